@@ -24,7 +24,7 @@ TEST := $(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not el
 RUNS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv deps-gluster kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk rocksdb agent install-lib install-ublk build deb demo tour test test-busy \
+.PHONY: help deps venv deps-gluster kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk rocksdb agent cluster install-lib install-ublk install-cluster build deb demo tour test test-busy \
 	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz bench eval report docs lint clean
 
 help: ## this list
@@ -128,10 +128,13 @@ ublk: $(BUILD)/.deps ## the mirror as a block device of any kernel, on liblinnos
 agent: $(BUILD)/.deps ## what tells other nodes what this one's drives are predicted to take
 	@$(MAKE) --no-print-directory -C cluster/agent OUT=$(CURDIR)/$(BUILD)/agent
 
+cluster: $(BUILD)/.deps ## the library that chooses the node that answers first
+	@$(MAKE) --no-print-directory -C cluster/client OUT=$(CURDIR)/$(BUILD)/cluster
+
 rocksdb: $(BUILD)/.deps $(BUILD)/.deps-rocksdb ## a plug-in for RocksDB, on liblinnos
 	@$(MAKE) --no-print-directory -C liblinnos/rocksdb OUT=$(CURDIR)/$(BUILD)/rocksdb
 
-build: venv kernel native replayer liblinnos ublk agent ## all of the above
+build: venv kernel native replayer liblinnos ublk agent cluster ## all of the above
 
 install-lib: liblinnos ## library, header, pkg-config file, man pages; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C liblinnos OUT=$(CURDIR)/$(BUILD)/liblinnos install
@@ -139,7 +142,10 @@ install-lib: liblinnos ## library, header, pkg-config file, man pages; PREFIX=/u
 install-ublk: ublk ## linnos-ublk and its man page; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C liblinnos/ublk OUT=$(CURDIR)/$(BUILD)/ublk install
 
-deb: venv liblinnos replayer ublk agent ## Debian packages of the commands, the library, the modules and the agent, in build/deb
+install-cluster: cluster ## liblinnos-cluster likewise; PREFIX=/usr/local
+	@$(MAKE) --no-print-directory -C cluster/client OUT=$(CURDIR)/$(BUILD)/cluster install
+
+deb: venv liblinnos replayer ublk agent cluster ## Debian packages of the commands, the libraries, the modules and the agent, in build/deb
 	PYTHON=$(PYTHON) packaging/build.sh $(BUILD)/deb
 
 # --- What it is for ------------------------------------------------------------
@@ -158,7 +164,7 @@ test: build ## every test: Python, KUnit, and in the booted kernel
 test-busy: build ## the same RUNS=5 times on a busy machine: do the same tests pass each time?
 	tests/busy.sh $(RUNS) $(TEST)
 
-test-unit: venv native replayer liblinnos ublk agent ## the tests that boot no kernel
+test-unit: venv native replayer liblinnos ublk agent cluster ## the tests that boot no kernel
 	$(PYTEST_PARALLEL) -m "not lab and not qemu and not linux61 and not debug and not elasticsearch and not machine and not stock"
 
 test-lab: build ## the tests that boot the kernel
@@ -230,7 +236,7 @@ fuzz: $(BUILD)/.deps ## the trace readers and the agent under ASan and UBSan; FU
 bench: build ## speed of our own code beside a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench
 
-eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-apps, eval-filesystems, eval-functions, eval-stock and eval-cluster; eval-NAME: one of them; SEEDS=1: only so many seeds
+eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-apps, eval-filesystems, eval-functions, eval-stock, eval-cluster and eval-simulation; eval-NAME: one of them; SEEDS=1: only so many seeds
 	$(PYTHON) -m eval $(EVAL_OPTIONS)
 
 eval-functions: kernel-debian
@@ -256,7 +262,7 @@ lint: venv ## formatting, types, kernel style, links of the docs
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	clang-format --dry-run -Werror {replayer,liblinnos}/*.[ch] {replayer,liblinnos,cluster}/*/*.[ch] cluster/agent/tests/*.c
+	clang-format --dry-run -Werror {replayer,liblinnos}/*.[ch] {replayer,liblinnos,cluster}/*/*.[ch] cluster/*/tests/*.[ch]
 	kernel/check.sh
 	$(PYTHON) docs/check.py
 

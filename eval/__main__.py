@@ -85,15 +85,7 @@ def main() -> None:
 
 
 class Plan:
-    """What is left to do, as far as earlier runs tell how long each experiment takes.
-
-    Parameters
-    ----------
-    out : Path
-        The experiments' folders are in it.
-    names : sequence of str
-        In the order in which they run.
-    """
+    """What is left to do, in this order, as far as earlier runs tell how long each takes."""
 
     def __init__(self, out: Path, names: Sequence[str]) -> None:
         self.start = time.monotonic()

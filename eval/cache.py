@@ -62,10 +62,7 @@ def digest(value: Any) -> str:
 def code_version(*paths: str) -> str:
     """Hex digest of source files, of all sources below folders, and of :data:`LIBRARIES`' versions.
 
-    Parameters
-    ----------
-    *paths : str
-        Relative to the repository.
+    Paths are relative to the repository.
     """
     total = hashlib.sha256()
     for library in LIBRARIES:
@@ -105,13 +102,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 class Cache:
-    """Finished work below one folder.
-
-    Parameters
-    ----------
-    folder : Path
-    any_version : bool
-        Also take what an earlier version of the code made.
+    """Finished work below one folder; with `any_version` also what earlier code made.
 
     Attributes
     ----------

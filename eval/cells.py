@@ -73,39 +73,27 @@ READS = "reads.npz"
 
 @dataclass(frozen=True)
 class Cell:
-    """A workload on an array.
+    """A workload on an array."""
 
-    Attributes
-    ----------
-    workload : str
-        A profile of `linnapp generate`.
-    array : str
-        A key of ``ARRAYS``, or a flashsim profile.
-    seed : int
-        Of the drives, the workload, the training and the replays.
-    train_s, replay_s : float
-        Lengths of the two parts, in seconds of the workload's time.
-    train_inject : str or None
-        The replayer's `--inject` while recording.
-    kept_s : float
-        Of each ``WINDOW_S`` of the workload its first so many seconds are kept, and joined: the
-        cell sees the rates of a longer stretch of time than it replays.
-    size_mb : int
-        Exported size of each drive.
-    replicate_writes : bool
-        Each write goes to all drives, not to its home drive alone. Of the writes of each drive's
-        trace one in ``N_DRIVES``, drawn from the seed, is then left: a drive is given as many as
-        otherwise.
-    """
-
+    #: A profile of `linnapp generate`.
     workload: str
+    #: A key of ``ARRAYS``, or a flashsim profile.
     array: str
+    #: Of the drives, the workload, the training and the replays.
     seed: int
+    #: `train_s`, `replay_s`: lengths of the two parts, in seconds of the workload's time.
     train_s: float
     replay_s: float
+    #: The replayer's `--inject` while recording.
     train_inject: str | None = None
+    #: Of each ``WINDOW_S`` of the workload its first so many seconds are kept, and joined: the cell
+    #: sees the rates of a longer stretch of time than it replays.
     kept_s: float = WINDOW_S
+    #: Exported size of each drive.
     size_mb: int = Array.size_mb
+    #: Each write goes to all drives, not to its home drive alone. Of the writes of each drive's
+    #: trace one in ``N_DRIVES``, drawn from the seed, is then left: a drive is given as many as
+    #: otherwise.
     replicate_writes: bool = False
 
     @property
@@ -141,43 +129,28 @@ class Cell:
 
 @dataclass(frozen=True)
 class Replay:
-    """One replay of a cell under one policy.
-
-    Attributes
-    ----------
-    cell : Cell
-    policy : str
-    inject : str or None
-        The replayer's `--inject`.
-    train_options : tuple of str
-        Options of `linnapp train` for the models.
-    models_of : Cell or None
-        The cell whose models are uploaded; by default the replayed one.
-    mode : str
-        Of the drives with a model.
-    workload_seed : int or None
-        Replay a fresh workload of the same profile, not the cell's second part.
-    part : str
-        Which part of the cell is replayed: "replay", or "train", what the models saw.
-    options : tuple of str
-        More options of the replayer.
-    prepare, finish : str
-        Shell commands in the guest before and after the replay.
-    keep_log : bool
-        Leave the per-I/O log in the folder.
-    """
+    """One replay of a cell under one policy."""
 
     cell: Cell
     policy: str
+    #: The replayer's `--inject`.
     inject: str | None = None
+    #: Options of `linnapp train` for the models.
     train_options: tuple[str, ...] = ()
+    #: The cell whose models are uploaded; by default the replayed one.
     models_of: Cell | None = None
+    #: Of the drives with a model.
     mode: str = "enforce"
+    #: Replay a fresh workload of the same profile, not the cell's second part.
     workload_seed: int | None = None
+    #: Which part of the cell is replayed: "replay", or "train", what the models saw.
     part: str = "replay"
+    #: More options of the replayer.
     options: tuple[str, ...] = ()
+    #: `prepare`, `finish`: shell commands in the guest before and after the replay.
     prepare: str = ""
     finish: str = ""
+    #: Leave the per-I/O log in the folder.
     keep_log: bool = False
 
 
@@ -212,7 +185,6 @@ def write_workload(
         The profile.
     folders : sequence of (Path, float, float)
         Where a slice goes, and its first and last second.
-    seed : int
     kept_s : float
         See :class:`Cell`.
     size_mb : int

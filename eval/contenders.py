@@ -18,29 +18,19 @@ RIVAL, LINNOS, LATENCY, BOUND = "rival", "linnos", "latency", "bound"
 
 @dataclass(frozen=True)
 class Contender:
-    """A row of the tables.
+    """A row of the tables."""
 
-    Attributes
-    ----------
-    policy : str
-        Of the replayer.
-    kind : str
-        ``RIVAL``, ``LINNOS``, ``LATENCY`` or ``BOUND``.
-    hedges : bool
-        Whether it sends reads twice when they are late.
-    capped : bool
-        Its extra I/O is capped, not free as published.
-    cap : str
-        Of those that are: at how much.
-    unguarded : bool
-        It follows predictions whatever comes of it.
-    """
-
+    #: Of the replayer.
     policy: str
+    #: ``RIVAL``, ``LINNOS``, ``LATENCY`` or ``BOUND``.
     kind: str = RIVAL
+    #: Whether it sends reads twice when they are late.
     hedges: bool = False
+    #: Its extra I/O is capped, not free as published.
     capped: bool = False
+    #: Of those that are: at how much.
     cap: str = CAP
+    #: It follows predictions whatever comes of it.
     unguarded: bool = False
 
     @property

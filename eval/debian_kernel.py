@@ -38,14 +38,6 @@ def release(kernel: Path) -> str:
 
 
 def counting_guest(kernel: Path, **settings: Any) -> QemuGuest:
-    """A guest of one processor, whose time is a count of instructions.
-
-    Parameters
-    ----------
-    kernel : Path
-        From `image`.
-    **settings
-        What else `QemuGuest` is to be.
-    """
+    """A guest of one processor, whose time is a count of instructions, with a kernel of `image`."""
     modules = FOLDER / "lib" / "modules" / release(kernel)
     return QemuGuest(kernel=kernel, modules=modules, counts_instructions=True, n_cpus=1, **settings)

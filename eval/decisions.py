@@ -44,17 +44,9 @@ DECISION = np.dtype(
 
 
 def read(folder: Path) -> NDArray[Any]:
-    """Read the decisions that a replay left in its folder.
+    """Read the decisions that a replay left in its folder, as ``FINISH`` writes them.
 
-    Parameters
-    ----------
-    folder : Path
-        With decisions.txt and devices.txt, as ``FINISH`` writes them.
-
-    Returns
-    -------
-    ndarray of DECISION
-        In the order of their times, which count from the guest's boot.
+    They are in the order of their times, which count from the guest's boot.
 
     Raises
     ------

@@ -21,31 +21,28 @@ Done = TypeVar("Done")
 NOT_AVAILABLE = "not available here"
 
 
+#: What decides who is compared over many cells, and how.
+GRID_SOURCES = (
+    *("eval/grid.py", "eval/contenders.py", "eval/heimdall.py", "eval/scores.py"),
+    "eval/intervals.py",
+)
+
+
 @dataclass(frozen=True)
 class Context:
-    """What an experiment is given.
+    """What an experiment is given."""
 
-    Attributes
-    ----------
-    name : str
-        The experiment's.
-    cache : Cache
-        Shared by all experiments.
-    jobs : int
-        Guests at a time.
-    development : bool
-        Use the development seeds.
-    folder : Path
-        The experiment's output; for what is too big for its data file. The others' are beside it.
-    n_seeds : int or None
-        Only the first so many seeds.
-    """
-
+    #: The experiment's.
     name: str
+    #: Shared by all experiments.
     cache: Cache
+    #: Guests at a time.
     jobs: int
+    #: Use the development seeds.
     development: bool
+    #: The experiment's output; for what is too big for its data file. The others' are beside it.
     folder: Path
+    #: Only the first so many seeds.
     n_seeds: int | None = None
 
     @property
@@ -86,51 +83,33 @@ class Table:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment.
+    """One experiment."""
 
-    Attributes
-    ----------
-    name : str
-        As in `make eval-NAME`.
-    title : str
-    source : str
-        The figure or table it stands for.
-    parameters : mapping
-        What it is run with, besides the seeds.
-    run : callable
-        Does the work; its return value, JSON, is the data file. A list under
-        "runs" becomes the experiment's summary.json.
-    table : callable
-        The data as tables, by heading.
-    reading : callable
-        The data in words.
-    draw : callable
-        The data, and where its figure goes.
-    paper : str
-        What the paper reports, as far as it is known here.
-    differs : str
-        What is different here, and why.
-    sources : tuple of str
-        More files that decide the outcome, relative to the repository.
-    command : str
-        What runs it; `make eval-NAME` unless given.
-    uses : tuple of str
-        Experiments whose data it reads; it is finished only as long as they stay the same.
-    numbers : callable, optional
-        What of the data is committed beside the tables, for a later run to go on from.
-    """
-
+    #: As in `make eval-NAME`.
     name: str
     title: str
-    source: str
+    #: What it is run with, besides the seeds.
     parameters: Mapping[str, Any]
+    #: Does the work; its return value, JSON, is the data file. A list under "runs"
+    #: becomes the experiment's summary.json.
     run: Callable[[Context], dict[str, Any]]
+    #: The data as tables, by heading.
     table: Callable[[dict[str, Any]], dict[str, Table]]
+    #: The data in words.
     reading: Callable[[dict[str, Any]], str]
+    #: The data, and where its figure goes.
     draw: Callable[[dict[str, Any], Path], None]
+    #: The figure or table it stands for.
+    source: str = "not in the papers"
+    #: What the paper reports, as far as it is known here.
     paper: str = NOT_AVAILABLE
+    #: What is different here, and why.
     differs: str = ""
+    #: More files that decide the outcome, relative to the repository.
     sources: tuple[str, ...] = field(default=())
+    #: What runs it; `make eval-NAME` unless given.
     command: str = ""
+    #: Experiments whose data it reads; it is finished only as long as they stay the same.
     uses: tuple[str, ...] = ()
+    #: What of the data is committed beside the tables, for a later run to go on from.
     numbers: Callable[[dict[str, Any]], Any] | None = None

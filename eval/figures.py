@@ -67,17 +67,10 @@ def save(figure: Any, path: Path) -> None:
 def latency_cdf(
     latency_us: Mapping[str, NDArray[np.float64]], path: Path, *, title: str = ""
 ) -> None:
-    """Draw latency CDFs with the tail stretched: a decade of 1 - p a step.
+    """Draw CDFs of each policy's sorted latencies, the tail stretched: a decade of 1 - p a step.
 
     Each line ends where it rests on :data:`~eval.intervals.RESTS_ON` reads, and has its name there.
-
-    Parameters
-    ----------
-    latency_us : mapping of str to ndarray
-        Sorted read latencies of each policy.
-    path : Path
-        The figure to write; its suffix says in which format.
-    title : str
+    The file's suffix says in which format.
     """
     figure, axes = plt.subplots(figsize=(8, 5))
     axes.set_xscale("log")
@@ -103,8 +96,7 @@ def latency_cdf(
     axes.xaxis.set_major_formatter(
         FuncFormatter(lambda us, _: f"{us / 1000:g} ms" if us >= 1000 else f"{us:g} us")
     )
-    axes.set_xlabel("read latency")
-    axes.set_ylabel("percentile")
+    axes.set(xlabel="read latency", ylabel="percentile")
     axes.grid(alpha=0.3, which="both")
     if title:
         figure.suptitle(title, y=1.12)

@@ -120,18 +120,8 @@ def preparing(
 ) -> dict[Cell, list[Step[Any]]]:
     """Add the steps that record and train cells, and tune what is tuned.
 
-    Parameters
-    ----------
-    work : Work
-    cache : Cache
-    grid : sequence of Cell
-    tune : bool
-        False where ``heuristic-adv`` is not replayed.
-
-    Returns
-    -------
-    dict
-        By cell, after which of them it can be replayed.
+    With ``tune`` false ``heuristic-adv`` is not replayed. Returned is by cell after which of them
+    it can be replayed.
     """
     recordings = {cell: work.add("recording", partial(recorded, cache, cell)) for cell in grid}
     networks = {

@@ -62,29 +62,16 @@ _programs: Path | None = None
 
 
 def use_copies(kernel: Path, programs: Path) -> None:
-    """Boot this kernel, and look here first for programs; not in what `make` built.
-
-    Parameters
-    ----------
-    kernel : Path
-    programs : Path
-        A folder that comes first in the guests' PATH.
-    """
+    """Boot this kernel, and look for programs first in this folder; not in what `make` built."""
     global _kernel, _programs
     _kernel, _programs = kernel, programs
 
 
 @contextmanager
 def on_kernel(kernel: Path, target: str, programs: Path) -> Iterator[None]:
-    """Boot another kernel, a copy of it, for as long as this lasts.
+    """Boot another kernel, a copy of what this target of make builds, for as long as this lasts.
 
-    Parameters
-    ----------
-    kernel : Path
-    target : str
-        Of make, that builds it.
-    programs : Path
-        Folder with the programs of the run: see `eval.programs`.
+    `programs` is the folder with the programs of the run: see `eval.programs`.
 
     Raises
     ------
@@ -104,34 +91,23 @@ def on_kernel(kernel: Path, target: str, programs: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is replayed, and on what.
+    """What is replayed, and on what."""
 
-    Attributes
-    ----------
-    name : str
-        Stands in every run's record.
-    array : Array
-        The drives.
-    traces : tuple of Path
-        One fio iolog (version 3) a drive.
-    seed : int
-        Of the replayer: the content written, and policies that draw.
-    inject : str or None
-        The replayer's `--inject`.
-    options : tuple of str or Path
-        More options of the replayer; a file of the host as a Path.
-    memory_mb : int
-        Of the guest; the drives' data are in it.
-    """
-
+    #: Stands in every run's record.
     name: str
+    #: The drives.
     array: Array
+    #: One fio iolog (version 3) a drive.
     traces: tuple[Path, ...]
+    #: Of the replayer: the content written, and policies that draw.
     seed: int = 1
+    #: The replayer's `--inject`.
     inject: str | None = None
+    #: More options of the replayer; a file of the host as a Path.
     options: tuple[str | Path, ...] = ()
     inference_ns: int = INFERENCE_NS
     failover_us: int = FAILOVER_US
+    #: Of the guest; the drives' data are in it.
     memory_mb: int = Guest.memory_mb
 
     def config(self) -> dict[str, Any]:
@@ -165,8 +141,6 @@ def run_in_guest(
 
     Parameters
     ----------
-    command : sequence of str
-    places : Places
     log : Path
         Gets the command's output; beside it goes ``.dmesg``, the guest's kernel log.
     array : Array or Cluster
@@ -301,7 +275,6 @@ def replay(
 
     Parameters
     ----------
-    scenario : Scenario
     policy : str
         A policy of the replayer.
     out_dir : Path

@@ -83,16 +83,11 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Reads:
-    """A drive's reads in the order of their submission.
+    """A drive's reads in the order of their submission."""
 
-    Attributes
-    ----------
-    features : int64 array, shape (n, N_INPUTS)
-        What the policy sees of each.
-    latency_us, bytes_per_us : int64 array, shape (n,)
-    """
-
+    #: int64 array, shape (n, N_INPUTS); what the policy sees of each.
     features: Int64
+    #: `latency_us`, `bytes_per_us`: int64 array, shape (n,)
     latency_us: Int64
     bytes_per_us: Int64
 
@@ -103,10 +98,7 @@ class Reads:
 def reads_of(here: NDArray[Any]) -> Reads:
     """What the policy would have seen of each read of a drive.
 
-    Parameters
-    ----------
-    here : array of replay_log.RECORD
-        What the drive was given, under a policy that sends each read to one drive.
+    `here` is what the drive was given, under a policy that sends each read to one drive.
     """
     start = (here["due_ns"] + here["lag_ns"]).astype(np.int64)
     # Of one moment by size and place, one after the other: the lines stand in the order in which
@@ -135,14 +127,9 @@ def reads_of(here: NDArray[Any]) -> Reads:
 def slow_periods(
     latency_us: Int64, bytes_per_us: Int64, long_us: float, low_bytes_per_us: float
 ) -> NDArray[np.intp]:
-    """The slow period that each read is in, from 1; 0: none.
+    """The slow period that each read, in the order of submission, is in, from 1; 0: none.
 
-    Parameters
-    ----------
-    latency_us, bytes_per_us : array, shape (n,)
-        In the order of submission.
-    long_us, low_bytes_per_us : float
-        A period is from a read that is beyond both to another, or to itself.
+    A period is from a read that is beyond both limits to another, or to itself.
     """
     long = (latency_us > long_us) & (bytes_per_us < low_bytes_per_us)
     calm = _is_calm(latency_us, bytes_per_us)
@@ -193,17 +180,12 @@ def _split(latency_us: Int64, slow: Bools) -> float:
 
 @dataclass(frozen=True)
 class Labels:
-    """What a drive's reads are taken to be.
+    """What a drive's reads are taken to be."""
 
-    Attributes
-    ----------
-    slow, noise : bool array, shape (n,)
-    chosen : dict
-        The percentiles, and what they are of this drive.
-    """
-
+    #: `slow`, `noise`: bool array, shape (n,)
     slow: Bools
     noise: Bools
+    #: The percentiles, and what they are of this drive.
     chosen: dict[str, float]
 
 
@@ -230,20 +212,14 @@ def label(reads: Reads) -> Labels:
 
 @dataclass(frozen=True)
 class Network:
-    """A network in whole numbers.
+    """A network in whole numbers."""
 
-    Attributes
-    ----------
-    low, high : int64 array, shape (N_INPUTS,)
-        Each feature's range.
-    weights : list of int64 array, shapes (inputs, neurons)
-        Of the layers, times ``WEIGHT_SCALE``.
-    biases : list of int64 array, shapes (neurons,)
-    """
-
+    #: `low`, `high`: int64 array, shape (N_INPUTS,); each feature's range.
     low: Int64
     high: Int64
+    #: list of int64 array, shapes (inputs, neurons); of the layers, times ``WEIGHT_SCALE``.
     weights: list[Int64]
+    #: list of int64 array, shapes (neurons,)
     biases: list[Int64]
 
     def logit(self, features: Int64) -> Int64:
@@ -338,20 +314,9 @@ def learn(reads: Reads, seed: int) -> tuple[Network, dict[str, Any]]:
 
 
 def train(served: Sequence[NDArray[Any]], folder: Path, seed: int) -> list[Path]:
-    """Train a network for each drive of a baseline run.
+    """Train a network for each drive of a baseline run, by what it was given.
 
-    Parameters
-    ----------
-    served : sequence of array of replay_log.RECORD
-        Of each drive, what it was given.
-    folder : Path
-        Gets flashK.heimdall, and flashK.json beside it.
-    seed : int
-
-    Returns
-    -------
-    list of Path
-        One network a drive.
+    The folder gets flashK.heimdall, which are returned, and flashK.json beside it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     paths = []

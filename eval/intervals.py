@@ -120,10 +120,7 @@ def of_values(
 def of_seeds(values: Mapping[int, Sequence[float]]) -> Interval:
     """The interval of a mean over drives: drives of one seed share a workload, so seeds are drawn.
 
-    Parameters
-    ----------
-    values : mapping
-        By seed, of its drives (or blocks of time). Of one seed alone these are what is drawn.
+    The values are by seed, of its drives (or blocks of time). Of one seed alone these are drawn.
     """
     if len(values) == 1:
         return of_values(next(iter(values.values())))
@@ -134,12 +131,7 @@ def of_seeds(values: Mapping[int, Sequence[float]]) -> Interval:
 def of_ratio(parts: Sequence[float], wholes: Sequence[float], *, seed: int = 1) -> Interval:
     """The interval of a share, counted by blocks of time: sum of the parts over sum of the wholes.
 
-    Parameters
-    ----------
-    parts, wholes : sequence of float
-        One a block; blocks are drawn.
-    seed : int
-        Of the drawing.
+    Blocks are drawn.
     """
     part, whole = np.asarray(parts, float), np.asarray(wholes, float)
     # A block without any of the whole says nothing of the share, and is no block to draw.
@@ -159,13 +151,7 @@ def of_ratio(parts: Sequence[float], wholes: Sequence[float], *, seed: int = 1) 
 class Blocks:
     """The reads of one seed's replays, added up by block of time and policy.
 
-    Parameters
-    ----------
-    due_us : array, shape (n,)
-        When the workload wants each read.
-    length_us : float
-        Of the replay.
-    n_blocks : int
+    `due_us` says when the workload wants each read, `length_us` how long the replay is.
     """
 
     def __init__(self, due_us: NDArray[Any], length_us: float, n_blocks: int = BLOCKS) -> None:
@@ -180,16 +166,7 @@ class Blocks:
     def add(
         self, policy: str, latency_us: NDArray[Any], among: NDArray[np.bool_] | None = None
     ) -> None:
-        """Add a policy's latencies of these reads.
-
-        Parameters
-        ----------
-        policy : str
-        latency_us : array, shape (n,)
-            In the order of ``due_us``.
-        among : bool array, shape (n,), optional
-            The reads that tell of the policy; all, unless given.
-        """
+        """Add a policy's latencies of the reads ``due_us``, or of those `among` them that count."""
         if len(latency_us) != len(self.block):
             raise ValueError(
                 f"{policy}: {len(latency_us)} latencies of {len(self.block)} reads; policies can "
@@ -233,11 +210,7 @@ def _weights(
 def tail(n: int, level: float = LEVEL) -> float:
     """The share of the resamples that lies beyond each end of an interval.
 
-    Parameters
-    ----------
-    n : int
-        What is drawn independently: seeds, or the blocks of a single one.
-    level : float
+    So many are drawn independently: seeds, or the blocks of a single one.
     """
     if n < 2:
         return 0.0
@@ -359,12 +332,7 @@ def _means(total: Any, count: Any) -> Floats:
 
 
 def _percentiles(histograms: NDArray[Any], percents: Sequence[float]) -> Floats:
-    """Percentiles of each histogram, shape (n, _N_BINS); evenly spread within a bin.
-
-    Returns
-    -------
-    float64 array, shape (len(percents), n)
-    """
+    """Percentiles of each histogram, shape (n, _N_BINS); evenly spread within a bin."""
     upto = np.cumsum(histograms, axis=1, dtype=np.float64)
     rows = np.arange(len(upto))
     found = np.empty((len(percents), len(upto)))

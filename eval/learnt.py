@@ -88,7 +88,6 @@ def observed(log: DriveLog, at: Int64, size: Int64, offset: Int64) -> NDArray[np
 
     Parameters
     ----------
-    log : DriveLog
     at : array, shape (n,)
         Moments, in ns.
     size, offset : array, shape (n,)
@@ -185,7 +184,6 @@ def predict(
     recording, replay : array of replay_log.RECORD
         The baseline run of the first part, and the `random` run of the second; the reads of the
         latter in the order wanted.
-    n_drives : int
     replicate_writes : bool
         Each write went to all drives.
 
@@ -268,11 +266,7 @@ def _rank_correlation(a: NDArray[Any], b: NDArray[Any]) -> float:
 def chosen(cache: Cache, random: Replayed) -> tuple[NDArray[np.uint8], dict[str, Any]]:
     """The drive that the trees choose for each read of a cell, and how well they know it.
 
-    Parameters
-    ----------
-    cache : Cache
-    random : Replayed
-        The cell under `random`, its log kept; reads are in the order of ``eval.cells.reads_of``.
+    Reads are those of the cell under `random`, in the order of ``eval.cells.reads_of``.
     """
     recording = read_profile(cache, random.replay.cell)
 

@@ -18,20 +18,10 @@ def improvement(latency_us: float, reference_us: float) -> float:
 def oracle_share(
     latency_us: float, baseline_us: float, oracle_us: float, floor: float = 0.01
 ) -> float:
-    """Share of the oracle's gain that a policy reaches.
+    """Share of the oracle's gain that a policy reaches, from means of the same workload.
 
-    Parameters
-    ----------
-    latency_us, baseline_us, oracle_us : float
-        Means of the same workload.
-    floor : float
-        Where the oracle gains less than this share of the baseline there is
-        nothing to have, and the quotient would only be noise.
-
-    Returns
-    -------
-    float
-        (baseline - policy) / (baseline - oracle); NaN below the floor.
+    Where the oracle gains less than the share `floor` of the baseline there is nothing to have, and
+    the quotient would only be noise: NaN.
     """
     if baseline_us - oracle_us < floor * baseline_us:
         return math.nan

@@ -40,18 +40,11 @@ class Step(Generic[Done]):
 
 
 class Work:
-    """Steps, some of which need what others leave.
+    """Steps, at most `jobs` at a time, some of which need what others leave.
 
     A step begins as soon as those that it comes after are done and a CPU is free. Of several that
     could, the first that was added does: so no CPU waits for the last of one kind of step where
-    there is another kind to go on with.
-
-    Parameters
-    ----------
-    jobs : int
-        Steps at a time.
-    name : str
-        Stands before what is told of the steps.
+    there is another kind to go on with. `name` stands before what is told of the steps.
     """
 
     def __init__(self, jobs: int, name: str = "") -> None:

@@ -14,12 +14,7 @@ REPLAYER = ROOT / "build" / "replayer" / "replayer"
 
 
 def keep_programs(out: Path) -> None:
-    """Run copies of the kernel and the replayer, so that a build meanwhile changes nothing.
-
-    Parameters
-    ----------
-    out : Path
-        The copies are made in its ``bin``.
+    """Run copies of the kernel and the replayer, in ``bin`` here, so that a build changes nothing.
 
     Raises
     ------

@@ -55,25 +55,14 @@ class Counting:
 
 @contextmanager
 def counting(totals: Mapping[str, int]) -> Iterator[Counting]:
-    """Show on stderr how many of a number of things are done, and how long the rest may take.
-
-    Parameters
-    ----------
-    totals : mapping
-        By kind, how many there are.
-    """
+    """Show on stderr how many of each kind of things are done, and how long the rest may take."""
     count = Counting(totals)
     with count.progress:
         yield count
 
 
 class Steps:
-    """Announces each of some steps on stdout, and how long it took.
-
-    Parameters
-    ----------
-    total : int
-    """
+    """Announces each of some steps on stdout, and how long it took."""
 
     def __init__(self, total: int) -> None:
         self.total = total

@@ -33,7 +33,6 @@ OPTIONS = (
     click.Option(
         ["--weight-decay"], type=FiniteRange(0, 10), default=_DEFAULT.training.weight_decay
     ),
-    click.Option(["--starts"], type=click.IntRange(1, 100), default=_DEFAULT.training.starts),
 )
 
 command = click.Command("train", params=[*train.params, *OPTIONS], callback=train.callback)

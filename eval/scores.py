@@ -156,14 +156,9 @@ def scored(
 
 
 def of_repeats(repeats: Sequence[Mapping[str, Replayed]], length_s: float) -> dict[str, Any]:
-    """Scores of replays over their seeds, with what they cost; see :func:`score`.
+    """Scores of replays of one length over their seeds, with what they cost; see :func:`score`.
 
-    Parameters
-    ----------
-    repeats : sequence of mapping
-        One a seed: replays of the same reads, by the contender's name.
-    length_s : float
-        Of the replays.
+    Of each seed there are replays of the same reads, by the contender's name.
     """
     of_seeds = [blocks_of(None, length_s, results) for results in repeats]
     made = score([blocks for blocks, _, _ in of_seeds], [latency for _, latency, _ in of_seeds])
@@ -226,15 +221,9 @@ def below(cell: Mapping[str, Any], policy: str, reference: str) -> Interval:
 def best_rival(
     cell: Mapping[str, Any], field: str = "mean_us", most_extra: float = math.inf
 ) -> str:
-    """The policy with the lowest number that is neither ours nor a bound.
+    """The policy with the lowest number in a scored cell that is neither ours nor a bound.
 
-    Parameters
-    ----------
-    cell : mapping
-        A scored cell.
-    field : str
-    most_extra : float
-        Only of those that send at most this share of the reads twice.
+    Only of those that send at most a share `most_extra` of the reads twice.
     """
     policies = cell["policies"]
     known = [

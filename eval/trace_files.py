@@ -20,11 +20,8 @@ GIVEN = tuple(Path(path) for path in os.environ.get(VARIABLE, "").split(":") if 
 def files(given: Sequence[Path]) -> dict[str, Path]:
     """Trace files by the names that tables have for them.
 
-    Parameters
-    ----------
-    given : sequence of Path
-        Files, and folders: of these, every file at any depth that linnapp knows as a trace, by its
-        place in the folder.
+    Of a folder that is given, every file at any depth that linnapp knows as a trace, by its place
+    in the folder.
 
     Raises
     ------

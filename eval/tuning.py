@@ -48,13 +48,7 @@ def queue_pages(
 ) -> list[int]:
     """Percentiles of the pending 4 KiB pages that reads met at their drive, their own included.
 
-    Parameters
-    ----------
-    records : array of replay_log.RECORD
-        Of a run in which home drives served all I/Os.
-    percents : sequence of float
-    replicate_writes : bool
-        Each write went to all drives.
+    The records are of a run in which home drives served all I/Os, but for writes if replicated.
     """
     met = []
     for drive in np.unique(records["home"]):

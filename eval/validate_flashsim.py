@@ -60,22 +60,14 @@ SIZES = "4k/50:8k/15:16k/15:32k/10:64k/10"
 
 @dataclass(frozen=True)
 class Load:
-    """A load; Poisson arrivals.
-
-    Attributes
-    ----------
-    name : str
-    write_iops : mapping of str to int
-        Writes per second, by class of drive.
-    read_iops : mapping of str to int
-        Reads per second.
-    sizes : str
-        fio's `bssplit`.
-    """
+    """A load; Poisson arrivals."""
 
     name: str
+    #: Reads per second.
     read_iops: dict[str, int]
+    #: Writes per second, by class of drive.
     write_iops: dict[str, int]
+    #: fio's `bssplit`.
     sizes: str = SIZES
 
 
@@ -94,15 +86,9 @@ LOADS = (
 
 @dataclass(frozen=True)
 class Range:
-    """A published range.
+    """A published range."""
 
-    Attributes
-    ----------
-    text : str
-        As it is written.
-    low, high : float
-    """
-
+    #: As it is written.
     text: str
     low: float
     high: float
@@ -182,15 +168,7 @@ cp /sys/kernel/debug/flashsim/flash0/counters {places.of(target.with_suffix(".co
 
 
 def describe(rows: FloatArray, alone: bool) -> dict[str, float]:
-    """The measures of one run.
-
-    Parameters
-    ----------
-    rows : array, shape (n, 2)
-        What `measure` returns.
-    alone : bool
-        Reads alone: nothing to say about a tail.
-    """
+    """The measures of what `measure` returns; of reads `alone` nothing is said about a tail."""
     time_ms, latency_us = rows.T
     mean = float(latency_us.mean())
     levels = np.percentile(latency_us, np.arange(1000) / 10)

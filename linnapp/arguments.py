@@ -11,12 +11,7 @@ from typing import Any
 
 
 def check_choice(name: str, value: Any, accepted: Sequence[str]) -> None:
-    """Refuse what is none of the accepted words.
-
-    Raises
-    ------
-    ValueError
-    """
+    """Refuse what is none of the accepted words."""
     if value not in accepted:
         raise ValueError(f"{name}={value!r}: accepted are {', '.join(map(repr, accepted))}")
 
@@ -34,8 +29,6 @@ def check_number(
 
     Parameters
     ----------
-    name : str
-    value : object
     low, high : float
         The ends, which are accepted,
     whole : bool
@@ -66,23 +59,13 @@ def check_number(
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Refuse what is neither True nor False.
-
-    Raises
-    ------
-    TypeError
-    """
+    """Refuse what is neither True nor False."""
     if not isinstance(value, bool):
         raise TypeError(f"{name}={value!r}: expected True or False, not {type(value).__name__}")
 
 
 def check_names(function: str, given: Collection[str], accepted: Sequence[str]) -> None:
-    """Refuse keyword arguments that nobody knows.
-
-    Raises
-    ------
-    TypeError
-    """
+    """Refuse keyword arguments that nobody knows."""
     for name in given:
         if name not in accepted:
             near = difflib.get_close_matches(name, accepted, n=1)

@@ -121,7 +121,9 @@ class LazyGroup(click.Group):
                 formatter.write_text(f"$ {example}")
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True}
+)
 @click.version_option(__version__, prog_name="linnapp")
 def cli() -> None:
     """Trace, label, train and upload the models of LinnOS.

@@ -4,6 +4,10 @@
 Every one of them names the thing, what is wrong with it, and the remedy. The command line prints
 the message and exits with status 1; anything else is a bug and keeps its traceback.
 
+Whatever reads, writes or asks a kernel raises one when it cannot. Docstrings name them where that
+is not all there is to say: of the library's own functions, and of what leaves something behind.
+What is called `check_...` raises the first reason that there is.
+
 Messages name arguments as the library has them, "`allow_truncated=True`"; the command line makes
 options of these (:func:`as_options`).
 """
@@ -63,14 +67,10 @@ def as_options(message: str) -> str:
 
 @contextlib.contextmanager
 def needs(what: str, install: str) -> Iterator[None]:
-    """Import libraries that not everybody has installed.
+    """Import libraries that not everybody has installed, or say that `what` needs them.
 
-    Parameters
-    ----------
-    what : str
-        What needs which library, in the words of the message: "figures need matplotlib".
-    install : str
-        What pip is to install.
+    That is in the words of the message: "figures need matplotlib". `install` is what pip is to
+    install.
 
     Raises
     ------
@@ -85,20 +85,10 @@ def needs(what: str, install: str) -> Iterator[None]:
 
 
 def install_command(libraries: str) -> str:
-    """What installs libraries where this program finds them.
+    """For a shell, what installs libraries, named as pip knows them, where this program finds them.
 
     Debian's own pip installs nothing outside of a virtual environment. The packaged command says in
     ``LINNAPP_ENVIRONMENT`` which one it looks for; a clone has one that `make venv` makes.
-
-    Parameters
-    ----------
-    libraries : str
-        As pip is to be given them.
-
-    Returns
-    -------
-    str
-        For a shell.
     """
     if sys.prefix != sys.base_prefix:
         return f"{shlex.quote(str(Path(sys.prefix, 'bin', 'pip')))} install {libraries}"

@@ -7,19 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from linnapp.errors import LinnappError, needs
-from linnapp.files import AnyPath
+from linnapp.files import AnyPath, replaced_file
 
 SUFFIXES = (".png", ".svg")
 
 
 def axes_for(axes: Any = None) -> Any:
-    """The axes that were given, or new ones, which a notebook shows.
-
-    Raises
-    ------
-    LinnappError
-        If matplotlib is not installed.
-    """
+    """The axes that were given, or new ones, which a notebook shows."""
     if axes is not None:
         return axes
     with needs("figures need matplotlib", "matplotlib"):
@@ -42,3 +36,9 @@ def check_can_draw(path: AnyPath) -> None:
         raise LinnappError(f"{path.parent}: no such folder; {path.name} goes there")
     with needs("figures need matplotlib", "matplotlib"):
         import matplotlib  # noqa: F401
+
+
+def save(figure: Any, path: AnyPath) -> None:
+    """Write a figure, whole or not at all; its suffix says of which kind."""
+    with replaced_file(path) as stream:
+        figure.savefig(stream, dpi=120, format=Path(path).suffix[1:])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -23,13 +23,21 @@ def explain_os_error(error: OSError, path: AnyPath) -> LinnappError:
 
 
 @contextlib.contextmanager
+def os_errors(
+    path: AnyPath, explained: Callable[[OSError, AnyPath], LinnappError] = explain_os_error
+) -> Iterator[None]:
+    """Explain what the system refuses of `path` in the block."""
+    try:
+        yield
+    except OSError as error:
+        raise explained(error, path) from error
+
+
+@contextlib.contextmanager
 def replaced_file(path: AnyPath) -> Iterator[IO[bytes]]:
     """Open a temporary file beside `path`; rename it onto `path` when the block succeeds.
 
-    Parameters
-    ----------
-    path : path
-        Where the file shall appear. Its directory must exist.
+    Its directory must exist.
 
     Raises
     ------
@@ -104,25 +112,15 @@ def _replaceable(path: Path, *, directory: bool) -> Path:
 def check_replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Path:
     """Find out whether :func:`replaced_directory` would work, before hours of work for it.
 
-    Returns
-    -------
-    Path
-        What `path` really names, a link followed.
-
-    Raises
-    ------
-    LinnappError
-        As that has them.
+    Returned is what `path` really names, a link followed.
     """
     path = _replaceable(Path(path), directory=True)
-    try:
+    with os_errors(path):
         others = sorted(
             entry.name
             for entry in (path.iterdir() if path.exists() else ())
             if not _is_made_of(entry, suffixes)
         )
-    except OSError as error:
-        raise explain_os_error(error, path) from error
     if others:
         raise LinnappError(
             f"{path}: holds {others[0]}, which is none of {', '.join(suffixes)}; it would be "
@@ -148,14 +146,8 @@ def replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Iterator[Pat
     """Yield a temporary directory beside `path`; it takes the place of `path` on success.
 
     A previous `path` is moved aside first and removed last, so that a complete directory exists
-    under one of the two names at every moment.
-
-    Parameters
-    ----------
-    path : path
-    suffixes : tuple of str
-        Of the files that a previous `path` may hold. One with others is somebody's own. Folders of
-        nothing but such files are kept, as made by another run.
+    under one of the two names at every moment. It may hold files with these suffixes only, and
+    folders of such files, as made by another run, which are kept; else it is somebody's own.
 
     Raises
     ------
@@ -164,10 +156,8 @@ def replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Iterator[Pat
     """
     path = check_replaced_directory(path, suffixes)
     parent = path.parent
-    try:
+    with os_errors(parent):
         parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explain_os_error(error, parent) from error
     temporary = _beside(path)
     try:
         try:

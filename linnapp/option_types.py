@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +20,11 @@ else:
         def __class_getitem__(cls, _: object) -> type[ParamType]:
             return cls
 
+
+#: A file or folder, or one of them alone, there or not.
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
 
 #: nearly three centuries, whose nanoseconds fit 63 bits
 _MOST_SECONDS = 9e9

@@ -10,108 +10,21 @@ import functools
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from linnapp.errors import LinnappError
 from linnapp.files import AnyPath
+from linnapp.native import declared, of_one_kind
 
 SONAME = "liblinnos.so.1"
 _BUILT = Path(__file__).resolve().parents[1] / "build" / "liblinnos" / SONAME
 _REPLICAS_MAX = 16
 _HOME_TURNS = -1
-_BUFFERED = 1
-_HINT = 2
-_ASK = 4
-_UNGUARDED = 8
-_HEDGE_BY_GAIN = 16
-_ASK_ALL = 32
 _NEVER_HEDGE = 1
 #: `enum linnos_state`
 STATES = ("healthy", "slow", "silent", "failing", "dropped")
-
-
-class _Options(ctypes.Structure):
-    """`struct linnos_options` of liblinnos.h."""
-
-    _fields_ = (
-        ("size", ctypes.c_size_t),
-        ("flags", ctypes.c_uint32),
-        ("home", ctypes.c_int32),
-        ("home_margin_percent", ctypes.c_uint32),
-        ("explore_ms", ctypes.c_uint32),
-        ("hedge_us", ctypes.c_uint32),
-        ("extra_io_burst", ctypes.c_uint32),
-        ("hedge_percentile", ctypes.c_double),
-        ("extra_io_percent", ctypes.c_double),
-        ("hedge_tables", ctypes.POINTER(ctypes.c_char_p)),
-    )
-
-
-class _Stats(ctypes.Structure):
-    """`struct linnos_stats` of liblinnos.h."""
-
-    _fields_ = (
-        ("reads", ctypes.c_uint64),
-        ("bytes", ctypes.c_uint64),
-        ("moved", ctypes.c_uint64),
-        ("explored", ctypes.c_uint64),
-        ("hedges", ctypes.c_uint64),
-        ("hedges_won", ctypes.c_uint64),
-        ("hedges_denied", ctypes.c_uint64),
-        ("failovers", ctypes.c_uint64),
-        ("refused", ctypes.c_uint64),
-        ("errors", ctypes.c_uint64),
-        ("failed", ctypes.c_uint64),
-        ("in_flight", ctypes.c_uint64),
-        ("saved_us_estimate", ctypes.c_int64),
-        ("hedges_saved_us", ctypes.c_uint64),
-        ("asked", ctypes.c_uint64),
-        ("without_ring", ctypes.c_uint64),
-        ("not_choosing", ctypes.c_uint64),
-        ("stayed", ctypes.c_uint64),
-        ("late", ctypes.c_uint64),
-        ("cancelled", ctypes.c_uint64),
-    )
-
-
-class _ReplicaStats(ctypes.Structure):
-    """`struct linnos_replica_stats` of linnos_choose.h."""
-
-    _fields_ = (
-        ("state", ctypes.c_uint32),
-        ("chooses", ctypes.c_uint32),
-        ("served", ctypes.c_uint64),
-        ("errors", ctypes.c_uint64),
-        ("answered", ctypes.c_uint64),
-        ("in_flight", ctypes.c_uint64),
-        ("predicted_us", ctypes.c_uint64),
-        ("took_us", ctypes.c_uint64),
-        ("near", ctypes.c_uint64),
-        ("model_id", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
-    )
-
-
-class _ReadOptions(ctypes.Structure):
-    """`struct linnos_read_options` of liblinnos.h."""
-
-    _fields_ = (
-        ("size", ctypes.c_size_t),
-        ("flags", ctypes.c_uint32),
-        ("home", ctypes.c_int32),
-        ("deadline_ns", ctypes.c_uint64),
-        ("sqe_flags", ctypes.c_uint32),
-        ("ioprio", ctypes.c_uint32),
-    )
-
-
-class _Iovec(ctypes.Structure):
-    """`struct iovec` of <sys/uio.h>."""
-
-    _fields_ = (("base", ctypes.c_void_p), ("len", ctypes.c_size_t))
 
 
 @dataclass(frozen=True)
@@ -181,6 +94,59 @@ class Stats:
     errors_by: tuple[int, ...]
 
 
+class _Options(ctypes.Structure):
+    """`struct linnos_options` of liblinnos.h."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("flags", ctypes.c_uint32),
+        ("home", ctypes.c_int32),
+        *of_one_kind(ctypes.c_uint32, "home_margin_percent", "explore_ms", "hedge_us"),
+        ("extra_io_burst", ctypes.c_uint32),
+        *of_one_kind(ctypes.c_double, "hedge_percentile", "extra_io_percent"),
+        ("hedge_tables", ctypes.POINTER(ctypes.c_char_p)),
+    )
+
+
+class _Stats(ctypes.Structure):
+    """`struct linnos_stats` of liblinnos.h, whose members `Stats` has in their order."""
+
+    _fields_ = tuple(
+        (field.name, ctypes.c_int64 if field.name == "saved_us_estimate" else ctypes.c_uint64)
+        for field in fields(Stats)
+        if field.type == "int"
+    )
+
+
+class _ReplicaStats(ctypes.Structure):
+    """`struct linnos_replica_stats` of linnos_choose.h."""
+
+    _fields_ = (
+        *of_one_kind(ctypes.c_uint32, "state", "chooses"),
+        *of_one_kind(ctypes.c_uint64, "served", "errors", "answered", "in_flight"),
+        *of_one_kind(ctypes.c_uint64, "predicted_us", "took_us", "near"),
+        *of_one_kind(ctypes.c_uint32, "model_id", "reserved"),
+    )
+
+
+class _ReadOptions(ctypes.Structure):
+    """`struct linnos_read_options` of liblinnos.h."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("flags", ctypes.c_uint32),
+        ("home", ctypes.c_int32),
+        ("deadline_ns", ctypes.c_uint64),
+        *of_one_kind(ctypes.c_uint32, "sqe_flags", "ioprio"),
+    )
+
+
+class _Iovec(ctypes.Structure):
+    """`struct iovec` of <sys/uio.h>."""
+
+    _fields_ = (("base", ctypes.c_void_p), ("len", ctypes.c_size_t))
+
+
 @functools.cache
 def _library() -> ctypes.CDLL:
     """LINNOS_LIB, else what `make liblinnos` built in a checkout, else the installed one."""
@@ -193,45 +159,36 @@ def _library() -> ctypes.CDLL:
             f"{path}: {error}; run `make liblinnos` in the repository, `make install-lib` for "
             "the whole system, or set LINNOS_LIB"
         ) from error
-    handle = ctypes.c_void_p
-    library.linnos_open.argtypes = [
-        ctypes.POINTER(handle), ctypes.c_uint, ctypes.POINTER(ctypes.c_char_p),
-        ctypes.POINTER(ctypes.c_char_p), ctypes.POINTER(_Options),
-    ]  # fmt: skip
-    library.linnos_error.argtypes = []
-    library.linnos_error.restype = ctypes.c_char_p
-    library.linnos_close.argtypes = [handle]
-    library.linnos_queue_create.argtypes = [ctypes.POINTER(handle), handle, ctypes.c_void_p]
-    library.linnos_queue_close.argtypes = [handle]
-    library.linnos_get_stats.argtypes = [handle, ctypes.POINTER(_Stats), ctypes.c_size_t]
-    library.linnos_get_stats.restype = None
-    library.linnos_get_replica_stats.argtypes = [
-        handle, ctypes.c_uint, ctypes.POINTER(_ReplicaStats), ctypes.c_size_t,
-    ]  # fmt: skip
-    library.linnos_array_known.argtypes = [handle]
-    library.linnos_array_known.restype = handle
-    library.linnos_known_histogram.argtypes = [
-        handle, ctypes.c_uint, ctypes.POINTER(ctypes.c_uint64), ctypes.c_uint,
-    ]  # fmt: skip
-    library.linnos_bucket_ns.argtypes = [ctypes.c_uint]
-    library.linnos_bucket_ns.restype = ctypes.c_uint64
-    library.linnos_drop.argtypes = [handle, ctypes.c_uint]
-    library.linnos_restore.argtypes = [handle, ctypes.c_uint]
-    library.linnos_set_model.argtypes = [handle, ctypes.c_uint, ctypes.c_char_p]
-    library.linnos_size.argtypes = [handle]
-    library.linnos_size.restype = ctypes.c_uint64
-    library.linnos_hint_is_used.argtypes = [handle]
-    library.linnos_asking_is_used.argtypes = [handle]
-    library.linnos_preadv.argtypes = [
-        handle, ctypes.POINTER(_Iovec), ctypes.c_int, ctypes.c_int64,
-        ctypes.POINTER(_ReadOptions),
-    ]  # fmt: skip
-    library.linnos_preadv.restype = ctypes.c_ssize_t
-    library.linnos_best.argtypes = [
-        ctypes.c_uint, ctypes.POINTER(ctypes.c_int), ctypes.c_size_t,
-        ctypes.POINTER(ctypes.c_uint32),
-    ]  # fmt: skip
-    return library
+    handle, names, number = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p), ctypes.c_uint
+    status, size, u64 = ctypes.c_int, ctypes.c_size_t, ctypes.c_uint64
+    iov, drives = ctypes.POINTER(_Iovec), ctypes.POINTER(ctypes.c_int)
+    of_replica = ctypes.POINTER(_ReplicaStats)
+    return declared(
+        library,
+        linnos_open=(
+            *(status, ctypes.POINTER(handle), number, names, names, ctypes.POINTER(_Options)),
+        ),
+        linnos_error=(ctypes.c_char_p,),
+        linnos_close=(status, handle),
+        linnos_queue_create=(status, ctypes.POINTER(handle), handle, ctypes.c_void_p),
+        linnos_queue_close=(status, handle),
+        linnos_get_stats=(None, handle, ctypes.POINTER(_Stats), size),
+        linnos_get_replica_stats=(status, handle, number, of_replica, size),
+        linnos_array_known=(handle, handle),
+        linnos_known_histogram=(status, handle, number, ctypes.POINTER(u64), number),
+        linnos_bucket_ns=(u64, number),
+        linnos_drop=(status, handle, number),
+        linnos_restore=(status, handle, number),
+        linnos_set_model=(status, handle, number, ctypes.c_char_p),
+        linnos_size=(u64, handle),
+        linnos_hint_is_used=(status, handle),
+        linnos_asking_is_used=(status, handle),
+        linnos_preadv=(
+            *(ctypes.c_ssize_t, handle, iov, ctypes.c_int, ctypes.c_int64),
+            ctypes.POINTER(_ReadOptions),
+        ),
+        linnos_best=(status, number, drives, size, ctypes.POINTER(ctypes.c_uint32)),
+    )
 
 
 _NO_BEST = {
@@ -279,9 +236,10 @@ def _paths(paths: Sequence[AnyPath | None]) -> Any:
     )
 
 
-def _failure(error: int) -> OSError:
-    """What the call of this thread that failed last says."""
-    return OSError(-error, os.fsdecode(_library().linnos_error()))
+def _check(error: int) -> None:
+    """Raise what the call of this thread that failed last says."""
+    if error < 0:
+        raise OSError(-error, os.fsdecode(_library().linnos_error()))
 
 
 class Replicas:
@@ -361,12 +319,11 @@ class Replicas:
         self._queues: dict[threading.Thread, ctypes.c_void_p] = {}
         self._lock = threading.Lock()
         self._n = len(paths)
-        if models is not None and len(models) != len(paths):
-            raise ValueError(f"{len(models)} models for {len(paths)} replicas; give one for each")
-        if hedge_tables is not None and len(hedge_tables) != len(paths):
-            raise ValueError(
-                f"{len(hedge_tables)} hedge tables for {len(paths)} replicas; give one for each"
-            )
+        for what, given in (("models", models), ("hedge tables", hedge_tables)):
+            if given is not None and len(given) != len(paths):
+                raise ValueError(
+                    f"{len(given)} {what} for {len(paths)} replicas; give one for each"
+                )
         for name, value, end in (
             ("home", 0 if home is None else home, 1 << 31),
             ("home_margin_percent", home_margin_percent, 1 << 32),
@@ -376,14 +333,10 @@ class Replicas:
         ):
             if not 0 <= value < end:
                 raise ValueError(f"{name} {value}: 0 to {end - 1} can be")
+        flags = (buffered, hint, ask, unguarded, hedge_by_gain, ask_all)  # as LINNOS_BUFFERED, ...
         options = _Options(
             ctypes.sizeof(_Options),
-            _BUFFERED * buffered
-            | _HINT * hint
-            | _ASK * ask
-            | _ASK_ALL * ask_all
-            | _UNGUARDED * unguarded
-            | _HEDGE_BY_GAIN * hedge_by_gain,
+            sum(bool(flag) << bit for bit, flag in enumerate(flags)),
             _HOME_TURNS if home is None else home,
             home_margin_percent,
             explore_ms,
@@ -393,15 +346,12 @@ class Replicas:
             extra_io_percent,
             None if hedge_tables is None else _paths(hedge_tables),
         )
-        error = _library().linnos_open(
-            ctypes.byref(self._handle),
-            self._n,
-            _paths(paths),
-            None if models is None else _paths(models),
-            ctypes.byref(options),
+        known = None if models is None else _paths(models)
+        _check(
+            _library().linnos_open(
+                ctypes.byref(self._handle), self._n, _paths(paths), known, ctypes.byref(options)
+            )
         )
-        if error:
-            raise _failure(error)
 
     def _open(self) -> ctypes.c_void_p:
         if not self._handle:
@@ -417,9 +367,7 @@ class Replicas:
             for ended in [one for one in self._queues if not one.is_alive()]:
                 _library().linnos_queue_close(self._queues.pop(ended))
             queue = ctypes.c_void_p()
-            error = _library().linnos_queue_create(ctypes.byref(queue), array, None)
-            if error:
-                raise _failure(error)
+            _check(_library().linnos_queue_create(ctypes.byref(queue), array, None))
             self._queues[thread] = queue
             return queue
 
@@ -534,8 +482,7 @@ class Replicas:
             del places
         if n == -errno.ETIME:
             raise TimeoutError(errno.ETIME, os.fsdecode(_library().linnos_error()))
-        if n < 0:
-            raise _failure(n)
+        _check(n)
         return n
 
     def drop(self, replica: int) -> None:
@@ -551,7 +498,7 @@ class Replicas:
         OSError
             There is no such replica, or it is the last one.
         """
-        self._change(_library().linnos_drop(self._open(), replica))
+        _check(_library().linnos_drop(self._open(), replica))
 
     def restore(self, replica: int) -> None:
         """Take a dropped replica back, when it holds what the others hold.
@@ -561,7 +508,7 @@ class Replicas:
         replica : int
             From 0.
         """
-        self._change(_library().linnos_restore(self._open(), replica))
+        _check(_library().linnos_restore(self._open(), replica))
 
     def set_model(self, replica: int, model: AnyPath | None) -> None:
         """Exchange a replica's model, while others read, too.
@@ -579,11 +526,7 @@ class Replicas:
             It is none; the old one stays.
         """
         path = None if model is None else os.fsencode(model)
-        self._change(_library().linnos_set_model(self._open(), replica, path))
-
-    def _change(self, error: int) -> None:
-        if error:
-            raise _failure(error)
+        _check(_library().linnos_set_model(self._open(), replica, path))
 
     @property
     def size(self) -> int:
@@ -606,14 +549,14 @@ class Replicas:
         _library().linnos_get_stats(self._open(), ctypes.byref(raw), ctypes.sizeof(raw))
         by = [self._replica(k) for k in range(self._n)]
         return Stats(
-            **{name: getattr(raw, name) for name, _ in _Stats._fields_},
+            **{name: getattr(raw, name) for name, *_ in _Stats._fields_},
             served_by=tuple(one.served for one in by),
             errors_by=tuple(one.errors for one in by),
         )
 
     def _replica(self, replica: int) -> _ReplicaStats:
         raw = _ReplicaStats()
-        self._change(
+        _check(
             _library().linnos_get_replica_stats(
                 self._open(), replica, ctypes.byref(raw), ctypes.sizeof(raw)
             )
@@ -632,7 +575,7 @@ class Replicas:
         known = library.linnos_array_known(self._open())
         counts = (ctypes.c_uint64 * library.linnos_known_histogram(known, replica, None, 0))()
         library.linnos_known_histogram(known, replica, counts, len(counts))
-        values = {name: getattr(raw, name) for name, _ in _ReplicaStats._fields_}
+        values = {name: getattr(raw, name) for name, *_ in _ReplicaStats._fields_}
         del values["reserved"]
         values["state"] = STATES[raw.state]
         values["chooses"] = bool(raw.chooses)
@@ -657,12 +600,7 @@ class Replicas:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self) -> None:

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Builds the Debian packages linnos-tools, linnos-dkms, linnos-agent, liblinnos1 and liblinnos-dev:
-# `packaging/build.sh OUT` leaves them in OUT. Needs dpkg-dev, and a Python with pip and the network or a wheel cache for
+# Builds the Debian packages linnos-tools, linnos-dkms, linnos-agent, and of liblinnos and liblinnos-cluster
+# one with the library and one to develop with: `packaging/build.sh OUT` leaves them in OUT. Needs dpkg-dev, and a Python with pip and the network or a wheel cache for
 # the wheel's build; installs nothing and asks for no root.
 set -euo pipefail
 umask 022	# files written here are for all who use the package, whoever builds it
@@ -51,7 +51,7 @@ finish() {
 		[ -z "$depends" ] || printf 'Depends: %s\n' "$depends"
 		[ -z "$4" ] || printf 'Recommends: %s\n' "$4"
 		[ -z "$5" ] || printf 'Suggests: %s\n' "$5"
-		[ "$1" != liblinnos1 ] || printf 'Multi-Arch: same\n'
+		[[ $1 != liblinnos*1 ]] || printf 'Multi-Arch: same\n'
 		printf 'Description: %s\n%s\n' "$6" "$7"
 	} >"$root/DEBIAN/control"
 	(cd "$root" && find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | sort -z |
@@ -76,22 +76,26 @@ shared_libraries() {
 	list=${list:+$list, }$needed
 }
 
-library() {
-	local root=$work/library lib=usr/lib/$multiarch
-	make -s -C liblinnos OUT="$work/lib" CFLAGS="$CFLAGS" DESTDIR="$root" PREFIX=/usr install \
+# stage_library NAME FOLDER: what is built and installed from FOLDER, parted between NAME1 and NAME-dev.
+stage_library() {
+	local root=$work/$1-installed lib=usr/lib/$multiarch runtime=$work/${1}1 dev=$work/$1-dev
+	make -s -C "$2" OUT="$work/lib-$1" CFLAGS="$CFLAGS" DESTDIR="$root" PREFIX=/usr install \
 		>/dev/null
-	install -d "$work/liblinnos1/$lib" "$work/liblinnos-dev/$lib/pkgconfig"
-	mv "$root"/usr/lib/liblinnos.so.* "$work/liblinnos1/$lib/"
-	strip --strip-unneeded "$work/liblinnos1/$lib"/liblinnos.so.*.*
-	chmod 644 "$work/liblinnos1/$lib"/liblinnos.so.*.*
-	mv "$root"/usr/lib/liblinnos.so "$root"/usr/lib/liblinnos.a "$work/liblinnos-dev/$lib/"
-	strip --strip-debug "$work/liblinnos-dev/$lib/liblinnos.a"
-	sed "s|/lib\$|/lib/$multiarch|" "$root/usr/lib/pkgconfig/liblinnos.pc" \
-		>"$work/liblinnos-dev/$lib/pkgconfig/liblinnos.pc"
-	mv "$root/usr/include" "$root/usr/share" "$work/liblinnos-dev/usr/"
-	install -d "$work/liblinnos1/DEBIAN"
-	echo "liblinnos 1 liblinnos1" >"$work/liblinnos1/DEBIAN/shlibs"
-	echo "activate-noawait ldconfig" >"$work/liblinnos1/DEBIAN/triggers"
+	install -d "$runtime/$lib" "$dev/$lib/pkgconfig"
+	mv "$root/usr/lib/$1".so.* "$runtime/$lib/"
+	strip --strip-unneeded "$runtime/$lib/$1".so.*.*
+	chmod 644 "$runtime/$lib/$1".so.*.*
+	mv "$root/usr/lib/$1.so" "$root/usr/lib/$1.a" "$dev/$lib/"
+	strip --strip-debug "$dev/$lib/$1.a"
+	sed "s|/lib\$|/lib/$multiarch|" "$root/usr/lib/pkgconfig/$1.pc" >"$dev/$lib/pkgconfig/$1.pc"
+	mv "$root/usr/include" "$root/usr/share" "$dev/usr/"
+	install -d "$runtime/DEBIAN"
+	echo "$1 1 ${1}1" >"$runtime/DEBIAN/shlibs"
+	echo "activate-noawait ldconfig" >"$runtime/DEBIAN/triggers"
+}
+
+library() {
+	stage_library liblinnos liblinnos
 	finish liblinnos1 libs "" "" "" \
 		"reads from the replica that is predicted to answer first" \
 		" A program that has its data on several drives opens them as an array. Each
@@ -101,6 +105,21 @@ library() {
 	finish liblinnos-dev libdevel "liblinnos1 (= $version), liburing-dev" "" "" \
 		"reads from the replica that is predicted to answer first: development" \
 		" Header, static library, pkg-config file and manual pages of liblinnos."
+}
+
+cluster_library() {
+	stage_library liblinnos-cluster cluster/client
+	# liblinnos-dev has it.
+	rm "$work/liblinnos-cluster-dev/usr/include/linnos_choose.h"
+	finish liblinnos-cluster1 libs "" "" "linnos-agent" \
+		"chooses the node of a cluster that is expected to answer first" \
+		" A client that has its data on several nodes asks where each read should go. It
+ is told by what its own reads took on each node and, where nodes run
+ linnos-agent, by what their drives are predicted to take. It does no I/O."
+	finish liblinnos-cluster-dev libdevel \
+		"liblinnos-cluster1 (= $version), liblinnos-dev (= $version)" "" "" \
+		"chooses the node that is expected to answer first: development" \
+		" Header, static library, pkg-config file and manual page of liblinnos-cluster."
 }
 
 tools() {
@@ -197,8 +216,9 @@ agent() {
  enabled; only the addresses that it names are answered."
 }
 
-rm -f "$out"/{linnos-tools,linnos-dkms,linnos-agent,liblinnos1,liblinnos-dev}_*.deb
+rm -f "$out"/{linnos-tools,linnos-dkms,linnos-agent,liblinnos1,liblinnos-dev,liblinnos-cluster1,liblinnos-cluster-dev}_*.deb
 library
+cluster_library
 dkms
 agent
 tools

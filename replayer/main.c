@@ -6,6 +6,7 @@
 #include "engine/engine.h"
 #include "engine/loop.h"
 #include "error.h"
+#include "policies/hedging.h"
 #include "policies/policy.h"
 #include "replay.h"
 #include "results/io_log.h"
@@ -41,6 +42,8 @@ static void require_policy(struct replay *r)
 	r->hedge_budget = (struct budget){.share = r->o.hedge_budget, .burst = r->o.hedge_burst};
 	if (r->o.policy->setup)
 		r->o.policy->setup(r);
+	if (r->o.policy->hedge_percentile)
+		hedging_setup_percentile(r, r->o.policy->hedge_percentile);
 }
 
 /* What only the run itself can tell: the scan has found the rest. */

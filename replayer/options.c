@@ -460,8 +460,7 @@ static void require_forced_devices(const struct options *o)
 			k++;
 		if (k == o->n_devices)
 			die("--force %s: not one of --devices; name the drives to overwrite "
-			    "exactly "
-			    "as they are given there",
+			    "exactly as they are given there",
 			    o->forced[i]);
 	}
 }
@@ -469,8 +468,7 @@ static void require_forced_devices(const struct options *o)
 static void make_readonly(struct options *o)
 {
 	if (o->n_forced)
-		die("--force allows overwriting, --readonly writes nothing: give one of "
-		    "them");
+		die("--force allows overwriting, --readonly writes nothing: give one of them");
 	if (is_given(o, offsetof(struct options, prefill)) && o->prefill != PREFILL_NONE)
 		die("--prefill writes to the drives; with --readonly nothing is written");
 	o->prefill = PREFILL_NONE;
@@ -516,8 +514,7 @@ static void require_shares(const struct options *o)
 	if (o->policy->keeps_count)
 		die("--threads %u: policy %s goes by what is at the drives and what they have "
 		    "answered, of which each thread would know a part only; leave --threads out, "
-		    "or "
-		    "take a policy that keeps no count, as baseline, clone, hedge or linnos",
+		    "or take a policy that keeps no count, as baseline, clone, hedge or linnos",
 		    o->threads, o->policy->name);
 	if (o->depth < o->threads || o->losers < o->threads || o->hedge_burst < o->threads)
 		die("--threads %u: --depth, --losers and --hedge-burst are shared out, and must be "

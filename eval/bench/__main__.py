@@ -34,23 +34,15 @@ from linnapp.lab.guest import LabError
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark.
+    """A benchmark."""
 
-    Attributes
-    ----------
-    run : callable
-        Measures, prints, and leaves its numbers in ``OUT``; its first line says what.
-    program : str
-        What it runs, relative to the repository; its module unless given.
-    needs : str
-        Besides `make build`.
-    when_named : bool
-        Leave it out unless it is asked for.
-    """
-
+    #: Measures, prints, and leaves its numbers in ``OUT``; its first line says what.
     run: Callable[[], None]
+    #: What it runs, relative to the repository; its module unless given.
     program: str = ""
+    #: Besides `make build`.
     needs: str = ""
+    #: Leave it out unless it is asked for.
     when_named: bool = False
 
     @property

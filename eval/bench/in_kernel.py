@@ -44,20 +44,13 @@ _LINNOS = "/sys/block/{}/linnos"
 
 @dataclass(frozen=True)
 class Case:
-    """What all drives do.
+    """What all drives do."""
 
-    Attributes
-    ----------
-    name : str
-        As printed.
-    model : Path
-        Its file.
-    mode : str
-        What is written to `mode`.
-    """
-
+    #: As printed.
     name: str
+    #: Its file.
     model: Path
+    #: What is written to `mode`.
     mode: str
 
     def setup(self) -> str:

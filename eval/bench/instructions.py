@@ -33,21 +33,14 @@ Counts = dict[str, dict[str, dict[int, float]]]
 
 @dataclass(frozen=True)
 class Case:
-    """What is counted.
+    """What is counted."""
 
-    Attributes
-    ----------
-    name : str
-        As printed.
-    begin, end : str
-        Commands before and after.
-    device : str
-        What is read and written.
-    """
-
+    #: As printed.
     name: str
+    #: `begin`, `end`: commands before and after.
     begin: str = ":"
     end: str = ":"
+    #: What is read and written.
     device: str = "/dev/nullb0"
 
 

@@ -53,19 +53,9 @@ def engine() -> None:
 
 
 def latency_model(name: str = "latency.linnos", refuse_us: int = 100) -> Path:
-    """A latency model of the size that training makes, written into `OUT`.
+    """A latency model of the size that training makes, written into a file of this name in `OUT`.
 
-    Parameters
-    ----------
-    name : str
-        Of the file.
-    refuse_us : int
-        Reads that are predicted to take longer are slow.
-
-    Returns
-    -------
-    Path
-        Of its file.
+    Reads that are predicted to take longer than `refuse_us` are slow.
     """
     import numpy as np
 

@@ -57,26 +57,17 @@ _POLICY = "/sys/block/nullb0/linnos"
 
 @dataclass
 class Case:
-    """One kernel in one mode.
+    """One kernel in one mode."""
 
-    Attributes
-    ----------
-    name : str
-        As printed.
-    kernel : str
-        A key of `KERNELS`.
-    mode : str or None
-        What is written to the drive's `mode`, one after the other; None where there is none.
-    ns : dict of int to list of float
-        Nanoseconds a read, one a round, by the number of reads in a batch.
-    instructions : dict of int to list of float
-        Of a read in each counted call, by the number of reads of the call.
-    """
-
+    #: As printed.
     name: str
+    #: A key of `KERNELS`.
     kernel: str
+    #: What is written to the drive's `mode`, one after the other; None where there is none.
     mode: str | None
+    #: Nanoseconds a read, one a round, by the number of reads in a batch.
     ns: dict[int, list[float]] = field(default_factory=lambda: {n: [] for n in BATCHES})
+    #: Of a read in each counted call, by the number of reads of the call.
     instructions: dict[int, list[float]] = field(default_factory=dict)
 
 
@@ -225,12 +216,9 @@ def measure(cases: Sequence[Case], ticks_per_ns: float, rounds: int = ROUNDS) ->
 
 
 def report(cases: Sequence[Case]) -> None:
-    """Print a table of the cases, compared with the first, and write off_cost.json.
+    """Print a table of the measured cases, compared with the first, and write off_cost.json.
 
-    Parameters
-    ----------
-    cases : sequence of Case
-        With their measurements; the second is the first once more, whose differences are noise.
+    The second case is the first once more, whose differences are noise.
     """
     base = cases[0]
     rows: list[dict[str, object]] = [{"case": case.name} for case in cases]

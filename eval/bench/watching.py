@@ -95,25 +95,18 @@ _DROPPED = (
 
 @dataclass(frozen=True)
 class Run:
-    """One run of redis-benchmark.
+    """One run of redis-benchmark."""
 
-    Attributes
-    ----------
-    seconds : float
-        That it took.
-    server_cpu_s, client_cpu_s, reader_cpu_s : float
-        Processor's time of the server, of redis-benchmark, and of what traces, meanwhile.
-    calls : int
-        That are in the tables.
-    dropped : int
-        Calls, names, I/Os that should be there and are not.
-    """
-
+    #: That it took.
     seconds: float
+    #: `server_cpu_s`, `client_cpu_s`, `reader_cpu_s`: Processor's time of the server, of
+    #: redis-benchmark, and of what traces, meanwhile.
     server_cpu_s: float
     client_cpu_s: float
     reader_cpu_s: float = 0.0
+    #: That are in the tables.
     calls: int = 0
+    #: Calls, names, I/Os that should be there and are not.
     dropped: int = 0
 
 
@@ -342,14 +335,9 @@ def redis(
 
 
 def turns(n: int, *, tests: str | None = None, requests: int | None = None) -> None:
-    """What `linnapp watch --path` costs one server that is watched every other time.
+    """What `linnapp watch --path` costs one server in `n` turns with it and as many without.
 
-    Parameters
-    ----------
-    n : int
-        Turns: times that it is watched, and times that it is not.
-    tests, requests
-        As for :func:`redis`.
+    `tests` and `requests` are as for :func:`redis`.
     """
     _check("redis-server", "redis-cli", "redis-benchmark")
     requests = requests or 1_000

@@ -33,36 +33,23 @@ NOT_REPRODUCED, UNDECIDED, NOT_COMPARABLE = "not reproduced", "undecided", "not 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper.
-
-    Attributes
-    ----------
-    text : str
-    low, high : float
-        The paper's range.
-    source : str
-        The experiment that measures it.
-    measure : callable
-        That experiment's data as {case: interval}.
-    more_is_better : bool
-    unit : str
-    scale : float
-        What a measured number is multiplied by.
-    of_variants : bool
-        It says how variants differ, not how good LinnOS is.
-    unlike : str
-        Why ours is of something else than the paper's, if it is.
-    """
+    """A claim of the paper."""
 
     text: str
+    #: `low`, `high`: the paper's range.
     low: float
     high: float
+    #: The experiment that measures it.
     source: str
+    #: That experiment's data as {case: interval}.
     measure: Callable[[dict[str, Any]], dict[str, Interval]]
     more_is_better: bool = True
     unit: str = "%"
+    #: What a measured number is multiplied by.
     scale: float = 100.0
+    #: It says how variants differ, not how good LinnOS is.
     of_variants: bool = False
+    #: Why ours is of something else than the paper's, if it is.
     unlike: str = ""
 
 

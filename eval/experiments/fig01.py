@@ -137,8 +137,7 @@ def draw(data: dict[str, Any], path: Path) -> None:
             label=f"{row['profile']}, {row['mix']}",
         )  # fmt: skip
     axes.set_yticks([0, 0.30103, 1, 2, 3, 4], ["p0", "p50", "p90", "p99", "p99.9", "p99.99"])
-    axes.set_xscale("log")
-    axes.set_xlabel("read latency (us)")
+    axes.set(xscale="log", xlabel="read latency (us)")
     axes.legend(fontsize=7)
     axes.grid(alpha=0.3, which="both")
     figures.save(figure, path)

@@ -161,16 +161,13 @@ def draw(data: dict[str, Any], path: Path) -> None:
     for name, curve in shown["curves_us"].items():
         label = f"{name}: mean {shown['mean_us'][name]:.0f} us"
         axes.plot(curve, shown["percentile_grid"], label=label)
-    axes.set_xscale("log")
-    axes.set_xlabel("read latency (us)")
-    axes.set_ylabel("percentile")
+    axes.set(xscale="log", xlabel="read latency (us)", ylabel="percentile")
     axes.legend(fontsize=8)
     axes.grid(alpha=0.3)
     axes = panels[1]
     axes.plot(shown["candidate_percentiles"], shown["candidate_areas_us"])
     axes.axvline(shown["percentile"]["chosen"], color="black", linestyle=":")
-    axes.set_xlabel("candidate percentile")
-    axes.set_ylabel("boost area (us)")
+    axes.set(xlabel="candidate percentile", ylabel="boost area (us)")
     axes.grid(alpha=0.3)
     axes = panels[2]
     cells = list(dict.fromkeys((row["workload"], row["array"]) for row in data["rows"]))

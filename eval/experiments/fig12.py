@@ -35,7 +35,7 @@ from eval.cells import (
     write_reads,
 )
 from eval.contenders import Contender
-from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
+from eval.experiment import Context, Experiment, Table
 from eval.experiments.fig08 import cell_table
 from eval.files import write_json
 from eval.host import linnapp
@@ -85,23 +85,15 @@ def prepare(source: Path, folder: Path) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Source:
-    """A trace on an array, recorded and learnt from.
+    """A trace on an array, recorded and learnt from."""
 
-    Attributes
-    ----------
-    name : str
-        The trace's.
-    seed : int
-        Of the drives, the training and the replays.
-    made_from : mapping
-        What is in the keys of its replays.
-    folder : Path
-        Its models, and the part to be replayed.
-    """
-
+    #: The trace's.
     name: str
+    #: Of the drives, the training and the replays.
     seed: int
+    #: What is in the keys of its replays.
     made_from: dict[str, Any]
+    #: Its models, and the part to be replayed.
     folder: Path
 
     @property
@@ -304,7 +296,6 @@ EXPERIMENT = Experiment(
     table=table,
     reading=reading,
     draw=draw,
-    paper=NOT_AVAILABLE,
     differs="Public traces are not part of this repository; they are given by path. They were "
     "recorded on disks, so they are sped up until they load the array. The heuristics have the "
     "replayer's own thresholds. A seed has drives of its own, the stretch of the trace is the "

@@ -29,31 +29,23 @@ from eval.cells import (
     replayed,
     trained,
 )
-from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
+from eval.experiment import GRID_SOURCES, Context, Experiment, Table
 from eval.intervals import BLOCKS, LEVEL, RESAMPLES, RESTS_ON
 from eval.metrics import percent
 from eval.parallel import Step
 
 
 class Variant(NamedTuple):
-    """A contender with other settings.
+    """A contender with other settings."""
 
-    Attributes
-    ----------
-    of : str
-        The contender.
-    after_us, after_revokes : int
-        ``probe_after_us`` and ``probe_after_revokes`` of the drives.
-    train_options : tuple of str
-        Of its models.
-    peers : bool
-        The drives are told of each other.
-    """
-
+    #: The contender.
     of: str
+    #: `after_us`, `after_revokes`: ``probe_after_us`` and ``probe_after_revokes`` of the drives.
     after_us: int
     after_revokes: int
+    #: Of its models.
     train_options: tuple[str, ...] = ()
+    #: The drives are told of each other.
     peers: bool = False
 
     @property
@@ -263,21 +255,13 @@ def draw(data: dict[str, Any], path: Path) -> None:
 EXPERIMENT = Experiment(
     name="probing",
     title="LinnOS's protocol at its best: probes sooner, training repaired, peers",
-    source="not in the papers",
     parameters=PARAMETERS,
     run=run,
     table=table,
     reading=reading,
     draw=draw,
-    paper=NOT_AVAILABLE,
     differs="As for Fig. 8. What was tried is on development seeds only (`--dev`).",
-    sources=(
-        "eval/grid.py",
-        "eval/contenders.py",
-        "eval/heimdall.py",
-        "eval/scores.py",
-        "eval/intervals.py",
-    ),
+    sources=GRID_SOURCES,
     numbers=lambda data: {
         cell["workload"]: {v["name"]: cell["below"][v["name"]] for v in data["variants"]}
         for cell in data["cells"]

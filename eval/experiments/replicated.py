@@ -19,7 +19,7 @@ import numpy as np
 from eval import figures, scores
 from eval.cache import RESULTS
 from eval.errors import StepError
-from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
+from eval.experiment import Context, Experiment, Table
 from eval.experiments import fig08
 from eval.intervals import Interval
 
@@ -146,13 +146,11 @@ def draw(data: dict[str, Any], path: Path) -> None:
 EXPERIMENT = Experiment(
     name="replicated",
     title="Mean read latency where each write goes to every replica",
-    source="not in the papers",
     parameters=fig08.PARAMETERS,
     run=run,
     table=table,
     reading=reading,
     draw=draw,
-    paper=NOT_AVAILABLE,
     differs="Fig. 8 but for the writes: each goes to all three drives, and of each trace's writes "
     "one in three is left, drawn from the seed, in the recorded part as in the replayed one. So a "
     "drive is given as many writes as in Fig. 8, and models learn from what they will meet.",

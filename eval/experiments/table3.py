@@ -404,9 +404,7 @@ def draw(data: dict[str, Any], path: Path) -> None:
                 data["time_ns"][model], 100 * mean[model][field], marker, color=f"C{i}",
                 label=f"{model}: {field.replace('_', ' ')}",
             )  # fmt: skip
-    axes.set_xscale("log")
-    axes.set_xlabel("time of one inference (ns)")
-    axes.set_ylabel("share (%)")
+    axes.set(xscale="log", xlabel="time of one inference (ns)", ylabel="share (%)")
     axes.legend(fontsize=7)
     axes.grid(alpha=0.3)
     figures.save(figure, path)

@@ -16,25 +16,18 @@ import numpy as np
 
 from eval import contenders, figures, grid, scores
 from eval.cells import replayed
-from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
+from eval.experiment import GRID_SOURCES, Context, Experiment, Table
 from eval.intervals import Interval
 from eval.metrics import percent
 
 
 class Kind(NamedTuple):
-    """A kind of slowness.
-
-    Attributes
-    ----------
-    name : str
-    spec : str or None
-        The replayer's `--inject`; ``{...}`` stands for what depends on the cell.
-    seen : bool
-        Whether training adds bursts of this kind.
-    """
+    """A kind of slowness."""
 
     name: str
+    #: The replayer's `--inject`; ``{...}`` stands for what depends on the cell.
     spec: str | None
+    #: Whether training adds bursts of this kind.
     seen: bool
 
 
@@ -243,22 +236,14 @@ def draw(data: dict[str, Any], path: Path) -> None:
 EXPERIMENT = Experiment(
     name="unseen",
     title="Slowness that nobody trained for",
-    source="not in the papers",
     parameters=PARAMETERS,
     run=run,
     table=table,
     reading=reading,
     draw=draw,
-    paper=NOT_AVAILABLE,
     differs="The heuristics and models know the recording, which has no injection, and the bursts "
     "that training adds: a constant delay for 5 to 320 ms.",
-    sources=(
-        "eval/grid.py",
-        "eval/contenders.py",
-        "eval/heimdall.py",
-        "eval/scores.py",
-        "eval/intervals.py",
-    ),
+    sources=GRID_SOURCES,
     numbers=lambda data: [
         {key: row[key] for key in ("workload", "kind", "mean_us", "compared")}
         for row in data["rows"]

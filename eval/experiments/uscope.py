@@ -11,7 +11,7 @@ import numpy as np
 
 from eval import contenders, figures, grid, scores
 from eval.cells import read_log, replayed
-from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
+from eval.experiment import GRID_SOURCES, NOT_AVAILABLE, Context, Experiment, Table
 from eval.intervals import Interval
 from eval.metrics import improvement, oracle_share, percent, quantiles
 
@@ -256,8 +256,7 @@ def draw(data: dict[str, Any], path: Path) -> None:
                     list(curve), [float(np.mean(values)) for values in curve.values()],
                     label=policy, marker=".", **figures.style(policy),
                 )  # fmt: skip
-            axes.set_xscale("log")
-            axes.set_yscale("log")
+            axes.set(xscale="log", yscale="log")
             axes.set_title(f"{array}: {pattern}, {ratio} % of the first drive's reads", fontsize=9)
             axes.set_xlabel("added latency (us)", fontsize=8)
             axes.set_ylabel("mean read latency (us)", fontsize=8)
@@ -291,11 +290,5 @@ EXPERIMENT = Experiment(
     f"{NOT_AVAILABLE}.",
     differs="Slow I/Os on one drive of the three; the cycle of the continuous pattern is "
     f"{PERIOD_IOS} reads, not 100 000, so that two or three fit into a replay.",
-    sources=(
-        "eval/grid.py",
-        "eval/contenders.py",
-        "eval/heimdall.py",
-        "eval/scores.py",
-        "eval/intervals.py",
-    ),
+    sources=GRID_SOURCES,
 )

@@ -22,14 +22,7 @@ _DAMAGED = (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, 
 
 
 def load_array(path: Path, what: str) -> npt.NDArray[Any]:
-    """The array of an ``.npy`` file, mapped and not read.
-
-    Parameters
-    ----------
-    path : Path
-    what : str
-        What it should hold, for the error: "digits".
-    """
+    """The array of an ``.npy`` file, mapped and not read; an error says what it should hold."""
     with _explained(path, f"an .npy file of {what}"):
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     if not isinstance(found, np.ndarray):

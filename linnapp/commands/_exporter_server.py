@@ -137,15 +137,10 @@ def serve(
     listen: tuple[str, int],
     looks: tuple[list[str], float] | None,
 ) -> None:
-    """Answer until interrupted.
+    """Answer at this address and port (0: any that is free) until interrupted.
 
-    Parameters
-    ----------
-    registry : CollectorRegistry
-    listen : (str, int)
-        Address and port; port 0 is any that is free.
-    looks : (list of str, float) or None
-        Drives of the page, all when empty, and seconds between two looks; None: metrics alone.
+    With `looks` there is the page of these drives, of all if there are none, and so many seconds
+    from one look to the next; without, metrics alone.
     """
     host, port = listen
     hour = None if looks is None else Hour()

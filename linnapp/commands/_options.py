@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from linnapp.option_types import Bias, FiniteRange
+from linnapp.option_types import FILE, PATH, Bias, FiniteRange
 
 if TYPE_CHECKING:
     from linnapp.learn.options import Kind, Recipe
@@ -63,14 +63,12 @@ def array_options(command: Callable[..., None]) -> Callable[..., None]:
             "--failover-us",
             type=FiniteRange(0, 1e9),
             default=default.failover_us,
-            show_default=True,
             help="Cost of a failover in us.",
         ),
         click.option(
             "--replicas",
             type=click.IntRange(2, 100),
             default=default.replicas,
-            show_default=True,
             help="Drives that hold each block; with several traces at most as many.",
         ),
     ):
@@ -88,7 +86,6 @@ def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
             "--search",
             type=click.Choice(["wide", "paper"]),
             default=default.search,
-            show_default=True,
             help="How far from the CDF's knee: on while the best candidate is the last one tried, "
             "or ten percentiles to either side, as the paper does.",
         ),
@@ -101,7 +98,6 @@ def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
             "--method",
             type=click.Choice(["exact", "simulate"]),
             default=default.method,
-            show_default=True,
             help="Closed form, or a million random reads.",
         ),
     ):
@@ -114,7 +110,7 @@ def model_option(*, required: bool) -> Callable[[Callable[..., None]], Callable[
     return click.option(
         "--model",
         "model_path",
-        type=click.Path(path_type=Path),
+        type=PATH,
         required=required,
         help="A .linnos file, or the directory that training wrote.",
     )
@@ -124,9 +120,8 @@ def conf_option(command: Callable[..., None]) -> Callable[..., None]:
     """Add ``--conf``, which drives.conf is meant."""
     return click.option(
         "--conf",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=FILE,
         default=Path("/etc/linnapp/drives.conf"),
-        show_default=True,
         envvar="LINNAPP_CONF",
         help="Which drives are to have which model and mode.",
     )(command)
@@ -152,7 +147,6 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
             "--seed",
             type=click.IntRange(0, 2**32 - 1),
             default=default.training.seed,
-            show_default=True,
             help="Equal seeds give equal models, bit for bit.",
         ),
         click.option(
@@ -172,7 +166,6 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
             "--bias",
             type=Bias(),
             default="auto" if default.auto_bias else default.training.bias,
-            show_default=True,
             help="How much worse a false submit is than a false revoke; auto: what gives the "
             "array the lowest mean latency.",
         ),
@@ -187,20 +180,13 @@ def kind_option(command: Callable[..., None]) -> Callable[..., None]:
         "--kind",
         type=click.Choice(["network", "latency"]),
         default="network",
-        show_default=True,
         help="What predicts: the paper's network, slow or fast; or trees, how long a read will "
         "take.",
     )(command)
 
 
 def check_kind(context: click.Context, kind: Kind) -> None:
-    """Refuse options that say nothing to a kind of model.
-
-    Raises
-    ------
-    click.UsageError
-        If one is given.
-    """
+    """Refuse options that say nothing to a kind of model."""
     if kind == "latency":
         for name, option in OF_NETWORKS.items():
             if context.get_parameter_source(name) is not ParameterSource.DEFAULT:

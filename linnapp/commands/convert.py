@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from linnapp.option_types import ByteSize, FiniteRange, TimeSlice
+from linnapp.option_types import FILE, PATH, ByteSize, FiniteRange, TimeSlice
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path), metavar="IN")
-@click.argument("target", type=click.Path(path_type=Path, dir_okay=False), metavar="OUT")
+@click.argument("source", type=PATH, metavar="IN")
+@click.argument("target", type=FILE, metavar="OUT")
 @click.option("--from", "source_format", help="Format of IN; found out when not given.")
-@click.option("--to", "target_format", default="iolog", show_default=True, help="Format of OUT.")
+@click.option("--to", "target_format", default="iolog", help="Format of OUT.")
 @click.option("--device-name", help="The drive's name in OUT; /dev/<stem of OUT> if not given.")
 @click.option(
     "--slice",

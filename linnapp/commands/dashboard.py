@@ -8,18 +8,15 @@ from pathlib import Path
 
 import click
 
+from linnapp.option_types import FILE
+
 #: As each of them exports it. Kibana's is of 7.10; later versions bring it up to date on import.
 _FILES = {"kibana": "linnapp-watch.ndjson", "grafana": "linnos-dashboard.json"}
 
 
 @click.command()
 @click.argument("tool", type=click.Choice(list(_FILES)))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write; else it is printed.",
-)
+@click.option("-o", "--output", type=FILE, help="File to write; else it is printed.")
 def dashboard(tool: str, output: Path | None) -> None:
     """Write a dashboard, to be imported into Kibana or Grafana.
 

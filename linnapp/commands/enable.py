@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from linnapp.commands._options import conf_option
-from linnapp.option_types import FiniteRange
+from linnapp.commands.screens.terminal import StatusLine
+from linnapp.option_types import FOLDER, FiniteRange
 
 if TYPE_CHECKING:
     from linnapp.drive.enable.enabling import Seen
@@ -23,13 +23,10 @@ if TYPE_CHECKING:
     "for_s",
     type=FiniteRange(0, 1e6, min_open=True),
     default=900.0,
-    show_default=True,
     help="Seconds to record: under the usual load, and with what makes the drives slow in it.",
 )
 @click.option(
-    "--recordings",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Use <drive>.blk in this directory instead of recording.",
+    "--recordings", type=FOLDER, help="Use <drive>.blk in this directory instead of recording."
 )
 @conf_option
 @click.option("--dry-run", is_flag=True, help="Check, say what would be done, and do nothing.")
@@ -56,39 +53,26 @@ def enable(
         for step in enabling.steps(target, conf, for_s, recordings):
             click.echo(f"would {step}")
         return
-    display = _Display()
+    display = StatusLine()
     enabling.enable(
         target,
         conf_path=conf,
         for_s=for_s,
         recordings=recordings,
         log=display.log,
-        on_progress=display.show if display.live else None,
+        on_progress=(lambda seen: display.show(_in_words(seen))) if display.is_live else None,
         observer=TrainingDisplay(),
     )
 
 
-class _Display:
-    """A line that is written again while it is recorded; on a terminal only."""
-
-    def __init__(self) -> None:
-        self.live = sys.stderr.isatty()
-
-    def log(self, line: str) -> None:
-        """A line that stays."""
-        clear = "\r\x1b[K" if self.live else ""
-        print(f"{clear}{line}", file=sys.stderr, flush=True)
-
-    def show(self, seen: Seen) -> None:
-        """How far it is."""
-        reads = ", ".join(f"{name} {n}" for name, n in seen.reads.items())
-        drops = f", {seen.dropped} EVENTS DROPPED" if seen.dropped else ""
-        text = (
-            f"{seen.seconds:.0f} of {seen.of_seconds:g} s; reads: {reads}; "
-            f"{seen.reads_needed} of each are needed{drops}"
-        )
-        late = _too_few(seen)
-        print(f"\r\x1b[K{text}{late}", end="", file=sys.stderr, flush=True)
+def _in_words(seen: Seen) -> str:
+    """How far it is."""
+    reads = ", ".join(f"{name} {n}" for name, n in seen.reads.items())
+    drops = f", {seen.dropped} EVENTS DROPPED" if seen.dropped else ""
+    return (
+        f"{seen.seconds:.0f} of {seen.of_seconds:g} s; reads: {reads}; "
+        f"{seen.reads_needed} of each are needed{drops}{_too_few(seen)}"
+    )
 
 
 def _too_few(seen: Seen) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from linnapp.commands._options import model_option, reader_options
+from linnapp.option_types import PATH
 
 if TYPE_CHECKING:
     from linnapp.learn.judging.evaluation import Evaluation
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @model_option(required=True)
 @click.option(
     "--trace",
-    type=click.Path(path_type=Path),
+    type=PATH,
     required=True,
     help="A blktrace recording of the drive, or a log with latencies.",
 )
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     "--engine",
     type=click.Choice(["numpy", "c"]),
     default="numpy",
-    show_default=True,
     help="What computes; both give the same.",
 )
 @click.option(

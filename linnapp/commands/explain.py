@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from linnapp.commands._options import model_option, reader_options
-from linnapp.option_types import FiniteRange
+from linnapp.option_types import FILE, PATH, FiniteRange
 
 if TYPE_CHECKING:
     from linnapp.learn.explanation import Choice, Looked
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     "--last",
     type=click.IntRange(1, 10_000),
     default=10,
-    show_default=True,
     help="Explain so many decisions, the newest.",
 )
 @click.option(
@@ -35,17 +34,16 @@ if TYPE_CHECKING:
     "--duration",
     type=FiniteRange(0, 1e6, min_open=True),
     default=10.0,
-    show_default=True,
     help="Watch DEV for so many seconds at most; without --slow, until there are enough.",
 )
 @click.option(
     "--trace",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Explain a recording's reads, a blktrace recording or a log with latencies.",
 )
 @click.option(
     "--events",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Explain decisions that tracefs or `trace-cmd report` has printed into a file.",
 )
 @model_option(required=False)

@@ -35,14 +35,12 @@ class Address(ParamType[tuple[str, int]]):
     "--listen",
     type=Address(),
     default=_DEFAULT,
-    show_default=True,
     help="Where to answer; other machines reach it only if HOST is one of this one's addresses.",
 )
 @click.option(
     "--look-every",
     type=FiniteRange(0.1, 60.0),
     default=5.0,
-    show_default=True,
     metavar="S",
     help="Seconds between two looks at the drives, for the page.",
 )

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from linnapp.option_types import FILE
+
 
 @click.group()
 def faults() -> None:
@@ -14,7 +16,7 @@ def faults() -> None:
 
 
 @faults.command("install")
-@click.argument("rule_file", type=click.Path(path_type=Path, dir_okay=False), metavar="RULES.json")
+@click.argument("rule_file", type=FILE, metavar="RULES.json")
 def install_command(rule_file: Path) -> None:
     """Turn a FISPDK rule file into rules of the drives that hold its files."""
     from linnapp.lab.faults import install, load_rules

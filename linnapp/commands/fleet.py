@@ -11,21 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from linnapp.commands._options import check_kind, kind_option, recipe_from, recipe_options
+from linnapp.option_types import FOLDER, PATH
 
 if TYPE_CHECKING:
     from linnapp.learn.options import Kind
 
 
 @click.command()
-@click.argument(
-    "traces", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TRACE..."
-)
+@click.argument("traces", nargs=-1, required=True, type=PATH, metavar="TRACE...")
 @click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="Gets <array>/<drive>.linnos and its record.",
+    "-o", "--output", type=FOLDER, required=True, help="Gets <array>/<drive>.linnos and its record."
 )
 @click.option(
     "--scheduler", metavar="ADDRESS", help="A Dask scheduler; a local cluster if not given."

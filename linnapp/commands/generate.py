@@ -7,30 +7,16 @@ from pathlib import Path
 
 import click
 
-from linnapp.option_types import ByteSize, FiniteRange
+from linnapp.option_types import FOLDER, ByteSize, FiniteRange
 
 
 @click.command()
 @click.argument("profile", required=False)
+@click.option("-o", "--output", type=FOLDER, help="Directory to fill.")
+@click.option("--drives", type=click.IntRange(1, 1000), default=3, help="How many.")
+@click.option("--duration", type=FiniteRange(0, 1e9, min_open=True), default=60.0, help="Seconds.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Directory to fill."
-)
-@click.option(
-    "--drives", type=click.IntRange(1, 1000), default=3, show_default=True, help="How many."
-)
-@click.option(
-    "--duration",
-    type=FiniteRange(0, 1e9, min_open=True),
-    default=60.0,
-    show_default=True,
-    help="Seconds.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**63 - 1),
-    default=1,
-    show_default=True,
-    help="Equal seeds give equal files.",
+    "--seed", type=click.IntRange(0, 2**63 - 1), default=1, help="Equal seeds give equal files."
 )
 @click.option("--drive-bytes", type=ByteSize(), help="Size of the drives, e.g. 1G.")
 @click.option(
@@ -41,7 +27,6 @@ from linnapp.option_types import ByteSize, FiniteRange
 @click.option(
     "--names",
     default="flash{}",
-    show_default=True,
     help="Name of the drives; {} is the number. Also the name of the files.",
 )
 @click.option("--list", "list_profiles", is_flag=True, help="List the profiles and exit.")
@@ -83,7 +68,7 @@ def generate(
     import dataclasses
 
     from linnapp.errors import LinnappError
-    from linnapp.files import explain_os_error
+    from linnapp.files import os_errors
     from linnapp.trace.formats import iolog
     from linnapp.trace.generation import array_seeds
     from linnapp.trace.generation import generate as draw
@@ -99,10 +84,8 @@ def generate(
             f"{max(largest, chosen.region_bytes)}"
         )
     chosen.check_regions(size)
-    try:
+    with os_errors(output):
         output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explain_os_error(error, output) from error
     own, shared = array_seeds(seed, drives)
     for drive, child in enumerate(own):
         name = names.replace("{}", str(drive))

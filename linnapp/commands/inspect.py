@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from linnapp.commands._options import reader_options
-from linnapp.option_types import FiniteRange
+from linnapp.option_types import PATH, FiniteRange
 
 if TYPE_CHECKING:
     from linnapp.trace.inspection import Inspection, LatencyHistogram
 
 
 @click.command()
-@click.argument(
-    "traces", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TRACE..."
-)
+@click.argument("traces", nargs=-1, required=True, type=PATH, metavar="TRACE...")
 @click.option("--from", "source_format", help="Format; found out when not given.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON: an object, or a list of several."
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     "--queue-depth",
     type=click.IntRange(1, 1_000_000),
     default=32,
-    show_default=True,
     help="I/Os a drive takes at once, for burstiness: 32 is SATA's, NVMe drives take more.",
 )
 @click.option(

@@ -19,7 +19,6 @@ from linnapp.option_types import FiniteRange
     "window_s",
     type=FiniteRange(0, 1e6),
     default=600.0,
-    show_default=True,
     help="Seconds for which a figure has to be beyond its bound.",
 )
 @click.option(
@@ -27,7 +26,6 @@ from linnapp.option_types import FiniteRange
     "every_s",
     type=FiniteRange(0.1, 1e6),
     default=60.0,
-    show_default=True,
     help="Seconds from one look to the next.",
 )
 @click.option("--verbose", is_flag=True, help="Say at each look what was seen.")

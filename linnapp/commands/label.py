@@ -10,29 +10,22 @@ from typing import Any
 import click
 
 from linnapp.commands._options import labelling_options, reader_options
+from linnapp.option_types import FOLDER, PATH
 
 
 @click.command()
 @click.option(
     "--trace",
     "traces",
-    type=click.Path(path_type=Path),
+    type=PATH,
     multiple=True,
     required=True,
     help="A drive's blktrace recording; once per drive of the array.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**32 - 1),
-    default=1,
-    show_default=True,
-    help="Of --method simulate.",
-)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, help="Of --method simulate.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
-    "--figures",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Draw DIR/<drive>.png: CDF, candidates, boost areas, the point.",
+    "--figures", type=FOLDER, help="Draw DIR/<drive>.png: CDF, candidates, boost areas, the point."
 )
 @labelling_options
 @reader_options

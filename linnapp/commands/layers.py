@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from linnapp.commands._options import COMMAND, BeforeACommand, reader_options
+from linnapp.option_types import FILE, PATH
 
 if TYPE_CHECKING:
     from linnapp.layers.times import Layers
@@ -24,12 +25,12 @@ _BAR = 56
 
 
 @click.command(cls=BeforeACommand, options_metavar="[OPTIONS]")
-@click.argument("traces", nargs=-1, type=click.Path(path_type=Path), metavar="[TRACE...]")
+@click.argument("traces", nargs=-1, type=PATH, metavar="[TRACE...]")
 @click.option(
     "--device",
     "devices",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DEV",
     help="A drive to record while `-- CMD ...` runs; may be given several times. Without it all "
     "are, and those shown that served something.",
@@ -45,10 +46,7 @@ _BAR = 56
     "--compare", is_flag=True, help="Of two recordings: which layer's time has changed, most first."
 )
 @click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Also a picture; its suffix says of which kind, .png or .svg.",
+    "-o", "--output", type=FILE, help="Also a picture; its suffix says of which kind, .png or .svg."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reader_options

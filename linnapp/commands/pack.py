@@ -7,16 +7,12 @@ from pathlib import Path
 
 import click
 
+from linnapp.option_types import FILE
+
 
 @click.command()
-@click.argument("weights", type=click.Path(path_type=Path, dir_okay=False), metavar="WEIGHTS.npz")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
-    help="The model file, .linnos.",
-)
+@click.argument("weights", type=FILE, metavar="WEIGHTS.npz")
+@click.option("-o", "--output", type=FILE, required=True, help="The model file, .linnos.")
 @click.option(
     "--threshold-us", type=click.IntRange(1, 2**32 - 1), help="Instead of the one in WEIGHTS.npz."
 )

@@ -9,13 +9,14 @@ from pathlib import Path
 import click
 
 from linnapp.commands._options import model_option
+from linnapp.option_types import FILE
 
 
 @click.command()
 @model_option(required=True)
 @click.option(
     "--features",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     required=True,
     help="F.npy: [n, 31] digits; for a latency model [n, 23] integers, or 22 if it knows no more.",
 )
@@ -23,7 +24,6 @@ from linnapp.commands._options import model_option
     "--engine",
     type=click.Choice(["numpy", "c"]),
     default="numpy",
-    show_default=True,
     help="c is the kernel's own code.",
 )
 def predict(model_path: Path, features: Path, engine: str) -> None:

@@ -14,13 +14,13 @@ import click
 from linnapp.commands._elasticsearch import elasticsearch_option, ready, status, tell
 from linnapp.commands.screens import call_parts
 from linnapp.commands.screens.terminal import printable
-from linnapp.option_types import FiniteRange
+from linnapp.option_types import FILE, PATH, FiniteRange
 
 _SHOWN = 10_000
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.argument("sql", required=False)
 @click.option(
     "--compare",
@@ -31,7 +31,7 @@ _SHOWN = 10_000
 @click.option("--by-path", is_flag=True, help="With --compare: the calls on each path apart.")
 @click.option(
     "--timeline",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Instead of SQL: draw a session as an HTML file that needs nothing else.",
 )
 @elasticsearch_option("Instead of SQL: send it there, as `linnapp watch --elasticsearch` does.")

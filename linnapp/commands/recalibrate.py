@@ -11,32 +11,21 @@ from typing import Any, Literal
 import click
 
 from linnapp.commands._options import conf_option, recipe_from, recipe_options
-from linnapp.option_types import FiniteRange
+from linnapp.option_types import FOLDER, PATH, FiniteRange
 
 
 @click.command()
-@click.argument(
-    "devices", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DEV..."
+@click.argument("devices", nargs=-1, required=True, type=PATH, metavar="DEV...")
+@click.option(
+    "--models", type=FOLDER, default=Path("/var/lib/linnapp/models"), help="Where new models go."
 )
 @click.option(
-    "--models",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("/var/lib/linnapp/models"),
-    show_default=True,
-    help="Where new models go.",
-)
-@click.option(
-    "--duration",
-    type=FiniteRange(0, 1e6, min_open=True),
-    default=60.0,
-    show_default=True,
-    help="Seconds to record.",
+    "--duration", type=FiniteRange(0, 1e6, min_open=True), default=60.0, help="Seconds to record."
 )
 @click.option(
     "--shift",
     type=FiniteRange(0, 100),
     default=5.0,
-    show_default=True,
     help="Retrain when the point has moved by so many percentiles more than sampling explains.",
 )
 @click.option(
@@ -51,9 +40,7 @@ from linnapp.option_types import FiniteRange
     help="Hours between runs; once if not given (a systemd timer then repeats it).",
 )
 @click.option(
-    "--recordings",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Use <drive>.blk in this directory instead of recording.",
+    "--recordings", type=FOLDER, help="Use <drive>.blk in this directory instead of recording."
 )
 @conf_option
 @recipe_options

@@ -18,7 +18,6 @@ from linnapp.option_types import FiniteRange
     "wait_s",
     type=FiniteRange(0, 3600),
     default=0.0,
-    show_default=True,
     help="Seconds to wait for drives that are not there yet, all in all.",
 )
 def restore(conf: Path, wait_s: float) -> None:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     "--interval",
     type=FiniteRange(0.1, 1e6),
     default=1.0,
-    show_default=True,
     help="Seconds between looks; rates and means are those of one.",
 )
 @click.option("--once", is_flag=True, help="Print what one interval shows and exit.")

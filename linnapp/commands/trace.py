@@ -9,17 +9,15 @@ from pathlib import Path
 import click
 
 from linnapp.commands._options import COMMAND, BeforeACommand
-from linnapp.option_types import FiniteRange
+from linnapp.option_types import FOLDER, PATH, FiniteRange
 
 
 @click.command(cls=BeforeACommand, options_metavar="[OPTIONS]")
-@click.argument(
-    "devices", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DEV..."
-)
+@click.argument("devices", nargs=-1, required=True, type=PATH, metavar="DEV...")
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     required=True,
     help="Directory for the traces, one <drive>.blk per drive.",
 )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from linnapp.commands._options import check_kind, kind_option, recipe_from, recipe_options
+from linnapp.option_types import FOLDER, PATH
 
 if TYPE_CHECKING:
     from linnapp.learn.options import Kind
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @click.option(
     "--trace",
     "traces",
-    type=click.Path(path_type=Path),
+    type=PATH,
     multiple=True,
     required=True,
     help="A drive's blktrace recording; once per drive of the array.",
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Directory for the models; models/<trace> for a single trace.",
 )
 @click.option(

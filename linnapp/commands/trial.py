@@ -7,13 +7,13 @@ import dataclasses
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from linnapp.option_types import FiniteRange
+from linnapp.commands.screens.terminal import StatusLine
+from linnapp.option_types import FILE, FiniteRange
 
 if TYPE_CHECKING:
     from linnapp.drive.trial.blocks import TrialOutcome
@@ -34,21 +34,17 @@ _ENDED = {
     "--hours",
     type=FiniteRange(0, 1e4, min_open=True),
     default=24.0,
-    show_default=True,
     help="How long, at most; it ends when it is decided, or will not be.",
 )
 @click.option(
     "--block-s",
     type=FiniteRange(0.1, 86400),
     default=60.0,
-    show_default=True,
     help="Seconds with linnos off, or on, at a time.",
 )
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Of the order of off and on.")
 @click.option(
-    "--figure",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Also a picture; its suffix says of which kind, .png or .svg.",
+    "--figure", type=FILE, help="Also a picture; its suffix says of which kind, .png or .svg."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
@@ -85,7 +81,7 @@ def trial(
         from linnapp.figures import check_can_draw
 
         check_can_draw(figure)
-    display = _Display()
+    display = StatusLine()
     found = run_trial(device, plan, display)
     display.show("")
     click.echo(json.dumps(to_json(found), indent=1) if as_json else to_text(found))
@@ -97,23 +93,6 @@ def trial(
         ctx.exit(128 + signal.SIGINT)
     if found.ended == "failed":
         ctx.exit(1)
-
-
-class _Display:
-    """On a terminal, a line that is written again below those that stay."""
-
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
-
-    def log(self, line: str) -> None:
-        """A line that stays."""
-        self.show("")
-        print(line, file=sys.stderr, flush=True)
-
-    def show(self, line: str) -> None:
-        """A line until the next one."""
-        if self._live:
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
 
 def to_text(found: TrialOutcome) -> str:

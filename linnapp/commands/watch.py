@@ -15,7 +15,7 @@ from linnapp.commands._elasticsearch import elasticsearch_option, ready, status,
 from linnapp.commands._options import COMMAND, BeforeACommand
 from linnapp.commands.screens import call_parts
 from linnapp.commands.screens.terminal import printable
-from linnapp.option_types import FiniteRange
+from linnapp.option_types import FOLDER, FiniteRange
 
 _PATH_WIDTH = 44
 #: of fewer calls one in a hundred is hardly one
@@ -78,7 +78,7 @@ def _words(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tup
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Folder for the tables; `linnapp query` asks them. Without it the summary is all.",
 )
 @click.option(
@@ -90,14 +90,12 @@ def _words(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tup
     "--buffer-mib",
     type=click.Choice(["1", "4", "16", "64", "256"]),
     default="16",
-    show_default=True,
     help="Of what waits to be read; what does not fit is lost, and counted.",
 )
 @click.option(
     "--top",
     type=click.IntRange(1, 1_000_000),
     default=20,
-    show_default=True,
     help="Paths in the summary, sorted by time in calls; and tags.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

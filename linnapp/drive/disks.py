@@ -14,11 +14,6 @@ def drives_to_record() -> list[Path]:
 
     Of md, dm and other drivers that pass I/Os on the disks below are meant: nothing is issued to
     the upper one, so that its own recording has no layers. Disks without a medium are left out.
-
-    Raises
-    ------
-    DeviceError
-        If there is none.
     """
     found = []
     for disk in sorted((sysfs_root() / "block").glob("*")):

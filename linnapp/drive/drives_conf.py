@@ -23,7 +23,7 @@ from pathlib import Path
 
 from linnapp.drive.sysfs import MAX_PEERS, MODES
 from linnapp.errors import LinnappError
-from linnapp.files import AnyPath, explain_os_error, replace_text
+from linnapp.files import AnyPath, explain_os_error, os_errors, replace_text
 
 DEFAULT_CONF = Path("/etc/linnapp/drives.conf")
 
@@ -47,37 +47,24 @@ _NEEDED = {"drive": "mode", "array": "linnos"}
 
 @dataclasses.dataclass(frozen=True)
 class DriveEntry:
-    """What a drive is to have.
+    """What a drive is to have."""
 
-    Attributes
-    ----------
-    mode : {"off", "observe", "enforce"}
-    model : Path, optional
-    peers : tuple of str
-        Drives with the same data.
-    array : str, optional
-        The md array that it is in.
-    """
-
+    #: {"off", "observe", "enforce"}
     mode: str
     model: Path | None = None
+    #: Drives with the same data.
     peers: tuple[str, ...] = ()
+    #: The md array that it is in.
     array: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class DrivesConf:
-    """The file's content.
+    """The file's content."""
 
-    Attributes
-    ----------
-    drives : mapping of str to DriveEntry
-        By a name that stays, a path.
-    arrays : mapping of str to bool
-        Whether md asks, by the array's name.
-    """
-
+    #: By a name that stays, a path.
     drives: Mapping[str, DriveEntry] = dataclasses.field(default_factory=dict)
+    #: Whether md asks, by the array's name.
     arrays: Mapping[str, bool] = dataclasses.field(default_factory=dict)
 
     @property
@@ -121,13 +108,7 @@ class DrivesConf:
 
 
 def load_conf(path: AnyPath) -> DrivesConf | None:
-    """Read the file; None if there is none.
-
-    Raises
-    ------
-    LinnappError
-        If it cannot be read, or a line is not understood: the message names file and line.
-    """
+    """Read the file; None if there is none."""
     try:
         text = Path(path).read_text("utf-8")
     except FileNotFoundError:
@@ -140,13 +121,7 @@ def load_conf(path: AnyPath) -> DrivesConf | None:
 
 
 def load_filled_conf(path: AnyPath) -> DrivesConf:
-    """Read the file, which is to be there and to name something.
-
-    Raises
-    ------
-    LinnappError
-        If it is not, or does not; or as :func:`load_conf`.
-    """
+    """Read the file, which is to be there and to name something."""
     found = load_conf(path)
     if found is None:
         raise LinnappError(f"{path}: no such file; `linnapp enable` writes it")
@@ -164,15 +139,13 @@ def save_conf(path: AnyPath, conf: DrivesConf) -> None:
         If it cannot be written; it is then as it was.
     """
     path = Path(path)
-    try:
+    with os_errors(path):
         if conf.is_empty:
             path.unlink(missing_ok=True)
             if path == DEFAULT_CONF and path.parent.is_dir() and not any(path.parent.iterdir()):
                 path.parent.rmdir()
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explain_os_error(error, path) from error
     replace_text(path, conf.to_text())
 
 
@@ -187,19 +160,7 @@ class _Section:
 
 
 def parse(text: str, source: str) -> DrivesConf:
-    """Understand the file's text.
-
-    Parameters
-    ----------
-    text : str
-    source : str
-        Its name, for errors.
-
-    Raises
-    ------
-    LinnappError
-        If a line is not understood.
-    """
+    """Understand the text of a file, which errors call `source`."""
     sections = list(_sections(text, source))
     drives = {s.name: _drive(s, source) for s in sections if s.kind == "drive"}
     arrays = {s.name: _choice(s, "linnos", ("on", "off"), source) == "on"

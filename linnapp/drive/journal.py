@@ -17,13 +17,7 @@ _LOGIN = Path("/proc/self/loginuid")
 
 
 def note(what: str) -> None:
-    """Write a line; where there is no journal and no syslog, it is lost.
-
-    Parameters
-    ----------
-    what : str
-        Drive and change: ``nvme0n1: mode off -> observe``.
-    """
+    """Write ``nvme0n1: mode off -> observe``; without a journal and a syslog it is lost."""
     syslog.openlog("linnapp", 0, syslog.LOG_DAEMON)
     syslog.syslog(syslog.LOG_NOTICE, f"{what} ({_command()}, by {_who()})")
 

@@ -8,26 +8,20 @@ import dataclasses
 from pathlib import Path
 
 from linnapp.drive import journal
-from linnapp.drive.sysfs import disk_name, sysfs_root
+from linnapp.drive.sysfs import disk_name, explained, sysfs_root
 from linnapp.errors import DeviceError
+from linnapp.files import os_errors
 
 
 @dataclasses.dataclass(frozen=True)
 class Mirror:
-    """A member of an array.
+    """A member of an array."""
 
-    Attributes
-    ----------
-    part : str
-        What md was given: a disk, or a partition.
-    disk : str
-        The disk that it is on.
-    states : frozenset of str
-        ``in_sync``, ``faulty``, ``write_mostly``, ``spare`` and what else md says.
-    """
-
+    #: What md was given: a disk, or a partition.
     part: str
+    #: The disk that it is on.
     disk: str
+    #: ``in_sync``, ``faulty``, ``write_mostly``, ``spare`` and what else md says.
     states: frozenset[str]
 
 
@@ -105,18 +99,7 @@ class Guard:
 
 
 class MdArray:
-    """An md array.
-
-    Parameters
-    ----------
-    device : str
-        ``/dev/md0``, ``md0``, or a partition of it.
-
-    Raises
-    ------
-    DeviceError
-        If there is no such device, or it is no md array.
-    """
+    """An md array: ``/dev/md0``, ``md0``, or a partition of it."""
 
     def __init__(self, device: str) -> None:
         self.name = disk_name(device)
@@ -126,10 +109,8 @@ class MdArray:
 
     def _text(self, name: str) -> str:
         path = self._directory / name
-        try:
+        with os_errors(path, explained):
             return path.read_text(errors="replace").strip()
-        except OSError as error:
-            raise DeviceError(f"{path}: {error.strerror}") from error
 
     @property
     def level(self) -> str:
@@ -192,19 +173,7 @@ class MdArray:
             raise DeviceError(f"{path}: not understood: {error}") from error
 
     def set_asks(self, on: bool, *, noted: bool = True) -> None:
-        """Switch that.
-
-        Parameters
-        ----------
-        on : bool
-        noted : bool
-            Whether it is to be in the journal.
-
-        Raises
-        ------
-        DeviceError
-            If this md cannot, or refuses.
-        """
+        """Switch that, and note it in the journal unless told not to."""
         before = self.asks
         try:
             if before is None:

@@ -25,19 +25,8 @@ _LOOK_S = 0.2
 def restore(conf: DrivesConf, *, wait_s: float = 0.0, log: Log = print) -> list[str]:
     """Give all drives and arrays of the file back what they are to have, each on its own.
 
-    Parameters
-    ----------
-    conf : DrivesConf
-    wait_s : float
-        How long to wait for drives that are not there yet, all in all.
-    log : callable
-        Gets a line of each that has what it is to have.
-
-    Returns
-    -------
-    list of str
-        What failed: the drive's or array's name, and why. Of a drive that failed the mode is as it
-        was.
+    All in all, `wait_s` is waited for drives that are not there yet. Returned is what failed: the
+    name, and why. Of a drive that failed the mode is as it was.
     """
     deadline = time.monotonic() + wait_s
     failures = []
@@ -60,13 +49,7 @@ def restore(conf: DrivesConf, *, wait_s: float = 0.0, log: Log = print) -> list[
 
 
 def restore_drive(name: str, entry: DriveEntry) -> Drive:
-    """Give a drive its model, peers and mode.
-
-    Raises
-    ------
-    LinnappError
-        If the drive is not there, its kernel has no LinnOS, the model cannot be read or is refused.
-    """
+    """Give a drive its model, peers and mode."""
     drive = observed(name)
     if entry.model is not None:
         model = load_model(entry.model)

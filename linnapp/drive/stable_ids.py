@@ -18,18 +18,7 @@ def _links() -> Path:
 
 
 def stable_id(name: str) -> str | None:
-    """The path of a disk's best stable name.
-
-    Parameters
-    ----------
-    name : str
-        ``nvme0n1``.
-
-    Returns
-    -------
-    str or None
-        None if it has none, as virtual disks.
-    """
+    """The path of the best stable name of ``nvme0n1``; None if it has none, as virtual disks."""
     found = []
     with contextlib.suppress(OSError):
         for link in sorted(_links().iterdir()):

@@ -15,19 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from linnapp.errors import LinnappError
-from linnapp.files import explain_os_error, replace_text, replaced_file
+from linnapp.files import os_errors, replace_text, replaced_file
 
 _OF_ROOT = Path("/var/lib/linnapp")
 
 
 def state_directory() -> Path:
-    """Where state is kept; it need not exist yet.
-
-    Raises
-    ------
-    LinnappError
-        If this user has no home, as in a container that runs as nobody in particular.
-    """
+    """Where state is kept; it need not exist yet."""
     if "LINNAPP_STATE" in os.environ:
         return Path(os.environ["LINNAPP_STATE"])
     if os.geteuid() == 0:
@@ -44,18 +38,10 @@ def state_directory() -> Path:
 
 
 def drive_directory(drive: str) -> Path:
-    """The directory of one drive's state, made if needed.
-
-    Raises
-    ------
-    LinnappError
-        If it cannot be made.
-    """
+    """The directory of one drive's state, made if needed."""
     directory = state_directory() / drive
-    try:
+    with os_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explain_os_error(error, directory) from error
     return directory
 
 
@@ -66,13 +52,7 @@ def save_previous_model(drive: str, data: bytes) -> None:
 
 
 def previous_model(drive: str) -> Path:
-    """The model before the last upload.
-
-    Raises
-    ------
-    LinnappError
-        If there is none.
-    """
+    """The model before the last upload."""
     path = state_directory() / drive / "previous.linnos"
     if not path.exists():
         raise LinnappError(f"{drive}: no model before the active one is known ({path} is missing)")
@@ -85,20 +65,10 @@ def save_upload(drive: str, model_id: str) -> None:
 
 
 def uploaded_at(drive: str, model_id: str) -> float | None:
-    """When a drive was given a model, in seconds since 1970.
+    """When a drive was given its active model, in seconds since 1970.
 
-    Only root uploads, but everybody may ask: root's state is looked at too.
-
-    Parameters
-    ----------
-    drive : str
-    model_id : str
-        The active model; another one's upload is not its.
-
-    Returns
-    -------
-    float or None
-        None when it was not `linnapp` that uploaded it, or it could not remember it.
+    Only root uploads, but everybody may ask: root's state is looked at too. None when it was not
+    `linnapp` that uploaded it, or it could not remember it.
     """
     for directory in _directories():
         upload = _load(directory / drive / "upload.json")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from linnapp.drive import journal
 from linnapp.drive.counters.latencies import N_BUCKETS
 from linnapp.errors import DeviceError, ModelError
+from linnapp.files import AnyPath, os_errors
 from linnapp.model import LatencyModel, Model
 from linnapp.model.model_file import KERNEL_HIDDEN
 
@@ -77,13 +78,7 @@ def has_module() -> bool:
 
 
 def observed(device: str) -> Drive:
-    """A drive, named to the module, and that loaded, if the kernel has no LinnOS itself.
-
-    Raises
-    ------
-    DeviceError
-        As of :class:`Drive`, or if the module refuses the disk.
-    """
+    """A drive, named to the module, and that loaded, if the kernel has no LinnOS itself."""
     name = disk_name(device)
     if observer_of(name) == "none":
         with contextlib.suppress(OSError):  # there is no modprobe
@@ -95,12 +90,7 @@ def observed(device: str) -> Drive:
 
 
 class Drive:
-    """A disk whose kernel has LinnOS.
-
-    Parameters
-    ----------
-    device : str
-        ``/dev/nvme0n1``, ``nvme0n1``, or a partition, whose disk is then meant.
+    """A disk whose kernel has LinnOS: ``/dev/nvme0n1``, ``nvme0n1``, or a partition's.
 
     Raises
     ------
@@ -115,7 +105,7 @@ class Drive:
             self._directory = self._disk / "linnos"
             self.observer = observer_of(self.name)
         except OSError as error:
-            raise _explained(Path(error.filename or device), error) from error
+            raise explained(error, error.filename or device) from error
         if self.observer == "module":
             self._directory = _module() / self.name
         elif self.observer == "unnamed":
@@ -229,19 +219,7 @@ class Drive:
         return self._number("failover_us")
 
     def check_peers(self, devices: Sequence[str]) -> list[str]:
-        """Names of drives that this one can have as its peers.
-
-        Parameters
-        ----------
-        devices : sequence of str
-            Each as the class takes it. None, to have no peers.
-
-        Raises
-        ------
-        DeviceError
-            If one is not a disk with LinnOS, is this one, or comes twice, if there are more than
-            `MAX_PEERS`, or the kernel does not know of peers.
-        """
+        """Names of drives that this can have as peers, each as the class takes it; or of none."""
         if self.peers is None:
             raise DeviceError(
                 f"{self._directory}/peers is missing: this kernel does not know of peers; boot a "
@@ -280,10 +258,8 @@ class Drive:
     def stats(self) -> dict[str, int]:
         """Every counter under ``stats/``."""
         directory = self._directory / "stats"
-        try:
+        with os_errors(directory, explained):
             names = sorted(path.name for path in directory.iterdir() if path.is_file())
-        except OSError as error:
-            raise _explained(directory, error) from error
         counters = {}
         for name in names:
             text = self._read(f"stats/{name}")
@@ -323,7 +299,7 @@ class Drive:
         except OSError as error:
             if error.errno in (errno.ENODATA, errno.ENOENT):
                 return None
-            raise _explained(path, error) from error
+            raise explained(error, path) from error
         return data or None
 
     def upload(self, model: Model | LatencyModel) -> None:
@@ -352,7 +328,7 @@ class Drive:
                     f"{path}: the kernel refused the model ({error.strerror}); `dmesg` says which "
                     f"check failed. Still active: {before or 'no model'}"
                 ) from error
-            raise _explained(path, error) from error
+            raise explained(error, path) from error
         active = self.model_id
         if active != model.model_id or self.read_model() != data:
             raise ModelError(
@@ -369,13 +345,7 @@ class Drive:
             self.check_runs_latency_models(f"model {model.model_id} is a latency model")
 
     def check_runs_latency_models(self, what: str = "latency models are asked for") -> None:
-        """Refuse what needs a kernel that knows the second kind of model.
-
-        Raises
-        ------
-        ModelError
-            If this one does not.
-        """
+        """Refuse what needs a kernel that knows the second kind of model."""
         if not self.runs_latency_models:
             raise ModelError(
                 f"{what}, which this kernel does not run ({self._directory}/model_kind is "
@@ -403,13 +373,7 @@ def drives() -> list[str]:
 
 
 def check_has_drives() -> None:
-    """Find out whether any drive is meant where none is named.
-
-    Raises
-    ------
-    DeviceError
-        If not.
-    """
+    """Find out whether any drive is meant where none is named."""
     if drives():
         return
     if others := _with_linnos():
@@ -468,13 +432,7 @@ def _disk_of(member: Path) -> str:
 
 
 def disk_name(device: str) -> str:
-    """Name of the disk that a device is, or is a partition of.
-
-    Raises
-    ------
-    DeviceError
-        If there is none.
-    """
+    """Name of the disk that a device is, or is a partition of."""
     path = Path(device)
     name = path.name
     if "/" in device:
@@ -504,18 +462,14 @@ def disk_stat(name: str) -> dict[str, int]:
 
 
 def _write(path: Path, text: str) -> None:
-    try:
+    with os_errors(path, explained):
         path.write_text(text)
-    except OSError as error:
-        raise _explained(path, error) from error
 
 
 def _text(path: Path) -> str:
     """What one of the kernel's files says."""
-    try:
+    with os_errors(path, explained):
         return path.read_text(errors="replace").strip()
-    except OSError as error:
-        raise _explained(path, error) from error
 
 
 def _numbers(path: Path, n: int, separator: str | None = None) -> list[int]:
@@ -533,12 +487,13 @@ def _numbers(path: Path, n: int, separator: str | None = None) -> list[int]:
     return found[:n]
 
 
-def _explained(path: Path, error: OSError) -> DeviceError:
+def explained(error: OSError, path: AnyPath) -> DeviceError:
+    """What went wrong with one of the kernel's files, and what to do about it."""
     reason = error.strerror or str(error)
     if error.errno in (errno.EACCES, errno.EPERM):
         reason += "; run as root"
     elif error.errno == errno.EINVAL:
         reason += "; the kernel refused the value, `dmesg` may say why"
-    elif error.errno == errno.ENODEV and path.name == "peers":
+    elif error.errno == errno.ENODEV and Path(path).name == "peers":
         reason += "; a drive has gone, `linnapp status` lists those that are there"
     return DeviceError(f"{path}: {reason}")

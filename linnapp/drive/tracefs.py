@@ -15,7 +15,7 @@ from pathlib import Path
 
 from linnapp.drive.sysfs import sysfs_root
 from linnapp.errors import DeviceError
-from linnapp.files import AnyPath
+from linnapp.files import AnyPath, os_errors
 from linnapp.trace.recording import lockdown
 
 DECISION = "linnos/linnos_decision"
@@ -47,10 +47,8 @@ class Recorder:
     def text(self) -> bytes:
         """What is in the buffer, oldest first."""
         path = self._instance / "trace"
-        try:
+        with os_errors(path, explained):
             return path.read_bytes()
-        except OSError as error:
-            raise _explained(path, error) from error
 
     def clear(self) -> None:
         """Empty the buffer."""
@@ -61,17 +59,7 @@ class Recorder:
 def recording(events: Sequence[str], *devices: int) -> Iterator[Recorder]:
     """Record events of drives until the block ends; when the buffer is full the oldest go.
 
-    Parameters
-    ----------
-    events : sequence of str
-        "subsystem/event", each with a field `dev`.
-    *devices : int
-        The drives' numbers, as the kernel keeps them.
-
-    Raises
-    ------
-    DeviceError
-        If this kernel lacks an event, or this user may not trace.
+    Events are "subsystem/event", each with a field `dev`, a number as the kernel keeps it.
     """
     root = _tracing_directory()
     for event in events:
@@ -83,7 +71,7 @@ def recording(events: Sequence[str], *devices: int) -> Iterator[Recorder]:
                     f"{root}/events/{event} is missing: this kernel has no such event; boot the "
                     "patched kernel, with CONFIG_BLK_DEV_IO_TRACE or another user of event tracing"
                 ) from error
-            raise _explained(root, error) from error
+            raise explained(error, root) from error
     theirs = " || ".join(f"dev == {device}" for device in devices)
     with _instance(root, f"linnapp-{os.getpid()}-{devices[0]}") as instance:
         recorder = Recorder(instance, events)
@@ -142,20 +130,10 @@ class FunctionTracer:
 def function_tracer(functions: Collection[int], *, buffer_kib: int) -> Iterator[FunctionTracer]:
     """Have the function graph tracer at hand until the block ends; nothing is traced yet.
 
-    Kernels before 6.12 have one such tracer for all; that is taken if nobody uses it.
-
-    Parameters
-    ----------
-    functions : collection of int
-        Trace these, by their places in :func:`traceable_functions`. By their names it would take
-        the kernel a search through all that it has for each.
-    buffer_kib : int
-        Size of the buffer of each CPU; when it is full the oldest go, and that is marked.
-
-    Raises
-    ------
-    DeviceError
-        If this kernel has no such tracer, somebody else has it, or this user may not trace.
+    Kernels before 6.12 have one such tracer for all; that is taken if nobody uses it. Functions are
+    given by their places in :func:`traceable_functions`: by their names it would take the kernel a
+    search through all that it has for each. When the buffer of a CPU is full the oldest go, and
+    that is marked.
     """
     root = _tracing_directory()
     if "function_graph" not in _text(root / "available_tracers").split():
@@ -191,10 +169,8 @@ def _instance(root: Path, name: str) -> Iterator[Path]:
     """A buffer of one's own, gone when the block ends."""
     instance = root / "instances" / name
     try:
-        try:
+        with os_errors(instance, explained):
             instance.mkdir()
-        except OSError as error:
-            raise _explained(instance, error) from error
         yield instance
     finally:
         with contextlib.suppress(OSError):
@@ -245,17 +221,13 @@ def _fields(text: str) -> dict[str, tuple[int, int]]:
 
 
 def _text(path: Path) -> str:
-    try:
+    with os_errors(path, explained):
         return path.read_text()
-    except OSError as error:
-        raise _explained(path, error) from error
 
 
 def _written(path: Path, text: str) -> None:
-    try:
+    with os_errors(path, explained):
         path.write_text(text)
-    except OSError as error:
-        raise _explained(path, error) from error
 
 
 def _tracing_directory() -> Path:
@@ -269,7 +241,7 @@ def _tracing_directory() -> Path:
             next(path.iterdir(), None)
         except OSError as error:
             if error.errno in (errno.EACCES, errno.EPERM):
-                raise _explained(path, error) from error
+                raise explained(error, path) from error
     raise DeviceError(
         f"{sysfs_root()}/kernel/tracing is empty: tracefs is not mounted (mount -t tracefs none "
         f"{sysfs_root()}/kernel/tracing), or this kernel has none; trace in the lab: linnapp lab "
@@ -277,7 +249,8 @@ def _tracing_directory() -> Path:
     )
 
 
-def _explained(path: Path, error: OSError) -> DeviceError:
+def explained(error: OSError, path: AnyPath) -> DeviceError:
+    """What went wrong with one of the kernel's files, and what to do about it."""
     reason = error.strerror or str(error)
     if error.errno in (errno.EACCES, errno.EPERM):
         state = lockdown()

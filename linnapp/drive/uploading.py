@@ -39,10 +39,6 @@ def upload(
     warn : callable
         Told when the model that was active cannot be kept for ``linnapp upload --previous``.
 
-    Returns
-    -------
-    Drive
-
     Raises
     ------
     DeviceError
@@ -66,12 +62,7 @@ def upload(
 def replace_model(drive: Drive, model: Model | LatencyModel, warn: Callable[[str], None]) -> None:
     """Give a drive its model, and keep the one that was active; errors as :func:`upload` has them.
 
-    Parameters
-    ----------
-    drive : Drive
-    model : Model or LatencyModel
-    warn : callable
-        Told when the model that was active cannot be kept.
+    `warn` is told when that cannot be kept.
     """
     active = drive.read_model()
     drive.upload(model)

@@ -20,29 +20,19 @@ left_ns=$((1000000000 - $(/bin/date +%s%N) % 1000000000))
 
 @dataclass(frozen=True)
 class Array:
-    """An array of `flashsim` drives, `/dev/flash0` and on.
+    """An array of `flashsim` drives, `/dev/flash0` and on."""
 
-    Attributes
-    ----------
-    n_drives : int
-        Replicas; three in the paper.
-    profile : str
-        Profile of every drive, or several separated by commas, one a drive.
-    size_mb : int
-        Exported size of each drive.
-    seed : int
-        Drive k is seeded with ``seed + k``.
-    precondition : bool
-        Start from a drive in steady state, not from a fresh one.
-    parameters : mapping
-        More flashsim attributes, name to value, for every drive.
-    """
-
+    #: Replicas; three in the paper.
     n_drives: int = 3
+    #: Profile of every drive, or several separated by commas, one a drive.
     profile: str = "enterprise"
+    #: Exported size of each drive.
     size_mb: int = 1024
+    #: Drive k is seeded with ``seed + k``.
     seed: int = 1
+    #: Start from a drive in steady state, not from a fresh one.
     precondition: bool = True
+    #: More flashsim attributes, name to value, for every drive.
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from linnapp.lab.array import Array
 from linnapp.lab.cluster_cli import cluster
-from linnapp.lab.command import guest_environment, guest_options, run_and_exit
+from linnapp.lab.command import Asked, guest_environment, guest_options, run_and_exit
 from linnapp.lab.guest import Guest, Result
 from linnapp.lab.qemu_cli import qemu
 from linnapp.lab.uml import DEFAULT_KERNEL, run
@@ -36,14 +34,11 @@ def _parameters(_: click.Context, __: click.Parameter, values: tuple[str, ...]) 
 
 
 @lab.command("run", context_settings={"ignore_unknown_options": True})
-@click.option("--drives", default=3, show_default=True, help="Drives, /dev/flash0 and on.")
+@click.option("--drives", default=3, help="Drives, /dev/flash0 and on.")
 @click.option(
-    "--profile",
-    default="enterprise",
-    show_default=True,
-    help="flashsim profile; several with commas, one a drive.",
+    "--profile", default="enterprise", help="flashsim profile; several with commas, one a drive."
 )
-@click.option("--seed", default=1, show_default=True, help="Drive k is seeded with seed + k.")
+@click.option("--seed", default=1, help="Drive k is seeded with seed + k.")
 @click.option("--fresh", is_flag=True, help="Start from empty drives, not from a steady state.")
 @click.option(
     "--set",
@@ -55,19 +50,7 @@ def _parameters(_: click.Context, __: click.Parameter, values: tuple[str, ...]) 
 )
 @guest_options(DEFAULT_KERNEL, "make kernel", memory_mb=3072)
 def run_command(
-    drives: int,
-    profile: str,
-    size_mb: int,
-    seed: int,
-    fresh: bool,
-    parameters: dict[str, str],
-    out_dir: Path | None,
-    mem_mb: int,
-    kernel: Path,
-    dmesg: Path | None,
-    timeout: float | None,
-    kernel_arg: tuple[str, ...],
-    command: tuple[str, ...],
+    asked: Asked, drives: int, profile: str, seed: int, fresh: bool, parameters: dict[str, str]
 ) -> None:
     """Boot the patched kernel, bring the drives up and run CMD there.
 
@@ -85,21 +68,15 @@ def run_command(
         --direct=1 --clocksource=clock_gettime --runtime=1 --time_based
     linnapp lab run --out out/t -- linnapp trace /dev/flash0 -o out/t --duration 5
     """
-    array = Array(drives, profile, size_mb, seed, not fresh, parameters)
+    array = Array(drives, profile, asked.size_mb, seed, not fresh, parameters)
 
     def boot() -> Result:
-        guest = Guest(
-            kernel=kernel,
-            memory_mb=mem_mb,
-            out_dir=out_dir,
-            setup=array.setup_script(),
-            environment=guest_environment(array, out_dir),
-            kernel_args=kernel_arg,
-            timeout_s=timeout,
-        )
-        return run(command, guest)
+        environment = guest_environment(array, asked.out_dir)
+        setup = array.setup_script()
+        guest = Guest(setup=setup, environment=environment, **asked.of_guest)
+        return run(asked.command, guest)
 
-    run_and_exit(boot, dmesg)
+    run_and_exit(boot, asked.dmesg)
 
 
 lab.add_command(cluster)

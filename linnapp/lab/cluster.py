@@ -42,21 +42,14 @@ _AGENT_PORT = 7316
 
 @dataclass(frozen=True)
 class Cluster:
-    """Nodes of a guest, and what they run.
+    """Nodes of a guest, and what they run."""
 
-    Attributes
-    ----------
-    drives : Array
-        A drive a node: /dev/flash0 is node 0's.
-    engine : str
-        One of `ENGINES`.
-    one_way_us : int or None
-        What a datagram takes from the client to a node, and back. None: no network is between, all
-        are on the client's own machine, for which any of the lab's kernels will do.
-    """
-
+    #: A drive a node: /dev/flash0 is node 0's.
     drives: Array
+    #: One of `ENGINES`.
     engine: str = "gluster"
+    #: What a datagram takes from the client to a node, and back. None: no network is between, all
+    #: are on the client's own machine, for which any of the lab's kernels will do.
     one_way_us: int | None = 50
 
     @property
@@ -196,15 +189,7 @@ def _written(path: str, text: str) -> str:
 
 
 def missing(engine: str, path: str) -> list[str]:
-    """Programs that an engine needs and that are not there.
-
-    Parameters
-    ----------
-    engine : str
-        One of `ENGINES`.
-    path : str
-        Where to look, as $PATH has it.
-    """
+    """Programs that one of `ENGINES` needs and that are not in this $PATH."""
     folders = [Path(folder) for folder in path.split(":") if folder]
     return [
         program

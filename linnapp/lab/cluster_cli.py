@@ -3,64 +3,36 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from linnapp.lab.array import Array
-from linnapp.lab.cluster import (
-    AGENT,
-    CLUSTER_KERNEL,
-    ENGINES,
-    INSTALLED_BY,
-    Cluster,
-    missing,
-)
-from linnapp.lab.command import guest_environment, guest_options, run_and_exit
+from linnapp.lab.cluster import AGENT, CLUSTER_KERNEL, ENGINES, INSTALLED_BY, Cluster, missing
+from linnapp.lab.command import Asked, guest_environment, guest_options, run_and_exit
 from linnapp.lab.guest import Guest, Result
 from linnapp.lab.uml import run
 
 
 @click.command("cluster", context_settings={"ignore_unknown_options": True})
-@click.option(
-    "--nodes", type=click.IntRange(1, 16), default=3, show_default=True, help="A drive each."
-)
+@click.option("--nodes", type=click.IntRange(1, 16), default=3, help="A drive each.")
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
     default="gluster",
-    show_default=True,
     help="What keeps a replica on each node.",
 )
 @click.option(
     "--one-way-us",
     type=click.IntRange(0, 1_000_000),
     default=50,
-    show_default=True,
     help="What the network takes from the client to a node, and back.",
 )
 @click.option(
-    "--profile",
-    default="enterprise",
-    show_default=True,
-    help="flashsim profile; several with commas, one a node.",
+    "--profile", default="enterprise", help="flashsim profile; several with commas, one a node."
 )
-@click.option("--seed", default=1, show_default=True, help="Drive k is seeded with seed + k.")
+@click.option("--seed", default=1, help="Drive k is seeded with seed + k.")
 @guest_options(CLUSTER_KERNEL, "make kernel-cluster", memory_mb=4096)
 def cluster(
-    nodes: int,
-    engine: str,
-    one_way_us: int,
-    profile: str,
-    size_mb: int,
-    seed: int,
-    out_dir: Path | None,
-    mem_mb: int,
-    kernel: Path,
-    dmesg: Path | None,
-    timeout: float | None,
-    kernel_arg: tuple[str, ...],
-    command: tuple[str, ...],
+    asked: Asked, nodes: int, engine: str, one_way_us: int, profile: str, seed: int
 ) -> None:
     """Run CMD on the client of a cluster whose nodes have an emulated drive each.
 
@@ -77,8 +49,8 @@ def cluster(
     linnapp lab cluster -- sh -c 'mkdir /run/v && \\
       glusterfs -f $LINNOS_CLUSTER/read-node2.vol /run/v && dd if=/dev/zero of=/run/v/x count=1'
     """
-    lab = Cluster(Array(nodes, profile, size_mb, seed), engine, one_way_us)
-    environment = {**guest_environment(lab, out_dir), **lab.environment}
+    lab = Cluster(Array(nodes, profile, asked.size_mb, seed), engine, one_way_us)
+    environment = {**guest_environment(lab, asked.out_dir), **lab.environment}
     absent = missing(engine, environment["PATH"])
     if absent:
         raise click.ClickException(
@@ -88,15 +60,8 @@ def cluster(
         raise click.ClickException(f"{AGENT}: not there; `make agent` builds it")
 
     def boot() -> Result:
-        guest = Guest(
-            kernel=kernel,
-            memory_mb=mem_mb,
-            out_dir=out_dir,
-            setup=lab.setup_script(),
-            environment=environment,
-            kernel_args=kernel_arg,
-            timeout_s=timeout,
-        )
-        return run(command, guest)
+        setup = lab.setup_script()
+        guest = Guest(setup=setup, environment=environment, **asked.of_guest)
+        return run(asked.command, guest)
 
-    run_and_exit(boot, dmesg)
+    run_and_exit(boot, asked.dmesg)

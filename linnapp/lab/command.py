@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 import click
 
 from linnapp.lab.guest import REPOSITORY, LabError, Result
-from linnapp.option_types import FiniteRange
+from linnapp.option_types import FILE, FOLDER, FiniteRange
 
 #: Besides PATH, what of the caller's environment a command in the lab has too.
 _KEPT = ("LANG", "TERM")
@@ -26,10 +28,35 @@ class HasDevices(Protocol):
     def devices(self) -> list[str]: ...
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What every lab command is given: the options of :func:`guest_options`, and the command."""
+
+    size_mb: int
+    out_dir: Path | None
+    mem_mb: int
+    kernel: Path
+    dmesg: Path | None
+    timeout: float | None
+    kernel_arg: tuple[str, ...]
+    command: tuple[str, ...]
+
+    @property
+    def of_guest(self) -> dict[str, Any]:
+        """What a guest of any kind takes of it."""
+        return {
+            "kernel": self.kernel,
+            "memory_mb": self.mem_mb,
+            "out_dir": self.out_dir,
+            "kernel_args": self.kernel_arg,
+            "timeout_s": self.timeout,
+        }
+
+
 def guest_options(
     default_kernel: Path, made_by: str, memory_mb: int
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options and the argument that every lab command takes.
+    """Add the options and the argument that every lab command takes, as its first, an `Asked`.
 
     Parameters
     ----------
@@ -41,28 +68,23 @@ def guest_options(
         Default of the guest's memory.
     """
     options = [
-        click.option("--size-mb", default=1024, show_default=True, help="Size of each drive."),
+        click.option("--size-mb", default=1024, help="Size of each drive."),
         click.option(
             "--out",
             "out_dir",
-            type=click.Path(path_type=Path, file_okay=False),
+            type=FOLDER,
             help="The one folder CMD may write to, besides tmpfs. Default: none.",
         ),
         click.option(
-            "--mem-mb",
-            default=memory_mb,
-            show_default=True,
-            help="Guest memory, emulated drives' content included.",
+            "--mem-mb", default=memory_mb, help="Guest memory, emulated drives' content included."
         ),
         click.option(
             "--kernel",
-            type=click.Path(path_type=Path, dir_okay=False),
+            type=FILE,
             default=default_kernel,
             help=f"Kernel to boot. Default: the one `{made_by}` built.",
         ),
-        click.option(
-            "--dmesg", type=click.Path(path_type=Path, dir_okay=False), help="Save the kernel log."
-        ),
+        click.option("--dmesg", type=FILE, help="Save the kernel log."),
         click.option(
             "--timeout",
             type=FiniteRange(0, 1e9, min_open=True),
@@ -74,9 +96,15 @@ def guest_options(
     ]
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def called(**given: Any) -> None:
+            asked = Asked(**{field.name: given.pop(field.name) for field in fields(Asked)})
+            function(asked, **given)
+
+        command: Callable[..., Any] = called
         for option in reversed(options):
-            function = option(function)
-        return function
+            command = option(command)
+        return command
 
     return add
 
@@ -84,16 +112,9 @@ def guest_options(
 def guest_environment(drives: HasDevices, out_dir: Path | None) -> dict[str, str]:
     """Environment of a user's command in the lab: the drives, and where commands are.
 
-    Commands are found as the caller would find them, and this project's besides.
-    What must come out the same for everyone runs at fixed places instead, see
-    :mod:`linnapp.lab.places`.
-
-    Parameters
-    ----------
-    drives : HasDevices
-        The guest's drives.
-    out_dir : Path or None
-        The folder that the guest may write to.
+    Commands are found as the caller would find them, and this project's besides. What must come out
+    the same for everyone runs at fixed places instead, see :mod:`linnapp.lab.places`. The guest may
+    write to `out_dir`.
     """
     path = [
         str(Path(sys.executable).parent),
@@ -111,15 +132,7 @@ def guest_environment(drives: HasDevices, out_dir: Path | None) -> dict[str, str
 
 
 def run_and_exit(boot: Callable[[], Result], dmesg: Path | None) -> NoReturn:
-    """Boot a guest for a command of the user's, and end as it ended.
-
-    Parameters
-    ----------
-    boot : callable
-        Boots the guest and waits for it.
-    dmesg : Path or None
-        Where to save the kernel log.
-    """
+    """Boot a guest for a command of the user's, save the kernel log, and end as it ended."""
     if dmesg is not None:
         _check_writable(dmesg)
     # Asked to end, take the guest and its temporary files along.

@@ -81,34 +81,21 @@ class FaultError(LinnappError):
 
 @dataclass(frozen=True)
 class FaultRule:
-    """One entry of a rule file.
+    """One entry of a rule file."""
 
-    Attributes
-    ----------
-    file_name : str
-        File whose blocks it is for, or a drive itself.
-    knobs : mapping
-        Attributes of the drive's rule, name to value, but for its ranges.
-    """
-
+    #: File whose blocks it is for, or a drive itself.
     file_name: str
+    #: Attributes of the drive's rule, name to value, but for its ranges.
     knobs: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Extents:
-    """Where a file lies.
+    """Where a file lies."""
 
-    Attributes
-    ----------
-    disk : str
-        Name of the disk, such as ``flash0``.
-    ranges : tuple of (int, int)
-        First sector and length, in 512-byte sectors of the disk; empty for
-        the whole disk.
-    """
-
+    #: Name of the disk, such as ``flash0``.
     disk: str
+    #: First sector and length, in 512-byte sectors of the disk; empty for the whole disk.
     ranges: tuple[tuple[int, int], ...]
 
 
@@ -185,23 +172,7 @@ def _encodes(name: str) -> bool:
 
 
 def parse_rules(document: object) -> list[FaultRule]:
-    """Rules of a parsed rule file.
-
-    Parameters
-    ----------
-    document : object
-        What ``json.load`` gave.
-
-    Returns
-    -------
-    list of FaultRule
-        In the order of the file, `write` and `read` as they come.
-
-    Raises
-    ------
-    FaultError
-        When the document is not of the form; names the place in it.
-    """
+    """Rules of a rule file that ``json.load`` has read, in its order, `write` and `read` mixed."""
     if not isinstance(document, Mapping) or not document:
         raise FaultError("a rule file is an object with the keys write and read")
     _only("a rule file is an object with the keys write and read", document, "write", "read")
@@ -232,22 +203,7 @@ def parse_rules(document: object) -> list[FaultRule]:
 
 
 def load_rules(path: AnyPath) -> list[FaultRule]:
-    """Read a rule file.
-
-    Parameters
-    ----------
-    path : path
-        The JSON file.
-
-    Returns
-    -------
-    list of FaultRule
-
-    Raises
-    ------
-    FaultError
-        When it cannot be read or is not of the form.
-    """
+    """Read a rule file, which is JSON."""
     path = Path(path)
     try:
         return parse_rules(json.loads(path.read_text(encoding="utf-8")))
@@ -312,25 +268,10 @@ def _file_extents(file_name: str, fd: int) -> Iterable[tuple[int, int]]:
 
 
 def resolve(file_name: str) -> Extents:
-    """Where a file lies.
+    """Where a file or block device lies; of a partition given by name, its one range.
 
-    Parameters
-    ----------
-    file_name : str
-        A file on a file system on a disk or its partition, with its blocks
-        allocated (`fallocate` does that for a file yet to be written), or a
-        block device.
-
-    Returns
-    -------
-    Extents
-        Of a partition given by name, its one range.
-
-    Raises
-    ------
-    FaultError
-        When it does not exist, has no blocks, or its blocks' places are
-        unknown.
+    A file is on a file system on a disk or its partition, with its blocks allocated (`fallocate`
+    does that for a file yet to be written).
     """
     try:
         fd = os.open(file_name, os.O_RDONLY)
@@ -376,30 +317,11 @@ def _write(path: Path, value: str) -> None:
 
 
 def install(rules: Iterable[FaultRule], prefix: str = "faults") -> list[Path]:
-    """Make and enable the drives' rules, all or none.
+    """Make and enable the drives' rules, all or none, and tell their directories in configfs.
 
-    Every file is resolved before the first rule is made, and rules are enabled
-    only when all of them have been made.
-
-    Parameters
-    ----------
-    rules : iterable of FaultRule
-        What `load_rules` gave.
-    prefix : str, optional
-        Rules are called ``<prefix>0``, ``<prefix>1``, ...
-
-    Returns
-    -------
-    list of Path
-        The rules' directories in configfs; ``matched`` and ``injected`` in
-        them count.
-
-    Raises
-    ------
-    FaultError
-        When a file cannot be resolved.
-    DeviceError
-        When a file is not on a flashsim drive, or the drive refuses a rule.
+    Every file is resolved before the first rule is made, and rules are enabled only when all of
+    them have been made. They are called ``<prefix>0``, ``<prefix>1``, ...; ``matched`` and
+    ``injected`` in their directories count.
     """
     placed = [(rule, resolve(rule.file_name)) for rule in rules]
     for _, extents in placed:
@@ -434,44 +356,12 @@ def install(rules: Iterable[FaultRule], prefix: str = "faults") -> list[Path]:
 
 
 def installed(disk: str) -> list[Path]:
-    """Rules of a drive, as directories in configfs.
-
-    Parameters
-    ----------
-    disk : str
-        Name of the drive, such as ``flash0``.
-
-    Returns
-    -------
-    list of Path
-        Sorted by name.
-
-    Raises
-    ------
-    DeviceError
-        When it is not a flashsim drive.
-    """
+    """Rules of a drive (``flash0``), as directories in configfs, sorted by name."""
     return sorted(path for path in _drive_rules(disk).iterdir() if path.is_dir())
 
 
 def remove(disk: str) -> int:
-    """Remove all rules of a drive.
-
-    Parameters
-    ----------
-    disk : str
-        Name of the drive, such as ``flash0``.
-
-    Returns
-    -------
-    int
-        How many there were.
-
-    Raises
-    ------
-    DeviceError
-        When it is not a flashsim drive.
-    """
+    """Remove all rules of a drive; how many there were."""
     rules = installed(disk)
     for directory in rules:
         directory.rmdir()

@@ -26,15 +26,7 @@ def _volume(
 
 
 def server_volfile(brick: str, address: str) -> str:
-    """A node's: one brick, whose reads bypass the page cache if they are to.
-
-    Parameters
-    ----------
-    brick : str
-        Folder that the brick is kept in.
-    address : str
-        The node's.
-    """
+    """A node's: one brick, whose reads bypass the page cache if they are to."""
     return "\n".join(
         (
             _volume("posix", "storage/posix", {"directory": brick, "o-direct": "off"}),

@@ -64,58 +64,37 @@ class CrashError(LabError):
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of the host that a guest is to see.
+    """A folder of the host that a guest is to see."""
 
-    Attributes
-    ----------
-    source : Path
-        Where it is on the host.
-    writable : bool
-        Whether the guest may write to it.
-    """
-
+    #: Where it is on the host.
     source: Path
+    #: Whether the guest may write to it.
     writable: bool = False
 
 
 @dataclass
 class Guest:
-    """What to boot.
+    """What to boot."""
 
-    Attributes
-    ----------
-    kernel : Path
-        The guest's kernel.
-    memory_mb : int
-        Guest memory.
-    out_dir : Path or None
-        A folder of the host that the guest may write to, seen there under
-        the same path; made if it is not there.
-    folders : mapping
-        More folders of the host, by where the guest sees them.
-    setup : str
-        Shell commands that run before the user's; the first failure ends the
-        boot.
-    environment : mapping
-        The command's environment, besides a few variables that are the same
-        in every run.
-    kernel_args : sequence of str
-        More kernel parameters.
-    timeout_s : float or None
-        Host seconds after which the guest is stopped.
-    virtual_time : bool
-        Where there is a choice, the UML lab: time stands still while something runs. Otherwise the
-        guest has the host's clock, for who wants to know how long the kernel takes.
-    """
-
+    #: The guest's kernel.
     kernel: Path
+    #: Guest memory.
     memory_mb: int = 3072
+    #: A folder of the host that the guest may write to, seen there under the same path; made if it
+    #: is not there.
     out_dir: Path | None = None
+    #: More folders of the host, by where the guest sees them.
     folders: Mapping[str, Folder] = field(default_factory=dict)
+    #: Shell commands that run before the user's; the first failure ends the boot.
     setup: str = ""
+    #: The command's environment, besides a few variables that are the same in every run.
     environment: Mapping[str, str] = field(default_factory=dict)
+    #: More kernel parameters.
     kernel_args: Sequence[str] = ()
+    #: Host seconds after which the guest is stopped.
     timeout_s: float | None = None
+    #: Where there is a choice, the UML lab: time stands still while something runs. Otherwise the
+    #: guest has the host's clock, for who wants to know how long the kernel takes.
     virtual_time: bool = True
 
     def shared(self) -> dict[str, Folder]:
@@ -126,38 +105,18 @@ class Guest:
 
 @dataclass(frozen=True)
 class Result:
-    """How a command in the guest ended.
+    """How a command in the guest ended."""
 
-    Attributes
-    ----------
-    status : int
-        Its exit status.
-    dmesg : str
-        The guest's kernel log.
-    """
-
+    #: Its exit status.
     status: int
+    #: The guest's kernel log.
     dmesg: str
 
 
 def _write_control(
     control: Path, command: Sequence[str], guest: Guest, cwd: Path, mounts: Sequence[str]
 ) -> None:
-    """Write what the guest's first process will run into the control folder.
-
-    Parameters
-    ----------
-    control : Path
-        The control folder.
-    command : sequence of str
-        Program and arguments.
-    guest : Guest
-        What will be booted.
-    cwd : Path
-        Working folder of the command.
-    mounts : sequence of str
-        Shell commands that mount the guest's folders.
-    """
+    """Write what the guest's first process will run; `mounts` are commands that mount folders."""
     environment = {
         "PATH": DEFAULT_PATH,
         "HOME": "/run/home",
@@ -217,16 +176,6 @@ def boot(
     stdout, stderr : binary file, optional
         Where the command's output goes while it runs, by default to this
         process's own.
-
-    Returns
-    -------
-    Result
-
-    Raises
-    ------
-    LabError
-        When the guest does not boot, crashes, or does not finish within
-        ``guest.timeout_s``.
     """
     out = stdout if stdout is not None else sys.stdout.buffer
     err = stderr if stderr is not None else sys.stderr.buffer
@@ -307,24 +256,8 @@ def _wait_for(
 ) -> int:
     """Copy the guest's output while it runs, wait for it, leave nothing of it behind.
 
-    Parameters
-    ----------
-    process : Popen
-        The guest, leader of a session of its own.
-    outputs : sequence of (int, binary file)
-        Read end of a pipe from the guest, and where its content goes.
-    timeout_s : float or None
-        Seconds after which it is stopped.
-
-    Returns
-    -------
-    int
-        Its exit status, or minus the signal that it died of.
-
-    Raises
-    ------
-    LabError
-        When the guest did not finish in time.
+    The process leads a session of its own. An output is the read end of a pipe from the guest, and
+    where its content goes. Returned is the exit status, or minus the signal that it died of.
     """
     pumps = []
     for fd, sink in outputs:
@@ -349,20 +282,7 @@ def _wait_for(
 
 
 def _read_result(control: Path, ended: int) -> Result:
-    """Read how the command ended from the control folder.
-
-    Parameters
-    ----------
-    control : Path
-        The control folder.
-    ended : int
-        Exit status of the machine, or minus the signal that it died of.
-
-    Raises
-    ------
-    LabError
-        When the guest died, or could not be set up.
-    """
+    """Read how the command ended from the control folder; `ended` as :func:`_wait_for` has it."""
     try:
         status = (control / "status").read_text().strip()
         dmesg = (control / "dmesg").read_text(errors="replace")

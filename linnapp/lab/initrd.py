@@ -38,11 +38,6 @@ def initrd(kernel_modules: Path, modules: Sequence[str], options: str) -> bytes:
         Load these besides those of the root, and all that they need.
     options : str
         Of mounting the root.
-
-    Raises
-    ------
-    LabError
-        If a module is not there, or a busybox that needs no libraries.
     """
     busybox = _busybox(kernel_modules)
     paths = _with_dependencies(kernel_modules, [*ROOT_MODULES, *modules])

@@ -63,13 +63,7 @@ class Places:
         return _OUT
 
     def of(self, path: Path) -> str:
-        """Where a file or folder of the host is in the guest.
-
-        Parameters
-        ----------
-        path : Path
-            What is not below the run's folder is there to be read only.
-        """
+        """Where a host's file is in the guest: what is not below the run's folder, read only."""
         path = path.resolve()
         if path.is_relative_to(self._out_dir):
             return str(_OUT / path.relative_to(self._out_dir))
@@ -91,13 +85,7 @@ class Places:
         )
 
     def environment(self, drives: HasDevices) -> dict[str, str]:
-        """For ``Guest.environment``.
-
-        Parameters
-        ----------
-        drives : HasDevices
-            The guest's drives.
-        """
+        """For ``Guest.environment``, with the guest's drives."""
         return {
             "PATH": f"{_BIN}:{_REPLAYER}:{DEFAULT_PATH}",
             "TZ": "UTC",

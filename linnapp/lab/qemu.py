@@ -53,35 +53,24 @@ _ENVIRONMENT = {"NPY_DISABLE_CPU_FEATURES": "X86_V3 AVX2"}
 
 @dataclass
 class QemuGuest(Guest):
-    """What to boot under QEMU.
-
-    Attributes
-    ----------
-    n_cpus : int
-        CPUs of the guest.
-    n_drives : int
-        NVMe controllers with one namespace each, ``/dev/nvme0n1`` and on.
-    n_paths : int
-        Controllers in front of each drive. With more than one, the drives are multipath ones.
-    drive_mb : int
-        Size of each; the backing files are sparse and vanish with the guest.
-    accel : str
-        ``kvm``, ``tcg``, or ``auto`` for KVM where it works.
-    modules : Path or None
-        Modules of a kernel that has the drivers of the root and the drives as such, like
-        ``/lib/modules/VERSION``.
-    counts_instructions : bool
-        Time in the guest is a count of the instructions that it has run, a ns each, and goes on
-        with the machine's only while it waits. Needs ``tcg``, and one CPU makes most sense.
-    """
+    """What to boot under QEMU."""
 
     memory_mb: int = 2048
+    #: CPUs of the guest.
     n_cpus: int = 2
+    #: NVMe controllers with one namespace each, ``/dev/nvme0n1`` and on.
     n_drives: int = 3
+    #: Controllers in front of each drive. With more than one, the drives are multipath ones.
     n_paths: int = 1
+    #: Size of each; the backing files are sparse and vanish with the guest.
     drive_mb: int = 1024
+    #: ``kvm``, ``tcg``, or ``auto`` for KVM where it works.
     accel: str = "auto"
+    #: Modules of a kernel that has the drivers of the root and the drives as such, like
+    #: ``/lib/modules/VERSION``.
     modules: Path | None = None
+    #: Time in the guest is a count of the instructions that it has run, a ns each, and goes on with
+    #: the machine's only while it waits. Needs ``tcg``, and one CPU makes most sense.
     counts_instructions: bool = False
 
     @property
@@ -210,28 +199,7 @@ def run(
 ) -> Result:
     """Run a command in a freshly booted guest and wait for it.
 
-    Parameters
-    ----------
-    command : sequence of str
-        Program and arguments, found through the PATH of ``guest.environment``.
-    guest : QemuGuest
-        What to boot.
-    cwd : Path, optional
-        Working folder of the command, by default the caller's.
-    stdout, stderr : binary file, optional
-        Where the command's output goes while it runs, by default to this
-        process's own.
-
-    Returns
-    -------
-    Result
-
-    Raises
-    ------
-    LabError
-        When QEMU or the kernel is missing, the guest does not boot, crashes,
-        or does not finish within ``guest.timeout_s``. A QEMU that itself crashes before the
-        command begins is started again, `_BOOTS` times in all.
+    `cwd`, `stdout` and `stderr` are as :func:`~linnapp.lab.guest.boot` has them.
     """
     if shutil.which(QEMU) is None:
         raise LabError(f"{QEMU} is not installed: apt-get install qemu-system-x86")

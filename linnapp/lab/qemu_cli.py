@@ -7,18 +7,17 @@ from pathlib import Path
 
 import click
 
-from linnapp.lab.command import guest_environment, guest_options, run_and_exit
+from linnapp.lab.command import Asked, guest_environment, guest_options, run_and_exit
 from linnapp.lab.qemu import DEFAULT_KERNEL, QemuGuest, run
 
 
 @click.command("qemu", context_settings={"ignore_unknown_options": True})
-@click.option("--drives", default=3, show_default=True, help="NVMe drives, /dev/nvme0n1 and on.")
-@click.option("--cpus", default=2, show_default=True, help="CPUs of the guest.")
+@click.option("--drives", default=3, help="NVMe drives, /dev/nvme0n1 and on.")
+@click.option("--cpus", default=2, help="CPUs of the guest.")
 @click.option(
     "--accel",
     type=click.Choice(["auto", "kvm", "tcg"]),
     default="auto",
-    show_default=True,
     help="auto: KVM where it works, else TCG.",
 )
 @click.option(
@@ -33,19 +32,7 @@ from linnapp.lab.qemu import DEFAULT_KERNEL, QemuGuest, run
 )
 @guest_options(DEFAULT_KERNEL, "make kernel-x86", memory_mb=2048)
 def qemu(
-    drives: int,
-    size_mb: int,
-    cpus: int,
-    mem_mb: int,
-    accel: str,
-    modules: Path | None,
-    count_instructions: bool,
-    out_dir: Path | None,
-    kernel: Path,
-    dmesg: Path | None,
-    timeout: float | None,
-    kernel_arg: tuple[str, ...],
-    command: tuple[str, ...],
+    asked: Asked, drives: int, cpus: int, accel: str, modules: Path | None, count_instructions: bool
 ) -> None:
     """Boot the patched x86-64 kernel under QEMU and run CMD there, in real time.
 
@@ -58,17 +45,13 @@ def qemu(
     linnapp lab qemu -- sh -c 'ls /sys/block/nvme0n1/mq; nproc'
     """
     guest = QemuGuest(
-        kernel=kernel,
-        memory_mb=mem_mb,
-        out_dir=out_dir,
-        kernel_args=kernel_arg,
-        timeout_s=timeout,
         n_cpus=cpus,
         n_drives=drives,
-        drive_mb=size_mb,
+        drive_mb=asked.size_mb,
         accel=accel,
         modules=modules,
         counts_instructions=count_instructions,
+        **asked.of_guest,
     )
-    guest.environment = guest_environment(guest, out_dir)
-    run_and_exit(lambda: run(command, guest), dmesg)
+    guest.environment = guest_environment(guest, asked.out_dir)
+    run_and_exit(lambda: run(asked.command, guest), asked.dmesg)

@@ -57,28 +57,8 @@ def run(
 ) -> Result:
     """Run a command in a freshly booted guest and wait for it.
 
-    Parameters
-    ----------
-    command : sequence of str
-        Program and arguments, found through the PATH of ``guest.environment``.
-    guest : Guest
-        What to boot.
-    cwd : Path, optional
-        Working folder of the command, by default the caller's.
-    stdout, stderr : binary file, optional
-        Where the command's output goes while it runs, by default to this
-        process's own. Where that is a terminal the command has one of its size, and reads what is
-        typed there.
-
-    Returns
-    -------
-    Result
-
-    Raises
-    ------
-    LabError
-        When the kernel is missing, does not boot, crashes, or does not
-        finish within ``guest.timeout_s``.
+    `cwd`, `stdout` and `stderr` are as :func:`~linnapp.lab.guest.boot` has them. Where the output
+    is a terminal the command has one of its size, and reads what is typed there.
     """
     if not os.access(guest.kernel, os.X_OK):
         raise LabError(f"{guest.kernel}: no lab kernel there; `make kernel` builds it")

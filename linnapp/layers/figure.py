@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
-from linnapp.figures import check_can_draw
-from linnapp.files import AnyPath, replaced_file
+from linnapp.figures import check_can_draw, save
+from linnapp.files import AnyPath
 from linnapp.layers.times import LAYERS, Layers
 
 _COLOURS = {"request": "#e69f00", "issue": "#56b4e9", "drive": "#555555"}
@@ -35,5 +34,4 @@ def draw(found: Sequence[tuple[str, Layers]], path: AnyPath) -> None:
     # Beside the bars, none of which it may hide.
     figure.tight_layout(rect=(0, 0.3 / figure.get_figheight(), 1, 1))
     figure.legend(*panels[0, 0].get_legend_handles_labels(), fontsize=7, loc="lower center", ncol=3)
-    with replaced_file(path) as stream:
-        figure.savefig(stream, dpi=120, format=Path(path).suffix[1:])
+    save(figure, path)

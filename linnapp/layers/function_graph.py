@@ -17,7 +17,7 @@ from typing import Any
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.layers.function_groups import GROUPS, system_call
-from linnapp.native import native
+from linnapp.native import declared, native, of_one_kind
 
 #: A recorded address is that of the call to the tracer, at most so far into its function.
 _MOST_INTO = 32
@@ -26,60 +26,44 @@ _MOST_INTO = 32
 class Layout(ctypes.Structure):
     """Where things are in a recording: ``struct lg_layout``."""
 
-    _fields_ = [
-        (name, ctypes.c_uint32)
-        for name in (
-            *("page_bytes", "commit_at", "data_at", "exit_type", "pid_at", "function_at"),
-            *("depth_at", "begin_at", "end_at", "exit_bytes"),
-        )
-    ]
+    _fields_ = of_one_kind(
+        ctypes.c_uint32,
+        *("page_bytes", "commit_at", "data_at", "exit_type", "pid_at", "function_at"),
+        *("depth_at", "begin_at", "end_at", "exit_bytes"),
+    )
 
 
 class _Row(ctypes.Structure):
-    _fields_ = [
-        ("call", ctypes.c_uint64),
-        ("function", ctypes.c_uint64),
-        ("calls", ctypes.c_uint64),
-        ("total_ns", ctypes.c_uint64),
+    _fields_ = (
+        *of_one_kind(ctypes.c_uint64, "call", "function", "calls", "total_ns"),
         ("self_ns", ctypes.c_int64),
         ("children", ctypes.c_uint64),
-    ]
+    )
 
 
 class _Counts(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint64) for name in ("events", "missed", "cut", "rows")]
+    _fields_ = of_one_kind(ctypes.c_uint64, "events", "missed", "cut", "rows")
 
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    library = native()
-    library.lg_add_up.restype = ctypes.c_void_p
-    library.lg_add_up.argtypes = (
-        ctypes.POINTER(ctypes.c_char_p),
-        ctypes.c_int32,
-        ctypes.POINTER(Layout),
-        ctypes.POINTER(_Counts),
+    sums, names = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
+    layout, counts = ctypes.POINTER(Layout), ctypes.POINTER(_Counts)
+    return declared(
+        native(),
+        lg_add_up=(sums, names, ctypes.c_int32, layout, counts),
+        lg_rows=(None, sums, ctypes.POINTER(_Row)),
+        lg_free=(None, sums),
     )
-    library.lg_rows.restype = None
-    library.lg_rows.argtypes = (ctypes.c_void_p, ctypes.POINTER(_Row))
-    library.lg_free.restype = None
-    library.lg_free.argtypes = (ctypes.c_void_p,)
-    return library
 
 
 @dataclasses.dataclass(frozen=True)
 class Overhead:
-    """What the tracer adds to each function that it traces.
+    """What the tracer adds to each function that it traces."""
 
-    Attributes
-    ----------
-    inside_ns : float
-        To the function's own time, as recorded.
-    outside_ns : float
-        To that of the function that called it.
-    """
-
+    #: To the function's own time, as recorded.
     inside_ns: float
+    #: To that of the function that called it.
     outside_ns: float
 
     @property
@@ -90,25 +74,16 @@ class Overhead:
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-    """A function within one kind of system call.
-
-    Attributes
-    ----------
-    name, group : str
-    calls : int
-    total_ns : int
-        In it and in what it called.
-    self_ns : int
-        Of that, outside of the traced functions that it called.
-    children : int
-        Traced functions that it called itself.
-    """
+    """A function within one kind of system call."""
 
     name: str
     group: str
     calls: int
+    #: In it and in what it called.
     total_ns: int
+    #: Of that, outside of the traced functions that it called.
     self_ns: int
+    #: Traced functions that it called itself.
     children: int
 
     def own_ns(self, overhead: Overhead) -> float:
@@ -118,41 +93,26 @@ class Function:
 
 @dataclasses.dataclass(frozen=True)
 class GroupTime:
-    """A group's part in a system call, of all its calls together.
+    """A group's part in a system call, of all its calls together."""
 
-    Attributes
-    ----------
-    calls : int
-        Of its functions.
-    us : float
-        Without what tracing has added.
-    measured_us : float
-        With it.
-    share, measured_share : float
-        Of the system call's time, each of its own kind.
-    """
-
+    #: Of its functions.
     calls: int
+    #: Without what tracing has added.
     us: float
+    #: With it.
     measured_us: float
+    #: `share`, `measured_share`: of the system call's time, each of its own kind.
     share: float
     measured_share: float
 
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A kind of system call.
-
-    Attributes
-    ----------
-    name : str
-    calls : int
-    functions : list of Function
-        By time of their own, longest first.
-    """
+    """A kind of system call."""
 
     name: str
     calls: int
+    #: By time of their own, longest first.
     functions: list[Function]
 
     @property
@@ -209,26 +169,17 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class FunctionTimes:
-    """What a recording came to.
+    """What a recording came to."""
 
-    Attributes
-    ----------
-    calls : list of Call
-        System calls, longest first.
-    outside_us : float
-        In traced functions outside of these: page faults, exec, other system calls.
-    events : int
-        Functions that returned.
-    missed : int
-        Times that events were lost, the buffer being full.
-    cut : int
-        Calls left out, as a part of them was lost.
-    """
-
+    #: System calls, longest first.
     calls: list[Call]
+    #: In traced functions outside of these: page faults, exec, other system calls.
     outside_us: float
+    #: Functions that returned.
     events: int
+    #: Times that events were lost, the buffer being full.
     missed: int
+    #: Calls left out, as a part of them was lost.
     cut: int
 
 
@@ -245,12 +196,6 @@ def add_up(
         Of what is in them.
     groups : mapping
         Function to group, of all that were traced.
-    symbols : Symbols
-
-    Raises
-    ------
-    TraceError
-        If they cannot be read, or are not what the layout says.
     """
     library = _library()
     paths = (ctypes.c_char_p * len(recordings))(*(os.fsencode(path) for path in recordings))
@@ -291,15 +236,7 @@ def add_up(
 
 
 class Symbols:
-    """Names of functions by their addresses.
-
-    Parameters
-    ----------
-    lines : iterable of str
-        As in ``/proc/kallsyms``.
-    names : container of str
-        Those wanted.
-    """
+    """Names, of those wanted, of functions by their addresses: lines as in ``/proc/kallsyms``."""
 
     def __init__(self, lines: Iterable[str], names: Mapping[str, str]) -> None:
         found = []

@@ -54,13 +54,7 @@ class FunctionRecording:
         return add_up(recorder.files(), recorder.layout, self._groups, self._symbols)
 
     def record(self, command: Sequence[str]) -> tuple[FunctionTimes, int]:
-        """Run a command; what was recorded, and its exit status, as a shell has it.
-
-        Raises
-        ------
-        LinnappError
-            If it is not there, or what was recorded cannot be kept or read.
-        """
+        """Run a command; what was recorded, and its exit status, as a shell has it."""
         check_command(command)
         self._recorder.begin_anew()
         status = self._recorder.run(lambda: _execute(command))
@@ -71,15 +65,7 @@ class FunctionRecording:
 def prepared(buffer_mib: int = 64) -> Iterator[FunctionRecording]:
     """The function graph tracer, for what reads and writes go through, until the block ends.
 
-    Parameters
-    ----------
-    buffer_mib : int
-        Size of each CPU's buffer. It is emptied into a temporary file when it is half full.
-
-    Raises
-    ------
-    LinnappError
-        If this kernel or user cannot trace functions.
+    Each CPU has a buffer of `buffer_mib`, emptied into a temporary file when it is half full.
     """
     if os.geteuid() != 0:
         raise DeviceError("tracing needs root; run this command with sudo")
@@ -103,19 +89,9 @@ def prepared(buffer_mib: int = 64) -> Iterator[FunctionRecording]:
 
 
 def overhead_of(cheap: FunctionTimes, longer_ns: float) -> Overhead:
-    """What tracing adds to a function, from calls that hardly do anything else.
+    """What tracing adds to a function, from a recording of calls that hardly do anything else.
 
-    Parameters
-    ----------
-    cheap : FunctionTimes
-        A recording of the cheap calls.
-    longer_ns : float
-        By how much one takes longer than without tracing.
-
-    Raises
-    ------
-    DeviceError
-        If they are not in the recording.
+    One of these takes longer by `longer_ns` than without tracing.
     """
     call = next((call for call in cheap.calls if call.name == _CHEAP_CALL), None)
     leaf = next((f for f in call.functions if f.name == _CHEAP_FUNCTION), None) if call else None

@@ -34,20 +34,13 @@ _RESAMPLES = 2000
 
 @dataclasses.dataclass(frozen=True)
 class Band:
-    """I/Os between two percentiles of the whole latency.
+    """I/Os between two percentiles of the whole latency."""
 
-    Attributes
-    ----------
-    low, high : float
-        Percentiles.
-    n : int
-    mean_us : dict
-        By layer.
-    """
-
+    #: `low`, `high`: Percentiles.
     low: float
     high: float
     n: int
+    #: By layer.
     mean_us: dict[str, float]
 
 
@@ -75,14 +68,7 @@ class Layers:
         return self.total.n
 
     def add(self, arrival_ns: npt.NDArray[np.uint64], times: npt.NDArray[np.uint64]) -> None:
-        """Count I/Os.
-
-        Parameters
-        ----------
-        arrival_ns : uint64 array, shape (n,)
-        times : uint64 array, shape (layers, n)
-            In ns.
-        """
+        """Count I/Os, of each its layers' times in ns: shape (layers, n)."""
         if not len(arrival_ns):
             return
         total = np.sum(times, axis=0)
@@ -126,17 +112,9 @@ class Layers:
         return found
 
     def resampled_us(self, seed: int) -> npt.NDArray[np.float64] | None:
-        """Means of the layers of resampled stretches of the recording.
+        """Means of the layers of resampled stretches of the recording, shape (resamples, layers).
 
-        Parameters
-        ----------
-        seed : int
-            Another for every recording.
-
-        Returns
-        -------
-        array, shape (resamples, layers), or None
-            None of a recording with I/Os in too few blocks of time.
+        None of a recording with I/Os in too few blocks of time. Recordings have seeds of their own.
         """
         every = np.array([self._blocks[key] for key in sorted(self._blocks)])
         if len(every) < MIN_BLOCKS:
@@ -207,21 +185,9 @@ def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
 
 @dataclasses.dataclass(frozen=True)
 class Change(Difference):
-    """How a layer's mean differs between two recordings.
-
-    Attributes
-    ----------
-    layer : str
-    us : float
-        By how much the second's mean is longer.
-    low_us, high_us : float or None
-        95 % interval, by resampling blocks of time; None where a recording is too short.
-    """
+    """How a layer's mean differs between two recordings, at 95 %."""
 
     layer: str
-    us: float
-    low_us: float | None
-    high_us: float | None
 
 
 def changes(before: Layers, after: Layers) -> list[Change]:
@@ -233,5 +199,6 @@ def changes(before: Layers, after: Layers) -> list[Change]:
         if drawn[0] is not None and drawn[1] is not None:
             low, high = np.quantile(drawn[1][:, i] - drawn[0][:, i], (0.025, 0.975))
             low, high = float(low), float(high)
-        found.append(Change(layer, after.mean_us(layer) - before.mean_us(layer), low, high))
+        us = after.mean_us(layer) - before.mean_us(layer)
+        found.append(Change(layer, us=us, low_us=low, high_us=high))
     return sorted(found, key=lambda change: -abs(change.us))

@@ -47,7 +47,7 @@ DECIDED_BY = {
 }
 
 #: Records of models that were made without these do not name them.
-ONLY_IN_USE = ("standardise", "weight_decay", "starts")
+ONLY_IN_USE = ("standardise", "weight_decay")
 
 
 def train_drive(
@@ -281,14 +281,7 @@ def _of_epochs(network: TrainedNetwork) -> dict[str, Any]:
             }
             for epoch in network.epochs
         ],
-        **_of_starts(network),
     }
-
-
-def _of_starts(network: TrainedNetwork) -> dict[str, Any]:
-    if len(network.starts) < 2:
-        return {}
-    return {"starts": [dataclasses.asdict(start) for start in network.starts]}
 
 
 def _of_bias(choice: BiasChoice | None) -> dict[str, Any]:

@@ -165,26 +165,17 @@ class View:
 
 @dataclasses.dataclass(frozen=True)
 class Looked:
-    """Decisions that were looked at: tables of :data:`linnapp.trace.formats.decisions.DECISION`.
+    """Decisions that were looked at: tables of :data:`linnapp.trace.formats.decisions.DECISION`."""
 
-    Attributes
-    ----------
-    source : str
-        A drive's or file's name.
-    view : View
-        Of the model that made them, or would have.
-    chosen, recent : structured array
-        Those to explain; the newest, to take what is usual from.
-    n_seen : int
-    notes : list of str
-        What else there was, in words.
-    """
-
+    #: A drive's or file's name.
     source: str
+    #: Of the model that made them, or would have.
     view: View
+    #: `chosen`, `recent`: those to explain; the newest, to take what is usual from.
     chosen: Table
     recent: Table
     n_seen: int
+    #: What else there was, in words.
     notes: list[str]
 
 
@@ -200,24 +191,15 @@ class Usual:
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """One decision.
-
-    Attributes
-    ----------
-    row : structured value
-    names, numbers : sequence
-        What the model saw.
-    matters : list of int
-        By how much slow is more than fast for each number's being not as usual.
-    turns : list of int or None
-        For each number the nearest value that alone would turn the verdict.
-    outcome : str
-    """
+    """One decision."""
 
     row: Any
+    #: `names`, `numbers`: what the model saw.
     names: Sequence[str]
     numbers: list[int]
+    #: By how much slow is more than fast for each number's being not as usual.
     matters: list[int]
+    #: For each number the nearest value that alone would turn the verdict.
     turns: list[int | None]
     outcome: str
 
@@ -266,11 +248,6 @@ def from_events(
 
     The text is as :mod:`linnapp.trace.formats.decisions` reads it; of several drives `device`
     chooses "major:minor".
-
-    Raises
-    ------
-    TraceError
-        If there is no decision of the drive with this model, or they are of several drives.
     """
     view = View(model)
     table = decisions.parse_decisions(text)
@@ -321,11 +298,6 @@ def from_recording(trace: Recorded, model: AnyModel, choice: Choice, **reader: A
     """Choose from a recording's reads: what the model would have said to each.
 
     :func:`~linnapp.trace.recorded.open_recording` takes `reader`.
-
-    Raises
-    ------
-    TraceError
-        If the trace cannot be read or holds no such read.
     """
     view = View(model)
     if isinstance(model, LatencyModel):

@@ -44,11 +44,6 @@ class FittedModel(abc.ABC):
 
     Two are equal if their models are, whatever they were made from.
 
-    Parameters
-    ----------
-    trained : TrainedDrive
-    point : InflectionPoint
-
     Attributes
     ----------
     model_ : Model or LatencyModel
@@ -73,14 +68,6 @@ class FittedModel(abc.ABC):
     @abc.abstractmethod
     def predict(self, reads: Recorded) -> npt.NDArray[Any]:
         """What it says of each read that the drive served: of ``reads.is_served_read``, in order.
-
-        Parameters
-        ----------
-        reads : IoTable or path
-
-        Returns
-        -------
-        array, shape (n,)
 
         Raises
         ------
@@ -127,17 +114,6 @@ class FittedModel(abc.ABC):
             Better not those that it was fitted to.
         axes : matplotlib.axes.Axes, optional
             New ones unless given.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-
-        Raises
-        ------
-        LinnappError
-            If matplotlib is not installed.
-        TraceError
-            If there is no read.
         """
         axes = axes_for(axes)
         found = list(predictions(self.model_, reads))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from linnapp.errors import LinnappError, NoGainError, needs
-from linnapp.files import AnyPath, explain_os_error
+from linnapp.files import AnyPath, os_errors
 from linnapp.learn.drive_training import train_drive
 from linnapp.learn.labelling.inflection import InflectionPoint, LatencyDistribution
 from linnapp.learn.options import Recipe
@@ -31,22 +31,14 @@ CONNECT_TIMEOUT_S = 20.0
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """One step of the fleet: a drive trained, or why there is no model of it.
-
-    Attributes
-    ----------
-    array, drive : str
-    model_id : str or None
-    error : str or None
-        What failed, or why no model would be better than admitting every read.
-    failed : bool
-        Whether training again may give a model.
-    """
+    """One step of the fleet: a drive trained, or why there is no model of it."""
 
     array: str
     drive: str
     model_id: str | None
+    #: What failed, or why no model would be better than admitting every read.
     error: str | None = None
+    #: Whether training again may give a model.
     failed: bool = False
 
 
@@ -69,7 +61,7 @@ def train_fleet(
     workers: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> list[Progress]:
-    """Train all drives of all arrays.
+    """Train all drives of all arrays that have no model yet.
 
     Parameters
     ----------
@@ -77,22 +69,10 @@ def train_fleet(
         The traces of each array, each other's replicas, on storage that every worker sees.
     out_dir : path
         Gets ``<array>/<drive>.linnos`` and ``.json``. Drives that have both are left alone.
-    recipe : Recipe
     scheduler : str, optional
         Address of a Dask scheduler; a local cluster unless given.
     workers : int, optional
         Processes of the local cluster; the number of CPUs unless given.
-    on_progress : callable, optional
-
-    Returns
-    -------
-    list of Progress
-        One per drive that was to be trained.
-
-    Raises
-    ------
-    LinnappError
-        If Dask is not installed or the scheduler cannot be reached.
     """
     out_dir = Path(out_dir)
     with needs("a fleet needs Dask", "distributed"):
@@ -206,8 +186,6 @@ def _missing(out_dir: Path, array: str, traces: Sequence[AnyPath]) -> bool:
 
 
 def _save(directory: Path, drive: str, result: TrainedDrive) -> None:
-    try:
+    with os_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explain_os_error(error, directory) from error
     save_drive(directory, drive, result)

@@ -172,7 +172,6 @@ class NetworkOptions(_Both, total=False):
     burst_share: float
     standardise: bool
     weight_decay: float
-    starts: int
 
 
 OPTIONS: dict[Kind, tuple[str, ...]] = {

@@ -42,13 +42,7 @@ SUFFIXES = (SUFFIX, HEDGE_SUFFIX, ".json")
 
 
 def drive_names(traces: Sequence[AnyPath]) -> list[str]:
-    """The drives of several traces.
-
-    Raises
-    ------
-    TraceError
-        If two have the same name, since models are named after them.
-    """
+    """The drives of several traces."""
     names = [drive_name(trace) for trace in traces]
     for name in names:
         if names.count(name) > 1:
@@ -63,11 +57,6 @@ def read_latencies(
 
     A point that is trained for must come from the training slice alone, or figures on the others
     would be of reads that had a say in what counts as slow.
-
-    Raises
-    ------
-    TraceError
-        If it cannot be read or holds no served read.
     """
     observer = observer or Observer()
     name = drive_name(trace)
@@ -123,8 +112,6 @@ def train_array(
         One per drive; a single one stands for its replicas.
     out_dir : path
         Replaced by a directory with a model and a record per trace; folders of models in it stay.
-    recipe : Recipe, optional
-    observer : Observer, optional
     processes : int, optional
         At most so many at once; as many as there are CPUs unless given.
 

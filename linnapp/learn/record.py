@@ -34,19 +34,12 @@ PREDICTED_PERCENTILES = tuple(2.5 + 5 * k for k in range(20))
 
 @dataclasses.dataclass(frozen=True)
 class TrainedDrive:
-    """What a drive was trained to.
-
-    Attributes
-    ----------
-    model : Model or LatencyModel
-    record : dict
-        How it was made and how good it is (models/README.md), as JSON takes it.
-    hedge_table : HedgeTable, optional
-        With a latency model.
-    """
+    """What a drive was trained to."""
 
     model: Model | LatencyModel
+    #: How it was made and how good it is (models/README.md), as JSON takes it.
     record: dict[str, Any]
+    #: With a latency model.
     hedge_table: HedgeTable | None = None
 
     def save(self, path: AnyPath) -> None:

@@ -17,9 +17,8 @@ import numpy.typing as npt
 from linnapp.arguments import check_choice
 from linnapp.errors import LinnappError, ModelError
 from linnapp.model import Model
-from linnapp.native import load_library
+from linnapp.native import declared, load_library
 
-LIBRARY = "liblinnos_engine.so"
 Engine = Literal["numpy", "c"]
 ENGINES: tuple[Engine, ...] = ("numpy", "c")
 
@@ -34,7 +33,6 @@ def infer(
 
     Parameters
     ----------
-    model : Model
     digits : integer array, shape (n, model.n_inputs)
         Digits 0 to 9.
     engine : {"numpy", "c"}
@@ -52,18 +50,22 @@ def infer(
         If there is no such engine.
     """
     check_choice("engine", engine, ENGINES)
-    if digits.ndim != 2 or digits.shape[1] != model.n_inputs:
-        raise LinnappError(
-            f"features of shape {digits.shape}: the model takes (n, {model.n_inputs})"
-        )
-    if digits.dtype.kind not in "iu":
-        raise LinnappError(f"features of type {digits.dtype}: expected integers 0 to 9")
-    if digits.size and (int(digits.min()) < 0 or int(digits.max()) > 9):
-        raise LinnappError(
-            f"features hold values from {digits.min()} to {digits.max()}: expected digits 0 to 9"
-        )
+    check_features(digits, model.n_inputs, model.n_inputs, 9)
     rows = np.ascontiguousarray(digits, np.uint8)
-    return _infer_c(model, rows) if engine == "c" else _infer_numpy(model, rows)
+    return outputs_and_margins(model, rows)[0] if engine == "c" else _infer_numpy(model, rows)
+
+
+def check_features(features: npt.NDArray[Any], least: int, most: int, highest: int) -> None:
+    """Refuse what is no table of so many numbers a read, 0 to `highest`."""
+    if features.ndim != 2 or not least <= features.shape[1] <= most:
+        raise LinnappError(f"features of shape {features.shape}: the model takes (n, {least})")
+    if features.dtype.kind not in "iu":
+        raise LinnappError(f"features of type {features.dtype}: expected integers 0 to {highest}")
+    if features.size and (int(features.min()) < 0 or int(features.max()) > highest):
+        raise LinnappError(
+            f"features hold values from {features.min()} to {features.max()}: expected 0 to "
+            f"{highest}"
+        )
 
 
 def predict(
@@ -89,31 +91,23 @@ def _infer_numpy(model: Model, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.
 @functools.cache
 def library() -> ctypes.CDLL:
     """The kernel's code; loaded once."""
-    library = load_library(LIBRARY, "LINNOS_ENGINE")
-    library.linnos_network_sizeof.restype = ctypes.c_size_t
-    library.linnos_network_parse.restype = ctypes.c_int
-    library.linnos_network_parse.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-    library.linnos_model_error_string.restype = ctypes.c_char_p
-    library.linnos_model_error_string.argtypes = (ctypes.c_int,)
-    library.linnos_network_batch.restype = ctypes.c_long
-    library.linnos_network_batch.argtypes = (
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-        ctypes.c_long,
-        ctypes.c_void_p,
-        ctypes.c_void_p,
+    data, n, error = ctypes.c_void_p, ctypes.c_long, ctypes.c_int
+    return declared(
+        load_library("liblinnos_engine.so", "LINNOS_ENGINE"),
+        linnos_model_error_string=(ctypes.c_char_p, error),
+        linnos_features_batch=(None, data, data, data, data, n),
+        linnos_network_sizeof=(ctypes.c_size_t,),
+        linnos_network_parse=(error, data, data, ctypes.c_size_t),
+        linnos_network_batch=(n, data, data, n, data, data),
+        linnos_latency_sizeof=(ctypes.c_size_t, ctypes.c_size_t),
+        linnos_latency_parse=(error, data, data, ctypes.c_size_t),
+        linnos_latency_chooses=(ctypes.c_bool, data),
+        linnos_latency_batch=(n, data, data, n, data),
     )
-    return library
 
 
 def check_kernel_accepts(data: bytes, name: str = "model") -> ctypes.Array[ctypes.c_char]:
-    """Have the kernel's own parser look at a network's file; what it made of it.
-
-    Raises
-    ------
-    ModelError
-        With the kernel's word for the check that failed.
-    """
+    """Have the kernel's own parser look at a network's file; what it made of it."""
     engine = library()
     network = ctypes.create_string_buffer(engine.linnos_network_sizeof())
     error = engine.linnos_network_parse(network, data, len(data))
@@ -121,11 +115,6 @@ def check_kernel_accepts(data: bytes, name: str = "model") -> ctypes.Array[ctype
         reason = engine.linnos_model_error_string(error).decode()
         raise ModelError(f"{name}: the kernel would refuse it: {reason}")
     return network
-
-
-def _infer_c(model: Model, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    out, _ = outputs_and_margins(model, digits)
-    return out
 
 
 def outputs_and_margins(

@@ -6,7 +6,9 @@ from __future__ import annotations
 import abc
 import struct
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 from linnapp.errors import ModelError
 from linnapp.files import AnyPath, explain_os_error, replaced_file
@@ -20,9 +22,6 @@ NETWORK, LATENCY = 1, 2
 KINDS = {NETWORK: "network", LATENCY: "latency model"}
 
 _BEGIN = struct.Struct("<8sIII")
-
-#: where the fields of a kind begin
-FIELDS_OFFSET = _BEGIN.size
 
 #: offset of the CRC-32, which covers the whole file with this field zero
 _CRC_OFFSET = 16
@@ -38,7 +37,30 @@ class Identified(abc.ABC):
 
     @abc.abstractmethod
     def to_bytes(self) -> bytes:
-        """Serialise, with checksum."""
+        """Serialise, with checksum; the result is what the kernel's ``model`` file takes."""
+
+    @classmethod
+    @abc.abstractmethod
+    def from_bytes(cls, data: bytes, name: str = "model") -> Self:
+        """Parse a model file's content.
+
+        Parameters
+        ----------
+        data : bytes
+            The whole file.
+        name : str
+            What to call it in errors.
+
+        Raises
+        ------
+        ModelError
+            Which check failed: magic, version, size, checksum, fields or overflow.
+        """
+
+    @classmethod
+    def load(cls, path: AnyPath) -> Self:
+        """Read a model file; see :meth:`from_bytes` for the errors."""
+        return cls.from_bytes(read(path), str(path))
 
     @property
     def model_id(self) -> str:
@@ -51,22 +73,14 @@ class Identified(abc.ABC):
             stream.write(self.to_bytes())
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Identified):
-            return NotImplemented
-        return self.model_id == other.model_id
+        return self.model_id == other.model_id if isinstance(other, Identified) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.model_id)
 
 
 def read(path: AnyPath) -> bytes:
-    """Read a model file.
-
-    Raises
-    ------
-    ModelError
-        If it cannot be read.
-    """
+    """Read a model file."""
     path = Path(path)
     try:
         with path.open("rb") as stream:
@@ -76,13 +90,7 @@ def read(path: AnyPath) -> bytes:
 
 
 def version(data: bytes, name: str) -> int:
-    """The version of a model file's content; nothing behind it is looked at.
-
-    Raises
-    ------
-    ModelError
-        If it is too short, does not begin as a model does, or is of a version not known.
-    """
+    """The version of a model file's content; nothing behind it is looked at."""
     if len(data) < HEADER_BYTES:
         raise ModelError(
             f"{name}: {len(data)} bytes, shorter than a model's header of {HEADER_BYTES}" + REMEDY
@@ -107,11 +115,6 @@ def check(data: bytes, wanted: int, name: str) -> None:
         The version that it must have.
     name : str
         What to call it in errors.
-
-    Raises
-    ------
-    ModelError
-        Which check failed.
     """
     number = version(data, name)
     if number != wanted:
@@ -132,13 +135,48 @@ def check(data: bytes, wanted: int, name: str) -> None:
         )
 
 
-def sealed(fields: bytes, body: bytes, number: int) -> bytes:
-    """A whole file from the header's fields behind the checksum, and what follows the header."""
-    fields = fields.ljust(HEADER_BYTES - _BEGIN.size, b"\0")
-    begin = _BEGIN.pack(MAGIC, number, HEADER_BYTES + len(body), 0)
-    data = bytearray(begin + fields + body)
-    struct.pack_into("<I", data, _CRC_OFFSET, zlib.crc32(data))
-    return bytes(data)
+#: fields that must have one value, and what it is in words
+Known = Mapping[str, tuple[int, str]]
+
+
+class Layout:
+    """A kind's fields, from the checksum to the header's end, in formats of :mod:`struct`."""
+
+    def __init__(self, **fields: str) -> None:
+        self._names = tuple(fields)
+        self._struct = struct.Struct("<" + "".join(fields.values()))
+
+    def read(self, data: bytes, known: Known, name: str) -> dict[str, int]:
+        """The fields of a file, by name; refused if they are not as `known` has them, with words.
+
+        What is left of the header is reserved, and so are fields of that name.
+        """
+        values = self._struct.unpack_from(data, _BEGIN.size)
+        found = dict(zip(self._names, values, strict=True))
+        for field, (value, words) in known.items():
+            if found[field] != value:
+                raise ModelError(f"{name}: {found[field]} {words}, only {value} are known")
+        reserved = [value for field, value in found.items() if field.startswith("reserved")]
+        if any(reserved) or any(data[_BEGIN.size + self._struct.size : HEADER_BYTES]):
+            raise ModelError(f"{name}: a reserved field is not zero; written by a newer version?")
+        return found
+
+    def sealed(self, model: Identified, known: Known, number: int, body: bytes) -> bytes:
+        """A whole file of this version; what follows the header is `body`."""
+        fields = self._struct.pack(
+            *(known[f][0] if f in known else getattr(model, f, 0) for f in self._names)
+        )
+        begin = _BEGIN.pack(MAGIC, number, HEADER_BYTES + len(body), 0)
+        data = bytearray(begin + fields.ljust(HEADER_BYTES - _BEGIN.size, b"\0") + body)
+        struct.pack_into("<I", data, _CRC_OFFSET, zlib.crc32(data))
+        return bytes(data)
+
+
+def check_ranges(*fields: tuple[str, int, int, int]) -> None:
+    """Refuse a field, by name and value, that is below its least or above its most."""
+    for name, value, low, high in fields:
+        if not low <= value <= high:
+            raise ModelError(f"model: {name} is {value}, accepted are {low} to {high}")
 
 
 def _checksum(data: bytes) -> int:

@@ -7,15 +7,14 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from linnapp.arguments import check_choice
-from linnapp.errors import LinnappError, ModelError
-from linnapp.model.engine import ENGINES, LIBRARY, Engine
+from linnapp.errors import ModelError
+from linnapp.model.engine import ENGINES, Engine, check_features, library
 from linnapp.model.latency_model import (
     CAP,
     DEPTH,
@@ -26,7 +25,6 @@ from linnapp.model.latency_model import (
     N_SPLITS,
     LatencyModel,
 )
-from linnapp.native import load_library
 
 #: rows at a time
 _CHUNK_ROWS = 1 << 14
@@ -46,7 +44,6 @@ def predict_us(
 
     Parameters
     ----------
-    model : LatencyModel
     features : integer array, shape (n, N_FEATURES)
         0 to `CAP`; those that the model does not know may be missing.
     engine : {"numpy", "c"}
@@ -64,16 +61,7 @@ def predict_us(
         If there is no such engine.
     """
     check_choice("engine", engine, ENGINES)
-    if features.ndim != 2 or not model.n_features <= features.shape[1] <= N_FEATURES:
-        raise LinnappError(
-            f"features of shape {features.shape}: this latency model takes (n, {model.n_features})"
-        )
-    if features.dtype.kind not in "iu":
-        raise LinnappError(f"features of type {features.dtype}: expected integers")
-    if features.size and (int(features.min()) < 0 or int(features.max()) > CAP):
-        raise LinnappError(
-            f"features hold values from {features.min()} to {features.max()}: expected 0 to {CAP}"
-        )
+    check_features(features, model.n_features, N_FEATURES, CAP)
     rows = np.zeros((len(features), N_FEATURES), np.uint32)
     rows[:, : features.shape[1]] = features
     return _predict_c(model, rows) if engine == "c" else _predict_numpy(model, rows)
@@ -123,40 +111,13 @@ def power(log: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.asarray(np.minimum(rounded, CAP))
 
 
-@functools.cache
-def _library() -> ctypes.CDLL:
-    library = load_library(LIBRARY, "LINNOS_ENGINE")
-    library.linnos_latency_sizeof.restype = ctypes.c_size_t
-    library.linnos_latency_sizeof.argtypes = (ctypes.c_size_t,)
-    library.linnos_latency_parse.restype = ctypes.c_int
-    library.linnos_latency_parse.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-    library.linnos_model_error_string.restype = ctypes.c_char_p
-    library.linnos_model_error_string.argtypes = (ctypes.c_int,)
-    library.linnos_latency_chooses.restype = ctypes.c_bool
-    library.linnos_latency_chooses.argtypes = (ctypes.c_void_p,)
-    library.linnos_latency_batch.restype = ctypes.c_long
-    library.linnos_latency_batch.argtypes = (
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-        ctypes.c_long,
-        ctypes.c_void_p,
-    )
-    return library
-
-
 def parse_in_c(data: bytes, name: str = "model") -> Any:
-    """Have the C engine look at a model file; what it made of it.
-
-    Raises
-    ------
-    ModelError
-        With the engine's word for the check that failed.
-    """
-    library = _library()
-    parsed = ctypes.create_string_buffer(library.linnos_latency_sizeof(len(data)))
-    error = library.linnos_latency_parse(parsed, data, len(data))
+    """Have the C engine look at a model file; what it made of it."""
+    core = library()
+    parsed = ctypes.create_string_buffer(core.linnos_latency_sizeof(len(data)))
+    error = core.linnos_latency_parse(parsed, data, len(data))
     if error:
-        reason = library.linnos_model_error_string(error).decode()
+        reason = core.linnos_model_error_string(error).decode()
         raise ModelError(f"{name}: the C engine refuses it: {reason}")
     return parsed
 
@@ -164,5 +125,5 @@ def parse_in_c(data: bytes, name: str = "model") -> Any:
 def _predict_c(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     parsed = parse_in_c(model.to_bytes())
     out = np.empty(len(features), np.uint32)
-    _library().linnos_latency_batch(parsed, features.ctypes.data, len(features), out.ctypes.data)
+    library().linnos_latency_batch(parsed, features.ctypes.data, len(features), out.ctypes.data)
     return out

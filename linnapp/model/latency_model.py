@@ -9,13 +9,11 @@ expected latency.
 from __future__ import annotations
 
 import dataclasses
-import struct
 
 import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import ModelError
-from linnapp.files import AnyPath
 from linnapp.model import envelope
 from linnapp.model.envelope import HEADER_BYTES, REMEDY
 from linnapp.native import HISTORY, N_FEATURES_MIN
@@ -61,7 +59,17 @@ FRACTION_BITS = 10
 LEAF_LIMIT = 1 << 15
 
 #: what follows the checksum
-_FIELDS = struct.Struct("<HHBBBBIIIi")
+_FIELDS = envelope.Layout(
+    n_features="H", n_trees="H", depth="B", history="B", fraction_bits="B", reserved="B",
+    overdue_us="I", refuse_us="I", threshold_us="I", base="i",
+)  # fmt: skip
+
+#: what the engine is compiled for, and what it is in words
+_KNOWN = {
+    "depth": (DEPTH, "splits to a leaf"),
+    "history": (HISTORY, "past reads"),
+    "fraction_bits": (FRACTION_BITS, "bits behind the point"),
+}
 
 #: As `refuse_us`: nothing is refused, since no prediction is higher.
 NEVER = 2**32 - 1
@@ -159,29 +167,21 @@ class LatencyModel(envelope.Identified):
         return f"<LatencyModel {self.model_id}: {self.n_trees} trees, {refuses}>"
 
     def check(self) -> None:
-        """Refuse what the C engine would refuse.
-
-        Raises
-        ------
-        ModelError
-            If shapes disagree, a field is out of range, or a split names no feature.
-        """
+        """Refuse what the C engine would refuse."""
         expected = (self.n_trees, N_SPLITS), (self.n_trees, N_LEAVES)
         if (self.splits.shape, self.leaves.shape) != expected:
             raise ModelError(
                 f"model: splits have shape {self.splits.shape}, leaves {self.leaves.shape}; "
                 f"expected (n, {N_SPLITS}) and (n, {N_LEAVES})"
             )
-        for name, value, low, high in (
+        envelope.check_ranges(
             ("n_trees", self.n_trees, 0, MAX_TREES),
             ("base", self.base, -(2**15), 2**15 - 1),
             ("threshold_us", self.threshold_us, 1, 2**32 - 1),
             ("refuse_us", self.refuse_us, 1, 2**32 - 1),
             ("overdue_us", self.overdue_us, 1, CAP),
             ("n_features", self.n_features, N_FEATURES_MIN, N_FEATURES),
-        ):
-            if not low <= value <= high:
-                raise ModelError(f"model: {name} is {value}, accepted are {low} to {high}")
+        )
         if self.splits.size and int(self.splits.max()) >> 24 >= self.n_features:
             raise ModelError(
                 f"model: a split by feature {int(self.splits.max()) >> 24}; "
@@ -189,64 +189,20 @@ class LatencyModel(envelope.Identified):
             )
 
     def to_bytes(self) -> bytes:
-        """Serialise, with checksum."""
-        fields = _FIELDS.pack(
-            self.n_features,
-            self.n_trees,
-            DEPTH,
-            HISTORY,
-            FRACTION_BITS,
-            0,
-            self.overdue_us,
-            self.refuse_us,
-            self.threshold_us,
-            self.base,
-        )
+        """See :meth:`~linnapp.model.envelope.Identified.to_bytes`."""
         body = self.splits.astype("<u4").tobytes() + self.leaves.astype("<i2").tobytes()
-        return envelope.sealed(fields, body, VERSION)
+        return _FIELDS.sealed(self, _KNOWN, VERSION, body)
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str = "model") -> LatencyModel:
-        """Parse a model file's content.
-
-        Parameters
-        ----------
-        data : bytes
-            The whole file.
-        name : str
-            What to call it in errors.
-
-        Raises
-        ------
-        ModelError
-            Which check failed: magic, version, size, checksum or fields.
-        """
+        """See :meth:`~linnapp.model.envelope.Identified.from_bytes`."""
         envelope.check(data, VERSION, name)
-        (
-            n_features,
-            n_trees,
-            depth,
-            history,
-            fraction_bits,
-            reserved,
-            overdue_us,
-            refuse_us,
-            threshold_us,
-            base,
-        ) = _FIELDS.unpack_from(data, envelope.FIELDS_OFFSET)
+        found = _FIELDS.read(data, _KNOWN, name)
+        n_features, n_trees = found["n_features"], found["n_trees"]
         if not N_FEATURES_MIN <= n_features <= N_FEATURES:
             raise ModelError(
                 f"{name}: {n_features} features, only {N_FEATURES_MIN} to {N_FEATURES} are known"
             )
-        for field, value, known in (
-            ("splits to a leaf", depth, DEPTH),
-            ("past reads", history, HISTORY),
-            ("bits behind the point", fraction_bits, FRACTION_BITS),
-        ):
-            if value != known:
-                raise ModelError(f"{name}: {value} {field}, only {known} are known")
-        if reserved or any(data[envelope.FIELDS_OFFSET + _FIELDS.size : HEADER_BYTES]):
-            raise ModelError(f"{name}: a reserved field is not zero; written by a newer version?")
         n_splits, n_leaves = n_trees * N_SPLITS, n_trees * N_LEAVES
         expected = HEADER_BYTES + 4 * n_splits + 2 * n_leaves
         if expected != len(data):
@@ -259,16 +215,11 @@ class LatencyModel(envelope.Identified):
             return cls(
                 splits.reshape(n_trees, N_SPLITS),
                 leaves.reshape(n_trees, N_LEAVES),
-                base,
-                threshold_us,
-                refuse_us,
-                overdue_us,
+                found["base"],
+                found["threshold_us"],
+                found["refuse_us"],
+                found["overdue_us"],
                 n_features,
             )
         except ModelError as error:
             raise ModelError(f"{name}: {error}") from error
-
-    @classmethod
-    def load(cls, path: AnyPath) -> LatencyModel:
-        """Read a model file; see :meth:`from_bytes` for the errors."""
-        return cls.from_bytes(envelope.read(path), str(path))

@@ -9,7 +9,6 @@ what this module loads, the kernel accepts, unless it lacks the shape.
 from __future__ import annotations
 
 import dataclasses
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +27,22 @@ SCALE = 1000
 N_OUTPUTS = 2
 
 #: what follows the checksum
-_FIELDS = struct.Struct("<HHHBBBBHII24s")
+_FIELDS = envelope.Layout(
+    n_inputs="H", n_hidden="H", n_outputs="H", history="B", pending_digits="B", latency_digits="B",
+    reserved8="B", reserved16="H", scale="I", threshold_us="I",
+)  # fmt: skip
 
 #: digits of a count of pending pages and of a latency in us; more is as much
 PENDING_DIGITS, LATENCY_DIGITS = 3, 4
 N_INPUTS = (HISTORY + 1) * PENDING_DIGITS + HISTORY * LATENCY_DIGITS
+
+#: what the engine is compiled for, and what it is in words
+_KNOWN = {
+    "n_outputs": (N_OUTPUTS, "outputs"),
+    "history": (HISTORY, "past reads"),
+    "pending_digits": (PENDING_DIGITS, "digits of pending pages"),
+    "latency_digits": (LATENCY_DIGITS, "digits of a latency"),
+}
 
 #: hidden units of the models that the kernel's engine is compiled for
 KERNEL_HIDDEN = 256
@@ -116,12 +126,8 @@ class Model(envelope.Identified):
         NotNarrowError
             If a sum could overflow for some vector of digits 0 to 9.
         """
-        w1, b1, w2, b2 = (
-            self.hidden_weights,
-            self.hidden_bias,
-            self.output_weights,
-            self.output_bias,
-        )
+        w1, b1 = self.hidden_weights, self.hidden_bias
+        w2, b2 = self.output_weights, self.output_bias
         if w1.ndim != 2 or w2.ndim != 2 or b1.ndim != 1 or b2.ndim != 1:
             raise ModelError(
                 "model: the weights must be matrices and the biases vectors, not of shapes "
@@ -137,13 +143,11 @@ class Model(envelope.Identified):
                 f"output_weights {w2.shape}, output_bias {b2.shape}; "
                 "expected ({N_INPUTS}, H), (H,), (H, 2), (2,)"
             )
-        for name, value, low, high in (
+        envelope.check_ranges(
             ("n_hidden", self.n_hidden, 1, 65535),
             ("scale", self.scale, 1, 2**32 - 1),
             ("threshold_us", self.threshold_us, 1, 2**32 - 1),
-        ):
-            if not low <= value <= high:
-                raise ModelError(f"model: {name} is {value}, accepted are {low} to {high}")
+        )
         if self.n_inputs != N_INPUTS:
             raise ModelError(f"model: {self.n_inputs} inputs, only {N_INPUTS} are known")
         self._check_narrow()
@@ -178,7 +182,7 @@ class Model(envelope.Identified):
                 raise NotNarrowError(f"model: an output bias is {number}, outside 62 bits")
 
     def to_bytes(self) -> bytes:
-        """Serialise, with checksum; the result is what the kernel's ``model`` file takes."""
+        """See :meth:`~linnapp.model.envelope.Identified.to_bytes`."""
         body = b"".join(
             (
                 self.hidden_weights.astype("<i4").tobytes(),
@@ -187,61 +191,14 @@ class Model(envelope.Identified):
                 self.output_bias.astype("<i8").tobytes(),
             )
         )
-        fields = _FIELDS.pack(
-            self.n_inputs,
-            self.n_hidden,
-            N_OUTPUTS,
-            HISTORY,
-            PENDING_DIGITS,
-            LATENCY_DIGITS,
-            0,
-            0,
-            self.scale,
-            self.threshold_us,
-            bytes(24),
-        )
-        return envelope.sealed(fields, body, VERSION)
+        return _FIELDS.sealed(self, _KNOWN, VERSION, body)
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str = "model") -> Model:
-        """Parse a model file's content.
-
-        Parameters
-        ----------
-        data : bytes
-            The whole file.
-        name : str
-            What to call it in errors.
-
-        Raises
-        ------
-        ModelError
-            Which check failed: magic, version, size, checksum, fields or overflow.
-        """
+        """See :meth:`~linnapp.model.envelope.Identified.from_bytes`."""
         envelope.check(data, VERSION, name)
-        (
-            n_inputs,
-            n_hidden,
-            n_outputs,
-            history,
-            pending_digits,
-            latency_digits,
-            reserved8,
-            reserved16,
-            scale,
-            threshold_us,
-            reserved,
-        ) = _FIELDS.unpack_from(data, envelope.FIELDS_OFFSET)
-        for field, value, known in (
-            ("outputs", n_outputs, N_OUTPUTS),
-            ("past reads", history, HISTORY),
-            ("digits of pending pages", pending_digits, PENDING_DIGITS),
-            ("digits of a latency", latency_digits, LATENCY_DIGITS),
-        ):
-            if value != known:
-                raise ModelError(f"{name}: {value} {field}, only {known} are known")
-        if reserved8 or reserved16 or any(reserved):
-            raise ModelError(f"{name}: a reserved field is not zero; written by a newer version?")
+        found = _FIELDS.read(data, _KNOWN, name)
+        n_inputs, n_hidden, n_outputs = found["n_inputs"], found["n_hidden"], N_OUTPUTS
         counts = (n_inputs * n_hidden, n_hidden, n_hidden * n_outputs)
         expected = HEADER_BYTES + 4 * sum(counts) + 8 * n_outputs
         if expected != len(data):
@@ -261,16 +218,11 @@ class Model(envelope.Identified):
                 hidden_bias=parts[1],
                 output_weights=parts[2].reshape(n_hidden, n_outputs),
                 output_bias=output_bias,
-                threshold_us=threshold_us,
-                scale=scale,
+                threshold_us=found["threshold_us"],
+                scale=found["scale"],
             )
         except ModelError as error:
             raise ModelError(f"{name}: {error}") from error
-
-    @classmethod
-    def load(cls, path: AnyPath) -> Model:
-        """Read a model file; see :meth:`from_bytes` for the errors."""
-        return cls.from_bytes(envelope.read(path), str(path))
 
 
 def load_model(path: AnyPath) -> Model | LatencyModel:
@@ -294,11 +246,6 @@ def find_model(path: AnyPath, drive: str | None = None) -> Path:
         A ``.linnos`` file, or a directory of them.
     drive : str, optional
         Disk name; in a directory of several models, the one of that name is meant.
-
-    Raises
-    ------
-    ModelError
-        If nothing, or more than one thing, matches.
     """
     path = Path(path)
     if not path.is_dir():

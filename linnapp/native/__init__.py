@@ -7,6 +7,7 @@ import ctypes
 import functools
 import os
 from pathlib import Path
+from typing import Any
 
 from linnapp.errors import LinnappError
 
@@ -30,13 +31,7 @@ def library_path(name: str, variable: str) -> Path:
 
 
 def load_library(name: str, variable: str) -> ctypes.CDLL:
-    """Load a compiled library.
-
-    Raises
-    ------
-    LinnappError
-        If it is missing or unusable; the message says how to build it.
-    """
+    """Load a compiled library."""
     path = library_path(name, variable)
     try:
         return ctypes.CDLL(str(path))
@@ -45,6 +40,19 @@ def load_library(name: str, variable: str) -> ctypes.CDLL:
         raise LinnappError(
             f"{path}: {reason}; run `make native` in the repository, or set {variable}"
         ) from error
+
+
+def declared(library: ctypes.CDLL, **functions: tuple[Any, ...]) -> ctypes.CDLL:
+    """The library, once its functions are known: of each what it returns, then what it takes."""
+    for name, (result, *arguments) in functions.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def of_one_kind(kind: Any, *names: str) -> tuple[tuple[str, Any], ...]:
+    """Fields of a structure, all of one type."""
+    return tuple((name, kind) for name in names)
 
 
 @functools.cache

@@ -247,80 +247,39 @@ struct {
 	__uint(max_entries, 16 << 20);
 } records SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, __u32);
-	__type(value, __u32);
-} processes SEC(".maps");
+/* A map of this kind, of so many places, from keys to values. */
+#define MAP(name, kind, places, key_type, value_type)	\
+	struct {					\
+		__uint(type, BPF_MAP_TYPE_##kind);	\
+		__uint(max_entries, places);		\
+		__type(key, key_type);			\
+		__type(value, value_type);		\
+	} name SEC(".maps")
+
+MAP(processes, HASH, 16384, __u32, __u32);
 
 /* By thread: the last call, if it is under way (time_ns is not 0). */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
-	__type(key, __u32);
-	__type(value, struct call_in_flight);
-} calls_in_flight SEC(".maps");
+MAP(calls_in_flight, HASH, 32768, __u32, struct call_in_flight);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, __u64);
-	__type(value, struct lw_io_record);
-} ios_in_flight SEC(".maps");
+MAP(ios_in_flight, HASH, 65536, __u64, struct lw_io_record);
 
 /* By address. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__type(key, __u64);
-	__type(value, struct part);
-} parts SEC(".maps");
+MAP(parts, HASH, 65536, __u64, struct part);
 
 /* By thread: the last read that LinnOS decided, until it is queued. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, __u32);
-	__type(value, struct decided_read);
-} decided SEC(".maps");
+MAP(decided, LRU_HASH, 16384, __u32, struct decided_read);
 
 /* By thread: the last I/O, by address, that it queued for a driver which passes it on. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, __u32);
-	__type(value, __u64);
-} passed_on SEC(".maps");
+MAP(passed_on, LRU_HASH, 16384, __u32, __u64);
 
 /* Files whose names are known, by address. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536);
-	__type(key, __u64);
-	__type(value, struct named_file);
-} named SEC(".maps");
+MAP(named, LRU_HASH, 65536, __u64, struct named_file);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, LW_MAX_CHOICES);
-	__type(key, struct lw_choice);
-	__type(value, __u32);
-} choices SEC(".maps");
+MAP(choices, HASH, LW_MAX_CHOICES, struct lw_choice, __u32);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct path_text);
-} path_texts SEC(".maps");
+MAP(path_texts, PERCPU_ARRAY, 1, __u32, struct path_text);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, LW_N_COUNTERS);
-	__type(key, __u32);
-	__type(value, __u64);
-} counters SEC(".maps");
+MAP(counters, PERCPU_ARRAY, LW_N_COUNTERS, __u32, __u64);
 
 static __always_inline void count(__u32 counter)
 {

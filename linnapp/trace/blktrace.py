@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
-from linnapp.files import AnyPath, explain_os_error
-from linnapp.native import HISTORY, N_FEATURES, native
+from linnapp.files import AnyPath, os_errors
+from linnapp.native import HISTORY, N_FEATURES, declared, native, of_one_kind
 from linnapp.trace.packed import shown, unpacked
 
 WRITE, COMPLETED, ERROR, REVOKED, MERGED, SPLIT, REQUEUED, ISSUED = (1 << bit for bit in range(8))
@@ -61,42 +61,21 @@ _BLOCK_ROWS = 4096
 class _Options(ctypes.Structure):
     _fields_ = (
         ("max_age_ns", ctypes.c_uint64),
-        ("device", ctypes.c_uint32),
-        ("overdue_us", ctypes.c_uint32),
-        ("allow_truncated", ctypes.c_uint32),
+        *of_one_kind(ctypes.c_uint32, "device", "overdue_us", "allow_truncated"),
     )
 
 
 _COUNTERS = (
-    "events",
-    "bytes",
-    "notes",
-    "queued",
-    "issued",
-    "completed",
-    "back_merges",
-    "front_merges",
-    "splits",
-    "remaps",
-    "requeues",
-    "other_device",
-    "not_counted",
-    "unmatched_completions",
-    "missing_completions",
-    "revoked",
-    "errors",
-    "out_of_order",
-    "lost_events",
-    "reads",
-    "writes",
+    *("events", "bytes", "notes", "queued", "issued", "completed", "back_merges", "front_merges"),
+    *("splits", "remaps", "requeues", "other_device", "not_counted", "unmatched_completions"),
+    *("missing_completions", "revoked", "errors", "out_of_order", "lost_events", "reads", "writes"),
 )
 
 
 class _Stats(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_uint64) for name in _COUNTERS),
-        ("big_endian", ctypes.c_uint32),
-        ("n_devices", ctypes.c_uint32),
+        *of_one_kind(ctypes.c_uint64, *_COUNTERS),
+        *of_one_kind(ctypes.c_uint32, "big_endian", "n_devices"),
         ("devices", ctypes.c_uint32 * _MAX_DEVICES),
         ("device_events", ctypes.c_uint64 * _MAX_DEVICES),
     )
@@ -104,41 +83,29 @@ class _Stats(ctypes.Structure):
 
 @dataclasses.dataclass(frozen=True)
 class IoChunk:
-    """Counted I/Os (reads and writes with data) in arrival order, one array per column.
+    """Counted I/Os (reads and writes with data) in arrival order, one array per column."""
 
-    Attributes
-    ----------
-    arrival_ns : uint64 array, shape (n,)
-        Time of the Q event.
-    latency_ns : uint64 array, shape (n,)
-        The drive's: from D to C, of the part that took longest; from Q where no D was traced;
-        0 when the C of its last sector is missing.
-    sector : uint64 array, shape (n,)
-        First sector of 512 bytes.
-    size_bytes : uint32 array, shape (n,)
-    pending : uint32 array, shape (n,)
-        Pending 4 KiB pages at arrival, its own included.
-    flags : uint8 array, shape (n,)
-        ``WRITE``, ``COMPLETED``, ``ERROR``, ``REVOKED``, ``MERGED``, ``SPLIT``, ``REQUEUED``,
-        ``ISSUED``.
-    hist_pending, hist_latency_us : uint32 array, shape (n, HISTORY)
-        The last completed reads when this one arrived, oldest first; zeros for writes.
-    features : uint32 array, shape (n, N_FEATURES), optional
-        What a model of latencies sees of each read, where that was asked for; zeros for writes.
-    ties_in_order : bool
-        I/Os with the same `arrival_ns` stand in the order in which they arrived, as events do.
-        Lines of a log do not: there those of one instant do not see each other.
-    """
-
+    #: Time of the Q event.
     arrival_ns: npt.NDArray[np.uint64]
+    #: The drive's: from D to C, of the part that took longest; from Q where no D was traced; 0 when
+    #: the C of its last sector is missing.
     latency_ns: npt.NDArray[np.uint64]
+    #: First sector of 512 bytes.
     sector: npt.NDArray[np.uint64]
     size_bytes: npt.NDArray[np.uint32]
+    #: Pending 4 KiB pages at arrival, its own included.
     pending: npt.NDArray[np.uint32]
+    #: `WRITE`, `COMPLETED`, `ERROR`, `REVOKED`, `MERGED`, `SPLIT`, `REQUEUED`, `ISSUED`.
     flags: npt.NDArray[np.uint8]
+    #: `hist_pending`, `hist_latency_us`: shape (n, HISTORY); the last completed reads
+    #: when this one arrived, oldest first; zeros for writes.
     hist_pending: npt.NDArray[np.uint32]
     hist_latency_us: npt.NDArray[np.uint32]
+    #: Shape (n, N_FEATURES); what a model of latencies sees of each read, where that was asked for;
+    #: zeros for writes.
     features: npt.NDArray[np.uint32] | None = dataclasses.field(default=None, kw_only=True)
+    #: I/Os with the same `arrival_ns` stand in the order in which they arrived, as events do. Lines
+    #: of a log do not: there those of one instant do not see each other.
     ties_in_order: bool = dataclasses.field(default=True, kw_only=True)
 
     def __len__(self) -> int:
@@ -199,23 +166,10 @@ class TraceStats:
 
 
 def trace_files(trace: AnyPath) -> list[Path]:
-    """Find the files of a trace.
+    """Find the files of a trace: one merged file, or all per-CPU files in the order of the CPUs.
 
-    Parameters
-    ----------
-    trace : path
-        A merged file (``blkparse -d``), which xz may have packed, one of blktrace's per-CPU
-        files, or their base name.
-
-    Returns
-    -------
-    list of Path
-        One merged file, or all per-CPU files in the order of the CPUs.
-
-    Raises
-    ------
-    TraceError
-        If there is no such trace.
+    Named is a merged file (``blkparse -d``), which xz may have packed, one of blktrace's per-CPU
+    files, or their base name.
     """
     trace = Path(trace)
     match = _PER_CPU.match(trace.name)
@@ -262,24 +216,16 @@ def format_device(device: int) -> str:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    library = native()
-    library.lt_open.restype = ctypes.c_void_p
-    library.lt_open.argtypes = (
-        ctypes.POINTER(ctypes.c_char_p),
-        ctypes.c_int,
-        ctypes.POINTER(_Options),
+    parser, names = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
+    return declared(
+        native(),
+        lt_open=(parser, names, ctypes.c_int, ctypes.POINTER(_Options)),
+        lt_read=(ctypes.c_int64, parser, ctypes.c_int64, ctypes.c_void_p),
+        lt_merge=(ctypes.c_int64, parser, ctypes.c_char_p),
+        lt_stats=(None, parser, ctypes.POINTER(_Stats)),
+        lt_error=(ctypes.c_char_p, parser),
+        lt_close=(None, parser),
     )
-    library.lt_read.restype = ctypes.c_int64
-    library.lt_read.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
-    library.lt_merge.restype = ctypes.c_int64
-    library.lt_merge.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
-    library.lt_stats.restype = None
-    library.lt_stats.argtypes = (ctypes.c_void_p, ctypes.POINTER(_Stats))
-    library.lt_error.restype = ctypes.c_char_p
-    library.lt_error.argtypes = (ctypes.c_void_p,)
-    library.lt_close.restype = None
-    library.lt_close.argtypes = (ctypes.c_void_p,)
-    return library
 
 
 class BlktraceReader:
@@ -404,7 +350,7 @@ class BlktraceReader:
 
 
 def merge(trace: AnyPath, target: AnyPath) -> int:
-    """Merge per-CPU files into one file in time order; notes (process names) are left out.
+    """Merge per-CPU files into one in time order, without notes (process names); how many events.
 
     Parameters
     ----------
@@ -412,11 +358,6 @@ def merge(trace: AnyPath, target: AnyPath) -> int:
         See :func:`trace_files`.
     target : path
         The file to write; the caller renames it into place.
-
-    Returns
-    -------
-    int
-        Number of events.
 
     Raises
     ------
@@ -435,10 +376,8 @@ def merge(trace: AnyPath, target: AnyPath) -> int:
 
 
 def _open(paths: list[Path], options: _Options) -> int:
-    try:
+    with os_errors(paths[0]):
         files = [str(unpacked(path)).encode() for path in paths]
-    except OSError as error:
-        raise explain_os_error(error, paths[0]) from error
     names = (ctypes.c_char_p * len(paths))(*files)
     parser: int | None = _library().lt_open(names, len(paths), ctypes.byref(options))
     if not parser:

@@ -11,13 +11,7 @@ from linnapp.errors import LinnappError
 
 
 def check_command(command: Sequence[str]) -> None:
-    """Find out whether a command is there to be run.
-
-    Raises
-    ------
-    LinnappError
-        If it is not.
-    """
+    """Find out whether a command is there to be run."""
     try:
         found = shutil.which(command[0])
     except ValueError as error:  # a NUL in it
@@ -27,13 +21,7 @@ def check_command(command: Sequence[str]) -> None:
 
 
 def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start it; within :func:`linnapp.signals.signals_held`, so that it is not left behind.
-
-    Raises
-    ------
-    LinnappError
-        If it cannot be run.
-    """
+    """Start it; within :func:`linnapp.signals.signals_held`, so that it is not left behind."""
     try:
         return subprocess.Popen(list(command))
     except OSError as error:

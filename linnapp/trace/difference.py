@@ -6,6 +6,8 @@ Neighbours in time are alike, so blocks of time are resampled, not I/Os or calls
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,29 +15,21 @@ import numpy.typing as npt
 MIN_BLOCKS, MAX_BLOCKS = 10, 20
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Of two means, in us.
+    """Of two means, in us."""
 
-    Attributes
-    ----------
-    us : float
-        By how much the second is longer.
-    low_us, high_us : float or None
-        Its interval; None where there were too few blocks of time.
-    """
-
+    #: By how much the second is longer.
     us: float
+    #: `low_us`, `high_us`: its interval; None where there were too few blocks of time.
     low_us: float | None
     high_us: float | None
 
     @property
     def is_beyond_chance(self) -> bool:
         """Whether the interval leaves out zero."""
-        return (
-            self.low_us is not None
-            and self.high_us is not None
-            and (self.low_us > 0 or self.high_us < 0)
-        )
+        low_us, high_us = self.low_us, self.high_us
+        return low_us is not None and high_us is not None and (low_us > 0 or high_us < 0)
 
 
 def resampled_means(
@@ -47,11 +41,6 @@ def resampled_means(
     ----------
     blocks : array, shape (blocks, 1 + columns)
         How many there are in a block, at least one; then sums over them.
-    seed, resamples : int
-
-    Returns
-    -------
-    array, shape (resamples, columns)
     """
     n = len(blocks)
     drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples)

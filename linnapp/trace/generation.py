@@ -110,12 +110,7 @@ class Profile:
         self.check_regions(self.drive_bytes)
 
     def check_regions(self, drive_bytes: int) -> None:
-        """Refuse a drive of more regions than fit memory.
-
-        Raises
-        ------
-        LinnappError
-        """
+        """Refuse a drive of more regions than fit memory."""
         if drive_bytes // self.region_bytes > _MOST_REGIONS:
             raise LinnappError(
                 f"profile {self.name}: a drive of {drive_bytes} bytes has more than "
@@ -253,7 +248,6 @@ def generate(
 
     Parameters
     ----------
-    profile : Profile
     duration_s : float
         Length in seconds.
     seed : numpy.random.SeedSequence

@@ -15,12 +15,7 @@ QUEUE_DEPTH = 32
 
 
 class QueueSummary:
-    """How many I/Os find a drive idle for long, and how many find its queue full.
-
-    Parameters
-    ----------
-    queue_depth : int
-        I/Os that the drive takes at once.
+    """How many I/Os find a drive idle for long, and how many find all that it takes at once queued.
 
     Attributes
     ----------
@@ -71,12 +66,7 @@ class QueueSummary:
 class AssumedService:
     """Completions of a workload on a drive that is assumed: one I/O after another.
 
-    Parameters
-    ----------
-    io_us : float
-        What each I/O takes.
-    mb_s : float
-        What its bytes take besides, in 10^6 bytes a second.
+    Each takes `io_us`, and its bytes besides, at so many 10^6 bytes a second.
     """
 
     def __init__(self, io_us: float, mb_s: float) -> None:

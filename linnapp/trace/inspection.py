@@ -249,13 +249,9 @@ class ArrivalCounts:
 
 
 def burst_correlations(inspections: Sequence[Inspection]) -> list[dict[str, float | None] | None]:
-    """How each drive's bursts correlate with the others', on average.
+    """How each drive's bursts correlate with the others', on average, by scale of time.
 
-    Returns
-    -------
-    list
-        An element per inspection: by scale of time; None for traces whose times have no origin in
-        common with another's, all but iologs.
+    None for traces whose times have no origin in common with another's, all but iologs.
     """
     shown: list[dict[str, float | None] | None] = []
     for one in inspections:
@@ -277,38 +273,26 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 @dataclasses.dataclass(frozen=True)
 class Inspection:
-    """What a trace holds.
-
-    Attributes
-    ----------
-    trace : str
-    trace_format : str
-        As :func:`linnapp.trace.formats.conversion.detect_format` calls it, or ``replay_log``.
-    summary : dict
-        Counts, rates and sizes.
-    read_latency, write_latency : LatencyHistogram
-        Empty for formats without latencies.
-    events : dict of str to int
-        For formats with latencies: counts of events and of what was wrong with them.
-    queue : QueueSummary
-        Of no I/O when there are neither latencies nor an assumption.
-    service : AssumedService, optional
-        What stood in for latencies.
-    arrivals : ArrivalCounts, optional
-        When asked for, and the format has times that drives have in common.
-    read_response, write_response : LatencyHistogram
-        From when an I/O was due, not from its submission; of a replay's log only.
-    """
+    """What a trace holds."""
 
     trace: str
+    #: As :func:`linnapp.trace.formats.conversion.detect_format` calls it, or ``replay_log``.
     trace_format: str
+    #: Counts, rates and sizes.
     summary: dict[str, Any]
+    #: `read_latency`, `write_latency`: empty for formats without latencies.
     read_latency: LatencyHistogram
     write_latency: LatencyHistogram
+    #: For formats with latencies: counts of events and of what was wrong with them.
     events: dict[str, int]
+    #: Of no I/O when there are neither latencies nor an assumption.
     queue: QueueSummary
+    #: What stood in for latencies.
     service: AssumedService | None
+    #: When asked for, and the format has times that drives have in common.
     arrivals: ArrivalCounts | None
+    #: `read_response`, `write_response`: from when an I/O was due, not from its submission; of a
+    #: replay's log only.
     read_response: LatencyHistogram
     write_response: LatencyHistogram
 
@@ -341,7 +325,6 @@ def inspect(
 
     Parameters
     ----------
-    trace : path
     source_format : str, optional
         Found out when not given.
     queue_depth : int

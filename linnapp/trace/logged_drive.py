@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
-from linnapp.native import HISTORY, N_FEATURES, native
+from linnapp.native import HISTORY, N_FEATURES, declared, native, of_one_kind
 from linnapp.trace.blktrace import IoChunk
 
 PAGE_BYTES = 4096
@@ -38,43 +38,31 @@ SEEN = {
 class _Ios(ctypes.Structure):
     _fields_ = (
         ("n", ctypes.c_int64),
-        ("arrival_ns", ctypes.c_void_p),
-        ("latency_ns", ctypes.c_void_p),
-        ("sector", ctypes.c_void_p),
-        ("bytes", ctypes.c_void_p),
-        ("flags", ctypes.c_void_p),
+        *of_one_kind(ctypes.c_void_p, "arrival_ns", "latency_ns", "sector", "bytes", "flags"),
         ("pending", ctypes.c_void_p),
         ("ties_in_order", ctypes.c_uint8),
     )
 
 
 class _Seen(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_void_p) for name in SEEN)
+    _fields_ = of_one_kind(ctypes.c_void_p, *SEEN)
 
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    library = native()
-    library.ld_open.restype = ctypes.c_void_p
-    library.ld_open.argtypes = (ctypes.c_uint32,)
-    library.ld_feed.restype = ctypes.c_bool
-    library.ld_feed.argtypes = (
-        ctypes.c_void_p,
-        ctypes.POINTER(_Ios),
-        ctypes.POINTER(_Seen),
+    drive, ios, seen = ctypes.c_void_p, ctypes.POINTER(_Ios), ctypes.POINTER(_Seen)
+    return declared(
+        native(),
+        ld_open=(drive, ctypes.c_uint32),
+        ld_feed=(ctypes.c_bool, drive, ios, seen),
+        ld_close=(None, drive),
     )
-    library.ld_close.restype = None
-    library.ld_close.argtypes = (ctypes.c_void_p,)
-    return library
 
 
 class LoggedDrive:
     """A drive that is told of I/Os, chunk by chunk; it has done nothing yet.
 
-    Parameters
-    ----------
-    overdue_us : int
-        A read in flight for longer is overdue; for ``features``.
+    For ``features``, a read in flight for longer than `overdue_us` is overdue.
     """
 
     def __init__(self, overdue_us: int = 0) -> None:

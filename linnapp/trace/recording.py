@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from linnapp.errors import DeviceError
-from linnapp.files import AnyPath, explain_os_error
+from linnapp.files import AnyPath, os_errors
 from linnapp.signals import signals_held
 from linnapp.trace import blktrace
 from linnapp.trace.command import exit_status, started
@@ -53,23 +53,15 @@ _TOTAL = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """What was recorded of one drive.
+    """What was recorded of one drive."""
 
-    Attributes
-    ----------
-    drive : str
-        Disk name.
-    path : Path
-        The merged trace.
-    events : int
-        Events in it.
-    dropped : int
-        Events lost because the buffers were full.
-    """
-
+    #: Disk name.
     drive: str
+    #: The merged trace.
     path: Path
+    #: Events in it.
     events: int
+    #: Events lost because the buffers were full.
     dropped: int
 
 
@@ -84,13 +76,7 @@ class RecordingProgress:
 
 
 def check_can_trace(devices: Sequence[AnyPath]) -> None:
-    """Find out why blktrace would not work, before it fails with less to say.
-
-    Raises
-    ------
-    DeviceError
-        If a device is missing or no block device, or this kernel or user may not trace.
-    """
+    """Find out why blktrace would not work, before it fails with less to say."""
     for device in devices:
         try:
             mode = Path(device).stat().st_mode
@@ -161,22 +147,15 @@ def record(
         In the order of `devices`.
     int
         The command's exit status, as a shell has it; 0 without a command.
-
-    Raises
-    ------
-    DeviceError
-        If blktrace cannot work here, or failed; its own words are in the message.
     """
     out_dir = Path(out_dir)
     drives = [Path(device) for device in devices]
     check_can_trace(drives)
     scratch = out_dir / f".blktrace.{os.urandom(4).hex()}"
     try:
-        try:
+        with os_errors(out_dir):
             out_dir.mkdir(parents=True, exist_ok=True)
             scratch.mkdir(0o700)
-        except OSError as error:
-            raise explain_os_error(error, out_dir) from error
         status, output, interrupted = _run_blktrace(
             drives, scratch, duration_s, command, on_progress
         )

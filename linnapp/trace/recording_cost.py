@@ -41,22 +41,16 @@ _BUFFER_BYTES, _BUFFERS = 64 << 10, 2
 
 @dataclasses.dataclass(frozen=True)
 class RecordingCost:
-    """What it takes, in us.
+    """What it takes, in us."""
 
-    Attributes
-    ----------
-    drive : str
-        Whose first 4 KiB were read.
-    us, low_us, high_us : float
-        By how much a read took longer while it was recorded: median over turns, 95 % interval.
-    read_us : float
-        What it took without; median.
-    """
-
+    #: Whose first 4 KiB were read.
     drive: str
+    #: `us`, `low_us`, `high_us`: by how much a read took longer while it was recorded: median over
+    #: turns, 95 % interval.
     us: float
     low_us: float
     high_us: float
+    #: What it took without; median.
     read_us: float
 
     @property
@@ -74,14 +68,7 @@ class RecordingCost:
 
 
 def of_turns(drive: str, with_ns: list[list[int]], without_ns: list[list[int]]) -> RecordingCost:
-    """What it takes, from the reads of each turn.
-
-    Parameters
-    ----------
-    drive : str
-    with_ns, without_ns : list of list of int
-        ``TURNS`` times what reads took, while they were recorded and while not.
-    """
+    """What it takes, from the reads of ``TURNS`` turns while they were recorded and while not."""
     medians = [
         (statistics.median(recorded), statistics.median(bare))
         for recorded, bare in zip(with_ns, without_ns, strict=True)
@@ -101,11 +88,6 @@ def measure(device: AnyPath) -> RecordingCost:
 
     In turn, so that what else the machine does meets both. Nothing is written, and what was
     recorded is thrown away. The reader is not there: what it takes is of another processor.
-
-    Raises
-    ------
-    DeviceError
-        If the drive cannot be read or recorded here.
     """
     device = Path(device)
     check_can_trace([device])

@@ -83,34 +83,13 @@ class IoTable(IoChunk):
         )
 
     def split(self, share: float = 0.5) -> tuple[IoTable, IoTable]:
-        """The I/Os up to a share of them, and those after: to train on, and to judge on.
-
-        Parameters
-        ----------
-        share : float
-            Above 0, below 1.
-        """
+        """The I/Os up to a share of them, and those after: to train on, and to judge on."""
         check_number("share", share, 0, 1, open_ends="low high")
         at = round(len(self) * share)
         return self[:at], self[at:]
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw which share of the reads took at most how long.
-
-        Parameters
-        ----------
-        axes : matplotlib.axes.Axes, optional
-            New ones unless given.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-
-        Raises
-        ------
-        LinnappError
-            If matplotlib is not installed.
-        """
+        """Draw which share of the reads took at most how long; on new axes unless given."""
         axes = axes_for(axes)
         latency_us = np.sort(self.latency_ns[self.is_served_read]) / 1000
         axes.plot(latency_us, np.linspace(0, 100, len(latency_us)))
@@ -151,12 +130,7 @@ class IoTable(IoChunk):
 
 
 class TableReader:
-    """Iterates over a table's I/Os in the chunks in which they were read.
-
-    Parameters
-    ----------
-    table : IoTable
-    """
+    """Iterates over a table's I/Os in the chunks in which they were read."""
 
     def __init__(self, table: IoTable) -> None:
         self.stats = table.stats
@@ -175,14 +149,7 @@ class TableReader:
 
 
 class PartReader:
-    """Iterates over the I/Os of a recording that a table is a part of, by reading it again.
-
-    Parameters
-    ----------
-    table : IoTable
-    reader : iterable of IoChunk
-        Of the whole recording.
-    """
+    """Iterates over the I/Os that a table is a part of, by reading the whole recording again."""
 
     def __init__(self, table: IoTable, reader: Iterable[IoChunk]) -> None:
         self.stats = table.stats

@@ -251,12 +251,7 @@ def signatures() -> dict[str, list[tuple[int, str, str]]]:
 
 
 def raw(rows: npt.NDArray[np.void]) -> pa.Array:
-    """A list of six numbers for each row of calls.
-
-    Parameters
-    ----------
-    rows : structured array of `linnapp.watch.reader.CALL_ROW`
-    """
+    """A list of six numbers for each row of calls."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -55,53 +55,32 @@ from calls where session = $session group by 1, 2
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """A kind of call in one session; times in us.
-
-    Attributes
-    ----------
-    calls : int
-    mean_us, p50_us, p99_us : float
-        From call to return.
-    ios, wait_us, drive_us : float
-        Of each call, on average: I/Os that it queued, what they waited for the driver, and what
-        they took from there on. I/Os at the same time count one after another.
-    parts_us : dict
-        What the mean is made of, by the names of :data:`linnapp.watch.reader.PARTS`.
-    """
+    """A kind of call in one session; times in us."""
 
     calls: int
+    #: `mean_us`, `p50_us`, `p99_us`: from call to return.
     mean_us: float
     p50_us: float
     p99_us: float
+    #: `ios`, `wait_us`, `drive_us`: of each call, on average: I/Os that it queued, what they waited
+    #: for the driver, and what they took from there on. I/Os at the same time count one after
+    #: another.
     ios: float
     wait_us: float
     drive_us: float
+    #: What the mean is made of, by the names of :data:`linnapp.watch.reader.PARTS`.
     parts_us: dict[str, float]
 
 
 @dataclasses.dataclass(frozen=True)
 class CallChange(Difference):
-    """How the mean duration of a kind of call differs.
-
-    Attributes
-    ----------
-    call : str
-    path : str or None
-        None unless paths are told apart.
-    before, after : Side
-    us : float
-        By how much the second's mean is longer.
-    low_us, high_us : float or None
-        Interval; None where either session has such calls in too few blocks of time.
-    """
+    """How the mean duration of a kind of call differs."""
 
     call: str
+    #: None unless paths are told apart.
     path: str | None
     before: Side
     after: Side
-    us: float
-    low_us: float | None
-    high_us: float | None
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""
@@ -109,25 +88,9 @@ class CallChange(Difference):
 
 
 def changes(folder: AnyPath, before: str, after: str, *, by_path: bool = False) -> list[CallChange]:
-    """Compare two sessions of a folder.
+    """Compare two sessions of a folder: what both have, that which changed most first.
 
-    Parameters
-    ----------
-    folder : path
-    before, after : str
-        Sessions.
-    by_path : bool
-        Tell calls of one kind on different files apart.
-
-    Returns
-    -------
-    list of CallChange
-        Of what both sessions have, that which changed most first.
-
-    Raises
-    ------
-    TraceError
-        If the folder has no such session, or one without calls.
+    `by_path` tells calls of one kind on different files apart.
     """
     with opened(folder) as database:
         kept = {row["session"] for row in ask(database, "select distinct session from calls")}

@@ -79,17 +79,7 @@ def index_template(table: str) -> dict[str, Any]:
 def bulk_lines(
     table: str, rows: pa.Table, first_row: int, recording: str, host: str | None
 ) -> Iterator[str]:
-    """Bulk requests of some rows, each of up to `BATCH` documents.
-
-    Parameters
-    ----------
-    table : str
-    rows : pyarrow.Table
-    first_row : int
-        The number of the first of them.
-    recording : str
-        Its name.
-    host : str or None
+    """Bulk requests of up to `BATCH` rows of a recording, numbered from `first_row`.
 
     Notes
     -----

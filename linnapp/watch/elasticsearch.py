@@ -59,19 +59,12 @@ class GivenUpError(Exception):
 
 @dataclasses.dataclass
 class Sent:
-    """What became of documents.
-
-    Attributes
-    ----------
-    created : int
-    there_already : int
-        With the same name, and so sent before.
-    refused : Counter
-        How many, by the reason that the server gave.
-    """
+    """What became of documents."""
 
     created: int = 0
+    #: With the same name, and so sent before.
     there_already: int = 0
+    #: How many, by the reason that the server gave.
     refused: Counter[str] = dataclasses.field(default_factory=Counter)
 
     def add(self, other: Sent) -> None:
@@ -100,11 +93,6 @@ class Server:
         Whether a password is sent to another machine as it stands.
     given_up : threading.Event
         Set by whoever does not want to wait any more: waits end then.
-
-    Raises
-    ------
-    ElasticsearchError
-        If that is no such URL.
     """
 
     def __init__(self, url: str, environment: Mapping[str, str] = os.environ) -> None:
@@ -148,13 +136,7 @@ class Server:
             self._connection = None
 
     def check(self) -> None:
-        """Find out whether it is there, lets us in, and is Elasticsearch or its kin.
-
-        Raises
-        ------
-        ElasticsearchError
-            If not.
-        """
+        """Find out whether it is there, lets us in, and is Elasticsearch or its kin."""
         status, headers, body = self._once("GET", "/")
         said = _parsed(body)
         self._check_status(status, body, may_fail=True)
@@ -172,25 +154,7 @@ class Server:
             )
 
     def put(self, path: str, body: Any, *, unless: str | None = None) -> bool:
-        """Make or change something.
-
-        Parameters
-        ----------
-        path : str
-        body : for JSON
-        unless : str, optional
-            An error that is none, but what is to be found out.
-
-        Returns
-        -------
-        bool
-            False in case of that error.
-
-        Raises
-        ------
-        ElasticsearchError
-            If the server refuses, or is not there.
-        """
+        """Make or change something; False in case of the error `unless`, which is a finding."""
         status, answer = self._patiently("PUT", path, json.dumps(body).encode())
         if status >= 300 and unless is not None and _kind_of_error(answer) == unless:
             return False
@@ -203,12 +167,7 @@ class Server:
         self._check_status(status, answer)
 
     def bulk(self, index: str, lines: list[bytes]) -> Sent:
-        """Send documents: of each two lines, what to do and the document.
-
-        Returns
-        -------
-        Sent
-            Of every one, what became of it.
+        """Send documents, of each two lines, what to do and the document; what became of each.
 
         Raises
         ------

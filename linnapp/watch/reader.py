@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import DeviceError, LinnappError
-from linnapp.native import load_library
+from linnapp.native import declared, load_library, of_one_kind
 
 # Of linnapp/native/watch.h and watch_records.h.
 NULL = -(2**63)
@@ -51,22 +51,15 @@ CALL_ROW = np.dtype(
     + [(part, "<i8") for part in PARTS]
     + [("arguments", "<u8", (6,))]
     + [("pid", "<u4"), ("tid", "<u4")]
-    + [
-        ("process", "<i4"),
-        ("path", "<i4"),
-        ("to_path", "<i4"),
-        ("call", "<u4"),
-        ("device", "<u4"),
-        ("mode", "<u4"),
-        ("word", "<i4"),
-        ("has_arguments", "<u4"),
-    ]
+    + [(name, "<i4") for name in ("process", "path", "to_path")]
+    + [(name, "<u4") for name in ("call", "device", "mode")]
+    + [("word", "<i4"), ("has_arguments", "<u4")]
 )
 IO_ROW = np.dtype(
     [(name, "<i8") for name in ("time_ns", "latency_ns", *LAYERS, "call_time_ns")]
     + [("sector", "<u8")]
-    + [("pid", "<u4"), ("tid", "<u4"), ("process", "<i4"), ("bytes", "<u4"), ("device", "<u4")]
-    + [("op", "<u4"), ("flags", "<u4"), ("call", "<u4"), ("drive", "<u4"), ("decision", "<u4")]
+    + [("pid", "<u4"), ("tid", "<u4"), ("process", "<i4")]
+    + [(name, "<u4") for name in ("bytes", "device", "op", "flags", "call", "drive", "decision")]
     + [("priority", "<u4"), ("unused", "<u4")]
 )
 #: what is not in the rows, and why
@@ -92,52 +85,41 @@ _ROWS = 65536
 
 
 class _Counts(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint64) for name in COUNTS]
+    _fields_ = of_one_kind(ctypes.c_uint64, *COUNTS)
 
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The reader's library; loaded once.
-
-    Raises
-    ------
-    LinnappError
-        If it was not built.
-    """
+    """The reader's library; loaded once."""
     try:
         loaded = load_library("liblinnapp_watch.so", "LINNAPP_WATCH_LIB")
     except LinnappError as error:
         raise LinnappError(
             f"{error}. It is built where clang, pkg-config and libbpf-dev 1.0 are installed"
         ) from error
-    rows, n = ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)
-    for name, result, *arguments in (
-        ("lw_new", ctypes.c_void_p),
-        ("lw_choose_call", ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32),
-        ("lw_choose_path", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p),
-        (
-            *("lw_choose_thread", ctypes.c_int, ctypes.c_void_p),
-            *(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_char_p),
-        ),
-        ("lw_follow_every", None, ctypes.c_void_p, ctypes.c_uint32),
-        ("lw_keep_arguments", None, ctypes.c_void_p, ctypes.c_uint32),
-        ("lw_attach", ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32),
-        ("lw_follow", ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32),
-        ("lw_rows", None, ctypes.c_void_p, ctypes.c_uint64, rows, rows),
-        ("lw_read", ctypes.c_int, ctypes.c_void_p, ctypes.c_int, n, n),
-        ("lw_feed", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, n, n),
-        ("lw_stop", None, ctypes.c_void_p),
-        ("lw_read_unfinished", ctypes.c_int, ctypes.c_void_p, n),
-        ("lw_counts", None, ctypes.c_void_p, ctypes.POINTER(_Counts)),
-        ("lw_name", ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int32),
-        ("lw_call_name", ctypes.c_char_p, ctypes.c_uint32),
-        ("lw_error", ctypes.c_char_p, ctypes.c_void_p),
-        ("lw_close", None, ctypes.c_void_p),
-    ):
-        function = getattr(loaded, str(name))
-        function.restype = result
-        function.argtypes = arguments
-    return loaded
+    reader, rows, n = ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)
+    status, number, size, name = ctypes.c_int, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_char_p
+    return declared(
+        loaded,
+        lw_new=(reader,),
+        lw_choose_call=(status, reader, number),
+        lw_choose_path=(status, reader, name),
+        lw_choose_thread=(status, reader, number, number, name),
+        lw_follow_every=(None, reader, number),
+        lw_keep_arguments=(None, reader, number),
+        lw_attach=(status, reader, number),
+        lw_follow=(status, reader, number, number),
+        lw_rows=(None, reader, ctypes.c_uint64, rows, rows),
+        lw_read=(status, reader, ctypes.c_int, n, n),
+        lw_feed=(status, reader, name, size, n, n),
+        lw_stop=(None, reader),
+        lw_read_unfinished=(status, reader, n),
+        lw_counts=(None, reader, ctypes.POINTER(_Counts)),
+        lw_name=(name, reader, ctypes.c_int32),
+        lw_call_name=(name, number),
+        lw_error=(name, reader),
+        lw_close=(None, reader),
+    )
 
 
 def call_names() -> list[str]:
@@ -153,22 +135,15 @@ class Wanted:
     """What is to be recorded of the processes that are followed; all of it where nothing is named.
 
     What is left out costs no place in the buffer, and is counted.
-
-    Attributes
-    ----------
-    calls : sequence of str
-        System calls, as in :func:`call_names`.
-    paths : sequence of str
-        Files, and folders with all in them.
-    processes : sequence of str
-        Names of processes; the kernel keeps 15 bytes of one.
-    threads : sequence of str
-        Names or numbers of threads.
     """
 
+    #: System calls, as in :func:`call_names`.
     calls: Sequence[str] = ()
+    #: Files, and folders with all in them.
     paths: Sequence[str] = ()
+    #: Names of processes; the kernel keeps 15 bytes of one.
     processes: Sequence[str] = ()
+    #: Names or numbers of threads.
     threads: Sequence[str] = ()
 
 
@@ -221,13 +196,7 @@ class Reader:
         return str(self._library.lw_error(self._handle).decode(errors="replace"))
 
     def choose(self, wanted: Wanted) -> None:
-        """Leave out what is not wanted; before :meth:`attach`.
-
-        Raises
-        ------
-        LinnappError
-            Without such a call, with too many names, or one that is too long.
-        """
+        """Leave out what is not wanted; before :meth:`attach`."""
         names = call_names()
         for call in wanted.calls:
             if call not in names:
@@ -254,18 +223,7 @@ class Reader:
             raise LinnappError(f"{option}: {self._explained()}")
 
     def attach(self, buffer_bytes: int) -> None:
-        """Record from now on.
-
-        Parameters
-        ----------
-        buffer_bytes : int
-            Of what waits to be read; a power of two.
-
-        Raises
-        ------
-        DeviceError
-            If this kernel or this user cannot.
-        """
+        """Record from now on; the buffer of what waits to be read is of a power of two."""
         if self._library.lw_attach(self._handle, buffer_bytes):
             raise DeviceError(f"the kernel does not let itself be watched: {self._explained()}")
 

@@ -40,13 +40,7 @@ _INTERRUPTED = "interrupted"
 
 
 def prepare(server: Server) -> None:
-    """Have it know the fields before the first document comes.
-
-    Raises
-    ------
-    ElasticsearchError
-        If it is not there, another one, or refuses.
-    """
+    """Have it know the fields before the first document comes."""
     server.check()
     for table, index in watch_documents.INDICES.items():
         template = watch_documents.index_template(table)
@@ -59,19 +53,12 @@ def prepare(server: Server) -> None:
 
 @dataclasses.dataclass
 class Outcome:
-    """What sending came to.
-
-    Attributes
-    ----------
-    sent : Sent
-    left : int
-        Rows that were not sent.
-    why : str or None
-        Why not.
-    """
+    """What sending came to."""
 
     sent: Sent
+    #: Rows that were not sent.
     left: int = 0
+    #: Why not.
     why: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -131,13 +118,7 @@ class Sending:
 
 
 def send(folder: AnyPath, server: Server, session: str | None = None) -> Outcome:
-    """Send what a folder has, or one session of it.
-
-    Raises
-    ------
-    LinnappError
-        If the folder, or the session, is none.
-    """
+    """Send what a folder has, or one session of it."""
     if session is not None:
         folder = session_folder(folder, session)
     with opened(folder):

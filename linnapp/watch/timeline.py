@@ -45,27 +45,18 @@ select
 
 @dataclasses.dataclass(frozen=True)
 class Timeline:
-    """Calls and I/Os of a stretch of time, the longest first.
-
-    Attributes
-    ----------
-    session : str or None
-    session_start_ns : int
-        Since 1970; seconds of the session count from there.
-    start_ns, end_ns : int
-        Of the stretch.
-    calls, ios : list of dict
-        Rows of the tables, `MOST` of each at most.
-    n_calls, n_ios : int
-        How many there are; the others are shorter.
-    """
+    """Calls and I/Os of a stretch of time, the longest first."""
 
     session: str | None
+    #: Since 1970; seconds of the session count from there.
     session_start_ns: int
+    #: `start_ns`, `end_ns`: of the stretch.
     start_ns: int
     end_ns: int
+    #: `calls`, `ios`: rows of the tables, `MOST` of each at most.
     calls: list[dict[str, Any]]
     ios: list[dict[str, Any]]
+    #: `n_calls`, `n_ios`: how many there are; the others are shorter.
     n_calls: int
     n_ios: int
 
@@ -73,20 +64,9 @@ class Timeline:
 def timeline(
     folder: AnyPath, session: str | None = None, window_s: tuple[float, float] | None = None
 ) -> Timeline:
-    """Find what there is to draw.
+    """Find what there is to draw of a session, which may be left out where there is one.
 
-    Parameters
-    ----------
-    folder : path
-    session : str, optional
-        Which one; not needed where there is one.
-    window_s : tuple of float, optional
-        From when to when, in seconds since the session's first call.
-
-    Raises
-    ------
-    TraceError
-        Without such a session, or without calls in that time.
+    The window is from when to when, in seconds since the session's first call.
     """
     with opened(folder) as database:
         kept = [row["session"] for row in ask(database, "select distinct session from calls")]

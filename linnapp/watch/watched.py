@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError, needs
-from linnapp.files import AnyPath, explain_os_error
+from linnapp.files import AnyPath, explain_os_error, os_errors
 from linnapp.watch import arguments as watch_arguments
 from linnapp.watch import reader as watch_reader
 from linnapp.watch.arguments import words as _words
@@ -63,13 +63,7 @@ MOVES_BYTES = (
 
 
 def check_can_store() -> None:
-    """Find out whether Parquet and SQL are there.
-
-    Raises
-    ------
-    LinnappError
-        If not; says how to install them.
-    """
+    """Find out whether Parquet and SQL are there."""
     with needs(
         "what is watched is stored as Parquet and asked in SQL, which needs pyarrow and duckdb",
         "'linnapp[watch]'",
@@ -93,7 +87,6 @@ class Store:
 
     Parameters
     ----------
-    folder : path
     call_names : sequence of str
         By the number in a row.
     name : callable
@@ -158,28 +151,24 @@ class Store:
     def finish(self, said: dict[str, Any]) -> None:
         """Close the tables, and write what is to be known of the recording beside them."""
         said = {"recording": self.recording, "host": this_host(), **said}
-        try:
+        with os_errors(self._folder):
             for writer in self._writers.values():
                 writer.close()
             self._writers.clear()
             place = self._folder / _RECORDING
             place.write_text(json.dumps(said, indent=1) + "\n")
             place.chmod(0o600)
-        except OSError as error:
-            raise explain_os_error(error, self._folder) from error
 
     def _write(self, name: str, table: pa.Table) -> None:
         import pyarrow.parquet as parquet
 
         path = self._folder / f"{name}.parquet"
-        try:
+        with os_errors(path):
             if name not in self._writers:
                 # Names of files that others may not list are in it.
                 path.touch(0o600)
                 self._writers[name] = parquet.ParquetWriter(path, table.schema, compression="zstd")
             self._writers[name].write_table(table)
-        except OSError as error:
-            raise explain_os_error(error, path) from error
         if self._on_rows is not None and len(table):
             self._on_rows(self.recording, name, self._n_rows[name], table)
         self._n_rows[name] += len(table)
@@ -289,13 +278,7 @@ def this_host() -> str:
 
 
 def session_folder(folder: AnyPath, session: str) -> Path:
-    """Where a session is kept.
-
-    Raises
-    ------
-    LinnappError
-        If that is no name for a folder.
-    """
+    """Where a session is kept."""
     if not session.isprintable() or "/" in session or session.startswith(".") or not session:
         raise LinnappError(
             f"--session {session!r}: it names a folder: printable, without /, not with a dot first"
@@ -318,13 +301,7 @@ def recordings(folder: AnyPath) -> list[Path]:
 
 @contextlib.contextmanager
 def opened(folder: AnyPath) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database with the tables `calls` and `ios` of a folder's recordings.
-
-    Raises
-    ------
-    TraceError
-        If the folder is none that was watched into.
-    """
+    """A database with the tables `calls` and `ios` of a folder's recordings."""
     check_can_store()
     import duckdb
 
@@ -425,26 +402,10 @@ def chunks(folder: AnyPath) -> Iterator[tuple[str, int, int, Callable[[], pa.Tab
 
 
 def query(folder: AnyPath, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-    """Ask a recording.
+    """Ask a recording for columns, and for rows, which are fetched as they are asked for.
 
-    Parameters
-    ----------
-    folder : path
-        That :func:`linnapp.watch.watching.watch` has written.
-    sql : str
-        In the words of DuckDB; of the tables `calls` and `ios`.
-
-    Returns
-    -------
-    list of str
-        The columns.
-    iterator of tuple
-        The rows, fetched as they are asked for.
-
-    Raises
-    ------
-    TraceError
-        If the folder is none, or the database refuses the query.
+    In DuckDB's SQL, of the tables `calls` and `ios` that :func:`linnapp.watch.watching.watch`
+    wrote.
     """
     stack = contextlib.ExitStack()
     try:
@@ -538,21 +499,10 @@ _WHOSE = {
 
 
 def summary(folder: AnyPath, top: int) -> dict[str, Any]:
-    """Calls and I/Os by path, those that took most of the time first; I/Os by tag.
+    """Calls and I/Os by so many paths, those that took most of the time first; I/Os by tag.
 
-    Pipes, sockets and the like are counted apart: what waits there waits for no drive.
-
-    Parameters
-    ----------
-    folder : path
-    top : int
-        So many paths, and tags.
-
-    Returns
-    -------
-    dict
-        For JSON. I/Os that a driver passed on to drives below it are counted apart, since they
-        are parts of others.
+    Pipes, sockets and the like are counted apart: what waits there waits for no drive. I/Os that a
+    driver passed on to drives below it are counted apart, since they are parts of others.
     """
     with opened(folder) as database:
         n_paths, n_calls, without = ask(

@@ -30,30 +30,17 @@ _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 
 @dataclasses.dataclass(frozen=True)
 class Watched:
-    """What a recording came to.
+    """What a recording came to."""
 
-    Attributes
-    ----------
-    status : int
-        The command's exit status, as a shell has it; 0 without a command.
-    seconds : float
-    counts : dict
-        Of what is not in the tables; see :data:`linnapp.watch.reader.COUNTS`.
-    """
-
+    #: The command's exit status, as a shell has it; 0 without a command.
     status: int
     seconds: float
+    #: Of what is not in the tables; see :data:`linnapp.watch.reader.COUNTS`.
     counts: dict[str, int]
 
 
 def check_can_watch() -> None:
-    """Find out why watching would not work, before it fails with less to say.
-
-    Raises
-    ------
-    LinnappError
-        If this kernel, this user or this installation cannot.
-    """
+    """Find out why watching would not work, before it fails with less to say."""
     check_can_store()
     library()
     if os.geteuid() != 0:
@@ -82,13 +69,7 @@ def _check_empty(folder: Path) -> None:
 
 
 def process_id(pid: int) -> int:
-    """`pid`, if it is a process.
-
-    Raises
-    ------
-    LinnappError
-        If there is none, or it is one of a process' threads.
-    """
+    """`pid`, if it is a process."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError as error:
@@ -136,12 +117,6 @@ def watch(
         Told of rows while they are recorded, :data:`linnapp.watch.watched.OnRows`; must not wait.
     arguments : str, optional
         Store those of calls, ``raw`` or ``detailed``; see :mod:`linnapp.watch.arguments`.
-
-    Raises
-    ------
-    LinnappError
-        If this kernel or user cannot, the command or process is not there, or the output cannot
-        be written.
     """
     if command:
         check_command(command)

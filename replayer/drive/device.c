@@ -42,8 +42,6 @@ void device_open(struct device *d, const char *path, bool readonly)
 	d->path = xstrdup(path);
 	if (stat(path, &st))
 		die("drive %s: %s", path, strerror(errno));
-	if (!S_ISBLK(st.st_mode) && !S_ISREG(st.st_mode))
-		die("drive %s: neither a block device nor a regular file", path);
 	/* Reading harms no one: a mounted drive may be read. */
 	if (S_ISBLK(st.st_mode) && !readonly)
 		flags |= O_EXCL;
@@ -62,9 +60,8 @@ void device_open(struct device *d, const char *path, bool readonly)
 	}
 	if (d->fd < 0 && errno == EBUSY)
 		die("drive %s: in use: it or a part of it is mounted, a member of RAID or LVM, "
-		    "swap, "
-		    "or held by another program; a replay would overwrite it. --readonly only "
-		    "reads it",
+		    "swap, or held by another program; a replay would overwrite it. --readonly "
+		    "only reads it",
 		    path);
 	if (d->fd < 0)
 		die("drive %s: %s", path, strerror(errno));
@@ -139,8 +136,8 @@ uint64_t device_require_threshold_us(const struct device *d, const char *policy,
 	uint64_t us;
 
 	if (!device_threshold_us(d, &us))
-		die("policy %s: drive %s has no inflection point (no model uploaded?); "
-		    "`linnapp upload` one, or give the time with %s",
+		die("policy %s: drive %s has no inflection point (no model uploaded?); `linnapp "
+		    "upload` one, or give the time with %s",
 		    policy, d->path, option);
 	return us;
 }
@@ -156,15 +153,14 @@ void device_require_linnos(const struct device *d, char mode[16], char model_id[
 {
 	if (!latcrit_is_known(d->fd, d->size_bytes))
 		die("drive %s: this kernel lacks the LinnOS patch (a read with RWF_LATCRIT is not "
-		    "supported). "
-		    "Run inside the lab (`linnapp lab run -- replayer ...`) or on a kernel built "
-		    "by `make kernel`; "
-		    "the policies without \"linnos\" in their name run on any kernel",
+		    "supported). Run inside the lab (`linnapp lab run -- replayer ...`) or on a "
+		    "kernel built by `make kernel`; the policies without \"linnos\" in their name "
+		    "run on any kernel",
 		    d->path);
 	if (!read_linnos(d, "mode", mode, 16) || !read_linnos(d, "model_id", model_id, 16))
 		die("drive %s: the kernel offers no LinnOS policy for it (no "
-		    "/sys/block/%s/linnos); "
-		    "only whole disks with a kernel built with CONFIG_BLK_LINNOS have one",
+		    "/sys/block/%s/linnos); only whole disks with a kernel built with "
+		    "CONFIG_BLK_LINNOS have one",
 		    d->path, d->disk ? d->disk : "?");
 	/* Kernel files that offer a choice mark the active word with brackets; a bare word is as
 	 * good. */
@@ -180,8 +176,7 @@ void device_require_linnos(const struct device *d, char mode[16], char model_id[
 		    d->path, d->path);
 	if (!strcmp(mode, "off"))
 		die("drive %s: linnos mode is off; `linnapp upload --model M --device %s --mode "
-		    "enforce`, or write "
-		    "enforce to /sys/block/%s/linnos/mode",
+		    "enforce`, or write enforce to /sys/block/%s/linnos/mode",
 		    d->path, d->path, d->disk);
 	if (strcmp(mode, "enforce"))
 		warn_user("drive %s: linnos mode is %s, so no read will be revoked", d->path, mode);

@@ -70,8 +70,7 @@ static void refuse_signature(const char *path, blkid_probe probe)
 		kind = "a partition table";
 	}
 	die("drive %s: carries %s (%s), which a replay would overwrite. --force %s overwrites it "
-	    "all "
-	    "the same, --readonly leaves it as it is",
+	    "all the same, --readonly leaves it as it is",
 	    path, kind, type, path);
 }
 
@@ -98,8 +97,7 @@ static void require_no_signature(const char *path)
 			refuse_signature(path, probe);
 	if (found < 0)
 		die("drive %s: cannot tell whether it carries a file system: %s. --force %s "
-		    "overwrites "
-		    "it all the same",
+		    "overwrites it all the same",
 		    path, strerror(errno), path);
 	blkid_free_probe(probe);
 	close(fd);
@@ -274,18 +272,16 @@ static void stat_drive(struct drive *d, const char *path)
 /* The option that reads this file, other than --trace; NULL: none. */
 static const char *read_by(const struct options *o, const struct stat *file)
 {
-	if (trace_is_file(o->profile_path, file))
-		return "--profile";
-	for (unsigned int i = 0; i < o->n_latency_models; i++)
-		if (trace_is_file(o->latency_models[i], file))
+	/* Of each there is one a drive at most; a path not given is no file. */
+	for (unsigned int k = 0; k < MAX_DRIVES; k++) {
+		if (trace_is_file(o->latency_models[k], file))
 			return "--latency-model";
-	for (unsigned int i = 0; i < o->n_hedge_tables; i++)
-		if (trace_is_file(o->hedge_tables[i], file))
+		if (trace_is_file(o->hedge_tables[k], file))
 			return "--hedge-table";
-	for (unsigned int i = 0; i < o->n_heimdall_networks; i++)
-		if (trace_is_file(o->heimdall_networks[i], file))
+		if (trace_is_file(o->heimdall_networks[k], file))
 			return "--heimdall-network";
-	return NULL;
+	}
+	return trace_is_file(o->profile_path, file) ? "--profile" : NULL;
 }
 
 static void require_replaceable(const struct options *o, const char *option, const char *path)
@@ -372,8 +368,7 @@ void guard_names(const struct options *o)
 			stat_drive(&drives[1], o->devices[i]);
 			if (is_drive(&drives[1], &drives[0].st))
 				die("--devices: %s and %s are the same drive, or one is a part of "
-				    "the "
-				    "other",
+				    "the other",
 				    o->devices[i], o->devices[k]);
 		}
 		for (unsigned int i = 0; i < o->n_traces; i++)

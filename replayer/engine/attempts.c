@@ -143,21 +143,17 @@ void attempts_submitted(struct replay *r)
 /* Sends what of the attempt is not done yet. */
 static void queue(struct replay *r, struct attempt *a)
 {
+	static const int operations[][2] = {{IORING_OP_READ, IORING_OP_READ_FIXED},
+					    {IORING_OP_WRITE, IORING_OP_WRITE_FIXED}};
 	const struct io *io = a->io;
 	struct io_uring_sqe *sqe = ring_sqe(&r->ring);
-	char *data = (char *)a->buffer->data + a->done_bytes;
-	uint32_t bytes = io->size_bytes - a->done_bytes;
-	uint64_t offset = io->offset_bytes + a->done_bytes;
+	bool is_fixed = a->buffer->registered >= 0;
 
-	if (io->is_write && a->buffer->registered < 0)
-		io_uring_prep_write(sqe, a->drive, data, bytes, offset);
-	else if (io->is_write)
-		io_uring_prep_write_fixed(sqe, a->drive, data, bytes, offset,
-					  a->buffer->registered);
-	else if (a->buffer->registered < 0)
-		io_uring_prep_read(sqe, a->drive, data, bytes, offset);
-	else
-		io_uring_prep_read_fixed(sqe, a->drive, data, bytes, offset, a->buffer->registered);
+	io_uring_prep_rw(operations[io->is_write][is_fixed], sqe, a->drive,
+			 (char *)a->buffer->data + a->done_bytes, io->size_bytes - a->done_bytes,
+			 io->offset_bytes + a->done_bytes);
+	if (is_fixed)
+		sqe->buf_index = a->buffer->registered;
 	sqe->flags |= IOSQE_FIXED_FILE;
 	if (a->hinted)
 		sqe->rw_flags = RWF_LATCRIT;

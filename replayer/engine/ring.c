@@ -209,8 +209,7 @@ void ring_open(struct ring *ring, unsigned int depth, const int *drives, unsigne
 	}
 	if (n < 0)
 		die("io_uring: %s; the kernel needs io_uring (Linux 5.11 or later), and it must "
-		    "not "
-		    "be switched off by kernel.io_uring_disabled",
+		    "not be switched off by kernel.io_uring_disabled",
 		    strerror(-n));
 	if (!(p.features & IORING_FEAT_EXT_ARG))
 		die("io_uring: waiting with a timeout needs Linux 5.11 or later");

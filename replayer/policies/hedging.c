@@ -88,11 +88,6 @@ void hedging_fire(struct replay *r, struct io *io, unsigned int send_flags)
 	hedging_send(r, io, drive, send_flags);
 }
 
-static void hedge_setup(struct replay *r)
-{
-	hedging_setup_percentile(r, 95);
-}
-
 static void hedging_read(struct replay *r, struct io *io)
 {
 	attempt_send(r, io, io->home, SEND_PLAIN);
@@ -108,7 +103,7 @@ const struct policy policy_hedge = {
 	.name = "hedge",
 	.help = "a second replica when the first has not answered by p95 (--hedge-percentile, "
 		"--hedge-us)",
-	.setup = hedge_setup,
+	.hedge_percentile = 95,
 	.read = hedging_read,
 	.timer = hedging_timer,
 };

@@ -20,8 +20,7 @@ static void queue_limit_setup(struct replay *r)
 	if (!r->o.heuristic_queue_pages) {
 		if (!r->o.profile_path)
 			die("policy %s: needs to know which queue is long: --heuristic-queue "
-			    "PAGES, or --profile L of a "
-			    "run with --policy baseline --log L",
+			    "PAGES, or --profile L of a run with --policy baseline --log L",
 			    r->o.policy->name);
 		r->o.heuristic_queue_pages =
 			profile_pending_pages(r->o.profile_path, QUEUE_PERCENTILE);
@@ -106,8 +105,7 @@ static void heuristic_adv_setup(struct replay *r)
 			states[k].slow_ns = profile_percentile_us(r->o.profile_path, 0.95) * 1000;
 		else
 			die("policy heuristic-adv: needs to know which read is slow: "
-			    "--heuristic-busy-us, an uploaded model, "
-			    "or --profile");
+			    "--heuristic-busy-us, an uploaded model, or --profile");
 	}
 	r->policy_state = states;
 }

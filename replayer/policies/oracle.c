@@ -65,8 +65,7 @@ static void oracle_read(struct replay *r, struct io *io)
 const struct policy policy_oracle = {
 	.name = "oracle",
 	.help = "the replica that the emulator says would answer the whole read first: a bound, "
-		"but "
-		"not where injection counts reads or hits them by chance; flashsim drives only",
+		"but not where injection counts reads or hits them by chance; flashsim drives only",
 	.is_bound = true,
 	.setup = oracle_require,
 	.read = oracle_read,

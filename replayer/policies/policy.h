@@ -19,6 +19,8 @@ struct policy {
 	bool needs_linnos; /* drives must decide reads with the hint */
 	bool keeps_count;  /* of what is at the drives or was answered: not with --threads */
 	bool is_bound;	   /* knows what cannot be known: tells what there is to win */
+	/* Reads are hedged at it (hedging.h), unless --hedge-us or --hedge-percentile says else. */
+	double hedge_percentile;
 
 	/* Before the run: reads what it needs, dies with the remedy when that is missing. Optional.
 	 */

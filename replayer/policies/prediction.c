@@ -70,19 +70,13 @@ static void setup(struct replay *r)
 }
 
 /* To look at a drive is paid for by the budget of hedges. */
-static void share_budget(struct replay *r)
+static void setup_hedged(struct replay *r)
 {
-	struct predictor *p = r->policy_state;
+	struct predictor *p;
 
-	chooser_cap(&p->chooser, r->hedge_budget.share, &r->hedge_budget);
-}
-
-/* Hedging at p95 of the usual latency. */
-static void setup_h95(struct replay *r)
-{
 	setup(r);
-	hedging_setup_percentile(r, 95);
-	share_budget(r);
+	p = r->policy_state;
+	chooser_cap(&p->chooser, r->hedge_budget.share, &r->hedge_budget);
 }
 
 /* Sent twice, at once or later, where that gains most (race.h). */
@@ -90,8 +84,7 @@ static void setup_two(struct replay *r)
 {
 	struct predictor *p;
 
-	setup(r);
-	share_budget(r);
+	setup_hedged(r);
 	p = r->policy_state;
 	p->race = xcalloc(1, sizeof(*p->race));
 	race_init(p->race, r->hedge_budget.share);
@@ -103,7 +96,7 @@ static void setup_p99(struct replay *r)
 	char why[HEDGE_TABLE_WHY_BYTES];
 	struct predictor *p;
 
-	setup(r);
+	setup_hedged(r);
 	p = r->policy_state;
 	if (r->o.n_hedge_tables != r->n_drives)
 		die("--hedge-table: %u files for %u drives; policy %s needs one for each, in the "
@@ -113,7 +106,6 @@ static void setup_p99(struct replay *r)
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		if (hedge_table_read(&p->hedge_tables[k], r->o.hedge_tables[k], why))
 			die("--hedge-table %s", why);
-	share_budget(r);
 }
 
 /* The best of the drives that have not been asked; -1: there is none. */
@@ -232,17 +224,18 @@ static void timer(struct replay *r, struct io *io)
 		hedging_send(r, io, drive, SEND_PLAIN);
 }
 
-#define LOWEST(word, begin, what)                                                                  \
+#define LOWEST(word, begin, what, ...)                                                             \
 	{                                                                                          \
 		.name = word, .help = what, .keeps_count = true, .setup = begin,                   \
-		.read = read_lowest, .timer = timer, .answered = answered                          \
+		.read = read_lowest, .timer = timer, .answered = answered, __VA_ARGS__             \
 	}
 
 const struct policy policy_lowest =
 	LOWEST("lowest", setup,
 	       "the replica with the lowest predicted latency (--latency-model), on any kernel");
 const struct policy policy_lowest_h95 = LOWEST(
-	"lowest-h95", setup_h95, "lowest, and hedging at p95 (or --hedge-us, --hedge-percentile)");
+	"lowest-h95", setup_hedged,
+	"lowest, and hedging at p95 (or --hedge-us, --hedge-percentile)", .hedge_percentile = 95);
 const struct policy policy_lowest_p99 =
 	LOWEST("lowest-p99", setup_p99,
 	       "lowest, and hedging at the p99 of what is predicted (--hedge-table)");

@@ -172,8 +172,7 @@ static void prequal_answered(struct replay *r, struct io *io, struct attempt *a)
 const struct policy policy_prequal = {
 	.name = "prequal",
 	.help = "Prequal's rule (NSDI 2024): of the drives without a long queue the lowest "
-		"estimated "
-		"latency, else the shortest queue",
+		"estimated latency, else the shortest queue",
 	.keeps_count = true,
 	.setup = prequal_setup,
 	.read = prequal_read,

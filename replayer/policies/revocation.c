@@ -74,31 +74,18 @@ static void revocation_timer(struct replay *r, struct io *io)
 	hedging_fire(r, io, SEND_HINT);
 }
 
-const struct policy policy_linnos = {
-	.name = "linnos",
-	.help = "latency-critical reads; a revoked one goes to the next replica, the last is never "
-		"revoked",
-	.needs_linnos = true,
-	.read = revocation_read,
-	.revoked = revocation_revoked,
-	.timer = revocation_timer,
-};
+#define LINNOS(word, what, ...)                                                                    \
+	{                                                                                          \
+		.name = word, .help = what, .needs_linnos = true, .read = revocation_read,         \
+		.revoked = revocation_revoked, .timer = revocation_timer, __VA_ARGS__              \
+	}
 
+const struct policy policy_linnos =
+	LINNOS("linnos", "latency-critical reads; a revoked one goes to the next replica, the last "
+			 "is never revoked");
 /* For the rare false submit only. */
-static void linnos_h99_setup(struct replay *r)
-{
-	hedging_setup_percentile(r, 99);
-}
-
-const struct policy policy_linnos_h99 = {
-	.name = "linnos-h99",
-	.help = "linnos, and hedging at p99",
-	.needs_linnos = true,
-	.setup = linnos_h99_setup,
-	.read = revocation_read,
-	.revoked = revocation_revoked,
-	.timer = revocation_timer,
-};
+const struct policy policy_linnos_h99 =
+	LINNOS("linnos-h99", "linnos, and hedging at p99", .hedge_percentile = 99);
 
 /*
  * linnos-hl hedges what the network lets through wrongly. Its false submits are the slow reads that
@@ -135,12 +122,6 @@ static void linnos_hl_setup(struct replay *r)
 	hedging_setup_percentile(r, percentile < 95 ? percentile : 95);
 }
 
-const struct policy policy_linnos_hl = {
-	.name = "linnos-hl",
-	.help = "linnos, and hedging at the smaller of p95 and 1 - false-submit ratio",
-	.needs_linnos = true,
-	.setup = linnos_hl_setup,
-	.read = revocation_read,
-	.revoked = revocation_revoked,
-	.timer = revocation_timer,
-};
+const struct policy policy_linnos_hl =
+	LINNOS("linnos-hl", "linnos, and hedging at the smaller of p95 and 1 - false-submit ratio",
+	       .setup = linnos_hl_setup);

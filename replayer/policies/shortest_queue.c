@@ -39,11 +39,6 @@ const struct policy policy_shortest_queue = {
 	.read = shortest_queue_read,
 };
 
-static void shortest_queue_h95_setup(struct replay *r)
-{
-	hedging_setup_percentile(r, 95);
-}
-
 static void shortest_queue_h95_read(struct replay *r, struct io *io)
 {
 	attempt_send(r, io, shortest_queue(r, io, 0), SEND_PLAIN);
@@ -64,7 +59,7 @@ const struct policy policy_shortest_queue_h95 = {
 	.name = "shortest-queue-h95",
 	.help = "shortest-queue, and hedging at p95 (or --hedge-us, --hedge-percentile)",
 	.keeps_count = true,
-	.setup = shortest_queue_h95_setup,
+	.hedge_percentile = 95,
 	.read = shortest_queue_h95_read,
 	.timer = shortest_queue_h95_timer,
 };

@@ -41,8 +41,7 @@ void progress_show(struct progress *p, const struct replay *r)
 		return;
 	fprintf(stderr,
 		"%s%s: %.1f s, %llu reads, %llu writes, mean read %.1f us, %llu revoked, %llu "
-		"hedged, "
-		"%llu errors%s",
+		"hedged, %llu errors%s",
 		p->tty ? "\r\033[K" : "", r->o.policy->name,
 		(double)(r->ring.now_ns - r->start_ns) / 1e9, (unsigned long long)r->c.reads,
 		(unsigned long long)r->c.writes, latency_mean(&r->latency[READ_SERVICE]) / 1000,

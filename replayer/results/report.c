@@ -281,13 +281,9 @@ static json_t *storms(struct replay *r)
 	json_t *a = json_array();
 
 	for (struct storm *s = r->storms->each; s < r->storms->each + r->storms->n; s++) {
-		json_t *d = json_object();
-
-		set(d, "drive", count(s->drive));
-		set(d, "slots", count(s->slots));
-		set(d, "writes", count(s->writes));
-		set(d, "bytes", count(s->bytes));
-		json_array_append_new(a, d);
+		json_array_append_new(a, json_pack("{s:o, s:o, s:o, s:o}", "drive", count(s->drive),
+						   "slots", count(s->slots), "writes",
+						   count(s->writes), "bytes", count(s->bytes)));
 	}
 	return a;
 }
@@ -329,16 +325,14 @@ static json_t *guard(struct replay *r)
 		return json_null();
 	wishes = json_object();
 	for (unsigned int i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
-		json_t *wish = json_object();
 		struct linnos_worth worth;
 
 		linnos_guard_worth(r->guard, i, &worth);
-		set(wish, "wished", count(r->guard->wished[i]));
-		set(wish, "left", count(r->guard->left[i]));
-		set(wish, "stayed_us", count(worth.stayed_us));
-		set(wish, "left_us", count(worth.left_us));
-		set(wish, "share_leaving", number(worth.share / 1024.0));
-		set(wishes, wish_names[i], wish);
+		set(wishes, wish_names[i],
+		    json_pack("{s:o, s:o, s:o, s:o, s:o}", "wished", count(r->guard->wished[i]),
+			      "left", count(r->guard->left[i]), "stayed_us", count(worth.stayed_us),
+			      "left_us", count(worth.left_us), "share_leaving",
+			      number(worth.share / 1024.0)));
 	}
 	return wishes;
 }
@@ -518,8 +512,7 @@ static void print_guard(const struct linnos_guard *g)
 			continue;
 		linnos_guard_worth(g, i, &worth);
 		printf("home predicted %-6s  %llu reads would leave, %llu left; lately %u us of "
-		       "those "
-		       "that stayed, %u us of those that left; now %.0f %% leave\n",
+		       "those that stayed, %u us of those that left; now %.0f %% leave\n",
 		       wish_names[i], ULL(g->wished[i]), ULL(g->left[i]), worth.stayed_us,
 		       worth.left_us, 100 * worth.share / 1024.0);
 	}
@@ -558,8 +551,7 @@ void report_text(struct replay *r)
 	if (!latency_is_exact(&r->latency[READ_SERVICE]))
 		printf("percentiles from a histogram, within 1/2048\n");
 	printf("revoked %llu  hedged %llu (won %llu, denied by the budget %llu)  extra I/O %.2f %% "
-	       " "
-	       "cancelled %llu of %llu\n",
+	       " cancelled %llu of %llu\n",
 	       ULL(c->revoked), ULL(c->hedged), ULL(c->hedges_won), ULL(c->hedges_denied),
 	       c->reads ? 100.0 * (double)c->extra_ios / (double)c->reads : 0, ULL(c->cancelled),
 	       ULL(c->cancels_tried));

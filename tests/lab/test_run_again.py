@@ -25,6 +25,7 @@ RUN = {
     "install-lib": ("DESTDIR=installed",),
     "ublk": (),
     "agent": (),
+    "cluster": (),
     "fuzz": ("FUZZ_SECONDS=1",),
 }
 
@@ -39,6 +40,7 @@ ASKED = {
     "docs": "fetches what makes a site of pages",
     "eval": "hours",
     "eval-cluster": "wants packages and a kernel of its own; many minutes",
+    "eval-simulation": "minutes, and measures",
     "eval-functions": "unpacks Debian's kernel and boots it under emulation",
     "eval-filesystems": "hours",
     "eval-apps": "wants packages of its own",

@@ -43,7 +43,6 @@ MODEL = LatencyModel.mean_of_last(500, 1000, 300)
         ),
         (lambda: TrainingOptions(seed="1"), TypeError, "seed='1': expected an integer, not str"),
         (lambda: TrainingOptions(bias=True), TypeError, "bias=True: expected a number, not bool"),
-        (lambda: TrainingOptions(starts=0), ValueError, "starts=0: "),
         (lambda: TrainingOptions(max_epochs=0), ValueError, "max_epochs=0: "),
         (lambda: TrainingOptions(burst_share=1), ValueError, "burst_share=1: .*below 1"),
         (

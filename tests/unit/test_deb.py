@@ -20,7 +20,10 @@ ROOT = Path(__file__).parents[2]
 KERNEL = ROOT / "kernel"
 #: a builder's own, in 2023
 BUILT_S = 1_700_000_000
-NAMES = ("liblinnos-dev", "liblinnos1", "linnos-agent", "linnos-dkms", "linnos-tools")
+NAMES = (
+    *("liblinnos-cluster-dev", "liblinnos-cluster1", "liblinnos-dev", "liblinnos1"),
+    *("linnos-agent", "linnos-dkms", "linnos-tools"),
+)
 
 
 def said(*command: str | Path, umask: int = -1, **environment: str) -> str:
@@ -80,9 +83,15 @@ def test_they_hold_what_their_names_say(packages: dict[str, Path]) -> None:
             *("./usr/include/liblinnos.h", "./usr/include/linnos_choose.h"),
             "./usr/share/man/man3/linnos_pread.3.gz",
         ),
+        "liblinnos-cluster-dev": (
+            *("./usr/include/linnos_cluster.h", "./usr/share/man/man3/linnos_cluster.3.gz"),
+        ),
     }.items():
         assert set(files) <= holds[name]
     assert any(re.search(r"/liblinnos\.so\.1$", name) for name in holds["liblinnos1"])
+    assert any(
+        re.search(r"/liblinnos-cluster\.so\.1$", name) for name in holds["liblinnos-cluster1"]
+    )
     for name, files in holds.items():
         assert f"./usr/share/doc/{name}/copyright" in files
         others = set().union(*(holds[other] for other in NAMES if other != name))
@@ -130,6 +139,8 @@ def test_what_needs_a_library_says_so(packages: dict[str, Path]) -> None:
     needs = {name: said("dpkg-deb", "-f", path, "Depends") for name, path in packages.items()}
     version = said("dpkg-deb", "-f", packages["liblinnos1"], "Version").strip()
     assert f"liblinnos1 (= {version})" in needs["liblinnos-dev"]
+    # whose header its own includes
+    assert f"liblinnos-dev (= {version})" in needs["liblinnos-cluster-dev"]
     for library in ("libc6", "liburing2"):
         assert library in needs["liblinnos1"] and library in needs["linnos-tools"]
     assert "liburing-dev" in needs["liblinnos-dev"].replace(",", " ").split()

@@ -134,8 +134,8 @@ def test_bad_features_are_refused(name: engine.Engine) -> None:
     model = random_model()
     for bad, message in (
         (np.zeros((3, 30), np.uint8), "shape"),
-        (np.full((3, 31), 10, np.uint8), "digits 0 to 9"),
-        (np.full((3, 31), -1, np.int8), "digits 0 to 9"),
+        (np.full((3, 31), 10, np.uint8), "expected 0 to 9"),
+        (np.full((3, 31), -1, np.int8), "expected 0 to 9"),
         (np.zeros((3, 31)), "expected integers"),
     ):
         with pytest.raises(LinnappError, match=message):

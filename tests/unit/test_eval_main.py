@@ -38,7 +38,7 @@ def counted() -> tuple[Experiment, list[str]]:
         path.write_bytes(b"png")
 
     experiment = Experiment(
-        "cpu", "A test", "nowhere", {}, run, lambda data: {}, lambda data: "In words.", draw
+        "cpu", "A test", {}, run, lambda data: {}, lambda data: "In words.", draw
     )
     return experiment, runs
 

@@ -28,8 +28,9 @@ def page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
     def load(name: str) -> Experiment:
         return Experiment(
-            name, f"{name} & others", "nowhere", {}, lambda context: {}, tables,
+            name, f"{name} & others", {}, lambda context: {}, tables,
             lambda data: "`linnos` is <fast>.\n\n- one\n- *two*", lambda data, path: None,
+            source="nowhere",
         )  # fmt: skip
 
     monkeypatch.setattr(report, "NAMES", ("first", "second"))
@@ -68,7 +69,7 @@ def test_data_of_an_earlier_version_are_no_traceback(
         return data["what was called otherwise"]  # type: ignore[no-any-return]
 
     experiment = Experiment(
-        "cpu", "", "", {}, lambda context: {}, tables, lambda data: "", lambda data, path: None
+        "cpu", "", {}, lambda context: {}, tables, lambda data: "", lambda data, path: None
     )
     (tmp_path / "figure.png").write_bytes(b"png")
     write_json(tmp_path / "data.json", {"rows": 40})

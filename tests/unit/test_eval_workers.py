@@ -66,7 +66,7 @@ def test_research_s_options_reach_the_library(
         return ["d"]
 
     monkeypatch.setattr("linnapp.learn.recipe.train_array", train_array)
-    for options in ((), PAPER_TRAINING, (*REPAIRED, "--starts", "3")):
+    for options in ((), PAPER_TRAINING, REPAIRED):
         arguments = ["--trace", str(tmp_path / "d.blk"), "-o", str(tmp_path), *options]
         research.command.main(arguments, standalone_mode=False)
     reader = {"device": None, "allow_truncated": False}
@@ -75,5 +75,5 @@ def test_research_s_options_reach_the_library(
         LabellingOptions(search="paper"), TrainingOptions(bias=5.0, burst_share=0.0),
         labels="paper", auto_bias=False, max_refused=1.0, reader=reader,
     )  # fmt: skip
-    repaired = TrainingOptions(standardise=True, weight_decay=10.0, starts=3)
+    repaired = TrainingOptions(standardise=True, weight_decay=10.0)
     assert asked[2] == Recipe(training=repaired, reader=reader)

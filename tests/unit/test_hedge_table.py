@@ -7,11 +7,10 @@ import json
 from pathlib import Path
 
 import numpy as np
-from click.testing import CliRunner, Result
+from running import run
 from test_latency_log import random_log
 
 import linnapp
-from linnapp.cli import cli
 from linnapp.learn.features.split import split
 from linnapp.learn.network.training import TrainingOptions
 from linnapp.learn.trees import hedge_table
@@ -86,10 +85,6 @@ def test_with_few_reads_it_is_the_percentile_of_all_and_says_so() -> None:
     # A row of 0 us would be to send every read twice.
     assert learn(few, few * 0, 99, few * 0).rows == (Row(0, 1, 999),)
     assert learn(np.zeros(1000), np.zeros(1000, int), 99, few).rows == (Row(0, 1, 1000),)
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
 def test_training_keeps_it_beside_the_model(long_log: Path, tmp_path: Path) -> None:

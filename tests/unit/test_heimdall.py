@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from replaying import N_DRIVES, REPLAYER, make_drives, mixed_ios, replay, summary, write_trace
+from replaying import N_DRIVES, REPLAYER, mixed_ios, replay, summary, write_trace
 
 from eval import heimdall
 from eval.heimdall import HISTORY, N_INPUTS, Network, Reads
@@ -192,11 +192,6 @@ def networks(folder: Path, seed: int = 1) -> str:
     for k, path in enumerate(paths):
         random_network(seed + k).save(path)
     return ",".join(map(str, paths))
-
-
-@pytest.fixture
-def drives(tmp_path: Path) -> list[Path]:
-    return make_drives(tmp_path)
 
 
 @pytest.fixture

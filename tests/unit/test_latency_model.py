@@ -14,8 +14,8 @@ from test_model_format import random_model, with_checksum
 
 from linnapp.errors import LinnappError, ModelError
 from linnapp.model import LatencyModel, Model, load_model
-from linnapp.model.engine import ENGINES, check_kernel_accepts
-from linnapp.model.latency_engine import _library, leaves_of, parse_in_c, power, predict_us
+from linnapp.model.engine import ENGINES, check_kernel_accepts, library
+from linnapp.model.latency_engine import leaves_of, parse_in_c, power, predict_us
 from linnapp.model.latency_model import (
     CAP,
     FEATURES,
@@ -78,7 +78,7 @@ def test_numpy_and_c_agree(n_trees: int) -> None:
 def test_a_model_of_no_or_few_trees_does_not_choose(n_trees: int) -> None:
     model = random_trees(n_trees=n_trees)
     parsed = parse_in_c(model.to_bytes())
-    assert bool(_library().linnos_latency_chooses(parsed)) == model.chooses == (n_trees >= 16)
+    assert bool(library().linnos_latency_chooses(parsed)) == model.chooses == (n_trees >= 16)
 
 
 def test_the_product_of_two_models() -> None:

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 from blktrace_builder import EBUSY, C, Q, TraceBuilder
-from click.testing import CliRunner, Result
+from running import run
 from test_latency_log import line, random_log
 
-from linnapp.cli import cli
 from linnapp.errors import LinnappError, TraceError
 from linnapp.learn.drive_training import train_drive
 from linnapp.learn.features.split import split
@@ -40,10 +39,6 @@ def trained(path: Path, recipe: Recipe = RECIPE) -> tuple[LatencyModel, dict[str
     drive = train_drive(path, point, recipe)
     assert isinstance(drive.model, LatencyModel)
     return drive.model, drive.record
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
 def test_same_seed_same_bytes_and_it_learns(long_log: Path) -> None:
@@ -251,6 +246,41 @@ def test_trees_that_know_nothing_are_not_used(tmp_path: Path) -> None:
         path.write_text("".join(line(k * 1.0, int(us), 1, 4096) for k, us in enumerate(latency_us)))
         used += trained(path)[1]["prediction"] == "trees"
     assert used <= 1
+
+
+def closed_loop_log(path: Path, n: int = 9000) -> None:
+    """The first of three drives that one thread reads in turn, each slow for a while in turn.
+
+    While another is slow its reads come seldom, while it is slow itself soon after each other.
+    """
+    rng = np.random.default_rng(3)
+    now_us, lines = 0.0, []
+    for i in range(n):
+        slow = int(now_us / 100_000) % 3 == i % 3
+        took_us = int(rng.integers(90, 110)) + 2000 * slow
+        if i % 3 == 0:
+            lines.append(line(now_us / 1000, took_us, 1, 4096))
+        now_us += took_us
+    path.write_text("".join(lines))
+
+
+def test_how_often_a_drive_is_read_does_not_make_it_slow(tmp_path: Path) -> None:
+    """In a closed loop that is what was recorded; who chooses a drive reads it more often."""
+    path = tmp_path / "loop.log"
+    closed_loop_log(path)
+    model, _ = trained(path)
+    reads = {}
+    for latency_us in (100, 2100):
+        for since_us in (2300, 100):
+            reads[latency_us, since_us] = [1, 0, 0, 0, 0, 0]
+            for k in range(4):
+                reads[latency_us, since_us] += [latency_us, 0, 1, k * (since_us + 100) + since_us]
+            reads[latency_us, since_us] += [0]
+    predicted_us = dict(
+        zip(reads, predict_us(model, np.array(list(reads.values()), np.uint32)), strict=True)
+    )
+    assert predicted_us[100, 2300] < 150 and predicted_us[100, 100] < 200, predicted_us
+    assert predicted_us[2100, 100] > 1500 and predicted_us[2100, 2300] > 400, predicted_us
 
 
 def test_a_question_without_a_place_is_answered_by_the_mean() -> None:

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from running import run
 from test_model_format import random_model
 from test_training import array_trace
 
-from linnapp.cli import cli
 from linnapp.commands._options import recipe_from, recipe_options
 from linnapp.errors import NoGainError
 from linnapp.learn import drive_training
@@ -178,10 +177,6 @@ def refusing_all(monkeypatch: pytest.MonkeyPatch) -> None:
         "quantise",
         lambda weights, threshold_us: dataclasses.replace(silent, threshold_us=threshold_us),
     )
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
 def test_nothing_is_written_that_is_worse_than_admitting_all(

@@ -21,7 +21,6 @@ from replaying import (
     REPLAYER,
     Io,
     command,
-    make_drives,
     mixed_ios,
     overwrite,
     replay,
@@ -32,12 +31,6 @@ from replaying import (
 )
 
 from linnapp.trace.formats import replay_log
-
-
-@pytest.fixture
-def drives(tmp_path: Path) -> list[Path]:
-    return make_drives(tmp_path)
-
 
 POLICIES = {
     "baseline": (),

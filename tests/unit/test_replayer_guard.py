@@ -14,14 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from replaying import BLOCK, make_drives, mixed_ios, replay, summary, write_trace
+from replaying import BLOCK, mixed_ios, replay, summary, write_trace
 
 SOURCE = Path(__file__).parents[2] / "replayer"
-
-
-@pytest.fixture
-def drives(tmp_path: Path) -> list[Path]:
-    return make_drives(tmp_path)
 
 
 @pytest.fixture

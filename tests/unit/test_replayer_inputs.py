@@ -17,7 +17,6 @@ from replaying import (
     BLOCK,
     REPLAYER,
     command,
-    make_drives,
     mixed_ios,
     replay,
     summary,
@@ -28,11 +27,6 @@ from linnapp import __version__
 from linnapp.trace.formats import replay_log
 
 HEADER = "fio version 3 iolog\n"
-
-
-@pytest.fixture
-def drives(tmp_path: Path) -> list[Path]:
-    return make_drives(tmp_path)
 
 
 @pytest.mark.parametrize(

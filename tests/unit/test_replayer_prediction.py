@@ -12,7 +12,6 @@ from replaying import (
     BLOCK,
     DRIVE_BYTES,
     N_DRIVES,
-    make_drives,
     mixed_ios,
     replay,
     summary,
@@ -25,11 +24,6 @@ from linnapp.model.latency_model import LatencyModel
 from linnapp.trace.formats import replay_log
 
 MEAN_OF_LAST = LatencyModel.mean_of_last(threshold_us=900, refuse_us=900, overdue_us=900)
-
-
-@pytest.fixture
-def drives(tmp_path: Path) -> list[Path]:
-    return make_drives(tmp_path)
 
 
 @pytest.fixture

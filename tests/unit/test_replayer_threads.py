@@ -15,7 +15,6 @@ from replaying import (
     DRIVE_BYTES,
     GIVE_UP_S,
     REPLAYER,
-    make_drives,
     mixed_ios,
     replay,
     start,
@@ -25,11 +24,6 @@ from replaying import (
 )
 
 from linnapp.trace.formats import replay_log
-
-
-@pytest.fixture
-def drives(tmp_path: Path) -> list[Path]:
-    return make_drives(tmp_path)
 
 
 def test_threads_do_all_that_one_does(tmp_path: Path, drives: list[Path]) -> None:

@@ -24,7 +24,14 @@ from linnapp.model import LatencyModel
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
     return make_tree(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def live_tree(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    activate_what_is_written(tmp_path, monkeypatch)
+    return tree
 
 
 def test_state(tree: Path) -> None:
@@ -60,7 +67,7 @@ def test_files_of_the_module(tree: Path) -> None:
 
 
 def test_what_is_no_drive_is_meant_once_it_is_named_or_set_up(
-    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     block = tree.parents[1]
     odd = ["loop0", "nbd0", "nullb0", "ram0", "zram0"]
@@ -78,7 +85,6 @@ def test_what_is_no_drive_is_meant_once_it_is_named_or_set_up(
         (block / name / "linnos" / "mode").write_text("off\n")
     for name in ("nbd0", "sda", "sdb"):
         shutil.rmtree(block / name)
-    monkeypatch.setenv("LINNAPP_STATE", str(block.parent / "state"))
     for command in (["top", "--once"], ["status"], ["exporter", "--once"]):
         with pytest.raises(
             LinnappError, match="no drive has LinnOS; of loop0, nullb0, ram0, zram0"
@@ -88,7 +94,7 @@ def test_what_is_no_drive_is_meant_once_it_is_named_or_set_up(
     assert "nullb0" in capsys.readouterr().out
 
 
-def test_upload_is_verified(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upload_is_verified(tree: Path) -> None:
     model = random_model()
     with pytest.raises(ModelError, match="but no model is active"):
         Drive("sda").upload(model)  # plain files do not activate anything
@@ -190,18 +196,13 @@ def test_a_kernel_that_runs_no_latency_models_is_told_by_what_it_lacks(
 
 
 def test_a_latency_model_is_uploaded_and_shown(
-    tree: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    live_tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
-    activate_what_is_written(tmp_path, monkeypatch)
     trees = random_trees()
     trees.save(tmp_path / "sda.linnos")
     run_cli("upload", "--model", str(tmp_path / "sda.linnos"), "--device", "sda")
     assert f"sda: latency model {trees.model_id} " in capsys.readouterr().out
-    assert (tree / "model").read_bytes() == trees.to_bytes()
+    assert (live_tree / "model").read_bytes() == trees.to_bytes()
     run_cli("status", "--json")
     rows = json.loads(capsys.readouterr().out)["drives"]
     assert [row["model_kind"] for row in rows] == ["latency", None]
@@ -215,14 +216,9 @@ def test_a_latency_model_is_uploaded_and_shown(
 
 
 def test_a_model_without_trees_is_shown_to_choose_nothing(
-    tree: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    live_tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("COLUMNS", "300")
-    activate_what_is_written(tmp_path, monkeypatch)
     Drive("sda").upload(LatencyModel.mean_of_last(500, 2**32 - 1, 300))
     assert Drive("sda").model_chooses is False and Drive("sdb").model_chooses is None
     run_cli("status")
@@ -234,21 +230,19 @@ def test_a_model_without_trees_is_shown_to_choose_nothing(
 
 
 def test_peers_are_named_and_shown(
-    tree: Path,
+    live_tree: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
-    activate_what_is_written(tmp_path, monkeypatch)
     random_trees().save(tmp_path / "sda.linnos")
     upload = ("upload", "--model", str(tmp_path / "sda.linnos"), "--device", "sda")
     assert Drive("sda").peers is None
     with pytest.raises(DeviceError, match="this kernel does not know of peers"):
         run_cli(*upload, "--peers", "sdb")
     for name, text in {"peers": "\n", "failover_us": "15\n", "stats/kept": "40\n"}.items():
-        (tree / name).write_text(text)
-    (tree / "stats" / "expected_gain_us").write_text("900\n")
+        (live_tree / name).write_text(text)
+    (live_tree / "stats" / "expected_gain_us").write_text("900\n")
     for peers, why in {
         "sda": "sda is not its own peer",
         "sdb,sda1": "sda is not its own peer",
@@ -259,7 +253,7 @@ def test_peers_are_named_and_shown(
         with pytest.raises(DeviceError, match=why):
             run_cli(*upload, "--peers", peers)
     # Nothing has been done by halves.
-    assert (tree / "model").read_bytes() == b"" and Drive("sda").peers == []
+    assert (live_tree / "model").read_bytes() == b"" and Drive("sda").peers == []
     make_tree(tmp_path / "more", monkeypatch, "sda sdb sdd sde sdf sdg sdh sdi sdj")
     (tmp_path / "more" / "block" / "sda" / "linnos" / "peers").write_text("\n")
     with pytest.raises(DeviceError, match="8 peers: a drive has 7 at most"):
@@ -270,7 +264,7 @@ def test_peers_are_named_and_shown(
 
     run_cli(*upload, "--peers", "sdb,", "--mode", "enforce")
     assert capsys.readouterr().out.endswith("mode enforce, peers sdb\n")
-    assert (tree / "peers").read_text() == "sdb\n"
+    assert (live_tree / "peers").read_text() == "sdb\n"
     run_cli(*upload)
     assert Drive("sda").peers == ["sdb"]
     run_cli("status", "--json")
@@ -286,18 +280,14 @@ def test_peers_are_named_and_shown(
     run_cli("upload", "--model", str(tmp_path / "net.linnos"), "--device", "sda")
     assert "sda asks no peers: a network tells no us" in capsys.readouterr().err
     run_cli(*upload, "--peers", "")
-    assert (tree / "peers").read_text() == "\n"
+    assert (live_tree / "peers").read_text() == "\n"
     run_cli("status", "sda")
     assert "kept" not in capsys.readouterr().out
 
 
 def test_status_shows_reads_that_were_asked_about(
-    tree: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
     stats = tree / "stats"
     (stats / "latency_critical").write_text("700\n")
     (stats / "inferences").write_text("700\n")
@@ -314,14 +304,10 @@ def test_status_shows_reads_that_were_asked_about(
 
 
 def test_status_says_what_share_is_slow_whoever_decides(
-    tree: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A point below the median read: half of a healthy drive's reads are beyond it."""
     monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
     for name, count in (
         *(("reads", 2000), ("latency_critical", 2000), ("admitted", 1980), ("revoked", 20)),
         *(("slow", 1060), ("false_submits", 1040)),
@@ -338,12 +324,8 @@ def test_status_says_what_share_is_slow_whoever_decides(
 
 
 def test_watched_into_a_file_each_look_is_there(
-    tree: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
     looks = iter((500, 700))
 
     def passes(_: float) -> None:
@@ -364,21 +346,17 @@ def run_cli(*arguments: str) -> None:
     cli.main(list(arguments), standalone_mode=False)
 
 
-def test_upload_can_be_undone_and_the_undoing_too(
-    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
-    activate_what_is_written(tmp_path, monkeypatch)
+def test_upload_can_be_undone_and_the_undoing_too(live_tree: Path, tmp_path: Path) -> None:
     one, two = random_model(1), random_model(2)
     for i, model in enumerate((one, two)):
         model.save(tmp_path / f"{i}.linnos")
         run_cli("upload", "--model", str(tmp_path / f"{i}.linnos"), "--device", "sda")
-    assert (tree / "model").read_bytes() == two.to_bytes()
+    assert (live_tree / "model").read_bytes() == two.to_bytes()
     run_cli("upload", "--previous", "--device", "sda", "--mode", "enforce")
-    assert (tree / "model").read_bytes() == one.to_bytes()
-    assert (tree / "mode").read_text() == "enforce"
+    assert (live_tree / "model").read_bytes() == one.to_bytes()
+    assert (live_tree / "mode").read_text() == "enforce"
     run_cli("upload", "--previous", "--device", "sda")
-    assert (tree / "model").read_bytes() == two.to_bytes()
+    assert (live_tree / "model").read_bytes() == two.to_bytes()
     with pytest.raises(LinnappError, match="no model before"):
         run_cli("upload", "--previous", "--device", "sdb")
 
@@ -401,12 +379,8 @@ def test_who_has_no_home_looks_all_the_same(
 
 
 def test_rates_since_the_last_look(
-    tree: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
     now = 1000.0
     monkeypatch.setattr("time.time", lambda: now)
 
@@ -440,13 +414,8 @@ def test_rates_since_the_last_look(
     ],
 )
 def test_a_last_look_that_is_damaged_is_none(
-    tree: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    remembered: str,
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], remembered: str
 ) -> None:
-    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
     (tmp_path / "state" / "sda").mkdir(parents=True)
     (tmp_path / "state" / "sda" / "status.json").write_text(remembered)
     run_cli("status", "sda", "--json")
@@ -458,12 +427,8 @@ def test_a_last_look_that_is_damaged_is_none(
 
 
 def test_a_drive_that_is_being_removed_hides_no_other(
-    tree: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
     (tree / "threshold_us").write_text("")
     run_cli("status", "--json")
     said = capsys.readouterr()
@@ -487,7 +452,6 @@ def test_status_is_whole_on_any_terminal(
 ) -> None:
     names = [f"nvme{number}n1" for number in range(n_drives)]
     make_tree(tmp_path, monkeypatch, " ".join(names))
-    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("COLUMNS", str(width))
     for _ in range(2):
         cli.main(["status", *names], standalone_mode=False)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import signal
@@ -387,33 +386,6 @@ def test_a_folded_network_in_integers_decides_as_in_floats_in_c_and_in_numpy() -
     assert net.best.confusion.accuracy > 0.8
 
 
-def test_the_start_with_the_lowest_validation_loss_is_kept() -> None:
-    digits, slow = noisy_reads()
-    one = TrainingOptions(max_epochs=3)
-    net = train(digits, slow, dataclasses.replace(one, starts=3))
-    alone = [train(digits, slow, dataclasses.replace(one, seed=start.seed)) for start in net.starts]
-    losses = [start.validation_loss for start in net.starts]
-    assert losses == [other.best.validation_loss for other in alone]
-    assert net.starts[0].seed == one.seed and len(set(losses)) == 3
-    assert same_weights(net, alone[int(np.argmin(losses))])
-    assert net.best.validation_loss == min(losses)
-    assert net.test == alone[int(np.argmin(losses))].test
-
-
-def test_an_interrupt_in_a_later_start_keeps_the_best_so_far() -> None:
-    digits, slow = noisy_reads()
-    seen: list[int] = []
-
-    def interrupt(epoch: Epoch) -> None:
-        seen.append(epoch.number)
-        if len(seen) == 4:
-            raise KeyboardInterrupt
-
-    net = train(digits, slow, TrainingOptions(max_epochs=3, starts=3), interrupt)
-    assert net.interrupted and seen == [1, 2, 3, 1]
-    assert len(net.starts) == 2
-
-
 def test_decay_makes_weights_smaller_and_biases_none() -> None:
     digits, slow = noisy_reads()
     digits[:, 3] = 0  # its weights have no gradient: what moves them is decay alone
@@ -426,7 +398,7 @@ def test_decay_makes_weights_smaller_and_biases_none() -> None:
 
 def test_a_record_tells_of_options_that_are_in_use_only(tmp_path: Path) -> None:
     """Models that were trained before there were these have the records that they had."""
-    newer = {"standardise", "weight_decay", "starts"}
+    newer = {"standardise", "weight_decay"}
     plain = drive_training.record_of_training(TrainingOptions())
     assert not newer & plain.keys() and plain["burst_share"] == 0.3
-    assert drive_training.record_of_training(TrainingOptions(starts=3))["starts"] == 3
+    assert drive_training.record_of_training(TrainingOptions(standardise=True))["standardise"]

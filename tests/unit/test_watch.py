@@ -22,10 +22,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from running import run
 from starting import interrupted_as_it_starts, programs_started_by
 
-from linnapp.cli import cli
 from linnapp.commands.watch import _show
 from linnapp.errors import LinnappError
 from linnapp.layers.function_groups import GROUPS
@@ -564,10 +563,6 @@ def test_all_that_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert f"7 {words}" in shown
         not_dropped = ("other_ios", "unfinished_calls", "filtered_calls", "filtered_ios")
         assert ("nothing was dropped" in shown) == (name in not_dropped)
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(cli, list(map(str, arguments)))
 
 
 def test_queries_are_answered_as_text_and_as_json(tmp_path: Path) -> None:

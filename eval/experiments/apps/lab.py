@@ -80,21 +80,14 @@ class PartedArray(Array):
 
 @dataclass(frozen=True)
 class Case:
-    """One application once.
+    """One application once."""
 
-    Attributes
-    ----------
-    application : str
-        A key of ``APPLICATIONS``.
-    file_system : str
-        On the array.
-    mode : str
-        "off", "on" or "unguarded" (with networks), or "latency" (on, with models of latencies), of
-        md's attribute; "btrfs": no md, but btrfs' own raid1c3.
-    """
-
+    #: A key of ``APPLICATIONS``.
     application: str
+    #: On the array.
     file_system: str
+    #: "off", "on" or "unguarded" (with networks), or "latency" (on, with models of latencies), of
+    #: md's attribute; "btrfs": no md, but btrfs' own raid1c3.
     mode: str
 
 
@@ -239,7 +232,6 @@ def run_once(
     ----------
     app : Application
         The one that the case names, or with less to do.
-    case : Case
     array : PartedArray
     tar : Path
         The application's files.

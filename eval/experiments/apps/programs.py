@@ -25,34 +25,22 @@ _POSTGRES = "/usr/lib/postgresql"
 
 @dataclass(frozen=True)
 class Application:
-    """An application, and the load it is put under.
+    """An application, and the load it is put under."""
 
-    Attributes
-    ----------
-    name : str
-        Its script is guest/NAME.sh.
-    title : str
-    programs : mapping of str to str
-        The commands and files that must be there, and the Debian package of each.
-    data : tuple of int
-        Arguments of the script's `make_data`, how much there is to read.
-    load : tuple of int
-        Arguments of its `run_app` between the time and the seed.
-    seconds : float
-        How long it runs.
-    loads : mapping of str to str
-        What it is measured doing: name and title.
-    operations : callable
-        Reads its reports in a folder: {load: operations}.
-    """
-
+    #: Its script is guest/NAME.sh.
     name: str
     title: str
+    #: The commands and files that must be there, and the Debian package of each.
     programs: Mapping[str, str]
+    #: Arguments of the script's `make_data`, how much there is to read.
     data: tuple[int, ...]
+    #: Arguments of its `run_app` between the time and the seed.
     load: tuple[int, ...]
+    #: How long it runs.
     seconds: float
+    #: What it is measured doing: name and title.
     loads: Mapping[str, str]
+    #: Reads its reports in a folder: {load: operations}.
     operations: Callable[[Application, Path], dict[str, Operations]]
 
     def missing(self) -> list[tuple[str, str]]:

@@ -27,23 +27,16 @@ _BUCKET = re.compile(r"^[\[(]\s*(\d+),\s*(\d+)\s*\]\s+(\d+)\s")
 
 @dataclass(frozen=True)
 class Operations:
-    """Operations of one run.
+    """Operations of one run."""
 
-    Attributes
-    ----------
-    start_us : array, shape (n,)
-        When each began or was due, from the start of the run.
-    latency_us : array, shape (n,)
-    seconds : float
-        How long the run took.
-    totals_us : array or None
-        Where latencies are only known by classes: their exact sum in each of so many equal
-        stretches of the run; an operation's ``start_us`` then tells its stretch and no more.
-    """
-
+    #: array, shape (n,); when each began or was due, from the start of the run.
     start_us: Floats
+    #: array, shape (n,)
     latency_us: Floats
+    #: How long the run took.
     seconds: float
+    #: Where latencies are only known by classes: their exact sum in each of so many equal stretches
+    #: of the run; an operation's ``start_us`` then tells its stretch and no more.
     totals_us: Floats | None = None
 
 
@@ -67,17 +60,9 @@ def of_client(path: Path, seconds: float) -> Operations:
 
 
 def of_pgbench(log: Path, start_s: float, seconds: float) -> Operations:
-    """Transactions of a log of `pgbench -l -R`.
+    """Transactions of a log of `pgbench -l -R`, started at `start_s` of the clock.
 
     Latencies count from when a transaction was scheduled, as pgbench has it.
-
-    Parameters
-    ----------
-    log : Path
-    start_s : float
-        The clock when pgbench was started.
-    seconds : float
-        For how long it ran.
     """
     table = _columns(log, "a log of pgbench", 7, None)
     latency_us = table[:, 2]

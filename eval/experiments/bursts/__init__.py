@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eval.experiment import NOT_AVAILABLE, Context, Experiment
+from eval.experiment import GRID_SOURCES, NOT_AVAILABLE, Context, Experiment
 from eval.experiments.bursts.design import PARAMETERS
 from eval.experiments.bursts.enforced import enforce
 from eval.experiments.bursts.figure import draw
@@ -29,7 +29,6 @@ def run(context: Context) -> dict[str, Any]:
 EXPERIMENT = Experiment(
     name="bursts",
     title="Inside a burst",
-    source="not in the papers",
     parameters=PARAMETERS,
     run=run,
     table=table,
@@ -38,12 +37,5 @@ EXPERIMENT = Experiment(
     paper="uScope reports that LinnOS predicts single slow I/Os but loses accuracy on continuous "
     f"ones; its numbers: {NOT_AVAILABLE}.",
     differs="Added latency occupies no chip of the emulated drive: a slow read delays no other.",
-    sources=(
-        "eval/decisions.py",
-        "eval/grid.py",
-        "eval/contenders.py",
-        "eval/heimdall.py",
-        "eval/scores.py",
-        "eval/intervals.py",
-    ),
+    sources=("eval/decisions.py", *GRID_SOURCES),
 )

@@ -123,7 +123,6 @@ def burst_of(
     start_us : array
         Moments, from the start of the replay.
     drive : int array
-    slot_ms : int
 
     Returns
     -------

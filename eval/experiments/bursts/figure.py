@@ -29,8 +29,7 @@ def draw(data: dict[str, Any], path: Path) -> None:
                 marker="o", label=row["pattern"],
             )  # fmt: skip
         axes.set_title(f"trained on a {kind}, {added_us} us added", fontsize=9)
-        axes.set_xlabel("position within the burst")
-        axes.set_ylabel("slow reads predicted slow")
+        axes.set(xlabel="position within the burst", ylabel="slow reads predicted slow")
         axes.set_ylim(0, 1.02)
         axes.tick_params(axis="x", rotation=30)
         axes.grid(alpha=0.3)
@@ -47,8 +46,7 @@ def draw(data: dict[str, Any], path: Path) -> None:
             )  # fmt: skip
     axes.axhline(0, color="black", linewidth=0.5)
     axes.set_title(f"bursts of {slot_ms} ms, {added_us} us added, enforced", fontsize=9)
-    axes.set_xlabel("position within the burst")
-    axes.set_ylabel("mean latency above calm times (us)")
+    axes.set(xlabel="position within the burst", ylabel="mean latency above calm times (us)")
     axes.tick_params(axis="x", rotation=30)
     axes.legend(fontsize=7)
     axes.grid(alpha=0.3)

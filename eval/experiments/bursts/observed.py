@@ -138,12 +138,7 @@ def match_observed(result: Replayed) -> tuple[NDArray[Any], dict[str, NDArray[An
 def positions(n: NDArray[np.int64], pattern: str) -> NDArray[np.int64]:
     """Position within its burst of each slow read of a regular pattern; 0: not in a burst.
 
-    Parameters
-    ----------
-    n : array
-        How many reads reached the drive before this one, since injection began.
-    pattern : str
-        A key of ``PATTERNS`` that is not random.
+    `n` says how many reads reached the drive before this one, since injection began.
     """
     in_a_row = PATTERNS[pattern][1]
     period = in_a_row * 10

@@ -22,7 +22,7 @@ import numpy as np
 
 from eval import guests
 from eval.cells import N_DRIVES
-from eval.experiment import NOT_AVAILABLE, Context, Experiment
+from eval.experiment import Context, Experiment
 from eval.experiments.cluster.lab import (
     BURST_US,
     BURSTS,
@@ -40,7 +40,7 @@ from eval.experiments.cluster.lab import (
     measured,
     recorded_and_trained,
 )
-from eval.experiments.cluster.text import RULES, SHIPPED, draw, reading, table
+from eval.experiments.cluster.text import LIBRARY, RULES, SHIPPED, draw, reading, table
 from eval.intervals import LEVEL, RESAMPLES, Blocks, Resamples
 from eval.parallel import Step
 from linnapp.lab.cluster import CLUSTER_KERNEL
@@ -148,7 +148,7 @@ def score(seeds: list[dict[str, Measured]]) -> dict[str, Any]:
         "rules": rules,
         "below": {
             name: {other: drawn.below(name, other).to_json() for other in rules if other != name}
-            for name in SHIPPED
+            for name in (*SHIPPED, *LIBRARY)
         },
     }
 
@@ -156,13 +156,11 @@ def score(seeds: list[dict[str, Measured]]) -> dict[str, Any]:
 EXPERIMENT = Experiment(
     name="cluster",
     title="Reading from the node whose drive is predicted to answer first",
-    source="not in the papers",
     parameters=PARAMETERS,
     run=run,
     table=table,
     reading=reading,
     draw=draw,
-    paper=NOT_AVAILABLE,
     differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
     "neither the engine's nor the client's nor the agents'; the network has no jitter and loses "
     "nothing. One client, whose own count in `bursts` is the drives' queue. Rules "
@@ -170,6 +168,7 @@ EXPERIMENT = Experiment(
     sources=(
         "eval/intervals.py",
         "cluster/agent",
+        "cluster/client",
         "kernel/config/um-cluster.config",
         "eval/experiments/cluster/guest/gluster_reads.c",
     ),

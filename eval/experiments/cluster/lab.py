@@ -26,6 +26,7 @@ _SOURCES = (
     "eval/experiments/cluster/lab.py",
     "eval/experiments/cluster/guest/gluster_reads.c",
     "cluster/agent",
+    "cluster/client",
     "kernel/config/um-cluster.config",
 )
 
@@ -68,23 +69,15 @@ _TRAINING, _MEASURING = 3, 4
 
 @dataclass(frozen=True)
 class Situation:
-    """What the client meets.
+    """What the client meets."""
 
-    Attributes
-    ----------
-    load : str
-        What its nodes' drives have to do besides: ``BURSTS``, or a Table 1 load.
-    seed : int
-        Of the drives, the load and the reads.
-    one_way_us : int or None
-        Of the network, if there is one.
-    probes : int
-        Nodes asked a read.
-    """
-
+    #: What its nodes' drives have to do besides: ``BURSTS``, or a Table 1 load.
     load: str
+    #: Of the drives, the load and the reads.
     seed: int
+    #: Of the network, if there is one.
     one_way_us: int | None
+    #: Nodes asked a read.
     probes: int = PROBES
 
     def cluster(self) -> Cluster:
@@ -95,19 +88,13 @@ class Situation:
 
 @dataclass(frozen=True)
 class Measured:
-    """Reads under one rule.
+    """Reads under one rule."""
 
-    Attributes
-    ----------
-    reads : ndarray of READ
-    disk_reads : tuple of int
-        By node, of the file system with the brick: who served, whatever the engine says.
-    counted : dict
-        What the client counted.
-    """
-
+    #: ndarray of READ
     reads: np.ndarray[Any, Any]
+    #: By node, of the file system with the brick: who served, whatever the engine says.
     disk_reads: tuple[int, ...]
+    #: What the client counted.
     counted: dict[str, int]
 
 
@@ -115,12 +102,19 @@ def compiled(folder: Path) -> Path:
     """The client, in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / PROGRAM.stem
-    agent = ROOT / "cluster" / "agent"
-    includes = (agent, ROOT / "kernel" / "flashsim", ROOT / "kernel/linnos/include/uapi")
+    agent, library = ROOT / "cluster" / "agent", folder / "liblinnos-cluster"
+    includes = (
+        *(agent, ROOT / "cluster" / "client", ROOT / "liblinnos"),
+        *(ROOT / "kernel" / "flashsim", ROOT / "kernel/linnos/include/uapi"),
+    )
+    archive = library / "liblinnos-cluster.a"
+    subprocess.run(
+        ["make", "-s", "-C", ROOT / "cluster" / "client", f"OUT={library}", archive], check=True
+    )
     made = subprocess.run(
         ["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
          *(f"-I{path}" for path in includes), "-o", program, PROGRAM,
-         agent / "datagram.c", agent / "hmac.c", "-lgfapi", "-pthread"],
+         agent / "datagram.c", agent / "hmac.c", archive, "-lgfapi", "-lm", "-pthread"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if made.returncode:

@@ -20,6 +20,8 @@ RULES = {
     "own-latency": "lowest own last latency",
     "pending": "shipped: what is in flight at the drive",
     "prediction": "shipped: the prediction",
+    "library": "liblinnos-cluster",
+    "library-hedge": "liblinnos-cluster, hedges",
     "oracle": "oracle",
     "engine-3": "GlusterFS 3: shortest own queue",
 }
@@ -27,8 +29,11 @@ RULES = {
 #: Those that go by what nodes tell.
 SHIPPED = ("pending", "prediction")
 
+#: Those that go by both, and by which is right.
+LIBRARY = ("library", "library-hedge")
+
 #: Those that ask nobody, and know nothing that cannot be known.
-ASK_NOBODY = tuple(rule for rule in RULES if rule not in (*SHIPPED, "oracle"))
+ASK_NOBODY = tuple(rule for rule in RULES if rule not in (*SHIPPED, *LIBRARY, "oracle"))
 
 #: What a shipped prediction must be below the best of those by, to be worth shipping.
 WORTH = 0.10
@@ -101,6 +106,11 @@ def reading(data: dict[str, Any]) -> str:
             f"The shipped prediction, {mine:.1f} us, is {_share(below[rival])} below it: "
             f"{_verdict(Interval.from_json(below[rival]))}. It is {_share(below['pending'])} below "
             "shipped queues."
+            + "".join(
+                f" {RULES[rule]}: {cell['rules'][rule]['mean_us'][0]:.1f} us, "
+                f"{_share(cell['below'][rule][rival])} below the best rule that asks nobody."
+                for rule in LIBRARY
+            )
         )
     return "\n".join(lines)
 

@@ -26,14 +26,9 @@ _EVENT = re.compile(
 
 
 def of_trace(path: Path, first: int, length: int) -> dict[str, list[float]]:
-    """What each step of each commit took, in us.
+    """What each step of each commit took, in us: by jbd2's and the block layer's events.
 
-    Parameters
-    ----------
-    path : Path
-        A trace with jbd2's and the block layer's events.
-    first, length : int
-        Of the journal, in sectors.
+    The journal has `length` sectors from `first` on.
 
     Raises
     ------

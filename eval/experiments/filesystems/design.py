@@ -18,26 +18,17 @@ EVERYTHING = os.environ.get(SLOWNESS_VARIABLE, "") == "all"
 
 @dataclass(frozen=True)
 class Configuration:
-    """A file system as it is made and mounted.
-
-    Attributes
-    ----------
-    file_system : str
-    name : str
-        What is different from the default; "default".
-    mkfs, mount : str
-        Options.
-    tune : str
-        Written to files of sysfs once it is mounted: FILE=VALUE FILE=VALUE.
-    in_table : bool
-        Whether uScope's Table 3 has it.
-    """
+    """A file system as it is made and mounted."""
 
     file_system: str
+    #: What is different from the default; "default".
     name: str
+    #: `mkfs`, `mount`: Options.
     mkfs: str = ""
     mount: str = ""
+    #: Written to files of sysfs once it is mounted: FILE=VALUE FILE=VALUE.
     tune: str = ""
+    #: Whether uScope's Table 3 has it.
     in_table: bool = True
 
     @property
@@ -88,25 +79,16 @@ CONFIGURATIONS = (
 
 @dataclass(frozen=True)
 class Mix:
-    """One of Filebench's mixes, and how much of it.
-
-    Attributes
-    ----------
-    name : str
-    threads : int
-        Filebench's.
-    files : int
-        For each thread.
-    loops : int
-        How often each thread does the operations of the mix.
-    rest_us : int
-        Between two of them, in the mean.
-    """
+    """One of Filebench's mixes, and how much of it."""
 
     name: str
+    #: Filebench's.
     threads: int
+    #: For each thread.
     files: int
+    #: How often each thread does the operations of the mix.
     loops: int
+    #: Between two of them, in the mean.
     rest_us: int
 
 
@@ -124,22 +106,14 @@ PART = {"ext4": "journal", "xfs": "journal", "f2fs": "metadata", "btrfs": "metad
 
 @dataclass(frozen=True)
 class Slowness:
-    """Time that is added to some of the drive's I/Os; none by default.
+    """Time that is added to some of the drive's I/Os; none by default."""
 
-    Attributes
-    ----------
-    pattern : str
-        "random", "continuous", "interval", or "none".
-    ratio_percent : int
-        Of the I/Os.
-    added_us : int
-    where : str
-        ``EVERYWHERE``, or what stands in ``PART``.
-    """
-
+    #: "random", "continuous", "interval", or "none".
     pattern: str = "none"
+    #: Of the I/Os.
     ratio_percent: int = 0
     added_us: int = 0
+    #: ``EVERYWHERE``, or what stands in ``PART``.
     where: str = EVERYWHERE
 
     @property
@@ -185,21 +159,13 @@ FIRST = {
 
 @dataclass(frozen=True)
 class Drive:
-    """The drive that the file system is on.
-
-    Attributes
-    ----------
-    name : str
-    size_mb : int
-    aged : bool
-        As after long random writes.
-    parameters : tuple of (str, str)
-        flashsim's, beyond those of ``PROFILE``.
-    """
+    """The drive that the file system is on."""
 
     name: str
     size_mb: int
+    #: As after long random writes.
     aged: bool = False
+    #: flashsim's, beyond those of ``PROFILE``.
     parameters: tuple[tuple[str, str], ...] = ()
 
 
@@ -221,26 +187,16 @@ DIRECT, CACHED = "direct", "cached"
 
 @dataclass(frozen=True)
 class Case:
-    """What one guest does: a mix on a configuration, again for each slowness.
-
-    Attributes
-    ----------
-    configuration : Configuration
-    mix : Mix
-    slownesses : tuple of Slowness
-        Besides none at all, which comes first.
-    cache : str
-        ``DIRECT``: past the page cache; ``CACHED``: through it.
-    drive : Drive
-    steps : bool
-        Watch ext4's journal commits, step by step.
-    """
+    """What one guest does: a mix on a configuration, again for each slowness."""
 
     configuration: Configuration
     mix: Mix
+    #: Besides none at all, which comes first.
     slownesses: tuple[Slowness, ...]
+    #: ``DIRECT``: past the page cache; ``CACHED``: through it.
     cache: str = DIRECT
     drive: Drive = STEADY
+    #: Watch ext4's journal commits, step by step.
     steps: bool = False
 
 

@@ -90,8 +90,7 @@ def _amounts(axes: Any, data: dict[str, Any], mix: str) -> None:
             [row["added_us"] for row in rows], [1 + row["slowdown"][0] for row in rows],
             marker=marker, color=colour, label=system,
         )  # fmt: skip
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    axes.set(xscale="log", yscale="log")
     axes.set_title(f"{mix}: defaults, 10 % at random", fontsize=9)
     axes.set_xlabel("added (us)", fontsize=8)
     axes.set_ylabel("times as long", fontsize=8)

@@ -55,15 +55,7 @@ def run_case(cache: Cache, case: Case, seed: int) -> list[dict[str, Any]]:
 
 
 def run_once(case: Case, seed: int, folder: Path) -> list[dict[str, Any]]:
-    """The same, now.
-
-    Parameters
-    ----------
-    case : Case
-    seed : int
-        Of the drive's dice, and of what the mix does.
-    folder : Path
-        Gets the guest's reports.
+    """The same, now; the seed is of the drive's dice, and of what the mix does.
 
     Raises
     ------

@@ -66,14 +66,9 @@ def counters(before: Path, after: Path) -> dict[str, int]:
 
 
 def slowdown(base: dict[str, Any], slowed: dict[str, Any], kind: str | None = None) -> Any:
-    """By which share operations take longer, with its interval; stretches are paired.
+    """By which share operations, perhaps of one kind only, take longer, with its interval.
 
-    Parameters
-    ----------
-    base, slowed : dict
-        Of :func:`of_operations`, or of several seeds appended.
-    kind : str, optional
-        Only these operations.
+    Both are of :func:`of_operations`, or of several seeds appended; stretches are paired.
 
     Raises
     ------

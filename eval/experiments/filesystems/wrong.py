@@ -26,25 +26,16 @@ FILES, BLOCKS = 100, 32
 
 @dataclass(frozen=True)
 class Kind:
-    """What a file system is on.
+    """What a file system is on."""
 
-    Attributes
-    ----------
-    title : str
-        With {} for the file system.
-    drives : int
-    systems : tuple of str
-        That are put on it.
-    every : int
-        So many-th block that the first drive stores is wrong.
-    metadata_only : bool
-        Of those alone that are where region.py finds the metadata, which are few.
-    """
-
+    #: With {} for the file system.
     title: str
     drives: int = 1
+    #: That are put on it.
     systems: tuple[str, ...] = SYSTEMS
+    #: So many-th block that the first drive stores is wrong.
     every: int = EVERY
+    #: Of those alone that are where region.py finds the metadata, which are few.
     metadata_only: bool = False
 
 
@@ -76,19 +67,12 @@ PARAMETERS = {
 
 @dataclass(frozen=True)
 class Wrong:
-    """One fault on one arrangement.
-
-    Attributes
-    ----------
-    file_system : str
-    kind : str
-        Of ``KINDS``.
-    fault : str
-        Of ``FAULTS``.
-    """
+    """One fault on one arrangement."""
 
     file_system: str
+    #: Of ``KINDS``.
     kind: str
+    #: Of ``FAULTS``.
     fault: str
 
     @property

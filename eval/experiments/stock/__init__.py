@@ -21,7 +21,7 @@ from eval import contenders, grid, guests, scores
 from eval.cells import Cell, Replay, Replayed, brief, reads_of, replayed
 from eval.contenders import Contender
 from eval.errors import StepError
-from eval.experiment import NOT_AVAILABLE, Context, Experiment
+from eval.experiment import Context, Experiment
 from eval.experiments.stock.lab import STOCK_KERNEL, OfKernel, Reading, compiled, read
 from eval.experiments.stock.text import (
     BOTH_READ,
@@ -127,13 +127,11 @@ def _n_different(one: Replayed, other: Replayed) -> int:
 EXPERIMENT = Experiment(
     name="stock",
     title="liblinnos on a kernel without LinnOS",
-    source="not in the papers",
     parameters=PARAMETERS,
     run=run,
     table=table,
     reading=reading,
     draw=draw,
-    paper=NOT_AVAILABLE,
     differs="As for Fig. 8, one seed a cell. `linnos_pread()` has each replica in turn as home, "
     "not the trace's own drive; what they read is not compared with what was written. A program's "
     "own time is none in the lab.",

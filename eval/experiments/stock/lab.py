@@ -44,14 +44,7 @@ READ = np.dtype([("due_ns", "<u8"), ("offset_bytes", "<u8"), ("bytes", "<u4"), (
 
 
 class OfKernel(Cache):
-    """The same cache, in which some of what there is was made on another kernel.
-
-    Parameters
-    ----------
-    cache : Cache
-    kinds : tuple of str
-        Kinds of what was; all else is as it is without this.
-    """
+    """The same cache, in which all of these kinds was made on another kernel."""
 
     def __init__(self, cache: Cache, *kinds: str) -> None:
         super().__init__(cache.folder, any_version=cache.any_version)
@@ -81,33 +74,17 @@ def compiled(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Reading:
-    """A cell's reads by `read_trace` once.
-
-    Attributes
-    ----------
-    cell : Cell
-    who : str
-        Says where a read goes: see guest/read_trace.c.
-    """
+    """A cell's reads by `read_trace` once."""
 
     cell: Cell
+    #: Says where a read goes: see guest/read_trace.c.
     who: str
 
 
 def reads_and_writes(source: Path, folder: Path) -> np.ndarray[Any, Any]:
-    """A cell's replayed part in two: its reads, and iologs of its writes alone.
+    """A cell's replayed part in two: reads in `eval.cells.due_order`, and iologs of its writes.
 
-    Parameters
-    ----------
-    source : Path
-        See `eval.cells.recorded`.
-    folder : Path
-        Gets the iologs.
-
-    Returns
-    -------
-    ndarray of READ
-        In the order of `eval.cells.due_order`.
+    The source is of `eval.cells.recorded`; the folder gets the iologs.
     """
     reads = []
     folder.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ Without the variable they are the applications recorded in traces/recorded.
 
 from __future__ import annotations
 
-from eval.experiment import NOT_AVAILABLE, Experiment
+from eval.experiment import Experiment
 from eval.experiments.traces.figure import draw
 from eval.experiments.traces.runs import PARAMETERS, run
 from eval.experiments.traces.text import reading, table
@@ -22,13 +22,11 @@ _KEPT = (
 EXPERIMENT = Experiment(
     name="traces",
     title="Traces that a reader can get, or brings",
-    source="not in the papers",
     parameters=PARAMETERS,
     run=run,
     table=table,
     reading=reading,
     draw=draw,
-    paper=NOT_AVAILABLE,
     differs="Public traces are given by path and are not part of this repository. They are "
     "replayed as `make demo TRACE=` does, sped up to 2000 I/Os a second if they were slower, and "
     "to half and twice that, writes on all drives; without its bursts (calm) and with them.",

@@ -96,19 +96,12 @@ class Mirrored(Array):
 
 @dataclass(frozen=True)
 class Brought:
-    """A trace at a rate.
+    """A trace at a rate."""
 
-    Attributes
-    ----------
-    name : str
-        What tables call it.
-    path : Path
-    iops : float
-        Of its replays.
-    """
-
+    #: What tables call it.
     name: str
     path: Path
+    #: Of its replays.
     iops: float
 
     @property

@@ -19,7 +19,6 @@ _KEPT = ("seed", "workload", "cell_seed", "inject", "reads", "mean_us", "compare
 EXPERIMENT = Experiment(
     name="windows",
     title="Random windows: how good could it be",
-    source="not in the papers",
     parameters=PARAMETERS,
     run=run,
     table=table,

@@ -25,16 +25,9 @@ CAUSES = {
 def explain(results: dict[str, Replayed], thresholds: NDArray[np.float64]) -> dict[str, Any]:
     """Where the time went in one window: linnos against the better reference, read by read.
 
-    The reads of two replays are the same; the sum over them of the difference
-    in latency is split by what linnos did with the read, and by whether that
-    was right.
-
-    Parameters
-    ----------
-    results : dict
-        The window's replays, by policy.
-    thresholds : array, shape (n_drives,)
-        Inflection points in us.
+    The reads of the window's replays, by policy, are the same; the sum over them of the difference
+    in latency is split by what linnos did with the read, and by whether that was right by the
+    drives' inflection points in us.
     """
     reference = min(REFERENCES, key=lambda policy: results[policy].summary["mean_us"])
     ours, base = read_log(results["linnos"].log), read_log(results[reference].log)

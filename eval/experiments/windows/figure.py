@@ -27,8 +27,7 @@ def draw(data: dict[str, Any], path: Path) -> None:
             axes.plot(np.array(gain) * 100, rank, label=policy, **figures.style(policy))
         axes.axvline(0, color="black", linewidth=0.5)
         axes.set_xlim(left=-100)
-        axes.set_xlabel(f"mean latency below {reference} (%)")
-        axes.set_ylabel("share of the windows")
+        axes.set(xlabel=f"mean latency below {reference} (%)", ylabel="share of the windows")
         axes.grid(alpha=0.3)
     axes = panels[2]
     for policy in policies:

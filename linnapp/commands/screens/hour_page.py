@@ -33,14 +33,9 @@ _TEMPLATE = files("linnapp").joinpath("monitoring", "hour.html.j2")
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """A logarithmic axis of latencies, the same for all drives.
+    """A logarithmic axis of latencies, the same for all drives."""
 
-    Attributes
-    ----------
-    low_us, high_us : float
-        At the bottom and at the top.
-    """
-
+    #: `low_us`, `high_us`: at the bottom and at the top.
     low_us: float
     high_us: float
 
@@ -196,16 +191,7 @@ def _template() -> jinja2.Template:
 
 
 def page(hour: Hour, every_s: float, now_s: float | None = None) -> str:
-    """The page as of now.
-
-    Parameters
-    ----------
-    hour : Hour
-    every_s : float
-        Between two looks; the page asks for itself anew as often.
-    now_s : float, optional
-        The time; now.
-    """
+    """The page as of now; it asks for itself anew as often as drives are looked at."""
     now_s = time.time() if now_s is None else now_s
     drives = hour.drives()
     minutes = [minute for _, kept in drives.values() for minute in kept]

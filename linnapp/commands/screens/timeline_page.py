@@ -136,14 +136,7 @@ def check_can_draw() -> None:
 
 
 def page(shown: Timeline, said: dict[str, Any]) -> str:
-    """The page.
-
-    Parameters
-    ----------
-    shown : Timeline
-    said : dict
-        What is known of the session as a whole; see :func:`linnapp.watch.watched.recording`.
-    """
+    """The page; `said` is what :func:`~linnapp.watch.watched.recording` says of the session."""
     import jinja2
 
     from linnapp.watch.reader import COUNTS

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from linnapp.commands.screens.terminal import StatusLine
 from linnapp.errors import as_options
 from linnapp.learn.options import Observer
 
@@ -23,13 +23,8 @@ MAY_LACK = 0.01
 def latency_quality(record: dict[str, Any]) -> str:
     """How well a latency model ranks reads, and how far off it is: on reads that it never saw.
 
-    Whether a read is beyond the point is not what it is asked: that may lie below the median read,
-    and is not what it refuses by.
-
-    Parameters
-    ----------
-    record : dict
-        Of its training, or of an evaluation.
+    The record is of its training, or of an evaluation. Whether a read is beyond the point is not
+    what it is asked: that may lie below the median read, and is not what it refuses by.
     """
     areas = ", ".join(
         f"{name} {'-' if record[key] is None else format(record[key], '.3f')}"
@@ -52,24 +47,19 @@ class TrainingDisplay(Observer):
     """Writes an array's training to stderr."""
 
     def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
+        self._line = StatusLine()
         self._start = time.monotonic()
         #: drives that get no model
         self.without_model: list[str] = []
 
-    def _line(self, text: str) -> None:
-        clear = "\r\x1b[K" if self._live else ""
-        print(f"{clear}{text}", file=sys.stderr, flush=True)
-
     def reading(self, drive: str, done_bytes: int, total_bytes: int) -> None:
         """A trace is being read."""
-        if self._live:
-            share = done_bytes / total_bytes if total_bytes else 1
-            print(f"\r{drive}: reading {share:4.0%}", end="", file=sys.stderr, flush=True)
+        share = done_bytes / total_bytes if total_bytes else 1
+        self._line.show(f"{drive}: reading {share:4.0%}")
 
     def labelled(self, drive: str, point: InflectionPoint, n_reads: int) -> None:
         """A drive's inflection point is known."""
-        self._line(
+        self._line.log(
             f"{drive}: {n_reads} reads to learn from; inflection point {point.threshold_us} us "
             f"(p{point.percentile:.1f}, from p{point.start_percentile:.1f}), "
             f"{point.slow_ratio:.2%} slow"
@@ -77,12 +67,12 @@ class TrainingDisplay(Observer):
 
     def candidate(self, drive: str, bias: float, mean_us: float) -> None:
         """A bias was tried."""
-        self._line(f"{drive}: bias {bias:g}: the array's mean read would take {mean_us:.1f} us")
+        self._line.log(f"{drive}: bias {bias:g}: the array's mean read would take {mean_us:.1f} us")
 
     def epoch(self, drive: str, epoch: Epoch) -> None:
         """An epoch is over."""
         confusion = epoch.confusion
-        self._line(
+        self._line.log(
             f"{drive}: epoch {epoch.number:2d}  loss {epoch.loss:.4f}  "
             f"validation {epoch.validation_loss:.4f}  "
             f"false submits {confusion.false_submit_ratio:.2%}  "
@@ -97,7 +87,7 @@ class TrainingDisplay(Observer):
         verdicts = ""
         recorded = record["trace"]
         if recorded["revoked"] > MAY_LACK * recorded["reads"]:
-            self._line(
+            self._line.log(
                 f"{drive}: {recorded['revoked'] / recorded['reads']:.0%} OF THE READS WERE REFUSED "
                 "while it was recorded: nobody knows what they would have taken, and the model is "
                 "of the others; record in mode observe"
@@ -111,7 +101,7 @@ class TrainingDisplay(Observer):
                 f"false submits {record['false_submit_ratio']:.2%}, "
                 f"false revokes {record['false_revoke_ratio']:.2%}"
             )
-        self._line(
+        self._line.log(
             f"{drive}: model {model.model_id}{stopped}{verdicts}, "
             f"{time.monotonic() - self._start:.1f} s"
         )
@@ -119,19 +109,19 @@ class TrainingDisplay(Observer):
     def no_gain(self, drive: str, why: str) -> None:
         """A drive gets no model."""
         self.without_model.append(drive)
-        self._line(f"{drive}: NO MODEL: {as_options(why)}")
+        self._line.log(f"{drive}: NO MODEL: {as_options(why)}")
 
     def _quality(self, drive: str, record: dict[str, Any]) -> None:
         """What a network's verdicts are worth on the validation slice."""
         now, before = record["quality"]["validation"], record["quality"]["as_trained"]
         if record["margin"]:
-            self._line(
+            self._line.log(
                 f"{drive}: as trained it refuses {before['false_revoke_share']:.1%} of the fast "
                 f"reads of the validation slice, and the array's mean read takes "
                 f"{before['mean_us']:.1f} us; its margin is raised to refuse at most "
                 f"{record['max_refused']:.0%} and be better than refusing none"
             )
-        self._line(
+        self._line.log(
             f"{drive}: validation: refuses {now['false_revoke_share']:.1%} of the fast reads; the "
             f"array's mean read takes {now['mean_us']:.1f} us, {now['always_fast_mean_us']:.1f} us "
             f"if none is refused; accuracy {now['accuracy']:.2%}, of predicting all fast "
@@ -141,7 +131,7 @@ class TrainingDisplay(Observer):
     def _latency(self, drive: str, record: dict[str, Any]) -> None:
         """What a latency model predicts by, and how well."""
         if record["why_no_trees"]:
-            self._line(
+            self._line.log(
                 f"{drive}: {record['why_no_trees']}; the model is "
                 + (
                     "of added bursts alone, which the replayer and liblinnos follow while it pays"
@@ -150,16 +140,16 @@ class TrainingDisplay(Observer):
                 )
             )
         else:
-            self._line(f"{drive}: {record['n_trees']} trees")
+            self._line.log(f"{drive}: {record['n_trees']} trees")
         if not record["chooses"]:
-            self._line(
+            self._line.log(
                 f"{drive}: THE MODEL DOES NOT CHOOSE: by it no read is refused or sent elsewhere"
                 f"{' in the kernel' if record['n_trees'] else ''}; {record['remedy']}"
             )
         refused = record["refuse_us"]
-        self._line(
+        self._line.log(
             f"{drive}: {latency_quality(record)}; "
             + ("refuses nothing" if refused is None else f"refuses beyond {refused} us")
         )
         if record["hedge_table"]["why_one_row"]:
-            self._line(f"{drive}: when to hedge: {record['hedge_table']['why_one_row']}")
+            self._line.log(f"{drive}: when to hedge: {record['hedge_table']['why_one_row']}")

@@ -18,38 +18,28 @@ MINUTES = 60
 
 @dataclasses.dataclass
 class Minute:
-    """What the looks of one minute at one drive have seen.
+    """What the looks of one minute at one drive have seen."""
 
-    Attributes
-    ----------
-    minute : int
-        Since the epoch.
-    looks : int
-    reads : float
-        Completed.
-    read_us : float
-        Mean latency over them, from request to completion; 0 without reads.
-    lowest_us, highest_us : float
-        The least and the most of the looks' means; infinity and 0 without reads.
-    latency_counts : list of int
-        Reads that the policy has timed, in the buckets of
-        :mod:`linnapp.drive.counters.latencies`; empty without any.
-    admitted, revoked, probes : float
-        Hinted reads: those that were not probes, those refused, and probes.
-    in_burst : int
-        Looks at which at least half of the hinted reads were refused.
-    """
-
+    #: Since the epoch.
     minute: int
     looks: int = 0
+    #: Completed.
     reads: float = 0.0
+    #: Mean latency over them, from request to completion; 0 without reads.
     read_us: float = 0.0
+    #: `lowest_us`, `highest_us`: the least and the most of the looks' means; infinity and 0 without
+    #: reads.
     lowest_us: float = math.inf
     highest_us: float = 0.0
+    #: Reads that the policy has timed, in the buckets of :mod:`linnapp.drive.counters.latencies`;
+    #: empty without any.
     latency_counts: list[int] = dataclasses.field(default_factory=list)
+    #: `admitted`, `revoked`, `probes`: hinted reads: those that were not probes, those refused, and
+    #: probes.
     admitted: float = 0.0
     revoked: float = 0.0
     probes: float = 0.0
+    #: Looks at which at least half of the hinted reads were refused.
     in_burst: int = 0
 
     def add(self, row: DriveRow) -> None:
@@ -100,15 +90,7 @@ class Hour:
         self.looked_s: float | None = None
 
     def add(self, rows: Iterable[DriveRow], time_s: float) -> None:
-        """Count looks in.
-
-        Parameters
-        ----------
-        rows : iterable of DriveRow
-            Of one look at the array.
-        time_s : float
-            When that was, since the epoch.
-        """
+        """Count the rows of one look at the array in, at a time since the epoch."""
         now = int(time_s // 60)
         with self._lock:
             self.looked_s = time_s

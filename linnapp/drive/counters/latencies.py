@@ -44,19 +44,9 @@ def native_bucket(value: float, schema: int) -> int:
 
 
 def percentile_us(counts: Sequence[int], percent: float) -> float | None:
-    """The latency that so many percent of the reads do not exceed, within 12 %.
+    """The latency that so many percent of the reads do not exceed, within 12 %; None without reads.
 
-    Parameters
-    ----------
-    counts : sequence of int, shape (N_BUCKETS,)
-        Reads in each bucket; empty: of none.
-    percent : float
-        Above 0, and 100 at most.
-
-    Returns
-    -------
-    float or None
-        None without reads.
+    `counts` are of the reads in each of `N_BUCKETS` buckets; empty: of none.
     """
     rank = math.ceil(sum(counts) * percent / 100)
     if not rank:

@@ -54,74 +54,51 @@ class Look:
 
 @dataclasses.dataclass(frozen=True)
 class DriveRow:
-    """A drive between two looks.
-
-    Attributes
-    ----------
-    drive, mode : str
-    interval_s : float
-        Between the looks.
-    read_us_mean : float or None
-        Mean latency of the reads that completed, from request to completion, a scheduler's time
-        included; None without reads.
-    read_us_percentiles : dict
-        `p50` and `p99` of the reads that the policy has timed between the looks, within 12 %, and
-        how many `reads` these were: from issue to completion, the drive's own. Empty where there
-        were none: the policy is off, or the kernel is an older one.
-    reads_per_s, writes_per_s : float
-        Completed.
-    in_flight : int
-        I/Os, now.
-    pending_pages : int or None
-        Pages of 4 KiB in flight, as the policy counts them; None where only root may know.
-    per_second : dict
-        Of every counter of ``stats/``.
-    expected_gain_us_mean : float or None
-        Of each read that was refused: by how much a peer was predicted to serve it sooner, a
-        failover taken off (the kernel's `expected_gain_us`); None if none was, or without peers.
-    burst_s : float or None
-        For how long at least half of the hinted reads have been refused; None if they are not.
-    model_id : str or None
-    model_chooses : bool or None
-        Whether reads may be refused, or sent elsewhere, by it; None if that is not known.
-    model_age_s : float or None
-        Since the upload; None where `linnapp` did not do it.
-    threshold_us : int
-    latencies_us : list
-        `read_us_mean` of this and the looks before, oldest first.
-    totals, settings : dict
-        The counters themselves, and the knobs.
-    array : str or None
-        md array that the drive is in.
-    array_read_share : float or None
-        Of the reads that the drives of this array completed, whoever read; None without reads, and
-        where not all of them are looked at.
-    latency_counts : list
-        The reads of `read_us_percentiles`, in the buckets of
-        :mod:`linnapp.drive.counters.latencies`.
-    """
+    """A drive between two looks."""
 
     drive: str
     mode: str
+    #: Between the looks.
     interval_s: float
+    #: Mean latency of the reads that completed, from request to completion, a scheduler's time
+    #: included; None without reads.
     read_us_mean: float | None
+    #: `p50` and `p99` of the reads that the policy has timed between the looks, within 12 %, and
+    #: how many `reads` these were: from issue to completion, the drive's own. Empty where there
+    #: were none: the policy is off, or the kernel is an older one.
     read_us_percentiles: dict[str, float]
+    #: `reads_per_s`, `writes_per_s`: Completed.
     reads_per_s: float
     writes_per_s: float
+    #: I/Os, now.
     in_flight: int
+    #: Pages of 4 KiB in flight, as the policy counts them; None where only root may know.
     pending_pages: int | None
+    #: Of every counter of ``stats/``.
     per_second: dict[str, float]
+    #: Of each read that was refused: by how much a peer was predicted to serve it sooner, a
+    #: failover taken off (the kernel's `expected_gain_us`); None if none was, or without peers.
     expected_gain_us_mean: float | None
+    #: For how long at least half of the hinted reads have been refused; None if they are not.
     burst_s: float | None
     model_id: str | None
+    #: Since the upload; None where `linnapp` did not do it.
     model_age_s: float | None
     threshold_us: int
+    #: `read_us_mean` of this and the looks before, oldest first.
     latencies_us: list[float | None]
+    #: `totals`, `settings`: the counters themselves, and the knobs.
     totals: dict[str, int]
     settings: dict[str, int]
+    #: md array that the drive is in.
     array: str | None = None
+    #: Of the reads that the drives of this array completed, whoever read; None without reads, and
+    #: where not all of them are looked at.
     array_read_share: float | None = None
+    #: Whether reads may be refused, or sent elsewhere, by it; None if that is not known.
     model_chooses: bool | None = None
+    #: The reads of `read_us_percentiles`, in the buckets of
+    #: :mod:`linnapp.drive.counters.latencies`.
     latency_counts: list[int] = dataclasses.field(default_factory=list)
 
     @property
@@ -143,12 +120,7 @@ class DriveRow:
 
 
 class WatchedDrive:
-    """A drive and what was seen of it.
-
-    Parameters
-    ----------
-    name : str
-    """
+    """A drive and what was seen of it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -218,13 +190,7 @@ def _percentiles(counts: list[int]) -> dict[str, float]:
 
 
 class WatchedArray:
-    """Drives that come and go.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Those to watch; all that have LinnOS at the time when empty.
-    """
+    """Drives that come and go: those that are named, else all that have LinnOS at the time."""
 
     def __init__(self, names: list[str]) -> None:
         self._names = names

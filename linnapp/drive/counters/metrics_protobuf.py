@@ -125,17 +125,10 @@ def _family(metric: Metric) -> bytes:
 
 
 def encoded(metrics: Iterable[Metric]) -> bytes:
-    """All of them as MetricFamily messages, each after its length.
+    """Counters, gauges and histograms as MetricFamily messages, each after its length.
 
-    Parameters
-    ----------
-    metrics : iterable of Metric
-        Counters, gauges and histograms; a histogram is of reads by latency in seconds, in the
-        kernel's buckets (:mod:`linnapp.drive.counters.latencies`), and is both classic and native.
-
-    Returns
-    -------
-    bytes
+    A histogram is of reads by latency in seconds, in the kernel's buckets
+    (:mod:`linnapp.drive.counters.latencies`), and is both classic and native.
     """
     families = map(_family, metrics)
     return b"".join(_varint(len(family)) + family for family in families)

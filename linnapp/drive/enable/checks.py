@@ -37,17 +37,11 @@ LEAST_FREE_BYTES = 256 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """Drives that hold the same data, or the mirrors of an md array that it reads from.
+    """Drives that hold the same data, or the mirrors of an md array that it reads from."""
 
-    Attributes
-    ----------
-    drives : tuple of str
-        Names of the disks, now.
-    array : str, optional
-        Name of the md array, now.
-    """
-
+    #: Names of the disks, now.
     drives: tuple[str, ...]
+    #: Name of the md array, now.
     array: str | None = None
 
     @property
@@ -112,16 +106,7 @@ def find_target(devices: Sequence[str]) -> Target:
 def check(target: Target, conf: DrivesConf) -> None:
     """Find out what would keep it from being enabled; nothing is changed.
 
-    Parameters
-    ----------
-    target : Target
-    conf : DrivesConf
-        What is enabled now: drives of it may be on.
-
-    Raises
-    ------
-    DeviceError
-        The first reason that there is.
+    `conf` is what is enabled now: drives of it may be on.
     """
     if os.geteuid() != 0:
         raise DeviceError("recording and switching on need root; run this command with sudo")
@@ -166,13 +151,7 @@ def _check_disk(name: str) -> None:
 
 
 def check_array(array: MdArray) -> None:
-    """Find out what would keep an array from choosing, or from showing its usual load.
-
-    Raises
-    ------
-    DeviceError
-        The first reason that there is.
-    """
+    """Find out what would keep an array from choosing, or from showing its usual load."""
     if array.level not in _MIRRORED:
         raise DeviceError(
             f"{array.name} is {array.level}: only {' and '.join(_MIRRORED)} have another copy to "
@@ -233,13 +212,7 @@ def _check_unused(target: Target, conf: DrivesConf) -> None:
 
 
 def check_space() -> None:
-    """Find out whether a recording has room.
-
-    Raises
-    ------
-    DeviceError
-        If it has not.
-    """
+    """Find out whether a recording has room."""
     there = _state_is_below()
     free = shutil.disk_usage(there).free
     if free < LEAST_FREE_BYTES:
@@ -250,13 +223,7 @@ def check_space() -> None:
 
 
 def check_state() -> None:
-    """Find out whether recordings and models can be left where they are kept.
-
-    Raises
-    ------
-    DeviceError
-        If not.
-    """
+    """Find out whether recordings and models can be left where they are kept."""
     there = _state_is_below()
     if not os.access(there, os.W_OK):
         raise DeviceError(

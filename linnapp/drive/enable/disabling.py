@@ -35,20 +35,14 @@ def disable(
 ) -> list[str]:
     """Undo :func:`~.enabling.enable`: switch off, remove models and their entries.
 
-    A patched kernel keeps a drive's model, with mode off, until it is rebooted.
+    A patched kernel keeps a drive's model, with mode off, until it is rebooted. Returned is what
+    could not be switched off, as a rule a drive that is not there; its files are removed all the
+    same.
 
     Parameters
     ----------
     devices : list of str
         An md array, or drives; none for all that drives.conf has.
-    conf_path : path
-    log : callable
-
-    Returns
-    -------
-    list of str
-        What could not be switched off: a drive that is not there, as a rule. Its files are removed
-        all the same.
 
     Raises
     ------

@@ -55,23 +55,15 @@ Log = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """How far a recording is.
-
-    Attributes
-    ----------
-    seconds, of_seconds : float
-    reads : dict of str to int
-        Of each drive.
-    reads_needed : int
-        Of each drive, to tell its reads apart.
-    dropped : int
-        Events lost.
-    """
+    """How far a recording is."""
 
     seconds: float
     of_seconds: float
+    #: Of each drive.
     reads: dict[str, int]
+    #: Of each drive, to tell its reads apart.
     reads_needed: int
+    #: Events lost.
     dropped: int
 
 
@@ -117,13 +109,7 @@ def steps(
 
 
 def check_enabling(target: Target, conf_path: AnyPath, recordings: AnyPath | None = None) -> None:
-    """Find out what would keep :func:`enable` from working.
-
-    Raises
-    ------
-    LinnappError
-        The first reason that there is.
-    """
+    """Find out what would keep :func:`enable` from working."""
     check(target, load_conf(conf_path) or DrivesConf())
     if recordings is None:
         check_can_trace(nodes(target))
@@ -146,7 +132,6 @@ def enable(
     ----------
     target : Target
         As :func:`~linnapp.drive.enable.checks.find_target` found it.
-    conf_path : path
     for_s : float
         Length of the recording.
     recordings : path, optional
@@ -280,12 +265,8 @@ def _train(
 def why_not(record: Mapping[str, Any]) -> str:
     """Why a drive's model is not worth switching on; empty if it is.
 
-    Held against what would choose without it: md by what is pending, or nobody.
-
-    Parameters
-    ----------
-    record : mapping
-        Of its training. Its figures are of the newest reads, by trees that had not seen them.
+    Held against what would choose without it: md by what is pending, or nobody. The record of its
+    training has figures of the newest reads, by trees that had not seen them.
     """
     if not record["chooses"]:
         why = record["why_no_trees"] or "too few trees"

@@ -13,7 +13,7 @@ from linnapp.drive import state
 from linnapp.drive.drives_conf import DrivesConf
 from linnapp.drive.enable.checks import Target
 from linnapp.errors import LinnappError
-from linnapp.files import AnyPath, explain_os_error
+from linnapp.files import AnyPath, os_errors
 
 
 def root_of_all() -> Path:
@@ -30,11 +30,9 @@ def home_of(target: Target) -> Path:
 def alone() -> Iterator[None]:
     """Keep others from enabling, disabling and trying meanwhile."""
     root = root_of_all()
-    try:
+    with os_errors(root):
         root.mkdir(parents=True, exist_ok=True)
         lock = (root / ".lock").open("a")
-    except OSError as error:
-        raise explain_os_error(error, root) from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

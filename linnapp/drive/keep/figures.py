@@ -40,24 +40,16 @@ _LEAST_OLD_S = 60.0
 
 @dataclasses.dataclass(frozen=True)
 class Foreseen:
-    """What the training record of a model says of reads to come.
-
-    Attributes
-    ----------
-    model_id : str
-    refused : float
-        Share of the reads.
-    off : float
-        By how much predictions are off; of a network the share of slow reads among those that it
-        called fast.
-    predicted_us : mapping of int to (float, sequence of int)
-        Of each order of size (by its pages): share of the reads, percentiles of the predictions.
-        None of a network.
-    """
+    """What the training record of a model says of reads to come."""
 
     model_id: str
+    #: Share of the reads.
     refused: float
+    #: By how much predictions are off; of a network the share of slow reads among those that it
+    #: called fast.
     off: float
+    #: Of each order of size (by its pages): share of the reads, percentiles of the predictions.
+    #: None of a network.
     predicted_us: Mapping[int, tuple[float, Sequence[int]]]
 
     @classmethod
@@ -137,11 +129,7 @@ class Foreseen:
 class Figure:
     """A mean of reads, found anew at each look, and for how long it has been beyond its bound.
 
-    Parameters
-    ----------
-    foreseen, bound : float
-    words : callable
-        Says the three of them: seen, foreseen, bound.
+    `words` says the three of them: seen, foreseen, bound.
     """
 
     def __init__(
@@ -192,7 +180,6 @@ class Figure:
 
         Parameters
         ----------
-        now_s, window_s : float
         rightly : bool
             What is beyond the bound is no fault.
         """
@@ -224,18 +211,11 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True)
 class Served:
-    """A read that a drive served, and what was predicted of it.
+    """A read that a drive served, and what was predicted of it."""
 
-    Attributes
-    ----------
-    predicted_us : int
-        0 by a network.
-    is_slow : bool
-        Predicted to be.
-    latency_us : int
-    """
-
+    #: 0 by a network.
     predicted_us: int
+    #: Predicted to be.
     is_slow: bool
     latency_us: int
 
@@ -246,15 +226,7 @@ class Served:
 
 
 class KeptMirror:
-    """A drive, what was foreseen of it, and what is seen.
-
-    Parameters
-    ----------
-    drive : Drive
-    foreseen : Foreseen
-    away : Figure
-        The share of its reads that it is not sent.
-    """
+    """A drive, what was foreseen of it and is seen, and the share of its reads it is not sent."""
 
     def __init__(self, drive: Drive, foreseen: Foreseen, away: Figure) -> None:
         self.drive = drive
@@ -294,7 +266,6 @@ class KeptMirror:
 
         Parameters
         ----------
-        now_s, window_s : float
         is_slow : bool
             What it serves is found to be slow.
         """

@@ -105,14 +105,7 @@ def keep(
 
 
 class _Kept:
-    """What is switched back as one: a drive that enforces, or an array that asks.
-
-    Parameters
-    ----------
-    name : str
-        As in drives.conf.
-    mirrors : sequence of KeptMirror
-    """
+    """What drives.conf names and is switched back as one: a drive that enforces, or an array."""
 
     events: tuple[str, ...]
 
@@ -124,12 +117,7 @@ class _Kept:
         self._reads = 0
 
     def look(self, window_s: float, sample_s: float) -> None:
-        """Look, and judge what has been seen.
-
-        Parameters
-        ----------
-        window_s, sample_s : float
-            Reads are traced for so long, at the most.
+        """Look, and judge what has been seen; reads are traced for `sample_s` at the most.
 
         Raises
         ------
@@ -301,15 +289,7 @@ def served_by(device: int, questions: Sequence[Question]) -> list[Served]:
 
 
 class Keeper:
-    """Looks at all that drives.conf names.
-
-    Parameters
-    ----------
-    conf_path : path
-    window_s, every_s : float
-    log : callable
-    verbose : bool
-    """
+    """Looks at all that drives.conf names."""
 
     def __init__(
         self, conf_path: AnyPath, window_s: float, every_s: float, log: Log, *, verbose: bool

@@ -13,25 +13,18 @@ from linnapp.drive import state
 from linnapp.drive.md import MdArray, is_md
 from linnapp.drive.sysfs import Drive, disk_name
 from linnapp.errors import LinnappError
-from linnapp.files import explain_os_error, replace_text
+from linnapp.files import os_errors, replace_text
 
 _FILE = "switched-back.json"
 
 
 @dataclasses.dataclass(frozen=True)
 class SwitchedBack:
-    """A drive or array that was switched back.
+    """A drive or array that was switched back."""
 
-    Attributes
-    ----------
-    name : str
-        Its name that stays, as in drives.conf.
-    time_s : float
-        When, in seconds since 1970.
-    why : str
-    """
-
+    #: Its name that stays, as in drives.conf.
     name: str
+    #: When, in seconds since 1970.
     time_s: float
     why: str
 
@@ -72,13 +65,7 @@ def standing() -> list[SwitchedBack]:
 
 
 def remember(name: str, why: str) -> None:
-    """Note one.
-
-    Raises
-    ------
-    LinnappError
-        If it cannot be written.
-    """
+    """Note one."""
     _save({**_load(), name: SwitchedBack(name, time.time(), why)})
 
 
@@ -102,12 +89,10 @@ def _load() -> dict[str, SwitchedBack]:
 
 def _save(all_: dict[str, SwitchedBack]) -> None:
     path = state.state_directory() / _FILE
-    try:
+    with os_errors(path):
         if not all_:
             path.unlink(missing_ok=True)
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explain_os_error(error, path) from error
     content = {each.name: {"time_s": each.time_s, "why": each.why} for each in all_.values()}
     replace_text(path, json.dumps(content, indent=1) + "\n")

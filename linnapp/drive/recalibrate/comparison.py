@@ -27,22 +27,14 @@ _RESAMPLES = 2000
 
 @dataclasses.dataclass(frozen=True)
 class MeanComparison:
-    """By the array's expected mean latency.
-
-    Attributes
-    ----------
-    reads : int
-    new_mean_us, active_mean_us : float
-        See :func:`~linnapp.learn.network.bias.expected_mean_us`. Without an active model, that of
-        admitting every read.
-    gain_low_us : float or None
-        Where the 95 % interval begins of what the new one gains; None with too few reads for
-        blocks.
-    """
+    """By the array's expected mean latency."""
 
     reads: int
+    #: `new_mean_us`, `active_mean_us`: see :func:`~linnapp.learn.network.bias.expected_mean_us`.
+    #: Without an active model, that of admitting every read.
     new_mean_us: float
     active_mean_us: float
+    #: Where the 95 % interval begins of what the new one gains; None with too few reads for blocks.
     gain_low_us: float | None
 
     @property
@@ -60,20 +52,13 @@ class MeanComparison:
 
 @dataclasses.dataclass(frozen=True)
 class PredictionComparison:
-    """By how far predictions are off: half the mean gamma deviance, which training makes small.
-
-    Attributes
-    ----------
-    reads : int
-    new_deviance, active_deviance : float
-    change_high : float or None
-        The upper end of the 95 % interval of their difference, by blocks of consecutive reads;
-        None with too few reads for blocks.
-    """
+    """By how far predictions are off: half the mean gamma deviance, which training makes small."""
 
     reads: int
     new_deviance: float
     active_deviance: float
+    #: The upper end of the 95 % interval of their difference, by blocks of consecutive reads; None
+    #: with too few reads for blocks.
     change_high: float | None
 
     @property
@@ -103,10 +88,8 @@ def compare(
 
     Parameters
     ----------
-    trace : path
     new : Model or LatencyModel
         Trained on this recording.
-    active : Model or LatencyModel, optional
     recipe : Recipe
         That the new one was trained by.
     replicas : int

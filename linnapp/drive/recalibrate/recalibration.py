@@ -42,7 +42,7 @@ from linnapp.drive.recalibrate.resampling import LatencyBlocks, sampling_percent
 from linnapp.drive.sysfs import Drive
 from linnapp.drive.uploading import replace_model
 from linnapp.errors import LinnappError, NoGainError
-from linnapp.files import AnyPath, explain_os_error
+from linnapp.files import AnyPath, os_errors
 from linnapp.learn.features.dataset import load_reads
 from linnapp.learn.features.split import split
 from linnapp.learn.labelling.inflection import InflectionPoint, LatencyDistribution
@@ -66,24 +66,15 @@ Log = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What was decided about a drive, and why.
-
-    Attributes
-    ----------
-    drive : str
-    retrain : bool
-    reason : str
-        For the log.
-    shift_percentiles : float or None
-        How far the point has moved; None when there is no active model.
-    sampling_percentiles : float or None
-        How far it may seem to have moved by chance; None where there is nothing to compare.
-    """
+    """What was decided about a drive, and why."""
 
     drive: str
     retrain: bool
+    #: For the log.
     reason: str
+    #: How far the point has moved; None when there is no active model.
     shift_percentiles: float | None
+    #: How far it may seem to have moved by chance; None where there is nothing to compare.
     sampling_percentiles: float | None = None
 
 
@@ -100,7 +91,6 @@ def decide(
 
     Parameters
     ----------
-    drive : str
     active_threshold_us : int or None
         Of the active model; None when there is none.
     distribution : LatencyDistribution
@@ -162,7 +152,7 @@ def recalibrate(
     conf_path: AnyPath | None = None,
     log: Log = print,
 ) -> list[Decision]:
-    """Go through the array once.
+    """Go through the array once; a decision for each drive.
 
     Parameters
     ----------
@@ -172,10 +162,8 @@ def recalibrate(
         Gets a directory per retraining; the name is the time. The last one that was uploaded is
         remembered in the drive's state. A model that is no better than the active one stays there;
         one that is worse than none is not even written.
-    recipe : Recipe
     duration_s : float
         Length of the recording.
-    shift_percentiles : float
     kind : {"network", "latency"}, optional
         Of the new models. If not given, what is active on each drive; a network where nothing is.
     recordings : path, optional
@@ -184,11 +172,6 @@ def recalibrate(
         Of drives.conf: drives that it names have the new model there, too, for the next boot.
     log : callable
         Gets one line per decision and step.
-
-    Returns
-    -------
-    list of Decision
-        In the order of the drives.
 
     Raises
     ------
@@ -399,7 +382,7 @@ def _write_to_conf(conf_path: AnyPath, uploaded: dict[str, str], log: Log) -> No
 def _scratch(models_dir: Path) -> Iterator[Path]:
     """A directory for the recordings, while no other recalibration works in `models_dir`."""
     with contextlib.ExitStack() as stack:
-        try:
+        with os_errors(models_dir):
             models_dir.mkdir(parents=True, exist_ok=True)
             lock = stack.enter_context((models_dir / ".lock").open("a"))
             try:
@@ -411,8 +394,6 @@ def _scratch(models_dir: Path) -> Iterator[Path]:
                 ) from None
             _remove_left_over(models_dir)
             scratch = tempfile.TemporaryDirectory(prefix=".recording.", dir=models_dir)
-        except OSError as error:
-            raise explain_os_error(error, models_dir) from error
         yield Path(stack.enter_context(scratch))
 
 
@@ -435,8 +416,5 @@ def _remember(decision: Decision, model: str | None, comparison: Comparison | No
         "uploaded": model,
     }
     path = state.drive_directory(decision.drive) / "recalibration.jsonl"
-    try:
-        with path.open("a") as stream:
-            stream.write(json.dumps(line) + "\n")
-    except OSError as error:
-        raise explain_os_error(error, path) from error
+    with os_errors(path), path.open("a") as stream:
+        stream.write(json.dumps(line) + "\n")

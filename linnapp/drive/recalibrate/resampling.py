@@ -32,15 +32,9 @@ _LATENCY_BITS = 32
 
 
 class LatencyBlocks:
-    """A drive's read latencies in blocks of consecutive reads.
+    """A drive's read latencies, in order of arrival, in blocks of consecutive reads.
 
-    Parameters
-    ----------
-    latency_us : array, shape (n,)
-        In the order of arrival.
-    pages : array, shape (n,), optional
-        As for :class:`~linnapp.learn.labelling.inflection.LatencyDistribution`.
-    n_blocks : int
+    `pages` is as for :class:`~linnapp.learn.labelling.inflection.LatencyDistribution`.
     """
 
     def __init__(
@@ -76,18 +70,8 @@ def sampling_percentiles(
 ) -> list[float]:
     """By how many percentiles the points of two recordings of this load may differ by chance.
 
-    Parameters
-    ----------
-    drives : sequence of LatencyBlocks
-        The drives of an array, with equal numbers of blocks.
-    options : LabellingOptions
-        How points are found; always in closed form here.
-    seed : int
-
-    Returns
-    -------
-    list of float
-        For each drive, what 95 of 100 pairs stay within.
+    For each drive of an array, of which there are as many blocks, what 95 of 100 pairs stay within.
+    Points are found as the options say, but always in closed form.
     """
     rng = np.random.default_rng([seed, 2])
     options = dataclasses.replace(options, method="exact")

@@ -55,20 +55,13 @@ _MAX_IOS = 1_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How a trial is to be done.
+    """How a trial is to be done."""
 
-    Attributes
-    ----------
-    hours : float
-        Its length, at most.
-    block_s : float
-        Length of a block.
-    seed : int
-        Of the blocks' order.
-    """
-
+    #: Its length, at most.
     hours: float
+    #: Length of a block.
     block_s: float
+    #: Of the blocks' order.
     seed: int
 
     @property
@@ -82,12 +75,7 @@ class Plan:
         return int(self.hours * 3600 / (2 * self.block_s) + 1e-9)
 
     def check(self) -> None:
-        """Refuse what gives nothing to decide by.
-
-        Raises
-        ------
-        LinnappError
-        """
+        """Refuse what gives nothing to decide by."""
         if self.n_pairs < MIN_PAIRS:
             raise LinnappError(
                 f"--hours {self.hours:g} has {self.n_pairs} pairs of blocks of {self.block_s:g} s, "
@@ -98,23 +86,15 @@ class Plan:
 
 @dataclasses.dataclass
 class Block:
-    """What readers saw in a block.
+    """What readers saw in a block."""
 
-    Attributes
-    ----------
-    counts : array, shape (N_BINS,)
-        Reads by latency.
-    sum_us : float
-        Latencies added up.
-    by_mirror : array, shape (mirrors,)
-        Reads that each drive served.
-    dropped : int
-        Events lost.
-    """
-
+    #: array, shape (N_BINS,); reads by latency.
     counts: npt.NDArray[Any]
+    #: Latencies added up.
     sum_us: float
+    #: array, shape (mirrors,); reads that each drive served.
     by_mirror: npt.NDArray[Any]
+    #: Events lost.
     dropped: int
 
     @property
@@ -125,30 +105,19 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class TrialOutcome:
-    """What a trial found.
-
-    Attributes
-    ----------
-    array : str
-    was_on : bool
-        As the array was before, and is again.
-    plan : Plan
-    ended : str
-        Why: ``decided``, ``hopeless``, ``time``, ``interrupted``, ``failed``.
-    pairs : list of (Block, Block)
-        Off, and on.
-    disturbed : int
-        Pairs that are not among them: the array was degraded, or busy with itself.
-    effects : dict of str to Effect
-        Of p99 and mean; none if there were too few pairs.
-    """
+    """What a trial found."""
 
     array: str
+    #: As the array was before, and is again.
     was_on: bool
     plan: Plan
+    #: Why: ``decided``, ``hopeless``, ``time``, ``interrupted``, ``failed``.
     ended: str
+    #: Off, and on.
     pairs: list[tuple[Block, Block]]
+    #: Pairs that are not among them: the array was degraded, or busy with itself.
     disturbed: int
+    #: Of p99 and mean; none if there were too few pairs.
     effects: dict[str, Effect]
 
     @property
@@ -191,13 +160,7 @@ class Display(Protocol):
 
 
 def check_trial(device: str) -> Target:
-    """Find out what would keep a trial from working.
-
-    Raises
-    ------
-    LinnappError
-        The first reason that there is.
-    """
+    """Find out what would keep a trial from working."""
     array = MdArray(device)
     target = find_target([device])
     if os.geteuid() != 0:

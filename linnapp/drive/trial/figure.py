@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from linnapp.drive.trial.blocks import TrialOutcome, paired
-from linnapp.figures import check_can_draw
-from linnapp.files import AnyPath, replaced_file
+from linnapp.figures import check_can_draw, save
+from linnapp.files import AnyPath
 from linnapp.learn.judging.paired_blocks import bin_edges_us
 
 _COLOURS = {"off": "#555555", "on": "#0072b2"}
@@ -40,5 +38,4 @@ def draw(found: TrialOutcome, path: AnyPath) -> None:
         axes.legend(fontsize=8)
     figure.suptitle(f"{found.array}: {len(found.pairs)} pairs of {found.plan.block_s:g} s", size=10)
     figure.tight_layout()
-    with replaced_file(path) as stream:
-        figure.savefig(stream, dpi=120, format=Path(path).suffix[1:])
+    save(figure, path)

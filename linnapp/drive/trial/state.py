@@ -23,7 +23,7 @@ from linnapp.drive.enable.checks import name_to_keep
 from linnapp.drive.enable.places import root_of_all
 from linnapp.drive.md import MdArray
 from linnapp.errors import DeviceError, LinnappError
-from linnapp.files import explain_os_error
+from linnapp.files import explain_os_error, os_errors
 from linnapp.signals import signals_held
 
 RUN = Path("/run/linnapp")
@@ -62,12 +62,10 @@ def put_back_at_end(array: MdArray) -> Iterator[None]:
     """
     asked = bool(array.asks)
     path = RUN / f"{_PREFIX}{array.name}.json"
-    try:
+    with os_errors(path):
         RUN.mkdir(parents=True, exist_ok=True)
         stream = path.open("a+")
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise explain_os_error(error, path) from error
     with stream:
         stream.truncate(0)
         json.dump({"array": name_to_keep(array.name), "linnos": asked}, stream)
@@ -91,13 +89,7 @@ def put_back_at_end(array: MdArray) -> Iterator[None]:
 
 
 def put_back_left(log: Log) -> None:
-    """Put back what trials left behind that were killed.
-
-    Raises
-    ------
-    LinnappError
-        If a trial is at work, or an array cannot be switched.
-    """
+    """Put back what trials left behind that were killed."""
     for path in sorted(RUN.glob(f"{_PREFIX}*.json")):
         name = path.stem.removeprefix(_PREFIX)
         try:

@@ -47,23 +47,16 @@ AFTER_NS = 5_000_000
 
 @dataclasses.dataclass(frozen=True)
 class BurstReads:
-    """Reads of the added bursts and of the moments after them.
+    """Reads of the added bursts and of the moments after them."""
 
-    Attributes
-    ----------
-    digits : uint8 array, shape (n, N_INPUTS)
-        Feature vectors.
-    slow : bool array, shape (n,)
-        Labels.
-    latency_us : int64 array, shape (n,)
-        What each read takes on the drive, added latency included.
-    recorded_us : int64 array, shape (n,)
-        What it took in the recording: what a replica without the burst might take.
-    """
-
+    #: uint8 array, shape (n, N_INPUTS); feature vectors.
     digits: DigitArray
+    #: bool array, shape (n,); labels.
     slow: npt.NDArray[np.bool_]
+    #: int64 array, shape (n,); what each read takes on the drive, added latency included.
     latency_us: npt.NDArray[np.int64]
+    #: int64 array, shape (n,); what it took in the recording: what a replica without the burst
+    #: might take.
     recorded_us: npt.NDArray[np.int64]
 
     def take(self, rows: npt.NDArray[Any]) -> BurstReads:
@@ -78,32 +71,21 @@ class BurstReads:
 
 @dataclasses.dataclass(frozen=True)
 class _Slowed:
-    """I/Os that reached the drive, with bursts added.
+    """I/Os that reached the drive, with bursts added."""
 
-    Attributes
-    ----------
-    done : IoChunk
-        As recorded.
-    latency_ns : int64 array
-        Added latency included.
-    found : list of array
-        What was asked for of each I/O, of :data:`linnapp.trace.logged_drive.SEEN`.
-    known : bool array
-        Served reads before which another had completed.
-    burst : bool array
-        Those in a burst.
-    any_is_slow : bool array
-        Those whose history has a read of a burst.
-    after : bool array
-        Those soon after a burst, when the latest read that completed was in none.
-    """
-
+    #: As recorded.
     done: IoChunk
+    #: Added latency included.
     latency_ns: npt.NDArray[np.int64]
+    #: What was asked for of each I/O, of :data:`linnapp.trace.logged_drive.SEEN`.
     found: list[npt.NDArray[np.uint32]]
+    #: Served reads before which another had completed.
     known: npt.NDArray[np.bool_]
+    #: Those in a burst.
     burst: npt.NDArray[np.bool_]
+    #: Those whose history has a read of a burst.
     any_is_slow: npt.NDArray[np.bool_]
+    #: Those soon after a burst, when the latest read that completed was in none.
     after: npt.NDArray[np.bool_]
 
 
@@ -155,7 +137,7 @@ def add_bursts(
     rng: np.random.Generator,
     limits: SlowLimits | None = None,
 ) -> BurstReads:
-    """Make examples of continuous slowness from recorded I/Os.
+    """Make examples, or none, of continuous slowness from recorded I/Os, in their order.
 
     Parameters
     ----------
@@ -163,14 +145,8 @@ def add_bursts(
         Consecutive I/Os of one drive, in arrival order.
     threshold_us : int
         The drive's inflection point; added latencies start there.
-    rng : numpy.random.Generator
     limits : SlowLimits, optional
         What to label slow; all beyond the inflection point unless given.
-
-    Returns
-    -------
-    BurstReads
-        In arrival order; may be empty.
     """
     limits = limits or SlowLimits.of_paper(threshold_us)
     slowed = _slow_down(chunk, threshold_us, rng, ("pending", "hist_pending", "hist_latency_us"))
@@ -190,22 +166,15 @@ def add_bursts(
 
 @dataclasses.dataclass(frozen=True)
 class SlowedReads:
-    """Reads of added bursts and of the moments after them, as a latency model sees them.
+    """Reads of added bursts and of the moments after them, as a latency model sees them."""
 
-    Attributes
-    ----------
-    features : uint32 array, shape (n, linnapp.native.N_FEATURES)
-    latency_us : int64 array, shape (n,)
-        Added latency included.
-    recorded_us : int64 array, shape (n,)
-        Without it.
-    place : int64 array, shape (n,)
-        Which of the chunk's served reads each is.
-    """
-
+    #: uint32 array, shape (n, linnapp.native.N_FEATURES)
     features: npt.NDArray[np.uint32]
+    #: int64 array, shape (n,); added latency included.
     latency_us: npt.NDArray[np.int64]
+    #: int64 array, shape (n,); without it.
     recorded_us: npt.NDArray[np.int64]
+    #: int64 array, shape (n,); which of the chunk's served reads each is.
     place: npt.NDArray[np.int64]
 
     def take(self, rows: npt.NDArray[Any]) -> SlowedReads:

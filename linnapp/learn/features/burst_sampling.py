@@ -53,29 +53,20 @@ def sample_bursts(
 ) -> tuple[BurstReads, BurstReads, BurstReads]:
     """Make the examples that training, validation and test add to a trace's own reads.
 
+    For training there are fewer than asked for where the trace is very short.
+
     Parameters
     ----------
-    trace : path or IoTable
     parts : Split
         Of the trace's served reads.
     share : float
         Share of added examples among all training examples, 0 to below 1.
     threshold_us : int
         The drive's inflection point.
-    seed : int
     limits : SlowLimits, optional
         What to label slow.
     **reader_options
         Those of :func:`~linnapp.trace.recorded.open_recording`.
-
-    Returns
-    -------
-    BurstReads
-        For training; fewer than asked for where the trace is very short.
-    BurstReads
-        For validation.
-    BurstReads
-        For testing.
     """
     # The drive's name is part of the seed: drives of one array get different bursts.
     drive = zlib.crc32(name_of(trace).encode())

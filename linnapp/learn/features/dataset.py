@@ -22,27 +22,20 @@ _DIGIT_ROWS = 1 << 18
 
 @dataclasses.dataclass(frozen=True)
 class ReadSet:
-    """Reads that the drive answered, in arrival order, with what the kernel knew of each.
+    """Reads that the drive answered, in arrival order, with what the kernel knew of each."""
 
-    Attributes
-    ----------
-    latency_us : uint32 array, shape (n,)
-        Not capped.
-    pages : uint16 array, shape (n,)
-        4 KiB pages of the read, rounded up.
-    pending : unsigned array, shape (n,)
-        Pending 4 KiB pages at arrival; capped at what its digits can hold, as are the others.
-    hist_pending, hist_latency_us : unsigned array, shape (n, HISTORY)
-        Of the last completed reads, oldest first.
-    stats : TraceStats
-        Of the whole trace.
-    """
-
+    #: uint32 array, shape (n,); not capped.
     latency_us: npt.NDArray[np.uint32]
+    #: uint16 array, shape (n,); 4 KiB pages of the read, rounded up.
     pages: npt.NDArray[np.uint16]
+    #: unsigned array, shape (n,); pending 4 KiB pages at arrival; capped at what its digits can
+    #: hold, as are the others.
     pending: npt.NDArray[Any]
+    #: `hist_pending`, `hist_latency_us`: unsigned array, shape (n, HISTORY); of the last completed
+    #: reads, oldest first.
     hist_pending: npt.NDArray[Any]
     hist_latency_us: npt.NDArray[Any]
+    #: Of the whole trace.
     stats: TraceStats
 
     def __len__(self) -> int:
@@ -97,11 +90,6 @@ def load_reads(
         Called with bytes read so far and in all.
     **options
         Those of :func:`~linnapp.trace.recorded.open_recording`.
-
-    Raises
-    ------
-    TraceError
-        If the trace cannot be read or holds no served read.
     """
     reader = open_recording(trace, **options)
     parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(5)]

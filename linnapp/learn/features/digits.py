@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import numpy as np
 import numpy.typing as npt
 
@@ -21,7 +19,9 @@ def digits(
     hist_pending: UInt32Array,
     hist_latency_us: UInt32Array,
 ) -> DigitArray:
-    """Write features as digits, most significant first.
+    """Write features as digits from 0 to 9, most significant first; shape (n, N_INPUTS).
+
+    Past pending counts come first, then pending now, then past latencies.
 
     Parameters
     ----------
@@ -29,11 +29,6 @@ def digits(
         Pending pages at arrival, the read's own included.
     hist_pending, hist_latency_us : uint32 array, shape (n, HISTORY)
         Pending pages at arrival, and latencies in us, of the last completed reads, oldest first.
-
-    Returns
-    -------
-    uint8 array, shape (n, N_INPUTS)
-        Digits 0 to 9: past pending counts, pending now, past latencies.
     """
     n = len(pending)
     for name, array in (("hist_pending", hist_pending), ("hist_latency_us", hist_latency_us)):
@@ -43,9 +38,5 @@ def digits(
         np.ascontiguousarray(array, np.uint32) for array in (pending, hist_pending, hist_latency_us)
     ]
     out = np.empty((n, N_INPUTS), np.uint8)
-    library().linnos_features_batch(
-        *(ctypes.c_void_p(column.ctypes.data) for column in columns),
-        ctypes.c_void_p(out.ctypes.data),
-        ctypes.c_long(n),
-    )
+    library().linnos_features_batch(*(column.ctypes.data for column in columns), out.ctypes.data, n)
     return out

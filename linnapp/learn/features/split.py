@@ -26,12 +26,7 @@ class Shares(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """Three parts of a trace's reads, in order of time.
-
-    Attributes
-    ----------
-    training, validation, test : slice
-    """
+    """Three parts of a trace's reads, in order of time."""
 
     training: slice
     validation: slice
@@ -50,12 +45,7 @@ def split(n: int, options: Shares) -> Split:
 
 
 def check_enough(n_reads: int) -> None:
-    """Refuse to learn from next to nothing.
-
-    Raises
-    ------
-    TraceError
-    """
+    """Refuse to learn from next to nothing."""
     if n_reads < LEAST_READS:
         raise TraceError(
             f"{n_reads} reads are too few to learn from: at least {LEAST_READS} are needed, some "

@@ -28,7 +28,10 @@ FOLDS = 5
 
 
 def observable(ios: IoChunk, overdue_us: int) -> npt.NDArray[np.float32]:
-    """What can be seen from outside when each answered read arrives.
+    """What can be seen from outside when each answered read arrives; shape (n, N_FEATURES + 5).
+
+    That is what a latency model sees, then what :func:`of_all` says, and the time since the last
+    write arrived.
 
     Parameters
     ----------
@@ -36,12 +39,6 @@ def observable(ios: IoChunk, overdue_us: int) -> npt.NDArray[np.float32]:
         All I/Os of a recording that were answered.
     overdue_us : int
         A read in flight for longer is overdue.
-
-    Returns
-    -------
-    float32 array, shape (n, N_FEATURES + 5)
-        What a latency model sees, then what :func:`of_all` says, and the time since the last write
-        arrived.
     """
     start_ns = ios.arrival_ns.astype(np.int64)
     end_ns = start_ns + ios.latency_ns.astype(np.int64)
@@ -67,18 +64,15 @@ def of_all(
 ) -> list[npt.NDArray[Any]]:
     """What can be seen of all of a drive's I/Os at a moment, by those that were submitted before.
 
+    I/Os in flight, for how long the oldest has been, time since the last completion and since the
+    last arrival: arrays of shape (n,), in us, NaN where there was none.
+
     Parameters
     ----------
     now_ns, before : arrays, shape (n,)
         Moments, and how many I/Os count as submitted before.
     start_ns, end_ns : arrays, shape (m,)
         Of I/Os in order of arrival.
-
-    Returns
-    -------
-    list of array, shape (n,)
-        I/Os in flight; for how long the oldest has been; time since the last completion and since
-        the last arrival. In us, NaN where there was none.
     """
     # The first I/O still in flight is the first that ends later than any before it has ended.
     oldest = np.searchsorted(np.maximum.accumulate(end_ns), now_ns, side="right")
@@ -102,25 +96,14 @@ def age_us(
 def black_box_auc(trace: AnyPath, threshold_us: int, **reader_options: Any) -> float | None:
     """Area under the ROC curve of boosted trees, cross-fitted over consecutive parts of a trace.
 
+    None where all reads are slow, or all fast.
+
     Parameters
     ----------
-    trace : path
     threshold_us : int
         Reads that take longer are slow.
     **reader_options
         Those of :func:`~linnapp.trace.recorded.open_recording`.
-
-    Returns
-    -------
-    float or None
-        None where all reads are slow, or all fast.
-
-    Raises
-    ------
-    LinnappError
-        If scikit-learn is not installed.
-    TraceError
-        If the trace cannot be read or is too short.
     """
     with needs("`bound=True` needs scikit-learn", "scikit-learn"):
         from sklearn.ensemble import HistGradientBoostingClassifier

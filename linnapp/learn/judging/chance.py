@@ -47,18 +47,13 @@ Floats = npt.NDArray[np.float64]
 def array_means_us(sums: Floats, failover_us: float, replicas: int) -> Floats:
     """The mean latency of an array whose drives all behave like this one, for each way to refuse.
 
+    Of shape (..., 1 + ways), the first that of refusing none.
+
     Parameters
     ----------
     sums : array, shape (..., kinds, 1 + ways, 2)
         By size class: the number of reads and their latencies added up, of all reads first, then
         of those that each way refuses.
-    failover_us : float
-    replicas : int
-
-    Returns
-    -------
-    array, shape (..., 1 + ways)
-        In us; the first is that of refusing none.
     """
     refused = sums.copy()
     refused[..., 0, :] = 0.0
@@ -73,18 +68,7 @@ def array_means_us(sums: Floats, failover_us: float, replicas: int) -> Floats:
 
 
 def resampled_means_us(blocks: Floats, failover_us: float, replicas: int) -> Floats:
-    """The same of blocks of time that are drawn anew, always the same ones.
-
-    Parameters
-    ----------
-    blocks : array, shape (blocks, kinds, 1 + ways, 2)
-    failover_us, replicas
-        As for :func:`array_means_us`.
-
-    Returns
-    -------
-    array, shape (resamples, 1 + ways)
-    """
+    """The same of blocks of time, the first axis, that are drawn anew, always the same ones."""
     n = len(blocks)
     times = np.random.default_rng(_SEED).multinomial(n, np.full(n, 1 / n), N_RESAMPLES)
     sums = (times @ blocks.reshape(n, -1)).reshape(N_RESAMPLES, *blocks.shape[1:])
@@ -101,24 +85,17 @@ class Refusals:
     """Reads in order of time, and which of several ways to refuse refuses each.
 
     The ways refuse ever fewer reads: what one refuses, all before it refuse.
-
-    Attributes
-    ----------
-    latency_us, pages : array, shape (n,)
-    level : integer array, shape (n,)
-        By how many ways a read is refused.
-    ways : int
-    failover_us : float
-        Cost of a failover.
-    replicas : int
-        Drives that hold each block.
     """
 
+    #: `latency_us`, `pages`: array, shape (n,)
     latency_us: npt.NDArray[Any]
     pages: npt.NDArray[Any]
+    #: integer array, shape (n,); by how many ways a read is refused.
     level: npt.NDArray[Any]
     ways: int
+    #: Cost of a failover.
     failover_us: float
+    #: Drives that hold each block.
     replicas: int
 
     def means_us(self) -> Floats:

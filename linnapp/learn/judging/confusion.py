@@ -66,10 +66,5 @@ class Confusion:
 
     def to_json(self) -> dict[str, float | None]:
         """Counts and ratios by name."""
-        return {
-            **dataclasses.asdict(self),
-            "accuracy": self.accuracy,
-            "false_submit_ratio": self.false_submit_ratio,
-            "false_revoke_ratio": self.false_revoke_ratio,
-            "slow_recall": self.slow_recall,
-        }
+        ratios = ("accuracy", "false_submit_ratio", "false_revoke_ratio", "slow_recall")
+        return dataclasses.asdict(self) | {name: getattr(self, name) for name in ratios}

@@ -74,18 +74,14 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """All figures by name."""
+        figures = dataclasses.asdict(self)
+        del figures["confusion"]
         return {
-            "model_id": self.model_id,
-            "threshold_us": self.threshold_us,
+            **figures,
             "reads": self.confusion.total,
             **self.confusion.to_json(),
             "always_fast_accuracy": self.always_fast_accuracy,
             "false_revoke_share": self.false_revoke_share,
-            "mean_us": self.mean_us,
-            "mean_admitted_us": self.mean_admitted_us,
-            "auc": self.auc,
-            "auc_last_latencies": self.auc_last_latencies,
-            "auc_pending": self.auc_pending,
         }
 
 
@@ -112,15 +108,7 @@ class LatencyEvaluation(Evaluation):
 
     def to_json(self) -> dict[str, Any]:
         """All figures by name."""
-        return {
-            "kind": "latency",
-            **super().to_json(),
-            "refuse_us": self.refuse_us,
-            "chooses": self.chooses,
-            "mean_predicted_us": self.mean_predicted_us,
-            "mean_abs_log2_error": self.mean_abs_log2_error,
-            "mean_abs_log2_error_last_latencies": self.mean_abs_log2_error_last_latencies,
-        }
+        return {"kind": "latency", **super().to_json()}
 
 
 class _Scores:
@@ -174,13 +162,7 @@ class _Tally:
         return latency_us
 
     def result(self, model_id: str, trace: Recorded) -> Evaluation:
-        """What came of it.
-
-        Raises
-        ------
-        TraceError
-            If there was no read.
-        """
+        """What came of it."""
         confusion = Confusion(*(int(count) for count in self._counts))
         if not confusion.total:
             raise TraceError(f"{trace}: no completed read to evaluate on")
@@ -199,21 +181,14 @@ class _Tally:
 
 @dataclasses.dataclass(frozen=True)
 class Predictions:
-    """What a model says of a chunk's served reads.
+    """What a model says of a chunk's served reads."""
 
-    Attributes
-    ----------
-    served : IoChunk
-        The reads.
-    refused : bool array, shape (n,)
-        What it would refuse.
-    score : integer array, shape (n,)
-        How slow it takes them to be: of a network the margin of slow over fast, of a latency model
-        the prediction in us.
-    """
-
+    #: The reads.
     served: IoChunk
+    #: bool array, shape (n,); what it would refuse.
     refused: npt.NDArray[np.bool_]
+    #: integer array, shape (n,); how slow it takes them to be: of a network the margin of slow over
+    #: fast, of a latency model the prediction in us.
     score: npt.NDArray[Any]
 
 
@@ -293,15 +268,12 @@ def evaluate(
     whole = tally.result(model.model_id, trace)
     if not isinstance(model, LatencyModel):
         return whole
+    predicted_us, error, error_last = (sums / whole.confusion.total).tolist()
     return LatencyEvaluation(
         **vars(whole),
         refuse_us=model.refuse_us,
         chooses=model.chooses,
-        **dict(
-            zip(
-                ("mean_predicted_us", "mean_abs_log2_error", "mean_abs_log2_error_last_latencies"),
-                (sums / whole.confusion.total).tolist(),
-                strict=True,
-            )
-        ),
+        mean_predicted_us=predicted_us,
+        mean_abs_log2_error=error,
+        mean_abs_log2_error_last_latencies=error_last,
     )

@@ -88,21 +88,14 @@ def error_of_look(n_pairs: int, *, last: bool) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Effect:
-    """By which factor the switch changes a latency.
-
-    Attributes
-    ----------
-    off_us, on_us : float
-    low, high : float
-        The interval of on / off.
-    power : float
-        The chance to leave out 1 by the last look if it is at the far end of what is likely.
-    """
+    """By which factor the switch changes a latency."""
 
     off_us: float
     on_us: float
+    #: `low`, `high`: the interval of on / off.
     low: float
     high: float
+    #: The chance to leave out 1 by the last look if it is at the far end of what is likely.
     power: float
 
     @property
@@ -163,13 +156,9 @@ class PairedBlocks:
         return 2.0**off, 2.0**on
 
     def p_value(self, measure: str, octaves: float = 0.0) -> float:
-        """How often exchanging blocks makes as large a difference, by chance.
+        """How often exchanging blocks makes as large a difference in p99, mean or p50, by chance.
 
-        Parameters
-        ----------
-        measure : {"p99", "mean", "p50"}
-        octaves : float
-            Suppose that latencies with on are longer by that many.
+        Latencies with on are supposed to be longer by `octaves`.
         """
         found, exchanged = self._differences(measure, octaves)
         as_large = np.abs(exchanged) >= abs(found) - 1e-9
@@ -251,8 +240,6 @@ def _made_alike(off: Floats, on: Floats, share: float, octaves: float) -> Floats
     ----------
     off, on : array, shape (pairs, N_BINS)
         Cumulative.
-    share : float
-    octaves : float
     """
     sides = np.stack([off.sum(axis=0), on.sum(axis=0)])
     medians, quantiles = _quantile_logs(sides, 0.5), _quantile_logs(sides, share)
@@ -286,15 +273,8 @@ def _power(octaves: float, error: float, done: float, of_pairs: int) -> float:
     """The chance that the last look decides (stochastic curtailment).
 
     Lan, Simon and Halperin, Sequential Analysis 1:3, 1982: what comes is supposed to be the
-    difference that was found, and one standard error more.
-
-    Parameters
-    ----------
-    octaves, error : float
-        The difference so far, and its standard error.
-    done : float
-        Share of the pairs that are done.
-    of_pairs : int
+    difference that was found, and one standard error more. `done` is the share of the pairs that
+    are.
     """
     if done >= 1:
         return 0.0

@@ -12,15 +12,12 @@ import numpy.typing as npt
 def area_under_roc(score: npt.NDArray[Any], slow: npt.NDArray[np.bool_]) -> float | None:
     """Chance that a slow read has a higher score than a fast one; ties count half.
 
+    None where all reads are slow, or all fast.
+
     Parameters
     ----------
     score : array of numbers, shape (n,)
     slow : bool array, shape (n,)
-
-    Returns
-    -------
-    float or None
-        None where all reads are slow, or all fast.
 
     References
     ----------

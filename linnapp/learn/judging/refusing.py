@@ -34,27 +34,19 @@ SELDOM = 0.001
 
 @dataclasses.dataclass(frozen=True)
 class ScoredReads:
-    """Reads, and how slow a model takes them to be.
+    """Reads, and how slow a model takes them to be."""
 
-    Attributes
-    ----------
-    score : integer array, shape (n,)
-    latency_us : uint32 array, shape (n,)
-    pages : array, shape (n,)
-        Sizes.
-    threshold_us : int
-        The inflection point: reads that take longer are slow.
-    failover_us : float
-        Cost of a failover.
-    replicas : int
-        Drives that hold each block.
-    """
-
+    #: integer array, shape (n,)
     score: npt.NDArray[np.integer[Any]]
+    #: uint32 array, shape (n,)
     latency_us: npt.NDArray[np.uint32]
+    #: array, shape (n,); sizes.
     pages: npt.NDArray[Any]
+    #: The inflection point: reads that take longer are slow.
     threshold_us: int
+    #: Cost of a failover.
     failover_us: float
+    #: Drives that hold each block.
     replicas: int
 
     def take(self, rows: slice) -> ScoredReads:

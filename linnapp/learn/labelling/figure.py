@@ -8,20 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from linnapp.errors import needs
-from linnapp.files import AnyPath, explain_os_error, replaced_file
+from linnapp.figures import save
+from linnapp.files import AnyPath, os_errors
 from linnapp.learn.labelling.inflection import InflectionPoint, LatencyDistribution
 
 
 def draw(
     path: AnyPath, drive: str, distribution: LatencyDistribution, point: InflectionPoint
 ) -> None:
-    """Draw a PNG.
-
-    Raises
-    ------
-    LinnappError
-        If matplotlib is missing or the file cannot be written.
-    """
+    """Draw a PNG."""
     path = Path(path)
     with needs("figures need matplotlib", "matplotlib"):
         from matplotlib.figure import Figure
@@ -42,9 +37,6 @@ def draw(
     cdf.set_title(f"{drive}: {len(distribution)} reads")
     cdf.legend(loc="lower right")
     point.plot(areas)
-    try:
+    with os_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explain_os_error(error, path.parent) from error
-    with replaced_file(path) as stream:
-        figure.savefig(stream, format="png", dpi=120)
+    save(figure, path)

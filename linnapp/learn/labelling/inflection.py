@@ -198,22 +198,7 @@ class InflectionPoint:
     replicas: int
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw what was tried, and how much each candidate would gain.
-
-        Parameters
-        ----------
-        axes : matplotlib.axes.Axes, optional
-            New ones unless given.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-
-        Raises
-        ------
-        LinnappError
-            If matplotlib is not installed.
-        """
+        """Draw what was tried, and how much each candidate would gain; on new axes unless given."""
         axes = axes_for(axes)
         axes.plot(self.candidate_percentiles, self.candidate_areas_us, ".-", color="tab:blue")
         axes.axvline(self.percentile, color="tab:red")
@@ -254,7 +239,7 @@ def find_inflection_points(
     threshold_us: int | None = None,
     seed: int = 1,
 ) -> list[InflectionPoint]:
-    """Find the inflection points of an array's drives.
+    """Find the inflection points of an array's drives, in their order.
 
     Parameters
     ----------
@@ -279,11 +264,6 @@ def find_inflection_points(
         The only candidate of every drive, instead of those around its knee.
     seed : int
         For "simulate".
-
-    Returns
-    -------
-    list of InflectionPoint
-        In the order of the drives.
     """
     if replicas < 2:
         raise ValueError(f"{replicas} replicas: revocation needs at least 2")

@@ -25,14 +25,9 @@ _N_CLASSES = 17
 
 @dataclasses.dataclass(frozen=True)
 class SlowLimits:
-    """The latency beyond which a read is taught as slow, by its size class.
+    """The latency beyond which a read is taught as slow, by its size class."""
 
-    Attributes
-    ----------
-    limit_us : float array, shape (17,)
-        By :func:`~linnapp.learn.labelling.inflection.size_classes`.
-    """
-
+    #: float array, shape (17,); by :func:`~linnapp.learn.labelling.inflection.size_classes`.
     limit_us: npt.NDArray[np.float64]
 
     @classmethod

@@ -60,7 +60,7 @@ def choose_bias(
     candidates: tuple[float, ...] = CANDIDATES,
     on_candidate: Callable[[float, float], None] | None = None,
 ) -> BiasChoice:
-    """Train with each candidate and choose.
+    """Train with each candidate and choose the best, or of those within 0.1 % the one nearest to 1.
 
     Parameters
     ----------
@@ -81,11 +81,6 @@ def choose_bias(
     on_candidate : callable, optional
         Called with each candidate and its expected mean in us.
 
-    Returns
-    -------
-    BiasChoice
-        Of candidates within 0.1 % of the best, the one nearest to 1 (in ratio) is taken.
-
     Raises
     ------
     KeyboardInterrupt
@@ -102,7 +97,6 @@ def choose_bias(
         tried = dataclasses.replace(
             options,
             bias=candidate,
-            starts=1,
             max_epochs=min(options.max_epochs or SEARCH_EPOCHS, SEARCH_EPOCHS),
         )
         network = training.train(digits, slow, tried, added=added)

@@ -51,13 +51,9 @@ _NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
 
 @dataclasses.dataclass(frozen=True)
 class Scaling:
-    """What a digit is to the first weights while they are trained: (digit - mean) * factor.
+    """What a digit is to the first weights while they are trained: (digit - mean) * factor."""
 
-    Attributes
-    ----------
-    mean, factor : float32 array, shape (n_inputs,)
-    """
-
+    #: `mean`, `factor`: float32 array, shape (n_inputs,)
     mean: npt.NDArray[np.float32]
     factor: npt.NDArray[np.float32]
 
@@ -86,13 +82,7 @@ class Scaling:
 
 
 def import_tensorflow() -> Any:
-    """Import TensorFlow, quietly, with the threads and determinism that training needs.
-
-    Raises
-    ------
-    LinnappError
-        If it is not installed.
-    """
+    """Import TensorFlow, quietly, with the threads and determinism that training needs."""
     # Read once at import: no banner on each start, no oneDNN path that differs between CPUs.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
@@ -152,7 +142,6 @@ def build(
 
     Parameters
     ----------
-    n_inputs, n_hidden : int
     bias : float
         Multiplies the loss of truly slow reads.
     learning_rate : float
@@ -163,10 +152,6 @@ def build(
         Of the digits, before the first weights; as they are unless given.
     weight_decay : float
         Share by which each step, at a learning rate of 1, makes weights smaller; biases keep.
-
-    Returns
-    -------
-    keras.Sequential
     """
     tf = import_tensorflow()
     keras = tf.keras
@@ -227,8 +212,9 @@ def batches(
 ) -> Any:
     """A dataset of batches, in another order in each epoch; what fills no batch waits for the next.
 
-    The arrays stay where they are. (Keras shuffles arrays itself, but copies them first, and with
-    a seed repeats one order in all epochs.)
+    The digits and labels are floats, of shape (size, n_inputs) and (size,). The arrays stay where
+    they are. (Keras shuffles arrays itself, but copies them first, and with a seed repeats one
+    order in all epochs.)
 
     Parameters
     ----------
@@ -236,12 +222,6 @@ def batches(
     slow : bool array, shape (n,)
     size : int
         Reads per batch, at most n.
-    seed : int
-
-    Returns
-    -------
-    tf.data.Dataset
-        Of digits, shape (size, n_inputs), and labels, shape (size,), as floats.
     """
     tf = import_tensorflow()
     rng = np.random.default_rng(seed)

@@ -69,69 +69,33 @@ _MAX_BATCH = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Epoch:
-    """One line of a training's history.
+    """One line of a training's history."""
 
-    Attributes
-    ----------
-    number : int
-        From 1.
-    loss, validation_loss : float
-        Per example; that on validation weighs recorded reads and added bursts.
-    confusion : Confusion
-        On the validation slice of the recording.
-    bursts : Confusion
-        On the added bursts of the validation slice; empty without them.
-    best : bool
-        Whether no earlier epoch had a lower validation loss.
-    """
-
+    #: From 1.
     number: int
+    #: `loss`, `validation_loss`: per example; that on validation weighs recorded reads and added
+    #: bursts.
     loss: float
     validation_loss: float
+    #: On the validation slice of the recording.
     confusion: Confusion
+    #: On the added bursts of the validation slice; empty without them.
     bursts: Confusion
+    #: Whether no earlier epoch had a lower validation loss.
     best: bool
 
 
 @dataclasses.dataclass(frozen=True)
-class Start:
-    """Where training began once, and how far it came.
-
-    Attributes
-    ----------
-    seed : int
-    best_epoch : int
-    validation_loss : float
-        Of that epoch.
-    """
-
-    seed: int
-    best_epoch: int
-    validation_loss: float
-
-
-@dataclasses.dataclass(frozen=True)
 class TrainedNetwork:
-    """Float weights of the best epoch, and how training went.
+    """Float weights of the best epoch, and how training went."""
 
-    Attributes
-    ----------
-    weights : dict of str to float32 array
-        As :func:`linnapp.learn.network.quantisation.quantise` takes them.
-    epochs : list of Epoch
-    interrupted : bool
-        Whether ctrl-C ended training early.
-    test : Confusion
-        Of these weights on the test slice.
-    starts : list of Start
-        All that were tried; this is the one with the lowest validation loss.
-    """
-
+    #: As :func:`linnapp.learn.network.quantisation.quantise` takes them.
     weights: Weights
     epochs: list[Epoch]
+    #: Whether ctrl-C ended training early.
     interrupted: bool
+    #: Of these weights on the test slice.
     test: Confusion = dataclasses.field(default_factory=lambda: Confusion(0, 0, 0, 0))
-    starts: list[Start] = dataclasses.field(default_factory=list)
 
     @property
     def best(self) -> Epoch:
@@ -164,9 +128,6 @@ class TrainingOptions:
         Train on digits of mean 0 and deviation 1, and fold that into the weights afterwards.
     weight_decay : float
         Share by which each step makes weights smaller, times the learning rate.
-    starts : int
-        First weights to begin from; what has the lowest validation loss is kept. Means of the
-        weights would be no network: hidden units that do the same stand elsewhere in each.
     """
 
     bias: float = DEFAULT_BIAS
@@ -180,7 +141,6 @@ class TrainingOptions:
     burst_share: float = BURST_SHARE
     standardise: bool = False
     weight_decay: float = 0.0
-    starts: int = 1
 
     def __post_init__(self) -> None:
         check_number("bias", self.bias, 0, open_ends="low")
@@ -191,18 +151,12 @@ class TrainingOptions:
         check_number("patience_epochs", self.patience_epochs, 1, whole=True)
         check_number("validation_share", self.validation_share, 0, 1, open_ends="low high")
         check_number("test_share", self.test_share, 0, 1, open_ends="low high")
-        check_number(
-            "validation_share + test_share",
-            self.validation_share + self.test_share,
-            0,
-            1,
-            open_ends="high",
-        )
+        both = self.validation_share + self.test_share
+        check_number("validation_share + test_share", both, 0, 1, open_ends="high")
         check_number("learning_rate", self.learning_rate, 0, open_ends="low")
         check_number("burst_share", self.burst_share, 0, 1, open_ends="high")
         check_flag("standardise", self.standardise)
         check_number("weight_decay", self.weight_decay, 0)
-        check_number("starts", self.starts, 1, whole=True)
 
 
 def epoch_limit(n_train: int, options: TrainingOptions) -> int:
@@ -238,7 +192,7 @@ def train(
     added: Examples | None = None,
     added_validation: Examples | None = None,
 ) -> TrainedNetwork:
-    """Train a network on a drive's reads.
+    """Train a network on a drive's reads; when interrupted by ctrl-C, what was best so far.
 
     Parameters
     ----------
@@ -246,16 +200,10 @@ def train(
         Feature vectors in arrival order; :func:`split` says what each serves for.
     slow : bool array, shape (n,)
         Labels.
-    options : TrainingOptions, optional
     on_epoch : callable, optional
         Called after each epoch.
     added, added_validation : Examples, optional
         More examples to train on, and to validate on.
-
-    Returns
-    -------
-    TrainedNetwork
-        When interrupted by ctrl-C, what was best so far.
 
     Raises
     ------
@@ -280,77 +228,37 @@ def train(
             np.concatenate((taught.digits, added.digits)),
             np.concatenate((taught.slow, added.slow)),
         )
-    lesson = _Lesson(
-        taught,
-        Examples(digits[parts.validation], slow[parts.validation]),
-        added_validation,
-        Scaling.of(taught.digits) if options.standardise else None,
-    )
-    best = _best_start(lesson, options, on_epoch)
-    test = _confusion(outputs_of(best.weights, digits[parts.test]), slow[parts.test])
-    return dataclasses.replace(best, test=test)
+    judged = [Examples(digits[parts.validation], slow[parts.validation])]
+    if added_validation is not None and len(added_validation):
+        judged.append(added_validation)
+    # TensorFlow is not to be left in the middle: it answers with an error of its own.
+    with signals_held() as let_in:
+        trained = _train(taught, judged, options, on_epoch, let_in)
+    test = _confusion(outputs_of(trained.weights, digits[parts.test]), slow[parts.test])
+    return dataclasses.replace(trained, test=test)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Lesson:
-    """What each start learns from and is judged by."""
-
-    taught: Examples
-    validation: Examples
-    added_validation: Examples | None
-    scaling: Scaling | None
-
-
-def _best_start(
-    lesson: _Lesson, options: TrainingOptions, on_epoch: Callable[[Epoch], None] | None
-) -> TrainedNetwork:
-    """Train from each start; the test slice is still to come."""
-    done: list[TrainedNetwork] = []
-    interrupted = False
-    for number in range(options.starts):
-        seed = start_seed(options.seed, number)
-        try:
-            # TensorFlow is not to be left in the middle: it answers with an error of its own.
-            with signals_held() as let_in:
-                done.append(_train_from(seed, lesson, options, on_epoch, let_in))
-        except KeyboardInterrupt:
-            if not done:
-                raise
-            interrupted = True
-        if interrupted or done[-1].interrupted:
-            break
-    best = min(done, key=lambda network: network.best.validation_loss)
-    return dataclasses.replace(
-        best,
-        interrupted=interrupted or done[-1].interrupted,
-        starts=[start for network in done for start in network.starts],
-    )
-
-
-def start_seed(seed: int, number: int) -> int:
-    """The seed of first weights and of the order of reads: that of the first start is `seed`."""
-    if not number:
-        return seed
-    return int(np.random.default_rng([seed, 3, number]).integers(2**32))
-
-
-def _train_from(
-    seed: int,
-    lesson: _Lesson,
+def _train(
+    taught: Examples,
+    judged: list[Examples],
     options: TrainingOptions,
     on_epoch: Callable[[Epoch], None] | None,
     let_in: Callable[[], None],
 ) -> TrainedNetwork:
-    """Train from one start; `let_in` is where ctrl-C may come: between two steps."""
-    taught = lesson.taught
+    """Train and keep the best epoch; the test slice is still to come.
+
+    What validates are recorded reads, then added bursts if there are any. Ctrl-C may come where
+    `let_in` is called: between two steps.
+    """
+    scaling = Scaling.of(taught.digits) if options.standardise else None
     keras = import_tensorflow().keras
     network = build(
         taught.digits.shape[1],
         options.n_hidden,
         options.bias,
         options.learning_rate,
-        seed,
-        scaling=lesson.scaling,
+        options.seed,
+        scaling=scaling,
         weight_decay=options.weight_decay,
     )
     history: list[Epoch] = []
@@ -358,10 +266,10 @@ def _train_from(
 
     def judge(index: int, logs: dict[str, float]) -> None:
         nonlocal latest
-        confusion, loss = _judged(network, lesson.validation, options.bias)
+        confusion, loss = _judged(network, judged[0], options.bias)
         bursts = Confusion(0, 0, 0, 0)
-        if lesson.added_validation is not None and len(lesson.added_validation):
-            bursts, burst_loss = _judged(network, lesson.added_validation, options.bias)
+        if len(judged) > 1:
+            bursts, burst_loss = _judged(network, judged[1], options.bias)
             loss = (1 - options.burst_share) * loss + options.burst_share * burst_loss
         # In 32 bits: Keras compares in them, and the history must call the same epoch best.
         logs["val_loss"] = loss = float(np.float32(loss))
@@ -381,7 +289,7 @@ def _train_from(
     interrupted = False
     try:
         network.fit(
-            batches(taught.digits, taught.slow, batch_size(len(taught)), seed),
+            batches(taught.digits, taught.slow, batch_size(len(taught)), options.seed),
             epochs=epoch_limit(len(taught), options),
             shuffle=False,
             verbose=0,
@@ -399,11 +307,9 @@ def _train_from(
     if not any(epoch.best for epoch in history):
         raise TraceError("training diverged: the loss was never a number; lower `learning_rate`")
     weights = named_weights(stopping.best_weights)
-    if lesson.scaling is not None:
-        weights = lesson.scaling.folded(weights)
-    trained = TrainedNetwork(weights, history, interrupted)
-    best = trained.best
-    return dataclasses.replace(trained, starts=[Start(seed, best.number, best.validation_loss)])
+    if scaling is not None:
+        weights = scaling.folded(weights)
+    return TrainedNetwork(weights, history, interrupted)
 
 
 def _judged(network: Any, examples: Examples, bias: float) -> tuple[Confusion, float]:

@@ -32,21 +32,9 @@ WEIGHT = 0.03
 
 
 def sample(trace: Recorded, n_reads: int, overdue_us: int, seed: int, **reader: Any) -> SlowedReads:
-    """Add bursts to a recording.
+    """Add bursts to a recording; the reads' places are those among its `n_reads` served ones.
 
-    Parameters
-    ----------
-    trace : path or IoTable
-    n_reads : int
-        Served reads in it.
-    overdue_us : int
-        A read in flight for longer is overdue; the least that a burst adds.
-    seed : int
-
-    Returns
-    -------
-    SlowedReads
-        Their places are those among the recording's served reads.
+    A read in flight for longer than `overdue_us` is overdue; that is the least that a burst adds.
     """
     rng = np.random.default_rng(seed)
     kept = min(1.0, MAX_ROWS / max(1.0, 2 * COVERED * n_reads))

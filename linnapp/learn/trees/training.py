@@ -56,6 +56,7 @@ from linnapp.model.latency_model import (
     NO_SPLIT,
     LatencyModel,
 )
+from linnapp.native import HISTORY
 from linnapp.trace.blktrace import TraceStats
 from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import Recorded, drive_name, open_recording
@@ -85,6 +86,11 @@ MAX_READS = 2_000_000
 #: Every so manieth read is taught without where it is: a question may not say it.
 UNPLACED_EVERY = 10
 
+#: And every so manieth as if its drive had been read so many times as often, at most. Choosing does
+#: that to a drive, and one that is read in a closed loop is slow when reads come seldom to others.
+REPACED_EVERY = 10
+REPACED_MOST = 256
+
 #: A read is overdue when it has taken longer than so many percent of all do.
 OVERDUE_PERCENTILE = 90
 
@@ -99,18 +105,13 @@ DECIDED_BY = {
 
 @dataclasses.dataclass(frozen=True)
 class LatencyReads:
-    """A trace's served reads, in order of arrival.
+    """A trace's served reads, in order of arrival."""
 
-    Attributes
-    ----------
-    features : uint32 array, shape (n, N_FEATURES)
-    latency_us : uint32 array, shape (n,)
-    pending : uint32 array, shape (n,)
-        Pending pages at arrival.
-    """
-
+    #: uint32 array, shape (n, N_FEATURES)
     features: npt.NDArray[np.uint32]
+    #: uint32 array, shape (n,)
     latency_us: npt.NDArray[np.uint32]
+    #: uint32 array, shape (n,); pending pages at arrival.
     pending: npt.NDArray[np.uint32]
 
     def __len__(self) -> int:
@@ -128,27 +129,17 @@ class LatencyReads:
 
 @dataclasses.dataclass(frozen=True)
 class Lesson:
-    """What trees are grown from.
+    """What trees are grown from."""
 
-    Attributes
-    ----------
-    reads : LatencyReads
-        Every `step`-th of a recording.
-    step : int
-    bursts : SlowedReads
-        Reads of bursts added to it.
-    like : LatencyModel
-        Has what is no tree: the model's thresholds.
-    seed : int
-    level : bool
-        The recording's reads are not told apart: what each took was their mean.
-    """
-
+    #: Every `step`-th of a recording.
     reads: LatencyReads
     step: int
+    #: Reads of bursts added to it.
     bursts: SlowedReads
+    #: Has what is no tree: the model's thresholds.
     like: LatencyModel
     seed: int
+    #: The recording's reads are not told apart: what each took was their mean.
     level: bool = False
 
     def grown(self, n_reads: int | None = None) -> tuple[LatencyModel, float]:
@@ -189,13 +180,7 @@ class Lesson:
 def load_latency_reads(
     trace: Recorded, overdue_us: int, step: int = 1, **reader: Any
 ) -> tuple[LatencyReads, TraceStats]:
-    """Every `step`-th served read of a trace.
-
-    Raises
-    ------
-    TraceError
-        If the trace cannot be read.
-    """
+    """Every `step`-th served read of a trace."""
     opened = open_recording(trace, overdue_us=overdue_us, **reader)
     drive = LoggedDrive(overdue_us)
     features = [np.empty((0, N_FEATURES), np.uint32)]
@@ -224,15 +209,7 @@ def train_latency(
     recipe: Recipe,
     observer: Observer | None = None,
 ) -> TrainedDrive:
-    """Train one drive's latency model; as :func:`linnapp.learn.drive_training.train_drive`.
-
-    Raises
-    ------
-    LinnappError
-        If scikit-learn is not installed.
-    TraceError
-        If the trace cannot be read, or is too short to be split.
-    """
+    """Train one drive's latency model; as :func:`linnapp.learn.drive_training.train_drive`."""
     shown = observer or Observer()
     begin = time.monotonic()
     overdue_us, step, per_s = _overdue_us(trace, recipe)
@@ -351,24 +328,10 @@ def _name_of(model: LatencyModel, lesson: Lesson) -> str:
 def predict_newest(
     model: LatencyModel, trace: Recorded, recipe: Recipe, *, own: bool
 ) -> tuple[LatencyReads, npt.NDArray[np.uint32]]:
-    """Predict a recording's test slice by trees that have not seen it.
+    """Predict the test slice, by the recipe, of a recording by trees that have not seen it, in us.
 
-    Parameters
-    ----------
-    model : LatencyModel
-    trace : path
-    recipe : Recipe
-        Says which reads are the test slice.
-    own : bool
-        Whether :func:`train_latency` made the model of this recording. All of that taught its
-        trees; those of the reads before are grown again, and predict in their place.
-
-    Returns
-    -------
-    LatencyReads
-        The test slice.
-    uint32 array
-        What is predicted of each, in us.
+    If :func:`train_latency` made the model of this recording, as `own` says, all of that taught its
+    trees; those of the reads before are grown again, and predict in their place.
     """
     _, step, _ = _overdue_us(trace, recipe)
     reads, _ = load_latency_reads(trace, model.overdue_us, step, **recipe.reader)
@@ -417,20 +380,13 @@ def _how_long(per_s: float, recipe: Recipe) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Quality:
-    """How well a model predicts reads.
+    """How well a model predicts reads."""
 
-    Attributes
-    ----------
-    deviance : float
-        Gamma deviance of the latencies, half of it: what training makes small.
-    mean_abs_log2_error : float
-        Mean distance of prediction and latency, in powers of two.
-    auc : float or None
-        Area under the ROC curve of the prediction, for slow reads; None without slow or fast ones.
-    """
-
+    #: Gamma deviance of the latencies, half of it: what training makes small.
     deviance: float
+    #: Mean distance of prediction and latency, in powers of two.
     mean_abs_log2_error: float
+    #: Area under the ROC curve of the prediction, for slow reads; None without slow or fast ones.
     auc: float | None
 
     @classmethod
@@ -482,13 +438,7 @@ def mean_abs_log2_error(predicted_us: npt.NDArray[Any], latency_us: npt.NDArray[
 
 
 def check_scikit_learn() -> None:
-    """Find out whether trees can be grown here.
-
-    Raises
-    ------
-    LinnappError
-        If scikit-learn is not installed or too old.
-    """
+    """Find out whether trees can be grown here."""
     with needs("latency models need scikit-learn", "scikit-learn"):
         import sklearn.ensemble  # noqa: F401
         import threadpoolctl  # noqa: F401
@@ -510,7 +460,7 @@ def grow(
     learning_rate: float,
     weights: npt.NDArray[np.float64] | None = None,
 ) -> tuple[LatencyModel, float]:
-    """Grow trees.
+    """Grow trees, and tell the largest difference to them as grown, in powers of two.
 
     Parameters
     ----------
@@ -520,23 +470,10 @@ def grow(
         look alike the mean is learnt.
     like : LatencyModel
         Has what is no tree: the model's thresholds, and how many features it knows.
-    seed : int
-    n_trees : int
     learning_rate : float
         What each tree corrects of what is left.
     weights : array, shape (n,), optional
         How much each read counts.
-
-    Returns
-    -------
-    LatencyModel
-    float
-        The largest difference to the trees as grown, in powers of two.
-
-    Raises
-    ------
-    LinnappError
-        If scikit-learn is not installed or too old, or its trees are not what they were.
     """
     check_scikit_learn()
     from sklearn.ensemble import HistGradientBoostingRegressor
@@ -557,6 +494,7 @@ def grow(
     sample = slice(0, None, max(1, len(x) // 10_000))
     shown = x[sample].copy()
     x[::UNPLACED_EVERY, FEATURES.index("in_region") :] = CAP
+    _repace(x[REPACED_EVERY // 2 :: REPACED_EVERY], seed)
     # Its threads wait for each other by spinning: on a busy machine that takes minutes. And sums
     # in another order would be other trees.
     with threadpool_limits(1):
@@ -578,6 +516,14 @@ def grow(
             "them in another way; install the one in requirements.txt"
         )
     return model, drift
+
+
+def _repace(x: npt.NDArray[np.float32], seed: int) -> None:
+    """Let the last reads have been so many times as short ago as reads might have come faster."""
+    times_as_often = REPACED_MOST ** np.random.default_rng(seed).random(len(x))
+    for past in range(1, HISTORY + 1):
+        age_us = x[:, FEATURES.index(f"age_us_{past}")]
+        age_us[:] = np.where(age_us < CAP, age_us // times_as_often, CAP)
 
 
 def _complete(

@@ -91,20 +91,13 @@ TEXT_FORMATS = {
 
 @dataclasses.dataclass(frozen=True)
 class Filters:
-    """What to do with the I/Os on their way.
+    """What to do with the I/Os on their way."""
 
-    Attributes
-    ----------
-    slice_s : (float, float), optional
-        Keep this part of the input's own time, in seconds; it then starts at 0.
-    rerate : float
-        Multiply the rate of arrivals, after slicing.
-    fit_bytes : int, optional
-        Wrap offsets into a drive of so many bytes, and align offsets and sizes to 4 KiB.
-    """
-
+    #: Keep this part of the input's own time, in seconds; it then starts at 0.
     slice_s: tuple[float, float] | None = None
+    #: Multiply the rate of arrivals, after slicing.
     rerate: float = 1.0
+    #: Wrap offsets into a drive of so many bytes, and align offsets and sizes to 4 KiB.
     fit_bytes: int | None = None
 
 
@@ -119,13 +112,7 @@ def output_formats() -> list[str]:
 
 
 def detect_format(path: AnyPath) -> str:
-    """Tell a trace's format from its content.
-
-    Raises
-    ------
-    TraceError
-        If it is missing, empty, or none of the known formats.
-    """
+    """Tell a trace's format from its content."""
     path = Path(path)
     if blktrace.is_blktrace(path):
         return "blktrace"
@@ -173,18 +160,12 @@ def read_workload(
 
     Parameters
     ----------
-    path : path
     source_format : str, optional
         One of :func:`input_formats`; found out when not given.
     **options
         For blktrace those of :class:`~linnapp.trace.blktrace.BlktraceReader`; for text formats
         ``volume``, the one to keep; for these and iologs ``on_empty``, which
         :func:`linnapp.trace.formats.text_trace.read_columns` calls.
-
-    Raises
-    ------
-    TraceError
-        If the trace cannot be read; a malformed line is named.
     """
     path = Path(path)
     source_format = source_format or detect_format(path)
@@ -319,23 +300,16 @@ def convert(
     filters: Filters | None = None,
     **options: Any,
 ) -> int:
-    """Convert a trace; the target appears whole or not at all.
+    """Convert a trace, and tell how many I/Os; the target appears whole or not at all.
 
     Parameters
     ----------
-    source, target : path
     source_format : str, optional
         Found out when not given.
     target_format : str
         One of :func:`output_formats`.
     device_name : str
         The drive's name in the target.
-    filters : Filters, optional
-
-    Returns
-    -------
-    int
-        I/Os written.
 
     Raises
     ------

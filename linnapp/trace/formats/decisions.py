@@ -169,15 +169,10 @@ class _Request:
 def add_answers(text: bytes, table: npt.NDArray[Any]) -> None:
     """Fill in how long the admitted reads took, from the same text's block requests.
 
-    A request is a decision's when it reads its sectors on its drive, and is the next to do so: a
-    decision and a request know nothing else of each other. The latency of a read that was split is
-    that of the part that took longest; the kernel counts each part as a read.
-
-    Parameters
-    ----------
-    text : bytes
-    table : ndarray
-        As :func:`parse_decisions` returns it; `latency_us` and `failed` are written.
+    Written are `latency_us` and `failed` of the table. A request is a decision's when it reads its
+    sectors on its drive, and is the next to do so: a decision and a request know nothing else of
+    each other. The latency of a read that was split is that of the part that took longest; the
+    kernel counts each part as a read.
     """
     waiting: dict[int, list[_Read]] = {}
     in_drive: dict[int, list[_Request]] = {}

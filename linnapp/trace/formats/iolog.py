@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError
-from linnapp.files import AnyPath, explain_os_error, replaced_file
+from linnapp.files import AnyPath, os_errors, replaced_file
 from linnapp.trace.formats.text_trace import CHUNK_IOS, LineWriter, TextFormat, read_columns
 from linnapp.trace.packed import unpacked
 
@@ -36,20 +36,15 @@ _LINES = TextFormat(
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """I/Os to be replayed, in the order of their times.
+    """I/Os to be replayed, in the order of their times."""
 
-    Attributes
-    ----------
-    time_us : int64 array, shape (n,)
-        Since the start of the workload.
-    offset_bytes : int64 array, shape (n,)
-    size_bytes : int64 array, shape (n,)
-    is_write : bool array, shape (n,)
-    """
-
+    #: int64 array, shape (n,); since the start of the workload.
     time_us: npt.NDArray[np.int64]
+    #: int64 array, shape (n,)
     offset_bytes: npt.NDArray[np.int64]
+    #: int64 array, shape (n,)
     size_bytes: npt.NDArray[np.int64]
+    #: bool array, shape (n,)
     is_write: npt.NDArray[np.bool_]
 
     def __len__(self) -> int:
@@ -63,7 +58,7 @@ class Workload:
 
 
 def write(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
-    """Write an iolog; it appears whole or not at all.
+    """Write an iolog, and tell how many I/Os; it appears whole or not at all.
 
     Parameters
     ----------
@@ -73,16 +68,6 @@ def write(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
         Its I/Os, consecutive in time.
     device : str
         File name in the log; fio opens it, the replayer maps it to its own devices.
-
-    Returns
-    -------
-    int
-        I/Os written.
-
-    Raises
-    ------
-    LinnappError
-        If the name is not one word, or the file cannot be written.
     """
     try:
         words = device.encode().split()
@@ -128,20 +113,11 @@ def read(
     chunk_ios: int = CHUNK_IOS,
     on_empty: Callable[[int], None] | None = None,
 ) -> Iterator[Workload]:
-    """Read an iolog in chunks; `on_empty` as :func:`~.text_trace.read_columns` has it.
-
-    Raises
-    ------
-    TraceError
-        If it is of another version, or a line is malformed; the line is named.
-    """
+    """Read an iolog in chunks; `on_empty` as :func:`~.text_trace.read_columns` has it."""
     path = Path(path)
-    try:
-        # Unbuffered: of a pipe no more than the header is gone when it is opened again.
-        with unpacked(path).open("rb", buffering=0) as stream:
-            header = stream.readline(100).decode(errors="replace").rstrip()
-    except OSError as error:
-        raise explain_os_error(error, path) from error
+    # Unbuffered: of a pipe no more than the header is gone when it is opened again.
+    with os_errors(path), unpacked(path).open("rb", buffering=0) as stream:
+        header = stream.readline(100).decode(errors="replace").rstrip()
     if header != HEADER:
         raise TraceError(
             f"{path}: {header[:40]!r} is not version 3 of fio's iolog; have fio write "

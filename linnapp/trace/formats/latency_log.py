@@ -31,7 +31,6 @@ class LatencyLogReader:
 
     Parameters
     ----------
-    trace : path
     text_format : TextFormat
         One with latencies.
     chunk_ios : int
@@ -111,18 +110,7 @@ def sorted_columns(
 ) -> Iterator[Columns]:
     """A text trace in order of its times; as :func:`linnapp.trace.formats.text_trace.read_columns`.
 
-    Parameters
-    ----------
-    trace, text_format, volume, chunk_ios, on_progress, on_empty
-        As there.
-    ties_as_lines : bool
-        Leave I/Os of one instant in the order of their lines; else they are in order of size and
-        place, whatever that was.
-
-    Raises
-    ------
-    TraceError
-        If an I/O stands more than `chunk_ios` lines behind a later one.
+    I/Os of one instant are in order of size and place, or, with `ties_as_lines`, of their lines.
     """
     held: Columns | None = None
     last_ns: int | None = None

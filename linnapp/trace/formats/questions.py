@@ -41,35 +41,23 @@ _SENT = np.dtype(
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What a drive was expected to do with a read.
+    """What a drive was expected to do with a read."""
 
-    Attributes
-    ----------
-    expected : {"probe", "fast", "unknown", "slow"}
-    predicted_us : int
-        By a model of latencies; 0 of another.
-    """
-
+    #: {"probe", "fast", "unknown", "slow"}
     expected: str
+    #: By a model of latencies; 0 of another.
     predicted_us: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """A read about which drives were asked.
+    """A read about which drives were asked."""
 
-    Attributes
-    ----------
-    answers : dict of int to Answer
-        Of each drive, by its number.
-    sent_to : int
-        The drive that served it.
-    latency_us : int
-        From issue to completion there; `UNKNOWN` if that was not seen, or it failed.
-    """
-
+    #: Of each drive, by its number.
     answers: dict[int, Answer]
+    #: The drive that served it.
     sent_to: int
+    #: From issue to completion there; `UNKNOWN` if that was not seen, or it failed.
     latency_us: int
 
 

@@ -75,18 +75,9 @@ def is_replay_log(path: AnyPath) -> bool:
 
 
 def read(path: AnyPath) -> NDArray[Any]:
-    """Map a per-I/O log into memory.
+    """Map a log that `replayer --log` wrote into memory: one element per user I/O, as they ended.
 
-    Parameters
-    ----------
-    path : path
-        What `replayer --log` wrote.
-
-    Returns
-    -------
-    ndarray of RECORD
-        One element per user I/O, in completion order; memory-mapped, so that
-        a log larger than memory can be read in slices.
+    It may be larger than memory, and be read in slices.
 
     Raises
     ------

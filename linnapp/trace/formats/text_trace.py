@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError
-from linnapp.files import AnyPath, explain_os_error
-from linnapp.native import native
+from linnapp.files import AnyPath, explain_os_error, os_errors
+from linnapp.native import declared, native, of_one_kind
 from linnapp.trace.packed import unpacked
 
 SECTOR_BYTES = 512
@@ -33,47 +33,32 @@ _MAX_FIELDS = 32
 
 @dataclasses.dataclass(frozen=True)
 class TextFormat:
-    """A text trace with one I/O a line.
+    """A text trace with one I/O a line."""
 
-    Attributes
-    ----------
-    description : str
-        Columns, for help and errors.
-    delimiter : str or None
-        None: white space.
-    columns : dict of str to int
-        Where ``time``, ``offset``, ``size``, ``type`` and, if there are such, ``volume`` and
-        ``latency`` are.
-    time_unit_log10_ns : int
-        The unit of the time column is ten to this power nanoseconds.
-    read_types, write_types : tuple of str
-        Values of the type column; the first one is written.
-    passed_over : tuple of str
-        Values of the type column in lines that hold no I/O.
-    offset_unit_bytes, size_unit_bytes : int
-        Units of the two columns.
-    header : str
-        Start of a header line that may come first.
-    n_columns : int
-        Columns of a line.
-    since_first : bool
-        Whether times are taken from the first I/O on, not as they stand.
-    latency_unit_log10_ns : int
-        As `time_unit_log10_ns`, of the latency column.
-    """
-
+    #: Columns, for help and errors.
     description: str
+    #: None: white space.
     delimiter: str | None
+    #: Where ``time``, ``offset``, ``size``, ``type`` and, if there are such, ``volume`` and
+    #: ``latency`` are.
     columns: dict[str, int]
+    #: The unit of the time column is ten to this power nanoseconds.
     time_unit_log10_ns: int
+    #: `read_types`, `write_types`: values of the type column; the first one is written.
     read_types: tuple[str, ...]
     write_types: tuple[str, ...]
+    #: Values of the type column in lines that hold no I/O.
     passed_over: tuple[str, ...] = ()
+    #: `offset_unit_bytes`, `size_unit_bytes`: units of the two columns.
     offset_unit_bytes: int = 1
     size_unit_bytes: int = 1
+    #: Start of a header line that may come first.
     header: str = ""
+    #: Columns of a line.
     n_columns: int = 5
+    #: Whether times are taken from the first I/O on, not as they stand.
     since_first: bool = True
+    #: As `time_unit_log10_ns`, of the latency column.
     latency_unit_log10_ns: int = 0
 
     @property
@@ -83,22 +68,16 @@ class TextFormat:
 
 
 class Columns(NamedTuple):
-    """Consecutive I/Os of a text trace.
+    """Consecutive I/Os of a text trace."""
 
-    Attributes
-    ----------
-    time_ns : int64 array, shape (n,)
-        As the lines have it; it may go back.
-    offset_bytes, size_bytes : int64 array, shape (n,)
-    is_write : bool array, shape (n,)
-    latency_ns : int64 array, shape (n,)
-        0 where the line does not say.
-    """
-
+    #: int64 array, shape (n,); as the lines have it; it may go back.
     time_ns: npt.NDArray[np.int64]
+    #: `offset_bytes`, `size_bytes`: int64 array, shape (n,)
     offset_bytes: npt.NDArray[np.int64]
     size_bytes: npt.NDArray[np.int64]
+    #: bool array, shape (n,)
     is_write: npt.NDArray[np.bool_]
+    #: int64 array, shape (n,); 0 where the line does not say.
     latency_ns: npt.NDArray[np.int64]
 
     def take(self, rows: npt.NDArray[np.intp]) -> Columns:
@@ -108,46 +87,24 @@ class Columns(NamedTuple):
 
 class _Format(ctypes.Structure):
     _fields_ = (
-        ("delimiter", ctypes.c_int32),
-        ("time_at", ctypes.c_int32),
-        ("offset_at", ctypes.c_int32),
-        ("size_at", ctypes.c_int32),
-        ("type_at", ctypes.c_int32),
-        ("volume_at", ctypes.c_int32),
-        ("time_decimals", ctypes.c_int32),
-        ("since_first", ctypes.c_int32),
-        ("offset_unit_bytes", ctypes.c_int32),
-        ("size_unit_bytes", ctypes.c_int32),
-        ("reads", ctypes.c_char_p),
-        ("writes", ctypes.c_char_p),
-        ("passed_over", ctypes.c_char_p),
-        ("header", ctypes.c_char_p),
-        ("volume", ctypes.c_char_p),
-        ("has_latency", ctypes.c_int32),
-        ("latency_at", ctypes.c_int32),
-        ("latency_decimals", ctypes.c_int32),
+        *of_one_kind(ctypes.c_int32, "delimiter", "time_at", "offset_at", "size_at", "type_at"),
+        *of_one_kind(ctypes.c_int32, "volume_at", "time_decimals", "since_first"),
+        *of_one_kind(ctypes.c_int32, "offset_unit_bytes", "size_unit_bytes"),
+        *of_one_kind(ctypes.c_char_p, "reads", "writes", "passed_over", "header", "volume"),
+        *of_one_kind(ctypes.c_int32, "has_latency", "latency_at", "latency_decimals"),
     )
 
 
 class _Columns(ctypes.Structure):
-    _fields_ = (
-        ("time", ctypes.c_void_p),
-        ("offset", ctypes.c_void_p),
-        ("size", ctypes.c_void_p),
-        ("is_write", ctypes.c_void_p),
-        ("latency", ctypes.c_void_p),
-    )
+    _fields_ = of_one_kind(ctypes.c_void_p, "time", "offset", "size", "is_write", "latency")
 
 
 class _Line(ctypes.Structure):
     _fields_ = (
-        ("separator", ctypes.c_int32),
-        ("n_fields", ctypes.c_int32),
-        ("time_decimals", ctypes.c_int32),
+        *of_one_kind(ctypes.c_int32, "separator", "n_fields", "time_decimals"),
         ("fields", ctypes.c_int32 * _MAX_FIELDS),
         ("literals", ctypes.c_char_p * _MAX_FIELDS),
-        ("read", ctypes.c_char_p),
-        ("write", ctypes.c_char_p),
+        *of_one_kind(ctypes.c_char_p, "read", "write"),
     )
 
 
@@ -163,28 +120,19 @@ def _library() -> ctypes.CDLL:
         _Format
     ):
         raise LinnappError("the compiled trace reader is of an older version; run `make native`")
-    library.lt_text_open.restype = ctypes.c_void_p
-    library.lt_text_open.argtypes = (ctypes.c_int, ctypes.POINTER(_Format))
-    library.lt_text_read.restype = ctypes.c_int64
-    library.lt_text_read.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(_Columns))
-    library.lt_text_line_number.restype = ctypes.c_int64
-    library.lt_text_line_number.argtypes = (ctypes.c_void_p,)
-    library.lt_text_line_text.restype = ctypes.c_char_p
-    library.lt_text_line_text.argtypes = (ctypes.c_void_p,)
-    library.lt_text_empty.restype = ctypes.c_int64
-    library.lt_text_empty.argtypes = (ctypes.c_void_p,)
-    library.lt_text_close.restype = None
-    library.lt_text_close.argtypes = (ctypes.c_void_p,)
-    library.lt_text_line_bytes.restype = ctypes.c_int64
-    library.lt_text_line_bytes.argtypes = (ctypes.POINTER(_Line),)
-    library.lt_text_write.restype = ctypes.c_int64
-    library.lt_text_write.argtypes = (
-        ctypes.POINTER(_Line),
-        ctypes.c_int64,
-        ctypes.POINTER(_Columns),
-        ctypes.c_char_p,
+    reader, columns, n = ctypes.c_void_p, ctypes.POINTER(_Columns), ctypes.c_int64
+    line = ctypes.POINTER(_Line)
+    return declared(
+        library,
+        lt_text_open=(reader, ctypes.c_int, ctypes.POINTER(_Format)),
+        lt_text_read=(n, reader, n, columns),
+        lt_text_line_number=(n, reader),
+        lt_text_line_text=(ctypes.c_char_p, reader),
+        lt_text_empty=(n, reader),
+        lt_text_close=(None, reader),
+        lt_text_line_bytes=(n, line),
+        lt_text_write=(n, line, n, columns, ctypes.c_char_p),
     )
-    return library
 
 
 def _format_of(text_format: TextFormat, volume: str | None) -> _Format:
@@ -228,8 +176,6 @@ def read_columns(
 
     Parameters
     ----------
-    path : path
-    text_format : TextFormat
     volume : str, optional
         The only one to keep.
     chunk_ios : int
@@ -238,21 +184,12 @@ def read_columns(
         Called after each chunk with the bytes of the file that have been read.
     on_empty : callable, optional
         Called at the end, with how many I/Os of no length were left out.
-
-    Raises
-    ------
-    TraceError
-        If a line is malformed; it is named.
-    LinnappError
-        If the file cannot be read.
     """
     path = Path(path)
     library = _library()
     description = _format_of(text_format, volume)
-    try:
+    with os_errors(path):
         stream = unpacked(path).open("rb", buffering=0)
-    except OSError as error:
-        raise explain_os_error(error, path) from error
     with stream:
         reader = library.lt_text_open(stream.fileno(), ctypes.byref(description))
         if not reader:
@@ -288,11 +225,7 @@ def read_columns(
 class LineWriter:
     """Turns I/Os into the lines of a text trace.
 
-    Parameters
-    ----------
-    text_format : TextFormat
-    literals : dict of int to str
-        What columns that hold nothing of an I/O are filled with; "0" where not given.
+    Columns that hold nothing of an I/O are filled with `literals`, else with "0".
     """
 
     def __init__(self, text_format: TextFormat, literals: dict[int, str]) -> None:

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* The client of eval's cluster, all of it: when it asks, what it remembers, and how long it reads. */
 #define main client_main
+#define clock_gettime clock_of_tests
 #include "gluster_reads.c"
 #undef main
+#undef clock_gettime
 #include "../../../liblinnos/tests/test.h"
 
 /* The nodes' ends of the sockets, and how many questions had come when a read was sent. */
@@ -10,6 +12,16 @@ static int asked_at[NODES_MAX];
 static unsigned int came_before_the_read;
 static uint64_t cookie;
 static struct read two[2];
+
+/* Stands still; what a busy machine takes is not what a test says. */
+static uint64_t clock_ns = 1000000000;
+
+int clock_of_tests(clockid_t clock, struct timespec *t)
+{
+	(void)clock;
+	*t = (struct timespec){clock_ns / 1000000000, clock_ns % 1000000000};
+	return 0;
+}
 
 static void unexpected(void)
 {
@@ -164,7 +176,7 @@ TEST(who_asks_nobody_goes_where_its_last_read_took_least)
 TEST(what_a_read_took_is_remembered_of_its_node)
 {
 	char buffer[BLOCK] = {0};
-	struct attempt attempt = {&two[0], 1, buffer, 0};
+	struct attempt attempt = {.read = &two[0], .node = 1, .buffer = buffer};
 
 	have_nodes(2);
 	ended_fd = eventfd(0, EFD_NONBLOCK);
@@ -173,6 +185,56 @@ TEST(what_a_read_took_is_remembered_of_its_node)
 	on_end(NULL, BLOCK, NULL, NULL, &attempt);
 	assert(nodes[1].own_ns >= 5000 && nodes[1].own_at_ns == two[0].sent_ns + nodes[1].own_ns);
 	assert(!nodes[0].own_ns && !nodes[1].in_flight);
+}
+
+TEST(the_library_chooses_asks_and_is_told_of_every_end)
+{
+	struct linnos_cluster_stats stats;
+	struct linnos_cluster_node of_node;
+	unsigned int n_sent = 0;
+	uint64_t wrong_before = wrong;
+
+	have_nodes(3);
+	rule = rule_of("library-hedge");
+	open_library(7);
+	ended_fd = eventfd(0, EFD_NONBLOCK);
+	came_before_the_read = 0;
+	woken_ns = now_ns();
+	for (unsigned int k = 0; k < 60; k++) {
+		struct read *read = &two[0];
+
+		memset(read, 0, sizeof(*read));
+		/* node 1 takes 20 ms, the others hardly anything */
+		begin(read);
+		n_sent += read->n_attempts;
+		woken_ns += read->attempts[0].node == 1 ? 20000000 : 100000;
+		for (unsigned int a = 0; a < read->n_attempts; a++) {
+			uint64_t *content = (uint64_t *)read->attempts[a].buffer;
+
+			fill((char *)content, read->block);
+			clock_ns = woken_ns;
+			on_end(NULL, BLOCK, NULL, NULL, &read->attempts[a]);
+			free(content);
+		}
+		assert(read->is_done && read->node == read->attempts[0].node);
+	}
+	linnos_cluster_get_stats(cluster, &stats, sizeof(stats));
+	assert(stats.reads == 60 && stats.sent == n_sent && stats.ended == n_sent && !stats.errors);
+	assert(stats.moved > 5 && came_before_the_read && came_before_the_read <= 60);
+	assert(!linnos_cluster_get_node(cluster, 1, woken_ns, &of_node, sizeof(of_node)));
+	assert(of_node.state == LINNOS_SLOW && wrong == wrong_before && !failed);
+	/* one that has waited for long is sent again, once */
+	n_reads = 1;
+	memset(&two[0], 0, sizeof(two[0]));
+	begin(&two[0]);
+	assert(hedge_as_told(1) == two[0].choice.hedge_at_ns);
+	woken_ns = two[0].choice.hedge_at_ns;
+	assert(hedge_as_told(1) == UINT64_MAX && two[0].n_attempts == 2);
+	assert(two[0].attempts[1].node != two[0].attempts[0].node);
+	assert(hedge_as_told(1) == UINT64_MAX && two[0].n_attempts == 2);
+	linnos_cluster_free(cluster);
+	cluster = NULL;
+	reads = NULL;
 }
 
 TEST(reads_come_for_as_long_as_is_said)

@@ -14,6 +14,7 @@
  * distance is MEAN_US, which begins at the next second that EVERY_S divides, as a replay with
  * --start-every does that is beside. With rules that go by what nodes tell, PROBES of the nodes are asked whenever a read comes,
  * in turn, over UDP (linnos-agent(8)); nobody waits for the answer, which is for the reads after it.
+ * liblinnos-cluster says itself whom to ask.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,6 +40,7 @@
 
 #include "datagram.h"
 #include "flashsim_ioctl.h"
+#include "linnos_cluster.h"
 #include "linux/blk-linnos.h"
 
 enum { NODES_MAX = 16, LOOKED_BACK = 64, BLOCK = 4096, EXTENTS = 512, AGENT_PORT = 7316, CHUNK = 1 << 20 };
@@ -87,6 +89,8 @@ struct attempt {
 	unsigned int node;
 	char *buffer;
 	uint64_t answered_ns;
+	enum linnos_kind kind;
+	struct linnos_sending sending;
 };
 
 struct read {
@@ -94,7 +98,9 @@ struct read {
 	unsigned int node;	/* that answered first */
 	unsigned int n_attempts;
 	bool is_done;
-	struct attempt attempts[2];
+	struct linnos_choice choice;
+	/* with a copy and a hedge */
+	struct attempt attempts[3];
 };
 
 /* A read as it is logged. */
@@ -113,6 +119,9 @@ static int ended_fd, timer_fd;
 static uint64_t draws;
 static struct fiemap *extents[NODES_MAX];
 static uint64_t hedge_ns;
+/* with the rules that are the library's */
+static struct linnos_cluster *cluster;
+static uint32_t numbers[NODES_MAX];
 
 static void die(const char *what)
 {
@@ -234,6 +243,10 @@ static void hear(struct node *node)
 	ssize_t bytes;
 
 	while ((bytes = recv(node->agent, datagram, sizeof(datagram), MSG_DONTWAIT)) >= 0) {
+		if (cluster) {
+			told += !linnos_cluster_news(cluster, node - nodes, datagram, bytes, woken_ns);
+			continue;
+		}
 		if (answer_read(&answer, NULL, 0, datagram, bytes) || answer.cookie > node->sent)
 			continue;
 		told++;
@@ -436,10 +449,20 @@ static unsigned int by_oracle(const struct read *read)
 	return lowest(score, known, 1);
 }
 
+/* Home is the node whose turn it is. */
+static unsigned int by_library(const struct read *read)
+{
+	struct linnos_choice *choice = (struct linnos_choice *)&read->choice;
+
+	*choice = (struct linnos_choice){.bytes = BLOCK, .home = LINNOS_HOME_TURNS};
+	return linnos_cluster_choose(cluster, choice, numbers, n_nodes, woken_ns);
+}
+
 static const struct rule {
 	const char *name;
 	unsigned int (*choose)(const struct read *read);	/* NULL: the engine does */
 	bool asks, looks, clones, hedges;
+	enum linnos_cluster_mode mode;
 } rules[] = {
 	{ .name = "round-robin", .choose = in_turn },
 	{ .name = "random", .choose = at_random },
@@ -448,6 +471,8 @@ static const struct rule {
 	{ .name = "two-choices", .choose = by_two_choices },
 	{ .name = "pending", .choose = by_pending, .asks = true, .looks = true },
 	{ .name = "prediction", .choose = by_prediction, .asks = true },
+	{ .name = "library", .choose = by_library, .mode = LINNOS_CLUSTER_CHOOSE },
+	{ .name = "library-hedge", .choose = by_library, .mode = LINNOS_CLUSTER_HEDGE },
 	{ .name = "oracle", .choose = by_oracle },
 	{ .name = "hedge", .choose = in_turn, .hedges = true },
 	{ .name = "clone", .choose = at_random, .clones = true },
@@ -474,6 +499,9 @@ static void on_end(glfs_fd_t *file, ssize_t bytes, struct glfs_stat *before, str
 	(void)before;
 	(void)after;
 	fill((char *)expected, read->block);
+	if (cluster)
+		linnos_cluster_ended(cluster, &attempt->sending,
+				     bytes == BLOCK ? LINNOS_ANSWERED : LINNOS_FAILED, end_ns);
 	pthread_mutex_lock(&lock);
 	attempt->answered_ns = end_ns;
 	nodes[attempt->node].in_flight--;
@@ -484,7 +512,10 @@ static void on_end(glfs_fd_t *file, ssize_t bytes, struct glfs_stat *before, str
 		failed++;
 	else if (memcmp(attempt->buffer, expected, BLOCK))
 		wrong++;
-	if (!read->is_done) {
+	/* nobody waits for a copy */
+	if (!read->is_done && attempt->kind != LINNOS_COPY) {
+		if (cluster)
+			linnos_cluster_answered(cluster, &read->choice, &attempt->sending, end_ns);
 		read->is_done = true;
 		read->latency_ns = end_ns - read->due_ns;
 		read->node = attempt->node;
@@ -494,11 +525,19 @@ static void on_end(glfs_fd_t *file, ssize_t bytes, struct glfs_stat *before, str
 	eventfd_write(ended_fd, 1);
 }
 
-static void send_to(struct read *read, unsigned int node)
+static void send_to(struct read *read, unsigned int node, enum linnos_kind kind)
 {
 	struct attempt *attempt = &read->attempts[read->n_attempts++];
 
-	*attempt = (struct attempt){read, node, aligned_alloc(BLOCK, BLOCK), 0};
+	*attempt = (struct attempt){
+		.read = read,
+		.node = node,
+		.buffer = aligned_alloc(BLOCK, BLOCK),
+		.kind = kind,
+	};
+	/* candidates are all nodes, in their order */
+	if (cluster)
+		linnos_cluster_sent(cluster, &attempt->sending, &read->choice, node, kind, woken_ns);
 	pthread_mutex_lock(&lock);
 	nodes[node].in_flight++;
 	nodes[node].sent++;
@@ -507,6 +546,20 @@ static void send_to(struct read *read, unsigned int node)
 	if (glfs_pread_async(rule->choose ? nodes[node].file : engines_choice, attempt->buffer, BLOCK,
 			     read->block * BLOCK, 0, on_end, attempt))
 		die("read");
+}
+
+/* Whom the library would like to hear of. */
+static void ask_for_library(void)
+{
+	uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
+	int64_t node = linnos_cluster_next_probe(cluster, woken_ns);
+	size_t bytes;
+
+	if (node < 0)
+		return;
+	bytes = linnos_cluster_question(cluster, node, 0, BLOCK, woken_ns, datagram);
+	if (send(nodes[node].agent, datagram, bytes, 0) == (ssize_t)bytes)
+		asked++;
 }
 
 static void begin(struct read *read)
@@ -521,9 +574,13 @@ static void begin(struct read *read)
 	/* before the read, which is then none of those that the node has seen, but one sent since */
 	for (unsigned int k = 0; rule->asks && k < n_probes; k++)
 		ask(&nodes[next++ % n_nodes], rule->looks);
-	send_to(read, node);
+	if (cluster)
+		ask_for_library();
+	send_to(read, node, LINNOS_FIRST);
 	if (rule->clones)
-		send_to(read, another_than(node));
+		send_to(read, another_than(node), LINNOS_HEDGE);
+	if (cluster && read->choice.copy >= 0)
+		send_to(read, read->choice.copy, LINNOS_COPY);
 }
 
 static int compare(const void *one, const void *other)
@@ -562,10 +619,35 @@ static uint64_t hedge_late(uint64_t *oldest, uint64_t begun)
 		if (!is_done && read->sent_ns + hedge_ns > woken_ns)
 			return read->sent_ns + hedge_ns;
 		if (!is_done)
-			send_to(read, another_than(read->attempts[0].node));
+			send_to(read, another_than(read->attempts[0].node), LINNOS_HEDGE);
 		++*oldest;
 	}
 	return UINT64_MAX;
+}
+
+/* The library's hedges that are due, and when the next one will be. */
+static uint64_t hedge_as_told(uint64_t begun)
+{
+	uint64_t next_ns = UINT64_MAX;
+
+	for (uint64_t k = begun > LOOKED_BACK ? begun - LOOKED_BACK : 0; k < begun; k++) {
+		struct linnos_choice *choice = &reads[k].choice;
+		bool is_done;
+		int node = -1;
+
+		pthread_mutex_lock(&lock);
+		is_done = reads[k].is_done;
+		pthread_mutex_unlock(&lock);
+		if (is_done)
+			continue;
+		if (choice->hedge_at_ns <= woken_ns)
+			node = linnos_cluster_hedge(cluster, choice, woken_ns);
+		if (node >= 0)
+			send_to(&reads[k], node, LINNOS_HEDGE);
+		else if (choice->hedge_at_ns < next_ns)
+			next_ns = choice->hedge_at_ns;
+	}
+	return next_ns;
 }
 
 static void wait_until(uint64_t at_ns)
@@ -609,7 +691,9 @@ static void run(uint64_t every_s)
 		reads[k].due_ns += start_ns;
 	while (begun < n_reads || in_flight) {
 		uint64_t until = begun < n_reads ? reads[begun].due_ns : woken_ns + 1000000;
-		uint64_t hedge = rule->hedges ? hedge_late(&oldest, begun) : UINT64_MAX;
+		uint64_t hedge = rule->hedges ? hedge_late(&oldest, begun)
+				 : cluster    ? hedge_as_told(begun)
+					      : UINT64_MAX;
 
 		wait_until(hedge < until ? hedge : until);
 		while (begun < n_reads && reads[begun].due_ns <= woken_ns) {
@@ -676,6 +760,19 @@ static void open_nodes(void)
 	sleep(1);
 }
 
+/* As it is by default, but for the mode. */
+static void open_library(uint64_t seed)
+{
+	struct linnos_cluster_options options = LINNOS_CLUSTER_OPTIONS_INIT;
+
+	options.mode = rule->mode;
+	options.seed = seed;
+	for (unsigned int k = 0; k < n_nodes; k++)
+		numbers[k] = k;
+	if (linnos_cluster_create(&cluster, n_nodes, &options))
+		die(linnos_cluster_error());
+}
+
 static void draw_reads(uint64_t seed, double lasts_ms, double mean_us)
 {
 	uint64_t room = 2 * lasts_ms * 1000 / mean_us + 1000;
@@ -728,6 +825,8 @@ int main(int argc, char **argv)
 	ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	open_nodes();
+	if (rule->choose == by_library)
+		open_library(strtoull(argv[2], NULL, 10));
 	draw_reads(strtoull(argv[2], NULL, 10), strtod(argv[3], NULL), strtod(argv[4], NULL));
 	run(strtoull(argv[6], NULL, 10));
 	log_reads(argv[7]);

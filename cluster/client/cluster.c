@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Choosing between nodes: see linnos_cluster.h.
+ *
+ * A read stays at home, where its engine would send it, unless another candidate is expected to
+ * take less by more than a margin: expectations are off by more than nodes in order differ, and
+ * homes spread reads better than news do. It leaves for any of those that are within the margin of
+ * the best, by lot, so that clients with the same news do not meet at one node. And whether leaving
+ * is worth it is watched by the guard of the core (linnos_guard.h): some stay, and what these and
+ * those take decides how many leave.
+ *
+ * A node that was slow is looked at by one read at a time: a copy that nobody waits for, within
+ * their share of the reads, or else, some time later, a user's read whose home it is.
+ */
+#include "cluster.h"
+
+#include "messages.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE_BYTES 4096
+
+/* Larger reads are neither hedged nor copied: whoever serves them would have to send them twice. */
+#define EXTRA_BYTES_MAX (1u << 20)
+
+/* What calm times save up: of hedges and copies together, of copies, of questions. */
+#define EXTRA_BURST 100
+#define COPIES_BURST 10
+#define QUESTIONS_BURST 8
+
+/* Of what is usual home takes no more than so much as long as it is not unusually slow. */
+#define GUARD_USUAL 2
+
+#define EXPLORE_MS_MAX 250
+
+/* A sum forgets so much with each. */
+#define FORGOTTEN (1.0 / 1024)
+
+/* Of a choice what only this library knows. */
+struct own {
+	const uint32_t *candidates;
+	uint64_t start_ns;
+	struct linnos_lot lot;
+	uint32_t home_us, best_us;
+	uint8_t n, order;
+	bool moved, would_move, blind;
+};
+
+_Static_assert(sizeof(struct own) <= sizeof(((struct linnos_choice *)0)->own), "it has room");
+_Static_assert(sizeof(struct sending) <= sizeof(struct linnos_sending), "it has room");
+
+static struct own *own_of(const struct linnos_choice *choice)
+{
+	return (struct own *)choice->own;
+}
+
+unsigned int order_of(uint64_t bytes)
+{
+	uint64_t pages = (bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+	unsigned int order = pages > 1 ? 64 - __builtin_clzll(pages - 1) : 0;
+
+	return order < N_ORDERS ? order : N_ORDERS - 1;
+}
+
+/* splitmix64 */
+uint64_t cluster_draw(struct linnos_cluster *c)
+{
+	uint64_t z = c->random += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+/* --- Options ------------------------------------------------------------------------------- */
+
+static bool is_percent(double percent)
+{
+	return percent >= 0 && percent <= 100;
+}
+
+static int check(const struct linnos_cluster_options *o, uint32_t n_nodes)
+{
+	if (!n_nodes)
+		return error_say(-EINVAL, "no nodes; there is one at least");
+	if (o->mode > LINNOS_CLUSTER_HEDGE)
+		return error_say(-EINVAL, "mode %u; there are 0 to 2", o->mode);
+	if (o->flags & ~LINNOS_CLUSTER_UNGUARDED)
+		return error_say(-EINVAL, "flags 0x%x; there is 0x1", o->flags);
+	if (o->home_margin_percent > 100)
+		return error_say(-EINVAL, "home_margin_percent %u; 0 to 100",
+				 o->home_margin_percent);
+	if (!o->explore_ms || o->explore_ms > EXPLORE_MS_MAX)
+		return error_say(-EINVAL, "explore_ms %u; 1 to %d", o->explore_ms, EXPLORE_MS_MAX);
+	if (!is_percent(o->copies_percent) || !is_percent(o->extra_io_percent) ||
+	    !is_percent(o->questions_percent))
+		return error_say(-EINVAL,
+				 "copies_percent %g, extra_io_percent %g, "
+				 "questions_percent %g; 0 to 100",
+				 o->copies_percent, o->extra_io_percent, o->questions_percent);
+	if (o->hedge_percent < 100)
+		return error_say(-EINVAL, "hedge_percent %u; 100 or more", o->hedge_percent);
+	if (o->key_bytes > KEY_BYTES_MAX || (o->key_bytes && !o->key))
+		return error_say(-EINVAL, "a key of %zu bytes; %d at most", o->key_bytes,
+				 KEY_BYTES_MAX);
+	return 0;
+}
+
+static int take(struct linnos_cluster_options *o, const struct linnos_cluster_options *given,
+		uint32_t n_nodes)
+{
+	*o = (struct linnos_cluster_options)LINNOS_CLUSTER_OPTIONS_INIT;
+	if (given &&
+	    (given->size < sizeof(given->size) + sizeof(given->mode) || given->size > sizeof(*o)))
+		return error_say(-EINVAL, "options of %zu bytes; this library knows %zu",
+				 given->size, sizeof(*o));
+	if (given)
+		memcpy(o, given, given->size);
+	return check(o, n_nodes);
+}
+
+int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
+			  const struct linnos_cluster_options *options)
+{
+	struct linnos_cluster_options o;
+	int error = take(&o, options, n_nodes);
+	struct linnos_cluster *c;
+
+	*cluster = NULL;
+	if (error)
+		return error;
+	c = calloc(1, sizeof(*c) + (size_t)n_nodes * sizeof(*c->nodes));
+	if (!c)
+		return error_say(-ENOMEM, "out of memory");
+	pthread_mutex_init(&c->lock, NULL);
+	c->o = o;
+	if (o.key_bytes)
+		memcpy(c->key, o.key, o.key_bytes);
+	c->o.key = c->key;
+	c->n_nodes = n_nodes;
+	c->random = o.seed;
+	c->guard.random = cluster_draw(c);
+	c->next_home = cluster_draw(c) % LINNOS_CLUSTER_CANDIDATES;
+	c->knowing.news_for_ns = o.news_for_ms * NS_PER_MS;
+	c->telling = 1;
+	c->knowing.news_uses = o.news_uses;
+	c->knowing.wait_ns = o.explore_ms * NS_PER_MS;
+	c->extra = (struct budget){.share = o.extra_io_percent / 100, .burst = EXTRA_BURST};
+	c->copies = (struct budget){.share = o.copies_percent / 100, .burst = COPIES_BURST};
+	c->questions =
+		(struct budget){.share = o.questions_percent / 100, .burst = QUESTIONS_BURST};
+	for (uint32_t k = 0; k < n_nodes; k++)
+		node_init(&c->nodes[k]);
+	*cluster = c;
+	return 0;
+}
+
+void linnos_cluster_free(struct linnos_cluster *c)
+{
+	if (!c)
+		return;
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+/* --- Choosing ------------------------------------------------------------------------------ */
+
+/* Of a read the candidates, and what is expected of them. */
+struct field {
+	unsigned int n;
+	uint32_t out; /* by bit: not to be chosen */
+	double ratio[LINNOS_CLUSTER_CANDIDATES];
+	double usual_us;
+};
+
+static struct node *node_of(struct linnos_cluster *c, const struct linnos_choice *choice,
+			    unsigned int replica)
+{
+	return &c->nodes[own_of(choice)->candidates[replica]];
+}
+
+static void look(struct linnos_cluster *c, const struct linnos_choice *choice, struct field *f,
+		 uint64_t now_ns)
+{
+	const struct own *own = own_of(choice);
+
+	f->n = own->n;
+	f->out = choice->tried;
+	f->usual_us = usual_us(&c->knowing.usual, own->order);
+	for (unsigned int k = 0; k < f->n; k++)
+		f->ratio[k] = node_expect(&c->knowing, node_of(c, choice, k), now_ns).ratio;
+}
+
+static uint32_t us_of(const struct field *f, unsigned int k)
+{
+	return fmin(f->usual_us * f->ratio[k], UINT32_MAX / 2);
+}
+
+/* One of those that are within the margin of the best, by lot; -1: all are out. */
+static int near_best(struct linnos_cluster *c, const struct field *f)
+{
+	unsigned int near[LINNOS_CLUSTER_CANDIDATES], n = 0;
+	double kept = 1 - c->o.home_margin_percent / 100.0, best = INFINITY;
+
+	for (unsigned int k = 0; k < f->n; k++)
+		if (!(f->out >> k & 1))
+			best = fmin(best, f->ratio[k]);
+	for (unsigned int k = 0; k < f->n; k++)
+		if (!(f->out >> k & 1) && f->ratio[k] * kept <= best)
+			near[n++] = k;
+	return n ? (int)near[cluster_draw(c) % n] : -1;
+}
+
+/* The candidate for which it is time to be looked at, and longest; -1: none. */
+static int to_look_at(struct linnos_cluster *c, const struct linnos_choice *choice,
+		      const struct field *f, uint64_t now_ns)
+{
+	int longest = -1;
+
+	for (unsigned int k = 0; k < f->n; k++) {
+		const struct node *n = node_of(c, choice, k);
+
+		if (k == choice->replica || !node_wants_a_look(&c->knowing, n, f->ratio[k], now_ns))
+			continue;
+		if (longest < 0 || n->heard_ns < node_of(c, choice, longest)->heard_ns)
+			longest = k;
+	}
+	return longest;
+}
+
+/* Has a copy look. */
+static void explore(struct linnos_cluster *c, struct linnos_choice *choice, const struct field *f,
+		    uint64_t now_ns)
+{
+	int k = to_look_at(c, choice, f, now_ns);
+
+	if (k < 0 || choice->bytes > EXTRA_BYTES_MAX || !budget_allows(&c->copies) ||
+	    !budget_allows(&c->extra))
+		return;
+	budget_spend(&c->copies);
+	budget_spend(&c->extra);
+	c->stats.copies++;
+	choice->copy = k;
+}
+
+/* The read would leave home for another: does it? */
+static bool leaves(struct linnos_cluster *c, struct linnos_choice *choice, const struct field *f)
+{
+	struct own *own = own_of(choice);
+	uint32_t usual = fmin(GUARD_USUAL * f->usual_us, UINT32_MAX / 2);
+
+	c->stats.would_move++;
+	own->would_move = true;
+	if (c->o.mode == LINNOS_CLUSTER_OBSERVE)
+		return false;
+	/* Who leaves a node that fails has nothing to compare. */
+	if (c->o.flags & LINNOS_CLUSTER_UNGUARDED || node_of(c, choice, choice->home)->failing)
+		return true;
+	own->lot = linnos_guard_draw(&c->guard, linnos_wish_of(own->home_us, usual), own->home_us);
+	c->stats.stayed += !own->lot.left;
+	return own->lot.left;
+}
+
+static void plan_hedge(struct linnos_cluster *c, struct linnos_choice *choice,
+		       const struct field *f, uint64_t now_ns)
+{
+	choice->hedge_at_ns = UINT64_MAX;
+	if (c->o.mode == LINNOS_CLUSTER_HEDGE && f->usual_us > 0 && f->n > 1 &&
+	    !(choice->flags & LINNOS_NEVER_HEDGE) && choice->bytes <= EXTRA_BYTES_MAX)
+		choice->hedge_at_ns = now_ns + c->o.hedge_percent / 100.0 * f->usual_us *
+						       NS_PER_US *
+						       fmax(1, f->ratio[choice->replica]);
+}
+
+static int check_read(const struct linnos_cluster *c, const struct linnos_choice *choice,
+		      const uint32_t *candidates, unsigned int n)
+{
+	if (!n || n > LINNOS_CLUSTER_CANDIDATES)
+		return error_say(-EINVAL, "%u candidates; 1 to %d", n, LINNOS_CLUSTER_CANDIDATES);
+	if (choice->home != LINNOS_HOME_TURNS &&
+	    (choice->home < 0 || (unsigned int)choice->home >= n))
+		return error_say(-EINVAL, "home is candidate %d; there are 0 to %u", choice->home,
+				 n - 1);
+	for (unsigned int k = 0; k < n; k++)
+		if (candidates[k] >= c->n_nodes)
+			return error_say(-EINVAL, "candidate %u is node %u; there are 0 to %u", k,
+					 candidates[k], c->n_nodes - 1);
+	return 0;
+}
+
+int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *choice,
+			      const uint32_t *candidates, unsigned int n, uint64_t now_ns)
+{
+	struct own *own = own_of(choice);
+	struct field f;
+	double kept;
+	int error = check_read(c, choice, candidates, n);
+
+	if (error)
+		return error;
+	*own = (struct own){
+		.candidates = candidates,
+		.start_ns = now_ns,
+		.n = n,
+		.order = order_of(choice->bytes),
+	};
+	choice->tried = 0;
+	choice->copy = -1;
+	pthread_mutex_lock(&c->lock);
+	c->stats.reads++;
+	budget_earn(&c->extra);
+	budget_earn(&c->copies);
+	budget_earn(&c->questions);
+	if (choice->home == LINNOS_HOME_TURNS)
+		choice->home = c->next_home++ % n;
+	look(c, choice, &f, now_ns);
+	own->blind = !node_is_known(&c->knowing, node_of(c, choice, choice->home), now_ns);
+	choice->replica = near_best(c, &f);
+	kept = 1 - c->o.home_margin_percent / 100.0;
+	own->home_us = us_of(&f, choice->home);
+	own->best_us = us_of(&f, choice->replica);
+	if (f.ratio[choice->home] * kept <= f.ratio[choice->replica])
+		choice->replica = choice->home;
+	else if (!leaves(c, choice, &f))
+		choice->replica = choice->home;
+	own->moved = choice->replica != (unsigned int)choice->home;
+	c->stats.moved += own->moved;
+	if (c->o.mode != LINNOS_CLUSTER_OBSERVE)
+		explore(c, choice, &f, now_ns);
+	choice->predicted_us = us_of(&f, choice->replica);
+	choice->tried = 1u << choice->replica;
+	plan_hedge(c, choice, &f, now_ns);
+	if (c->o.questions_percent > 0 && c->o.news_for_ms)
+		news_consider(c, candidates, n, choice->replica, now_ns);
+	pthread_mutex_unlock(&c->lock);
+	return candidates[choice->replica];
+}
+
+int linnos_cluster_choose_next(struct linnos_cluster *c, struct linnos_choice *choice,
+			       uint64_t now_ns)
+{
+	struct field f;
+	int k;
+
+	pthread_mutex_lock(&c->lock);
+	look(c, choice, &f, now_ns);
+	k = near_best(c, &f);
+	if (k >= 0) {
+		choice->replica = k;
+		choice->tried |= 1u << k;
+		choice->predicted_us = us_of(&f, k);
+		c->stats.failovers++;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return k;
+}
+
+int linnos_cluster_hedge(struct linnos_cluster *c, struct linnos_choice *choice, uint64_t now_ns)
+{
+	struct field f;
+	int k;
+
+	choice->hedge_at_ns = UINT64_MAX;
+	pthread_mutex_lock(&c->lock);
+	look(c, choice, &f, now_ns);
+	k = near_best(c, &f);
+	/* Where all are slow a second read makes them slower. */
+	if (k >= 0 && f.ratio[k] >= SLOW)
+		k = -1;
+	if (k >= 0 && !budget_allows(&c->extra)) {
+		c->stats.hedges_denied++;
+		k = -1;
+	}
+	if (k >= 0) {
+		budget_spend(&c->extra);
+		c->stats.hedges++;
+		choice->tried |= 1u << k;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return k;
+}
+
+/* --- What becomes of it -------------------------------------------------------------------- */
+
+static struct sending *sending_of(const struct linnos_sending *sending)
+{
+	return (struct sending *)sending;
+}
+
+void linnos_cluster_sent(struct linnos_cluster *c, struct linnos_sending *sending,
+			 const struct linnos_choice *choice, unsigned int replica,
+			 enum linnos_kind kind, uint64_t now_ns)
+{
+	const struct own *own = own_of(choice);
+	struct sending *s = sending_of(sending);
+	struct expected e;
+	struct node *n;
+
+	pthread_mutex_lock(&c->lock);
+	n = node_of(c, choice, replica);
+	e = node_expect(&c->knowing, n, now_ns);
+	*s = (struct sending){
+		.lot = own->lot,
+		.sent_ns = now_ns,
+		.node = own->candidates[replica],
+		.expected_us =
+			fmin(e.ratio * usual_us(&c->knowing.usual, own->order), UINT32_MAX / 2),
+		.own = e.own,
+		.told = e.told,
+		.kind = kind,
+		.order = own->order,
+	};
+	/* A copy at the home that its read has left takes what that would have taken there. */
+	s->lot.left = false;
+	if (kind != LINNOS_COPY || replica != (unsigned int)choice->home || !own->lot.left)
+		s->lot.wish = LINNOS_STAY;
+	node_sent(n, s);
+	c->stats.sent++;
+	pthread_mutex_unlock(&c->lock);
+}
+
+static void answered(struct linnos_cluster *c, const struct sending *s, double us, uint64_t now_ns)
+{
+	double usual = usual_us(&c->knowing.usual, s->order);
+	double ratio = usual > 0 ? us / usual : 1;
+
+	node_learn(&c->knowing, &c->nodes[s->node], s, ratio, now_ns);
+	if (s->lot.wish != LINNOS_STAY)
+		linnos_guard_learn(&c->guard, s->lot, us);
+	/* Those that look, and those that are in a hurry, are not like the others. */
+	if (s->kind != LINNOS_FIRST)
+		return;
+	usual_add(&c->knowing.usual, s->order, us);
+	if (s->expected_us) {
+		c->took_us += us - c->took_us * FORGOTTEN;
+		c->expected_us += s->expected_us - c->expected_us * FORGOTTEN;
+	}
+}
+
+void linnos_cluster_ended(struct linnos_cluster *c, struct linnos_sending *sending,
+			  enum linnos_end end, uint64_t now_ns)
+{
+	struct sending *s = sending_of(sending);
+	double us = now_ns > s->sent_ns ? (double)(now_ns - s->sent_ns) / NS_PER_US : 0;
+	struct node *n;
+
+	pthread_mutex_lock(&c->lock);
+	n = &c->nodes[s->node];
+	node_forget(n, s);
+	c->stats.ended++;
+	/* Who sends all that is late elsewhere, and takes it back, must know that it was late. */
+	if (end == LINNOS_CANCELLED && us >= SLOW * usual_us(&c->knowing.usual, s->order))
+		end = LINNOS_ANSWERED;
+	if (end == LINNOS_ANSWERED) {
+		answered(c, s, us, now_ns);
+	} else if (end == LINNOS_FAILED) {
+		c->stats.errors++;
+		node_fail(n, now_ns);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+void linnos_cluster_answered(struct linnos_cluster *c, const struct linnos_choice *choice,
+			     const struct linnos_sending *winner, uint64_t now_ns)
+{
+	const struct own *own = own_of(choice);
+	double us = now_ns > own->start_ns ? (double)(now_ns - own->start_ns) / NS_PER_US : 0;
+	const struct sending *w = winner ? sending_of(winner) : NULL;
+
+	pthread_mutex_lock(&c->lock);
+	linnos_guard_learn(&c->guard, own->lot, us);
+	if (own->blind && !own->moved)
+		news_were_missed(c, us - usual_us(&c->knowing.usual, own->order));
+	if (own->moved)
+		c->stats.saved_us += own->home_us - us;
+	if (w && w->kind == LINNOS_HEDGE)
+		c->stats.hedges_won++;
+	if (w && own->would_move && !own->moved && w->kind == LINNOS_FIRST && c->expected_us > 0)
+		c->stats.would_save_us += us - own->best_us * c->took_us / c->expected_us;
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* --- What came of it ----------------------------------------------------------------------- */
+
+void linnos_cluster_get_stats(struct linnos_cluster *c, struct linnos_cluster_stats *stats,
+			      size_t bytes)
+{
+	memset(stats, 0, bytes);
+	pthread_mutex_lock(&c->lock);
+	memcpy(stats, &c->stats, bytes < sizeof(c->stats) ? bytes : sizeof(c->stats));
+	pthread_mutex_unlock(&c->lock);
+}
+
+int linnos_cluster_get_node(struct linnos_cluster *c, uint32_t node, uint64_t now_ns,
+			    struct linnos_cluster_node *stats, size_t bytes)
+{
+	struct linnos_cluster_node s = {.news_age_us = UINT64_MAX};
+	struct expected e;
+	struct node *n;
+
+	if (node >= c->n_nodes)
+		return error_say(-EINVAL, "node %u; there are 0 to %u", node, c->n_nodes - 1);
+	pthread_mutex_lock(&c->lock);
+	n = &c->nodes[node];
+	e = node_expect(&c->knowing, n, now_ns);
+	s.state = n->failing	    ? LINNOS_FAILING
+		  : e.ratio >= SLOW ? LINNOS_SLOW
+		  : n->n_answered   ? LINNOS_HEALTHY
+				    : LINNOS_SILENT;
+	s.expected_us = fmin(e.ratio * usual_us(&c->knowing.usual, 0), UINT32_MAX / 2);
+	s.in_flight = n->in_flight;
+	s.answered = n->n_answered;
+	s.errors = n->n_errors;
+	if (node_is_told(&c->knowing, n, now_ns))
+		s.news_age_us = (now_ns - n->told_of_ns) / NS_PER_US;
+	s.is_trusted = node_is_trusted(n);
+	pthread_mutex_unlock(&c->lock);
+	memset(stats, 0, bytes);
+	memcpy(stats, &s, bytes < sizeof(s) ? bytes : sizeof(s));
+	return 0;
+}

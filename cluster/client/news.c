@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What agents are asked, and what they tell (docs/formats.md, ../agent/datagram.h).
+ *
+ * Of each node one question at most is under way. Who was asked and has not answered in time
+ * several times in a row is asked once a second: a node without an agent costs next to nothing.
+ */
+#include "cluster.h"
+
+#include "datagram.h"
+#include "linux/blk-linnos.h"
+#include "messages.h"
+
+#include <errno.h>
+#include <math.h>
+
+/* An answer that comes later is not waited for. */
+#define ANSWER_WITHIN_NS (10 * NS_PER_MS)
+/* A node is asked no sooner again than after this part of the time for which news count. */
+#define ASK_EVERY 50
+/* Who has not answered so often is silent, and then asked so rarely. */
+#define SILENT 3
+#define SILENT_EVERY_NS (1000 * NS_PER_MS)
+
+/* To ask first must be worth so many times what it takes. So many reads decide that, of each one
+ * counts for so much, and of those that are worth it one in so many is sent at once, to see what it
+ * takes. */
+#define WORTH 1.5
+#define BLIND_ENOUGH 32
+#define BLIND_SHARE (1.0 / 32)
+#define ONE_BLIND_IN 16
+#define WAY_SHARE (1.0 / 16)
+/* And of the answers so many must say something. */
+#define TELLING_LEAST 0.5
+/* An answer is waited for so many times as long as they usually take. */
+#define PATIENCE 3
+
+/* A node that only says how much it has in flight: so much longer for each. */
+#define CROWDING 0.1
+#define PENDING_STEP 0.1
+
+_Static_assert(LINNOS_CLUSTER_DATAGRAM == DATAGRAM_BYTES_MAX, "as the header says");
+
+static bool may_be_asked(const struct linnos_cluster *c, const struct node *n, uint64_t now_ns)
+{
+	uint64_t every_ns = c->knowing.news_for_ns / ASK_EVERY;
+
+	if (!n->asked_ns)
+		return true;
+	if (n->cookie && every_ns < ANSWER_WITHIN_NS)
+		every_ns = ANSWER_WITHIN_NS;
+	if (n->unanswered >= SILENT)
+		every_ns = SILENT_EVERY_NS;
+	return now_ns >= n->asked_ns + every_ns;
+}
+
+/* The one that was not asked for longest; the one that is read tells by itself. */
+void news_consider(struct linnos_cluster *c, const uint32_t *candidates, unsigned int n,
+		   unsigned int chosen, uint64_t now_ns)
+{
+	uint64_t longest_ns = UINT64_MAX;
+	uint32_t which = 0;
+
+	for (unsigned int k = 0; k < n; k++) {
+		const struct node *node = &c->nodes[candidates[k]];
+
+		if ((k != chosen || n == 1) && node->asked_ns < longest_ns &&
+		    may_be_asked(c, node, now_ns)) {
+			longest_ns = node->asked_ns;
+			which = candidates[k];
+		}
+	}
+	if (longest_ns < UINT64_MAX)
+		c->to_ask[c->n_to_ask++ % TO_ASK] = which;
+}
+
+void news_were_missed(struct linnos_cluster *c, double us)
+{
+	double share = c->n_blind < BLIND_ENOUGH ? 1.0 / ++c->n_blind : BLIND_SHARE;
+
+	c->blind_us += (us - c->blind_us) * fmax(share, BLIND_SHARE);
+}
+
+/* It takes less to ask first than reads lose that do not know. */
+static bool asking_first_is_worth_it(const struct linnos_cluster *c)
+{
+	return c->o.mode != LINNOS_CLUSTER_OBSERVE && c->n_blind >= BLIND_ENOUGH && c->way_us > 0 &&
+	       c->blind_us > WORTH * c->way_us && c->telling >= TELLING_LEAST;
+}
+
+int64_t linnos_cluster_ask_first(struct linnos_cluster *c, const uint32_t *candidates,
+				 unsigned int n, int32_t home, uint64_t now_ns, uint64_t *until_ns)
+{
+	int64_t found = -1;
+
+	if (home < 0 || (unsigned int)home >= n || candidates[home] >= c->n_nodes)
+		return -1;
+	pthread_mutex_lock(&c->lock);
+	c->asks_first = true;
+	if (asking_first_is_worth_it(c) && c->o.news_for_ms && n > 1 &&
+	    budget_allows(&c->questions)) {
+		const struct node *node = &c->nodes[candidates[home]];
+
+		if (!node_is_known(&c->knowing, node, now_ns) && node_is_trusted(node) &&
+		    may_be_asked(c, node, now_ns) && cluster_draw(c) % ONE_BLIND_IN)
+			found = candidates[home];
+	}
+	if (found >= 0) {
+		*until_ns = now_ns + (uint64_t)(PATIENCE * c->way_us * NS_PER_US);
+		c->stats.asked_first++;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return found;
+}
+
+int64_t linnos_cluster_next_probe(struct linnos_cluster *c, uint64_t now_ns)
+{
+	int64_t found = -1;
+
+	pthread_mutex_lock(&c->lock);
+	/* One is left for a read that is worth to ask first. */
+	if (asking_first_is_worth_it(c) && c->asks_first && c->questions.tokens < 2)
+		c->n_to_ask = 0;
+	while (found < 0 && c->n_to_ask && budget_allows(&c->questions)) {
+		uint32_t node = c->to_ask[--c->n_to_ask % TO_ASK];
+
+		if (may_be_asked(c, &c->nodes[node], now_ns))
+			found = node;
+	}
+	/* Older ones have been overwritten. */
+	if (c->n_to_ask > TO_ASK)
+		c->n_to_ask = TO_ASK;
+	pthread_mutex_unlock(&c->lock);
+	return found;
+}
+
+size_t linnos_cluster_question(struct linnos_cluster *c, uint32_t node, uint16_t drive,
+			       uint32_t bytes, uint64_t now_ns,
+			       uint8_t datagram[LINNOS_CLUSTER_DATAGRAM])
+{
+	struct question question = {.drive = drive, .bytes = bytes, .flags = QUESTION_LOOK};
+	struct node *n;
+
+	if (node >= c->n_nodes || !bytes)
+		return 0;
+	n = &c->nodes[node];
+	pthread_mutex_lock(&c->lock);
+	/* By the cookie an answer is known, and nobody else's is taken for it. */
+	question.cookie = cluster_draw(c) | 1;
+	if (n->cookie && n->unanswered < SILENT)
+		n->unanswered++;
+	n->cookie = question.cookie;
+	n->asked_ns = now_ns;
+	n->asked_bytes = bytes;
+	n->sent_since_asked = 0;
+	budget_spend(&c->questions);
+	c->stats.questions++;
+	pthread_mutex_unlock(&c->lock);
+	return question_write(&question, c->o.key, c->o.key_bytes, datagram);
+}
+
+/* A median, too. */
+static double pending_beyond_usual(struct linnos_cluster *c, double pending)
+{
+	c->usual_pending += pending > c->usual_pending ? PENDING_STEP : -PENDING_STEP;
+	c->usual_pending = fmax(c->usual_pending, 0);
+	return fmax(pending - c->usual_pending, 0);
+}
+
+/*
+ * What an answer says of a read, in proportion to what is usual; 0: nothing. How long the answer
+ * was on its way is no part of it: questions may be late where reads are not.
+ */
+static double ratio_of(struct linnos_cluster *c, const struct node *n, const struct answer *a)
+{
+	double ratio = 0, beyond = 0;
+	double usual = usual_us(&c->knowing.usual, order_of(n->asked_bytes));
+
+	if (a->known == BLK_EXPECT_GONE || a->state & BLK_EXPECT_STALLED)
+		return FAILED;
+	/* That little is in flight says nothing: nobody may have sent anything there. */
+	if (a->state & STATE_PENDING_KNOWN)
+		beyond = pending_beyond_usual(c, a->pending);
+	if (beyond > 0)
+		ratio = 1 + CROWDING * beyond;
+	if (a->known == BLK_EXPECT_LATENCY && usual > 0)
+		ratio = fmax(ratio, a->latency_us / usual + c->knowing.told_offset);
+	return fmin(ratio, FAILED);
+}
+
+int linnos_cluster_news(struct linnos_cluster *c, uint32_t node, const uint8_t *datagram,
+			size_t bytes, uint64_t now_ns)
+{
+	struct answer answer;
+	int error = -EBADMSG;
+
+	pthread_mutex_lock(&c->lock);
+	if (node < c->n_nodes && !answer_read(&answer, c->o.key, c->o.key_bytes, datagram, bytes)) {
+		struct node *n = &c->nodes[node];
+
+		error = -ENOMSG;
+		if (n->cookie && answer.cookie == n->cookie && now_ns >= n->asked_ns) {
+			error = 0;
+			c->way_us += ((now_ns - n->asked_ns) / (double)NS_PER_US - c->way_us) *
+				     (c->way_us > 0 ? WAY_SHARE : 1);
+			n->cookie = 0;
+			n->unanswered = 0;
+			n->told = ratio_of(c, n, &answer);
+			c->telling += ((n->told > 0) - c->telling) * WAY_SHARE;
+			n->told_of_ns = n->asked_ns;
+			n->told_uses = 0;
+		}
+	}
+	if (error)
+		c->stats.refused++;
+	else
+		c->stats.answers++;
+	pthread_mutex_unlock(&c->lock);
+	return error == -EBADMSG ? error_say(error, "node %u: no answer of an agent", node)
+	       : error		 ? error_say(error, "node %u: not to the last question", node)
+				 : 0;
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+/* What is known of a node: see node.h. */
+#include "node.h"
+
+#include <math.h>
+#include <stddef.h>
+
+/* What own reads took says half as much after so long. */
+#define HALF_NS (50 * NS_PER_MS)
+/* Who was heard of within so long is known: to ask him first tells little. */
+#define KNOWN_FOR_NS (10 * NS_PER_MS)
+/* A read in flight is taken to make the next one longer by so much: drives serve many at once. */
+#define CROWDING 0.1
+/* Of two that tell the one that knows it longer counts so much. */
+#define OLDER 0.25
+/* Errors, in doublings: of one that has no history, the largest, what the last one counts for, and
+ * what is luck. */
+#define ERROR_FIRST 0.25
+#define ERROR_MAX 3.0
+#define ERROR_SHARE (1.0 / 8)
+#define ERROR_LEAST 0.1
+/* Who is off by so much more than own reads are is not listened to. */
+#define TRUST_BEYOND 0.5
+/* Nobody is left alone for longer, or not at all; a look moves that so far, if it came at about its
+ * time. */
+#define WAIT_MAX_NS (250.0 * NS_PER_MS)
+#define WAIT_MIN_NS (1.0 * NS_PER_MS)
+#define WAIT_STEP 1.1
+#define WAIT_NEAR 4
+/* The first so many reads move a median faster. */
+#define FIRST_READS 16
+#define FIRST_STEP 0.2
+#define STEP 0.03
+/* Of what is usual a network and an engine take no more than so much. */
+#define OFFSET_MAX 1.0
+
+void usual_add(struct usual *u, unsigned int order, double us)
+{
+	double step = u->n[order] < FIRST_READS ? FIRST_STEP : STEP;
+
+	if (!u->n[order]++)
+		u->us[order] = us;
+	else if (us > u->us[order])
+		u->us[order] = fmin(us, u->us[order] * (1 + step));
+	else
+		u->us[order] = fmax(us, u->us[order] / (1 + step));
+}
+
+/* Of the size, else of the nearest that is known. */
+double usual_us(const struct usual *u, unsigned int order)
+{
+	for (unsigned int by = 0; by < N_ORDERS; by++) {
+		if (order >= by && u->us[order - by] > 0)
+			return u->us[order - by];
+		if (order + by < N_ORDERS && u->us[order + by] > 0)
+			return u->us[order + by];
+	}
+	return 0;
+}
+
+void node_init(struct node *n)
+{
+	*n = (struct node){.own_error = ERROR_FIRST, .told_error = ERROR_FIRST};
+}
+
+static uint64_t since(uint64_t then_ns, uint64_t now_ns)
+{
+	return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+static double faded(uint64_t age_ns, uint64_t half_ns)
+{
+	return exp2(-(double)age_ns / half_ns);
+}
+
+/* How long nobody looks whether a node is still slow, which is also when half of it is forgotten.
+ */
+static uint64_t wait_ns(const struct knowing *k, const struct node *n)
+{
+	unsigned int doublings = n->strikes ? n->strikes - 1 : 0;
+	double ns = k->wait_ns * (1u << (doublings < 9 ? doublings : 9));
+
+	return fmin(ns, WAIT_MAX_NS);
+}
+
+/* What the oldest read in flight has waited already. */
+static double waited(const struct knowing *k, const struct node *n, uint64_t now_ns)
+{
+	double usual = n->oldest ? usual_us(&k->usual, n->oldest->order) : 0;
+
+	return usual > 0 ? since(n->oldest->sent_ns, now_ns) / (NS_PER_US * usual) : 0;
+}
+
+bool node_is_told(const struct knowing *k, const struct node *n, uint64_t now_ns)
+{
+	return n->told > 0 && n->told_uses < k->news_uses &&
+	       since(n->told_of_ns, now_ns) < k->news_for_ns;
+}
+
+bool node_is_known(const struct knowing *k, const struct node *n, uint64_t now_ns)
+{
+	uint64_t last_ns = node_is_told(k, n, now_ns) && n->told_of_ns > n->heard_ns ? n->told_of_ns
+										     : n->heard_ns;
+
+	return n->in_flight || (last_ns && since(last_ns, now_ns) < KNOWN_FOR_NS);
+}
+
+bool node_is_trusted(const struct node *n)
+{
+	return n->told_error <= n->own_error + TRUST_BEYOND;
+}
+
+struct expected node_expect(const struct knowing *k, const struct node *n, uint64_t now_ns)
+{
+	double own_weight = 0, weight = 0, sum = 0;
+	struct expected e = {0};
+
+	if (n->heard_ns) {
+		double fade = faded(since(n->heard_ns, now_ns), HALF_NS);
+
+		own_weight = fade / (n->own_error + ERROR_LEAST);
+		/* One that was slow is so for longer, and as long as somebody looks. */
+		if (n->own >= SLOW)
+			fade = n->in_flight ? 1 : faded(since(n->heard_ns, now_ns), wait_ns(k, n));
+		e.own = 1 + (n->own - 1) * fade;
+	}
+	if (node_is_told(k, n, now_ns)) {
+		e.told = n->told * (1 + CROWDING * n->sent_since_asked);
+		if (node_is_trusted(n))
+			weight = 1 / (n->told_error + ERROR_LEAST);
+		if (n->told_of_ns > n->heard_ns)
+			own_weight *= OLDER;
+		else
+			weight *= OLDER;
+	}
+	/* In doublings, as errors are. */
+	if (weight > 0) {
+		sum = (e.own > 0 ? own_weight * log2(e.own) : 0) + weight * log2(fmax(e.told, 1));
+		e.ratio = exp2(sum / (own_weight + weight));
+	} else {
+		e.ratio = e.own > 0 ? e.own : 1;
+	}
+	e.ratio = fmax(e.ratio, waited(k, n, now_ns)) * (1 + CROWDING * n->in_flight);
+	return e;
+}
+
+void node_sent(struct node *n, struct sending *s)
+{
+	s->next = NULL;
+	s->previous = n->newest;
+	if (n->newest)
+		n->newest->next = s;
+	else
+		n->oldest = s;
+	n->newest = s;
+	n->in_flight++;
+	n->sent_since_asked++;
+	n->told_uses++;
+}
+
+void node_forget(struct node *n, struct sending *s)
+{
+	*(s->previous ? &s->previous->next : &n->oldest) = s->next;
+	*(s->next ? &s->next->previous : &n->newest) = s->previous;
+	s->next = s->previous = NULL;
+	n->in_flight--;
+}
+
+static void be_wrong(float *error, double expected, double ratio)
+{
+	double by = fabs(log2(fmax(expected, RATIO_LEAST) / fmax(ratio, RATIO_LEAST)));
+
+	*error += (fmin(by, ERROR_MAX) - *error) * ERROR_SHARE;
+}
+
+void node_learn(struct knowing *k, struct node *n, const struct sending *s, double ratio,
+		uint64_t now_ns)
+{
+	be_wrong(&n->own_error, s->own > 0 ? s->own : 1, ratio);
+	if (s->told > 0) {
+		double step = k->n_told++ < FIRST_READS ? FIRST_STEP : STEP;
+
+		k->told_offset += ratio > s->told ? step : -step;
+		k->told_offset = fmin(fmax(k->told_offset, -OFFSET_MAX), OFFSET_MAX);
+		be_wrong(&n->told_error, s->told, ratio);
+	}
+	/* How long it takes until one in two is in order again. */
+	if (n->own >= SLOW && !n->failing && s->sent_ns > n->heard_ns) {
+		double age_ns = s->sent_ns - n->heard_ns, after = age_ns / wait_ns(k, n);
+
+		if (after > 1.0 / WAIT_NEAR && after < WAIT_NEAR)
+			k->wait_ns *= ratio < SLOW ? 1 / WAIT_STEP : WAIT_STEP;
+		k->wait_ns = fmin(fmax(k->wait_ns, WAIT_MIN_NS), WAIT_MAX_NS);
+	}
+	/* Those that were under way when one was slow are one strike with it. */
+	if (ratio < SLOW)
+		n->strikes = 0;
+	else if (s->sent_ns >= n->heard_ns || !n->strikes)
+		n->strikes++;
+	ratio = fmax(ratio, RATIO_LEAST);
+	n->own = ratio < SLOW && n->own < SLOW && n->heard_ns ? (n->own + ratio) / 2 : ratio;
+	n->failing = false;
+	n->heard_ns = now_ns;
+	n->n_answered++;
+}
+
+void node_fail(struct node *n, uint64_t now_ns)
+{
+	n->strikes++;
+	n->own = FAILED;
+	n->failing = true;
+	n->heard_ns = now_ns;
+	n->n_errors++;
+}
+
+bool node_wants_a_look(const struct knowing *k, const struct node *n, double ratio, uint64_t now_ns)
+{
+	return ratio >= SLOW && !n->in_flight && since(n->heard_ns, now_ns) >= wait_ns(k, n);
+}

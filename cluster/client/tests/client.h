@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* A client with a clock that stands still, and nodes that take as long as a test says. */
+#ifndef LINNOS_CLUSTER_TEST_CLIENT_H
+#define LINNOS_CLUSTER_TEST_CLIENT_H
+
+#include "../../../liblinnos/tests/test.h"
+#include "linnos_cluster.h"
+
+#define US 1000ull
+#define MS 1000000ull
+#define N 3
+#define PAGE 4096
+
+static struct linnos_cluster *cluster;
+static uint64_t now_ns;
+static uint64_t takes_us[N];
+static const uint32_t nodes[N] = {0, 1, 2};
+
+static inline void open_client(const struct linnos_cluster_options *o)
+{
+	assert(!linnos_cluster_create(&cluster, N, o));
+	now_ns = MS;
+	for (unsigned int k = 0; k < N; k++)
+		takes_us[k] = 100;
+}
+
+static inline struct linnos_cluster_stats stats(void)
+{
+	struct linnos_cluster_stats s;
+
+	linnos_cluster_get_stats(cluster, &s, sizeof(s));
+	return s;
+}
+
+static inline struct linnos_cluster_node node(uint32_t k)
+{
+	struct linnos_cluster_node n;
+
+	assert(!linnos_cluster_get_node(cluster, k, now_ns, &n, sizeof(n)));
+	return n;
+}
+
+static inline void close_client(void)
+{
+	assert(stats().sent == stats().ended);
+	for (unsigned int k = 0; k < N; k++)
+		assert(!node(k).in_flight);
+	linnos_cluster_free(cluster);
+}
+
+static inline struct linnos_choice chosen(int home, uint64_t bytes)
+{
+	struct linnos_choice c = {.bytes = bytes, .home = home};
+
+	assert(linnos_cluster_choose(cluster, &c, nodes, N, now_ns) == (int64_t)c.replica);
+	return c;
+}
+
+/* One read from its beginning to its end, its copy beside; where it went. */
+static inline struct linnos_choice read_once(int home, uint64_t bytes)
+{
+	struct linnos_choice c = chosen(home, bytes);
+	struct linnos_sending first, copy;
+	uint64_t end_ns = now_ns + takes_us[c.replica] * US * (bytes / PAGE);
+
+	linnos_cluster_sent(cluster, &first, &c, c.replica, LINNOS_FIRST, now_ns);
+	if (c.copy >= 0)
+		linnos_cluster_sent(cluster, &copy, &c, c.copy, LINNOS_COPY, now_ns);
+	linnos_cluster_ended(cluster, &first, LINNOS_ANSWERED, end_ns);
+	linnos_cluster_answered(cluster, &c, &first, end_ns);
+	if (c.copy >= 0)
+		linnos_cluster_ended(cluster, &copy, LINNOS_ANSWERED,
+				     now_ns + takes_us[c.copy] * US * (bytes / PAGE));
+	now_ns = end_ns + 100 * US;
+	return c;
+}
+
+#endif

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+/* Where reads go. */
+#include "client.h"
+
+#include <errno.h>
+
+static struct linnos_cluster_options options(enum linnos_cluster_mode mode)
+{
+	struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;
+
+	o.mode = mode;
+	return o;
+}
+
+TEST(options_that_cannot_be_are_refused_with_what_would_be)
+{
+	struct linnos_cluster_options o = options(3);
+
+	assert(linnos_cluster_create(&cluster, 3, &o) == -EINVAL && !cluster);
+	assert(strstr(linnos_cluster_error(), "mode 3; there are 0 to 2"));
+	o = options(LINNOS_CLUSTER_CHOOSE);
+	o.explore_ms = 0;
+	assert(linnos_cluster_create(&cluster, 3, &o) == -EINVAL);
+	o = options(LINNOS_CLUSTER_CHOOSE);
+	o.copies_percent = 101;
+	assert(linnos_cluster_create(&cluster, 3, &o) == -EINVAL);
+	o = options(LINNOS_CLUSTER_CHOOSE);
+	o.hedge_percent = 99;
+	assert(linnos_cluster_create(&cluster, 3, &o) == -EINVAL);
+	o = options(LINNOS_CLUSTER_CHOOSE);
+	o.key_bytes = 65;
+	assert(linnos_cluster_create(&cluster, 3, &o) == -EINVAL);
+	o = options(LINNOS_CLUSTER_CHOOSE);
+	o.size = sizeof(o) + 1;
+	assert(linnos_cluster_create(&cluster, 3, &o) == -EINVAL);
+	assert(linnos_cluster_create(&cluster, 0, NULL) == -EINVAL);
+}
+
+TEST(of_a_caller_of_an_older_header_the_rest_is_default)
+{
+	struct linnos_cluster_options o = options(LINNOS_CLUSTER_OBSERVE);
+
+	o.size = offsetof(struct linnos_cluster_options, home_margin_percent);
+	o.home_margin_percent = 12345;
+	assert(!linnos_cluster_create(&cluster, 3, &o));
+	linnos_cluster_free(cluster);
+}
+
+TEST(reads_that_cannot_be_are_refused)
+{
+	static const uint32_t unknown[] = {0, N};
+	struct linnos_choice c = {.bytes = PAGE, .home = 3};
+
+	open_client(NULL);
+	assert(linnos_cluster_choose(cluster, &c, nodes, N, now_ns) == -EINVAL);
+	c.home = 0;
+	assert(linnos_cluster_choose(cluster, &c, nodes, 0, now_ns) == -EINVAL);
+	assert(linnos_cluster_choose(cluster, &c, nodes, LINNOS_CLUSTER_CANDIDATES + 1, now_ns) ==
+	       -EINVAL);
+	assert(linnos_cluster_choose(cluster, &c, unknown, 2, now_ns) == -EINVAL);
+	assert(strstr(linnos_cluster_error(), "candidate 1 is node 3; there are 0 to 2"));
+	close_client();
+}
+
+TEST(as_long_as_nothing_is_known_reads_stay_at_home)
+{
+	open_client(NULL);
+	for (int k = 0; k < 100; k++)
+		assert(chosen(k % N, PAGE).replica == (unsigned int)k % N);
+	close_client();
+}
+
+TEST(without_a_home_they_take_turns)
+{
+	unsigned int n[N] = {0};
+
+	open_client(NULL);
+	for (int k = 0; k < 300; k++)
+		n[chosen(LINNOS_HOME_TURNS, PAGE).replica]++;
+	assert(n[0] == 100 && n[1] == 100 && n[2] == 100);
+	close_client();
+}
+
+TEST(nodes_that_differ_by_little_keep_their_reads)
+{
+	open_client(NULL);
+	takes_us[0] = 110;
+	takes_us[1] = 90;
+	/* until it is known what is usual */
+	for (int k = 0; k < 100; k++)
+		read_once(k % N, PAGE);
+	for (int k = 0; k < 1000; k++)
+		assert(read_once(k % N, PAGE).replica == (unsigned int)k % N);
+	close_client();
+}
+
+TEST(a_slow_home_is_left_for_any_of_the_others)
+{
+	unsigned int n[N] = {0};
+
+	open_client(NULL);
+	for (int k = 0; k < 300; k++)
+		read_once(k % N, PAGE);
+	takes_us[0] = 2000;
+	for (int k = 0; k < 3000; k++)
+		n[read_once(0, PAGE).replica]++;
+	assert(n[0] < 60);
+	assert(n[1] > 1200 && n[2] > 1200);
+	assert(node(0).state == LINNOS_SLOW && node(1).state == LINNOS_HEALTHY);
+	assert(stats().saved_us > 3000 * 1000);
+	assert(stats().copies * 100 <= stats().reads);
+	takes_us[0] = 100;
+	now_ns += 500 * MS;
+	for (int k = 0; k < 200; k++)
+		read_once(0, PAGE);
+	assert(node(0).state == LINNOS_HEALTHY);
+	n[0] = 0;
+	for (int k = 0; k < 100; k++)
+		n[0] += read_once(0, PAGE).replica == 0;
+	assert(n[0] == 100);
+	close_client();
+}
+
+TEST(one_read_at_a_time_looks_at_a_slow_node)
+{
+	struct linnos_cluster_options o = options(LINNOS_CLUSTER_CHOOSE);
+	struct linnos_sending copy;
+	struct linnos_choice c;
+
+	o.copies_percent = o.extra_io_percent = 100;
+	o.flags = LINNOS_CLUSTER_UNGUARDED;
+	open_client(&o);
+	for (int k = 0; k < 30; k++)
+		read_once(k % N, PAGE);
+	takes_us[0] = 2000;
+	read_once(0, PAGE);
+	assert(chosen(0, PAGE).copy == -1);
+	now_ns += 20 * MS;
+	c = chosen(0, PAGE);
+	assert(c.replica != 0 && c.copy == 0);
+	linnos_cluster_sent(cluster, &copy, &c, 0, LINNOS_COPY, now_ns);
+	assert(chosen(0, PAGE).copy == -1);
+	linnos_cluster_ended(cluster, &copy, LINNOS_ANSWERED, now_ns + 100 * US);
+	now_ns += MS;
+	assert(chosen(0, PAGE).replica == 0);
+	close_client();
+}
+
+TEST(where_no_copies_may_be_a_users_read_looks_later)
+{
+	struct linnos_cluster_options o = options(LINNOS_CLUSTER_CHOOSE);
+	int looked_after_ms = 0;
+
+	o.copies_percent = 0;
+	o.flags = LINNOS_CLUSTER_UNGUARDED;
+	open_client(&o);
+	for (int k = 0; k < 30; k++)
+		read_once(k % N, PAGE);
+	takes_us[0] = 2000;
+	read_once(0, PAGE);
+	for (; chosen(0, PAGE).replica != 0; looked_after_ms++)
+		now_ns += MS;
+	assert(looked_after_ms >= 90 && looked_after_ms <= 130);
+	assert(!stats().copies);
+	close_client();
+}
+
+TEST(some_stay_by_lot_while_it_is_not_known_whether_leaving_helps)
+{
+	open_client(NULL);
+	for (int k = 0; k < 300; k++)
+		read_once(k % N, PAGE);
+	takes_us[0] = 160;
+	for (int k = 0; k < 3000; k++)
+		read_once(0, PAGE);
+	assert(stats().stayed > 3 && stats().stayed < stats().would_move / 2);
+	close_client();
+}
+
+TEST(a_read_that_fails_goes_to_all_the_others_once)
+{
+	struct linnos_sending sending;
+	struct linnos_choice c;
+	int second, third;
+
+	open_client(NULL);
+	c = chosen(0, PAGE);
+	linnos_cluster_sent(cluster, &sending, &c, 0, LINNOS_FIRST, now_ns);
+	linnos_cluster_ended(cluster, &sending, LINNOS_FAILED, now_ns + 100 * US);
+	assert(node(0).state == LINNOS_FAILING && node(0).errors == 1);
+	second = linnos_cluster_choose_next(cluster, &c, now_ns);
+	assert((second == 1 || second == 2) && c.replica == (unsigned int)second);
+	third = linnos_cluster_choose_next(cluster, &c, now_ns);
+	assert(third == 3 - second);
+	assert(linnos_cluster_choose_next(cluster, &c, now_ns) == -1);
+	linnos_cluster_answered(cluster, &c, NULL, now_ns);
+	for (int k = 0; k < 100; k++)
+		assert(chosen(0, PAGE).replica != 0);
+	close_client();
+}
+
+TEST(a_late_read_is_hedged_at_a_node_in_order_and_within_the_cap)
+{
+	struct linnos_cluster_options o = options(LINNOS_CLUSTER_HEDGE);
+	struct linnos_sending first, second;
+	struct linnos_choice c;
+	int other;
+
+	o.extra_io_percent = 10;
+	open_client(&o);
+	for (int k = 0; k < 20; k++)
+		read_once(k % N, PAGE);
+	c = chosen(0, PAGE);
+	assert(c.hedge_at_ns >= now_ns + 190 * US && c.hedge_at_ns <= now_ns + 210 * US);
+	linnos_cluster_sent(cluster, &first, &c, 0, LINNOS_FIRST, now_ns);
+	now_ns = c.hedge_at_ns;
+	other = linnos_cluster_hedge(cluster, &c, now_ns);
+	assert(other == 1 || other == 2);
+	linnos_cluster_sent(cluster, &second, &c, other, LINNOS_HEDGE, now_ns);
+	linnos_cluster_ended(cluster, &second, LINNOS_ANSWERED, now_ns + 100 * US);
+	linnos_cluster_answered(cluster, &c, &second, now_ns + 100 * US);
+	linnos_cluster_ended(cluster, &first, LINNOS_CANCELLED, now_ns + 100 * US);
+	assert(stats().hedges_won == 1 && node(0).state == LINNOS_SLOW);
+	for (int k = 0; k < 100; k++) {
+		c = chosen(1, PAGE);
+		linnos_cluster_hedge(cluster, &c, now_ns);
+		assert(stats().hedges * 10 <= stats().reads);
+	}
+	assert(stats().hedges_denied > 0);
+	close_client();
+}
+
+TEST(large_reads_and_those_that_say_so_are_sent_once)
+{
+	struct linnos_cluster_options o = options(LINNOS_CLUSTER_HEDGE);
+	struct linnos_choice never = {.bytes = PAGE, .flags = LINNOS_NEVER_HEDGE};
+
+	o.extra_io_percent = o.copies_percent = 100;
+	o.flags = LINNOS_CLUSTER_UNGUARDED;
+	open_client(&o);
+	for (int k = 0; k < 30; k++)
+		read_once(k % N, PAGE);
+	takes_us[1] = 2000;
+	read_once(1, PAGE);
+	now_ns += 30 * MS;
+	assert(chosen(0, 257 * PAGE).hedge_at_ns == UINT64_MAX);
+	assert(chosen(0, 257 * PAGE).copy == -1);
+	assert(chosen(0, 256 * PAGE).hedge_at_ns < UINT64_MAX);
+	assert(chosen(0, 256 * PAGE).copy == 1);
+	assert(linnos_cluster_choose(cluster, &never, nodes, N, now_ns) == 0);
+	assert(never.hedge_at_ns == UINT64_MAX);
+	close_client();
+}
+
+TEST(where_all_are_slow_nothing_is_hedged)
+{
+	struct linnos_cluster_options o = options(LINNOS_CLUSTER_HEDGE);
+	struct linnos_choice c;
+
+	o.extra_io_percent = 100;
+	open_client(&o);
+	for (int k = 0; k < 30; k++)
+		read_once(k % N, PAGE);
+	for (unsigned int k = 0; k < N; k++)
+		takes_us[k] = 3000;
+	for (unsigned int k = 0; k < N; k++)
+		read_once(k, PAGE);
+	c = chosen(0, PAGE);
+	assert(linnos_cluster_hedge(cluster, &c, now_ns + 10 * MS) == -1);
+	close_client();
+}
+
+TEST(who_observes_stays_and_says_what_choosing_would_have_won)
+{
+	struct linnos_cluster_options o = options(LINNOS_CLUSTER_OBSERVE);
+	int64_t gained_us;
+
+	open_client(&o);
+	for (int k = 0; k < 300; k++)
+		read_once(k % N, PAGE);
+	takes_us[0] = 2000;
+	for (int k = 0; k < 999; k++)
+		assert(read_once(k % N, PAGE).replica == (unsigned int)k % N);
+	assert(!stats().moved && !stats().copies && stats().would_move > 300);
+	gained_us = stats().would_save_us;
+	assert(gained_us > 300 * 1500 && gained_us < 340 * 2000);
+	close_client();
+}
+
+TEST(large_reads_make_no_node_slow)
+{
+	open_client(NULL);
+	for (int k = 0; k < 100; k++)
+		read_once(k % N, k % 2 ? PAGE : 256 * PAGE);
+	for (int k = 0; k < 1000; k++)
+		assert(read_once(k % N, k % 2 ? PAGE : 256 * PAGE).replica == (unsigned int)k % N);
+	close_client();
+}
+
+TEST(equal_seeds_and_calls_give_equal_choices)
+{
+	uint64_t sums[2] = {0};
+
+	for (unsigned int run = 0; run < 2; run++) {
+		open_client(NULL);
+		for (int k = 0; k < 2000; k++) {
+			takes_us[0] = k / 100 % 2 ? 2000 : 100;
+			sums[run] = sums[run] * 31 + read_once(k % N, PAGE).replica;
+		}
+		close_client();
+	}
+	assert(sums[0] == sums[1]);
+}

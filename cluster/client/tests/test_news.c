@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT
+/* What agents are asked, what is listened to, and for how long. */
+#include "client.h"
+#include "datagram.h"
+#include "linux/blk-linnos.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+static uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
+
+/* What an honest agent says to what is in the datagram; its length. */
+static size_t answered(uint32_t us, const char *key)
+{
+	size_t key_bytes = key ? strlen(key) : 0;
+	size_t bytes = DATAGRAM_BYTES + (key ? DATAGRAM_TAG_BYTES : 0);
+	struct question q;
+	struct answer a;
+
+	assert(!question_read(&q, key, key_bytes, datagram, bytes));
+	assert(q.flags == QUESTION_LOOK);
+	a = (struct answer){
+		.cookie = q.cookie,
+		.bytes = q.bytes,
+		.drive = q.drive,
+		.flags = q.flags,
+		.n_drives = 8,
+		.latency_us = us,
+		.known = us ? BLK_EXPECT_LATENCY : BLK_EXPECT_NO_MODEL,
+	};
+	return answer_write(&a, key, key_bytes, datagram);
+}
+
+static int ask_and_hear(uint32_t k, uint32_t us)
+{
+	assert(linnos_cluster_question(cluster, k, 7, PAGE, now_ns, datagram) == DATAGRAM_BYTES);
+	return linnos_cluster_news(cluster, k, datagram, answered(us, NULL), now_ns);
+}
+
+static void warm_up(void)
+{
+	for (int k = 0; k < 300; k++)
+		read_once(k % N, PAGE);
+}
+
+TEST(a_home_that_is_told_to_be_slow_is_left)
+{
+	open_client(NULL);
+	warm_up();
+	now_ns += 30 * MS;
+	assert(!ask_and_hear(0, 5000));
+	assert(node(0).state == LINNOS_SLOW && node(0).news_age_us < 50000);
+	assert(chosen(0, PAGE).replica != 0);
+	now_ns += 50 * MS;
+	assert(node(0).news_age_us == UINT64_MAX && chosen(0, PAGE).replica == 0);
+	close_client();
+}
+
+TEST(a_drive_that_hangs_or_is_gone_is_the_last_one)
+{
+	struct answer a = {.bytes = PAGE, .n_drives = 8, .state = BLK_EXPECT_STALLED};
+	struct question q;
+
+	open_client(NULL);
+	warm_up();
+	now_ns += 30 * MS;
+	linnos_cluster_question(cluster, 0, 0, PAGE, now_ns, datagram);
+	assert(!question_read(&q, NULL, 0, datagram, DATAGRAM_BYTES));
+	a.cookie = q.cookie;
+	a.flags = q.flags;
+	answer_write(&a, NULL, 0, datagram);
+	assert(!linnos_cluster_news(cluster, 0, datagram, DATAGRAM_BYTES, now_ns));
+	assert(chosen(0, PAGE).replica != 0);
+	close_client();
+}
+
+TEST(an_agent_that_predicts_nothing_says_nothing)
+{
+	open_client(NULL);
+	warm_up();
+	assert(!ask_and_hear(0, 0));
+	assert(node(0).news_age_us == UINT64_MAX && node(0).state == LINNOS_HEALTHY);
+	close_client();
+}
+
+TEST(only_the_answer_to_the_last_question_is_listened_to)
+{
+	uint8_t old[LINNOS_CLUSTER_DATAGRAM];
+	size_t bytes;
+
+	open_client(NULL);
+	warm_up();
+	assert(linnos_cluster_question(cluster, N, 0, PAGE, now_ns, datagram) == 0);
+	assert(linnos_cluster_question(cluster, 0, 0, 0, now_ns, datagram) == 0);
+	linnos_cluster_question(cluster, 0, 0, PAGE, now_ns, datagram);
+	bytes = answered(5000, NULL);
+	memcpy(old, datagram, sizeof(old));
+	assert(linnos_cluster_news(cluster, 1, old, bytes, now_ns) == -ENOMSG);
+	assert(linnos_cluster_news(cluster, N, old, bytes, now_ns) == -EBADMSG);
+	linnos_cluster_question(cluster, 0, 0, PAGE, now_ns, datagram);
+	bytes = answered(5000, NULL);
+	assert(linnos_cluster_news(cluster, 0, old, bytes, now_ns) == -ENOMSG);
+	assert(!linnos_cluster_news(cluster, 0, datagram, bytes, now_ns));
+	/* a second time it is nobody's */
+	assert(linnos_cluster_news(cluster, 0, datagram, bytes, now_ns) == -ENOMSG);
+	for (size_t k = 0; k < 2 * LINNOS_CLUSTER_DATAGRAM; k++)
+		assert(linnos_cluster_news(cluster, 0, (const uint8_t[256]){0}, k, now_ns) ==
+		       -EBADMSG);
+	assert(stats().answers == 1);
+	close_client();
+}
+
+TEST(with_a_key_questions_are_signed_and_answers_must_be)
+{
+	static const char key[] = "sixteen bytes and more";
+	struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;
+	char copied[sizeof(key)];
+	size_t bytes;
+
+	memcpy(copied, key, sizeof(key));
+	o.key = copied;
+	o.key_bytes = strlen(key);
+	open_client(&o);
+	memset(copied, 0, sizeof(copied));
+	warm_up();
+	assert(linnos_cluster_question(cluster, 0, 0, PAGE, now_ns, datagram) ==
+	       DATAGRAM_BYTES_MAX);
+	bytes = answered(5000, key);
+	assert(linnos_cluster_news(cluster, 0, datagram, DATAGRAM_BYTES, now_ns) == -EBADMSG);
+	datagram[DATAGRAM_BYTES_MAX - 1] ^= 1;
+	assert(linnos_cluster_news(cluster, 0, datagram, bytes, now_ns) == -EBADMSG);
+	datagram[DATAGRAM_BYTES_MAX - 1] ^= 1;
+	assert(!linnos_cluster_news(cluster, 0, datagram, bytes, now_ns));
+	close_client();
+}
+
+TEST(questions_are_no_more_than_reads_and_go_to_nodes_that_are_not_read)
+{
+	unsigned int asked[N] = {0}, n = 0;
+
+	open_client(NULL);
+	for (int k = 0; k < 3000; k++) {
+		int64_t to;
+
+		read_once(0, PAGE);
+		now_ns += 5 * MS;
+		for (to = linnos_cluster_next_probe(cluster, now_ns); to >= 0;
+		     to = linnos_cluster_next_probe(cluster, now_ns)) {
+			asked[to]++;
+			n++;
+			assert(!ask_and_hear(to, 100));
+		}
+		assert(n <= (unsigned int)k + 1);
+	}
+	assert(!asked[0] && asked[1] > 1000 && asked[2] > 1000);
+	assert(stats().questions == n);
+	close_client();
+}
+
+TEST(a_node_is_asked_at_most_once_a_millisecond)
+{
+	unsigned int n = 0;
+	uint64_t begin_ns;
+
+	open_client(NULL);
+	for (begin_ns = now_ns; now_ns < begin_ns + 100 * MS; now_ns += 10 * US) {
+		int64_t to;
+
+		chosen(0, PAGE);
+		to = linnos_cluster_next_probe(cluster, now_ns);
+		n += to >= 0;
+		if (to >= 0)
+			assert(!ask_and_hear(to, 100));
+	}
+	assert(n > 100 && n <= 202);
+	close_client();
+}
+
+TEST(who_does_not_answer_is_asked_once_a_second)
+{
+	unsigned int n = 0;
+	uint64_t begin_ns;
+
+	open_client(NULL);
+	for (begin_ns = now_ns; now_ns < begin_ns + 10000 * MS; now_ns += 1 * MS) {
+		int64_t to;
+
+		chosen(0, PAGE);
+		to = linnos_cluster_next_probe(cluster, now_ns);
+		n += to >= 0;
+		if (to >= 0)
+			linnos_cluster_question(cluster, to, 0, PAGE, now_ns, datagram);
+	}
+	assert(n >= 20 && n <= 30);
+	close_client();
+}
+
+/* A read of a home of which nothing is known; was it worth to ask first? Its agent predicts, or
+ * has no model. */
+static bool agent_predicts = true;
+
+static bool blind_read(uint64_t home_takes_us)
+{
+	uint64_t until_ns = 0;
+	int64_t first;
+
+	now_ns += 100 * MS;
+	takes_us[0] = home_takes_us;
+	first = linnos_cluster_ask_first(cluster, nodes, N, 0, now_ns, &until_ns);
+	if (first >= 0) {
+		assert(first == 0 && until_ns > now_ns && until_ns < now_ns + MS);
+		linnos_cluster_question(cluster, 0, 0, PAGE, now_ns, datagram);
+		now_ns += 40 * US;
+		assert(!linnos_cluster_news(cluster, 0, datagram,
+					    answered(agent_predicts ? home_takes_us : 0, NULL),
+					    now_ns));
+	}
+	read_once(0, PAGE);
+	return first >= 0;
+}
+
+TEST(to_ask_first_is_worth_it_where_reads_lose_more_that_do_not_know)
+{
+	unsigned int asked = 0, slow_before;
+
+	open_client(NULL);
+	warm_up();
+	/* so that it is known how long a question takes */
+	linnos_cluster_question(cluster, 1, 0, PAGE, now_ns, datagram);
+	assert(!linnos_cluster_news(cluster, 1, datagram, answered(100, NULL), now_ns + 40 * US));
+	for (int k = 0; k < 200; k++)
+		asked += blind_read(100);
+	assert(!asked);
+	for (int k = 0; k < 200; k++)
+		blind_read(k % 5 ? 100 : 3000);
+	slow_before = stats().moved;
+	for (int k = 0; k < 200; k++)
+		asked += blind_read(k % 5 ? 100 : 3000);
+	/* some are sent at once, to see what that takes */
+	assert(asked > 160 && asked < 200);
+	assert(stats().moved - slow_before > 25);
+	/* and not where something is known */
+	assert(linnos_cluster_ask_first(cluster, nodes, N, 0, now_ns, &(uint64_t){0}) == -1);
+	for (int k = 0; k < 2000; k++)
+		blind_read(100);
+	asked = 0;
+	for (int k = 0; k < 200; k++)
+		asked += blind_read(100);
+	assert(!asked);
+	close_client();
+}
+
+TEST(who_has_nothing_to_say_is_not_asked_first)
+{
+	unsigned int asked = 0;
+
+	open_client(NULL);
+	warm_up();
+	agent_predicts = false;
+	linnos_cluster_question(cluster, 1, 0, PAGE, now_ns, datagram);
+	assert(!linnos_cluster_news(cluster, 1, datagram, answered(100, NULL), now_ns + 40 * US));
+	for (int k = 0; k < 400; k++)
+		asked += blind_read(k % 5 ? 100 : 3000);
+	assert(asked > 0 && asked < 20);
+	agent_predicts = true;
+	close_client();
+}
+
+TEST(who_wants_no_news_is_never_told_to_ask)
+{
+	struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;
+
+	o.questions_percent = 0;
+	open_client(&o);
+	warm_up();
+	assert(linnos_cluster_next_probe(cluster, now_ns) == -1);
+	close_client();
+}

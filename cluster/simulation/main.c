@@ -1,0 +1,756 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A discrete-event simulation of clients that read from replicas on nodes.
+ *
+ *	linnos-simulation NAME=VALUE... [log=FILE]
+ *
+ * Reads of 4 KiB come by a Poisson process, each from any of the clients, of an object whose three
+ * replicas a hash has placed. A rule says where it goes; it takes the network's way there, the
+ *drive's time, and the way back. Agents are asked over the same network. The library under test is
+ *the real one, with the real datagrams; its clock is that of the simulation. Equal arguments give
+ *equal results, and all rules meet the same reads. Prints one object of JSON.
+ */
+#include "simulation.h"
+
+#include "datagram.h"
+#include "linux/blk-linnos.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Drives are busy for so long before reads count. */
+#define WARM_UP_NS (50 * NS_PER_MS)
+#define AGENT_NS 5000
+/* What an agent knows longer is not what its drive does now. */
+#define RECENT_NS (50 * NS_PER_MS)
+#define BIN_NS (100 * NS_PER_MS)
+#define BINS_MAX 1024
+#define LIE_US_FAST 20
+#define LIE_US_SLOW 20000
+/* The rule that hedges looks at its percentile so often. */
+#define HEDGE_PERCENTILE 0.95
+#define HEDGE_EVERY 128
+#define HEDGE_HISTOGRAM_BITS 6
+
+enum event_type {
+	READ_COMES,
+	READ_BEGINS,
+	AT_DRIVE,
+	DRIVE_DONE,
+	ANSWER_COMES,
+	HEDGE_DUE,
+	AT_AGENT,
+	NEWS_COMES,
+	FLUSH
+};
+
+struct question_sent {
+	struct read *read;
+	uint32_t client, node, sent_when_asked;
+	uint32_t us, pending;
+	uint8_t bytes;
+	uint8_t datagram[DATAGRAM_BYTES_MAX];
+};
+
+struct event {
+	uint64_t at_ns, number;
+	enum event_type type;
+	void *of;
+};
+
+struct logged {
+	uint64_t due_ns, latency_ns;
+};
+
+struct scenario scenario;
+struct drive *drives;
+uint64_t now_ns = NS_PER_MS;
+
+static struct client *clients;
+static const struct rule *rule;
+static struct linnos_cluster_options options = LINNOS_CLUSTER_OPTIONS_INIT;
+static struct event *heap;
+static uint64_t n_events, heap_room, n_numbered;
+static uint64_t arrivals, draws;
+static struct logged *log_of;
+static uint64_t n_reads, log_room, n_attempts, n_asked, n_answered, begin_ns, end_ns;
+static struct histogram first_latencies;
+static uint64_t n_first, hedge_ns;
+static bool asks_first = true;
+static uint64_t to_slow[BINS_MAX], in_bin[BINS_MAX], *in_second, most_in_second, second_total,
+	second;
+static double worst_share;
+
+static void *got(size_t n, size_t bytes)
+{
+	void *room = calloc(n, bytes);
+
+	if (!room) {
+		fputs("linnos-simulation: out of memory\n", stderr);
+		exit(1);
+	}
+	return room;
+}
+
+static double exponential(uint64_t *state)
+{
+	*state = mixed(*state);
+	return -log(((*state >> 11) + 0.5) * 0x1p-53);
+}
+
+uint64_t draw(void)
+{
+	return draws = mixed(draws);
+}
+
+/* --- Events -------------------------------------------------------------------------------- */
+
+static bool is_before(const struct event *a, const struct event *b)
+{
+	return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->number < b->number;
+}
+
+static void at(uint64_t at_ns, enum event_type type, void *of)
+{
+	struct event e = {at_ns, n_numbered++, type, of};
+	uint64_t k = n_events++;
+
+	if (n_events > heap_room) {
+		heap_room = 2 * heap_room + 1024;
+		heap = realloc(heap, heap_room * sizeof(*heap));
+		if (!heap)
+			got(SIZE_MAX, 1);
+	}
+	for (; k && is_before(&e, &heap[(k - 1) / 2]); k = (k - 1) / 2)
+		heap[k] = heap[(k - 1) / 2];
+	heap[k] = e;
+}
+
+static struct event next_event(void)
+{
+	struct event first = heap[0], last = heap[--n_events];
+	uint64_t k = 0;
+
+	for (;;) {
+		uint64_t child = 2 * k + 1;
+
+		if (child + 1 < n_events && is_before(&heap[child + 1], &heap[child]))
+			child++;
+		if (child >= n_events || !is_before(&heap[child], &last))
+			break;
+		heap[k] = heap[child];
+		k = child;
+	}
+	heap[k] = last;
+	return first;
+}
+
+/* Attempts, questions and what may be due later have it. */
+static void let_go(struct read *read)
+{
+	if (!--read->n_holders)
+		free(read);
+}
+
+static void begin_once(struct read *read);
+
+/* --- Agents -------------------------------------------------------------------------------- */
+
+/* By what its drive's last reads took, all clients': what a black box knows without a model. */
+static uint32_t predicted_us(const struct drive *d)
+{
+	uint64_t sum_ns = 0, n = 0;
+
+	for (unsigned int k = 0; k < RECENT && k < d->n_recent; k++)
+		if (d->recent[k].end_ns + RECENT_NS > now_ns) {
+			sum_ns += d->recent[k].took_ns;
+			n++;
+		}
+	return n ? sum_ns / n / NS_PER_US : 0;
+}
+
+/* The read waits for it, if there is one. */
+static void ask(uint32_t client, uint32_t node, struct read *read)
+{
+	struct question_sent *q = got(1, sizeof(*q));
+	struct client *c = &clients[client];
+
+	*q = (struct question_sent){.client = client, .node = node, .read = read};
+	if (read)
+		read->n_holders++;
+	if (c->cluster)
+		q->bytes = linnos_cluster_question(c->cluster, node, 0, 4096, now_ns, q->datagram);
+	else
+		q->sent_when_asked = c->pairs[node].sent;
+	n_asked++;
+	at(now_ns + scenario.one_way_ns, AT_AGENT, q);
+}
+
+static void at_agent(struct question_sent *q)
+{
+	const struct drive *d = &drives[q->node];
+	struct question question;
+
+	if (!strcmp(scenario.agents, "dead")) {
+		if (q->read)
+			let_go(q->read);
+		free(q);
+		return;
+	}
+	q->us = predicted_us(d);
+	q->pending = d->pending;
+	if (!q->node && !strcmp(scenario.agents, "fast"))
+		q->us = LIE_US_FAST, q->pending = 0;
+	else if (!q->node && !strcmp(scenario.agents, "slow"))
+		q->us = LIE_US_SLOW, q->pending = 1000;
+	if (clients[q->client].cluster &&
+	    !question_read(&question, NULL, 0, q->datagram, q->bytes)) {
+		struct answer answer = {
+			.cookie = question.cookie,
+			.clock_ns = now_ns,
+			.generation = 1,
+			.bytes = question.bytes,
+			.latency_us = q->us,
+			.pending = q->pending,
+			.n_drives = 1,
+			.flags = question.flags,
+			.known = q->us ? BLK_EXPECT_LATENCY : BLK_EXPECT_NO_MODEL,
+			.state = STATE_PENDING_KNOWN,
+		};
+
+		q->bytes = answer_write(&answer, NULL, 0, q->datagram);
+	}
+	at(now_ns + AGENT_NS + scenario.one_way_ns + scenario.news_delay_ns, NEWS_COMES, q);
+}
+
+static void news_comes(struct question_sent *q)
+{
+	struct client *c = &clients[q->client];
+	struct pair *p = c->pairs ? &c->pairs[q->node] : NULL;
+
+	if (c->cluster) {
+		linnos_cluster_news(c->cluster, q->node, q->datagram, q->bytes, now_ns);
+	} else {
+		p->is_told = true;
+		p->told_us = q->us;
+		p->told_pending = q->pending;
+		p->told_ns = now_ns;
+		p->told_uses = 0;
+		p->sent_when_asked = q->sent_when_asked;
+	}
+	if (q->read) {
+		begin_once(q->read);
+		let_go(q->read);
+	}
+	free(q);
+}
+
+/* --- Reads --------------------------------------------------------------------------------- */
+
+void pair_scored(struct client *client)
+{
+	for (uint32_t k = 0; k < scenario.n_nodes; k++)
+		client->pairs[k].score_us = client->pairs[k].snitch_us;
+	client->scored_ns = now_ns;
+}
+
+static void count_sent(uint32_t node, bool is_copy)
+{
+	uint64_t since = now_ns - begin_ns;
+	uint64_t bin = since / BIN_NS;
+
+	n_attempts++;
+	/* nobody waits for a copy */
+	if (bin < BINS_MAX && !is_copy) {
+		in_bin[bin]++;
+		to_slow[bin] += node == scenario.injected.slow_drive;
+	}
+	if (since / NS_PER_S != second) {
+		if (second_total > 1000)
+			worst_share = fmax(worst_share, (double)most_in_second / second_total);
+		memset(in_second, 0, scenario.n_nodes * sizeof(*in_second));
+		most_in_second = second_total = 0;
+		second = since / NS_PER_S;
+	}
+	second_total++;
+	if (++in_second[node] > most_in_second)
+		most_in_second = in_second[node];
+}
+
+static void send_read(struct read *read, unsigned int replica, enum linnos_kind kind)
+{
+	struct client *c = &clients[read->client];
+	uint32_t node = read->nodes[replica];
+	struct attempt *a = &read->attempts[read->n_attempts++];
+
+	*a = (struct attempt){
+		.read = read,
+		.sent_ns = now_ns,
+		.replica = replica,
+		.is_first = kind == LINNOS_FIRST,
+	};
+	if (c->cluster) {
+		linnos_cluster_sent(c->cluster, &a->sending, &read->choice, replica, kind, now_ns);
+	} else {
+		struct pair *p = &c->pairs[node];
+
+		a->previous = p->newest;
+		*(p->newest ? &p->newest->next : &p->oldest) = a;
+		p->newest = a;
+		p->in_flight++;
+		p->sent++;
+	}
+	count_sent(node, kind == LINNOS_COPY);
+	read->n_holders++;
+	at(now_ns + scenario.one_way_ns, AT_DRIVE, a);
+}
+
+static void at_drive(struct attempt *a)
+{
+	struct drive *d = &drives[a->read->nodes[a->replica]];
+	uint64_t end = drive_read(d, a->read->place, now_ns, true);
+
+	a->drive_us = (end - now_ns) / NS_PER_US;
+	d->pending++;
+	at(end, DRIVE_DONE, a);
+}
+
+static void drive_done(struct attempt *a)
+{
+	struct drive *d = &drives[a->read->nodes[a->replica]];
+	unsigned int k = d->n_recent++ % RECENT;
+
+	d->pending--;
+	a->pending = d->pending;
+	d->recent[k].took_ns = a->drive_us * NS_PER_US;
+	d->recent[k].end_ns = now_ns;
+	at(now_ns + scenario.one_way_ns, ANSWER_COMES, a);
+}
+
+static void learn(struct pair *p, struct attempt *a)
+{
+	float us = (now_ns - a->sent_ns) / (float)NS_PER_US;
+	bool first = !p->own_at_ns;
+
+	*(a->previous ? &a->previous->next : &p->oldest) = a->next;
+	*(a->next ? &a->next->previous : &p->newest) = a->previous;
+	p->in_flight--;
+	p->own_ns = now_ns - a->sent_ns;
+	p->own_at_ns = now_ns;
+	p->answer_us = first ? us : 0.9f * p->answer_us + 0.1f * us;
+	p->service_us = first ? a->drive_us : 0.9f * p->service_us + 0.1f * a->drive_us;
+	p->queue = first ? a->pending : 0.9f * p->queue + 0.1f * a->pending;
+	p->snitch_us = first ? us : 0.9f * p->snitch_us + 0.1f * us;
+}
+
+static void answer_comes(struct attempt *a)
+{
+	struct read *read = a->read;
+	struct client *c = &clients[read->client];
+
+	if (c->cluster)
+		linnos_cluster_ended(c->cluster, &a->sending, LINNOS_ANSWERED, now_ns);
+	else
+		learn(&c->pairs[read->nodes[a->replica]], a);
+	if (a->is_first && rule->hedges) {
+		histogram_add(&first_latencies, now_ns - a->sent_ns);
+		if (++n_first % HEDGE_EVERY == 0)
+			hedge_ns = histogram_at_rank(&first_latencies,
+						     nearest_rank(n_first, HEDGE_PERCENTILE));
+	}
+	/* a copy's answer is for nobody */
+	if (!read->is_answered &&
+	    !(c->cluster && a != &read->attempts[0] && (int)a->replica == read->choice.copy)) {
+		read->is_answered = true;
+		log_of[read->number] = (struct logged){read->due_ns, now_ns - read->due_ns};
+		n_answered++;
+		if (c->cluster)
+			linnos_cluster_answered(c->cluster, &read->choice, &a->sending, now_ns);
+	}
+	let_go(read);
+}
+
+static void hedge_due(struct read *read)
+{
+	struct client *c = &clients[read->client];
+	int replica = -1;
+
+	if (!read->is_answered && c->cluster)
+		replica = linnos_cluster_hedge(c->cluster, &read->choice, now_ns);
+	else if (!read->is_answered)
+		replica = (read->attempts[0].replica + 1 + draw() % (N_REPLICAS - 1)) % N_REPLICAS;
+	if (replica >= 0)
+		send_read(read, replica, LINNOS_HEDGE);
+	let_go(read);
+}
+
+static void hedge_later(struct read *read, uint64_t at_ns)
+{
+	read->n_holders++;
+	at(at_ns, HEDGE_DUE, read);
+}
+
+static void place(struct read *read)
+{
+	for (unsigned int k = 0, try = 0; k < N_REPLICAS; try++) {
+		uint32_t node = mixed(read->place * 31 + try) % scenario.n_nodes;
+		bool again = false;
+
+		for (unsigned int other = 0; other < k; other++)
+			again |= read->nodes[other] == node;
+		if (!again)
+			read->nodes[k++] = node;
+	}
+}
+
+static void begin(struct read *read)
+{
+	struct client *c = &clients[read->client];
+	unsigned int replica;
+
+	if (!rule->choose) {
+		int64_t probe;
+
+		read->choice = (struct linnos_choice){.bytes = 4096};
+		linnos_cluster_choose(c->cluster, &read->choice, read->nodes, N_REPLICAS, now_ns);
+		probe = linnos_cluster_next_probe(c->cluster, now_ns);
+		if (probe >= 0)
+			ask(read->client, probe, NULL);
+		send_read(read, read->choice.replica, LINNOS_FIRST);
+		if (read->choice.copy >= 0)
+			send_read(read, read->choice.copy, LINNOS_COPY);
+		if (read->choice.hedge_at_ns != UINT64_MAX)
+			hedge_later(read, read->choice.hedge_at_ns);
+		return;
+	}
+	replica = rule->choose(c, read);
+	for (unsigned int k = 0; k < rule->asked; k++)
+		ask(read->client, read->nodes[k], NULL);
+	send_read(read, replica, LINNOS_FIRST);
+	for (unsigned int k = 1; k < rule->at_once; k++)
+		send_read(read, (replica + k) % N_REPLICAS, LINNOS_HEDGE);
+	if (rule->hedges && hedge_ns)
+		hedge_later(read, now_ns + hedge_ns);
+}
+
+static void begin_once(struct read *read)
+{
+	if (!read->is_begun)
+		begin(read);
+	read->is_begun = true;
+}
+
+static void ask_first_or_begin(struct read *read)
+{
+	struct client *c = &clients[read->client];
+	uint64_t until_ns;
+	int64_t node = -1;
+
+	if (c->cluster && asks_first)
+		node = linnos_cluster_ask_first(c->cluster, read->nodes, N_REPLICAS, 0, now_ns,
+						&until_ns);
+	if (node < 0) {
+		begin_once(read);
+		return;
+	}
+	read->n_holders++;
+	at(until_ns, READ_BEGINS, read);
+	ask(read->client, node, read);
+}
+
+static void read_comes(struct read *read)
+{
+	if (now_ns >= end_ns) {
+		free(read);
+		return;
+	}
+	*read = (struct read){.number = n_reads++, .due_ns = now_ns};
+	arrivals = mixed(arrivals);
+	read->client = arrivals % scenario.n_clients;
+	arrivals = mixed(arrivals);
+	read->place = arrivals;
+	place(read);
+	if (n_reads > log_room) {
+		log_room = 2 * log_room + 4096;
+		log_of = realloc(log_of, log_room * sizeof(*log_of));
+		if (!log_of)
+			got(SIZE_MAX, 1);
+	}
+	at(now_ns + (uint64_t)(exponential(&arrivals) * NS_PER_S / scenario.reads_per_s),
+	   READ_COMES, got(1, sizeof(struct read)));
+	ask_first_or_begin(read);
+}
+
+static void flush(struct drive *d)
+{
+	uint64_t every_ns = d->p->flush_interval_us * NS_PER_US;
+
+	drive_flush(d, now_ns, scenario.written_bytes_per_s * every_ns / NS_PER_S);
+	if (now_ns < end_ns)
+		at(now_ns + every_ns, FLUSH, d);
+}
+
+/* --- A run --------------------------------------------------------------------------------- */
+
+static void set_up(void)
+{
+	drives = got(scenario.n_nodes, sizeof(*drives));
+	clients = got(scenario.n_clients, sizeof(*clients));
+	in_second = got(scenario.n_nodes, sizeof(*in_second));
+	scenario.injected.n_drives = scenario.n_nodes;
+	scenario.injected.seed = mixed(scenario.seed);
+	arrivals = mixed(scenario.seed + 1);
+	draws = mixed(scenario.seed + 2);
+	begin_ns = now_ns + WARM_UP_NS;
+	end_ns = begin_ns + (uint64_t)(scenario.seconds * NS_PER_S);
+	for (uint32_t k = 0; k < scenario.n_nodes; k++) {
+		drive_init(&drives[k], scenario.profile, &scenario.injected, k);
+		if (scenario.written_bytes_per_s > 0)
+			at(now_ns + draw() % (scenario.profile->flush_interval_us * NS_PER_US),
+			   FLUSH, &drives[k]);
+	}
+	if (rule->deaf)
+		options.questions_percent = 0;
+	options.mode = rule->mode;
+	for (uint32_t k = 0; k < scenario.n_clients; k++) {
+		clients[k].turn = k;
+		options.seed = mixed(scenario.seed + 3) + k;
+		if (rule->choose)
+			clients[k].pairs = got(scenario.n_nodes, sizeof(*clients[k].pairs));
+		else if (linnos_cluster_create(&clients[k].cluster, scenario.n_nodes, &options)) {
+			fprintf(stderr, "linnos-simulation: %s\n", linnos_cluster_error());
+			exit(2);
+		}
+	}
+	if (!histogram_init(&first_latencies, HEDGE_HISTOGRAM_BITS))
+		got(SIZE_MAX, 1);
+	at(begin_ns, READ_COMES, got(1, sizeof(struct read)));
+}
+
+static void run(void)
+{
+	while (n_events) {
+		struct event e = next_event();
+
+		now_ns = e.at_ns;
+		switch (e.type) {
+		case READ_COMES:
+			read_comes(e.of);
+			break;
+		case READ_BEGINS:
+			begin_once(e.of);
+			let_go(e.of);
+			break;
+		case AT_DRIVE:
+			at_drive(e.of);
+			break;
+		case DRIVE_DONE:
+			drive_done(e.of);
+			break;
+		case ANSWER_COMES:
+			answer_comes(e.of);
+			break;
+		case HEDGE_DUE:
+			hedge_due(e.of);
+			break;
+		case AT_AGENT:
+			at_agent(e.of);
+			break;
+		case NEWS_COMES:
+			news_comes(e.of);
+			break;
+		case FLUSH:
+			flush(e.of);
+			break;
+		}
+	}
+}
+
+static int by_latency(const void *a, const void *b)
+{
+	uint64_t x = ((const struct logged *)a)->latency_ns,
+		 y = ((const struct logged *)b)->latency_ns;
+
+	return x < y ? -1 : x > y;
+}
+
+static void print_bins(const char *name, const uint64_t *bins)
+{
+	printf(", \"%s\": [", name);
+	for (uint64_t k = 0; k < BINS_MAX && k * BIN_NS < end_ns - begin_ns; k++)
+		printf("%s%llu", k ? ", " : "", (unsigned long long)bins[k]);
+	printf("]");
+}
+
+static void print_library(void)
+{
+	struct linnos_cluster_stats sum = {0};
+
+	for (uint32_t k = 0; k < scenario.n_clients; k++) {
+		struct linnos_cluster_stats s;
+
+		linnos_cluster_get_stats(clients[k].cluster, &s, sizeof(s));
+		for (size_t i = 0; i < sizeof(s) / sizeof(uint64_t); i++)
+			((uint64_t *)&sum)[i] += ((uint64_t *)&s)[i];
+	}
+#define PRINTED(name) printf(", \"" #name "\": %lld", (long long)sum.name)
+	PRINTED(would_move);
+	PRINTED(moved);
+	PRINTED(stayed);
+	PRINTED(copies);
+	PRINTED(hedges);
+	PRINTED(hedges_won);
+	PRINTED(hedges_denied);
+	PRINTED(sent);
+	PRINTED(ended);
+	PRINTED(asked_first);
+	PRINTED(answers);
+	PRINTED(refused);
+	PRINTED(saved_us);
+	PRINTED(would_save_us);
+}
+
+static void print(const char *path)
+{
+	FILE *file = path ? fopen(path, "we") : NULL;
+	double sum_us = 0;
+
+	if (path &&
+	    (!file || fwrite(log_of, sizeof(*log_of), n_reads, file) != n_reads || fclose(file))) {
+		perror(path);
+		exit(1);
+	}
+	count_sent(0, true); /* the last second ends */
+	if (second_total > 1000)
+		worst_share = fmax(worst_share, (double)most_in_second / second_total);
+	for (uint64_t k = 0; k < n_reads; k++)
+		sum_us += log_of[k].latency_ns / 1e3;
+	qsort(log_of, n_reads, sizeof(*log_of), by_latency);
+	printf("{\"rule\": \"%s\", \"reads\": %llu, \"answered\": %llu", rule->name,
+	       (unsigned long long)n_reads, (unsigned long long)n_answered);
+	if (n_reads)
+		printf(", \"mean_us\": %.3f, \"p50_us\": %.1f, \"p99_us\": %.1f, "
+		       "\"p999_us\": %.1f, \"extra_io_ratio\": %.5f, \"asked\": %.4f, "
+		       "\"worst_share\": %.4f",
+		       sum_us / n_reads, log_of[n_reads / 2].latency_ns / 1e3,
+		       log_of[n_reads * 99 / 100].latency_ns / 1e3,
+		       log_of[n_reads * 999 / 1000].latency_ns / 1e3,
+		       (double)(n_attempts - 1) / n_reads - 1, (double)n_asked / n_reads,
+		       worst_share);
+	print_bins("to_slow", to_slow);
+	print_bins("in_bin", in_bin);
+	if (!rule->choose)
+		print_library();
+	printf("}\n");
+}
+
+static bool take(const char *name, const char *value)
+{
+	double number = strtod(value, NULL);
+	struct injected *i = &scenario.injected;
+
+	if (!strcmp(name, "profile"))
+		return (scenario.profile = profile_named(value)) != NULL;
+	if (!strcmp(name, "rule")) {
+		rule = NULL;
+		for (unsigned int k = 0; k < n_rules; k++)
+			if (!strcmp(rules[k].name, value))
+				rule = &rules[k];
+		return rule;
+	}
+	if (!strcmp(name, "agents")) {
+		scenario.agents = value;
+		return !strcmp(value, "on") || !strcmp(value, "dead") || !strcmp(value, "fast") ||
+		       !strcmp(value, "slow");
+	}
+	if (!strcmp(name, "nodes"))
+		return (scenario.n_nodes = number) >= N_REPLICAS;
+	if (!strcmp(name, "clients"))
+		return (scenario.n_clients = number) > 0;
+	if (!strcmp(name, "reads_per_s"))
+		return (scenario.reads_per_s = number) > 0;
+	if (!strcmp(name, "seconds"))
+		return (scenario.seconds = number) > 0;
+	if (!strcmp(name, "seed"))
+		scenario.seed = number;
+	else if (!strcmp(name, "one_way_us"))
+		scenario.one_way_ns = number * NS_PER_US;
+	else if (!strcmp(name, "news_delay_us"))
+		scenario.news_delay_ns = number * NS_PER_US;
+	else if (!strcmp(name, "written_mb_per_s"))
+		scenario.written_bytes_per_s = number * 1e6;
+	else if (!strcmp(name, "burst_us"))
+		i->burst_ns = number * NS_PER_US;
+	else if (!strcmp(name, "turn_ms"))
+		i->turn_ns = number * NS_PER_MS;
+	else if (!strcmp(name, "burst_one_in"))
+		return (i->one_in = number) > 0;
+	else if (!strcmp(name, "slow_us"))
+		i->slow_drive = 0, i->slow_ns = number * NS_PER_US;
+	else if (!strcmp(name, "slow_from_ms"))
+		i->slow_from_ns = NS_PER_MS + WARM_UP_NS + (uint64_t)(number * NS_PER_MS);
+	else if (!strcmp(name, "slow_to_ms"))
+		i->slow_to_ns = NS_PER_MS + WARM_UP_NS + (uint64_t)(number * NS_PER_MS);
+	/* of the library */
+	else if (!strcmp(name, "margin"))
+		options.home_margin_percent = number;
+	else if (!strcmp(name, "news_for_ms"))
+		options.news_for_ms = number;
+	else if (!strcmp(name, "news_uses"))
+		options.news_uses = number;
+	else if (!strcmp(name, "explore_ms"))
+		options.explore_ms = number;
+	else if (!strcmp(name, "copies"))
+		options.copies_percent = number;
+	else if (!strcmp(name, "hedge"))
+		options.hedge_percent = number;
+	else if (!strcmp(name, "extra"))
+		options.extra_io_percent = number;
+	else if (!strcmp(name, "questions"))
+		options.questions_percent = number;
+	else if (!strcmp(name, "first"))
+		asks_first = number;
+	else if (!strcmp(name, "unguarded"))
+		options.flags = number ? LINNOS_CLUSTER_UNGUARDED : 0;
+	else
+		return false;
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	const char *path = NULL;
+
+	scenario = (struct scenario){
+		.profile = profile_named("enterprise"),
+		.n_nodes = 3,
+		.n_clients = 1,
+		.reads_per_s = 2000,
+		.seconds = 1.5,
+		.seed = 1,
+		.one_way_ns = 20 * NS_PER_US,
+		.injected = {.turn_ns = 100 * NS_PER_MS, .one_in = 3, .slow_drive = UINT32_MAX},
+		.agents = "on",
+	};
+	rule = &rules[0];
+	for (int k = 1; k < argc; k++) {
+		char *value = strchr(argv[k], '=');
+
+		if (value)
+			*value++ = 0;
+		if (value && !strcmp(argv[k], "log"))
+			path = value;
+		else if (!value || !take(argv[k], value)) {
+			fprintf(stderr,
+				"linnos-simulation: %s=%s: no such thing; main.c has them\n",
+				argv[k], value ? value : "");
+			return 2;
+		}
+	}
+	set_up();
+	run();
+	print(path);
+	return n_answered == n_reads ? 0 : 1;
+}

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""liblinnos-cluster in linnos-simulation: no herds, slow drives, agents that are dead or lie."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eval.experiments.simulation.cells import CELLS, RULES, SLOW, Cell
+from eval.experiments.simulation.runs import SOURCE, Run, scored, simulated, slow_share
+
+ROOT = Path(__file__).parents[2]
+BUILT = ROOT / "build" / "simulation"
+#: of none of the evaluation's
+SEEDS = (7, 8)
+BURSTS = {"burst_us": 2000, "clients": 16, "reads_per_s": 6000, "seconds": 2}
+CALM = {**BURSTS, "burst_us": 0}
+
+
+def made(*arguments: object) -> Path:
+    subprocess.run(
+        ["make", "-s", "-C", SOURCE, *map(str, arguments)], check=True, capture_output=True
+    )
+    return BUILT / "linnos-simulation"
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    return made(f"OUT={BUILT}")
+
+
+def mean_us(program: Path, rule: str, **options: Any) -> float:
+    runs = [simulated(program, Run(rule, seed, options)) for seed in SEEDS]
+    return sum(run["mean_us"] for run in runs) / len(runs)
+
+
+def test_what_it_does_not_know_is_refused(program: Path) -> None:
+    for wrong in ("rule=best", "nodes=2", "speed=3", "agents=asleep", "clients=0", "seconds"):
+        ran = subprocess.run([program, wrong], capture_output=True, text=True, check=False)
+        assert ran.returncode == 2 and wrong.split("=")[0] in ran.stderr
+
+
+def test_equal_arguments_give_equal_reads(program: Path, tmp_path: Path) -> None:
+    logs = []
+    for name in ("a", "b"):
+        simulated(program, Run("library-hedge", 7, BURSTS), tmp_path / name)
+        logs.append((tmp_path / name).read_bytes())
+    assert logs[0] == logs[1]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_all_rules_meet_the_same_reads_and_each_has_one_answer(
+    program: Path, tmp_path: Path, rule: str
+) -> None:
+    due = []
+    for name in ("primary", rule):
+        run = simulated(program, Run(name, 7, BURSTS), tmp_path / "log")
+        assert run["answered"] == run["reads"] > 10_000
+        if "sent" in run:
+            assert run["sent"] == run["ended"]
+        due.append(np.fromfile(tmp_path / "log", "<u8")[::2])
+    assert np.array_equal(*due)
+
+
+def test_a_cell_has_its_rules_numbers(program: Path, tmp_path: Path) -> None:
+    cell = Cell("small", {"burst_us": 2000}, ("primary", "library", "oracle"))
+    found = scored(program, cell, SEEDS, tmp_path)
+    rules = found["rules"]
+    assert set(rules) == set(cell.rules) and found["seeds"] == 2
+    assert rules["oracle"]["share_of_gain"] == [1, 1, 1]
+    assert 0.8 < rules["library"]["below"][0] < 0.85
+    assert 0.9 < rules["library"]["share_of_gain"][0] < 1
+    assert rules["library"]["extra_io_ratio"] <= 0.01 and rules["library"]["asked"] <= 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_with_equal_drives_there_is_no_herd(program: Path) -> None:
+    for agents in ("on", "dead", "fast"):
+        for seed in SEEDS:
+            run = simulated(program, Run("library", seed, {**CALM, "agents": agents}))
+            assert run["worst_share"] < 0.4, agents
+    # and where one of three is slow the others have no more than its share each
+    for seed in SEEDS:
+        assert simulated(program, Run("library", seed, BURSTS))["worst_share"] < 0.45
+
+
+def test_a_slow_drive_is_left_and_has_its_reads_back_after_it_has_recovered(
+    program: Path,
+) -> None:
+    for n_clients in (1, 16):
+        runs = [Run("library", seed, {**SLOW, "clients": n_clients}) for seed in SEEDS]
+        found = slow_share(program, runs)
+        assert found["after_100_ms"] < 0.012 and found["first_100_ms"] < 0.04
+        assert found["back_ms"] <= 1000
+
+
+def test_without_news_of_agents_it_is_no_worse_than_the_engines_own_choice(
+    program: Path,
+) -> None:
+    calm = {**CALM, "agents": "dead"}
+    assert mean_us(program, "library", **calm) < 1.01 * mean_us(program, "primary", **calm)
+    dead = {**BURSTS, "agents": "dead"}
+    asks_nobody = mean_us(program, "library-deaf", **BURSTS)
+    assert mean_us(program, "library", **dead) < 1.02 * asks_nobody
+    assert asks_nobody < 0.5 * mean_us(program, "primary", **BURSTS)
+
+
+@pytest.mark.parametrize("lie", ["fast", "slow"])
+def test_an_agent_that_lies_costs_no_more_than_to_have_none(program: Path, lie: str) -> None:
+    without = mean_us(program, "library-deaf", **BURSTS)
+    assert mean_us(program, "library", **BURSTS, agents=lie) < without
+    calm = mean_us(program, "primary", **CALM)
+    assert mean_us(program, "library", **CALM, agents=lie) < 1.01 * calm
+
+
+def test_news_that_come_late_are_no_worse_than_none(program: Path) -> None:
+    without = mean_us(program, "library-deaf", **BURSTS)
+    for late_us in (1000, 10_000, 30_000):
+        assert mean_us(program, "library", **BURSTS, news_delay_us=late_us) < 1.02 * without
+
+
+def test_under_load_it_is_no_worse_than_the_engines_own_choice(program: Path) -> None:
+    busy = {**CALM, "profile": "consumer", "reads_per_s": 300_000, "seconds": 0.3}
+    primary = mean_us(program, "primary", **busy)
+    for rule in ("library", "library-deaf", "library-hedge"):
+        assert mean_us(program, rule, **busy) < 1.015 * primary
+
+
+def test_of_many_nodes_a_home_is_asked_first(program: Path) -> None:
+    many = {
+        "burst_us": 2000, "burst_one_in": 10, "nodes": 300, "clients": 100,
+        "reads_per_s": 100_000, "seconds": 1,
+    }  # fmt: skip
+    first = simulated(program, Run("library", 7, many))
+    never = simulated(program, Run("library", 7, {**many, "first": 0}))
+    assert first["asked_first"] > first["reads"] / 2 and not never["asked_first"]
+    assert first["asked"] <= 1 and first["mean_us"] < 0.9 * never["mean_us"]
+
+
+def test_what_observing_says_choosing_wins(program: Path) -> None:
+    observed = simulated(program, Run("observe", 7, BURSTS))
+    chosen = simulated(program, Run("library", 7, BURSTS))
+    assert observed["moved"] == observed["copies"] == 0
+    said_us = observed["would_save_us"] / observed["reads"]
+    won_us = observed["mean_us"] - chosen["mean_us"]
+    assert 0.8 * won_us < said_us < 1.2 * won_us
+
+
+def test_it_is_clean_under_sanitizers() -> None:
+    out = BUILT / "asan"
+    made(
+        f"OUT={out}", "CFLAGS=-O1 -g",
+        "SANITIZE=-fsanitize=address,undefined -fno-sanitize-recover=all",
+    )  # fmt: skip
+    for rule in ("library-hedge", "prequal", "clone", "hedge"):
+        for agents in ("on", "dead"):
+            options = {**BURSTS, "seconds": 0.5, "agents": agents, "nodes": 30}
+            json.dumps(simulated(out / "linnos-simulation", Run(rule, 7, options)))
+
+
+def test_cells_are_named_once_and_have_rules_that_there_are() -> None:
+    assert len({cell.name for cell in CELLS}) == len(CELLS)
+    assert all(set(cell.rules) <= set(RULES) and "library" in cell.rules for cell in CELLS)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""What docs/cluster.md says of the simulation is what eval/results/simulation.json has."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from eval.cache import RESULTS, ROOT
+from eval.experiments.simulation.cells import CELLS, RULES
+
+TABLES = json.loads((RESULTS / "simulation.json").read_text())["tables"]
+PAGE = (ROOT / "docs" / "cluster.md").read_text().split("\n## The simulation\n")[1]
+#: Columns of the page's table, and whose means they are.
+COLUMNS = {
+    "1 client": "the lab: 1 client, 20 us",
+    "16": "16 clients",
+    "64": "64 clients",
+    "16, bursts of 10 ms": "16 clients, bursts of 10 ms",
+    "16, news 10 ms older": "16 clients, news 10 ms older",
+    "16, writes beside": "writes, consumer, 16 clients",
+    "16, busy drives": "calm, consumer, three quarters busy",
+    "100 nodes, 100": "100 nodes, 100 clients",
+    "1,000 nodes, 1,000": "1,000 nodes, 1,000 clients",
+}
+
+
+def rows_of(heading: str) -> dict[str, dict[str, str]]:
+    """A committed table by its rows' first cells."""
+    table = TABLES[heading]
+    return {row[0]: dict(zip(table["header"], row, strict=True)) for row in table["rows"]}
+
+
+def mean_us(heading: str, rule: str) -> float:
+    return float(rows_of(heading)[RULES[rule]]["mean us"].split()[0])
+
+
+def said(first: str) -> list[list[str]]:
+    """The rows of the page's table whose header begins so."""
+    (table,) = re.findall(rf"^\| mean us \| {re.escape(first)} .*?\n\n", PAGE, re.M | re.S)
+    return [[cell.strip() for cell in line[1:-1].split("|")] for line in table.split("\n")[:-2]]
+
+
+def test_each_cell_has_a_table() -> None:
+    assert {cell.name for cell in CELLS} < set(TABLES)
+
+
+def test_means_are_the_committed_ones() -> None:
+    header, _, *rows = said("1 client")
+    assert header[1:] == list(COLUMNS) and [row[0] for row in rows] == list(RULES.values())
+    for title, *values in rows:
+        for column, value in zip(header[1:], values, strict=True):
+            found = rows_of(COLUMNS[column]).get(title)
+            assert value == (found["mean us"].split()[0] if found else ""), (title, column)
+
+
+def test_the_comparison_with_the_lab_is_the_committed_one() -> None:
+    header, _, lab, simulation, off = said("in turn")
+    committed = rows_of("the lab and the simulation")
+    assert header[1:] == list(committed)
+    for name, row in (("lab, mean us", lab), ("simulation, mean us", simulation), ("off by", off)):
+        assert row[1:] == [values[name] for values in committed.values()]
+    far = [value for value in off[1:] if abs(float(value.split()[0])) > 4.3]
+    assert far == [committed[RULES["prediction"]]["off by"]]
+
+
+def test_what_is_said_to_be_won_is() -> None:
+    rivals = [rule for rule in RULES if rule[:7] != "library"]
+    without_extra = [r for r in rivals if r not in ("oracle", "hedge", "clone")]
+    for cell in CELLS:
+        mine = mean_us(cell.name, "library")
+        if "primary" in cell.rules:
+            assert mine < 1.002 * mean_us(cell.name, "primary"), cell.name
+        if not cell.options.get("burst_us") or cell.options.get("turn_ms", 100) != 100:
+            continue
+        best = min(mean_us(cell.name, r) for r in without_extra if r in cell.rules)
+        assert mine < 1.01 * best, cell.name
+
+
+def test_what_is_said_of_herds_is_so() -> None:
+    def most(lie: str) -> list[str]:
+        heading = f"calm, 16 clients{lie}"
+        return [
+            rows_of(heading)[RULES[rule]]["most of one node in a second"]
+            for rule in ("library", "prequal", "prediction")
+        ]
+
+    assert max(most("")[0], most(", agents dead")[0]) in PAGE
+    assert most(", one agent lies: slow")[0] in PAGE
+    fast = most(", one agent lies: fast")
+    assert fast[0] in PAGE and all(float(value.split()[0]) >= 96.5 for value in fast[1:])
+
+
+def test_what_is_said_to_be_lost_is() -> None:
+    for cell, rules in (
+        ("16 clients, bursts of 10 ms", ("pending", "prequal", "library")),
+        ("16 clients, bursts of 30 ms", ("prequal", "library")),
+        ("1 client, bursts of 30 ms", ("own-latency", "library")),
+        ("calm, consumer, three quarters busy", ("own-queue", "library")),
+    ):
+        means = [mean_us(cell, rule) for rule in rules]
+        assert means == sorted(means) and all(f"{mean:.1f}" in PAGE for mean in means)
+
+
+@pytest.mark.parametrize("column", ["its reads in the first 100 ms", "after these", "back within"])
+def test_what_is_said_of_a_slow_drive_is_so(column: str) -> None:
+    table = TABLES["a drive that turns slow, and recovers"]
+    (row,) = (row for row in table["rows"] if row[:2] == [RULES["library"], "16"])
+    assert row[table["header"].index(column)] in PAGE
