@@ -36,7 +36,7 @@ if [ ! -x "$tree/scripts/checkpatch.pl" ]; then
 fi
 
 ours=("$kernel_dir"/linnos/{,core/}*.[ch] "$kernel_dir"/linnos/include/{linux,uapi/linux}/*.h)
-ours+=("$kernel_dir"/module/{,raid/}*.[ch])
+ours+=("$kernel_dir"/module/*.[ch])
 sources=("${ours[@]}" "$kernel_dir"/flashsim/*.[ch])
 
 for f in "${ours[@]}"; do
@@ -62,7 +62,7 @@ perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
 	-f "$kernel_dir/linnos/include/trace/events/linnos.h" ||
 	complain "the trace event: checkpatch"
 # md's flags are named like that.
-for f in "$kernel_dir"/patches/{,lab/}*/*.patch "$kernel_dir"/module/raid/*.patch; do
+for f in "$kernel_dir"/patches/{,lab/}*/*.patch; do
 	[ -e "$f" ] || continue
 	# a file that git knows, given by its name, is no patch to checkpatch
 	perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \

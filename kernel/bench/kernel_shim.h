@@ -57,6 +57,8 @@ typedef __s64 s64;
 #define NSEC_PER_USEC 1000L
 #define USEC_PER_MSEC 1000L
 #define BIT(n) (1UL << (n))
+#define FIELD_PREP(mask, value) ((unsigned long)(value) << __builtin_ctzl(mask))
+#define IS_ENABLED(option) 1
 #define GENMASK(high, low) ((~0UL >> (63 - (high))) & (~0UL << (low)))
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define fls(n) ((n) ? 32 - __builtin_clz(n) : 0)

@@ -8,12 +8,14 @@
  * end, linnos_done(). Here are the history and its lock, what a model says of a
  * read, and the answer to one who asks.
  */
+#include <linux/bitfield.h>
 #include <linux/blk-linnos.h>
 #include <linux/blkdev.h>
 #include <linux/ktime.h>
 #include <linux/slab.h>
 
 #include "blk-linnos-policy.h"
+#include "linnos_guard.h"
 
 #include <trace/events/linnos.h>
 
@@ -216,6 +218,8 @@ enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
 	if (us != BLK_LINNOS_US_MASK)
 		us = min_t(u32, us + more_us, BLK_LINNOS_US_MASK - 1);
 	return BLK_LINNOS_US | us |
+	       FIELD_PREP(BLK_LINNOS_US_WISH,
+			  linnos_wish_of(found->out[1], found->overdue_us)) |
 	       (linnos_is_slow(found) ? BLK_LINNOS_US_SLOW : 0);
 }
 

@@ -3,7 +3,11 @@
  * KUnit tests of LinnOS: models of latencies, their file and its upload, what
  * they predict, what they see of a drive, and what its peers have to do with it.
  */
+#include <linux/bitfield.h>
+#include <linux/delay.h>
+
 #include "blk.h"
+#include "linnos_guard.h"
 #include "linnos_test.h"
 
 /* The file once more, spelled out on purpose. */
@@ -447,6 +451,7 @@ static void linnos_test_expects_us(struct kunit *test)
 			    BLK_LINNOS_US_MASK;
 	struct linnos_fixture *fx = test->priv;
 	struct blk_linnos *linnos = fx->linnos;
+	enum blk_linnos_expected told;
 	struct blk_expect_drive drive;
 	u64 ns = 1000000;
 	struct sent sent;
@@ -473,8 +478,11 @@ static void linnos_test_expects_us(struct kunit *test)
 	/* a read in flight counts for those who choose; not in what is told */
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
-	KUNIT_EXPECT_EQ(test, linnos_expect(linnos, 0, 4096, ns, true, &drive),
+	told = linnos_expect(linnos, 0, 4096, ns, true, &drive);
+	KUNIT_EXPECT_EQ(test, time_in(told),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
+	KUNIT_EXPECT_EQ(test, FIELD_GET(BLK_LINNOS_US_WISH, told),
+			LINNOS_HOME_USUAL);
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 200);
 	answer(linnos, &sent, BLK_STS_OK, ns + 100000);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 100000),
@@ -484,8 +492,8 @@ static void linnos_test_expects_us(struct kunit *test)
 	linnos->stall_us = 500;
 	send(linnos, &sent, REQ_OP_READ, 4096, ns + 100000);
 	ns += 600001;
-	KUNIT_EXPECT_EQ(test, linnos_expect(linnos, 0, 4096, ns, true, &drive),
-			stalled);
+	told = linnos_expect(linnos, 0, 4096, ns, true, &drive);
+	KUNIT_EXPECT_EQ(test, time_in(told), stalled);
 	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
 	KUNIT_EXPECT_EQ(test, drive.flags,
 			BLK_EXPECT_SLOW | BLK_EXPECT_STALLED);
@@ -926,10 +934,88 @@ static struct kunit_suite linnos_latency_model_suite = {
 	.test_cases = linnos_latency_model_cases,
 };
 
+/* Of @n reads of an array, those that leave the first of two disks for the second. */
+static int leave(struct blk_linnos_array *array, enum blk_linnos_expected home,
+		 int n, u32 stayed_us, u32 left_us)
+{
+	enum blk_linnos_expected answers[] = { home, BLK_LINNOS_US | 100 };
+	int left = 0;
+
+	while (n--) {
+		struct blk_linnos_lot lot = { .asked = true };
+		unsigned long where =
+			blk_linnos_leave(array, answers, 2, 0, &lot);
+
+		if (lot.start_ns) {
+			lot.start_ns =
+				ktime_get_ns() -
+				(where ? left_us : stayed_us) * NSEC_PER_USEC;
+			blk_linnos_learn(array, &lot);
+		}
+		left += where == BIT(1);
+	}
+	return left;
+}
+
+/* In the next slice. */
+static bool stays(struct blk_linnos_array *array, char *page)
+{
+	struct blk_linnos_lot lot;
+
+	mdelay(20);
+	blk_linnos_array_asks(array, &lot);
+	blk_linnos_array_worth(array, page);
+	return strstr(page, "state staying\n");
+}
+
+/* An array leaves what is called slow while that is worth it, unless it is told to. */
+static void linnos_test_array(struct kunit *test)
+{
+	const enum blk_linnos_expected bad =
+		BLK_LINNOS_US | FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_BAD);
+	char *page = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL);
+	struct blk_linnos_array array = {};
+
+	KUNIT_ASSERT_NOT_NULL(test, page);
+	KUNIT_ASSERT_EQ(test, blk_linnos_array_init(&array), 0);
+	blk_linnos_array_show(&array, page);
+	KUNIT_EXPECT_STREQ(test, page, "off\n");
+	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "ON\n"), -EINVAL);
+	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on\n"), 0);
+	KUNIT_EXPECT_FALSE(test, stays(&array, page));
+	/* as good as home: nobody leaves, or is counted */
+	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_US | 130, 99, 130, 1),
+			0);
+	/* worth it */
+	KUNIT_EXPECT_GT(test, leave(&array, bad | 2000, 2000, 2000, 100), 1900);
+	KUNIT_EXPECT_FALSE(test, stays(&array, page));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(page, "usual wished 0 "));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(page, "bad wished 2000 "));
+	/* not worth it any more */
+	leave(&array, bad | 2000, 8000, 100, 2000);
+	KUNIT_EXPECT_LT(test, leave(&array, bad | 2000, 2000, 100, 2000), 100);
+	KUNIT_EXPECT_TRUE(test, stays(&array, page));
+	/* nobody stays at a disk that is stalled, and nobody at all if so told */
+	KUNIT_EXPECT_EQ(test, leave(&array, bad | BLK_LINNOS_US_MASK, 99, 1, 1),
+			99);
+	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "unguarded"), 0);
+	KUNIT_EXPECT_EQ(test, leave(&array, bad | 2000, 99, 100, 2000), 99);
+	/* switched on again it begins anew */
+	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on"), 0);
+	blk_linnos_array_worth(&array, page);
+	KUNIT_EXPECT_NOT_NULL(test,
+			      strstr(page, "steered 0\ngain_percent n/a\n"));
+	kfree(array.guard);
+}
+
 static struct kunit_case linnos_latency_cases[] = {
-	KUNIT_CASE(linnos_test_refuses),    KUNIT_CASE(linnos_test_lowest),
-	KUNIT_CASE(linnos_test_expects_us), KUNIT_CASE(linnos_test_asked_where),
-	KUNIT_CASE(linnos_test_no_choice),  {}
+	KUNIT_CASE(linnos_test_refuses),
+	KUNIT_CASE(linnos_test_lowest),
+	KUNIT_CASE(linnos_test_expects_us),
+	KUNIT_CASE(linnos_test_asked_where),
+	KUNIT_CASE(linnos_test_no_choice),
+	KUNIT_CASE(linnos_test_array),
+	{}
 };
 
 static struct kunit_suite linnos_latency_suite = {

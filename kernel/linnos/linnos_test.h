@@ -253,11 +253,17 @@ static inline void take_us(struct blk_linnos *linnos, int n, u32 us, u64 end_ns)
 	}
 }
 
+/* An answer without how slow that is for the drive. */
+static inline int time_in(enum blk_linnos_expected answer)
+{
+	return answer & ~BLK_LINNOS_US_WISH;
+}
+
 /* What somebody is told who has a read of so many bytes. */
 static inline int expected_of(struct blk_linnos *linnos, unsigned int bytes,
 			      u64 now_ns)
 {
-	return linnos_expect(linnos, 0, bytes, now_ns, false, NULL);
+	return time_in(linnos_expect(linnos, 0, bytes, now_ns, false, NULL));
 }
 
 static inline bool is_in_flight(const struct linnos_drive *drive, u32 reads,

@@ -95,7 +95,7 @@ copy_sources() {
 	for f in "$module_dir"/{Kbuild,*.[ch]}; do
 		copy_in "$f" "${f##*/}"
 	done
-	for f in "$kernel_dir"/linnos/{blk-linnos{-expect,-ioctl,-model,-sysfs}.c,blk-linnos{,-policy}.h,core/*.[ch]}; do
+	for f in "$kernel_dir"/linnos/{blk-linnos{-array,-expect,-ioctl,-model,-sysfs}.c,blk-linnos{,-policy}.h,core/*.[ch]}; do
 		copy_in "$f" "${f#"$kernel_dir"/linnos/}"
 	done
 	for f in linux/blk-linnos.h trace/events/linnos.h uapi/linux/blk-linnos.h; do
@@ -147,7 +147,7 @@ check_versions() {
 
 # Of a patch only what changes these files, whole.
 hunks_of() {
-	awk '/^diff --git / { wanted = $4 ~ "^b/drivers/md/(md\\.h|raid1\\.c|raid10\\.c|raid1-10\\.c)$" }
+	awk '/^diff --git / { wanted = $4 ~ "^b/drivers/md/raid1(0|-10)?\\.[ch]$" }
 		wanted' "$1"
 }
 
@@ -156,13 +156,13 @@ unpack_raid() {
 
 	# unpacked before, and nothing has changed since
 	id=$(stat -L -c '%s %Y' "$tarball" &&
-		cat "$kernel_dir/patches/$version"/*-md-raid*.patch "$module_dir"/raid/* | sha256sum)
+		cat "$kernel_dir/patches/$version"/*-md-raid*.patch "$module_dir/raid/Kbuild" | sha256sum)
 	[ ! -e "$out_dir/raid/.source" ] || [ "$(cat "$out_dir/raid/.source")" != "$id" ] || return 0
 	rm -rf "$new"
 	mkdir -p "$new"
 	tar -C "$new" --strip-components=1 -xJf "$tarball" "linux-source-$version/drivers/md" ||
 		die "$tarball holds no drivers/md"
-	for f in "$kernel_dir/patches/$version"/*-md-raid*.patch "$module_dir"/raid/*.patch; do
+	for f in "$kernel_dir/patches/$version"/*-md-raid*.patch; do
 		hunks_of "$f" | patch -d "$new" -p1 -f -s -F0 --no-backup-if-mismatch >"$new.log" || {
 			cat "$new.log" >&2
 			die "raid1 and raid10 are not built: ${f##*/} does not apply to $tarball without fuzz"
@@ -170,7 +170,11 @@ unpack_raid() {
 	done
 	rm -rf "$out_dir/raid" "$new.log"
 	mkdir "$out_dir/raid"
-	cp "$new"/drivers/md/{*.h,md*.c,raid1.c,raid10.c,raid1-10.c} "$module_dir"/raid/{Kbuild,*.h} \
+	# whose it is that is loaded; DKMS replaces a kernel's module by one that differs
+	for f in raid1 raid10; do
+		echo 'MODULE_VERSION("linnos");' >>"$new/drivers/md/$f.c"
+	done
+	cp "$new"/drivers/md/{*.h,md*.c,raid1.c,raid10.c,raid1-10.c} "$module_dir/raid/Kbuild" \
 		"$out_dir/raid"
 	grep '^md-mod-y' "$new/drivers/md/Makefile" >>"$out_dir/raid/Kbuild"
 	echo "$id" >"$out_dir/raid/.source"

@@ -231,6 +231,25 @@ TEST(who_took_longer_than_home_was_called_stays)
 	}
 }
 
+/* Nineteen times in twenty a mean is within two of its standard errors, if none fades. */
+TEST(how_sure_a_mean_is_is_told)
+{
+	unsigned int within = 0;
+
+	for (unsigned int seed = 0; seed < 200; seed++) {
+		struct linnos_took took = {0};
+
+		srand(seed);
+		for (unsigned int i = 0; i < 400; i++)
+			linnos_took_add(&took, exponential(200));
+		within += fabs((double)took.sum_us / took.n - 200) <=
+			  2 * sqrt(linnos_took_error(&took));
+		linnos_took_fade(&took, 1);
+		assert(took.n == 200 * LINNOS_GUARD_ONE);
+	}
+	assert(within >= 180);
+}
+
 TEST(latencies_of_a_year_do_not_overflow)
 {
 	struct linnos_guard g = {0};

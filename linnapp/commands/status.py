@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import sys
@@ -70,8 +71,9 @@ def status(devices: tuple[str, ...], as_json: bool, watch: bool, interval: float
     Of drives with peers also the reads that were kept because no peer was predicted to be sooner,
     and what a revocation was predicted to win, on average, beyond what the failover costs. Disks
     that are no drives (null_blk, loop, ram, zram), or have no medium, are shown if they are named,
-    have a model, or a mode other than off. Below are drives and arrays that `linnapp keep` has
-    switched back, and why.
+    have a model, or a mode other than off. Below are md arrays that ask: whether they choose by
+    what is predicted, or stay with md's own choice since that is not worth it, and what it is worth
+    (md/linnos_guard). Then drives and arrays that `linnapp keep` has switched back, and why.
     """
     from linnapp.drive.sysfs import check_has_drives
 
@@ -129,11 +131,16 @@ def _looks(devices: Sequence[str]) -> list[dict[str, Any]]:
 
 def _to_json(devices: Sequence[str]) -> dict[str, Any]:
     from linnapp.drive.keep import switched_back
+    from linnapp.drive.md import guards
 
     back = {
         each.shown: {"time_s": each.time_s, "why": each.why} for each in switched_back.standing()
     }
-    return {"drives": _looks(devices), "switched_back": back}
+    return {
+        "drives": _looks(devices),
+        "arrays": [dataclasses.asdict(each) for each in guards()],
+        "switched_back": back,
+    }
 
 
 def _look(drive: Any) -> dict[str, Any]:
@@ -245,6 +252,7 @@ def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
     from rich.text import Text
 
     from linnapp.drive.keep import switched_back
+    from linnapp.drive.md import guards
 
     since = max((row["since_s"] or 0 for row in rows), default=0)
     peers = any(row["peers"] for row in rows)
@@ -273,5 +281,6 @@ def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
             parts.append(table)
     if since:
         parts.append(Text(f"/s: over the last {since:.1f} s"))
+    parts += [Text(each.words) for each in guards() if each.state != "off"]
     parts += [Text(back.words) for back in switched_back.standing()]
     return Group(*parts)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import sys
@@ -56,9 +57,12 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
     Disks that are no drives (null_blk, loop, ram, zram), or have no medium, are shown if they are
     named, have a model, or a mode other than off.
 
+    Below are md arrays that ask, as `linnapp status` shows them.
+
     Nothing is traced. A kernel that has no latency_us_histogram shows no percentiles.
     """
     from linnapp.drive.counters.looks import WatchedArray
+    from linnapp.drive.md import guards
     from linnapp.drive.sysfs import Drive, check_has_drives
     from linnapp.errors import LinnappError
 
@@ -81,7 +85,9 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
             time.sleep(interval)
             rows = array.look()
             if as_json:
-                click.echo(json.dumps({"drives": [row.to_json() for row in rows]}))
+                arrays = [dataclasses.asdict(each) for each in guards()]
+                drives = [row.to_json() for row in rows]
+                click.echo(json.dumps({"drives": drives, "arrays": arrays}))
                 sys.stdout.flush()
             else:
                 _print(rows)
@@ -92,8 +98,8 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
 def _print(rows: list[DriveRow]) -> None:
     from rich.console import Console
 
-    from linnapp.commands.screens.top import table
+    from linnapp.commands.screens.top import of_arrays, table
 
     # Nobody's terminal: whoever reads it can scroll.
     console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=160)
-    console.print(table(rows, console.width))
+    console.print(table(rows, console.width), *of_arrays(), sep="\n")

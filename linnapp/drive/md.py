@@ -25,6 +25,79 @@ class Mirror:
     states: frozenset[str]
 
 
+@dataclasses.dataclass(frozen=True)
+class Guard:
+    """Whether an array gains by reading elsewhere than it would by itself, as its kernel says.
+
+    Attributes
+    ----------
+    array : str
+    state : str
+        ``off``, ``unguarded``, ``choosing``, or ``staying``: what its drives predict is known not
+        to be worth it, and hardly a read goes elsewhere for it.
+    steered : int
+        Reads that have gone elsewhere since it was switched on.
+    gain_percent : tuple of int or None
+        By how much that makes the mean of all reads lower, and between what it is in 95 of 100
+        cases; None if it is not known yet.
+    homes : dict
+        By how slow the drive was called that md would have read from (``usual``, ``slow``,
+        ``slower``, ``bad``), of the reads that another was predicted to answer sooner: how many
+        ``wished`` to leave and ``left``, what those took that stayed and left (``stayed_us``,
+        ``left_us``; 0: none did lately), and how many of 1024 leave now (``share``).
+    """
+
+    array: str
+    state: str
+    steered: int
+    gain_percent: tuple[int, int, int] | None
+    homes: dict[str, dict[str, int]]
+
+    @classmethod
+    def parse(cls, array: str, text: str) -> Guard:
+        """Of the text of ``md/linnos_guard``.
+
+        Raises
+        ------
+        ValueError
+            If it is another.
+        """
+        values = {name: rest for name, *rest in map(str.split, text.splitlines())}
+        try:
+            (state,), (steered,) = values.pop("state"), values.pop("steered")
+            gain = values.pop("gain_percent")
+            low_high = None
+            if gain != ["n/a"]:
+                percent, low, high = map(int, gain)
+                low_high = percent, low, high
+            homes = {
+                name: {key: int(value) for key, value in zip(rest[::2], rest[1::2], strict=True)}
+                for name, rest in values.items()
+            }
+        except KeyError as error:
+            raise ValueError(f"no {error}") from error
+        return cls(array, state, int(steered), low_high, homes)
+
+    @property
+    def words(self) -> str:
+        """All of it in a line."""
+        if self.state == "unguarded":
+            return f"{self.array}: choosing, unguarded"
+        parts = [f"{self.array}: {self.state}, {self.steered} reads steered"]
+        if self.gain_percent is None:
+            parts[0] += ", what that is worth is not known yet"
+        else:
+            percent, low, high = self.gain_percent
+            parts[0] += f", mean lower by {percent} [{low}, {high}] %"
+        for name, home in self.homes.items():
+            if home["wished"]:
+                took = (f"{home[key]} us" if home[key] else "-" for key in ("left_us", "stayed_us"))
+                left, stayed = took
+                share = home["share"] / 1024
+                parts.append(f"home {name}: {share:.0%} leave, left {left}, stayed {stayed}")
+        return "; ".join(parts)
+
+
 class MdArray:
     """An md array: ``/dev/md0``, ``md0``, or a partition of it."""
 
@@ -86,7 +159,18 @@ class MdArray:
         """Whether it asks LinnOS before it reads; None if this md cannot."""
         if not self.attribute.exists():
             return None
-        return {"on": True, "off": False}.get(self._text("linnos"))
+        return {"on": True, "unguarded": True, "off": False}.get(self._text("linnos"))
+
+    @property
+    def guard(self) -> Guard | None:
+        """Whether that is worth it; None if this md has no such file."""
+        path = self.attribute.with_name("linnos_guard")
+        if not path.exists():
+            return None
+        try:
+            return Guard.parse(self.name, self._text(path.name))
+        except ValueError as error:
+            raise DeviceError(f"{path}: not understood: {error}") from error
 
     def set_asks(self, on: bool, *, noted: bool = True) -> None:
         """Switch that, and note it in the journal unless told not to."""
@@ -106,10 +190,21 @@ class MdArray:
 def cannot_ask(name: str) -> str:
     """What to do about an array whose md has no such attribute."""
     return (
-        f"{name}: this md does not ask LinnOS (/sys/block/{name}/md/linnos is missing, or n/a); "
+        f"{name}: this md does not ask LinnOS (/sys/block/{name}/md/linnos is missing); "
         "boot the patched kernel; or install linnos-dkms, stop the array, modprobe -r raid1 "
         "raid10, and assemble it again"
     )
+
+
+def guards() -> list[Guard]:
+    """Of all arrays that may ask, but those that are being stopped."""
+    found = []
+    for path in sorted(sysfs_root().glob("block/*/md/linnos_guard")):
+        with contextlib.suppress(DeviceError):
+            guard = MdArray(path.parents[1].name).guard
+            if guard is not None:
+                found.append(guard)
+    return found
 
 
 def is_md(device: str) -> bool:

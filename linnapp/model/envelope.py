@@ -139,7 +139,7 @@ def check(data: bytes, wanted: int, name: str) -> None:
 Known = Mapping[str, tuple[int, str]]
 
 
-class Layout:
+class HeaderFields:
     """A kind's fields, from the checksum to the header's end, in formats of :mod:`struct`."""
 
     def __init__(self, **fields: str) -> None:

@@ -59,7 +59,7 @@ FRACTION_BITS = 10
 LEAF_LIMIT = 1 << 15
 
 #: what follows the checksum
-_FIELDS = envelope.Layout(
+_FIELDS = envelope.HeaderFields(
     n_features="H", n_trees="H", depth="B", history="B", fraction_bits="B", reserved="B",
     overdue_us="I", refuse_us="I", threshold_us="I", base="i",
 )  # fmt: skip

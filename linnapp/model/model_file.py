@@ -27,7 +27,7 @@ SCALE = 1000
 N_OUTPUTS = 2
 
 #: what follows the checksum
-_FIELDS = envelope.Layout(
+_FIELDS = envelope.HeaderFields(
     n_inputs="H", n_hidden="H", n_outputs="H", history="B", pending_digits="B", latency_digits="B",
     reserved8="B", reserved16="H", scale="I", threshold_us="I",
 )  # fmt: skip

@@ -50,7 +50,7 @@ shares() # of 40 reads from the array
 for disk in nullb_g nullb_f; do use_model $disk mean observe; done
 shares >/dev/null # the first to open it has partitions looked for
 own=$(shares)
-echo on >/sys/block/md126/md/linnos
+echo unguarded >/sys/block/md126/md/linnos
 shares >/dev/null
 : >$events/trace
 expect "md, no trees" "$own" "$(shares)"

@@ -86,8 +86,8 @@ class Case:
     application: str
     #: On the array.
     file_system: str
-    #: "off", "on" (with networks) or "latency" (on, with models of latencies), of md's attribute;
-    #: "btrfs": no md, but btrfs' own raid1c3.
+    #: "off", "on" or "unguarded" (with networks), or "latency" (on, with models of latencies), of
+    #: md's attribute; "btrfs": no md, but btrfs' own raid1c3.
     mode: str
 
 
@@ -262,7 +262,7 @@ def run_once(
     for drive, model in enumerate(models):
         shutil.copyfile(model, folder / f"flash{drive}.linnos")
     kind = "btrfs" if case.mode == "btrfs" else "md"
-    state = "on" if case.mode in (ON, LATENCY) else "off"
+    state = {LATENCY: ON, "btrfs": "off"}.get(case.mode, case.mode)
     places = guests.places_of(folder)
     uploaded = [places.of(folder / f"flash{drive}.linnos") for drive in range(len(models))]
     prepare = (

@@ -3,8 +3,8 @@
 
 The first half of a trace is recorded on the demo's array and trains the models, the second is
 replayed as the demo does it, and once more without its bursts. The same half is replayed on an md
-raid1 of the three drives, with `linnos` off and on and models of latencies. Nothing of a trace is
-kept but its name and what was measured.
+raid1 of the three drives, with `linnos` off, on and unguarded and models of latencies. Nothing of a
+trace is kept but its name and what was measured.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ HALF_S = 30.0
 MIN_READS = 300
 
 CALM, BURSTS = "calm", "bursts"
-OFF, ON = "md, off", "md, on"
+OFF, ON, MD_UNGUARDED = "md, off", "md, on", "md, unguarded"
 
 #: The demo's bursts, for a replayer that sees the md array and not its mirrors. They begin at a
 #: full second, as replays do, so at the same moments of a replay as the demo's; whose turn is first
@@ -229,7 +229,7 @@ def on_md(context: Context, trace: Brought, what: str, slowness: str) -> dict[st
             f"mdadm --create {array.devices[0]} --run --metadata=1.2 --assume-clean "
             f"--bitmap=internal --level=1 --raid-devices={N_DRIVES} {' '.join(array.drives)}\n"
             + guests.upload(array.drives, models, "observe")
-            + f"echo {'on' if what == ON else 'off'} >/sys/block/md0/md/linnos\n"
+            + f"echo {what.removeprefix('md, ')} >/sys/block/md0/md/linnos\n"
             + (_BURSTS if slowness == BURSTS else "")
         )
         scenario = guests.Scenario(

@@ -16,6 +16,7 @@ from eval.experiments.traces.replays import (
     BURSTS,
     CALM,
     HALF_S,
+    MD_UNGUARDED,
     OFF,
     ON,
     ROWS,
@@ -102,7 +103,7 @@ def _replaying(work: Work, context: Context, trace: Brought) -> Replays:
         for row in ROWS:
             add("replaying", under_policy, row, slowness)
         add("replaying", under_policy, demo.Row("lowest"), slowness, unguarded=True)
-        for what in (OFF, ON):
+        for what in (OFF, ON, MD_UNGUARDED):
             add("replaying on md", on_md, what, slowness)
     return Replays(trace, source, runs)
 

@@ -100,8 +100,14 @@ enum linnos_wish linnos_wish_of(u32 home_us, u32 usual_us)
 	return LINNOS_HOME_BAD;
 }
 
-/* Of the square of a standard error, in us: what few reads would have is added. */
-static u64 linnos_error_of(const struct linnos_took *took)
+/**
+ * linnos_took_error() - how sure is the mean of what reads took?
+ * @took: what they took, at least one
+ *
+ * Return: the square of its standard error, in us; as if %PRIOR more reads had been
+ * seen that vary as widely as their mean.
+ */
+u64 linnos_took_error(const struct linnos_took *took)
 {
 	u64 mean_us = div64_u64(took->sum_us, took->n);
 	u64 square = mean_us * mean_us;
@@ -117,13 +123,13 @@ static int linnos_better_by(const struct linnos_took took[2])
 {
 	u64 stayed_us = div64_u64(took[0].sum_us, took[0].n);
 	u64 left_us = div64_u64(took[1].sum_us, took[1].n);
-	u64 error = linnos_error_of(&took[0]) + linnos_error_of(&took[1]);
+	u64 error = linnos_took_error(&took[0]) + linnos_took_error(&took[1]);
 	u64 by_us = stayed_us > left_us ? stayed_us - left_us :
 					  left_us - stayed_us;
 	u64 eighths = 0;
 
-	/* by / sqrt(error), without a root */
-	while (eighths < 4 * EIGHTHS &&
+	/* by / sqrt(error), without a root; more makes no difference */
+	while (eighths < EIGHTHS + BAD_AFTER &&
 	       error * (eighths + 1) * (eighths + 1) < 64 * by_us * by_us)
 		eighths++;
 	return stayed_us > left_us ? (int)eighths : -(int)eighths;
@@ -215,16 +221,33 @@ struct linnos_lot linnos_guard_draw(struct linnos_guard *guard,
 	return lot;
 }
 
-static u64 linnos_faded(u64 value)
+static u64 linnos_faded(u64 value, u32 shift)
 {
-	return value - ((value + (1 << (FORGET_SHIFT - 1))) >> FORGET_SHIFT);
+	return value - ((value + (1 << (shift - 1))) >> shift);
 }
 
-static void linnos_took_fade(struct linnos_took *took)
+/**
+ * linnos_took_fade() - what reads took was a while ago
+ * @took: that
+ * @shift: of what is remembered 1/2^@shift is forgotten
+ */
+void linnos_took_fade(struct linnos_took *took, u32 shift)
 {
-	took->n = linnos_faded(took->n);
-	took->sum_us = linnos_faded(took->sum_us);
-	took->square = linnos_faded(took->square);
+	took->n = linnos_faded(took->n, shift);
+	took->sum_us = linnos_faded(took->sum_us, shift);
+	took->square = linnos_faded(took->square, shift);
+}
+
+/**
+ * linnos_took_add() - one more read
+ * @took: what others took
+ * @us: what this one did
+ */
+void linnos_took_add(struct linnos_took *took, u64 us)
+{
+	took->n += LINNOS_GUARD_ONE;
+	took->sum_us += us * LINNOS_GUARD_ONE;
+	took->square += us * us * LINNOS_GUARD_ONE;
 }
 
 /**
@@ -247,18 +270,16 @@ void linnos_guard_learn(struct linnos_guard *guard, struct linnos_lot lot,
 	guard->mean_us += latency_us - (guard->mean_us >> MEAN_SHIFT);
 	if (lot.wish == LINNOS_STAY)
 		return;
-	if (linnos_faded(took[0].n) >= ENOUGH)
-		linnos_took_fade(&took[0]);
-	linnos_took_fade(&took[1]);
-	guard->claimed_us[lot.wish] = linnos_faded(guard->claimed_us[lot.wish]);
+	if (linnos_faded(took[0].n, FORGET_SHIFT) >= ENOUGH)
+		linnos_took_fade(&took[0], FORGET_SHIFT);
+	linnos_took_fade(&took[1], FORGET_SHIFT);
+	guard->claimed_us[lot.wish] =
+		linnos_faded(guard->claimed_us[lot.wish], FORGET_SHIFT);
 	if (lot.left)
 		guard->claimed_us[lot.wish] +=
 			(u64)min_t(u32, lot.home_us, TOOK_MAX_US) *
 			LINNOS_GUARD_ONE;
-	took += lot.left;
-	took->n += LINNOS_GUARD_ONE;
-	took->sum_us += latency_us * LINNOS_GUARD_ONE;
-	took->square += latency_us * latency_us * LINNOS_GUARD_ONE;
+	linnos_took_add(took + lot.left, latency_us);
 }
 
 /**

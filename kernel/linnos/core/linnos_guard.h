@@ -89,6 +89,9 @@ struct linnos_worth {
 	u32 share;
 };
 
+void linnos_took_fade(struct linnos_took *took, u32 shift);
+void linnos_took_add(struct linnos_took *took, u64 us);
+u64 linnos_took_error(const struct linnos_took *took);
 enum linnos_wish linnos_wish_of(u32 home_us, u32 usual_us);
 struct linnos_lot linnos_guard_draw(struct linnos_guard *guard,
 				    enum linnos_wish wish, u32 home_us);

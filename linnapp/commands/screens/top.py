@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from linnapp.drive.counters.looks import DriveRow
+from linnapp.drive.md import guards
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -247,6 +248,11 @@ def _of_array(row: DriveRow) -> str:
     return f"in {row.array}; of the reads of its drives: {share}"
 
 
+def of_arrays() -> list[Text]:
+    """A line for each md array that asks."""
+    return [Text(each.words) for each in guards() if each.state != "off"]
+
+
 class Screen:
     """What is shown, and what keys do to it."""
 
@@ -311,6 +317,7 @@ class Screen:
                 no_wrap=True,
             ),
             body,
+            *of_arrays(),
             Text(keys, style="dim", no_wrap=True),
         )
 

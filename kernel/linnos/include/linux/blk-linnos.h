@@ -35,8 +35,9 @@ enum linnos_reason {
  * @BLK_LINNOS_SLOW: serve it slowly
  * @BLK_LINNOS_NOT_ASKED: for the caller, a drive that may not serve the read
  * @BLK_LINNOS_US: serve it within some time, by a model of latencies, told in the same
- *	word by the next two
+ *	word by the next three
  * @BLK_LINNOS_US_SLOW: more than the model finds worth waiting for, or stalled
+ * @BLK_LINNOS_US_WISH: how slow that is for this drive, an enum linnos_wish
  * @BLK_LINNOS_US_MASK: the microseconds; all bits set for a drive that is stalled
  *
  * Answers are to be given to blk_linnos_best() rather than compared.
@@ -48,6 +49,7 @@ enum blk_linnos_expected {
 	BLK_LINNOS_SLOW,
 	BLK_LINNOS_NOT_ASKED,
 	BLK_LINNOS_US_MASK = GENMASK(23, 0),
+	BLK_LINNOS_US_WISH = GENMASK(26, 24),
 	BLK_LINNOS_US_SLOW = BIT(29),
 	BLK_LINNOS_US = BIT(30),
 };
@@ -141,6 +143,66 @@ blk_linnos_best(const enum blk_linnos_expected *answers, unsigned int n)
 		which |= BIT(i);
 	}
 	return which;
+}
+
+struct blk_linnos_guard;
+
+/**
+ * struct blk_linnos_array - of an array: does it ask, and is it worth it?
+ * @mode: 0: it does not ask
+ * @guard: knows what reads took that went elsewhere than home, and those that stayed
+ */
+struct blk_linnos_array {
+	u8 mode;
+	struct blk_linnos_guard *guard;
+};
+
+/**
+ * struct blk_linnos_lot - what was drawn for a read, to be kept until it is answered
+ * @start_ns: when; 0: the guard does not want to know what it took
+ * @asked: disks were asked about it
+ * @weight: it stands for so many
+ * @home_us: what it was expected to take at home
+ * @wish: why it would have left home, an enum linnos_wish
+ * @left: it did
+ */
+struct blk_linnos_lot {
+	u64 start_ns;
+	u32 home_us;
+	u8 wish;
+	bool left;
+	bool asked;
+	u8 weight;
+};
+
+int blk_linnos_array_init(struct blk_linnos_array *array);
+ssize_t blk_linnos_array_show(struct blk_linnos_array *array, char *page);
+int blk_linnos_array_store(struct blk_linnos_array *array, const char *word);
+ssize_t blk_linnos_array_worth(struct blk_linnos_array *array, char *page);
+bool __blk_linnos_array_asks(struct blk_linnos_array *array,
+			     struct blk_linnos_lot *lot);
+unsigned long blk_linnos_leave(struct blk_linnos_array *array,
+			       const enum blk_linnos_expected *answers,
+			       unsigned int n, unsigned int home,
+			       struct blk_linnos_lot *lot);
+void __blk_linnos_learn(struct blk_linnos_array *array,
+			const struct blk_linnos_lot *lot);
+
+/* A read begins: should disks be asked about it? */
+static inline bool blk_linnos_array_asks(struct blk_linnos_array *array,
+					 struct blk_linnos_lot *lot)
+{
+	*lot = (struct blk_linnos_lot){};
+	return IS_ENABLED(CONFIG_BLK_LINNOS) && READ_ONCE(array->mode) &&
+	       __blk_linnos_array_asks(array, lot);
+}
+
+/* It was answered. */
+static inline void blk_linnos_learn(struct blk_linnos_array *array,
+				    const struct blk_linnos_lot *lot)
+{
+	if (IS_ENABLED(CONFIG_BLK_LINNOS) && lot->start_ns)
+		__blk_linnos_learn(array, lot);
 }
 
 #endif /* _LINUX_BLK_LINNOS_H */

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * LinnOS: does an array gain by reading elsewhere than it would by itself?
+ *
+ * A stacked driver (md) has a rule of its own, and a disk that it would read from by
+ * that: the read's home. Of the reads that would leave it for what their disks are
+ * expected to do some stay, by lot, and what both take decides how many leave
+ * (core/linnos_guard.c). So an array whose disks' models mislead is soon read as if it
+ * did not ask.
+ *
+ * A read that leaves also takes another disk's time, and one that stays finds home
+ * less busy than if all did: of that a lot knows nothing. So time is cut in slices, and
+ * in one of %OFF_ONCE, by lot, nobody is asked. Slices with and without asking tell
+ * what it is worth to all reads. If that is shown to be less than nothing, or is not
+ * known yet and of no kind of reads most leave, the array stays: it asks in one slice
+ * of %ON_ONCE only, to notice when that changes. So even looking at disks costs little
+ * then.
+ *
+ * An array has one guard, with a lock: what a few reads taught is of use to all, and a
+ * guard a CPU would have to learn it many times. Reads that would leave take it twice,
+ * for less than a microsecond. Of the others, who tell no more than a mean, one in
+ * %TOLD_ONCE does when it is answered; but each in slices of the rarer sort.
+ *
+ * Nobody stays at a disk that is stalled, by the rule that says so, to see what that
+ * takes; nor do reads that probe a disk draw a lot: these are sent to learn of it.
+ */
+#include <linux/bitfield.h>
+#include <linux/blk-linnos.h>
+#include <linux/export.h>
+#include <linux/hash.h>
+#include <linux/ktime.h>
+#include <linux/math64.h>
+#include <linux/prandom.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include "linnos_guard.h"
+
+/* 16.8 ms: longer than reads take, shorter than most bursts */
+#define SLICE_SHIFT 24
+#define OFF_ONCE 64
+#define ON_ONCE 8
+/* What slices tell is remembered for 2^13 of them, two minutes. */
+#define FORGET_SLICES 13
+#define SLICES_ENOUGH (4 * LINNOS_GUARD_ONE)
+/* Means of slices, in us: sums of their squares stay below 2^64. */
+#define SLICE_MAX_US 0x7ffff
+#define TOLD_SHIFT 3
+#define TOLD_ONCE 8
+
+enum { LINNOS_ARRAY_OFF, LINNOS_ARRAY_ON, LINNOS_ARRAY_UNGUARDED };
+
+static const char *const linnos_array_modes[] = { "off", "on", "unguarded" };
+static const char *const linnos_wishes[] = { NULL, "usual", "slow", "slower",
+					     "bad" };
+
+/**
+ * struct linnos_slices - slices of one sort, with asking or without
+ * @last: the number of the last one
+ * @reads: of it, and what they took together
+ * @us: that
+ * @took: means of the slices before
+ */
+struct linnos_slices {
+	u64 last;
+	u64 reads;
+	u64 us;
+	struct linnos_took took;
+};
+
+/**
+ * struct blk_linnos_guard - what reads took that asked, left home, stayed
+ * @slice: number of the present slice; each read looks at this line
+ * @asks: in it
+ * @stays: asking is not worth it
+ * @lock: of the rest, taken in process context and by completions, on PREEMPT_RT too
+ * @core: decides of single reads
+ * @slices: without asking, and with
+ * @random: of the slices' lots
+ */
+struct blk_linnos_guard {
+	u64 slice;
+	bool asks;
+	bool stays;
+	raw_spinlock_t lock ____cacheline_aligned_in_smp;
+	struct linnos_guard core;
+	struct linnos_slices slices[2];
+	struct rnd_state random;
+};
+
+/* What asking gains, in us of a slice's mean, and the square of its standard error. */
+struct linnos_gain {
+	s64 us;
+	u64 error;
+};
+
+/* False until it is known. */
+static bool linnos_gain_of(const struct blk_linnos_guard *guard,
+			   struct linnos_gain *gain)
+{
+	const struct linnos_took *off = &guard->slices[0].took;
+	const struct linnos_took *on = &guard->slices[1].took;
+
+	if (off->n < SLICES_ENOUGH || on->n < SLICES_ENOUGH)
+		return false;
+	gain->us = (s64)div_u64(off->sum_us, off->n) -
+		   (s64)div_u64(on->sum_us, on->n);
+	gain->error = linnos_took_error(off) + linnos_took_error(on);
+	return true;
+}
+
+/*
+ * Is it not worth it to ask? By what all reads took, if that is known by more than three
+ * standard errors, for it is looked at often; else if no kind of reads leaves.
+ */
+static bool linnos_should_stay(const struct blk_linnos_guard *guard)
+{
+	bool leaves = false, wished = false;
+	struct linnos_gain gain;
+	int i;
+
+	if (linnos_gain_of(guard, &gain) &&
+	    (u64)(gain.us * gain.us) > 9 * gain.error)
+		return gain.us < 0;
+	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
+		wished |= guard->core.wished[i];
+		leaves |= guard->core.wished[i] &&
+			  linnos_guard_leaves(&guard->core, i);
+	}
+	return wished && !leaves;
+}
+
+static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
+				       u64 slice)
+{
+	unsigned long flags;
+	u32 random;
+
+	raw_spin_lock_irqsave(&guard->lock, flags);
+	if (guard->slice != slice) {
+		WRITE_ONCE(guard->stays, linnos_should_stay(guard));
+		random = prandom_u32_state(&guard->random);
+		WRITE_ONCE(guard->asks, guard->stays ? !(random % ON_ONCE) :
+						       random % OFF_ONCE);
+		WRITE_ONCE(guard->slice, slice);
+	}
+	raw_spin_unlock_irqrestore(&guard->lock, flags);
+}
+
+/**
+ * blk_linnos_array_init() - an array that does not ask, yet
+ * @array: of which nothing else is used before
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int blk_linnos_array_init(struct blk_linnos_array *array)
+{
+	array->mode = LINNOS_ARRAY_OFF;
+	array->guard = kzalloc(sizeof(*array->guard), GFP_KERNEL);
+	if (!array->guard)
+		return -ENOMEM;
+	raw_spin_lock_init(&array->guard->lock);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(blk_linnos_array_init);
+
+/* Why a read would leave a disk of which this is expected. */
+static enum linnos_wish linnos_wish_at(enum blk_linnos_expected answer)
+{
+	if (answer & BLK_LINNOS_US)
+		return FIELD_GET(BLK_LINNOS_US_WISH, answer);
+	return answer == BLK_LINNOS_SLOW ? LINNOS_HOME_SLOW : LINNOS_STAY;
+}
+
+/**
+ * __blk_linnos_array_asks() - should disks be asked about a read?
+ * @array: its mode is not off
+ * @lot: to be kept for blk_linnos_learn()
+ *
+ * Context: Any. Does not sleep.
+ * Return: true if so.
+ */
+bool __blk_linnos_array_asks(struct blk_linnos_array *array,
+			     struct blk_linnos_lot *lot)
+{
+	struct blk_linnos_guard *guard = array->guard;
+	u64 now_ns, slice;
+	bool is_rare;
+
+	if (READ_ONCE(array->mode) != LINNOS_ARRAY_ON)
+		return true;
+	now_ns = ktime_get_ns();
+	slice = now_ns >> SLICE_SHIFT;
+	if (READ_ONCE(guard->slice) != slice)
+		linnos_next_slice(guard, slice);
+	lot->asked = READ_ONCE(guard->asks);
+	is_rare = lot->asked == READ_ONCE(guard->stays);
+	lot->weight = is_rare ? 1 : TOLD_ONCE;
+	if (is_rare || !hash_64(now_ns, TOLD_SHIFT))
+		lot->start_ns = now_ns;
+	return lot->asked;
+}
+EXPORT_SYMBOL_GPL(__blk_linnos_array_asks);
+
+/**
+ * blk_linnos_leave() - which disks should serve a read, rather than its home
+ * @array: asks
+ * @answers: what blk_linnos_expect() has told of each disk
+ * @n: how many disks, up to %BITS_PER_LONG
+ * @home: which of them would serve it otherwise
+ * @lot: of blk_linnos_array_asks()
+ *
+ * Context: Any. Does not sleep.
+ * Return: a bit for each disk that should; 0 if home should.
+ */
+unsigned long blk_linnos_leave(struct blk_linnos_array *array,
+			       const enum blk_linnos_expected *answers,
+			       unsigned int n, unsigned int home,
+			       struct blk_linnos_lot *lot)
+{
+	unsigned long best = blk_linnos_best(answers, n);
+	struct blk_linnos_guard *guard = array->guard;
+	enum linnos_wish wish = linnos_wish_at(answers[home]);
+	struct linnos_lot drawn;
+	unsigned long flags;
+	u32 us;
+
+	if (best & BIT(home))
+		return 0;
+	/* only a model of latencies says how long */
+	us = answers[home] & BLK_LINNOS_US ?
+		     answers[home] & BLK_LINNOS_US_MASK :
+		     U32_MAX;
+	if (!best || wish == LINNOS_STAY || us == BLK_LINNOS_US_MASK ||
+	    READ_ONCE(array->mode) != LINNOS_ARRAY_ON)
+		return best;
+	raw_spin_lock_irqsave(&guard->lock, flags);
+	drawn = linnos_guard_draw(&guard->core, wish, us);
+	raw_spin_unlock_irqrestore(&guard->lock, flags);
+	lot->start_ns = lot->start_ns ?: ktime_get_ns();
+	lot->weight = 1;
+	lot->home_us = us;
+	lot->wish = wish;
+	lot->left = drawn.left;
+	return drawn.left ? best : 0;
+}
+EXPORT_SYMBOL_GPL(blk_linnos_leave);
+
+/* A slice begins; those of both sorts before are forgotten alike. */
+static void linnos_begin_slice(struct blk_linnos_guard *guard,
+			       struct linnos_slices *slices, u64 slice)
+{
+	linnos_took_fade(&guard->slices[0].took, FORGET_SLICES);
+	linnos_took_fade(&guard->slices[1].took, FORGET_SLICES);
+	if (slices->reads)
+		linnos_took_add(&slices->took,
+				min_t(u64, SLICE_MAX_US,
+				      div64_u64(slices->us, slices->reads)));
+	slices->last = slice;
+	slices->reads = 0;
+	slices->us = 0;
+}
+
+/* blk_linnos_learn() of one that the guard wants to know of. */
+void __blk_linnos_learn(struct blk_linnos_array *array,
+			const struct blk_linnos_lot *lot)
+{
+	struct blk_linnos_guard *guard = array->guard;
+	struct linnos_slices *slices = &guard->slices[lot->asked];
+	u64 us = div_u64(ktime_get_ns() - lot->start_ns, NSEC_PER_USEC);
+	u64 slice = lot->start_ns >> SLICE_SHIFT;
+	struct linnos_lot drawn = {
+		.home_us = lot->home_us,
+		.wish = lot->wish,
+		.left = lot->left,
+	};
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&guard->lock, flags);
+	/* late ones count in the next of their sort */
+	if (slice > slices->last)
+		linnos_begin_slice(guard, slices, slice);
+	slices->reads += lot->weight;
+	slices->us += us * lot->weight;
+	if (lot->asked)
+		linnos_guard_learn(&guard->core, drawn, us);
+	raw_spin_unlock_irqrestore(&guard->lock, flags);
+}
+EXPORT_SYMBOL_GPL(__blk_linnos_learn);
+
+/**
+ * blk_linnos_array_show() - off, on or unguarded
+ * @array: the array
+ * @page: of a file in sysfs
+ *
+ * Return: how many bytes were written there.
+ */
+ssize_t blk_linnos_array_show(struct blk_linnos_array *array, char *page)
+{
+	return sysfs_emit(page, "%s\n",
+			  linnos_array_modes[READ_ONCE(array->mode)]);
+}
+EXPORT_SYMBOL_GPL(blk_linnos_array_show);
+
+/**
+ * blk_linnos_array_store() - what a file in sysfs was told
+ * @array: the array
+ * @word: one that blk_linnos_array_show() has
+ *
+ * What an array knows of leaving it forgets when it is switched on.
+ *
+ * Return: 0 or -EINVAL.
+ */
+int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
+{
+	struct blk_linnos_guard *guard = array->guard;
+	int mode = sysfs_match_string(linnos_array_modes, word);
+	unsigned long flags;
+
+	if (mode < 0)
+		return mode;
+	raw_spin_lock_irqsave(&guard->lock, flags);
+	if (mode == LINNOS_ARRAY_ON && array->mode != mode) {
+		WRITE_ONCE(guard->slice, 0);
+		WRITE_ONCE(guard->stays, false);
+		memset_after(guard, 0, lock);
+		prandom_seed_state(&guard->random, 1);
+	}
+	WRITE_ONCE(array->mode, mode);
+	raw_spin_unlock_irqrestore(&guard->lock, flags);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(blk_linnos_array_store);
+
+/* What asking is worth to all reads, and between what it is 19 times in 20. */
+static int linnos_emit_gain(const struct blk_linnos_guard *guard, char *page,
+			    int at)
+{
+	const struct linnos_took *off = &guard->slices[0].took;
+	struct linnos_gain gain;
+	s64 off_us, error_us;
+
+	if (!linnos_gain_of(guard, &gain))
+		return sysfs_emit_at(page, at, "gain_percent n/a\n");
+	off_us = div_u64(off->sum_us, off->n) + 1;
+	gain.us *= 100;
+	error_us = 200 * int_sqrt64(gain.error);
+	return sysfs_emit_at(page, at, "gain_percent %lld %lld %lld\n",
+			     gain.us / off_us, (gain.us - error_us) / off_us,
+			     min_t(s64, (gain.us + error_us) / off_us, 100));
+}
+
+/**
+ * blk_linnos_array_worth() - is leaving home worth it?
+ * @array: the array
+ * @page: of a file in sysfs
+ *
+ * Return: how many bytes were written there.
+ */
+ssize_t blk_linnos_array_worth(struct blk_linnos_array *array, char *page)
+{
+	u8 mode = READ_ONCE(array->mode);
+	const char *state = linnos_array_modes[mode];
+	struct blk_linnos_guard guard;
+	struct linnos_worth worth;
+	unsigned long flags;
+	u64 steered = 0;
+	int i, at;
+
+	raw_spin_lock_irqsave(&array->guard->lock, flags);
+	guard = *array->guard;
+	raw_spin_unlock_irqrestore(&array->guard->lock, flags);
+	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++)
+		steered += guard.core.left[i];
+	if (mode == LINNOS_ARRAY_ON)
+		state = guard.stays ? "staying" : "choosing";
+	at = sysfs_emit(page, "state %s\nsteered %llu\n", state, steered);
+	at += linnos_emit_gain(&guard, page, at);
+	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
+		linnos_guard_worth(&guard.core, i, &worth);
+		at += sysfs_emit_at(page, at, "%s wished %llu left %llu ",
+				    linnos_wishes[i], guard.core.wished[i],
+				    guard.core.left[i]);
+		at += sysfs_emit_at(page, at,
+				    "stayed_us %u left_us %u share %u\n",
+				    worth.stayed_us, worth.left_us,
+				    worth.share);
+	}
+	return at;
+}
+EXPORT_SYMBOL_GPL(blk_linnos_array_worth);
