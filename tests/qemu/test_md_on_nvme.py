@@ -31,7 +31,7 @@ whole() {{ [ "$(cat $md/degraded)" = 0 ]; }}
 idle() {{ [ "$(cat $md/sync_action)" = idle ]; }}
 reads() {{ for k in $drives; do echo $(stat $k reads) $(stat $k probes); done; }}
 change() {{
-    for value in off on; do
+    for value in off on unguarded; do
         echo $value >$md/linnos
         for k in $drives; do
             cat {models}/fast.linnos >$(files $k)/model
@@ -48,7 +48,7 @@ md=/sys/block/md0/md
 load --fill --count 1 >/dev/null
 for k in $drives; do use $k fast; done
 for k in {slow}; do use $k slow; done
-for value in off on; do
+for value in off unguarded; do
     echo $value >$md/linnos
     reads >$OUT/before_$value
     load --workers 4 --count 500 >$OUT/steered_$value
@@ -126,14 +126,14 @@ def script_of(level: Level, models: Path) -> str:
 
 def check(level: Level, out: Path) -> None:
     """That the slow drives were left out, and that nothing was lost while all of it changed."""
-    for run in ("steered_off", "steered_on", "changing"):
+    for run in ("steered_off", "steered_unguarded", "changing"):
         counts = json.loads((out / run).read_text())
         assert counts["wrong_data"] == counts["errors"] == counts["gone"] == 0, run
         assert counts["admitted"] > 0 and counts["revoked"] == 0
     assert counts["written"] > 100
     assert (out / "mismatches").read_text().split() == ["0"]
 
-    for linnos in ("off", "on"):
+    for linnos in ("off", "unguarded"):
         before, after = (
             np.loadtxt(out / f"{when}_{linnos}", dtype=int) for when in ("before", "after")
         )
