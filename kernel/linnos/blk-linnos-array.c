@@ -18,8 +18,9 @@
  *
  * An array has one guard, with a lock: what a few reads taught is of use to all, and a
  * guard a CPU would have to learn it many times. Reads that would leave take it twice,
- * for less than a microsecond. Of the others, who tell no more than a mean, one in
- * %TOLD_ONCE does when it is answered; but each in slices of the rarer sort.
+ * for less than a microsecond. Of all reads one in 2^%TOLD_SHIFT, by lot, counts for
+ * its slice when it is answered, whatever it wished and whether it was asked: were
+ * those that wish to leave told more often, slices of few reads would be slower for it.
  *
  * Nobody stays at a disk that is stalled, by the rule that says so, to see what that
  * takes; nor do reads that probe a disk draw a lot: these are sent to learn of it.
@@ -48,7 +49,6 @@
 /* Means of slices, in us: sums of their squares stay below 2^64. */
 #define SLICE_MAX_US 0x7ffff
 #define TOLD_SHIFT 3
-#define TOLD_ONCE 8
 
 enum { LINNOS_ARRAY_OFF, LINNOS_ARRAY_ON, LINNOS_ARRAY_UNGUARDED };
 
@@ -139,7 +139,8 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
 	u32 random;
 
 	raw_spin_lock_irqsave(&guard->lock, flags);
-	if (guard->slice != slice) {
+	/* who was late does not draw again */
+	if (guard->slice < slice) {
 		WRITE_ONCE(guard->stays, linnos_should_stay(guard));
 		random = prandom_u32_state(&guard->random);
 		WRITE_ONCE(guard->asks, guard->stays ? !(random % ON_ONCE) :
@@ -187,18 +188,16 @@ bool __blk_linnos_array_asks(struct blk_linnos_array *array,
 {
 	struct blk_linnos_guard *guard = array->guard;
 	u64 now_ns, slice;
-	bool is_rare;
 
 	if (READ_ONCE(array->mode) != LINNOS_ARRAY_ON)
 		return true;
 	now_ns = ktime_get_ns();
 	slice = now_ns >> SLICE_SHIFT;
-	if (READ_ONCE(guard->slice) != slice)
+	if (READ_ONCE(guard->slice) < slice)
 		linnos_next_slice(guard, slice);
 	lot->asked = READ_ONCE(guard->asks);
-	is_rare = lot->asked == READ_ONCE(guard->stays);
-	lot->weight = is_rare ? 1 : TOLD_ONCE;
-	if (is_rare || !hash_64(now_ns, TOLD_SHIFT))
+	lot->weight = !hash_64(now_ns, TOLD_SHIFT);
+	if (lot->weight)
 		lot->start_ns = now_ns;
 	return lot->asked;
 }
@@ -240,7 +239,7 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 	drawn = linnos_guard_draw(&guard->core, wish, us);
 	raw_spin_unlock_irqrestore(&guard->lock, flags);
 	lot->start_ns = lot->start_ns ?: ktime_get_ns();
-	lot->weight = 1;
+	lot->asked = true;
 	lot->home_us = us;
 	lot->wish = wish;
 	lot->left = drawn.left;
@@ -280,7 +279,7 @@ void __blk_linnos_learn(struct blk_linnos_array *array,
 
 	raw_spin_lock_irqsave(&guard->lock, flags);
 	/* late ones count in the next of their sort */
-	if (slice > slices->last)
+	if (lot->weight && slice > slices->last)
 		linnos_begin_slice(guard, slices, slice);
 	slices->reads += lot->weight;
 	slices->us += us * lot->weight;

@@ -84,8 +84,8 @@ int main(int argc, char **argv)
 
 	options_parse(&o, argc, argv);
 	if (o.remove != NO_DEVICE) {
-		ublk_remove(o.remove);
 		record_remove(o.remove);
+		ublk_remove(o.remove);
 		return 0;
 	}
 	m.n = o.n;
@@ -93,6 +93,9 @@ int main(int argc, char **argv)
 	ublk_open_control(&m.device);
 	recovered = is_recovered(&m, &o);
 	replicas_open(m.replicas, &m.geometry, &o, m.in, recovered);
+	/* Who had them until now may have been another that recovered it, and dropped one. */
+	if (recovered && record_read(o.device, o.paths, o.n) != m.in)
+		die("/dev/ublkb%u was served meanwhile; once more", o.device);
 	open_array(&m, &o);
 	if (o.compare && !recovered)
 		replicas_compare(m.replicas, m.n, m.geometry.bytes);

@@ -378,6 +378,11 @@ static void stop(struct mirror *m)
 {
 	if (m->is_stopping)
 		return;
+	/* What a killed server had left is given to us at the end of START, and would fail. */
+	if (m->is_starting) {
+		m->stops_when_started = true;
+		return;
+	}
 	m->is_stopping = true;
 	send_command(m, UBLK_STOP);
 }
@@ -385,11 +390,12 @@ static void stop(struct mirror *m)
 static void started(struct mirror *m, int error)
 {
 	m->n_commands--;
+	m->is_starting = false;
 	m->start_error = error;
-	if (error)
-		stop(m);
-	else
+	if (!error)
 		m->report(m, "ready", m->context);
+	if (error || m->stops_when_started)
+		stop(m);
 }
 
 static void fetched(struct mirror *m, struct request *r, int result)
@@ -522,6 +528,7 @@ int mirror_serve(struct mirror *m)
 		m->n_fetching++;
 	}
 	wait_for_signal(m);
+	m->is_starting = true;
 	send_command(m, UBLK_START);
 	while (m->n_fetching || m->n_commands || reads_in_flight(m)) {
 		struct io_uring_cqe *cqe;

@@ -62,7 +62,7 @@ struct mirror {
 	unsigned int n_waiting;
 	unsigned int n_fetching; /* tags that the kernel has or we serve */
 	unsigned int n_commands; /* START and STOP under way */
-	bool is_stopping;
+	bool is_starting, stops_when_started, is_stopping;
 	int start_error;
 	int signals; /* a signalfd */
 	struct signalfd_siginfo signal;

@@ -114,14 +114,19 @@ static const char *why_not_added(int error)
 static int first_control(struct ublk_device *d, uint32_t legacy, uint32_t encoding,
 			 struct ublksrv_ctrl_dev_info *info)
 {
-	int error = control(d, encoding, 0, info, sizeof(*info));
+	int error = control(d, encoding, 0, info, sizeof(*info)), legacy_error;
 
 	/* Of a driver before Linux 6.4 the one, of one without CONFIG_BLKDEV_UBLK_LEGACY_OPCODES
 	 * the other. */
+	d->is_legacy = false;
 	if (error != -ENODEV && error != -EOPNOTSUPP)
 		return error;
+	legacy_error = control(d, legacy, 0, info, sizeof(*info));
+	/* It knows the new one, and has no such device. */
+	if (error == -ENODEV && (legacy_error == -EOPNOTSUPP || legacy_error == -ENODEV))
+		return error;
 	d->is_legacy = true;
-	return control(d, legacy, 0, info, sizeof(*info));
+	return legacy_error;
 }
 
 static struct ublk_params params_of(const struct ublk_device *d, const struct geometry *g)
@@ -264,8 +269,9 @@ void ublk_take_over(struct ublk_device *d, const struct geometry *g)
 	struct ublk_params have = {.len = sizeof(have)};
 	int error = control(d, COMMAND(d, GET_PARAMS), 0, &have, sizeof(have)), waits = 0;
 
-	if (!error && (have.basic.dev_sectors != want.basic.dev_sectors ||
-		       have.basic.logical_bs_shift != want.basic.logical_bs_shift ||
+	/* Without those that were dropped, blocks may be smaller, and so the end further on. */
+	if (!error && (have.basic.dev_sectors > want.basic.dev_sectors ||
+		       have.basic.logical_bs_shift < want.basic.logical_bs_shift ||
 		       (have.types & ~want.types & UBLK_PARAM_TYPE_DISCARD)))
 		die("--recover: /dev/ublkb%u has %llu sectors; what is given has %llu, or other "
 		    "blocks",
