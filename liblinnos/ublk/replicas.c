@@ -19,8 +19,7 @@
 
 #define BLOCK_BYTES 4096u
 #define COMPARED_BYTES (1u << 20) /* at a time */
-#define END_WAIT_MS 10
-#define END_WAITS 1000
+#define WAIT_MS 10
 
 /* Of a queue's attribute; 0 when the kernel has none of this name. A partition has no queue of its
  * own, its drive's is one folder up. */
@@ -84,11 +83,16 @@ static const char *remedy(int error)
 	}
 }
 
+void wait_a_little(void)
+{
+	struct timespec pause = {.tv_nsec = WAIT_MS * 1000000};
+
+	nanosleep(&pause, NULL);
+}
+
 /* Whoever else has it may let go of it: a server that was killed does after its last I/O. */
 static int open_alone(const char *path, int flags, bool is_block, unsigned int patience)
 {
-	struct timespec pause = {.tv_nsec = END_WAIT_MS * 1000000};
-
 	for (;; patience--) {
 		int fd = open(path, flags);
 
@@ -100,7 +104,7 @@ static int open_alone(const char *path, int flags, bool is_block, unsigned int p
 		}
 		if (fd >= 0 || errno != EBUSY || !patience)
 			return fd;
-		nanosleep(&pause, NULL);
+		wait_a_little();
 	}
 }
 

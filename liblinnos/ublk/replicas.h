@@ -23,6 +23,10 @@ struct geometry {
 	bool can_zero;
 };
 
+/* Until the kernel has cleared up behind a server that was killed, so many times a little. */
+#define END_WAITS 1000
+void wait_a_little(void);
+
 /* Both die when a replica is not fit for it. in: by bit, those to be opened. is_ending: a killed
  * server is about to let go of them. */
 void replicas_open(struct replica *replicas, struct geometry *g, const struct options *o,

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #define CONTROL "/dev/ublk-control"
@@ -18,11 +17,8 @@
 #define ZEROED_BYTES_MAX (64u << 20) /* at once; other writes to it wait meanwhile */
 #define SECTOR_SHIFT 9
 /* Until udev has made the node of a new device. */
-#define NODE_WAIT_MS 10
 #define NODE_WAITS 300
-/* Until the kernel has cleared up behind a server that was killed, and until one that is there is
- * believed. */
-#define END_WAITS 1000
+/* Until a server that is there is believed. */
 #define ALIVE_WAITS 100
 
 static uint32_t encoded(const struct ublk_device *d, uint32_t legacy, uint32_t encoding)
@@ -158,13 +154,6 @@ static struct ublk_params params_of(const struct ublk_device *d, const struct ge
 	return p;
 }
 
-static void pause_a_little(void)
-{
-	struct timespec pause = {.tv_nsec = NODE_WAIT_MS * 1000000};
-
-	nanosleep(&pause, NULL);
-}
-
 static int open_node(uint32_t number)
 {
 	char path[32];
@@ -175,7 +164,7 @@ static int open_node(uint32_t number)
 		fd = open(path, O_RDWR | O_CLOEXEC);
 		if (fd >= 0 || (errno != ENOENT && errno != EACCES) || i == NODE_WAITS)
 			return fd < 0 ? -errno : fd;
-		pause_a_little();
+		wait_a_little();
 	}
 }
 
@@ -247,7 +236,7 @@ bool ublk_is_left(struct ublk_device *d, uint32_t number)
 	while (!error && info.state == UBLK_S_DEV_LIVE && waits++ < END_WAITS) {
 		if (waits > ALIVE_WAITS && !kill(info.ublksrv_pid, 0))
 			die("/dev/ublkb%u: it has a server, process %d", number, info.ublksrv_pid);
-		pause_a_little();
+		wait_a_little();
 		error = control(d, COMMAND(d, GET_DEV_INFO), 0, &info, sizeof(info));
 	}
 	if (error)
@@ -262,12 +251,23 @@ bool ublk_is_left(struct ublk_device *d, uint32_t number)
 	return true;
 }
 
+static int start_recovery(struct ublk_device *d)
+{
+	for (int i = 0;; i++) {
+		int error = control(d, COMMAND(d, START_USER_RECOVERY), 0, NULL, 0);
+
+		if (error != -EBUSY || i == END_WAITS)
+			return error;
+		wait_a_little();
+	}
+}
+
 /* The last step before it is served: it can be done once, so all else is in order by now. */
 void ublk_take_over(struct ublk_device *d, const struct geometry *g)
 {
 	const struct ublk_params want = params_of(d, g);
 	struct ublk_params have = {.len = sizeof(have)};
-	int error = control(d, COMMAND(d, GET_PARAMS), 0, &have, sizeof(have)), waits = 0;
+	int error = control(d, COMMAND(d, GET_PARAMS), 0, &have, sizeof(have));
 
 	/* Without those that were dropped, blocks may be smaller, and so the end further on. */
 	if (!error && (have.basic.dev_sectors > want.basic.dev_sectors ||
@@ -277,12 +277,8 @@ void ublk_take_over(struct ublk_device *d, const struct geometry *g)
 		    "blocks",
 		    d->number, (unsigned long long)have.basic.dev_sectors,
 		    (unsigned long long)want.basic.dev_sectors);
-	while (!error &&
-	       (error = control(d, COMMAND(d, START_USER_RECOVERY), 0, NULL, 0)) == -EBUSY &&
-	       waits++ < END_WAITS) {
-		pause_a_little();
-		error = 0;
-	}
+	if (!error)
+		error = start_recovery(d);
 	if (!error)
 		error = open_requests(d);
 	if (error)
