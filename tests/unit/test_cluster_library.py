@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from c_library import CLibrary, built_as_installed, names
 
 from linnapp import __version__
 
@@ -16,68 +16,36 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "cluster" / "client"
 BUILT = ROOT / "build" / "cluster"
 HEADER = SOURCE / "linnos_cluster.h"
-TESTS = [
-    (path.stem, test)
-    for path in sorted(SOURCE.glob("tests/test_*.c"))
-    for test in re.findall(r"^TEST\((\w+)\)$", path.read_text(), re.MULTILINE)
-]
-
-
-def make(*arguments: object) -> str:
-    ran = subprocess.run(
-        ["make", "-s", "-C", SOURCE, f"OUT={BUILT}", *map(str, arguments)],
-        capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
+BUILDS = CLibrary(SOURCE, BUILT)
 
 
 @pytest.fixture(scope="module")
 def built() -> Path:
-    make("all")
+    BUILDS.make("all")
     return BUILT
-
-
-def names(text: str, pattern: str) -> set[str]:
-    found = set(re.findall(pattern, text, re.MULTILINE))
-    assert found
-    return found
 
 
 FUNCTIONS = names(HEADER.read_text(), r"^[\w ]+?[ *](linnos_\w+)\(")
 
 
-@pytest.mark.parametrize(("program", "test"), TESTS)
+@pytest.mark.parametrize(("program", "test"), BUILDS.tests)
 def test_library_module(built: Path, program: str, test: str) -> None:
-    ran = subprocess.run(
-        [built / "tests" / program, test], capture_output=True, text=True, timeout=600
-    )
-    assert (ran.returncode, ran.stdout) == (0, "1 tests passed\n"), ran.stderr
+    BUILDS.passes(program, test)
 
 
 def test_it_is_clean_under_asan_ubsan_and_tsan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LINNOS_READS", "20000")
-    assert make("check-sanitized").count("tests passed") == 5
+    assert BUILDS.make("check-sanitized").count("tests passed") == 5
 
 
 def test_what_can_be_seen_is_what_the_header_has(built: Path) -> None:
     version = (SOURCE / "liblinnos-cluster.map").read_text()
     assert names(version, r"^\t(linnos_\w+);") == FUNCTIONS
-    for library, arguments in (
-        ("liblinnos-cluster.a", ["-g", "--defined-only"]),
-        ("liblinnos-cluster.so", ["-D", "--defined-only"]),
-    ):
-        listed = subprocess.run(
-            ["nm", *arguments, built / library], capture_output=True, text=True, check=True
-        ).stdout
-        assert names(listed, r" T ([a-z]\w+)(?:@@LIBLINNOS_CLUSTER_1)?$") == FUNCTIONS
+    assert BUILDS.shown("liblinnos-cluster", "LIBLINNOS_CLUSTER_1") == [FUNCTIONS, FUNCTIONS]
 
 
 def test_it_neither_prints_nor_does_io_nor_asks_the_time(built: Path) -> None:
-    used = subprocess.run(
-        ["nm", "-u", built / "liblinnos-cluster.a"], capture_output=True, text=True, check=True
-    ).stdout
-    assert names(used, r" U (\w+)") <= {
+    assert names(BUILDS.symbols("liblinnos-cluster.a", "-u"), r" U (\w+)") <= {
         *("calloc", "free", "memcpy", "memset", "memcmp", "vsnprintf", "__vsnprintf_chk"),
         *("exp2", "log2", "fmin", "fmax", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"),
         *(f"pthread_mutex_{verb}" for verb in ("init", "destroy", "lock", "unlock")),
@@ -101,20 +69,10 @@ def test_the_page_s_program_finds_what_is_installed_and_does_what_it_says(
     (program,) = re.findall(r"```c\n(.*?)```", page, re.S)
     (said,) = re.findall(r"^    (\d+ slow, \d+ left home, \d+ copies)$", page, re.M)
     root = tmp_path / "opt"
-    make("install", f"PREFIX={root}")
+    BUILDS.make("install", f"PREFIX={root}")
     (tmp_path / "p.c").write_text(program)
-    flags = subprocess.run(
-        ["pkg-config", "--cflags", "--libs", "liblinnos-cluster"],
-        env={**os.environ, "PKG_CONFIG_PATH": str(root / "lib/pkgconfig")},
-        capture_output=True, text=True, check=True,
-    ).stdout.split()  # fmt: skip
-    if how == "static":
-        flags = [f"-I{root}/include", f"{root}/lib/liblinnos-cluster.a", "-lm", "-pthread"]
-    subprocess.run(
-        ["gcc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-o", tmp_path / "p",
-         tmp_path / "p.c", *flags],
-        check=True,
-    )  # fmt: skip
+    static = ["-lm", "-pthread"] if how == "static" else None
+    built_as_installed(tmp_path / "p.c", root, "liblinnos-cluster", static)
     ran = subprocess.run(
         [tmp_path / "p"], env={"LD_LIBRARY_PATH": f"{root}/lib"}, capture_output=True, text=True
     )
@@ -125,16 +83,13 @@ def test_the_page_s_program_finds_what_is_installed_and_does_what_it_says(
         *(f"lib/liblinnos-cluster{end}" for end in (".a", ".so", ".so.1", f".so.{__version__}")),
         "lib/pkgconfig/liblinnos-cluster.pc", "share/man/man3/linnos_cluster.3",
     }  # fmt: skip
-    make("uninstall", f"PREFIX={root}")
+    BUILDS.make("uninstall", f"PREFIX={root}")
     left = {path.name for path in root.rglob("*") if not path.is_dir()}
     assert left == {"linnos_choose.h"}
 
 
 def test_a_program_may_have_both_libraries(built: Path, tmp_path: Path) -> None:
-    subprocess.run(
-        ["make", "-s", "-C", ROOT / "liblinnos", f"OUT={ROOT / 'build' / 'liblinnos'}", "all"],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    CLibrary(ROOT / "liblinnos", ROOT / "build" / "liblinnos").make("all")
     (tmp_path / "p.c").write_text(
         "#include <liblinnos.h>\n#include <linnos_cluster.h>\n#include <stdio.h>\n"
         "int main(void)\n{\n\tstruct linnos_cluster *c;\n\tstruct linnos_known *k;\n"

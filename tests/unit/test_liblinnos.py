@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from c_library import CLibrary, built_as_installed, names
 from replaying import BUILT, LIBRARY
 
 from linnapp import __version__
@@ -18,44 +19,22 @@ HEADERS = [LIBRARY / "linnos_choose.h", LIBRARY / "liblinnos.h"]
 PAGES = sorted(
     page for page in (LIBRARY.parent / "docs").glob("*.3") if page.stem != "linnos_cluster"
 )
-TESTS = [
-    (path.stem, test)
-    for path in sorted(LIBRARY.glob("tests/test_*.c"))
-    for test in re.findall(r"^TEST\((\w+)\)$", path.read_text(), re.MULTILINE)
-]
-
-
-def make(*arguments: object) -> str:
-    ran = subprocess.run(
-        ["make", "-s", "-C", LIBRARY, f"OUT={BUILT}", *map(str, arguments)],
-        capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
+BUILDS = CLibrary(LIBRARY, BUILT)
 
 
 @pytest.fixture(scope="module")
 def built() -> Path:
-    make("all")
+    BUILDS.make("all")
     return BUILT
-
-
-def names(text: str, pattern: str) -> set[str]:
-    found = set(re.findall(pattern, text, re.MULTILINE))
-    assert found
-    return found
 
 
 DECLARED = "".join(header.read_text() for header in HEADERS)
 FUNCTIONS = names(DECLARED, r"^[\w ]+?[ *](linnos_\w+)\(")
 
 
-@pytest.mark.parametrize(("program", "test"), TESTS)
+@pytest.mark.parametrize(("program", "test"), BUILDS.tests)
 def test_library_module(built: Path, program: str, test: str) -> None:
-    ran = subprocess.run(
-        [built / "tests" / program, test], capture_output=True, text=True, timeout=600
-    )
-    assert (ran.returncode, ran.stdout) == (0, "1 tests passed\n"), ran.stderr
+    BUILDS.passes(program, test)
 
 
 @pytest.mark.parametrize("block_bytes", [512, 4096, 16384, 65536])
@@ -73,39 +52,25 @@ def test_drives_of_any_block_size_are_read_without_a_detour(
         pytest.skip(f"no loop device with blocks of {block_bytes} bytes here: {made.stderr}")
     device = made.stdout.strip()
     try:
-        ran = subprocess.run(
-            [built / "tests" / "test_rings", "a_drive_tells_its_blocks"],
-            env={**os.environ, "LINNOS_DEVICE": device, "LINNOS_BLOCK_BYTES": str(block_bytes)},
-            capture_output=True, text=True, timeout=600, check=False,
-        )  # fmt: skip
+        BUILDS.passes("test_rings", "a_drive_tells_its_blocks",
+                      LINNOS_DEVICE=device, LINNOS_BLOCK_BYTES=str(block_bytes))  # fmt: skip
     finally:
         subprocess.run(["/sbin/losetup", "--detach", device], check=True)
-    assert (ran.returncode, ran.stdout) == (0, "1 tests passed\n"), ran.stderr
 
 
 def test_it_is_clean_under_asan_ubsan_and_tsan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LINNOS_READS", "2000")
-    ran = make("check-sanitized")
+    ran = BUILDS.make("check-sanitized")
     assert ran.count("tests passed") == 17
 
 
 def test_what_can_be_seen_is_what_the_header_has(built: Path) -> None:
     assert names((LIBRARY / "liblinnos.map").read_text(), r"^\t(linnos_\w+);") == FUNCTIONS
-    for library, arguments in (
-        ("liblinnos.a", ["-g", "--defined-only"]),
-        ("liblinnos.so", ["-D", "--defined-only"]),
-    ):
-        listed = subprocess.run(
-            ["nm", *arguments, built / library], capture_output=True, text=True, check=True
-        ).stdout
-        assert names(listed, r" T ([a-z]\w+)(?:@@LIBLINNOS_1)?$") == FUNCTIONS
+    assert BUILDS.shown("liblinnos", "LIBLINNOS_1") == [FUNCTIONS, FUNCTIONS]
 
 
 def test_it_neither_prints_nor_ends_the_program(built: Path) -> None:
-    used = subprocess.run(
-        ["nm", "-u", built / "liblinnos.a"], capture_output=True, text=True, check=True
-    ).stdout
-    calls = names(used, r" U (\w+)")
+    calls = names(BUILDS.symbols("liblinnos.a", "-u"), r" U (\w+)")
     assert "preadv2" in calls
     forbidden = {"exit", "_exit", "abort", "printf", "fprintf", "puts", "fputs", "perror"}
     assert not calls & (forbidden | {"stdout", "stderr", "__assert_fail", "__fprintf_chk"})
@@ -113,9 +78,7 @@ def test_it_neither_prints_nor_ends_the_program(built: Path) -> None:
 
 def test_it_has_no_state_but_each_threads_last_error(built: Path) -> None:
     """No other variables, that is; what is written down in a program is no state."""
-    listed = subprocess.run(
-        ["nm", built / "liblinnos.a"], capture_output=True, text=True, check=True
-    ).stdout
+    listed = BUILDS.symbols("liblinnos.a")
     assert re.findall(r" [bBdDcC] (\w+)$", listed, re.MULTILINE) == ["error_text"]
 
 
@@ -145,20 +108,10 @@ def test_c_plus_plus_takes_the_header(header: Path) -> None:
 @pytest.mark.parametrize("how", ["shared", "static"])
 def test_a_program_finds_what_is_installed(tmp_path: Path, how: str) -> None:
     root = tmp_path / "opt"
-    make("install", f"PREFIX={root}")
+    BUILDS.make("install", f"PREFIX={root}")
     (tmp_path / "p.c").write_text(PROGRAM)
-    flags = subprocess.run(
-        ["pkg-config", "--cflags", "--libs", "liblinnos"],
-        env={**os.environ, "PKG_CONFIG_PATH": str(root / "lib/pkgconfig")},
-        capture_output=True, text=True, check=True,
-    ).stdout.split()  # fmt: skip
-    if how == "static":
-        flags = [f"-I{root}/include", f"{root}/lib/liblinnos.a", "-luring", "-lm", "-pthread"]
-    subprocess.run(
-        ["gcc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-o", tmp_path / "p",
-         tmp_path / "p.c", *flags],
-        check=True,
-    )  # fmt: skip
+    static = ["-luring", "-lm", "-pthread"] if how == "static" else None
+    built_as_installed(tmp_path / "p.c", root, "liblinnos", static)
     ran = subprocess.run(
         [tmp_path / "p"], env={"LD_LIBRARY_PATH": f"{root}/lib"}, capture_output=True, text=True
     )
@@ -172,7 +125,7 @@ def test_a_program_finds_what_is_installed(tmp_path: Path, how: str) -> None:
         f"lib/liblinnos.so.{__version__}", "lib/pkgconfig/liblinnos.pc",
         *(f"share/man/man3/{page.name}" for page in PAGES),
     }  # fmt: skip
-    make("uninstall", f"PREFIX={root}")
+    BUILDS.make("uninstall", f"PREFIX={root}")
     assert not [path for path in tmp_path.rglob("*") if not path.is_dir()]
 
 

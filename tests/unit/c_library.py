@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""A library in C: made, its test programs run, what it shows looked at."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class CLibrary:
+    """Its sources, and where they are built."""
+
+    source: Path
+    out: Path
+
+    @property
+    def tests(self) -> list[tuple[str, str]]:
+        """Each test, behind the program that has it."""
+        return [
+            (path.stem, test)
+            for path in sorted(self.source.glob("tests/test_*.c"))
+            for test in re.findall(r"^TEST\((\w+)\)$", path.read_text(), re.MULTILINE)
+        ]
+
+    def make(self, *arguments: object) -> str:
+        """What make prints; it must succeed."""
+        ran = subprocess.run(
+            ["make", "-s", "-C", self.source, f"OUT={self.out}", *map(str, arguments)],
+            capture_output=True, text=True, timeout=600,
+        )  # fmt: skip
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    def passes(self, program: str, test: str, **environment: str) -> None:
+        """Run one test, which must pass."""
+        ran = subprocess.run(
+            [self.out / "tests" / program, test],
+            env={**os.environ, **environment},
+            capture_output=True, text=True, timeout=600,
+        )  # fmt: skip
+        assert (ran.returncode, ran.stdout) == (0, "1 tests passed\n"), ran.stderr
+
+    def symbols(self, library: str, *arguments: str) -> str:
+        """What nm says of it."""
+        return subprocess.run(
+            ["nm", *arguments, self.out / library], capture_output=True, text=True, check=True
+        ).stdout
+
+    def shown(self, name: str, suffix: str) -> list[set[str]]:
+        """The functions that its archive shows, and those of the shared one in this version."""
+        pattern = rf" T ([a-z]\w+)(?:@@{suffix})?$"
+        return [
+            names(self.symbols(f"{name}.a", "-g", "--defined-only"), pattern),
+            names(self.symbols(f"{name}.so", "-D", "--defined-only"), pattern),
+        ]
+
+
+def names(text: str, pattern: str) -> set[str]:
+    """What a pattern finds, which is something."""
+    found = set(re.findall(pattern, text, re.MULTILINE))
+    assert found
+    return found
+
+
+def built_as_installed(source: Path, root: Path, package: str, static: list[str] | None) -> Path:
+    """A program that is built with what is installed below `root`; `static`: libraries for that."""
+    program = source.with_suffix("")
+    if static is None:
+        flags = subprocess.run(
+            ["pkg-config", "--cflags", "--libs", package],
+            env={**os.environ, "PKG_CONFIG_PATH": str(root / "lib/pkgconfig")},
+            capture_output=True, text=True, check=True,
+        ).stdout.split()  # fmt: skip
+    else:
+        flags = [f"-I{root}/include", f"{root}/lib/{package}.a", *static]
+    subprocess.run(
+        ["gcc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-o", program, source,
+         *flags],
+        check=True,
+    )  # fmt: skip
+    return program
