@@ -34,13 +34,13 @@ keeping() # as the unit may
     setpriv --bounding-set=-all,{bounding_set(UNIT.with_name("linnapp-keep.service"))} \
         linnapp keep --window 10 --every 1 --verbose 2>>$OUT/log & keep=$!
 }}
-torn() # of both drives every other read takes 20 ms, which nobody can foresee
+torn() # of both drives half of the reads take 20 ms, by chance: nobody can foresee it
 {{
     for drive in flash0 flash1; do
         cd /sys/kernel/config/flashsim/$drive/inject
         echo 0 >arm
         echo 1 >window_turns && echo 1 >window_turn_mask
-        echo interval >pattern && echo 2 >interval && echo 20000 >latency_us
+        echo random >pattern && echo 500000 >ratio_ppm && echo 20000 >latency_us
         echo 1 >arm
         cd /
     done
@@ -53,6 +53,16 @@ slow() # the first drive, by so many us, all the time
     echo all >pattern && echo read >op && echo $1 >latency_us
     [ $1 = 0 ] || echo 1 >arm
     cd /
+}}
+until_is() # $2 is in the file $1, within a minute
+{{
+    for _ in $(seq 120); do
+        [ "$(cat $1)" = $2 ] && return
+        sleep 0.5
+    done
+    cat $OUT/log >&2
+    echo "$1 is not $2" >&2
+    exit 1
 }}
 said() {{ echo "--- $1: $(cat $md/linnos)" >>$OUT/log; }}
 """
@@ -71,7 +81,7 @@ bursts 1
 sleep 8
 said burst
 torn
-until [ "$(cat $md/linnos)" = off ]; do sleep 0.5; done
+until_is $md/linnos off
 said changed
 bursts 1
 linnapp status --json >$OUT/status
@@ -102,7 +112,7 @@ keeping
 sleep 20
 said right
 slow 0
-until [ "$(cat $md/linnos)" = off ]; do sleep 0.5; done
+until_is $md/linnos off
 said wrong
 kill $keep $load
 """
@@ -116,7 +126,7 @@ echo enforce >/sys/block/flash1/linnos/mode
 cp $OUT/refusing.conf $LINNAPP_CONF
 python3 {hinted} /dev/flash1 1000000 & load=$!
 keeping
-until [ "$(cat /sys/block/flash1/linnos/mode)" = observe ]; do sleep 0.5; done
+until_is /sys/block/flash1/linnos/mode observe
 said refused
 kill $keep $load
 linnapp status --json >$OUT/status

@@ -20,7 +20,7 @@ ROUNDS = 5
 
 #: A burst on one drive after the other; in the end every I/O takes longer, another load.
 BURSTS = "all:latency_us=1000,slot_ms=10,every_ms=20,rotate"
-SLOWER = "all:latency_us=400,slot_ms=10,every_ms=20,rotate"
+SLOWER = "all:latency_us=400"
 
 RUN = """
 export LINNAPP_STATE=$OUT/state
