@@ -1271,8 +1271,8 @@ static bool tells(struct block_device *bdev, unsigned int bytes, u64 now_ns,
 {
 	struct blk_expect_drive drive = { 7, 7, 7, { 7 } };
 
-	return blk_linnos_ask(bdev, LINNOS_ANYWHERE, bytes, now_ns, false,
-			      &drive) == expected &&
+	return blk_linnos_ask(bdev, LINNOS_ANYWHERE, bytes, now_ns,
+			      LINNOS_SENDS, &drive) == expected &&
 	       drive.fd == 7 && drive.known == known && drive.flags == flags &&
 	       drive.latency_us == 0;
 }
@@ -1299,7 +1299,7 @@ static void linnos_test_ask(struct kunit *test)
 	bare->mode = LINNOS_OBSERVE;
 	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1, UNKNOWN,
 				      BLK_EXPECT_NO_MODEL, 0));
-	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, 0, SLOW_BYTES),
+	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(NULL, bdev, 0, SLOW_BYTES),
 			UNKNOWN);
 	linnos_free(bare);
 
@@ -1351,13 +1351,14 @@ static void linnos_test_look(struct kunit *test)
 	for (i = 0; i < 10; i++) {
 		KUNIT_EXPECT_EQ(test,
 				linnos_expect(linnos, 0, SLOW_BYTES,
-					      2 * START_NS, true, &drive),
+					      2 * START_NS, LINNOS_LOOKS,
+					      &drive),
 				SLOW);
 		KUNIT_EXPECT_EQ(test, drive.flags,
 				BLK_EXPECT_SLOW | BLK_EXPECT_STALE);
 		KUNIT_EXPECT_EQ(test,
 				linnos_expect(linnos, 0, 4096, 2 * START_NS,
-					      true, &drive),
+					      LINNOS_LOOKS, &drive),
 				FAST);
 		KUNIT_EXPECT_EQ(test, drive.flags, BLK_EXPECT_STALE);
 	}
