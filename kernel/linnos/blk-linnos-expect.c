@@ -303,9 +303,14 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 			      linnos_predicted_us(&found));
 	if (drive)
 		linnos_fill_answer(linnos, &found, expected, drive);
-	if (!found.n_features || expected == BLK_LINNOS_PROBE ||
-	    expected == BLK_LINNOS_UNKNOWN)
+	if (expected == BLK_LINNOS_PROBE || expected == BLK_LINNOS_UNKNOWN)
 		return expected;
+	/* whatever the model: nobody stays at one that is stalled to see what it takes */
+	if (!found.n_features)
+		return found.reason == LINNOS_STALLED ?
+			       BLK_LINNOS_US | BLK_LINNOS_US_SLOW |
+				       BLK_LINNOS_US_MASK :
+			       expected;
 	return linnos_expected_us(&found,
 				  linnos_crowding_us(found.view.load.reads,
 						     found.overdue_us));

@@ -757,6 +757,7 @@ static void linnos_test_silent(struct kunit *test)
 /* What is expected. */
 #define FAST BLK_LINNOS_FAST
 #define SLOW BLK_LINNOS_SLOW
+#define STALLED (BLK_LINNOS_US | BLK_LINNOS_US_SLOW | BLK_LINNOS_US_MASK)
 #define PROBE BLK_LINNOS_PROBE
 #define UNKNOWN BLK_LINNOS_UNKNOWN
 
@@ -1130,7 +1131,7 @@ static void linnos_test_stall(struct kunit *test)
 	/* the clock starts with the first read in flight */
 	send(linnos, &plain, REQ_OP_READ, 4096, ns);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500000), FAST);
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500001), SLOW);
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500001), STALLED);
 	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, ns + 500000));
 	answer(linnos, &sent, BLK_STS_IOERR, ns + 500000);
 	KUNIT_EXPECT_FALSE(test, asks(linnos, &sent, 4096, ns + 500001));
@@ -1327,7 +1328,7 @@ static void linnos_test_ask(struct kunit *test)
 	linnos->stall_us = 10;
 	linnos->drive.watching = true;
 	send(linnos, &sent, REQ_OP_READ, 4096, START_NS + 50003);
-	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, START_NS + 70000, SLOW,
+	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, START_NS + 70000, STALLED,
 				      verdict, slow | BLK_EXPECT_STALLED));
 	answer(linnos, &sent, BLK_STS_OK, START_NS + 70000);
 	linnos->disk->linnos = NULL;

@@ -38,7 +38,8 @@ enum linnos_reason {
  *	word by the next three
  * @BLK_LINNOS_US_SLOW: more than the model finds worth waiting for, or stalled
  * @BLK_LINNOS_US_WISH: how slow that is for this drive, an enum linnos_wish
- * @BLK_LINNOS_US_MASK: the microseconds; all bits set for a drive that is stalled
+ * @BLK_LINNOS_US_MASK: the microseconds; all bits set for a drive that is stalled, also
+ *	if its model tells none
  *
  * Answers are to be given to blk_linnos_best() rather than compared.
  */
