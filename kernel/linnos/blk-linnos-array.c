@@ -10,7 +10,8 @@
  *
  * A read that leaves also takes another disk's time, and one that stays finds home
  * less busy than if all did: of that a lot knows nothing. So time is cut in slices, and
- * in one of %OFF_ONCE, by lot, nobody is asked. Slices with and without asking tell
+ * in one of %OFF_ONCE, by lot, nobody is asked, or in one of %OFF_ONCE_BEFORE as long as
+ * too few such slices are remembered. Slices with and without asking tell
  * what it is worth to all reads. If that is shown to be less than nothing, or is not
  * known yet and of no kind of reads most leave, the array stays: it asks in one slice
  * of %ON_ONCE only, to notice when that changes. So even looking at disks costs little
@@ -42,15 +43,15 @@
 /* 16.8 ms: longer than reads take, shorter than most bursts */
 #define SLICE_SHIFT 24
 #define OFF_ONCE 64
+#define OFF_ONCE_BEFORE 8
 #define ON_ONCE 8
 /* What slices tell is remembered for 2^13 of them, two minutes. */
 #define FORGET_SLICES 13
-#define SLICES_ENOUGH (4 * LINNOS_GUARD_ONE)
+/* Bursts are rare, and few slices may have seen none. */
+#define SLICES_ENOUGH (16 * LINNOS_GUARD_ONE)
 /* Means of slices, in us: sums of their squares stay below 2^64. */
 #define SLICE_MAX_US 0x7ffff
 #define TOLD_SHIFT 3
-
-enum { LINNOS_ARRAY_OFF, LINNOS_ARRAY_ON, LINNOS_ARRAY_UNGUARDED };
 
 static const char *const linnos_array_modes[] = { "off", "on", "unguarded" };
 static const char *const linnos_wishes[] = { NULL, "usual", "slow", "slower",
@@ -136,15 +137,18 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
 				       u64 slice)
 {
 	unsigned long flags;
-	u32 random;
+	u32 random, off_once;
 
 	raw_spin_lock_irqsave(&guard->lock, flags);
 	/* who was late does not draw again */
 	if (guard->slice < slice) {
 		WRITE_ONCE(guard->stays, linnos_should_stay(guard));
 		random = prandom_u32_state(&guard->random);
+		off_once = guard->slices[0].took.n < SLICES_ENOUGH ?
+				   OFF_ONCE_BEFORE :
+				   OFF_ONCE;
 		WRITE_ONCE(guard->asks, guard->stays ? !(random % ON_ONCE) :
-						       random % OFF_ONCE);
+						       random % off_once);
 		WRITE_ONCE(guard->slice, slice);
 	}
 	raw_spin_unlock_irqrestore(&guard->lock, flags);
@@ -158,7 +162,7 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
  */
 int blk_linnos_array_init(struct blk_linnos_array *array)
 {
-	array->mode = LINNOS_ARRAY_OFF;
+	array->mode = BLK_LINNOS_ARRAY_OFF;
 	array->guard = kzalloc(sizeof(*array->guard), GFP_KERNEL);
 	if (!array->guard)
 		return -ENOMEM;
@@ -189,7 +193,7 @@ bool __blk_linnos_array_asks(struct blk_linnos_array *array,
 	struct blk_linnos_guard *guard = array->guard;
 	u64 now_ns, slice;
 
-	if (READ_ONCE(array->mode) != LINNOS_ARRAY_ON)
+	if (READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON)
 		return true;
 	now_ns = ktime_get_ns();
 	slice = now_ns >> SLICE_SHIFT;
@@ -233,7 +237,7 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 		     answers[home] & BLK_LINNOS_US_MASK :
 		     U32_MAX;
 	if (!best || wish == LINNOS_STAY || us == BLK_LINNOS_US_MASK ||
-	    READ_ONCE(array->mode) != LINNOS_ARRAY_ON)
+	    READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON)
 		return best;
 	raw_spin_lock_irqsave(&guard->lock, flags);
 	drawn = linnos_guard_draw(&guard->core, wish, us);
@@ -321,7 +325,7 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 	if (mode < 0)
 		return mode;
 	raw_spin_lock_irqsave(&guard->lock, flags);
-	if (mode == LINNOS_ARRAY_ON && array->mode != mode) {
+	if (mode == BLK_LINNOS_ARRAY_ON && array->mode != mode) {
 		WRITE_ONCE(guard->slice, 0);
 		WRITE_ONCE(guard->stays, false);
 		memset_after(guard, 0, lock);
@@ -373,7 +377,7 @@ ssize_t blk_linnos_array_worth(struct blk_linnos_array *array, char *page)
 	raw_spin_unlock_irqrestore(&array->guard->lock, flags);
 	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++)
 		steered += guard.core.left[i];
-	if (mode == LINNOS_ARRAY_ON)
+	if (mode == BLK_LINNOS_ARRAY_ON)
 		state = guard.stays ? "staying" : "choosing";
 	at = sysfs_emit(page, "state %s\nsteered %llu\n", state, steered);
 	at += linnos_emit_gain(&guard, page, at);

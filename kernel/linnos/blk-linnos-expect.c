@@ -180,6 +180,7 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 	found->size = linnos_size_order(min(view->pages, most_pages));
 	found->rules = linnos_rules_of(linnos);
 	found->traced = traced;
+	found->guides = false;
 	found->reason = LINNOS_NO_MODEL;
 	found->n_features = 0;
 	found->out[0] = 0;
@@ -190,6 +191,7 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 	if (active) {
 		bool slow = linnos_predict(linnos, active, found);
 
+		found->guides = active->guides;
 		if (!active->chooses)
 			found->reason = LINNOS_NO_CHOICE;
 		else if (slow)
@@ -283,16 +285,16 @@ linnos_answer_sender(struct blk_linnos *linnos,
 /* linnos_ask() of a policy that is on. */
 enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 				       unsigned int bytes, u64 now_ns,
-				       bool look,
+				       enum linnos_asker asker,
 				       struct blk_expect_drive *drive)
 {
 	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
 	struct linnos_found found __uninitialized;
-
 	linnos_predict_read(linnos, region, bytes, now_ns, false, &found);
-	if (linnos_is_unknown(&found))
+	if (linnos_is_unknown(&found) &&
+	    !(asker == LINNOS_SENDS_GUARDED && found.guides))
 		expected = BLK_LINNOS_UNKNOWN;
-	else if (!look)
+	else if (asker != LINNOS_LOOKS)
 		expected = linnos_answer_sender(linnos, &found);
 	else if (linnos_is_slow(&found))
 		expected = BLK_LINNOS_SLOW;
@@ -301,9 +303,14 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 			      linnos_predicted_us(&found));
 	if (drive)
 		linnos_fill_answer(linnos, &found, expected, drive);
-	if (!found.n_features || expected == BLK_LINNOS_PROBE ||
-	    expected == BLK_LINNOS_UNKNOWN)
+	if (expected == BLK_LINNOS_PROBE || expected == BLK_LINNOS_UNKNOWN)
 		return expected;
+	/* whatever the model: nobody stays at one that is stalled to see what it takes */
+	if (!found.n_features)
+		return found.reason == LINNOS_STALLED ?
+			       BLK_LINNOS_US | BLK_LINNOS_US_SLOW |
+				       BLK_LINNOS_US_MASK :
+			       expected;
 	return linnos_expected_us(&found,
 				  linnos_crowding_us(found.view.load.reads,
 						     found.overdue_us));
@@ -311,17 +318,18 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 
 /*
  * What would a drive do with a read now? @linnos: NULL of a disk that has no policy, as
- * a stacked driver's; @gone: nobody will ever answer there; @look: no read will follow,
- * nothing is promised or counted; @drive: is told what is known, unless it is NULL.
+ * a stacked driver's; @gone: nobody will ever answer there; @drive: is told what is
+ * known, unless it is NULL.
  */
 enum blk_linnos_expected linnos_ask(struct blk_linnos *linnos, bool gone,
 				    u8 region, unsigned int bytes, u64 now_ns,
-				    bool look, struct blk_expect_drive *drive)
+				    enum linnos_asker asker,
+				    struct blk_expect_drive *drive)
 {
 	/* md sees to it itself that it asks no drive that is gone */
 	gone = gone && drive;
 	if (!gone && linnos && linnos_is_on(linnos))
-		return linnos_expect(linnos, region, bytes, now_ns, look,
+		return linnos_expect(linnos, region, bytes, now_ns, asker,
 				     drive);
 	if (drive)
 		*drive = (struct blk_expect_drive){

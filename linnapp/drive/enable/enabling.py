@@ -256,18 +256,22 @@ def _train(
     reasons = []
     for name in target.drives:
         record_of = json.loads((models / f"{name}.json").read_text())
-        if why := why_not(record_of):
+        if why := why_not(record_of, guarded=target.array is not None):
             reasons.append(f"{name}: {why}")
     if reasons:
         raise NoGainError(f"{target.shown} stays as it is. {'; '.join(reasons)}")
 
 
-def why_not(record: Mapping[str, Any]) -> str:
+def why_not(record: Mapping[str, Any], guarded: bool) -> str:
     """Why a drive's model is not worth switching on; empty if it is.
+
+    An array is guarded: it may follow one that knows added bursts alone, for as long as that pays.
 
     Held against what would choose without it: md by what is pending, or nobody. The record of its
     training has figures of the newest reads, by trees that had not seen them.
     """
+    if guarded and not record["chooses"] and record["n_trees"]:
+        return ""
     if not record["chooses"]:
         why = record["why_no_trees"] or "too few trees"
         return f"its model does not choose ({why}); {record['remedy']}"

@@ -181,7 +181,7 @@ def _takes_part(name: str) -> bool:
         return False
     drive = Drive(name)
     # None: it cannot be read here, and may.
-    return drive.mode != "off" and drive.model_id is not None and drive.model_chooses is not False
+    return drive.mode != "off" and drive.model_id is not None and drive.model_chooses != "never"
 
 
 def run_trial(device: str, plan: Plan, display: Display) -> TrialOutcome:

@@ -30,15 +30,16 @@ enum linnos_reason {
  *	gets this answer need not ask other drives. Others get it, too, until one has
  *	sent his read.
  * @BLK_LINNOS_FAST: serve it fast
- * @BLK_LINNOS_UNKNOWN: it has no policy or no model that chooses, its mode is off, or
- *	it is gone. As good as a fast one.
+ * @BLK_LINNOS_UNKNOWN: it has no policy or no model that chooses for who asks, its mode
+ *	is off, or it is gone. As good as a fast one.
  * @BLK_LINNOS_SLOW: serve it slowly
  * @BLK_LINNOS_NOT_ASKED: for the caller, a drive that may not serve the read
  * @BLK_LINNOS_US: serve it within some time, by a model of latencies, told in the same
  *	word by the next three
  * @BLK_LINNOS_US_SLOW: more than the model finds worth waiting for, or stalled
  * @BLK_LINNOS_US_WISH: how slow that is for this drive, an enum linnos_wish
- * @BLK_LINNOS_US_MASK: the microseconds; all bits set for a drive that is stalled
+ * @BLK_LINNOS_US_MASK: the microseconds; all bits set for a drive that is stalled, also
+ *	if its model tells none
  *
  * Answers are to be given to blk_linnos_best() rather than compared.
  */
@@ -54,12 +55,16 @@ enum blk_linnos_expected {
 	BLK_LINNOS_US = BIT(30),
 };
 
+struct blk_linnos_array;
+
 #ifdef CONFIG_BLK_LINNOS
-enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
+enum blk_linnos_expected blk_linnos_expect(const struct blk_linnos_array *array,
+					   struct block_device *bdev,
 					   sector_t sector, unsigned int bytes);
 #else
 static inline enum blk_linnos_expected
-blk_linnos_expect(struct block_device *bdev, sector_t sector,
+blk_linnos_expect(const struct blk_linnos_array *array,
+		  struct block_device *bdev, sector_t sector,
 		  unsigned int bytes)
 {
 	return BLK_LINNOS_UNKNOWN;
@@ -147,9 +152,16 @@ blk_linnos_best(const enum blk_linnos_expected *answers, unsigned int n)
 
 struct blk_linnos_guard;
 
+/* Does an array ask, and does it see whether that is worth it? */
+enum {
+	BLK_LINNOS_ARRAY_OFF,
+	BLK_LINNOS_ARRAY_ON,
+	BLK_LINNOS_ARRAY_UNGUARDED,
+};
+
 /**
  * struct blk_linnos_array - of an array: does it ask, and is it worth it?
- * @mode: 0: it does not ask
+ * @mode: one of the above
  * @guard: knows what reads took that went elsewhere than home, and those that stayed
  */
 struct blk_linnos_array {
