@@ -45,7 +45,7 @@
 #define OFF_ONCE 64
 #define OFF_ONCE_BEFORE 8
 #define ON_ONCE 8
-/* What slices tell is remembered for 2^13 of them, two minutes. */
+/* What slices tell is remembered for 2^13 of them: two minutes, of many reads a second. */
 #define FORGET_SLICES 13
 /* Bursts are rare, and few slices may have seen none. */
 #define SLICES_ENOUGH (16 * LINNOS_GUARD_ONE)
@@ -236,7 +236,8 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 	us = answers[home] & BLK_LINNOS_US ?
 		     answers[home] & BLK_LINNOS_US_MASK :
 		     U32_MAX;
-	if (!best || wish == LINNOS_STAY || us == BLK_LINNOS_US_MASK ||
+	/* a stalled home has no wish */
+	if (!best || wish == LINNOS_STAY ||
 	    READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON)
 		return best;
 	raw_spin_lock_irqsave(&guard->lock, flags);
@@ -312,7 +313,8 @@ EXPORT_SYMBOL_GPL(blk_linnos_array_show);
  * @array: the array
  * @word: one that blk_linnos_array_show() has
  *
- * What an array knows of leaving it forgets when it is switched on.
+ * What an array knows of leaving it forgets when it is told to be on, also if it is: who
+ * has given its disks other models says so.
  *
  * Return: 0 or -EINVAL.
  */
@@ -325,7 +327,7 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 	if (mode < 0)
 		return mode;
 	raw_spin_lock_irqsave(&guard->lock, flags);
-	if (mode == BLK_LINNOS_ARRAY_ON && array->mode != mode) {
+	if (mode == BLK_LINNOS_ARRAY_ON) {
 		WRITE_ONCE(guard->slice, 0);
 		WRITE_ONCE(guard->stays, false);
 		memset_after(guard, 0, lock);
@@ -342,14 +344,20 @@ static int linnos_emit_gain(const struct blk_linnos_guard *guard, char *page,
 			    int at)
 {
 	const struct linnos_took *off = &guard->slices[0].took;
+	const struct linnos_took *on = &guard->slices[1].took;
 	struct linnos_gain gain;
 	s64 off_us, error_us;
+	u64 wider;
 
 	if (!linnos_gain_of(guard, &gain))
 		return sysfs_emit_at(page, at, "gain_percent n/a\n");
 	off_us = div_u64(off->sum_us, off->n) + 1;
 	gain.us *= 100;
-	error_us = 200 * int_sqrt64(gain.error);
+	/* Few slices without asking may have seen no burst, and seem alike: the wider sort's. */
+	wider = max(linnos_took_error(off) * off->n,
+		    linnos_took_error(on) * on->n);
+	error_us = 200 *
+		   int_sqrt64(div_u64(wider, off->n) + div_u64(wider, on->n));
 	return sysfs_emit_at(page, at, "gain_percent %lld %lld %lld\n",
 			     gain.us / off_us, (gain.us - error_us) / off_us,
 			     min_t(s64, (gain.us + error_us) / off_us, 100));
