@@ -10,8 +10,7 @@
  *
  * A read that leaves also takes another disk's time, and one that stays finds home
  * less busy than if all did: of that a lot knows nothing. So time is cut in slices, and
- * in one of %OFF_ONCE, by lot, nobody is asked, or in one of %OFF_ONCE_BEFORE as long as
- * too few such slices are remembered. Slices with and without asking tell
+ * in one of %OFF_ONCE, by lot, nobody is asked. Slices with and without asking tell
  * what it is worth to all reads. If that is shown to be less than nothing, or is not
  * known yet and of no kind of reads most leave, the array stays: it asks in one slice
  * of %ON_ONCE only, to notice when that changes. So even looking at disks costs little
@@ -43,12 +42,10 @@
 /* 16.8 ms: longer than reads take, shorter than most bursts */
 #define SLICE_SHIFT 24
 #define OFF_ONCE 64
-#define OFF_ONCE_BEFORE 8
 #define ON_ONCE 8
 /* What slices tell is remembered for 2^13 of them: two minutes, of many reads a second. */
 #define FORGET_SLICES 13
-/* Bursts are rare, and few slices may have seen none. */
-#define SLICES_ENOUGH (16 * LINNOS_GUARD_ONE)
+#define SLICES_ENOUGH (8 * LINNOS_GUARD_ONE)
 /* Means of slices, in us: sums of their squares stay below 2^64. */
 #define SLICE_MAX_US 0x7ffff
 #define TOLD_SHIFT 3
@@ -137,18 +134,15 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
 				       u64 slice)
 {
 	unsigned long flags;
-	u32 random, off_once;
+	u32 random;
 
 	raw_spin_lock_irqsave(&guard->lock, flags);
 	/* who was late does not draw again */
 	if (guard->slice < slice) {
 		WRITE_ONCE(guard->stays, linnos_should_stay(guard));
 		random = prandom_u32_state(&guard->random);
-		off_once = guard->slices[0].took.n < SLICES_ENOUGH ?
-				   OFF_ONCE_BEFORE :
-				   OFF_ONCE;
 		WRITE_ONCE(guard->asks, guard->stays ? !(random % ON_ONCE) :
-						       random % off_once);
+						       random % OFF_ONCE);
 		WRITE_ONCE(guard->slice, slice);
 	}
 	raw_spin_unlock_irqrestore(&guard->lock, flags);

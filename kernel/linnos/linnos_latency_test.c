@@ -586,6 +586,7 @@ static void linnos_test_no_choice(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
 	struct blk_linnos *linnos = fx->linnos;
+	enum blk_linnos_expected told;
 	struct blk_expect_drive drive;
 	u64 ns = 1000000;
 	struct sent sent;
@@ -612,9 +613,8 @@ static void linnos_test_no_choice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_FALSE_SUBMITS),
 			0);
-	KUNIT_EXPECT_EQ(
-		test, linnos_expect(linnos, 0, 4096, ns, LINNOS_SENDS, &drive),
-		BLK_LINNOS_UNKNOWN);
+	told = linnos_expect(linnos, 0, 4096, ns, LINNOS_SENDS, &drive);
+	KUNIT_EXPECT_EQ(test, told, BLK_LINNOS_UNKNOWN);
 	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
 	KUNIT_EXPECT_EQ(test, drive.flags,
 			BLK_EXPECT_NO_CHOICE | BLK_EXPECT_STALE);
