@@ -10,8 +10,7 @@
  *
  * A read that leaves also takes another disk's time, and one that stays finds home
  * less busy than if all did: of that a lot knows nothing. So time is cut in slices, and
- * in one of %OFF_ONCE, by lot, nobody is asked, or in one of %OFF_ONCE_BEFORE as long as
- * too few such slices are remembered. Slices with and without asking tell
+ * in one of %OFF_ONCE, by lot, nobody is asked. Slices with and without asking tell
  * what it is worth to all reads. If that is shown to be less than nothing, or is not
  * known yet and of no kind of reads most leave, the array stays: it asks in one slice
  * of %ON_ONCE only, to notice when that changes. So even looking at disks costs little
@@ -43,12 +42,10 @@
 /* 16.8 ms: longer than reads take, shorter than most bursts */
 #define SLICE_SHIFT 24
 #define OFF_ONCE 64
-#define OFF_ONCE_BEFORE 8
 #define ON_ONCE 8
-/* What slices tell is remembered for 2^13 of them, two minutes. */
+/* What slices tell is remembered for 2^13 of them: two minutes, of many reads a second. */
 #define FORGET_SLICES 13
-/* Bursts are rare, and few slices may have seen none. */
-#define SLICES_ENOUGH (16 * LINNOS_GUARD_ONE)
+#define SLICES_ENOUGH (8 * LINNOS_GUARD_ONE)
 /* Means of slices, in us: sums of their squares stay below 2^64. */
 #define SLICE_MAX_US 0x7ffff
 #define TOLD_SHIFT 3
@@ -137,18 +134,15 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
 				       u64 slice)
 {
 	unsigned long flags;
-	u32 random, off_once;
+	u32 random;
 
 	raw_spin_lock_irqsave(&guard->lock, flags);
 	/* who was late does not draw again */
 	if (guard->slice < slice) {
 		WRITE_ONCE(guard->stays, linnos_should_stay(guard));
 		random = prandom_u32_state(&guard->random);
-		off_once = guard->slices[0].took.n < SLICES_ENOUGH ?
-				   OFF_ONCE_BEFORE :
-				   OFF_ONCE;
 		WRITE_ONCE(guard->asks, guard->stays ? !(random % ON_ONCE) :
-						       random % off_once);
+						       random % OFF_ONCE);
 		WRITE_ONCE(guard->slice, slice);
 	}
 	raw_spin_unlock_irqrestore(&guard->lock, flags);
@@ -236,7 +230,8 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 	us = answers[home] & BLK_LINNOS_US ?
 		     answers[home] & BLK_LINNOS_US_MASK :
 		     U32_MAX;
-	if (!best || wish == LINNOS_STAY || us == BLK_LINNOS_US_MASK ||
+	/* a stalled home has no wish */
+	if (!best || wish == LINNOS_STAY ||
 	    READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON)
 		return best;
 	raw_spin_lock_irqsave(&guard->lock, flags);
@@ -312,7 +307,8 @@ EXPORT_SYMBOL_GPL(blk_linnos_array_show);
  * @array: the array
  * @word: one that blk_linnos_array_show() has
  *
- * What an array knows of leaving it forgets when it is switched on.
+ * What an array knows of leaving it forgets when it is told to be on, also if it is: who
+ * has given its disks other models says so.
  *
  * Return: 0 or -EINVAL.
  */
@@ -325,7 +321,7 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 	if (mode < 0)
 		return mode;
 	raw_spin_lock_irqsave(&guard->lock, flags);
-	if (mode == BLK_LINNOS_ARRAY_ON && array->mode != mode) {
+	if (mode == BLK_LINNOS_ARRAY_ON) {
 		WRITE_ONCE(guard->slice, 0);
 		WRITE_ONCE(guard->stays, false);
 		memset_after(guard, 0, lock);
@@ -342,14 +338,20 @@ static int linnos_emit_gain(const struct blk_linnos_guard *guard, char *page,
 			    int at)
 {
 	const struct linnos_took *off = &guard->slices[0].took;
+	const struct linnos_took *on = &guard->slices[1].took;
 	struct linnos_gain gain;
 	s64 off_us, error_us;
+	u64 wider;
 
 	if (!linnos_gain_of(guard, &gain))
 		return sysfs_emit_at(page, at, "gain_percent n/a\n");
 	off_us = div_u64(off->sum_us, off->n) + 1;
 	gain.us *= 100;
-	error_us = 200 * int_sqrt64(gain.error);
+	/* Few slices without asking may have seen no burst, and seem alike: the wider sort's. */
+	wider = max(linnos_took_error(off) * off->n,
+		    linnos_took_error(on) * on->n);
+	error_us = 200 *
+		   int_sqrt64(div_u64(wider, off->n) + div_u64(wider, on->n));
 	return sysfs_emit_at(page, at, "gain_percent %lld %lld %lld\n",
 			     gain.us / off_us, (gain.us - error_us) / off_us,
 			     min_t(s64, (gain.us + error_us) / off_us, 100));

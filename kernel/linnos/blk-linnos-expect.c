@@ -181,6 +181,7 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 	found->rules = linnos_rules_of(linnos);
 	found->traced = traced;
 	found->guides = false;
+	found->stalled = false;
 	found->reason = LINNOS_NO_MODEL;
 	found->n_features = 0;
 	found->out[0] = 0;
@@ -192,11 +193,12 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 		bool slow = linnos_predict(linnos, active, found);
 
 		found->guides = active->guides;
+		found->stalled = linnos_is_stalled(linnos, now_ns);
 		if (!active->chooses)
 			found->reason = LINNOS_NO_CHOICE;
 		else if (slow)
 			found->reason = LINNOS_PREDICTED_SLOW;
-		else if (linnos_is_stalled(linnos, now_ns))
+		else if (found->stalled)
 			found->reason = LINNOS_STALLED;
 		else
 			found->reason = LINNOS_PREDICTED_FAST;
@@ -214,15 +216,19 @@ static u32 linnos_predicted_us(const struct linnos_found *found)
 enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
 					    u32 more_us)
 {
-	u32 us = found->reason == LINNOS_STALLED ? BLK_LINNOS_US_MASK :
-						   found->out[1];
+	enum linnos_wish wish;
+	bool slow;
 
-	if (us != BLK_LINNOS_US_MASK)
-		us = min_t(u32, us + more_us, BLK_LINNOS_US_MASK - 1);
-	return BLK_LINNOS_US | us |
-	       FIELD_PREP(BLK_LINNOS_US_WISH,
-			  linnos_wish_of(found->out[1], found->overdue_us)) |
-	       (linnos_is_slow(found) ? BLK_LINNOS_US_SLOW : 0);
+	if (found->stalled)
+		return BLK_LINNOS_STALLED;
+	wish = linnos_wish_of(found->out[1], found->overdue_us);
+	/* of a model that does not choose, to who has a guard */
+	slow = linnos_is_slow(found) ||
+	       (found->reason == LINNOS_NO_CHOICE && wish == LINNOS_HOME_BAD);
+	return BLK_LINNOS_US |
+	       min_t(u32, found->out[1] + more_us, BLK_LINNOS_US_MASK - 1) |
+	       FIELD_PREP(BLK_LINNOS_US_WISH, wish) |
+	       (slow ? BLK_LINNOS_US_SLOW : 0);
 }
 
 /* What the ioctl tells of a drive; @expected is the answer to the question. */
@@ -259,7 +265,7 @@ linnos_answer_sender(struct blk_linnos *linnos,
 	struct linnos_look *look = &linnos->drive.look[found->size];
 	const struct linnos_rules *rules = &found->rules;
 	u64 now_ns = found->view.now_ns;
-	bool slow = linnos_is_slow(found);
+	bool slow = linnos_is_slow(found) || found->stalled;
 	/* passed over, for it is later than others */
 	bool silent =
 		found->n_features &&
@@ -290,6 +296,7 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 {
 	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
 	struct linnos_found found __uninitialized;
+
 	linnos_predict_read(linnos, region, bytes, now_ns, false, &found);
 	if (linnos_is_unknown(&found) &&
 	    !(asker == LINNOS_SENDS_GUARDED && found.guides))
@@ -305,12 +312,11 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 		linnos_fill_answer(linnos, &found, expected, drive);
 	if (expected == BLK_LINNOS_PROBE || expected == BLK_LINNOS_UNKNOWN)
 		return expected;
-	/* whatever the model: nobody stays at one that is stalled to see what it takes */
+	/* whatever the model says: nobody stays there to see what it takes */
+	if (found.stalled)
+		return BLK_LINNOS_STALLED;
 	if (!found.n_features)
-		return found.reason == LINNOS_STALLED ?
-			       BLK_LINNOS_US | BLK_LINNOS_US_SLOW |
-				       BLK_LINNOS_US_MASK :
-			       expected;
+		return expected;
 	return linnos_expected_us(&found,
 				  linnos_crowding_us(found.view.load.reads,
 						     found.overdue_us));

@@ -42,6 +42,7 @@ struct linnos_found {
 	u32 size; /* order of size of the requests that it will be split into */
 	enum linnos_reason reason;
 	bool guides; /* who has a guard may go by it */
+	bool stalled;
 	bool traced; /* the network's outputs are asked for */
 	u32 overdue_us;
 	u32 n_features; /* 0 of a network */
@@ -165,7 +166,7 @@ linnos_asker_of(const struct blk_linnos_array *array)
 		       LINNOS_SENDS;
 }
 
-/* Neither fast nor slow: there is no model, or one that does not choose. */
+/* Neither fast nor slow, to who has no guard: no model, or one that does not choose. */
 static inline bool linnos_is_unknown(const struct linnos_found *found)
 {
 	return found->reason == LINNOS_NO_MODEL ||

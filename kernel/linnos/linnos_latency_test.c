@@ -427,7 +427,7 @@ static void linnos_test_lowest(struct kunit *test)
 		/* the least slow; and slow by its own model, but lowest */
 		{ { SLOW(500), SLOW(1000), SLOW(600), N }, 0x5 },
 		{ { US(500), SLOW(100), N, N }, 0x2 },
-		{ { STALLED, US(16000000), N, N }, 0x3 },
+		{ { STALLED, US(16000000), N, N }, 0x2 },
 		{ { STALLED, US(900), N, N }, 0x2 },
 		{ { STALLED, STALLED, N, N }, 0x3 },
 		/* not all tell microseconds */
@@ -586,6 +586,7 @@ static void linnos_test_no_choice(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
 	struct blk_linnos *linnos = fx->linnos;
+	enum blk_linnos_expected told;
 	struct blk_expect_drive drive;
 	u64 ns = 1000000;
 	struct sent sent;
@@ -612,9 +613,8 @@ static void linnos_test_no_choice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_FALSE_SUBMITS),
 			0);
-	KUNIT_EXPECT_EQ(
-		test, linnos_expect(linnos, 0, 4096, ns, LINNOS_SENDS, &drive),
-		BLK_LINNOS_UNKNOWN);
+	told = linnos_expect(linnos, 0, 4096, ns, LINNOS_SENDS, &drive);
+	KUNIT_EXPECT_EQ(test, told, BLK_LINNOS_UNKNOWN);
 	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
 	KUNIT_EXPECT_EQ(test, drive.flags,
 			BLK_EXPECT_NO_CHOICE | BLK_EXPECT_STALE);
@@ -626,7 +626,18 @@ static void linnos_test_no_choice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
 			BLK_LINNOS_UNKNOWN);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
-	KUNIT_EXPECT_EQ(test, guarded(linnos, ns), BLK_LINNOS_US | 5000);
+	KUNIT_EXPECT_EQ(test, guarded(linnos, ns),
+			BLK_LINNOS_US | BLK_LINNOS_US_SLOW | 5000);
+	/* a stalled drive is left, whatever few trees say */
+	linnos->probe_after_us = 0;
+	linnos->probe_after_revokes = 0;
+	send(linnos, &sent, REQ_OP_READ, 4096, ns);
+	KUNIT_EXPECT_EQ(test, guarded(linnos, ns + 100001), BLK_LINNOS_STALLED);
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 100001),
+			BLK_LINNOS_UNKNOWN);
+	answer(linnos, &sent, BLK_STS_IOERR, ns + 100001);
+	linnos->probe_after_us = 100;
+	linnos->probe_after_revokes = 1;
 	/* who goes elsewhere for it comes back to look */
 	KUNIT_EXPECT_EQ(test, guarded(linnos, ns), BLK_LINNOS_PROBE);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 1);
@@ -1017,8 +1028,7 @@ static void linnos_test_array(struct kunit *test)
 	KUNIT_EXPECT_LT(test, leave(&array, bad | 2000, 2000, 100, 2000), 100);
 	KUNIT_EXPECT_TRUE(test, stays(&array, page));
 	/* nobody stays at a disk that is stalled, and nobody at all if so told */
-	KUNIT_EXPECT_EQ(test, leave(&array, bad | BLK_LINNOS_US_MASK, 99, 1, 1),
-			99);
+	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_STALLED, 99, 1, 1), 99);
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "unguarded"), 0);
 	KUNIT_EXPECT_EQ(test, leave(&array, bad | 2000, 99, 100, 2000), 99);
 	/* switched on again it begins anew */

@@ -757,7 +757,7 @@ static void linnos_test_silent(struct kunit *test)
 /* What is expected. */
 #define FAST BLK_LINNOS_FAST
 #define SLOW BLK_LINNOS_SLOW
-#define STALLED (BLK_LINNOS_US | BLK_LINNOS_US_SLOW | BLK_LINNOS_US_MASK)
+#define STALLED BLK_LINNOS_STALLED
 #define PROBE BLK_LINNOS_PROBE
 #define UNKNOWN BLK_LINNOS_UNKNOWN
 
@@ -1132,6 +1132,9 @@ static void linnos_test_stall(struct kunit *test)
 	send(linnos, &plain, REQ_OP_READ, 4096, ns);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500000), FAST);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500001), STALLED);
+	/* also if the model says slow */
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + 500001),
+			STALLED);
 	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, ns + 500000));
 	answer(linnos, &sent, BLK_STS_IOERR, ns + 500000);
 	KUNIT_EXPECT_FALSE(test, asks(linnos, &sent, 4096, ns + 500001));
@@ -1169,13 +1172,31 @@ static void linnos_test_best(struct kunit *test)
 #define U UNKNOWN
 #define S SLOW
 #define N BLK_LINNOS_NOT_ASKED
-		{ { F, F, F, F }, 0xf }, { { S, S, S, S }, 0xf },
-		{ { U, U, U, U }, 0xf }, { { N, N, N, N }, 0x0 },
-		{ { S, F, S, F }, 0xa }, { { F, S, S, S }, 0x1 },
-		{ { S, S, S, F }, 0x8 }, { { U, S, F, N }, 0x5 },
-		{ { S, U, S, S }, 0x2 }, { { N, S, N, S }, 0xa },
-		{ { F, U, P, S }, 0x4 }, { { P, F, F, F }, 0x1 },
-		{ { S, N, N, N }, 0x1 }, { { N, N, F, S }, 0x4 },
+		{ { F, F, F, F }, 0xf },
+		{ { S, S, S, S }, 0xf },
+		{ { U, U, U, U }, 0xf },
+		{ { N, N, N, N }, 0x0 },
+		{ { S, F, S, F }, 0xa },
+		{ { F, S, S, S }, 0x1 },
+		{ { S, S, S, F }, 0x8 },
+		{ { U, S, F, N }, 0x5 },
+		{ { S, U, S, S }, 0x2 },
+		{ { N, S, N, S }, 0xa },
+		{ { F, U, P, S }, 0x4 },
+		{ { P, F, F, F }, 0x1 },
+		{ { S, N, N, N }, 0x1 },
+		{ { N, N, F, S }, 0x4 },
+#define D STALLED
+#define T(n) (BLK_LINNOS_US | (n))
+		/* stalled: after all others, of any kind; nearly as late is earlier */
+		{ { D, S, N, N }, 0x2 },
+		{ { D, D, N, N }, 0x3 },
+		{ { D, T(9), S, N }, 0x2 },
+		{ { D, T(13000000), N, N }, 0x2 },
+		{ { D, F, S, P }, 0x8 },
+		{ { D, U, S, N }, 0x2 },
+#undef D
+#undef T
 #undef P
 #undef F
 #undef U

@@ -96,7 +96,7 @@ def evaluate(
     if isinstance(result, LatencyEvaluation):
         if not result.chooses:
             click.echo(
-                f"md alone follows it, while that pays: others want {TREES_TO_CHOOSE} trees"
+                f"followed under a guard alone: others want {TREES_TO_CHOOSE} trees"
                 if isinstance(model, LatencyModel) and model.guides
                 else "it does not choose"
             )

@@ -29,7 +29,6 @@ _N_TEXT = 4
 #: much one was predicted to, on average of the refused reads, a failover taken off
 _PEER_TITLES = ("peers", "kept", "us gained per revoke")
 
-#: said of the kind of a model by which no read is refused, or sent elsewhere
 #: What is to be said of a model by which not every read may be refused, or sent elsewhere.
 CHOOSES = {"guarded": ", chooses in md alone", "never": ", does not choose"}
 

@@ -26,9 +26,9 @@ from linnapp.drive.md import Guard
 from linnapp.lab.array import Array
 from linnapp.model import Model
 
-#: 10 s: a guard learns in the first of them.
+#: 20 s: a guard learns in the first of them, and has some twenty slices without asking.
 N = 20_000
-EVERY_US = 500
+EVERY_US = 1000
 
 MODELS = ("recent", "latency", "opposite_network", "opposite_latency")
 STATES = ("off", "unguarded", "on")

@@ -129,7 +129,7 @@ def test_few_reads_teach_bursts_alone(tmp_path: Path) -> None:
     record = json.loads((tmp_path / "m" / "few.json").read_text())
     assert record["chooses"] is False and record["remedy"] in said[0]
     judged = run("evaluate", "--model", tmp_path / "m", "--trace", path)
-    assert "md alone follows it, while that pays: others want 16 trees" in judged.output
+    assert "followed under a guard alone: others want 16 trees" in judged.output
     assert "THE MODEL WAS TRAINED ON THIS TRACE" in judged.output
     reads, _ = load_latency_reads(path, model.overdue_us)
     # Reads in order are as long as another; one after slow ones is as long as they were.
@@ -147,7 +147,7 @@ def test_a_model_with_trees_chooses(long_log: Path, tmp_path: Path) -> None:
     record = json.loads((tmp_path / "m" / "az.json").read_text())
     assert record["chooses"] is True and record["remedy"] is None
     judged = run("evaluate", "--model", tmp_path / "m", "--trace", long_log)
-    assert "md alone" not in judged.output
+    assert "under a guard" not in judged.output
 
 
 @pytest.mark.parametrize("refused", [0, 5, 30])

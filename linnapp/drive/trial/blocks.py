@@ -274,7 +274,7 @@ class _Trial:
         done, reads = len(self.pairs), sum(block.reads for pair in self.pairs for block in pair)
         state = "on" if on else "off"
         self._display.show(f"pair {done + 1}, linnos {state}; {reads} reads; {self._next_look()}")
-        self._array.set_asks(on, noted=False)
+        self._array.set_state("on" if on else "off", noted=False)
         before = self._ios()
         time.sleep(plan.wash_s)
         ios_per_s = (self._ios() - before) / max(plan.wash_s, 1e-3)
