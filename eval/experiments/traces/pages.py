@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The tables of the pages that show public traces, made from what is committed.
 
-A table takes the place of the one in the page whose header begins with the same cell.
+`python -m eval --pages traces` writes them. A table takes the place of the one in the page whose
+header begins with the same cell.
 """
 
 from __future__ import annotations
