@@ -213,7 +213,7 @@ class Nodes:
     seed : int
         Of what is decided by lot.
     key : bytes, optional
-        That agents want questions to be signed with, 64 bytes at most.
+        That agents want questions to be signed with, 256 bytes at most.
     unguarded : bool
         Follow what is expected whatever comes of it.
 

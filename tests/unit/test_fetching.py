@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
+import shutil
 import ssl
 import subprocess
 import threading
@@ -212,6 +213,7 @@ def test_models_come_from_a_server(
     assert (block / "sda" / "linnos" / "model_id").read_text().strip() == model.model_id
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_what_comes_over_tls_does_not_lead_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

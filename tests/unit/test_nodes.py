@@ -112,17 +112,19 @@ def test_reads_are_worth_to_ask_first_where_nothing_is_known(tmp_path: Path) -> 
     assert asked == stats.asked_first > 100 and stats.refused == stats.answers > 100
 
 
-def test_questions_are_signed_and_junk_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("secret", [KEY, bytes(range(11, 256)) + bytes(11)])
+def test_questions_are_signed_and_junk_is_refused(tmp_path: Path, secret: bytes) -> None:
+    """Also with the longest key that an agent takes."""
     made()
     program = ROOT / "build" / "agent" / "linnos-agent"
     key = tmp_path / "key"
-    key.write_bytes(KEY)
+    key.write_bytes(secret)
     key.chmod(0o600)
     options = ("listen 127.0.0.1 PORT", "allow 127.0.0.1", f"key {key}")
     with (
         running(program, tmp_path, *options) as agent,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
-        Nodes(2, key=KEY) as client,
+        Nodes(2, key=secret) as client,
         Nodes(2) as without,
     ):
         udp.settimeout(600)
@@ -274,7 +276,7 @@ def test_what_cannot_be_is_named() -> None:
         ({"explore_ms": 0}, "explore_ms 0; 1 to 250"),
         ({"hedge_percent": 99}, "hedge_percent 99; 100 or more"),
         ({"copies_percent": 101}, "copies_percent 101"),
-        ({"key": bytes(65)}, "a key of 65 bytes; 64 at most"),
+        ({"key": bytes(257)}, "a key of 257 bytes; 256 at most"),
     ):
         with pytest.raises(OSError, match=re.escape(says)):
             Nodes(3, **options)
