@@ -591,10 +591,10 @@ class Attempt:
         self.node = node
         self._read = read
         self._sending = _Sending()
-        _library().linnos_cluster_sent(
-            read._open(), self._sending, read._choice, place, number, _time(now_ns)
-        )
+        handle, now_ns = read._open(), _time(now_ns)
+        # Before the library knows it: an interruption in between must not free it.
         read._client._in_flight.add(self)
+        _library().linnos_cluster_sent(handle, self._sending, read._choice, place, number, now_ns)
 
     def ended(self, end: End = "answered", *, now_ns: int | None = None) -> None:
         """It has ended, exactly once.
