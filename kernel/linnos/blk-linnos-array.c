@@ -10,11 +10,11 @@
  *
  * A read that leaves also takes another disk's time, and one that stays finds home
  * less busy than if all did: of that a lot knows nothing. So time is cut in slices, and
- * in one of %OFF_ONCE, by lot, nobody is asked. Slices with and without asking tell
- * what it is worth to all reads. If that is shown to be less than nothing, or is not
- * known yet and of no kind of reads most leave, the array stays: it asks in one slice
- * of %ON_ONCE only, to notice when that changes. So even looking at disks costs little
- * then.
+ * in one of %OFF_ONCE, by lot, nobody is asked, and in one of %OFF_ONCE_PAYS as long as
+ * asking is known to pay. Slices with and without asking tell what that is worth. If
+ * it is shown to be less than nothing, or is not known yet and of no kind of reads most
+ * leave, the array stays: it asks in one slice of %ON_ONCE only, to notice when that
+ * changes. So even looking at disks costs little then.
  *
  * An array has one guard, with a lock: what a few reads taught is of use to all, and a
  * guard a CPU would have to learn it many times. Reads that would leave take it twice,
@@ -42,6 +42,7 @@
 /* 16.8 ms: longer than reads take, shorter than most bursts */
 #define SLICE_SHIFT 24
 #define OFF_ONCE 64
+#define OFF_ONCE_PAYS 256
 #define ON_ONCE 8
 /* What slices tell is remembered for 2^13 of them: two minutes, of many reads a second. */
 #define FORGET_SLICES 13
@@ -110,18 +111,27 @@ static bool linnos_gain_of(const struct blk_linnos_guard *guard,
 }
 
 /*
- * Is it not worth it to ask? By what all reads took, if that is known by more than three
- * standard errors, for it is looked at often; else if no kind of reads leaves.
+ * Is it worth it to ask? 1: yes, -1: no; by what all reads took, if that is known by more
+ * than three standard errors, for it is looked at often.
  */
-static bool linnos_should_stay(const struct blk_linnos_guard *guard)
+static int linnos_pays(const struct blk_linnos_guard *guard)
 {
-	bool leaves = false, wished = false;
 	struct linnos_gain gain;
-	int i;
 
 	if (linnos_gain_of(guard, &gain) &&
 	    (u64)(gain.us * gain.us) > 9 * gain.error)
-		return gain.us < 0;
+		return gain.us < 0 ? -1 : 1;
+	return 0;
+}
+
+/* @pays: linnos_pays(); as long as that is not known: does any kind of reads leave? */
+static bool linnos_should_stay(const struct blk_linnos_guard *guard, int pays)
+{
+	bool leaves = false, wished = false;
+	int i;
+
+	if (pays)
+		return pays < 0;
 	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
 		wished |= guard->core.wished[i];
 		leaves |= guard->core.wished[i] &&
@@ -134,15 +144,18 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
 				       u64 slice)
 {
 	unsigned long flags;
-	u32 random;
+	u32 random, off_once;
+	int pays;
 
 	raw_spin_lock_irqsave(&guard->lock, flags);
 	/* who was late does not draw again */
 	if (guard->slice < slice) {
-		WRITE_ONCE(guard->stays, linnos_should_stay(guard));
+		pays = linnos_pays(guard);
+		off_once = pays > 0 ? OFF_ONCE_PAYS : OFF_ONCE;
+		WRITE_ONCE(guard->stays, linnos_should_stay(guard, pays));
 		random = prandom_u32_state(&guard->random);
 		WRITE_ONCE(guard->asks, guard->stays ? !(random % ON_ONCE) :
-						       random % OFF_ONCE);
+						       random % off_once);
 		WRITE_ONCE(guard->slice, slice);
 	}
 	raw_spin_unlock_irqrestore(&guard->lock, flags);
