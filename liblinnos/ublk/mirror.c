@@ -19,12 +19,17 @@
 #define SECTOR_SHIFT 9
 /* Reads that no replica could answer are each told of, up to so many. */
 #define READS_TOLD 10
+/* How long nothing must come before a device that can be recovered is stopped, and how often that
+ * is waited for at most. */
+#define PAUSE_NS 100000000
+#define PAUSES_MAX 50
 
 /* What our completions are of; those of reads are liblinnos' handles, marked by both low bits. */
 enum kind {
 	OF_FETCH,
 	OF_LEG,
 	OF_START,
+	OF_PAUSE,
 	OF_STOP,
 	OF_SIGNAL,
 };
@@ -73,6 +78,7 @@ static void commit(struct mirror *m, const struct request *r, int result)
 
 	ublk_prep_commit(&m->device, sqe, r->tag, buffer(m, r->tag), result);
 	sqe->user_data = user_data(OF_FETCH, r->tag, 0);
+	m->answered++;
 }
 
 /* --- Reads ------------------------------------------------------------------ */
@@ -373,18 +379,44 @@ static void send_command(struct mirror *m, enum ublk_command command)
 	m->n_commands++;
 }
 
-/* The kernel waits for what is outstanding, which is served meanwhile, and ends every fetch. */
+static void pause_before_stop(struct mirror *m)
+{
+	struct io_uring_sqe *sqe = get_sqe(m);
+
+	m->given_before = m->given;
+	m->pause.tv_nsec = PAUSE_NS;
+	io_uring_prep_timeout(sqe, &m->pause, 0, 0);
+	sqe->user_data = user_data(OF_PAUSE, 0, 0);
+	m->n_commands++;
+}
+
+static void paused(struct mirror *m)
+{
+	m->n_commands--;
+	if ((m->given != m->given_before || m->given != m->answered) && ++m->n_pauses < PAUSES_MAX)
+		pause_before_stop(m);
+	else
+		send_command(m, UBLK_STOP);
+}
+
+/*
+ * The kernel waits for what we have, which is served meanwhile, and ends every fetch. What it has
+ * yet to give us it fails, if the device can be recovered: what a killed server had left, for a
+ * moment after START, and what waits for a tag. So such a device is stopped when no more comes.
+ */
 static void stop(struct mirror *m)
 {
 	if (m->is_stopping)
 		return;
-	/* What a killed server had left is given to us at the end of START, and would fail. */
 	if (m->is_starting) {
 		m->stops_when_started = true;
 		return;
 	}
 	m->is_stopping = true;
-	send_command(m, UBLK_STOP);
+	if (m->recorded && !m->start_error)
+		pause_before_stop(m);
+	else
+		send_command(m, UBLK_STOP);
 }
 
 static void started(struct mirror *m, int error)
@@ -401,6 +433,7 @@ static void started(struct mirror *m, int error)
 static void fetched(struct mirror *m, struct request *r, int result)
 {
 	if (result == UBLK_IO_RES_OK) {
+		m->given++;
 		serve(m, r);
 		return;
 	}
@@ -448,6 +481,9 @@ static void hear(struct mirror *m, const struct io_uring_cqe *cqe)
 		break;
 	case OF_START:
 		started(m, cqe->res);
+		break;
+	case OF_PAUSE:
+		paused(m);
 		break;
 	case OF_STOP:
 		m->n_commands--;

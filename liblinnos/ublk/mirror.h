@@ -63,6 +63,9 @@ struct mirror {
 	unsigned int n_fetching; /* tags that the kernel has or we serve */
 	unsigned int n_commands; /* START and STOP under way */
 	bool is_starting, stops_when_started, is_stopping;
+	uint64_t given, answered, given_before; /* requests; until the last pause */
+	unsigned int n_pauses;
+	struct __kernel_timespec pause; /* before STOP */
 	int start_error;
 	int signals; /* a signalfd */
 	struct signalfd_siginfo signal;

@@ -20,6 +20,9 @@
 #define NODE_WAITS 300
 /* Until a server that is there is believed. */
 #define ALIVE_WAITS 100
+/* Until the kernel has noticed that one is gone which was serving as many requests as there can be:
+ * they have to time out, after 30 s from when that was last looked at. */
+#define GONE_WAITS 7000
 
 static uint32_t encoded(const struct ublk_device *d, uint32_t legacy, uint32_t encoding)
 {
@@ -233,7 +236,7 @@ bool ublk_is_left(struct ublk_device *d, uint32_t number)
 	error = first_control(d, UBLK_CMD_GET_DEV_INFO, UBLK_U_CMD_GET_DEV_INFO, &info);
 	if (error == -ENODEV)
 		return false;
-	while (!error && info.state == UBLK_S_DEV_LIVE && waits++ < END_WAITS) {
+	while (!error && info.state == UBLK_S_DEV_LIVE && waits++ < GONE_WAITS) {
 		if (waits > ALIVE_WAITS && !kill(info.ublksrv_pid, 0))
 			die("/dev/ublkb%u: it has a server, process %d", number, info.ublksrv_pid);
 		wait_a_little();

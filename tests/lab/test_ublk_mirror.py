@@ -340,6 +340,46 @@ def test_who_was_dropped_is_out_after_a_recovery(boot: Any, folder: Path, tmp_pa
     assert "--device N says it" in (tmp_path / "usage").read_text()
 
 
+#: A server that is told to stop before it has begun.
+STOPPED_AT_ONCE = """import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+os.kill(os.getpid(), signal.SIGTERM)
+os.execvp("linnos-ublk", ["linnos-ublk", *sys.argv[1:]])
+"""
+
+
+def test_a_stop_at_once_does_what_a_killed_server_had_left(
+    boot: Any, folder: Path, tmp_path: Path
+) -> None:
+    """More writes than there are tags, each slow, so that some wait in the kernel all the time."""
+    (tmp_path / "stopped.py").write_text(STOPPED_AT_ONCE)
+    run(
+        boot,
+        folder,
+        f"""
+        same="--recover --device 0 --queue-depth 8 --assume-clean {DRIVES}"
+        start first $same
+        cd $rules/flash0/inject
+        echo all >pattern; echo write >op; echo 200000 >latency_us; echo 1 >arm; cd /
+        fio --name=w --filename=/dev/ublkb0 --rw=randwrite --bs=4k --ioengine=libaio \\
+            --iodepth=32 --number_ios=32 --size=16m --direct=1 --clocksource=clock_gettime \\
+            --refill_buffers --output=$OUT/fio --output-format=json &
+        load=$!
+        until [ "$(awk '{{ print $2 }}' /sys/block/ublkb0/inflight)" = 8 ]; do sleep 0.001; done
+        stop KILL; [ $status = 137 ]
+        python3 $OUT/stopped.py --json $same >$OUT/second
+        wait $load
+        [ ! -e /dev/ublkb0 ]
+        cmp /dev/flash0 /dev/flash1; cmp /dev/flash0 /dev/flash2
+        """,
+    )
+    said = (tmp_path / "fio").read_text()
+    (job,) = json.loads(said[said.index("{") :])["jobs"]
+    assert (job["error"], job["write"]["total_ios"]) == (0, 32)
+    _, stopped = lines(tmp_path / "second")
+    assert 8 < stopped["writes"] <= 32
+
+
 def test_what_cannot_be_is_refused_with_its_remedy(boot: Any, folder: Path, tmp_path: Path) -> None:
     run(
         boot,
