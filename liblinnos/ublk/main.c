@@ -62,7 +62,7 @@ static void keep_record(struct mirror *m)
 /* A device whose server was killed is served again, without the replicas that it had dropped. */
 static bool is_recovered(struct mirror *m, const struct options *o)
 {
-	if (!o->recover || !ublk_is_left(&m->device, o->device))
+	if (o->device == NO_DEVICE || !ublk_is_left(&m->device, o->device, o->recover))
 		return false;
 	m->in = record_read(o->device, o->paths, o->n);
 	for (unsigned int k = 0; k < m->n; k++)

@@ -227,23 +227,50 @@ void ublk_add(struct ublk_device *d, uint32_t number, unsigned int depth, const 
 	}
 }
 
-bool ublk_is_left(struct ublk_device *d, uint32_t number)
+/* Nobody serves it or is about to: who does has its requests open, which one process can. */
+static bool is_abandoned(const struct ublk_device *d)
+{
+	int fd = open_node(d->number);
+
+	if (fd < 0)
+		return false;
+	close(fd);
+	return true;
+}
+
+bool ublk_is_left(struct ublk_device *d, uint32_t number, bool recover)
 {
 	struct ublksrv_ctrl_dev_info info;
 	int error, waits = 0;
 
 	d->number = number;
 	error = first_control(d, UBLK_CMD_GET_DEV_INFO, UBLK_U_CMD_GET_DEV_INFO, &info);
-	if (error == -ENODEV)
-		return false;
-	while (!error && info.state == UBLK_S_DEV_LIVE && waits++ < GONE_WAITS) {
+	while (!error && waits++ < GONE_WAITS) {
+		if (info.state == UBLK_S_DEV_DEAD && is_abandoned(d)) {
+			error = control(d, COMMAND(d, DEL_DEV), 0, NULL, 0);
+			if (error)
+				break;
+			complain("/dev/ublkb%u: what a server left that had ended was taken away",
+				 number);
+			return false;
+		}
+		if (info.state == UBLK_S_DEV_QUIESCED)
+			break;
+		if (waits > ALIVE_WAITS && info.state == UBLK_S_DEV_DEAD)
+			die("/dev/ublkb%u: another server is making it, or ending", number);
 		if (waits > ALIVE_WAITS && !kill(info.ublksrv_pid, 0))
 			die("/dev/ublkb%u: it has a server, process %d", number, info.ublksrv_pid);
 		wait_a_little();
 		error = control(d, COMMAND(d, GET_DEV_INFO), 0, &info, sizeof(info));
 	}
+	if (error == -ENODEV)
+		return false;
 	if (error)
 		die("/dev/ublkb%u: %s%s", number, strerror(-error), why_not_added(error));
+	if (!recover)
+		die("/dev/ublkb%u waits for a server: --recover goes on with it, --remove %u takes "
+		    "it away",
+		    number, number);
 	if (info.state != UBLK_S_DEV_QUIESCED || (info.flags & RECOVERY) != RECOVERY ||
 	    info.nr_hw_queues != 1)
 		die("/dev/ublkb%u is none that can be recovered: --remove %u takes it away", number,
@@ -307,7 +334,10 @@ int ublk_delete(struct ublk_device *d)
 		close(d->fd);
 	d->fd = -1;
 	error = control(d, COMMAND(d, STOP_DEV), 0, NULL, 0);
-	return error ? error : control(d, COMMAND(d, DEL_DEV), 0, NULL, 0);
+	if (!error)
+		error = control(d, COMMAND(d, DEL_DEV), 0, NULL, 0);
+	/* Another one was quicker. */
+	return error == -ENODEV ? 0 : error;
 }
 
 void ublk_remove(uint32_t number)

@@ -44,8 +44,10 @@ enum ublk_command {
 void ublk_open_control(struct ublk_device *d);
 void ublk_add(struct ublk_device *d, uint32_t number, unsigned int depth, const struct geometry *g,
 	      bool can_recover);
-/* Whether there is such a device without a server; waits for one that is ending. */
-bool ublk_is_left(struct ublk_device *d, uint32_t number);
+/* Whether there is such a device that waits for a server; waits for one that is ending. What one
+ * has left that was killed before START, or whose device cannot be recovered, is taken away. Dies
+ * if it is served, or left and not to be recovered. */
+bool ublk_is_left(struct ublk_device *d, uint32_t number, bool recover);
 void ublk_take_over(struct ublk_device *d, const struct geometry *g);
 /* It cannot be served: a device of our own goes, one that was taken over waits for another. */
 void ublk_give_up(struct ublk_device *d);

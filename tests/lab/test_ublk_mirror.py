@@ -254,6 +254,45 @@ def test_a_killed_server_leaves_nothing_that_cannot_be_removed(
     assert lines(tmp_path / "live")[-1]["state"] == "stopped"
 
 
+def test_what_a_killed_server_has_left_is_no_obstacle(
+    boot: Any, folder: Path, tmp_path: Path
+) -> None:
+    """Killed between making the device and starting it, where a FIFO has it wait; and later."""
+    run(
+        boot,
+        folder,
+        f"""
+        mkdir -p /run/linnos-ublk; mkfifo /run/linnos-ublk/0.new
+        linnos-ublk --recover --device 0 --assume-clean {DRIVES} 2>$OUT/before & server=$!
+        until [ -e /dev/ublkc0 ]; do kill -0 $server; sleep 0.01; done
+        ! linnos-ublk --device 0 --assume-clean $OUT/a $OUT/b 2>$OUT/making || exit 1
+        stop KILL; [ $status = 137 ]; rm /run/linnos-ublk/0.new
+        [ -e /dev/ublkc0 ]; [ ! -e /dev/ublkb0 ]
+        start recovered --recover --device 0 --assume-clean {DRIVES}
+        {READS} --fill
+        stop; [ $status = 0 ]
+
+        start live --device 0 --assume-clean {DRIVES}
+        ! linnos-ublk --device 0 --assume-clean $OUT/a $OUT/b 2>$OUT/served || exit 1
+        stop KILL
+        start again --device 0 --assume-clean {DRIVES}
+        {READS} 300 500 >$OUT/reads_again
+        stop; [ $status = 0 ]
+
+        start waits --recover --device 0 --assume-clean {DRIVES}
+        stop KILL
+        ! linnos-ublk --device 0 --assume-clean $OUT/a $OUT/b 2>$OUT/waiting || exit 1
+        linnos-ublk --remove 0
+        """,
+    )
+    assert well(tmp_path / "reads_again")["reads"] == 300
+    assert "another server is making it, or ending" in (tmp_path / "making").read_text()
+    assert "it has a server, process " in (tmp_path / "served").read_text()
+    assert "waits for a server: --recover goes on with it" in (tmp_path / "waiting").read_text()
+    for name in ("recovered", "again"):
+        assert "what a server left that had ended" in (tmp_path / f"{name}.err").read_text()
+
+
 def test_a_file_system_outlives_servers_that_are_killed(
     boot: Any, folder: Path, tmp_path: Path
 ) -> None:
