@@ -243,6 +243,21 @@ static void drop(struct mirror *m, unsigned int k, const struct request *r)
 			 m->device.number, strerror(-error));
 }
 
+/*
+ * Done once more, a flush may succeed that has failed, without what it should have covered. So who
+ * fails one is dropped before the others have answered, for we may be killed until then, and who
+ * takes our place must know. The last one that is left is for judge().
+ */
+static void leg_failed(struct mirror *m, const struct request *r, unsigned int k)
+{
+	const uint32_t bit = 1u << k;
+	const bool is_flush =
+		r->op == UBLK_IO_OP_FLUSH || (r->is_fua && (!is_zeroing(r) || r->synced & bit));
+
+	if (is_flush && m->in & bit && m->in & ~r->failed)
+		drop(m, k, r);
+}
+
 /* All legs have ended: who is dropped, and what the device answers. */
 static int judge(struct mirror *m, const struct request *r)
 {
@@ -331,6 +346,7 @@ static void leg_heard(struct mirror *m, struct request *r, unsigned int k, int r
 	if (result < 0) {
 		r->failed |= 1u << k;
 		r->errors[k] = result;
+		leg_failed(m, r, k);
 	}
 	if (--r->n_legs)
 		return;

@@ -24,6 +24,8 @@
  * A server that takes the place of a killed one is given again what that had not committed. A write
  * of these may be on some of the replicas; done once more it is on all. None of the dead server's
  * own comes later: the replicas can be opened only when it has let go of them, after its last I/O.
+ * A flush that failed on a replica is no proof when it succeeds the second time: so that replica is
+ * dropped, and that recorded, as soon as it has answered.
  */
 #ifndef LINNOS_UBLK_MIRROR_H
 #define LINNOS_UBLK_MIRROR_H

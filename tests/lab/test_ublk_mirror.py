@@ -78,11 +78,11 @@ def sanitized() -> Path:
     return built(REPOSITORY / "build" / "ublk-ubsan", ubsan)
 
 
-def run(boot: Any, folder: Path, script: str, size_mb: int = 32) -> None:
+def run(boot: Any, folder: Path, script: str, **parameters: str) -> None:
     """Run a script beside linnos-ublk; each part of it must succeed."""
     boot(
         f"PATH={folder}:$PATH\n{SHELL}{script}",
-        Array(size_mb=size_mb, precondition=False),
+        Array(size_mb=32, precondition=False, parameters=parameters),
     )
 
 
@@ -333,6 +333,44 @@ def test_a_file_system_outlives_servers_that_are_killed(
         assert job["error"] == 0 and job["write"]["runtime"] >= 1800
     assert all((tmp_path / f"{k}.err").read_text().count("\n") == 1 for k in range(4))
     assert "it has a server, process " in (tmp_path / "served").read_text()
+
+
+def test_a_flush_that_failed_is_known_after_a_recovery(
+    boot: Any, folder: Path, tmp_path: Path
+) -> None:
+    """A drive fails a flush while another has yet to answer it, and the server is killed.
+
+    Done again the flush succeeds, for the drive is back, with nothing of what was written.
+    """
+    run(
+        boot,
+        folder,
+        f"""
+        dmsetup create late --noudevsync --noudevrules \\
+            --table "0 $(cat /sys/block/flash2/size) linear /dev/flash2 0"
+        same="--recover --device 0 --assume-clean /dev/flash0 /dev/flash1 /dev/dm-0"
+        start first $same
+        {READS} --fill
+        dmsetup suspend --noudevsync --nolockfs late
+        echo 0 >$rules/flash1/power
+        sync /dev/ublkb0 & flush=$!
+        sleep 0.1
+        kill -KILL $server
+        sleep 0.1
+        dmsetup resume --noudevsync late
+        wait $server || :
+        echo 1 >$rules/flash1/power
+        start second $same
+        wait $flush
+        {READS} 300 500 >$OUT/reads_second
+        stop; [ $status = 3 ]
+        cmp /dev/flash0 /dev/flash2; ! cmp -s /dev/flash0 /dev/flash1 || exit 1
+        """,
+        volatile_cache="1",
+    )
+    assert well(tmp_path / "reads_second")["reads"] == 300
+    assert "/dev/flash1 DROPPED: flush of " in (tmp_path / "first.err").read_text()
+    assert "/dev/flash1 was DROPPED before" in (tmp_path / "second.err").read_text()
 
 
 def test_who_was_dropped_is_out_after_a_recovery(boot: Any, folder: Path, tmp_path: Path) -> None:
