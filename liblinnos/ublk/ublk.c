@@ -171,37 +171,47 @@ static int open_node(uint32_t number)
 	}
 }
 
-static size_t requests_bytes(const struct ublk_device *d)
+static size_t requests_bytes(unsigned int depth)
 {
 	const size_t page_bytes = sysconf(_SC_PAGESIZE);
 
-	return (d->depth * sizeof(*d->requests) + page_bytes - 1) / page_bytes * page_bytes;
+	return (depth * sizeof(struct ublksrv_io_desc) + page_bytes - 1) / page_bytes * page_bytes;
 }
 
 static int open_requests(struct ublk_device *d)
 {
-	void *requests;
-
 	d->fd = open_node(d->number);
 	if (d->fd < 0)
 		return d->fd;
-	requests = mmap(NULL, requests_bytes(d), PROT_READ, MAP_SHARED | MAP_POPULATE, d->fd,
-			UBLKSRV_CMD_BUF_OFFSET);
-	if (requests == MAP_FAILED)
-		return -errno;
-	d->requests = requests;
+	for (unsigned int i = 0; i < d->n_queues; i++) {
+		const off_t at = UBLKSRV_CMD_BUF_OFFSET + i * requests_bytes(UBLK_MAX_QUEUE_DEPTH);
+		void *requests = mmap(NULL, requests_bytes(d->depth), PROT_READ,
+				      MAP_SHARED | MAP_POPULATE, d->fd, at);
+
+		if (requests == MAP_FAILED)
+			return -errno;
+		d->requests[i] = requests;
+	}
 	return 0;
 }
 
-void ublk_add(struct ublk_device *d, uint32_t number, unsigned int depth, const struct geometry *g,
-	      bool can_recover)
+static void take_info(struct ublk_device *d, const struct ublksrv_ctrl_dev_info *info)
 {
+	d->number = info->dev_id;
+	d->n_queues = info->nr_hw_queues;
+	d->depth = info->queue_depth;
+	d->request_bytes_max = info->max_io_buf_bytes;
+}
+
+void ublk_add(struct ublk_device *d, const struct options *o, const struct geometry *g)
+{
+	const uint32_t number = o->device;
 	struct ublksrv_ctrl_dev_info info = {
-		.nr_hw_queues = 1,
-		.queue_depth = depth,
+		.nr_hw_queues = o->queues,
+		.queue_depth = o->queue_depth,
 		.max_io_buf_bytes = REQUEST_BYTES_MAX,
 		.dev_id = number,
-		.flags = can_recover ? RECOVERY : 0,
+		.flags = o->recover ? RECOVERY : 0,
 	};
 	struct ublk_params p;
 	int error;
@@ -212,14 +222,13 @@ void ublk_add(struct ublk_device *d, uint32_t number, unsigned int depth, const 
 		die("a new ublk device: %s%s", strerror(-error), why_not_added(error));
 	if (error)
 		die("/dev/ublkb%u: %s%s", number, strerror(-error), why_not_added(error));
-	d->number = info.dev_id;
-	d->depth = info.queue_depth;
-	d->request_bytes_max = info.max_io_buf_bytes;
+	/* No more queues than there are processors. */
+	take_info(d, &info);
 	p = params_of(d, g);
 	error = control(d, COMMAND(d, SET_PARAMS), 0, &p, sizeof(p));
 	if (!error)
 		error = open_requests(d);
-	if (!error && can_recover && (info.flags & RECOVERY) != RECOVERY)
+	if (!error && o->recover && (info.flags & RECOVERY) != RECOVERY)
 		error = -EOPNOTSUPP;
 	if (error) {
 		ublk_delete(d);
@@ -272,12 +281,11 @@ bool ublk_is_left(struct ublk_device *d, uint32_t number, bool recover)
 		    "it away",
 		    number, number);
 	if (info.state != UBLK_S_DEV_QUIESCED || (info.flags & RECOVERY) != RECOVERY ||
-	    info.nr_hw_queues != 1)
+	    info.nr_hw_queues > QUEUES_MAX)
 		die("/dev/ublkb%u is none that can be recovered: --remove %u takes it away", number,
 		    number);
 	d->is_taken_over = true;
-	d->depth = info.queue_depth;
-	d->request_bytes_max = info.max_io_buf_bytes;
+	take_info(d, &info);
 	return true;
 }
 
@@ -327,9 +335,11 @@ int ublk_delete(struct ublk_device *d)
 	int error;
 
 	/* The kernel waits until nobody has it open or mapped. */
-	if (d->requests)
-		munmap((void *)d->requests, requests_bytes(d));
-	d->requests = NULL;
+	for (unsigned int i = 0; i < d->n_queues; i++) {
+		if (d->requests[i])
+			munmap((void *)d->requests[i], requests_bytes(d->depth));
+		d->requests[i] = NULL;
+	}
 	if (d->fd >= 0)
 		close(d->fd);
 	d->fd = -1;
@@ -370,7 +380,7 @@ void ublk_prep_command(const struct ublk_device *d, struct io_uring_sqe *sqe,
 }
 
 static void prep_io(const struct ublk_device *d, struct io_uring_sqe *sqe, uint32_t op,
-		    unsigned int tag, const void *buf, int result)
+		    unsigned int queue, unsigned int tag, const void *buf, int result)
 {
 	struct ublksrv_io_cmd *command = (struct ublksrv_io_cmd *)sqe->cmd;
 
@@ -378,19 +388,20 @@ static void prep_io(const struct ublk_device *d, struct io_uring_sqe *sqe, uint3
 	sqe->opcode = IORING_OP_URING_CMD;
 	sqe->fd = d->fd;
 	sqe->cmd_op = op;
+	command->q_id = queue;
 	command->tag = tag;
 	command->result = result;
 	command->addr = (uintptr_t)buf;
 }
 
-void ublk_prep_fetch(const struct ublk_device *d, struct io_uring_sqe *sqe, unsigned int tag,
-		     const void *buf)
+void ublk_prep_fetch(const struct ublk_device *d, struct io_uring_sqe *sqe, unsigned int queue,
+		     unsigned int tag, const void *buf)
 {
-	prep_io(d, sqe, IO_COMMAND(d, FETCH_REQ), tag, buf, 0);
+	prep_io(d, sqe, IO_COMMAND(d, FETCH_REQ), queue, tag, buf, 0);
 }
 
-void ublk_prep_commit(const struct ublk_device *d, struct io_uring_sqe *sqe, unsigned int tag,
-		      const void *buf, int result)
+void ublk_prep_commit(const struct ublk_device *d, struct io_uring_sqe *sqe, unsigned int queue,
+		      unsigned int tag, const void *buf, int result)
 {
-	prep_io(d, sqe, IO_COMMAND(d, COMMIT_AND_FETCH_REQ), tag, buf, result);
+	prep_io(d, sqe, IO_COMMAND(d, COMMIT_AND_FETCH_REQ), queue, tag, buf, result);
 }
