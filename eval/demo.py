@@ -163,19 +163,35 @@ def main() -> None:
         default=HALF_S,
         help=f"of the generated workload to learn from, and as many again to replay ({HALF_S})",
     )
+    parser.add_argument(
+        "--record-seconds", type=float, help="of these, record only so many, and learn from them"
+    )
     arguments = parser.parse_args()
     if arguments.seconds < 1:
         parser.error(f"--seconds {arguments.seconds}: at least 1")
+    record_s = arguments.record_seconds
+    if record_s is not None and record_s <= 0:
+        parser.error(f"--record-seconds {record_s:g}: above 0")
     try:
-        demo(arguments.trace, arguments.out, arguments.models, arguments.seed, arguments.seconds)
+        demo(
+            arguments.trace, arguments.out, arguments.models, arguments.seed, arguments.seconds,
+            record_s,
+        )  # fmt: skip
     except StepError as error:
         sys.exit(f"\nmake demo: {error}")
     except KeyboardInterrupt:
         sys.exit("\nmake demo: stopped; the guests are gone, what was finished is in out/")
 
 
-def demo(trace: Path | None, out: Path, models_dir: Path, seed: int, half_s: int) -> None:
-    """Run the demo and leave its results in ``out``."""
+def demo(
+    trace: Path | None,
+    out: Path,
+    models_dir: Path,
+    seed: int,
+    half_s: int,
+    record_s: float | None = None,
+) -> None:
+    """Run the demo and leave its results in ``out``; `record_s`: of the first half."""
     from eval.figures import latency_cdf
 
     steps = Steps(6 + len(ROWS))
@@ -183,7 +199,8 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int, half_s: int
     options = () if trace is None else VOLUME
     with steps.step("preparing the workload"):
         sources, train_s, replay_s = workload(trace, array, out / "workload", seed, half_s)
-        train_slice = slice_traces(sources, out / "train", 0, train_s)
+        recorded_s = train_s if record_s is None else min(record_s, train_s)
+        train_slice = slice_traces(sources, out / "train", 0, recorded_s)
         replay_slice = slice_traces(sources, out / "replay", train_s, train_s + replay_s)
 
     with steps.step("recording with blktrace"):

@@ -36,7 +36,7 @@ class Ran:
 Boot = Callable[..., Ran]
 
 #: seconds until a guest is given up; what a machine does besides makes nothing fail before
-GIVE_UP_S = 3600.0
+GIVE_UP_S = 1800.0
 
 
 def pytest_configure() -> None:

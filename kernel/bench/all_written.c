@@ -137,14 +137,15 @@ static bool send(struct io *io, int k)
 
 static void ask(int k)
 {
-	bool in_full = rnd() % 2, look = rnd() % 2;
+	enum linnos_asker asker = rnd() % 3;
+	bool in_full = rnd() % 2;
 	struct blk_expect_drive drive;
 	enum blk_linnos_expected answer;
 
 	memset(&drive, again ? 0xff : 0, sizeof(drive));
 	drive.fd = k;
 	leave_on_stack();
-	answer = blk_linnos_ask(&bdevs[k], LINNOS_ANYWHERE, 4096, sim_now_ns, look,
+	answer = blk_linnos_ask(&bdevs[k], LINNOS_ANYWHERE, 4096, sim_now_ns, asker,
 				in_full ? &drive : NULL);
 	tell("an answer", &answer, sizeof(answer));
 	if (in_full)

@@ -43,14 +43,12 @@
 #define SLICE_SHIFT 24
 #define OFF_ONCE 64
 #define ON_ONCE 8
-/* What slices tell is remembered for 2^13 of them, two minutes. */
+/* What slices tell is remembered for 2^13 of them: two minutes, of many reads a second. */
 #define FORGET_SLICES 13
-#define SLICES_ENOUGH (4 * LINNOS_GUARD_ONE)
+#define SLICES_ENOUGH (8 * LINNOS_GUARD_ONE)
 /* Means of slices, in us: sums of their squares stay below 2^64. */
 #define SLICE_MAX_US 0x7ffff
 #define TOLD_SHIFT 3
-
-enum { LINNOS_ARRAY_OFF, LINNOS_ARRAY_ON, LINNOS_ARRAY_UNGUARDED };
 
 static const char *const linnos_array_modes[] = { "off", "on", "unguarded" };
 static const char *const linnos_wishes[] = { NULL, "usual", "slow", "slower",
@@ -158,7 +156,7 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
  */
 int blk_linnos_array_init(struct blk_linnos_array *array)
 {
-	array->mode = LINNOS_ARRAY_OFF;
+	array->mode = BLK_LINNOS_ARRAY_OFF;
 	array->guard = kzalloc(sizeof(*array->guard), GFP_KERNEL);
 	if (!array->guard)
 		return -ENOMEM;
@@ -189,7 +187,7 @@ bool __blk_linnos_array_asks(struct blk_linnos_array *array,
 	struct blk_linnos_guard *guard = array->guard;
 	u64 now_ns, slice;
 
-	if (READ_ONCE(array->mode) != LINNOS_ARRAY_ON)
+	if (READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON)
 		return true;
 	now_ns = ktime_get_ns();
 	slice = now_ns >> SLICE_SHIFT;
@@ -232,8 +230,9 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 	us = answers[home] & BLK_LINNOS_US ?
 		     answers[home] & BLK_LINNOS_US_MASK :
 		     U32_MAX;
-	if (!best || wish == LINNOS_STAY || us == BLK_LINNOS_US_MASK ||
-	    READ_ONCE(array->mode) != LINNOS_ARRAY_ON)
+	/* a stalled home has no wish */
+	if (!best || wish == LINNOS_STAY ||
+	    READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON)
 		return best;
 	raw_spin_lock_irqsave(&guard->lock, flags);
 	drawn = linnos_guard_draw(&guard->core, wish, us);
@@ -308,7 +307,8 @@ EXPORT_SYMBOL_GPL(blk_linnos_array_show);
  * @array: the array
  * @word: one that blk_linnos_array_show() has
  *
- * What an array knows of leaving it forgets when it is switched on.
+ * What an array knows of leaving it forgets when it is told to be on, also if it is: who
+ * has given its disks other models says so.
  *
  * Return: 0 or -EINVAL.
  */
@@ -321,7 +321,7 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 	if (mode < 0)
 		return mode;
 	raw_spin_lock_irqsave(&guard->lock, flags);
-	if (mode == LINNOS_ARRAY_ON && array->mode != mode) {
+	if (mode == BLK_LINNOS_ARRAY_ON) {
 		WRITE_ONCE(guard->slice, 0);
 		WRITE_ONCE(guard->stays, false);
 		memset_after(guard, 0, lock);
@@ -338,14 +338,20 @@ static int linnos_emit_gain(const struct blk_linnos_guard *guard, char *page,
 			    int at)
 {
 	const struct linnos_took *off = &guard->slices[0].took;
+	const struct linnos_took *on = &guard->slices[1].took;
 	struct linnos_gain gain;
 	s64 off_us, error_us;
+	u64 wider;
 
 	if (!linnos_gain_of(guard, &gain))
 		return sysfs_emit_at(page, at, "gain_percent n/a\n");
 	off_us = div_u64(off->sum_us, off->n) + 1;
 	gain.us *= 100;
-	error_us = 200 * int_sqrt64(gain.error);
+	/* Few slices without asking may have seen no burst, and seem alike: the wider sort's. */
+	wider = max(linnos_took_error(off) * off->n,
+		    linnos_took_error(on) * on->n);
+	error_us = 200 *
+		   int_sqrt64(div_u64(wider, off->n) + div_u64(wider, on->n));
 	return sysfs_emit_at(page, at, "gain_percent %lld %lld %lld\n",
 			     gain.us / off_us, (gain.us - error_us) / off_us,
 			     min_t(s64, (gain.us + error_us) / off_us, 100));
@@ -373,7 +379,7 @@ ssize_t blk_linnos_array_worth(struct blk_linnos_array *array, char *page)
 	raw_spin_unlock_irqrestore(&array->guard->lock, flags);
 	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++)
 		steered += guard.core.left[i];
-	if (mode == LINNOS_ARRAY_ON)
+	if (mode == BLK_LINNOS_ARRAY_ON)
 		state = guard.stays ? "staying" : "choosing";
 	at = sysfs_emit(page, "state %s\nsteered %llu\n", state, steered);
 	at += linnos_emit_gain(&guard, page, at);

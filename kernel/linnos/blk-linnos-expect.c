@@ -180,6 +180,8 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 	found->size = linnos_size_order(min(view->pages, most_pages));
 	found->rules = linnos_rules_of(linnos);
 	found->traced = traced;
+	found->guides = false;
+	found->stalled = false;
 	found->reason = LINNOS_NO_MODEL;
 	found->n_features = 0;
 	found->out[0] = 0;
@@ -190,11 +192,13 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 	if (active) {
 		bool slow = linnos_predict(linnos, active, found);
 
+		found->guides = active->guides;
+		found->stalled = linnos_is_stalled(linnos, now_ns);
 		if (!active->chooses)
 			found->reason = LINNOS_NO_CHOICE;
 		else if (slow)
 			found->reason = LINNOS_PREDICTED_SLOW;
-		else if (linnos_is_stalled(linnos, now_ns))
+		else if (found->stalled)
 			found->reason = LINNOS_STALLED;
 		else
 			found->reason = LINNOS_PREDICTED_FAST;
@@ -212,15 +216,19 @@ static u32 linnos_predicted_us(const struct linnos_found *found)
 enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
 					    u32 more_us)
 {
-	u32 us = found->reason == LINNOS_STALLED ? BLK_LINNOS_US_MASK :
-						   found->out[1];
+	enum linnos_wish wish;
+	bool slow;
 
-	if (us != BLK_LINNOS_US_MASK)
-		us = min_t(u32, us + more_us, BLK_LINNOS_US_MASK - 1);
-	return BLK_LINNOS_US | us |
-	       FIELD_PREP(BLK_LINNOS_US_WISH,
-			  linnos_wish_of(found->out[1], found->overdue_us)) |
-	       (linnos_is_slow(found) ? BLK_LINNOS_US_SLOW : 0);
+	if (found->stalled)
+		return BLK_LINNOS_STALLED;
+	wish = linnos_wish_of(found->out[1], found->overdue_us);
+	/* of a model that does not choose, to who has a guard */
+	slow = linnos_is_slow(found) ||
+	       (found->reason == LINNOS_NO_CHOICE && wish == LINNOS_HOME_BAD);
+	return BLK_LINNOS_US |
+	       min_t(u32, found->out[1] + more_us, BLK_LINNOS_US_MASK - 1) |
+	       FIELD_PREP(BLK_LINNOS_US_WISH, wish) |
+	       (slow ? BLK_LINNOS_US_SLOW : 0);
 }
 
 /* What the ioctl tells of a drive; @expected is the answer to the question. */
@@ -257,7 +265,7 @@ linnos_answer_sender(struct blk_linnos *linnos,
 	struct linnos_look *look = &linnos->drive.look[found->size];
 	const struct linnos_rules *rules = &found->rules;
 	u64 now_ns = found->view.now_ns;
-	bool slow = linnos_is_slow(found);
+	bool slow = linnos_is_slow(found) || found->stalled;
 	/* passed over, for it is later than others */
 	bool silent =
 		found->n_features &&
@@ -283,16 +291,17 @@ linnos_answer_sender(struct blk_linnos *linnos,
 /* linnos_ask() of a policy that is on. */
 enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 				       unsigned int bytes, u64 now_ns,
-				       bool look,
+				       enum linnos_asker asker,
 				       struct blk_expect_drive *drive)
 {
 	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
 	struct linnos_found found __uninitialized;
 
 	linnos_predict_read(linnos, region, bytes, now_ns, false, &found);
-	if (linnos_is_unknown(&found))
+	if (linnos_is_unknown(&found) &&
+	    !(asker == LINNOS_SENDS_GUARDED && found.guides))
 		expected = BLK_LINNOS_UNKNOWN;
-	else if (!look)
+	else if (asker != LINNOS_LOOKS)
 		expected = linnos_answer_sender(linnos, &found);
 	else if (linnos_is_slow(&found))
 		expected = BLK_LINNOS_SLOW;
@@ -301,8 +310,12 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 			      linnos_predicted_us(&found));
 	if (drive)
 		linnos_fill_answer(linnos, &found, expected, drive);
-	if (!found.n_features || expected == BLK_LINNOS_PROBE ||
-	    expected == BLK_LINNOS_UNKNOWN)
+	if (expected == BLK_LINNOS_PROBE || expected == BLK_LINNOS_UNKNOWN)
+		return expected;
+	/* whatever the model says: nobody stays there to see what it takes */
+	if (found.stalled)
+		return BLK_LINNOS_STALLED;
+	if (!found.n_features)
 		return expected;
 	return linnos_expected_us(&found,
 				  linnos_crowding_us(found.view.load.reads,
@@ -311,17 +324,18 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 
 /*
  * What would a drive do with a read now? @linnos: NULL of a disk that has no policy, as
- * a stacked driver's; @gone: nobody will ever answer there; @look: no read will follow,
- * nothing is promised or counted; @drive: is told what is known, unless it is NULL.
+ * a stacked driver's; @gone: nobody will ever answer there; @drive: is told what is
+ * known, unless it is NULL.
  */
 enum blk_linnos_expected linnos_ask(struct blk_linnos *linnos, bool gone,
 				    u8 region, unsigned int bytes, u64 now_ns,
-				    bool look, struct blk_expect_drive *drive)
+				    enum linnos_asker asker,
+				    struct blk_expect_drive *drive)
 {
 	/* md sees to it itself that it asks no drive that is gone */
 	gone = gone && drive;
 	if (!gone && linnos && linnos_is_on(linnos))
-		return linnos_expect(linnos, region, bytes, now_ns, look,
+		return linnos_expect(linnos, region, bytes, now_ns, asker,
 				     drive);
 	if (drive)
 		*drive = (struct blk_expect_drive){

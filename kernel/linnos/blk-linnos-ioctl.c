@@ -48,7 +48,8 @@ static unsigned long linnos_ask_drives(const struct fd *files,
 				       const struct blk_expect *ask)
 {
 	enum blk_linnos_expected answers[BLK_EXPECT_DRIVES_MAX];
-	bool look = ask->flags & BLK_EXPECT_LOOK;
+	enum linnos_asker asker = ask->flags & BLK_EXPECT_LOOK ? LINNOS_LOOKS :
+								 LINNOS_SENDS;
 	u64 now_ns = ktime_get_ns();
 	unsigned int i;
 
@@ -60,11 +61,11 @@ static unsigned long linnos_ask_drives(const struct fd *files,
 			sector = (sector_t)drives[i].page
 				 << (12 - SECTOR_SHIFT);
 		answers[i] = blk_linnos_ask(I_BDEV(file->f_mapping->host),
-					    sector, ask->bytes, now_ns, look,
+					    sector, ask->bytes, now_ns, asker,
 					    &drives[i]);
 		/* it is promised this read: do not have others looked at */
 		if (answers[i] == BLK_LINNOS_PROBE)
-			look = true;
+			asker = LINNOS_LOOKS;
 	}
 	return blk_linnos_best(answers, ask->n_drives);
 }

@@ -129,11 +129,13 @@ linnos_active_parse(struct linnos_active_model *active, const void *file,
 		active->id = trees->id;
 		active->threshold_us = trees->threshold_us;
 		active->chooses = linnos_latency_chooses(trees);
+		active->guides = trees->n_trees;
 	} else {
 		error = linnos_network_parse(net, file, bytes);
 		active->id = net->id;
 		active->threshold_us = net->threshold_us;
 		active->chooses = true;
+		active->guides = true;
 	}
 	return error;
 }

@@ -41,6 +41,8 @@ struct linnos_found {
 	struct linnos_rules rules;
 	u32 size; /* order of size of the requests that it will be split into */
 	enum linnos_reason reason;
+	bool guides; /* who has a guard may go by it */
+	bool stalled;
 	bool traced; /* the network's outputs are asked for */
 	u32 overdue_us;
 	u32 n_features; /* 0 of a network */
@@ -97,6 +99,7 @@ struct linnos_active_model {
 	u32 id; /* CRC-32 of its file */
 	u32 threshold_us; /* a read slower than this is slow */
 	bool chooses; /* reads may be refused, or sent elsewhere, by it */
+	bool guides; /* at least by who has a guard */
 	struct linnos_latency *latency; /* &trees, or NULL of a network */
 	union {
 		struct linnos_net net;
@@ -154,7 +157,16 @@ static inline bool linnos_is_on(const struct blk_linnos *linnos)
 	return smp_load_acquire(&linnos->mode) != LINNOS_OFF;
 }
 
-/* Neither fast nor slow: there is no model, or one that does not choose. */
+/* An array that is on sees what comes of it. */
+static inline enum linnos_asker
+linnos_asker_of(const struct blk_linnos_array *array)
+{
+	return array && READ_ONCE(array->mode) == BLK_LINNOS_ARRAY_ON ?
+		       LINNOS_SENDS_GUARDED :
+		       LINNOS_SENDS;
+}
+
+/* Neither fast nor slow, to who has no guard: no model, or one that does not choose. */
 static inline bool linnos_is_unknown(const struct linnos_found *found)
 {
 	return found->reason == LINNOS_NO_MODEL ||
@@ -210,10 +222,11 @@ enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
 					    u32 more_us);
 enum blk_linnos_expected linnos_ask(struct blk_linnos *linnos, bool gone,
 				    u8 region, unsigned int bytes, u64 now_ns,
-				    bool look, struct blk_expect_drive *drive);
+				    enum linnos_asker asker,
+				    struct blk_expect_drive *drive);
 enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 				       unsigned int bytes, u64 now_ns,
-				       bool look,
+				       enum linnos_asker asker,
 				       struct blk_expect_drive *drive);
 void linnos_done(struct blk_linnos *linnos, struct linnos_io *io, u64 now_ns);
 

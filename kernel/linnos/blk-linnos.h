@@ -25,10 +25,17 @@ static inline bool blk_linnos_enabled(void)
 /* Of a read of which nobody says where it begins. */
 #define LINNOS_ANYWHERE (~(sector_t)0)
 
+/* Who asks what a drive would do with a read. */
+enum linnos_asker {
+	LINNOS_LOOKS, /* no read will follow: nothing is promised or counted */
+	LINNOS_SENDS, /* it may be sent there */
+	LINNOS_SENDS_GUARDED, /* and what comes of that decides of others */
+};
+
 blk_status_t blk_linnos_decide(struct bio *bio);
 enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
 					sector_t sector, unsigned int bytes,
-					u64 now_ns, bool look,
+					u64 now_ns, enum linnos_asker asker,
 					struct blk_expect_drive *drive);
 int blk_linnos_ioctl(bool may_read, struct blk_expect __user *user);
 int blk_linnos_register(struct gendisk *disk);

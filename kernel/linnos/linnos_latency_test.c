@@ -262,6 +262,13 @@ static const struct linnos_active_model *active_of(struct linnos_fixture *fx)
 	return rcu_dereference_protected(fx->linnos->model, true);
 }
 
+/* What one is told who sees what comes of it. */
+static enum blk_linnos_expected guarded(struct blk_linnos *linnos, u64 now_ns)
+{
+	return time_in(linnos_expect(linnos, 0, 4096, now_ns,
+				     LINNOS_SENDS_GUARDED, NULL));
+}
+
 /*
  * The mean is what a test can foresee. It would not choose; what those do with
  * its numbers that choose is what most tests are about.
@@ -292,6 +299,7 @@ static void linnos_test_trees_upload(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, upload_trees(fx, TREES_BYTES), 0);
 	KUNIT_EXPECT_NOT_NULL(test, active_of(fx)->latency);
 	KUNIT_EXPECT_TRUE(test, linnos->drive.watching);
+	KUNIT_EXPECT_TRUE(test, active_of(fx)->guides);
 	KUNIT_EXPECT_EQ(test, active_of(fx)->id, id);
 	KUNIT_EXPECT_EQ(test, linnos->threshold_us, 150);
 	KUNIT_EXPECT_EQ(test, stored(fx), TREES_BYTES);
@@ -419,7 +427,7 @@ static void linnos_test_lowest(struct kunit *test)
 		/* the least slow; and slow by its own model, but lowest */
 		{ { SLOW(500), SLOW(1000), SLOW(600), N }, 0x5 },
 		{ { US(500), SLOW(100), N, N }, 0x2 },
-		{ { STALLED, US(16000000), N, N }, 0x3 },
+		{ { STALLED, US(16000000), N, N }, 0x2 },
 		{ { STALLED, US(900), N, N }, 0x2 },
 		{ { STALLED, STALLED, N, N }, 0x3 },
 		/* not all tell microseconds */
@@ -478,7 +486,7 @@ static void linnos_test_expects_us(struct kunit *test)
 	/* a read in flight counts for those who choose; not in what is told */
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
-	told = linnos_expect(linnos, 0, 4096, ns, true, &drive);
+	told = linnos_expect(linnos, 0, 4096, ns, LINNOS_LOOKS, &drive);
 	KUNIT_EXPECT_EQ(test, time_in(told),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
 	KUNIT_EXPECT_EQ(test, FIELD_GET(BLK_LINNOS_US_WISH, told),
@@ -492,7 +500,7 @@ static void linnos_test_expects_us(struct kunit *test)
 	linnos->stall_us = 500;
 	send(linnos, &sent, REQ_OP_READ, 4096, ns + 100000);
 	ns += 600001;
-	told = linnos_expect(linnos, 0, 4096, ns, true, &drive);
+	told = linnos_expect(linnos, 0, 4096, ns, LINNOS_LOOKS, &drive);
 	KUNIT_EXPECT_EQ(test, time_in(told), stalled);
 	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
 	KUNIT_EXPECT_EQ(test, drive.flags,
@@ -559,13 +567,14 @@ static void linnos_test_asked_where(struct kunit *test)
 	send(linnos, &sent, REQ_OP_READ, 4096, ns);
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		bdev->bd_start_sect = cases[i].start;
-		blk_linnos_ask(bdev, cases[i].sector, 4096, ns, true, &drive);
+		blk_linnos_ask(bdev, cases[i].sector, 4096, ns, LINNOS_LOOKS,
+			       &drive);
 		KUNIT_EXPECT_EQ_MSG(test, drive.latency_us, cases[i].us,
 				    "case %d", i);
 	}
 	answer(linnos, &sent, BLK_STS_OK, ns + 1000);
 	bdev->bd_start_sect = 0;
-	blk_linnos_ask(bdev, 0, 4096, ns + 1000, true, &drive);
+	blk_linnos_ask(bdev, 0, 4096, ns + 1000, LINNOS_LOOKS, &drive);
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 128);
 }
 
@@ -577,6 +586,7 @@ static void linnos_test_no_choice(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
 	struct blk_linnos *linnos = fx->linnos;
+	enum blk_linnos_expected told;
 	struct blk_expect_drive drive;
 	u64 ns = 1000000;
 	struct sent sent;
@@ -603,12 +613,34 @@ static void linnos_test_no_choice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_FALSE_SUBMITS),
 			0);
-	KUNIT_EXPECT_EQ(test, linnos_expect(linnos, 0, 4096, ns, false, &drive),
-			BLK_LINNOS_UNKNOWN);
+	told = linnos_expect(linnos, 0, 4096, ns, LINNOS_SENDS, &drive);
+	KUNIT_EXPECT_EQ(test, told, BLK_LINNOS_UNKNOWN);
 	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
 	KUNIT_EXPECT_EQ(test, drive.flags,
 			BLK_EXPECT_NO_CHOICE | BLK_EXPECT_STALE);
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 5000);
+
+	/* nor to who has a guard, without trees; with few it is told to him alone */
+	KUNIT_EXPECT_EQ(test, guarded(linnos, ns), BLK_LINNOS_UNKNOWN);
+	rcu_dereference_protected(linnos->model, true)->guides = true;
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
+			BLK_LINNOS_UNKNOWN);
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
+	KUNIT_EXPECT_EQ(test, guarded(linnos, ns),
+			BLK_LINNOS_US | BLK_LINNOS_US_SLOW | 5000);
+	/* a stalled drive is left, whatever few trees say */
+	linnos->probe_after_us = 0;
+	linnos->probe_after_revokes = 0;
+	send(linnos, &sent, REQ_OP_READ, 4096, ns);
+	KUNIT_EXPECT_EQ(test, guarded(linnos, ns + 100001), BLK_LINNOS_STALLED);
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 100001),
+			BLK_LINNOS_UNKNOWN);
+	answer(linnos, &sent, BLK_STS_IOERR, ns + 100001);
+	linnos->probe_after_us = 100;
+	linnos->probe_after_revokes = 1;
+	/* who goes elsewhere for it comes back to look */
+	KUNIT_EXPECT_EQ(test, guarded(linnos, ns), BLK_LINNOS_PROBE);
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 1);
 }
 
 /* Peers: the first drive names others; the last one has no model. */
@@ -996,8 +1028,7 @@ static void linnos_test_array(struct kunit *test)
 	KUNIT_EXPECT_LT(test, leave(&array, bad | 2000, 2000, 100, 2000), 100);
 	KUNIT_EXPECT_TRUE(test, stays(&array, page));
 	/* nobody stays at a disk that is stalled, and nobody at all if so told */
-	KUNIT_EXPECT_EQ(test, leave(&array, bad | BLK_LINNOS_US_MASK, 99, 1, 1),
-			99);
+	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_STALLED, 99, 1, 1), 99);
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "unguarded"), 0);
 	KUNIT_EXPECT_EQ(test, leave(&array, bad | 2000, 99, 100, 2000), 99);
 	/* switched on again it begins anew */

@@ -757,6 +757,7 @@ static void linnos_test_silent(struct kunit *test)
 /* What is expected. */
 #define FAST BLK_LINNOS_FAST
 #define SLOW BLK_LINNOS_SLOW
+#define STALLED BLK_LINNOS_STALLED
 #define PROBE BLK_LINNOS_PROBE
 #define UNKNOWN BLK_LINNOS_UNKNOWN
 
@@ -1130,7 +1131,10 @@ static void linnos_test_stall(struct kunit *test)
 	/* the clock starts with the first read in flight */
 	send(linnos, &plain, REQ_OP_READ, 4096, ns);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500000), FAST);
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500001), SLOW);
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500001), STALLED);
+	/* also if the model says slow */
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + 500001),
+			STALLED);
 	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, ns + 500000));
 	answer(linnos, &sent, BLK_STS_IOERR, ns + 500000);
 	KUNIT_EXPECT_FALSE(test, asks(linnos, &sent, 4096, ns + 500001));
@@ -1168,13 +1172,31 @@ static void linnos_test_best(struct kunit *test)
 #define U UNKNOWN
 #define S SLOW
 #define N BLK_LINNOS_NOT_ASKED
-		{ { F, F, F, F }, 0xf }, { { S, S, S, S }, 0xf },
-		{ { U, U, U, U }, 0xf }, { { N, N, N, N }, 0x0 },
-		{ { S, F, S, F }, 0xa }, { { F, S, S, S }, 0x1 },
-		{ { S, S, S, F }, 0x8 }, { { U, S, F, N }, 0x5 },
-		{ { S, U, S, S }, 0x2 }, { { N, S, N, S }, 0xa },
-		{ { F, U, P, S }, 0x4 }, { { P, F, F, F }, 0x1 },
-		{ { S, N, N, N }, 0x1 }, { { N, N, F, S }, 0x4 },
+		{ { F, F, F, F }, 0xf },
+		{ { S, S, S, S }, 0xf },
+		{ { U, U, U, U }, 0xf },
+		{ { N, N, N, N }, 0x0 },
+		{ { S, F, S, F }, 0xa },
+		{ { F, S, S, S }, 0x1 },
+		{ { S, S, S, F }, 0x8 },
+		{ { U, S, F, N }, 0x5 },
+		{ { S, U, S, S }, 0x2 },
+		{ { N, S, N, S }, 0xa },
+		{ { F, U, P, S }, 0x4 },
+		{ { P, F, F, F }, 0x1 },
+		{ { S, N, N, N }, 0x1 },
+		{ { N, N, F, S }, 0x4 },
+#define D STALLED
+#define T(n) (BLK_LINNOS_US | (n))
+		/* stalled: after all others, of any kind; nearly as late is earlier */
+		{ { D, S, N, N }, 0x2 },
+		{ { D, D, N, N }, 0x3 },
+		{ { D, T(9), S, N }, 0x2 },
+		{ { D, T(13000000), N, N }, 0x2 },
+		{ { D, F, S, P }, 0x8 },
+		{ { D, U, S, N }, 0x2 },
+#undef D
+#undef T
 #undef P
 #undef F
 #undef U
@@ -1271,8 +1293,8 @@ static bool tells(struct block_device *bdev, unsigned int bytes, u64 now_ns,
 {
 	struct blk_expect_drive drive = { 7, 7, 7, { 7 } };
 
-	return blk_linnos_ask(bdev, LINNOS_ANYWHERE, bytes, now_ns, false,
-			      &drive) == expected &&
+	return blk_linnos_ask(bdev, LINNOS_ANYWHERE, bytes, now_ns,
+			      LINNOS_SENDS, &drive) == expected &&
 	       drive.fd == 7 && drive.known == known && drive.flags == flags &&
 	       drive.latency_us == 0;
 }
@@ -1299,7 +1321,7 @@ static void linnos_test_ask(struct kunit *test)
 	bare->mode = LINNOS_OBSERVE;
 	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1, UNKNOWN,
 				      BLK_EXPECT_NO_MODEL, 0));
-	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, 0, SLOW_BYTES),
+	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(NULL, bdev, 0, SLOW_BYTES),
 			UNKNOWN);
 	linnos_free(bare);
 
@@ -1327,7 +1349,7 @@ static void linnos_test_ask(struct kunit *test)
 	linnos->stall_us = 10;
 	linnos->drive.watching = true;
 	send(linnos, &sent, REQ_OP_READ, 4096, START_NS + 50003);
-	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, START_NS + 70000, SLOW,
+	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, START_NS + 70000, STALLED,
 				      verdict, slow | BLK_EXPECT_STALLED));
 	answer(linnos, &sent, BLK_STS_OK, START_NS + 70000);
 	linnos->disk->linnos = NULL;
@@ -1351,13 +1373,14 @@ static void linnos_test_look(struct kunit *test)
 	for (i = 0; i < 10; i++) {
 		KUNIT_EXPECT_EQ(test,
 				linnos_expect(linnos, 0, SLOW_BYTES,
-					      2 * START_NS, true, &drive),
+					      2 * START_NS, LINNOS_LOOKS,
+					      &drive),
 				SLOW);
 		KUNIT_EXPECT_EQ(test, drive.flags,
 				BLK_EXPECT_SLOW | BLK_EXPECT_STALE);
 		KUNIT_EXPECT_EQ(test,
 				linnos_expect(linnos, 0, 4096, 2 * START_NS,
-					      true, &drive),
+					      LINNOS_LOOKS, &drive),
 				FAST);
 		KUNIT_EXPECT_EQ(test, drive.flags, BLK_EXPECT_STALE);
 	}

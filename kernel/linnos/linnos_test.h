@@ -263,7 +263,10 @@ static inline int time_in(enum blk_linnos_expected answer)
 static inline int expected_of(struct blk_linnos *linnos, unsigned int bytes,
 			      u64 now_ns)
 {
-	return time_in(linnos_expect(linnos, 0, bytes, now_ns, false, NULL));
+	enum blk_linnos_expected told;
+
+	told = linnos_expect(linnos, 0, bytes, now_ns, LINNOS_SENDS, NULL);
+	return time_in(told);
 }
 
 static inline bool is_in_flight(const struct linnos_drive *drive, u32 reads,

@@ -469,15 +469,15 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
  * @sector: where on @bdev the read begins, or %LINNOS_ANYWHERE
  * @bytes: the size of the read
  * @now_ns: the time, the same for all drives that may serve it
- * @look: no read will follow: nothing is promised or counted
+ * @asker: does a read follow?
  * @drive: is told what is known, unless it is NULL
  *
  * Context: Any. Takes no lock, does not sleep, allocates nothing.
- * Return: what blk_linnos_expect() returns; with @look no BLK_LINNOS_PROBE.
+ * Return: what blk_linnos_expect() returns; none that looks is told BLK_LINNOS_PROBE.
  */
 enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
 					sector_t sector, unsigned int bytes,
-					u64 now_ns, bool look,
+					u64 now_ns, enum linnos_asker asker,
 					struct blk_expect_drive *drive)
 {
 	struct gendisk *disk = bdev->bd_disk;
@@ -487,13 +487,14 @@ enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
 	expected = linnos_ask(linnos_of_queue(disk->queue),
 			      test_bit(GD_DEAD, &disk->state),
 			      linnos_region_in(bdev, sector), bytes, now_ns,
-			      look, drive);
+			      asker, drive);
 	rcu_read_unlock();
 	return expected;
 }
 
 /**
  * blk_linnos_expect() - what would a drive do with a read now?
+ * @array: asks, or NULL: nobody sees what comes of it
  * @bdev: the drive, or a part of it, held open by the caller
  * @sector: where on @bdev the read begins
  * @bytes: the size of the read
@@ -503,9 +504,11 @@ enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
  * Context: Any. Takes no lock, does not sleep, allocates nothing.
  * Return: see enum blk_linnos_expected.
  */
-enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
+enum blk_linnos_expected blk_linnos_expect(const struct blk_linnos_array *array,
+					   struct block_device *bdev,
 					   sector_t sector, unsigned int bytes)
 {
-	return blk_linnos_ask(bdev, sector, bytes, ktime_get_ns(), false, NULL);
+	return blk_linnos_ask(bdev, sector, bytes, ktime_get_ns(),
+			      linnos_asker_of(array), NULL);
 }
 EXPORT_SYMBOL_GPL(blk_linnos_expect);

@@ -95,7 +95,11 @@ def evaluate(
         _echo_verdicts(result)
     if isinstance(result, LatencyEvaluation):
         if not result.chooses:
-            click.echo(f"it does not choose: md and the kernel want {TREES_TO_CHOOSE} trees")
+            click.echo(
+                f"followed under a guard alone: others want {TREES_TO_CHOOSE} trees"
+                if isinstance(model, LatencyModel) and model.guides
+                else "it does not choose"
+            )
         click.echo(
             f"predicted {result.mean_predicted_us:.1f} us on average, off by a factor of "
             f"{2**result.mean_abs_log2_error:.2f}; the mean of the last latencies by "

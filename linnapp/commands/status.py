@@ -29,8 +29,8 @@ _N_TEXT = 4
 #: much one was predicted to, on average of the refused reads, a failover taken off
 _PEER_TITLES = ("peers", "kept", "us gained per revoke")
 
-#: said of the kind of a model by which no read is refused, or sent elsewhere
-NOT_CHOOSING = ", does not choose"
+#: What is to be said of a model by which not every read may be refused, or sent elsewhere.
+CHOOSES = {"guarded": ", chooses in md alone", "never": ", does not choose"}
 
 #: columns of the terminal that the titles need, and that each drive beside them does
 _LABEL_WIDTH = 21
@@ -213,7 +213,7 @@ def _cells(row: dict[str, Any], between: str, peers: bool, asked: bool) -> list[
         row["drive"],
         row["mode"],
         row["model_id"] or "none",
-        (row["model_kind"] or "-") + ("" if row["model_chooses"] is not False else NOT_CHOOSING),
+        (row["model_kind"] or "-") + CHOOSES.get(row["model_chooses"] or "", ""),
         f"{row['threshold_us']} us" if row["model_id"] else "-",
         f"{p99_us:.0f} us" if p99_us is not None else "-",
         f"{refused:.1%}" if refused is not None else "-",

@@ -159,7 +159,12 @@ class MdArray:
         """Whether it asks LinnOS before it reads; None if this md cannot."""
         if not self.attribute.exists():
             return None
-        return {"on": True, "unguarded": True, "off": False}.get(self._text("linnos"))
+        return {"on": True, "unguarded": True, "off": False}.get(self.state)
+
+    @property
+    def state(self) -> str:
+        """``off``, ``on`` or ``unguarded``, of one that can ask."""
+        return self._text("linnos")
 
     @property
     def guard(self) -> Guard | None:
@@ -172,16 +177,24 @@ class MdArray:
         except ValueError as error:
             raise DeviceError(f"{path}: not understood: {error}") from error
 
-    def set_asks(self, on: bool, *, noted: bool = True) -> None:
-        """Switch that, and note it in the journal unless told not to."""
-        before = self.asks
+    def set_asks(self, on: bool) -> None:
+        """Switch that on, guarded, or off; errors as :meth:`set_state` has them."""
+        self.set_state("on" if on else "off")
+
+    def set_state(self, state: str, *, noted: bool = True) -> None:
+        """Give it one of the states, and note a change in the journal unless told not to.
+
+        An array that is told anew to be on forgets what choosing was worth: for its drives have got
+        other models.
+        """
         try:
-            if before is None:
+            if self.asks is None:
                 raise DeviceError(cannot_ask(self.name))
-            if before != on:
-                self.attribute.write_text("on" if on else "off")
-                if noted:
-                    journal.note(f"{self.name}: linnos {'off -> on' if on else 'on -> off'}")
+            before = self.state
+            if state != before or state == "on":
+                self.attribute.write_text(state)
+            if state != before and noted:
+                journal.note(f"{self.name}: linnos {before} -> {state}")
         except OSError as error:
             why = error.strerror or str(error)
             raise DeviceError(f"{self.attribute}: {why}; run as root") from error
@@ -205,6 +218,16 @@ def guards() -> list[Guard]:
             if guard is not None:
                 found.append(guard)
     return found
+
+
+def forget_worth(drive: str) -> None:
+    """Have the arrays of a drive that are on find out anew what choosing is worth."""
+    disk = sysfs_root() / "block" / drive
+    for path in [*disk.glob("holders/md*"), *disk.glob("*/holders/md*")]:
+        with contextlib.suppress(DeviceError):
+            array = MdArray(path.name)
+            if array.asks and array.state == "on":
+                array.set_state("on")
 
 
 def is_md(device: str) -> bool:

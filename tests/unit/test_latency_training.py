@@ -113,15 +113,14 @@ def test_few_reads_teach_bursts_alone(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert (
         "reads to train on are too few to tell them apart: 1000 are needed; the model is of added "
-        "bursts alone, which the replayer and liblinnos follow while it pays"
+        "bursts alone, which md, the replayer and liblinnos follow while it pays"
     ) in result.stderr
     model = load_model(tmp_path / "m" / "few.linnos")
     assert isinstance(model, LatencyModel) and model.n_trees == 8
     assert not model.chooses and model.refuse_us == NEVER
     said = re.search(
-        r"few: IN THE KERNEL THE MODEL DOES NOT CHOOSE: by it no read is refused or sent "
-        r"elsewhere; record for (\d+) (s|minutes), which at this recording's ([\d.]+) reads a "
-        r"second are enough",
+        r"few: THE MODEL REFUSES NOTHING: record for (\d+) (s|minutes), which at this recording's "
+        r"([\d.]+) reads a second are enough",
         result.stderr,
     )
     assert said is not None, result.stderr
@@ -130,7 +129,7 @@ def test_few_reads_teach_bursts_alone(tmp_path: Path) -> None:
     record = json.loads((tmp_path / "m" / "few.json").read_text())
     assert record["chooses"] is False and record["remedy"] in said[0]
     judged = run("evaluate", "--model", tmp_path / "m", "--trace", path)
-    assert "it does not choose" in judged.output
+    assert "followed under a guard alone: others want 16 trees" in judged.output
     assert "THE MODEL WAS TRAINED ON THIS TRACE" in judged.output
     reads, _ = load_latency_reads(path, model.overdue_us)
     # Reads in order are as long as another; one after slow ones is as long as they were.
@@ -144,11 +143,11 @@ def test_few_reads_teach_bursts_alone(tmp_path: Path) -> None:
 
 def test_a_model_with_trees_chooses(long_log: Path, tmp_path: Path) -> None:
     result = run("train", "--kind", "latency", "--trace", long_log, "-o", tmp_path / "m")
-    assert "DOES NOT CHOOSE" not in result.stderr
+    assert "REFUSES NOTHING" not in result.stderr
     record = json.loads((tmp_path / "m" / "az.json").read_text())
     assert record["chooses"] is True and record["remedy"] is None
     judged = run("evaluate", "--model", tmp_path / "m", "--trace", long_log)
-    assert "does not choose" not in judged.output
+    assert "under a guard" not in judged.output
 
 
 @pytest.mark.parametrize("refused", [0, 5, 30])

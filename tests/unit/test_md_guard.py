@@ -7,10 +7,12 @@ import json
 from pathlib import Path
 
 import pytest
-from fake_sysfs import make_tree
+from fake_sysfs import activate_what_is_written, make_tree
 from test_cli import run
+from test_latency_model import random_trees
 
 from linnapp.drive.md import Guard, MdArray, guards
+from linnapp.drive.uploading import upload
 
 HOMES = """usual wished 900 left 31 stayed_us 88 left_us 90 share 21
 slow wished 0 left 0 stayed_us 0 left_us 0 share 998
@@ -50,6 +52,20 @@ def test_it_is_read_as_it_is_written(array: Path) -> None:
     early = Guard.parse("md0", NOT_KNOWN)
     assert early.gain_percent is None and "not known yet" in early.words
     assert "left 95 us, stayed -" in early.words
+
+
+def test_another_model_has_the_array_judge_anew(
+    array: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    activate_what_is_written(tmp_path, monkeypatch)
+    of_part = array.parents[1] / "sda" / "sda1" / "holders"
+    of_part.mkdir()
+    for name in ("md0", "md1"):
+        (of_part / name).symlink_to(tmp_path / "block" / name)
+    for said, left in (("on\n", "on"), ("unguarded\n", "unguarded\n"), ("off\n", "off\n")):
+        (array / "linnos").write_text(said)
+        upload(random_trees(), "sda")
+        assert (array / "linnos").read_text() == left
 
 
 @pytest.mark.parametrize("text", ["", CHOOSING.replace("steered", "x"), CHOOSING + "more 1\n"])

@@ -163,8 +163,8 @@ def test_what_a_killed_trial_left_is_put_back_once(
     left.parent.mkdir()
     lines: list[str] = []
     for text, says, now in (
-        ('{"array": "%s", "linnos": true}', "md0: linnos on, as before", "on"),
-        ('{"array": "/dev/other", "linnos": true}', "this is another", "off"),
+        ('{"array": "%s", "linnos": "on"}', "md0: linnos on, as before", "on"),
+        ('{"array": "/dev/other", "linnos": "on"}', "this is another", "off"),
         ("", "left no word", "off"),
     ):
         (md / "linnos").write_text("off\n")
@@ -172,7 +172,7 @@ def test_what_a_killed_trial_left_is_put_back_once(
         put_back_left(lines.append)
         assert says in lines[-1] and (md / "linnos").read_text().strip() == now
         assert not left.exists()
-    left.with_name("trial-md9.json").write_text('{"array": "x", "linnos": true}')
+    left.with_name("trial-md9.json").write_text('{"array": "x", "linnos": "on"}')
     put_back_left(lines.append)
     assert "the array is gone" in lines[-1] and len(lines) == 4
     put_back_left(lines.append)

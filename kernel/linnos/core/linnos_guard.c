@@ -16,8 +16,8 @@
  * Who leaves also takes another drive's time, which the lot does not see: so a
  * difference of nothing is rather a reason to stay, unless home is so slow that it is
  * hardly a matter of prediction any more. Before there are answers nineteen in twenty
- * leave: a model that chooses has been judged by reads that it had not seen, and few
- * reads are lost by finding out.
+ * leave: most models have been judged by reads that they had not seen, and few reads are
+ * lost by finding out.
  *
  * Until enough have stayed, what those that left took is held against what they were
  * predicted to take at home: did they take longer, then leaving is no better, however

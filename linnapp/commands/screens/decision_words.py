@@ -22,7 +22,13 @@ def about(model: AnyModel) -> str:
     return (
         f"latency model {model.model_id}, slow above {model.threshold_us} us, "
         + (refuses if model.refuses else "refuses nothing")
-        + ("" if model.chooses else ", does not choose: nothing is sent elsewhere by it")
+        + (
+            ""
+            if model.chooses
+            else ", chooses in md alone"
+            if model.guides
+            else ", does not choose"
+        )
     )
 
 

@@ -94,7 +94,9 @@ def _rate(value: float | None) -> str:
 
 def _choosing(row: DriveRow) -> str:
     """What is to be said of a model by which no read is refused, or sent elsewhere."""
-    return " does not choose" if row.model_chooses is False else ""
+    return {"guarded": " chooses in md alone", "never": " does not choose"}.get(
+        row.model_chooses or "", ""
+    )
 
 
 def _p99_us(row: DriveRow) -> float | None:

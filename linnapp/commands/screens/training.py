@@ -134,7 +134,8 @@ class TrainingDisplay(Observer):
             self._line.log(
                 f"{drive}: {record['why_no_trees']}; the model is "
                 + (
-                    "of added bursts alone, which the replayer and liblinnos follow while it pays"
+                    "of added bursts alone, which md, the replayer and liblinnos follow while "
+                    "it pays"
                     if record["n_trees"]
                     else "the mean of the last four reads' latencies"
                 )
@@ -143,8 +144,9 @@ class TrainingDisplay(Observer):
             self._line.log(f"{drive}: {record['n_trees']} trees")
         if not record["chooses"]:
             self._line.log(
-                f"{drive}: {'IN THE KERNEL ' if record['n_trees'] else ''}THE MODEL DOES NOT "
-                f"CHOOSE: by it no read is refused or sent elsewhere; {record['remedy']}"
+                f"{drive}: THE MODEL "
+                + ("REFUSES NOTHING" if record["n_trees"] else "DOES NOT CHOOSE")
+                + f": {record['remedy']}"
             )
         refused = record["refuse_us"]
         self._line.log(

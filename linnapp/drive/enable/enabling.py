@@ -68,7 +68,7 @@ class Seen:
 
 
 def reads_needed(recipe: Recipe) -> int:
-    """Reads of a drive below which a model does not choose."""
+    """Reads of a drive below which a model cannot tell them apart."""
     share = 1 - recipe.training.validation_share - recipe.training.test_share
     return math.ceil(MIN_READS / share) + 1
 
@@ -84,7 +84,7 @@ def steps(
     else:
         found.append(f"read the recordings of {names} in {recordings}")
     found.append(
-        f"train a model of latencies for each, to {home_of(target)}; if one of them does not "
+        f"train a model of latencies for each, to {home_of(target)}; if one of them may not "
         "choose, or ranks the newest reads no better than others do, all is left as it is"
     )
     observers = {observer_of(name) for name in target.drives}
@@ -256,18 +256,22 @@ def _train(
     reasons = []
     for name in target.drives:
         record_of = json.loads((models / f"{name}.json").read_text())
-        if why := why_not(record_of):
+        if why := why_not(record_of, guarded=target.array is not None):
             reasons.append(f"{name}: {why}")
     if reasons:
         raise NoGainError(f"{target.shown} stays as it is. {'; '.join(reasons)}")
 
 
-def why_not(record: Mapping[str, Any]) -> str:
+def why_not(record: Mapping[str, Any], guarded: bool) -> str:
     """Why a drive's model is not worth switching on; empty if it is.
+
+    An array is guarded: it may follow one that knows added bursts alone, for as long as that pays.
 
     Held against what would choose without it: md by what is pending, or nobody. The record of its
     training has figures of the newest reads, by trees that had not seen them.
     """
+    if guarded and not record["chooses"] and record["n_trees"]:
+        return ""
     if not record["chooses"]:
         why = record["why_no_trees"] or "too few trees"
         return f"its model does not choose ({why}); {record['remedy']}"
@@ -296,7 +300,7 @@ def why_not(record: Mapping[str, Any]) -> str:
 def _apply(target: Target, models: Path, conf_path: Path, conf: DrivesConf, log: Log) -> None:
     """Switch it on, or take back what had been done of it."""
     array = None if target.array is None else MdArray(target.array)
-    asked = array is not None and bool(array.asks)
+    before = None if array is None else array.state
     named = [name for name in target.drives if observer_of(name) in ("none", "unnamed")]
     with signals_held():  # told to end, it is whole or not at all
         try:
@@ -321,7 +325,7 @@ def _apply(target: Target, models: Path, conf_path: Path, conf: DrivesConf, log:
             save_conf(conf_path, conf.updated(entries, arrays))
             switched_back.forget([*entries, *arrays])
         except BaseException:
-            _take_back(target, conf, array, asked, named, log)
+            _take_back(target, conf, array, before, named, log)
             raise
     log(f"written to {conf_path}")
 
@@ -344,14 +348,14 @@ def _take_back(
     target: Target,
     conf: DrivesConf,
     array: MdArray | None,
-    asked: bool,
+    before: str | None,
     named: list[str],
     log: Log,
 ) -> None:
     """Leave drives as drives.conf has them, and off where it does not."""
-    if array is not None:
+    if array is not None and before is not None:
         with _logged(log):
-            array.set_asks(asked)
+            array.set_state(before)
     for name in target.drives:
         with _logged(log):
             keep = name_to_keep(name)

@@ -181,7 +181,7 @@ def _takes_part(name: str) -> bool:
         return False
     drive = Drive(name)
     # None: it cannot be read here, and may.
-    return drive.mode != "off" and drive.model_id is not None and drive.model_chooses is not False
+    return drive.mode != "off" and drive.model_id is not None and drive.model_chooses != "never"
 
 
 def run_trial(device: str, plan: Plan, display: Display) -> TrialOutcome:
@@ -274,7 +274,7 @@ class _Trial:
         done, reads = len(self.pairs), sum(block.reads for pair in self.pairs for block in pair)
         state = "on" if on else "off"
         self._display.show(f"pair {done + 1}, linnos {state}; {reads} reads; {self._next_look()}")
-        self._array.set_asks(on, noted=False)
+        self._array.set_state("on" if on else "off", noted=False)
         before = self._ios()
         time.sleep(plan.wash_s)
         ios_per_s = (self._ios() - before) / max(plan.wash_s, 1e-3)

@@ -60,7 +60,7 @@ def put_back_at_end(array: MdArray) -> Iterator[None]:
     LinnappError
         If what is to be put back cannot be remembered, or cannot be put back.
     """
-    asked = bool(array.asks)
+    was = array.state
     path = RUN / f"{_PREFIX}{array.name}.json"
     with os_errors(path):
         RUN.mkdir(parents=True, exist_ok=True)
@@ -68,12 +68,12 @@ def put_back_at_end(array: MdArray) -> Iterator[None]:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     with stream:
         stream.truncate(0)
-        json.dump({"array": name_to_keep(array.name), "linnos": asked}, stream)
+        json.dump({"array": name_to_keep(array.name), "linnos": was}, stream)
         stream.flush()
-        state, folder = "on" if asked else "off", folder_of(array.name)
+        folder = folder_of(array.name)
         with signals_held():
             keeper = subprocess.Popen(
-                ["sh", "-c", _KEEPER, "linnapp-trial-keeper", state, array.attribute, path, folder],
+                ["sh", "-c", _KEEPER, "linnapp-trial-keeper", was, array.attribute, path, folder],
                 stdin=subprocess.PIPE,
                 start_new_session=True,
             )
@@ -82,10 +82,10 @@ def put_back_at_end(array: MdArray) -> Iterator[None]:
             yield
         finally:
             with signals_held():
-                array.set_asks(asked, noted=False)
+                array.set_state(was, noted=False)
                 path.unlink()
                 keeper.communicate(b"done\n")
-                journal.note(f"{array.name}: linnos {state}, as before the trial")
+                journal.note(f"{array.name}: linnos {was}, as before the trial")
 
 
 def put_back_left(log: Log) -> None:
@@ -113,7 +113,7 @@ def _put_back(name: str, text: str) -> str:
     """What is to be said of it."""
     try:
         left = json.loads(text)
-        array, asked = str(left["array"]), bool(left["linnos"])
+        array, was = str(left["array"]), str(left["linnos"])
         found = MdArray(name)
     except (ValueError, TypeError, KeyError):
         return f"{name}: a trial did not end in order, and left no word of what was before"
@@ -121,5 +121,5 @@ def _put_back(name: str, text: str) -> str:
         return f"{name}: a trial did not end in order; the array is gone"
     if array != name_to_keep(name):
         return f"{name}: a trial did not end in order; that array is gone, this is another"
-    found.set_asks(asked)
-    return f"{name}: linnos {'on' if asked else 'off'}, as before a trial that did not end in order"
+    found.set_state(was)
+    return f"{name}: linnos {was}, as before a trial that did not end in order"

@@ -31,14 +31,15 @@ enum linnos_reason {
  *	sent his read.
  * @BLK_LINNOS_FAST: serve it fast
  * @BLK_LINNOS_UNKNOWN: it has no policy or no model that chooses, its mode is off, or
- *	it is gone. As good as a fast one.
+ *	it is gone; who has a guard is told more. As good as a fast one.
  * @BLK_LINNOS_SLOW: serve it slowly
  * @BLK_LINNOS_NOT_ASKED: for the caller, a drive that may not serve the read
  * @BLK_LINNOS_US: serve it within some time, by a model of latencies, told in the same
  *	word by the next three
  * @BLK_LINNOS_US_SLOW: more than the model finds worth waiting for, or stalled
  * @BLK_LINNOS_US_WISH: how slow that is for this drive, an enum linnos_wish
- * @BLK_LINNOS_US_MASK: the microseconds; all bits set for a drive that is stalled
+ * @BLK_LINNOS_US_MASK: the microseconds
+ * @BLK_LINNOS_STALLED: it answers nobody, whatever its model says: later than all others
  *
  * Answers are to be given to blk_linnos_best() rather than compared.
  */
@@ -52,14 +53,20 @@ enum blk_linnos_expected {
 	BLK_LINNOS_US_WISH = GENMASK(26, 24),
 	BLK_LINNOS_US_SLOW = BIT(29),
 	BLK_LINNOS_US = BIT(30),
+	BLK_LINNOS_STALLED = BLK_LINNOS_US | BLK_LINNOS_US_SLOW |
+			     BLK_LINNOS_US_MASK,
 };
 
+struct blk_linnos_array;
+
 #ifdef CONFIG_BLK_LINNOS
-enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
+enum blk_linnos_expected blk_linnos_expect(const struct blk_linnos_array *array,
+					   struct block_device *bdev,
 					   sector_t sector, unsigned int bytes);
 #else
 static inline enum blk_linnos_expected
-blk_linnos_expect(struct block_device *bdev, sector_t sector,
+blk_linnos_expect(const struct blk_linnos_array *array,
+		  struct block_device *bdev, sector_t sector,
 		  unsigned int bytes)
 {
 	return BLK_LINNOS_UNKNOWN;
@@ -97,6 +104,8 @@ blk_linnos_lowest(const enum blk_linnos_expected *answers, unsigned int n)
 	for (i = 0; i < n; i++)
 		/* 24 bits by 100 fit 32 */
 		if (answers[i] & BLK_LINNOS_US &&
+		    (answers[i] != BLK_LINNOS_STALLED ||
+		     lowest_us == BLK_LINNOS_US_MASK) &&
 		    (answers[i] & BLK_LINNOS_US_MASK) *
 				    (100U - BLK_LINNOS_MARGIN_PERCENT) <=
 			    lowest_us * 100U)
@@ -110,9 +119,9 @@ blk_linnos_lowest(const enum blk_linnos_expected *answers, unsigned int n)
  * @n: how many drives, up to %BITS_PER_LONG
  *
  * A drive to be probed is best. Where the models of all that were asked tell
- * microseconds, those within %BLK_LINNOS_MARGIN_PERCENT of the lowest are, slow or not;
- * a stalled drive is later than all that are not. Otherwise fast ones are best, those
- * of which nothing is known among them, and microseconds do not count.
+ * microseconds, those within %BLK_LINNOS_MARGIN_PERCENT of the lowest are, slow or not.
+ * Otherwise fast ones are best, those of which nothing is known among them, and
+ * microseconds do not count. A stalled drive is best only where all are that were asked.
  *
  * Return: a bit for each drive that no other is better than; 0 if none was asked.
  */
@@ -134,6 +143,8 @@ blk_linnos_best(const enum blk_linnos_expected *answers, unsigned int n)
 	for (i = 0; i < n; i++) {
 		enum blk_linnos_expected answer;
 
+		if (answers[i] == BLK_LINNOS_STALLED)
+			continue;
 		answer = blk_linnos_verdict(answers[i]);
 		if (answer > best)
 			continue;
@@ -147,9 +158,16 @@ blk_linnos_best(const enum blk_linnos_expected *answers, unsigned int n)
 
 struct blk_linnos_guard;
 
+/* Does an array ask, and does it see whether that is worth it? */
+enum {
+	BLK_LINNOS_ARRAY_OFF,
+	BLK_LINNOS_ARRAY_ON,
+	BLK_LINNOS_ARRAY_UNGUARDED,
+};
+
 /**
  * struct blk_linnos_array - of an array: does it ask, and is it worth it?
- * @mode: 0: it does not ask
+ * @mode: one of the above
  * @guard: knows what reads took that went elsewhere than home, and those that stayed
  */
 struct blk_linnos_array {
