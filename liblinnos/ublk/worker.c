@@ -2,40 +2,6 @@
 /* What all that a worker does goes through: see worker.h. */
 #include "worker.h"
 
-#define KIND_SHIFT 2
-#define REPLICA_SHIFT 6
-#define TAG_SHIFT 16
-#define TOLD_SHIFT 32
-#define TO_SHIFT 40
-#define KIND_MASK 15
-#define TAG_MASK 0xffff
-
-uint64_t subject_pack(const struct subject *s)
-{
-	return (uint64_t)s->to << TO_SHIFT | (uint64_t)s->told << TOLD_SHIFT |
-	       (uint64_t)s->tag << TAG_SHIFT | s->replica << REPLICA_SHIFT | s->kind << KIND_SHIFT;
-}
-
-struct subject subject_unpack(uint64_t user_data)
-{
-	return (struct subject){
-		.kind = user_data >> KIND_SHIFT & KIND_MASK,
-		.replica = user_data >> REPLICA_SHIFT & (REPLICAS_MAX - 1),
-		.tag = user_data >> TAG_SHIFT & TAG_MASK,
-		.told = user_data >> TOLD_SHIFT & KIND_MASK,
-		.to = user_data >> TO_SHIFT,
-	};
-}
-
-struct io_uring_sqe *get_sqe(struct worker *w)
-{
-	struct io_uring_sqe *sqe;
-
-	while (!(sqe = io_uring_get_sqe(&w->ring)))
-		io_uring_submit(&w->ring);
-	return sqe;
-}
-
 void commit(struct worker *w, const struct request *r, int result)
 {
 	struct io_uring_sqe *sqe = get_sqe(w);

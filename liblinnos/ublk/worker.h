@@ -25,6 +25,14 @@ enum kind {
 	OF_END,	     /* it has ended */
 };
 #define READ_MARK 3u
+/* From where on the parts of the others lie in user_data. */
+#define KIND_SHIFT 2
+#define REPLICA_SHIFT 6
+#define TAG_SHIFT 16
+#define TOLD_SHIFT 32
+#define TO_SHIFT 40
+#define KIND_MASK 15
+#define TAG_MASK 0xffff
 
 struct request {
 	struct worker *worker;
@@ -62,8 +70,23 @@ struct subject {
 	unsigned int tag, replica;
 	unsigned int to, told; /* OF_MESSAGE: which worker was told what kind */
 };
-uint64_t subject_pack(const struct subject *subject);
-struct subject subject_unpack(uint64_t user_data);
+
+static inline uint64_t subject_pack(const struct subject *s)
+{
+	return (uint64_t)s->to << TO_SHIFT | (uint64_t)s->told << TOLD_SHIFT |
+	       (uint64_t)s->tag << TAG_SHIFT | s->replica << REPLICA_SHIFT | s->kind << KIND_SHIFT;
+}
+
+static inline struct subject subject_unpack(uint64_t user_data)
+{
+	return (struct subject){
+		.kind = user_data >> KIND_SHIFT & KIND_MASK,
+		.replica = user_data >> REPLICA_SHIFT & (REPLICAS_MAX - 1),
+		.tag = user_data >> TAG_SHIFT & TAG_MASK,
+		.told = user_data >> TOLD_SHIFT & KIND_MASK,
+		.to = user_data >> TO_SHIFT,
+	};
+}
 
 /* Counters of a worker's, which others may look at meanwhile. */
 static inline void count(uint64_t *counter, uint64_t n)
@@ -76,7 +99,15 @@ static inline char *buffer(const struct worker *w, unsigned int tag)
 	return w->buffers + (size_t)tag * w->mirror->device.request_bytes_max;
 }
 
-struct io_uring_sqe *get_sqe(struct worker *w);
+static inline struct io_uring_sqe *get_sqe(struct worker *w)
+{
+	struct io_uring_sqe *sqe;
+
+	while (!(sqe = io_uring_get_sqe(&w->ring)))
+		io_uring_submit(&w->ring);
+	return sqe;
+}
+
 void commit(struct worker *w, const struct request *r, int result);
 /* Another worker's next completion. */
 void tell(struct worker *w, const struct worker *to, enum kind kind, unsigned int tag);
