@@ -25,7 +25,7 @@ RUNS ?= 5
 
 .DEFAULT_GOAL := help
 .PHONY: help deps venv deps-gluster kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk rocksdb agent cluster install-lib install-ublk install-cluster build deb demo tour test test-busy \
-	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz bench eval report docs lint clean
+	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz fuzz-agent bench eval report docs lint clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 12: make demo, make test."
@@ -232,6 +232,9 @@ test-stock: build kernel-unpatched ## liblinnos on a kernel without LinnOS, and 
 
 fuzz: $(BUILD)/.deps ## the trace readers and the agent under ASan and UBSan; FUZZ_SECONDS=600
 	@$(MAKE) --no-print-directory -C tests/fuzz OUT=$(CURDIR)/$(BUILD)/fuzz TOTAL_SECONDS=$(FUZZ_SECONDS) run
+
+fuzz-agent: $(BUILD)/.deps ## the agent alone, its code and then its sockets; FUZZ_SECONDS=600 for each
+	@$(MAKE) --no-print-directory -C tests/fuzz OUT=$(CURDIR)/$(BUILD)/fuzz TOTAL_SECONDS=$(FUZZ_SECONDS) run-agent run-sockets
 
 bench: build ## speed of our own code beside a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench

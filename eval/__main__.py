@@ -47,6 +47,9 @@ def main() -> None:
     parser.add_argument("--redraw", action="store_true", help="only figures, tables and readings")
     parser.add_argument("--dev", action="store_true", help="development seeds, out/eval-dev")
     parser.add_argument("--commit", action="store_true", help="write the results to eval/results")
+    parser.add_argument(
+        "--pages", action="store_true", help="only write what docs/ shows of eval/results"
+    )
     parser.add_argument("--seeds", type=int, metavar="N", help="only the first N seeds")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="guests at a time")
     arguments = parser.parse_args()
@@ -60,6 +63,10 @@ def main() -> None:
         for name in names if arguments.names else (*names, *ON_REQUEST):
             experiment = load(name)
             print(f"{name:9} {experiment.source:22} {experiment.title}")
+        return
+    if arguments.pages:
+        for name in names if arguments.names else (*names, *ON_REQUEST):
+            write_pages(load(name))
         return
     if arguments.jobs < 1:
         parser.error(f"--jobs {arguments.jobs}: at least 1")
@@ -209,6 +216,13 @@ def commit(
             **({"numbers": experiment.numbers(data)} if experiment.numbers else {}),
         },
     )
+    write_pages(experiment)
+
+
+def write_pages(experiment: Experiment) -> None:
+    """Write the tables of pages that are made from an experiment's committed results."""
+    if experiment.write_pages:
+        experiment.write_pages()
 
 
 if __name__ == "__main__":

@@ -113,3 +113,5 @@ class Experiment:
     uses: tuple[str, ...] = ()
     #: What of the data is committed beside the tables, for a later run to go on from.
     numbers: Callable[[dict[str, Any]], Any] | None = None
+    #: Writes the tables of pages that are made from what is committed of it.
+    write_pages: Callable[[], None] | None = None

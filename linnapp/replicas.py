@@ -11,15 +11,11 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, Self
 
-from linnapp.errors import LinnappError
 from linnapp.files import AnyPath
-from linnapp.native import declared, of_one_kind
+from linnapp.native import check_fits, check_status, load_public, of_one_kind
 
-SONAME = "liblinnos.so.1"
-_BUILT = Path(__file__).resolve().parents[1] / "build" / "liblinnos" / SONAME
 _REPLICAS_MAX = 16
 _HOME_TURNS = -1
 _NEVER_HEDGE = 1
@@ -149,22 +145,15 @@ class _Iovec(ctypes.Structure):
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    """LINNOS_LIB, else what `make liblinnos` built in a checkout, else the installed one."""
-    given = os.environ.get("LINNOS_LIB")
-    path = given or (str(_BUILT) if _BUILT.exists() else SONAME)
-    try:
-        library = ctypes.CDLL(path)
-    except OSError as error:
-        raise LinnappError(
-            f"{path}: {error}; run `make liblinnos` in the repository, `make install-lib` for "
-            "the whole system, or set LINNOS_LIB"
-        ) from error
     handle, names, number = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p), ctypes.c_uint
     status, size, u64 = ctypes.c_int, ctypes.c_size_t, ctypes.c_uint64
     iov, drives = ctypes.POINTER(_Iovec), ctypes.POINTER(ctypes.c_int)
     of_replica = ctypes.POINTER(_ReplicaStats)
-    return declared(
-        library,
+    return load_public(
+        "liblinnos.so.1",
+        "LINNOS_LIB",
+        ("liblinnos", "install-lib"),
+        "LIBLINNOS_1",
         linnos_open=(
             *(status, ctypes.POINTER(handle), number, names, names, ctypes.POINTER(_Options)),
         ),
@@ -237,9 +226,7 @@ def _paths(paths: Sequence[AnyPath | None]) -> Any:
 
 
 def _check(error: int) -> None:
-    """Raise what the call of this thread that failed last says."""
-    if error < 0:
-        raise OSError(-error, os.fsdecode(_library().linnos_error()))
+    check_status(error, _library().linnos_error)
 
 
 class Replicas:
@@ -333,15 +320,14 @@ class Replicas:
                 raise ValueError(
                     f"{len(given)} {what} for {len(paths)} replicas; give one for each"
                 )
-        for name, value, end in (
-            ("home", 0 if home is None else home, 1 << 31),
-            ("home_margin_percent", home_margin_percent, 1 << 32),
-            ("explore_ms", explore_ms, 1 << 32),
-            ("hedge_us", hedge_us, 1 << 32),
-            ("extra_io_burst", extra_io_burst, 1 << 32),
-        ):
-            if not 0 <= value < end:
-                raise ValueError(f"{name} {value}: 0 to {end - 1} can be")
+        check_fits(31, home=0 if home is None else home)
+        check_fits(
+            32,
+            home_margin_percent=home_margin_percent,
+            explore_ms=explore_ms,
+            hedge_us=hedge_us,
+            extra_io_burst=extra_io_burst,
+        )
         flags = (buffered, hint, ask, unguarded, hedge_by_gain, ask_all)  # as LINNOS_BUFFERED, ...
         options = _Options(
             ctypes.sizeof(_Options),

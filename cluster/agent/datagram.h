@@ -16,6 +16,9 @@
 #define DATAGRAM_BYTES_MAX (DATAGRAM_BYTES + DATAGRAM_TAG_BYTES)
 #define DATAGRAM_VERSION 1
 
+/* Of what datagrams are signed with. */
+#define KEY_BYTES_MAX 256
+
 /* For &question.flags; the first two are the kernel's BLK_EXPECT_LOOK and BLK_EXPECT_AT. */
 #define QUESTION_LOOK 0x1u
 #define QUESTION_AT 0x2u

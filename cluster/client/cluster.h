@@ -4,6 +4,7 @@
 #define LINNOS_CLUSTER_H
 
 #include "budget.h"
+#include "datagram.h"
 #include "linnos_cluster.h"
 #include "linnos_guard.h"
 #include "node.h"
@@ -12,7 +13,6 @@
 
 /* Nodes that reads had the choice of and that may be asked about. */
 #define TO_ASK 8
-#define KEY_BYTES_MAX 64
 
 struct linnos_cluster {
 	pthread_mutex_t lock;

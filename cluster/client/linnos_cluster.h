@@ -76,7 +76,7 @@ enum linnos_cluster_mode {
  * @questions_percent: nor are questions to agents
  * @seed: of what is decided by lot; equal seeds and calls give equal choices
  * @key: that agents want questions to be signed with; it is copied; NULL: none
- * @key_bytes: its length, 0 to 64
+ * @key_bytes: its length, 0 to 256
  */
 struct linnos_cluster_options {
 	size_t size;

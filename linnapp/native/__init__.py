@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Loads the compiled core, ``liblinnapp_native.so``, built by `make` from the C files here."""
+"""Loads what is compiled: the core, ``liblinnapp_native.so``, built by `make` from the C files
+here, and the libraries that programs in C use, too."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,62 @@ def load_library(name: str, variable: str) -> ctypes.CDLL:
         raise LinnappError(
             f"{path}: {reason}; run `make native` in the repository, or set {variable}"
         ) from error
+
+
+def load_public(
+    soname: str, variable: str, goals: tuple[str, str], version: str, **functions: tuple[Any, ...]
+) -> ctypes.CDLL:
+    """Load a library that programs in C use, too, of which a system may have any version.
+
+    Parameters
+    ----------
+    soname : str
+        The installed one, which is the last that is looked for.
+    variable : str
+        Of the environment: the one to load.
+    goals : tuple of str
+        Of make: what builds one in a checkout, in the folder of that name, and what installs it.
+    version : str
+        Of its symbols: a library with another one has other structures.
+    **functions
+        As for `declared`.
+
+    Raises
+    ------
+    LinnappError
+        It is not there, or not one with these functions in this version.
+    """
+    made = _REPOSITORY / "build" / goals[0] / soname
+    path = os.environ.get(variable) or (str(made) if made.exists() else soname)
+    remedy = (
+        f"run `make {goals[0]}` in the repository, `make {goals[1]}` for the whole system, or set "
+        f"{variable}"
+    )
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise LinnappError(f"{path}: {error}; {remedy}") from error
+    find = declared(
+        ctypes.CDLL(None),
+        dlvsym=(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p),
+    ).dlvsym
+    for name in functions:
+        if not find(library._handle, name.encode(), version.encode()):
+            raise LinnappError(f"{path}: has no {name} of {version}; {remedy}")
+    return declared(library, **functions)
+
+
+def check_status(status: int, said: Callable[[], bytes]) -> None:
+    """Raise what a library says of the call of this thread that failed last, if it did."""
+    if status < 0:
+        raise OSError(-status, os.fsdecode(said()))
+
+
+def check_fits(n_bits: int, **values: int) -> None:
+    """Raise a ValueError for a number that ctypes would cut to its lower bits."""
+    for name, value in values.items():
+        if not 0 <= value < 1 << n_bits:
+            raise ValueError(f"{name} {value}: 0 to {(1 << n_bits) - 1} can be")
 
 
 def declared(library: ctypes.CDLL, **functions: tuple[Any, ...]) -> ctypes.CDLL:

@@ -15,8 +15,8 @@ from debian_machine import Machine
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("LINNOS_MACHINE", ROOT / "build" / "machine"))
 DOCUMENT = ROOT / "docs" / "real-machine.md"
-#: Its first section, which needs no patch.
-OWN_KERNEL = "Debian's own kernel: md reads from the better mirror"
+#: Its sections that need no patch.
+OWN_KERNEL = ("Debian's own kernel: md reads from the better mirror", "Undoing it")
 DISKS = ("nvme0n1", "nvme1n1", "nvme2n1")
 
 #: What is typed in another way, and why.

@@ -208,7 +208,7 @@ def test_traces_are_held_against_doing_nothing_calm_and_with_bursts(
     (learnt, *_) = tables["Reads that the models of each drive learnt from"].rows
     assert learnt[2] == "900, 901 (no trees), 902 (no trees)"
     words = traces.EXPERIMENT.reading(data)
-    assert "md raid1, `on` against `off`, mean: above it by more than 1% in 6 of 6" in words
+    assert "md raid1, `on` against `off`: above it by more than 1% in 6 of 6" in words
     assert "`linnos` against doing nothing: above it by more than 1% in 0 of 6" in words
     traces.EXPERIMENT.draw(data, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000

@@ -110,3 +110,22 @@ def test_alone_it_would_take_what_was_cached_too(
     thing.write_text(json.dumps({**json.loads(thing.read_text()), "seconds": 1e6}))
     again = recorded(force=True, jobs=4)
     assert again["alone_seconds"] == 250_000 > again["seconds"]
+
+
+def test_pages_are_written_when_results_are_committed_or_when_asked_for(
+    counted: tuple[Experiment, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[bool] = []
+    results = tmp_path / "results"
+    experiment = replace(
+        counted[0], write_pages=lambda: written.append((results / "cpu.json").exists())
+    )
+    monkeypatch.setattr(command, "RESULTS", results)
+    command.run(experiment, tmp_path, _arguments())
+    assert written == []
+    command.run(experiment, tmp_path, _arguments(commit=True))
+    assert written == [True]
+    monkeypatch.setattr(command, "load", lambda name: experiment)
+    monkeypatch.setattr("sys.argv", ["eval", "--pages", "cpu"])
+    command.main()
+    assert written == [True, True]

@@ -112,7 +112,7 @@ def test_what_is_above_and_below_is_counted(data: dict[str, Any]) -> None:
     # Where the hedge was not run nothing is said of it.
     hedge = counted["`lowest-two, 5% cap` against `hedge, 5% cap`"]
     assert (hedge.n, hedge.above, hedge.below) == (3, 1, 2)
-    md = counted["md raid1, `on` against `off`, mean"]
+    md = counted["md raid1, `on` against `off`"]
     assert (md.n, md.above, md.below) == (3, 1, 2)
     assert md.median_bursts == pytest.approx((-0.5 - 0.75) / 2)
     # A percentile that no replay was long enough for, and policies that were not run.

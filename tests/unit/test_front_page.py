@@ -34,20 +34,6 @@ def table(text: str, begins: str) -> list[list[str]]:
     return [found[0], *found[2:]]
 
 
-def test_traces_are_as_in_the_results() -> None:
-    """Of each trace the percentages calm, then those with bursts."""
-    header, *rows = table(RESULTS, "trace")
-    percent = {(row[0], row[2]): dict(zip(header, row, strict=True)) for row in rows}
-    (_, *shown), *traces = table(README, "public trace")
-    half = len(shown) // 2
-    assert 3 <= len(traces) <= 5
-    for name, *numbers in traces:
-        for slowness, said in (("calm", numbers[:half]), ("bursts", numbers[half:])):
-            for column, number in zip(shown[:half], said, strict=True):
-                whole = percent[name, slowness][column.removeprefix("calm: ")]
-                assert number == whole, (name, slowness, column)
-
-
 def test_its_rows_are_those_of_the_demos_table() -> None:
     """Which is in docs/results.md, whole."""
     header, *found = table(RESULTS, "policy")

@@ -28,7 +28,7 @@ TEST(options_that_cannot_be_are_refused_with_what_would_be)
 	o.hedge_percent = 99;
 	assert(linnos_cluster_create(&cluster, 3, &o) == -EINVAL);
 	o = options(LINNOS_CLUSTER_CHOOSE);
-	o.key_bytes = 65;
+	o.key_bytes = 257;
 	assert(linnos_cluster_create(&cluster, 3, &o) == -EINVAL);
 	o = options(LINNOS_CLUSTER_CHOOSE);
 	o.size = sizeof(o) + 1;

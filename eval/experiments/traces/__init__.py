@@ -9,6 +9,7 @@ Without the variable they are the applications recorded in traces/recorded.
 from __future__ import annotations
 
 from eval.experiment import Experiment
+from eval.experiments.traces import pages
 from eval.experiments.traces.figure import draw
 from eval.experiments.traces.runs import PARAMETERS, run
 from eval.experiments.traces.text import reading, table
@@ -33,4 +34,5 @@ EXPERIMENT = Experiment(
     sources=("eval/demo.py", "eval/heimdall.py", "eval/trace_files.py"),
     command=f"make eval-traces {VARIABLE}=DIR",
     numbers=lambda data: [{key: run_[key] for key in _KEPT} for run_ in data["runs"]],
+    write_pages=pages.write,
 )

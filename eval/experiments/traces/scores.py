@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -49,11 +49,14 @@ class Line:
         of, to = self.runs[policy][key], self.runs[reference][key]
         return None if of is None or to is None else float(of / to - 1)
 
-    def is_chance(self, policy: str, reference: str = NOTHING) -> bool:
+    def is_chance(self, policy: str, reference: str = NOTHING) -> bool | None:
         """Whether the interval of :meth:`above`, over blocks of time, has zero in it.
 
-        Both replayed the same reads, so that a block's hardness cancels.
+        Both replayed the same reads, so that a block's hardness cancels. None where blocks were
+        not kept.
         """
+        if "blocks" not in self.runs[policy]:
+            return None
         (count, total_us), (same, reference_us) = (
             self.runs[name]["blocks"] for name in (policy, reference)
         )
@@ -62,11 +65,15 @@ class Line:
         ratio = intervals.of_ratio(total_us, reference_us)
         return not (ratio.low > 1 or ratio.high < 1)
 
+    def best(self, policies: Iterable[str], key: str = "mean_us") -> str:
+        """Which of the policies that were run is the lowest here; :data:`NOTHING` if none was."""
+        there = [name for name in policies if self.runs.get(name, {}).get(key) is not None]
+        return min(there, key=lambda name: float(self.runs[name][key]), default=NOTHING)
+
     @property
     def rule(self) -> str:
         """Which of the rules without a model has the lowest mean here."""
-        there = (rule for rule in RULES if rule in self.runs)
-        return min(there, key=lambda rule: float(self.runs[rule]["mean_us"]))
+        return self.best(RULES)
 
     def share(self, policy: str) -> float | None:
         """Of what the oracle gains over doing nothing, if that is more than chance."""
@@ -107,38 +114,25 @@ def _against(policy: str, reference: str = NOTHING, key: str = "mean_us") -> Abo
     return above
 
 
-def _against_rules(policy: str) -> Above:
-    return lambda line: _against(policy, line.rule)(line)
+def _against_rules(policy: str, key: str = "mean_us") -> Above:
+    return lambda line: _against(policy, line.best(RULES, key), key)(line)
+
+
+def _of_each(key: str, suffix: str = "") -> Iterator[tuple[str, Above, float]]:
+    for policy in (
+        "lowest", TWO, H95, UNGUARDED, "linnos", HL, "shortest-queue", QUEUE_H95, HEDGE_CAPPED,
+    ):  # fmt: skip
+        yield f"`{policy}` against doing nothing{suffix}", _against(policy, NOTHING, key), LEVEL
+    for policy in ("lowest", TWO, "linnos"):
+        yield f"`{policy}` against the best rule{suffix}", _against_rules(policy, key), RULES_LEVEL
+    for policy in (TWO, H95):
+        for rival in (HEDGE_CAPPED, QUEUE_H95, "hedge", "shortest-queue-h95", "clone"):
+            yield f"`{policy}` against `{rival}`{suffix}", _against(policy, rival, key), LEVEL
+    yield f"md raid1, `on` against `off`{suffix}", _against(ON, OFF, key), LEVEL
 
 
 #: What is counted: who against what, and from what share on it is above.
-COUNTED: tuple[tuple[str, Above, float], ...] = (
-    *(
-        (f"`{policy}` against doing nothing", _against(policy), LEVEL)
-        for policy in (
-            "lowest",
-            TWO,
-            H95,
-            UNGUARDED,
-            "linnos",
-            HL,
-            "shortest-queue",
-            QUEUE_H95,
-            HEDGE_CAPPED,
-        )
-    ),
-    *(
-        (f"`{policy}` against the best rule", _against_rules(policy), RULES_LEVEL)
-        for policy in ("lowest", TWO, "linnos")
-    ),
-    *(
-        (f"`{policy}` against `{rival}`", _against(policy, rival), LEVEL)
-        for policy in (TWO, H95)
-        for rival in (HEDGE_CAPPED, QUEUE_H95, "hedge", "shortest-queue-h95", "clone")
-    ),
-    ("md raid1, `on` against `off`, mean", _against(ON, OFF), LEVEL),
-    ("md raid1, `on` against `off`, p99", _against(ON, OFF, "p99_us"), LEVEL),
-)
+COUNTED = (*_of_each("mean_us"), *_of_each("p99_us", ", p99"))
 
 #: Whose share of the oracle's gain is told.
 SHARED = (

@@ -36,7 +36,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
     of = lines(data)
     tables = {
         "Mean read latency, in % above (+) or below (-) doing nothing; (chance)": _first(of),
-        "Counts, by the mean": _counts(of),
+        "Counts, by the mean unless p99 is said": _counts(of),
         "Share of the oracle's gain": _shares(of),
         "Read latency (us), mean / p99": _all(of, (*(row.name for row in ROWS), UNGUARDED)),
         "On md raid1, with models of latencies (us), mean / p99": _all(of, _on_md(of)),

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: MIT
+"""The tables of the pages that show public traces, made from what is committed.
+
+`python -m eval --pages traces` writes them. A table takes the place of the one in the page whose
+header begins with the same cell.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from eval import demo
+from eval.cache import RESULTS, ROOT
+from eval.experiments.traces.replays import BURSTS, CALM, MD_UNGUARDED, OFF, ON
+from eval.experiments.traces.scores import (
+    H95,
+    HEDGE_CAPPED,
+    HL,
+    LEVEL,
+    NOTHING,
+    QUEUE_H95,
+    RULES,
+    TWO,
+    Line,
+    counts,
+    lines,
+    shares,
+)
+from eval.experiments.traces.text import COLUMNS, percent
+from eval.files import write_text
+
+#: Ends of files' names, in the order of the tables; a trace that is none of them goes by its name.
+NAMES = {
+    "msr.cut.per_10k.rw_20_80.105.trace": "MSR 105",
+    "msr.cut.per_10k.rw_40_60.1370.trace": "MSR 1370",
+    "wsrch-small.trace": "MQSim wsrch",
+    "tpcc-small.trace": "MQSim tpcc",
+    "tencent.cut.per_50k.rw_60_40.490.trace": "Tencent 490",
+    "fio.blk.xz": "fio, recorded",
+    "pgbench.blk.xz": "pgbench, recorded",
+}
+
+#: What fits a first page.
+FRONT = tuple(NAMES.values())[:5]
+
+#: Who learns nothing, or is another's, and sends at most 5 % of the reads twice.
+RIVALS = (*RULES, "heimdall", HEDGE_CAPPED, QUEUE_H95)
+
+#: Of the counts those that a page has, of means and of p99.
+COUNTED = (
+    *(
+        f"`{who}` against doing nothing"
+        for who in ("linnos", HL, "lowest", TWO, H95, HEDGE_CAPPED, QUEUE_H95)
+    ),
+    *(f"`{who}` against the best rule" for who in ("linnos", "lowest", TWO)),
+    *(f"`{TWO}` against `{rival}`" for rival in (HEDGE_CAPPED, QUEUE_H95, "hedge", "clone")),
+    "md raid1, `on` against `off`",
+)
+
+MEAN, P99 = "mean_us", "p99_us"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table of a page: its header names it by its first cell."""
+
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+    @property
+    def text(self) -> str:
+        """As Markdown has it."""
+        head, *rows = (f"| {' | '.join(row)} |\n" for row in (self.header, *self.rows))
+        return "".join((head, f"|{'---|' * len(self.header)}\n", *rows))
+
+
+def committed() -> list[Line]:
+    """The lines of the committed results, traces by the names that pages have for them."""
+    numbers = json.loads((RESULTS / "traces.json").read_text())["numbers"]
+    runs = [{**run, "trace": called(run["trace"])} for run in numbers]
+    known = [*NAMES.values()]
+    places = sorted(
+        {(run["trace"], run["iops"]) for run in runs},
+        key=lambda place: (known.index(place[0]) if place[0] in known else len(known), *place),
+    )
+    facts = [{"trace": trace, "iops": iops} for trace, iops in places]
+    return lines({"traces": facts, "runs": runs})
+
+
+def called(file: str) -> str:
+    """A trace's name in a table."""
+    return next((name for end, name in NAMES.items() if file.endswith(end)), file)
+
+
+def policy_called(name: str) -> str:
+    """A policy's name in a header, without the limit where there is no other."""
+    if name == "oracle":
+        return name
+    return f"`{name.removesuffix(', 5% cap')}`" + (", 5 %" if name == HEDGE_CAPPED else "")
+
+
+def at_the_demos_rate(of: Iterable[Line]) -> list[Line]:
+    """Those at 2000 I/Os a second, or at the trace's own rate where that is higher."""
+    found = []
+    for _, group in itertools.groupby(of, key=lambda line: line.trace):
+        here = list(group)
+        rate = min(line.iops for line in here if line.iops >= demo.TARGET_IOPS)
+        found += [line for line in here if line.iops == rate]
+    return found
+
+
+def _place(line: Line) -> tuple[str, str, str]:
+    return line.trace, f"{line.iops:,.0f}", line.slowness
+
+
+def _against(
+    line: Line, policy: str, reference: str = NOTHING, key: str = MEAN, *, in_us: bool = False
+) -> str:
+    """How a policy compares with another: bold where it is above it."""
+    share = line.above(policy, reference, key)
+    if share is None:
+        return "-"
+    told = f"{line.runs[policy][key]:.0f}" if in_us else _percent(share)
+    return f"**{told}**" if share > LEVEL else told
+
+
+def _home(policy: str) -> str:
+    return "home" if policy == NOTHING else policy_called(policy).removesuffix(", 5 %")
+
+
+def policies(of: Sequence[Line], key: str) -> Shown:
+    """Means in % of doing nothing, or percentiles in us."""
+    in_us = key == P99
+
+    def row(line: Line) -> tuple[str, ...]:
+        rule = line.best(RULES, key)
+        best = "" if rule == NOTHING else f" {_against(line, rule, key=key, in_us=in_us)}"
+        return (
+            *_place(line), _us(line, NOTHING, key), f"{_home(rule)}{best}",
+            *(_against(line, policy, key=key, in_us=in_us) for policy in COLUMNS),
+        )  # fmt: skip
+
+    head = (
+        "p99, us" if in_us else "mean, %", "I/Os a second", "slowness",
+        "nothing" if in_us else "nothing, us", "rule", *map(policy_called, COLUMNS),
+    )  # fmt: skip
+    return Shown(head, [row(line) for line in of])
+
+
+def _us(line: Line, policy: str, key: str) -> str:
+    us = line.runs.get(policy, {}).get(key)
+    return "-" if us is None else f"{us:.0f}"
+
+
+def md(of: Sequence[Line]) -> Shown:
+    """Mean and p99 on md raid1."""
+    return Shown(
+        ("md raid1", "I/Os a second", "slowness", "mean, us: off", "`on`, %", "`unguarded`, %",
+         "p99, us: off", "`on`", "`unguarded`"),
+        [
+            (
+                *_place(line), _us(line, OFF, MEAN), _against(line, ON, OFF),
+                _against(line, MD_UNGUARDED, OFF), _us(line, OFF, P99),
+                *(_against(line, what, OFF, P99, in_us=True) for what in (ON, MD_UNGUARDED)),
+            )
+            for line in of
+        ],
+    )  # fmt: skip
+
+
+def counted(of: list[Line]) -> Shown:
+    """In how many runs who is above and below whom."""
+    found = {count.what: count for count in counts(of)}
+
+    def told(what: str) -> tuple[str, ...]:
+        if what not in found:
+            return ("-",) * 5
+        count = found[what]
+        return (
+            f"{count.above}", f"{count.below}", f"{percent(count.worst[0])}, {count.worst[1]}",
+            _percent(count.median_calm), _percent(count.median_bursts),
+        )  # fmt: skip
+
+    head = ("above", "below", "at most, %", "calm, %", "bursts, %")
+    return Shown(
+        ("who", "against", *(f"mean: {head[0]}", *head[1:]), *(f"p99: {head[0]}", *head[1:])),
+        [
+            (*what.replace(", 5% cap`", "`, 5 %").split(" against "),
+             *told(what), *told(f"{what}, p99"))
+            for what in COUNTED
+            if what in found
+        ],
+    )  # fmt: skip
+
+
+def _percent(share: float | None) -> str:
+    return percent(share).replace("+0.0", "0")
+
+
+def of_the_oracles_gain(of: list[Line]) -> Shown:
+    """The median of the runs in which there is one."""
+    found = {policy: shares(of, policy) for policy in COLUMNS if policy != "oracle"}
+    n = max(map(len, found.values()))
+    return Shown(
+        (f"of the oracle's gain, where it gains over {LEVEL:.0%}".replace("%", " %"),
+         *map(policy_called, found)),
+        [(f"median of {n} runs", *(f"{median(told):.0%}".replace("%", " %") if told else "-"
+                                   for told in found.values()))],
+    )  # fmt: skip
+
+
+def front(of: Sequence[Line]) -> Shown:
+    """Mean and p99 of the best rival, ours, and md."""
+
+    def both(line: Line, policy: str, reference: str = NOTHING) -> str:
+        return " / ".join(
+            _against(line, policy, reference, key, in_us=True) for key in (MEAN, P99)
+        )  # fmt: skip
+
+    def row(line: Line) -> tuple[str, ...]:
+        rival = line.best(RIVALS)
+        if (line.above(rival) or 0) > -LEVEL:
+            rival = NOTHING
+        name = line.trace if line.slowness == CALM else f"with {BURSTS}"
+        return (
+            name, both(line, NOTHING), f"{_home(rival)} {both(line, rival)}",
+            both(line, "linnos"), both(line, TWO), both(line, OFF, OFF), both(line, ON, OFF),
+        )  # fmt: skip
+
+    return Shown(
+        ("public trace", "nothing", "best rival", "`linnos`", policy_called(TWO), "md off",
+         "md on"),
+        [row(line) for line in of if line.trace in FRONT],
+    )  # fmt: skip
+
+
+#: Of each page its tables.
+PAGES: dict[str, Callable[[list[Line]], list[Shown]]] = {
+    "README.md": lambda of: [front(at_the_demos_rate(of))],
+    "docs/results.md": lambda of: [
+        policies(at_the_demos_rate(of), MEAN),
+        policies(at_the_demos_rate(of), P99),
+        md(at_the_demos_rate(of)),
+        counted(of),
+        of_the_oracles_gain(of),
+    ],
+    "docs/evaluation.md": lambda of: [policies(of, MEAN), policies(of, P99), md(of)],
+}
+
+
+def with_tables(page: str, tables: Iterable[Shown]) -> str:
+    """A page with each of the tables in its place.
+
+    Raises
+    ------
+    ValueError
+        If a table has no place, or more than one.
+    """
+    for table in tables:
+        rows = page.splitlines(keepends=True)
+        first = [i for i, row in enumerate(rows) if row.startswith(f"| {table.header[0]} |")]
+        if len(first) != 1:
+            raise ValueError(f"{len(first)} tables begin with | {table.header[0]} |, one should")
+        start = first[0]
+        length = sum(1 for _ in itertools.takewhile(lambda row: row.startswith("|"), rows[start:]))
+        page = "".join((*rows[:start], table.text, *rows[start + length :]))
+    return page
+
+
+def pages() -> dict[str, tuple[str, str]]:
+    """Of each page, by its path: its text, and what it should be."""
+    of = committed()
+    found = {name: (ROOT / name).read_text() for name in PAGES}
+    return {name: (text, with_tables(text, PAGES[name](of))) for name, text in found.items()}
+
+
+def write() -> None:
+    """Write the tables into the pages."""
+    for name, (there, wanted) in pages().items():
+        if there != wanted:
+            write_text(ROOT / name, wanted)
+            print(f"  {name}: written", flush=True)

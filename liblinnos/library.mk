@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+# What liblinnos and liblinnos-cluster are built, tried and installed by. Their makefiles say before:
+# NAME, ABI (of the soname), TOP (the project's root), MODULES, TESTS, those of them that are THREADED,
+# HEADERS, LENT_HEADERS (another's, not to be removed) and PAGES.
+#
+# `make OUT=dir` leaves library, static and shared, and tests in dir; `make check` runs the tests;
+# `make check-sanitized` runs them under ASan and UBSan, and those with threads under TSan; `make
+# install` copies library, headers, pkg-config file and man pages below $(DESTDIR)$(PREFIX), `make
+# uninstall` removes them; `make clean` removes what was built.
+
+# The dependency files name their targets as the compiler was told: one spelling, or a header that
+# has changed is missed.
+override OUT := $(abspath $(OUT))
+PREFIX ?= /usr/local
+CC ?= gcc
+OBJCOPY ?= objcopy
+CFLAGS ?= -O2 -g
+override CFLAGS += -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -fPIC -pthread
+override CFLAGS += $(SANITIZE)
+# The core's prototypes are the kernel's.
+CORE := $(TOP)/kernel/linnos/core
+CPPFLAGS += -D_GNU_SOURCE -I. -I$(CORE) -I$(TOP)/kernel/linnos/include/uapi
+# The project's version; the ABI's is in the soname.
+VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' $(TOP)/pyproject.toml)
+SHARED := $(NAME).so.$(VERSION)
+SONAME := $(NAME).so.$(ABI)
+PUBLIC := $(shell sed -n 's/^\t\(linnos_[a-z_]*\);$$/\1/p' $(NAME).map)
+OBJS := $(MODULES:%=$(OUT)/obj/%.o)
+TEST_PROGRAMS := $(TESTS:%=$(OUT)/tests/test_%)
+
+all: $(OUT)/$(NAME).a $(OUT)/$(SHARED) tests
+
+# Names of single modules stay inside: one object, in which only what is public can be seen.
+$(OUT)/$(NAME).a: $(OBJS) $(NAME).map
+	$(LD) -r -o $(OUT)/obj/whole.o $(OBJS)
+	$(OBJCOPY) $(PUBLIC:%=--keep-global-symbol=%) $(OUT)/obj/whole.o
+	rm -f $@.new && $(AR) rcs $@.new $(OUT)/obj/whole.o && mv $@.new $@
+
+$(OUT)/$(SHARED): $(OBJS) $(NAME).map
+	$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=$(NAME).map \
+	  -Wl,--no-undefined -o $@.new $(OBJS) $(LDLIBS) && mv $@.new $@
+	ln -sf $(SHARED) $(OUT)/$(SONAME)
+	ln -sf $(SONAME) $(OUT)/$(NAME).so
+
+vpath linnos_%.c $(CORE)
+$(OUT)/obj/linnos_%.o: override CFLAGS += -Wno-missing-prototypes
+
+$(OUT)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+tests: $(TEST_PROGRAMS)
+
+# Of which modules besides, its makefile says.
+$(OUT)/tests/%: $(OUT)/obj/tests/%.o
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+check: tests
+	set -e; for program in $(TEST_PROGRAMS); do $(RUN) $$program; done
+
+# Not twice each: every test under ASan and UBSan, those with threads under TSan.
+check-sanitized:
+	@$(MAKE) --no-print-directory OUT=$(OUT)/asan CFLAGS="-O1 -g" \
+	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all" check
+	@# TSan of Debian 12 knows no addresses that are shuffled as far as newer kernels do it.
+	@$(MAKE) --no-print-directory OUT=$(OUT)/tsan CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread \
+	  RUN="$$(setarch -R true 2>/dev/null && echo setarch -R)" TESTS="$(THREADED)" check
+
+# A source that has moved since the last build: the dependency file still names it where it was. And a
+# dependency file that is not there yet is not to be made, by any rule of make's own.
+%.c %.d: ;
+
+-include $(OBJS:.o=.d) $(TESTS:%=$(OUT)/obj/tests/test_%.d)
+
+ROOT = $(DESTDIR)$(PREFIX)
+
+install: $(OUT)/$(NAME).a $(OUT)/$(SHARED)
+	install -D -m 644 -t $(ROOT)/include $(HEADERS) $(LENT_HEADERS)
+	install -D -m 644 -t $(ROOT)/lib $(OUT)/$(NAME).a
+	install -m 755 -t $(ROOT)/lib $(OUT)/$(SHARED)
+	ln -sf $(SHARED) $(ROOT)/lib/$(SONAME)
+	ln -sf $(SONAME) $(ROOT)/lib/$(NAME).so
+	install -d $(ROOT)/lib/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' $(NAME).pc.in >$(ROOT)/lib/pkgconfig/$(NAME).pc
+	install -D -m 644 -t $(ROOT)/share/man/man3 $(PAGES:%=$(TOP)/docs/%)
+
+uninstall:
+	rm -f $(addprefix $(ROOT)/include/,$(HEADERS)) $(ROOT)/lib/pkgconfig/$(NAME).pc \
+	  $(addprefix $(ROOT)/lib/,$(NAME).a $(NAME).so $(SONAME) $(SHARED)) \
+	  $(PAGES:%=$(ROOT)/share/man/man3/%)
+
+clean:
+	rm -rf $(OUT)
+
+.PHONY: all install uninstall tests check check-sanitized clean

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: MIT
+"""Gives this machine's drives the models that were trained elsewhere.
+
+A store is what `linnapp fleet` and `linnapp train` write: of each drive a model, and beside it a
+record, which comes last and has the model's id. A drive that has the model of that id is left
+alone. What is fetched must be a model by all that a kernel would check, and the one of the record.
+It is kept here, and ``drives.conf`` has it, for after a reboot, when the store may not be there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import http.client
+import json
+import re
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from linnapp.drive import state
+from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
+from linnapp.drive.enable.checks import name_to_keep
+from linnapp.drive.enable.places import alone
+from linnapp.drive.enable.restore_unit import enable_unit
+from linnapp.drive.restoring import restore_drive
+from linnapp.drive.sysfs import Drive, observed
+from linnapp.drive.uploading import replace_model
+from linnapp.errors import LinnappError, ModelError
+from linnapp.files import AnyPath, explain_os_error, replace_text
+from linnapp.model import SUFFIX, LatencyModel, Model, load_model, model_from_bytes
+
+Log = Callable[[str], None]
+
+#: larger than any model or record
+_MAX_BYTES = 64 << 20
+_TIMEOUT_S = 30.0
+
+
+class _StaysSafe(urllib.request.HTTPRedirectHandler):
+    """What comes without TLS may be anybody's, and so may be where it leads."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        if req.type == "https" and not newurl.startswith("https://"):
+            raise LinnappError(f"{req.full_url}: leads to {newurl}, which is not https")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+_OPENER = urllib.request.build_opener(_StaysSafe)
+
+
+class ModelStore:
+    """Where models are: a directory, or an address that begins with http:// or https://."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where.rstrip("/") or "/"
+        self._scheme = where.partition("://")[0].lower() if "://" in where else None
+        if self._scheme not in (None, "http", "https"):
+            raise LinnappError(f"{where}: expected a directory, or http:// or https://")
+
+    def read(self, name: str) -> bytes:
+        """A file of it, whole; `name` may lead into a folder.
+
+        Raises
+        ------
+        LinnappError
+            There is none of this name, or the store does not answer.
+        """
+        parts = name.split("/")
+        if not all(parts) or ".." in parts:
+            raise LinnappError(f"{name!r}: no name of a model, as array7/nvme0n1 is")
+        path = f"{self.where}/{name}"
+        try:
+            data = self._get(name) if self._scheme else self._open(path)
+        except urllib.error.HTTPError as error:
+            raise LinnappError(f"{path}: {error.code} {error.reason}") from error
+        except urllib.error.URLError as error:
+            raise LinnappError(f"{path}: {error.reason}") from error
+        except http.client.HTTPException as error:
+            raise LinnappError(f"{path}: no answer of a server ({error!r})") from error
+        except OSError as error:
+            raise explain_os_error(error, path) from error
+        if len(data) > _MAX_BYTES:
+            raise LinnappError(f"{path}: larger than any model, which has {_MAX_BYTES} bytes")
+        return data
+
+    def _open(self, path: str) -> bytes:
+        with Path(path).open("rb") as stream:
+            return stream.read(_MAX_BYTES + 1)
+
+    def _get(self, name: str) -> bytes:
+        url = f"{self.where}/{urllib.parse.quote(name)}"
+        try:
+            with _OPENER.open(url, timeout=_TIMEOUT_S) as answer:
+                data: bytes = answer.read(_MAX_BYTES + 1)
+        except ValueError as error:
+            raise LinnappError(f"{url}: no address of a server ({error})") from error
+        return data
+
+    def record(self, name: str) -> tuple[str, str]:
+        """The record of a drive: of which model it is, and the text."""
+        path = f"{self.where}/{name}.json"
+        try:
+            text = self.read(f"{name}.json").decode()
+            found = json.loads(text)["model_id"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            found = None
+        if not isinstance(found, str) or not re.fullmatch("[0-9a-f]{8}", found):
+            raise LinnappError(f"{path}: not a record, which has a model_id")
+        return found, text
+
+    def model(self, name: str, model_id: str) -> Model | LatencyModel:
+        """The model of a drive, which must be the one of that id."""
+        path = f"{self.where}/{name}{SUFFIX}"
+        model = model_from_bytes(self.read(f"{name}{SUFFIX}"), path)
+        if model.model_id != model_id:
+            raise ModelError(
+                f"{path}: model {model.model_id}, its record is of {model_id}: it is being "
+                "trained anew, or half copied; fetch it again when that is done"
+            )
+        return model
+
+
+def fetch(
+    store: ModelStore,
+    wanted: Mapping[str, str | None],
+    conf_path: AnyPath,
+    *,
+    mode: str | None = None,
+    log: Log = print,
+) -> list[str]:
+    """Give drives the models that a store has of them, each on its own.
+
+    Parameters
+    ----------
+    store : ModelStore
+        Where they are.
+    wanted : mapping of str to str or None
+        By device, what the store calls it, without a suffix: ``array7/nvme0n1``; None: its own
+        name.
+    conf_path : path
+        The drives.conf that has them, then.
+    mode : {"off", "observe", "enforce"}, optional
+        Left as drives.conf has it, or else as it is, unless given.
+    log : callable
+        Told what was done.
+
+    Returns
+    -------
+    list of str
+        What failed, and why. A model that is none, or that the kernel refuses, changes nothing.
+    """
+    failures = []
+    with alone():
+        conf = load_conf(conf_path) or DrivesConf()
+        had_none = conf.is_empty
+        for device, name in wanted.items():
+            try:
+                drive = observed(device)
+                conf = _fetch(store, name or drive.name, drive, conf, mode, log)
+                save_conf(conf_path, conf)
+            except LinnappError as error:
+                failures.append(f"{device}: {error}")
+        if had_none and not conf.is_empty:
+            enable_unit(conf_path, log)
+    return failures
+
+
+def _fetch(
+    store: ModelStore, name: str, drive: Drive, conf: DrivesConf, mode: str | None, log: Log
+) -> DrivesConf:
+    """Give a drive its model; what drives.conf is to have, then."""
+    keep = name_to_keep(drive.name)
+    path = state.drive_directory(drive.name) / f"fetched{SUFFIX}"
+    model_id, record = store.record(name)
+    before = conf.drives.get(keep, DriveEntry(drive.mode))
+    entry = dataclasses.replace(before, model=path, mode=mode or before.mode)
+    model = _kept(path, model_id) or store.model(name, model_id)
+    was = drive.model_id
+    if was != model_id:
+        replace_model(drive, model, log)
+    model.save(path)
+    # `linnapp keep` goes by it.
+    replace_text(path.with_suffix(".json"), record)
+    restore_drive(keep, entry)
+    had = "has it already" if was == model_id else f"it had {was or 'none'}"
+    log(f"{drive.name}: model {model_id} ({store.where}/{name}), mode {entry.mode}; {had}")
+    return conf.updated({keep: entry}, {})
+
+
+def _kept(path: Path, model_id: str) -> Model | LatencyModel | None:
+    """The model of this id, if it was fetched before."""
+    with contextlib.suppress(ModelError):
+        model = load_model(path)
+        if model.model_id == model_id:
+            return model
+    return None

@@ -1,0 +1,621 @@
+# SPDX-License-Identifier: MIT
+"""Reads go to the node that answers first: liblinnos-cluster for Python, by ctypes.
+
+It does no I/O: it chooses a node, is told what was sent there and how that ended, and says whose
+agent to ask. docs/cluster.md has an example.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self, get_args
+
+from linnapp.native import check_fits, check_status, load_public, of_one_kind
+from linnapp.replicas import STATES
+
+_DATAGRAM_BYTES = 96
+_HOME_TURNS = -1
+_UNGUARDED = 1
+_NEVER = (1 << 64) - 1
+
+#: `enum linnos_cluster_mode`, `enum linnos_kind` and `enum linnos_end`
+Mode = Literal["observe", "choose", "hedge"]
+Kind = Literal["first", "hedge", "copy"]
+End = Literal["answered", "failed", "taken back", "cancelled"]
+
+
+@dataclass(frozen=True)
+class ClientStats:
+    """What a client has done; linnos_cluster.h defines each number.
+
+    Attributes
+    ----------
+    saved_us : int
+        Over `moved`, what they were expected to take at home less what they took.
+    would_save_us : int
+        Over those of `would_move` that were answered at home, what they would have saved elsewhere.
+    """
+
+    reads: int
+    would_move: int
+    moved: int
+    stayed: int
+    copies: int
+    hedges: int
+    hedges_won: int
+    hedges_denied: int
+    failovers: int
+    sent: int
+    ended: int
+    errors: int
+    asked_first: int
+    questions: int
+    answers: int
+    refused: int
+    saved_us: int
+    would_save_us: int
+
+
+@dataclass(frozen=True)
+class NodeStats:
+    """How a node is doing; linnos_cluster.h defines each number.
+
+    Attributes
+    ----------
+    state : str
+        One of `linnapp.replicas.STATES`, without the last.
+    expected_us : int
+        What a read of a page would take.
+    news_age_us : int or None
+        Of what its agent told last; None: nothing that counts.
+    is_trusted : bool
+        What its agent told was not far worse than own reads.
+    """
+
+    state: str
+    expected_us: int
+    in_flight: int
+    answered: int
+    errors: int
+    news_age_us: int | None
+    is_trusted: bool
+
+
+class _Options(ctypes.Structure):
+    """`struct linnos_cluster_options` of linnos_cluster.h."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        *of_one_kind(ctypes.c_uint32, "mode", "flags", "home_margin_percent", "news_for_ms"),
+        *of_one_kind(ctypes.c_uint32, "news_uses", "explore_ms", "hedge_percent"),
+        *of_one_kind(ctypes.c_double, "copies_percent", "extra_io_percent", "questions_percent"),
+        ("seed", ctypes.c_uint64),
+        ("key", ctypes.c_char_p),
+        ("key_bytes", ctypes.c_size_t),
+    )
+
+
+class _Stats(ctypes.Structure):
+    """`struct linnos_cluster_stats`, whose members `ClientStats` has in their order."""
+
+    _fields_ = tuple(
+        (field.name, ctypes.c_int64 if field.name.endswith("_us") else ctypes.c_uint64)
+        for field in fields(ClientStats)
+    )
+
+
+class _NodeStats(ctypes.Structure):
+    """`struct linnos_cluster_node` of linnos_cluster.h."""
+
+    _fields_ = (
+        *of_one_kind(ctypes.c_uint32, "state", "expected_us"),
+        *of_one_kind(ctypes.c_uint64, "in_flight", "answered", "errors", "news_age_us"),
+        *of_one_kind(ctypes.c_uint32, "is_trusted", "reserved"),
+    )
+
+
+class _Choice(ctypes.Structure):
+    """`struct linnos_choice` of linnos_choose.h."""
+
+    _fields_ = (
+        *of_one_kind(ctypes.c_uint64, "offset", "bytes"),
+        ("home", ctypes.c_int32),
+        *of_one_kind(ctypes.c_uint32, "flags", "replica"),
+        ("copy", ctypes.c_int32),
+        *of_one_kind(ctypes.c_uint32, "predicted_us", "tried"),
+        ("hedge_at_ns", ctypes.c_uint64),
+        ("own", ctypes.c_uint64 * 6),
+    )
+
+
+class _Sending(ctypes.Structure):
+    """`struct linnos_sending` of linnos_choose.h."""
+
+    _fields_ = (("own", ctypes.c_uint64 * 8),)
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    handle, status, size, number = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_uint
+    u16, u32, i64, u64 = ctypes.c_uint16, ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64
+    choice, sending = ctypes.POINTER(_Choice), ctypes.POINTER(_Sending)
+    nodes = ctypes.POINTER(u32)
+    return load_public(
+        "liblinnos-cluster.so.1",
+        "LINNOS_CLUSTER_LIB",
+        ("cluster", "install-cluster"),
+        "LIBLINNOS_CLUSTER_1",
+        linnos_cluster_error=(ctypes.c_char_p,),
+        linnos_cluster_create=(*(status, ctypes.POINTER(handle), u32, ctypes.POINTER(_Options)),),
+        linnos_cluster_free=(None, handle),
+        linnos_cluster_choose=(i64, handle, choice, nodes, number, u64),
+        linnos_cluster_choose_next=(status, handle, choice, u64),
+        linnos_cluster_hedge=(status, handle, choice, u64),
+        linnos_cluster_sent=(None, handle, sending, choice, number, status, u64),
+        linnos_cluster_ended=(None, handle, sending, status, u64),
+        linnos_cluster_answered=(None, handle, choice, sending, u64),
+        linnos_cluster_ask_first=(
+            *(i64, handle, nodes, number, ctypes.c_int32, u64, ctypes.POINTER(u64)),
+        ),
+        linnos_cluster_next_probe=(i64, handle, u64),
+        linnos_cluster_question=(size, handle, u32, u16, u32, u64, ctypes.c_char_p),
+        linnos_cluster_news=(status, handle, u32, ctypes.c_char_p, size, u64),
+        linnos_cluster_get_stats=(None, handle, ctypes.POINTER(_Stats), size),
+        linnos_cluster_get_node=(status, handle, u32, u64, ctypes.POINTER(_NodeStats), size),
+    )
+
+
+def _check(status: int) -> None:
+    check_status(status, _library().linnos_cluster_error)
+
+
+def _number(kind: Any, what: str, value: str) -> int:
+    known: tuple[str, ...] = get_args(kind)
+    if value not in known:
+        raise ValueError(f"{what} {value!r}: one of {', '.join(known)} can be")
+    return known.index(value)
+
+
+def _time(now_ns: int | None) -> int:
+    if now_ns is None:
+        return time.monotonic_ns()
+    check_fits(64, now_ns=now_ns)
+    return now_ns
+
+
+class Nodes:
+    """What a client knows of nodes; any number of threads may use one at once.
+
+    Times are absolute, in ns of one clock, not 0, and default to `time.monotonic_ns()`.
+
+    Parameters
+    ----------
+    n_nodes : int
+        They are numbered from 0.
+    mode : str
+        "observe": reads stay at home, and what they would have gained is counted; "choose";
+        "hedge": a read that takes long is sent to a second node as well.
+    home_margin_percent : int
+        How much less than at home a read must be expected to take elsewhere to leave.
+    news_for_ms, news_uses : int
+        What an agent told counts for so long, and for so many reads; 0: it never does.
+    explore_ms : int
+        A node that was slow is looked at again after so long, to begin with.
+    hedge_percent : int
+        A read is hedged when it has taken so many percent of what is usual.
+    copies_percent, extra_io_percent, questions_percent : float
+        Of the reads so many, in percent, have a copy that looks at a slow node; are hedged or
+        copied; have a question to an agent, at most.
+    seed : int
+        Of what is decided by lot.
+    key : bytes, optional
+        That agents want questions to be signed with, 256 bytes at most.
+    unguarded : bool
+        Follow what is expected whatever comes of it.
+
+    Raises
+    ------
+    OSError
+        What an option cannot be, and what it can.
+    LinnappError
+        If the library is not built.
+    """
+
+    def __init__(
+        self,
+        n_nodes: int,
+        *,
+        mode: Mode = "choose",
+        home_margin_percent: int = 25,
+        news_for_ms: int = 50,
+        news_uses: int = 8,
+        explore_ms: int = 20,
+        hedge_percent: int = 200,
+        copies_percent: float = 1,
+        extra_io_percent: float = 3,
+        questions_percent: float = 100,
+        seed: int = 1,
+        key: bytes | None = None,
+        unguarded: bool = False,
+    ) -> None:
+        self._handle = ctypes.c_void_p()
+        #: The library has their addresses.
+        self._in_flight: set[Attempt] = set()
+        check_fits(
+            32,
+            n_nodes=n_nodes,
+            home_margin_percent=home_margin_percent,
+            news_for_ms=news_for_ms,
+            news_uses=news_uses,
+            explore_ms=explore_ms,
+            hedge_percent=hedge_percent,
+        )
+        check_fits(64, seed=seed)
+        options = _Options(
+            ctypes.sizeof(_Options),
+            _number(Mode, "mode", mode),
+            _UNGUARDED * unguarded,
+            home_margin_percent,
+            news_for_ms,
+            news_uses,
+            explore_ms,
+            hedge_percent,
+            copies_percent,
+            extra_io_percent,
+            questions_percent,
+            seed,
+            key,
+            len(key or b""),
+        )
+        _check(
+            _library().linnos_cluster_create(
+                ctypes.byref(self._handle), n_nodes, ctypes.byref(options)
+            )
+        )
+
+    def _open(self) -> ctypes.c_void_p:
+        if not self._handle:
+            raise ValueError("the client is closed")
+        return self._handle
+
+    def choose(
+        self,
+        candidates: Sequence[int],
+        size: int,
+        *,
+        home: int | None = None,
+        never_hedge: bool = False,
+        now_ns: int | None = None,
+    ) -> Read:
+        """Where does a read go?
+
+        Parameters
+        ----------
+        candidates : sequence of int
+            Nodes that have the data, each once; 1 to 16.
+        size : int
+            In bytes.
+        home : int, optional
+            The candidate that the engine itself would read from. Default: in turn.
+        never_hedge : bool
+            Send it to one node at a time.
+        now_ns : int, optional
+            The time.
+
+        Returns
+        -------
+        Read
+            To be sent to its `node`.
+
+        Raises
+        ------
+        OSError
+            There are no such nodes, or not so many candidates.
+        """
+        return Read(self, candidates, size, home, never_hedge, now_ns)
+
+    def ask_first(
+        self, candidates: Sequence[int], home: int, *, now_ns: int | None = None
+    ) -> tuple[int, int] | None:
+        """Is a read worth to ask before it is chosen for?
+
+        Parameters
+        ----------
+        candidates, home, now_ns
+            As `choose` will be given them.
+
+        Returns
+        -------
+        tuple of int, or None
+            The node to ask, and until when to wait for the answer; None: choose at once.
+        """
+        nodes, at = _nodes(candidates), _place(candidates, home)
+        until_ns = ctypes.c_uint64()
+        node = _library().linnos_cluster_ask_first(
+            self._open(), nodes, len(nodes), at, _time(now_ns), ctypes.byref(until_ns)
+        )
+        return None if node < 0 else (node, until_ns.value)
+
+    def next_probe(self, *, now_ns: int | None = None) -> int | None:
+        """Whose agent should be asked now? To be called after each read that was sent.
+
+        Returns
+        -------
+        int or None
+            The node; None: nobody.
+        """
+        node: int = _library().linnos_cluster_next_probe(self._open(), _time(now_ns))
+        return None if node < 0 else node
+
+    def question(self, node: int, drive: int, size: int, *, now_ns: int | None = None) -> bytes:
+        """The datagram to send to an agent; what it was asked before is not listened to any more.
+
+        Parameters
+        ----------
+        node : int
+            Whose agent.
+        drive : int
+            Its number in that agent's configuration.
+        size : int
+            Of a read there, in bytes, not 0.
+        now_ns : int, optional
+            The time when it is sent.
+        """
+        check_fits(32, node=node, size=size)
+        check_fits(16, drive=drive)
+        datagram = ctypes.create_string_buffer(_DATAGRAM_BYTES)
+        length = _library().linnos_cluster_question(
+            self._open(), node, drive, size, _time(now_ns), datagram
+        )
+        if not length:
+            raise ValueError(f"a read of {size} bytes on node {node}: there is no such question")
+        return datagram.raw[:length]
+
+    def news(self, node: int, datagram: bytes, *, now_ns: int | None = None) -> bool:
+        """An agent has told something.
+
+        Parameters
+        ----------
+        node : int
+            Whose agent.
+        datagram : bytes
+            What came from there; anything.
+        now_ns : int, optional
+            The time.
+
+        Returns
+        -------
+        bool
+            Whether it is the answer to the last question, and listened to.
+        """
+        check_fits(32, node=node)
+        return not _library().linnos_cluster_news(
+            self._open(), node, datagram, len(datagram), _time(now_ns)
+        )
+
+    def stats(self) -> ClientStats:
+        """What the client has done until now."""
+        raw = _Stats()
+        _library().linnos_cluster_get_stats(self._open(), ctypes.byref(raw), ctypes.sizeof(raw))
+        return ClientStats(**{name: getattr(raw, name) for name, *_ in _Stats._fields_})
+
+    def node_stats(self, node: int, *, now_ns: int | None = None) -> NodeStats:
+        """How a node is doing.
+
+        Parameters
+        ----------
+        node : int
+            From 0.
+        now_ns : int, optional
+            The time.
+        """
+        check_fits(32, node=node)
+        raw = _NodeStats()
+        _check(
+            _library().linnos_cluster_get_node(
+                self._open(), node, _time(now_ns), ctypes.byref(raw), ctypes.sizeof(raw)
+            )
+        )
+        return NodeStats(
+            state=STATES[raw.state],
+            expected_us=raw.expected_us,
+            in_flight=raw.in_flight,
+            answered=raw.answered,
+            errors=raw.errors,
+            news_age_us=None if raw.news_age_us == _NEVER else raw.news_age_us,
+            is_trusted=bool(raw.is_trusted),
+        )
+
+    def close(self) -> None:
+        """Forget the nodes, and what is in flight. May be repeated. No other thread may use it."""
+        if self._handle:
+            handle, self._handle = self._handle, ctypes.c_void_p()
+            _library().linnos_cluster_free(handle)
+            self._in_flight.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            self.close()
+
+
+def _nodes(candidates: Sequence[int]) -> ctypes.Array[ctypes.c_uint32]:
+    for node in candidates:
+        check_fits(32, candidate=node)
+    return (ctypes.c_uint32 * len(candidates))(*candidates)
+
+
+def _place(candidates: Sequence[int], node: int) -> int:
+    if node not in candidates:
+        raise ValueError(f"node {node}: no candidate; these are {', '.join(map(str, candidates))}")
+    return candidates.index(node)
+
+
+class Read:
+    """A read, from `Nodes.choose` to `answered`; one thread at a time has it.
+
+    Attributes
+    ----------
+    node : int
+        Where to send it.
+    """
+
+    def __init__(
+        self,
+        client: Nodes,
+        candidates: Sequence[int],
+        size: int,
+        home: int | None,
+        never_hedge: bool,
+        now_ns: int | None,
+    ) -> None:
+        check_fits(64, size=size)
+        self._client = client
+        self._candidates = tuple(candidates)
+        #: The choice has its address.
+        self._nodes = _nodes(self._candidates)
+        self._choice = _Choice(
+            bytes=size,
+            home=_HOME_TURNS if home is None else _place(self._candidates, home),
+            flags=int(never_hedge),
+        )
+        self._is_answered = False
+        node: int = _library().linnos_cluster_choose(
+            client._open(), self._choice, self._nodes, len(self._nodes), _time(now_ns)
+        )
+        _check(node)
+        self.node = node
+
+    @property
+    def home(self) -> int:
+        """The node that it would have gone to unchosen."""
+        place: int = self._choice.home
+        return self._candidates[place]
+
+    @property
+    def copy(self) -> int | None:
+        """The node to send a copy to, whose answer nobody waits for."""
+        return self._candidates[self._choice.copy] if self._choice.copy >= 0 else None
+
+    @property
+    def expected_us(self) -> int:
+        """How long it would take at `node`; 0: nothing is known."""
+        return int(self._choice.predicted_us)
+
+    @property
+    def hedge_at_ns(self) -> int | None:
+        """When to call `hedge`, if there is no answer by then; None: never."""
+        at: int = self._choice.hedge_at_ns
+        return None if at == _NEVER else at
+
+    def _open(self) -> ctypes.c_void_p:
+        if self._is_answered:
+            raise ValueError("the read is answered already")
+        return self._client._open()
+
+    def sent(self, node: int, kind: Kind = "first", *, now_ns: int | None = None) -> Attempt:
+        """It is sent to a node.
+
+        Parameters
+        ----------
+        node : int
+            `node`, `copy`, or what `hedge` said.
+        kind : str
+            "first": chosen, or after another one's failure; "copy"; "hedge".
+        now_ns : int, optional
+            The time.
+
+        Returns
+        -------
+        Attempt
+            To be ended, exactly once.
+        """
+        return Attempt(self, node, kind, now_ns)
+
+    def next(self, *, now_ns: int | None = None) -> int | None:
+        """Where does it go when that has failed?
+
+        Returns
+        -------
+        int or None
+            The best that it was not sent to, which `node` then is; None: none is left.
+        """
+        place = _library().linnos_cluster_choose_next(self._open(), self._choice, _time(now_ns))
+        if place < 0:
+            return None
+        self.node = self._candidates[place]
+        return self.node
+
+    def hedge(self, *, now_ns: int | None = None) -> int | None:
+        """It has waited long enough: `hedge_at_ns` has come.
+
+        Returns
+        -------
+        int or None
+            The node to send it to as well; None: none.
+        """
+        place = _library().linnos_cluster_hedge(self._open(), self._choice, _time(now_ns))
+        return self._candidates[place] if place >= 0 else None
+
+    def answered(self, winner: Attempt | None, *, now_ns: int | None = None) -> None:
+        """Its user has the answer, and the read ends here.
+
+        Parameters
+        ----------
+        winner : Attempt or None
+            The one that has answered, which may have ended; None: nobody has.
+        now_ns : int, optional
+            The time.
+        """
+        if winner is not None and winner._read is not self:
+            raise ValueError("the winner is another read's")
+        sending = None if winner is None else ctypes.byref(winner._sending)
+        _library().linnos_cluster_answered(self._open(), self._choice, sending, _time(now_ns))
+        self._is_answered = True
+
+
+class Attempt:
+    """A read that was sent to a node, from `Read.sent` to `ended`; another thread may end it."""
+
+    def __init__(self, read: Read, node: int, kind: Kind, now_ns: int | None) -> None:
+        place, number = _place(read._candidates, node), _number(Kind, "kind", kind)
+        self.node = node
+        self._read = read
+        self._sending = _Sending()
+        handle, now_ns = read._open(), _time(now_ns)
+        # Before the library knows it: an interruption in between must not free it.
+        read._client._in_flight.add(self)
+        _library().linnos_cluster_sent(handle, self._sending, read._choice, place, number, now_ns)
+
+    def ended(self, end: End = "answered", *, now_ns: int | None = None) -> None:
+        """It has ended, exactly once.
+
+        Parameters
+        ----------
+        end : str
+            "answered"; "failed"; "taken back": which says nothing of the node; "cancelled": before
+            it was answered.
+        now_ns : int, optional
+            The time.
+
+        Raises
+        ------
+        ValueError
+            It has ended before, or its client is closed.
+        """
+        client = self._read._client
+        handle, number, now_ns = client._open(), _number(End, "end", end), _time(now_ns)
+        try:
+            client._in_flight.remove(self)
+        except KeyError:
+            raise ValueError("the attempt has ended already") from None
+        _library().linnos_cluster_ended(handle, self._sending, number, now_ns)

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: MIT
+"""Sends datagrams that are hardly questions to a linnos-agent, and wants it to go on as before.
+
+``agent_sockets.py AGENT FOLDER --seconds N``: over IPv4, IPv6 and its Unix socket, signed and not,
+by whom it answers, whom it does not, and who is not there any more when the answer comes. Between
+them questions are asked that must be answered. Whatever else comes back must be the answer to
+something that was sent, in its length. At the end each datagram was counted by the agent, once, and
+it ends as it should: nothing that its sanitizers would say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import hmac
+import random
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+CORPUS = Path(__file__).parent / "corpus" / "agent"
+#: of corpus files the first byte: not a datagram but a configuration
+CONFIGURATION = 0x80
+KEY = b"sixteen bytes, and a few more\0"
+#: docs/formats.md: a question without what is only an answer's, and how each begins
+QUESTION = struct.Struct("<4sBBHQH6xII32x")
+BEGINNING = struct.Struct("<4sBBHQ")
+PLAIN_BYTES, SIGNED_BYTES = 64, 96
+#: a datagram over IPv4 at most
+LONGEST = 65_507
+#: in a batch: what sockets hold whose reader is busy; a Unix socket has room for ten
+BATCH, BATCH_BYTES, LOCAL_BATCH = 48, 100_000, 8
+GIVE_UP_S = 120
+
+
+def signed(datagram: bytes) -> bytes:
+    return datagram + hmac.digest(KEY, datagram, hashlib.sha256)
+
+
+class Damage:
+    """Makes datagrams of good ones and of those that are kept."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        kept = [path.read_bytes() for path in sorted(CORPUS.iterdir())]
+        self.seeds = [one[1:] for one in kept if one and not one[0] & CONFIGURATION]
+
+    def question(self) -> bytes:
+        draw = self.chance.getrandbits
+        return QUESTION.pack(
+            *(b"LNAG", 1, 1, draw(2), draw(64), draw(1), draw(32) or 1, draw(32)),
+        )
+
+    def datagram(self) -> bytes:
+        chance = self.chance
+        made = bytearray(self.question() if chance.random() < 0.5 else chance.choice(self.seeds))
+        for _ in range(chance.choice((0, 1, 1, 2, 3, 8))):
+            self._once(made)
+        plain = bytes(made)
+        if chance.random() < 0.3:
+            plain = signed(plain[:PLAIN_BYTES]) + plain[PLAIN_BYTES:]
+        return plain[:LONGEST]
+
+    def _once(self, made: bytearray) -> None:
+        chance, at = self.chance, self.chance.randrange(len(made) + 1)
+        what = chance.randrange(7)
+        if what == 0 and made:
+            made[at % len(made)] ^= 1 << chance.randrange(8)
+        elif what == 1 and made:
+            made[at % len(made)] = chance.choice((0, 1, 2, 0x7F, 0x80, 0xFF, chance.getrandbits(8)))
+        elif what == 2:
+            del made[at:]
+        elif what == 3:
+            made[at:at] = chance.randbytes(chance.randrange(40))
+        elif what == 4:
+            del made[at : at + chance.randrange(1, 9)]
+        elif what == 5:
+            made += chance.choice(self.seeds)
+        elif chance.random() < 0.01:
+            made += chance.randbytes(chance.randrange(LONGEST))
+
+
+class Sender:
+    """A socket that asks; `answers` is whether the agent answers whoever is behind it."""
+
+    def __init__(
+        self, own: socket.socket, to: tuple[str, int] | str, is_answered: bool, is_signed: bool
+    ) -> None:
+        self.own, self.to = own, to
+        self.is_answered, self.is_signed = is_answered, is_signed
+        self.own.settimeout(GIVE_UP_S)
+        self.sent = 0
+        #: cookie and length of what may be answered still
+        self.open: set[tuple[bytes, int]] = set()
+
+    def send(self, datagram: bytes) -> None:
+        self.own.sendto(datagram, self.to)
+        self.sent += 1
+        self.open.add((datagram[8:16], len(datagram)))
+
+    def take(self) -> bytes:
+        """The next answer, which must be one."""
+        answer = self.own.recv(LONGEST)
+        magic, version, kind, _, _ = BEGINNING.unpack_from(answer)
+        good = SIGNED_BYTES if self.is_signed else PLAIN_BYTES
+        if (magic, version, kind, len(answer)) != (b"LNAG", 1, 2, good):
+            raise SystemExit(f"no answer: {answer.hex()}")
+        if self.is_signed and signed(answer[:PLAIN_BYTES]) != answer:
+            raise SystemExit(f"not signed: {answer.hex()}")
+        if (answer[8:16], len(answer)) not in self.open or not self.is_answered:
+            raise SystemExit(f"the answer to nothing that was asked: {answer.hex()}")
+        return answer
+
+    def barrier(self, question: bytes) -> None:
+        """All that was sent here has been looked at once this is answered."""
+        if not self.is_answered:
+            return
+        self.send(signed(question) if self.is_signed else question)
+        while self.take()[8:16] != question[8:16]:
+            pass
+        self.open.clear()
+
+    def drain(self) -> int:
+        """How much is there."""
+        n = 0
+        self.own.settimeout(0)
+        with contextlib.suppress(BlockingIOError):
+            while self.own.recv(LONGEST):
+                n += 1
+        self.own.settimeout(GIVE_UP_S)
+        return n
+
+
+def udp(family: socket.AddressFamily, source: str) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_DGRAM)
+    made.bind((source, 0))
+    return made
+
+
+def local(path: Path | None) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    if path is not None:
+        path.unlink(missing_ok=True)
+        made.bind(str(path))
+    return made
+
+
+def free_port(family: socket.AddressFamily, address: str) -> int:
+    with udp(family, address) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
+class Run:
+    """An agent, and those who send to it."""
+
+    def __init__(self, agent: Path, folder: Path, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.damage = Damage(self.chance)
+        self.folder = folder
+        self.place = folder / "agent"
+        self.place.unlink(missing_ok=True)
+        inet, inet6 = socket.AF_INET, socket.AF_INET6
+        port = free_port(inet, "127.0.0.1")
+        try:
+            port6 = free_port(inet6, "::1")
+        except OSError:
+            port6 = 0  # a machine without IPv6
+        key = folder / "key"
+        key.write_bytes(KEY)
+        key.chmod(0o600)
+        configuration = folder / "agent.conf"
+        configuration.write_text(
+            "drive /dev/no-such-drive\ndrive /dev/nor-this-one\n"
+            f"socket {self.place} 1000000\nkey {key}\n"
+            f"listen 127.0.0.1 {port}\n{f'listen ::1 {port6}' if port6 else ''}\n"
+            "allow 127.0.0.1 1000000\nallow 127.0.0.3 10\nallow ::1 1000000\n"
+        )
+        self.process = subprocess.Popen(
+            [agent, "--config", configuration], stderr=subprocess.PIPE, text=True
+        )
+        while not self.place.exists() and self.process.poll() is None:
+            time.sleep(0.01)
+        self.stranger = Sender(udp(inet, "127.0.0.2"), ("127.0.0.1", port), False, True)
+        self.hasty = Sender(udp(inet, "127.0.0.3"), ("127.0.0.1", port), False, True)
+        # No answer finds back to these two.
+        nameless = Sender(local(None), str(self.place), False, False)
+        self.gone = Sender(local(folder / "gone"), str(self.place), False, False)
+        self.senders = [
+            Sender(udp(inet, "127.0.0.1"), ("127.0.0.1", port), True, True),
+            *([Sender(udp(inet6, "::1"), ("::1", port6), True, True)] if port6 else []),
+            Sender(local(folder / "asks"), str(self.place), True, False),
+            *(self.stranger, self.hasty, nameless, self.gone),
+        ]
+
+    def batch(self) -> None:
+        n_bytes = 0
+        for _ in range(BATCH):
+            datagram = self.damage.datagram()
+            n_bytes += len(datagram)
+            if n_bytes > BATCH_BYTES:
+                break
+            sender = self.chance.choice(self.senders)
+            if sender.to != str(self.place) or len(sender.open) < LOCAL_BATCH:
+                sender.send(datagram)
+        for sender in self.senders:
+            sender.barrier(self.damage.question())
+            sender.open.clear()
+        if self.stranger.drain():
+            raise SystemExit("a stranger was answered")
+        # Some were not too many.
+        self.hasty.drain()
+        self.gone.own.close()
+        self.gone.own = local(self.folder / "gone")
+        (self.folder / "gone").unlink()
+
+    @property
+    def sent(self) -> int:
+        return sum(sender.sent for sender in self.senders)
+
+    def ended(self) -> str:
+        """What the agent says of it all."""
+        self.process.send_signal(signal.SIGTERM)
+        said: str = self.process.communicate(timeout=GIVE_UP_S)[1]
+        counted = re.search(r"answered \d+; ignored: .*", said)
+        if self.process.returncode or counted is None:
+            raise SystemExit(f"the agent ended with {self.process.returncode}:\n{said}")
+        if sum(map(int, re.findall(r"\d+", counted[0]))) != self.sent:
+            raise SystemExit(f"{self.sent} datagrams were sent, and {counted[0]}")
+        return counted[0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Sends bad datagrams to a linnos-agent.")
+    parser.add_argument("agent", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    print(f"seed {given.seed}", flush=True)
+    run = Run(given.agent.resolve(), given.folder.resolve(), given.seed)
+    begin = time.monotonic()
+    try:
+        while time.monotonic() < begin + given.seconds:
+            run.batch()
+        took_s = time.monotonic() - begin
+        print(f"{run.sent} datagrams in {took_s:.1f} s; {run.ended()}")
+    except OSError as error:
+        run.process.kill()
+        said = run.process.communicate()[1]
+        raise SystemExit(f"after {run.sent} datagrams: {error}\n{said}") from error
+    finally:
+        if run.process.poll() is None:
+            run.process.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

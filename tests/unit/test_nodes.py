@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: MIT
+"""liblinnos-cluster from Python: it chooses as C does, and no mistake of a caller harms it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import re
+import socket
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from test_agent import KEY, locally, made, running
+from test_cluster_library import BUILDS, ROOT, SOURCE
+
+from linnapp import nodes as binding
+from linnapp.errors import LinnappError
+from linnapp.nodes import Nodes, Read
+from linnapp.replicas import STATES
+
+PAGE = 4096
+US, MS = 1_000, 1_000_000
+PROGRAMS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "cluster.md").read_text(), re.DOTALL)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
+    BUILDS.make("all")
+
+
+def read_once(client: Nodes, took_us: int, now_ns: int, **options: Any) -> tuple[Read, int]:
+    """One of three nodes, to its end; the read, and when that was."""
+    read = client.choose([0, 1, 2], PAGE, now_ns=now_ns, **options)
+    attempt = read.sent(read.node, now_ns=now_ns)
+    now_ns += took_us * US
+    attempt.ended(now_ns=now_ns)
+    read.answered(attempt, now_ns=now_ns)
+    return read, now_ns
+
+
+def test_the_page_s_program_chooses_as_that_in_c(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "cluster.md").read_text()
+    (said,) = re.findall(r"^    (\d+ slow, \d+ left home, \d+ copies)$", page, re.MULTILINE)
+    exec(PROGRAMS[0], {})
+    assert capsys.readouterr().out == f"{said}\n"
+
+
+def test_a_node_whose_agent_says_that_its_drive_is_gone_is_left(tmp_path: Path) -> None:
+    """By what the page has, over real sockets; the other one has no agent."""
+    made()
+    program = ROOT / "build" / "agent" / "linnos-agent"
+    with (
+        running(program, tmp_path, "listen 127.0.0.1 PORT", "allow 127.0.0.1") as agent,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent,
+        Nodes(2, news_for_ms=600_000, news_uses=1_000_000) as client,
+    ):
+        udp.setblocking(False)
+        silent.bind(("127.0.0.1", 0))
+        names: dict[str, Any] = {
+            "agents": [("127.0.0.1", agent.port), silent.getsockname()],
+            **{"client": client, "contextlib": contextlib, "udp": udp},
+        }
+        exec(PROGRAMS[1], names)
+        # The other one is home, and the agent is asked about.
+        until = time.monotonic() + 600
+        while not client.stats().answers and time.monotonic() < until:
+            # Reads of equal length, however busy this machine is.
+            now_ns = time.monotonic_ns()
+            read = client.choose([0, 1], PAGE, home=1, now_ns=now_ns)
+            attempt = read.sent(1, now_ns=now_ns)
+            attempt.ended(now_ns=now_ns + 100 * US)
+            read.answered(attempt, now_ns=now_ns + 100 * US)
+            names["exchange_news"]()
+        assert client.stats().answers
+        told = client.node_stats(0)
+        assert told.state == "slow" and told.news_age_us is not None
+        assert client.node_stats(1).news_age_us is None
+        went = [client.choose([0, 1], PAGE, home=0).node for _ in range(1000)]
+        assert went.count(1) > 500
+
+
+def test_reads_are_worth_to_ask_first_where_nothing_is_known(tmp_path: Path) -> None:
+    """One node in five is slow, and nobody reads one twice; a real agent answers, time is made."""
+    made()
+    program = ROOT / "build" / "agent" / "linnos-agent"
+    asked, now_ns = 0, MS
+    with running(program, tmp_path) as agent, Nodes(1000) as client:
+        assert client.ask_first([0, 1], 0, now_ns=now_ns) is None
+        for k in range(0, 1000, 2):
+            first = client.ask_first([k, k + 1], k, now_ns=now_ns)
+            if first is not None:
+                assert first[0] == k and now_ns < first[1] <= now_ns + MS
+                asked += 1
+            read = client.choose([k, k + 1], PAGE, home=k, now_ns=now_ns)
+            attempt = read.sent(read.node, now_ns=now_ns)
+            probed = client.next_probe(now_ns=now_ns)
+            if probed is not None:
+                question = client.question(probed, 0, PAGE, now_ns=now_ns)
+                answer = locally(agent, tmp_path, question)
+                assert client.news(probed, answer, now_ns=now_ns + 50 * US)
+                assert not client.news(probed, answer, now_ns=now_ns + 50 * US)
+            now_ns += 100 * US if k % 10 else 10 * MS
+            attempt.ended(now_ns=now_ns)
+            read.answered(attempt, now_ns=now_ns)
+        stats = client.stats()
+    assert asked == stats.asked_first > 100 and stats.refused == stats.answers > 100
+
+
+@pytest.mark.parametrize("secret", [KEY, bytes(range(11, 256)) + bytes(11)])
+def test_questions_are_signed_and_junk_is_refused(tmp_path: Path, secret: bytes) -> None:
+    """Also with the longest key that an agent takes."""
+    made()
+    program = ROOT / "build" / "agent" / "linnos-agent"
+    key = tmp_path / "key"
+    key.write_bytes(secret)
+    key.chmod(0o600)
+    options = ("listen 127.0.0.1 PORT", "allow 127.0.0.1", f"key {key}")
+    with (
+        running(program, tmp_path, *options) as agent,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
+        Nodes(2, key=secret) as client,
+        Nodes(2) as without,
+    ):
+        udp.settimeout(600)
+        udp.connect(("127.0.0.1", agent.port))
+        udp.send(without.question(0, 0, PAGE))
+        udp.send(client.question(0, 0, PAGE))
+        answer = udp.recv(200)
+        for junk in (b"", b"\0" * 64, answer[:64], answer + b"\0", bytes(5000)):
+            assert not client.news(0, junk)
+        assert not client.news(1, answer) and not client.news(7, answer)
+        assert client.news(0, answer)
+        assert client.stats().refused == 7 and client.stats().answers == 1
+        assert "1 not signed" in agent.ended()
+
+
+def test_a_failed_read_goes_to_each_of_the_others() -> None:
+    with Nodes(5) as client:
+        read = client.choose([4, 1, 3], PAGE, home=1, now_ns=MS)
+        assert (read.node, read.home, read.copy, read.hedge_at_ns) == (1, 1, None, None)
+        tried = [read.node]
+        read.sent(read.node, now_ns=MS).ended("failed", now_ns=2 * MS)
+        while (node := read.next(now_ns=2 * MS)) is not None:
+            assert node == read.node
+            tried.append(node)
+            read.sent(node, now_ns=2 * MS).ended("failed", now_ns=3 * MS)
+        read.answered(None, now_ns=3 * MS)
+        assert sorted(tried) == [1, 3, 4]
+        assert client.stats().failovers == 2 and client.stats().errors == 3
+        assert client.node_stats(1).state == "failing" and client.node_stats(0).state == "silent"
+        assert client.node_stats(3).errors == 1
+
+
+def test_a_read_that_takes_long_is_hedged() -> None:
+    now_ns = MS
+    with Nodes(3, mode="hedge", extra_io_percent=10) as client:
+        for k in range(100):
+            _, now_ns = read_once(client, 100, now_ns, home=k % 3)
+        read = client.choose([0, 1, 2], PAGE, home=1, now_ns=now_ns)
+        assert read.expected_us == 100 and read.hedge_at_ns == now_ns + 200 * US
+        first = read.sent(read.node, now_ns=now_ns)
+        now_ns = read.hedge_at_ns
+        node = read.hedge(now_ns=now_ns)
+        assert node in (0, 2) and read.hedge_at_ns is None
+        hedge = read.sent(node, "hedge", now_ns=now_ns)
+        hedge.ended(now_ns=now_ns + 100 * US)
+        read.answered(hedge, now_ns=now_ns + 100 * US)
+        first.ended("cancelled", now_ns=now_ns + 300 * US)
+        assert client.node_stats(1, now_ns=now_ns + 300 * US).state == "slow"
+        alone = client.choose([0, 1, 2], PAGE, never_hedge=True, now_ns=now_ns)
+        assert alone.hedge_at_ns is None
+        stats = client.stats()
+    assert (stats.hedges, stats.hedges_won, stats.sent, stats.ended) == (1, 1, 102, 102)
+
+
+def test_modes_and_the_guard_are_those_that_were_asked_for() -> None:
+    moved = {}
+    for name, options in (
+        *[(mode, {"mode": mode}) for mode in get_args(binding.Mode)],
+        ("unguarded", {"unguarded": True}),
+        ("margin", {"home_margin_percent": 100}),
+    ):
+        with Nodes(3, **options) as client:
+            now_ns = MS
+            for k in range(2000):
+                read = client.choose([0, 1, 2], PAGE, home=0, now_ns=now_ns)
+                attempt = read.sent(read.node, now_ns=now_ns)
+                now_ns += 2000 * US if read.node == 0 and k > 200 else 100 * US
+                attempt.ended(now_ns=now_ns)
+                read.answered(attempt, now_ns=now_ns)
+                _, now_ns = read_once(client, 100, now_ns, home=1 + k % 2)
+            stats = client.stats()
+            moved[name] = stats.moved
+            assert (stats.stayed > 0) == (name in ("choose", "hedge"))
+    assert moved["observe"] == moved["margin"] == 0
+    assert moved["unguarded"] > moved["choose"] > 100 and moved["hedge"] > 100
+
+
+def test_threads_share_a_client() -> None:
+    def work(first: int) -> None:
+        for k in range(500):
+            read = client.choose([0, 1, 2], PAGE * (1 + k % 8), home=(first + k) % 3)
+            attempt = read.sent(read.node)
+            attempt.ended()
+            read.answered(attempt)
+
+    with Nodes(3) as client:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(4)))
+        stats = client.stats()
+        assert stats.reads == stats.sent == stats.ended == 2000
+        assert sum(client.node_stats(k).answered for k in range(3)) == 2000
+        assert not client._in_flight
+
+
+def test_attempts_that_a_caller_forgets_stay_where_the_library_knows_them() -> None:
+    with Nodes(3) as client:
+        for _ in range(100):
+            read = client.choose([0, 1, 2], PAGE, home=1)
+            read.sent(1)
+        del read
+        gc.collect()
+        # What would be where they were.
+        _junk = [ctypes.create_string_buffer(b"\xff" * 64) for _ in range(1000)]
+        # Those before and behind each are told of its end.
+        for attempt in list(client._in_flight)[::2]:
+            attempt.ended()
+        assert client.node_stats(1).in_flight == 50 == len(client._in_flight)
+    assert not client._in_flight
+
+
+def test_what_is_done_twice_or_with_another_s_is_refused() -> None:
+    client = Nodes(3)
+    read, other = (client.choose([0, 1], PAGE, home=0) for _ in range(2))
+    attempt = read.sent(0)
+    for wrong in ("slow", ""):
+        with pytest.raises(ValueError, match=f"end '{wrong}': one of answered, failed, taken back"):
+            attempt.ended(wrong)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=f"kind '{wrong}': one of first, hedge, copy can be"):
+            read.sent(0, wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="node 2: no candidate; these are 0, 1"):
+        read.sent(2)
+    with pytest.raises(ValueError, match="the winner is another read's"):
+        other.answered(attempt)
+    attempt.ended()
+    with pytest.raises(ValueError, match="the attempt has ended already"):
+        attempt.ended()
+    read.answered(attempt)
+    for call in (
+        lambda: read.answered(attempt), read.next, read.hedge, lambda: read.sent(0),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="the read is answered already"):
+            call()
+    assert client.stats().sent == client.stats().ended == 1
+    late = other.sent(0)
+    client.close()
+    client.close()
+    for call in (
+        *(late.ended, lambda: other.answered(late), other.next, client.stats, client.next_probe),
+        *(lambda: client.choose([0], 1), lambda: client.node_stats(0), lambda: other.sent(1)),
+        *(lambda: client.question(0, 0, 1), lambda: client.news(0, b"")),
+        lambda: client.ask_first([0], 0),
+    ):
+        with pytest.raises(ValueError, match="the client is closed"):
+            call()
+
+
+def test_what_cannot_be_is_named() -> None:
+    for options, says in (
+        ({"explore_ms": 0}, "explore_ms 0; 1 to 250"),
+        ({"hedge_percent": 99}, "hedge_percent 99; 100 or more"),
+        ({"copies_percent": 101}, "copies_percent 101"),
+        ({"key": bytes(257)}, "a key of 257 bytes; 256 at most"),
+    ):
+        with pytest.raises(OSError, match=re.escape(says)):
+            Nodes(3, **options)
+    with pytest.raises(OSError, match="no nodes; there is one at least"):
+        Nodes(0)
+    for name in ("n_nodes", "news_for_ms", "seed"):
+        for value in (-1, 1 << 64):
+            with pytest.raises(ValueError, match=f"{name} {value}: 0 to "):
+                Nodes(**{"n_nodes": 3, name: value})
+    with pytest.raises(ValueError, match="mode 'guess': one of observe, choose, hedge can be"):
+        Nodes(3, mode="guess")  # type: ignore[arg-type]
+    with Nodes(3) as client:
+        for candidates, says in (
+            ([], "0 candidates; 1 to 16"),
+            ([0] * 17, "17 candidates"),
+            ([0, 3], "candidate 1 is node 3; there are 0 to 2"),
+        ):
+            with pytest.raises(OSError, match=says):
+                client.choose(candidates, PAGE)
+        # ctypes would make them node 0.
+        with pytest.raises(ValueError, match="candidate 4294967296: 0 to"):
+            client.choose([1 << 32], PAGE)
+        with pytest.raises(ValueError, match="node 2: no candidate; these are 0, 1"):
+            client.choose([0, 1], PAGE, home=2)
+        with pytest.raises(ValueError, match="size -1: 0 to"):
+            client.choose([0, 1], -1)
+        with pytest.raises(ValueError, match="now_ns -1: 0 to"):
+            client.choose([0, 1], 1, now_ns=-1)
+        with pytest.raises(OSError, match="node 3; there are 0 to 2"):
+            client.node_stats(3)
+        for node, size in ((3, PAGE), (0, 0)):
+            with pytest.raises(ValueError, match=f"{size} bytes on node {node}: there is no such"):
+                client.question(node, 0, size)
+        with pytest.raises(ValueError, match="drive 65536: 0 to 65535"):
+            client.question(0, 65536, PAGE)
+        assert client.stats().reads == 0
+
+
+def test_without_the_library_or_with_another_the_remedy_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LINNOS_CLUSTER_LIB", str(tmp_path / "none.so"))
+    binding._library.cache_clear()
+    with pytest.raises(LinnappError, match="none.so: .*make cluster.*LINNOS_CLUSTER_LIB"):
+        Nodes(3)
+    # All functions, in a version in which structures may be others.
+    version = (SOURCE / "liblinnos-cluster.map").read_text().replace("CLUSTER_1", "CLUSTER_2")
+    (tmp_path / "next.map").write_text(version)
+    subprocess.run(
+        ["gcc", "-shared", f"-Wl,--version-script={tmp_path}/next.map", "-Wl,--whole-archive",
+         BUILDS.out / "liblinnos-cluster.a", "-Wl,--no-whole-archive", "-lm",
+         "-o", tmp_path / "next.so"],
+        check=True,
+    )  # fmt: skip
+    monkeypatch.setenv("LINNOS_CLUSTER_LIB", str(tmp_path / "next.so"))
+    with pytest.raises(
+        LinnappError, match=r"has no linnos_cluster_\w+ of LIBLINNOS_CLUSTER_1; run"
+    ):
+        Nodes(3)
+    binding._library.cache_clear()
+
+
+MIRRORS = {
+    "linnos_cluster_options": binding._Options,
+    "linnos_cluster_stats": binding._Stats,
+    "linnos_cluster_node": binding._NodeStats,
+    "linnos_choice": binding._Choice,
+    "linnos_sending": binding._Sending,
+}
+
+
+def in_c(tmp_path: Path, printed: list[str]) -> list[str]:
+    """What expressions are in C, with the headers."""
+    lines = "".join(f'\tprintf("%g\\n", (double)({expression}));\n' for expression in printed)
+    source = tmp_path / "p.c"
+    source.write_text(
+        "#include <linnos_cluster.h>\n#include <stddef.h>\n#include <stdio.h>\n"
+        "static struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;\n"
+        f"int main(void)\n{{\n{lines}\treturn o.flags;\n}}\n"
+    )
+    subprocess.run(
+        ["gcc", f"-I{SOURCE}", f"-I{ROOT / 'liblinnos'}", "-o", tmp_path / "p", source], check=True
+    )
+    return subprocess.run(
+        [tmp_path / "p"], capture_output=True, text=True, check=True
+    ).stdout.split()
+
+
+def test_structures_are_those_of_the_headers(tmp_path: Path) -> None:
+    expressions, expected = [], []
+    for struct, mirror in MIRRORS.items():
+        expressions.append(f"sizeof(struct {struct})")
+        expected.append(ctypes.sizeof(mirror))
+        for name, *_ in mirror._fields_:  # type: ignore[attr-defined]
+            expressions.append(f"offsetof(struct {struct}, {name})")
+            expected.append(getattr(mirror, name).offset)
+            expressions.append(f"sizeof(((struct {struct} *)0)->{name})")
+            expected.append(getattr(mirror, name).size)
+    assert in_c(tmp_path, expressions) == [f"{value:g}" for value in expected]
+
+
+def test_defaults_and_names_are_those_of_the_headers(tmp_path: Path) -> None:
+    given: dict[str, Any] = dict(Nodes.__init__.__kwdefaults__ or {})
+    assert given.pop("mode") == "choose" and given.pop("key") is None
+    assert given.pop("unguarded") is False
+    options = {name for name, *_ in binding._Options._fields_}
+    assert set(given) == options - {"size", "mode", "flags", "key", "key_bytes"}
+    expected = {f"o.{name}": value for name, value in given.items()}
+    for prefix, kind in (
+        *(("LINNOS_CLUSTER_", binding.Mode), ("LINNOS_", binding.Kind), ("LINNOS_", binding.End)),
+    ):
+        for number, name in enumerate(get_args(kind)):
+            expected[prefix + name.upper().replace(" ", "_")] = number
+    expected |= {f"LINNOS_{state.upper()}": number for number, state in enumerate(STATES)}
+    expected |= {
+        "o.mode": get_args(binding.Mode).index("choose"),
+        "o.flags": 0,
+        "LINNOS_CLUSTER_UNGUARDED": binding._UNGUARDED,
+        "LINNOS_CLUSTER_DATAGRAM": binding._DATAGRAM_BYTES,
+        "LINNOS_HOME_TURNS": binding._HOME_TURNS,
+        "LINNOS_NEVER_HEDGE": 1,
+    }
+    assert in_c(tmp_path, list(expected)) == [f"{value:g}" for value in expected.values()]
+
+
+def test_every_function_of_the_header_is_used() -> None:
+    source = Path(binding.__file__).read_text()
+    names = set(
+        re.findall(r"^\t(linnos_\w+);", (SOURCE / "liblinnos-cluster.map").read_text(), re.M)
+    )
+    assert names == set(re.findall(r"\.(linnos_cluster_\w+)\b", source))

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""Tables of public traces in the pages are what eval/results/traces.json has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from eval.cache import ROOT
+from eval.experiments.traces import pages, replays, scores
+
+README = " ".join((ROOT / "README.md").read_text().split())
+
+
+@pytest.mark.parametrize("name", pages.PAGES)
+def test_tables_are_the_results(name: str) -> None:
+    there, wanted = pages.pages()[name]
+    assert there == wanted, "`python -m eval --pages` writes them"
+
+
+def test_the_front_page_says_how_much_the_papers_method_loses() -> None:
+    worst = max(line.above("linnos") or 0 for line in pages.committed())
+    assert f"slower than doing nothing, by up to {worst:.0%}".replace("%", " %") in README
+
+
+def line(slowness: str, **us: tuple[float, float]) -> scores.Line:
+    """A trace under policies, by their mean and p99."""
+    names = {"two": scores.TWO, "off": replays.OFF, "on": replays.ON}
+    runs: dict[str, dict[str, Any]] = {
+        names.get(name, name): {"mean_us": mean, "p99_us": p99} for name, (mean, p99) in us.items()
+    }
+    return scores.Line(pages.FRONT[0], 2000.0, slowness, runs)
+
+
+CALM = line(
+    "calm", baseline=(100, 200), prequal=(99.5, 150), linnos=(102, 200), two=(100.9, 203),
+    off=(90, 300), on=(91, 290),
+)  # fmt: skip
+BURSTS = line(
+    "bursts", baseline=(200, 2000), prequal=(100, 1900), c3=(101, 150), linnos=(90, 2100)
+)  # fmt: skip
+
+
+def test_the_front_page_has_means_and_p99_of_the_best_rival_and_ours() -> None:
+    # Half a percent makes nobody better than who stays at home; what is above it is bold.
+    assert pages.front([CALM, BURSTS]).rows == [
+        ("MSR 105", "100 / 200", "home 100 / 200", "**102** / 200", "101 / **203**", "90 / 300",
+         "**91** / 290"),
+        ("with bursts", "200 / 2000", "`prequal` 100 / 1900", "90 / **2100**", "- / -", "- / -",
+         "- / -"),
+    ]  # fmt: skip
+
+
+def test_the_best_rule_is_that_of_the_column() -> None:
+    def rules(key: str) -> list[str]:
+        table = pages.policies([CALM, BURSTS], key)
+        return [dict(zip(table.header, row, strict=True))["rule"] for row in table.rows]
+
+    assert rules(pages.MEAN) == ["`prequal` -0.5", "`prequal` -50.0"]
+    assert rules(pages.P99) == ["`prequal` 150", "`c3` 150"]
+
+
+def test_who_is_above_is_counted_by_mean_and_by_p99() -> None:
+    table = pages.counted([CALM, BURSTS])
+    row = next(row for row in table.rows if row[:2] == ("`linnos`", "doing nothing"))
+    assert row[2:7] == ("1", "1", "+2.0, MSR 105 at 2000, calm", "+2.0", "-55.0")
+    assert row[7:] == ("1", "0", "+5.0, MSR 105 at 2000, bursts", "0", "+5.0")
+
+
+def test_a_table_takes_the_place_of_the_one_that_begins_alike() -> None:
+    table = pages.Shown(("a", "b"), [("1", "2")])
+    page = "text\n\n| a | old |\n|---|---|\n| x | y |\n| z | z |\n\n| b |\n|---|\n| 1 |\n"
+    made = pages.with_tables(page, [table])
+    assert made == "text\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n| b |\n|---|\n| 1 |\n"
+    for wrong in ("no table\n", page + page):
+        with pytest.raises(ValueError, match=r"tables begin with \| a \|, one should"):
+            pages.with_tables(wrong, [table])
