@@ -32,8 +32,7 @@ static void open_array(struct mirror *m, const struct options *o)
 
 	for (unsigned int k = 0; k < m->n; k++)
 		fds[k] = m->in & 1u << k ? m->replicas[k].fd : -1;
-	if (linnos_open_fds(&m->array, m->n, fds, o->models, &o->reads) ||
-	    linnos_queue_create(&m->queue, m->array, NULL))
+	if (linnos_open_fds(&m->array, m->n, fds, o->models, &o->reads))
 		die("%s", linnos_error());
 	m->hedges = o->reads.hedge_us || o->reads.hedge_percentile > 0 ||
 		    o->reads.flags & LINNOS_HEDGE_BY_GAIN;
@@ -62,7 +61,7 @@ static void keep_record(struct mirror *m)
 /* A device whose server was killed is served again, without the replicas that it had dropped. */
 static bool is_recovered(struct mirror *m, const struct options *o)
 {
-	if (!o->recover || !ublk_is_left(&m->device, o->device))
+	if (o->device == NO_DEVICE || !ublk_is_left(&m->device, o->device, o->recover))
 		return false;
 	m->in = record_read(o->device, o->paths, o->n);
 	for (unsigned int k = 0; k < m->n; k++)
@@ -101,7 +100,7 @@ int main(int argc, char **argv)
 		replicas_compare(m.replicas, m.n, m.geometry.bytes);
 	be_of_use_without_memory();
 	if (!recovered)
-		ublk_add(&m.device, o.device, o.queue_depth, &m.geometry, o.recover);
+		ublk_add(&m.device, &o, &m.geometry);
 	m.report = report;
 	m.context = &o.json;
 	m.recorded = o.recover ? o.paths : NULL;
@@ -119,7 +118,7 @@ int main(int argc, char **argv)
 	if (error)
 		die("/dev/ublkb%u cannot be started: %s", m.device.number, strerror(-error));
 	report(&m, "stopped", &o.json);
-	linnos_queue_close(m.queue);
+	mirror_close(&m);
 	linnos_close(m.array);
 	return __builtin_popcount(m.in) == (int)m.n ? 0 : EXIT_DEGRADED;
 }

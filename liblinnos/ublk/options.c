@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Of more processors several share one, unless more are asked for: each has memory. */
+#define QUEUES 4
 #define QUEUE_DEPTH 128
 #define QUEUE_DEPTH_MAX 1024
 
@@ -42,7 +44,11 @@ static const char help[] =
 	"  --device N            be /dev/ublkbN (the first that is free)\n"
 	"  --size BYTES          use so much of each replica (all, which must be of one size); "
 	"suffixes K M G T\n"
-	"  --queue-depth N       I/Os in flight at most, 1 to 1024 (128)\n"
+	"  --queues N            threads that serve it, each a queue of its own, 1 to 32 and no "
+	"more "
+	"than there\n"
+	"                        are processors (one each, 4 at most)\n"
+	"  --queue-depth N       I/Os in flight at most in each, 1 to 1024 (128)\n"
 	"  --recover             with --device: should the server be killed, I/O waits for the "
 	"same "
 	"command,\n"
@@ -85,6 +91,7 @@ enum {
 	COMPARE,
 	DEVICE,
 	SIZE,
+	QUEUES_GIVEN,
 	QUEUE,
 	REMOVE,
 	RECOVER,
@@ -107,6 +114,7 @@ static const struct option known[] = {
 	{"compare", no_argument, NULL, COMPARE},
 	{"device", required_argument, NULL, DEVICE},
 	{"size", required_argument, NULL, SIZE},
+	{"queues", required_argument, NULL, QUEUES_GIVEN},
 	{"queue-depth", required_argument, NULL, QUEUE},
 	{"remove", required_argument, NULL, REMOVE},
 	{"recover", no_argument, NULL, RECOVER},
@@ -194,6 +202,9 @@ static void take(struct options *o, int option, const char *text)
 	case SIZE:
 		o->bytes = size(text);
 		break;
+	case QUEUES_GIVEN:
+		o->queues = whole("queues", text, 1, QUEUES_MAX);
+		break;
 	case QUEUE:
 		o->queue_depth = whole("queue-depth", text, 1, QUEUE_DEPTH_MAX);
 		break;
@@ -262,12 +273,16 @@ static void take_replica(struct options *o, char *argument)
 
 void options_parse(struct options *o, int argc, char **argv)
 {
+	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
 	struct linnos_options reads = LINNOS_OPTIONS_INIT;
 	int option;
 
 	*o = (struct options){
 		.device = NO_DEVICE,
 		.remove = NO_DEVICE,
+		.queues = processors < 1	? 1
+			  : processors < QUEUES ? processors
+						: QUEUES,
 		.queue_depth = QUEUE_DEPTH,
 		.reads = reads,
 	};

@@ -10,6 +10,7 @@
 
 #define NO_DEVICE UINT32_MAX
 #define REPLICAS_MAX 16
+#define QUEUES_MAX 32
 
 struct options {
 	unsigned int n; /* replicas */
@@ -20,7 +21,7 @@ struct options {
 	uint32_t device; /* N of /dev/ublkbN; NO_DEVICE: the first free one */
 	uint32_t remove; /* likewise; NO_DEVICE: nothing is to be removed */
 	uint64_t bytes;	 /* of the mirror; 0: as the replicas have */
-	unsigned int queue_depth;
+	unsigned int queues, queue_depth;
 	struct linnos_options reads;
 };
 

@@ -74,21 +74,33 @@ static struct linnos_replica_stats replica_stats(const struct mirror *m, unsigne
 	return s;
 }
 
-static void report_json(const struct mirror *m, const char *state, const struct linnos_stats *s)
+/* At one moment. */
+struct state {
+	const char *name;
+	uint32_t in;
+	struct mirror_stats counts;
+	struct linnos_stats reads;
+};
+
+static void report_json(const struct mirror *m, const struct state *s)
 {
 	printf("{\"device\":\"/dev/ublkb%" PRIu32 "\",\"state\":\"%s\",\"bytes\":%" PRIu64
-	       ",\"degraded\":%d",
-	       m->device.number, state, m->geometry.bytes, (int)m->n - __builtin_popcount(m->in));
-	print_counters(of_mirror, N(of_mirror), &m->stats, true);
-	print_counters(of_reads, N(of_reads), s, true);
-	printf(",\"saved_us_estimate\":%" PRId64 ",\"replicas\":[", s->saved_us_estimate);
+	       ",\"degraded\":%d,\"queues\":[",
+	       m->device.number, s->name, m->geometry.bytes, (int)m->n - __builtin_popcount(s->in));
+	for (unsigned int i = 0; i < m->device.n_queues; i++)
+		printf("%s%" PRIu64, i ? "," : "", mirror_given(m, i));
+	putchar(']');
+	print_counters(of_mirror, N(of_mirror), &s->counts, true);
+	print_counters(of_reads, N(of_reads), &s->reads, true);
+	printf(",\"saved_us_estimate\":%" PRId64 ",\"replicas\":[", s->reads.saved_us_estimate);
 	for (unsigned int k = 0; k < m->n; k++) {
 		const struct linnos_replica_stats of = replica_stats(m, k);
+		const bool is_in = s->in & 1u << k;
 
 		printf("%s{\"path\":", k ? "," : "");
 		print_string(m->replicas[k].path);
-		printf(",\"in\":%s,\"why_dropped\":", m->in & 1u << k ? "true" : "false");
-		if (m->in & 1u << k)
+		printf(",\"in\":%s,\"why_dropped\":", is_in ? "true" : "false");
+		if (is_in)
 			printf("null");
 		else
 			print_string(m->why_dropped[k]);
@@ -98,32 +110,37 @@ static void report_json(const struct mirror *m, const char *state, const struct 
 	printf("]}\n");
 }
 
-static void report_text(const struct mirror *m, const char *state, const struct linnos_stats *s)
+static void report_text(const struct mirror *m, const struct state *s)
 {
-	printf("/dev/ublkb%" PRIu32 " %s: %" PRIu64 " bytes, %d of %u replicas\n ",
-	       m->device.number, state, m->geometry.bytes, __builtin_popcount(m->in), m->n);
-	print_counters(of_mirror, N(of_mirror), &m->stats, false);
+	printf("/dev/ublkb%" PRIu32 " %s: %" PRIu64 " bytes, %d of %u replicas, requests of queues",
+	       m->device.number, s->name, m->geometry.bytes, __builtin_popcount(s->in), m->n);
+	for (unsigned int i = 0; i < m->device.n_queues; i++)
+		printf(" %" PRIu64, mirror_given(m, i));
 	printf("\n ");
-	print_counters(of_reads, N(of_reads), s, false);
-	printf(" saved_us_estimate %" PRId64 "\n", s->saved_us_estimate);
+	print_counters(of_mirror, N(of_mirror), &s->counts, false);
+	printf("\n ");
+	print_counters(of_reads, N(of_reads), &s->reads, false);
+	printf(" saved_us_estimate %" PRId64 "\n", s->reads.saved_us_estimate);
 	for (unsigned int k = 0; k < m->n; k++) {
 		const struct linnos_replica_stats of = replica_stats(m, k);
+		const bool is_in = s->in & 1u << k;
 
 		printf("  %s: reads_served %" PRIu64 " read_errors %" PRIu64 "%s%s\n",
 		       m->replicas[k].path, of.served, of.errors,
-		       m->in & 1u << k ? "" : ", DROPPED: ", m->why_dropped[k]);
+		       is_in ? "" : ", DROPPED: ", is_in ? "" : m->why_dropped[k]);
 	}
 }
 
 void report(const struct mirror *m, const char *state, void *context)
 {
 	const bool *json = context;
-	struct linnos_stats s;
+	struct state s = {.name = state, .in = mirror_in(m)};
 
-	linnos_get_stats(m->array, &s, sizeof(s));
+	mirror_count(m, &s.counts);
+	linnos_get_stats(m->array, &s.reads, sizeof(s.reads));
 	if (*json)
-		report_json(m, state, &s);
+		report_json(m, &s);
 	else
-		report_text(m, state, &s);
+		report_text(m, &s);
 	fflush(stdout);
 }

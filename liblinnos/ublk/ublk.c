@@ -20,6 +20,9 @@
 #define NODE_WAITS 300
 /* Until a server that is there is believed. */
 #define ALIVE_WAITS 100
+/* Until the kernel has noticed that one is gone which was serving as many requests as there can be:
+ * they have to time out, after 30 s from when that was last looked at. */
+#define GONE_WAITS 7000
 
 static uint32_t encoded(const struct ublk_device *d, uint32_t legacy, uint32_t encoding)
 {
@@ -168,37 +171,47 @@ static int open_node(uint32_t number)
 	}
 }
 
-static size_t requests_bytes(const struct ublk_device *d)
+static size_t requests_bytes(unsigned int depth)
 {
 	const size_t page_bytes = sysconf(_SC_PAGESIZE);
 
-	return (d->depth * sizeof(*d->requests) + page_bytes - 1) / page_bytes * page_bytes;
+	return (depth * sizeof(struct ublksrv_io_desc) + page_bytes - 1) / page_bytes * page_bytes;
 }
 
 static int open_requests(struct ublk_device *d)
 {
-	void *requests;
-
 	d->fd = open_node(d->number);
 	if (d->fd < 0)
 		return d->fd;
-	requests = mmap(NULL, requests_bytes(d), PROT_READ, MAP_SHARED | MAP_POPULATE, d->fd,
-			UBLKSRV_CMD_BUF_OFFSET);
-	if (requests == MAP_FAILED)
-		return -errno;
-	d->requests = requests;
+	for (unsigned int i = 0; i < d->n_queues; i++) {
+		const off_t at = UBLKSRV_CMD_BUF_OFFSET + i * requests_bytes(UBLK_MAX_QUEUE_DEPTH);
+		void *requests = mmap(NULL, requests_bytes(d->depth), PROT_READ,
+				      MAP_SHARED | MAP_POPULATE, d->fd, at);
+
+		if (requests == MAP_FAILED)
+			return -errno;
+		d->requests[i] = requests;
+	}
 	return 0;
 }
 
-void ublk_add(struct ublk_device *d, uint32_t number, unsigned int depth, const struct geometry *g,
-	      bool can_recover)
+static void take_info(struct ublk_device *d, const struct ublksrv_ctrl_dev_info *info)
 {
+	d->number = info->dev_id;
+	d->n_queues = info->nr_hw_queues;
+	d->depth = info->queue_depth;
+	d->request_bytes_max = info->max_io_buf_bytes;
+}
+
+void ublk_add(struct ublk_device *d, const struct options *o, const struct geometry *g)
+{
+	const uint32_t number = o->device;
 	struct ublksrv_ctrl_dev_info info = {
-		.nr_hw_queues = 1,
-		.queue_depth = depth,
+		.nr_hw_queues = o->queues,
+		.queue_depth = o->queue_depth,
 		.max_io_buf_bytes = REQUEST_BYTES_MAX,
 		.dev_id = number,
-		.flags = can_recover ? RECOVERY : 0,
+		.flags = o->recover ? RECOVERY : 0,
 	};
 	struct ublk_params p;
 	int error;
@@ -209,14 +222,13 @@ void ublk_add(struct ublk_device *d, uint32_t number, unsigned int depth, const 
 		die("a new ublk device: %s%s", strerror(-error), why_not_added(error));
 	if (error)
 		die("/dev/ublkb%u: %s%s", number, strerror(-error), why_not_added(error));
-	d->number = info.dev_id;
-	d->depth = info.queue_depth;
-	d->request_bytes_max = info.max_io_buf_bytes;
+	/* No more queues than there are processors. */
+	take_info(d, &info);
 	p = params_of(d, g);
 	error = control(d, COMMAND(d, SET_PARAMS), 0, &p, sizeof(p));
 	if (!error)
 		error = open_requests(d);
-	if (!error && can_recover && (info.flags & RECOVERY) != RECOVERY)
+	if (!error && o->recover && (info.flags & RECOVERY) != RECOVERY)
 		error = -EOPNOTSUPP;
 	if (error) {
 		ublk_delete(d);
@@ -224,30 +236,56 @@ void ublk_add(struct ublk_device *d, uint32_t number, unsigned int depth, const 
 	}
 }
 
-bool ublk_is_left(struct ublk_device *d, uint32_t number)
+/* Nobody serves it or is about to: who does has its requests open, which one process can. */
+static bool is_abandoned(const struct ublk_device *d)
+{
+	int fd = open_node(d->number);
+
+	if (fd < 0)
+		return false;
+	close(fd);
+	return true;
+}
+
+bool ublk_is_left(struct ublk_device *d, uint32_t number, bool recover)
 {
 	struct ublksrv_ctrl_dev_info info;
 	int error, waits = 0;
 
 	d->number = number;
 	error = first_control(d, UBLK_CMD_GET_DEV_INFO, UBLK_U_CMD_GET_DEV_INFO, &info);
-	if (error == -ENODEV)
-		return false;
-	while (!error && info.state == UBLK_S_DEV_LIVE && waits++ < END_WAITS) {
+	while (!error && waits++ < GONE_WAITS) {
+		if (info.state == UBLK_S_DEV_DEAD && is_abandoned(d)) {
+			error = control(d, COMMAND(d, DEL_DEV), 0, NULL, 0);
+			if (error)
+				break;
+			complain("/dev/ublkb%u: what a server left that had ended was taken away",
+				 number);
+			return false;
+		}
+		if (info.state == UBLK_S_DEV_QUIESCED)
+			break;
+		if (waits > ALIVE_WAITS && info.state == UBLK_S_DEV_DEAD)
+			die("/dev/ublkb%u: another server is making it, or ending", number);
 		if (waits > ALIVE_WAITS && !kill(info.ublksrv_pid, 0))
 			die("/dev/ublkb%u: it has a server, process %d", number, info.ublksrv_pid);
 		wait_a_little();
 		error = control(d, COMMAND(d, GET_DEV_INFO), 0, &info, sizeof(info));
 	}
+	if (error == -ENODEV)
+		return false;
 	if (error)
 		die("/dev/ublkb%u: %s%s", number, strerror(-error), why_not_added(error));
+	if (!recover)
+		die("/dev/ublkb%u waits for a server: --recover goes on with it, --remove %u takes "
+		    "it away",
+		    number, number);
 	if (info.state != UBLK_S_DEV_QUIESCED || (info.flags & RECOVERY) != RECOVERY ||
-	    info.nr_hw_queues != 1)
+	    info.nr_hw_queues > QUEUES_MAX)
 		die("/dev/ublkb%u is none that can be recovered: --remove %u takes it away", number,
 		    number);
 	d->is_taken_over = true;
-	d->depth = info.queue_depth;
-	d->request_bytes_max = info.max_io_buf_bytes;
+	take_info(d, &info);
 	return true;
 }
 
@@ -297,14 +335,19 @@ int ublk_delete(struct ublk_device *d)
 	int error;
 
 	/* The kernel waits until nobody has it open or mapped. */
-	if (d->requests)
-		munmap((void *)d->requests, requests_bytes(d));
-	d->requests = NULL;
+	for (unsigned int i = 0; i < d->n_queues; i++) {
+		if (d->requests[i])
+			munmap((void *)d->requests[i], requests_bytes(d->depth));
+		d->requests[i] = NULL;
+	}
 	if (d->fd >= 0)
 		close(d->fd);
 	d->fd = -1;
 	error = control(d, COMMAND(d, STOP_DEV), 0, NULL, 0);
-	return error ? error : control(d, COMMAND(d, DEL_DEV), 0, NULL, 0);
+	if (!error)
+		error = control(d, COMMAND(d, DEL_DEV), 0, NULL, 0);
+	/* Another one was quicker. */
+	return error == -ENODEV ? 0 : error;
 }
 
 void ublk_remove(uint32_t number)
@@ -337,7 +380,7 @@ void ublk_prep_command(const struct ublk_device *d, struct io_uring_sqe *sqe,
 }
 
 static void prep_io(const struct ublk_device *d, struct io_uring_sqe *sqe, uint32_t op,
-		    unsigned int tag, const void *buf, int result)
+		    unsigned int queue, unsigned int tag, const void *buf, int result)
 {
 	struct ublksrv_io_cmd *command = (struct ublksrv_io_cmd *)sqe->cmd;
 
@@ -345,19 +388,20 @@ static void prep_io(const struct ublk_device *d, struct io_uring_sqe *sqe, uint3
 	sqe->opcode = IORING_OP_URING_CMD;
 	sqe->fd = d->fd;
 	sqe->cmd_op = op;
+	command->q_id = queue;
 	command->tag = tag;
 	command->result = result;
 	command->addr = (uintptr_t)buf;
 }
 
-void ublk_prep_fetch(const struct ublk_device *d, struct io_uring_sqe *sqe, unsigned int tag,
-		     const void *buf)
+void ublk_prep_fetch(const struct ublk_device *d, struct io_uring_sqe *sqe, unsigned int queue,
+		     unsigned int tag, const void *buf)
 {
-	prep_io(d, sqe, IO_COMMAND(d, FETCH_REQ), tag, buf, 0);
+	prep_io(d, sqe, IO_COMMAND(d, FETCH_REQ), queue, tag, buf, 0);
 }
 
-void ublk_prep_commit(const struct ublk_device *d, struct io_uring_sqe *sqe, unsigned int tag,
-		      const void *buf, int result)
+void ublk_prep_commit(const struct ublk_device *d, struct io_uring_sqe *sqe, unsigned int queue,
+		      unsigned int tag, const void *buf, int result)
 {
-	prep_io(d, sqe, IO_COMMAND(d, COMMIT_AND_FETCH_REQ), tag, buf, result);
+	prep_io(d, sqe, IO_COMMAND(d, COMMIT_AND_FETCH_REQ), queue, tag, buf, result);
 }

@@ -78,11 +78,11 @@ def sanitized() -> Path:
     return built(REPOSITORY / "build" / "ublk-ubsan", ubsan)
 
 
-def run(boot: Any, folder: Path, script: str, size_mb: int = 32) -> None:
+def run(boot: Any, folder: Path, script: str, **parameters: str) -> None:
     """Run a script beside linnos-ublk; each part of it must succeed."""
     boot(
         f"PATH={folder}:$PATH\n{SHELL}{script}",
-        Array(size_mb=size_mb, precondition=False),
+        Array(size_mb=32, precondition=False, parameters=parameters),
     )
 
 
@@ -254,6 +254,45 @@ def test_a_killed_server_leaves_nothing_that_cannot_be_removed(
     assert lines(tmp_path / "live")[-1]["state"] == "stopped"
 
 
+def test_what_a_killed_server_has_left_is_no_obstacle(
+    boot: Any, folder: Path, tmp_path: Path
+) -> None:
+    """Killed between making the device and starting it, where a FIFO has it wait; and later."""
+    run(
+        boot,
+        folder,
+        f"""
+        mkdir -p /run/linnos-ublk; mkfifo /run/linnos-ublk/0.new
+        linnos-ublk --recover --device 0 --assume-clean {DRIVES} 2>$OUT/before & server=$!
+        until [ -e /dev/ublkc0 ]; do kill -0 $server; sleep 0.01; done
+        ! linnos-ublk --device 0 --assume-clean $OUT/a $OUT/b 2>$OUT/making || exit 1
+        stop KILL; [ $status = 137 ]; rm /run/linnos-ublk/0.new
+        [ -e /dev/ublkc0 ]; [ ! -e /dev/ublkb0 ]
+        start recovered --recover --device 0 --assume-clean {DRIVES}
+        {READS} --fill
+        stop; [ $status = 0 ]
+
+        start live --device 0 --assume-clean {DRIVES}
+        ! linnos-ublk --device 0 --assume-clean $OUT/a $OUT/b 2>$OUT/served || exit 1
+        stop KILL
+        start again --device 0 --assume-clean {DRIVES}
+        {READS} 300 500 >$OUT/reads_again
+        stop; [ $status = 0 ]
+
+        start waits --recover --device 0 --assume-clean {DRIVES}
+        stop KILL
+        ! linnos-ublk --device 0 --assume-clean $OUT/a $OUT/b 2>$OUT/waiting || exit 1
+        linnos-ublk --remove 0
+        """,
+    )
+    assert well(tmp_path / "reads_again")["reads"] == 300
+    assert "another server is making it, or ending" in (tmp_path / "making").read_text()
+    assert "it has a server, process " in (tmp_path / "served").read_text()
+    assert "waits for a server: --recover goes on with it" in (tmp_path / "waiting").read_text()
+    for name in ("recovered", "again"):
+        assert "what a server left that had ended" in (tmp_path / f"{name}.err").read_text()
+
+
 def test_a_file_system_outlives_servers_that_are_killed(
     boot: Any, folder: Path, tmp_path: Path
 ) -> None:
@@ -294,6 +333,44 @@ def test_a_file_system_outlives_servers_that_are_killed(
         assert job["error"] == 0 and job["write"]["runtime"] >= 1800
     assert all((tmp_path / f"{k}.err").read_text().count("\n") == 1 for k in range(4))
     assert "it has a server, process " in (tmp_path / "served").read_text()
+
+
+def test_a_flush_that_failed_is_known_after_a_recovery(
+    boot: Any, folder: Path, tmp_path: Path
+) -> None:
+    """A drive fails a flush while another has yet to answer it, and the server is killed.
+
+    Done again the flush succeeds, for the drive is back, with nothing of what was written.
+    """
+    run(
+        boot,
+        folder,
+        f"""
+        dmsetup create late --noudevsync --noudevrules \\
+            --table "0 $(cat /sys/block/flash2/size) linear /dev/flash2 0"
+        same="--recover --device 0 --assume-clean /dev/flash0 /dev/flash1 /dev/dm-0"
+        start first $same
+        {READS} --fill
+        dmsetup suspend --noudevsync --nolockfs late
+        echo 0 >$rules/flash1/power
+        sync /dev/ublkb0 & flush=$!
+        sleep 0.1
+        kill -KILL $server
+        sleep 0.1
+        dmsetup resume --noudevsync late
+        wait $server || :
+        echo 1 >$rules/flash1/power
+        start second $same
+        wait $flush
+        {READS} 300 500 >$OUT/reads_second
+        stop; [ $status = 3 ]
+        cmp /dev/flash0 /dev/flash2; ! cmp -s /dev/flash0 /dev/flash1 || exit 1
+        """,
+        volatile_cache="1",
+    )
+    assert well(tmp_path / "reads_second")["reads"] == 300
+    assert "/dev/flash1 DROPPED: flush of " in (tmp_path / "first.err").read_text()
+    assert "/dev/flash1 was DROPPED before" in (tmp_path / "second.err").read_text()
 
 
 def test_who_was_dropped_is_out_after_a_recovery(boot: Any, folder: Path, tmp_path: Path) -> None:
@@ -338,6 +415,46 @@ def test_who_was_dropped_is_out_after_a_recovery(boot: Any, folder: Path, tmp_pa
         assert "/run/linnos-ublk/0: it was made of other replicas" in (tmp_path / name).read_text()
     assert "No such file or directory; give the replicas" in (tmp_path / "unknown").read_text()
     assert "--device N says it" in (tmp_path / "usage").read_text()
+
+
+#: A server that is told to stop before it has begun.
+STOPPED_AT_ONCE = """import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+os.kill(os.getpid(), signal.SIGTERM)
+os.execvp("linnos-ublk", ["linnos-ublk", *sys.argv[1:]])
+"""
+
+
+def test_a_stop_at_once_does_what_a_killed_server_had_left(
+    boot: Any, folder: Path, tmp_path: Path
+) -> None:
+    """More writes than there are tags, each slow, so that some wait in the kernel all the time."""
+    (tmp_path / "stopped.py").write_text(STOPPED_AT_ONCE)
+    run(
+        boot,
+        folder,
+        f"""
+        same="--recover --device 0 --queue-depth 8 --assume-clean {DRIVES}"
+        start first $same
+        cd $rules/flash0/inject
+        echo all >pattern; echo write >op; echo 200000 >latency_us; echo 1 >arm; cd /
+        fio --name=w --filename=/dev/ublkb0 --rw=randwrite --bs=4k --ioengine=libaio \\
+            --iodepth=32 --number_ios=32 --size=16m --direct=1 --clocksource=clock_gettime \\
+            --refill_buffers --output=$OUT/fio --output-format=json &
+        load=$!
+        until [ "$(awk '{{ print $2 }}' /sys/block/ublkb0/inflight)" = 8 ]; do sleep 0.001; done
+        stop KILL; [ $status = 137 ]
+        python3 $OUT/stopped.py --json $same >$OUT/second
+        wait $load
+        [ ! -e /dev/ublkb0 ]
+        cmp /dev/flash0 /dev/flash1; cmp /dev/flash0 /dev/flash2
+        """,
+    )
+    said = (tmp_path / "fio").read_text()
+    (job,) = json.loads(said[said.index("{") :])["jobs"]
+    assert (job["error"], job["write"]["total_ios"]) == (0, 32)
+    _, stopped = lines(tmp_path / "second")
+    assert 8 < stopped["writes"] <= 32
 
 
 def test_what_cannot_be_is_refused_with_its_remedy(boot: Any, folder: Path, tmp_path: Path) -> None:

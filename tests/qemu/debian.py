@@ -71,13 +71,15 @@ class DebianKernel:
         return result.dmesg
 
 
-def debian_kernel(name: str, *, raid: bool = False) -> DebianKernel:
-    """The kernel that ``make NAME`` has unpacked, with our modules, or the test is skipped.
+def debian_kernel(name: str, *, ours: bool = True, raid: bool = False) -> DebianKernel:
+    """The kernel that ``make NAME`` has unpacked, or the test is skipped.
 
     Parameters
     ----------
     name : str
         A target of the Makefile.
+    ours : bool
+        With our modules.
     raid : bool
         Also raid1.ko and raid10.ko.
     """
@@ -86,10 +88,12 @@ def debian_kernel(name: str, *, raid: bool = False) -> DebianKernel:
     if not images:
         pytest.skip(f"{unpacked}: no kernel; make {name}")
     release = images[0].name.removeprefix("vmlinuz-")
-    if not Path(f"/usr/src/linux-headers-{release}").exists():
-        pytest.skip(f"no headers of {release}; make module-debian")
     modules = unpacked / "lib" / "modules" / release
     built = REPOSITORY / "build" / "module" / release
+    if not ours:
+        return DebianKernel(images[0], modules, built)
+    if not Path(f"/usr/src/linux-headers-{release}").exists():
+        pytest.skip(f"no headers of {release}; make module-debian")
     command = [BUILD, "--kernel", release, "--out", built, "--stock", modules]
     if raid:
         source = "linux-source-" + ".".join(release.split(".")[:2])

@@ -32,7 +32,7 @@ def test_the_man_page_has_the_options_that_help_has(program: Path) -> None:
     assert told.returncode == 0
     page = (ROOT / "docs" / "linnos-ublk.8").read_text().replace("\\-", "-")
     options = set(re.findall(r"^  (--[a-z-]+)", told.stdout, re.MULTILINE))
-    assert len(options) == 19
+    assert len(options) == 20
     assert set(re.findall(r"^\.(?:B|BI|BR) (--[a-z-]+)", page, re.MULTILINE)) == options
     assert max(map(len, told.stdout.splitlines())) <= 110
 
@@ -46,6 +46,7 @@ def test_the_man_page_has_the_options_that_help_has(program: Path) -> None:
         (["--assume-clean", *"abcdefghijklmnopq"], "more than 16 replicas"),
         (["--assume-clean", "--size", "3Q", "a", "b"], "--size 3Q: not a number of bytes"),
         (["--assume-clean", "--size", "99999999T", "a", "b"], "not a whole number"),
+        (["--assume-clean", "--queues", "33", "a", "b"], "from 1 to 32"),
         (["--assume-clean", "--home-margin", "101", "a", "b"], "from 0 to 100"),
         (["--assume-clean", "--hedge-percentile", "100", "a", "b"], "not a number"),
         (["--assume-clean", "--extra-io", "nan", "a", "b"], "not a number"),

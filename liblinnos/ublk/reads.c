@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+/* Reads: see mirror.h. */
+#include "worker.h"
+#include "die.h"
+
+#include <errno.h>
+
+/* Reads that no replica could answer are each told of, up to so many a worker. */
+#define READS_TOLD 10
+
+static void read_failed(struct worker *w)
+{
+	count(&w->stats.reads_failed, 1);
+	if (w->stats.reads_failed > READS_TOLD)
+		return;
+	complain("/dev/ublkb%u: %s%s", w->mirror->device.number, linnos_error(),
+		 w->stats.reads_failed == READS_TOLD ? "; more of them are only counted" : "");
+}
+
+static void read_done(struct worker *w, const struct request *r, ssize_t result)
+{
+	/* A replica has become shorter. */
+	if (result >= 0 && (uint64_t)result < r->bytes)
+		result = -EIO;
+	if (result < 0)
+		read_failed(w);
+	else
+		count(&w->stats.read_bytes, result);
+	commit(w, r, (int)result);
+}
+
+static void read_sent(struct worker *w, struct io_uring_sqe *sqe)
+{
+	sqe->user_data |= READ_MARK;
+	w->n_reading++;
+}
+
+void read_begin(struct worker *w, struct request *r)
+{
+	struct iovec iov = {.iov_base = buffer(w, r->tag), .iov_len = r->bytes};
+	struct io_uring_sqe *sqe = get_sqe(w);
+	int error = linnos_prep_read(w->reads, sqe, &iov, 1, (off_t)r->start, NULL, r);
+
+	read_sent(w, sqe);
+	count(&w->stats.reads, 1);
+	if (error)
+		read_done(w, r, error);
+}
+
+static void read_again(struct worker *w, struct linnos_read *read)
+{
+	struct io_uring_sqe *sqe = get_sqe(w);
+
+	linnos_prep_again(read, sqe);
+	read_sent(w, sqe);
+}
+
+void read_heard(struct worker *w, const struct io_uring_cqe *cqe)
+{
+	struct linnos_completion c;
+
+	w->n_reading--;
+	switch (linnos_complete(cqe->user_data, cqe->res, &c)) {
+	case LINNOS_DONE:
+		read_done(w, c.user, c.result);
+		break;
+	case LINNOS_AGAIN:
+		read_again(w, c.read);
+		break;
+	case LINNOS_NOTHING:
+		break;
+	}
+}
+
+void reads_due(struct worker *w)
+{
+	struct linnos_completion due;
+
+	while (linnos_due(w->reads, &due) == LINNOS_AGAIN)
+		read_again(w, due.read);
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT
+/* Writes, zeros and flushes, a leg to each replica: see mirror.h. */
+#include "worker.h"
+#include "die.h"
+#include "record.h"
+#include "ublk_abi.h"
+
+#include <errno.h>
+#include <linux/falloc.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool is_zeroing(const struct request *r)
+{
+	return r->op == UBLK_IO_OP_DISCARD || r->op == UBLK_IO_OP_WRITE_ZEROES;
+}
+
+/* Discarded blocks read as zeros, too: what they hold must not depend on the replica. */
+static int hole_mode(const struct mirror *m, const struct request *r, unsigned int k)
+{
+	if (m->replicas[k].is_block && (r->keeps_blocks || r->writes_zeroes & 1u << k))
+		return FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE;
+	return FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+}
+
+static void send_leg(struct worker *w, struct request *r, unsigned int k)
+{
+	const struct mirror *m = w->mirror;
+	struct io_uring_sqe *sqe = get_sqe(w);
+	int fd = m->replicas[k].fd;
+
+	if (r->op == UBLK_IO_OP_FLUSH || r->synced & 1u << k)
+		io_uring_prep_fsync(sqe, fd, IORING_FSYNC_DATASYNC);
+	else if (is_zeroing(r))
+		io_uring_prep_fallocate(sqe, fd, hole_mode(m, r, k), (off_t)r->start,
+					(off_t)r->bytes);
+	else
+		io_uring_prep_write(sqe, fd, buffer(w, r->tag) + r->written[k],
+				    r->bytes - r->written[k], r->start + r->written[k]);
+	if (r->op == UBLK_IO_OP_WRITE && r->is_fua)
+		sqe->rw_flags = RWF_DSYNC;
+	sqe->user_data =
+		subject_pack(&(struct subject){.kind = OF_LEG, .tag = r->tag, .replica = k});
+}
+
+static void send_legs(struct worker *w, struct request *r)
+{
+	struct mirror *m = w->mirror;
+
+	r->sent = mirror_in(m);
+	r->failed = r->writes_zeroes = r->synced = 0;
+	memset(r->written, 0, sizeof(r->written));
+	for (unsigned int k = 0; k < m->n; k++)
+		if (r->sent & 1u << k) {
+			r->n_legs++;
+			if (r->op == UBLK_IO_OP_WRITE)
+				linnos_write_begins(m->array, &r->told[k], k, r->bytes);
+			send_leg(w, r, k);
+		}
+}
+
+/* More is to be done there: interrupted, done in part, or in another way. */
+static bool leg_goes_on(const struct mirror *m, struct request *r, unsigned int k, int result)
+{
+	uint32_t bit = 1u << k;
+
+	if (result == -EINTR)
+		return true;
+	if (is_zeroing(r) && m->replicas[k].is_block && !r->keeps_blocks &&
+	    !(r->writes_zeroes & bit) && result == -EOPNOTSUPP) {
+		r->writes_zeroes |= bit;
+		return true;
+	}
+	if (is_zeroing(r) && r->is_fua && !(r->synced & bit) && !result) {
+		r->synced |= bit;
+		return true;
+	}
+	if (r->op != UBLK_IO_OP_WRITE || result <= 0)
+		return false;
+	r->written[k] += result;
+	return r->written[k] < r->bytes;
+}
+
+static const char *name_of(const struct request *r)
+{
+	static const char *const names[] = {
+		[UBLK_IO_OP_WRITE] = "write",
+		[UBLK_IO_OP_FLUSH] = "flush",
+		[UBLK_IO_OP_DISCARD] = "discard",
+		[UBLK_IO_OP_WRITE_ZEROES] = "zeroing",
+	};
+
+	return names[r->op];
+}
+
+/*
+ * Under the lock. In this order: who finds the replica out does not see a read go there after that,
+ * nor does who takes our place send one.
+ */
+static void drop(struct mirror *m, unsigned int k, const struct request *r)
+{
+	const uint32_t in = m->in & ~(1u << k);
+	int error = 0;
+
+	linnos_drop(m->array, k);
+	snprintf(m->why_dropped[k], sizeof(m->why_dropped[k]), "%s of %llu bytes at %llu: %s",
+		 name_of(r), (unsigned long long)r->bytes, (unsigned long long)r->start,
+		 strerror(-r->errors[k]));
+	if (m->recorded)
+		error = record_write(m->device.number, m->recorded, m->n, in);
+	__atomic_store_n(&m->in, in, __ATOMIC_RELEASE);
+	complain("/dev/ublkb%u: %s DROPPED: %s; it is not read or written any more, and out of "
+		 "date: copy it anew before it is in a mirror again; %d of %u replicas left",
+		 m->device.number, m->replicas[k].path, m->why_dropped[k], __builtin_popcount(in),
+		 m->n);
+	if (error)
+		complain("/dev/ublkb%u: that cannot be recorded: %s; it is not recovered should "
+			 "this "
+			 "server be killed",
+			 m->device.number, strerror(-error));
+}
+
+/*
+ * Done once more, a flush may succeed that has failed, without what it should have covered. So who
+ * fails one is dropped before the others have answered, for we may be killed until then, and who
+ * takes our place must know. The last one that is left is for judge().
+ */
+static void leg_failed(struct mirror *m, const struct request *r, unsigned int k)
+{
+	const uint32_t bit = 1u << k;
+	const bool is_flush =
+		r->op == UBLK_IO_OP_FLUSH || (r->is_fua && (!is_zeroing(r) || r->synced & bit));
+
+	if (!is_flush)
+		return;
+	pthread_mutex_lock(&m->lock);
+	if (m->in & bit && m->in & ~r->failed)
+		drop(m, k, r);
+	pthread_mutex_unlock(&m->lock);
+}
+
+/* Some legs have failed: who is dropped, and what the device answers. Under the lock. */
+static int judge(struct mirror *m, const struct request *r)
+{
+	uint32_t failed = r->failed & m->in, kept = m->in & ~failed;
+	bool changed = false;
+	int error = 0;
+
+	if (!failed)
+		return (int)r->bytes;
+	for (unsigned int k = 0; k < m->n; k++)
+		if (failed & 1u << k) {
+			changed = changed || !is_zeroing(r) || r->errors[k] != -EOPNOTSUPP;
+			error = error ? error : r->errors[k];
+		}
+	/* None can, and nothing was done: they are as equal as before. */
+	if (!kept && !changed)
+		return error;
+	/* The mirror is not without the last one; with others, it could answer now the old and now
+	 * the new. */
+	if (!kept)
+		failed &= failed - 1;
+	for (unsigned int k = 0; k < m->n; k++)
+		if (failed & 1u << k)
+			drop(m, k, r);
+	return kept ? (int)r->bytes : error;
+}
+
+static int result_of(struct mirror *m, const struct request *r)
+{
+	int result;
+
+	if (!r->failed)
+		return (int)r->bytes;
+	pthread_mutex_lock(&m->lock);
+	result = judge(m, r);
+	pthread_mutex_unlock(&m->lock);
+	return result;
+}
+
+static bool overlaps_earlier(const struct request *r)
+{
+	for (const struct request *w = r->earlier; w; w = w->earlier)
+		if (w->start < r->start + r->bytes && r->start < w->start + w->bytes)
+			return true;
+	return false;
+}
+
+void write_begin(struct worker *w, struct request *r)
+{
+	struct mirror *m = w->mirror;
+	bool waits;
+
+	pthread_mutex_lock(&m->lock);
+	r->later = NULL;
+	r->earlier = m->last_write;
+	*(m->last_write ? &m->last_write->later : &m->first_write) = r;
+	m->last_write = r;
+	waits = overlaps_earlier(r);
+	r->waits = waits;
+	m->n_waiting += waits;
+	pthread_mutex_unlock(&m->lock);
+	count(&w->stats.waited, waits);
+	if (!waits)
+		send_legs(w, r);
+}
+
+void flush_begin(struct worker *w, struct request *r)
+{
+	r->start = r->bytes = 0;
+	send_legs(w, r);
+}
+
+void write_has_turn(struct worker *w, struct request *r)
+{
+	if (r->worker == w)
+		send_legs(w, r);
+	else
+		tell(w, r->worker, OF_TURN, r->tag);
+}
+
+static void write_end(struct worker *w, struct request *r)
+{
+	struct mirror *m = w->mirror;
+
+	pthread_mutex_lock(&m->lock);
+	*(r->earlier ? &r->earlier->later : &m->first_write) = r->later;
+	*(r->later ? &r->later->earlier : &m->last_write) = r->earlier;
+	for (struct request *next = r->later; m->n_waiting && next; next = next->later)
+		if (next->waits && !overlaps_earlier(next)) {
+			next->waits = false;
+			m->n_waiting--;
+			write_has_turn(w, next);
+		}
+	pthread_mutex_unlock(&m->lock);
+}
+
+static void count_write(struct mirror_stats *s, const struct request *r, int result)
+{
+	count(&s->writes_failed, result < 0);
+	if (r->op == UBLK_IO_OP_FLUSH) {
+		count(&s->flushes, 1);
+	} else if (is_zeroing(r)) {
+		count(&s->zeroed, 1);
+		count(&s->zeroed_bytes, result < 0 ? 0 : r->bytes);
+	} else {
+		count(&s->writes, 1);
+		count(&s->written_bytes, result < 0 ? 0 : r->bytes);
+	}
+}
+
+void leg_heard(struct worker *w, struct request *r, unsigned int k, int result)
+{
+	struct mirror *m = w->mirror;
+
+	if (leg_goes_on(m, r, k, result)) {
+		send_leg(w, r, k);
+		return;
+	}
+	if (r->op == UBLK_IO_OP_WRITE)
+		linnos_write_ended(m->array, &r->told[k]);
+	/* An answer of no bytes is an end that is not there for the others. */
+	if (r->op == UBLK_IO_OP_WRITE && !result)
+		result = -ENOSPC;
+	if (result < 0) {
+		r->failed |= 1u << k;
+		r->errors[k] = result;
+		leg_failed(m, r, k);
+	}
+	if (--r->n_legs)
+		return;
+	result = result_of(m, r);
+	count_write(&w->stats, r, result);
+	if (r->op != UBLK_IO_OP_FLUSH)
+		write_end(w, r);
+	commit(w, r, result);
+}
