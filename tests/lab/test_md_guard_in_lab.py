@@ -82,7 +82,8 @@ def test_choosing_does_no_harm(boot: Any, tmp_path: Path, kernel: str) -> None:
             script += f"echo off >$md/linnos\nsleep 1\necho {state} >$md/linnos\n"
             script += f"bursts 1\n{READS} {N} {EVERY_US} >$OUT/{model}_{state}\nbursts 0\n"
             script += f"cat $md/linnos_guard >$OUT/{model}_{state}_guard\n"
-    ran = boot(script + "models recent\n" + KNOWN, Array(size_mb=96, precondition=False), kernel=built(kernel))
+    script += "models recent\n" + KNOWN
+    ran = boot(script, Array(size_mb=96, precondition=False), kernel=built(kernel))
     mean_us: dict[tuple[str, str], float] = {}
     guards = {}
     for model in MODELS:
