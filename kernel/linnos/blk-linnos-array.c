@@ -243,7 +243,11 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 	us = answers[home] & BLK_LINNOS_US ?
 		     answers[home] & BLK_LINNOS_US_MASK :
 		     U32_MAX;
-	/* a stalled home has no wish */
+	if (answers[home] == BLK_LINNOS_STALLED)
+		return best;
+	/* later than others, by a model that knows nothing so fine */
+	if (answers[home] & BLK_LINNOS_US && wish == LINNOS_STAY)
+		return 0;
 	if (!best || wish == LINNOS_STAY ||
 	    READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON)
 		return best;

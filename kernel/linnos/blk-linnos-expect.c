@@ -222,9 +222,12 @@ enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
 	if (found->stalled)
 		return BLK_LINNOS_STALLED;
 	wish = linnos_wish_of(found->out[1], found->overdue_us);
-	/* of a model that does not choose, to who has a guard */
-	slow = linnos_is_slow(found) ||
-	       (found->reason == LINNOS_NO_CHOICE && wish == LINNOS_HOME_BAD);
+	slow = linnos_is_slow(found);
+	/* told to who has a guard: it knows added bursts, and nothing finer */
+	if (found->reason == LINNOS_NO_CHOICE) {
+		slow = wish >= LINNOS_HOME_SLOWER;
+		wish = slow ? wish : LINNOS_STAY;
+	}
 	return BLK_LINNOS_US |
 	       min_t(u32, found->out[1] + more_us, BLK_LINNOS_US_MASK - 1) |
 	       FIELD_PREP(BLK_LINNOS_US_WISH, wish) |

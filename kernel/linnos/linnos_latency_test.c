@@ -1028,6 +1028,7 @@ static void linnos_test_array(struct kunit *test)
 	KUNIT_EXPECT_LT(test, leave(&array, bad | 2000, 2000, 100, 2000), 100);
 	KUNIT_EXPECT_TRUE(test, stays(&array, page));
 	/* nobody stays at a disk that is stalled, and nobody at all if so told */
+	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_US | 2000, 99, 1, 1), 0);
 	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_STALLED, 99, 1, 1), 99);
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "unguarded"), 0);
 	KUNIT_EXPECT_EQ(test, leave(&array, bad | 2000, 99, 100, 2000), 99);

@@ -37,7 +37,8 @@ enum linnos_reason {
  * @BLK_LINNOS_US: serve it within some time, by a model of latencies, told in the same
  *	word by the next three
  * @BLK_LINNOS_US_SLOW: more than the model finds worth waiting for, or stalled
- * @BLK_LINNOS_US_WISH: how slow that is for this drive, an enum linnos_wish
+ * @BLK_LINNOS_US_WISH: how slow that is for this drive, an enum linnos_wish;
+ *	LINNOS_STAY: not so slow that a read would leave it
  * @BLK_LINNOS_US_MASK: the microseconds
  * @BLK_LINNOS_STALLED: it answers nobody, whatever its model says: later than all others
  *
