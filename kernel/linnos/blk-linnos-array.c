@@ -252,6 +252,7 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 	    READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON)
 		return best;
 	raw_spin_lock_irqsave(&guard->lock, flags);
+	guard->core.unjudged = answers[home] & BLK_LINNOS_US_UNJUDGED;
 	drawn = linnos_guard_draw(&guard->core, wish, us);
 	raw_spin_unlock_irqrestore(&guard->lock, flags);
 	lot->start_ns = lot->start_ns ?: ktime_get_ns();

@@ -216,6 +216,7 @@ static u32 linnos_predicted_us(const struct linnos_found *found)
 enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
 					    u32 more_us)
 {
+	u32 unjudged = 0;
 	enum linnos_wish wish;
 	bool slow;
 
@@ -227,8 +228,9 @@ enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
 	if (found->reason == LINNOS_NO_CHOICE) {
 		slow = wish >= LINNOS_HOME_SLOWER;
 		wish = slow ? wish : LINNOS_STAY;
+		unjudged = BLK_LINNOS_US_UNJUDGED;
 	}
-	return BLK_LINNOS_US |
+	return BLK_LINNOS_US | unjudged |
 	       min_t(u32, found->out[1] + more_us, BLK_LINNOS_US_MASK - 1) |
 	       FIELD_PREP(BLK_LINNOS_US_WISH, wish) |
 	       (slow ? BLK_LINNOS_US_SLOW : 0);

@@ -627,7 +627,8 @@ static void linnos_test_no_choice(struct kunit *test)
 			BLK_LINNOS_UNKNOWN);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
 	KUNIT_EXPECT_EQ(test, guarded(linnos, ns),
-			BLK_LINNOS_US | BLK_LINNOS_US_SLOW | 5000);
+			BLK_LINNOS_US | BLK_LINNOS_US_UNJUDGED |
+				BLK_LINNOS_US_SLOW | 5000);
 	/* a stalled drive is left, whatever few trees say */
 	linnos->probe_after_us = 0;
 	linnos->probe_after_revokes = 0;

@@ -16,8 +16,8 @@
  * Who leaves also takes another drive's time, which the lot does not see: so a
  * difference of nothing is rather a reason to stay, unless home is so slow that it is
  * hardly a matter of prediction any more. Before there are answers nineteen in twenty
- * leave: most models have been judged by reads that they had not seen, and few reads are
- * lost by finding out.
+ * leave: the model has been judged by reads that it had not seen, and few reads are lost
+ * by finding out. Of one that has not been, one in six does.
  *
  * Until enough have stayed, what those that left took is held against what they were
  * predicted to take at home: did they take longer, then leaving is no better, however
@@ -60,6 +60,7 @@
  */
 #define BEGINNING 1024
 #define BEFORE 14
+#define BEFORE_UNJUDGED (-8)
 #define BAD_AFTER 8
 #define USUAL_AFTER (-8)
 
@@ -176,6 +177,8 @@ static u32 linnos_share(const struct linnos_guard *guard, enum linnos_wish wish)
 		}
 	} else if (linnos_was_claimed_in_vain(guard, wish)) {
 		eighths = -BEFORE;
+	} else if (guard->unjudged) {
+		eighths = BEFORE_UNJUDGED;
 	} else if (took[0].n < ENOUGH || guard->wished[wish] < BEGINNING) {
 		eighths = BEFORE;
 	}
@@ -283,13 +286,17 @@ void linnos_guard_learn(struct linnos_guard *guard, struct linnos_lot lot,
 }
 
 /**
- * linnos_guard_leaves() - do most of those that wish so leave?
+ * linnos_guard_leaves() - do most of those that wish so leave, or may they soon?
  * @guard: has seen what became of reads
  * @wish: why they would
  */
 bool linnos_guard_leaves(const struct linnos_guard *guard,
 			 enum linnos_wish wish)
 {
+	const struct linnos_took *took = guard->took[wish];
+
+	if (guard->unjudged && (took[0].n < ENOUGH || took[1].n < ENOUGH))
+		return !linnos_was_claimed_in_vain(guard, wish);
 	return linnos_share(guard, wish) > ALL / 2;
 }
 

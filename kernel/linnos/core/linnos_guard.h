@@ -55,6 +55,8 @@ struct linnos_took {
  * @left: how many of these left
  * @mean_us: of all reads, lately
  * @random: state of the lot
+ * @unjudged: who has it sets this, if the model at home has not been right about reads
+ *	that it had not seen
  */
 struct linnos_guard {
 	struct linnos_took took[LINNOS_N_WISHES][2];
@@ -63,6 +65,7 @@ struct linnos_guard {
 	u64 left[LINNOS_N_WISHES];
 	u64 mean_us;
 	u64 random;
+	bool unjudged;
 };
 
 /**

@@ -35,8 +35,9 @@ enum linnos_reason {
  * @BLK_LINNOS_SLOW: serve it slowly
  * @BLK_LINNOS_NOT_ASKED: for the caller, a drive that may not serve the read
  * @BLK_LINNOS_US: serve it within some time, by a model of latencies, told in the same
- *	word by the next three
+ *	word by the next four
  * @BLK_LINNOS_US_SLOW: more than the model finds worth waiting for, or stalled
+ * @BLK_LINNOS_US_UNJUDGED: of a model that knows added bursts alone, to who has a guard
  * @BLK_LINNOS_US_WISH: how slow that is for this drive, an enum linnos_wish;
  *	LINNOS_STAY: not so slow that a read would leave it
  * @BLK_LINNOS_US_MASK: the microseconds
@@ -52,6 +53,7 @@ enum blk_linnos_expected {
 	BLK_LINNOS_NOT_ASKED,
 	BLK_LINNOS_US_MASK = GENMASK(23, 0),
 	BLK_LINNOS_US_WISH = GENMASK(26, 24),
+	BLK_LINNOS_US_UNJUDGED = BIT(28),
 	BLK_LINNOS_US_SLOW = BIT(29),
 	BLK_LINNOS_US = BIT(30),
 	BLK_LINNOS_STALLED = BLK_LINNOS_US | BLK_LINNOS_US_SLOW |
