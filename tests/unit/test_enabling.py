@@ -354,16 +354,9 @@ def test_models_that_are_not_worth_it(
     ],
 )
 def test_what_a_model_is_worth(changed: dict[str, Any], says: str) -> None:
-    why = enabling.why_not({**RECORD, **changed}, guarded=False)
+    why = enabling.why_not({**RECORD, **changed})
     assert bool(why) == bool(says)
     assert re.search(says, why)
-
-
-def test_an_array_may_follow_a_model_of_bursts_alone() -> None:
-    bursts = {**RECORD, "chooses": False, "why_no_trees": "W", "remedy": "R", "n_trees": 8}
-    assert enabling.why_not(bursts, guarded=False)
-    assert not enabling.why_not(bursts, guarded=True)
-    assert enabling.why_not({**bursts, "n_trees": 0}, guarded=True)
 
 
 @pytest.mark.parametrize("step", ["second drive", "array", "conf"])

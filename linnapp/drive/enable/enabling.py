@@ -84,7 +84,7 @@ def steps(
     else:
         found.append(f"read the recordings of {names} in {recordings}")
     found.append(
-        f"train a model of latencies for each, to {home_of(target)}; if one of them may not "
+        f"train a model of latencies for each, to {home_of(target)}; if one of them does not "
         "choose, or ranks the newest reads no better than others do, all is left as it is"
     )
     observers = {observer_of(name) for name in target.drives}
@@ -256,22 +256,18 @@ def _train(
     reasons = []
     for name in target.drives:
         record_of = json.loads((models / f"{name}.json").read_text())
-        if why := why_not(record_of, guarded=target.array is not None):
+        if why := why_not(record_of):
             reasons.append(f"{name}: {why}")
     if reasons:
         raise NoGainError(f"{target.shown} stays as it is. {'; '.join(reasons)}")
 
 
-def why_not(record: Mapping[str, Any], guarded: bool) -> str:
+def why_not(record: Mapping[str, Any]) -> str:
     """Why a drive's model is not worth switching on; empty if it is.
-
-    An array is guarded: it may follow one that knows added bursts alone, for as long as that pays.
 
     Held against what would choose without it: md by what is pending, or nobody. The record of its
     training has figures of the newest reads, by trees that had not seen them.
     """
-    if guarded and not record["chooses"] and record["n_trees"]:
-        return ""
     if not record["chooses"]:
         why = record["why_no_trees"] or "too few trees"
         return f"its model does not choose ({why}); {record['remedy']}"
