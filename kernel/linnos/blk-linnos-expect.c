@@ -182,6 +182,7 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 	found->traced = traced;
 	found->guides = false;
 	found->stalled = false;
+	found->burst = false;
 	found->reason = LINNOS_NO_MODEL;
 	found->n_features = 0;
 	found->out[0] = 0;
@@ -194,6 +195,10 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 
 		found->guides = active->guides;
 		found->stalled = linnos_is_stalled(linnos, now_ns);
+		found->burst =
+			!active->chooses && active->guides &&
+			linnos_wish_of(found->out[1], found->overdue_us) >=
+				LINNOS_HOME_SLOWER;
 		if (!active->chooses)
 			found->reason = LINNOS_NO_CHOICE;
 		else if (slow)
@@ -226,7 +231,7 @@ enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
 	slow = linnos_is_slow(found);
 	/* told to who has a guard: it knows added bursts, and nothing finer */
 	if (found->reason == LINNOS_NO_CHOICE) {
-		slow = wish >= LINNOS_HOME_SLOWER;
+		slow = found->burst;
 		wish = slow ? wish : LINNOS_STAY;
 		unjudged = BLK_LINNOS_US_UNJUDGED;
 	}
@@ -273,18 +278,19 @@ linnos_answer_sender(struct blk_linnos *linnos,
 	bool slow = linnos_is_slow(found) || found->stalled;
 	/* passed over, for it is later than others */
 	bool silent =
-		found->n_features &&
+		found->n_features && found->reason != LINNOS_NO_CHOICE &&
 		linnos_is_silent(&linnos->drive, rules, found->size, now_ns);
+	bool later = silent || found->burst;
 	bool many = rules->probe_after_refused &&
 		    atomic_read(&look->refused) >= rules->probe_after_refused;
 
-	if ((slow || (silent && many)) &&
+	if ((slow || (later && many)) &&
 	    linnos_look_claim(look, rules,
 			      found->reason == LINNOS_PREDICTED_SLOW, now_ns)) {
 		linnos_count(linnos, LINNOS_STAT_PROBES);
 		return BLK_LINNOS_PROBE;
 	}
-	if (slow || silent)
+	if (slow || later)
 		atomic_inc(&look->refused);
 	if (slow)
 		return BLK_LINNOS_SLOW;

@@ -626,12 +626,12 @@ static void linnos_test_no_choice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
 			BLK_LINNOS_UNKNOWN);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
+	linnos->probe_after_us = 0;
+	linnos->probe_after_revokes = 0;
 	KUNIT_EXPECT_EQ(test, guarded(linnos, ns),
 			BLK_LINNOS_US | BLK_LINNOS_US_UNJUDGED |
 				BLK_LINNOS_US_SLOW | 5000);
 	/* a stalled drive is left, whatever few trees say */
-	linnos->probe_after_us = 0;
-	linnos->probe_after_revokes = 0;
 	send(linnos, &sent, REQ_OP_READ, 4096, ns);
 	KUNIT_EXPECT_EQ(test, guarded(linnos, ns + 100001), BLK_LINNOS_STALLED);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 100001),
@@ -642,6 +642,11 @@ static void linnos_test_no_choice(struct kunit *test)
 	/* who goes elsewhere for it comes back to look */
 	KUNIT_EXPECT_EQ(test, guarded(linnos, ns), BLK_LINNOS_PROBE);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 1);
+	/* not where it is no burst, however long nobody was there */
+	take_us(linnos, 4, 100, ns);
+	for (i = 0; i < 8; i++, ns += 10000000)
+		KUNIT_EXPECT_EQ(test, guarded(linnos, ns),
+				BLK_LINNOS_US | BLK_LINNOS_US_UNJUDGED | 100);
 }
 
 /* Peers: the first drive names others; the last one has no model. */
