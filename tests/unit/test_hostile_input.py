@@ -75,6 +75,7 @@ READERS = [
     "trace @ -o out",
     "recalibrate @ --models out",
     "enable @",
+    "fetch @ sda",
     "disable @",
     "trial @",
     "restore --conf @",
