@@ -237,20 +237,20 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 	unsigned long flags;
 	u32 us;
 
-	if (best & BIT(home))
+	if (!best || best & BIT(home))
 		return 0;
-	/* only a model of latencies says how long */
-	us = answers[home] & BLK_LINNOS_US ?
-		     answers[home] & BLK_LINNOS_US_MASK :
-		     U32_MAX;
 	if (answers[home] == BLK_LINNOS_STALLED)
 		return best;
 	/* later than others, by a model that knows nothing so fine */
 	if (answers[home] & BLK_LINNOS_US && wish == LINNOS_STAY)
 		return 0;
-	if (!best || wish == LINNOS_STAY ||
+	if (wish == LINNOS_STAY ||
 	    READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON)
 		return best;
+	/* only a model of latencies says how long */
+	us = answers[home] & BLK_LINNOS_US ?
+		     answers[home] & BLK_LINNOS_US_MASK :
+		     U32_MAX;
 	raw_spin_lock_irqsave(&guard->lock, flags);
 	guard->core.unjudged = answers[home] & BLK_LINNOS_US_UNJUDGED;
 	drawn = linnos_guard_draw(&guard->core, wish, us);

@@ -182,7 +182,6 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 	found->traced = traced;
 	found->guides = false;
 	found->stalled = false;
-	found->burst = false;
 	found->reason = LINNOS_NO_MODEL;
 	found->n_features = 0;
 	found->out[0] = 0;
@@ -195,10 +194,6 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 
 		found->guides = active->guides;
 		found->stalled = linnos_is_stalled(linnos, now_ns);
-		found->burst =
-			!active->chooses && active->guides &&
-			linnos_wish_of(found->out[1], found->overdue_us) >=
-				LINNOS_HOME_SLOWER;
 		if (!active->chooses)
 			found->reason = LINNOS_NO_CHOICE;
 		else if (slow)
@@ -217,6 +212,14 @@ static u32 linnos_predicted_us(const struct linnos_found *found)
 	return found->n_features ? found->out[1] : 0;
 }
 
+/* Is this a burst, by a model that knows added bursts alone, and nothing finer? */
+static bool linnos_is_burst(const struct linnos_found *found)
+{
+	return found->reason == LINNOS_NO_CHOICE &&
+	       linnos_wish_of(found->out[1], found->overdue_us) >=
+		       LINNOS_HOME_SLOWER;
+}
+
 /* With @more_us added; a stalled drive is later than all that are not. */
 enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
 					    u32 more_us)
@@ -229,9 +232,9 @@ enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
 		return BLK_LINNOS_STALLED;
 	wish = linnos_wish_of(found->out[1], found->overdue_us);
 	slow = linnos_is_slow(found);
-	/* told to who has a guard: it knows added bursts, and nothing finer */
+	/* told to who has a guard */
 	if (found->reason == LINNOS_NO_CHOICE) {
-		slow = found->burst;
+		slow = linnos_is_burst(found);
 		wish = slow ? wish : LINNOS_STAY;
 		unjudged = BLK_LINNOS_US_UNJUDGED;
 	}
@@ -280,7 +283,7 @@ linnos_answer_sender(struct blk_linnos *linnos,
 	bool silent =
 		found->n_features && found->reason != LINNOS_NO_CHOICE &&
 		linnos_is_silent(&linnos->drive, rules, found->size, now_ns);
-	bool later = silent || found->burst;
+	bool later = silent || linnos_is_burst(found);
 	bool many = rules->probe_after_refused &&
 		    atomic_read(&look->refused) >= rules->probe_after_refused;
 

@@ -43,7 +43,6 @@ struct linnos_found {
 	enum linnos_reason reason;
 	bool guides; /* who has a guard may go by it */
 	bool stalled;
-	bool burst; /* by a model that knows added bursts alone */
 	bool traced; /* the network's outputs are asked for */
 	u32 overdue_us;
 	u32 n_features; /* 0 of a network */

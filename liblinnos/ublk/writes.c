@@ -115,8 +115,7 @@ static void drop(struct mirror *m, unsigned int k, const struct request *r)
 		 m->n);
 	if (error)
 		complain("/dev/ublkb%u: that cannot be recorded: %s; it is not recovered should "
-			 "this "
-			 "server be killed",
+			 "this server be killed",
 			 m->device.number, strerror(-error));
 }
 
