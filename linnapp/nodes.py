@@ -11,10 +11,10 @@ import ctypes
 import functools
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
-from linnapp.native import check_fits, check_status, load_public, of_one_kind
+from linnapp.native import check_fits, check_status, load_public, of_counters, of_one_kind
 from linnapp.replicas import STATES
 
 _DATAGRAM_BYTES = 96
@@ -102,10 +102,7 @@ class _Options(ctypes.Structure):
 class _Stats(ctypes.Structure):
     """`struct linnos_cluster_stats`, whose members `ClientStats` has in their order."""
 
-    _fields_ = tuple(
-        (field.name, ctypes.c_int64 if field.name.endswith("_us") else ctypes.c_uint64)
-        for field in fields(ClientStats)
-    )
+    _fields_ = of_counters(ClientStats, "saved_us", "would_save_us")
 
 
 class _NodeStats(ctypes.Structure):

@@ -10,11 +10,11 @@ import functools
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self
 
 from linnapp.files import AnyPath
-from linnapp.native import check_fits, check_status, load_public, of_one_kind
+from linnapp.native import check_fits, check_status, load_public, of_counters, of_one_kind
 
 _REPLICAS_MAX = 16
 _HOME_TURNS = -1
@@ -107,11 +107,7 @@ class _Options(ctypes.Structure):
 class _Stats(ctypes.Structure):
     """`struct linnos_stats` of liblinnos.h, whose members `Stats` has in their order."""
 
-    _fields_ = tuple(
-        (field.name, ctypes.c_int64 if field.name == "saved_us_estimate" else ctypes.c_uint64)
-        for field in fields(Stats)
-        if field.type == "int"
-    )
+    _fields_ = of_counters(Stats, "saved_us_estimate")
 
 
 class _ReplicaStats(ctypes.Structure):

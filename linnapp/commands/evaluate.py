@@ -97,7 +97,7 @@ def evaluate(
         if not result.chooses:
             click.echo(
                 f"followed under a guard alone: others want {TREES_TO_CHOOSE} trees"
-                if isinstance(model, LatencyModel) and model.guides
+                if isinstance(model, LatencyModel) and model.choosing == "guarded"
                 else "it does not choose"
             )
         click.echo(

@@ -29,9 +29,6 @@ _N_TEXT = 4
 #: much one was predicted to, on average of the refused reads, a failover taken off
 _PEER_TITLES = ("peers", "kept", "us gained per revoke")
 
-#: What is to be said of a model by which not every read may be refused, or sent elsewhere.
-CHOOSES = {"guarded": ", chooses in md alone", "never": ", does not choose"}
-
 #: columns of the terminal that the titles need, and that each drive beside them does
 _LABEL_WIDTH = 21
 _CELL_WIDTH = 23
@@ -205,15 +202,18 @@ def _since_last(
 
 def _cells(row: dict[str, Any], between: str, peers: bool, asked: bool) -> list[str]:
     """A drive's values in the order of the titles; rates follow their counter."""
+    from linnapp.model.latency_model import NOT_ALWAYS
+
     rates = row["per_second"] or {}
     mean_ns, gain_us = row["inference_ns_mean"], row["expected_gain_us_mean"]
     p99_us, refused, stats = row["p99_us"], row["refused_share"], row["stats"]
     completed = stats.get("reads", 0) - stats.get("revoked", 0)
+    said = NOT_ALWAYS.get(row["model_chooses"] or "")
     cells = [
         row["drive"],
         row["mode"],
         row["model_id"] or "none",
-        (row["model_kind"] or "-") + CHOOSES.get(row["model_chooses"] or "", ""),
+        ", ".join(filter(None, (row["model_kind"] or "-", said))),
         f"{row['threshold_us']} us" if row["model_id"] else "-",
         f"{p99_us:.0f} us" if p99_us is not None else "-",
         f"{refused:.1%}" if refused is not None else "-",

@@ -22,13 +22,11 @@ from linnapp.drive.counters.latencies import N_BUCKETS
 from linnapp.errors import DeviceError, ModelError
 from linnapp.files import AnyPath, os_errors
 from linnapp.model import LatencyModel, Model
+from linnapp.model.latency_model import Choosing
 from linnapp.model.model_file import KERNEL_HIDDEN
 
 if TYPE_CHECKING:
     from linnapp.learn.options import Kind
-
-#: By which reads may go elsewhere: by any; those of who sees what comes of it alone; none.
-Chooses = Literal["always", "guarded", "never"]
 
 MODES = ("off", "observe", "enforce")
 
@@ -178,7 +176,7 @@ class Drive:
         return None if kind == "none" else cast("Kind", kind)
 
     @property
-    def model_chooses(self) -> Chooses | None:
+    def model_chooses(self) -> Choosing | None:
         """Whether reads may be refused, or sent elsewhere, by the active model.
 
         None without one, or where it cannot be read.
@@ -191,9 +189,7 @@ class Drive:
             model = None if data is None else LatencyModel.from_bytes(data, self.name)
         except (DeviceError, ModelError):
             return None
-        if model is None:
-            return None
-        return "always" if model.chooses else "guarded" if model.guides else "never"
+        return None if model is None else model.choosing
 
     @property
     def runs_latency_models(self) -> bool:

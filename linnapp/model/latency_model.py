@@ -9,6 +9,7 @@ expected latency.
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +52,12 @@ MAX_TREES = 256
 
 #: With fewer a model knows bursts, and not the drive.
 TREES_TO_CHOOSE = 16
+
+#: By whom a model is followed: all; those who see what comes of it alone; nobody.
+Choosing = Literal["always", "guarded", "never"]
+
+#: What is to be said of one that not all follow.
+NOT_ALWAYS = {"guarded": "chooses in md alone", "never": "does not choose"}
 
 #: Leaves and `base` are log2 of us with so many bits behind the point.
 FRACTION_BITS = 10
@@ -153,19 +160,19 @@ class LatencyModel(envelope.Identified):
         return len(self.leaves)
 
     @property
-    def guides(self) -> bool:
-        """Whether those may choose by it who see what comes of that: md that is on, liblinnos."""
-        return self.n_trees > 0
-
-    @property
     def chooses(self) -> bool:
         """Whether reads may be refused, or sent elsewhere, by it, come of that what may.
 
         The mean of the last latencies tells how a drive has been; who chose by it has waited longer
         than who did not. Few trees know bursts alone: who follows them must see what comes of it,
-        see :attr:`guides`. As ``linnos_latency_chooses()`` in the kernel.
+        see :attr:`choosing`. As ``linnos_latency_chooses()`` in the kernel.
         """
         return self.n_trees >= TREES_TO_CHOOSE
+
+    @property
+    def choosing(self) -> Choosing:
+        """Who may choose by it; md that is on, and liblinnos, see what comes of that."""
+        return "always" if self.chooses else "guarded" if self.n_trees else "never"
 
     def __repr__(self) -> str:
         refuses = f"refuses above {self.refuse_us} us" if self.refuses else "refuses nothing"

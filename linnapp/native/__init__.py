@@ -5,6 +5,7 @@ here, and the libraries that programs in C use, too."""
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import functools
 import os
 from collections.abc import Callable
@@ -111,6 +112,15 @@ def declared(library: ctypes.CDLL, **functions: tuple[Any, ...]) -> ctypes.CDLL:
 def of_one_kind(kind: Any, *names: str) -> tuple[tuple[str, Any], ...]:
     """Fields of a structure, all of one type."""
     return tuple((name, kind) for name in names)
+
+
+def of_counters(counted: Any, *signed: str) -> tuple[tuple[str, Any], ...]:
+    """Fields of a structure that are the numbers of a dataclass, in its order."""
+    return tuple(
+        (field.name, ctypes.c_int64 if field.name in signed else ctypes.c_uint64)
+        for field in dataclasses.fields(counted)
+        if field.type == "int"
+    )
 
 
 @functools.cache

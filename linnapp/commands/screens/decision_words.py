@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from linnapp.learn.explanation import Explanation, Usual
 from linnapp.model import LatencyModel, Model
-from linnapp.model.latency_model import FEATURES, LATER, NOW
+from linnapp.model.latency_model import FEATURES, LATER, NOT_ALWAYS, NOW
 from linnapp.native import HISTORY
 
 #: So many of the numbers are named that mattered most.
@@ -19,16 +19,11 @@ def about(model: AnyModel) -> str:
     if not isinstance(model, LatencyModel):
         return f"model {model.model_id}, slow above {model.threshold_us} us"
     refuses = f"not worth waiting for above {model.refuse_us} us"
+    said = NOT_ALWAYS.get(model.choosing)
     return (
         f"latency model {model.model_id}, slow above {model.threshold_us} us, "
         + (refuses if model.refuses else "refuses nothing")
-        + (
-            ""
-            if model.chooses
-            else ", chooses in md alone"
-            if model.guides
-            else ", does not choose"
-        )
+        + (f", {said}" if said else "")
     )
 
 

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from linnapp.drive.counters.looks import DriveRow
 from linnapp.drive.md import guards
+from linnapp.model.latency_model import NOT_ALWAYS
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -94,9 +95,8 @@ def _rate(value: float | None) -> str:
 
 def _choosing(row: DriveRow) -> str:
     """What is to be said of a model by which no read is refused, or sent elsewhere."""
-    return {"guarded": " chooses in md alone", "never": " does not choose"}.get(
-        row.model_chooses or "", ""
-    )
+    said = NOT_ALWAYS.get(row.model_chooses or "")
+    return f" {said}" if said else ""
 
 
 def _p99_us(row: DriveRow) -> float | None:

@@ -10,8 +10,9 @@ from typing import Any
 
 from linnapp.drive import state
 from linnapp.drive.counters.latencies import percentile_us
-from linnapp.drive.sysfs import Chooses, Drive
+from linnapp.drive.sysfs import Drive
 from linnapp.errors import DeviceError
+from linnapp.model.latency_model import Choosing
 
 #: looks that a sparkline shows at most
 HISTORY = 120
@@ -27,7 +28,7 @@ class Look:
     time_s: float
     mode: str
     model_id: str | None
-    model_chooses: Chooses | None
+    model_chooses: Choosing | None
     threshold_us: int
     stats: dict[str, int]
     latency_counts: list[int] | None
@@ -96,7 +97,7 @@ class DriveRow:
     #: where not all of them are looked at.
     array_read_share: float | None = None
     #: Whether reads may be refused, or sent elsewhere, by it; None if that is not known.
-    model_chooses: Chooses | None = None
+    model_chooses: Choosing | None = None
     #: The reads of `read_us_percentiles`, in the buckets of
     #: :mod:`linnapp.drive.counters.latencies`.
     latency_counts: list[int] = dataclasses.field(default_factory=list)
