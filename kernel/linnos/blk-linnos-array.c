@@ -17,8 +17,9 @@
  * changes. So even looking at disks costs little then.
  *
  * A prediction takes a while, too, and a read has no reason to leave most of the time.
- * So its home is asked first, and the others only if it may leave for what that says; for
- * what most stay for, one read of 2^%TRIES_SHIFT may, by lot.
+ * So its home is asked first, and the others only if it may leave for what that says. If
+ * of such reads fewer than one in %SELDOM find a better disk, or fewer than %FEW of 1024
+ * of these leave, one in 2^%TRIES_SHIFT asks the others, by lot.
  *
  * An array has one guard, with a lock: what a few reads taught is of use to all, and a
  * guard a CPU would have to learn it many times. Reads that would leave take it twice,
@@ -56,6 +57,11 @@
 #define SLICE_MAX_US 0x7ffff
 #define TOLD_SHIFT 3
 #define TRIES_SHIFT 2
+#define FEW 64
+/* A question costs a hundredth of a read, and a better disk is so by a quarter of one. */
+#define SELDOM 32
+#define ASKED_ENOUGH 64
+#define ASKED_MOST 1024
 
 static const char *const linnos_array_modes[] = { "off", "on", "unguarded" };
 static const char *const linnos_wishes[] = { NULL, "usual", "slow", "slower",
@@ -80,10 +86,12 @@ struct linnos_slices {
  * @slice: number of the present slice; each read looks at this line
  * @asks: in it
  * @stays: asking is not worth it
- * @leaves_for: a bit for each wish for which most leave, or may soon
+ * @leaves_for: a bit for each wish for which the others are worth to be asked
  * @lock: of the rest, taken in process context and by completions, on PREEMPT_RT too
  * @core: decides of single reads
  * @slices: without asking, and with
+ * @asked: of each wish, those of which the others were asked, and
+ * @better: of which one was better; older ones count less, and only every eighth
  * @random: of the slices' lots
  */
 struct blk_linnos_guard {
@@ -94,6 +102,8 @@ struct blk_linnos_guard {
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
 	struct linnos_guard core;
 	struct linnos_slices slices[2];
+	u32 asked[LINNOS_N_WISHES];
+	u32 better[LINNOS_N_WISHES];
 	struct rnd_state random;
 };
 
@@ -150,13 +160,35 @@ static bool linnos_should_stay(const struct blk_linnos_guard *guard, int pays)
 
 static u8 linnos_leaves_for(const struct blk_linnos_guard *guard)
 {
+	struct linnos_worth worth;
 	u8 which = 0;
 	int i;
 
-	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++)
-		if (linnos_guard_leaves(&guard->core, i))
+	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
+		if (guard->asked[i] >= ASKED_ENOUGH &&
+		    guard->better[i] * SELDOM < guard->asked[i])
+			continue;
+		linnos_guard_worth(&guard->core, i, &worth);
+		if (worth.share >= FEW)
 			which |= BIT(i);
+	}
 	return which;
+}
+
+/* The others were asked: is one better than home? */
+static void linnos_note_asked(struct blk_linnos_guard *guard,
+			      enum linnos_wish wish, bool better)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&guard->lock, flags);
+	guard->asked[wish]++;
+	guard->better[wish] += better;
+	if (guard->asked[wish] > ASKED_MOST) {
+		guard->asked[wish] /= 2;
+		guard->better[wish] /= 2;
+	}
+	raw_spin_unlock_irqrestore(&guard->lock, flags);
 }
 
 static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
@@ -285,6 +317,8 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 	unsigned long flags;
 	u32 us;
 
+	if (lot->counts)
+		linnos_note_asked(guard, wish, !(best & BIT(home)));
 	if (!best || best & BIT(home))
 		return 0;
 	if (answers[home] == BLK_LINNOS_STALLED)

@@ -164,7 +164,7 @@ static u32 linnos_request_pages_max(const struct blk_linnos *linnos)
 
 /*
  * Is this no burst, whatever a model says? None of the last reads took as long as would
- * be called one, and those in flight no longer yet than they usually do.
+ * be called one, and those in flight have hardly begun, as parts of one read have.
  */
 static bool linnos_is_calm(const struct blk_linnos *linnos,
 			   const struct linnos_view *view, u32 usual_us)
@@ -180,7 +180,7 @@ static bool linnos_is_calm(const struct blk_linnos *linnos,
 		return true;
 	oldest_ns = linnos_oldest_ns(&linnos->drive.places);
 	return oldest_ns && (s64)(view->now_ns - oldest_ns) <=
-				    (s64)usual_us * (s64)NSEC_PER_USEC;
+				    (s64)usual_us * (s64)NSEC_PER_USEC / 4;
 }
 
 /*
