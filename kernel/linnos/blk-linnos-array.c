@@ -18,14 +18,16 @@
  *
  * A prediction takes a while, too, and a read has no reason to leave most of the time.
  * So its home is asked first, and the others only if it may leave for what that says. If
- * of such reads fewer than one in %SELDOM find a better disk, or fewer than %FEW of 1024
- * of these leave, one in 2^%TRIES_SHIFT asks the others, by lot.
+ * fewer than %FEW of 1024 that wish so leave, one read in 2^%TRIES_SHIFT asks the others,
+ * by lot; so it is where home is no slower than usual, and one in %SELDOM or fewer finds a
+ * better disk then.
  *
  * An array has one guard, with a lock: what a few reads taught is of use to all, and a
  * guard a CPU would have to learn it many times. Reads that would leave take it twice,
- * for less than a microsecond. Of all reads one in 2^%TOLD_SHIFT, by lot, counts for
- * its slice when it is answered, whatever it wished and whether it was asked: were
- * those that wish to leave told more often, slices of few reads would be slower for it.
+ * for less than a microsecond, and one in 2^%TOLD_SHIFT of those for which others were
+ * asked at a usual home once more. Of all reads one in 2^%TOLD_SHIFT, by lot, counts for
+ * its slice when it is answered, whatever it wished and whether it was asked: were those
+ * that wish to leave told more often, slices of few reads would be slower for it.
  *
  * Nobody stays at a disk that is stalled, by the rule that says so, to see what that
  * takes; nor do reads that probe a disk draw a lot: these are sent to learn of it.
@@ -44,6 +46,11 @@
 
 #include "linnos_guard.h"
 
+/*
+ * Means are faded by so many slices at once: what is counted in 1/%LINNOS_GUARD_ONE would
+ * not fade by a single one.
+ */
+#define FADE_SHIFT 5
 /* 16.8 ms: longer than reads take, shorter than most bursts */
 #define SLICE_SHIFT 24
 #define OFF_ONCE 64
@@ -58,7 +65,10 @@
 #define TOLD_SHIFT 3
 #define TRIES_SHIFT 2
 #define FEW 64
-/* A question costs a hundredth of a read, and a better disk is so by a quarter of one. */
+/*
+ * A question costs less than a hundredth of a usual read, and a better disk is so by a
+ * quarter of one at least. Of slower ones better disks save more, and they are few.
+ */
 #define SELDOM 32
 #define ASKED_ENOUGH 64
 #define ASKED_MOST 1024
@@ -90,8 +100,10 @@ struct linnos_slices {
  * @lock: of the rest, taken in process context and by completions, on PREEMPT_RT too
  * @core: decides of single reads
  * @slices: without asking, and with
- * @asked: of each wish, those of which the others were asked, and
- * @better: of which one was better; older ones count less, and only every eighth
+ * @begun: slices that had a read
+ * @asked: reads that wished so although home was usual, and of which the others were
+ *	asked; the older ones count less
+ * @better: those for which one of them was better
  * @random: of the slices' lots
  */
 struct blk_linnos_guard {
@@ -102,8 +114,9 @@ struct blk_linnos_guard {
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
 	struct linnos_guard core;
 	struct linnos_slices slices[2];
-	u32 asked[LINNOS_N_WISHES];
-	u32 better[LINNOS_N_WISHES];
+	u32 begun;
+	u32 asked;
+	u32 better;
 	struct rnd_state random;
 };
 
@@ -158,6 +171,7 @@ static bool linnos_should_stay(const struct blk_linnos_guard *guard, int pays)
 	return wished && !leaves;
 }
 
+/* A bit for each wish. */
 static u8 linnos_leaves_for(const struct blk_linnos_guard *guard)
 {
 	struct linnos_worth worth;
@@ -165,30 +179,36 @@ static u8 linnos_leaves_for(const struct blk_linnos_guard *guard)
 	int i;
 
 	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
-		if (guard->asked[i] >= ASKED_ENOUGH &&
-		    guard->better[i] * SELDOM < guard->asked[i])
-			continue;
 		linnos_guard_worth(&guard->core, i, &worth);
 		if (worth.share >= FEW)
 			which |= BIT(i);
 	}
+	if (guard->asked >= ASKED_ENOUGH &&
+	    guard->better * SELDOM < guard->asked)
+		which &= ~BIT(LINNOS_HOME_USUAL);
 	return which;
 }
 
-/* The others were asked: is one better than home? */
-static void linnos_note_asked(struct blk_linnos_guard *guard,
-			      enum linnos_wish wish, bool better)
+/* The others were asked although home is usual: is one better? @guard->lock is held. */
+static void linnos_note_asked(struct blk_linnos_guard *guard, bool better)
 {
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&guard->lock, flags);
-	guard->asked[wish]++;
-	guard->better[wish] += better;
-	if (guard->asked[wish] > ASKED_MOST) {
-		guard->asked[wish] /= 2;
-		guard->better[wish] /= 2;
+	guard->asked++;
+	guard->better += better;
+	if (guard->asked > ASKED_MOST) {
+		guard->asked /= 2;
+		guard->better /= 2;
 	}
-	raw_spin_unlock_irqrestore(&guard->lock, flags);
+}
+
+static bool linnos_any_asked(const enum blk_linnos_expected *answers,
+			     unsigned int n, unsigned int home)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		if (i != home && answers[i] != BLK_LINNOS_NOT_ASKED)
+			return true;
+	return false;
 }
 
 static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
@@ -204,7 +224,9 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
 		pays = linnos_pays(guard);
 		off_once = pays > 0 ? OFF_ONCE_PAYS : OFF_ONCE;
 		WRITE_ONCE(guard->stays, linnos_should_stay(guard, pays));
-		WRITE_ONCE(guard->leaves_for, linnos_leaves_for(guard));
+		/* who stays asks seldom enough */
+		WRITE_ONCE(guard->leaves_for,
+			   guard->stays ? U8_MAX : linnos_leaves_for(guard));
 		random = prandom_u32_state(&guard->random);
 		WRITE_ONCE(guard->asks, guard->stays ? !(random % ON_ONCE) :
 						       random % off_once);
@@ -314,12 +336,22 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 	struct blk_linnos_guard *guard = array->guard;
 	enum linnos_wish wish = linnos_wish_at(answers[home]);
 	struct linnos_lot drawn;
+	bool leaves, notes;
 	unsigned long flags;
 	u32 us;
 
-	if (lot->counts)
-		linnos_note_asked(guard, wish, !(best & BIT(home)));
-	if (!best || best & BIT(home))
+	leaves = best && !(best & BIT(home));
+	notes = wish == LINNOS_HOME_USUAL &&
+		linnos_any_asked(answers, n, home) &&
+		READ_ONCE(array->mode) == BLK_LINNOS_ARRAY_ON &&
+		(lot->counts ||
+		 !(READ_ONCE(guard->leaves_for) & BIT(LINNOS_HOME_USUAL)));
+	if (notes) {
+		raw_spin_lock_irqsave(&guard->lock, flags);
+		linnos_note_asked(guard, leaves);
+		raw_spin_unlock_irqrestore(&guard->lock, flags);
+	}
+	if (!leaves)
 		return 0;
 	if (answers[home] == BLK_LINNOS_STALLED)
 		return best;
@@ -347,8 +379,12 @@ EXPORT_SYMBOL_GPL(blk_linnos_leave);
 static void linnos_begin_slice(struct blk_linnos_guard *guard,
 			       struct linnos_slices *slices, u64 slice)
 {
-	linnos_took_fade(&guard->slices[0].took, FORGET_SLICES);
-	linnos_took_fade(&guard->slices[1].took, FORGET_SLICES);
+	if (!(++guard->begun % (1 << FADE_SHIFT))) {
+		linnos_took_fade(&guard->slices[0].took,
+				 FORGET_SLICES - FADE_SHIFT);
+		linnos_took_fade(&guard->slices[1].took,
+				 FORGET_SLICES - FADE_SHIFT);
+	}
 	if (slices->reads)
 		linnos_took_add(&slices->took,
 				min_t(u64, SLICE_MAX_US,

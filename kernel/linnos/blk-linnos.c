@@ -296,10 +296,11 @@ enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
  * @sector: where on @bdev the read begins
  * @bytes: the size of the read
  *
- * For those who have the same data on several drives, to be asked of each right
- * before the read is sent, without the hint, to one of those that blk_linnos_best()
- * returns. Nothing is refused, and modes observe and enforce answer alike. A failed
- * drive is not noticed by itself: nothing is known of one that is gone.
+ * For those who have the same data on several drives, to be asked right before the read
+ * is sent, without the hint, to one of those that blk_linnos_best() returns: of each, or,
+ * if blk_linnos_may_leave() says so, only of the one that would serve it. Nothing is
+ * refused, and modes observe and enforce answer alike. A failed drive is not noticed by
+ * itself: nothing is known of one that is gone.
  *
  * An array that is on has a guard. So it may follow a model, too, that is not known to
  * predict better than one number for all reads, where that knows of bursts.

@@ -1020,37 +1020,88 @@ static bool stays(struct blk_linnos_array *array, char *page)
 	return strstr(page, "state staying\n");
 }
 
-/*
- * The others are asked only for what reads leave for, and of what they do not, once in
- * a while; after 8,000 reads that found @bad not worth it.
- */
-static void leaves_for(struct kunit *test, const struct blk_linnos_array *array,
-		       enum blk_linnos_expected bad)
+/* The others are asked or not, whatever is known of leaving. */
+static void linnos_test_may_leave(struct kunit *test)
 {
 	static const enum blk_linnos_expected never[] = {
 		BLK_LINNOS_PROBE, BLK_LINNOS_FAST, BLK_LINNOS_UNKNOWN,
 		BLK_LINNOS_US | 2000
 	};
-	static const enum blk_linnos_expected always[] = {
+	const enum blk_linnos_expected always[] = {
 		BLK_LINNOS_SLOW, BLK_LINNOS_NOT_ASKED, BLK_LINNOS_STALLED,
 		BLK_LINNOS_US |
-			FIELD_PREP_CONST(BLK_LINNOS_US_WISH, LINNOS_HOME_USUAL)
+			FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_USUAL)
 	};
-	struct blk_linnos_lot lot = {};
 	struct blk_linnos_lot tries = { .tries = true };
+	struct blk_linnos_array array = {};
+	struct blk_linnos_lot lot = {};
 	bool leaves;
 	int i;
 
+	KUNIT_ASSERT_EQ(test, blk_linnos_array_init(&array), 0);
+	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on"), 0);
 	for (i = 0; i < ARRAY_SIZE(never); i++) {
-		leaves = blk_linnos_may_leave(array, &tries, never[i]);
+		leaves = blk_linnos_may_leave(&array, &tries, never[i]);
 		KUNIT_EXPECT_FALSE_MSG(test, leaves, "%d", i);
 	}
 	for (i = 0; i < ARRAY_SIZE(always); i++) {
-		leaves = blk_linnos_may_leave(array, &lot, always[i]);
+		leaves = blk_linnos_may_leave(&array, &lot, always[i]);
 		KUNIT_EXPECT_TRUE_MSG(test, leaves, "%d", i);
 	}
-	KUNIT_EXPECT_FALSE(test, blk_linnos_may_leave(array, &lot, bad));
-	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(array, &tries, bad));
+	kfree(array.guard);
+}
+
+/* So many reads at a usual home ask another disk, which is expected to take @other_us. */
+static void ask_in_vain(struct blk_linnos_array *array, int n, u32 other_us,
+			struct blk_linnos_lot lot)
+{
+	enum blk_linnos_expected answers[] = {
+		BLK_LINNOS_US | 100 |
+			FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_USUAL),
+		other_us ? BLK_LINNOS_US | other_us : BLK_LINNOS_NOT_ASKED
+	};
+
+	while (n--) {
+		struct blk_linnos_lot drawn = lot;
+
+		if (blk_linnos_may_leave(array, &lot, answers[0]))
+			blk_linnos_leave(array, answers, 2, 0, &drawn);
+	}
+}
+
+/* The others are not asked where that is mostly in vain, but for a read in a while. */
+static void linnos_test_asks_in_vain(struct kunit *test)
+{
+	const enum blk_linnos_expected usual =
+		BLK_LINNOS_US | 100 |
+		FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_USUAL);
+	const enum blk_linnos_expected slow =
+		BLK_LINNOS_US | 300 |
+		FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_SLOW);
+	char *page = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL);
+	struct blk_linnos_lot counts = { .counts = true };
+	struct blk_linnos_lot tries = { .tries = true };
+	struct blk_linnos_array array = {};
+	struct blk_linnos_lot lot = {};
+
+	KUNIT_ASSERT_NOT_NULL(test, page);
+	KUNIT_ASSERT_EQ(test, blk_linnos_array_init(&array), 0);
+	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on"), 0);
+	/* nobody else to be asked: nothing is known by that */
+	ask_in_vain(&array, 999, 0, counts);
+	KUNIT_EXPECT_FALSE(test, stays(&array, page));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &lot, usual));
+	ask_in_vain(&array, 999, 100, counts);
+	KUNIT_EXPECT_FALSE(test, stays(&array, page));
+	KUNIT_EXPECT_FALSE(test, blk_linnos_may_leave(&array, &lot, usual));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &tries, usual));
+	/* of slower homes that says nothing */
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &lot, slow));
+	/* those that try notice when it changes */
+	ask_in_vain(&array, 99, 50, tries);
+	KUNIT_EXPECT_FALSE(test, stays(&array, page));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &lot, usual));
+	kfree(array.guard);
 }
 
 /* An array leaves what is called slow while that is worth it, unless it is told to. */
@@ -1058,6 +1109,10 @@ static void linnos_test_array(struct kunit *test)
 {
 	const enum blk_linnos_expected bad =
 		BLK_LINNOS_US | FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_BAD);
+	const enum blk_linnos_expected slow =
+		BLK_LINNOS_US |
+		FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_SLOW);
+	struct blk_linnos_lot tries = { .tries = true };
 	char *page = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL);
 	struct blk_linnos_array array = {};
 	struct blk_linnos_lot lot = {};
@@ -1081,7 +1136,12 @@ static void linnos_test_array(struct kunit *test)
 	leave(&array, bad | 2000, 8000, 100, 2000);
 	KUNIT_EXPECT_LT(test, leave(&array, bad | 2000, 2000, 100, 2000), 100);
 	KUNIT_EXPECT_TRUE(test, stays(&array, page));
-	leaves_for(test, &array, bad | 2000);
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &lot, bad));
+	/* while others are worth it, it asks for this one seldom */
+	leave(&array, slow | 500, 500, 500, 100);
+	KUNIT_EXPECT_FALSE(test, stays(&array, page));
+	KUNIT_EXPECT_FALSE(test, blk_linnos_may_leave(&array, &lot, bad));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &tries, bad));
 	/* nobody stays at a disk that is stalled, and nobody at all if so told */
 	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_US | 2000, 99, 1, 1), 0);
 	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_STALLED, 99, 1, 1), 99);
@@ -1102,6 +1162,8 @@ static struct kunit_case linnos_latency_cases[] = {
 	KUNIT_CASE(linnos_test_expects_us),
 	KUNIT_CASE(linnos_test_asked_where),
 	KUNIT_CASE(linnos_test_no_choice),
+	KUNIT_CASE(linnos_test_may_leave),
+	KUNIT_CASE(linnos_test_asks_in_vain),
 	KUNIT_CASE(linnos_test_array),
 	{}
 };

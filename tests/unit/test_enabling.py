@@ -344,6 +344,9 @@ def test_a_model_of_bursts_alone_is_for_md(
 ) -> None:
     of_bursts = {"chooses": False, "n_trees": 12, "why_no_trees": "W", "remedy": "R"}
     short = made(tmp_path / "r", **of_bursts)
+    ran = run("enable", "md0", "--recordings", short)
+    assert ran.exit_code == 1, "beside a model that chooses"
+    (short / "sda.blk").write_text((short / "sdb.blk").read_text())
     ran = run("enable", "sda", "sdb", "--recordings", short)
     assert ran.exit_code == 1
     assert "does not choose (W); R" in str(ran.exception)

@@ -254,9 +254,13 @@ def _train(
     if len(trained) < len(target.drives):
         raise KeyboardInterrupt
     reasons = []
-    for name in target.drives:
-        record_of = json.loads((models / f"{name}.json").read_text())
-        if target.array is not None and knows_bursts_alone(record_of):
+    records = {
+        name: json.loads((models / f"{name}.json").read_text()) for name in target.drives
+    }
+    # Beside others, which compare predictions, one would have md tell only fast from slow.
+    of_bursts = target.array is not None and all(map(knows_bursts_alone, records.values()))
+    for name, record_of in records.items():
+        if of_bursts:
             log(f"{name}: {BURSTS_ALONE}; {record_of['remedy']}")
         elif why := why_not(record_of):
             reasons.append(f"{name}: {why}")

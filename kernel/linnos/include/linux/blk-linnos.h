@@ -186,7 +186,7 @@ struct blk_linnos_array {
  * @left: it did
  * @asked: disks were asked about it
  * @counts: for its slice
- * @tries: it may leave also for what most stay for
+ * @tries: the others are asked also where that is mostly in vain
  */
 struct blk_linnos_lot {
 	u64 start_ns;
