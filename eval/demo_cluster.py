@@ -87,7 +87,7 @@ def main() -> None:
         parser.error(f"--rounds {arguments.rounds}: at least 1")
     try:
         result = demo(arguments.out, arguments.seed, arguments.rounds, quiet=arguments.json)
-    except StepError as error:
+    except (StepError, OSError) as error:
         sys.exit(f"\n{COMMAND}: {error}")
     except KeyboardInterrupt:
         sys.exit(f"\n{COMMAND}: stopped, no guest is left; `{COMMAND}` begins from the start")

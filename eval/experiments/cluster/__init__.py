@@ -79,14 +79,14 @@ def run(context: Context) -> dict[str, Any]:
     ]
     steps: dict[tuple[str, int], list[Step[dict[str, Measured]]]] = {cell: [] for cell in cells}
     seeds = context.seeds[:N_SEEDS]
+    # Models are of the drives: those of one load serve every network.
+    for load in NETWORKS_US:
+        for seed in seeds:
+            first = Situation(load, seed, None)
+            work.add("training", partial(recorded_and_trained, cache, client, first))
+    work.do()
+    work = context.work()
     with guests.on_kernel(CLUSTER_KERNEL, "kernel-cluster", context.folder.parent / "bin"):
-        # Models are of the drives: those of one load serve every network.
-        for load, networks in NETWORKS_US.items():
-            for seed in seeds:
-                first = Situation(load, seed, networks[0])
-                work.add("training", partial(recorded_and_trained, cache, client, first))
-        work.do()
-        work = context.work()
         for load, one_way_us in cells:
             for seed in seeds:
                 situation = Situation(load, seed, one_way_us)

@@ -40,9 +40,7 @@ FILE_MB, DRIVE_MB, BESIDE_MB = 64, 1024, 480
 
 #: The client's reads: 4 KiB each, by a Poisson process.
 MEAN_US = 500
-#: What is recorded to train on, and over which network.
 RECORDED_MS = 3_000
-RECORDED_OVER_US = 20
 MEMORY_MB = 5 * 1024
 
 #: A burst: each drive in its turn takes so much longer for every read, for so long.
@@ -79,8 +77,8 @@ class Situation:
     load: str
     #: Of the drives, the load and the reads.
     seed: int
-    #: Of the network.
-    one_way_us: int
+    #: Of the network, if there is one.
+    one_way_us: int | None
     #: Nodes asked a read.
     probes: int = PROBES
     #: Reads are measured for so long.
@@ -189,7 +187,8 @@ def _client(
 def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Path:
     """Record the nodes' drives while they are read at random, and train a model of each.
 
-    What is learnt is of drives, not of networks: it is recorded over one of them for all.
+    What is learnt is of drives, not of networks: there is none between, and any of the lab's
+    kernels will do.
 
     Returns
     -------
@@ -197,8 +196,7 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
         Folder with flashK.linnos.
     """
     load, seed = situation.load, situation.seed
-    # Not on one machine: GlusterFS' writes over a loopback never end in virtual time.
-    first = Situation(load, seed, RECORDED_OVER_US)
+    first = Situation(load, seed, None)
 
     def make(folder: Path) -> None:
         traces = _write_load(first, folder / "load", seed + _TRAINING, RECORDED_MS)
