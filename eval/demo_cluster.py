@@ -96,8 +96,7 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(result, indent=1))
         return
-    print(f"\nRead latency; {result['reads']} reads a rule:\n\n{table(result)}")
-    print(f"\n{EXPLAINED}\n\n{reading(result)}")
+    print(f"\n{result_text(result)}")
     print(f"\n{arguments.out}/figure.png, {arguments.out}/summary.json.")
     print("Next: docs/cluster.md; `make eval-cluster`, three seeds, other networks and loads.")
 
@@ -149,7 +148,7 @@ def announcement(rounds: int) -> str:
         f"at a time is slow:\nfor {slow_ms} ms its reads take {longer_ms:g} ms longer, then it is "
         f"the next one's turn. A client reads\n4 KiB every {MEAN_US} us for {_seconds(rounds):g} "
         f"s, once under each of {len(ORDER)} rules for which node to read from.\nIt takes two to "
-        "five minutes, 1 GB of memory, and 20 MB on disk.\n"
+        "five minutes, 2 GB of memory, and 20 MB on disk.\n"
     )
 
 
@@ -190,6 +189,14 @@ def summary(scored: dict[str, Any], situation: Situation, rounds: int) -> dict[s
             "memory_mb": MEMORY_MB,
         },
     }
+
+
+def result_text(result: dict[str, Any]) -> str:
+    """The table, what its words mean, and what came out."""
+    return (
+        f"Read latency; {result['reads']} reads a rule:\n\n{table(result)}\n\n{EXPLAINED}\n\n"
+        f"{reading(result)}"
+    )
 
 
 def table(result: dict[str, Any]) -> str:
