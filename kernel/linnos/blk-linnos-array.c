@@ -16,6 +16,10 @@
  * leave, the array stays: it asks in one slice of %ON_ONCE only, to notice when that
  * changes. So even looking at disks costs little then.
  *
+ * A prediction takes a while, too, and a read has no reason to leave most of the time.
+ * So its home is asked first, and the others only if it may leave for what that says; for
+ * what most stay for, one read of 2^%TRIES_SHIFT may, by lot.
+ *
  * An array has one guard, with a lock: what a few reads taught is of use to all, and a
  * guard a CPU would have to learn it many times. Reads that would leave take it twice,
  * for less than a microsecond. Of all reads one in 2^%TOLD_SHIFT, by lot, counts for
@@ -46,10 +50,12 @@
 #define ON_ONCE 8
 /* What slices tell is remembered for 2^13 of them: two minutes, of many reads a second. */
 #define FORGET_SLICES 13
-#define SLICES_ENOUGH (8 * LINNOS_GUARD_ONE)
+/* Eight, which have faded a little since the last: what is known is not forgotten at once. */
+#define SLICES_ENOUGH (15 * LINNOS_GUARD_ONE / 2)
 /* Means of slices, in us: sums of their squares stay below 2^64. */
 #define SLICE_MAX_US 0x7ffff
 #define TOLD_SHIFT 3
+#define TRIES_SHIFT 2
 
 static const char *const linnos_array_modes[] = { "off", "on", "unguarded" };
 static const char *const linnos_wishes[] = { NULL, "usual", "slow", "slower",
@@ -74,6 +80,7 @@ struct linnos_slices {
  * @slice: number of the present slice; each read looks at this line
  * @asks: in it
  * @stays: asking is not worth it
+ * @leaves_for: a bit for each wish for which most leave, or may soon
  * @lock: of the rest, taken in process context and by completions, on PREEMPT_RT too
  * @core: decides of single reads
  * @slices: without asking, and with
@@ -83,6 +90,7 @@ struct blk_linnos_guard {
 	u64 slice;
 	bool asks;
 	bool stays;
+	u8 leaves_for;
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
 	struct linnos_guard core;
 	struct linnos_slices slices[2];
@@ -140,6 +148,17 @@ static bool linnos_should_stay(const struct blk_linnos_guard *guard, int pays)
 	return wished && !leaves;
 }
 
+static u8 linnos_leaves_for(const struct blk_linnos_guard *guard)
+{
+	u8 which = 0;
+	int i;
+
+	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++)
+		if (linnos_guard_leaves(&guard->core, i))
+			which |= BIT(i);
+	return which;
+}
+
 static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
 				       u64 slice)
 {
@@ -153,6 +172,7 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
 		pays = linnos_pays(guard);
 		off_once = pays > 0 ? OFF_ONCE_PAYS : OFF_ONCE;
 		WRITE_ONCE(guard->stays, linnos_should_stay(guard, pays));
+		WRITE_ONCE(guard->leaves_for, linnos_leaves_for(guard));
 		random = prandom_u32_state(&guard->random);
 		WRITE_ONCE(guard->asks, guard->stays ? !(random % ON_ONCE) :
 						       random % off_once);
@@ -199,6 +219,7 @@ bool __blk_linnos_array_asks(struct blk_linnos_array *array,
 {
 	struct blk_linnos_guard *guard = array->guard;
 	u64 now_ns, slice;
+	u32 random;
 
 	if (READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON)
 		return true;
@@ -207,19 +228,46 @@ bool __blk_linnos_array_asks(struct blk_linnos_array *array,
 	if (READ_ONCE(guard->slice) < slice)
 		linnos_next_slice(guard, slice);
 	lot->asked = READ_ONCE(guard->asks);
-	lot->weight = !hash_64(now_ns, TOLD_SHIFT);
-	if (lot->weight)
+	random = hash_64(now_ns, TOLD_SHIFT + TRIES_SHIFT);
+	lot->counts = !(random >> TRIES_SHIFT);
+	lot->tries = !(random & GENMASK(TRIES_SHIFT - 1, 0));
+	if (lot->counts)
 		lot->start_ns = now_ns;
 	return lot->asked;
 }
 EXPORT_SYMBOL_GPL(__blk_linnos_array_asks);
 
 /**
+ * blk_linnos_may_leave() - are others to be asked, too?
+ * @array: asks
+ * @lot: of blk_linnos_array_asks()
+ * @home: what blk_linnos_expect() has told of the disk that would serve the read
+ *
+ * Context: Any. Does not sleep.
+ * Return: false if it is served there, whatever the others would do with it.
+ */
+bool blk_linnos_may_leave(const struct blk_linnos_array *array,
+			  const struct blk_linnos_lot *lot,
+			  enum blk_linnos_expected home)
+{
+	enum linnos_wish wish = linnos_wish_at(home);
+
+	if (home == BLK_LINNOS_STALLED || home == BLK_LINNOS_NOT_ASKED)
+		return true;
+	/* fast or unknown: no other is better; to be probed: it is promised this read */
+	if (wish == LINNOS_STAY)
+		return false;
+	return READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON || lot->tries ||
+	       READ_ONCE(array->guard->leaves_for) & BIT(wish);
+}
+EXPORT_SYMBOL_GPL(blk_linnos_may_leave);
+
+/**
  * blk_linnos_leave() - which disks should serve a read, rather than its home
  * @array: asks
  * @answers: what blk_linnos_expect() has told of each disk
  * @n: how many disks, up to %BITS_PER_LONG
- * @home: which of them would serve it otherwise
+ * @home: which of them would serve it otherwise, and may be left
  * @lot: of blk_linnos_array_asks()
  *
  * Context: Any. Does not sleep.
@@ -241,9 +289,6 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 		return 0;
 	if (answers[home] == BLK_LINNOS_STALLED)
 		return best;
-	/* later than others, by a model that knows nothing so fine */
-	if (answers[home] & BLK_LINNOS_US && wish == LINNOS_STAY)
-		return 0;
 	if (wish == LINNOS_STAY ||
 	    READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON)
 		return best;
@@ -296,10 +341,12 @@ void __blk_linnos_learn(struct blk_linnos_array *array,
 
 	raw_spin_lock_irqsave(&guard->lock, flags);
 	/* late ones count in the next of their sort */
-	if (lot->weight && slice > slices->last)
+	if (lot->counts && slice > slices->last)
 		linnos_begin_slice(guard, slices, slice);
-	slices->reads += lot->weight;
-	slices->us += us * lot->weight;
+	if (lot->counts) {
+		slices->reads++;
+		slices->us += us;
+	}
 	if (lot->asked)
 		linnos_guard_learn(&guard->core, drawn, us);
 	raw_spin_unlock_irqrestore(&guard->lock, flags);
@@ -343,6 +390,7 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 		WRITE_ONCE(guard->slice, 0);
 		WRITE_ONCE(guard->stays, false);
 		memset_after(guard, 0, lock);
+		WRITE_ONCE(guard->leaves_for, linnos_leaves_for(guard));
 		prandom_seed_state(&guard->random, 1);
 	}
 	WRITE_ONCE(array->mode, mode);

@@ -96,7 +96,8 @@ static enum blk_linnos_expected linnos_ask_peer(struct blk_linnos *peer,
 	if (linnos_is_on(peer) && !test_bit(GD_DEAD, &peer->disk->state))
 		linnos_predict_read(peer,
 				    linnos_region_at(bio->bi_iter.bi_sector),
-				    bio->bi_iter.bi_size, now_ns, false, found);
+				    bio->bi_iter.bi_size, now_ns, false, false,
+				    found);
 	if (!found->n_features || linnos_is_unknown(found))
 		return BLK_LINNOS_UNKNOWN;
 	return linnos_expected_us(found, 0);
@@ -196,7 +197,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 
 	linnos_predict_read(linnos, linnos_region_at(bio->bi_iter.bi_sector),
 			    bio->bi_iter.bi_size, now_ns,
-			    trace_linnos_decision_enabled(), &found);
+			    trace_linnos_decision_enabled(), false, &found);
 	look = &linnos->drive.look[found.size];
 	reason = found.reason;
 	slow = linnos_is_slow(&found);
