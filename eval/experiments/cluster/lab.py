@@ -18,9 +18,11 @@ from eval.cache import ROOT, Cache, code_version
 from eval.cells import ARRAYS, LATENCY_TRAINING, N_DRIVES, REPLAYER_OPTIONS, write_workload
 from eval.errors import StepError
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
-from linnapp.lab.cluster import AGENT, Cluster
+from linnapp.lab.cluster import AGENT, INSTALLED_BY, Cluster, missing
+from linnapp.lab.guest import DEFAULT_PATH
 from linnapp.lab.places import Places
 
+LIBRARY = ROOT / "build" / "cluster" / "liblinnos-cluster.a"
 PROGRAM = Path(__file__).parent / "guest" / "gluster_reads.c"
 _SOURCES = (
     "eval/experiments/cluster/lab.py",
@@ -79,6 +81,8 @@ class Situation:
     one_way_us: int | None
     #: Nodes asked a read.
     probes: int = PROBES
+    #: Reads are measured for so long.
+    measured_ms: int = MEASURED_MS
 
     def cluster(self) -> Cluster:
         """The nodes."""
@@ -99,26 +103,33 @@ class Measured:
 
 
 def compiled(folder: Path) -> Path:
-    """The client, in a folder."""
+    """The client, in a folder.
+
+    Raises
+    ------
+    StepError
+        If what it is to meet or is made of is not there, with what builds or installs it.
+    """
+    for built, target in ((AGENT, "agent"), (LIBRARY, "cluster")):
+        if not built.exists():
+            raise StepError(f"{built}: not there; `make {target}` builds it")
+    if absent := missing("gluster", DEFAULT_PATH):
+        raise StepError(f"not installed: {', '.join(absent)}; `{INSTALLED_BY}` installs them")
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / PROGRAM.stem
-    agent, library = ROOT / "cluster" / "agent", folder / "liblinnos-cluster"
+    agent = ROOT / "cluster" / "agent"
     includes = (
         *(agent, ROOT / "cluster" / "client", ROOT / "liblinnos"),
         *(ROOT / "kernel" / "flashsim", ROOT / "kernel/linnos/include/uapi"),
     )
-    archive = library / "liblinnos-cluster.a"
-    subprocess.run(
-        ["make", "-s", "-C", ROOT / "cluster" / "client", f"OUT={library}", archive], check=True
-    )
     made = subprocess.run(
         ["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
          *(f"-I{path}" for path in includes), "-o", program, PROGRAM,
-         agent / "datagram.c", agent / "hmac.c", archive, "-lgfapi", "-lm", "-pthread"],
+         agent / "datagram.c", agent / "hmac.c", LIBRARY, "-lgfapi", "-lm", "-pthread"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if made.returncode:
-        raise StepError(f"{PROGRAM}: `make deps-gluster` installs what it needs\n{made.stderr}")
+        raise StepError(f"{PROGRAM}: `{INSTALLED_BY}` installs what it needs\n{made.stderr}")
     return program
 
 
@@ -220,11 +231,11 @@ def measured(
     first.
     """
     models = recorded_and_trained(cache, client, situation)
-    seed = situation.seed + _MEASURING
+    seed, ms = situation.seed + _MEASURING, situation.measured_ms
     turn = seed % len(rules)
 
     def make(folder: Path) -> None:
-        traces = _write_load(situation, folder / "load", seed, MEASURED_MS)
+        traces = _write_load(situation, folder / "load", seed, ms)
         places = guests.places_of(folder)
         files = [places.of(models / f"flash{k}.linnos") for k in range(N_DRIVES)]
         program = places.of(client)
@@ -238,7 +249,7 @@ def measured(
             script += [
                 f"disk_reads >{log}.before\n{_WAIT_FOR_START}",
                 _beside(situation, places, traces),
-                f"{_client(program, rule, situation, seed, MEASURED_MS, log)} >{log}.json\n",
+                f"{_client(program, rule, situation, seed, ms, log)} >{log}.json\n",
                 f"end_load\ndisk_reads >{log}.after\n",
             ]
         guests.run_in_guest(
@@ -246,9 +257,7 @@ def measured(
             array=situation.cluster(), memory_mb=MEMORY_MB,
         )  # fmt: skip
 
-    parameters = {
-        **asdict(situation), "rules": rules, "ms": MEASURED_MS, "recipe": code_version(*_SOURCES),
-    }  # fmt: skip
+    parameters = {**asdict(situation), "rules": rules, "recipe": code_version(*_SOURCES)}
     folder = cache.get("cluster", parameters, make)
     return {rule: _read(folder / rule) for rule in rules}
 
@@ -262,9 +271,3 @@ def _read(log: Path) -> Measured:
         tuple(map(int, after - before)),
         json.loads(log.with_suffix(".json").read_text()),
     )
-
-
-def check_agent() -> None:
-    """Raise unless the agent has been built."""
-    if not AGENT.exists():
-        raise StepError(f"{AGENT}: not there; `make agent` builds it")
