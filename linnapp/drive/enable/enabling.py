@@ -254,9 +254,7 @@ def _train(
     if len(trained) < len(target.drives):
         raise KeyboardInterrupt
     reasons = []
-    records = {
-        name: json.loads((models / f"{name}.json").read_text()) for name in target.drives
-    }
+    records = {name: json.loads((models / f"{name}.json").read_text()) for name in target.drives}
     # Beside others, which compare predictions, one would have md tell only fast from slow.
     of_bursts = target.array is not None and all(map(knows_bursts_alone, records.values()))
     for name, record_of in records.items():
