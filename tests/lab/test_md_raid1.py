@@ -177,10 +177,12 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
         assert guard["state"] == ("choosing" if state == "on" else "off")
         assert state == "off" or guard["steered"] > 500 < guard["homes"]["slow"]["left"]
         assert sum(shares) == pytest.approx(1)
-        # Five hundred microseconds from read to read, of each mirror.
-        assert all(per_s == 0 if state == "off" else 1900 < per_s < 2100 for per_s in asked_per_s)
-    for row in json.loads(text("status"))["drives"]:
-        asked = row["per_second"]["inferences"] * row["since_s"]
-        # But for slices in which nobody is asked, one in 64.
-        assert 3750 < asked < 4050
+        # 500 us from read to read: md's own choice is asked each time, the others where it is slow.
+        assert max(asked_per_s) < 2100
+        assert sum(asked_per_s) == 0 if state == "off" else 1900 < sum(asked_per_s) < 4500
+    rows = json.loads(text("status"))["drives"]
+    asked = [row["per_second"]["inferences"] * row["since_s"] for row in rows]
+    print(f"{kernel}: asked of 4000 reads {asked}")
+    # But for slices in which nobody is asked, one in 64.
+    assert 3750 < sum(asked) < 9000 and max(asked) < 4050
     assert_clean(ran.dmesg)

@@ -55,7 +55,7 @@ shares >/dev/null
 : >$events/trace
 expect "md, no trees" "$own" "$(shares)"
 grep -c 'linnos_expected: .*expected=unknown latency_us=[1-9]' $events/trace >$OUT/told
-expect "md has asked both" 80 "$(cat $OUT/told)"
+expect "md has asked its own choice" 40 "$(cat $OUT/told)"
 for disk in nullb_g nullb_f; do use_model $disk last observe; done
 shares >/dev/null
 expect "md, trees" "0 40" "$(shares)"
