@@ -24,7 +24,7 @@ TEST := $(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not el
 RUNS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk rocksdb agent cluster install-lib install-ublk install-cluster build deb demo tour test test-busy \
+.PHONY: help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk rocksdb agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo tour test test-busy \
 	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz fuzz-agent bench eval report docs lint clean
 
 help: ## this list
@@ -135,6 +135,9 @@ agent: $(BUILD)/.deps ## what tells other nodes what this one's drives are predi
 cluster: $(BUILD)/.deps ## the library that chooses the node that answers first
 	@$(MAKE) --no-print-directory -C cluster/client OUT=$(CURDIR)/$(BUILD)/cluster
 
+ceph: cluster $(BUILD)/.deps-ceph ## the library that reads Ceph by that one
+	@$(MAKE) --no-print-directory -C cluster/ceph OUT=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster
+
 rocksdb: $(BUILD)/.deps $(BUILD)/.deps-rocksdb ## a plug-in for RocksDB, on liblinnos
 	@$(MAKE) --no-print-directory -C liblinnos/rocksdb OUT=$(CURDIR)/$(BUILD)/rocksdb
 
@@ -148,6 +151,9 @@ install-ublk: ublk ## linnos-ublk and its man page; PREFIX=/usr/local
 
 install-cluster: cluster ## liblinnos-cluster likewise; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C cluster/client OUT=$(CURDIR)/$(BUILD)/cluster install
+
+install-ceph: ceph install-cluster ## liblinnos-ceph likewise, with liblinnos-cluster; PREFIX=/usr/local
+	@$(MAKE) --no-print-directory -C cluster/ceph OUT=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster install
 
 deb: venv liblinnos replayer ublk agent cluster ## Debian packages of the commands, the libraries, the modules and the agent, in build/deb
 	PYTHON=$(PYTHON) packaging/build.sh $(BUILD)/deb

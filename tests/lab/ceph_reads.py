@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""In the cluster's client: reads by liblinnos-ceph while a drive turns slow, and what they did."""
+
+import ctypes
+import json
+import time
+from pathlib import Path
+
+OBJECTS, BYTES, READS, SLOW = 64, 4096, 600, 1
+COUNTERS = (
+    *("reads", "unknown", "fresh", "replica_reads", "bounced", "retried", "asked_monitors"),
+    *("misplaced", "handles"),
+)
+
+ceph, rados = ctypes.CDLL("liblinnos-ceph.so.1"), ctypes.CDLL("librados.so.2")
+ceph.linnos_ceph_error.restype = ctypes.c_char_p
+ceph.linnos_ceph_pool.restype = ctypes.c_void_p
+ceph.linnos_ceph_read.restype = ctypes.c_ssize_t
+
+
+class Options(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        *((name, ctypes.c_char_p) for name in ("configuration", "user")),
+        ("choosing", ctypes.c_void_p),
+        *((name, ctypes.c_uint32) for name in ("agent_port", "fresh_ms")),
+    )
+
+
+class Stats(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint64) for name in COUNTERS)
+
+
+def check(status):
+    assert status >= 0, ceph.linnos_ceph_error()
+    return status
+
+
+pool = ctypes.c_void_p()
+options = Options(ctypes.sizeof(Options), None, None, None, 7316, 5000)
+check(ceph.linnos_ceph_open(ctypes.byref(pool), b"data", ctypes.byref(options)))
+librados = ctypes.c_void_p(ceph.linnos_ceph_pool(pool))
+
+
+def content(name):
+    return name.ljust(8).encode() * (BYTES // 8)
+
+
+def write(prefix):
+    for k in range(OBJECTS):
+        name = f"{prefix}{k}"
+        check(rados.rados_write_full(librados, name.encode(), content(name), BYTES))
+        ceph.linnos_ceph_wrote(pool, name.encode())
+
+
+def disk_reads():
+    counters = (Path(f"/sys/class/block/flash{k}p1/stat") for k in range(3))
+    return [int(counter.read_text().split()[0]) for counter in counters]
+
+
+def read(what):
+    before, n, data = disk_reads(), stats(), ctypes.create_string_buffer(BYTES)
+    for k in range(READS):
+        name = f"a{k % OBJECTS}"
+        size, offset = ctypes.c_size_t(BYTES), ctypes.c_uint64(0)
+        check(ceph.linnos_ceph_read(pool, name.encode(), data, size, offset))
+        assert data.raw == content(name), name
+        time.sleep(0.0005)
+    after = {name: value - n[name] for name, value in stats().items()}
+    disks = [late - early for late, early in zip(disk_reads(), before, strict=True)]
+    print(json.dumps({"what": what, "disk_reads": disks, **after}))
+
+
+def stats():
+    counted = Stats()
+    ceph.linnos_ceph_get_stats(pool, ctypes.byref(counted), ctypes.sizeof(counted))
+    return {name: getattr(counted, name) for name in COUNTERS}
+
+
+write("a")
+read("fresh")
+for prefix in "bcd":
+    write(prefix)
+    time.sleep(5)
+read("calm")
+for knob, value in {"pattern": "all", "op": "read", "latency_us": 2000, "arm": 1}.items():
+    Path(f"/sys/kernel/config/flashsim/flash{SLOW}/inject/{knob}").write_text(str(value))
+read("slow")
+ceph.linnos_ceph_close(pool)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""liblinnos-ceph on Ceph itself, as Debian has it: what it reads, and from whose drive."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from linnapp.lab.cluster import AGENT, CLUSTER_KERNEL, installed_by, missing
+
+ROOT = Path(__file__).parents[2]
+LIBRARIES = [ROOT / "build" / "ceph", ROOT / "build" / "cluster"]
+ABSENT = missing("ceph", f"{os.environ['PATH']}:/usr/sbin:/usr/bin:/sbin:/bin")
+READS, SLOW = 600, 1
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(
+        not CLUSTER_KERNEL.exists(), reason="no kernel for it: `make kernel-cluster`"
+    ),
+    pytest.mark.skipif(not AGENT.exists(), reason="no linnos-agent: `make agent`"),
+    pytest.mark.skipif(bool(ABSENT), reason=f"no {', '.join(ABSENT)}: `{installed_by('ceph')}`"),
+    pytest.mark.skipif(
+        not (LIBRARIES[0] / "liblinnos-ceph.so.1").exists(),
+        reason="no liblinnos-ceph: `make ceph`",
+    ),
+]
+
+
+def test_reads_leave_a_drive_that_turns_slow_and_fresh_objects_do_not() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "linnapp", "lab", "cluster", "--engine", "ceph", "--",
+         "env", f"LD_LIBRARY_PATH={':'.join(map(str, LIBRARIES))}",
+         sys.executable, Path(__file__).with_name("ceph_reads.py")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {one.pop("what"): one for one in map(json.loads, done.stdout.splitlines())}
+    for one in found.values():
+        assert one["reads"] == READS and not one["retried"] and not one["misplaced"]
+        # each is one of some drive's, but for copies, and the few that BlueStore has itself
+        assert READS <= sum(one["disk_reads"]) <= 1.05 * READS
+    fresh, calm, slow = (found[what] for what in ("fresh", "calm", "slow"))
+    assert fresh["fresh"] + fresh["unknown"] == READS and not fresh["replica_reads"]
+    assert fresh["asked_monitors"] <= 32
+    # without a reason nobody leaves his primary
+    assert not calm["fresh"] and calm["replica_reads"] < 0.05 * READS
+    assert calm["disk_reads"][SLOW] > 0.2 * READS
+    assert slow["replica_reads"] > 0.2 * READS
+    assert slow["disk_reads"][SLOW] < 0.1 * READS
+    assert slow["bounced"] < 0.1 * READS
