@@ -15,6 +15,7 @@ the kernel predicts), and by the engine's own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -74,7 +75,7 @@ PARAMETERS: dict[str, Any] = {
 def run(context: Context) -> dict[str, Any]:
     """Every load and network under every rule."""
     check_agent()
-    client = compiled(context.folder)
+    client = compiled(context.folder, "gluster")
     cache, work = context.cache, context.work()
     cells = [
         (load, one_way_us) for load, networks in NETWORKS_US.items() for one_way_us in networks
@@ -107,15 +108,19 @@ def run(context: Context) -> dict[str, Any]:
     }
 
 
-def score(seeds: list[dict[str, Measured]]) -> dict[str, Any]:
+def score(
+    seeds: list[dict[str, Measured]],
+    base: str = "round-robin",
+    compared: Sequence[str] = (*SHIPPED, *LIBRARY),
+) -> dict[str, Any]:
     """A cell's numbers over its seeds.
 
     Returns
     -------
     dict
         ``rules``: {name: {``mean_us``, ``p99_us`` as [value, low, high], ``share_of_gain`` of what
-        the oracle gains over taking turns, ``disk_reads`` by node, ``asked`` a read}}; ``below``:
-        {name: {other: [share, low, high]}} of means, of the rules that ask.
+        the oracle gains over `base`, ``disk_reads`` by node, ``asked`` a read}}; ``below``:
+        {name: {other: [share, low, high]}} of means, of those in `compared`.
     """
     blocks = []
     pooled: dict[str, list[np.ndarray[Any, Any]]] = {}
@@ -138,7 +143,7 @@ def score(seeds: list[dict[str, Measured]]) -> dict[str, Any]:
         rules[name] = {
             "mean_us": drawn.mean(name).to_json(),
             "p99_us": drawn.percentile(name, PERCENT, p99_us).to_json(),
-            "share_of_gain": drawn.share(name, "oracle", "round-robin").to_json(),
+            "share_of_gain": drawn.share(name, "oracle", base).to_json(),
             "disk_reads": np.sum([run.disk_reads for run in runs], axis=0).tolist(),
             "asked": sum(run.counted["asked"] for run in runs) / n,
         }
@@ -148,7 +153,7 @@ def score(seeds: list[dict[str, Measured]]) -> dict[str, Any]:
         "rules": rules,
         "below": {
             name: {other: drawn.below(name, other).to_json() for other in rules if other != name}
-            for name in (*SHIPPED, *LIBRARY)
+            for name in compared
         },
     }
 
@@ -170,6 +175,6 @@ EXPERIMENT = Experiment(
         "cluster/agent",
         "cluster/client",
         "kernel/config/um-cluster.config",
-        "eval/experiments/cluster/guest/gluster_reads.c",
+        "eval/experiments/cluster/guest",
     ),
 )

@@ -18,19 +18,23 @@ from eval.cache import ROOT, Cache, code_version
 from eval.cells import ARRAYS, LATENCY_TRAINING, N_DRIVES, REPLAYER_OPTIONS, write_workload
 from eval.errors import StepError
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
-from linnapp.lab.cluster import AGENT, Cluster
+from linnapp.lab.cluster import AGENT, Cluster, installed_by
 from linnapp.lab.places import Places
 
-PROGRAM = Path(__file__).parent / "guest" / "gluster_reads.c"
+GUEST = Path(__file__).parent / "guest"
+
+#: What an engine's client is linked with.
+_LIBRARIES = {"gluster": ("-lgfapi",), "ceph": ("-lrados",)}
 _SOURCES = (
     "eval/experiments/cluster/lab.py",
-    "eval/experiments/cluster/guest/gluster_reads.c",
+    "eval/experiments/cluster/guest",
     "cluster/agent",
     "cluster/client",
+    "cluster/ceph",
     "kernel/config/um-cluster.config",
 )
 
-#: As gluster_reads.c logs a read.
+#: As the client logs a read.
 READ = np.dtype([("due_ns", "<u8"), ("latency_ns", "<u8"), ("node", "<u4"), ("attempts", "<u4")])
 
 #: Of the file that is read, on each node; of its drive; and of what another load has of it.
@@ -79,11 +83,13 @@ class Situation:
     one_way_us: int | None
     #: Nodes asked a read.
     probes: int = PROBES
+    #: Of `linnapp.lab.cluster.ENGINES`.
+    engine: str = "gluster"
 
     def cluster(self) -> Cluster:
         """The nodes."""
         drives = Array(N_DRIVES, ARRAYS["enterprise"], DRIVE_MB, self.seed)
-        return Cluster(drives, "gluster", self.one_way_us)
+        return Cluster(drives, self.engine, self.one_way_us)
 
 
 @dataclass(frozen=True)
@@ -92,34 +98,45 @@ class Measured:
 
     #: ndarray of READ
     reads: np.ndarray[Any, Any]
-    #: By node, of the file system with the brick: who served, whatever the engine says.
+    #: By node, of the engine's half of the drive: who served, whatever the engine says.
     disk_reads: tuple[int, ...]
     #: What the client counted.
     counted: dict[str, int]
 
 
-def compiled(folder: Path) -> Path:
-    """The client, in a folder."""
+def compiled(folder: Path, engine: str) -> Path:
+    """An engine's client, in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    program = folder / PROGRAM.stem
-    agent, library = ROOT / "cluster" / "agent", folder / "liblinnos-cluster"
+    program = folder / f"{engine}-reads"
+    cluster = ROOT / "cluster"
+    archives = [_archive("client", "liblinnos-cluster", folder)]
+    if engine == "ceph":
+        archives.insert(0, _archive("ceph", "liblinnos-ceph", folder))
     includes = (
-        *(agent, ROOT / "cluster" / "client", ROOT / "liblinnos"),
-        *(ROOT / "kernel" / "flashsim", ROOT / "kernel/linnos/include/uapi"),
-    )
-    archive = library / "liblinnos-cluster.a"
-    subprocess.run(
-        ["make", "-s", "-C", ROOT / "cluster" / "client", f"OUT={library}", archive], check=True
+        *(cluster / name for name in ("agent", "client", "ceph")),
+        *(ROOT / name for name in ("liblinnos", "kernel/flashsim", "kernel/linnos/include/uapi")),
     )
     made = subprocess.run(
         ["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
-         *(f"-I{path}" for path in includes), "-o", program, PROGRAM,
-         agent / "datagram.c", agent / "hmac.c", archive, "-lgfapi", "-lm", "-pthread"],
+         *(f"-I{path}" for path in includes), "-o", program, GUEST / "reads.c",
+         GUEST / f"{engine}.c", cluster / "agent" / "datagram.c", cluster / "agent" / "hmac.c",
+         *archives, *_LIBRARIES[engine], "-lm", "-pthread"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if made.returncode:
-        raise StepError(f"{PROGRAM}: `make deps-gluster` installs what it needs\n{made.stderr}")
+        raise StepError(
+            f"{program}: `{installed_by(engine)}` installs what it needs\n{made.stderr}"
+        )
     return program
+
+
+def _archive(source: str, name: str, folder: Path) -> Path:
+    out = folder / name
+    archive = out / f"{name}.a"
+    subprocess.run(
+        ["make", "-s", "-C", ROOT / "cluster" / source, f"OUT={out}", archive], check=True
+    )
+    return archive
 
 
 def _injected(arm: int) -> str:
@@ -185,7 +202,8 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
         Folder with flashK.linnos.
     """
     load, seed = situation.load, situation.seed
-    first = Situation(load, seed, None)
+    engine = situation.engine
+    first = Situation(load, seed, None, engine=engine)
 
     def make(folder: Path) -> None:
         traces = _write_load(first, folder / "load", seed + _TRAINING, RECORDED_MS)
@@ -207,7 +225,9 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
             blks, folder / "models", folder / "train.txt", "--seed", str(seed), *LATENCY_TRAINING
         )
 
-    parameters = {"load": load, "seed": seed, "recipe": code_version(*_SOURCES)}
+    parameters = {
+        "load": load, "seed": seed, "engine": engine, "recipe": code_version(*_SOURCES),
+    }  # fmt: skip
     return cache.get("cluster-models", parameters, make) / "models"
 
 

@@ -13,7 +13,7 @@ from eval.experiment import Table
 from eval.intervals import Interval
 from eval.metrics import percent
 
-#: As gluster_reads.c calls them, which has others, and what tables say.
+#: As the client calls them, which has others, and what tables say.
 RULES = {
     "round-robin": "in turn",
     "own-queue": "shortest own queue",
