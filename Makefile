@@ -249,7 +249,7 @@ fuzz-agent: $(BUILD)/.deps ## the agent alone, its code and then its sockets; FU
 bench: build ## speed of our own code beside a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench
 
-eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-apps, eval-filesystems, eval-functions, eval-stock, eval-cluster and eval-simulation; eval-NAME: one of them; SEEDS=1: only so many seeds
+eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-apps, eval-filesystems, eval-functions, eval-stock, eval-cluster, eval-ceph and eval-simulation; eval-NAME: one of them; SEEDS=1: only so many seeds
 	$(PYTHON) -m eval $(EVAL_OPTIONS)
 
 eval-functions: kernel-debian
@@ -257,6 +257,8 @@ eval-functions: kernel-debian
 eval-stock: kernel-unpatched
 
 eval-cluster: kernel-cluster $(BUILD)/.deps-gluster
+
+eval-ceph: kernel-cluster $(BUILD)/.deps-ceph
 
 eval-%: build
 	$(PYTHON) -m eval $(EVAL_OPTIONS) $*

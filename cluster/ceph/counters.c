@@ -47,21 +47,20 @@ static bool read_counter(const char *counters, const char *name, uint64_t *value
 	return read_number(counters, words, value);
 }
 
-bool read_bounced(const char *counters, uint64_t *bounced)
+bool read_unanswered(const char *counters, uint64_t *unanswered)
 {
-	uint64_t sent, resent, answered, active;
+	uint64_t sent, resent, answered;
 
 	if (!read_counter(counters, "op_send", &sent) ||
 	    !read_counter(counters, "op_resend", &resent) ||
-	    !read_counter(counters, "op_reply", &answered) ||
-	    !read_counter(counters, "op_active", &active))
+	    !read_counter(counters, "op_reply", &answered))
 		return false;
 	/* they are not read at one instant */
-	*bounced = sent > resent + answered + active ? sent - resent - answered - active : 0;
+	*unanswered = sent > resent + answered ? sent - resent - answered : 0;
 	return true;
 }
 
-bool counters_bounced(const char *folder, unsigned int handle, uint64_t *bounced)
+bool counters_unanswered(const char *folder, unsigned int handle, uint64_t *unanswered)
 {
 	static const char question[] = "{\"prefix\":\"perf dump\",\"logger\":\"objecter\"}";
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -81,7 +80,7 @@ bool counters_bounced(const char *folder, unsigned int handle, uint64_t *bounced
 		goto out;
 	bytes = ntohl(bytes);
 	said = bytes < SAID_MAX ? calloc(1, bytes + 1) : NULL;
-	is_said = said && read_all(fd, said, bytes) && read_bounced(said, bounced);
+	is_said = said && read_all(fd, said, bytes) && read_unanswered(said, unanswered);
 out:
 	free(said);
 	if (fd >= 0)

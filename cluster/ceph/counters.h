@@ -20,9 +20,9 @@ void counters_folder(char *folder, size_t room);
 void counters_path(const char *folder, unsigned int handle, char *path, size_t room);
 
 /* false: nobody says. */
-bool counters_bounced(const char *folder, unsigned int handle, uint64_t *bounced);
+bool counters_unanswered(const char *folder, unsigned int handle, uint64_t *unanswered);
 
 /* Of what the socket says; false: it says something else. */
-bool read_bounced(const char *counters, uint64_t *bounced);
+bool read_unanswered(const char *counters, uint64_t *unanswered);
 
 #endif

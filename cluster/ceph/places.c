@@ -399,13 +399,13 @@ void places_count(struct places *p, struct place_counts *counts)
 	n_handles = p->n_handles;
 	pthread_mutex_unlock(&p->lock);
 	/* by the handle without a place nothing is asked of a replica */
-	for (unsigned int k = 1; k < n_handles && counts->bounced < UINT64_MAX; k++) {
-		uint64_t bounced;
+	for (unsigned int k = 1; k < n_handles && counts->unanswered < UINT64_MAX; k++) {
+		uint64_t unanswered;
 
-		if (counters_bounced(p->folder, k, &bounced))
-			counts->bounced += bounced;
+		if (counters_unanswered(p->folder, k, &unanswered))
+			counts->unanswered += unanswered;
 		else
-			counts->bounced = UINT64_MAX;
+			counts->unanswered = UINT64_MAX;
 	}
 }
 

@@ -49,8 +49,8 @@ rados_ioctx_t place_handle(struct places *places, uint32_t osd);
 
 struct place_counts {
 	uint64_t asked, misplaced, handles;
-	/* UINT64_MAX: unknown */
-	uint64_t bounced;
+	/* requests of handles with a place that were sent and not answered; UINT64_MAX: unknown */
+	uint64_t unanswered;
 };
 
 void places_count(struct places *places, struct place_counts *counts);

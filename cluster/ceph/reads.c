@@ -29,6 +29,8 @@ struct linnos_ceph {
 	rados_ioctx_t pool;
 	char *configuration, *user, *name;
 	atomic_ullong reads, unknown, fresh, replica_reads, retried;
+	/* sent by handles with a place, and not ended */
+	atomic_ullong by_handles;
 	pthread_mutex_t lock;
 	pthread_cond_t none_left;
 	uint64_t in_flight;
@@ -41,6 +43,7 @@ struct attempt {
 	int status;
 	/* a copy's */
 	void *own;
+	bool is_by_handle;
 	/* the library has been told that it was sent, and not yet that it has ended */
 	bool is_counted;
 	struct linnos_sending sending;
@@ -87,14 +90,18 @@ static int send_attempt(struct attempt *attempt, void *buffer, rados_ioctx_t han
 
 	if (status < 0)
 		return status;
+	attempt->is_by_handle = handle;
+	atomic_fetch_add(&read->ceph->by_handles, attempt->is_by_handle);
 	attempt->op = rados_create_read_op();
 	rados_read_op_read(attempt->op, read->offset, read->bytes, buffer, &attempt->bytes,
 			   &attempt->status);
 	status = rados_aio_read_op_operate(
 		attempt->op, handle ? handle : read->ceph->pool, completion, read->object,
 		handle ? LIBRADOS_OPERATION_LOCALIZE_READS : LIBRADOS_OPERATION_NOFLAG);
-	if (status < 0)
+	if (status < 0) {
+		atomic_fetch_sub(&read->ceph->by_handles, attempt->is_by_handle);
 		rados_release_read_op(attempt->op);
+	}
 	rados_aio_release(completion);
 	return status;
 }
@@ -133,6 +140,7 @@ static void end_attempt(rados_completion_t completion, void *of)
 	if (bytes >= 0)
 		bytes = attempt->status < 0 ? attempt->status : (ssize_t)attempt->bytes;
 	rados_release_read_op(attempt->op);
+	atomic_fetch_sub(&ceph->by_handles, attempt->is_by_handle);
 	if (is_copy) {
 		count_ended(attempt, is_answer(bytes) ? LINNOS_ANSWERED : LINNOS_FAILED, now_ns);
 		free(attempt->own);
@@ -350,16 +358,20 @@ struct linnos_cluster *linnos_ceph_cluster(struct linnos_ceph *ceph)
 
 void linnos_ceph_get_stats(struct linnos_ceph *ceph, struct linnos_ceph_stats *stats, size_t bytes)
 {
+	uint64_t under_way = ceph->by_handles, bounced;
 	struct place_counts counts;
 	struct linnos_ceph_stats own;
 
 	places_count(ceph->places, &counts);
+	bounced = counts.unanswered;
+	if (bounced < UINT64_MAX)
+		bounced = bounced > under_way ? bounced - under_way : 0;
 	own = (struct linnos_ceph_stats){
 		.reads = ceph->reads,
 		.unknown = ceph->unknown,
 		.fresh = ceph->fresh,
 		.replica_reads = ceph->replica_reads,
-		.bounced = counts.bounced,
+		.bounced = bounced,
 		.retried = ceph->retried,
 		.asked_monitors = counts.asked,
 		.misplaced = counts.misplaced,

@@ -35,8 +35,6 @@ def configuration(hosts: Hosts) -> str:
         *(f"auth {who} required = none" for who in ("cluster", "service", "client")),
         # processors cost nothing here, and of several threads another one is first each time
         "ms async op threads = 1",
-        "osd op num shards = 1",
-        "osd op num threads per shard = 1",
         f"osd pool default size = {min(3, len(hosts.addresses))}",
         f"log file = {FOLDER}/$name.log",
         f"pid file = {FOLDER}/$name.pid",

@@ -3,6 +3,7 @@
 
 import ctypes
 import json
+import threading
 import time
 from pathlib import Path
 
@@ -71,6 +72,29 @@ def read(what):
     print(json.dumps({"what": what, "disk_reads": disks, **after}))
 
 
+DONE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)
+
+
+def read_replicas(what):
+    """Each object from each that has it but the primary, by its number."""
+    osds, ended, asked = (ctypes.c_int * 16)(), threading.Event(), [0, 0, 0]
+    data, before, n = ctypes.create_string_buffer(BYTES), disk_reads(), stats()["bounced"]
+    done = DONE(lambda of, n_bytes, osd: ended.set())
+    size, offset = ctypes.c_size_t(BYTES), ctypes.c_uint64(0)
+    for k in range(OBJECTS):
+        name = f"a{k}".encode()
+        while not (n_osds := ceph.linnos_ceph_osds(pool, name, osds)):
+            time.sleep(0.001)
+        for osd in osds[1:n_osds]:
+            ended.clear()
+            check(ceph.linnos_ceph_aio_read_from(pool, osd, name, data, size, offset, done, None))
+            assert ended.wait(10) and data.raw == content(name.decode())
+            asked[osd] += 1
+    disks = [late - early for late, early in zip(disk_reads(), before, strict=True)]
+    bounced = stats()["bounced"] - n
+    print(json.dumps({"what": what, "asked": asked, "disk_reads": disks, "bounced": bounced}))
+
+
 def stats():
     counted = Stats()
     ceph.linnos_ceph_get_stats(pool, ctypes.byref(counted), ctypes.sizeof(counted))
@@ -78,10 +102,12 @@ def stats():
 
 
 write("a")
+read_replicas("fresh replicas")
 read("fresh")
 for prefix in "bcd":
     write(prefix)
     time.sleep(5)
+read_replicas("old replicas")
 read("calm")
 for knob, value in {"pattern": "all", "op": "read", "latency_us": 2000, "arm": 1}.items():
     Path(f"/sys/kernel/config/flashsim/flash{SLOW}/inject/{knob}").write_text(str(value))

@@ -32,7 +32,7 @@ pytestmark = [
 ]
 
 
-def test_reads_leave_a_drive_that_turns_slow_and_fresh_objects_do_not() -> None:
+def test_reads_leave_a_slow_drive_fresh_objects_stay_and_what_bounces_is_counted() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "linnapp", "lab", "cluster", "--engine", "ceph", "--",
          "env", f"LD_LIBRARY_PATH={':'.join(map(str, LIBRARIES))}",
@@ -41,6 +41,12 @@ def test_reads_leave_a_drive_that_turns_slow_and_fresh_objects_do_not() -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     found = {one.pop("what"): one for one in map(json.loads, done.stdout.splitlines())}
+    fresh, old = (found.pop(f"{age} replicas") for age in ("fresh", "old"))
+    assert 0 < fresh["bounced"] <= sum(fresh["asked"])
+    assert sum(fresh["disk_reads"]) >= sum(fresh["asked"]) and not old["bounced"]
+    # who is asked serves, to the read
+    for asked, served in zip(old["asked"], old["disk_reads"], strict=True):
+        assert 0 < asked <= served < asked + 20
     for one in found.values():
         assert one["reads"] == READS and not one["retried"] and not one["misplaced"]
         # each is one of some drive's, but for copies, and the few that BlueStore has itself

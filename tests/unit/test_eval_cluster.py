@@ -33,7 +33,9 @@ def made_up(seed: int, takes: dict[str, float], n: int = 4000) -> dict[str, Meas
         reads["due_ns"] = due_ns
         reads["latency_ns"] = 1e3 * takes.get(rule, takes["round-robin"]) * hard
         reads["attempts"] = 1
-        found[rule] = Measured(reads, (n, 0, 0), {"asked": 3 * n if rule == "prediction" else 0})
+        found[rule] = Measured(
+            reads, (n, 0, 0), {"asked": 3 * n if rule == "prediction" else 0, "strayed": 1}
+        )
     return found
 
 

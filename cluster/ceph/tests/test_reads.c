@@ -125,12 +125,6 @@ TEST(reads_leave_an_osd_that_is_slow_by_the_handle_of_another_s_host)
 			assert(buffer[0] == 'x');
 		}
 	}
-	{
-		struct linnos_cluster_stats s;
-		linnos_cluster_get_stats(linnos_ceph_cluster(ceph), &s, sizeof(s));
-		fprintf(stderr, "%lu moved %lu stayed %lu copies %lu left %u\n", s.reads, s.moved,
-			s.stayed, s.copies, n_left);
-	}
 	assert(n_copies);
 	assert(n_left > 600 && n_left == stats().replica_reads);
 	assert(stats().bounced == UINT64_MAX);

@@ -119,7 +119,8 @@ def score(
     -------
     dict
         ``rules``: {name: {``mean_us``, ``p99_us`` as [value, low, high], ``share_of_gain`` of what
-        the oracle gains over `base`, ``disk_reads`` by node, ``asked`` a read}}; ``below``:
+        the oracle gains over `base`, ``disk_reads`` by node, ``asked`` a read, ``strayed`` of all
+        reads, which others served than were asked}}; ``below``:
         {name: {other: [share, low, high]}} of means, of those in `compared`.
     """
     blocks = []
@@ -146,6 +147,7 @@ def score(
             "share_of_gain": drawn.share(name, "oracle", base).to_json(),
             "disk_reads": np.sum([run.disk_reads for run in runs], axis=0).tolist(),
             "asked": sum(run.counted["asked"] for run in runs) / n,
+            "strayed": sum(run.counted["strayed"] for run in runs),
         }
     return {
         "seeds": len(seeds),

@@ -251,15 +251,14 @@ def measured(
         script = [
             f"{program} write {FILE_MB}\n",
             guests.upload(situation.cluster().devices, files, "observe"),
-            "disk_reads() { cat /sys/block/flash?/flash?p1/stat | awk '{ print $1 }'; }\n",
         ]
         for rule in (*rules[turn:], *rules[:turn]):
             log = f"{places.cwd}/{rule}"
             script += [
-                f"disk_reads >{log}.before\n{_WAIT_FOR_START}",
+                _WAIT_FOR_START,
                 _beside(situation, places, traces),
                 f"{_client(program, rule, situation, seed, MEASURED_MS, log)} >{log}.json\n",
-                f"end_load\ndisk_reads >{log}.after\n",
+                "end_load\n",
             ]
         guests.run_in_guest(
             ["sh", "-euc", "".join(script)], places, folder / "run.txt",
@@ -274,14 +273,8 @@ def measured(
 
 
 def _read(log: Path) -> Measured:
-    before, after = (
-        np.loadtxt(log.with_suffix(suffix), dtype=int) for suffix in (".before", ".after")
-    )
-    return Measured(
-        np.fromfile(log, READ),
-        tuple(map(int, after - before)),
-        json.loads(log.with_suffix(".json").read_text()),
-    )
+    counted = json.loads(log.with_suffix(".json").read_text())
+    return Measured(np.fromfile(log, READ), tuple(counted.pop("disk_reads")), counted)
 
 
 def check_agent() -> None:

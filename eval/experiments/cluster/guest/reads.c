@@ -685,6 +685,21 @@ static void draw_reads(uint64_t seed, double lasts_ms, double mean_us)
 		};
 }
 
+/* Reads of the engine's half of each drive until now. */
+static void count_disk_reads(uint64_t counts[NODES_MAX])
+{
+	for (unsigned int k = 0; k < n_nodes; k++) {
+		char name[64];
+		FILE *file;
+
+		snprintf(name, sizeof(name), "/sys/class/block/flash%up1/stat", k);
+		file = fopen(name, "re");
+		if (!file || fscanf(file, "%" SCNu64, &counts[k]) != 1)
+			die(name);
+		fclose(file);
+	}
+}
+
 static void log_reads(const char *path)
 {
 	FILE *file = fopen(path, "we");
@@ -703,6 +718,8 @@ static void log_reads(const char *path)
 
 int main(int argc, char **argv)
 {
+	uint64_t before[NODES_MAX], after[NODES_MAX];
+
 	if (argc == 3 && !strcmp(argv[1], "write")) {
 		engine_write(strtoull(argv[2], NULL, 10) << 20);
 		fflush(stdout);
@@ -731,13 +748,18 @@ int main(int argc, char **argv)
 	if (rule->choose == by_library)
 		open_library(strtoull(argv[2], NULL, 10));
 	draw_reads(strtoull(argv[2], NULL, 10), strtod(argv[3], NULL), strtod(argv[4], NULL));
+	count_disk_reads(before);
 	run(strtoull(argv[6], NULL, 10));
+	count_disk_reads(after);
 	log_reads(argv[7]);
 	printf("{\"reads\": %llu, \"wrong\": %llu, \"failed\": %llu, \"asked\": %llu, "
-	       "\"told\": %llu, \"strayed\": %llu}\n",
+	       "\"told\": %llu, \"strayed\": %llu, \"disk_reads\": [",
 	       (unsigned long long)n_reads, (unsigned long long)wrong, (unsigned long long)failed,
 	       (unsigned long long)(asked + engine_asked()), (unsigned long long)told,
 	       (unsigned long long)engine_strayed());
+	for (unsigned int k = 0; k < n_nodes; k++)
+		printf("%s%llu", k ? ", " : "", (unsigned long long)(after[k] - before[k]));
+	puts("]}");
 	fflush(stdout);
 	/* handles are not given back: that takes seconds, and nobody waits for them */
 	_exit(wrong || failed ? 1 : 0);
