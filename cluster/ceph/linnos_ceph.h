@@ -49,7 +49,7 @@ extern "C" {
  * @agent_port: where linnos-agent listens on the OSDs' hosts, at the OSDs' public addresses; it has
  *	their drives in the order of their numbers; 0: nobody is asked
  * @fresh_ms: an object that was written is read from its primary for so long, or until its group
- *	has seen 16 later writes of this client
+ *	has seen four later writes of this client; by then others may have written to it
  */
 struct linnos_ceph_options {
 	size_t size;

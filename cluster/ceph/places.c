@@ -18,10 +18,11 @@
 enum { HANDLES_MAX = 64 };
 
 /*
- * Objects that were written last, of a group. A replica is told with the next write that those
- * before are complete, unless its own were late; so some writes later it serves them.
+ * Objects that were written last, of a group. A replica hears that a write is complete with the
+ * second one after it (Ceph 16.2), so it sends on reads of the last two, for as long as they are
+ * that; and of more where several are under way at once.
  */
-enum { FRESH = 16 };
+enum { FRESH = 4 };
 
 /* Who cannot be asked is not asked for each read. */
 #define ASK_AGAIN_NS UINT64_C(1000000000)

@@ -48,8 +48,8 @@ def cluster(
 
     With `ceph`, $CEPH_CONF is ceph.conf, the pool is `data`, and node K is host `nodeK` of root
     `default`: a handle whose crush_location is in $LINNOS_CRUSH_LOCATIONS, which has one for each
-    node with ; between, reads from that node with LIBRADOS_OPERATION_LOCALIZE_READS. What was
-    written a moment ago is read from its primary all the same.
+    node with ; between, reads from that node with LIBRADOS_OPERATION_LOCALIZE_READS. The two
+    objects of a placement group that were written last are read from their primary all the same.
 
     \b
     linnapp lab cluster --engine ceph -- rados -p data bench 1 write
