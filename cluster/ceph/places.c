@@ -27,6 +27,13 @@ enum { FRESH = 4 };
 /* Who cannot be asked is not asked for each read. */
 #define ASK_AGAIN_NS UINT64_C(1000000000)
 
+/* With every map all that is known is old, and most of it true: 100 groups a second are looked at.
+ */
+#define REFRESH_EVERY_NS UINT64_C(10000000)
+
+/* Monitors that do not answer hold nobody for longer, who closes among them. */
+static const char mon_timeout_s[] = "10";
+
 struct group {
 	/* of the map that it was asked in; 0: never */
 	uint32_t epoch;
@@ -77,7 +84,7 @@ struct places {
 	struct handle handles[HANDLES_MAX];
 	unsigned int n_handles;
 	struct wanted *wanted, **last_wanted;
-	uint64_t n_asked;
+	uint64_t n_asked, refresh_after_ns;
 };
 
 /* ---- monitors ---- */
@@ -144,6 +151,7 @@ static int add_handle(struct places *p, const char *host)
 	snprintf(place, sizeof(place), "host=%s", host);
 	if (*host)
 		rados_conf_set(h->client, "crush_location", place);
+	rados_conf_set(h->client, "rados_mon_op_timeout", mon_timeout_s);
 	if (p->folder[0]) {
 		char path[sizeof(p->folder) + 16];
 
@@ -332,6 +340,18 @@ static void want(struct places *p, struct group *g, const char *object)
 	pthread_cond_signal(&p->changed);
 }
 
+static bool is_worth_asking(struct places *p, const struct group *g, uint64_t now_ns)
+{
+	if (g->is_asked || now_ns < g->ask_after_ns || (g->epoch && g->epoch == p->epoch))
+		return false;
+	if (g->epoch) {
+		if (now_ns < p->refresh_after_ns)
+			return false;
+		p->refresh_after_ns = now_ns + REFRESH_EVERY_NS;
+	}
+	return true;
+}
+
 static bool is_fresh(const struct places *p, const struct group *g, uint32_t hash, uint64_t now_ns)
 {
 	for (unsigned int k = 0; k < FRESH && k < g->n_written; k++)
@@ -350,7 +370,7 @@ enum place place_of(struct places *p, const char *object, uint64_t now_ns,
 	pthread_mutex_lock(&p->lock);
 	p->is_used = true;
 	g = &p->groups[group_of(hash, p->n_groups)];
-	if ((!g->epoch || g->epoch != p->epoch) && !g->is_asked && now_ns >= g->ask_after_ns)
+	if (is_worth_asking(p, g, now_ns))
 		want(p, g, object);
 	if (g->epoch && !g->is_misplaced) {
 		place = is_fresh(p, g, hash, now_ns) ? PLACE_FRESH : PLACE_KNOWN;

@@ -32,15 +32,35 @@ pytestmark = [
 ]
 
 
-def test_reads_leave_a_slow_drive_fresh_objects_stay_and_what_bounces_is_counted() -> None:
+def in_lab(*command: object, out: Path) -> str:
+    """What a command says on the client of a cluster with Ceph."""
     done = subprocess.run(
-        [sys.executable, "-m", "linnapp", "lab", "cluster", "--engine", "ceph", "--",
-         "env", f"LD_LIBRARY_PATH={':'.join(map(str, LIBRARIES))}",
-         sys.executable, Path(__file__).with_name("ceph_reads.py")],
+        [sys.executable, "-m", "linnapp", "lab", "cluster", "--engine", "ceph", "--out", out, "--",
+         "env", f"LD_LIBRARY_PATH={':'.join(map(str, LIBRARIES))}", *command],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    found = {one.pop("what"): one for one in map(json.loads, done.stdout.splitlines())}
+    return done.stdout
+
+
+def test_the_page_s_program_reads_what_it_has_written(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "cluster.md").read_text().split("\n## Ceph\n")[1]
+    (tmp_path / "p.c").write_text(page.split("```c\n")[1].split("```")[0])
+    headers = ("cluster/ceph", "cluster/client", "liblinnos")
+    subprocess.run(
+        ["gcc", "-Wall", "-Wextra", "-Werror", *(f"-I{ROOT / name}" for name in headers),
+         "-o", tmp_path / "p", tmp_path / "p.c", *(f"-L{path}" for path in LIBRARIES),
+         "-llinnos-ceph", "-llinnos-cluster", "-lrados"],
+        check=True,
+    )  # fmt: skip
+    assert in_lab(tmp_path / "p", out=tmp_path) == "hello\n"
+
+
+def test_reads_leave_a_slow_drive_fresh_objects_stay_and_what_bounces_is_counted(
+    tmp_path: Path,
+) -> None:
+    said = in_lab(sys.executable, Path(__file__).with_name("ceph_reads.py"), out=tmp_path)
+    found = {one.pop("what"): one for one in map(json.loads, said.splitlines())}
     fresh, old = (found.pop(f"{age} replicas") for age in ("fresh", "old"))
     assert 0 < fresh["bounced"] <= sum(fresh["asked"])
     assert sum(fresh["disk_reads"]) >= sum(fresh["asked"]) and not old["bounced"]
