@@ -13,6 +13,7 @@ COUNTERS = (
     *("misplaced", "handles"),
 )
 
+cluster = ctypes.CDLL("liblinnos-cluster.so.1")
 ceph, rados = ctypes.CDLL("liblinnos-ceph.so.1"), ctypes.CDLL("librados.so.2")
 ceph.linnos_ceph_error.restype = ctypes.c_char_p
 ceph.linnos_ceph_pool.restype = ctypes.c_void_p
@@ -112,4 +113,13 @@ read("calm")
 for knob, value in {"pattern": "all", "op": "read", "latency_us": 2000, "arm": 1}.items():
     Path(f"/sys/kernel/config/flashsim/flash{SLOW}/inject/{knob}").write_text(str(value))
 read("slow")
+# of struct linnos_cluster_stats
+counted = (ctypes.c_uint64 * 15)()
+ceph.linnos_ceph_cluster.restype = ctypes.c_void_p
+cluster.linnos_cluster_get_stats(
+    ctypes.c_void_p(ceph.linnos_ceph_cluster(pool)),
+    counted,
+    ctypes.c_size_t(ctypes.sizeof(counted)),
+)
+print(json.dumps({"what": "agents", "questions": counted[13], "answers": counted[14]}))
 ceph.linnos_ceph_close(pool)

@@ -61,6 +61,8 @@ def test_reads_leave_a_slow_drive_fresh_objects_stay_and_what_bounces_is_counted
 ) -> None:
     said = in_lab(sys.executable, Path(__file__).with_name("ceph_reads.py"), out=tmp_path)
     found = {one.pop("what"): one for one in map(json.loads, said.splitlines())}
+    agents = found.pop("agents")
+    assert 0.9 * agents["questions"] <= agents["answers"] > 100
     fresh, old = (found.pop(f"{age} replicas") for age in ("fresh", "old"))
     assert 0 < fresh["bounced"] <= sum(fresh["asked"])
     assert sum(fresh["disk_reads"]) >= sum(fresh["asked"]) and not old["bounced"]
@@ -72,8 +74,8 @@ def test_reads_leave_a_slow_drive_fresh_objects_stay_and_what_bounces_is_counted
         # each is one of some drive's, but for copies, and the few that BlueStore has itself
         assert READS <= sum(one["disk_reads"]) <= 1.05 * READS
     fresh, calm, slow = (found[what] for what in ("fresh", "calm", "slow"))
-    assert fresh["fresh"] + fresh["unknown"] == READS and not fresh["replica_reads"]
-    assert fresh["asked_monitors"] <= 32
+    # what replicas do not serve they are not asked for
+    assert fresh["fresh"] > 0.8 * READS and not fresh["bounced"]
     # without a reason nobody leaves his primary
     assert not calm["fresh"] and calm["replica_reads"] < 0.05 * READS
     assert calm["disk_reads"][SLOW] > 0.2 * READS
