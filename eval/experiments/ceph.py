@@ -11,13 +11,19 @@ Ceph's own rules, by rules that ask nobody, and by liblinnos-ceph itself.
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from eval import guests
+from eval.cache import Cache, code_version
+from eval.cells import N_DRIVES
 from eval.experiment import Context, Experiment, Table
-from eval.experiments.cluster import N_BLOCKS, score
+from eval.experiments.cluster import N_BLOCKS, lab, score
 from eval.experiments.cluster.lab import (
     BURST_US,
     BURSTS,
@@ -42,6 +48,15 @@ from linnapp.lab.cluster import CLUSTER_KERNEL
 ONE_WAY_US = 20
 N_SEEDS = 3
 
+#: Clients in each cell, which share the reads: a client knows nothing of the others'.
+N_CLIENTS = (1, 8)
+
+#: Each is a program with four handles of librados.
+_MANY_MEMORY_MB = 8 * 1024
+
+#: Of the first client's seed to the second one's, of the reads.
+_NEXT_CLIENT = 100
+
 #: As the client calls them, and what tables say.
 RULES = {
     "primary": "primary: Ceph's default",
@@ -59,6 +74,7 @@ LIBRARY = ("ceph-library", "ceph-library-agents")
 
 PARAMETERS: dict[str, Any] = {
     "load": BURSTS,
+    "clients": N_CLIENTS,
     "one way, us": ONE_WAY_US,
     "rules": tuple(RULES),
     "objects of 1 MB": FILE_MB,
@@ -75,7 +91,7 @@ PARAMETERS: dict[str, Any] = {
 
 
 def run(context: Context) -> dict[str, Any]:
-    """The same reads under each rule, seed by seed."""
+    """The same reads under each rule, seed by seed, of one client and of several."""
     check_agent()
     client = compiled(context.folder, "ceph")
     situations = [
@@ -86,13 +102,74 @@ def run(context: Context) -> dict[str, Any]:
         work.add("training", partial(recorded_and_trained, context.cache, client, situation))
     work.do()
     work = context.work()
-    steps: list[Step[dict[str, Measured]]] = []
+    steps: dict[int, list[Step[dict[str, Measured]]]] = {n: [] for n in N_CLIENTS}
     with guests.on_kernel(CLUSTER_KERNEL, "kernel-cluster", context.folder.parent / "bin"):
-        for situation in situations:
-            do = partial(measured, context.cache, client, situation, tuple(RULES))
-            steps.append(work.add("reading", do))
+        for n, found in steps.items():
+            for situation in situations:
+                do = partial(measured_together, context.cache, client, situation, n)
+                found.append(work.add("reading", do))
         work.do()
-    return score([step.result for step in steps], "primary", LIBRARY)
+    return {
+        "cells": [
+            {"clients": n, **score([step.result for step in found], "primary", LIBRARY)}
+            for n, found in steps.items()
+        ]
+    }
+
+
+def measured_together(
+    cache: Cache, client: Path, situation: Situation, n_clients: int
+) -> dict[str, Measured]:
+    """The reads of several clients, each a program of its own, as if they were one's."""
+    rules = tuple(RULES)
+    if n_clients == 1:
+        return measured(cache, client, situation, rules)
+    models = recorded_and_trained(cache, client, situation)
+    seed = situation.seed + lab._MEASURING
+    turn = seed % len(rules)
+
+    def make(folder: Path) -> None:
+        places = guests.places_of(folder)
+        files = [places.of(models / f"flash{k}.linnos") for k in range(N_DRIVES)]
+        program = places.of(client)
+        script = [
+            f"{program} write {FILE_MB}\n",
+            guests.upload(situation.cluster().devices, files, "observe"),
+        ]
+        for rule in (*rules[turn:], *rules[:turn]):
+            script += [lab._WAIT_FOR_START, lab._beside(situation, places, []), "clients=\n"]
+            for k in range(n_clients):
+                words = (
+                    *(program, rule, seed + k * _NEXT_CLIENT, MEASURED_MS, n_clients * MEAN_US),
+                    *(situation.probes, guests.START_EVERY_S, f"{places.cwd}/{rule}-{k}"),
+                )
+                log = f"{places.cwd}/{rule}-{k}.json"
+                script.append(f'{shlex.join(map(str, words))} >{log} &\nclients="$clients $!"\n')
+            script.append("for client in $clients; do wait $client; done\nend_load\n")
+        guests.run_in_guest(
+            ["sh", "-euc", "".join(script)], places, folder / "run.txt",
+            array=situation.cluster(), memory_mb=_MANY_MEMORY_MB,
+        )  # fmt: skip
+
+    parameters = {
+        **asdict(situation), "rules": rules, "ms": MEASURED_MS, "clients": n_clients,
+        "recipe": code_version(*lab._SOURCES),
+    }  # fmt: skip
+    folder = cache.get("ceph-clients", parameters, make)
+    return {
+        rule: _together([lab._read(folder / f"{rule}-{k}") for k in range(n_clients)])
+        for rule in rules
+    }
+
+
+def _together(clients: list[Measured]) -> Measured:
+    reads = np.concatenate([one.reads for one in clients])
+    # Each has counted all reads of the drives since it was ready; the last one to be so has met
+    # the fewest of others' first reads, which are before those that are due.
+    disk_reads = np.min([one.disk_reads for one in clients], axis=0)
+    counted = {name: sum(one.counted[name] for one in clients) for name in clients[0].counted}
+    order = np.argsort(reads["due_ns"], kind="stable")
+    return Measured(reads[order], tuple(map(int, disk_reads)), counted)
 
 
 def table(data: dict[str, Any]) -> dict[str, Table]:
@@ -101,44 +178,55 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
         "rule", "mean us", "p99 us", *(f"{RULES[rule]}: mean below its by" for rule in LIBRARY),
         "of the oracle's gain", "disk reads by node", "questions a read", "sent on by a replica",
     )  # fmt: skip
-    rows = []
-    for rule, title in RULES.items():
-        numbers = data["rules"][rule]
-        rows.append(
-            (
-                title,
-                interval(numbers["mean_us"], 1),
-                interval(numbers["p99_us"]),
-                *("" if rule == own else share(data["below"][own][rule]) for own in LIBRARY),
-                "" if rule == "primary" else percent(numbers["share_of_gain"][0], 0),
-                " / ".join(map(str, numbers["disk_reads"])),
-                f"{numbers['asked']:.1f}",
-                str(numbers["strayed"]),
+    tables = {}
+    for cell in data["cells"]:
+        rows = []
+        for rule, title in RULES.items():
+            numbers = cell["rules"][rule]
+            rows.append(
+                (
+                    title,
+                    interval(numbers["mean_us"], 1),
+                    interval(numbers["p99_us"]),
+                    *("" if rule == own else share(cell["below"][own][rule]) for own in LIBRARY),
+                    "" if rule == "primary" else percent(numbers["share_of_gain"][0], 0),
+                    " / ".join(map(str, numbers["disk_reads"])),
+                    f"{numbers['asked']:.1f}",
+                    str(numbers["strayed"]),
+                )
             )
-        )
-    return {f"{BURSTS}, {ONE_WAY_US} us one way": Table(header, tuple(rows))}
+        tables[heading(cell)] = Table(header, tuple(rows))
+    return tables
+
+
+def heading(cell: dict[str, Any]) -> str:
+    """A cell's load, network and clients."""
+    n = cell["clients"]
+    return f"{BURSTS}, {ONE_WAY_US} us one way, {n} client{'s' if n > 1 else ''}"
 
 
 def reading(data: dict[str, Any]) -> str:
     """The library against Ceph's rules, and against the best of all that ask nobody."""
-    rules = data["rules"]
-    others = [rule for rule in RULES if rule not in (*LIBRARY, "oracle")]
-    rival = min(others, key=lambda rule: rules[rule]["mean_us"][0])
     lines = []
-    for own in LIBRARY:
-        below = data["below"][own]
-        lines.append(
-            f"{RULES[own]}: {rules[own]['mean_us'][0]:.1f} us, {share(below['primary'])} below the "
-            f"primary, {share(below['balance'])} below balance, {share(below[rival])} below the "
-            f"best other rule, {RULES[rival]}, {rules[rival]['mean_us'][0]:.1f} us. p99: "
-            f"{rules[own]['p99_us'][0]:.0f} us, of balance {rules['balance']['p99_us'][0]:.0f}."
-        )
+    for cell in data["cells"]:
+        rules = cell["rules"]
+        others = [rule for rule in RULES if rule not in (*LIBRARY, "oracle")]
+        rival = min(others, key=lambda rule: rules[rule]["mean_us"][0])
+        for own in LIBRARY:
+            below = cell["below"][own]
+            lines.append(
+                f"{heading(cell)}: {RULES[own]}, {rules[own]['mean_us'][0]:.1f} us, is "
+                f"{share(below['primary'])} below the primary, {share(below['balance'])} below "
+                f"balance, and {share(below[rival])} below the best other rule, {RULES[rival]}, "
+                f"{rules[rival]['mean_us'][0]:.1f} us. p99: {rules[own]['p99_us'][0]:.0f} us, of "
+                f"balance {rules['balance']['p99_us'][0]:.0f}."
+            )
     return "\n".join(lines)
 
 
 def draw(data: dict[str, Any], path: Path) -> None:
-    """Means with their intervals."""
-    bars([(f"{BURSTS}, {ONE_WAY_US} us one way", data)], tuple(RULES), LIBRARY, path)
+    """Means with their intervals, a panel a cell."""
+    bars([(heading(cell), cell) for cell in data["cells"]], tuple(RULES), LIBRARY, path)
 
 
 EXPERIMENT = Experiment(
@@ -150,7 +238,7 @@ EXPERIMENT = Experiment(
     reading=reading,
     draw=draw,
     differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
-    "neither the OSDs' nor the client's; the network has no jitter and loses nothing. One client. "
+    "neither the OSDs' nor the client's; the network has no jitter and loses nothing. "
     "The oracle does not know where on a drive BlueStore has a block, but what bursts do to it.",
     sources=(
         "eval/intervals.py",
