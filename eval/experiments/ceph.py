@@ -11,19 +11,14 @@ Ceph's own rules, by rules that ask nobody, and by liblinnos-ceph itself.
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import asdict
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from eval import guests
-from eval.cache import Cache, code_version
-from eval.cells import N_DRIVES
 from eval.experiment import Context, Experiment, Table
-from eval.experiments.cluster import N_BLOCKS, lab, score
+from eval.experiments.cluster import N_BLOCKS, score
 from eval.experiments.cluster.lab import (
     BURST_US,
     BURSTS,
@@ -50,12 +45,6 @@ N_SEEDS = 3
 
 #: Clients in each cell, which share the reads: a client knows nothing of the others'.
 N_CLIENTS = (1, 8)
-
-#: Each is a program with four handles of librados.
-_MANY_MEMORY_MB = 8 * 1024
-
-#: Of the first client's seed to the second one's, of the reads.
-_NEXT_CLIENT = 100
 
 #: As the client calls them, and what tables say.
 RULES = {
@@ -94,19 +83,19 @@ def run(context: Context) -> dict[str, Any]:
     """The same reads under each rule, seed by seed, of one client and of several."""
     check_agent()
     client = compiled(context.folder, "ceph")
-    situations = [
-        Situation(BURSTS, seed, ONE_WAY_US, engine="ceph") for seed in context.seeds[:N_SEEDS]
-    ]
+    rules, seeds = tuple(RULES), context.seeds[:N_SEEDS]
+    one = [Situation(BURSTS, seed, ONE_WAY_US, engine="ceph") for seed in seeds]
     work = context.work()
-    for situation in situations:
+    for situation in one:
         work.add("training", partial(recorded_and_trained, context.cache, client, situation))
     work.do()
     work = context.work()
     steps: dict[int, list[Step[dict[str, Measured]]]] = {n: [] for n in N_CLIENTS}
     with guests.on_kernel(CLUSTER_KERNEL, "kernel-cluster", context.folder.parent / "bin"):
         for n, found in steps.items():
-            for situation in situations:
-                do = partial(measured_together, context.cache, client, situation, n)
+            for situation in one:
+                situation_of_n = replace(situation, clients=n)
+                do = partial(measured, context.cache, client, situation_of_n, rules)
                 found.append(work.add("reading", do))
         work.do()
     return {
@@ -115,61 +104,6 @@ def run(context: Context) -> dict[str, Any]:
             for n, found in steps.items()
         ]
     }
-
-
-def measured_together(
-    cache: Cache, client: Path, situation: Situation, n_clients: int
-) -> dict[str, Measured]:
-    """The reads of several clients, each a program of its own, as if they were one's."""
-    rules = tuple(RULES)
-    if n_clients == 1:
-        return measured(cache, client, situation, rules)
-    models = recorded_and_trained(cache, client, situation)
-    seed = situation.seed + lab._MEASURING
-    turn = seed % len(rules)
-
-    def make(folder: Path) -> None:
-        places = guests.places_of(folder)
-        files = [places.of(models / f"flash{k}.linnos") for k in range(N_DRIVES)]
-        program = places.of(client)
-        script = [
-            f"{program} write {FILE_MB}\n",
-            guests.upload(situation.cluster().devices, files, "observe"),
-        ]
-        for rule in (*rules[turn:], *rules[:turn]):
-            script += [lab._WAIT_FOR_START, lab._beside(situation, places, []), "clients=\n"]
-            for k in range(n_clients):
-                words = (
-                    *(program, rule, seed + k * _NEXT_CLIENT, MEASURED_MS, n_clients * MEAN_US),
-                    *(situation.probes, guests.START_EVERY_S, f"{places.cwd}/{rule}-{k}"),
-                )
-                log = f"{places.cwd}/{rule}-{k}.json"
-                script.append(f'{shlex.join(map(str, words))} >{log} &\nclients="$clients $!"\n')
-            script.append("for client in $clients; do wait $client; done\nend_load\n")
-        guests.run_in_guest(
-            ["sh", "-euc", "".join(script)], places, folder / "run.txt",
-            array=situation.cluster(), memory_mb=_MANY_MEMORY_MB,
-        )  # fmt: skip
-
-    parameters = {
-        **asdict(situation), "rules": rules, "ms": MEASURED_MS, "clients": n_clients,
-        "recipe": code_version(*lab._SOURCES),
-    }  # fmt: skip
-    folder = cache.get("ceph-clients", parameters, make)
-    return {
-        rule: _together([lab._read(folder / f"{rule}-{k}") for k in range(n_clients)])
-        for rule in rules
-    }
-
-
-def _together(clients: list[Measured]) -> Measured:
-    reads = np.concatenate([one.reads for one in clients])
-    # Each has counted all reads of the drives since it was ready; the last one to be so has met
-    # the fewest of others' first reads, which are before those that are due.
-    disk_reads = np.min([one.disk_reads for one in clients], axis=0)
-    counted = {name: sum(one.counted[name] for one in clients) for name in clients[0].counted}
-    order = np.argsort(reads["due_ns"], kind="stable")
-    return Measured(reads[order], tuple(map(int, disk_reads)), counted)
 
 
 def table(data: dict[str, Any]) -> dict[str, Table]:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from eval import experiments
-from eval.experiments.ceph import EXPERIMENT, LIBRARY, RULES, _together, draw, reading, table
+from eval.experiments.ceph import EXPERIMENT, LIBRARY, RULES, draw, reading, table
 from eval.experiments.cluster import score
-from eval.experiments.cluster.lab import MEASURED_MS, READ, Measured
+from eval.experiments.cluster.lab import MEASURED_MS, READ, Measured, together
 
 #: What reads of each rule take in the mean, in us; others as balanced ones.
 TAKES = {"primary": 900.0, "own-latency": 160.0, "ceph-library-agents": 140.0, "oracle": 100.0}
@@ -59,7 +59,7 @@ def test_clients_reads_are_put_together_in_their_order() -> None:
         reads = np.zeros(3, READ)
         reads["due_ns"] = first_ns + 10 * np.arange(3)
         clients.append(Measured(reads, (3, first_ns, 0), {"asked": 2, "strayed": first_ns}))
-    both = _together(clients)
+    both = together(clients)
     assert both.reads["due_ns"].tolist() == [0, 5, 10, 15, 20, 25]
     assert both.disk_reads == (3, 0, 0) and both.counted == {"asked": 4, "strayed": 5}
 

@@ -44,6 +44,8 @@ FILE_MB, DRIVE_MB, BESIDE_MB = 64, 1024, 480
 MEAN_US = 500
 RECORDED_MS = 3_000
 MEMORY_MB = 5 * 1024
+#: Where there are several clients.
+_MANY_MEMORY_MB = 8 * 1024
 
 #: A burst: each drive in its turn takes so much longer for every read, for so long.
 BURST_US, TURN_US = 2000, 100_000
@@ -70,6 +72,9 @@ _WAIT_FOR_START = (
 #: Added to a seed: for what models are trained on, and for what is measured.
 _TRAINING, _MEASURING = 3, 4
 
+#: And of one client's seed to the next one's.
+_NEXT_CLIENT = 100
+
 
 @dataclass(frozen=True)
 class Situation:
@@ -85,6 +90,8 @@ class Situation:
     probes: int = PROBES
     #: Of `linnapp.lab.cluster.ENGINES`.
     engine: str = "gluster"
+    #: Clients, which share the reads, each a program that knows nothing of the others'.
+    clients: int = 1
 
     def cluster(self) -> Cluster:
         """The nodes."""
@@ -186,7 +193,8 @@ def _write_load(situation: Situation, folder: Path, seed: int, lasts_ms: int) ->
 def _client(
     client: str, rule: str, situation: Situation, seed: int, lasts_ms: int, log: str
 ) -> str:
-    words = (client, rule, seed, lasts_ms, MEAN_US, situation.probes, guests.START_EVERY_S, log)
+    mean_us = MEAN_US * situation.clients
+    words = (client, rule, seed, lasts_ms, mean_us, situation.probes, guests.START_EVERY_S, log)
     return shlex.join(map(str, words))
 
 
@@ -253,28 +261,42 @@ def measured(
             guests.upload(situation.cluster().devices, files, "observe"),
         ]
         for rule in (*rules[turn:], *rules[:turn]):
-            log = f"{places.cwd}/{rule}"
-            script += [
-                _WAIT_FOR_START,
-                _beside(situation, places, traces),
-                f"{_client(program, rule, situation, seed, MEASURED_MS, log)} >{log}.json\n",
-                "end_load\n",
-            ]
+            script += [_WAIT_FOR_START, _beside(situation, places, traces), "clients=\n"]
+            for k in range(situation.clients):
+                log, own = f"{places.cwd}/{rule}-{k}", seed + k * _NEXT_CLIENT
+                command = _client(program, rule, situation, own, MEASURED_MS, log)
+                script.append(f'{command} >{log}.json & clients="$clients $!"\n')
+            script.append("for client in $clients; do wait $client; done\nend_load\n")
         guests.run_in_guest(
             ["sh", "-euc", "".join(script)], places, folder / "run.txt",
-            array=situation.cluster(), memory_mb=MEMORY_MB,
+            array=situation.cluster(),
+            memory_mb=MEMORY_MB if situation.clients == 1 else _MANY_MEMORY_MB,
         )  # fmt: skip
 
     parameters = {
         **asdict(situation), "rules": rules, "ms": MEASURED_MS, "recipe": code_version(*_SOURCES),
     }  # fmt: skip
     folder = cache.get("cluster", parameters, make)
-    return {rule: _read(folder / rule) for rule in rules}
+    return {
+        rule: together([_read(folder / f"{rule}-{k}") for k in range(situation.clients)])
+        for rule in rules
+    }
 
 
 def _read(log: Path) -> Measured:
     counted = json.loads(log.with_suffix(".json").read_text())
     return Measured(np.fromfile(log, READ), tuple(counted.pop("disk_reads")), counted)
+
+
+def together(clients: Sequence[Measured]) -> Measured:
+    """The reads of several clients, as if they were one's."""
+    reads = np.concatenate([one.reads for one in clients])
+    # Each has counted all reads of the drives since it was ready; the last one to be so has met
+    # the fewest of others' first reads, which are before those that are due.
+    disk_reads = np.min([one.disk_reads for one in clients], axis=0)
+    counted = {name: sum(one.counted[name] for one in clients) for name in clients[0].counted}
+    order = np.argsort(reads["due_ns"], kind="stable")
+    return Measured(reads[order], tuple(map(int, disk_reads)), counted)
 
 
 def check_agent() -> None:
