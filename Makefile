@@ -24,7 +24,7 @@ TEST := $(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not el
 RUNS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk rocksdb agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo tour test test-busy \
+.PHONY: help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk rocksdb agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo demo-cluster tour test test-busy \
 	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz fuzz-agent bench eval report docs lint clean
 
 help: ## this list
@@ -163,6 +163,9 @@ deb: venv liblinnos replayer ublk agent cluster ## Debian packages of the comman
 demo: build ## the whole loop; TRACE=FILE: on your own trace
 	$(PYTHON) -m eval.demo $(if $(TRACE),--trace $(TRACE))
 
+demo-cluster: venv native agent cluster kernel-cluster $(BUILD)/.deps-gluster ## five minutes: a client of three GlusterFS nodes reads from the one that answers first; a table and a picture
+	@$(PYTHON) -m eval.demo_cluster
+
 tour: build ## a minute in a terminal: bursts, linnapp top, and why reads were refused
 	@mkdir -p out/tour
 	@linnapp generate demo -o out/tour --drives 3 --duration 25 >out/tour/generated.txt
@@ -258,7 +261,7 @@ eval-stock: kernel-unpatched
 
 eval-cluster: kernel-cluster $(BUILD)/.deps-gluster
 
-eval-ceph: kernel-cluster $(BUILD)/.deps-ceph
+eval-ceph: kernel-cluster ceph
 
 eval-%: build
 	$(PYTHON) -m eval $(EVAL_OPTIONS) $*

@@ -4,10 +4,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 from linnapp.files import replace_text
+
+
+def keep_copy(program: Path, kept: Path) -> None:
+    """Copy what runs, that may be running there, too."""
+    # By hand, and not as results are written: copy2 keeps what makes it executable.
+    beside = kept.with_name(f".{kept.name}.tmp")
+    shutil.copy2(program, beside)
+    beside.replace(kept)
 
 
 def write_text(path: Path, text: str) -> None:

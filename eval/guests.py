@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from eval.errors import StepError, tail
+from eval.files import keep_copy
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.cluster import Cluster
 from linnapp.lab.guest import Guest, LabError
@@ -81,7 +81,7 @@ def on_kernel(kernel: Path, target: str, programs: Path) -> Iterator[None]:
     if not kernel.exists():
         raise StepError(f"{kernel}: not there; `make {target}` builds it")
     kept = programs / kernel.parent.name
-    shutil.copy2(kernel, kept)
+    keep_copy(kernel, kept)
     use_copies(kept, programs)
     try:
         yield

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from eval.cache import ROOT
+from eval.files import keep_copy
 from eval.guests import use_copies
 from linnapp.lab.uml import DEFAULT_KERNEL
 
@@ -26,9 +26,6 @@ def keep_programs(out: Path) -> None:
     for program, target in ((DEFAULT_KERNEL, "kernel"), (REPLAYER, "replayer")):
         if not program.exists():
             raise SystemExit(f"{program}: not there; `make {target}` builds it")
-        # By hand, and not as results are written: copy2 keeps what makes it executable.
-        beside = programs / f".{program.name}.tmp"
-        shutil.copy2(program, beside)
-        beside.replace(programs / program.name)
+        keep_copy(program, programs / program.name)
     programs = programs.resolve()
     use_copies(programs / DEFAULT_KERNEL.name, programs)

@@ -29,7 +29,6 @@ from eval.experiments.cluster.lab import (
     TURN_US,
     Measured,
     Situation,
-    check_agent,
     compiled,
     measured,
     recorded_and_trained,
@@ -81,7 +80,6 @@ PARAMETERS: dict[str, Any] = {
 
 def run(context: Context) -> dict[str, Any]:
     """The same reads under each rule, seed by seed, of one client and of several."""
-    check_agent()
     client = compiled(context.folder, "ceph")
     rules, seeds = tuple(RULES), context.seeds[:N_SEEDS]
     one = [Situation(BURSTS, seed, ONE_WAY_US, engine="ceph") for seed in seeds]
@@ -100,7 +98,10 @@ def run(context: Context) -> dict[str, Any]:
         work.do()
     return {
         "cells": [
-            {"clients": n, **score([step.result for step in found], "primary", LIBRARY)}
+            {
+                "clients": n,
+                **score([step.result for step in found], base="primary", compared=LIBRARY),
+            }
             for n, found in steps.items()
         ]
     }

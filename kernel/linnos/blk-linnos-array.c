@@ -16,11 +16,18 @@
  * leave, the array stays: it asks in one slice of %ON_ONCE only, to notice when that
  * changes. So even looking at disks costs little then.
  *
+ * A prediction takes a while, too, and a read has no reason to leave most of the time.
+ * So its home is asked first, and the others only if it may leave for what that says. If
+ * fewer than %FEW of 1024 that wish so leave, one read in 2^%TRIES_SHIFT asks the others,
+ * by lot; so it is where home is no slower than usual, and one in %SELDOM or fewer finds a
+ * better disk then.
+ *
  * An array has one guard, with a lock: what a few reads taught is of use to all, and a
  * guard a CPU would have to learn it many times. Reads that would leave take it twice,
- * for less than a microsecond. Of all reads one in 2^%TOLD_SHIFT, by lot, counts for
- * its slice when it is answered, whatever it wished and whether it was asked: were
- * those that wish to leave told more often, slices of few reads would be slower for it.
+ * for less than a microsecond, and one in 2^%TOLD_SHIFT of those for which others were
+ * asked at a usual home once more. Of all reads one in 2^%TOLD_SHIFT, by lot, counts for
+ * its slice when it is answered, whatever it wished and whether it was asked: were those
+ * that wish to leave told more often, slices of few reads would be slower for it.
  *
  * Nobody stays at a disk that is stalled, by the rule that says so, to see what that
  * takes; nor do reads that probe a disk draw a lot: these are sent to learn of it.
@@ -39,6 +46,11 @@
 
 #include "linnos_guard.h"
 
+/*
+ * Means are faded by so many slices at once: what is counted in 1/%LINNOS_GUARD_ONE would
+ * not fade by a single one.
+ */
+#define FADE_SHIFT 5
 /* 16.8 ms: longer than reads take, shorter than most bursts */
 #define SLICE_SHIFT 24
 #define OFF_ONCE 64
@@ -46,10 +58,20 @@
 #define ON_ONCE 8
 /* What slices tell is remembered for 2^13 of them: two minutes, of many reads a second. */
 #define FORGET_SLICES 13
-#define SLICES_ENOUGH (8 * LINNOS_GUARD_ONE)
+/* Eight, which have faded a little since the last: what is known is not forgotten at once. */
+#define SLICES_ENOUGH (15 * LINNOS_GUARD_ONE / 2)
 /* Means of slices, in us: sums of their squares stay below 2^64. */
 #define SLICE_MAX_US 0x7ffff
 #define TOLD_SHIFT 3
+#define TRIES_SHIFT 2
+#define FEW 64
+/*
+ * A question costs less than a hundredth of a usual read, and a better disk is so by a
+ * quarter of one at least. Of slower ones better disks save more, and they are few.
+ */
+#define SELDOM 32
+#define ASKED_ENOUGH 64
+#define ASKED_MOST 1024
 
 static const char *const linnos_array_modes[] = { "off", "on", "unguarded" };
 static const char *const linnos_wishes[] = { NULL, "usual", "slow", "slower",
@@ -74,18 +96,27 @@ struct linnos_slices {
  * @slice: number of the present slice; each read looks at this line
  * @asks: in it
  * @stays: asking is not worth it
+ * @leaves_for: a bit for each wish for which the others are worth to be asked
  * @lock: of the rest, taken in process context and by completions, on PREEMPT_RT too
  * @core: decides of single reads
  * @slices: without asking, and with
+ * @begun: slices that had a read
+ * @asked: reads that wished so although home was usual, and of which the others were
+ *	asked; the older ones count less
+ * @better: those for which one of them was better
  * @random: of the slices' lots
  */
 struct blk_linnos_guard {
 	u64 slice;
 	bool asks;
 	bool stays;
+	u8 leaves_for;
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
 	struct linnos_guard core;
 	struct linnos_slices slices[2];
+	u32 begun;
+	u32 asked;
+	u32 better;
 	struct rnd_state random;
 };
 
@@ -140,6 +171,46 @@ static bool linnos_should_stay(const struct blk_linnos_guard *guard, int pays)
 	return wished && !leaves;
 }
 
+/* A bit for each wish. */
+static u8 linnos_leaves_for(const struct blk_linnos_guard *guard)
+{
+	struct linnos_worth worth;
+	u8 which = 0;
+	int i;
+
+	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
+		linnos_guard_worth(&guard->core, i, &worth);
+		if (worth.share >= FEW)
+			which |= BIT(i);
+	}
+	if (guard->asked >= ASKED_ENOUGH &&
+	    guard->better * SELDOM < guard->asked)
+		which &= ~BIT(LINNOS_HOME_USUAL);
+	return which;
+}
+
+/* The others were asked although home is usual: is one better? @guard->lock is held. */
+static void linnos_note_asked(struct blk_linnos_guard *guard, bool better)
+{
+	guard->asked++;
+	guard->better += better;
+	if (guard->asked > ASKED_MOST) {
+		guard->asked /= 2;
+		guard->better /= 2;
+	}
+}
+
+static bool linnos_any_asked(const enum blk_linnos_expected *answers,
+			     unsigned int n, unsigned int home)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		if (i != home && answers[i] != BLK_LINNOS_NOT_ASKED)
+			return true;
+	return false;
+}
+
 static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
 				       u64 slice)
 {
@@ -153,6 +224,9 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
 		pays = linnos_pays(guard);
 		off_once = pays > 0 ? OFF_ONCE_PAYS : OFF_ONCE;
 		WRITE_ONCE(guard->stays, linnos_should_stay(guard, pays));
+		/* who stays asks seldom enough */
+		WRITE_ONCE(guard->leaves_for,
+			   guard->stays ? U8_MAX : linnos_leaves_for(guard));
 		random = prandom_u32_state(&guard->random);
 		WRITE_ONCE(guard->asks, guard->stays ? !(random % ON_ONCE) :
 						       random % off_once);
@@ -199,6 +273,7 @@ bool __blk_linnos_array_asks(struct blk_linnos_array *array,
 {
 	struct blk_linnos_guard *guard = array->guard;
 	u64 now_ns, slice;
+	u32 random;
 
 	if (READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON)
 		return true;
@@ -207,19 +282,46 @@ bool __blk_linnos_array_asks(struct blk_linnos_array *array,
 	if (READ_ONCE(guard->slice) < slice)
 		linnos_next_slice(guard, slice);
 	lot->asked = READ_ONCE(guard->asks);
-	lot->weight = !hash_64(now_ns, TOLD_SHIFT);
-	if (lot->weight)
+	random = hash_64(now_ns, TOLD_SHIFT + TRIES_SHIFT);
+	lot->counts = !(random >> TRIES_SHIFT);
+	lot->tries = !(random & GENMASK(TRIES_SHIFT - 1, 0));
+	if (lot->counts)
 		lot->start_ns = now_ns;
 	return lot->asked;
 }
 EXPORT_SYMBOL_GPL(__blk_linnos_array_asks);
 
 /**
+ * blk_linnos_may_leave() - are others to be asked, too?
+ * @array: asks
+ * @lot: of blk_linnos_array_asks()
+ * @home: what blk_linnos_expect() has told of the disk that would serve the read
+ *
+ * Context: Any. Does not sleep.
+ * Return: false if it is served there, whatever the others would do with it.
+ */
+bool blk_linnos_may_leave(const struct blk_linnos_array *array,
+			  const struct blk_linnos_lot *lot,
+			  enum blk_linnos_expected home)
+{
+	enum linnos_wish wish = linnos_wish_at(home);
+
+	if (home == BLK_LINNOS_STALLED || home == BLK_LINNOS_NOT_ASKED)
+		return true;
+	/* fast or unknown: no other is better; to be probed: it is promised this read */
+	if (wish == LINNOS_STAY)
+		return false;
+	return READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON || lot->tries ||
+	       READ_ONCE(array->guard->leaves_for) & BIT(wish);
+}
+EXPORT_SYMBOL_GPL(blk_linnos_may_leave);
+
+/**
  * blk_linnos_leave() - which disks should serve a read, rather than its home
  * @array: asks
  * @answers: what blk_linnos_expect() has told of each disk
  * @n: how many disks, up to %BITS_PER_LONG
- * @home: which of them would serve it otherwise
+ * @home: which of them would serve it otherwise, and may be left
  * @lot: of blk_linnos_array_asks()
  *
  * Context: Any. Does not sleep.
@@ -234,16 +336,25 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 	struct blk_linnos_guard *guard = array->guard;
 	enum linnos_wish wish = linnos_wish_at(answers[home]);
 	struct linnos_lot drawn;
+	bool leaves, notes;
 	unsigned long flags;
 	u32 us;
 
-	if (!best || best & BIT(home))
+	leaves = best && !(best & BIT(home));
+	notes = wish == LINNOS_HOME_USUAL &&
+		linnos_any_asked(answers, n, home) &&
+		READ_ONCE(array->mode) == BLK_LINNOS_ARRAY_ON &&
+		(lot->counts ||
+		 !(READ_ONCE(guard->leaves_for) & BIT(LINNOS_HOME_USUAL)));
+	if (notes) {
+		raw_spin_lock_irqsave(&guard->lock, flags);
+		linnos_note_asked(guard, leaves);
+		raw_spin_unlock_irqrestore(&guard->lock, flags);
+	}
+	if (!leaves)
 		return 0;
 	if (answers[home] == BLK_LINNOS_STALLED)
 		return best;
-	/* later than others, by a model that knows nothing so fine */
-	if (answers[home] & BLK_LINNOS_US && wish == LINNOS_STAY)
-		return 0;
 	if (wish == LINNOS_STAY ||
 	    READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON)
 		return best;
@@ -268,8 +379,12 @@ EXPORT_SYMBOL_GPL(blk_linnos_leave);
 static void linnos_begin_slice(struct blk_linnos_guard *guard,
 			       struct linnos_slices *slices, u64 slice)
 {
-	linnos_took_fade(&guard->slices[0].took, FORGET_SLICES);
-	linnos_took_fade(&guard->slices[1].took, FORGET_SLICES);
+	if (!(++guard->begun % (1 << FADE_SHIFT))) {
+		linnos_took_fade(&guard->slices[0].took,
+				 FORGET_SLICES - FADE_SHIFT);
+		linnos_took_fade(&guard->slices[1].took,
+				 FORGET_SLICES - FADE_SHIFT);
+	}
 	if (slices->reads)
 		linnos_took_add(&slices->took,
 				min_t(u64, SLICE_MAX_US,
@@ -296,10 +411,12 @@ void __blk_linnos_learn(struct blk_linnos_array *array,
 
 	raw_spin_lock_irqsave(&guard->lock, flags);
 	/* late ones count in the next of their sort */
-	if (lot->weight && slice > slices->last)
+	if (lot->counts && slice > slices->last)
 		linnos_begin_slice(guard, slices, slice);
-	slices->reads += lot->weight;
-	slices->us += us * lot->weight;
+	if (lot->counts) {
+		slices->reads++;
+		slices->us += us;
+	}
 	if (lot->asked)
 		linnos_guard_learn(&guard->core, drawn, us);
 	raw_spin_unlock_irqrestore(&guard->lock, flags);
@@ -343,6 +460,7 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 		WRITE_ONCE(guard->slice, 0);
 		WRITE_ONCE(guard->stays, false);
 		memset_after(guard, 0, lock);
+		WRITE_ONCE(guard->leaves_for, linnos_leaves_for(guard));
 		prandom_seed_state(&guard->random, 1);
 	}
 	WRITE_ONCE(array->mode, mode);

@@ -162,10 +162,34 @@ static u32 linnos_request_pages_max(const struct blk_linnos *linnos)
 		   LINNOS_IO_PAGES_MAX;
 }
 
-/* Predict a read of so many bytes. Changes nothing. */
+/*
+ * Is this no burst, whatever a model says? None of the last reads took as long as would
+ * be called one, and those in flight have hardly begun, as parts of one read have.
+ */
+static bool linnos_is_calm(const struct blk_linnos *linnos,
+			   const struct linnos_view *view, u32 usual_us)
+{
+	u64 oldest_ns;
+	int i;
+
+	for (i = 0; i < LINNOS_HISTORY; i++)
+		if (linnos_wish_of(view->past[i].latency_us, usual_us) >=
+		    LINNOS_HOME_SLOWER)
+			return false;
+	if (!view->load.reads)
+		return true;
+	oldest_ns = linnos_oldest_ns(&linnos->drive.places);
+	return oldest_ns && (s64)(view->now_ns - oldest_ns) <=
+				    (s64)usual_us * (s64)NSEC_PER_USEC / 4;
+}
+
+/*
+ * Predict a read of so many bytes. Changes nothing. @guarded: for one who follows a model
+ * of bursts alone; where it is plain that this is none he need not wait for that.
+ */
 void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 			 unsigned int bytes, u64 now_ns, bool traced,
-			 struct linnos_found *found)
+			 bool guarded, struct linnos_found *found)
 {
 	u32 most_pages = linnos_request_pages_max(linnos);
 	struct linnos_view *view = &found->view;
@@ -189,11 +213,15 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 
 	rcu_read_lock();
 	active = rcu_dereference(linnos->model);
+	if (active)
+		found->stalled = linnos_is_stalled(linnos, now_ns);
+	if (active && guarded && !active->chooses && !found->stalled &&
+	    linnos_is_calm(linnos, view, active->trees.overdue_us))
+		active = NULL;
 	if (active) {
 		bool slow = linnos_predict(linnos, active, found);
 
 		found->guides = active->guides;
-		found->stalled = linnos_is_stalled(linnos, now_ns);
 		if (!active->chooses)
 			found->reason = LINNOS_NO_CHOICE;
 		else if (slow)
@@ -311,7 +339,8 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
 	struct linnos_found found __uninitialized;
 
-	linnos_predict_read(linnos, region, bytes, now_ns, false, &found);
+	linnos_predict_read(linnos, region, bytes, now_ns, false,
+			    asker == LINNOS_SENDS_GUARDED, &found);
 	if (linnos_is_unknown(&found) &&
 	    !(asker == LINNOS_SENDS_GUARDED && found.guides))
 		expected = BLK_LINNOS_UNKNOWN;

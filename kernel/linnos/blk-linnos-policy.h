@@ -217,7 +217,7 @@ u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
 struct linnos_rules linnos_rules_of(const struct blk_linnos *linnos);
 void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 			 unsigned int bytes, u64 now_ns, bool traced,
-			 struct linnos_found *found);
+			 bool guarded, struct linnos_found *found);
 enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
 					    u32 more_us);
 enum blk_linnos_expected linnos_ask(struct blk_linnos *linnos, bool gone,

@@ -96,7 +96,8 @@ static enum blk_linnos_expected linnos_ask_peer(struct blk_linnos *peer,
 	if (linnos_is_on(peer) && !test_bit(GD_DEAD, &peer->disk->state))
 		linnos_predict_read(peer,
 				    linnos_region_at(bio->bi_iter.bi_sector),
-				    bio->bi_iter.bi_size, now_ns, false, found);
+				    bio->bi_iter.bi_size, now_ns, false, false,
+				    found);
 	if (!found->n_features || linnos_is_unknown(found))
 		return BLK_LINNOS_UNKNOWN;
 	return linnos_expected_us(found, 0);
@@ -196,7 +197,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 
 	linnos_predict_read(linnos, linnos_region_at(bio->bi_iter.bi_sector),
 			    bio->bi_iter.bi_size, now_ns,
-			    trace_linnos_decision_enabled(), &found);
+			    trace_linnos_decision_enabled(), false, &found);
 	look = &linnos->drive.look[found.size];
 	reason = found.reason;
 	slow = linnos_is_slow(&found);
@@ -295,10 +296,11 @@ enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
  * @sector: where on @bdev the read begins
  * @bytes: the size of the read
  *
- * For those who have the same data on several drives, to be asked of each right
- * before the read is sent, without the hint, to one of those that blk_linnos_best()
- * returns. Nothing is refused, and modes observe and enforce answer alike. A failed
- * drive is not noticed by itself: nothing is known of one that is gone.
+ * For those who have the same data on several drives, to be asked right before the read
+ * is sent, without the hint, to one of those that blk_linnos_best() returns: of each, or,
+ * if blk_linnos_may_leave() says so, only of the one that would serve it. Nothing is
+ * refused, and modes observe and enforce answer alike. A failed drive is not noticed by
+ * itself: nothing is known of one that is gone.
  *
  * An array that is on has a guard. So it may follow a model, too, that is not known to
  * predict better than one number for all reads, where that knows of bursts.

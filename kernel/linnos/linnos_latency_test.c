@@ -590,6 +590,7 @@ static void linnos_test_no_choice(struct kunit *test)
 	struct blk_expect_drive drive;
 	u64 ns = 1000000;
 	struct sent sent;
+	u64 inferences;
 	int i;
 
 	KUNIT_ASSERT_EQ(test, upload_trees(fx, HEADER), 0);
@@ -642,11 +643,23 @@ static void linnos_test_no_choice(struct kunit *test)
 	/* who goes elsewhere for it comes back to look */
 	KUNIT_EXPECT_EQ(test, guarded(linnos, ns), BLK_LINNOS_PROBE);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 1);
-	/* not where it is no burst, however long nobody was there */
+	/* not where it is no burst, however long nobody was there; nor is the model asked */
 	take_us(linnos, 4, 100, ns);
+	inferences = linnos_stat(linnos, LINNOS_STAT_INFERENCES);
 	for (i = 0; i < 8; i++, ns += 10000000)
-		KUNIT_EXPECT_EQ(test, guarded(linnos, ns),
-				BLK_LINNOS_US | BLK_LINNOS_US_UNJUDGED | 100);
+		KUNIT_EXPECT_EQ(test, guarded(linnos, ns), BLK_LINNOS_UNKNOWN);
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_INFERENCES),
+			inferences);
+	/* one of the last took longer, or one has been in flight for a while */
+	linnos->stall_us = 0;
+	take_us(linnos, 1, 100 + 2 * OVERDUE_US, ns);
+	KUNIT_EXPECT_TRUE(test, guarded(linnos, ns) & BLK_LINNOS_US);
+	take_us(linnos, 4, 100, ns);
+	send(linnos, &sent, REQ_OP_READ, 4096, ns);
+	ns += OVERDUE_US * NSEC_PER_USEC / 4;
+	KUNIT_EXPECT_EQ(test, guarded(linnos, ns), BLK_LINNOS_UNKNOWN);
+	KUNIT_EXPECT_TRUE(test, guarded(linnos, ns + 1) & BLK_LINNOS_US);
+	answer(linnos, &sent, BLK_STS_IOERR, ns);
 }
 
 /* Peers: the first drive names others; the last one has no model. */
@@ -981,9 +994,10 @@ static int leave(struct blk_linnos_array *array, enum blk_linnos_expected home,
 
 	while (n--) {
 		struct blk_linnos_lot lot = { .asked = true };
-		unsigned long where =
-			blk_linnos_leave(array, answers, 2, 0, &lot);
+		unsigned long where = 0;
 
+		if (blk_linnos_may_leave(array, &lot, home))
+			where = blk_linnos_leave(array, answers, 2, 0, &lot);
 		if (lot.start_ns) {
 			lot.start_ns =
 				ktime_get_ns() -
@@ -1006,13 +1020,102 @@ static bool stays(struct blk_linnos_array *array, char *page)
 	return strstr(page, "state staying\n");
 }
 
+/* The others are asked or not, whatever is known of leaving. */
+static void linnos_test_may_leave(struct kunit *test)
+{
+	static const enum blk_linnos_expected never[] = {
+		BLK_LINNOS_PROBE, BLK_LINNOS_FAST, BLK_LINNOS_UNKNOWN,
+		BLK_LINNOS_US | 2000
+	};
+	const enum blk_linnos_expected always[] = {
+		BLK_LINNOS_SLOW, BLK_LINNOS_NOT_ASKED, BLK_LINNOS_STALLED,
+		BLK_LINNOS_US |
+			FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_USUAL)
+	};
+	struct blk_linnos_lot tries = { .tries = true };
+	struct blk_linnos_array array = {};
+	struct blk_linnos_lot lot = {};
+	bool leaves;
+	int i;
+
+	KUNIT_ASSERT_EQ(test, blk_linnos_array_init(&array), 0);
+	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on"), 0);
+	for (i = 0; i < ARRAY_SIZE(never); i++) {
+		leaves = blk_linnos_may_leave(&array, &tries, never[i]);
+		KUNIT_EXPECT_FALSE_MSG(test, leaves, "%d", i);
+	}
+	for (i = 0; i < ARRAY_SIZE(always); i++) {
+		leaves = blk_linnos_may_leave(&array, &lot, always[i]);
+		KUNIT_EXPECT_TRUE_MSG(test, leaves, "%d", i);
+	}
+	kfree(array.guard);
+}
+
+/* So many reads at a usual home ask another disk, which is expected to take @other_us. */
+static void ask_in_vain(struct blk_linnos_array *array, int n, u32 other_us,
+			struct blk_linnos_lot lot)
+{
+	enum blk_linnos_expected answers[] = {
+		BLK_LINNOS_US | 100 |
+			FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_USUAL),
+		other_us ? BLK_LINNOS_US | other_us : BLK_LINNOS_NOT_ASKED
+	};
+
+	while (n--) {
+		struct blk_linnos_lot drawn = lot;
+
+		if (blk_linnos_may_leave(array, &lot, answers[0]))
+			blk_linnos_leave(array, answers, 2, 0, &drawn);
+	}
+}
+
+/* The others are not asked where that is mostly in vain, but for a read in a while. */
+static void linnos_test_asks_in_vain(struct kunit *test)
+{
+	const enum blk_linnos_expected usual =
+		BLK_LINNOS_US | 100 |
+		FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_USUAL);
+	const enum blk_linnos_expected slow =
+		BLK_LINNOS_US | 300 |
+		FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_SLOW);
+	char *page = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL);
+	struct blk_linnos_lot counts = { .counts = true };
+	struct blk_linnos_lot tries = { .tries = true };
+	struct blk_linnos_array array = {};
+	struct blk_linnos_lot lot = {};
+
+	KUNIT_ASSERT_NOT_NULL(test, page);
+	KUNIT_ASSERT_EQ(test, blk_linnos_array_init(&array), 0);
+	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on"), 0);
+	/* nobody else to be asked: nothing is known by that */
+	ask_in_vain(&array, 999, 0, counts);
+	KUNIT_EXPECT_FALSE(test, stays(&array, page));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &lot, usual));
+	ask_in_vain(&array, 999, 100, counts);
+	KUNIT_EXPECT_FALSE(test, stays(&array, page));
+	KUNIT_EXPECT_FALSE(test, blk_linnos_may_leave(&array, &lot, usual));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &tries, usual));
+	/* of slower homes that says nothing */
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &lot, slow));
+	/* those that try notice when it changes */
+	ask_in_vain(&array, 99, 50, tries);
+	KUNIT_EXPECT_FALSE(test, stays(&array, page));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &lot, usual));
+	kfree(array.guard);
+}
+
 /* An array leaves what is called slow while that is worth it, unless it is told to. */
 static void linnos_test_array(struct kunit *test)
 {
 	const enum blk_linnos_expected bad =
 		BLK_LINNOS_US | FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_BAD);
+	const enum blk_linnos_expected slow =
+		BLK_LINNOS_US |
+		FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_SLOW);
+	struct blk_linnos_lot tries = { .tries = true };
 	char *page = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL);
 	struct blk_linnos_array array = {};
+	struct blk_linnos_lot lot = {};
 
 	KUNIT_ASSERT_NOT_NULL(test, page);
 	KUNIT_ASSERT_EQ(test, blk_linnos_array_init(&array), 0);
@@ -1033,11 +1136,18 @@ static void linnos_test_array(struct kunit *test)
 	leave(&array, bad | 2000, 8000, 100, 2000);
 	KUNIT_EXPECT_LT(test, leave(&array, bad | 2000, 2000, 100, 2000), 100);
 	KUNIT_EXPECT_TRUE(test, stays(&array, page));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &lot, bad));
+	/* while others are worth it, it asks for this one seldom */
+	leave(&array, slow | 500, 500, 500, 100);
+	KUNIT_EXPECT_FALSE(test, stays(&array, page));
+	KUNIT_EXPECT_FALSE(test, blk_linnos_may_leave(&array, &lot, bad));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &tries, bad));
 	/* nobody stays at a disk that is stalled, and nobody at all if so told */
 	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_US | 2000, 99, 1, 1), 0);
 	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_STALLED, 99, 1, 1), 99);
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "unguarded"), 0);
 	KUNIT_EXPECT_EQ(test, leave(&array, bad | 2000, 99, 100, 2000), 99);
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &lot, bad | 2000));
 	/* switched on again it begins anew */
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on"), 0);
 	blk_linnos_array_worth(&array, page);
@@ -1052,6 +1162,8 @@ static struct kunit_case linnos_latency_cases[] = {
 	KUNIT_CASE(linnos_test_expects_us),
 	KUNIT_CASE(linnos_test_asked_where),
 	KUNIT_CASE(linnos_test_no_choice),
+	KUNIT_CASE(linnos_test_may_leave),
+	KUNIT_CASE(linnos_test_asks_in_vain),
 	KUNIT_CASE(linnos_test_array),
 	{}
 };

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from eval import demo
+from eval import demo, demo_cluster
 from eval.host import train
+from linnapp.lab.cluster import AGENT, CLUSTER_KERNEL, missing
+from linnapp.lab.guest import DEFAULT_PATH
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +37,7 @@ ASKED = {
     "test-qemu": "builds a kernel and boots it often under emulation",
     "test-debug": "builds a kernel and boots it often under KASAN",
     "test-machine": "builds a kernel's packages and installs a whole Debian; root",
+    "demo-cluster": "wants packages and a kernel of its own; run below",
     "tour": "boots the lab for a minute; its script is a test of test_lab_run.py",
     "bench": "minutes, and measures",
     "docs": "fetches what makes a site of pages",
@@ -136,3 +139,32 @@ def test_the_demo_is_run_thrice_on_a_trace_in_between(
     assert of_own != first
     # Nothing of what was there has a say: to the last digit, as in a new clone.
     assert run() == first
+
+
+@pytest.mark.lab
+@pytest.mark.long
+@pytest.mark.skipif(
+    not (CLUSTER_KERNEL.exists() and AGENT.exists()) or bool(missing("gluster", DEFAULT_PATH)),
+    reason="what it needs is not there: `make kernel-cluster agent cluster deps-gluster`",
+)
+def test_the_clusters_demo_is_run_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A round of bursts, and few of the rules."""
+    rules = ("round-robin", "own-latency", "library", "library-hedge", "oracle")
+    monkeypatch.setattr(demo_cluster, "ORDER", rules)
+    monkeypatch.setattr(sys, "argv", ["demo-cluster", "--rounds", "1"])
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "out" / "demo-cluster"
+    taken = []
+    for _ in range(2):
+        demo_cluster.main()
+        assert "liblinnos-cluster takes " in capsys.readouterr().out
+        runs = json.loads((out / "summary.json").read_text())["runs"]
+        assert [run["policy"] for run in runs] == list(rules)
+        taken.append({run["policy"]: run["mean_us"] for run in runs})
+        assert (out / "figure.png").stat().st_size > 10_000
+        (out / "figure.png").unlink()
+    # All is measured again. Threads of GlusterFS come some steps of the clock sooner or later.
+    assert taken[0] == pytest.approx(taken[1], rel=0.01)
+    assert taken[0]["oracle"] < taken[0]["library"] < taken[0]["round-robin"]

@@ -43,6 +43,7 @@ RECORD = {
     "auc_pending": 0.7,
     "mean_abs_log2_error": 0.2,
     "mean_abs_log2_error_last_latencies": 0.3,
+    "n_trees": 100,
     "why_no_trees": None,
     "remedy": None,
 }
@@ -336,6 +337,23 @@ def test_models_that_are_not_worth_it(
     assert (block / "md0" / "md" / "linnos").read_text() == "off\n"
     assert not (tmp_path / "etc").exists()
     assert [path.name for path in (tmp_path / "state" / "enable").iterdir()] == [".lock"]
+
+
+def test_a_model_of_bursts_alone_is_for_md(
+    run: Run, block: Path, tmp_path: Path, recordings: Path
+) -> None:
+    of_bursts = {"chooses": False, "n_trees": 12, "why_no_trees": "W", "remedy": "R"}
+    short = made(tmp_path / "r", **of_bursts)
+    ran = run("enable", "md0", "--recordings", short)
+    assert ran.exit_code == 1, "beside a model that chooses"
+    (short / "sda.blk").write_text((short / "sdb.blk").read_text())
+    ran = run("enable", "sda", "sdb", "--recordings", short)
+    assert ran.exit_code == 1
+    assert "does not choose (W); R" in str(ran.exception)
+    ran = run("enable", "md0", "--recordings", short)
+    assert ran.exit_code == 0, ran.output
+    assert "sdb: its model knows added bursts alone: md follows it" in ran.output
+    assert (block / "md0" / "md" / "linnos").read_text() == "on"
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def data() -> dict[str, Any]:
             counted = {"asked": 1000 * (rule == LIBRARY[1]), "strayed": 3 * (rule == "balance")}
             found[rule] = Measured(reads, (2000, 0, 0), counted)
         seeds.append(found)
-    return {"cells": [{"clients": 8, **score(seeds, "primary", LIBRARY)}]}
+    return {"cells": [{"clients": 8, **score(seeds, base="primary", compared=LIBRARY)}]}
 
 
 def test_gains_are_over_the_primary_and_the_library_is_compared_with_each() -> None:

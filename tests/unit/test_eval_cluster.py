@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from eval.cells import N_DRIVES
-from eval.experiments.cluster import EXPERIMENT, N_BLOCKS, score
+from eval.errors import StepError
+from eval.experiments.cluster import EXPERIMENT, N_BLOCKS, lab, score
 from eval.experiments.cluster.lab import GUEST, MEASURED_MS, READ, ROUNDS, TURN_US, Measured
 from eval.experiments.cluster.text import RULES, draw, reading, table
 
@@ -96,3 +97,21 @@ def test_the_client_knows_every_rule_and_has_no_engine_but_the_real_one() -> Non
 def test_what_is_drawn_is_whole_turns_of_whole_rounds() -> None:
     assert MEASURED_MS * 1000 == ROUNDS * N_DRIVES * TURN_US
     assert N_BLOCKS * TURN_US == MEASURED_MS * 1000
+
+
+def test_what_is_not_there_is_told_with_what_brings_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, absent = tmp_path / "there", tmp_path / "absent"
+    there.touch()
+    monkeypatch.setattr(lab, "AGENT", there)
+    monkeypatch.setattr(lab, "_BUILT", {"gluster": {"cluster": there}})
+    monkeypatch.setattr(lab, "missing", lambda *_: ["glusterfsd"])
+    with pytest.raises(StepError, match="installed: glusterfsd; `make deps-gluster` installs"):
+        lab.compiled(tmp_path)
+    monkeypatch.setattr(lab, "_BUILT", {"gluster": {"cluster": absent}})
+    with pytest.raises(StepError, match="absent: not there; `make cluster` builds it"):
+        lab.compiled(tmp_path)
+    monkeypatch.setattr(lab, "AGENT", absent)
+    with pytest.raises(StepError, match="absent: not there; `make agent` builds it"):
+        lab.compiled(tmp_path)

@@ -36,7 +36,6 @@ from eval.experiments.cluster.lab import (
     TURN_US,
     Measured,
     Situation,
-    check_agent,
     compiled,
     measured,
     recorded_and_trained,
@@ -74,8 +73,7 @@ PARAMETERS: dict[str, Any] = {
 
 def run(context: Context) -> dict[str, Any]:
     """Every load and network under every rule."""
-    check_agent()
-    client = compiled(context.folder, "gluster")
+    client = compiled(context.folder)
     cache, work = context.cache, context.work()
     cells = [
         (load, one_way_us) for load, networks in NETWORKS_US.items() for one_way_us in networks
@@ -110,24 +108,25 @@ def run(context: Context) -> dict[str, Any]:
 
 def score(
     seeds: list[dict[str, Measured]],
+    measured_ms: int = MEASURED_MS,
     base: str = "round-robin",
     compared: Sequence[str] = (*SHIPPED, *LIBRARY),
 ) -> dict[str, Any]:
-    """A cell's numbers over its seeds.
+    """A cell's numbers over its seeds, of reads that were measured for so long.
 
     Returns
     -------
     dict
         ``rules``: {name: {``mean_us``, ``p99_us`` as [value, low, high], ``share_of_gain`` of what
-        the oracle gains over `base`, ``disk_reads`` by node, ``asked`` a read, ``strayed`` of all
-        reads, which others served than were asked}}; ``below``:
-        {name: {other: [share, low, high]}} of means, of those in `compared`.
+        the oracle gains over `base`, ``extra`` reads sent a read, ``disk_reads`` by node,
+        ``asked`` a read, ``strayed`` of all reads, which others served than were asked}};
+        ``below``: {name: {other: [share, low, high]}} of means, of those in `compared`.
     """
     blocks = []
     pooled: dict[str, list[np.ndarray[Any, Any]]] = {}
     for by_rule in seeds:
         due_us = next(iter(by_rule.values())).reads["due_ns"] / 1e3
-        one = Blocks(due_us, MEASURED_MS * 1e3, N_BLOCKS)
+        one = Blocks(due_us, measured_ms * 1e3, measured_ms * 1000 // TURN_US)
         for name, done in by_rule.items():
             if not np.array_equal(done.reads["due_ns"] / 1e3, due_us):
                 raise ValueError(f"{name}: not the reads of the others")
@@ -145,6 +144,7 @@ def score(
             "mean_us": drawn.mean(name).to_json(),
             "p99_us": drawn.percentile(name, PERCENT, p99_us).to_json(),
             "share_of_gain": drawn.share(name, "oracle", base).to_json(),
+            "extra": sum(int(run.reads["attempts"].sum()) for run in runs) / n - 1,
             "disk_reads": np.sum([run.disk_reads for run in runs], axis=0).tolist(),
             "asked": sum(run.counted["asked"] for run in runs) / n,
             "strayed": sum(run.counted["strayed"] for run in runs),
@@ -156,6 +156,7 @@ def score(
         "below": {
             name: {other: drawn.below(name, other).to_json() for other in rules if other != name}
             for name in compared
+            if name in rules
         },
     }
 

@@ -18,13 +18,23 @@ from eval.cache import ROOT, Cache, code_version
 from eval.cells import ARRAYS, LATENCY_TRAINING, N_DRIVES, REPLAYER_OPTIONS, write_workload
 from eval.errors import StepError
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
-from linnapp.lab.cluster import AGENT, Cluster, installed_by
+from linnapp.lab.cluster import AGENT, Cluster, installed_by, missing
+from linnapp.lab.guest import DEFAULT_PATH
 from linnapp.lab.places import Places
 
 GUEST = Path(__file__).parent / "guest"
 
 #: What an engine's client is linked with.
 _LIBRARIES = {"gluster": ("-lgfapi",), "ceph": ("-lrados",)}
+
+#: And what of this project, after the target of make that builds it.
+_BUILT = {
+    "gluster": {"cluster": ROOT / "build" / "cluster" / "liblinnos-cluster.a"},
+    "ceph": {
+        "ceph": ROOT / "build" / "ceph" / "liblinnos-ceph.a",
+        "cluster": ROOT / "build" / "cluster" / "liblinnos-cluster.a",
+    },
+}
 _SOURCES = (
     "eval/experiments/cluster/lab.py",
     "eval/experiments/cluster/guest",
@@ -92,6 +102,8 @@ class Situation:
     engine: str = "gluster"
     #: Clients, which share the reads, each a program that knows nothing of the others'.
     clients: int = 1
+    #: Reads are measured for so long.
+    measured_ms: int = MEASURED_MS
 
     def cluster(self) -> Cluster:
         """The nodes."""
@@ -111,14 +123,24 @@ class Measured:
     counted: dict[str, int]
 
 
-def compiled(folder: Path, engine: str) -> Path:
-    """An engine's client, in a folder."""
+def compiled(folder: Path, engine: str = "gluster") -> Path:
+    """An engine's client, in a folder.
+
+    Raises
+    ------
+    StepError
+        If what it is to meet or is made of is not there, with what builds or installs it.
+    """
+    for target, built in {"agent": AGENT, **_BUILT[engine]}.items():
+        if not built.exists():
+            raise StepError(f"{built}: not there; `make {target}` builds it")
+    if absent := missing(engine, DEFAULT_PATH):
+        raise StepError(
+            f"not installed: {', '.join(absent)}; `{installed_by(engine)}` installs them"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / f"{engine}-reads"
     cluster = ROOT / "cluster"
-    archives = [_archive("client", "liblinnos-cluster", folder)]
-    if engine == "ceph":
-        archives.insert(0, _archive("ceph", "liblinnos-ceph", folder))
     includes = (
         *(cluster / name for name in ("agent", "client", "ceph")),
         *(ROOT / name for name in ("liblinnos", "kernel/flashsim", "kernel/linnos/include/uapi")),
@@ -127,7 +149,7 @@ def compiled(folder: Path, engine: str) -> Path:
         ["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
          *(f"-I{path}" for path in includes), "-o", program, GUEST / "reads.c",
          GUEST / f"{engine}.c", cluster / "agent" / "datagram.c", cluster / "agent" / "hmac.c",
-         *archives, *_LIBRARIES[engine], "-lm", "-pthread"],
+         *_BUILT[engine].values(), *_LIBRARIES[engine], "-lm", "-pthread"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if made.returncode:
@@ -135,15 +157,6 @@ def compiled(folder: Path, engine: str) -> Path:
             f"{program}: `{installed_by(engine)}` installs what it needs\n{made.stderr}"
         )
     return program
-
-
-def _archive(source: str, name: str, folder: Path) -> Path:
-    out = folder / name
-    archive = out / f"{name}.a"
-    subprocess.run(
-        ["make", "-s", "-C", ROOT / "cluster" / source, f"OUT={out}", archive], check=True
-    )
-    return archive
 
 
 def _injected(arm: int) -> str:
@@ -248,11 +261,11 @@ def measured(
     first.
     """
     models = recorded_and_trained(cache, client, situation)
-    seed = situation.seed + _MEASURING
+    seed, ms = situation.seed + _MEASURING, situation.measured_ms
     turn = seed % len(rules)
 
     def make(folder: Path) -> None:
-        traces = _write_load(situation, folder / "load", seed, MEASURED_MS)
+        traces = _write_load(situation, folder / "load", seed, ms)
         places = guests.places_of(folder)
         files = [places.of(models / f"flash{k}.linnos") for k in range(N_DRIVES)]
         program = places.of(client)
@@ -264,7 +277,7 @@ def measured(
             script += [_WAIT_FOR_START, _beside(situation, places, traces), "clients=\n"]
             for k in range(situation.clients):
                 log, own = f"{places.cwd}/{rule}-{k}", seed + k * _NEXT_CLIENT
-                command = _client(program, rule, situation, own, MEASURED_MS, log)
+                command = _client(program, rule, situation, own, ms, log)
                 script.append(f'{command} >{log}.json & clients="$clients $!"\n')
             script.append("for client in $clients; do wait $client; done\nend_load\n")
         guests.run_in_guest(
@@ -273,9 +286,7 @@ def measured(
             memory_mb=MEMORY_MB if situation.clients == 1 else _MANY_MEMORY_MB,
         )  # fmt: skip
 
-    parameters = {
-        **asdict(situation), "rules": rules, "ms": MEASURED_MS, "recipe": code_version(*_SOURCES),
-    }  # fmt: skip
+    parameters = {**asdict(situation), "rules": rules, "recipe": code_version(*_SOURCES)}
     folder = cache.get("cluster", parameters, make)
     return {
         rule: together([_read(folder / f"{rule}-{k}") for k in range(situation.clients)])
@@ -297,9 +308,3 @@ def together(clients: Sequence[Measured]) -> Measured:
     counted = {name: sum(one.counted[name] for one in clients) for name in clients[0].counted}
     order = np.argsort(reads["due_ns"], kind="stable")
     return Measured(reads[order], tuple(map(int, disk_reads)), counted)
-
-
-def check_agent() -> None:
-    """Raise unless the agent has been built."""
-    if not AGENT.exists():
-        raise StepError(f"{AGENT}: not there; `make agent` builds it")

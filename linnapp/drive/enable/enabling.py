@@ -254,12 +254,25 @@ def _train(
     if len(trained) < len(target.drives):
         raise KeyboardInterrupt
     reasons = []
-    for name in target.drives:
-        record_of = json.loads((models / f"{name}.json").read_text())
-        if why := why_not(record_of):
+    records = {name: json.loads((models / f"{name}.json").read_text()) for name in target.drives}
+    # Beside others, which compare predictions, one would have md tell only fast from slow.
+    of_bursts = target.array is not None and all(map(knows_bursts_alone, records.values()))
+    for name, record_of in records.items():
+        if of_bursts:
+            log(f"{name}: {BURSTS_ALONE}; {record_of['remedy']}")
+        elif why := why_not(record_of):
             reasons.append(f"{name}: {why}")
     if reasons:
         raise NoGainError(f"{target.shown} stays as it is. {'; '.join(reasons)}")
+
+
+#: Said of a drive of an array; nobody else follows such a model.
+BURSTS_ALONE = "its model knows added bursts alone: md follows it in these, as long as that pays"
+
+
+def knows_bursts_alone(record: Mapping[str, Any]) -> bool:
+    """Whether a drive's own reads taught its model nothing, but what was added to them did."""
+    return not record["chooses"] and record["n_trees"] > 0
 
 
 def why_not(record: Mapping[str, Any]) -> str:

@@ -31,7 +31,7 @@ enum linnos_reason {
  *	sent his read.
  * @BLK_LINNOS_FAST: serve it fast
  * @BLK_LINNOS_UNKNOWN: it has no policy or no model that chooses, its mode is off, or
- *	it is gone; who has a guard is told more. As good as a fast one.
+ *	it is gone; who has a guard is told of bursts. As good as a fast one.
  * @BLK_LINNOS_SLOW: serve it slowly
  * @BLK_LINNOS_NOT_ASKED: for the caller, a drive that may not serve the read
  * @BLK_LINNOS_US: serve it within some time, by a model of latencies, told in the same
@@ -181,19 +181,21 @@ struct blk_linnos_array {
 /**
  * struct blk_linnos_lot - what was drawn for a read, to be kept until it is answered
  * @start_ns: when; 0: the guard does not want to know what it took
- * @asked: disks were asked about it
- * @weight: it stands for so many
  * @home_us: what it was expected to take at home
  * @wish: why it would have left home, an enum linnos_wish
  * @left: it did
+ * @asked: disks were asked about it
+ * @counts: for its slice
+ * @tries: the others are asked also where that is mostly in vain
  */
 struct blk_linnos_lot {
 	u64 start_ns;
 	u32 home_us;
 	u8 wish;
-	bool left;
-	bool asked;
-	u8 weight;
+	bool left : 1;
+	bool asked : 1;
+	bool counts : 1;
+	bool tries : 1;
 };
 
 int blk_linnos_array_init(struct blk_linnos_array *array);
@@ -202,6 +204,9 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word);
 ssize_t blk_linnos_array_worth(struct blk_linnos_array *array, char *page);
 bool __blk_linnos_array_asks(struct blk_linnos_array *array,
 			     struct blk_linnos_lot *lot);
+bool blk_linnos_may_leave(const struct blk_linnos_array *array,
+			  const struct blk_linnos_lot *lot,
+			  enum blk_linnos_expected home);
 unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 			       const enum blk_linnos_expected *answers,
 			       unsigned int n, unsigned int home,

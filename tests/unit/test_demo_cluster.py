@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+"""The cluster's demo: its table, words and picture, of the run that docs/cluster.md shows."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.figure import Figure
+
+from eval import demo_cluster
+from eval.cache import RESULTS, ROOT
+from eval.errors import StepError
+from eval.experiments.cluster.lab import ROUNDS
+from eval.experiments.cluster.text import RULES
+
+SHOWN: dict[str, Any] = json.loads((RESULTS / "demo-cluster.json").read_text())
+PAGE = (ROOT / "docs" / "cluster.md").read_text()
+
+
+def printed() -> str:
+    """What the page has below the command, without what differs from run to run: the seconds."""
+    block = PAGE.split("    make demo-cluster\n", 1)[1].split("\n\n!", 1)[0]
+    return re.sub("^    ", "", block, flags=re.MULTILINE)
+
+
+def changed(**runs: dict[str, float]) -> dict[str, Any]:
+    result = copy.deepcopy(SHOWN)
+    for run in result["runs"]:
+        run |= runs.get(run["policy"].replace("-", "_"), {})
+    return result
+
+
+def test_the_page_shows_what_was_printed() -> None:
+    assert printed().startswith("\n" + demo_cluster.announcement(ROUNDS))
+    assert demo_cluster.result_text(SHOWN) in printed()
+    steps = re.findall(r"^\[(\d+)/(\d+)\] .* s\)$", printed(), re.MULTILINE)
+    assert steps == [(str(k + 1), str(len(steps))) for k in range(len(demo_cluster.ORDER) + 3)]
+
+
+def test_every_rule_has_a_line_with_its_numbers() -> None:
+    header, *lines = demo_cluster.table(changed(oracle={"mean_us": 7.25, "p99_us": 9.6})).split(
+        "\n"
+    )
+    assert header.split("  ")[0] == "rule"
+    assert [line.split("  ")[0] for line in lines] == [RULES[rule] for rule in demo_cluster.ORDER]
+    assert lines[-1].split() == ["oracle", "7.2", "10", "0.0", "%"]
+    assert len({len(line) for line in (header, *lines)}) == 1
+
+
+def test_the_rival_named_is_the_best_one_and_neither_the_library_nor_the_oracle() -> None:
+    assert demo_cluster.best_rival(changed(oracle={"mean_us": 1}, library={"mean_us": 2})) == (
+        "own-latency"
+    )
+    assert demo_cluster.best_rival(changed(prediction={"mean_us": 1})) == "prediction"
+
+
+@pytest.mark.parametrize(
+    ("below", "says"),
+    [
+        ([0.1, 0.05, 0.2], "a mean 10.0 % lower"),
+        ([-0.1, -0.2, -0.05], "a mean 10.0 % higher"),
+        ([0.1, -0.05, 0.2], "a mean too near to tell apart"),
+    ],
+)
+def test_a_difference_is_one_where_the_interval_says_so(below: list[float], says: str) -> None:
+    result = changed(own_latency={"mean_us": 1, "p99_us": 2})
+    for rule in result["below"]:
+        result["below"][rule]["own-latency"] = below
+    said = demo_cluster.reading(result)
+    assert f"{RULES['own-latency']}, takes 1.0 us in the mean and 2 at p99." in said
+    assert said.count(says) == 2
+
+
+def test_the_picture_has_a_dot_and_a_ring_a_rule_and_says_what_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[Figure] = []
+    monkeypatch.setattr(plt, "close", kept.append)
+    demo_cluster.draw(SHOWN, tmp_path / "figure.png")
+    (figure,) = kept
+    (axes,) = figure.axes
+    means = [run["mean_us"] for run in SHOWN["runs"]]
+    p99s = [run["p99_us"] for run in SHOWN["runs"]]
+    low, high = axes.get_xlim()
+    assert low < min(means) and max(p99s) < high
+    said = [text.get_text() for text in axes.texts]
+    assert said[-2:] == [f"mean {max(means):.0f}", f"p99 {max(p99s):.0f}"]
+    assert len(said) == 2 * len(demo_cluster.ORDER)
+    # from the bottom up, the fastest first
+    named = [label.get_text().split("\n")[0] for label in axes.get_yticklabels()]
+    order = sorted(SHOWN["runs"], key=lambda run: float(run["mean_us"]))
+    assert named == [RULES[run["policy"]] for run in order]
+    monkeypatch.undo()
+    plt.close(figure)
+
+
+@pytest.mark.parametrize(
+    ("raised", "says"),
+    [
+        (StepError("x: not there; `make kernel-cluster` builds it"), "`make kernel-cluster`"),
+        (KeyboardInterrupt(), "stopped, no guest is left; `make demo-cluster` begins"),
+        (PermissionError(13, "Permission denied", "out"), "Permission denied: 'out'"),
+    ],
+)
+def test_what_stops_it_is_one_sentence(
+    raised: BaseException, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(demo_cluster, "demo", fails)
+    monkeypatch.setattr("sys.argv", ["demo-cluster"])
+    with pytest.raises(SystemExit) as stopped:
+        demo_cluster.main()
+    assert says in str(stopped.value.code)
+    assert str(stopped.value.code).startswith("\nmake demo-cluster: ")
+
+
+def test_a_kernel_that_is_not_there_is_told_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo_cluster, "compiled", lambda folder: folder / "gluster_reads")
+    monkeypatch.setattr(demo_cluster, "CLUSTER_KERNEL", tmp_path / "linux")
+    with pytest.raises(StepError, match="linux: not there; `make kernel-cluster` builds it"):
+        demo_cluster.demo(tmp_path, 1, 1)
+    assert not (tmp_path / "summary.json").exists()
+
+
+def test_with_json_nothing_else_is_on_stdout(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo_cluster, "demo", lambda *_, **__: SHOWN)
+    monkeypatch.setattr("sys.argv", ["demo-cluster", "--json"])
+    demo_cluster.main()
+    assert json.loads(capsys.readouterr().out) == SHOWN
