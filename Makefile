@@ -24,7 +24,7 @@ TEST := $(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not el
 RUNS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv deps-gluster kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk rocksdb agent cluster install-lib install-ublk install-cluster build deb demo demo-cluster tour test test-busy \
+.PHONY: help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk rocksdb agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo demo-cluster tour test test-busy \
 	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz fuzz-agent bench eval report docs lint clean
 
 help: ## this list
@@ -35,6 +35,7 @@ help: ## this list
 
 deps: $(BUILD)/.deps ## install the Debian packages (root, or sudo)
 deps-gluster: $(BUILD)/.deps-gluster ## those of `linnapp lab cluster`: GlusterFS, whose services are not started
+deps-ceph: $(BUILD)/.deps-ceph ## those of `linnapp lab cluster --engine ceph`, likewise
 $(BUILD)/.deps: debian-packages.txt
 $(BUILD)/.deps-qemu: debian-packages-qemu.txt
 $(BUILD)/.deps-6.1: debian-packages-6.1.txt
@@ -43,8 +44,11 @@ $(BUILD)/.deps-elasticsearch: debian-packages-elasticsearch.txt
 $(BUILD)/.deps-machine: debian-packages-machine.txt
 $(BUILD)/.deps-module: debian-packages-module.txt
 $(BUILD)/.deps-gluster: debian-packages-gluster.txt
+$(BUILD)/.deps-ceph: debian-packages-ceph.txt
+# Their packages would start services, which nobody is to have for having tried the lab.
+$(BUILD)/.deps-ceph: INSTALL := $(CURDIR)/packaging/without-services.sh
 $(BUILD)/.deps-rocksdb: debian-packages-rocksdb.txt
-$(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb $(BUILD)/.deps-elasticsearch $(BUILD)/.deps-machine $(BUILD)/.deps-module $(BUILD)/.deps-gluster $(BUILD)/.deps-rocksdb:
+$(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb $(BUILD)/.deps-elasticsearch $(BUILD)/.deps-machine $(BUILD)/.deps-module $(BUILD)/.deps-gluster $(BUILD)/.deps-ceph $(BUILD)/.deps-rocksdb:
 	@mkdir -p $(BUILD)
 	@missing=; for package in $$(sed 's/#.*//' $<); do \
 	  [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null)" = installed ] \
@@ -54,7 +58,7 @@ $(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb 
 	  if [ "$$(id -u)" = 0 ]; then sudo=; elif command -v sudo >/dev/null; then sudo=sudo; else \
 	    echo "make deps: as root, run: apt-get install$$missing" >&2; exit 1; fi; \
 	  $$sudo apt-get update -q && \
-	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing; \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive $(INSTALL) apt-get install -q -y --no-install-recommends $$missing; \
 	fi
 	@touch $@
 
@@ -131,6 +135,9 @@ agent: $(BUILD)/.deps ## what tells other nodes what this one's drives are predi
 cluster: $(BUILD)/.deps ## the library that chooses the node that answers first
 	@$(MAKE) --no-print-directory -C cluster/client OUT=$(CURDIR)/$(BUILD)/cluster
 
+ceph: cluster $(BUILD)/.deps-ceph ## the library that reads Ceph by that one
+	@$(MAKE) --no-print-directory -C cluster/ceph OUT=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster
+
 rocksdb: $(BUILD)/.deps $(BUILD)/.deps-rocksdb ## a plug-in for RocksDB, on liblinnos
 	@$(MAKE) --no-print-directory -C liblinnos/rocksdb OUT=$(CURDIR)/$(BUILD)/rocksdb
 
@@ -144,6 +151,9 @@ install-ublk: ublk ## linnos-ublk and its man page; PREFIX=/usr/local
 
 install-cluster: cluster ## liblinnos-cluster likewise; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C cluster/client OUT=$(CURDIR)/$(BUILD)/cluster install
+
+install-ceph: ceph install-cluster ## liblinnos-ceph likewise, with liblinnos-cluster; PREFIX=/usr/local
+	@$(MAKE) --no-print-directory -C cluster/ceph OUT=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster install
 
 deb: venv liblinnos replayer ublk agent cluster ## Debian packages of the commands, the libraries, the modules and the agent, in build/deb
 	PYTHON=$(PYTHON) packaging/build.sh $(BUILD)/deb
@@ -242,7 +252,7 @@ fuzz-agent: $(BUILD)/.deps ## the agent alone, its code and then its sockets; FU
 bench: build ## speed of our own code beside a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench
 
-eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-apps, eval-filesystems, eval-functions, eval-stock, eval-cluster and eval-simulation; eval-NAME: one of them; SEEDS=1: only so many seeds
+eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-apps, eval-filesystems, eval-functions, eval-stock, eval-cluster, eval-ceph and eval-simulation; eval-NAME: one of them; SEEDS=1: only so many seeds
 	$(PYTHON) -m eval $(EVAL_OPTIONS)
 
 eval-functions: kernel-debian
@@ -250,6 +260,8 @@ eval-functions: kernel-debian
 eval-stock: kernel-unpatched
 
 eval-cluster: kernel-cluster $(BUILD)/.deps-gluster
+
+eval-ceph: kernel-cluster ceph
 
 eval-%: build
 	$(PYTHON) -m eval $(EVAL_OPTIONS) $*

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Rules by which clients choose, as their authors have them; those of eval/experiments/cluster as
- * its client has them (guest/gluster_reads.c).
+ * its client has them (guest/reads.c).
  */
 #include "simulation.h"
 

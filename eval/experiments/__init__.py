@@ -24,6 +24,7 @@ ON_REQUEST = (
     "functions",
     "stock",
     "cluster",
+    "ceph",
     "simulation",
 )
 

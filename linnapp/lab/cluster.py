@@ -16,25 +16,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from linnapp.lab import ceph, gluster
 from linnapp.lab.array import Array
-from linnapp.lab.gluster import PORT, client_volfile, server_volfile
 from linnapp.lab.guest import REPOSITORY
+from linnapp.lab.hosts import FOLDER, Engine, Hosts
 
 #: The kernel with networks of several nodes.
 CLUSTER_KERNEL = REPOSITORY / "build" / "linux-um-cluster" / "linux"
 AGENT = REPOSITORY / "build" / "agent" / "linnos-agent"
 
-ENGINES = ("none", "gluster")
+#: By name; None: no engine.
+ENGINES: dict[str, Engine | None] = {"none": None, "gluster": gluster, "ceph": ceph}
 
-#: Programs that an engine needs, and what installs them.
-NEEDED = {"none": ("ip", "tc", "sfdisk"), "gluster": ("ip", "tc", "sfdisk", "glusterfsd")}
-INSTALLED_BY = "make deps-gluster"
-
-#: Where nodes keep their things in the guest.
-FOLDER = "/run/cluster"
-
-#: Seconds of virtual time until a server listens, and no longer.
-_LISTENS_S = 30
+#: Programs that every cluster needs; all engines' packages come with them.
+_NEEDED = ("ip", "tc")
 
 #: Linux' port of the agent, see linnos-agent(8).
 _AGENT_PORT = 7316
@@ -68,16 +63,25 @@ class Cluster:
         """What the command is told, besides the drives."""
         return {
             "LINNOS_NODES": ",".join(self.addresses),
-            # half of each drive has no brick: for what else the drives have to do
+            # half of each drive is not the engine's: for what else the drives have to do
             "LINNOS_BESIDE": ",".join(f"{device}p2" for device in self.devices),
             "LINNOS_CLUSTER": FOLDER,
+            **(self._engine.environment(self._hosts) if self._engine else {}),
         }
+
+    @property
+    def _engine(self) -> Engine | None:
+        return ENGINES[self.engine]
+
+    @property
+    def _hosts(self) -> Hosts:
+        return Hosts(self.devices, self.addresses, self.drives.size_mb, self.one_way_us is not None)
 
     def setup_script(self) -> str:
         """Shell commands that bring drives, wires and servers up, in this order."""
         parts = [self.drives.setup_script(), self._wires(), self._agents()]
-        if self.engine == "gluster":
-            parts += [self._bricks(), self._servers()]
+        if self._engine:
+            parts.append(_lines(self._engine.set_up(self._hosts)))
         return "".join(parts)
 
     def _wires(self) -> str:
@@ -119,80 +123,26 @@ class Cluster:
             agent = f"{FOLDER}/agent{k}"
             lines += [
                 f"printf '%s\\n' {shlex.join(configuration)} >{agent}.conf",
-                self._started(k, f"{shlex.quote(str(AGENT))} --config {agent}.conf", agent),
+                self._hosts.started(k, f"{shlex.quote(str(AGENT))} --config {agent}.conf", agent),
             ]
         return _lines(lines)
-
-    def _bricks(self) -> str:
-        lines = []
-        half_mb = self.drives.size_mb // 2
-        for k, device in enumerate(self.devices):
-            place = f"{FOLDER}/node{k}"
-            lines += [
-                f"printf ',{half_mb}M\\n,\\n' | sfdisk -q --no-tell-kernel {device}",
-                f"blockdev --rereadpt {device}",
-                # no discard: the drive is to stay as it was preconditioned
-                f"mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=0 {device}p1",
-                f"mkdir -p {place}",
-                f"mount -o noatime {device}p1 {place}",
-                f"mkdir {place}/brick",
-            ]
-        return _lines(lines)
-
-    def _servers(self) -> str:
-        # It keeps a few things where a host's files are, which the guest may not write to; it
-        # copies volume files to /tmp.
-        places = ("/tmp", "/var/log", "/var/lib/glusterd")
-        lines = [f"mount -t tmpfs tmpfs {place}" for place in places]
-        lines.append("mkdir -p /run/gluster /var/log/glusterfs")
-        for k, address in enumerate(self.addresses):
-            own = f"{FOLDER}/server{k}"
-            lines += [
-                _written(f"{own}.vol", server_volfile(f"{FOLDER}/node{k}/brick", address)),
-                self._started(k, f"glusterfsd -N -f {own}.vol -l {own}.log -p {own}.pid", own),
-            ]
-            only = client_volfile(self.addresses, read_node=k)
-            lines.append(_written(f"{FOLDER}/read-node{k}.vol", only))
-        for mode in range(6):
-            chosen = client_volfile(self.addresses, read_hash_mode=mode)
-            lines.append(_written(f"{FOLDER}/read-hash-mode{mode}.vol", chosen))
-        lines += [self._listens(k) for k in range(len(self.addresses))]
-        return _lines(lines)
-
-    def _inside(self, node: int) -> str:
-        """What a command begins with that is to run on a node."""
-        return "" if self.one_way_us is None else f"ip netns exec node{node} "
-
-    def _started(self, node: int, command: str, log: str) -> str:
-        """A server of a node, which stays when the set-up is over."""
-        return f"{self._inside(node)}{command} </dev/null >{log}.out 2>&1 &"
-
-    def _listens(self, node: int) -> str:
-        """Wait until the engine's server does."""
-        octets = reversed(self.addresses[node].split("."))
-        address = "".join(f"{int(octet):02X}" for octet in octets)
-        listens = f"{address}:{PORT:04X} .* 0A "
-        return (
-            f"left={_LISTENS_S * 10}\n"
-            f"until {self._inside(node)}grep -q '{listens}' /proc/net/tcp; do\n"
-            f"left=$((left - 1)); [ $left -gt 0 ] || {{ cat {FOLDER}/server{node}.log; exit 1; }}\n"
-            "sleep 0.1\ndone"
-        )
 
 
 def _lines(lines: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _written(path: str, text: str) -> str:
-    return f"cat >{path} <<'END'\n{text}END"
-
-
 def missing(engine: str, path: str) -> list[str]:
     """Programs that one of `ENGINES` needs and that are not in this $PATH."""
     folders = [Path(folder) for folder in path.split(":") if folder]
+    of_engine = ENGINES[engine]
     return [
         program
-        for program in NEEDED[engine]
+        for program in (*_NEEDED, *(of_engine.NEEDED if of_engine else ()))
         if not any((folder / program).exists() for folder in folders)
     ]
+
+
+def installed_by(engine: str) -> str:
+    """The command that installs what one of `ENGINES` needs."""
+    return (ENGINES[engine] or gluster).INSTALLED_BY

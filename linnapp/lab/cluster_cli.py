@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from linnapp.lab.array import Array
-from linnapp.lab.cluster import AGENT, CLUSTER_KERNEL, ENGINES, INSTALLED_BY, Cluster, missing
+from linnapp.lab.cluster import AGENT, CLUSTER_KERNEL, ENGINES, Cluster, installed_by, missing
 from linnapp.lab.command import Asked, guest_environment, guest_options, run_and_exit
 from linnapp.lab.guest import Guest, Result
 from linnapp.lab.uml import run
@@ -16,7 +16,7 @@ from linnapp.lab.uml import run
 @click.option("--nodes", type=click.IntRange(1, 16), default=3, help="A drive each.")
 @click.option(
     "--engine",
-    type=click.Choice(ENGINES),
+    type=click.Choice(list(ENGINES)),
     default="gluster",
     help="What keeps a replica on each node.",
 )
@@ -38,14 +38,21 @@ def cluster(
 
     Nodes are network namespaces of one kernel, in virtual time, and the wires to them take
     --one-way-us. Each runs linnos-agent on port 7316, and with `gluster` a GlusterFS server with a
-    brick on its drive.
+    brick on its drive, with `ceph` an OSD with BlueStore on it, and the first node a monitor.
 
     CMD finds the nodes' addresses in $LINNOS_NODES, their drives in $LINNOS_DRIVES, half of each
-    drive, for other work, in $LINNOS_BESIDE; and in $LINNOS_CLUSTER GlusterFS' volume files for
-    clients: read-nodeK.vol reads from one node, read-hash-modeN.vol by the engine's own rule.
-    Everything else is as in `linnapp lab run`.
+    drive, for other work, in $LINNOS_BESIDE. Everything else is as in `linnapp lab run`.
+
+    With `gluster`, $LINNOS_CLUSTER has volume files for clients: read-nodeK.vol reads from one
+    node, read-hash-modeN.vol by the engine's own rule.
+
+    With `ceph`, $CEPH_CONF is ceph.conf, the pool is `data`, and node K is host `nodeK` of root
+    `default`: a handle whose crush_location is in $LINNOS_CRUSH_LOCATIONS, which has one for each
+    node with ; between, reads from that node with LIBRADOS_OPERATION_LOCALIZE_READS. The two
+    objects of a placement group that were written last are read from their primary all the same.
 
     \b
+    linnapp lab cluster --engine ceph -- rados -p data bench 1 write
     linnapp lab cluster -- sh -c 'mkdir /run/v && \\
       glusterfs -f $LINNOS_CLUSTER/read-node2.vol /run/v && dd if=/dev/zero of=/run/v/x count=1'
     """
@@ -54,7 +61,7 @@ def cluster(
     absent = missing(engine, environment["PATH"])
     if absent:
         raise click.ClickException(
-            f"not installed: {', '.join(absent)}; `{INSTALLED_BY}` installs them"
+            f"not installed: {', '.join(absent)}; `{installed_by(engine)}` installs them"
         )
     if not AGENT.exists():
         raise click.ClickException(f"{AGENT}: not there; `make agent` builds it")

@@ -8,11 +8,54 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from linnapp.lab.hosts import FOLDER, Hosts, written
+
+NEEDED: tuple[str, ...] = ("sfdisk", "glusterfsd")
+INSTALLED_BY = "make deps-gluster"
+
 #: What the server and its clients speak on.
 PORT = 49152
 
 #: Rules of the engine's own for which replica serves a read, its `read-hash-mode`.
 READ_HASH_MODES = range(6)
+
+
+def set_up(hosts: Hosts) -> list[str]:
+    """Shell commands that bring bricks and servers up, and write clients' volume files."""
+    lines = hosts.halved()
+    for k, device in enumerate(hosts.devices):
+        place = f"{FOLDER}/node{k}"
+        lines += [
+            # no discard: the drive is to stay as it was preconditioned
+            f"mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=0 {device}p1",
+            f"mkdir -p {place}",
+            f"mount -o noatime {device}p1 {place}",
+            f"mkdir {place}/brick",
+        ]
+    # It keeps a few things where a host's files are, which the guest may not write to; it
+    # copies volume files to /tmp.
+    lines += [
+        f"mount -t tmpfs tmpfs {place}" for place in ("/tmp", "/var/log", "/var/lib/glusterd")
+    ]
+    lines.append("mkdir -p /run/gluster /var/log/glusterfs")
+    for k, address in enumerate(hosts.addresses):
+        own = f"{FOLDER}/server{k}"
+        lines += [
+            written(f"{own}.vol", server_volfile(f"{FOLDER}/node{k}/brick", address)),
+            hosts.started(k, f"glusterfsd -N -f {own}.vol -l {own}.log -p {own}.pid", own),
+        ]
+        only = client_volfile(hosts.addresses, read_node=k)
+        lines.append(written(f"{FOLDER}/read-node{k}.vol", only))
+    for mode in READ_HASH_MODES:
+        chosen = client_volfile(hosts.addresses, read_hash_mode=mode)
+        lines.append(written(f"{FOLDER}/read-hash-mode{mode}.vol", chosen))
+    nodes = range(len(hosts.addresses))
+    return lines + [hosts.listens(k, PORT, f"{FOLDER}/server{k}.log") for k in nodes]
+
+
+def environment(hosts: Hosts) -> dict[str, str]:
+    """Its files are where every engine's are."""
+    return {}
 
 
 def _volume(

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp lab cluster`: nodes that the network is between, and GlusterFS on their drives."""
+"""`linnapp lab cluster`: nodes that the network is between, and an engine on their drives."""
 
 from __future__ import annotations
 
-import shutil
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from linnapp.lab.cluster import AGENT, CLUSTER_KERNEL, INSTALLED_BY
+from linnapp.lab.cluster import AGENT, CLUSTER_KERNEL, installed_by, missing
 
 pytestmark = [
     pytest.mark.lab,
@@ -19,10 +19,13 @@ pytestmark = [
     ),
     pytest.mark.skipif(not AGENT.exists(), reason="no linnos-agent: `make agent`"),
 ]
-with_gluster = pytest.mark.skipif(
-    shutil.which("glusterfsd", path="/usr/sbin:/usr/bin") is None,
-    reason=f"no GlusterFS: `{INSTALLED_BY}`",
-)
+
+
+def with_engine(engine: str) -> pytest.MarkDecorator:
+    absent = missing(engine, f"{os.environ['PATH']}:/usr/sbin:/usr/bin:/sbin:/bin")
+    return pytest.mark.skipif(
+        bool(absent), reason=f"no {', '.join(absent)}: `{installed_by(engine)}`"
+    )
 
 
 def ran(out: Path, script: str, *options: str) -> str:
@@ -64,7 +67,7 @@ def test_the_network_takes_its_time_and_the_same_each_time(tmp_path: Path) -> No
         assert 400_000 <= least_ns <= most_ns < 410_000
 
 
-@with_gluster
+@with_engine("gluster")
 def test_each_node_has_the_bytes_and_serves_what_is_read_from_it(tmp_path: Path) -> None:
     read = " ".join(
         (
@@ -97,3 +100,77 @@ def test_each_node_has_the_bytes_and_serves_what_is_read_from_it(tmp_path: Path)
     more = [late - early for early, late in zip(before, after, strict=True)]
     # the others are asked what they know of the file, whose bytes node 2 gives
     assert more[2] >= 100 > 10 > max(more[:2])
+
+
+#: Reads of Ceph by a handle for each node, and what the nodes' drives have read then: once right
+#: after the objects were written, and when they have long been.
+LOCALIZED = """
+import ctypes, os, time
+
+LOCALIZE_READS, OBJECTS, READS, BYTES = 2, 64, 100, 4096
+rados = ctypes.CDLL("librados.so.2")
+NEW = ctypes.c_void_p
+rados.rados_create_read_op.restype = NEW
+
+def check(status):
+    assert status >= 0, os.strerror(-status)
+
+def opened(place):
+    handle, pool = NEW(), NEW()
+    check(rados.rados_create(ctypes.byref(handle), None))
+    check(rados.rados_conf_read_file(handle, None))
+    check(rados.rados_conf_set(handle, b"crush_location", place.encode()))
+    check(rados.rados_connect(handle))
+    check(rados.rados_ioctx_create(handle, b"data", ctypes.byref(pool)))
+    return pool
+
+def disk_reads():
+    counters = (f"/sys/class/block/flash{k}p1/stat" for k in range(3))
+    return [int(open(counter).read().split()[0]) for counter in counters]
+
+def content(name):
+    return name.ljust(8).encode() * (BYTES // 8)
+
+def write(pool, prefix):
+    for k in range(OBJECTS):
+        name = f"{prefix}{k}"
+        check(rados.rados_write_full(pool, name.encode(), content(name), BYTES))
+
+def read(pool, name):
+    data, status = ctypes.create_string_buffer(BYTES), ctypes.c_int()
+    n, op = ctypes.c_size_t(), NEW(rados.rados_create_read_op())
+    rados.rados_read_op_read(
+        op, ctypes.c_uint64(0), ctypes.c_size_t(BYTES), data, ctypes.byref(n), ctypes.byref(status)
+    )
+    check(rados.rados_read_op_operate(op, pool, name.encode(), LOCALIZE_READS))
+    rados.rados_release_read_op(op)
+    assert data.raw == content(name), name
+
+pools = [opened(place) for place in os.environ["LINNOS_CRUSH_LOCATIONS"].split(";")]
+write(pools[0], "a")
+for settled in (False, True):
+    if settled:
+        # an object that groups have been written to since is read from any of its replicas
+        for prefix in "bcd":
+            write(pools[0], prefix)
+            time.sleep(5)
+    for pool in pools:
+        before = disk_reads()
+        for k in range(READS):
+            read(pool, f"a{k % OBJECTS}")
+        print(*(after - early for after, early in zip(disk_reads(), before)))
+"""
+
+
+@with_engine("ceph")
+def test_ceph_reads_from_the_drive_of_the_node_that_a_handle_is_next_to(tmp_path: Path) -> None:
+    (tmp_path / "read.py").write_text(LOCALIZED)
+    options = ("--engine", "ceph", "--size-mb", "1024")
+    out = ran(tmp_path, f'{sys.executable} "$LINNOS_OUT"/read.py', *options)
+    reads = [list(map(int, line.split())) for line in out.splitlines()]
+    assert len(reads) == 6
+    # fresh: what a replica will not serve yet, its primary does
+    assert any(fresh[node] < 100 for node, fresh in enumerate(reads[:3]))
+    for node, settled in enumerate(reads[3:]):
+        # BlueStore has a few of its own
+        assert settled[node] >= 100 and sum(settled) <= 110

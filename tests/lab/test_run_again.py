@@ -43,6 +43,7 @@ ASKED = {
     "docs": "fetches what makes a site of pages",
     "eval": "hours",
     "eval-cluster": "wants packages and a kernel of its own; many minutes",
+    "eval-ceph": "wants packages and a kernel of its own; many minutes",
     "eval-simulation": "minutes, and measures",
     "eval-functions": "unpacks Debian's kernel and boots it under emulation",
     "eval-filesystems": "hours",

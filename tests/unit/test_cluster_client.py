@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The client of eval's cluster, with a GlusterFS that is none."""
+"""The client of eval's cluster, with an engine that is none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from eval.cache import ROOT
-from eval.experiments.cluster.lab import PROGRAM
+from eval.experiments.cluster.lab import GUEST
 
 SOURCE = Path(__file__).parent / "cluster_client"
 
@@ -16,12 +16,12 @@ def test_the_client_asks_remembers_and_ends_as_it_says(tmp_path: Path) -> None:
     agent = ROOT / "cluster" / "agent"
     uapi = ROOT / "kernel" / "linnos" / "include" / "uapi"
     client, core = ROOT / "cluster" / "client", ROOT / "liblinnos"
-    folders = (SOURCE, PROGRAM.parent, agent, client, core, ROOT / "kernel" / "flashsim", uapi)
+    folders = (SOURCE, GUEST, agent, client, core, ROOT / "kernel" / "flashsim", uapi)
     archive = tmp_path / "liblinnos-cluster.a"
     subprocess.run(["make", "-s", "-C", client, f"OUT={tmp_path}", archive], check=True)
     built = subprocess.run(
         ["gcc", "-O1", "-g", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
-         "-Wno-unused-function", *(f"-I{folder}" for folder in folders),
+         *(f"-I{folder}" for folder in folders),
          "-o", tmp_path / "test", SOURCE / "test_client.c",
          agent / "datagram.c", agent / "hmac.c", archive, "-lm", "-pthread"],
         capture_output=True, text=True, check=False,

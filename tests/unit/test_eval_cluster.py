@@ -13,7 +13,7 @@ import pytest
 from eval.cells import N_DRIVES
 from eval.errors import StepError
 from eval.experiments.cluster import EXPERIMENT, N_BLOCKS, lab, score
-from eval.experiments.cluster.lab import MEASURED_MS, PROGRAM, READ, ROUNDS, TURN_US, Measured
+from eval.experiments.cluster.lab import GUEST, MEASURED_MS, READ, ROUNDS, TURN_US, Measured
 from eval.experiments.cluster.text import RULES, draw, reading, table
 
 #: What reads of each rule take in the mean, in us; others as those in turn.
@@ -34,7 +34,9 @@ def made_up(seed: int, takes: dict[str, float], n: int = 4000) -> dict[str, Meas
         reads["due_ns"] = due_ns
         reads["latency_ns"] = 1e3 * takes.get(rule, takes["round-robin"]) * hard
         reads["attempts"] = 1
-        found[rule] = Measured(reads, (n, 0, 0), {"asked": 3 * n if rule == "prediction" else 0})
+        found[rule] = Measured(
+            reads, (n, 0, 0), {"asked": 3 * n if rule == "prediction" else 0, "strayed": 1}
+        )
     return found
 
 
@@ -85,9 +87,10 @@ def test_rules_of_other_reads_are_not_compared() -> None:
 
 
 def test_the_client_knows_every_rule_and_has_no_engine_but_the_real_one() -> None:
-    source = PROGRAM.read_text()
-    assert set(RULES) <= set(re.findall(r"\.name = \"([a-z0-9-]+)\"", source))
-    assert "<glusterfs/api/glfs.h>" in source
+    known = set(re.findall(r"\.name = \"([a-z0-9-]+)\"", (GUEST / "reads.c").read_text()))
+    assert set(RULES) - known == {"engine-3"}
+    engines = [(GUEST / f"{engine}.c").read_text() for engine in ("gluster", "ceph")]
+    assert "<glusterfs/api/glfs.h>" in engines[0] and '"linnos_ceph.h"' in engines[1]
     assert EXPERIMENT.name == "cluster"
 
 
@@ -99,14 +102,16 @@ def test_what_is_drawn_is_whole_turns_of_whole_rounds() -> None:
 def test_what_is_not_there_is_told_with_what_brings_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = tmp_path / "there"
+    there, absent = tmp_path / "there", tmp_path / "absent"
     there.touch()
-    for name in ("AGENT", "LIBRARY"):
-        monkeypatch.setattr(lab, name, there)
+    monkeypatch.setattr(lab, "AGENT", there)
+    monkeypatch.setattr(lab, "_BUILT", {"gluster": {"cluster": there}})
     monkeypatch.setattr(lab, "missing", lambda *_: ["glusterfsd"])
     with pytest.raises(StepError, match="installed: glusterfsd; `make deps-gluster` installs"):
         lab.compiled(tmp_path)
-    for name, target in (("LIBRARY", "cluster"), ("AGENT", "agent")):
-        monkeypatch.setattr(lab, name, tmp_path / "absent")
-        with pytest.raises(StepError, match=f"absent: not there; `make {target}` builds it"):
-            lab.compiled(tmp_path)
+    monkeypatch.setattr(lab, "_BUILT", {"gluster": {"cluster": absent}})
+    with pytest.raises(StepError, match="absent: not there; `make cluster` builds it"):
+        lab.compiled(tmp_path)
+    monkeypatch.setattr(lab, "AGENT", absent)
+    with pytest.raises(StepError, match="absent: not there; `make agent` builds it"):
+        lab.compiled(tmp_path)

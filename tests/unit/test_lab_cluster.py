@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import configparser
 import re
 import subprocess
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from linnapp.cli import cli
 from linnapp.lab.array import Array
-from linnapp.lab.cluster import INSTALLED_BY, NEEDED, Cluster, missing
+from linnapp.lab.ceph import configuration
+from linnapp.lab.cluster import ENGINES, Cluster, installed_by, missing
 from linnapp.lab.gluster import PORT, client_volfile, server_volfile
+from linnapp.lab.hosts import Hosts
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,32 +50,55 @@ def test_a_server_has_its_brick_and_its_address() -> None:
     assert "subvolumes brick\n" in known["server"]
 
 
-def test_the_set_up_is_a_script_that_a_shell_can_read() -> None:
-    cluster = Cluster(Array(3), "gluster", 20)
+def test_an_osd_and_its_place_are_its_nodes() -> None:
+    known = configparser.ConfigParser()
+    known.read_string(configuration(Hosts(["/dev/flash0"], ["10.0.0.2", "10.0.1.2"], 1, True)))
+    assert known["osd.1"]["public addr"] == "10.0.1.2"
+    assert known["osd.1"]["crush location"].split() == ["root=default", "host=node1"]
+    assert known["global"]["mon host"] == "v2:10.0.0.2:3300"
+    assert known["global"]["osd pool default size"] == "2"
+    places = Cluster(Array(2), "ceph").environment["LINNOS_CRUSH_LOCATIONS"]
+    assert places == "root=default,host=node0;root=default,host=node1"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_set_up_is_a_script_that_a_shell_can_read(engine: str) -> None:
+    cluster = Cluster(Array(3), engine, 20)
     script = cluster.setup_script()
     subprocess.run(["sh", "-n"], input=script, text=True, check=True)
     assert script.count("netem delay 20us") == 6
     assert cluster.environment["LINNOS_NODES"] == "10.0.0.2,10.0.1.2,10.0.2.2"
-    assert "glusterfsd" not in Cluster(Array(3), "none").setup_script()
-    assert "netem" not in Cluster(Array(3), "none", 0).setup_script()
+    assert ("glusterfsd" in script, "ceph-osd" in script) == (engine == "gluster", engine == "ceph")
+    assert "netem" not in Cluster(Array(3), engine, 0).setup_script()
 
 
-def test_without_a_network_all_are_on_one_machine() -> None:
-    cluster = Cluster(Array(3), "gluster", None)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_without_a_network_all_are_on_one_machine(engine: str) -> None:
+    cluster = Cluster(Array(3), engine, None)
     script = cluster.setup_script()
     subprocess.run(["sh", "-n"], input=script, text=True, check=True)
     assert "netns exec" not in script and "ip link add" not in script
+    assert "ip_forward" not in script
     assert cluster.addresses == ["127.0.0.2", "127.0.1.2", "127.0.2.2"]
     assert "allow 127.0.0.0/8" in script
 
 
-def test_what_is_not_installed_is_named_with_what_installs_it(tmp_path: Path) -> None:
-    for program in NEEDED["gluster"][1:]:
-        (tmp_path / program).touch()
-    assert missing("gluster", f"{tmp_path}:/no/such/folder") == ["ip"]
-    assert missing("gluster", "") == list(NEEDED["gluster"])
-    target = INSTALLED_BY.split()[1]
+@pytest.mark.parametrize(("engine", "program"), [("gluster", "glusterfsd"), ("ceph", "ceph-osd")])
+def test_what_is_not_installed_is_named_with_what_installs_it(
+    tmp_path: Path, engine: str, program: str
+) -> None:
+    needed = missing(engine, "")
+    assert {"ip", "tc", program} <= set(needed)
+    for one in needed[1:]:
+        (tmp_path / one).touch()
+    assert missing(engine, f"{tmp_path}:/no/such/folder") == needed[:1]
+    target = installed_by(engine).split()[1]
     assert f"\n{target}: " in (ROOT / "Makefile").read_text()
+
+
+def test_drives_that_are_too_small_are_refused() -> None:
+    with pytest.raises(ValueError, match="--size-mb 1000: Ceph wants drives of 1024 or more"):
+        Cluster(Array(3, size_mb=1000), "ceph").setup_script()
 
 
 def test_more_nodes_than_there_may_be_are_refused() -> None:

@@ -15,6 +15,7 @@ the kernel predicts), and by the engine's own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -105,16 +106,21 @@ def run(context: Context) -> dict[str, Any]:
     }
 
 
-def score(seeds: list[dict[str, Measured]], measured_ms: int = MEASURED_MS) -> dict[str, Any]:
+def score(
+    seeds: list[dict[str, Measured]],
+    measured_ms: int = MEASURED_MS,
+    base: str = "round-robin",
+    compared: Sequence[str] = (*SHIPPED, *LIBRARY),
+) -> dict[str, Any]:
     """A cell's numbers over its seeds, of reads that were measured for so long.
 
     Returns
     -------
     dict
         ``rules``: {name: {``mean_us``, ``p99_us`` as [value, low, high], ``share_of_gain`` of what
-        the oracle gains over taking turns, ``extra`` reads sent a read, ``disk_reads`` by node,
-        ``asked`` a read}}; ``below``:
-        {name: {other: [share, low, high]}} of means, of the rules that ask.
+        the oracle gains over `base`, ``extra`` reads sent a read, ``disk_reads`` by node,
+        ``asked`` a read, ``strayed`` of all reads, which others served than were asked}};
+        ``below``: {name: {other: [share, low, high]}} of means, of those in `compared`.
     """
     blocks = []
     pooled: dict[str, list[np.ndarray[Any, Any]]] = {}
@@ -137,10 +143,11 @@ def score(seeds: list[dict[str, Measured]], measured_ms: int = MEASURED_MS) -> d
         rules[name] = {
             "mean_us": drawn.mean(name).to_json(),
             "p99_us": drawn.percentile(name, PERCENT, p99_us).to_json(),
-            "share_of_gain": drawn.share(name, "oracle", "round-robin").to_json(),
+            "share_of_gain": drawn.share(name, "oracle", base).to_json(),
             "extra": sum(int(run.reads["attempts"].sum()) for run in runs) / n - 1,
             "disk_reads": np.sum([run.disk_reads for run in runs], axis=0).tolist(),
             "asked": sum(run.counted["asked"] for run in runs) / n,
+            "strayed": sum(run.counted["strayed"] for run in runs),
         }
     return {
         "seeds": len(seeds),
@@ -148,7 +155,7 @@ def score(seeds: list[dict[str, Measured]], measured_ms: int = MEASURED_MS) -> d
         "rules": rules,
         "below": {
             name: {other: drawn.below(name, other).to_json() for other in rules if other != name}
-            for name in (*SHIPPED, *LIBRARY)
+            for name in compared
             if name in rules
         },
     }
@@ -171,6 +178,6 @@ EXPERIMENT = Experiment(
         "cluster/agent",
         "cluster/client",
         "kernel/config/um-cluster.config",
-        "eval/experiments/cluster/guest/gluster_reads.c",
+        "eval/experiments/cluster/guest",
     ),
 )

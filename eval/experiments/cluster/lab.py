@@ -18,21 +18,33 @@ from eval.cache import ROOT, Cache, code_version
 from eval.cells import ARRAYS, LATENCY_TRAINING, N_DRIVES, REPLAYER_OPTIONS, write_workload
 from eval.errors import StepError
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
-from linnapp.lab.cluster import AGENT, INSTALLED_BY, Cluster, missing
+from linnapp.lab.cluster import AGENT, Cluster, installed_by, missing
 from linnapp.lab.guest import DEFAULT_PATH
 from linnapp.lab.places import Places
 
-LIBRARY = ROOT / "build" / "cluster" / "liblinnos-cluster.a"
-PROGRAM = Path(__file__).parent / "guest" / "gluster_reads.c"
+GUEST = Path(__file__).parent / "guest"
+
+#: What an engine's client is linked with.
+_LIBRARIES = {"gluster": ("-lgfapi",), "ceph": ("-lrados",)}
+
+#: And what of this project, after the target of make that builds it.
+_BUILT = {
+    "gluster": {"cluster": ROOT / "build" / "cluster" / "liblinnos-cluster.a"},
+    "ceph": {
+        "ceph": ROOT / "build" / "ceph" / "liblinnos-ceph.a",
+        "cluster": ROOT / "build" / "cluster" / "liblinnos-cluster.a",
+    },
+}
 _SOURCES = (
     "eval/experiments/cluster/lab.py",
-    "eval/experiments/cluster/guest/gluster_reads.c",
+    "eval/experiments/cluster/guest",
     "cluster/agent",
     "cluster/client",
+    "cluster/ceph",
     "kernel/config/um-cluster.config",
 )
 
-#: As gluster_reads.c logs a read.
+#: As the client logs a read.
 READ = np.dtype([("due_ns", "<u8"), ("latency_ns", "<u8"), ("node", "<u4"), ("attempts", "<u4")])
 
 #: Of the file that is read, on each node; of its drive; and of what another load has of it.
@@ -42,6 +54,8 @@ FILE_MB, DRIVE_MB, BESIDE_MB = 64, 1024, 480
 MEAN_US = 500
 RECORDED_MS = 3_000
 MEMORY_MB = 5 * 1024
+#: Where there are several clients.
+_MANY_MEMORY_MB = 8 * 1024
 
 #: A burst: each drive in its turn takes so much longer for every read, for so long.
 BURST_US, TURN_US = 2000, 100_000
@@ -68,6 +82,9 @@ _WAIT_FOR_START = (
 #: Added to a seed: for what models are trained on, and for what is measured.
 _TRAINING, _MEASURING = 3, 4
 
+#: And of one client's seed to the next one's.
+_NEXT_CLIENT = 100
+
 
 @dataclass(frozen=True)
 class Situation:
@@ -81,13 +98,17 @@ class Situation:
     one_way_us: int | None
     #: Nodes asked a read.
     probes: int = PROBES
+    #: Of `linnapp.lab.cluster.ENGINES`.
+    engine: str = "gluster"
+    #: Clients, which share the reads, each a program that knows nothing of the others'.
+    clients: int = 1
     #: Reads are measured for so long.
     measured_ms: int = MEASURED_MS
 
     def cluster(self) -> Cluster:
         """The nodes."""
         drives = Array(N_DRIVES, ARRAYS["enterprise"], DRIVE_MB, self.seed)
-        return Cluster(drives, "gluster", self.one_way_us)
+        return Cluster(drives, self.engine, self.one_way_us)
 
 
 @dataclass(frozen=True)
@@ -96,40 +117,45 @@ class Measured:
 
     #: ndarray of READ
     reads: np.ndarray[Any, Any]
-    #: By node, of the file system with the brick: who served, whatever the engine says.
+    #: By node, of the engine's half of the drive: who served, whatever the engine says.
     disk_reads: tuple[int, ...]
     #: What the client counted.
     counted: dict[str, int]
 
 
-def compiled(folder: Path) -> Path:
-    """The client, in a folder.
+def compiled(folder: Path, engine: str = "gluster") -> Path:
+    """An engine's client, in a folder.
 
     Raises
     ------
     StepError
         If what it is to meet or is made of is not there, with what builds or installs it.
     """
-    for built, target in ((AGENT, "agent"), (LIBRARY, "cluster")):
+    for target, built in {"agent": AGENT, **_BUILT[engine]}.items():
         if not built.exists():
             raise StepError(f"{built}: not there; `make {target}` builds it")
-    if absent := missing("gluster", DEFAULT_PATH):
-        raise StepError(f"not installed: {', '.join(absent)}; `{INSTALLED_BY}` installs them")
+    if absent := missing(engine, DEFAULT_PATH):
+        raise StepError(
+            f"not installed: {', '.join(absent)}; `{installed_by(engine)}` installs them"
+        )
     folder.mkdir(parents=True, exist_ok=True)
-    program = folder / PROGRAM.stem
-    agent = ROOT / "cluster" / "agent"
+    program = folder / f"{engine}-reads"
+    cluster = ROOT / "cluster"
     includes = (
-        *(agent, ROOT / "cluster" / "client", ROOT / "liblinnos"),
-        *(ROOT / "kernel" / "flashsim", ROOT / "kernel/linnos/include/uapi"),
+        *(cluster / name for name in ("agent", "client", "ceph")),
+        *(ROOT / name for name in ("liblinnos", "kernel/flashsim", "kernel/linnos/include/uapi")),
     )
     made = subprocess.run(
         ["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
-         *(f"-I{path}" for path in includes), "-o", program, PROGRAM,
-         agent / "datagram.c", agent / "hmac.c", LIBRARY, "-lgfapi", "-lm", "-pthread"],
+         *(f"-I{path}" for path in includes), "-o", program, GUEST / "reads.c",
+         GUEST / f"{engine}.c", cluster / "agent" / "datagram.c", cluster / "agent" / "hmac.c",
+         *_BUILT[engine].values(), *_LIBRARIES[engine], "-lm", "-pthread"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if made.returncode:
-        raise StepError(f"{PROGRAM}: `{INSTALLED_BY}` installs what it needs\n{made.stderr}")
+        raise StepError(
+            f"{program}: `{installed_by(engine)}` installs what it needs\n{made.stderr}"
+        )
     return program
 
 
@@ -180,7 +206,8 @@ def _write_load(situation: Situation, folder: Path, seed: int, lasts_ms: int) ->
 def _client(
     client: str, rule: str, situation: Situation, seed: int, lasts_ms: int, log: str
 ) -> str:
-    words = (client, rule, seed, lasts_ms, MEAN_US, situation.probes, guests.START_EVERY_S, log)
+    mean_us = MEAN_US * situation.clients
+    words = (client, rule, seed, lasts_ms, mean_us, situation.probes, guests.START_EVERY_S, log)
     return shlex.join(map(str, words))
 
 
@@ -196,7 +223,8 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
         Folder with flashK.linnos.
     """
     load, seed = situation.load, situation.seed
-    first = Situation(load, seed, None)
+    engine = situation.engine
+    first = Situation(load, seed, None, engine=engine)
 
     def make(folder: Path) -> None:
         traces = _write_load(first, folder / "load", seed + _TRAINING, RECORDED_MS)
@@ -218,7 +246,9 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
             blks, folder / "models", folder / "train.txt", "--seed", str(seed), *LATENCY_TRAINING
         )
 
-    parameters = {"load": load, "seed": seed, "recipe": code_version(*_SOURCES)}
+    parameters = {
+        "load": load, "seed": seed, "engine": engine, "recipe": code_version(*_SOURCES),
+    }  # fmt: skip
     return cache.get("cluster-models", parameters, make) / "models"
 
 
@@ -242,32 +272,39 @@ def measured(
         script = [
             f"{program} write {FILE_MB}\n",
             guests.upload(situation.cluster().devices, files, "observe"),
-            "disk_reads() { cat /sys/block/flash?/flash?p1/stat | awk '{ print $1 }'; }\n",
         ]
         for rule in (*rules[turn:], *rules[:turn]):
-            log = f"{places.cwd}/{rule}"
-            script += [
-                f"disk_reads >{log}.before\n{_WAIT_FOR_START}",
-                _beside(situation, places, traces),
-                f"{_client(program, rule, situation, seed, ms, log)} >{log}.json\n",
-                f"end_load\ndisk_reads >{log}.after\n",
-            ]
+            script += [_WAIT_FOR_START, _beside(situation, places, traces), "clients=\n"]
+            for k in range(situation.clients):
+                log, own = f"{places.cwd}/{rule}-{k}", seed + k * _NEXT_CLIENT
+                command = _client(program, rule, situation, own, ms, log)
+                script.append(f'{command} >{log}.json & clients="$clients $!"\n')
+            script.append("for client in $clients; do wait $client; done\nend_load\n")
         guests.run_in_guest(
             ["sh", "-euc", "".join(script)], places, folder / "run.txt",
-            array=situation.cluster(), memory_mb=MEMORY_MB,
+            array=situation.cluster(),
+            memory_mb=MEMORY_MB if situation.clients == 1 else _MANY_MEMORY_MB,
         )  # fmt: skip
 
     parameters = {**asdict(situation), "rules": rules, "recipe": code_version(*_SOURCES)}
     folder = cache.get("cluster", parameters, make)
-    return {rule: _read(folder / rule) for rule in rules}
+    return {
+        rule: together([_read(folder / f"{rule}-{k}") for k in range(situation.clients)])
+        for rule in rules
+    }
 
 
 def _read(log: Path) -> Measured:
-    before, after = (
-        np.loadtxt(log.with_suffix(suffix), dtype=int) for suffix in (".before", ".after")
-    )
-    return Measured(
-        np.fromfile(log, READ),
-        tuple(map(int, after - before)),
-        json.loads(log.with_suffix(".json").read_text()),
-    )
+    counted = json.loads(log.with_suffix(".json").read_text())
+    return Measured(np.fromfile(log, READ), tuple(counted.pop("disk_reads")), counted)
+
+
+def together(clients: Sequence[Measured]) -> Measured:
+    """The reads of several clients, as if they were one's."""
+    reads = np.concatenate([one.reads for one in clients])
+    # Each has counted all reads of the drives since it was ready; the last one to be so has met
+    # the fewest of others' first reads, which are before those that are due.
+    disk_reads = np.min([one.disk_reads for one in clients], axis=0)
+    counted = {name: sum(one.counted[name] for one in clients) for name in clients[0].counted}
+    order = np.argsort(reads["due_ns"], kind="stable")
+    return Measured(reads[order], tuple(map(int, disk_reads)), counted)

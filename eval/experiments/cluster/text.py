@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from eval.experiment import Table
 from eval.intervals import Interval
 from eval.metrics import percent
 
-#: As gluster_reads.c calls them, which has others, and what tables say.
+#: As the client calls them, which has others, and what tables say.
 RULES = {
     "round-robin": "in turn",
     "own-queue": "shortest own queue",
@@ -44,12 +45,12 @@ def heading(cell: dict[str, Any]) -> str:
     return f"{cell['load']}, {cell['one_way_us']} us one way"
 
 
-def _interval(numbers: list[float | None], digits: int = 0) -> str:
+def interval(numbers: list[float | None], digits: int = 0) -> str:
     value = Interval.from_json(numbers)
     return f"{value.value:.{digits}f} [{value.low:.{digits}f}, {value.high:.{digits}f}]"
 
 
-def _share(numbers: list[float | None]) -> str:
+def share(numbers: list[float | None]) -> str:
     value = Interval.from_json(numbers)
     return f"{percent(value.value)} [{percent(value.low)}, {percent(value.high)}]"
 
@@ -69,10 +70,10 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
             rows.append(
                 (
                     title,
-                    _interval(numbers["mean_us"], 1),
-                    _interval(numbers["p99_us"]),
+                    interval(numbers["mean_us"], 1),
+                    interval(numbers["p99_us"]),
                     *(
-                        "" if rule == shipped else _share(cell["below"][shipped][rule])
+                        "" if rule == shipped else share(cell["below"][shipped][rule])
                         for shipped in SHIPPED
                     ),
                     "" if rule == "round-robin" else percent(numbers["share_of_gain"][0], 0),
@@ -103,12 +104,12 @@ def reading(data: dict[str, Any]) -> str:
         below = cell["below"]["prediction"]
         lines.append(
             f"{heading(cell)}: the best rule that asks nobody is {RULES[rival]}, {theirs:.1f} us. "
-            f"The shipped prediction, {mine:.1f} us, is {_share(below[rival])} below it: "
-            f"{_verdict(Interval.from_json(below[rival]))}. It is {_share(below['pending'])} below "
+            f"The shipped prediction, {mine:.1f} us, is {share(below[rival])} below it: "
+            f"{_verdict(Interval.from_json(below[rival]))}. It is {share(below['pending'])} below "
             "shipped queues."
             + "".join(
                 f" {RULES[rule]}: {cell['rules'][rule]['mean_us'][0]:.1f} us, "
-                f"{_share(cell['below'][rule][rival])} below the best rule that asks nobody."
+                f"{share(cell['below'][rule][rival])} below the best rule that asks nobody."
                 for rule in LIBRARY
             )
         )
@@ -117,22 +118,31 @@ def reading(data: dict[str, Any]) -> str:
 
 def draw(data: dict[str, Any], path: Path) -> None:
     """Means with their intervals, a panel a cell."""
-    cells = data["cells"]
-    loads = list(dict.fromkeys(cell["load"] for cell in cells))
-    columns = max(sum(cell["load"] == load for cell in cells) for load in loads)
+    bars([(heading(cell), cell) for cell in data["cells"]], tuple(RULES), ("prediction",), path)
+
+
+def bars(
+    cells: Sequence[tuple[str, dict[str, Any]]],
+    rules: Sequence[str],
+    marked: Sequence[str],
+    path: Path,
+) -> None:
+    """Means of rules with their intervals, a panel a cell, a row of panels a load."""
+    loads = list(dict.fromkeys(title.split(",")[0] for title, _ in cells))
+    columns = max(sum(title.split(",")[0] == load for title, _ in cells) for load in loads)
     figure, axes = plt.subplots(
         len(loads), columns, figsize=(4 * columns, 3 * len(loads)), squeeze=False, sharey=True
     )
     for row, load in enumerate(loads):
-        same = [cell for cell in cells if cell["load"] == load]
-        for axis, cell in zip(axes[row], same, strict=False):
-            for y, rule in enumerate(RULES):
+        same = [cell for cell in cells if cell[0].split(",")[0] == load]
+        for axis, (title, cell) in zip(axes[row], same, strict=False):
+            for y, rule in enumerate(rules):
                 value = Interval.from_json(cell["rules"][rule]["mean_us"])
-                colour = "#aa3377" if rule == "prediction" else "#888888"
+                colour = "#aa3377" if rule in marked else "#888888"
                 axis.barh(y, value.value, color="black" if rule == "oracle" else colour)
                 axis.plot((value.low, value.high), (y, y), color="#333333", linewidth=1)
-            axis.set_yticks(range(len(RULES)), RULES)
-            axis.set_title(heading(cell), fontsize=9)
+            axis.set_yticks(range(len(rules)), rules)
+            axis.set_title(title, fontsize=9)
             axis.set_xlabel("mean us")
     axes[0][0].invert_yaxis()
     figures.save(figure, path)

@@ -2,7 +2,7 @@
 /* The client of eval's cluster, all of it: when it asks, what it remembers, and how long it reads. */
 #define main client_main
 #define clock_gettime clock_of_tests
-#include "gluster_reads.c"
+#include "reads.c"
 #undef main
 #undef clock_gettime
 #include "../../../liblinnos/tests/test.h"
@@ -29,80 +29,48 @@ static void unexpected(void)
 }
 
 /* What no test here gets to. */
-glfs_t *glfs_new(const char *volume)
+bool engine_has(const char *name)
 {
-	(void)volume;
-	unexpected();
-	return NULL;
+	(void)name;
+	return false;
 }
-int glfs_set_volfile(glfs_t *fs, const char *path)
+void engine_write(uint64_t bytes)
 {
-	(void)fs;
-	(void)path;
-	return -1;
-}
-int glfs_set_logging(glfs_t *fs, const char *path, int level)
-{
-	(void)fs;
-	(void)path;
-	return level;
-}
-int glfs_init(glfs_t *fs)
-{
-	(void)fs;
-	return -1;
-}
-glfs_fd_t *glfs_open(glfs_t *fs, const char *path, int flags)
-{
-	(void)fs;
-	(void)path;
-	(void)flags;
-	return NULL;
-}
-glfs_fd_t *glfs_creat(glfs_t *fs, const char *path, int flags, mode_t mode)
-{
-	(void)mode;
-	return glfs_open(fs, path, flags);
-}
-ssize_t glfs_pwrite(glfs_fd_t *file, const void *data, size_t bytes, off_t at, int flags,
-		    struct glfs_stat *before, struct glfs_stat *after)
-{
-	(void)file;
-	(void)data;
 	(void)bytes;
-	(void)at;
-	(void)flags;
-	(void)before;
-	(void)after;
-	return -1;
+	unexpected();
 }
-int glfs_fsync(glfs_fd_t *file, struct glfs_stat *before, struct glfs_stat *after)
+uint64_t engine_open(unsigned int n, const char *name, uint64_t seed)
 {
-	(void)file;
-	(void)before;
-	(void)after;
-	return -1;
+	(void)n;
+	(void)name;
+	(void)seed;
+	unexpected();
+	return 0;
 }
-int glfs_close(glfs_fd_t *file)
+uint64_t engine_sector(unsigned int node, uint64_t block)
 {
-	(void)file;
-	return -1;
+	(void)node;
+	return block;
+}
+uint64_t engine_asked(void)
+{
+	return 0;
+}
+uint64_t engine_strayed(void)
+{
+	return 0;
 }
 
 /* A read is sent: looks at what the nodes have been asked by then. */
-int glfs_pread_async(glfs_fd_t *file, void *data, size_t bytes, off_t at, int flags,
-		     glfs_io_cbk done, void *of)
+void engine_read(int node, uint64_t block, char *data, void *of)
 {
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
 	struct question question;
 	ssize_t came;
 
-	(void)file;
+	(void)node;
+	(void)block;
 	(void)data;
-	(void)bytes;
-	(void)at;
-	(void)flags;
-	(void)done;
 	(void)of;
 	for (unsigned int k = 0; k < n_nodes; k++)
 		while ((came = recv(asked_at[k], datagram, sizeof(datagram), MSG_DONTWAIT)) > 0) {
@@ -110,7 +78,6 @@ int glfs_pread_async(glfs_fd_t *file, void *data, size_t bytes, off_t at, int fl
 			came_before_the_read++;
 			cookie = question.cookie;
 		}
-	return 0;
 }
 
 static const struct rule *rule_of(const char *name)
@@ -182,7 +149,7 @@ TEST(what_a_read_took_is_remembered_of_its_node)
 	ended_fd = eventfd(0, EFD_NONBLOCK);
 	two[0].sent_ns = now_ns() - 5000;
 	nodes[1].in_flight = in_flight = 1;
-	on_end(NULL, BLOCK, NULL, NULL, &attempt);
+	on_end(&attempt, BLOCK);
 	assert(nodes[1].own_ns >= 5000 && nodes[1].own_at_ns == two[0].sent_ns + nodes[1].own_ns);
 	assert(!nodes[0].own_ns && !nodes[1].in_flight);
 }
@@ -213,7 +180,7 @@ TEST(the_library_chooses_asks_and_is_told_of_every_end)
 
 			fill((char *)content, read->block);
 			clock_ns = woken_ns;
-			on_end(NULL, BLOCK, NULL, NULL, &read->attempts[a]);
+			on_end(&read->attempts[a], BLOCK);
 			free(content);
 		}
 		assert(read->is_done && read->node == read->attempts[0].node);

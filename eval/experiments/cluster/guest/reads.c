@@ -1,30 +1,25 @@
 // SPDX-License-Identifier: MIT
 /*
- * The client of a cluster: reads from a replicated file of GlusterFS, each when it is due, from the
- * node that a rule chooses, over the network.
+ * The client of a cluster: reads blocks that all nodes have, each when it is due, from the node
+ *that a rule chooses, over the network. What serves them is an engine (engine.h), and who chooses
+ *may be it.
  *
- *	gluster_reads write MB
- *	gluster_reads RULE SEED MS MEAN_US PROBES EVERY_S LOG
- *
- * GlusterFS is as Debian has it: for each node there is a handle (gfapi) whose volume file has that
- * node's number as read-subvolume-index, and a read through it is served there. One more handle lets
- * the engine choose, by one of its own rules.
+ *	reads write MB
+ *	reads RULE SEED MS MEAN_US PROBES EVERY_S LOG
  *
  * Reads are of 4 KiB, at places drawn from SEED, and come for MS by a Poisson process whose mean
  * distance is MEAN_US, which begins at the next second that EVERY_S divides, as a replay with
- * --start-every does that is beside. With rules that go by what nodes tell, PROBES of the nodes are asked whenever a read comes,
- * in turn, over UDP (linnos-agent(8)); nobody waits for the answer, which is for the reads after it.
- * liblinnos-cluster says itself whom to ask.
+ * --start-every does that is beside. With rules that go by what nodes tell, PROBES of the nodes are
+ * asked whenever a read comes, in turn, over UDP (linnos-agent(8)); nobody waits for the answer,
+ *which is for the reads after it. liblinnos-cluster says itself whom to ask.
  */
+#include "engine.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/fiemap.h>
-#include <linux/fs.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,14 +31,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <glusterfs/api/glfs.h>
-
 #include "datagram.h"
 #include "flashsim_ioctl.h"
 #include "linnos_cluster.h"
 #include "linux/blk-linnos.h"
 
-enum { NODES_MAX = 16, LOOKED_BACK = 64, BLOCK = 4096, EXTENTS = 512, AGENT_PORT = 7316, CHUNK = 1 << 20 };
+enum { LOOKED_BACK = 64, AGENT_PORT = 7316 };
 
 /*
  * What a node told longer ago counts no more: nothing is known of it, and it is as the others are.
@@ -66,14 +59,10 @@ enum { NODES_MAX = 16, LOOKED_BACK = 64, BLOCK = 4096, EXTENTS = 512, AGENT_PORT
 /* So many reads are measured before the first hedge, and between two looks at the percentile. */
 enum { HEDGE_EVERY = 100 };
 
-static const char file_name[] = "/data";
-
 struct node {
-	glfs_fd_t *file;
-	int agent;	/* socket */
-	/* for the oracle: the drive, and where its brick begins */
+	int agent; /* socket */
+	/* for the oracle */
 	int drive;
-	uint64_t first_sector;
 	unsigned int in_flight;
 	uint64_t sent, served;
 	/* what the last read that it answered took, and when that was */
@@ -95,7 +84,7 @@ struct attempt {
 
 struct read {
 	uint64_t due_ns, sent_ns, latency_ns, block;
-	unsigned int node;	/* that answered first */
+	unsigned int node; /* that answered first */
 	unsigned int n_attempts;
 	bool is_done;
 	struct linnos_choice choice;
@@ -113,19 +102,17 @@ static struct node nodes[NODES_MAX];
 static unsigned int n_nodes, n_probes;
 static struct read *reads;
 static uint64_t n_reads, n_blocks, in_flight, wrong, failed, asked, told;
-static glfs_fd_t *engines_choice;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int ended_fd, timer_fd;
 static uint64_t draws;
-static struct fiemap *extents[NODES_MAX];
 static uint64_t hedge_ns;
 /* with the rules that are the library's */
 static struct linnos_cluster *cluster;
 static uint32_t numbers[NODES_MAX];
 
-static void die(const char *what)
+void die(const char *what)
 {
-	fprintf(stderr, "gluster_reads: %s: %s\n", what, strerror(errno));
+	fprintf(stderr, "reads: %s: %s\n", what, strerror(errno));
 	exit(1);
 }
 
@@ -138,8 +125,8 @@ static uint64_t now_ns(void)
 }
 
 /*
- * When something last woke us. In the lab to look at the clock is what takes time, and time that all
- * nodes have in common, so it is done once for all that has come.
+ * When something last woke us. In the lab to look at the clock is what takes time, and time that
+ * all nodes have in common, so it is done once for all that has come.
  */
 static uint64_t woken_ns;
 
@@ -174,50 +161,10 @@ static double draw_exponential(void)
 	return sum + halvings * 0.69314718055994530942;
 }
 
-static glfs_t *mounted(const char *volfile)
-{
-	char path[256];
-	glfs_t *fs = glfs_new("replicas");
-
-	snprintf(path, sizeof(path), "%s/%s.vol", getenv("LINNOS_CLUSTER"), volfile);
-	if (!fs || glfs_set_volfile(fs, path) || glfs_set_logging(fs, "/run/cluster/client.log", 4) ||
-	    glfs_init(fs))
-		die(path);
-	return fs;
-}
-
-static glfs_fd_t *opened(const char *volfile)
-{
-	glfs_fd_t *file = glfs_open(mounted(volfile), file_name, O_RDONLY | O_DIRECT);
-
-	if (!file)
-		die(file_name);
-	return file;
-}
-
-static void fill(char *block, uint64_t number)
+void fill(char *block, uint64_t number)
 {
 	for (size_t k = 0; k < BLOCK; k += sizeof(number))
 		memcpy(block + k, &(uint64_t){number * BLOCK + k}, sizeof(number));
-}
-
-static void write_file(uint64_t bytes)
-{
-	glfs_fd_t *file = glfs_creat(mounted("read-node0"), file_name, O_WRONLY, 0644);
-	char *chunk = aligned_alloc(BLOCK, CHUNK);
-
-	if (!file || !chunk)
-		die(file_name);
-	/* until every node is there, or one would have to be healed */
-	sleep(1);
-	for (uint64_t at = 0; at < bytes; at += CHUNK) {
-		for (size_t k = 0; k < CHUNK; k += BLOCK)
-			fill(chunk + k, (at + k) / BLOCK);
-		if (glfs_pwrite(file, chunk, CHUNK, at, 0, NULL, NULL) != CHUNK)
-			die("write");
-	}
-	if (glfs_fsync(file, NULL, NULL) || glfs_close(file))
-		die("fsync");
 }
 
 /* ---- what nodes tell ---- */
@@ -244,7 +191,8 @@ static void hear(struct node *node)
 
 	while ((bytes = recv(node->agent, datagram, sizeof(datagram), MSG_DONTWAIT)) >= 0) {
 		if (cluster) {
-			told += !linnos_cluster_news(cluster, node - nodes, datagram, bytes, woken_ns);
+			told += !linnos_cluster_news(cluster, node - nodes, datagram, bytes,
+						     woken_ns);
 			continue;
 		}
 		if (answer_read(&answer, NULL, 0, datagram, bytes) || answer.cookie > node->sent)
@@ -366,8 +314,8 @@ static unsigned int by_own_queue(const struct read *read)
 }
 
 /*
- * What the client's own last read there took, or one that is there has waited already: what a client
- * that asks nobody may know of a drive.
+ * What the client's own last read there took, or one that is there has waited already: what a
+ * client that asks nobody may know of a drive.
  */
 static unsigned int by_own_latency(const struct read *read)
 {
@@ -412,22 +360,6 @@ static unsigned int at_random(const struct read *read)
 	return draw_below(n_nodes);
 }
 
-static uint64_t sector_of(unsigned int node, uint64_t byte)
-{
-	const struct fiemap *map = extents[node];
-
-	for (unsigned int k = 0; k < map->fm_mapped_extents; k++) {
-		const struct fiemap_extent *e = &map->fm_extents[k];
-
-		if (byte >= e->fe_logical && byte < e->fe_logical + e->fe_length)
-			return nodes[node].first_sector +
-			       (e->fe_physical + byte - e->fe_logical) / 512;
-	}
-	errno = ENODATA;
-	die("place of a block on a drive");
-	return 0;
-}
-
 /* What the drives would take now, which nobody else can know. */
 static unsigned int by_oracle(const struct read *read)
 {
@@ -436,7 +368,7 @@ static unsigned int by_oracle(const struct read *read)
 
 	for (unsigned int k = 0; k < n_nodes; k++) {
 		struct flashsim_oracle oracle = {
-			.sector = sector_of(k, read->block * BLOCK),
+			.sector = engine_sector(k, read->block),
 			.nr_sectors = BLOCK / 512,
 			.op = FLASHSIM_ORACLE_READ,
 		};
@@ -460,44 +392,37 @@ static unsigned int by_library(const struct read *read)
 
 static const struct rule {
 	const char *name;
-	unsigned int (*choose)(const struct read *read);	/* NULL: the engine does */
+	unsigned int (*choose)(const struct read *read); /* NULL: the engine does */
 	bool asks, looks, clones, hedges;
 	enum linnos_cluster_mode mode;
 } rules[] = {
-	{ .name = "round-robin", .choose = in_turn },
-	{ .name = "random", .choose = at_random },
-	{ .name = "own-queue", .choose = by_own_queue },
-	{ .name = "own-latency", .choose = by_own_latency },
-	{ .name = "two-choices", .choose = by_two_choices },
-	{ .name = "pending", .choose = by_pending, .asks = true, .looks = true },
-	{ .name = "prediction", .choose = by_prediction, .asks = true },
-	{ .name = "library", .choose = by_library, .mode = LINNOS_CLUSTER_CHOOSE },
-	{ .name = "library-hedge", .choose = by_library, .mode = LINNOS_CLUSTER_HEDGE },
-	{ .name = "oracle", .choose = by_oracle },
-	{ .name = "hedge", .choose = in_turn, .hedges = true },
-	{ .name = "clone", .choose = at_random, .clones = true },
-	{ .name = "engine-0" },
-	{ .name = "engine-1" },
-	{ .name = "engine-2" },
-	{ .name = "engine-3" },
-	{ .name = "engine-4" },
-	{ .name = "engine-5" },
+	{.name = "round-robin", .choose = in_turn},
+	{.name = "random", .choose = at_random},
+	{.name = "own-queue", .choose = by_own_queue},
+	{.name = "own-latency", .choose = by_own_latency},
+	{.name = "two-choices", .choose = by_two_choices},
+	{.name = "pending", .choose = by_pending, .asks = true, .looks = true},
+	{.name = "prediction", .choose = by_prediction, .asks = true},
+	{.name = "library", .choose = by_library, .mode = LINNOS_CLUSTER_CHOOSE},
+	{.name = "library-hedge", .choose = by_library, .mode = LINNOS_CLUSTER_HEDGE},
+	{.name = "oracle", .choose = by_oracle},
+	{.name = "hedge", .choose = in_turn, .hedges = true},
+	{.name = "clone", .choose = at_random, .clones = true},
 };
+
+/* That of the engine's own which was asked for. */
+static struct rule engines_own;
 
 static const struct rule *rule;
 
 /* ---- reads ---- */
 
-static void on_end(glfs_fd_t *file, ssize_t bytes, struct glfs_stat *before, struct glfs_stat *after,
-		   void *data)
+void on_end(void *of, ssize_t bytes)
 {
-	struct attempt *attempt = data;
+	struct attempt *attempt = of;
 	struct read *read = attempt->read;
 	uint64_t end_ns = now_ns(), expected[BLOCK / sizeof(uint64_t)];
 
-	(void)file;
-	(void)before;
-	(void)after;
 	fill((char *)expected, read->block);
 	if (cluster)
 		linnos_cluster_ended(cluster, &attempt->sending,
@@ -537,15 +462,15 @@ static void send_to(struct read *read, unsigned int node, enum linnos_kind kind)
 	};
 	/* candidates are all nodes, in their order */
 	if (cluster)
-		linnos_cluster_sent(cluster, &attempt->sending, &read->choice, node, kind, woken_ns);
+		linnos_cluster_sent(cluster, &attempt->sending, &read->choice, node, kind,
+				    woken_ns);
 	pthread_mutex_lock(&lock);
 	nodes[node].in_flight++;
 	nodes[node].sent++;
 	in_flight++;
 	pthread_mutex_unlock(&lock);
-	if (glfs_pread_async(rule->choose ? nodes[node].file : engines_choice, attempt->buffer, BLOCK,
-			     read->block * BLOCK, 0, on_end, attempt))
-		die("read");
+	engine_read(rule->choose ? (int)node : ENGINE_CHOOSES, read->block, attempt->buffer,
+		    attempt);
 }
 
 /* Whom the library would like to hear of. */
@@ -571,7 +496,8 @@ static void begin(struct read *read)
 	node = rule->choose ? rule->choose(read) : 0;
 	pthread_mutex_unlock(&lock);
 	read->sent_ns = woken_ns;
-	/* before the read, which is then none of those that the node has seen, but one sent since */
+	/* before the read, which is then none of those that the node has seen, but one sent since
+	 */
 	for (unsigned int k = 0; rule->asks && k < n_probes; k++)
 		ask(&nodes[next++ % n_nodes], rule->looks);
 	if (cluster)
@@ -709,13 +635,8 @@ static void run(uint64_t every_s)
 static void open_node(unsigned int k, const char *address)
 {
 	struct sockaddr_in agent = {.sin_family = AF_INET, .sin_port = htons(AGENT_PORT)};
-	FILE *start;
 	char name[64];
-	int fd;
 
-	snprintf(name, sizeof(name), "read-node%u", k);
-	if (rule->choose)
-		nodes[k].file = opened(name);
 	if (!inet_aton(address, &agent.sin_addr))
 		die(address);
 	nodes[k].agent = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -725,39 +646,16 @@ static void open_node(unsigned int k, const char *address)
 	nodes[k].drive = open(name, O_RDONLY);
 	if (nodes[k].drive < 0)
 		die(name);
-	snprintf(name, sizeof(name), "/sys/class/block/flash%up1/start", k);
-	start = fopen(name, "re");
-	if (!start || fscanf(start, "%" SCNu64, &nodes[k].first_sector) != 1)
-		die(name);
-	fclose(start);
-	/* where the file lies on the node's drive, past the network: for the oracle alone */
-	snprintf(name, sizeof(name), "%s/node%u/brick%s", getenv("LINNOS_CLUSTER"), k, file_name);
-	fd = open(name, O_RDONLY);
-	extents[k] = calloc(1, sizeof(struct fiemap) + EXTENTS * sizeof(struct fiemap_extent));
-	extents[k]->fm_length = FIEMAP_MAX_OFFSET;
-	extents[k]->fm_flags = FIEMAP_FLAG_SYNC;
-	extents[k]->fm_extent_count = EXTENTS;
-	if (fd < 0 || ioctl(fd, FS_IOC_FIEMAP, extents[k]))
-		die(name);
-	n_blocks = lseek(fd, 0, SEEK_END) / BLOCK;
-	close(fd);
 }
 
-static void open_nodes(void)
+static void open_nodes(uint64_t seed)
 {
 	char *addresses = strdup(getenv("LINNOS_NODES")), *rest;
 
 	for (char *address = strtok_r(addresses, ",", &rest); address && n_nodes < NODES_MAX;
 	     address = strtok_r(NULL, ",", &rest))
 		open_node(n_nodes++, address);
-	if (!rule->choose) {
-		char name[64];
-
-		snprintf(name, sizeof(name), "read-hash-mode%s", strchr(rule->name, '-') + 1);
-		engines_choice = opened(name);
-	}
-	/* until every node is known to be there */
-	sleep(1);
+	n_blocks = engine_open(n_nodes, rule->choose ? NULL : rule->name, seed);
 }
 
 /* As it is by default, but for the mode. */
@@ -785,6 +683,21 @@ static void draw_reads(uint64_t seed, double lasts_ms, double mean_us)
 			.due_ns = due_ns,
 			.block = draw_below(n_blocks),
 		};
+}
+
+/* Reads of the engine's half of each drive until now. */
+static void count_disk_reads(uint64_t counts[NODES_MAX])
+{
+	for (unsigned int k = 0; k < n_nodes; k++) {
+		char name[64];
+		FILE *file;
+
+		snprintf(name, sizeof(name), "/sys/class/block/flash%up1/stat", k);
+		file = fopen(name, "re");
+		if (!file || fscanf(file, "%" SCNu64, &counts[k]) != 1)
+			die(name);
+		fclose(file);
+	}
 }
 
 static void log_reads(const char *path)
@@ -817,16 +730,23 @@ int pthread_setname_np(pthread_t thread, const char *name)
 
 int main(int argc, char **argv)
 {
+	uint64_t before[NODES_MAX], after[NODES_MAX];
+
 	if (argc == 3 && !strcmp(argv[1], "write")) {
-		write_file(strtoull(argv[2], NULL, 10) << 20);
-		return 0;
+		engine_write(strtoull(argv[2], NULL, 10) << 20);
+		fflush(stdout);
+		_exit(0);
 	}
 	for (size_t k = 0; argc == 8 && k < sizeof(rules) / sizeof(*rules); k++)
 		if (!strcmp(argv[1], rules[k].name))
 			rule = &rules[k];
+	if (argc == 8 && !rule && engine_has(argv[1])) {
+		engines_own.name = argv[1];
+		rule = &engines_own;
+	}
 	if (!rule) {
-		fputs("usage: gluster_reads write MB\n"
-		      "       gluster_reads RULE SEED MS MEAN_US PROBES EVERY_S LOG\nrules:",
+		fputs("usage: reads write MB\n"
+		      "       reads RULE SEED MS MEAN_US PROBES EVERY_S LOG\nrules:",
 		      stderr);
 		for (size_t k = 0; k < sizeof(rules) / sizeof(*rules); k++)
 			fprintf(stderr, " %s", rules[k].name);
@@ -836,16 +756,22 @@ int main(int argc, char **argv)
 	n_probes = strtoul(argv[5], NULL, 10);
 	ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	open_nodes();
+	open_nodes(strtoull(argv[2], NULL, 10));
 	if (rule->choose == by_library)
 		open_library(strtoull(argv[2], NULL, 10));
 	draw_reads(strtoull(argv[2], NULL, 10), strtod(argv[3], NULL), strtod(argv[4], NULL));
+	count_disk_reads(before);
 	run(strtoull(argv[6], NULL, 10));
+	count_disk_reads(after);
 	log_reads(argv[7]);
 	printf("{\"reads\": %llu, \"wrong\": %llu, \"failed\": %llu, \"asked\": %llu, "
-	       "\"told\": %llu}\n",
+	       "\"told\": %llu, \"strayed\": %llu, \"disk_reads\": [",
 	       (unsigned long long)n_reads, (unsigned long long)wrong, (unsigned long long)failed,
-	       (unsigned long long)asked, (unsigned long long)told);
+	       (unsigned long long)(asked + engine_asked()), (unsigned long long)told,
+	       (unsigned long long)engine_strayed());
+	for (unsigned int k = 0; k < n_nodes; k++)
+		printf("%s%llu", k ? ", " : "", (unsigned long long)(after[k] - before[k]));
+	puts("]}");
 	fflush(stdout);
 	/* handles are not given back: that takes seconds, and nobody waits for them */
 	_exit(wrong || failed ? 1 : 0);

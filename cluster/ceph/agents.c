@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+/* What agents tell: see agents.h. */
+#include "agents.h"
+
+#include "clock.h"
+#include "messages.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* No socket is counted from 0. */
+struct agent {
+	atomic_int fd;
+	uint16_t drive;
+};
+
+struct agents {
+	struct linnos_cluster *cluster;
+	uint32_t n_osds;
+	uint16_t port;
+	int poll_fd, end_fd;
+	pthread_t thread;
+	struct agent agents[];
+};
+
+static void hear(struct agents *a, uint32_t osd)
+{
+	uint8_t datagram[LINNOS_CLUSTER_DATAGRAM + 1];
+	int fd = atomic_load(&a->agents[osd].fd);
+	ssize_t bytes;
+
+	while ((bytes = recv(fd, datagram, sizeof(datagram), MSG_DONTWAIT)) >= 0)
+		linnos_cluster_news(a->cluster, osd, datagram, bytes, clock_ns());
+}
+
+static void *listen_to_all(void *of)
+{
+	struct agents *a = of;
+	struct epoll_event events[16];
+
+	for (;;) {
+		int n = epoll_wait(a->poll_fd, events, 16, -1);
+
+		for (int k = 0; k < n; k++) {
+			if (events[k].data.u32 == a->n_osds)
+				return NULL;
+			hear(a, events[k].data.u32);
+		}
+	}
+}
+
+static int connected(const char *address, uint16_t port)
+{
+	struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+	struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(port)};
+	struct sockaddr *to = (struct sockaddr *)&four;
+	socklen_t bytes = sizeof(four);
+	int fd;
+
+	if (inet_pton(AF_INET, address, &four.sin_addr) != 1) {
+		if (inet_pton(AF_INET6, address, &six.sin6_addr) != 1)
+			return -1;
+		to = (struct sockaddr *)&six;
+		bytes = sizeof(six);
+	}
+	fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && connect(fd, to, bytes)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+void agents_meet(struct agents *a, uint32_t osd, const char *address, unsigned int drive)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.u32 = osd};
+	int fd = connected(address, a->port);
+
+	if (fd < 0)
+		return;
+	a->agents[osd].drive = drive;
+	atomic_store(&a->agents[osd].fd, fd);
+	epoll_ctl(a->poll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+void agents_ask(struct agents *a, uint32_t bytes, uint64_t now_ns)
+{
+	int64_t osd = linnos_cluster_next_probe(a->cluster, now_ns);
+	int fd = osd < 0 ? 0 : atomic_load(&a->agents[osd].fd);
+	uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
+	size_t length;
+
+	if (!fd)
+		return;
+	length = linnos_cluster_question(a->cluster, osd, a->agents[osd].drive, bytes, now_ns,
+					 datagram);
+	/* what cannot be sent will not be answered, and that is all */
+	if (length)
+		send(fd, datagram, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+int agents_create(struct agents **agents, struct linnos_cluster *cluster, uint32_t n_osds,
+		  uint16_t port)
+{
+	struct epoll_event end = {.events = EPOLLIN, .data.u32 = n_osds};
+	struct agents *a = calloc(1, sizeof(*a) + n_osds * sizeof(*a->agents));
+	int status = -ENOMEM;
+
+	if (!a)
+		return error_say(status, "%u agents: no memory", n_osds);
+	a->cluster = cluster;
+	a->n_osds = n_osds;
+	a->port = port;
+	a->poll_fd = epoll_create1(EPOLL_CLOEXEC);
+	a->end_fd = eventfd(0, EFD_CLOEXEC);
+	if (a->poll_fd < 0 || a->end_fd < 0 ||
+	    epoll_ctl(a->poll_fd, EPOLL_CTL_ADD, a->end_fd, &end))
+		status = -errno;
+	else
+		status = -pthread_create(&a->thread, NULL, listen_to_all, a);
+	if (status) {
+		error_say(status, "agents: %s", strerror(-status));
+		close(a->poll_fd);
+		close(a->end_fd);
+		free(a);
+		return status;
+	}
+	*agents = a;
+	return 0;
+}
+
+void agents_free(struct agents *a)
+{
+	eventfd_write(a->end_fd, 1);
+	pthread_join(a->thread, NULL);
+	for (uint32_t k = 0; k < a->n_osds; k++)
+		if (a->agents[k].fd)
+			close(a->agents[k].fd);
+	close(a->poll_fd);
+	close(a->end_fd);
+	free(a);
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* The clock that all times are of, in ns. */
+#ifndef LINNOS_CEPH_CLOCK_H
+#define LINNOS_CEPH_CLOCK_H
+
+#include <stdint.h>
+
+uint64_t clock_ns(void);
+
+#endif

@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Reads of Ceph: see linnos_ceph.h.
+ *
+ * A read has an attempt at the OSD that was chosen, and perhaps a copy, which nobody waits for. It
+ * is given back when both have ended; its user is told as soon as the first has.
+ */
+#include "linnos_ceph.h"
+
+#include "agents.h"
+#include "clock.h"
+#include "messages.h"
+#include "places.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(REPLICAS_MAX == LINNOS_CLUSTER_CANDIDATES, "the library's candidates");
+
+struct linnos_ceph {
+	struct linnos_cluster *cluster;
+	struct places *places;
+	struct agents *agents;
+	/* librados' own, which reads from primaries */
+	rados_ioctx_t pool;
+	char *configuration, *user, *name;
+	atomic_ullong reads, unknown, fresh, replica_reads, retried;
+	/* sent by handles with a place, and not ended */
+	atomic_ullong by_handles;
+	pthread_mutex_t lock;
+	pthread_cond_t none_left;
+	uint64_t in_flight;
+};
+
+struct attempt {
+	struct read *read;
+	rados_read_op_t op;
+	size_t bytes;
+	int status;
+	/* a copy's */
+	void *own;
+	bool is_by_handle;
+	/* the library has been told that it was sent, and not yet that it has ended */
+	bool is_counted;
+	struct linnos_sending sending;
+};
+
+struct read {
+	struct linnos_ceph *ceph;
+	linnos_ceph_done done;
+	void *of, *buffer;
+	size_t bytes;
+	uint64_t offset;
+	/* the library has chosen another than the primary */
+	bool is_elsewhere;
+	/* -1: the primary, by librados */
+	int osd;
+	struct linnos_choice choice;
+	uint32_t osds[REPLICAS_MAX];
+	struct attempt first, copy;
+	atomic_int n_attempts;
+	char object[];
+};
+
+static void release(struct read *read)
+{
+	struct linnos_ceph *ceph = read->ceph;
+
+	if (atomic_fetch_sub(&read->n_attempts, 1) > 1)
+		return;
+	free(read);
+	pthread_mutex_lock(&ceph->lock);
+	if (!--ceph->in_flight)
+		pthread_cond_broadcast(&ceph->none_left);
+	pthread_mutex_unlock(&ceph->lock);
+}
+
+static void end_attempt(rados_completion_t completion, void *of);
+
+/* By a handle, or by librados' own if there is none. */
+static int send_attempt(struct attempt *attempt, void *buffer, rados_ioctx_t handle)
+{
+	struct read *read = attempt->read;
+	rados_completion_t completion;
+	int status = rados_aio_create_completion2(attempt, end_attempt, &completion);
+
+	if (status < 0)
+		return status;
+	attempt->is_by_handle = handle;
+	atomic_fetch_add(&read->ceph->by_handles, attempt->is_by_handle);
+	attempt->op = rados_create_read_op();
+	rados_read_op_read(attempt->op, read->offset, read->bytes, buffer, &attempt->bytes,
+			   &attempt->status);
+	status = rados_aio_read_op_operate(
+		attempt->op, handle ? handle : read->ceph->pool, completion, read->object,
+		handle ? LIBRADOS_OPERATION_LOCALIZE_READS : LIBRADOS_OPERATION_NOFLAG);
+	if (status < 0) {
+		atomic_fetch_sub(&read->ceph->by_handles, attempt->is_by_handle);
+		rados_release_read_op(attempt->op);
+	}
+	rados_aio_release(completion);
+	return status;
+}
+
+/* There is no such object: an answer like any other. */
+static bool is_answer(ssize_t bytes)
+{
+	return bytes >= 0 || bytes == -ENOENT;
+}
+
+static void count_sent(struct attempt *attempt, unsigned int replica, enum linnos_kind kind,
+		       uint64_t now_ns)
+{
+	struct read *read = attempt->read;
+
+	attempt->is_counted = true;
+	linnos_cluster_sent(read->ceph->cluster, &attempt->sending, &read->choice, replica, kind,
+			    now_ns);
+}
+
+static void count_ended(struct attempt *attempt, enum linnos_end end, uint64_t now_ns)
+{
+	attempt->is_counted = false;
+	linnos_cluster_ended(attempt->read->ceph->cluster, &attempt->sending, end, now_ns);
+}
+
+static void end_attempt(rados_completion_t completion, void *of)
+{
+	struct attempt *attempt = of;
+	struct read *read = attempt->read;
+	struct linnos_ceph *ceph = read->ceph;
+	bool is_copy = attempt == &read->copy;
+	uint64_t now_ns = clock_ns();
+	ssize_t bytes = rados_aio_get_return_value(completion);
+
+	if (bytes >= 0)
+		bytes = attempt->status < 0 ? attempt->status : (ssize_t)attempt->bytes;
+	rados_release_read_op(attempt->op);
+	atomic_fetch_sub(&ceph->by_handles, attempt->is_by_handle);
+	if (is_copy) {
+		count_ended(attempt, is_answer(bytes) ? LINNOS_ANSWERED : LINNOS_FAILED, now_ns);
+		free(attempt->own);
+		release(read);
+		return;
+	}
+	if (attempt->is_counted) {
+		count_ended(attempt, is_answer(bytes) ? LINNOS_ANSWERED : LINNOS_FAILED, now_ns);
+		linnos_cluster_answered(ceph->cluster, &read->choice,
+					is_answer(bytes) ? &attempt->sending : NULL, now_ns);
+	}
+	/* what a replica cannot give the primary may, and knows how to repair */
+	if (!is_answer(bytes) && read->is_elsewhere) {
+		read->is_elsewhere = false;
+		read->osd = -1;
+		atomic_fetch_add(&ceph->retried, 1);
+		if (!send_attempt(attempt, read->buffer, NULL))
+			return;
+	}
+	read->done(read->of, bytes, read->osd);
+	release(read);
+}
+
+static void send_copy(struct read *read, uint64_t now_ns)
+{
+	struct attempt *copy = &read->copy;
+	uint32_t osd = read->osds[read->choice.copy];
+
+	copy->read = read;
+	copy->own = malloc(read->bytes);
+	atomic_fetch_add(&read->n_attempts, 1);
+	count_sent(copy, read->choice.copy, LINNOS_COPY, now_ns);
+	if (copy->own && !send_attempt(copy, copy->own, place_handle(read->ceph->places, osd)))
+		return;
+	count_ended(copy, LINNOS_CANCELLED, now_ns);
+	free(copy->own);
+	release(read);
+}
+
+static struct read *begun(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
+			  uint64_t offset, linnos_ceph_done done, void *of)
+{
+	size_t length = strlen(object) + 1;
+	struct read *read = calloc(1, sizeof(*read) + length);
+
+	if (!read)
+		return NULL;
+	read->ceph = ceph;
+	read->done = done;
+	read->of = of;
+	read->buffer = buffer;
+	read->bytes = bytes;
+	read->offset = offset;
+	read->osd = -1;
+	read->first.read = read;
+	read->n_attempts = 1;
+	memcpy(read->object, object, length);
+	pthread_mutex_lock(&ceph->lock);
+	ceph->in_flight++;
+	pthread_mutex_unlock(&ceph->lock);
+	return read;
+}
+
+/* Which handle a chosen read goes by; the primary's is librados' own, whatever it is called. */
+static rados_ioctx_t choose(struct read *read, unsigned int n, uint64_t now_ns)
+{
+	struct linnos_ceph *ceph = read->ceph;
+	int64_t osd;
+
+	read->choice = (struct linnos_choice){.offset = read->offset, .bytes = read->bytes};
+	osd = linnos_cluster_choose(ceph->cluster, &read->choice, read->osds, n, now_ns);
+	if (osd < 0)
+		return NULL;
+	count_sent(&read->first, read->choice.replica, LINNOS_FIRST, now_ns);
+	read->osd = osd;
+	if (!read->choice.replica)
+		return NULL;
+	read->is_elsewhere = true;
+	atomic_fetch_add(&ceph->replica_reads, 1);
+	return place_handle(ceph->places, osd);
+}
+
+int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
+			 uint64_t offset, linnos_ceph_done done, void *of)
+{
+	rados_ioctx_t handle = NULL;
+	uint64_t now_ns = clock_ns();
+	struct read *read;
+	unsigned int n;
+	int status;
+
+	if (!ceph || !object || !done)
+		return error_null(!ceph ? "pool" : !object ? "object" : "function to call");
+	read = begun(ceph, object, buffer, bytes, offset, done, of);
+	if (!read)
+		return error_say(-ENOMEM, "a read of %s: no memory", object);
+	atomic_fetch_add(&ceph->reads, 1);
+	switch (place_of(ceph->places, object, now_ns, read->osds, &n)) {
+	case PLACE_UNKNOWN:
+		atomic_fetch_add(&ceph->unknown, 1);
+		break;
+	case PLACE_FRESH:
+		atomic_fetch_add(&ceph->fresh, 1);
+		break;
+	case PLACE_KNOWN:
+		handle = choose(read, n, now_ns);
+	}
+	/* before it is sent: it may end, and be gone, at any moment after */
+	if (read->first.is_counted && read->choice.copy >= 0)
+		send_copy(read, now_ns);
+	status = send_attempt(&read->first, buffer, handle);
+	if (status < 0) {
+		if (read->first.is_counted) {
+			count_ended(&read->first, LINNOS_CANCELLED, now_ns);
+			linnos_cluster_answered(ceph->cluster, &read->choice, NULL, now_ns);
+		}
+		release(read);
+		return error_say(status, "a read of %s: %s", object, strerror(-status));
+	}
+	if (ceph->agents)
+		agents_ask(ceph->agents, bytes < UINT32_MAX ? bytes : UINT32_MAX, now_ns);
+	return 0;
+}
+
+int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *object, void *buffer,
+			      size_t bytes, uint64_t offset, linnos_ceph_done done, void *of)
+{
+	rados_ioctx_t handle = NULL;
+	struct read *read;
+	int status;
+
+	if (!ceph || !object || !done)
+		return error_null(!ceph ? "pool" : !object ? "object" : "function to call");
+	if (osd >= 0)
+		handle = place_handle(ceph->places, osd);
+	if (osd >= 0 && !handle)
+		return error_say(-ENXIO, "osd.%d: nothing that it holds has been looked for yet",
+				 osd);
+	read = begun(ceph, object, buffer, bytes, offset, done, of);
+	if (!read)
+		return error_say(-ENOMEM, "a read of %s: no memory", object);
+	read->osd = osd;
+	status = send_attempt(&read->first, buffer, handle);
+	if (status < 0) {
+		release(read);
+		return error_say(status, "a read of %s: %s", object, strerror(-status));
+	}
+	return 0;
+}
+
+struct waiting {
+	pthread_mutex_t lock;
+	pthread_cond_t ended;
+	bool has_ended;
+	ssize_t bytes;
+};
+
+static void wake(void *of, ssize_t bytes, int osd)
+{
+	struct waiting *waiting = of;
+
+	(void)osd;
+	pthread_mutex_lock(&waiting->lock);
+	waiting->bytes = bytes;
+	waiting->has_ended = true;
+	pthread_cond_signal(&waiting->ended);
+	pthread_mutex_unlock(&waiting->lock);
+}
+
+ssize_t linnos_ceph_read(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
+			 uint64_t offset)
+{
+	struct waiting waiting = {.lock = PTHREAD_MUTEX_INITIALIZER,
+				  .ended = PTHREAD_COND_INITIALIZER};
+	int status = linnos_ceph_aio_read(ceph, object, buffer, bytes, offset, wake, &waiting);
+
+	if (status)
+		return status;
+	pthread_mutex_lock(&waiting.lock);
+	while (!waiting.has_ended)
+		pthread_cond_wait(&waiting.ended, &waiting.lock);
+	pthread_mutex_unlock(&waiting.lock);
+	if (waiting.bytes < 0)
+		error_say(waiting.bytes, "%s: %s", object, strerror(-waiting.bytes));
+	return waiting.bytes;
+}
+
+void linnos_ceph_wrote(struct linnos_ceph *ceph, const char *object)
+{
+	place_written(ceph->places, object, clock_ns());
+}
+
+unsigned int linnos_ceph_osds(struct linnos_ceph *ceph, const char *object,
+			      int osds[LINNOS_CLUSTER_CANDIDATES])
+{
+	uint32_t numbers[REPLICAS_MAX];
+	unsigned int n;
+
+	if (place_of(ceph->places, object, clock_ns(), numbers, &n) == PLACE_UNKNOWN)
+		return 0;
+	for (unsigned int k = 0; k < n; k++)
+		osds[k] = numbers[k];
+	return n;
+}
+
+rados_ioctx_t linnos_ceph_pool(struct linnos_ceph *ceph)
+{
+	return ceph->pool;
+}
+
+struct linnos_cluster *linnos_ceph_cluster(struct linnos_ceph *ceph)
+{
+	return ceph->cluster;
+}
+
+void linnos_ceph_get_stats(struct linnos_ceph *ceph, struct linnos_ceph_stats *stats, size_t bytes)
+{
+	uint64_t under_way = ceph->by_handles, bounced;
+	struct place_counts counts;
+	struct linnos_ceph_stats own;
+
+	places_count(ceph->places, &counts);
+	bounced = counts.unanswered;
+	if (bounced < UINT64_MAX)
+		bounced = bounced > under_way ? bounced - under_way : 0;
+	own = (struct linnos_ceph_stats){
+		.reads = ceph->reads,
+		.unknown = ceph->unknown,
+		.fresh = ceph->fresh,
+		.replica_reads = ceph->replica_reads,
+		.bounced = bounced,
+		.retried = ceph->retried,
+		.asked_monitors = counts.asked,
+		.misplaced = counts.misplaced,
+		.handles = counts.handles,
+	};
+	memset(stats, 0, bytes);
+	memcpy(stats, &own, bytes < sizeof(own) ? bytes : sizeof(own));
+}
+
+/* ---- begin and end ---- */
+
+static void meet(void *of, uint32_t osd, const char *address, unsigned int rank)
+{
+	struct linnos_ceph *ceph = of;
+
+	if (ceph->agents)
+		agents_meet(ceph->agents, osd, address, rank);
+}
+
+static char *copied(const char *text)
+{
+	return text ? strdup(text) : NULL;
+}
+
+static int refused(const char *pool, const struct linnos_ceph_options *o)
+{
+	if (!pool)
+		return error_null("name of a pool");
+	if (o->size < sizeof(o->size) || o->agent_port > UINT16_MAX)
+		return error_say(-EINVAL, "options: size is sizeof(struct linnos_ceph_options), "
+					  "agent_port 65535 or less");
+	if (o->choosing && o->choosing->mode == LINNOS_CLUSTER_HEDGE)
+		return error_say(-ENOTSUP,
+				 "mode: hedges are not sent; LINNOS_CLUSTER_CHOOSE can be");
+	return 0;
+}
+
+int linnos_ceph_open(struct linnos_ceph **ceph, const char *pool,
+		     const struct linnos_ceph_options *options)
+{
+	struct linnos_ceph_options o = LINNOS_CEPH_OPTIONS_INIT;
+	struct linnos_ceph *c;
+	struct login login;
+	int status;
+
+	*ceph = NULL;
+	if (options)
+		memcpy(&o, options, options->size < sizeof(o) ? options->size : sizeof(o));
+	status = refused(pool, &o);
+	if (status)
+		return status;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return error_say(-ENOMEM, "a pool: no memory");
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->none_left, NULL);
+	c->configuration = copied(o.configuration);
+	c->user = copied(o.user);
+	c->name = copied(pool);
+	login = (struct login){c->configuration, c->user, c->name};
+	status = places_create(&c->places, &login, o.fresh_ms * UINT64_C(1000000), meet, c,
+			       &c->pool);
+	if (status)
+		goto fail;
+	status = linnos_cluster_create(&c->cluster, places_osds(c->places), o.choosing);
+	if (status) {
+		error_say(status, "%s", linnos_cluster_error());
+		goto fail;
+	}
+	/* OSDs are met when objects are read, which is later */
+	if (o.agent_port)
+		status =
+			agents_create(&c->agents, c->cluster, places_osds(c->places), o.agent_port);
+	if (status)
+		goto fail;
+	*ceph = c;
+	return 0;
+fail:
+	linnos_ceph_close(c);
+	return status;
+}
+
+void linnos_ceph_close(struct linnos_ceph *c)
+{
+	if (!c)
+		return;
+	pthread_mutex_lock(&c->lock);
+	while (c->in_flight)
+		pthread_cond_wait(&c->none_left, &c->lock);
+	pthread_mutex_unlock(&c->lock);
+	/* its thread meets OSDs, and tells agents */
+	if (c->places)
+		places_free(c->places);
+	if (c->agents)
+		agents_free(c->agents);
+	linnos_cluster_free(c->cluster);
+	pthread_cond_destroy(&c->none_left);
+	pthread_mutex_destroy(&c->lock);
+	free(c->configuration);
+	free(c->user);
+	free(c->name);
+	free(c);
+}

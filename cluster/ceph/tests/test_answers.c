@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+/* What monitors of Ceph 16.2.15 have said, word by word. */
+#include "../answers.h"
+#include "../counters.h"
+
+#include "../../../liblinnos/tests/test.h"
+
+TEST(an_object_s_hash_is_ceph_s)
+{
+	static const struct {
+		const char *name;
+		uint32_t hash;
+	} known[] = {
+		{"a", 0x29eec818},
+		{"ab", 0x9879ac41},
+		{"o5", 0x232019de},
+		{"abcdefghij", 0xc9cac242},
+		{"abcdefghijk", 0xe52b8e4c},
+		{"abcdefghijkl", 0x0b1b3ea5},
+		{"abcdefghijklm", 0x3122b031},
+		{"gr\303\266\303\237e", 0x9e8ea870},
+		{"rbd_data.10226b8b4567.0000000000000f3a", 0x8f16d6cb},
+	};
+
+	for (size_t k = 0; k < sizeof(known) / sizeof(*known); k++)
+		assert(object_hash(known[k].name) == known[k].hash);
+}
+
+TEST(groups_need_not_be_a_power_of_two)
+{
+	assert(group_of(0x29eec818, 32) == 0x18);
+	assert(group_of(0xd6d9af33, 40) == 0x13);
+	assert(group_of(0xffffffff, 1) == 0);
+	for (uint32_t hash = 0; hash < 1000; hash++)
+		assert(group_of(hash, 40) < 40);
+}
+
+TEST(the_primary_comes_first)
+{
+	struct mapped mapped;
+
+	assert(read_mapped("osdmap e12 pool 'data' (1) object 'a' -> pg 1.29eec818 (1.18) -> "
+			   "up ([1,0,2], p1) acting ([1,0,2], p0)\n",
+			   &mapped));
+	assert(mapped.epoch == 12 && mapped.hash == 0x29eec818 && mapped.group == 0x18);
+	assert(mapped.n_osds == 3);
+	assert(mapped.osds[0] == 0 && mapped.osds[1] == 1 && mapped.osds[2] == 2);
+}
+
+TEST(a_name_may_look_like_an_answer)
+{
+	struct mapped mapped;
+
+	assert(read_mapped("osdmap e12 pool 'data' (1) object 'it has 'quotes' -> pg 1.0 (1.0)' -> "
+			   "pg 1.72c4aa32 (1.12) -> up ([1,0,2], p1) acting ([1,0,2], p1)\n",
+			   &mapped));
+	assert(mapped.hash == 0x72c4aa32 && mapped.group == 0x12 && mapped.osds[0] == 1);
+}
+
+TEST(what_is_no_answer_is_none)
+{
+	static const char *const others[] = {
+		"",
+		"osdmap e12",
+		"osdmap e12 pool 'data' (1) object 'a' -> pg 1.29eec818 (1.18) -> ",
+		"osdmap e12 pool 'data' (1) object 'a' -> pg 1.29eec818 (1.18) -> up ([], p-1) "
+		"acting ([], p-1)",
+		"osdmap eX pool 'data' (1) object 'a' -> pg 1.29eec818 (1.18) -> up ([1], p1) "
+		"acting ([1], p1)",
+	};
+	struct mapped mapped;
+	struct found found;
+
+	for (size_t k = 0; k < sizeof(others) / sizeof(*others); k++) {
+		assert(!read_mapped(others[k], &mapped));
+		assert(!read_found(others[k], &found));
+	}
+}
+
+TEST(an_osd_has_a_host_and_an_address)
+{
+	struct found found;
+
+	assert(read_found("{\n    \"osd\": 1,\n    \"addrs\": {\n        \"addrvec\": [\n"
+			  "            {\n                \"type\": \"v2\",\n"
+			  "                \"addr\": \"10.0.1.2:6800\",\n"
+			  "                \"nonce\": 2191\n            }\n        ]\n    },\n"
+			  "    \"host\": \"linnos\",\n    \"crush_location\": {\n"
+			  "        \"host\": \"node1\",\n        \"root\": \"default\"\n    }\n}\n",
+			  &found));
+	assert(!strcmp(found.host, "node1") && !strcmp(found.address, "10.0.1.2"));
+	assert(read_found("{\"addr\":\"[fd00::1]:6800\",\"crush_location\":{\"host\":\"a b\"}}",
+			  &found));
+	assert(!strcmp(found.host, "a b") && !strcmp(found.address, "fd00::1"));
+	/* an OSD that is nowhere, and one whose place is of racks alone */
+	assert(!read_found("{\"addr\":\"1.2.3.4:1\",\"host\":\"x\",\"crush_location\":{}}",
+			   &found));
+}
+
+TEST(names_are_quoted_or_refused)
+{
+	char text[32];
+
+	assert(quoted("a\"b\\c\n", text, sizeof(text)) && !strcmp(text, "a\\\"b\\\\c\\u000a"));
+	assert(!quoted("0123456789012345678901234567890123456789", text, sizeof(text)));
+	assert(quoted("", text, sizeof(text)) && !*text);
+}
+
+TEST(what_was_sent_twice_is_answered_once)
+{
+	uint64_t unanswered;
+
+	assert(read_unanswered("{\"objecter\": {\"op_active\": 2,\n\"op_send\": 596,\n"
+			       "\"op_send_bytes\": 7,\n\"op_resend\": 1,\n\"op_reply\": 300}}",
+			       &unanswered));
+	assert(unanswered == 295);
+	assert(!read_unanswered("{}", &unanswered));
+}

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""Reading Ceph from the OSD that is expected to answer first, beside Ceph's own rules.
+
+    make eval-ceph
+
+Not among what `make eval` runs: it needs a kernel of its own (`make kernel-cluster`) and Ceph
+(`make deps-ceph`), which is as Debian has it. Three nodes, one client and a wandering burst are
+those of `make eval-cluster`; reads go by liblinnos-ceph's handles, and where they go is told by
+Ceph's own rules, by rules that ask nobody, and by liblinnos-ceph itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from eval import guests
+from eval.experiment import Context, Experiment, Table
+from eval.experiments.cluster import N_BLOCKS, score
+from eval.experiments.cluster.lab import (
+    BURST_US,
+    BURSTS,
+    FILE_MB,
+    MEAN_US,
+    MEASURED_MS,
+    RECORDED_MS,
+    TURN_US,
+    Measured,
+    Situation,
+    compiled,
+    measured,
+    recorded_and_trained,
+)
+from eval.experiments.cluster.text import bars, interval, share
+from eval.intervals import LEVEL, RESAMPLES
+from eval.metrics import percent
+from eval.parallel import Step
+from linnapp.lab.cluster import CLUSTER_KERNEL
+
+ONE_WAY_US = 20
+N_SEEDS = 3
+
+#: Clients in each cell, which share the reads: a client knows nothing of the others'.
+N_CLIENTS = (1, 8)
+
+#: As the client calls them, and what tables say.
+RULES = {
+    "primary": "primary: Ceph's default",
+    "balance": "balance: Ceph's, at random",
+    "round-robin": "in turn",
+    "own-queue": "shortest own queue",
+    "own-latency": "lowest own last latency",
+    "ceph-library": "liblinnos-ceph, asks nobody",
+    "ceph-library-agents": "liblinnos-ceph",
+    "oracle": "oracle",
+}
+
+#: liblinnos-ceph's.
+LIBRARY = ("ceph-library", "ceph-library-agents")
+
+PARAMETERS: dict[str, Any] = {
+    "load": BURSTS,
+    "clients": N_CLIENTS,
+    "one way, us": ONE_WAY_US,
+    "rules": tuple(RULES),
+    "objects of 1 MB": FILE_MB,
+    "reads for, ms": MEASURED_MS,
+    "mean distance of reads, us": MEAN_US,
+    "recorded to train on, ms": RECORDED_MS,
+    "burst, us": BURST_US,
+    "turn, us": TURN_US,
+    "seeds": N_SEEDS,
+    "level": LEVEL,
+    "resamples": RESAMPLES,
+    "blocks": N_BLOCKS,
+}
+
+
+def run(context: Context) -> dict[str, Any]:
+    """The same reads under each rule, seed by seed, of one client and of several."""
+    client = compiled(context.folder, "ceph")
+    rules, seeds = tuple(RULES), context.seeds[:N_SEEDS]
+    one = [Situation(BURSTS, seed, ONE_WAY_US, engine="ceph") for seed in seeds]
+    work = context.work()
+    for situation in one:
+        work.add("training", partial(recorded_and_trained, context.cache, client, situation))
+    work.do()
+    work = context.work()
+    steps: dict[int, list[Step[dict[str, Measured]]]] = {n: [] for n in N_CLIENTS}
+    with guests.on_kernel(CLUSTER_KERNEL, "kernel-cluster", context.folder.parent / "bin"):
+        for n, found in steps.items():
+            for situation in one:
+                situation_of_n = replace(situation, clients=n)
+                do = partial(measured, context.cache, client, situation_of_n, rules)
+                found.append(work.add("reading", do))
+        work.do()
+    return {
+        "cells": [
+            {
+                "clients": n,
+                **score([step.result for step in found], base="primary", compared=LIBRARY),
+            }
+            for n, found in steps.items()
+        ]
+    }
+
+
+def table(data: dict[str, Any]) -> dict[str, Table]:
+    """What reads took, against whom, who served, and what was asked and sent on."""
+    header = (
+        "rule", "mean us", "p99 us", *(f"{RULES[rule]}: mean below its by" for rule in LIBRARY),
+        "of the oracle's gain", "disk reads by node", "questions a read", "sent on by a replica",
+    )  # fmt: skip
+    tables = {}
+    for cell in data["cells"]:
+        rows = []
+        for rule, title in RULES.items():
+            numbers = cell["rules"][rule]
+            rows.append(
+                (
+                    title,
+                    interval(numbers["mean_us"], 1),
+                    interval(numbers["p99_us"]),
+                    *("" if rule == own else share(cell["below"][own][rule]) for own in LIBRARY),
+                    "" if rule == "primary" else percent(numbers["share_of_gain"][0], 0),
+                    " / ".join(map(str, numbers["disk_reads"])),
+                    f"{numbers['asked']:.1f}",
+                    str(numbers["strayed"]),
+                )
+            )
+        tables[heading(cell)] = Table(header, tuple(rows))
+    return tables
+
+
+def heading(cell: dict[str, Any]) -> str:
+    """A cell's load, network and clients."""
+    n = cell["clients"]
+    return f"{BURSTS}, {ONE_WAY_US} us one way, {n} client{'s' if n > 1 else ''}"
+
+
+def reading(data: dict[str, Any]) -> str:
+    """The library against Ceph's rules, and against the best of all that ask nobody."""
+    lines = []
+    for cell in data["cells"]:
+        rules = cell["rules"]
+        others = [rule for rule in RULES if rule not in (*LIBRARY, "oracle")]
+        rival = min(others, key=lambda rule: rules[rule]["mean_us"][0])
+        for own in LIBRARY:
+            below = cell["below"][own]
+            lines.append(
+                f"{heading(cell)}: {RULES[own]}, {rules[own]['mean_us'][0]:.1f} us, is "
+                f"{share(below['primary'])} below the primary, {share(below['balance'])} below "
+                f"balance, and {share(below[rival])} below the best other rule, {RULES[rival]}, "
+                f"{rules[rival]['mean_us'][0]:.1f} us. p99: {rules[own]['p99_us'][0]:.0f} us, of "
+                f"balance {rules['balance']['p99_us'][0]:.0f}."
+            )
+    return "\n".join(lines)
+
+
+def draw(data: dict[str, Any], path: Path) -> None:
+    """Means with their intervals, a panel a cell."""
+    bars([(heading(cell), cell) for cell in data["cells"]], tuple(RULES), LIBRARY, path)
+
+
+EXPERIMENT = Experiment(
+    name="ceph",
+    title="Reading Ceph from the OSD that is expected to answer first",
+    parameters=PARAMETERS,
+    run=run,
+    table=table,
+    reading=reading,
+    draw=draw,
+    differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
+    "neither the OSDs' nor the client's; the network has no jitter and loses nothing. "
+    "The oracle does not know where on a drive BlueStore has a block, but what bursts do to it.",
+    sources=(
+        "eval/intervals.py",
+        "eval/experiments/cluster",
+        "cluster/agent",
+        "cluster/client",
+        "cluster/ceph",
+        "kernel/config/um-cluster.config",
+        "linnapp/lab/ceph.py",
+    ),
+)

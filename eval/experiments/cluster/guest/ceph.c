@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Ceph as Debian has it: OSD k is on node k, and reads go by liblinnos-ceph, which has a handle of
+ * librados for each. Rules of its own: `primary`, `balance` (LIBRADOS_OPERATION_BALANCE_READS), and
+ * those that are liblinnos-ceph's, `ceph-library`, without agents, and `ceph-library-agents`.
+ */
+#include "engine.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "linnos_ceph.h"
+
+enum { OBJECT = 1 << 20, BLOCKS_AN_OBJECT = OBJECT / BLOCK, OBJECTS_MAX = 4096 };
+
+/*
+ * A replica serves what was written before its group was written to later: so many objects for each
+ * of the data, in rounds so far apart, that no group is left out.
+ */
+enum { ROUNDS = 10, ROUND_S = 2 };
+
+enum { PRIMARY = -1 };
+
+static struct linnos_ceph *ceph;
+static uint64_t sector[NODES_MAX], n_strayed_before;
+static bool is_balanced, is_library;
+
+static void name_object(char name[32], const char *prefix, uint64_t number)
+{
+	snprintf(name, 32, "%s.%08" PRIx64, prefix, number);
+}
+
+static void opened(const struct linnos_ceph_options *options)
+{
+	int status = linnos_ceph_open(&ceph, "data", options);
+
+	if (status) {
+		errno = -status;
+		die(linnos_ceph_error());
+	}
+}
+
+bool engine_has(const char *rule)
+{
+	static const char *const rules[] = {"primary", "balance", "ceph-library",
+					    "ceph-library-agents"};
+
+	for (size_t k = 0; k < sizeof(rules) / sizeof(*rules); k++)
+		if (!strcmp(rule, rules[k]))
+			return true;
+	return false;
+}
+
+static void write_object(const char *prefix, uint64_t number, const char *data, size_t bytes)
+{
+	int status;
+	char name[32];
+
+	name_object(name, prefix, number);
+	status = rados_write_full(linnos_ceph_pool(ceph), name, data, bytes);
+	if (status) {
+		errno = -status;
+		die(name);
+	}
+}
+
+void engine_write(uint64_t bytes)
+{
+	char *data = malloc(OBJECT);
+
+	opened(NULL);
+	for (uint64_t k = 0; k < bytes / OBJECT; k++) {
+		for (size_t block = 0; block < BLOCKS_AN_OBJECT; block++)
+			fill(data + block * BLOCK, k * BLOCKS_AN_OBJECT + block);
+		write_object("data", k, data, OBJECT);
+	}
+	for (unsigned int round = 0; round < ROUNDS; round++) {
+		for (uint64_t k = 0; k < bytes / OBJECT; k++)
+			write_object("later", k * ROUNDS + round, data, BLOCK);
+		sleep(ROUND_S);
+	}
+}
+
+/* Where its objects lie is known before the first read. */
+static void know(uint64_t n_objects, unsigned int n_nodes)
+{
+	int osds[LINNOS_CLUSTER_CANDIDATES];
+	char name[32];
+
+	for (uint64_t k = 0; k < n_objects; k++) {
+		name_object(name, "data", k);
+		while (linnos_ceph_osds(ceph, name, osds) < n_nodes)
+			usleep(1000);
+	}
+}
+
+struct warming {
+	pthread_mutex_t lock;
+	pthread_cond_t ended;
+	unsigned int left;
+};
+
+static void warmed(void *of, ssize_t bytes, int osd)
+{
+	struct warming *warming = of;
+
+	(void)osd;
+	if (bytes != BLOCK) {
+		errno = bytes < 0 ? -bytes : EIO;
+		die("first read");
+	}
+	pthread_mutex_lock(&warming->lock);
+	warming->left--;
+	pthread_cond_signal(&warming->ended);
+	pthread_mutex_unlock(&warming->lock);
+}
+
+/* And all connections are there. */
+static void warm(uint64_t n_objects, unsigned int n_nodes)
+{
+	struct warming warming = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
+	char name[32], *data = malloc(BLOCK);
+
+	for (uint64_t k = 0; k < n_objects; k++)
+		for (int osd = PRIMARY; osd < (int)n_nodes; osd++) {
+			name_object(name, "data", k);
+			warming.left = 1;
+			if (linnos_ceph_aio_read_from(ceph, osd, name, data, BLOCK, 0, warmed,
+						      &warming))
+				die(linnos_ceph_error());
+			pthread_mutex_lock(&warming.lock);
+			while (warming.left)
+				pthread_cond_wait(&warming.ended, &warming.lock);
+			pthread_mutex_unlock(&warming.lock);
+		}
+	free(data);
+}
+
+static uint64_t objects(void)
+{
+	uint64_t n = 0, bytes;
+	char name[32];
+	time_t time;
+
+	do
+		name_object(name, "data", n++);
+	while (n < OBJECTS_MAX && !rados_stat(linnos_ceph_pool(ceph), name, &bytes, &time));
+	return n - 1;
+}
+
+static uint64_t bounced(void)
+{
+	struct linnos_ceph_stats stats;
+
+	linnos_ceph_get_stats(ceph, &stats, sizeof(stats));
+	return stats.bounced;
+}
+
+uint64_t engine_open(unsigned int n_nodes, const char *rule, uint64_t seed)
+{
+	struct linnos_ceph_options options = LINNOS_CEPH_OPTIONS_INIT;
+	struct linnos_cluster_options choosing = LINNOS_CLUSTER_OPTIONS_INIT;
+	uint64_t n_objects;
+
+	is_balanced = rule && !strcmp(rule, "balance");
+	is_library = rule && !strncmp(rule, "ceph-library", strlen("ceph-library"));
+	choosing.seed = seed;
+	options.choosing = &choosing;
+	if (rule && !strcmp(rule, "ceph-library-agents"))
+		options.agent_port = LINNOS_CEPH_AGENT_PORT;
+	opened(&options);
+	n_objects = objects();
+	know(n_objects, n_nodes);
+	warm(n_objects, n_nodes);
+	n_strayed_before = bounced();
+	for (unsigned int k = 0; k < n_nodes; k++) {
+		char name[64];
+		FILE *start;
+
+		snprintf(name, sizeof(name), "/sys/class/block/flash%up1/start", k);
+		start = fopen(name, "re");
+		if (!start || fscanf(start, "%" SCNu64, &sector[k]) != 1)
+			die(name);
+		fclose(start);
+	}
+	return n_objects * BLOCKS_AN_OBJECT;
+}
+
+static void ended(void *of, ssize_t bytes, int osd)
+{
+	(void)osd;
+	on_end(of, bytes);
+}
+
+/* A read that Ceph is to balance, which liblinnos-ceph does not have. */
+struct balanced {
+	rados_read_op_t op;
+	size_t bytes;
+	int status;
+	void *of;
+};
+
+static void balanced_ended(rados_completion_t completion, void *of)
+{
+	struct balanced *read = of;
+	int status = rados_aio_get_return_value(completion);
+
+	rados_release_read_op(read->op);
+	on_end(read->of, status < 0 ? status : (ssize_t)read->bytes);
+	free(read);
+}
+
+static int read_balanced(const char *name, uint64_t offset, char *buffer, void *of)
+{
+	struct balanced *read = calloc(1, sizeof(*read));
+	rados_completion_t completion;
+	int status;
+
+	read->of = of;
+	read->op = rados_create_read_op();
+	rados_read_op_read(read->op, offset, BLOCK, buffer, &read->bytes, &read->status);
+	rados_aio_create_completion2(read, balanced_ended, &completion);
+	status = rados_aio_read_op_operate(read->op, linnos_ceph_pool(ceph), completion, name,
+					   LIBRADOS_OPERATION_BALANCE_READS);
+	rados_aio_release(completion);
+	return status;
+}
+
+void engine_read(int node, uint64_t block, char *buffer, void *of)
+{
+	uint64_t offset = block % BLOCKS_AN_OBJECT * BLOCK;
+	char name[32];
+	int status;
+
+	name_object(name, "data", block / BLOCKS_AN_OBJECT);
+	if (node == ENGINE_CHOOSES && is_balanced)
+		status = read_balanced(name, offset, buffer, of);
+	else if (node == ENGINE_CHOOSES && is_library)
+		status = linnos_ceph_aio_read(ceph, name, buffer, BLOCK, offset, ended, of);
+	else
+		status = linnos_ceph_aio_read_from(ceph, node == ENGINE_CHOOSES ? PRIMARY : node,
+						   name, buffer, BLOCK, offset, ended, of);
+	if (status) {
+		errno = -status;
+		die("read");
+	}
+}
+
+/* Where BlueStore has a block nobody says: that of its label, which it has written. */
+uint64_t engine_sector(unsigned int node, uint64_t block)
+{
+	(void)block;
+	return sector[node];
+}
+
+uint64_t engine_asked(void)
+{
+	struct linnos_cluster_stats stats;
+
+	linnos_cluster_get_stats(linnos_ceph_cluster(ceph), &stats, sizeof(stats));
+	return stats.questions;
+}
+
+uint64_t engine_strayed(void)
+{
+	return bounced() - n_strayed_before;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* What the client's reads are served by: GlusterFS (gluster.c) or Ceph (ceph.c). */
+#ifndef ENGINE_H
+#define ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { BLOCK = 4096, NODES_MAX = 16 };
+
+/* Who chooses by the engine's own rule. */
+enum { ENGINE_CHOOSES = -1 };
+
+/* Is there such a rule of the engine's own? */
+bool engine_has(const char *rule);
+
+/* Write blocks, each as fill() has it, on all nodes; and return when any of them serves each. */
+void engine_write(uint64_t bytes);
+
+/* Once, before reads: by a rule of its own, or NULL: from whom each is told. Returns how many
+ * blocks. */
+uint64_t engine_open(unsigned int n_nodes, const char *rule, uint64_t seed);
+
+/* Read a block from a node, or ENGINE_CHOOSES; it ends, on any thread, with on_end(). */
+void engine_read(int node, uint64_t block, char *buffer, void *of);
+
+/* Where on its drive a node has a block, for the oracle; the first sector of its part where nobody
+ * says. */
+uint64_t engine_sector(unsigned int node, uint64_t block);
+
+/* Questions to agents that the engine's own rule has asked, and reads that went where nobody sent
+ * them. */
+uint64_t engine_asked(void);
+uint64_t engine_strayed(void);
+
+/* The client's. */
+void on_end(void *of, ssize_t bytes);
+void fill(char *block, uint64_t number);
+void die(const char *what) __attribute__((noreturn));
+
+#endif

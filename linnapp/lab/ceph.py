@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""Ceph: a monitor on the first node, and on each node an OSD with BlueStore on its drive.
+
+Neither a manager nor keys: nobody asks for statistics, and nobody else is on the network. The
+client says who serves its reads by where it claims to be (`crush_location`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from linnapp.lab.hosts import FOLDER, Hosts, waited, written
+
+NEEDED: tuple[str, ...] = ("sfdisk", "ceph", "ceph-mon", "ceph-osd", "monmaptool")
+INSTALLED_BY = "make deps-ceph"
+
+#: Of three replicas; what is in it lies in so many placement groups.
+POOL, N_GROUPS = "data", 32
+
+#: What BlueStore's own files need half of.
+_LEAST_MB = 1024
+
+_FSID = "6c696e6e-6f73-4c41-8000-000000000000"
+_MONITOR_PORT = 3300
+_CONFIGURATION = f"{FOLDER}/ceph.conf"
+
+
+def configuration(hosts: Hosts) -> str:
+    """ceph.conf of servers and clients."""
+    lines = [
+        "[global]",
+        f"fsid = {_FSID}",
+        f"mon host = {_monitor(hosts)}",
+        "ms bind msgr1 = false",
+        *(f"auth {who} required = none" for who in ("cluster", "service", "client")),
+        # processors cost nothing here, and of several threads another one is first each time
+        "ms async op threads = 1",
+        f"osd pool default size = {min(3, len(hosts.addresses))}",
+        f"log file = {FOLDER}/$name.log",
+        f"pid file = {FOLDER}/$name.pid",
+        "admin socket = /run/ceph/$name.$pid.$cctid.asok",
+        f"mon data = {FOLDER}/mon",
+        f"osd data = {FOLDER}/osd$id",
+        # What is read is to come from the drive; and it is a small machine that has all nodes.
+        "bluestore default buffered read = false",
+        "bluestore cache autotune = false",
+        f"bluestore cache size = {32 << 20}",
+        f"osd memory target = {896 << 20}",
+    ]
+    for k, address in enumerate(hosts.addresses):
+        lines += [f"[osd.{k}]", f"public addr = {address}", f"crush location = {_place(k)}"]
+    return "\n".join((*lines, ""))
+
+
+def set_up(hosts: Hosts) -> list[str]:
+    """Shell commands that bring monitor and OSDs up, and make the pool."""
+    if hosts.size_mb < _LEAST_MB:
+        raise ValueError(f"--size-mb {hosts.size_mb}: Ceph wants drives of {_LEAST_MB} or more")
+    monitor = f"{hosts.inside(0)}ceph-mon -i a"
+    nodes = range(len(hosts.addresses))
+    # They keep a few things where a host's files are, which the guest may not write to.
+    lines = [f"mount -t tmpfs tmpfs {place}" for place in ("/tmp",)]
+    lines += [
+        *hosts.halved(),
+        *hosts.linked(),
+        "mkdir -p /run/ceph",
+        written(_CONFIGURATION, configuration(hosts)),
+        f"export CEPH_CONF={_CONFIGURATION}",
+        f"monmaptool --create --fsid {_FSID} --addv a '[{_monitor(hosts)}]' {FOLDER}/monmap",
+        f"{monitor} --mkfs --monmap {FOLDER}/monmap",
+        f"{monitor} -f </dev/null >{FOLDER}/mon.out 2>&1 &",
+        _commands(f"osd new {_uuid(k)} {k}" for k in nodes),
+    ]
+    for k, device in enumerate(hosts.devices):
+        osd = f"ceph-osd -i {k}"
+        lines += [
+            f"mkdir {FOLDER}/osd{k}",
+            f"ln -s {device}p1 {FOLDER}/osd{k}/block",
+            f"{hosts.inside(k)}{osd} --mkfs --osd-uuid {_uuid(k)}",
+            hosts.started(k, f"{osd} -f", f"{FOLDER}/osd{k}"),
+        ]
+    lines += [
+        waited(f"grep -q 'state: booting -> active' {FOLDER}/osd.{k}.log", f"{FOLDER}/osd{k}.out")
+        for k in nodes
+    ]
+    return [*lines, _commands([f"osd pool create {POOL} {N_GROUPS} {N_GROUPS} replicated"])]
+
+
+def environment(hosts: Hosts) -> dict[str, str]:
+    """Where clients' configuration is, and from where a client is next to which node."""
+    places = [_place(k).replace(" ", ",") for k in range(len(hosts.addresses))]
+    return {"CEPH_CONF": _CONFIGURATION, "LINNOS_CRUSH_LOCATIONS": ";".join(places)}
+
+
+def _commands(commands: Iterable[str]) -> str:
+    # one program for all: each takes longer to begin than to ask
+    text = "".join(f"{command}\n" for command in commands)
+    return f"ceph --connect-timeout 30 <<'END'\n{text}END"
+
+
+def _monitor(hosts: Hosts) -> str:
+    return f"v2:{hosts.addresses[0]}:{_MONITOR_PORT}"
+
+
+def _place(node: int) -> str:
+    return f"root=default host=node{node}"
+
+
+def _uuid(node: int) -> str:
+    return f"{_FSID[:-2]}{node + 1:02x}"

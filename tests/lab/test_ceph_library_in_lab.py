@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""liblinnos-ceph on Ceph itself, as Debian has it: what it reads, and from whose drive."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from linnapp.lab.cluster import AGENT, CLUSTER_KERNEL, installed_by, missing
+
+ROOT = Path(__file__).parents[2]
+LIBRARIES = [ROOT / "build" / "ceph", ROOT / "build" / "cluster"]
+ABSENT = missing("ceph", f"{os.environ['PATH']}:/usr/sbin:/usr/bin:/sbin:/bin")
+READS, SLOW = 600, 1
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(
+        not CLUSTER_KERNEL.exists(), reason="no kernel for it: `make kernel-cluster`"
+    ),
+    pytest.mark.skipif(not AGENT.exists(), reason="no linnos-agent: `make agent`"),
+    pytest.mark.skipif(bool(ABSENT), reason=f"no {', '.join(ABSENT)}: `{installed_by('ceph')}`"),
+    pytest.mark.skipif(
+        not (LIBRARIES[0] / "liblinnos-ceph.so.1").exists(),
+        reason="no liblinnos-ceph: `make ceph`",
+    ),
+]
+
+
+def in_lab(*command: object, out: Path) -> str:
+    """What a command says on the client of a cluster with Ceph."""
+    done = subprocess.run(
+        [sys.executable, "-m", "linnapp", "lab", "cluster", "--engine", "ceph", "--out", out, "--",
+         "env", f"LD_LIBRARY_PATH={':'.join(map(str, LIBRARIES))}", *command],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_page_s_program_reads_what_it_has_written(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "cluster.md").read_text().split("\n## Ceph\n")[1]
+    (tmp_path / "p.c").write_text(page.split("```c\n")[1].split("```")[0])
+    headers = ("cluster/ceph", "cluster/client", "liblinnos")
+    subprocess.run(
+        ["gcc", "-Wall", "-Wextra", "-Werror", *(f"-I{ROOT / name}" for name in headers),
+         "-o", tmp_path / "p", tmp_path / "p.c", *(f"-L{path}" for path in LIBRARIES),
+         "-llinnos-ceph", "-llinnos-cluster", "-lrados"],
+        check=True,
+    )  # fmt: skip
+    assert in_lab(tmp_path / "p", out=tmp_path) == "hello\n"
+
+
+def test_reads_leave_a_slow_drive_fresh_objects_stay_and_what_bounces_is_counted(
+    tmp_path: Path,
+) -> None:
+    said = in_lab(sys.executable, Path(__file__).with_name("ceph_reads.py"), out=tmp_path)
+    found = {one.pop("what"): one for one in map(json.loads, said.splitlines())}
+    agents = found.pop("agents")
+    assert 0.9 * agents["questions"] <= agents["answers"] > 100
+    fresh, old = (found.pop(f"{age} replicas") for age in ("fresh", "old"))
+    assert 0 < fresh["bounced"] <= sum(fresh["asked"])
+    assert sum(fresh["disk_reads"]) >= sum(fresh["asked"]) and not old["bounced"]
+    # who is asked serves, to the read
+    for asked, served in zip(old["asked"], old["disk_reads"], strict=True):
+        assert 0 < asked <= served < asked + 20
+    for one in found.values():
+        assert one["reads"] == READS and not one["retried"] and not one["misplaced"]
+        # each is one of some drive's, but for copies, and the few that BlueStore has itself
+        assert READS <= sum(one["disk_reads"]) <= 1.05 * READS
+    fresh, calm, slow = (found[what] for what in ("fresh", "calm", "slow"))
+    # what replicas do not serve they are not asked for
+    assert fresh["fresh"] > 0.8 * READS and not fresh["bounced"]
+    # without a reason nobody leaves his primary
+    assert not calm["fresh"] and calm["replica_reads"] < 0.05 * READS
+    assert calm["disk_reads"][SLOW] > 0.2 * READS
+    assert slow["replica_reads"] > 0.2 * READS
+    assert slow["disk_reads"][SLOW] < 0.1 * READS
+    assert slow["bounced"] < 0.1 * READS
