@@ -182,6 +182,6 @@ EXPERIMENT = Experiment(
         "cluster/client",
         "cluster/ceph",
         "kernel/config/um-cluster.config",
-        "linnapp/lab/ceph.py",
+        "linnapp/lab/engines/ceph.py",
     ),
 )

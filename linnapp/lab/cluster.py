@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from linnapp.lab import ceph, gluster
 from linnapp.lab.array import Array
+from linnapp.lab.engines import ceph, gluster
+from linnapp.lab.engines.hosts import FOLDER, Engine, Hosts
 from linnapp.lab.guest import REPOSITORY
-from linnapp.lab.hosts import FOLDER, Engine, Hosts
 
 #: The kernel with networks of several nodes.
 CLUSTER_KERNEL = REPOSITORY / "build" / "linux-um-cluster" / "linux"

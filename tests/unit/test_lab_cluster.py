@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 from linnapp.cli import cli
 from linnapp.lab.array import Array
-from linnapp.lab.ceph import configuration
 from linnapp.lab.cluster import ENGINES, Cluster, installed_by, missing
-from linnapp.lab.gluster import PORT, client_volfile, server_volfile
-from linnapp.lab.hosts import Hosts
+from linnapp.lab.engines.ceph import configuration
+from linnapp.lab.engines.gluster import PORT, client_volfile, server_volfile
+from linnapp.lab.engines.hosts import Hosts
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,7 +17,9 @@ from linnapp import __version__
 HEADERS = [LIBRARY / "linnos_choose.h", LIBRARY / "liblinnos.h"]
 #: but for another library's
 PAGES = sorted(
-    page for page in (LIBRARY.parent / "docs").glob("*.3") if page.stem != "linnos_cluster"
+    page
+    for page in (LIBRARY.parent / "docs").glob("*.3")
+    if page.stem not in {"linnos_cluster", "linnos_ceph"}
 )
 BUILDS = CLibrary(LIBRARY, BUILT)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from linnapp.lab.hosts import FOLDER, Hosts, waited, written
+from linnapp.lab.engines.hosts import FOLDER, Hosts, waited, written
 
 NEEDED: tuple[str, ...] = ("sfdisk", "ceph", "ceph-mon", "ceph-osd", "monmaptool")
 INSTALLED_BY = "make deps-ceph"

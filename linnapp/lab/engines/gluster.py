@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from linnapp.lab.hosts import FOLDER, Hosts, written
+from linnapp.lab.engines.hosts import FOLDER, Hosts, written
 
 NEEDED: tuple[str, ...] = ("sfdisk", "glusterfsd")
 INSTALLED_BY = "make deps-gluster"
