@@ -19,8 +19,8 @@
  * A prediction takes a while, too, and a read has no reason to leave most of the time.
  * So its home is asked first, and the others only if it may leave for what that says. If
  * fewer than %FEW of 1024 that wish so leave, one read in 2^%TRIES_SHIFT asks the others,
- * by lot; so it is where home is no slower than usual, and one in %SELDOM or fewer finds a
- * better disk then.
+ * by lot; so it is where home is no slower than usual, and fewer than one in %SELDOM find
+ * a better disk then.
  *
  * An array has one guard, with a lock: what a few reads taught is of use to all, and a
  * guard a CPU would have to learn it many times. Reads that would leave take it twice,
@@ -342,10 +342,10 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 
 	leaves = best && !(best & BIT(home));
 	notes = wish == LINNOS_HOME_USUAL &&
-		linnos_any_asked(answers, n, home) &&
 		READ_ONCE(array->mode) == BLK_LINNOS_ARRAY_ON &&
 		(lot->counts ||
-		 !(READ_ONCE(guard->leaves_for) & BIT(LINNOS_HOME_USUAL)));
+		 !(READ_ONCE(guard->leaves_for) & BIT(LINNOS_HOME_USUAL))) &&
+		linnos_any_asked(answers, n, home);
 	if (notes) {
 		raw_spin_lock_irqsave(&guard->lock, flags);
 		linnos_note_asked(guard, leaves);
