@@ -18,24 +18,17 @@ from typing import Any
 
 from eval import guests
 from eval.experiment import Context, Experiment, Table
-from eval.experiments.cluster import N_BLOCKS, score
+from eval.experiments.cluster import SETTINGS, score
 from eval.experiments.cluster.lab import (
-    BURST_US,
     BURSTS,
     FILE_MB,
-    MEAN_US,
-    MEASURED_MS,
-    RECORDED_MS,
-    TURN_US,
     Measured,
     Situation,
     compiled,
     measured,
     recorded_and_trained,
 )
-from eval.experiments.cluster.text import bars, interval, share
-from eval.intervals import LEVEL, RESAMPLES
-from eval.metrics import percent
+from eval.experiments.cluster.text import bars, share, table_of
 from eval.parallel import Step
 from linnapp.lab.cluster import CLUSTER_KERNEL
 
@@ -66,15 +59,8 @@ PARAMETERS: dict[str, Any] = {
     "one way, us": ONE_WAY_US,
     "rules": tuple(RULES),
     "objects of 1 MB": FILE_MB,
-    "reads for, ms": MEASURED_MS,
-    "mean distance of reads, us": MEAN_US,
-    "recorded to train on, ms": RECORDED_MS,
-    "burst, us": BURST_US,
-    "turn, us": TURN_US,
     "seeds": N_SEEDS,
-    "level": LEVEL,
-    "resamples": RESAMPLES,
-    "blocks": N_BLOCKS,
+    **SETTINGS,
 }
 
 
@@ -109,29 +95,13 @@ def run(context: Context) -> dict[str, Any]:
 
 def table(data: dict[str, Any]) -> dict[str, Table]:
     """What reads took, against whom, who served, and what was asked and sent on."""
-    header = (
-        "rule", "mean us", "p99 us", *(f"{RULES[rule]}: mean below its by" for rule in LIBRARY),
-        "of the oracle's gain", "disk reads by node", "questions a read", "sent on by a replica",
-    )  # fmt: skip
-    tables = {}
-    for cell in data["cells"]:
-        rows = []
-        for rule, title in RULES.items():
-            numbers = cell["rules"][rule]
-            rows.append(
-                (
-                    title,
-                    interval(numbers["mean_us"], 1),
-                    interval(numbers["p99_us"]),
-                    *("" if rule == own else share(cell["below"][own][rule]) for own in LIBRARY),
-                    "" if rule == "primary" else percent(numbers["share_of_gain"][0], 0),
-                    " / ".join(map(str, numbers["disk_reads"])),
-                    f"{numbers['asked']:.1f}",
-                    str(numbers["strayed"]),
-                )
-            )
-        tables[heading(cell)] = Table(header, tuple(rows))
-    return tables
+    compared = {rule: f"{RULES[rule]}: mean below its by" for rule in LIBRARY}
+    return {
+        heading(cell): table_of(
+            cell, RULES, "primary", compared, {"sent on by a replica": "strayed"}
+        )
+        for cell in data["cells"]
+    }
 
 
 def heading(cell: dict[str, Any]) -> str:

@@ -54,20 +54,25 @@ PERCENT = 99.0
 #: What is drawn: whole turns of the burst, which have their fate in common.
 N_BLOCKS = ROUNDS * N_DRIVES
 
+#: Of every experiment that reads from a cluster in this way.
+SETTINGS: dict[str, Any] = {
+    "reads for, ms": MEASURED_MS,
+    "mean distance of reads, us": MEAN_US,
+    "recorded to train on, ms": RECORDED_MS,
+    "burst, us": BURST_US,
+    "turn, us": TURN_US,
+    "level": LEVEL,
+    "resamples": RESAMPLES,
+    "blocks": N_BLOCKS,
+}
+
 PARAMETERS: dict[str, Any] = {
     "loads, and networks one way in us": NETWORKS_US,
     "rules": tuple(RULES),
     "file, MB": FILE_MB,
-    "reads for, ms": MEASURED_MS,
-    "mean distance of reads, us": MEAN_US,
     "nodes asked a read": PROBES,
-    "recorded to train on, ms": RECORDED_MS,
-    "burst, us": BURST_US,
-    "turn, us": TURN_US,
     "seeds": N_SEEDS,
-    "level": LEVEL,
-    "resamples": RESAMPLES,
-    "blocks": N_BLOCKS,
+    **SETTINGS,
 }
 
 

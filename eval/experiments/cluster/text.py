@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -57,32 +58,51 @@ def share(numbers: list[float | None]) -> str:
 
 def table(data: dict[str, Any]) -> dict[str, Table]:
     """A table a cell: what reads took, against whom, who served, and how many were asked."""
+    compared = {
+        "pending": "in-flight's mean below its by",
+        "prediction": "prediction's mean below its by",
+    }
+    return {heading(cell): table_of(cell, RULES, "round-robin", compared) for cell in data["cells"]}
+
+
+def table_of(
+    cell: dict[str, Any],
+    rules: Mapping[str, str],
+    base: str,
+    compared: Mapping[str, str],
+    counted: Mapping[str, str] = MappingProxyType({}),
+) -> Table:
+    """A cell's table.
+
+    Parameters
+    ----------
+    rules, compared : Mapping
+        Titles of rules, and of the columns that hold some against all.
+    base : str
+        The rule over which the oracle gains.
+    counted : Mapping
+        More columns: a title, and a rule's number.
+    """
     header = (
-        "rule", "mean us", "p99 us", "in-flight's mean below its by",
-        "prediction's mean below its by", "of the oracle's gain", "disk reads by node",
-        "questions a read",
+        "rule", "mean us", "p99 us", *compared.values(), "of the oracle's gain",
+        "disk reads by node", "questions a read", *counted,
     )  # fmt: skip
-    tables = {}
-    for cell in data["cells"]:
-        rows = []
-        for rule, title in RULES.items():
-            numbers = cell["rules"][rule]
-            rows.append(
-                (
-                    title,
-                    interval(numbers["mean_us"], 1),
-                    interval(numbers["p99_us"]),
-                    *(
-                        "" if rule == shipped else share(cell["below"][shipped][rule])
-                        for shipped in SHIPPED
-                    ),
-                    "" if rule == "round-robin" else percent(numbers["share_of_gain"][0], 0),
-                    " / ".join(map(str, numbers["disk_reads"])),
-                    f"{numbers['asked']:.1f}",
-                )
+    rows = []
+    for rule, title in rules.items():
+        numbers = cell["rules"][rule]
+        rows.append(
+            (
+                title,
+                interval(numbers["mean_us"], 1),
+                interval(numbers["p99_us"]),
+                *("" if rule == own else share(cell["below"][own][rule]) for own in compared),
+                "" if rule == base else percent(numbers["share_of_gain"][0], 0),
+                " / ".join(map(str, numbers["disk_reads"])),
+                f"{numbers['asked']:.1f}",
+                *(str(numbers[key]) for key in counted.values()),
             )
-        tables[heading(cell)] = Table(header, tuple(rows))
-    return tables
+        )
+    return Table(header, tuple(rows))
 
 
 def _verdict(below: Interval) -> str:
