@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -26,10 +25,11 @@ def example() -> tuple[list[str], str]:
     """The command's words, and what it is said to print."""
     lines = PAGE.read_text().split("\n## Why was this read revoked?\n")[1].split("\n## ")[0]
     found = re.search(
-        r"^The slowest .*\n\n    linnapp (explain .*)\n\n((?:    .*\n|\n)+)", lines, re.M
-    )
+        r"^The slowest [^\n]*\n\n```sh\nlinnapp (explain [^\n]*)\n```\n\n```text\n(.*?)^```$",
+        lines, re.M | re.S,
+    )  # fmt: skip
     assert found
-    return found[1].split(), textwrap.dedent(found[2]).strip()
+    return found[1].split(), found[2].strip()
 
 
 def test_the_decision_that_is_explained(recording: None) -> None:
