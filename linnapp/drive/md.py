@@ -220,12 +220,21 @@ def guards() -> list[Guard]:
     return found
 
 
+def arrays_of(drive: str) -> list[MdArray]:
+    """The arrays that a disk, or a partition of it, is a member of."""
+    disk = sysfs_root() / "block" / drive
+    names = {path.name for pattern in ("", "*/") for path in disk.glob(f"{pattern}holders/md*")}
+    found = []
+    for name in sorted(names):
+        with contextlib.suppress(DeviceError):  # it is being stopped
+            found.append(MdArray(name))
+    return found
+
+
 def forget_worth(drive: str) -> None:
     """Have the arrays of a drive that are on find out anew what choosing is worth."""
-    disk = sysfs_root() / "block" / drive
-    for path in [*disk.glob("holders/md*"), *disk.glob("*/holders/md*")]:
+    for array in arrays_of(drive):
         with contextlib.suppress(DeviceError):
-            array = MdArray(path.name)
             if array.asks and array.state == "on":
                 array.set_state("on")
 
