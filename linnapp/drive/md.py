@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 
 from linnapp.drive import journal
@@ -209,25 +210,35 @@ def cannot_ask(name: str) -> str:
     )
 
 
-def guards() -> list[Guard]:
-    """Of all arrays that may ask, but those that are being stopped."""
-    found = []
-    for path in sorted(sysfs_root().glob("block/*/md/linnos_guard")):
-        with contextlib.suppress(DeviceError):
-            guard = MdArray(path.parents[1].name).guard
-            if guard is not None:
-                found.append(guard)
-    return found
+def arrays() -> list[MdArray]:
+    """All that run."""
+    return _those_left(path.parent.name for path in sysfs_root().glob("block/*/md"))
 
 
 def arrays_of(drive: str) -> list[MdArray]:
     """The arrays that a disk, or a partition of it, is a member of."""
     disk = sysfs_root() / "block" / drive
-    names = {path.name for pattern in ("", "*/") for path in disk.glob(f"{pattern}holders/md*")}
+    return _those_left(
+        path.name for pattern in ("", "*/") for path in disk.glob(f"{pattern}holders/md*")
+    )
+
+
+def _those_left(names: Iterable[str]) -> list[MdArray]:
     found = []
-    for name in sorted(names):
+    for name in sorted(set(names)):
         with contextlib.suppress(DeviceError):  # it is being stopped
             found.append(MdArray(name))
+    return found
+
+
+def guards() -> list[Guard]:
+    """Of all arrays that may ask, but those that are being stopped."""
+    found = []
+    for array in arrays():
+        with contextlib.suppress(DeviceError):
+            guard = array.guard
+            if guard is not None:
+                found.append(guard)
     return found
 
 
