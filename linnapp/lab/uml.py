@@ -44,6 +44,8 @@ DEFAULT_KERNEL = REPOSITORY / "build" / "linux-um" / "linux"
 
 #: Wall clock at boot, the same in every run so that a run repeats exactly.
 WALL_CLOCK_START_NS = 1_600_000_000 * 10**9
+#: What the kernel logs before it ends a program for want of mappings on the host.
+_TOO_MANY_MAPPINGS = "UML ran out of memory on the host side!"
 _VIRTUAL_TIME = ("time-travel=inf-cpu", f"time-travel-start={WALL_CLOCK_START_NS}")
 
 
@@ -79,10 +81,17 @@ def run(
         return ["taskset", "-c", str(cpu), *_arguments(guest, keys)], {"PATH": os.defpath}
 
     with _one_cpu() as cpu:
-        return boot(
+        result = boot(
             command, guest, machine, _mount,
             cwd=cwd, keys=sys.stdin.fileno() if keys else None, stdout=out, stderr=stderr,
         )  # fmt: skip
+    if _TOO_MANY_MAPPINGS in result.dmesg:
+        err = stderr if stderr is not None else sys.stderr.buffer
+        err.write(
+            b"linnapp lab: a program was ended (SIGSEGV): its pages needed more mappings than this "
+            b"host lets a process have; `sysctl -w vm.max_map_count=1048576` allows them\n"
+        )
+    return result
 
 
 @contextmanager

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Slow drives for the run: programs flashsim's injection knobs (docs/formats.md) as --inject says
+/* Slow drives for the run: programs flashsim's injection knobs (docs/flashsim.md) as --inject says
  * (inject_spec.h), arms them, disarms them. */
 #ifndef REPLAYER_INJECT_H
 #define REPLAYER_INJECT_H

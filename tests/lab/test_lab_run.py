@@ -10,6 +10,7 @@ import pty
 import re
 import select
 import shlex
+import signal
 import struct
 import subprocess
 import sys
@@ -242,3 +243,24 @@ def test_a_crashing_guest_is_an_error() -> None:
     ran = lab_run("--drives", "0", "--", "sh", "-c", "echo c >/proc/sysrq-trigger; sleep 10")
     assert ran.returncode != 0
     assert "died before its command ended" in ran.stderr
+
+
+#: Each second page, or they would be one mapping.
+MANY_MAPPINGS = """
+import mmap, sys
+pages = int(sys.argv[1])
+memory = mmap.mmap(-1, 2 * pages * mmap.PAGESIZE)
+for place in range(0, len(memory), 2 * mmap.PAGESIZE):
+    memory[place] = 1
+"""
+
+
+def test_a_program_that_the_host_has_no_mappings_for(tmp_path: Path) -> None:
+    allowed = int(Path("/proc/sys/vm/max_map_count").read_text())
+    if allowed > 100_000:
+        pytest.skip(f"this host lets a process have {allowed} mappings")
+    (tmp_path / "map.py").write_text(MANY_MAPPINGS)
+    ran = lab_run("--", "python3", str(tmp_path / "map.py"), str(allowed))
+    assert ran.returncode == 128 + signal.SIGSEGV
+    assert "sysctl -w vm.max_map_count=" in ran.stderr
+    assert "max_map_count" not in lab_run("--", "python3", str(tmp_path / "map.py"), "1000").stderr

@@ -25,14 +25,18 @@ class Command(NamedTuple):
 
 
 def commands(document: Path) -> list[Command]:
-    """All commands in the indented blocks of a document, in their order."""
+    """All commands in a document, of its indented blocks and its fences of sh, in their order."""
     found = []
-    section, pending = "", ""
+    section, pending, fence = "", "", ""
     for line in document.read_text().splitlines():
-        if heading := re.match(r"#+ (.*)", line):
+        if line.startswith("```"):
+            assert not pending.strip(), f"{document}: a block ends within a command: {pending}"
+            fence = "" if fence else line
+            continue
+        if not fence and (heading := re.match(r"#+ (.*)", line)):
             section = heading[1]
-        if line.startswith("    "):
-            pending += line[4:].rstrip() + "\n"
+        if fence == "```sh" or (not fence and line.startswith("    ")):
+            pending += (line if fence else line[4:]).rstrip() + "\n"
             if pending.strip() and _is_whole(pending):
                 found.append(Command(section, pending.strip()))
                 pending = ""

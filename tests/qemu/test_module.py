@@ -312,6 +312,48 @@ def test_a_queue_may_grow(kernel: DebianKernel, tmp_path: Path) -> None:
     assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
 
 
+# SCSI ends what is good of a read that failed first: no byte, and without an error.
+FAILING = """
+. $TESTS/lib.sh
+files=/sys/kernel/linnos/sda
+modprobe -d $UNPACKED sd_mod
+modprobe -d $UNPACKED scsi_debug add_host=1 dev_size_mb=16
+wait_for [ -b /dev/sda ]
+insmod $BUILT/linnos.ko drives=sda
+cat {model} >$files/model
+echo observe >$files/mode
+read_at() {{ dd if=/dev/sda of=/dev/null bs=$1 skip=$2 count=$3 iflag=direct status=none; }}
+read_at 4096 0 16
+cat $files/latency_us_histogram >$OUT/good
+# Medium errors, at sectors 4660 to 4669.
+echo 2 >/sys/bus/pseudo/drivers/scsi_debug/opts
+for size in 4096 16384; do
+    for again in 1 2 3; do
+        if read_at $size $((582 * 4096 / size)) 1 2>/dev/null; then exit 1; fi
+    done
+done
+cat $files/latency_us_histogram >$OUT/failed
+cat $files/stats/reads >$OUT/reads
+echo 0 >/sys/bus/pseudo/drivers/scsi_debug/opts
+read_at 4096 582 1
+cat $files/latency_us_histogram >$OUT/good_again
+cat /sys/kernel/debug/linnos/sda/in_flight >$OUT/in_flight
+rmmod linnos
+"""
+
+
+def test_reads_that_fail_are_no_answer(kernel: DebianKernel, tmp_path: Path) -> None:
+    log = kernel.boot(FAILING.format(model=NETWORK), tmp_path, n_drives=1, drive_mb=64)
+    assert not COMPLAINT.search(log), log[-3000:]
+    good, failed, good_again = (
+        sum(int(n) for n in (tmp_path / name).read_text().split())
+        for name in ("good", "failed", "good_again")
+    )
+    assert (good, failed, good_again) == (16, 16, 17)
+    assert int((tmp_path / "reads").read_text()) >= 16 + 6
+    assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
+
+
 # A driver's module goes, and with it what would free a disk, or its host, later.
 DRIVERS_GO = """
 . $TESTS/lib.sh

@@ -25,7 +25,7 @@ SIZES = {"dev_t": 4, "u64": 8, "s64": 8, "u32": 4, "u8": 1}
 def one_liners() -> list[str]:
     """Programs, without the command around them."""
     section = PAGE.read_text().split("\n## One-liners for bpftrace\n")[1]
-    lines = re.findall(r"^    (bpftrace .*)$", section, re.M)
+    lines = re.findall(r"^(bpftrace .*)$", section, re.M)
     words = [shlex.split(line) for line in lines]
     assert all(line[:2] == ["bpftrace", "-e"] and len(line) == 3 for line in words)
     return [line[2] for line in words]

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The docs are found from the README, and what they have `linnapp explain` say, it says."""
+"""The docs are found from the README, and what they have linnapp say, it says."""
 
 from __future__ import annotations
 
 import re
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -26,10 +25,11 @@ def example() -> tuple[list[str], str]:
     """The command's words, and what it is said to print."""
     lines = PAGE.read_text().split("\n## Why was this read revoked?\n")[1].split("\n## ")[0]
     found = re.search(
-        r"^The slowest .*\n\n    linnapp (explain .*)\n\n((?:    .*\n|\n)+)", lines, re.M
-    )
+        r"^The slowest [^\n]*\n\n```sh\nlinnapp (explain [^\n]*)\n```\n\n```text\n(.*?)^```$",
+        lines, re.M | re.S,
+    )  # fmt: skip
     assert found
-    return found[1].split(), textwrap.dedent(found[2]).strip()
+    return found[1].split(), found[2].strip()
 
 
 def test_the_decision_that_is_explained(recording: None) -> None:
@@ -37,6 +37,18 @@ def test_the_decision_that_is_explained(recording: None) -> None:
     ran = CliRunner().invoke(cli, command)
     assert ran.exit_code == 0, ran.output
     assert ran.stdout.strip() == shown, "what stands in docs/insight.md is not what is printed"
+
+
+def test_the_models_that_are_trained(recording: None, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "latency-model.md").read_text()
+    found = re.search(r"```sh\nlinnapp (train .*)\n```\n\n```text\n(.*?)```", page, re.S)
+    assert found
+    ran = CliRunner().invoke(cli, found[1].replace("out/models", str(tmp_path)).split())
+    assert ran.exit_code == 0, ran.output
+    # the seconds differ; of another CPU's sums the last bits, and so the model's number
+    differs = re.compile(r"model [0-9a-f]{8}, [\d.]+ s")
+    printed = ran.output.replace(str(tmp_path), "out/models")
+    assert differs.sub("", printed) == differs.sub("", found[2])
 
 
 def test_every_document_is_found_from_the_readme() -> None:

@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 RESULTS = (ROOT / "docs" / "results.md").read_text()
+TABLES = (ROOT / "docs" / "tables.md").read_text()
 
 
 def test_it_is_read_in_a_minute() -> None:
@@ -34,15 +35,28 @@ def table(text: str, begins: str) -> list[list[str]]:
     return [found[0], *found[2:]]
 
 
+def demos_rows() -> dict[str, dict[str, str]]:
+    """Of each policy its row of the demo's table, by column."""
+    header, *found = table(TABLES, "policy")
+    return {row[0]: dict(zip(header, row, strict=True)) for row in found}
+
+
 def test_its_rows_are_those_of_the_demos_table() -> None:
-    """Which is in docs/results.md, whole."""
-    header, *found = table(RESULTS, "policy")
-    rows = {row[0]: row for row in found}
+    """Which is in docs/tables.md, whole."""
+    rows = demos_rows()
     shown = re.findall(r"^\| [^|]*\(`([^`]+)`\) \|(.*)\|$", README, re.M)
     assert len(shown) == 5
     for policy, numbers in shown:
-        row = dict(zip(header, rows[policy], strict=True))
+        row = rows[policy]
         assert cells(numbers) == [row["mean"], row["p99"], row["extra I/O"]], policy
+
+
+def test_so_are_those_of_the_results() -> None:
+    rows = demos_rows()
+    header, *shown = table(RESULTS, "policy")
+    assert len(shown) == 8
+    for row in shown:
+        assert row == [rows[row[0]][column] for column in header]
 
 
 def one_liners() -> list[tuple[str, str]]:
