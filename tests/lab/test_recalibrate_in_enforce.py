@@ -43,7 +43,7 @@ wait
 """,
     "network": """
 for drive in flash0 flash1 flash2; do
-    linnapp upload --model $OUT/$drive.linnos --device /dev/$drive --mode observe >/dev/null
+    linnapp upload --model $OUT/first/$drive.linnos --device /dev/$drive --mode observe >/dev/null
 done
 echo "--- uploaded" >>$OUT/log
 """,
@@ -108,7 +108,7 @@ def test_five_rounds_of_one_load_leave_point_and_refusals_and_another_load_is_fo
         recorded = [tmp_path / f"{name}.blk" for name in DRIVES]
         subprocess.run(
             ["linnapp", "train", *(x for path in recorded for x in ("--trace", path)),
-             "-o", tmp_path],
+             "-o", tmp_path / "first", "--epochs", "6"],
             check=True, capture_output=True,
         )  # fmt: skip
     run(FIRST[kind] + ROUNDS_OF_ONE_LOAD + LAST[kind])

@@ -57,7 +57,10 @@ COUNTED = (
         for who in ("linnos", HL, "lowest", TWO, H95, HEDGE_CAPPED, QUEUE_H95)
     ),
     *(f"`{who}` against the best rule" for who in ("linnos", "lowest", TWO)),
-    *(f"`{TWO}` against `{rival}`" for rival in (HEDGE_CAPPED, QUEUE_H95, "hedge", "clone")),
+    *(
+        f"`{TWO}` against `{rival}`"
+        for rival in (HEDGE_CAPPED, QUEUE_H95, "hedge", "shortest-queue-h95", "clone")
+    ),
     "md raid1, `on` against `off`",
 )
 
@@ -68,6 +71,12 @@ SUMMED = (
     "`lowest` against the best rule",
     f"`{TWO}` against `{QUEUE_H95}`",
 )
+
+#: Of the tables of all runs.
+SHOWN = (*COLUMNS[:6], "shortest-queue-h95", *COLUMNS[6:-1], "heimdall", COLUMNS[-1])
+
+#: Who is there without a limit of extra I/O, too.
+LIMITED = (HEDGE_CAPPED, QUEUE_H95)
 
 MEAN, P99 = "mean_us", "p99_us"
 
@@ -108,7 +117,7 @@ def policy_called(name: str) -> str:
     """A policy's name in a header, without the limit where there is no other."""
     if name == "oracle":
         return name
-    return f"`{name.removesuffix(', 5% cap')}`" + (", 5 %" if name == HEDGE_CAPPED else "")
+    return f"`{name.removesuffix(', 5% cap')}`" + (", 5 %" if name in LIMITED else "")
 
 
 def at_the_demos_rate(of: Iterable[Line]) -> list[Line]:
@@ -137,7 +146,7 @@ def _against(
 
 
 def _home(policy: str) -> str:
-    return "home" if policy == NOTHING else policy_called(policy).removesuffix(", 5 %")
+    return "home" if policy == NOTHING else policy_called(policy)
 
 
 def policies(of: Sequence[Line], key: str) -> Shown:
@@ -148,13 +157,18 @@ def policies(of: Sequence[Line], key: str) -> Shown:
         rule = line.best(RULES, key)
         best = "" if rule == NOTHING else f" {_against(line, rule, key=key, in_us=in_us)}"
         return (
-            *_place(line), _us(line, NOTHING, key), f"{_home(rule)}{best}",
-            *(_against(line, policy, key=key, in_us=in_us) for policy in COLUMNS),
+            *_place(line), *(reads(line) if in_us else ()), _us(line, NOTHING, key),
+            f"{_home(rule)}{best}",
+            *(_against(line, policy, key=key, in_us=in_us) for policy in SHOWN),
         )  # fmt: skip
+
+    def reads(line: Line) -> tuple[str]:
+        return (f"{line.runs[NOTHING]['reads']:,}",)
 
     head = (
         "p99, us" if in_us else "mean, %", "I/Os a second", "slowness",
-        "nothing" if in_us else "nothing, us", "rule", *map(policy_called, COLUMNS),
+        *(("reads", "nothing") if in_us else ("nothing, us",)), "rule",
+        *map(policy_called, SHOWN),
     )  # fmt: skip
     return Shown(head, [row(line) for line in of])
 
@@ -194,13 +208,19 @@ def summed(of: list[Line]) -> Shown:
 def counted(of: list[Line], shown: Sequence[str] = COUNTED) -> Shown:
     """In how many runs who is above and below whom."""
     found = {count.what: count for count in counts(of)}
+    beyond_chance = _beyond_chance()
 
     def told(what: str) -> tuple[str, ...]:
         if what not in found:
             return ("-",) * 5
         count = found[what]
+        above, below = (f"{n}" for n in (count.above, count.below))
+        if what in beyond_chance:
+            above, below = (
+                f"{n} ({sure})" for n, sure in zip((above, below), beyond_chance[what], strict=True)
+            )
         return (
-            f"{count.above}", f"{count.below}", f"{percent(count.worst[0])}, {count.worst[1]}",
+            above, below, f"{percent(count.worst[0])}, {count.worst[1]}",
             _percent(count.median_calm), _percent(count.median_bursts),
         )  # fmt: skip
 
@@ -216,13 +236,20 @@ def counted(of: list[Line], shown: Sequence[str] = COUNTED) -> Shown:
     )  # fmt: skip
 
 
+def _beyond_chance() -> dict[str, tuple[str, str]]:
+    """How many of those above and below are so beyond chance: of means, which have blocks."""
+    tables = json.loads((RESULTS / "traces.json").read_text())["tables"]
+    (counted_,) = (table for title, table in tables.items() if title.startswith("Counts"))
+    return {row[0]: (row[3], row[5]) for row in counted_["rows"] if not row[0].endswith(", p99")}
+
+
 def _percent(share: float | None) -> str:
     return percent(share).replace("+0.0", "0")
 
 
 def of_the_oracles_gain(of: list[Line]) -> Shown:
     """The median of the runs in which there is one."""
-    found = {policy: shares(of, policy) for policy in COLUMNS if policy != "oracle"}
+    found = {policy: shares(of, policy) for policy in SHOWN if policy != "oracle"}
     n = max(map(len, found.values()))
     return Shown(
         (f"of the oracle's gain, where it gains over {LEVEL:.0%}".replace("%", " %"),
