@@ -520,7 +520,11 @@ def test_told_to_end_while_it_records_it_leaves_all_as_it_was(
 ) -> None:
     Drive("sda").set_mode("enforce")
     with subprocess.Popen(
-        [sys.executable, "-c", RECORDING, array / "models"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", RECORDING, array / "models"],
+        stdout=subprocess.PIPE,
+        text=True,
+        # Under nohup it is ignored, rightly, and not under test.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     ) as process:
         assert process.stdout is not None and process.stdout.readline() == "recording\n"
         recorded = Drive("sda").mode, asks(arrays)
