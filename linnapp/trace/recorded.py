@@ -18,7 +18,7 @@ from linnapp.trace.blktrace import COLUMNS, BlktraceReader, is_blktrace, trace_f
 from linnapp.trace.formats import conversion
 from linnapp.trace.formats.latency_log import LatencyLogReader
 from linnapp.trace.formats.text_trace import TextFormat
-from linnapp.trace.packed import SUFFIX
+from linnapp.trace.packed import SUFFIX, unpacked
 from linnapp.trace.table import IoTable, PartReader, TableReader
 
 #: Ends of names that say what kind of file it is, and nothing of the drive.
@@ -114,7 +114,7 @@ def load(trace: AnyPath, **options: Any) -> IoTable:
         ties_in_order=chunks[0].ties_in_order,
         name=Path(trace).name,
         files=tuple(path.name for path in paths),
-        sha256=digest(paths),
+        sha256=_digest_of_unpacked(paths),
         stats=reader.stats,
         chunk_ends=tuple(ends),
         reader=reader,
@@ -126,7 +126,7 @@ def _read_again(
 ) -> BlktraceReader | PartReader:
     """Requests are not in a table, and which were overdue only they tell."""
     try:
-        same = digest(reader.paths) == table.sha256
+        same = _digest_of_unpacked(reader.paths) == table.sha256
     except OSError as error:
         raise TraceError(f"{error.filename}: {error.strerror}; the table is of it") from error
     if not same:
@@ -149,15 +149,25 @@ def drive_name(trace: Recorded) -> str:
 
 
 def contents_of(trace: Recorded) -> tuple[list[str], str]:
-    """Names of a recording's files, and the SHA-256 over their contents, in order."""
+    """Names of a recording's files, and the SHA-256 over their contents, unpacked, in order."""
     if isinstance(trace, IoTable):
         return list(trace.files), trace.sha256
     paths = trace_files(trace)
-    return [path.name for path in paths], digest(paths)
+    return [path.name for path in paths], _digest_of_unpacked(paths)
+
+
+def is_of_contents(trace: AnyPath, sha256: str) -> bool:
+    """Whether a record's SHA-256 is of this recording; old ones are of files as they are packed."""
+    paths = trace_files(trace)
+    return sha256 == _digest_of_unpacked(paths) or sha256 == digest(paths)
+
+
+def _digest_of_unpacked(paths: Sequence[Path]) -> str:
+    return digest([unpacked(path) for path in paths])
 
 
 def digest(paths: Sequence[AnyPath]) -> str:
-    """SHA-256 over files' contents, in order."""
+    """SHA-256 over files' contents, in order, as they are."""
     total = hashlib.sha256()
     for path in paths:
         with Path(path).open("rb") as stream:
