@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from linnapp.arguments import check_names, check_number
+from linnapp.arguments import check_flag, check_kind, check_names, check_number
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.trace.blktrace import COLUMNS, BlktraceReader, is_blktrace, trace_files
@@ -64,9 +64,7 @@ def open_recording(
     TypeError, ValueError
         If an option is not known, or its value is none.
     """
-    check_names("open_recording", options, _OPTIONS)
-    if "chunk_ios" in options:
-        check_number("chunk_ios", options["chunk_ios"], 1, whole=True)
+    check_options({"text_format": text_format, **options})
     if isinstance(trace, IoTable):
         if options.get("device"):
             raise TraceError(
@@ -83,6 +81,27 @@ def open_recording(
         raise TraceError(f"{trace}: `device=` is for blktrace recordings; a log holds one drive")
     chunk = {name: options[name] for name in ("chunk_ios",) if name in options}
     return LatencyLogReader(trace, text_format, **chunk)
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse what is no option of :func:`open_recording`, or no value of one.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    check_names("open_recording", options, _OPTIONS)
+    if options.get("text_format") is not None:
+        known = ", one of linnapp.trace.formats.conversion.TEXT_FORMATS"
+        check_kind("text_format", options["text_format"], TextFormat, known)
+    if options.get("device") is not None:
+        check_kind("device", options["device"], str)
+    if "chunk_ios" in options:
+        check_number("chunk_ios", options["chunk_ios"], 1, 2**31 - 1, whole=True)
+    if "max_age_s" in options:
+        check_number("max_age_s", options["max_age_s"], 0, 1e9, open_ends="low")
+    if "allow_truncated" in options:
+        check_flag("allow_truncated", options["allow_truncated"])
 
 
 def load(trace: AnyPath, **options: Any) -> IoTable:
