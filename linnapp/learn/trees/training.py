@@ -32,7 +32,7 @@ from linnapp.learn.features.augmentation import SlowedReads
 from linnapp.learn.features.split import Split, split
 from linnapp.learn.judging.confusion import Confusion
 from linnapp.learn.judging.ranking import area_under_roc
-from linnapp.learn.judging.refusing import ScoredReads
+from linnapp.learn.judging.refusing import REMEDY, ScoredReads
 from linnapp.learn.labelling.inflection import InflectionPoint
 from linnapp.learn.options import Observer, Recipe
 from linnapp.learn.record import (
@@ -229,7 +229,7 @@ def train_latency(
     n_training = len(reads.latency_us[parts.training])
     lesson, chosen, tried, why = _tried(lesson, parts)
     drift = 0.0
-    remedy = "record longer, under the load that the drive is slow under"
+    remedy = REMEDY
     if n_training < MIN_READS:
         remedy = _how_long(per_s, recipe)
     if chosen.chooses:
