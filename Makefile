@@ -35,8 +35,10 @@ help: ## this list
 
 deps: $(BUILD)/.deps ## install the Debian packages (root, or sudo)
 deps-gluster: $(BUILD)/.deps-gluster ## those of `linnapp lab cluster`: GlusterFS, whose services are not started
-deps-ceph: $(BUILD)/.deps-ceph ## those of `linnapp lab cluster --engine ceph`, likewise
-$(BUILD)/.deps: debian-packages.txt
+deps-ceph: $(BUILD)/.deps-ceph $(BUILD)/.deps-librados ## those of `linnapp lab cluster --engine ceph`, likewise
+$(BUILD)/.deps: debian-packages.txt | $(BUILD)/.deps-libraries
+$(BUILD)/.deps-libraries: debian-packages-libraries.txt
+$(BUILD)/.deps-librados: debian-packages-librados.txt
 $(BUILD)/.deps-qemu: debian-packages-qemu.txt
 $(BUILD)/.deps-6.1: debian-packages-6.1.txt
 $(BUILD)/.deps-kernel-deb: debian-packages-kernel-deb.txt
@@ -48,7 +50,7 @@ $(BUILD)/.deps-ceph: debian-packages-ceph.txt
 # Their packages would start services, which nobody is to have for having tried the lab.
 $(BUILD)/.deps-ceph: INSTALL := $(CURDIR)/packaging/without-services.sh
 $(BUILD)/.deps-rocksdb: debian-packages-rocksdb.txt
-$(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb $(BUILD)/.deps-elasticsearch $(BUILD)/.deps-machine $(BUILD)/.deps-module $(BUILD)/.deps-gluster $(BUILD)/.deps-ceph $(BUILD)/.deps-rocksdb:
+$(BUILD)/.deps $(BUILD)/.deps-libraries $(BUILD)/.deps-librados $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb $(BUILD)/.deps-elasticsearch $(BUILD)/.deps-machine $(BUILD)/.deps-module $(BUILD)/.deps-gluster $(BUILD)/.deps-ceph $(BUILD)/.deps-rocksdb:
 	@mkdir -p $(BUILD)
 	@missing=; for package in $$(sed 's/#.*//' $<); do \
 	  [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null)" = installed ] \
@@ -123,19 +125,19 @@ native: $(BUILD)/.deps ## the integer engine and the trace reader as shared libr
 replayer: $(BUILD)/.deps ## the trace replayer
 	@$(MAKE) --no-print-directory -C replayer OUT=$(CURDIR)/$(BUILD)/replayer
 
-liblinnos: $(BUILD)/.deps ## the library that reads from the best replica, on any kernel
+liblinnos: $(BUILD)/.deps-libraries ## the library that reads from the best replica, on any kernel
 	@$(MAKE) --no-print-directory -C liblinnos OUT=$(CURDIR)/$(BUILD)/liblinnos
 
 ublk: $(BUILD)/.deps ## the mirror as a block device of any kernel, on liblinnos
 	@$(MAKE) --no-print-directory -C liblinnos/ublk OUT=$(CURDIR)/$(BUILD)/ublk
 
-agent: $(BUILD)/.deps ## what tells other nodes what this one's drives are predicted to take
+agent: $(BUILD)/.deps-libraries ## what tells other nodes what this one's drives are predicted to take
 	@$(MAKE) --no-print-directory -C cluster/agent OUT=$(CURDIR)/$(BUILD)/agent
 
-cluster: $(BUILD)/.deps ## the library that chooses the node that answers first
+cluster: $(BUILD)/.deps-libraries ## the library that chooses the node that answers first
 	@$(MAKE) --no-print-directory -C cluster/client OUT=$(CURDIR)/$(BUILD)/cluster
 
-ceph: cluster $(BUILD)/.deps-ceph ## the library that reads Ceph by that one
+ceph: cluster $(BUILD)/.deps-librados ## the library that reads Ceph by that one
 	@$(MAKE) --no-print-directory -C cluster/ceph OUT=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster
 
 rocksdb: $(BUILD)/.deps $(BUILD)/.deps-rocksdb ## a plug-in for RocksDB, on liblinnos
@@ -261,7 +263,7 @@ eval-stock: kernel-unpatched
 
 eval-cluster: kernel-cluster $(BUILD)/.deps-gluster
 
-eval-ceph: kernel-cluster ceph
+eval-ceph: kernel-cluster ceph deps-ceph
 
 eval-%: build
 	$(PYTHON) -m eval $(EVAL_OPTIONS) $*

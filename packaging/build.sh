@@ -199,7 +199,7 @@ agent() {
 	make -s -C cluster/agent OUT="$work/agent" CFLAGS="$CFLAGS" DESTDIR="$root" PREFIX=/usr install \
 		>/dev/null
 	strip "$root/usr/sbin/linnos-agent"
-	install -d "$root/DEBIAN"
+	install -d "$root/DEBIAN" "$root/etc/linnos"
 	for script in postinst prerm postrm; do
 		install -m 755 packaging/linnos-agent.$script "$root/DEBIAN/$script"
 	done

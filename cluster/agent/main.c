@@ -34,7 +34,7 @@ static const char help[] =
 	"\n"
 	"usage: linnos-agent [options]\n"
 	"  --config FILE  instead of " DEFAULT_CONFIGURATION "\n"
-	"  --check        read the configuration, say what is wrong with it, and end\n"
+	"  --check        read the configuration, open its drives, say what is wrong, and end\n"
 	"  --version\n"
 	"  --help\n"
 	"\n"
@@ -224,6 +224,21 @@ static void open_drives(struct agent *agent)
 	}
 }
 
+/* Stricter than a start, which waits for drives that are not there. */
+static int check_drives(void)
+{
+	int status = EXIT_SUCCESS;
+
+	for (unsigned int k = 0; k < configuration.n_drives; k++) {
+		drive_open(&drives[k], configuration.drives[k]);
+		if (drives[k].fd >= 0)
+			continue;
+		complain("%s: %s", configuration.drives[k], strerror(errno));
+		status = EXIT_NOT_STARTED;
+	}
+	return status;
+}
+
 static void run(void)
 {
 	struct pollfd fds[LISTENERS_MAX + 2];
@@ -312,7 +327,8 @@ int main(int argc, char **argv)
 	fclose(file);
 	if (error)
 		die("%s", error);
-	if (!check)
-		run();
+	if (check)
+		return check_drives();
+	run();
 	return 0;
 }

@@ -99,7 +99,8 @@ void linnos_ceph_close(struct linnos_ceph *ceph);
  * @bytes: that were read, fewer than asked for at the end of the object, or a negative errno
  * @osd: that it was asked of; -1: Ceph was left to choose, and the primary has answered
  *
- * On a thread of librados', which it must not keep.
+ * On a thread of librados', by which other answers come: it must not block. linnos_ceph_read() or
+ * linnos_ceph_close() in it may never return.
  */
 typedef void (*linnos_ceph_done)(void *of, ssize_t bytes, int osd);
 

@@ -78,13 +78,19 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy2(ROOT / name, place / name)
     (place / ".venv").symlink_to(ROOT / ".venv")
     (place / "build").mkdir()
-    (place / "build" / ".deps").touch()
+    for name in (".deps-libraries", ".deps"):
+        (place / "build" / name).touch()
     return place
 
 
 def make(clone: Path, *arguments: str) -> str:
     """What make says; the packages are there, however new the lists of them are."""
-    there = ("requirements.txt", "pyproject.toml", "debian-packages.txt")
+    there = (
+        "requirements.txt",
+        "pyproject.toml",
+        "debian-packages.txt",
+        "debian-packages-libraries.txt",
+    )
     old = [word for name in there for word in ("-o", name)]
     ran = subprocess.run(
         ["make", *old, *arguments],

@@ -247,14 +247,19 @@ int open(const char *path, int flags, ...)
 """
 
 
+def preloaded(source: str, folder: Path) -> Path:
+    library = folder / "preloaded.so"
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"],
+        input=source, check=True, text=True,
+    )  # fmt: skip
+    return library
+
+
 def test_a_drive_that_the_unit_must_not_open_keeps_it_from_starting(
     program: Path, tmp_path: Path
 ) -> None:
-    library = tmp_path / "refuses.so"
-    subprocess.run(
-        ["gcc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"],
-        input=REFUSES, check=True, text=True,
-    )  # fmt: skip
+    library = preloaded(REFUSES, tmp_path)
     place = tmp_path / "agent.conf"
     place.write_text(f"drive /dev/refused\nsocket {tmp_path}/socket\n")
     ran = subprocess.run(
@@ -286,9 +291,49 @@ def test_what_it_does_not_start_with_it_says(
     assert ran.returncode == 1 and says in ran.stderr
 
 
+def checked(
+    program: Path, configuration: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [program, "--check", "--config", configuration],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+#: A character device is a drive.
+IS_DRIVE = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/stat.h>
+int fstat(int fd, struct stat *s)
+{
+    int (*next)(int, struct stat *) = dlsym(RTLD_NEXT, "fstat");
+    int status = next(fd, s);
+    if (!status && S_ISCHR(s->st_mode))
+        s->st_mode = S_IFBLK;
+    return status;
+}
+"""
+
+
+def test_a_check_opens_every_drive(program: Path, tmp_path: Path) -> None:
+    place = tmp_path / "agent.conf"
+    place.write_text(f"drive /dev/null\ndrive /dev/zero\nsocket {tmp_path}/socket\n")
+    ran = checked(program, place)
+    assert ran.returncode == 1
+    assert re.findall(r"/dev/(\w+): Block device required\n", ran.stderr) == ["null", "zero"]
+    ran = checked(program, place, LD_PRELOAD=str(preloaded(IS_DRIVE, tmp_path)))
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    # nor does it serve
+    assert not (tmp_path / "socket").exists()
+
+
 def test_the_example_is_good_and_the_man_page_has_all_of_it(program: Path) -> None:
     example = SOURCE / "agent.conf"
-    subprocess.run([program, "--check", "--config", example], check=True)
+    # nothing is wrong with it but that its drive is to be named
+    ran = checked(program, example)
+    named = "/dev/disk/by-id/nvme-EXAMPLE: No such file or directory\n"
+    assert (ran.returncode, ran.stderr) == (1, f"linnos-agent: {named}")
     page = (ROOT / "docs" / "linnos-agent.8").read_text().replace("\\-", "-")
     told = subprocess.run([program, "--help"], check=True, capture_output=True, text=True).stdout
     options = set(re.findall(r"^  (--[a-z-]+)", told, re.MULTILINE))

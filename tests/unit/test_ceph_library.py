@@ -17,7 +17,7 @@ BUILDS = CLibrary(SOURCE, ROOT / "build" / "ceph")
 FUNCTIONS = names(HEADER.read_text(), r"^[\w ]+?[ *](linnos_ceph_\w+)\(")
 
 pytestmark = pytest.mark.skipif(
-    not Path("/usr/include/rados/librados.h").exists(), reason="no librados: `make deps-ceph`"
+    not Path("/usr/include/rados/librados.h").exists(), reason="no librados: `make ceph`"
 )
 
 

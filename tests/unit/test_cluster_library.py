@@ -89,6 +89,54 @@ def test_the_page_s_program_finds_what_is_installed_and_does_what_it_says(
     assert left == {"linnos_choose.h"}
 
 
+#: Around the man page's example: a node that fails, and one read of each outcome.
+FAILING_OVER = """
+#include <linnos_cluster.h>
+#include <stdio.h>
+static struct linnos_cluster *cluster;
+static uint32_t nodes[] = {7, 3, 5};
+static unsigned int asked, broken;
+static uint64_t now(void) { static uint64_t ns; return ns += 100000; }
+static int read_from(uint32_t node) { asked |= 1u << node; return broken >> node & 1; }
+static int example(uint64_t bytes, unsigned int n)
+{
+EXAMPLE
+	return failed;
+}
+int main(void)
+{
+	struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;
+	struct linnos_cluster_stats stats;
+
+	if (linnos_cluster_create(&cluster, 8, &o))
+		return 1;
+	broken = 1u << 7 | 1u << 3;
+	printf("%d ", example(4096, 3));
+	printf("%u, ", asked & 1u << 5);
+	broken |= 1u << 5;
+	asked = 0;
+	printf("%d ", example(4096, 3));
+	printf("%u, %d", asked, example(4096, LINNOS_CLUSTER_CANDIDATES + 1));
+	linnos_cluster_get_stats(cluster, &stats, sizeof(stats));
+	printf(", %d\\n", stats.sent == stats.ended && stats.errors + 1 == stats.sent);
+	linnos_cluster_free(cluster);
+	return 0;
+}
+"""
+
+
+def test_the_man_page_s_read_goes_on_until_a_node_answers(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "linnos_cluster.3").read_text().replace("\\-", "-")
+    (example,) = re.findall(r"^\.EX\n(.*?)^\.EE$", page, re.M | re.S)
+    root = tmp_path / "opt"
+    BUILDS.make("install", f"PREFIX={root}")
+    (tmp_path / "p.c").write_text(FAILING_OVER.replace("EXAMPLE", example))
+    program = built_as_installed(tmp_path / "p.c", root, "liblinnos-cluster", ["-lm", "-pthread"])
+    said = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    # answered by the one that is whole; by none, though all were asked; too many candidates
+    assert said == f"0 {1 << 5}, 1 {1 << 7 | 1 << 3 | 1 << 5}, -1, 1\n"
+
+
 def test_a_program_may_have_both_libraries(built: Path, tmp_path: Path) -> None:
     CLibrary(ROOT / "liblinnos", ROOT / "build" / "liblinnos").make("all")
     (tmp_path / "p.c").write_text(

@@ -77,7 +77,7 @@ def test_they_hold_what_their_names_say(packages: dict[str, Path]) -> None:
         "linnos-agent": (
             *("./usr/sbin/linnos-agent", "./usr/share/man/man8/linnos-agent.8.gz"),
             "./usr/lib/systemd/system/linnos-agent.service",
-            "./usr/share/doc/linnos-agent/agent.conf",
+            *("./usr/share/doc/linnos-agent/agent.conf", "./etc/linnos/"),
         ),
         "liblinnos-dev": (
             *("./usr/include/liblinnos.h", "./usr/include/linnos_choose.h"),

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""Who builds one library is made to install what that one needs, and no server."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LIBRARIES, LIBRADOS = (f"debian-packages-{name}.txt" for name in ("libraries", "librados"))
+
+
+def lists(target: str) -> set[str]:
+    """Those whose packages make looks for, in a clone where nothing was built."""
+    asked = subprocess.run(
+        ["make", "--dry-run", "BUILD=no/such", target],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    return set(re.findall(r"'s/#\.\*//' (\S+)\)", asked))
+
+
+def packages(name: str) -> list[str]:
+    lines = (ROOT / name).read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize(
+    ("target", "needed"),
+    [
+        *((name, {LIBRARIES}) for name in ("liblinnos", "install-lib", "cluster", "agent")),
+        ("install-ceph", {LIBRARIES, LIBRADOS}),
+        ("replayer", {LIBRARIES, "debian-packages.txt"}),
+        ("deps-ceph", {LIBRADOS, "debian-packages-ceph.txt"}),
+    ],
+)
+def test_a_target_installs_what_it_needs(target: str, needed: set[str]) -> None:
+    assert lists(target) == needed
+
+
+def test_no_package_is_in_two_lists() -> None:
+    named = [
+        package
+        for name in (LIBRARIES, LIBRADOS, "debian-packages.txt", "debian-packages-ceph.txt")
+        for package in packages(name)
+        if package != "iproute2"
+    ]
+    assert len(named) == len(set(named))
+    assert packages(LIBRADOS) == ["librados-dev"]
