@@ -63,6 +63,10 @@ _programs: Path | None = None
 
 def use_copies(kernel: Path, programs: Path) -> None:
     """Boot this kernel, and look for programs first in this folder; not in what `make` built."""
+    _use(kernel, programs)
+
+
+def _use(kernel: Path, programs: Path | None) -> None:
     global _kernel, _programs
     _kernel, _programs = kernel, programs
 
@@ -80,13 +84,14 @@ def on_kernel(kernel: Path, target: str, programs: Path) -> Iterator[None]:
     """
     if not kernel.exists():
         raise StepError(f"{kernel}: not there; `make {target}` builds it")
+    before = _kernel, _programs
     kept = programs / kernel.parent.name
     keep_copy(kernel, kept)
     use_copies(kept, programs)
     try:
         yield
     finally:
-        use_copies(programs / DEFAULT_KERNEL.name, programs)
+        _use(*before)
 
 
 @dataclass(frozen=True)

@@ -41,27 +41,37 @@ def check_number(
     TypeError
         If it is no number, or has to be whole and is not.
     ValueError
-        If it is out of range, or not a number as floats know it.
+        If it is out of range, infinite, or not a number as floats know it.
     """
     kind = numbers.Integral if whole else numbers.Real
     if isinstance(value, bool) or not isinstance(value, kind):
         what = "an integer" if whole else "a number"
         raise TypeError(f"{name}={value!r}: expected {what}, not {type(value).__name__}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     above = number > low if "low" in open_ends else number >= low
     below = number < high if "high" in open_ends else number <= high
-    if not (above and below):
+    if not (above and below and math.isfinite(number)):
         least = f"above {low:g}" if "low" in open_ends else f"at least {low:g}"
         most = f"below {high:g}" if "high" in open_ends else f"at most {high:g}"
-        raise ValueError(
-            f"{name}={value!r}: accepted is {least}" + (f", {most}" if high < math.inf else "")
-        )
+        if high == math.inf:
+            most = "and no infinity"
+        raise ValueError(f"{name}={value!r}: accepted is {least}, {most}")
 
 
 def check_flag(name: str, value: Any) -> None:
     """Refuse what is neither True nor False."""
     if not isinstance(value, bool):
         raise TypeError(f"{name}={value!r}: expected True or False, not {type(value).__name__}")
+
+
+def check_kind(name: str, value: Any, kind: type, where: str = "") -> None:
+    """Refuse what is of another class; `where` may say where such are found."""
+    if not isinstance(value, kind):
+        found = type(value).__name__
+        raise TypeError(f"{name}={value!r}: expected {kind.__name__}{where}, not {found}")
 
 
 def check_names(function: str, given: Collection[str], accepted: Sequence[str]) -> None:

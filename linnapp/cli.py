@@ -100,15 +100,17 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; for a name that there is not, say which is nearest."""
+        """Find the command; for a name that there is not, say which are near."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             import difflib
 
             # click's own suggestions know nothing of commands that are not imported.
-            if near := difflib.get_close_matches(args[0], _COMMANDS, n=1):
-                raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from None
+            # Several: two letters swapped, 'trian' is nearer to 'trial' than to 'train'.
+            if near := difflib.get_close_matches(args[0], _COMMANDS):
+                meant = " or ".join(map(repr, near))
+                raise click.UsageError(f"{error.message} Did you mean {meant}?", ctx) from None
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

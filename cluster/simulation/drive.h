@@ -62,6 +62,7 @@ struct drive {
 		uint64_t took_ns, end_ns;
 	} recent[RECENT];
 	uint32_t n_recent;
+	float average_us; /* of what reads took */
 };
 
 void drive_init(struct drive *d, const struct profile *p, const struct injected *injected,

@@ -10,15 +10,18 @@
  *the real one, with the real datagrams; its clock is that of the simulation. Equal arguments give
  *equal results, and all rules meet the same reads. Prints one object of JSON.
  */
-#include "simulation.h"
-
 #include "datagram.h"
+#include "drive.h"
+#include "linnos_cluster.h"
 #include "linux/blk-linnos.h"
+#include "rules.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define N_REPLICAS 3
 
 /* Drives are busy for so long before reads count. */
 #define WARM_UP_NS (50 * NS_PER_MS)
@@ -29,10 +32,8 @@
 #define BINS_MAX 1024
 #define LIE_US_FAST 20
 #define LIE_US_SLOW 20000
-/* The rule that hedges looks at its percentile so often. */
-#define HEDGE_PERCENTILE 0.95
-#define HEDGE_EVERY 128
-#define HEDGE_HISTOGRAM_BITS 6
+/* What a drive's last read weighs in the average that its server tells, as Elasticsearch's. */
+#define AVERAGE_NEW 0.3f
 
 enum event_type {
 	READ_COMES,
@@ -46,9 +47,45 @@ enum event_type {
 	FLUSH
 };
 
+struct read;
+
+struct attempt {
+	struct read *read;
+	struct rule_server told; /* with the answer */
+	struct rule_sending of_rule;
+	uint8_t replica;
+	bool is_first;
+	struct linnos_sending sending;
+};
+
+struct read {
+	uint64_t number, place, due_ns;
+	uint32_t client, nodes[N_REPLICAS];
+	uint8_t n_attempts, n_holders;
+	bool is_begun, is_answered;
+	struct linnos_choice choice;
+	struct attempt attempts[N_REPLICAS];
+};
+
+/* Its library, or what a rule knows. */
+struct client {
+	struct linnos_cluster *cluster;
+	struct rule_client of_rule;
+};
+
+struct scenario {
+	const struct profile *profile;
+	uint32_t n_nodes, n_clients;
+	double reads_per_s, seconds;
+	uint64_t seed, one_way_ns, news_delay_ns;
+	double written_bytes_per_s;
+	struct injected injected;
+	const char *agents; /* "on", "dead", "fast" and "slow": node 0's lies */
+};
+
 struct question_sent {
 	struct read *read;
-	uint32_t client, node, sent_when_asked;
+	uint32_t client, node, sent_at_asked;
 	uint32_t us, pending;
 	uint8_t bytes;
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
@@ -64,20 +101,36 @@ struct logged {
 	uint64_t due_ns, latency_ns;
 };
 
-struct scenario scenario;
-struct drive *drives;
-uint64_t now_ns = NS_PER_MS;
+/* Rules that are no rivals'. */
+static const struct own_rule {
+	struct rule rule;
+	bool is_library, deaf; /* it asks no agents */
+	enum linnos_cluster_mode mode;
+} own_rules[] = {
+	{.rule.name = "observe", .is_library = true, .mode = LINNOS_CLUSTER_OBSERVE},
+	{.rule.name = "library", .is_library = true, .mode = LINNOS_CLUSTER_CHOOSE},
+	{.rule.name = "library-deaf",
+	 .is_library = true,
+	 .deaf = true,
+	 .mode = LINNOS_CLUSTER_CHOOSE},
+	{.rule.name = "library-hedge", .is_library = true, .mode = LINNOS_CLUSTER_HEDGE},
+	{.rule.name = "oracle"},
+};
+
+static struct scenario scenario;
+static struct drive *drives;
+static uint64_t now_ns = NS_PER_MS;
 
 static struct client *clients;
 static const struct rule *rule;
+static const struct own_rule *own; /* NULL: a rival's */
 static struct linnos_cluster_options options = LINNOS_CLUSTER_OPTIONS_INIT;
 static struct event *heap;
 static uint64_t n_events, heap_room, n_numbered;
 static uint64_t arrivals, draws;
 static struct logged *log_of;
 static uint64_t n_reads, log_room, n_attempts, n_asked, n_answered, begin_ns, end_ns;
-static struct histogram first_latencies;
-static uint64_t n_first, hedge_ns;
+static struct rule_hedging hedging; /* all clients' */
 static bool asks_first = true;
 static uint64_t to_slow[BINS_MAX], in_bin[BINS_MAX], *in_second, most_in_second, second_total,
 	second;
@@ -100,7 +153,7 @@ static double exponential(uint64_t *state)
 	return -log(((*state >> 11) + 0.5) * 0x1p-53);
 }
 
-uint64_t draw(void)
+static uint64_t draw(void)
 {
 	return draws = mixed(draws);
 }
@@ -183,7 +236,7 @@ static void ask(uint32_t client, uint32_t node, struct read *read)
 	if (c->cluster)
 		q->bytes = linnos_cluster_question(c->cluster, node, 0, 4096, now_ns, q->datagram);
 	else
-		q->sent_when_asked = c->pairs[node].sent;
+		q->sent_at_asked = c->of_rule.nodes[node].sent;
 	n_asked++;
 	at(now_ns + scenario.one_way_ns, AT_AGENT, q);
 }
@@ -228,18 +281,16 @@ static void at_agent(struct question_sent *q)
 static void news_comes(struct question_sent *q)
 {
 	struct client *c = &clients[q->client];
-	struct pair *p = c->pairs ? &c->pairs[q->node] : NULL;
 
-	if (c->cluster) {
+	if (c->cluster)
 		linnos_cluster_news(c->cluster, q->node, q->datagram, q->bytes, now_ns);
-	} else {
-		p->is_told = true;
-		p->told_us = q->us;
-		p->told_pending = q->pending;
-		p->told_ns = now_ns;
-		p->told_uses = 0;
-		p->sent_when_asked = q->sent_when_asked;
-	}
+	else
+		c->of_rule.nodes[q->node].told = (struct rule_told){
+			.at_ns = now_ns,
+			.us = q->us,
+			.pending = q->pending,
+			.sent_at_asked = q->sent_at_asked,
+		};
 	if (q->read) {
 		begin_once(q->read);
 		let_go(q->read);
@@ -248,13 +299,6 @@ static void news_comes(struct question_sent *q)
 }
 
 /* --- Reads --------------------------------------------------------------------------------- */
-
-void pair_scored(struct client *client)
-{
-	for (uint32_t k = 0; k < scenario.n_nodes; k++)
-		client->pairs[k].score_us = client->pairs[k].snitch_us;
-	client->scored_ns = now_ns;
-}
 
 static void count_sent(uint32_t node, bool is_copy)
 {
@@ -287,21 +331,13 @@ static void send_read(struct read *read, unsigned int replica, enum linnos_kind 
 
 	*a = (struct attempt){
 		.read = read,
-		.sent_ns = now_ns,
 		.replica = replica,
 		.is_first = kind == LINNOS_FIRST,
 	};
-	if (c->cluster) {
+	if (c->cluster)
 		linnos_cluster_sent(c->cluster, &a->sending, &read->choice, replica, kind, now_ns);
-	} else {
-		struct pair *p = &c->pairs[node];
-
-		a->previous = p->newest;
-		*(p->newest ? &p->newest->next : &p->oldest) = a;
-		p->newest = a;
-		p->in_flight++;
-		p->sent++;
-	}
+	else
+		rule_sent(&c->of_rule.nodes[node], &a->of_rule, now_ns);
 	count_sent(node, kind == LINNOS_COPY);
 	read->n_holders++;
 	at(now_ns + scenario.one_way_ns, AT_DRIVE, a);
@@ -312,7 +348,7 @@ static void at_drive(struct attempt *a)
 	struct drive *d = &drives[a->read->nodes[a->replica]];
 	uint64_t end = drive_read(d, a->read->place, now_ns, true);
 
-	a->drive_us = (end - now_ns) / NS_PER_US;
+	a->told.service_us = (end - now_ns) / NS_PER_US;
 	d->pending++;
 	at(end, DRIVE_DONE, a);
 }
@@ -323,26 +359,12 @@ static void drive_done(struct attempt *a)
 	unsigned int k = d->n_recent++ % RECENT;
 
 	d->pending--;
-	a->pending = d->pending;
-	d->recent[k].took_ns = a->drive_us * NS_PER_US;
+	d->average_us += (d->n_recent > 1 ? AVERAGE_NEW : 1) * (a->told.service_us - d->average_us);
+	a->told.queue = d->pending;
+	a->told.average_service_us = d->average_us;
+	d->recent[k].took_ns = (uint64_t)a->told.service_us * NS_PER_US;
 	d->recent[k].end_ns = now_ns;
 	at(now_ns + scenario.one_way_ns, ANSWER_COMES, a);
-}
-
-static void learn(struct pair *p, struct attempt *a)
-{
-	float us = (now_ns - a->sent_ns) / (float)NS_PER_US;
-	bool first = !p->own_at_ns;
-
-	*(a->previous ? &a->previous->next : &p->oldest) = a->next;
-	*(a->next ? &a->next->previous : &p->newest) = a->previous;
-	p->in_flight--;
-	p->own_ns = now_ns - a->sent_ns;
-	p->own_at_ns = now_ns;
-	p->answer_us = first ? us : 0.9f * p->answer_us + 0.1f * us;
-	p->service_us = first ? a->drive_us : 0.9f * p->service_us + 0.1f * a->drive_us;
-	p->queue = first ? a->pending : 0.9f * p->queue + 0.1f * a->pending;
-	p->snitch_us = first ? us : 0.9f * p->snitch_us + 0.1f * us;
 }
 
 static void answer_comes(struct attempt *a)
@@ -353,13 +375,10 @@ static void answer_comes(struct attempt *a)
 	if (c->cluster)
 		linnos_cluster_ended(c->cluster, &a->sending, LINNOS_ANSWERED, now_ns);
 	else
-		learn(&c->pairs[read->nodes[a->replica]], a);
-	if (a->is_first && rule->hedges) {
-		histogram_add(&first_latencies, now_ns - a->sent_ns);
-		if (++n_first % HEDGE_EVERY == 0)
-			hedge_ns = histogram_at_rank(&first_latencies,
-						     nearest_rank(n_first, HEDGE_PERCENTILE));
-	}
+		rule_ended(&c->of_rule, &c->of_rule.nodes[read->nodes[a->replica]], &a->of_rule,
+			   &a->told, now_ns);
+	if (a->is_first && rule->hedges > 0)
+		rule_hedging_learn(&hedging, now_ns - a->of_rule.sent_ns);
 	/* a copy's answer is for nobody */
 	if (!read->is_answered &&
 	    !(c->cluster && a != &read->attempts[0] && (int)a->replica == read->choice.copy)) {
@@ -380,7 +399,7 @@ static void hedge_due(struct read *read)
 	if (!read->is_answered && c->cluster)
 		replica = linnos_cluster_hedge(c->cluster, &read->choice, now_ns);
 	else if (!read->is_answered)
-		replica = (read->attempts[0].replica + 1 + draw() % (N_REPLICAS - 1)) % N_REPLICAS;
+		replica = rule_hedge(rule, &c->of_rule, read->attempts[0].replica, N_REPLICAS);
 	if (replica >= 0)
 		send_read(read, replica, LINNOS_HEDGE);
 	let_go(read);
@@ -405,12 +424,22 @@ static void place(struct read *read)
 	}
 }
 
+static unsigned int oracle(const struct read *read)
+{
+	double ends_ns[N_REPLICAS];
+
+	for (unsigned int k = 0; k < N_REPLICAS; k++)
+		ends_ns[k] = drive_read(&drives[read->nodes[k]], read->place,
+					now_ns + scenario.one_way_ns, false);
+	return rule_lowest(&clients[read->client].of_rule, ends_ns, N_REPLICAS, 1);
+}
+
 static void begin(struct read *read)
 {
 	struct client *c = &clients[read->client];
 	unsigned int replica;
 
-	if (!rule->choose) {
+	if (c->cluster) {
 		int64_t probe;
 
 		read->choice = (struct linnos_choice){.bytes = 4096};
@@ -425,14 +454,16 @@ static void begin(struct read *read)
 			hedge_later(read, read->choice.hedge_at_ns);
 		return;
 	}
-	replica = rule->choose(c, read);
-	for (unsigned int k = 0; k < rule->asked; k++)
+	replica = own ? oracle(read)
+		      : rule_choose(rule, &c->of_rule, read->nodes, N_REPLICAS, now_ns);
+	/* servers say of themselves what they have to */
+	for (unsigned int k = 0; rule->asks == RULE_ASKS_ALL && k < N_REPLICAS; k++)
 		ask(read->client, read->nodes[k], NULL);
 	send_read(read, replica, LINNOS_FIRST);
-	for (unsigned int k = 1; k < rule->at_once; k++)
-		send_read(read, (replica + k) % N_REPLICAS, LINNOS_HEDGE);
-	if (rule->hedges && hedge_ns)
-		hedge_later(read, now_ns + hedge_ns);
+	if (rule->clones)
+		send_read(read, (replica + 1) % N_REPLICAS, LINNOS_HEDGE);
+	if (rule->hedges > 0 && hedging.after_ns)
+		hedge_later(read, now_ns + hedging.after_ns);
 }
 
 static void begin_once(struct read *read)
@@ -511,20 +542,26 @@ static void set_up(void)
 			at(now_ns + draw() % (scenario.profile->flush_interval_us * NS_PER_US),
 			   FLUSH, &drives[k]);
 	}
-	if (rule->deaf)
+	if (own && own->deaf)
 		options.questions_percent = 0;
-	options.mode = rule->mode;
+	if (own)
+		options.mode = own->mode;
 	for (uint32_t k = 0; k < scenario.n_clients; k++) {
-		clients[k].turn = k;
 		options.seed = mixed(scenario.seed + 3) + k;
-		if (rule->choose)
-			clients[k].pairs = got(scenario.n_nodes, sizeof(*clients[k].pairs));
+		if (!own || !own->is_library)
+			clients[k].of_rule = (struct rule_client){
+				.nodes = got(scenario.n_nodes, sizeof(struct rule_node)),
+				.n_nodes = scenario.n_nodes,
+				.n_clients = scenario.n_clients,
+				.turn = k,
+				.draw = draw,
+			};
 		else if (linnos_cluster_create(&clients[k].cluster, scenario.n_nodes, &options)) {
 			fprintf(stderr, "linnos-simulation: %s\n", linnos_cluster_error());
 			exit(2);
 		}
 	}
-	if (!histogram_init(&first_latencies, HEDGE_HISTOGRAM_BITS))
+	if (!rule_hedging_init(&hedging))
 		got(SIZE_MAX, 1);
 	at(begin_ns, READ_COMES, got(1, sizeof(struct read)));
 }
@@ -641,7 +678,7 @@ static void print(const char *path)
 		       worst_share);
 	print_bins("to_slow", to_slow);
 	print_bins("in_bin", in_bin);
-	if (!rule->choose)
+	if (clients[0].cluster)
 		print_library();
 	printf("}\n");
 }
@@ -654,10 +691,13 @@ static bool take(const char *name, const char *value)
 	if (!strcmp(name, "profile"))
 		return (scenario.profile = profile_named(value)) != NULL;
 	if (!strcmp(name, "rule")) {
-		rule = NULL;
-		for (unsigned int k = 0; k < n_rules; k++)
-			if (!strcmp(rules[k].name, value))
-				rule = &rules[k];
+		rule = rule_named(value);
+		own = NULL;
+		for (size_t k = 0; !rule && k < sizeof(own_rules) / sizeof(*own_rules); k++)
+			if (!strcmp(own_rules[k].rule.name, value)) {
+				own = &own_rules[k];
+				rule = &own->rule;
+			}
 		return rule;
 	}
 	if (!strcmp(name, "agents")) {

@@ -40,7 +40,7 @@ def enable(
     linnos on, and writes that to drives.conf, for `linnapp restore` after a reboot. If a model is
     not worth it, all is left as it is; models that know added bursts alone, of few reads, are for
     md, which sees whether they pay. Ctrl-C keeps what was recorded, and changes nothing. Again,
-    it records and trains anew. `linnapp disable` undoes it.
+    it records and trains anew, with linnos off while it records. `linnapp disable` undoes it.
 
     DRIVE...: drives with the same data, for programs that ask themselves (BLKEXPECT, liblinnos).
     """

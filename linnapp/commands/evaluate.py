@@ -141,11 +141,11 @@ def _echo_verdicts(result: Evaluation) -> None:
 
 def _is_of_training(model: Path, trace: Path) -> bool | None:
     """Whether a model was trained on this recording, by its record; None without one."""
-    from linnapp.trace.recorded import contents_of
+    from linnapp.trace.recorded import is_of_contents
 
     try:
         record = json.loads(model.with_suffix(".json").read_text())
         taught_by = record["trace"]["sha256"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return bool(taught_by == contents_of(trace)[1])
+    return is_of_contents(trace, taught_by)

@@ -36,10 +36,10 @@ def help_(ctx: click.Context, topic: str | None) -> None:
         if command is None:
             import difflib
 
-            near = difflib.get_close_matches(topic, [*group.list_commands(parent), *topics], n=1)
+            near = difflib.get_close_matches(topic, [*group.list_commands(parent), *topics])
             raise click.UsageError(
                 f"{topic!r} is neither a topic ({', '.join(topics)}) nor a command"
-                + "".join(f". Did you mean {name!r}?" for name in near)
+                + (f". Did you mean {' or '.join(map(repr, near))}?" if near else "")
             )
         with click.Context(command, info_name=topic, parent=parent) as about:
             click.echo(command.get_help(about))

@@ -61,9 +61,9 @@ def recalibrate(
     point has moved, a latency model each time. A drive keeps its active model until a new one is
     complete and serves the newest reads better. Ctrl-C uploads
     nothing. Decisions are logged to stderr and to recalibration.jsonl in the drive's state. A drive
-    in enforce observes while it is recorded, so that slow reads are recorded too, and enforces
-    again after that, but after kill -9. Drives that are in drives.conf have their new model there,
-    too.
+    in enforce observes while it is recorded, and md's linnos is off, so that slow reads are
+    recorded too; both are as before after that, but after kill -9. Drives that are in drives.conf
+    have their new model there, too.
     """
     from linnapp.drive.recalibrate.recalibration import recalibrate as run
     from linnapp.errors import LinnappError, as_options

@@ -29,7 +29,8 @@ def trace(
     """Record drives with blktrace, one DIR/<drive>.blk per drive.
 
     Traces until the duration is over, until ctrl-C, or, when `-- CMD ...` follows, until CMD
-    ends; its exit status is passed on. Needs root and a kernel with blktrace.
+    ends; its exit status is passed on. A recording that DIR holds already is not written over.
+    Needs root and a kernel with blktrace.
     """
     from linnapp.trace.recording import RecordingProgress, record
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 
 from linnapp.drive import journal
@@ -209,12 +210,33 @@ def cannot_ask(name: str) -> str:
     )
 
 
+def arrays() -> list[MdArray]:
+    """All that run."""
+    return _those_left(path.parent.name for path in sysfs_root().glob("block/*/md"))
+
+
+def arrays_of(drive: str) -> list[MdArray]:
+    """The arrays that a disk, or a partition of it, is a member of."""
+    disk = sysfs_root() / "block" / drive
+    return _those_left(
+        path.name for pattern in ("", "*/") for path in disk.glob(f"{pattern}holders/md*")
+    )
+
+
+def _those_left(names: Iterable[str]) -> list[MdArray]:
+    found = []
+    for name in sorted(set(names)):
+        with contextlib.suppress(DeviceError):  # it is being stopped
+            found.append(MdArray(name))
+    return found
+
+
 def guards() -> list[Guard]:
     """Of all arrays that may ask, but those that are being stopped."""
     found = []
-    for path in sorted(sysfs_root().glob("block/*/md/linnos_guard")):
+    for array in arrays():
         with contextlib.suppress(DeviceError):
-            guard = MdArray(path.parents[1].name).guard
+            guard = array.guard
             if guard is not None:
                 found.append(guard)
     return found
@@ -222,10 +244,8 @@ def guards() -> list[Guard]:
 
 def forget_worth(drive: str) -> None:
     """Have the arrays of a drive that are on find out anew what choosing is worth."""
-    disk = sysfs_root() / "block" / drive
-    for path in [*disk.glob("holders/md*"), *disk.glob("*/holders/md*")]:
+    for array in arrays_of(drive):
         with contextlib.suppress(DeviceError):
-            array = MdArray(path.name)
             if array.asks and array.state == "on":
                 array.set_state("on")
 

@@ -8,8 +8,9 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 
+from linnapp.arguments import check_choice
 from linnapp.drive import md, state
-from linnapp.drive.sysfs import Drive
+from linnapp.drive.sysfs import MODES, Drive
 from linnapp.errors import LinnappError
 from linnapp.files import AnyPath
 from linnapp.model import LatencyModel, Model
@@ -45,7 +46,11 @@ def upload(
         If there is no such disk, its kernel lacks LinnOS, or it cannot be written.
     ModelError
         If the kernel does not run such a model, or refused it; the old one is then still active.
+    ValueError
+        If there is no such mode.
     """
+    if mode is not None:
+        check_choice("mode", mode, MODES)
     model = getattr(model, "model_", model)
     drive = Drive(os.fspath(device))
     # Before anything is changed.

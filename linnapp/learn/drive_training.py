@@ -16,7 +16,7 @@ from linnapp.learn.features.burst_sampling import sample_bursts
 from linnapp.learn.features.dataset import ReadSet, load_reads
 from linnapp.learn.features.split import Split, split
 from linnapp.learn.judging.confusion import Confusion
-from linnapp.learn.judging.refusing import ScoredReads, choose_margin
+from linnapp.learn.judging.refusing import REMEDY, ScoredReads, choose_margin
 from linnapp.learn.labelling.inflection import InflectionPoint
 from linnapp.learn.labelling.labels import SlowLimits
 from linnapp.learn.network import training
@@ -247,6 +247,7 @@ def _of_margin(scored: ScoredReads, margin: int, parts: Split, recipe: Recipe) -
     return {
         "max_refused": recipe.refused_limit,
         "margin": margin,
+        "remedy": REMEDY if validation.seldom_refused(margin) else None,
         "quality": {
             "as_trained": validation.quality(0),
             "validation": validation.quality(margin),

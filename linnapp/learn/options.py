@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal, TypedDict, get_args
 
-from linnapp.arguments import check_choice, check_flag, check_names, check_number
+from linnapp.arguments import check_choice, check_flag, check_kind, check_names, check_number
 from linnapp.learn.judging.refusing import MAX_REFUSED_FAST
 from linnapp.learn.labelling.inflection import (
     FAILOVER_US,
@@ -19,6 +19,7 @@ from linnapp.learn.labelling.inflection import (
 from linnapp.learn.labelling.labels import LABELS, Labels
 from linnapp.learn.network.training import Epoch, TrainingOptions
 from linnapp.model import LatencyModel, Model
+from linnapp.trace.recorded import check_options
 
 #: What is predicted: slow or fast, by the paper's network; or how long a read will take, by trees.
 Kind = Literal["network", "latency"]
@@ -122,6 +123,10 @@ class Recipe:
     hedge_percentile: float = 99.0
 
     def __post_init__(self) -> None:
+        check_kind("labelling", self.labelling, LabellingOptions)
+        check_kind("training", self.training, TrainingOptions)
+        check_kind("reader", self.reader, dict)
+        check_options(self.reader)
         check_choice("kind", self.kind, KINDS)
         check_choice("labels", self.labels, LABELS)
         check_flag("auto_bias", self.auto_bias)
@@ -200,6 +205,8 @@ def recipe_of(
         If an option is not known, or its value is none.
     """
     check_names(f"fit_{kind}", given, OPTIONS[kind])
+    if given.get("observer") is not None:
+        check_kind("observer", given["observer"], Observer)
     options = {name: value for name, value in given.items() if name != "observer"}
     bias = options.pop("bias", "auto")
     if bias != "auto":

@@ -9,7 +9,7 @@ expected latency.
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +62,7 @@ NOT_ALWAYS = {"guarded": "chooses in md alone", "never": "does not choose"}
 #: Leaves and `base` are log2 of us with so many bits behind the point.
 FRACTION_BITS = 10
 
-#: Leaves have 16 bits.
+#: Leaves have 16 bits, and `base` goes no further.
 LEAF_LIMIT = 1 << 15
 
 #: what follows the checksum
@@ -141,11 +141,18 @@ class LatencyModel(envelope.Identified):
 
     def times(self, other: LatencyModel) -> LatencyModel:
         """The product of what two models predict, with all else of this one."""
+        leaves: npt.NDArray[Any] = np.concatenate((self.leaves, other.leaves)).astype(np.int32)
+        base = max(-LEAF_LIMIT, min(self.base + other.base, LEAF_LIMIT - 1))
+        if len(leaves):
+            # Each read meets a leaf of every tree: what is beyond the base's limit they share.
+            each, rest = divmod(self.base + other.base - base, len(leaves))
+            leaves += each
+            leaves[:rest] += 1
         return dataclasses.replace(
             self,
             splits=np.concatenate((self.splits, other.splits)),
-            leaves=np.concatenate((self.leaves, other.leaves)),
-            base=self.base + other.base,
+            leaves=leaves,
+            base=base,
             n_features=max(self.n_features, other.n_features),
         )
 
@@ -188,7 +195,7 @@ class LatencyModel(envelope.Identified):
             )
         envelope.check_ranges(
             ("n_trees", self.n_trees, 0, MAX_TREES),
-            ("base", self.base, -(2**15), 2**15 - 1),
+            ("base", self.base, -LEAF_LIMIT, LEAF_LIMIT - 1),
             ("threshold_us", self.threshold_us, 1, 2**32 - 1),
             ("refuse_us", self.refuse_us, 1, 2**32 - 1),
             ("overdue_us", self.overdue_us, 1, CAP),

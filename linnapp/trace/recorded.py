@@ -5,20 +5,20 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from linnapp.arguments import check_names, check_number
+from linnapp.arguments import check_flag, check_kind, check_names, check_number
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.trace.blktrace import COLUMNS, BlktraceReader, is_blktrace, trace_files
 from linnapp.trace.formats import conversion
 from linnapp.trace.formats.latency_log import LatencyLogReader
 from linnapp.trace.formats.text_trace import TextFormat
-from linnapp.trace.packed import SUFFIX
+from linnapp.trace.packed import SUFFIX, unpacked
 from linnapp.trace.table import IoTable, PartReader, TableReader
 
 #: Ends of names that say what kind of file it is, and nothing of the drive.
@@ -64,9 +64,7 @@ def open_recording(
     TypeError, ValueError
         If an option is not known, or its value is none.
     """
-    check_names("open_recording", options, _OPTIONS)
-    if "chunk_ios" in options:
-        check_number("chunk_ios", options["chunk_ios"], 1, whole=True)
+    check_options({"text_format": text_format, **options})
     if isinstance(trace, IoTable):
         if options.get("device"):
             raise TraceError(
@@ -83,6 +81,27 @@ def open_recording(
         raise TraceError(f"{trace}: `device=` is for blktrace recordings; a log holds one drive")
     chunk = {name: options[name] for name in ("chunk_ios",) if name in options}
     return LatencyLogReader(trace, text_format, **chunk)
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse what is no option of :func:`open_recording`, or no value of one.
+
+    Raises
+    ------
+    TypeError, ValueError
+    """
+    check_names("open_recording", options, _OPTIONS)
+    if options.get("text_format") is not None:
+        known = ", one of linnapp.trace.formats.conversion.TEXT_FORMATS"
+        check_kind("text_format", options["text_format"], TextFormat, known)
+    if options.get("device") is not None:
+        check_kind("device", options["device"], str)
+    if "chunk_ios" in options:
+        check_number("chunk_ios", options["chunk_ios"], 1, 2**31 - 1, whole=True)
+    if "max_age_s" in options:
+        check_number("max_age_s", options["max_age_s"], 0, 1e9, open_ends="low")
+    if "allow_truncated" in options:
+        check_flag("allow_truncated", options["allow_truncated"])
 
 
 def load(trace: AnyPath, **options: Any) -> IoTable:
@@ -114,7 +133,7 @@ def load(trace: AnyPath, **options: Any) -> IoTable:
         ties_in_order=chunks[0].ties_in_order,
         name=Path(trace).name,
         files=tuple(path.name for path in paths),
-        sha256=digest(paths),
+        sha256=_digest_of_unpacked(paths),
         stats=reader.stats,
         chunk_ends=tuple(ends),
         reader=reader,
@@ -126,7 +145,7 @@ def _read_again(
 ) -> BlktraceReader | PartReader:
     """Requests are not in a table, and which were overdue only they tell."""
     try:
-        same = digest(reader.paths) == table.sha256
+        same = _digest_of_unpacked(reader.paths) == table.sha256
     except OSError as error:
         raise TraceError(f"{error.filename}: {error.strerror}; the table is of it") from error
     if not same:
@@ -149,15 +168,25 @@ def drive_name(trace: Recorded) -> str:
 
 
 def contents_of(trace: Recorded) -> tuple[list[str], str]:
-    """Names of a recording's files, and the SHA-256 over their contents, in order."""
+    """Names of a recording's files, and the SHA-256 over their contents, unpacked, in order."""
     if isinstance(trace, IoTable):
         return list(trace.files), trace.sha256
     paths = trace_files(trace)
-    return [path.name for path in paths], digest(paths)
+    return [path.name for path in paths], _digest_of_unpacked(paths)
+
+
+def is_of_contents(trace: AnyPath, sha256: str) -> bool:
+    """Whether a record's SHA-256 is of this recording; old ones are of files as they are packed."""
+    paths = trace_files(trace)
+    return sha256 == _digest_of_unpacked(paths) or sha256 == digest(paths)
+
+
+def _digest_of_unpacked(paths: Sequence[Path]) -> str:
+    return digest([unpacked(path) for path in paths])
 
 
 def digest(paths: Sequence[AnyPath]) -> str:
-    """SHA-256 over files' contents, in order."""
+    """SHA-256 over files' contents, in order, as they are."""
     total = hashlib.sha256()
     for path in paths:
         with Path(path).open("rb") as stream:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from linnapp.errors import DeviceError
+from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath, os_errors
 from linnapp.signals import signals_held
 from linnapp.trace import blktrace
@@ -147,10 +147,21 @@ def record(
         In the order of `devices`.
     int
         The command's exit status, as a shell has it; 0 without a command.
+
+    Raises
+    ------
+    LinnappError
+        If a drive cannot be traced, or `out_dir` holds a recording of it already.
     """
     out_dir = Path(out_dir)
     drives = [Path(device) for device in devices]
     check_can_trace(drives)
+    paths = [out_dir / f"{device.resolve().name}.blk" for device in drives]
+    with os_errors(out_dir):
+        there = next((path for path in paths if path.exists()), None)
+    if there is not None:
+        # Nobody can record that again.
+        raise LinnappError(f"{there}: is there already; name another folder, or remove this one")
     scratch = out_dir / f".blktrace.{os.urandom(4).hex()}"
     try:
         with os_errors(out_dir):
@@ -163,13 +174,11 @@ def record(
             raise KeyboardInterrupt
         dropped = {m["drive"]: int(m["dropped"]) for m in _TOTAL.finditer(output)}
         recordings = []
-        for device in drives:
-            drive = device.resolve().name
-            merged = scratch / f"{drive}.blk"
-            events = blktrace.merge(scratch / drive, merged)
-            path = out_dir / f"{drive}.blk"
+        for path in paths:
+            merged = scratch / path.name
+            events = blktrace.merge(scratch / path.stem, merged)
             merged.replace(path)
-            recordings.append(Recording(drive, path, events, dropped.get(drive, 0)))
+            recordings.append(Recording(path.stem, path, events, dropped.get(path.stem, 0)))
         if interrupted and on_interrupted is not None:
             on_interrupted()
         return recordings, status

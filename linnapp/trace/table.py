@@ -31,7 +31,7 @@ class IoTable(IoChunk):
     files : tuple of str
         Names of all its files.
     sha256 : str
-        Over their contents, in order.
+        Over their contents, unpacked, in order.
     stats : TraceStats
     chunk_ends : tuple of int
         Where each chunk that was read ends.

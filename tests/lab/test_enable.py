@@ -44,6 +44,17 @@ found enabled
 cp $LINNAPP_CONF $OUT/first.conf
 """
 
+#: Of so few reads no model is trained: what was on is recorded, and on again.
+RECORDED_ANEW = """
+linnapp recalibrate /dev/flash0 /dev/flash1 /dev/flash2 --models $OUT/models --duration 2 \\
+    2>$OUT/recalibrated &
+until [ -e /sys/kernel/debug/block/flash0/dropped ]; do sleep 0.01; done
+cat $md/linnos >$OUT/while_recorded
+for k in 0 1 2; do dd if=/dev/flash$k of=/dev/null iflag=direct bs=4k count=100 2>/dev/null; done
+wait $!
+found recorded
+"""
+
 #: Modes are lost, as by a reboot; then one drive cannot get its own back.
 RESTORED = """
 for k in 0 1 2; do echo off >/sys/block/flash$k/linnos/mode; done
@@ -103,7 +114,7 @@ def test_an_array_is_enabled_restored_and_disabled(boot, tmp_path: Path) -> None
         packed = (RECORDED / f"{name}.blk.xz").read_bytes()
         (tmp_path / "recordings" / f"{drive}.blk").write_bytes(lzma.decompress(packed))
     restored = RESTORED.replace("{capabilities}", f"-all,{bounding_set()}")
-    boot(BEGIN + ENABLED + restored + DISABLED, Array(precondition=False))
+    boot(BEGIN + ENABLED + RECORDED_ANEW + restored + DISABLED, Array(precondition=False))
 
     def text(name: str) -> str:
         return (tmp_path / name).read_text()
@@ -113,6 +124,8 @@ def test_an_array_is_enabled_restored_and_disabled(boot, tmp_path: Path) -> None
     assert before.split() == [*["off"] * 3, *["none"] * 3, "off"]
     assert enabled.split()[:3] == ["observe"] * 3 and enabled.split()[6] == "on"
     assert "none" not in enabled
+    assert text("while_recorded").strip() == "off" and text("found_recorded") == enabled
+    assert text("recalibrated").count("keep: only 70 reads recorded") == 3
     assert text("found_restored") == enabled
     assert text("found_restored_in_part").split()[:3] == ["observe", "off", "observe"]
     assert text("found_again") == enabled

@@ -38,7 +38,7 @@ ASKED = {
     "test-debug": "builds a kernel and boots it often under KASAN",
     "test-machine": "builds a kernel's packages and installs a whole Debian; root",
     "demo-cluster": "wants packages and a kernel of its own; run below",
-    "tour": "boots the lab for a minute; its script is a test of test_lab_run.py",
+    "tour": "boots the lab for a minute; its lines are run twice by test_lab_run.py",
     "bench": "minutes, and measures",
     "docs": "fetches what makes a site of pages",
     "eval": "hours",
@@ -108,10 +108,10 @@ def test_a_target_is_run_twice(clone: Path, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ASKED)
-def test_a_long_target_would_run_the_same_twice(clone: Path, target: str) -> None:
+def test_a_long_target_is_there(clone: Path, target: str) -> None:
+    """That it can be run again is seen where it is said, or by nobody."""
     asked = make(clone, "--dry-run", target)
     assert re.search(r"-m (pytest|eval)|lab run|build_site", asked)
-    assert make(clone, "--dry-run", target) == asked
 
 
 @pytest.mark.lab

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from replaying import GIVE_UP_S
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "cluster" / "agent"
@@ -105,7 +106,7 @@ def locally(agent: Agent, folder: Path, datagram: bytes) -> bytes:
 @contextlib.contextmanager
 def udp(agent: Agent) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mine:
-        mine.settimeout(60)
+        mine.settimeout(GIVE_UP_S)
         mine.connect(("127.0.0.1", agent.port))
         yield mine
 
@@ -201,7 +202,7 @@ def test_another_agent_does_not_take_the_socket_of_one_that_answers(
     with running(program, tmp_path) as agent:
         second = subprocess.run(
             [program, "--config", tmp_path / "agent.conf"],
-            capture_output=True, text=True, check=False, timeout=60,
+            capture_output=True, text=True, check=False, timeout=GIVE_UP_S,
         )  # fmt: skip
         assert second.returncode == 1
         assert f"{agent.socket}: another agent answers there" in second.stderr
@@ -263,7 +264,8 @@ def test_a_drive_that_the_unit_must_not_open_keeps_it_from_starting(
     place.write_text(f"drive /dev/refused\nsocket {tmp_path}/socket\n")
     ran = subprocess.run(
         [program, "--config", place],
-        env={"LD_PRELOAD": str(library)}, capture_output=True, text=True, check=False, timeout=60,
+        env={"LD_PRELOAD": str(library)}, capture_output=True, text=True, check=False,
+        timeout=GIVE_UP_S,
     )  # fmt: skip
     assert ran.returncode == 1 and "/dev/refused: Operation not permitted" in ran.stderr
 

@@ -46,6 +46,34 @@ MODEL = LatencyModel.mean_of_last(500, 1000, 300)
         (lambda: TrainingOptions(max_epochs=0), ValueError, "max_epochs=0: "),
         (lambda: TrainingOptions(burst_share=1), ValueError, "burst_share=1: .*below 1"),
         (
+            lambda: TrainingOptions(learning_rate=float("inf")),
+            ValueError,
+            "learning_rate=inf: accepted is above 0, and no infinity",
+        ),
+        (lambda: TrainingOptions(weight_decay=float("inf")), ValueError, "weight_decay=inf: "),
+        (lambda: TrainingOptions(seed=10**400), ValueError, "seed=1000.*at most 4.29497e"),
+        (
+            lambda: Recipe(labelling="x"),
+            TypeError,
+            "labelling='x': expected LabellingOptions, not str",
+        ),
+        (lambda: Recipe(training=None), TypeError, "training=None: expected TrainingOptions"),
+        (lambda: Recipe(reader=5), TypeError, "reader=5: expected dict, not int"),
+        (lambda: Recipe(reader={"devcie": "8:0"}), TypeError, "'devcie'; did you mean 'device'"),
+        (lambda: Recipe(reader={"device": 8}), TypeError, "device=8: expected str, not int"),
+        (lambda: Recipe(reader={"max_age_s": 0}), ValueError, "max_age_s=0: .*above 0"),
+        (
+            lambda: Recipe(reader={"allow_truncated": "no"}),
+            TypeError,
+            "allow_truncated='no': expected True or False",
+        ),
+        (lambda: linnapp.fit_latency("az", observer=5), TypeError, "observer=5: expected Observer"),
+        (
+            lambda: linnapp.upload(MODEL, "none", mode="enforced"),
+            ValueError,
+            "mode='enforced': accepted are 'off', 'observe', 'enforce'",
+        ),
+        (
             lambda: predict_us(MODEL, np.zeros((1, N_FEATURES), np.uint32), "gpu"),
             ValueError,
             "engine='gpu': accepted are 'numpy', 'c'",
@@ -79,6 +107,8 @@ def test_what_is_no_option_of_a_recording_is_refused(tmp_path: Path, in_memory: 
         linnapp.evaluate(MODEL, trace, "gpu")
     with pytest.raises(TypeError, match=r"model='az': .*load_model\(\)"):
         linnapp.evaluate("az", trace)
+    with pytest.raises(TypeError, match=r"text_format='csv': expected TextFormat, one of .*, not"):
+        linnapp.load(path, text_format="csv")
     with pytest.raises(TypeError, match="no argument 'chunk'"):
         linnapp.load(path, chunk=5)
     with pytest.raises(ValueError, match="chunk_ios=0: .*at least 1"):

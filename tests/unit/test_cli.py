@@ -50,6 +50,7 @@ def fails(message: str, *arguments: object, **kw: object) -> None:
 
 def test_what_is_mistyped_is_told_what_is_near() -> None:
     fails("No such command 'trainn'. Did you mean 'train'?", "trainn")
+    fails("No such command 'trian'. Did you mean 'trial' or 'train' or 'trace'?", "trian")
     fails("'--trace'", "train", "--trase", "x")
     said = run("xyzzy").stderr
     assert "No such command 'xyzzy'." in said and "mean" not in said
@@ -77,7 +78,8 @@ def test_a_folder_that_the_lab_makes_is_told_of(tmp_path: Path) -> None:
 
 def test_help_of_what_is_mistyped_names_what_is_near() -> None:
     fails("nor a command. Did you mean 'explain'?", "help", "explian")
-    fails("nor a command. Did you mean 'labelling'?", "help", "labeling")
+    fails("nor a command. Did you mean 'labelling' or 'label'?", "help", "labeling")
+    fails("nor a command. Did you mean 'trial' or 'train' or 'training'?", "help", "trian")
     assert "mean" not in run("help", "xyzzy").stderr
 
 

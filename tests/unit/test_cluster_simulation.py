@@ -157,7 +157,7 @@ def test_it_is_clean_under_sanitizers() -> None:
         f"OUT={out}", "CFLAGS=-O1 -g",
         "SANITIZE=-fsanitize=address,undefined -fno-sanitize-recover=all",
     )  # fmt: skip
-    for rule in ("library-hedge", "prequal", "clone", "hedge"):
+    for rule in ("library-hedge", "prequal", "clone", "hedge-capped", "elasticsearch"):
         for agents in ("on", "dead"):
             options = {**BURSTS, "seconds": 0.5, "agents": agents, "nodes": 30}
             json.dumps(simulated(out / "linnos-simulation", Run(rule, 7, options)))

@@ -433,6 +433,50 @@ def test_what_was_enabled_before_comes_back(
     assert (models / "sda.linnos").exists()
 
 
+@pytest.mark.parametrize("end", [None, KeyboardInterrupt, DeviceError])
+def test_an_array_that_is_on_is_recorded_as_if_it_were_off(
+    run: Run, block: Path, tmp_path: Path, recordings: Path, monkeypatch, end
+) -> None:
+    """Enabled again: what md steers away, or a drive refuses, would be missing in the recording."""
+    made(tmp_path / "first")
+    assert run("enable", "md0", "--recordings", tmp_path / "first").exit_code == 0
+    conf = tmp_path / "etc" / "drives.conf"
+    conf.write_text(conf.read_text().replace("observe", "enforce", 1))
+    Drive("sda").set_mode("enforce")
+    for holders in (block / "sda" / "sda1" / "holders", block / "sdb" / "holders"):
+        holders.mkdir(parents=True)
+        (holders / "md0").symlink_to(block / "md0")
+
+    def now() -> list[str]:
+        asks = (block / "md0" / "md" / "linnos").read_text()
+        return [asks, *(Drive(name).mode for name in ("sda", "sdb"))]
+
+    seen = []
+
+    def record(_: object, directory: Path, **__: object) -> tuple[list[object], int]:
+        seen.append(now())
+        if end is not None:
+            raise end("enough")
+        made(directory)
+        (block / "sda" / "stat").write_text("  6 0 0 0 0 0 0 0 0 0 0\n")
+        return [], 0
+
+    monkeypatch.setattr(enabling, "record", record)
+    monkeypatch.setattr(enabling, "check_can_trace", lambda _: None)
+    train = enabling.train_array
+
+    def train_as_before(*arguments: Any, **options: Any) -> list[str]:
+        seen.append(now())
+        return train(*arguments, **options)
+
+    monkeypatch.setattr(enabling, "train_array", train_as_before)
+    ran = run("enable", "md0")
+    assert (ran.exit_code == 0) == (end is None), ran.output
+    before = ["on", "enforce", "observe"]
+    assert seen == [["off", "observe", "observe"], before][: 1 + (end is None)]
+    assert now() == ["on", "observe" if end is None else "enforce", "observe"]
+
+
 def test_one_at_a_time(run: Run, tmp_path: Path, recordings: Path) -> None:
     (tmp_path / "state" / "enable").mkdir(parents=True)
     with (tmp_path / "state" / "enable" / ".lock").open("w") as lock:
@@ -440,7 +484,9 @@ def test_one_at_a_time(run: Run, tmp_path: Path, recordings: Path) -> None:
         for words in (["enable", "md0", "--recordings", recordings], ["disable"]):
             ran = run(*words)
             assert ran.exit_code == 1
-            assert "another linnapp enable, disable or trial is at work" in str(ran.exception)
+            assert "another linnapp enable, disable, trial or recalibrate is at work" in str(
+                ran.exception
+            )
 
 
 def test_a_bad_file_stops_everything(run: Run, tmp_path: Path, recordings: Path) -> None:

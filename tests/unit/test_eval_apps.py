@@ -81,6 +81,18 @@ def test_data_are_made_on_the_copies_of_kernel_and_programs(
         lab.make_data(programs.APPLICATIONS["sqlite"], tmp_path / "data")
 
 
+def test_another_kernel_is_for_as_long_as_that_lasts(tmp_path: Path) -> None:
+    before = guests._kernel, guests._programs
+    other = tmp_path / "linux-other" / "linux"
+    other.parent.mkdir()
+    other.write_text("")
+    programs_ = tmp_path / "bin"
+    programs_.mkdir()
+    with guests.on_kernel(other, "kernel-other", programs_):
+        assert (guests._kernel, guests._programs) == (programs_ / "linux-other", programs_)
+    assert (guests._kernel, guests._programs) == before
+
+
 def test_the_client_of_sqlite_compares_every_row(tmp_path: Path) -> None:
     database, report = str(tmp_path / "kv.db"), tmp_path / "reads.csv"
 

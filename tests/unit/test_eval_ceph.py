@@ -15,7 +15,13 @@ from eval.experiments.cluster import score
 from eval.experiments.cluster.lab import MEASURED_MS, READ, Measured, together
 
 #: What reads of each rule take in the mean, in us; others as balanced ones.
-TAKES = {"primary": 900.0, "own-latency": 160.0, "ceph-library-agents": 140.0, "oracle": 100.0}
+TAKES = {
+    "primary": 900.0,
+    "own-latency": 160.0,
+    "clone": 130.0,
+    "ceph-library-agents": 140.0,
+    "oracle": 100.0,
+}
 
 
 def data() -> dict[str, Any]:
@@ -42,13 +48,15 @@ def test_gains_are_over_the_primary_and_the_library_is_compared_with_each() -> N
     assert cell["rules"]["balance"]["strayed"] == 6
     (rows,) = (one.rows for one in table(data()).values())
     assert [row[0] for row in rows] == list(RULES.values())
-    assert rows[1][-1] == "6" and rows[6][-2] == "0.5"
+    by_title = {row[0]: row for row in rows}
+    assert by_title[RULES["balance"]][-1] == "6" and by_title[RULES[LIBRARY[1]]][-2] == "0.5"
 
 
 def test_it_is_said_against_ceph_s_rules_and_the_best_other_one(tmp_path: Path) -> None:
     words = reading(data()).splitlines()[1]
     assert words.startswith("bursts, 20 us one way, 8 clients: liblinnos-ceph, 1")
-    assert "the best other rule, lowest own last latency" in words and "below balance" in words
+    assert "the best rule without extra reads, lowest own last latency" in words
+    assert "below balance" in words
     draw(data(), tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
 

@@ -95,6 +95,7 @@ def test_values_are_the_kernels(tree: Path, capsys: pytest.CaptureFixture[str]) 
     assert (
         found[f'linnapp_build_info{{kernel="{os.uname().release}",version="{__version__}"}}'] == 1
     )
+    assert not any("linnos_array_asks{" in name for name in found)
     for name, value in {
         'linnos_reads_total{drive="sda"}': 100,
         'linnos_revoked_total{drive="sdb"}': 400,
@@ -124,6 +125,29 @@ def test_values_are_the_kernels(tree: Path, capsys: pytest.CaptureFixture[str]) 
     only = once(capsys, "sdb")
     assert only["linnos_drives"] == 1
     assert not any('drive="sda"' in name for name in only)
+
+
+def test_arrays_that_ask(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What somebody wrote to md/linnos; of named drives, those that they are members of."""
+    for name, said in (("md0", "on"), ("md1", "off"), ("md2", "unguarded"), ("md3", None)):
+        md = tree / "block" / name / "md"
+        md.mkdir(parents=True)
+        if said is not None:  # of a kernel that can ask
+            (md / "linnos").write_text(said + "\n")
+    (tree / "block" / "sda" / "sda1" / "holders").mkdir(parents=True)
+    (tree / "block" / "sda" / "sda1" / "holders" / "md1").symlink_to(tree / "block" / "md1")
+
+    def asks(*devices: str) -> dict[str, float]:
+        found = once(capsys, *devices)
+        return {
+            match[1]: value
+            for name, value in found.items()
+            if (match := re.fullmatch(r'linnos_array_asks{array="(\w+)"}', name))
+        }
+
+    assert asks() == {"md0": 1, "md1": 0, "md2": 1}
+    assert asks("sda") == {"md1": 0}
+    assert asks("sdb") == {}
 
 
 def test_latencies_are_a_histogram(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -217,6 +241,8 @@ def rule_queries() -> list[str]:
 def test_rules_and_dashboard_ask_for_what_there_is(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (tree / "block" / "md0" / "md").mkdir(parents=True)
+    (tree / "block" / "md0" / "md" / "linnos").write_text("on\n")
     has = {name.partition("{")[0] for name in once(capsys)}
     # A native histogram has the name without an end.
     has |= {name.removesuffix("_bucket") for name in has}
@@ -453,8 +479,52 @@ tests:
 """
 
 
+#: Minutes of five arrays whose drives are restored, and of two on another host. After the reboot
+#: md0 is off, md1 is on again, md2 has gone with an md that cannot ask, md3 has always been off.
+#: On the other host md0 was off while it was recorded, and md1 is by `linnapp keep`.
+ARRAYS_TEST = """
+rule_files: [{rules}]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {{series: 'linnos_drives{{instance="i",job="linn"}}', values: "2x1440 stale _x2 2x200"}}
+      - series: linnos_mode{{drive="a",instance="i",job="linn",mode="observe"}}
+        values: 1x1440 stale _x2 1x200
+      - series: linnos_array_asks{{array="md0",instance="i",job="linn"}}
+        values: 1x1440 stale _x2 0x200
+      - series: linnos_array_asks{{array="md1",instance="i",job="linn"}}
+        values: 1x1440 stale _x2 0x5 1x200
+      - series: linnos_array_asks{{array="md2",instance="i",job="linn"}}
+        values: 1x1440 stale
+      - series: linnos_array_asks{{array="md3",instance="i",job="linn"}}
+        values: 0x1440 stale _x2 0x200
+      - {{series: 'linnos_drives{{instance="two",job="linn"}}', values: 2x1700}}
+      - series: linnos_array_asks{{array="md0",instance="two",job="linn"}}
+        values: 1x1424 0x15 1x260
+      - series: linnos_array_asks{{array="md1",instance="two",job="linn"}}
+        values: 1x1440 0x260
+      - series: linnos_switched_back_timestamp_seconds{{device="md1",instance="two",job="linn"}}
+        values: _x1440 1700000000x260
+    promql_expr_test:
+      - expr: ALERTS{{alertstate="firing",alertname="LinnosOff"}}
+        eval_time: 1440m
+      - expr: ALERTS{{alertstate="firing",alertname="LinnosOff"}}
+        eval_time: 1500m
+        exp_samples:
+          - labels: 'ALERTS{{alertname="LinnosOff",alertstate="firing",array="md0",instance="i",
+              severity="warning"}}'
+            value: 1
+          - labels: 'ALERTS{{alertname="LinnosOff",alertstate="firing",array="md2",instance="i",
+              severity="warning"}}'
+            value: 1
+"""
+
+
 @needs_prometheus
-@pytest.mark.parametrize("case", [REBOOT_TEST, DOWN_TEST], ids=["reboot", "down"])
+@pytest.mark.parametrize(
+    "case", [REBOOT_TEST, DOWN_TEST, ARRAYS_TEST], ids=["reboot", "down", "arrays"]
+)
 def test_nothing_is_off_in_silence_after_a_reboot(tmp_path: Path, case: str) -> None:
     check_rules(tmp_path, case)
 

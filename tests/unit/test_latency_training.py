@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +28,19 @@ from linnapp.learn.network.training import TrainingOptions
 from linnapp.learn.options import LabellingOptions, Recipe
 from linnapp.learn.recipe import label_array, read_latencies
 from linnapp.learn.trees import training as latency_training
-from linnapp.learn.trees.training import NEVER, load_latency_reads
+from linnapp.learn.trees.training import LARGEST_STEP, NEVER, load_latency_reads
 from linnapp.model import LatencyModel, load_model
-from linnapp.model.latency_engine import predict_us
-from linnapp.model.latency_model import CAP, FEATURES, N_FEATURES, N_FEATURES_MIN
+from linnapp.model.latency_engine import leaves_of, predict_us
+from linnapp.model.latency_model import (
+    CAP,
+    FEATURES,
+    FRACTION_BITS,
+    N_FEATURES,
+    N_FEATURES_MIN,
+    N_LEAVES,
+    N_SPLITS,
+    NO_SPLIT,
+)
 
 RECIPE = Recipe(kind="latency")
 
@@ -148,6 +159,81 @@ def test_a_model_with_trees_chooses(long_log: Path, tmp_path: Path) -> None:
     assert record["chooses"] is True and record["remedy"] is None
     judged = run("evaluate", "--model", tmp_path / "m", "--trace", long_log)
     assert "under a guard" not in judged.output
+
+
+def even(us: float, n: int = 5000, at: dict[int, int] | None = None) -> np.ndarray:
+    latency_us = np.full(n, us)
+    for place, other_us in (at or {}).items():
+        latency_us[place] = other_us
+    return latency_us
+
+
+def drawn(of: Callable[[np.random.Generator, int], np.ndarray]) -> np.ndarray:
+    return of(np.random.default_rng(1), 5000)
+
+
+#: What reads of made-up logs take, in us.
+FAR_APART = {
+    "one of half a second": even(100, at={2500: 500_000}),
+    "one of 30 s": even(100, at={2500: 30_000_000}),
+    "one of 30 s in few": even(100, 2000, at={700: 30_000_000}),
+    "all alike": even(100),
+    "all of no time": even(1),
+    "all for ever": even(2**32),
+    "heavy tail": drawn(lambda rng, n: np.minimum(100 * (1 + rng.pareto(0.7, n)), 1e8)),
+    "two modes": drawn(lambda rng, n: np.where(rng.random(n) < 0.05, 30_000_000, 100)),
+    "in turns": np.where(np.arange(5000) % 2, 20_000_000, 50),
+    "in stretches": np.where(np.arange(5000) // 50 % 10, 100, 10_000_000),
+}
+
+
+@pytest.mark.parametrize("latency_us", FAR_APART.values(), ids=FAR_APART.keys())
+def test_reads_that_are_far_apart_are_learnt_from(tmp_path: Path, latency_us: np.ndarray) -> None:
+    path = tmp_path / "az.trace"
+    path.write_text("".join(line(i * 1.0, int(us), 1, 4096) for i, us in enumerate(latency_us)))
+    model, record = trained(path)
+    assert LatencyModel.from_bytes(model.to_bytes()) == model
+    assert model.leaves.min(initial=0) >= -math.log2(LARGEST_STEP) * (1 << FRACTION_BITS)
+    quality = record["validation_quality"]
+    if record["prediction"] == "trees":
+        assert quality["trees"]["deviance"] < quality["one number"]["deviance"]
+
+
+def test_one_read_of_half_a_second_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+    """It has drawn their mean up twofold, which is not what any of them takes."""
+    rng = np.random.default_rng(4)
+    large = rng.random(5000) < 0.5
+    latency_us = np.where(large, 1000, 100) + rng.integers(0, 20, 5000)
+    latency_us[np.flatnonzero(large)[1000]] = 500_000
+    path = tmp_path / "az.trace"
+    path.write_text(
+        "".join(
+            line(i * 1.0, int(us), 1, 65536 if large[i] else 4096)
+            for i, us in enumerate(latency_us)
+        )
+    )
+    model, _ = trained(path)
+    reads, _ = load_latency_reads(path, model.overdue_us)
+    small_us = predict_us(model, reads.features[reads.pages == 1])
+    assert 50 < np.median(small_us) < 200
+
+
+def test_what_is_beyond_the_base_is_in_the_leaves() -> None:
+    rng = np.random.default_rng(5)
+    parts = [
+        dataclasses.replace(
+            LatencyModel.mean_of_last(1, NEVER, 1),
+            splits=np.full((n_trees, N_SPLITS), NO_SPLIT, np.uint32),
+            leaves=rng.integers(-9000, 0, (n_trees, N_LEAVES)),
+            base=base,
+        )
+        for n_trees, base in ((3, 24_000), (2, 25_000))
+    ]
+    product = parts[0].times(parts[1])
+    assert product.base == 2**15 - 1
+    features = np.zeros((1, N_FEATURES), np.uint32)
+    sums = [part.base + int(leaves_of(part, features).sum()) for part in (*parts, product)]
+    assert sums[0] + sums[1] == sums[2]
 
 
 @pytest.mark.parametrize("refused", [0, 5, 30])
@@ -342,9 +428,11 @@ def test_of_many_reads_every_third(long_log: Path, monkeypatch: pytest.MonkeyPat
         assert np.array_equal(third.latency_us, whole.latency_us[::3])
 
 
+@pytest.mark.parametrize("version", ["1.8.2", "1.9.3"])
 def test_trees_that_are_kept_in_another_way_are_an_error(
-    long_log: Path, monkeypatch: pytest.MonkeyPatch
+    long_log: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
+    """Of the required version that is nobody's fault but ours."""
     real = latency_training._complete
 
     def backwards(*arguments: Any) -> Any:
@@ -352,8 +440,14 @@ def test_trees_that_are_kept_in_another_way_are_an_error(
         return splits, leaves[::-1]
 
     monkeypatch.setattr(latency_training, "_complete", backwards)
-    with pytest.raises(LinnappError, match="this version of scikit-learn"):
+    monkeypatch.setattr(latency_training, "_versions", lambda: {"scikit-learn": version})
+    with pytest.raises(LinnappError, match="the trees as integers are off by") as error:
         trained(long_log)
+    told = str(error.value)
+    assert ("'scikit-learn==1.9.*'" in told) == (version == "1.8.2")
+    assert ("a defect of linnapp" in told) == (version == "1.9.3")
+    required = (Path(__file__).parents[2] / "requirements.txt").read_text()
+    assert f"scikit-learn~={latency_training.SCIKIT_LEARN}\n" in required
 
 
 def test_without_scikit_learn(long_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import lzma
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from linnapp.cli import cli
 from linnapp.errors import TraceError
 from linnapp.trace import packed
 from linnapp.trace.blktrace import BlktraceReader
-from linnapp.trace.recorded import drive_name, load
+from linnapp.trace.recorded import digest, drive_name, load
 
 ROOT = Path(__file__).parents[2]
 PACKED = ROOT / "traces" / "recorded" / "fio.blk.xz"
@@ -54,6 +55,26 @@ def test_a_command_says_the_same(command: tuple[str, ...], both: tuple[Path, Pat
     plain, same = (said(*command, str(path)) for path in both)
     assert same.replace("fio.blk.xz", "fio.blk") == plain
     assert len(plain) > 100
+
+
+def test_it_is_known_for_what_a_model_was_trained_on(
+    both: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Packed or not; and by records of before, whose hash is of the file as it was packed."""
+    plain, same = both
+    model = tmp_path / "fio.linnos"
+    model.write_bytes(MODEL.read_bytes())
+    other = tmp_path / "other.blk.xz"
+    other.write_bytes(lzma.compress(plain.read_bytes()[:-48]))
+    own = load(plain).sha256
+    assert load(same).sha256 == own != load(other).sha256
+    for taught_by, known in ((own, (plain, same)), (digest([same]), (same,))):
+        model.with_suffix(".json").write_text(json.dumps({"trace": {"sha256": taught_by}}))
+        for path in (plain, same, other):
+            found = json.loads(
+                said("evaluate", "--json", "--model", str(model), "--trace", str(path))
+            )
+            assert found["trained_on_this_trace"] is (path in known)
 
 
 def test_what_is_converted_is_the_same(both: tuple[Path, Path], tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from test_model_format import random_model
 from test_training import array_trace
 
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
+from linnapp.drive.enable.places import alone
 from linnapp.drive.keep.figures import Foreseen
 from linnapp.drive.recalibrate import comparison, recalibration
 from linnapp.drive.recalibrate.comparison import MeanComparison, compare
@@ -423,6 +424,80 @@ def test_a_mode_that_is_set_while_it_is_recorded_is_kept(
     assert Drive("sda").mode == chosen
 
 
+@pytest.fixture
+def arrays(array: Path) -> Path:
+    """Arrays of sda's partition and sdb, one in each state; the folder with their files."""
+    block = array / "sys" / "block"
+    holders = [block / "sda" / "sda1" / "holders", block / "sdb" / "holders"]
+    for name, state in (("md0", "on"), ("md1", "unguarded"), ("md2", "off"), ("md3", None)):
+        (block / name / "md").mkdir(parents=True)
+        if state is not None:  # of a kernel that can ask
+            (block / name / "md" / "linnos").write_text(state + "\n")
+        for each in holders:
+            each.mkdir(exist_ok=True)
+            (each / name).symlink_to(block / name)
+    return block
+
+
+def asks(block: Path) -> list[str]:
+    return [(block / f"md{k}" / "md" / "linnos").read_text().strip() for k in range(3)]
+
+
+def test_an_array_is_not_recorded_anew_while_others_switch_it(array: Path, arrays: Path) -> None:
+    """Also in a block of a trial in which it is off."""
+    (arrays / "md0" / "md" / "linnos").write_text("off\n")
+    with alone(), pytest.raises(LinnappError, match="another linnapp enable, disable, trial or"):
+        recalibrate(["sda"], array / "models", RECIPE, duration_s=1)
+    assert asks(arrays) == ["off", "unguarded", "off"]
+
+
+@pytest.mark.parametrize("end", [None, KeyboardInterrupt, SystemExit, LinnappError])
+def test_an_array_that_asks_does_not_while_its_drives_are_recorded(
+    array: Path, arrays: Path, monkeypatch: pytest.MonkeyPatch, end: type[BaseException] | None
+) -> None:
+    """What it steers away would be missing in the recording. It asks again whatever ends that."""
+
+    def record(_: object, directory: Path, **__: object) -> tuple[list[object], int]:
+        assert asks(arrays) == ["off"] * 3
+        with pytest.raises(LinnappError, match="is at work"), alone():
+            pass
+        if end is not None:
+            raise end
+        for disk in "sda", "sdb":
+            shutil.copy(array / "rec" / f"{disk}.blk", directory)
+        return [], 0
+
+    monkeypatch.setattr(recalibration, "record", record)
+    lines: list[str] = []
+
+    def log(line: str) -> None:
+        lines.append(line)
+        if "keep" in line or "retrain" in line:  # as soon as there is a recording
+            assert asks(arrays) == ["on", "unguarded", "off"]
+
+    with contextlib.nullcontext() if end is None else pytest.raises(end):
+        recalibrate(["sda", "sdb"], array / "models", RECIPE, duration_s=1, log=log)
+    assert asks(arrays) == ["on", "unguarded", "off"]
+    off = "linnos is off while its drives are recorded, steers nothing"
+    assert [line for line in lines if off in line] == [f"md0: {off}", f"md1: {off}"]
+
+
+def test_what_an_array_is_told_while_its_drives_are_recorded_is_kept(
+    array: Path, arrays: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def record(*_: object, **__: object) -> None:
+        (arrays / "md0" / "md" / "linnos").write_text("unguarded\n")
+        shutil.rmtree(arrays / "md1")
+        raise LinnappError("enough")
+
+    monkeypatch.setattr(recalibration, "record", record)
+    lines: list[str] = []
+    with pytest.raises(LinnappError, match="enough"):
+        recalibrate(["sda"], array / "models", RECIPE, duration_s=1, log=lines.append)
+    assert (arrays / "md0" / "md" / "linnos").read_text() == "unguarded\n"
+    assert "md1's linnos is left off, no longer unguarded: " in lines[-1]
+
+
 #: Recalibrates sda, whose recording lasts until the end.
 RECORDING = """
 import sys, time
@@ -440,19 +515,24 @@ main()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_told_to_end_while_it_records_it_leaves_the_mode_as_it_was(
-    array: Path, number: signal.Signals
+def test_told_to_end_while_it_records_it_leaves_all_as_it_was(
+    array: Path, arrays: Path, number: signal.Signals
 ) -> None:
     Drive("sda").set_mode("enforce")
     with subprocess.Popen(
-        [sys.executable, "-c", RECORDING, array / "models"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", RECORDING, array / "models"],
+        stdout=subprocess.PIPE,
+        text=True,
+        # Under nohup it is ignored, rightly, and not under test.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     ) as process:
         assert process.stdout is not None and process.stdout.readline() == "recording\n"
-        assert Drive("sda").mode == "observe"
+        recorded = Drive("sda").mode, asks(arrays)
         process.send_signal(number)
         process.wait(timeout=600)
+    assert recorded == ("observe", ["off"] * 3)
     assert process.returncode in (128 + number, -number)
-    assert Drive("sda").mode == "enforce"
+    assert Drive("sda").mode == "enforce" and asks(arrays) == ["on", "unguarded", "off"]
 
 
 @pytest.mark.parametrize(

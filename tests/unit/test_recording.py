@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from running import run
 from starting import interrupted_as_it_starts
 
 from linnapp.drive import tracefs
 from linnapp.drive.disks import drives_to_record
-from linnapp.errors import DeviceError
+from linnapp.errors import DeviceError, LinnappError
 from linnapp.trace import recording
 from linnapp.trace.recording import check_can_trace
 
@@ -91,6 +92,29 @@ def test_each_obstacle_is_named(machine: Path, monkeypatch: pytest.MonkeyPatch) 
         check_can_trace([machine / "nope"])
     with pytest.raises(DeviceError, match="not a block device"):
         check_can_trace([machine / "sda"])
+
+
+def test_a_recording_is_never_written_over(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    began: list[object] = []
+    real = recording._run_blktrace
+
+    def begin(*given: Any) -> Any:
+        began.append(given)
+        return real(*given)
+
+    monkeypatch.setattr(recording, "_run_blktrace", begin)
+    (machine / "sdb").touch()
+    out = machine / "out"
+    out.mkdir()
+    (out / "sdb.blk").write_bytes(b"of yesterday")
+    drives = (machine / "sda", machine / "sdb")
+    refused = run("trace", *drives, "-o", out, "--", "touch", machine / "ran")
+    assert isinstance(refused.exception, LinnappError), refused.output
+    said = f"{out}/sdb.blk: is there already; name another folder, or remove this one"
+    assert str(refused.exception) == said
+    assert not began and not (machine / "ran").exists()
+    assert [path.name for path in out.iterdir()] == ["sdb.blk"]
+    assert (out / "sdb.blk").read_bytes() == b"of yesterday"
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,55 @@ def test_a_tie_with_admitting_all_is_not_worse() -> None:
     assert choose_margin(never, never, 0.12) == 0
 
 
+def seldom(per_mille: float, seed: int = 1, *, slow_us: int = 2000) -> ScoredReads:
+    """Scores below 0, but for so many of the reads, which are slow."""
+    whole = reads(knows=0, shift=-100_000, seed=seed, slow_us=slow_us)
+    above = np.flatnonzero(~whole.fast)[: round(per_mille * len(whole.score) / 1000)]
+    whole.score[above] = 1
+    return whole
+
+
+def test_what_refuses_next_to_nothing_is_harmless() -> None:
+    """A network of a calm drive is one; what it does in no calm is to be worth it."""
+    assert choose_margin(seldom(0.5), seldom(0.5, 2), 0.12) == 0
+    assert choose_margin(seldom(150), seldom(0.5, 2), 0.12) == 0
+    blind = reads(knows=0, slow_us=510)
+    assert blind.refused(0).mean() > 0.01 and blind.refused_fast_share(0) < 0.12
+    with pytest.raises(NoGainError):
+        choose_margin(blind, seldom(0.5, 2), 0.12)
+    with pytest.raises(NoGainError):
+        choose_margin(seldom(0.5), blind, 0.12)
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_a_network_that_refuses_nothing_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: int
+) -> None:
+    model = random_model()
+    monkeypatch.setattr(
+        drive_training,
+        "quantise",
+        lambda weights, threshold_us: dataclasses.replace(
+            model,
+            output_weights=np.zeros_like(model.output_weights),
+            output_bias=np.array([1 - slow, slow]),
+            threshold_us=threshold_us,
+        ),
+    )
+    trace, out = array_trace(tmp_path / "d.blk", 1), tmp_path / "m"
+    arguments = ("--bias", 2, "--epochs", 1, "--even-if-worse", "--max-refused", 1)
+    result = run("train", "--trace", trace, "-o", out, *arguments)
+    assert result.exit_code == 0, result.output
+    remedy = "record longer, under the load that the drive is slow under"
+    told = (
+        "d: THE MODEL REFUSES NOTHING: 0.00% of the reads of the validation slice, 0.00% of those "
+        f"that taught it; {remedy}"
+    )
+    assert (told in result.stderr) == (not slow)
+    record = json.loads((out / "d.json").read_text())
+    assert record["remedy"] == (None if slow else remedy)
+
+
 def test_slices_without_fast_reads_have_none_refused() -> None:
     slow = dataclasses.replace(reads(), threshold_us=1)
     assert slow.refused_fast_share(0) == 0.0

@@ -10,7 +10,7 @@ Three nodes keep a file three times. A client reads from it over a network that 
 200 us one way, while a burst wanders over the nodes' drives, or a Table 1 load is beside. Where a
 read goes is told by rules that ask nobody (they know what the client itself has in flight, or what
 its last reads took), by what the nodes' agents tell (how much is in flight at the drive, or what
-the kernel predicts), and by the engine's own.
+the kernel predicts), by other engines' and papers' rules, and by the engine's own.
 """
 
 from __future__ import annotations
@@ -182,6 +182,7 @@ EXPERIMENT = Experiment(
         "eval/intervals.py",
         "cluster/agent",
         "cluster/client",
+        "cluster/rules",
         "kernel/config/um-cluster.config",
         "eval/experiments/cluster/guest",
     ),

@@ -41,6 +41,7 @@ _SOURCES = (
     "cluster/agent",
     "cluster/client",
     "cluster/ceph",
+    "cluster/rules",
     "kernel/config/um-cluster.config",
 )
 
@@ -142,13 +143,17 @@ def compiled(folder: Path, engine: str = "gluster") -> Path:
     program = folder / f"{engine}-reads"
     cluster = ROOT / "cluster"
     includes = (
-        *(cluster / name for name in ("agent", "client", "ceph")),
+        *(cluster / name for name in ("agent", "client", "ceph", "rules")),
         *(ROOT / name for name in ("liblinnos", "kernel/flashsim", "kernel/linnos/include/uapi")),
     )
+    sources = (
+        GUEST / "reads.c", GUEST / f"{engine}.c", cluster / "rules" / "rules.c",
+        *(cluster / "agent" / f"{name}.c" for name in ("datagram", "hmac")),
+        ROOT / "liblinnos" / "histogram.c",
+    )  # fmt: skip
     made = subprocess.run(
         ["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
-         *(f"-I{path}" for path in includes), "-o", program, GUEST / "reads.c",
-         GUEST / f"{engine}.c", cluster / "agent" / "datagram.c", cluster / "agent" / "hmac.c",
+         *(f"-I{path}" for path in includes), "-o", program, *sources,
          *_BUILT[engine].values(), *_LIBRARIES[engine], "-lm", "-pthread"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -207,7 +212,10 @@ def _client(
     client: str, rule: str, situation: Situation, seed: int, lasts_ms: int, log: str
 ) -> str:
     mean_us = MEAN_US * situation.clients
-    words = (client, rule, seed, lasts_ms, mean_us, situation.probes, guests.START_EVERY_S, log)
+    words = (
+        client, rule, seed, lasts_ms, mean_us, situation.clients, situation.probes,
+        guests.START_EVERY_S, log,
+    )  # fmt: skip
     return shlex.join(map(str, words))
 
 

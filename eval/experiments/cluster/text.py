@@ -15,27 +15,56 @@ from eval.experiment import Table
 from eval.intervals import Interval
 from eval.metrics import percent
 
-#: As the client calls them, which has others, and what tables say.
-RULES = {
+#: Those of cluster/rules, as they are called there, and what tables say.
+RIVALS = {
+    "primary": "primary: the first node",
+    "random": "at random",
     "round-robin": "in turn",
     "own-queue": "shortest own queue",
+    "two-choices": "two choices",
     "own-latency": "lowest own last latency",
+    "c3": "C3",
+    "elasticsearch": "Elasticsearch's rule",
+    "prequal": "Prequal",
+    "snitch": "Cassandra's snitch",
+    "hedge": "at random, hedge after p95",
+    "hedge-capped": "at random, hedge after p95, 5 % at most",
+    "clone": "two at once",
     "pending": "shipped: what is in flight at the drive",
     "prediction": "shipped: the prediction",
+}
+
+#: As the client calls them, which has others: these, the library's, and GlusterFS' own.
+RULES = {
+    **RIVALS,
     "library": "liblinnos-cluster",
     "library-hedge": "liblinnos-cluster, hedges",
     "oracle": "oracle",
+    "engine-0": "GlusterFS 0: the first that is there",
+    "engine-1": "GlusterFS 1: by hash of the file",
+    "engine-2": "GlusterFS 2: by hash of file and client",
     "engine-3": "GlusterFS 3: shortest own queue",
+    "engine-4": "GlusterFS 4: lowest ping",
+    "engine-5": "GlusterFS 5: lowest ping times own queue",
 }
 
-#: Those that go by what nodes tell.
+#: Those that send more reads than are wanted.
+EXTRA = ("hedge", "hedge-capped", "clone")
+
+#: Those that go by what nodes tell and by nothing else.
 SHIPPED = ("pending", "prediction")
+
+#: And what servers tell others, which agents do here.
+TOLD = ("c3", "elasticsearch", "prequal", *SHIPPED)
 
 #: Those that go by both, and by which is right.
 LIBRARY = ("library", "library-hedge")
 
-#: Those that ask nobody, and know nothing that cannot be known.
-ASK_NOBODY = tuple(rule for rule in RULES if rule not in (*SHIPPED, *LIBRARY, "oracle"))
+#: All that could be used instead, without extra reads.
+OTHERS = tuple(rule for rule in RULES if rule not in (*EXTRA, *LIBRARY, "oracle"))
+
+#: Those of them that ask nobody.
+ASK_NOBODY = tuple(rule for rule in OTHERS if rule not in TOLD)
 
 #: What a shipped prediction must be below the best of those by, to be worth shipping.
 WORTH = 0.10
@@ -122,6 +151,7 @@ def reading(data: dict[str, Any]) -> str:
         rival = min(ASK_NOBODY, key=lambda rule: cell["rules"][rule]["mean_us"][0])
         mine, theirs = (cell["rules"][rule]["mean_us"][0] for rule in ("prediction", rival))
         below = cell["below"]["prediction"]
+        best = min(OTHERS, key=lambda rule: cell["rules"][rule]["mean_us"][0])
         lines.append(
             f"{heading(cell)}: the best rule that asks nobody is {RULES[rival]}, {theirs:.1f} us. "
             f"The shipped prediction, {mine:.1f} us, is {share(below[rival])} below it: "
@@ -129,7 +159,9 @@ def reading(data: dict[str, Any]) -> str:
             "shipped queues."
             + "".join(
                 f" {RULES[rule]}: {cell['rules'][rule]['mean_us'][0]:.1f} us, "
-                f"{share(cell['below'][rule][rival])} below the best rule that asks nobody."
+                f"{share(cell['below'][rule][rival])} below the best rule that asks nobody, "
+                f"{share(cell['below'][rule][best])} below the best of all without extra reads, "
+                f"{RULES[best]}."
                 for rule in LIBRARY
             )
         )

@@ -56,5 +56,11 @@ EXPERIMENT = Experiment(
     draw=draw,
     differs="A simulation: no engine, no processors, a network that takes as long each time. What "
     "an agent predicts is the mean of its drive's last four reads, where the kernel has a model.",
-    sources=("eval/intervals.py", "cluster/client", "cluster/simulation", "cluster/agent"),
+    sources=(
+        "eval/intervals.py",
+        "cluster/client",
+        "cluster/rules",
+        "cluster/simulation",
+        "cluster/agent",
+    ),
 )

@@ -6,21 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: As cluster/simulation/rules.c has them, and what tables say.
+from eval.experiments.cluster.text import RIVALS
+
+#: As the simulation calls them, and what tables say.
 RULES = {
+    **RIVALS,
     "primary": "primary: the engine's choice",
-    "random": "at random",
-    "round-robin": "in turn",
-    "own-queue": "shortest own queue",
-    "two-choices": "two choices",
-    "own-latency": "lowest own last latency",
-    "c3": "C3",
-    "prequal": "Prequal",
-    "snitch": "Cassandra's snitch",
-    "hedge": "at random, hedge after p95",
-    "clone": "two at once",
     "pending": "shipped: what is in flight",
-    "prediction": "shipped: the prediction",
     "library-deaf": "library, asks nobody",
     "library": "library",
     "library-hedge": "library, hedges",
@@ -35,8 +27,8 @@ OF_THE_LAB = (
 
 #: Where every read costs: those that the others tell about.
 FEWER = (
-    "primary", "own-queue", "own-latency", "c3", "prequal", "snitch", "hedge", "pending",
-    "prediction", "library-deaf", "library", "library-hedge", "oracle",
+    "primary", "own-queue", "own-latency", "c3", "elasticsearch", "prequal", "snitch", "hedge",
+    "hedge-capped", "pending", "prediction", "library-deaf", "library", "library-hedge", "oracle",
 )  # fmt: skip
 
 Options = Mapping[str, int | float | str]

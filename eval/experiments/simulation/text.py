@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 from eval import figures
 from eval.cache import RESULTS
 from eval.experiment import Table
+from eval.experiments.cluster.text import EXTRA
 from eval.experiments.cluster.text import RULES as LAB_RULES
 from eval.experiments.simulation.cells import CELLS, OF_THE_LAB, RULES
 from eval.experiments.simulation.runs import committed_lab
@@ -19,7 +20,7 @@ from eval.intervals import Interval
 from eval.metrics import percent
 
 #: Those that ask for no second read but to look at a node.
-WITHOUT_EXTRA = tuple(rule for rule in RULES if rule not in ("hedge", "clone", "library-hedge"))
+WITHOUT_EXTRA = tuple(rule for rule in RULES if rule not in (*EXTRA, "library-hedge"))
 
 #: What may not be worse than the engine's own choice by more.
 BOUND = 0.01

@@ -127,6 +127,16 @@ class TrainingDisplay(Observer):
             f"if none is refused; accuracy {now['accuracy']:.2%}, of predicting all fast "
             f"{now['always_fast_accuracy']:.2%}"
         )
+        if record["remedy"]:
+            taught, judged = (
+                (record[rows]["true_slow"] + record[rows]["false_revoke"]) / record[f"{rows}_reads"]
+                for rows in ("training", "validation")
+            )
+            self._line.log(
+                f"{drive}: THE MODEL REFUSES {'NEXT TO ' if judged else ''}NOTHING: {judged:.2%} "
+                f"of the reads of the validation slice, {taught:.2%} of those that taught it; "
+                f"{record['remedy']}"
+            )
 
     def _latency(self, drive: str, record: dict[str, Any]) -> None:
         """What a latency model predicts by, and how well."""

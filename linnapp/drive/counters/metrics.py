@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel counts of every drive, as Prometheus metrics (docs/monitoring.md)."""
+"""What the kernel counts of drives, and which arrays ask, for Prometheus (docs/monitoring.md)."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
@@ -21,7 +22,8 @@ from linnapp import __version__
 from linnapp.drive import state
 from linnapp.drive.counters.latencies import LOWEST_US, MIDDLE_US
 from linnapp.drive.keep import switched_back
-from linnapp.drive.sysfs import MODES, Drive, drives
+from linnapp.drive.md import arrays, arrays_of
+from linnapp.drive.sysfs import MODES, Drive, disk_name, drives
 from linnapp.errors import DeviceError
 
 #: Counter in stats/, or column of the disk's stat: metric, how many are one of it, what it is.
@@ -87,6 +89,25 @@ def _switched_back() -> GaugeMetricFamily:
     )
     for each in switched_back.standing():
         family.add_metric([each.shown], each.time_s)
+    return family
+
+
+def _array_asks(names: Sequence[str]) -> GaugeMetricFamily:
+    """Which arrays ask: those of some drives, or all; one whose md cannot is left out."""
+    family = GaugeMetricFamily(
+        "linnos_array_asks",
+        "1 if the md array asks LinnOS before it reads, 0 if it is told not to.",
+        labels=["array"],
+    )
+    found = {array.name: array for array in ([] if names else arrays())}
+    for name in names:
+        with contextlib.suppress(DeviceError):
+            found |= {array.name: array for array in arrays_of(disk_name(name))}
+    for array in found.values():
+        with contextlib.suppress(DeviceError):
+            asks = array.asks
+            if asks is not None:
+                family.add_metric([array.name], asks)
     return family
 
 
@@ -172,6 +193,7 @@ class DriveCollector(Collector):
         yield _build_info()
         yield GaugeMetricFamily("linnos_drives", "Disks with LinnOS.", value=present)
         yield from families.values()
+        yield _array_asks(self._names)
         yield _switched_back()
         if latencies:
             yield _histogram(latencies)

@@ -33,6 +33,7 @@ from linnapp.drive.enable.places import alone, home_of, remove_models
 from linnapp.drive.enable.restore_unit import KEEP_UNIT, UNIT, enable_unit, is_restored_by_systemd
 from linnapp.drive.keep import switched_back
 from linnapp.drive.md import MdArray
+from linnapp.drive.observing import observing
 from linnapp.drive.restoring import restore_drive
 from linnapp.drive.sysfs import Drive, disk_stat, observed, observer_of
 from linnapp.drive.trial.state import put_back_left
@@ -211,13 +212,14 @@ def _record(
     log(
         f"recording {', '.join(target.drives)} for {for_s:g} s; ctrl-C ends it, and changes nothing"
     )
-    done, _ = record(
-        nodes(target),
-        directory,
-        duration_s=for_s,
-        on_progress=show if on_progress is not None else None,
-        on_interrupted=stop,
-    )
+    with observing(target.drives, log):
+        done, _ = record(
+            nodes(target),
+            directory,
+            duration_s=for_s,
+            on_progress=show if on_progress is not None else None,
+            on_interrupted=stop,
+        )
     if not any(reads().values()):
         raise TraceError(
             f"nobody read {target.shown} meanwhile: there is nothing to learn from; enable it "

@@ -28,7 +28,7 @@ def home_of(target: Target) -> Path:
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Keep others from enabling, disabling and trying meanwhile."""
+    """Keep others from enabling, disabling, trying and recording anew meanwhile."""
     root = root_of_all()
     with os_errors(root):
         root.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,8 @@ def alone() -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LinnappError(
-                f"{root}: another linnapp enable, disable or trial is at work; wait for its end"
+                f"{root}: another linnapp enable, disable, trial or recalibrate is at work; wait "
+                "for its end"
             ) from None
         yield
 

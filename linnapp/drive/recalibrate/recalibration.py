@@ -8,9 +8,8 @@ sampling explains (:mod:`linnapp.drive.recalibrate.resampling`) calls for a new 
 
 Latency models have no such point to move: they are grown anew each time, which takes seconds.
 
-In ``enforce``, what is refused is never seen to be slow: of such a recording the point would drift
-away from the drive's, and refuse other reads, and drift again. So a drive that enforces observes
-while it is recorded, and is switched back as soon as that is over.
+A drive that enforces observes while it is recorded, and an array that asks does not
+(:mod:`linnapp.drive.observing`); both are switched back as soon as that is over.
 
 The newest reads of the recording are kept out of training, and the new model must serve them
 better than the active one, or that stays (:mod:`linnapp.drive.recalibrate.comparison`). A drive
@@ -37,6 +36,8 @@ from linnapp.drive import state
 from linnapp.drive.drives_conf import DriveEntry, load_conf, save_conf
 from linnapp.drive.enable.checks import name_to_keep
 from linnapp.drive.enable.places import alone
+from linnapp.drive.md import arrays_of
+from linnapp.drive.observing import observing
 from linnapp.drive.recalibrate.comparison import Comparison, compare
 from linnapp.drive.recalibrate.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.drive.sysfs import Drive
@@ -50,7 +51,6 @@ from linnapp.learn.options import Kind, Observer, Recipe
 from linnapp.learn.recipe import label_array, train_labelled
 from linnapp.model import SUFFIX, load_model
 from linnapp.model.model_file import KERNEL_HIDDEN, model_from_bytes
-from linnapp.signals import signals_held
 from linnapp.trace.recording import record
 
 SHIFT_PERCENTILES = 5.0
@@ -203,7 +203,11 @@ def recalibrate(
             log(f"recording {', '.join(d.name for d in drives)} for {duration_s:g} s")
             # The disks, also where a partition or a bare name was given.
             disks = [Path("/dev", drive.name) for drive in drives]
-            with _observing(drives, log):
+            names = [drive.name for drive in drives]
+            with contextlib.ExitStack() as stack:
+                if any(map(arrays_of, names)):  # nobody else is to switch them meanwhile
+                    stack.enter_context(alone())
+                stack.enter_context(observing(names, log))
                 done, _ = record(disks, directory, duration_s=duration_s, keep_interrupted=False)
             for recording in done:
                 if recording.dropped:
@@ -276,35 +280,6 @@ def recalibrate(
         if failures:
             raise LinnappError("; ".join(failures))
     return decisions
-
-
-@contextlib.contextmanager
-def _observing(drives: Sequence[Drive], log: Log) -> Iterator[None]:
-    """Have drives that enforce observe for a while, so that no read is kept from them.
-
-    A mode that somebody else sets meanwhile is left as it is.
-    """
-    enforcing: list[Drive] = []
-    try:
-        for drive in drives:
-            if drive.mode == "enforce":
-                log(f"{drive.name}: observes while it is recorded, and refuses nothing")
-                enforcing.append(drive)
-                drive.set_mode("observe")
-        yield
-    finally:
-        failures = []
-        with signals_held():  # told to end once more, the others are still to be switched back
-            for drive in enforcing:
-                try:
-                    if drive.mode == "observe":
-                        drive.set_mode("enforce")
-                except LinnappError as error:
-                    failures.append(
-                        f"{drive.name} is left in observe, no longer in enforce: {error}"
-                    )
-        for failure in failures:
-            log(failure)
 
 
 class _ToLog(Observer):

@@ -196,6 +196,7 @@ def run_trial(device: str, plan: Plan, display: Display) -> TrialOutcome:
     put_back_left(display.log)
     target, array = check_trial(device), MdArray(device)
     with alone():
+        remove_folder(array.name)  # of a trial that a crash of the machine ended
         was_on = bool(array.asks)
         trial = _Trial(target, array, plan, display)
         try:

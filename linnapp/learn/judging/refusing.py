@@ -31,6 +31,9 @@ _CANDIDATES = 64
 #: A network that refuses no more of the reads than this does no harm, whatever it knows.
 SELDOM = 0.001
 
+#: What to do about a model that refuses nothing.
+REMEDY = "record longer, under the load that the drive is slow under"
+
 
 @dataclasses.dataclass(frozen=True)
 class ScoredReads:

@@ -32,7 +32,7 @@ from linnapp.learn.features.augmentation import SlowedReads
 from linnapp.learn.features.split import Split, split
 from linnapp.learn.judging.confusion import Confusion
 from linnapp.learn.judging.ranking import area_under_roc
-from linnapp.learn.judging.refusing import ScoredReads
+from linnapp.learn.judging.refusing import REMEDY, ScoredReads
 from linnapp.learn.labelling.inflection import InflectionPoint
 from linnapp.learn.options import Observer, Recipe
 from linnapp.learn.record import (
@@ -73,6 +73,14 @@ LEARNING_RATE = 0.15
 #: much, up to a hundredfold.
 N_BURST_TREES = 8
 BURST_LEARNING_RATE = 0.35
+
+#: No tree divides a prediction by more than this. Newton's steps know no limit: where one read of
+#: 30 s has drawn the mean of thousands up, the first tree takes the others to far below 1 us.
+#: Trees of drives without such a read divide by less than five, and are as undamped ones.
+LARGEST_STEP = 16.0
+
+#: Of the required version (requirements.txt); another may keep its trees in another way.
+SCIKIT_LEARN = "1.9"
 
 #: Reads that a leaf must be learnt from.
 MIN_LEAF_READS = 50
@@ -150,7 +158,7 @@ class Lesson:
         slowed_us = np.maximum(added.latency_us, 1).astype(np.float64)
         if self.level:
             mean_us = max(1.0, float(recorded.latency_us.mean()))
-            base = round(math.log2(mean_us) * (1 << FRACTION_BITS))
+            base = min(round(math.log2(mean_us) * (1 << FRACTION_BITS)), LEAF_LIMIT - 1)
             calm, drift = dataclasses.replace(self.like.without_trees(), base=base), 0.0
             # What a read took by itself is not to be told apart here either.
             ratios = (slowed_us - added.recorded_us + mean_us) / mean_us
@@ -221,7 +229,7 @@ def train_latency(
     n_training = len(reads.latency_us[parts.training])
     lesson, chosen, tried, why = _tried(lesson, parts)
     drift = 0.0
-    remedy = "record longer, under the load that the drive is slow under"
+    remedy = REMEDY
     if n_training < MIN_READS:
         remedy = _how_long(per_s, recipe)
     if chosen.chooses:
@@ -476,19 +484,10 @@ def grow(
         How much each read counts.
     """
     check_scikit_learn()
+    from sklearn._loss.loss import HalfGammaLoss
     from sklearn.ensemble import HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits
 
-    boosting = HistGradientBoostingRegressor(
-        loss="gamma",
-        max_iter=n_trees,
-        learning_rate=learning_rate,
-        max_depth=DEPTH,
-        max_leaf_nodes=1 << DEPTH,
-        min_samples_leaf=MIN_LEAF_READS,
-        early_stopping=False,
-        random_state=seed,
-    )
     # Exact: no feature has more than 24 bits.
     x = features[:, : like.n_features].astype(np.float32)
     sample = slice(0, None, max(1, len(x) // 10_000))
@@ -498,7 +497,20 @@ def grow(
     # Its threads wait for each other by spinning: on a busy machine that takes minutes. And sums
     # in another order would be other trees.
     with threadpool_limits(1):
-        boosting.fit(x, targets.astype(np.float64), sample_weight=weights)
+        for loss in ("gamma", _damped(HalfGammaLoss(), learning_rate)):
+            boosting = HistGradientBoostingRegressor(
+                loss=loss,
+                max_iter=n_trees,
+                learning_rate=learning_rate,
+                max_depth=DEPTH,
+                max_leaf_nodes=1 << DEPTH,
+                min_samples_leaf=MIN_LEAF_READS,
+                early_stopping=False,
+                random_state=seed,
+            )
+            boosting.fit(x, targets.astype(np.float64), sample_weight=weights)
+            if _largest_step(boosting) <= LARGEST_STEP:
+                break
         exact = np.log2(boosting.predict(shown))
     scale = (1 << FRACTION_BITS) / math.log(2)
     trees = [_complete(tree.nodes, scale) for [tree] in boosting._predictors]
@@ -506,16 +518,50 @@ def grow(
         like,
         splits=np.stack([splits for splits, _ in trees]),
         leaves=np.stack([leaves for _, leaves in trees]),
-        base=round(float(boosting._baseline_prediction.item()) * scale),
+        base=min(round(float(boosting._baseline_prediction.item()) * scale), LEAF_LIMIT - 1),
     )
     total = model.base + leaves_of(model, features[sample]).sum(axis=1, dtype=np.int64)
     drift = float(np.abs(total / (1 << FRACTION_BITS) - exact).max())
     if drift > (n_trees + 1) / (1 << FRACTION_BITS):
-        raise LinnappError(
-            f"the trees as integers are off by 2^{drift:.3f}: this version of scikit-learn keeps "
-            "them in another way; install the one in requirements.txt"
-        )
+        raise LinnappError(f"the trees as integers are off by 2^{drift:.3f}: {_whose_fault()}")
     return model, drift
+
+
+def _damped(loss: Any, learning_rate: float) -> Any:
+    """A loss whose steps divide by no more than :data:`LARGEST_STEP`.
+
+    A leaf is the learning rate times gradients over second derivatives, which are 1 - r and r for
+    a read that took r times what was predicted: it is the small r that make it large.
+    """
+    least = learning_rate / math.log(LARGEST_STEP)
+    undamped = loss.gradient_hessian
+
+    def gradient_hessian(*, sample_weight: Any, **given: Any) -> tuple[Any, Any]:
+        gradient, hessian = undamped(sample_weight=sample_weight, **given)
+        weight = 1 if sample_weight is None else sample_weight
+        np.maximum(hessian, least * weight, out=hessian)
+        return gradient, hessian
+
+    loss.gradient_hessian = gradient_hessian
+    return loss
+
+
+def _largest_step(boosting: Any) -> float:
+    """By what a tree divides a prediction at most."""
+    nodes = np.concatenate([tree.nodes for [tree] in boosting._predictors])
+    least = float(nodes["value"][nodes["is_leaf"] == 1].min())
+    return math.exp(min(-least, 700.0))  # more is no float
+
+
+def _whose_fault() -> str:
+    """Why trees are not what was grown, and what to do."""
+    here = str(_versions()["scikit-learn"])
+    if here.startswith(f"{SCIKIT_LEARN}."):
+        return "a defect of linnapp; report it with the recording"
+    return (
+        f"scikit-learn {here} keeps them in another way than {SCIKIT_LEARN}; install that with: "
+        + install_command(f"'scikit-learn=={SCIKIT_LEARN}.*'")
+    )
 
 
 def _repace(x: npt.NDArray[np.float32], seed: int) -> None:

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
  * The client of a cluster: reads blocks that all nodes have, each when it is due, from the node
- *that a rule chooses, over the network. What serves them is an engine (engine.h), and who chooses
- *may be it.
+ * that a rule chooses, over the network. What serves them is an engine (engine.h), and who chooses
+ * may be it.
  *
  *	reads write MB
- *	reads RULE SEED MS MEAN_US PROBES EVERY_S LOG
+ *	reads RULE SEED MS MEAN_US CLIENTS PROBES EVERY_S LOG
  *
  * Reads are of 4 KiB, at places drawn from SEED, and come for MS by a Poisson process whose mean
  * distance is MEAN_US, which begins at the next second that EVERY_S divides, as a replay with
- * --start-every does that is beside. With rules that go by what nodes tell, PROBES of the nodes are
- * asked whenever a read comes, in turn, over UDP (linnos-agent(8)); nobody waits for the answer,
- *which is for the reads after it. liblinnos-cluster says itself whom to ask.
+ * --start-every does that is beside. CLIENTS do the same. With rules that go by what nodes tell,
+ * PROBES of the nodes are asked whenever a read comes, in turn, over UDP (linnos-agent(8)); nobody
+ * waits for the answer, which is for the reads after it. liblinnos-cluster says itself whom to ask.
+ * Servers of C3 and Elasticsearch say with each answer how long their queue is and what reads take.
+ * These engines' do not, so the agent of the node that is read from is asked for both.
  */
 #include "engine.h"
 
@@ -35,55 +37,31 @@
 #include "flashsim_ioctl.h"
 #include "linnos_cluster.h"
 #include "linux/blk-linnos.h"
+#include "rules.h"
 
 enum { LOOKED_BACK = 64, AGENT_PORT = 7316 };
 
-/*
- * What a node told longer ago counts no more: nothing is known of it, and it is as the others are.
- * No more does what a read there took: it is tried again.
- */
-#define TOLD_FOR_NS UINT64_C(50000000)
-
-/* A read in flight is taken to make the next one there longer by so much. */
-#define QUEUED_NS 100000.0
-
-/* As BLKEXPECT has it: those that the lowest does not undercut by more. */
-#define NEARLY_BEST 1.25
-
-/* A read that was sent since a node told is taken to make its prediction longer by so much. */
-#define CROWDING 0.1
-
-/* Hedges are sent after this percentile of what this run has measured so far. */
-#define HEDGE_PERCENTILE 0.95
-
-/* So many reads are measured before the first hedge, and between two looks at the percentile. */
-enum { HEDGE_EVERY = 100 };
+/* What a drive takes that is stalled. */
+#define STALLED_US 1000000000
 
 struct node {
 	int agent; /* socket */
 	/* for the oracle */
 	int drive;
-	unsigned int in_flight;
-	uint64_t sent, served;
-	/* what the last read that it answered took, and when that was */
-	uint64_t own_ns, own_at_ns;
-	/* what it told last */
-	bool is_told;
-	uint64_t told_ns, sent_when_asked;
-	struct answer told;
 };
 
 struct attempt {
 	struct read *read;
 	unsigned int node;
 	char *buffer;
-	uint64_t answered_ns;
 	enum linnos_kind kind;
 	struct linnos_sending sending;
+	struct rule_sending of_rule;
 };
 
 struct read {
-	uint64_t due_ns, sent_ns, latency_ns, block;
+	uint64_t due_ns, latency_ns, block;
+	uint64_t hedge_at_ns;
 	unsigned int node; /* that answered first */
 	unsigned int n_attempts;
 	bool is_done;
@@ -105,10 +83,12 @@ static uint64_t n_reads, n_blocks, in_flight, wrong, failed, asked, told;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int ended_fd, timer_fd;
 static uint64_t draws;
-static uint64_t hedge_ns;
+static struct rule_node known[NODES_MAX];
+static struct rule_client client = {.nodes = known};
+static struct rule_hedging hedging;
+static uint32_t numbers[NODES_MAX];
 /* with the rules that are the library's */
 static struct linnos_cluster *cluster;
-static uint32_t numbers[NODES_MAX];
 
 void die(const char *what)
 {
@@ -140,11 +120,6 @@ static uint64_t draw(void)
 	return z ^ z >> 31;
 }
 
-static uint64_t draw_below(uint64_t n)
-{
-	return draw() % n;
-}
-
 /* -ln of a number from 0 to 1, whose mean is 1; without libm, so that it is the same everywhere. */
 static double draw_exponential(void)
 {
@@ -169,201 +144,50 @@ void fill(char *block, uint64_t number)
 
 /* ---- what nodes tell ---- */
 
-static void ask(struct node *node, bool look)
+static void ask(unsigned int k, bool look)
 {
+	/* the cookie is how many reads had been sent when it was asked */
 	struct question question = {
-		.cookie = node->sent,
+		.cookie = known[k].sent,
 		.bytes = BLOCK,
 		.flags = look ? QUESTION_LOOK : 0,
 	};
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
 	size_t bytes = question_write(&question, NULL, 0, datagram);
 
-	if (send(node->agent, datagram, bytes, 0) == (ssize_t)bytes)
+	if (send(nodes[k].agent, datagram, bytes, 0) == (ssize_t)bytes)
 		asked++;
 }
 
-static void hear(struct node *node)
+static void hear(unsigned int k)
 {
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
 	struct answer answer;
 	ssize_t bytes;
 
-	while ((bytes = recv(node->agent, datagram, sizeof(datagram), MSG_DONTWAIT)) >= 0) {
+	while ((bytes = recv(nodes[k].agent, datagram, sizeof(datagram), MSG_DONTWAIT)) >= 0) {
 		if (cluster) {
-			told += !linnos_cluster_news(cluster, node - nodes, datagram, bytes,
-						     woken_ns);
+			told += !linnos_cluster_news(cluster, k, datagram, bytes, woken_ns);
 			continue;
 		}
-		if (answer_read(&answer, NULL, 0, datagram, bytes) || answer.cookie > node->sent)
+		if (answer_read(&answer, NULL, 0, datagram, bytes) || answer.cookie > known[k].sent)
 			continue;
 		told++;
-		node->is_told = true;
-		node->told = answer;
-		node->told_ns = woken_ns;
-		/* the cookie is how many reads had been sent when it was asked */
-		node->sent_when_asked = answer.cookie;
+		known[k].told = (struct rule_told){
+			.at_ns = woken_ns,
+			.us = answer.state & BLK_EXPECT_STALLED ? STALLED_US : answer.latency_us,
+			.pending = answer.pending,
+			.sent_at_asked = answer.cookie,
+			.wants_look = answer.state & BLK_EXPECT_PROBE,
+		};
 	}
-}
-
-static double sent_since(const struct node *node)
-{
-	uint64_t since = node->sent - node->sent_when_asked;
-
-	return since < node->in_flight ? since : node->in_flight;
-}
-
-static bool is_fresh(const struct node *node)
-{
-	return node->is_told && woken_ns - node->told_ns < TOLD_FOR_NS;
-}
-
-static double pending_of(const struct node *node)
-{
-	return node->told.pending + sent_since(node);
-}
-
-static double predicted_of(const struct node *node)
-{
-	double us = node->told.latency_us;
-
-	if (node->told.state & BLK_EXPECT_STALLED)
-		us = 1e9;
-	return us * (1 + CROWDING * sent_since(node));
 }
 
 /* ---- rules ---- */
 
-static unsigned int any_of(const bool *candidates)
-{
-	unsigned int n = 0, chosen;
-
-	for (unsigned int k = 0; k < n_nodes; k++)
-		n += candidates[k];
-	chosen = draw_below(n);
-	for (unsigned int k = 0;; k++)
-		if (candidates[k] && !chosen--)
-			return k;
-}
-
-/* Any of those within a factor of the lowest; who is not known is as the mean of the others. */
-static unsigned int lowest(const double *score, const bool *is_known, double factor)
-{
-	double best = 1e300, sum = 0, own[NODES_MAX];
-	bool candidates[NODES_MAX] = {false};
-	unsigned int known = 0;
-
-	for (unsigned int k = 0; k < n_nodes; k++) {
-		known += is_known[k];
-		sum += is_known[k] ? score[k] : 0;
-	}
-	for (unsigned int k = 0; k < n_nodes; k++) {
-		own[k] = is_known[k] ? score[k] : known ? sum / known : 0;
-		best = own[k] < best ? own[k] : best;
-	}
-	for (unsigned int k = 0; k < n_nodes; k++)
-		candidates[k] = own[k] <= best * factor;
-	return any_of(candidates);
-}
-
-static unsigned int by_told(double (*score_of)(const struct node *node), double factor)
-{
-	double score[NODES_MAX];
-	bool known[NODES_MAX];
-
-	for (unsigned int k = 0; k < n_nodes; k++) {
-		known[k] = is_fresh(&nodes[k]);
-		score[k] = score_of(&nodes[k]);
-	}
-	return lowest(score, known, factor);
-}
-
-static unsigned int by_pending(const struct read *read)
-{
-	(void)read;
-	return by_told(pending_of, 1);
-}
-
-/* Who has been silent is looked at once for each time that it is told. */
-static unsigned int by_prediction(const struct read *read)
-{
-	(void)read;
-	for (unsigned int k = 0; k < n_nodes; k++) {
-		struct node *node = &nodes[k];
-
-		if (is_fresh(node) && node->told.state & BLK_EXPECT_PROBE &&
-		    node->sent == node->sent_when_asked) {
-			node->told.state &= ~BLK_EXPECT_PROBE;
-			return k;
-		}
-	}
-	return by_told(predicted_of, NEARLY_BEST);
-}
-
-static unsigned int by_own_queue(const struct read *read)
-{
-	bool known[NODES_MAX];
-	double score[NODES_MAX];
-
-	(void)read;
-	for (unsigned int k = 0; k < n_nodes; k++) {
-		known[k] = true;
-		score[k] = nodes[k].in_flight;
-	}
-	return lowest(score, known, 1);
-}
-
-/*
- * What the client's own last read there took, or one that is there has waited already: what a
- * client that asks nobody may know of a drive.
- */
-static unsigned int by_own_latency(const struct read *read)
-{
-	const struct read *first = read - reads > LOOKED_BACK ? read - LOOKED_BACK : reads;
-	double score[NODES_MAX];
-	bool known[NODES_MAX];
-
-	for (unsigned int k = 0; k < n_nodes; k++) {
-		const struct node *node = &nodes[k];
-		uint64_t ns = node->own_at_ns + TOLD_FOR_NS > woken_ns ? node->own_ns : 0;
-
-		for (const struct read *r = first; r < read; r++)
-			if (!r->is_done && r->attempts[0].node == k && woken_ns - r->sent_ns > ns)
-				ns = woken_ns - r->sent_ns;
-		known[k] = true;
-		score[k] = ns + QUEUED_NS * node->in_flight;
-	}
-	return lowest(score, known, NEARLY_BEST);
-}
-
-static unsigned int another_than(unsigned int node)
-{
-	return (node + 1 + draw_below(n_nodes - 1)) % n_nodes;
-}
-
-static unsigned int by_two_choices(const struct read *read)
-{
-	unsigned int one = draw_below(n_nodes), other = another_than(one);
-
-	(void)read;
-	return nodes[other].in_flight < nodes[one].in_flight ? other : one;
-}
-
-static unsigned int in_turn(const struct read *read)
-{
-	return (read - reads) % n_nodes;
-}
-
-static unsigned int at_random(const struct read *read)
-{
-	(void)read;
-	return draw_below(n_nodes);
-}
-
 /* What the drives would take now, which nobody else can know. */
-static unsigned int by_oracle(const struct read *read)
+static unsigned int by_oracle(struct read *read)
 {
-	bool known[NODES_MAX];
 	double score[NODES_MAX];
 
 	for (unsigned int k = 0; k < n_nodes; k++) {
@@ -375,45 +199,60 @@ static unsigned int by_oracle(const struct read *read)
 
 		if (ioctl(nodes[k].drive, FLASHSIM_IOC_ORACLE, &oracle))
 			die("oracle");
-		known[k] = true;
 		score[k] = oracle.latency_ns;
 	}
-	return lowest(score, known, 1);
+	return rule_lowest(&client, score, n_nodes, 1);
 }
 
 /* Home is the node whose turn it is. */
-static unsigned int by_library(const struct read *read)
+static unsigned int by_library(struct read *read)
 {
-	struct linnos_choice *choice = (struct linnos_choice *)&read->choice;
-
-	*choice = (struct linnos_choice){.bytes = BLOCK, .home = LINNOS_HOME_TURNS};
-	return linnos_cluster_choose(cluster, choice, numbers, n_nodes, woken_ns);
+	read->choice = (struct linnos_choice){.bytes = BLOCK, .home = LINNOS_HOME_TURNS};
+	linnos_cluster_choose(cluster, &read->choice, numbers, n_nodes, woken_ns);
+	read->hedge_at_ns = read->choice.hedge_at_ns;
+	return read->choice.replica;
 }
 
-static const struct rule {
-	const char *name;
-	unsigned int (*choose)(const struct read *read); /* NULL: the engine does */
-	bool asks, looks, clones, hedges;
+/* Those that are no rivals'. */
+static const struct own_rule {
+	struct rule rule;
+	unsigned int (*choose)(struct read *read);
 	enum linnos_cluster_mode mode;
-} rules[] = {
-	{.name = "round-robin", .choose = in_turn},
-	{.name = "random", .choose = at_random},
-	{.name = "own-queue", .choose = by_own_queue},
-	{.name = "own-latency", .choose = by_own_latency},
-	{.name = "two-choices", .choose = by_two_choices},
-	{.name = "pending", .choose = by_pending, .asks = true, .looks = true},
-	{.name = "prediction", .choose = by_prediction, .asks = true},
-	{.name = "library", .choose = by_library, .mode = LINNOS_CLUSTER_CHOOSE},
-	{.name = "library-hedge", .choose = by_library, .mode = LINNOS_CLUSTER_HEDGE},
-	{.name = "oracle", .choose = by_oracle},
-	{.name = "hedge", .choose = in_turn, .hedges = true},
-	{.name = "clone", .choose = at_random, .clones = true},
+} own_rules[] = {
+	{.rule.name = "library", .choose = by_library, .mode = LINNOS_CLUSTER_CHOOSE},
+	{.rule.name = "library-hedge", .choose = by_library, .mode = LINNOS_CLUSTER_HEDGE},
+	{.rule.name = "oracle", .choose = by_oracle},
 };
 
 /* That of the engine's own which was asked for. */
 static struct rule engines_own;
 
 static const struct rule *rule;
+static const struct own_rule *own; /* or NULL */
+
+static unsigned int choose(struct read *read)
+{
+	if (rule == &engines_own)
+		return 0;
+	return own ? own->choose(read) : rule_choose(rule, &client, numbers, n_nodes, woken_ns);
+}
+
+/* The engine's names go before others. */
+static bool know_rule(const char *name)
+{
+	if (engine_has(name)) {
+		engines_own.name = name;
+		rule = &engines_own;
+		return true;
+	}
+	rule = rule_named(name);
+	for (size_t k = 0; !rule && k < sizeof(own_rules) / sizeof(*own_rules); k++)
+		if (!strcmp(name, own_rules[k].rule.name)) {
+			own = &own_rules[k];
+			rule = &own->rule;
+		}
+	return rule;
+}
 
 /* ---- reads ---- */
 
@@ -421,6 +260,8 @@ void on_end(void *of, ssize_t bytes)
 {
 	struct attempt *attempt = of;
 	struct read *read = attempt->read;
+	struct rule_node *node = &known[attempt->node];
+	struct rule_server server;
 	uint64_t end_ns = now_ns(), expected[BLOCK / sizeof(uint64_t)];
 
 	fill((char *)expected, read->block);
@@ -428,10 +269,10 @@ void on_end(void *of, ssize_t bytes)
 		linnos_cluster_ended(cluster, &attempt->sending,
 				     bytes == BLOCK ? LINNOS_ANSWERED : LINNOS_FAILED, end_ns);
 	pthread_mutex_lock(&lock);
-	attempt->answered_ns = end_ns;
-	nodes[attempt->node].in_flight--;
-	nodes[attempt->node].own_ns = end_ns - read->sent_ns;
-	nodes[attempt->node].own_at_ns = end_ns;
+	if (rule->hedges > 0 && attempt->kind == LINNOS_FIRST)
+		rule_hedging_learn(&hedging, end_ns - attempt->of_rule.sent_ns);
+	server = (struct rule_server){node->told.pending, node->told.us, node->told.us};
+	rule_ended(&client, node, &attempt->of_rule, &server, end_ns);
 	in_flight--;
 	if (bytes != BLOCK)
 		failed++;
@@ -444,7 +285,6 @@ void on_end(void *of, ssize_t bytes)
 		read->is_done = true;
 		read->latency_ns = end_ns - read->due_ns;
 		read->node = attempt->node;
-		nodes[attempt->node].served++;
 	}
 	pthread_mutex_unlock(&lock);
 	eventfd_write(ended_fd, 1);
@@ -465,11 +305,10 @@ static void send_to(struct read *read, unsigned int node, enum linnos_kind kind)
 		linnos_cluster_sent(cluster, &attempt->sending, &read->choice, node, kind,
 				    woken_ns);
 	pthread_mutex_lock(&lock);
-	nodes[node].in_flight++;
-	nodes[node].sent++;
+	rule_sent(&known[node], &attempt->of_rule, woken_ns);
 	in_flight++;
 	pthread_mutex_unlock(&lock);
-	engine_read(rule->choose ? (int)node : ENGINE_CHOOSES, read->block, attempt->buffer,
+	engine_read(rule == &engines_own ? ENGINE_CHOOSES : (int)node, read->block, attempt->buffer,
 		    attempt);
 }
 
@@ -493,85 +332,49 @@ static void begin(struct read *read)
 	unsigned int node;
 
 	pthread_mutex_lock(&lock);
-	node = rule->choose ? rule->choose(read) : 0;
+	node = choose(read);
+	if (rule->hedges > 0 && hedging.after_ns)
+		read->hedge_at_ns = woken_ns + hedging.after_ns;
 	pthread_mutex_unlock(&lock);
-	read->sent_ns = woken_ns;
 	/* before the read, which is then none of those that the node has seen, but one sent since
 	 */
-	for (unsigned int k = 0; rule->asks && k < n_probes; k++)
-		ask(&nodes[next++ % n_nodes], rule->looks);
+	for (unsigned int k = 0; rule->asks == RULE_ASKS_ALL && k < n_probes; k++)
+		ask(next++ % n_nodes, !rule->looks_at_silent);
+	if (rule->asks == RULE_ASKS_CHOSEN)
+		ask(node, true);
 	if (cluster)
 		ask_for_library();
 	send_to(read, node, LINNOS_FIRST);
 	if (rule->clones)
-		send_to(read, another_than(node), LINNOS_HEDGE);
+		send_to(read, (node + 1) % n_nodes, LINNOS_HEDGE);
 	if (cluster && read->choice.copy >= 0)
 		send_to(read, read->choice.copy, LINNOS_COPY);
 }
 
-static int compare(const void *one, const void *other)
-{
-	uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
-
-	return a < b ? -1 : a > b;
-}
-
-/* The percentile of all that has been answered. */
-static void learn_when_to_hedge(uint64_t begun)
-{
-	uint64_t *taken = malloc(begun * sizeof(*taken)), n = 0;
-
-	pthread_mutex_lock(&lock);
-	for (uint64_t k = 0; k < begun; k++)
-		if (reads[k].is_done)
-			taken[n++] = reads[k].latency_ns;
-	pthread_mutex_unlock(&lock);
-	qsort(taken, n, sizeof(*taken), compare);
-	if (n >= HEDGE_EVERY)
-		hedge_ns = taken[(uint64_t)(n * HEDGE_PERCENTILE)];
-	free(taken);
-}
-
-/* Returns when the next one is to be hedged, from *oldest on; reads are hedged in their order. */
-static uint64_t hedge_late(uint64_t *oldest, uint64_t begun)
-{
-	while (hedge_ns && *oldest < begun) {
-		struct read *read = &reads[*oldest];
-		bool is_done;
-
-		pthread_mutex_lock(&lock);
-		is_done = read->is_done;
-		pthread_mutex_unlock(&lock);
-		if (!is_done && read->sent_ns + hedge_ns > woken_ns)
-			return read->sent_ns + hedge_ns;
-		if (!is_done)
-			send_to(read, another_than(read->attempts[0].node), LINNOS_HEDGE);
-		++*oldest;
-	}
-	return UINT64_MAX;
-}
-
-/* The library's hedges that are due, and when the next one will be. */
-static uint64_t hedge_as_told(uint64_t begun)
+/* Sends hedges that are due; when the next one will be. */
+static uint64_t hedge_late(uint64_t begun)
 {
 	uint64_t next_ns = UINT64_MAX;
 
 	for (uint64_t k = begun > LOOKED_BACK ? begun - LOOKED_BACK : 0; k < begun; k++) {
-		struct linnos_choice *choice = &reads[k].choice;
+		struct read *read = &reads[k];
 		bool is_done;
-		int node = -1;
+		int node;
 
 		pthread_mutex_lock(&lock);
-		is_done = reads[k].is_done;
+		is_done = read->is_done;
 		pthread_mutex_unlock(&lock);
 		if (is_done)
 			continue;
-		if (choice->hedge_at_ns <= woken_ns)
-			node = linnos_cluster_hedge(cluster, choice, woken_ns);
+		if (read->hedge_at_ns > woken_ns) {
+			next_ns = read->hedge_at_ns < next_ns ? read->hedge_at_ns : next_ns;
+			continue;
+		}
+		read->hedge_at_ns = UINT64_MAX;
+		node = cluster ? linnos_cluster_hedge(cluster, &read->choice, woken_ns)
+			       : rule_hedge(rule, &client, read->attempts[0].node, n_nodes);
 		if (node >= 0)
-			send_to(&reads[k], node, LINNOS_HEDGE);
-		else if (choice->hedge_at_ns < next_ns)
-			next_ns = choice->hedge_at_ns;
+			send_to(read, node, LINNOS_HEDGE);
 	}
 	return next_ns;
 }
@@ -593,7 +396,7 @@ static void wait_until(uint64_t at_ns)
 	pthread_mutex_lock(&lock);
 	for (unsigned int k = 0; k < n_nodes; k++)
 		if (fds[k + 2].revents)
-			hear(&nodes[k]);
+			hear(k);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -610,23 +413,18 @@ static uint64_t next_start_ns(uint64_t every_s)
 
 static void run(uint64_t every_s)
 {
-	uint64_t begun = 0, oldest = 0, start_ns = next_start_ns(every_s);
+	uint64_t begun = 0, start_ns = next_start_ns(every_s);
 
 	woken_ns = start_ns;
 	for (uint64_t k = 0; k < n_reads; k++)
 		reads[k].due_ns += start_ns;
 	while (begun < n_reads || in_flight) {
 		uint64_t until = begun < n_reads ? reads[begun].due_ns : woken_ns + 1000000;
-		uint64_t hedge = rule->hedges ? hedge_late(&oldest, begun)
-				 : cluster    ? hedge_as_told(begun)
-					      : UINT64_MAX;
+		uint64_t hedge = hedge_late(begun);
 
 		wait_until(hedge < until ? hedge : until);
-		while (begun < n_reads && reads[begun].due_ns <= woken_ns) {
+		while (begun < n_reads && reads[begun].due_ns <= woken_ns)
 			begin(&reads[begun++]);
-			if (rule->hedges && begun % HEDGE_EVERY == 0)
-				learn_when_to_hedge(begun);
-		}
 	}
 	for (uint64_t k = 0; k < n_reads; k++)
 		reads[k].due_ns -= start_ns;
@@ -655,7 +453,9 @@ static void open_nodes(uint64_t seed)
 	for (char *address = strtok_r(addresses, ",", &rest); address && n_nodes < NODES_MAX;
 	     address = strtok_r(NULL, ",", &rest))
 		open_node(n_nodes++, address);
-	n_blocks = engine_open(n_nodes, rule->choose ? NULL : rule->name, seed);
+	for (unsigned int k = 0; k < n_nodes; k++)
+		numbers[k] = k;
+	n_blocks = engine_open(n_nodes, rule == &engines_own ? rule->name : NULL, seed);
 }
 
 /* As it is by default, but for the mode. */
@@ -663,10 +463,8 @@ static void open_library(uint64_t seed)
 {
 	struct linnos_cluster_options options = LINNOS_CLUSTER_OPTIONS_INIT;
 
-	options.mode = rule->mode;
+	options.mode = own->mode;
 	options.seed = seed;
-	for (unsigned int k = 0; k < n_nodes; k++)
-		numbers[k] = k;
 	if (linnos_cluster_create(&cluster, n_nodes, &options))
 		die(linnos_cluster_error());
 }
@@ -681,7 +479,8 @@ static void draw_reads(uint64_t seed, double lasts_ms, double mean_us)
 	while (n_reads < room && (due_ns += draw_exponential() * mean_us * 1000) < lasts_ms * 1e6)
 		reads[n_reads++] = (struct read){
 			.due_ns = due_ns,
-			.block = draw_below(n_blocks),
+			.hedge_at_ns = UINT64_MAX,
+			.block = draw() % n_blocks,
 		};
 }
 
@@ -737,33 +536,33 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		_exit(0);
 	}
-	for (size_t k = 0; argc == 8 && k < sizeof(rules) / sizeof(*rules); k++)
-		if (!strcmp(argv[1], rules[k].name))
-			rule = &rules[k];
-	if (argc == 8 && !rule && engine_has(argv[1])) {
-		engines_own.name = argv[1];
-		rule = &engines_own;
-	}
-	if (!rule) {
+	if (argc != 9 || !know_rule(argv[1])) {
 		fputs("usage: reads write MB\n"
-		      "       reads RULE SEED MS MEAN_US PROBES EVERY_S LOG\nrules:",
+		      "       reads RULE SEED MS MEAN_US CLIENTS PROBES EVERY_S LOG\nrules:",
 		      stderr);
-		for (size_t k = 0; k < sizeof(rules) / sizeof(*rules); k++)
+		for (size_t k = 0; k < n_rules; k++)
 			fprintf(stderr, " %s", rules[k].name);
+		for (size_t k = 0; k < sizeof(own_rules) / sizeof(*own_rules); k++)
+			fprintf(stderr, " %s", own_rules[k].rule.name);
 		fputc('\n', stderr);
 		return 2;
 	}
-	n_probes = strtoul(argv[5], NULL, 10);
+	n_probes = strtoul(argv[6], NULL, 10);
 	ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	open_nodes(strtoull(argv[2], NULL, 10));
-	if (rule->choose == by_library)
+	client.n_nodes = n_nodes;
+	client.n_clients = strtoul(argv[5], NULL, 10);
+	client.draw = draw;
+	if (!rule_hedging_init(&hedging))
+		die("memory");
+	if (own && own->choose == by_library)
 		open_library(strtoull(argv[2], NULL, 10));
 	draw_reads(strtoull(argv[2], NULL, 10), strtod(argv[3], NULL), strtod(argv[4], NULL));
 	count_disk_reads(before);
-	run(strtoull(argv[6], NULL, 10));
+	run(strtoull(argv[7], NULL, 10));
 	count_disk_reads(after);
-	log_reads(argv[7]);
+	log_reads(argv[8]);
 	printf("{\"reads\": %llu, \"wrong\": %llu, \"failed\": %llu, \"asked\": %llu, "
 	       "\"told\": %llu, \"strayed\": %llu, \"disk_reads\": [",
 	       (unsigned long long)n_reads, (unsigned long long)wrong, (unsigned long long)failed,

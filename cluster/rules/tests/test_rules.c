@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: MIT
+/* Each rule chooses as its authors say, by hand. */
+#include "../../../liblinnos/tests/test.h"
+#include "rules.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define N 3
+#define US 1000ull
+#define MS 1000000ull
+
+static struct rule_node nodes[N];
+static struct rule_client client;
+static struct rule_sending sendings[64];
+static const uint32_t replicas[N] = {0, 1, 2};
+static uint64_t now_ns, lots;
+static unsigned int n_sent;
+
+static uint64_t lot(void)
+{
+	return lots++;
+}
+
+static void begin(void)
+{
+	memset(nodes, 0, sizeof(nodes));
+	client = (struct rule_client){.nodes = nodes, .n_nodes = N, .n_clients = 1, .draw = lot};
+	now_ns = 1000 * MS;
+	lots = n_sent = 0;
+}
+
+static unsigned int choose(const char *rule)
+{
+	return rule_choose(rule_named(rule), &client, replicas, N, now_ns);
+}
+
+/* It leaves no trace but the lots that it has drawn. */
+static unsigned int would_choose(const char *rule)
+{
+	const struct rule_client of = client;
+	struct rule_node kept[N];
+	unsigned int chosen;
+
+	memcpy(kept, nodes, sizeof(nodes));
+	chosen = choose(rule);
+	memcpy(nodes, kept, sizeof(nodes));
+	client = of;
+	return chosen;
+}
+
+/* Which replicas it may choose, as bits. */
+static unsigned int any(const char *rule)
+{
+	unsigned int found = 0;
+
+	for (unsigned int k = 0; k < 60; k++)
+		found |= 1u << would_choose(rule);
+	return found;
+}
+
+static bool always(const char *rule, unsigned int replica)
+{
+	return any(rule) == 1u << replica;
+}
+
+static struct rule_sending *sent(unsigned int node)
+{
+	assert(n_sent < sizeof(sendings) / sizeof(*sendings));
+	rule_sent(&nodes[node], &sendings[n_sent], now_ns);
+	return &sendings[n_sent++];
+}
+
+static void ends(unsigned int node, uint64_t us, const struct rule_server *server)
+{
+	struct rule_sending *sending = sent(node);
+
+	now_ns += us * US;
+	rule_ended(&client, &nodes[node], sending, server, now_ns);
+	n_sent--;
+}
+
+/* A read of so long, at whose end the server has such a queue. */
+static void answered(unsigned int node, uint64_t us, float service_us, float queue)
+{
+	struct rule_server server = {queue, service_us, service_us};
+
+	ends(node, us, &server);
+}
+
+static void told(unsigned int node, uint32_t us, uint32_t pending)
+{
+	nodes[node].told = (struct rule_told){
+		.at_ns = now_ns, .us = us, .pending = pending, .sent_at_asked = nodes[node].sent};
+}
+
+TEST(a_rule_has_one_name)
+{
+	for (unsigned int k = 0; k < n_rules; k++)
+		assert(rule_named(rules[k].name) == &rules[k]);
+	assert(!rule_named("library") && !rule_named(""));
+}
+
+TEST(the_primary_is_the_first_and_turns_are_taken)
+{
+	begin();
+	sent(0);
+	assert(always("primary", 0));
+	for (unsigned int k = 0; k < 2 * N; k++)
+		assert(choose("round-robin") == k % N);
+	assert(any("random") == 7 && any("hedge") == 7 && any("hedge-capped") == 7);
+	assert(any("clone") == 7 && rule_named("clone")->clones && !rule_named("hedge")->clones);
+}
+
+TEST(own_reads_in_flight_are_counted)
+{
+	begin();
+	sent(0), sent(0), sent(1);
+	assert(any("own-queue") == 4);
+	sent(2);
+	assert(any("own-queue") == 6);
+}
+
+TEST(of_two_that_are_drawn_the_shorter_queue_is_taken)
+{
+	begin();
+	sent(0), sent(0), sent(1);
+	/* never the longest, but the middle one where the shortest is not drawn */
+	assert(any("two-choices") == 6);
+}
+
+TEST(an_own_read_is_remembered_for_a_while_and_one_that_waits_tells)
+{
+	struct rule_sending *waits;
+
+	begin();
+	answered(0, 2100, 2000, 0);
+	answered(1, 120, 80, 0);
+	answered(2, 100, 80, 0);
+	assert(any("own-latency") == 6);
+	/* a read in flight adds 100 us */
+	sent(1);
+	assert(always("own-latency", 2));
+	rule_ended(&client, &nodes[1], &sendings[--n_sent], &(struct rule_server){0}, now_ns);
+	now_ns += 51 * MS;
+	assert(any("own-latency") == 7);
+	waits = sent(1);
+	now_ns += MS;
+	assert(any("own-latency") == 5);
+	rule_ended(&client, &nodes[1], waits, &(struct rule_server){0}, now_ns);
+	assert(!nodes[1].oldest && !nodes[1].in_flight && nodes[1].own_ns == MS);
+}
+
+TEST(the_oldest_in_flight_is_the_one_that_was_sent_first)
+{
+	struct rule_sending *first, *second, *third;
+
+	begin();
+	first = sent(0), second = sent(0), third = sent(0);
+	rule_ended(&client, &nodes[0], second, &(struct rule_server){0}, now_ns);
+	assert(nodes[0].oldest == first && nodes[0].newest == third && nodes[0].in_flight == 2);
+	rule_ended(&client, &nodes[0], first, &(struct rule_server){0}, now_ns);
+	assert(nodes[0].oldest == third && nodes[0].newest == third);
+	rule_ended(&client, &nodes[0], third, &(struct rule_server){0}, now_ns);
+	assert(!nodes[0].oldest && !nodes[0].newest && nodes[0].sent == 3);
+}
+
+/* Scores of the paper's formula: answer - service + queue^3 * service. */
+TEST(c3_takes_a_queue_to_the_third_power)
+{
+	begin();
+	/* 200 - 100 + 3^3 * 100 = 2800 */
+	answered(0, 200, 100, 2);
+	/* 900 - 300 + 1 * 300 = 900 */
+	answered(1, 900, 300, 0);
+	/* 1000 - 300 + 300 = 1000 */
+	answered(2, 1000, 300, 0);
+	assert(always("c3", 1));
+	/* with an own read in flight there: 600 + 2^3 * 300 */
+	sent(1);
+	assert(always("c3", 2));
+	/* which stands for one of each client: 2^3 * 100, and of four 5^3 * 100 */
+	begin();
+	answered(0, 100, 100, 0);
+	answered(1, 900, 900, 0);
+	answered(2, 9000, 9000, 0);
+	sent(0);
+	assert(always("c3", 0));
+	client.n_clients = 4;
+	assert(always("c3", 1));
+}
+
+TEST(c3_forgets_a_tenth_a_read)
+{
+	begin();
+	answered(0, 1000, 500, 10);
+	answered(0, 100, 100, 0);
+	assert(fabsf(nodes[0].answer_us - 910) < .01f);
+	assert(fabsf(nodes[0].service_us - 460) < .01f && fabsf(nodes[0].queue - 9) < .01f);
+}
+
+TEST(elasticsearch_ranks_as_c3_with_nodes_for_clients_and_whole_queues)
+{
+	begin();
+	answered(0, 200, 100, 1.9f);
+	answered(1, 800, 100, 0);
+	answered(2, 900, 100, 0);
+	/* queue 1: 100 + 2^3 * 100 = 900; 800; 900. With 1.9 the first would have 2539. */
+	assert(always("elasticsearch", 1));
+	nodes[1].elastic.answer_us = 950;
+	assert(any("elasticsearch") == 5);
+	/* an own read stands for three, as many as have answered: 800 + 63 * 100 */
+	nodes[1].elastic.answer_us = 800;
+	sent(1);
+	assert(any("elasticsearch") == 5);
+	client.n_known = 0;
+	assert(always("elasticsearch", 1));
+}
+
+TEST(elasticsearch_tries_who_has_not_answered_first)
+{
+	begin();
+	answered(0, 1, 1, 0);
+	assert(any("elasticsearch") == 6);
+	answered(1, 1, 1, 0);
+	assert(always("elasticsearch", 2));
+	assert(client.n_known == 2);
+}
+
+TEST(elasticsearch_lets_who_does_not_win_come_nearer)
+{
+	begin();
+	answered(0, 100, 80, 0);
+	answered(1, 2100, 2000, 4);
+	assert(fabs(nodes[1].elastic.answer_us - 2100) < .01);
+	answered(2, 3000, 2000, 5);
+	assert(choose("elasticsearch") == 0);
+	/* 0.3 of the mean of both and 0.7 of what was */
+	assert(fabs(nodes[1].elastic.answer_us - (.3 * 1100 + .7 * 2100)) < .01);
+	assert(fabs(nodes[1].elastic.service_us - (.3 * 1040 + .7 * 2000)) < .01);
+	assert(fabs(nodes[1].elastic.queue - (.3 * 2 + .7 * 4)) < .01);
+	/* a queue is an int there: (0 + 5) / 2 is 2 */
+	assert(fabs(nodes[2].elastic.queue - (.3 * 2 + .7 * 5)) < .01);
+	assert(fabs(nodes[0].elastic.answer_us - 100) < .01);
+	/* an answer weighs 0.3, what its server says of its service all */
+	ends(0, 200, &(struct rule_server){0, 5000, 90});
+	assert(fabs(nodes[0].elastic.answer_us - 130) < .01);
+	assert(fabs(nodes[0].elastic.service_us - 90) < .01);
+	for (unsigned int k = 0; k < 40; k++)
+		assert(choose("elasticsearch") < N);
+	assert(nodes[1].elastic.answer_us < 150);
+}
+
+TEST(the_snitch_looks_ten_times_a_second_and_leaves_its_first_for_a_tenth)
+{
+	begin();
+	answered(0, 109, 0, 0);
+	answered(1, 100, 0, 0);
+	answered(2, 200, 0, 0);
+	assert(always("snitch", 0));
+	answered(0, 300, 0, 0);
+	assert(fabsf(nodes[0].snitch_us - 128.1f) < .01f);
+	choose("snitch");
+	/* 128 against 100; it has looked, and will not again for 100 ms */
+	assert(always("snitch", 1));
+	answered(1, 2000, 0, 0);
+	now_ns += 97 * MS;
+	assert(always("snitch", 1));
+	now_ns += 2 * MS;
+	assert(always("snitch", 0));
+}
+
+TEST(prequal_takes_the_fastest_of_those_that_are_not_hot)
+{
+	begin();
+	told(0, 50, 9), told(1, 300, 3), told(2, 200, 4);
+	assert(always("prequal", 2));
+	/* all are alike: none is hot */
+	told(0, 50, 4), told(1, 300, 4), told(2, 200, 4);
+	assert(always("prequal", 0));
+}
+
+TEST(prequal_uses_what_it_was_told_three_times_and_a_second_long)
+{
+	begin();
+	told(0, 50, 1), told(1, 300, 1);
+	for (unsigned int k = 0; k < 3; k++)
+		assert(choose("prequal") == 0);
+	/* of one alone it knows too little */
+	assert(any("prequal") == 7);
+	told(0, 50, 1), told(1, 300, 1);
+	now_ns += 1001 * MS;
+	assert(any("prequal") == 7);
+}
+
+TEST(pages_that_were_told_are_added_to_what_was_sent_since)
+{
+	begin();
+	told(0, 9, 2), told(1, 1, 3), told(2, 1, 4);
+	assert(always("pending", 0));
+	sent(0), sent(0);
+	assert(always("pending", 1));
+	/* what was told too long ago counts as the mean of the others: 3.5 */
+	nodes[0].told.at_ns -= 60 * MS;
+	assert(always("pending", 1));
+	nodes[1].told.pending = 5;
+	assert(always("pending", 2));
+}
+
+TEST(predictions_are_near_within_a_quarter_and_reads_since_add_a_tenth)
+{
+	begin();
+	told(0, 100, 9), told(1, 124, 0), told(2, 126, 0);
+	assert(any("prediction") == 3);
+	sent(1);
+	assert(always("prediction", 0));
+	/* 0 is nothing */
+	nodes[0].told.us = 0;
+	assert(any("prediction") == 7);
+	told(2, 1000, 0);
+	nodes[2].told.wants_look = true;
+	assert(choose("prediction") == 2 && choose("prediction") != 2);
+}
+
+TEST(hedges_come_after_the_95th_percentile_and_are_capped_at_5_percent)
+{
+	const struct rule *hedge = rule_named("hedge"), *capped = rule_named("hedge-capped");
+	struct rule_hedging hedging = {0};
+	unsigned int n = 0, n_capped = 0;
+
+	assert(rule_hedging_init(&hedging));
+	for (unsigned int k = 1; k <= 128; k++) {
+		assert(!hedging.after_ns);
+		rule_hedging_learn(&hedging, k * MS);
+	}
+	/* a bucket is a sixty-fourth wide */
+	assert(fabs(hedging.after_ns / (122. * MS) - 1) < 1. / 64);
+	histogram_free(&hedging.latencies);
+	begin();
+	for (unsigned int k = 0; k < 200; k++) {
+		int to;
+
+		choose("hedge");
+		to = rule_hedge(hedge, &client, 1, N);
+		assert(to == 0 || to == 2);
+		n++;
+	}
+	begin();
+	for (unsigned int k = 0; k < 200; k++) {
+		choose("hedge-capped");
+		n_capped += rule_hedge(capped, &client, 1, N) >= 0;
+	}
+	assert(n == 200 && n_capped == 10);
+	assert(rule_hedge(rule_named("random"), &client, 1, N) == -1);
+}
+
+/* Two situations in which no two ways to choose may do the same: whoever is in another's place is
+ * seen. */
+TEST(no_two_rules_choose_alike)
+{
+	static const struct {
+		uint32_t turn, in_flight[N];
+		uint64_t own_ms[N];
+		float c3_service_us[N];
+		double elastic_service_us[N];
+		float snitch_us[N];
+		uint32_t us[N], pending[N];
+	} situations[] = {
+		{1,
+		 {1, 0, 2},
+		 {5, 5, 1},
+		 {10, 1000, 1},
+		 {1, 1000, 1},
+		 {9, 5, 5},
+		 {50, 40, 1},
+		 {1, 2, 3}},
+		{1,
+		 {0, 1, 2},
+		 {5, 1, 5},
+		 {1000, 1000, 1},
+		 {1000, 1000, 1},
+		 {9, 5, 5},
+		 {1, 40, 30},
+		 {3, 1, 2}},
+	};
+	static const struct {
+		const char *rule;
+		unsigned int may[2]; /* be chosen, as bits */
+	} expected[] = {
+		{"primary", {1, 1}},   {"random", {7, 7}},	  {"round-robin", {2, 2}},
+		{"own-queue", {2, 1}}, {"two-choices", {3, 3}},	  {"own-latency", {4, 2}},
+		{"c3", {4, 4}},	       {"elasticsearch", {1, 4}}, {"prequal", {2, 4}},
+		{"snitch", {6, 6}},    {"pending", {1, 2}},	  {"prediction", {4, 1}},
+		{"hedge", {7, 7}},     {"hedge-capped", {7, 7}},  {"clone", {7, 7}},
+	};
+
+	assert(sizeof(expected) / sizeof(*expected) == n_rules);
+	for (unsigned int s = 0; s < 2; s++) {
+		begin();
+		client.turn = situations[s].turn;
+		client.n_known = N;
+		for (unsigned int k = 0; k < N; k++) {
+			nodes[k].in_flight = situations[s].in_flight[k];
+			nodes[k].own_ns = situations[s].own_ms[k] * MS;
+			nodes[k].own_at_ns = now_ns;
+			nodes[k].answer_us = nodes[k].service_us = situations[s].c3_service_us[k];
+			nodes[k].elastic.answer_us = nodes[k].elastic.service_us =
+				situations[s].elastic_service_us[k];
+			nodes[k].snitch_us = situations[s].snitch_us[k];
+			told(k, situations[s].us[k], situations[s].pending[k]);
+		}
+		for (unsigned int k = 0; k < n_rules; k++)
+			assert(any(expected[k].rule) == expected[k].may[s]);
+	}
+	assert(isinf(rule_named("hedge")->hedges) && rule_named("hedge-capped")->hedges == 0.05);
+	assert(rule_named("clone")->clones && !rule_named("random")->clones);
+}

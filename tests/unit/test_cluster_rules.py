@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""The rules of rivals: their C tests, and that each table has all of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from c_library import CLibrary, names
+
+from eval.experiments import ceph
+from eval.experiments.cluster.lab import GUEST
+from eval.experiments.cluster.text import EXTRA, RIVALS, RULES, TOLD
+from eval.experiments.simulation.cells import RULES as SIMULATED
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "cluster" / "rules"
+BUILDS = CLibrary(SOURCE, ROOT / "build" / "rules")
+TABLE = (SOURCE / "rules.c").read_text().split("const struct rule rules[] = {")[1].split("\n};")[0]
+#: What a program has of its own.
+OWN = r"\.rule\.name = \"([a-z-]+)\""
+
+
+@pytest.fixture(scope="module")
+def built() -> None:
+    BUILDS.make("all")
+
+
+@pytest.mark.parametrize(("program", "test"), BUILDS.tests)
+def test_rule(built: None, program: str, test: str) -> None:
+    BUILDS.passes(program, test)
+
+
+def test_every_table_has_them_all() -> None:
+    assert re.findall(r"\.name = \"([a-z0-9-]+)\"", TABLE) == list(RIVALS)
+    client = names((GUEST / "reads.c").read_text(), OWN)
+    simulation = names((ROOT / "cluster" / "simulation" / "main.c").read_text(), OWN)
+    engine_s = {f"engine-{mode}" for mode in range(6)}
+    assert set(RULES) == {*RIVALS, *client, *engine_s}
+    # by chance is Ceph's own rule there, and so is the primary
+    assert set(ceph.RULES) == {*RIVALS, "balance", *ceph.LIBRARY, "oracle"} - {"random"}
+    assert set(SIMULATED) == {*RIVALS, *simulation} - {"observe"}
+
+
+def test_what_they_ask_and_send_is_what_tables_say() -> None:
+    rows = dict(re.findall(r"\{\.name = \"([a-z0-9-]+)\"(.*?)\}", TABLE, re.DOTALL))
+    assert {rule for rule, row in rows.items() if ".asks" in row} == set(TOLD)
+    assert {rule for rule, row in rows.items() if "hedges" in row or "clones" in row} == set(EXTRA)
