@@ -18,6 +18,8 @@ from linnapp.lab.qemu import QEMU, kvm_works
 DRIVE_MB = 1024
 #: What a drive does at most: reads wait behind writes that come all at once, as on an SSD.
 DRIVE_BYTES_PER_S = 60_000_000
+#: For an answer of systemd's, which waits 25 s by default: a translated machine may take longer.
+BUS_TIMEOUT = "10min"
 
 
 def copy_disk(image: Path, copy: Path) -> None:
@@ -87,7 +89,8 @@ class Machine:
         AssertionError
             If it fails, unless told not to check.
         """
-        ran = self._ssh(f"bash -lc {shlex.quote(command)}", timeout_s)
+        patient = f"export SYSTEMD_BUS_TIMEOUT={BUS_TIMEOUT}; {command}"
+        ran = self._ssh(f"bash -lc {shlex.quote(patient)}", timeout_s)
         assert not check or not ran.returncode, f"{command}: {ran.returncode}\n{ran.stdout}"
         return ran.stdout
 
