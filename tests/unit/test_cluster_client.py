@@ -16,14 +16,16 @@ def test_the_client_asks_remembers_and_ends_as_it_says(tmp_path: Path) -> None:
     agent = ROOT / "cluster" / "agent"
     uapi = ROOT / "kernel" / "linnos" / "include" / "uapi"
     client, core = ROOT / "cluster" / "client", ROOT / "liblinnos"
-    folders = (SOURCE, GUEST, agent, client, core, ROOT / "kernel" / "flashsim", uapi)
+    rules = ROOT / "cluster" / "rules"
+    folders = (SOURCE, GUEST, agent, client, core, rules, ROOT / "kernel" / "flashsim", uapi)
     archive = tmp_path / "liblinnos-cluster.a"
     subprocess.run(["make", "-s", "-C", client, f"OUT={tmp_path}", archive], check=True)
     built = subprocess.run(
         ["gcc", "-O1", "-g", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
          *(f"-I{folder}" for folder in folders),
          "-o", tmp_path / "test", SOURCE / "test_client.c",
-         agent / "datagram.c", agent / "hmac.c", archive, "-lm", "-pthread"],
+         rules / "rules.c", core / "histogram.c", agent / "datagram.c", agent / "hmac.c",
+         archive, "-lm", "-pthread"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert built.returncode == 0, built.stderr

@@ -279,7 +279,11 @@ def test_a_missing_application_is_named_with_its_package(
     assert "apt-get install --no-install-recommends postgresql rocksdb-tools" in str(refused.value)
     assert not (tmp_path / "cache").exists(), "work had begun"
     packages = (ROOT / programs.PACKAGES).read_text().splitlines()
-    everyone = (ROOT / "debian-packages.txt").read_text().splitlines()
+    everyone = [
+        package
+        for name in ("debian-packages.txt", "debian-packages-libraries.txt")
+        for package in (ROOT / name).read_text().splitlines()
+    ]
     for app in programs.APPLICATIONS.values():
         assert all(package in packages + everyone for package in app.programs.values())
 

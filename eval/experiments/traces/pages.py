@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -79,6 +79,9 @@ SHOWN = (*COLUMNS[:6], "shortest-queue-h95", *COLUMNS[6:-1], "heimdall", COLUMNS
 LIMITED = (HEDGE_CAPPED, QUEUE_H95)
 
 MEAN, P99 = "mean_us", "p99_us"
+
+#: Who against whom, and how many of those above and of those below are so beyond chance.
+Sure = Mapping[str, tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -194,9 +197,9 @@ def md(of: Sequence[Line]) -> Shown:
     )  # fmt: skip
 
 
-def summed(of: list[Line]) -> Shown:
+def summed(of: list[Line], sure: Sure) -> Shown:
     """The counts that a short page has, below first, without medians."""
-    whole = counted(of, SUMMED)
+    whole = counted(of, SUMMED, sure)
     columns = (0, 1, 3, 2, 4, 8, 7, 9)
     return Shown(
         ("who", "against", "mean: below", "above", "at most, %", "p99: below", "above",
@@ -205,10 +208,10 @@ def summed(of: list[Line]) -> Shown:
     )  # fmt: skip
 
 
-def counted(of: list[Line], shown: Sequence[str] = COUNTED) -> Shown:
-    """In how many runs who is above and below whom."""
+def counted(of: list[Line], shown: Sequence[str] = COUNTED, sure: Sure | None = None) -> Shown:
+    """In how many runs who is above and below whom, and in brackets beyond chance."""
     found = {count.what: count for count in counts(of)}
-    beyond_chance = _beyond_chance()
+    beyond_chance = sure or {}
 
     def told(what: str) -> tuple[str, ...]:
         if what not in found:
@@ -217,7 +220,8 @@ def counted(of: list[Line], shown: Sequence[str] = COUNTED) -> Shown:
         above, below = (f"{n}" for n in (count.above, count.below))
         if what in beyond_chance:
             above, below = (
-                f"{n} ({sure})" for n, sure in zip((above, below), beyond_chance[what], strict=True)
+                f"{n} ({n_sure})"
+                for n, n_sure in zip((above, below), beyond_chance[what], strict=True)
             )
         return (
             above, below, f"{percent(count.worst[0])}, {count.worst[1]}",
@@ -236,7 +240,7 @@ def counted(of: list[Line], shown: Sequence[str] = COUNTED) -> Shown:
     )  # fmt: skip
 
 
-def _beyond_chance() -> dict[str, tuple[str, str]]:
+def _beyond_chance() -> Sure:
     """How many of those above and below are so beyond chance: of means, which have blocks."""
     tables = json.loads((RESULTS / "traces.json").read_text())["tables"]
     (counted_,) = (table for title, table in tables.items() if title.startswith("Counts"))
@@ -287,12 +291,12 @@ def front(of: Sequence[Line]) -> Shown:
 #: Of each page its tables.
 PAGES: dict[str, Callable[[list[Line]], list[Shown]]] = {
     "README.md": lambda of: [front(at_the_demos_rate(of))],
-    "docs/results.md": lambda of: [summed(of)],
+    "docs/results.md": lambda of: [summed(of, _beyond_chance())],
     "docs/tables.md": lambda of: [
         policies(of, MEAN),
         policies(of, P99),
         md(of),
-        counted(of),
+        counted(of, sure=_beyond_chance()),
         of_the_oracles_gain(of),
     ],
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The client of eval's cluster, all of it: when it asks, what it remembers, and how long it reads. */
+/* The client of eval's cluster, all of it: when it asks, what it remembers, and
+ * how long it reads. */
 #define main client_main
 #define clock_gettime clock_of_tests
 #include "reads.c"
@@ -7,7 +8,8 @@
 #undef clock_gettime
 #include "../../../liblinnos/tests/test.h"
 
-/* The nodes' ends of the sockets, and how many questions had come when a read was sent. */
+/* The nodes' ends of the sockets, and how many questions had come when a read
+ * was sent. */
 static int asked_at[NODES_MAX];
 static unsigned int came_before_the_read;
 static uint64_t cookie;
@@ -80,24 +82,20 @@ void engine_read(int node, uint64_t block, char *data, void *of)
 		}
 }
 
-static const struct rule *rule_of(const char *name)
-{
-	for (size_t k = 0; k < sizeof(rules) / sizeof(*rules); k++)
-		if (!strcmp(rules[k].name, name))
-			return &rules[k];
-	unexpected();
-	return NULL;
-}
-
-static void have_nodes(unsigned int n)
+static void have_nodes(unsigned int n, const char *by)
 {
 	memset(nodes, 0, sizeof(nodes));
+	memset(known, 0, sizeof(known));
 	memset(two, 0, sizeof(two));
 	reads = two;
-	n_nodes = n_probes = n;
+	n_nodes = n_probes = client.n_nodes = n;
+	client.draw = draw;
+	own = NULL;
+	assert(know_rule(by));
 	for (unsigned int k = 0; k < n; k++) {
 		int ends[2];
 
+		numbers[k] = k;
 		assert(!socketpair(AF_UNIX, SOCK_DGRAM, 0, ends));
 		nodes[k].agent = ends[0];
 		asked_at[k] = ends[1];
@@ -106,38 +104,36 @@ static void have_nodes(unsigned int n)
 
 TEST(nodes_are_asked_before_the_read_that_counts_as_sent_since)
 {
-	have_nodes(3);
-	rule = rule_of("pending");
+	have_nodes(3, "pending");
 	came_before_the_read = 0;
 	begin(&two[0]);
-	/* or a read that its question has overtaken would be counted neither there nor here */
+	/* or a read that its question has overtaken would be counted neither there
+	 * nor here */
 	assert(came_before_the_read == 3 && cookie == 0);
-	nodes[two[0].attempts[0].node].sent_when_asked = cookie;
-	assert(sent_since(&nodes[two[0].attempts[0].node]) == 1);
+	assert(known[two[0].attempts[0].node].sent == 1);
 }
 
 TEST(who_asks_nobody_goes_where_its_last_read_took_least)
 {
-	have_nodes(3);
+	struct rule_sending waits;
+
+	have_nodes(3, "own-latency");
 	woken_ns = 1000000000;
 	for (unsigned int k = 0; k < 3; k++) {
-		nodes[k].own_ns = k == 1 ? 80000 : 2080000;
-		nodes[k].own_at_ns = woken_ns - 1;
+		known[k].own_ns = k == 1 ? 80000 : 2080000;
+		known[k].own_at_ns = woken_ns - 1;
 	}
 	for (unsigned int k = 0; k < 20; k++)
-		assert(by_own_latency(&two[0]) == 1);
+		assert(choose(&two[0]) == 1);
 	/* one is there and waits already longer than reads have taken elsewhere */
-	two[0].sent_ns = woken_ns - 3000000;
-	two[0].attempts[0].node = 1;
-	nodes[1].in_flight = 1;
+	rule_sent(&known[1], &waits, woken_ns - 3000000);
 	for (unsigned int k = 0; k < 20; k++)
-		assert(by_own_latency(&two[1]) != 1);
+		assert(choose(&two[1]) != 1);
 	/* what is long ago counts no more */
-	two[0].is_done = true;
-	nodes[1].in_flight = 0;
-	nodes[2].own_at_ns = 0;
+	known[1].own_at_ns = 0;
+	known[2].own_at_ns = 0;
 	for (unsigned int k = 0; k < 20; k++)
-		assert(by_own_latency(&two[1]) == 2);
+		assert(choose(&two[1]) == 2);
 }
 
 TEST(what_a_read_took_is_remembered_of_its_node)
@@ -145,13 +141,32 @@ TEST(what_a_read_took_is_remembered_of_its_node)
 	char buffer[BLOCK] = {0};
 	struct attempt attempt = {.read = &two[0], .node = 1, .buffer = buffer};
 
-	have_nodes(2);
+	have_nodes(2, "own-latency");
 	ended_fd = eventfd(0, EFD_NONBLOCK);
-	two[0].sent_ns = now_ns() - 5000;
-	nodes[1].in_flight = in_flight = 1;
+	rule_sent(&known[1], &attempt.of_rule, now_ns() - 5000);
+	in_flight = 1;
 	on_end(&attempt, BLOCK);
-	assert(nodes[1].own_ns >= 5000 && nodes[1].own_at_ns == two[0].sent_ns + nodes[1].own_ns);
-	assert(!nodes[0].own_ns && !nodes[1].in_flight);
+	assert(known[1].own_ns == 5000 && known[1].own_at_ns == now_ns());
+	assert(!known[0].own_ns && !known[1].in_flight && !in_flight && two[0].node == 1);
+}
+
+TEST(who_hedges_sends_what_is_late_again_once)
+{
+	have_nodes(3, "hedge");
+	woken_ns = 1000000000;
+	hedging.after_ns = 200000;
+	begin(&two[0]);
+	assert(hedge_late(1) == woken_ns + 200000 && two[0].n_attempts == 1);
+	woken_ns += 200000;
+	for (unsigned int k = 0; k < 2; k++)
+		assert(hedge_late(1) == UINT64_MAX && two[0].n_attempts == 2);
+	assert(two[0].attempts[1].node != two[0].attempts[0].node);
+	/* before it is known what late is, nobody does */
+	hedging.after_ns = 0;
+	two[1].hedge_at_ns = UINT64_MAX;
+	begin(&two[1]);
+	assert(hedge_late(2) == UINT64_MAX && two[1].n_attempts == 1);
+	in_flight = 0;
 }
 
 TEST(the_library_chooses_asks_and_is_told_of_every_end)
@@ -161,8 +176,7 @@ TEST(the_library_chooses_asks_and_is_told_of_every_end)
 	unsigned int n_sent = 0;
 	uint64_t wrong_before = wrong;
 
-	have_nodes(3);
-	rule = rule_of("library-hedge");
+	have_nodes(3, "library-hedge");
 	open_library(7);
 	ended_fd = eventfd(0, EFD_NONBLOCK);
 	came_before_the_read = 0;
@@ -194,11 +208,11 @@ TEST(the_library_chooses_asks_and_is_told_of_every_end)
 	n_reads = 1;
 	memset(&two[0], 0, sizeof(two[0]));
 	begin(&two[0]);
-	assert(hedge_as_told(1) == two[0].choice.hedge_at_ns);
+	assert(hedge_late(1) == two[0].choice.hedge_at_ns);
 	woken_ns = two[0].choice.hedge_at_ns;
-	assert(hedge_as_told(1) == UINT64_MAX && two[0].n_attempts == 2);
+	assert(hedge_late(1) == UINT64_MAX && two[0].n_attempts == 2);
 	assert(two[0].attempts[1].node != two[0].attempts[0].node);
-	assert(hedge_as_told(1) == UINT64_MAX && two[0].n_attempts == 2);
+	assert(hedge_late(1) == UINT64_MAX && two[0].n_attempts == 2);
 	linnos_cluster_free(cluster);
 	cluster = NULL;
 	reads = NULL;
