@@ -317,7 +317,7 @@ FAILING = """
 . $TESTS/lib.sh
 files=/sys/kernel/linnos/sda
 modprobe -d $UNPACKED sd_mod
-modprobe -d $UNPACKED scsi_debug add_host=1 dev_size_mb=16
+modprobe -d $UNPACKED scsi_debug add_host=1 dev_size_mb=16 fake_rw=0
 wait_for [ -b /dev/sda ]
 insmod $BUILT/linnos.ko drives=sda
 cat {model} >$files/model
