@@ -61,12 +61,8 @@ _kernel = DEFAULT_KERNEL
 _programs: Path | None = None
 
 
-def use_copies(kernel: Path, programs: Path) -> None:
+def use_copies(kernel: Path, programs: Path | None) -> None:
     """Boot this kernel, and look for programs first in this folder; not in what `make` built."""
-    _use(kernel, programs)
-
-
-def _use(kernel: Path, programs: Path | None) -> None:
     global _kernel, _programs
     _kernel, _programs = kernel, programs
 
@@ -91,7 +87,7 @@ def on_kernel(kernel: Path, target: str, programs: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        _use(*before)
+        use_copies(*before)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 
@@ -72,6 +72,15 @@ def check_kind(name: str, value: Any, kind: type, where: str = "") -> None:
     if not isinstance(value, kind):
         found = type(value).__name__
         raise TypeError(f"{name}={value!r}: expected {kind.__name__}{where}, not {found}")
+
+
+def did_you_mean(name: str, accepted: Iterable[str]) -> str:
+    """A question that names what is near to a mistyped name; empty where nothing is.
+
+    Several: two letters swapped, 'trian' is nearer to 'trial' than to 'train'.
+    """
+    near = difflib.get_close_matches(name, list(accepted))
+    return f"Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def check_names(function: str, given: Collection[str], accepted: Sequence[str]) -> None:

@@ -104,13 +104,11 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            import difflib
+            from linnapp.arguments import did_you_mean
 
             # click's own suggestions know nothing of commands that are not imported.
-            # Several: two letters swapped, 'trian' is nearer to 'trial' than to 'train'.
-            if near := difflib.get_close_matches(args[0], _COMMANDS):
-                meant = " or ".join(map(repr, near))
-                raise click.UsageError(f"{error.message} Did you mean {meant}?", ctx) from None
+            if meant := did_you_mean(args[0], _COMMANDS):
+                raise click.UsageError(f"{error.message} {meant}", ctx) from None
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -34,12 +34,12 @@ def help_(ctx: click.Context, topic: str | None) -> None:
     else:
         command = group.get_command(parent, topic)
         if command is None:
-            import difflib
+            from linnapp.arguments import did_you_mean
 
-            near = difflib.get_close_matches(topic, [*group.list_commands(parent), *topics])
+            meant = did_you_mean(topic, [*group.list_commands(parent), *topics])
             raise click.UsageError(
                 f"{topic!r} is neither a topic ({', '.join(topics)}) nor a command"
-                + (f". Did you mean {' or '.join(map(repr, near))}?" if near else "")
+                + (f". {meant}" if meant else "")
             )
         with click.Context(command, info_name=topic, parent=parent) as about:
             click.echo(command.get_help(about))

@@ -178,7 +178,10 @@ def contents_of(trace: Recorded) -> tuple[list[str], str]:
 def is_of_contents(trace: AnyPath, sha256: str) -> bool:
     """Whether a record's SHA-256 is of this recording; old ones are of files as they are packed."""
     paths = trace_files(trace)
-    return sha256 == _digest_of_unpacked(paths) or sha256 == digest(paths)
+    if sha256 == _digest_of_unpacked(paths):
+        return True
+    # One that is not packed has been read whole just now.
+    return any(path.suffix == SUFFIX for path in paths) and sha256 == digest(paths)
 
 
 def _digest_of_unpacked(paths: Sequence[Path]) -> str:

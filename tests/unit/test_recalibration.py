@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -373,20 +374,21 @@ def modes() -> dict[str, str]:
     return {disk: Drive(disk).mode for disk in ("sda", "sdb")}
 
 
-@pytest.mark.parametrize("end", [None, KeyboardInterrupt, SystemExit, LinnappError])
-def test_a_drive_that_enforces_observes_while_it_is_recorded(
-    array: Path, monkeypatch: pytest.MonkeyPatch, end: type[BaseException] | None
-) -> None:
-    """What it refuses would be missing in the recording. It enforces again whatever ends that."""
-    for disk in "sda", "sdb":
-        Drive(disk).upload(always_fast(90))
-    Drive("sda").set_mode("enforce")
-    Drive("sdb").set_mode("off")
-    seen = []
+def recalibrated(
+    array: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    end: type[BaseException] | None,
+    meanwhile: Callable[[dict[str, object]], None],
+    afterwards: Callable[[], None],
+) -> list[str]:
+    """Recalibrate both drives; its log.
+
+    `end` is what ends the recording, `meanwhile` is called in it, with its options, and
+    `afterwards` as soon as there is one.
+    """
 
     def record(_: object, directory: Path, **options: object) -> tuple[list[object], int]:
-        seen.append(modes())
-        assert options["keep_interrupted"] is False
+        meanwhile(options)
         if end is not None:
             raise end
         for disk in "sda", "sdb":
@@ -398,13 +400,35 @@ def test_a_drive_that_enforces_observes_while_it_is_recorded(
 
     def log(line: str) -> None:
         lines.append(line)
-        if "keep" in line or "retrain" in line:  # as soon as there is a recording
-            assert modes() == {"sda": "enforce", "sdb": "off"}
+        if "keep" in line or "retrain" in line:
+            afterwards()
 
     with contextlib.nullcontext() if end is None else pytest.raises(end):
         recalibrate(["sda", "sdb"], array / "models", RECIPE, duration_s=1, log=log)
+    return lines
+
+
+@pytest.mark.parametrize("end", [None, KeyboardInterrupt, SystemExit, LinnappError])
+def test_a_drive_that_enforces_observes_while_it_is_recorded(
+    array: Path, monkeypatch: pytest.MonkeyPatch, end: type[BaseException] | None
+) -> None:
+    """What it refuses would be missing in the recording. It enforces again whatever ends that."""
+    for disk in "sda", "sdb":
+        Drive(disk).upload(always_fast(90))
+    Drive("sda").set_mode("enforce")
+    Drive("sdb").set_mode("off")
+    seen = []
+
+    def meanwhile(options: dict[str, object]) -> None:
+        seen.append(modes())
+        assert options["keep_interrupted"] is False
+
+    def afterwards() -> None:
+        assert modes() == {"sda": "enforce", "sdb": "off"}
+
+    lines = recalibrated(array, monkeypatch, end, meanwhile, afterwards)
     assert seen == [{"sda": "observe", "sdb": "off"}]
-    assert modes() == {"sda": "enforce", "sdb": "off"}
+    afterwards()
     assert "sda: observes while it is recorded, and refuses nothing" in lines
 
 
@@ -456,28 +480,19 @@ def test_an_array_that_asks_does_not_while_its_drives_are_recorded(
     array: Path, arrays: Path, monkeypatch: pytest.MonkeyPatch, end: type[BaseException] | None
 ) -> None:
     """What it steers away would be missing in the recording. It asks again whatever ends that."""
+    seen = []
 
-    def record(_: object, directory: Path, **__: object) -> tuple[list[object], int]:
-        assert asks(arrays) == ["off"] * 3
+    def meanwhile(_: dict[str, object]) -> None:
+        seen.append(asks(arrays))
         with pytest.raises(LinnappError, match="is at work"), alone():
             pass
-        if end is not None:
-            raise end
-        for disk in "sda", "sdb":
-            shutil.copy(array / "rec" / f"{disk}.blk", directory)
-        return [], 0
 
-    monkeypatch.setattr(recalibration, "record", record)
-    lines: list[str] = []
+    def afterwards() -> None:
+        assert asks(arrays) == ["on", "unguarded", "off"]
 
-    def log(line: str) -> None:
-        lines.append(line)
-        if "keep" in line or "retrain" in line:  # as soon as there is a recording
-            assert asks(arrays) == ["on", "unguarded", "off"]
-
-    with contextlib.nullcontext() if end is None else pytest.raises(end):
-        recalibrate(["sda", "sdb"], array / "models", RECIPE, duration_s=1, log=log)
-    assert asks(arrays) == ["on", "unguarded", "off"]
+    lines = recalibrated(array, monkeypatch, end, meanwhile, afterwards)
+    assert seen == [["off"] * 3]
+    afterwards()
     off = "linnos is off while its drives are recorded, steers nothing"
     assert [line for line in lines if off in line] == [f"md0: {off}", f"md1: {off}"]
 

@@ -160,13 +160,10 @@ def policies(of: Sequence[Line], key: str) -> Shown:
         rule = line.best(RULES, key)
         best = "" if rule == NOTHING else f" {_against(line, rule, key=key, in_us=in_us)}"
         return (
-            *_place(line), *(reads(line) if in_us else ()), _us(line, NOTHING, key),
-            f"{_home(rule)}{best}",
+            *_place(line), *([f"{line.runs[NOTHING]['reads']:,}"] if in_us else ()),
+            _us(line, NOTHING, key), f"{_home(rule)}{best}",
             *(_against(line, policy, key=key, in_us=in_us) for policy in SHOWN),
         )  # fmt: skip
-
-    def reads(line: Line) -> tuple[str]:
-        return (f"{line.runs[NOTHING]['reads']:,}",)
 
     head = (
         "p99, us" if in_us else "mean, %", "I/Os a second", "slowness",
@@ -217,12 +214,10 @@ def counted(of: list[Line], shown: Sequence[str] = COUNTED, sure: Sure | None = 
         if what not in found:
             return ("-",) * 5
         count = found[what]
-        above, below = (f"{n}" for n in (count.above, count.below))
+        above, below = f"{count.above}", f"{count.below}"
         if what in beyond_chance:
-            above, below = (
-                f"{n} ({n_sure})"
-                for n, n_sure in zip((above, below), beyond_chance[what], strict=True)
-            )
+            sure_above, sure_below = beyond_chance[what]
+            above, below = f"{above} ({sure_above})", f"{below} ({sure_below})"
         return (
             above, below, f"{percent(count.worst[0])}, {count.worst[1]}",
             _percent(count.median_calm), _percent(count.median_bursts),
