@@ -316,6 +316,9 @@ def test_trees_that_later_reads_show_worse_are_not_used(tmp_path: Path) -> None:
     assert model.n_trees == 8 and not model.chooses
     tried = record["validation_quality"]["trees"]
     assert tried["deviance"] > record["validation_quality"]["one number"]["deviance"]
+    newest, predicted_us = latency_training.predict_newest(model, path, RECIPE, own=True)
+    error = latency_training.mean_abs_log2_error(predicted_us, newest.latency_us)
+    assert error == pytest.approx(record["mean_abs_log2_error"])
 
 
 def lasting_log(path: Path, n: int = 6000) -> None:

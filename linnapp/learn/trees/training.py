@@ -349,8 +349,8 @@ def predict_newest(
     if own and model.n_trees:
         simple = LatencyModel.mean_of_last(model.threshold_us, NEVER, model.overdue_us)
         lesson = _lesson(trace, reads, step, simple, recipe)
-        lesson, *_ = _tried(lesson, parts)
-        model, _ = dataclasses.replace(lesson, like=model).grown(parts.validation.stop)
+        lesson = dataclasses.replace(lesson, like=model, level=not model.chooses)
+        model, _ = lesson.grown(parts.validation.stop)
     newest = reads.take(parts.test)
     return newest, predict_us(model, newest.features)
 
