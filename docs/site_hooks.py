@@ -20,8 +20,10 @@ _CELL = re.compile(r"<(t[hd])>(.*?)</t[hd]>", re.S)
 _TAG = re.compile(r"<[^>]+>")
 #: begins as a number does, and has no word
 _NUMBER = re.compile(r"[-+~<>(\[ ]*\d(?!.*[a-z]{3})", re.I | re.S)
-#: what stays on one line, in characters; and how many columns a table has whose first one stays
-_SHORT, _WIDE = 22, 4
+#: what stays on one line, and the longest of a column of numbers, in characters
+_SHORT, _LONG = 24, 40
+#: how many columns a table has whose first one stays where it is
+_WIDE = 4
 
 
 def description(page: str) -> str:
@@ -43,7 +45,8 @@ def marked(table: str) -> str:
     numbers = set()
     for column in range(len(rows[0])):
         cells = [row[column] for row in rows[1:] if column < len(row) and row[column]]
-        if cells and sum(bool(_NUMBER.match(cell)) for cell in cells) > len(cells) / 2:
+        are_numbers = [bool(_NUMBER.match(cell)) for cell in cells]
+        if sum(are_numbers) > len(cells) / 2 and max(map(len, cells)) <= _LONG:
             numbers.add(column)
 
     def of_row(found: re.Match[str]) -> str:
