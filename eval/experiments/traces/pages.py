@@ -15,7 +15,7 @@ from statistics import median
 
 from eval import demo
 from eval.cache import RESULTS, ROOT
-from eval.experiments.traces.replays import BURSTS, CALM, MD_UNGUARDED, OFF, ON
+from eval.experiments.traces.replays import BURSTS, CALM, OFF, ON
 from eval.experiments.traces.scores import (
     H95,
     HEDGE_CAPPED,
@@ -181,13 +181,12 @@ def _us(line: Line, policy: str, key: str) -> str:
 def md(of: Sequence[Line]) -> Shown:
     """Mean and p99 on md raid1."""
     return Shown(
-        ("md raid1", "I/Os a second", "slowness", "mean, us: off", "`on`, %", "`unguarded`, %",
-         "p99, us: off", "`on`", "`unguarded`"),
+        ("md raid1", "I/Os a second", "slowness", "mean, us: off", "`on`, %", "p99, us: off",
+         "`on`"),
         [
             (
                 *_place(line), _us(line, OFF, MEAN), _against(line, ON, OFF),
-                _against(line, MD_UNGUARDED, OFF), _us(line, OFF, P99),
-                *(_against(line, what, OFF, P99, in_us=True) for what in (ON, MD_UNGUARDED)),
+                _us(line, OFF, P99), _against(line, ON, OFF, P99, in_us=True),
             )
             for line in of
         ],
