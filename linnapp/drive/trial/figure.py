@@ -17,6 +17,7 @@ def draw(found: TrialOutcome, path: AnyPath) -> None:
     """Draw it; errors as :func:`~linnapp.figures.check_can_draw` has them."""
     check_can_draw(path)
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     figure = Figure(figsize=(10, 4))
     tail, pairs = figure.subplots(1, 2)
@@ -33,6 +34,12 @@ def draw(found: TrialOutcome, path: AnyPath) -> None:
         pairs.plot(range(1, len(each) + 1), each, ".", color=colour, label=f"linnos {name}")
     tail.set(xscale="log", yscale="log", xlabel="latency (us)", ylabel="share of reads above")
     pairs.set(yscale="log", xlabel="pair of blocks", ylabel="p99 of a block (us)")
+    for axis in (tail.xaxis, pairs.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter("{x:,.0f}")
+        axis.set_minor_formatter(NullFormatter())
+    tail.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
+    pairs.xaxis.set_major_locator(MaxNLocator(integer=True))
     for axes in (tail, pairs):
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
