@@ -194,7 +194,7 @@ def looked_at(pages: list[Path], tmp_path: Path) -> Iterator[dict[str, Any]]:
             stdout=subprocess.DEVNULL, stderr=to,
         )  # fmt: skip
         try:
-            answer = answers.get(timeout=300)
+            answer = answers.get(timeout=600)
         finally:
             browser.terminate()
             browser.wait(timeout=60)
