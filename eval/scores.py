@@ -239,6 +239,20 @@ def verdict(difference: Interval) -> str:
     return "below" if difference.is_above else "above" if difference.is_below else "undecided"
 
 
+def by_verdict(differences: Iterable[tuple[str, Interval]]) -> str:
+    """Of which of several differences what may be said, by their names."""
+    said: dict[str, list[str]] = {"below": [], "above": [], "undecided": []}
+    for name, difference in differences:
+        said[verdict(difference)].append(name)
+    return "; ".join(f"{what}: {', '.join(names)}" for what, names in said.items() if names)
+
+
+def errors(runs: Iterable[Mapping[str, Any]]) -> str:
+    """How much of replays went wrong, in words."""
+    n = sum(run["data_errors"] + run["io_errors"] for run in runs)
+    return f"Data and I/O errors: {n}."
+
+
 def number(triple: Sequence[float | None] | None, digits: int = 0, scale: float = 1.0) -> str:
     """A number with its interval as text; a dash where there is none."""
     if triple is None or triple[0] is None:
