@@ -76,7 +76,7 @@ BENCHMARKS = {
     "watch-rate": Benchmark(watching.rate, needs="root, and a kernel with BTF"),
     "watch-redis": Benchmark(
         watching.redis,
-        needs="debian-packages-redis.txt, root, a kernel with BTF, and half an hour",
+        needs="debian-packages-redis.txt, root, and a kernel with BTF",
         when_named=True,
     ),
     "large": Benchmark(linnapp.large, needs="minutes, and gigabytes of disk", when_named=True),
