@@ -181,16 +181,8 @@ def write_workload(
 
     Parameters
     ----------
-    name : str
-        The profile.
     folders : sequence of (Path, float, float)
         Where a slice goes, and its first and last second.
-    kept_s : float
-        See :class:`Cell`.
-    size_mb : int
-        Of the drives.
-    replicate_writes : bool
-        See :class:`Cell`.
     """
     profile = load_profile(name)
     end_s = max(last_s for _, _, last_s in folders)

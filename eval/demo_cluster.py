@@ -115,11 +115,6 @@ def demo(
     ----------
     quiet : bool
         What is told while it runs goes to stderr.
-
-    Returns
-    -------
-    dict
-        What summary.json has.
     """
     steps = Steps(len(rules) + 3, stderr=quiet)
     steps.console.print(announcement(rounds, len(rules)))

@@ -100,8 +100,6 @@ def of_values(
         What is not a number is left out.
     statistic : callable
         Takes an array and ``axis``; the mean unless given.
-    seed : int
-        Of the drawing.
     """
     known = np.asarray([v for v in values if not math.isnan(v)], float)
     if not len(known):
@@ -233,12 +231,6 @@ class Resamples:
     ----------
     seeds : sequence of Blocks
         One a seed; only policies that all of them have are resampled.
-    percents : sequence of float
-        Percentiles wanted of each resample.
-    n_resamples : int, optional
-        ``RESAMPLES`` unless given.
-    seed : int
-        Of the drawing.
     """
 
     def __init__(

@@ -24,9 +24,6 @@ class Step(Generic[Done]):
 
     Attributes
     ----------
-    what : str
-    call : callable
-    after : tuple of Step
     result
         What the call returned; there is none before the work is done.
     """
@@ -55,18 +52,7 @@ class Work:
     def add(
         self, what: str, call: Callable[[], Done], after: Iterable[Step[Any]] = ()
     ) -> Step[Done]:
-        """Add a step.
-
-        Parameters
-        ----------
-        what : str
-            Steps of one kind are counted together.
-        call : callable
-            What it does, in other processes (guests, trainings); the threads here only wait for
-            them.
-        after : iterable of Step
-            Of this work, added before: they are done when it begins.
-        """
+        """Add a step, whose work is in other processes; the threads here only wait for them."""
         step = Step(what, call, tuple(after))
         self._steps.append(step)
         return step
@@ -121,11 +107,6 @@ def map_parallel(
     work: Callable[[Item], Done], items: Iterable[Item], *, jobs: int, what: str
 ) -> list[Done]:
     """Apply a function to items, several at a time; see :meth:`Work.add`.
-
-    Returns
-    -------
-    list
-        In the order of the items.
 
     Raises
     ------

@@ -198,13 +198,7 @@ def check(out: Path, traces: list[Path]) -> dict[str, Any]:
 def soak(
     out: Path, reads: int, seed: int, kernel: Path, replayer: Path, models: Path
 ) -> dict[str, Any]:
-    """Run it all; what `check` returns.
-
-    Raises
-    ------
-    SoakError
-        When the guest's command failed.
-    """
+    """Run it all; what `check` returns."""
     out.mkdir(parents=True, exist_ok=True)
     traces = write_traces(out, reads, seed)
     array = Array(N_DRIVES, "enterprise", SIZE_MB, seed)

@@ -53,17 +53,8 @@ def count(
     ----------
     cases : iterable of Case
         Each finds what those before it left.
-    n_drives : int
-        /dev/nullb0 and so on.
     modules : sequence of str
         Modules of Debian's kernel that are loaded first.
-    path : sequence of Path
-        Folders whose programs are found by name.
-
-    Raises
-    ------
-    BenchError
-        If a command fails.
     """
     build("guest-tools")
     cases = list(cases)
@@ -105,10 +96,6 @@ def report(
 
     Parameters
     ----------
-    name : str
-        Of the file.
-    counts : Counts
-        Of :func:`count`.
     rival : str
         The case that the others stand beside.
     beside : str

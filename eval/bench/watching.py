@@ -241,10 +241,6 @@ def redis(
         So many with it, and as many without.
     requests : int
         Of each of redis-benchmark's tests.
-    tests : str, optional
-        Only these tests of redis-benchmark, by commas.
-    tracer : str
-        Of ``TRACERS``.
     """
     _check("redis-server", "redis-cli", "redis-benchmark", *(["strace"] * (tracer == "strace")))
     found = Pairs()

@@ -64,13 +64,7 @@ class ModelStore:
             raise LinnappError(f"{where}: expected a directory, or http:// or https://")
 
     def read(self, name: str) -> bytes:
-        """A file of it, whole; `name` may lead into a folder.
-
-        Raises
-        ------
-        LinnappError
-            There is none of this name, or the store does not answer.
-        """
+        """A file of it, whole; `name` may lead into a folder."""
         parts = name.split("/")
         if not all(parts) or ".." in parts:
             raise LinnappError(f"{name!r}: no name of a model, as array7/nvme0n1 is")

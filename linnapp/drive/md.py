@@ -56,13 +56,7 @@ class Guard:
 
     @classmethod
     def parse(cls, array: str, text: str) -> Guard:
-        """Of the text of ``md/linnos_guard``.
-
-        Raises
-        ------
-        ValueError
-            If it is another.
-        """
+        """Of the text of ``md/linnos_guard``; ValueError of another."""
         values = {name: rest for name, *rest in map(str.split, text.splitlines())}
         try:
             (state,), (steered,) = values.pop("state"), values.pop("steered")

@@ -32,10 +32,6 @@ def initrd(kernel_modules: Path, modules: Sequence[str], options: str) -> bytes:
 
     Parameters
     ----------
-    kernel_modules : Path
-        The kernel's modules, as ``/lib/modules/VERSION``.
-    modules : sequence of str
-        Load these besides those of the root, and all that they need.
     options : str
         Of mounting the root.
     """

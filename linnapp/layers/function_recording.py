@@ -28,13 +28,7 @@ _CHEAP_CALL, _CHEAP_FUNCTION = "pread64", "read_null"
 
 
 class FunctionRecording:
-    """Commands whose functions are recorded, one after the other; :func:`prepared` makes one.
-
-    Attributes
-    ----------
-    overhead : Overhead
-        What tracing a function costs.
-    """
+    """Commands whose functions are recorded, one after the other; :func:`prepared` makes one."""
 
     def __init__(
         self,

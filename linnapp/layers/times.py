@@ -152,8 +152,6 @@ def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
     ----------
     trace : path
         Of blktrace; no other format says when a request was issued.
-    writes : bool
-        Writes, not reads.
     **reader
         Options of :class:`BlktraceReader`.
 

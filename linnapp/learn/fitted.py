@@ -67,13 +67,7 @@ class FittedModel(abc.ABC):
 
     @abc.abstractmethod
     def predict(self, reads: Recorded) -> npt.NDArray[Any]:
-        """What it says of each read that the drive served: of ``reads.is_served_read``, in order.
-
-        Raises
-        ------
-        TraceError
-            If the reads cannot be read.
-        """
+        """What it says of each read that was served: of ``reads.is_served_read``, in order."""
 
     def score(self, reads: Recorded) -> float:
         """The chance that it takes a slow read for slower than a fast one: 0.5 is guessing.
@@ -97,11 +91,6 @@ class FittedModel(abc.ABC):
         """Write the model to `path`, and beside it ``.json``, its record.
 
         Of a latency model also ``.hedge``, when to hedge by it.
-
-        Raises
-        ------
-        LinnappError
-            If one cannot be written.
         """
         self._trained.save(path)
 

@@ -55,8 +55,6 @@ class LabellingOptions:
     ----------
     replicas : int
         Drives that hold each block; at most as many as there are traces, unless there is one only.
-    failover_us : float
-        Cost of a failover.
     by_size : bool
         Compare replicas within read sizes, as a failover does.
     threshold_us : int, optional
@@ -86,8 +84,6 @@ class Recipe:
 
     Attributes
     ----------
-    labelling : LabellingOptions
-    training : TrainingOptions
     labels : {"avoidable", "paper"}
         What is taught as slow; see :mod:`linnapp.learn.labelling.labels`.
     auto_bias : bool

@@ -42,20 +42,7 @@ class Identified(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def from_bytes(cls, data: bytes, name: str = "model") -> Self:
-        """Parse a model file's content.
-
-        Parameters
-        ----------
-        data : bytes
-            The whole file.
-        name : str
-            What to call it in errors.
-
-        Raises
-        ------
-        ModelError
-            Which check failed: magic, version, size, checksum, fields or overflow.
-        """
+        """Parse a model file's content."""
 
     @classmethod
     def load(cls, path: AnyPath) -> Self:
@@ -109,12 +96,8 @@ def check(data: bytes, wanted: int, name: str) -> None:
 
     Parameters
     ----------
-    data : bytes
-        The whole file.
     wanted : int
         The version that it must have.
-    name : str
-        What to call it in errors.
     """
     number = version(data, name)
     if number != wanted:

@@ -350,20 +350,7 @@ class BlktraceReader:
 
 
 def merge(trace: AnyPath, target: AnyPath) -> int:
-    """Merge per-CPU files into one in time order, without notes (process names); how many events.
-
-    Parameters
-    ----------
-    trace : path
-        See :func:`trace_files`.
-    target : path
-        The file to write; the caller renames it into place.
-
-    Raises
-    ------
-    TraceError
-        If a file cannot be read or `target` not be written.
-    """
+    """Merge per-CPU files into one by time, without notes (process names); how many events."""
     library = _library()
     parser = _open(trace_files(trace), _Options(allow_truncated=True))
     try:

@@ -84,12 +84,7 @@ def open_recording(
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse what is no option of :func:`open_recording`, or no value of one.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Refuse what is no option of :func:`open_recording`, or no value of one."""
     check_names("open_recording", options, _OPTIONS)
     if options.get("text_format") is not None:
         known = ", one of linnapp.trace.formats.conversion.TEXT_FORMATS"
@@ -113,11 +108,6 @@ def load(trace: AnyPath, **options: Any) -> IoTable:
         Any recording that says how long I/Os took.
     **options
         Those of :func:`open_recording`.
-
-    Raises
-    ------
-    TraceError
-        If it cannot be read.
     """
     reader = open_recording(trace, **options)
     chunks = [chunk.copy() for chunk in reader]

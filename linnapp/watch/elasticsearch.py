@@ -160,13 +160,7 @@ class Server:
         self._check_status(status, answer)
 
     def bulk(self, index: str, lines: list[bytes]) -> Sent:
-        """Send documents, of each two lines, what to do and the document; what became of each.
-
-        Raises
-        ------
-        ElasticsearchError
-            If the server is not there, or refuses all of it, for so long.
-        """
+        """Send documents, of each two lines, what to do and the document; what became of each."""
         sent = Sent()
         why = "the server is busy"
         for attempt in range(_ATTEMPTS):

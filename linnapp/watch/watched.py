@@ -84,15 +84,10 @@ class Store:
 
     Parameters
     ----------
-    call_names : sequence of str
-        By the number in a row.
-    name : callable
-        From a number in a row to the name.
     session : str, optional
         What this recording is called, in a column of its own.
     arguments : str, optional
         How calls' arguments are told: ``raw`` or ``detailed``; else not at all.
-
     """
 
     def __init__(

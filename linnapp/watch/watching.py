@@ -102,10 +102,6 @@ def watch(
         Follow these processes instead, and all they start from now on.
     every : bool
         Follow every process but this one; until the command ends, if there is one.
-    wanted : Wanted
-        What to record of them.
-    session : str, optional
-        What this recording is called in its tables.
     duration_s : float, optional
         Stop after so long; a command is ended then.
     buffer_mib : int

@@ -153,13 +153,7 @@ def data(cache: Cache, app: Application) -> Path:
 
 
 def make_data(app: Application, folder: Path) -> None:
-    """Have the application make what it will read, and keep that in a folder as ``DATA``.
-
-    Raises
-    ------
-    StepError
-        If it failed; with the end of its output.
-    """
+    """Have the application make what it will read, and keep that in a folder as ``DATA``."""
     places = guests.places_of(folder)
     script = (
         f"{_sourced(app)}mount -t tmpfs none $files\n"
@@ -232,24 +226,10 @@ def run_once(
     ----------
     app : Application
         The one that the case names, or with less to do.
-    array : PartedArray
-    tar : Path
-        The application's files.
     folder : Path
         Gets the application's reports.
-    models : sequence of Path
-        One a drive.
-    traces : sequence of Path
-        The background, one a drive.
     seed : int
         Of the application and of the background's replay.
-    memory_mb : int
-        Of the guest.
-
-    Returns
-    -------
-    dict
-        See :class:`Ran`.
 
     Raises
     ------

@@ -125,13 +125,7 @@ class Measured:
 
 
 def compiled(folder: Path, engine: str = "gluster") -> Path:
-    """An engine's client, in a folder.
-
-    Raises
-    ------
-    StepError
-        If what it is to meet or is made of is not there, with what builds or installs it.
-    """
+    """An engine's client, in a folder."""
     for target, built in {"agent": AGENT, **_BUILT[engine]}.items():
         if not built.exists():
             raise StepError(f"{built}: not there; `make {target}` builds it")

@@ -55,13 +55,7 @@ def run_case(cache: Cache, case: Case, seed: int) -> list[dict[str, Any]]:
 
 
 def run_once(case: Case, seed: int, folder: Path) -> list[dict[str, Any]]:
-    """The same, now; the seed is of the drive's dice, and of what the mix does.
-
-    Raises
-    ------
-    StepError
-        If the file system or the mix failed, or a read was not what was written.
-    """
+    """The same, now; the seed is of the drive's dice, and of what the mix does."""
     places = guests.places_of(folder)
     array = Array(
         n_drives=1, profile=PROFILE, size_mb=case.drive.size_mb, seed=seed, precondition=False,

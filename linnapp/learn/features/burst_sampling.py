@@ -61,8 +61,6 @@ def sample_bursts(
         Of the trace's served reads.
     share : float
         Share of added examples among all training examples, 0 to below 1.
-    threshold_us : int
-        The drive's inflection point.
     limits : SlowLimits, optional
         What to label slow.
     **reader_options

@@ -97,13 +97,6 @@ def black_box_auc(trace: AnyPath, threshold_us: int, **reader_options: Any) -> f
     """Area under the ROC curve of boosted trees, cross-fitted over consecutive parts of a trace.
 
     None where all reads are slow, or all fast.
-
-    Parameters
-    ----------
-    threshold_us : int
-        Reads that take longer are slow.
-    **reader_options
-        Those of :func:`~linnapp.trace.recorded.open_recording`.
     """
     with needs("`bound=True` needs scikit-learn", "scikit-learn"):
         from sklearn.ensemble import HistGradientBoostingClassifier

@@ -24,10 +24,6 @@ def expected_mean_us(
 
     Parameters
     ----------
-    latency_us : uint32 array, shape (n,)
-        What each read takes on this drive.
-    revoked : bool array, shape (n,)
-        Which reads the model would revoke.
     failover_us : float
         Cost of each revocation.
     replicas : int

@@ -143,13 +143,7 @@ class PairedBlocks:
         return int(off), int(on)
 
     def latencies_us(self, measure: str) -> tuple[float, float]:
-        """With off, and with on, of all reads of all blocks.
-
-        Raises
-        ------
-        ValueError
-            If there are none.
-        """
+        """With off, and with on, of all reads of all blocks."""
         if not all(self.reads):
             raise ValueError("no reads with off, or with on")
         off, on = _logs(measure, self._parts(measure, 0.0).sum(axis=0)).tolist()

@@ -111,16 +111,12 @@ class TrainingOptions:
     ----------
     bias : float
         Multiplies the loss of truly slow reads.
-    seed : int
-    n_hidden : int
     max_epochs : int, optional
         At most so many; from the length of the trace unless given.
     patience_epochs : int
         Stop after so many without a better validation loss.
     validation_share, test_share : float
         Shares of the reads that are kept for validation and for testing; see :func:`split`.
-    learning_rate : float
-        Of Adam.
     burst_share : float
         Share of added bursts among the training examples, and their weight in the validation
         loss; 0 trains on the recording alone, as the paper does.
