@@ -208,13 +208,7 @@ def _replayer(scenario: Scenario, policy: str, places: Places) -> list[str]:
 
 
 def record(scenario: Scenario, out_dir: Path) -> list[Path]:
-    """Replay a scenario's traces under blktrace, with no policy.
-
-    Returns
-    -------
-    list of Path
-        One blktrace file a drive, in the order of the drives.
-    """
+    """Replay a scenario's traces under blktrace, with no policy."""
     places = places_of(out_dir)
     drives = scenario.array.devices
     blks = [out_dir / f"{Path(drive).name}.blk" for drive in drives]

@@ -33,11 +33,7 @@ def ranked_share(
 ) -> float:
     """The oracle's share for a rank statistic: no case drops out.
 
-    Returns
-    -------
-    float
-        As :func:`oracle_share` where that is defined. Where there was nothing to gain: 0, a tie,
-        within the floor of the baseline; minus infinity, a loss, above it; 1 below it.
+    Where there was nothing to gain a tie is 0, a loss minus infinity, and a gain 1.
     """
     share = oracle_share(latency_us, baseline_us, oracle_us, floor)
     if not math.isnan(share):

@@ -58,13 +58,7 @@ class Work:
         return step
 
     def do(self) -> None:
-        """Do all steps.
-
-        Raises
-        ------
-        Exception
-            The first that a step raised; what had not begun is dropped.
-        """
+        """Do all steps; once one raises something, what had not begun is dropped."""
         cpus: queue.SimpleQueue[int] = queue.SimpleQueue()
         allowed = itertools.cycle(sorted(os.sched_getaffinity(0)))
         for cpu in itertools.islice(allowed, self._jobs):
@@ -106,13 +100,7 @@ def _stay_on(cpu: int) -> None:
 def map_parallel(
     work: Callable[[Item], Done], items: Iterable[Item], *, jobs: int, what: str
 ) -> list[Done]:
-    """Apply a function to items, several at a time; see :meth:`Work.add`.
-
-    Raises
-    ------
-    Exception
-        The first that the function raised; what had not begun is dropped.
-    """
+    """Apply a function to items, several at a time; see :meth:`Work.add`."""
     all_of_it = Work(jobs)
     steps = [all_of_it.add(what, partial(work, item)) for item in items]
     all_of_it.do()

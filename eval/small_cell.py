@@ -45,13 +45,7 @@ FIELDS = (
 
 
 def replay(policy: str, out_dir: Path, *, prepare: str = "", finish: str = "") -> dict[str, Any]:
-    """Replay the cell under a policy with the committed models.
-
-    Parameters
-    ----------
-    prepare, finish : str
-        As :func:`eval.guests.replay` has them.
-    """
+    """Replay the cell under a policy with the committed models."""
     learnt = json.loads((FOLDER / "learnt.json").read_text())
     hedge_us = learnt["hedge_us"].get(policy)
     first_s, last_s = CELL.train_s, CELL.train_s + CELL.replay_s

@@ -121,13 +121,7 @@ def trace_keys(traces: list[Path]) -> Keys:
 
 
 def check(out: Path, traces: list[Path]) -> dict[str, Any]:
-    """Hold summary, log, traces and the emulator's counts against each other.
-
-    Returns
-    -------
-    dict
-        The figures compared, and `problems`, a list that is empty when all is well.
-    """
+    """Hold summary, log, traces and the emulator's counts against each other."""
     summary = json.loads((out / "summary.json").read_text())
     log = replay_log.read(out / "log")
     keys = np.sort(_keys(log["home"], log["op"], log["offset_bytes"]))

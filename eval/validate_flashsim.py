@@ -131,13 +131,7 @@ def _fio(load: Load, profile: str, reads: int, seed: int) -> str:
 
 
 def measure(profile: str, load: Load, reads: int, seed: int, kernel: Path, out: Path) -> FloatArray:
-    """Run a load on a drive and return when reads ended and how long they took.
-
-    Returns
-    -------
-    array, shape (n, 2)
-        Time since the start (ms), latency (us), in the order of completion.
-    """
+    """Run a load on a drive: of each read when it ended (ms from the start), what it took (us)."""
     target = out / f"{profile}-{load.name}.npy"
     log = target.with_suffix(".log")
     places = Places(out)

@@ -92,17 +92,7 @@ def count(
 def report(
     name: str, counts: Counts, rival: str, beside: str, compared: Callable[[float, float], str]
 ) -> None:
-    """Print counts beside one case's, and write them.
-
-    Parameters
-    ----------
-    rival : str
-        The case that the others stand beside.
-    beside : str
-        What it is called in the heads.
-    compared : callable
-        Says in a few characters how a count stands to the rival's.
-    """
+    """Print counts beside those of the case `rival`, and write them."""
     release = debian_kernel.release(debian_kernel.image())
     for what in OPTIONS:
         print(f"instructions of a {what} of 4 KiB, Linux {release}; beside {beside}")

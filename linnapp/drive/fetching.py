@@ -132,17 +132,11 @@ def fetch(
 
     Parameters
     ----------
-    store : ModelStore
-        Where they are.
     wanted : mapping of str to str or None
         By device, what the store calls it, without a suffix: ``array7/nvme0n1``; None: its own
         name.
-    conf_path : path
-        The drives.conf that has them, then.
     mode : {"off", "observe", "enforce"}, optional
         Left as drives.conf has it, or else as it is, unless given.
-    log : callable
-        Told what was done.
 
     Returns
     -------

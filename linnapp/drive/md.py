@@ -32,7 +32,6 @@ class Guard:
 
     Attributes
     ----------
-    array : str
     state : str
         ``off``, ``unguarded``, ``choosing``, or ``staying``: what its drives predict is known not
         to be worth it, and hardly a read goes elsewhere for it.

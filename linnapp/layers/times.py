@@ -154,13 +154,6 @@ def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
         Of blktrace; no other format says when a request was issued.
     **reader
         Options of :class:`BlktraceReader`.
-
-    Raises
-    ------
-    TraceError
-        Not a blktrace recording, or damaged.
-    NothingServedError
-        Without such an I/O that the drive served.
     """
     found = Layers()
     blktrace = BlktraceReader(trace, **reader)

@@ -74,11 +74,6 @@ class FittedModel(abc.ABC):
 
         That is the area under the ROC curve; not a number where all reads are slow, or all fast.
         :func:`linnapp.evaluate` has all figures.
-
-        Raises
-        ------
-        TraceError
-            If there is no read to judge it by.
         """
         area = self.evaluate(reads).auc
         return float("nan") if area is None else area
@@ -97,12 +92,7 @@ class FittedModel(abc.ABC):
     def plot(self, reads: Recorded, axes: Any = None) -> Any:
         """Draw how long reads took by how slow they were taken to be, in twentieths.
 
-        Parameters
-        ----------
-        reads : IoTable or path
-            Better not those that it was fitted to.
-        axes : matplotlib.axes.Axes, optional
-            New ones unless given.
+        Reads that it was not fitted to tell more.
         """
         axes = axes_for(axes)
         found = list(predictions(self.model_, reads))

@@ -183,17 +183,9 @@ def recipe_of(
 
     Parameters
     ----------
-    kind : {"network", "latency"}
     given : mapping
         As :class:`NetworkOptions` or :class:`LatencyOptions` says; an `observer` is none of its.
         A `bias` that is a number is meant: unless `max_refused` says else, it is not limited.
-    reader : dict, optional
-        Options of reading.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an option is not known, or its value is none.
     """
     check_names(f"fit_{kind}", given, OPTIONS[kind])
     if given.get("observer") is not None:

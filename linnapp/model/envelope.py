@@ -92,13 +92,7 @@ def version(data: bytes, name: str) -> int:
 
 
 def check(data: bytes, wanted: int, name: str) -> None:
-    """Check what comes before the fields of a kind: magic, version, size and checksum.
-
-    Parameters
-    ----------
-    wanted : int
-        The version that it must have.
-    """
+    """Check what comes before the fields of a kind: magic, version, size and checksum."""
     number = version(data, name)
     if number != wanted:
         raise ModelError(

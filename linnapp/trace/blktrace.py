@@ -245,11 +245,6 @@ class BlktraceReader:
         An I/O without completion is given up after so long (trace time).
     allow_truncated : bool
         Take an event that is cut off as the end of the trace, instead of an error.
-
-    Raises
-    ------
-    TraceError
-        While iterating: not a blktrace file, truncated, corrupt, or of several drives.
     """
 
     def __init__(

@@ -36,15 +36,7 @@ _SUB_BITS = 6
 
 
 class LatencyHistogram:
-    """Counts of latencies in ns: exact below 128 ns, within 1.6 % above.
-
-    Attributes
-    ----------
-    counts : int64 array, shape (N_BINS,)
-        By the latencies' bins, see :meth:`bins`.
-    n : int
-    max_ns : int
-    """
+    """Counts of latencies in ns: exact below 128 ns, within 1.6 % above."""
 
     N_BINS = 64 * _SUB_BINS
 
@@ -325,8 +317,6 @@ def inspect(
 
     Parameters
     ----------
-    source_format : str, optional
-        Found out when not given.
     queue_depth : int
         Others in flight from which on an I/O has to wait for the drive's queue.
     service : (float, float), optional
@@ -336,11 +326,6 @@ def inspect(
         Keep what :func:`burst_correlations` needs.
     **reader_options
         Those of :func:`linnapp.trace.recorded.open_recording`.
-
-    Raises
-    ------
-    TraceError
-        If it cannot be read, or holds no I/O.
     """
     trace = Path(trace)
     summary = WorkloadSummary()

@@ -94,16 +94,12 @@ def watch(
 
     Parameters
     ----------
-    output : path
-        Folder of the tables, which appears whole.
     command : sequence of str
         Run this and follow it, and all it starts.
     pids : sequence of int
         Follow these processes instead, and all they start from now on.
     every : bool
         Follow every process but this one; until the command ends, if there is one.
-    duration_s : float, optional
-        Stop after so long; a command is ended then.
     buffer_mib : int
         Of what waits to be read; a power of two. What does not fit is lost and counted.
     arguments : str, optional

@@ -120,13 +120,7 @@ def drives_of(cell: Cell) -> PartedArray:
 
 
 def background(cache: Cache, cell: Cell, seconds: float) -> tuple[Path, ...]:
-    """What is replayed beside: the cell's workload from the end of its recorded part on.
-
-    Returns
-    -------
-    tuple of Path
-        One iolog a drive, for its second part.
-    """
+    """What is replayed beside: the cell's workload from the end of its recorded part on."""
     size_mb = cell.size_mb - MIRROR_MB
     # How long a cell is replayed elsewhere does not matter here.
     parameters = {**asdict(replace(cell, replay_s=seconds)), "mirror_mb": MIRROR_MB}

@@ -218,11 +218,6 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
 
     What is learnt is of drives, not of networks: there is none between, and any of the lab's
     kernels will do.
-
-    Returns
-    -------
-    Path
-        Folder with flashK.linnos.
     """
     load, seed = situation.load, situation.seed
     engine = situation.engine

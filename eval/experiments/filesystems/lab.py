@@ -37,11 +37,7 @@ _SOURCES = (
 def run_case(cache: Cache, case: Case, seed: int) -> list[dict[str, Any]]:
     """Run a case unless that was done before: a run for no slowness, then one for each.
 
-    Returns
-    -------
-    list of dict
-        Of each: see :func:`reports.of_operations`, besides ``drive`` (its counters), and
-        ``steps`` where commits are watched (:func:`commits.of_trace`).
+    Besides :func:`reports.of_operations` they have ``drive``, its counters, and maybe ``steps``.
     """
     sources = (*_SOURCES, "commits.py") if case.steps else _SOURCES
     recipe = code_version(*(f"eval/experiments/filesystems/{name}" for name in sources))

@@ -138,9 +138,6 @@ def table(rows: Sequence[DriveRow], width: int, selected: str | None = None) -> 
 
     Parameters
     ----------
-    rows : sequence of DriveRow
-    width : int
-        Columns of the terminal.
     selected : str, optional
         Drive to mark.
     """
@@ -344,15 +341,7 @@ def _keys_at_once(terminal: int) -> Iterator[None]:
 
 
 def run(look: Callable[[], list[DriveRow]], interval_s: float) -> None:
-    """Look and draw until somebody quits.
-
-    Parameters
-    ----------
-    look : callable
-        Returns the rows since it was called last.
-    interval_s : float
-        Between looks.
-    """
+    """Look and draw until somebody quits."""
     terminal = sys.stdin.fileno()
     screen = Screen()
     look()

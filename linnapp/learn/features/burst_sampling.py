@@ -57,14 +57,8 @@ def sample_bursts(
 
     Parameters
     ----------
-    parts : Split
-        Of the trace's served reads.
     share : float
         Share of added examples among all training examples, 0 to below 1.
-    limits : SlowLimits, optional
-        What to label slow.
-    **reader_options
-        Those of :func:`~linnapp.trace.recorded.open_recording`.
     """
     # The drive's name is part of the seed: drives of one array get different bursts.
     drive = zlib.crc32(name_of(trace).encode())

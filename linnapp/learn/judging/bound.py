@@ -32,13 +32,6 @@ def observable(ios: IoChunk, overdue_us: int) -> npt.NDArray[np.float32]:
 
     That is what a latency model sees, then what :func:`of_all` says, and the time since the last
     write arrived.
-
-    Parameters
-    ----------
-    ios : IoChunk
-        All I/Os of a recording that were answered.
-    overdue_us : int
-        A read in flight for longer is overdue.
     """
     start_ns = ios.arrival_ns.astype(np.int64)
     end_ns = start_ns + ios.latency_ns.astype(np.int64)

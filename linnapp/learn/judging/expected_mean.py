@@ -24,10 +24,6 @@ def expected_mean_us(
 
     Parameters
     ----------
-    failover_us : float
-        Cost of each revocation.
-    replicas : int
-        Drives that hold each block.
     pages : uint16 array, shape (n,), optional
         Sizes; when given, replicas serve reads of the same size class.
     """

@@ -163,7 +163,6 @@ class PairedBlocks:
 
         Parameters
         ----------
-        measure : {"p99", "mean", "p50"}
         error : float
             Chance that the interval is wrong.
         of_pairs : int
@@ -228,12 +227,7 @@ def _made_alike(off: Floats, on: Floats, share: float, octaves: float) -> Floats
     """What on would be if all that it did were to make a quantile longer by so many octaves.
 
     Its median is laid on that of off, its quantile is made shorter by `octaves`, and what is
-    between in proportion.
-
-    Parameters
-    ----------
-    off, on : array, shape (pairs, N_BINS)
-        Cumulative.
+    between in proportion. Both are cumulative.
     """
     sides = np.stack([off.sum(axis=0), on.sum(axis=0)])
     medians, quantiles = _quantile_logs(sides, 0.5), _quantile_logs(sides, share)

@@ -72,8 +72,6 @@ class LatencyDistribution:
 
     Parameters
     ----------
-    latency_us : array, shape (n,)
-        In any order.
     pages : array, shape (n,), optional
         Sizes in 4 KiB pages. When given, replicas are compared within size classes.
     counts : integer array, shape (n,), optional
@@ -235,16 +233,12 @@ def find_inflection_points(
 
     Parameters
     ----------
-    distributions : sequence of LatencyDistribution
-        One per drive. A single drive stands for all its replicas.
     search : {"wide", "paper"}
         Try more while the best candidate lies at an end of what was tried, or leave it at the
         paper's ten percentiles.
     replicas : int
         Drives that hold each block, at most as many as there are; drive i's replicas are the drives
         that follow it.
-    failover_us : float
-        Cost of each revocation, in us.
     threshold_us : int, optional
         The only candidate of every drive, instead of those around its knee.
     """
@@ -318,17 +312,7 @@ def _given_point(
 
 
 class _Window:
-    """A drive's candidates: percentiles in even steps around the start, more where needed.
-
-    Attributes
-    ----------
-    start : float
-        Where the CDF's slope is one.
-    percentiles, thresholds_us, areas_us : array
-        Of the candidates, in rising order.
-    best : int
-        Index of the candidate of the largest area; of equals, the nearest to the start.
-    """
+    """A drive's candidates: percentiles in even steps around the start, more where needed."""
 
     def __init__(self, distribution: LatencyDistribution, *, widens: bool) -> None:
         self._widens = widens

@@ -194,10 +194,6 @@ def train(
     ----------
     digits : uint8 array, shape (n, n_inputs)
         Feature vectors in arrival order; :func:`split` says what each serves for.
-    slow : bool array, shape (n,)
-        Labels.
-    on_epoch : callable, optional
-        Called after each epoch.
     added, added_validation : Examples, optional
         More examples to train on, and to validate on.
 
