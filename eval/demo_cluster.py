@@ -42,7 +42,7 @@ from eval.experiments.cluster.text import EXTRA, LIBRARY, OTHERS, RULES, SHIPPED
 from eval.files import write_json
 from eval.intervals import Interval
 from eval.metrics import percent
-from eval.progress import Steps
+from eval.progress import Steps, aligned
 from linnapp.lab.cluster import CLUSTER_KERNEL
 
 COMMAND = "make demo-cluster"
@@ -216,10 +216,7 @@ def table(result: dict[str, Any]) -> str:
             for run in result["runs"]
         ),
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join((row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:]))) for row in rows
-    )
+    return aligned(rows)
 
 
 def best_rival(result: dict[str, Any]) -> str:

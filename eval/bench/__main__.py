@@ -79,7 +79,6 @@ BENCHMARKS = {
         needs="debian-packages-redis.txt, root, and a kernel with BTF",
         when_named=True,
     ),
-    "large": Benchmark(linnapp.large, needs="minutes, and gigabytes of disk", when_named=True),
 }
 
 

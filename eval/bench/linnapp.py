@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from eval.bench import OUT
 from eval.bench.recordings import write_recording
@@ -27,7 +26,6 @@ from linnapp.trace.blktrace import BlktraceReader
 RECORDING = ROOT / "out" / "demo" / "record" / "flash0.blk"
 
 TRAIN_IOS = 2_000_000
-LARGE_IOS = 50_000_000
 FLEET_TRACES = 12
 #: by each number of workers in turn, so that what else a machine does meets all of them
 FLEET_ROUNDS = 2
@@ -121,27 +119,6 @@ def train() -> None:
         f"epochs: {result['seconds']:.0f} s, of the processor {result['processor_seconds']:.0f} s; "
         f"at most {result['max_rss_mb']:.0f} MB"
     )
-
-
-def large() -> None:
-    """A recording of 50 million I/Os through the reader and through training, in under 2 GB."""
-    result: dict[str, Any] = {"ios": LARGE_IOS}
-    with _directory() as name:
-        trace = Path(name) / "az.blk"
-        write_recording(trace, LARGE_IOS, 1)
-        result["bytes"] = trace.stat().st_size
-        result["inspect"] = measured("inspect", str(trace))
-        # One epoch: what is shown is memory, which the number of epochs does not change.
-        result["train"] = measured(
-            *("train", "--trace", str(trace), "-o", f"{name}/models"),
-            *("--epochs", "1", "--bias", "2"),
-        )
-    write_json(OUT / "large.json", result)
-    for what in ("inspect", "train"):
-        print(
-            f"{LARGE_IOS / 1e6:g} million I/Os, linnapp {what}: {result[what]['seconds']:.0f} s, "
-            f"at most {result[what]['max_rss_mb']:.0f} MB"
-        )
 
 
 def fleet() -> None:
