@@ -214,6 +214,13 @@ def verdict(difference: Interval) -> str:
     return "below" if difference.is_above else "above" if difference.is_below else "undecided"
 
 
+def said(triple: Sequence[float | None] | None) -> str:
+    """A share by which something is below with its interval, and what may be said of it."""
+    if triple is None:
+        return "-"
+    return f"{percent(triple)} ({verdict(Interval.from_json(triple))})"
+
+
 def by_verdict(differences: Iterable[tuple[str, Interval]]) -> str:
     """Of which of several differences what may be said, by their names."""
     said: dict[str, list[str]] = {"below": [], "above": [], "undecided": []}

@@ -10,7 +10,6 @@ import matplotlib.pyplot as plt
 
 from eval import figures, scores
 from eval.experiment import Table
-from eval.intervals import Interval
 
 #: What runs on both kernels: policies of the replayer, and ways of read_trace.c.
 BOTH_REPLAYED = ("baseline", "hedge", "lowest", "lowest-h95, 5% cap")
@@ -64,11 +63,6 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
     return tables
 
 
-def _said(cell: dict[str, Any], who: str, other: str) -> str:
-    triple = cell["below"][who][other]
-    return f"{scores.percent(triple)} ({scores.verdict(Interval.from_json(triple))})"
-
-
 def reading(data: dict[str, Any]) -> str:
     """What is the same on both kernels, and what each way is worth."""
     mine = stock("liblinnos")
@@ -77,9 +71,10 @@ def reading(data: dict[str, Any]) -> str:
     parts = [
         f"{cell['workload']}: the mean of `linnos_pread()` on the stock kernel is below "
         + "; ".join(
-            f"{other.removesuffix(stock(''))}: {_said(cell, mine, other)}" for other in others
+            f"{other.removesuffix(stock(''))}: {scores.said(cell['below'][mine][other])}"
+            for other in others
         )
-        + f". Hedging takes off another {_said(cell, stock('hedged'), mine)}."
+        + f". Hedging takes off another {scores.said(cell['below'][stock('hedged')][mine])}."
         for cell in data["cells"]
     ]
     differ = sum(n for by_name in data["different"].values() for n in by_name.values())
