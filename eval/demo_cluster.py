@@ -109,13 +109,7 @@ def main() -> None:
 def demo(
     out: Path, seed: int, rounds: int, rules: Sequence[str] = ORDER, *, quiet: bool = False
 ) -> dict[str, Any]:
-    """Measure each rule and leave summary.json and figure.png in `out`.
-
-    Parameters
-    ----------
-    quiet : bool
-        What is told while it runs goes to stderr.
-    """
+    """Measure each rule into summary.json and figure.png; tell of it on stderr if `quiet`."""
     steps = Steps(len(rules) + 3, stderr=quiet)
     steps.console.print(announcement(rounds, len(rules)))
     situation = Situation(BURSTS, seed, ONE_WAY_US, measured_ms=rounds * N_DRIVES * TURN_US // 1000)

@@ -139,8 +139,6 @@ def run_in_guest(
     ----------
     log : Path
         Gets the command's output; beside it goes ``.dmesg``, the guest's kernel log.
-    array : Array or Cluster
-        The guest's drives, or the nodes that have them.
     setup : str
         Shell commands that come once they are there.
     """

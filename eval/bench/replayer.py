@@ -218,12 +218,8 @@ def run(
     ----------
     iops : int
         Arrival rate of the paced trace.
-    seconds : float
-        Length of each run.
     depth : int
         Reads in flight in the saturated comparison, of each thread.
-    repeats : int
-        Runs of each; medians are over these.
     plain : bool
         Read the file itself, without a loop device: it answers faster.
 

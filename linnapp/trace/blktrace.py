@@ -233,8 +233,6 @@ class BlktraceReader:
 
     Parameters
     ----------
-    trace : path
-        See :func:`trace_files`.
     overdue_us : int, optional
         Compute what a model of latencies sees, to which a read in flight for longer is overdue.
     device : str, optional

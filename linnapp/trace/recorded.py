@@ -100,15 +100,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def load(trace: AnyPath, **options: Any) -> IoTable:
-    """Read a recording into memory.
-
-    Parameters
-    ----------
-    trace : path
-        Any recording that says how long I/Os took.
-    **options
-        Those of :func:`open_recording`.
-    """
+    """Read a recording into memory; options are those of :func:`open_recording`."""
     reader = open_recording(trace, **options)
     chunks = [chunk.copy() for chunk in reader]
     if not chunks:

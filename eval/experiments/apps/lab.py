@@ -220,8 +220,6 @@ def run_once(
     ----------
     app : Application
         The one that the case names, or with less to do.
-    folder : Path
-        Gets the application's reports.
     seed : int
         Of the application and of the background's replay.
 

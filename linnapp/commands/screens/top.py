@@ -135,11 +135,6 @@ def table(rows: Sequence[DriveRow], width: int, selected: str | None = None) -> 
     """A row a drive, with as many columns as fit, and the rest for the bars.
 
     Lines of plain text: a rich Table of as much takes several times as long to draw.
-
-    Parameters
-    ----------
-    selected : str, optional
-        Drive to mark.
     """
     without = set()
     if not any(row.read_us_percentiles for row in rows):

@@ -53,12 +53,7 @@ def sample_bursts(
 ) -> tuple[BurstReads, BurstReads, BurstReads]:
     """Make the examples that training, validation and test add to a trace's own reads.
 
-    For training there are fewer than asked for where the trace is very short.
-
-    Parameters
-    ----------
-    share : float
-        Share of added examples among all training examples, 0 to below 1.
+    A `share` of those to train on is added, fewer where the trace is very short.
     """
     # The drive's name is part of the seed: drives of one array get different bursts.
     drive = zlib.crc32(name_of(trace).encode())

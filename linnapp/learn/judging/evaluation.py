@@ -230,7 +230,6 @@ def evaluate(
     ----------
     model : Model or LatencyModel
         Or what was fitted, see :mod:`linnapp.learn.fitted`.
-    trace : path or IoTable
     engine_name : {"numpy", "c"}
         Both give the same.
     **reader_options

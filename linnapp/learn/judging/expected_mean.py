@@ -22,10 +22,7 @@ def expected_mean_us(
 ) -> float:
     """Mean latency of an array whose drives all behave like this one.
 
-    Parameters
-    ----------
-    pages : uint16 array, shape (n,), optional
-        Sizes; when given, replicas serve reads of the same size class.
+    With `pages` replicas serve reads of the same size class.
     """
     if pages is None:
         pages = np.ones(len(latency_us), np.uint16)
