@@ -27,7 +27,7 @@ _SUFFIXES = (".trace", ".csv", ".log", ".txt")
 #: What :func:`open_recording` and :func:`load` take besides the recording.
 _OPTIONS = ("text_format", "device", "chunk_ios", "max_age_s", "allow_truncated")
 
-Reader = BlktraceReader | LatencyLogReader | TableReader | PartReader
+Reader = BlktraceReader | LatencyLogReader | TableReader
 
 #: what everything that goes through a recording takes: its path, or what :func:`load` made of it
 Recorded = AnyPath | IoTable

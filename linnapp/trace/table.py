@@ -131,18 +131,12 @@ class TableReader:
             start = end
 
 
-class PartReader:
+class PartReader(TableReader):
     """Iterates over the I/Os that a table is a part of, by reading the whole recording again."""
 
     def __init__(self, table: IoTable, reader: Iterable[IoChunk]) -> None:
-        self.stats = table.stats
-        self._table = table
+        super().__init__(table)
         self._reader = reader
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the recording's files."""
-        return self.stats["bytes"]
 
     def __iter__(self) -> Iterator[IoChunk]:
         at, first = 0, self._table.first
