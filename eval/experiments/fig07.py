@@ -83,18 +83,13 @@ def _pieces(
     active_s: float,
 ) -> list[iolog.Workload]:
     """Cut one stretch of the workload into pieces that each start at 0."""
-    whole = list(generate(profile, n_pieces * active_s, child, grid.SIZE_MB << 20, shared))
-    time_us = np.concatenate([chunk.time_us for chunk in whole])
-    joined = iolog.Workload(
-        time_us,
-        np.concatenate([chunk.offset_bytes for chunk in whole]),
-        np.concatenate([chunk.size_bytes for chunk in whole]),
-        np.concatenate([chunk.is_write for chunk in whole]),
+    whole = iolog.Workload.joined(
+        generate(profile, n_pieces * active_s, child, grid.SIZE_MB << 20, shared)
     )
-    edges = np.searchsorted(time_us, np.arange(n_pieces + 1) * active_s * 1e6)
+    edges = np.searchsorted(whole.time_us, np.arange(n_pieces + 1) * active_s * 1e6)
     pieces = []
     for i in range(n_pieces):
-        piece = joined.take(slice(int(edges[i]), int(edges[i + 1])))
+        piece = whole.take(slice(int(edges[i]), int(edges[i + 1])))
         pieces.append(replace(piece, time_us=piece.time_us - int(i * active_s * 1e6)))
     return pieces
 

@@ -47,6 +47,12 @@ class Workload:
     #: bool array, shape (n,)
     is_write: npt.NDArray[np.bool_]
 
+    @classmethod
+    def joined(cls, chunks: Iterable[Workload]) -> Workload:
+        """One of several."""
+        columns = zip(*map(dataclasses.astuple, chunks), strict=True)
+        return cls(*map(np.concatenate, columns))
+
     def __len__(self) -> int:
         return len(self.time_us)
 
