@@ -36,9 +36,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
 
+from eval import figures
 from eval.cache import RESULTS
 from eval.files import write_json, write_text
 from eval.parallel import map_parallel
@@ -233,11 +235,6 @@ def reading(data: dict[str, dict[str, dict[str, float]]]) -> str:
 
 def draw(latency_us: dict[tuple[str, str], FloatArray], path: Path) -> None:
     """Draw the latency CDFs, a panel a profile."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     figure, axes = plt.subplots(1, len(PROFILES), figsize=(16, 3.8), sharey=True)
     for axis, profile in zip(axes, PROFILES, strict=True):
         for load in LOADS:
@@ -247,8 +244,7 @@ def draw(latency_us: dict[tuple[str, str], FloatArray], path: Path) -> None:
         axis.set(title=profile, xscale="log", ylim=(0.5, 1), xlabel="read latency (us)")
     axes[0].set_ylabel("CDF")
     axes[-1].legend(title="load", loc="lower right")
-    figure.savefig(path, dpi=120, bbox_inches="tight")
-    plt.close(figure)
+    figures.save(figure, path)
 
 
 def main() -> None:
