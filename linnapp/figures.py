@@ -22,13 +22,7 @@ def axes_for(axes: Any = None) -> Any:
 
 
 def check_can_draw(path: AnyPath) -> None:
-    """Find out why no picture could be had, before anything is recorded for it.
-
-    Raises
-    ------
-    LinnappError
-        When the suffix is none of ``SUFFIXES``, or matplotlib or the folder is missing.
-    """
+    """Find out why no picture could be had, before anything is recorded for it."""
     path = Path(path)
     if path.suffix not in SUFFIXES:
         raise LinnappError(f"{path}: a picture's name ends in {' or '.join(SUFFIXES)}")

@@ -327,13 +327,7 @@ PAGES: dict[str, Callable[[list[Line]], list[Shown]]] = {
 
 
 def with_tables(page: str, tables: Iterable[Shown]) -> str:
-    """A page with each of the tables in its place.
-
-    Raises
-    ------
-    ValueError
-        If a table has no place, or more than one.
-    """
+    """A page with each of the tables in its place."""
     for table in tables:
         rows = page.splitlines(keepends=True)
         first = [i for i, row in enumerate(rows) if row.startswith(f"| {table.header[0]} |")]
