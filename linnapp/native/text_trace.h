@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Text traces, one I/O a line, to columns.
+ * Text traces, one I/O a line, to columns and back.
  *
  * The interface that linnapp/trace/formats/text_trace.py loads through ctypes. Which column means what is told
- * by the caller; see text_reader.c.
+ * by the caller; see text_reader.c and text_writer.c.
  */
 #ifndef LINNAPP_TEXT_TRACE_H
 #define LINNAPP_TEXT_TRACE_H
@@ -34,13 +34,35 @@ struct lt_text_format {
 	int32_t latency_decimals;	/* its unit, as time_decimals */
 };
 
-/* Where lt_text_read() puts I/Os, rows of each; offsets and sizes in bytes. */
+/*
+ * Where lt_text_read() puts I/Os, and lt_text_write() takes them from; rows of each. The reader
+ * gives offsets and sizes in bytes, the writer takes them in the units of its format.
+ */
 struct lt_text_columns {
 	int64_t *time;
 	int64_t *offset;
 	int64_t *size;
 	uint8_t *is_write;
 	int64_t *latency;		/* in ns; not looked at where the format has none */
+};
+
+/* A line to be written: literals, with the columns of an I/O among them. */
+enum lt_text_field {
+	LT_TEXT_LITERAL,
+	LT_TEXT_TIME,
+	LT_TEXT_OFFSET,
+	LT_TEXT_SIZE,
+	LT_TEXT_TYPE,
+};
+
+struct lt_text_line {
+	int32_t separator;
+	int32_t n_fields;
+	int32_t time_decimals;		/* digits after the point of a time */
+	int32_t fields[LT_TEXT_MAX_FIELDS];	/* enum lt_text_field */
+	const char *literals[LT_TEXT_MAX_FIELDS];
+	const char *read;
+	const char *write;
 };
 
 struct lt_text_reader;
@@ -52,5 +74,9 @@ int64_t lt_text_line_number(const struct lt_text_reader *r);
 const char *lt_text_line_text(const struct lt_text_reader *r);
 int64_t lt_text_empty(const struct lt_text_reader *r);
 void lt_text_close(struct lt_text_reader *r);
+
+int64_t lt_text_line_bytes(const struct lt_text_line *line);
+int64_t lt_text_write(const struct lt_text_line *line, int64_t rows,
+		      const struct lt_text_columns *columns, char *out);
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reader of text traces on any bytes, and on what it read, written as an iolog: the same I/Os.
+ * The reader of text traces on any bytes, and the writer on what it read: the lines, read again,
+ * must be the same I/Os.
  *
  * The first byte chooses one of the formats that linnapp/trace/formats/conversion.py and iolog.py describe.
  */
 #include "fuzz.h"
 #include "../../linnapp/native/text_trace.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { VOLUME = 0x80 };
@@ -22,6 +21,16 @@ static const struct lt_text_format formats[] = {
 	{ ',', 0, 1, 2, 3, 4, 9, 1, 512, 512, "0", "1", "", "Timestamp,Offset", NULL },
 	{ ',', 0, 4, 5, 2, 3, 9, 1, 1, 1, "R", "W", "", "Timestamp,Response", NULL },
 	{ ',', 5, 4, 3, 2, 0, 6, 1, 1, 1, "1", "0", "", NULL, NULL, 1, 1, 3 },
+};
+
+static const struct lt_text_line line = {
+	.separator = ' ',
+	.n_fields = 5,
+	.time_decimals = 0,
+	.fields = { LT_TEXT_TIME, LT_TEXT_LITERAL, LT_TEXT_TYPE, LT_TEXT_OFFSET, LT_TEXT_SIZE },
+	.literals = { "", "/dev/flash0", "", "", "" },
+	.read = "read",
+	.write = "write",
 };
 
 struct ios {
@@ -39,22 +48,16 @@ static struct lt_text_columns columns_of(struct ios *ios)
 /* Times of a format that counts from its first I/O may be negative; an iolog's are not. */
 static void write_and_read(struct ios *ios, int64_t n)
 {
-	struct lt_text_columns columns_again;
-	char *text;
-	size_t bytes;
-	FILE *stream = open_memstream(&text, &bytes);
+	struct lt_text_columns columns = columns_of(ios), columns_again;
+	char *text = malloc(n * lt_text_line_bytes(&line));
 	struct lt_text_format format = formats[0];
 	struct lt_text_reader *reader;
 	struct fuzz_file file;
 	struct ios again;
 
-	for (int64_t i = 0; i < n; i++) {
+	for (int64_t i = 0; i < n; i++)
 		ios->time[i] = llabs(ios->time[i] / 1000);
-		fprintf(stream, "%" PRId64 " /dev/flash0 %s %" PRId64 " %" PRId64 "\n", ios->time[i],
-			ios->is_write[i] ? "write" : "read", ios->offset[i], ios->size[i]);
-	}
-	fclose(stream);
-	fuzz_file(&file, (uint8_t *)text, bytes);
+	fuzz_file(&file, (uint8_t *)text, lt_text_write(&line, n, &columns, text));
 	columns_again = columns_of(&again);
 	format.header = NULL;
 	reader = lt_text_open(file.fd, &format);

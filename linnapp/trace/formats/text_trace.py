@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Text traces, one I/O a line, as columns of numbers and back.
 
-The parsing is compiled (linnapp/native/text_reader.c); this module describes formats to it and goes
-through a file in chunks, so that memory does not grow with it.
+The parsing and printing is compiled (linnapp/native/text_reader.c, text_writer.c); this module
+describes formats to it and goes through a file in chunks, so that memory does not grow with it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import ctypes
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ SECTOR_BYTES = 512
 
 #: I/Os per chunk: 25 bytes each
 CHUNK_IOS = 1 << 18
+
+_MAX_FIELDS = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +99,20 @@ class _Columns(ctypes.Structure):
     _fields_ = of_one_kind(ctypes.c_void_p, "time", "offset", "size", "is_write", "latency")
 
 
+class _Line(ctypes.Structure):
+    _fields_ = (
+        *of_one_kind(ctypes.c_int32, "separator", "n_fields", "time_decimals"),
+        ("fields", ctypes.c_int32 * _MAX_FIELDS),
+        ("literals", ctypes.c_char_p * _MAX_FIELDS),
+        *of_one_kind(ctypes.c_char_p, "read", "write"),
+    )
+
+
+#: enum lt_text_field
+_LITERAL = 0
+_FIELDS = {"time": 1, "offset": 2, "size": 3, "type": 4}
+
+
 @functools.cache
 def _library() -> ctypes.CDLL:
     library = native()
@@ -105,6 +121,7 @@ def _library() -> ctypes.CDLL:
     ):
         raise LinnappError("the compiled trace reader is of an older version; run `make native`")
     reader, columns, n = ctypes.c_void_p, ctypes.POINTER(_Columns), ctypes.c_int64
+    line = ctypes.POINTER(_Line)
     return declared(
         library,
         lt_text_open=(reader, ctypes.c_int, ctypes.POINTER(_Format)),
@@ -113,6 +130,8 @@ def _library() -> ctypes.CDLL:
         lt_text_line_text=(ctypes.c_char_p, reader),
         lt_text_empty=(n, reader),
         lt_text_close=(None, reader),
+        lt_text_line_bytes=(n, line),
+        lt_text_write=(n, line, n, columns, ctypes.c_char_p),
     )
 
 
@@ -205,20 +224,22 @@ class LineWriter:
 
     def __init__(self, text_format: TextFormat, literals: dict[int, str]) -> None:
         self._format = text_format
+        columns = {at: name for name, at in text_format.columns.items()}
+        fields = [_FIELDS.get(columns.get(at, ""), _LITERAL) for at in range(text_format.n_columns)]
         # Microseconds are whole in every unit; more digits would be made up.
         decimals = text_format.time_unit_log10_ns - 3
-        self._units_a_us, self._us_a_unit = 10 ** max(0, -decimals), 10 ** max(0, decimals)
-        # A decimal point is put among the digits of a whole number, so that no time is rounded.
-        time = f"%d.%0{decimals}d" if decimals > 0 else "%d"
-        specs = {"time": time, "offset": "%d", "size": "%d", "type": "%s"}
-        self._order = {at: name for name, at in text_format.columns.items() if name in specs}
-        fields = [
-            specs[self._order[at]]
-            if at in self._order
-            else literals.get(at, "0").replace("%", "%%")
-            for at in range(text_format.n_columns)
-        ]
-        self._line = (text_format.delimiter or " ").join(fields) + "\n"
+        self._time_factor = 10 ** max(0, -decimals)
+        self._line = _Line(
+            ord(text_format.delimiter or " "),
+            text_format.n_columns,
+            max(0, decimals),
+            (ctypes.c_int32 * _MAX_FIELDS)(*fields),
+            (ctypes.c_char_p * _MAX_FIELDS)(
+                *(literals.get(at, "0").encode() for at in range(text_format.n_columns))
+            ),
+            text_format.read_types[0].encode(),
+            text_format.write_types[0].encode(),
+        )
 
     def lines(
         self,
@@ -231,15 +252,17 @@ class LineWriter:
 
         Offsets and sizes must be multiples of the format's units.
         """
-        known = self._format
-        times = np.divmod(time_us * self._units_a_us, self._us_a_unit)
-        values: dict[str, Sequence[npt.NDArray[Any]]] = {
-            "time": times if self._us_a_unit > 1 else times[:1],
-            "offset": [offset_bytes // known.offset_unit_bytes],
-            "size": [size_bytes // known.size_unit_bytes],
-            "type": [np.where(is_write, known.write_types[0], known.read_types[0])],
-        }
-        columns = [
-            column.tolist() for at in sorted(self._order) for column in values[self._order[at]]
-        ]
-        return "".join([self._line % row for row in zip(*columns, strict=True)]).encode()
+        library = _library()
+        n = len(time_us)
+        arrays = (
+            np.ascontiguousarray(time_us * self._time_factor, np.int64),
+            np.ascontiguousarray(offset_bytes // self._format.offset_unit_bytes, np.int64),
+            np.ascontiguousarray(size_bytes // self._format.size_unit_bytes, np.int64),
+            np.ascontiguousarray(is_write, np.bool_),
+        )
+        out = ctypes.create_string_buffer(
+            n * library.lt_text_line_bytes(ctypes.byref(self._line)) + 1
+        )
+        columns = _Columns(*(array.ctypes.data for array in arrays), None)
+        written = library.lt_text_write(ctypes.byref(self._line), n, ctypes.byref(columns), out)
+        return memoryview(out)[:written].tobytes()
