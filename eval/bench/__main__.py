@@ -71,6 +71,7 @@ BENCHMARKS = {
     "replayer": Benchmark(replayer.compare, needs="fio, and root for a loop device"),
     "reader": Benchmark(linnapp.reader, needs="what `make demo` records"),
     "train": Benchmark(linnapp.train),
+    "labelling": Benchmark(linnapp.labelling),
     "fleet": Benchmark(linnapp.fleet),
     "top": Benchmark(top.top),
     "watch-rate": Benchmark(watching.rate, needs="root, and a kernel with BTF"),

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from eval.bench import OUT
 from eval.bench.recordings import write_recording
@@ -121,6 +122,41 @@ def train() -> None:
     )
 
 
+def labelling() -> None:
+    """Inflection points of three drives: the closed form, and the simulation it stands for."""
+    from linnapp.learn.options import LabellingOptions
+    from linnapp.learn.options import Recipe as Defaults
+    from linnapp.learn.recipe import label_array, read_latencies
+
+    with _directory() as name:
+        distributions = []
+        for drive in range(3):
+            trace = Path(name) / f"drive{drive}.blk"
+            write_recording(trace, TRAIN_IOS // 4, drive)
+            distributions.append(read_latencies(trace, Defaults()))
+    result: dict[str, Any] = {}
+    for method in ("exact", "simulate"):
+        # Of the processor: both run on one core.
+        begin = time.process_time()
+        points = label_array(distributions, LabellingOptions(method), 1)
+        result[method] = {
+            "seconds": time.process_time() - begin,
+            "threshold_us": [point.threshold_us for point in points],
+            "percentile": [round(point.percentile, 2) for point in points],
+            "boost_area_us": [round(point.boost_area_us, 2) for point in points],
+        }
+        print(
+            f"{method:9} {result[method]['seconds']:7.2f} s: "
+            + ", ".join(
+                f"{point.threshold_us} us (p{point.percentile:.1f}, {point.boost_area_us:.1f} us)"
+                for point in points
+            )
+        )
+    result["ratio"] = result["simulate"]["seconds"] / result["exact"]["seconds"]
+    print(f"the closed form takes {result['ratio']:.0f} times less")
+    write_json(OUT / "labelling.json", result)
+
+
 def fleet() -> None:
     """A fleet's time over the number of workers, and its memory over the number of traces."""
     cpus = len(os.sched_getaffinity(0))
@@ -156,3 +192,22 @@ def fleet() -> None:
         print(
             f"{workers:2d} workers take 1 / {seconds[counts[0]] / seconds[workers]:.2f} of the time"
         )
+    _draw_fleet(seconds)
+
+
+def _draw_fleet(mean_s: dict[int, float]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    workers, seconds = list(mean_s), list(mean_s.values())
+    figure, axes = plt.subplots(figsize=(4.5, 3.2))
+    axes.plot(workers, seconds, "o-", label="measured")
+    axes.plot(workers, [seconds[0] / n for n in workers], "--", color="grey", label="ideal")
+    axes.set(xlabel="workers", ylabel="time (s)", ylim=(0, None), title=f"{FLEET_TRACES} traces")
+    axes.set_xticks(workers)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(OUT / "fleet.png", dpi=150)
+    plt.close(figure)

@@ -254,7 +254,7 @@ def inflection_point(reads: Recorded, **options: Any) -> InflectionPoint:
     check_names("inflection_point", options, _LABELLING)
     recipe = recipe_of("network", options)
     distribution = read_latencies(reads, recipe, whole=True)
-    return label_array([distribution], recipe.labelling)[0]
+    return label_array([distribution], recipe.labelling, recipe.training.seed)[0]
 
 
 def _fit(
@@ -262,6 +262,6 @@ def _fit(
 ) -> tuple[TrainedDrive, InflectionPoint]:
     observer = observer or Observer()
     distribution = read_latencies(reads, recipe, observer)
-    [point] = label_array([distribution], recipe.labelling)
+    [point] = label_array([distribution], recipe.labelling, recipe.training.seed)
     observer.labelled(drive_name(reads), point, len(distribution))
     return train_drive(reads, point, recipe, observer), point

@@ -145,6 +145,7 @@ def train_fleet(
                 points = label_array(
                     [waiting[name].pop(drive) for drive in names],
                     recipe.labelling,
+                    recipe.training.seed,
                 )
                 for trace, point in zip(traces, points, strict=True):
                     if not _missing(out_dir, name, [trace]):

@@ -13,6 +13,7 @@ from linnapp.learn.labelling.inflection import (
     FAILOVER_US,
     REPLICAS,
     InflectionPoint,
+    Method,
     Search,
 )
 from linnapp.learn.labelling.labels import LABELS, Labels
@@ -53,6 +54,7 @@ class LabellingOptions:
 
     Attributes
     ----------
+    method : {"exact", "simulate"}
     replicas : int
         Drives that hold each block; at most as many as there are traces, unless there is one only.
     by_size : bool
@@ -63,6 +65,7 @@ class LabellingOptions:
         How far from the knee.
     """
 
+    method: Method = "exact"
     replicas: int = REPLICAS
     failover_us: float = FAILOVER_US
     by_size: bool = False
@@ -70,6 +73,7 @@ class LabellingOptions:
     search: Search = "wide"
 
     def __post_init__(self) -> None:
+        check_choice("method", self.method, get_args(Method))
         check_choice("search", self.search, get_args(Search))
         check_number("replicas", self.replicas, 2, whole=True)
         check_number("failover_us", self.failover_us, 0, 1e9)
@@ -134,6 +138,7 @@ class Recipe:
 
 
 class _Labelling(TypedDict, total=False):
+    method: Method
     replicas: int
     failover_us: float
     by_size: bool

@@ -82,15 +82,17 @@ def read_latencies(
 
 
 def label_array(
-    distributions: Sequence[LatencyDistribution], options: LabellingOptions
+    distributions: Sequence[LatencyDistribution], options: LabellingOptions, seed: int
 ) -> list[InflectionPoint]:
     """Find the inflection points of an array's drives."""
     return find_inflection_points(
         distributions,
+        method=options.method,
         search=options.search,
         replicas=options.replicas,
         failover_us=options.failover_us,
         threshold_us=options.threshold_us,
+        seed=seed,
     )
 
 
@@ -139,7 +141,7 @@ def train_array(
     if len(done) < len(names):
         raise KeyboardInterrupt
     distributions: list[LatencyDistribution] = [done[name] for name in names]
-    points = label_array(distributions, recipe.labelling)
+    points = label_array(distributions, recipe.labelling, recipe.training.seed)
     for name, point, distribution in zip(names, points, distributions, strict=True):
         observer.labelled(name, point, len(distribution))
     return train_labelled(traces, points, out_dir, recipe, observer=observer, processes=processes)

@@ -86,7 +86,7 @@ def test_figures_tables_and_claims_follow(
     summary = next(iter(fig08.table(data).values()))
     # Cloning is free here but for its I/O, which stands beside it.
     assert summary.rows[0][2] == "clone (100.00 %)"
-    assert "against the best rival of each cell: " in fig08.reading(data)
+    assert "below: " in fig08.reading(data)
     learnt = fig08.table(data)["What the models and heuristic-adv learnt from"]
     assert learnt.rows[0][2] == "900, 901, 902 (fewer than 20000)"
     for module in (fig09, fig11):

@@ -46,7 +46,7 @@ RECIPE = Recipe(kind="latency")
 
 
 def trained(path: Path, recipe: Recipe = RECIPE) -> tuple[LatencyModel, dict[str, Any]]:
-    [point] = label_array([read_latencies(path, recipe)], recipe.labelling)
+    [point] = label_array([read_latencies(path, recipe)], recipe.labelling, 1)
     drive = train_drive(path, point, recipe)
     assert isinstance(drive.model, LatencyModel)
     return drive.model, drive.record

@@ -203,7 +203,7 @@ def recalibrate(
         traces = [directory / f"{drive.name}.blk" for drive in drives]
         blocks = [_read_blocks(trace, recipe) for trace in traces]
         distributions = [drive.distribution() for drive in blocks]
-        points = label_array(distributions, recipe.labelling)
+        points = label_array(distributions, recipe.labelling, recipe.training.seed)
         sampling = sampling_percentiles(blocks, recipe.labelling, recipe.training.seed)
         decisions = [
             decide(
