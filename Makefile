@@ -11,8 +11,9 @@ export CCACHE_DIR ?= $(LINNOS_CACHE)/ccache
 # Everything finds the project's own commands without being told where they are.
 export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/$(BUILD)/replayer:$(PATH):/usr/sbin:/sbin
 
-# Tests at a time; a guest takes a core and up to 3 GB.
-TEST_JOBS ?= 2
+# Tests at a time, two at least: a guest takes a core and up to 3 GB.
+TEST_JOBS ?= $(shell awk -v cores=$$(nproc) '/^MemTotal/ { jobs = int($$2 / 4e6); \
+	if (jobs > cores) jobs = cores; print jobs < 2 ? 2 : jobs }' /proc/meminfo)
 FUZZ_SECONDS ?= 600
 # What `make kernel-debian` unpacks: the kernel as Debian builds it. Of -6.1: the one Debian 12 has.
 DEBIAN_KERNEL := linux-image-6.12-amd64

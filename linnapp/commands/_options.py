@@ -94,12 +94,6 @@ def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
             is_flag=True,
             help="Compare replicas within read sizes, as a failover does.",
         ),
-        click.option(
-            "--method",
-            type=click.Choice(["exact", "simulate"]),
-            default=default.method,
-            help="Closed form, or a million random reads.",
-        ),
     ):
         command = option(command)
     return array_options(command)

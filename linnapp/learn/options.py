@@ -13,7 +13,6 @@ from linnapp.learn.labelling.inflection import (
     FAILOVER_US,
     REPLICAS,
     InflectionPoint,
-    Method,
     Search,
 )
 from linnapp.learn.labelling.labels import LABELS, Labels
@@ -54,11 +53,8 @@ class LabellingOptions:
 
     Attributes
     ----------
-    method : {"exact", "simulate"}
     replicas : int
         Drives that hold each block; at most as many as there are traces, unless there is one only.
-    failover_us : float
-        Cost of a failover.
     by_size : bool
         Compare replicas within read sizes, as a failover does.
     threshold_us : int, optional
@@ -67,7 +63,6 @@ class LabellingOptions:
         How far from the knee.
     """
 
-    method: Method = "exact"
     replicas: int = REPLICAS
     failover_us: float = FAILOVER_US
     by_size: bool = False
@@ -75,7 +70,6 @@ class LabellingOptions:
     search: Search = "wide"
 
     def __post_init__(self) -> None:
-        check_choice("method", self.method, get_args(Method))
         check_choice("search", self.search, get_args(Search))
         check_number("replicas", self.replicas, 2, whole=True)
         check_number("failover_us", self.failover_us, 0, 1e9)
@@ -90,8 +84,6 @@ class Recipe:
 
     Attributes
     ----------
-    labelling : LabellingOptions
-    training : TrainingOptions
     labels : {"avoidable", "paper"}
         What is taught as slow; see :mod:`linnapp.learn.labelling.labels`.
     auto_bias : bool
@@ -142,7 +134,6 @@ class Recipe:
 
 
 class _Labelling(TypedDict, total=False):
-    method: Method
     replicas: int
     failover_us: float
     by_size: bool
@@ -192,17 +183,9 @@ def recipe_of(
 
     Parameters
     ----------
-    kind : {"network", "latency"}
     given : mapping
         As :class:`NetworkOptions` or :class:`LatencyOptions` says; an `observer` is none of its.
         A `bias` that is a number is meant: unless `max_refused` says else, it is not limited.
-    reader : dict, optional
-        Options of reading.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an option is not known, or its value is none.
     """
     check_names(f"fit_{kind}", given, OPTIONS[kind])
     if given.get("observer") is not None:

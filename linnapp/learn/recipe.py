@@ -82,17 +82,15 @@ def read_latencies(
 
 
 def label_array(
-    distributions: Sequence[LatencyDistribution], options: LabellingOptions, seed: int
+    distributions: Sequence[LatencyDistribution], options: LabellingOptions
 ) -> list[InflectionPoint]:
     """Find the inflection points of an array's drives."""
     return find_inflection_points(
         distributions,
-        method=options.method,
         search=options.search,
         replicas=options.replicas,
         failover_us=options.failover_us,
         threshold_us=options.threshold_us,
-        seed=seed,
     )
 
 
@@ -112,8 +110,6 @@ def train_array(
         One per drive; a single one stands for its replicas.
     out_dir : path
         Replaced by a directory with a model and a record per trace; folders of models in it stay.
-    processes : int, optional
-        At most so many at once; as many as there are CPUs unless given.
 
     Returns
     -------
@@ -143,7 +139,7 @@ def train_array(
     if len(done) < len(names):
         raise KeyboardInterrupt
     distributions: list[LatencyDistribution] = [done[name] for name in names]
-    points = label_array(distributions, recipe.labelling, recipe.training.seed)
+    points = label_array(distributions, recipe.labelling)
     for name, point, distribution in zip(names, points, distributions, strict=True):
         observer.labelled(name, point, len(distribution))
     return train_labelled(traces, points, out_dir, recipe, observer=observer, processes=processes)

@@ -22,7 +22,6 @@ ROOT = Path(__file__).parents[2]
 #: Really run, with what makes them short.
 RUN = {
     "help": (),
-    "deb": (),
     "liblinnos": (),
     "install-lib": ("DESTDIR=installed",),
     "ublk": (),
@@ -33,6 +32,7 @@ RUN = {
 
 #: Only asked what they would run, and why.
 ASKED = {
+    "deb": "a minute; what it calls is run twice by test_deb.py",
     "test": "is what runs this",
     "test-qemu": "builds a kernel and boots it often under emulation",
     "test-debug": "builds a kernel and boots it often under KASAN",
@@ -111,7 +111,7 @@ def test_a_target_is_run_twice(clone: Path, target: str) -> None:
 def test_a_long_target_is_there(clone: Path, target: str) -> None:
     """That it can be run again is seen where it is said, or by nobody."""
     asked = make(clone, "--dry-run", target)
-    assert re.search(r"-m (pytest|eval)|lab run|build_site", asked)
+    assert re.search(r"-m (pytest|eval)|lab run|build_site|packaging/build.sh", asked)
 
 
 @pytest.mark.lab
@@ -124,7 +124,7 @@ def test_the_demo_is_run_thrice_on_a_trace_in_between(
     monkeypatch.setattr(demo, "ROWS", tuple(row for row in demo.ROWS if row.name in rows))
 
     def train_briefly(traces: list[Path], models: Path, log: Path, *options: str) -> list[Path]:
-        brief = () if "latency" in options else ("--epochs", "1")
+        brief = () if "latency" in options else ("--epochs", "1", "--bias", "2")
         return train(traces, models, log, *options, *brief)
 
     monkeypatch.setattr(demo, "train", train_briefly)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ TAKES = {
 }
 
 
+@functools.cache
 def data() -> dict[str, Any]:
     seeds = []
     for seed in (1, 2):

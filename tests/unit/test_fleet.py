@@ -111,8 +111,12 @@ def test_a_worker_is_killed_at_work(tmp_path: Path, patience: None) -> None:
         killer = threading.Thread(target=kill)
         killer.start()
         try:
+            # Of latencies: that is trained without TensorFlow, which each process would import.
             results = train_fleet(
-                {"a": traces}, tmp_path / "m", RECIPE, scheduler=cluster.scheduler_address
+                {"a": traces},
+                tmp_path / "m",
+                Recipe(kind="latency"),
+                scheduler=cluster.scheduler_address,
             )
         finally:
             killed.append(0)
@@ -134,13 +138,14 @@ def test_latency_models_of_what_teaches_something(
     cli.main([*command, str(tmp_path / "t"), "--kind", "latency"], standalone_mode=False)
     assert sorted(p.parent.name for p in tmp_path.glob("t/*/fio.linnos")) == ["one", "two"]
     assert "2 of 2 drives trained" in capsys.readouterr().out
-    refused = [*command, str(tmp_path / "n"), "--max-refused", "1e-9", "--epochs", "1"]
+    none_refused = ["--max-refused", "1e-9", "--epochs", "1", "--bias", "2"]
+    refused = [*command, str(tmp_path / "n"), *none_refused]
     cli.main(refused, standalone_mode=False)
     said = capsys.readouterr()
     assert "0 of 2 drives trained" in said.out and "of 2 none is better, 0 failed" in said.out
     assert said.err.count("no model: ") == 2
 
-    with pytest.raises(click.UsageError, match="--epochs is of networks"):
+    with pytest.raises(click.UsageError, match="--(epochs|bias) is of networks"):
         cli.main([*refused, "--kind", "latency"], standalone_mode=False)
 
 

@@ -234,7 +234,8 @@ def test_training_again_keeps_the_folders_of_models_below(run: Run, tmp_path: Pa
     """As `make demo` makes them: networks, and models of latencies in a folder there."""
     for _ in range(2):
         for place in (tmp_path / "array", tmp_path / "array" / "latency"):
-            kind = ["--kind", "latency"] if place.name == "latency" else ["--epochs", 1]
+            network = ["--epochs", 1, "--bias", 2]
+            kind = ["--kind", "latency"] if place.name == "latency" else network
             train = ["train", "--trace", "good.blk", "-o", place, "--even-if-worse", *kind]
             assert run(*train)[0] == 0
             (tmp_path / "array" / "good.linnos").stat()

@@ -494,26 +494,13 @@ def test_what_cannot_be_looked_at_is_said_once(
 
 
 RULE_TEST = """
-rule_files: [{rules}]
-evaluation_interval: 1m
-tests:
-  - interval: 1m
-    input_series:
-      - series: linnos_switched_back_timestamp_seconds{{device="md0",instance="i"}}
-        values: _x10 1795000000x20 stale
-      - series: linnos_switched_back_timestamp_seconds{{device="md1",instance="i"}}
-        values: _x60
-    promql_expr_test:
-      - expr: ALERTS{{alertname="LinnosSwitchedBack",alertstate="firing"}}
-        eval_time: 9m
-      - expr: ALERTS{{alertname="LinnosSwitchedBack",alertstate="firing"}}
-        eval_time: 12m
-        exp_samples:
-          - labels: 'ALERTS{{alertname="LinnosSwitchedBack",alertstate="firing",device="md0",
-              instance="i",severity="warning"}}'
-            value: 1
-      - expr: ALERTS{{alertname="LinnosSwitchedBack",alertstate="firing"}}
-        eval_time: 40m
+1m
+linnos_switched_back_timestamp_seconds{device="md0",instance="i"} _x10 1795000000x20 stale
+linnos_switched_back_timestamp_seconds{device="md1",instance="i"} _x60
+at 9m of LinnosSwitchedBack:
+at 12m of LinnosSwitchedBack:
+  LinnosSwitchedBack{device="md0",instance="i",severity="warning"}
+at 40m of LinnosSwitchedBack:
 """
 
 

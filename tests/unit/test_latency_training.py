@@ -46,7 +46,7 @@ RECIPE = Recipe(kind="latency")
 
 
 def trained(path: Path, recipe: Recipe = RECIPE) -> tuple[LatencyModel, dict[str, Any]]:
-    [point] = label_array([read_latencies(path, recipe)], recipe.labelling, 1)
+    [point] = label_array([read_latencies(path, recipe)], recipe.labelling)
     drive = train_drive(path, point, recipe)
     assert isinstance(drive.model, LatencyModel)
     return drive.model, drive.record
@@ -218,6 +218,21 @@ def test_one_read_of_half_a_second_leaves_the_others_as_they_are(tmp_path: Path)
     assert 50 < np.median(small_us) < 200
 
 
+@pytest.mark.parametrize("weights", [1.0, 0.25, None])
+def test_bins_are_those_that_scikit_learn_finds(weights: float | None) -> None:
+    """Also where a bound falls between two reads, as many do whose weights are alike."""
+    from sklearn.ensemble._hist_gradient_boosting import binning
+
+    rng = np.random.default_rng(6)
+    for n in (2550, 3000):
+        values = rng.lognormal(5, 1, n)
+        given = rng.random(n) if weights is None else np.full(n, weights)
+        theirs = binning._find_binning_thresholds(values, 255, given)
+        with latency_training._percentiles_of_one_sort():
+            ours = binning._find_binning_thresholds(values, 255, given)
+        assert np.array_equal(ours, theirs) and len(ours) == 254
+
+
 def test_what_is_beyond_the_base_is_in_the_leaves() -> None:
     rng = np.random.default_rng(5)
     parts = [
@@ -301,6 +316,9 @@ def test_trees_that_later_reads_show_worse_are_not_used(tmp_path: Path) -> None:
     assert model.n_trees == 8 and not model.chooses
     tried = record["validation_quality"]["trees"]
     assert tried["deviance"] > record["validation_quality"]["one number"]["deviance"]
+    newest, predicted_us = latency_training.predict_newest(model, path, RECIPE, own=True)
+    error = latency_training.mean_abs_log2_error(predicted_us, newest.latency_us)
+    assert error == pytest.approx(record["mean_abs_log2_error"])
 
 
 def lasting_log(path: Path, n: int = 6000) -> None:

@@ -120,6 +120,7 @@ def test_the_truth_is_rejected_as_seldom_as_is_said(loads: list[Load]) -> None:
 def test_the_truth_is_within_the_interval(loads: list[Load]) -> None:
     """Also when a trial ends because it is decided, or hopeless."""
     n, missed, decided, pairs = 20, 0, 0, 0
+    expected = truth(loads)
     for seed in range(n):
         counts, sums_us = trial(loads, seed, on=1)
         for done in looks(N_PAIRS):
@@ -129,7 +130,7 @@ def test_the_truth_is_within_the_interval(loads: list[Load]) -> None:
             if all(effect.is_done for effect in found.values()):
                 break
         pairs += done
-        missed += any(not found[k].low <= x <= found[k].high for k, x in truth(loads).items())
+        missed += any(not found[k].low <= x <= found[k].high for k, x in expected.items())
         decided += any(effect.is_decided for effect in found.values())
     print(f"{missed} missed it, {decided} decided, of {n}, after {pairs / n:.0f} pairs")
     assert missed <= n * ERROR + 3 * math.sqrt(n * ERROR * (1 - ERROR))

@@ -65,7 +65,7 @@ def uniform(n: int = 10_000) -> LatencyDistribution:
 )
 def test_five_percentiles(active_us: int | None, retrain: bool) -> None:
     distribution = uniform()
-    (point,) = label_array([distribution], LabellingOptions(threshold_us=900), 1)
+    (point,) = label_array([distribution], LabellingOptions(threshold_us=900))
     decision = decide("sda", active_us, distribution, point)
     assert decision.retrain == retrain
     if active_us is not None:
@@ -76,7 +76,7 @@ def test_five_percentiles(active_us: int | None, retrain: bool) -> None:
 
 def test_what_sampling_explains_comes_on_top() -> None:
     distribution = uniform()
-    (point,) = label_array([distribution], LabellingOptions(threshold_us=900), 1)
+    (point,) = label_array([distribution], LabellingOptions(threshold_us=900))
     for sampling, retrain in ((0.0, True), (2.0, True), (4.0, False)):
         decision = decide("sda", 830, distribution, point, 5.0, sampling)
         assert decision.retrain == retrain
@@ -86,7 +86,7 @@ def test_what_sampling_explains_comes_on_top() -> None:
 
 def test_too_few_reads_change_nothing() -> None:
     distribution = uniform(100)
-    (point,) = label_array([distribution], LabellingOptions(threshold_us=90), 1)
+    (point,) = label_array([distribution], LabellingOptions(threshold_us=90))
     assert not decide("sda", 10, distribution, point).retrain
 
 

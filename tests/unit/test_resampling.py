@@ -27,9 +27,9 @@ def recording(seed: int, n: int = 8000, slow_us: float = 400.0) -> np.ndarray:
 
 def decided(old: np.ndarray, new: np.ndarray, *, by_chance: bool = True) -> Decision:
     """What is decided about a model trained on one recording, from another one."""
-    (active,) = label_array([LatencyDistribution(old)], OPTIONS, 1)
+    (active,) = label_array([LatencyDistribution(old)], OPTIONS)
     blocks = [LatencyBlocks(new)]
-    (point,) = label_array([blocks[0].distribution()], OPTIONS, 1)
+    (point,) = label_array([blocks[0].distribution()], OPTIONS)
     sampling = sampling_percentiles(blocks, OPTIONS, 1)[0] if by_chance else 0.0
     return decide(
         "sda", active.threshold_us, blocks[0].distribution(), point, SHIFT_PERCENTILES, sampling

@@ -31,7 +31,7 @@ from linnapp.learn.options import Recipe
 from linnapp.learn.recipe import train_array
 from linnapp.model import Model, engine
 
-RECIPE = Recipe(training=TrainingOptions(max_epochs=4))
+RECIPE = Recipe(training=TrainingOptions(max_epochs=4), auto_bias=False)
 
 
 def noisy_reads(n: int = 6000, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:

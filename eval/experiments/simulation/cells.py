@@ -38,17 +38,7 @@ ONE_IN = 10
 
 @dataclass(frozen=True)
 class Cell:
-    """A situation.
-
-    Attributes
-    ----------
-    name : str
-        Its heading.
-    options : mapping
-        NAME=VALUE of linnos-simulation.
-    rules : tuple of str
-    n_seeds : int
-    """
+    """A situation: NAME=VALUE of linnos-simulation under a heading, and the rules tried there."""
 
     name: str
     options: Options

@@ -9,7 +9,6 @@ drive of the array. The points of many such recordings differ as those of real o
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,16 +70,14 @@ def sampling_percentiles(
     """By how many percentiles the points of two recordings of this load may differ by chance.
 
     For each drive of an array, of which there are as many blocks, what 95 of 100 pairs stay within.
-    Points are found as the options say, but always in closed form.
     """
     rng = np.random.default_rng([seed, 2])
-    options = dataclasses.replace(options, method="exact")
     whole = [drive.distribution() for drive in drives]
     n_blocks = drives[0].n_blocks
     found = np.empty((N_RESAMPLES, len(drives)))
     for resample in found:
         times = np.bincount(rng.integers(n_blocks, size=n_blocks), minlength=n_blocks)
-        points = label_array([drive.distribution(times) for drive in drives], options, seed)
+        points = label_array([drive.distribution(times) for drive in drives], options)
         resample[:] = [
             100 * float(distribution.share_at_most(point.threshold_us))
             for distribution, point in zip(whole, points, strict=True)

@@ -16,8 +16,7 @@ their share, S(t) the share revoked, c the cost of a failover, and M the mean of
 
     mean = A1(t1) + S1(t1) (c + A2(t2) + S2(t2) (c + M3))
 
-``exact`` evaluates it over the empirical distributions; ``simulate`` draws a million random reads
-as the paper does. Both return the same quantity.
+which is evaluated over the empirical distributions, where the paper draws a million random reads.
 
 The paper draws every replica's latency from all reads of that drive. A failover asks for the same
 block, though, so a large read stays large: with `by_size` the draws on the replicas come from
@@ -45,7 +44,6 @@ REPLICAS = 3
 #: How far candidates go to either side at first, as in the paper, and how far each extension goes.
 SPAN_PERCENTILES = 10.0
 STEP_PERCENTILES = 0.1
-N_SIMULATED = 1_000_000
 
 #: The latency axis is scaled by this percentile to give "slope one" a meaning that a single
 #: outlier cannot change.
@@ -58,7 +56,6 @@ _MAX_ROUNDS = 4
 #: the class of all reads, when sizes do not matter
 _ALL_SIZES = -1
 
-Method = Literal["exact", "simulate"]
 Search = Literal["wide", "paper"]
 FloatArray = npt.NDArray[np.float64]
 
@@ -75,8 +72,6 @@ class LatencyDistribution:
 
     Parameters
     ----------
-    latency_us : array, shape (n,)
-        In any order.
     pages : array, shape (n,), optional
         Sizes in 4 KiB pages. When given, replicas are compared within size classes.
     counts : integer array, shape (n,), optional
@@ -229,65 +224,36 @@ def replica_count(n_drives: int, replicas: int) -> int:
 def find_inflection_points(
     distributions: Sequence[LatencyDistribution],
     *,
-    method: Method = "exact",
     search: Search = "wide",
     replicas: int = REPLICAS,
     failover_us: float = FAILOVER_US,
-    span_percentiles: float = SPAN_PERCENTILES,
-    step_percentiles: float = STEP_PERCENTILES,
-    n_simulated: int = N_SIMULATED,
     threshold_us: int | None = None,
-    seed: int = 1,
 ) -> list[InflectionPoint]:
     """Find the inflection points of an array's drives, in their order.
 
     Parameters
     ----------
-    distributions : sequence of LatencyDistribution
-        One per drive. A single drive stands for all its replicas.
-    method : {"exact", "simulate"}
-        Closed form, or random reads as in the paper.
     search : {"wide", "paper"}
         Try more while the best candidate lies at an end of what was tried, or leave it at the
         paper's ten percentiles.
     replicas : int
         Drives that hold each block, at most as many as there are; drive i's replicas are the drives
         that follow it.
-    failover_us : float
-        Cost of each revocation, in us.
-    span_percentiles, step_percentiles : float
-        Extent and spacing of the candidates around the start; a wide search goes on in steps of
-        the same extent.
-    n_simulated : int
-        Random reads per drive, for "simulate".
     threshold_us : int, optional
         The only candidate of every drive, instead of those around its knee.
-    seed : int
-        For "simulate".
     """
     if replicas < 2:
         raise ValueError(f"{replicas} replicas: revocation needs at least 2")
     n_drives = len(distributions)
     replicas = replica_count(n_drives, replicas)
-    evaluate: _Exact | _Simulation
-    if method == "exact":
-        evaluate = _Exact(distributions, replicas, failover_us)
-    elif method == "simulate":
-        evaluate = _Simulation(distributions, replicas, failover_us, n_simulated, seed)
-    else:
-        raise ValueError(f"method {method!r}: expected exact or simulate")
+    evaluate = _Exact(distributions, replicas, failover_us)
     if threshold_us is not None:
         return [
             _given_point(distributions, d, threshold_us, evaluate, replicas) for d in distributions
         ]
-    windows = [
-        _Window(d, span_percentiles, step_percentiles, widens=search == "wide")
-        for d in distributions
-    ]
+    windows = [_Window(d, widens=search == "wide") for d in distributions]
     thresholds = [float(window.thresholds_us[window.best]) for window in windows]
     baseline = sum(distribution.mean_us for distribution in distributions)
-    if method == "simulate":
-        baseline = evaluate.mean_sum([np.inf] * n_drives)
 
     def areas_us(drive: int, tried_us: npt.NDArray[Any]) -> FloatArray:
         return baseline - evaluate.mean_sums(thresholds, drive, tried_us)
@@ -324,7 +290,7 @@ def _given_point(
     distributions: Sequence[LatencyDistribution],
     distribution: LatencyDistribution,
     threshold_us: int,
-    evaluate: _Exact | _Simulation,
+    evaluate: _Exact,
     replicas: int,
 ) -> InflectionPoint:
     """The record of a point that was not searched for."""
@@ -346,26 +312,14 @@ def _given_point(
 
 
 class _Window:
-    """A drive's candidates: percentiles in even steps around the start, more where needed.
+    """A drive's candidates: percentiles in even steps around the start, more where needed."""
 
-    Attributes
-    ----------
-    start : float
-        Where the CDF's slope is one.
-    percentiles, thresholds_us, areas_us : array
-        Of the candidates, in rising order.
-    best : int
-        Index of the candidate of the largest area; of equals, the nearest to the start.
-    """
-
-    def __init__(
-        self, distribution: LatencyDistribution, span: float, step: float, *, widens: bool
-    ) -> None:
+    def __init__(self, distribution: LatencyDistribution, *, widens: bool) -> None:
         self._widens = widens
         self.start = slope_one_percentile(distribution)
         self._distribution = distribution
-        self._step = step
-        self._extension = max(1, round(span / step))
+        self._step = step = STEP_PERCENTILES
+        self._extension = round(SPAN_PERCENTILES / step)
         # Candidates are counted in steps from the start; rounding keeps both ends within.
         self._lowest = -int((self.start - step / 2) / step)
         self._highest = int((_HIGHEST_PERCENTILE - self.start) / step + 0.5)
@@ -446,54 +400,3 @@ class _Exact:
                     mean = admitted_us + revoked * (self._failover_us + mean)
                 total += share * mean
         return total
-
-
-class _Simulation:
-    """Random reads: each replica's latency is drawn, the same draws for every candidate."""
-
-    def __init__(
-        self,
-        distributions: Sequence[LatencyDistribution],
-        replicas: int,
-        failover_us: float,
-        n_simulated: int,
-        seed: int,
-    ) -> None:
-        rng = np.random.default_rng(seed)
-        self._n_drives = len(distributions)
-        self._replicas = replicas
-        self._failover_us = failover_us
-        self._draws = []
-        for first in range(self._n_drives):
-            ring = [distributions[i] for i in _ring(self._n_drives, first, replicas)]
-            parts = ring[0].parts()
-            counts = rng.multinomial(n_simulated, [share for _, share in parts])
-            drawn: list[list[npt.NDArray[Any]]] = [[] for _ in ring]
-            for (kind, _), count in zip(parts, counts, strict=True):
-                for hop, distribution in enumerate(ring):
-                    drawn[hop].append(distribution.of_size(kind).draw(count, rng))
-            self._draws.append([np.concatenate(hop) for hop in drawn])
-
-    def mean_sum(self, thresholds: Sequence[float]) -> float:
-        """Sum over the drives of the mean latency with these thresholds."""
-        total = 0.0
-        for first, draws in enumerate(self._draws):
-            ring = _ring(self._n_drives, first, self._replicas)
-            latency_us = draws[-1]
-            for hop, drawn in zip(reversed(ring[:-1]), reversed(draws[:-1]), strict=True):
-                latency_us = np.where(
-                    drawn > thresholds[hop], self._failover_us + latency_us, drawn
-                )
-            total += float(latency_us.mean())
-        return total
-
-    def mean_sums(
-        self, thresholds: Sequence[float], drive: int, candidates: npt.NDArray[Any]
-    ) -> FloatArray:
-        """The same for each candidate in place of `drive`'s threshold."""
-        tried = list(thresholds)
-        means = np.empty(len(candidates))
-        for i, candidate in enumerate(candidates):
-            tried[drive] = float(candidate)
-            means[i] = self.mean_sum(tried)
-        return means
