@@ -84,7 +84,7 @@ def share(numbers: list[float | None]) -> str:
 def table(data: dict[str, Any]) -> dict[str, Table]:
     """A table a cell: what reads took, against whom, who served, and how many were asked."""
     compared = {
-        "pending": "in-flight's mean below its by",
+        "library": "liblinnos-cluster's mean below its by",
         "prediction": "prediction's mean below its by",
     }
     return {heading(cell): table_of(cell, RULES, "round-robin", compared) for cell in data["cells"]}
