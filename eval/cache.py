@@ -120,8 +120,6 @@ class Cache:
 
         Parameters
         ----------
-        kind : str
-            What it is, the first part of the folder's name.
         parameters : mapping
             All that decides the content besides the code.
         make : callable

@@ -181,16 +181,8 @@ def write_workload(
 
     Parameters
     ----------
-    name : str
-        The profile.
     folders : sequence of (Path, float, float)
         Where a slice goes, and its first and last second.
-    kept_s : float
-        See :class:`Cell`.
-    size_mb : int
-        Of the drives.
-    replicate_writes : bool
-        See :class:`Cell`.
     """
     profile = load_profile(name)
     end_s = max(last_s for _, _, last_s in folders)
@@ -269,13 +261,7 @@ def recorded(cache: Cache, cell: Cell) -> Path:
 
 
 def trained(cache: Cache, cell: Cell, train_options: tuple[str, ...] = ()) -> Path:
-    """Train a cell's models.
-
-    Returns
-    -------
-    Path
-        Folder with flashK.linnos and flashK.json, the training records.
-    """
+    """Train a cell's models."""
     source = recorded(cache, cell)
 
     def make(folder: Path) -> None:
@@ -428,14 +414,7 @@ def due_order(reads: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def read_log(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Reads of a per-I/O log in the order in which they were due.
-
-    Returns
-    -------
-    dict
-        The log's columns, and ``latency_us`` and ``start_us`` (submission,
-        from the run's start) as floats.
-    """
+    """Reads of a per-I/O log as they were due: its columns, `latency_us`, `start_us` (floats)."""
     records = replay_log.read(path)
     reads = records[records["op"] == replay_log.READ]
     reads = reads[due_order(reads)]

@@ -95,13 +95,7 @@ NAMES = tuple(contender.name for contender in CONTENDERS)
 
 
 def named(names: Iterable[str]) -> tuple[Contender, ...]:
-    """Contenders by their names.
-
-    Raises
-    ------
-    KeyError
-        When there is none of that name.
-    """
+    """Contenders by their names."""
     by_name = {contender.name: contender for contender in (*CONTENDERS, *DEVELOPED)}
     return tuple(by_name[name] for name in names)
 

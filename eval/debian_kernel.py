@@ -19,13 +19,7 @@ FOLDER = ROOT / "build" / "kernel-debian"
 
 
 def image() -> Path:
-    """The kernel.
-
-    Raises
-    ------
-    LabError
-        It is not there.
-    """
+    """The kernel."""
     kernels = sorted((FOLDER / "boot").glob("vmlinuz-*"))
     if len(kernels) != 1:
         raise LabError(f"{FOLDER}: no kernel there; `make kernel-debian` unpacks Debian's")

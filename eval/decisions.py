@@ -47,11 +47,6 @@ def read(folder: Path) -> NDArray[Any]:
     """Read the decisions that a replay left in its folder, as ``FINISH`` writes them.
 
     They are in the order of their times, which count from the guest's boot.
-
-    Raises
-    ------
-    ValueError
-        When events were lost, or there are none.
     """
     text = (folder / "decisions.txt").read_bytes()
     lost = lost_events(text)

@@ -32,7 +32,7 @@ from eval.guests import (
 )
 from eval.host import linnapp, train
 from eval.intervals import percentile
-from eval.progress import Steps
+from eval.progress import Steps, aligned
 from linnapp.commands.screens.training import latency_quality
 from linnapp.lab.array import Array
 
@@ -141,14 +141,7 @@ def table(runs: list[dict[str, Any]]) -> str:
         ["-" if run[key] is None else form.format(run[key]) for key, _, form in COLUMNS]
         for run in runs
     ]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(w) if i == 0 else cell.rjust(w)
-            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    )
+    return aligned(rows)
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ from eval.experiments.cluster.text import EXTRA, LIBRARY, OTHERS, RULES, SHIPPED
 from eval.files import write_json
 from eval.intervals import Interval
 from eval.metrics import percent
-from eval.progress import Steps
+from eval.progress import Steps, aligned
 from linnapp.lab.cluster import CLUSTER_KERNEL
 
 COMMAND = "make demo-cluster"
@@ -109,18 +109,7 @@ def main() -> None:
 def demo(
     out: Path, seed: int, rounds: int, rules: Sequence[str] = ORDER, *, quiet: bool = False
 ) -> dict[str, Any]:
-    """Measure each rule and leave summary.json and figure.png in `out`.
-
-    Parameters
-    ----------
-    quiet : bool
-        What is told while it runs goes to stderr.
-
-    Returns
-    -------
-    dict
-        What summary.json has.
-    """
+    """Measure each rule into summary.json and figure.png; tell of it on stderr if `quiet`."""
     steps = Steps(len(rules) + 3, stderr=quiet)
     steps.console.print(announcement(rounds, len(rules)))
     situation = Situation(BURSTS, seed, ONE_WAY_US, measured_ms=rounds * N_DRIVES * TURN_US // 1000)
@@ -221,10 +210,7 @@ def table(result: dict[str, Any]) -> str:
             for run in result["runs"]
         ),
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join((row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:]))) for row in rows
-    )
+    return aligned(rows)
 
 
 def best_rival(result: dict[str, Any]) -> str:

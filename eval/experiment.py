@@ -51,13 +51,7 @@ class Context:
         return seeds.repeats(self.development, self.n_seeds)
 
     def data_of(self, name: str) -> dict[str, Any]:
-        """The data that another experiment left.
-
-        Raises
-        ------
-        StepError
-            If it has not run.
-        """
+        """The data that another experiment left; StepError if it has not run."""
         path = self.folder.parent / name / "data.json"
         if not path.exists():
             raise StepError(f"{path}: not there; `make eval-{name}` makes it")

@@ -76,11 +76,11 @@ PARTS: dict[str, Any] = {
 }
 
 
-def cell(workload: str, seed: int, array: str | None = None) -> Cell:
-    """A cell of the grid; on its own array unless another is named."""
+def cell(workload: str, seed: int) -> Cell:
+    """A cell of the grid, on the workload's own array."""
     length = LENGTHS[workload]
     return Cell(
-        workload, array or ARRAY_OF[workload], seed, length.train_s, length.replay_s,
+        workload, ARRAY_OF[workload], seed, length.train_s, length.replay_s,
         kept_s=length.kept_s, size_mb=SIZE_MB,
     )  # fmt: skip
 

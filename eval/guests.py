@@ -72,11 +72,6 @@ def on_kernel(kernel: Path, target: str, programs: Path) -> Iterator[None]:
     """Boot another kernel, a copy of what this target of make builds, for as long as this lasts.
 
     `programs` is the folder with the programs of the run: see `eval.programs`.
-
-    Raises
-    ------
-    StepError
-        If it has not been built, with what builds it.
     """
     if not kernel.exists():
         raise StepError(f"{kernel}: not there; `make {target}` builds it")
@@ -144,17 +139,8 @@ def run_in_guest(
     ----------
     log : Path
         Gets the command's output; beside it goes ``.dmesg``, the guest's kernel log.
-    array : Array or Cluster
-        The guest's drives, or the nodes that have them.
     setup : str
         Shell commands that come once they are there.
-    memory_mb : int
-        Of the guest.
-
-    Raises
-    ------
-    StepError
-        If the guest or the command failed; with the end of its output.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     guest = Guest(
@@ -220,13 +206,7 @@ def _replayer(scenario: Scenario, policy: str, places: Places) -> list[str]:
 
 
 def record(scenario: Scenario, out_dir: Path) -> list[Path]:
-    """Replay a scenario's traces under blktrace, with no policy.
-
-    Returns
-    -------
-    list of Path
-        One blktrace file a drive, in the order of the drives.
-    """
+    """Replay a scenario's traces under blktrace, with no policy."""
     places = places_of(out_dir)
     drives = scenario.array.devices
     blks = [out_dir / f"{Path(drive).name}.blk" for drive in drives]
@@ -243,16 +223,7 @@ def record(scenario: Scenario, out_dir: Path) -> list[Path]:
 
 
 def upload(devices: Iterable[str], models: Iterable[str], mode: str) -> str:
-    """Shell commands that upload models; what `linnapp upload` does, in a hundredth of its time.
-
-    Parameters
-    ----------
-    devices : iterable of str
-    models : iterable of str
-        One model a drive, by its name in the guest.
-    mode : str
-        Of the drives.
-    """
+    """Shell commands that upload models; what `linnapp upload` does, in a hundredth of its time."""
     lines = []
     for device, model in zip(devices, models, strict=True):
         linnos = f"/sys/block/{Path(device).name}/linnos"
@@ -276,8 +247,6 @@ def replay(
 
     Parameters
     ----------
-    policy : str
-        A policy of the replayer.
     out_dir : Path
         Gets the policy's JSON summary and per-I/O log.
     models : sequence of Path
@@ -285,15 +254,8 @@ def replay(
         the kernel, and given to the replayer where it predicts itself.
     hedge_us : float, optional
         Timeout of the policies that hedge.
-    mode : str
-        Mode of the drives with a model.
     prepare, finish : str
         Shell commands in the guest after the upload and after the replay.
-
-    Returns
-    -------
-    dict
-        The run's record, as it stands in ``summary.json``.
     """
     places = places_of(out_dir)
     command = _replayer(scenario, policy, places)
@@ -318,8 +280,8 @@ def replay(
     return summary
 
 
-def read_latency_us(log: Path, *, skip_ns: int = 0) -> np.ndarray[Any, np.dtype[np.float64]]:
+def read_latency_us(log: Path) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Latencies of the reads of a per-I/O log, in us, sorted."""
     records = replay_log.read(log)
-    reads = records[(records["op"] == replay_log.READ) & (records["due_ns"] >= skip_ns)]
-    return np.sort(reads["latency_ns"].astype(np.float64) / 1000)
+    latency_ns = records["latency_ns"][records["op"] == replay_log.READ]
+    return np.sort(latency_ns.astype(np.float64) / 1000)

@@ -251,8 +251,6 @@ def fit(features: Int64, slow: Bools, seed: int) -> Network:
 
     Parameters
     ----------
-    features : int64 array, shape (n, N_INPUTS)
-    slow : bool array, shape (n,)
     seed : int
         Of the first weights, of the order of the reads, and of which of them say when to stop.
     """

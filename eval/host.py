@@ -20,13 +20,7 @@ _STEERS_NUMBERS = (
 
 
 def linnapp(*arguments: str) -> str:
-    """Run a linnapp command and return its output.
-
-    Raises
-    ------
-    StepError
-        If it failed; with its own words.
-    """
+    """Run a linnapp command and return its output; what it says where it fails is StepError's."""
     command = [sys.executable, "-m", "linnapp", *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
@@ -53,13 +47,7 @@ def models_of(traces: Sequence[Path], model_dir: Path) -> list[Path]:
 
 
 def train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) -> list[Path]:
-    """Train one model a trace with `linnapp train`.
-
-    Returns
-    -------
-    list of Path
-        One model file a trace, in the order of the traces.
-    """
+    """Train one model a trace with `linnapp train`."""
     arguments = train_arguments(traces, model_dir, *options)
     command = [sys.executable, "-m", "linnapp", "train", *arguments]
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -89,9 +89,7 @@ def percentile(latency_us: NDArray[Any], percent: float) -> float | None:
     return float(np.percentile(latency_us, percent))
 
 
-def of_values(
-    values: Sequence[float], statistic: Callable[..., Any] = np.mean, *, seed: int = 1
-) -> Interval:
+def of_values(values: Sequence[float], statistic: Callable[..., Any] = np.mean) -> Interval:
     """The interval of a statistic of values that were drawn independently (seeds, windows).
 
     Parameters
@@ -100,8 +98,6 @@ def of_values(
         What is not a number is left out.
     statistic : callable
         Takes an array and ``axis``; the mean unless given.
-    seed : int
-        Of the drawing.
     """
     known = np.asarray([v for v in values if not math.isnan(v)], float)
     if not len(known):
@@ -109,11 +105,15 @@ def of_values(
     value = float(statistic(known, axis=0))
     if len(known) < 2:
         return Interval(value, math.nan, math.nan)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     drawn = statistic(known[rng.integers(len(known), size=(RESAMPLES, len(known)))], axis=1)
-    beyond = tail(len(known))
     # Of ranks, so that infinite values may be among them.
-    low, high = np.quantile(drawn, [beyond, 1 - beyond], method="nearest")
+    return _around(value, drawn, tail(len(known)), method="nearest")
+
+
+def _around(value: float, drawn: NDArray[Any], beyond: float, **how: Any) -> Interval:
+    """A value and the interval that leaves a share of what was drawn beyond each end."""
+    low, high = np.quantile(drawn, [beyond, 1 - beyond], **how)
     return Interval(value, min(float(low), value), max(float(high), value))
 
 
@@ -143,9 +143,7 @@ def of_ratio(parts: Sequence[float], wholes: Sequence[float], *, seed: int = 1) 
         return Interval(value, math.nan, math.nan)
     rows = np.random.default_rng(seed).integers(len(whole), size=(RESAMPLES, len(whole)))
     drawn = part[rows].sum(axis=1) / whole[rows].sum(axis=1)
-    beyond = tail(len(whole))
-    low, high = np.quantile(drawn, [beyond, 1 - beyond])
-    return Interval(value, min(float(low), value), max(float(high), value))
+    return _around(value, drawn, tail(len(whole)))
 
 
 class Blocks:
@@ -207,14 +205,14 @@ def _weights(
         ]  # fmt: skip
 
 
-def tail(n: int, level: float = LEVEL) -> float:
+def tail(n: int) -> float:
     """The share of the resamples that lies beyond each end of an interval.
 
     So many are drawn independently: seeds, or the blocks of a single one.
     """
     if n < 2:
         return 0.0
-    t = student_t(1 - (1 - level) / 2, n - 1)
+    t = student_t(1 - (1 - LEVEL) / 2, n - 1)
     return statistics.NormalDist().cdf(-t * math.sqrt(n / (n - 1)))
 
 
@@ -233,12 +231,6 @@ class Resamples:
     ----------
     seeds : sequence of Blocks
         One a seed; only policies that all of them have are resampled.
-    percents : sequence of float
-        Percentiles wanted of each resample.
-    n_resamples : int, optional
-        ``RESAMPLES`` unless given.
-    seed : int
-        Of the drawing.
     """
 
     def __init__(
@@ -289,8 +281,7 @@ class Resamples:
         known = resampled[np.isfinite(resampled)]
         if not len(known) or not math.isfinite(value):
             return Interval(value, math.nan, math.nan)
-        low, high = np.quantile(known, [self.tail, 1 - self.tail])
-        return Interval(value, min(float(low), value), max(float(high), value))
+        return _around(value, known, self.tail)
 
     def mean(self, policy: str) -> Interval:
         """A policy's mean latency in us."""

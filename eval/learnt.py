@@ -184,13 +184,6 @@ def predict(
     recording, replay : array of replay_log.RECORD
         The baseline run of the first part, and the `random` run of the second; the reads of the
         latter in the order wanted.
-    replicate_writes : bool
-        Each write went to all drives.
-
-    Returns
-    -------
-    float32 array, shape (reads of the replay, n_drives)
-        In us.
     """
     from sklearn.ensemble import HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits

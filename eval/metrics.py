@@ -9,41 +9,36 @@ from typing import Any
 
 import numpy as np
 
+#: A gain of less is none.
+_FLOOR = 0.01
+
 
 def improvement(latency_us: float, reference_us: float) -> float:
     """Share by which a latency is below a reference; negative when above."""
     return (reference_us - latency_us) / reference_us
 
 
-def oracle_share(
-    latency_us: float, baseline_us: float, oracle_us: float, floor: float = 0.01
-) -> float:
+def oracle_share(latency_us: float, baseline_us: float, oracle_us: float) -> float:
     """Share of the oracle's gain that a policy reaches, from means of the same workload.
 
-    Where the oracle gains less than the share `floor` of the baseline there is nothing to have, and
-    the quotient would only be noise: NaN.
+    Where the oracle gains less than 1 % of the baseline there is nothing to have, and the quotient
+    would only be noise: NaN.
     """
-    if baseline_us - oracle_us < floor * baseline_us:
+    if baseline_us - oracle_us < _FLOOR * baseline_us:
         return math.nan
     return (baseline_us - latency_us) / (baseline_us - oracle_us)
 
 
-def ranked_share(
-    latency_us: float, baseline_us: float, oracle_us: float, floor: float = 0.01
-) -> float:
+def ranked_share(latency_us: float, baseline_us: float, oracle_us: float) -> float:
     """The oracle's share for a rank statistic: no case drops out.
 
-    Returns
-    -------
-    float
-        As :func:`oracle_share` where that is defined. Where there was nothing to gain: 0, a tie,
-        within the floor of the baseline; minus infinity, a loss, above it; 1 below it.
+    Where there was nothing to gain a tie is 0, a loss minus infinity, and a gain 1.
     """
-    share = oracle_share(latency_us, baseline_us, oracle_us, floor)
+    share = oracle_share(latency_us, baseline_us, oracle_us)
     if not math.isnan(share):
         return share
     difference = improvement(latency_us, baseline_us)
-    return 0.0 if abs(difference) <= floor else 1.0 if difference > 0 else -math.inf
+    return 0.0 if abs(difference) <= _FLOOR else 1.0 if difference > 0 else -math.inf
 
 
 def by_policy(runs: Iterable[Mapping[str, Any]], key: str) -> dict[str, float]:

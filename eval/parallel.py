@@ -24,9 +24,6 @@ class Step(Generic[Done]):
 
     Attributes
     ----------
-    what : str
-    call : callable
-    after : tuple of Step
     result
         What the call returned; there is none before the work is done.
     """
@@ -55,30 +52,13 @@ class Work:
     def add(
         self, what: str, call: Callable[[], Done], after: Iterable[Step[Any]] = ()
     ) -> Step[Done]:
-        """Add a step.
-
-        Parameters
-        ----------
-        what : str
-            Steps of one kind are counted together.
-        call : callable
-            What it does, in other processes (guests, trainings); the threads here only wait for
-            them.
-        after : iterable of Step
-            Of this work, added before: they are done when it begins.
-        """
+        """Add a step, whose work is in other processes; the threads here only wait for them."""
         step = Step(what, call, tuple(after))
         self._steps.append(step)
         return step
 
     def do(self) -> None:
-        """Do all steps.
-
-        Raises
-        ------
-        Exception
-            The first that a step raised; what had not begun is dropped.
-        """
+        """Do all steps; once one raises something, what had not begun is dropped."""
         cpus: queue.SimpleQueue[int] = queue.SimpleQueue()
         allowed = itertools.cycle(sorted(os.sched_getaffinity(0)))
         for cpu in itertools.islice(allowed, self._jobs):
@@ -120,18 +100,7 @@ def _stay_on(cpu: int) -> None:
 def map_parallel(
     work: Callable[[Item], Done], items: Iterable[Item], *, jobs: int, what: str
 ) -> list[Done]:
-    """Apply a function to items, several at a time; see :meth:`Work.add`.
-
-    Returns
-    -------
-    list
-        In the order of the items.
-
-    Raises
-    ------
-    Exception
-        The first that the function raised; what had not begun is dropped.
-    """
+    """Apply a function to items, several at a time; see :meth:`Work.add`."""
     all_of_it = Work(jobs)
     steps = [all_of_it.add(what, partial(work, item)) for item in items]
     all_of_it.do()

@@ -14,13 +14,7 @@ REPLAYER = ROOT / "build" / "replayer" / "replayer"
 
 
 def keep_programs(out: Path) -> None:
-    """Run copies of the kernel and the replayer, in ``bin`` here, so that a build changes nothing.
-
-    Raises
-    ------
-    SystemExit
-        If one has not been built, with what builds it.
-    """
+    """Run copies of the kernel and the replayer, in ``bin`` here: a build then changes nothing."""
     programs = out / "bin"
     programs.mkdir(parents=True, exist_ok=True)
     for program, target in ((DEFAULT_KERNEL, "kernel"), (REPLAYER, "replayer")):

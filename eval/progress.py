@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -85,3 +85,11 @@ class Steps:
             yield
         now = time.monotonic()
         self.console.print(f"{line} {now - begin:.1f} s (total {now - self.start:.0f} s)")
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """A table as text: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join((row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:]))) for row in rows
+    )

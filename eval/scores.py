@@ -31,13 +31,7 @@ def key(percent: float) -> str:
 def _add_paired(
     results: Mapping[str, Replayed], length_s: float
 ) -> Iterator[tuple[Blocks, str, dict[str, np.ndarray[Any, Any]]]]:
-    """Add replays of the same reads to blocks, one by one: the blocks, a name, and its reads.
-
-    Raises
-    ------
-    ValueError
-        If two policies did not replay the same reads.
-    """
+    """Add replays of the same reads to blocks, one by one: the blocks, a name, and its reads."""
     blocks: Blocks | None = None
     due_us = np.empty(0)
     for name, result in results.items():
@@ -60,15 +54,6 @@ def blocks_of(
     ----------
     cache : Cache or None
         None: without `learnt`.
-    length_s : float
-        Of the replays.
-    results : mapping
-        Replays of the same reads, by the contender's name.
-
-    Raises
-    ------
-    ValueError
-        If two policies did not replay the same reads.
     """
     latencies: dict[str, np.ndarray[Any, Any]] = {}
     quality: dict[str, Any] = {}
@@ -176,17 +161,7 @@ def with_cost(made: dict[str, Any], runs: Iterable[Mapping[str, Replayed]]) -> d
 def compared(
     results: Mapping[str, Replayed], length_s: float, pairs: Iterable[tuple[str, str]]
 ) -> list[dict[str, Any]]:
-    """By how much means are below others' in replays of one seed, with their intervals.
-
-    Parameters
-    ----------
-    results : mapping
-        Replays of the same reads, by the contender's name.
-    length_s : float
-        Of the replays.
-    pairs : iterable of (str, str)
-        A policy and its reference.
-    """
+    """By how much means are below others' in replays of one seed, with their intervals."""
     *_, (blocks, _, _) = _add_paired(results, length_s)
     drawn = Resamples([blocks])
     return [{"policy": a, "reference": b, "below": drawn.below(a, b).to_json()} for a, b in pairs]
@@ -237,6 +212,27 @@ def best_rival(
 def verdict(difference: Interval) -> str:
     """What may be said of a difference: below, above, or nothing."""
     return "below" if difference.is_above else "above" if difference.is_below else "undecided"
+
+
+def said(triple: Sequence[float | None] | None) -> str:
+    """A share by which something is below with its interval, and what may be said of it."""
+    if triple is None:
+        return "-"
+    return f"{percent(triple)} ({verdict(Interval.from_json(triple))})"
+
+
+def by_verdict(differences: Iterable[tuple[str, Interval]]) -> str:
+    """Of which of several differences what may be said, by their names."""
+    said: dict[str, list[str]] = {"below": [], "above": [], "undecided": []}
+    for name, difference in differences:
+        said[verdict(difference)].append(name)
+    return "; ".join(f"{what}: {', '.join(names)}" for what, names in said.items() if names)
+
+
+def errors(runs: Iterable[Mapping[str, Any]]) -> str:
+    """How much of replays went wrong, in words."""
+    n = sum(run["data_errors"] + run["io_errors"] for run in runs)
+    return f"Data and I/O errors: {n}."
 
 
 def number(triple: Sequence[float | None] | None, digits: int = 0, scale: float = 1.0) -> str:

@@ -45,22 +45,7 @@ FIELDS = (
 
 
 def replay(policy: str, out_dir: Path, *, prepare: str = "", finish: str = "") -> dict[str, Any]:
-    """Replay the cell under a policy with the committed models.
-
-    Parameters
-    ----------
-    policy : str
-        One of ``POLICIES``.
-    out_dir : Path
-        Gets the workload and the replay's files.
-    prepare, finish : str
-        As :func:`eval.guests.replay` has them.
-
-    Returns
-    -------
-    dict
-        The run's ``FIELDS``.
-    """
+    """Replay the cell under a policy with the committed models."""
     learnt = json.loads((FOLDER / "learnt.json").read_text())
     hedge_us = learnt["hedge_us"].get(policy)
     first_s, last_s = CELL.train_s, CELL.train_s + CELL.replay_s
@@ -86,10 +71,7 @@ def replay(policy: str, out_dir: Path, *, prepare: str = "", finish: str = "") -
 def commit(cache: Cache) -> None:
     """Copy the cell's models, and write down what its policies learnt and its numbers.
 
-    Raises
-    ------
-    StepError
-        If a number is not that of the replay in the cache.
+    StepError if a number is not that of the replay in the cache.
     """
     models = trained(cache, CELL)
     FOLDER.mkdir(parents=True, exist_ok=True)

@@ -121,13 +121,7 @@ def trace_keys(traces: list[Path]) -> Keys:
 
 
 def check(out: Path, traces: list[Path]) -> dict[str, Any]:
-    """Hold summary, log, traces and the emulator's counts against each other.
-
-    Returns
-    -------
-    dict
-        The figures compared, and `problems`, a list that is empty when all is well.
-    """
+    """Hold summary, log, traces and the emulator's counts against each other."""
     summary = json.loads((out / "summary.json").read_text())
     log = replay_log.read(out / "log")
     keys = np.sort(_keys(log["home"], log["op"], log["offset_bytes"]))
@@ -198,13 +192,7 @@ def check(out: Path, traces: list[Path]) -> dict[str, Any]:
 def soak(
     out: Path, reads: int, seed: int, kernel: Path, replayer: Path, models: Path
 ) -> dict[str, Any]:
-    """Run it all; what `check` returns.
-
-    Raises
-    ------
-    SoakError
-        When the guest's command failed.
-    """
+    """Run it all; what `check` returns."""
     out.mkdir(parents=True, exist_ok=True)
     traces = write_traces(out, reads, seed)
     array = Array(N_DRIVES, "enterprise", SIZE_MB, seed)

@@ -22,11 +22,6 @@ def files(given: Sequence[Path]) -> dict[str, Path]:
 
     Of a folder that is given, every file at any depth that linnapp knows as a trace, by its place
     in the folder.
-
-    Raises
-    ------
-    StepError
-        If one is not there, a folder has no trace, or two have the same name.
     """
     found: dict[str, Path] = {}
     for path in given:

@@ -111,10 +111,7 @@ def candidates(
 def tune(cache: Cache, cell: Cell) -> dict[str, Any]:
     """Search the thresholds of `heuristic-adv` on the end of a cell's first part.
 
-    Returns
-    -------
-    dict
-        ``options`` of the replayer, and ``tried``: of each run its options and its mean.
+    Returned are the replayer's ``options``, and ``tried``: of each run its options and its mean.
     """
     slice_s = cell.kept_s * max(3, round(SLICE * cell.replay_s / cell.kept_s))
     slice_s = min(slice_s, cell.train_s)

@@ -7,7 +7,7 @@ out/eval/validate/ the latencies (`<profile>-<load>.npy`, us), `data.json`,
 `figure.png` (latency CDFs) and `reading.md`: each measure beside its published
 range, and whether the profile lies in it. Nothing is adjusted to make it lie
 there; the profiles' sources are in kernel/flashsim/profile.c. `--commit` also leaves
-all but the latencies in eval/results/validate/; docs/emulated-drives.md has some of `table`'s.
+all but the latencies in eval/results/validate/; docs/emulated-drives.md has some of the measures.
 
 What is compared:
 
@@ -36,9 +36,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
 
+from eval import figures
 from eval.cache import RESULTS
 from eval.files import write_json, write_text
 from eval.parallel import map_parallel
@@ -131,13 +133,7 @@ def _fio(load: Load, profile: str, reads: int, seed: int) -> str:
 
 
 def measure(profile: str, load: Load, reads: int, seed: int, kernel: Path, out: Path) -> FloatArray:
-    """Run a load on a drive and return when reads ended and how long they took.
-
-    Returns
-    -------
-    array, shape (n, 2)
-        Time since the start (ms), latency (us), in the order of completion.
-    """
+    """Run a load on a drive: of each read when it ended (ms from the start), what it took (us)."""
     target = out / f"{profile}-{load.name}.npy"
     log = target.with_suffix(".log")
     places = Places(out)
@@ -237,39 +233,8 @@ def reading(data: dict[str, dict[str, dict[str, float]]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def table(data: dict[str, dict[str, dict[str, float]]]) -> str:
-    """The measures, latencies in us."""
-    lines = [
-        "| profile | load | mean | p50 | p95 | p99 | p99.9 | max | tail from | inflection"
-        " | p99/mean | p99.9/mean | slack | burstiness |",
-        "|" + "---|" * 14,
-    ]
-    for profile, loads in data.items():
-        for load, found in loads.items():
-            cells = [profile, load]
-            cells += [f"{found[f'{name}_us']:.0f}" for name in ("mean", "p50", "p95", "p99")]
-            cells += [f"{found['p999_us']:.0f}", f"{found['max_us']:.0f}"]
-            if load == "reads":
-                cells += ["", ""]
-            else:
-                cells += [
-                    f"p{found['tail_from_percentile']:.0f}",
-                    f"p{found['inflection_percentile']:.0f}",
-                ]
-            cells += [f"{found['p99_over_mean']:.1f}", f"{found['p999_over_mean']:.1f}"]
-            cells.append(f"{found['slack_pct']:.1f} %" if load == "reads" else "")
-            cells.append("" if load == "reads" else f"{found['burstiness_pct']:.0f} %")
-            lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
 def draw(latency_us: dict[tuple[str, str], FloatArray], path: Path) -> None:
     """Draw the latency CDFs, a panel a profile."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     figure, axes = plt.subplots(1, len(PROFILES), figsize=(16, 3.8), sharey=True)
     for axis, profile in zip(axes, PROFILES, strict=True):
         for load in LOADS:
@@ -279,8 +244,7 @@ def draw(latency_us: dict[tuple[str, str], FloatArray], path: Path) -> None:
         axis.set(title=profile, xscale="log", ylim=(0.5, 1), xlabel="read latency (us)")
     axes[0].set_ylabel("CDF")
     axes[-1].legend(title="load", loc="lower right")
-    figure.savefig(path, dpi=120, bbox_inches="tight")
-    plt.close(figure)
+    figures.save(figure, path)
 
 
 def main() -> None:
@@ -290,7 +254,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kernel", type=Path, default=DEFAULT_KERNEL)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="guests at a time")
-    parser.add_argument("--redraw", action="store_true", help="from the latencies of the last run")
     parser.add_argument("--commit", action="store_true", help="also write eval/results/validate/")
     arguments = parser.parse_args()
     out = arguments.out.resolve()
@@ -299,10 +262,7 @@ def main() -> None:
     cells = [(profile, load) for profile in PROFILES for load in LOADS]
 
     def one(cell: tuple[str, Load]) -> FloatArray:
-        profile, load = cell
-        if arguments.redraw:
-            return np.asarray(np.load(out / f"{profile}-{load.name}.npy"), np.float64)
-        return measure(profile, load, arguments.reads, arguments.seed, arguments.kernel, out)
+        return measure(*cell, arguments.reads, arguments.seed, arguments.kernel, out)
 
     runs = map_parallel(one, cells, jobs=arguments.jobs, what="measuring")
     data: dict[str, dict[str, dict[str, float]]] = {profile: {} for profile in PROFILES}
@@ -320,7 +280,6 @@ def main() -> None:
     write_json(out / "data.json", record)
     text = reading(data)
     write_text(out / "reading.md", text)
-    write_text(out / "table.md", table(data))
     draw(latency_us, out / "figure.png")
     if arguments.commit:
         VALIDATION.mkdir(exist_ok=True)

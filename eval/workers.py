@@ -35,13 +35,7 @@ def use_workers(limit: int) -> None:
 
 
 def call(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run a function of a module in a worker and wait for it.
-
-    Raises
-    ------
-    Exception
-        What the function raised.
-    """
+    """Run a function of a module in a worker and wait for it; what it raises is raised here."""
     global _pool
     with _lock:
         if _pool is None:
@@ -67,18 +61,7 @@ def stop() -> None:
 
 
 def train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) -> list[Path]:
-    """Train one model a trace, as `linnapp train` does.
-
-    Returns
-    -------
-    list of Path
-        One model file a trace, in the order of the traces.
-
-    Raises
-    ------
-    StepError
-        If it failed; with the end of its output.
-    """
+    """Train one model a trace, as `linnapp train` does."""
     arguments = train_arguments(traces, model_dir, "--processes", "1", *options)
     log.parent.mkdir(parents=True, exist_ok=True)
     call(_train, arguments, log)

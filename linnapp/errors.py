@@ -71,11 +71,6 @@ def needs(what: str, install: str) -> Iterator[None]:
 
     That is in the words of the message: "figures need matplotlib". `install` is what pip is to
     install.
-
-    Raises
-    ------
-    LinnappError
-        If an import in the block fails.
     """
     try:
         yield

@@ -22,13 +22,7 @@ def axes_for(axes: Any = None) -> Any:
 
 
 def check_can_draw(path: AnyPath) -> None:
-    """Find out why no picture could be had, before anything is recorded for it.
-
-    Raises
-    ------
-    LinnappError
-        When the suffix is none of ``SUFFIXES``, or matplotlib or the folder is missing.
-    """
+    """Find out why no picture could be had, before anything is recorded for it."""
     path = Path(path)
     if path.suffix not in SUFFIXES:
         raise LinnappError(f"{path}: a picture's name ends in {' or '.join(SUFFIXES)}")
@@ -36,6 +30,15 @@ def check_can_draw(path: AnyPath) -> None:
         raise LinnappError(f"{path.parent}: no such folder; {path.name} goes there")
     with needs("figures need matplotlib", "matplotlib"):
         import matplotlib  # noqa: F401
+
+
+def in_plain_numbers(axis: Any) -> None:
+    """Label a logarithmic axis 100, 200, 500, and not with powers of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter("{x:,.0f}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def save(figure: Any, path: AnyPath) -> None:

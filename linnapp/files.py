@@ -148,11 +148,6 @@ def replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Iterator[Pat
     A previous `path` is moved aside first and removed last, so that a complete directory exists
     under one of the two names at every moment. It may hold files with these suffixes only, and
     folders of such files, as made by another run, which are kept; else it is somebody's own.
-
-    Raises
-    ------
-    LinnappError
-        If the disk is full, or `path` cannot be written or holds anything else.
     """
     path = check_replaced_directory(path, suffixes)
     parent = path.parent

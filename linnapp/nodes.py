@@ -294,19 +294,10 @@ class Nodes:
         ----------
         candidates : sequence of int
             Nodes that have the data, each once; 1 to 16.
-        size : int
-            In bytes.
         home : int, optional
             The candidate that the engine itself would read from. Default: in turn.
         never_hedge : bool
             Send it to one node at a time.
-        now_ns : int, optional
-            The time.
-
-        Returns
-        -------
-        Read
-            To be sent to its `node`.
 
         Raises
         ------
@@ -319,11 +310,6 @@ class Nodes:
         self, candidates: Sequence[int], home: int, *, now_ns: int | None = None
     ) -> tuple[int, int] | None:
         """Is a read worth to ask before it is chosen for?
-
-        Parameters
-        ----------
-        candidates, home, now_ns
-            As `choose` will be given them.
 
         Returns
         -------
@@ -338,13 +324,7 @@ class Nodes:
         return None if node < 0 else (node, until_ns.value)
 
     def next_probe(self, *, now_ns: int | None = None) -> int | None:
-        """Whose agent should be asked now? To be called after each read that was sent.
-
-        Returns
-        -------
-        int or None
-            The node; None: nobody.
-        """
+        """The node whose agent should be asked now, or None; to be called after each read sent."""
         node: int = _library().linnos_cluster_next_probe(self._open(), _time(now_ns))
         return None if node < 0 else node
 
@@ -353,14 +333,10 @@ class Nodes:
 
         Parameters
         ----------
-        node : int
-            Whose agent.
         drive : int
             Its number in that agent's configuration.
         size : int
             Of a read there, in bytes, not 0.
-        now_ns : int, optional
-            The time when it is sent.
         """
         check_fits(32, node=node, size=size)
         check_fits(16, drive=drive)
@@ -374,15 +350,6 @@ class Nodes:
 
     def news(self, node: int, datagram: bytes, *, now_ns: int | None = None) -> bool:
         """An agent has told something.
-
-        Parameters
-        ----------
-        node : int
-            Whose agent.
-        datagram : bytes
-            What came from there; anything.
-        now_ns : int, optional
-            The time.
 
         Returns
         -------
@@ -401,15 +368,7 @@ class Nodes:
         return ClientStats(**{name: getattr(raw, name) for name, *_ in _Stats._fields_})
 
     def node_stats(self, node: int, *, now_ns: int | None = None) -> NodeStats:
-        """How a node is doing.
-
-        Parameters
-        ----------
-        node : int
-            From 0.
-        now_ns : int, optional
-            The time.
-        """
+        """How a node is doing."""
         check_fits(32, node=node)
         raw = _NodeStats()
         _check(
@@ -458,13 +417,7 @@ def _place(candidates: Sequence[int], node: int) -> int:
 
 
 class Read:
-    """A read, from `Nodes.choose` to `answered`; one thread at a time has it.
-
-    Attributes
-    ----------
-    node : int
-        Where to send it.
-    """
+    """A read to send to `node`, from `Nodes.choose` to `answered`; one thread at a time has it."""
 
     def __init__(
         self,
@@ -520,7 +473,7 @@ class Read:
         return self._client._open()
 
     def sent(self, node: int, kind: Kind = "first", *, now_ns: int | None = None) -> Attempt:
-        """It is sent to a node.
+        """It is sent to a node: an attempt, to be ended exactly once.
 
         Parameters
         ----------
@@ -528,13 +481,6 @@ class Read:
             `node`, `copy`, or what `hedge` said.
         kind : str
             "first": chosen, or after another one's failure; "copy"; "hedge".
-        now_ns : int, optional
-            The time.
-
-        Returns
-        -------
-        Attempt
-            To be ended, exactly once.
         """
         return Attempt(self, node, kind, now_ns)
 
@@ -570,8 +516,6 @@ class Read:
         ----------
         winner : Attempt or None
             The one that has answered, which may have ended; None: nobody has.
-        now_ns : int, optional
-            The time.
         """
         if winner is not None and winner._read is not self:
             raise ValueError("the winner is another read's")

@@ -371,22 +371,7 @@ class Replicas:
         home: int | None = None,
         never_hedge: bool = False,
     ) -> bytes:
-        """Read bytes; as many as asked for, fewer only where the replicas end.
-
-        Parameters
-        ----------
-        size : int
-            In bytes.
-        offset : int
-            In bytes.
-        deadline_us, home, never_hedge
-            As for `preadv`.
-
-        Raises
-        ------
-        OSError
-            If all replicas failed; TimeoutError at the deadline.
-        """
+        """Read bytes, as `preadv` does; fewer than asked for only where the replicas end."""
         buffer = bytearray(size)
         n = self.preadv(
             [buffer], offset, deadline_us=deadline_us, home=home, never_hedge=never_hedge
@@ -394,20 +379,7 @@ class Replicas:
         return bytes(memoryview(buffer)[:n])
 
     def preadinto(self, buffer: Any, offset: int) -> int:
-        """Read into a writable buffer, such as a numpy array or a bytearray: `preadv` of one.
-
-        Parameters
-        ----------
-        buffer : writable, C-contiguous buffer
-            All of it is to be filled.
-        offset : int
-            In bytes.
-
-        Returns
-        -------
-        int
-            Bytes read; fewer than the buffer holds only where the replicas end.
-        """
+        """Read into a writable buffer, such as a numpy array or a bytearray: `preadv` of one."""
         return self.preadv([buffer], offset)
 
     def preadv(
@@ -425,8 +397,6 @@ class Replicas:
         ----------
         buffers : sequence of writable, C-contiguous buffers
             All of them are to be filled.
-        offset : int
-            In bytes.
         deadline_us : int
             After so many us the read is over, with TimeoutError, if there is no answer; 0: never.
         home : int, optional
@@ -477,45 +447,15 @@ class Replicas:
         return n
 
     def drop(self, replica: int) -> None:
-        """Leave a replica out from now on: what it holds is out of date.
-
-        Parameters
-        ----------
-        replica : int
-            From 0.
-
-        Raises
-        ------
-        OSError
-            There is no such replica, or it is the last one.
-        """
+        """Leave a replica out from now on, whose bytes are out of date; the last one cannot be."""
         _check(_library().linnos_drop(self._open(), replica))
 
     def restore(self, replica: int) -> None:
-        """Take a dropped replica back, when it holds what the others hold.
-
-        Parameters
-        ----------
-        replica : int
-            From 0.
-        """
+        """Take a dropped replica back, when it holds what the others hold."""
         _check(_library().linnos_restore(self._open(), replica))
 
     def set_model(self, replica: int, model: AnyPath | None) -> None:
-        """Exchange a replica's model, while others read, too.
-
-        Parameters
-        ----------
-        replica : int
-            From 0.
-        model : path or None
-            As in `models`.
-
-        Raises
-        ------
-        OSError
-            It is none; the old one stays.
-        """
+        """Exchange a replica's model, while others read, too; the old one stays if it is none."""
         path = None if model is None else os.fsencode(model)
         _check(_library().linnos_set_model(self._open(), replica, path))
 
@@ -555,13 +495,7 @@ class Replicas:
         return raw
 
     def replica_stats(self, replica: int) -> ReplicaStats:
-        """What a replica has done until now.
-
-        Parameters
-        ----------
-        replica : int
-            From 0.
-        """
+        """What a replica has done until now."""
         library, raw = _library(), self._replica(replica)
         known = library.linnos_array_known(self._open())
         counts = (ctypes.c_uint64 * library.linnos_known_histogram(known, replica, None, 0))()

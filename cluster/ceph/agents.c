@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,10 +18,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* No socket is counted from 0. */
+/* 0: there is none yet. */
 struct agent {
 	atomic_int fd;
-	uint16_t drive;
+	_Atomic uint16_t drive;
 };
 
 struct agents {
@@ -83,28 +84,36 @@ static int connected(const char *address, uint16_t port)
 void agents_meet(struct agents *a, uint32_t osd, const char *address, unsigned int drive)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = osd};
-	int fd = connected(address, a->port);
+	int fd = connected(address, a->port), before = a->agents[osd].fd;
 
 	if (fd < 0)
 		return;
 	a->agents[osd].drive = drive;
-	atomic_store(&a->agents[osd].fd, fd);
+	/* whoever asks meanwhile has a number that is the one's or the other's, and nobody else's
+	 */
+	if (before) {
+		dup3(fd, before, O_CLOEXEC);
+		close(fd);
+		fd = before;
+	}
+	a->agents[osd].fd = fd;
 	epoll_ctl(a->poll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
 void agents_ask(struct agents *a, uint32_t bytes, uint64_t now_ns)
 {
 	int64_t osd = linnos_cluster_next_probe(a->cluster, now_ns);
-	int fd = osd < 0 ? 0 : atomic_load(&a->agents[osd].fd);
 	uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
 	size_t length;
+	int fd;
 
-	if (!fd)
+	if (osd < 0)
 		return;
 	length = linnos_cluster_question(a->cluster, osd, a->agents[osd].drive, bytes, now_ns,
 					 datagram);
-	/* what cannot be sent will not be answered, and that is all */
-	if (length)
+	/* what cannot be sent will not be answered, and that is all: others' turn comes */
+	fd = a->agents[osd].fd;
+	if (length && fd)
 		send(fd, datagram, length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

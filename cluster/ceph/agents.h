@@ -13,7 +13,8 @@ int agents_create(struct agents **agents, struct linnos_cluster *cluster, uint32
 		  uint16_t port);
 void agents_free(struct agents *agents);
 
-/* An OSD's agent is at this address, and its drive is that agent's how many-th. */
+/* An OSD's agent is at this address, and its drive is that agent's how many-th; perhaps another one
+ * than before. */
 void agents_meet(struct agents *agents, uint32_t osd, const char *address, unsigned int drive);
 
 /* Ask whom the library would like to hear of next, for a read of so many bytes; waits for nobody.

@@ -73,9 +73,9 @@ bool counters_unanswered(const char *folder, unsigned int handle, uint64_t *unan
 		return false;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	counters_path(folder, handle, address.sun_path, sizeof(address.sun_path));
-	/* with the zero that ends it */
+	/* with the zero that ends it; who listens may be about to go */
 	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) ||
-	    write(fd, question, sizeof(question)) != sizeof(question) ||
+	    send(fd, question, sizeof(question), MSG_NOSIGNAL) != sizeof(question) ||
 	    !read_all(fd, &bytes, sizeof(bytes)))
 		goto out;
 	bytes = ntohl(bytes);

@@ -10,15 +10,15 @@
  *	                     rados_aio_write … linnos_ceph_wrote
  *
  * For each host there is a handle of librados that claims to be there (crush_location), and its
- *reads are asked of that host's OSD by LIBRADOS_OPERATION_LOCALIZE_READS. Where objects lie the
- *monitors are asked, once for each placement group and epoch, by a thread of its own. Until that is
- *known, and for a while after a write, an object is read from its primary, as librados would.
+ * reads are asked of that host's OSD by LIBRADOS_OPERATION_LOCALIZE_READS. Where objects lie the
+ * monitors are asked, once for each placement group and epoch, by a thread of its own. Until that
+ * is known, and for a while after a write, an object is read from its primary, as librados would.
  *
  * A replica that has not been told that a write is complete has the read sent to the primary, by
- *Ceph's own doing, which costs a round trip more and is counted (&linnos_ceph_stats.bounced).
+ * Ceph's own doing, which costs a round trip more and is counted (&linnos_ceph_stats.bounced).
  *
  * Any number of threads may use one. Errors are negative errno values, and linnos_ceph_error() has
- *the text. docs/cluster.md says what it is worth.
+ * the text. docs/cluster.md says what it is worth.
  *
  * ABI: structures that may grow come with their size; new members come at the end, and zero in them
  *is what was before.
@@ -82,7 +82,7 @@ const char *linnos_ceph_error(void);
  * @pool: its name; it is replicated
  * @options: NULL for the defaults
  *
- * Return: 0 or a negative errno.
+ * Return: 0 or a negative errno; -%ENOTSUP: the pool is erasure-coded.
  */
 int linnos_ceph_open(struct linnos_ceph **ceph, const char *pool,
 		     const struct linnos_ceph_options *options);
@@ -109,7 +109,7 @@ typedef void (*linnos_ceph_done)(void *of, ssize_t bytes, int osd);
  * @ceph: of linnos_ceph_open()
  * @object: its name, in the default namespace, without a locator
  * @buffer: for so many bytes; it stays until @done
- * @bytes: at most
+ * @bytes: at most, and 1 at least
  * @offset: in the object
  * @done: called once unless this fails
  * @of: for @done
@@ -174,6 +174,8 @@ unsigned int linnos_ceph_osds(struct linnos_ceph *ceph, const char *object,
  * linnos_ceph_pool() - librados' own handle, for everything else
  * @ceph: of linnos_ceph_open()
  *
+ * A namespace, a locator or a snapshot that is set in it is of no effect on reads by this library.
+ *
  * Return: it is closed with @ceph.
  */
 rados_ioctx_t linnos_ceph_pool(struct linnos_ceph *ceph);
@@ -197,8 +199,8 @@ struct linnos_cluster *linnos_ceph_cluster(struct linnos_ceph *ceph);
  * @retried: reads that failed at another OSD and were sent to the primary
  * @asked_monitors: where a group lies
  * @misplaced: groups that the monitors see elsewhere than this library: their objects are left to
- *the primary
- * @handles: of librados, one for each host and one more
+ *	the primary
+ * @handles: of librados, one for each host that is read from and one more
  */
 struct linnos_ceph_stats {
 	uint64_t reads;

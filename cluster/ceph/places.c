@@ -24,12 +24,20 @@ enum { HANDLES_MAX = 64 };
  */
 enum { FRESH = 4 };
 
-/* Who cannot be asked is not asked for each read. */
+/* Who cannot be asked is not asked for each read, and of what is known but in part less often. */
 #define ASK_AGAIN_NS UINT64_C(1000000000)
+#define ASK_MORE_NS UINT64_C(10000000000)
 
 /* With every map all that is known is old, and most of it true: 100 groups a second are looked at.
  */
 #define REFRESH_EVERY_NS UINT64_C(10000000)
+
+/* An OSD is looked for again with another map, but no sooner; and a handle that no group needs
+ * twice in a row, when it is looked at so often, is given back. */
+#define MEET_AGAIN_NS UINT64_C(60000000000)
+
+/* OSDs that are added while a pool is open, besides as many as there are. */
+enum { OSDS_MORE = 64 };
 
 /* Monitors that do not answer hold nobody for longer, who closes among them. */
 static const char mon_timeout_s[] = "10";
@@ -38,8 +46,9 @@ struct group {
 	/* of the map that it was asked in; 0: never */
 	uint32_t epoch;
 	bool is_asked, is_misplaced;
-	/* nobody has said: not before then again */
-	uint64_t ask_after_ns;
+	/* nobody has said: not before then again; and at the latest then, although there is no
+	 * other map: not all was asked for; 0: all was */
+	uint64_t ask_after_ns, ask_more_ns;
 	unsigned int n_osds;
 	uint32_t osds[REPLICAS_MAX];
 	struct {
@@ -49,10 +58,19 @@ struct group {
 	unsigned int n_written;
 };
 
+/* client is NULL: there is none. All but in_flight is the thread's alone to change. */
 struct handle {
 	char host[NAME_MAX_BYTES];
 	rados_t client;
 	rados_ioctx_t pool;
+	uint64_t in_flight;
+	bool is_idle;
+};
+
+/* When an OSD was found last, in which map; its handle's number, counted from 1; 0: none. */
+struct osd {
+	uint64_t found_ns;
+	uint32_t epoch, handle;
 };
 
 /* An object whose group is to be asked for. */
@@ -78,11 +96,13 @@ struct places {
 	bool is_ending, is_used;
 	uint32_t epoch, n_groups;
 	struct group *groups;
-	/* by OSD, the number of its handle, counted from 1; 0: none */
-	uint32_t *handle_of;
-	/* the first one has no place; those up to n are never changed */
+	struct osd *osds;
+	/* the first one has no place */
 	struct handle handles[HANDLES_MAX];
-	unsigned int n_handles;
+	rados_ioctx_t users_pool;
+	uint64_t idle_after_ns, connect_after_ns;
+	/* of handles that are gone; UINT64_MAX: unknown */
+	uint64_t bounced;
 	struct wanted *wanted, **last_wanted;
 	uint64_t n_asked, refresh_after_ns;
 };
@@ -92,18 +112,20 @@ struct places {
 /* What they answer to a command of JSON without its braces, to be freed; NULL: it failed. */
 static char *ask(struct places *p, const char *command)
 {
-	char line[4 * NAME_MAX_BYTES + 256], *answer, *text = NULL, *said;
-	size_t bytes, said_bytes;
+	char line[4 * NAME_MAX_BYTES + 256], *answer = NULL, *text = NULL, *said = NULL;
+	size_t bytes = 0, said_bytes;
 	const char *lines = line;
+	int status;
 
 	snprintf(line, sizeof(line), "{%s}", command);
-	if (rados_mon_command(p->handles[0].client, &lines, 1, "", 0, &answer, &bytes, &said,
-			      &said_bytes) >= 0) {
-		/* a string, which it is not */
-		text = strndup(answer, bytes);
-		rados_buffer_free(answer);
-		rados_buffer_free(said);
-	}
+	status = rados_mon_command(p->handles[0].client, &lines, 1, "", 0, &answer, &bytes, &said,
+				   &said_bytes);
+	/* a string, which it is not; nothing at all comes without a buffer */
+	if (status >= 0)
+		text = answer ? strndup(answer, bytes) : strdup("");
+	/* what is wrong is said in one, too */
+	rados_buffer_free(answer);
+	rados_buffer_free(said);
 	return text;
 }
 
@@ -116,128 +138,262 @@ static bool ask_number(struct places *p, const char *command, const char *words,
 	return is_there;
 }
 
-static bool ask_groups(struct places *p, uint64_t *n_groups)
+/* What a pool has by a name; errors of it, and pools without it, are alike. */
+static char *ask_pool(struct places *p, const char *variable)
 {
 	char command[2 * NAME_MAX_BYTES], pool[NAME_MAX_BYTES];
 
 	if (!quoted(p->login.pool, pool, sizeof(pool)))
-		return false;
+		return NULL;
 	snprintf(command, sizeof(command),
-		 "\"prefix\":\"osd pool get\",\"pool\":\"%s\",\"var\":\"pg_num\"", pool);
-	return ask_number(p, command, "pg_num: ", n_groups);
+		 "\"prefix\":\"osd pool get\",\"pool\":\"%s\",\"var\":\"%s\"", pool, variable);
+	return ask(p, command);
+}
+
+/* false: nobody says, or it is none that can be. */
+static bool ask_groups(struct places *p, uint64_t *n_groups)
+{
+	char *answer = ask_pool(p, "pg_num");
+	bool is_there = answer && read_number(answer, "pg_num: ", n_groups);
+
+	free(answer);
+	return is_there && *n_groups && *n_groups <= INT32_MAX;
 }
 
 /* ---- handles ---- */
 
-/* One that claims to be on a host; "": nowhere. The caller's thread is the only one that adds. */
-static int add_handle(struct places *p, const char *host)
+static int configure(struct places *p, rados_t client, const char *host, unsigned int slot)
 {
-	struct handle *h = &p->handles[p->n_handles];
 	char place[NAME_MAX_BYTES + 8];
-	int status;
+	int status = rados_conf_read_file(client, p->login.configuration);
 
-	if (p->n_handles == HANDLES_MAX)
-		return -EMFILE;
-	status = rados_create(&h->client, p->login.user);
 	if (status < 0)
-		return error_say(status, "a handle of librados: %s", strerror(-status));
-	status = rados_conf_read_file(h->client, p->login.configuration);
-	if (status < 0) {
-		error_say(status, "%s: %s; it is Ceph's configuration that is wanted",
-			  p->login.configuration ? p->login.configuration : "ceph.conf",
-			  strerror(-status));
-		goto shut;
-	}
-	snprintf(place, sizeof(place), "host=%s", host);
-	if (*host)
-		rados_conf_set(h->client, "crush_location", place);
-	rados_conf_set(h->client, "rados_mon_op_timeout", mon_timeout_s);
+		return error_say(status, "%s: %s; it is Ceph's configuration that is wanted",
+				 p->login.configuration ? p->login.configuration : "ceph.conf",
+				 strerror(-status));
+	rados_conf_set(client, "rados_mon_op_timeout", mon_timeout_s);
 	if (p->folder[0]) {
 		char path[sizeof(p->folder) + 16];
 
-		counters_path(p->folder, p->n_handles, path, sizeof(path));
-		rados_conf_set(h->client, "admin_socket", path);
+		counters_path(p->folder, slot, path, sizeof(path));
+		rados_conf_set(client, "admin_socket", path);
 	}
-	status = rados_connect(h->client);
+	if (!*host)
+		return 0;
+	/* whoever opens a pool waits as long as librados would; the thread does not */
+	rados_conf_set(client, "client_mount_timeout", mon_timeout_s);
+	snprintf(place, sizeof(place), "host=%s", host);
+	status = rados_conf_set(client, "crush_location", place);
+	return status < 0 ? error_say(status, "crush_location %s: %s", place, strerror(-status))
+			  : 0;
+}
+
+/* One that claims to be on a host; "": nowhere. */
+static int add_handle(struct places *p, const char *host, unsigned int slot)
+{
+	const char *user = p->login.user ? p->login.user : "admin";
+	struct handle *h = &p->handles[slot];
+	rados_ioctx_t pool;
+	rados_t client;
+	int status = rados_create(&client, p->login.user);
+
+	if (status < 0)
+		return error_say(status, "a handle of librados: %s", strerror(-status));
+	status = configure(p, client, host, slot);
+	if (status < 0)
+		goto shut;
+	status = rados_connect(client);
 	if (status < 0) {
-		error_say(status, "the monitors: %s; `ceph -s` says whether they can be reached",
-			  strerror(-status));
+		error_say(status,
+			  "client.%s at the monitors: %s; `ceph -s --id %s` says whether it "
+			  "has a keyring, and they can be reached",
+			  user, strerror(-status), user);
 		goto shut;
 	}
-	status = rados_ioctx_create(h->client, p->login.pool, &h->pool);
+	status = rados_ioctx_create(client, p->login.pool, &pool);
 	if (status < 0) {
 		error_say(status, "pool %s: %s; `ceph osd pool ls` lists them", p->login.pool,
 			  strerror(-status));
 		goto shut;
 	}
-	snprintf(h->host, sizeof(h->host), "%s", host);
 	pthread_mutex_lock(&p->lock);
-	p->n_handles++;
+	*h = (struct handle){.client = client, .pool = pool};
+	snprintf(h->host, sizeof(h->host), "%s", host);
 	pthread_mutex_unlock(&p->lock);
 	return 0;
 shut:
-	rados_shutdown(h->client);
+	rados_shutdown(client);
 	return status;
 }
 
-/* The number of a host's handle, counted from 1; 0: it cannot be had. */
-static uint32_t handle_at(struct places *p, const char *host)
+static void shut_handle(const struct handle *h)
 {
-	for (unsigned int k = 1; k < p->n_handles; k++)
-		if (!strcmp(p->handles[k].host, host))
-			return k + 1;
-	return add_handle(p, host) ? 0 : p->n_handles;
+	rados_ioctx_destroy(h->pool);
+	rados_shutdown(h->client);
 }
 
-/* Which of its host's OSDs it is, in the order of their numbers. */
-static unsigned int rank_of(struct places *p, uint32_t osd, const char *host)
+/* The number of a host's handle, counted from 1; 0: there can be no more; negative: not now. */
+static int handle_at(struct places *p, const char *host)
 {
-	char command[2 * NAME_MAX_BYTES], name[NAME_MAX_BYTES], *answer, *at, *end;
-	unsigned int rank = 0;
+	unsigned int slot = 0;
+
+	for (unsigned int k = HANDLES_MAX; --k;) {
+		if (!p->handles[k].client)
+			slot = k;
+		else if (!strcmp(p->handles[k].host, host))
+			return k + 1;
+	}
+	if (!slot)
+		return 0;
+	/* whoever cannot be connected to is not for each group */
+	if (clock_ns() < p->connect_after_ns)
+		return -1;
+	if (!add_handle(p, host, slot))
+		return slot + 1;
+	p->connect_after_ns = clock_ns() + ASK_AGAIN_NS;
+	return -1;
+}
+
+/* Which of its host's OSDs it is, in the order of their numbers; -1: nobody says. */
+static int rank_of(struct places *p, uint32_t osd, const char *host)
+{
+	char command[2 * NAME_MAX_BYTES], name[NAME_MAX_BYTES], *answer, *end;
+	bool is_there = false;
+	int rank = 0;
 
 	if (!quoted(host, name, sizeof(name)))
-		return 0;
+		return -1;
 	snprintf(command, sizeof(command), "\"prefix\":\"osd ls-tree\",\"name\":\"%s\"", name);
 	answer = ask(p, command);
-	for (at = answer; at && *at; at = end) {
+	for (char *at = answer; at && *at; at = end) {
 		unsigned long other = strtoul(at, &end, 10);
 
 		if (end == at)
 			break;
 		rank += other < osd;
+		is_there |= other == osd;
 	}
 	free(answer);
-	return rank;
+	return is_there ? rank : -1;
 }
 
-static void meet(struct places *p, uint32_t osd)
+/* Where an OSD is, and who reads there, as of not too long ago; false: monitors have not said all
+ * of it. */
+static bool meet(struct places *p, uint32_t osd, uint32_t epoch)
 {
+	const struct osd *known = &p->osds[osd];
+	uint64_t now_ns = clock_ns();
 	struct found found;
 	char command[64], *answer;
-	uint32_t handle = 0;
+	int handle = 0, rank;
+	bool is_placed;
 
+	if (known->epoch && (known->epoch == epoch || now_ns < known->found_ns + MEET_AGAIN_NS))
+		return true;
 	snprintf(command, sizeof(command), "\"prefix\":\"osd find\",\"id\":%u", osd);
 	answer = ask(p, command);
-	if (answer && read_found(answer, &found))
-		handle = handle_at(p, found.host);
+	if (!answer)
+		return false;
+	/* it may be on no host at all */
+	is_placed = read_found(answer, &found);
 	free(answer);
-	if (!handle)
-		return;
-	if (p->tell)
-		p->tell(p->of, osd, found.address, rank_of(p, osd, found.host));
+	if (is_placed) {
+		handle = handle_at(p, found.host);
+		rank = rank_of(p, osd, found.host);
+		if (handle < 0 || rank < 0)
+			return false;
+		if (p->tell)
+			p->tell(p->of, osd, found.address, rank);
+	}
 	pthread_mutex_lock(&p->lock);
-	p->handle_of[osd] = handle;
+	p->osds[osd] = (struct osd){now_ns, epoch, handle};
+	pthread_mutex_unlock(&p->lock);
+	return true;
+}
+
+/* Nobody is asked there any more. */
+static bool is_unused(struct places *p, const bool used[HANDLES_MAX], unsigned int k)
+{
+	struct handle *h = &p->handles[k];
+	bool was_idle = h->is_idle;
+
+	h->is_idle = h->client && !used[k] && !h->in_flight;
+	return h->is_idle && was_idle;
+}
+
+/* Of one that is taken away what it has counted stays. */
+static void take_away(struct places *p, unsigned int k)
+{
+	struct handle gone = p->handles[k];
+	uint64_t bounced;
+
+	for (uint32_t osd = 0; osd < p->n_osds; osd++)
+		if (p->osds[osd].handle == k + 1)
+			p->osds[osd] = (struct osd){0};
+	p->handles[k].client = NULL;
+	pthread_mutex_unlock(&p->lock);
+	if (!counters_unanswered(p->folder, k, &bounced))
+		bounced = UINT64_MAX;
+	shut_handle(&gone);
+	pthread_mutex_lock(&p->lock);
+	p->bounced = bounced < UINT64_MAX - p->bounced ? p->bounced + bounced : UINT64_MAX;
+}
+
+/* Hosts go, and their handles are threads and connections. */
+static void take_unused_away(struct places *p)
+{
+	bool used[HANDLES_MAX] = {true};
+	uint64_t now_ns = clock_ns();
+
+	pthread_mutex_lock(&p->lock);
+	if (now_ns < p->idle_after_ns)
+		goto out;
+	p->idle_after_ns = now_ns + MEET_AGAIN_NS;
+	for (uint32_t number = 0; number < p->n_groups; number++) {
+		const struct group *g = &p->groups[number];
+
+		for (unsigned int k = 0; k < g->n_osds; k++)
+			if (g->osds[k] < p->n_osds && p->osds[g->osds[k]].handle)
+				used[p->osds[g->osds[k]].handle - 1] = true;
+	}
+	for (unsigned int k = 1; k < HANDLES_MAX; k++)
+		if (is_unused(p, used, k))
+			take_away(p, k);
+out:
 	pthread_mutex_unlock(&p->lock);
 }
 
 /* ---- the thread ---- */
 
+/*
+ * Replicas that can be read from. A handle's read goes to the first of its host's OSDs that a group
+ * has: where several are on one host, as where racks or drives are told apart and hosts are not,
+ * that is the only one of them.
+ */
+static void take(struct places *p, struct group *g, const struct mapped *mapped)
+{
+	g->osds[0] = mapped->osds[0];
+	g->n_osds = 1;
+	for (unsigned int k = 1; k < mapped->n_osds; k++) {
+		uint32_t osd = mapped->osds[k], handle;
+		bool is_second = false;
+
+		handle = osd < p->n_osds ? p->osds[osd].handle : 0;
+		for (unsigned int j = 0; j < k; j++)
+			is_second |= mapped->osds[j] < p->n_osds &&
+				     p->osds[mapped->osds[j]].handle == handle;
+		if (handle && !is_second)
+			g->osds[g->n_osds++] = osd;
+	}
+}
+
 static void ask_for(struct places *p, const char *object)
 {
 	char command[3 * NAME_MAX_BYTES], pool[NAME_MAX_BYTES], name[NAME_MAX_BYTES], *answer;
 	uint32_t hash = object_hash(object), number;
+	bool is_known = false, are_met = true, are_current = true;
 	struct mapped mapped;
-	bool is_known = false;
+	struct group *g;
 
 	if (quoted(object, name, sizeof(name)) && quoted(p->login.pool, pool, sizeof(pool))) {
 		snprintf(command, sizeof(command),
@@ -246,26 +402,30 @@ static void ask_for(struct places *p, const char *object)
 		is_known = answer && read_mapped(answer, &mapped);
 		free(answer);
 	}
-	for (unsigned int k = 0; is_known && k < mapped.n_osds; k++)
-		if (mapped.osds[k] < p->n_osds && !p->handle_of[mapped.osds[k]])
-			meet(p, mapped.osds[k]);
+	for (unsigned int k = 0; is_known && k < mapped.n_osds; k++) {
+		if (mapped.osds[k] >= p->n_osds)
+			continue;
+		are_met &= meet(p, mapped.osds[k], mapped.epoch);
+		are_current &= p->osds[mapped.osds[k]].epoch == mapped.epoch;
+	}
 	pthread_mutex_lock(&p->lock);
 	p->n_asked++;
 	number = group_of(hash, p->n_groups);
-	p->groups[number].is_asked = false;
-	p->groups[number].ask_after_ns = is_known ? 0 : clock_ns() + ASK_AGAIN_NS;
-	if (is_known && mapped.epoch >= p->epoch) {
-		struct group *g = &p->groups[number];
-
-		p->epoch = mapped.epoch;
+	g = &p->groups[number];
+	g->is_asked = false;
+	g->ask_after_ns = is_known ? 0 : clock_ns() + ASK_AGAIN_NS;
+	g->ask_more_ns = are_current ? 0 : clock_ns() + (are_met ? MEET_AGAIN_NS : ASK_MORE_NS);
+	/* a monitor may be behind another one */
+	if (is_known && mapped.epoch >= g->epoch) {
+		if (mapped.epoch > p->epoch)
+			p->epoch = mapped.epoch;
 		g->epoch = mapped.epoch;
 		g->is_misplaced = mapped.hash != hash || mapped.group != number ||
 				  mapped.osds[0] >= p->n_osds;
-		g->osds[0] = mapped.osds[0];
-		g->n_osds = 1;
-		for (unsigned int k = 1; k < mapped.n_osds; k++)
-			if (mapped.osds[k] < p->n_osds && p->handle_of[mapped.osds[k]])
-				g->osds[g->n_osds++] = mapped.osds[k];
+		/* of whom nobody knows where he is, he may be on another one's host */
+		if (!are_met)
+			mapped.n_osds = 1;
+		take(p, g, &mapped);
 	}
 	pthread_mutex_unlock(&p->lock);
 }
@@ -273,12 +433,17 @@ static void ask_for(struct places *p, const char *object)
 static void look_for_another_map(struct places *p)
 {
 	uint64_t epoch, n_groups;
-	struct group *groups;
+	struct group *groups = NULL;
 
 	if (!ask_number(p, "\"prefix\":\"osd stat\"", "epoch: e", &epoch) ||
 	    epoch == p->seen_epoch || !ask_groups(p, &n_groups))
 		return;
-	groups = n_groups == p->n_groups ? NULL : calloc(n_groups, sizeof(*groups));
+	if (n_groups != p->n_groups) {
+		groups = calloc(n_groups, sizeof(*groups));
+		/* it is met again in a second */
+		if (!groups)
+			return;
+	}
 	pthread_mutex_lock(&p->lock);
 	p->seen_epoch = epoch;
 	if (epoch > p->epoch)
@@ -291,16 +456,40 @@ static void look_for_another_map(struct places *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
+static bool has_passed(const struct timespec *until)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec > until->tv_sec ||
+	       (now.tv_sec == until->tv_sec && now.tv_nsec >= until->tv_nsec);
+}
+
 static void *ask_monitors(void *of)
 {
 	struct places *p = of;
+	struct timespec until;
 
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec++;
 	pthread_mutex_lock(&p->lock);
 	while (!p->is_ending) {
 		struct wanted *one = p->wanted;
-		struct timespec until;
 
-		if (one) {
+		/* however many objects are asked for */
+		if (has_passed(&until)) {
+			bool is_used = p->is_used;
+
+			clock_gettime(CLOCK_MONOTONIC, &until);
+			until.tv_sec++;
+			p->is_used = false;
+			pthread_mutex_unlock(&p->lock);
+			if (is_used) {
+				look_for_another_map(p);
+				take_unused_away(p);
+			}
+			pthread_mutex_lock(&p->lock);
+		} else if (one) {
 			p->wanted = one->next;
 			if (!p->wanted)
 				p->last_wanted = &p->wanted;
@@ -308,16 +497,8 @@ static void *ask_monitors(void *of)
 			ask_for(p, one->object);
 			free(one);
 			pthread_mutex_lock(&p->lock);
-			continue;
-		}
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec++;
-		if (pthread_cond_timedwait(&p->changed, &p->lock, &until) == ETIMEDOUT &&
-		    p->is_used) {
-			p->is_used = false;
-			pthread_mutex_unlock(&p->lock);
-			look_for_another_map(p);
-			pthread_mutex_lock(&p->lock);
+		} else {
+			pthread_cond_timedwait(&p->changed, &p->lock, &until);
 		}
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -342,7 +523,10 @@ static void want(struct places *p, struct group *g, const char *object)
 
 static bool is_worth_asking(struct places *p, const struct group *g, uint64_t now_ns)
 {
-	if (g->is_asked || now_ns < g->ask_after_ns || (g->epoch && g->epoch == p->epoch))
+	bool has_more = g->ask_more_ns && now_ns >= g->ask_more_ns;
+
+	if (g->is_asked || now_ns < g->ask_after_ns ||
+	    (g->epoch && g->epoch == p->epoch && !has_more))
 		return false;
 	if (g->epoch) {
 		if (now_ns < p->refresh_after_ns)
@@ -393,15 +577,29 @@ void place_written(struct places *p, const char *object, uint64_t now_ns)
 	pthread_mutex_unlock(&p->lock);
 }
 
-rados_ioctx_t place_handle(struct places *p, uint32_t osd)
+struct handle *place_enter(struct places *p, uint32_t osd)
 {
-	rados_ioctx_t pool = NULL;
+	struct handle *h = NULL;
 
 	pthread_mutex_lock(&p->lock);
-	if (osd < p->n_osds && p->handle_of[osd])
-		pool = p->handles[p->handle_of[osd] - 1].pool;
+	if (osd < p->n_osds && p->osds[osd].handle) {
+		h = &p->handles[p->osds[osd].handle - 1];
+		h->in_flight++;
+	}
 	pthread_mutex_unlock(&p->lock);
-	return pool;
+	return h;
+}
+
+void place_leave(struct places *p, struct handle *h)
+{
+	pthread_mutex_lock(&p->lock);
+	h->in_flight--;
+	pthread_mutex_unlock(&p->lock);
+}
+
+rados_ioctx_t handle_pool(const struct handle *h)
+{
+	return h->pool;
 }
 
 uint32_t places_osds(const struct places *p)
@@ -411,33 +609,46 @@ uint32_t places_osds(const struct places *p)
 
 void places_count(struct places *p, struct place_counts *counts)
 {
-	unsigned int n_handles;
+	bool is_counted[HANDLES_MAX] = {false};
+	uint64_t under_way = 0, unanswered;
 
 	pthread_mutex_lock(&p->lock);
-	*counts = (struct place_counts){.asked = p->n_asked, .handles = p->n_handles};
+	*counts = (struct place_counts){.asked = p->n_asked, .bounced = p->bounced, .handles = 1};
 	for (uint32_t k = 0; k < p->n_groups; k++)
 		counts->misplaced += p->groups[k].is_misplaced;
-	n_handles = p->n_handles;
-	pthread_mutex_unlock(&p->lock);
-	/* by the handle without a place nothing is asked of a replica */
-	for (unsigned int k = 1; k < n_handles && counts->unanswered < UINT64_MAX; k++) {
-		uint64_t unanswered;
-
-		if (counters_unanswered(p->folder, k, &unanswered))
-			counts->unanswered += unanswered;
-		else
-			counts->unanswered = UINT64_MAX;
+	/* by the handle without a place nothing is asked of a replica; nobody shuts the others now
+	 */
+	for (unsigned int k = 1; k < HANDLES_MAX; k++) {
+		is_counted[k] = p->handles[k].client;
+		counts->handles += is_counted[k];
+		under_way += p->handles[k].in_flight;
+		p->handles[k].in_flight += is_counted[k];
 	}
+	pthread_mutex_unlock(&p->lock);
+	for (unsigned int k = 1; k < HANDLES_MAX; k++) {
+		if (!is_counted[k] || counts->bounced == UINT64_MAX)
+			continue;
+		if (counters_unanswered(p->folder, k, &unanswered))
+			counts->bounced += unanswered;
+		else
+			counts->bounced = UINT64_MAX;
+	}
+	for (unsigned int k = 1; k < HANDLES_MAX; k++)
+		if (is_counted[k])
+			place_leave(p, &p->handles[k]);
+	if (counts->bounced < UINT64_MAX)
+		counts->bounced -= counts->bounced < under_way ? counts->bounced : under_way;
 }
 
 /* ---- begin and end ---- */
 
 static void free_all(struct places *p)
 {
-	for (unsigned int k = p->n_handles; k--;) {
-		rados_ioctx_destroy(p->handles[k].pool);
-		rados_shutdown(p->handles[k].client);
-	}
+	if (p->users_pool)
+		rados_ioctx_destroy(p->users_pool);
+	for (unsigned int k = 0; k < HANDLES_MAX; k++)
+		if (p->handles[k].client)
+			shut_handle(&p->handles[k]);
 	for (struct wanted *one; (one = p->wanted);) {
 		p->wanted = one->next;
 		free(one);
@@ -447,15 +658,16 @@ static void free_all(struct places *p)
 	pthread_mutex_destroy(&p->lock);
 	pthread_cond_destroy(&p->changed);
 	free(p->groups);
-	free(p->handle_of);
+	free(p->osds);
 	free(p);
 }
 
 int places_create(struct places **places, const struct login *login, uint64_t fresh_ns,
-		  meet_osd tell, void *of, rados_ioctx_t *main)
+		  meet_osd tell, void *of, rados_ioctx_t *main, rados_ioctx_t *users)
 {
 	struct places *p = calloc(1, sizeof(*p));
 	uint64_t n_osds, n_groups;
+	char *erasure;
 	pthread_condattr_t clock;
 	int status;
 
@@ -472,20 +684,35 @@ int places_create(struct places **places, const struct login *login, uint64_t fr
 	pthread_cond_init(&p->changed, &clock);
 	pthread_condattr_destroy(&clock);
 	counters_folder(p->folder, sizeof(p->folder));
-	status = add_handle(p, "");
+	status = add_handle(p, "", 0);
 	if (status)
 		goto fail;
 	if (!ask_number(p, "\"prefix\":\"osd getmaxosd\"", "max_osd = ", &n_osds) ||
-	    !ask_groups(p, &n_groups) || !n_groups) {
+	    n_osds > INT32_MAX / 2 - OSDS_MORE || !ask_groups(p, &n_groups)) {
 		status = error_say(-EPROTO, "the monitors do not say how many OSDs and groups "
 					    "there are; the user wants `mon 'allow r'`");
 		goto fail;
 	}
-	p->n_osds = n_osds;
+	erasure = ask_pool(p, "erasure_code_profile");
+	if (erasure) {
+		free(erasure);
+		status = error_say(-ENOTSUP,
+				   "pool %s: it is erasure-coded, and its objects are "
+				   "nowhere whole; replicated ones can be read",
+				   p->login.pool);
+		goto fail;
+	}
+	status = rados_ioctx_create(p->handles[0].client, p->login.pool, &p->users_pool);
+	if (status < 0) {
+		p->users_pool = NULL;
+		error_say(status, "pool %s: %s", p->login.pool, strerror(-status));
+		goto fail;
+	}
+	p->n_osds = 2 * n_osds + OSDS_MORE;
 	p->n_groups = n_groups;
 	p->groups = calloc(n_groups, sizeof(*p->groups));
-	p->handle_of = calloc(n_osds + 1, sizeof(*p->handle_of));
-	if (!p->groups || !p->handle_of) {
+	p->osds = calloc(p->n_osds, sizeof(*p->osds));
+	if (!p->groups || !p->osds) {
 		status = error_say(-ENOMEM, "%lu groups: no memory", (unsigned long)n_groups);
 		goto fail;
 	}
@@ -495,6 +722,7 @@ int places_create(struct places **places, const struct login *login, uint64_t fr
 		goto fail;
 	}
 	*main = p->handles[0].pool;
+	*users = p->users_pool;
 	*places = p;
 	return 0;
 fail:

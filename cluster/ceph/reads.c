@@ -25,12 +25,10 @@ struct linnos_ceph {
 	struct linnos_cluster *cluster;
 	struct places *places;
 	struct agents *agents;
-	/* librados' own, which reads from primaries */
-	rados_ioctx_t pool;
+	/* the one that reads from primaries, and one for all that its user may set in it */
+	rados_ioctx_t pool, users_pool;
 	char *configuration, *user, *name;
 	atomic_ullong reads, unknown, fresh, replica_reads, retried;
-	/* sent by handles with a place, and not ended */
-	atomic_ullong by_handles;
 	pthread_mutex_t lock;
 	pthread_cond_t none_left;
 	uint64_t in_flight;
@@ -43,7 +41,8 @@ struct attempt {
 	int status;
 	/* a copy's */
 	void *own;
-	bool is_by_handle;
+	/* NULL: the primary's */
+	struct handle *handle;
 	/* the library has been told that it was sent, and not yet that it has ended */
 	bool is_counted;
 	struct linnos_sending sending;
@@ -81,28 +80,36 @@ static void release(struct read *read)
 
 static void end_attempt(rados_completion_t completion, void *of);
 
-/* By a handle, or by librados' own if there is none. */
-static int send_attempt(struct attempt *attempt, void *buffer, rados_ioctx_t handle)
+static void leave(struct attempt *attempt)
+{
+	if (attempt->handle)
+		place_leave(attempt->read->ceph->places, attempt->handle);
+	attempt->handle = NULL;
+}
+
+/* By its handle, or by that of primaries if it has none. */
+static int send_attempt(struct attempt *attempt, void *buffer)
 {
 	struct read *read = attempt->read;
+	struct handle *handle = attempt->handle;
 	rados_completion_t completion;
 	int status = rados_aio_create_completion2(attempt, end_attempt, &completion);
 
 	if (status < 0)
-		return status;
-	attempt->is_by_handle = handle;
-	atomic_fetch_add(&read->ceph->by_handles, attempt->is_by_handle);
+		goto fail;
 	attempt->op = rados_create_read_op();
 	rados_read_op_read(attempt->op, read->offset, read->bytes, buffer, &attempt->bytes,
 			   &attempt->status);
 	status = rados_aio_read_op_operate(
-		attempt->op, handle ? handle : read->ceph->pool, completion, read->object,
+		attempt->op, handle ? handle_pool(handle) : read->ceph->pool, completion,
+		read->object,
 		handle ? LIBRADOS_OPERATION_LOCALIZE_READS : LIBRADOS_OPERATION_NOFLAG);
-	if (status < 0) {
-		atomic_fetch_sub(&read->ceph->by_handles, attempt->is_by_handle);
-		rados_release_read_op(attempt->op);
-	}
 	rados_aio_release(completion);
+	if (status >= 0)
+		return 0;
+	rados_release_read_op(attempt->op);
+fail:
+	leave(attempt);
 	return status;
 }
 
@@ -110,6 +117,14 @@ static int send_attempt(struct attempt *attempt, void *buffer, rados_ioctx_t han
 static bool is_answer(ssize_t bytes)
 {
 	return bytes >= 0 || bytes == -ENOENT;
+}
+
+/* That there is nothing to read no drive was asked for: it tells something only if it was late. */
+static enum linnos_end end_of(ssize_t bytes)
+{
+	if (!is_answer(bytes))
+		return LINNOS_FAILED;
+	return bytes > 0 ? LINNOS_ANSWERED : LINNOS_CANCELLED;
 }
 
 static void count_sent(struct attempt *attempt, unsigned int replica, enum linnos_kind kind,
@@ -140,15 +155,15 @@ static void end_attempt(rados_completion_t completion, void *of)
 	if (bytes >= 0)
 		bytes = attempt->status < 0 ? attempt->status : (ssize_t)attempt->bytes;
 	rados_release_read_op(attempt->op);
-	atomic_fetch_sub(&ceph->by_handles, attempt->is_by_handle);
+	leave(attempt);
 	if (is_copy) {
-		count_ended(attempt, is_answer(bytes) ? LINNOS_ANSWERED : LINNOS_FAILED, now_ns);
+		count_ended(attempt, end_of(bytes), now_ns);
 		free(attempt->own);
 		release(read);
 		return;
 	}
 	if (attempt->is_counted) {
-		count_ended(attempt, is_answer(bytes) ? LINNOS_ANSWERED : LINNOS_FAILED, now_ns);
+		count_ended(attempt, end_of(bytes), now_ns);
 		linnos_cluster_answered(ceph->cluster, &read->choice,
 					is_answer(bytes) ? &attempt->sending : NULL, now_ns);
 	}
@@ -157,7 +172,7 @@ static void end_attempt(rados_completion_t completion, void *of)
 		read->is_elsewhere = false;
 		read->osd = -1;
 		atomic_fetch_add(&ceph->retried, 1);
-		if (!send_attempt(attempt, read->buffer, NULL))
+		if (!send_attempt(attempt, read->buffer))
 			return;
 	}
 	read->done(read->of, bytes, read->osd);
@@ -173,8 +188,11 @@ static void send_copy(struct read *read, uint64_t now_ns)
 	copy->own = malloc(read->bytes);
 	atomic_fetch_add(&read->n_attempts, 1);
 	count_sent(copy, read->choice.copy, LINNOS_COPY, now_ns);
-	if (copy->own && !send_attempt(copy, copy->own, place_handle(read->ceph->places, osd)))
-		return;
+	if (copy->own) {
+		copy->handle = place_enter(read->ceph->places, osd);
+		if (!send_attempt(copy, copy->own))
+			return;
+	}
 	count_ended(copy, LINNOS_CANCELLED, now_ns);
 	free(copy->own);
 	release(read);
@@ -204,8 +222,8 @@ static struct read *begun(struct linnos_ceph *ceph, const char *object, void *bu
 	return read;
 }
 
-/* Which handle a chosen read goes by; the primary's is librados' own, whatever it is called. */
-static rados_ioctx_t choose(struct read *read, unsigned int n, uint64_t now_ns)
+/* By which handle it goes; the primary's is none, whatever it is called. */
+static void choose(struct read *read, unsigned int n, uint64_t now_ns)
 {
 	struct linnos_ceph *ceph = read->ceph;
 	int64_t osd;
@@ -213,27 +231,37 @@ static rados_ioctx_t choose(struct read *read, unsigned int n, uint64_t now_ns)
 	read->choice = (struct linnos_choice){.offset = read->offset, .bytes = read->bytes};
 	osd = linnos_cluster_choose(ceph->cluster, &read->choice, read->osds, n, now_ns);
 	if (osd < 0)
-		return NULL;
+		return;
 	count_sent(&read->first, read->choice.replica, LINNOS_FIRST, now_ns);
 	read->osd = osd;
 	if (!read->choice.replica)
-		return NULL;
+		return;
 	read->is_elsewhere = true;
 	atomic_fetch_add(&ceph->replica_reads, 1);
-	return place_handle(ceph->places, osd);
+	read->first.handle = place_enter(ceph->places, osd);
+}
+
+static int refused(const struct linnos_ceph *ceph, const char *object, size_t bytes,
+		   linnos_ceph_done done)
+{
+	if (!ceph || !object || !done)
+		return error_null(!ceph ? "pool" : !object ? "object" : "function to call");
+	/* to an OSD it means all of the object */
+	if (!bytes)
+		return error_say(-EINVAL, "a read of %s: 0 bytes; there is 1 at least", object);
+	return 0;
 }
 
 int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
 			 uint64_t offset, linnos_ceph_done done, void *of)
 {
-	rados_ioctx_t handle = NULL;
+	int status = refused(ceph, object, bytes, done);
 	uint64_t now_ns = clock_ns();
 	struct read *read;
 	unsigned int n;
-	int status;
 
-	if (!ceph || !object || !done)
-		return error_null(!ceph ? "pool" : !object ? "object" : "function to call");
+	if (status)
+		return status;
 	read = begun(ceph, object, buffer, bytes, offset, done, of);
 	if (!read)
 		return error_say(-ENOMEM, "a read of %s: no memory", object);
@@ -246,12 +274,12 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 		atomic_fetch_add(&ceph->fresh, 1);
 		break;
 	case PLACE_KNOWN:
-		handle = choose(read, n, now_ns);
+		choose(read, n, now_ns);
 	}
 	/* before it is sent: it may end, and be gone, at any moment after */
 	if (read->first.is_counted && read->choice.copy >= 0)
 		send_copy(read, now_ns);
-	status = send_attempt(&read->first, buffer, handle);
+	status = send_attempt(&read->first, buffer);
 	if (status < 0) {
 		if (read->first.is_counted) {
 			count_ended(&read->first, LINNOS_CANCELLED, now_ns);
@@ -268,22 +296,25 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *object, void *buffer,
 			      size_t bytes, uint64_t offset, linnos_ceph_done done, void *of)
 {
-	rados_ioctx_t handle = NULL;
+	int status = refused(ceph, object, bytes, done);
 	struct read *read;
-	int status;
 
-	if (!ceph || !object || !done)
-		return error_null(!ceph ? "pool" : !object ? "object" : "function to call");
-	if (osd >= 0)
-		handle = place_handle(ceph->places, osd);
-	if (osd >= 0 && !handle)
-		return error_say(-ENXIO, "osd.%d: nothing that it holds has been looked for yet",
-				 osd);
+	if (status)
+		return status;
 	read = begun(ceph, object, buffer, bytes, offset, done, of);
 	if (!read)
 		return error_say(-ENOMEM, "a read of %s: no memory", object);
 	read->osd = osd;
-	status = send_attempt(&read->first, buffer, handle);
+	if (osd >= 0) {
+		read->first.handle = place_enter(ceph->places, osd);
+		if (!read->first.handle) {
+			release(read);
+			return error_say(-ENXIO,
+					 "osd.%d: nothing that it holds has been looked for yet",
+					 osd);
+		}
+	}
+	status = send_attempt(&read->first, buffer);
 	if (status < 0) {
 		release(read);
 		return error_say(status, "a read of %s: %s", object, strerror(-status));
@@ -348,7 +379,7 @@ unsigned int linnos_ceph_osds(struct linnos_ceph *ceph, const char *object,
 
 rados_ioctx_t linnos_ceph_pool(struct linnos_ceph *ceph)
 {
-	return ceph->pool;
+	return ceph->users_pool;
 }
 
 struct linnos_cluster *linnos_ceph_cluster(struct linnos_ceph *ceph)
@@ -358,20 +389,16 @@ struct linnos_cluster *linnos_ceph_cluster(struct linnos_ceph *ceph)
 
 void linnos_ceph_get_stats(struct linnos_ceph *ceph, struct linnos_ceph_stats *stats, size_t bytes)
 {
-	uint64_t under_way = ceph->by_handles, bounced;
 	struct place_counts counts;
 	struct linnos_ceph_stats own;
 
 	places_count(ceph->places, &counts);
-	bounced = counts.unanswered;
-	if (bounced < UINT64_MAX)
-		bounced = bounced > under_way ? bounced - under_way : 0;
 	own = (struct linnos_ceph_stats){
 		.reads = ceph->reads,
 		.unknown = ceph->unknown,
 		.fresh = ceph->fresh,
 		.replica_reads = ceph->replica_reads,
-		.bounced = bounced,
+		.bounced = counts.bounced,
 		.retried = ceph->retried,
 		.asked_monitors = counts.asked,
 		.misplaced = counts.misplaced,
@@ -391,18 +418,26 @@ static void meet(void *of, uint32_t osd, const char *address, unsigned int rank)
 		agents_meet(ceph->agents, osd, address, rank);
 }
 
-static char *copied(const char *text)
+/* false: no memory. */
+static bool copy_text(char **copy, const char *text)
 {
-	return text ? strdup(text) : NULL;
+	*copy = text ? strdup(text) : NULL;
+	return !text || *copy;
 }
 
-static int refused(const char *pool, const struct linnos_ceph_options *o)
+static int take(struct linnos_ceph_options *o, const char *pool,
+		const struct linnos_ceph_options *given)
 {
+	*o = (struct linnos_ceph_options)LINNOS_CEPH_OPTIONS_INIT;
 	if (!pool)
 		return error_null("name of a pool");
-	if (o->size < sizeof(o->size) || o->agent_port > UINT16_MAX)
-		return error_say(-EINVAL, "options: size is sizeof(struct linnos_ceph_options), "
-					  "agent_port 65535 or less");
+	if (given && (given->size < sizeof(given->size) || given->size > sizeof(*o)))
+		return error_say(-EINVAL, "options of %zu bytes; this library knows %zu",
+				 given->size, sizeof(*o));
+	if (given)
+		memcpy(o, given, given->size);
+	if (o->agent_port > UINT16_MAX)
+		return error_say(-EINVAL, "agent_port %u; 65535 at most", o->agent_port);
 	if (o->choosing && o->choosing->mode == LINNOS_CLUSTER_HEDGE)
 		return error_say(-ENOTSUP,
 				 "mode: hedges are not sent; LINNOS_CLUSTER_CHOOSE can be");
@@ -412,15 +447,12 @@ static int refused(const char *pool, const struct linnos_ceph_options *o)
 int linnos_ceph_open(struct linnos_ceph **ceph, const char *pool,
 		     const struct linnos_ceph_options *options)
 {
-	struct linnos_ceph_options o = LINNOS_CEPH_OPTIONS_INIT;
+	struct linnos_ceph_options o;
 	struct linnos_ceph *c;
 	struct login login;
-	int status;
+	int status = take(&o, pool, options);
 
 	*ceph = NULL;
-	if (options)
-		memcpy(&o, options, options->size < sizeof(o) ? options->size : sizeof(o));
-	status = refused(pool, &o);
 	if (status)
 		return status;
 	c = calloc(1, sizeof(*c));
@@ -428,12 +460,14 @@ int linnos_ceph_open(struct linnos_ceph **ceph, const char *pool,
 		return error_say(-ENOMEM, "a pool: no memory");
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->none_left, NULL);
-	c->configuration = copied(o.configuration);
-	c->user = copied(o.user);
-	c->name = copied(pool);
+	if (!copy_text(&c->configuration, o.configuration) || !copy_text(&c->user, o.user) ||
+	    !copy_text(&c->name, pool)) {
+		status = error_say(-ENOMEM, "a pool: no memory");
+		goto fail;
+	}
 	login = (struct login){c->configuration, c->user, c->name};
 	status = places_create(&c->places, &login, o.fresh_ms * UINT64_C(1000000), meet, c,
-			       &c->pool);
+			       &c->pool, &c->users_pool);
 	if (status)
 		goto fail;
 	status = linnos_cluster_create(&c->cluster, places_osds(c->places), o.choosing);

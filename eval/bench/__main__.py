@@ -72,16 +72,14 @@ BENCHMARKS = {
     "reader": Benchmark(linnapp.reader, needs="what `make demo` records"),
     "train": Benchmark(linnapp.train),
     "labelling": Benchmark(linnapp.labelling),
-    "text": Benchmark(linnapp.text),
     "fleet": Benchmark(linnapp.fleet),
     "top": Benchmark(top.top),
     "watch-rate": Benchmark(watching.rate, needs="root, and a kernel with BTF"),
     "watch-redis": Benchmark(
         watching.redis,
-        needs="debian-packages-redis.txt, root, a kernel with BTF, and half an hour",
+        needs="debian-packages-redis.txt, root, and a kernel with BTF",
         when_named=True,
     ),
-    "large": Benchmark(linnapp.large, needs="minutes, and gigabytes of disk", when_named=True),
 }
 
 

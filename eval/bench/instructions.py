@@ -53,17 +53,8 @@ def count(
     ----------
     cases : iterable of Case
         Each finds what those before it left.
-    n_drives : int
-        /dev/nullb0 and so on.
     modules : sequence of str
         Modules of Debian's kernel that are loaded first.
-    path : sequence of Path
-        Folders whose programs are found by name.
-
-    Raises
-    ------
-    BenchError
-        If a command fails.
     """
     build("guest-tools")
     cases = list(cases)
@@ -101,21 +92,7 @@ def count(
 def report(
     name: str, counts: Counts, rival: str, beside: str, compared: Callable[[float, float], str]
 ) -> None:
-    """Print counts beside one case's, and write them.
-
-    Parameters
-    ----------
-    name : str
-        Of the file.
-    counts : Counts
-        Of :func:`count`.
-    rival : str
-        The case that the others stand beside.
-    beside : str
-        What it is called in the heads.
-    compared : callable
-        Says in a few characters how a count stands to the rival's.
-    """
+    """Print counts beside those of the case `rival`, and write them."""
     release = debian_kernel.release(debian_kernel.image())
     for what in OPTIONS:
         print(f"instructions of a {what} of 4 KiB, Linux {release}; beside {beside}")

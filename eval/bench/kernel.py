@@ -13,13 +13,7 @@ FOLDER = ROOT / "build" / "bench"
 
 
 def build(target: str) -> None:
-    """Make a target of kernel/bench, into `FOLDER`.
-
-    Raises
-    ------
-    subprocess.CalledProcessError
-        It could not be built; the compiler's message stands on stderr.
-    """
+    """Make a target of kernel/bench, into `FOLDER`."""
     make = ["make", "--no-print-directory", "-s", "-C", str(ROOT / "kernel" / "bench")]
     subprocess.run([*make, f"OUT={FOLDER}", target], check=True)
 
@@ -29,17 +23,8 @@ def run(program: str, *arguments: str, quiet: bool = False) -> None:
 
     Parameters
     ----------
-    program : str
-        A target of its makefile.
-    *arguments : str
-        Of the program.
     quiet : bool
         Keep the table that it prints to ourselves.
-
-    Raises
-    ------
-    subprocess.CalledProcessError
-        It could not be built, or failed; its own message stands on stderr.
     """
     path = str(FOLDER / program)
     build(path)

@@ -14,12 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from eval.bench import OUT
-from eval.bench.recordings import workload, write_recording
+from eval.bench.recordings import write_recording
 from eval.cache import ROOT
 from eval.files import write_json
 from linnapp.trace.blktrace import BlktraceReader
@@ -28,8 +27,6 @@ from linnapp.trace.blktrace import BlktraceReader
 RECORDING = ROOT / "out" / "demo" / "record" / "flash0.blk"
 
 TRAIN_IOS = 2_000_000
-LARGE_IOS = 50_000_000
-TEXT_IOS = 4_000_000
 FLEET_TRACES = 12
 #: by each number of workers in turn, so that what else a machine does meets all of them
 FLEET_ROUNDS = 2
@@ -125,27 +122,6 @@ def train() -> None:
     )
 
 
-def large() -> None:
-    """A recording of 50 million I/Os through the reader and through training, in under 2 GB."""
-    result: dict[str, Any] = {"ios": LARGE_IOS}
-    with _directory() as name:
-        trace = Path(name) / "az.blk"
-        write_recording(trace, LARGE_IOS, 1)
-        result["bytes"] = trace.stat().st_size
-        result["inspect"] = measured("inspect", str(trace))
-        # One epoch: what is shown is memory, which the number of epochs does not change.
-        result["train"] = measured(
-            *("train", "--trace", str(trace), "-o", f"{name}/models"),
-            *("--epochs", "1", "--bias", "2"),
-        )
-    write_json(OUT / "large.json", result)
-    for what in ("inspect", "train"):
-        print(
-            f"{LARGE_IOS / 1e6:g} million I/Os, linnapp {what}: {result[what]['seconds']:.0f} s, "
-            f"at most {result[what]['max_rss_mb']:.0f} MB"
-        )
-
-
 def labelling() -> None:
     """Inflection points of three drives: the closed form, and the simulation it stands for."""
     from linnapp.learn.options import LabellingOptions
@@ -179,65 +155,6 @@ def labelling() -> None:
     result["ratio"] = result["simulate"]["seconds"] / result["exact"]["seconds"]
     print(f"the closed form takes {result['ratio']:.0f} times less")
     write_json(OUT / "labelling.json", result)
-
-
-def text() -> None:
-    """Text traces: I/Os and bytes a second of `convert`, beside the same lines split in Python."""
-    from linnapp.trace.formats.conversion import (
-        TEXT_FORMATS,
-        convert,
-        output_formats,
-        read_workload,
-    )
-
-    result: dict[str, Any] = {"ios": TEXT_IOS, "formats": {}}
-    with _directory() as name:
-        source, target = Path(name) / "source", Path(name) / "target"
-        iolog = Path(name) / "w.iolog"
-        from linnapp.trace.formats.iolog import write
-
-        write(iolog, workload(TEXT_IOS, 1), "/dev/flash0")
-        for kind in output_formats():
-            convert(iolog, source, target_format=kind)
-            size = source.stat().st_size
-
-            def read(kind: str = kind) -> None:
-                for _chunk in read_workload(source, kind):
-                    pass
-
-            def split(kind: str = kind) -> None:
-                delimiter = TEXT_FORMATS[kind].delimiter if kind in TEXT_FORMATS else None
-                with source.open() as stream:
-                    for line in stream:
-                        line.split(delimiter)
-
-            read_s = _best(read)
-            whole_s = _best(lambda kind=kind: convert(source, target, source_format=kind))  # type: ignore[misc]
-            split_s = _best(split, 1)
-            result["formats"][kind] = {
-                "bytes": size,
-                "read_ios_per_s": TEXT_IOS / read_s,
-                "read_mb_per_s": size / read_s / 1e6,
-                "convert_ios_per_s": TEXT_IOS / whole_s,
-                "convert_mb_per_s": size / whole_s / 1e6,
-                "python_split_ios_per_s": TEXT_IOS / split_s,
-            }
-            print(
-                f"{kind:9} read {TEXT_IOS / read_s / 1e6:5.2f} million I/Os/s "
-                f"({size / read_s / 1e6:4.0f} MB/s), to an iolog {TEXT_IOS / whole_s / 1e6:5.2f} "
-                f"({size / whole_s / 1e6:4.0f} MB/s); split() alone "
-                f"{TEXT_IOS / split_s / 1e6:5.2f}: ratio {split_s / read_s:.1f}"
-            )
-    write_json(OUT / "text.json", result)
-
-
-def _best(function: Callable[[], object], times: int = 3) -> float:
-    best = float("inf")
-    for _ in range(times):
-        begin = time.perf_counter()
-        function()
-        best = min(best, time.perf_counter() - begin)
-    return best
 
 
 def fleet() -> None:

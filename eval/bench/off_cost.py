@@ -112,19 +112,10 @@ def count_instructions(
 
     Parameters
     ----------
-    kernel : Path
-        The lab kernel.
-    call : str
-        The function.
     skipped, counted : int
         How many calls are let pass, and then counted.
     boot : callable
         Given what to run in the kernel's place, boots a guest in which there are so many calls.
-
-    Raises
-    ------
-    LabError
-        If the guest failed each time, or made fewer calls.
     """
     for _ in range(COUNT_TRIES - 1):
         with contextlib.suppress(LabError):
@@ -194,10 +185,6 @@ def measure(cases: Sequence[Case], ticks_per_ns: float, rounds: int = ROUNDS) ->
     ----------
     cases : sequence of Case
         Their `ns` is added to.
-    ticks_per_ns : float
-        Of the time stamp counter.
-    rounds : int
-        How many.
     """
     commands = [["--batches", str(batches), str(size)] for size, batches in BATCHES.items()]
     cpus = os.sched_getaffinity(0)

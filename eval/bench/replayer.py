@@ -218,14 +218,8 @@ def run(
     ----------
     iops : int
         Arrival rate of the paced trace.
-    seconds : float
-        Length of each run.
     depth : int
         Reads in flight in the saturated comparison, of each thread.
-    repeats : int
-        Runs of each; medians are over these.
-    seed : int
-        Of the trace.
     plain : bool
         Read the file itself, without a loop device: it answers faster.
 
@@ -234,11 +228,6 @@ def run(
     dict
         ``paced``, and ``saturated`` by the number of threads; each measurement
         as median, min and max.
-
-    Raises
-    ------
-    BenchError
-        When fio, the replayer or a loop device is missing.
     """
     if not REPLAYER.exists():
         raise BenchError(f"{REPLAYER}: not built; `make replayer`")

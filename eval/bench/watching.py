@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: MIT
 """What `linnapp watch` costs what it watches, and how many calls a second it keeps up with.
 
-`watch-redis` does what DIO's paper did (Esteves et al., 2023, section IV-D): all tests of
-redis-benchmark, with its 50 clients over loopback, against a redis-server that is traced, or not.
-DIO and Sysdig were told to leave out all but Redis' folder (`--path` here), and so the clients'
-sockets; strace, which cannot, has every call that is recorded here. DIO's Redis wrote snapshots,
-one in some minutes; here, where a run takes seconds, it appends to a log instead, or writes
-nothing. Each run has a server of its own, and right before it or after it, in turn, one that is not
-traced. Ratios are those of such pairs: of the time that redis-benchmark took, and of the
-processor's time of the server, and of server, clients and reader together. On a machine that has
-other work, `--turns` tells more: one server that writes nothing is watched and not watched in turn,
-with `--path`, each time for as long as a short redis-benchmark takes.
+`watch-redis` does what DIO's paper did (Esteves et al., 2023, section IV-D): redis-benchmark, with
+its 50 clients over loopback, against a redis-server that is watched, or not. DIO was told to leave
+out all but Redis' folder (`--path` here), and so the clients' sockets; strace, which cannot, has
+every call that is recorded here. One server, that writes nothing, is watched and not watched in
+turn, so that what else the machine does meets both. Ratios are those of such pairs: of the time
+that redis-benchmark took, and of the processor's time of the server, and of server and clients.
 
 `watch-rate` has one program read and write at a steady rate: how many of its calls are in the
 tables, and how much of a core the reader took meanwhile; without the calls' arguments, and with.
@@ -45,19 +41,10 @@ from linnapp.errors import LinnappError
 from linnapp.watch.reader import Reader, Wanted, call_names
 from linnapp.watch.watching import check_can_watch
 
-PAIRS = 20
-#: With strace a run takes ten times as long.
-STRACE_PAIRS = 3
-
-#: How Redis persists: its options, and requests of each test. A run is short, so that what else the
-#: machine does meets both of a pair.
-PERSISTENCE = {
-    "appendonly no": (["--appendonly", "no"], 5_000),
-    "appendfsync everysec": (["--appendonly", "yes", "--appendfsync", "everysec"], 5_000),
-    "appendfsync always": (["--appendonly", "yes", "--appendfsync", "always"], 1_500),
-}
-#: What traces it, with its options; `{folder}` is the server's.
-TRACERS = {"watch --path": ["--path", "{folder}"], "watch": [], "strace": []}
+#: Pairs of a turn with and one without; requests of each test in a turn.
+TURNS, REQUESTS = 20, 1_000
+#: What it is watched by.
+TRACERS = ("watch", "strace")
 
 #: Calls a second, and for how long.
 RATES, RATE_S = (100_000, 200_000), 10.0
@@ -99,11 +86,9 @@ class Run:
 
     #: That it took.
     seconds: float
-    #: `server_cpu_s`, `client_cpu_s`, `reader_cpu_s`: Processor's time of the server, of
-    #: redis-benchmark, and of what traces, meanwhile.
+    #: `server_cpu_s`, `client_cpu_s`: processor's time of the server, and of redis-benchmark.
     server_cpu_s: float
     client_cpu_s: float
-    reader_cpu_s: float = 0.0
     #: That are in the tables.
     calls: int = 0
     #: Calls, names, I/Os that should be there and are not.
@@ -114,7 +99,7 @@ class Run:
 RATIOS: dict[str, Callable[[Run], float]] = {
     "time": lambda run: run.seconds,
     "server's CPU": lambda run: run.server_cpu_s,
-    "all CPU": lambda run: run.server_cpu_s + run.client_cpu_s + run.reader_cpu_s,
+    "all CPU": lambda run: run.server_cpu_s + run.client_cpu_s,
 }
 
 
@@ -134,7 +119,6 @@ class Pairs:
         return {
             "ratios": ratios,
             "bare_s": statistics.median(run.seconds for run in self.bare),
-            "reader_cores": statistics.median(r.reader_cpu_s / r.seconds for r in self.traced),
             "calls": sum(run.calls for run in self.traced),
             "dropped": sum(run.dropped for run in self.traced),
             "runs": {"bare": [*map(asdict, self.bare)], "traced": [*map(asdict, self.traced)]},
@@ -232,140 +216,67 @@ def _watched(pid: int, options: Sequence[str], folder: Path) -> Iterator[tuple[i
 
 
 @contextlib.contextmanager
-def _straced(pid: int, folder: Path) -> Iterator[int]:
+def _straced(pid: int, folder: Path) -> Iterator[None]:
     command = ["strace", "-f", "-e", "trace=" + ",".join(f"?{name}" for name in call_names())]
     command += ["-o", str(folder / "strace.txt"), "-p", str(pid)]
     log = folder / "strace.log"
     with log.open("w") as error, _started(command, stderr=error) as tracer:
         _wait_until(lambda: _is_straced(pid), "strace", tracer, log)
-        yield tracer.pid
-
-
-def run_redis(
-    options: Sequence[str], requests: int, tracer: str | None, tests: str | None = None
-) -> Run:
-    """Start a server, trace it, and run redis-benchmark.
-
-    Parameters
-    ----------
-    options : sequence of str
-        Of the server.
-    requests : int
-        Of each of redis-benchmark's tests.
-    tracer : str or None
-        Of ``TRACERS``.
-    tests : str, optional
-        Only these tests of redis-benchmark, by commas.
-    """
-    with (
-        tempfile.TemporaryDirectory(prefix="linnapp-bench-") as name,
-        contextlib.ExitStack() as stack,
-    ):
-        folder, own = Path(name) / "redis", Path(name) / "own"
-        folder.mkdir()
-        own.mkdir()
-        # The tracer of a server ends after it.
-        outer = stack.enter_context(contextlib.ExitStack())
-        server = contextlib.ExitStack()
-        pid, port = server.enter_context(_redis(folder, options))
-        reader, summary = 0, None
-        try:
-            if tracer == "strace":
-                reader = outer.enter_context(_straced(pid, own))
-            elif tracer is not None:
-                given = [option.format(folder=folder) for option in TRACERS[tracer]]
-                reader, summary = outer.enter_context(_watched(pid, given, own))
-            before = cpu_s(pid), cpu_s(reader) if reader else 0.0
-            start = time.monotonic()
-            command = ["redis-benchmark", "-p", str(port), "-n", str(requests), "-q"]
-            command += [] if tests is None else ["-t", tests]
-            client = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-            _, status, used = os.wait4(client.pid, 0)
-            client.returncode = os.waitstatus_to_exitcode(status)
-            seconds = time.monotonic() - start
-            after = cpu_s(pid), cpu_s(reader) if reader else 0.0
-        finally:
-            server.close()
-        if client.returncode:
-            raise BenchError(f"redis-benchmark ended with status {client.returncode}")
-        outer.close()
-        told = {} if summary is None else json.loads(summary.read_text())
-        return Run(
-            seconds=seconds,
-            server_cpu_s=after[0] - before[0],
-            client_cpu_s=used.ru_utime + used.ru_stime,
-            reader_cpu_s=after[1] - before[1],
-            calls=told.get("calls", 0),
-            dropped=sum(told.get(name, 0) for name in _DROPPED),
-        )
+        yield
 
 
 def redis(
     path: Path = OUT / "watch-redis.json",
     *,
-    pairs: int = PAIRS,
-    strace_pairs: int = STRACE_PAIRS,
-    persistence: Sequence[str] = tuple(PERSISTENCE),
+    turns: int = TURNS,
+    requests: int = REQUESTS,
     tests: str | None = None,
-    requests: int | None = None,
+    tracer: str = TRACERS[0],
 ) -> None:
-    """What `linnapp watch` costs a Redis that is watched, beside strace."""
-    _check("redis-server", "redis-cli", "redis-benchmark", "strace")
-    results = []
-    print(f"ratios with to without, medians of {pairs} pairs (strace {strace_pairs}), 95 %:")
-    for mode in persistence:
-        options, n = PERSISTENCE[mode]
-        n = requests or n
-        for tracer in TRACERS:
-            found = Pairs()
-            for k in range(strace_pairs if tracer == "strace" else pairs):
-                for each in (None, tracer) if k % 2 else (tracer, None):
-                    ran = run_redis(options, n, each, tests)
-                    (found.bare if each is None else found.traced).append(ran)
-                    _progress(f"{mode}, {each or 'bare'}, pair {k + 1}: {ran.seconds:.2f} s")
-            result = found.to_json()
-            results.append(
-                {"persistence": mode, "tracer": tracer, "requests": n, "tests": tests, **result}
-            )
-            _progress("")
-            print(_line(mode, tracer, result), flush=True)
-    load = os.getloadavg()[0]
-    print(f"load average at the end: {load:.1f}, {os.cpu_count()} CPUs")
-    write_json(path, {"results": results, "load_average": load, "cpus": os.cpu_count()})
+    """What `linnapp watch --path` costs a Redis server that is watched.
 
-
-def turns(n: int, *, tests: str | None = None, requests: int | None = None) -> None:
-    """What `linnapp watch --path` costs one server in `n` turns with it and as many without.
-
-    `tests` and `requests` are as for :func:`redis`.
+    Parameters
+    ----------
+    turns : int
+        So many with it, and as many without.
+    requests : int
+        Of each of redis-benchmark's tests.
     """
-    _check("redis-server", "redis-cli", "redis-benchmark")
-    requests = requests or 1_000
+    _check("redis-server", "redis-cli", "redis-benchmark", *(["strace"] * (tracer == "strace")))
     found = Pairs()
     with tempfile.TemporaryDirectory(prefix="linnapp-bench-") as name:
         folder = Path(name)
-        options, _ = PERSISTENCE["appendonly no"]
-        with _redis(folder, [*options, "--save", ""]) as (pid, port):
-            for k in range(n):
-                for is_watched in (k % 2 == 0, k % 2 == 1):
-                    wanted = Wanted(paths=[name]) if is_watched else None
-                    ran = _turn(pid, port, requests, tests, wanted)
-                    (found.traced if is_watched else found.bare).append(ran)
+        with _redis(folder, ["--appendonly", "no", "--save", ""]) as (pid, port):
+            command = ["redis-benchmark", "-p", str(port), "-n", str(requests), "-q"]
+            command += [] if tests is None else ["-t", tests]
+            for k in range(turns):
+                for each in (None, tracer) if k % 2 else (tracer, None):
+                    ran = _turn(pid, command, folder, each)
+                    (found.bare if each is None else found.traced).append(ran)
+    result = found.to_json()
+    ratios = (
+        # One pair has no interval.
+        f"{name} {value:.2f}" + ("" if low is None else f" [{low:.2f}, {high:.2f}]")
+        for name, (value, low, high) in result["ratios"].items()
+    )
     load = os.getloadavg()[0]
-    print(f"{n} turns of {requests} requests, load average {load:.1f}, {os.cpu_count()} CPUs:")
-    print(_line("appendonly no", "watch --path", found.to_json()))
+    print(
+        f"{tracer}, {turns} turns of {requests} requests, load average {load:.1f}: with to without"
+    )
+    print(f"{', '.join(ratios)}; {result['calls']} calls, {result['dropped']} dropped")
+    write_json(path, {**result, "load_average": load, "cpus": os.cpu_count()})
 
 
-def _turn(pid: int, port: int, requests: int, tests: str | None, wanted: Wanted | None) -> Run:
-    command = ["redis-benchmark", "-p", str(port), "-n", str(requests), "-q"]
-    command += [] if tests is None else ["-t", tests]
+def _turn(pid: int, command: Sequence[str], folder: Path, tracer: str | None) -> Run:
     with contextlib.ExitStack() as stack:
         reader = None
-        if wanted is not None:
+        if tracer == "watch":
             reader = stack.enter_context(Reader())
-            reader.choose(wanted)
+            reader.choose(Wanted(paths=[str(folder)]))
             reader.attach(16 << 20)
             reader.follow(pid)
+        elif tracer == "strace":
+            stack.enter_context(_straced(pid, folder))
         before, start = cpu_s(pid), time.monotonic()
         # What it writes is in no path that is asked for: the buffer has room for the few calls.
         client = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -386,23 +297,6 @@ def _turn(pid: int, port: int, requests: int, tests: str | None, wanted: Wanted 
         calls=calls,
         dropped=sum(counts.get(name, 0) for name in _DROPPED),
     )
-
-
-def _line(mode: str, tracer: str, result: dict[str, Any]) -> str:
-    cells = []
-    for name, (value, low, high) in result["ratios"].items():
-        # One pair has no interval.
-        within = "" if low is None else f" [{low:.2f}, {high:.2f}]"
-        cells.append(f"{name} {value:.2f}{within}")
-    tail = f"reader {result['reader_cores']:.2f} cores"
-    if tracer != "strace":
-        tail += f"; {result['calls']} calls, {result['dropped']} dropped"
-    return f"{mode:20} {tracer:12} {', '.join(cells)}; {tail}"
-
-
-def _progress(words: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{words}", end="", file=sys.stderr, flush=True)
 
 
 def run_rate(rate: int, seconds: float, arguments: str | None) -> dict[str, Any]:
@@ -469,35 +363,20 @@ def rate(
 
 
 def main() -> int:
-    """Command line, for other numbers of pairs and of requests."""
+    """Command line, for other numbers of turns and of requests."""
     parser = argparse.ArgumentParser(
         prog="python -m eval.bench.watching",
-        description="What `linnapp watch` costs a Redis server that is watched, beside strace.",
+        description="What `linnapp watch` costs a Redis server that is watched.",
     )
-    parser.add_argument("--pairs", type=int, default=PAIRS)
-    parser.add_argument("--strace-pairs", type=int, default=STRACE_PAIRS)
-    parser.add_argument(
-        "--persistence", choices=PERSISTENCE, action="append", help="default: all of them"
-    )
+    parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--requests", type=int, default=REQUESTS, help="of each test")
     parser.add_argument("--tests", help="of redis-benchmark, by commas; default: all")
-    parser.add_argument("--requests", type=int, help="of each test")
-    parser.add_argument("--turns", type=int, help="one server, watched and not watched in turn")
-    parser.add_argument(
-        "--json",
-        dest="path",
-        type=Path,
-        default=OUT / "watch-redis.json",
-        help="where the result goes",
-    )
-    options = vars(parser.parse_args())
-    n_turns = options.pop("turns")
-    if min(options["pairs"], options["strace_pairs"], 1 if n_turns is None else n_turns) < 1:
-        parser.error("--pairs, --strace-pairs, --turns: at least 1")
+    parser.add_argument("--tracer", choices=TRACERS, default=TRACERS[0])
+    options = parser.parse_args()
+    if min(options.turns, options.requests) < 1:
+        parser.error("--turns, --requests: at least 1")
     try:
-        if n_turns is not None:
-            turns(n_turns, tests=options["tests"], requests=options["requests"])
-        else:
-            redis(**{**options, "persistence": options["persistence"] or tuple(PERSISTENCE)})
+        redis(**vars(options))
     except (BenchError, LinnappError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1

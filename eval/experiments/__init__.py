@@ -36,13 +36,7 @@ def source(name: str) -> str:
 
 
 def load(name: str) -> Experiment:
-    """Import an experiment.
-
-    Raises
-    ------
-    KeyError
-        When there is none of that name.
-    """
+    """Import an experiment."""
     if name not in (*NAMES, *ON_REQUEST):
         raise KeyError(name)
     experiment = importlib.import_module(f"eval.experiments.{name}").EXPERIMENT

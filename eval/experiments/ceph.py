@@ -18,7 +18,7 @@ from typing import Any
 
 from eval import guests
 from eval.experiment import Context, Experiment, Table
-from eval.experiments.cluster import SETTINGS, score
+from eval.experiments.cluster import SETTINGS, pages, score
 from eval.experiments.cluster.lab import (
     BURSTS,
     FILE_MB,
@@ -141,6 +141,7 @@ EXPERIMENT = Experiment(
     table=table,
     reading=reading,
     draw=draw,
+    write_pages=pages.write,
     differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
     "neither the OSDs' nor the client's; the network has no jitter and loses nothing. "
     "The oracle does not know where on a drive BlueStore has a block, but what bursts do to it.",

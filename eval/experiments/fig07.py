@@ -20,7 +20,6 @@ from eval.cache import Cache
 from eval.cells import N_DRIVES, REPLAYER_OPTIONS, WORKLOADS, read_log
 from eval.experiment import Context, Experiment, Table
 from eval.intervals import of_seeds
-from eval.metrics import percent
 from linnapp.learn.labelling.inflection import LatencyDistribution, find_inflection_points
 from linnapp.trace.formats import iolog
 from linnapp.trace.generation import Profile, generate, load_profile
@@ -84,18 +83,13 @@ def _pieces(
     active_s: float,
 ) -> list[iolog.Workload]:
     """Cut one stretch of the workload into pieces that each start at 0."""
-    whole = list(generate(profile, n_pieces * active_s, child, grid.SIZE_MB << 20, shared))
-    time_us = np.concatenate([chunk.time_us for chunk in whole])
-    joined = iolog.Workload(
-        time_us,
-        np.concatenate([chunk.offset_bytes for chunk in whole]),
-        np.concatenate([chunk.size_bytes for chunk in whole]),
-        np.concatenate([chunk.is_write for chunk in whole]),
+    whole = iolog.Workload.joined(
+        generate(profile, n_pieces * active_s, child, grid.SIZE_MB << 20, shared)
     )
-    edges = np.searchsorted(time_us, np.arange(n_pieces + 1) * active_s * 1e6)
+    edges = np.searchsorted(whole.time_us, np.arange(n_pieces + 1) * active_s * 1e6)
     pieces = []
     for i in range(n_pieces):
-        piece = joined.take(slice(int(edges[i]), int(edges[i + 1])))
+        piece = whole.take(slice(int(edges[i]), int(edges[i + 1])))
         pieces.append(replace(piece, time_us=piece.time_us - int(i * active_s * 1e6)))
     return pieces
 
@@ -298,24 +292,16 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
 
 
 def reading(data: dict[str, Any]) -> str:
-    """How far the point moves, by length of the window."""
-    lines = []
+    """What was left out, and why it is no measure of the paper's hours."""
     n_seeds = len({row["seed"] for row in data["rows"]})
+    left_out = []
     for minutes in WINDOWS_MIN:
-        shares = within_bound(data, minutes)
-        steady = sum(share == 1 for share in shares.values())
-        spread = [v["std"] for (_, m, _), v in spreads(data).items() if m == minutes]
         n_without = sum(row["window_min"] == minutes for row in data["without"])
         n_windows = n_seeds * len(PARAMETERS["workloads"]) * HOURS * 60 // minutes
-        lines.append(
-            f"- windows of {minutes} min: the point stays within {BOUND:g} percentiles for the "
-            f"next {AHEAD_H} hours in {percent(float(np.mean(list(shares.values()))), 0)} of the "
-            f"windows, in all of them on {steady} of {len(shares)} drives; standard deviation "
-            f"within a drive {min(spread):.2f} to {max(spread):.2f} percentiles; {n_without} of "
-            f"{n_windows} windows left out, some drive having fewer than {ENOUGH_READS} reads"
-        )
+        left_out.append(f"{n_without} of {n_windows} windows of {minutes} min")
     return (
-        "\n".join(lines) + "\n\nOf a window only a part carries load, and that is one piece of the "
+        f"Left out, some drive having fewer than {ENOUGH_READS} reads: {', '.join(left_out)}. Of a "
+        "window only a part carries load, and that is one piece of the "
         f"workload: {12 * min(ACTIVE_S.values()):.1f} to {12 * max(ACTIVE_S.values()):.0f} s of an "
         "hour, one or a few of its rates of ten seconds, where the paper's have 360. So windows "
         "differ by those rates, by more than the half by which the load swings over the day, and "

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -208,78 +207,43 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
     return tables
 
 
-def _listed(cells: Sequence[dict[str, Any]]) -> str:
-    return ", ".join(cell["workload"] for cell in cells) if cells else "none"
-
-
 def reading(data: dict[str, Any]) -> str:
     """Where LinnOS stands, won and lost, against the best rival of each cell."""
     cells = data["cells"]
     parts = [
-        "Best rival of each cell (lowest mean that is neither LinnOS nor a bound): "
-        + ", ".join(
-            f"{cell['workload']} `{(r := scores.best_rival(cell))}` with "
-            f"{_cost(cell['policies'][r])} extra I/O"
+        f"`{policy}` against the best rival of each cell: "
+        + scores.by_verdict(
+            (cell["workload"], scores.below(cell, policy, scores.best_rival(cell)))
             for cell in cells
         )
         + "."
+        for policy in OURS
     ]
-    for policy in OURS:
-        said = {"below": [], "above": [], "undecided": []}  # type: dict[str, list[dict[str, Any]]]
-        for cell in cells:
-            rival = scores.best_rival(cell)
-            said[scores.verdict(scores.below(cell, policy, rival))].append(cell)
-        parts.append(
-            f"`{policy}` against it: below in {_listed(said['below'])}; above in "
-            f"{_listed(said['above'])}; neither can be said of {_listed(said['undecided'])}."
-        )
-    for bound in ("oracle", "verdict"):
+    for bound, policy, other in (("verdict", "linnos", ""), (LEARNT, LEARNT, scores.HOME)):
         shares = [
-            f"{cell['workload']} {scores.percent(cell['policies']['linnos'][field])}"
+            f"{cell['workload']} {scores.percent(triple)}"
             for cell in cells
-            if (field := f"share_of_{bound}") in cell["policies"]["linnos"]
-        ]
+            if policy in cell["policies"]
+            and (triple := cell["below"][policy][other] if other
+                 else cell["policies"][policy].get(f"share_of_{bound}"))
+        ]  # fmt: skip
+        what = f"mean below {other}" if other else f"share of what `{bound}` gains over baseline"
         if shares:
-            parts.append(
-                f"Of what `{bound}` gains over baseline `linnos` gains: {'; '.join(shares)}."
-            )
-    known = [
-        f"{cell['workload']} {scores.percent(cell['below'][LEARNT][scores.HOME])}"
-        for cell in cells
-        if LEARNT in cell["policies"]
-    ]
-    if known:
-        parts.append(
-            f"`{LEARNT}` against the reads that stayed at home in the same replay, mean below: "
-            f"{'; '.join(known)}. `linnos` below baseline: "
-            + "; ".join(
-                f"{cell['workload']} {scores.percent(cell['below']['linnos']['baseline'])}"
-                for cell in cells
-            )
-            + "."
-        )
-    short = [row for row in data["prepared"] if not row["enough"]]
-    if short:
-        parts.append(
-            f"Fewer than {grid.TRAINING_READS} training reads of some drive: "
-            + ", ".join(f"{r['workload']} seed {r['seed']}" for r in short)
-            + "."
-        )
+            parts.append(f"`{policy}`, {what}: {'; '.join(shares)}.")
     late = [
         f"{run_['workload']} seed {run_['seed']} ({percent(run_['late_ios'] / n)} of its I/Os)"
         for run_ in data["grid"]
         if run_["policy"] == "baseline"
         and run_["late_ios"] > 0.01 * (n := run_["reads"] + run_["writes"])
     ]
-    errors = sum(run_["data_errors"] + run_["io_errors"] for run_ in data["grid"])
     parts.append(
         "Where a drive could not sustain the workload for a while, I/Os were submitted late under "
         f"baseline: {'; '.join(late) if late else 'nowhere'}. Latencies count from when a read was "
-        f"due. Data and I/O errors: {errors}; "
+        f"due. {scores.errors(data['grid'])} "
         + (
-            "each write went to every drive."
+            "Each write went to every drive."
             if data.get("replicate_writes")
-            else "each drive had its own writes, and a read was compared with those of the drive "
+            else "Each drive had its own writes, and a read was compared with those of the drive "
             "that served it."
         )
     )

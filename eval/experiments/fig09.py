@@ -68,29 +68,18 @@ def _against_best(cell: dict[str, Any], policy: str, key: str) -> tuple[str, ...
 
 def reading(data: dict[str, Any]) -> str:
     """What may be said of the tails, against the best rival at each percentile."""
-    lines = []
-    for key in data["cells"][0]["tail_below"]:
-        for policy in OURS:
-            said: dict[str, list[str]] = {"below": [], "above": [], "undecided": []}
-            for cell in data["cells"]:
-                words = _against_best(cell, policy, key)[-1]
-                said.setdefault(words, []).append(cell["workload"])
-            lines.append(
-                f"{key.removesuffix('_us')}, `{policy}` against the best rival there: "
-                + "; ".join(f"{what}: {', '.join(w)}" for what, w in said.items() if w)
-                + "."
-            )
-    without = [
-        f"p{percent:g} of {cell['workload']}"
-        for cell in data["cells"]
-        for percent in PERCENTS
-        if cell["policies"]["baseline"][scores.key(percent)] is None
-    ]
-    if without:
-        lines.append(
-            f"Not given, for they would rest on fewer than {RESTS_ON} reads: {', '.join(without)}."
+    lines = [
+        f"{key.removesuffix('_us')}, `{policy}` against the best rival there: "
+        + scores.by_verdict(
+            (cell["workload"], Interval.from_json(known[scores.best_rival(cell, key)]))
+            for cell in data["cells"]
+            if (known := cell["tail_below"][key].get(policy))
         )
-    return "\n\n".join(lines)
+        + "."
+        for key in data["cells"][0]["tail_below"]
+        for policy in OURS
+    ]
+    return "\n\n".join((*lines, f"What would rest on fewer than {RESTS_ON} reads is not given."))
 
 
 def numbers(data: dict[str, Any]) -> dict[str, Any]:

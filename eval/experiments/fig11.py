@@ -9,7 +9,6 @@ from typing import Any
 from eval import scores
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import fig08, fig09
-from eval.intervals import Interval
 from eval.metrics import percent
 
 POLICIES = (
@@ -60,29 +59,15 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
 
 
 def reading(data: dict[str, Any]) -> str:
-    """What hedging adds to LinnOS, and what it costs."""
-    lines = []
-    for other in REFERENCES:
-        said: dict[str, list[str]] = {"below": [], "above": [], "undecided": []}
-        for cell in data["cells"]:
-            interval = Interval.from_json(cell["below"]["linnos-hl"][other])
-            said[scores.verdict(interval)].append(cell["workload"])
-        lines.append(
-            f"Mean of `linnos-hl` against `{other}`: "
-            + "; ".join(f"{what}: {', '.join(w)}" for what, w in said.items() if w)
-            + "."
-        )
-    lines.append(
-        "Reads sent twice: "
-        + ", ".join(
-            f"`{name}` up to "
-            + percent(max(c["policies"][name]["extra_io_ratio"] for c in data["cells"]), 2)
-            for name in POLICIES
-            if name.startswith(("hedge", "linnos-h")) and name in data["cells"][0]["policies"]
+    """What hedging adds to LinnOS."""
+    return "\n\n".join(
+        f"Mean of `linnos-hl` against `{other}`: "
+        + scores.by_verdict(
+            (cell["workload"], scores.below(cell, "linnos-hl", other)) for cell in data["cells"]
         )
         + "."
+        for other in REFERENCES
     )
-    return "\n\n".join(lines)
 
 
 def draw(data: dict[str, Any], path: Path) -> None:

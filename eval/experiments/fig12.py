@@ -232,34 +232,27 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
 
 
 def reading(data: dict[str, Any]) -> str:
-    """One paragraph a trace."""
+    """Where ours stand against the best rival of each trace."""
     if not data["traces"]:
         return (
             "No public trace was given, so nothing was measured. Name files or "
             f"folders in {trace_files.VARIABLE}, separated by colons: `{EXPERIMENT.command}`."
         )
-    parts = []
-    for trace in data["traces"]:
-        rival = scores.best_rival(trace)
-        mean = {name: scores.number(p["mean_us"], 1) for name, p in trace["policies"].items()}
-        parts.append(
-            f"{trace['trace']} ({trace['iops']:.0f} I/Os a second, replayed {trace['rerate']:.1f} "
-            f"times as fast for {trace['part_s']:.1f} s, {trace['reads']} reads; trained on "
-            f"{trace['training_reads']:.0f} reads a drive): baseline {mean['baseline']} us, best "
-            f"rival `{rival}` {mean[rival]}; "
-            + "; ".join(
-                f"`{name}` {mean[name]}, against the best rival "
-                f"{scores.verdict(scores.below(trace, name, rival))}, against baseline "
-                f"{scores.verdict(scores.below(trace, name, 'baseline'))}"
-                for name in ("linnos", "linnos-hl", "lowest")
-            )
-            + "."
+    parts = [
+        f"`{name}` against the best rival of each trace: "
+        + scores.by_verdict(
+            (trace["trace"], scores.below(trace, name, scores.best_rival(trace)))
+            for trace in data["traces"]
         )
-    if min(trace["training_reads"] for trace in data["traces"]) < ENOUGH_READS:
-        parts.append(
-            f"Training asks for some {ENOUGH_READS} reads; what models learnt from fewer says "
-            "little."
-        )
+        + "."
+        for name in ("linnos", "linnos-hl", "lowest")
+    ]
+    parts += [
+        f"{trace['trace']}: {trace['iops']:.0f} I/Os a second, replayed {trace['rerate']:.1f} "
+        f"times as fast for {trace['part_s']:.1f} s; trained on {trace['training_reads']:.0f} "
+        f"reads a drive, where training asks for some {ENOUGH_READS}."
+        for trace in data["traces"]
+    ]
     return "\n\n".join(parts)
 
 

@@ -209,27 +209,19 @@ def _standing(cell: dict[str, Any], policy: str, other: str) -> str:
 
 
 def reading(data: dict[str, Any]) -> str:
-    """Of each variant where it is below what it varies and the rivals, and where above."""
+    """Of each variant where it is below what it varies and the best rival, and where above."""
     parts = []
     for variant in data["variants"]:
-        for other in (
-            variant["of"],
-            *contenders.rivals(data["cells"][0]["policies"]),
-            "best rival here",
-        ):
-            words: dict[str, list[str]] = {"below": [], "above": [], "undecided": []}
-            for cell in data["cells"]:
-                against = scores.best_rival(cell) if other == "best rival here" else other
-                said = scores.verdict(scores.below(cell, variant["name"], against))
-                words[said].append(cell["workload"])
-            parts.append(
-                f"`{variant['name']}` against {other}: "
-                + "; ".join(f"{word} {', '.join(of) or 'none'}" for word, of in words.items())
-                + "."
+        for other in (variant["of"], "best rival here"):
+            said = scores.by_verdict(
+                (cell["workload"], scores.below(cell, variant["name"], other))
+                for cell, other in (
+                    (cell, scores.best_rival(cell) if other == "best rival here" else other)
+                    for cell in data["cells"]
+                )
             )
-    errors = sum(run_["data_errors"] + run_["io_errors"] for run_ in data["grid"])
-    parts.append(f"Data and I/O errors: {errors}.")
-    return "\n\n".join(parts)
+            parts.append(f"`{variant['name']}` against {other}: {said}.")
+    return "\n\n".join((*parts, scores.errors(data["grid"])))
 
 
 def draw(data: dict[str, Any], path: Path) -> None:

@@ -374,23 +374,13 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
 
 def reading(data: dict[str, Any]) -> str:
     """What more inputs and neurons buy."""
-    lines = []
-    for model in averages(data):
-        if model == LINNOS:
-            continue
-        found = gain(data, model)
-        said = "more" if found.is_above else "less" if found.is_below else "no difference shown"
-        lines.append(
-            f"{model} ({MODELS[model].text}) {scores.number(found.to_json(), 1, 100)} percentage "
-            f"points ({said}) at {data['time_ns'][model] / data['time_ns'][LINNOS]:.1f} times the "
-            "time"
-        )
+    found = {model: gain(data, model) for model in averages(data) if model != LINNOS}
     return (
-        f"Accuracy against LinnOS's network ({MODELS[LINNOS].text}, "
-        f"{percent(averages(data)[LINNOS]['accuracy'], 2)}) on the same reads: "
-        + "; ".join(lines)
-        + ". Times are wall-clock times of plain C on the machine that ran the evaluation, the "
-        "fastest of several repeats, and differ from machine to machine."
+        "More accurate than LinnOS's network on the same reads: "
+        f"{', '.join(m for m, by in found.items() if by.is_above) or 'none'}; less: "
+        f"{', '.join(m for m, by in found.items() if by.is_below) or 'none'}. Times are wall-clock "
+        "times of plain C on the machine that ran the evaluation, the fastest of several repeats, "
+        "and differ from machine to machine."
     )
 
 

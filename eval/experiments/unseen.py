@@ -197,8 +197,6 @@ def reading(data: dict[str, Any]) -> str:
     parts = []
     for heading, seen in (("Seen in training", True), ("Not seen in training", False)):
         rows = _rows(data, seen)
-        if not rows:
-            parts.append(f"{heading}: none was injected.")
         for policy in OURS if rows else ():
             words = [scores.verdict(against_best(row, policy)) for row in rows]
             parts.append(
@@ -206,8 +204,7 @@ def reading(data: dict[str, Any]) -> str:
                 f"{words.count('below')}, above {words.count('above')}, undecided "
                 f"{words.count('undecided')}."
             )
-    errors = sum(row["errors"] for row in data["rows"])
-    parts.append(f"Data and I/O errors: {errors}.")
+    parts.append(f"Data and I/O errors: {sum(row['errors'] for row in data['rows'])}.")
     return "\n\n".join(parts)
 
 

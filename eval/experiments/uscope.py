@@ -13,7 +13,6 @@ from eval import contenders, figures, grid, scores
 from eval.cells import read_log, replayed
 from eval.experiment import GRID_SOURCES, NOT_AVAILABLE, Context, Experiment, Table
 from eval.intervals import Interval
-from eval.metrics import improvement, oracle_share, percent, quantiles
 
 RATIOS = (10,)
 ADDED_US = (100, 1000)
@@ -167,70 +166,26 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
 
 
 def reading(data: dict[str, Any]) -> str:
-    """What each pattern does to each policy."""
-    points = _by_point(data, "mean_us")
-    where = list(dict.fromkeys((workload, array) for workload, array, *_ in points))
+    """Against whom `linnos` is below, and above."""
     parts = [
-        f"{len(where)} cells: " + ", ".join(f"{w} on {a}" for w, a in where) + ". Without "
-        "injection: "
-        + "; ".join(
-            f"{w} on {a} "
-            + ", ".join(f"`{p}` {v:.1f}" for p, v in points[w, a, "none", 0, 0].items())
-            for w, a in where
-        )
-        + " us."
-    ]
-    for pattern in PATTERNS:
-        lines = []
-        for ratio in RATIOS:
-            for added in ADDED_US:
-                values = [points[w, a, pattern, ratio, added] for w, a in where]
-                gains = {
-                    reference: [improvement(v["linnos"], v[reference]) for v in values]
-                    for reference in ("baseline", "hedge")
-                }
-                shares = quantiles(
-                    [oracle_share(v["linnos"], v["baseline"], v["oracle"]) for v in values],
-                    (0, 100),
-                )
-                lines.append(
-                    f"- {ratio} %, {added} us: "
-                    + ", ".join(
-                        f"{percent(min(gain))} to {percent(max(gain))} below {reference}"
-                        for reference, gain in gains.items()
-                    )
-                    + f", {percent(shares[0], 0)} to {percent(shares[1], 0)} of the oracle's gain"
-                )
-        parts.append(
-            f"{pattern}, `linnos` over the cells (negative: above):\n\n" + "\n".join(lines)
-        )
-    said = {
-        reference: [
-            scores.verdict(Interval.from_json(pair["below"]))
+        f"`linnos` against {reference}: "
+        + scores.by_verdict(
+            (
+                f"{row['workload']} {row['pattern']} {row['added_us']} us",
+                Interval.from_json(pair["below"]),
+            )
             for row in data["pairs"]
             for pair in row["compared"]
             if (pair["policy"], pair["reference"]) == ("linnos", reference)
-        ]
-        for policy, reference in (
-            (pair["policy"], pair["reference"]) for pair in data["pairs"][0]["compared"]
         )
-        if policy == "linnos"
-    }
-    errors = sum(row["data_errors"] + row["io_errors"] for row in data["points"])
-    parts.append(
-        f"Of the {len(points)} points, `linnos` is "
-        + "; ".join(
-            f"below {reference} at {words.count('below')}, above at {words.count('above')}, "
-            f"undecided at {words.count('undecided')}"
-            for reference, words in said.items()
-        )
-        + f". Data and I/O errors: {errors}."
-    )
+        + "."
+        for reference in ("baseline", "hedge", "clone", "shortest-queue")
+    ]
     parts.append(
         "All three patterns count reads or throw dice: a read that is kept from the drive leaves "
         "the slow one to the next. So the oracle, which decides read by read, is no bound here."
     )
-    return "\n\n".join(parts)
+    return "\n\n".join((*parts, scores.errors(data["points"])))
 
 
 def draw(data: dict[str, Any], path: Path) -> None:

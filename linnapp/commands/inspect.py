@@ -155,7 +155,7 @@ def _show(inspection: Inspection) -> None:
         click.echo("  " + ", ".join(f"{count} {name}" for name, count in wrong.items()))
 
 
-def _draw_cdf(latency: LatencyHistogram, width: int = 50) -> None:
+def _draw_cdf(latency: LatencyHistogram) -> None:
     """The CDF as bars, one line per percentile step; latency on a logarithmic axis."""
     import math
 
@@ -164,6 +164,4 @@ def _draw_cdf(latency: LatencyHistogram, width: int = 50) -> None:
     low, high = math.log(values[0]), math.log(values[-1])
     for step, value in zip(steps, values, strict=True):
         share = (math.log(value) - low) / (high - low) if high > low else 0.0
-        click.echo(
-            f"  p{step:<5} {'#' * (1 + round(share * (width - 1))):{width}} {value:10.0f} us"
-        )
+        click.echo(f"  p{step:<5} {'#' * (1 + round(share * 49)):50} {value:10.0f} us")

@@ -84,7 +84,7 @@ def _words(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tup
 @click.option(
     "--session", metavar="NAME", help="Keep it by this name in the folder, beside others."
 )
-@elasticsearch_option("Send it there, too: http://HOST:9200, while it is recorded.")
+@elasticsearch_option("Send it there, too, when it is recorded: http://HOST:9200.")
 @click.option("--duration", type=FiniteRange(0, 1e9, min_open=True), help="Seconds to watch.")
 @click.option(
     "--buffer-mib",
@@ -143,13 +143,13 @@ def watch(
     are left. A process is called as `ps -o comm` does: 15 bytes.
 
     With --elasticsearch the server is asked before anything runs; ELASTIC_API_KEY, or
-    ELASTIC_PASSWORD and a user in the URL, let us in. What does not keep up with the recording is
-    sent after it, and what cannot be sent then by `linnapp query FOLDER --elasticsearch URL`.
+    ELASTIC_PASSWORD and a user in the URL, let us in. It is sent when all is recorded, and what
+    cannot be sent then by `linnapp query FOLDER --elasticsearch URL`.
 
     With `-- CMD` its exit status is passed on. Needs root, and a kernel with BTF.
     """
     from linnapp.watch.reader import Wanted
-    from linnapp.watch.sending import Sending
+    from linnapp.watch.sending import send
     from linnapp.watch.watched import session_folder, summary
     from linnapp.watch.watching import watch as watch_
 
@@ -162,7 +162,6 @@ def watch(
         raise click.UsageError("--arguments is about what is kept: give -o FOLDER, too")
     with contextlib.ExitStack() as stack:
         server = None if url is None else ready(url)
-        sending = None if server is None else stack.enter_context(Sending(server))
         folder = output
         if folder is not None and session is not None:
             folder = output = session_folder(folder, session)
@@ -178,11 +177,10 @@ def watch(
             session=session,
             duration_s=duration,
             buffer_mib=int(buffer_mib),
-            on_rows=None if sending is None else sending.offer,
             arguments=arguments,
         )
         found = summary(folder, top)
-        outcome = None if sending is None else sending.finish(folder)
+        outcome = None if server is None else send(folder, server)
     if as_json:
         told = {} if outcome is None else {"elasticsearch": outcome.to_json()}
         click.echo(json.dumps({**found, **told}, indent=1))

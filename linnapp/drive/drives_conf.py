@@ -131,13 +131,7 @@ def load_filled_conf(path: AnyPath) -> DrivesConf:
 
 
 def save_conf(path: AnyPath, conf: DrivesConf) -> None:
-    """Write the file, whole or not at all; an empty one is removed, and an empty folder of it.
-
-    Raises
-    ------
-    LinnappError
-        If it cannot be written; it is then as it was.
-    """
+    """Write the file, whole or not at all; an empty one is removed, and an empty folder of it."""
     path = Path(path)
     with os_errors(path):
         if conf.is_empty:

@@ -64,13 +64,7 @@ class ModelStore:
             raise LinnappError(f"{where}: expected a directory, or http:// or https://")
 
     def read(self, name: str) -> bytes:
-        """A file of it, whole; `name` may lead into a folder.
-
-        Raises
-        ------
-        LinnappError
-            There is none of this name, or the store does not answer.
-        """
+        """A file of it, whole; `name` may lead into a folder."""
         parts = name.split("/")
         if not all(parts) or ".." in parts:
             raise LinnappError(f"{name!r}: no name of a model, as array7/nvme0n1 is")
@@ -138,17 +132,11 @@ def fetch(
 
     Parameters
     ----------
-    store : ModelStore
-        Where they are.
     wanted : mapping of str to str or None
         By device, what the store calls it, without a suffix: ``array7/nvme0n1``; None: its own
         name.
-    conf_path : path
-        The drives.conf that has them, then.
     mode : {"off", "observe", "enforce"}, optional
         Left as drives.conf has it, or else as it is, unless given.
-    log : callable
-        Told what was done.
 
     Returns
     -------

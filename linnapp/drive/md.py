@@ -32,7 +32,6 @@ class Guard:
 
     Attributes
     ----------
-    array : str
     state : str
         ``off``, ``unguarded``, ``choosing``, or ``staying``: what its drives predict is known not
         to be worth it, and hardly a read goes elsewhere for it.
@@ -56,13 +55,7 @@ class Guard:
 
     @classmethod
     def parse(cls, array: str, text: str) -> Guard:
-        """Of the text of ``md/linnos_guard``.
-
-        Raises
-        ------
-        ValueError
-            If it is another.
-        """
+        """Of the text of ``md/linnos_guard``; ValueError of another."""
         values = {name: rest for name, *rest in map(str.split, text.splitlines())}
         try:
             (state,), (steered,) = values.pop("state"), values.pop("steered")

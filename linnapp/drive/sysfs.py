@@ -91,13 +91,7 @@ def observed(device: str) -> Drive:
 
 
 class Drive:
-    """A disk whose kernel has LinnOS: ``/dev/nvme0n1``, ``nvme0n1``, or a partition's.
-
-    Raises
-    ------
-    DeviceError
-        If there is no such disk, or its kernel lacks the patch, and a module does not observe it.
-    """
+    """A disk whose kernel has LinnOS: ``/dev/nvme0n1``, ``nvme0n1``, or a partition's."""
 
     def __init__(self, device: str) -> None:
         try:

@@ -62,17 +62,7 @@ def _tell_of_new_folder(_: click.Context, __: click.Parameter, out_dir: Path | N
 def guest_options(
     default_kernel: Path, made_by: str, memory_mb: int
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options and the argument that every lab command takes, as its first, an `Asked`.
-
-    Parameters
-    ----------
-    default_kernel : Path
-        Kernel to boot unless told otherwise.
-    made_by : str
-        Command that builds it, for the help text.
-    memory_mb : int
-        Default of the guest's memory.
-    """
+    """Add the options and the argument that every lab command takes, as its first, an `Asked`."""
     options = [
         click.option("--size-mb", default=1024, help="Size of each drive."),
         click.option(

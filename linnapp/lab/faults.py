@@ -316,11 +316,11 @@ def _write(path: Path, value: str) -> None:
         raise DeviceError(f"{path}: {value!r} refused: {error.strerror}") from None
 
 
-def install(rules: Iterable[FaultRule], prefix: str = "faults") -> list[Path]:
+def install(rules: Iterable[FaultRule]) -> list[Path]:
     """Make and enable the drives' rules, all or none, and tell their directories in configfs.
 
     Every file is resolved before the first rule is made, and rules are enabled only when all of
-    them have been made. They are called ``<prefix>0``, ``<prefix>1``, ...; ``matched`` and
+    them have been made. They are called ``faults0``, ``faults1``, ...; ``matched`` and
     ``injected`` in their directories count.
     """
     placed = [(rule, resolve(rule.file_name)) for rule in rules]
@@ -329,7 +329,7 @@ def install(rules: Iterable[FaultRule], prefix: str = "faults") -> list[Path]:
     made: list[Path] = []
     try:
         for k, (rule, extents) in enumerate(placed):
-            directory = _drive_rules(extents.disk) / f"{prefix}{k}"
+            directory = _drive_rules(extents.disk) / f"faults{k}"
             try:
                 directory.mkdir()
             except FileExistsError:

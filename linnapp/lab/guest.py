@@ -49,13 +49,7 @@ class LabError(RuntimeError):
 
 
 class CrashError(LabError):
-    """The program that is the machine died of a signal.
-
-    Attributes
-    ----------
-    began : bool
-        Whether the command had begun.
-    """
+    """The program that is the machine died of a signal."""
 
     def __init__(self, message: str, *, began: bool) -> None:
         super().__init__(message)

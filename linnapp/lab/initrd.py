@@ -28,17 +28,7 @@ exec /bin/busybox switch_root /root /bin/sh "$@"
 
 
 def initrd(kernel_modules: Path, modules: Sequence[str], options: str) -> bytes:
-    """A first root, as a cpio archive.
-
-    Parameters
-    ----------
-    kernel_modules : Path
-        The kernel's modules, as ``/lib/modules/VERSION``.
-    modules : sequence of str
-        Load these besides those of the root, and all that they need.
-    options : str
-        Of mounting the root.
-    """
+    """A first root, as a cpio archive."""
     busybox = _busybox(kernel_modules)
     paths = _with_dependencies(kernel_modules, [*ROOT_MODULES, *modules])
     names = [f"{number}.ko" for number in range(len(paths))]

@@ -32,13 +32,6 @@ _PYCACHE = ROOT / "pycache"
 class Places:
     """The places of one run in a guest.
 
-    Parameters
-    ----------
-    out_dir : Path
-        The folder that the run writes to.
-    programs : Path, optional
-        Folder with the replayer; by default where `make` leaves it.
-
     Attributes
     ----------
     folders : dict

@@ -186,17 +186,7 @@ class FunctionTimes:
 def add_up(
     recordings: Sequence[AnyPath], layout: Layout, groups: Mapping[str, str], symbols: Symbols
 ) -> FunctionTimes:
-    """Read the recordings of all CPUs.
-
-    Parameters
-    ----------
-    recordings : sequence of path
-        Raw pages of the ring buffer.
-    layout : Layout
-        Of what is in them.
-    groups : mapping
-        Function to group, of all that were traced.
-    """
+    """Read the recordings of all CPUs."""
     library = _library()
     paths = (ctypes.c_char_p * len(recordings))(*(os.fsencode(path) for path in recordings))
     counts = _Counts()

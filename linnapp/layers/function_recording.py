@@ -28,13 +28,7 @@ _CHEAP_CALL, _CHEAP_FUNCTION = "pread64", "read_null"
 
 
 class FunctionRecording:
-    """Commands whose functions are recorded, one after the other; :func:`prepared` makes one.
-
-    Attributes
-    ----------
-    overhead : Overhead
-        What tracing a function costs.
-    """
+    """Commands whose functions are recorded, one after the other; :func:`prepared` makes one."""
 
     def __init__(
         self,
@@ -62,10 +56,10 @@ class FunctionRecording:
 
 
 @contextlib.contextmanager
-def prepared(buffer_mib: int = 64) -> Iterator[FunctionRecording]:
+def prepared() -> Iterator[FunctionRecording]:
     """The function graph tracer, for what reads and writes go through, until the block ends.
 
-    Each CPU has a buffer of `buffer_mib`, emptied into a temporary file when it is half full.
+    Each CPU has a buffer of 64 MiB, emptied into a temporary file when it is half full.
     """
     if os.geteuid() != 0:
         raise DeviceError("tracing needs root; run this command with sudo")
@@ -83,7 +77,7 @@ def prepared(buffer_mib: int = 64) -> Iterator[FunctionRecording]:
     untraced_ns = _cheap_call_ns()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="linnapp-")))
-        tracer = stack.enter_context(function_tracer(places, buffer_kib=buffer_mib << 10))
+        tracer = stack.enter_context(function_tracer(places, buffer_kib=64 << 10))
         recorder = stack.enter_context(_Recorder.opened(tracer, folder))
         yield FunctionRecording(recorder, groups, symbols, untraced_ns)
 

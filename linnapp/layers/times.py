@@ -152,17 +152,8 @@ def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
     ----------
     trace : path
         Of blktrace; no other format says when a request was issued.
-    writes : bool
-        Writes, not reads.
     **reader
         Options of :class:`BlktraceReader`.
-
-    Raises
-    ------
-    TraceError
-        Not a blktrace recording, or damaged.
-    NothingServedError
-        Without such an I/O that the drive served.
     """
     found = Layers()
     blktrace = BlktraceReader(trace, **reader)

@@ -53,15 +53,7 @@ ONLY_IN_USE = ("standardise", "weight_decay")
 def train_drive(
     trace: Recorded, point: InflectionPoint, recipe: Recipe, observer: Observer | None = None
 ) -> TrainedDrive:
-    """Train one drive's model, of the kind that the recipe says.
-
-    Raises
-    ------
-    TraceError
-        If the trace cannot be read, or there is nothing to learn from.
-    NoGainError
-        If admitting every read would be better than any model, and the recipe does not insist.
-    """
+    """Train one drive's model, of the kind that the recipe says; NoGainError if that is no gain."""
     if recipe.kind == "latency":
         from linnapp.learn.trees.training import train_latency
 

@@ -67,24 +67,13 @@ class FittedModel(abc.ABC):
 
     @abc.abstractmethod
     def predict(self, reads: Recorded) -> npt.NDArray[Any]:
-        """What it says of each read that the drive served: of ``reads.is_served_read``, in order.
-
-        Raises
-        ------
-        TraceError
-            If the reads cannot be read.
-        """
+        """What it says of each read that was served: of ``reads.is_served_read``, in order."""
 
     def score(self, reads: Recorded) -> float:
         """The chance that it takes a slow read for slower than a fast one: 0.5 is guessing.
 
         That is the area under the ROC curve; not a number where all reads are slow, or all fast.
         :func:`linnapp.evaluate` has all figures.
-
-        Raises
-        ------
-        TraceError
-            If there is no read to judge it by.
         """
         area = self.evaluate(reads).auc
         return float("nan") if area is None else area
@@ -97,23 +86,13 @@ class FittedModel(abc.ABC):
         """Write the model to `path`, and beside it ``.json``, its record.
 
         Of a latency model also ``.hedge``, when to hedge by it.
-
-        Raises
-        ------
-        LinnappError
-            If one cannot be written.
         """
         self._trained.save(path)
 
     def plot(self, reads: Recorded, axes: Any = None) -> Any:
         """Draw how long reads took by how slow they were taken to be, in twentieths.
 
-        Parameters
-        ----------
-        reads : IoTable or path
-            Better not those that it was fitted to.
-        axes : matplotlib.axes.Axes, optional
-            New ones unless given.
+        Reads that it was not fitted to tell more.
         """
         axes = axes_for(axes)
         found = list(predictions(self.model_, reads))

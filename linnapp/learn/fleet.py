@@ -71,8 +71,6 @@ def train_fleet(
         Gets ``<array>/<drive>.linnos`` and ``.json``. Drives that have both are left alone.
     scheduler : str, optional
         Address of a Dask scheduler; a local cluster unless given.
-    workers : int, optional
-        Processes of the local cluster; the number of CPUs unless given.
     """
     out_dir = Path(out_dir)
     with needs("a fleet needs Dask", "distributed"):

@@ -57,8 +57,6 @@ class LabellingOptions:
     method : {"exact", "simulate"}
     replicas : int
         Drives that hold each block; at most as many as there are traces, unless there is one only.
-    failover_us : float
-        Cost of a failover.
     by_size : bool
         Compare replicas within read sizes, as a failover does.
     threshold_us : int, optional
@@ -90,8 +88,6 @@ class Recipe:
 
     Attributes
     ----------
-    labelling : LabellingOptions
-    training : TrainingOptions
     labels : {"avoidable", "paper"}
         What is taught as slow; see :mod:`linnapp.learn.labelling.labels`.
     auto_bias : bool
@@ -192,17 +188,9 @@ def recipe_of(
 
     Parameters
     ----------
-    kind : {"network", "latency"}
     given : mapping
         As :class:`NetworkOptions` or :class:`LatencyOptions` says; an `observer` is none of its.
         A `bias` that is a number is meant: unless `max_refused` says else, it is not limited.
-    reader : dict, optional
-        Options of reading.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an option is not known, or its value is none.
     """
     check_names(f"fit_{kind}", given, OPTIONS[kind])
     if given.get("observer") is not None:

@@ -31,7 +31,7 @@ class Task:
 def run_tasks(
     tasks: Sequence[Task], observer: Any, processes: int | None = None
 ) -> tuple[dict[str, Any], bool]:
-    """Run tasks and collect their results.
+    """Run tasks and collect their results; once one raises, those that have not begun are dropped.
 
     Parameters
     ----------
@@ -49,11 +49,6 @@ def run_tasks(
         Result by task name, in the order of the tasks; after ctrl-C only of those that had one.
     bool
         Whether ctrl-C came.
-
-    Raises
-    ------
-    Exception
-        The first that a task raised; tasks that have not begun are dropped.
     """
     limit = processes or len(os.sched_getaffinity(0))
     if min(limit, len(tasks)) == 1:

@@ -112,8 +112,6 @@ def train_array(
         One per drive; a single one stands for its replicas.
     out_dir : path
         Replaced by a directory with a model and a record per trace; folders of models in it stay.
-    processes : int, optional
-        At most so many at once; as many as there are CPUs unless given.
 
     Returns
     -------

@@ -41,13 +41,6 @@ def infer(
     -------
     int64 array, shape (n, 2)
         For fast and for slow, scale squared.
-
-    Raises
-    ------
-    LinnappError
-        If the shape or a value is wrong, or the C engine is not built or refuses the model.
-    ValueError
-        If there is no such engine.
     """
     check_choice("engine", engine, ENGINES)
     check_features(digits, model.n_inputs, model.n_inputs, 9)

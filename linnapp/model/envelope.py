@@ -42,20 +42,7 @@ class Identified(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def from_bytes(cls, data: bytes, name: str = "model") -> Self:
-        """Parse a model file's content.
-
-        Parameters
-        ----------
-        data : bytes
-            The whole file.
-        name : str
-            What to call it in errors.
-
-        Raises
-        ------
-        ModelError
-            Which check failed: magic, version, size, checksum, fields or overflow.
-        """
+        """Parse a model file's content."""
 
     @classmethod
     def load(cls, path: AnyPath) -> Self:
@@ -105,17 +92,7 @@ def version(data: bytes, name: str) -> int:
 
 
 def check(data: bytes, wanted: int, name: str) -> None:
-    """Check what comes before the fields of a kind: magic, version, size and checksum.
-
-    Parameters
-    ----------
-    data : bytes
-        The whole file.
-    wanted : int
-        The version that it must have.
-    name : str
-        What to call it in errors.
-    """
+    """Check what comes before the fields of a kind: magic, version, size and checksum."""
     number = version(data, name)
     if number != wanted:
         raise ModelError(

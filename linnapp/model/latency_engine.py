@@ -52,13 +52,6 @@ def predict_us(
     -------
     uint32 array, shape (n,)
         In us.
-
-    Raises
-    ------
-    LinnappError
-        If the shape or a value is wrong, or the C engine is not built or refuses the model.
-    ValueError
-        If there is no such engine.
     """
     check_choice("engine", engine, ENGINES)
     check_features(features, model.n_features, N_FEATURES, CAP)

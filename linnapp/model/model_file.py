@@ -50,8 +50,6 @@ KERNEL_HIDDEN = 256
 #: Output biases are smaller.
 OUTPUT_BIAS_LIMIT = 2**61
 
-IntArray = npt.NDArray[np.integer[Any]]
-
 
 class NotNarrowError(ModelError):
     """Weights so large that the kernel's sums of 16 and 32 bits could overflow."""

@@ -52,21 +52,10 @@ def load_public(
 
     Parameters
     ----------
-    soname : str
-        The installed one, which is the last that is looked for.
-    variable : str
-        Of the environment: the one to load.
     goals : tuple of str
         Of make: what builds one in a checkout, in the folder of that name, and what installs it.
     version : str
         Of its symbols: a library with another one has other structures.
-    **functions
-        As for `declared`.
-
-    Raises
-    ------
-    LinnappError
-        It is not there, or not one with these functions in this version.
     """
     made = _REPOSITORY / "build" / goals[0] / soname
     path = os.environ.get(variable) or (str(made) if made.exists() else soname)

@@ -327,17 +327,7 @@ class Windowed:
 
 
 def power_law_sizes(mean_bytes: float, max_bytes: int, unit_bytes: int) -> dict[int, float]:
-    """Sizes and weights with a given mean: a power law over the unit times powers of two.
-
-    Parameters
-    ----------
-    mean_bytes : float
-        From `unit_bytes` to `max_bytes`.
-    max_bytes : int
-        The largest size; it need not be the unit times a power of two.
-    unit_bytes : int
-        The smallest size.
-    """
+    """Sizes and weights with a given mean: a power law over the unit times powers of two."""
     # The last may be the maximum itself, which follows in any case.
     n_powers = (-(-max_bytes // unit_bytes) - 1).bit_length()
     sizes = np.append(unit_bytes * 2.0 ** np.arange(n_powers), max_bytes)

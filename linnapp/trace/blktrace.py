@@ -233,8 +233,6 @@ class BlktraceReader:
 
     Parameters
     ----------
-    trace : path
-        See :func:`trace_files`.
     overdue_us : int, optional
         Compute what a model of latencies sees, to which a read in flight for longer is overdue.
     device : str, optional
@@ -245,11 +243,6 @@ class BlktraceReader:
         An I/O without completion is given up after so long (trace time).
     allow_truncated : bool
         Take an event that is cut off as the end of the trace, instead of an error.
-
-    Raises
-    ------
-    TraceError
-        While iterating: not a blktrace file, truncated, corrupt, or of several drives.
     """
 
     def __init__(
@@ -350,20 +343,7 @@ class BlktraceReader:
 
 
 def merge(trace: AnyPath, target: AnyPath) -> int:
-    """Merge per-CPU files into one in time order, without notes (process names); how many events.
-
-    Parameters
-    ----------
-    trace : path
-        See :func:`trace_files`.
-    target : path
-        The file to write; the caller renames it into place.
-
-    Raises
-    ------
-    TraceError
-        If a file cannot be read or `target` not be written.
-    """
+    """Merge per-CPU files into one by time, without notes (process names); how many events."""
     library = _library()
     parser = _open(trace_files(trace), _Options(allow_truncated=True))
     try:

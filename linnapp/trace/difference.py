@@ -37,10 +37,7 @@ def resampled_means(
 ) -> npt.NDArray[np.float64]:
     """Means of what blocks of time hold, the blocks drawn anew again and again.
 
-    Parameters
-    ----------
-    blocks : array, shape (blocks, 1 + columns)
-        How many there are in a block, at least one; then sums over them.
+    Columns are how many there are in each block, at least one, then sums over them.
     """
     n = len(blocks)
     drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples)

@@ -129,13 +129,7 @@ def profile_names() -> list[str]:
 
 
 def load_profile(name: str) -> Profile:
-    """Load a profile by name, or from a TOML file by its path.
-
-    Raises
-    ------
-    LinnappError
-        If it is unknown, or a field is missing, unknown or out of range.
-    """
+    """Load a profile by name, or from a TOML file by its path."""
     path = Path(name)
     if path.suffix != ".toml":
         path = PROFILE_DIR / f"{name}.toml"
@@ -248,8 +242,6 @@ def generate(
 
     Parameters
     ----------
-    duration_s : float
-        Length in seconds.
     seed : numpy.random.SeedSequence
         Drives get different ones, spawned from one.
     drive_bytes : int
@@ -257,16 +249,6 @@ def generate(
     shared : numpy.random.SeedSequence, optional
         The same one for all drives of an array, see `array_seeds`. Needed when
         the profile's bursts are correlated.
-
-    Yields
-    ------
-    Workload
-        Consecutive chunks.
-
-    Raises
-    ------
-    ValueError
-        When `shared` is needed and missing.
     """
     if profile.burst_correlation and shared is None:
         raise ValueError(f"profile {profile.name}: correlated bursts need a shared seed")

@@ -15,13 +15,7 @@ QUEUE_DEPTH = 32
 
 
 class QueueSummary:
-    """How many I/Os find a drive idle for long, and how many find all that it takes at once queued.
-
-    Attributes
-    ----------
-    ios : int
-        Those that were added.
-    """
+    """How many I/Os find a drive idle for long, and how many find its queue full."""
 
     def __init__(self, queue_depth: int = QUEUE_DEPTH) -> None:
         self.queue_depth = queue_depth

@@ -36,15 +36,7 @@ _SUB_BITS = 6
 
 
 class LatencyHistogram:
-    """Counts of latencies in ns: exact below 128 ns, within 1.6 % above.
-
-    Attributes
-    ----------
-    counts : int64 array, shape (N_BINS,)
-        By the latencies' bins, see :meth:`bins`.
-    n : int
-    max_ns : int
-    """
+    """Counts of latencies in ns: exact below 128 ns, within 1.6 % above."""
 
     N_BINS = 64 * _SUB_BINS
 
@@ -114,34 +106,55 @@ class LatencyHistogram:
         return np.minimum(self._upper_ns(used), self.max_ns) / 1000, share
 
 
-class _BusiestWindow:
-    """How many I/Os the busiest 10 s hold, whenever they begin; to a tenth of a second.
+class WindowCounts:
+    """I/Os in each part of 10 s; kept are those of 10 s with an I/O in them, four bytes a part."""
 
-    Of each 10 s with an I/O in it 800 bytes are kept.
-    """
-
-    _BINS = 100
-    _BIN_US = WINDOW_S * 1_000_000 // _BINS
-
-    def __init__(self) -> None:
-        self._windows: dict[int, npt.NDArray[np.int64]] = {}
+    def __init__(self, parts: int) -> None:
+        self._parts = parts
+        self._part_us = WINDOW_S * 1_000_000 // parts
+        self._windows: dict[int, npt.NDArray[np.uint32]] = {}
 
     def add(self, time_us: npt.NDArray[np.int64]) -> None:
         """Count I/Os; times may go back."""
-        bins, counts = np.unique(time_us // self._BIN_US, return_counts=True)
-        window, place = np.divmod(bins, self._BINS)
+        parts, counts = np.unique(time_us // self._part_us, return_counts=True)
+        window, place = np.divmod(parts, self._parts)
         for key in np.unique(window).tolist():
-            row = self._windows.setdefault(key, np.zeros(self._BINS, np.int64))
-            row[place[window == key]] += counts[window == key]
+            row = self._windows.setdefault(key, np.zeros(self._parts, np.uint32))
+            row[place[window == key]] += counts[window == key].astype(np.uint32)
 
-    def ios(self) -> int:
-        """Those in the busiest 10 s."""
-        none = np.zeros(self._BINS, np.int64)
+    def most(self) -> int:
+        """Those in the busiest 10 s, whenever they begin; to a part."""
+        none = np.zeros(self._parts, np.int64)
         most = 0
         for key, row in self._windows.items():
             upto = np.cumsum(np.concatenate(([0], row, self._windows.get(key + 1, none))))
-            most = max(most, int((upto[self._BINS :] - upto[: -self._BINS]).max()))
+            most = max(most, int((upto[self._parts :] - upto[: -self._parts]).max()))
         return most
+
+    def correlations(self, other: WindowCounts) -> dict[str, float | None]:
+        """Pearson's correlation of the counts in 10 ms and in 10 s; None where one is constant."""
+        n = max(itertools.chain(self._windows, other._windows), default=0) + 1
+
+        def at(windows: int, coarse: bool) -> float | None:
+            def column(counts: WindowCounts) -> dict[int, npt.NDArray[np.float64]]:
+                return {
+                    key: np.asarray(row.sum(keepdims=True) if coarse else row, np.float64)
+                    for key, row in counts._windows.items()
+                }
+
+            x, y = column(self), column(other)
+            mean_x, mean_y = (sum(float(v.sum()) for v in c.values()) / windows for c in (x, y))
+            # Of windows without I/O, which are not kept, only the number matters.
+            var_x, var_y = (
+                sum(float(v @ v) for v in c.values()) / windows - mean**2
+                for c, mean in ((x, mean_x), (y, mean_y))
+            )
+            both = sum(float(x[key] @ y[key]) for key in x.keys() & y.keys()) / windows
+            if min(var_x, var_y) <= 1e-9 * max(mean_x, mean_y) ** 2:
+                return None
+            return (both - mean_x * mean_y) / math.sqrt(var_x * var_y)
+
+        return {"10ms": at(n * self._parts, False), "10s": at(n, True)}
 
 
 class WorkloadSummary:
@@ -155,7 +168,8 @@ class WorkloadSummary:
         self._origin_us: int | None = None
         self._first_us = 0
         self._last_us = 0
-        self._busiest = _BusiestWindow()
+        #: to a tenth of a second
+        self._busiest = WindowCounts(100)
         self._end_bytes = 0
 
     def add(self, chunk: Workload) -> None:
@@ -195,7 +209,7 @@ class WorkloadSummary:
             "duration_s": duration_s,
             "iops_mean": total / duration_s if duration_s else 0.0,
             # A trace shorter than the window has no 10 s average but its own.
-            "iops_max_10s": self._busiest.ios() / min(WINDOW_S, duration_s) if duration_s else 0.0,
+            "iops_max_10s": self._busiest.most() / min(WINDOW_S, duration_s) if duration_s else 0.0,
             "read_bytes_mean": mean("read", self.reads),
             "write_bytes_mean": mean("write", self.writes),
             "read_bytes_max": self._max_bytes["read"],
@@ -204,48 +218,6 @@ class WorkloadSummary:
             "write_mb_s": self._bytes["write"] / 1e6 / duration_s if duration_s else 0.0,
             "end_bytes": self._end_bytes,
         }
-
-
-class ArrivalCounts:
-    """I/Os in each 10 ms, to compare drives; of each 10 s with an I/O in it, 4 KB of them."""
-
-    _BIN_US = 10_000
-    _BINS = WINDOW_S * 1_000_000 // _BIN_US
-
-    def __init__(self) -> None:
-        self._windows: dict[int, npt.NDArray[np.uint32]] = {}
-
-    def add(self, time_us: npt.NDArray[np.int64]) -> None:
-        """Count arrivals."""
-        window, place = np.divmod(time_us // self._BIN_US, self._BINS)
-        for key in np.unique(window).tolist():
-            counts = self._windows.setdefault(key, np.zeros(self._BINS, np.uint32))
-            counts += np.bincount(place[window == key], minlength=self._BINS).astype(np.uint32)
-
-    def correlations(self, other: ArrivalCounts) -> dict[str, float | None]:
-        """Pearson's correlation of the counts in 10 ms and in 10 s; None where one is constant."""
-        n = max(itertools.chain(self._windows, other._windows), default=0) + 1
-
-        def at(windows: int, coarse: bool) -> float | None:
-            def column(counts: ArrivalCounts) -> dict[int, npt.NDArray[np.float64]]:
-                return {
-                    key: np.asarray(row.sum(keepdims=True) if coarse else row, np.float64)
-                    for key, row in counts._windows.items()
-                }
-
-            x, y = column(self), column(other)
-            mean_x, mean_y = (sum(float(v.sum()) for v in c.values()) / windows for c in (x, y))
-            # Of windows without I/O, which are not kept, only the number matters.
-            var_x, var_y = (
-                sum(float(v @ v) for v in c.values()) / windows - mean**2
-                for c, mean in ((x, mean_x), (y, mean_y))
-            )
-            both = sum(float(x[key] @ y[key]) for key in x.keys() & y.keys()) / windows
-            if min(var_x, var_y) <= 1e-9 * max(mean_x, mean_y) ** 2:
-                return None
-            return (both - mean_x * mean_y) / math.sqrt(var_x * var_y)
-
-        return {"10ms": at(n * self._BINS, False), "10s": at(n, True)}
 
 
 def burst_correlations(inspections: Sequence[Inspection]) -> list[dict[str, float | None] | None]:
@@ -290,7 +262,7 @@ class Inspection:
     #: What stood in for latencies.
     service: AssumedService | None
     #: When asked for, and the format has times that drives have in common.
-    arrivals: ArrivalCounts | None
+    arrivals: WindowCounts | None
     #: `read_response`, `write_response`: from when an I/O was due, not from its submission; of a
     #: replay's log only.
     read_response: LatencyHistogram
@@ -325,8 +297,6 @@ def inspect(
 
     Parameters
     ----------
-    source_format : str, optional
-        Found out when not given.
     queue_depth : int
         Others in flight from which on an I/O has to wait for the drive's queue.
     service : (float, float), optional
@@ -336,11 +306,6 @@ def inspect(
         Keep what :func:`burst_correlations` needs.
     **reader_options
         Those of :func:`linnapp.trace.recorded.open_recording`.
-
-    Raises
-    ------
-    TraceError
-        If it cannot be read, or holds no I/O.
     """
     trace = Path(trace)
     summary = WorkloadSummary()
@@ -391,7 +356,7 @@ def inspect(
         else:
             assumed = None if service is None else AssumedService(*service)
             # Times in other formats count from a trace's own first I/O.
-            arrivals = ArrivalCounts() if count_arrivals and source_format == "iolog" else None
+            arrivals = WindowCounts(1000) if count_arrivals and source_format == "iolog" else None
             for chunk in conversion.read_workload(trace, source_format):
                 summary.add(chunk)
                 if arrivals is not None:

@@ -27,15 +27,7 @@ _names: dict[str, str] = {}
 
 
 def unpacked(path: AnyPath) -> Path:
-    """A file with the contents of `path`, which is `path` itself unless its name ends in ``.xz``.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read, or there is no room for what is in it.
-    TraceError
-        If it is damaged, or no xz file at all.
-    """
+    """A file with the contents of `path`, `path` itself unless its name ends in ``.xz``."""
     path = Path(path)
     if path.suffix != SUFFIX:
         return path

@@ -27,7 +27,7 @@ _SUFFIXES = (".trace", ".csv", ".log", ".txt")
 #: What :func:`open_recording` and :func:`load` take besides the recording.
 _OPTIONS = ("text_format", "device", "chunk_ios", "max_age_s", "allow_truncated")
 
-Reader = BlktraceReader | LatencyLogReader | TableReader | PartReader
+Reader = BlktraceReader | LatencyLogReader | TableReader
 
 #: what everything that goes through a recording takes: its path, or what :func:`load` made of it
 Recorded = AnyPath | IoTable
@@ -84,12 +84,7 @@ def open_recording(
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse what is no option of :func:`open_recording`, or no value of one.
-
-    Raises
-    ------
-    TypeError, ValueError
-    """
+    """Refuse what is no option of :func:`open_recording`, or no value of one."""
     check_names("open_recording", options, _OPTIONS)
     if options.get("text_format") is not None:
         known = ", one of linnapp.trace.formats.conversion.TEXT_FORMATS"
@@ -105,20 +100,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def load(trace: AnyPath, **options: Any) -> IoTable:
-    """Read a recording into memory.
-
-    Parameters
-    ----------
-    trace : path
-        Any recording that says how long I/Os took.
-    **options
-        Those of :func:`open_recording`.
-
-    Raises
-    ------
-    TraceError
-        If it cannot be read.
-    """
+    """Read a recording into memory; options are those of :func:`open_recording`."""
     reader = open_recording(trace, **options)
     chunks = [chunk.copy() for chunk in reader]
     if not chunks:

@@ -126,16 +126,12 @@ def record(
 
     Parameters
     ----------
-    devices : sequence of path
-        Block devices.
     out_dir : path
         Gets one ``<drive>.blk`` per device, each appearing whole.
     duration_s : float, optional
         Stop after so long.
     command : sequence of str
         Run this once tracing is on, and stop when it ends.
-    on_progress : callable, optional
-        Called twice a second.
     keep_interrupted : bool
         Whether ctrl-C ends a recording, or there is to be none then.
     on_interrupted : callable, optional

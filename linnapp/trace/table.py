@@ -26,13 +26,8 @@ class IoTable(IoChunk):
 
     Attributes
     ----------
-    name : str
-        The recording's file name.
-    files : tuple of str
-        Names of all its files.
     sha256 : str
         Over their contents, unpacked, in order.
-    stats : TraceStats
     chunk_ends : tuple of int
         Where each chunk that was read ends.
     reader : reader
@@ -53,13 +48,7 @@ class IoTable(IoChunk):
     whole: bool = True
 
     def __getitem__(self, rows: slice) -> IoTable:
-        """Some I/Os that follow each other, ``reads[:n]``; each still knows what came before it.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is no slice, or its step is not 1.
-        """
+        """Some I/Os that follow each other, ``reads[:n]``; each still knows what came before it."""
         if not isinstance(rows, slice):
             raise TypeError(
                 f"reads[{rows!r}]: expected a slice as in reads[:1000]; reads.take(mask) chooses "
@@ -107,13 +96,7 @@ class IoTable(IoChunk):
         return f"<IoTable {self}: {len(self)} I/Os>"
 
     def to_pandas(self) -> Any:
-        """As a ``pandas.DataFrame``, a row per I/O; ``hist_latency_us_1`` is the latest read's.
-
-        Raises
-        ------
-        LinnappError
-            If pandas is not installed.
-        """
+        """As a ``pandas.DataFrame``, a row per I/O; ``hist_latency_us_1`` is the latest read's."""
         with needs("a data frame needs pandas", "pandas"):
             import pandas as pd
         columns: dict[str, Any] = {}
@@ -148,18 +131,12 @@ class TableReader:
             start = end
 
 
-class PartReader:
+class PartReader(TableReader):
     """Iterates over the I/Os that a table is a part of, by reading the whole recording again."""
 
     def __init__(self, table: IoTable, reader: Iterable[IoChunk]) -> None:
-        self.stats = table.stats
-        self._table = table
+        super().__init__(table)
         self._reader = reader
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of the recording's files."""
-        return self.stats["bytes"]
 
     def __iter__(self) -> Iterator[IoChunk]:
         at, first = 0, self._table.first

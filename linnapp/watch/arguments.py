@@ -266,16 +266,7 @@ def raw(rows: npt.NDArray[np.void]) -> pa.Array:
 def detailed(
     rows: npt.NDArray[np.void], call_names: Mapping[int, str], name: Callable[[int], str | None]
 ) -> pa.Array:
-    """An object for each row of calls.
-
-    Parameters
-    ----------
-    rows : structured array of `linnapp.watch.reader.CALL_ROW`
-    call_names : mapping of str
-        By the number in a row.
-    name : callable
-        From a number in a row to the name.
-    """
+    """An object for each row of calls."""
     import pyarrow as pa
 
     told = signatures()

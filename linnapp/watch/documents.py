@@ -79,12 +79,7 @@ def index_template(table: str) -> dict[str, Any]:
 def bulk_lines(
     table: str, rows: pa.Table, first_row: int, recording: str, host: str | None
 ) -> Iterator[str]:
-    """Bulk requests of up to `BATCH` rows of a recording, numbered from `first_row`.
-
-    Notes
-    -----
-    The text is made by DuckDB: outside of the interpreter, which a recording needs meanwhile.
-    """
+    """Bulk requests of up to `BATCH` rows of a recording, numbered from `first_row`."""
     import duckdb
 
     columns = ", ".join(f'"{name}" := "{name}"' for name in rows.schema.names)

@@ -17,7 +17,7 @@ import json
 import os
 import random
 import ssl
-import threading
+import time
 import urllib.parse
 from collections import Counter
 from collections.abc import Mapping
@@ -51,10 +51,6 @@ class _AgainError(Exception):
 
 class _TooLargeError(Exception):
     """In halves it may go through."""
-
-
-class GivenUpError(Exception):
-    """Whoever waits was told not to any more."""
 
 
 @dataclasses.dataclass
@@ -91,8 +87,6 @@ class Server:
         The URL without a password.
     is_overheard : bool
         Whether a password is sent to another machine as it stands.
-    given_up : threading.Event
-        Set by whoever does not want to wait any more: waits end then.
     """
 
     def __init__(self, url: str, environment: Mapping[str, str] = os.environ) -> None:
@@ -127,7 +121,6 @@ class Server:
         # Checks certificate and name; SSL_CERT_FILE names other authorities.
         self._tls = ssl.create_default_context() if is_secure else None
         self._connection: http.client.HTTPConnection | None = None
-        self.given_up = threading.Event()
 
     def close(self) -> None:
         """Hang up."""
@@ -167,15 +160,7 @@ class Server:
         self._check_status(status, answer)
 
     def bulk(self, index: str, lines: list[bytes]) -> Sent:
-        """Send documents, of each two lines, what to do and the document; what became of each.
-
-        Raises
-        ------
-        ElasticsearchError
-            If the server is not there, or refuses all of it, for so long.
-        GivenUpError
-            If waiting has no end and whoever waits has given up.
-        """
+        """Send documents, of each two lines, what to do and the document; what became of each."""
         sent = Sent()
         why = "the server is busy"
         for attempt in range(_ATTEMPTS):
@@ -241,8 +226,7 @@ class Server:
     def _wait(self, attempt: int, least_s: float) -> None:
         seconds = max(min(_FIRST_WAIT_S * 2**attempt, _LONGEST_WAIT_S), least_s)
         # Not all of those that were refused at once come back at once.
-        if self.given_up.wait(seconds * random.uniform(0.75, 1.25)):
-            raise GivenUpError
+        time.sleep(seconds * random.uniform(0.75, 1.25))
 
     def _once(
         self, method: str, path: str, body: bytes | None = None, kind: str = "application/json"

@@ -166,7 +166,6 @@ class Reader:
     ----------
     calls : structured array of `CALL_ROW`
         Those there are room for; :meth:`take` says which are filled.
-    ios : structured array of `IO_ROW`
     """
 
     def __init__(self, rows: int = _ROWS) -> None:

@@ -78,30 +78,16 @@ _ADDED = {
     "ios": {"tag": "bigint"},
 }
 
-#: given the recording's name, the table, the number of the first row, and a pyarrow.Table of rows
-OnRows = Callable[[str, str, int, Any], None]
-
 
 class Store:
     """Writes the two tables; a context.
 
     Parameters
     ----------
-    call_names : sequence of str
-        By the number in a row.
-    name : callable
-        From a number in a row to the name.
     session : str, optional
         What this recording is called, in a column of its own.
-    on_rows : callable, optional
-        Given every chunk that was written; see :data:`OnRows`.
     arguments : str, optional
         How calls' arguments are told: ``raw`` or ``detailed``; else not at all.
-
-    Attributes
-    ----------
-    recording : str
-        A name that no other recording has.
     """
 
     def __init__(
@@ -110,12 +96,8 @@ class Store:
         call_names: Sequence[str],
         name: Callable[[int], str | None],
         session: str | None = None,
-        on_rows: OnRows | None = None,
         arguments: str | None = None,
     ) -> None:
-        self.recording = uuid.uuid4().hex
-        self._on_rows = on_rows
-        self._n_rows = dict.fromkeys(TABLES, 0)
         self._folder = Path(folder)
         self._session = session
         self._arguments = arguments
@@ -150,7 +132,8 @@ class Store:
 
     def finish(self, said: dict[str, Any]) -> None:
         """Close the tables, and write what is to be known of the recording beside them."""
-        said = {"recording": self.recording, "host": this_host(), **said}
+        # The recording's name is one that no other has.
+        said = {"recording": uuid.uuid4().hex, "host": socket.gethostname(), **said}
         with os_errors(self._folder):
             for writer in self._writers.values():
                 writer.close()
@@ -169,9 +152,6 @@ class Store:
                 path.touch(0o600)
                 self._writers[name] = parquet.ParquetWriter(path, table.schema, compression="zstd")
             self._writers[name].write_table(table)
-        if self._on_rows is not None and len(table):
-            self._on_rows(self.recording, name, self._n_rows[name], table)
-        self._n_rows[name] += len(table)
 
     def _calls(self, rows: npt.NDArray[np.void], pa: Any) -> pa.Table:
         no_file = rows["inode"] == watch_reader.NULL
@@ -270,11 +250,6 @@ def _device(number: int) -> str | None:
     pair = f"{number >> 20}:{number & 0xFFFFF}"
     place = Path("/sys/dev/block") / pair
     return place.resolve().name if place.exists() else pair
-
-
-def this_host() -> str:
-    """What this machine is called."""
-    return socket.gethostname()
 
 
 def session_folder(folder: AnyPath, session: str) -> Path:

@@ -17,13 +17,11 @@ from linnapp.files import AnyPath, replaced_directory
 from linnapp.signals import signals_held
 from linnapp.trace.command import check_command, exit_status, started
 from linnapp.watch.reader import EVERYTHING, Reader, Wanted, call_names, library
-from linnapp.watch.watched import OnRows, Store, check_can_store
+from linnapp.watch.watched import Store, check_can_store
 
 _TYPES = Path("/sys/kernel/btf/vmlinux")
 #: How long records wait in the buffer; a full eighth of it is read at once.
 _LOOK_MS = 50
-#: How long rows wait until they are told of, if somebody wants to know.
-_TELL_S = 1.0
 #: of the inode of the first PID namespace, linux/proc_ns.h
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 
@@ -90,31 +88,20 @@ def watch(
     session: str | None = None,
     duration_s: float | None = None,
     buffer_mib: int = 16,
-    on_rows: OnRows | None = None,
     arguments: str | None = None,
 ) -> Watched:
     """Follow a command until it ends, or processes; until ctrl-C at most.
 
     Parameters
     ----------
-    output : path
-        Folder of the tables, which appears whole.
     command : sequence of str
         Run this and follow it, and all it starts.
     pids : sequence of int
         Follow these processes instead, and all they start from now on.
     every : bool
         Follow every process but this one; until the command ends, if there is one.
-    wanted : Wanted
-        What to record of them.
-    session : str, optional
-        What this recording is called in its tables.
-    duration_s : float, optional
-        Stop after so long; a command is ended then.
     buffer_mib : int
         Of what waits to be read; a power of two. What does not fit is lost and counted.
-    on_rows : callable, optional
-        Told of rows while they are recorded, :data:`linnapp.watch.watched.OnRows`; must not wait.
     arguments : str, optional
         Store those of calls, ``raw`` or ``detailed``; see :mod:`linnapp.watch.arguments`.
     """
@@ -132,9 +119,7 @@ def watch(
             reader.follow_all()
         if arguments is not None:
             reader.keep_arguments(arguments)
-        store = stack.enter_context(
-            Store(folder, call_names(), reader.name, session, on_rows, arguments)
-        )
+        store = stack.enter_context(Store(folder, call_names(), reader.name, session, arguments))
         reader.attach(buffer_mib << 20)
         start = time.monotonic()
         child = None
@@ -145,8 +130,7 @@ def watch(
                     child = started(command)
             for pid in pids:
                 reader.follow(pid)
-            tell_s = None if on_rows is None else _TELL_S
-            _until_end(reader, store, [child.pid] if child else pids, duration_s, tell_s)
+            _until_end(reader, store, [child.pid] if child else pids, duration_s)
         except KeyboardInterrupt:
             pass  # what was recorded until then is kept
         finally:
@@ -189,9 +173,7 @@ def _until_end(
     store: Store,
     pids: Sequence[int],
     duration_s: float | None,
-    tell_s: float | None,
 ) -> None:
-    told_s = time.monotonic()
     deadline = None if duration_s is None else time.monotonic() + duration_s
     with _ends_of(pids) as have_ended:
         while not have_ended():
@@ -201,10 +183,8 @@ def _until_end(
                 if left_ms <= 0:
                     break
                 wait_ms = min(wait_ms, left_ms)
-            is_late = tell_s is not None and time.monotonic() - told_s >= tell_s
-            if reader.read(wait_ms) or is_late:
+            if reader.read(wait_ms):
                 store.add(*reader.take())
-                told_s = time.monotonic()
 
 
 @contextlib.contextmanager

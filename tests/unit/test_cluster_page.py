@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tables of docs/cluster.md are what eval/results/cluster.json has."""
+"""The tables of docs/cluster.md, and its words, are what eval/results has."""
 
 from __future__ import annotations
 
@@ -8,45 +8,51 @@ import re
 
 import pytest
 
-from eval.cache import RESULTS, ROOT
-from eval.experiments.cluster.text import RULES
+from eval.cache import RESULTS
+from eval.experiments.cluster.pages import OF_BOTH, OF_CEPH, PAGE, committed, of_gluster, put
+from eval.experiments.cluster.text import EXTRA, LIBRARY, RULES
+from eval.intervals import Interval
 
-COMMITTED = json.loads((RESULTS / "cluster.json").read_text())
-PAGE = (ROOT / "docs" / "cluster.md").read_text()
-#: Those that ask nobody and whom the page must not leave out.
-RIVALS = {f"prediction below: {RULES[rule]}" for rule in ("own-latency", "own-queue", "engine-3")}
-LOADS = list(dict.fromkeys(heading.split(",")[0] for heading in COMMITTED["tables"]))
-
-
-def committed(load: str, column: str) -> dict[str, list[str]]:
-    """Of each rule a column of the committed tables, network by network."""
-    found: dict[str, list[str]] = {}
-    for heading, table in COMMITTED["tables"].items():
-        if heading.split(",")[0] != load:
-            continue
-        for row in table["rows"]:
-            named = dict(zip(table["header"], row, strict=True))
-            found.setdefault(named["rule"], []).append(named[column])
-    return found
+TABLES = json.loads((RESULTS / "cluster.json").read_text())["tables"]
+BURSTS = "bursts, 20 us one way"
 
 
-def said(load: str) -> dict[str, list[str]]:
-    """Of each rule what the page has, network by network."""
-    section = re.split(r"^###? ", PAGE.split(f"\n### {load}\n")[1], flags=re.MULTILINE)[0]
-    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| ")]
-    return {row[0].strip(): [cell.strip(" *") for cell in row[1:]] for row in rows[1:]}
+def test_the_page_has_the_committed_tables() -> None:
+    page = PAGE.read_text()
+    tables = committed()
+    assert {OF_CEPH, OF_BOTH, BURSTS} <= {rows[0][0] for rows in tables}
+    for rows in tables:
+        page = put(page, rows)
+    assert page == PAGE.read_text(), "`python -m eval --pages cluster` writes it"
 
 
-@pytest.mark.parametrize("load", LOADS)
-def test_means_and_who_is_below_whom_are_the_committed_ones(load: str) -> None:
-    means = {
-        rule: [value.split()[0] for value in values]
-        for rule, values in committed(load, "mean us").items()
-    }
-    below = committed(load, "prediction's mean below its by")
-    rows = said(load)
-    compared = {row: rows.pop(row) for row in list(rows) if row.startswith("prediction below: ")}
-    assert rows == means
-    assert set(compared) >= RIVALS
-    for row, values in compared.items():
-        assert values == below[row.removeprefix("prediction below: ")]
+def test_every_rule_has_a_row_with_its_mean() -> None:
+    (rows,) = of_gluster({BURSTS: TABLES[BURSTS]})
+    assert [row[0] for row in rows[1:]] == list(RULES.values())
+    means = [float(row[1].split()[0]) for row in TABLES[BURSTS]["rows"]]
+    assert [float(row[1]) for row in rows[1:]] == means
+
+
+def test_a_table_goes_where_one_begins_alike_and_nowhere_else() -> None:
+    page = "a\n\n| b | c |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n\n| d |\n|---|\n"
+    assert put(page, [["b", "e"], ["5", "6"]]) == (
+        "a\n\n| b | e |\n|---|---|\n| 5 | 6 |\n\n| d |\n|---|\n"
+    )
+    with pytest.raises(ValueError, match="0 tables begin with 'x'"):
+        put(page, [["x"]])
+
+
+def test_what_is_said_to_be_won_or_lost_is() -> None:
+    """By intervals: to whom the library loses, from whom it is not apart, whom it is below."""
+    column = TABLES[BURSTS]["header"].index("liblinnos-cluster's mean below its by")
+    below = {row[0]: _interval(row[column]) for row in TABLES[BURSTS]["rows"] if row[column]}
+    rivals = {RULES[rule] for rule in RULES if rule not in (*LIBRARY, "oracle")}
+    lost = {title for title in rivals if below[title].is_below}
+    undecided = {title for title in rivals if not below[title].is_apart}
+    assert lost == {RULES["clone"]} and "clone" in EXTRA
+    assert undecided == {RULES["own-latency"], RULES["prequal"]}
+
+
+def _interval(cell: str) -> Interval:
+    value, low, high = map(float, re.findall(r"-?[\d.]+", cell))
+    return Interval(value, low, high)

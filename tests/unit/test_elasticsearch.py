@@ -15,7 +15,6 @@ import socket
 import ssl
 import subprocess
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -261,57 +260,6 @@ def test_a_table_that_is_damaged_is_told_of(made_up: MadeUp, tmp_path: Path) -> 
     assert isinstance(refused.exception, LinnappError)
     assert f"{calls}: not a table that can be read: " in str(refused.exception)
     assert not made_up.documents
-
-
-def test_rows_that_find_too_many_waiting_are_sent_afterwards(
-    made_up: MadeUp, tmp_path: Path
-) -> None:
-    """While it is recorded the server takes nothing: the recording waits for none of it."""
-    go_on = threading.Event()
-    server = Server(made_up.url, {})
-    bulk = server.bulk
-
-    def late(index: str, lines: list[bytes]) -> elasticsearch.Sent:
-        go_on.wait(30)
-        return bulk(index, lines)
-
-    server.bulk = late  # type: ignore[method-assign]
-    n_chunks, n = 12, 5
-    folder = tmp_path / "seen"
-    folder.mkdir()
-    offered = []
-    with watch_sending.Sending(server) as sending:
-
-        def offer(recording: str, table: str, first_row: int, rows: Any) -> None:
-            offered.append((table, first_row, len(rows)))
-            sending.offer(recording, table, first_row, rows)
-
-        with (
-            watch_reader.Reader(rows=100) as reader,
-            watched.Store(folder, watch_reader.call_names(), reader.name, None, offer) as store,
-        ):
-            for k in range(n_chunks):
-                for i in range(n):
-                    reader.feed(call_record("read", time_ns=100 * k + i))
-                store.add(*reader.take())
-            store.finish({"command": ["x"], "seconds": 1.0, **reader.counts()})
-        assert offered == [("calls", n * k, n) for k in range(n_chunks)]
-        assert not made_up.documents
-        go_on.set()
-        outcome = sending.finish(folder)
-    assert (outcome.sent.created, outcome.sent.there_already, outcome.left) == (n_chunks * n, 0, 0)
-    times = sorted(document["time_ns"] for document in made_up.documents.values())
-    assert times == [100 * k + i for k in range(n_chunks) for i in range(n)]
-
-
-def test_whatever_goes_wrong_meanwhile_holds_nothing_up(made_up: MadeUp, tmp_path: Path) -> None:
-    with watch_sending.Sending(Server(made_up.url, {})) as sending:
-        no_rows: Any = None
-        for k in range(10):
-            sending.offer("recording", "calls", k, no_rows)
-            time.sleep(0.01)
-        outcome = sending.finish(recorded(tmp_path / "seen"))
-    assert (outcome.sent.created, outcome.left, outcome.why) == (26, 0, None)
 
 
 def test_each_obstacle_is_named(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -386,8 +386,8 @@ def test_every_load_is_told_with_what_it_rests_on(data: dict[str, Any], tmp_path
     for table in tables.values():
         assert table.rows and all(len(row) == len(table.header) for row in table.rows)
     words = EXPERIMENT.reading(data)
-    assert "SQLite: one row by key, ext4, on, latencies: mean" in words and "76.7 %" in words
-    assert "(below)" in words and "Errors of the background: 0." in words
+    assert "With on, latencies, on ext4, mean: " in words and "76.7 %" in words
+    assert "Errors of the background: 0." in words
     EXPERIMENT.draw(data, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 

@@ -51,7 +51,7 @@ def test_without_redis_its_benchmark_names_what_is_missing(
 ) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(BenchError, match="^redis-server, .*strace: not installed; .*redis.txt"):
-        watching.redis()
+        watching.redis(tracer="strace")
 
 
 def test_where_nothing_can_be_watched_its_benchmarks_say_why(
@@ -66,7 +66,7 @@ def test_ratios_are_of_pairs_and_what_was_dropped_is_summed() -> None:
     pairs = watching.Pairs()
     for k in range(1, 6):
         pairs.bare.append(watching.Run(k, 1.0, 1.0))
-        pairs.traced.append(watching.Run(1.5 * k, 1.25, 1.0, 0.75, calls=10, dropped=k))
+        pairs.traced.append(watching.Run(1.5 * k, 1.25, 1.75, calls=10, dropped=k))
     found = pairs.to_json()
     assert found["ratios"] == {
         "time": [1.5, 1.5, 1.5],

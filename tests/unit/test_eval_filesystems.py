@@ -269,10 +269,7 @@ def test_all_is_told_with_its_numbers(data: dict[str, Any], tmp_path: Path) -> N
     assert [row[0] for row in of_all.rows] == [c.title for c in CONFIGURATIONS]
     # Ten us are 3 %, a ms is the fourfold; the interval is nothing, as all is slowed alike.
     assert of_all.rows[0][2] == "3.0 [3.0, 3.0] %" and of_all.rows[0][3] == "x 4.0 [4.0, 4.0]"
-    words = EXPERIMENT.reading(data)
-    assert "9.39 % there, 3.0 %, all configurations here" in words
-    assert "none is better" in words and "journal only" in words
-    assert "- ext4 nodelalloc: lock, send data 10.0 to 40.0 us (x 4.0)" in words
+    assert "none is better" in EXPERIMENT.reading(data)
     point = text.common(data, 10, configuration=f"ext4 {DEFAULT}", mix="varmail")
     assert len(point) == 1 and point[0]["hit"] == pytest.approx(0.11)
     assert len(text.select(data, cache=CACHED)) == len(design.JOURNAL_MODES) * len(COMMON)
@@ -287,6 +284,7 @@ def test_all_is_told_with_its_numbers(data: dict[str, Any], tmp_path: Path) -> N
     beside = dict(
         (row[0], row[2]) for row in tables["Beside uScope, 10 us added to 10 % at random"].rows
     )
+    assert beside["slowdown of write-intensive mixes"] == "3.0 %, all configurations"
     assert beside["commit of the journal, data=ordered"] == "3.0 %; nodelalloc 3.0 %"
     assert beside["wait for data in a commit, other modes"].count(",") == 1
     n_runs = sum(1 + len(case.slownesses) for case in design.cases(design.chosen(SYSTEMS), False))

@@ -90,6 +90,11 @@ def test_a_page_of_the_committed_results_says_the_same(
     assert report.committed_page(results) == page
 
 
+def test_the_committed_page_is_of_the_committed_results() -> None:
+    """If not: `python -m eval.report --committed`."""
+    assert report.committed_page(report.RESULTS) == (report.RESULTS / "report.html").read_text()
+
+
 def test_the_page_begins_with_what_was_won_and_lost() -> None:
     low, none, high = [-0.2, -0.3, -0.1], [0.0, -0.1, 0.1], [0.2, 0.1, 0.3]
     numbers = {

@@ -147,11 +147,11 @@ def test_tables_and_words_are_made_of_the_scores(scored: dict[str, Any], tmp_pat
     assert standing.rows[0][2].endswith(": **below**")
     assert standing.rows[0][3].endswith(": undecided")
     words = fig08.reading(data)
-    assert "`linnos` against it: below in az-e; above in none" in words
-    assert "neither can be said of az-e" in words
-    assert "Fewer than 20000 training reads of some drive: az-e seed 1" in words
+    assert "`linnos` against the best rival of each cell: below: az-e." in words
+    assert "undecided: az-e." in words
     assert "az-e seed 1 (100.0 % of its I/Os)" in words
-    assert "p99.9 of az-e" in fig09.reading(data) and "p99 (us)" in fig09.table(data)
+    assert "against the best rival there: " in fig09.reading(data)
+    assert "p99 (us)" in fig09.table(data)
     assert "p99.9 (us)" not in fig09.table(data)
     hedged = {**data, "hedge_percentile": {"az-e": [95.0]}}
     assert "Mean of `linnos-hl` against `linnos`: above: az-e" in fig11.reading(hedged)

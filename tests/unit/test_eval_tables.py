@@ -122,9 +122,9 @@ def _workloads() -> dict[str, Any]:
     ("module", "data", "words"),
     [
         (fig05, _points(), "from p80.0 to p86.0"),
-        (fig07, _day(2.0), "in 100 % of the windows, in all of them on 1 of 1 drives"),
-        (fig10, _judged(), "false submit ratio 3.00 % to 3.00 %"),
-        (table3, _shapes(), "1.0 times the time"),
+        (fig07, _day(2.0), "0 of 160 windows of 60 min"),
+        (fig10, _judged(), "Biases that the default training chose: "),
+        (table3, _shapes(), "More accurate than LinnOS's network"),
         (table1, _workloads(), "iops_mean of az-c, by 4.0 %"),
     ],
 )
@@ -189,7 +189,7 @@ def test_a_window_without_a_point_is_passed_over_and_told() -> None:
     moved = fig07.deviations(data, 60)
     assert [row["first"] for row in moved] == [0, 1, 3, 4]
     assert all(row["deviation"] == 0 for row in moved)
-    assert "11 of 160 windows left out" in fig07.reading(data)
+    assert "11 of 160 windows of 60 min" in fig07.reading(data)
 
 
 def test_the_kernels_counts_are_read_drive_by_drive(tmp_path: Path) -> None:

@@ -143,4 +143,3 @@ def test_the_first_table_says_percent_of_doing_nothing(data: dict[str, Any]) -> 
     )  # fmt: skip
     assert shares.rows[0] == ("lowest", "3", "50%", "-30%")
     assert "Left out" not in tables
-    assert "`lowest` 50%" in traces.EXPERIMENT.reading(data)

@@ -47,7 +47,6 @@ def test_each_read_stands_under_one_cause(tmp_path: Path) -> None:
     }
     why = explain(results, np.array([200.0, 0.0, 0.0]))
     assert why["reference"] == "hedge"
-    assert why["same_reads"]
     assert {name: cause["reads"] for name, cause in why["causes"].items()} == {
         "revoked wrongly": 2,
         "revoked rightly": 1,
@@ -60,7 +59,6 @@ def test_each_read_stands_under_one_cause(tmp_path: Path) -> None:
     for split in ("groups", "causes"):
         parts = [part["delta_ms"] for part in why[split].values()]
         assert sum(parts) == pytest.approx(total_ms)
-    assert why["revoked_though_faster"] == pytest.approx(2 / 3)
 
 
 def _window(mean_us: dict[str, float], below: tuple[float, float, float]) -> dict[str, Any]:
@@ -111,7 +109,7 @@ def test_windows_without_a_share_are_named_and_counted(windows: dict[str, Any]) 
     assert "In 3 of 4 windows (1, 2, 3) the oracle gains less than 1 %" in words
     assert "`linnos`: 1 ties, 2 losses, 0 below baseline" in words
     # Dropped, they would have left a median of 50 %.
-    assert "Share of the oracle's gain: median 0 %, p10 a loss" in words
+    assert "share of the oracle's gain: median 0 %, p10 a loss" in words
     text.table(windows)
 
 

@@ -14,7 +14,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-RESULTS = (ROOT / "docs" / "results.md").read_text()
 TABLES = (ROOT / "docs" / "tables.md").read_text()
 
 
@@ -49,14 +48,6 @@ def test_its_rows_are_those_of_the_demos_table() -> None:
     for policy, numbers in shown:
         row = rows.get(policy) or rows[f"{policy}, 5% cap"]
         assert cells(numbers) == [row["mean"], row["p99"], row["extra I/O"]], policy
-
-
-def test_so_are_those_of_the_results() -> None:
-    rows = demos_rows()
-    header, *shown = table(RESULTS, "policy")
-    assert len(shown) == 8
-    for row in shown:
-        assert row == [rows[row[0]][column] for column in header]
 
 
 def one_liners() -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from linnapp.cli import cli
 from linnapp.trace.in_flight import AssumedService, QueueSummary
-from linnapp.trace.inspection import ArrivalCounts, burst_correlations, inspect
+from linnapp.trace.inspection import WindowCounts, burst_correlations, inspect
 
 
 def by_definition(arrival: np.ndarray, completion: np.ndarray, depth: int) -> tuple[float, float]:
@@ -119,9 +119,9 @@ def test_bursts_of_several_drives_are_compared(tmp_path: Path) -> None:
 
 
 def test_a_constant_rate_has_no_correlation() -> None:
-    one, other = ArrivalCounts(), ArrivalCounts()
+    one, other = WindowCounts(1000), WindowCounts(1000)
     one.add(np.arange(0, 30_000_000, 10_000))
     other.add(np.arange(0, 30_000_000, 70_000))
     assert one.correlations(other)["10ms"] is None
     assert other.correlations(other)["10ms"] == pytest.approx(1)
-    assert ArrivalCounts().correlations(ArrivalCounts()) == {"10ms": None, "10s": None}
+    assert WindowCounts(1000).correlations(WindowCounts(1000)) == {"10ms": None, "10s": None}

@@ -542,7 +542,10 @@ class Terminal:
     def picture(self) -> str:
         """The screen as SVG, in whatever monospaced font there is."""
         console = Console(record=True, width=120, file=io.StringIO(), force_terminal=True)
-        for runs in self.lines():
+        lines = self.lines()
+        while not "".join(run[0] for run in lines[-1]).strip():
+            lines.pop()
+        for runs in lines:
             line = Text()
             for text, bold, reverse, red in runs:
                 style = Style(bold=bold, reverse=reverse, color="red" if red else None)

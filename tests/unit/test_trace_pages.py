@@ -24,6 +24,25 @@ def test_the_front_page_says_how_much_the_papers_method_loses() -> None:
     assert f"`linnos` is above doing nothing by up to {worst:.0%}".replace("%", " %") in README
 
 
+def test_the_front_page_says_how_often_ours_loses() -> None:
+    """In the first screen, below the greatest gain and loss."""
+    rows = [of for of in pages.at_the_demos_rate(pages.committed()) if of.trace in pages.FRONT]
+    words = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+    def higher(key: str) -> str:
+        ours_and_rivals = (
+            (of.runs[scores.TWO][key], of.runs[pages.rival(of)][key]) for of in rows
+        )  # fmt: skip
+        return words[sum(round(ours) > round(rivals) for ours, rivals in ours_and_rivals)]
+
+    level = sum(abs(of.above(replays.ON, replays.OFF) or 0) < scores.LEVEL for of in rows)
+    assert (
+        f"of [{words[len(rows)]} runs](#what-it-is-worth) `lowest-two` has a higher p99 than the "
+        f"best rival in {higher('p99_us')}, a higher mean in {higher('mean_us')}. md's mean "
+        f"changes by under 1 % in {words[level]}."
+    ) in README.split(" ## ")[0]
+
+
 def line(slowness: str, **us: tuple[float, float]) -> scores.Line:
     """A trace under policies, by their mean and p99."""
     names = {"two": scores.TWO, "off": replays.OFF, "on": replays.ON}
@@ -51,6 +70,16 @@ def test_the_front_page_has_means_and_p99_of_the_best_rival_and_ours() -> None:
         ("with bursts", "200 / 2000", "`prequal` 100 / 1900", "90 / **2100**", "- / -", "- / -",
          "- / -"),
     ]  # fmt: skip
+
+
+def test_the_front_page_begins_with_the_greatest_gain_and_the_greatest_loss() -> None:
+    lost = line("calm", baseline=(100, 200), prequal=(90, 150), two=(95, 203))
+    won = line("bursts", baseline=(200, 2000), prequal=(100, 1900), two=(80, 203))
+    rows = pages.extremes([lost, CALM, won]).rows
+    assert [row[:3] for row in rows] == [
+        ("gain: MSR 105, bursts", "200 / 2000", "`prequal` 100 / 1900"),
+        ("loss: MSR 105", "100 / 200", "`prequal` 90 / 150"),
+    ]
 
 
 def test_the_best_rule_is_that_of_the_column() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from test_enabling import block as block
 from linnapp.commands.trial import in_words, to_json, to_text
 from linnapp.drive.md import MdArray
 from linnapp.drive.trial import blocks as trial
+from linnapp.drive.trial import figure
 from linnapp.drive.trial import state as trial_state
 from linnapp.drive.trial.blocks import Block, Plan, TrialOutcome, read_latencies_us, run_trial
 from linnapp.drive.trial.state import put_back_at_end, put_back_left
@@ -207,6 +209,18 @@ def test_mirrors_shares_say_what_was_steered() -> None:
     found = TrialOutcome("md0", False, PLAN, "time", pairs, 0, {})
     assert found.steered == pytest.approx(0.2)
     assert "steered 20 % at the least" in to_text(found)
+
+
+def test_a_picture_has_pairs_and_latencies_in_plain_numbers(tmp_path: Path) -> None:
+    sides = [
+        Block(bins_of(np.array([100.0] * 99 + slow_us)), 1000.0, np.array([1, 1, 1]), 0)
+        for slow_us in ([2500.0] * 20, [150.0])
+    ]
+    found = TrialOutcome("md0", False, PLAN, "time", [(sides[0], sides[1])] * 3, 0, {})
+    figure.draw(found, tmp_path / "trial.svg")
+    words = re.findall(r"<!-- (.*?) -->", (tmp_path / "trial.svg").read_text())
+    assert {"1", "2", "3", "200", "500", "1,000", "10 %"} <= set(words)
+    assert not any(re.search(r"times|\^|\.\d", word) for word in words)
 
 
 def test_who_is_harmed_is_told_how_to_end_it() -> None:

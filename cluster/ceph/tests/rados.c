@@ -15,6 +15,12 @@
 
 struct client {
 	char host[32];
+	bool is_impatient;
+};
+
+struct io {
+	struct client *client;
+	char namespace[32];
 };
 
 struct completion {
@@ -35,7 +41,7 @@ struct monitors monitors;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct op *sent[64];
-static unsigned int n_sent;
+static unsigned int n_sent, n_patient;
 
 static uint64_t now_ns = 1000000000;
 
@@ -113,12 +119,22 @@ int rados_conf_set(rados_t client, const char *option, const char *value)
 {
 	if (!strcmp(option, "crush_location"))
 		sscanf(value, "host=%31s", ((struct client *)client)->host);
+	if (!strcmp(option, "client_mount_timeout"))
+		((struct client *)client)->is_impatient = true;
 	return 0;
 }
 
-int rados_connect(rados_t client)
+unsigned int patient_handles(void)
 {
-	(void)client;
+	return __atomic_load_n(&n_patient, __ATOMIC_SEQ_CST);
+}
+
+int rados_connect(rados_t of)
+{
+	struct client *client = of;
+
+	if (*client->host && !client->is_impatient)
+		__atomic_fetch_add(&n_patient, 1, __ATOMIC_SEQ_CST);
 	return 0;
 }
 
@@ -129,76 +145,118 @@ void rados_shutdown(rados_t client)
 
 int rados_ioctx_create(rados_t client, const char *pool, rados_ioctx_t *io)
 {
-	*io = client;
-	return strcmp(pool, "data") ? -ENOENT : 0;
+	struct io *created;
+
+	if (strcmp(pool, "data"))
+		return -ENOENT;
+	created = calloc(1, sizeof(*created));
+	created->client = client;
+	*io = created;
+	return 0;
 }
 
 void rados_ioctx_destroy(rados_ioctx_t io)
 {
-	(void)io;
+	free(io);
+}
+
+void rados_ioctx_set_namespace(rados_ioctx_t io, const char *namespace)
+{
+	snprintf(((struct io *)io)->namespace, sizeof(((struct io *)io)->namespace), "%s",
+		 namespace);
 }
 
 /* ---- monitors ---- */
 
-static int say_where(const char *line, char *text, size_t room)
+static void say_where(const char *line, char *text, size_t room)
 {
-	uint32_t p, hash, group;
-	char name[64];
+	uint32_t hash, group, *o = monitors.osds;
+	char name[64], osds[64];
 
 	assert(sscanf(strstr(line, "\"object\":"), "\"object\":\"%63[^\"]", name) == 1);
-	pthread_mutex_lock(&lock);
-	p = monitors.primary;
 	hash = object_hash(name) + monitors.are_elsewhere;
 	group = group_of(hash, monitors.n_groups);
-	pthread_mutex_unlock(&lock);
+	snprintf(osds, sizeof(osds), "([%u,%u,%u], p%u)", o[0], o[1], o[2], o[0]);
 	snprintf(text, room,
-		 "osdmap e%u pool 'data' (1) object '%s' -> pg 1.%x (1.%x) -> up ([%u,%u,%u], p%u) "
-		 "acting ([%u,%u,%u], p%u)\n",
-		 monitors.epoch, name, hash, group, p, (p + 1) % 3, (p + 2) % 3, p, p, (p + 1) % 3,
-		 (p + 2) % 3, p);
+		 "osdmap e%u pool 'data' (1) object '%s' -> pg 1.%x (1.%x) -> up %s acting %s\n",
+		 monitors.epoch, name, hash, group, osds, osds);
+}
+
+static void say_which(uint32_t host, char *text, size_t room)
+{
+	size_t n = 0;
+
+	for (unsigned int osd = 0; osd < OSDS; osd++)
+		if (monitors.host[osd] == host)
+			n += snprintf(text + n, room - n, "%u\n", osd);
+}
+
+/* A negative errno. */
+static int answer(const char *line, char *text, size_t room)
+{
+	unsigned int number;
+
+	if (monitors.are_silent)
+		return -ETIMEDOUT;
+	if (strstr(line, "\"osd map\"")) {
+		monitors.n_asked++;
+		say_where(line, text, room);
+	} else if (strstr(line, "\"osd find\"")) {
+		assert(sscanf(strstr(line, "\"id\":"), "\"id\":%u", &number) == 1);
+		if (monitors.find_nothing)
+			return -ETIMEDOUT;
+		if (monitors.is_nowhere[number])
+			snprintf(text, room, "{\"osd\":%u,\"crush_location\":{}}", number);
+		else
+			snprintf(text, room,
+				 "{\"osd\":%u,\"addr\":\"127.0.0.1:6800\","
+				 "\"crush_location\":{\"host\":\"node%u\"}}",
+				 number, monitors.host[number]);
+	} else if (strstr(line, "\"osd ls-tree\"")) {
+		assert(sscanf(strstr(line, "\"name\":"), "\"name\":\"node%u", &number) == 1);
+		say_which(number, text, room);
+	} else if (strstr(line, "\"osd getmaxosd\"")) {
+		snprintf(text, room, "max_osd = 3 in epoch %u\n", monitors.epoch);
+	} else if (strstr(line, "\"osd stat\"")) {
+		snprintf(text, room, "3 osds: 3 up (since 4s), 3 in; epoch: e%u\n", monitors.epoch);
+	} else if (strstr(line, "\"pg_num\"")) {
+		snprintf(text, room, "pg_num: %u\n", monitors.n_groups);
+	} else if (strstr(line, "\"erasure_code_profile\"")) {
+		if (!monitors.is_erasure_coded)
+			return -EACCES;
+		snprintf(text, room, "erasure_code_profile: default\n");
+	} else {
+		assert(!"no such command");
+	}
 	return 0;
 }
 
+void tell_monitors(void (*change)(struct monitors *))
+{
+	pthread_mutex_lock(&lock);
+	change(&monitors);
+	pthread_mutex_unlock(&lock);
+}
+
+/* What is wrong comes in a buffer, too, and no bytes come without one. */
 int rados_mon_command(rados_t client, const char **lines, size_t n, const char *in, size_t in_bytes,
 		      char **out, size_t *out_bytes, char **said, size_t *said_bytes)
 {
 	char text[512] = "";
-	int osd;
+	int status;
 
 	(void)client;
 	(void)in;
 	(void)in_bytes;
 	assert(n == 1);
-	if (__atomic_load_n(&monitors.are_silent, __ATOMIC_SEQ_CST))
-		return -ETIMEDOUT;
-	if (strstr(*lines, "\"osd map\"")) {
-		__atomic_fetch_add(&monitors.n_asked, 1, __ATOMIC_SEQ_CST);
-		say_where(*lines, text, sizeof(text));
-	} else if (strstr(*lines, "\"osd find\"")) {
-		assert(sscanf(strstr(*lines, "\"id\":"), "\"id\":%d", &osd) == 1);
-		snprintf(text, sizeof(text),
-			 "{\"osd\":%d,\"addr\":\"127.0.0.1:6800\",\"crush_location\":{\"host\":"
-			 "\"node%d\"}}",
-			 osd, osd);
-	} else if (strstr(*lines, "\"osd ls-tree\"")) {
-		/* it is its host's second one, if that is the last */
-		assert(sscanf(strstr(*lines, "\"name\":"), "\"name\":\"node%d", &osd) == 1);
-		snprintf(text, sizeof(text), osd == 2 ? "1\n%d\n" : "%d\n7\n", osd);
-	} else if (strstr(*lines, "\"osd getmaxosd\"")) {
-		snprintf(text, sizeof(text), "max_osd = 3 in epoch %u\n", monitors.epoch);
-	} else if (strstr(*lines, "\"osd stat\"")) {
-		snprintf(text, sizeof(text), "3 osds: 3 up (since 4s), 3 in; epoch: e%u\n",
-			 __atomic_load_n(&monitors.epoch, __ATOMIC_SEQ_CST));
-	} else if (strstr(*lines, "\"osd pool get\"")) {
-		snprintf(text, sizeof(text), "pg_num: %u\n", monitors.n_groups);
-	} else {
-		assert(!"no such command");
-	}
-	*out = strdup(text);
-	*out_bytes = strlen(text);
-	*said = NULL;
-	*said_bytes = 0;
-	return 0;
+	pthread_mutex_lock(&lock);
+	status = answer(*lines, text, sizeof(text));
+	pthread_mutex_unlock(&lock);
+	*out = status || !*text ? NULL : strdup(text);
+	*out_bytes = *out ? strlen(text) : 0;
+	*said = status ? strdup("monitors are not well") : NULL;
+	*said_bytes = *said ? strlen(*said) : 0;
+	return status;
 }
 
 void rados_buffer_free(char *buffer)
@@ -256,7 +314,8 @@ int rados_aio_read_op_operate(rados_read_op_t of, rados_ioctx_t io, rados_comple
 {
 	struct op *op = of;
 
-	strcpy(op->request.host, ((struct client *)io)->host);
+	strcpy(op->request.host, ((struct io *)io)->client->host);
+	strcpy(op->request.namespace, ((struct io *)io)->namespace);
 	snprintf(op->request.object, sizeof(op->request.object), "%s", object);
 	op->request.flags = flags;
 	op->completion = completion;

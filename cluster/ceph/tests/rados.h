@@ -7,22 +7,35 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What monitors say. */
+enum { OSDS = 9 };
+
+/* What monitors say; OSD k is on the host node<host[k]>, which is that of k % 3 to begin with. */
 struct monitors {
-	uint32_t epoch, n_groups, primary;
-	/* of each group; and what they say is wrong, or nothing */
-	bool are_elsewhere, are_silent;
+	uint32_t epoch, n_groups;
+	/* that hold each object, the primary first */
+	uint32_t osds[3], host[OSDS];
+	/* of each group; and what they say is wrong, or nothing; or nothing of where an OSD is */
+	bool are_elsewhere, are_silent, find_nothing;
+	/* the OSD is on no host */
+	bool is_nowhere[OSDS];
+	bool is_erasure_coded;
 	uint64_t n_asked;
 };
 
 extern struct monitors monitors;
 
+/* Change it while a pool is open. */
+void tell_monitors(void (*change)(struct monitors *));
+
 /* A read that was sent and has not ended: by the handle of which host, "" by none, and how. */
 struct request {
-	char host[32], object[64];
+	char host[32], namespace[32], object[64];
 	int flags;
 	uint64_t offset;
 };
+
+/* Handles that claim a place and would wait for monitors as long as librados does. */
+unsigned int patient_handles(void);
 
 unsigned int requests(void);
 struct request request(unsigned int k);

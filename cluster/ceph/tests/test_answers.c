@@ -5,6 +5,11 @@
 
 #include "../../../liblinnos/tests/test.h"
 
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 TEST(an_object_s_hash_is_ceph_s)
 {
 	static const struct {
@@ -115,4 +120,35 @@ TEST(what_was_sent_twice_is_answered_once)
 			       &unanswered));
 	assert(unanswered == 295);
 	assert(!read_unanswered("{}", &unanswered));
+}
+
+static void *hang_up(void *of)
+{
+	int listener = *(int *)of;
+
+	for (int fd; (fd = accept(listener, NULL, NULL)) >= 0;)
+		close(fd);
+	return NULL;
+}
+
+TEST(a_socket_may_close_while_it_is_asked)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+	uint64_t unanswered;
+	pthread_t thread;
+	char folder[64];
+
+	counters_folder(folder, sizeof(folder));
+	counters_path(folder, 1, address.sun_path, sizeof(address.sun_path));
+	assert(!bind(listener, (struct sockaddr *)&address, sizeof(address)));
+	assert(!listen(listener, 16));
+	assert(!pthread_create(&thread, NULL, hang_up, &listener));
+	/* no signal ends this program */
+	for (unsigned int k = 0; k < 2000; k++)
+		assert(!counters_unanswered(folder, 1, &unanswered));
+	shutdown(listener, SHUT_RDWR);
+	pthread_join(thread, NULL);
+	close(listener);
+	assert(!unlink(address.sun_path) && !rmdir(folder));
 }

@@ -28,11 +28,23 @@ static void note(void *of, ssize_t bytes, int osd)
 	ended.osd = osd;
 }
 
-static void open_pool(const struct linnos_ceph_options *options)
+static void set_monitors(void)
 {
-	monitors = (struct monitors){.epoch = 5, .n_groups = 8, .primary = 1};
+	monitors = (struct monitors){.epoch = 5, .n_groups = 8, .osds = {1, 2, 0}};
+	for (uint32_t k = 0; k < OSDS; k++)
+		monitors.host[k] = k % 3;
+}
+
+static void open_with(const struct linnos_ceph_options *options)
+{
 	memset(&ended, 0, sizeof(ended));
 	assert(!linnos_ceph_open(&ceph, "data", options));
+}
+
+static void open_pool(const struct linnos_ceph_options *options)
+{
+	set_monitors();
+	open_with(options);
 }
 
 static struct linnos_ceph_stats stats(void)
@@ -54,15 +66,34 @@ static void begin(const char *object)
 	assert(!linnos_ceph_aio_read(ceph, object, buffer, sizeof(buffer), 64, note, buffer));
 }
 
-/* Where an object lies is known. */
-static void know(const char *object)
+/* Who holds an object is known: of so many. */
+static int *osds_of(const char *object, unsigned int n)
 {
-	int osds[LINNOS_CLUSTER_CANDIDATES];
+	static int osds[LINNOS_CLUSTER_CANDIDATES];
 	uint64_t asked = stats().asked_monitors;
 
 	if (!linnos_ceph_osds(ceph, object, osds))
 		wait_until_asked(asked + 1);
-	assert(linnos_ceph_osds(ceph, object, osds) == 3 && osds[0] == (int)monitors.primary);
+	assert(linnos_ceph_osds(ceph, object, osds) == n);
+	return osds;
+}
+
+static void know(const char *object)
+{
+	assert(osds_of(object, 3)[0] == (int)monitors.osds[0]);
+}
+
+/* Within some seconds of the real clock an object is held by an OSD that was not before. */
+static bool comes_to_be_at(const char *object, unsigned int place, int osd)
+{
+	int osds[LINNOS_CLUSTER_CANDIDATES];
+
+	for (unsigned int k = 0; k < 50; k++) {
+		if (linnos_ceph_osds(ceph, object, osds) > place && osds[place] == osd)
+			return true;
+		usleep(100000);
+	}
+	return false;
 }
 
 static void read_once(const char *object, unsigned int took_us)
@@ -207,38 +238,223 @@ TEST(a_group_that_lies_elsewhere_is_left_to_the_primary)
 	linnos_ceph_close(ceph);
 }
 
+static void split(struct monitors *m)
+{
+	m->osds[0] = 2;
+	m->osds[1] = 1;
+	m->n_groups = 12;
+	m->epoch++;
+}
+
 TEST(another_map_is_met_and_asked_for)
 {
-	int osds[LINNOS_CLUSTER_CANDIDATES];
-
 	open_pool(NULL);
 	know("a");
-	monitors.primary = 2;
-	monitors.n_groups = 12;
-	__atomic_store_n(&monitors.epoch, 6, __ATOMIC_SEQ_CST);
-	/* nobody reads for a second: then it is looked for */
-	for (unsigned int k = 0; k < 50; k++) {
-		usleep(100000);
-		if (linnos_ceph_osds(ceph, "a", osds) && osds[0] == 2)
-			break;
-	}
+	tell_monitors(split);
+	assert(comes_to_be_at("a", 0, 2));
 	know("a");
 	assert(stats().misplaced == 0);
 	linnos_ceph_close(ceph);
 }
 
+TEST(another_map_is_met_however_much_is_asked_for)
+{
+	struct linnos_ceph_stats s;
+	char object[16];
+	unsigned int k;
+
+	set_monitors();
+	/* each object has a group of its own, more or less */
+	monitors.n_groups = 1 << 16;
+	open_with(NULL);
+	know("a");
+	tell_monitors(split);
+	for (k = 0; k < 60000; k++) {
+		snprintf(object, sizeof(object), "b%u", k);
+		read_once(object, 0);
+		usleep(50);
+		/* until then those that are new are not where 2^16 groups would have them */
+		if (k % 1000 == 999 && (s = stats(), !s.misplaced))
+			break;
+	}
+	assert(k > 900 && k < 60000);
+	linnos_ceph_close(ceph);
+}
+
+static void be_silent(struct monitors *m)
+{
+	m->are_silent = true;
+}
+
+static void speak(struct monitors *m)
+{
+	m->are_silent = m->find_nothing = false;
+}
+
 TEST(monitors_that_are_silent_are_not_asked_for_each_read)
 {
 	open_pool(NULL);
-	__atomic_store_n(&monitors.are_silent, true, __ATOMIC_SEQ_CST);
+	tell_monitors(be_silent);
 	for (unsigned int k = 0; k < 100; k++) {
 		read_once("a", 0);
 		pass_us(1000);
 	}
-	assert(stats().unknown == 100 && stats().asked_monitors <= 2);
-	__atomic_store_n(&monitors.are_silent, false, __ATOMIC_SEQ_CST);
+	wait_until_asked(1);
+	assert(stats().unknown == 100 && stats().asked_monitors == 1);
+	tell_monitors(speak);
 	pass_us(1000000);
 	know("a");
+	linnos_ceph_close(ceph);
+}
+
+static void fall_behind(struct monitors *m)
+{
+	m->epoch = 4;
+}
+
+TEST(a_monitor_may_be_behind_another_one)
+{
+	open_pool(NULL);
+	know("a");
+	tell_monitors(fall_behind);
+	know("an object of another group");
+	linnos_ceph_close(ceph);
+}
+
+TEST(of_two_osds_of_a_host_only_the_first_is_a_handle_s)
+{
+	set_monitors();
+	/* 0 and 3 are on one host: who claims to be there reads from whichever comes first */
+	monitors.osds[1] = 3;
+	open_with(NULL);
+	assert(osds_of("a", 2)[1] == 3);
+	linnos_ceph_close(ceph);
+	/* and beside the primary none is */
+	set_monitors();
+	monitors.osds[1] = 4;
+	open_with(NULL);
+	assert(osds_of("a", 2)[1] == 0);
+	linnos_ceph_close(ceph);
+}
+
+TEST(osds_that_are_added_later_are_read_from)
+{
+	set_monitors();
+	monitors.osds[2] = 8;
+	monitors.host[8] = 7;
+	open_with(NULL);
+	assert(osds_of("a", 3)[2] == 8);
+	linnos_ceph_close(ceph);
+}
+
+TEST(where_an_osd_is_is_asked_again_if_nobody_has_said)
+{
+	set_monitors();
+	monitors.find_nothing = true;
+	open_with(NULL);
+	osds_of("a", 1);
+	tell_monitors(speak);
+	/* not for each read */
+	read_once("a", 0);
+	assert(stats().asked_monitors == 1);
+	pass_us(11000000);
+	read_once("a", 0);
+	wait_until_asked(2);
+	know("a");
+	linnos_ceph_close(ceph);
+}
+
+static void move(struct monitors *m)
+{
+	m->host[2] = 5;
+	m->epoch++;
+}
+
+TEST(an_osd_that_has_moved_is_read_from_where_it_is)
+{
+	struct request r;
+
+	open_pool(NULL);
+	know("a");
+	assert(stats().handles == 4);
+	tell_monitors(move);
+	/* it was found a moment ago, and is not looked for with each map */
+	for (unsigned int k = 0; k < 50 && stats().asked_monitors == 1; k++) {
+		osds_of("a", 3);
+		usleep(100000);
+	}
+	assert(stats().asked_monitors == 2 && stats().handles == 4);
+	pass_us(61000000);
+	for (unsigned int k = 0; k < 50 && stats().handles == 4; k++) {
+		osds_of("a", 3);
+		usleep(100000);
+	}
+	assert(stats().handles == 5);
+	assert(!linnos_ceph_aio_read_from(ceph, 2, "a", buffer, 4, 0, note, buffer));
+	r = request(0);
+	assert(!strcmp(r.host, "node5"));
+	end_request(0, 4, 'x');
+	/* the handle of the host that nothing is on goes, the second time that this is seen */
+	for (unsigned int k = 0; k < 50 && stats().handles == 5; k++) {
+		osds_of("a", 3);
+		pass_us(61000000);
+		usleep(100000);
+	}
+	assert(stats().handles == 4);
+	know("a");
+	linnos_ceph_close(ceph);
+}
+
+TEST(a_handle_that_is_read_by_stays)
+{
+	open_pool(NULL);
+	know("a");
+	assert(!linnos_ceph_aio_read_from(ceph, 2, "a", buffer, 4, 0, note, buffer));
+	tell_monitors(move);
+	for (unsigned int k = 0; k < 40; k++) {
+		osds_of("a", 3);
+		pass_us(61000000);
+		usleep(100000);
+	}
+	assert(stats().handles == 5);
+	end_request(0, 4, 'x');
+	linnos_ceph_close(ceph);
+}
+
+TEST(no_handle_waits_for_monitors_for_long)
+{
+	open_pool(NULL);
+	know("a");
+	assert(stats().handles == 4 && !patient_handles());
+	linnos_ceph_close(ceph);
+}
+
+TEST(what_the_user_does_with_its_pool_is_not_done_to_reads)
+{
+	open_pool(NULL);
+	rados_ioctx_set_namespace(linnos_ceph_pool(ceph), "mine");
+	begin("a");
+	assert(!*request(0).namespace);
+	end_request(0, 4, 'x');
+	linnos_ceph_close(ceph);
+}
+
+TEST(that_there_is_nothing_to_read_tells_nothing_of_drives)
+{
+	struct linnos_cluster_stats s;
+
+	open_pool(NULL);
+	know("a");
+	for (unsigned int k = 0; k < 2000; k++) {
+		pass_us(500);
+		begin("a");
+		/* no object, or past its end: no drive has been asked */
+		pass_us(k % 10 ? 20 : 100);
+		while (requests())
+			end_request(0, k % 10 ? k % 2 ? -ENOENT : 0 : 16, 'x');
+	}
+	linnos_cluster_get_stats(linnos_ceph_cluster(ceph), &s, sizeof(s));
+	assert(!s.would_move && !s.copies && !s.errors);
 	linnos_ceph_close(ceph);
 }
 
@@ -267,7 +483,11 @@ TEST(agents_are_asked_of_the_drive_that_is_the_osd_s)
 	assert(!bind(agent, (struct sockaddr *)&at, sizeof(at)));
 	assert(!getsockname(agent, (struct sockaddr *)&at, &bytes));
 	options.agent_port = ntohs(at.sin_port);
-	open_pool(&options);
+	set_monitors();
+	/* 5 is its host's second one; where 4, the primary, is nobody knows */
+	memcpy(monitors.osds, (uint32_t[]){4, 5, 0}, sizeof(monitors.osds));
+	monitors.is_nowhere[4] = true;
+	open_with(&options);
 	know("a");
 	/* nobody answers: the others of three are asked, each once */
 	for (unsigned int k = 0; k < 3; k++) {
@@ -290,7 +510,7 @@ TEST(what_cannot_be_is_refused_with_the_reason)
 	struct linnos_cluster_options hedging = LINNOS_CLUSTER_OPTIONS_INIT;
 	struct linnos_ceph_options options = LINNOS_CEPH_OPTIONS_INIT;
 
-	monitors = (struct monitors){.epoch = 5, .n_groups = 8};
+	set_monitors();
 	hedging.mode = LINNOS_CLUSTER_HEDGE;
 	options.choosing = &hedging;
 	assert(linnos_ceph_open(&ceph, "data", &options) == -ENOTSUP && !ceph);
@@ -301,7 +521,20 @@ TEST(what_cannot_be_is_refused_with_the_reason)
 	assert(strstr(linnos_ceph_error(), "/no/ceph.conf"));
 	assert(linnos_ceph_open(&ceph, "other", NULL) == -ENOENT);
 	assert(strstr(linnos_ceph_error(), "other"));
+	options.size = 0;
+	assert(linnos_ceph_open(&ceph, "data", &options) == -EINVAL);
+	options.size = sizeof(options) + 8;
+	assert(linnos_ceph_open(&ceph, "data", &options) == -EINVAL);
+	monitors.is_erasure_coded = true;
+	assert(linnos_ceph_open(&ceph, "data", NULL) == -ENOTSUP);
+	assert(strstr(linnos_ceph_error(), "erasure-coded"));
 	monitors.are_silent = true;
 	assert(linnos_ceph_open(&ceph, "data", NULL) == -EPROTO);
 	linnos_ceph_close(NULL);
+	open_pool(NULL);
+	/* to an OSD that would be all of the object */
+	assert(linnos_ceph_aio_read(ceph, "a", buffer, 0, 0, note, buffer) == -EINVAL);
+	assert(linnos_ceph_aio_read_from(ceph, -1, "a", buffer, 0, 0, note, buffer) == -EINVAL);
+	assert(!requests() && strstr(linnos_ceph_error(), "0 bytes"));
+	linnos_ceph_close(ceph);
 }

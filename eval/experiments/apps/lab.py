@@ -120,13 +120,7 @@ def drives_of(cell: Cell) -> PartedArray:
 
 
 def background(cache: Cache, cell: Cell, seconds: float) -> tuple[Path, ...]:
-    """What is replayed beside: the cell's workload from the end of its recorded part on.
-
-    Returns
-    -------
-    tuple of Path
-        One iolog a drive, for its second part.
-    """
+    """What is replayed beside: the cell's workload from the end of its recorded part on."""
     size_mb = cell.size_mb - MIRROR_MB
     # How long a cell is replayed elsewhere does not matter here.
     parameters = {**asdict(replace(cell, replay_s=seconds)), "mirror_mb": MIRROR_MB}
@@ -153,13 +147,7 @@ def data(cache: Cache, app: Application) -> Path:
 
 
 def make_data(app: Application, folder: Path) -> None:
-    """Have the application make what it will read, and keep that in a folder as ``DATA``.
-
-    Raises
-    ------
-    StepError
-        If it failed; with the end of its output.
-    """
+    """Have the application make what it will read, and keep that in a folder as ``DATA``."""
     places = guests.places_of(folder)
     script = (
         f"{_sourced(app)}mount -t tmpfs none $files\n"
@@ -232,24 +220,8 @@ def run_once(
     ----------
     app : Application
         The one that the case names, or with less to do.
-    array : PartedArray
-    tar : Path
-        The application's files.
-    folder : Path
-        Gets the application's reports.
-    models : sequence of Path
-        One a drive.
-    traces : sequence of Path
-        The background, one a drive.
     seed : int
         Of the application and of the background's replay.
-    memory_mb : int
-        Of the guest.
-
-    Returns
-    -------
-    dict
-        See :class:`Ran`.
 
     Raises
     ------

@@ -59,13 +59,7 @@ def find(command: str) -> str | None:
 
 
 def require(applications: Sequence[Application]) -> None:
-    """Refuse to begin without the programs.
-
-    Raises
-    ------
-    StepError
-        Naming each that is missing, its package, and what to do.
-    """
+    """Refuse to begin without the programs."""
     missing = [
         (app, command, package) for app in applications for command, package in app.missing()
     ]

@@ -7,9 +7,9 @@ from typing import Any
 
 from eval.experiment import Table
 from eval.experiments.apps.comparison import COMPARED, LATENCY, OFF, ON
-from eval.experiments.apps.design import BTRFS, FILE_SYSTEM, OTHERS_BESIDE, WORKLOADS
+from eval.experiments.apps.design import BTRFS, FILE_SYSTEM
 from eval.intervals import Interval
-from eval.scores import key, number, percent, verdict
+from eval.scores import by_verdict, key, number, said
 
 #: By how much the p99 of the paper's MongoDB on f2fs was lower, the one number of Fig. 13 that its
 #: text tells.
@@ -39,7 +39,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
     lower = [
         (
             name_of(row), MODES[mode], "+".join(row["workloads"]),
-            *(_said(lower[field]) for field in FIELDS),
+            *(said(lower[field]) for field in FIELDS),
             number(row["throughput"][mode], 2),
         )
         for row in data["loads"]
@@ -50,7 +50,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
             name_of(row), MODES[mode], cell["workload"], str(cell["seed"]),
             *(
                 f"{number(cell['modes'][OFF][field])} → {number(cell['modes'][mode][field])}: "
-                f"{_said(lower[field])}"
+                f"{said(lower[field])}"
                 for field in ("mean_us", "p95_us", "p99_us")
             ),
         )
@@ -85,75 +85,36 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
     }
 
 
-def _said(triple: list[float | None] | None) -> str:
-    if triple is None:
-        return "-"
-    return f"{percent(triple)} ({verdict(Interval.from_json(triple))})"
-
-
-def _counts(data: dict[str, Any], mode: str) -> list[str]:
-    """How often each number is below and above off, over loads and workloads; and where above."""
-    found = []
-    for field in ("mean_us", "p95_us", "p99_us"):
-        verdicts = [
-            (row["title"], cell["workload"],
-             verdict(Interval.from_json(cell["below"][mode][field])))
-            for row in data["loads"]
-            if row["file_system"] == FILE_SYSTEM
-            for cell in row["beside"]
-            if cell["below"][mode][field] is not None
-        ]  # fmt: skip
-        number_of = {v: sum(1 for *_, w in verdicts if w == v)
-                     for v in ("below", "above", "undecided")}  # fmt: skip
-        above = [f"{title} beside {workload}" for title, workload, v in verdicts if v == "above"]
-        found.append(
-            f"{_NAMES[field]} below at {number_of['below']}, above at {number_of['above']}"
-            + (f" ({', '.join(above)})" if above else "")
-            + f", undecided at {number_of['undecided']}"
-        )
-    return found
+def _verdicts(data: dict[str, Any], mode: str, field: str) -> str:
+    """Of a number beside each workload by itself, whether it is below off."""
+    return by_verdict(
+        (f"{row['title']} beside {cell['workload']}",
+         Interval.from_json(cell["below"][mode][field]))
+        for row in data["loads"]
+        if row["file_system"] == FILE_SYSTEM
+        for cell in row["beside"]
+        if cell["below"][mode][field] is not None
+    )  # fmt: skip
 
 
 def reading(data: dict[str, Any]) -> str:
     """Where the attribute helps, where it does not, and where it harms."""
-    lines = []
-    for row in data["loads"]:
-        off = row["modes"][OFF]
-        for mode, lower in row["below"].items():
-            on = row["modes"][mode]
-            shown = [
-                f"{_NAMES[f]} {off[f][0]:.0f} to {on[f][0]:.0f}, {_said(lower[f])}"
-                for f in FIELDS
-                if lower[f] is not None
-            ]
-            lines.append(f"- {name_of(row)}, {MODES[mode]}: " + "; ".join(shown))
-        if BTRFS in row["modes"]:
-            fields = row["modes"][BTRFS]
-            lines.append(
-                f"- {row['title']}, btrfs raid1c3 by itself: "
-                + ", ".join(
-                    f"{_NAMES[f]} {fields[f][0]:.0f}" for f in FIELDS if fields[f] is not None
-                )
-            )
-    modes = [mode for mode in (ON, LATENCY) if any(mode in row["below"] for row in data["loads"])]
-    counts = [f"With {MODES[mode]}: {'; '.join(_counts(data, mode))}." for mode in modes]
-    n_cells = len(data["loads"][0]["workloads"]) if data["loads"] else 0
-    errors = sum(row["errors"] for row in data["loads"])
-    parts = [
-        "Latencies in us, as the application reports them, of an array whose attribute is off and "
-        "on, with the paper's networks or with models of latencies, and by which share they are "
-        f"lower on, over {n_cells} of {len(WORKLOADS)} workloads:",
-        "\n".join(lines),
-        f"Of the {sum(row['file_system'] == FILE_SYSTEM for row in data['loads'])} loads on "
-        f"{FILE_SYSTEM} beside each of the workloads by itself: " + " ".join(counts),
-        "Other file systems, and btrfs's own raid1c3, which reads the copy that the reader's "
-        f"process number says, are beside {OTHERS_BESIDE} only.",
-        f"The paper's MongoDB on f2fs: p99 lower by {100 * PAPER_P99_BELOW:.1f} %; it was changed "
-        "to fail over. Here nothing is, and what is compared with is md's own choice of a mirror.",
-        "In every run each row, value, page or block read was compared or had its checksum "
-        "compared, the file or database was checked afterwards, and the mirrors were compared "
-        "block by block. "
-        f"Errors of the background: {errors}.",
-        "Versions: " + "; ".join(data["versions"].values()) + ".",
+    counts = [
+        f"With {MODES[mode]}, on {FILE_SYSTEM}, {_NAMES[field]}: {_verdicts(data, mode, field)}."
+        for mode in (ON, LATENCY)
+        if any(mode in row["below"] for row in data["loads"])
+        for field in ("mean_us", "p95_us", "p99_us")
     ]
-    return "\n\n".join(parts)
+    errors = sum(row["errors"] for row in data["loads"])
+    return "\n\n".join(
+        [
+            *counts,
+            f"The paper's MongoDB on f2fs: p99 lower by {100 * PAPER_P99_BELOW:.1f} %; it was "
+            "changed to fail over. Here nothing is, and what is compared with is md's own choice "
+            "of a mirror.",
+            "In every run each row, value, page or block read was compared or had its checksum "
+            "compared, the file or database was checked afterwards, and the mirrors were compared "
+            f"block by block. Errors of the background: {errors}.",
+            "Versions: " + "; ".join(data["versions"].values()) + ".",
+        ]
+    )

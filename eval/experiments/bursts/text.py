@@ -7,7 +7,7 @@ from typing import Any
 
 from eval import scores
 from eval.experiment import Table
-from eval.experiments.bursts.design import BINS, SLOT_MS, TRAINED_ADDED_US, bin_name
+from eval.experiments.bursts.design import BINS, TRAINED_ADDED_US, bin_name
 from eval.experiments.bursts.observed import CAUSES
 from eval.experiments.bursts.pooling import pooled, recall_interval
 from eval.metrics import percent
@@ -121,32 +121,25 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
 
 def reading(data: dict[str, Any]) -> str:
     """Where recall is lost, and why."""
-    where = dict.fromkeys(f"{row['workload']} on {row['array']}" for row in data["observed"])
-    data = pooled(data)
-    parts = [
-        f"{len(where)} cells: {', '.join(where)}. Reads are counted over all of them, latencies "
-        "are averages of the cells'; the tables have each cell."
-    ]
-    for kind in dict.fromkeys(row["trained_on"] for row in data["observed"]):
-        lines = []
-        for row in data["observed"]:
-            if row["trained_on"] != kind or row["added_us"] != TRAINED_ADDED_US:
-                continue
-            recalls = {p["position"]: _percent(p["recall"]) for p in row["by_position"]}
-            lines.append(
-                f"- {row['pattern']}: recall {scores.percent(row['recall_interval'], 1)} over all "
-                f"{row['injected_and_slow']} slow reads of bursts; by position "
-                + ", ".join(f"{p}: {r}" for p, r in recalls.items())
-                + f"; false revokes {_percent(row['false_revoke_ratio'])} of all reads"
-            )
+    rows = [row for row in pooled(data)["observed"] if row["added_us"] == TRAINED_ADDED_US]
+    parts = []
+    for kind in dict.fromkeys(row["trained_on"] for row in rows):
+        same = [row for row in rows if row["trained_on"] == kind]
+        recalls = (
+            f"{row['pattern']}: recall {scores.percent(row['recall_interval'], 1)}" for row in same
+        )
+        missed = {cause: sum(row["missed_causes"][cause] for row in same) for cause in CAUSES}
         parts.append(
-            f"Models trained on a {kind}, {TRAINED_ADDED_US} us added:\n\n" + "\n".join(lines)
+            f"Models trained on a {kind}, {TRAINED_ADDED_US} us added, over all cells: "
+            + "; ".join(recalls)
+            + ". Missed: "
+            + ", ".join(f"{cause} {n}" for cause, n in missed.items())
+            + "."
         )
     parts.append(
-        "Why slow reads were let through, each under the first cause that holds ("
+        "Each slow read that was let through is counted under the first cause that holds: "
         + "; ".join(f"*{name}*: {what}" for name, what in CAUSES.items())
-        + "):\n\n"
-        + "\n".join(_cause_line(data, pattern, kind) for pattern, kind in _pairs(data))
+        + "."
     )
     parts.append(
         "*First* is a limit of the pattern: nothing that has completed tells of a burst to come, "
@@ -156,34 +149,6 @@ def reading(data: dict[str, Any]) -> str:
         "signs* is a fault of the weights: the burst stood in the last latencies, but the network "
         "had learnt from none like it."
     )
-    for row in data["enforced"]:
-        if row["policy"] == "linnos" and row["added_us"] == TRAINED_ADDED_US:
-            same = {
-                r["policy"]: r
-                for r in data["enforced"]
-                if (r["slot_ms"], r["added_us"]) == (row["slot_ms"], row["added_us"])
-            }
-            recovery = row["recovery_us"]
-            parts.append(
-                f"Bursts of {row['slot_ms']} ms, {row['added_us']} us added: mean inside bursts "
-                + ", ".join(f"`{p}` {r['burst_mean_us']:.0f} us" for p, r in same.items())
-                + f". After the burst `linnos` trusts the drive again in {_us(recovery['p50'])} us "
-                f"(median; p90 {_us(recovery['p90'])} us), {row['never_trusted']} of "
-                f"{row['bursts']} times not before the drive's next burst; "
-                f"{row['revoked_after_burst']} tries were refused in that time, "
-                f"{row['probes']} probes were sent ({row['probes_in_burst']} of them into a burst)."
-            )
-    for slot_ms in SLOT_MS:
-        rows = [row for row in data["probing"] if row["slot_ms"] == slot_ms]
-        if rows:
-            best = min(rows, key=lambda row: row["mean_us"])
-            never = next(row for row in rows if row["probing"] == "no probes")
-            parts.append(
-                f"Probing at {slot_ms} ms: without probes {never['mean_us']:.1f} us on average; "
-                f"best of "
-                f"the settings tried: {best['probing']} with {best['mean_us']:.1f} us and "
-                f"{best['probes']} probes."
-            )
     return "\n\n".join(parts)
 
 
@@ -193,21 +158,3 @@ def _percent(value: float | None) -> str:
 
 def _us(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}"
-
-
-def _pairs(data: dict[str, Any]) -> list[tuple[str, str]]:
-    return list(dict.fromkeys((row["pattern"], row["trained_on"]) for row in data["observed"]))
-
-
-def _cause_line(data: dict[str, Any], pattern: str, kind: str) -> str:
-    rows = [
-        row for row in data["observed"] if (row["pattern"], row["trained_on"]) == (pattern, kind)
-    ]
-    missed = sum(row["missed"] for row in rows)
-    slow = sum(row["injected_and_slow"] for row in rows)
-    causes = {
-        name: sum(row["missed_causes"][name] for row in rows) / max(missed, 1) for name in CAUSES
-    }
-    return f"- {pattern}, {kind}: {missed} of {slow} missed; " + ", ".join(
-        f"{name} {percent(share, 0)}" for name, share in causes.items()
-    )

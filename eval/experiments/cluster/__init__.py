@@ -24,6 +24,7 @@ import numpy as np
 from eval import guests
 from eval.cells import N_DRIVES
 from eval.experiment import Context, Experiment
+from eval.experiments.cluster import pages
 from eval.experiments.cluster.lab import (
     BURST_US,
     BURSTS,
@@ -174,6 +175,7 @@ EXPERIMENT = Experiment(
     table=table,
     reading=reading,
     draw=draw,
+    write_pages=pages.write,
     differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
     "neither the engine's nor the client's nor the agents'; the network has no jitter and loses "
     "nothing. One client, whose own count in `bursts` is the drives' queue. Rules "

@@ -125,13 +125,7 @@ class Measured:
 
 
 def compiled(folder: Path, engine: str = "gluster") -> Path:
-    """An engine's client, in a folder.
-
-    Raises
-    ------
-    StepError
-        If what it is to meet or is made of is not there, with what builds or installs it.
-    """
+    """An engine's client, in a folder."""
     for target, built in {"agent": AGENT, **_BUILT[engine]}.items():
         if not built.exists():
             raise StepError(f"{built}: not there; `make {target}` builds it")
@@ -224,11 +218,6 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
 
     What is learnt is of drives, not of networks: there is none between, and any of the lab's
     kernels will do.
-
-    Returns
-    -------
-    Path
-        Folder with flashK.linnos.
     """
     load, seed = situation.load, situation.seed
     engine = situation.engine

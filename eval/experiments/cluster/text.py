@@ -14,6 +14,7 @@ from eval import figures
 from eval.experiment import Table
 from eval.intervals import Interval
 from eval.metrics import percent
+from eval.scores import number
 
 #: Those of cluster/rules, as they are called there, and what tables say.
 RIVALS = {
@@ -75,11 +76,6 @@ def heading(cell: dict[str, Any]) -> str:
     return f"{cell['load']}, {cell['one_way_us']} us one way"
 
 
-def interval(numbers: list[float | None], digits: int = 0) -> str:
-    value = Interval.from_json(numbers)
-    return f"{value.value:.{digits}f} [{value.low:.{digits}f}, {value.high:.{digits}f}]"
-
-
 def share(numbers: list[float | None]) -> str:
     value = Interval.from_json(numbers)
     return f"{percent(value.value)} [{percent(value.low)}, {percent(value.high)}]"
@@ -88,7 +84,7 @@ def share(numbers: list[float | None]) -> str:
 def table(data: dict[str, Any]) -> dict[str, Table]:
     """A table a cell: what reads took, against whom, who served, and how many were asked."""
     compared = {
-        "pending": "in-flight's mean below its by",
+        "library": "liblinnos-cluster's mean below its by",
         "prediction": "prediction's mean below its by",
     }
     return {heading(cell): table_of(cell, RULES, "round-robin", compared) for cell in data["cells"]}
@@ -122,8 +118,8 @@ def table_of(
         rows.append(
             (
                 title,
-                interval(numbers["mean_us"], 1),
-                interval(numbers["p99_us"]),
+                number(numbers["mean_us"], 1),
+                number(numbers["p99_us"]),
                 *("" if rule == own else share(cell["below"][own][rule]) for own in compared),
                 "" if rule == base else percent(numbers["share_of_gain"][0], 0),
                 " / ".join(map(str, numbers["disk_reads"])),

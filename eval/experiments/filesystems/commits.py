@@ -29,11 +29,6 @@ def of_trace(path: Path, first: int, length: int) -> dict[str, list[float]]:
     """What each step of each commit took, in us: by jbd2's and the block layer's events.
 
     The journal has `length` sectors from `first` on.
-
-    Raises
-    ------
-    StepError
-        If there is no commit in it.
     """
     found = _EVENT.findall(path.read_text())
     if not found:

@@ -205,13 +205,7 @@ JOURNAL_MODES = (DEFAULT, NODELALLOC, "data=writeback", "data=journal", "fast_co
 
 
 def chosen(names: tuple[str, ...]) -> list[Configuration]:
-    """Configurations by their titles, or all of a file system by its name.
-
-    Raises
-    ------
-    KeyError
-        Of the first name that is neither.
-    """
+    """Configurations by their titles, or all of a file system by its name."""
     for name in names:
         if name not in SYSTEMS and name not in [c.title for c in CONFIGURATIONS]:
             raise KeyError(name)

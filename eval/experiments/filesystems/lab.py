@@ -37,11 +37,7 @@ _SOURCES = (
 def run_case(cache: Cache, case: Case, seed: int) -> list[dict[str, Any]]:
     """Run a case unless that was done before: a run for no slowness, then one for each.
 
-    Returns
-    -------
-    list of dict
-        Of each: see :func:`reports.of_operations`, besides ``drive`` (its counters), and
-        ``steps`` where commits are watched (:func:`commits.of_trace`).
+    Besides :func:`reports.of_operations` they have ``drive``, its counters, and maybe ``steps``.
     """
     sources = (*_SOURCES, "commits.py") if case.steps else _SOURCES
     recipe = code_version(*(f"eval/experiments/filesystems/{name}" for name in sources))
@@ -55,13 +51,7 @@ def run_case(cache: Cache, case: Case, seed: int) -> list[dict[str, Any]]:
 
 
 def run_once(case: Case, seed: int, folder: Path) -> list[dict[str, Any]]:
-    """The same, now; the seed is of the drive's dice, and of what the mix does.
-
-    Raises
-    ------
-    StepError
-        If the file system or the mix failed, or a read was not what was written.
-    """
+    """The same, now; the seed is of the drive's dice, and of what the mix does."""
     places = guests.places_of(folder)
     array = Array(
         n_drives=1, profile=PROFILE, size_mb=case.drive.size_mb, seed=seed, precondition=False,

@@ -25,11 +25,6 @@ def of_operations(path: Path, threads: int) -> dict[str, Any]:
     dict
         ``count`` and ``total_us``: {kind: one number a stretch}; ``mean_us``, ``p99_us`` of all
         operations; ``span_s``, from the first one's start to the last one's.
-
-    Raises
-    ------
-    StepError
-        If the threads did not all do as much.
     """
     try:
         rows = np.fromfile(path, np.int64).reshape(threads, -1, 3)
@@ -69,11 +64,6 @@ def slowdown(base: dict[str, Any], slowed: dict[str, Any], kind: str | None = No
     """By which share operations, perhaps of one kind only, take longer, with its interval.
 
     Both are of :func:`of_operations`, or of several seeds appended; stretches are paired.
-
-    Raises
-    ------
-    StepError
-        If they did not do the same.
     """
     if base["count"] != slowed["count"]:
         raise StepError("the operations on a slow drive are not those on the drive as it is")

@@ -284,22 +284,6 @@ def _beside_nodelalloc(rows: list[Row], step: str, *fields: str) -> str:
     return f"{said[0]}; {NODELALLOC} {said[1]}"
 
 
-def _amplified(data: dict[str, Any]) -> Iterable[str]:
-    """What each step of a commit takes with 1 ms on 10 % of the I/Os, where it takes any time."""
-    for row in common(data, 1000, cache=CACHED):
-        if row["steps"] is None:
-            continue
-        base, slowed = ({step: of[step]["mean_us"] for step in (*STEPS, "commit")}
-                        for of in row["steps"])  # fmt: skip
-        said = [
-            f"{step} {base[step]:.1f} to {slowed[step]:.1f} us"
-            + (f" (x {slowed[step] / base[step]:.1f})" if base[step] >= 1 else "")
-            for step in base
-            if slowed[step] >= 1
-        ]
-        yield f"- {row['configuration']}: {', '.join(said)}"
-
-
 def _of_steps(rows: list[Row], step: str, field: str) -> str:
     if not rows:
         return "not run"
@@ -326,7 +310,7 @@ def _beside_random(data: dict[str, Any], pattern: str, added_us: int) -> str:
 
 
 def reading(data: dict[str, Any]) -> str:
-    """How robust each is, what amplifies, and which option serves better."""
+    """How robust each is, and which option serves better."""
     parts = [
         "By how much longer an operation takes in the mean when 10 % of the drive's I/Os, at "
         "random, take longer, over the configurations of each file system:",
@@ -334,20 +318,10 @@ def reading(data: dict[str, Any]) -> str:
         "10 us on 10 % of the I/Os are 2.9 % of the time that this drive takes for 4 KiB; with 1 "
         "ms it would be 3.9 times as long. What is above that is amplified by the file system, "
         "which waits for several I/Os at once, and so for the slowest.",
-        "Beside uScope: " + "; ".join(f"{what}: {theirs} there, {ours(data, what)} here"
-                                      for what, theirs in USCOPE) + ".",
         "Which option serves better: the lowest mean with 1 ms added to 10 % of the I/Os at "
         "random, beside the default; told only where their intervals, from those of the slowdowns, "
         f"do not meet; without {', '.join(CACHES)}, which caches what is to go past the cache.",
         "\n".join(_better(data)),
-        "Where: 1 ms added to 10 % of the I/Os of the journal (ext4, xfs) or the metadata (f2fs, "
-        "btrfs) only, and everywhere:",
-        "\n".join(
-            f"- {name}, {mix}: {part} only {there} ({hit} of the I/Os hit), everywhere {all_of_it}"
-            for name, mix, part, hit, there, all_of_it, _ in _places(data)
-        ),
-        "Steps of a commit of ext4's journal, in the mean, with 1 ms on 10 % of the I/Os:",
-        "\n".join(_amplified(data)),
         "Patterns, 20 % of the I/Os: by how much more time an I/O that is hit adds than under "
         "random slowness, defaults: "
         + "; ".join(
@@ -357,15 +331,7 @@ def reading(data: dict[str, Any]) -> str:
         )
         + ". Time that is added holds up no other I/O of the drive; in uScope's RAM disk one CPU "
         "waited for it.",
-        "Where the first drive stores wrong data and says nothing: "
-        + "; ".join(
-            f"{title}: "
-            + ", ".join(f"{row['fault']} {verdict(row)}" for row in data["wrong"]
-                        if row["title"] == title)
-            for title in dict.fromkeys(row["title"] for row in data["wrong"])
-        )
-        + ".",
-    ]  # fmt: skip
+    ]
     return "\n\n".join(parts)
 
 

@@ -119,11 +119,6 @@ def run_once(wrong: Wrong, seed: int, folder: Path) -> dict[str, Any]:
         ``wrong``, ``unreadable``, ``missing`` (guest/blocks.py), null where nothing could be
         mounted; ``checked``: "clean" or "damage", what the file system's tool says, and md's
         mirrors, "same" or "differ", before the first is taken away.
-
-    Raises
-    ------
-    StepError
-        If anything but the damaged file system failed.
     """
     places = guests.places_of(folder)
     kind = KINDS[wrong.kind]

@@ -119,42 +119,17 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
 def reading(data: dict[str, Any]) -> str:
     """What it comes to."""
     every = [point for point in cases(data) if not point["huge_pages"]]
-    ours = poster_case(data)
-    huge = poster_case(data, huge_pages=True)
-    pages, split = (ours["groups"][group] for group in ("pages", "split"))
     small = [point for point in every if point["bytes"] == 4096 and not _is_hole(point)]
     large = [point for point in every if point["bytes"] == 104857600 and not _is_hole(point)]
-    spreads = sorted(cases(data), key=lambda point: float(point["spread"]))
-    apart, middle = spreads[-1], spreads[len(spreads) // 2]["spread"]
-    poster_us = _POSTER_US / _POSTER_CALLS
+    spreads = sorted(point["spread"] for point in cases(data))
     return (
-        f"Of the instructions that writing 100 MB to an allocated file takes on ext4, "
-        f"{pages['share']:.0%} are for pages and {split['share']:.1%} for splitting and merging: "
-        f"{pages['us'] / 1000:.1f} and {split['us'] / 1000:.2f} million of "
-        f"{ours['software_us'] / 1000:.1f}. At 1 ns each that is "
-        f"{ours['software_us'] / poster_us:.1%} of the {poster_us / 1000:.0f} ms that such a call "
-        f"took in the poster, drive and tracer included, where pages took 20 % and splitting and "
-        f"merging 6 %. With what tracing took it would be {_recorded_us(ours) / poster_us:.1%} "
-        f"here, of which {pages['recorded_share']:.0%} for pages.\n\n"
-        f"- A call of 4 KiB takes {_range(small)} thousand instructions, one of 100 MiB "
-        f"{_range(large)} thousand.\n"
-        f"- The largest part of 4 KiB is {_largest(small)}, of 100 MiB {_largest(large)}.\n"
-        f"- Tracing a function takes {ours['overhead_ns']:.0f} instructions; of what was recorded "
-        f"that is {_tracing(small)} of 4 KiB, {_tracing(large)} of 100 MiB. It is taken off.\n"
-        f"- With memory in pages of 2 MiB it takes {huge['software_us'] / 1000:.1f} million, of "
-        f"which {huge['groups']['pages']['us'] / 1000:.1f} for pages.\n"
-        f"- Boots differ by {middle:.1%} in the middle case, most, by "
-        f"{apart['spread']:.0%}, in {apart['file_system']}'s {apart['operation']}s of "
-        f"{size(apart['bytes'])} with pages of {'2 MiB' if apart['huge_pages'] else '4 KiB'}: "
-        "how much of a program's memory is in one piece is chance, and so is when completions "
-        "strike."
+        f"A call of 4 KiB takes {_range(small)} thousand instructions, one of 100 MiB "
+        f"{_range(large)} thousand. The largest part of 4 KiB is {_largest(small)}, of 100 MiB "
+        f"{_largest(large)}. Of what was recorded tracing is {_tracing(small)} of 4 KiB, "
+        f"{_tracing(large)} of 100 MiB; it is taken off. Boots differ by "
+        f"{spreads[len(spreads) // 2]:.1%} in the middle case, by {spreads[-1]:.0%} at most: how "
+        "much of a program's memory is in one piece is chance, and so is when completions strike."
     )
-
-
-def _recorded_us(point: Point) -> float:
-    """The software's time with what tracing has added."""
-    recorded_us: float = point["software_us"] / (1 - point["tracing_share"])
-    return recorded_us
 
 
 def _is_hole(point: Point) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from eval.experiment import Context, Experiment
+from eval.experiments.cluster import pages
 from eval.experiments.simulation.cells import CELLS, SLOW, Cell, slow_cells
 from eval.experiments.simulation.runs import Run, built, scored, slow_share
 from eval.experiments.simulation.text import draw, reading, table
@@ -54,6 +55,7 @@ EXPERIMENT = Experiment(
     table=table,
     reading=reading,
     draw=draw,
+    write_pages=pages.write,
     differs="A simulation: no engine, no processors, a network that takes as long each time. What "
     "an agent predicts is the mean of its drive's last four reads, where the kernel has a model.",
     sources=(

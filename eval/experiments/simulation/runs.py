@@ -55,13 +55,7 @@ def built(folder: Path) -> Path:
 
 
 def simulated(program: Path, run: Run, log: Path | None = None) -> dict[str, Any]:
-    """What a run prints; its reads, if wanted, in a log.
-
-    Raises
-    ------
-    StepError
-        When it fails, or a read had no answer.
-    """
+    """What a run prints; its reads, if wanted, in a log."""
     words = [*run.words(), *([f"log={log}"] if log else [])]
     ran = subprocess.run([program, *words], capture_output=True, text=True, check=False)
     if ran.returncode:

@@ -12,12 +12,13 @@ import matplotlib.pyplot as plt
 from eval import figures
 from eval.cache import RESULTS
 from eval.experiment import Table
-from eval.experiments.cluster.text import EXTRA
+from eval.experiments.cluster.text import EXTRA, share
 from eval.experiments.cluster.text import RULES as LAB_RULES
 from eval.experiments.simulation.cells import CELLS, OF_THE_LAB, RULES
 from eval.experiments.simulation.runs import committed_lab
 from eval.intervals import Interval
 from eval.metrics import percent
+from eval.scores import number
 
 #: Those that ask for no second read but to look at a node.
 WITHOUT_EXTRA = tuple(rule for rule in RULES if rule not in (*EXTRA, "library-hedge"))
@@ -31,18 +32,6 @@ _DRAWN = {
     "primary": "#888888", "own-latency": "#e69f00", "prequal": "#7f3c8d", "c3": "#9c6644",
     "prediction": "#0072b2", "library": "#aa3377", "library-hedge": "#009e73", "oracle": "black",
 }  # fmt: skip
-
-
-def _interval(numbers: list[float | None], digits: int = 0) -> str:
-    value = Interval.from_json(numbers)
-    return f"{value.value:.{digits}f} [{value.low:.{digits}f}, {value.high:.{digits}f}]"
-
-
-def _share(numbers: list[float | None] | None) -> str:
-    if numbers is None:
-        return ""
-    value = Interval.from_json(numbers)
-    return f"{percent(value.value)} [{percent(value.low)}, {percent(value.high)}]"
 
 
 def _mean(cell: dict[str, Any], rule: str) -> float:
@@ -73,9 +62,9 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
             tuple(
                 (
                     RULES[rule],
-                    _interval(of["mean_us"], 1),
+                    number(of["mean_us"], 1),
                     f"{of['p99_us']:.0f}",
-                    _share(of["below"]) if rule != "primary" else "",
+                    share(of["below"]) if of["below"] and rule != "primary" else "",
                     percent(of["share_of_gain"][0], 0)
                     if of["share_of_gain"] and rule != "primary" and of["share_of_gain"][0]
                     else "",

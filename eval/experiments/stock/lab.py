@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, astuple, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ def reads_and_writes(source: Path, folder: Path) -> np.ndarray[Any, Any]:
     reads = []
     folder.mkdir(parents=True, exist_ok=True)
     for drive in range(N_DRIVES):
-        whole = _joined(iolog.read(source / "replay" / f"flash{drive}.iolog"))
+        whole = iolog.Workload.joined(iolog.read(source / "replay" / f"flash{drive}.iolog"))
         iolog.write(
             folder / f"flash{drive}.iolog", [whole.take(whole.is_write)], f"/dev/flash{drive}"
         )
@@ -101,11 +101,6 @@ def reads_and_writes(source: Path, folder: Path) -> np.ndarray[Any, Any]:
     together = np.concatenate(reads)
     in_order: np.ndarray[Any, Any] = together[due_order(together)]
     return in_order
-
-
-def _joined(chunks: Iterable[iolog.Workload]) -> iolog.Workload:
-    columns = zip(*map(astuple, chunks), strict=True)
-    return iolog.Workload(*map(np.concatenate, columns))
 
 
 def read(cache: Cache, program: Path, reading: Reading) -> Replayed:

@@ -10,7 +10,6 @@ import matplotlib.pyplot as plt
 
 from eval import figures, scores
 from eval.experiment import Table
-from eval.intervals import Interval
 
 #: What runs on both kernels: policies of the replayer, and ways of read_trace.c.
 BOTH_REPLAYED = ("baseline", "hedge", "lowest", "lowest-h95, 5% cap")
@@ -64,40 +63,28 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
     return tables
 
 
-def _said(cell: dict[str, Any], who: str, other: str) -> str:
-    triple = cell["below"][who][other]
-    return f"{scores.percent(triple)} ({scores.verdict(Interval.from_json(triple))})"
-
-
 def reading(data: dict[str, Any]) -> str:
     """What is the same on both kernels, and what each way is worth."""
-    parts = []
-    for cell in data["cells"]:
-        mine = stock("liblinnos")
-        others = (
-            stock("baseline"), stock("hedge"), stock("lowest"), "asked", "linnos",
-            "linnos-hl, 5% cap",
-        )  # fmt: skip
-        parts.append(
-            f"{cell['workload']}: the mean of `linnos_pread()` on the stock kernel is below "
-            + "; ".join(
-                f"{other.removesuffix(stock(''))}: {_said(cell, mine, other)}" for other in others
-            )
-            + f". Hedging takes off another {_said(cell, stock('hedged'), mine)}."
+    mine = stock("liblinnos")
+    others = (stock("baseline"), stock("hedge"), stock("lowest"), "asked", "linnos",
+              "linnos-hl, 5% cap")  # fmt: skip
+    parts = [
+        f"{cell['workload']}: the mean of `linnos_pread()` on the stock kernel is below "
+        + "; ".join(
+            f"{other.removesuffix(stock(''))}: {scores.said(cell['below'][mine][other])}"
+            for other in others
         )
-    differ = [
-        f"{name} in {workload} ({n})"
-        for workload, by_name in data["different"].items()
-        for name, n in by_name.items()
-        if n
+        + f". Hedging takes off another {scores.said(cell['below'][stock('hedged')][mine])}."
+        for cell in data["cells"]
     ]
-    parts.append(
-        "Between the kernels every read took the same time to the tick"
-        + (f", but for: {', '.join(differ)}." if differ else ".")
+    differ = sum(n for by_name in data["different"].values() for n in by_name.values())
+    return "\n\n".join(
+        (
+            *parts,
+            f"Between the kernels {differ or 'no'} reads took another time, to the tick.",
+            scores.errors(data["runs"]),
+        )
     )
-    errors = sum(run["data_errors"] + run["io_errors"] for run in data["runs"])
-    parts.append(f"Data and I/O errors: {errors}.")
-    return "\n\n".join(parts)
 
 
 def draw(data: dict[str, Any], path: Path) -> None:

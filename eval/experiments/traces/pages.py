@@ -15,7 +15,7 @@ from statistics import median
 
 from eval import demo
 from eval.cache import RESULTS, ROOT
-from eval.experiments.traces.replays import BURSTS, CALM, MD_UNGUARDED, OFF, ON
+from eval.experiments.traces.replays import BURSTS, CALM, OFF, ON
 from eval.experiments.traces.scores import (
     H95,
     HEDGE_CAPPED,
@@ -181,13 +181,12 @@ def _us(line: Line, policy: str, key: str) -> str:
 def md(of: Sequence[Line]) -> Shown:
     """Mean and p99 on md raid1."""
     return Shown(
-        ("md raid1", "I/Os a second", "slowness", "mean, us: off", "`on`, %", "`unguarded`, %",
-         "p99, us: off", "`on`", "`unguarded`"),
+        ("md raid1", "I/Os a second", "slowness", "mean, us: off", "`on`, %", "p99, us: off",
+         "`on`"),
         [
             (
                 *_place(line), _us(line, OFF, MEAN), _against(line, ON, OFF),
-                _against(line, MD_UNGUARDED, OFF), _us(line, OFF, P99),
-                *(_against(line, what, OFF, P99, in_us=True) for what in (ON, MD_UNGUARDED)),
+                _us(line, OFF, P99), _against(line, ON, OFF, P99, in_us=True),
             )
             for line in of
         ],
@@ -258,34 +257,64 @@ def of_the_oracles_gain(of: list[Line]) -> Shown:
     )  # fmt: skip
 
 
-def front(of: Sequence[Line]) -> Shown:
-    """Mean and p99 of the best rival, ours, and md."""
+def rival(line: Line) -> str:
+    """The best of the rivals; who is less than a percent better than doing nothing is none."""
+    best = line.best(RIVALS)
+    return NOTHING if (line.above(best) or 0) > -LEVEL else best
 
-    def both(line: Line, policy: str, reference: str = NOTHING) -> str:
+
+def _means_and_p99(line: Line) -> tuple[str, ...]:
+    def both(policy: str, reference: str = NOTHING) -> str:
         return " / ".join(
             _against(line, policy, reference, key, in_us=True) for key in (MEAN, P99)
         )  # fmt: skip
 
-    def row(line: Line) -> tuple[str, ...]:
-        rival = line.best(RIVALS)
-        if (line.above(rival) or 0) > -LEVEL:
-            rival = NOTHING
-        name = line.trace if line.slowness == CALM else f"with {BURSTS}"
-        return (
-            name, both(line, NOTHING), f"{_home(rival)} {both(line, rival)}",
-            both(line, "linnos"), both(line, TWO), both(line, OFF, OFF), both(line, ON, OFF),
-        )  # fmt: skip
-
-    return Shown(
-        ("public trace", "nothing", "best rival", "`linnos`", policy_called(TWO), "md off",
-         "md on"),
-        [row(line) for line in of if line.trace in FRONT],
+    best = rival(line)
+    return (
+        both(NOTHING), f"{_home(best)} {both(best)}",
+        both("linnos"), both(TWO), both(OFF, OFF), both(ON, OFF),
     )  # fmt: skip
+
+
+_MEANS_AND_P99 = ("nothing", "best rival", "`linnos`", policy_called(TWO), "md off", "md on")
+
+
+def front(of: Sequence[Line]) -> Shown:
+    """Mean and p99 of the best rival, ours, and md."""
+    return Shown(
+        ("public trace", *_MEANS_AND_P99),
+        [
+            (line.trace if line.slowness == CALM else f"with {BURSTS}", *_means_and_p99(line))
+            for line in of
+            if line.trace in FRONT
+        ],
+    )
+
+
+def extremes(of: Sequence[Line]) -> Shown:
+    """Of the front page's rows those where ours is furthest below and above the best rival."""
+    by_gain = sorted(
+        (line for line in of if line.trace in FRONT),
+        key=lambda line: line.above(TWO, rival(line)) or 0,
+    )
+    return Shown(
+        ("mean / p99, us", *_MEANS_AND_P99),
+        [
+            (
+                f"{words}: {line.trace}{'' if line.slowness == CALM else f', {BURSTS}'}",
+                *_means_and_p99(line),
+            )
+            for words, line in (("gain", by_gain[0]), ("loss", by_gain[-1]))
+        ],
+    )
 
 
 #: Of each page its tables.
 PAGES: dict[str, Callable[[list[Line]], list[Shown]]] = {
-    "README.md": lambda of: [front(at_the_demos_rate(of))],
+    "README.md": lambda of: [
+        extremes(at_the_demos_rate(of)),
+        front(at_the_demos_rate(of)),
+    ],
     "docs/results.md": lambda of: [summed(of, _beyond_chance())],
     "docs/tables.md": lambda of: [
         policies(of, MEAN),
@@ -298,13 +327,7 @@ PAGES: dict[str, Callable[[list[Line]], list[Shown]]] = {
 
 
 def with_tables(page: str, tables: Iterable[Shown]) -> str:
-    """A page with each of the tables in its place.
-
-    Raises
-    ------
-    ValueError
-        If a table has no place, or more than one.
-    """
+    """A page with each of the tables in its place."""
     for table in tables:
         rows = page.splitlines(keepends=True)
         first = [i for i, row in enumerate(rows) if row.startswith(f"| {table.header[0]} |")]

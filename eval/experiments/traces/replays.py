@@ -119,13 +119,7 @@ class Brought:
 
 
 def learnt(context: Context, trace: Brought) -> Path:
-    """Record a trace's first half as the demo does, and train on it; the folder that holds it.
-
-    Raises
-    ------
-    StepError
-        If a half has too few reads.
-    """
+    """Record a trace's first half as the demo does, and train on it; the folder that holds it."""
 
     def make(folder: Path) -> None:
         array = Array(seed=SEED)

@@ -49,13 +49,7 @@ PARAMETERS: dict[str, Any] = {
 
 
 def brought(name: str, path: Path) -> list[Brought]:
-    """A trace at all rates that differ.
-
-    Raises
-    ------
-    StepError
-        If it cannot be read to its end, or has no reads.
-    """
+    """A trace at all rates that differ; StepError if it cannot be read, or has no reads."""
     try:
         facts = inspected(path)
     except StepError as error:
@@ -116,13 +110,7 @@ def _left_out(name: str, error: str) -> dict[str, str]:
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Every trace that was named, one rate after the other.
-
-    Raises
-    ------
-    StepError
-        If nothing could be replayed.
-    """
+    """Every trace that was named, one rate after the other."""
     left_out = []
     traces: list[tuple[int, Brought]] = []
     for name, path in trace_files.files(GIVEN).items():

@@ -146,14 +146,12 @@ class Count:
 
     Attributes
     ----------
-    what : str
     n : int
         Lines in which both were run.
     above, below : int
         By more than `level`, and by more than :data:`LEVEL`.
     surely_above, surely_below : int or None
         How many of these are beyond chance; None of percentiles.
-    level : float
     worst : (float, str)
         By how much it is above where that is most (negative: it is below everywhere), and where.
     median_bursts, median_calm : float or None

@@ -23,6 +23,7 @@ from eval.experiments.traces.scores import (
     shares,
 )
 from eval.intervals import BLOCKS, LEVEL
+from eval.scores import errors
 from linnapp.model.latency_model import TREES_TO_CHOOSE
 
 #: Columns of the first table, in % of doing nothing.
@@ -158,34 +159,12 @@ def percent(share: float | None) -> str:
     return f"{round(100 * share, 1) + 0.0:+.1f}"
 
 
-def _surely(sure: int | None, of: int) -> str:
-    return f" ({sure} beyond chance)" if of and sure is not None else ""
-
-
 def reading(data: dict[str, Any]) -> str:
-    """The counts in words, and where ours take longer."""
+    """How much was run, and what chance is here."""
     of = lines(data)
-    parts = [
+    return (
         f"{len(of)} runs of {len({line.trace for line in of})} traces under each policy, one "
         f"stretch of each; means. Beyond chance: so over {BLOCKS} blocks of time, drawn again "
-        f"and again ({LEVEL:.0%}); other stretches and drives may differ by more."
-    ]
-    for count in counts(of):
-        parts.append(
-            f"{count.what}: above it by more than {count.level:.0%} in {count.above} of "
-            f"{count.n}{_surely(count.surely_above, count.above)}, below it by more than 1% in "
-            f"{count.below}{_surely(count.surely_below, count.below)}; at worst "
-            f"{percent(count.worst[0])} % ({count.worst[1]})."
-        )
-    said = [f"`{policy}` {median(found):.0%}" for policy in SHARED if (found := shares(of, policy))]
-    if said:
-        n = len(shares(of, SHARED[0]))
-        parts.append(
-            f"Share of the oracle's gain, median of the {n} runs in which it gains more than 1%: "
-            f"{', '.join(said)}."
-        )
-    for row in data["left_out"]:
-        parts.append(f"{row['trace']} was left out: {row['why']}.")
-    errors = sum(run["data_errors"] + run["io_errors"] for run in data["runs"])
-    parts.append(f"Data and I/O errors: {errors}.")
-    return "\n\n".join(parts)
+        f"and again ({LEVEL:.0%}); other stretches and drives may differ by more.\n\n"
+        f"{errors(data['runs'])}"
+    )

@@ -31,9 +31,6 @@ def explain(results: dict[str, Replayed], thresholds: NDArray[np.float64]) -> di
     """
     reference = min(REFERENCES, key=lambda policy: results[policy].summary["mean_us"])
     ours, base = read_log(results["linnos"].log), read_log(results[reference].log)
-    same = len(ours["home"]) == len(base["home"]) and bool(
-        np.all(ours["offset_bytes"] == base["offset_bytes"])
-    )
     n = min(len(ours["home"]), len(base["home"]))
     revocations = ours["revocations"][:n].astype(int)
     delta_us = ours["latency_us"][:n] - base["latency_us"][:n]
@@ -63,21 +60,11 @@ def explain(results: dict[str, Replayed], thresholds: NDArray[np.float64]) -> di
             strict=True,
         )
     )
-    top = np.argsort(delta_us)[::-1][: max(1, n // 100)]
     return {
         "reference": reference,
-        "same_reads": same,
-        "reads": n,
         "groups": rows,
         "causes": {
             name: {"reads": int(group.sum()), "delta_ms": float(delta_us[group].sum() / 1000)}
             for name, group in causes.items()
         },
-        "revoked_though_faster": float((delta_us[revoked] > 0).mean()) if revoked.any() else 0.0,
-        "loss_in_worst_percent": float(
-            delta_us[top].sum() / max(delta_us[delta_us > 0].sum(), 1e-9)
-        ),
-        "served_by_ratio": [
-            float((ours["served_by"][:n] == k).mean()) for k in range(int(ours["home"].max()) + 1)
-        ],
     }

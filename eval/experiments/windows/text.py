@@ -126,32 +126,17 @@ def _median_interval(data: dict[str, Any], policy: str) -> tuple[float, float]:
 
 
 def reading(data: dict[str, Any]) -> str:
-    """Medians, losses, and the worst in words."""
+    """Shares of what was to gain, losses, and what the oracle is no bound of."""
     n = len(data["windows"])
     parts = []
     if n < WINDOWS:
         parts.append(f"The first {n} of the {WINDOWS} windows; none of them was left out.")
     for policy in OURS:
-        over_hedge = quantiles(gains(data, policy, "hedge"), (0, 50, 100))
-        over_base = quantiles(gains(data, policy, "baseline"), (0, 50, 100))
         share = quantiles(shares(data, policy), (10, 50, 90))
         parts.append(
-            f"`{policy}` over {n} windows: mean latency against hedge at p95 "
-            f"{percent(over_hedge[0])} to {percent(over_hedge[2])}, median "
-            f"{percent(over_hedge[1])}; against baseline {percent(over_base[0])} to "
-            f"{percent(over_base[2])}, median "
-            f"{percent(over_base[1])}. Share of the oracle's gain: median {percent(share[1], 0)}, "
-            f"p10 {percent(share[0], 0)}, p90 {percent(share[2], 0)}."
+            f"`{policy}` over {n} windows: share of the oracle's gain: median "
+            f"{percent(share[1], 0)}, p10 {percent(share[0], 0)}, p90 {percent(share[2], 0)}."
         )
-    medians = {
-        policy: quantiles(shares(data, policy), (50,))[0]
-        for policy in data["windows"][0]["mean_us"]
-    }
-    parts.append(
-        "Median share of the oracle's gain by policy: "
-        + ", ".join(f"{policy} {percent(share, 0)}" for policy, share in medians.items())
-        + "."
-    )
     none = without_share(data, "linnos")
     if none:
         ranked = {policy: [shares(data, policy)[i] for i in none] for policy in OURS}
@@ -172,67 +157,17 @@ def reading(data: dict[str, Any]) -> str:
     parts.append(
         f"`linnos` lost {len(lost)} of {n} windows to baseline or hedge: "
         f"{sum('baseline' in worse for _, worse in lost)} to baseline, "
-        f"{sum('hedge' in worse for _, worse in lost)} to hedge. All of them are in the table, "
-        "with what may be said of them. Windows in which `linnos` was below hedge, above it, "
-        "and the intervals part: "
-        + ", ".join(
-            f"{row['linnos below hedge']} and {row['linnos above hedge']} of {row['windows']} "
-            f"({name})"
-            for name, row in wins(data).items()
-        )
-        + "."
-    )
-    for row in data["explained"]:
-        window = data["windows"][row["window"]]
-        groups = row["groups"]
-        worst = max(groups, key=lambda name: groups[name]["delta_ms"])
-        total = sum(group["delta_ms"] for group in groups.values())
-        parts.append(
-            f"Window {row['window']} ({window['workload']} on {window['array']}, injection "
-            f"{window['inject'] or 'none'}): baseline {window['mean_us']['baseline']:.1f} us, "
-            f"hedge {window['mean_us']['hedge']:.1f}, linnos "
-            f"{window['mean_us']['linnos']:.1f}, oracle "
-            f"{window['mean_us']['oracle']:.1f}. Against {row['reference']} {total:+.1f} ms over "
-            f"{row['reads']} reads, most of the loss in reads "
-            f"*{worst}* "
-            f"({groups[worst]['reads']} reads, {groups[worst]['delta_ms']:+.1f} ms; they took "
-            f"{groups[worst]['linnos_mean_us']:.0f} us, under {row['reference']} "
-            f"{groups[worst]['reference_mean_us']:.0f} us). Of the revoked reads "
-            f"{percent(row['revoked_though_faster'], 0)} were faster under {row['reference']}, "
-            f"failover "
-            f"included; the drives served "
-            + "/".join(percent(s, 0) for s in row["served_by_ratio"])
-            + " of the reads. By what was right: "
-            + ", ".join(
-                f"{name} {cause['reads']} ({cause['delta_ms']:+.1f} ms)"
-                for name, cause in row["causes"].items()
-            )
-            + "."
-        )
-    parts.append(
-        "In these five: " + "; ".join(f"*{name}*: {what}" for name, what in CAUSES.items()) + "."
-    )
-    over = sum(
-        share > 1.005
-        for policy in data["windows"][0]["mean_us"]
-        if policy != "oracle"
-        for share in shares(data, policy)
+        f"{sum('hedge' in worse for _, worse in lost)} to hedge."
     )
     parts.append(
-        f"{over} times a policy was faster than the oracle; a policy that sends no read twice "
-        "beforehand was in "
-        + ", ".join(
-            f"{row['any but clone below oracle']} of {row['windows']} windows ({name})"
-            for name, row in wins(data).items()
-            if name.startswith("injection")
-        )
-        + ". The oracle is told of one read at a time and reads once: `clone`, which takes the "
-        "better of two reads after the fact, can beat it. And where the injection counts reads or "
-        "throws dice, a drive whose next read would be slow stays so until a read takes it: to "
-        "avoid it puts it off and leaves the drive idle, and with all drives in that state the "
-        "oracle has no good choice left. There it is no bound; shares of its gain over 100 % come "
-        "from there."
+        "In the worst five: " + "; ".join(f"*{name}*: {what}" for name, what in CAUSES.items())
     )
-    errors = sum(window["errors"] for window in data["windows"])
-    parts.append(f"Data and I/O errors over all replays: {errors}.")
+    parts.append(
+        "The oracle is told of one read at a time and reads once: `clone`, which takes the better "
+        "of two reads after the fact, can beat it. And where the injection counts reads or throws "
+        "dice, a drive whose next read would be slow stays so until a read takes it: to avoid it "
+        "puts it off and leaves the drive idle, and with all drives in that state the oracle has "
+        "no good choice left. There it is no bound; shares of its gain over 100 % come from there."
+    )
+    parts.append(f"Data and I/O errors: {sum(window['errors'] for window in data['windows'])}.")
     return "\n\n".join(parts)

@@ -124,13 +124,7 @@ def _drives(shown: Timeline, scale: _Scale) -> Iterator[tuple[str, list[Bar]]]:
 
 
 def check_can_draw() -> None:
-    """Find out whether a page can be made.
-
-    Raises
-    ------
-    LinnappError
-        If not; says how to install what is missing.
-    """
+    """Find out whether a page can be made."""
     with needs("the timeline needs Jinja", "'linnapp[watch]'"):
         import jinja2  # noqa: F401
 

@@ -135,14 +135,6 @@ def table(rows: Sequence[DriveRow], width: int, selected: str | None = None) -> 
     """A row a drive, with as many columns as fit, and the rest for the bars.
 
     Lines of plain text: a rich Table of as much takes several times as long to draw.
-
-    Parameters
-    ----------
-    rows : sequence of DriveRow
-    width : int
-        Columns of the terminal.
-    selected : str, optional
-        Drive to mark.
     """
     without = set()
     if not any(row.read_us_percentiles for row in rows):
@@ -344,15 +336,7 @@ def _keys_at_once(terminal: int) -> Iterator[None]:
 
 
 def run(look: Callable[[], list[DriveRow]], interval_s: float) -> None:
-    """Look and draw until somebody quits.
-
-    Parameters
-    ----------
-    look : callable
-        Returns the rows since it was called last.
-    interval_s : float
-        Between looks.
-    """
+    """Look and draw until somebody quits."""
     terminal = sys.stdin.fileno()
     screen = Screen()
     look()

@@ -43,11 +43,6 @@ def disable(
     ----------
     devices : list of str
         An md array, or drives; none for all that drives.conf has.
-
-    Raises
-    ------
-    LinnappError
-        If drives.conf cannot be read or written, or one drive of an array is named alone.
     """
     with alone():
         put_back_left(log)

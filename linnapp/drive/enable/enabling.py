@@ -131,8 +131,6 @@ def enable(
 
     Parameters
     ----------
-    target : Target
-        As :func:`~linnapp.drive.enable.checks.find_target` found it.
     for_s : float
         Length of the recording.
     recordings : path, optional
@@ -141,8 +139,6 @@ def enable(
         Gets a line for each step.
     on_progress : callable, optional
         Called twice a second while it is recorded.
-    observer : Observer, optional
-        Of the training.
 
     Raises
     ------

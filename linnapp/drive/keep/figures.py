@@ -176,12 +176,9 @@ class Figure:
         self._n += n
 
     def judge(self, now_s: float, window_s: float, *, rightly: bool = False) -> bool:
-        """Hold it against the bound, if there are reads enough; whether there were.
+        """Hold it against the bound, if there are reads enough, and tell whether there were.
 
-        Parameters
-        ----------
-        rightly : bool
-            What is beyond the bound is no fault.
+        What is `rightly` beyond is no fault.
         """
         if self._n < MIN_READS:
             return False
@@ -262,13 +259,7 @@ class KeptMirror:
         self._counts = self.drive.latency_counts
 
     def judge(self, now_s: float, window_s: float, *, is_slow: bool) -> None:
-        """Hold what has been seen against what was foreseen.
-
-        Parameters
-        ----------
-        is_slow : bool
-            What it serves is found to be slow.
-        """
+        """Hold what has been seen against what was foreseen."""
         if self.away.judge(now_s, window_s, rightly=is_slow):
             self._counts_judged = self._counts
         self.off.judge(now_s, window_s)

@@ -82,21 +82,7 @@ def keep(
     log: Log = print,
     verbose: bool = False,
 ) -> None:
-    """Look again and again, until told to end.
-
-    Parameters
-    ----------
-    conf_path : path
-        Of drives.conf, read at each look.
-    window_s : float
-        For how long a figure has to be beyond its bound.
-    every_s : float
-        From one look to the next.
-    log : callable
-        Gets a line of each that is looked at, cannot be, or was switched back.
-    verbose : bool
-        Also what was seen at each look.
-    """
+    """Look every `every_s`, until told to end; what was wrong for `window_s` is switched back."""
     keeper = Keeper(conf_path, window_s, every_s, log, verbose=verbose)
     while True:
         begin_s = time.monotonic()
@@ -117,13 +103,7 @@ class _Kept:
         self._reads = 0
 
     def look(self, window_s: float, sample_s: float) -> None:
-        """Look, and judge what has been seen; reads are traced for `sample_s` at the most.
-
-        Raises
-        ------
-        LinnappError
-            If a drive has gone, or this user may not trace; what could be seen is judged.
-        """
+        """Look, and judge what has been seen; reads are traced for `sample_s` at the most."""
         begin_s = self._looked_s
         try:
             text = self._sampled(sample_s)

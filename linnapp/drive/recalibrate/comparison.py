@@ -84,17 +84,7 @@ def compare(
     recipe: Recipe,
     replicas: int,
 ) -> Comparison:
-    """Judge two models by the test slice of a recording.
-
-    Parameters
-    ----------
-    new : Model or LatencyModel
-        Trained on this recording.
-    recipe : Recipe
-        That the new one was trained by.
-    replicas : int
-        Drives that hold each block.
-    """
+    """Judge two models by the test slice of a recording, which the new one was trained on."""
     if isinstance(new, LatencyModel) and isinstance(active, LatencyModel):
         return _by_prediction(trace, new, active, recipe)
 

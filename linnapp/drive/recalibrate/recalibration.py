@@ -91,12 +91,6 @@ def decide(
 
     Parameters
     ----------
-    active_threshold_us : int or None
-        Of the active model; None when there is none.
-    distribution : LatencyDistribution
-        Of the new recording.
-    point : InflectionPoint
-        Found in it.
     shift_percentiles : float
         Retrain from this difference on,
     sampling_percentiles : float
@@ -156,22 +150,16 @@ def recalibrate(
 
     Parameters
     ----------
-    devices : sequence of path
-        The array's drives, each other's replicas.
     models_dir : path
         Gets a directory per retraining; the name is the time. The last one that was uploaded is
         remembered in the drive's state. A model that is no better than the active one stays there;
         one that is worse than none is not even written.
-    duration_s : float
-        Length of the recording.
     kind : {"network", "latency"}, optional
         Of the new models. If not given, what is active on each drive; a network where nothing is.
     recordings : path, optional
         Use ``<drive>.blk`` here instead of recording.
     conf_path : path, optional
         Of drives.conf: drives that it names have the new model there, too, for the next boot.
-    log : callable
-        Gets one line per decision and step.
 
     Raises
     ------

@@ -185,13 +185,7 @@ def _takes_part(name: str) -> bool:
 
 
 def run_trial(device: str, plan: Plan, display: Display) -> TrialOutcome:
-    """Switch off and on until it is decided, or the time is up; ctrl-C ends it earlier.
-
-    Raises
-    ------
-    LinnappError
-        If there is a reason against it, or nobody reads. The array is then as it was.
-    """
+    """Switch off and on until it is decided, or the time is up; ctrl-C ends it earlier."""
     plan.check()
     put_back_left(display.log)
     target, array = check_trial(device), MdArray(device)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from linnapp.drive.trial.blocks import TrialOutcome, paired
-from linnapp.figures import check_can_draw, save
+from linnapp.figures import check_can_draw, in_plain_numbers, save
 from linnapp.files import AnyPath
 from linnapp.learn.judging.paired_blocks import bin_edges_us
 
@@ -17,6 +17,7 @@ def draw(found: TrialOutcome, path: AnyPath) -> None:
     """Draw it; errors as :func:`~linnapp.figures.check_can_draw` has them."""
     check_can_draw(path)
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(10, 4))
     tail, pairs = figure.subplots(1, 2)
@@ -33,6 +34,10 @@ def draw(found: TrialOutcome, path: AnyPath) -> None:
         pairs.plot(range(1, len(each) + 1), each, ".", color=colour, label=f"linnos {name}")
     tail.set(xscale="log", yscale="log", xlabel="latency (us)", ylabel="share of reads above")
     pairs.set(yscale="log", xlabel="pair of blocks", ylabel="p99 of a block (us)")
+    in_plain_numbers(tail.xaxis)
+    in_plain_numbers(pairs.yaxis)
+    tail.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
+    pairs.xaxis.set_major_locator(MaxNLocator(integer=True))
     for axes in (tail, pairs):
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)

@@ -53,13 +53,7 @@ def remove_folder(array: str) -> None:
 
 @contextlib.contextmanager
 def put_back_at_end(array: MdArray) -> Iterator[None]:
-    """Put back whether an array asks, when the block ends or the program is killed in it.
-
-    Raises
-    ------
-    LinnappError
-        If what is to be put back cannot be remembered, or cannot be put back.
-    """
+    """Put back whether an array asks, when the block ends or the program is killed in it."""
     was = array.state
     path = RUN / f"{_PREFIX}{array.name}.json"
     with os_errors(path):

@@ -98,8 +98,6 @@ def client_volfile(
 
     Parameters
     ----------
-    addresses : sequence of str
-        The nodes'.
     read_node : int, optional
         From 0. If there is none the engine chooses.
     read_hash_mode : int, default 1

@@ -137,16 +137,9 @@ def add_bursts(
     rng: np.random.Generator,
     limits: SlowLimits | None = None,
 ) -> BurstReads:
-    """Make examples, or none, of continuous slowness from recorded I/Os, in their order.
+    """Make examples, or none, of continuous slowness from recorded I/Os, in order of arrival.
 
-    Parameters
-    ----------
-    chunk : IoChunk
-        Consecutive I/Os of one drive, in arrival order.
-    threshold_us : int
-        The drive's inflection point; added latencies start there.
-    limits : SlowLimits, optional
-        What to label slow; all beyond the inflection point unless given.
+    Added latencies start at `threshold_us`.
     """
     limits = limits or SlowLimits.of_paper(threshold_us)
     slowed = _slow_down(chunk, threshold_us, rng, ("pending", "hist_pending", "hist_latency_us"))

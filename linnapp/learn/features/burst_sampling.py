@@ -53,20 +53,7 @@ def sample_bursts(
 ) -> tuple[BurstReads, BurstReads, BurstReads]:
     """Make the examples that training, validation and test add to a trace's own reads.
 
-    For training there are fewer than asked for where the trace is very short.
-
-    Parameters
-    ----------
-    parts : Split
-        Of the trace's served reads.
-    share : float
-        Share of added examples among all training examples, 0 to below 1.
-    threshold_us : int
-        The drive's inflection point.
-    limits : SlowLimits, optional
-        What to label slow.
-    **reader_options
-        Those of :func:`~linnapp.trace.recorded.open_recording`.
+    A `share` of those to train on is added, fewer where the trace is very short.
     """
     # The drive's name is part of the seed: drives of one array get different bursts.
     drive = zlib.crc32(name_of(trace).encode())

@@ -80,17 +80,7 @@ def load_reads(
     on_progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> ReadSet:
-    """Read a trace's served reads.
-
-    Parameters
-    ----------
-    trace : path or IoTable
-        See :func:`~linnapp.trace.recorded.open_recording`.
-    on_progress : callable, optional
-        Called with bytes read so far and in all.
-    **options
-        Those of :func:`~linnapp.trace.recorded.open_recording`.
-    """
+    """Read a trace's served reads."""
     reader = open_recording(trace, **options)
     parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(5)]
     for chunk in _reported(reader, on_progress):

@@ -32,13 +32,6 @@ def observable(ios: IoChunk, overdue_us: int) -> npt.NDArray[np.float32]:
 
     That is what a latency model sees, then what :func:`of_all` says, and the time since the last
     write arrived.
-
-    Parameters
-    ----------
-    ios : IoChunk
-        All I/Os of a recording that were answered.
-    overdue_us : int
-        A read in flight for longer is overdue.
     """
     start_ns = ios.arrival_ns.astype(np.int64)
     end_ns = start_ns + ios.latency_ns.astype(np.int64)
@@ -97,13 +90,6 @@ def black_box_auc(trace: AnyPath, threshold_us: int, **reader_options: Any) -> f
     """Area under the ROC curve of boosted trees, cross-fitted over consecutive parts of a trace.
 
     None where all reads are slow, or all fast.
-
-    Parameters
-    ----------
-    threshold_us : int
-        Reads that take longer are slow.
-    **reader_options
-        Those of :func:`~linnapp.trace.recorded.open_recording`.
     """
     with needs("`bound=True` needs scikit-learn", "scikit-learn"):
         from sklearn.ensemble import HistGradientBoostingClassifier

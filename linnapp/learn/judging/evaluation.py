@@ -32,13 +32,8 @@ class Evaluation:
 
     Attributes
     ----------
-    model_id : str
-    threshold_us : int
-        What is slow.
     confusion : Confusion
         Over all served reads.
-    mean_us : float
-        Mean latency of the served reads.
     mean_admitted_us : float
         Mean latency of those that the model would have admitted.
     auc : float or None
@@ -91,7 +86,6 @@ class LatencyEvaluation(Evaluation):
 
     Attributes
     ----------
-    refuse_us : int
     chooses : bool
         Whether reads may be refused, or sent elsewhere, by it.
     mean_predicted_us : float
@@ -236,7 +230,6 @@ def evaluate(
     ----------
     model : Model or LatencyModel
         Or what was fitted, see :mod:`linnapp.learn.fitted`.
-    trace : path or IoTable
     engine_name : {"numpy", "c"}
         Both give the same.
     **reader_options
@@ -246,11 +239,6 @@ def evaluate(
     -------
     Evaluation
         Of a latency model, a :class:`LatencyEvaluation`.
-
-    Raises
-    ------
-    TraceError
-        If the trace cannot be read or holds no served read.
     """
     model = getattr(model, "model_", model)
     tally = _Tally(getattr(model, "threshold_us", 0))

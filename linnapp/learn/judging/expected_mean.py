@@ -22,18 +22,7 @@ def expected_mean_us(
 ) -> float:
     """Mean latency of an array whose drives all behave like this one.
 
-    Parameters
-    ----------
-    latency_us : uint32 array, shape (n,)
-        What each read takes on this drive.
-    revoked : bool array, shape (n,)
-        Which reads the model would revoke.
-    failover_us : float
-        Cost of each revocation.
-    replicas : int
-        Drives that hold each block.
-    pages : uint16 array, shape (n,), optional
-        Sizes; when given, replicas serve reads of the same size class.
+    With `pages` replicas serve reads of the same size class.
     """
     if pages is None:
         pages = np.ones(len(latency_us), np.uint16)

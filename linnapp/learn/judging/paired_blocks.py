@@ -143,13 +143,7 @@ class PairedBlocks:
         return int(off), int(on)
 
     def latencies_us(self, measure: str) -> tuple[float, float]:
-        """With off, and with on, of all reads of all blocks.
-
-        Raises
-        ------
-        ValueError
-            If there are none.
-        """
+        """With off, and with on, of all reads of all blocks."""
         if not all(self.reads):
             raise ValueError("no reads with off, or with on")
         off, on = _logs(measure, self._parts(measure, 0.0).sum(axis=0)).tolist()
@@ -169,7 +163,6 @@ class PairedBlocks:
 
         Parameters
         ----------
-        measure : {"p99", "mean", "p50"}
         error : float
             Chance that the interval is wrong.
         of_pairs : int
@@ -234,12 +227,7 @@ def _made_alike(off: Floats, on: Floats, share: float, octaves: float) -> Floats
     """What on would be if all that it did were to make a quantile longer by so many octaves.
 
     Its median is laid on that of off, its quantile is made shorter by `octaves`, and what is
-    between in proportion.
-
-    Parameters
-    ----------
-    off, on : array, shape (pairs, N_BINS)
-        Cumulative.
+    between in proportion. Both are cumulative.
     """
     sides = np.stack([off.sum(axis=0), on.sum(axis=0)])
     medians, quantiles = _quantile_logs(sides, 0.5), _quantile_logs(sides, share)

@@ -14,11 +14,6 @@ def area_under_roc(score: npt.NDArray[Any], slow: npt.NDArray[np.bool_]) -> floa
 
     None where all reads are slow, or all fast.
 
-    Parameters
-    ----------
-    score : array of numbers, shape (n,)
-    slow : bool array, shape (n,)
-
     References
     ----------
     Hanley and McNeil, Radiology 143 (1982): the area is the Mann-Whitney statistic.

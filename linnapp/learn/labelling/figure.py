@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from linnapp.errors import needs
-from linnapp.figures import save
+from linnapp.figures import in_plain_numbers, save
 from linnapp.files import AnyPath, os_errors
 from linnapp.learn.labelling.inflection import InflectionPoint, LatencyDistribution
 
@@ -32,6 +32,7 @@ def draw(
         label=f"inflection point, {point.threshold_us} us (p{point.percentile:.1f})",
     )
     cdf.set_xscale("log")
+    in_plain_numbers(cdf.xaxis)
     cdf.set_xlabel("read latency, us")
     cdf.set_ylabel("reads, %")
     cdf.set_title(f"{drive}: {len(distribution)} reads")

@@ -75,8 +75,6 @@ class LatencyDistribution:
 
     Parameters
     ----------
-    latency_us : array, shape (n,)
-        In any order.
     pages : array, shape (n,), optional
         Sizes in 4 KiB pages. When given, replicas are compared within size classes.
     counts : integer array, shape (n,), optional
@@ -243,8 +241,6 @@ def find_inflection_points(
 
     Parameters
     ----------
-    distributions : sequence of LatencyDistribution
-        One per drive. A single drive stands for all its replicas.
     method : {"exact", "simulate"}
         Closed form, or random reads as in the paper.
     search : {"wide", "paper"}
@@ -253,8 +249,6 @@ def find_inflection_points(
     replicas : int
         Drives that hold each block, at most as many as there are; drive i's replicas are the drives
         that follow it.
-    failover_us : float
-        Cost of each revocation, in us.
     span_percentiles, step_percentiles : float
         Extent and spacing of the candidates around the start; a wide search goes on in steps of
         the same extent.
@@ -346,17 +340,7 @@ def _given_point(
 
 
 class _Window:
-    """A drive's candidates: percentiles in even steps around the start, more where needed.
-
-    Attributes
-    ----------
-    start : float
-        Where the CDF's slope is one.
-    percentiles, thresholds_us, areas_us : array
-        Of the candidates, in rising order.
-    best : int
-        Index of the candidate of the largest area; of equals, the nearest to the start.
-    """
+    """A drive's candidates: percentiles in even steps around the start, more where needed."""
 
     def __init__(
         self, distribution: LatencyDistribution, span: float, step: float, *, widens: bool

@@ -43,17 +43,7 @@ class SlowLimits:
         pages: npt.NDArray[Any],
         failover_us: float,
     ) -> SlowLimits:
-        """The inflection point, or the median of the size class plus a failover if that is more.
-
-        Parameters
-        ----------
-        threshold_us : int
-            The inflection point.
-        latency_us, pages : array, shape (n,)
-            Reads to take the medians from.
-        failover_us : float
-            Cost of a failover.
-        """
+        """The inflection point, or the median of the size class plus a failover if that is more."""
         kinds = size_classes(pages)
         limits = np.full(_N_CLASSES, float(threshold_us))
         for kind in np.unique(kinds):

@@ -64,11 +64,6 @@ def choose_bias(
 
     Parameters
     ----------
-    digits : uint8 array, shape (n, n_inputs)
-        Feature vectors in arrival order.
-    slow : bool array, shape (n,)
-        Labels.
-    latency_us : uint32 array, shape (n,)
     options : TrainingOptions
         Its bias is not used.
     failover_us, replicas, pages
@@ -77,14 +72,8 @@ def choose_bias(
         More examples to train on.
     bursts : BurstReads, optional
         Added bursts of the validation part; they judge with weight :data:`BURST_PREVALENCE`.
-    candidates : tuple of float
     on_candidate : callable, optional
         Called with each candidate and its expected mean in us.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If ctrl-C comes.
     """
     step = -(-len(latency_us) // SEARCH_READS)
     digits, slow, latency_us = digits[::step], slow[::step], latency_us[::step]

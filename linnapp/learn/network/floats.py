@@ -144,10 +144,6 @@ def build(
     ----------
     bias : float
         Multiplies the loss of truly slow reads.
-    learning_rate : float
-        Of Adam.
-    seed : int
-        Of the first weights.
     scaling : Scaling, optional
         Of the digits, before the first weights; as they are unless given.
     weight_decay : float
@@ -191,18 +187,7 @@ def build(
 
 
 def hinge(library: Any, slow: Any, outputs: Any, bias: float) -> Any:
-    """Loss of each read: of two classes, the categorical hinge is max(0, 1 - (right - wrong)).
-
-    Parameters
-    ----------
-    library : module
-        ``tensorflow`` or ``numpy``.
-    slow : float array, shape (n,)
-        1 for slow, 0 for fast.
-    outputs : float array, shape (n, 2)
-    bias : float
-        Multiplies the loss of slow reads.
-    """
+    """Loss of each read: of two classes, the categorical hinge is max(0, 1 - (right - wrong))."""
     margin = (2 * slow - 1) * (outputs[:, 1] - outputs[:, 0])
     return (1 + (bias - 1) * slow) * library.maximum(1 - margin, 0)
 
@@ -215,13 +200,6 @@ def batches(
     The digits and labels are floats, of shape (size, n_inputs) and (size,). The arrays stay where
     they are. (Keras shuffles arrays itself, but copies them first, and with a seed repeats one
     order in all epochs.)
-
-    Parameters
-    ----------
-    digits : uint8 array, shape (n, n_inputs)
-    slow : bool array, shape (n,)
-    size : int
-        Reads per batch, at most n.
     """
     tf = import_tensorflow()
     rng = np.random.default_rng(seed)

@@ -111,16 +111,12 @@ class TrainingOptions:
     ----------
     bias : float
         Multiplies the loss of truly slow reads.
-    seed : int
-    n_hidden : int
     max_epochs : int, optional
         At most so many; from the length of the trace unless given.
     patience_epochs : int
         Stop after so many without a better validation loss.
     validation_share, test_share : float
         Shares of the reads that are kept for validation and for testing; see :func:`split`.
-    learning_rate : float
-        Of Adam.
     burst_share : float
         Share of added bursts among the training examples, and their weight in the validation
         loss; 0 trains on the recording alone, as the paper does.
@@ -198,10 +194,6 @@ def train(
     ----------
     digits : uint8 array, shape (n, n_inputs)
         Feature vectors in arrival order; :func:`split` says what each serves for.
-    slow : bool array, shape (n,)
-        Labels.
-    on_epoch : callable, optional
-        Called after each epoch.
     added, added_validation : Examples, optional
         More examples to train on, and to validate on.
 

@@ -27,16 +27,7 @@ FIRST_LINE = "linnos hedge table 1"
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """From which prediction on a read is hedged after how long.
-
-    Attributes
-    ----------
-    from_us : int
-        Predicted; up to the next row's.
-    after_us : int
-    reads : int
-        That this was learnt from.
-    """
+    """From which prediction on a read is hedged after how long."""
 
     from_us: int
     after_us: int

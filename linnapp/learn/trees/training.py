@@ -474,16 +474,11 @@ def grow(
 
     Parameters
     ----------
-    features : array, shape (n, N_FEATURES)
     targets : array, shape (n,)
         What each read took, or how many times as long as it might have; above 0. Of reads that
         look alike the mean is learnt.
     like : LatencyModel
         Has what is no tree: the model's thresholds, and how many features it knows.
-    learning_rate : float
-        What each tree corrects of what is left.
-    weights : array, shape (n,), optional
-        How much each read counts.
     """
     check_scikit_learn()
     from sklearn._loss.loss import HalfGammaLoss

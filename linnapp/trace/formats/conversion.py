@@ -160,8 +160,6 @@ def read_workload(
 
     Parameters
     ----------
-    source_format : str, optional
-        One of :func:`input_formats`; found out when not given.
     **options
         For blktrace those of :class:`~linnapp.trace.blktrace.BlktraceReader`; for text formats
         ``volume``, the one to keep; for these and iologs ``on_empty``, which
@@ -304,17 +302,8 @@ def convert(
 
     Parameters
     ----------
-    source_format : str, optional
-        Found out when not given.
     target_format : str
         One of :func:`output_formats`.
-    device_name : str
-        The drive's name in the target.
-
-    Raises
-    ------
-    TraceError
-        If the source cannot be read, or nothing of it is left.
     """
     source, target = Path(source), Path(target)
     chunks = filtered(read_workload(source, source_format, **options), filters or Filters())

@@ -47,6 +47,12 @@ class Workload:
     #: bool array, shape (n,)
     is_write: npt.NDArray[np.bool_]
 
+    @classmethod
+    def joined(cls, chunks: Iterable[Workload]) -> Workload:
+        """One of several."""
+        columns = zip(*map(dataclasses.astuple, chunks), strict=True)
+        return cls(*map(np.concatenate, columns))
+
     def __len__(self) -> int:
         return len(self.time_us)
 
@@ -58,17 +64,7 @@ class Workload:
 
 
 def write(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
-    """Write an iolog, and tell how many I/Os; it appears whole or not at all.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    chunks : iterable of Workload
-        Its I/Os, consecutive in time.
-    device : str
-        File name in the log; fio opens it, the replayer maps it to its own devices.
-    """
+    """Write an iolog, and tell how many I/Os; it appears whole or not at all."""
     try:
         words = device.encode().split()
     except UnicodeEncodeError as error:

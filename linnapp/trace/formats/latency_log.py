@@ -31,15 +31,8 @@ class LatencyLogReader:
 
     Parameters
     ----------
-    text_format : TextFormat
-        One with latencies.
     chunk_ios : int
         I/Os per chunk, and how many lines too late an I/O may stand; memory is proportional.
-
-    Raises
-    ------
-    TraceError
-        While iterating: a malformed line, one more than `chunk_ios` lines out of order, no I/O.
     """
 
     def __init__(

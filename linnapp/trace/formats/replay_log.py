@@ -78,11 +78,6 @@ def read(path: AnyPath) -> NDArray[Any]:
     """Map a log that `replayer --log` wrote into memory: one element per user I/O, as they ended.
 
     It may be larger than memory, and be read in slices.
-
-    Raises
-    ------
-    ValueError
-        When the file is not such a log, or was cut short.
     """
     path = Path(path)
     file = unpacked(path)

@@ -176,12 +176,6 @@ def read_columns(
 
     Parameters
     ----------
-    volume : str, optional
-        The only one to keep.
-    chunk_ios : int
-        I/Os per chunk; memory is proportional.
-    on_progress : callable, optional
-        Called after each chunk with the bytes of the file that have been read.
     on_empty : callable, optional
         Called at the end, with how many I/Os of no length were left out.
     """

@@ -27,13 +27,7 @@ def numbers(pattern: str, text: str) -> list[tuple[int, ...]]:
 
 
 def joined(pieces: list[tuple[int, int]], what: str) -> tuple[int, int]:
-    """The one range that pieces, first and length, make together, but for gaps of 1 % in all.
-
-    Raises
-    ------
-    SystemExit
-        When there is more between them: the drive slows one region.
-    """
+    """The one range that pieces, first and length, make together, but for gaps of 1 % in all."""
     first = min(start for start, _ in pieces)
     length = max(start + n for start, n in pieces) - first
     if sum(n for _, n in pieces) < 0.99 * length:

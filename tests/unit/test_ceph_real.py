@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT
+"""liblinnos-ceph and a real Ceph with cephx: a monitor and four OSDs, in memory, beside it."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from c_library import CLibrary
+
+ROOT = Path(__file__).parents[2]
+SOURCE = Path(__file__).parent / "ceph_client" / "reads.c"
+PROGRAMS = ("ceph", "ceph-authtool", "ceph-mon", "ceph-osd", "monmaptool", "rados")
+N_OBJECTS = 12
+#: By OSD; two are on one host.
+HOSTS = ("a", "b", "c", "a")
+
+CONFIGURATION = """\
+[global]
+fsid = {fsid}
+mon host = [v1:127.0.0.1:{port}]
+public addr = 127.0.0.1
+auth cluster required = cephx
+auth service required = cephx
+auth client required = cephx
+keyring = {folder}/keyring
+mon data = {folder}/mon
+osd data = {folder}/osd.$id
+run dir = {folder}
+log file = {folder}/$name.log
+pid file =
+admin socket =
+osd objectstore = memstore
+osd crush update on start = false
+memstore device bytes = 134217728
+osd pool default size = 3
+osd pool default min size = 1
+"""
+#: All there are; the monitor is told when it is made.
+USERS = {
+    "mon.": ("mon=allow *",),
+    "client.admin": ("mon=allow *", "osd=allow *"),
+    "client.reader": ("mon=allow r", "osd=allow r pool=data, allow r pool=flat"),
+    "client.other": ("mon=allow r", "osd=allow r pool=flat"),
+    **{f"osd.{k}": ("mon=allow profile osd", "osd=allow *") for k in range(len(HOSTS))},
+}
+COMMANDS = """\
+osd crush rule create-replicated byosd default osd
+osd erasure-code-profile set p21 k=2 m=1 crush-failure-domain=osd
+osd pool create data 8 8
+osd pool create flat 8 8 replicated byosd
+osd pool create coded 8 8 erasure p21
+"""
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        not all(map(shutil.which, PROGRAMS)) or not Path("/usr/include/rados/librados.h").exists(),
+        reason="no Ceph: `make deps-ceph`",
+    ),
+]
+
+
+class Ceph:
+    """Daemons, of this test alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.configuration = folder / "ceph.conf"
+        self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self.fsid = "6c696e6e-6f73-4c41-8000-000000000001"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self.configuration.write_text(
+            CONFIGURATION.format(fsid=self.fsid, port=self.port, folder=folder)
+        )
+
+    def run(self, *command: object, given: bytes = b"") -> str:
+        """A command's output; it must succeed."""
+        words = list(map(str, command))
+        ran = subprocess.run(
+            words, cwd=self.folder, input=given, capture_output=True, timeout=60, check=False
+        )
+        # of commands that it reads `ceph` goes on after one that fails
+        assert ran.returncode == 0 and b"Error" not in ran.stderr, (words, ran.stdout, ran.stderr)
+        return ran.stdout.decode()
+
+    def ceph(self, commands: str) -> str:
+        """Of the administrator, one a line."""
+        return self.run("ceph", "-c", self.configuration, given=commands.encode())
+
+    def daemon(self, name: str) -> None:
+        kind, number = name.split(".")
+        with (self.folder / f"{name}.out").open("ab") as out:
+            self.daemons[name] = subprocess.Popen(
+                [f"ceph-{kind}", "-c", self.configuration, "-i", number, "-f"],
+                cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+            )  # fmt: skip
+
+    def begin(self) -> None:
+        """The monitor, the OSDs, and pools with objects."""
+        new = ["--create-keyring"]
+        for name, capabilities in USERS.items():
+            caps = [word for cap in capabilities for word in ("--cap", *cap.split("=", 1))]
+            self.run("ceph-authtool", "keyring", *new, "--gen-key", "-n", name, *caps)
+            new = []
+        address = f"[v1:127.0.0.1:{self.port}]"
+        self.run("monmaptool", "--create", "--addv", "x", address, "--fsid", self.fsid, "monmap")
+        self.run("ceph-mon", "-c", self.configuration, "--mkfs", "-i", "x",
+                 "--monmap", "monmap", "--keyring", "keyring")  # fmt: skip
+        self.daemon("mon.x")
+        ids = [f"{secrets.token_hex(4)}-0000-4000-8000-{k:012}" for k in range(len(HOSTS))]
+        places = (f"osd crush add {k} 1 host={host} root=default" for k, host in enumerate(HOSTS))
+        self.ceph("\n".join((*(f"osd new {uuid}" for uuid in ids), *places, "")))
+        for k, uuid in enumerate(ids):
+            (self.folder / f"osd.{k}").mkdir()
+            self.run("ceph-osd", "-c", self.configuration, "-i", k, "--mkfs", "--osd-uuid", uuid)
+            self.daemon(f"osd.{k}")
+        self.wait_for(len(HOSTS))
+        self.ceph(COMMANDS)
+        for pool in ("data", "flat"):
+            for k in range(1, N_OBJECTS + 1):
+                content = chr(ord("@") + k).encode() * 16384
+                self.run("rados", "-c", self.configuration, "-p", pool, "put", f"object{k}", "-",
+                         given=content)  # fmt: skip
+
+    def wait_for(self, n_up: int) -> None:
+        """Until so many OSDs are up."""
+        until = time.monotonic() + 240
+        while f"{n_up} up" not in self.ceph("osd stat\n"):
+            assert time.monotonic() < until, self.ceph("osd tree\n")
+            time.sleep(0.5)
+
+    def end(self) -> None:
+        for daemon in self.daemons.values():
+            daemon.kill()
+            daemon.wait()
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    CLibrary(ROOT / "cluster" / "client", ROOT / "build" / "cluster").make("all")
+    CLibrary(ROOT / "cluster" / "ceph", ROOT / "build" / "ceph").make("all")
+    program = tmp_path_factory.mktemp("client") / "reads"
+    subprocess.run(
+        ["gcc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", program, SOURCE,
+         *(f"-I{ROOT / folder}" for folder in ("cluster/ceph", "cluster/client", "liblinnos")),
+         ROOT / "build" / "ceph" / "liblinnos-ceph.a",
+         ROOT / "build" / "cluster" / "liblinnos-cluster.a", "-lrados", "-lm", "-pthread"],
+        check=True,
+    )  # fmt: skip
+    return program
+
+
+@pytest.fixture(scope="module")
+def ceph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ceph]:
+    running = Ceph(tmp_path_factory.mktemp("ceph"))
+    try:
+        running.begin()
+        yield running
+    finally:
+        running.end()
+
+
+def arguments(ceph: Ceph, client: Path, user: str, pool: str, seconds: int) -> list[str]:
+    return [*map(str, (client, ceph.configuration, user, pool, N_OBJECTS, seconds))]
+
+
+def reads(ceph: Ceph, client: Path, user: str, pool: str, seconds: int = 0) -> list[str]:
+    """The lines that the client prints."""
+    command = arguments(ceph, client, user, pool, seconds)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode in (0, 1), ran.stderr
+    return ran.stdout.splitlines()
+
+
+def test_a_user_with_cephx_reads_what_it_may(ceph: Ceph, client: Path) -> None:
+    *osds, done = reads(ceph, client, "reader", "data")
+    # a handle for each host, and that of primaries
+    assert done == f"done {3 * N_OBJECTS} 0 0 4"
+    assert len(osds) == N_OBJECTS and len(set(osds)) > 1
+    *_, done = reads(ceph, client, "other", "data")
+    assert done == f"done {3 * N_OBJECTS} {3 * N_OBJECTS} -1 4"
+    (said,) = reads(ceph, client, "nobody", "data")
+    assert said.startswith("client.nobody at the monitors: ") and "keyring" in said
+
+
+def test_of_two_osds_of_a_host_one_is_read_from(ceph: Ceph, client: Path) -> None:
+    *osds, done = reads(ceph, client, "reader", "flat")
+    assert done.split()[2:4] == ["0", "0"]
+    held = [[HOSTS[int(osd)] for osd in line.split()[1:]] for line in osds]
+    assert all(len(set(hosts)) == len(hosts) for hosts in held)
+    # that is not so by chance: they are in the same groups
+    assert min(map(len, held)) == 2
+
+
+def test_an_erasure_coded_pool_is_refused(ceph: Ceph, client: Path) -> None:
+    (said,) = reads(ceph, client, "reader", "coded")
+    assert "erasure-coded" in said
+
+
+def test_reads_are_right_while_an_osd_is_killed_and_comes_back(ceph: Ceph, client: Path) -> None:
+    command = arguments(ceph, client, "reader", "data", 25)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as reading:
+        time.sleep(5)
+        ceph.daemons["osd.2"].send_signal(signal.SIGKILL)
+        ceph.daemons["osd.2"].wait()
+        ceph.wait_for(len(HOSTS) - 1)
+        ceph.daemon("osd.2")
+        ceph.wait_for(len(HOSTS))
+        said, _ = reading.communicate(timeout=300)
+    _, n_reads, n_wrong, error, _ = said.splitlines()[-1].split()
+    assert int(n_reads) > 100 and (n_wrong, error) == ("0", "0")
