@@ -173,7 +173,9 @@ def _ending_in_order() -> Iterator[None]:
     try:
         yield
     except _ToldToEndError as told:
-        # As if it had never been held up: whoever waits sees the signal.
+        # As if it had never been held up: whoever waits sees the signal. Who held it may have put
+        # our own answer back.
+        signal.signal(told.number, signal.SIG_DFL)
         os.kill(os.getpid(), told.number)
     finally:
         for number in taken:

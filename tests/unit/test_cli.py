@@ -417,6 +417,18 @@ def test_told_to_end_it_leaves_nothing_half_written(tmp_path: Path, number: int)
     assert list(out.iterdir()) == [] and said == b""
 
 
+def test_told_to_end_while_that_has_to_wait_it_says_nothing() -> None:
+    """As in training, which then puts back what it has found."""
+    script = (
+        "import signal; from linnapp import cli; from linnapp.signals import signals_held\n"
+        "def run():\n"
+        "    with signals_held() as let_in: signal.raise_signal(signal.SIGTERM); let_in()\n"
+        "cli._run = run; cli.main()"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert (ran.returncode, ran.stderr) == (-signal.SIGTERM, b"")
+
+
 def test_told_to_end_it_takes_its_processes_along(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
         "import os, pathlib, time, click\n"
