@@ -59,6 +59,9 @@ class Machine:
             accel = "kvm" if kvm_works(image.with_name("vmlinuz")) else "tcg"
         #: Whether QEMU translates all that it runs, some thirty times slower than a processor.
         self.translated = accel == "tcg"
+        # In threads of their own, processors that are translated may run for ever into a breakpoint
+        # that another has taken away, as blktrace's ending does with those of trace points.
+        accel = "tcg,thread=single" if self.translated else accel
         arguments = [
             *(QEMU, "-nodefaults", "-no-user-config", "-display", "none"),
             *("-machine", "q35", "-accel", accel, "-smp", "2", "-m", "6144"),

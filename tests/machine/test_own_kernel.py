@@ -28,7 +28,7 @@ ioengine=libaio
 direct=1
 size=900m
 time_based=1
-runtime=3600
+runtime=14400
 [reads]
 filename=/dev/{disk}
 rw=randread
@@ -63,7 +63,7 @@ def usual_work(walk: Walk) -> None:
         job = OF_A_MIRROR.format(disk=disk, pause_us=700_000 + 210_000 * k)
         walk.machine.run(
             f"cat >usual-{disk}.fio <<'EOF'\n{job}EOF\n"
-            f"systemd-run -q --collect --unit=usual-{disk} fio $PWD/usual-{disk}.fio"
+            f"systemd-run -q --collect -p Nice=10 --unit=usual-{disk} fio $PWD/usual-{disk}.fio"
         )
 
 

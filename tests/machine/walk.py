@@ -50,7 +50,7 @@ direct=1
 offset=64m
 size=900m
 time_based=1
-runtime=3600
+runtime=14400
 randrepeat=1
 group_reporting=1
 [reads]
@@ -148,7 +148,10 @@ class Walk:
         return counts
 
     def usual_work(self, begins: bool) -> None:
-        """Have the drives do what they usually do, or no longer."""
+        """Have the drives do what they usually do, or no longer.
+
+        The load gives way: under translation training would wait for it for half an hour.
+        """
         if not begins:
             self.machine.run("systemctl stop 'usual-*'")
             return
@@ -157,7 +160,7 @@ class Walk:
             job = USUAL_WORK.format(device=f"/dev/{disk}", pause_us=400_000 + 130_000 * k)
             self.machine.run(
                 f"cat >usual-{k}.fio <<'EOF'\n{job}EOF\n"
-                f"systemd-run -q --collect --unit=usual-{k} fio $PWD/usual-{k}.fio"
+                f"systemd-run -q --collect -p Nice=10 --unit=usual-{k} fio $PWD/usual-{k}.fio"
             )
 
     def kept(self) -> dict[str, set[str]]:
