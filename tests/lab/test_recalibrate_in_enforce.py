@@ -72,7 +72,8 @@ LAST = {
     "latency": "wait $last; tell",
     "network": "until grep -q training $OUT/log; do sleep 0.1; done",
 }
-ENDED = "\nkill $rounds; wait $rounds || true\n"
+#: What is trained then is not looked at, and takes minutes; told to end, it would be waited for.
+ENDED = "\nkill -KILL $rounds; wait $rounds || true\n"
 
 RECORD = """
 load --policy baseline --inject {bursts} --duration {round_s}.5 &
