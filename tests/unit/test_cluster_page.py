@@ -6,12 +6,11 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
-
 from eval.cache import RESULTS
-from eval.experiments.cluster.pages import OF_BOTH, OF_CEPH, PAGE, committed, of_gluster, put
+from eval.experiments.cluster.pages import OF_BOTH, OF_CEPH, PAGE, committed, of_gluster
 from eval.experiments.cluster.text import EXTRA, LIBRARY, RULES
 from eval.intervals import Interval
+from eval.page_tables import with_tables
 
 TABLES = json.loads((RESULTS / "cluster.json").read_text())["tables"]
 BURSTS = "bursts, 20 us one way"
@@ -20,26 +19,15 @@ BURSTS = "bursts, 20 us one way"
 def test_the_page_has_the_committed_tables() -> None:
     page = PAGE.read_text()
     tables = committed()
-    assert {OF_CEPH, OF_BOTH, BURSTS} <= {rows[0][0] for rows in tables}
-    for rows in tables:
-        page = put(page, rows)
-    assert page == PAGE.read_text(), "`python -m eval --pages cluster` writes it"
+    assert {OF_CEPH, OF_BOTH, BURSTS} <= {table.header[0] for table in tables}
+    assert page == with_tables(page, tables), "`python -m eval --pages cluster` writes it"
 
 
 def test_every_rule_has_a_row_with_its_mean() -> None:
-    (rows,) = of_gluster({BURSTS: TABLES[BURSTS]})
-    assert [row[0] for row in rows[1:]] == list(RULES.values())
+    (table,) = of_gluster({BURSTS: TABLES[BURSTS]})
+    assert [row[0] for row in table.rows] == list(RULES.values())
     means = [float(row[1].split()[0]) for row in TABLES[BURSTS]["rows"]]
-    assert [float(row[1]) for row in rows[1:]] == means
-
-
-def test_a_table_goes_where_one_begins_alike_and_nowhere_else() -> None:
-    page = "a\n\n| b | c |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n\n| d |\n|---|\n"
-    assert put(page, [["b", "e"], ["5", "6"]]) == (
-        "a\n\n| b | e |\n|---|---|\n| 5 | 6 |\n\n| d |\n|---|\n"
-    )
-    with pytest.raises(ValueError, match="0 tables begin with 'x'"):
-        put(page, [["x"]])
+    assert [float(row[1]) for row in table.rows] == means
 
 
 def test_what_is_said_to_be_won_or_lost_is() -> None:

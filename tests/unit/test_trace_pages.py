@@ -100,13 +100,3 @@ def test_who_is_above_is_counted_by_mean_and_by_p99() -> None:
     table = pages.counted([CALM, BURSTS], sure={"`linnos` against doing nothing": ("0", "1")})
     row = next(row for row in table.rows if row[:2] == ("`linnos`", "doing nothing"))
     assert row[2:4] == ("1 (0)", "1 (1)") and row[7:9] == ("1", "0")
-
-
-def test_a_table_takes_the_place_of_the_one_that_begins_alike() -> None:
-    table = pages.Shown(("a", "b"), [("1", "2")])
-    page = "text\n\n| a | old |\n|---|---|\n| x | y |\n| z | z |\n\n| b |\n|---|\n| 1 |\n"
-    made = pages.with_tables(page, [table])
-    assert made == "text\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n| b |\n|---|\n| 1 |\n"
-    for wrong in ("no table\n", page + page):
-        with pytest.raises(ValueError, match=r"tables begin with \| a \|, one should"):
-            pages.with_tables(wrong, [table])

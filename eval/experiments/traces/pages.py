@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The tables of the pages that show public traces, made from what is committed.
-
-`python -m eval --pages traces` writes them. A table takes the place of the one in the page whose
-header begins with the same cell.
-"""
+"""The tables of the pages that show public traces; `python -m eval --pages traces` writes them."""
 
 from __future__ import annotations
 
 import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from eval import demo
@@ -32,6 +27,7 @@ from eval.experiments.traces.scores import (
 )
 from eval.experiments.traces.text import COLUMNS, percent
 from eval.files import write_text
+from eval.page_tables import Shown, with_tables
 
 #: Ends of files' names, in the order of the tables; a trace that is none of them goes by its name.
 NAMES = {
@@ -82,20 +78,6 @@ MEAN, P99 = "mean_us", "p99_us"
 
 #: Who against whom, and how many of those above and of those below are so beyond chance.
 Sure = Mapping[str, tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A table of a page: its header names it by its first cell."""
-
-    header: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-
-    @property
-    def text(self) -> str:
-        """As Markdown has it."""
-        head, *rows = (f"| {' | '.join(row)} |\n" for row in (self.header, *self.rows))
-        return "".join((head, f"|{'---|' * len(self.header)}\n", *rows))
 
 
 def committed() -> list[Line]:
@@ -324,19 +306,6 @@ PAGES: dict[str, Callable[[list[Line]], list[Shown]]] = {
         of_the_oracles_gain(of),
     ],
 }
-
-
-def with_tables(page: str, tables: Iterable[Shown]) -> str:
-    """A page with each of the tables in its place."""
-    for table in tables:
-        rows = page.splitlines(keepends=True)
-        first = [i for i, row in enumerate(rows) if row.startswith(f"| {table.header[0]} |")]
-        if len(first) != 1:
-            raise ValueError(f"{len(first)} tables begin with | {table.header[0]} |, one should")
-        start = first[0]
-        length = sum(1 for _ in itertools.takewhile(lambda row: row.startswith("|"), rows[start:]))
-        page = "".join((*rows[:start], table.text, *rows[start + length :]))
-    return page
 
 
 def pages() -> dict[str, tuple[str, str]]:

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+"""Tables of pages that are made from what is committed: each is written where its like stands."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table of a page: its header names it by its first cell."""
+
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+    @property
+    def text(self) -> str:
+        """As Markdown has it."""
+        head, *rows = (f"| {' | '.join(row)} |\n" for row in (self.header, *self.rows))
+        return "".join((head, f"|{'---|' * len(self.header)}\n", *rows))
+
+
+def with_tables(page: str, tables: Iterable[Shown]) -> str:
+    """A page with each of the tables in the place of the one whose header begins alike.
+
+    Raises
+    ------
+    ValueError
+        If none begins so, or several.
+    """
+    for table in tables:
+        rows = page.splitlines(keepends=True)
+        first = [i for i, row in enumerate(rows) if row.startswith(f"| {table.header[0]} |")]
+        if len(first) != 1:
+            raise ValueError(f"{len(first)} tables begin with | {table.header[0]} |, one should")
+        start = first[0]
+        length = sum(1 for _ in itertools.takewhile(lambda row: row.startswith("|"), rows[start:]))
+        page = "".join((*rows[:start], table.text, *rows[start + length :]))
+    return page
