@@ -84,9 +84,9 @@ def test_figures_tables_and_claims_follow(
 ) -> None:
     data, context = lab
     summary = next(iter(fig08.table(data).values()))
-    # Cloning is free here but for its I/O, which stands beside it.
+    # Cloning is free here but for its I/O, which stands beside it: nobody is below it.
     assert summary.rows[0][2] == "clone (100.00 %)"
-    assert "below: " in fig08.reading(data)
+    assert "`linnos` against the best rival of each cell: above: bs-c." in fig08.reading(data)
     learnt = fig08.table(data)["What the models and heuristic-adv learnt from"]
     assert learnt.rows[0][2] == "900, 901, 902 (fewer than 20000)"
     for module in (fig09, fig11):
