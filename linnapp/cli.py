@@ -141,10 +141,6 @@ def cli() -> None:
 class _ToldToEndError(BaseException):
     """A signal that ends the program; not an error that anybody may handle."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
 
 @contextlib.contextmanager
 def _ending_in_order() -> Iterator[None]:
@@ -154,13 +150,20 @@ def _ending_in_order() -> Iterator[None]:
     more, the program ends at once.
     """
 
+    told: list[signal.Signals] = []
+
     def end(number: int, _: object) -> None:
         signal.signal(number, signal.SIG_DFL)
-        # Nobody would wait for what they still do.
-        if "multiprocessing" in sys.modules:
-            for child in sys.modules["multiprocessing"].active_children():
-                child.terminate()
+        told.append(signal.Signals(number))
         raise _ToldToEndError(number)
+
+    def lost(unraisable: sys.UnraisableHookArgs) -> None:
+        if not isinstance(unraisable.exc_value, _ToldToEndError):
+            report(unraisable)
+            return
+        # It came in a destructor, of which there are many in TensorFlow.
+        signal.signal(signal.SIGALRM, lambda *_: end(told[0], None))
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
 
     taken = [
         number
@@ -170,16 +173,19 @@ def _ending_in_order() -> Iterator[None]:
     ]
     for number in taken:
         signal.signal(number, end)
+    report, sys.unraisablehook = sys.unraisablehook, lost
     try:
         yield
-    except _ToldToEndError as told:
-        # As if it had never been held up: whoever waits sees the signal. Who held it may have put
-        # our own answer back.
-        signal.signal(told.number, signal.SIG_DFL)
-        os.kill(os.getpid(), told.number)
+    except BaseException:
+        if not told:  # else a library may have made an error of its own of it
+            raise
     finally:
+        # Who held them may have put our own answer back.
         for number in taken:
             signal.signal(number, signal.SIG_DFL)
+    if told:
+        # As if it had never been held up: whoever waits sees the signal.
+        os.kill(os.getpid(), told[0])
 
 
 def main() -> None:

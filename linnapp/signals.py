@@ -10,8 +10,13 @@ from collections.abc import Callable, Iterator
 
 
 @contextlib.contextmanager
-def signals_held() -> Iterator[Callable[[], None]]:
+def signals_held(*numbers: signal.Signals) -> Iterator[Callable[[], None]]:
     """Have what ends this program come afterwards, so that nothing is left half done.
+
+    Parameters
+    ----------
+    *numbers : signal
+        What is held; unless given ctrl-C, SIGTERM and SIGHUP.
 
     Yields
     ------
@@ -19,7 +24,7 @@ def signals_held() -> Iterator[Callable[[], None]]:
         Lets in what has come so far, where it may: ctrl-C raises KeyboardInterrupt there.
     """
     held: list[int] = []
-    numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+    numbers = numbers or (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
     # Those that are ignored, or that end the program without its doing, stay as they are; only
     # the first thread may change any.

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +27,13 @@ from linnapp.learn.options import Recipe
 from linnapp.learn.recipe import drive_names, label_array, read_latencies, save_drive
 from linnapp.learn.record import TrainedDrive
 from linnapp.model import SUFFIX
+from linnapp.signals import signals_held
 
 #: how long a scheduler has to answer
 CONNECT_TIMEOUT_S = 20.0
+
+#: how long workers have to end
+_PATIENCE_S = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,18 +98,6 @@ def train_fleet(
                 f"{scheduler}: not a scheduler's address, which are like tcp://10.0.0.5:8786 "
                 f"({error})"
             ) from error
-    cluster = None
-    try:
-        if scheduler is None:
-            # One thread each: a worker holds one trace at a time.
-            cluster = LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
-            )
-        client = Client(cluster or scheduler, timeout=CONNECT_TIMEOUT_S)
-    except (OSError, ValueError) as error:
-        if scheduler is None:
-            raise LinnappError(f"no local cluster starts ({error})") from error
-        raise LinnappError(f"{scheduler}: no Dask scheduler answers there ({error})") from error
     results: list[Progress] = []
 
     def report(progress: Progress) -> None:
@@ -110,7 +105,26 @@ def train_fleet(
         if on_progress is not None:
             on_progress(progress)
 
-    try:
+    with contextlib.ExitStack() as stack:
+        cluster = None
+        try:
+            if scheduler is None:
+                with signals_held():  # begun by half, it could not be closed
+                    others = multiprocessing.active_children()
+                    # One thread each: a worker holds one trace at a time.
+                    cluster = LocalCluster(
+                        n_workers=workers,
+                        threads_per_worker=1,
+                        processes=True,
+                        dashboard_address=None,
+                    )
+                    stack.callback(_end, cluster, others)
+            client = Client(cluster or scheduler, timeout=CONNECT_TIMEOUT_S)
+            stack.callback(_close, client)
+        except (OSError, ValueError) as error:
+            if scheduler is None:
+                raise LinnappError(f"no local cluster starts ({error})") from error
+            raise LinnappError(f"{scheduler}: no Dask scheduler answers there ({error})") from error
         waiting: dict[str, dict[str, LatencyDistribution]] = {name: {} for name in todo}
         running: dict[Any, tuple[str, Path, str]] = {}
         completed = as_completed(with_results=False)
@@ -156,14 +170,25 @@ def train_fleet(
                     )
                     running[future] = (name, trace, "train")
                     completed.add(future)
-    finally:
-        # On a busy machine workers take their time to end; the models are saved by now.
-        with contextlib.suppress(TimeoutError):
-            client.close()
-        if cluster is not None:
-            with contextlib.suppress(TimeoutError):
-                cluster.close()
     return results
+
+
+def _end(cluster: Any, others: list[Any]) -> None:
+    """Close a cluster of our own, whose processes are those that are not `others`.
+
+    In the middle of a training, or on a busy machine, they take their time to end; the models are
+    saved by now. Once the cluster closes, no others take their place.
+    """
+    workers = [child for child in multiprocessing.active_children() if child not in others]
+    impatience = threading.Timer(_PATIENCE_S, lambda: [*map(BaseProcess.kill, workers)])
+    impatience.start()
+    _close(cluster)
+    impatience.cancel()
+
+
+def _close(connected: Any) -> None:
+    with contextlib.suppress(TimeoutError):
+        connected.close()
 
 
 def _light(point: InflectionPoint) -> InflectionPoint:

@@ -1,22 +1,30 @@
 # SPDX-License-Identifier: MIT
 """Runs one task per drive, in as many processes as there are CPUs.
 
-Each task gets an observer as its last argument; in another process its calls travel through a
-queue to the caller's. Ctrl-C reaches every process of the terminal: a task that can end early
-with a result does so, tasks that have not begun are dropped.
+Each task gets an observer as its last argument; in another process its calls travel through a pipe
+to the caller's. Whatever ends :func:`run_tasks`, no process is left of it: they are killed, for
+TensorFlow in the middle of a step heeds nothing else. (An executor of concurrent.futures waits for
+what they do.) The one exception is a ctrl-C that is to keep results: it is passed on to tasks,
+which may end early with one.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import multiprocessing
 import os
 import signal
-import threading
+import traceback
 from collections.abc import Callable, Sequence
-from typing import Any
+from multiprocessing import connection, resource_tracker
+from typing import Any, cast
+
+from linnapp.errors import LinnappError
+from linnapp.signals import signals_held
+
+#: How long what ends this program waits at most.
+_LOOK_S = 0.2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,9 +37,13 @@ class Task:
 
 
 def run_tasks(
-    tasks: Sequence[Task], observer: Any, processes: int | None = None
-) -> tuple[dict[str, Any], bool]:
-    """Run tasks and collect their results; once one raises, those that have not begun are dropped.
+    tasks: Sequence[Task],
+    observer: Any,
+    processes: int | None = None,
+    *,
+    keep_interrupted: bool = False,
+) -> dict[str, Any]:
+    """Run tasks and collect their results by name, in the order of the tasks.
 
     Parameters
     ----------
@@ -42,51 +54,26 @@ def run_tasks(
     processes : int, optional
         At most so many; the number of usable CPUs unless given. One task, or one process, runs
         in the caller itself.
+    keep_interrupted : bool
+        After ctrl-C, return the results of those tasks that have one; those that have not begun
+        are dropped. Ctrl-C once more ends all.
 
-    Returns
-    -------
-    dict
-        Result by task name, in the order of the tasks; after ctrl-C only of those that had one.
-    bool
-        Whether ctrl-C came.
+    Raises
+    ------
+    KeyboardInterrupt
+        If ctrl-C comes, and there is no result or none is to be kept.
     """
-    limit = processes or len(os.sched_getaffinity(0))
-    if min(limit, len(tasks)) == 1:
-        return _run_here(tasks, observer)
-    context = multiprocessing.get_context("spawn")
-    events = context.Queue()
-    forwarder = threading.Thread(target=_forward, args=(events, observer), daemon=True)
-    forwarder.start()
-    interrupted = False
-    done: dict[str, Any] = {}
-    with concurrent.futures.ProcessPoolExecutor(
-        min(limit, len(tasks)), context, initializer=_prepare, initargs=(events,)
-    ) as pool:
-        futures = {pool.submit(_run_there, task): task.name for task in tasks}
-        pending = set(futures)
-        try:
-            while pending:
-                try:
-                    finished, pending = concurrent.futures.wait(
-                        pending, return_when=concurrent.futures.FIRST_COMPLETED
-                    )
-                except KeyboardInterrupt:
-                    interrupted = True
-                    pending = {future for future in pending if not future.cancel()}
-                    continue
-                for future in finished:
-                    with contextlib.suppress(KeyboardInterrupt):
-                        done[futures[future]] = future.result()
-        except BaseException:
-            for future in pending:
-                future.cancel()
-            raise
-    events.put(None)
-    forwarder.join()
-    return {task.name: done[task.name] for task in tasks if task.name in done}, interrupted
+    limit = min(processes or len(os.sched_getaffinity(0)), len(tasks))
+    run = _run_here if limit == 1 else _run_apart
+    done, interrupted = run(tasks, observer, limit, keep_interrupted)
+    if interrupted and not (done and keep_interrupted):
+        raise KeyboardInterrupt
+    return {task.name: done[task.name] for task in tasks if task.name in done}
 
 
-def _run_here(tasks: Sequence[Task], observer: Any) -> tuple[dict[str, Any], bool]:
+def _run_here(
+    tasks: Sequence[Task], observer: Any, _limit: int, _keep: bool
+) -> tuple[dict[str, Any], bool]:
     done = {}
     for task in tasks:
         try:
@@ -99,38 +86,136 @@ def _run_here(tasks: Sequence[Task], observer: Any) -> tuple[dict[str, Any], boo
     return done, False
 
 
-class _RemoteObserver:
-    """Sends every call of a method through the queue."""
+def _run_apart(
+    tasks: Sequence[Task], observer: Any, limit: int, keep_interrupted: bool
+) -> tuple[dict[str, Any], bool]:
+    left = list(reversed(tasks))
+    done: dict[str, Any] = {}
+    workers: list[_Worker] = []
+    interrupted = False
+    # So that no process begins unknown, and no message is received by half.
+    with signals_held() as let_in:
+        try:
+            while len(workers) < limit:
+                workers.append(_Worker())
+            while True:
+                for worker in workers:
+                    if left and worker.task is None:
+                        worker.begin(left.pop())
+                at_work = {worker.pipe: worker for worker in workers if worker.task is not None}
+                if not at_work:
+                    return done, interrupted
+                for pipe in connection.wait(list(at_work), _LOOK_S):
+                    at_work[cast("connection.Connection", pipe)].receive(done, observer)
+                try:
+                    let_in()
+                except KeyboardInterrupt:
+                    if interrupted or not keep_interrupted:
+                        raise
+                    interrupted = True
+                    left.clear()
+                    for worker in at_work.values():
+                        os.kill(worker.pid, signal.SIGINT)
+        finally:
+            for worker in workers:
+                worker.end()
 
-    def __init__(self, events: Any) -> None:
-        self._events = events
+
+class _Worker:
+    """A process that does one task after the other."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.task: Task | None = None
+        self._process = context.Process(target=_work, args=(theirs,), daemon=True)
+        # Ctrl-C is to wait until the process is ready for it; what would let it in is done before.
+        resource_tracker.ensure_running()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()
+        self.pid = cast("int", self._process.pid)
+
+    def begin(self, task: Task) -> None:
+        self.task = task
+        with contextlib.suppress(BrokenPipeError):  # found out when its answer is received
+            self.pipe.send(task)
+
+    def receive(self, done: dict[str, Any], observer: Any) -> None:
+        """Take a call of the observer, or the result of the task."""
+        assert self.task is not None
+        try:
+            what, value = self.pipe.recv()
+        except (EOFError, OSError) as error:
+            self._process.join()
+            code = self._process.exitcode or 0
+            by = signal.Signals(-code).name if code < 0 else f"with status {code}"
+            raise LinnappError(
+                f"{self.task.name}: its process has ended ({by}); if memory was short, fewer "
+                "`processes=` need less"
+            ) from error
+        if isinstance(what, str):
+            getattr(observer, what)(*value)
+            return
+        if what is None:
+            done[self.task.name] = value
+        elif not isinstance(what, KeyboardInterrupt):
+            raise what
+        self.task = None
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self.pipe.close()
+
+
+class _RemoteObserver:
+    """Sends every call of a method through the pipe."""
+
+    def __init__(self, pipe: connection.Connection) -> None:
+        self._pipe = pipe
 
     def __getattr__(self, method: str) -> Callable[..., None]:
         def send(*arguments: Any) -> None:
-            self._events.put((method, arguments))
+            with signals_held():
+                self._pipe.send((method, arguments))
 
         return send
 
 
-_events: Any = None
+def _work(pipe: connection.Connection) -> None:
+    """In a worker: do what the pipe says, until it is closed.
 
+    Ctrl-C comes twice, from the terminal and from the caller, and ends a task once.
+    """
+    told = in_task = False
 
-def _prepare(events: Any) -> None:
-    """In a worker: ctrl-C must not kill it between tasks, which would break the pool."""
-    global _events
-    _events = events
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    def interrupt(*_: object) -> None:
+        nonlocal told
+        if in_task and not told:
+            told = True
+            raise KeyboardInterrupt
+        told = True
 
-
-def _run_there(task: Task) -> Any:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        return task.function(*task.arguments, _RemoteObserver(_events))
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _forward(events: Any, observer: Any) -> None:
-    while (event := events.get()) is not None:
-        method, arguments = event
-        getattr(observer, method)(*arguments)
+    signal.signal(signal.SIGINT, interrupt)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    while True:
+        try:
+            task = pipe.recv()
+        except EOFError:
+            return
+        outcome: tuple[BaseException | None, Any]
+        try:
+            in_task = True
+            if told:
+                raise KeyboardInterrupt
+            outcome = None, task.function(*task.arguments, _RemoteObserver(pipe))
+        except BaseException as error:
+            if not isinstance(error, (LinnappError, KeyboardInterrupt)):
+                error.add_note(traceback.format_exc())  # else nobody would see where it was
+            outcome = error, None
+        in_task = False
+        pipe.send(outcome)

@@ -133,14 +133,12 @@ def train_array(
     observer = observer or Observer()
     names = drive_names(traces)
     check_replaced_directory(out_dir, SUFFIXES)
-    done, _ = run_tasks(
+    done = run_tasks(
         [Task(name, read_latencies, (t, recipe)) for name, t in zip(names, traces, strict=True)],
         observer,
         processes,
     )
-    if len(done) < len(names):
-        raise KeyboardInterrupt
-    distributions: list[LatencyDistribution] = [done[name] for name in names]
+    distributions: list[LatencyDistribution] = list(done.values())
     points = label_array(distributions, recipe.labelling, recipe.training.seed)
     for name, point, distribution in zip(names, points, distributions, strict=True):
         observer.labelled(name, point, len(distribution))
@@ -165,16 +163,15 @@ def train_labelled(
     observer = observer or Observer()
     names = drive_names(traces)
     with replaced_directory(out_dir, SUFFIXES) as directory:
-        trained, interrupted = run_tasks(
+        trained = run_tasks(
             [
                 Task(name, _train_or_why_not, (trace, point, recipe))
                 for name, trace, point in zip(names, traces, points, strict=True)
             ],
             observer,
             processes,
+            keep_interrupted=keep_interrupted,
         )
-        if interrupted and not (trained and keep_interrupted):
-            raise KeyboardInterrupt
         without = [name for name, result in trained.items() if isinstance(result, NoGainError)]
         for name in without:
             observer.no_gain(name, str(trained.pop(name)))

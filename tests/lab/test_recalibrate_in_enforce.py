@@ -72,8 +72,8 @@ LAST = {
     "latency": "wait $last; tell",
     "network": "until grep -q training $OUT/log; do sleep 0.1; done",
 }
-#: What is trained then is not looked at, and takes minutes; told to end, it would be waited for.
-ENDED = "\nkill -KILL $rounds; wait $rounds || true\n"
+#: What is trained then is not looked at, and takes minutes.
+ENDED = "\nkill $rounds; ended=0; wait $rounds || ended=$?; echo $ended >>$OUT/after\n"
 
 RECORD = """
 load --policy baseline --inject {bursts} --duration {round_s}.5 &
@@ -119,7 +119,8 @@ def test_five_rounds_of_one_load_leave_point_and_refusals_and_another_load_is_fo
         )  # fmt: skip
     run(FIRST[kind] + ROUNDS_OF_ONE_LOAD + LAST[kind] + ENDED)
     log = (tmp_path / "log").read_text()
-    after = [line.split() for line in (tmp_path / "after").read_text().splitlines()]
+    *after, ended = [line.split() for line in (tmp_path / "after").read_text().splitlines()]
+    assert ended == ["143"] and not [*tmp_path.glob("models/.[!l]*")], log
     n_enforcing = ROUNDS + (kind == "latency")
     assert [words[:3] for words in after[1:]] == [["enforce"] * 3] * n_enforcing, log
     assert "Traceback" not in log

@@ -21,7 +21,9 @@ from test_training import array_trace
 
 from linnapp.cli import _COMMANDS, cli
 from linnapp.commands.train import train
+from linnapp.errors import LinnappError
 from linnapp.learn.features.dataset import load_reads
+from linnapp.learn.parallel import Task, run_tasks
 from linnapp.model import Model, engine
 
 ROOT = Path(__file__).parents[2]
@@ -417,16 +419,72 @@ def test_told_to_end_it_leaves_nothing_half_written(tmp_path: Path, number: int)
     assert list(out.iterdir()) == [] and said == b""
 
 
-def test_told_to_end_while_that_has_to_wait_it_says_nothing() -> None:
-    """As in training, which then puts back what it has found."""
+@pytest.mark.parametrize(
+    "told",
+    [
+        "from linnapp.signals import signals_held\n"
+        "    with signals_held() as let_in: tell(); let_in()",
+        # A library makes an error of its own of it.
+        "\n    try: tell()\n    except BaseException: raise RuntimeError",
+        "gone = type('Gone', (), {'__del__': lambda gone: tell()})()\n"
+        "    del gone\n    time.sleep(60)",
+    ],
+)
+def test_told_to_end_while_that_has_to_wait_it_says_nothing(told: str) -> None:
+    """As in training."""
     script = (
-        "import signal; from linnapp import cli; from linnapp.signals import signals_held\n"
-        "def run():\n"
-        "    with signals_held() as let_in: signal.raise_signal(signal.SIGTERM); let_in()\n"
+        "import signal, time; from linnapp import cli\n"
+        "def tell(): signal.raise_signal(signal.SIGTERM)\n"
+        f"def run():\n    {told}\n"
         "cli._run = run; cli.main()"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert (ran.returncode, ran.stderr) == (-signal.SIGTERM, b"")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train -o m --processes 1 --trace a/d0.blk --trace a/d1.blk",
+        "train -o m --processes 2 --trace a/d0.blk --trace a/d1.blk",
+        "fleet -o m --workers 2 a",
+    ],
+)
+def test_told_to_end_in_the_middle_of_tensorflow_nothing_is_left(
+    tmp_path: Path, command: str, number: signal.Signals
+) -> None:
+    """Not of processes either, even where the signal comes to the first of them alone."""
+    if command.startswith("fleet"):
+        pytest.importorskip("distributed")
+    (tmp_path / "a").mkdir()
+    for i in range(2):
+        array_trace(tmp_path / "a" / f"d{i}.blk", i)
+    (tmp_path / "tensorflow.py").write_text(
+        "import os, time\nopen(f'{os.getpid()}.pid', 'w').close()\ntime.sleep(600)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "linnapp", *command.split()],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    )
+    n_processes = 1 if "--processes 1" in command else 2
+    try:
+        while process.poll() is None and len(begun := [*tmp_path.glob("*.pid")]) < n_processes:
+            time.sleep(0.01)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        alive = [path.stem for path in begun if Path("/proc", path.stem).exists()]
+        for pid in alive:
+            os.kill(int(pid), signal.SIGKILL)
+    assert process.returncode == (130 if number == signal.SIGINT else -number), said
+    assert not alive
+    assert all(line[:2] in (b"d0", b"d1", b"") for line in said.splitlines()), said
+    assert {path.name for path in tmp_path.iterdir() if path not in begun} == {"a", "tensorflow.py"}
 
 
 def test_told_to_end_it_takes_its_processes_along(tmp_path: Path) -> None:
@@ -464,6 +522,20 @@ def test_told_to_end_it_takes_its_processes_along(tmp_path: Path) -> None:
             os.kill(int(path.read_text()), signal.SIGKILL)
     assert process.returncode == -signal.SIGTERM, said
     assert not alive and b"Traceback" not in said
+
+
+def _end(how: str, _: object) -> None:
+    if how == "killed":
+        signal.raise_signal(signal.SIGKILL)
+    elif how == "gone":
+        os._exit(3)
+    time.sleep(600)
+
+
+@pytest.mark.parametrize(("how", "said"), [("killed", "SIGKILL"), ("gone", "with status 3")])
+def test_a_process_that_ends_is_named_by_its_drive(how: str, said: str) -> None:
+    with pytest.raises(LinnappError, match=f"b: its process has ended \\({said}\\)"):
+        run_tasks([Task("a", _end, ("not",)), Task("b", _end, (how,))], None, 2)
 
 
 def test_ctrl_c_keeps_the_best_epoch_of_every_drive(tmp_path: Path) -> None:

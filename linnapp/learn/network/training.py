@@ -20,6 +20,7 @@ TensorFlow version.
 from __future__ import annotations
 
 import dataclasses
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -223,8 +224,10 @@ def train(
     judged = [Examples(digits[parts.validation], slow[parts.validation])]
     if added_validation is not None and len(added_validation):
         judged.append(added_validation)
-    # TensorFlow is not to be left in the middle: it answers with an error of its own.
-    with signals_held() as let_in:
+    import_tensorflow()  # which takes seconds, and may be left in the middle
+    # A step may not: TensorFlow answers with an error of its own. That is nothing to who is told
+    # to end; ctrl-C has a result.
+    with signals_held(signal.SIGINT) as let_in:
         trained = _train(taught, judged, options, on_epoch, let_in)
     test = _confusion(outputs_of(trained.weights, digits[parts.test]), slow[parts.test])
     return dataclasses.replace(trained, test=test)
