@@ -18,10 +18,10 @@ import numpy as np
 
 from eval.errors import StepError, tail
 from eval.files import keep_copy
+from eval.places import Places
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.cluster import Cluster
 from linnapp.lab.guest import Guest, LabError
-from linnapp.lab.places import Places
 from linnapp.lab.uml import DEFAULT_KERNEL, run
 from linnapp.learn.record import HEDGE_SUFFIX
 from linnapp.trace.formats import replay_log

@@ -44,9 +44,9 @@ from eval import figures
 from eval.cache import RESULTS
 from eval.files import write_json, write_text
 from eval.parallel import map_parallel
+from eval.places import Places
 from linnapp.lab.array import Array
 from linnapp.lab.guest import Guest
-from linnapp.lab.places import Places
 from linnapp.lab.uml import DEFAULT_KERNEL, run
 from linnapp.learn.labelling.inflection import LatencyDistribution, find_inflection_points
 

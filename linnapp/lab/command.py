@@ -110,7 +110,7 @@ def guest_environment(drives: HasDevices, out_dir: Path | None) -> dict[str, str
     """Environment of a user's command in the lab: the drives, and where commands are.
 
     Commands are found as the caller would find them, and this project's besides. What must come out
-    the same for everyone runs at fixed places instead, see :mod:`linnapp.lab.places`. The guest may
+    the same for everyone runs at fixed places instead, see ``eval.places``. The guest may
     write to `out_dir`.
     """
     path = [

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from eval import guests, programs
+from eval.places import Places
 from linnapp.lab.array import Array
-from linnapp.lab.places import Places
 
 
 def test_kernel_and_replayer_are_copied_and_come_first(

@@ -17,10 +17,10 @@ from eval import guests, workers
 from eval.cache import ROOT, Cache, code_version
 from eval.cells import ARRAYS, LATENCY_TRAINING, N_DRIVES, REPLAYER_OPTIONS, write_workload
 from eval.errors import StepError
+from eval.places import Places
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.cluster import AGENT, Cluster, installed_by, missing
 from linnapp.lab.guest import DEFAULT_PATH
-from linnapp.lab.places import Places
 
 GUEST = Path(__file__).parent / "guest"
 
