@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     "--scheduler", metavar="ADDRESS", help="A Dask scheduler; a local cluster if not given."
 )
 @click.option("--workers", type=click.IntRange(1, 1024), help="Processes of the local cluster.")
-@click.option(
-    "--alone", is_flag=True, help="Every trace is an array of its own, not those of a directory."
-)
 @kind_option
 @recipe_options
 @click.pass_context
@@ -39,7 +36,6 @@ def fleet(
     output: Path,
     scheduler: str | None,
     workers: int | None,
-    alone: bool,
     kind: Kind,
     **options: Any,
 ) -> None:
@@ -55,7 +51,6 @@ def fleet(
 
     from linnapp.errors import LinnappError
     from linnapp.learn.fleet import Progress, group_by_directory, train_fleet
-    from linnapp.trace.recorded import drive_name
 
     found: list[Path] = []
     for path in traces:
@@ -63,9 +58,6 @@ def fleet(
         found += sorted(named)
     if not found:
         raise LinnappError(f"{', '.join(map(str, traces))}: no .blk file there")
-    arrays = {drive_name(path): [path] for path in found} if alone else group_by_directory(found)
-    if alone and len(arrays) < len(found):
-        raise LinnappError("two traces have the same name; rename one, or drop --alone")
     start = time.monotonic()
     done = 0
 
@@ -83,7 +75,7 @@ def fleet(
         )
 
     results = train_fleet(
-        arrays,
+        group_by_directory(found),
         output,
         recipe_from(options, kind),
         scheduler=scheduler,

@@ -19,16 +19,6 @@ from linnapp.option_types import FOLDER, ByteSize, FiniteRange
     "--seed", type=click.IntRange(0, 2**63 - 1), default=1, help="Equal seeds give equal files."
 )
 @click.option("--drive-bytes", type=ByteSize(), help="Size of the drives, e.g. 1G.")
-@click.option(
-    "--burst-correlation",
-    type=FiniteRange(0, 1),
-    help="Share of time in which all drives' bursts come together.  [default: the profile's]",
-)
-@click.option(
-    "--names",
-    default="flash{}",
-    help="Name of the drives; {} is the number. Also the name of the files.",
-)
 @click.option("--list", "list_profiles", is_flag=True, help="List the profiles and exit.")
 def generate(
     profile: str | None,
@@ -37,8 +27,6 @@ def generate(
     duration: float,
     seed: int,
     drive_bytes: int | None,
-    burst_correlation: float | None,
-    names: str,
     list_profiles: bool,
 ) -> None:
     """Make a workload from PROFILE: one fio iolog (version 3) per drive, DIR/flash0.iolog and on.
@@ -58,14 +46,6 @@ def generate(
         return
     if profile is None or output is None:
         raise click.UsageError("give a PROFILE and -o DIR, or --list")
-    if "{}" not in names and drives > 1:
-        raise click.UsageError(f"--names {names!r}: needs {{}} for the drive's number")
-    if "/" in names or names.split() != [names]:
-        raise click.UsageError(
-            f"--names {names!r}: names of drives and of files in DIR, without / and white space"
-        )
-
-    import dataclasses
 
     from linnapp.errors import LinnappError
     from linnapp.files import os_errors
@@ -74,8 +54,6 @@ def generate(
     from linnapp.trace.generation import generate as draw
 
     chosen = load_profile(profile)
-    if burst_correlation is not None:
-        chosen = dataclasses.replace(chosen, burst_correlation=burst_correlation)
     size = drive_bytes or chosen.drive_bytes
     largest = max(*chosen.read_sizes, *chosen.write_sizes)
     if size < max(largest, chosen.region_bytes):
@@ -88,7 +66,6 @@ def generate(
         output.mkdir(parents=True, exist_ok=True)
     own, shared = array_seeds(seed, drives)
     for drive, child in enumerate(own):
-        name = names.replace("{}", str(drive))
-        path = output / f"{name}.iolog"
-        ios = iolog.write(path, draw(chosen, duration, child, size, shared), f"/dev/{name}")
+        path = output / f"flash{drive}.iolog"
+        ios = iolog.write(path, draw(chosen, duration, child, size, shared), f"/dev/{path.stem}")
         click.echo(f"{path}: {ios} I/Os in {duration:g} s")

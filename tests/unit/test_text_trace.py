@@ -197,9 +197,7 @@ def test_writes_what_python_would_print(name: str) -> None:
         rng.integers(1, 5000, n) * 512,
         rng.random(n) < 0.5,
     )
-    text = LineWriter(fmt, {1: "name"}).lines(
-        ios.time_us, ios.offset_bytes, ios.size_bytes, ios.is_write
-    )
+    text = LineWriter(fmt, {1: "name"}).lines(ios)
     # Decimals of a microsecond in the time's unit; 100 ns have none.
     decimals = max(0, fmt.time_unit_log10_ns - 3)
     expected = []

@@ -127,17 +127,14 @@ def detect_format(path: AnyPath) -> str:
         raise TraceError(f"{path}: an empty file")
     lines = head.decode("utf-8", errors="replace").splitlines()
     for name, text_format in TEXT_FORMATS.items():
-        rows = lines[1:] if _is_header(text_format, lines[0]) else lines
+        header = text_format.header
+        rows = lines[1:] if header and lines[0].startswith(header) else lines
         if rows and _matches(text_format, rows[0]):
             return name
     raise TraceError(
         f"{path}: not a trace in a known format ({', '.join(input_formats())}); "
         f"it starts with {head[:40]!r}. Where only this line is wrong, `source_format=` helps"
     )
-
-
-def _is_header(text_format: TextFormat, line: str) -> bool:
-    return bool(text_format.header) and line.startswith(text_format.header)
 
 
 def _matches(text_format: TextFormat, line: str) -> bool:
@@ -202,7 +199,7 @@ def _read_text(path: Path, text_format: TextFormat, **options: Any) -> Iterator[
         time_us = np.rint(columns.time_ns / 1000).astype(np.int64)
         time_us = np.maximum(np.maximum.accumulate(time_us), last_us)
         last_us = int(time_us[-1])
-        yield Workload(time_us, columns.offset_bytes, columns.size_bytes, columns.is_write)
+        yield Workload(time_us, *columns[1:4])
 
 
 def _read_latency_log(path: Path, text_format: TextFormat, **options: Any) -> Iterator[Workload]:
@@ -211,12 +208,7 @@ def _read_latency_log(path: Path, text_format: TextFormat, **options: Any) -> It
     for columns in latency_log.sorted_columns(path, text_format, chunk_ios=_CHUNK_IOS, **options):
         if first_ns is None:
             first_ns = int(columns.time_ns[0])
-        yield Workload(
-            (columns.time_ns - first_ns) // 1000,
-            columns.offset_bytes,
-            columns.size_bytes,
-            columns.is_write,
-        )
+        yield Workload((columns.time_ns - first_ns) // 1000, *columns[1:4])
 
 
 def filtered(chunks: Iterable[Workload], filters: Filters) -> Iterator[Workload]:
@@ -272,9 +264,7 @@ def _text_writer(name: str) -> Callable[[Path, Iterable[Workload], str], int]:
                         f"{name} holds whole sectors only; offset {chunk.offset_bytes[odd[0]]}, "
                         f"size {chunk.size_bytes[odd[0]]} is none: convert with `fit_bytes=`"
                     )
-                stream.write(
-                    lines.lines(chunk.time_us, chunk.offset_bytes, chunk.size_bytes, chunk.is_write)
-                )
+                stream.write(lines.lines(chunk))
                 written += len(chunk)
         return written
 

@@ -85,9 +85,7 @@ def write(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
         for chunk in chunks:
             if not len(chunk):
                 continue
-            stream.write(
-                lines.lines(chunk.time_us, chunk.offset_bytes, chunk.size_bytes, chunk.is_write)
-            )
+            stream.write(lines.lines(chunk))
             last_us = int(chunk.time_us[-1])
             written += len(chunk)
         stream.write(f"{last_us} {device} close\n".encode())
@@ -122,6 +120,4 @@ def read(
             else f"{path}: {header}: only version 3 is known; fio 3.31 and later write it"
         )
     for columns in read_columns(path, _LINES, chunk_ios=chunk_ios, on_empty=on_empty):
-        yield Workload(
-            columns.time_ns // 1000, columns.offset_bytes, columns.size_bytes, columns.is_write
-        )
+        yield Workload(columns.time_ns // 1000, *columns[1:4])

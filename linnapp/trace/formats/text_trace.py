@@ -13,7 +13,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from linnapp.errors import LinnappError, TraceError
 from linnapp.files import AnyPath, explain_os_error, os_errors
 from linnapp.native import declared, native, of_one_kind
 from linnapp.trace.packed import unpacked
+
+if TYPE_CHECKING:
+    from linnapp.trace.formats.iolog import Workload
 
 SECTOR_BYTES = 512
 
@@ -241,24 +244,15 @@ class LineWriter:
             text_format.write_types[0].encode(),
         )
 
-    def lines(
-        self,
-        time_us: npt.NDArray[np.int64],
-        offset_bytes: npt.NDArray[np.int64],
-        size_bytes: npt.NDArray[np.int64],
-        is_write: npt.NDArray[np.bool_],
-    ) -> bytes:
-        """The lines of some I/Os; arrays of shape (n,).
-
-        Offsets and sizes must be multiples of the format's units.
-        """
+    def lines(self, ios: Workload) -> bytes:
+        """The lines of some I/Os; offsets and sizes must be multiples of the format's units."""
         library = _library()
-        n = len(time_us)
+        n = len(ios)
         arrays = (
-            np.ascontiguousarray(time_us * self._time_factor, np.int64),
-            np.ascontiguousarray(offset_bytes // self._format.offset_unit_bytes, np.int64),
-            np.ascontiguousarray(size_bytes // self._format.size_unit_bytes, np.int64),
-            np.ascontiguousarray(is_write, np.bool_),
+            np.ascontiguousarray(ios.time_us * self._time_factor, np.int64),
+            np.ascontiguousarray(ios.offset_bytes // self._format.offset_unit_bytes, np.int64),
+            np.ascontiguousarray(ios.size_bytes // self._format.size_unit_bytes, np.int64),
+            np.ascontiguousarray(ios.is_write, np.bool_),
         )
         out = ctypes.create_string_buffer(
             n * library.lt_text_line_bytes(ctypes.byref(self._line)) + 1
