@@ -124,9 +124,9 @@ def train() -> None:
 
 def labelling() -> None:
     """Inflection points of three drives: the closed form, and the simulation it stands for."""
-    from linnapp.learn.options import LabellingOptions
+    from linnapp.learn.labelling.inflection import LabellingOptions, find_inflection_points
     from linnapp.learn.options import Recipe as Defaults
-    from linnapp.learn.recipe import label_array, read_latencies
+    from linnapp.learn.recipe import read_latencies
 
     with _directory() as name:
         distributions = []
@@ -138,7 +138,7 @@ def labelling() -> None:
     for method in ("exact", "simulate"):
         # Of the processor: both run on one core.
         begin = time.process_time()
-        points = label_array(distributions, LabellingOptions(method), 1)
+        points = find_inflection_points(distributions, LabellingOptions(method), 1)
         result[method] = {
             "seconds": time.process_time() - begin,
             "threshold_us": [point.threshold_us for point in points],

@@ -17,6 +17,7 @@ from eval.intervals import of_values
 from linnapp.learn.features.dataset import load_reads
 from linnapp.learn.labelling.inflection import (
     FAILOVER_US,
+    LabellingOptions,
     LatencyDistribution,
     find_inflection_points,
 )
@@ -44,7 +45,7 @@ def run(context: Context) -> dict[str, Any]:
             for k in range(N_DRIVES)
         ]
         points = find_inflection_points(distributions)
-        papers = find_inflection_points(distributions, search="paper")
+        papers = find_inflection_points(distributions, LabellingOptions(search="paper"))
         for drive, (point, distribution) in enumerate(zip(points, distributions, strict=True)):
             rows.append(
                 {

@@ -20,7 +20,11 @@ from eval.cache import Cache
 from eval.cells import N_DRIVES, REPLAYER_OPTIONS, WORKLOADS, read_log
 from eval.experiment import Context, Experiment, Table
 from eval.intervals import of_seeds
-from linnapp.learn.labelling.inflection import LatencyDistribution, find_inflection_points
+from linnapp.learn.labelling.inflection import (
+    LabellingOptions,
+    LatencyDistribution,
+    find_inflection_points,
+)
 from linnapp.trace.formats import iolog
 from linnapp.trace.generation import Profile, generate, load_profile
 
@@ -160,7 +164,7 @@ def _label(reads: dict[str, Any], inside: Any) -> list[tuple[int, float, int]]:
         LatencyDistribution(reads["device_latency_us"][inside & (reads["home"] == k)])
         for k in range(N_DRIVES)
     ]
-    points = find_inflection_points(distributions, search="paper")
+    points = find_inflection_points(distributions, LabellingOptions(search="paper"))
     return [
         # The share of the reads at or below the point; of many reads of equal latency the
         # candidate's own percentile is only one.

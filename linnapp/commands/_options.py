@@ -50,7 +50,7 @@ def reader_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def array_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add what an array is, to its inflection points; defaults are the library's."""
-    from linnapp.learn.options import LabellingOptions
+    from linnapp.learn.labelling.inflection import LabellingOptions
 
     default = LabellingOptions()
     for option in (
@@ -78,7 +78,7 @@ def array_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add all options of finding inflection points."""
-    from linnapp.learn.options import LabellingOptions
+    from linnapp.learn.labelling.inflection import LabellingOptions
 
     default = LabellingOptions()
     for option in (

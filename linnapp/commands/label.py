@@ -44,14 +44,15 @@ def label(
     latency most. Several traces are each other's replicas; a single one stands for its own.
     Whole traces are labelled here; training labels by the part that it trains on.
     """
-    from linnapp.learn.options import LabellingOptions, Recipe
-    from linnapp.learn.recipe import drive_names, label_array, read_latencies
+    from linnapp.learn.labelling.inflection import LabellingOptions, find_inflection_points
+    from linnapp.learn.options import Recipe
+    from linnapp.learn.recipe import drive_names, read_latencies
 
     options = LabellingOptions(**labelling)
     recipe = Recipe(options, reader={"device": device, "allow_truncated": allow_truncated})
     names = drive_names(traces)
     distributions = [read_latencies(trace, recipe, whole=True) for trace in traces]
-    points = label_array(distributions, options, seed)
+    points = find_inflection_points(distributions, options, seed)
     if figures is not None:
         from linnapp.learn.labelling.figure import draw
 

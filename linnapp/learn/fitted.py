@@ -18,7 +18,7 @@ from linnapp.figures import axes_for
 from linnapp.files import AnyPath
 from linnapp.learn.drive_training import train_drive
 from linnapp.learn.judging.evaluation import Evaluation, evaluate, predictions
-from linnapp.learn.labelling.inflection import InflectionPoint
+from linnapp.learn.labelling.inflection import InflectionPoint, find_inflection_points
 from linnapp.learn.options import (
     LatencyOptions,
     NetworkOptions,
@@ -26,7 +26,7 @@ from linnapp.learn.options import (
     Recipe,
     recipe_of,
 )
-from linnapp.learn.recipe import label_array, read_latencies
+from linnapp.learn.recipe import read_latencies
 from linnapp.learn.record import TrainedDrive
 from linnapp.learn.trees.hedge_table import HedgeTable
 from linnapp.model import LatencyModel, Model
@@ -182,7 +182,7 @@ def fit_network(reads: Recorded, **options: Unpack[NetworkOptions]) -> FittedNet
         Told of what goes on.
     **options
         Others of :class:`~linnapp.learn.network.training.TrainingOptions` and, about the
-        inflection point, of :class:`~linnapp.learn.options.LabellingOptions`.
+        inflection point, of :class:`~linnapp.learn.labelling.inflection.LabellingOptions`.
 
     Raises
     ------
@@ -216,7 +216,8 @@ def fit_latency(reads: Recorded, **options: Unpack[LatencyOptions]) -> FittedLat
     observer : Observer, optional
         Told of what goes on.
     **options
-        About the inflection point, those of :class:`~linnapp.learn.options.LabellingOptions`.
+        About the inflection point, those of
+        :class:`~linnapp.learn.labelling.inflection.LabellingOptions`.
 
     Raises
     ------
@@ -237,7 +238,7 @@ def inflection_point(reads: Recorded, **options: Any) -> InflectionPoint:
     reads : IoTable or path
         The drive stands for its replicas.
     **options
-        Those of :class:`~linnapp.learn.options.LabellingOptions`, and `seed`.
+        Those of :class:`~linnapp.learn.labelling.inflection.LabellingOptions`, and `seed`.
 
     Returns
     -------
@@ -254,7 +255,7 @@ def inflection_point(reads: Recorded, **options: Any) -> InflectionPoint:
     check_names("inflection_point", options, _LABELLING)
     recipe = recipe_of("network", options)
     distribution = read_latencies(reads, recipe, whole=True)
-    return label_array([distribution], recipe.labelling, recipe.training.seed)[0]
+    return find_inflection_points([distribution], recipe.labelling, recipe.training.seed)[0]
 
 
 def _fit(
@@ -262,6 +263,6 @@ def _fit(
 ) -> tuple[TrainedDrive, InflectionPoint]:
     observer = observer or Observer()
     distribution = read_latencies(reads, recipe, observer)
-    [point] = label_array([distribution], recipe.labelling, recipe.training.seed)
+    [point] = find_inflection_points([distribution], recipe.labelling, recipe.training.seed)
     observer.labelled(drive_name(reads), point, len(distribution))
     return train_drive(reads, point, recipe, observer), point

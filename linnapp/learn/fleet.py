@@ -22,9 +22,13 @@ from typing import Any
 from linnapp.errors import LinnappError, NoGainError, needs
 from linnapp.files import AnyPath, os_errors
 from linnapp.learn.drive_training import train_drive
-from linnapp.learn.labelling.inflection import InflectionPoint, LatencyDistribution
+from linnapp.learn.labelling.inflection import (
+    InflectionPoint,
+    LatencyDistribution,
+    find_inflection_points,
+)
 from linnapp.learn.options import Recipe
-from linnapp.learn.recipe import drive_names, label_array, read_latencies, save_drive
+from linnapp.learn.recipe import drive_names, read_latencies, save_drive
 from linnapp.learn.record import TrainedDrive
 from linnapp.model import SUFFIX
 from linnapp.signals import signals_held
@@ -156,7 +160,7 @@ def train_fleet(
             traces = todo[name]
             if len(waiting[name]) == len(traces) and name not in failed:
                 names = drive_names(traces)
-                points = label_array(
+                points = find_inflection_points(
                     [waiting[name].pop(drive) for drive in names],
                     recipe.labelling,
                     recipe.training.seed,

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict
 
 from linnapp.arguments import check_choice, check_flag, check_kind, check_names, check_number
 from linnapp.learn.judging.refusing import MAX_REFUSED_FAST
 from linnapp.learn.labelling.inflection import (
-    FAILOVER_US,
-    REPLICAS,
     InflectionPoint,
+    LabellingOptions,
     Method,
     Search,
 )
@@ -46,40 +45,6 @@ class Observer:
 
     def no_gain(self, drive: str, why: str) -> None:
         """A drive gets no model, for none would be better than admitting every read."""
-
-
-@dataclasses.dataclass(frozen=True)
-class LabellingOptions:
-    """How to find inflection points; see :mod:`linnapp.learn.labelling.inflection`.
-
-    Attributes
-    ----------
-    method : {"exact", "simulate"}
-    replicas : int
-        Drives that hold each block; at most as many as there are traces, unless there is one only.
-    by_size : bool
-        Compare replicas within read sizes, as a failover does.
-    threshold_us : int, optional
-        Take this as every drive's point instead of searching.
-    search : {"wide", "paper"}
-        How far from the knee.
-    """
-
-    method: Method = "exact"
-    replicas: int = REPLICAS
-    failover_us: float = FAILOVER_US
-    by_size: bool = False
-    threshold_us: int | None = None
-    search: Search = "wide"
-
-    def __post_init__(self) -> None:
-        check_choice("method", self.method, get_args(Method))
-        check_choice("search", self.search, get_args(Search))
-        check_number("replicas", self.replicas, 2, whole=True)
-        check_number("failover_us", self.failover_us, 0, 1e9)
-        check_flag("by_size", self.by_size)
-        if self.threshold_us is not None:
-            check_number("threshold_us", self.threshold_us, 1, 2**32 - 1, whole=True)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,7 +31,7 @@ from linnapp.learn.labelling.inflection import (
     LatencyDistribution,
     find_inflection_points,
 )
-from linnapp.learn.options import LabellingOptions, Observer, Recipe
+from linnapp.learn.options import Observer, Recipe
 from linnapp.learn.parallel import Task, run_tasks
 from linnapp.learn.record import HEDGE_SUFFIX, TrainedDrive
 from linnapp.model import SUFFIX
@@ -81,21 +81,6 @@ def read_latencies(
     )
 
 
-def label_array(
-    distributions: Sequence[LatencyDistribution], options: LabellingOptions, seed: int
-) -> list[InflectionPoint]:
-    """Find the inflection points of an array's drives."""
-    return find_inflection_points(
-        distributions,
-        method=options.method,
-        search=options.search,
-        replicas=options.replicas,
-        failover_us=options.failover_us,
-        threshold_us=options.threshold_us,
-        seed=seed,
-    )
-
-
 def train_array(
     traces: Sequence[AnyPath],
     out_dir: AnyPath,
@@ -139,7 +124,7 @@ def train_array(
         processes,
     )
     distributions: list[LatencyDistribution] = list(done.values())
-    points = label_array(distributions, recipe.labelling, recipe.training.seed)
+    points = find_inflection_points(distributions, recipe.labelling, recipe.training.seed)
     for name, point, distribution in zip(names, points, distributions, strict=True):
         observer.labelled(name, point, len(distribution))
     return train_labelled(traces, points, out_dir, recipe, observer=observer, processes=processes)

@@ -171,7 +171,7 @@ def copies(report: Callable[[str, int], None], reset: Callable[[], None]) -> Ite
     hook(blktrace, "merge", lambda: copy("merging", None), after=True)
     hook(
         recalibration,
-        "label_array",
+        "find_inflection_points",
         lambda: copy("labelling", None) or copy("training", lambda: before(training, "_judged", 3)),
         after=False,
     )

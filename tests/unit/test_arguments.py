@@ -12,8 +12,9 @@ from test_latency_log import random_log
 
 import linnapp
 from linnapp.errors import TraceError
+from linnapp.learn.labelling.inflection import LabellingOptions
 from linnapp.learn.network.training import TrainingOptions
-from linnapp.learn.options import LabellingOptions, Recipe
+from linnapp.learn.options import Recipe
 from linnapp.model import LatencyModel
 from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import N_FEATURES

@@ -15,8 +15,9 @@ from eval.cells import PAPER_TRAINING
 from eval.errors import StepError
 from eval.experiments.probing import REPAIRED
 from eval.parallel import map_parallel
+from linnapp.learn.labelling.inflection import LabellingOptions
 from linnapp.learn.network.training import TrainingOptions
-from linnapp.learn.options import LabellingOptions, Recipe
+from linnapp.learn.options import Recipe
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from linnapp.errors import TraceError
+from linnapp.learn.labelling import inflection
 from linnapp.learn.labelling.inflection import (
+    LabellingOptions,
     LatencyDistribution,
     _Exact,
     _Simulation,
@@ -50,16 +52,17 @@ def test_closed_form_is_the_expectation_over_all_outcomes() -> None:
 def test_simulation_agrees_with_the_closed_form() -> None:
     drives = [bimodal(1), bimodal(2, 0.1), bimodal(3, 0.02)]
     exact = _Exact(drives, 3, 15.0)
-    simulated = _Simulation(drives, 3, 15.0, 400_000, seed=5)
+    simulated = _Simulation(drives, 3, 15.0, seed=5)
     for thresholds in ([200.0, 300.0, 400.0], [120.0, 150.0, 2000.0]):
         # Standard error of the sum is about 0.5 us here.
         assert simulated.mean_sum(thresholds) == pytest.approx(exact.mean_sum(thresholds), abs=3)
 
 
-def test_both_methods_choose_points_of_equal_worth() -> None:
+def test_both_methods_choose_points_of_equal_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inflection, "N_SIMULATED", 100_000)
     drives = [bimodal(1), bimodal(2, 0.1)]
     exact = find_inflection_points(drives)
-    simulated = find_inflection_points(drives, method="simulate", n_simulated=100_000)
+    simulated = find_inflection_points(drives, LabellingOptions("simulate"))
     judge = _Exact(drives, 2, 15.0)
     best = judge.mean_sum([float(p.threshold_us) for p in exact])
     close = judge.mean_sum([float(p.threshold_us) for p in simulated])
@@ -121,17 +124,17 @@ def test_the_search_goes_on_until_the_best_lies_inside(n_drives: int) -> None:
 
 def test_the_search_goes_up_as_well_and_says_where_it_ended() -> None:
     # Failovers so dear that only the slowest read of a thousand is worth one, or none.
-    (point,) = find_inflection_points([long_tailed()], failover_us=1e4)
+    (point,) = find_inflection_points([long_tailed()], LabellingOptions(failover_us=1e4))
     assert point.at_edge
     assert point.percentile == pytest.approx(99.9)
-    (point,) = find_inflection_points([long_tailed()], failover_us=2500)
+    (point,) = find_inflection_points([long_tailed()], LabellingOptions(failover_us=2500))
     assert not point.at_edge
     assert point.start_percentile + 5 < point.percentile < 99.8
 
 
 def test_the_papers_search_stays_within_ten_percentiles() -> None:
     (wide,) = find_inflection_points([long_tailed()])
-    (paper,) = find_inflection_points([long_tailed()], search="paper")
+    (paper,) = find_inflection_points([long_tailed()], LabellingOptions(search="paper"))
     assert paper.start_percentile == wide.start_percentile
     assert paper.percentile == pytest.approx(paper.start_percentile - 10, abs=0.1)
     assert paper.at_edge
@@ -152,7 +155,7 @@ def test_by_size_a_replica_serves_a_read_of_the_same_size() -> None:
         mean = own[~revoked].sum() / len(own) + revoked.mean() * (failover + own.mean())
         expected += mean * len(own) / 100
     assert _Exact([sized], 2, failover).mean_sum([500.0]) == pytest.approx(expected)
-    drawn = _Simulation([sized], 2, failover, 400_000, seed=5)
+    drawn = _Simulation([sized], 2, failover, seed=5)
     assert drawn.mean_sum([500.0]) == pytest.approx(expected, abs=15)
     (by_size,) = find_inflection_points([sized])
     (by_any,) = find_inflection_points([mixed])
@@ -162,9 +165,9 @@ def test_by_size_a_replica_serves_a_read_of_the_same_size() -> None:
 
 def test_two_drives_are_two_replicas() -> None:
     drives = [bimodal(1), bimodal(2, 0.1)]
-    points = find_inflection_points(drives, replicas=3)
+    points = find_inflection_points(drives, LabellingOptions(replicas=3))
     assert [point.replicas for point in points] == [2, 2]
-    two = find_inflection_points(drives, replicas=2)
+    two = find_inflection_points(drives, LabellingOptions(replicas=2))
     assert [p.threshold_us for p in points] == [p.threshold_us for p in two]
 
 
@@ -181,4 +184,4 @@ def test_constant_latency_and_no_latency() -> None:
     with pytest.raises(TraceError, match="no read latencies"):
         LatencyDistribution(np.array([]))
     with pytest.raises(ValueError, match="at least 2"):
-        find_inflection_points([bimodal(1)], replicas=1)
+        find_inflection_points([bimodal(1)], LabellingOptions(replicas=1))

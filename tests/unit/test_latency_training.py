@@ -24,9 +24,10 @@ from linnapp.learn.drive_training import train_drive
 from linnapp.learn.features.split import split
 from linnapp.learn.judging.evaluation import LatencyEvaluation, evaluate
 from linnapp.learn.judging.ranking import area_under_roc
+from linnapp.learn.labelling.inflection import LabellingOptions, find_inflection_points
 from linnapp.learn.network.training import TrainingOptions
-from linnapp.learn.options import LabellingOptions, Recipe
-from linnapp.learn.recipe import label_array, read_latencies
+from linnapp.learn.options import Recipe
+from linnapp.learn.recipe import read_latencies
 from linnapp.learn.trees import training as latency_training
 from linnapp.learn.trees.training import LARGEST_STEP, NEVER, load_latency_reads
 from linnapp.model import LatencyModel, load_model
@@ -46,7 +47,7 @@ RECIPE = Recipe(kind="latency")
 
 
 def trained(path: Path, recipe: Recipe = RECIPE) -> tuple[LatencyModel, dict[str, Any]]:
-    [point] = label_array([read_latencies(path, recipe)], recipe.labelling, 1)
+    [point] = find_inflection_points([read_latencies(path, recipe)], recipe.labelling, 1)
     drive = train_drive(path, point, recipe)
     assert isinstance(drive.model, LatencyModel)
     return drive.model, drive.record

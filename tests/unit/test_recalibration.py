@@ -32,11 +32,14 @@ from linnapp.errors import LinnappError
 from linnapp.learn import drive_training
 from linnapp.learn.features.dataset import load_reads
 from linnapp.learn.features.split import split
-from linnapp.learn.labelling.inflection import LatencyDistribution
+from linnapp.learn.labelling.inflection import (
+    LabellingOptions,
+    LatencyDistribution,
+    find_inflection_points,
+)
 from linnapp.learn.network import training
 from linnapp.learn.network.training import TrainingOptions
-from linnapp.learn.options import LabellingOptions, Recipe
-from linnapp.learn.recipe import label_array
+from linnapp.learn.options import Recipe
 from linnapp.learn.trees import training as latency_training
 from linnapp.learn.trees.training import predict_newest
 from linnapp.model import LatencyModel, Model
@@ -65,7 +68,7 @@ def uniform(n: int = 10_000) -> LatencyDistribution:
 )
 def test_five_percentiles(active_us: int | None, retrain: bool) -> None:
     distribution = uniform()
-    (point,) = label_array([distribution], LabellingOptions(threshold_us=900), 1)
+    (point,) = find_inflection_points([distribution], LabellingOptions(threshold_us=900), 1)
     decision = decide("sda", active_us, distribution, point)
     assert decision.retrain == retrain
     if active_us is not None:
@@ -76,7 +79,7 @@ def test_five_percentiles(active_us: int | None, retrain: bool) -> None:
 
 def test_what_sampling_explains_comes_on_top() -> None:
     distribution = uniform()
-    (point,) = label_array([distribution], LabellingOptions(threshold_us=900), 1)
+    (point,) = find_inflection_points([distribution], LabellingOptions(threshold_us=900), 1)
     for sampling, retrain in ((0.0, True), (2.0, True), (4.0, False)):
         decision = decide("sda", 830, distribution, point, 5.0, sampling)
         assert decision.retrain == retrain
@@ -86,7 +89,7 @@ def test_what_sampling_explains_comes_on_top() -> None:
 
 def test_too_few_reads_change_nothing() -> None:
     distribution = uniform(100)
-    (point,) = label_array([distribution], LabellingOptions(threshold_us=90), 1)
+    (point,) = find_inflection_points([distribution], LabellingOptions(threshold_us=90), 1)
     assert not decide("sda", 10, distribution, point).retrain
 
 

@@ -10,9 +10,11 @@ import pytest
 
 from linnapp.drive.recalibrate.recalibration import SHIFT_PERCENTILES, Decision, decide
 from linnapp.drive.recalibrate.resampling import LatencyBlocks, sampling_percentiles
-from linnapp.learn.labelling.inflection import LatencyDistribution
-from linnapp.learn.options import LabellingOptions
-from linnapp.learn.recipe import label_array
+from linnapp.learn.labelling.inflection import (
+    LabellingOptions,
+    LatencyDistribution,
+    find_inflection_points,
+)
 
 OPTIONS = LabellingOptions()
 
@@ -27,9 +29,9 @@ def recording(seed: int, n: int = 8000, slow_us: float = 400.0) -> np.ndarray:
 
 def decided(old: np.ndarray, new: np.ndarray, *, by_chance: bool = True) -> Decision:
     """What is decided about a model trained on one recording, from another one."""
-    (active,) = label_array([LatencyDistribution(old)], OPTIONS, 1)
+    (active,) = find_inflection_points([LatencyDistribution(old)], OPTIONS, 1)
     blocks = [LatencyBlocks(new)]
-    (point,) = label_array([blocks[0].distribution()], OPTIONS, 1)
+    (point,) = find_inflection_points([blocks[0].distribution()], OPTIONS, 1)
     sampling = sampling_percentiles(blocks, OPTIONS, 1)[0] if by_chance else 0.0
     return decide(
         "sda", active.threshold_us, blocks[0].distribution(), point, SHIFT_PERCENTILES, sampling

@@ -46,9 +46,13 @@ from linnapp.errors import LinnappError, NoGainError
 from linnapp.files import AnyPath, os_errors
 from linnapp.learn.features.dataset import load_reads
 from linnapp.learn.features.split import split
-from linnapp.learn.labelling.inflection import InflectionPoint, LatencyDistribution
+from linnapp.learn.labelling.inflection import (
+    InflectionPoint,
+    LatencyDistribution,
+    find_inflection_points,
+)
 from linnapp.learn.options import Kind, Observer, Recipe
-from linnapp.learn.recipe import label_array, train_labelled
+from linnapp.learn.recipe import train_labelled
 from linnapp.model import SUFFIX, load_model
 from linnapp.model.model_file import KERNEL_HIDDEN, model_from_bytes
 from linnapp.trace.recording import record
@@ -203,7 +207,7 @@ def recalibrate(
         traces = [directory / f"{drive.name}.blk" for drive in drives]
         blocks = [_read_blocks(trace, recipe) for trace in traces]
         distributions = [drive.distribution() for drive in blocks]
-        points = label_array(distributions, recipe.labelling, recipe.training.seed)
+        points = find_inflection_points(distributions, recipe.labelling, recipe.training.seed)
         sampling = sampling_percentiles(blocks, recipe.labelling, recipe.training.seed)
         decisions = [
             decide(

@@ -16,9 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.learn.labelling.inflection import LatencyDistribution, size_classes
-from linnapp.learn.options import LabellingOptions
-from linnapp.learn.recipe import label_array
+from linnapp.learn.labelling.inflection import (
+    LabellingOptions,
+    LatencyDistribution,
+    find_inflection_points,
+    size_classes,
+)
 
 #: Long enough to hold a burst, and enough of them to draw from: 1 s each of a minute's recording.
 N_BLOCKS = 42
@@ -80,7 +83,9 @@ def sampling_percentiles(
     found = np.empty((N_RESAMPLES, len(drives)))
     for resample in found:
         times = np.bincount(rng.integers(n_blocks, size=n_blocks), minlength=n_blocks)
-        points = label_array([drive.distribution(times) for drive in drives], options, seed)
+        points = find_inflection_points(
+            [drive.distribution(times) for drive in drives], options, seed
+        )
         resample[:] = [
             100 * float(distribution.share_at_most(point.threshold_us))
             for distribution, point in zip(whole, points, strict=True)

@@ -29,11 +29,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from linnapp.arguments import check_choice, check_flag, check_number
 from linnapp.errors import TraceError
 from linnapp.figures import axes_for
 
@@ -42,8 +43,9 @@ FAILOVER_US = 15.0
 
 REPLICAS = 3
 
-#: How far candidates go to either side at first, as in the paper, and how far each extension goes.
-SPAN_PERCENTILES = 10.0
+#: How far candidates go to either side at first, as in the paper, and how far each extension goes:
+#: so many steps, ten percentiles.
+_EXTENSION = 100
 STEP_PERCENTILES = 0.1
 N_SIMULATED = 1_000_000
 
@@ -61,6 +63,43 @@ _ALL_SIZES = -1
 Method = Literal["exact", "simulate"]
 Search = Literal["wide", "paper"]
 FloatArray = npt.NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True)
+class LabellingOptions:
+    """How to find inflection points.
+
+    Attributes
+    ----------
+    method : {"exact", "simulate"}
+        Closed form, or random reads as in the paper.
+    replicas : int
+        Drives that hold each block, at most as many as there are, unless there is one only; drive
+        i's replicas are the drives that follow it.
+    by_size : bool
+        Compare replicas within read sizes, as a failover does.
+    threshold_us : int, optional
+        Take this as every drive's point instead of searching.
+    search : {"wide", "paper"}
+        Try more while the best candidate lies at an end of what was tried, or leave it at the
+        paper's ten percentiles.
+    """
+
+    method: Method = "exact"
+    replicas: int = REPLICAS
+    failover_us: float = FAILOVER_US
+    by_size: bool = False
+    threshold_us: int | None = None
+    search: Search = "wide"
+
+    def __post_init__(self) -> None:
+        check_choice("method", self.method, get_args(Method))
+        check_choice("search", self.search, get_args(Search))
+        check_number("replicas", self.replicas, 2, whole=True)
+        check_number("failover_us", self.failover_us, 0, 1e9)
+        check_flag("by_size", self.by_size)
+        if self.threshold_us is not None:
+            check_number("threshold_us", self.threshold_us, 1, 2**32 - 1, whole=True)
 
 
 def size_classes(pages: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -226,62 +265,22 @@ def replica_count(n_drives: int, replicas: int) -> int:
 
 def find_inflection_points(
     distributions: Sequence[LatencyDistribution],
-    *,
-    method: Method = "exact",
-    search: Search = "wide",
-    replicas: int = REPLICAS,
-    failover_us: float = FAILOVER_US,
-    span_percentiles: float = SPAN_PERCENTILES,
-    step_percentiles: float = STEP_PERCENTILES,
-    n_simulated: int = N_SIMULATED,
-    threshold_us: int | None = None,
+    options: LabellingOptions | None = None,
     seed: int = 1,
 ) -> list[InflectionPoint]:
-    """Find the inflection points of an array's drives, in their order.
-
-    Parameters
-    ----------
-    method : {"exact", "simulate"}
-        Closed form, or random reads as in the paper.
-    search : {"wide", "paper"}
-        Try more while the best candidate lies at an end of what was tried, or leave it at the
-        paper's ten percentiles.
-    replicas : int
-        Drives that hold each block, at most as many as there are; drive i's replicas are the drives
-        that follow it.
-    span_percentiles, step_percentiles : float
-        Extent and spacing of the candidates around the start; a wide search goes on in steps of
-        the same extent.
-    n_simulated : int
-        Random reads per drive, for "simulate".
-    threshold_us : int, optional
-        The only candidate of every drive, instead of those around its knee.
-    seed : int
-        For "simulate".
-    """
-    if replicas < 2:
-        raise ValueError(f"{replicas} replicas: revocation needs at least 2")
+    """Find the inflection points of an array's drives, in their order; `seed` is of "simulate"."""
+    options = options or LabellingOptions()
     n_drives = len(distributions)
-    replicas = replica_count(n_drives, replicas)
+    replicas = replica_count(n_drives, options.replicas)
     evaluate: _Exact | _Simulation
-    if method == "exact":
-        evaluate = _Exact(distributions, replicas, failover_us)
-    elif method == "simulate":
-        evaluate = _Simulation(distributions, replicas, failover_us, n_simulated, seed)
+    if options.method == "exact":
+        evaluate = _Exact(distributions, replicas, options.failover_us)
+        baseline = sum(distribution.mean_us for distribution in distributions)
     else:
-        raise ValueError(f"method {method!r}: expected exact or simulate")
-    if threshold_us is not None:
-        return [
-            _given_point(distributions, d, threshold_us, evaluate, replicas) for d in distributions
-        ]
-    windows = [
-        _Window(d, span_percentiles, step_percentiles, widens=search == "wide")
-        for d in distributions
-    ]
-    thresholds = [float(window.thresholds_us[window.best]) for window in windows]
-    baseline = sum(distribution.mean_us for distribution in distributions)
-    if method == "simulate":
+        evaluate = _Simulation(distributions, replicas, options.failover_us, seed)
         baseline = evaluate.mean_sum([np.inf] * n_drives)
+    windows = [_Window(distribution, options) for distribution in distributions]
+    thresholds = [float(window.thresholds_us[window.best]) for window in windows]
 
     def areas_us(drive: int, tried_us: npt.NDArray[Any]) -> FloatArray:
         return baseline - evaluate.mean_sums(thresholds, drive, tried_us)
@@ -307,76 +306,49 @@ def find_inflection_points(
                 searched_percentiles=(float(window.percentiles[0]), float(window.percentiles[-1])),
                 candidate_percentiles=window.percentiles,
                 candidate_areas_us=window.areas_us,
-                at_edge=window.is_at_edge,
+                at_edge=options.threshold_us is None and any(window.best_at_ends()),
                 replicas=replicas,
             )
         )
     return points
 
 
-def _given_point(
-    distributions: Sequence[LatencyDistribution],
-    distribution: LatencyDistribution,
-    threshold_us: int,
-    evaluate: _Exact | _Simulation,
-    replicas: int,
-) -> InflectionPoint:
-    """The record of a point that was not searched for."""
-    n = len(distributions)
-    area = evaluate.mean_sum([np.inf] * n) - evaluate.mean_sum([float(threshold_us)] * n)
-    slow = float(distribution.admitted(threshold_us)[1])
-    return InflectionPoint(
-        threshold_us=threshold_us,
-        percentile=100 * (1 - slow),
-        start_percentile=slope_one_percentile(distribution),
-        slow_ratio=slow,
-        boost_area_us=area,
-        searched_percentiles=(100 * (1 - slow), 100 * (1 - slow)),
-        candidate_percentiles=np.array([100 * (1 - slow)]),
-        candidate_areas_us=np.array([area]),
-        at_edge=False,
-        replicas=replicas,
-    )
-
-
 class _Window:
-    """A drive's candidates: percentiles in even steps around the start, more where needed."""
+    """A drive's candidates: percentiles in even steps around the start, more where needed.
 
-    def __init__(
-        self, distribution: LatencyDistribution, span: float, step: float, *, widens: bool
-    ) -> None:
-        self._widens = widens
+    Where a point is given, it is the only one.
+    """
+
+    def __init__(self, distribution: LatencyDistribution, options: LabellingOptions) -> None:
+        self._widens = options.search == "wide" and options.threshold_us is None
         self.start = slope_one_percentile(distribution)
         self._distribution = distribution
-        self._step = step
-        self._extension = max(1, round(span / step))
         # Candidates are counted in steps from the start; rounding keeps both ends within.
-        self._lowest = -int((self.start - step / 2) / step)
-        self._highest = int((_HIGHEST_PERCENTILE - self.start) / step + 0.5)
-        self._first = max(self._lowest, -self._extension)
-        last = min(self._highest, self._extension)
+        self._lowest = -int((self.start - STEP_PERCENTILES / 2) / STEP_PERCENTILES)
+        self._highest = int((_HIGHEST_PERCENTILE - self.start) / STEP_PERCENTILES + 0.5)
+        self._first = max(self._lowest, -_EXTENSION)
+        last = min(self._highest, _EXTENSION)
         self.percentiles, self.thresholds_us = self._candidates(self._first, last)
+        if options.threshold_us is not None:
+            self._first = 0
+            self.percentiles = 100 * distribution.share_at_most([options.threshold_us])
+            self.thresholds_us = np.array([options.threshold_us])
         self.areas_us = np.zeros(len(self.percentiles))
         self.best = -self._first
 
     def _candidates(self, first: int, last: int) -> tuple[FloatArray, npt.NDArray[Any]]:
-        percentiles = np.asarray(self.start + np.arange(first, last + 1) * self._step, np.float64)
+        steps = np.arange(first, last + 1) * STEP_PERCENTILES
+        percentiles = np.asarray(self.start + steps, np.float64)
         return percentiles, self._distribution.percentile_us(percentiles)
-
-    @property
-    def is_at_edge(self) -> bool:
-        """Whether the best candidate, or one of the same area, is the last there is."""
-        low, high = self._best_at_ends()
-        return low or high
 
     def search(self, areas_of: Callable[[npt.NDArray[Any]], FloatArray]) -> None:
         """Compute the areas of all candidates; if wide, of more until the best lies inside."""
         self.areas_us = areas_of(self.thresholds_us)
         while self._widens:
-            low, high = self._best_at_ends()
-            first = max(self._lowest, self._first - self._extension) if low else self._first
+            low, high = self.best_at_ends()
+            first = max(self._lowest, self._first - _EXTENSION) if low else self._first
             last = self._first + len(self.percentiles) - 1
-            new_last = min(self._highest, last + self._extension) if high else last
+            new_last = min(self._highest, last + _EXTENSION) if high else last
             if (first, new_last) == (self._first, last):
                 break
             below, below_us = self._candidates(first, self._first - 1)
@@ -388,7 +360,8 @@ class _Window:
         equals = np.flatnonzero(self.areas_us == self.areas_us.max())
         self.best = int(equals[np.argmin(np.abs(equals + self._first))])
 
-    def _best_at_ends(self) -> tuple[bool, bool]:
+    def best_at_ends(self) -> tuple[bool, bool]:
+        """Whether the lowest candidate, and the highest, has the area of the best."""
         best = self.areas_us.max()
         return bool(self.areas_us[0] == best), bool(self.areas_us[-1] == best)
 
@@ -440,7 +413,6 @@ class _Simulation:
         distributions: Sequence[LatencyDistribution],
         replicas: int,
         failover_us: float,
-        n_simulated: int,
         seed: int,
     ) -> None:
         rng = np.random.default_rng(seed)
@@ -451,7 +423,7 @@ class _Simulation:
         for first in range(self._n_drives):
             ring = [distributions[i] for i in _ring(self._n_drives, first, replicas)]
             parts = ring[0].parts()
-            counts = rng.multinomial(n_simulated, [share for _, share in parts])
+            counts = rng.multinomial(N_SIMULATED, [share for _, share in parts])
             drawn: list[list[npt.NDArray[Any]]] = [[] for _ in ring]
             for (kind, _), count in zip(parts, counts, strict=True):
                 for hop, distribution in enumerate(ring):
