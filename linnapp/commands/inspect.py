@@ -123,22 +123,12 @@ def _show(inspection: Inspection) -> None:
                 else ""
             )
         )
-    for name, latency in (
-        ("read latency", inspection.read_latency),
-        ("write latency", inspection.write_latency),
-        ("read response", inspection.read_response),
-        ("write response", inspection.write_response),
-    ):
-        if latency.n:
-            figures = latency.to_json()
-            click.echo(
-                f"  {name} us: "
-                + "  ".join(
-                    f"{key.removesuffix('_us')} {value:.0f}" for key, value in figures.items()
-                )
-            )
-    if inspection.read_latency.n:
-        _draw_cdf(inspection.read_latency)
+    for name, latency in inspection.latencies.items():
+        figures = latency.to_json().items()
+        words = "  ".join(f"{key.removesuffix('_us')} {value:.0f}" for key, value in figures)
+        click.echo(f"  {name.replace('_', ' ')} us: {words}")
+    if "read_latency" in inspection.latencies:
+        _draw_cdf(inspection.latencies["read_latency"])
     wrong = {
         name.replace("_", " "): inspection.events[name]
         for name in (

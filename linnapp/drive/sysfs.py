@@ -309,7 +309,13 @@ class Drive:
             If the file cannot be written.
         """
         path = self._directory / "model"
-        self._check_runs(model)
+        if isinstance(model, LatencyModel):
+            self.check_runs_latency_models(f"model {model.model_id} is a latency model")
+        elif model.n_hidden != KERNEL_HIDDEN:
+            raise ModelError(
+                f"the kernel does not run this model's shape (hidden units {model.n_hidden}, not "
+                f"{KERNEL_HIDDEN}); train it with `n_hidden={KERNEL_HIDDEN}`"
+            )
         data = model.to_bytes()
         before = self.model_id
         try:
@@ -333,13 +339,6 @@ class Drive:
         if active != before:
             journal.note(f"{self.name}: model {before or 'none'} -> {active}")
 
-    def _check_runs(self, model: Model | LatencyModel) -> None:
-        """Refuse what the kernel does not run, with what to do about it."""
-        if isinstance(model, Model):
-            _check_shape(model)
-        else:
-            self.check_runs_latency_models(f"model {model.model_id} is a latency model")
-
     def check_runs_latency_models(self, what: str = "latency models are asked for") -> None:
         """Refuse what needs a kernel that knows the second kind of model."""
         if not self.runs_latency_models:
@@ -348,15 +347,6 @@ class Drive:
                 "missing); boot a newer one, or upload a network, which `linnapp train` makes "
                 "unless told otherwise"
             )
-
-
-def _check_shape(model: Model) -> None:
-    """Refuse a network whose hidden layer is not the kernel's."""
-    if model.n_hidden != KERNEL_HIDDEN:
-        raise ModelError(
-            f"the kernel does not run this model's shape (hidden units {model.n_hidden}, not "
-            f"{KERNEL_HIDDEN}); train it with `n_hidden={KERNEL_HIDDEN}`"
-        )
 
 
 def drives() -> list[str]:

@@ -31,6 +31,8 @@ PERCENTILES = (50, 80, 90, 95, 99, 99.9, 99.99)
 #: beyond it no time or place is
 _LAST = 2**62
 
+_LATENCIES = ("read_latency", "write_latency", "read_response", "write_response")
+
 _SUB_BINS = 64
 _SUB_BITS = 6
 
@@ -252,9 +254,9 @@ class Inspection:
     trace_format: str
     #: Counts, rates and sizes.
     summary: dict[str, Any]
-    #: `read_latency`, `write_latency`: empty for formats without latencies.
-    read_latency: LatencyHistogram
-    write_latency: LatencyHistogram
+    #: `read_latency`, `write_latency` of formats with latencies; of a replay's log `read_response`
+    #: and `write_response`, too: from when an I/O was due, not from its submission.
+    latencies: dict[str, LatencyHistogram]
     #: For formats with latencies: counts of events and of what was wrong with them.
     events: dict[str, int]
     #: Of no I/O when there are neither latencies nor an assumption.
@@ -263,10 +265,6 @@ class Inspection:
     service: AssumedService | None
     #: When asked for, and the format has times that drives have in common.
     arrivals: WindowCounts | None
-    #: `read_response`, `write_response`: from when an I/O was due, not from its submission; of a
-    #: replay's log only.
-    read_response: LatencyHistogram
-    write_response: LatencyHistogram
 
     def to_json(self) -> dict[str, Any]:
         """All figures by name; latencies only where the format has them."""
@@ -275,10 +273,7 @@ class Inspection:
         out["queue_depth"] = self.queue.queue_depth
         if self.service is not None:
             out["assumed_service"] = {"io_us": self.service.io_us, "mb_s": self.service.mb_s}
-        for name in ("read_latency", "write_latency", "read_response", "write_response"):
-            histogram: LatencyHistogram = getattr(self, name)
-            if histogram.n:
-                out[name] = histogram.to_json()
+        out |= {name: latency.to_json() for name, latency in self.latencies.items()}
         if self.events:
             out["events"] = self.events
         return out
@@ -309,8 +304,7 @@ def inspect(
     """
     trace = Path(trace)
     summary = WorkloadSummary()
-    latencies = {"read": LatencyHistogram(), "write": LatencyHistogram()}
-    responses = {"read": LatencyHistogram(), "write": LatencyHistogram()}
+    latencies = {name: LatencyHistogram() for name in _LATENCIES}
     events: dict[str, int] = {}
     queue = QueueSummary(queue_depth)
     assumed = arrivals = None
@@ -328,8 +322,8 @@ def inspect(
             answered = records["served_by"] != replay_log.NOBODY
             for kind, rows in (("read", ~chunk.is_write), ("write", chunk.is_write)):
                 served = records[answered & rows]
-                latencies[kind].add(served["latency_ns"].astype(np.uint64))
-                responses[kind].add(replay_log.response_ns(served))
+                latencies[f"{kind}_latency"].add(served["latency_ns"].astype(np.uint64))
+                latencies[f"{kind}_response"].add(replay_log.response_ns(served))
     else:
         text_format = conversion.TEXT_FORMATS.get(source_format)
         if source_format == "blktrace" or (text_format is not None and text_format.has_latency):
@@ -346,8 +340,8 @@ def inspect(
                 served = (io.flags & (blktrace.COMPLETED | blktrace.ERROR | blktrace.REVOKED)) == (
                     blktrace.COMPLETED
                 )
-                latencies["read"].add(io.latency_ns[served & io.is_read])
-                latencies["write"].add(io.latency_ns[served & io.is_write])
+                latencies["read_latency"].add(io.latency_ns[served & io.is_read])
+                latencies["write_latency"].add(io.latency_ns[served & io.is_write])
                 # One that failed was in the drive all the same, one that was revoked never.
                 rows = (io.latency_ns > 0) & ((io.flags & blktrace.REVOKED) == 0)
                 arrival_ns = io.arrival_ns[rows].astype(np.int64)
@@ -369,14 +363,11 @@ def inspect(
         str(trace),
         source_format,
         summary.to_json(),
-        latencies["read"],
-        latencies["write"],
+        {name: latencies[name] for name in _LATENCIES if latencies[name].n},
         events,
         queue,
         assumed,
         arrivals,
-        responses["read"],
-        responses["write"],
     )
 
 

@@ -89,7 +89,7 @@ def test_the_validation_slice_is_not_learnt_from() -> None:
     assert same_weights(one, other)
 
 
-def test_the_test_slice_decides_nothing_and_judges() -> None:
+def test_the_test_slice_decides_nothing() -> None:
     digits, slow = noisy_reads()
     options = TrainingOptions(max_epochs=4)
     parts = split(len(slow), options)
@@ -97,8 +97,6 @@ def test_the_test_slice_decides_nothing_and_judges() -> None:
     one, other = train(digits, slow, options), train(digits, scrambled, options)
     assert one.epochs == other.epochs
     assert same_weights(one, other)
-    assert one.test.total == other.test.total == parts.test.stop - parts.test.start
-    assert one.test.accuracy == pytest.approx(1 - other.test.accuracy)
     latency = np.where(slow, 2000, 100).astype(np.uint32)
     longer = np.where(np.arange(len(slow)) < parts.test.start, latency, 9000).astype(np.uint32)
     choices = [
@@ -173,10 +171,9 @@ def test_the_best_epoch_is_kept_whatever_the_limit(limit: int) -> None:
     net = train(digits, slow, TrainingOptions(max_epochs=limit, patience_epochs=2))
     losses = [epoch.validation_loss for epoch in net.epochs]
     assert net.best.number == 1 + int(np.argmin(losses)) < len(losses)
-    parts = split(len(slow), TrainingOptions())
-    for part, confusion in ((parts.validation, net.best.confusion), (parts.test, net.test)):
-        outputs = outputs_of(net.weights, digits[part])
-        assert Confusion.of(slow[part], outputs[:, 1] > outputs[:, 0]) == confusion
+    part = split(len(slow), TrainingOptions()).validation
+    outputs = outputs_of(net.weights, digits[part])
+    assert Confusion.of(slow[part], outputs[:, 1] > outputs[:, 0]) == net.best.confusion
     assert len(losses) == min(limit, SETTLED_EPOCHS)  # long past its best, it stops there
 
 

@@ -40,7 +40,6 @@ from linnapp.learn.network.floats import (
     import_tensorflow,
     named_weights,
     outputs_now,
-    outputs_of,
 )
 from linnapp.signals import signals_held
 
@@ -95,8 +94,6 @@ class TrainedNetwork:
     epochs: list[Epoch]
     #: Whether ctrl-C ended training early.
     interrupted: bool
-    #: Of these weights on the test slice.
-    test: Confusion = dataclasses.field(default_factory=lambda: Confusion(0, 0, 0, 0))
 
     @property
     def best(self) -> Epoch:
@@ -228,9 +225,7 @@ def train(
     # A step may not: TensorFlow answers with an error of its own. That is nothing to who is told
     # to end; ctrl-C has a result.
     with signals_held(signal.SIGINT) as let_in:
-        trained = _train(taught, judged, options, on_epoch, let_in)
-    test = _confusion(outputs_of(trained.weights, digits[parts.test]), slow[parts.test])
-    return dataclasses.replace(trained, test=test)
+        return _train(taught, judged, options, on_epoch, let_in)
 
 
 def _train(
@@ -240,7 +235,7 @@ def _train(
     on_epoch: Callable[[Epoch], None] | None,
     let_in: Callable[[], None],
 ) -> TrainedNetwork:
-    """Train and keep the best epoch; the test slice is still to come.
+    """Train and keep the best epoch.
 
     What validates are recorded reads, then added bursts if there are any. Ctrl-C may come where
     `let_in` is called: between two steps.
@@ -311,8 +306,5 @@ def _judged(network: Any, examples: Examples, bias: float) -> tuple[Confusion, f
     """How a network in training does on examples, and the mean loss there."""
     outputs = outputs_now(network, examples.digits)
     loss = hinge(np, examples.slow.astype(np.float32), outputs, bias)
-    return _confusion(outputs, examples.slow), float(loss.mean(dtype=np.float64))
-
-
-def _confusion(outputs: npt.NDArray[np.float32], slow: npt.NDArray[np.bool_]) -> Confusion:
-    return Confusion.of(slow, outputs[:, 1] > outputs[:, 0])
+    confusion = Confusion.of(examples.slow, outputs[:, 1] > outputs[:, 0])
+    return confusion, float(loss.mean(dtype=np.float64))

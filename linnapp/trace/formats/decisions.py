@@ -9,6 +9,7 @@ long admitted reads took.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any
 
@@ -144,26 +145,27 @@ def _rows(
     return rows, asked
 
 
+@dataclasses.dataclass
 class _Read:
     """An admitted read between its decision and its end."""
 
-    def __init__(self, row: int, first: int, end: int) -> None:
-        self.row = row
-        self.first = first
-        self.end = end
-        self.not_issued = self.not_completed = end - first
-        self.latency_us = 0
-        self.failed = False
+    row: int
+    first: int
+    end: int
+    not_issued: int
+    not_completed: int
+    latency_us: int = 0
+    failed: bool = False
 
 
+@dataclasses.dataclass(eq=False)
 class _Request:
     """Sectors that were given to the driver in one piece, and the reads that they are part of."""
 
-    def __init__(self, first: int, end: int, issued_us: int, reads: list[_Read]) -> None:
-        self.first = first
-        self.end = end
-        self.issued_us = issued_us
-        self.reads = reads
+    first: int
+    end: int
+    issued_us: int
+    reads: list[_Read]
 
 
 def add_answers(text: bytes, table: npt.NDArray[Any]) -> None:
@@ -185,9 +187,9 @@ def add_answers(text: bytes, table: npt.NDArray[Any]) -> None:
         while k < len(order) and times[k] <= time_us:
             row = table[order[k]]
             if not row["revoked"]:
-                first = int(row["sector"])
+                first, n = int(row["sector"]), int(row["n_sectors"])
                 waiting.setdefault(int(row["device"]), []).append(
-                    _Read(order[k], first, first + int(row["n_sectors"]))
+                    _Read(order[k], first, first + n, n, n)
                 )
             k += 1
         device = int(major) << 20 | int(minor)
