@@ -190,7 +190,7 @@ test-debug: build kernel-debug ## the block layer's tests again, under KASAN, lo
 	$(PYTEST_PARALLEL) -m debug
 
 test-qemu: venv native $(BUILD)/.deps-qemu kernel-x86 ## x86-64 under QEMU: two CPUs, the nvme driver
-	$(PYTEST) -m qemu
+	$(PYTEST_PARALLEL) -m qemu
 
 test-debug-smp: venv native $(BUILD)/.deps-qemu kernel-x86-kasan kernel-x86-kcsan ## two CPUs under KASAN, then under KCSAN (long)
 	for kernel in kasan kcsan; do \
