@@ -21,6 +21,7 @@ TABLES, RESULTS_PAGE = ROOT / "docs" / "tables.md", ROOT / "docs" / "results.md"
 
 LINNOS, LINNOS_HL, LOWEST = "linnos", "linnos-hl", "lowest"
 HEDGED, TWO = "lowest-h95, 5% cap", "lowest-two, 5% cap"
+OURS = (LINNOS, LINNOS_HL, LOWEST, HEDGED, TWO)
 SAID = {HEDGED: "`lowest-h95`, 5 %", TWO: "`lowest-two`, 5 %"}
 
 
@@ -156,7 +157,7 @@ def of_rivals(found: Committed) -> Shown:
     """In how many cells each of ours is below each rival, and in which it is above."""
     rivals = [name for name in contenders.rivals(found.means["az-c"]) if "cap" not in name]
     rows = []
-    for policy in (name for name in (LINNOS, LINNOS_HL, LOWEST, HEDGED, TWO) if found.has(name)):
+    for policy in filter(found.has, OURS):
         row = [SAID.get(policy, f"`{policy}`")]
         for rival in rivals:
             said = {w: scores.verdict(found.below(w, policy, rival)) for w in found.means}
