@@ -137,14 +137,7 @@ def of_shares(found: Committed) -> Shown:
     """The share of the oracle's gain in the median cell, the greatest first."""
     shown = [
         name
-        for name in (
-            LINNOS,
-            LINNOS_HL,
-            LOWEST,
-            HEDGED,
-            TWO,
-            *contenders.rivals(found.means["az-c"]),
-        )
+        for name in (*OURS, *contenders.rivals(found.means["az-c"]))
         if found.has(name) and name != "baseline"
     ]
     shares = {name: found.share_of_oracle(name) for name in shown}
