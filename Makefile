@@ -166,7 +166,7 @@ deb: venv liblinnos replayer ublk agent cluster ## Debian packages of the comman
 demo: build ## the whole loop; TRACE=FILE: on your own trace
 	$(PYTHON) -m eval.demo $(if $(TRACE),--trace $(TRACE))
 
-demo-cluster: venv native agent cluster kernel-cluster $(BUILD)/.deps-gluster ## five minutes: a client of three GlusterFS nodes reads from the one that answers first; a table and a picture
+demo-cluster: venv native agent cluster kernel-cluster $(BUILD)/.deps-gluster ## minutes: a client of three GlusterFS nodes reads from the one that answers first; a table and a picture
 	@$(PYTHON) -m eval.demo_cluster
 
 tour: build ## a minute in a terminal: bursts, linnapp top, and why reads were refused
