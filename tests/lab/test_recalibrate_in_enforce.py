@@ -73,7 +73,7 @@ LAST = {
     "network": "until grep -q training $OUT/log; do sleep 0.1; done",
 }
 #: What is trained then is not looked at, and takes minutes. The shell is a batch task, so that it
-#: does not reap the process in the middle of the end of its last thread: shrink_dcache_parent() would
+#: does not reap the process in the middle of its last thread's end: shrink_dcache_parent() would
 #: wait for that thread by spinning, and in virtual time no tick lets it go on.
 ENDED = """
 chrt --batch --pid 0 $$
