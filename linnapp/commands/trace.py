@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
 from linnapp.commands._options import COMMAND, BeforeACommand
+from linnapp.commands.screens.terminal import StatusLine
 from linnapp.option_types import DRIVE, FOLDER, FiniteRange
 
 
@@ -34,16 +34,13 @@ def trace(
     """
     from linnapp.trace.recording import RecordingProgress, record
 
-    live = sys.stderr.isatty()
+    display = StatusLine()
 
     def show(progress: RecordingProgress) -> None:
         drops = f", {progress.dropped} DROPPED" if progress.dropped else ""
-        print(
-            f"\r{progress.seconds:6.1f} s  {progress.events} events  "
-            f"{progress.size_bytes / 1e6:.1f} MB{drops} ",
-            end="",
-            file=sys.stderr,
-            flush=True,
+        display.show(
+            f"{progress.seconds:6.1f} s  {progress.events} events  "
+            f"{progress.size_bytes / 1e6:.1f} MB{drops}"
         )
 
     recordings, status = record(
@@ -51,18 +48,15 @@ def trace(
         output,
         duration_s=duration,
         command=ctx.meta[COMMAND],
-        on_progress=show if live else None,
+        on_progress=show if display.is_live else None,
     )
-    if live:
-        print(file=sys.stderr)
     for recording in recordings:
         idle = "" if recording.events else ": the drive did nothing; trace while it is in use"
-        print(f"{recording.path}: {recording.events} events{idle}", file=sys.stderr)
+        display.log(f"{recording.path}: {recording.events} events{idle}")
         if recording.dropped:
-            print(
+            display.log(
                 f"linnapp: warning: {recording.path}: {recording.dropped} events were dropped; "
                 "features near the gaps are wrong. Trace a shorter time, write the trace to a "
-                "faster disk than the one traced, or trace fewer drives at once",
-                file=sys.stderr,
+                "faster disk than the one traced, or trace fewer drives at once"
             )
     ctx.exit(status)
