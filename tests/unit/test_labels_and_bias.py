@@ -9,7 +9,7 @@ import itertools
 import numpy as np
 import pytest
 
-from linnapp.learn.judging.expected_mean import expected_mean_us
+from linnapp.learn.judging.chance import expected_mean_us
 from linnapp.learn.labelling.labels import SlowLimits
 from linnapp.learn.network import training
 from linnapp.learn.network.bias import choose_bias

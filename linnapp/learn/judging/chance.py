@@ -38,6 +38,9 @@ N_RESAMPLES = 2000
 #: (Hesterberg, The American Statistician 69:4, 2015, section 5.3).
 TAIL = 0.016
 
+#: Means that differ by so little are taken for equal.
+FLAT = 1.001
+
 #: Shuffles and resamples are the same in each run.
 _SEED = 1
 
@@ -165,3 +168,21 @@ class Refusals:
         found = np.stack([np.bincount(cells, minlength=size), np.bincount(cells, us, size)], axis=1)
         # Refused by way j is what has a level of at least j + 1.
         return np.asarray(found.reshape(*shape, 2)[:, ::-1].cumsum(axis=1)[:, ::-1])
+
+
+def expected_mean_us(
+    latency_us: npt.NDArray[np.uint32],
+    revoked: npt.NDArray[np.bool_],
+    *,
+    failover_us: float,
+    replicas: int,
+    pages: npt.NDArray[np.uint16] | None = None,
+) -> float:
+    """Mean latency of an array whose drives all behave like this one.
+
+    With `pages` replicas serve reads of the same size class.
+    """
+    if pages is None:
+        pages = np.ones(len(latency_us), np.uint16)
+    refusals = Refusals(latency_us, pages, revoked.astype(np.int64), 1, failover_us, replicas)
+    return float(refusals.means_us()[1])

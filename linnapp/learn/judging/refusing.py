@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import NoGainError
-from linnapp.learn.judging.chance import Refusals
-from linnapp.learn.judging.expected_mean import FLAT, expected_mean_us
+from linnapp.learn.judging.chance import FLAT, Refusals, expected_mean_us
 
 #: At most so many of the fast reads of the training slice and of the validation slice are refused,
 #: by the kind of the model. Of later ones it may be more.

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from linnapp.learn.features.augmentation import BurstReads
 from linnapp.learn.features.split import split
-from linnapp.learn.judging.expected_mean import FLAT, expected_mean_us
+from linnapp.learn.judging.chance import FLAT, expected_mean_us
 from linnapp.learn.network import training
 from linnapp.learn.network.floats import outputs_of
 from linnapp.learn.network.training import TrainingOptions
