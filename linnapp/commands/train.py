@@ -53,7 +53,7 @@ def train(
     else there is to choose the library takes (docs/library.md).
 
     Several traces are the drives of one array, each other's replicas. A single trace stands for
-    its replicas too. Ctrl-C keeps the best model so far; of a latency model, none.
+    its replicas too. Ctrl-C keeps the best model so far; once more, or of a latency model, none.
 
     A network is held against predicting every read fast, on reads that it was not trained on. If
     that would be better for the array's mean latency, the drive gets no model, the exit status is

@@ -486,17 +486,23 @@ def test_told_to_end_in_the_middle_of_tensorflow_nothing_is_left(
     assert {path.name for path in tmp_path.iterdir() if path not in begun} == {"a", "tensorflow.py"}
 
 
-def test_told_to_end_it_takes_its_processes_along(tmp_path: Path) -> None:
+@pytest.mark.parametrize("told", [[signal.SIGTERM], [signal.SIGINT] * 2])
+def test_told_to_end_it_takes_its_processes_along(
+    tmp_path: Path, told: list[signal.Signals]
+) -> None:
+    """By ctrl-C, where that may keep results, when it comes once more."""
     (tmp_path / "slow.py").write_text(
         "import os, pathlib, time, click\n"
         "from linnapp.learn.parallel import Task, run_tasks\n"
         "def wait(name, observer):\n"
         "    pathlib.Path(name + '.new').write_text(str(os.getpid()))\n"
         "    os.rename(name + '.new', name)\n"
-        "    time.sleep(600)\n"
+        "    try: time.sleep(600)\n"
+        "    except KeyboardInterrupt: open(name + '.told', 'w').close(); time.sleep(600)\n"
         "@click.command()\n"
         "def command():\n"
-        "    run_tasks([Task(name, wait, (name,)) for name in ('a', 'b')], None, 2)\n"
+        "    tasks = [Task(name, wait, (name,)) for name in ('a', 'b')]\n"
+        "    run_tasks(tasks, None, 2, keep_interrupted=True)\n"
     )
     script = (
         "import sys; from linnapp import cli; sys.argv = ['linnapp', 'slow']\n"
@@ -507,19 +513,24 @@ def test_told_to_end_it_takes_its_processes_along(tmp_path: Path) -> None:
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"},
         stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(told[0], signal.SIG_DFL),
     )
     begun = [tmp_path / name for name in ("a", "b")]
     try:
         while process.poll() is None and not all(path.exists() for path in begun):
             time.sleep(0.01)
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(told[0])
+        for again in told[1:]:
+            while process.poll() is None and not all(Path(f"{p}.told").exists() for p in begun):
+                time.sleep(0.01)
+            process.send_signal(again)
         _, said = process.communicate(timeout=600)
     finally:
         process.kill()
         alive = [path for path in begun if Path("/proc", path.read_text()).exists()]
         for path in alive:
             os.kill(int(path.read_text()), signal.SIGKILL)
-    assert process.returncode == -signal.SIGTERM, said
+    assert process.returncode in (-signal.SIGTERM, 128 + signal.SIGINT), said
     assert not alive and b"Traceback" not in said
 
 
