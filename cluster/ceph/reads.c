@@ -19,6 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* So much of an object's name an error has, and what is wrong with it has room. */
+#define NAMED "128"
+
 _Static_assert(REPLICAS_MAX == LINNOS_CLUSTER_CANDIDATES, "the library's candidates");
 
 struct linnos_ceph {
@@ -246,9 +249,13 @@ static int refused(const struct linnos_ceph *ceph, const char *object, size_t by
 {
 	if (!ceph || !object || !done)
 		return error_null(!ceph ? "pool" : !object ? "object" : "function to call");
-	/* to an OSD it means all of the object */
-	if (!bytes)
-		return error_say(-EINVAL, "a read of %s: 0 bytes; there is 1 at least", object);
+	if (!*object)
+		return error_say(-EINVAL, "an object without a name; there is none");
+	/* to an OSD none means all of the object, and librados counts in an int: more would end
+	 * the program */
+	if (!bytes || bytes > INT32_MAX)
+		return error_say(-EINVAL, "a read of %." NAMED "s: %zu bytes; 1 to %d", object,
+				 bytes, INT32_MAX);
 	return 0;
 }
 
@@ -264,7 +271,7 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 		return status;
 	read = begun(ceph, object, buffer, bytes, offset, done, of);
 	if (!read)
-		return error_say(-ENOMEM, "a read of %s: no memory", object);
+		return error_say(-ENOMEM, "a read of %." NAMED "s: no memory", object);
 	atomic_fetch_add(&ceph->reads, 1);
 	switch (place_of(ceph->places, object, now_ns, read->osds, &n)) {
 	case PLACE_UNKNOWN:
@@ -286,7 +293,7 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 			linnos_cluster_answered(ceph->cluster, &read->choice, NULL, now_ns);
 		}
 		release(read);
-		return error_say(status, "a read of %s: %s", object, strerror(-status));
+		return error_say(status, "a read of %." NAMED "s: %s", object, strerror(-status));
 	}
 	if (ceph->agents)
 		agents_ask(ceph->agents, bytes < UINT32_MAX ? bytes : UINT32_MAX, now_ns);
@@ -303,7 +310,7 @@ int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *obj
 		return status;
 	read = begun(ceph, object, buffer, bytes, offset, done, of);
 	if (!read)
-		return error_say(-ENOMEM, "a read of %s: no memory", object);
+		return error_say(-ENOMEM, "a read of %." NAMED "s: no memory", object);
 	read->osd = osd;
 	if (osd >= 0) {
 		read->first.handle = place_enter(ceph->places, osd);
@@ -317,7 +324,7 @@ int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *obj
 	status = send_attempt(&read->first, buffer);
 	if (status < 0) {
 		release(read);
-		return error_say(status, "a read of %s: %s", object, strerror(-status));
+		return error_say(status, "a read of %." NAMED "s: %s", object, strerror(-status));
 	}
 	return 0;
 }
@@ -341,6 +348,30 @@ static void wake(void *of, ssize_t bytes, int osd)
 	pthread_mutex_unlock(&waiting->lock);
 }
 
+static ssize_t say_failed(const struct linnos_ceph *ceph, const char *object, ssize_t status)
+{
+	const char *why = strerror(-status);
+
+	switch (status) {
+	case -EPERM:
+	case -EACCES:
+		return error_say(status,
+				 "object %." NAMED
+				 "s of pool %s: %s; client.%s wants `osd 'allow r pool=%s'`",
+				 object, ceph->name, why, ceph->user ? ceph->user : "admin",
+				 ceph->name);
+	case -ETIMEDOUT:
+		return error_say(status,
+				 "object %." NAMED
+				 "s of pool %s: %s; `ceph pg stat` says whether it is "
+				 "served, rados_osd_op_timeout for how long is waited",
+				 object, ceph->name, why);
+	default:
+		return error_say(status, "object %." NAMED "s of pool %s: %s", object, ceph->name,
+				 why);
+	}
+}
+
 ssize_t linnos_ceph_read(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
 			 uint64_t offset)
 {
@@ -354,9 +385,7 @@ ssize_t linnos_ceph_read(struct linnos_ceph *ceph, const char *object, void *buf
 	while (!waiting.has_ended)
 		pthread_cond_wait(&waiting.ended, &waiting.lock);
 	pthread_mutex_unlock(&waiting.lock);
-	if (waiting.bytes < 0)
-		error_say(waiting.bytes, "%s: %s", object, strerror(-waiting.bytes));
-	return waiting.bytes;
+	return waiting.bytes < 0 ? say_failed(ceph, object, waiting.bytes) : waiting.bytes;
 }
 
 void linnos_ceph_wrote(struct linnos_ceph *ceph, const char *object)

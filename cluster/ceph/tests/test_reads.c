@@ -509,6 +509,7 @@ TEST(what_cannot_be_is_refused_with_the_reason)
 {
 	struct linnos_cluster_options hedging = LINNOS_CLUSTER_OPTIONS_INIT;
 	struct linnos_ceph_options options = LINNOS_CEPH_OPTIONS_INIT;
+	char name[2048] = "";
 
 	set_monitors();
 	hedging.mode = LINNOS_CLUSTER_HEDGE;
@@ -536,5 +537,13 @@ TEST(what_cannot_be_is_refused_with_the_reason)
 	assert(linnos_ceph_aio_read(ceph, "a", buffer, 0, 0, note, buffer) == -EINVAL);
 	assert(linnos_ceph_aio_read_from(ceph, -1, "a", buffer, 0, 0, note, buffer) == -EINVAL);
 	assert(!requests() && strstr(linnos_ceph_error(), "0 bytes"));
+	/* by that librados would end the program */
+	assert(linnos_ceph_read(ceph, "a", buffer, (size_t)INT32_MAX + 1, 0) == -EINVAL);
+	assert(linnos_ceph_aio_read(ceph, "", buffer, 1, 0, note, buffer) == -EINVAL);
+	assert(!requests() && strstr(linnos_ceph_error(), "without a name"));
+	/* of the longest name what is wrong is told */
+	memset(name, 'n', sizeof(name) - 1);
+	assert(linnos_ceph_aio_read(ceph, name, buffer, 0, 0, note, buffer) == -EINVAL);
+	assert(strstr(linnos_ceph_error(), "0 bytes"));
 	linnos_ceph_close(ceph);
 }
