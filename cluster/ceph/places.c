@@ -5,9 +5,11 @@
 #include "clock.h"
 #include "counters.h"
 #include "messages.h"
+#include "thread.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,7 +95,8 @@ struct places {
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool is_ending, is_used;
+	atomic_bool is_ending;
+	bool is_used;
 	uint32_t epoch, n_groups;
 	struct group *groups;
 	struct osd *osds;
@@ -117,6 +120,9 @@ static char *ask(struct places *p, const char *command)
 	const char *lines = line;
 	int status;
 
+	/* whoever closes waits for one answer, not for all that one leads to */
+	if (p->is_ending)
+		return NULL;
 	snprintf(line, sizeof(line), "{%s}", command);
 	status = rados_mon_command(p->handles[0].client, &lines, 1, "", 0, &answer, &bytes, &said,
 				   &said_bytes);
@@ -246,7 +252,7 @@ static int handle_at(struct places *p, const char *host)
 	if (!slot)
 		return 0;
 	/* whoever cannot be connected to is not for each group */
-	if (clock_ns() < p->connect_after_ns)
+	if (clock_ns() < p->connect_after_ns || p->is_ending)
 		return -1;
 	if (!add_handle(p, host, slot))
 		return slot + 1;
@@ -716,7 +722,7 @@ int places_create(struct places **places, const struct login *login, uint64_t fr
 		status = error_say(-ENOMEM, "%lu groups: no memory", (unsigned long)n_groups);
 		goto fail;
 	}
-	status = -pthread_create(&p->thread, NULL, ask_monitors, p);
+	status = thread_begin(&p->thread, ask_monitors, p);
 	if (status) {
 		error_say(status, "a thread: %s", strerror(-status));
 		goto fail;

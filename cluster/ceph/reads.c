@@ -244,11 +244,14 @@ static void choose(struct read *read, unsigned int n, uint64_t now_ns)
 	read->first.handle = place_enter(ceph->places, osd);
 }
 
-static int refused(const struct linnos_ceph *ceph, const char *object, size_t bytes,
-		   linnos_ceph_done done)
+static int refused(const struct linnos_ceph *ceph, const char *object, const void *buffer,
+		   size_t bytes, linnos_ceph_done done)
 {
-	if (!ceph || !object || !done)
-		return error_null(!ceph ? "pool" : !object ? "object" : "function to call");
+	if (!ceph || !object || !buffer || !done)
+		return error_null(!ceph	    ? "pool"
+				  : !object ? "object"
+				  : !buffer ? "buffer"
+					    : "function to call");
 	if (!*object)
 		return error_say(-EINVAL, "an object without a name; there is none");
 	/* to an OSD none means all of the object, and librados counts in an int: more would end
@@ -262,7 +265,7 @@ static int refused(const struct linnos_ceph *ceph, const char *object, size_t by
 int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
 			 uint64_t offset, linnos_ceph_done done, void *of)
 {
-	int status = refused(ceph, object, bytes, done);
+	int status = refused(ceph, object, buffer, bytes, done);
 	uint64_t now_ns = clock_ns();
 	struct read *read;
 	unsigned int n;
@@ -303,7 +306,7 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *object, void *buffer,
 			      size_t bytes, uint64_t offset, linnos_ceph_done done, void *of)
 {
-	int status = refused(ceph, object, bytes, done);
+	int status = refused(ceph, object, buffer, bytes, done);
 	struct read *read;
 
 	if (status)
@@ -377,14 +380,20 @@ ssize_t linnos_ceph_read(struct linnos_ceph *ceph, const char *object, void *buf
 {
 	struct waiting waiting = {.lock = PTHREAD_MUTEX_INITIALIZER,
 				  .ended = PTHREAD_COND_INITIALIZER};
-	int status = linnos_ceph_aio_read(ceph, object, buffer, bytes, offset, wake, &waiting);
+	int status, before;
 
+	/* a thread that is cancelled goes when nobody will write to its stack any more */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	status = linnos_ceph_aio_read(ceph, object, buffer, bytes, offset, wake, &waiting);
+	if (!status) {
+		pthread_mutex_lock(&waiting.lock);
+		while (!waiting.has_ended)
+			pthread_cond_wait(&waiting.ended, &waiting.lock);
+		pthread_mutex_unlock(&waiting.lock);
+	}
+	pthread_setcancelstate(before, NULL);
 	if (status)
 		return status;
-	pthread_mutex_lock(&waiting.lock);
-	while (!waiting.has_ended)
-		pthread_cond_wait(&waiting.ended, &waiting.lock);
-	pthread_mutex_unlock(&waiting.lock);
 	return waiting.bytes < 0 ? say_failed(ceph, object, waiting.bytes) : waiting.bytes;
 }
 

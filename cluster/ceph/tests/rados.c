@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct client {
 	char host[32];
@@ -242,6 +243,7 @@ void tell_monitors(void (*change)(struct monitors *))
 int rados_mon_command(rados_t client, const char **lines, size_t n, const char *in, size_t in_bytes,
 		      char **out, size_t *out_bytes, char **said, size_t *said_bytes)
 {
+	unsigned int takes_us;
 	char text[512] = "";
 	int status;
 
@@ -250,8 +252,11 @@ int rados_mon_command(rados_t client, const char **lines, size_t n, const char *
 	(void)in_bytes;
 	assert(n == 1);
 	pthread_mutex_lock(&lock);
+	monitors.n_commands++;
+	takes_us = monitors.takes_us;
 	status = answer(*lines, text, sizeof(text));
 	pthread_mutex_unlock(&lock);
+	usleep(takes_us);
 	*out = status || !*text ? NULL : strdup(text);
 	*out_bytes = *out ? strlen(text) : 0;
 	*said = status ? strdup("monitors are not well") : NULL;

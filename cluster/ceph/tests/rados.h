@@ -20,6 +20,8 @@ struct monitors {
 	bool is_nowhere[OSDS];
 	bool is_erasure_coded;
 	uint64_t n_asked;
+	/* commands, and what one takes */
+	unsigned int n_commands, takes_us;
 };
 
 extern struct monitors monitors;
