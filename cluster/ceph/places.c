@@ -564,8 +564,11 @@ enum place place_of(struct places *p, const char *object, uint64_t now_ns,
 		want(p, g, object);
 	if (g->epoch && !g->is_misplaced) {
 		place = is_fresh(p, g, hash, now_ns) ? PLACE_FRESH : PLACE_KNOWN;
-		*n = g->n_osds;
-		memcpy(osds, g->osds, sizeof(g->osds));
+		*n = 0;
+		/* one that has lost its handle since is read from by none */
+		for (unsigned int k = 0; k < g->n_osds; k++)
+			if (!k || p->osds[g->osds[k]].handle)
+				osds[(*n)++] = g->osds[k];
 	}
 	pthread_mutex_unlock(&p->lock);
 	return place;

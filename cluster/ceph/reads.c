@@ -244,16 +244,22 @@ static void choose(struct read *read, unsigned int n, uint64_t now_ns)
 	read->first.handle = place_enter(ceph->places, osd);
 }
 
+static int refused_name(const struct linnos_ceph *ceph, const char *object)
+{
+	if (!ceph || !object)
+		return error_null(!ceph ? "pool" : "object");
+	return *object ? 0 : error_say(-EINVAL, "an object without a name; there is none");
+}
+
 static int refused(const struct linnos_ceph *ceph, const char *object, const void *buffer,
 		   size_t bytes, linnos_ceph_done done)
 {
-	if (!ceph || !object || !buffer || !done)
-		return error_null(!ceph	    ? "pool"
-				  : !object ? "object"
-				  : !buffer ? "buffer"
-					    : "function to call");
-	if (!*object)
-		return error_say(-EINVAL, "an object without a name; there is none");
+	int status = refused_name(ceph, object);
+
+	if (status)
+		return status;
+	if (!buffer || !done)
+		return error_null(!buffer ? "buffer" : "function to call");
 	/* to an OSD none means all of the object, and librados counts in an int: more would end
 	 * the program */
 	if (!bytes || bytes > INT32_MAX)
@@ -399,7 +405,8 @@ ssize_t linnos_ceph_read(struct linnos_ceph *ceph, const char *object, void *buf
 
 void linnos_ceph_wrote(struct linnos_ceph *ceph, const char *object)
 {
-	place_written(ceph->places, object, clock_ns());
+	if (!refused_name(ceph, object))
+		place_written(ceph->places, object, clock_ns());
 }
 
 unsigned int linnos_ceph_osds(struct linnos_ceph *ceph, const char *object,
@@ -408,7 +415,8 @@ unsigned int linnos_ceph_osds(struct linnos_ceph *ceph, const char *object,
 	uint32_t numbers[REPLICAS_MAX];
 	unsigned int n;
 
-	if (place_of(ceph->places, object, clock_ns(), numbers, &n) == PLACE_UNKNOWN)
+	if (refused_name(ceph, object) ||
+	    place_of(ceph->places, object, clock_ns(), numbers, &n) == PLACE_UNKNOWN)
 		return 0;
 	for (unsigned int k = 0; k < n; k++)
 		osds[k] = numbers[k];
@@ -417,12 +425,16 @@ unsigned int linnos_ceph_osds(struct linnos_ceph *ceph, const char *object,
 
 rados_ioctx_t linnos_ceph_pool(struct linnos_ceph *ceph)
 {
-	return ceph->users_pool;
+	if (!ceph)
+		error_null("pool");
+	return ceph ? ceph->users_pool : NULL;
 }
 
 struct linnos_cluster *linnos_ceph_cluster(struct linnos_ceph *ceph)
 {
-	return ceph->cluster;
+	if (!ceph)
+		error_null("pool");
+	return ceph ? ceph->cluster : NULL;
 }
 
 void linnos_ceph_get_stats(struct linnos_ceph *ceph, struct linnos_ceph_stats *stats, size_t bytes)
@@ -430,6 +442,11 @@ void linnos_ceph_get_stats(struct linnos_ceph *ceph, struct linnos_ceph_stats *s
 	struct place_counts counts;
 	struct linnos_ceph_stats own;
 
+	memset(stats, 0, bytes);
+	if (!ceph) {
+		error_null("pool");
+		return;
+	}
 	places_count(ceph->places, &counts);
 	own = (struct linnos_ceph_stats){
 		.reads = ceph->reads,
@@ -442,7 +459,6 @@ void linnos_ceph_get_stats(struct linnos_ceph *ceph, struct linnos_ceph_stats *s
 		.misplaced = counts.misplaced,
 		.handles = counts.handles,
 	};
-	memset(stats, 0, bytes);
 	memcpy(stats, &own, bytes < sizeof(own) ? bytes : sizeof(own));
 }
 

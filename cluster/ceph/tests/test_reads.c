@@ -409,6 +409,29 @@ TEST(an_osd_that_has_moved_is_read_from_where_it_is)
 	linnos_ceph_close(ceph);
 }
 
+static void take_away(struct monitors *m)
+{
+	m->is_nowhere[2] = true;
+	m->epoch++;
+}
+
+TEST(an_osd_that_is_on_no_host_any_more_is_not_read_from_in_any_group)
+{
+	int osds[LINNOS_CLUSTER_CANDIDATES];
+
+	open_pool(NULL);
+	know("a");
+	know("an object of another group");
+	tell_monitors(take_away);
+	pass_us(61000000);
+	for (unsigned int k = 0; k < 50 && linnos_ceph_osds(ceph, "a", osds) == 3; k++)
+		usleep(100000);
+	assert(osds_of("a", 2)[1] == 0);
+	/* the clock stands still: of this one the monitors are not asked yet */
+	assert(osds_of("an object of another group", 2)[1] == 0);
+	linnos_ceph_close(ceph);
+}
+
 TEST(a_handle_that_is_read_by_stays)
 {
 	open_pool(NULL);
@@ -599,6 +622,8 @@ TEST(what_cannot_be_is_refused_with_the_reason)
 {
 	struct linnos_cluster_options hedging = LINNOS_CLUSTER_OPTIONS_INIT;
 	struct linnos_ceph_options options = LINNOS_CEPH_OPTIONS_INIT;
+	int osds[LINNOS_CLUSTER_CANDIDATES];
+	struct linnos_ceph_stats s;
 	char name[2048] = "";
 
 	set_monitors();
@@ -622,6 +647,12 @@ TEST(what_cannot_be_is_refused_with_the_reason)
 	monitors.are_silent = true;
 	assert(linnos_ceph_open(&ceph, "data", NULL) == -EPROTO);
 	linnos_ceph_close(NULL);
+	linnos_ceph_wrote(NULL, "a");
+	assert(!linnos_ceph_osds(NULL, "a", osds) && strstr(linnos_ceph_error(), "no pool"));
+	assert(!linnos_ceph_pool(NULL) && !linnos_ceph_cluster(NULL));
+	memset(&s, 1, sizeof(s));
+	linnos_ceph_get_stats(NULL, &s, sizeof(s));
+	assert(!s.reads && !s.handles);
 	open_pool(NULL);
 	/* to an OSD that would be all of the object */
 	assert(linnos_ceph_aio_read(ceph, "a", buffer, 0, 0, note, buffer) == -EINVAL);
