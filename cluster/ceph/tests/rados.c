@@ -42,7 +42,7 @@ struct monitors monitors;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct op *sent[64];
-static unsigned int n_sent, n_patient;
+static unsigned int n_sent, n_patient, n_tried, fail_each;
 
 static uint64_t now_ns = 1000000000;
 
@@ -54,6 +54,11 @@ uint64_t clock_ns(void)
 void pass_us(uint64_t us)
 {
 	__atomic_fetch_add(&now_ns, us * 1000, __ATOMIC_SEQ_CST);
+}
+
+void sends_fail_each(unsigned int n)
+{
+	fail_each = n;
 }
 
 unsigned int requests(void)
@@ -319,6 +324,10 @@ int rados_aio_read_op_operate(rados_read_op_t of, rados_ioctx_t io, rados_comple
 {
 	struct op *op = of;
 
+	if (fail_each && __atomic_add_fetch(&n_tried, 1, __ATOMIC_SEQ_CST) % fail_each == 0) {
+		free(completion);
+		return -ENOMEM;
+	}
 	strcpy(op->request.host, ((struct io *)io)->client->host);
 	strcpy(op->request.namespace, ((struct io *)io)->namespace);
 	snprintf(op->request.object, sizeof(op->request.object), "%s", object);

@@ -39,6 +39,9 @@ struct request {
 /* Handles that claim a place and would wait for monitors as long as librados does. */
 unsigned int patient_handles(void);
 
+/* One in so many is not taken, for want of memory; 0: all are. */
+void sends_fail_each(unsigned int n);
+
 unsigned int requests(void);
 struct request request(unsigned int k);
 
