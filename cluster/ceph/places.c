@@ -178,14 +178,14 @@ static int configure(struct places *p, rados_t client, const char *host, unsigne
 				 p->login.configuration ? p->login.configuration : "ceph.conf",
 				 strerror(-status));
 	rados_conf_set(client, "rados_mon_op_timeout", mon_timeout_s);
+	if (!*host)
+		return 0;
 	if (p->folder[0]) {
 		char path[sizeof(p->folder) + 16];
 
 		counters_path(p->folder, slot, path, sizeof(path));
 		rados_conf_set(client, "admin_socket", path);
 	}
-	if (!*host)
-		return 0;
 	/* whoever opens a pool waits as long as librados would; the thread does not */
 	rados_conf_set(client, "client_mount_timeout", mon_timeout_s);
 	snprintf(place, sizeof(place), "host=%s", host);

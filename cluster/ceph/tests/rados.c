@@ -16,7 +16,7 @@
 
 struct client {
 	char host[32];
-	bool is_impatient;
+	bool is_impatient, has_socket;
 };
 
 struct io {
@@ -42,7 +42,7 @@ struct monitors monitors;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct op *sent[64];
-static unsigned int n_sent, n_patient, n_tried, fail_each;
+static unsigned int n_sent, n_patient, n_moved, n_tried, fail_each;
 
 static uint64_t now_ns = 1000000000;
 
@@ -127,6 +127,8 @@ int rados_conf_set(rados_t client, const char *option, const char *value)
 		sscanf(value, "host=%31s", ((struct client *)client)->host);
 	if (!strcmp(option, "client_mount_timeout"))
 		((struct client *)client)->is_impatient = true;
+	if (!strcmp(option, "admin_socket"))
+		((struct client *)client)->has_socket = true;
 	return 0;
 }
 
@@ -135,12 +137,18 @@ unsigned int patient_handles(void)
 	return __atomic_load_n(&n_patient, __ATOMIC_SEQ_CST);
 }
 
+unsigned int moved_sockets(void)
+{
+	return n_moved;
+}
+
 int rados_connect(rados_t of)
 {
 	struct client *client = of;
 
 	if (*client->host && !client->is_impatient)
 		__atomic_fetch_add(&n_patient, 1, __ATOMIC_SEQ_CST);
+	n_moved += !*client->host && client->has_socket;
 	return 0;
 }
 

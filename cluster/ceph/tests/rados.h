@@ -38,6 +38,8 @@ struct request {
 
 /* Handles that claim a place and would wait for monitors as long as librados does. */
 unsigned int patient_handles(void);
+/* Handles that claim none, and whose admin socket is another than their user wants. */
+unsigned int moved_sockets(void);
 
 /* One in so many is not taken, for want of memory; 0: all are. */
 void sends_fail_each(unsigned int n);

@@ -456,6 +456,14 @@ TEST(no_handle_waits_for_monitors_for_long)
 	linnos_ceph_close(ceph);
 }
 
+TEST(the_admin_socket_of_the_user_s_handle_is_where_its_configuration_says)
+{
+	open_pool(NULL);
+	know("a");
+	assert(stats().handles == 4 && !moved_sockets());
+	linnos_ceph_close(ceph);
+}
+
 TEST(what_the_user_does_with_its_pool_is_not_done_to_reads)
 {
 	open_pool(NULL);
