@@ -313,7 +313,7 @@ def test_who_closes_waits_for_osds_and_a_limit_of_ceph_s_ends_reads(
     ceph: Ceph, tmp_path: Path
 ) -> None:
     short = tmp_path / "ceph.conf"
-    short.write_text(ceph.configuration.read_text() + "rados osd op timeout = 1\n")
+    short.write_text(ceph.configuration.read_text() + "rados osd op timeout = 5\n")
     with (
         ThreadPoolExecutor(2) as threads,
         opened(ceph) as pool,
