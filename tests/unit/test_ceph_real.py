@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+import os
 import re
 import secrets
 import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -332,6 +334,62 @@ def test_who_closes_waits_for_osds_and_a_limit_of_ceph_s_ends_reads(
         assert reading.result(60) == content(1, 4096)
         closing.result(60)
         assert hurried.read("object1", 1) == b"A"
+
+
+@contextlib.contextmanager
+def slow(daemon: subprocess.Popen[bytes]) -> Iterator[None]:
+    """It runs for a fifth of the time."""
+    ends = threading.Event()
+
+    def stop_and_go() -> None:
+        while not ends.is_set():
+            daemon.send_signal(signal.SIGSTOP)
+            ends.wait(0.02)
+            daemon.send_signal(signal.SIGCONT)
+            ends.wait(0.005)
+
+    stopping = threading.Thread(target=stop_and_go)
+    stopping.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        stopping.join()
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="no fio: `make deps`")
+def test_fio_reads_what_it_has_written_and_leaves_a_slow_osd(ceph: Ceph) -> None:
+    CLibrary(ROOT / "cluster" / "fio", ROOT / "build" / "ceph").make("all")
+
+    def fio(*options: str) -> list[int]:
+        """How many reads there were, how many not from the primary, and how many failed."""
+        ran = subprocess.run(
+            ["fio", "--name=t", "--ioengine=rados", "--pool=data", "--clientname=admin",
+             f"--conf={ceph.configuration}", "--bs=4k", "--size=1m", "--nrfiles=4", *options],
+            env={**os.environ, "LD_PRELOAD": str(ROOT / "build/ceph/liblinnos-ceph-fio.so")},
+            cwd=ceph.folder, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert ran.returncode == 0 and " err= 0: " in ran.stdout, ran.stdout + ran.stderr
+        (said,) = re.findall(
+            r"^liblinnos-ceph: (\d+) reads of pool data, (\d+) of them .*, (\d+) failed$",
+            ran.stderr,
+            re.MULTILINE,
+        )
+        return [int(number) for number in said]
+
+    n_reads, _, n_failed = fio("--rw=randwrite", "--iodepth=8", "--verify=crc32c", "--do_verify=1")
+    assert (n_reads, n_failed) == (256, 0)
+    with opened(ceph) as pool:
+        primary = known(pool, "t.0.0")[0]
+    with slow(ceph.daemons[f"osd.{primary}"]):
+        n_reads, n_elsewhere, n_failed = fio(
+            "--rw=randread",
+            "--touch_objects=0",
+            "--filename=t.0.0",
+            "--size=256k",
+            *("--time_based", "--runtime=4"),
+        )
+    assert n_reads > 100 and n_elsewhere > 20 and not n_failed
 
 
 def test_reads_are_right_while_an_osd_is_killed_and_comes_back(ceph: Ceph, client: Path) -> None:
