@@ -304,6 +304,8 @@ def stopped(ceph: Ceph) -> Iterator[None]:
     osds = [daemon for name, daemon in ceph.daemons.items() if name.startswith("osd.")]
     for daemon in osds:
         daemon.send_signal(signal.SIGSTOP)
+        # its threads go on for a moment
+        os.waitid(os.P_PID, daemon.pid, os.WSTOPPED)
     try:
         yield
     finally:
