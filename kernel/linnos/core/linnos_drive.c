@@ -7,7 +7,7 @@
 
 #define LOAD_MASK ((1LL << LINNOS_LOAD_BITS) - 1)
 
-static void linnos_load_of(s64 load, struct linnos_load *seen)
+static void linnos_load_of(u64 load, struct linnos_load *seen)
 {
 	seen->reads = load >> 2 * LINNOS_LOAD_BITS;
 	seen->read_pages = load >> LINNOS_LOAD_BITS & LOAD_MASK;
@@ -174,7 +174,8 @@ void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
 	if (!(joins->flags & LINNOS_IO_COUNTED))
 		return;
 	/* if it was a probe, will @io's answer be its own? */
-	if ((io->flags ^ joins->flags) & (LINNOS_IO_COUNTED | LINNOS_IO_SIZE))
+	if (joins->flags & LINNOS_IO_READ &&
+	    (io->flags ^ joins->flags) & (LINNOS_IO_COUNTED | LINNOS_IO_SIZE))
 		linnos_look_lost(&drive->look[joins->flags & LINNOS_IO_SIZE]);
 	linnos_io_grow(drive, io, joins->pages);
 	linnos_count_out(drive, joins);
