@@ -137,7 +137,8 @@ struct linnos_rules linnos_rules_of(const struct blk_linnos *linnos)
 /* Reads are in flight, and none has completed for too long. */
 static bool linnos_is_stalled(const struct blk_linnos *linnos, u64 now_ns)
 {
-	u64 stall_ns = (u64)READ_ONCE(linnos->stall_us) * NSEC_PER_USEC;
+	/* pairs with stall_us_store(): since when is known */
+	u64 stall_ns = (u64)smp_load_acquire(&linnos->stall_us) * NSEC_PER_USEC;
 	struct linnos_load load;
 	u64 since_ns;
 

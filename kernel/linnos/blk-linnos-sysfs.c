@@ -129,7 +129,8 @@ static int stall_us_store(struct blk_linnos *linnos, const char *page)
 		return ret;
 	mutex_lock(&linnos->lock);
 	WRITE_ONCE(linnos->stall_since_ns, ktime_get_ns());
-	WRITE_ONCE(linnos->stall_us, value);
+	/* pairs with linnos_is_stalled() */
+	smp_store_release(&linnos->stall_us, value);
 	linnos_set_watching(linnos);
 	mutex_unlock(&linnos->lock);
 	return 0;
