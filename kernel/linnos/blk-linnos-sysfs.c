@@ -190,11 +190,10 @@ static ssize_t model_write(struct file *file, struct kobject *kobj,
 	return ret ?: bytes;
 }
 
-static struct bin_attribute model_attr =
-	__BIN_ATTR(model, 0600, model_read, model_write, 0);
+static BIN_ATTR_ADMIN_RW(model, 0);
 
 static struct bin_attribute *linnos_bin_attrs[] = {
-	&model_attr,
+	&bin_attr_model,
 	NULL,
 };
 

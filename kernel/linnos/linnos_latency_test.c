@@ -677,11 +677,10 @@ struct peers_fixture {
 static int give_model(struct peers_fixture *fx, struct blk_linnos *linnos,
 		      size_t bytes)
 {
-	const char *why;
 	int ret;
 
 	mutex_lock(&linnos->lock);
-	ret = linnos_set_model(linnos, fx->file, bytes, &why);
+	ret = linnos_set_model(linnos, fx->file, bytes);
 	mutex_unlock(&linnos->lock);
 	if (!ret)
 		let_it_choose(linnos);

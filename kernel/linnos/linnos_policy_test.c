@@ -111,8 +111,8 @@ static void linnos_test_largest(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 	/* all that its number holds */
 	atomic64_set(&drive->load, -1);
-	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0x3ffff, 0x7fffff,
-					     0x7fffff));
+	KUNIT_EXPECT_TRUE(test,
+			  is_in_flight(drive, 0x3ffff, 0x7fffff, 0x7fffff));
 	atomic64_set(&drive->load, 0);
 }
 
