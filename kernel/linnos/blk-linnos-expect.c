@@ -289,9 +289,9 @@ static void linnos_fill_answer(const struct blk_linnos *linnos,
 					   BLK_EXPECT_VERDICT;
 	if (found->reason == LINNOS_NO_CHOICE)
 		drive->flags |= BLK_EXPECT_NO_CHOICE;
-	if (linnos_is_slow(found))
+	if (linnos_is_slow(found) || found->stalled)
 		drive->flags |= BLK_EXPECT_SLOW;
-	if (found->reason == LINNOS_STALLED)
+	if (found->stalled)
 		drive->flags |= BLK_EXPECT_STALLED;
 	if (linnos_is_silent(&linnos->drive, &found->rules, found->size,
 			     found->view.now_ns))
