@@ -166,7 +166,7 @@ deb: venv liblinnos replayer ublk agent cluster ## Debian packages of the comman
 demo: build ## the whole loop; TRACE=FILE: on your own trace
 	$(PYTHON) -m eval.demo $(if $(TRACE),--trace $(TRACE))
 
-demo-cluster: venv native agent cluster kernel-cluster $(BUILD)/.deps-gluster ## five minutes: a client of three GlusterFS nodes reads from the one that answers first; a table and a picture
+demo-cluster: venv native agent cluster kernel-cluster $(BUILD)/.deps-gluster ## minutes: a client of three GlusterFS nodes reads from the one that answers first; a table and a picture
 	@$(PYTHON) -m eval.demo_cluster
 
 tour: build ## a minute in a terminal: bursts, linnapp top, and why reads were refused
@@ -190,7 +190,7 @@ test-debug: build kernel-debug ## the block layer's tests again, under KASAN, lo
 	$(PYTEST_PARALLEL) -m debug
 
 test-qemu: venv native $(BUILD)/.deps-qemu kernel-x86 ## x86-64 under QEMU: two CPUs, the nvme driver
-	$(PYTEST) -m qemu
+	$(PYTEST_PARALLEL) -m qemu
 
 test-debug-smp: venv native $(BUILD)/.deps-qemu kernel-x86-kasan kernel-x86-kcsan ## two CPUs under KASAN, then under KCSAN (long)
 	for kernel in kasan kcsan; do \

@@ -94,7 +94,11 @@ DRAWN = (
 
 #: A burst of continuous slowness on one drive at a time: every read of the
 #: drive takes 2 ms longer for 100 ms, every 500 ms, then the next drive's turn.
-INJECT = "continuous:latency_us=2000,op=read,ratio=100%,slot_ms=100,every_ms=500,rotate"
+BURSTS_EVERY_S = 0.5
+INJECT = (
+    "continuous:latency_us=2000,op=read,ratio=100%,slot_ms=100,"
+    f"every_ms={BURSTS_EVERY_S * 1000:.0f},rotate"
+)
 
 #: Seconds of the workload in each of its halves: what the models learn from, and what they face.
 HALF_S = 10

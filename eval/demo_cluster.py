@@ -144,7 +144,7 @@ def announcement(rounds: int, n_rules: int = len(ORDER)) -> str:
         f"at a time is slow:\nfor {slow_ms} ms its reads take {longer_ms:g} ms longer, then it is "
         f"the next one's turn. A client reads\n4 KiB every {MEAN_US} us for {_seconds(rounds):g} "
         f"s, once under each of {n_rules} rules for which node to read from.\nIt takes "
-        f"{'two to five' if n_rules <= len(ORDER) else 'five to twenty'} minutes, 2 GB of "
+        f"{'two to ten' if n_rules <= len(ORDER) else 'five to forty'} minutes, 2 GB of "
         "memory, and 20 MB on disk.\n"
     )
 

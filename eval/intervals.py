@@ -257,6 +257,7 @@ class Resamples:
         self._value = _means(sum(t.sum(0) for t in totals), sum(c.sum(0) for c in counts))
         self._mean = np.empty((n_resamples, len(self.policies)))
         self._percentile = np.full((len(self.percents), n_resamples, len(self.policies)), np.nan)
+        pools = [_Pool([s.histogram[policy] for s in seeds]) for policy in self.policies]
         done = 0
         for weights in _weights(seeds, rng, n_resamples):
             rows = slice(done, done + len(weights[0]))
@@ -267,12 +268,9 @@ class Resamples:
             )
             if not self.percents:
                 continue
-            for column, policy in enumerate(self.policies):
-                pooled = sum(
-                    w.astype(np.float32) @ s.histogram[policy]
-                    for w, s in zip(weights, seeds, strict=True)
-                )
-                self._percentile[:, rows, column] = _percentiles(np.asarray(pooled), self.percents)
+            times = np.concatenate(weights, axis=1).astype(np.float32)
+            for column, pool in enumerate(pools):
+                self._percentile[:, rows, column] = pool.percentiles(times, self.percents)
 
     def _column(self, policy: str) -> int:
         return self.policies.index(policy)
@@ -322,17 +320,30 @@ def _means(total: Any, count: Any) -> Floats:
         return np.asarray(total / count, np.float64)
 
 
-def _percentiles(histograms: NDArray[Any], percents: Sequence[float]) -> Floats:
-    """Percentiles of each histogram, shape (n, _N_BINS); evenly spread within a bin."""
-    upto = np.cumsum(histograms, axis=1, dtype=np.float64)
-    rows = np.arange(len(upto))
-    found = np.empty((len(percents), len(upto)))
-    for i, percent in enumerate(percents):
-        wanted = upto[:, -1] * (percent / 100)
-        bins = np.minimum((upto < wanted[:, None]).sum(axis=1), _N_BINS - 1)
-        inside = histograms[rows, bins]
-        before = upto[rows, bins] - inside
-        with np.errstate(divide="ignore", invalid="ignore"):
-            part = np.where(inside > 0, (wanted - before) / inside, 0.5)
-        found[i] = _LOWEST_US * np.exp((bins + part) * _STEP)
-    return found
+class _Pool:
+    """Histograms of all blocks, one a row of each seed's array: of the bins that hold a read."""
+
+    def __init__(self, histograms: Sequence[NDArray[np.float32]]) -> None:
+        blocks = np.concatenate(histograms)
+        # The first bin as well, so that where there is no read there is a bin.
+        self._bins = np.flatnonzero(blocks.any(axis=0) | (np.arange(_N_BINS) == 0))
+        self._blocks = blocks[:, self._bins]
+
+    def percentiles(self, times: NDArray[np.float32], percents: Sequence[float]) -> Floats:
+        """Percentiles of resamples, in each of which each block is so many `times`.
+
+        What is in a bin is evenly spread there.
+        """
+        pooled = times @ self._blocks
+        upto = np.cumsum(pooled, axis=1, dtype=np.float64)
+        rows = np.arange(len(upto))
+        found = np.empty((len(percents), len(upto)))
+        for i, percent in enumerate(percents):
+            wanted = upto[:, -1] * (percent / 100)
+            columns = np.minimum((upto < wanted[:, None]).sum(axis=1), len(self._bins) - 1)
+            inside = pooled[rows, columns]
+            before = upto[rows, columns] - inside
+            with np.errstate(divide="ignore", invalid="ignore"):
+                part = np.where(inside > 0, (wanted - before) / inside, 0.5)
+            found[i] = _LOWEST_US * np.exp((self._bins[columns] + part) * _STEP)
+        return found

@@ -14,6 +14,7 @@ from eval.cache import Cache
 from eval.cells import WORKLOADS, Cell, Replayed
 from eval.contenders import LEARNT
 from eval.experiment import Context, Experiment, Table
+from eval.experiments import fig08_pages
 from eval.intervals import BLOCKS, LEVEL, RESAMPLES, RESTS_ON
 from eval.metrics import percent
 from eval.parallel import Step
@@ -324,4 +325,5 @@ EXPERIMENT = Experiment(
     sources=("eval/grid.py", "eval/contenders.py", "eval/heimdall.py", "eval/tuning.py",
              "eval/scores.py", "eval/intervals.py", "eval/learnt.py"),
     numbers=numbers,
+    write_pages=fig08_pages.write,
 )  # fmt: skip

@@ -20,7 +20,7 @@ from eval import figures, scores
 from eval.cache import RESULTS
 from eval.errors import StepError
 from eval.experiment import Context, Experiment, Table
-from eval.experiments import fig08
+from eval.experiments import fig08, fig08_pages
 from eval.intervals import Interval
 
 #: Whose gains over baseline are set beside those of Fig. 8.
@@ -157,4 +157,5 @@ EXPERIMENT = Experiment(
     sources=("eval/experiments/fig08.py", *fig08.EXPERIMENT.sources),
     uses=("fig08",),
     numbers=fig08.numbers,
+    write_pages=fig08_pages.write,
 )

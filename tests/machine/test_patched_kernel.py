@@ -112,10 +112,10 @@ def one_step(walk: Walk, command: Command) -> set[str]:
         return {"tools"}
     if text.startswith("linnapp trace"):
         walk.usual_work(False)
-        assert set(machine.run("ls clone/traces/az").split()) >= {f"{d}.blk" for d in DISKS}
+        assert set(machine.run("ls clone/traces/mine").split()) >= {f"{d}.blk" for d in DISKS}
         return {"trace"}
     if text.startswith("linnapp train"):
-        assert set(machine.run("ls clone/models/az").split()) >= {f"{d}.linnos" for d in DISKS}
+        assert set(machine.run("ls clone/models/mine").split()) >= {f"{d}.linnos" for d in DISKS}
         return {"train"}
     if "--mode observe" in text:
         observed(walk)

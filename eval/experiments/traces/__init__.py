@@ -17,7 +17,8 @@ from eval.trace_files import VARIABLE
 
 #: The tables' percentages and counts can be made again from these.
 _KEPT = (
-    "trace", "iops", "slowness", "policy", "mean_us", "p99_us", "reads", "extra_io_ratio",
+    "trace", "iops", "slowness", "policy", "mean_us", "p99_us", "reads", "elapsed_s",
+    "extra_io_ratio",
 )  # fmt: skip
 
 EXPERIMENT = Experiment(

@@ -43,8 +43,8 @@ NAMES = {
 #: What fits a first page.
 FRONT = tuple(NAMES.values())[:5]
 
-#: Who learns nothing, or is another's, and sends at most 5 % of the reads twice.
-RIVALS = (*RULES, "heimdall", HEDGE_CAPPED, QUEUE_H95)
+#: Who learns nothing, or is another's, and sends at most 5 % of the reads twice; Linux's md, too.
+RIVALS = (*RULES, "heimdall", HEDGE_CAPPED, QUEUE_H95, OFF)
 
 #: Of the counts those that a page has, of means and of p99.
 COUNTED = (
@@ -65,7 +65,7 @@ SUMMED = (
     *(f"`{who}` against doing nothing" for who in ("lowest", TWO, H95, HEDGE_CAPPED, "linnos")),
     "md raid1, `on` against `off`",
     "`lowest` against the best rule",
-    f"`{TWO}` against `{QUEUE_H95}`",
+    *(f"`{TWO}` against `{rival}`" for rival in (QUEUE_H95, "hedge", "clone")),
 )
 
 #: Of the tables of all runs.
@@ -131,7 +131,7 @@ def _against(
 
 
 def _home(policy: str) -> str:
-    return "home" if policy == NOTHING else policy_called(policy)
+    return {NOTHING: "home", OFF: "md off"}.get(policy) or policy_called(policy)
 
 
 def policies(of: Sequence[Line], key: str) -> Shown:
@@ -239,6 +239,19 @@ def of_the_oracles_gain(of: list[Line]) -> Shown:
     )  # fmt: skip
 
 
+def on_the_front_page(of: Iterable[Line]) -> list[Line]:
+    """Of the front page's traces, at the demo's rate, what tells of bursts or of none.
+
+    A replay that is shorter than the time from one burst to the next meets one all along, or none.
+    """
+    return [
+        line
+        for line in at_the_demos_rate(of)
+        if line.trace in FRONT
+        and (line.slowness == CALM or line.runs[NOTHING]["elapsed_s"] > demo.BURSTS_EVERY_S)
+    ]
+
+
 def rival(line: Line) -> str:
     """The best of the rivals; who is less than a percent better than doing nothing is none."""
     best = line.best(RIVALS)
@@ -247,13 +260,13 @@ def rival(line: Line) -> str:
 
 def _means_and_p99(line: Line) -> tuple[str, ...]:
     def both(policy: str, reference: str = NOTHING) -> str:
-        return " / ".join(
+        return "/".join(
             _against(line, policy, reference, key, in_us=True) for key in (MEAN, P99)
         )  # fmt: skip
 
     best = rival(line)
     return (
-        both(NOTHING), f"{_home(best)} {both(best)}",
+        both(NOTHING), f"{both(best)} {_home(best)}",
         both("linnos"), both(TWO), both(OFF, OFF), both(ON, OFF),
     )  # fmt: skip
 
@@ -264,23 +277,23 @@ _MEANS_AND_P99 = ("nothing", "best rival", "`linnos`", policy_called(TWO), "md o
 def front(of: Sequence[Line]) -> Shown:
     """Mean and p99 of the best rival, ours, and md."""
     return Shown(
-        ("public trace", *_MEANS_AND_P99),
+        ("public trace", "reads, in", *_MEANS_AND_P99),
         [
-            (line.trace if line.slowness == CALM else f"with {BURSTS}", *_means_and_p99(line))
+            (
+                line.trace if line.slowness == CALM else f"with {BURSTS}",
+                f"{line.runs[NOTHING]['reads']:,}, {line.runs[NOTHING]['elapsed_s']:.2g} s",
+                *_means_and_p99(line),
+            )
             for line in of
-            if line.trace in FRONT
         ],
     )
 
 
 def extremes(of: Sequence[Line]) -> Shown:
     """Of the front page's rows those where ours is furthest below and above the best rival."""
-    by_gain = sorted(
-        (line for line in of if line.trace in FRONT),
-        key=lambda line: line.above(TWO, rival(line)) or 0,
-    )
+    by_gain = sorted(of, key=lambda line: line.above(TWO, rival(line)) or 0)
     return Shown(
-        ("mean / p99, us", *_MEANS_AND_P99),
+        ("mean/p99, us", *_MEANS_AND_P99),
         [
             (
                 f"{words}: {line.trace}{'' if line.slowness == CALM else f', {BURSTS}'}",
@@ -293,10 +306,7 @@ def extremes(of: Sequence[Line]) -> Shown:
 
 #: Of each page its tables.
 PAGES: dict[str, Callable[[list[Line]], list[Shown]]] = {
-    "README.md": lambda of: [
-        extremes(at_the_demos_rate(of)),
-        front(at_the_demos_rate(of)),
-    ],
+    "README.md": lambda of: [extremes(on_the_front_page(of)), front(on_the_front_page(of))],
     "docs/results.md": lambda of: [summed(of, _beyond_chance())],
     "docs/tables.md": lambda of: [
         policies(of, MEAN),

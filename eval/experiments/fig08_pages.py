@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: MIT
+"""The tables of the eight workloads in docs/ that are made from what is committed.
+
+`python -m eval --pages fig08`, or `replicated`, writes them.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from eval import contenders, scores
+from eval.cache import RESULTS, ROOT
+from eval.files import write_text
+from eval.intervals import Interval
+from eval.page_tables import Shown, with_tables
+
+TABLES, RESULTS_PAGE = ROOT / "docs" / "tables.md", ROOT / "docs" / "results.md"
+STUDIES = ROOT / "docs" / "studies.md"
+
+LINNOS, LINNOS_HL, LOWEST = "linnos", "linnos-hl", "lowest"
+HEDGED, TWO = "lowest-h95, 5% cap", "lowest-two, 5% cap"
+OURS = (LINNOS, LINNOS_HL, LOWEST, HEDGED, TWO)
+SAID = {HEDGED: "`lowest-h95`, 5 %", TWO: "`lowest-two`, 5 %"}
+
+
+class Committed:
+    """What is committed of Fig. 8, or of another experiment of its cells."""
+
+    def __init__(self, name: str = "fig08") -> None:
+        found = json.loads((RESULTS / f"{name}.json").read_text())
+        self._tables: dict[str, Any] = found["tables"]
+        self._below: dict[str, Any] = found["numbers"]
+
+    @cached_property
+    def means(self) -> dict[str, dict[str, float]]:
+        """Means in us over all reads of all seeds, by workload and policy."""
+        total: dict[tuple[str, str], tuple[int, float]] = {}
+        for row in _named(self._tables["Every repeat"]):
+            reads, us = total.get((row["workload"], row["policy"]), (0, 0.0))
+            more = int(row["reads"])
+            total[row["workload"], row["policy"]] = (
+                reads + more, us + more * float(row["response mean us"]),
+            )  # fmt: skip
+        means: dict[str, dict[str, float]] = {}
+        for (workload, policy), (reads, us) in total.items():
+            means.setdefault(workload, {})[policy] = us / reads
+        return means
+
+    @cached_property
+    def policies(self) -> dict[str, dict[str, dict[str, str]]]:
+        """The columns of each cell's table, by workload and policy."""
+        return {
+            title.split(" on ")[0]: {row["policy"].strip("*"): row for row in _named(table)}
+            for title, table in self._tables.items()
+            if " seeds" in title
+        }
+
+    def has(self, policy: str) -> bool:
+        """Whether it was replayed."""
+        return all(policy in cell for cell in self.means.values())
+
+    def compares(self, policy: str) -> bool:
+        """Whether its differences from others are kept."""
+        return all(policy in cell for cell in self._below.values())
+
+    def best(self, workload: str, most_extra: float = 100.0) -> str:
+        """The rival with the lowest mean that sends at most so many % of the reads twice."""
+        mean = self.means[workload]
+        known = [
+            name
+            for name in contenders.rivals(mean)
+            if float(self.policies[workload][name]["extra I/O"].removesuffix(" %")) <= most_extra
+        ]
+        return min(known, key=mean.__getitem__)
+
+    def below(self, workload: str, policy: str, other: str) -> Interval:
+        """By what share a mean is below another's."""
+        return Interval.from_json(self._below[workload][policy][other])
+
+    def against(self, workload: str, policy: str, other: str) -> str:
+        """The same in words; bold where it is above."""
+        below = self.below(workload, policy, other)
+        word = scores.verdict(below)
+        if word == "undecided":
+            return word
+        text = f"{abs(100 * below.value):.0f} % {word}"
+        return f"**{text}**" if word == "above" else text
+
+    def share_of_oracle(self, policy: str) -> float:
+        """Of what the oracle gains over baseline, in the median cell, in %."""
+        return statistics.median(
+            100 * (mean["baseline"] - mean[policy]) / (mean["baseline"] - mean["oracle"])
+            for mean in self.means.values()
+        )
+
+
+def _named(table: dict[str, Any]) -> list[dict[str, str]]:
+    return [dict(zip(table["header"], row, strict=True)) for row in table["rows"]]
+
+
+#: The cap may be overshot by the last hedge.
+_LITTLE = 5.05
+
+
+def of_workloads(found: Committed) -> Shown:
+    """A row a workload: rivals, ours against hedging and the best of them, and bounds."""
+    two = (TWO,) if found.has(TWO) else ()
+    header = [
+        "of Fig. 8", "baseline", "hedge at p95", "best rival", "best up to 5 %",
+        "`linnos`", "against hedge", "against the best rival", "`linnos-hl`",
+        "`lowest`", "against hedge", "against the best rival",
+        *(t for name in two for t in (SAID[name], "against the best up to 5 %", "against it")),
+        "`verdict`", "oracle",
+    ]  # fmt: skip
+    rows = []
+    for workload, mean in found.means.items():
+        best, frugal = found.best(workload), found.best(workload, _LITTLE)
+
+        def ours(policy: str, *others: str, workload: str = workload) -> list[str]:
+            return [
+                f"{found.means[workload][policy]:.0f}",
+                *(found.against(workload, policy, other) for other in others),
+            ]
+
+        rows.append(
+            (
+                f"`{workload}`", f"{mean['baseline']:.0f}", f"{mean['hedge']:.0f}",
+                f"{mean[best]:.0f}, {best}", f"{mean[frugal]:.0f}, {frugal}",
+                *ours(LINNOS, "hedge", best), f"{mean[LINNOS_HL]:.0f}",
+                *ours(LOWEST, "hedge", best),
+                *(text for name in two for text in ours(name, frugal, best)),
+                f"{mean['verdict']:.0f}", f"{mean['oracle']:.0f}",
+            )
+        )  # fmt: skip
+    return Shown(tuple(header), rows)
+
+
+def of_shares(found: Committed) -> Shown:
+    """The share of the oracle's gain in the median cell, the greatest first."""
+    shown = [
+        name
+        for name in (*OURS, *contenders.rivals(found.means["az-c"]))
+        if found.has(name) and name != "baseline"
+    ]
+    shares = {name: found.share_of_oracle(name) for name in shown}
+    ranked = sorted(shares, key=shares.__getitem__, reverse=True)
+    header = ("of the oracle's gain", *(SAID.get(name, f"`{name}`") for name in ranked))
+    return Shown(header, [("median cell", *(f"{shares[name]:.0f} %" for name in ranked))])
+
+
+def of_rivals(found: Committed) -> Shown:
+    """In how many cells each of ours is below each rival, and in which it is above."""
+    rivals = [name for name in contenders.rivals(found.means["az-c"]) if "cap" not in name]
+    rows = []
+    for policy in filter(found.has, OURS):
+        row = [SAID.get(policy, f"`{policy}`")]
+        for rival in rivals:
+            said = {w: scores.verdict(found.below(w, policy, rival)) for w in found.means}
+            above = [f"`{w}`" for w, word in said.items() if word == "above"]
+            row.append(f"{list(said.values()).count('below')}; {', '.join(above) or 'none'}")
+        rows.append(tuple(row))
+    return Shown(("below; above", *(f"`{rival}`" for rival in rivals)), rows)
+
+
+def of_results(found: Committed) -> Shown:
+    """Mean and p99 of a few; bold is a mean above the best that sends nothing twice."""
+    ours = [name for name in (LINNOS, LOWEST, TWO) if found.has(name)]
+    rows = []
+    for workload, mean in found.means.items():
+        best = found.best(workload, 0.0)
+        p99 = {name: row["p99"].split()[0] for name, row in found.policies[workload].items()}
+        both = {name: f"{mean[name]:.0f}/{p99[name]}" for name in mean}
+        bold = {
+            name: "**" if scores.verdict(found.below(workload, name, best)) == "above" else ""
+            for name in ours
+        }
+        rows.append(
+            (
+                f"`{workload}`", both["baseline"],
+                f"{'home' if best == 'baseline' else f'`{best}`'} {both[best]}", both["clone"],
+                *(f"{bold[name]}{both[name]}{bold[name]}" for name in ours),
+            )
+        )  # fmt: skip
+    header = (
+        "cell", "nothing", "best without extra I/O", "`clone`",
+        *(SAID.get(name, f"`{name}`") for name in ours),
+    )  # fmt: skip
+    return Shown(header, rows)
+
+
+def of_replicated(found: Committed, own: Committed) -> Shown:
+    """By how much means are below baseline's with each write on all drives, and in Fig. 8."""
+
+    def gain(of: Committed, workload: str, policy: str) -> str:
+        return f"{100 * of.below(workload, policy, 'baseline').value:.0f}"
+
+    rows = []
+    for workload in found.means:
+        frugal = found.best(workload, _LITTLE)
+        rows.append(
+            (
+                f"`{workload}`",
+                *(
+                    f"{gain(found, workload, name)} ({gain(own, workload, name)})"
+                    if own.compares(name) else gain(found, workload, name)
+                    for name in (LINNOS, LOWEST, TWO, "verdict")
+                ),
+                f"`{frugal}`", found.against(workload, TWO, frugal),
+                found.against(workload, TWO, "clone"),
+            )
+        )  # fmt: skip
+    header = (
+        "each write on all", "`linnos`", "`lowest`", "`lowest-two`, 5 %", "`verdict`",
+        "best rival up to 5 %", "`lowest-two` against it", "against `clone`",
+    )  # fmt: skip
+    return Shown(header, rows)
+
+
+def committed() -> dict[Path, list[Shown]]:
+    """All of them, by page."""
+    found = Committed()
+    return {
+        TABLES: [of_workloads(found), of_shares(found), of_rivals(found)],
+        RESULTS_PAGE: [of_results(found)],
+        STUDIES: [of_replicated(Committed("replicated"), found)],
+    }
+
+
+def write() -> None:
+    """Write them all."""
+    for page, tables in committed().items():
+        write_text(page, with_tables(page.read_text(), tables))
