@@ -135,23 +135,33 @@ static struct linnos_rules linnos_rules_of(const struct blk_linnos *linnos)
 	};
 }
 
+/* A read has a place before it is counted in, and until after it is counted out. */
+static bool linnos_reads_are_in_flight(const struct blk_linnos *linnos)
+{
+	struct linnos_load load;
+
+	smp_rmb();
+	linnos_see_load(&linnos->drive, &load);
+	smp_rmb();
+	return load.reads;
+}
+
 /* Reads are in flight, and none has completed for too long. */
 static bool linnos_is_stalled(const struct blk_linnos *linnos, u64 now_ns)
 {
 	/* pairs with stall_us_store(): since when is known */
 	u64 stall_ns = (u64)smp_load_acquire(&linnos->stall_us) * NSEC_PER_USEC;
-	struct linnos_load load;
 	u64 since_ns;
 
-	if (likely(!stall_ns))
+	if (likely(!stall_ns) || !linnos_reads_are_in_flight(linnos))
 		return false;
-	linnos_see_load(&linnos->drive, &load);
-	if (!load.reads)
+	since_ns = linnos_oldest_ns(&linnos->drive.places);
+	/* the only one has ended just now; the history does not say so yet */
+	if (!since_ns && !linnos_reads_are_in_flight(linnos))
 		return false;
 	/* those that were in flight before are as old as the rule */
-	since_ns = linnos_oldest_ns(&linnos->drive.places) ?:
-			   READ_ONCE(linnos->stall_since_ns);
-	since_ns = max(since_ns, READ_ONCE(linnos->drive.history.end_ns));
+	since_ns = max(since_ns ?: READ_ONCE(linnos->stall_since_ns),
+		       READ_ONCE(linnos->drive.history.end_ns));
 	return (s64)(now_ns - since_ns) > (s64)stall_ns;
 }
 
