@@ -140,8 +140,10 @@ static bool linnos_reads_are_in_flight(const struct blk_linnos *linnos)
 {
 	struct linnos_load load;
 
+	/* behind a look at places: one that had left its own has been counted out */
 	smp_rmb();
 	linnos_see_load(&linnos->drive, &load);
+	/* before one: what is counted has its place */
 	smp_rmb();
 	return load.reads;
 }
