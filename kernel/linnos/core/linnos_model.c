@@ -23,8 +23,6 @@ const char *linnos_model_error_string(enum linnos_model_error error)
 		[LINNOS_MODEL_ORDER] = "written out of order",
 	};
 
-	if ((unsigned int)error > LINNOS_MODEL_ORDER)
-		return "unknown error";
 	return strings[error];
 }
 
