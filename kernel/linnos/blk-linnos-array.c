@@ -219,7 +219,12 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
 	raw_spin_unlock_irqrestore(&guard->lock, flags);
 }
 
-/* An array begins, which does not ask yet. */
+/**
+ * blk_linnos_array_init() - an array that does not ask, yet
+ * @array: of which nothing else is used before
+ *
+ * Return: 0 or -ENOMEM.
+ */
 int blk_linnos_array_init(struct blk_linnos_array *array)
 {
 	array->mode = BLK_LINNOS_ARRAY_OFF;
@@ -401,7 +406,13 @@ void __blk_linnos_learn(struct blk_linnos_array *array,
 }
 EXPORT_SYMBOL_GPL(__blk_linnos_learn);
 
-/* For a file in sysfs: off, on or unguarded. */
+/**
+ * blk_linnos_array_show() - off, on or unguarded
+ * @array: the array
+ * @page: of a file in sysfs
+ *
+ * Return: how many bytes were written there.
+ */
 ssize_t blk_linnos_array_show(struct blk_linnos_array *array, char *page)
 {
 	return sysfs_emit(page, "%s\n",
@@ -409,9 +420,15 @@ ssize_t blk_linnos_array_show(struct blk_linnos_array *array, char *page)
 }
 EXPORT_SYMBOL_GPL(blk_linnos_array_show);
 
-/*
- * What such a file was told. What an array knows of leaving it forgets when it is told to
- * be on, also if it is: who has given its disks other models says so.
+/**
+ * blk_linnos_array_store() - what a file in sysfs was told
+ * @array: the array
+ * @word: one that blk_linnos_array_show() has
+ *
+ * What an array knows of leaving it forgets when it is told to be on, also if it is: who
+ * has given its disks other models says so.
+ *
+ * Return: 0 or -EINVAL.
  */
 int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 {
@@ -459,7 +476,13 @@ static int linnos_emit_gain(const struct blk_linnos_guard *guard, char *page,
 			     min_t(s64, (gain.us + error_us) / off_us, 100));
 }
 
-/* For another such file: is leaving home worth it? */
+/**
+ * blk_linnos_array_worth() - is leaving home worth it?
+ * @array: the array
+ * @page: of a file in sysfs
+ *
+ * Return: how many bytes were written there.
+ */
 ssize_t blk_linnos_array_worth(struct blk_linnos_array *array, char *page)
 {
 	u8 mode = READ_ONCE(array->mode);
