@@ -138,8 +138,9 @@ agent: $(BUILD)/.deps-libraries ## what tells other nodes what this one's drives
 cluster: $(BUILD)/.deps-libraries ## the library that chooses the node that answers first
 	@$(MAKE) --no-print-directory -C cluster/client OUT=$(CURDIR)/$(BUILD)/cluster
 
-ceph: cluster $(BUILD)/.deps-librados ## the library that reads Ceph by that one
+ceph: cluster $(BUILD)/.deps-librados ## the library that reads Ceph by that one, also for fio
 	@$(MAKE) --no-print-directory -C cluster/ceph OUT=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster
+	@$(MAKE) --no-print-directory -C cluster/fio OUT=$(CURDIR)/$(BUILD)/ceph CEPH=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster
 
 rocksdb: $(BUILD)/.deps $(BUILD)/.deps-rocksdb ## a plug-in for RocksDB, on liblinnos
 	@$(MAKE) --no-print-directory -C liblinnos/rocksdb OUT=$(CURDIR)/$(BUILD)/rocksdb

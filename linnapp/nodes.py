@@ -12,7 +12,7 @@ import functools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, TypedDict, Unpack, get_args
 
 from linnapp.native import check_fits, check_status, load_public, of_counters, of_one_kind
 from linnapp.replicas import STATES
@@ -136,7 +136,8 @@ class _Sending(ctypes.Structure):
 
 
 @functools.cache
-def _library() -> ctypes.CDLL:
+def library() -> ctypes.CDLL:
+    """The library; loaded once."""
     handle, status, size, number = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_uint
     u16, u32, i64, u64 = ctypes.c_uint16, ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64
     choice, sending = ctypes.POINTER(_Choice), ctypes.POINTER(_Sending)
@@ -167,7 +168,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _check(status: int) -> None:
-    check_status(status, _library().linnos_cluster_error)
+    check_status(status, library().linnos_cluster_error)
 
 
 def _number(kind: Any, what: str, value: str) -> int:
@@ -175,6 +176,93 @@ def _number(kind: Any, what: str, value: str) -> int:
     if value not in known:
         raise ValueError(f"{what} {value!r}: one of {', '.join(known)} can be")
     return known.index(value)
+
+
+class Choosing(TypedDict, total=False):
+    """Options of `Nodes`, which says what they mean."""
+
+    mode: Mode
+    home_margin_percent: int
+    news_for_ms: int
+    news_uses: int
+    explore_ms: int
+    hedge_percent: int
+    copies_percent: float
+    extra_io_percent: float
+    questions_percent: float
+    seed: int
+    key: bytes | None
+    unguarded: bool
+
+
+def options_of(
+    *,
+    mode: Mode = "choose",
+    home_margin_percent: int = 25,
+    news_for_ms: int = 50,
+    news_uses: int = 8,
+    explore_ms: int = 20,
+    hedge_percent: int = 200,
+    copies_percent: float = 1,
+    extra_io_percent: float = 3,
+    questions_percent: float = 100,
+    seed: int = 1,
+    key: bytes | None = None,
+    unguarded: bool = False,
+) -> _Options:
+    """The options of `Nodes` as the library wants them."""
+    check_fits(
+        32,
+        home_margin_percent=home_margin_percent,
+        news_for_ms=news_for_ms,
+        news_uses=news_uses,
+        explore_ms=explore_ms,
+        hedge_percent=hedge_percent,
+    )
+    check_fits(64, seed=seed)
+    return _Options(
+        ctypes.sizeof(_Options),
+        _number(Mode, "mode", mode),
+        _UNGUARDED * unguarded,
+        home_margin_percent,
+        news_for_ms,
+        news_uses,
+        explore_ms,
+        hedge_percent,
+        copies_percent,
+        extra_io_percent,
+        questions_percent,
+        seed,
+        key,
+        len(key or b""),
+    )
+
+
+def client_stats(handle: ctypes.c_void_p) -> ClientStats:
+    """What a client has done until now, of whichever library it is."""
+    raw = _Stats()
+    library().linnos_cluster_get_stats(handle, ctypes.byref(raw), ctypes.sizeof(raw))
+    return ClientStats(**{name: getattr(raw, name) for name, *_ in _Stats._fields_})
+
+
+def node_stats(handle: ctypes.c_void_p, node: int, now_ns: int | None) -> NodeStats:
+    """How one of its nodes is doing."""
+    check_fits(32, node=node)
+    raw = _NodeStats()
+    _check(
+        library().linnos_cluster_get_node(
+            handle, node, _time(now_ns), ctypes.byref(raw), ctypes.sizeof(raw)
+        )
+    )
+    return NodeStats(
+        state=STATES[raw.state],
+        expected_us=raw.expected_us,
+        in_flight=raw.in_flight,
+        answered=raw.answered,
+        errors=raw.errors,
+        news_age_us=None if raw.news_age_us == _NEVER else raw.news_age_us,
+        is_trusted=bool(raw.is_trusted),
+    )
 
 
 def _time(now_ns: int | None) -> int:
@@ -222,54 +310,14 @@ class Nodes:
         If the library is not built.
     """
 
-    def __init__(
-        self,
-        n_nodes: int,
-        *,
-        mode: Mode = "choose",
-        home_margin_percent: int = 25,
-        news_for_ms: int = 50,
-        news_uses: int = 8,
-        explore_ms: int = 20,
-        hedge_percent: int = 200,
-        copies_percent: float = 1,
-        extra_io_percent: float = 3,
-        questions_percent: float = 100,
-        seed: int = 1,
-        key: bytes | None = None,
-        unguarded: bool = False,
-    ) -> None:
+    def __init__(self, n_nodes: int, **choosing: Unpack[Choosing]) -> None:
         self._handle = ctypes.c_void_p()
         #: The library has their addresses.
         self._in_flight: set[Attempt] = set()
-        check_fits(
-            32,
-            n_nodes=n_nodes,
-            home_margin_percent=home_margin_percent,
-            news_for_ms=news_for_ms,
-            news_uses=news_uses,
-            explore_ms=explore_ms,
-            hedge_percent=hedge_percent,
-        )
-        check_fits(64, seed=seed)
-        options = _Options(
-            ctypes.sizeof(_Options),
-            _number(Mode, "mode", mode),
-            _UNGUARDED * unguarded,
-            home_margin_percent,
-            news_for_ms,
-            news_uses,
-            explore_ms,
-            hedge_percent,
-            copies_percent,
-            extra_io_percent,
-            questions_percent,
-            seed,
-            key,
-            len(key or b""),
-        )
+        check_fits(32, n_nodes=n_nodes)
+        options = options_of(**choosing)
         _check(
-            _library().linnos_cluster_create(
+            library().linnos_cluster_create(
                 ctypes.byref(self._handle), n_nodes, ctypes.byref(options)
             )
         )
@@ -318,14 +366,14 @@ class Nodes:
         """
         nodes, at = _nodes(candidates), _place(candidates, home)
         until_ns = ctypes.c_uint64()
-        node = _library().linnos_cluster_ask_first(
+        node = library().linnos_cluster_ask_first(
             self._open(), nodes, len(nodes), at, _time(now_ns), ctypes.byref(until_ns)
         )
         return None if node < 0 else (node, until_ns.value)
 
     def next_probe(self, *, now_ns: int | None = None) -> int | None:
         """The node whose agent should be asked now, or None; to be called after each read sent."""
-        node: int = _library().linnos_cluster_next_probe(self._open(), _time(now_ns))
+        node: int = library().linnos_cluster_next_probe(self._open(), _time(now_ns))
         return None if node < 0 else node
 
     def question(self, node: int, drive: int, size: int, *, now_ns: int | None = None) -> bytes:
@@ -341,7 +389,7 @@ class Nodes:
         check_fits(32, node=node, size=size)
         check_fits(16, drive=drive)
         datagram = ctypes.create_string_buffer(_DATAGRAM_BYTES)
-        length = _library().linnos_cluster_question(
+        length = library().linnos_cluster_question(
             self._open(), node, drive, size, _time(now_ns), datagram
         )
         if not length:
@@ -357,40 +405,23 @@ class Nodes:
             Whether it is the answer to the last question, and listened to.
         """
         check_fits(32, node=node)
-        return not _library().linnos_cluster_news(
+        return not library().linnos_cluster_news(
             self._open(), node, datagram, len(datagram), _time(now_ns)
         )
 
     def stats(self) -> ClientStats:
         """What the client has done until now."""
-        raw = _Stats()
-        _library().linnos_cluster_get_stats(self._open(), ctypes.byref(raw), ctypes.sizeof(raw))
-        return ClientStats(**{name: getattr(raw, name) for name, *_ in _Stats._fields_})
+        return client_stats(self._open())
 
     def node_stats(self, node: int, *, now_ns: int | None = None) -> NodeStats:
         """How a node is doing."""
-        check_fits(32, node=node)
-        raw = _NodeStats()
-        _check(
-            _library().linnos_cluster_get_node(
-                self._open(), node, _time(now_ns), ctypes.byref(raw), ctypes.sizeof(raw)
-            )
-        )
-        return NodeStats(
-            state=STATES[raw.state],
-            expected_us=raw.expected_us,
-            in_flight=raw.in_flight,
-            answered=raw.answered,
-            errors=raw.errors,
-            news_age_us=None if raw.news_age_us == _NEVER else raw.news_age_us,
-            is_trusted=bool(raw.is_trusted),
-        )
+        return node_stats(self._open(), node, now_ns)
 
     def close(self) -> None:
         """Forget the nodes, and what is in flight. May be repeated. No other thread may use it."""
         if self._handle:
             handle, self._handle = self._handle, ctypes.c_void_p()
-            _library().linnos_cluster_free(handle)
+            library().linnos_cluster_free(handle)
             self._in_flight.clear()
 
     def __enter__(self) -> Self:
@@ -439,7 +470,7 @@ class Read:
             flags=int(never_hedge),
         )
         self._is_answered = False
-        node: int = _library().linnos_cluster_choose(
+        node: int = library().linnos_cluster_choose(
             client._open(), self._choice, self._nodes, len(self._nodes), _time(now_ns)
         )
         _check(node)
@@ -492,7 +523,7 @@ class Read:
         int or None
             The best that it was not sent to, which `node` then is; None: none is left.
         """
-        place = _library().linnos_cluster_choose_next(self._open(), self._choice, _time(now_ns))
+        place = library().linnos_cluster_choose_next(self._open(), self._choice, _time(now_ns))
         if place < 0:
             return None
         self.node = self._candidates[place]
@@ -506,7 +537,7 @@ class Read:
         int or None
             The node to send it to as well; None: none.
         """
-        place = _library().linnos_cluster_hedge(self._open(), self._choice, _time(now_ns))
+        place = library().linnos_cluster_hedge(self._open(), self._choice, _time(now_ns))
         return self._candidates[place] if place >= 0 else None
 
     def answered(self, winner: Attempt | None, *, now_ns: int | None = None) -> None:
@@ -520,7 +551,7 @@ class Read:
         if winner is not None and winner._read is not self:
             raise ValueError("the winner is another read's")
         sending = None if winner is None else ctypes.byref(winner._sending)
-        _library().linnos_cluster_answered(self._open(), self._choice, sending, _time(now_ns))
+        library().linnos_cluster_answered(self._open(), self._choice, sending, _time(now_ns))
         self._is_answered = True
 
 
@@ -535,7 +566,7 @@ class Attempt:
         handle, now_ns = read._open(), _time(now_ns)
         # Before the library knows it: an interruption in between must not free it.
         read._client._in_flight.add(self)
-        _library().linnos_cluster_sent(handle, self._sending, read._choice, place, number, now_ns)
+        library().linnos_cluster_sent(handle, self._sending, read._choice, place, number, now_ns)
 
     def ended(self, end: End = "answered", *, now_ns: int | None = None) -> None:
         """It has ended, exactly once.
@@ -559,4 +590,4 @@ class Attempt:
             client._in_flight.remove(self)
         except KeyError:
             raise ValueError("the attempt has ended already") from None
-        _library().linnos_cluster_ended(handle, self._sending, number, now_ns)
+        library().linnos_cluster_ended(handle, self._sending, number, now_ns)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import functools
@@ -14,7 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from linnapp.files import AnyPath
-from linnapp.native import check_fits, check_status, load_public, of_counters, of_one_kind
+from linnapp.native import (
+    check_fits,
+    check_status,
+    load_public,
+    of_counters,
+    of_one_kind,
+    to_be_filled,
+)
 
 _REPLICAS_MAX = 16
 _HOME_TURNS = -1
@@ -423,24 +429,15 @@ class Replicas:
             _HOME_TURNS if home is None else home,
             1000 * deadline_us,
         )
-        with contextlib.ExitStack() as views:
-            given = [views.enter_context(memoryview(buffer)) for buffer in buffers]
-            given = [view for view in given if view.nbytes]
-            if not given:
+        with to_be_filled(buffers) as places:
+            if not places:
                 return 0
-            if any(view.readonly for view in given):
-                raise TypeError("the buffer to read into is read-only")
-            places = [
-                (ctypes.c_char * view.nbytes).from_buffer(views.enter_context(view.cast("B")))
-                for view in given
-            ]
             iov = (_Iovec * len(places))(
                 *(_Iovec(ctypes.addressof(place), len(place)) for place in places)
             )
             n: int = _library().linnos_preadv(
                 queue, iov, len(places), offset, ctypes.byref(options)
             )
-            del places
         if n == -errno.ETIME:
             raise TimeoutError(errno.ETIME, os.fsdecode(_library().linnos_error()))
         _check(n)

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Builds the Debian packages linnos-tools, linnos-dkms, linnos-agent, and of liblinnos and liblinnos-cluster
-# one with the library and one to develop with: `packaging/build.sh OUT` leaves them in OUT. Needs dpkg-dev, and a Python with pip and the network or a wheel cache for
-# the wheel's build; installs nothing and asks for no root.
+# Builds the Debian packages linnos-tools, linnos-dkms, linnos-agent, and of liblinnos, liblinnos-cluster and
+# liblinnos-ceph one with the library and one to develop with: `packaging/build.sh OUT` leaves them in OUT. Needs
+# dpkg-dev, and a Python with pip and the network or a wheel cache for the wheel's build; those of liblinnos-ceph
+# are left out without librados-dev. Installs nothing and asks for no root.
 set -euo pipefail
 umask 022	# files written here are for all who use the package, whoever builds it
 cd "$(dirname "$0")/.."
@@ -71,15 +72,17 @@ shared_libraries() {
 	[ ${#found[@]} != 0 ] || return 0
 	mkdir -p "$work/shlibs/debian"
 	printf 'Source: linnos\n\nPackage: %s\nArchitecture: any\n' "$1" >"$work/shlibs/debian/control"
-	needed=$(cd "$work/shlibs" && dpkg-shlibdeps -O "${found[@]/#/-e}" 2>/dev/null |
+	needed=$(cd "$work/shlibs" && dpkg-shlibdeps -O -l"$work/liblinnos-cluster1/usr/lib/$multiarch" \
+		"${found[@]/#/-e}" 2>/dev/null |
 		sed -n 's/^shlibs:Depends=//p')
 	list=${list:+$list, }$needed
 }
 
-# stage_library NAME FOLDER: what is built and installed from FOLDER, parted between NAME1 and NAME-dev.
+# stage_library NAME FOLDER [VARIABLE=VALUE]...: what is built and installed from FOLDER, parted between NAME1
+# and NAME-dev.
 stage_library() {
 	local root=$work/$1-installed lib=usr/lib/$multiarch runtime=$work/${1}1 dev=$work/$1-dev
-	make -s -C "$2" OUT="$work/lib-$1" CFLAGS="$CFLAGS" DESTDIR="$root" PREFIX=/usr install \
+	make -s -C "$2" OUT="$work/lib-$1" CFLAGS="$CFLAGS" DESTDIR="$root" PREFIX=/usr "${@:3}" install \
 		>/dev/null
 	install -d "$runtime/$lib" "$dev/$lib/pkgconfig"
 	mv "$root/usr/lib/$1".so.* "$runtime/$lib/"
@@ -120,6 +123,19 @@ cluster_library() {
 		"liblinnos-cluster1 (= $version), liblinnos-dev (= $version)" "" "" \
 		"chooses the node that is expected to answer first: development" \
 		" Header, static library, pkg-config file and manual page of liblinnos-cluster."
+}
+
+ceph_library() {
+	stage_library liblinnos-ceph cluster/ceph CLUSTER="$work/lib-liblinnos-cluster"
+	finish liblinnos-ceph1 libs "" "" "linnos-agent" \
+		"reads Ceph from the OSD that is expected to answer first" \
+		" A client of librados has its reads sent to whichever of the OSDs that hold an
+ object is expected to answer first, as liblinnos-cluster chooses. Ceph is not
+ changed. Writes, and everything else, go by librados as ever."
+	finish liblinnos-ceph-dev libdevel \
+		"liblinnos-ceph1 (= $version), liblinnos-cluster-dev (= $version), librados-dev" "" "" \
+		"reads Ceph from the OSD that is expected to answer first: development" \
+		" Header, static library, pkg-config file and manual page of liblinnos-ceph."
 }
 
 tools() {
@@ -216,9 +232,14 @@ agent() {
  enabled; only the addresses that it names are answered."
 }
 
-rm -f "$out"/{linnos-tools,linnos-dkms,linnos-agent,liblinnos1,liblinnos-dev,liblinnos-cluster1,liblinnos-cluster-dev}_*.deb
+rm -f "$out"/{linnos-{tools,dkms,agent},liblinnos{,-cluster,-ceph}{1,-dev}}_*.deb
 library
 cluster_library
+if "${CC:-gcc}" -E -include rados/librados.h -x c /dev/null >/dev/null 2>&1; then
+	ceph_library
+else
+	echo "liblinnos-ceph1 and liblinnos-ceph-dev are left out: no librados-dev; \`make ceph\` installs it" >&2
+fi
 dkms
 agent
 tools

@@ -4,6 +4,7 @@
 
 #include "clock.h"
 #include "messages.h"
+#include "thread.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,11 +19,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* 0: there is none yet. */
+/* NONE: none is known yet. */
 struct agent {
 	atomic_int fd;
 	_Atomic uint16_t drive;
 };
+
+enum { NONE = -1 };
 
 struct agents {
 	struct linnos_cluster *cluster;
@@ -69,14 +72,14 @@ static int connected(const char *address, uint16_t port)
 
 	if (inet_pton(AF_INET, address, &four.sin_addr) != 1) {
 		if (inet_pton(AF_INET6, address, &six.sin6_addr) != 1)
-			return -1;
+			return NONE;
 		to = (struct sockaddr *)&six;
 		bytes = sizeof(six);
 	}
 	fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && connect(fd, to, bytes)) {
 		close(fd);
-		fd = -1;
+		fd = NONE;
 	}
 	return fd;
 }
@@ -91,7 +94,7 @@ void agents_meet(struct agents *a, uint32_t osd, const char *address, unsigned i
 	a->agents[osd].drive = drive;
 	/* whoever asks meanwhile has a number that is the one's or the other's, and nobody else's
 	 */
-	if (before) {
+	if (before != NONE) {
 		dup3(fd, before, O_CLOEXEC);
 		close(fd);
 		fd = before;
@@ -113,7 +116,7 @@ void agents_ask(struct agents *a, uint32_t bytes, uint64_t now_ns)
 					 datagram);
 	/* what cannot be sent will not be answered, and that is all: others' turn comes */
 	fd = a->agents[osd].fd;
-	if (length && fd)
+	if (length && fd != NONE)
 		send(fd, datagram, length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -129,13 +132,15 @@ int agents_create(struct agents **agents, struct linnos_cluster *cluster, uint32
 	a->cluster = cluster;
 	a->n_osds = n_osds;
 	a->port = port;
+	for (uint32_t k = 0; k < n_osds; k++)
+		a->agents[k].fd = NONE;
 	a->poll_fd = epoll_create1(EPOLL_CLOEXEC);
 	a->end_fd = eventfd(0, EFD_CLOEXEC);
 	if (a->poll_fd < 0 || a->end_fd < 0 ||
 	    epoll_ctl(a->poll_fd, EPOLL_CTL_ADD, a->end_fd, &end))
 		status = -errno;
 	else
-		status = -pthread_create(&a->thread, NULL, listen_to_all, a);
+		status = thread_begin(&a->thread, listen_to_all, a);
 	if (status) {
 		error_say(status, "agents: %s", strerror(-status));
 		close(a->poll_fd);
@@ -152,7 +157,7 @@ void agents_free(struct agents *a)
 	eventfd_write(a->end_fd, 1);
 	pthread_join(a->thread, NULL);
 	for (uint32_t k = 0; k < a->n_osds; k++)
-		if (a->agents[k].fd)
+		if (a->agents[k].fd != NONE)
 			close(a->agents[k].fd);
 	close(a->poll_fd);
 	close(a->end_fd);

@@ -5,6 +5,7 @@
 #include "answers.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ void counters_path(const char *folder, unsigned int handle, char *path, size_t r
 static bool read_all(int fd, void *data, size_t bytes)
 {
 	for (ssize_t n; bytes; bytes -= n, data = (char *)data + n) {
-		n = read(fd, data, bytes);
+		n = TEMP_FAILURE_RETRY(read(fd, data, bytes));
 		if (n <= 0)
 			return false;
 	}

@@ -109,7 +109,7 @@ typedef void (*linnos_ceph_done)(void *of, ssize_t bytes, int osd);
  * @ceph: of linnos_ceph_open()
  * @object: its name, in the default namespace, without a locator
  * @buffer: for so many bytes; it stays until @done
- * @bytes: at most, and 1 at least
+ * @bytes: at most; 1 to 2^31 - 1, which is what librados counts to
  * @offset: in the object
  * @done: called once unless this fails
  * @of: for @done

@@ -5,9 +5,11 @@
 #include "clock.h"
 #include "counters.h"
 #include "messages.h"
+#include "thread.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,7 +95,8 @@ struct places {
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	bool is_ending, is_used;
+	atomic_bool is_ending;
+	bool is_used;
 	uint32_t epoch, n_groups;
 	struct group *groups;
 	struct osd *osds;
@@ -117,6 +120,9 @@ static char *ask(struct places *p, const char *command)
 	const char *lines = line;
 	int status;
 
+	/* whoever closes waits for one answer, not for all that one leads to */
+	if (p->is_ending)
+		return NULL;
 	snprintf(line, sizeof(line), "{%s}", command);
 	status = rados_mon_command(p->handles[0].client, &lines, 1, "", 0, &answer, &bytes, &said,
 				   &said_bytes);
@@ -172,14 +178,14 @@ static int configure(struct places *p, rados_t client, const char *host, unsigne
 				 p->login.configuration ? p->login.configuration : "ceph.conf",
 				 strerror(-status));
 	rados_conf_set(client, "rados_mon_op_timeout", mon_timeout_s);
+	if (!*host)
+		return 0;
 	if (p->folder[0]) {
 		char path[sizeof(p->folder) + 16];
 
 		counters_path(p->folder, slot, path, sizeof(path));
 		rados_conf_set(client, "admin_socket", path);
 	}
-	if (!*host)
-		return 0;
 	/* whoever opens a pool waits as long as librados would; the thread does not */
 	rados_conf_set(client, "client_mount_timeout", mon_timeout_s);
 	snprintf(place, sizeof(place), "host=%s", host);
@@ -246,7 +252,7 @@ static int handle_at(struct places *p, const char *host)
 	if (!slot)
 		return 0;
 	/* whoever cannot be connected to is not for each group */
-	if (clock_ns() < p->connect_after_ns)
+	if (clock_ns() < p->connect_after_ns || p->is_ending)
 		return -1;
 	if (!add_handle(p, host, slot))
 		return slot + 1;
@@ -558,8 +564,11 @@ enum place place_of(struct places *p, const char *object, uint64_t now_ns,
 		want(p, g, object);
 	if (g->epoch && !g->is_misplaced) {
 		place = is_fresh(p, g, hash, now_ns) ? PLACE_FRESH : PLACE_KNOWN;
-		*n = g->n_osds;
-		memcpy(osds, g->osds, sizeof(g->osds));
+		*n = 0;
+		/* one that has lost its handle since is read from by none */
+		for (unsigned int k = 0; k < g->n_osds; k++)
+			if (!k || p->osds[g->osds[k]].handle)
+				osds[(*n)++] = g->osds[k];
 	}
 	pthread_mutex_unlock(&p->lock);
 	return place;
@@ -716,7 +725,7 @@ int places_create(struct places **places, const struct login *login, uint64_t fr
 		status = error_say(-ENOMEM, "%lu groups: no memory", (unsigned long)n_groups);
 		goto fail;
 	}
-	status = -pthread_create(&p->thread, NULL, ask_monitors, p);
+	status = thread_begin(&p->thread, ask_monitors, p);
 	if (status) {
 		error_say(status, "a thread: %s", strerror(-status));
 		goto fail;

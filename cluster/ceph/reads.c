@@ -19,6 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* So much of an object's name an error has, and what is wrong with it has room. */
+#define NAMED "128"
+
 _Static_assert(REPLICAS_MAX == LINNOS_CLUSTER_CANDIDATES, "the library's candidates");
 
 struct linnos_ceph {
@@ -241,21 +244,34 @@ static void choose(struct read *read, unsigned int n, uint64_t now_ns)
 	read->first.handle = place_enter(ceph->places, osd);
 }
 
-static int refused(const struct linnos_ceph *ceph, const char *object, size_t bytes,
-		   linnos_ceph_done done)
+static int refused_name(const struct linnos_ceph *ceph, const char *object)
 {
-	if (!ceph || !object || !done)
-		return error_null(!ceph ? "pool" : !object ? "object" : "function to call");
-	/* to an OSD it means all of the object */
-	if (!bytes)
-		return error_say(-EINVAL, "a read of %s: 0 bytes; there is 1 at least", object);
+	if (!ceph || !object)
+		return error_null(!ceph ? "pool" : "object");
+	return *object ? 0 : error_say(-EINVAL, "an object without a name; there is none");
+}
+
+static int refused(const struct linnos_ceph *ceph, const char *object, const void *buffer,
+		   size_t bytes, linnos_ceph_done done)
+{
+	int status = refused_name(ceph, object);
+
+	if (status)
+		return status;
+	if (!buffer || !done)
+		return error_null(!buffer ? "buffer" : "function to call");
+	/* to an OSD none means all of the object, and librados counts in an int: more would end
+	 * the program */
+	if (!bytes || bytes > INT32_MAX)
+		return error_say(-EINVAL, "a read of %." NAMED "s: %zu bytes; 1 to %d", object,
+				 bytes, INT32_MAX);
 	return 0;
 }
 
 int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
 			 uint64_t offset, linnos_ceph_done done, void *of)
 {
-	int status = refused(ceph, object, bytes, done);
+	int status = refused(ceph, object, buffer, bytes, done);
 	uint64_t now_ns = clock_ns();
 	struct read *read;
 	unsigned int n;
@@ -264,7 +280,7 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 		return status;
 	read = begun(ceph, object, buffer, bytes, offset, done, of);
 	if (!read)
-		return error_say(-ENOMEM, "a read of %s: no memory", object);
+		return error_say(-ENOMEM, "a read of %." NAMED "s: no memory", object);
 	atomic_fetch_add(&ceph->reads, 1);
 	switch (place_of(ceph->places, object, now_ns, read->osds, &n)) {
 	case PLACE_UNKNOWN:
@@ -286,7 +302,7 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 			linnos_cluster_answered(ceph->cluster, &read->choice, NULL, now_ns);
 		}
 		release(read);
-		return error_say(status, "a read of %s: %s", object, strerror(-status));
+		return error_say(status, "a read of %." NAMED "s: %s", object, strerror(-status));
 	}
 	if (ceph->agents)
 		agents_ask(ceph->agents, bytes < UINT32_MAX ? bytes : UINT32_MAX, now_ns);
@@ -296,14 +312,14 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *object, void *buffer,
 			      size_t bytes, uint64_t offset, linnos_ceph_done done, void *of)
 {
-	int status = refused(ceph, object, bytes, done);
+	int status = refused(ceph, object, buffer, bytes, done);
 	struct read *read;
 
 	if (status)
 		return status;
 	read = begun(ceph, object, buffer, bytes, offset, done, of);
 	if (!read)
-		return error_say(-ENOMEM, "a read of %s: no memory", object);
+		return error_say(-ENOMEM, "a read of %." NAMED "s: no memory", object);
 	read->osd = osd;
 	if (osd >= 0) {
 		read->first.handle = place_enter(ceph->places, osd);
@@ -317,7 +333,7 @@ int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *obj
 	status = send_attempt(&read->first, buffer);
 	if (status < 0) {
 		release(read);
-		return error_say(status, "a read of %s: %s", object, strerror(-status));
+		return error_say(status, "a read of %." NAMED "s: %s", object, strerror(-status));
 	}
 	return 0;
 }
@@ -341,27 +357,56 @@ static void wake(void *of, ssize_t bytes, int osd)
 	pthread_mutex_unlock(&waiting->lock);
 }
 
+static ssize_t say_failed(const struct linnos_ceph *ceph, const char *object, ssize_t status)
+{
+	const char *why = strerror(-status);
+
+	switch (status) {
+	case -EPERM:
+	case -EACCES:
+		return error_say(status,
+				 "object %." NAMED
+				 "s of pool %s: %s; client.%s wants `osd 'allow r pool=%s'`",
+				 object, ceph->name, why, ceph->user ? ceph->user : "admin",
+				 ceph->name);
+	case -ETIMEDOUT:
+		return error_say(status,
+				 "object %." NAMED
+				 "s of pool %s: %s; `ceph pg stat` says whether it is "
+				 "served, rados_osd_op_timeout for how long is waited",
+				 object, ceph->name, why);
+	default:
+		return error_say(status, "object %." NAMED "s of pool %s: %s", object, ceph->name,
+				 why);
+	}
+}
+
 ssize_t linnos_ceph_read(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
 			 uint64_t offset)
 {
 	struct waiting waiting = {.lock = PTHREAD_MUTEX_INITIALIZER,
 				  .ended = PTHREAD_COND_INITIALIZER};
-	int status = linnos_ceph_aio_read(ceph, object, buffer, bytes, offset, wake, &waiting);
+	int status, before;
 
+	/* a thread that is cancelled goes when nobody will write to its stack any more */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	status = linnos_ceph_aio_read(ceph, object, buffer, bytes, offset, wake, &waiting);
+	if (!status) {
+		pthread_mutex_lock(&waiting.lock);
+		while (!waiting.has_ended)
+			pthread_cond_wait(&waiting.ended, &waiting.lock);
+		pthread_mutex_unlock(&waiting.lock);
+	}
+	pthread_setcancelstate(before, NULL);
 	if (status)
 		return status;
-	pthread_mutex_lock(&waiting.lock);
-	while (!waiting.has_ended)
-		pthread_cond_wait(&waiting.ended, &waiting.lock);
-	pthread_mutex_unlock(&waiting.lock);
-	if (waiting.bytes < 0)
-		error_say(waiting.bytes, "%s: %s", object, strerror(-waiting.bytes));
-	return waiting.bytes;
+	return waiting.bytes < 0 ? say_failed(ceph, object, waiting.bytes) : waiting.bytes;
 }
 
 void linnos_ceph_wrote(struct linnos_ceph *ceph, const char *object)
 {
-	place_written(ceph->places, object, clock_ns());
+	if (!refused_name(ceph, object))
+		place_written(ceph->places, object, clock_ns());
 }
 
 unsigned int linnos_ceph_osds(struct linnos_ceph *ceph, const char *object,
@@ -370,7 +415,8 @@ unsigned int linnos_ceph_osds(struct linnos_ceph *ceph, const char *object,
 	uint32_t numbers[REPLICAS_MAX];
 	unsigned int n;
 
-	if (place_of(ceph->places, object, clock_ns(), numbers, &n) == PLACE_UNKNOWN)
+	if (refused_name(ceph, object) ||
+	    place_of(ceph->places, object, clock_ns(), numbers, &n) == PLACE_UNKNOWN)
 		return 0;
 	for (unsigned int k = 0; k < n; k++)
 		osds[k] = numbers[k];
@@ -379,12 +425,16 @@ unsigned int linnos_ceph_osds(struct linnos_ceph *ceph, const char *object,
 
 rados_ioctx_t linnos_ceph_pool(struct linnos_ceph *ceph)
 {
-	return ceph->users_pool;
+	if (!ceph)
+		error_null("pool");
+	return ceph ? ceph->users_pool : NULL;
 }
 
 struct linnos_cluster *linnos_ceph_cluster(struct linnos_ceph *ceph)
 {
-	return ceph->cluster;
+	if (!ceph)
+		error_null("pool");
+	return ceph ? ceph->cluster : NULL;
 }
 
 void linnos_ceph_get_stats(struct linnos_ceph *ceph, struct linnos_ceph_stats *stats, size_t bytes)
@@ -392,6 +442,11 @@ void linnos_ceph_get_stats(struct linnos_ceph *ceph, struct linnos_ceph_stats *s
 	struct place_counts counts;
 	struct linnos_ceph_stats own;
 
+	memset(stats, 0, bytes);
+	if (!ceph) {
+		error_null("pool");
+		return;
+	}
 	places_count(ceph->places, &counts);
 	own = (struct linnos_ceph_stats){
 		.reads = ceph->reads,
@@ -404,7 +459,6 @@ void linnos_ceph_get_stats(struct linnos_ceph *ceph, struct linnos_ceph_stats *s
 		.misplaced = counts.misplaced,
 		.handles = counts.handles,
 	};
-	memset(stats, 0, bytes);
 	memcpy(stats, &own, bytes < sizeof(own) ? bytes : sizeof(own));
 }
 

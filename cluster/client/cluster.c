@@ -36,6 +36,9 @@
 
 #define EXPLORE_MS_MAX 250
 
+/* A hedge that comes later never comes: some thirty years. */
+#define HEDGE_WAIT_MAX_NS 1e18
+
 /* A sum forgets so much with each. */
 #define FORGOTTEN (1.0 / 1024)
 
@@ -267,12 +270,13 @@ static bool leaves(struct linnos_cluster *c, struct linnos_choice *choice, const
 static void plan_hedge(struct linnos_cluster *c, struct linnos_choice *choice,
 		       const struct field *f, uint64_t now_ns)
 {
+	double ratio = fmax(1, f->ratio[choice->replica]);
+	double wait_ns = c->o.hedge_percent / 100.0 * f->usual_us * NS_PER_US * ratio;
+
 	choice->hedge_at_ns = UINT64_MAX;
 	if (c->o.mode == LINNOS_CLUSTER_HEDGE && f->usual_us > 0 && f->n > 1 &&
 	    !(choice->flags & LINNOS_NEVER_HEDGE) && choice->bytes <= EXTRA_BYTES_MAX)
-		choice->hedge_at_ns = now_ns + c->o.hedge_percent / 100.0 * f->usual_us *
-						       NS_PER_US *
-						       fmax(1, f->ratio[choice->replica]);
+		choice->hedge_at_ns = now_ns + fmin(wait_ns, HEDGE_WAIT_MAX_NS);
 }
 
 static int check_read(const struct linnos_cluster *c, const struct linnos_choice *choice,
@@ -515,7 +519,7 @@ int linnos_cluster_get_node(struct linnos_cluster *c, uint32_t node, uint64_t no
 	s.answered = n->n_answered;
 	s.errors = n->n_errors;
 	if (node_is_told(&c->knowing, n, now_ns))
-		s.news_age_us = (now_ns - n->told_of_ns) / NS_PER_US;
+		s.news_age_us = since(n->told_of_ns, now_ns) / NS_PER_US;
 	s.is_trusted = node_is_trusted(n);
 	pthread_mutex_unlock(&c->lock);
 	memset(stats, 0, bytes);

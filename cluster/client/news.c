@@ -121,11 +121,16 @@ int64_t linnos_cluster_next_probe(struct linnos_cluster *c, uint64_t now_ns)
 	/* One is left for a read that is worth to ask first. */
 	if (asking_first_is_worth_it(c) && c->asks_first && c->questions.tokens < 2)
 		c->n_to_ask = 0;
-	while (found < 0 && c->n_to_ask && budget_allows(&c->questions)) {
-		uint32_t node = c->to_ask[--c->n_to_ask % TO_ASK];
+	for (unsigned int k = 0; k < TO_ASK && found < 0 && c->n_to_ask; k++) {
+		uint32_t node;
 
+		if (!budget_allows(&c->questions))
+			break;
+		node = c->to_ask[--c->n_to_ask % TO_ASK];
 		if (may_be_asked(c, &c->nodes[node], now_ns))
 			found = node;
+		else if (k == TO_ASK - 1)
+			c->n_to_ask = 0;
 	}
 	/* Older ones have been overwritten. */
 	if (c->n_to_ask > TO_ASK)

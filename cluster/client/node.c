@@ -36,9 +36,11 @@
 
 void usual_add(struct usual *u, unsigned int order, double us)
 {
-	double step = u->n[order] < FIRST_READS ? FIRST_STEP : STEP;
+	bool is_early = u->n[order] < FIRST_READS, is_first = !u->n[order];
+	double step = is_early ? FIRST_STEP : STEP;
 
-	if (!u->n[order]++)
+	u->n[order] += is_early;
+	if (is_first)
 		u->us[order] = us;
 	else if (us > u->us[order])
 		u->us[order] = fmin(us, u->us[order] * (1 + step));
@@ -63,7 +65,7 @@ void node_init(struct node *n)
 	*n = (struct node){.own_error = ERROR_FIRST, .told_error = ERROR_FIRST};
 }
 
-static uint64_t since(uint64_t then_ns, uint64_t now_ns)
+uint64_t since(uint64_t then_ns, uint64_t now_ns)
 {
 	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
@@ -178,8 +180,10 @@ void node_learn(struct knowing *k, struct node *n, const struct sending *s, doub
 {
 	be_wrong(&n->own_error, s->own > 0 ? s->own : 1, ratio);
 	if (s->told > 0) {
-		double step = k->n_told++ < FIRST_READS ? FIRST_STEP : STEP;
+		bool is_early = k->n_told < FIRST_READS;
+		double step = is_early ? FIRST_STEP : STEP;
 
+		k->n_told += is_early;
 		k->told_offset += ratio > s->told ? step : -step;
 		k->told_offset = fmin(fmax(k->told_offset, -OFFSET_MAX), OFFSET_MAX);
 		be_wrong(&n->told_error, s->told, ratio);

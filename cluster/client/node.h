@@ -41,8 +41,8 @@
 
 /* How long reads of a client usually take: medians. */
 struct usual {
-	double us[N_ORDERS]; /* 0: none was seen */
-	uint32_t n[N_ORDERS];
+	double us[N_ORDERS];  /* 0: none was seen */
+	uint32_t n[N_ORDERS]; /* until they are not the first any more */
 };
 
 void usual_add(struct usual *u, unsigned int order, double us);
@@ -92,6 +92,9 @@ struct expected {
 	double own, told; /* as in struct sending */
 	double ratio;
 };
+
+/* 0 of what another thread has seen a moment later. */
+uint64_t since(uint64_t then_ns, uint64_t now_ns);
 
 void node_init(struct node *n);
 struct expected node_expect(const struct knowing *k, const struct node *n, uint64_t now_ns);

@@ -75,6 +75,7 @@ typedef __s64 s64;
 #define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
 #define smp_load_acquire(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
 #define smp_store_release(p, value) __atomic_store_n(p, value, __ATOMIC_RELEASE)
+#define smp_rmb() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #define get_unaligned_le32(p) (*(const u32 *)(p))
 
 /* Atomic operations; on x86 the same instructions as the kernel's. */

@@ -23,7 +23,7 @@ static inline void plain_read(struct plain_network *net, const u8 *file)
 
 	for (i = 0; i < LINNOS_N_INPUTS; i++)
 		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++, p += 4)
-			net->hidden_weights[unit][i] = linnos_get_u32(p);
+			net->hidden_weights[unit][i] = get_unaligned_le32(p);
 	memcpy(net->hidden_bias, p, sizeof(net->hidden_bias));
 	p += sizeof(net->hidden_bias);
 	memcpy(net->output_weights, p, sizeof(net->output_weights));

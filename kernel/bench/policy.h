@@ -29,7 +29,6 @@ static inline struct gendisk *make_drive(const char *model)
 {
 	static unsigned char file[LINNOS_NETWORK_BYTES + 1];
 	struct gendisk *disk = calloc(1, sizeof(*disk));
-	const char *why = strerror(ENOMEM);
 	FILE *f = fopen(model, "rb");
 	size_t bytes;
 
@@ -43,9 +42,9 @@ static inline struct gendisk *make_drive(const char *model)
 	disk->queue->disk = disk;
 	disk->disk_name = "drive";
 	disk->linnos = linnos_alloc(disk);
-	if (linnos_set_model(disk->linnos, file, bytes, &why) ||
+	if (linnos_set_model(disk->linnos, file, bytes) ||
 	    linnos_set_mode(disk->linnos, LINNOS_OBSERVE)) {
-		fprintf(stderr, "%s: %s\n", model, why);
+		fprintf(stderr, "%s: not a model, or no memory\n", model);
 		exit(1);
 	}
 	return disk;

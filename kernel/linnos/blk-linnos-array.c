@@ -77,47 +77,31 @@ static const char *const linnos_array_modes[] = { "off", "on", "unguarded" };
 static const char *const linnos_wishes[] = { NULL, "usual", "slow", "slower",
 					     "bad" };
 
-/**
- * struct linnos_slices - slices of one sort, with asking or without
- * @last: the number of the last one
- * @reads: of it, and what they took together
- * @us: that
- * @took: means of the slices before
- */
+/* Slices of one sort, with asking or without. */
 struct linnos_slices {
-	u64 last;
-	u64 reads;
-	u64 us;
-	struct linnos_took took;
+	u64 last; /* the number of the last one */
+	u64 reads; /* of it, and */
+	u64 us; /* what they took together */
+	struct linnos_took took; /* means of the slices before */
 };
 
-/**
- * struct blk_linnos_guard - what reads took that asked, left home, stayed
- * @slice: number of the present slice; each read looks at this line
- * @asks: in it
- * @stays: asking is not worth it
- * @leaves_for: a bit for each wish for which the others are worth to be asked
- * @lock: of the rest, taken in process context and by completions, on PREEMPT_RT too
- * @core: decides of single reads
- * @slices: without asking, and with
- * @begun: slices that had a read
- * @asked: reads that wished so although home was usual, and of which the others were
- *	asked; the older ones count less
- * @better: those for which one of them was better
- * @random: of the slices' lots
- */
+/* What reads took that asked, left home, stayed. */
 struct blk_linnos_guard {
-	u64 slice;
-	bool asks;
-	bool stays;
-	u8 leaves_for;
+	/* each read looks at this line */
+	u64 slice; /* number of the present one */
+	bool asks; /* in it */
+	bool stays; /* asking is not worth it */
+	u8 leaves_for; /* a bit for each wish for which the others are asked */
+
+	/* of the rest; completions take it, on PREEMPT_RT too */
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
-	struct linnos_guard core;
-	struct linnos_slices slices[2];
-	u32 begun;
-	u32 asked;
-	u32 better;
-	struct rnd_state random;
+	struct linnos_guard core; /* decides of single reads */
+	struct linnos_slices slices[2]; /* without asking, and with */
+	u32 begun; /* slices that had a read */
+	/* with a usual home, the older ones counting less: */
+	u32 asked; /* reads of which the others were asked, and */
+	u32 better; /* those for which one of them was better */
+	struct rnd_state random; /* of the slices' lots */
 };
 
 /* What asking gains, in us of a slice's mean, and the square of its standard error. */
@@ -353,8 +337,7 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 	}
 	if (!leaves)
 		return 0;
-	if (answers[home] == BLK_LINNOS_STALLED)
-		return best;
+	/* of one that is stalled or gone there is nothing to compare */
 	if (wish == LINNOS_STAY ||
 	    READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON)
 		return best;

@@ -11,6 +11,7 @@
 #include <linux/bitfield.h>
 #include <linux/blk-linnos.h>
 #include <linux/blkdev.h>
+#include <linux/export.h>
 #include <linux/ktime.h>
 #include <linux/slab.h>
 
@@ -124,7 +125,7 @@ static void linnos_history_copy(const struct blk_linnos *linnos, u32 size,
 	} while (read_seqcount_retry(&linnos->history_seq, seq));
 }
 
-struct linnos_rules linnos_rules_of(const struct blk_linnos *linnos)
+static struct linnos_rules linnos_rules_of(const struct blk_linnos *linnos)
 {
 	return (struct linnos_rules){
 		.probe_after_us = READ_ONCE(linnos->probe_after_us),
@@ -134,22 +135,35 @@ struct linnos_rules linnos_rules_of(const struct blk_linnos *linnos)
 	};
 }
 
+/* A read has a place before it is counted in, and until after it is counted out. */
+static bool linnos_reads_are_in_flight(const struct blk_linnos *linnos)
+{
+	struct linnos_load load;
+
+	/* behind a look at places: one that had left its own has been counted out */
+	smp_rmb();
+	linnos_see_load(&linnos->drive, &load);
+	/* before one: what is counted has its place */
+	smp_rmb();
+	return load.reads;
+}
+
 /* Reads are in flight, and none has completed for too long. */
 static bool linnos_is_stalled(const struct blk_linnos *linnos, u64 now_ns)
 {
-	u64 stall_ns = (u64)READ_ONCE(linnos->stall_us) * NSEC_PER_USEC;
-	struct linnos_load load;
+	/* pairs with stall_us_store(): since when is known */
+	u64 stall_ns = (u64)smp_load_acquire(&linnos->stall_us) * NSEC_PER_USEC;
 	u64 since_ns;
 
-	if (likely(!stall_ns))
+	if (likely(!stall_ns) || !linnos_reads_are_in_flight(linnos))
 		return false;
-	linnos_see_load(&linnos->drive, &load);
-	if (!load.reads)
+	since_ns = linnos_oldest_ns(&linnos->drive.places);
+	/* the only one has ended just now; the history does not say so yet */
+	if (!since_ns && !linnos_reads_are_in_flight(linnos))
 		return false;
 	/* those that were in flight before are as old as the rule */
-	since_ns = linnos_oldest_ns(&linnos->drive.places) ?:
-			   READ_ONCE(linnos->stall_since_ns);
-	since_ns = max(since_ns, READ_ONCE(linnos->drive.history.end_ns));
+	since_ns = max(since_ns ?: READ_ONCE(linnos->stall_since_ns),
+		       READ_ONCE(linnos->drive.history.end_ns));
 	return (s64)(now_ns - since_ns) > (s64)stall_ns;
 }
 
@@ -287,9 +301,9 @@ static void linnos_fill_answer(const struct blk_linnos *linnos,
 					   BLK_EXPECT_VERDICT;
 	if (found->reason == LINNOS_NO_CHOICE)
 		drive->flags |= BLK_EXPECT_NO_CHOICE;
-	if (linnos_is_slow(found))
+	if (linnos_is_slow(found) || found->stalled)
 		drive->flags |= BLK_EXPECT_SLOW;
-	if (found->reason == LINNOS_STALLED)
+	if (found->stalled)
 		drive->flags |= BLK_EXPECT_STALLED;
 	if (linnos_is_silent(&linnos->drive, &found->rules, found->size,
 			     found->view.now_ns))
@@ -330,7 +344,7 @@ linnos_answer_sender(struct blk_linnos *linnos,
 	return BLK_LINNOS_FAST;
 }
 
-/* linnos_ask() of a policy that is on. */
+/* blk_linnos_ask() of a policy that is on. */
 enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 				       unsigned int bytes, u64 now_ns,
 				       enum linnos_asker asker,
@@ -365,30 +379,82 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 						     found.overdue_us));
 }
 
-/*
- * What would a drive do with a read now? @linnos: NULL of a disk that has no policy, as
- * a stacked driver's; @gone: nobody will ever answer there; @drive: is told what is
- * known, unless it is NULL.
+/**
+ * blk_linnos_ask() - blk_linnos_expect() for one who wants to know more
+ * @bdev: the drive, or a part of it, held open by the caller
+ * @sector: where on @bdev the read begins, or %LINNOS_ANYWHERE
+ * @bytes: the size of the read
+ * @now_ns: the time, the same for all drives that may serve it
+ * @asker: does a read follow?
+ * @drive: is told what is known, unless it is NULL
+ *
+ * Context: Any. Takes no lock, does not sleep, allocates nothing.
+ * Return: what blk_linnos_expect() returns; none that looks is told BLK_LINNOS_PROBE.
  */
-enum blk_linnos_expected linnos_ask(struct blk_linnos *linnos, bool gone,
-				    u8 region, unsigned int bytes, u64 now_ns,
-				    enum linnos_asker asker,
-				    struct blk_expect_drive *drive)
+enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
+					sector_t sector, unsigned int bytes,
+					u64 now_ns, enum linnos_asker asker,
+					struct blk_expect_drive *drive)
 {
+	struct gendisk *disk = bdev->bd_disk;
 	/* md sees to it itself that it asks no drive that is gone */
-	gone = gone && drive;
+	bool gone = drive && test_bit(GD_DEAD, &disk->state);
+	enum blk_linnos_expected expected = gone ? BLK_LINNOS_NOT_ASKED :
+						   BLK_LINNOS_UNKNOWN;
+	u8 region = sector == LINNOS_ANYWHERE ?
+			    LINNOS_REGION_UNKNOWN :
+			    linnos_region_at(bdev->bd_start_sect + sector);
+	struct blk_linnos *linnos;
+
+	/* of a module: it may be told to observe the drive no longer */
+	rcu_read_lock();
+	linnos = linnos_of_disk(disk);
 	if (!gone && linnos && linnos_is_on(linnos))
-		return linnos_expect(linnos, region, bytes, now_ns, asker,
-				     drive);
-	if (drive)
+		expected = linnos_expect(linnos, region, bytes, now_ns, asker,
+					 drive);
+	else if (drive)
 		*drive = (struct blk_expect_drive){
 			.fd = drive->fd,
 			.known = gone	? BLK_EXPECT_GONE :
 				 linnos ? BLK_EXPECT_OFF :
 					  BLK_EXPECT_NO_POLICY,
 		};
-	return gone ? BLK_LINNOS_NOT_ASKED : BLK_LINNOS_UNKNOWN;
+	rcu_read_unlock();
+	return expected;
 }
+
+/**
+ * blk_linnos_expect() - what would a drive do with a read now?
+ * @array: asks, or NULL: nobody sees what comes of it
+ * @bdev: the drive, or a part of it, held open by the caller
+ * @sector: where on @bdev the read begins
+ * @bytes: the size of the read
+ *
+ * For those who have the same data on several drives, to be asked right before the read
+ * is sent, without the hint, to one of those that blk_linnos_best() returns: of each, or,
+ * if blk_linnos_may_leave() says so, only of the one that would serve it. Nothing is
+ * refused, and modes observe and enforce answer alike. A failed drive is not noticed by
+ * itself: nothing is known of one that is gone; nor of one that the module is not to
+ * observe.
+ *
+ * An array that is on has a guard. So it may follow a model, too, that is not known to
+ * predict better than one number for all reads, where that knows of bursts.
+ *
+ * Context: Process context. Takes no lock, does not sleep, allocates nothing.
+ * Return: see enum blk_linnos_expected.
+ */
+enum blk_linnos_expected blk_linnos_expect(const struct blk_linnos_array *array,
+					   struct block_device *bdev,
+					   sector_t sector, unsigned int bytes)
+{
+	enum linnos_asker asker = LINNOS_SENDS;
+
+	/* it sees what comes of it */
+	if (array && READ_ONCE(array->mode) == BLK_LINNOS_ARRAY_ON)
+		asker = LINNOS_SENDS_GUARDED;
+	return blk_linnos_ask(bdev, sector, bytes, ktime_get_ns(), asker, NULL);
+}
+EXPORT_SYMBOL_GPL(blk_linnos_expect);
 
 /* An I/O is not in flight any more; @now_ns: the time, if it was issued. */
 void linnos_done(struct blk_linnos *linnos, struct linnos_io *io, u64 now_ns)

@@ -3,8 +3,9 @@
  * LinnOS: a program asks which of its drives should serve a read, BLKEXPECT.
  *
  * The same questions and the same choice as md's in the kernel: blk_linnos_ask(),
- * blk_linnos_best(). One call for all drives, so that all are seen at the same moment.
- * The read is then sent without the hint.
+ * blk_linnos_best(). One call for all drives, so that all are seen at the same moment;
+ * and no page to map, for a model computes the answer, and it may promise a probe. The
+ * read is then sent without the hint.
  *
  * Rights: each descriptor must be open for reading, and a security module may object
  * as to a read. Whoever may read a drive can time his reads and see the disk's stat: an

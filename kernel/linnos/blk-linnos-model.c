@@ -124,36 +124,30 @@ linnos_active_parse(struct linnos_active_model *active, const void *file,
 	struct linnos_net *net = &active->net;
 	enum linnos_model_error error;
 
-	if (trees) {
-		error = linnos_latency_parse(trees, file, bytes);
-		active->id = trees->id;
-		active->threshold_us = trees->threshold_us;
-		active->chooses = linnos_latency_chooses(trees);
-		active->guides = trees->n_trees;
-	} else {
-		error = linnos_network_parse(net, file, bytes);
-		active->id = net->id;
-		active->threshold_us = net->threshold_us;
-		active->chooses = true;
-		active->guides = true;
-	}
+	error = trees ? linnos_latency_parse(trees, file, bytes) :
+			linnos_network_parse(net, file, bytes);
+	active->id = trees ? trees->id : net->id;
+	active->threshold_us = trees ? trees->threshold_us : net->threshold_us;
+	active->chooses = !trees || linnos_latency_chooses(trees);
+	active->guides = !trees || trees->n_trees;
 	return error;
 }
 
-/**
- * linnos_set_model() - check a model file and make it the active model
- * @linnos: the disk's policy, its lock held
- * @file: the whole file, of either kind
- * @bytes: its size
- * @why: set to the check that failed
- *
- * A read in flight was decided by the old model and is held against the threshold of
- * the new.
- *
- * Return: 0, -EINVAL or -ENOMEM. On failure the old model stays active.
+static int linnos_refuse_model(const struct blk_linnos *linnos,
+			       enum linnos_model_error error)
+{
+	pr_warn("%s: model refused: %s\n", linnos->disk->disk_name,
+		linnos_model_error_string(error));
+	return -EINVAL;
+}
+
+/*
+ * Check a whole model file, of either kind, and make it the active model; @linnos->lock
+ * is held. A read in flight was decided by the old model and is held against the
+ * threshold of the new. Return: 0, -ENOMEM, or -EINVAL after a line in the kernel log;
+ * then the old model stays active.
  */
-int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes,
-		     const char **why)
+int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
 {
 	struct linnos_active_model *fresh, *old;
 	enum linnos_model_error error;
@@ -163,9 +157,8 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes,
 		return -ENOMEM;
 	error = linnos_active_parse(fresh, file, bytes);
 	if (error) {
-		*why = linnos_model_error_string(error);
 		linnos_active_free(fresh);
-		return -EINVAL;
+		return linnos_refuse_model(linnos, error);
 	}
 	old = rcu_replace_pointer(linnos->model, fresh,
 				  lockdep_is_held(&linnos->lock));
@@ -183,44 +176,36 @@ size_t linnos_active_store(const struct linnos_active_model *active, void *file)
 				 linnos_network_store(&active->net, file);
 }
 
-static void linnos_upload_drop(struct blk_linnos *linnos)
+/* Return: @ret. */
+static int linnos_upload_end(struct blk_linnos *linnos, int ret)
 {
 	kvfree(linnos->upload.file);
 	memset(&linnos->upload, 0, sizeof(linnos->upload));
+	return ret;
 }
 
 static int linnos_upload_refuse(struct blk_linnos *linnos,
 				enum linnos_model_error error)
 {
-	pr_warn("%s: model refused: %s\n", linnos->disk->disk_name,
-		linnos_model_error_string(error));
-	linnos_upload_drop(linnos);
-	return -EINVAL;
+	return linnos_upload_end(linnos, linnos_refuse_model(linnos, error));
 }
 
-/**
- * linnos_upload_chunk() - take the next piece of a model file
- * @linnos: the disk's policy, its lock held
- * @writer: identifies the open file, so that two writers do not mix
- * @chunk: the piece
- * @offset: where in the file it belongs
- * @bytes: its size
+/*
+ * Take the next piece of a model file; @linnos->lock is held. @writer: identifies the
+ * open file, so that two writers do not mix.
  *
  * sysfs hands a write over in pages. Offset 0 starts anew, and what completes the file
  * activates the model. A piece shorter than a page that does not complete it is the
  * end of a truncated one. One truncated between two pages is found out when the next
  * file begins, for sysfs does not say when a file is closed.
  *
- * Return: 0, -ENOMEM, or -EINVAL after a line in the kernel log; the old model stays
- * active.
+ * Return: as linnos_set_model().
  */
 int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 			const void *chunk, size_t offset, size_t bytes)
 {
 	struct linnos_upload *upload = &linnos->upload;
 	enum linnos_model_error error;
-	const char *why;
-	int ret;
 
 	if (!offset) {
 		if (upload->file)
@@ -247,10 +232,6 @@ int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 	upload->bytes += bytes;
 	if (upload->bytes < upload->total_bytes)
 		return 0;
-	ret = linnos_set_model(linnos, upload->file, upload->bytes, &why);
-	if (ret == -EINVAL)
-		pr_warn("%s: model refused: %s\n", linnos->disk->disk_name,
-			why);
-	linnos_upload_drop(linnos);
-	return ret;
+	return linnos_upload_end(linnos, linnos_set_model(linnos, upload->file,
+							  upload->bytes));
 }

@@ -157,15 +157,6 @@ static inline bool linnos_is_on(const struct blk_linnos *linnos)
 	return smp_load_acquire(&linnos->mode) != LINNOS_OFF;
 }
 
-/* An array that is on sees what comes of it. */
-static inline enum linnos_asker
-linnos_asker_of(const struct blk_linnos_array *array)
-{
-	return array && READ_ONCE(array->mode) == BLK_LINNOS_ARRAY_ON ?
-		       LINNOS_SENDS_GUARDED :
-		       LINNOS_SENDS;
-}
-
 /* Neither fast nor slow, to who has no guard: no model, or one that does not choose. */
 static inline bool linnos_is_unknown(const struct linnos_found *found)
 {
@@ -185,24 +176,22 @@ static inline u8 linnos_region_at(sector_t sector)
 	return linnos_region_of((u64)sector << SECTOR_SHIFT);
 }
 
-/* Of a place on a partition, or of %LINNOS_ANYWHERE. */
-static inline u8 linnos_region_in(const struct block_device *bdev,
-				  sector_t sector)
-{
-	return sector == LINNOS_ANYWHERE ?
-		       LINNOS_REGION_UNKNOWN :
-		       linnos_region_at(bdev->bd_start_sect + sector);
-}
-
 static inline void linnos_count(struct blk_linnos *linnos,
 				enum linnos_stat stat)
 {
 	this_cpu_inc(linnos->stats->count[stat]);
 }
 
-/* blk-linnos.c */
-#ifndef MODULE
+/* blk-linnos.c; of a module linnos_tap.c */
+#ifdef MODULE
+struct blk_linnos *linnos_of_disk(const struct gendisk *disk);
+#else
 extern const struct rq_qos_ops blk_linnos_ops;
+
+static inline struct blk_linnos *linnos_of_disk(const struct gendisk *disk)
+{
+	return disk->linnos;
+}
 #endif
 int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode);
 bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
@@ -214,16 +203,11 @@ int linnos_alloc_stats(struct blk_linnos *linnos);
 void linnos_forget(struct blk_linnos *linnos);
 void linnos_set_watching(struct blk_linnos *linnos);
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
-struct linnos_rules linnos_rules_of(const struct blk_linnos *linnos);
 void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 			 unsigned int bytes, u64 now_ns, bool traced,
 			 bool guarded, struct linnos_found *found);
 enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
 					    u32 more_us);
-enum blk_linnos_expected linnos_ask(struct blk_linnos *linnos, bool gone,
-				    u8 region, unsigned int bytes, u64 now_ns,
-				    enum linnos_asker asker,
-				    struct blk_expect_drive *drive);
 enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 				       unsigned int bytes, u64 now_ns,
 				       enum linnos_asker asker,
@@ -234,8 +218,7 @@ void linnos_done(struct blk_linnos *linnos, struct linnos_io *io, u64 now_ns);
 bool linnos_predict(struct blk_linnos *linnos,
 		    const struct linnos_active_model *active,
 		    struct linnos_found *found);
-int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes,
-		     const char **why);
+int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes);
 int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 			const void *chunk, size_t offset, size_t bytes);
 size_t linnos_active_store(const struct linnos_active_model *active,

@@ -129,7 +129,8 @@ static int stall_us_store(struct blk_linnos *linnos, const char *page)
 		return ret;
 	mutex_lock(&linnos->lock);
 	WRITE_ONCE(linnos->stall_since_ns, ktime_get_ns());
-	WRITE_ONCE(linnos->stall_us, value);
+	/* pairs with linnos_is_stalled() */
+	smp_store_release(&linnos->stall_us, value);
 	linnos_set_watching(linnos);
 	mutex_unlock(&linnos->lock);
 	return 0;
@@ -189,11 +190,10 @@ static ssize_t model_write(struct file *file, struct kobject *kobj,
 	return ret ?: bytes;
 }
 
-static struct bin_attribute model_attr =
-	__BIN_ATTR(model, 0600, model_read, model_write, 0);
+static BIN_ATTR_ADMIN_RW(model, 0);
 
 static struct bin_attribute *linnos_bin_attrs[] = {
-	&model_attr,
+	&bin_attr_model,
 	NULL,
 };
 

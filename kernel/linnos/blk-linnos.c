@@ -265,58 +265,6 @@ blk_status_t blk_linnos_decide(struct bio *bio)
 							    BLK_STS_REVOKED;
 }
 
-/**
- * blk_linnos_ask() - blk_linnos_expect() for one who wants to know more
- * @bdev: the drive, or a part of it, held open by the caller
- * @sector: where on @bdev the read begins, or %LINNOS_ANYWHERE
- * @bytes: the size of the read
- * @now_ns: the time, the same for all drives that may serve it
- * @asker: does a read follow?
- * @drive: is told what is known, unless it is NULL
- *
- * Context: Process context. Takes no lock, does not sleep, allocates nothing.
- * Return: what blk_linnos_expect() returns; none that looks is told BLK_LINNOS_PROBE.
- */
-enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
-					sector_t sector, unsigned int bytes,
-					u64 now_ns, enum linnos_asker asker,
-					struct blk_expect_drive *drive)
-{
-	struct gendisk *disk = bdev->bd_disk;
-
-	return linnos_ask(disk->linnos, test_bit(GD_DEAD, &disk->state),
-			  linnos_region_in(bdev, sector), bytes, now_ns, asker,
-			  drive);
-}
-
-/**
- * blk_linnos_expect() - what would a drive do with a read now?
- * @array: asks, or NULL: nobody sees what comes of it
- * @bdev: the drive, or a part of it, held open by the caller
- * @sector: where on @bdev the read begins
- * @bytes: the size of the read
- *
- * For those who have the same data on several drives, to be asked right before the read
- * is sent, without the hint, to one of those that blk_linnos_best() returns: of each, or,
- * if blk_linnos_may_leave() says so, only of the one that would serve it. Nothing is
- * refused, and modes observe and enforce answer alike. A failed drive is not noticed by
- * itself: nothing is known of one that is gone.
- *
- * An array that is on has a guard. So it may follow a model, too, that is not known to
- * predict better than one number for all reads, where that knows of bursts.
- *
- * Context: Process context. Takes no lock, does not sleep, allocates nothing.
- * Return: see enum blk_linnos_expected.
- */
-enum blk_linnos_expected blk_linnos_expect(const struct blk_linnos_array *array,
-					   struct block_device *bdev,
-					   sector_t sector, unsigned int bytes)
-{
-	return blk_linnos_ask(bdev, sector, bytes, ktime_get_ns(),
-			      linnos_asker_of(array), NULL);
-}
-EXPORT_SYMBOL_GPL(blk_linnos_expect);
-
 /* A bio has got a request: it is in flight. */
 static void blk_linnos_track(struct rq_qos *rqos, struct request *rq,
 			     struct bio *bio)

@@ -506,6 +506,14 @@ static void linnos_test_expects_us(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, drive.flags,
 			BLK_EXPECT_SLOW | BLK_EXPECT_STALLED);
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 175);
+	/* also when its model has come to say so itself */
+	told = linnos_expect(linnos, 0, 4096, ns + NSEC_PER_SEC, LINNOS_LOOKS,
+			     &drive);
+	KUNIT_EXPECT_EQ(test, time_in(told), stalled);
+	KUNIT_EXPECT_EQ(test, drive.flags,
+			BLK_EXPECT_SLOW | BLK_EXPECT_STALLED |
+				BLK_EXPECT_STALE);
+	KUNIT_EXPECT_GT(test, drive.latency_us, 175);
 	answer(linnos, &sent, BLK_STS_OK, ns);
 	/* the most that a model may say, and the most that there are */
 	KUNIT_EXPECT_EQ(test, linnos_crowding_us(1 << 18, LINNOS_LATENCY_CAP),
@@ -677,11 +685,10 @@ struct peers_fixture {
 static int give_model(struct peers_fixture *fx, struct blk_linnos *linnos,
 		      size_t bytes)
 {
-	const char *why;
 	int ret;
 
 	mutex_lock(&linnos->lock);
-	ret = linnos_set_model(linnos, fx->file, bytes, &why);
+	ret = linnos_set_model(linnos, fx->file, bytes);
 	mutex_unlock(&linnos->lock);
 	if (!ret)
 		let_it_choose(linnos);

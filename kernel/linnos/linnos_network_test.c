@@ -6,15 +6,23 @@
 
 static void linnos_test_features(struct kunit *test)
 {
-	static const u32 pending[4] = { 1, 23, 456, 1000 };
-	static const u32 latency_us[4] = { 7, 89, 12345, 9999 };
+	static const struct linnos_view view = {
+		.pages = 8,
+		.load = { .reads = 1, .read_pages = 40, .write_pages = 30 },
+		.past = {
+			{ .pending = 1, .latency_us = 7 },
+			{ .pending = 23, .latency_us = 89 },
+			{ .pending = 456, .latency_us = 12345 },
+			{ .pending = 1000, .latency_us = 9999 },
+		},
+	};
 	static const u8 expected[31] = {
 		0, 0, 1, 0, 2, 3, 4, 5, 6, 9, 9, 9, 0, 7, 8, 0,
 		0, 0, 7, 0, 0, 8, 9, 9, 9, 9, 9, 9, 9, 9, 9,
 	};
 	u8 digits[31];
 
-	linnos_features_encode(pending, latency_us, 78, digits);
+	linnos_view_digits(&view, digits);
 	KUNIT_EXPECT_MEMEQ(test, digits, expected, sizeof(digits));
 }
 

@@ -109,6 +109,11 @@ static void linnos_test_largest(struct kunit *test)
 	read_ends(drive, NULL, &read, 0);
 	read_ends(drive, NULL, &write, 0);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
+	/* all that its number holds */
+	atomic64_set(&drive->load, -1);
+	KUNIT_EXPECT_TRUE(test,
+			  is_in_flight(drive, 0x3ffff, 0x7fffff, 0x7fffff));
+	atomic64_set(&drive->load, 0);
 }
 
 /* One that was not counted in is not counted out, nor is one twice. */
@@ -564,6 +569,23 @@ static void linnos_test_look_joined(struct kunit *test)
 		read_ends(drive, &after_time, &io, ns + 200000);
 		KUNIT_EXPECT_EQ(test, drive->look[0].backoff, cases[i].answers);
 	}
+}
+
+/* Writes that are merged do not: into one that is not counted, or not known. */
+static void linnos_test_look_joined_writes(struct kunit *test)
+{
+	struct linnos_drive *drive = drive_of(test);
+	const u64 ns = START_NS + 50001;
+	struct linnos_io into = {}, write, probe;
+
+	linnos_drive_forget(drive, START_NS);
+	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+	read_begins(drive, &probe, 1, 0, ns);
+	linnos_io_begin(drive, &write, 0, 1, 0, ns);
+	linnos_io_join(drive, &into, &write);
+	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 1));
+	read_ends(drive, &after_time, &probe, ns + 200000);
+	KUNIT_EXPECT_EQ(test, drive->look[0].backoff, 1);
 }
 
 /* Whose answer tells? */
@@ -1519,6 +1541,7 @@ static struct kunit_case linnos_drive_cases[] = {
 	KUNIT_CASE(linnos_test_look_after_refused),
 	KUNIT_CASE(linnos_test_look_lost),
 	KUNIT_CASE(linnos_test_look_joined),
+	KUNIT_CASE(linnos_test_look_joined_writes),
 	KUNIT_CASE(linnos_test_look_third),
 	KUNIT_CASE(linnos_test_window_alone),
 	KUNIT_CASE(linnos_test_window_larger),

@@ -59,6 +59,11 @@ static struct blk_linnos *linnos_of_queue(const struct request_queue *q)
 	return NULL;
 }
 
+struct blk_linnos *linnos_of_disk(const struct gendisk *disk)
+{
+	return linnos_of_queue(disk->queue);
+}
+
 /* Reads and writes with data are a drive's load. */
 static bool linnos_rq_counts(const struct request *rq)
 {
@@ -462,53 +467,3 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 	smp_store_release(&linnos->mode, mode);
 	return 0;
 }
-
-/**
- * blk_linnos_ask() - blk_linnos_expect() for one who wants to know more
- * @bdev: the drive, or a part of it, held open by the caller
- * @sector: where on @bdev the read begins, or %LINNOS_ANYWHERE
- * @bytes: the size of the read
- * @now_ns: the time, the same for all drives that may serve it
- * @asker: does a read follow?
- * @drive: is told what is known, unless it is NULL
- *
- * Context: Any. Takes no lock, does not sleep, allocates nothing.
- * Return: what blk_linnos_expect() returns; none that looks is told BLK_LINNOS_PROBE.
- */
-enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
-					sector_t sector, unsigned int bytes,
-					u64 now_ns, enum linnos_asker asker,
-					struct blk_expect_drive *drive)
-{
-	struct gendisk *disk = bdev->bd_disk;
-	enum blk_linnos_expected expected;
-
-	rcu_read_lock();
-	expected = linnos_ask(linnos_of_queue(disk->queue),
-			      test_bit(GD_DEAD, &disk->state),
-			      linnos_region_in(bdev, sector), bytes, now_ns,
-			      asker, drive);
-	rcu_read_unlock();
-	return expected;
-}
-
-/**
- * blk_linnos_expect() - what would a drive do with a read now?
- * @array: asks, or NULL: nobody sees what comes of it
- * @bdev: the drive, or a part of it, held open by the caller
- * @sector: where on @bdev the read begins
- * @bytes: the size of the read
- *
- * As in a kernel with LinnOS: of a drive that is not named nothing is known.
- *
- * Context: Any. Takes no lock, does not sleep, allocates nothing.
- * Return: see enum blk_linnos_expected.
- */
-enum blk_linnos_expected blk_linnos_expect(const struct blk_linnos_array *array,
-					   struct block_device *bdev,
-					   sector_t sector, unsigned int bytes)
-{
-	return blk_linnos_ask(bdev, sector, bytes, ktime_get_ns(),
-			      linnos_asker_of(array), NULL);
-}
-EXPORT_SYMBOL_GPL(blk_linnos_expect);

@@ -4,11 +4,12 @@ here, and the libraries that programs in C use, too."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,8 @@ def load_public(
     made = _REPOSITORY / "build" / goals[0] / soname
     path = os.environ.get(variable) or (str(made) if made.exists() else soname)
     remedy = (
-        f"run `make {goals[0]}` in the repository, `make {goals[1]}` for the whole system, or set "
-        f"{variable}"
+        f"run `make {goals[0]}` in the repository, `make {goals[1]}` for the whole system, install "
+        f"the package {soname.replace('.so.', '')}, or set {variable}"
     )
     try:
         library = ctypes.CDLL(path)
@@ -108,8 +109,27 @@ def of_counters(counted: Any, *signed: str) -> tuple[tuple[str, Any], ...]:
     return tuple(
         (field.name, ctypes.c_int64 if field.name in signed else ctypes.c_uint64)
         for field in dataclasses.fields(counted)
-        if field.type == "int"
+        if field.type in ("int", "int | None")
     )
+
+
+@contextlib.contextmanager
+def to_be_filled(buffers: Sequence[Any]) -> Iterator[list[ctypes.Array[ctypes.c_char]]]:
+    """What a library may write to of writable, C-contiguous buffers; empty ones are left out."""
+    with contextlib.ExitStack() as views:
+        given = [views.enter_context(memoryview(buffer)) for buffer in buffers]
+        given = [view for view in given if view.nbytes]
+        if any(view.readonly for view in given):
+            raise TypeError("the buffer to read into is read-only")
+        places = [
+            (ctypes.c_char * view.nbytes).from_buffer(views.enter_context(view.cast("B")))
+            for view in given
+        ]
+        try:
+            yield places
+        finally:
+            # A view with one of them cannot be given back.
+            places.clear()
 
 
 @functools.cache

@@ -1,47 +1,33 @@
 # SPDX-License-Identifier: MIT
-"""In the cluster's client: reads by liblinnos-ceph while a drive turns slow, and what they did."""
+"""In the cluster's client: reads by linnapp.ceph while a drive turns slow, and what they did."""
 
 import ctypes
+import dataclasses
 import json
 import threading
 import time
 from pathlib import Path
 
+from linnapp.ceph import AGENT_PORT, Pool, _library
+from linnapp.native import declared
+
 OBJECTS, BYTES, READS, SLOW = 64, 4096, 600, 1
-COUNTERS = (
-    *("reads", "unknown", "fresh", "replica_reads", "bounced", "retried", "asked_monitors"),
-    *("misplaced", "handles"),
+
+DONE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)
+text, size, handle = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p
+
+pool = Pool("data", agent_port=AGENT_PORT, fresh_ms=5000)
+# what Python has no use for
+ceph = declared(
+    _library(),
+    linnos_ceph_pool=(handle, handle),
+    linnos_ceph_aio_read_from=(
+        *(ctypes.c_int, handle, ctypes.c_int, text, text, size, ctypes.c_uint64, DONE, handle),
+    ),
 )
-
-cluster = ctypes.CDLL("liblinnos-cluster.so.1")
-ceph, rados = ctypes.CDLL("liblinnos-ceph.so.1"), ctypes.CDLL("librados.so.2")
-ceph.linnos_ceph_error.restype = ctypes.c_char_p
-ceph.linnos_ceph_pool.restype = ctypes.c_void_p
-ceph.linnos_ceph_read.restype = ctypes.c_ssize_t
-
-
-class Options(ctypes.Structure):
-    _fields_ = (
-        ("size", ctypes.c_size_t),
-        *((name, ctypes.c_char_p) for name in ("configuration", "user")),
-        ("choosing", ctypes.c_void_p),
-        *((name, ctypes.c_uint32) for name in ("agent_port", "fresh_ms")),
-    )
-
-
-class Stats(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_uint64) for name in COUNTERS)
-
-
-def check(status):
-    assert status >= 0, ceph.linnos_ceph_error()
-    return status
-
-
-pool = ctypes.c_void_p()
-options = Options(ctypes.sizeof(Options), None, None, None, 7316, 5000)
-check(ceph.linnos_ceph_open(ctypes.byref(pool), b"data", ctypes.byref(options)))
-librados = ctypes.c_void_p(ceph.linnos_ceph_pool(pool))
+rados = declared(
+    ctypes.CDLL("librados.so.2"), rados_write_full=(ctypes.c_int, handle, text, text, size)
+)
 
 
 def content(name):
@@ -49,10 +35,11 @@ def content(name):
 
 
 def write(prefix):
+    librados = ceph.linnos_ceph_pool(pool._handle)
     for k in range(OBJECTS):
         name = f"{prefix}{k}"
-        check(rados.rados_write_full(librados, name.encode(), content(name), BYTES))
-        ceph.linnos_ceph_wrote(pool, name.encode())
+        assert not rados.rados_write_full(librados, name.encode(), content(name), BYTES)
+        pool.wrote(name)
 
 
 def disk_reads():
@@ -61,35 +48,31 @@ def disk_reads():
 
 
 def read(what):
-    before, n, data = disk_reads(), stats(), ctypes.create_string_buffer(BYTES)
+    before, n = disk_reads(), stats()
     for k in range(READS):
         name = f"a{k % OBJECTS}"
-        size, offset = ctypes.c_size_t(BYTES), ctypes.c_uint64(0)
-        check(ceph.linnos_ceph_read(pool, name.encode(), data, size, offset))
-        assert data.raw == content(name), name
+        assert pool.read(name, BYTES) == content(name), name
         time.sleep(0.0005)
     after = {name: value - n[name] for name, value in stats().items()}
     disks = [late - early for late, early in zip(disk_reads(), before, strict=True)]
     print(json.dumps({"what": what, "disk_reads": disks, **after}))
 
 
-DONE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)
-
-
 def read_replicas(what):
     """Each object from each that has it but the primary, by its number."""
-    osds, ended, asked = (ctypes.c_int * 16)(), threading.Event(), [0, 0, 0]
+    ended, asked = threading.Event(), [0, 0, 0]
     data, before, n = ctypes.create_string_buffer(BYTES), disk_reads(), stats()["bounced"]
     done = DONE(lambda of, n_bytes, osd: ended.set())
-    size, offset = ctypes.c_size_t(BYTES), ctypes.c_uint64(0)
     for k in range(OBJECTS):
-        name = f"a{k}".encode()
-        while not (n_osds := ceph.linnos_ceph_osds(pool, name, osds)):
+        name = f"a{k}"
+        while not (osds := pool.osds(name)):
             time.sleep(0.001)
-        for osd in osds[1:n_osds]:
+        for osd in osds[1:]:
             ended.clear()
-            check(ceph.linnos_ceph_aio_read_from(pool, osd, name, data, size, offset, done, None))
-            assert ended.wait(10) and data.raw == content(name.decode())
+            assert not ceph.linnos_ceph_aio_read_from(
+                pool._handle, osd, name.encode(), data, BYTES, 0, done, None
+            )
+            assert ended.wait(10) and data.raw == content(name)
             asked[osd] += 1
     disks = [late - early for late, early in zip(disk_reads(), before, strict=True)]
     bounced = stats()["bounced"] - n
@@ -97,9 +80,7 @@ def read_replicas(what):
 
 
 def stats():
-    counted = Stats()
-    ceph.linnos_ceph_get_stats(pool, ctypes.byref(counted), ctypes.sizeof(counted))
-    return {name: getattr(counted, name) for name in COUNTERS}
+    return dataclasses.asdict(pool.stats())
 
 
 write("a")
@@ -113,13 +94,6 @@ read("calm")
 for knob, value in {"pattern": "all", "op": "read", "latency_us": 2000, "arm": 1}.items():
     Path(f"/sys/kernel/config/flashsim/flash{SLOW}/inject/{knob}").write_text(str(value))
 read("slow")
-# of struct linnos_cluster_stats
-counted = (ctypes.c_uint64 * 15)()
-ceph.linnos_ceph_cluster.restype = ctypes.c_void_p
-cluster.linnos_cluster_get_stats(
-    ctypes.c_void_p(ceph.linnos_ceph_cluster(pool)),
-    counted,
-    ctypes.c_size_t(ctypes.sizeof(counted)),
-)
-print(json.dumps({"what": "agents", "questions": counted[13], "answers": counted[14]}))
-ceph.linnos_ceph_close(pool)
+told = pool.client_stats()
+print(json.dumps({"what": "agents", "questions": told.questions, "answers": told.answers}))
+pool.close()

@@ -110,6 +110,7 @@ def _replay(scenario: Scenario, policy: str, out_dir: Path, **_: Any) -> dict[st
     return {
         "policy": policy, "reads": len(reads), "writes": len(records) - len(reads),
         "response_mean_us": mean_us, "mean_us": mean_us, "extra_io_ratio": extra,
+        "elapsed_s": float(records["due_ns"].max()) / 1e9,
         **dict.fromkeys(("p95_us", "p99_us", "p999_us"), mean_us), "false_submit_ratio": None,
         "revoked": 0, "hedged": 0, "late_ios": 0, "data_errors": 0, "io_errors": 0,
         "config": {"hedge_percentile": 95.0},

@@ -1,19 +1,30 @@
 # SPDX-License-Identifier: MIT
-"""liblinnos-ceph and a real Ceph with cephx: a monitor and four OSDs, in memory, beside it."""
+"""liblinnos-ceph, from C and Python, and a real Ceph with cephx: a monitor, four OSDs in memory."""
 
 from __future__ import annotations
 
+import contextlib
+import mmap
+import os
+import re
 import secrets
 import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from c_library import CLibrary
+
+from linnapp import ceph as binding
+from linnapp.ceph import Pool
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(__file__).parent / "ceph_client" / "reads.c"
@@ -145,10 +156,15 @@ class Ceph:
             daemon.wait()
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
     CLibrary(ROOT / "cluster" / "client", ROOT / "build" / "cluster").make("all")
     CLibrary(ROOT / "cluster" / "ceph", ROOT / "build" / "ceph").make("all")
+    binding._library.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("client") / "reads"
     subprocess.run(
         ["gcc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", program, SOURCE,
@@ -205,6 +221,177 @@ def test_of_two_osds_of_a_host_one_is_read_from(ceph: Ceph, client: Path) -> Non
 def test_an_erasure_coded_pool_is_refused(ceph: Ceph, client: Path) -> None:
     (said,) = reads(ceph, client, "reader", "coded")
     assert "erasure-coded" in said
+
+
+def opened(ceph: Ceph, pool: str = "data", user: str = "reader", **options: Any) -> Pool:
+    return Pool(pool, configuration=ceph.configuration, user=user, **options)
+
+
+def known(pool: Pool, name: str) -> list[int]:
+    """Who holds an object."""
+    until = time.monotonic() + 60
+    while not (osds := pool.osds(name)):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return osds
+
+
+def content(k: int, n_bytes: int) -> bytes:
+    return chr(ord("@") + k).encode() * n_bytes
+
+
+def test_the_page_s_program_reads_what_was_written(
+    ceph: Ceph, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "cluster.md").read_text().split("\n## Ceph\n")[1]
+    program = page.split("```python\n")[1].split("```")[0]
+    ceph.run("rados", "-c", ceph.configuration, "-p", "data", "put", "greeting", "-",
+             given=b"hello")  # fmt: skip
+    monkeypatch.setenv("CEPH_CONF", str(ceph.configuration))
+    exec(program, {})
+    first, *osds = capsys.readouterr().out.splitlines()
+    assert first == "hello" and len(osds) > 1
+    assert all(re.fullmatch(r"osd\.\d: \w+, \d+ us", line) for line in osds)
+
+
+def test_python_reads_what_it_may_from_many_threads(ceph: Ceph) -> None:
+    def read(pool: Pool, k: int) -> None:
+        for at in (0, 4096, 12288):
+            assert pool.read(f"object{k}", 4096, at) == content(k, 4096)
+        assert pool.read(f"object{k}", 1 << 20) == content(k, 16384)
+        assert pool.read(f"object{k}", 16, 16380) == content(k, 4)
+        assert pool.read(f"object{k}", 16, 1 << 40) == b""
+
+    with opened(ceph) as pool, ThreadPoolExecutor(4) as threads:
+        for k in range(1, N_OBJECTS + 1):
+            assert len(known(pool, f"object{k}")) == len(set(known(pool, f"object{k}"))) > 1
+        for _ in range(5):
+            list(threads.map(read, [pool] * N_OBJECTS, range(1, N_OBJECTS + 1)))
+        array = np.zeros(8, dtype=np.uint16)
+        assert pool.readinto("object1", array, 16376) == 8
+        assert array.tolist() == [0x4141] * 4 + [0] * 4
+        stats, client = pool.stats(), pool.client_stats()
+        assert stats.reads == 5 * 6 * N_OBJECTS + 1 == client.reads
+        assert not stats.unknown and not stats.misplaced and stats.handles == 4
+        # what nobody writes no replica sends on
+        assert stats.bounced is not None and stats.bounced <= stats.replica_reads + client.copies
+        answered = [pool.osd_stats(osd).answered for osd in range(len(HOSTS))]
+        # those of nothing teach nothing
+        assert sum(answered) >= 5 * 5 * N_OBJECTS and not client.errors
+        with pytest.raises(FileNotFoundError, match=r"object none of pool data: No such file"):
+            pool.read("none", 1)
+        with pytest.raises(OSError, match="object x{128} of pool data: "):
+            pool.read("x" * 300, 1)
+        # all that librados can count to
+        assert pool.readinto("object1", mmap.mmap(-1, (1 << 31) - 1)) == 16384
+        with pytest.raises(OSError, match=r"object x{128} of pool data: File name too long"):
+            pool.read("x" * 3000, 1)
+    with opened(ceph, user="other") as pool, pytest.raises(PermissionError) as raised:
+        pool.read("object1", 1)
+    assert "client.other wants `osd 'allow r pool=data'`" in str(raised.value)
+    for pool_name, user, says in (
+        ("none", "reader", "pool none: .*ceph osd pool ls"),
+        ("coded", "reader", "pool coded: it is erasure-coded"),
+        ("data", "nobody", "client.nobody at the monitors: .*keyring"),
+    ):
+        with pytest.raises(OSError, match=says):
+            opened(ceph, pool_name, user)
+
+
+@contextlib.contextmanager
+def stopped(ceph: Ceph) -> Iterator[None]:
+    """While no OSD answers."""
+    osds = [daemon for name, daemon in ceph.daemons.items() if name.startswith("osd.")]
+    for daemon in osds:
+        daemon.send_signal(signal.SIGSTOP)
+        # its threads go on for a moment
+        os.waitid(os.P_PID, daemon.pid, os.WSTOPPED)
+    try:
+        yield
+    finally:
+        for daemon in osds:
+            daemon.send_signal(signal.SIGCONT)
+
+
+def test_who_closes_waits_for_osds_and_a_limit_of_ceph_s_ends_reads(
+    ceph: Ceph, tmp_path: Path
+) -> None:
+    short = tmp_path / "ceph.conf"
+    short.write_text(ceph.configuration.read_text() + "rados osd op timeout = 5\n")
+    with (
+        ThreadPoolExecutor(2) as threads,
+        opened(ceph) as pool,
+        Pool("data", configuration=short, user="reader") as hurried,
+    ):
+        for one in (pool, hurried):
+            known(one, "object1")
+            assert one.read("object1", 1) == b"A"
+        with stopped(ceph):
+            reading = threads.submit(pool.read, "object1", 4096)
+            time.sleep(0.5)
+            closing = threads.submit(pool.close)
+            with pytest.raises(TimeoutError, match="object1 of pool data: .*rados_osd_op_timeout"):
+                hurried.read("object1", 1)
+            assert not reading.done() and not closing.done()
+        assert reading.result(60) == content(1, 4096)
+        closing.result(60)
+        assert hurried.read("object1", 1) == b"A"
+
+
+@contextlib.contextmanager
+def slow(daemon: subprocess.Popen[bytes]) -> Iterator[None]:
+    """It runs for a fifth of the time."""
+    ends = threading.Event()
+
+    def stop_and_go() -> None:
+        while not ends.is_set():
+            daemon.send_signal(signal.SIGSTOP)
+            ends.wait(0.02)
+            daemon.send_signal(signal.SIGCONT)
+            ends.wait(0.005)
+
+    stopping = threading.Thread(target=stop_and_go)
+    stopping.start()
+    try:
+        yield
+    finally:
+        ends.set()
+        stopping.join()
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="no fio: `make deps`")
+def test_fio_reads_what_it_has_written_and_leaves_a_slow_osd(ceph: Ceph) -> None:
+    CLibrary(ROOT / "cluster" / "fio", ROOT / "build" / "ceph").make("all")
+
+    def fio(*options: str) -> list[int]:
+        """How many reads there were, how many not from the primary, and how many failed."""
+        ran = subprocess.run(
+            ["fio", "--name=t", "--ioengine=rados", "--pool=data", "--clientname=admin",
+             f"--conf={ceph.configuration}", "--bs=4k", "--size=1m", "--nrfiles=4", *options],
+            env={**os.environ, "LD_PRELOAD": str(ROOT / "build/ceph/liblinnos-ceph-fio.so")},
+            cwd=ceph.folder, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert ran.returncode == 0 and " err= 0: " in ran.stdout, ran.stdout + ran.stderr
+        (said,) = re.findall(
+            r"^liblinnos-ceph: (\d+) reads of pool data, (\d+) of them .*, (\d+) failed$",
+            ran.stderr,
+            re.MULTILINE,
+        )
+        return [int(number) for number in said]
+
+    n_reads, _, n_failed = fio("--rw=randwrite", "--iodepth=8", "--verify=crc32c", "--do_verify=1")
+    assert (n_reads, n_failed) == (256, 0)
+    with opened(ceph) as pool:
+        primary = known(pool, "t.0.0")[0]
+    with slow(ceph.daemons[f"osd.{primary}"]):
+        n_reads, n_elsewhere, n_failed = fio(
+            "--rw=randread",
+            "--touch_objects=0",
+            "--filename=t.0.0",
+            "--size=256k",
+            *("--time_based", "--runtime=4"),
+        )
+    assert n_reads > 100 and n_elsewhere > 20 and not n_failed
 
 
 def test_reads_are_right_while_an_osd_is_killed_and_comes_back(ceph: Ceph, client: Path) -> None:

@@ -20,10 +20,20 @@ ROOT = Path(__file__).parents[2]
 KERNEL = ROOT / "kernel"
 #: a builder's own, in 2023
 BUILT_S = 1_700_000_000
-NAMES = (
+HAS_LIBRADOS = Path("/usr/include/rados/librados.h").exists()
+CEPH = ("liblinnos-ceph-dev", "liblinnos-ceph1")
+OTHERS = (
     *("liblinnos-cluster-dev", "liblinnos-cluster1", "liblinnos-dev", "liblinnos1"),
     *("linnos-agent", "linnos-dkms", "linnos-tools"),
 )
+NAMES = (*CEPH * HAS_LIBRADOS, *OTHERS)
+
+#: A compiler of a machine without librados-dev.
+WITHOUT_LIBRADOS = """\
+#!/bin/sh
+case " $* " in *rados/librados.h*) exit 1; esac
+exec gcc "$@"
+"""
 
 
 def said(*command: str | Path, umask: int = -1, **environment: str) -> str:
@@ -39,19 +49,31 @@ def said(*command: str | Path, umask: int = -1, **environment: str) -> str:
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The packages by name, of a builder who keeps its files to itself; built twice, as one may."""
+    """The packages by name, of a builder who keeps its files to itself; built twice, as one may, at
+    first without librados."""
     out = tmp_path_factory.mktemp("deb")
+    compiler = tmp_path_factory.mktemp("compiler") / "gcc"
+    compiler.write_text(WITHOUT_LIBRADOS)
+    compiler.chmod(0o755)
     contents = []
-    for _ in range(2):
-        said(
-            *(ROOT / "packaging" / "build.sh", out),
+    for names, environment in ((OTHERS, {"CC": str(compiler)}), (NAMES, {})):
+        ran = subprocess.run(
+            [ROOT / "packaging" / "build.sh", out],
+            check=True,
+            capture_output=True,
+            text=True,
             umask=0o077,
-            PYTHON=sys.executable,
-            SOURCE_DATE_EPOCH=str(BUILT_S),
+            env={
+                **os.environ,
+                "PYTHON": sys.executable,
+                "SOURCE_DATE_EPOCH": str(BUILT_S),
+                **environment,
+            },
         )
         found = {path.name.split("_")[0]: path for path in sorted(out.iterdir())}
-        assert tuple(found) == NAMES
-        contents.append([path.read_bytes() for path in found.values()])
+        assert tuple(found) == names
+        assert ("liblinnos-ceph1" in names) != ("`make ceph` installs it" in ran.stderr)
+        contents.append([found[name].read_bytes() for name in OTHERS])
     assert contents[0] == contents[1], "equal sources give equal packages"
     return found
 
@@ -90,12 +112,13 @@ def test_they_hold_what_their_names_say(packages: dict[str, Path]) -> None:
         "liblinnos-cluster-dev": (
             *("./usr/include/linnos_cluster.h", "./usr/share/man/man3/linnos_cluster.3.gz"),
         ),
+        "liblinnos-ceph-dev": (
+            *("./usr/include/linnos_ceph.h", "./usr/share/man/man3/linnos_ceph.3.gz"),
+        ),
     }.items():
-        assert set(files) <= holds[name]
-    assert any(re.search(r"/liblinnos\.so\.1$", name) for name in holds["liblinnos1"])
-    assert any(
-        re.search(r"/liblinnos-cluster\.so\.1$", name) for name in holds["liblinnos-cluster1"]
-    )
+        assert name not in NAMES or set(files) <= holds[name]
+    for name in (name for name in NAMES if name.endswith("1")):
+        assert any(path.endswith(f"/{name.removesuffix('1')}.so.1") for path in holds[name])
     for name, files in holds.items():
         assert f"./usr/share/doc/{name}/copyright" in files
         others = set().union(*(holds[other] for other in NAMES if other != name))
@@ -149,6 +172,13 @@ def test_what_needs_a_library_says_so(packages: dict[str, Path]) -> None:
         assert library in needs["liblinnos1"] and library in needs["linnos-tools"]
     assert "liburing-dev" in needs["liblinnos-dev"].replace(",", " ").split()
     assert "python3-click" in needs["linnos-tools"] and "libblkid1" in needs["linnos-tools"]
+    if HAS_LIBRADOS:
+        assert {"liblinnos-cluster1", "librados2"} <= set(
+            re.findall(r"[^ ,]+", needs["liblinnos-ceph1"])
+        )
+        for library in ("liblinnos-ceph1", "liblinnos-cluster-dev"):
+            assert f"{library} (= {version})" in needs["liblinnos-ceph-dev"]
+        assert "librados-dev" in needs["liblinnos-ceph-dev"]
 
 
 PROGRAM = """
@@ -208,6 +238,25 @@ def test_the_command_runs_where_it_is_put(unpacked: Path, tmp_path: Path) -> Non
     assert "\nExecStart=/usr/sbin/linnos-agent\n" in unit.read_text()
 
 
+@pytest.mark.skipif(not HAS_LIBRADOS, reason="no librados: `make ceph`")
+def test_python_reads_ceph_by_the_package_s_library(unpacked: Path, tmp_path: Path) -> None:
+    (library,) = unpacked.glob("usr/lib/*/liblinnos-ceph.so.1")
+    program = "from linnapp.ceph import Pool; Pool('data', configuration='/no/ceph.conf')"
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(unpacked / "usr" / "lib" / "python3" / "dist-packages"),
+            "LD_LIBRARY_PATH": str(library.parent),
+        },
+        check=False,
+    )
+    assert ran.returncode == 1 and "FileNotFoundError: [Errno 2] /no/ceph.conf: " in ran.stderr
+
+
 @pytest.mark.skipif(
     Path("/var/lib/linnapp/venv").exists(), reason="the packages' environment is here"
 )
@@ -247,20 +296,31 @@ def test_processes_of_the_command_do_not_begin_it_again(unpacked: Path) -> None:
     said(sys.executable, "-c", ran, unpacked / "usr" / "bin" / "linnapp")
 
 
-def test_a_program_is_built_against_the_library(unpacked: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "header", "call"),
+    [
+        ("liblinnos", "liblinnos.h", "linnos_close(0)"),
+        ("liblinnos-cluster", "linnos_cluster.h", "linnos_cluster_free(0)"),
+        pytest.param(
+            *("liblinnos-ceph", "linnos_ceph.h", "linnos_ceph_close(0)"),
+            marks=pytest.mark.skipif(not HAS_LIBRADOS, reason="no librados: `make ceph`"),
+        ),
+    ],
+)
+def test_a_program_is_built_against_a_library(
+    unpacked: Path, tmp_path: Path, name: str, header: str, call: str
+) -> None:
     (config,) = (unpacked / "usr" / "lib").glob("*/pkgconfig")
-    (tmp_path / "p.c").write_text(
-        "#include <liblinnos.h>\nint main(void) { linnos_close(0); return 0; }\n"
-    )
+    (tmp_path / "p.c").write_text(f"#include <{header}>\nint main(void) {{ {call}; return 0; }}\n")
     flags = said(
-        *("pkg-config", "--cflags", "--libs", "liblinnos"),
+        *("pkg-config", "--cflags", "--libs", name),
         PKG_CONFIG_PATH=str(config),
         PKG_CONFIG_SYSROOT_DIR=str(unpacked),
     ).split()
     said("cc", "-o", tmp_path / "p", tmp_path / "p.c", *flags)
     said(tmp_path / "p", LD_LIBRARY_PATH=str(config.parent))
     needed = said("objdump", "-p", tmp_path / "p")
-    assert "liblinnos.so.1" in needed
+    assert f"{name}.so.1" in needed
 
 
 def test_no_trace_of_the_machine_that_built_them(unpacked: Path) -> None:

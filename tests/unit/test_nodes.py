@@ -12,7 +12,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from test_agent import KEY, locally, made, running
@@ -319,7 +319,7 @@ def test_without_the_library_or_with_another_the_remedy_is_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("LINNOS_CLUSTER_LIB", str(tmp_path / "none.so"))
-    binding._library.cache_clear()
+    binding.library.cache_clear()
     with pytest.raises(LinnappError, match="none.so: .*make cluster.*LINNOS_CLUSTER_LIB"):
         Nodes(3)
     # All functions, in a version in which structures may be others.
@@ -336,7 +336,7 @@ def test_without_the_library_or_with_another_the_remedy_is_told(
         LinnappError, match=r"has no linnos_cluster_\w+ of LIBLINNOS_CLUSTER_1; run"
     ):
         Nodes(3)
-    binding._library.cache_clear()
+    binding.library.cache_clear()
 
 
 MIRRORS = {
@@ -379,7 +379,8 @@ def test_structures_are_those_of_the_headers(tmp_path: Path) -> None:
 
 
 def test_defaults_and_names_are_those_of_the_headers(tmp_path: Path) -> None:
-    given: dict[str, Any] = dict(Nodes.__init__.__kwdefaults__ or {})
+    given: dict[str, Any] = dict(binding.options_of.__kwdefaults__ or {})
+    assert list(given) == list(get_type_hints(binding.Choosing))
     assert given.pop("mode") == "choose" and given.pop("key") is None
     assert given.pop("unguarded") is False
     options = {name for name, *_ in binding._Options._fields_}

@@ -12,10 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct client {
 	char host[32];
-	bool is_impatient;
+	bool is_impatient, has_socket;
 };
 
 struct io {
@@ -41,7 +42,7 @@ struct monitors monitors;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct op *sent[64];
-static unsigned int n_sent, n_patient;
+static unsigned int n_sent, n_patient, n_moved, n_tried, fail_each;
 
 static uint64_t now_ns = 1000000000;
 
@@ -53,6 +54,11 @@ uint64_t clock_ns(void)
 void pass_us(uint64_t us)
 {
 	__atomic_fetch_add(&now_ns, us * 1000, __ATOMIC_SEQ_CST);
+}
+
+void sends_fail_each(unsigned int n)
+{
+	fail_each = n;
 }
 
 unsigned int requests(void)
@@ -121,6 +127,8 @@ int rados_conf_set(rados_t client, const char *option, const char *value)
 		sscanf(value, "host=%31s", ((struct client *)client)->host);
 	if (!strcmp(option, "client_mount_timeout"))
 		((struct client *)client)->is_impatient = true;
+	if (!strcmp(option, "admin_socket"))
+		((struct client *)client)->has_socket = true;
 	return 0;
 }
 
@@ -129,12 +137,18 @@ unsigned int patient_handles(void)
 	return __atomic_load_n(&n_patient, __ATOMIC_SEQ_CST);
 }
 
+unsigned int moved_sockets(void)
+{
+	return n_moved;
+}
+
 int rados_connect(rados_t of)
 {
 	struct client *client = of;
 
 	if (*client->host && !client->is_impatient)
 		__atomic_fetch_add(&n_patient, 1, __ATOMIC_SEQ_CST);
+	n_moved += !*client->host && client->has_socket;
 	return 0;
 }
 
@@ -242,6 +256,7 @@ void tell_monitors(void (*change)(struct monitors *))
 int rados_mon_command(rados_t client, const char **lines, size_t n, const char *in, size_t in_bytes,
 		      char **out, size_t *out_bytes, char **said, size_t *said_bytes)
 {
+	unsigned int takes_us;
 	char text[512] = "";
 	int status;
 
@@ -250,8 +265,11 @@ int rados_mon_command(rados_t client, const char **lines, size_t n, const char *
 	(void)in_bytes;
 	assert(n == 1);
 	pthread_mutex_lock(&lock);
+	monitors.n_commands++;
+	takes_us = monitors.takes_us;
 	status = answer(*lines, text, sizeof(text));
 	pthread_mutex_unlock(&lock);
+	usleep(takes_us);
 	*out = status || !*text ? NULL : strdup(text);
 	*out_bytes = *out ? strlen(text) : 0;
 	*said = status ? strdup("monitors are not well") : NULL;
@@ -314,6 +332,10 @@ int rados_aio_read_op_operate(rados_read_op_t of, rados_ioctx_t io, rados_comple
 {
 	struct op *op = of;
 
+	if (fail_each && __atomic_add_fetch(&n_tried, 1, __ATOMIC_SEQ_CST) % fail_each == 0) {
+		free(completion);
+		return -ENOMEM;
+	}
 	strcpy(op->request.host, ((struct io *)io)->client->host);
 	strcpy(op->request.namespace, ((struct io *)io)->namespace);
 	snprintf(op->request.object, sizeof(op->request.object), "%s", object);

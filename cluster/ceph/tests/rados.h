@@ -20,6 +20,8 @@ struct monitors {
 	bool is_nowhere[OSDS];
 	bool is_erasure_coded;
 	uint64_t n_asked;
+	/* commands, and what one takes */
+	unsigned int n_commands, takes_us;
 };
 
 extern struct monitors monitors;
@@ -36,6 +38,11 @@ struct request {
 
 /* Handles that claim a place and would wait for monitors as long as librados does. */
 unsigned int patient_handles(void);
+/* Handles that claim none, and whose admin socket is another than their user wants. */
+unsigned int moved_sockets(void);
+
+/* One in so many is not taken, for want of memory; 0: all are. */
+void sends_fail_each(unsigned int n);
 
 unsigned int requests(void);
 struct request request(unsigned int k);

@@ -5,7 +5,9 @@
 
 #include "../../../liblinnos/tests/test.h"
 
+#include <arpa/inet.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -129,6 +131,56 @@ static void *hang_up(void *of)
 	for (int fd; (fd = accept(listener, NULL, NULL)) >= 0;)
 		close(fd);
 	return NULL;
+}
+
+static void ignore(int number)
+{
+	(void)number;
+}
+
+struct asked {
+	int listener;
+	pthread_t by;
+};
+
+static void *interrupt_and_answer(void *of)
+{
+	static const char said[] = "{\"op_send\": 9, \"op_resend\": 0, \"op_reply\": 2}";
+	struct asked *asked = of;
+	uint32_t bytes = htonl(sizeof(said) - 1);
+	int fd = accept(asked->listener, NULL, NULL);
+	char question[128];
+
+	assert(read(fd, question, sizeof(question)) > 0);
+	usleep(50000);
+	pthread_kill(asked->by, SIGUSR1);
+	usleep(50000);
+	assert(write(fd, &bytes, sizeof(bytes)) == sizeof(bytes));
+	assert(write(fd, said, sizeof(said) - 1) == sizeof(said) - 1);
+	close(fd);
+	return NULL;
+}
+
+TEST(a_signal_is_no_reason_not_to_count)
+{
+	/* without SA_RESTART */
+	struct sigaction action = {.sa_handler = ignore};
+	struct asked asked = {.listener = socket(AF_UNIX, SOCK_STREAM, 0), .by = pthread_self()};
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	uint64_t unanswered;
+	pthread_t thread;
+	char folder[64];
+
+	sigaction(SIGUSR1, &action, NULL);
+	counters_folder(folder, sizeof(folder));
+	counters_path(folder, 1, address.sun_path, sizeof(address.sun_path));
+	assert(!bind(asked.listener, (struct sockaddr *)&address, sizeof(address)));
+	assert(!listen(asked.listener, 1));
+	assert(!pthread_create(&thread, NULL, interrupt_and_answer, &asked));
+	assert(counters_unanswered(folder, 1, &unanswered) && unanswered == 7);
+	pthread_join(thread, NULL);
+	close(asked.listener);
+	assert(!unlink(address.sun_path) && !rmdir(folder));
 }
 
 TEST(a_socket_may_close_while_it_is_asked)

@@ -8,6 +8,10 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -405,6 +409,29 @@ TEST(an_osd_that_has_moved_is_read_from_where_it_is)
 	linnos_ceph_close(ceph);
 }
 
+static void take_away(struct monitors *m)
+{
+	m->is_nowhere[2] = true;
+	m->epoch++;
+}
+
+TEST(an_osd_that_is_on_no_host_any_more_is_not_read_from_in_any_group)
+{
+	int osds[LINNOS_CLUSTER_CANDIDATES];
+
+	open_pool(NULL);
+	know("a");
+	know("an object of another group");
+	tell_monitors(take_away);
+	pass_us(61000000);
+	for (unsigned int k = 0; k < 50 && linnos_ceph_osds(ceph, "a", osds) == 3; k++)
+		usleep(100000);
+	assert(osds_of("a", 2)[1] == 0);
+	/* the clock stands still: of this one the monitors are not asked yet */
+	assert(osds_of("an object of another group", 2)[1] == 0);
+	linnos_ceph_close(ceph);
+}
+
 TEST(a_handle_that_is_read_by_stays)
 {
 	open_pool(NULL);
@@ -426,6 +453,14 @@ TEST(no_handle_waits_for_monitors_for_long)
 	open_pool(NULL);
 	know("a");
 	assert(stats().handles == 4 && !patient_handles());
+	linnos_ceph_close(ceph);
+}
+
+TEST(the_admin_socket_of_the_user_s_handle_is_where_its_configuration_says)
+{
+	open_pool(NULL);
+	know("a");
+	assert(stats().handles == 4 && !moved_sockets());
 	linnos_ceph_close(ceph);
 }
 
@@ -475,7 +510,7 @@ TEST(agents_are_asked_of_the_drive_that_is_the_osd_s)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	struct linnos_ceph_options options = LINNOS_CEPH_OPTIONS_INIT;
-	int agent = socket(AF_INET, SOCK_DGRAM, 0);
+	int agent = socket(AF_INET, SOCK_DGRAM, 0), input = dup(STDIN_FILENO);
 	socklen_t bytes = sizeof(at);
 	unsigned int n_asked[2] = {0};
 	uint8_t question[128];
@@ -488,6 +523,8 @@ TEST(agents_are_asked_of_the_drive_that_is_the_osd_s)
 	memcpy(monitors.osds, (uint32_t[]){4, 5, 0}, sizeof(monitors.osds));
 	monitors.is_nowhere[4] = true;
 	open_with(&options);
+	/* whoever is met first has its number */
+	close(STDIN_FILENO);
 	know("a");
 	/* nobody answers: the others of three are asked, each once */
 	for (unsigned int k = 0; k < 3; k++) {
@@ -503,12 +540,99 @@ TEST(agents_are_asked_of_the_drive_that_is_the_osd_s)
 	assert(n_asked[0] && n_asked[1]);
 	linnos_ceph_close(ceph);
 	close(agent);
+	/* it was given back */
+	assert(fcntl(STDIN_FILENO, F_GETFD) < 0);
+	assert(input < 0 || (dup2(input, STDIN_FILENO) == STDIN_FILENO && !close(input)));
+}
+
+static unsigned int n_commands;
+
+static void count_commands(struct monitors *m)
+{
+	n_commands = m->n_commands;
+}
+
+static void be_slow(struct monitors *m)
+{
+	m->n_commands = 0;
+	m->takes_us = 100000;
+}
+
+TEST(who_closes_waits_for_one_answer_of_the_monitors)
+{
+	int osds[LINNOS_CLUSTER_CANDIDATES];
+
+	open_pool(NULL);
+	tell_monitors(be_slow);
+	assert(!linnos_ceph_osds(ceph, "a", osds));
+	do {
+		usleep(1000);
+		tell_monitors(count_commands);
+	} while (!n_commands);
+	linnos_ceph_close(ceph);
+	/* where the group is, and of each of its three OSDs where that is, and who else is there */
+	assert(monitors.n_commands < 7);
+}
+
+static atomic_uint n_signals;
+
+static void count_signal(int number)
+{
+	(void)number;
+	n_signals++;
+}
+
+TEST(signals_are_the_program_s)
+{
+	struct linnos_ceph_options options = LINNOS_CEPH_OPTIONS_INIT;
+	sigset_t mine, pending;
+
+	signal(SIGUSR1, count_signal);
+	sigemptyset(&mine);
+	sigaddset(&mine, SIGUSR1);
+	options.agent_port = LINNOS_CEPH_AGENT_PORT;
+	open_pool(&options);
+	know("a");
+	/* the only thread that would have it */
+	pthread_sigmask(SIG_BLOCK, &mine, NULL);
+	kill(getpid(), SIGUSR1);
+	usleep(100000);
+	assert(!n_signals && !sigpending(&pending) && sigismember(&pending, SIGUSR1));
+	pthread_sigmask(SIG_UNBLOCK, &mine, NULL);
+	assert(n_signals == 1);
+	linnos_ceph_close(ceph);
+}
+
+static void *read_and_wait(void *of)
+{
+	assert(linnos_ceph_read(of, "a", buffer, sizeof(buffer), 0) == sizeof(buffer));
+	return NULL;
+}
+
+TEST(a_thread_that_is_cancelled_is_so_when_its_read_has_ended)
+{
+	pthread_t thread;
+
+	open_pool(NULL);
+	assert(!pthread_create(&thread, NULL, read_and_wait, ceph));
+	while (!requests())
+		usleep(1000);
+	usleep(10000);
+	pthread_cancel(thread);
+	usleep(100000);
+	assert(pthread_tryjoin_np(thread, NULL) == EBUSY);
+	end_request(0, sizeof(buffer), 'x');
+	assert(!pthread_join(thread, NULL));
+	linnos_ceph_close(ceph);
 }
 
 TEST(what_cannot_be_is_refused_with_the_reason)
 {
 	struct linnos_cluster_options hedging = LINNOS_CLUSTER_OPTIONS_INIT;
 	struct linnos_ceph_options options = LINNOS_CEPH_OPTIONS_INIT;
+	int osds[LINNOS_CLUSTER_CANDIDATES];
+	struct linnos_ceph_stats s;
+	char name[2048] = "";
 
 	set_monitors();
 	hedging.mode = LINNOS_CLUSTER_HEDGE;
@@ -531,10 +655,26 @@ TEST(what_cannot_be_is_refused_with_the_reason)
 	monitors.are_silent = true;
 	assert(linnos_ceph_open(&ceph, "data", NULL) == -EPROTO);
 	linnos_ceph_close(NULL);
+	linnos_ceph_wrote(NULL, "a");
+	assert(!linnos_ceph_osds(NULL, "a", osds) && strstr(linnos_ceph_error(), "no pool"));
+	assert(!linnos_ceph_pool(NULL) && !linnos_ceph_cluster(NULL));
+	memset(&s, 1, sizeof(s));
+	linnos_ceph_get_stats(NULL, &s, sizeof(s));
+	assert(!s.reads && !s.handles);
 	open_pool(NULL);
 	/* to an OSD that would be all of the object */
 	assert(linnos_ceph_aio_read(ceph, "a", buffer, 0, 0, note, buffer) == -EINVAL);
 	assert(linnos_ceph_aio_read_from(ceph, -1, "a", buffer, 0, 0, note, buffer) == -EINVAL);
 	assert(!requests() && strstr(linnos_ceph_error(), "0 bytes"));
+	/* by that librados would end the program */
+	assert(linnos_ceph_read(ceph, "a", buffer, (size_t)INT32_MAX + 1, 0) == -EINVAL);
+	assert(linnos_ceph_aio_read(ceph, "", buffer, 1, 0, note, buffer) == -EINVAL);
+	assert(!requests() && strstr(linnos_ceph_error(), "without a name"));
+	assert(linnos_ceph_read(ceph, "a", NULL, 1, 0) == -EINVAL);
+	assert(!requests() && strstr(linnos_ceph_error(), "buffer"));
+	/* of the longest name what is wrong is told */
+	memset(name, 'n', sizeof(name) - 1);
+	assert(linnos_ceph_aio_read(ceph, name, buffer, 0, 0, note, buffer) == -EINVAL);
+	assert(strstr(linnos_ceph_error(), "0 bytes"));
 	linnos_ceph_close(ceph);
 }

@@ -230,6 +230,29 @@ TEST(a_late_read_is_hedged_at_a_node_in_order_and_within_the_cap)
 	close_client();
 }
 
+TEST(the_longest_patience_is_no_hurry)
+{
+	struct linnos_cluster_options o = options(LINNOS_CLUSTER_HEDGE);
+
+	o.hedge_percent = UINT32_MAX;
+	open_client(&o);
+	for (unsigned int k = 0; k < N; k++)
+		takes_us[k] = 10000000;
+	for (int k = 0; k < 9; k++)
+		read_once(k % N, PAGE);
+	for (unsigned int k = 0; k < N; k++) {
+		struct linnos_choice c = chosen(k, PAGE);
+		struct linnos_sending first;
+
+		linnos_cluster_sent(cluster, &first, &c, c.replica, LINNOS_FIRST, now_ns);
+		linnos_cluster_ended(cluster, &first, LINNOS_FAILED, now_ns);
+		linnos_cluster_answered(cluster, &c, NULL, now_ns);
+	}
+	/* in ns it is more than 64 bits have */
+	assert(chosen(0, PAGE).hedge_at_ns > now_ns + 3600000 * MS);
+	close_client();
+}
+
 TEST(large_reads_and_those_that_say_so_are_sent_once)
 {
 	struct linnos_cluster_options o = options(LINNOS_CLUSTER_HEDGE);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* What agents are asked, what is listened to, and for how long. */
 #include "client.h"
+#include "../cluster.h"
 #include "datagram.h"
 #include "linux/blk-linnos.h"
 
 #include <errno.h>
 #include <stdbool.h>
+#include <time.h>
 
 static uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
 
@@ -53,6 +55,35 @@ TEST(a_home_that_is_told_to_be_slow_is_left)
 	assert(chosen(0, PAGE).replica != 0);
 	now_ns += 50 * MS;
 	assert(node(0).news_age_us == UINT64_MAX && chosen(0, PAGE).replica == 0);
+	close_client();
+}
+
+TEST(news_that_another_thread_has_heard_later_have_no_age)
+{
+	open_client(NULL);
+	warm_up();
+	assert(!ask_and_hear(0, 100));
+	now_ns -= US;
+	assert(node(0).news_age_us == 0);
+	close_client();
+}
+
+TEST(who_asks_after_very_many_reads_looks_at_the_last_of_them)
+{
+	struct timespec begin, end;
+
+	open_client(NULL);
+	warm_up();
+	/* as after so many reads without a call of this */
+	cluster->n_to_ask = UINT32_MAX;
+	for (uint32_t k = 0; k < N; k++)
+		assert(!ask_and_hear(k, 100));
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+	assert(linnos_cluster_next_probe(cluster, now_ns) == -1);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+	/* it has the lock; to look at each would take ten seconds */
+	assert(end.tv_sec - begin.tv_sec < 2);
+	assert(!cluster->n_to_ask);
 	close_client();
 }
 

@@ -47,6 +47,19 @@ static void tell(double ratio)
 	node.sent_since_asked = 0;
 }
 
+TEST(what_is_usual_is_known_after_however_many_reads)
+{
+	struct usual usual = {0};
+
+	for (unsigned int k = 0; k < 100; k++)
+		usual_add(&usual, 0, USUAL_US);
+	/* some hours of a busy client */
+	usual.n[0] = UINT32_MAX;
+	for (unsigned int k = 0; k < 4; k++)
+		usual_add(&usual, 0, 100 * USUAL_US);
+	assert(usual.us[0] < 1.2 * USUAL_US);
+}
+
 TEST(who_is_not_known_is_as_usual)
 {
 	begin();

@@ -7,7 +7,7 @@
 
 #define LOAD_MASK ((1LL << LINNOS_LOAD_BITS) - 1)
 
-static void linnos_load_of(s64 load, struct linnos_load *seen)
+static void linnos_load_of(u64 load, struct linnos_load *seen)
 {
 	seen->reads = load >> 2 * LINNOS_LOAD_BITS;
 	seen->read_pages = load >> LINNOS_LOAD_BITS & LOAD_MASK;
@@ -19,13 +19,7 @@ void linnos_see_load(const struct linnos_drive *drive, struct linnos_load *load)
 	linnos_load_of(linnos_read64(&drive->load), load);
 }
 
-/**
- * linnos_see_region() - how many reads are in flight there?
- * @drive: the drive
- * @region: linnos_region_of() a read, or %LINNOS_REGION_UNKNOWN
- *
- * Return: how many, or %LINNOS_LATENCY_CAP.
- */
+/* Return: how many reads are in flight there; %LINNOS_LATENCY_CAP if nobody knows. */
 u32 linnos_see_region(const struct linnos_drive *drive, u8 region)
 {
 	if (unlikely(region == LINNOS_REGION_UNKNOWN))
@@ -46,7 +40,7 @@ static u8 linnos_place_take(struct linnos_places *places, u64 now_ns)
 	unsigned long *word = places->taken, free;
 	u32 at, bit;
 
-	for (at = 0; at < LINNOS_PLACES; at += LINNOS_BITS_PER_LONG, word++) {
+	for (at = 0; at < LINNOS_PLACES; at += BITS_PER_LONG, word++) {
 		while ((free = ~READ_ONCE(*word))) {
 			bit = __ffs(free);
 			/* not if another was quicker: look again */
@@ -65,8 +59,8 @@ static void linnos_place_leave(struct linnos_places *places, u8 place)
 
 	/* whoever takes it next finds no time in it */
 	WRITE_ONCE(places->start_ns[at], 0);
-	linnos_leave_bit(at % LINNOS_BITS_PER_LONG,
-			 &places->taken[at / LINNOS_BITS_PER_LONG]);
+	linnos_leave_bit(at % BITS_PER_LONG,
+			 &places->taken[at / BITS_PER_LONG]);
 }
 
 /* Is a probe of this order wanted, and none sent yet? */
@@ -174,7 +168,8 @@ void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
 	if (!(joins->flags & LINNOS_IO_COUNTED))
 		return;
 	/* if it was a probe, will @io's answer be its own? */
-	if ((io->flags ^ joins->flags) & (LINNOS_IO_COUNTED | LINNOS_IO_SIZE))
+	if (joins->flags & LINNOS_IO_READ &&
+	    (io->flags ^ joins->flags) & (LINNOS_IO_COUNTED | LINNOS_IO_SIZE))
 		linnos_look_lost(&drive->look[joins->flags & LINNOS_IO_SIZE]);
 	linnos_io_grow(drive, io, joins->pages);
 	linnos_count_out(drive, joins);
@@ -258,19 +253,34 @@ void linnos_history_see(const struct linnos_history *history, u32 size,
 	}
 }
 
-/* What the network sees of a read. */
+static u8 *linnos_put_digits(u8 *digit, int n, u32 value, u32 max)
+{
+	int i;
+
+	value = min_t(u32, value, max);
+	for (i = n - 1; i >= 0; i--) {
+		digit[i] = value % 10;
+		value /= 10;
+	}
+	return digit + n;
+}
+
+/* What the network sees of a read; see linnos_network.h. */
 void linnos_view_digits(const struct linnos_view *view,
 			u8 digits[LINNOS_N_INPUTS])
 {
-	u32 pending[LINNOS_HISTORY], latency_us[LINNOS_HISTORY];
 	int i;
 
-	for (i = 0; i < LINNOS_HISTORY; i++) {
-		pending[i] = view->past[i].pending;
-		latency_us[i] = view->past[i].latency_us;
-	}
-	linnos_features_encode(pending, latency_us, linnos_pending(view),
-			       digits);
+	for (i = 0; i < LINNOS_HISTORY; i++)
+		digits = linnos_put_digits(digits, LINNOS_PENDING_DIGITS,
+					   view->past[i].pending,
+					   LINNOS_PENDING_MAX);
+	digits = linnos_put_digits(digits, LINNOS_PENDING_DIGITS,
+				   linnos_pending(view), LINNOS_PENDING_MAX);
+	for (i = 0; i < LINNOS_HISTORY; i++)
+		digits = linnos_put_digits(digits, LINNOS_LATENCY_DIGITS,
+					   view->past[i].latency_us,
+					   LINNOS_LATENCY_MAX);
 }
 
 static u32 linnos_capped(u64 value)
@@ -300,8 +310,8 @@ static void linnos_starts_see(const struct linnos_places *places,
 	u64 start_ns;
 	u32 at;
 
-	for (at = 0; at < LINNOS_PLACES; at += LINNOS_BITS_PER_LONG) {
-		taken = READ_ONCE(places->taken[at / LINNOS_BITS_PER_LONG]);
+	for (at = 0; at < LINNOS_PLACES; at += BITS_PER_LONG) {
+		taken = READ_ONCE(places->taken[at / BITS_PER_LONG]);
 		for (; taken; taken &= taken - 1) {
 			start_ns =
 				READ_ONCE(places->start_ns[at + __ffs(taken)]);

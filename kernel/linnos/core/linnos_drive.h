@@ -105,7 +105,7 @@ struct linnos_history {
  * reads all that a decision looks at is near. Should all be taken, a read goes without.
  */
 struct linnos_places {
-	unsigned long taken[LINNOS_PLACES / LINNOS_BITS_PER_LONG];
+	unsigned long taken[LINNOS_PLACES / BITS_PER_LONG];
 	u64 start_ns[LINNOS_PLACES]; /* 0: for an instant, when just taken */
 };
 

@@ -83,12 +83,9 @@ static const u16 linnos_below[EIGHTHS] = {
 /* In eighths of a standard error: of three that stayed hardly more is seen. */
 #define KNOWN 12
 
-/**
- * linnos_wish_of() - why a read would leave home
- * @home_us: how long it is predicted to take there
- * @usual_us: nine in ten of home's reads took no longer
- *
- * Return: the kind of wish, of a read that would leave.
+/*
+ * Why would a read leave home, where it is predicted to take @home_us, and nine in ten
+ * took no longer than @usual_us?
  */
 enum linnos_wish linnos_wish_of(u32 home_us, u32 usual_us)
 {
@@ -101,12 +98,10 @@ enum linnos_wish linnos_wish_of(u32 home_us, u32 usual_us)
 	return LINNOS_HOME_BAD;
 }
 
-/**
- * linnos_took_error() - how sure is the mean of what reads took?
- * @took: what they took, at least one
- *
- * Return: the square of its standard error, in us; as if %PRIOR more reads had been
- * seen that vary as widely as their mean.
+/*
+ * How sure is the mean of what reads took, at least one? Return: the square of its
+ * standard error, in us, as if %PRIOR more had been seen that vary as widely as their
+ * mean.
  */
 u64 linnos_took_error(const struct linnos_took *took)
 {
@@ -202,14 +197,7 @@ static u32 linnos_random(u64 *state)
 	return x >> 32;
 }
 
-/**
- * linnos_guard_draw() - does a read leave home?
- * @guard: has seen what became of others
- * @wish: why it would
- * @home_us: what it is predicted to take at home
- *
- * Return: the lot that was drawn; linnos_guard_learn() wants to have it.
- */
+/* Does a read that wishes so leave home? linnos_guard_learn() wants its lot. */
 struct linnos_lot linnos_guard_draw(struct linnos_guard *guard,
 				    enum linnos_wish wish, u32 home_us)
 {
@@ -229,11 +217,7 @@ static u64 linnos_faded(u64 value, u32 shift)
 	return value - ((value + (1 << (shift - 1))) >> shift);
 }
 
-/**
- * linnos_took_fade() - what reads took was a while ago
- * @took: that
- * @shift: of what is remembered 1/2^@shift is forgotten
- */
+/* What reads took was a while ago: 1/2^@shift of it is forgotten. */
 void linnos_took_fade(struct linnos_took *took, u32 shift)
 {
 	took->n = linnos_faded(took->n, shift);
@@ -241,11 +225,6 @@ void linnos_took_fade(struct linnos_took *took, u32 shift)
 	took->square = linnos_faded(took->square, shift);
 }
 
-/**
- * linnos_took_add() - one more read
- * @took: what others took
- * @us: what this one did
- */
 void linnos_took_add(struct linnos_took *took, u64 us)
 {
 	took->n += LINNOS_GUARD_ONE;
@@ -253,12 +232,7 @@ void linnos_took_add(struct linnos_took *took, u64 us)
 	took->square += us * us * LINNOS_GUARD_ONE;
 }
 
-/**
- * linnos_guard_learn() - a read was answered
- * @guard: drew its lot
- * @lot: the lot
- * @latency_us: what it took, for whoever wanted it
- */
+/* A read was answered. @latency_us: what it took, for whoever wanted it. */
 void linnos_guard_learn(struct linnos_guard *guard, struct linnos_lot lot,
 			u64 latency_us)
 {
@@ -285,11 +259,7 @@ void linnos_guard_learn(struct linnos_guard *guard, struct linnos_lot lot,
 	linnos_took_add(took + lot.left, latency_us);
 }
 
-/**
- * linnos_guard_leaves() - do most of those that wish so leave, or may they soon?
- * @guard: has seen what became of reads
- * @wish: why they would
- */
+/* Do most of those that wish so leave, or may they soon? */
 bool linnos_guard_leaves(const struct linnos_guard *guard,
 			 enum linnos_wish wish)
 {
@@ -300,12 +270,7 @@ bool linnos_guard_leaves(const struct linnos_guard *guard,
 	return linnos_share(guard, wish) > ALL / 2;
 }
 
-/**
- * linnos_guard_worth() - what leaving home is worth
- * @guard: has seen what became of reads
- * @wish: of those that would leave for this
- * @worth: is filled in
- */
+/* What has leaving home been worth to those that wish so? */
 void linnos_guard_worth(const struct linnos_guard *guard, enum linnos_wish wish,
 			struct linnos_worth *worth)
 {

@@ -15,81 +15,51 @@
 
 #include "linnos_shim.h"
 
-/**
- * enum linnos_wish - why a read would leave home
- * @LINNOS_STAY: it would not
- * @LINNOS_HOME_USUAL: home is called slower than another, and not unusually slow
- * @LINNOS_HOME_SLOW: slower than nine in ten of its reads were when it was learnt
- * @LINNOS_HOME_SLOWER: twice as slow
- * @LINNOS_HOME_BAD: three times as slow: collecting garbage, flushing, or failing
- */
+/* Why would a read leave home? */
 enum linnos_wish {
-	LINNOS_STAY,
-	LINNOS_HOME_USUAL,
-	LINNOS_HOME_SLOW,
-	LINNOS_HOME_SLOWER,
-	LINNOS_HOME_BAD,
+	LINNOS_STAY, /* it would not */
+	LINNOS_HOME_USUAL, /* slower than another, and not unusually slow */
+	LINNOS_HOME_SLOW, /* slower than 9 in 10 of its reads when it was learnt */
+	LINNOS_HOME_SLOWER, /* twice as slow */
+	LINNOS_HOME_BAD, /* thrice: collecting garbage, flushing, or failing */
 	LINNOS_N_WISHES,
-};
-
-/**
- * struct linnos_took - what reads took
- * @n: how many, the older ones counting less; in 1/%LINNOS_GUARD_ONE
- * @sum_us: of what they took, weighted alike
- * @square: of its squares
- */
-struct linnos_took {
-	u32 n;
-	u64 sum_us;
-	u64 square;
 };
 
 #define LINNOS_GUARD_ONE 1024
 
-/**
- * struct linnos_guard - what leaving home was worth
- * @took: of each kind of wish the reads that stayed, and those that left
- * @claimed_us: of those that left what they were predicted to take at home, a sum as
- *	in &linnos_took
- * @wished: how many there were of each kind, and
- * @left: how many of these left
- * @mean_us: of all reads, lately
- * @random: state of the lot
- * @unjudged: who has it sets this, if the model at home has not been right about reads
- *	that it had not seen
- */
+/* What reads took. */
+struct linnos_took {
+	u32 n; /* the older ones counting less; in 1/%LINNOS_GUARD_ONE */
+	u64 sum_us; /* weighted alike */
+	u64 square; /* sum of the squares */
+};
+
+/* What leaving home was worth. */
 struct linnos_guard {
+	/* of each kind of wish the reads that stayed, and those that left */
 	struct linnos_took took[LINNOS_N_WISHES][2];
+	/* predicted to take at home, of those that left; a sum as in linnos_took */
 	u64 claimed_us[LINNOS_N_WISHES];
-	u64 wished[LINNOS_N_WISHES];
-	u64 left[LINNOS_N_WISHES];
-	u64 mean_us;
-	u64 random;
+	u64 wished[LINNOS_N_WISHES]; /* how many there were of each kind, and */
+	u64 left[LINNOS_N_WISHES]; /* how many of these left */
+	u64 mean_us; /* of all reads, lately */
+	u64 random; /* state of the lot */
+	/* set by its user: home's model was not tried on reads it had not seen */
 	bool unjudged;
 };
 
-/**
- * struct linnos_lot - what was drawn for a read, to be kept until it is answered
- * @home_us: what it was predicted to take at home
- * @wish: why it would have left home, an enum linnos_wish
- * @left: it did
- */
+/* What was drawn for a read, to be kept until it is answered. */
 struct linnos_lot {
-	u32 home_us;
-	u8 wish;
-	bool left;
+	u32 home_us; /* what it was predicted to take at home */
+	u8 wish; /* why it would have left home, an enum linnos_wish */
+	bool left; /* it did */
 };
 
-/**
- * struct linnos_worth - what leaving home is worth for a kind of wish
- * @stayed_us: mean of the reads that stayed, 0: none did lately
- * @left_us: of those that left, likewise
- * @share: of 1024 that wish so many leave
- */
+/* What leaving home is worth for a kind of wish. */
 struct linnos_worth {
-	u32 stayed_us;
-	u32 left_us;
-	u32 share;
+	u32 stayed_us; /* mean of the reads that stayed, 0: none did lately */
+	u32 left_us; /* of those that left, likewise */
+	u32 share; /* so many of 1024 that wish so leave */
 };
 
 void linnos_took_fade(struct linnos_took *took, u32 shift);

@@ -47,24 +47,24 @@ enum linnos_model_error linnos_latency_check_header(const void *file,
 	error = linnos_file_check_start(p, bytes, LINNOS_LATENCY_VERSION);
 	if (error)
 		return error;
-	n_features = linnos_get_u16(p + AT_N_FEATURES);
-	n_trees = linnos_get_u16(p + AT_N_TREES);
+	n_features = get_unaligned_le16(p + AT_N_FEATURES);
+	n_trees = get_unaligned_le16(p + AT_N_TREES);
 	if (n_features < LINNOS_N_FEATURES_MIN ||
 	    n_features > LINNOS_N_FEATURES ||
 	    memcmp(p + AT_SHAPE, linnos_shape, SHAPE_BYTES) ||
 	    n_trees > LINNOS_TREES_MAX)
 		return LINNOS_MODEL_SHAPE;
-	if (linnos_get_u32(p + LINNOS_FILE_TOTAL_BYTES) !=
+	if (get_unaligned_le32(p + LINNOS_FILE_TOTAL_BYTES) !=
 	    LINNOS_FILE_HEADER + n_trees * LINNOS_TREE_BYTES)
 		return LINNOS_MODEL_SIZE;
 	if (p[AT_SHAPE + SHAPE_BYTES] ||
-	    !linnos_all_zero(p + AT_RESERVED, LINNOS_FILE_HEADER - AT_RESERVED))
+	    memchr_inv(p + AT_RESERVED, 0, LINNOS_FILE_HEADER - AT_RESERVED))
 		return LINNOS_MODEL_RESERVED;
-	overdue_us = linnos_get_u32(p + AT_OVERDUE_US);
-	base = linnos_get_u32(p + AT_BASE);
+	overdue_us = get_unaligned_le32(p + AT_OVERDUE_US);
+	base = get_unaligned_le32(p + AT_BASE);
 	if (!overdue_us || overdue_us > LINNOS_LATENCY_CAP ||
-	    !linnos_get_u32(p + AT_REFUSE_US) ||
-	    !linnos_get_u32(p + AT_THRESHOLD_US) || base + 0x8000 > 0xffff)
+	    !get_unaligned_le32(p + AT_REFUSE_US) ||
+	    !get_unaligned_le32(p + AT_THRESHOLD_US) || base + 0x8000 > 0xffff)
 		return LINNOS_MODEL_RANGE;
 	return LINNOS_MODEL_OK;
 }
@@ -76,19 +76,9 @@ size_t linnos_latency_sizeof(size_t file_bytes)
 	       file_bytes / LINNOS_TREE_BYTES * sizeof(struct linnos_tree);
 }
 
-/* In memory, a split's feature is below its limit. */
-static u32 linnos_split_turned(u32 split, u32 by)
-{
-	return split << by | split >> (32 - by);
-}
-
-/**
- * linnos_latency_parse() - read a model file and check all of it
- * @model: linnos_latency_sizeof() bytes; undefined when a check fails
- * @file: the whole file
- * @bytes: its size
- *
- * Return: %LINNOS_MODEL_OK, or the first check that failed.
+/*
+ * Read a whole model file and check all of it. @model: linnos_latency_sizeof() bytes.
+ * Return: the first check that failed; @model is undefined then.
  */
 enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 					     const void *file, size_t bytes)
@@ -104,13 +94,13 @@ enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 	if (error)
 		return error;
 
-	model->id = linnos_get_u32(p + LINNOS_FILE_CRC32);
-	model->threshold_us = linnos_get_u32(p + AT_THRESHOLD_US);
-	model->refuse_us = linnos_get_u32(p + AT_REFUSE_US);
-	model->overdue_us = linnos_get_u32(p + AT_OVERDUE_US);
-	model->base = (s32)linnos_get_u32(p + AT_BASE);
-	model->n_features = linnos_get_u16(p + AT_N_FEATURES);
-	model->n_trees = linnos_get_u16(p + AT_N_TREES);
+	model->id = get_unaligned_le32(p + LINNOS_FILE_CRC32);
+	model->threshold_us = get_unaligned_le32(p + AT_THRESHOLD_US);
+	model->refuse_us = get_unaligned_le32(p + AT_REFUSE_US);
+	model->overdue_us = get_unaligned_le32(p + AT_OVERDUE_US);
+	model->base = (s32)get_unaligned_le32(p + AT_BASE);
+	model->n_features = get_unaligned_le16(p + AT_N_FEATURES);
+	model->n_trees = get_unaligned_le16(p + AT_N_TREES);
 
 	p += LINNOS_FILE_HEADER;
 	end = model->trees + model->n_trees;
@@ -119,13 +109,14 @@ enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 		for (i = 1; i < LINNOS_TREE_LEAVES; i++, p += 4) {
 			if (p[3] >= model->n_features)
 				return LINNOS_MODEL_SPLIT;
-			tree->split[i] = linnos_split_turned(linnos_get_u32(p),
-							     FEATURE_BITS);
+			/* in memory, its feature is below its limit */
+			tree->split[i] =
+				rol32(get_unaligned_le32(p), FEATURE_BITS);
 		}
 	}
 	for (tree = model->trees; tree < end; tree++)
 		for (i = 0; i < LINNOS_TREE_LEAVES; i++, p += 2)
-			tree->leaf[i] = (s16)linnos_get_u16(p);
+			tree->leaf[i] = (s16)get_unaligned_le16(p);
 	return LINNOS_MODEL_OK;
 }
 
@@ -139,24 +130,21 @@ size_t linnos_latency_store(const struct linnos_latency *model, void *file)
 	u32 i;
 
 	p = linnos_file_start(h, LINNOS_LATENCY_VERSION, bytes, model->id);
-	linnos_put_u16(h + AT_N_FEATURES, model->n_features);
-	linnos_put_u16(h + AT_N_TREES, model->n_trees);
+	put_unaligned_le16(model->n_features, h + AT_N_FEATURES);
+	put_unaligned_le16(model->n_trees, h + AT_N_TREES);
 	memcpy(h + AT_SHAPE, linnos_shape, sizeof(linnos_shape));
-	linnos_put_u32(h + AT_OVERDUE_US, model->overdue_us);
-	linnos_put_u32(h + AT_REFUSE_US, model->refuse_us);
-	linnos_put_u32(h + AT_THRESHOLD_US, model->threshold_us);
-	linnos_put_u32(h + AT_BASE, model->base);
+	put_unaligned_le32(model->overdue_us, h + AT_OVERDUE_US);
+	put_unaligned_le32(model->refuse_us, h + AT_REFUSE_US);
+	put_unaligned_le32(model->threshold_us, h + AT_THRESHOLD_US);
+	put_unaligned_le32(model->base, h + AT_BASE);
 
 	for (tree = model->trees; tree < end; tree++)
-		for (i = 1; i < LINNOS_TREE_LEAVES; i++) {
-			u32 split = tree->split[i];
-
-			split = linnos_split_turned(split, 32 - FEATURE_BITS);
-			p = linnos_put_u32(p, split);
-		}
+		for (i = 1; i < LINNOS_TREE_LEAVES; i++, p += 4)
+			put_unaligned_le32(ror32(tree->split[i], FEATURE_BITS),
+					   p);
 	for (tree = model->trees; tree < end; tree++)
-		for (i = 0; i < LINNOS_TREE_LEAVES; i++)
-			p = linnos_put_u16(p, tree->leaf[i]);
+		for (i = 0; i < LINNOS_TREE_LEAVES; i++, p += 2)
+			put_unaligned_le16(tree->leaf[i], p);
 	return bytes;
 }
 

@@ -23,8 +23,6 @@ const char *linnos_model_error_string(enum linnos_model_error error)
 		[LINNOS_MODEL_ORDER] = "written out of order",
 	};
 
-	if ((unsigned int)error > LINNOS_MODEL_ORDER)
-		return "unknown error";
 	return strings[error];
 }
 
@@ -32,32 +30,15 @@ static const u8 linnos_magic[LINNOS_FILE_VERSION] = {
 	'L', 'I', 'N', 'N', 'O', 'S', 'M', 'D',
 };
 
-/* IEEE CRC-32, reflected, four bits a step; its own field counts as zero. */
+/* Its own field counts as zero. */
 static u32 linnos_file_crc32(const u8 *file, size_t bytes)
 {
-	static const u32 table[16] = {
-		0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
-		0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
-		0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-		0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
-	};
-	u32 crc = ~0u;
-	size_t at;
+	static const u8 zeros[4];
+	const size_t rest = LINNOS_FILE_CRC32 + sizeof(zeros);
+	u32 crc = crc32_le(~0u, file, LINNOS_FILE_CRC32);
 
-	for (at = 0; at < bytes; at++) {
-		crc ^= at - LINNOS_FILE_CRC32 < 4 ? 0 : file[at];
-		crc = crc >> 4 ^ table[crc & 15];
-		crc = crc >> 4 ^ table[crc & 15];
-	}
-	return ~crc;
-}
-
-bool linnos_all_zero(const u8 *p, size_t bytes)
-{
-	while (bytes--)
-		if (*p++)
-			return false;
-	return true;
+	crc = crc32_le(crc, zeros, sizeof(zeros));
+	return ~crc32_le(crc, file + rest, bytes - rest);
 }
 
 /* Can this be the beginning of a file of the kind with that version? */
@@ -70,7 +51,7 @@ enum linnos_model_error linnos_file_check_start(const u8 *file, size_t bytes,
 		return LINNOS_MODEL_MAGIC;
 	if (bytes < LINNOS_FILE_HEADER)
 		return LINNOS_MODEL_TRUNCATED;
-	if (linnos_get_u32(file + LINNOS_FILE_VERSION) != version)
+	if (get_unaligned_le32(file + LINNOS_FILE_VERSION) != version)
 		return LINNOS_MODEL_UNKNOWN_VERSION;
 	return LINNOS_MODEL_OK;
 }
@@ -78,13 +59,13 @@ enum linnos_model_error linnos_file_check_start(const u8 *file, size_t bytes,
 /* With a header that is right: is all of it there, as it was written? */
 enum linnos_model_error linnos_file_check_whole(const u8 *file, size_t bytes)
 {
-	u32 total_bytes = linnos_get_u32(file + LINNOS_FILE_TOTAL_BYTES);
+	u32 total_bytes = get_unaligned_le32(file + LINNOS_FILE_TOTAL_BYTES);
 
 	if (bytes < total_bytes)
 		return LINNOS_MODEL_TRUNCATED;
 	if (bytes > total_bytes)
 		return LINNOS_MODEL_SIZE;
-	if (linnos_get_u32(file + LINNOS_FILE_CRC32) !=
+	if (get_unaligned_le32(file + LINNOS_FILE_CRC32) !=
 	    linnos_file_crc32(file, bytes))
 		return LINNOS_MODEL_CRC;
 	return LINNOS_MODEL_OK;
@@ -95,8 +76,8 @@ u8 *linnos_file_start(u8 *file, u32 version, u32 total_bytes, u32 id)
 {
 	memset(file, 0, LINNOS_FILE_HEADER);
 	memcpy(file, linnos_magic, sizeof(linnos_magic));
-	linnos_put_u32(file + LINNOS_FILE_VERSION, version);
-	linnos_put_u32(file + LINNOS_FILE_TOTAL_BYTES, total_bytes);
-	linnos_put_u32(file + LINNOS_FILE_CRC32, id);
+	put_unaligned_le32(version, file + LINNOS_FILE_VERSION);
+	put_unaligned_le32(total_bytes, file + LINNOS_FILE_TOTAL_BYTES);
+	put_unaligned_le32(id, file + LINNOS_FILE_CRC32);
 	return file + LINNOS_FILE_HEADER;
 }

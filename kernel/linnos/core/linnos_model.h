@@ -54,29 +54,5 @@ enum linnos_model_error linnos_file_check_start(const u8 *file, size_t bytes,
 						u32 version);
 enum linnos_model_error linnos_file_check_whole(const u8 *file, size_t bytes);
 u8 *linnos_file_start(u8 *file, u32 version, u32 total_bytes, u32 id);
-bool linnos_all_zero(const u8 *p, size_t bytes);
-
-/* The file is little-endian and may sit at any address. */
-static inline u32 linnos_get_u16(const u8 *p)
-{
-	return p[0] | (u32)p[1] << 8;
-}
-
-static inline u32 linnos_get_u32(const u8 *p)
-{
-	return linnos_get_u16(p) | linnos_get_u16(p + 2) << 16;
-}
-
-static inline u8 *linnos_put_u16(u8 *p, u32 value)
-{
-	p[0] = value & 0xff;
-	p[1] = value >> 8 & 0xff;
-	return p + 2;
-}
-
-static inline u8 *linnos_put_u32(u8 *p, u32 value)
-{
-	return linnos_put_u16(linnos_put_u16(p, value), value >> 16);
-}
 
 #endif /* _LINNOS_MODEL_H */

@@ -56,14 +56,15 @@ enum linnos_model_error linnos_network_check_header(const void *file,
 		return error;
 	if (memcmp(p + AT_SHAPE, linnos_shape, sizeof(linnos_shape)))
 		return LINNOS_MODEL_SHAPE;
-	if (linnos_get_u32(p + LINNOS_FILE_TOTAL_BYTES) != LINNOS_NETWORK_BYTES)
+	if (get_unaligned_le32(p + LINNOS_FILE_TOTAL_BYTES) !=
+	    LINNOS_NETWORK_BYTES)
 		return LINNOS_MODEL_SIZE;
-	if (!linnos_all_zero(p + AT_RESERVED_A, AT_SCALE - AT_RESERVED_A) ||
-	    !linnos_all_zero(p + AT_RESERVED_B,
-			     LINNOS_FILE_HEADER - AT_RESERVED_B))
+	if (memchr_inv(p + AT_RESERVED_A, 0, AT_SCALE - AT_RESERVED_A) ||
+	    memchr_inv(p + AT_RESERVED_B, 0,
+		       LINNOS_FILE_HEADER - AT_RESERVED_B))
 		return LINNOS_MODEL_RESERVED;
-	return linnos_get_u32(p + AT_SCALE) ? LINNOS_MODEL_OK :
-					      LINNOS_MODEL_RANGE;
+	return get_unaligned_le32(p + AT_SCALE) ? LINNOS_MODEL_OK :
+						  LINNOS_MODEL_RANGE;
 }
 
 static bool fits_16_bits(s32 value)
@@ -134,13 +135,9 @@ static bool linnos_pair_margins(struct linnos_net *net)
 	return wanted < S32_MAX && unwanted < S32_MAX;
 }
 
-/**
- * linnos_network_parse() - read a network's file and check all of it
- * @net: filled in; its content is undefined when a check fails
- * @file: the whole file
- * @bytes: its size
- *
- * Return: %LINNOS_MODEL_OK, or the first check that failed.
+/*
+ * Read a network's whole file and check all of it. Return: the first check that failed;
+ * @net is undefined then.
  */
 enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 					     const void *file, size_t bytes)
@@ -157,9 +154,9 @@ enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 		return error;
 
 	memset(net, 0, sizeof(*net));
-	net->id = linnos_get_u32(p + LINNOS_FILE_CRC32);
-	net->scale = linnos_get_u32(p + AT_SCALE);
-	net->threshold_us = linnos_get_u32(p + AT_THRESHOLD_US);
+	net->id = get_unaligned_le32(p + LINNOS_FILE_CRC32);
+	net->scale = get_unaligned_le32(p + AT_SCALE);
+	net->threshold_us = get_unaligned_le32(p + AT_THRESHOLD_US);
 
 	p += LINNOS_FILE_HEADER;
 	for (i = 0; i <= LINNOS_N_INPUTS; i++) {
@@ -167,15 +164,15 @@ enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 			net->weights[i][unit] = OFFSETS;
 		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++, p += 4)
 			fits &= linnos_set_lane(net->weights[i], unit,
-						linnos_get_u32(p));
+						get_unaligned_le32(p));
 	}
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
 		for (k = 0; k < LINNOS_N_OUTPUTS; k++, p += 4) {
-			fits &= fits_16_bits(linnos_get_u32(p));
-			net->output_weights[k][unit] = linnos_get_u32(p);
+			fits &= fits_16_bits(get_unaligned_le32(p));
+			net->output_weights[k][unit] = get_unaligned_le32(p);
 		}
 	for (k = 0; k < LINNOS_N_OUTPUTS; k++, p += 8) {
-		s64 bias = linnos_get_u32(p) | (u64)linnos_get_u32(p + 4) << 32;
+		s64 bias = get_unaligned_le64(p);
 
 		fits &= bias < OUTPUT_BIAS_LIMIT && bias > -OUTPUT_BIAS_LIMIT;
 		net->output_bias[k] = bias;
@@ -193,51 +190,19 @@ size_t linnos_network_store(const struct linnos_net *net, void *file)
 	p = linnos_file_start(h, LINNOS_NETWORK_VERSION, LINNOS_NETWORK_BYTES,
 			      net->id);
 	memcpy(h + AT_SHAPE, linnos_shape, sizeof(linnos_shape));
-	linnos_put_u32(h + AT_SCALE, net->scale);
-	linnos_put_u32(h + AT_THRESHOLD_US, net->threshold_us);
+	put_unaligned_le32(net->scale, h + AT_SCALE);
+	put_unaligned_le32(net->threshold_us, h + AT_THRESHOLD_US);
 
 	for (i = 0; i <= LINNOS_N_INPUTS; i++)
-		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
-			p = linnos_put_u32(p,
-					   linnos_lane(net->weights[i], unit));
+		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++, p += 4)
+			put_unaligned_le32(linnos_lane(net->weights[i], unit),
+					   p);
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
-		for (k = 0; k < LINNOS_N_OUTPUTS; k++)
-			p = linnos_put_u32(p, net->output_weights[k][unit]);
-	for (k = 0; k < LINNOS_N_OUTPUTS; k++) {
-		p = linnos_put_u32(p, net->output_bias[k]);
-		p = linnos_put_u32(p, net->output_bias[k] >> 32);
-	}
+		for (k = 0; k < LINNOS_N_OUTPUTS; k++, p += 4)
+			put_unaligned_le32(net->output_weights[k][unit], p);
+	for (k = 0; k < LINNOS_N_OUTPUTS; k++, p += 8)
+		put_unaligned_le64(net->output_bias[k], p);
 	return p - h;
-}
-
-static u8 *linnos_put_digits(u8 *digit, int n, u32 value, u32 max)
-{
-	int i;
-
-	value = min_t(u32, value, max);
-	for (i = n - 1; i >= 0; i--) {
-		digit[i] = value % 10;
-		value /= 10;
-	}
-	return digit + n;
-}
-
-/* Turn a read's features into digits; see linnos_network.h. */
-void linnos_features_encode(const u32 hist_pending[LINNOS_HISTORY],
-			    const u32 hist_latency_us[LINNOS_HISTORY],
-			    u32 pending, u8 digits[LINNOS_N_INPUTS])
-{
-	int i;
-
-	for (i = 0; i < LINNOS_HISTORY; i++)
-		digits = linnos_put_digits(digits, LINNOS_PENDING_DIGITS,
-					   hist_pending[i], LINNOS_PENDING_MAX);
-	digits = linnos_put_digits(digits, LINNOS_PENDING_DIGITS, pending,
-				   LINNOS_PENDING_MAX);
-	for (i = 0; i < LINNOS_HISTORY; i++)
-		digits = linnos_put_digits(digits, LINNOS_LATENCY_DIGITS,
-					   hist_latency_us[i],
-					   LINNOS_LATENCY_MAX);
 }
 
 /* Digits are taken by fours: as many weights and digits fit the registers. */

@@ -65,9 +65,6 @@ enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 					     const void *file, size_t bytes);
 size_t linnos_network_store(const struct linnos_net *net, void *file);
 
-void linnos_features_encode(const u32 hist_pending[LINNOS_HISTORY],
-			    const u32 hist_latency_us[LINNOS_HISTORY],
-			    u32 pending, u8 digits[LINNOS_N_INPUTS]);
 void linnos_hidden_layer(const struct linnos_net *net,
 			 const u8 digits[LINNOS_N_INPUTS],
 			 struct linnos_hidden *hidden);

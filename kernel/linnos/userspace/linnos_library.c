@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* What only the user-space library has: both kinds of model over many reads. */
-#include "linnos_latency.h"
-#include "linnos_network.h"
+#include "linnos_drive.h"
 
 #define DIGIT_MAX 9
 
@@ -22,12 +21,19 @@ size_t linnos_network_sizeof(void)
 void linnos_features_batch(const u32 *pending, const u32 *hist_pending,
 			   const u32 *hist_latency_us, u8 *digits, long n)
 {
-	while (n--) {
-		linnos_features_encode(hist_pending, hist_latency_us,
-				       *pending++, digits);
+	struct linnos_view view = {};
+	int i;
+
+	for (; n--; digits += LINNOS_N_INPUTS) {
+		view.pages = *pending++;
+		for (i = 0; i < LINNOS_HISTORY; i++) {
+			view.past[i].pending =
+				min_t(u32, hist_pending[i], LINNOS_PENDING_MAX);
+			view.past[i].latency_us = hist_latency_us[i];
+		}
 		hist_pending += LINNOS_HISTORY;
 		hist_latency_us += LINNOS_HISTORY;
-		digits += LINNOS_N_INPUTS;
+		linnos_view_digits(&view, digits);
 	}
 }
 

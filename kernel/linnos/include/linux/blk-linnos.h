@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * LinnOS for those who have the same data on several drives: which of them
- * should serve a read that is about to be sent? Documented in block/linnos/blk-linnos.c.
+ * LinnOS for those who have the same data on several drives: which of them should
+ * serve a read that is about to be sent? Documented in block/linnos/blk-linnos-expect.c.
  */
 #ifndef _LINUX_BLK_LINNOS_H
 #define _LINUX_BLK_LINNOS_H

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Reads of several threads while OSDs fail, librados takes no more, and the map changes, so that
+ * handles come and go: each read ends once, with what its object holds or an error, and a pool that
+ * is closed meanwhile waits for all of them. LINNOS_READS: so many.
+ */
+#include "../linnos_ceph.h"
+#include "rados.h"
+
+#include "../../../liblinnos/tests/test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Of a thread so many are in flight at once; a librados of tests has room for twice all of them. */
+enum { THREADS = 4, DEPTH = 7, OBJECTS = 26, BYTES = 16 };
+
+struct slot {
+	char buffer[BYTES], letter;
+	/* it is in flight; of the thread, until it has ended */
+	atomic_bool is_used;
+};
+
+struct reader {
+	pthread_t thread;
+	uint64_t random, n_begun;
+	struct slot slots[DEPTH];
+};
+
+static struct linnos_ceph *ceph;
+static atomic_bool is_held, is_closed;
+static atomic_ullong n_ended, n_errors, n_refused;
+static uint64_t n_reads;
+
+static uint64_t chance(uint64_t *state)
+{
+	uint64_t x = *state += 0x9e3779b97f4a7c15;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+	x = (x ^ x >> 27) * 0x94d049bb133111eb;
+	return x ^ x >> 31;
+}
+
+static void check(const struct slot *slot, ssize_t bytes)
+{
+	assert(bytes == BYTES || bytes == -EIO || bytes == -ENOMEM);
+	for (unsigned int k = 0; bytes == BYTES && k < BYTES; k++)
+		assert(slot->buffer[k] == slot->letter);
+	n_errors += bytes < 0;
+	n_ended++;
+}
+
+static void end(void *of, ssize_t bytes, int osd)
+{
+	struct slot *slot = of;
+
+	(void)osd;
+	check(slot, bytes);
+	assert(atomic_exchange(&slot->is_used, false));
+}
+
+static void begin(struct reader *r, struct slot *slot, const char *object)
+{
+	int osds[LINNOS_CLUSTER_CANDIDATES], status;
+	unsigned int n;
+
+	slot->is_used = true;
+	n = chance(&r->random) % 8 ? 0 : linnos_ceph_osds(ceph, object, osds);
+	if (n)
+		status = linnos_ceph_aio_read_from(ceph, osds[n - 1], object, slot->buffer, BYTES,
+						   0, end, slot);
+	else
+		status = linnos_ceph_aio_read(ceph, object, slot->buffer, BYTES, 0, end, slot);
+	if (!status) {
+		r->n_begun++;
+		return;
+	}
+	/* librados has not taken it, or the OSD has lost its handle */
+	assert(status == -ENOMEM || (n && status == -ENXIO));
+	n_refused++;
+	slot->is_used = false;
+}
+
+static void *read_all(void *of)
+{
+	struct reader *r = of;
+
+	for (uint64_t k = 0; k < n_reads / THREADS; k++) {
+		struct slot *slot = &r->slots[k % DEPTH];
+		char object[] = {'a' + chance(&r->random) % OBJECTS, 0};
+		struct linnos_ceph_stats stats;
+
+		while (slot->is_used)
+			usleep(10);
+		slot->letter = *object;
+		switch (chance(&r->random) % 512) {
+		case 0:
+			linnos_ceph_get_stats(ceph, &stats, sizeof(stats));
+			break;
+		case 1:
+			linnos_ceph_wrote(ceph, object);
+			break;
+		case 2:
+			r->n_begun++;
+			check(slot, linnos_ceph_read(ceph, object, slot->buffer, BYTES, 0));
+			break;
+		default:
+			begin(r, slot, object);
+		}
+	}
+	return NULL;
+}
+
+/* One read in twenty fails; the rest is there at once, or when the drive has been slow. */
+static void *serve(void *of)
+{
+	uint64_t random = 1;
+
+	(void)of;
+	while (!is_closed) {
+		unsigned int n = requests(), k;
+		bool fails;
+
+		if (!n || is_held) {
+			usleep(10);
+			continue;
+		}
+		k = chance(&random) % n;
+		fails = chance(&random) % 20 == 0;
+		pass_us(chance(&random) % 50 ? 20 : 3000);
+		end_request(k, fails ? -EIO : BYTES, *request(k).object);
+	}
+	return NULL;
+}
+
+static uint64_t map_random;
+
+static void change(struct monitors *m)
+{
+	m->epoch++;
+	m->n_groups = m->n_groups == 8 ? 12 : 8;
+	for (unsigned int k = 0; k < 3; k++)
+		m->osds[k] = 3 * k + chance(&map_random) % 3;
+	for (unsigned int k = 0; k < OSDS; k++) {
+		m->host[k] = chance(&map_random) % 6;
+		m->is_nowhere[k] = chance(&map_random) % 10 == 0;
+	}
+}
+
+static void *change_map(void *of)
+{
+	(void)of;
+	while (!is_closed) {
+		tell_monitors(change);
+		/* what is known of OSDs and handles is old now */
+		pass_us(61000000);
+		usleep(100000);
+	}
+	return NULL;
+}
+
+/* Of all that the library was told to be sent it is told the end, within a few seconds. */
+static bool all_is_told(void)
+{
+	struct linnos_cluster_stats s;
+
+	for (unsigned int k = 0; k < 5000; k++) {
+		linnos_cluster_get_stats(linnos_ceph_cluster(ceph), &s, sizeof(s));
+		if (s.sent == s.ended && !requests())
+			return s.sent && s.copies;
+		usleep(1000);
+	}
+	return false;
+}
+
+static void *close_pool(void *of)
+{
+	linnos_ceph_close(ceph);
+	is_closed = true;
+	return of;
+}
+
+/* No OSD answers, and all that librados has taken is waited for. */
+static void close_while_reads_are_in_flight(struct reader *readers)
+{
+	pthread_t closer;
+
+	is_held = true;
+	for (unsigned int k = 0; k < THREADS * DEPTH; k++) {
+		struct reader *r = &readers[k / DEPTH];
+
+		if (!r->slots[k % DEPTH].is_used) {
+			r->slots[k % DEPTH].letter = 'z';
+			begin(r, &r->slots[k % DEPTH], "z");
+		}
+	}
+	assert(!pthread_create(&closer, NULL, close_pool, NULL));
+	usleep(100000);
+	assert(!is_closed && requests());
+	is_held = false;
+	pthread_join(closer, NULL);
+}
+
+TEST(each_read_ends_once_and_right_whatever_happens)
+{
+	const char *wanted = getenv("LINNOS_READS");
+	struct reader readers[THREADS] = {0};
+	pthread_t server, changer;
+	uint64_t n_begun = 0;
+
+	n_reads = wanted ? strtoull(wanted, NULL, 10) : 200000;
+	monitors.n_groups = 8;
+	tell_monitors(change);
+	sends_fail_each(50);
+	assert(!linnos_ceph_open(&ceph, "data", NULL));
+	assert(!pthread_create(&server, NULL, serve, NULL));
+	assert(!pthread_create(&changer, NULL, change_map, NULL));
+	for (unsigned int k = 0; k < THREADS; k++) {
+		readers[k].random = k;
+		assert(!pthread_create(&readers[k].thread, NULL, read_all, &readers[k]));
+	}
+	for (unsigned int k = 0; k < THREADS; k++)
+		pthread_join(readers[k].thread, NULL);
+	assert(all_is_told());
+	close_while_reads_are_in_flight(readers);
+	for (unsigned int k = 0; k < THREADS; k++)
+		n_begun += readers[k].n_begun;
+	assert(n_ended == n_begun);
+	pthread_join(server, NULL);
+	pthread_join(changer, NULL);
+	assert(!requests() && n_errors && n_errors < n_begun / 5 && n_refused);
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+/* Threads of the library's own: see thread.h. */
+#include "thread.h"
+
+#include <signal.h>
+
+int thread_begin(pthread_t *thread, void *(*run)(void *of), void *of)
+{
+	sigset_t all, before;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(thread, NULL, run, of);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -error;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * LinnOS: what the core wants of a kernel, for programs; see linnos_shim.h.
+ *
+ * One is built with LINNOS_THREADS where several threads use one drive; else what is
+ * atomic in a kernel is plain arithmetic there.
+ */
+#ifndef _LINNOS_PROGRAMS_H
+#define _LINNOS_PROGRAMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+typedef __UINT8_TYPE__ u8;
+typedef __UINT16_TYPE__ u16;
+typedef __UINT32_TYPE__ u32;
+typedef __UINT64_TYPE__ u64;
+typedef __INT16_TYPE__ s16;
+typedef __INT32_TYPE__ s32;
+typedef __INT64_TYPE__ s64;
+
+#define S16_MAX __INT16_MAX__
+#define S16_MIN (-S16_MAX - 1)
+#define S32_MAX __INT32_MAX__
+#define U32_MAX __UINT32_MAX__
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define BITS_PER_LONG (8 * sizeof(long))
+#define div_u64(n, d) ((u64)(n) / (d))
+#define div64_u64(n, d) ((u64)(n) / (d))
+#define min_t(type, a, b) ((type)(a) < (type)(b) ? (type)(a) : (type)(b))
+#define max_t(type, a, b) ((type)(a) > (type)(b) ? (type)(a) : (type)(b))
+#define clamp_t(type, v, low, high) min_t(type, max_t(type, v, low), high)
+
+typedef int linnos_atomic_t;
+typedef s64 linnos_atomic64_t;
+
+#ifdef LINNOS_THREADS
+#define __linnos_cacheline __attribute__((aligned(64)))
+#define READ_ONCE(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define WRITE_ONCE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
+#define linnos_read(v) __atomic_load_n(v, __ATOMIC_RELAXED)
+#define linnos_set(v, i) __atomic_store_n(v, i, __ATOMIC_RELAXED)
+#define linnos_add(v, i) ((void)__atomic_fetch_add(v, i, __ATOMIC_RELAXED))
+#define linnos_read64(v) __atomic_load_n(v, __ATOMIC_RELAXED)
+#define linnos_add_return64(v, i) __atomic_add_fetch(v, i, __ATOMIC_RELAXED)
+#define linnos_take_bit(bit, word)                                   \
+	(!(__atomic_fetch_or(word, 1UL << (bit), __ATOMIC_ACQUIRE) & \
+	   1UL << (bit)))
+#define linnos_leave_bit(bit, word) \
+	((void)__atomic_fetch_and(word, ~(1UL << (bit)), __ATOMIC_RELEASE))
+#define linnos_swap_if(p, old, new)                               \
+	__atomic_compare_exchange_n(p, &(u64){ old }, new, false, \
+				    __ATOMIC_RELAXED, __ATOMIC_RELAXED)
+#else
+#define __linnos_cacheline
+#define READ_ONCE(x) (x)
+#define WRITE_ONCE(x, v) ((x) = (v))
+#define linnos_read(v) (*(v))
+#define linnos_set(v, i) ((void)(*(v) = (i)))
+#define linnos_add(v, i) ((void)(*(v) += (i)))
+#define linnos_read64(v) (*(v))
+#define linnos_add_return64(v, i) (*(v) += (i))
+#define linnos_leave_bit(bit, word) ((void)(*(word) &= ~(1UL << (bit))))
+#define linnos_swap_if(p, old, new) \
+	(*(p) == (old) ? (*(p) = (new), true) : false)
+
+static inline bool linnos_take_bit(unsigned int bit, unsigned long *word)
+{
+	*word |= 1UL << bit;
+	return true;
+}
+#endif
+
+static inline unsigned long __ffs(unsigned long word)
+{
+	return __builtin_ctzl(word);
+}
+
+static inline u32 rol32(u32 word, unsigned int by)
+{
+	return word << by | word >> (32 - by);
+}
+
+static inline u32 ror32(u32 word, unsigned int by)
+{
+	return rol32(word, 32 - by);
+}
+
+static inline u64 linnos_get(const u8 *p, int bytes)
+{
+	u64 value = 0;
+
+	while (bytes--)
+		value = value << 8 | p[bytes];
+	return value;
+}
+
+static inline void linnos_put(u64 value, u8 *p, int bytes)
+{
+	for (; bytes--; value >>= 8)
+		*p++ = value & 0xff;
+}
+
+#define get_unaligned_le16(p) ((u16)linnos_get(p, 2))
+#define get_unaligned_le32(p) ((u32)linnos_get(p, 4))
+#define get_unaligned_le64(p) linnos_get(p, 8)
+#define put_unaligned_le16(value, p) linnos_put(value, p, 2)
+#define put_unaligned_le32(value, p) linnos_put(value, p, 4)
+#define put_unaligned_le64(value, p) linnos_put(value, p, 8)
+
+/* The first byte that is another one, or NULL. */
+static inline const void *memchr_inv(const void *p, int byte, size_t bytes)
+{
+	const u8 *at = p, *end = at + bytes;
+
+	for (; at < end; at++)
+		if (*at != byte)
+			return at;
+	return NULL;
+}
+
+/* IEEE 802.3, reflected, four bits a step. */
+static inline u32 crc32_le(u32 crc, const u8 *p, size_t bytes)
+{
+	static const u32 table[16] = {
+		0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
+		0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+		0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+		0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
+	};
+
+	while (bytes--) {
+		crc ^= *p++;
+		crc = crc >> 4 ^ table[crc & 15];
+		crc = crc >> 4 ^ table[crc & 15];
+	}
+	return crc;
+}
+
+#endif /* _LINNOS_PROGRAMS_H */

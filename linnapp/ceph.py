@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: MIT
+"""Ceph is read from the OSD that answers first: liblinnos-ceph for Python, by ctypes.
+
+Writes, and everything else, go by librados as ever. docs/cluster.md has an example.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self, Unpack
+
+from linnapp import nodes
+from linnapp.errors import LinnappError
+from linnapp.files import AnyPath
+from linnapp.native import (
+    check_fits,
+    check_status,
+    load_public,
+    of_counters,
+    of_one_kind,
+    to_be_filled,
+)
+
+_CANDIDATES = 16
+_UNKNOWN = (1 << 64) - 1
+
+#: Where linnos-agent listens, unless its configuration says otherwise.
+AGENT_PORT = 7316
+
+
+@dataclass(frozen=True)
+class PoolStats:
+    """What was done since a pool was opened; linnos_ceph(3) defines each number.
+
+    Attributes
+    ----------
+    bounced : int or None
+        None: librados' counters could not be read.
+    """
+
+    reads: int
+    unknown: int
+    fresh: int
+    replica_reads: int
+    bounced: int | None
+    retried: int
+    asked_monitors: int
+    misplaced: int
+    handles: int
+
+
+class _Options(ctypes.Structure):
+    """`struct linnos_ceph_options` of linnos_ceph.h."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        *of_one_kind(ctypes.c_char_p, "configuration", "user"),
+        ("choosing", ctypes.c_void_p),
+        *of_one_kind(ctypes.c_uint32, "agent_port", "fresh_ms"),
+    )
+
+
+class _Stats(ctypes.Structure):
+    """`struct linnos_ceph_stats`, whose members `PoolStats` has in their order."""
+
+    _fields_ = of_counters(PoolStats)
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    handle, status, size, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_char_p
+    # In a checkout only this finds the library that it needs; what is wrong will be said below.
+    with contextlib.suppress(LinnappError):
+        nodes.library()
+    return load_public(
+        "liblinnos-ceph.so.1",
+        "LINNOS_CEPH_LIB",
+        ("ceph", "install-ceph"),
+        "LIBLINNOS_CEPH_1",
+        linnos_ceph_error=(text,),
+        linnos_ceph_open=(status, ctypes.POINTER(handle), text, ctypes.POINTER(_Options)),
+        linnos_ceph_close=(None, handle),
+        linnos_ceph_read=(ctypes.c_ssize_t, handle, text, handle, size, ctypes.c_uint64),
+        linnos_ceph_wrote=(None, handle, text),
+        linnos_ceph_osds=(ctypes.c_uint, handle, text, ctypes.POINTER(ctypes.c_int)),
+        linnos_ceph_cluster=(handle, handle),
+        linnos_ceph_get_stats=(None, handle, ctypes.POINTER(_Stats), size),
+    )
+
+
+def _check(status: int) -> None:
+    check_status(status, _library().linnos_ceph_error)
+
+
+def _text(what: str, given: str | bytes) -> bytes:
+    data = given.encode() if isinstance(given, str) else given
+    if b"\0" in data:
+        raise ValueError(f"{what} {given!r}: a name has no zero byte")
+    return data
+
+
+class Pool:
+    """A replicated pool, opened; any number of threads may read from it at once.
+
+    It connects as librados does, and waits as long: for monitors as `client_mount_timeout` of
+    ceph.conf says, for an OSD as `rados_osd_op_timeout`, which by default is for ever. Neither is
+    interrupted by ctrl-C. A process that was forked opens one of its own.
+
+    Parameters
+    ----------
+    pool : str
+        Its name.
+    configuration : path, optional
+        ceph.conf. Default: where librados looks, $CEPH_CONF first.
+    user : str, optional
+        As whom, without `client.`. Default: admin.
+    agent_port : int
+        Where linnos-agent listens on the OSDs' hosts, `AGENT_PORT` by default there; 0: no agent
+        is asked.
+    fresh_ms : int
+        An object that was written is read from its primary for so long at most.
+    **choosing
+        As `linnapp.nodes.Nodes` has them; `mode` is "observe" or "choose".
+
+    Raises
+    ------
+    OSError
+        What Ceph does not allow or have, with the remedy.
+    LinnappError
+        If the library is not built.
+    """
+
+    def __init__(
+        self,
+        pool: str,
+        *,
+        configuration: AnyPath | None = None,
+        user: str | None = None,
+        agent_port: int = 0,
+        fresh_ms: int = 30_000,
+        **choosing: Unpack[nodes.Choosing],
+    ) -> None:
+        self._handle = ctypes.c_void_p()
+        self._process = os.getpid()
+        self._changed = threading.Condition()
+        self._n_calls = 0
+        check_fits(16, agent_port=agent_port)
+        check_fits(32, fresh_ms=fresh_ms)
+        chosen_by = nodes.options_of(**choosing)
+        options = _Options(
+            ctypes.sizeof(_Options),
+            None if configuration is None else os.fsencode(configuration),
+            None if user is None else _text("user", user),
+            ctypes.addressof(chosen_by),
+            agent_port,
+            fresh_ms,
+        )
+        _check(
+            _library().linnos_ceph_open(
+                ctypes.byref(self._handle), _text("pool", pool), ctypes.byref(options)
+            )
+        )
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[ctypes.c_void_p]:
+        """The handle, which nobody closes meanwhile."""
+        # There librados has no threads, and its locks are as they happened to be.
+        if os.getpid() != self._process:
+            raise ValueError("the pool was opened before this process was forked; open it in here")
+        with self._changed:
+            if not self._handle:
+                raise ValueError("the pool is closed")
+            handle = self._handle
+            self._n_calls += 1
+        try:
+            yield handle
+        finally:
+            with self._changed:
+                self._n_calls -= 1
+                self._changed.notify_all()
+
+    def read(self, name: str | bytes, length: int, offset: int = 0) -> bytes:
+        """Read a part of an object, with the arguments of `rados.Ioctx.read`.
+
+        Parameters
+        ----------
+        name : str or bytes
+            The object's, in the default namespace, without a locator.
+        length, offset : int
+            In bytes.
+
+        Returns
+        -------
+        bytes
+            Fewer than asked for only where the object ends.
+
+        Raises
+        ------
+        OSError
+            FileNotFoundError: there is no such object; else what the OSDs do not allow, or why they
+            could not read it, the primary last.
+        """
+        check_fits(63, length=length)
+        buffer = bytearray(length)
+        n = self.readinto(name, buffer, offset)
+        return bytes(memoryview(buffer)[:n])
+
+    def readinto(self, name: str | bytes, buffer: Any, offset: int = 0) -> int:
+        """Read into a writable buffer, such as a numpy array or a bytearray.
+
+        Returns
+        -------
+        int
+            Bytes read; fewer than the buffer holds only where the object ends.
+        """
+        check_fits(64, offset=offset)
+        with self._open() as handle, to_be_filled([buffer]) as places:
+            if not places:
+                return 0
+            n: int = _library().linnos_ceph_read(
+                handle, _text("object", name), places[0], len(places[0]), offset
+            )
+            _check(n)
+        return n
+
+    def wrote(self, name: str | bytes) -> None:
+        """An object has been written, by whatever means, or is about to be.
+
+        Not to say so is no error: a replica never gives what is out of date, but has the read sent
+        to the primary, which takes longer.
+        """
+        with self._open() as handle:
+            _library().linnos_ceph_wrote(handle, _text("object", name))
+
+    def osds(self, name: str | bytes) -> list[int]:
+        """Who holds an object: its primary, then the other OSDs that can be read from.
+
+        Returns
+        -------
+        list of int
+            Empty as long as that is not known; the monitors are asked for it now.
+        """
+        found = (ctypes.c_int * _CANDIDATES)()
+        with self._open() as handle:
+            return found[: _library().linnos_ceph_osds(handle, _text("object", name), found)]
+
+    def stats(self) -> PoolStats:
+        """What was done until now; asks librados, which takes longer than a read may."""
+        raw = _Stats()
+        with self._open() as handle:
+            _library().linnos_ceph_get_stats(handle, ctypes.byref(raw), ctypes.sizeof(raw))
+        values = {name: getattr(raw, name) for name, *_ in _Stats._fields_}
+        if raw.bounced == _UNKNOWN:
+            values["bounced"] = None
+        return PoolStats(**values)
+
+    def client_stats(self) -> nodes.ClientStats:
+        """What was chosen until now, and what it has saved."""
+        with self._open() as handle:
+            return nodes.client_stats(_library().linnos_ceph_cluster(handle))
+
+    def osd_stats(self, osd: int) -> nodes.NodeStats:
+        """How an OSD is doing, by its number."""
+        with self._open() as handle:
+            return nodes.node_stats(_library().linnos_ceph_cluster(handle), osd, None)
+
+    def close(self) -> None:
+        """Give it back, when all reads that others have begun have ended. May be repeated."""
+        if os.getpid() != self._process:
+            return
+        with self._changed:
+            handle, self._handle = self._handle, ctypes.c_void_p()
+            self._changed.wait_for(lambda: not self._n_calls)
+        if handle:
+            _library().linnos_ceph_close(handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            self.close()

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: MIT
+"""liblinnos-ceph from Python, with the librados of its C tests, in which a test says what happens.
+
+test_ceph_real.py has it on a real Ceph.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_ceph_library import FUNCTIONS, ROOT, SOURCE
+from test_cluster_library import BUILDS as CLUSTER
+
+from linnapp import ceph as binding
+from linnapp.ceph import Pool
+from linnapp.errors import LinnappError
+from linnapp.native import declared
+
+INCLUDES = [f"-I{ROOT / name}" for name in ("cluster/ceph", "cluster/client", "liblinnos")]
+
+needs_headers = pytest.mark.skipif(
+    not Path("/usr/include/rados/librados.h").exists(), reason="no librados: `make ceph`"
+)
+
+
+class Monitors(ctypes.Structure):
+    """`struct monitors` of tests/rados.h, as far as it is set here."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint32) for name in ("epoch", "n_groups")),
+        ("osds", ctypes.c_uint32 * 3),
+        ("host", ctypes.c_uint32 * 9),
+    )
+
+
+@pytest.fixture(scope="module")
+def made_up(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The library with that librados, as one."""
+    CLUSTER.make("all")
+    folder = tmp_path_factory.mktemp("made-up")
+    shown = (SOURCE / "liblinnos-ceph.map").read_text()
+    made = "monitors; requests; end_request; pass_us;"
+    (folder / "map").write_text(shown.replace("global:", f"global: {made}"))
+    sources = [path for path in SOURCE.glob("*.c") if path.name != "clock.c"]
+    subprocess.run(
+        ["gcc", "-g", "-shared", "-fPIC", "-D_GNU_SOURCE", "-Dlinnos_error=linnos_ceph_error",
+         *INCLUDES, "-o", folder / "made-up.so", f"-Wl,--version-script={folder}/map", *sources,
+         SOURCE / "tests" / "rados.c", ROOT / "liblinnos" / "messages.c",
+         CLUSTER.out / "liblinnos-cluster.so"],
+        check=True,
+    )  # fmt: skip
+    os.environ["LINNOS_CEPH_LIB"] = str(folder / "made-up.so")
+    binding._library.cache_clear()
+    try:
+        return declared(
+            binding._library(),
+            requests=(ctypes.c_uint,),
+            end_request=(None, ctypes.c_uint, ctypes.c_long, ctypes.c_char),
+            pass_us=(None, ctypes.c_uint64),
+        )
+    finally:
+        del os.environ["LINNOS_CEPH_LIB"]
+
+
+@pytest.fixture
+def rados(made_up: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> ctypes.CDLL:
+    """Of which three OSDs, on a host each, hold every object."""
+    monkeypatch.setattr(binding, "_library", lambda: made_up)
+    monitors = Monitors.in_dll(made_up, "monitors")
+    ctypes.memset(ctypes.byref(monitors), 0, ctypes.sizeof(monitors))
+    monitors.epoch, monitors.n_groups = 5, 8
+    monitors.osds[:], monitors.host[:] = [1, 2, 0], [k % 3 for k in range(9)]
+    return made_up
+
+
+class Reading(threading.Thread):
+    """A read in a thread of its own, until it is ended."""
+
+    def __init__(self, rados: ctypes.CDLL, pool: Pool, *arguments: Any) -> None:
+        super().__init__()
+        self._rados, self._pool, self._arguments = rados, pool, arguments
+        self.answer: Any = None
+        self.start()
+        until = time.monotonic() + 60
+        while not rados.requests():
+            assert time.monotonic() < until and self.is_alive()
+            time.sleep(0.0001)
+
+    def run(self) -> None:
+        try:
+            self.answer = self._pool.read(*self._arguments)
+        except OSError as error:
+            self.answer = error
+
+    def ended(self, n_bytes: int, letter: bytes = b"x") -> Any:
+        """What it returns, or raises, when it is answered with so many bytes, or an error."""
+        until = time.monotonic() + 60
+        # a copy is sent before it, and may be there when it has ended
+        while self.is_alive() or self._rados.requests():
+            assert time.monotonic() < until
+            if self._rados.requests():
+                self._rados.end_request(self._rados.requests() - 1, n_bytes, letter)
+            else:
+                self.join(0.0001)
+        return self.answer
+
+
+def known(pool: Pool, name: str) -> list[int]:
+    """Who holds an object, once the monitors have told."""
+    until = time.monotonic() + 60
+    while not (osds := pool.osds(name)):
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    return osds
+
+
+@needs_headers
+def test_what_an_osd_has_is_read_and_counted(rados: ctypes.CDLL) -> None:
+    with Pool("data") as pool:
+        assert Reading(rados, pool, "a", 16, 64).ended(16) == b"x" * 16
+        # where the object ends
+        assert Reading(rados, pool, b"\xff", 16).ended(3, b"y") == b"yyy"
+        assert Reading(rados, pool, "a", 16).ended(0) == b""
+        assert pool.read("a", 0) == b"" and not rados.requests()
+        assert pool.stats().reads == 3
+        # this librados has no counters
+        known(pool, "a")
+        assert pool.stats().handles == 4 and pool.stats().bounced is None
+
+
+@needs_headers
+def test_errors_say_what_failed_and_what_to_do(rados: ctypes.CDLL) -> None:
+    with Pool("data", user="reader") as pool:
+        for status, kind, says in (
+            (errno.ENOENT, FileNotFoundError, "object a of pool data: No such file"),
+            (errno.EPERM, PermissionError, "client.reader wants `osd 'allow r pool=data'`"),
+            (errno.ETIMEDOUT, TimeoutError, "pool data: .*rados_osd_op_timeout"),
+            (errno.EIO, OSError, "object a of pool data: Input/output error"),
+        ):
+            error = Reading(rados, pool, "a", 16).ended(-status)
+            assert type(error) is kind and error.errno == status
+            assert re.search(says, str(error))
+    for options, says in (
+        ({"configuration": "/no/ceph.conf"}, "/no/ceph.conf: No such file"),
+        ({"mode": "hedge"}, "hedges are not sent"),
+        ({"explore_ms": 0}, "explore_ms 0; 1 to 250"),
+    ):
+        with pytest.raises(OSError, match=says):
+            Pool("data", **options)
+    with pytest.raises(FileNotFoundError, match="pool other: .*`ceph osd pool ls`"):
+        Pool("other")
+
+
+@needs_headers
+def test_what_ctypes_would_cut_is_refused(rados: ctypes.CDLL) -> None:
+    for options, says in (
+        ({"agent_port": 65536}, "agent_port 65536: 0 to 65535"),
+        ({"fresh_ms": -1}, "fresh_ms -1: 0 to"),
+        ({"user": "a\0b"}, "user .*: a name has no zero byte"),
+        ({"mode": "guess"}, "mode 'guess': one of observe, choose, hedge can be"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            Pool("data", **options)
+    with pytest.raises(ValueError, match="pool .*: a name has no zero byte"):
+        Pool("data\0")
+    with Pool("data") as pool:
+        for arguments, says in (
+            (("a", -1), "length -1: 0 to"),
+            (("a", 1, -1), "offset -1: 0 to"),
+            (("a", 1, 1 << 64), "offset 18446744073709551616: 0 to"),
+            (("a\0b", 1), "object 'a.x00b': a name has no zero byte"),
+        ):
+            with pytest.raises(ValueError, match=says):
+                pool.read(*arguments)
+        with pytest.raises(ValueError, match="object .*: a name has no zero byte"):
+            pool.wrote(b"\0")
+        with pytest.raises(OSError, match="a read of a: 2147483648 bytes; 1 to 2147483647"):
+            pool.read("a", 1 << 31)
+        with pytest.raises(OSError, match="an object without a name"):
+            pool.read("", 1)
+        with pytest.raises(OSError, match="node 1000000; there are 0 to"):
+            pool.osd_stats(1_000_000)
+        assert not rados.requests() and not pool.stats().reads
+
+
+@needs_headers
+def test_buffers_that_cannot_be_read_into_are_refused(rados: ctypes.CDLL) -> None:
+    with Pool("data") as pool:
+        with pytest.raises(TypeError, match="read-only"):
+            pool.readinto("a", b"1234")
+        with pytest.raises(TypeError):
+            pool.readinto("a", np.zeros((8, 8))[:, ::2])
+        assert pool.readinto("a", bytearray()) == 0
+        assert not rados.requests() and not pool.stats().reads
+
+
+@needs_headers
+def test_reads_leave_an_osd_that_is_slow_unless_they_are_only_observed(rados: ctypes.CDLL) -> None:
+    for mode in ("choose", "observe"):
+        with Pool("data", mode=mode, agent_port=binding.AGENT_PORT) as pool:
+            assert known(pool, "a") == [1, 2, 0]
+            elsewhere = 0
+            for k in range(400):
+                rados.pass_us(500)
+                one = Reading(rados, pool, "a", 16)
+                moved = pool.stats().replica_reads > elsewhere
+                elsewhere += moved
+                rados.pass_us(100 if moved or k < 200 else 3000)
+                assert one.ended(16) == b"x" * 16
+            client = pool.client_stats()
+            assert client.reads == 400 and client.would_move > 100
+            assert client.moved == pool.stats().replica_reads == elsewhere
+            assert elsewhere > 100 if mode == "choose" else not elsewhere
+            assert pool.osd_stats(1).answered >= 200 and not pool.osd_stats(3).answered
+            pool.wrote("a")
+            assert Reading(rados, pool, "a", 16).ended(16)
+            assert pool.stats().fresh == 1
+
+
+@needs_headers
+def test_who_closes_waits_for_reads_of_others(
+    rados: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, close = Pool("data"), rados.linnos_ceph_close
+    inside: list[int] = []
+    monkeypatch.setattr(
+        rados, "linnos_ceph_close", lambda handle: (inside.append(pool._n_calls), close(handle))
+    )
+    one = Reading(rados, pool, "a", 16)
+    closing = threading.Thread(target=pool.close)
+    closing.start()
+    until = time.monotonic() + 60
+    while pool._handle:
+        assert time.monotonic() < until
+    for call in (
+        lambda: pool.read("a", 1), lambda: pool.wrote("a"), lambda: pool.osds("a"),
+        *(pool.stats, pool.client_stats, lambda: pool.osd_stats(0)),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="the pool is closed"):
+            call()
+    closing.join(0.2)
+    assert closing.is_alive()
+    assert one.ended(16) == b"x" * 16
+    closing.join(60)
+    assert not closing.is_alive()
+    pool.close()
+    assert inside == [0]
+
+
+@needs_headers
+def test_a_process_that_was_forked_has_no_pool(rados: ctypes.CDLL) -> None:
+    with Pool("data") as pool:
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                pool.read("a", 1)
+            except ValueError as error:
+                # which must not wait for threads that are not there
+                pool.close()
+                del pool
+                code = 0 if "before this process was forked" in str(error) else 2
+            finally:
+                os._exit(code)
+        until = time.monotonic() + 60
+        while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < until:
+            time.sleep(0.01)
+        if ended == (0, 0):
+            os.kill(child, 9)
+        assert ended == (child, 0)
+        assert Reading(rados, pool, "a", 16).ended(16)
+
+
+def test_without_the_library_the_remedy_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LINNOS_CEPH_LIB", str(tmp_path / "none.so"))
+    binding._library.cache_clear()
+    with pytest.raises(
+        LinnappError,
+        match="none.so: .*`make ceph`.*`make install-ceph`.* package liblinnos-ceph1,.*_CEPH_LIB",
+    ):
+        Pool("data")
+    binding._library.cache_clear()
+
+
+@needs_headers
+def test_structures_and_numbers_are_those_of_the_header(tmp_path: Path) -> None:
+    expected = {
+        "LINNOS_CEPH_AGENT_PORT": binding.AGENT_PORT,
+        "LINNOS_CLUSTER_CANDIDATES": binding._CANDIDATES,
+        "(unsigned long)UINT64_MAX": binding._UNKNOWN,
+    }
+    given: dict[str, Any] = dict(Pool.__init__.__kwdefaults__ or {})
+    assert given.pop("configuration") is None and given.pop("user") is None
+    expected |= {f"o.{name}": value for name, value in given.items()}
+    mirrors = (("linnos_ceph_options", binding._Options), ("linnos_ceph_stats", binding._Stats))
+    for struct, mirror in mirrors:
+        expected[f"sizeof(struct {struct})"] = ctypes.sizeof(mirror)
+        for name, *_ in mirror._fields_:
+            field = getattr(mirror, name)
+            expected[f"offsetof(struct {struct}, {name})"] = field.offset
+            expected[f"sizeof(((struct {struct} *)0)->{name})"] = field.size
+    lines = "".join(f'\tprintf("%lu\\n", (unsigned long){name});\n' for name in expected)
+    (tmp_path / "p.c").write_text(
+        "#include <linnos_ceph.h>\n#include <stdio.h>\n"
+        "static struct linnos_ceph_options o = LINNOS_CEPH_OPTIONS_INIT;\n"
+        f"int main(void)\n{{\n{lines}\treturn 0;\n}}\n"
+    )
+    subprocess.run(["gcc", *INCLUDES, "-o", tmp_path / "p", tmp_path / "p.c"], check=True)
+    said = subprocess.run([tmp_path / "p"], capture_output=True, text=True, check=True).stdout
+    assert said.split() == [str(value) for value in expected.values()]
+
+
+def test_functions_of_the_header_are_used() -> None:
+    """All but those that give a read back before it has ended, and librados' own handle."""
+    used = set(re.findall(r"\b(linnos_ceph_\w+)\b[=(.,)]", Path(binding.__file__).read_text()))
+    others = {"linnos_ceph_aio_read", "linnos_ceph_aio_read_from", "linnos_ceph_pool"}
+    assert used == FUNCTIONS - others
