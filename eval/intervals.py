@@ -257,7 +257,10 @@ class Resamples:
         self._value = _means(sum(t.sum(0) for t in totals), sum(c.sum(0) for c in counts))
         self._mean = np.empty((n_resamples, len(self.policies)))
         self._percentile = np.full((len(self.percents), n_resamples, len(self.policies)), np.nan)
-        pools = [_Pool([s.histogram[policy] for s in seeds]) for policy in self.policies]
+        pools = [
+            _Pool([s.histogram[policy] for s in seeds])
+            for policy in (self.policies if self.percents else ())
+        ]
         done = 0
         for weights in _weights(seeds, rng, n_resamples):
             rows = slice(done, done + len(weights[0]))
