@@ -114,7 +114,6 @@ def train_fleet(
         try:
             if scheduler is None:
                 with signals_held():  # begun by half, it could not be closed
-                    others = multiprocessing.active_children()
                     # One thread each: a worker holds one trace at a time.
                     cluster = LocalCluster(
                         n_workers=workers,
@@ -122,7 +121,7 @@ def train_fleet(
                         processes=True,
                         dashboard_address=None,
                     )
-                    stack.callback(_end, cluster, others)
+                    stack.callback(_end, cluster)
             client = Client(cluster or scheduler, timeout=CONNECT_TIMEOUT_S)
             stack.callback(_close, client)
         except (OSError, ValueError) as error:
@@ -177,13 +176,14 @@ def train_fleet(
     return results
 
 
-def _end(cluster: Any, others: list[Any]) -> None:
-    """Close a cluster of our own, whose processes are those that are not `others`.
+def _end(cluster: Any) -> None:
+    """Close a cluster of our own.
 
-    In the middle of a training, or on a busy machine, they take their time to end; the models are
-    saved by now. Once the cluster closes, no others take their place.
+    In the middle of a training, or on a busy machine, its workers take their time to end; the
+    models are saved by now. Once the cluster closes, no others take their place.
     """
-    workers = [child for child in multiprocessing.active_children() if child not in others]
+    pids = {nanny.pid for nanny in cluster.workers.values()}
+    workers = [child for child in multiprocessing.active_children() if child.pid in pids]
     impatience = threading.Timer(_PATIENCE_S, lambda: [*map(BaseProcess.kill, workers)])
     impatience.start()
     _close(cluster)

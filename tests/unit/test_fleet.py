@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 import signal
@@ -10,8 +11,10 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import click
 import pytest
@@ -159,6 +162,34 @@ def test_no_scheduler_there(
         address = f"tcp://127.0.0.1:{nobody_listens.getsockname()[1]}"
         with pytest.raises(LinnappError, match=f"^{address}: no Dask scheduler answers"):
             train_fleet({"a": [trace]}, tmp_path / "m", RECIPE, scheduler=address)
+
+
+def test_only_workers_are_killed(
+    tmp_path: Path, patience: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which take their time to end: not what its caller begins meanwhile."""
+    kill, close, killed = BaseProcess.kill, fleet._close, set()
+    child = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(GIVE_UP_S,))
+
+    def note_kill(process: BaseProcess) -> None:
+        killed.add(process.pid)
+        kill(process)
+
+    def close_slowly(connected: Any) -> None:
+        close(connected)
+        time.sleep(1)
+
+    monkeypatch.setattr(BaseProcess, "kill", note_kill)
+    monkeypatch.setattr(fleet, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(fleet, "_close", close_slowly)
+    arrays = {"a": [array_trace(tmp_path / "d.blk", 1, 1500)]}
+    recipe = Recipe(kind="latency")
+    try:
+        train_fleet(arrays, tmp_path, recipe, workers=1, on_progress=lambda _: child.start())
+        assert child.is_alive() and len(killed - {child.pid}) == 1
+    finally:
+        kill(child)
+        child.join()
 
 
 @pytest.mark.parametrize("address", ["nonsense", "tcp://here:port", "http://here:8786", "tcp://[1"])
