@@ -5,15 +5,17 @@
  *	LD_PRELOAD=liblinnos-ceph-fio.so fio --ioengine=rados ...
  *
  * Of librados' functions those that fio 3.33 calls for what it sends are here, and found first. A
- * read goes to linnos_ceph_aio_read(), everything else on to librados. A completion of librados'
- * nobody else can complete, so those that fio sees are made here. When a pool is given back, a line
- * on standard error says where its reads went. With LINNOS_CEPH_AGENT_PORT agents are asked.
+ * read goes to linnos_ceph_aio_read(), everything else on to librados. Completions are librados',
+ * and any of its functions takes them; but no other can complete one, so what is asked of that of a
+ * read is answered here. When a pool is given back, a line on standard error says where its reads
+ * went. With LINNOS_CEPH_AGENT_PORT agents are asked.
  *
  * liblinnos-ceph in here calls librados' own, by next_...() (Makefile).
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <linnos_ceph.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -21,14 +23,30 @@
 #include <string.h>
 
 /* As whom a program that has more of them than this connects is not known. */
-enum { CLIENTS_MAX = 1024 };
+enum { CLIENTS_MAX = 1024, SHELVES = 1024 };
 
+/* How far a read has come that librados knows nothing of. */
+enum reached { NOT_SENT, SENT, COMPLETE, TOLD };
+
+/* What librados does not tell of a completion. What changes does so with its shelf's lock held. */
 struct completion {
+	struct completion *next;
+	rados_completion_t own;
 	rados_callback_t complete, safe;
 	void *of;
-	atomic_bool is_complete;
+	enum reached state;
+	int result;
 	/* its owner, and who will complete it */
-	atomic_int n_users;
+	int n_users;
+};
+
+/* By their addresses: few are on one shelf. */
+static struct shelf {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct completion *first;
+} shelves[SHELVES] = {
+	[0 ... SHELVES - 1] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL},
 };
 
 /* fio connects each job for itself, in one process; jobs look for theirs at once. */
@@ -44,13 +62,20 @@ static atomic_uint n_clients;
 
 /* ---- librados' own ---- */
 
-#define OWN(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
+/* Looked for once. */
+#define OWN(name)                                                                                  \
+	({                                                                                         \
+		static _Atomic(void *) found;                                                      \
+                                                                                                   \
+		if (!found)                                                                        \
+			found = dlsym(RTLD_NEXT, #name);                                           \
+		(__typeof__(&(name)))found;                                                        \
+	})
 
 int next_rados_create(rados_t *client, const char *user);
 int next_rados_conf_read_file(rados_t client, const char *path);
 int next_rados_ioctx_create(rados_t client, const char *pool, rados_ioctx_t *io);
 void next_rados_ioctx_destroy(rados_ioctx_t io);
-void next_rados_aio_release(rados_completion_t completion);
 
 int next_rados_create(rados_t *client, const char *user)
 {
@@ -70,11 +95,6 @@ int next_rados_ioctx_create(rados_t client, const char *pool, rados_ioctx_t *io)
 void next_rados_ioctx_destroy(rados_ioctx_t io)
 {
 	OWN(rados_ioctx_destroy)(io);
-}
-
-void next_rados_aio_release(rados_completion_t completion)
-{
-	OWN(rados_aio_release)(completion);
 }
 
 /* ---- who connects, and to what ---- */
@@ -183,69 +203,182 @@ void rados_ioctx_destroy(rados_ioctx_t io)
 
 /* ---- completions ---- */
 
-static void drop(struct completion *c)
+static struct shelf *shelf_of(rados_completion_t own)
 {
-	if (atomic_fetch_sub(&c->n_users, 1) == 1)
-		free(c);
+	return &shelves[(uintptr_t)own / 64 % SHELVES];
 }
 
-static void complete(struct completion *c)
+/* Where it is, or NULL for one that was not made here; its shelf's lock is held. */
+static struct completion *find(rados_completion_t own)
 {
-	c->is_complete = true;
+	struct completion *c = shelf_of(own)->first;
+
+	while (c && c->own != own)
+		c = c->next;
+	return c;
+}
+
+/* One user less; the last one's gives it back. */
+static void drop(struct completion *c)
+{
+	struct shelf *shelf = shelf_of(c->own);
+	struct completion **at = &shelf->first;
+	int n_left;
+
+	pthread_mutex_lock(&shelf->lock);
+	n_left = --c->n_users;
+	if (!n_left) {
+		while (*at != c)
+			at = &(*at)->next;
+		*at = c->next;
+	}
+	pthread_mutex_unlock(&shelf->lock);
+	if (n_left)
+		return;
+	OWN(rados_aio_release)(c->own);
+	free(c);
+}
+
+static void advance(struct completion *c, enum reached state, int result)
+{
+	struct shelf *shelf = shelf_of(c->own);
+
+	pthread_mutex_lock(&shelf->lock);
+	c->state = state;
+	c->result = result;
+	pthread_cond_broadcast(&shelf->changed);
+	pthread_mutex_unlock(&shelf->lock);
+}
+
+static void complete(struct completion *c, int result)
+{
+	advance(c, COMPLETE, result);
 	if (c->complete)
-		c->complete(c, c->of);
+		c->complete(c->own, c->of);
 	if (c->safe)
-		c->safe(c, c->of);
+		c->safe(c->own, c->of);
+	advance(c, TOLD, result);
 	drop(c);
+}
+
+/*
+ * Of a read that librados knows nothing of: what it has come to, once it is as far as it is waited
+ * for. False: of any other completion, which librados is to be asked for.
+ */
+static bool ask(rados_completion_t own, enum reached wait_for, enum reached *state, int *result)
+{
+	struct shelf *shelf = shelf_of(own);
+	struct completion *c;
+	bool is_known;
+
+	pthread_mutex_lock(&shelf->lock);
+	c = find(own);
+	is_known = c && c->state != NOT_SENT;
+	if (is_known) {
+		while (c->state < wait_for)
+			pthread_cond_wait(&shelf->changed, &shelf->lock);
+		*state = c->state;
+		*result = c->result;
+	}
+	pthread_mutex_unlock(&shelf->lock);
+	return is_known;
 }
 
 int rados_aio_create_completion(void *of, rados_callback_t done, rados_callback_t safe,
 				rados_completion_t *completion)
 {
 	struct completion *c = calloc(1, sizeof(*c));
+	struct shelf *shelf;
+	int status;
 
 	if (!c)
 		return -ENOMEM;
+	status = OWN(rados_aio_create_completion)(of, done, safe, &c->own);
+	if (status) {
+		free(c);
+		return status;
+	}
 	c->complete = done;
 	c->safe = safe;
 	c->of = of;
 	c->n_users = 1;
-	*completion = c;
+	*completion = c->own;
+	shelf = shelf_of(c->own);
+	pthread_mutex_lock(&shelf->lock);
+	c->next = shelf->first;
+	shelf->first = c;
+	pthread_mutex_unlock(&shelf->lock);
 	return 0;
-}
-
-int rados_aio_is_complete(rados_completion_t completion)
-{
-	return ((struct completion *)completion)->is_complete;
 }
 
 void rados_aio_release(rados_completion_t completion)
 {
-	drop(completion);
-}
+	struct shelf *shelf = shelf_of(completion);
+	struct completion *c;
 
-static void complete_by_librados(rados_completion_t own, void *of)
-{
-	(void)own;
-	complete(of);
-}
-
-/* One of librados' that completes it. */
-static int begin(struct completion *c, rados_completion_t *own)
-{
-	int status = rados_aio_create_completion2(c, complete_by_librados, own);
-
-	if (!status)
-		atomic_fetch_add(&c->n_users, 1);
-	return status;
-}
-
-static int begun(struct completion *c, rados_completion_t own, int status)
-{
-	next_rados_aio_release(own);
-	if (status < 0)
+	pthread_mutex_lock(&shelf->lock);
+	c = find(completion);
+	pthread_mutex_unlock(&shelf->lock);
+	if (c)
 		drop(c);
-	return status;
+	else
+		OWN(rados_aio_release)(completion);
+}
+
+/* librados tells "safe" from "complete" no more, but has the names. */
+#define IS(name, far)                                                                              \
+	int rados_aio_is_##name(rados_completion_t completion)                                     \
+	{                                                                                          \
+		enum reached state;                                                                \
+		int result;                                                                        \
+                                                                                                   \
+		return ask(completion, SENT, &state, &result)                                      \
+			       ? state >= (far)                                                    \
+			       : OWN(rados_aio_is_##name)(completion);                             \
+	}
+
+IS(complete, COMPLETE)
+IS(safe, COMPLETE)
+IS(complete_and_cb, TOLD)
+IS(safe_and_cb, TOLD)
+
+int rados_aio_wait_for_complete(rados_completion_t completion)
+{
+	enum reached state;
+	int result;
+
+	return ask(completion, COMPLETE, &state, &result)
+		       ? 0
+		       : OWN(rados_aio_wait_for_complete)(completion);
+}
+
+int rados_aio_wait_for_complete_and_cb(rados_completion_t completion)
+{
+	enum reached state;
+	int result;
+
+	return ask(completion, TOLD, &state, &result)
+		       ? 0
+		       : OWN(rados_aio_wait_for_complete_and_cb)(completion);
+}
+
+int rados_aio_wait_for_safe(rados_completion_t completion)
+{
+	return rados_aio_wait_for_complete(completion);
+}
+
+int rados_aio_wait_for_safe_and_cb(rados_completion_t completion)
+{
+	return rados_aio_wait_for_complete_and_cb(completion);
+}
+
+int rados_aio_get_return_value(rados_completion_t completion)
+{
+	enum reached state;
+	int result;
+
+	return ask(completion, SENT, &state, &result) ? result
+						      : OWN(rados_aio_get_return_value)(completion);
 }
 
 /* ---- what is sent ---- */
@@ -263,7 +396,7 @@ static void end_read(void *of, ssize_t bytes, int osd)
 	/* fio does not ask */
 	if (bytes < 0)
 		atomic_fetch_add(&read->client->n_failed, 1);
-	complete(read->completion);
+	complete(read->completion, bytes);
 	free(read);
 }
 
@@ -271,25 +404,31 @@ int rados_aio_read(rados_ioctx_t io, const char *object, rados_completion_t comp
 		   char *buffer, size_t bytes, uint64_t offset)
 {
 	struct client *client = client_of_pool(io);
-	struct completion *c = completion;
-	rados_completion_t own;
+	struct shelf *shelf = shelf_of(completion);
+	struct completion *c = NULL;
 	struct read *read;
 	int status;
 
-	if (!client) {
-		status = begin(c, &own);
-		return status ? status
-			      : begun(c, own,
-				      OWN(rados_aio_read)(io, object, own, buffer, bytes, offset));
+	if (client) {
+		pthread_mutex_lock(&shelf->lock);
+		c = find(completion);
+		if (c) {
+			c->state = SENT;
+			c->n_users++;
+		}
+		pthread_mutex_unlock(&shelf->lock);
 	}
+	if (!c)
+		return OWN(rados_aio_read)(io, object, completion, buffer, bytes, offset);
 	read = malloc(sizeof(*read));
-	if (!read)
-		return -ENOMEM;
-	*read = (struct read){client, c};
-	atomic_fetch_add(&c->n_users, 1);
-	status = linnos_ceph_aio_read(client->ceph, object, buffer, bytes, offset, end_read, read);
+	if (read)
+		*read = (struct read){client, c};
+	status = read ? linnos_ceph_aio_read(client->ceph, object, buffer, bytes, offset, end_read,
+					     read)
+		      : -ENOMEM;
 	if (status) {
 		free(read);
+		advance(c, NOT_SENT, 0);
 		drop(c);
 	}
 	return status;
@@ -313,24 +452,13 @@ int rados_write(rados_ioctx_t io, const char *object, const char *buffer, size_t
 int rados_aio_write(rados_ioctx_t io, const char *object, rados_completion_t completion,
 		    const char *buffer, size_t bytes, uint64_t offset)
 {
-	rados_completion_t own;
-	int status = begin(completion, &own);
-
-	if (status)
-		return status;
 	note_write(io, object);
-	return begun(completion, own, OWN(rados_aio_write)(io, object, own, buffer, bytes, offset));
+	return OWN(rados_aio_write)(io, object, completion, buffer, bytes, offset);
 }
 
 int rados_aio_write_op_operate(rados_write_op_t op, rados_ioctx_t io, rados_completion_t completion,
 			       const char *object, time_t *when, int flags)
 {
-	rados_completion_t own;
-	int status = begin(completion, &own);
-
-	if (status)
-		return status;
 	note_write(io, object);
-	return begun(completion, own,
-		     OWN(rados_aio_write_op_operate)(op, io, own, object, when, flags));
+	return OWN(rados_aio_write_op_operate)(op, io, completion, object, when, flags);
 }
