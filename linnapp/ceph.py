@@ -152,7 +152,7 @@ class Pool:
         self._n_calls = 0
         check_fits(16, agent_port=agent_port)
         check_fits(32, fresh_ms=fresh_ms)
-        chosen_by = nodes.options_of(**choosing)
+        chosen_by = nodes.options_of(type(self), **choosing)
         options = _Options(
             ctypes.sizeof(_Options),
             None if configuration is None else os.fsencode(configuration),

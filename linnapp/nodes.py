@@ -196,6 +196,8 @@ class Choosing(TypedDict, total=False):
 
 
 def options_of(
+    owner: type,
+    /,
     *,
     mode: Mode = "choose",
     home_margin_percent: int = 25,
@@ -209,8 +211,11 @@ def options_of(
     seed: int = 1,
     key: bytes | None = None,
     unguarded: bool = False,
+    **unknown: object,
 ) -> _Options:
-    """The options of `Nodes` as the library wants them."""
+    """The options of `Nodes` as the library wants them; `owner` is whom they were given to."""
+    for name in unknown:
+        raise TypeError(f"{owner.__name__}() got an unexpected keyword argument {name!r}")
     check_fits(
         32,
         home_margin_percent=home_margin_percent,
@@ -315,7 +320,7 @@ class Nodes:
         #: The library has their addresses.
         self._in_flight: set[Attempt] = set()
         check_fits(32, n_nodes=n_nodes)
-        options = options_of(**choosing)
+        options = options_of(type(self), **choosing)
         _check(
             library().linnos_cluster_create(
                 ctypes.byref(self._handle), n_nodes, ctypes.byref(options)

@@ -171,6 +171,8 @@ def test_what_ctypes_would_cut_is_refused(rados: ctypes.CDLL) -> None:
     ):
         with pytest.raises(ValueError, match=says):
             Pool("data", **options)
+    with pytest.raises(TypeError, match=r"^Pool\(\) got an unexpected keyword argument 'hedge_us'"):
+        Pool("data", **{"hedge_us": 1})
     with pytest.raises(ValueError, match="pool .*: a name has no zero byte"):
         Pool("data\0")
     with Pool("data") as pool:

@@ -378,6 +378,13 @@ def test_structures_are_those_of_the_headers(tmp_path: Path) -> None:
     assert in_c(tmp_path, expressions) == [f"{value:g}" for value in expected]
 
 
+def test_an_option_that_there_is_not_is_named() -> None:
+    with pytest.raises(
+        TypeError, match=r"^Nodes\(\) got an unexpected keyword argument 'hedge_us'"
+    ):
+        Nodes(3, **{"hedge_us": 1})
+
+
 def test_defaults_and_names_are_those_of_the_headers(tmp_path: Path) -> None:
     given: dict[str, Any] = dict(binding.options_of.__kwdefaults__ or {})
     assert list(given) == list(get_type_hints(binding.Choosing))
