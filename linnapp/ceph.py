@@ -150,6 +150,7 @@ class Pool:
         self._process = os.getpid()
         self._changed = threading.Condition()
         self._n_calls = 0
+        self._is_closing = False
         check_fits(16, agent_port=agent_port)
         check_fits(32, fresh_ms=fresh_ms)
         chosen_by = nodes.options_of(type(self), **choosing)
@@ -174,7 +175,7 @@ class Pool:
         if os.getpid() != self._process:
             raise ValueError("the pool was opened before this process was forked; open it in here")
         with self._changed:
-            if not self._handle:
+            if self._is_closing:
                 raise ValueError("the pool is closed")
             handle = self._handle
             self._n_calls += 1
@@ -275,10 +276,12 @@ class Pool:
         if os.getpid() != self._process:
             return
         with self._changed:
-            handle, self._handle = self._handle, ctypes.c_void_p()
+            self._is_closing = True
+            # which ctrl-C interrupts: the next one to close has the handle still
             self._changed.wait_for(lambda: not self._n_calls)
-        if handle:
-            _library().linnos_ceph_close(handle)
+            handle, self._handle = self._handle, ctypes.c_void_p()
+            if handle:
+                _library().linnos_ceph_close(handle)
 
     def __enter__(self) -> Self:
         return self

@@ -513,10 +513,10 @@ class Replicas:
         """
         if not self._handle:
             return
+        # One by one: after ctrl-C, for which each may wait, the next call goes on.
+        while self._queues:
+            _library().linnos_queue_close(self._queues.popitem()[1])
         handle, self._handle = self._handle, ctypes.c_void_p()
-        for queue in self._queues.values():
-            _library().linnos_queue_close(queue)
-        self._queues.clear()
         _library().linnos_close(handle)
 
     def __enter__(self) -> Self:

@@ -6,10 +6,12 @@ test_ceph_real.py has it on a real Ceph.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -242,7 +244,7 @@ def test_who_closes_waits_for_reads_of_others(
     closing = threading.Thread(target=pool.close)
     closing.start()
     until = time.monotonic() + 60
-    while pool._handle:
+    while not pool._is_closing:
         assert time.monotonic() < until
     for call in (
         lambda: pool.read("a", 1), lambda: pool.wrote("a"), lambda: pool.osds("a"),
@@ -257,6 +259,36 @@ def test_who_closes_waits_for_reads_of_others(
     assert not closing.is_alive()
     pool.close()
     assert inside == [0]
+
+
+@needs_headers
+def test_who_is_interrupted_while_closing_may_close_again(
+    rados: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, close, closed = Pool("data"), rados.linnos_ceph_close, []
+    monkeypatch.setattr(
+        rados, "linnos_ceph_close", lambda handle: (closed.append(1), close(handle))
+    )
+    one = Reading(rados, pool, "a", 16)
+
+    def interrupt() -> None:
+        with contextlib.suppress(ValueError):  # once it is being closed
+            while True:
+                pool.osds("a")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    with pytest.raises(KeyboardInterrupt):
+        pool.close()
+    interrupting.join()
+    assert not closed
+    with pytest.raises(ValueError, match="the pool is closed"):
+        pool.stats()
+    assert one.ended(16) == b"x" * 16
+    pool.close()
+    pool.close()
+    assert closed == [1]
 
 
 @needs_headers

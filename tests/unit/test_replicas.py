@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import re
 import subprocess
@@ -265,6 +266,31 @@ def test_buffers_that_cannot_be_read_into_are_refused(paths: list[Path]) -> None
     array.close()
     with pytest.raises(ValueError, match="the array is closed"):
         array.pread(1, 0)
+
+
+def test_who_is_interrupted_while_closing_may_close_again(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, closed = replicas._library(), []
+    close, close_queue = library.linnos_close, library.linnos_queue_close
+
+    def interrupted(queue: ctypes.c_void_p) -> None:
+        close_queue(queue)
+        monkeypatch.setattr(library, "linnos_queue_close", close_queue)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(library, "linnos_queue_close", interrupted)
+    monkeypatch.setattr(library, "linnos_close", lambda array: closed.append(close(array)))
+    array = Replicas(paths)
+    with ThreadPoolExecutor(1) as other:
+        other.submit(array.pread, 1, 0).result()
+        array.pread(1, 0)
+    with pytest.raises(KeyboardInterrupt):
+        array.close()
+    assert not closed
+    array.close()
+    array.close()
+    assert closed == [0]
 
 
 def test_without_the_library_the_remedy_is_told(
