@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import functools
 import os
 import threading
@@ -102,6 +103,13 @@ def _text(what: str, given: str | bytes) -> bytes:
     data = given.encode() if isinstance(given, str) else given
     if b"\0" in data:
         raise ValueError(f"{what} {given!r}: a name has no zero byte")
+    return data
+
+
+def _object(name: str | bytes) -> bytes:
+    data = _text("object", name)
+    if not data:
+        raise OSError(errno.EINVAL, "an object without a name; there is none")
     return data
 
 
@@ -225,7 +233,7 @@ class Pool:
             if not places:
                 return 0
             n: int = _library().linnos_ceph_read(
-                handle, _text("object", name), places[0], len(places[0]), offset
+                handle, _object(name), places[0], len(places[0]), offset
             )
             _check(n)
         return n
@@ -237,7 +245,7 @@ class Pool:
         to the primary, which takes longer.
         """
         with self._open() as handle:
-            _library().linnos_ceph_wrote(handle, _text("object", name))
+            _library().linnos_ceph_wrote(handle, _object(name))
 
     def osds(self, name: str | bytes) -> list[int]:
         """Who holds an object: its primary, then the other OSDs that can be read from.
@@ -249,7 +257,7 @@ class Pool:
         """
         found = (ctypes.c_int * _CANDIDATES)()
         with self._open() as handle:
-            return found[: _library().linnos_ceph_osds(handle, _text("object", name), found)]
+            return found[: _library().linnos_ceph_osds(handle, _object(name), found)]
 
     def stats(self) -> PoolStats:
         """What was done until now; asks librados, which takes longer than a read may."""

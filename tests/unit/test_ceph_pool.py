@@ -190,8 +190,10 @@ def test_what_ctypes_would_cut_is_refused(rados: ctypes.CDLL) -> None:
             pool.wrote(b"\0")
         with pytest.raises(OSError, match="a read of a: 2147483648 bytes; 1 to 2147483647"):
             pool.read("a", 1 << 31)
-        with pytest.raises(OSError, match="an object without a name"):
-            pool.read("", 1)
+        for call in (lambda: pool.read("", 1), lambda: pool.wrote(b""), lambda: pool.osds("")):
+            with pytest.raises(OSError, match="an object without a name") as raised:
+                call()
+            assert raised.value.errno == errno.EINVAL
         with pytest.raises(OSError, match="node 1000000; there are 0 to"):
             pool.osd_stats(1_000_000)
         assert not rados.requests() and not pool.stats().reads
