@@ -153,14 +153,22 @@ static bool linnos_is_stalled(const struct blk_linnos *linnos, u64 now_ns)
 {
 	/* pairs with stall_us_store(): since when is known */
 	u64 stall_ns = (u64)smp_load_acquire(&linnos->stall_us) * NSEC_PER_USEC;
-	u64 since_ns;
+	u64 since_ns = 0;
+	int looks;
 
-	if (likely(!stall_ns) || !linnos_reads_are_in_flight(linnos))
+	if (likely(!stall_ns))
 		return false;
-	since_ns = linnos_oldest_ns(&linnos->drive.places);
-	/* the only one has ended just now; the history does not say so yet */
-	if (!since_ns && !linnos_reads_are_in_flight(linnos))
-		return false;
+	/*
+	 * No place taken: the only read has ended since it was counted, and the history
+	 * may not say so yet. One counted after that look is another, its place taken
+	 * before: a second look sees it, unless it has come and gone in between. Or it
+	 * never had a place.
+	 */
+	for (looks = 0; !since_ns && looks < 2; looks++) {
+		if (!linnos_reads_are_in_flight(linnos))
+			return false;
+		since_ns = linnos_oldest_ns(&linnos->drive.places);
+	}
 	/* those that were in flight before are as old as the rule */
 	since_ns = max(since_ns ?: READ_ONCE(linnos->stall_since_ns),
 		       READ_ONCE(linnos->drive.history.end_ns));

@@ -2,18 +2,20 @@
 """Runs one task per drive, in as many processes as there are CPUs.
 
 Each task gets an observer as its last argument; in another process its calls travel through a pipe
-to the caller's. Whatever ends :func:`run_tasks`, no process is left of it: they are killed, for
-TensorFlow in the middle of a step heeds nothing else. (An executor of concurrent.futures waits for
-what they do.) The one exception is a ctrl-C that is to keep results: it is passed on to tasks,
-which may end early with one.
+to the caller's. Whatever ends :func:`run_tasks`, or its process, no process is left of it: they are
+killed, for TensorFlow in the middle of a step heeds nothing else. (An executor of
+concurrent.futures waits for what they do.) The one exception is a ctrl-C that is to keep results:
+it is passed on to tasks, which may end early with one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import multiprocessing
 import os
+import pickle
 import signal
 import traceback
 from collections.abc import Callable, Sequence
@@ -22,6 +24,9 @@ from typing import Any, cast
 
 from linnapp.errors import LinnappError
 from linnapp.signals import signals_held
+
+#: linux/prctl.h
+_PR_SET_PDEATHSIG = 1
 
 #: How long what ends this program waits at most.
 _LOOK_S = 0.2
@@ -80,10 +85,15 @@ def _run_here(
             done[task.name] = task.function(*task.arguments, observer)
         except KeyboardInterrupt:
             return done, True
-        # A task that turned ctrl-C into a result says so; the ones after it are not begun.
-        if getattr(done[task.name], "interrupted", False):
+        # The ones after it are not begun.
+        if _was_interrupted(done[task.name]):
             return done, True
     return done, False
+
+
+def _was_interrupted(result: Any) -> bool:
+    """Whether a task turned ctrl-C into its result, which then says so."""
+    return bool(getattr(result, "interrupted", False))
 
 
 def _run_apart(
@@ -92,7 +102,7 @@ def _run_apart(
     left = list(reversed(tasks))
     done: dict[str, Any] = {}
     workers: list[_Worker] = []
-    interrupted = False
+    told = interrupted = False
     # So that no process begins unknown, and no message is received by half.
     with signals_held() as let_in:
         try:
@@ -105,13 +115,20 @@ def _run_apart(
                 at_work = {worker.pipe: worker for worker in workers if worker.task is not None}
                 if not at_work:
                     return done, interrupted
+                stopped = False
                 for pipe in connection.wait(list(at_work), _LOOK_S):
-                    at_work[cast("connection.Connection", pipe)].receive(done, observer)
+                    worker = at_work[cast("connection.Connection", pipe)]
+                    stopped |= worker.receive(done, observer)
                 try:
                     let_in()
                 except KeyboardInterrupt:
-                    if interrupted or not keep_interrupted:
+                    if told or not keep_interrupted:
                         raise
+                    told = True
+                # One that a task alone was told of is for all, too.
+                if (told or stopped) and not interrupted:
+                    if not keep_interrupted:
+                        raise KeyboardInterrupt
                     interrupted = True
                     left.clear()
                     for worker in at_work.values():
@@ -128,7 +145,7 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.task: Task | None = None
-        self._process = context.Process(target=_work, args=(theirs,), daemon=True)
+        self._process = context.Process(target=_work, args=(theirs, os.getpid()), daemon=True)
         # Ctrl-C is to wait until the process is ready for it; what would let it in is done before.
         resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -144,8 +161,8 @@ class _Worker:
         with contextlib.suppress(BrokenPipeError):  # found out when its answer is received
             self.pipe.send(task)
 
-    def receive(self, done: dict[str, Any], observer: Any) -> None:
-        """Take a call of the observer, or the result of the task."""
+    def receive(self, done: dict[str, Any], observer: Any) -> bool:
+        """Take a call of the observer, or the result of the task: did ctrl-C end it early?"""
         assert self.task is not None
         try:
             what, value = self.pipe.recv()
@@ -159,12 +176,13 @@ class _Worker:
             ) from error
         if isinstance(what, str):
             getattr(observer, what)(*value)
-            return
+            return False
         if what is None:
             done[self.task.name] = value
         elif not isinstance(what, KeyboardInterrupt):
             raise what
         self.task = None
+        return what is not None or _was_interrupted(value)
 
     def end(self) -> None:
         self._process.kill()
@@ -186,11 +204,15 @@ class _RemoteObserver:
         return send
 
 
-def _work(pipe: connection.Connection) -> None:
-    """In a worker: do what the pipe says, until it is closed.
+def _work(pipe: connection.Connection, caller: int) -> None:
+    """In a worker: do what the pipe says, until it is closed or the calling process has ended.
 
-    Ctrl-C comes twice, from the terminal and from the caller, and ends a task once.
+    Ctrl-C comes twice, from the terminal and from the caller, and ends a task once. Where the
+    caller heeds none, as in the background of a script, nor does a worker.
     """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != caller:
+        return
     told = in_task = False
 
     def interrupt(*_: object) -> None:
@@ -200,7 +222,8 @@ def _work(pipe: connection.Connection) -> None:
             raise KeyboardInterrupt
         told = True
 
-    signal.signal(signal.SIGINT, interrupt)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupt)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     while True:
         try:
@@ -214,8 +237,21 @@ def _work(pipe: connection.Connection) -> None:
                 raise KeyboardInterrupt
             outcome = None, task.function(*task.arguments, _RemoteObserver(pipe))
         except BaseException as error:
-            if not isinstance(error, (LinnappError, KeyboardInterrupt)):
-                error.add_note(traceback.format_exc())  # else nobody would see where it was
-            outcome = error, None
+            outcome = _sendable(error), None
         in_task = False
-        pipe.send(outcome)
+        try:
+            pipe.send(outcome)
+        except (AttributeError, TypeError, pickle.PicklingError) as error:
+            pipe.send((_sendable(error), None))
+
+
+def _sendable(error: BaseException) -> BaseException:
+    """What stands for a task's error in the caller, which sees where it was."""
+    where = traceback.format_exc()
+    if not isinstance(error, (LinnappError, KeyboardInterrupt)):
+        error.add_note(where)
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(where)
+    return error

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+"""Tasks in processes of their own: what ends them, and what becomes of errors and results."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linnapp.errors import LinnappError
+from linnapp.learn.parallel import Task, run_tasks
+
+ROOT = Path(__file__).parents[2]
+
+
+class Observer:
+    """Interrupts the process of a task, as a `kill` of that alone does."""
+
+    def begun(self, pid: int) -> None:
+        os.kill(pid, signal.SIGINT)
+
+
+def _begin_and_wait(seconds: float, observer: Any) -> float:
+    observer.begun(os.getpid())
+    time.sleep(seconds)
+    return seconds
+
+
+def _wait(seconds: float, _: Any) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_ctrl_c_that_one_process_is_told_of_is_for_all(keeps: bool) -> None:
+    tasks = [Task("a", _begin_and_wait, (600.0,)), Task("b", _wait, (600.0,))]
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks(tasks, Observer(), 2, keep_interrupted=keeps)
+
+
+def test_where_ctrl_c_is_ignored_no_process_heeds_it() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        tasks = [Task("a", _begin_and_wait, (0.5,)), Task("b", _wait, (0.1,))]
+        assert run_tasks(tasks, Observer(), 2) == {"a": 0.5, "b": 0.1}
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class OfTwoError(Exception):
+    """Is pickled, but never made again."""
+
+    def __init__(self, a: int, b: int) -> None:
+        super().__init__(f"{a} and {b}")
+
+
+def _fails(how: str, _: Any) -> Any:
+    if how == "of two":
+        raise OfTwoError(1, 2)
+    if how == "a lock":
+        error = LinnappError("the reason")
+        error.lock = threading.Lock()  # type: ignore[attr-defined]
+        raise error
+    if how == "plain":
+        raise ValueError("the reason")
+    return threading.Lock()
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("of two", "1 and 2"),
+        ("a lock", "the reason"),
+        ("plain", "the reason"),
+        ("result", "cannot pickle '_thread.lock'"),
+    ],
+)
+def test_an_error_is_told_whether_it_can_be_pickled_or_not(how: str, said: str) -> None:
+    with pytest.raises((RuntimeError, ValueError, TypeError), match=said) as caught:
+        run_tasks([Task("a", _fails, (how,)), Task("b", _wait, (600.0,))], None, 2)
+    told = [str(caught.value), *getattr(caught.value, "__notes__", ())]
+    assert how == "result" or any("in _fails" in text for text in told), "where it was"
+
+
+def test_if_it_is_killed_its_processes_end(tmp_path: Path) -> None:
+    script = (
+        "import os, pathlib, time\n"
+        "from linnapp.learn.parallel import Task, run_tasks\n"
+        "def wait(name, observer):\n"
+        "    pathlib.Path(name + '.new').write_text(str(os.getpid()))\n"
+        "    os.rename(name + '.new', name)\n"
+        "    time.sleep(600)\n"
+        "if __name__ == '__main__':\n"
+        "    run_tasks([Task(name, wait, (name,)) for name in ('a', 'b')], None, 2)\n"
+    )
+    (tmp_path / "slow.py").write_text(script)
+    process = subprocess.Popen(
+        [sys.executable, "slow.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    begun = [tmp_path / name for name in ("a", "b")]
+    while process.poll() is None and not all(path.exists() for path in begun):
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    pids = [int(path.read_text()) for path in begun]
+    # They would go on for 600 s.
+    patience = time.monotonic() + 300
+    try:
+        while (left := [pid for pid in pids if _runs(pid)]) and time.monotonic() < patience:
+            time.sleep(0.01)
+        assert not left
+    finally:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        stat = Path("/proc", str(pid), "stat").read_text()
+    except FileNotFoundError:
+        return False
+    # Whoever takes in orphans may not look at once.
+    return stat.rpartition(")")[2].split()[0] != "Z"
