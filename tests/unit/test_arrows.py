@@ -106,7 +106,7 @@ def test_arrows_point_down_in_learn(shelf: str) -> None:
 
 def test_every_module_has_a_room() -> None:
     at_the_top = {name for name in modules() if name and "." not in name} - MAY_IMPORT.keys()
-    # replicas, nodes and ceph are the libraries' bindings, for programs: nothing else here uses them.
+    # The libraries' bindings are for programs: nothing else here uses them.
     assert at_the_top == GROUND | {"cli", "__main__", "replicas", "nodes", "ceph"}
 
 
