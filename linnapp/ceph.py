@@ -14,12 +14,13 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
 from linnapp import nodes
 from linnapp.errors import LinnappError
 from linnapp.files import AnyPath
 from linnapp.native import (
+    Closable,
     check_fits,
     check_status,
     load_public,
@@ -113,7 +114,7 @@ def _object(name: str | bytes) -> bytes:
     return data
 
 
-class Pool:
+class Pool(Closable):
     """A replicated pool, opened; any number of threads may read from it at once.
 
     It connects as librados does, and waits as long: for monitors as `client_mount_timeout` of
@@ -290,13 +291,3 @@ class Pool:
             handle, self._handle = self._handle, ctypes.c_void_p()
             if handle:
                 _library().linnos_ceph_close(handle)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None):
-            self.close()

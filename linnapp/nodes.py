@@ -12,9 +12,16 @@ import functools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypedDict, Unpack, get_args
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
-from linnapp.native import check_fits, check_status, load_public, of_counters, of_one_kind
+from linnapp.native import (
+    Closable,
+    check_fits,
+    check_status,
+    load_public,
+    of_counters,
+    of_one_kind,
+)
 from linnapp.replicas import STATES
 
 _DATAGRAM_BYTES = 96
@@ -277,7 +284,7 @@ def _time(now_ns: int | None) -> int:
     return now_ns
 
 
-class Nodes:
+class Nodes(Closable):
     """What a client knows of nodes; any number of threads may use one at once.
 
     Times are absolute, in ns of one clock, not 0, and default to `time.monotonic_ns()`.
@@ -428,16 +435,6 @@ class Nodes:
             handle, self._handle = self._handle, ctypes.c_void_p()
             library().linnos_cluster_free(handle)
             self._in_flight.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None):
-            self.close()
 
 
 def _nodes(candidates: Sequence[int]) -> ctypes.Array[ctypes.c_uint32]:

@@ -10,10 +10,11 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from linnapp.files import AnyPath
 from linnapp.native import (
+    Closable,
     check_fits,
     check_status,
     load_public,
@@ -231,7 +232,7 @@ def _check(error: int) -> None:
     check_status(error, _library().linnos_error)
 
 
-class Replicas:
+class Replicas(Closable):
     """An array of replicas, opened; any number of threads may read from it at once.
 
     Each thread has a queue of its own, from its first read until the array is closed or, if that is
@@ -518,13 +519,3 @@ class Replicas:
             _library().linnos_queue_close(self._queues.popitem()[1])
         handle, self._handle = self._handle, ctypes.c_void_p()
         _library().linnos_close(handle)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", None):
-            self.close()

@@ -4,6 +4,7 @@ here, and the libraries that programs in C use, too."""
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import ctypes
 import dataclasses
@@ -11,7 +12,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from linnapp.errors import LinnappError
 
@@ -130,6 +131,26 @@ def to_be_filled(buffers: Sequence[Any]) -> Iterator[list[ctypes.Array[ctypes.c_
         finally:
             # A view with one of them cannot be given back.
             places.clear()
+
+
+class Closable(abc.ABC):
+    """What holds an object of a library by its `_handle`, and gives it back with `close`."""
+
+    _handle: ctypes.c_void_p
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Give it back; may be repeated."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None):
+            self.close()
 
 
 @functools.cache
