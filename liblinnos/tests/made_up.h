@@ -136,14 +136,4 @@ static inline struct linnos_read *hedge_due(struct linnos_array *a)
 	return outcome == LINNOS_AGAIN ? c.read : NULL;
 }
 
-/* The next of a row of numbers that a seed has begun. */
-static inline uint64_t chance(uint64_t *state)
-{
-	uint64_t x = *state += 0x9e3779b97f4a7c15;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-	x = (x ^ x >> 27) * 0x94d049bb133111eb;
-	return x ^ x >> 31;
-}
-
 #endif

@@ -9,6 +9,7 @@
 
 #undef NDEBUG
 #include <assert.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +28,16 @@ static unsigned int n_tests;
 		tests[n_tests++].run = test;                                                       \
 	}                                                                                          \
 	static void test(void)
+
+/* The next of a row of numbers that a seed has begun (SplitMix64). */
+static inline uint64_t chance(uint64_t *state)
+{
+	uint64_t x = *state += 0x9e3779b97f4a7c15;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+	x = (x ^ x >> 27) * 0x94d049bb133111eb;
+	return x ^ x >> 31;
+}
 
 int main(int argc, char **argv)
 {

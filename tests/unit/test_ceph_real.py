@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 from c_library import CLibrary
+from test_ceph_pool import known
 
 from linnapp import ceph as binding
 from linnapp.ceph import Pool
@@ -227,15 +228,6 @@ def test_an_erasure_coded_pool_is_refused(ceph: Ceph, client: Path) -> None:
 
 def opened(ceph: Ceph, pool: str = "data", user: str = "reader", **options: Any) -> Pool:
     return Pool(pool, configuration=ceph.configuration, user=user, **options)
-
-
-def known(pool: Pool, name: str) -> list[int]:
-    """Who holds an object."""
-    until = time.monotonic() + 60
-    while not (osds := pool.osds(name)):
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    return osds
 
 
 def content(k: int, n_bytes: int) -> bytes:

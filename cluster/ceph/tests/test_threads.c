@@ -36,15 +36,6 @@ static atomic_bool is_held, is_closed;
 static atomic_ullong n_ended, n_errors, n_refused;
 static uint64_t n_reads;
 
-static uint64_t chance(uint64_t *state)
-{
-	uint64_t x = *state += 0x9e3779b97f4a7c15;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-	x = (x ^ x >> 27) * 0x94d049bb133111eb;
-	return x ^ x >> 31;
-}
-
 static void check(const struct slot *slot, ssize_t bytes)
 {
 	assert(bytes == BYTES || bytes == -EIO || bytes == -ENOMEM);

@@ -32,15 +32,6 @@ static struct linnos_cluster *cluster;
 static atomic_ullong now_ns, n_answered, n_unanswered;
 static uint64_t n_reads;
 
-static uint64_t chance(uint64_t *state)
-{
-	uint64_t x = *state += 0x9e3779b97f4a7c15;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-	x = (x ^ x >> 27) * 0x94d049bb133111eb;
-	return x ^ x >> 31;
-}
-
 /* Each node fails for a tenth of the time, in turns of its own. */
 static bool fails(uint32_t node, uint64_t at_ns)
 {
