@@ -305,7 +305,7 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 		return error_say(status, "a read of %." NAMED "s: %s", object, strerror(-status));
 	}
 	if (ceph->agents)
-		agents_ask(ceph->agents, bytes < UINT32_MAX ? bytes : UINT32_MAX, now_ns);
+		agents_ask(ceph->agents, bytes, now_ns);
 	return 0;
 }
 

@@ -448,7 +448,7 @@ void linnos_cluster_ended(struct linnos_cluster *c, struct linnos_sending *sendi
 			  enum linnos_end end, uint64_t now_ns)
 {
 	struct sending *s = sending_of(sending);
-	double us = now_ns > s->sent_ns ? (double)(now_ns - s->sent_ns) / NS_PER_US : 0;
+	double us = (double)since(s->sent_ns, now_ns) / NS_PER_US;
 	struct node *n;
 
 	pthread_mutex_lock(&c->lock);
@@ -471,7 +471,7 @@ void linnos_cluster_answered(struct linnos_cluster *c, const struct linnos_choic
 			     const struct linnos_sending *winner, uint64_t now_ns)
 {
 	const struct own *own = own_of(choice);
-	double us = now_ns > own->start_ns ? (double)(now_ns - own->start_ns) / NS_PER_US : 0;
+	double us = (double)since(own->start_ns, now_ns) / NS_PER_US;
 	const struct sending *w = winner ? sending_of(winner) : NULL;
 
 	pthread_mutex_lock(&c->lock);

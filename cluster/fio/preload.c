@@ -342,25 +342,19 @@ IS(safe, COMPLETE)
 IS(complete_and_cb, TOLD)
 IS(safe_and_cb, TOLD)
 
-int rados_aio_wait_for_complete(rados_completion_t completion)
-{
-	enum reached state;
-	int result;
+#define WAIT_FOR(name, far)                                                                        \
+	int rados_aio_wait_for_##name(rados_completion_t completion)                               \
+	{                                                                                          \
+		enum reached state;                                                                \
+		int result;                                                                        \
+                                                                                                   \
+		return ask(completion, far, &state, &result)                                       \
+			       ? 0                                                                 \
+			       : OWN(rados_aio_wait_for_##name)(completion);                       \
+	}
 
-	return ask(completion, COMPLETE, &state, &result)
-		       ? 0
-		       : OWN(rados_aio_wait_for_complete)(completion);
-}
-
-int rados_aio_wait_for_complete_and_cb(rados_completion_t completion)
-{
-	enum reached state;
-	int result;
-
-	return ask(completion, TOLD, &state, &result)
-		       ? 0
-		       : OWN(rados_aio_wait_for_complete_and_cb)(completion);
-}
+WAIT_FOR(complete, COMPLETE)
+WAIT_FOR(complete_and_cb, TOLD)
 
 int rados_aio_wait_for_safe(rados_completion_t completion)
 {
