@@ -150,12 +150,12 @@ def _ending_in_order() -> Iterator[None]:
     more, the program ends at once.
     """
 
-    told: list[signal.Signals] = []
+    told: list[int] = []
 
     def end(number: int, _: object) -> None:
         signal.signal(number, signal.SIG_DFL)
-        told.append(signal.Signals(number))
-        raise _ToldToEndError(number)
+        told.append(number)
+        raise _ToldToEndError
 
     def lost(unraisable: sys.UnraisableHookArgs) -> None:
         if not isinstance(unraisable.exc_value, _ToldToEndError):

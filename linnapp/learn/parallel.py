@@ -69,16 +69,16 @@ def run_tasks(
         If ctrl-C comes, and there is no result or none is to be kept.
     """
     limit = min(processes or len(os.sched_getaffinity(0)), len(tasks))
-    run = _run_here if limit == 1 else _run_apart
-    done, interrupted = run(tasks, observer, limit, keep_interrupted)
+    if limit == 1:
+        done, interrupted = _run_here(tasks, observer)
+    else:
+        done, interrupted = _run_apart(tasks, observer, limit, keep_interrupted)
     if interrupted and not (done and keep_interrupted):
         raise KeyboardInterrupt
     return {task.name: done[task.name] for task in tasks if task.name in done}
 
 
-def _run_here(
-    tasks: Sequence[Task], observer: Any, _limit: int, _keep: bool
-) -> tuple[dict[str, Any], bool]:
+def _run_here(tasks: Sequence[Task], observer: Any) -> tuple[dict[str, Any], bool]:
     done = {}
     for task in tasks:
         try:
