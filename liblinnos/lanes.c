@@ -2,12 +2,12 @@
 /* A queue's part of the backend: see lanes.h. */
 #include "lanes.h"
 #include "messages.h"
+#include "thread.h"
 #include "uring_backend.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -403,19 +403,6 @@ static void *wait_for_the_lost(void *array)
 	return NULL;
 }
 
-static int start_waiter(struct linnos_array *a, struct lanes *lanes)
-{
-	sigset_t all, before;
-	int error;
-
-	/* Signals are the program's. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&lanes->waiter, NULL, wait_for_the_lost, a);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -error;
-}
-
 int lanes_start(struct linnos_array *a, const char **why)
 {
 	struct lanes *lanes = calloc(1, sizeof(*lanes));
@@ -439,7 +426,7 @@ int lanes_start(struct linnos_array *a, const char **why)
 	}
 	a->lanes = lanes;
 	if (!error)
-		error = start_waiter(a, lanes);
+		error = thread_begin(&lanes->waiter, wait_for_the_lost, a);
 	if (!error)
 		return 0;
 	a->lanes = NULL;
