@@ -34,6 +34,7 @@ struct completion {
 	rados_completion_t own;
 	rados_callback_t complete, safe;
 	void *of;
+	struct client *client; /* whose read it is */
 	enum reached state;
 	int result;
 	/* its owner, and who will complete it */
@@ -377,21 +378,15 @@ int rados_aio_get_return_value(rados_completion_t completion)
 
 /* ---- what is sent ---- */
 
-struct read {
-	struct client *client;
-	struct completion *completion;
-};
-
 static void end_read(void *of, ssize_t bytes, int osd)
 {
-	struct read *read = of;
+	struct completion *c = of;
 
 	(void)osd;
 	/* fio does not ask */
 	if (bytes < 0)
-		atomic_fetch_add(&read->client->n_failed, 1);
-	complete(read->completion, bytes);
-	free(read);
+		atomic_fetch_add(&c->client->n_failed, 1);
+	complete(c, bytes);
 }
 
 int rados_aio_read(rados_ioctx_t io, const char *object, rados_completion_t completion,
@@ -400,13 +395,13 @@ int rados_aio_read(rados_ioctx_t io, const char *object, rados_completion_t comp
 	struct client *client = client_of_pool(io);
 	struct shelf *shelf = shelf_of(completion);
 	struct completion *c = NULL;
-	struct read *read;
 	int status;
 
 	if (client) {
 		pthread_mutex_lock(&shelf->lock);
 		c = find(completion);
 		if (c) {
+			c->client = client;
 			c->state = SENT;
 			c->n_users++;
 		}
@@ -414,14 +409,8 @@ int rados_aio_read(rados_ioctx_t io, const char *object, rados_completion_t comp
 	}
 	if (!c)
 		return OWN(rados_aio_read)(io, object, completion, buffer, bytes, offset);
-	read = malloc(sizeof(*read));
-	if (read)
-		*read = (struct read){client, c};
-	status = read ? linnos_ceph_aio_read(client->ceph, object, buffer, bytes, offset, end_read,
-					     read)
-		      : -ENOMEM;
+	status = linnos_ceph_aio_read(client->ceph, object, buffer, bytes, offset, end_read, c);
 	if (status) {
-		free(read);
 		advance(c, NOT_SENT, 0);
 		drop(c);
 	}
