@@ -31,7 +31,7 @@ struct linnos_cluster {
 	uint32_t n_blind;
 	bool asks_first;	     /* its user does */
 	double took_us, expected_us; /* sums over first attempts, fading */
-	uint32_t to_ask[TO_ASK], n_to_ask;
+	uint32_t to_ask[TO_ASK], next_to_ask, n_to_ask;
 	struct linnos_cluster_stats stats;
 	struct node nodes[];
 };

@@ -70,8 +70,11 @@ void news_consider(struct linnos_cluster *c, const uint32_t *candidates, unsigne
 			which = candidates[k];
 		}
 	}
-	if (longest_ns < UINT64_MAX)
-		c->to_ask[c->n_to_ask++ % TO_ASK] = which;
+	if (longest_ns == UINT64_MAX)
+		return;
+	/* The oldest is overwritten. */
+	c->to_ask[c->next_to_ask++ % TO_ASK] = which;
+	c->n_to_ask += c->n_to_ask < TO_ASK;
 }
 
 void news_were_missed(struct linnos_cluster *c, double us)
@@ -121,20 +124,13 @@ int64_t linnos_cluster_next_probe(struct linnos_cluster *c, uint64_t now_ns)
 	/* One is left for a read that is worth to ask first. */
 	if (asking_first_is_worth_it(c) && c->asks_first && c->questions.tokens < 2)
 		c->n_to_ask = 0;
-	for (unsigned int k = 0; k < TO_ASK && found < 0 && c->n_to_ask; k++) {
-		uint32_t node;
+	while (found < 0 && c->n_to_ask && budget_allows(&c->questions)) {
+		uint32_t node = c->to_ask[--c->next_to_ask % TO_ASK];
 
-		if (!budget_allows(&c->questions))
-			break;
-		node = c->to_ask[--c->n_to_ask % TO_ASK];
+		c->n_to_ask--;
 		if (may_be_asked(c, &c->nodes[node], now_ns))
 			found = node;
-		else if (k == TO_ASK - 1)
-			c->n_to_ask = 0;
 	}
-	/* Older ones have been overwritten. */
-	if (c->n_to_ask > TO_ASK)
-		c->n_to_ask = TO_ASK;
 	pthread_mutex_unlock(&c->lock);
 	return found;
 }
