@@ -34,12 +34,20 @@
 /* Of what is usual a network and an engine take no more than so much. */
 #define OFFSET_MAX 1.0
 
+/* How far a read moves a median that so many have moved. */
+static double step_of(uint32_t *n)
+{
+	bool is_early = *n < FIRST_READS;
+
+	*n += is_early;
+	return is_early ? FIRST_STEP : STEP;
+}
+
 void usual_add(struct usual *u, unsigned int order, double us)
 {
-	bool is_early = u->n[order] < FIRST_READS, is_first = !u->n[order];
-	double step = is_early ? FIRST_STEP : STEP;
+	bool is_first = !u->n[order];
+	double step = step_of(&u->n[order]);
 
-	u->n[order] += is_early;
 	if (is_first)
 		u->us[order] = us;
 	else if (us > u->us[order])
@@ -180,10 +188,8 @@ void node_learn(struct knowing *k, struct node *n, const struct sending *s, doub
 {
 	be_wrong(&n->own_error, s->own > 0 ? s->own : 1, ratio);
 	if (s->told > 0) {
-		bool is_early = k->n_told < FIRST_READS;
-		double step = is_early ? FIRST_STEP : STEP;
+		double step = step_of(&k->n_told);
 
-		k->n_told += is_early;
 		k->told_offset += ratio > s->told ? step : -step;
 		k->told_offset = fmin(fmax(k->told_offset, -OFFSET_MAX), OFFSET_MAX);
 		be_wrong(&n->told_error, s->told, ratio);
