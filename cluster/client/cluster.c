@@ -270,13 +270,14 @@ static bool leaves(struct linnos_cluster *c, struct linnos_choice *choice, const
 static void plan_hedge(struct linnos_cluster *c, struct linnos_choice *choice,
 		       const struct field *f, uint64_t now_ns)
 {
-	double ratio = fmax(1, f->ratio[choice->replica]);
-	double wait_ns = c->o.hedge_percent / 100.0 * f->usual_us * NS_PER_US * ratio;
-
 	choice->hedge_at_ns = UINT64_MAX;
 	if (c->o.mode == LINNOS_CLUSTER_HEDGE && f->usual_us > 0 && f->n > 1 &&
-	    !(choice->flags & LINNOS_NEVER_HEDGE) && choice->bytes <= EXTRA_BYTES_MAX)
+	    !(choice->flags & LINNOS_NEVER_HEDGE) && choice->bytes <= EXTRA_BYTES_MAX) {
+		double ratio = fmax(1, f->ratio[choice->replica]);
+		double wait_ns = c->o.hedge_percent / 100.0 * f->usual_us * NS_PER_US * ratio;
+
 		choice->hedge_at_ns = now_ns + fmin(wait_ns, HEDGE_WAIT_MAX_NS);
+	}
 }
 
 static int check_read(const struct linnos_cluster *c, const struct linnos_choice *choice,
