@@ -154,6 +154,8 @@ def _ending_in_order() -> Iterator[None]:
 
     def end(number: int, _: object) -> None:
         signal.signal(number, signal.SIG_DFL)
+        # Nor does one that was lost come again.
+        signal.setitimer(signal.ITIMER_REAL, 0)
         told.append(number)
         raise _ToldToEndError
 
@@ -161,8 +163,10 @@ def _ending_in_order() -> Iterator[None]:
         if not isinstance(unraisable.exc_value, _ToldToEndError):
             report(unraisable)
             return
-        # It came in a destructor, of which there are many in TensorFlow.
-        signal.signal(signal.SIGALRM, lambda *_: end(told[0], None))
+        # It came in a destructor, of which there are many in TensorFlow. It comes once more, and
+        # waits for whoever then holds such signals.
+        signal.signal(told[0], end)
+        signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(told[0]))
         signal.setitimer(signal.ITIMER_REAL, 0.1)
 
     taken = [

@@ -418,27 +418,30 @@ def test_told_to_end_it_leaves_nothing_half_written(tmp_path: Path, number: int)
     assert list(out.iterdir()) == [] and said == b""
 
 
+LOST = "gone = type('Gone', (), {'__del__': lambda gone: tell()})()\n    del gone\n"
+
+
 @pytest.mark.parametrize(
-    "told",
+    ("told", "printed"),
     [
-        "from linnapp.signals import signals_held\n"
-        "    with signals_held() as let_in: tell(); let_in()",
+        ("with signals_held() as let_in: tell(); let_in()", b""),
         # A library makes an error of its own of it.
-        "\n    try: tell()\n    except BaseException: raise RuntimeError",
-        "gone = type('Gone', (), {'__del__': lambda gone: tell()})()\n"
-        "    del gone\n    time.sleep(60)",
+        ("\n    try: tell()\n    except BaseException: raise RuntimeError", b""),
+        (f"{LOST}    time.sleep(60)", b""),
+        # What is not to be left half done is not, either.
+        (f"{LOST}    with signals_held(): time.sleep(0.5); print('done', flush=True)", b"done\n"),
     ],
 )
-def test_told_to_end_while_that_has_to_wait_it_says_nothing(told: str) -> None:
+def test_told_to_end_while_that_has_to_wait_it_says_nothing(told: str, printed: bytes) -> None:
     """As in training."""
     script = (
-        "import signal, time; from linnapp import cli\n"
+        "import signal, time; from linnapp import cli; from linnapp.signals import signals_held\n"
         "def tell(): signal.raise_signal(signal.SIGTERM)\n"
-        f"def run():\n    {told}\n"
+        f"def run():\n    {told}\n    print('on', flush=True)\n"
         "cli._run = run; cli.main()"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
-    assert (ran.returncode, ran.stderr) == (-signal.SIGTERM, b"")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGTERM, printed, b"")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
