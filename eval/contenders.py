@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 #: Extra I/O that the capped ones may cause: in an outage hedging would otherwise double the load.
 CAP = "5%"
+#: Extra I/O that operators put up with; a cap may be overshot by the last hedge.
+LITTLE = 0.0505
 
 RIVAL, LINNOS, LATENCY, BOUND = "rival", "linnos", "latency", "bound"
 

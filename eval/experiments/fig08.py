@@ -12,7 +12,7 @@ from typing import Any
 from eval import contenders, figures, grid, learnt, scores
 from eval.cache import Cache
 from eval.cells import WORKLOADS, Cell, Replayed
-from eval.contenders import LEARNT
+from eval.contenders import LEARNT, LITTLE
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import fig08_pages
 from eval.intervals import BLOCKS, LEVEL, RESAMPLES, RESTS_ON
@@ -28,9 +28,6 @@ PARAMETERS: dict[str, Any] = {
     "blocks": BLOCKS,
     "rests_on": RESTS_ON,
 }
-
-#: Extra I/O that operators put up with; a cap may be overshot by the last hedge.
-LITTLE = 0.0505
 
 #: LinnOS as the paper runs it, and as operators would have it; and what goes beyond it.
 OURS = (

@@ -67,13 +67,14 @@ class Committed:
         """Whether its differences from others are kept."""
         return all(policy in cell for cell in self._below.values())
 
-    def best(self, workload: str, most_extra: float = 100.0) -> str:
-        """The rival with the lowest mean that sends at most so many % of the reads twice."""
+    def best(self, workload: str, most_extra: float = 1.0) -> str:
+        """The rival with the lowest mean that sends at most this share of the reads twice."""
         mean = self.means[workload]
         known = [
             name
             for name in contenders.rivals(mean)
-            if float(self.policies[workload][name]["extra I/O"].removesuffix(" %")) <= most_extra
+            if float(self.policies[workload][name]["extra I/O"].removesuffix(" %")) / 100
+            <= most_extra
         ]
         return min(known, key=mean.__getitem__)
 
@@ -102,10 +103,6 @@ def _named(table: dict[str, Any]) -> list[dict[str, str]]:
     return [dict(zip(table["header"], row, strict=True)) for row in table["rows"]]
 
 
-#: The cap may be overshot by the last hedge.
-_LITTLE = 5.05
-
-
 def of_workloads(found: Committed) -> Shown:
     """A row a workload: rivals, ours against hedging and the best of them, and bounds."""
     two = (TWO,) if found.has(TWO) else ()
@@ -118,7 +115,7 @@ def of_workloads(found: Committed) -> Shown:
     ]  # fmt: skip
     rows = []
     for workload, mean in found.means.items():
-        best, frugal = found.best(workload), found.best(workload, _LITTLE)
+        best, frugal = found.best(workload), found.best(workload, contenders.LITTLE)
 
         def ours(policy: str, *others: str, workload: str = workload) -> list[str]:
             return [
@@ -200,7 +197,7 @@ def of_replicated(found: Committed, own: Committed) -> Shown:
 
     rows = []
     for workload in found.means:
-        frugal = found.best(workload, _LITTLE)
+        frugal = found.best(workload, contenders.LITTLE)
         rows.append(
             (
                 f"`{workload}`",

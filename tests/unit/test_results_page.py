@@ -10,6 +10,7 @@ import pytest
 
 from eval.cache import RESULTS, ROOT
 from eval.cells import WORKLOADS
+from eval.contenders import LITTLE
 from eval.experiments.fig08_pages import Committed, committed
 from eval.page_tables import with_tables
 
@@ -38,7 +39,7 @@ def test_means_over_all_reads_are_those_of_the_cell(workload: str) -> None:
 def test_of_the_best_rivals_one_sends_little_and_one_nothing_twice() -> None:
     found = Committed()
     for workload, mean in found.means.items():
-        ranked = [mean[found.best(workload, most)] for most in (100.0, 5.05, 0.0)]
+        ranked = [mean[found.best(workload, most)] for most in (1.0, LITTLE, 0.0)]
         assert ranked == sorted(ranked)
 
 
