@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from eval import seeds, workers
+from eval import page_tables, seeds, workers
 from eval.cache import LAB_SOURCES, RESULTS, Cache, code_version, digest, read_record
 from eval.errors import StepError
 from eval.experiment import Context, Experiment, Table
@@ -221,8 +221,8 @@ def commit(
 
 def write_pages(experiment: Experiment) -> None:
     """Write the tables of pages that are made from an experiment's committed results."""
-    if experiment.write_pages:
-        experiment.write_pages()
+    if experiment.pages:
+        page_tables.write(experiment.pages())
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from eval import seeds
 from eval.cache import Cache
 from eval.errors import StepError
+from eval.page_tables import Shown
 from eval.parallel import Work, map_parallel
 
 Item = TypeVar("Item")
@@ -107,5 +108,5 @@ class Experiment:
     uses: tuple[str, ...] = ()
     #: What of the data is committed beside the tables, for a later run to go on from.
     numbers: Callable[[dict[str, Any]], Any] | None = None
-    #: Writes the tables of pages that are made from what is committed of it.
-    write_pages: Callable[[], None] | None = None
+    #: The tables of pages that are made from what is committed of it.
+    pages: Callable[[], Mapping[Path, list[Shown]]] | None = None

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+
+from eval.files import write_text
 
 
 @dataclass(frozen=True)
@@ -39,3 +42,13 @@ def with_tables(page: str, tables: Iterable[Shown]) -> str:
         length = sum(1 for _ in itertools.takewhile(lambda row: row.startswith("|"), rows[start:]))
         page = "".join((*rows[:start], table.text, *rows[start + length :]))
     return page
+
+
+def write(pages: Mapping[Path, Iterable[Shown]]) -> None:
+    """Write the tables of each page into it."""
+    for path, tables in pages.items():
+        page = path.read_text()
+        made = with_tables(page, tables)
+        if made != page:
+            write_text(path, made)
+            print(f"  {path.name}: written", flush=True)

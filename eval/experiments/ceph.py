@@ -141,7 +141,7 @@ EXPERIMENT = Experiment(
     table=table,
     reading=reading,
     draw=draw,
-    write_pages=pages.write,
+    pages=pages.committed,
     differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
     "neither the OSDs' nor the client's; the network has no jitter and loses nothing. "
     "The oracle does not know where on a drive BlueStore has a block, but what bursts do to it.",

@@ -322,5 +322,5 @@ EXPERIMENT = Experiment(
     sources=("eval/grid.py", "eval/contenders.py", "eval/heimdall.py", "eval/tuning.py",
              "eval/scores.py", "eval/intervals.py", "eval/learnt.py"),
     numbers=numbers,
-    write_pages=fig08_pages.write,
+    pages=fig08_pages.committed,
 )  # fmt: skip

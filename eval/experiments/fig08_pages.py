@@ -14,9 +14,8 @@ from typing import Any
 
 from eval import contenders, scores
 from eval.cache import RESULTS, ROOT
-from eval.files import write_text
 from eval.intervals import Interval
-from eval.page_tables import Shown, with_tables
+from eval.page_tables import Shown
 
 TABLES, RESULTS_PAGE = ROOT / "docs" / "tables.md", ROOT / "docs" / "results.md"
 STUDIES = ROOT / "docs" / "studies.md"
@@ -225,9 +224,3 @@ def committed() -> dict[Path, list[Shown]]:
         RESULTS_PAGE: [of_results(found)],
         STUDIES: [of_replicated(Committed("replicated"), found)],
     }
-
-
-def write() -> None:
-    """Write them all."""
-    for page, tables in committed().items():
-        write_text(page, with_tables(page.read_text(), tables))

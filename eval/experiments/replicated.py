@@ -157,5 +157,5 @@ EXPERIMENT = Experiment(
     sources=("eval/experiments/fig08.py", *fig08.EXPERIMENT.sources),
     uses=("fig08",),
     numbers=fig08.numbers,
-    write_pages=fig08_pages.write,
+    pages=fig08_pages.committed,
 )

@@ -18,7 +18,7 @@ BURSTS = "bursts, 20 us one way"
 
 def test_the_page_has_the_committed_tables() -> None:
     page = PAGE.read_text()
-    tables = committed()
+    tables = committed()[PAGE]
     assert {OF_CEPH, OF_BOTH, BURSTS} <= {table.header[0] for table in tables}
     assert page == with_tables(page, tables), "`python -m eval --pages cluster` writes it"
 

@@ -15,6 +15,7 @@ from eval import __main__ as command
 from eval.cache import Cache, read_record
 from eval.errors import StepError
 from eval.experiment import Context, Experiment
+from eval.page_tables import Shown
 
 
 def _arguments(**changes: Any) -> argparse.Namespace:
@@ -117,15 +118,20 @@ def test_pages_are_written_when_results_are_committed_or_when_asked_for(
 ) -> None:
     written: list[bool] = []
     results = tmp_path / "results"
-    experiment = replace(
-        counted[0], write_pages=lambda: written.append((results / "cpu.json").exists())
-    )
+    page = tmp_path / "page.md"
+    page.write_text("| a |\n|---|\n")
+
+    def pages() -> dict[Path, list[Shown]]:
+        written.append((results / "cpu.json").exists())
+        return {page: [Shown(("a",), [(str(len(written)),)])]}
+
+    experiment = replace(counted[0], pages=pages)
     monkeypatch.setattr(command, "RESULTS", results)
     command.run(experiment, tmp_path, _arguments())
     assert written == []
     command.run(experiment, tmp_path, _arguments(commit=True))
-    assert written == [True]
+    assert written == [True] and "| 1 |" in page.read_text()
     monkeypatch.setattr(command, "load", lambda name: experiment)
     monkeypatch.setattr("sys.argv", ["eval", "--pages", "cpu"])
     command.main()
-    assert written == [True, True]
+    assert written == [True, True] and "| 2 |" in page.read_text()

@@ -175,7 +175,7 @@ EXPERIMENT = Experiment(
     table=table,
     reading=reading,
     draw=draw,
-    write_pages=pages.write,
+    pages=pages.committed,
     differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
     "neither the engine's nor the client's nor the agents'; the network has no jitter and loses "
     "nothing. One client, whose own count in `bursts` is the drives' queue. Rules "

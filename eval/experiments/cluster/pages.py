@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from eval.cache import RESULTS, ROOT
-from eval.files import write_text
-from eval.page_tables import Shown, with_tables
+from eval.page_tables import Shown
 
 PAGE = ROOT / "docs" / "cluster.md"
 
@@ -55,17 +55,14 @@ def _value(cell: str) -> str:
     return cell.split(" [")[0]
 
 
-def committed() -> list[Shown]:
-    """All of them."""
+def committed() -> dict[Path, list[Shown]]:
+    """All of them, by page."""
     cluster, ceph, simulation = (
         json.loads((RESULTS / f"{name}.json").read_text())["tables"]
         for name in ("cluster", "ceph", "simulation")
     )
-    return [
-        *of_gluster(cluster), of_ceph(ceph), of_both(simulation["the lab and the simulation"]),
-    ]  # fmt: skip
-
-
-def write() -> None:
-    """Write them all."""
-    write_text(PAGE, with_tables(PAGE.read_text(), committed()))
+    return {
+        PAGE: [
+            *of_gluster(cluster), of_ceph(ceph), of_both(simulation["the lab and the simulation"]),
+        ]
+    }  # fmt: skip

@@ -55,7 +55,7 @@ EXPERIMENT = Experiment(
     table=table,
     reading=reading,
     draw=draw,
-    write_pages=pages.write,
+    pages=pages.committed,
     differs="A simulation: no engine, no processors, a network that takes as long each time. What "
     "an agent predicts is the mean of its drive's last four reads, where the kernel has a model.",
     sources=(

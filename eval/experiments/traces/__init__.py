@@ -35,5 +35,5 @@ EXPERIMENT = Experiment(
     sources=("eval/demo.py", "eval/heimdall.py", "eval/trace_files.py"),
     command=f"make eval-traces {VARIABLE}=DIR",
     numbers=lambda data: [{key: run_[key] for key in _KEPT} for run_ in data["runs"]],
-    write_pages=pages.write,
+    pages=pages.tables,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from statistics import median
 
 from eval import demo
@@ -26,8 +27,7 @@ from eval.experiments.traces.scores import (
     shares,
 )
 from eval.experiments.traces.text import COLUMNS, percent
-from eval.files import write_text
-from eval.page_tables import Shown, with_tables
+from eval.page_tables import Shown
 
 #: Ends of files' names, in the order of the tables; a trace that is none of them goes by its name.
 NAMES = {
@@ -304,30 +304,18 @@ def extremes(of: Sequence[Line]) -> Shown:
     )
 
 
-#: Of each page its tables.
-PAGES: dict[str, Callable[[list[Line]], list[Shown]]] = {
-    "README.md": lambda of: [extremes(on_the_front_page(of)), front(on_the_front_page(of))],
-    "docs/results.md": lambda of: [summed(of, _beyond_chance())],
-    "docs/tables.md": lambda of: [
-        policies(of, MEAN),
-        policies(of, P99),
-        md(of),
-        counted(of, sure=_beyond_chance()),
-        of_the_oracles_gain(of),
-    ],
-}
-
-
-def pages() -> dict[str, tuple[str, str]]:
-    """Of each page, by its path: its text, and what it should be."""
+def tables() -> dict[Path, list[Shown]]:
+    """All of them, by page."""
     of = committed()
-    found = {name: (ROOT / name).read_text() for name in PAGES}
-    return {name: (text, with_tables(text, PAGES[name](of))) for name, text in found.items()}
-
-
-def write() -> None:
-    """Write the tables into the pages."""
-    for name, (there, wanted) in pages().items():
-        if there != wanted:
-            write_text(ROOT / name, wanted)
-            print(f"  {name}: written", flush=True)
+    sure, front_page = _beyond_chance(), on_the_front_page(of)
+    return {
+        ROOT / "README.md": [extremes(front_page), front(front_page)],
+        ROOT / "docs" / "results.md": [summed(of, sure)],
+        ROOT / "docs" / "tables.md": [
+            policies(of, MEAN),
+            policies(of, P99),
+            md(of),
+            counted(of, sure=sure),
+            of_the_oracles_gain(of),
+        ],
+    }
