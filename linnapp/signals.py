@@ -1,12 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""What ends this program waits until it may come."""
+"""Signals: what ends this program waits until it may come, and its processes end with it."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import signal
 import threading
 from collections.abc import Callable, Iterator
+
+#: linux/prctl.h
+_PR_SET_PDEATHSIG = 1
+# Not after a fork, where another thread may have held the loader's lock.
+_prctl = ctypes.CDLL(None).prctl
+
+
+def end_with_parent(number: signal.Signals) -> None:
+    """Have this process sent a signal when its parent ends, even if that is killed."""
+    _prctl(_PR_SET_PDEATHSIG, number)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,6 @@ it is passed on to tasks, which may end early with one.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import multiprocessing
 import os
@@ -23,10 +22,7 @@ from multiprocessing import connection, resource_tracker
 from typing import Any, cast
 
 from linnapp.errors import LinnappError
-from linnapp.signals import signals_held
-
-#: linux/prctl.h
-_PR_SET_PDEATHSIG = 1
+from linnapp.signals import end_with_parent, signals_held
 
 #: How long what ends this program waits at most.
 _LOOK_S = 0.2
@@ -210,7 +206,7 @@ def _work(pipe: connection.Connection, caller: int) -> None:
     Ctrl-C comes twice, from the terminal and from the caller, and ends a task once. Where the
     caller heeds none, as in the background of a script, nor does a worker.
     """
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent(signal.SIGKILL)
     if os.getppid() != caller:
         return
     told = in_task = False

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import fcntl
 import os
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath, os_errors
-from linnapp.signals import signals_held
+from linnapp.signals import end_with_parent, signals_held
 from linnapp.trace import blktrace
 from linnapp.trace.command import exit_status, started
 
@@ -39,11 +38,10 @@ _DEBUGFS = Path("/sys/kernel/debug")
 #: how long the blktrace of a recording that was killed may take to end by itself
 _ORPHAN_S = 5.0
 
-# linux/fs.h and linux/prctl.h
+# linux/fs.h
 BLKTRACE_START = 0x1274
 BLKTRACE_STOP = 0x1275
 BLKTRACE_TEARDOWN = 0x1276
-_PR_SET_PDEATHSIG = 1
 _LOCKDOWN = Path("/sys/kernel/security/lockdown")
 _EVENT_BYTES = 48
 _TOTAL = re.compile(
@@ -198,7 +196,6 @@ def _run_blktrace(
         arguments += ["-a", action]
     log = scratch / "blktrace.log"
     _end_abandoned_traces(devices)
-    prctl = ctypes.CDLL(None).prctl
     status, interrupted = 0, False
     tracer: subprocess.Popen[bytes] | None = None
     try:
@@ -210,7 +207,7 @@ def _run_blktrace(
                 # Its own session: a ctrl-C at the terminal reaches us, and we end it in order.
                 start_new_session=True,
                 # When we are killed it must not go on for ever, and keep the next from starting.
-                preexec_fn=lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGINT),
+                preexec_fn=lambda: end_with_parent(signal.SIGINT),
             )
         _wait_until_tracing(devices, tracer, log)
         status = _wait_for_end(devices, scratch, tracer, duration_s, command, on_progress)
