@@ -326,10 +326,11 @@ class _Window:
         # Candidates are counted in steps from the start; rounding keeps both ends within.
         self._lowest = -int((self.start - STEP_PERCENTILES / 2) / STEP_PERCENTILES)
         self._highest = int((_HIGHEST_PERCENTILE - self.start) / STEP_PERCENTILES + 0.5)
-        self._first = max(self._lowest, -_EXTENSION)
-        last = min(self._highest, _EXTENSION)
-        self.percentiles, self.thresholds_us = self._candidates(self._first, last)
-        if options.threshold_us is not None:
+        if options.threshold_us is None:
+            self._first = max(self._lowest, -_EXTENSION)
+            last = min(self._highest, _EXTENSION)
+            self.percentiles, self.thresholds_us = self._candidates(self._first, last)
+        else:
             self._first = 0
             self.percentiles = 100 * distribution.share_at_most([options.threshold_us])
             self.thresholds_us = np.array([options.threshold_us])
