@@ -23,6 +23,7 @@ from linnapp.native import (
     Closable,
     check_fits,
     check_status,
+    counted,
     load_public,
     of_counters,
     of_one_kind,
@@ -265,7 +266,7 @@ class Pool(Closable):
         raw = _Stats()
         with self._open() as handle:
             _library().linnos_ceph_get_stats(handle, ctypes.byref(raw), ctypes.sizeof(raw))
-        values = {name: getattr(raw, name) for name, *_ in _Stats._fields_}
+        values = counted(raw)
         if raw.bounced == _UNKNOWN:
             values["bounced"] = None
         return PoolStats(**values)

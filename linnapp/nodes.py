@@ -18,6 +18,7 @@ from linnapp.native import (
     Closable,
     check_fits,
     check_status,
+    counted,
     load_public,
     of_counters,
     of_one_kind,
@@ -254,7 +255,7 @@ def client_stats(handle: ctypes.c_void_p) -> ClientStats:
     """What a client has done until now, of whichever library it is."""
     raw = _Stats()
     library().linnos_cluster_get_stats(handle, ctypes.byref(raw), ctypes.sizeof(raw))
-    return ClientStats(**{name: getattr(raw, name) for name, *_ in _Stats._fields_})
+    return ClientStats(**counted(raw))
 
 
 def node_stats(handle: ctypes.c_void_p, node: int, now_ns: int | None) -> NodeStats:

@@ -17,6 +17,7 @@ from linnapp.native import (
     Closable,
     check_fits,
     check_status,
+    counted,
     load_public,
     of_counters,
     of_one_kind,
@@ -478,7 +479,7 @@ class Replicas(Closable):
         _library().linnos_get_stats(self._open(), ctypes.byref(raw), ctypes.sizeof(raw))
         by = [self._replica(k) for k in range(self._n)]
         return Stats(
-            **{name: getattr(raw, name) for name, *_ in _Stats._fields_},
+            **counted(raw),
             served_by=tuple(one.served for one in by),
             errors_by=tuple(one.errors for one in by),
         )
@@ -498,7 +499,7 @@ class Replicas(Closable):
         known = library.linnos_array_known(self._open())
         counts = (ctypes.c_uint64 * library.linnos_known_histogram(known, replica, None, 0))()
         library.linnos_known_histogram(known, replica, counts, len(counts))
-        values = {name: getattr(raw, name) for name, *_ in _ReplicaStats._fields_}
+        values = counted(raw)
         del values["reserved"]
         values["state"] = STATES[raw.state]
         values["chooses"] = bool(raw.chooses)

@@ -114,6 +114,11 @@ def of_counters(counted: Any, *signed: str) -> tuple[tuple[str, Any], ...]:
     )
 
 
+def counted(raw: ctypes.Structure) -> dict[str, Any]:
+    """A structure's numbers by their names."""
+    return {name: getattr(raw, name) for name, *_ in raw._fields_}
+
+
 @contextlib.contextmanager
 def to_be_filled(buffers: Sequence[Any]) -> Iterator[list[ctypes.Array[ctypes.c_char]]]:
     """What a library may write to of writable, C-contiguous buffers; empty ones are left out."""
