@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import json
 import os
 import re
 import subprocess
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,3 +86,29 @@ def built_as_installed(source: Path, root: Path, package: str, static: list[str]
         check=True,
     )  # fmt: skip
     return program
+
+
+def layout(mirrors: Mapping[str, type[ctypes.Structure]]) -> dict[str, float]:
+    """How ctypes lays structures out, by the expressions that tell it in C."""
+    found: dict[str, float] = {}
+    for struct, mirror in mirrors.items():
+        found[f"sizeof(struct {struct})"] = ctypes.sizeof(mirror)
+        for name, *_ in mirror._fields_:
+            field = getattr(mirror, name)
+            found[f"offsetof(struct {struct}, {name})"] = field.offset
+            found[f"sizeof(((struct {struct} *)0)->{name})"] = field.size
+    return found
+
+
+def in_c(folder: Path, library: str, expressions: Iterable[str], *flags: str) -> dict[str, float]:
+    """What expressions are with `linnos_<library>.h`, in which `o` are the options by default."""
+    given = list(expressions)
+    lines = "".join(f'\tprintf("%.20Lg\\n", (long double)({each}));\n' for each in given)
+    (folder / "p.c").write_text(
+        f"#include <linnos_{library}.h>\n#include <stddef.h>\n#include <stdio.h>\n"
+        f"static struct linnos_{library}_options o = LINNOS_{library.upper()}_OPTIONS_INIT;\n"
+        f"int main(void)\n{{\n{lines}\treturn o.size == 0;\n}}\n"
+    )
+    subprocess.run(["gcc", *flags, "-o", folder / "p", folder / "p.c"], check=True)
+    said = subprocess.run([folder / "p"], capture_output=True, text=True, check=True).stdout
+    return dict(zip(given, map(json.loads, said.split()), strict=True))

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from c_library import in_c, layout
 from test_ceph_library import FUNCTIONS, ROOT, SOURCE
 from test_cluster_library import BUILDS as CLUSTER
 
@@ -335,27 +336,15 @@ def test_structures_and_numbers_are_those_of_the_header(tmp_path: Path) -> None:
     expected = {
         "LINNOS_CEPH_AGENT_PORT": binding.AGENT_PORT,
         "LINNOS_CLUSTER_CANDIDATES": binding._CANDIDATES,
-        "(unsigned long)UINT64_MAX": binding._UNKNOWN,
+        "UINT64_MAX": binding._UNKNOWN,
     }
     given: dict[str, Any] = dict(Pool.__init__.__kwdefaults__ or {})
     assert given.pop("configuration") is None and given.pop("user") is None
     expected |= {f"o.{name}": value for name, value in given.items()}
-    mirrors = (("linnos_ceph_options", binding._Options), ("linnos_ceph_stats", binding._Stats))
-    for struct, mirror in mirrors:
-        expected[f"sizeof(struct {struct})"] = ctypes.sizeof(mirror)
-        for name, *_ in mirror._fields_:
-            field = getattr(mirror, name)
-            expected[f"offsetof(struct {struct}, {name})"] = field.offset
-            expected[f"sizeof(((struct {struct} *)0)->{name})"] = field.size
-    lines = "".join(f'\tprintf("%lu\\n", (unsigned long){name});\n' for name in expected)
-    (tmp_path / "p.c").write_text(
-        "#include <linnos_ceph.h>\n#include <stdio.h>\n"
-        "static struct linnos_ceph_options o = LINNOS_CEPH_OPTIONS_INIT;\n"
-        f"int main(void)\n{{\n{lines}\treturn 0;\n}}\n"
+    expected |= layout(
+        {"linnos_ceph_options": binding._Options, "linnos_ceph_stats": binding._Stats}
     )
-    subprocess.run(["gcc", *INCLUDES, "-o", tmp_path / "p", tmp_path / "p.c"], check=True)
-    said = subprocess.run([tmp_path / "p"], capture_output=True, text=True, check=True).stdout
-    assert said.split() == [str(value) for value in expected.values()]
+    assert in_c(tmp_path, "ceph", expected, *INCLUDES) == expected
 
 
 def test_functions_of_the_header_are_used() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
+from c_library import in_c, layout
 from test_agent import KEY, locally, made, running
 from test_cluster_library import BUILDS, ROOT, SOURCE
 
@@ -348,34 +349,12 @@ MIRRORS = {
 }
 
 
-def in_c(tmp_path: Path, printed: list[str]) -> list[str]:
-    """What expressions are in C, with the headers."""
-    lines = "".join(f'\tprintf("%g\\n", (double)({expression}));\n' for expression in printed)
-    source = tmp_path / "p.c"
-    source.write_text(
-        "#include <linnos_cluster.h>\n#include <stddef.h>\n#include <stdio.h>\n"
-        "static struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;\n"
-        f"int main(void)\n{{\n{lines}\treturn o.flags;\n}}\n"
-    )
-    subprocess.run(
-        ["gcc", f"-I{SOURCE}", f"-I{ROOT / 'liblinnos'}", "-o", tmp_path / "p", source], check=True
-    )
-    return subprocess.run(
-        [tmp_path / "p"], capture_output=True, text=True, check=True
-    ).stdout.split()
+HEADERS = (f"-I{SOURCE}", f"-I{ROOT / 'liblinnos'}")
 
 
 def test_structures_are_those_of_the_headers(tmp_path: Path) -> None:
-    expressions, expected = [], []
-    for struct, mirror in MIRRORS.items():
-        expressions.append(f"sizeof(struct {struct})")
-        expected.append(ctypes.sizeof(mirror))
-        for name, *_ in mirror._fields_:  # type: ignore[attr-defined]
-            expressions.append(f"offsetof(struct {struct}, {name})")
-            expected.append(getattr(mirror, name).offset)
-            expressions.append(f"sizeof(((struct {struct} *)0)->{name})")
-            expected.append(getattr(mirror, name).size)
-    assert in_c(tmp_path, expressions) == [f"{value:g}" for value in expected]
+    expected = layout(MIRRORS)
+    assert in_c(tmp_path, "cluster", expected, *HEADERS) == expected
 
 
 def test_an_option_that_there_is_not_is_named() -> None:
@@ -407,7 +386,7 @@ def test_defaults_and_names_are_those_of_the_headers(tmp_path: Path) -> None:
         "LINNOS_HOME_TURNS": binding._HOME_TURNS,
         "LINNOS_NEVER_HEDGE": 1,
     }
-    assert in_c(tmp_path, list(expected)) == [f"{value:g}" for value in expected.values()]
+    assert in_c(tmp_path, "cluster", expected, *HEADERS) == expected
 
 
 def test_every_function_of_the_header_is_used() -> None:
