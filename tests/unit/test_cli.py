@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
+import waiting_tasks
 from click.testing import CliRunner
 from test_model_format import random_model
 from test_training import array_trace
@@ -494,34 +495,20 @@ def test_told_to_end_it_takes_its_processes_along(
     tmp_path: Path, told: list[signal.Signals]
 ) -> None:
     """By ctrl-C, where that may keep results, when it comes once more."""
-    (tmp_path / "slow.py").write_text(
-        "import os, pathlib, time, click\n"
-        "from linnapp.learn.parallel import Task, run_tasks\n"
-        "def wait(name, observer):\n"
-        "    pathlib.Path(name + '.new').write_text(str(os.getpid()))\n"
-        "    os.rename(name + '.new', name)\n"
-        "    try: time.sleep(600)\n"
-        "    except KeyboardInterrupt: open(name + '.told', 'w').close(); time.sleep(600)\n"
-        "@click.command()\n"
-        "def command():\n"
-        "    tasks = [Task(name, wait, (name,)) for name in ('a', 'b')]\n"
-        "    run_tasks(tasks, None, 2, keep_interrupted=True)\n"
-    )
     script = (
-        "import sys; from linnapp import cli; sys.argv = ['linnapp', 'slow']\n"
-        "cli._COMMANDS['slow'] = ('slow:command', ''); cli.main()"
+        "import sys; from linnapp import cli; sys.argv = ['linnapp', 'wait']\n"
+        "cli._COMMANDS['wait'] = ('waiting_tasks:command', ''); cli.main()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", script],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{Path(__file__).parent}"},
         stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(told[0], signal.SIG_DFL),
     )
-    begun = [tmp_path / name for name in ("a", "b")]
+    begun: list[Path] = []
     try:
-        while process.poll() is None and not all(path.exists() for path in begun):
-            time.sleep(0.01)
+        begun = waiting_tasks.begun(process, tmp_path)
         process.send_signal(told[0])
         for again in told[1:]:
             while process.poll() is None and not all(Path(f"{p}.told").exists() for p in begun):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import waiting_tasks
 
 from linnapp.errors import LinnappError
 from linnapp.learn.parallel import Task, run_tasks
@@ -91,23 +92,12 @@ def test_an_error_is_told_whether_it_can_be_pickled_or_not(how: str, said: str) 
 
 
 def test_if_it_is_killed_its_processes_end(tmp_path: Path) -> None:
-    script = (
-        "import os, pathlib, time\n"
-        "from linnapp.learn.parallel import Task, run_tasks\n"
-        "def wait(name, observer):\n"
-        "    pathlib.Path(name + '.new').write_text(str(os.getpid()))\n"
-        "    os.rename(name + '.new', name)\n"
-        "    time.sleep(600)\n"
-        "if __name__ == '__main__':\n"
-        "    run_tasks([Task(name, wait, (name,)) for name in ('a', 'b')], None, 2)\n"
-    )
-    (tmp_path / "slow.py").write_text(script)
     process = subprocess.Popen(
-        [sys.executable, "slow.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        [sys.executable, waiting_tasks.__file__],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
-    begun = [tmp_path / name for name in ("a", "b")]
-    while process.poll() is None and not all(path.exists() for path in begun):
-        time.sleep(0.01)
+    begun = waiting_tasks.begun(process, tmp_path)
     process.kill()
     process.wait()
     pids = [int(path.read_text()) for path in begun]

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""A program whose tasks wait, in a process each that says in a file of the task's name which it is.
+
+One that is interrupted says so in a file, too, and waits on.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import click
+
+from linnapp.learn.parallel import Task, run_tasks
+
+NAMES = ("a", "b")
+
+
+def begun(process: subprocess.Popen[bytes], folder: Path) -> list[Path]:
+    """The files that say so, once they are there."""
+    files = [folder / name for name in NAMES]
+    while process.poll() is None and not all(path.exists() for path in files):
+        time.sleep(0.01)
+    return files
+
+
+def _wait(name: str, _: object) -> None:
+    new = Path(f"{name}.new")
+    new.write_text(str(os.getpid()))
+    new.rename(name)
+    try:
+        time.sleep(600)
+    except KeyboardInterrupt:
+        Path(f"{name}.told").touch()
+        time.sleep(600)
+
+
+@click.command()
+def command() -> None:
+    run_tasks([Task(name, _wait, (name,)) for name in NAMES], None, 2, keep_interrupted=True)
+
+
+if __name__ == "__main__":
+    command()
