@@ -31,9 +31,6 @@ ENGINES: dict[str, Engine | None] = {"none": None, "gluster": gluster, "ceph": c
 #: Programs that every cluster needs; all engines' packages come with them.
 _NEEDED = ("ip", "tc")
 
-#: Linux' port of the agent, see linnos-agent(8).
-_AGENT_PORT = 7316
-
 
 @dataclass(frozen=True)
 class Cluster:
@@ -116,7 +113,7 @@ class Cluster:
         for k, address in enumerate(self.addresses):
             configuration = [
                 f"drive {self.devices[k]}",
-                f"listen {address} {_AGENT_PORT}",
+                f"listen {address}",
                 # the client is in the node's network, or on its machine
                 f"allow {'127.0.0.0/8' if self.one_way_us is None else f'10.0.{k}.1'} 1000000",
             ]
