@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -31,6 +32,20 @@ def os_errors(
         yield
     except OSError as error:
         raise explained(error, path) from error
+
+
+@contextlib.contextmanager
+def locked_folder(folder: AnyPath, taken: str) -> Iterator[None]:
+    """Have a folder alone, which is made where there is none; `taken` says that another has it."""
+    with contextlib.ExitStack() as stack:
+        with os_errors(folder):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(Path(folder, ".lock").open("a"))
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise LinnappError(f"{folder}: {taken}") from None
+        yield
 
 
 @contextlib.contextmanager

@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 from linnapp.drive import state
 from linnapp.drive.drives_conf import DrivesConf
 from linnapp.drive.enable.checks import Target
-from linnapp.errors import LinnappError
-from linnapp.files import AnyPath, os_errors
+from linnapp.files import AnyPath, locked_folder
 
 
 def root_of_all() -> Path:
@@ -26,22 +23,12 @@ def home_of(target: Target) -> Path:
     return root_of_all() / target.key
 
 
-@contextlib.contextmanager
-def alone() -> Iterator[None]:
+def alone() -> contextlib.AbstractContextManager[None]:
     """Keep others from enabling, disabling, trying and recording anew meanwhile."""
-    root = root_of_all()
-    with os_errors(root):
-        root.mkdir(parents=True, exist_ok=True)
-        lock = (root / ".lock").open("a")
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LinnappError(
-                f"{root}: another linnapp enable, disable, trial or recalibrate is at work; wait "
-                "for its end"
-            ) from None
-        yield
+    return locked_folder(
+        root_of_all(),
+        "another linnapp enable, disable, trial or recalibrate is at work; wait for its end",
+    )
 
 
 def remove_models(home: AnyPath, conf: DrivesConf) -> None:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import re
 import shutil
@@ -43,7 +42,7 @@ from linnapp.drive.recalibrate.resampling import LatencyBlocks, sampling_percent
 from linnapp.drive.sysfs import Drive
 from linnapp.drive.uploading import replace_model
 from linnapp.errors import LinnappError, NoGainError
-from linnapp.files import AnyPath, os_errors
+from linnapp.files import AnyPath, locked_folder, os_errors
 from linnapp.learn.features.dataset import load_reads
 from linnapp.learn.features.split import split
 from linnapp.learn.labelling.inflection import (
@@ -348,20 +347,16 @@ def _write_to_conf(conf_path: AnyPath, uploaded: dict[str, str], log: Log) -> No
 @contextlib.contextmanager
 def _scratch(models_dir: Path) -> Iterator[Path]:
     """A directory for the recordings, while no other recalibration works in `models_dir`."""
-    with contextlib.ExitStack() as stack:
+    taken = (
+        "another recalibration is running there; wait for its end, or give this one a directory of "
+        "its own with `models_dir=`"
+    )
+    with locked_folder(models_dir, taken):
         with os_errors(models_dir):
-            models_dir.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context((models_dir / ".lock").open("a"))
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise LinnappError(
-                    f"{models_dir}: another recalibration is running there; wait for its end, or "
-                    "give this one a directory of its own with `models_dir=`"
-                ) from None
             _remove_left_over(models_dir)
             scratch = tempfile.TemporaryDirectory(prefix=".recording.", dir=models_dir)
-        yield Path(stack.enter_context(scratch))
+        with scratch as folder:
+            yield Path(folder)
 
 
 def _remove_left_over(models_dir: Path) -> None:
