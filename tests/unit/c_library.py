@@ -93,20 +93,24 @@ def layout(mirrors: Mapping[str, type[ctypes.Structure]]) -> dict[str, float]:
     found: dict[str, float] = {}
     for struct, mirror in mirrors.items():
         found[f"sizeof(struct {struct})"] = ctypes.sizeof(mirror)
-        for name, *_ in mirror._fields_:
+        for name, kind, *_ in mirror._fields_:
             field = getattr(mirror, name)
             found[f"offsetof(struct {struct}, {name})"] = field.offset
-            found[f"sizeof(((struct {struct} *)0)->{name})"] = field.size
+            member = f"((struct {struct} *)0)->{name}"
+            found[f"sizeof({member})"] = field.size
+            if issubclass(kind, (ctypes.c_int32, ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64)):
+                found[f"(__typeof__({member}))-1 < 0"] = kind(-1).value < 0
     return found
 
 
-def in_c(folder: Path, library: str, expressions: Iterable[str], *flags: str) -> dict[str, float]:
-    """What expressions are with `linnos_<library>.h`, in which `o` are the options by default."""
+def in_c(folder: Path, header: str, expressions: Iterable[str], *flags: str) -> dict[str, float]:
+    """What expressions are with a library's header; `o` are its options by default."""
+    options = f"{header.removeprefix('lib').removesuffix('.h')}_options"
     given = list(expressions)
     lines = "".join(f'\tprintf("%.20Lg\\n", (long double)({each}));\n' for each in given)
     (folder / "p.c").write_text(
-        f"#include <linnos_{library}.h>\n#include <stddef.h>\n#include <stdio.h>\n"
-        f"static struct linnos_{library}_options o = LINNOS_{library.upper()}_OPTIONS_INIT;\n"
+        f"#include <{header}>\n#include <stddef.h>\n#include <stdio.h>\n"
+        f"static struct {options} o = {options.upper()}_INIT;\n"
         f"int main(void)\n{{\n{lines}\treturn o.size == 0;\n}}\n"
     )
     subprocess.run(["gcc", *flags, "-o", folder / "p", folder / "p.c"], check=True)

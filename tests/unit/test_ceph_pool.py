@@ -344,7 +344,7 @@ def test_structures_and_numbers_are_those_of_the_header(tmp_path: Path) -> None:
     expected |= layout(
         {"linnos_ceph_options": binding._Options, "linnos_ceph_stats": binding._Stats}
     )
-    assert in_c(tmp_path, "ceph", expected, *INCLUDES) == expected
+    assert in_c(tmp_path, "linnos_ceph.h", expected, *INCLUDES) == expected
 
 
 def test_functions_of_the_header_are_used() -> None:

@@ -354,7 +354,7 @@ HEADERS = (f"-I{SOURCE}", f"-I{ROOT / 'liblinnos'}")
 
 def test_structures_are_those_of_the_headers(tmp_path: Path) -> None:
     expected = layout(MIRRORS)
-    assert in_c(tmp_path, "cluster", expected, *HEADERS) == expected
+    assert in_c(tmp_path, "linnos_cluster.h", expected, *HEADERS) == expected
 
 
 def test_an_option_that_there_is_not_is_named() -> None:
@@ -386,7 +386,7 @@ def test_defaults_and_names_are_those_of_the_headers(tmp_path: Path) -> None:
         "LINNOS_HOME_TURNS": binding._HOME_TURNS,
         "LINNOS_NEVER_HEDGE": 1,
     }
-    assert in_c(tmp_path, "cluster", expected, *HEADERS) == expected
+    assert in_c(tmp_path, "linnos_cluster.h", expected, *HEADERS) == expected
 
 
 def test_every_function_of_the_header_is_used() -> None:

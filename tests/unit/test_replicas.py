@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from c_library import in_c, layout
 from replaying import BUILT, LIBRARY
 from test_latency_model import random_trees
 
@@ -303,27 +304,15 @@ def test_without_the_library_the_remedy_is_told(
     replicas._library.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("struct", "mirror"),
-    [
-        ("linnos_options", replicas._Options),
-        ("linnos_stats", replicas._Stats),
-        ("linnos_replica_stats", replicas._ReplicaStats),
-        ("linnos_read_options", replicas._ReadOptions),
-    ],
-)
-def test_structures_are_those_of_the_header(struct: str, mirror: type) -> None:
-    header = "".join((LIBRARY / name).read_text() for name in ("linnos_choose.h", "liblinnos.h"))
-    body = header[header.index(f"struct {struct} {{") :]
-    fields = re.findall(r"^\t(\w.*[ *])(\w+)(?:\[\w+\])?;$", body[: body.index("\n};")], re.M)
-    types = {"double": "c_double", "size_t": "c_ulong", "uint64_t": "c_ulong",
-             "int64_t": "c_long", "uint32_t": "c_uint", "int32_t": "c_int",
-             "const char *const *": "LP_c_char_p"}  # fmt: skip
-    assert [(types[kind.strip()], name) for kind, name in fields] == [
-        (getattr(kind, "_type_", kind).__name__ if "Array" in kind.__name__ else kind.__name__,
-         name)
-        for name, kind in mirror._fields_  # type: ignore[attr-defined]
-    ]  # fmt: skip
+def test_structures_are_those_of_the_header(tmp_path: Path) -> None:
+    mirrors = {
+        "linnos_options": replicas._Options,
+        "linnos_stats": replicas._Stats,
+        "linnos_replica_stats": replicas._ReplicaStats,
+        "linnos_read_options": replicas._ReadOptions,
+    }
+    expected = layout(mirrors)
+    assert in_c(tmp_path, "liblinnos.h", expected, f"-I{LIBRARY}") == expected
 
 
 def test_the_documents_example_runs(
