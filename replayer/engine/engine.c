@@ -10,9 +10,9 @@
 #include "results/series.h"
 #include "slow/inject.h"
 #include "slow/storm.h"
+#include "thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 
 /* A thread with a ring, a share of the I/Os, and all that follows from them. */
@@ -119,7 +119,6 @@ static void team_prepare(struct replay *first)
 {
 	static pthread_mutex_t results_lock = PTHREAD_MUTEX_INITIALIZER;
 	static struct storms none;
-	sigset_t all, before;
 
 	team.first = first;
 	team.n = first->o.threads - 1;
@@ -128,9 +127,6 @@ static void team_prepare(struct replay *first)
 	team.submitters = xcalloc(team.n, sizeof(*team.submitters));
 	pthread_barrier_init(&team.barrier, NULL, team.n + 1);
 	first->results_lock = &results_lock;
-	/* Signals are the first's. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	for (unsigned int i = 0; i < team.n; i++) {
 		struct replay *r = &team.submitters[i].replay;
 		struct sources sources = {.o = &r->o,
@@ -148,12 +144,11 @@ static void team_prepare(struct replay *first)
 		memset(&r->timers, 0, sizeof(r->timers));
 		memset(&r->c, 0, sizeof(r->c));
 		take_share(r, i + 1);
-		error = pthread_create(&team.submitters[i].thread, NULL, submit,
-				       &team.submitters[i]);
+		/* Signals are the first's. */
+		error = thread_begin(&team.submitters[i].thread, submit, &team.submitters[i]);
 		if (error)
-			die("--threads %u: %s", first->o.threads, strerror(error));
+			die("--threads %u: %s", first->o.threads, strerror(-error));
 	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_barrier_wait(&team.barrier);
 }
 

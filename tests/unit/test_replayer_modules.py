@@ -13,7 +13,10 @@ import pytest
 from replaying import LIBRARY, REPLAYER
 
 SOURCE = REPLAYER.parents[2] / "replayer"
-SHARED = ("budget", "chooser", "hedge_table", "histogram", "model_file", "observer", "race")
+SHARED = (
+    "budget", "chooser", "hedge_table", "histogram", "latcrit", "model_file", "observer", "race",
+    "thread",
+)  # fmt: skip
 TESTS = [
     (path.stem, test)
     for path in sorted(SOURCE.glob("tests/test_*.c"))
