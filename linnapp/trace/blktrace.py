@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -203,8 +204,9 @@ def is_blktrace(trace: AnyPath) -> bool:
 
 def parse_device(text: str) -> int:
     """Turn "major,minor" or "major:minor" into the kernel's device number."""
-    match = re.fullmatch(r"(\d+)[,:](\d+)", text)
-    if not match:
+    match = re.fullmatch(r"(\d{1,4})[,:](\d{1,7})", text, re.ASCII)
+    # 12 and 20 bits; what is beyond would be another drive's.
+    if not match or int(match[1]) >> 12 or int(match[2]) >> 20:
         raise TraceError(f"device {text!r}: expected major:minor, as `lsblk` shows")
     return int(match[1]) << 20 | int(match[2])
 
@@ -258,7 +260,9 @@ class BlktraceReader:
         self.trace = trace
         self.paths = trace_files(trace)
         self.overdue_us = overdue_us
-        self.device = parse_device(device) if device else 0
+        self.device = 0 if device is None else parse_device(device)
+        if device is not None and not self.device:  # the parser would take any
+            raise TraceError(f"device {device!r}: no drive has this number; `lsblk` shows them")
         self.chunk_ios = chunk_ios
         self.max_age_s = max_age_s
         self.allow_truncated = allow_truncated
@@ -330,16 +334,24 @@ class BlktraceReader:
             library.lt_close(parser)
         if not self.stats["events"]:
             raise TraceError(f"{self.trace}: an empty trace: no event in it")
+        if self.stats["other_device"] == self.stats["events"]:
+            raise TraceError(
+                f"{self.trace}: holds nothing of {format_device(self.device)}, but events of "
+                f"{self._held()}; choose one with `device=`"
+            )
 
     def _raise_error(self, library: ctypes.CDLL, parser: int) -> None:
         message = library.lt_error(parser)
         if message:
-            raise TraceError(shown(message.decode(errors="replace")))
+            raise TraceError(shown(os.fsdecode(message)))
         if self._stats and not self.device and len(self._stats.devices) > 1:
-            held = ", ".join(f"{d} ({n} events)" for d, n in self._stats.devices.items())
             raise TraceError(
-                f"{self.trace}: holds events of several drives: {held}; choose one with `device=`"
+                f"{self.trace}: holds events of several drives: {self._held()}; choose one with "
+                "`device=`"
             )
+
+    def _held(self) -> str:
+        return ", ".join(f"{d} ({n} events)" for d, n in self.stats.devices.items())
 
 
 def merge(trace: AnyPath, target: AnyPath) -> int:
@@ -347,9 +359,9 @@ def merge(trace: AnyPath, target: AnyPath) -> int:
     library = _library()
     parser = _open(trace_files(trace), _Options(allow_truncated=True))
     try:
-        events = int(library.lt_merge(parser, str(target).encode()))
+        events = int(library.lt_merge(parser, os.fsencode(target)))
         if events < 0:
-            raise TraceError(shown(library.lt_error(parser).decode(errors="replace")))
+            raise TraceError(shown(os.fsdecode(library.lt_error(parser))))
         return events
     finally:
         library.lt_close(parser)
@@ -357,7 +369,7 @@ def merge(trace: AnyPath, target: AnyPath) -> int:
 
 def _open(paths: list[Path], options: _Options) -> int:
     with os_errors(paths[0]):
-        files = [str(unpacked(path)).encode() for path in paths]
+        files = [os.fsencode(unpacked(path)) for path in paths]
     names = (ctypes.c_char_p * len(paths))(*files)
     parser: int | None = _library().lt_open(names, len(paths), ctypes.byref(options))
     if not parser:

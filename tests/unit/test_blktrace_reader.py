@@ -392,6 +392,35 @@ def test_several_drives_need_a_choice(tmp_path: Path) -> None:
     assert latencies_us(ios) == [15]
 
 
+def write_one(path: Path) -> Path:
+    """A recording of one read, of drive 8:0."""
+    t = TraceBuilder()
+    t.io(10, 20, 0)
+    return t.write(path)
+
+
+def test_a_drive_that_is_not_in_a_recording_is_told_of_those_that_are(tmp_path: Path) -> None:
+    path = write_one(tmp_path / "a.blk")
+    with pytest.raises(TraceError, match=r"nothing of 8:16, but events of 8:0 \(3 events\); ch"):
+        read_all(path, device="8:16")
+
+
+@pytest.mark.parametrize("device", ["", "4104:0", "8:1048576", "9999999999:5", "\u0668:0", "0:0"])
+def test_what_is_no_drives_number_is_none(tmp_path: Path, device: str) -> None:
+    """Cut to 32 bits, 4104:0 was 8:0."""
+    path = write_one(tmp_path / "a.blk")
+    with pytest.raises(TraceError, match=r"^device .* `lsblk` shows"):
+        read_all(path, device=device)
+
+
+def test_a_name_that_is_no_text_is_read(tmp_path: Path) -> None:
+    path = write_one(tmp_path / "a\udcff.blk")
+    assert latencies_us(read_all(path)[0]) == [10]
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(TraceError, match="a\udcff.blk: "):
+        read_all(path)
+
+
 def test_every_truncation_is_an_error_or_allowed(tmp_path: Path) -> None:
     data = RECORDED.read_bytes()[:2000]
     path = tmp_path / "cut.blk"

@@ -189,8 +189,14 @@ def test_malformed_lines_are_located(tmp_path: Path, line: str) -> None:
 
 
 def test_nothing_left_is_an_error(heimdall: Path, tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="no I/O to convert"):
-        convert(heimdall, tmp_path / "out", filters=Filters((100, 200)))
+    target = tmp_path / "out"
+    with pytest.raises(TraceError, match="no I/O to convert by `slice_s=100:200`$"):
+        convert(heimdall, target, filters=Filters((100, 200)))
+    with pytest.raises(TraceError, match="no I/O to convert by `volume='.udcff'`$"):
+        convert(heimdall, target, volume="\udcff")
+    heimdall.write_text("0.000 0 200626176 0 0\n")
+    with pytest.raises(TraceError, match="no I/O to convert$"):
+        convert(heimdall, target)
     assert [path.name for path in tmp_path.iterdir()] == ["msr.trace"]
 
 

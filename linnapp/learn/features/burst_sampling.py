@@ -10,6 +10,7 @@ bursts and examples.
 from __future__ import annotations
 
 import dataclasses
+import os
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -56,7 +57,7 @@ def sample_bursts(
     A `share` of those to train on is added, fewer where the trace is very short.
     """
     # The drive's name is part of the seed: drives of one array get different bursts.
-    drive = zlib.crc32(name_of(trace).encode())
+    drive = zlib.crc32(os.fsencode(name_of(trace)))
     n_train = parts.training.stop
     wanted = min(MAX_ROWS, round(n_train * share / (1 - share)))
     made = []

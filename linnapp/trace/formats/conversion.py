@@ -9,7 +9,7 @@ that.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -296,14 +296,21 @@ def convert(
         One of :func:`output_formats`.
     """
     source, target = Path(source), Path(target)
-    chunks = filtered(read_workload(source, source_format, **options), filters or Filters())
-    return _WRITERS[target_format](target, _not_empty(source, chunks), device_name)
+    filters = filters or Filters()
+    chunks = filtered(read_workload(source, source_format, **options), filters)
+    chosen = [f"`slice_s={filters.slice_s[0]:g}:{filters.slice_s[1]:g}`"] if filters.slice_s else []
+    if (volume := options.get("volume")) is not None:
+        chosen.append(f"`volume={volume!r}`")
+    return _WRITERS[target_format](target, _not_empty(source, chunks, chosen), device_name)
 
 
-def _not_empty(source: Path, chunks: Iterator[Workload]) -> Iterator[Workload]:
+def _not_empty(
+    source: Path, chunks: Iterator[Workload], chosen: Sequence[str]
+) -> Iterator[Workload]:
     empty = True
     for chunk in chunks:
         empty = False
         yield chunk
     if empty:
-        raise TraceError(f"{source}: no I/O to convert; is `slice_s=` beyond its end?")
+        of_these = f" by {' and '.join(chosen)}" if chosen else ""
+        raise TraceError(f"{source}: no I/O to convert{of_these}")

@@ -159,7 +159,7 @@ def _format_of(text_format: TextFormat, volume: str | None) -> _Format:
         words(text_format.write_types),
         words(text_format.passed_over),
         text_format.header.encode() or None,
-        None if volume is None else volume.encode(),
+        None if volume is None else os.fsencode(volume),
         text_format.has_latency,
         columns.get("latency", 0),
         text_format.latency_unit_log10_ns,
