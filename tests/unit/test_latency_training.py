@@ -275,6 +275,21 @@ def test_next_to_nothing_makes_no_model(tmp_path: Path, kind: str) -> None:
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.parametrize("kind", ["network", "latency"])
+def test_a_time_that_is_wrong_is_named(tmp_path: Path, kind: str) -> None:
+    """Bursts all over half a century took hundreds of GiB."""
+    trace = tmp_path / "az.trace"
+    since_1970_ms = 1_700_000_000_000
+    trace.write_text(
+        line(0, 100, 1, 4096)
+        + "".join(line(since_1970_ms + i, 100 + i % 50, 1, 4096) for i in range(999))
+    )
+    result = run("train", "--kind", kind, "--trace", trace, "-o", tmp_path / "out")
+    assert isinstance(result.exception, TraceError)
+    assert re.search(r"az.trace: \d+ I/Os in a row lie 19676 days apart", str(result.exception))
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_a_model_was_trained_on_is_known_by_its_contents(
     long_log: Path, tmp_path: Path
 ) -> None:

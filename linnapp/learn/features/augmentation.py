@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linnapp.errors import TraceError
 from linnapp.learn.features.digits import DigitArray, digits
 from linnapp.learn.labelling.labels import SlowLimits
 from linnapp.model.latency_model import FEATURES
@@ -31,12 +32,18 @@ from linnapp.model.model_file import LATENCY_DIGITS, N_INPUTS
 from linnapp.native import HISTORY, N_FEATURES
 from linnapp.trace.blktrace import COMPLETED, REVOKED, IoChunk
 from linnapp.trace.logged_drive import LoggedDrive
+from linnapp.trace.recorded import Recorded
 
 #: Share of a chunk's time that windows cover, and their lengths: a flush takes milliseconds, a
 #: garbage collection under load up to some hundred.
 COVERED = 0.3
 SHORTEST_NS = 2_000_000
 LONGEST_NS = 200_000_000
+
+#: Over more a drive has next to nothing to do for a chunk, or a time is wrong; windows all over it
+#: would take the memory.
+MOST_DAYS = 30
+_DAY_NS = 86_400_000_000_000
 
 #: Share of a window's reads that the drive is sent; the others count as revoked.
 SENT = (1.0, 1.0, 0.3, 0.1, 0.03)
@@ -215,6 +222,16 @@ def burst_count(chunk: IoChunk) -> int:
 def _n_windows(span_ns: int) -> int:
     mean_ns = (LONGEST_NS - SHORTEST_NS) / np.log(LONGEST_NS / SHORTEST_NS)
     return max(1, int(span_ns * COVERED / mean_ns))
+
+
+def check_span(trace: Recorded, chunk: IoChunk) -> None:
+    """Refuse I/Os that lie so far apart that windows between them are beyond counting."""
+    days = int(chunk.arrival_ns[-1] - chunk.arrival_ns[0]) / _DAY_NS if len(chunk) else 0
+    if days > MOST_DAYS:
+        raise TraceError(
+            f"{trace}: {len(chunk)} I/Os in a row lie {days:.0f} days apart, at most {MOST_DAYS} "
+            "are accepted: a time in it is wrong, or the drive had next to nothing to do"
+        )
 
 
 def no_reads() -> BurstReads:

@@ -22,6 +22,7 @@ from linnapp.learn.features.augmentation import (
     BurstReads,
     add_bursts,
     burst_count,
+    check_span,
     no_reads,
 )
 from linnapp.learn.features.split import Split
@@ -78,6 +79,7 @@ def sample_bursts(
         ios = _Part(trace, part, reader_options)
         for _ in range(MAX_PASSES):
             for chunk in ios:
+                check_span(trace, chunk)
                 n_bursts += burst_count(chunk)
                 reads = add_bursts(chunk, threshold_us, rng, limits)
                 if keep < 1:

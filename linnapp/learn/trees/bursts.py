@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from linnapp.learn.features.augmentation import COVERED, SlowedReads, add_slow_reads
+from linnapp.learn.features.augmentation import COVERED, SlowedReads, add_slow_reads, check_span
 from linnapp.trace.recorded import Recorded, open_recording
 
 #: Enough to learn from; a short recording is gone over again with new draws.
@@ -43,6 +43,7 @@ def sample(trace: Recorded, n_reads: int, overdue_us: int, seed: int, **reader: 
     for _ in range(MAX_PASSES):
         n_before = 0
         for chunk in open_recording(trace, **reader):
+            check_span(trace, chunk)
             made = add_slow_reads(chunk, LEAST_OVERDUES * overdue_us, overdue_us, rng)
             if kept < 1:
                 made = made.take(rng.random(len(made)) < kept)
