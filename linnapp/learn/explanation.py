@@ -250,8 +250,11 @@ def from_events(
     chooses "major:minor".
     """
     view = View(model)
-    table = decisions.parse_decisions(text)
-    decisions.add_answers(text, table)
+    try:
+        table = decisions.parse_decisions(text)
+        decisions.add_answers(text, table)
+    except (OverflowError, ValueError, KeyError, TraceError) as error:
+        raise TraceError(f"{source}: a damaged event, or one of a newer kernel: {error}") from error
     notes = []
     if lost := decisions.lost_events(text):
         notes.append(f"{lost} older events did not fit the buffer")

@@ -81,8 +81,8 @@ class IoTable(IoChunk):
         """Draw which share of the reads took at most how long; on new axes unless given."""
         axes = axes_for(axes)
         latency_us = np.sort(self.latency_ns[self.is_served_read]) / 1000
-        axes.plot(latency_us, np.linspace(0, 100, len(latency_us)))
         axes.set_xscale("log")
+        axes.plot(latency_us, np.linspace(0, 100, len(latency_us)))
         axes.set_xlabel("read latency, us")
         axes.set_ylabel("reads, %")
         axes.set_title(f"{self}: {len(latency_us)} reads")

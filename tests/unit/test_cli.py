@@ -219,6 +219,13 @@ def test_label(tmp_path: Path) -> None:
     assert all(100 < drive["threshold_us"] < 1500 for drive in found["drives"])
 
 
+def test_a_figure_of_reads_that_all_took_as_long(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("".join(f"{i},100,1,4096,0,{i},4096\n" for i in range(300)))
+    result = run("label", "--trace", "d.csv", "--figures", "f", cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert (tmp_path / "f" / "d.png").stat().st_size
+
+
 def test_pack_and_its_errors(tmp_path: Path) -> None:
     model = random_model()
     names = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")

@@ -19,11 +19,11 @@ from test_eval_bursts import EVENT, HEAD
 from test_model_format import random_model
 
 from linnapp.cli import cli
-from linnapp.errors import LinnappError
-from linnapp.learn.explanation import Looked, View, usual_of
+from linnapp.errors import LinnappError, TraceError
+from linnapp.learn.explanation import Choice, Looked, View, from_events, usual_of
 from linnapp.learn.explanation import explain as explained
 from linnapp.learn.features.digits import digits
-from linnapp.model import Model, engine
+from linnapp.model import Model, engine, load_model
 from linnapp.model.latency_model import N_FEATURES, N_FEATURES_MIN
 from linnapp.trace.blktrace import BlktraceReader
 from linnapp.trace.formats import decisions
@@ -321,6 +321,30 @@ def test_features_of_an_older_kernel_are_fewer() -> None:
     assert table["of_latency"].tolist() == [False, True, True, False]
     assert table["features"][1].tolist() == [*range(1, N_FEATURES_MIN + 1), 0]
     assert table["features"][2].tolist() == list(range(1, N_FEATURES + 1))
+
+
+BIG = "9" * 30
+PEER = "dev=251:0 sector=16 peer=8:16 pending=0"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("sector=16", f"sector={BIG}"),
+        ("dev=251:0", f"dev={BIG}:0"),
+        ("dev=251:0", "dev=4096:0"),
+        ("reason=fast", "reason=blue"),
+        ("\n", f" features={{{'0x1,' * (N_FEATURES - 1)}0xz}}\n"),
+        ("\n", f"\n  a-1 [0] 2.000001: block_rq_complete: 8,0 R () 16 + {BIG} none,0,0 [x]\n"),
+        ("\n", f"\nlinnos_peer: {PEER} expected=fast latency_us={BIG}\n{decision(1.6, 16)}"),
+    ],
+)
+def test_an_event_that_is_damaged_is_an_error(queue_model: Path, old: str, new: str) -> None:
+    text = decision(1.5, 16)
+    assert old in text
+    model = load_model(queue_model)
+    with pytest.raises(TraceError, match=r"^events.txt: a damaged event, or one of a newer kernel"):
+        from_events(text.replace(old, new, 1).encode(), model, Choice(1, False), "events.txt")
 
 
 def test_events_and_recordings_agree_on_the_numbers(queue_model: Path) -> None:

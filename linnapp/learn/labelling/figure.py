@@ -23,6 +23,7 @@ def draw(
     percentiles = np.concatenate((np.arange(1, 99, 0.25), np.arange(99, 99.99, 0.01)))
     figure = Figure(figsize=(6.4, 6.4), layout="constrained")
     cdf, areas = figure.subplots(2, 1)
+    cdf.set_xscale("log")  # first: of equal latencies it makes a range, which a linear one has not
     cdf.plot(distribution.percentile_us(percentiles), percentiles, color="tab:blue")
     start_us = float(distribution.percentile_us(point.start_percentile))
     cdf.plot(start_us, point.start_percentile, "o", color="tab:gray", label="slope one")
@@ -31,7 +32,6 @@ def draw(
         color="tab:red",
         label=f"inflection point, {point.threshold_us} us (p{point.percentile:.1f})",
     )
-    cdf.set_xscale("log")
     in_plain_numbers(cdf.xaxis)
     cdf.set_xlabel("read latency, us")
     cdf.set_ylabel("reads, %")
