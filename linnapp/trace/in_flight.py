@@ -81,6 +81,7 @@ class AssumedService:
         before = np.append(0.0, busy[:-1])
         # Lindley's recursion, end = max(arrival, end before) + service, solved for all at once.
         start = np.maximum(np.maximum.accumulate(arrival - before), self._free_ns)
-        end = np.maximum((start + busy).astype(np.int64), arrival + 1)
+        end = np.minimum(start + busy, 2.0**62).astype(np.int64)  # of a drive that never gets done
+        end = np.maximum(end, arrival + 1)
         self._last_ns, self._free_ns = int(arrival[-1]), float(start[-1] + busy[-1])
         return arrival, end

@@ -57,6 +57,14 @@ def test_assumed_service_is_one_io_after_another() -> None:
         assert end == pytest.approx(np.array(expected)[rows], abs=2)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_drive_that_never_gets_done_serves_until_the_end_of_time() -> None:
+    one = np.array([1, 2]), np.full(2, 4096)
+    for mb_s in 1e-9, 1e-300, 5e-324:
+        arrival, end = AssumedService(0, mb_s).serve(*one)
+        assert (end > arrival).all() and (np.diff(end) >= 0).all()
+
+
 def test_a_recording_is_judged_by_its_latencies(tmp_path: Path) -> None:
     t = TraceBuilder()
     t.io(0, 100, 0, 4096)
