@@ -141,7 +141,13 @@ def check_replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Path:
             f"{path}: holds {others[0]}, which is none of {', '.join(suffixes)}; it would be "
             "replaced as a whole: name another directory, or a new one"
         )
-    there = next(parent for parent in path.parents if parent.exists())
+    check_can_make(path)
+    return path
+
+
+def check_can_make(path: Path) -> None:
+    """Find out whether files and folders can be made where `path` is to be."""
+    there = next(parent for parent in path.parents if os.path.lexists(parent))
     if not there.is_dir():
         raise LinnappError(f"{there}: not a directory; {path.name} is to go there")
     # Rights are not all: some file systems take no folder of root's either.
@@ -153,7 +159,6 @@ def check_replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Path:
     finally:
         with contextlib.suppress(OSError):
             made.rmdir()
-    return path
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import multiprocessing
 import os
 import threading
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from linnapp.errors import LinnappError, NoGainError, needs
-from linnapp.files import AnyPath, os_errors
+from linnapp.files import AnyPath, check_can_make, os_errors
 from linnapp.learn.drive_training import train_drive
 from linnapp.learn.labelling.inflection import (
     InflectionPoint,
@@ -94,6 +95,8 @@ def train_fleet(
     }
     if not todo:
         return []
+    for name in todo:
+        check_can_make(out_dir.absolute() / name / "a model")
     if scheduler is not None:
         try:
             get_address_host_port(scheduler)
@@ -119,7 +122,8 @@ def train_fleet(
                         n_workers=workers,
                         threads_per_worker=1,
                         processes=True,
-                        dashboard_address=None,
+                        dashboard_address="127.0.0.1:0",
+                        silence_logs=logging.CRITICAL,  # what fails is reported, without traceback
                     )
                     stack.callback(_end, cluster)
             client = Client(cluster or scheduler, timeout=CONNECT_TIMEOUT_S)
@@ -147,7 +151,7 @@ def train_fleet(
                 continue
             except Exception as error:  # a worker's error may be anything; it is reported
                 failed.add(name)
-                report(Progress(name, drive, None, str(error), failed=True))
+                report(Progress(name, drive, None, str(error) or repr(error), failed=True))
                 continue
             finally:
                 future.release()
@@ -173,6 +177,12 @@ def train_fleet(
                     )
                     running[future] = (name, trace, "train")
                     completed.add(future)
+        told = {(progress.array, progress.drive) for progress in results}
+        for name, traces in todo.items():
+            for trace, drive in zip(traces, drive_names(traces), strict=True):
+                if (name, drive) not in told and _missing(out_dir, name, [trace]):
+                    why = "not trained: its point takes those of the whole array"
+                    report(Progress(name, drive, None, why, failed=True))
     return results
 
 

@@ -59,7 +59,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_fleet(tmp_path: Path, patience: None) -> None:
+def test_fleet(tmp_path: Path, patience: None, capfd: pytest.CaptureFixture[str]) -> None:
     """First on a cluster of its own, then on one that is there already."""
     from distributed import LocalCluster
 
@@ -75,8 +75,10 @@ def test_fleet(tmp_path: Path, patience: None) -> None:
     out = tmp_path / "models"
     results = train_fleet(arrays, out, RECIPE, workers=2)
     errors = {(r.array, r.drive): r.error for r in results if r.failed}
-    assert list(errors) == [("two", "d1")]
+    assert list(errors) == [("two", "d1"), ("two", "d0")]
     assert "truncated" in str(errors["two", "d1"])
+    assert "not trained: its point takes those of the whole array" in str(errors["two", "d0"])
+    assert "Traceback" not in capfd.readouterr().err
     assert sorted(p.name for p in (out / "one").glob("*.linnos")) == ["d0.linnos", "d1.linnos"]
 
     broken.write_bytes(whole)

@@ -95,6 +95,7 @@ WRITERS = [
     "trace /dev/null -o @",
     "layers good.blk -o @",
     "dashboard kibana -o @",
+    "fleet good.blk -o @",
     "watch -o @ -- true",
 ]
 
