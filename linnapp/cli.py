@@ -194,8 +194,24 @@ def _ending_in_order() -> Iterator[None]:
 
 def main() -> None:
     """Run the command line; user errors are one line on stderr and exit status 1."""
+    _open_closed_streams()
     with _ending_in_order():
         _run()
+
+
+def _open_closed_streams() -> None:
+    """Put something in the place of stdin, stdout and stderr that the caller has closed.
+
+    Files that are opened would get their numbers, and what is printed would go there. Writing to
+    stdout is then an error, as of other programs.
+    """
+    while (number := os.open(os.devnull, os.O_RDONLY)) <= 2:
+        if number == 1:
+            sys.stdout = os.fdopen(1, "w")
+        elif number == 2:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            sys.stderr = os.fdopen(2, "w")
+    os.close(number)
 
 
 def _run() -> None:

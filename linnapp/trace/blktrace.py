@@ -176,6 +176,8 @@ def trace_files(trace: AnyPath) -> list[Path]:
     match = _PER_CPU.match(trace.name)
     if match is None and trace.is_file():
         return [trace]
+    if trace.exists() and not trace.is_file() and not trace.is_dir():
+        raise TraceError(f"{trace}: a pipe or a device; a recording is a file, which is read twice")
     base = match["base"] if match else trace.name
     if not base or not trace.parent.is_dir():
         raise TraceError(f"{trace}: no such trace")

@@ -305,6 +305,33 @@ def test_no_permission(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
 
 
+def test_streams_that_are_closed(tmp_path: Path) -> None:
+    """Nothing is printed into a file that has got their number, nor to the other stream."""
+    (tmp_path / "d.csv").write_text("1,100,1,4096,0,1,4096\n2,100,1,4096,0,2,4096\n")
+    convert = f"{sys.executable} -m linnapp convert d.csv out.iolog"
+    for closed in ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-":
+        ran = subprocess.run(
+            ["sh", "-c", f"{convert} {closed}"], cwd=tmp_path, capture_output=True, check=False
+        )
+        assert ran.returncode == (1 if ">&-" in closed.split() else 0), ran.stderr
+        open_still = b"" if "2>&-" in closed else b"linnapp: error: output: Bad file descriptor\n"
+        assert ran.stderr == open_still
+        lines = (tmp_path / "out.iolog").read_text().splitlines()
+        assert len(lines) == 6 and lines[0] == "fio version 3 iolog"
+        (tmp_path / "out.iolog").unlink()
+    ran = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m linnapp inspect no-such-file 2>&-"],
+        cwd=tmp_path, capture_output=True, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout) == (1, b"")
+
+
+def test_a_pipe_is_told_of(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "p")
+    for line in "inspect p", "label --trace p", "convert p out":
+        fails("p: a pipe", *line.split(), cwd=tmp_path)
+
+
 def test_full_disk(tmp_path: Path) -> None:
     result = run("generate", "demo", "-o", "/dev/full/x", "--duration", 1)
     assert result.returncode == 1

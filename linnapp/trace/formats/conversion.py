@@ -114,6 +114,11 @@ def output_formats() -> list[str]:
 def detect_format(path: AnyPath) -> str:
     """Tell a trace's format from its content."""
     path = Path(path)
+    if path.is_fifo() or path.is_socket():
+        raise TraceError(
+            f"{path}: a pipe, which cannot be read twice to find out its format; name that with "
+            "`source_format=`, or write a file"
+        )
     if blktrace.is_blktrace(path):
         return "blktrace"
     if iolog.is_iolog(path):
