@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,12 @@ _SHOWN = 10_000
     metavar="FROM TO",
     help="With --timeline: these seconds of it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list with an object a row.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON: a list with an object a row; an infinity is null.",
+)
 @click.pass_context
 def query(
     ctx: click.Context,
@@ -100,6 +106,8 @@ def query(
     if timeline is None and not (window is None and (session is None or url is not None)):
         raise click.UsageError("--session and --window say what --timeline draws")
     if timeline is not None:
+        if as_json:
+            raise click.UsageError("--json prints what is asked; --timeline draws it")
         _draw(folder, timeline, session, window)
         return
     if compare is not None:
@@ -110,9 +118,10 @@ def query(
     assert sql is not None
     columns, rows = query_(folder, sql)
     if as_json:
+        names = _apart(columns)
         click.echo("[", nl=False)
         for i, row in enumerate(rows):
-            said = json.dumps(dict(zip(columns, row, strict=True)), default=str)
+            said = json.dumps(dict(zip(names, map(_finite, row), strict=True)), default=str)
             click.echo(f"{',' if i else ''}\n {said}", nl=False)
         click.echo("\n]")
         return
@@ -195,6 +204,29 @@ def _compare(folder: Path, sessions: tuple[str, str], by_path: bool, as_json: bo
         f"{len(found)} kinds of calls in both, {len(changed)} of them changed beyond chance"
         + (f"; {short} are too few to tell" if short else "")
     )
+
+
+def _apart(columns: list[str]) -> list[str]:
+    """Names for an object's members: the second `x` is `x_1`, as DuckDB calls it in a subquery."""
+    names: list[str] = []
+    for column in columns:
+        name, n = column, 0
+        while name in names or (n and name in columns):
+            n += 1
+            name = f"{column}_{n}"
+        names.append(name)
+    return names
+
+
+def _finite(value: Any) -> Any:
+    """A value for JSON, which knows neither infinity nor what is no number: null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return value
 
 
 def _word(value: Any) -> str:

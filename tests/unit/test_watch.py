@@ -575,6 +575,12 @@ def test_queries_are_answered_as_text_and_as_json(tmp_path: Path) -> None:
     found = run("query", folder, "select path, file_offset from calls", "--json")
     assert json.loads(found.output) == [{"path": "/a\x1b[2J", "file_offset": None}]
     assert json.loads(run("query", folder, "from ios", "--json").output) == []
+    twice = "select 1 as a, 2 as a, 3 as a_1, 1.5 / 0 as b, ['nan'::double, 1] as c"
+    assert json.loads(run("query", folder, twice, "--json").output, parse_constant=pytest.fail) == [
+        {"a": 1, "a_2": 2, "a_1": 3, "b": None, "c": [None, 1.0]}
+    ]
+    drawn = run("query", folder, "--timeline", tmp_path / "x.html", "--json")
+    assert drawn.exit_code == 2 and "--timeline draws" in drawn.output
     many = run("query", folder, "select range from range(20000)")
     assert len(many.stdout.splitlines()) == 10_001 and "the first 10000 rows" in many.stderr
 
