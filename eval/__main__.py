@@ -70,6 +70,8 @@ def main() -> None:
         return
     if arguments.jobs < 1:
         parser.error(f"--jobs {arguments.jobs}: at least 1")
+    if arguments.dev and arguments.commit:
+        parser.error("--commit with --dev: eval/results are of the evaluation's seeds")
     if arguments.seeds is not None and arguments.seeds < 1:
         parser.error(f"--seeds {arguments.seeds}: at least 1")
     out = Path("out") / ("eval-dev" if arguments.dev else "eval")

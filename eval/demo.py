@@ -36,6 +36,10 @@ from eval.progress import Steps, aligned
 from linnapp.commands.screens.training import latency_quality
 from linnapp.lab.array import Array
 
+#: of a trace that is given: 128 for each of three drives, twice
+LEAST_READS = 3 * 128 * 2
+LONGEST_S = 1e8
+
 #: Extra I/O that the capped rows may cause: in an outage hedging would otherwise double the load.
 CAP = "5%"
 
@@ -174,7 +178,7 @@ def main() -> None:
             arguments.trace, arguments.out, arguments.models, arguments.seed, arguments.seconds,
             record_s,
         )  # fmt: skip
-    except StepError as error:
+    except (StepError, OSError) as error:
         sys.exit(f"\nmake demo: {error}")
     except KeyboardInterrupt:
         sys.exit("\nmake demo: stopped; the guests are gone, what was finished is in out/")
@@ -286,6 +290,16 @@ def workload(
         return [out / f"flash{k}.iolog" for k in range(array.n_drives)], half_s, half_s
     volume = out / "volume.iolog"
     given = json.loads(linnapp("inspect", str(trace), "--json"))
+    if given["reads"] < LEAST_READS:
+        raise StepError(
+            f"{trace}: {given['reads']} reads; {LEAST_READS} are the least that three drives learn "
+            "from and are replayed: name a longer trace"
+        )
+    if not 0 < given["duration_s"] < LONGEST_S:
+        raise StepError(
+            f"{trace}: its I/Os lie over {given['duration_s']:g} s; above 0 and below "
+            f"{LONGEST_S:g} are accepted: a time in it is wrong"
+        )
     rerate = max(1.0, target_iops / given["iops_mean"])
     linnapp(
         "convert", str(trace), str(volume),

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from eval import __main__ as command
+from eval import demo
 from eval.cache import Cache, read_record
 from eval.errors import StepError
 from eval.experiment import Context, Experiment
 from eval.page_tables import Shown
+from linnapp.lab.array import Array
 
 
 def _arguments(**changes: Any) -> argparse.Namespace:
@@ -135,3 +137,38 @@ def test_pages_are_written_when_results_are_committed_or_when_asked_for(
     monkeypatch.setattr("sys.argv", ["eval", "--pages", "cpu"])
     command.main()
     assert written == [True, True] and "| 2 |" in page.read_text()
+
+
+def test_development_s_results_are_not_committed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "run", pytest.fail)
+    monkeypatch.setattr("sys.argv", ["eval", "--dev", "--commit"])
+    with pytest.raises(SystemExit, match="2"):
+        command.main()
+    assert "--commit with --dev" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([(i, 0) for i in range(999)], "d.csv: 0 reads; 768 are the least"),
+        ([(1, 1)], "d.csv: 1 reads; 768 are the least"),
+        ([(1, 1)] * 999, "d.csv: its I/Os lie over 0 s"),
+        ([(i * 10**9, 1) for i in range(999)], r"d.csv: its I/Os lie over 9.98e\+08 s"),
+    ],
+)
+def test_the_demo_refuses_traces_that_teach_nothing(
+    tmp_path: Path, lines: list[tuple[int, int]], message: str
+) -> None:
+    trace = tmp_path / "d.csv"
+    trace.write_text("".join(f"{ms},100,{read},4096,0,{ms},4096\n" for ms, read in lines))
+    with pytest.raises(StepError, match=message):
+        demo.workload(trace, Array(), tmp_path / "out", 1)
+
+
+def test_the_demo_s_output_may_be_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("kept")
+    monkeypatch.setattr("sys.argv", ["demo", "--out", str(tmp_path / "file")])
+    with pytest.raises(SystemExit, match="make demo: .*Not a directory"):
+        demo.main()
