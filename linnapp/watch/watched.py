@@ -72,6 +72,16 @@ def check_can_store() -> None:
         importlib.import_module("pyarrow")
 
 
+def check_is_text(folder: AnyPath) -> None:
+    """Refuse a folder whose name is not UTF-8: those who read and write the tables take none."""
+    try:
+        str(Path(folder).resolve()).encode()
+    except UnicodeEncodeError as error:
+        raise LinnappError(
+            f"{folder}: a name that is no text, which Parquet's files cannot have; choose another"
+        ) from error
+
+
 #: Columns that recordings of earlier versions lack, and their types in SQL.
 _ADDED = {
     "calls": {**dict.fromkeys(watch_reader.PARTS, "bigint"), "arguments": "varchar"},
@@ -278,6 +288,7 @@ def recordings(folder: AnyPath) -> list[Path]:
 def opened(folder: AnyPath) -> Iterator[duckdb.DuckDBPyConnection]:
     """A database with the tables `calls` and `ios` of a folder's recordings."""
     check_can_store()
+    check_is_text(folder)
     import duckdb
 
     database = duckdb.connect(":memory:")

@@ -17,7 +17,7 @@ from linnapp.files import AnyPath, replaced_directory
 from linnapp.signals import signals_held
 from linnapp.trace.command import check_command, exit_status, started
 from linnapp.watch.reader import EVERYTHING, Reader, Wanted, call_names, library
-from linnapp.watch.watched import Store, check_can_store
+from linnapp.watch.watched import Store, check_can_store, check_is_text
 
 _TYPES = Path("/sys/kernel/btf/vmlinux")
 #: How long records wait in the buffer; a full eighth of it is read at once.
@@ -57,6 +57,7 @@ def check_can_watch() -> None:
 
 def _check_empty(folder: Path) -> None:
     """Refuse to write over what was recorded before: nobody can record that again."""
+    check_is_text(folder)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         held = min((entry.name for entry in folder.iterdir()), default=None)
         if held is not None:

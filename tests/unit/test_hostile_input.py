@@ -231,6 +231,17 @@ def test_watching_writes_over_no_recording(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "begun").exists()
 
 
+def test_a_folder_whose_name_is_no_text_is_refused_before_anything_runs(
+    run: Run, tmp_path: Path
+) -> None:
+    folder = tmp_path / "\udcff"
+    said = refused(run, "watch", "-o", folder, "--", "touch", tmp_path / "begun")
+    assert ": a name that is no text" in said
+    folder.mkdir()
+    assert ": a name that is no text" in refused(run, "query", folder, "select 1")
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+
+
 def test_training_again_keeps_the_folders_of_models_below(run: Run, tmp_path: Path) -> None:
     """As `make demo` makes them: networks, and models of latencies in a folder there."""
     for _ in range(2):
