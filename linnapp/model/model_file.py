@@ -139,7 +139,7 @@ class Model(envelope.Identified):
             raise ModelError(
                 f"model: shapes disagree: hidden_weights {w1.shape}, hidden_bias {b1.shape}, "
                 f"output_weights {w2.shape}, output_bias {b2.shape}; "
-                "expected ({N_INPUTS}, H), (H,), (H, 2), (2,)"
+                f"expected ({N_INPUTS}, H), (H,), (H, 2), (2,)"
             )
         envelope.check_ranges(
             ("n_hidden", self.n_hidden, 1, 65535),

@@ -74,7 +74,8 @@ struct trace *trace_open(const char *path)
 	ssize_t n;
 	int fd;
 
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* Not to wait for the other end of a pipe, which is refused below. */
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT && trace_blk_files(path, files))
 		return trace_open(files[0]);
 	if (fd < 0)

@@ -237,6 +237,9 @@ def test_pack_and_its_errors(tmp_path: Path) -> None:
 
     np.savez(tmp_path / "none.npz", **arrays)
     fails("give --threshold-us", "pack", "none.npz", "-o", "n.linnos", cwd=tmp_path)
+    odd = {**arrays, "hidden_bias": arrays["hidden_bias"][1:]}
+    np.savez(tmp_path / "odd.npz", **odd, threshold_us=1)
+    fails("expected (31, H), (H,)", "pack", "odd.npz", "-o", "n.linnos", cwd=tmp_path)
     np.savez(tmp_path / "few.npz", hidden_bias=arrays["hidden_bias"], threshold_us=1)
     fails("hidden_weights, output_weights", "pack", "few.npz", "-o", "n.linnos", cwd=tmp_path)
     (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04garbage")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import shlex
@@ -157,6 +158,12 @@ def test_nothing_to_count_is_found_before_anything_is_written(
     trace = write_trace(tmp_path / "t", [(i * 100, "write", i * BLOCK, BLOCK) for i in range(90)])
     replay(drives, [trace], "baseline", "--prefill", prefill, *options, status=1)
     assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
+
+
+def test_a_pipe_that_nobody_writes_to_is_no_trace(tmp_path: Path, drives: list[Path]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    ran = replay(drives, [tmp_path / "pipe"], "baseline", status=1)
+    assert f"trace {tmp_path}/pipe: " in ran.stderr and "pipes cannot be read twice" in ran.stderr
 
 
 @pytest.mark.parametrize("sector", [2**55 - 1, 2**55 - 8, 2**54, 2**63, 2**64 - 1])
