@@ -59,6 +59,10 @@ def always_fast(threshold_us: int) -> Model:
     return dataclasses.replace(model, output_bias=np.array([10**12, -(10**12)]))
 
 
+#: Between the fast and the slow reads of what `array` has recorded: such a model is kept.
+SETTLED_US = 600
+
+
 def uniform(n: int = 10_000) -> LatencyDistribution:
     return LatencyDistribution(np.arange(n) % 1000)
 
@@ -91,6 +95,12 @@ def test_too_few_reads_change_nothing() -> None:
     distribution = uniform(100)
     (point,) = find_inflection_points([distribution], LabellingOptions(threshold_us=90), 1)
     assert not decide("sda", 10, distribution, point).retrain
+
+
+def settle() -> None:
+    """Give both drives models that are kept: nothing is trained."""
+    for disk in "sda", "sdb":
+        Drive(disk).upload(always_fast(SETTLED_US))
 
 
 @pytest.fixture
@@ -181,9 +191,9 @@ def test_drives_conf_has_what_is_active_then(array: Path) -> None:
 def test_ending_at_any_step_leaves_the_active_models(
     array: Path, monkeypatch: pytest.MonkeyPatch, where: str, how: BaseException
 ) -> None:
-    old = random_model(threshold_us=50)
-    for disk in "sda", "sdb":
-        Drive(disk).upload(old)
+    old = {"sda": random_model(threshold_us=50), "sdb": random_model(threshold_us=SETTLED_US)}
+    for disk, model in old.items():
+        Drive(disk).upload(model)
 
     def end(*_: object, **__: object) -> None:
         raise how
@@ -191,8 +201,8 @@ def test_ending_at_any_step_leaves_the_active_models(
     monkeypatch.setattr(recalibration, where, end)
     with pytest.raises((KeyboardInterrupt, LinnappError)):
         run(array)
-    for disk in "sda", "sdb":
-        assert Drive(disk).read_model() == old.to_bytes()
+    for disk, model in old.items():
+        assert Drive(disk).read_model() == model.to_bytes()
     assert not [p for p in (array / "models").iterdir() if p.is_dir() and p.name.startswith(".")]
 
 
@@ -343,14 +353,13 @@ def test_what_killed_runs_left_is_removed(array: Path) -> None:
     for path in left:
         path.mkdir(parents=True)
         (path / "file").touch()
+    settle()
     run(array)
     assert not any(path.exists() for path in left)
 
 
 def test_only_drives_that_moved_are_trained(array: Path) -> None:
-    run(array)
-    (first,) = (p for p in (array / "models").iterdir() if p.is_dir())
-    first.rename(array / "elsewhere")  # the next run may have the same second as its name
+    settle()
     Drive("sda").upload(always_slow(50))
     _, lines = run(array)
     assert "training sda" in lines
@@ -416,8 +425,7 @@ def test_a_drive_that_enforces_observes_while_it_is_recorded(
     array: Path, monkeypatch: pytest.MonkeyPatch, end: type[BaseException] | None
 ) -> None:
     """What it refuses would be missing in the recording. It enforces again whatever ends that."""
-    for disk in "sda", "sdb":
-        Drive(disk).upload(always_fast(90))
+    settle()
     Drive("sda").set_mode("enforce")
     Drive("sdb").set_mode("off")
     seen = []
@@ -483,6 +491,7 @@ def test_an_array_that_asks_does_not_while_its_drives_are_recorded(
     array: Path, arrays: Path, monkeypatch: pytest.MonkeyPatch, end: type[BaseException] | None
 ) -> None:
     """What it steers away would be missing in the recording. It asks again whatever ends that."""
+    settle()
     seen = []
 
     def meanwhile(_: dict[str, object]) -> None:
@@ -585,6 +594,7 @@ def test_two_at_once_do_not_meet(array: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(LinnappError, match="another recalibration is running"):
             run(array)
+    settle()
     run(array)
 
 
