@@ -7,6 +7,7 @@ import dataclasses
 import json
 import math
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -44,17 +45,41 @@ from linnapp.model.latency_model import (
 )
 
 RECIPE = Recipe(kind="latency")
+#: A model and its record.
+Learnt = tuple[LatencyModel, dict[str, Any]]
 
 
-def trained(path: Path, recipe: Recipe = RECIPE) -> tuple[LatencyModel, dict[str, Any]]:
+def trained(path: Path, recipe: Recipe = RECIPE) -> Learnt:
     [point] = find_inflection_points([read_latencies(path, recipe)], recipe.labelling, 1)
     drive = train_drive(path, point, recipe)
     assert isinstance(drive.model, LatencyModel)
     return drive.model, drive.record
 
 
-def test_same_seed_same_bytes_and_it_learns(long_log: Path) -> None:
-    model, record = trained(long_log)
+@pytest.fixture(scope="module")
+def of_log(long_log: Path) -> Learnt:
+    """What is learnt from `long_log`."""
+    return trained(long_log)
+
+
+@pytest.fixture(scope="module")
+def models(long_log: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """What the command makes of `long_log`, without TensorFlow, and what it says of that."""
+    out = tmp_path_factory.mktemp("trained") / "m"
+    code = (
+        "import sys; from linnapp.cli import cli\n"
+        f"cli.main(['train', '--kind', 'latency', '--trace', {str(long_log)!r}, '-o', "
+        f"{str(out)!r}], standalone_mode=False)\n"
+        "assert 'tensorflow' not in sys.modules"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, cwd=out.parent, text=True
+    )
+    return out, ran.stderr
+
+
+def test_same_seed_same_bytes_and_it_learns(of_log: Learnt, long_log: Path) -> None:
+    model, record = of_log
     again, _ = trained(long_log)
     assert model.to_bytes() == again.to_bytes()
     assert (record["prediction"], record["n_trees"], record["why_no_trees"]) == (
@@ -103,7 +128,7 @@ def test_the_figures_of_a_slice_are_of_trees_that_had_not_seen_it(
 
 
 def test_what_the_test_slice_holds_decides_nothing_but_the_trees(
-    long_log: Path, tmp_path: Path
+    of_log: Learnt, long_log: Path, tmp_path: Path
 ) -> None:
     ios = [row.split(",") for row in long_log.read_text().splitlines()]
     ios.sort(key=lambda io: float(io[5]))
@@ -111,7 +136,7 @@ def test_what_the_test_slice_holds_decides_nothing_but_the_trees(
     late = [[io[0], str(3 * int(io[1])), *io[2:]] for io in ios[n:]]
     changed = tmp_path / "az.trace"
     changed.write_text("".join(",".join(io) + "\n" for io in ios[:n] + late))
-    _, before = trained(long_log)
+    _, before = of_log
     _, after = trained(changed)
     for key in ("threshold_us", "overdue_us", "refuse_us", "validation_quality"):
         assert before[key] == after[key], key
@@ -151,15 +176,6 @@ def test_few_reads_teach_bursts_alone(tmp_path: Path) -> None:
     slow = calm.copy()
     slow[:, 6::4] = 5000
     assert 4000 < np.median(predict_us(model, slow)) < 6500
-
-
-def test_a_model_with_trees_chooses(long_log: Path, tmp_path: Path) -> None:
-    result = run("train", "--kind", "latency", "--trace", long_log, "-o", tmp_path / "m")
-    assert "REFUSES NOTHING" not in result.stderr
-    record = json.loads((tmp_path / "m" / "az.json").read_text())
-    assert record["chooses"] is True and record["remedy"] is None
-    judged = run("evaluate", "--model", tmp_path / "m", "--trace", long_log)
-    assert "under a guard" not in judged.output
 
 
 def even(us: float, n: int = 5000, at: dict[int, int] | None = None) -> np.ndarray:
@@ -291,9 +307,9 @@ def test_a_time_that_is_wrong_is_named(tmp_path: Path, kind: str) -> None:
 
 
 def test_what_a_model_was_trained_on_is_known_by_its_contents(
-    long_log: Path, tmp_path: Path
+    models: tuple[Path, str], long_log: Path, tmp_path: Path
 ) -> None:
-    run("train", "--kind", "latency", "--trace", long_log, "-o", tmp_path / "m")
+    shutil.copytree(models[0], tmp_path / "m")
     (tmp_path / "az.trace").write_bytes(long_log.read_bytes())
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "az.trace").write_bytes(
@@ -435,8 +451,8 @@ def test_what_is_worse_than_one_number() -> None:
     )
 
 
-def test_reads_are_refused_only_where_it_helps(long_log: Path, tmp_path: Path) -> None:
-    model, record = trained(long_log)
+def test_reads_are_refused_only_where_it_helps(of_log: Learnt, long_log: Path) -> None:
+    model, _ = of_log
     reads, _ = load_latency_reads(long_log, model.overdue_us)
     parts = split(len(reads), TrainingOptions())
     for rows in (parts.training, parts.validation):
@@ -497,8 +513,8 @@ def test_too_short_to_split(tmp_path: Path) -> None:
         trained(path)
 
 
-def test_evaluation(long_log: Path) -> None:
-    model, _ = trained(long_log)
+def test_evaluation(of_log: Learnt, long_log: Path) -> None:
+    model, _ = of_log
     result = evaluate(model, long_log)
     assert isinstance(result, LatencyEvaluation)
     reads, _ = load_latency_reads(long_log, model.overdue_us)
@@ -518,43 +534,44 @@ def test_evaluation(long_log: Path) -> None:
             assert again[name] == expected, name
 
 
-def test_commands(long_log: Path, tmp_path: Path) -> None:
-    result = run("train", "--kind", "latency", "--trace", long_log, "-o", tmp_path / "m")
-    assert result.exit_code == 0, result.output
-    assert "40 trees" in result.stderr and "area under ROC: this model 0." in result.stderr
-    assert "pending pages 0." in result.stderr and "off by a factor of 1." in result.stderr
+def test_commands(models: tuple[Path, str], long_log: Path, tmp_path: Path) -> None:
+    out, said = models
+    assert "40 trees" in said and "area under ROC: this model 0." in said
+    assert "pending pages 0." in said and "off by a factor of 1." in said
     # Fast or slow is not what it was asked.
-    assert not re.search("accuracy|false submits|slow admitted", result.stderr)
-    judged = run("evaluate", "--model", tmp_path / "m", "--trace", long_log)
+    assert not re.search("accuracy|false submits|slow admitted", said)
+    record = json.loads((out / "az.json").read_text())
+    assert record["chooses"] is True and record["remedy"] is None
+    assert "REFUSES NOTHING" not in said
+    judged = run("evaluate", "--model", out, "--trace", long_log)
+    assert "under a guard" not in judged.output
     assert "off by a factor of" in judged.output and "last latencies 0." in judged.output
     assert "predicted fast" in judged.output
-    never = load_model(tmp_path / "m" / "az.linnos")
+    never = load_model(out / "az.linnos")
     assert isinstance(never, LatencyModel)
     dataclasses.replace(never, refuse_us=NEVER).save(tmp_path / "never.linnos")
     judged = run("evaluate", "--model", tmp_path / "never.linnos", "--trace", long_log)
     assert "it refuses nothing" in judged.output and "off by a factor of" in judged.output
     assert not re.search("accuracy|false submits|slow admitted|predicted fast", judged.output)
-    judged = run(
-        "evaluate", "--model", tmp_path / "m", "--trace", long_log, "--json", "--engine", "c"
-    )
+    judged = run("evaluate", "--model", out, "--trace", long_log, "--json", "--engine", "c")
     figures = json.loads(judged.output)
     assert figures["kind"] == "latency" and figures["auc"] > figures["auc_last_latencies"]
-    model = load_model(tmp_path / "m" / "az.linnos")
+    model = load_model(out / "az.linnos")
     assert isinstance(model, LatencyModel)
     reads, _ = load_latency_reads(long_log, model.overdue_us)
     np.save(tmp_path / "f.npy", reads.features[:500])
     for engine in ("numpy", "c"):
-        said = run("predict", "--model", tmp_path / "m", "--features", tmp_path / "f.npy",
+        told = run("predict", "--model", out, "--features", tmp_path / "f.npy",
                    "--engine", engine)  # fmt: skip
-        assert [int(us) for us in said.output.split()] == predict_us(
+        assert [int(us) for us in told.output.split()] == predict_us(
             model, reads.features[:500]
         ).tolist()
     np.save(tmp_path / "digits.npy", np.zeros((3, 31), np.uint8))
-    said = run("predict", "--model", tmp_path / "m", "--features", tmp_path / "digits.npy")
-    assert isinstance(said.exception, LinnappError) and "(n, 23)" in str(said.exception)
+    told = run("predict", "--model", out, "--features", tmp_path / "digits.npy")
+    assert isinstance(told.exception, LinnappError) and "(n, 23)" in str(told.exception)
     np.save(tmp_path / "flat.npy", np.zeros(3, np.uint8))
-    said = run("predict", "--model", tmp_path / "m", "--features", tmp_path / "flat.npy")
-    assert "expected (n, 23)" in str(said.exception)
+    told = run("predict", "--model", out, "--features", tmp_path / "flat.npy")
+    assert "expected (n, 23)" in str(told.exception)
 
 
 @pytest.mark.parametrize("option", ["--bias=2", "--epochs=3"])
@@ -563,13 +580,3 @@ def test_options_of_networks_are_refused(long_log: Path, tmp_path: Path, option:
     assert result.exit_code == 2
     assert f"{option.split('=')[0]} is of networks" in result.stderr
     assert not (tmp_path / "m").exists()
-
-
-def test_tensorflow_stays_out_of_it(long_log: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys; from linnapp.cli import cli\n"
-        f"cli.main(['train', '--kind', 'latency', '--trace', {str(long_log)!r}, '-o', "
-        f"{str(tmp_path / 'm')!r}], standalone_mode=False)\n"
-        "assert 'tensorflow' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=tmp_path)
