@@ -167,19 +167,10 @@ STUCK = {"fails": (500_000, True), "slow": (500_000, False), "hangs": (30_000_00
 def test_one_thread_keeps_its_rate_beside_a_replica_that_is_stuck(
     boot, tmp_path: Path, trees: bool
 ) -> None:
-    drives = " ".join(DRIVES)
-    recordings = " ".join(f"--trace traces/{Path(drive).name}.blk" for drive in DRIVES)
-    with_models = " ".join(f"{drive}=models/{Path(drive).name}.linnos" for drive in DRIVES)
-    given = with_models if trees else drives
+    models = REPOSITORY / "models" / "example" / "latency"
+    with_models = (f"{drive}={models / Path(drive).name}.linnos" for drive in DRIVES)
+    given = " ".join(with_models if trees else DRIVES)
     script = 'cd "$OUT"\n'
-    if trees:
-        script += (
-            f"{BURSTS}arm 1; linnapp trace {drives} -o traces -- {EXAMPLE} --every-us 1000"
-            f" --seed 5 --reads {RECORDED} --home-only {drives}; arm 0\n"
-            f"linnapp train --kind latency -o models {recordings}\n"
-            "for d in flash0 flash1 flash2; do"
-            " echo 0 >/sys/kernel/config/flashsim/$d/inject/window_us; done\n"
-        )
     # Of a read each 2 ms only the one that hangs is slow, however long the others have to wait for
     # it: what counts is how long each one takes.
     paced = f"{EXAMPLE} --every-us 2000 --slow-us 1000 --seed 3 --reads 4000"
