@@ -335,10 +335,7 @@ def test_a_pipe_is_told_of(tmp_path: Path) -> None:
         fails("p: a pipe", *line.split(), cwd=tmp_path)
 
 
-def test_full_disk(tmp_path: Path) -> None:
-    result = run("generate", "demo", "-o", "/dev/full/x", "--duration", 1)
-    assert result.returncode == 1
-    assert "linnapp: error:" in result.stderr
+def test_full_disk() -> None:
     with Path("/dev/full").open("w") as full:
         status = subprocess.run(
             [sys.executable, "-m", "linnapp", "generate", "--list"],
@@ -425,9 +422,9 @@ def test_every_input_format_is_in_its_help_topic() -> None:
         assert f"\n  {name} " in text
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(shell: str) -> None:
-    assert "linnapp" in run("completion", shell).stdout
+def test_completion() -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert "linnapp" in run("completion", shell).stdout
     env = {"_LINNAPP_COMPLETE": "bash_complete", "COMP_WORDS": "linnapp tr", "COMP_CWORD": "1"}
     assert run(**env).stdout.split() == ["plain,trace", "plain,train", "plain,trial"]
 

@@ -8,46 +8,40 @@ import pytest
 from eval import progress
 
 
+def counted(totals: dict[str, int], begun: list[str]) -> None:
+    with progress.counting(totals) as count:
+        for what in begun:
+            count.begin(what)
+            count.end(what)
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Lines, but for the time."""
+    return [line.split(" 0:")[0] for line in capsys.readouterr().err.splitlines()]
+
+
 def test_in_a_log_stand_the_first_and_the_last(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "QUIET_S", 1e9)
-    with progress.counting({"[fig08] replaying": 40}) as count:
-        for _ in range(40):
-            count.begin("[fig08] replaying")
-            count.end("[fig08] replaying")
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split(" 0:")[0] for line in lines] == [
-        "[fig08] replaying: 1/40",
-        "[fig08] replaying: 40/40",
-    ]
+    counted({"[fig08] replaying": 40}, ["[fig08] replaying"] * 40)
+    assert shown(capsys) == ["[fig08] replaying: 1/40", "[fig08] replaying: 40/40"]
 
 
 def test_each_line_where_they_are_far_apart(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "QUIET_S", 0.0)
-    with progress.counting({"training": 3}) as count:
-        for _ in range(3):
-            count.begin("training")
-            count.end("training")
-    assert len(capsys.readouterr().err.splitlines()) == 3
+    counted({"training": 3}, ["training"] * 3)
+    assert len(shown(capsys)) == 3
 
 
 def test_each_kind_is_counted_by_itself(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "QUIET_S", 1e9)
-    with progress.counting({"training": 1, "replaying": 2}) as count:
-        for what in ("replaying", "training", "replaying"):
-            count.begin(what)
-            count.end(what)
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.split(" 0:")[0] for line in lines] == [
-        "replaying: 1/2",
-        "training: 1/1",
-        "replaying: 2/2",
-    ]
+    counted({"training": 1, "replaying": 2}, ["replaying", "training", "replaying"])
+    assert shown(capsys) == ["replaying: 1/2", "training: 1/1", "replaying: 2/2"]
 
 
 def test_steps_are_numbered_and_timed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -714,16 +714,6 @@ def test_what_is_to_be_watched_must_be_there(tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_a_recording_is_never_written_over(tmp_path: Path) -> None:
-    for folder, options in ((tmp_path, ()), (tmp_path / "before", ("--session", "before"))):
-        folder.mkdir(exist_ok=True)
-        (folder / "calls.parquet").write_bytes(b"of yesterday")
-        refused = run("watch", "-o", tmp_path, *options, "--", "true")
-        assert isinstance(refused.exception, LinnappError), refused.output
-        assert re.search("holds (before|calls.parquet) already", str(refused.exception))
-        assert (folder / "calls.parquet").read_bytes() == b"of yesterday"
-
-
 # --- On this machine's own kernel.
 
 
