@@ -24,14 +24,14 @@ from linnapp.cli import cli
 from linnapp.errors import LinnappError
 from linnapp.learn import fleet
 from linnapp.learn.fleet import group_by_directory, train_fleet
-from linnapp.learn.network.training import TrainingOptions
 from linnapp.learn.options import Recipe
 from linnapp.learn.recipe import train_array
 
 pytest.importorskip("distributed")
 
 GIVE_UP_S = 600
-RECIPE = Recipe(training=TrainingOptions(max_epochs=2), auto_bias=False)
+#: Trained without TensorFlow, which each process would import.
+RECIPE = Recipe(kind="latency")
 
 
 def test_arrays_are_directories() -> None:
@@ -116,13 +116,8 @@ def test_a_worker_is_killed_at_work(tmp_path: Path, patience: None) -> None:
         killer = threading.Thread(target=kill)
         killer.start()
         try:
-            # Of latencies: that is trained without TensorFlow, which each process would import.
-            results = train_fleet(
-                {"a": traces},
-                tmp_path / "m",
-                Recipe(kind="latency"),
-                scheduler=cluster.scheduler_address,
-            )
+            address = cluster.scheduler_address
+            results = train_fleet({"a": traces}, tmp_path / "m", RECIPE, scheduler=address)
         finally:
             killed.append(0)
             killer.join()
@@ -185,9 +180,8 @@ def test_only_workers_are_killed(
     monkeypatch.setattr(fleet, "_PATIENCE_S", 0.1)
     monkeypatch.setattr(fleet, "_close", close_slowly)
     arrays = {"a": [array_trace(tmp_path / "d.blk", 1, 1500)]}
-    recipe = Recipe(kind="latency")
     try:
-        train_fleet(arrays, tmp_path, recipe, workers=1, on_progress=lambda _: child.start())
+        train_fleet(arrays, tmp_path, RECIPE, workers=1, on_progress=lambda _: child.start())
         assert child.is_alive() and len(killed - {child.pid}) == 1
     finally:
         kill(child)
