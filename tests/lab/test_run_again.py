@@ -27,12 +27,12 @@ RUN = {
     "ublk": (),
     "agent": (),
     "cluster": (),
-    "fuzz": ("FUZZ_SECONDS=1",),
 }
 
 #: Only asked what they would run, and why.
 ASKED = {
     "deb": "a minute; what it calls is run twice by test_deb.py",
+    "fuzz": "ten minutes; what it calls is run twice by test_fuzz.py",
     "test": "is what runs this",
     "test-qemu": "builds a kernel and boots it often under emulation",
     "test-debug": "builds a kernel and boots it often under KASAN",
@@ -111,7 +111,7 @@ def test_a_target_is_run_twice(clone: Path, target: str) -> None:
 def test_a_long_target_is_there(clone: Path, target: str) -> None:
     """That it can be run again is seen where it is said, or by nobody."""
     asked = make(clone, "--dry-run", target)
-    assert re.search(r"-m (pytest|eval)|lab run|build_site|packaging/build.sh", asked)
+    assert re.search(r"-m (pytest|eval)|lab run|build_site|packaging/build.sh|-C tests/fuzz", asked)
 
 
 @pytest.mark.lab
