@@ -26,6 +26,7 @@ from linnapp import cli
 from linnapp.files import replaced_directory, replaced_file
 from linnapp.lab.faults import FaultError, parse_rules
 from linnapp.lab.guest import Result
+from linnapp.learn.recipe import train_array
 from linnapp.trace.formats import replay_log
 from linnapp.trace.generation import load_profile
 
@@ -205,12 +206,15 @@ def test_where_models_go_is_looked_at_before_a_trace_is(
 
     monkeypatch.setattr("linnapp.learn.features.dataset.open_recording", read)
     monkeypatch.setattr("linnapp.learn.trees.training.open_recording", read)
-    (tmp_path / "file").write_text("kept")
-    there = {tmp_path: tmp_path, tmp_path / "file" / "x": tmp_path / "file", "/proc/x/y": "/proc"}
+    file = tmp_path / "file"
+    file.write_text("kept")
+    there = {tmp_path: tmp_path, file / "x": file, "/proc/x/y": "/proc"}
     for kind in "network", "latency":
         for place, named in there.items():
             said = refused(run, "train", "--kind", kind, "--trace", "good.blk", "-o", place)
             assert f"error: {named}: " in said
+    with pytest.raises(cli.LinnappError, match="a file, or a device"):
+        train_array(["good.blk"], file)
 
 
 def test_training_replaces_no_directory_of_other_things(run: Run, tmp_path: Path) -> None:
@@ -486,12 +490,20 @@ PROFILE = (Path(__file__).parents[2] / "traces" / "demo.toml").read_text()
         ("drive_bytes = 1073741824", "drive_bytes = '1G'", "drive_bytes is '1G'"),
         ("drive_bytes = 1073741824", f"drive_bytes = {2**61}", "drive_bytes is .*more than"),
         ("drive_bytes = 1073741824", f"drive_bytes = {2**60}", "enlarge region_bytes"),
+        ("drive_bytes = 1073741824", "drive_bytes = 65536", "fit the drive"),
+        ("read_fraction = 0.6", "", "missing: read_fraction"),
+        ("read_fraction = 0.6", "read_fraction = 1.6", "read_fraction 1.6"),
         ("read_fraction = 0.6", "read_fraction = true", "read_fraction is True"),
         ("read_fraction = 0.6", "read_fraction = nan", "read_fraction is nan"),
         ("calm_iops = 2000", "calm_iops = inf", "calm_iops is inf"),
         ("calm_iops = 2000", "calm_iops = 1e300", "calm_iops is 1e.300, more than"),
+        ("zipf_exponent = 0.9", "zipf_exponent = 1.0", "zipf_exponent"),
+        ("calm_ms = 180", "calm_ms = ", "Invalid"),
+        ("calm_ms = 180", "calm_ms = 180\nextra = 1", "arrivals.extra; .*arrivals.burst_ms"),
+        ("calm_ms = 180", "calm_ms = 180\nburst_correlation = 2", "burst_correlation 2"),
         ("calm_ms = 180", "calm_ms = 1e-300", "calm_ms and burst_ms must be at least"),
         ("calm_ms = 180", "calm_ms = [180]", r"calm_ms is \[180\]"),
+        ("4096 = 0.60", "1000 = 0.60", "multiples of 512"),
         ("4096 = 0.60", "4096 = nan", "finite"),
         ("4096 = 0.60", "4096 = 'x'", "read_sizes is .*a table of bytes = weight"),
         ("4096 = 0.60", "big = 1", "read_sizes is .*a table of bytes = weight"),
@@ -503,6 +515,11 @@ def test_profiles_that_no_workload_has(tmp_path: Path, old: str, new: str, messa
     path.write_text(PROFILE.replace(old, new, 1))
     with pytest.raises(cli.LinnappError, match=message):
         load_profile(str(path))
+
+
+def test_a_profile_that_is_unknown_is_told_those_that_are_known() -> None:
+    with pytest.raises(cli.LinnappError, match="'none' is unknown; known are .*demo"):
+        load_profile("none")
 
 
 @pytest.mark.parametrize("kind", ["read", "write"])

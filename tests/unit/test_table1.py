@@ -73,6 +73,8 @@ def test_ten_minutes_hold_every_figure(name: str, seed: int, n_drives: int) -> N
         for chunk in generate(profile, 600, child, profile.drive_bytes, shared):
             if not last_us:
                 firsts.append(chunk)
+                for sizes, of in ((profile.write_sizes, True), (profile.read_sizes, False)):
+                    assert set(chunk.size_bytes[chunk.is_write == of]) <= set(sizes)
             assert len(chunk) <= 2 * BATCH, "memory is to be bounded"
             assert chunk.time_us[0] >= last_us and np.all(np.diff(chunk.time_us) >= 0)
             assert np.all(chunk.offset_bytes % 4096 == 0) and np.all(chunk.size_bytes % 4096 == 0)
