@@ -17,7 +17,6 @@ from linnapp.learn import drive_training, recipe
 from linnapp.learn.features.split import split
 from linnapp.learn.judging.confusion import Confusion
 from linnapp.learn.network import floats as network
-from linnapp.learn.network.bias import choose_bias
 from linnapp.learn.network.floats import outputs_of
 from linnapp.learn.network.quantisation import quantise
 from linnapp.learn.network.training import (
@@ -42,14 +41,22 @@ def noisy_reads(n: int = 6000, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
     return digits, slow
 
 
-def test_same_seed_same_bits_other_seed_other_bits() -> None:
-    digits, slow = noisy_reads()
-    one, two, other = (
-        train(digits, slow, TrainingOptions(max_epochs=2, seed=seed)) for seed in (1, 1, 2)
+@pytest.fixture(scope="module")
+def two_epochs() -> TrainedNetwork:
+    """Learnt from `noisy_reads()`."""
+    return train(*noisy_reads(), TrainingOptions(max_epochs=2))
+
+
+def same_weights(one: TrainedNetwork, other: TrainedNetwork) -> bool:
+    return all(np.array_equal(one.weights[name], other.weights[name]) for name in one.weights)
+
+
+def test_same_seed_same_bits_other_seed_other_bits(two_epochs: TrainedNetwork) -> None:
+    again, other = (
+        train(*noisy_reads(), TrainingOptions(max_epochs=2, seed=seed)) for seed in (1, 2)
     )
-    for name in one.weights:
-        assert np.array_equal(one.weights[name], two.weights[name])
-    assert not np.array_equal(one.weights["hidden_weights"], other.weights["hidden_weights"])
+    assert same_weights(two_epochs, again)
+    assert not np.array_equal(two_epochs.weights["hidden_weights"], other.weights["hidden_weights"])
 
 
 def test_learns_and_a_bias_trades_submits_for_revokes() -> None:
@@ -73,42 +80,13 @@ def test_three_slices_in_order_of_time() -> None:
     )
 
 
-def scrambled_end(slow: np.ndarray, first: int) -> np.ndarray:
-    return np.concatenate((slow[:first], ~slow[first:]))
-
-
-def same_weights(one: TrainedNetwork, other: TrainedNetwork) -> bool:
-    return all(np.array_equal(one.weights[name], other.weights[name]) for name in one.weights)
-
-
 def test_the_validation_slice_is_not_learnt_from() -> None:
     digits, slow = noisy_reads()
     options = TrainingOptions(max_epochs=1)
     first = split(len(slow), options).validation.start
-    one, other = (train(digits, labels, options) for labels in (slow, scrambled_end(slow, first)))
+    scrambled = np.concatenate((slow[:first], ~slow[first:]))
+    one, other = (train(digits, labels, options) for labels in (slow, scrambled))
     assert same_weights(one, other)
-
-
-def test_the_test_slice_decides_nothing() -> None:
-    digits, slow = noisy_reads()
-    options = TrainingOptions(max_epochs=4)
-    parts = split(len(slow), options)
-    scrambled = scrambled_end(slow, parts.test.start)
-    one, other = train(digits, slow, options), train(digits, scrambled, options)
-    assert one.epochs == other.epochs
-    assert same_weights(one, other)
-    latency = np.where(slow, 2000, 100).astype(np.uint32)
-    longer = np.where(np.arange(len(slow)) < parts.test.start, latency, 9000).astype(np.uint32)
-    choices = [
-        choose_bias(
-            *(digits, labels, times, options),
-            failover_us=15.0,
-            replicas=3,
-            candidates=(0.5, 4.0),
-        )
-        for labels, times in ((slow, latency), (scrambled, longer))
-    ]
-    assert choices[0] == choices[1]
 
 
 def test_confusion_counts() -> None:
@@ -133,7 +111,7 @@ def test_ratios_of_no_reads_are_unknown() -> None:
         assert nothing[ratio] is None
 
 
-def test_interrupt_keeps_the_best_so_far() -> None:
+def test_interrupt_keeps_the_best_so_far(two_epochs: TrainedNetwork) -> None:
     digits, slow = noisy_reads()
 
     def interrupt(epoch: Epoch) -> None:
@@ -143,11 +121,10 @@ def test_interrupt_keeps_the_best_so_far() -> None:
     net = train(digits, slow, TrainingOptions(max_epochs=9), interrupt)
     assert net.interrupted
     assert len(net.epochs) == 2
-    whole = train(digits, slow, TrainingOptions(max_epochs=2))
-    assert all(np.array_equal(net.weights[name], whole.weights[name]) for name in net.weights)
+    assert same_weights(net, two_epochs)
 
 
-def test_ctrl_c_waits_until_tensorflow_is_between_two_steps() -> None:
+def test_ctrl_c_waits_until_tensorflow_is_between_two_steps(two_epochs: TrainedNetwork) -> None:
     digits, slow = noisy_reads()
     told: list[int] = []
 
@@ -158,8 +135,7 @@ def test_ctrl_c_waits_until_tensorflow_is_between_two_steps() -> None:
 
     net = train(digits, slow, TrainingOptions(max_epochs=9), tell)
     assert net.interrupted and told == [1, 2]
-    whole = train(digits, slow, TrainingOptions(max_epochs=2))
-    assert all(np.array_equal(net.weights[name], whole.weights[name]) for name in net.weights)
+    assert same_weights(net, two_epochs)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -246,7 +222,7 @@ def test_array_gets_a_model_and_a_record_per_drive(tmp_path: Path) -> None:
 
 
 def test_nothing_that_is_trained_depends_on_the_test_slice(tmp_path: Path) -> None:
-    """Neither the point, the labels and the bias, nor the epoch."""
+    """Neither the point, the labels and the bias, nor the epoch, nor the weights."""
     short = Recipe(training=TrainingOptions(max_epochs=2))
     records = []
     for name, slower_from in (("calm", None), ("slow", 2560)):
@@ -257,9 +233,12 @@ def test_nothing_that_is_trained_depends_on_the_test_slice(tmp_path: Path) -> No
     one, other = records
     assert one["model_id"] == other["model_id"]
     assert one["threshold_us"] == other["threshold_us"]
-    assert one["bias_search"] == other["bias_search"]
+    assert one["bias_search"] == other["bias_search"] and one["epochs"] == other["epochs"]
     assert one["training"] == other["training"] and one["validation"] == other["validation"]
-    assert one["test"] != other["test"]
+    # Nearly all of the slice is slow in one of them.
+    tests = [record["test"] for record in records]
+    assert tests[0]["true_slow"] + tests[0]["false_submit"] < 200
+    assert tests[1]["true_slow"] + tests[1]["false_submit"] > 400
     # The figures by which a model is called good are those of the slice that decided nothing.
     assert one["decided_by"]["test"] == []
     for record in records:
@@ -305,27 +284,6 @@ def test_a_full_disk_is_said_of_the_models_not_of_what_is_written_beside_them(
         train_array([trace], tmp_path / "m", quick)
     assert str(told.value) == f"{tmp_path}/m/d.linnos: No space left on device"
     assert [path.name for path in tmp_path.iterdir()] == ["d.blk"]
-
-
-@pytest.mark.parametrize("what", ["file", "folder of somebody's", "below a file"])
-def test_where_no_models_can_go_no_trace_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    trace = array_trace(tmp_path / "d.blk", 1, 10)
-    out = tmp_path / "m"
-    if what == "folder of somebody's":
-        out.mkdir()
-        (out / "letter.txt").touch()
-    else:
-        out.touch()
-    out = out / "m" if what == "below a file" else out
-
-    def read(*_: object, **__: object) -> None:
-        raise AssertionError("read")
-
-    monkeypatch.setattr(recipe, "read_latencies", read)
-    with pytest.raises(LinnappError, match="a file, or a device|letter.txt|[Nn]ot a directory"):
-        train_array([trace], out)
 
 
 def test_traces_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -393,7 +351,7 @@ def test_decay_makes_weights_smaller_and_biases_none() -> None:
     assert sizes[1] < 0.95 * sizes[0]
 
 
-def test_a_record_tells_of_options_that_are_in_use_only(tmp_path: Path) -> None:
+def test_a_record_tells_of_options_that_are_in_use_only() -> None:
     """Models that were trained before there were these have the records that they had."""
     newer = {"standardise", "weight_decay"}
     plain = drive_training.record_of_training(TrainingOptions())
