@@ -45,19 +45,6 @@ def summary(path: Path) -> dict[str, Any]:
     return parsed
 
 
-def test_two_boots_give_the_same_log(boot, tmp_path: Path) -> None:
-    traces = write_traces(tmp_path, 3000, 300, 0.7)
-    for run in ("a", "b"):
-        boot(
-            f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy hedge --hedge-us 150"
-            f" --inject {ROTATING} --json $OUT/o.json --log $OUT/o.log\n"
-            f"mv $OUT/o.json $OUT/{run}.json; mv $OUT/o.log $OUT/{run}.log"
-        )
-    assert (tmp_path / "a.log").read_bytes() == (tmp_path / "b.log").read_bytes()
-    assert summary(tmp_path / "a.json") == summary(tmp_path / "b.json")
-    assert summary(tmp_path / "a.json")["hedges_won"] > 0
-
-
 def test_a_rotating_burst_hits_each_drive_in_its_slot_and_ends_with_the_run(
     boot, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 import click
 import pytest
 from short_loop import short_scenario
+from test_replayer_in_lab import ROTATING
 
 from eval import guests
 from linnapp.lab.guest import REPOSITORY
@@ -121,9 +123,11 @@ def test_an_ordinary_user(folder: Path, python: str, expected: dict[str, str]) -
 
 def test_what_ran_before_leaves_no_trace(tmp_path: Path) -> None:
     """Nor do other versions of it: how often they look at the clock, and when they sleep."""
-    scenario = short_scenario(tmp_path / "workload")
-    logs = []
+    scenario = dataclasses.replace(short_scenario(tmp_path / "workload"), inject=ROTATING)
+    runs, logs = [], []
     for k, before in enumerate(["", "date; date; sleep 0.0123456; date +%N"]):
-        guests.replay(scenario, "hedge", tmp_path / str(k), hedge_us=300, prepare=before)
-        logs.append((tmp_path / str(k) / "hedge.log").read_bytes())
-    assert logs[0] == logs[1]
+        out = tmp_path / str(k)
+        runs.append(guests.replay(scenario, "hedge", out, hedge_us=300, prepare=before))
+        logs.append((out / "hedge.log").read_bytes())
+    assert logs[0] == logs[1] and runs[0] == runs[1]
+    assert runs[0]["hedges_won"] > 0
