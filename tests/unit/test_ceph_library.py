@@ -33,10 +33,7 @@ def test_library_module(built: Path, program: str, test: str) -> None:
     BUILDS.passes(program, test)
 
 
-def test_it_is_clean_under_asan_ubsan_and_tsan(
-    built: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LINNOS_READS", "20000")
+def test_it_is_clean_under_asan_ubsan_and_tsan(built: Path) -> None:
     assert BUILDS.make("check-sanitized").count("tests passed") == 5
 
 

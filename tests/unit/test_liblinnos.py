@@ -36,8 +36,7 @@ FUNCTIONS = names(DECLARED, r"^[\w ]+?[ *](linnos_\w+)\(")
 
 @pytest.mark.parametrize(("program", "test"), BUILDS.tests)
 def test_library_module(built: Path, program: str, test: str) -> None:
-    # A quarter of what `make check` takes; under sanitizers it is a hundredth.
-    BUILDS.passes(program, test, LINNOS_READS="50000")
+    BUILDS.passes(program, test)
 
 
 @pytest.mark.parametrize("block_bytes", [512, 4096, 16384, 65536])
