@@ -199,6 +199,8 @@ def demo(
     array = Array(seed=seed)
     options = () if trace is None else VOLUME
     with steps.step("preparing the workload"):
+        if trace is not None:
+            check_teaches(trace)
         sources, train_s, replay_s = workload(trace, array, out / "workload", seed, half_s)
         recorded_s = train_s if record_s is None else min(record_s, train_s)
         train_slice = slice_traces(sources, out / "train", 0, recorded_s)
@@ -272,6 +274,27 @@ def folder(out: Path, row: Row) -> Path:
     return out / "replays" / ("capped" if row.capped else "")
 
 
+def inspected(trace: Path) -> dict[str, Any]:
+    """What `linnapp inspect` says of a trace."""
+    facts: dict[str, Any] = json.loads(linnapp("inspect", str(trace), "--json"))
+    return facts
+
+
+def check_teaches(trace: Path) -> None:
+    """Refuse a trace of which there is too little, or whose times cannot be."""
+    given = inspected(trace)
+    if given["reads"] < LEAST_READS:
+        raise StepError(
+            f"{trace}: {given['reads']} reads; {LEAST_READS} are the least that three drives learn "
+            "from and are replayed: name a longer trace"
+        )
+    if not 0 < given["duration_s"] < LONGEST_S:
+        raise StepError(
+            f"{trace}: its I/Os lie over {given['duration_s']:g} s; above 0 and below "
+            f"{LONGEST_S:g} are accepted: a time in it is wrong"
+        )
+
+
 def workload(
     trace: Path | None,
     array: Array,
@@ -289,17 +312,7 @@ def workload(
         )  # fmt: skip
         return [out / f"flash{k}.iolog" for k in range(array.n_drives)], half_s, half_s
     volume = out / "volume.iolog"
-    given = json.loads(linnapp("inspect", str(trace), "--json"))
-    if given["reads"] < LEAST_READS:
-        raise StepError(
-            f"{trace}: {given['reads']} reads; {LEAST_READS} are the least that three drives learn "
-            "from and are replayed: name a longer trace"
-        )
-    if not 0 < given["duration_s"] < LONGEST_S:
-        raise StepError(
-            f"{trace}: its I/Os lie over {given['duration_s']:g} s; above 0 and below "
-            f"{LONGEST_S:g} are accepted: a time in it is wrong"
-        )
+    given = inspected(trace)
     rerate = max(1.0, target_iops / given["iops_mean"])
     linnapp(
         "convert", str(trace), str(volume),

@@ -145,8 +145,9 @@ def check_replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Path:
     return path
 
 
-def check_can_make(path: Path) -> None:
+def check_can_make(path: AnyPath) -> None:
     """Find out whether files and folders can be made where `path` is to be."""
+    path = Path(path)
     there = next(parent for parent in path.parents if os.path.lexists(parent))
     if not there.is_dir():
         raise LinnappError(f"{there}: not a directory; {path.name} is to go there")

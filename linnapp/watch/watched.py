@@ -75,7 +75,7 @@ def check_can_store() -> None:
 def check_is_text(folder: AnyPath) -> None:
     """Refuse a folder whose name is not UTF-8: those who read and write the tables take none."""
     try:
-        str(Path(folder).resolve()).encode()
+        str(Path(folder).absolute()).encode()
     except UnicodeEncodeError as error:
         raise LinnappError(
             f"{folder}: a name that is no text, which Parquet's files cannot have; choose another"

@@ -17,7 +17,6 @@ from eval.cache import Cache, read_record
 from eval.errors import StepError
 from eval.experiment import Context, Experiment
 from eval.page_tables import Shown
-from linnapp.lab.array import Array
 
 
 def _arguments(**changes: Any) -> argparse.Namespace:
@@ -164,7 +163,7 @@ def test_the_demo_refuses_traces_that_teach_nothing(
     trace = tmp_path / "d.csv"
     trace.write_text("".join(f"{ms},100,{read},4096,0,{ms},4096\n" for ms, read in lines))
     with pytest.raises(StepError, match=message):
-        demo.workload(trace, Array(), tmp_path / "out", 1)
+        demo.check_teaches(trace)
 
 
 def test_the_demo_s_output_may_be_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

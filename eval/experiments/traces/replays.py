@@ -22,7 +22,6 @@ from eval.cells import LATENCY_TRAINING, N_DRIVES, brief, read_log, train_heimda
 from eval.errors import StepError
 from eval.experiment import Context
 from eval.files import write_json
-from eval.host import linnapp
 from eval.intervals import BLOCKS, Blocks
 from linnapp.lab.array import CONFIGFS, WAIT_FOR_FULL_SECOND, Array
 from linnapp.trace.recorded import digest as file_digest
@@ -130,7 +129,7 @@ def learnt(context: Context, trace: Brought) -> Path:
         train_slice = demo.slice_traces(sources, folder / "train", 0, half_s)
         replay_slice = demo.slice_traces(sources, folder / "replay", half_s, 2 * half_s)
         for which, (half,) in (("first", train_slice), ("second", replay_slice)):
-            reads = inspected(half)["reads"]
+            reads = demo.inspected(half)["reads"]
             if reads < MIN_READS:
                 raise StepError(f"{reads} reads in its {which} half, {MIN_READS} are needed")
         recording = guests.Scenario("record", array, train_slice, SEED, options=demo.VOLUME)
@@ -144,12 +143,6 @@ def learnt(context: Context, trace: Brought) -> Path:
         train_heimdall(log, folder / "heimdall", SEED, replicate_writes=True)
 
     return context.cache.get("own-trace", trace.made_from, make)
-
-
-def inspected(path: Path) -> dict[str, Any]:
-    """What `linnapp inspect` says of a trace."""
-    facts: dict[str, Any] = json.loads(linnapp("inspect", str(path), "--json"))
-    return facts
 
 
 def _models(folder: Path, kind: str) -> list[Path]:

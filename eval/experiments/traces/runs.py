@@ -22,7 +22,6 @@ from eval.experiments.traces.replays import (
     ROWS,
     SEED,
     Brought,
-    inspected,
     learnt,
     on_md,
     under_policy,
@@ -51,7 +50,7 @@ PARAMETERS: dict[str, Any] = {
 def brought(name: str, path: Path) -> list[Brought]:
     """A trace at all rates that differ; StepError if it cannot be read, or has no reads."""
     try:
-        facts = inspected(path)
+        facts = demo.inspected(path)
     except StepError as error:
         # By its name: where it lies is nobody else's concern.
         why = str(error).split("error: ")[-1].removeprefix(f"{path}: ")
