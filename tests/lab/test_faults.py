@@ -82,7 +82,7 @@ THESIS = {
 
 
 @pytest.mark.long
-def test_thesis_experiment_is_exact_and_two_runs_agree(boot, tmp_path: Path) -> None:
+def test_thesis_experiment_is_exact_and_three_runs_agree(boot, tmp_path: Path) -> None:
     """Each boot runs all three frequencies, one after the other, over the same two files."""
     knobs = {"blocks": THESIS_BLOCKS}
     script = PREPARE % knobs
@@ -94,7 +94,7 @@ def test_thesis_experiment_is_exact_and_two_runs_agree(boot, tmp_path: Path) -> 
         script += f"for f in file other other_after; do mv $OUT/$f.json $OUT/{name}.$f.json; done\n"
         script += f"mv $OUT/rules.txt $OUT/{name}.txt\n"
     hashes: dict[str, set[str]] = {name: set() for name in THESIS}
-    for _ in range(2):
+    for _ in range(3):
         boot(script, Array(n_drives=1, size_mb=2048, precondition=False))
         for name, (_, _, damaged, first, last) in THESIS.items():
             file = _result(tmp_path, f"{name}.file")

@@ -29,8 +29,7 @@ def _drive(profile: str = "enterprise-a", size_mb: int = 256, precondition: bool
     return Array(n_drives=1, profile=profile, size_mb=size_mb, precondition=precondition)
 
 
-# With a volatile cache and without: of what else a profile says no data depend.
-@pytest.mark.parametrize("profile", ["consumer", "enterprise-a"])
+@pytest.mark.parametrize("profile", PROFILES)
 def test_data_is_what_was_written(boot, profile: str) -> None:
     boot(
         f"{FIO} --filename=/dev/flash0 --rw=randwrite --bsrange=512-256k --blockalign=512"

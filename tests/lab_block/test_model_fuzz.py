@@ -28,8 +28,9 @@ FILES = 3000
 
 
 def test_library_takes_only_models() -> None:
+    """100,000 files; the judge is slow, so it sees what was accepted and a sample of the rest."""
     taken = 0
-    for i, data in enumerate(mutations(7, 30_000)):
+    for i, data in enumerate(mutations(7, 100_000)):
         try:
             if data[8:12] == b"\2\0\0\0":
                 parse_in_c(data)
@@ -39,8 +40,9 @@ def test_library_takes_only_models() -> None:
         except LinnappError:
             accepted = False
         taken += accepted
-        assert is_model(data) == accepted, f"file {i}"
-    assert 1000 < taken < 15_000
+        if accepted or i % 25 == 0:
+            assert is_model(data) == accepted, f"file {i}"
+    assert 1000 < taken < 50_000
 
 
 @pytest.mark.lab

@@ -115,7 +115,7 @@ def taken(
         return cut, None
 
 
-@pytest.mark.parametrize("n", [500, 10_000, pytest.param(100_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("n", [500, 2000, 10_000, pytest.param(100_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("drive", [rarely_slow, heavy_tailed])
 @pytest.mark.parametrize("alike", [1, 50])
 def test_of_scores_that_know_nothing_hardly_any_is_used(
