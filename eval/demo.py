@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -199,9 +200,9 @@ def demo(
     array = Array(seed=seed)
     options = () if trace is None else VOLUME
     with steps.step("preparing the workload"):
-        if trace is not None:
-            check_teaches(trace)
-        sources, train_s, replay_s = workload(trace, array, out / "workload", seed, half_s)
+        sources, train_s, replay_s = workload(
+            trace, array, out / "workload", seed, half_s, check=check_teaches
+        )
         recorded_s = train_s if record_s is None else min(record_s, train_s)
         train_slice = slice_traces(sources, out / "train", 0, recorded_s)
         replay_slice = slice_traces(sources, out / "replay", train_s, train_s + replay_s)
@@ -280,9 +281,8 @@ def inspected(trace: Path) -> dict[str, Any]:
     return facts
 
 
-def check_teaches(trace: Path) -> None:
+def check_teaches(trace: Path, given: dict[str, Any]) -> None:
     """Refuse a trace of which there is too little, or whose times cannot be."""
-    given = inspected(trace)
     if given["reads"] < LEAST_READS:
         raise StepError(
             f"{trace}: {given['reads']} reads; {LEAST_READS} are the least that three drives learn "
@@ -302,8 +302,12 @@ def workload(
     seed: int,
     half_s: int = HALF_S,
     target_iops: float = TARGET_IOPS,
+    check: Callable[[Path, dict[str, Any]], None] | None = None,
 ) -> tuple[list[Path], float, float]:
-    """The workload as iologs, and the lengths in seconds of its two slices."""
+    """The workload as iologs, and the lengths in seconds of its two slices.
+
+    `check` may refuse a trace that is given, by what :func:`inspected` says of it.
+    """
     out.mkdir(parents=True, exist_ok=True)
     if trace is None:
         linnapp(
@@ -313,6 +317,8 @@ def workload(
         return [out / f"flash{k}.iolog" for k in range(array.n_drives)], half_s, half_s
     volume = out / "volume.iolog"
     given = inspected(trace)
+    if check:
+        check(trace, given)
     rerate = max(1.0, target_iops / given["iops_mean"])
     linnapp(
         "convert", str(trace), str(volume),

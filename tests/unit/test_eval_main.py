@@ -163,7 +163,7 @@ def test_the_demo_refuses_traces_that_teach_nothing(
     trace = tmp_path / "d.csv"
     trace.write_text("".join(f"{ms},100,{read},4096,0,{ms},4096\n" for ms, read in lines))
     with pytest.raises(StepError, match=message):
-        demo.check_teaches(trace)
+        demo.check_teaches(trace, demo.inspected(trace))
 
 
 def test_the_demo_s_output_may_be_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
