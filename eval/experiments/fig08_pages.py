@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,6 @@ class Committed:
         self._seed = seed
         self._tables: dict[str, Any] = found["tables"]
         self._below: dict[str, Any] = found["numbers"]
-        tails = json.loads((RESULTS / "fig09.json").read_text())["numbers"]
-        #: As differences of means are; a policy's is missing where it rests on too few reads.
-        self.p99_below: dict[str, Any] = {w: of["p99_us"] for w, of in tails.items()}
 
     @cached_property
     def means(self) -> dict[str, dict[str, float]]:
@@ -69,10 +66,6 @@ class Committed:
     def has(self, policy: str) -> bool:
         """Whether it was replayed."""
         return all(policy in cell for cell in self.means.values())
-
-    def compares(self, policy: str) -> bool:
-        """Whether its differences from others are kept."""
-        return all(policy in cell for cell in self._below.values())
 
     def best(self, workload: str, most_extra: float = 1.0) -> str:
         """The rival with the lowest mean that sends at most this share of the reads twice."""
@@ -166,9 +159,10 @@ def of_rivals(found: Committed) -> Shown:
 
 def of_tails(found: Committed) -> Shown:
     """The same of p99, where it rests on enough reads."""
+    tails = json.loads((RESULTS / "fig09.json").read_text())["numbers"]
 
     def below(workload: str, policy: str, rival: str) -> Interval | None:
-        known = found.p99_below[workload].get(policy, {}).get(rival)
+        known = tails[workload]["p99_us"].get(policy, {}).get(rival)
         return known and Interval.from_json(known)
 
     return _counted(found, "p99: below; above", below)
@@ -188,7 +182,7 @@ def _counted(
     return Shown((title, *(f"`{rival}`" for rival in rivals)), rows)
 
 
-def _by_verdict(of: dict[str, Interval | None]) -> tuple[int, str]:
+def _by_verdict(of: Mapping[str, Interval | None]) -> tuple[int, str]:
     """In how many workloads somebody is below, and by name where above."""
     said = {w: scores.verdict(below) for w, below in of.items() if below}
     above = [f"`{w}`" for w, word in said.items() if word == "above"]
@@ -226,7 +220,7 @@ def of_more(found: Committed) -> Shown:
     for policy, other, why in _MORE:
         below = {w: found.below(w, policy, other) for w in found.means}
         shares = sorted(100 * of.value for of in below.values())
-        n_below, above = _by_verdict({**below})
+        n_below, above = _by_verdict(below)
         rows.append(
             (
                 f"`{policy}` against `{other}`: {why}", f"{n_below}; {above}",
