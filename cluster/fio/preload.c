@@ -326,36 +326,25 @@ void rados_aio_release(rados_completion_t completion)
 		OWN(rados_aio_release)(completion);
 }
 
+/* What a completion is asked: ours answer when they have come so far. */
+#define ASKED(function, from, answer)                                                              \
+	int function(rados_completion_t completion)                                                \
+	{                                                                                          \
+		enum reached state;                                                                \
+		int result;                                                                        \
+                                                                                                   \
+		return ask(completion, from, &state, &result) ? (answer)                           \
+							      : OWN(function)(completion);         \
+	}
+
 /* librados tells "safe" from "complete" no more, but has the names. */
-#define IS(name, far)                                                                              \
-	int rados_aio_is_##name(rados_completion_t completion)                                     \
-	{                                                                                          \
-		enum reached state;                                                                \
-		int result;                                                                        \
-                                                                                                   \
-		return ask(completion, SENT, &state, &result)                                      \
-			       ? state >= (far)                                                    \
-			       : OWN(rados_aio_is_##name)(completion);                             \
-	}
-
-IS(complete, COMPLETE)
-IS(safe, COMPLETE)
-IS(complete_and_cb, TOLD)
-IS(safe_and_cb, TOLD)
-
-#define WAIT_FOR(name, far)                                                                        \
-	int rados_aio_wait_for_##name(rados_completion_t completion)                               \
-	{                                                                                          \
-		enum reached state;                                                                \
-		int result;                                                                        \
-                                                                                                   \
-		return ask(completion, far, &state, &result)                                       \
-			       ? 0                                                                 \
-			       : OWN(rados_aio_wait_for_##name)(completion);                       \
-	}
-
-WAIT_FOR(complete, COMPLETE)
-WAIT_FOR(complete_and_cb, TOLD)
+ASKED(rados_aio_is_complete, SENT, state >= COMPLETE)
+ASKED(rados_aio_is_safe, SENT, state >= COMPLETE)
+ASKED(rados_aio_is_complete_and_cb, SENT, state >= TOLD)
+ASKED(rados_aio_is_safe_and_cb, SENT, state >= TOLD)
+ASKED(rados_aio_wait_for_complete, COMPLETE, 0)
+ASKED(rados_aio_wait_for_complete_and_cb, TOLD, 0)
+ASKED(rados_aio_get_return_value, SENT, result)
 
 int rados_aio_wait_for_safe(rados_completion_t completion)
 {
@@ -365,15 +354,6 @@ int rados_aio_wait_for_safe(rados_completion_t completion)
 int rados_aio_wait_for_safe_and_cb(rados_completion_t completion)
 {
 	return rados_aio_wait_for_complete_and_cb(completion);
-}
-
-int rados_aio_get_return_value(rados_completion_t completion)
-{
-	enum reached state;
-	int result;
-
-	return ask(completion, SENT, &state, &result) ? result
-						      : OWN(rados_aio_get_return_value)(completion);
 }
 
 /* ---- what is sent ---- */
