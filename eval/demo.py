@@ -66,7 +66,7 @@ class Row(NamedTuple):
     @property
     def hedges(self) -> bool:
         """Whether it wants to know after how long to hedge."""
-        return self.policy.startswith("hedge") or self.policy.endswith(("-hl", "-h95"))
+        return self.policy == "hedge" or self.policy.endswith(("-hl", "-h95"))
 
 
 #: Rivals as published and as one would run them, then LinnOS likewise, what goes beyond it, and the

@@ -20,6 +20,7 @@ from eval.experiments.traces.scores import (
     NOTHING,
     QUEUE_H95,
     RULES,
+    TWICE,
     TWO,
     Line,
     counts,
@@ -53,10 +54,7 @@ COUNTED = (
         for who in ("linnos", HL, "lowest", TWO, H95, HEDGE_CAPPED, QUEUE_H95)
     ),
     *(f"`{who}` against the best rule" for who in ("linnos", "lowest", TWO)),
-    *(
-        f"`{TWO}` against `{rival}`"
-        for rival in (HEDGE_CAPPED, QUEUE_H95, "hedge", "shortest-queue-h95", "clone")
-    ),
+    *(f"`{TWO}` against `{rival}`" for rival in TWICE),
     "md raid1, `on` against `off`",
 )
 

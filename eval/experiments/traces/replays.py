@@ -32,6 +32,7 @@ SEED = 1
 #: Each of them is in a table; the demo has more.
 ROWS = (
     demo.Row("baseline"),
+    demo.Row("random"),
     demo.Row("lowest"),
     demo.Row("lowest-two", capped=True),
     demo.Row("lowest-h95", capped=True),
@@ -41,11 +42,13 @@ ROWS = (
     demo.Row("shortest-queue-h95", capped=True),
     demo.Row("shortest-queue-h95"),
     demo.Row("heuristic"),
+    demo.Row("heuristic-adv"),
     demo.Row("c3"),
     demo.Row("prequal"),
     demo.Row("heimdall"),
     demo.Row("hedge", capped=True),
     demo.Row("hedge"),
+    demo.Row("hedge-ip"),
     demo.Row("clone"),
     demo.Row("oracle"),
 )

@@ -15,11 +15,16 @@ from eval.experiments.traces.replays import BURSTS, CALM, OFF, ON, UNGUARDED
 NOTHING = "baseline"
 
 #: Rules that want no model and send nothing twice. To stay at home is one of them.
-RULES = (NOTHING, "shortest-queue", "heuristic", "c3", "prequal")
+RULES = (
+    NOTHING, "random", "shortest-queue", "heuristic", "heuristic-adv", "c3", "prequal",
+)  # fmt: skip
 
 HEDGE_CAPPED = "hedge, 5% cap"
 TWO, H95 = "lowest-two, 5% cap", "lowest-h95, 5% cap"
 HL, QUEUE_H95 = "linnos-hl, 5% cap", "shortest-queue-h95, 5% cap"
+
+#: Rivals that send reads twice, within a limit and without.
+TWICE = (HEDGE_CAPPED, QUEUE_H95, "hedge", "hedge-ip", "shortest-queue-h95", "clone")
 
 #: Below that a difference of two means of one replay says nothing.
 LEVEL = 0.01
@@ -126,7 +131,7 @@ def _of_each(key: str, suffix: str = "") -> Iterator[tuple[str, Above, float]]:
     for policy in ("lowest", TWO, "linnos"):
         yield f"`{policy}` against the best rule{suffix}", _against_rules(policy, key), RULES_LEVEL
     for policy in (TWO, H95):
-        for rival in (HEDGE_CAPPED, QUEUE_H95, "hedge", "shortest-queue-h95", "clone"):
+        for rival in TWICE:
             yield f"`{policy}` against `{rival}`{suffix}", _against(policy, rival, key), LEVEL
     yield f"md raid1, `on` against `off`{suffix}", _against(ON, OFF, key), LEVEL
 
@@ -136,7 +141,8 @@ COUNTED = (*_of_each("mean_us"), *_of_each("p99_us", ", p99"))
 
 #: Whose share of the oracle's gain is told.
 SHARED = (
-    "lowest", TWO, H95, "linnos", HL, "shortest-queue", QUEUE_H95, HEDGE_CAPPED, "hedge", "clone",
+    "lowest", TWO, H95, "linnos", HL, "shortest-queue", QUEUE_H95, HEDGE_CAPPED, "hedge",
+    "hedge-ip", "clone",
 )  # fmt: skip
 
 
