@@ -11,32 +11,32 @@ Ceph's own rules, by rules that ask nobody, and by liblinnos-ceph itself.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from eval import guests
 from eval.experiment import Context, Experiment, Table
-from eval.experiments.cluster import SETTINGS, pages, score
+from eval.experiments.cluster import SETTINGS, cells, pages, score, text
 from eval.experiments.cluster.lab import (
     BURSTS,
     FILE_MB,
-    Measured,
     Situation,
     compiled,
-    measured,
-    recorded_and_trained,
 )
 from eval.experiments.cluster.text import EXTRA, RIVALS, bars, share, table_of
-from eval.parallel import Step
-from linnapp.lab.cluster import CLUSTER_KERNEL
 
 ONE_WAY_US = 20
 N_SEEDS = 3
 
-#: Clients in each cell, which share the reads: a client knows nothing of the others'.
-N_CLIENTS = (1, 8)
+#: Which of `CELLS` are measured, with commas between; all without it.
+VARIABLE = "LINNOS_CEPH"
+
+#: What clients meet. They share the reads: a client knows nothing of the others'.
+CELLS = {
+    "1-client": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph"),
+    "8-clients": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", clients=8),
+    "stuck": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", stuck=True),
+}
 
 #: As the client calls them, and what tables say.
 RULES = {
@@ -52,9 +52,7 @@ RULES = {
 LIBRARY = ("ceph-library", "ceph-library-agents")
 
 PARAMETERS: dict[str, Any] = {
-    "load": BURSTS,
-    "clients": N_CLIENTS,
-    "one way, us": ONE_WAY_US,
+    "cells": cells.chosen(VARIABLE, CELLS),
     "rules": tuple(RULES),
     "objects of 1 MB": FILE_MB,
     "seeds": N_SEEDS,
@@ -65,30 +63,13 @@ PARAMETERS: dict[str, Any] = {
 def run(context: Context) -> dict[str, Any]:
     """The same reads under each rule, seed by seed, of one client and of several."""
     client = compiled(context.folder, "ceph")
-    rules, seeds = tuple(RULES), context.seeds[:N_SEEDS]
-    one = [Situation(BURSTS, seed, ONE_WAY_US, engine="ceph") for seed in seeds]
-    work = context.work()
-    for situation in one:
-        work.add("training", partial(recorded_and_trained, context.cache, client, situation))
-    work.do()
-    work = context.work()
-    steps: dict[int, list[Step[dict[str, Measured]]]] = {n: [] for n in N_CLIENTS}
-    with guests.on_kernel(CLUSTER_KERNEL, "kernel-cluster", context.folder.parent / "bin"):
-        for n, found in steps.items():
-            for situation in one:
-                situation_of_n = replace(situation, clients=n)
-                do = partial(measured, context.cache, client, situation_of_n, rules)
-                found.append(work.add("reading", do))
-        work.do()
+    scored = partial(score, base="primary", compared=LIBRARY)
+    names = tuple(PARAMETERS["cells"])
     return {
-        "cells": [
-            {
-                "clients": n,
-                **score([step.result for step in found], base="primary", compared=LIBRARY),
-            }
-            for n, found in steps.items()
-        ]
-    }
+        "cells": cells.read(
+            context, client, CELLS, names, tuple(RULES), scored, N_SEEDS, VARIABLE
+        )
+    }  # fmt: skip
 
 
 def table(data: dict[str, Any]) -> dict[str, Table]:
@@ -103,9 +84,8 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
 
 
 def heading(cell: dict[str, Any]) -> str:
-    """A cell's load, network and clients."""
-    n = cell["clients"]
-    return f"{BURSTS}, {ONE_WAY_US} us one way, {n} client{'s' if n > 1 else ''}"
+    """A cell's load, network and clients, also where there is one."""
+    return text.heading(cell, counted=True)
 
 
 def reading(data: dict[str, Any]) -> str:
@@ -138,6 +118,7 @@ EXPERIMENT = Experiment(
     title="Reading Ceph from the OSD that is expected to answer first",
     parameters=PARAMETERS,
     run=run,
+    command=f"make eval-ceph, or with {VARIABLE}=NAME,NAME",
     table=table,
     reading=reading,
     draw=draw,

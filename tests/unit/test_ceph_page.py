@@ -15,7 +15,7 @@ from eval.intervals import Interval
 
 TABLES: dict[str, Any] = json.loads((RESULTS / "ceph.json").read_text())["tables"]
 SECTION = (ROOT / "docs" / "cluster.md").read_text().split("\n### bursts, on Ceph\n")[1]
-ONE, EIGHT = TABLES.values()
+ONE, EIGHT = (table for heading, table in TABLES.items() if heading.count(",") == 2)
 
 
 def test_every_rule_is_measured_with_one_client_and_with_eight() -> None:

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from eval import experiments
-from eval.experiments.ceph import EXPERIMENT, LIBRARY, RULES, draw, reading, table
+from eval.experiments.ceph import CELLS, EXPERIMENT, LIBRARY, RULES, draw, reading, table
 from eval.experiments.cluster import score
+from eval.experiments.cluster.cells import told
 from eval.experiments.cluster.lab import MEASURED_MS, READ, Measured, together
 
 #: What reads of each rule take in the mean, in us; others as balanced ones.
@@ -40,7 +41,8 @@ def data() -> dict[str, Any]:
             counted = {"asked": 1000 * (rule == LIBRARY[1]), "strayed": 3 * (rule == "balance")}
             found[rule] = Measured(reads, (2000, 0, 0), counted)
         seeds.append(found)
-    return {"cells": [{"clients": 8, **score(seeds, base="primary", compared=LIBRARY)}]}
+    scored = score(seeds, base="primary", compared=LIBRARY)
+    return {"cells": [{**told(CELLS["8-clients"]), **scored}]}
 
 
 def test_gains_are_over_the_primary_and_the_library_is_compared_with_each() -> None:

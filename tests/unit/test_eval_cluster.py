@@ -3,17 +3,39 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from eval.cache import Cache
 from eval.cells import N_DRIVES
 from eval.errors import StepError
-from eval.experiments.cluster import EXPERIMENT, N_BLOCKS, lab, score
-from eval.experiments.cluster.lab import GUEST, MEASURED_MS, READ, ROUNDS, TURN_US, Measured
-from eval.experiments.cluster.text import RULES, draw, reading, table
+from eval.experiment import Context
+from eval.experiments.cluster import (
+    CELLS,
+    EXPERIMENT,
+    N_BLOCKS,
+    N_SEEDS,
+    VARIABLE,
+    cells,
+    lab,
+    pages,
+    score,
+)
+from eval.experiments.cluster.lab import (
+    GUEST,
+    MEASURED_MS,
+    READ,
+    ROUNDS,
+    TURN_US,
+    Measured,
+    Situation,
+)
+from eval.experiments.cluster.text import RULES, draw, heading, reading, table
 
 #: What reads of each rule take in the mean, in us; others as those in turn.
 TAKES = {
@@ -41,7 +63,7 @@ def made_up(seed: int, takes: dict[str, float], n: int = 4000) -> dict[str, Meas
 
 def data_of(takes: dict[str, float]) -> dict[str, Any]:
     seeds = [made_up(seed, takes) for seed in (1, 2, 3)]
-    return {"cells": [{"load": "bursts", "one_way_us": 50, **score(seeds)}]}
+    return {"cells": [{**cells.told(CELLS["50us"]), **score(seeds)}]}
 
 
 def test_means_shares_and_costs_are_those_of_the_reads() -> None:
@@ -86,6 +108,60 @@ def test_rules_of_other_reads_are_not_compared() -> None:
     mixed["pending"] = made_up(2, TAKES)["pending"]
     with pytest.raises(ValueError, match="not the reads of the others"):
         score([mixed])
+
+
+def test_cells_are_told_apart_and_those_that_are_named_are_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert len({heading(cells.told(cell)) for cell in CELLS.values()}) == len(CELLS)
+    assert heading(cells.told(CELLS["half-lost"])).endswith(", 50 % of questions lost")
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert list(cells.chosen(VARIABLE, CELLS)) == list(CELLS)
+    monkeypatch.setenv(VARIABLE, "bi-e,4-clients")
+    assert list(cells.chosen(VARIABLE, CELLS)) == ["bi-e", "4-clients"]
+
+
+def test_a_cell_is_measured_by_itself_and_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it but the guests: which are asked for, of which models, and what is left of them."""
+    trained, met = [], []
+
+    def one(
+        cache: Cache, client: Path, situation: Situation, rules: tuple[str, ...]
+    ) -> dict[str, Measured]:
+        met.append(situation)
+        return made_up(situation.seed, TAKES)
+
+    monkeypatch.setattr(cells, "recorded_and_trained", lambda *of: trained.append(of[2]))
+    monkeypatch.setattr(cells, "measured", one)
+    monkeypatch.setattr("eval.guests.on_kernel", lambda *_: contextlib.nullcontext())
+    context = Context("cluster", Cache(tmp_path / "cache"), 2, True, tmp_path)
+
+    def read(*names: str) -> list[dict[str, Any]]:
+        return cells.read(
+            context, tmp_path, CELLS, names, tuple(RULES), score, N_SEEDS, VARIABLE
+        )  # fmt: skip
+
+    found = read("50us", "stuck")
+    assert {one.one_way_us for one in met} == {50, 20} and len(met) == 2 * N_SEEDS
+    # models of one load serve every cell that has it
+    assert [one.seed for one in trained] == list(context.seeds[:N_SEEDS])
+    assert [one["stuck"] for one in found] == [False, True]
+    first, further = pages.of_gluster({k: asdict(v) for k, v in table({"cells": found}).items()})
+    assert first.header[0] == "bursts, 50 us one way" and len(further.rows) == len(RULES)
+    assert further.header == ("mean us", "bursts, 20 us one way, a server stands still")
+    draw({"cells": 4 * found}, tmp_path / "figure.png")
+    with pytest.raises(StepError, match=f"{VARIABLE}: 51us: no such cell; known are 20us, 5us"):
+        read("51us")
+
+
+def test_a_server_stands_still_for_a_round_of_bursts_after_two() -> None:
+    for engine, of in (("gluster", "server0"), ("ceph", "osd.0")):
+        script = lab._stuck(Situation("bursts", 1, 20, engine=engine, stuck=True))
+        assert f"sleep 8.6; kill -STOP $(cat /run/cluster/{of}.pid)" in script
+        assert f"sleep 0.3; kill -CONT $(cat /run/cluster/{of}.pid)" in script
+    assert "kill" not in lab._stuck(CELLS["20us"])
 
 
 def test_the_client_has_no_engine_but_the_real_one() -> None:

@@ -2,29 +2,28 @@
 """Is it worth it to ship predictions? Reads of GlusterFS from the node of a rule's choice.
 
     make eval-cluster
+    make eval-cluster LINNOS_CLUSTER=50us,4-clients     # these of `CELLS`
 
 Not among what `make eval` runs: it needs a kernel of its own (`make kernel-cluster`) and GlusterFS
 (`make deps-gluster`), which is as Debian has it.
 
-Three nodes keep a file three times. A client reads from it over a network that takes 20, 50 or
-200 us one way, while a burst wanders over the nodes' drives, or a Table 1 load is beside. Where a
-read goes is told by rules that ask nobody (they know what the client itself has in flight, or what
-its last reads took), by what the nodes' agents tell (how much is in flight at the drive, or what
-the kernel predicts), by other engines' and papers' rules, and by the engine's own.
+Three nodes keep a file three times. Clients read from it over a network, while a burst wanders over
+the nodes' drives, or a Table 1 load is beside. Where a read goes is told by rules that ask nobody
+(they know what the client itself has in flight, or what its last reads took), by what the nodes'
+agents tell (how much is in flight at the drive, or what the kernel predicts), by other engines' and
+papers' rules, and by the engine's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from eval import guests
 from eval.cells import N_DRIVES
 from eval.experiment import Context, Experiment
-from eval.experiments.cluster import pages
+from eval.experiments.cluster import cells, pages
 from eval.experiments.cluster.lab import (
     BURST_US,
     BURSTS,
@@ -38,16 +37,26 @@ from eval.experiments.cluster.lab import (
     Measured,
     Situation,
     compiled,
-    measured,
-    recorded_and_trained,
 )
 from eval.experiments.cluster.text import LIBRARY, RULES, SHIPPED, draw, reading, table
 from eval.intervals import LEVEL, RESAMPLES, Blocks, Resamples
-from eval.parallel import Step
-from linnapp.lab.cluster import CLUSTER_KERNEL
 
-#: Of each load the networks that it is met over, one way.
-NETWORKS_US = {BURSTS: (20, 50, 200), "bi-e": (50,)}
+#: Which of `CELLS` are measured, with commas between; all without it.
+VARIABLE = "LINNOS_CLUSTER"
+
+#: What the client meets; seeds are others'.
+CELLS = {
+    "20us": Situation(BURSTS, 0, 20),
+    "5us": Situation(BURSTS, 0, 5),
+    "50us": Situation(BURSTS, 0, 50),
+    "200us": Situation(BURSTS, 0, 200),
+    "4-clients": Situation(BURSTS, 0, 20, clients=4),
+    "16-clients": Situation(BURSTS, 0, 20, clients=16),
+    "half-lost": Situation(BURSTS, 0, 20, lost_percent=50),
+    "silent": Situation(BURSTS, 0, 20, lost_percent=100),
+    "stuck": Situation(BURSTS, 0, 20, stuck=True),
+    "bi-e": Situation("bi-e", 0, 50),
+}
 N_SEEDS = 3
 
 PERCENT = 99.0
@@ -68,7 +77,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 PARAMETERS: dict[str, Any] = {
-    "loads, and networks one way in us": NETWORKS_US,
+    "cells": cells.chosen(VARIABLE, CELLS),
     "rules": tuple(RULES),
     "file, MB": FILE_MB,
     "nodes asked a read": PROBES,
@@ -78,38 +87,14 @@ PARAMETERS: dict[str, Any] = {
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Every load and network under every rule."""
+    """The chosen cells under every rule."""
     client = compiled(context.folder)
-    cache, work = context.cache, context.work()
-    cells = [
-        (load, one_way_us) for load, networks in NETWORKS_US.items() for one_way_us in networks
-    ]
-    steps: dict[tuple[str, int], list[Step[dict[str, Measured]]]] = {cell: [] for cell in cells}
-    seeds = context.seeds[:N_SEEDS]
-    # Models are of the drives: those of one load serve every network.
-    for load in NETWORKS_US:
-        for seed in seeds:
-            first = Situation(load, seed, None)
-            work.add("training", partial(recorded_and_trained, cache, client, first))
-    work.do()
-    work = context.work()
-    with guests.on_kernel(CLUSTER_KERNEL, "kernel-cluster", context.folder.parent / "bin"):
-        for load, one_way_us in cells:
-            for seed in seeds:
-                situation = Situation(load, seed, one_way_us)
-                do = partial(measured, cache, client, situation, tuple(RULES))
-                steps[load, one_way_us].append(work.add("reading", do))
-        work.do()
+    names = tuple(PARAMETERS["cells"])
     return {
-        "cells": [
-            {
-                "load": load,
-                "one_way_us": one_way_us,
-                **score([step.result for step in steps[load, one_way_us]]),
-            }
-            for load, one_way_us in cells
-        ]
-    }
+        "cells": cells.read(
+            context, client, CELLS, names, tuple(RULES), score, N_SEEDS, VARIABLE
+        )
+    }  # fmt: skip
 
 
 def score(
@@ -172,14 +157,15 @@ EXPERIMENT = Experiment(
     title="Reading from the node whose drive is predicted to answer first",
     parameters=PARAMETERS,
     run=run,
+    command=f"make eval-cluster, or with {VARIABLE}=NAME,NAME",
     table=table,
     reading=reading,
     draw=draw,
     pages=pages.committed,
     differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
     "neither the engine's nor the client's nor the agents'; the network has no jitter and loses "
-    "nothing. One client, whose own count in `bursts` is the drives' queue. Rules "
-    "read the same file one after the other on the same drives.",
+    "nothing but questions to agents, where that is said. One client's own count in `bursts` is "
+    "the drives' queue. Rules read the same file one after the other on the same drives.",
     sources=(
         "eval/intervals.py",
         "cluster/agent",

@@ -20,6 +20,7 @@ from eval.errors import StepError
 from eval.places import Places
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.cluster import AGENT, Cluster, installed_by, missing
+from linnapp.lab.engines.hosts import FOLDER
 from linnapp.lab.guest import DEFAULT_PATH
 
 GUEST = Path(__file__).parent / "guest"
@@ -65,6 +66,12 @@ BURST_US, TURN_US = 2000, 100_000
 ROUNDS = 5
 MEASURED_MS = ROUNDS * N_DRIVES * TURN_US // 1000
 
+#: Rounds after which a server that is to stand still does, for one.
+STUCK_AFTER = 2
+
+#: What the first node's is called in the lab.
+_SERVERS = {"gluster": "server0", "ceph": "osd.0"}
+
 #: Nodes asked a read: each once.
 PROBES = N_DRIVES
 
@@ -105,6 +112,10 @@ class Situation:
     clients: int = 1
     #: Reads are measured for so long.
     measured_ms: int = MEASURED_MS
+    #: Of the questions that it asks agents; 100: as if there were none.
+    lost_percent: int = 0
+    #: The first node's server stands still for a while, but neither its drive nor its agent.
+    stuck: bool = False
 
     def cluster(self) -> Cluster:
         """The nodes."""
@@ -194,6 +205,20 @@ def _beside(situation: Situation, places: Places, traces: Sequence[Path]) -> str
     )
 
 
+def _stuck(situation: Situation) -> str:
+    """Shell commands that let the first node's server stand still for a round of bursts."""
+    if not situation.stuck:
+        return "stuck=\n"
+    process = f"$(cat {FOLDER}/{_SERVERS[situation.engine]}.pid)"
+    round_s = N_DRIVES * TURN_US / 1e6
+    # whoever gets ready from now on begins at the next start
+    begins_s = guests.START_EVERY_S + STUCK_AFTER * round_s
+    return (
+        f"{{ /bin/sleep {begins_s:g}; kill -STOP {process}\n"
+        f"/bin/sleep {round_s:g}; kill -CONT {process}; }} & stuck=$!\n"
+    )
+
+
 def _write_load(situation: Situation, folder: Path, seed: int, lasts_ms: int) -> list[Path]:
     if situation.load != BURSTS:
         # a little longer than the reads, so that none is without it
@@ -208,7 +233,7 @@ def _client(
     mean_us = MEAN_US * situation.clients
     words = (
         client, rule, seed, lasts_ms, mean_us, situation.clients, situation.probes,
-        guests.START_EVERY_S, log,
+        situation.lost_percent, guests.START_EVERY_S, log,
     )  # fmt: skip
     return shlex.join(map(str, words))
 
@@ -271,12 +296,13 @@ def measured(
             guests.upload(situation.cluster().devices, files, "observe"),
         ]
         for rule in (*rules[turn:], *rules[:turn]):
-            script += [_WAIT_FOR_START, _beside(situation, places, traces), "clients=\n"]
+            script += [_WAIT_FOR_START, _stuck(situation), _beside(situation, places, traces)]
+            script.append("clients=\n")
             for k in range(situation.clients):
                 log, own = f"{places.cwd}/{rule}-{k}", seed + k * _NEXT_CLIENT
                 command = _client(program, rule, situation, own, ms, log)
                 script.append(f'{command} >{log}.json & clients="$clients $!"\n')
-            script.append("for client in $clients; do wait $client; done\nend_load\n")
+            script.append("for client in $clients $stuck; do wait $client; done\nend_load\n")
         guests.run_in_guest(
             ["sh", "-euc", "".join(script)], places, folder / "run.txt",
             array=situation.cluster(),

@@ -15,21 +15,24 @@ from eval.page_tables import Shown
 
 PAGE = ROOT / "docs" / "cluster.md"
 
-#: What begins the tables of Ceph, and of the lab beside the simulation.
-OF_CEPH, OF_BOTH = "bursts, on Ceph", "mean us in the lab's bursts"
+#: What begins the tables of GlusterFS' other cells, of Ceph, and of the lab beside the simulation.
+FURTHER, OF_CEPH, OF_BOTH = "mean us", "bursts, on Ceph", "mean us in the lab's bursts"
 
 
 def of_gluster(tables: dict[str, Any]) -> list[Shown]:
-    """A table a cell: means and p99, and what two of the rules are below the others by."""
-    found = []
-    for heading, table in tables.items():
-        below = [title for title in table["header"] if title.endswith("mean below its by")]
-        header = (heading, "mean us", "p99 us", *(title.replace("its", "it") for title in below))
-        rows = []
-        for row in table["rows"]:
-            named = dict(zip(table["header"], row, strict=True))
-            rows.append((row[0], *map(_value, row[1:3]), *(named[title] for title in below)))
-        found.append(Shown(header, rows))
+    """The first cell: means, p99, what two of the rules are below others by; means of the rest."""
+    (heading, table), *further = tables.items()
+    below = [title for title in table["header"] if title.endswith("mean below its by")]
+    header = (heading, "mean us", "p99 us", *(title.replace("its", "it") for title in below))
+    rows = []
+    for row in table["rows"]:
+        named = dict(zip(table["header"], row, strict=True))
+        rows.append((row[0], *map(_value, row[1:3]), *(named[title] for title in below)))
+    found = [Shown(header, rows)]
+    if further:
+        lines = zip(*(one["rows"] for _, one in further), strict=True)
+        means = [(line[0][0], *(_value(row[1]) for row in line)) for line in lines]
+        found.append(Shown((FURTHER, *(title for title, _ in further)), means))
     return found
 
 
@@ -38,7 +41,8 @@ def of_ceph(tables: dict[str, Any]) -> Shown:
     header, rows = [OF_CEPH], [[row[0]] for row in next(iter(tables.values()))["rows"]]
     for heading, table in tables.items():
         below = table["header"].index("liblinnos-ceph: mean below its by")
-        clients = heading.split(", ")[-1]
+        # after load and network
+        clients = heading.split(", ", 2)[2]
         header += [f"{clients}: mean us", "p99 us", "liblinnos-ceph below it by"]
         for row, line in zip(rows, table["rows"], strict=True):
             row += [*map(_value, line[1:3]), line[below]]

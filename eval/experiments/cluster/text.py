@@ -67,13 +67,24 @@ OTHERS = tuple(rule for rule in RULES if rule not in (*EXTRA, *LIBRARY, "oracle"
 #: Those of them that ask nobody.
 ASK_NOBODY = tuple(rule for rule in OTHERS if rule not in TOLD)
 
+#: Of a figure, side by side.
+_PANELS = 3
+
 #: What a shipped prediction must be below the best of those by, to be worth shipping.
 WORTH = 0.10
 
 
-def heading(cell: dict[str, Any]) -> str:
-    """A cell's load and network."""
-    return f"{cell['load']}, {cell['one_way_us']} us one way"
+def heading(cell: dict[str, Any], *, counted: bool = False) -> str:
+    """A cell's load and network, and what else it has; one client only if it is to be `counted`."""
+    said = [cell["load"], f"{cell['one_way_us']} us one way"]
+    clients, lost = cell["clients"], cell["lost_percent"]
+    if counted or clients > 1:
+        said.append(f"{clients} client{'s' if clients > 1 else ''}")
+    if lost:
+        said.append(f"{lost} % of questions lost" if lost < 100 else "agents silent")
+    if cell["stuck"]:
+        said.append("a server stands still")
+    return ", ".join(said)
 
 
 def share(numbers: list[float | None]) -> str:
@@ -175,22 +186,22 @@ def bars(
     marked: Sequence[str],
     path: Path,
 ) -> None:
-    """Means of rules with their intervals, a panel a cell, a row of panels a load."""
-    loads = list(dict.fromkeys(title.split(",")[0] for title, _ in cells))
-    columns = max(sum(title.split(",")[0] == load for title, _ in cells) for load in loads)
+    """Means of rules with their intervals, a panel a cell, at most so many in a row."""
+    columns = min(len(cells), _PANELS)
+    rows = -(-len(cells) // columns)
     figure, axes = plt.subplots(
-        len(loads), columns, figsize=(4 * columns, 3 * len(loads)), squeeze=False, sharey=True
+        rows, columns, figsize=(4 * columns, 3 * rows), squeeze=False, sharey=True
     )
-    for row, load in enumerate(loads):
-        same = [cell for cell in cells if cell[0].split(",")[0] == load]
-        for axis, (title, cell) in zip(axes[row], same, strict=False):
-            for y, rule in enumerate(rules):
-                value = Interval.from_json(cell["rules"][rule]["mean_us"])
-                colour = "#aa3377" if rule in marked else "#888888"
-                axis.barh(y, value.value, color="black" if rule == "oracle" else colour)
-                axis.plot((value.low, value.high), (y, y), color="#333333", linewidth=1)
-            axis.set_yticks(range(len(rules)), rules)
-            axis.set_title(title, fontsize=9)
-            axis.set_xlabel("mean us")
+    for axis in axes.flat[len(cells) :]:
+        axis.set_visible(False)
+    for axis, (title, cell) in zip(axes.flat, cells, strict=False):
+        for y, rule in enumerate(rules):
+            value = Interval.from_json(cell["rules"][rule]["mean_us"])
+            colour = "#aa3377" if rule in marked else "#888888"
+            axis.barh(y, value.value, color="black" if rule == "oracle" else colour)
+            axis.plot((value.low, value.high), (y, y), color="#333333", linewidth=1)
+        axis.set_yticks(range(len(rules)), rules)
+        axis.set_title(title, fontsize=9)
+        axis.set_xlabel("mean us")
     axes[0][0].invert_yaxis()
     figures.save(figure, path)

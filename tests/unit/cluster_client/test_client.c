@@ -113,6 +113,30 @@ TEST(nodes_are_asked_before_the_read_that_counts_as_sent_since)
 	assert(known[two[0].attempts[0].node].sent == 1);
 }
 
+TEST(questions_get_lost_and_nothing_else_changes_with_them)
+{
+	unsigned int chosen[2] = {0};
+
+	for (unsigned int k = 0; k < 2; k++) {
+		have_nodes(3, "pending");
+		draws = losses = 7;
+		lost_percent = 50 * k;
+		came_before_the_read = asked = 0;
+		for (unsigned int n = 0; n < 100; n++) {
+			memset(&two[0], 0, sizeof(two[0]));
+			begin(&two[0]);
+			free(two[0].attempts[0].buffer);
+			chosen[k] = 3 * chosen[k] % 65521 + two[0].attempts[0].node;
+		}
+		assert(asked == 300);
+		assert(k ? came_before_the_read > 120 && came_before_the_read < 180
+			 : came_before_the_read == 300);
+	}
+	assert(chosen[0] == chosen[1]);
+	lost_percent = 0;
+	in_flight = 0;
+}
+
 TEST(who_asks_nobody_goes_where_its_last_read_took_least)
 {
 	struct rule_sending waits;

@@ -5,13 +5,14 @@
  * may be it.
  *
  *	reads write MB
- *	reads RULE SEED MS MEAN_US CLIENTS PROBES EVERY_S LOG
+ *	reads RULE SEED MS MEAN_US CLIENTS PROBES LOST EVERY_S LOG
  *
  * Reads are of 4 KiB, at places drawn from SEED, and come for MS by a Poisson process whose mean
  * distance is MEAN_US, which begins at the next second that EVERY_S divides, as a replay with
  * --start-every does that is beside. CLIENTS do the same. With rules that go by what nodes tell,
  * PROBES of the nodes are asked whenever a read comes, in turn, over UDP (linnos-agent(8)); nobody
  * waits for the answer, which is for the reads after it. liblinnos-cluster says itself whom to ask.
+ * LOST % of the questions never arrive, by a lot of their own.
  * Servers of C3 and Elasticsearch say with each answer how long their queue is and what reads take.
  * These engines' do not, so the agent of the node that is read from is asked for both.
  */
@@ -77,12 +78,12 @@ struct logged {
 };
 
 static struct node nodes[NODES_MAX];
-static unsigned int n_nodes, n_probes;
+static unsigned int n_nodes, n_probes, lost_percent;
 static struct read *reads;
 static uint64_t n_reads, n_blocks, in_flight, wrong, failed, asked, told;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int ended_fd, timer_fd;
-static uint64_t draws;
+static uint64_t draws, losses;
 static struct rule_node known[NODES_MAX];
 static struct rule_client client = {.nodes = known};
 static struct rule_hedging hedging;
@@ -111,13 +112,18 @@ static uint64_t now_ns(void)
 static uint64_t woken_ns;
 
 /* splitmix64 */
-static uint64_t draw(void)
+static uint64_t draw_from(uint64_t *state)
 {
-	uint64_t z = draws += UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
 
 	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
 	return z ^ z >> 31;
+}
+
+static uint64_t draw(void)
+{
+	return draw_from(&draws);
 }
 
 /* -ln of a number from 0 to 1, whose mean is 1; without libm, so that it is the same everywhere. */
@@ -144,6 +150,15 @@ void fill(char *block, uint64_t number)
 
 /* ---- what nodes tell ---- */
 
+/* To lose a question or its answer is the same to who asks. */
+static void put(unsigned int k, const uint8_t *datagram, size_t bytes)
+{
+	bool is_lost = lost_percent && draw_from(&losses) % 100 < lost_percent;
+
+	if (is_lost || send(nodes[k].agent, datagram, bytes, 0) == (ssize_t)bytes)
+		asked++;
+}
+
 static void ask(unsigned int k, bool look)
 {
 	/* the cookie is how many reads had been sent when it was asked */
@@ -153,10 +168,8 @@ static void ask(unsigned int k, bool look)
 		.flags = look ? QUESTION_LOOK : 0,
 	};
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
-	size_t bytes = question_write(&question, NULL, 0, datagram);
 
-	if (send(nodes[k].agent, datagram, bytes, 0) == (ssize_t)bytes)
-		asked++;
+	put(k, datagram, question_write(&question, NULL, 0, datagram));
 }
 
 static void hear(unsigned int k)
@@ -317,13 +330,10 @@ static void ask_for_library(void)
 {
 	uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
 	int64_t node = linnos_cluster_next_probe(cluster, woken_ns);
-	size_t bytes;
 
-	if (node < 0)
-		return;
-	bytes = linnos_cluster_question(cluster, node, 0, BLOCK, woken_ns, datagram);
-	if (send(nodes[node].agent, datagram, bytes, 0) == (ssize_t)bytes)
-		asked++;
+	if (node >= 0)
+		put(node, datagram,
+		    linnos_cluster_question(cluster, node, 0, BLOCK, woken_ns, datagram));
 }
 
 static void begin(struct read *read)
@@ -536,9 +546,9 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		_exit(0);
 	}
-	if (argc != 9 || !know_rule(argv[1])) {
+	if (argc != 10 || !know_rule(argv[1])) {
 		fputs("usage: reads write MB\n"
-		      "       reads RULE SEED MS MEAN_US CLIENTS PROBES EVERY_S LOG\nrules:",
+		      "       reads RULE SEED MS MEAN_US CLIENTS PROBES LOST EVERY_S LOG\nrules:",
 		      stderr);
 		for (size_t k = 0; k < n_rules; k++)
 			fprintf(stderr, " %s", rules[k].name);
@@ -548,6 +558,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	n_probes = strtoul(argv[6], NULL, 10);
+	lost_percent = strtoul(argv[7], NULL, 10);
+	losses = ~strtoull(argv[2], NULL, 10);
 	ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	open_nodes(strtoull(argv[2], NULL, 10));
@@ -560,9 +572,9 @@ int main(int argc, char **argv)
 		open_library(strtoull(argv[2], NULL, 10));
 	draw_reads(strtoull(argv[2], NULL, 10), strtod(argv[3], NULL), strtod(argv[4], NULL));
 	count_disk_reads(before);
-	run(strtoull(argv[7], NULL, 10));
+	run(strtoull(argv[8], NULL, 10));
 	count_disk_reads(after);
-	log_reads(argv[8]);
+	log_reads(argv[9]);
 	printf("{\"reads\": %llu, \"wrong\": %llu, \"failed\": %llu, \"asked\": %llu, "
 	       "\"told\": %llu, \"strayed\": %llu, \"disk_reads\": [",
 	       (unsigned long long)n_reads, (unsigned long long)wrong, (unsigned long long)failed,

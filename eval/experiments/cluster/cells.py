@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""Cells of reads from a cluster: which of them are measured, and how."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from eval import guests
+from eval.errors import StepError
+from eval.experiment import Context
+from eval.experiments.cluster.lab import Measured, Situation, measured, recorded_and_trained
+from eval.parallel import Step
+from linnapp.lab.cluster import CLUSTER_KERNEL
+
+#: What tells cells apart, besides what all have in common.
+_TOLD = ("load", "one_way_us", "clients", "lost_percent", "stuck")
+
+
+def chosen(variable: str, cells: Mapping[str, Situation]) -> dict[str, dict[str, Any]]:
+    """What tells the cells apart that an environment variable names; all if there is none."""
+    names = tuple(name for name in os.environ.get(variable, "").split(",") if name)
+    return {name: told(cells[name]) if name in cells else {} for name in names or cells}
+
+
+def told(cell: Situation) -> dict[str, Any]:
+    """What tells it from others."""
+    return {key: value for key, value in asdict(cell).items() if key in _TOLD}
+
+
+def read(
+    context: Context,
+    client: Path,
+    cells: Mapping[str, Situation],
+    names: Sequence[str],
+    rules: Sequence[str],
+    scored: Callable[[list[dict[str, Measured]]], dict[str, Any]],
+    n_seeds: int,
+    variable: str,
+) -> list[dict[str, Any]]:
+    """The named cells under every rule; each seed of each cell is in the cache once it is done."""
+    for name in names:
+        if name not in cells:
+            raise StepError(f"{variable}: {name}: no such cell; known are {', '.join(cells)}")
+    seeds = context.seeds[:n_seeds]
+    met = {name: [replace(cells[name], seed=seed) for seed in seeds] for name in names}
+    work = context.work()
+    # Models are of the drives: those of one load serve every network.
+    for one in {(one.load, one.seed): one for same in met.values() for one in same}.values():
+        work.add("training", partial(recorded_and_trained, context.cache, client, one))
+    work.do()
+    work = context.work()
+    steps: dict[str, list[Step[dict[str, Measured]]]] = {name: [] for name in names}
+    with guests.on_kernel(CLUSTER_KERNEL, "kernel-cluster", context.folder.parent / "bin"):
+        for name, same in met.items():
+            for one in same:
+                do = partial(measured, context.cache, client, one, rules)
+                steps[name].append(work.add(f"reading, {name}", do))
+        work.do()
+    return [
+        {**told(cells[name]), **scored([step.result for step in steps[name]])} for name in names
+    ]
