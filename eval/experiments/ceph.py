@@ -28,7 +28,7 @@ from eval.experiments.cluster.text import EXTRA, RIVALS, bars, share, table_of
 ONE_WAY_US = 20
 N_SEEDS = 3
 
-#: Which of `CELLS` are measured, with commas between; all without it.
+#: Which of `CELLS` are measured, with commas between.
 VARIABLE = "LINNOS_CEPH"
 
 #: What clients meet. They share the reads: a client knows nothing of the others'.
@@ -37,6 +37,9 @@ CELLS = {
     "8-clients": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", clients=8),
     "stuck": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", stuck=True),
 }
+
+#: Those that are measured when none is named.
+UNNAMED = ("1-client", "8-clients")
 
 #: As the client calls them, and what tables say.
 RULES = {
@@ -52,7 +55,7 @@ RULES = {
 LIBRARY = ("ceph-library", "ceph-library-agents")
 
 PARAMETERS: dict[str, Any] = {
-    "cells": cells.chosen(VARIABLE, CELLS),
+    "cells": cells.chosen(VARIABLE, CELLS, UNNAMED),
     "rules": tuple(RULES),
     "objects of 1 MB": FILE_MB,
     "seeds": N_SEEDS,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from eval.cache import Cache
-from eval.cells import N_DRIVES
+from eval.cells import ARRAYS, N_DRIVES
 from eval.errors import StepError
 from eval.experiment import Context
 from eval.experiments.cluster import (
@@ -20,6 +20,7 @@ from eval.experiments.cluster import (
     EXPERIMENT,
     N_BLOCKS,
     N_SEEDS,
+    UNNAMED,
     VARIABLE,
     cells,
     lab,
@@ -116,9 +117,12 @@ def test_cells_are_told_apart_and_those_that_are_named_are_chosen(
     assert len({heading(cells.told(cell)) for cell in CELLS.values()}) == len(CELLS)
     assert heading(cells.told(CELLS["half-lost"])).endswith(", 50 % of questions lost")
     monkeypatch.delenv(VARIABLE, raising=False)
-    assert list(cells.chosen(VARIABLE, CELLS)) == list(CELLS)
+    assert list(cells.chosen(VARIABLE, CELLS, UNNAMED)) == list(UNNAMED)
     monkeypatch.setenv(VARIABLE, "bi-e,4-clients")
-    assert list(cells.chosen(VARIABLE, CELLS)) == ["bi-e", "4-clients"]
+    assert list(cells.chosen(VARIABLE, CELLS, UNNAMED)) == ["bi-e", "4-clients"]
+    # a workload's drives are those of its row
+    drives = [CELLS[load].cluster().drives.profile for load in ("az-c", "az-e", "20us")]
+    assert drives == [ARRAYS[name] for name in ("consumer", "enterprise", "enterprise")]
 
 
 def test_a_cell_is_measured_by_itself_and_once(

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from eval.cells import N_DRIVES
+from eval.cells import N_DRIVES, WORKLOADS
 from eval.experiment import Context, Experiment
 from eval.experiments.cluster import cells, pages
 from eval.experiments.cluster.lab import (
@@ -41,7 +41,7 @@ from eval.experiments.cluster.lab import (
 from eval.experiments.cluster.text import LIBRARY, RULES, SHIPPED, draw, reading, table
 from eval.intervals import LEVEL, RESAMPLES, Blocks, Resamples
 
-#: Which of `CELLS` are measured, with commas between; all without it.
+#: Which of `CELLS` are measured, with commas between.
 VARIABLE = "LINNOS_CLUSTER"
 
 #: What the client meets; seeds are others'.
@@ -55,8 +55,11 @@ CELLS = {
     "half-lost": Situation(BURSTS, 0, 20, lost_percent=50),
     "silent": Situation(BURSTS, 0, 20, lost_percent=100),
     "stuck": Situation(BURSTS, 0, 20, stuck=True),
-    "bi-e": Situation("bi-e", 0, 50),
+    **{load: Situation(load, 0, 50) for load in WORKLOADS},
 }
+
+#: Those that are measured when none is named.
+UNNAMED = ("20us", "50us", "200us", "bi-e")
 N_SEEDS = 3
 
 PERCENT = 99.0
@@ -77,7 +80,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 PARAMETERS: dict[str, Any] = {
-    "cells": cells.chosen(VARIABLE, CELLS),
+    "cells": cells.chosen(VARIABLE, CELLS, UNNAMED),
     "rules": tuple(RULES),
     "file, MB": FILE_MB,
     "nodes asked a read": PROBES,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -21,10 +21,12 @@ from linnapp.lab.cluster import CLUSTER_KERNEL
 _TOLD = ("load", "one_way_us", "clients", "lost_percent", "stuck")
 
 
-def chosen(variable: str, cells: Mapping[str, Situation]) -> dict[str, dict[str, Any]]:
-    """What tells the cells apart that an environment variable names; all if there is none."""
+def chosen(
+    variable: str, cells: Mapping[str, Situation], unnamed: Iterable[str]
+) -> dict[str, dict[str, Any]]:
+    """What tells the cells apart that an environment variable names; if none, those `unnamed`."""
     names = tuple(name for name in os.environ.get(variable, "").split(",") if name)
-    return {name: told(cells[name]) if name in cells else {} for name in names or cells}
+    return {name: told(cells[name]) if name in cells else {} for name in names or unnamed}
 
 
 def told(cell: Situation) -> dict[str, Any]:

@@ -15,7 +15,14 @@ import numpy as np
 
 from eval import guests, workers
 from eval.cache import ROOT, Cache, code_version
-from eval.cells import ARRAYS, LATENCY_TRAINING, N_DRIVES, REPLAYER_OPTIONS, write_workload
+from eval.cells import (
+    ARRAY_OF,
+    ARRAYS,
+    LATENCY_TRAINING,
+    N_DRIVES,
+    REPLAYER_OPTIONS,
+    write_workload,
+)
 from eval.errors import StepError
 from eval.places import Places
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
@@ -119,7 +126,8 @@ class Situation:
 
     def cluster(self) -> Cluster:
         """The nodes."""
-        drives = Array(N_DRIVES, ARRAYS["enterprise"], DRIVE_MB, self.seed)
+        profiles = ARRAYS[ARRAY_OF.get(self.load, "enterprise")]
+        drives = Array(N_DRIVES, profiles, DRIVE_MB, self.seed)
         return Cluster(drives, self.engine, self.one_way_us)
 
 
