@@ -170,6 +170,7 @@ def test_an_array_that_cannot_be(block: Path) -> None:
     md = block / "md0" / "md"
     for file, text, says in (
         ("level", "raid5", "md0 is raid5: only raid1 and raid10"),
+        ("level", "", "md0 does not run"),
         ("metadata_version", "external:imsm", r"metadata outside \(external:imsm\)"),
         ("raid_disks", "1", "md0 has one mirror"),
         ("degraded", "1", "md0 is degraded, 1 of 2 mirrors"),
@@ -198,7 +199,13 @@ def test_drives_that_cannot_be(block: Path) -> None:
     add_disk(block, "loop0")
     refused(["sda", "loop0"], "loop0 is no drive but a disk of memory or of a file")
     (block / "dm-0" / "dm").mkdir(parents=True)
-    refused(["sda", "dm-0"], r"dm-0 is a device-mapper volume \(dm-crypt, LVM\)")
+    refused(["sda", "dm-0"], r"dm-0 is a device-mapper volume \(dm-crypt, LVM\).*put md on the dri")
+    # LVM on dm-crypt on the array.
+    for upper, lower in (("dm-1", "dm-0"), ("dm-0", "md0")):
+        (block / upper / "dm").mkdir(parents=True, exist_ok=True)
+        (block / upper / "slaves").mkdir()
+        (block / upper / "slaves" / lower).symlink_to(block / lower)
+    refused(["dm-1"], "dm-1 is a device-mapper volume .*it lies on md0: name /dev/md0")
     (block / "drbd0").mkdir()
     refused(["sda", "drbd0"], "drbd0 passes its I/Os on")
     (block / "sdb" / "queue" / "rotational").write_text("1\n")
@@ -335,8 +342,7 @@ def test_models_that_are_not_worth_it(
     assert "md0 stays as it is. sdb: its model " in str(ran.exception)
     assert Drive("sda").mode == "off" and Drive("sda").model_id is None
     assert (block / "md0" / "md" / "linnos").read_text() == "off\n"
-    assert not (tmp_path / "etc").exists()
-    assert [path.name for path in (tmp_path / "state" / "enable").iterdir()] == [".lock"]
+    assert not (tmp_path / "etc").exists() and not (tmp_path / "state").exists()
 
 
 def test_a_model_of_bursts_alone_is_for_md(
@@ -475,6 +481,26 @@ def test_an_array_that_is_on_is_recorded_as_if_it_were_off(
     before = ["on", "enforce", "observe"]
     assert seen == [["off", "observe", "observe"], before][: 1 + (end is None)]
     assert now() == ["on", "observe" if end is None else "enforce", "observe"]
+
+
+def test_ctrl_c_keeps_what_is_recorded(
+    run: Run, block: Path, tmp_path: Path, recordings: Path, monkeypatch
+) -> None:
+    def record(_: object, directory: Path, **options: Any) -> None:
+        directory.parent.mkdir(parents=True)
+        made(directory)
+        options["on_interrupted"]()
+
+    monkeypatch.setattr(enabling, "record", record)
+    monkeypatch.setattr(enabling, "check_can_trace", lambda _: None)
+    ran = run("enable", "md0")
+    assert ran.exit_code
+    kept = re.search(r"nothing is changed; .*: linnapp (enable .*)\n", ran.output)
+    assert kept and not (tmp_path / "etc").exists()
+    assert (block / "md0" / "md" / "linnos").read_text() == "off\n"
+    ran = run(*kept[1].replace("/dev/md0", "md0").split())
+    assert ran.exit_code == 0, ran.output
+    assert (block / "md0" / "md" / "linnos").read_text() == "on"
 
 
 def test_one_at_a_time(run: Run, tmp_path: Path, recordings: Path) -> None:

@@ -129,9 +129,11 @@ def check(target: Target, conf: DrivesConf) -> None:
 def _check_disk(name: str) -> None:
     disk = sysfs_root() / "block" / name
     if (disk / "dm").is_dir():
+        array = _array_below(name)
+        instead = f"it lies on {array}: name /dev/{array}"
         raise DeviceError(
             f"{name} is a device-mapper volume (dm-crypt, LVM), which has no queue of its own to "
-            "predict; put md on the drives and the volume on md"
+            f"predict; {instead if array else 'put md on the drives and the volume on md'}"
         )
     if (disk / "md").is_dir():
         raise DeviceError(f"{name} is an md array inside of the other; enable the inner one")
@@ -150,8 +152,22 @@ def _check_disk(name: str) -> None:
         )
 
 
+def _array_below(name: str) -> str | None:
+    """The md array that a volume lies on, also with other volumes in between."""
+    for part in sorted((sysfs_root() / "block" / name / "slaves").glob("*")):
+        below = disk_name(part.name)
+        if found := below if is_md(below) else _array_below(below):
+            return found
+    return None
+
+
 def check_array(array: MdArray) -> None:
     """Find out what would keep an array from choosing, or from showing its usual load."""
+    if not array.level:
+        raise DeviceError(
+            f"{array.name} does not run: some of its drives are missing, perhaps; assemble it "
+            "first (mdadm --detail)"
+        )
     if array.level not in _MIRRORED:
         raise DeviceError(
             f"{array.name} is {array.level}: only {' and '.join(_MIRRORED)} have another copy to "

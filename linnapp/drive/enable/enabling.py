@@ -29,7 +29,7 @@ from linnapp.drive.drives_conf import (
 )
 from linnapp.drive.enable.checks import Target, check, name_to_keep, nodes
 from linnapp.drive.enable.disabling import switch_off
-from linnapp.drive.enable.places import alone, home_of, remove_models
+from linnapp.drive.enable.places import alone, home_of, remove_models, remove_unused
 from linnapp.drive.enable.restore_unit import KEEP_UNIT, UNIT, enable_unit, is_restored_by_systemd
 from linnapp.drive.keep import switched_back
 from linnapp.drive.md import MdArray
@@ -169,6 +169,7 @@ def enable(
             if recordings is None:
                 _keep_or_remove(target, own, isinstance(error, NoGainError | TraceError), log)
             _remove_if_empty(home)
+            remove_unused()
             raise
         # Also what was left of a run that was killed.
         remove_models(home, load_conf(conf_path) or DrivesConf())
