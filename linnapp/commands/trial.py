@@ -107,7 +107,10 @@ def to_text(found: TrialOutcome) -> str:
         change = found.effects.get(name)
         words = "" if change is None else f"   {in_words(change)}"
         lines.append(f"{name:6}{off_us:>9.0f} us{on_us:>9.0f} us{words}")
-    lines.append(f"{'reads':6}{off:>12}{on:>12}   steered {100 * found.steered:.0f} % at the least")
+    steered = "" if found.steered is None else f"   steered {100 * found.steered:.0f} %"
+    lines.append(f"{'reads':6}{off:>12}{on:>12}{steered}")
+    if found.pairs:
+        lines.append(f"extra work of predictions: {100 * found.extra_core:.1f} % of a core")
     lines.append(_verdict(found))
     if found.disturbed:
         lines.append(
@@ -166,6 +169,7 @@ def to_json(found: TrialOutcome) -> dict[str, Any]:
         "reads": dict(zip(("off", "on"), found.reads, strict=True)),
         "latencies": latencies,
         "steered_share": found.steered,
+        "extra_core_share": found.extra_core,
         "events_dropped": found.dropped,
         "linnos_before": "on" if found.was_on else "off",
         "config": {**dataclasses.asdict(plan), "wash_s": plan.wash_s},

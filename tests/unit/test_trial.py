@@ -201,19 +201,41 @@ def test_reads_that_have_not_ended_count_as_long_as_they_waited(tmp_path: Path) 
     assert sorted(read_latencies_us(tmp_path / "md0.blk")) == [250, 500, 700]
 
 
-def test_mirrors_shares_say_what_was_steered() -> None:
-    def side(*by_mirror: int) -> Block:
-        return Block(bins_of(np.full(10, 100.0)), 1000.0, np.array(by_mirror), 0)
+def test_what_was_steered_and_what_predictions_took_are_the_kernel_s_counts(
+    md: Path, block: Path, reads: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 300 reads a block 60 are steered, and predictions take 0.4 % of a core more with on."""
+    counts = {"s": 0.0, "reads": 0.0, "steered": 0.0, "ns": 0.0}
 
-    pairs = [(side(70, 30, 0), side(50, 30, 20))]
-    found = TrialOutcome("md0", False, PLAN, "time", pairs, 0, {})
-    assert found.steered == pytest.approx(0.2)
-    assert "steered 20 % at the least" in to_text(found)
+    def served(on: bool) -> Any:
+        for name, more in (("s", 0.8), ("reads", 300), ("steered", 60 * on)):
+            counts[name] += more
+        counts["ns"] += 0.8e9 * (0.005 if on else 0.001)
+        (block / "md0" / "stat").write_text(f"{counts['reads']:.0f} 0 0 0 0 0 0 0 0 0 0\n")
+        (md / "linnos_guard").write_text(
+            f"state choosing\nsteered {counts['steered']:.0f}\ngain_percent n/a\n"
+        )
+        (block / "sda" / "linnos" / "stats" / "inference_ns").write_text(f"{counts['ns']:.0f}\n")
+        return np.full(300, 100.0)
+
+    monkeypatch.setattr("time.monotonic", lambda: counts["s"])
+    reads(served)
+    served(False)
+    found = run_trial("md0", PLAN, Said())
+    assert (found.steered, found.extra_core) == (pytest.approx(0.2), pytest.approx(0.004))
+    assert "   steered 20 %\nextra work of predictions: 0.4 % of a core\n" in to_text(found)
+    told = to_json(found)
+    assert (told["steered_share"], told["extra_core_share"]) == (found.steered, found.extra_core)
+    # Of an md that does not count.
+    (md / "linnos_guard").unlink()
+    reads(lambda _: np.full(300, 100.0))
+    found = run_trial("md0", PLAN, Said())
+    assert found.steered is None and "steered" not in to_text(found)
 
 
 def test_a_picture_has_pairs_and_latencies_in_plain_numbers(tmp_path: Path) -> None:
     sides = [
-        Block(bins_of(np.array([100.0] * 99 + slow_us)), 1000.0, np.array([1, 1, 1]), 0)
+        Block(bins_of(np.array([100.0] * 99 + slow_us)), 1000.0, 0, None, 0.0)
         for slow_us in ([2500.0] * 20, [150.0])
     ]
     found = TrialOutcome("md0", False, PLAN, "time", [(sides[0], sides[1])] * 3, 0, {})

@@ -92,15 +92,30 @@ class Block:
     counts: npt.NDArray[Any]
     #: Latencies added up.
     sum_us: float
-    #: array, shape (mirrors,); reads that each drive served.
-    by_mirror: npt.NDArray[Any]
     #: Events lost.
     dropped: int
+    #: Share of its reads that md sent elsewhere, by what is predicted; None if md counts none.
+    steered: float | None
+    #: Share of a core that predictions took.
+    core: float
 
     @property
     def reads(self) -> int:
         """How many."""
         return int(self.counts.sum())
+
+
+@dataclasses.dataclass(frozen=True)
+class _Counted:
+    """What the kernel has counted until now."""
+
+    time_s: float
+    #: Of the array.
+    reads: int
+    #: Of these, since it was switched on; None where md counts none.
+    steered: int | None
+    #: What predictions took.
+    inference_ns: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,13 +155,24 @@ class TrialOutcome:
         return sum(block.dropped for pair in self.pairs for block in pair)
 
     @property
-    def steered(self) -> float:
-        """Share of the reads that another mirror served than with off, at the least.
+    def steered(self) -> float | None:
+        """Share of the reads that md sent elsewhere, by what is predicted; None if it is unknown.
 
-        By how the mirrors' shares of all reads differ; nobody counts single reads.
+        By md's own count, in which probes, and what left a stalled drive, are not.
         """
-        off, on = (np.sum([pair[k].by_mirror for pair in self.pairs], axis=0) for k in (0, 1))
-        return float(np.abs(on / max(on.sum(), 1) - off / max(off.sum(), 1)).sum() / 2)
+        on = [pair[1] for pair in self.pairs if pair[1].steered is not None]
+        reads = sum(block.reads for block in on)
+        return sum((block.steered or 0.0) * block.reads for block in on) / reads if reads else None
+
+    @property
+    def extra_core(self) -> float:
+        """Share of a core that predictions took with on, and not with off.
+
+        Measured by the kernel, in one of 64; what asking takes md besides is not in it.
+        """
+        if not self.pairs:
+            return 0.0
+        return float(np.mean([on.core - off.core for off, on in self.pairs]))
 
 
 class Display(Protocol):
@@ -270,30 +296,50 @@ class _Trial:
         state = "on" if on else "off"
         self._display.show(f"pair {done + 1}, linnos {state}; {reads} reads; {self._next_look()}")
         self._array.set_state("on" if on else "off", noted=False)
-        before = self._ios()
+        ios = self._ios()
         time.sleep(plan.wash_s)
-        ios_per_s = (self._ios() - before) / max(plan.wash_s, 1e-3)
+        ios_per_s = (self._ios() - ios) / max(plan.wash_s, 1e-3)
         counted_s = plan.block_s - plan.wash_s
         recorded_s = min(counted_s, _MAX_IOS / max(ios_per_s, 1))
-        mirrors = self._by_mirror()
+        before = self._counted()
         (recording,), _ = record(
             [Path("/dev", self._array.name)],
             self.folder,
             duration_s=recorded_s,
             keep_interrupted=False,
         )
-        mirrors = self._by_mirror() - mirrors
+        after = self._counted()
         latency_us = read_latencies_us(recording.path) if recording.events else np.zeros(0)
         recording.path.unlink()
         time.sleep(counted_s - recorded_s)
-        return Block(bins_of(latency_us), float(latency_us.sum()), mirrors, recording.dropped)
+        steered = None
+        if on and before.steered is not None and after.steered is not None:
+            # Told to be on by another meanwhile, md has begun anew.
+            steered = max(after.steered - before.steered, 0) / max(after.reads - before.reads, 1)
+        took_ns = after.inference_ns - before.inference_ns
+        return Block(
+            bins_of(latency_us),
+            float(latency_us.sum()),
+            recording.dropped,
+            steered,
+            took_ns / max(1e9 * (after.time_s - before.time_s), 1),
+        )
 
     def _ios(self) -> int:
         counts = disk_stat(self._array.name)
         return counts["read_ios"] + counts["write_ios"]
 
-    def _by_mirror(self) -> npt.NDArray[Any]:
-        return np.array([disk_stat(name)["read_ios"] for name in self._target.drives])
+    def _counted(self) -> _Counted:
+        guard = self._array.guard
+        drives = (
+            Drive(name) for name in self._target.drives if observer_of(name) in ("kernel", "module")
+        )
+        return _Counted(
+            time.monotonic(),
+            disk_stat(self._array.name)["read_ios"],
+            None if guard is None else guard.steered,
+            sum(drive.stats.get("inference_ns", 0) for drive in drives),
+        )
 
     def _look(self, *, last: bool) -> None:
         of_pairs = self._plan.n_pairs
