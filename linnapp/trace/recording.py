@@ -117,6 +117,7 @@ def record(
     duration_s: float | None = None,
     command: Sequence[str] = (),
     on_progress: Callable[[RecordingProgress], None] | None = None,
+    progress_every_s: float = 0.5,
     keep_interrupted: bool = True,
     on_interrupted: Callable[[], None] | None = None,
 ) -> tuple[list[Recording], int]:
@@ -130,6 +131,8 @@ def record(
         Stop after so long.
     command : sequence of str
         Run this once tracing is on, and stop when it ends.
+    on_progress : callable, optional
+        Called every `progress_every_s`; what it raises ends the recording, and nothing is left.
     keep_interrupted : bool
         Whether ctrl-C ends a recording, or there is to be none then.
     on_interrupted : callable, optional
@@ -162,7 +165,7 @@ def record(
             out_dir.mkdir(parents=True, exist_ok=True)
             scratch.mkdir(0o700)
         status, output, interrupted = _run_blktrace(
-            drives, scratch, duration_s, command, on_progress
+            drives, scratch, duration_s, command, on_progress, progress_every_s
         )
         if interrupted and not keep_interrupted:
             raise KeyboardInterrupt
@@ -186,6 +189,7 @@ def _run_blktrace(
     duration_s: float | None,
     command: Sequence[str],
     on_progress: Callable[[RecordingProgress], None] | None,
+    progress_every_s: float,
 ) -> tuple[int, str, bool]:
     """The command's exit status, what blktrace said, and whether ctrl-C ended it."""
     arguments = ["blktrace", "-D", str(scratch), "-n", str(_BUFFERS)]
@@ -210,7 +214,9 @@ def _run_blktrace(
                 preexec_fn=lambda: end_with_parent(signal.SIGINT),
             )
         _wait_until_tracing(devices, tracer, log)
-        status = _wait_for_end(devices, scratch, tracer, duration_s, command, on_progress)
+        status = _wait_for_end(
+            devices, scratch, tracer, duration_s, command, on_progress, progress_every_s
+        )
     except KeyboardInterrupt:
         if tracer is None:
             raise
@@ -293,6 +299,7 @@ def _wait_for_end(
     duration_s: float | None,
     command: Sequence[str],
     on_progress: Callable[[RecordingProgress], None] | None,
+    progress_every_s: float = 0.5,
 ) -> int:
     child = None
     try:
@@ -306,7 +313,7 @@ def _wait_for_end(
                     return exit_status(status)
                 # Woken up for nothing, we would disturb what is recorded: in the lab each look at
                 # the clock moves it on.
-                steps = [] if on_progress is None else [0.5]
+                steps = [] if on_progress is None else [progress_every_s]
                 if duration_s is not None:
                     steps.append(duration_s - (time.monotonic() - start))
                     if steps[-1] <= 0:
@@ -334,7 +341,9 @@ def _ends(processes: Sequence[subprocess.Popen[bytes]]) -> Iterator[select.poll]
 
 
 def _progress(devices: Sequence[Path], scratch: Path, seconds: float) -> RecordingProgress:
-    size = sum(path.stat().st_size for path in scratch.glob("*.blktrace.*"))
+    # blktrace maps its files, and makes them longer ahead of what it writes.
+    stats = [path.stat() for path in scratch.glob("*.blktrace.*")]
+    size = sum(min(found.st_size, 512 * found.st_blocks) for found in stats)
     dropped = 0
     for device in devices:
         with contextlib.suppress(OSError, ValueError):

@@ -33,6 +33,7 @@ from linnapp.drive.stable_ids import stable_id
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.model import LatencyModel
+from linnapp.trace.recording import RecordingProgress
 
 Run = Callable[..., Any]
 
@@ -501,6 +502,24 @@ def test_ctrl_c_keeps_what_is_recorded(
     ran = run(*kept[1].replace("/dev/md0", "md0").split())
     assert ran.exit_code == 0, ran.output
     assert (block / "md0" / "md" / "linnos").read_text() == "on"
+
+
+def test_a_recording_that_could_not_be_merged_is_ended(
+    run: Run, block: Path, tmp_path: Path, recordings: Path, monkeypatch
+) -> None:
+    """Rather than to fill the file system, and to be lost at its end."""
+
+    def record(_: object, directory: Path, **options: Any) -> None:
+        directory.mkdir(parents=True)
+        options["on_progress"](RecordingProgress(20.0, 10, 480, 0))
+        options["on_progress"](RecordingProgress(40.0, 1 << 56, 48 << 56, 0))
+
+    monkeypatch.setattr(enabling, "record", record)
+    monkeypatch.setattr(enabling, "check_can_trace", lambda _: None)
+    ran = run("enable", "md0")
+    assert ran.exit_code == 1 and "are recorded after 40 s" in str(ran.exception)
+    assert (block / "md0" / "md" / "linnos").read_text() == "off\n"
+    assert not (tmp_path / "etc").exists() and not (tmp_path / "state").exists()
 
 
 def test_one_at_a_time(run: Run, tmp_path: Path, recordings: Path) -> None:

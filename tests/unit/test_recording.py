@@ -203,6 +203,14 @@ def test_how_the_command_ended_is_told_as_a_shell_does(
         tracer.wait()
 
 
+def test_a_file_is_as_large_as_what_is_in_it(tmp_path: Path) -> None:
+    """blktrace makes it longer beforehand, by 16 MiB a drive and CPU."""
+    with (tmp_path / "sda.blktrace.0").open("wb") as stream:
+        stream.write(b"x" * 4096)
+        stream.truncate(16 << 20)
+    assert 4096 <= recording._progress([], tmp_path, 1.0).size_bytes < 1 << 20
+
+
 def test_of_many_drives_the_buffers_are_smaller() -> None:
     assert recording._buffer_kib(3, 2) == recording._buffer_kib(2, 64) == 1024
     assert recording._buffer_kib(24, 64) == 85

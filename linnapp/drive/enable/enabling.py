@@ -51,6 +51,9 @@ from linnapp.trace.recording import RecordingProgress, check_can_trace, record
 #: minutes, and enough reads from 1.6 a second and drive on.
 DEFAULT_S = 900.0
 
+#: How often it is looked whether a recording has room, where nobody is shown how far it is.
+_LOOK_AT_ROOM_S = 20.0
+
 Log = Callable[[str], None]
 
 
@@ -198,6 +201,14 @@ def _record(
         return {name: disk_stat(name)["read_ios"] - begin[name] for name in target.drives}
 
     def show(progress: RecordingProgress) -> None:
+        free = shutil.disk_usage(directory).free
+        if free < progress.size_bytes:
+            raise TraceError(
+                f"{directory}: {progress.size_bytes >> 20} MiB are recorded after "
+                f"{progress.seconds:.0f} s, {free >> 20} are free, and merging takes as much "
+                "again; make room, record for a shorter time (--for), or name another place with "
+                "LINNAPP_STATE"
+            )
         if on_progress is not None:
             on_progress(Seen(progress.seconds, for_s, reads(), needed, progress.dropped))
 
@@ -214,7 +225,8 @@ def _record(
             nodes(target),
             directory,
             duration_s=for_s,
-            on_progress=show if on_progress is not None else None,
+            on_progress=show,
+            progress_every_s=_LOOK_AT_ROOM_S if on_progress is None else 0.5,
             on_interrupted=stop,
         )
     if not any(reads().values()):
