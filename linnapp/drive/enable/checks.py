@@ -163,6 +163,12 @@ def _array_below(name: str) -> str | None:
 
 def check_array(array: MdArray) -> None:
     """Find out what would keep an array from choosing, or from showing its usual load."""
+    # A container of such arrays has no level.
+    if array.metadata.startswith("external"):
+        raise DeviceError(
+            f"{array.name} has its metadata outside ({array.metadata}), of the controller's "
+            "firmware; only arrays with md's own have been tried"
+        )
     if not array.level:
         raise DeviceError(
             f"{array.name} does not run: some of its drives are missing, perhaps; assemble it "
@@ -172,11 +178,6 @@ def check_array(array: MdArray) -> None:
         raise DeviceError(
             f"{array.name} is {array.level}: only {' and '.join(_MIRRORED)} have another copy to "
             "read from"
-        )
-    if array.metadata.startswith("external"):
-        raise DeviceError(
-            f"{array.name} has its metadata outside ({array.metadata}), of the controller's "
-            "firmware; only arrays with md's own have been tried"
         )
     if array.n_mirrors < 2:
         raise DeviceError(f"{array.name} has one mirror: there is no other to read from")
