@@ -146,13 +146,11 @@ class Server:
                 "needed, which has composable index templates"
             )
 
-    def put(self, path: str, body: Any, *, unless: str | None = None) -> bool:
-        """Make or change something; False in case of the error `unless`, which is a finding."""
+    def put(self, path: str, body: Any, *, unless: str | None = None) -> None:
+        """Make or change something; `unless` is the error that says that it is there."""
         status, answer = self._patiently("PUT", path, json.dumps(body).encode())
-        if status >= 300 and unless is not None and _kind_of_error(answer) == unless:
-            return False
-        self._check_status(status, answer)
-        return True
+        if unless is None or _kind_of_error(answer) != unless:
+            self._check_status(status, answer)
 
     def refresh(self, path: str) -> None:
         """Have searches find what was sent."""

@@ -16,7 +16,6 @@ from linnapp.watch.watched import (
     chunks,
     opened,
     recording,
-    recording_name,
     recordings,
     session_folder,
 )
@@ -32,12 +31,8 @@ def prepare(server: Server) -> None:
     """Have it know the fields before the first document comes."""
     server.check()
     for table, index in INDICES.items():
-        template = index_template(table)
-        server.put(f"/_index_template/{index}", template)
-        if not server.put(f"/{index}", {}, unless="resource_already_exists_exception"):
-            # One of an earlier version learns the fields that are new.
-            fields = template["template"]["mappings"]["properties"]
-            server.put(f"/{index}/_mapping", {"properties": fields})
+        server.put(f"/_index_template/{index}", index_template(table))
+        server.put(f"/{index}", {}, unless="resource_already_exists_exception")
 
 
 @dataclasses.dataclass
@@ -62,7 +57,7 @@ def send(folder: AnyPath, server: Server, session: str | None = None) -> Outcome
         folder = session_folder(folder, session)
     with opened(folder):
         folders = recordings(folder)
-    said = [(recording_name(each), recording(each).get("host")) for each in folders]
+    said = [(found["recording"], found.get("host")) for found in map(recording, folders)]
     outcome = Outcome(Sent())
     for each, names in zip(folders, said, strict=True):
         for table, first_row, n, read in chunks(each):

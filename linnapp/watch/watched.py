@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import importlib
 import json
 import socket
@@ -80,13 +79,6 @@ def check_is_text(folder: AnyPath) -> None:
         raise LinnappError(
             f"{folder}: a name that is no text, which Parquet's files cannot have; choose another"
         ) from error
-
-
-#: Columns that recordings of earlier versions lack, and their types in SQL.
-_ADDED = {
-    "calls": {**dict.fromkeys(watch_reader.PARTS, "bigint"), "arguments": "varchar"},
-    "ios": {"tag": "bigint"},
-}
 
 
 class Store:
@@ -300,22 +292,11 @@ def opened(folder: AnyPath) -> Iterator[duckdb.DuckDBPyConnection]:
                 for path in paths:
                     with path.open("rb"):
                         pass
-                names = ", ".join(map(_pattern, paths))
                 # One at a time, since that says which one is damaged.
-                columns = set[str]()
                 for path in paths:
-                    described = database.execute(f"describe from read_parquet({_pattern(path)})")
-                    columns.update(row[0] for row in described.fetchall())
-                # What recordings of earlier versions lack is null.
-                more = "".join(
-                    f", null::{kind} as {column}"
-                    for column, kind in _ADDED[table].items()
-                    if column not in columns
-                )
-                database.execute(
-                    f"create view {table} as select *{more} "
-                    f"from read_parquet([{names}], union_by_name = true)"
-                )
+                    database.execute(f"describe from read_parquet({_pattern(path)})")
+                names = ", ".join(map(_pattern, paths))
+                database.execute(f"create view {table} as from read_parquet([{names}])")
             except OSError as error:
                 raise TraceError(
                     f"{path.parent}: {path.name}: {error.strerror}; a folder that "
@@ -349,17 +330,9 @@ def recording(folder: AnyPath) -> dict[str, Any]:
         raise explain_os_error(error, path) from error
     except ValueError as error:
         raise TraceError(f"{path}: damaged: {error}") from error
-    if not isinstance(said, dict):
-        raise TraceError(f"{path}: damaged: no object")
+    if not isinstance(said, dict) or not isinstance(said.get("recording"), str):
+        raise TraceError(f"{path}: damaged: no object with the recording's name")
     return said
-
-
-def recording_name(folder: AnyPath) -> str:
-    """A recording's name; of one that was made before they had any, as good a one."""
-    name = recording(folder).get("recording")
-    if isinstance(name, str):
-        return name
-    return hashlib.sha256((Path(folder) / _RECORDING).read_bytes()).hexdigest()[:32]
 
 
 def chunks(folder: AnyPath) -> Iterator[tuple[str, int, int, Callable[[], pa.Table]]]:

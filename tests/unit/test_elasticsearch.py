@@ -159,7 +159,7 @@ def test_a_row_is_a_document_with_the_tables_columns(made_up: MadeUp, tmp_path: 
     done = sent(folder, made_up)
     assert done.exit_code == 0, (done.output, done.exception)
     assert done.stdout == f"{made_up.url}: 26 documents sent\n"
-    name = watched.recording_name(folder)
+    name = watched.recording(folder)["recording"]
     assert sorted(made_up.documents) == sorted(
         [*(f"{name}-calls-{k}" for k in range(25)), f"{name}-ios-0"]
     )

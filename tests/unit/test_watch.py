@@ -348,31 +348,6 @@ def test_a_summary_is_sorted_by_the_time_it_shows_and_waits_on_pipes_are_apart(
     assert "on pipes, sockets and the like: 1 calls, 30.0 ms" in rest
 
 
-def test_a_recording_without_the_newer_columns_is_still_asked(tmp_path: Path) -> None:
-    """As earlier versions made them."""
-    import pyarrow.parquet as parquet
-
-    for session in ("before", "after"):
-        folder = stored(
-            *(tmp_path / "seen" / session, call_record("read", FOO), io_record(0)),
-            session=session,
-        )
-        for table, columns in watched._ADDED.items():
-            old = parquet.read_table(folder / f"{table}.parquet").drop_columns([*columns])
-            parquet.write_table(old, folder / f"{table}.parquet")
-    [row] = asked(folder, "select duration_ns, on_cpu_ns from calls")
-    assert row == {"duration_ns": 5, "on_cpu_ns": None}
-    assert asked(folder, "select arguments from calls") == [{"arguments": None}]
-    assert asked(folder, "select tag from ios") == [{"tag": None}]
-    compared = run("query", tmp_path / "seen", "--compare", "before", "after")
-    assert compared.exit_code == 0, compared.output
-    drawn = run(
-        *("query", tmp_path / "seen", "--session", "after"),
-        *("--timeline", tmp_path / "page.html"),
-    )
-    assert drawn.exit_code == 0, drawn.output
-
-
 def test_an_inodes_number_that_is_used_again_is_another_file(tmp_path: Path) -> None:
     def file(address: int, generation: int, device: int = DEVICE) -> bytes:
         return FILE.pack(address, 12, device, stat.S_IFREG)[:24] + struct.pack("<II", generation, 0)
