@@ -19,7 +19,6 @@ completed, and those after a window as long as the latest completed read was a s
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +32,7 @@ from linnapp.native import HISTORY, N_FEATURES
 from linnapp.trace.blktrace import COMPLETED, REVOKED, IoChunk
 from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import Recorded
+from linnapp.trace.rows import Rows
 
 #: Share of a chunk's time that windows cover, and their lengths: a flush takes milliseconds, a
 #: garbage collection under load up to some hundred.
@@ -53,7 +53,7 @@ AFTER_NS = 5_000_000
 
 
 @dataclasses.dataclass(frozen=True)
-class BurstReads:
+class BurstReads(Rows):
     """Reads of the added bursts and of the moments after them."""
 
     #: uint8 array, shape (n, N_INPUTS); feature vectors.
@@ -65,15 +65,6 @@ class BurstReads:
     #: int64 array, shape (n,); what it took in the recording: what a replica without the burst
     #: might take.
     recorded_us: npt.NDArray[np.int64]
-
-    def take(self, rows: npt.NDArray[Any]) -> BurstReads:
-        """The reads that `rows` selects."""
-        return BurstReads(
-            self.digits[rows], self.slow[rows], self.latency_us[rows], self.recorded_us[rows]
-        )
-
-    def __len__(self) -> int:
-        return len(self.slow)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,7 +156,7 @@ def add_bursts(
 
 
 @dataclasses.dataclass(frozen=True)
-class SlowedReads:
+class SlowedReads(Rows):
     """Reads of added bursts and of the moments after them, as a latency model sees them."""
 
     #: uint32 array, shape (n, linnapp.native.N_FEATURES)
@@ -177,18 +168,9 @@ class SlowedReads:
     #: int64 array, shape (n,); which of the chunk's served reads each is.
     place: npt.NDArray[np.int64]
 
-    def take(self, rows: npt.NDArray[Any]) -> SlowedReads:
-        """The reads that `rows` selects."""
-        return SlowedReads(
-            self.features[rows], self.latency_us[rows], self.recorded_us[rows], self.place[rows]
-        )
-
     def before(self, place: int) -> SlowedReads:
         """Those made from the first served reads, `place` of them."""
         return self.take(self.place < place)
-
-    def __len__(self) -> int:
-        return len(self.latency_us)
 
 
 def add_slow_reads(

@@ -9,7 +9,6 @@ bursts and examples.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import zlib
 from collections.abc import Iterator
@@ -88,12 +87,7 @@ def sample_bursts(
                 n_found += len(reads)
             if n_bursts >= MIN_BURSTS and (number > 0 or n_found >= limit):
                 break
-        every = BurstReads(
-            *(
-                np.concatenate([getattr(reads, field.name) for reads in found])
-                for field in dataclasses.fields(BurstReads)
-            )
-        )
+        every = BurstReads.joined(found)
         if n_found > limit:
             every = every.take(np.sort(rng.choice(n_found, limit, replace=False)))
         made.append(every)

@@ -15,13 +15,14 @@ from linnapp.learn.features.digits import DigitArray, digits
 from linnapp.model.model_file import LATENCY_DIGITS, N_INPUTS, PENDING_DIGITS
 from linnapp.trace.blktrace import IoChunk, TraceStats
 from linnapp.trace.recorded import Reader, Recorded, open_recording
+from linnapp.trace.rows import Rows
 
 #: reads whose digits are made at a time
 _DIGIT_ROWS = 1 << 18
 
 
 @dataclasses.dataclass(frozen=True)
-class ReadSet:
+class ReadSet(Rows):
     """Reads that the drive answered, in arrival order, with what the kernel knew of each."""
 
     #: uint32 array, shape (n,); not capped.
@@ -38,18 +39,9 @@ class ReadSet:
     #: Of the whole trace.
     stats: TraceStats
 
-    def __len__(self) -> int:
-        return len(self.latency_us)
-
     def every(self, step: int) -> ReadSet:
-        """Every `step`-th read."""
-        return dataclasses.replace(
-            self,
-            **{
-                name: getattr(self, name)[::step].copy()
-                for name in ("latency_us", "pages", "pending", "hist_pending", "hist_latency_us")
-            },
-        )
+        """Every `step`-th read, in memory of their own."""
+        return self.take(slice(None, None, step)).each(np.copy)
 
     def digits(self, rows: slice | npt.NDArray[np.intp] = slice(None)) -> DigitArray:
         """Feature vectors of the selected reads; shape (n, N_INPUTS)."""

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from linnapp.errors import NoGainError
 from linnapp.learn.judging.chance import FLAT, Refusals, expected_mean_us
+from linnapp.trace.rows import Rows
 
 #: At most so many of the fast reads of the training slice and of the validation slice are refused,
 #: by the kind of the model. Of later ones it may be more.
@@ -35,7 +36,7 @@ REMEDY = "record longer, under the load that the drive is slow under"
 
 
 @dataclasses.dataclass(frozen=True)
-class ScoredReads:
+class ScoredReads(Rows):
     """Reads, and how slow a model takes them to be."""
 
     #: integer array, shape (n,)
@@ -50,12 +51,6 @@ class ScoredReads:
     failover_us: float
     #: Drives that hold each block.
     replicas: int
-
-    def take(self, rows: slice) -> ScoredReads:
-        """Some of them."""
-        return dataclasses.replace(
-            self, score=self.score[rows], latency_us=self.latency_us[rows], pages=self.pages[rows]
-        )
 
     @property
     def fast(self) -> npt.NDArray[np.bool_]:

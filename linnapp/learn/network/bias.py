@@ -79,7 +79,7 @@ def choose_bias(
     digits, slow, latency_us = digits[::step], slow[::step], latency_us[::step]
     pages = None if pages is None else pages[::step]
     if added is not None:
-        added = training.Examples(added.digits[::step], added.slow[::step])
+        added = added.take(slice(None, None, step))
     judged = split(len(slow), options).validation
     means: dict[float, float] = {}
     for candidate in candidates:

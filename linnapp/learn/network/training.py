@@ -42,6 +42,7 @@ from linnapp.learn.network.floats import (
     outputs_now,
 )
 from linnapp.signals import signals_held
+from linnapp.trace.rows import Rows
 
 N_HIDDEN = 256
 DEFAULT_BIAS = 2.0
@@ -167,14 +168,11 @@ def batch_size(n_train: int) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class Examples:
+class Examples(Rows):
     """Feature vectors, shape (n, n_inputs), and labels, shape (n,)."""
 
     digits: npt.NDArray[np.uint8]
     slow: npt.NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        return len(self.slow)
 
 
 def train(
@@ -214,10 +212,7 @@ def train(
         )
     taught = Examples(digits[:first], slow[:first])
     if added is not None and len(added):
-        taught = Examples(
-            np.concatenate((taught.digits, added.digits)),
-            np.concatenate((taught.slow, added.slow)),
-        )
+        taught = Examples.joined((taught, added))
     judged = [Examples(digits[parts.validation], slow[parts.validation])]
     if added_validation is not None and len(added_validation):
         judged.append(added_validation)

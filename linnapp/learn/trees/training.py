@@ -62,6 +62,7 @@ from linnapp.native import HISTORY
 from linnapp.trace.blktrace import TraceStats
 from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import Recorded, drive_name, open_recording
+from linnapp.trace.rows import Rows
 
 #: 128 steps a prediction. More trees, deeper ones, or several times as much of both ranked later
 #: reads no better (docs/latency-model.md); nor did a number of trees that the validation slice
@@ -114,7 +115,7 @@ DECIDED_BY = {
 
 
 @dataclasses.dataclass(frozen=True)
-class LatencyReads:
+class LatencyReads(Rows):
     """A trace's served reads, in order of arrival."""
 
     #: uint32 array, shape (n, N_FEATURES)
@@ -124,17 +125,10 @@ class LatencyReads:
     #: uint32 array, shape (n,); pending pages at arrival.
     pending: npt.NDArray[np.uint32]
 
-    def __len__(self) -> int:
-        return len(self.latency_us)
-
     @property
     def pages(self) -> npt.NDArray[np.uint32]:
         """Their sizes."""
         return self.features[:, 0]
-
-    def take(self, rows: slice) -> LatencyReads:
-        """Some of them."""
-        return LatencyReads(self.features[rows], self.latency_us[rows], self.pending[rows])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,19 +187,17 @@ def load_latency_reads(
     """Every `step`-th served read of a trace."""
     opened = open_recording(trace, overdue_us=overdue_us, **reader)
     drive = LoggedDrive(overdue_us)
-    features = [np.empty((0, N_FEATURES), np.uint32)]
-    latency_us, pending = [np.empty(0, np.uint32)], [np.empty(0, np.uint32)]
+    none = np.empty(0, np.uint32)
+    found = [LatencyReads(np.empty((0, N_FEATURES), np.uint32), none, none)]
     n_seen = 0
     for chunk in opened:
         seen = drive.features_of(chunk)
         served = chunk.take(chunk.is_served_read)
         rows = slice(-n_seen % step, None, step)
         n_seen += len(served)
-        features.append(seen[rows].copy())
-        latency_us.append(_whole_us(served.latency_ns)[rows])
-        pending.append(served.pending[rows].copy())
-    reads = LatencyReads(*(np.concatenate(part) for part in (features, latency_us, pending)))
-    return reads, opened.stats
+        reads = LatencyReads(seen, _whole_us(served.latency_ns), served.pending)
+        found.append(reads.take(rows).each(np.copy))
+    return LatencyReads.joined(found), opened.stats
 
 
 def _whole_us(latency_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:

@@ -18,6 +18,7 @@ from linnapp.errors import LinnappError, TraceError
 from linnapp.files import AnyPath, os_errors, replaced_file
 from linnapp.trace.formats.text_trace import CHUNK_IOS, LineWriter, TextFormat, read_columns
 from linnapp.trace.packed import unpacked
+from linnapp.trace.rows import Rows
 
 HEADER = "fio version 3 iolog"
 
@@ -35,7 +36,7 @@ _LINES = TextFormat(
 
 
 @dataclasses.dataclass(frozen=True)
-class Workload:
+class Workload(Rows):
     """I/Os to be replayed, in the order of their times."""
 
     #: int64 array, shape (n,); since the start of the workload.
@@ -46,21 +47,6 @@ class Workload:
     size_bytes: npt.NDArray[np.int64]
     #: bool array, shape (n,)
     is_write: npt.NDArray[np.bool_]
-
-    @classmethod
-    def joined(cls, chunks: Iterable[Workload]) -> Workload:
-        """One of several."""
-        columns = zip(*map(dataclasses.astuple, chunks), strict=True)
-        return cls(*map(np.concatenate, columns))
-
-    def __len__(self) -> int:
-        return len(self.time_us)
-
-    def take(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.intp] | slice) -> Workload:
-        """The I/Os that `rows` selects."""
-        return Workload(
-            self.time_us[rows], self.offset_bytes[rows], self.size_bytes[rows], self.is_write[rows]
-        )
 
 
 def write(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
