@@ -22,7 +22,7 @@ from eval.cache import Cache, code_version, digest
 from eval.files import write_json
 from linnapp.lab.array import Array
 from linnapp.trace.formats import iolog, replay_log
-from linnapp.trace.generation import generate, load_profile
+from linnapp.trace.workloads.generation import generate, load_profile
 
 #: The two arrays: three equal consumer drives, of the class of the paper's SM951, and three
 #: different enterprise ones.
@@ -60,7 +60,7 @@ REPLICATED = ("--replicate-writes",)
 #: Separates the seeds of a cell's parts: its drives, its workload, its replay.
 _WORKLOAD, _REPLAY = 1, 2
 
-#: A workload's rate changes every so many seconds (linnapp.trace.arrivals).
+#: A workload's rate changes every so many seconds (linnapp.trace.workloads.arrivals).
 WINDOW_S = 10.0
 
 #: Of a guest, besides what its drives may hold (and a tenth of that to find it again): without room

@@ -16,7 +16,7 @@ from eval.experiment import Context, Experiment, Table
 from eval.intervals import Blocks, Resamples
 from linnapp.lab.array import Array
 from linnapp.trace.formats import iolog
-from linnapp.trace.generation import generate, load_profile
+from linnapp.trace.workloads.generation import generate, load_profile
 
 QUANTILES = {"p50_us": 50.0, "p90_us": 90.0, "p95_us": 95.0, "p99_us": 99.0}
 

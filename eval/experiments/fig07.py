@@ -26,7 +26,7 @@ from linnapp.learn.labelling.inflection import (
     find_inflection_points,
 )
 from linnapp.trace.formats import iolog
-from linnapp.trace.generation import Profile, generate, load_profile
+from linnapp.trace.workloads.generation import Profile, generate, load_profile
 
 HOURS = 20
 WINDOWS_MIN = (15, 60, 120)

@@ -14,8 +14,8 @@ from eval import figures, grid
 from eval.cells import ARRAY_OF, N_DRIVES, WORKLOADS, recorded
 from eval.experiment import Context, Experiment, Table
 from eval.metrics import percent
-from linnapp.trace.generation import generate, load_profile
 from linnapp.trace.inspection import WorkloadSummary, inspect
+from linnapp.trace.workloads.generation import generate, load_profile
 
 KIB = 1024
 

@@ -37,7 +37,7 @@ def generate(
     The eight of the LinnOS paper's Table 1, az-c to co-e, have all its figures in 120 s and more; a
     shorter file has the mean rate, and a maximum over 10 s that may be lower.
     """
-    from linnapp.trace.generation import load_profile, profile_names
+    from linnapp.trace.workloads.generation import load_profile, profile_names
 
     if list_profiles:
         for name in profile_names():
@@ -50,8 +50,8 @@ def generate(
     from linnapp.errors import LinnappError
     from linnapp.files import os_errors
     from linnapp.trace.formats import iolog
-    from linnapp.trace.generation import array_seeds
-    from linnapp.trace.generation import generate as draw
+    from linnapp.trace.workloads.generation import array_seeds
+    from linnapp.trace.workloads.generation import generate as draw
 
     chosen = load_profile(profile)
     size = drive_bytes or chosen.drive_bytes

@@ -89,7 +89,7 @@ def _kib(size: float) -> str:
 
 
 def _busiest(summary: dict[str, Any]) -> str:
-    from linnapp.trace.arrivals import WINDOW_S
+    from linnapp.trace.workloads.arrivals import WINDOW_S
 
     if summary["duration_s"] < WINDOW_S:
         return f"shorter than {WINDOW_S} s"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""I/Os: drives recorded, traces read and made; text formats are in :mod:`.formats`."""
+"""I/Os: drives recorded, traces read and looked at; of text in `formats`, made in `workloads`."""

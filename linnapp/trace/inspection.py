@@ -20,11 +20,11 @@ import numpy.typing as npt
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.trace import blktrace
-from linnapp.trace.arrivals import WINDOW_S
 from linnapp.trace.formats import conversion, replay_log
 from linnapp.trace.formats.iolog import Workload
 from linnapp.trace.in_flight import QUEUE_DEPTH, AssumedService, QueueSummary
 from linnapp.trace.recorded import open_recording
+from linnapp.trace.workloads.arrivals import WINDOW_S
 
 PERCENTILES = (50, 80, 90, 95, 99, 99.9, 99.99)
 

@@ -13,9 +13,15 @@ import pytest
 from click.testing import CliRunner
 
 from linnapp.cli import cli
-from linnapp.trace.arrivals import TwoState
 from linnapp.trace.formats.iolog import Workload
-from linnapp.trace.generation import Profile, array_seeds, generate, load_profile, profile_names
+from linnapp.trace.workloads.arrivals import TwoState
+from linnapp.trace.workloads.generation import (
+    Profile,
+    array_seeds,
+    generate,
+    load_profile,
+    profile_names,
+)
 
 
 def draw(profile: Profile, duration_s: float, seed: int, drive_bytes: int = 1 << 30) -> Workload:

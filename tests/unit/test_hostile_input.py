@@ -28,7 +28,7 @@ from linnapp.lab.faults import FaultError, parse_rules
 from linnapp.lab.guest import Result
 from linnapp.learn.recipe import train_array
 from linnapp.trace.formats import replay_log
-from linnapp.trace.generation import load_profile
+from linnapp.trace.workloads.generation import load_profile
 
 Run = Callable[..., tuple[int, str]]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Workloads from profiles: seeded arrivals, sizes and offsets (traces/README.md).
 
-Arrivals are one of the processes of :mod:`linnapp.trace.arrivals`. Popularity follows a power law
-over regions scattered by a permutation.
+Arrivals are one of the processes of :mod:`linnapp.trace.workloads.arrivals`. Popularity follows a
+power law over regions scattered by a permutation.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy.typing as npt
 
 from linnapp.errors import LinnappError
 from linnapp.files import explain_os_error
-from linnapp.trace.arrivals import TwoState, Windowed, power_law_sizes
 from linnapp.trace.formats.iolog import Workload
+from linnapp.trace.workloads.arrivals import TwoState, Windowed, power_law_sizes
 
 ALIGNMENT_BYTES = 4096
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(__file__).resolve().parents[2]
 _SHIPPED = _PACKAGE / "profiles"
 #: in an installed package within it, in a checkout beside it
 PROFILE_DIR = _SHIPPED if _SHIPPED.is_dir() else _PACKAGE.parent / "traces"
