@@ -58,7 +58,7 @@ class PoolStats:
     handles: int
 
 
-class _Options(ctypes.Structure):
+class _PoolOptions(ctypes.Structure):
     """`struct linnos_ceph_options` of linnos_ceph.h."""
 
     _fields_ = (
@@ -69,7 +69,7 @@ class _Options(ctypes.Structure):
     )
 
 
-class _Stats(ctypes.Structure):
+class _PoolCounters(ctypes.Structure):
     """`struct linnos_ceph_stats`, whose members `PoolStats` has in their order."""
 
     _fields_ = of_counters(PoolStats)
@@ -87,13 +87,13 @@ def _library() -> ctypes.CDLL:
         ("ceph", "install-ceph"),
         "LIBLINNOS_CEPH_1",
         linnos_ceph_error=(text,),
-        linnos_ceph_open=(status, ctypes.POINTER(handle), text, ctypes.POINTER(_Options)),
+        linnos_ceph_open=(status, ctypes.POINTER(handle), text, ctypes.POINTER(_PoolOptions)),
         linnos_ceph_close=(None, handle),
         linnos_ceph_read=(ctypes.c_ssize_t, handle, text, handle, size, ctypes.c_uint64),
         linnos_ceph_wrote=(None, handle, text),
         linnos_ceph_osds=(ctypes.c_uint, handle, text, ctypes.POINTER(ctypes.c_int)),
         linnos_ceph_cluster=(handle, handle),
-        linnos_ceph_get_stats=(None, handle, ctypes.POINTER(_Stats), size),
+        linnos_ceph_get_stats=(None, handle, ctypes.POINTER(_PoolCounters), size),
     )
 
 
@@ -164,8 +164,8 @@ class Pool(Closable):
         check_fits(16, agent_port=agent_port)
         check_fits(32, fresh_ms=fresh_ms)
         chosen_by = nodes.options_of(type(self), **choosing)
-        options = _Options(
-            ctypes.sizeof(_Options),
+        options = _PoolOptions(
+            ctypes.sizeof(_PoolOptions),
             None if configuration is None else os.fsencode(configuration),
             None if user is None else _text("user", user),
             ctypes.addressof(chosen_by),
@@ -263,7 +263,7 @@ class Pool(Closable):
 
     def stats(self) -> PoolStats:
         """What was done until now; asks librados, which takes longer than a read may."""
-        raw = _Stats()
+        raw = _PoolCounters()
         with self._open() as handle:
             _library().linnos_ceph_get_stats(handle, ctypes.byref(raw), ctypes.sizeof(raw))
         values = counted(raw)

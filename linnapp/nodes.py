@@ -93,7 +93,7 @@ class NodeStats:
     is_trusted: bool
 
 
-class _Options(ctypes.Structure):
+class _ClusterOptions(ctypes.Structure):
     """`struct linnos_cluster_options` of linnos_cluster.h."""
 
     _fields_ = (
@@ -107,7 +107,7 @@ class _Options(ctypes.Structure):
     )
 
 
-class _Stats(ctypes.Structure):
+class _ClusterCounters(ctypes.Structure):
     """`struct linnos_cluster_stats`, whose members `ClientStats` has in their order."""
 
     _fields_ = of_counters(ClientStats, "saved_us", "would_save_us")
@@ -156,7 +156,9 @@ def library() -> ctypes.CDLL:
         ("cluster", "install-cluster"),
         "LIBLINNOS_CLUSTER_1",
         linnos_cluster_error=(ctypes.c_char_p,),
-        linnos_cluster_create=(*(status, ctypes.POINTER(handle), u32, ctypes.POINTER(_Options)),),
+        linnos_cluster_create=(
+            *(status, ctypes.POINTER(handle), u32, ctypes.POINTER(_ClusterOptions)),
+        ),
         linnos_cluster_free=(None, handle),
         linnos_cluster_choose=(i64, handle, choice, nodes, number, u64),
         linnos_cluster_choose_next=(status, handle, choice, u64),
@@ -170,7 +172,7 @@ def library() -> ctypes.CDLL:
         linnos_cluster_next_probe=(i64, handle, u64),
         linnos_cluster_question=(size, handle, u32, u16, u32, u64, ctypes.c_char_p),
         linnos_cluster_news=(status, handle, u32, ctypes.c_char_p, size, u64),
-        linnos_cluster_get_stats=(None, handle, ctypes.POINTER(_Stats), size),
+        linnos_cluster_get_stats=(None, handle, ctypes.POINTER(_ClusterCounters), size),
         linnos_cluster_get_node=(status, handle, u32, u64, ctypes.POINTER(_NodeStats), size),
     )
 
@@ -220,7 +222,7 @@ def options_of(
     key: bytes | None = None,
     unguarded: bool = False,
     **unknown: object,
-) -> _Options:
+) -> _ClusterOptions:
     """The options of `Nodes` as the library wants them; `owner` is whom they were given to."""
     for name in unknown:
         raise TypeError(f"{owner.__name__}() got an unexpected keyword argument {name!r}")
@@ -233,8 +235,8 @@ def options_of(
         hedge_percent=hedge_percent,
     )
     check_fits(64, seed=seed)
-    return _Options(
-        ctypes.sizeof(_Options),
+    return _ClusterOptions(
+        ctypes.sizeof(_ClusterOptions),
         _number(Mode, "mode", mode),
         _UNGUARDED * unguarded,
         home_margin_percent,
@@ -253,7 +255,7 @@ def options_of(
 
 def client_stats(handle: ctypes.c_void_p) -> ClientStats:
     """What a client has done until now, of whichever library it is."""
-    raw = _Stats()
+    raw = _ClusterCounters()
     library().linnos_cluster_get_stats(handle, ctypes.byref(raw), ctypes.sizeof(raw))
     return ClientStats(**counted(raw))
 

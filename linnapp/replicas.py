@@ -98,7 +98,7 @@ class Stats:
     errors_by: tuple[int, ...]
 
 
-class _Options(ctypes.Structure):
+class _ArrayOptions(ctypes.Structure):
     """`struct linnos_options` of liblinnos.h."""
 
     _fields_ = (
@@ -112,7 +112,7 @@ class _Options(ctypes.Structure):
     )
 
 
-class _Stats(ctypes.Structure):
+class _ArrayCounters(ctypes.Structure):
     """`struct linnos_stats` of liblinnos.h, whose members `Stats` has in their order."""
 
     _fields_ = of_counters(Stats, "saved_us_estimate")
@@ -159,13 +159,13 @@ def _library() -> ctypes.CDLL:
         ("liblinnos", "install-lib"),
         "LIBLINNOS_1",
         linnos_open=(
-            *(status, ctypes.POINTER(handle), number, names, names, ctypes.POINTER(_Options)),
+            *(status, ctypes.POINTER(handle), number, names, names, ctypes.POINTER(_ArrayOptions)),
         ),
         linnos_error=(ctypes.c_char_p,),
         linnos_close=(status, handle),
         linnos_queue_create=(status, ctypes.POINTER(handle), handle, ctypes.c_void_p),
         linnos_queue_close=(status, handle),
-        linnos_get_stats=(None, handle, ctypes.POINTER(_Stats), size),
+        linnos_get_stats=(None, handle, ctypes.POINTER(_ArrayCounters), size),
         linnos_get_replica_stats=(status, handle, number, of_replica, size),
         linnos_array_known=(handle, handle),
         linnos_known_histogram=(status, handle, number, ctypes.POINTER(u64), number),
@@ -333,8 +333,8 @@ class Replicas(Closable):
             extra_io_burst=extra_io_burst,
         )
         flags = (buffered, hint, ask, unguarded, hedge_by_gain, ask_all)  # as LINNOS_BUFFERED, ...
-        options = _Options(
-            ctypes.sizeof(_Options),
+        options = _ArrayOptions(
+            ctypes.sizeof(_ArrayOptions),
             sum(bool(flag) << bit for bit, flag in enumerate(flags)),
             _HOME_TURNS if home is None else home,
             home_margin_percent,
@@ -475,7 +475,7 @@ class Replicas(Closable):
 
     def stats(self) -> Stats:
         """What the array has done until now."""
-        raw = _Stats()
+        raw = _ArrayCounters()
         _library().linnos_get_stats(self._open(), ctypes.byref(raw), ctypes.sizeof(raw))
         by = [self._replica(k) for k in range(self._n)]
         return Stats(

@@ -41,14 +41,14 @@ class _Row(ctypes.Structure):
     )
 
 
-class _Counts(ctypes.Structure):
+class _TracerCounts(ctypes.Structure):
     _fields_ = of_one_kind(ctypes.c_uint64, "events", "missed", "cut", "rows")
 
 
 @functools.cache
 def _library() -> ctypes.CDLL:
     sums, names = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
-    layout, counts = ctypes.POINTER(Layout), ctypes.POINTER(_Counts)
+    layout, counts = ctypes.POINTER(Layout), ctypes.POINTER(_TracerCounts)
     return declared(
         native(),
         lg_add_up=(sums, names, ctypes.c_int32, layout, counts),
@@ -189,7 +189,7 @@ def add_up(
     """Read the recordings of all CPUs."""
     library = _library()
     paths = (ctypes.c_char_p * len(recordings))(*(os.fsencode(path) for path in recordings))
-    counts = _Counts()
+    counts = _TracerCounts()
     sums = library.lg_add_up(paths, len(recordings), layout, counts)
     if not sums:
         raise TraceError(

@@ -59,7 +59,7 @@ _ROW = np.dtype(
 _BLOCK_ROWS = 4096
 
 
-class _Options(ctypes.Structure):
+class _ParserOptions(ctypes.Structure):
     _fields_ = (
         ("max_age_ns", ctypes.c_uint64),
         *of_one_kind(ctypes.c_uint32, "device", "overdue_us", "allow_truncated"),
@@ -73,7 +73,7 @@ _COUNTERS = (
 )
 
 
-class _Stats(ctypes.Structure):
+class _ParserStats(ctypes.Structure):
     _fields_ = (
         *of_one_kind(ctypes.c_uint64, *_COUNTERS),
         *of_one_kind(ctypes.c_uint32, "big_endian", "n_devices"),
@@ -223,10 +223,10 @@ def _library() -> ctypes.CDLL:
     parser, names = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
     return declared(
         native(),
-        lt_open=(parser, names, ctypes.c_int, ctypes.POINTER(_Options)),
+        lt_open=(parser, names, ctypes.c_int, ctypes.POINTER(_ParserOptions)),
         lt_read=(ctypes.c_int64, parser, ctypes.c_int64, ctypes.c_void_p),
         lt_merge=(ctypes.c_int64, parser, ctypes.c_char_p),
-        lt_stats=(None, parser, ctypes.POINTER(_Stats)),
+        lt_stats=(None, parser, ctypes.POINTER(_ParserStats)),
         lt_error=(ctypes.c_char_p, parser),
         lt_close=(None, parser),
     )
@@ -306,7 +306,7 @@ class BlktraceReader:
 
     def _chunks(self, names: list[str]) -> Iterator[dict[str, npt.NDArray[Any]]]:
         library = _library()
-        options = _Options(
+        options = _ParserOptions(
             max_age_ns=int(self.max_age_s * 1e9),
             device=self.device,
             overdue_us=self.overdue_us or 0,
@@ -359,7 +359,7 @@ class BlktraceReader:
 def merge(trace: AnyPath, target: AnyPath) -> int:
     """Merge per-CPU files into one by time, without notes (process names); how many events."""
     library = _library()
-    parser = _open(trace_files(trace), _Options(allow_truncated=True))
+    parser = _open(trace_files(trace), _ParserOptions(allow_truncated=True))
     try:
         events = int(library.lt_merge(parser, os.fsencode(target)))
         if events < 0:
@@ -369,7 +369,7 @@ def merge(trace: AnyPath, target: AnyPath) -> int:
         library.lt_close(parser)
 
 
-def _open(paths: list[Path], options: _Options) -> int:
+def _open(paths: list[Path], options: _ParserOptions) -> int:
     with os_errors(paths[0]):
         files = [os.fsencode(unpacked(path)) for path in paths]
     names = (ctypes.c_char_p * len(paths))(*files)
@@ -380,7 +380,7 @@ def _open(paths: list[Path], options: _Options) -> int:
 
 
 def _read_stats(library: ctypes.CDLL, parser: int) -> TraceStats:
-    raw = _Stats()
+    raw = _ParserStats()
     library.lt_stats(parser, ctypes.byref(raw))
     return TraceStats(
         counts={name: int(getattr(raw, name)) for name in _COUNTERS},

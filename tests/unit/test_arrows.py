@@ -146,6 +146,6 @@ def test_no_two_classes_have_one_name() -> None:
     homes: dict[str, list[str]] = {}
     for name, path in modules().items():
         for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(name)
     assert not {name: places for name, places in homes.items() if len(places) > 1}

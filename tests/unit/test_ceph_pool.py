@@ -342,7 +342,7 @@ def test_structures_and_numbers_are_those_of_the_header(tmp_path: Path) -> None:
     assert given.pop("configuration") is None and given.pop("user") is None
     expected |= {f"o.{name}": value for name, value in given.items()}
     expected |= layout(
-        {"linnos_ceph_options": binding._Options, "linnos_ceph_stats": binding._Stats}
+        {"linnos_ceph_options": binding._PoolOptions, "linnos_ceph_stats": binding._PoolCounters}
     )
     assert in_c(tmp_path, "linnos_ceph.h", expected, *INCLUDES) == expected
 

@@ -341,8 +341,8 @@ def test_without_the_library_or_with_another_the_remedy_is_told(
 
 
 MIRRORS = {
-    "linnos_cluster_options": binding._Options,
-    "linnos_cluster_stats": binding._Stats,
+    "linnos_cluster_options": binding._ClusterOptions,
+    "linnos_cluster_stats": binding._ClusterCounters,
     "linnos_cluster_node": binding._NodeStats,
     "linnos_choice": binding._Choice,
     "linnos_sending": binding._Sending,
@@ -369,7 +369,7 @@ def test_defaults_and_names_are_those_of_the_headers(tmp_path: Path) -> None:
     assert list(given) == list(get_type_hints(binding.Choosing))
     assert given.pop("mode") == "choose" and given.pop("key") is None
     assert given.pop("unguarded") is False
-    options = {name for name, *_ in binding._Options._fields_}
+    options = {name for name, *_ in binding._ClusterOptions._fields_}
     assert set(given) == options - {"size", "mode", "flags", "key", "key_bytes"}
     expected = {f"o.{name}": value for name, value in given.items()}
     for prefix, kind in (

@@ -306,8 +306,8 @@ def test_without_the_library_the_remedy_is_told(
 
 def test_structures_are_those_of_the_header(tmp_path: Path) -> None:
     mirrors = {
-        "linnos_options": replicas._Options,
-        "linnos_stats": replicas._Stats,
+        "linnos_options": replicas._ArrayOptions,
+        "linnos_stats": replicas._ArrayCounters,
         "linnos_replica_stats": replicas._ReplicaStats,
         "linnos_read_options": replicas._ReadOptions,
     }
