@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A drive whose reads begin and end while one looks is not taken for a stalled one."""
+"""What others do while one looks at a drive misleads nobody."""
 
 from __future__ import annotations
 
@@ -14,3 +14,7 @@ pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the shim
 
 def test_reads_that_end_and_begin_meanwhile_stall_nothing() -> None:
     kernel.run("stall_race", quiet=True)
+
+
+def test_of_two_that_ask_at_once_neither_forgets_a_probe() -> None:
+    kernel.run("probe_race", quiet=True)

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Is a probe in flight forgotten where two ask at once for one?
+ *
+ *	probe_race
+ *
+ * The kernel's own linnos_look.c, compiled into this program (policy.h), is asked whether
+ * a read is to be a probe. Meanwhile another is told so, sends it, and has a late answer
+ * (interleave.h). Fails if, while that is in flight, it is not known to be, or if its
+ * answer does not count.
+ */
+#include "interleave.h"
+
+#define SECOND_NS 1000000000ULL
+#define LATE_NS 1000000ULL
+
+static const struct linnos_rules rules = { .probe_after_us = 10000, .late_us = 100 };
+static struct blk_linnos *linnos;
+static struct linnos_drive *drive;
+static u64 now_ns = SECOND_NS;
+static struct linnos_io probe;
+static bool told, again;
+
+static bool asks(void)
+{
+	return linnos_look_claim(&drive->look[0], &rules, again, now_ns);
+}
+
+static void other_asks(void)
+{
+	told = asks();
+}
+
+static void other_sends(void)
+{
+	linnos_io_begin(drive, &probe, 0, 1, LINNOS_IO_READ | LINNOS_IO_SLOW, now_ns);
+	linnos_io_issue(&probe, now_ns);
+}
+
+static void (*const in_order[])(void) = { other_asks, other_sends };
+
+static bool is_forgotten(void)
+{
+	struct linnos_look *look = &drive->look[0];
+	struct linnos_ended ended;
+	bool forgotten;
+
+	now_ns += SECOND_NS;
+	linnos_drive_forget(drive, now_ns - SECOND_NS / 2);
+	look->window = again;
+	look_begins();
+	asks();
+	look_ends();
+	forgotten = !told || !(look->since_ns & LINNOS_LOOK_SENT) || asks() ||
+		    linnos_oldest_ns(&drive->places) != now_ns;
+	probe.flags |= LINNOS_IO_ANSWERED;
+	if (linnos_io_end(drive, &probe, now_ns + LATE_NS, &ended))
+		linnos_look_ended(drive, &rules, &probe, &ended);
+	return forgotten || look->since_ns || look->backoff != 1;
+}
+
+int main(void)
+{
+	struct gendisk disk = { .disk_name = "drive" };
+	int wrong = 0, i;
+
+	linnos = linnos_alloc(&disk);
+	if (!linnos)
+		return 1;
+	drive = &linnos->drive;
+	drive->watching = true;
+	acts = in_order;
+	n_acts = ARRAY_SIZE(in_order);
+	/* by the clock, and because the last probe was in time */
+	for (i = 0; i < 2; i++, again = true)
+		wrong += try_all(is_forgotten, 0, 0);
+	return wrong != 0;
+}
