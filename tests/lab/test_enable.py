@@ -36,6 +36,10 @@ refused() { ! linnapp "$@" 2>>$OUT/refused || exit 1; }
 ENABLED = """
 found before
 linnapp enable /dev/md0 --recordings $OUT/recordings --dry-run >$OUT/dry
+mkdir $OUT/small
+mount -t tmpfs -o size=1m none $OUT/small
+LINNAPP_STATE=$OUT/small/state refused enable /dev/md0
+ls $OUT/small >$OUT/left_in_small
 # Nobody reads: there is nothing to learn from.
 refused enable /dev/md0 --for 0.05
 found refused
@@ -120,7 +124,7 @@ def test_an_array_is_enabled_restored_and_disabled(boot, tmp_path: Path) -> None
         return (tmp_path / name).read_text()
 
     before, enabled = text("found_before"), text("found_enabled")
-    assert text("found_refused") == before
+    assert text("found_refused") == before and text("left_in_small") == ""
     assert before.split() == [*["off"] * 3, *["none"] * 3, "off"]
     assert enabled.split()[:3] == ["observe"] * 3 and enabled.split()[6] == "on"
     assert "none" not in enabled
@@ -134,5 +138,8 @@ def test_an_array_is_enabled_restored_and_disabled(boot, tmp_path: Path) -> None
     assert text("modes_disabled").split() == ["off"] * 4
     assert text("left") == ""
     refused = text("refused")
-    for why in ("nobody read md0 meanwhile", "gone.linnos", "degraded", "/dev/md7"):
+    for why in (
+        *("small: 1 MiB are free", "nobody read md0 meanwhile", "gone.linnos", "degraded"),
+        "/dev/md7",
+    ):
         assert why in refused, refused
