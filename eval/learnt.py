@@ -26,7 +26,6 @@ from eval import workers
 from eval.cache import Cache, code_version
 from eval.cells import N_DRIVES, Replayed, due_order, given, read_profile
 from eval.files import write_json
-from linnapp.learn.judging.bound import age_us, of_all
 from linnapp.trace.blktrace import COMPLETED, REVOKED, WRITE
 from linnapp.trace.formats import replay_log
 from linnapp.trace.formats.text_trace import SECTOR_BYTES
@@ -117,6 +116,36 @@ def observed(log: DriveLog, at: Int64, size: Int64, offset: Int64) -> NDArray[np
     columns.append(age_us(at, log.end, last))
     columns += _block_ages(log, at, offset, begun, written)
     return np.stack([np.asarray(column, np.float32) for column in columns], axis=1)
+
+
+def of_all(now_ns: Int64, before: Int64, start_ns: Int64, end_ns: Int64) -> list[NDArray[Any]]:
+    """What can be seen of all of a drive's I/Os at a moment, by those that were submitted before.
+
+    I/Os in flight, for how long the oldest has been, time since the last completion and since the
+    last arrival: arrays of shape (n,), in us, NaN where there was none.
+
+    Parameters
+    ----------
+    now_ns, before : arrays, shape (n,)
+        Moments, and how many I/Os count as submitted before.
+    start_ns, end_ns : arrays, shape (m,)
+        Of I/Os in order of arrival.
+    """
+    # The first I/O still in flight is the first that ends later than any before it has ended.
+    oldest = np.searchsorted(np.maximum.accumulate(end_ns), now_ns, side="right")
+    ends_ns = np.sort(end_ns)
+    n_done = np.searchsorted(ends_ns, now_ns, side="right")
+    return [
+        before - n_done,
+        age_us(now_ns, start_ns, np.where(oldest < before, oldest, -1)),
+        age_us(now_ns, ends_ns, n_done - 1),
+        age_us(now_ns, start_ns, before - 1),
+    ]
+
+
+def age_us(now_ns: Int64, of_ns: Int64, rows: Int64) -> NDArray[Any]:
+    """How long ago each of the rows was; NaN for row -1."""
+    return np.where(rows >= 0, (now_ns - np.append(of_ns, 0)[rows]) / 1e3, np.nan)
 
 
 def _found(

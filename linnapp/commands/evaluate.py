@@ -30,16 +30,9 @@ if TYPE_CHECKING:
     default="numpy",
     help="What computes; both give the same.",
 )
-@click.option(
-    "--bound",
-    is_flag=True,
-    help="Also what a black box could know: boosted trees on all that can be observed.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reader_options
-def evaluate(
-    model_path: Path, trace: Path, engine: str, bound: bool, as_json: bool, **reader: Any
-) -> None:
+def evaluate(model_path: Path, trace: Path, engine: str, as_json: bool, **reader: Any) -> None:
     """Judge a model on the reads of a trace: accuracy, slow reads admitted, fast refused, ranking.
 
     Slow is what takes longer than the model's point. A false submit is less: `train` counts those
@@ -47,8 +40,7 @@ def evaluate(
 
     The area under the ROC curve is the chance that the model gives a slow read a higher score than
     a fast one: 0.5 is guessing. Beside it stand two simple numbers that a model must beat, the mean
-    of the last reads' latencies and the pending pages, and with --bound gradient-boosted trees that
-    are trained on the trace itself, each fifth of it judged by trees that never saw it.
+    of the last reads' latencies and the pending pages.
 
     A latency model is judged by how it ranks, by how far off its predictions are, the geometric
     mean of the factors, and, if it refuses at all, as the verdict that it makes beyond refuse_us.
@@ -65,11 +57,6 @@ def evaluate(
     model = load_model(path)
     result = judge(model, trace, engine, **reader)  # type: ignore[arg-type]
     taught_by_it = _is_of_training(path, trace)
-    auc_bound = None
-    if bound:
-        from linnapp.learn.judging.bound import black_box_auc
-
-        auc_bound = black_box_auc(trace, result.threshold_us, **reader)
     if as_json:
         record = {
             "model": str(path),
@@ -77,8 +64,6 @@ def evaluate(
             "trained_on_this_trace": taught_by_it,
             **result.to_json(),
         }
-        if bound:
-            record["auc_bound"] = auc_bound
         click.echo(json.dumps(record, indent=1))
         return
     c = result.confusion
@@ -110,8 +95,6 @@ def evaluate(
         "last latencies": result.auc_last_latencies,
         "pending pages": result.auc_pending,
     }
-    if bound:
-        areas["boosted trees"] = auc_bound
     click.echo(
         "area under ROC: "
         + ", ".join(f"{name} {'-' if a is None else f'{a:.3f}'}" for name, a in areas.items())

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from reference_drive import walk
 from test_latency_log import line, random_log
 from test_logged_drive import ios_of
 
-from linnapp.learn.judging.bound import observable
+from eval.learnt import of_all
 from linnapp.model.latency_model import CAP, FEATURES
 from linnapp.native import HISTORY
 from linnapp.trace.blktrace import IoChunk
@@ -71,7 +70,6 @@ def test_large_reads_are_no_history_of_small_ones(tmp_path: Path) -> None:
         columns = [FEATURES.index(f"latency_us_{ago}") for ago in range(1, HISTORY + 1)]
         for chunk_ios in (1, 3, 10):
             assert observed(chunk, 10**6, chunk_ios)[:, columns].tolist() == expected
-        assert observable(chunk, 10**6)[:, columns].tolist() == expected
 
 
 def test_a_log(tmp_path: Path) -> None:
@@ -122,18 +120,11 @@ def test_nothing_to_observe(tmp_path: Path) -> None:
         assert drive.features_of(nothing).shape == (0, len(FEATURES))
 
 
-def test_what_else_a_black_box_can_know(tmp_path: Path) -> None:
-    trace = TraceBuilder()
-    trace.io(0, 100, 8)
-    trace.io(20, 900, 16, 16384, flags=1 << 17)
-    trace.io(120, 420, 32, 8192)
-    trace.io(120, 300, 40)
-    [chunk] = open_recording(trace.sort().write(tmp_path / "a.blk"))
-    # In flight; us since the oldest came, the last completion, the last arrival, the last write.
-    nothing = [0, np.nan, np.nan, np.nan, np.nan]
-    in_order = [nothing, [1, 100, 20, 100, 100], [2, 100, 20, 0, 100]]
-    np.testing.assert_array_equal(observable(chunk, 90)[:, len(FEATURES) :], in_order)
-    together = dataclasses.replace(chunk, ties_in_order=False)
-    np.testing.assert_array_equal(
-        observable(together, 90)[:, len(FEATURES) :], [*in_order[:2], in_order[1]]
-    )
+def test_what_else_a_black_box_can_know() -> None:
+    start = 1000 * np.array([0, 20, 120, 120])
+    end = 1000 * np.array([100, 900, 420, 300])
+    now = start[[0, 2, 3]]
+    found = np.column_stack(of_all(now, np.array([0, 2, 3]), start, end))
+    # In flight; us since the oldest came, the last completion, the last arrival.
+    nothing = [0, np.nan, np.nan, np.nan]
+    np.testing.assert_array_equal(found, [nothing, [1, 100, 20, 100], [2, 100, 20, 0]])

@@ -24,10 +24,10 @@ from linnapp.cli import cli
 from linnapp.errors import TraceError, as_options, install_command
 from linnapp.figures import check_can_draw
 from linnapp.learn.fleet import train_fleet
-from linnapp.learn.judging.bound import black_box_auc
 from linnapp.learn.judging.evaluation import LatencyEvaluation
 from linnapp.learn.network.floats import import_tensorflow
 from linnapp.learn.options import Recipe
+from linnapp.learn.trees.training import check_scikit_learn
 from linnapp.model import LatencyModel, Model
 from linnapp.trace.blktrace import BlktraceReader
 from linnapp.trace.recorded import open_recording
@@ -150,8 +150,8 @@ def test_without_pandas_there_is_an_error_that_says_so(
         ("tensorflow", "training needs TensorFlow .*pip install tensorflow", import_tensorflow),
         (
             "sklearn.ensemble",
-            "`bound=True` needs scikit-learn .*pip install scikit-learn",
-            lambda: black_box_auc("none.blk", 1),
+            "latency models need scikit-learn .*pip install scikit-learn",
+            check_scikit_learn,
         ),
         (
             "distributed",

@@ -18,7 +18,6 @@ from eval import tuning
 from eval.heimdall import reads_of
 from eval.learnt import DriveLog, observed
 from linnapp.learn.features.augmentation import add_bursts
-from linnapp.learn.judging.bound import observable
 from linnapp.trace.blktrace import COLUMNS, IoChunk
 from linnapp.trace.formats import iolog, replay_log
 from linnapp.trace.inspection import inspect
@@ -65,7 +64,6 @@ def all_features(chunks: list[IoChunk]) -> dict[str, NDArray[Any]]:
     for name in COLUMNS:
         found[name] = np.concatenate([getattr(chunk, name) for chunk in chunks])
     whole = IoChunk(*(found[name] for name in COLUMNS), ties_in_order=chunks[0].ties_in_order)
-    found["bound"] = observable(whole, 150)
     bursts = add_bursts(whole, 300, np.random.default_rng(1))
     for field in dataclasses.fields(bursts):
         found[f"bursts' {field.name}"] = getattr(bursts, field.name)
