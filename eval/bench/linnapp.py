@@ -160,7 +160,8 @@ def labelling() -> None:
 def fleet() -> None:
     """A fleet's time over the number of workers, and its memory over the number of traces."""
     cpus = len(os.sched_getaffinity(0))
-    counts = sorted({1, cpus} | {1 << bit for bit in range(cpus.bit_length()) if 1 << bit <= cpus})
+    # Twice as many workers as CPUs say what a worker costs that has none of its own.
+    counts = sorted({1, cpus} | {1 << bit for bit in range(cpus.bit_length() + 1)})
     rows = []
     with _directory() as name:
         traces = Path(name) / "traces"
