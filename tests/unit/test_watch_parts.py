@@ -329,7 +329,9 @@ def test_a_thread_that_has_to_give_way_did_not_run(tmp_path: Path) -> None:
     assert_waited(found, [account])
     # Others may run there, too.
     assert found["preempted_ns"] > 0.5 * found["on_cpu_ns"]
-    assert found["preempted_ns"] <= account.ready_s + SLACK_S
+    # The scheduler reads its clock before it tells of a switch, and of thousands some are long.
+    slack_s = SLACK_S + account.ready_s / 100
+    assert found["preempted_ns"] <= account.ready_s + slack_s
     off_cpu_s = account.ready_s + sum(found[part] for part in WAITS)
-    assert found["duration_ns"] - off_cpu_s - SLACK_S <= found["on_cpu_ns"]
-    assert found["on_cpu_ns"] <= account.took_s - account.ready_s + SLACK_S
+    assert found["duration_ns"] - off_cpu_s - slack_s <= found["on_cpu_ns"]
+    assert found["on_cpu_ns"] <= account.took_s - account.ready_s + slack_s
