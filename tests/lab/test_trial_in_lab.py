@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import json
+import math
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,10 @@ import pytest
 from md_arrays import FUNCTIONS, READS, recent_model, save_models
 
 from linnapp.lab.array import Array
+from linnapp.learn.judging.paired_blocks import ERROR
+
+#: Trials of an array on which `on` changes nothing; each takes some seconds.
+N_NULL = int(os.environ.get("LINNOS_NULL_TRIALS", "0"))
 
 TRIAL = "linnapp trial /dev/md0 --block-s 1"
 
@@ -133,3 +140,28 @@ def test_a_trial_says_what_choosing_is_worth_and_leaves_nothing(boot, tmp_path: 
     assert text("meanwhile").count("at work") == 4
     assert text("put_back").count("as before a trial that did not end in order") == 2
     assert text("left") == ""
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(not N_NULL, reason="LINNOS_NULL_TRIALS says of how many trials, as 100")
+def test_where_on_changes_nothing_hardly_a_trial_says_that_it_does(boot, tmp_path: Path) -> None:
+    """Of an array whose drives have bursts, by models to which nothing is ever slow."""
+    save_models(tmp_path)
+    never = recent_model()
+    never.output_bias[0] = 10**9
+    never.save(tmp_path / "never.linnos")
+    trials = f"{sys.executable} {Path(__file__).with_name('null_trials.py')} /dev/md0 {N_NULL}"
+    # For longer than the trials take: 16 s each, and as much again to begin and end recordings.
+    load = f"{READS} {N_NULL * 20000} 2000"
+    boot(
+        f"{BEGIN}\nmodels never\nbursts 1\n{load} >/dev/null & load=$!\n"
+        f"{trials} >$OUT/trials\nkill $load",
+        Array(size_mb=64, precondition=False),
+        timeout_s=3600,
+    )
+    found = [json.loads(line) for line in (tmp_path / "trials").read_text().splitlines()]
+    wrong = [trial for trial in found if trial["decided"]]
+    print(f"{len(wrong)} of {len(found)} trials were wrong", *wrong, sep="\n")
+    assert len(found) == N_NULL
+    # Three standard deviations more than were promised: not even then.
+    assert len(wrong) <= N_NULL * ERROR + 3 * math.sqrt(N_NULL * ERROR * (1 - ERROR))
