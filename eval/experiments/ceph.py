@@ -35,7 +35,8 @@ VARIABLE = "LINNOS_CEPH"
 CELLS = {
     "1-client": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph"),
     "8-clients": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", clients=8),
-    "stuck": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", stuck=True),
+    "stuck": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", fails="server"),
+    "cut": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", fails="network"),
 }
 
 #: Those that are measured when none is named.

@@ -85,7 +85,6 @@ class Cluster:
         lines = ["mkdir -p /run/netns", f"mkdir -p {FOLDER}"]
         if self.one_way_us is None:
             return _lines([*lines, "ip link set lo up"])
-        netem = f"root netem delay {self.one_way_us}us limit 100000"
         for k in range(self.drives.n_drives):
             inside = f"ip -n node{k}"
             lines += [
@@ -102,11 +101,20 @@ class Cluster:
                 f"{inside} link set lo up",
             ]
             if self.one_way_us:
-                lines += [
-                    f"tc qdisc add dev wire{k} {netem}",
-                    f"tc -n node{k} qdisc add dev wire {netem}",
-                ]
+                lines += self._delayed(k, "add")
         return _lines(lines)
+
+    def cut(self, node: int) -> tuple[str, str]:
+        """Shell commands that cut a node's wire and mend it: datagrams vanish, nobody is told."""
+        lossy = [f"{line} loss 100%" for line in self._delayed(node, "change")]
+        return "; ".join(lossy), "; ".join(self._delayed(node, "change"))
+
+    def _delayed(self, node: int, command: str) -> list[str]:
+        netem = f"root netem delay {self.one_way_us}us limit 100000"
+        return [
+            f"tc qdisc {command} dev wire{node} {netem}",
+            f"tc -n node{node} qdisc {command} dev wire {netem}",
+        ]
 
     def _agents(self) -> str:
         lines = []

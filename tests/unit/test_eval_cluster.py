@@ -151,7 +151,7 @@ def test_a_cell_is_measured_by_itself_and_once(
     assert {one.one_way_us for one in met} == {50, 20} and len(met) == 2 * N_SEEDS
     # models of one load serve every cell that has it
     assert [one.seed for one in trained] == list(context.seeds[:N_SEEDS])
-    assert [one["stuck"] for one in found] == [False, True]
+    assert [one["fails"] for one in found] == ["", "server"]
     first, further = pages.of_gluster({k: asdict(v) for k, v in table({"cells": found}).items()})
     assert first.header[0] == "bursts, 50 us one way" and len(further.rows) == len(RULES)
     assert further.header == ("mean us", "bursts, 20 us one way, a server stands still")
@@ -160,12 +160,14 @@ def test_a_cell_is_measured_by_itself_and_once(
         read("51us")
 
 
-def test_a_server_stands_still_for_a_round_of_bursts_after_two() -> None:
+def test_a_node_fails_for_a_round_of_bursts_after_two() -> None:
     for engine, of in (("gluster", "server0"), ("ceph", "osd.0")):
-        script = lab._stuck(Situation("bursts", 1, 20, engine=engine, stuck=True))
-        assert f"sleep 8.6; kill -STOP $(cat /run/cluster/{of}.pid)" in script
+        script = lab._failing(Situation("bursts", 1, 20, engine=engine, fails="server"))
+        assert f"sleep 7.6; kill -STOP $(cat /run/cluster/{of}.pid)" in script
         assert f"sleep 0.3; kill -CONT $(cat /run/cluster/{of}.pid)" in script
-    assert "kill" not in lab._stuck(CELLS["20us"])
+    cut, mended = lab._failing(CELLS["cut"]).splitlines()
+    assert cut.count(" loss 100%") == 2 and "loss" not in mended and "delay 20us" in mended
+    assert lab._failing(CELLS["20us"]) == "failing=\n"
 
 
 def test_the_client_has_no_engine_but_the_real_one() -> None:

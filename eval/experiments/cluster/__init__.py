@@ -54,7 +54,8 @@ CELLS = {
     "16-clients": Situation(BURSTS, 0, 20, clients=16),
     "half-lost": Situation(BURSTS, 0, 20, lost_percent=50),
     "silent": Situation(BURSTS, 0, 20, lost_percent=100),
-    "stuck": Situation(BURSTS, 0, 20, stuck=True),
+    "stuck": Situation(BURSTS, 0, 20, fails="server"),
+    "cut": Situation(BURSTS, 0, 20, fails="network"),
     **{load: Situation(load, 0, 50) for load in WORKLOADS},
 }
 

@@ -18,7 +18,7 @@ from eval.parallel import Step
 from linnapp.lab.cluster import CLUSTER_KERNEL
 
 #: What tells cells apart, besides what all have in common.
-_TOLD = ("load", "one_way_us", "clients", "lost_percent", "stuck")
+_TOLD = ("load", "one_way_us", "clients", "lost_percent", "fails")
 
 
 def chosen(

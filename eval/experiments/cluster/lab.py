@@ -73,8 +73,8 @@ BURST_US, TURN_US = 2000, 100_000
 ROUNDS = 5
 MEASURED_MS = ROUNDS * N_DRIVES * TURN_US // 1000
 
-#: Rounds after which a server that is to stand still does, for one.
-STUCK_AFTER = 2
+#: Rounds after which something that is to fail does, for one.
+FAILS_AFTER = 2
 
 #: What the first node's is called in the lab.
 _SERVERS = {"gluster": "server0", "ceph": "osd.0"}
@@ -121,8 +121,9 @@ class Situation:
     measured_ms: int = MEASURED_MS
     #: Of the questions that it asks agents; 100: as if there were none.
     lost_percent: int = 0
-    #: The first node's server stands still for a while, but neither its drive nor its agent.
-    stuck: bool = False
+    #: What of the first node fails for a while: its "server" stands still, but neither its drive
+    #: nor its agent, or its "network" is cut. Empty: nothing.
+    fails: str = ""
 
     def cluster(self) -> Cluster:
         """The nodes."""
@@ -213,18 +214,20 @@ def _beside(situation: Situation, places: Places, traces: Sequence[Path]) -> str
     )
 
 
-def _stuck(situation: Situation) -> str:
-    """Shell commands that let the first node's server stand still for a round of bursts."""
-    if not situation.stuck:
-        return "stuck=\n"
+def _failing(situation: Situation) -> str:
+    """Shell commands that let something of the first node fail for a round of bursts."""
     process = f"$(cat {FOLDER}/{_SERVERS[situation.engine]}.pid)"
+    ends = {
+        "server": (f"kill -STOP {process}", f"kill -CONT {process}"),
+        "network": situation.cluster().cut(0),
+    }
+    if not situation.fails:
+        return "failing=\n"
+    begin, end = ends[situation.fails]
     round_s = N_DRIVES * TURN_US / 1e6
-    # whoever gets ready from now on begins at the next start
-    begins_s = guests.START_EVERY_S + STUCK_AFTER * round_s
-    return (
-        f"{{ /bin/sleep {begins_s:g}; kill -STOP {process}\n"
-        f"/bin/sleep {round_s:g}; kill -CONT {process}; }} & stuck=$!\n"
-    )
+    # it is a second after a start, and whoever gets ready from now on begins at the next one
+    begins_s = guests.START_EVERY_S - 1 + FAILS_AFTER * round_s
+    return f"{{ /bin/sleep {begins_s:g}; {begin}\n/bin/sleep {round_s:g}; {end}; }} & failing=$!\n"
 
 
 def _write_load(situation: Situation, folder: Path, seed: int, lasts_ms: int) -> list[Path]:
@@ -304,13 +307,13 @@ def measured(
             guests.upload(situation.cluster().devices, files, "observe"),
         ]
         for rule in (*rules[turn:], *rules[:turn]):
-            script += [_WAIT_FOR_START, _stuck(situation), _beside(situation, places, traces)]
+            script += [_WAIT_FOR_START, _failing(situation), _beside(situation, places, traces)]
             script.append("clients=\n")
             for k in range(situation.clients):
                 log, own = f"{places.cwd}/{rule}-{k}", seed + k * _NEXT_CLIENT
                 command = _client(program, rule, situation, own, ms, log)
                 script.append(f'{command} >{log}.json & clients="$clients $!"\n')
-            script.append("for client in $clients $stuck; do wait $client; done\nend_load\n")
+            script.append("for client in $clients $failing; do wait $client; done\nend_load\n")
         guests.run_in_guest(
             ["sh", "-euc", "".join(script)], places, folder / "run.txt",
             array=situation.cluster(),

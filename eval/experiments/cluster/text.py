@@ -82,8 +82,8 @@ def heading(cell: dict[str, Any], *, counted: bool = False) -> str:
         said.append(f"{clients} client{'s' if clients > 1 else ''}")
     if lost:
         said.append(f"{lost} % of questions lost" if lost < 100 else "agents silent")
-    if cell["stuck"]:
-        said.append("a server stands still")
+    if cell["fails"]:
+        said.append({"server": "a server stands still", "network": "a node cut off"}[cell["fails"]])
     return ", ".join(said)
 
 
