@@ -17,7 +17,7 @@ import re
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,13 @@ from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_co
 from linnapp.drive.enable.checks import name_to_keep
 from linnapp.drive.enable.places import alone
 from linnapp.drive.enable.restore_unit import enable_unit
+from linnapp.drive.journal import Log
 from linnapp.drive.restoring import restore_drive
 from linnapp.drive.sysfs import Drive, observed
 from linnapp.drive.uploading import replace_model
 from linnapp.errors import LinnappError, ModelError
 from linnapp.files import AnyPath, explain_os_error, replace_text
 from linnapp.model import SUFFIX, LatencyModel, Model, load_model, model_from_bytes
-
-Log = Callable[[str], None]
 
 #: larger than any model or record
 _MAX_BYTES = 64 << 20

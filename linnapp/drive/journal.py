@@ -8,7 +8,11 @@ import os
 import pwd
 import sys
 import syslog
+from collections.abc import Callable
 from pathlib import Path
+
+#: Who hears of what is done, a line for each step.
+Log = Callable[[str], None]
 
 #: what the kernel says of a process that nobody's login began
 _NO_LOGIN = 2**32 - 1

@@ -10,14 +10,13 @@ and arrays that ask do not, until that is over.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+from linnapp.drive.journal import Log
 from linnapp.drive.md import MdArray, arrays_of
 from linnapp.drive.sysfs import Drive, observer_of
 from linnapp.errors import LinnappError
 from linnapp.signals import signals_held
-
-Log = Callable[[str], None]
 
 
 @contextlib.contextmanager

@@ -7,16 +7,14 @@ Only what differs is written, so that it can be done again at any time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf
+from linnapp.drive.journal import Log
 from linnapp.drive.md import MdArray
 from linnapp.drive.sysfs import Drive, observed
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.model import load_model
-
-Log = Callable[[str], None]
 
 #: how often it is looked whether a drive has come
 _LOOK_S = 0.2

@@ -18,6 +18,7 @@ from linnapp.drive.enable.places import (
     root_of_all,
 )
 from linnapp.drive.enable.restore_unit import disable_unit
+from linnapp.drive.journal import Log
 from linnapp.drive.keep import switched_back
 from linnapp.drive.md import MdArray
 from linnapp.drive.sysfs import Drive, disk_name, observer_of
@@ -26,8 +27,6 @@ from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath
 from linnapp.model.model_file import model_from_bytes
 from linnapp.signals import signals_held
-
-Log = Callable[[str], None]
 
 
 def disable(

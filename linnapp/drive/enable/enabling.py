@@ -31,6 +31,7 @@ from linnapp.drive.enable.checks import Target, check, name_to_keep, nodes
 from linnapp.drive.enable.disabling import switch_off
 from linnapp.drive.enable.places import alone, home_of, remove_models, remove_unused
 from linnapp.drive.enable.restore_unit import KEEP_UNIT, UNIT, enable_unit, is_restored_by_systemd
+from linnapp.drive.journal import Log
 from linnapp.drive.keep import switched_back
 from linnapp.drive.md import MdArray
 from linnapp.drive.observing import observing
@@ -53,8 +54,6 @@ DEFAULT_S = 900.0
 
 #: How often it is looked whether a recording has room, where nobody is shown how far it is.
 _LOOK_AT_ROOM_S = 20.0
-
-Log = Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True)

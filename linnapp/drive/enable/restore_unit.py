@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 from linnapp.drive.drives_conf import DEFAULT_CONF
+from linnapp.drive.journal import Log
 from linnapp.files import AnyPath
 
 UNIT = "linnapp-restore.service"
 KEEP_UNIT = "linnapp-keep.service"
 _SYSTEMD_RUNS = Path("/run/systemd/system")
-
-Log = Callable[[str], None]
 
 
 def is_restored_by_systemd(conf_path: AnyPath) -> bool:

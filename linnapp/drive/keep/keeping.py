@@ -47,6 +47,7 @@ from pathlib import Path
 from linnapp.drive import journal
 from linnapp.drive.drives_conf import DrivesConf, load_conf, save_conf
 from linnapp.drive.enable.places import alone
+from linnapp.drive.journal import Log
 from linnapp.drive.keep import switched_back
 from linnapp.drive.keep.figures import PASSED_OVER, Figure, Foreseen, KeptMirror, Served
 from linnapp.drive.md import MdArray
@@ -70,8 +71,6 @@ _SAMPLED_TIME, _SAMPLED_READS = 0.5, 2000
 
 #: How long those are waited for that were sent.
 _ENDING_S = 0.1
-
-Log = Callable[[str], None]
 
 
 def keep(

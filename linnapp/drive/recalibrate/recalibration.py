@@ -27,7 +27,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from linnapp.drive import state
 from linnapp.drive.drives_conf import DriveEntry, load_conf, save_conf
 from linnapp.drive.enable.checks import name_to_keep
 from linnapp.drive.enable.places import alone
+from linnapp.drive.journal import Log
 from linnapp.drive.md import arrays_of
 from linnapp.drive.observing import observing
 from linnapp.drive.recalibrate.comparison import Comparison, compare
@@ -63,8 +64,6 @@ MIN_READS = 1400
 
 #: directories of a run, and of a models directory not yet renamed
 _LEFT_OVER = re.compile(r"\.(recording|\d{8}-\d{6})\.")
-
-Log = Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,12 +15,13 @@ import fcntl
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from linnapp.drive import journal
 from linnapp.drive.enable.checks import name_to_keep
 from linnapp.drive.enable.places import root_of_all
+from linnapp.drive.journal import Log
 from linnapp.drive.md import MdArray
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import explain_os_error, os_errors
@@ -35,8 +36,6 @@ _KEEPER = """\
 trap '' HUP INT TERM
 read -r done || { echo "$1" >"$2" && rm -rf "$3" "$4"; }
 """
-
-Log = Callable[[str], None]
 
 
 def folder_of(array: str) -> Path:
