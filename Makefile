@@ -284,7 +284,7 @@ lint: venv ## formatting, types, kernel style, links of the docs
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	clang-format --dry-run -Werror {replayer,liblinnos}/*.[ch] {replayer,liblinnos,cluster}/*/*.[ch] cluster/*/tests/*.[ch]
+	clang-format --dry-run -Werror {replayer,liblinnos}/*.[ch] {replayer,liblinnos,cluster}/*/*.[ch] cluster/*/{tests,examples}/*.[ch]
 	kernel/check.sh
 	$(PYTHON) docs/check.py
 

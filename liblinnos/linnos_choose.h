@@ -13,7 +13,7 @@
  *
  * What is known of the replicas (struct linnos_known) is shared; a chooser belongs to one thread.
  * Who chooses waits for nobody; who tells of an end has a lock for an instant. Times are absolute,
- * in ns of one clock, not 0, and a thread's do not go back. docs/choosing.md has an example.
+ * in ns of one clock, not 0, and a thread's do not go back. examples/choose.c is an example.
  *
  * Errors are negative errno values, and linnos_error() has the text.
  *

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+/* Three nodes, the second slow for a while; ask() is the network. */
+#include <linnos_cluster.h>
+#include <stdio.h>
+
+static uint64_t ask(int64_t node, unsigned int i)
+{
+	return node == 1 && i > 500 ? 3000000 : 200000 + 100 * (i % 7);
+}
+
+int main(void)
+{
+	const uint32_t nodes[] = {0, 1, 2};
+	struct linnos_cluster_stats stats;
+	struct linnos_cluster *cluster;
+	unsigned int n_slow = 0;
+	uint64_t now_ns = 1000000;
+
+	if (linnos_cluster_create(&cluster, 3, NULL)) {
+		puts(linnos_cluster_error());
+		return 1;
+	}
+	for (unsigned int i = 0; i < 1000; i++) {
+		struct linnos_choice c = {.bytes = 4096, .home = i % 3};
+		struct linnos_sending first, copy;
+		int64_t node = linnos_cluster_choose(cluster, &c, nodes, 3, now_ns);
+		uint64_t sent_ns = now_ns;
+
+		linnos_cluster_sent(cluster, &first, &c, c.replica, LINNOS_FIRST, now_ns);
+		if (c.copy >= 0)
+			linnos_cluster_sent(cluster, &copy, &c, c.copy, LINNOS_COPY, now_ns);
+		now_ns += ask(node, i);
+		n_slow += now_ns - sent_ns > 1000000;
+		linnos_cluster_ended(cluster, &first, LINNOS_ANSWERED, now_ns);
+		linnos_cluster_answered(cluster, &c, &first, now_ns);
+		if (c.copy >= 0)
+			linnos_cluster_ended(cluster, &copy, LINNOS_ANSWERED,
+					     sent_ns + ask(nodes[c.copy], i));
+	}
+	linnos_cluster_get_stats(cluster, &stats, sizeof(stats));
+	printf("%u slow, %llu left home, %llu copies\n", n_slow, (unsigned long long)stats.moved,
+	       (unsigned long long)stats.copies);
+	linnos_cluster_free(cluster);
+	return 0;
+}
