@@ -24,15 +24,9 @@ if TYPE_CHECKING:
     required=True,
     help="A blktrace recording of the drive, or a log with latencies.",
 )
-@click.option(
-    "--engine",
-    type=click.Choice(["numpy", "c"]),
-    default="numpy",
-    help="What computes; both give the same.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reader_options
-def evaluate(model_path: Path, trace: Path, engine: str, as_json: bool, **reader: Any) -> None:
+def evaluate(model_path: Path, trace: Path, as_json: bool, **reader: Any) -> None:
     """Judge a model on the reads of a trace: accuracy, slow reads admitted, fast refused, ranking.
 
     Slow is what takes longer than the model's point. A false submit is less: `train` counts those
@@ -55,7 +49,7 @@ def evaluate(model_path: Path, trace: Path, engine: str, as_json: bool, **reader
     drive = drive_of(trace_files(trace)[0].name)
     path = find_model(model_path, drive)
     model = load_model(path)
-    result = judge(model, trace, engine, **reader)  # type: ignore[arg-type]
+    result = judge(model, trace, **reader)
     taught_by_it = _is_of_training(path, trace)
     if as_json:
         record = {

@@ -104,8 +104,6 @@ def test_what_is_no_option_of_a_recording_is_refused(tmp_path: Path, in_memory: 
         linnapp.evaluate(MODEL, trace, devcie="8:16")
     with pytest.raises(TraceError, match="8:16|`device=`"):
         linnapp.evaluate(MODEL, trace, device="8:16")
-    with pytest.raises(ValueError, match="engine_name='gpu': accepted are 'numpy', 'c'"):
-        linnapp.evaluate(MODEL, trace, "gpu")
     with pytest.raises(TypeError, match=r"model='az': .*load_model\(\)"):
         linnapp.evaluate("az", trace)
     with pytest.raises(TypeError, match=r"text_format='csv': expected TextFormat, one of .*, not"):

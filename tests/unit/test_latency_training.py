@@ -553,7 +553,7 @@ def test_commands(models: tuple[Path, str], long_log: Path, tmp_path: Path) -> N
     judged = run("evaluate", "--model", tmp_path / "never.linnos", "--trace", long_log)
     assert "it refuses nothing" in judged.output and "off by a factor of" in judged.output
     assert not re.search("accuracy|false submits|slow admitted|predicted fast", judged.output)
-    judged = run("evaluate", "--model", out, "--trace", long_log, "--json", "--engine", "c")
+    judged = run("evaluate", "--model", out, "--trace", long_log, "--json")
     figures = json.loads(judged.output)
     assert figures["kind"] == "latency" and figures["auc"] > figures["auc_last_latencies"]
     model = load_model(out / "az.linnos")

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.arguments import check_choice
 from linnapp.errors import TraceError
 from linnapp.learn.features.digits import digits
 from linnapp.learn.judging.confusion import Confusion
@@ -189,11 +188,9 @@ class Predictions:
 def predictions(
     model: Model | LatencyModel,
     trace: Recorded,
-    engine_name: engine.Engine = "numpy",
     **reader_options: Any,
 ) -> Iterator[Predictions]:
     """Run a model over a trace's served reads, chunk by chunk; errors as of :func:`evaluate`."""
-    check_choice("engine_name", engine_name, engine.ENGINES)
     if not isinstance(model, Model | LatencyModel):
         raise TypeError(
             f"model={model!r}: expected a Model or a LatencyModel, as linnapp.load_model() has them"
@@ -209,11 +206,11 @@ def predictions(
             continue
         if isinstance(model, LatencyModel):
             assert features is not None
-            score = predict_us(model, features, engine_name)
+            score = predict_us(model, features)
             yield Predictions(served, score > model.refuse_us, score)
         else:
             vectors = digits(served.pending, served.hist_pending, served.hist_latency_us)
-            outputs = engine.infer(model, vectors, engine_name)
+            outputs = engine.infer(model, vectors)
             margin = outputs[:, 1] - outputs[:, 0]
             yield Predictions(served, margin > 0, margin)
 
@@ -221,7 +218,6 @@ def predictions(
 def evaluate(
     model: Model | LatencyModel,
     trace: Recorded,
-    engine_name: engine.Engine = "numpy",
     **reader_options: Any,
 ) -> Evaluation:
     """Run a model over a trace's served reads, in chunks.
@@ -230,8 +226,6 @@ def evaluate(
     ----------
     model : Model or LatencyModel
         Or what was fitted, see :mod:`linnapp.learn.fitted`.
-    engine_name : {"numpy", "c"}
-        Both give the same.
     **reader_options
         Those of :func:`~linnapp.trace.recorded.open_recording`.
 
@@ -243,7 +237,7 @@ def evaluate(
     model = getattr(model, "model_", model)
     tally = _Tally(getattr(model, "threshold_us", 0))
     sums = np.zeros(3)
-    for found in predictions(model, trace, engine_name, **reader_options):
+    for found in predictions(model, trace, **reader_options):
         latency_us = tally.add(found.served, found.refused, found.score)
         if isinstance(model, LatencyModel):
             latency_us = np.maximum(latency_us, 1)
