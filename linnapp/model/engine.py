@@ -99,14 +99,14 @@ def library() -> ctypes.CDLL:
     )
 
 
-def check_kernel_accepts(data: bytes, name: str = "model") -> ctypes.Array[ctypes.c_char]:
+def check_kernel_accepts(data: bytes) -> ctypes.Array[ctypes.c_char]:
     """Have the kernel's own parser look at a network's file; what it made of it."""
     engine = library()
     network = ctypes.create_string_buffer(engine.linnos_network_sizeof())
     error = engine.linnos_network_parse(network, data, len(data))
     if error:
         reason = engine.linnos_model_error_string(error).decode()
-        raise ModelError(f"{name}: the kernel would refuse it: {reason}")
+        raise ModelError(f"model: the kernel would refuse it: {reason}")
     return network
 
 

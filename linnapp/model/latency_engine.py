@@ -104,14 +104,14 @@ def power(log: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.asarray(np.minimum(rounded, CAP))
 
 
-def parse_in_c(data: bytes, name: str = "model") -> Any:
+def parse_in_c(data: bytes) -> Any:
     """Have the C engine look at a model file; what it made of it."""
     core = library()
     parsed = ctypes.create_string_buffer(core.linnos_latency_sizeof(len(data)))
     error = core.linnos_latency_parse(parsed, data, len(data))
     if error:
         reason = core.linnos_model_error_string(error).decode()
-        raise ModelError(f"{name}: the C engine refuses it: {reason}")
+        raise ModelError(f"model: the C engine refuses it: {reason}")
     return parsed
 
 

@@ -57,7 +57,6 @@ def choose_bias(
     pages: npt.NDArray[np.uint16] | None = None,
     added: training.Examples | None = None,
     bursts: BurstReads | None = None,
-    candidates: tuple[float, ...] = CANDIDATES,
     on_candidate: Callable[[float, float], None] | None = None,
 ) -> BiasChoice:
     """Train with each candidate and choose the best, or of those within 0.1 % the one nearest to 1.
@@ -82,7 +81,7 @@ def choose_bias(
         added = added.take(slice(None, None, step))
     judged = split(len(slow), options).validation
     means: dict[float, float] = {}
-    for candidate in candidates:
+    for candidate in CANDIDATES:
         tried = dataclasses.replace(
             options,
             bias=candidate,
