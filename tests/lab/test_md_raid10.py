@@ -23,8 +23,9 @@ BEGIN = f"""
 create() # LAYOUT DRIVES
 {{
 	tries=0 # CONFIG_DEBUG_KOBJECT_RELEASE lets go of the md0 before seconds later
-	until mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --bitmap=internal --level=10 \\
-		--layout=$1 --chunk=16 --raid-devices=$2 $(seq -f /dev/flash%g 0 $(($2 - 1))) 2>&1; do
+	until mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --bitmap=internal \\
+		--level=10 --layout=$1 --chunk=16 --raid-devices=$2 \\
+		$(seq -f /dev/flash%g 0 $(($2 - 1))) 2>&1; do
 		tries=$((tries + 1))
 		[ $tries -lt 6 ] || exit 1
 		sleep 5
