@@ -26,7 +26,7 @@ from eval.experiments.cluster.lab import (
 from eval.experiments.cluster.text import EXTRA, RIVALS, bars, share, table_of
 
 ONE_WAY_US = 20
-N_SEEDS = 3
+N_SEEDS = {"1-client": 3, "8-clients": 3}
 
 #: Which of `CELLS` are measured, with commas between.
 VARIABLE = "LINNOS_CEPH"

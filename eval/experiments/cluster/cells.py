@@ -41,15 +41,20 @@ def read(
     names: Sequence[str],
     rules: Sequence[str],
     scored: Callable[[list[dict[str, Measured]]], dict[str, Any]],
-    n_seeds: int,
+    n_seeds: Mapping[str, int],
     variable: str,
 ) -> list[dict[str, Any]]:
-    """The named cells under every rule; each seed of each cell is in the cache once it is done."""
+    """The named cells under every rule, with one seed unless `n_seeds` says more of a cell.
+
+    Each seed of each cell is in the cache once it is done.
+    """
     for name in names:
         if name not in cells:
             raise StepError(f"{variable}: {name}: no such cell; known are {', '.join(cells)}")
-    seeds = context.seeds[:n_seeds]
-    met = {name: [replace(cells[name], seed=seed) for seed in seeds] for name in names}
+    met = {
+        name: [replace(cells[name], seed=seed) for seed in context.seeds[: n_seeds.get(name, 1)]]
+        for name in names
+    }
     work = context.work()
     # Models are of the drives: those of one load serve every network.
     for one in {(one.load, one.seed): one for same in met.values() for one in same}.values():
