@@ -16,7 +16,7 @@ from eval.page_tables import Shown
 PAGE = ROOT / "docs" / "cluster.md"
 
 #: What begins the tables of GlusterFS' other cells, of Ceph, and of the lab beside the simulation.
-FURTHER, OF_CEPH, OF_BOTH = "mean us", "bursts, on Ceph", "mean us in the lab's bursts"
+FURTHER, OF_CEPH, OF_BOTH = "other cells, mean us", "bursts, on Ceph", "mean us in the lab's bursts"
 
 
 def of_gluster(tables: dict[str, Any]) -> list[Shown]:
