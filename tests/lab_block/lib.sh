@@ -164,10 +164,21 @@ refuses()
 
 # What the kernel says of mistakes. One kind is no concern of ours: under
 # CONFIG_DEBUG_KOBJECT_RELEASE a disk may go before the kobject of its queue/ directory,
-# which is a part of it, and an NVMe namespace before that of its character device.
+# which is a part of it, and an NVMe namespace before that of its character device. KCSAN tells of
+# races of the kernel at large: those with one of our functions on a stack are ours.
 clean_log()
 {
 	dmesg | awk '
+		/BUG: KCSAN/	{ racing = 1; race = "" }
+		racing		{
+			race = race $0 "\n"
+			if (/====================/) {
+				racing = 0
+				if (race ~ /(linnos|flashsim)[a-z0-9_]*\+0x/)
+					printf "%s", race
+			}
+			next
+		}
 		/cut here/	{ held = 1; report = "" }
 		held		{ report = report $0 "\n" }
 		!held		{ print }
