@@ -33,6 +33,9 @@ _BUFFERS = 8
 _ALL_BUFFERS_KIB = 1 << 20
 _LEAST_BUFFER_KIB = 64
 
+#: How often whoever is shown how far a recording is hears of it.
+PROGRESS_EVERY_S = 0.5
+
 _DEBUGFS = Path("/sys/kernel/debug")
 
 #: how long the blktrace of a recording that was killed may take to end by itself
@@ -117,7 +120,7 @@ def record(
     duration_s: float | None = None,
     command: Sequence[str] = (),
     on_progress: Callable[[RecordingProgress], None] | None = None,
-    progress_every_s: float = 0.5,
+    progress_every_s: float = PROGRESS_EVERY_S,
     keep_interrupted: bool = True,
     on_interrupted: Callable[[], None] | None = None,
 ) -> tuple[list[Recording], int]:
@@ -299,7 +302,7 @@ def _wait_for_end(
     duration_s: float | None,
     command: Sequence[str],
     on_progress: Callable[[RecordingProgress], None] | None,
-    progress_every_s: float = 0.5,
+    progress_every_s: float = PROGRESS_EVERY_S,
 ) -> int:
     child = None
     try:

@@ -216,14 +216,13 @@ def _beside(situation: Situation, places: Places, traces: Sequence[Path]) -> str
 
 def _failing(situation: Situation) -> str:
     """Shell commands that let something of the first node fail for a round of bursts."""
-    process = f"$(cat {FOLDER}/{_SERVERS[situation.engine]}.pid)"
-    ends = {
-        "server": (f"kill -STOP {process}", f"kill -CONT {process}"),
-        "network": situation.cluster().cut(0),
-    }
     if not situation.fails:
         return "failing=\n"
-    begin, end = ends[situation.fails]
+    process = f"$(cat {FOLDER}/{_SERVERS[situation.engine]}.pid)"
+    begin, end = {
+        "server": (f"kill -STOP {process}", f"kill -CONT {process}"),
+        "network": situation.cluster().cut(0),
+    }[situation.fails]
     round_s = N_DRIVES * TURN_US / 1e6
     # it is a second after a start, and whoever gets ready from now on begins at the next one
     begins_s = guests.START_EVERY_S - 1 + FAILS_AFTER * round_s

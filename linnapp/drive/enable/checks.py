@@ -130,10 +130,12 @@ def _check_disk(name: str) -> None:
     disk = sysfs_root() / "block" / name
     if (disk / "dm").is_dir():
         array = _array_below(name)
-        instead = f"it lies on {array}: name /dev/{array}"
+        instead = "put md on the drives and the volume on md"
+        if array:
+            instead = f"it lies on {array}: name /dev/{array}"
         raise DeviceError(
             f"{name} is a device-mapper volume (dm-crypt, LVM), which has no queue of its own to "
-            f"predict; {instead if array else 'put md on the drives and the volume on md'}"
+            f"predict; {instead}"
         )
     if (disk / "md").is_dir():
         raise DeviceError(f"{name} is an md array inside of the other; enable the inner one")

@@ -46,7 +46,12 @@ from linnapp.learn.recipe import train_array
 from linnapp.learn.trees.training import MIN_READS, check_scikit_learn
 from linnapp.model import SUFFIX, load_model
 from linnapp.signals import signals_held
-from linnapp.trace.recording import RecordingProgress, check_can_trace, record
+from linnapp.trace.recording import (
+    PROGRESS_EVERY_S,
+    RecordingProgress,
+    check_can_trace,
+    record,
+)
 
 #: What is recorded unless told otherwise: three of the checkpoints that databases make every five
 #: minutes, and enough reads from 1.6 a second and drive on.
@@ -225,7 +230,7 @@ def _record(
             directory,
             duration_s=for_s,
             on_progress=show,
-            progress_every_s=_LOOK_AT_ROOM_S if on_progress is None else 0.5,
+            progress_every_s=PROGRESS_EVERY_S if on_progress else _LOOK_AT_ROOM_S,
             on_interrupted=stop,
         )
     if not any(reads().values()):
