@@ -38,7 +38,7 @@ def test_the_front_page_says_how_often_ours_loses() -> None:
     """In the first screen, below the greatest gain and loss."""
 
     def lost(key: str) -> str:
-        above = (of.above(scores.TWO, of.best(pages.RIVALS, key), key) for of in FRONT)
+        above = (of.above(scores.TWO, of.best(pages.rivals(of), key), key) for of in FRONT)
         return WORDS[sum((share or 0) > scores.LEVEL for share in above)]
 
     level = sum(abs(of.above(replays.ON, replays.OFF) or 0) < scores.LEVEL for of in FRONT)
