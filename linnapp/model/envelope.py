@@ -87,7 +87,7 @@ def version(data: bytes, name: str) -> int:
         raise ModelError(f"{name}: not a LinnOS model (it starts with {magic!r})")
     if number not in KINDS:
         known = " and ".join(f"{n} ({kind})" for n, kind in KINDS.items())
-        raise ModelError(f"{name}: model format version {number}, only {known} are known")
+        raise ModelError(f"{name}: model format version {number}, only {known} are known" + REMEDY)
     return int(number)
 
 
@@ -132,7 +132,7 @@ class HeaderFields:
         found = dict(zip(self._names, values, strict=True))
         for field, (value, words) in known.items():
             if found[field] != value:
-                raise ModelError(f"{name}: {found[field]} {words}, only {value} are known")
+                raise ModelError(f"{name}: {found[field]} {words}, only {value} are known" + REMEDY)
         reserved = [value for field, value in found.items() if field.startswith("reserved")]
         if any(reserved) or any(data[_BEGIN.size + self._struct.size : HEADER_BYTES]):
             raise ModelError(f"{name}: a reserved field is not zero; written by a newer version?")

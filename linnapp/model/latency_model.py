@@ -221,6 +221,7 @@ class LatencyModel(envelope.Identified):
         if not N_FEATURES_MIN <= n_features <= N_FEATURES:
             raise ModelError(
                 f"{name}: {n_features} features, only {N_FEATURES_MIN} to {N_FEATURES} are known"
+                + REMEDY
             )
         n_splits, n_leaves = n_trees * N_SPLITS, n_trees * N_LEAVES
         expected = HEADER_BYTES + 4 * n_splits + 2 * n_leaves

@@ -224,7 +224,7 @@ def test_layout_is_the_documented_one() -> None:
     ("offset", "value", "message"),
     [
         (0, b"X", "not a LinnOS model"),
-        (8, b"\x03", r"version 3, only 1 \(network\) and 2 \(latency model\)"),
+        (8, b"\x03", r"version 3, only 1 \(network\) and 2 \(latency model\) .*`linnapp train`"),
         (8, b"\x01", "a network; expected a latency model"),
         (12, b"\x00", "truncated or padded"),
         (16, b"\x00\x00\x00\x00", "checksum"),
@@ -246,10 +246,10 @@ def test_damage_is_named(tmp_path: Path, offset: int, value: bytes, message: str
 @pytest.mark.parametrize(
     ("offset", "format_", "value", "message"),
     [
-        (20, "<H", 21, "21 features"),
+        (20, "<H", 21, "21 features.*`linnapp train`"),
         (22, "<H", 31, "31 trees need .* bytes"),
         (22, "<H", 257, "257 trees need .* bytes"),
-        (24, "<B", 3, "3 splits to a leaf"),
+        (24, "<B", 3, "3 splits to a leaf.*`linnapp train`"),
         (25, "<B", 5, "5 past reads"),
         (26, "<B", 9, "9 bits"),
         (27, "<B", 1, "reserved"),
