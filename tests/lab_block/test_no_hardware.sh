@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+# A disk that cannot be an SSD has no policy until one is asked for, and takes reads as
+# they come; one behind a controller has.
+. "$TESTS/lib.sh"
+
+virtual=/sys/module/blk_linnos/parameters/virtual
+echo N >$virtual
+null_disk nullb_n
+[ ! -e "$(linnos_dir nullb_n)" ] || fail "a null_blk disk has a policy unasked"
+expect hinted "ok=3 busy=0 other=0" "$(lcread -n 3 /dev/nullb_n)"
+remove_null_disk nullb_n
+scsi_disk 100000
+[ -e "$(linnos_dir $disk)/mode" ] || fail "a SCSI drive has none"
+no_scsi_disk
+echo 1 >$host/removable
+scsi_disk 100000
+expect removable 1 "$(cat /sys/block/$disk/removable)"
+[ ! -e "$(linnos_dir $disk)" ] || fail "a removable drive has a policy unasked"
+no_scsi_disk
+
+echo Y >$virtual
+null_disk nullb_n
+use_model nullb_n slow enforce
+expect asked "ok=0 busy=3 other=0" "$(lcread -n 3 /dev/nullb_n)"
+remove_null_disk nullb_n
+clean_log
