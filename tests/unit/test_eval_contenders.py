@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from eval.cache import Cache
 from eval.cells import Replay, Replayed
 from eval.contenders import Contender
 from eval.experiments import unseen
+from eval.experiments.traces import replays as traces_replays
+from eval.experiments.windows import replays as windows_replays
 from linnapp.trace.formats import replay_log
 
 
@@ -47,6 +50,19 @@ def test_rivals_are_neither_ours_nor_bounds() -> None:
         "linnos", "linnos-hl", "linnos-hl, 5% cap", "linnos-h99", "lowest", "lowest-h95, 5% cap",
         "lowest-two, 5% cap", "lowest-two, 10% cap",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        contenders.NAMES, contenders.INJECTED, unseen.POLICIES, windows_replays.POLICIES,
+        [row.name for row in traces_replays.ROWS], [row.name for row in demo.ROWS],
+    ],
+    ids=["Fig. 8", "injected", "unseen", "windows", "traces", "the demo"],
+)  # fmt: skip
+def test_no_table_of_policies_is_without_the_strongest_rivals(names: Sequence[str]) -> None:
+    assert {"clone", "heimdall", "prequal", "c3", "hedge", "heuristic-adv"} <= set(names)
+    assert {"shortest-queue", "shortest-queue-h95"} <= set(names)
 
 
 def test_slots_fit_into_the_replayed_time() -> None:
