@@ -210,7 +210,7 @@ def options_of(
     /,
     *,
     mode: Mode = "choose",
-    home_margin_percent: int = 25,
+    home_margin_percent: int = 5,
     news_for_ms: int = 50,
     news_uses: int = 8,
     explore_ms: int = 20,

@@ -3,8 +3,8 @@
  * Choosing between nodes: see linnos_cluster.h.
  *
  * A read stays at home, where its engine would send it, unless another candidate is expected to
- * take less by more than a margin: expectations are off by more than nodes in order differ, and
- * homes spread reads better than news do. It leaves for any of those that are within the margin of
+ * take less by more than a margin: by less than that nodes in order differ by chance, and homes
+ * spread reads better than news do. It leaves for any of those that are within the margin of
  * the best, by lot, so that clients with the same news do not meet at one node. And whether leaving
  * is worth it is watched by the guard of the core (linnos_guard.h): some stay, and what these and
  * those take decides how many leave.
@@ -30,9 +30,6 @@
 #define EXTRA_BURST 100
 #define COPIES_BURST 10
 #define QUESTIONS_BURST 8
-
-/* Of what is usual home takes no more than so much as long as it is not unusually slow. */
-#define GUARD_USUAL 2
 
 #define EXPLORE_MS_MAX 250
 
@@ -250,10 +247,9 @@ static void explore(struct linnos_cluster *c, struct linnos_choice *choice, cons
 }
 
 /* The read would leave home for another: does it? */
-static bool leaves(struct linnos_cluster *c, struct linnos_choice *choice, const struct field *f)
+static bool leaves(struct linnos_cluster *c, struct linnos_choice *choice)
 {
 	struct own *own = own_of(choice);
-	uint32_t usual = fmin(GUARD_USUAL * f->usual_us, UINT32_MAX / 2);
 
 	c->stats.would_move++;
 	own->would_move = true;
@@ -262,7 +258,11 @@ static bool leaves(struct linnos_cluster *c, struct linnos_choice *choice, const
 	/* Who leaves a node that fails has nothing to compare. */
 	if (c->o.flags & LINNOS_CLUSTER_UNGUARDED || node_of(c, choice, choice->home)->failing)
 		return true;
-	own->lot = linnos_guard_draw(&c->guard, linnos_wish_of(own->home_us, usual), own->home_us);
+	/*
+	 * What is expected is what reads took at these nodes, not what a drive's model makes of it:
+	 * who may gain nothing leaves rather than stays, as from a drive that is bad.
+	 */
+	own->lot = linnos_guard_draw(&c->guard, LINNOS_HOME_BAD, own->home_us);
 	c->stats.stayed += !own->lot.left;
 	return own->lot.left;
 }
@@ -329,7 +329,7 @@ int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *ch
 	own->best_us = us_of(&f, choice->replica);
 	if (f.ratio[choice->home] * kept <= f.ratio[choice->replica])
 		choice->replica = choice->home;
-	else if (!leaves(c, choice, &f))
+	else if (!leaves(c, choice))
 		choice->replica = choice->home;
 	own->moved = choice->replica != (unsigned int)choice->home;
 	c->stats.moved += own->moved;

@@ -98,7 +98,7 @@ struct linnos_cluster_options {
 /* The defaults, which are also those of NULL. */
 #define LINNOS_CLUSTER_OPTIONS_INIT                                                                \
 	{                                                                                          \
-		sizeof(struct linnos_cluster_options), LINNOS_CLUSTER_CHOOSE, 0, 25, 50, 8, 20,    \
+		sizeof(struct linnos_cluster_options), LINNOS_CLUSTER_CHOOSE, 0, 5, 50, 8, 20,     \
 			200, 1, 3, 100, 1, NULL, 0                                                 \
 	}
 

@@ -9,6 +9,10 @@
 #define HALF_NS (50 * NS_PER_MS)
 /* Who was heard of within so long is known: to ask him first tells little. */
 #define KNOWN_FOR_NS (10 * NS_PER_MS)
+/* What they took in the mean, likewise. */
+#define MEAN_HALF_NS (250 * NS_PER_MS)
+/* Up to so many times what is usual a node is in order. */
+#define IN_ORDER 1.5
 /* A read in flight is taken to make the next one longer by so much: drives serve many at once. */
 #define CROWDING 0.1
 /* Of two that tell the one that knows it longer counts so much. */
@@ -30,7 +34,7 @@
 /* The first so many reads move a median faster. */
 #define FIRST_READS 16
 #define FIRST_STEP 0.2
-#define STEP 0.03
+#define STEP 0.01
 /* Of what is usual a network and an engine take no more than so much. */
 #define OFFSET_MAX 1.0
 
@@ -120,6 +124,13 @@ bool node_is_trusted(const struct node *n)
 	return n->told_error <= n->own_error + TRUST_BEYOND;
 }
 
+/* Of one that is in order. */
+static double ordinary(const struct node *n, double told, uint64_t now_ns)
+{
+	return 1 +
+	       (fit_expect(&n->fit, told) - 1) * faded(since(n->heard_ns, now_ns), MEAN_HALF_NS);
+}
+
 struct expected node_expect(const struct knowing *k, const struct node *n, uint64_t now_ns)
 {
 	double own_weight = 0, weight = 0, sum = 0;
@@ -150,6 +161,8 @@ struct expected node_expect(const struct knowing *k, const struct node *n, uint6
 	} else {
 		e.ratio = e.own > 0 ? e.own : 1;
 	}
+	if (e.ratio < IN_ORDER && n->heard_ns)
+		e.ratio = ordinary(n, e.told, now_ns);
 	e.ratio = fmax(e.ratio, waited(k, n, now_ns)) * (1 + CROWDING * n->in_flight);
 	return e;
 }
@@ -194,6 +207,9 @@ void node_learn(struct knowing *k, struct node *n, const struct sending *s, doub
 		k->told_offset = fmin(fmax(k->told_offset, -OFFSET_MAX), OFFSET_MAX);
 		be_wrong(&n->told_error, s->told, ratio);
 	}
+	/* Those that look at one that is slow are not like the others. */
+	if (ratio < SLOW || !n->strikes)
+		fit_learn(&n->fit, s->told, fmin(fmax(ratio, RATIO_LEAST), SLOW));
 	/* How long it takes until one in two is in order again. */
 	if (n->own >= SLOW && !n->failing && s->sent_ns > n->heard_ns) {
 		double age_ns = s->sent_ns - n->heard_ns, after = age_ns / wait_ns(k, n);

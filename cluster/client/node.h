@@ -3,22 +3,25 @@
  * What a client knows of a node, and what it makes of it: how long a read would take there, in
  * proportion to what is usual for its size.
  *
- * Two things tell: what the client's own reads took, and what the node's agent predicts. Each is
- * weighed by how far it has been off lately, of this node, and own reads count less with age. So
- * who reads a node often goes by what it sees, who reads it seldom by what it is told, and an agent
- * that is wrong, or lies, by what it is worth. An agent that is off by far more than own reads is
- * not listened to.
+ * Nodes in order differ little, and for long: what counts is what reads of each took in the mean,
+ * more or less as its agent tells more or less than usually (fit.h).
+ *
+ * That a node is out of order two things tell: what the client's own reads took, and what the
+ * node's agent predicts. Each is weighed by how far it has been off lately, of this node, and own
+ * reads count less with age. So who reads a node often goes by what it sees, who reads it seldom by
+ * what it is told, and an agent that is wrong, or lies, by what it is worth. An agent that is off
+ * by far more than own reads is not listened to.
  *
  * A read that was slow makes a node slow until another one is not: that is looked for after a
  * while, which doubles. A read in flight counts by what it has waited already, before it has an
  * end.
  *
- * Of whom nothing is known a read takes what is usual: he is never better than those who are known
- * to be in order.
+ * Of whom nothing is known, or nothing any more, a read takes what is usual.
  */
 #ifndef LINNOS_CLUSTER_NODE_H
 #define LINNOS_CLUSTER_NODE_H
 
+#include "fit.h"
 #include "linnos_guard.h"
 
 #include <stdbool.h>
@@ -66,6 +69,7 @@ struct node {
 	bool failing;
 	float own; /* what own reads took, lately */
 	float own_error, told_error;
+	struct fit fit;
 	uint64_t heard_ns; /* when the last one ended; 0: none has */
 	uint64_t n_answered, n_errors;
 

@@ -84,13 +84,32 @@ TEST(without_a_home_they_take_turns)
 TEST(nodes_that_differ_by_little_keep_their_reads)
 {
 	open_client(NULL);
-	takes_us[0] = 110;
-	takes_us[1] = 90;
+	takes_us[0] = 102;
+	takes_us[1] = 98;
 	/* until it is known what is usual */
 	for (int k = 0; k < 100; k++)
 		read_once(k % N, PAGE);
 	for (int k = 0; k < 1000; k++)
 		assert(read_once(k % N, PAGE).replica == (unsigned int)k % N);
+	close_client();
+}
+
+TEST(a_node_that_is_a_little_faster_has_more_reads_and_not_for_ever)
+{
+	unsigned int n[N] = {0};
+
+	open_client(NULL);
+	takes_us[1] = 85;
+	for (int k = 0; k < 3000; k++)
+		n[read_once(k % N, PAGE).replica]++;
+	assert(n[1] > 2000 && n[0] > 10 && n[2] > 10);
+	takes_us[1] = 115;
+	for (int k = 0; k < 1000; k++)
+		read_once(k % N, PAGE);
+	memset(n, 0, sizeof(n));
+	for (int k = 0; k < 3000; k++)
+		n[read_once(k % N, PAGE).replica]++;
+	assert(n[1] < 500);
 	close_client();
 }
 
