@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from eval.cache import RESULTS, ROOT
+from eval.experiments.cluster.lab import BURSTS
 from eval.page_tables import Shown
 
 PAGE = ROOT / "docs" / "cluster.md"
 
-#: What begins the tables of GlusterFS' other cells, of Ceph, and of the lab beside the simulation.
-FURTHER, OF_CEPH, OF_BOTH = "other cells, mean us", "bursts, on Ceph", "mean us in the lab's bursts"
+#: What begins the tables of GlusterFS' other cells, in bursts and beside loads, of Ceph, and of the
+#: lab beside the simulation.
+FURTHER, BESIDE, OF_CEPH, OF_BOTH = (
+    "bursts, mean us", "beside a load, mean us", "bursts, on Ceph", "mean us in the lab's bursts",
+)  # fmt: skip
 
 
 def of_gluster(tables: dict[str, Any]) -> list[Shown]:
@@ -29,10 +33,13 @@ def of_gluster(tables: dict[str, Any]) -> list[Shown]:
         named = dict(zip(table["header"], row, strict=True))
         rows.append((row[0], *map(_value, row[1:3]), *(named[title] for title in below)))
     found = [Shown(header, rows)]
-    if further:
-        lines = zip(*(one["rows"] for _, one in further), strict=True)
-        means = [(line[0][0], *(_value(row[1]) for row in line)) for line in lines]
-        found.append(Shown((FURTHER, *(title for title, _ in further)), means))
+    for title, are_bursts in ((FURTHER, True), (BESIDE, False)):
+        cells = [cell for cell in further if cell[0].startswith(f"{BURSTS}, ") == are_bursts]
+        if cells:
+            lines = zip(*(one["rows"] for _, one in cells), strict=True)
+            means = [(line[0][0], *(_value(row[1]) for row in line)) for line in lines]
+            names = (name.removeprefix(f"{BURSTS}, ") for name, _ in cells)
+            found.append(Shown((title, *names), means))
     return found
 
 
