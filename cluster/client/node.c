@@ -124,7 +124,7 @@ bool node_is_trusted(const struct node *n)
 	return n->told_error <= n->own_error + TRUST_BEYOND;
 }
 
-/* Of one that is in order. */
+/* Of one that is in order; of one that nobody has read, or for long, as usual whatever is told. */
 static double ordinary(const struct node *n, double told, uint64_t now_ns)
 {
 	return 1 +
@@ -161,7 +161,7 @@ struct expected node_expect(const struct knowing *k, const struct node *n, uint6
 	} else {
 		e.ratio = e.own > 0 ? e.own : 1;
 	}
-	if (e.ratio < IN_ORDER && n->heard_ns)
+	if (e.ratio < IN_ORDER)
 		e.ratio = ordinary(n, e.told, now_ns);
 	e.ratio = fmax(e.ratio, waited(k, n, now_ns)) * (1 + CROWDING * n->in_flight);
 	return e;
