@@ -38,7 +38,7 @@ def test_what_is_said_to_be_won_or_lost_is() -> None:
     lost = {title for title in rivals if below[title].is_below}
     undecided = {title for title in rivals if not below[title].is_apart}
     assert lost == {RULES["clone"]} and "clone" in EXTRA
-    assert undecided == {RULES["own-latency"], RULES["prequal"]}
+    assert undecided == {RULES["own-latency"]}
 
 
 def _interval(cell: str) -> Interval:

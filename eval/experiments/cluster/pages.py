@@ -18,8 +18,9 @@ PAGE = ROOT / "docs" / "cluster.md"
 
 #: What begins the tables of GlusterFS' other cells, in bursts and beside loads, of Ceph, and of the
 #: lab beside the simulation.
-FURTHER, BESIDE, OF_CEPH, OF_BOTH = (
-    "bursts, mean us", "beside a load, mean us", "bursts, on Ceph", "mean us in the lab's bursts",
+FURTHER, BESIDE, OF_CEPH, FAILING, OF_BOTH = (
+    "bursts, mean us", "beside a load, mean us", "bursts, on Ceph", "what fails, on Ceph",
+    "mean us in the lab's bursts",
 )  # fmt: skip
 
 
@@ -43,17 +44,28 @@ def of_gluster(tables: dict[str, Any]) -> list[Shown]:
     return found
 
 
-def of_ceph(tables: dict[str, Any]) -> Shown:
-    """Means and p99 of each number of clients, and what the library is below the others by."""
-    header, rows = [OF_CEPH], [[row[0]] for row in next(iter(tables.values()))["rows"]]
-    for heading, table in tables.items():
-        below = table["header"].index("liblinnos-ceph: mean below its by")
-        # after load and network
-        clients = heading.split(", ", 2)[2]
-        header += [f"{clients}: mean us", "p99 us", "liblinnos-ceph below it by"]
-        for row, line in zip(rows, table["rows"], strict=True):
-            row += [*map(_value, line[1:3]), line[below]]
-    return Shown(tuple(header), [tuple(row) for row in rows])
+def of_ceph(tables: dict[str, Any]) -> list[Shown]:
+    """Means and p99, and what the library is below the others by: of clients, and of failures."""
+    found = []
+    for title, is_of in ((OF_CEPH, _is_whole), (FAILING, lambda heading: not _is_whole(heading))):
+        cells = {heading: one for heading, one in tables.items() if is_of(heading)}
+        if not cells:
+            continue
+        header, rows = [title], [[row[0]] for row in next(iter(cells.values()))["rows"]]
+        for heading, table in cells.items():
+            below = table["header"].index("liblinnos-ceph: mean below its by")
+            # after load and network, or these and the client
+            cell = heading.split(", ")[-1]
+            header += [f"{cell}: mean us", "p99 us", "liblinnos-ceph below it by"]
+            for row, line in zip(rows, table["rows"], strict=True):
+                row += [*map(_value, line[1:3]), line[below]]
+        found.append(Shown(tuple(header), [tuple(row) for row in rows]))
+    return found
+
+
+def _is_whole(heading: str) -> bool:
+    """Does nothing fail?"""
+    return heading.split(", ")[-1].split()[-1].startswith("client")
 
 
 def of_both(table: dict[str, Any]) -> Shown:
@@ -74,6 +86,7 @@ def committed() -> dict[Path, list[Shown]]:
     )
     return {
         PAGE: [
-            *of_gluster(cluster), of_ceph(ceph), of_both(simulation["the lab and the simulation"]),
+            *of_gluster(cluster), *of_ceph(ceph),
+            of_both(simulation["the lab and the simulation"]),
         ]
     }  # fmt: skip
