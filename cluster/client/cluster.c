@@ -260,8 +260,8 @@ static bool leaves(struct linnos_cluster *c, struct linnos_choice *choice)
 		return true;
 	/*
 	 * What is expected is what reads took at these nodes, not what a drive's model makes of it:
-	 * who may gain nothing leaves rather than stays, as from a drive that is bad. All are of one
-	 * kind: what many gain in a burst may hide what few lose at another time.
+	 * who may gain nothing leaves rather than stays, as from a drive that is bad. All are of
+	 * one kind: what many gain in a burst may hide what few lose at another time.
 	 */
 	own->lot = linnos_guard_draw(&c->guard, LINNOS_HOME_BAD, own->home_us);
 	c->stats.stayed += !own->lot.left;
