@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from patched_lines import changed_lines
 
 KERNEL = Path(__file__).parents[2] / "kernel"
 LINNOS = KERNEL / "linnos"
@@ -18,18 +19,6 @@ FILES = [
 ]
 
 
-def inserted(patch: Path) -> dict[str, int]:
-    """How many lines a patch inserts into each file."""
-    files: dict[str, int] = {}
-    name = ""
-    for line in patch.read_text().splitlines():
-        if found := re.match(r"\+\+\+ b/(.*)", line):
-            files[name := found[1]] = 0
-        elif name and line.startswith("+"):
-            files[name] += 1
-    return files
-
-
 @pytest.mark.parametrize("version", ["6.1", "6.12"])
 def test_there_are_six_patches(version: str) -> None:
     assert len(list((KERNEL / "patches" / version).glob("*.patch"))) <= 6
@@ -39,7 +28,7 @@ def test_hooks_are_short() -> None:
     """Those of the block layer, of file systems and of who takes the hint; md's are apart."""
     hooks: dict[str, int] = {}
     for patch in (KERNEL / "patches" / "6.12").glob("*.patch"):
-        for name, lines in inserted(patch).items():
+        for name, lines in changed_lines(patch, "+").items():
             if not name.startswith("drivers/md/") and not name.endswith("/md.rst"):
                 hooks[name] = hooks.get(name, 0) + lines
     assert len(hooks) <= 22
