@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* Of so many reads the older half is forgotten, about. */
+/* The last hundred or so count. */
 #define KEPT (1 - 1.0 / 128)
 /* As many as take what is usual are taken to have been seen before. */
 #define PRIOR 24

@@ -316,7 +316,7 @@ TEST(a_node_that_fails_is_the_last_one)
 	node_fail(&node, now_ns);
 	assert(node.failing && expected() >= FAILED);
 	read_takes(1);
-	assert(!node.failing && expected() < 1.2);
+	assert(!node.failing && expected() < 1.1);
 }
 
 TEST(what_is_usual_is_a_median_of_each_size)
