@@ -311,14 +311,15 @@ def of_replicated(found: Committed, own: Committed) -> Shown:
                 f"`{workload}`",
                 *(
                     f"{gain(found, workload, name)} ({gain(own, workload, name)})"
-                    for name in (LINNOS, LOWEST, TWO, "verdict")
+                    for name in (LINNOS, TWO)
                 ),
+                gain(found, workload, LOWEST), gain(found, workload, "verdict"),
                 f"`{frugal}`", found.against(workload, TWO, frugal),
                 found.against(workload, TWO, "clone"),
             )
         )  # fmt: skip
     header = (
-        "each write on all", "`linnos`", "`lowest`", "`lowest-two`, 5 %", "`verdict`",
+        "each write on all", "`linnos`", "`lowest-two`, 5 %", "`lowest`", "`verdict`",
         "best rival up to 5 %", "`lowest-two` against it", "against `clone`",
     )  # fmt: skip
     return Shown(header, rows)
