@@ -231,37 +231,33 @@ def of_more(found: Committed) -> Shown:
 
 
 def of_lowest(found: Committed) -> Shown:
-    """What chooses by predicted latency against rivals, with intervals."""
+    """What chooses by predicted latency against rivals, with intervals; bold is above."""
     shares = {name: found.shares_of_oracle(name) for name in (LOWEST, TWO)}
 
     def told(workload: str, policy: str, other: str) -> str:
         below = found.below(workload, policy, other)
-        word = scores.verdict(below)
-        sign = -1 if word == "above" else 1
-        low, high = sorted(100 * sign * end for end in (below.low, below.high))
-        word = f"**{word}**" if word == "above" else word
-        by = f"[{low:.0f}, {high:.0f}]"
-        return (
-            f"{word} {by}" if word == "undecided" else f"{abs(100 * below.value):.0f} {by} % {word}"
+        bold = "**" if scores.verdict(below) == "above" else ""
+        above, low, high = (
+            f"{round(-100 * of):+d}".replace("+0", "0")
+            for of in (below.value, below.high, below.low)
         )
+        return f"{bold}{above}{bold} [{low}, {high}]"
 
     rows: list[tuple[str, ...]] = []
     for workload in found.means:
         best = found.best(workload, contenders.LITTLE)
         rows.append(
             (
-                f"`{workload}`", f"`{best}`", told(workload, LOWEST, best),
-                told(workload, TWO, best), told(workload, LOWEST, LINNOS),
-                told(workload, LOWEST, "clone"), told(workload, TWO, "clone"),
-                f"{shares[LOWEST][workload]:.0f} %",
-                f"{shares[TWO][workload]:.0f} % ({found.extra_io(workload, TWO):.1f} %)",
+                f"`{workload}`", f"`{best}`",
+                *(told(workload, name, of) for of in (best, "clone") for name in (LOWEST, TWO)),
+                *(f"{shares[name][workload]:.0f} %" for name in (LOWEST, TWO)),
             )
         )  # fmt: skip
     return Shown(
         (
-            "cell, by predictions", "best rival up to 5 %", "`lowest` against it",
-            "`lowest-two` against it", "`lowest` against `linnos`", "against `clone`",
-            "`lowest-two` against `clone`", "share: `lowest`", "`lowest-two` (sent twice)",
+            "cell, by predictions", "best rival up to 5 %", "`lowest` above it",
+            "`lowest-two` above it", "`lowest` above `clone`", "`lowest-two` above `clone`",
+            "share: `lowest`", "`lowest-two`",
         ),
         rows,
     )  # fmt: skip
