@@ -176,17 +176,17 @@ def _counted(
     for policy in filter(found.has, OURS):
         row = [SAID.get(policy, f"`{policy}`")]
         for rival in rivals:
-            n_below, above = _by_verdict({w: below(w, policy, rival) for w in found.means})
-            row.append(f"{n_below}; {above}")
+            row.append(_by_verdict({w: below(w, policy, rival) for w in found.means}))
         rows.append(tuple(row))
     return Shown((title, *(f"`{rival}`" for rival in rivals)), rows)
 
 
-def _by_verdict(of: Mapping[str, Interval | None]) -> tuple[int, str]:
+def _by_verdict(of: Mapping[str, Interval | None]) -> str:
     """In how many workloads somebody is below, and by name where above."""
     said = {w: scores.verdict(below) for w, below in of.items() if below}
     above = [f"`{w}`" for w, word in said.items() if word == "above"]
-    return list(said.values()).count("below"), ", ".join(above) or "none"
+    n_below = f"{list(said.values()).count('below')}"
+    return f"{n_below}; {'all' if len(above) == len(said) else ', '.join(above)}".rstrip("; ")
 
 
 def of_extra_io(found: Committed) -> Shown:
@@ -220,10 +220,9 @@ def of_more(found: Committed) -> Shown:
     for policy, other, why in _MORE:
         below = {w: found.below(w, policy, other) for w in found.means}
         shares = sorted(100 * of.value for of in below.values())
-        n_below, above = _by_verdict(below)
         rows.append(
             (
-                f"`{policy}` against `{other}`: {why}", f"{n_below}; {above}",
+                f"`{policy}` against `{other}`: {why}", _by_verdict(below),
                 f"{-shares[-1]:+.0f} to {-shares[0]:+.0f}",
             )
         )  # fmt: skip

@@ -115,21 +115,35 @@ def test_the_front_page_begins_with_the_greatest_gain_and_the_greatest_loss() ->
     ]
 
 
-def test_the_best_rule_is_that_of_the_column() -> None:
-    def rules(key: str) -> list[str]:
-        table = pages.policies([CALM, BURSTS], key)
-        return [dict(zip(table.header, row, strict=True))["rule"] for row in table.rows]
+def test_the_best_rule_is_that_of_the_mean_and_of_the_p99() -> None:
+    table = pages.every([CALM, BURSTS])
+    rules = [dict(zip(table.header, row, strict=True))["best rule"] for row in table.rows]
+    assert rules == ["`prequal` 99.5/150", "`prequal` 100, `c3` 150"]
 
-    assert rules(pages.MEAN) == ["`prequal` -0.5", "`prequal` -50.0"]
-    assert rules(pages.P99) == ["`prequal` 150", "`c3` 150"]
+
+def test_of_every_run_there_are_mean_and_p99() -> None:
+    table = pages.every([CALM, BURSTS])
+    assert [row[:3] for row in table.rows] == [
+        ("MSR 105 at 2,000", "300", "100/200"), ("with bursts", "300", "200/2000")
+    ]  # fmt: skip
+    calm, bursts = (dict(zip(table.header, row, strict=True)) for row in table.rows)
+    assert (calm["`linnos`"], bursts["`linnos`"]) == ("**102**/200", "90.0/**2100**")
+    # md that asks is held against md that does not
+    assert (calm["md off"], calm["md on"], bursts["md on"]) == ("90.0/300", "**91.0**/290", "-/-")
 
 
 def test_who_is_above_is_counted_by_mean_and_by_p99() -> None:
     table = pages.counted([CALM, BURSTS])
     row = next(row for row in table.rows if row[:2] == ("`linnos`", "doing nothing"))
-    assert row[2:7] == ("1", "1", "+2.0, MSR 105 at 2000, calm", "+2.0", "-55.0")
-    assert row[7:] == ("1", "0", "+5.0, MSR 105 at 2000, bursts", "0", "+5.0")
+    assert row[2:6] == ("1", "1", "+2.0", "+2.0/-55.0")
+    assert row[6:] == ("1", "0", "+5.0", "0/+5.0")
     # Of means it is known how many are so beyond chance.
     table = pages.counted([CALM, BURSTS], sure={"`linnos` against doing nothing": ("0", "1")})
     row = next(row for row in table.rows if row[:2] == ("`linnos`", "doing nothing"))
-    assert row[2:4] == ("1 (0)", "1 (1)") and row[7:9] == ("1", "0")
+    assert row[2:4] == ("1 (0)", "1 (1)") and row[6:8] == ("1", "0")
+
+
+def test_a_short_page_says_where_somebody_is_above_most() -> None:
+    row = next(row for row in pages.summed([CALM, BURSTS], {}).rows if row[0] == "`linnos`")
+    assert row[2:5] == ("1", "1", "+2.0, MSR 105 at 2000, calm")
+    assert row[5:] == ("0", "1", "+5.0, MSR 105 at 2000, bursts")

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple, Self
 
 from eval import demo
 from eval.cache import RESULTS, ROOT
@@ -23,6 +24,7 @@ from eval.experiments.traces.scores import (
     RULES,
     TWICE,
     TWO,
+    Count,
     Line,
     counts,
     lines,
@@ -114,105 +116,111 @@ def at_the_demos_rate(of: Iterable[Line]) -> list[Line]:
     return found
 
 
-def _place(line: Line) -> tuple[str, str, str]:
-    return line.trace, f"{line.iops:,.0f}", line.slowness
-
-
 def _against(
-    line: Line, policy: str, reference: str = NOTHING, key: str = MEAN, *, in_us: bool = False
+    line: Line, policy: str, reference: str = NOTHING, key: str = MEAN, *, closely: bool = False
 ) -> str:
-    """How a policy compares with another: bold where it is above it."""
-    share = line.above(policy, reference, key)
-    if share is None:
+    """A policy's us: bold where it is above another. Closely: of a small mean tenths, too."""
+    us, share = line.runs.get(policy, {}).get(key), line.above(policy, reference, key)
+    if us is None or share is None:
         return "-"
-    told = f"{line.runs[policy][key]:.0f}" if in_us else _percent(share)
+    told = f"{us:.1f}" if closely and key == MEAN and us < 100 else f"{us:.0f}"
     return f"**{told}**" if share > LEVEL else told
+
+
+def _both(line: Line, policy: str, reference: str = NOTHING, *, closely: bool = False) -> str:
+    """Mean and p99."""
+    return "/".join(_against(line, policy, reference, key, closely=closely) for key in (MEAN, P99))
 
 
 def _home(policy: str) -> str:
     return {NOTHING: "home", OFF: "md off"}.get(policy) or policy_called(policy)
 
 
-def policies(of: Sequence[Line], key: str) -> Shown:
-    """Means in % of doing nothing, or percentiles in us."""
-    in_us = key == P99
-
-    def row(line: Line) -> tuple[str, ...]:
-        rule = line.best(RULES, key)
-        best = "" if rule == NOTHING else f" {_against(line, rule, key=key, in_us=in_us)}"
-        return (
-            *_place(line), *([f"{line.runs[NOTHING]['reads']:,}"] if in_us else ()),
-            _us(line, NOTHING, key), f"{_home(rule)}{best}",
-            *(_against(line, policy, key=key, in_us=in_us) for policy in SHOWN),
-        )  # fmt: skip
-
-    head = (
-        "p99, us" if in_us else "mean, %", "I/Os a second", "slowness",
-        *(("reads", "nothing") if in_us else ("nothing, us",)), "rule",
-        *map(policy_called, SHOWN),
-    )  # fmt: skip
-    return Shown(head, [row(line) for line in of])
+def _best_rule(line: Line) -> str:
+    """The rule with the lowest mean, and that with the lowest p99 where it is another."""
+    mean, p99 = (line.best(RULES, key) for key in (MEAN, P99))
+    if mean == p99:
+        return f"{_home(mean)} {_both(line, mean, closely=True)}"
+    return (
+        f"{_home(mean)} {_against(line, mean, closely=True)}, "
+        f"{_home(p99)} {_against(line, p99, key=P99)}"
+    )
 
 
-def _us(line: Line, policy: str, key: str) -> str:
-    us = line.runs.get(policy, {}).get(key)
-    return "-" if us is None else f"{us:.0f}"
-
-
-def md(of: Sequence[Line]) -> Shown:
-    """Mean and p99 on md raid1."""
+def every(of: Sequence[Line]) -> Shown:
+    """Mean and p99 of all runs; md's are held against md that does not ask."""
     return Shown(
-        ("md raid1", "I/Os a second", "slowness", "mean, us: off", "`on`, %", "p99, us: off",
-         "`on`"),
+        ("trace at I/Os a second", "reads", "nothing", "best rule", *map(policy_called, SHOWN),
+         "md off", "md on"),
         [
             (
-                *_place(line), _us(line, OFF, MEAN), _against(line, ON, OFF),
-                _us(line, OFF, P99), _against(line, ON, OFF, P99, in_us=True),
+                f"{line.trace} at {line.iops:,.0f}" if line.slowness == CALM else f"with {BURSTS}",
+                f"{line.runs[NOTHING]['reads']:,}", _both(line, NOTHING, closely=True),
+                _best_rule(line), *(_both(line, policy, closely=True) for policy in SHOWN),
+                _both(line, OFF, OFF, closely=True), _both(line, ON, OFF, closely=True),
             )
             for line in of
         ],
     )  # fmt: skip
 
 
+class _Told(NamedTuple):
+    """What a page has of a count."""
+
+    above: str
+    below: str
+    most: str
+    where: str
+    medians: str
+
+    @classmethod
+    def of(cls, count: Count, sure: Sure | None = None) -> Self:
+        """In brackets how many are beyond chance, where that is known."""
+        above, below = f"{count.above}", f"{count.below}"
+        if sure and count.what in sure:
+            sure_above, sure_below = sure[count.what]
+            above, below = f"{above} ({sure_above})", f"{below} ({sure_below})"
+        medians = f"{_percent(count.median_calm)}/{_percent(count.median_bursts)}"
+        return cls(above, below, percent(count.worst[0]), count.worst[1], medians)
+
+
+def _counted(
+    of: list[Line], shown: Sequence[str], sure: Sure | None
+) -> list[tuple[tuple[str, ...], _Told, _Told]]:
+    """Of each of these who is held against whom, and what comes of it by mean and by p99."""
+    found = {count.what: count for count in counts(of)}
+    return [
+        (
+            tuple(what.replace(", 5% cap`", "`, 5 %").split(" against ")),
+            _Told.of(found[what], sure), _Told.of(found[f"{what}, p99"]),
+        )
+        for what in shown
+        if what in found
+    ]  # fmt: skip
+
+
 def summed(of: list[Line], sure: Sure) -> Shown:
     """The counts that a short page has, below first, without medians."""
-    whole = counted(of, SUMMED, sure)
-    columns = (0, 1, 3, 2, 4, 8, 7, 9)
     return Shown(
         ("who", "against", "mean: below", "above", "at most, %", "p99: below", "above",
          "at most, %"),
-        [tuple(row[column] for column in columns) for row in whole.rows],
+        [
+            (*who, *(t for of in told for t in (of.below, of.above, f"{of.most}, {of.where}")))
+            for who, *told in _counted(of, SUMMED, sure)
+        ],
     )  # fmt: skip
 
 
 def counted(of: list[Line], shown: Sequence[str] = COUNTED, sure: Sure | None = None) -> Shown:
     """In how many runs who is above and below whom, and in brackets beyond chance."""
-    found = {count.what: count for count in counts(of)}
-    beyond_chance = sure or {}
-
-    def told(what: str) -> tuple[str, ...]:
-        if what not in found:
-            return ("-",) * 5
-        count = found[what]
-        above, below = f"{count.above}", f"{count.below}"
-        if what in beyond_chance:
-            sure_above, sure_below = beyond_chance[what]
-            above, below = f"{above} ({sure_above})", f"{below} ({sure_below})"
-        return (
-            above, below, f"{percent(count.worst[0])}, {count.worst[1]}",
-            _percent(count.median_calm), _percent(count.median_bursts),
-        )  # fmt: skip
-
-    head = ("above", "below", "at most, %", "calm, %", "bursts, %")
+    head = ("above", "below", "at most, %", "medians, %")
     return Shown(
         ("who", "against", *(f"mean: {head[0]}", *head[1:]), *(f"p99: {head[0]}", *head[1:])),
         [
-            (*what.replace(", 5% cap`", "`, 5 %").split(" against "),
-             *told(what), *told(f"{what}, p99"))
-            for what in shown
-            if what in found
+            (*who, *(t for of in told for t in (of.above, of.below, of.most, of.medians)))
+            for who, *told in _counted(of, shown, sure)
         ],
-    )  # fmt: skip
+    )
 
 
 def _beyond_chance() -> Sure:
@@ -233,7 +241,7 @@ def of_the_oracles_gain(of: list[Line]) -> Shown:
     return Shown(
         (f"of the oracle's gain, where it gains over {LEVEL:.0%}".replace("%", " %"),
          *map(policy_called, found)),
-        [(f"median of {n} runs", *(f"{median(told):.0%}".replace("%", " %") if told else "-"
+        [(f"median of {n} runs", *(f"{round(100 * median(told))} %" if told else "-"
                                    for told in found.values()))],
     )  # fmt: skip
 
@@ -264,15 +272,10 @@ def rival(line: Line) -> str:
 
 
 def _means_and_p99(line: Line) -> tuple[str, ...]:
-    def both(policy: str, reference: str = NOTHING) -> str:
-        return "/".join(
-            _against(line, policy, reference, key, in_us=True) for key in (MEAN, P99)
-        )  # fmt: skip
-
     best = rival(line)
     return (
-        both(NOTHING), f"{both(best)} {_home(best)}",
-        both("linnos"), both(TWO), both(OFF, OFF), both(ON, OFF),
+        _both(line, NOTHING), f"{_both(line, best)} {_home(best)}",
+        _both(line, "linnos"), _both(line, TWO), _both(line, OFF, OFF), _both(line, ON, OFF),
     )  # fmt: skip
 
 
@@ -317,9 +320,7 @@ def tables() -> dict[Path, list[Shown]]:
         ROOT / "README.md": [extremes(front_page), front(front_page)],
         ROOT / "docs" / "results.md": [summed(of, sure)],
         ROOT / "docs" / "tables.md": [
-            policies(of, MEAN),
-            policies(of, P99),
-            md(of),
+            every(of),
             counted(of, sure=sure),
             of_the_oracles_gain(of),
         ],
