@@ -570,7 +570,7 @@ def test_the_documents_queries_and_columns_are_right(tmp_path: Path) -> None:
     )
     # The others are asked of programs that do what they look for, by tests of their own.
     queries = re.findall(r"```sql\n(.*?)```", document.split("\n### With which")[0], re.S)
-    assert len(queries) == 4
+    assert len(queries) == 3
     for sql in queries:
         [row] = asked(folder, sql)
         assert row["path"] == "/srv/foo"

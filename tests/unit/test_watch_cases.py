@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Three faults that DIO has found in programs, done again by small ones and found by a query.
 
-The programs are in watched_programs/, the queries in docs/watch.md, under the heading of each.
+The programs are in watched_programs/, the queries in docs/queries/.
 """
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_watch import DOCUMENT, asked, drive, kernel
+from test_watch import asked, drive, kernel
 
 from linnapp.watch import watching
 from linnapp.watch.watched import session_folder
@@ -21,14 +20,13 @@ from linnapp.watch.watched import session_folder
 __all__ = ["drive", "kernel"]  # fixtures
 
 PROGRAMS = Path(__file__).parent / "watched_programs"
+QUERIES = Path(__file__).parents[2] / "docs" / "queries"
 pytestmark = pytest.mark.usefixtures("kernel")
 
 
-def answer(seen: Path, heading: str) -> list[dict[str, Any]]:
-    """Of the query under a heading of the document."""
-    section = DOCUMENT.read_text().split(f"\n#### {heading}\n")[1].split("\n#")[0]
-    [sql] = re.findall(r"```sql\n(.*?)```", section, re.S)
-    return asked(seen, sql)
+def answer(seen: Path, query: str) -> list[dict[str, Any]]:
+    """Of a query of the docs."""
+    return asked(seen, (QUERIES / f"{query}.sql").read_text())
 
 
 def watched(tmp_path: Path, session: str, *command: object) -> Path:
@@ -45,7 +43,7 @@ def python(program: str) -> list[object]:
 
 
 def test_lines_that_a_log_shipper_never_reads_are_found(drive: Path, tmp_path: Path) -> None:
-    heading = "A log that is not read from its start"
+    query = "unread-log"
     seen = watched(tmp_path, "lossy", *python("log_shipper.py"), drive)
     # The file system has given the new log the old one's number, or there was nothing to lose.
     logs = asked(
@@ -56,7 +54,7 @@ def test_lines_that_a_log_shipper_never_reads_are_found(drive: Path, tmp_path: P
     assert len({row["inode"] for row in logs}) == 1 and len(logs) == 2
     shipped = (drive / "shipped").read_bytes()
     assert b"first line" in shipped and b"second" not in shipped
-    [lost] = answer(seen, heading)
+    [lost] = answer(seen, query)
     assert (lost["session"], lost["path"]) == ("lossy", f"{drive}/app.log")
     assert (lost["reader"], lost["begins_at"], lost["bytes"]) == ("shipper", 26, 16)
 
@@ -64,20 +62,20 @@ def test_lines_that_a_log_shipper_never_reads_are_found(drive: Path, tmp_path: P
         (drive / name).unlink()
     watched(tmp_path, "fixed", *python("log_shipper.py"), drive, "--fixed")
     assert b"second" in (drive / "shipped").read_bytes()
-    assert [row["session"] for row in answer(seen, heading)] == ["lossy"]
+    assert [row["session"] for row in answer(seen, query)] == ["lossy"]
 
 
 def test_a_log_that_is_opened_for_each_line_is_found(drive: Path, tmp_path: Path) -> None:
-    heading = "A log that is opened for each line"
+    query = "reopened-log"
     seen = watched(tmp_path, "reopened", *python("reopened_log.py"), drive)
-    [found] = answer(seen, heading)
+    [found] = answer(seen, query)
     assert (found["session"], found["path"]) == ("reopened", f"{drive}/server.log")
     assert (found["opens"], found["writes"], found["calls"]) == (300, 300, 5 * 300)
     assert found["bytes_a_write"] == 33
 
     (drive / "server.log").unlink()
     watched(tmp_path, "fixed", *python("reopened_log.py"), drive, "--fixed")
-    assert [row["session"] for row in answer(seen, heading)] == ["reopened"]
+    assert [row["session"] for row in answer(seen, query)] == ["reopened"]
     [fixed] = asked(
         seen,
         f"""select count(*) as calls, sum(result) filter (call = 'writev')::bigint as bytes
@@ -91,7 +89,7 @@ def test_clients_that_wait_for_compactions_are_found(drive: Path, tmp_path: Path
     source = PROGRAMS / "compacting_store.c"
     subprocess.run(["cc", "-O2", "-Wall", "-pthread", "-o", program, source], check=True)
     seen = watched(tmp_path, "store", program, drive, 12_000)
-    pauses = answer(seen, "Clients that wait for compactions")
+    pauses = answer(seen, "pauses")
     assert len(pauses) == 5
     # Where all four clients want a CPU in vain there are pauses, too; what others do meanwhile is
     # less than a compaction, of whose end clients wait at four files of level 0.
