@@ -216,7 +216,7 @@ def test_the_loop_of_the_man_page_serves_a_ring_that_is_full(built: Path, tmp_pa
 
 
 def test_the_core_alone_does_what_its_page_says(built: Path, tmp_path: Path) -> None:
-    page = (LIBRARY.parent / "docs" / "choosing.md").read_text()
+    page = (LIBRARY.parent / "docs" / "liblinnos.md").read_text()
     (said,) = re.findall(r"^    (\d+ hedged, \d+ slow)$", page, re.M)
     program = LIBRARY / "examples" / "choose.c"
     subprocess.run(
