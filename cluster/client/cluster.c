@@ -6,8 +6,8 @@
  * take less by more than a margin: by less than that nodes in order differ by chance, and homes
  * spread reads better than news do. It leaves for any of those that are within the margin of
  * the best, by lot, so that clients with the same news do not meet at one node. And whether leaving
- * is worth it is watched by the guard of the core (linnos_guard.h): some stay, and what these and
- * those take decides how many leave.
+ * is worth it is watched by guards of the core (linnos_guard.h): some stay, and what these and those
+ * take decides how many leave.
  *
  * A node that was slow is looked at by one read at a time: a copy that nobody waits for, within
  * their share of the reads, or else, some time later, a user's read whose home it is.
@@ -46,7 +46,7 @@ struct own {
 	struct linnos_lot lot;
 	uint32_t home_us, best_us;
 	uint8_t n, order;
-	bool moved, would_move, blind;
+	bool moved, would_move, blind, in_order;
 };
 
 _Static_assert(sizeof(struct own) <= sizeof(((struct linnos_choice *)0)->own), "it has room");
@@ -142,7 +142,8 @@ int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
 	c->o.key = c->key;
 	c->n_nodes = n_nodes;
 	c->random = o.seed;
-	c->guard.random = cluster_draw(c);
+	for (int k = 0; k < 2; k++)
+		c->guard[k].random = cluster_draw(c);
 	c->next_home = cluster_draw(c) % LINNOS_CLUSTER_CANDIDATES;
 	c->knowing.news_for_ns = o.news_for_ms * NS_PER_MS;
 	c->telling = 1;
@@ -247,7 +248,7 @@ static void explore(struct linnos_cluster *c, struct linnos_choice *choice, cons
 }
 
 /* The read would leave home for another: does it? */
-static bool leaves(struct linnos_cluster *c, struct linnos_choice *choice)
+static bool leaves(struct linnos_cluster *c, struct linnos_choice *choice, double ratio)
 {
 	struct own *own = own_of(choice);
 
@@ -259,11 +260,14 @@ static bool leaves(struct linnos_cluster *c, struct linnos_choice *choice)
 	if (c->o.flags & LINNOS_CLUSTER_UNGUARDED || node_of(c, choice, choice->home)->failing)
 		return true;
 	/*
-	 * What is expected is what reads took at these nodes, not what a drive's model makes of it:
-	 * who may gain nothing leaves rather than stays, as from a drive that is bad. All are of
-	 * one kind: what many gain in a burst may hide what few lose at another time.
+	 * Kinds that have an account each, so that what one gains hides no loss of another. Of a
+	 * node that is slow, and of one in order, what is expected is what reads took in the mean:
+	 * who may gain nothing leaves. Between these it is a read or two that took long: he stays.
 	 */
-	own->lot = linnos_guard_draw(&c->guard, LINNOS_HOME_BAD, own->home_us);
+	own->in_order = ratio < IN_ORDER;
+	own->lot = linnos_guard_draw(
+		&c->guard[own->in_order],
+		ratio < SLOW && !own->in_order ? LINNOS_HOME_SLOW : LINNOS_HOME_BAD, own->home_us);
 	c->stats.stayed += !own->lot.left;
 	return own->lot.left;
 }
@@ -330,7 +334,7 @@ int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *ch
 	own->best_us = us_of(&f, choice->replica);
 	if (f.ratio[choice->home] * kept <= f.ratio[choice->replica])
 		choice->replica = choice->home;
-	else if (!leaves(c, choice))
+	else if (!leaves(c, choice, f.ratio[choice->home]))
 		choice->replica = choice->home;
 	own->moved = choice->replica != (unsigned int)choice->home;
 	c->stats.moved += own->moved;
@@ -435,7 +439,7 @@ static void answered(struct linnos_cluster *c, const struct sending *s, double u
 
 	node_learn(&c->knowing, &c->nodes[s->node], s, ratio, now_ns);
 	if (s->lot.wish != LINNOS_STAY)
-		linnos_guard_learn(&c->guard, s->lot, us);
+		linnos_guard_learn(&c->guard[false], s->lot, us);
 	/* Those that look, and those that are in a hurry, are not like the others. */
 	if (s->kind != LINNOS_FIRST)
 		return;
@@ -477,7 +481,8 @@ void linnos_cluster_answered(struct linnos_cluster *c, const struct linnos_choic
 	const struct sending *w = winner ? sending_of(winner) : NULL;
 
 	pthread_mutex_lock(&c->lock);
-	linnos_guard_learn(&c->guard, own->lot, us);
+	linnos_guard_learn(&c->guard[own->in_order], own->lot, us);
+	linnos_guard_learn(&c->guard[!own->in_order], (struct linnos_lot){.wish = LINNOS_STAY}, us);
 	if (own->blind && !own->moved)
 		news_were_missed(c, us - usual_us(&c->knowing.usual, own->order));
 	if (own->moved)

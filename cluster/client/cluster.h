@@ -20,7 +20,7 @@ struct linnos_cluster {
 	uint8_t key[KEY_BYTES_MAX];
 	uint32_t n_nodes;
 	struct knowing knowing;
-	struct linnos_guard guard;
+	struct linnos_guard guard[2]; /* of those whose home is in order [1], and of others */
 	struct budget extra, copies, questions;
 	uint64_t random, next_home;
 	/* By what reads take longer than usual whose home was not known; what questions take, and

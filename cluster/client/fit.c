@@ -30,19 +30,28 @@ double fit_expect(const struct fit *f, double told)
 	return mean * exp2(slope * (within(log2(told), TOLD_MOST) - f->told));
 }
 
+void fit_fade(struct fit *f, double left)
+{
+	f->n *= left;
+	f->n_told *= left;
+	f->square *= left;
+	f->product *= left;
+}
+
 void fit_learn(struct fit *f, double told, double ratio)
 {
 	double by, took = within(log2(ratio), TOOK_MOST);
 
-	f->n = f->n * KEPT + 1;
+	fit_fade(f, KEPT);
+	f->n++;
 	f->ratio += (ratio - f->ratio) / f->n;
 	if (told <= 0)
 		return;
 	told = within(log2(told), TOLD_MOST);
-	f->n_told = f->n_told * KEPT + 1;
+	f->n_told++;
 	by = told - f->told;
 	f->told += by / f->n_told;
 	f->took += (took - f->took) / f->n_told;
-	f->square = f->square * KEPT + by * (told - f->told);
-	f->product = f->product * KEPT + by * (took - f->took);
+	f->square += by * (told - f->told);
+	f->product += by * (took - f->took);
 }

@@ -20,6 +20,8 @@ struct fit {
 
 /* With @told 0 of nothing that was told. */
 double fit_expect(const struct fit *f, double told);
+/* Of what was seen so much still counts. */
+void fit_fade(struct fit *f, double left);
 void fit_learn(struct fit *f, double told, double ratio);
 
 #endif

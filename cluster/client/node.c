@@ -11,8 +11,6 @@
 #define KNOWN_FOR_NS (10 * NS_PER_MS)
 /* What they took in the mean, likewise. */
 #define MEAN_HALF_NS (250 * NS_PER_MS)
-/* Up to so many times what is usual a node is in order. */
-#define IN_ORDER 1.5
 /* A read in flight is taken to make the next one longer by so much: drives serve many at once. */
 #define CROWDING 0.1
 /* Of two that tell the one that knows it longer counts so much. */
@@ -162,7 +160,7 @@ struct expected node_expect(const struct knowing *k, const struct node *n, uint6
 		e.ratio = e.own > 0 ? e.own : 1;
 	}
 	if (e.ratio < IN_ORDER)
-		e.ratio = ordinary(n, e.told, now_ns);
+		e.ratio = ordinary(n, node_is_trusted(n) ? e.told : 0, now_ns);
 	e.ratio = fmax(e.ratio, waited(k, n, now_ns)) * (1 + CROWDING * n->in_flight);
 	return e;
 }
@@ -208,8 +206,10 @@ void node_learn(struct knowing *k, struct node *n, const struct sending *s, doub
 		be_wrong(&n->told_error, s->told, ratio);
 	}
 	/* Those that look at one that is slow are not like the others. */
-	if (ratio < SLOW || !n->strikes)
+	if (ratio < SLOW || !n->strikes) {
+		fit_fade(&n->fit, faded(since(n->heard_ns, now_ns), MEAN_HALF_NS));
 		fit_learn(&n->fit, s->told, fmin(fmax(ratio, RATIO_LEAST), SLOW));
+	}
 	/* How long it takes until one in two is in order again. */
 	if (n->own >= SLOW && !n->failing && s->sent_ns > n->heard_ns) {
 		double age_ns = s->sent_ns - n->heard_ns, after = age_ns / wait_ns(k, n);

@@ -33,6 +33,8 @@
 #define NS_PER_US 1000ull
 #define NS_PER_MS 1000000ull
 
+/* Up to so many times what is usual a node is in order. */
+#define IN_ORDER 1.5
 /* From so many times what is usual on a node is slow: what a drive in order takes for one read in
  * some tens. */
 #define SLOW 2.5
