@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""md raid1 and raid10 over NVMe drives, on two CPUs: whom they read from, and all of it changing
-under load."""
+"""md raid1 and raid10 over NVMe drives, on two CPUs: whom they read from, which of md's own rules
+LinnOS may not break, and all of it changing under load."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +56,7 @@ for value in off unguarded; do
     reads >$OUT/after_$value
 done
 
+{odd}
 load --workers 4 --writers 2 --seconds 600 --stop-file /run/stop >$OUT/changing &
 load=$!
 while [ ! -e /run/stop ]; do change; done &
@@ -76,6 +78,85 @@ cat $md/mismatch_cnt >$OUT/mismatches
 mdadm --stop /dev/md0 2>/dev/null
 """
 
+#: LinnOS has every read go to one mirror, unless md's own rules forbid it. The other copies come
+#: before it, so that md alone would not choose it.
+ODD = """
+drive=/dev/nvme{odd}n1
+for k in $drives; do use $k slow; done
+use {odd} fast
+blocks=512
+counted() {{ for k in {copies}; do echo $(stat $k reads) $(stat $k inferences); done; }}
+read_as() {{ # NAME
+    counted >$OUT/before_$1
+    load --blocks $blocks --workers 4 --count 250 >$OUT/$1
+    counted >$OUT/after_$1
+}}
+take_out() {{ # DEVICE...
+    for device; do
+        mdadm --fail /dev/md0 $device
+        wait_for mdadm --remove /dev/md0 $device
+    done
+}} 2>/dev/null
+bring() {{ # DEVICE...
+    mdadm --add /dev/md0 "$@"
+    wait_for whole
+    wait_for idle
+}} 2>/dev/null
+
+read_as favoured
+{write_mostly}
+# What is recorded as bad is wrong, too, until it is written anew.
+slave=$md/dev-nvme{odd}n1
+offset=$(cat $slave/offset)
+dd if=/dev/zero of=$drive bs=512 seek=$offset count=$((8 * blocks)) oflag=direct conv=notrunc \\
+    2>/dev/null
+for sector in $(seq $offset 512 $((offset + 8 * blocks - 1))); do
+    echo $sector 512 >$slave/bad_blocks
+done
+read_as bad_blocks
+load --fill --count 1 >/dev/null
+mended() {{ [ -z "$(cat $slave/bad_blocks)" ]; }}
+wait_for mended
+read_as mended
+
+# The drive can be made to fail in part: what md records is still written.
+table() {{ echo "0 $1 linear $drive 0"; echo "$1 $2 $3"; echo "$(($1 + $2)) $rest"; }}
+size=$(blockdev --getsz $drive)
+n=$((8 * blocks))
+rest="$((size - offset - n)) linear $drive $((offset + n))"
+sound=$(table $offset $n "linear $drive $offset")
+take_out $drive
+echo "$sound" | dmsetup create odd --noudevsync --noudevrules
+member=/dev/$(dmsetup info -c --noheadings -o blkdevname odd)
+bring $member
+for slave in $md/dev-*; do echo failfast >$slave/state; done
+read_as failfast
+table $offset $n error | dmsetup load odd
+dmsetup suspend --noudevsync odd
+dmsetup resume --noudevsync odd
+# One at a time, and few: by itself md reads from the others.
+load --blocks $blocks --count 16 >$OUT/failing
+echo $(cat $md/degraded $md/dev-${{member#/dev/}}/state) >$OUT/failed
+cat $md/dev-${{member#/dev/}}/bad_blocks >>$OUT/failed
+read_as without
+wait_for mdadm --remove /dev/md0 $member 2>/dev/null
+wait_for dmsetup remove --noudevsync --noudevrules odd
+bring $drive
+for slave in $md/dev-*; do echo -failfast >$slave/state; done
+"""
+
+#: raid10 knows none.
+WRITE_MOSTLY = """
+echo writemostly >$md/dev-nvme{odd}n1/state
+read_as write_mostly
+others=$(printf '/dev/nvme%dn1 ' {others})
+take_out $others
+read_as alone
+bring $others
+echo -writemostly >$md/dev-nvme{odd}n1/state
+read_as mostly_no_more
+"""
+
 
 @dataclass(frozen=True)
 class Level:
@@ -85,14 +166,25 @@ class Level:
     n_drives: int
     slow: tuple[int, ...]
     fails: tuple[int, ...]
+    #: That hold the same data. Of the last one LinnOS is to choose against md's rules.
+    copies: tuple[int, ...]
     #: Of a read, so that it may be one of several chunks.
     pages: int = 1
+    #: Whether write-mostly means anything.
+    write_mostly: bool = False
 
 
 LEVELS = {
-    "raid1": Level("--level=1", 3, slow=(0,), fails=(1, 0)),
+    "raid1": Level("--level=1", 3, slow=(0,), fails=(1, 0), copies=(0, 1, 2), write_mostly=True),
     # Pairs: 0 and 1, 2 and 3.
-    "raid10": Level("--level=10 --layout=n2 --chunk=16", 4, slow=(0, 3), fails=(1, 0, 3), pages=3),
+    "raid10": Level(
+        "--level=10 --layout=n2 --chunk=16",
+        4,
+        slow=(0, 3),
+        fails=(1, 0, 3),
+        copies=(0, 1),
+        pages=3,
+    ),
 }
 
 
@@ -106,7 +198,7 @@ def constant_model(path: Path, output_bias: tuple[int, int]) -> None:
     ).save(path)
 
 
-def numbers(values: tuple[int, ...] | range) -> str:
+def numbers(values: Iterable[int]) -> str:
     return " ".join(map(str, values))
 
 
@@ -114,6 +206,9 @@ def script_of(level: Level, models: Path) -> str:
     """The script for an array, with a model for slow drives and one for others in the folder."""
     constant_model(models / "slow.linnos", (0, 1))
     constant_model(models / "fast.linnos", (1, 0))
+    *others, odd = level.copies
+    names = {"odd": odd, "others": numbers(others), "copies": numbers(level.copies)}
+    write_mostly = WRITE_MOSTLY.format(**names) if level.write_mostly else ""
     return SCRIPT.format(
         models=models,
         level=level.options,
@@ -121,16 +216,57 @@ def script_of(level: Level, models: Path) -> str:
         slow=numbers(level.slow),
         fails=numbers(level.fails),
         pages=level.pages,
+        odd=ODD.format(write_mostly=write_mostly, **names),
     )
+
+
+def counts_of(path: Path) -> dict[str, int]:
+    """Of reads that brought what was written."""
+    counts: dict[str, int] = json.loads(path.read_text())
+    assert counts["wrong_data"] == counts["errors"] == counts["gone"] == 0, path.name
+    assert counts["admitted"] > 0 and counts["revoked"] == 0, path.name
+    return counts
+
+
+def check_odd(level: Level, out: Path) -> None:
+    """That LinnOS had its way with a mirror where md lets it be read, and only there."""
+
+    def shares_of_odd(name: str) -> tuple[float, int]:
+        """Share of the copies' reads, and how often it was asked."""
+        counts_of(out / name)
+        before, after = (
+            np.loadtxt(out / f"{when}_{name}", dtype=int) for when in ("before", "after")
+        )
+        reads, asked = (after - before).T
+        assert reads.sum() >= 400, name
+        return reads[-1] / reads.sum(), asked[-1]
+
+    favoured = ["favoured", "mended", "failfast"]
+    left_alone = ["bad_blocks"]
+    if level.write_mostly:
+        favoured += ["mostly_no_more"]
+        left_alone += ["write_mostly"]
+        assert shares_of_odd("alone")[0] == 1
+    for name in favoured:
+        share, asked = shares_of_odd(name)
+        assert share > 0.9, name
+        # The one that can be made to fail is none of LinnOS's.
+        assert asked > 400 or name == "failfast", name
+    for name in left_alone:
+        assert shares_of_odd(name) == (0, 0), name
+
+    # It has failed at once, and not been mended block by block.
+    assert counts_of(out / "failing")["admitted"] == 16
+    degraded, state, *bad_blocks = (out / "failed").read_text().split()
+    assert degraded == "1" and "faulty" in state.split(",") and not bad_blocks
+    assert shares_of_odd("without") == (0, 0)
 
 
 def check(level: Level, out: Path) -> None:
     """That the slow drives were left out, and that nothing was lost while all of it changed."""
-    for run in ("steered_off", "steered_unguarded", "changing"):
-        counts = json.loads((out / run).read_text())
-        assert counts["wrong_data"] == counts["errors"] == counts["gone"] == 0, run
-        assert counts["admitted"] > 0 and counts["revoked"] == 0
-    assert counts["written"] > 100
+    for run in ("steered_off", "steered_unguarded"):
+        counts_of(out / run)
+    assert counts_of(out / "changing")["written"] > 100
     assert (out / "mismatches").read_text().split() == ["0"]
 
     for linnos in ("off", "unguarded"):
@@ -144,6 +280,7 @@ def check(level: Level, out: Path) -> None:
                 assert reads[slow] > 100, "it is not left out by itself"
             else:
                 assert reads[slow] <= probes[slow], "the slow drive was read from without a look"
+    check_odd(level, out)
 
 
 @pytest.mark.parametrize("name", LEVELS)

@@ -16,10 +16,10 @@ from test_md_on_nvme import LEVELS, check, script_of
 
 pytestmark = pytest.mark.qemu
 
-# md-mod is the kernel's own.
+# md-mod is the kernel's own, and so is dm-mod.
 BEFORE = """
 files() {{ echo /sys/kernel/linnos/nvme$1n1; }}
-modprobe -d $UNPACKED md-mod
+modprobe -d $UNPACKED -a md-mod dm-mod
 insmod $BUILT/linnos.ko drives={drives}
 insmod $BUILT/raid/{name}.ko
 """
