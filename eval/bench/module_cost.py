@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The part of `make bench` that shows what linnos.ko costs an I/O on an unpatched kernel."""
+"""What modules cost an I/O on an unpatched kernel: linnos.ko, and a raid1.ko that asks it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from eval.bench.kernel import latency_model
 from eval.cache import ROOT
 
 _FILES = "/sys/kernel/linnos"
+_OURS = ("linnos.ko", "raid/raid1.ko")
 
 
 def _cases(module: Path, trees: Path) -> tuple[Case, ...]:
@@ -30,27 +31,54 @@ def _cases(module: Path, trees: Path) -> tuple[Case, ...]:
     )
 
 
+def _raid_cases(built: Path) -> tuple[Case, ...]:
+    """md raid1 of three drives, from the kernel's own module and from ours; likewise."""
+    drives = [f"nullb{k}" for k in range(3)]
+    never = latency_model("never.linnos", refuse_us=2**31)
+    always = latency_model("always.linnos", refuse_us=1)
+    make = "mdadm -q --build /dev/md0 --level=1 --raid-devices=3 --assume-clean " + " ".join(
+        f"/dev/{drive}" for drive in drives
+    )
+    load = "; ".join(f"insmod {shlex.quote(str(built / name))}" for name in _OURS)
+    named = "; ".join(f"echo {drive} >{_FILES}/add" for drive in drives)
+    upload = {m: "; ".join(_upload(m, drive) for drive in drives) for m in (never, always)}
+    observed = "; ".join(_observe(drive) for drive in drives)
+    array = "/sys/block/md0/md/linnos"
+    return (
+        Case("a drive, no mirror"),
+        Case("stock raid1", make, "mdadm -q --stop /dev/md0; rmmod raid1", "/dev/md0"),
+        Case("ours, no drive named", f"{load}; {make}", device="/dev/md0"),
+        Case("observed, trees", f"{named}; {upload[never]}; {observed}", device="/dev/md0"),
+        Case("on", f"echo on >{array}", device="/dev/md0"),
+        Case("on, slow drives", f"{upload[always]}; echo unguarded >{array}", device="/dev/md0"),
+        Case("off again", f"echo off >{array}", device="/dev/md0"),
+    )
+
+
 def _observe(disk: str) -> str:
     return f"echo observe >{_FILES}/{disk}/mode"
 
 
-def _upload(model: Path) -> str:
-    return f"cat {shlex.quote(str(model))} >{_FILES}/nullb0/model"
+def _upload(model: Path, disk: str = "nullb0") -> str:
+    return f"cat {shlex.quote(str(model))} >{_FILES}/{disk}/model"
 
 
 def module_cost() -> None:
-    """Instructions of a read and a write with linnos.ko, beside without, on Debian's kernel."""
-    release = debian_kernel.release(debian_kernel.image())
+    """Instructions of a read and a write with our modules, beside without, on Debian's kernel."""
+    kernel = debian_kernel.image()
+    release = debian_kernel.release(kernel)
     built = ROOT / "build" / "module" / release
+    stock = debian_kernel.FOLDER / "lib" / "modules" / release
     script = str(ROOT / "kernel" / "module" / "build.sh")
-    command = [script, "--kernel", release, "--out", str(built)]
+    command = [script, "--kernel", release, "--raid", "--stock", str(stock), "--out", str(built)]
     if subprocess.run(command, check=False).returncode:
-        raise BenchError(f"linnos.ko could not be built for {release}")
+        raise BenchError(f"the modules could not be built for {release}")
+
+    def beside(n: float, without: float) -> str:
+        return f"{n - without:+6.0f}"
+
     cases = _cases(built / "linnos.ko", latency_model())
-    report(
-        "module_cost",
-        count(cases, 2),
-        cases[0].name,
-        "without the module",
-        lambda n, without: f"{n - without:+6.0f}",
-    )
+    report("module_cost", count(cases, 2), cases[0].name, "without the module", beside)
+    cases = _raid_cases(built)
+    counts = count(cases, 3, modules=("raid1",))
+    report("raid_module_cost", counts, cases[1].name, "the kernel's own raid1", beside)
