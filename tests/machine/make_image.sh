@@ -59,8 +59,14 @@ inside systemctl -q mask apt-daily.timer apt-daily-upgrade.timer e2scrub_all.tim
 cp /etc/resolv.conf "$root/etc/resolv.conf.here"
 mount --bind "$root/etc/resolv.conf.here" "$root/etc/resolv.conf"
 inside apt-get -q update >/dev/null
-# A kernel for guests: it has the drivers of QEMU's disks and is small. As of today, like the rest.
-for what in 'upgrade --with-new-pkgs' 'install linux-image-cloud-amd64'; do
+# A kernel for guests: it has the drivers of QEMU's disks and is small. All is as of today, but not
+# the kernel: until this file says nothing any more, the machine knows of none since the one before.
+kernel=linux-image-cloud-amd64
+before=$(inside apt-cache madison $kernel | awk '{ print $3 }' | sort -Vru | sed -n 2p)
+[ -n "$before" ] || { echo "make_image.sh: apt here offers $kernel in one version only" >&2; exit 1; }
+printf 'Package: linux-*\nPin: version %s\nPin-Priority: 1001\n' "$before" \
+	>"$root/etc/apt/preferences.d/kernel"
+for what in "upgrade --with-new-pkgs" "install $kernel"; do
 	inside env DEBIAN_FRONTEND=noninteractive apt-get -q --no-install-recommends \
 		$what >"$folder/upgrade.log" 2>&1 || { tail "$folder/upgrade.log" >&2; exit 1; }
 done
