@@ -6,8 +6,8 @@
  * take less by more than a margin: by less than that nodes in order differ by chance, and homes
  * spread reads better than news do. It leaves for any of those that are within the margin of
  * the best, by lot, so that clients with the same news do not meet at one node. And whether leaving
- * is worth it is watched by guards of the core (linnos_guard.h): some stay, and what these and those
- * take decides how many leave.
+ * is worth it is watched by guards of the core (linnos_guard.h): some stay, and what these and
+ * those take decides how many leave.
  *
  * A node that was slow is looked at by one read at a time: a copy that nobody waits for, within
  * their share of the reads, or else, some time later, a user's read whose home it is.
