@@ -13,14 +13,16 @@
 #		x86-kasan	the same with KASAN: memory that is gone
 #		x86-kcsan	the same with KCSAN: races of two CPUs
 #		x86-functions	the same without what checks itself, its functions traceable
+#		um-module, x86-kasan-module, x86-kcsan-module
+#				without LinnOS, for the modules of kernel/module
 #		deb		LinnOS for a real machine: Debian packages, x86-64
 # --kver VERSION	6.12 (the default) or 6.1
 # --ksrc DIR	take this tree (it is copied) instead of Debian's package
 # --config FILE	for deb: the configuration that LinnOS is added to, instead of
 #		that of Debian's own kernel (package linux-config-VERSION)
 #
-# Leaves build/linux-FLAVOUR/linux (x86: bzImage; 6.1: linux-FLAVOUR-6.1), and
-# for deb linux-image-*.deb and linux-headers-*.deb in build/kernel-deb. Does
+# Leaves build/linux-FLAVOUR/linux (x86: bzImage; 6.1: linux-FLAVOUR-6.1), of
+# *-module its own modules below root/lib/modules there, and for deb linux-image-*.deb and linux-headers-*.deb in build/kernel-deb. Does
 # again only what has changed: a patch means a fresh source tree, one of our own
 # files a few seconds.
 
@@ -34,7 +36,7 @@ version=6.12
 
 say() { echo "kernel: $*"; }
 die() { echo "kernel/build.sh: $*" >&2; exit 1; }
-usage() { sed -n 's/^#\t\{0,1\}//; 4,25p' "$0" >&2; exit 2; }
+usage() { sed -n 's/^#\t\{0,1\}//; 4,27p' "$0" >&2; exit 2; }
 
 flavour=
 base_config=
@@ -48,7 +50,8 @@ while [ $# -gt 0 ]; do
 	--config)
 		[ $# -ge 2 ] || usage
 		base_config=$2; shift ;;
-	um|um-debug|um-cluster|um-unpatched|x86|x86-kasan|x86-kcsan|x86-functions|deb)
+	um|um-debug|um-cluster|um-unpatched|um-module|deb|\
+	x86|x86-kasan|x86-kcsan|x86-functions|x86-kasan-module|x86-kcsan-module)
 		flavour=$1 ;;
 	*)	usage ;;
 	esac
@@ -75,13 +78,9 @@ image=linux
 case $flavour in
 um-debug|um-cluster)
 	fragments+=($flavour.config) ;;
-um-unpatched)
-	series=("$patches/lab/$version"/*.patch)
-	fragments=(uml.config flashsim.config)
-	with_linnos=no ;;
-x86|x86-*)
-	fragments=(x86.config flashsim.config linnos.config)
-	[ $flavour = x86 ] || fragments+=($flavour.config)
+x86*)
+	fragments[0]=x86.config
+	[ $flavour = x86 ] || fragments+=(${flavour%-module}.config)
 	arch=(ARCH=x86_64)
 	target=bzImage
 	image=arch/x86/boot/bzImage ;;
@@ -90,6 +89,19 @@ deb)
 	arch=(ARCH=x86_64)
 	target=bindeb-pkg ;;
 esac
+case $flavour in
+*-unpatched|*-module)
+	series=("$patches/lab/$version"/*.patch)
+	unset "fragments[2]"
+	with_linnos=no ;;
+esac
+modules=
+if [[ $flavour = *-module ]]; then
+	fragments+=(module.config)
+	[ $flavour = um-module ] || fragments+=(x86-module.config)
+	# as make calls them
+	modules=modules
+fi
 for i in "${!fragments[@]}"; do
 	fragments[i]=$kernel_dir/config/${fragments[i]}
 done
@@ -328,7 +340,7 @@ compile() {
 	export KBUILD_BUILD_TIMESTAMP='Thu Jan  1 00:00:00 UTC 1970'
 	export KBUILD_BUILD_USER=linnos KBUILD_BUILD_HOST=linnos KBUILD_BUILD_VERSION=1
 
-	if ! kmake CC="$cc" -j"$jobs" $target 2>&1 | tee -a "$log" | progress; then
+	if ! kmake CC="$cc" -j"$jobs" $target $modules 2>&1 | tee -a "$log" | progress; then
 		grep -E -A8 'error:|Error [0-9]|undefined reference' "$log" |
 			head -n 40 >&2
 		die "the build failed, see $log"
@@ -355,6 +367,10 @@ if [ $flavour = deb ]; then
 		say "$(realpath "$package"), $(($(date +%s) - start)) s"
 	done
 	exit
+fi
+if [ -n "$modules" ]; then
+	PATH=$PATH:/sbin:/usr/sbin kmake -s INSTALL_MOD_PATH="$out_dir/root" modules_install \
+		>>"$log" 2>&1 || die "installing the modules failed, see $log"
 fi
 [ "$image" = "$target" ] || cp "$out_dir/$image" "$out_dir/$target"
 say "$out_dir/$target, $(($(date +%s) - start)) s"
