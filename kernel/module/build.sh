@@ -4,6 +4,7 @@
 # Build the modules for a kernel that is not patched, out of tree.
 #
 #	kernel/module/build.sh [--kernel RELEASE] [--raid] [--stock DIR] [--out DIR]
+#	kernel/module/build.sh --built DIR [--raid] [--out DIR]
 #	kernel/module/build.sh [--kernel RELEASE] --check
 #	kernel/module/build.sh --dkms DIR
 #
@@ -13,6 +14,8 @@
 #			source of exactly this kernel
 # --stock DIR		where the kernel's own modules are, by default /lib/modules/RELEASE
 # --out DIR		by default build/module/RELEASE
+# --built DIR		not one of Debian's kernels, but what ../build.sh has left in DIR, from the
+#			same package of the source
 # --check		build nothing: say what would keep raid1.ko and raid10.ko from it
 # --dkms DIR		build nothing: leave there what DKMS needs to do it
 #
@@ -28,9 +31,10 @@ stock_dir=
 with_raid=no
 only_check=no
 dkms_dir=
+built_dir=
 
 die() { echo "kernel/module/build.sh: $*" >&2; exit 1; }
-usage() { sed -n 's/^#\t\{0,1\}//; 4,20p' "$0" >&2; exit 2; }
+usage() { sed -n 's/^#\t\{0,1\}//; 4,23p' "$0" >&2; exit 2; }
 
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -42,6 +46,9 @@ while [ $# -gt 0 ]; do
 		stock_dir=$2; shift ;;
 	--out)	[ $# -ge 2 ] || usage
 		out_dir=$2; shift ;;
+	--built)
+		[ $# -ge 2 ] || usage
+		built_dir=$(realpath "$2"); shift ;;
 	--dkms)	[ $# -ge 2 ] || usage
 		dkms_dir=$2; shift ;;
 	--raid)	with_raid=yes ;;
@@ -70,9 +77,19 @@ if [ -n "$dkms_dir" ]; then
 	exit
 fi
 
+if [ -n "$built_dir" ]; then
+	release=$(cat "$built_dir/include/config/kernel.release") ||
+		die "$built_dir holds no kernel; ../build.sh makes one"
+	: "${out_dir:=$kernel_dir/../build/module/${built_dir##*/}}"
+	: "${stock_dir:=$built_dir/root/lib/modules/$release}"
+	headers=$built_dir
+	if grep -q '^CONFIG_UML=y' "$built_dir/.config"; then
+		export ARCH=um
+	fi
+fi
 : "${out_dir:=$kernel_dir/../build/module/$release}"
 : "${stock_dir:=/lib/modules/$release}"
-headers=/usr/src/linux-headers-$release
+: "${headers:=/usr/src/linux-headers-$release}"
 [ -e "$headers/Makefile" ] || headers=/lib/modules/$release/build
 
 check_headers() {
@@ -211,7 +228,7 @@ build_raid() {
 	local version name
 
 	version=$(series_of)
-	check_versions "$version"
+	[ -n "$built_dir" ] || check_versions "$version"
 	unpack_raid "$version"
 	quietly make -s -C "$headers" M="$out_dir/raid" \
 		KBUILD_EXTRA_SYMBOLS="$out_dir/Module.symvers" modules || die "raid1 and raid10 do not compile"
