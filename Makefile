@@ -26,7 +26,7 @@ RUNS ?= 5
 
 .DEFAULT_GOAL := help
 .PHONY: help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk rocksdb agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo demo-cluster tour test test-busy \
-	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz fuzz-agent bench eval report docs lint clean
+	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-debug-module test-qemu test-6.1 test-stock fuzz fuzz-agent bench eval report docs lint clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 12: make demo, make test."
@@ -89,7 +89,7 @@ kernel-x86: $(BUILD)/.deps $(BUILD)/.deps-qemu ## the patched x86-64 kernel for 
 	kernel/build.sh x86
 
 kernel-x86-functions: ## the same without what checks itself: its functions can be traced
-kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions: kernel-%: $(BUILD)/.deps $(BUILD)/.deps-qemu
+kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-x86-kasan-module kernel-x86-kcsan-module: kernel-%: $(BUILD)/.deps $(BUILD)/.deps-qemu
 	kernel/build.sh $*
 
 kernel-6.1: $(BUILD)/.deps $(BUILD)/.deps-6.1 ## the UML kernel from Debian's Linux 6.1
@@ -188,16 +188,19 @@ test-lab: build ## the tests that boot the kernel
 	$(PYTEST_PARALLEL) -m lab
 
 test-debug: build kernel-debug ## the block layer's tests again, under KASAN, lockdep and UBSAN
-	$(PYTEST_PARALLEL) -m debug
+	$(PYTEST_PARALLEL) -m "debug and not qemu"
 
 test-qemu: venv native $(BUILD)/.deps-qemu kernel-x86 ## x86-64 under QEMU: two CPUs, the nvme driver
-	$(PYTEST_PARALLEL) -m qemu
+	$(PYTEST_PARALLEL) -m "qemu and not debug"
 
 test-debug-smp: venv native $(BUILD)/.deps-qemu kernel-x86-kasan kernel-x86-kcsan ## two CPUs under KASAN, then under KCSAN (long)
 	for kernel in kasan kcsan; do \
 	  LINNOS_X86_KERNEL=$(CURDIR)/$(BUILD)/linux-x86-$$kernel/bzImage LINNOS_QEMU_PATIENCE=6 \
-	    $(PYTEST) -m qemu || exit 1; \
+	    $(PYTEST) -m "qemu and not debug" || exit 1; \
 	done
+
+test-debug-module: venv native $(BUILD)/.deps-qemu kernel-x86-kasan-module kernel-x86-kcsan-module ## the modules likewise, on kernels without LinnOS (long)
+	LINNOS_QEMU_PATIENCE=6 $(PYTEST) -m "qemu and debug"
 
 # The server that its makers publish for the tests of plugins: the real one, without some modules.
 # Only tests use it, and none of it is in what is built here; its licence is that of Elasticsearch 8:

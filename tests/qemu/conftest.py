@@ -31,7 +31,13 @@ COMPLAINT = re.compile(
 #: KCSAN tells of every race of the kernel at large; those with one of our functions on a stack are
 #: ours. (The kernel's release bears our name in every report.) A report ends with a line of "=".
 KCSAN_REPORT = re.compile(r"BUG: KCSAN:.*?(?=={20}|\Z)", re.DOTALL)
-OURS = re.compile(r"(?:linnos|flashsim)\w*\+0x")
+OURS = re.compile(r"(?:linnos|flashsim)\w*\+0x|\[linnos\]")
+
+
+def complaints(log: str) -> list[str]:
+    """Of a kernel log: where the kernel finds fault with itself, and races that are ours."""
+    lines = [line for line in log.splitlines() if COMPLAINT.search(line)]
+    return lines + [report for report in KCSAN_REPORT.findall(log) if OURS.search(report)]
 
 
 @dataclass(frozen=True)
@@ -42,12 +48,6 @@ class Ran:
     stdout: str
     stderr: str
     dmesg: str
-
-    def complaints(self) -> list[str]:
-        """Lines of the kernel log in which the kernel finds fault with itself."""
-        lines = [line for line in self.dmesg.splitlines() if COMPLAINT.search(line)]
-        races = [report for report in KCSAN_REPORT.findall(self.dmesg) if OURS.search(report)]
-        return lines + races
 
 
 BootQemu = Callable[..., Ran]
@@ -119,7 +119,8 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
             f"status {ran.status} of {shlex.quote(script)}\n{ran.stdout}\n{ran.stderr}\n"
             + ran.dmesg[-3000:]
         )
-        assert not ran.complaints(), "\n".join(ran.complaints()) + "\n" + ran.dmesg[-6000:]
+        found = complaints(ran.dmesg)
+        assert not found, "\n".join(found) + "\n" + ran.dmesg[-6000:]
         return ran
 
     return boot

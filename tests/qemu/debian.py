@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Debian's own kernels under QEMU, with our modules built for them."""
+"""Kernels without LinnOS under QEMU, with our modules built for them: Debian's own, and debug
+kernels of the same source."""
 
 from __future__ import annotations
 
@@ -12,16 +13,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from conftest import complaints
 
 from linnapp.lab.guest import REPOSITORY
 from linnapp.lab.qemu import QemuGuest, run
 
 BUILD = REPOSITORY / "kernel" / "module" / "build.sh"
 
+#: A kernel that `make kernel-debian` has unpacked, or -6.1; and, with what finds faults, those of
+#: `make kernel-x86-kasan-module` and -kcsan.
+DEBIAN = ("kernel-debian", "kernel-debian-6.1")
+DEBUG = ("linux-x86-kasan-module", "linux-x86-kcsan-module")
+ALL = (*DEBIAN, *(pytest.param(name, marks=pytest.mark.debug) for name in DEBUG))
+
+#: Their drives' driver is a module, that it may go.
+_DRIVES = """\
+modprobe -d {unpacked} nvme
+for k in $(seq 0 {last}); do until [ -b /dev/nvme${{k}}n1 ]; do sleep 0.1; done; done
+"""
+
 
 @dataclass(frozen=True)
 class DebianKernel:
-    """A kernel as Debian builds it.
+    """A kernel as Debian builds it, or nearly.
 
     Attributes
     ----------
@@ -31,11 +45,14 @@ class DebianKernel:
         Its modules, below the folder that it was unpacked to.
     built : Path
         The folder with our modules for it.
+    has_root : bool
+        What its root needs is built in.
     """
 
     image: Path
     modules: Path
     built: Path
+    has_root: bool = False
 
     def boot(
         self, script: str, out_dir: Path, *, n_cpus: int = 2, n_drives: int = 2, drive_mb: int = 256
@@ -43,11 +60,14 @@ class DebianKernel:
         """Run a script in it; the kernel log.
 
         The script sees ``$OUT``, ``$TESTS``, this folder, ``$BUILT``, and ``$UNPACKED`` for
-        ``modprobe -d``. The test fails when it does.
+        ``modprobe -d``. The test fails when it does, or when the kernel log holds a complaint.
         """
+        unpacked = str(self.modules.parents[2])
+        drives = _DRIVES.format(unpacked=shlex.quote(unpacked), last=n_drives - 1)
         guest = QemuGuest(
             kernel=self.image,
-            modules=self.modules,
+            modules=None if self.has_root else self.modules,
+            setup=drives if self.has_root else "",
             n_cpus=n_cpus,
             n_drives=n_drives,
             drive_mb=drive_mb,
@@ -56,7 +76,7 @@ class DebianKernel:
                 "OUT": str(out_dir),
                 "TESTS": str(Path(__file__).parent),
                 "BUILT": str(self.built),
-                "UNPACKED": str(self.modules.parents[2]),
+                "UNPACKED": unpacked,
                 "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
             },
             accel=os.environ.get("LINNOS_QEMU_ACCEL", "auto"),
@@ -68,22 +88,26 @@ class DebianKernel:
             f"status {result.status} of {shlex.quote(script)}\n{stdout.getvalue().decode()}\n"
             f"{stderr.getvalue().decode()}\n{result.dmesg[-3000:]}"
         )
+        found = complaints(result.dmesg)
+        assert not found, "\n".join(found) + "\n" + result.dmesg[-3000:]
         return result.dmesg
 
 
 def debian_kernel(name: str, *, ours: bool = True, raid: bool = False) -> DebianKernel:
-    """The kernel that ``make NAME`` has unpacked, or the test is skipped.
+    """A kernel, or the test is skipped.
 
     Parameters
     ----------
     name : str
-        A target of the Makefile.
+        Of ``DEBIAN`` or ``DEBUG``.
     ours : bool
         With our modules.
     raid : bool
         Also raid1.ko and raid10.ko.
     """
     unpacked = REPOSITORY / "build" / name
+    if name in DEBUG:
+        return _debug_kernel(unpacked)
     images = list((unpacked / "boot").glob("vmlinuz-*"))
     if not images:
         pytest.skip(f"{unpacked}: no kernel; make {name}")
@@ -102,3 +126,13 @@ def debian_kernel(name: str, *, ours: bool = True, raid: bool = False) -> Debian
         command.append("--raid")
     subprocess.run(command, check=True)
     return DebianKernel(images[0], modules, built)
+
+
+def _debug_kernel(folder: Path) -> DebianKernel:
+    image = folder / "bzImage"
+    if not image.exists():
+        pytest.skip(f"{image}: no kernel; make {folder.name.replace('linux', 'kernel')}")
+    built = REPOSITORY / "build" / "module" / folder.name
+    subprocess.run([BUILD, "--built", folder, "--raid", "--out", built], check=True)
+    release = (folder / "include" / "config" / "kernel.release").read_text().strip()
+    return DebianKernel(image, folder / "root" / "lib" / "modules" / release, built, has_root=True)

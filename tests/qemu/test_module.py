@@ -15,8 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import COMPLAINT
-from debian import BUILD, DebianKernel, debian_kernel
+from debian import ALL, BUILD, DEBIAN, DebianKernel, debian_kernel
 
 from linnapp.drive.counters.latencies import LOWEST_US
 from linnapp.lab.guest import REPOSITORY
@@ -27,8 +26,14 @@ pytestmark = pytest.mark.qemu
 NETWORK = REPOSITORY / "models" / "example" / "flash0.linnos"
 
 
-@pytest.fixture(params=["kernel-debian", "kernel-debian-6.1"])
+@pytest.fixture(params=ALL)
 def kernel(request: pytest.FixtureRequest) -> DebianKernel:
+    return debian_kernel(request.param)
+
+
+@pytest.fixture(params=DEBIAN)
+def debian(request: pytest.FixtureRequest) -> DebianKernel:
+    """The same without debugging, of which times and the headers' configuration are not."""
     return debian_kernel(request.param)
 
 
@@ -122,13 +127,10 @@ def replayed(trace: str, latencies_us: list[float]) -> Iterator[Question]:
     assert not in_flight
 
 
-def test_what_is_counted_is_what_the_trace_says(kernel: DebianKernel, tmp_path: Path) -> None:
+def test_what_is_counted_is_what_the_trace_says(debian: DebianKernel, tmp_path: Path) -> None:
     model = LatencyModel.mean_of_last(threshold_us=100, refuse_us=10**6, overdue_us=10**7)
     model.save(tmp_path / "mean.linnos")
-    log = kernel.boot(
-        OBSERVED.format(model=tmp_path / "mean.linnos"), tmp_path, n_cpus=1, n_drives=1
-    )
-    assert not COMPLAINT.search(log), log[-3000:]
+    debian.boot(OBSERVED.format(model=tmp_path / "mean.linnos"), tmp_path, n_cpus=1, n_drives=1)
     assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
     assert int((tmp_path / "missed").read_text()) == 0
 
@@ -253,7 +255,6 @@ rmmod linnos
 
 def test_it_comes_and_goes_under_load(kernel: DebianKernel, tmp_path: Path) -> None:
     log = kernel.boot(CHANGING.format(model=NETWORK), tmp_path, n_drives=3, drive_mb=128)
-    assert not COMPLAINT.search(log), log[-3000:]
     assert "absent: not observed" in log
     assert "a module cannot refuse reads" in log
     assert "model refused" in log
@@ -306,8 +307,7 @@ rmmod linnos
 
 
 def test_a_queue_may_grow(kernel: DebianKernel, tmp_path: Path) -> None:
-    log = kernel.boot(GROWING.format(), tmp_path, n_drives=1, drive_mb=64)
-    assert not COMPLAINT.search(log), log[-3000:]
+    kernel.boot(GROWING.format(), tmp_path, n_drives=1, drive_mb=64)
     assert int((tmp_path / "missed").read_text()) == 0
     assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
 
@@ -343,8 +343,7 @@ rmmod linnos
 
 
 def test_reads_that_fail_are_no_answer(kernel: DebianKernel, tmp_path: Path) -> None:
-    log = kernel.boot(FAILING.format(model=NETWORK), tmp_path, n_drives=1, drive_mb=64)
-    assert not COMPLAINT.search(log), log[-3000:]
+    kernel.boot(FAILING.format(model=NETWORK), tmp_path, n_drives=1, drive_mb=64)
     good, failed, good_again = (
         sum(int(n) for n in (tmp_path / name).read_text().split())
         for name in ("good", "failed", "good_again")
@@ -382,18 +381,17 @@ rmmod linnos
 
 def test_drivers_may_go(kernel: DebianKernel, tmp_path: Path) -> None:
     log = kernel.boot(DRIVERS_GO, tmp_path, n_drives=1, drive_mb=64)
-    assert not COMPLAINT.search(log), log[-3000:]
     assert "nvme0n1 has gone" in log
     assert "sda has gone" in log
 
 
-def test_a_kernel_with_linnos_gets_one_that_says_so(kernel: DebianKernel, tmp_path: Path) -> None:
-    release = kernel.modules.name
+def test_a_kernel_with_linnos_gets_one_that_says_so(debian: DebianKernel, tmp_path: Path) -> None:
+    release = debian.modules.name
     # As its headers say.
     with_linnos = {**os.environ, "CONFIG_BLK_LINNOS": "y"}
     command = [BUILD, "--kernel", release, "--out", tmp_path / "built"]
     subprocess.run(command, check=True, env=with_linnos)
-    log = kernel.boot(
+    log = debian.boot(
         f"if insmod {tmp_path}/built/linnos.ko; then exit 1; fi\n"
         "[ ! -e /dev/linnos ] && [ ! -e /sys/kernel/linnos ]",
         tmp_path,

@@ -10,8 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import COMPLAINT
-from debian import BUILD, debian_kernel
+from debian import ALL, BUILD, debian_kernel
 from test_md_on_nvme import LEVELS, check, script_of
 
 pytestmark = pytest.mark.qemu
@@ -34,7 +33,7 @@ rmmod linnos
 
 
 @pytest.mark.parametrize("name", LEVELS)
-@pytest.mark.parametrize("kernel", ["kernel-debian", "kernel-debian-6.1"])
+@pytest.mark.parametrize("kernel", ALL)
 def test_md_asks_the_module(tmp_path: Path, kernel: str, name: str) -> None:
     debian = debian_kernel(kernel, raid=True)
     level = LEVELS[name]
@@ -44,8 +43,7 @@ def test_md_asks_the_module(tmp_path: Path, kernel: str, name: str) -> None:
         + script_of(level, tmp_path)
         + AFTER.format(name=name)
     )
-    log = debian.boot(script, tmp_path, n_drives=level.n_drives, drive_mb=64)
-    assert not COMPLAINT.search(log), log[-3000:]
+    debian.boot(script, tmp_path, n_drives=level.n_drives, drive_mb=64)
     assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n" * level.n_drives
     check(level, tmp_path)
 

