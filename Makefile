@@ -26,7 +26,7 @@ RUNS ?= 5
 
 .DEFAULT_GOAL := help
 .PHONY: help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk rocksdb agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo demo-cluster tour test test-busy \
-	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-debug-module test-qemu test-6.1 test-stock fuzz fuzz-agent bench eval report docs lint clean
+	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-debug-module test-qemu test-6.1 test-stock fuzz fuzz-agent bench eval report docs lint clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 12: make demo, make test."
@@ -84,6 +84,10 @@ kernel-cluster: $(BUILD)/.deps ## the UML kernel with networks of several nodes,
 
 kernel-unpatched: $(BUILD)/.deps ## the UML kernel without LinnOS, for comparison
 	kernel/build.sh um-unpatched
+
+kernel-um-module: $(BUILD)/.deps ## the same with modules, and ours for it
+	kernel/build.sh um-module
+	kernel/module/build.sh --built $(BUILD)/linux-um-module --raid
 
 kernel-x86: $(BUILD)/.deps $(BUILD)/.deps-qemu ## the patched x86-64 kernel for QEMU
 	kernel/build.sh x86
@@ -265,6 +269,8 @@ eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, 
 eval-functions: kernel-debian
 
 eval-stock: kernel-unpatched
+
+eval-apps: kernel-um-module
 
 eval-cluster: kernel-cluster $(BUILD)/.deps-gluster
 

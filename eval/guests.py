@@ -222,11 +222,16 @@ def record(scenario: Scenario, out_dir: Path) -> list[Path]:
     return blks
 
 
-def upload(devices: Iterable[str], models: Iterable[str], mode: str) -> str:
-    """Shell commands that upload models; what `linnapp upload` does, in a hundredth of its time."""
+def upload(
+    devices: Iterable[str], models: Iterable[str], mode: str, files: str = "/sys/block/{}/linnos"
+) -> str:
+    """Shell commands that upload models; what `linnapp upload` does, in a hundredth of its time.
+
+    `files` is where those of a drive are, by its name.
+    """
     lines = []
     for device, model in zip(devices, models, strict=True):
-        linnos = f"/sys/block/{Path(device).name}/linnos"
+        linnos = files.format(Path(device).name)
         lines.append(f"cat {shlex.quote(model)} >{linnos}/model")
         lines.append(f"echo {mode} >{linnos}/mode")
     return "".join(f"{line}\n" for line in lines)

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eval import guests
 from eval.experiments.apps import lab
-from eval.experiments.apps.lab import Case, PartedArray, make_data, run_once
+from eval.experiments.apps.comparison import MODULE
+from eval.experiments.apps.lab import MODULE_KERNEL, Case, PartedArray, make_data, run_once
 from eval.experiments.apps.programs import APPLICATIONS
 from linnapp.model import Model
 from linnapp.trace.formats import iolog
@@ -80,3 +82,21 @@ def test_it_reads_from_mirrors_that_are_expected_to_be_fast(name: str, tmp_path:
     # Looks at the one that is said to be slow, and what else its file system reads at once.
     assert reads["unguarded"]["mirrors"][0] < sum(reads["unguarded"]["mirrors"]) / 4
     assert sum(reads["unguarded"]["mirrors"]) > 500 and reads["unguarded"]["probes"][0] > 0
+
+
+def test_by_the_modules_on_a_kernel_without_linnos(tmp_path: Path) -> None:
+    if not MODULE_KERNEL.exists():
+        pytest.skip(f"{MODULE_KERNEL}: no kernel; make kernel-um-module")
+    rows = ROWS["sqlite"]
+    app = replace(APPLICATIONS["sqlite"], data=(rows,), load=(rows, 1000, 1), seconds=1.0)
+    make_data(app, tmp_path)
+    models = [_always(drive == 0, tmp_path / f"model{drive}") for drive in range(3)]
+    (tmp_path / "bin").mkdir()
+    with guests.on_kernel(MODULE_KERNEL, "kernel-um-module", tmp_path / "bin"):
+        ran = run_once(
+            app, Case("sqlite", "ext4", MODULE), ARRAY, tmp_path / lab.DATA, tmp_path / MODULE,
+            models, _background(tmp_path), seed=1, memory_mb=1024,
+        )  # fmt: skip
+    assert ran["reads"] > 1000 and ran["data_errors"] == 0
+    # Its guard lets md follow them for a while.
+    assert all(ran["counted"]["inferences"]) and ran["counted"]["probes"][0] > 0

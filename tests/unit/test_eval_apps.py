@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from eval.cells import Cell
 from eval.errors import StepError
 from eval.experiment import Context
 from eval.experiments.apps import EXPERIMENT, comparison, design, lab, programs, reports
-from eval.experiments.apps.comparison import LATENCY, OFF, ON
+from eval.experiments.apps.comparison import LATENCY, MODULE, OFF, ON
 from eval.experiments.apps.reports import Operations
 from linnapp.lab.guest import Guest, Result
 
@@ -347,7 +348,7 @@ def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     def run_case(cache: Cache, cell: Cell, case: lab.Case) -> lab.Ran:
         folder = tmp_path / f"{len(made)}"
         folder.mkdir()
-        mean_us = {OFF: 150.0, ON: 100.0, LATENCY: 90.0}.get(case.mode, 120.0)
+        mean_us = {OFF: 150.0, ON: 100.0, LATENCY: 90.0, MODULE: 89.0}.get(case.mode, 120.0)
         made[folder] = {
             load: _operations(rng, 15000, mean_us)
             for load in programs.APPLICATIONS[case.application].loads
@@ -362,6 +363,7 @@ def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     monkeypatch.setattr(design, "trained", lambda cache, cell, options=(): None)
     monkeypatch.setattr(lab, "data", lambda cache, app: None)
     monkeypatch.setattr(design, "run_case", run_case)
+    monkeypatch.setattr(guests, "on_kernel", lambda *_: nullcontext())
     monkeypatch.setattr(lab.Ran, "operations", lambda ran: made[ran.folder])
     context = Context("apps", Cache(tmp_path / "cache"), 1, True, tmp_path)
     return json.loads(json.dumps(EXPERIMENT.run(context)))  # type: ignore[no-any-return]
@@ -378,6 +380,9 @@ def test_every_load_is_told_with_what_it_rests_on(data: dict[str, Any], tmp_path
     assert everywhere["workloads"] == list(design.WORKLOADS)
     assert once["workloads"] == [design.OTHERS_BESIDE] and len(once["beside"]) == 1
     assert set(rows["sqlite", "btrfs"]["modes"]) == {OFF, ON, LATENCY, design.BTRFS}
+    assert set(everywhere["modes"]) == {OFF, ON, LATENCY, MODULE}
+    value, low, high = everywhere["module_below"]["mean_us"]
+    assert low < value < high and value == pytest.approx(1 / 90, abs=0.03)
     assert everywhere["counted"][ON] == {
         "mirrors": [40, 4, 0], "inferences": [12, 8, 4], "probes": [0, 0, 4],
     }  # fmt: skip

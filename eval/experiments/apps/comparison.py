@@ -21,8 +21,9 @@ PERCENTS = (50.0, 95.0, 99.0, 99.9)
 COMPARED = (95.0, 99.0, 99.9)
 
 #: md's attribute, as modes are called: off; on, with the paper's networks; on, with models of
-#: latencies. The latter two are compared with the first.
-OFF, ON, LATENCY = "off", "on", "latency"
+#: latencies; the same by the modules, on a kernel without LinnOS. The others are compared with the
+#: first.
+OFF, ON, LATENCY, MODULE = "off", "on", "latency", "module"
 
 #: Enough for intervals in whole percents.
 RESAMPLES = 2000
@@ -64,9 +65,10 @@ def score(cells: Sequence[Mapping[str, Operations]]) -> dict[str, Any]:
     -------
     dict
         ``operations`` and ``per_s`` by mode; ``modes``: {mode: {field: [value, low, high]}}, a
-        percentile that rests on too few operations null; of ``ON`` and ``LATENCY``, ``below``:
-        {mode: {field: by which share it is lower than off}}, ``throughput``: {mode: by which factor
-        more operations were done than off}.
+        percentile that rests on too few operations null; of ``ON``, ``LATENCY`` and ``MODULE``,
+        ``below``: {mode: {field: by which share it is lower than off}}, ``throughput``: {mode: by
+        which factor more operations were done than off}; where there are both, ``module_below``:
+        {field: by which share it is lower with ``MODULE`` than with ``LATENCY``}.
     """
     made = [blocks_of(runs) for runs in cells]
     drawn = Resamples([blocks for blocks, _ in made], PERCENTS, n_resamples=RESAMPLES)
@@ -90,18 +92,26 @@ def score(cells: Sequence[Mapping[str, Operations]]) -> dict[str, Any]:
         "below": {},
         "throughput": {},
     }
-    for on in (mode for mode in (ON, LATENCY) if mode in modes and OFF in modes):
-        lower: dict[str, list[float | None] | None] = {"mean_us": drawn.below(on, OFF).to_json()}
+
+    def lower(mode: str, other: str) -> dict[str, list[float | None] | None]:
+        found: dict[str, list[float | None] | None] = {
+            "mean_us": drawn.below(mode, other).to_json()
+        }
         for percent in COMPARED:
-            values = [modes[mode][key(percent)] for mode in (on, OFF)]
-            lower[key(percent)] = (
+            values = [modes[one][key(percent)] for one in (mode, other)]
+            found[key(percent)] = (
                 None
                 if None in values
                 else drawn.percentile_below(
-                    on, OFF, percent, (values[0][0], values[1][0])
+                    mode, other, percent, (values[0][0], values[1][0])
                 ).to_json()
             )
-        scored["below"][on] = lower
+        return found
+
+    if MODULE in modes and LATENCY in modes:
+        scored["module_below"] = lower(MODULE, LATENCY)
+    for on in (mode for mode in (ON, LATENCY, MODULE) if mode in modes and OFF in modes):
+        scored["below"][on] = lower(on, OFF)
         counts = [
             np.concatenate([blocks.count[mode] / runs[mode].seconds
                             for (blocks, _), runs in zip(made, cells, strict=True)])

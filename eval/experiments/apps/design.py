@@ -6,13 +6,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from eval import grid
+from eval import grid, guests
 from eval.cells import LATENCY_TRAINING, Cell, trained
 from eval.errors import StepError
 from eval.experiment import Context
 from eval.experiments.apps import lab
-from eval.experiments.apps.comparison import LATENCY, OFF, ON, score, summed
-from eval.experiments.apps.lab import Case, Ran, run_case
+from eval.experiments.apps.comparison import LATENCY, MODULE, OFF, ON, score, summed
+from eval.experiments.apps.lab import MODULE_KERNEL, Case, Ran, run_case
 from eval.experiments.apps.programs import APPLICATIONS, require, version
 
 VARIABLE = "LINNOS_APPS"
@@ -55,7 +55,7 @@ PARAMETERS: dict[str, Any] = {
 
 def cases(cell: Cell) -> list[Case]:
     """What runs beside a cell's workload."""
-    made = [Case(name, FILE_SYSTEM, mode) for name in NAMES for mode in MD_MODES]
+    made = [Case(name, FILE_SYSTEM, mode) for name in NAMES for mode in (*MD_MODES, MODULE)]
     if cell.workload == OTHERS_BESIDE:
         for name in (name for name in ON_OTHERS if name in NAMES):
             made += [Case(name, system, mode) for system in OTHERS for mode in MD_MODES]
@@ -79,7 +79,17 @@ def run(context: Context) -> dict[str, Any]:
     )
     context.map(lambda app: lab.data(context.cache, app), chosen, "data")
     pairs = [(cell, case) for cell in cells for case in cases(cell)]
-    ran = context.map(lambda pair: run_case(context.cache, *pair), pairs, "running")
+
+    def run_all(by_module: bool) -> list[Ran]:
+        return context.map(
+            lambda pair: run_case(context.cache, *pair),
+            [pair for pair in pairs if (pair[1].mode == MODULE) == by_module],
+            "running, by the modules" if by_module else "running",
+        )
+
+    ran = run_all(False)
+    with guests.on_kernel(MODULE_KERNEL, "kernel-um-module", context.folder.parent / "bin"):
+        ran += run_all(True)
     return {
         "loads": loads_of(ran),
         "versions": {app.name: version(app) for app in chosen},

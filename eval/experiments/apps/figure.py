@@ -9,11 +9,17 @@ from typing import Any
 import matplotlib.pyplot as plt
 
 from eval import figures
-from eval.experiments.apps.comparison import LATENCY, OFF, ON
+from eval.experiments.apps.comparison import LATENCY, MODULE, OFF, ON
 from eval.experiments.apps.design import BTRFS
 from eval.experiments.apps.text import FIELDS, MODES, PAPER_P99_BELOW, name_of
 
-_COLOURS = {OFF: "#888888", ON: "#0072b2", LATENCY: "#009e73", BTRFS: "#e69f00"}
+_COLOURS = {
+    OFF: "#888888",
+    ON: "#0072b2",
+    LATENCY: "#009e73",
+    MODULE: "#cc79a7",
+    BTRFS: "#e69f00",
+}
 _TICKS = ("mean", "p95", "p99", "p99.9")
 _COLUMNS = 3
 

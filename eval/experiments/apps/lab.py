@@ -5,6 +5,8 @@ Each drive has two parts. The first are the mirrors of the array that the applic
 is on; on the second a Table 1 workload is replayed meanwhile, on each drive its own. So both meet
 in the drive and nowhere else: md knows nothing of the other load. The models are those of the cell,
 networks or models of latencies, trained on a recording of that workload alone.
+
+By the modules the same is done on a kernel that has neither LinnOS nor md built in.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from eval import guests
-from eval.cache import Cache, code_version
+from eval.cache import ROOT, Cache, code_version
 from eval.cells import (
     LATENCY_TRAINING,
     N_DRIVES,
@@ -30,7 +32,7 @@ from eval.cells import (
 )
 from eval.errors import StepError
 from eval.experiments.apps import reports
-from eval.experiments.apps.comparison import LATENCY, ON
+from eval.experiments.apps.comparison import LATENCY, MODULE, ON
 from eval.experiments.apps.programs import APPLICATIONS, Application, version
 from eval.experiments.apps.reports import Operations
 from eval.files import write_json
@@ -41,6 +43,15 @@ MIRROR_MB = 512
 
 #: The background goes on for so long after the application should have ended.
 MORE_S = 1.0
+
+#: Without LinnOS, and what is loaded there, in this order: md-mod is its own.
+MODULE_KERNEL = ROOT / "build" / "linux-um-module" / "linux"
+_BUILT = ROOT / "build" / "module" / MODULE_KERNEL.parent.name
+MODULES = (
+    MODULE_KERNEL.parent / "drivers" / "md" / "md-mod.ko",
+    _BUILT / "linnos.ko",
+    _BUILT / "raid" / "raid1.ko",
+)
 
 #: In the guest.
 SCRIPTS = "/run/linnos/linnapp/eval/experiments/apps/guest"
@@ -87,7 +98,7 @@ class Case:
     #: On the array.
     file_system: str
     #: "off", "on" or "unguarded" (with networks), or "latency" (on, with models of latencies), of
-    #: md's attribute; "btrfs": no md, but btrfs' own raid1c3.
+    #: md's attribute; "module": as "latency", by the modules; "btrfs": no md, but btrfs' raid1c3.
     mode: str
 
 
@@ -180,7 +191,7 @@ def _sourced(app: Application) -> str:
 
 def run_case(cache: Cache, cell: Cell, case: Case) -> Ran:
     """Run an application once, unless that was done before."""
-    models = trained(cache, cell, LATENCY_TRAINING if case.mode == LATENCY else ())
+    models = trained(cache, cell, LATENCY_TRAINING if case.mode in (LATENCY, MODULE) else ())
     app = APPLICATIONS[case.application]
     made_from = {
         "cell": asdict(cell), "case": asdict(case), "data": app.data, "load": app.load,
@@ -234,12 +245,12 @@ def run_once(
     for drive, model in enumerate(models):
         shutil.copyfile(model, folder / f"flash{drive}.linnos")
     kind = "btrfs" if case.mode == "btrfs" else "md"
-    state = {LATENCY: ON, "btrfs": "off"}.get(case.mode, case.mode)
+    state = {LATENCY: ON, MODULE: ON, "btrfs": "off"}.get(case.mode, case.mode)
     places = guests.places_of(folder)
     uploaded = [places.of(folder / f"flash{drive}.linnos") for drive in range(len(models))]
     prepare = (
         _sourced(app)
-        + guests.upload(array.drives, uploaded, "observe")
+        + _uploaded(case, array, uploaded, folder)
         + f"array_up {kind} {case.file_system} {state}\n"
         "fill\n"
         "start_app\n"
@@ -270,6 +281,20 @@ def run_once(
         **brief(summary),
         "counted": reports.counters(folder / "before", folder / "after"),
     }
+
+
+def _uploaded(case: Case, array: PartedArray, models: Sequence[str], folder: Path) -> str:
+    """Shell commands that upload models, by the modules once they are loaded."""
+    if case.mode != MODULE:
+        return guests.upload(array.drives, models, "observe")
+    for module in MODULES:
+        shutil.copyfile(module, folder / module.name)
+    places = guests.places_of(folder)
+    md_mod, linnos, raid1 = (places.of(folder / module.name) for module in MODULES)
+    names = ",".join(Path(drive).name for drive in array.drives)
+    return f"insmod {md_mod}\ninsmod {linnos} drives={names}\ninsmod {raid1}\n" + guests.upload(
+        array.drives, models, "observe", "/sys/kernel/linnos/{}"
+    )
 
 
 def _at_hand(source: Path, target: Path) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from eval.experiment import Table
-from eval.experiments.apps.comparison import COMPARED, LATENCY, OFF, ON
+from eval.experiments.apps.comparison import COMPARED, LATENCY, MODULE, OFF, ON
 from eval.experiments.apps.design import BTRFS, FILE_SYSTEM
 from eval.intervals import Interval
 from eval.scores import by_verdict, key, number, said
@@ -15,7 +15,13 @@ from eval.scores import by_verdict, key, number, said
 #: text tells.
 PAPER_P99_BELOW = 0.767
 
-MODES = {OFF: "off", ON: "on", LATENCY: "on, latencies", BTRFS: "btrfs raid1c3"}
+MODES = {
+    OFF: "off",
+    ON: "on",
+    LATENCY: "on, latencies",
+    MODULE: "module, latencies",
+    BTRFS: "btrfs raid1c3",
+}
 
 FIELDS = ("mean_us", *(key(p) for p in COMPARED))
 _NAMES = {"mean_us": "mean", "p95_us": "p95", "p99_us": "p99", "p999_us": "p99.9"}
@@ -68,6 +74,12 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
         for row in data["loads"]
         for mode, of in row["counted"].items()
     ]  # fmt: skip
+    module = [
+        (name_of(row), "+".join(row["workloads"]),
+         *(said(row["module_below"][field]) for field in FIELDS))
+        for row in data["loads"]
+        if "module_below" in row
+    ]  # fmt: skip
     names = [_NAMES[field] for field in FIELDS]
     return {
         "Latency of operations as the application reports it (us), all workloads": Table(
@@ -75,6 +87,9 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
         ),
         "On below off: a difference only where zero is outside; operations on by those off": Table(
             ("application", "linnos", "beside", *names, "operations"), tuple(lower)
+        ),
+        "By the modules, below the patched kernel with the same models": Table(
+            ("application", "beside", *names), tuple(module)
         ),
         "Beside each workload (us), off → on, and on below off": Table(
             ("application", "linnos", "beside", "seed", *names[:3]), tuple(beside)
@@ -101,7 +116,7 @@ def reading(data: dict[str, Any]) -> str:
     """Where the attribute helps, where it does not, and where it harms."""
     counts = [
         f"With {MODES[mode]}, on {FILE_SYSTEM}, {_NAMES[field]}: {_verdicts(data, mode, field)}."
-        for mode in (ON, LATENCY)
+        for mode in (ON, LATENCY, MODULE)
         if any(mode in row["below"] for row in data["loads"])
         for field in ("mean_us", "p95_us", "p99_us")
     ]

@@ -42,8 +42,11 @@ reads_of()
 		set -- "$1" $(cat /sys/class/block/flash${k}p1/stat)
 		echo "mirror$k $2"
 	done >"$LINNOS_OUT/$1"
+	# the patched kernel's, or the module's
+	of=/sys/block/flash?/linnos
+	[ ! -e /sys/kernel/linnos ] || of=/sys/kernel/linnos/flash?
 	for what in inferences probes; do
-		echo $what $(cat /sys/block/flash?/linnos/stats/$what)
+		echo $what $(cat $of/stats/$what)
 	done >>"$LINNOS_OUT/$1"
 }
 
