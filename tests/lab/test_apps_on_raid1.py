@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from eval.experiments.apps import lab
 from eval.experiments.apps.comparison import MODULE
 from eval.experiments.apps.lab import MODULE_KERNEL, Case, PartedArray, make_data, run_once
 from eval.experiments.apps.programs import APPLICATIONS
+from eval.programs import REPLAYER
 from linnapp.model import Model
 from linnapp.trace.formats import iolog
 
@@ -92,6 +94,7 @@ def test_by_the_modules_on_a_kernel_without_linnos(tmp_path: Path) -> None:
     make_data(app, tmp_path)
     models = [_always(drive == 0, tmp_path / f"model{drive}") for drive in range(3)]
     (tmp_path / "bin").mkdir()
+    shutil.copy2(REPLAYER, tmp_path / "bin")
     with guests.on_kernel(MODULE_KERNEL, "kernel-um-module", tmp_path / "bin"):
         ran = run_once(
             app, Case("sqlite", "ext4", MODULE), ARRAY, tmp_path / lab.DATA, tmp_path / MODULE,
