@@ -249,7 +249,8 @@ def check_odd(level: Level, out: Path) -> None:
         assert shares_of_odd("alone")[0] == 1
     for name in favoured:
         share, asked = shares_of_odd(name)
-        assert share > 0.9, name
+        # md alone would have a third of the reads go there; others are looked at now and then.
+        assert share > 0.6, name
         # The one that can be made to fail is none of LinnOS's.
         assert asked > 400 or name == "failfast", name
     for name in left_alone:
