@@ -438,6 +438,7 @@ static void answered(struct linnos_cluster *c, const struct sending *s, double u
 	double ratio = usual > 0 ? us / usual : 1;
 
 	node_learn(&c->knowing, &c->nodes[s->node], s, ratio, now_ns);
+	/* Only of a slow home there are copies. */
 	if (s->lot.wish != LINNOS_STAY)
 		linnos_guard_learn(&c->guard[false], s->lot, us);
 	/* Those that look, and those that are in a hurry, are not like the others. */
@@ -482,6 +483,7 @@ void linnos_cluster_answered(struct linnos_cluster *c, const struct linnos_choic
 
 	pthread_mutex_lock(&c->lock);
 	linnos_guard_learn(&c->guard[own->in_order], own->lot, us);
+	/* The mean of all reads both know. */
 	linnos_guard_learn(&c->guard[!own->in_order], (struct linnos_lot){.wish = LINNOS_STAY}, us);
 	if (own->blind && !own->moved)
 		news_were_missed(c, us - usual_us(&c->knowing.usual, own->order));

@@ -10,7 +10,7 @@
  * node's agent predicts. Each is weighed by how far it has been off lately, of this node, and own
  * reads count less with age. So who reads a node often goes by what it sees, who reads it seldom by
  * what it is told, and an agent that is wrong, or lies, by what it is worth. An agent that is off
- * by far more than own reads is not listened to in this.
+ * by far more than own reads is not listened to.
  *
  * A read that was slow makes a node slow until another one is not: that is looked for after a
  * while, which doubles. A read in flight counts by what it has waited already, before it has an
