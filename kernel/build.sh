@@ -22,9 +22,10 @@
 #		that of Debian's own kernel (package linux-config-VERSION)
 #
 # Leaves build/linux-FLAVOUR/linux (x86: bzImage; 6.1: linux-FLAVOUR-6.1), of
-# *-module its own modules below root/lib/modules there, and for deb linux-image-*.deb and linux-headers-*.deb in build/kernel-deb. Does
-# again only what has changed: a patch means a fresh source tree, one of our own
-# files a few seconds.
+# *-module its own modules below root/lib/modules there, and for deb
+# linux-image-*.deb and linux-headers-*.deb in build/kernel-deb. Does again only
+# what has changed: a patch means a fresh source tree, one of our own files a few
+# seconds.
 
 set -euo pipefail
 
@@ -36,7 +37,7 @@ version=6.12
 
 say() { echo "kernel: $*"; }
 die() { echo "kernel/build.sh: $*" >&2; exit 1; }
-usage() { sed -n 's/^#\t\{0,1\}//; 4,27p' "$0" >&2; exit 2; }
+usage() { sed -n 's/^#\t\{0,1\}//; 4,28p' "$0" >&2; exit 2; }
 
 flavour=
 base_config=
