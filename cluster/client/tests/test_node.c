@@ -3,6 +3,8 @@
 #include "../../../liblinnos/tests/test.h"
 #include "node.h"
 
+#include <math.h>
+
 #define USUAL_US 100
 
 static struct knowing knowing;
@@ -331,4 +333,35 @@ TEST(what_is_usual_is_a_median_of_each_size)
 	assert(usual_us(&u, 8) == 1000);
 	/* of a size that was not seen that of the nearest */
 	assert(usual_us(&u, 1) == usual_us(&u, 0) && usual_us(&u, 9) == 1000);
+}
+
+TEST(a_mean_is_forgotten_while_few_read)
+{
+	begin();
+	for (unsigned int k = 0; k < 300; k++)
+		read_takes(1.3);
+	assert(expected() > 1.2);
+	now_ns += 3600 * 1000 * NS_PER_MS;
+	read_takes(1);
+	assert(expected() < 1.02);
+}
+
+TEST(of_an_agent_that_is_not_trusted_nothing_counts)
+{
+	double untold;
+
+	begin();
+	for (unsigned int k = 0; k < 400; k++) {
+		double ratio = k % 2 ? 0.75 : 1.25;
+
+		tell(ratio);
+		read_takes(ratio);
+	}
+	node.told = 0;
+	untold = expected();
+	tell(0.25);
+	assert(expected() < 0.9 * untold);
+	node.told_error = node.own_error + 2;
+	assert(!node_is_trusted(&node));
+	assert(fabs(expected() - untold) < 0.001);
 }
