@@ -71,6 +71,8 @@ class DebianKernel:
             n_cpus=n_cpus,
             n_drives=n_drives,
             drive_mb=drive_mb,
+            # Our modules switch trace points under load. The debug kernels are there for races.
+            one_thread=not self.has_root,
             out_dir=out_dir,
             environment={
                 "OUT": str(out_dir),
