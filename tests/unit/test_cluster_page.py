@@ -6,8 +6,19 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from eval.cache import RESULTS
-from eval.experiments.cluster.pages import OF_BOTH, OF_CEPH, PAGE, committed, of_gluster
+from eval.experiments.cluster.pages import (
+    BESIDE,
+    FAILING,
+    FURTHER,
+    OF_CEPH,
+    PAGE,
+    SIMULATED,
+    committed,
+    of_gluster,
+)
 from eval.experiments.cluster.text import EXTRA, LIBRARY, RULES
 from eval.intervals import Interval
 from eval.page_tables import with_tables
@@ -19,7 +30,7 @@ BURSTS = "bursts, 20 us one way"
 def test_the_page_has_the_committed_tables() -> None:
     page = PAGE.read_text()
     tables = committed()[PAGE]
-    assert {OF_CEPH, OF_BOTH, BURSTS} <= {table.header[0] for table in tables}
+    assert [table.header[0] for table in tables] == [BURSTS, FURTHER, BESIDE, OF_CEPH, FAILING]
     assert page == with_tables(page, tables), "`python -m eval --pages cluster` writes it"
 
 
@@ -28,6 +39,27 @@ def test_every_rule_has_a_row_with_its_mean() -> None:
     assert [row[0] for row in table.rows] == list(RULES.values())
     means = [float(row[1].split()[0]) for row in TABLES[BURSTS]["rows"]]
     assert [float(row[1]) for row in table.rows] == means
+
+
+def test_every_further_cell_has_a_row() -> None:
+    _, further, beside, *_ = committed()[PAGE]
+    assert len(further.rows) + len(beside.rows) == len(TABLES) - 1
+    above = further.header.index("rivals that liblinnos-cluster is below; above")
+    # which the page says below the table
+    assert all(row[above].endswith("; 0") for row in further.rows)
+
+
+def test_of_the_first_cell_it_says_how_far_off_the_simulation_is() -> None:
+    simulation = json.loads((RESULTS / "simulation.json").read_text())["tables"]
+    off = [row[3].removesuffix(" %") for row in simulation["the lab and the simulation"]["rows"]]
+    first, *_ = committed()[PAGE]
+    column = first.header.index(SIMULATED)
+    assert [row[column] for row in first.rows] == off + [""] * (len(RULES) - len(off))
+
+
+def test_another_mean_beside_the_simulation_is_refused() -> None:
+    with pytest.raises(ValueError, match="beside the simulation another"):
+        of_gluster({BURSTS: TABLES[BURSTS]}, [("primary", "1.0", "1.0", "0 %")])
 
 
 def test_what_is_said_to_be_won_or_lost_is() -> None:

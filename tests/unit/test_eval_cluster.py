@@ -158,8 +158,9 @@ def test_a_cell_is_measured_by_itself_and_once(
     assert [one["seeds"] for one in found] == [1, 1, len(seeds)]
     found = found[:2]
     first, further = pages.of_gluster({k: asdict(v) for k, v in table({"cells": found}).items()})
-    assert first.header[0] == "bursts, 50 us one way" and len(further.rows) == len(RULES)
-    assert further.header == (pages.FURTHER, "20 us one way, a server stands still")
+    assert first.header[0] == "bursts, 50 us one way" and len(first.rows) == len(RULES)
+    assert further.header[0] == pages.FURTHER
+    assert [row[0] for row in further.rows] == ["a server stands still"]
     draw({"cells": 4 * found}, tmp_path / "figure.png")
     with pytest.raises(StepError, match=f"{VARIABLE}: 51us: no such cell; known are 20us, 5us"):
         read("51us")

@@ -1,47 +1,102 @@
 # SPDX-License-Identifier: MIT
 """The tables of docs/cluster.md that are made from what is committed.
 
-`python -m eval --pages cluster ceph simulation` writes them.
+`python -m eval --pages cluster ceph simulation` writes them. Every rule in every cell, with all
+intervals, is in eval/results/report.html.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from eval.cache import RESULTS, ROOT
 from eval.experiments.cluster.lab import BURSTS
+from eval.experiments.cluster.text import OTHERS, RULES
 from eval.page_tables import Shown
 
 PAGE = ROOT / "docs" / "cluster.md"
 
-#: What begins the tables of GlusterFS' other cells, in bursts and beside loads, of Ceph, and of the
-#: lab beside the simulation.
-FURTHER, BESIDE, OF_CEPH, FAILING, OF_BOTH = (
+#: What begins the tables of GlusterFS' other cells, in bursts and beside loads, and of Ceph.
+FURTHER, BESIDE, OF_CEPH, FAILING = (
     "bursts, mean us", "beside a load, mean us", "bursts, on Ceph", "what fails, on Ceph",
-    "mean us in the lab's bursts",
 )  # fmt: skip
 
+#: Columns of the first cell, after means and p99; the last is of the simulation's mean.
+BELOW, SIMULATED = "liblinnos-cluster below it by, %", "the simulation's mean off by, %"
 
-def of_gluster(tables: dict[str, Any]) -> list[Shown]:
-    """The first cell: means, p99, what two of the rules are below others by; means of the rest."""
+#: Rules whose means a further cell shows beside the best of OTHERS.
+_SHOWN = ("primary", "prediction", "library", "library-hedge", "clone", "oracle")
+
+_LIBRARYS, _PREDICTIONS = (
+    f"{rule}'s mean below its by" for rule in ("liblinnos-cluster", "prediction")
+)
+
+
+def of_gluster(tables: dict[str, Any], both: Sequence[Sequence[str]] = ()) -> list[Shown]:
+    """The first cell: means, p99, what the library is below others by; a row each of the rest.
+
+    Parameters
+    ----------
+    tables : dict
+        A table a cell, as committed.
+    both : sequence of rows
+        The lab beside the simulation, which has the first of the rules.
+    """
     (heading, table), *further = tables.items()
-    below = [title for title in table["header"] if title.endswith("mean below its by")]
-    header = (heading, "mean us", "p99 us", *(title.replace("its", "it") for title in below))
-    rows = []
-    for row in table["rows"]:
-        named = dict(zip(table["header"], row, strict=True))
-        rows.append((row[0], *map(_value, row[1:3]), *(named[title] for title in below)))
-    found = [Shown(header, rows)]
+    rows: list[tuple[str, ...]] = []
+    for row, simulated in itertools.zip_longest(_by_rule(table).values(), both):
+        mean_us = _value(row["mean us"])
+        if simulated and simulated[1] != mean_us:
+            raise ValueError(f"{row['rule']} takes {mean_us} us, beside the simulation another")
+        off = _bare(simulated[3]) if simulated else ""
+        rows.append((row["rule"], mean_us, _value(row["p99 us"]), _bare(row[_LIBRARYS]), off))
+    found = [Shown((heading, "mean us", "p99 us", BELOW, SIMULATED), rows)]
     for title, are_bursts in ((FURTHER, True), (BESIDE, False)):
         cells = [cell for cell in further if cell[0].startswith(f"{BURSTS}, ") == are_bursts]
         if cells:
-            lines = zip(*(one["rows"] for _, one in cells), strict=True)
-            means = [(line[0][0], *(_value(row[1]) for row in line)) for line in lines]
-            names = (name.removeprefix(f"{BURSTS}, ") for name, _ in cells)
-            found.append(Shown((title, *names), means))
+            found.append(_cells(title, cells))
     return found
+
+
+def _cells(title: str, cells: list[tuple[str, dict[str, Any]]]) -> Shown:
+    """A row a cell: the best rule that sends no second read, and some others."""
+    are_loads = title == BESIDE
+    header = [title, f"best of {len(OTHERS)} rivals", *(RULES[rule] for rule in _SHOWN)]
+    header.append("rivals that liblinnos-cluster is below; above")
+    if are_loads:
+        header += [
+            "of the oracle's gain: liblinnos-cluster", "the prediction",
+            "the prediction is below what is in flight by, %",
+        ]  # fmt: skip
+    rows = []
+    for heading, table in cells:
+        named = _by_rule(table)
+        best = min(OTHERS, key=lambda rule: float(_value(named[rule]["mean us"])))
+        apart = [_side(named[rule][_LIBRARYS]) for rule in OTHERS]
+        row = [
+            _short(heading),
+            f"{RULES[best]} {_value(named[best]['mean us'])}",
+            *(_value(named[rule]["mean us"]) for rule in _SHOWN),
+            f"{apart.count(1)}; {apart.count(-1)}",
+        ]
+        if are_loads:
+            over = named["pending"][_PREDICTIONS]
+            row += [named[rule]["of the oracle's gain"] for rule in ("library", "prediction")]
+            row.append(_bare(_value(over)) if _side(over) else "undecided")
+        rows.append(tuple(row))
+    return Shown(tuple(header), rows)
+
+
+def _short(heading: str) -> str:
+    """A cell without the load and the network that most of its table have."""
+    if heading.startswith(f"{BURSTS}, "):
+        return heading.removeprefix(f"{BURSTS}, ").removeprefix("20 us one way, ")
+    return f"`{heading.removesuffix(', 50 us one way')}`"
 
 
 def of_ceph(tables: dict[str, Any]) -> list[Shown]:
@@ -56,9 +111,9 @@ def of_ceph(tables: dict[str, Any]) -> list[Shown]:
             below = table["header"].index("liblinnos-ceph: mean below its by")
             # after load and network, or these and the client
             cell = heading.split(", ")[-1]
-            header += [f"{cell}: mean us", "p99 us", "liblinnos-ceph below it by"]
+            header += [f"{cell}: mean us", "p99 us", "liblinnos-ceph below it by, %"]
             for row, line in zip(rows, table["rows"], strict=True):
-                row += [*map(_value, line[1:3]), line[below]]
+                row += [*map(_value, line[1:3]), _bare(line[below])]
         found.append(Shown(tuple(header), [tuple(row) for row in rows]))
     return found
 
@@ -68,14 +123,26 @@ def _is_whole(heading: str) -> bool:
     return heading.split(", ")[-1].split()[-1].startswith("client")
 
 
-def of_both(table: dict[str, Any]) -> Shown:
-    """The lab beside the simulation."""
-    return Shown((OF_BOTH, "lab", "simulation", "off by"), [tuple(row) for row in table["rows"]])
+def _by_rule(table: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """The rows by rule, and what is in them by column."""
+    rules = {title: rule for rule, title in RULES.items()}
+    return {rules[row[0]]: dict(zip(table["header"], row, strict=True)) for row in table["rows"]}
 
 
 def _value(cell: str) -> str:
     """Without its interval."""
     return cell.split(" [")[0]
+
+
+def _bare(cell: str) -> str:
+    """Without its unit, which the column's title has."""
+    return cell.replace(" %", "")
+
+
+def _side(cell: str) -> int:
+    """On which side of zero an interval is, 0 if on both. Ends rounded to zero keep their sign."""
+    _, low, high = re.findall(r"-?[\d.]+", cell)
+    return int(not low.startswith("-")) - int(high.startswith("-"))
 
 
 def committed() -> dict[Path, list[Shown]]:
@@ -84,9 +151,5 @@ def committed() -> dict[Path, list[Shown]]:
         json.loads((RESULTS / f"{name}.json").read_text())["tables"]
         for name in ("cluster", "ceph", "simulation")
     )
-    return {
-        PAGE: [
-            *of_gluster(cluster), *of_ceph(ceph),
-            of_both(simulation["the lab and the simulation"]),
-        ]
-    }  # fmt: skip
+    both = simulation["the lab and the simulation"]["rows"]
+    return {PAGE: [*of_gluster(cluster, both), *of_ceph(ceph)]}
