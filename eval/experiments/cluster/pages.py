@@ -16,14 +16,15 @@ from typing import Any
 
 from eval.cache import RESULTS, ROOT
 from eval.experiments.cluster.lab import BURSTS
-from eval.experiments.cluster.text import OTHERS, RULES
+from eval.experiments.cluster.text import EXTRA, OTHERS, RULES
 from eval.page_tables import Shown
 
 PAGE = ROOT / "docs" / "cluster.md"
 
 #: What begins the tables of GlusterFS' other cells, in bursts and beside loads, and of Ceph.
 FURTHER, BESIDE, OF_CEPH, FAILING = (
-    "bursts, mean us", "beside a load, mean us", "bursts, on Ceph", "what fails, on Ceph",
+    "bursts, mean us", "beside a load, mean us", "bursts, on Ceph",
+    "what fails, on Ceph: mean, p99 us",
 )  # fmt: skip
 
 #: Columns of the first cell, after means and p99; the last is of the simulation's mean.
@@ -35,6 +36,14 @@ _SHOWN = ("primary", "prediction", "library", "library-hedge", "clone", "oracle"
 _LIBRARYS, _PREDICTIONS = (
     f"{rule}'s mean below its by" for rule in ("liblinnos-cluster", "prediction")
 )
+
+_CEPHS = "liblinnos-ceph: mean below its by"
+
+#: Of Ceph, by what their titles begin with; and what is no rival of the library's there.
+_SHOWN_OF_CEPH = ("primary", "two at once", "shipped: the prediction", "liblinnos-ceph", "oracle")
+_NO_RIVALS = (
+    *(RULES[rule] for rule in EXTRA), "liblinnos-ceph, asks nobody", "liblinnos-ceph", "oracle",
+)  # fmt: skip
 
 
 def of_gluster(tables: dict[str, Any], both: Sequence[Sequence[str]] = ()) -> list[Shown]:
@@ -100,22 +109,47 @@ def _short(heading: str) -> str:
 
 
 def of_ceph(tables: dict[str, Any]) -> list[Shown]:
-    """Means and p99, and what the library is below the others by: of clients, and of failures."""
-    found = []
-    for title, is_of in ((OF_CEPH, _is_whole), (FAILING, lambda heading: not _is_whole(heading))):
-        cells = {heading: one for heading, one in tables.items() if is_of(heading)}
-        if not cells:
-            continue
-        header, rows = [title], [[row[0]] for row in next(iter(cells.values()))["rows"]]
-        for heading, table in cells.items():
-            below = table["header"].index("liblinnos-ceph: mean below its by")
-            # after load and network, or these and the client
-            cell = heading.split(", ")[-1]
-            header += [f"{cell}: mean us", "p99 us", "liblinnos-ceph below it by, %"]
-            for row, line in zip(rows, table["rows"], strict=True):
-                row += [*map(_value, line[1:3]), _bare(line[below])]
-        found.append(Shown(tuple(header), [tuple(row) for row in rows]))
-    return found
+    """Means and p99, and what the library is below the others by; a row each of what fails."""
+    whole = {heading: one for heading, one in tables.items() if _is_whole(heading)}
+    header, rows = [OF_CEPH], [[row[0]] for row in next(iter(whole.values()))["rows"]]
+    for heading, table in whole.items():
+        # after load and network
+        cell = heading.split(", ")[-1]
+        header += [f"{cell}: mean us", "p99 us", "liblinnos-ceph below it by, %"]
+        below = table["header"].index(_CEPHS)
+        for row, line in zip(rows, table["rows"], strict=True):
+            row += [*map(_value, line[1:3]), _bare(line[below])]
+    found = [Shown(tuple(header), [tuple(row) for row in rows])]
+    failing = {heading: one for heading, one in tables.items() if heading not in whole}
+    return [*found, _failing(failing)] if failing else found
+
+
+def _failing(tables: dict[str, Any]) -> Shown:
+    """A row each of what fails: the best rule that sends no second read, and some others."""
+    rows, shown = [], []
+    for heading, table in tables.items():
+        named = {row[0]: dict(zip(table["header"], row, strict=True)) for row in table["rows"]}
+        rivals = [title for title in named if title not in _NO_RIVALS]
+        best = min(rivals, key=lambda title: float(_value(named[title]["mean us"])))
+        apart = [_side(named[title][_CEPHS]) for title in rivals]
+        took = {
+            title: f"{_value(row['mean us'])}, {_value(row['p99 us'])}"
+            for title, row in named.items()
+        }
+        shown = [title for title in named if title.startswith(_SHOWN_OF_CEPH)]
+        rows.append(
+            (
+                heading.split(", ")[-1],
+                f"{best} {took[best]}",
+                *(took[title] for title in shown),
+                f"{apart.count(1)}; {apart.count(-1)}",
+            )
+        )
+    header = (
+        FAILING, f"best of {len(rivals)} rivals", *shown,
+        "rivals that liblinnos-ceph is below; above",
+    )  # fmt: skip
+    return Shown(header, rows)
 
 
 def _is_whole(heading: str) -> bool:
