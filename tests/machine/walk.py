@@ -110,7 +110,8 @@ class Walk:
         if typed != command:
             self.say(f"instead: {typed}")
         if typed.endswith("reboot"):
-            self.machine.run(f"cd clone && {typed[: -len('reboot')]} :")
+            # With a kernel come its initramfs and our modules.
+            self.machine.run(f"cd clone && {typed[: -len('reboot')]} :", timeout_s=3600)
             self.reboot()
             printed = self.machine.run("uname -r")
         else:
