@@ -130,7 +130,18 @@ echo "$sound" | dmsetup create odd --noudevsync --noudevrules
 member=/dev/$(dmsetup info -c --noheadings -o blkdevname odd)
 bring $member
 for slave in $md/dev-*; do echo failfast >$slave/state; done
+# In bi_opf REQ_FAILFAST_TRANSPORT, of reads: what md asks of its drives then.
+traced=/sys/kernel/debug/tracing
+echo 'p:submitted submit_bio_noacct opf=+16(%di):x32' >$traced/kprobe_events
+submitted=$traced/events/kprobes/submitted
+echo 'opf & 0x200 && !(opf & 1)' >$submitted/filter
+all_reads() {{ n=0; for k in $drives; do n=$((n + $(stat $k reads))); done; echo $n; }}
+n_before=$(all_reads)
+echo 1 >$submitted/enable
 read_as failfast
+echo 0 >$submitted/enable
+echo $(grep -c submitted: $traced/trace) $(($(all_reads) - n_before)) >$OUT/fail_fast
+echo >$traced/kprobe_events
 table $offset $n error | dmsetup load odd
 dmsetup suspend --noudevsync odd
 dmsetup resume --noudevsync odd
@@ -255,6 +266,10 @@ def check_odd(level: Level, out: Path) -> None:
         assert asked > 400 or name == "failfast", name
     for name in left_alone:
         assert shares_of_odd(name) == (0, 0), name
+
+    # All that LinnOS has sent to it, twice for it is below dm, and others that had a choice.
+    asked_to_fail_fast, reads = map(int, (out / "fail_fast").read_text().split())
+    assert asked_to_fail_fast >= reads
 
     # It has failed at once, and not been mended block by block.
     assert counts_of(out / "failing")["admitted"] == 16
