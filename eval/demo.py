@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +35,7 @@ from eval.guests import (
 )
 from eval.host import linnapp, train
 from eval.intervals import percentile
+from eval.parallel import Step, Work
 from eval.progress import Steps, aligned
 from linnapp.commands.screens.training import latency_quality
 from linnapp.lab.array import Array
@@ -196,7 +199,7 @@ def demo(
     """Run the demo and leave its results in ``out``; `record_s`: of the first half."""
     from eval.figures import latency_cdf
 
-    steps = Steps(6 + len(ROWS))
+    steps = Steps(3)
     array = Array(seed=seed)
     options = () if trace is None else VOLUME
     with steps.step("preparing the workload"):
@@ -210,52 +213,68 @@ def demo(
     with steps.step("recording with blktrace"):
         recording = Scenario("record", array, train_slice, seed, options=options)
         blks = record(recording, out / "record")
-    with steps.step("training with TensorFlow"):
-        # Of a trace that teaches nothing, the table shows what that is worth.
-        options_of_kind = ("--seed", str(seed), "--even-if-worse")
-        networks = train(blks, models_dir, out / "train.txt", *options_of_kind)
-    with steps.step("training models of latencies"):
-        log = out / "train-latency.txt"
-        options_of_trees = ("--seed", str(seed), *LATENCY_TRAINING)
-        trees = train(blks, models_dir / "latency", log, *options_of_trees)
     recorded = out / "record" / "baseline.log"
-    with steps.step("training heimdall's networks"):
-        rival = train_heimdall(recorded, out / "heimdall", seed, replicate_writes=trace is not None)
-        workers.stop()
+
+    def learn(kind: Path, name: str, *options_of_kind: str) -> list[Path]:
+        return train(blks, kind, out / name, "--seed", str(seed), *options_of_kind)
+
+    # Guests and trainings side by side: a guest takes one CPU, and most need one kind of model.
+    work = Work(os.cpu_count() or 1)
+    networks = work.add(
+        "training with TensorFlow",
+        # Of a trace that teaches nothing, the table shows what that is worth.
+        partial(learn, models_dir, "train.txt", "--even-if-worse"),
+    )
+    trees = work.add(
+        "training models of latencies",
+        partial(learn, models_dir / "latency", "train-latency.txt", *LATENCY_TRAINING),
+    )
+    rival = work.add(
+        "training heimdall's networks",
+        partial(
+            train_heimdall, recorded, out / "heimdall", seed, replicate_writes=trace is not None
+        ),
+    )
 
     # The timeout is what an operator would know beforehand: the 95th
     # percentile of the recording, without the bursts to come.
     p95_us = float(np.percentile(read_latency_us(recorded), 95))
-
-    def models_for(policy: str) -> list[Path]:
-        if policy in NEEDS_HEIMDALL:
-            return rival
-        return trees if policy in NEEDS_LATENCY_MODEL else networks
-
     scenario = Scenario("bursts", array, replay_slice, seed, INJECT, options)
-    runs = []
+
+    def replayed(row: Row, models: Step[list[Path]]) -> dict[str, Any]:
+        return replay(
+            replace(scenario, options=(*scenario.options, *row.options(recorded))),
+            row.policy,
+            folder(out, row),
+            models=models.result,
+            hedge_us=p95_us if row.hedges else None,
+        )
+
+    replays = []
     for row in ROWS:
-        with steps.step(f"replaying: {row.name}"):
-            run = replay(
-                replace(scenario, options=(*scenario.options, *row.options(recorded))),
-                row.policy,
-                folder(out, row),
-                models=models_for(row.policy),
-                hedge_us=p95_us if row.hedges else None,
-            )
-            latency_us = read_latency_us(folder(out, row) / f"{row.policy}.log")
-            # The furthest that rests on a hundred reads of the workload that is generated.
-            run["p998_us"] = percentile(latency_us, 99.8)
-            runs.append({"name": row.name, **run})
+        models = networks
+        if row.policy in NEEDS_HEIMDALL:
+            models = rival
+        elif row.policy in NEEDS_LATENCY_MODEL:
+            models = trees
+        replays.append(work.add("replaying", partial(replayed, row, models), after=(models,)))
+    try:
+        work.do()
+    finally:
+        workers.stop()
 
     with steps.step("drawing"):
+        latencies_us = {
+            row.name: read_latency_us(folder(out, row) / f"{row.policy}.log") for row in ROWS
+        }
+        runs = [
+            # The furthest that rests on a hundred reads of the workload that is generated.
+            {"name": row.name, **step.result, "p998_us": percentile(latencies_us[row.name], 99.8)}
+            for row, step in zip(ROWS, replays, strict=True)
+        ]
         write_json(out / "summary.json", {"runs": runs})
         latency_cdf(
-            {
-                row.name: read_latency_us(folder(out, row) / f"{row.policy}.log")
-                for row in ROWS
-                if row.name in DRAWN
-            },
+            {row.name: latencies_us[row.name] for row in ROWS if row.name in DRAWN},
             out / "cdf.png",
             title="Read latency, slow bursts wandering over three drives",
         )
@@ -263,7 +282,7 @@ def demo(
     print(table(runs))
     print(f"\nData errors: {runs[0]['data_check']}.")
     print("\nModels of latencies, on reads that they did not learn from:")
-    for model in trees:
+    for model in trees.result:
         trained = json.loads(model.with_suffix(".json").read_text())
         print(f"{model.stem}: {latency_quality(trained)}")
     print(f"\n{out}/summary.json, {out}/cdf.png; models in {models_dir}/")
