@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,23 @@ class Shown:
         """As Markdown has it."""
         head, *rows = (f"| {' | '.join(row)} |\n" for row in (self.header, *self.rows))
         return "".join((head, f"|{'---|' * len(self.header)}\n", *rows))
+
+    def only(self, columns: Collection[str], rows: Collection[str] | None = None) -> Shown:
+        """The first column and these, of all rows or of those whose first cell is named.
+
+        Raises
+        ------
+        ValueError
+            If a column or a row is not there.
+        """
+        first = {row[0] for row in self.rows}
+        if missing := {*columns} - {*self.header} | {*(rows or ())} - first:
+            raise ValueError(f"{self.header[0]}: no {', '.join(sorted(missing))}")
+        kept = [i for i, title in enumerate(self.header) if not i or title in columns]
+        return Shown(
+            tuple(self.header[i] for i in kept),
+            [tuple(row[i] for i in kept) for row in self.rows if rows is None or row[0] in rows],
+        )
 
 
 def with_tables(page: str, tables: Iterable[Shown]) -> str:

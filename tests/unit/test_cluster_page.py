@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tables of docs/cluster.md, and its words, are what eval/results has."""
+"""The tables of clusters, and what docs/cluster.md says of them, are what eval/results has."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from eval.cache import RESULTS
 from eval.experiments.cluster.pages import (
     BESIDE,
     FAILING,
+    FULL,
     FURTHER,
+    MEANS,
     OF_CEPH,
     PAGE,
     SIMULATED,
+    SIMULATION,
     committed,
     of_gluster,
 )
@@ -27,11 +30,25 @@ TABLES = json.loads((RESULTS / "cluster.json").read_text())["tables"]
 BURSTS = "bursts, 20 us one way"
 
 
-def test_the_page_has_the_committed_tables() -> None:
-    page = PAGE.read_text()
-    tables = committed()[PAGE]
-    assert [table.header[0] for table in tables] == [BURSTS, FURTHER, BESIDE, OF_CEPH, FAILING]
-    assert page == with_tables(page, tables), "`python -m eval --pages cluster` writes it"
+def test_the_pages_have_the_committed_tables() -> None:
+    begins = {
+        FULL: [BURSTS, FURTHER, BESIDE, OF_CEPH, FAILING, MEANS],
+        PAGE: [BURSTS, OF_CEPH, SIMULATION],
+    }
+    for path, tables in committed().items():
+        page = path.read_text()
+        assert [table.header[0] for table in tables] == begins[path]
+        assert page == with_tables(page, tables), "`python -m eval --pages cluster` writes it"
+
+
+def test_the_page_has_who_is_nearest_and_whom_the_library_loses_to() -> None:
+    bursts, ceph, _ = committed()[PAGE]
+    (full, *_), ours = committed()[FULL], {RULES[rule] for rule in (*LIBRARY, "oracle")}
+    nearest = sorted((row for row in full.rows if row[0] not in ours), key=lambda r: float(r[1]))
+    assert {row[0] for row in nearest[:3]} <= {row[0] for row in bursts.rows}
+    assert {RULES[rule] for rule in ("clone", "elasticsearch", "prequal", "own-latency")} <= {
+        row[0] for row in ceph.rows
+    }
 
 
 def test_every_rule_has_a_row_with_its_mean() -> None:
@@ -42,9 +59,9 @@ def test_every_rule_has_a_row_with_its_mean() -> None:
 
 
 def test_every_further_cell_has_a_row() -> None:
-    _, further, beside, _, failing = committed()[PAGE]
+    _, further, beside, _, failing, _ = committed()[FULL]
     assert len(further.rows) + len(beside.rows) == len(TABLES) - 1
-    # of which the page says below the tables that the library is above nobody
+    # of which the page says that the library is above nobody
     for table in (further, failing):
         (above,) = (i for i, title in enumerate(table.header) if title.endswith("is below; above"))
         assert all(row[above].endswith("; 0") for row in table.rows)
@@ -53,7 +70,7 @@ def test_every_further_cell_has_a_row() -> None:
 def test_of_the_first_cell_it_says_how_far_off_the_simulation_is() -> None:
     simulation = json.loads((RESULTS / "simulation.json").read_text())["tables"]
     off = [row[3].removesuffix(" %") for row in simulation["the lab and the simulation"]["rows"]]
-    first, *_ = committed()[PAGE]
+    first, *_ = committed()[FULL]
     column = first.header.index(SIMULATED)
     assert [row[column] for row in first.rows] == off + [""] * (len(RULES) - len(off))
 
@@ -72,6 +89,22 @@ def test_what_is_said_to_be_won_or_lost_is() -> None:
     undecided = {title for title in rivals if not below[title].is_apart}
     assert lost == {RULES["clone"]} and "clone" in EXTRA
     assert undecided == {RULES["own-latency"]}
+
+
+def test_of_loads_each_loss_is_named() -> None:
+    """Where the library is above a rival, the page has the load and the rival's name."""
+    loads = {title: table for title, table in TABLES.items() if not title.startswith("bursts")}
+    words = {"own-latency": "own latencies", "engine-2": "GlusterFS 2", "random": "*at random*"}
+    words |= {"elasticsearch": "Elasticsearch's rule", "engine-1": "GlusterFS 1 and 2"}
+    titles = {title: rule for rule, title in RULES.items()}
+    losses = " ".join(PAGE.read_text().split("Beside loads of Table 1")[1].split("\n#")[0].split())
+    for title, table in loads.items():
+        column = table["header"].index("liblinnos-cluster's mean below its by")
+        for row in table["rows"]:
+            rule = titles[row[0]]
+            if rule not in (*EXTRA, *LIBRARY, "oracle") and _interval(row[column]).is_below:
+                known = f"`{title.split(',')[0]}`" in losses and words[rule] in losses
+                assert known, (title, rule)
 
 
 def _interval(cell: str) -> Interval:

@@ -25,3 +25,11 @@ def test_a_table_goes_where_one_begins_alike_and_nowhere_else() -> None:
     )
     with pytest.raises(ValueError, match=r"^0 tables begin with \| x \|, one should"):
         with_tables(page, [Shown(("x",), [])])
+
+
+def test_of_a_table_some_rows_and_columns_are_shown() -> None:
+    table = Shown(("a", "b", "c", "b"), [("1", "2", "3", "4"), ("5", "6", "7", "8")])
+    assert table.only(("b",), ("5",)) == Shown(("a", "b", "b"), [("5", "6", "8")])
+    assert table.only(("c",)).rows == [("1", "3"), ("5", "7")]
+    with pytest.raises(ValueError, match="a: no 9, d"):
+        table.only(("d",), ("1", "9"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What docs/cluster.md says of the simulation is what eval/results/simulation.json has."""
+"""What the pages say of the simulation is what eval/results/simulation.json has."""
 
 from __future__ import annotations
 
@@ -9,24 +9,14 @@ import re
 import pytest
 
 from eval.cache import RESULTS, ROOT
+from eval.experiments.cluster.pages import CELLS as COLUMNS
+from eval.experiments.cluster.pages import FULL
 from eval.experiments.cluster.text import EXTRA
 from eval.experiments.simulation.cells import CELLS, OF_THE_LAB, RULES
 
 TABLES = json.loads((RESULTS / "simulation.json").read_text())["tables"]
 PAGE = (ROOT / "docs" / "cluster.md").read_text().split("\n## The simulation\n")[1]
 LAB = "the lab and the simulation"
-#: Columns of the page's table, and whose means they are.
-COLUMNS = {
-    "1 client": "the lab: 1 client, 20 us",
-    "16": "16 clients",
-    "64": "64 clients",
-    "16, bursts of 10 ms": "16 clients, bursts of 10 ms",
-    "16, news 10 ms older": "16 clients, news 10 ms older",
-    "16, writes beside": "writes, consumer, 16 clients",
-    "16, busy drives": "calm, consumer, three quarters busy",
-    "100 nodes, 100": "100 nodes, 100 clients",
-    "1,000 nodes, 1,000": "1,000 nodes, 1,000 clients",
-}
 
 
 def rows_of(heading: str) -> dict[str, dict[str, str]]:
@@ -40,8 +30,9 @@ def mean_us(heading: str, rule: str) -> float:
 
 
 def said(first: str) -> list[list[str]]:
-    """The rows of the page's table whose header begins so."""
-    (table,) = re.findall(rf"^\| mean us \| {re.escape(first)} .*?\n\n", PAGE, re.M | re.S)
+    """The rows of the table of all rules, whose header begins so."""
+    every = FULL.read_text()
+    (table,) = re.findall(rf"^\| mean us \| {re.escape(first)} .*?\n\n", every, re.M | re.S)
     return [[cell.strip() for cell in line[1:-1].split("|")] for line in table.split("\n")[:-2]]
 
 

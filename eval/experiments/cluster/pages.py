@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The tables of docs/cluster.md that are made from what is committed.
+"""The tables of clusters that are made from what is committed.
 
-`python -m eval --pages cluster ceph simulation` writes them. Every rule in every cell, with all
-intervals, is in eval/results/report.html.
+`python -m eval --pages cluster ceph simulation` writes them: all to eval/results/cluster.md, and to
+docs/cluster.md those of their rows and columns by which a reader decides. Every rule in every cell,
+with all intervals, is in eval/results/report.html.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from eval.experiments.cluster.lab import BURSTS
 from eval.experiments.cluster.text import EXTRA, OTHERS, RULES
 from eval.page_tables import Shown
 
-PAGE = ROOT / "docs" / "cluster.md"
+PAGE, FULL = ROOT / "docs" / "cluster.md", RESULTS / "cluster.md"
 
 #: What begins the tables of GlusterFS' other cells, in bursts and beside loads, and of Ceph.
 FURTHER, BESIDE, OF_CEPH, FAILING = (
     "bursts, mean us", "beside a load, mean us", "bursts, on Ceph",
     "what fails, on Ceph: mean, p99 us",
 )  # fmt: skip
+
+#: What begins those of the simulation, of every rule and of the best.
+MEANS, SIMULATION = "mean us", "simulated, mean us"
 
 #: Columns of the first cell, after means and p99; the last is of the simulation's mean.
 BELOW, SIMULATED = "liblinnos-cluster below it by, %", "the simulation's mean off by, %"
@@ -38,6 +42,16 @@ _LIBRARYS, _PREDICTIONS = (
 )
 
 _CEPHS = "liblinnos-ceph: mean below its by"
+
+#: What the page shows beside rivals: the library and the bound, and of Ceph its own rule.
+_OURS = ("library", "library-hedge", "oracle")
+_ALSO_OF_CEPH = (
+    "primary: Ceph's default", "liblinnos-ceph, asks nobody", "liblinnos-ceph",
+    RULES["elasticsearch"],
+)  # fmt: skip
+
+#: GlusterFS' own way that serves best in bursts.
+_BEST_ENGINE = "GlusterFS 3: shortest own queue"
 
 #: Of Ceph, by what their titles begin with; and what is no rival of the library's there.
 _SHOWN_OF_CEPH = ("primary", "two at once", "shipped: the prediction", "liblinnos-ceph", "oracle")
@@ -88,7 +102,7 @@ def _cells(title: str, cells: list[tuple[str, dict[str, Any]]]) -> Shown:
         best = min(OTHERS, key=lambda rule: float(_value(named[rule]["mean us"])))
         apart = [_side(named[rule][_LIBRARYS]) for rule in OTHERS]
         row = [
-            _short(heading),
+            _cell(heading),
             f"{RULES[best]} {_value(named[best]['mean us'])}",
             *(_value(named[rule]["mean us"]) for rule in _SHOWN),
             f"{apart.count(1)}; {apart.count(-1)}",
@@ -101,7 +115,7 @@ def _cells(title: str, cells: list[tuple[str, dict[str, Any]]]) -> Shown:
     return Shown(tuple(header), rows)
 
 
-def _short(heading: str) -> str:
+def _cell(heading: str) -> str:
     """A cell without the load and the network that most of its table have."""
     if heading.startswith(f"{BURSTS}, "):
         return heading.removeprefix(f"{BURSTS}, ").removeprefix("20 us one way, ")
@@ -179,11 +193,74 @@ def _side(cell: str) -> int:
     return int(not low.startswith("-")) - int(high.startswith("-"))
 
 
+#: The simulation's cells that pages have, by what their columns or rows are called.
+CELLS = {
+    "1 client": "the lab: 1 client, 20 us",
+    "16": "16 clients",
+    "64": "64 clients",
+    "16, bursts of 10 ms": "16 clients, bursts of 10 ms",
+    "16, news 10 ms older": "16 clients, news 10 ms older",
+    "16, writes beside": "writes, consumer, 16 clients",
+    "16, busy drives": "calm, consumer, three quarters busy",
+    "100 nodes, 100": "100 nodes, 100 clients",
+    "1,000 nodes, 1,000": "1,000 nodes, 1,000 clients",
+}
+
+_OF_SIMULATION = ("primary: the engine's choice", "library", "library, hedges", "oracle")
+
+
+def _simulated(tables: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Means by cell and rule."""
+    return {
+        cell: {row[0]: _value(row[1]) for row in tables[heading]["rows"]}
+        for cell, heading in CELLS.items()
+    }
+
+
+def of_simulation(tables: dict[str, Any]) -> Shown:
+    """Each rule's mean in each of the cells; the first has all rules."""
+    means = _simulated(tables)
+    titles = next(iter(means.values()))
+    return Shown((MEANS, *means), [(t, *(of.get(t, "") for of in means.values())) for t in titles])
+
+
+def of_simulations_best(tables: dict[str, Any]) -> Shown:
+    """A row a cell: the best rule of others that sends no second read, and some."""
+    extra = {RULES[rule] for rule in EXTRA}
+    rows = []
+    for cell, of in _simulated(tables).items():
+        rivals = {
+            title: float(us)
+            for title, us in of.items()
+            if title not in extra and not title.startswith(("library", "oracle"))
+        }
+        best = min(rivals, key=rivals.__getitem__)
+        rows.append((cell, f"{best} {of[best]}", *(of.get(t, "") for t in _OF_SIMULATION)))
+    return Shown((SIMULATION, "best rival", *_OF_SIMULATION), rows)
+
+
+def _short(bursts: Shown, ceph: Shown) -> list[Shown]:
+    """What a reader decides by, of the bursts on GlusterFS and on Ceph."""
+    names = ("own-latency", "prequal", "prediction", "clone")
+    shown = (*(RULES[name] for name in names), *(RULES[name] for name in _OURS), _BEST_ENGINE)
+    return [
+        bursts.only(("mean us", "p99 us", BELOW), (RULES["primary"], *shown)),
+        ceph.only(
+            [title for title in ceph.header if title.endswith((": mean us", "p99 us"))],
+            [row[0] for row in ceph.rows if row[0] in shown or row[0] in _ALSO_OF_CEPH],
+        ),
+    ]
+
+
 def committed() -> dict[Path, list[Shown]]:
     """All of them, by page."""
-    cluster, ceph, simulation = (
+    gluster, ceph, simulated = (
         json.loads((RESULTS / f"{name}.json").read_text())["tables"]
         for name in ("cluster", "ceph", "simulation")
     )
-    both = simulation["the lab and the simulation"]["rows"]
-    return {PAGE: [*of_gluster(cluster, both), *of_ceph(ceph)]}
+    both = simulated["the lab and the simulation"]["rows"]
+    of_nodes, of_osds = of_gluster(gluster, both), of_ceph(ceph)
+    return {
+        FULL: [*of_nodes, *of_osds, of_simulation(simulated)],
+        PAGE: [*_short(of_nodes[0], of_osds[0]), of_simulations_best(simulated)],
+    }
