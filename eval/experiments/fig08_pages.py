@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tables of the eight workloads in docs/ that are made from what is committed.
+"""The tables of the eight workloads in pages that are made from what is committed.
 
 `python -m eval --pages fig08`, or `replicated`, writes them.
 """
@@ -18,7 +18,7 @@ from eval.cache import RESULTS, ROOT
 from eval.intervals import Interval
 from eval.page_tables import Shown
 
-TABLES, RESULTS_PAGE = ROOT / "docs" / "tables.md", ROOT / "docs" / "results.md"
+TABLES, RESULTS_PAGE = RESULTS / "tables.md", ROOT / "docs" / "results.md"
 STUDIES, LATENCY_MODEL = ROOT / "docs" / "studies.md", ROOT / "docs" / "latency-model.md"
 
 LINNOS, LINNOS_HL, LOWEST = "linnos", "linnos-hl", "lowest"

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-TABLES = (ROOT / "docs" / "tables.md").read_text()
+TABLES = (ROOT / "eval" / "results" / "tables.md").read_text()
 
 
 def test_it_is_read_in_a_minute() -> None:
@@ -41,7 +41,7 @@ def demos_rows() -> dict[str, dict[str, str]]:
 
 
 def test_its_rows_are_those_of_the_demos_table() -> None:
-    """Which is in docs/tables.md, whole."""
+    """Which is in eval/results/tables.md, whole."""
     rows = demos_rows()
     shown = re.findall(r"^\| [^|]*\(`([^`]+)`\) \|(.*)\|$", README, re.M)
     assert len(shown) == 7

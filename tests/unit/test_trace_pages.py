@@ -29,8 +29,8 @@ def test_the_front_page_says_how_much_the_papers_method_loses() -> None:
     above = [line.above("linnos") or 0 for line in pages.committed()]
     lost = sum(share > scores.LEVEL for share in above)
     assert (
-        f"Of [all {len(above)} runs](docs/tables.md#public-traces) `linnos` is above doing nothing "
-        f"in {lost}, by up to {100 * max(above):.0f} %."
+        f"Of [all {len(above)} runs](eval/results/tables.md#public-traces) `linnos` is above doing "
+        f"nothing in {lost}, by up to {100 * max(above):.0f} %."
     ) in README
 
 
@@ -60,7 +60,7 @@ def test_what_ends_within_a_burst_is_not_on_the_front_page() -> None:
     both = pages.at_the_demos_rate(pages.committed())
     left_out = [line.name for line in both if line.trace in pages.FRONT and line not in FRONT]
     assert left_out == ["MQSim tpcc at 51279, bursts"]
-    assert "[All runs](docs/tables.md#public-traces), tpcc's bursts, too;" in README
+    assert "[All runs](eval/results/tables.md#public-traces), tpcc's bursts, too;" in README
 
 
 def test_nine_rivals_are_named() -> None:

@@ -319,7 +319,7 @@ def tables() -> dict[Path, list[Shown]]:
     return {
         ROOT / "README.md": [extremes(front_page), front(front_page)],
         ROOT / "docs" / "results.md": [summed(of, sure)],
-        ROOT / "docs" / "tables.md": [
+        RESULTS / "tables.md": [
             every(of),
             counted(of, sure=sure),
             of_the_oracles_gain(of),
