@@ -19,7 +19,7 @@ from eval.intervals import Interval
 from eval.page_tables import Shown
 
 TABLES, RESULTS_PAGE = RESULTS / "tables.md", ROOT / "docs" / "results.md"
-STUDIES, LATENCY_MODEL = ROOT / "docs" / "studies.md", ROOT / "docs" / "latency-model.md"
+STUDIES = ROOT / "docs" / "studies.md"
 
 LINNOS, LINNOS_HL, LOWEST = "linnos", "linnos-hl", "lowest"
 HEDGED, TWO = "lowest-h95, 5% cap", "lowest-two, 5% cap"
@@ -327,12 +327,12 @@ def committed() -> dict[Path, list[Shown]]:
         TABLES: [
             of_workloads(found),
             of_shares(found),
+            of_lowest(found),
             of_rivals(found),
             of_tails(found),
             of_extra_io(found),
             of_more(found),
         ],
         RESULTS_PAGE: [of_results(found)],
-        LATENCY_MODEL: [of_lowest(found)],
         STUDIES: [of_replicated(Committed("replicated"), Committed(seed=seeds.EVALUATION[0]))],
     }
