@@ -5,7 +5,7 @@ Of hinted 4 KiB reads, one each 100 us, on a drive that is fast for them, nine i
 beside large reads, and by the same reckoning when the kernel is asked, by a program or by md.
 Whether the drive is fast for them is measured: by the same reads without the hint beside the same
 load. `LINNOS_SWEEP=256,1024:9,20` tries these KiB every so many ms, from one thread and from eight,
-with the hint and without, and `LINNOS_SWEEP_TABLE=FILE` leaves the table of kernel/README.md.
+with the hint and without; `LINNOS_SWEEP_TABLE=FILE` leaves the table of eval/results/studies.md.
 """
 
 from __future__ import annotations
