@@ -4,7 +4,7 @@
 `python -m eval.neighbours LOG` does the I/Os of a real drive's log (FlashNet's) again on emulated
 drives, with as many in flight as the log's threads had, and holds against each other what a read
 of 4 KiB took by how many others were in flight in its region (docs/formats.md) and on its drive. It
-leaves out/eval/neighbours/figure.png and table.md, which docs/emulated-drives.md has.
+leaves out/eval/neighbours/figure.png and table.md, which eval/results/studies.md has.
 """
 
 from __future__ import annotations
