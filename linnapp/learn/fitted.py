@@ -51,7 +51,7 @@ class FittedModel(abc.ABC):
     point_ : InflectionPoint
         Found in the part of the reads that it was trained on.
     record_ : dict
-        How it was made and how good it is (models/README.md), as JSON takes it.
+        How it was made and how good it is (linnapp/topics/records.txt), as JSON takes it.
     """
 
     def __init__(self, trained: TrainedDrive, point: InflectionPoint) -> None:

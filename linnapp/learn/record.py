@@ -37,7 +37,7 @@ class TrainedDrive:
     """What a drive was trained to."""
 
     model: Model | LatencyModel
-    #: How it was made and how good it is (models/README.md), as JSON takes it.
+    #: How it was made and how good it is (linnapp/topics/records.txt), as JSON takes it.
     record: dict[str, Any]
     #: With a latency model.
     hedge_table: HedgeTable | None = None
