@@ -34,18 +34,21 @@ class Contender:
     cap: str = CAP
     #: It follows predictions whatever comes of it.
     unguarded: bool = False
+    #: At an idle home reads stay without the others being asked, as those of liblinnos do.
+    unasked: bool = False
 
     @property
     def name(self) -> str:
         """What tables and figures call it."""
         name = f"{self.policy}, {self.cap} cap" if self.capped else self.policy
-        return f"{name}, unguarded" if self.unguarded else name
+        return name + ", unguarded" * self.unguarded + ", unasked" * self.unasked
 
     @property
     def options(self) -> tuple[str, ...]:
         """Of the replayer."""
         budget = ("--hedge-budget", self.cap if self.capped else "none") if self.hedges else ()
-        return (*budget, "--unguarded") if self.unguarded else budget
+        unasked = ("--home-unasked", "32") if self.unasked else ()
+        return (*budget, *unasked, *(("--unguarded",) if self.unguarded else ()))
 
 
 CONTENDERS = (
@@ -79,6 +82,7 @@ CONTENDERS = (
 #: Tried on development seeds; no experiment replays them.
 DEVELOPED = (
     Contender("lowest", LATENCY, unguarded=True),
+    Contender("lowest", LATENCY, unasked=True),
     Contender("lowest-p99", LATENCY, hedges=True, capped=True),
     Contender("lowest-p99", LATENCY, hedges=True, capped=True, cap="1%"),
     Contender("lowest-h95", LATENCY, hedges=True, capped=True, cap="1%"),

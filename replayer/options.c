@@ -121,6 +121,10 @@ const struct option_row option_rows[] = {
 	WHOLE("home-margin", "P", home_margin, 0, 100, 25, "home_margin",
 	      "lowest: a read leaves its home drive for a prediction more than P percent lower "
 	      "(25)"),
+	WHOLE("home-unasked", "N", home_unasked, 0, 1000000, 0, "home_unasked",
+	      "lowest: at most N reads in a row stay at an idle home without the other drives "
+	      "being "
+	      "asked (0; liblinnos: 32)"),
 	FLAG("unguarded", unguarded, "unguarded",
 	     "lowest: follow predictions whatever comes of it; otherwise of the reads that would "
 	     "leave home some stay, by lot, and more of them the less those gain that leave"),

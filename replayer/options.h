@@ -40,6 +40,7 @@ struct options {
 	unsigned int n_heimdall_networks;
 	double explore_ms;    /* 0: never */
 	uint32_t home_margin; /* percent */
+	uint32_t home_unasked;
 	bool unguarded;
 	const char *scenario, *json_path, *log_path, *profile_path;
 	uint64_t seed;

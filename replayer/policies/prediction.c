@@ -56,6 +56,7 @@ static void setup(struct replay *r)
 		p->models[k] = model_read(r->o.latency_models[k]);
 	chooser_init(&p->chooser, &p->common, r->n_drives, r->observers, p->models,
 		     r->o.explore_ms * 1e6, r->o.home_margin, !r->o.unguarded);
+	p->chooser.look_every = r->o.home_unasked;
 	r->guard = r->o.unguarded ? NULL : &p->common.guard;
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		if (!(p->common.chooses & 1u << k))
