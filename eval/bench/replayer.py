@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""Speed of the replayer beside fio's, on one loop device over a tmpfs file, in real time.
+"""Speed of the replayer beside fio's, on loop devices over tmpfs files, in real time.
 
-Pacing: both replay one trace of Poisson arrivals (20,000 a second by default), fio by
-`read_iolog`; the lag of a submission behind the trace is the replayer's own report,
-and for fio what a preloaded io_submit() notes (submit_times.c), counted from its first
-submission. How long each took, and the mean latency that each reports, stand beside
-it. (fio falls behind the trace for good; why was not looked into.)
+Pacing, of one drive: both replay one trace of Poisson arrivals (20,000 a second by
+default), fio by `read_iolog`; the lag of a submission behind the trace is the
+replayer's own report, and for fio what a preloaded io_submit() notes
+(submit_times.c), counted from its first submission. How long each took, and the mean
+latency that each reports, stand beside it. (fio falls behind the trace for good; why
+was not looked into.)
 
 Saturation: random 4 KiB reads at one depth a thread, both with io_uring, from one
-thread and from two. fio checks no content, so the replayer runs twice: over blocks
-that nobody has written, which it does not check either, and over blocks that it has,
-every byte of which it checks.
+thread and from two, of one drive or of several in turn. fio checks no content, so the
+replayer runs twice: over blocks that nobody has written, which it does not check
+either, and over blocks that it has, every byte of which it checks.
 
 The runs alternate and medians are reported, because another program on the machine
-disturbs both. Needs root, for the loop device.
+disturbs both. Needs root, for the loop devices.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +88,12 @@ def write_trace(
     return at_us
 
 
-def replayer(device: str, trace: Path, folder: Path, *options: str) -> dict[str, Any]:
-    """One baseline run of the replayer; its JSON."""
+def replayer(devices: Sequence[str], trace: Path, folder: Path, *options: str) -> dict[str, Any]:
+    """One baseline run of the replayer, reads from the drives in turn; its JSON."""
     out = folder / "replayer.json"
-    command = [str(REPLAYER), "--devices", device, "--trace", str(trace), "--policy", "baseline"]
-    command += ["--settle-ms", "0", "--quiet", "--json", str(out), *options]
+    command = [str(REPLAYER), "--devices", ",".join(devices), "--trace", str(trace)]
+    command += ["--policy", "baseline", "--spread", "--settle-ms", "0", "--quiet"]
+    command += ["--json", str(out), *options]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     result: dict[str, Any] = json.loads(out.read_text())
     if result["data_errors"]:
@@ -151,7 +153,7 @@ def paced_round(
 ) -> dict[str, float]:
     """What both make of the trace, one after the other."""
     # The prefill writes every block that is read, so that each read is checked in full.
-    ours = replayer(device, trace, folder)
+    ours = replayer([device], trace, folder)
     lag, job = fio_paced(trace, at_us, preload, folder)
     return {
         "trace_s": float(at_us[-1]) / 1e6,
@@ -167,19 +169,25 @@ def paced_round(
 
 
 def saturated_round(
-    device: str, trace: Path, folder: Path, *, depth: int, threads: int, seconds: float
+    devices: Sequence[str],
+    trace: Path,
+    folder: Path,
+    *,
+    depth: int,
+    threads: int,
+    seconds: float,
 ) -> dict[str, float]:
     """Reads a second of both, one after the other, with so many in flight a thread."""
     saturate = [
         "--saturate", f"--depth={depth * threads}", f"--threads={threads}", "--loops=1000",
         f"--duration={seconds}",
     ]  # fmt: skip
-    ours = replayer(device, trace, folder, *saturate)
+    ours = replayer(devices, trace, folder, *saturate)
     if ours["blocks_checked"] != ours["reads"] or ours["unverified_blocks"]:
         raise BenchError("the replayer did not check every block")
-    unchecked = replayer(device, trace, folder, "--prefill=none", "--unwritten=any", *saturate)
+    unchecked = replayer(devices, trace, folder, "--prefill=none", "--unwritten=any", *saturate)
     job = fio(
-        f"--filename={device}", "--rw=randread", f"--bs={BLOCK}", "--ioengine=io_uring",
+        f"--filename={':'.join(devices)}", "--rw=randread", f"--bs={BLOCK}", "--ioengine=io_uring",
         f"--iodepth={depth}", f"--numjobs={threads}", "--group_reporting", "--time_based",
         f"--runtime={seconds}",
     )  # fmt: skip
@@ -210,9 +218,10 @@ def run(
     depth: int = 32,
     repeats: int = 3,
     seed: int = 1,
+    drives: int = 1,
     plain: bool = False,
 ) -> dict[str, Any]:
-    """Run both comparisons.
+    """Run both comparisons; of several drives the saturated one.
 
     Parameters
     ----------
@@ -226,7 +235,7 @@ def run(
     Returns
     -------
     dict
-        ``paced``, and ``saturated`` by the number of threads; each measurement
+        ``paced``, of one drive, and ``saturated`` by the number of threads; each measurement
         as median, min and max.
     """
     if not REPLAYER.exists():
@@ -235,18 +244,20 @@ def run(
         raise BenchError("fio: not installed (Debian package fio)")
     paced: list[dict[str, float]] = []
     saturated: dict[int, list[dict[str, float]]] = {threads: [] for threads in THREADS}
-    with filled_drive(plain=plain) as device, tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        devices = [stack.enter_context(filled_drive(plain=plain)) for _ in range(drives)]
         preload = build_preload(folder)
         trace, saturating = folder / "paced.iolog", folder / "saturating.iolog"
-        at_us = write_trace(trace, device, iops, seconds, seed)
-        write_trace(saturating, device, 250_000, 2, seed + 1)
+        at_us = write_trace(trace, devices[0], iops, seconds, seed)
+        write_trace(saturating, devices[0], 250_000, 2, seed + 1)
         for _ in range(repeats):
-            paced.append(paced_round(device, trace, at_us, preload, folder))
+            if drives == 1:
+                paced.append(paced_round(devices[0], trace, at_us, preload, folder))
             for threads, rounds in saturated.items():
                 rounds.append(
                     saturated_round(
-                        device, saturating, folder, depth=depth, threads=threads, seconds=seconds
+                        devices, saturating, folder, depth=depth, threads=threads, seconds=seconds
                     )
                 )
     return {
@@ -254,10 +265,11 @@ def run(
         "seconds": seconds,
         "depth": depth,
         "repeats": repeats,
+        "drives": drives,
         "drive": "a file on tmpfs" if plain else "a loop device over tmpfs",
         "cpus": os.cpu_count(),
         "load_average": os.getloadavg()[0],
-        "paced": spreads(paced),
+        "paced": spreads(paced) if paced else None,
         "saturated": {threads: spreads(rounds) for threads, rounds in saturated.items()},
     }
 
@@ -269,15 +281,18 @@ def table(result: dict[str, Any]) -> str:
         median, low, high = (f"{value[key]:,.{digits}f}" for key in ("median", "min", "max"))
         return f"{median:>12}  ({low} to {high})"
 
-    paced = result["paced"]
     lines = [
-        f"{result['drive']}, {result['cpus']} CPUs; median (range) of {result['repeats']}",
-        f"replay at {result['iops']:,} IOPS, a trace of {paced['trace_s']['median']:.2f} s:",
+        f"{result['drives']} x {result['drive']}, {result['cpus']} CPUs; "
+        f"median (range) of {result['repeats']}"
     ]
+    paced = result["paced"]
+    if paced:
+        length_s = paced["trace_s"]["median"]
+        lines.append(f"replay at {result['iops']:,} IOPS, a trace of {length_s:.2f} s:")
     for key, what in (
         ("s", "it took, s"), ("lag_p50_us", "submission lag p50, us"),
         ("lag_p99_us", "submission lag p99, us"), ("mean_us", "mean latency it reports, us"),
-    ):  # fmt: skip
+    ) if paced else ():  # fmt: skip
         digits = 2 if key == "s" else 1
         lines.append(f"  {what:<28} replayer {cell(paced[f'ours_{key}'], digits)}")
         lines.append(f"  {'':<28}      fio {cell(paced[f'fio_{key}'], digits)}")
@@ -312,7 +327,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--depth", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--plain", action="store_true", help="a file, and no loop device over it")
+    parser.add_argument("--drives", type=int, default=1, help="read in turn (1)")
+    parser.add_argument("--plain", action="store_true", help="files, and no loop devices over them")
     parser.add_argument(
         "--json",
         dest="path",
