@@ -141,7 +141,7 @@ const struct option_row option_rows[] = {
 	HEADING("Results"),
 	TEXT("json", "OUT", json_path, NULL, "one object, the fields of a run in summary.json"),
 	TEXT("log", "OUT", log_path, NULL,
-	     "binary per-I/O log (docs/formats.md); `linnapp inspect` reads it"),
+	     "binary per-I/O log (replayer(1)); `linnapp inspect` reads it"),
 	NUMBER("interval", "S", interval_s, 1e-3, 1e6, 1, "interval_s",
 	       "of the latency time series in the JSON (1)"),
 	TEXT("scenario", "NAME", scenario, NULL, "copied into the results"),

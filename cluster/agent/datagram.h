@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The one datagram of linnos-agent: a question about a read, and its answer, as docs/formats.md has
+ * The one datagram of linnos-agent: a question about a read, and its answer, as linnos-agent(8) has
  * them. An answer is as long as its question, so that nobody is sent more than he sent himself,
  * under whoever's address. Clients build this file, too.
  */

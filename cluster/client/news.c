@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * What agents are asked, and what they tell (docs/formats.md, ../agent/datagram.h).
+ * What agents are asked, and what they tell (linnos-agent(8), ../agent/datagram.h).
  *
  * Of each node one question at most is under way. Who was asked and has not answered in time
  * several times in a row is asked once a second: a node without an agent costs next to nothing.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The binary per-I/O log of docs/formats.md: written beside its final name and renamed when
+/* The binary per-I/O log of replayer(1): written beside its final name and renamed when
  * complete. */
 #ifndef REPLAYER_IO_LOG_H
 #define REPLAYER_IO_LOG_H
@@ -27,8 +27,8 @@ struct log_header {
 #define LOG_MAGIC "LINNOSRL"
 #define LOG_VERSION 2
 
-_Static_assert(sizeof(struct log_record) == 48, "docs/formats.md");
-_Static_assert(sizeof(struct log_header) == 64, "docs/formats.md");
+_Static_assert(sizeof(struct log_record) == 48, "replayer(1)");
+_Static_assert(sizeof(struct log_header) == 64, "replayer(1)");
 
 /* The log's 32-bit time holds what does not fit as its largest value. */
 static inline uint32_t saturate_u32(uint64_t v)

@@ -28,7 +28,7 @@ CORPUS = Path(__file__).parent / "corpus" / "agent"
 #: of corpus files the first byte: not a datagram but a configuration
 CONFIGURATION = 0x80
 KEY = b"sixteen bytes, and a few more\0"
-#: docs/formats.md: a question without what is only an answer's, and how each begins
+#: linnos-agent(8): a question without what is only an answer's, and how each begins
 QUESTION = struct.Struct("<4sBBHQH6xII32x")
 BEGINNING = struct.Struct("<4sBBHQ")
 PLAIN_BYTES, SIGNED_BYTES = 64, 96

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.lab
 
 AGENT = REPOSITORY / "build" / "agent" / "linnos-agent"
 MODELS = REPOSITORY / "models" / "example"
-#: known, state: docs/formats.md
+#: known, state: linnos-agent(8)
 OFF, VERDICT, LATENCY = 1, 5, 6
 PENDING_KNOWN, PENDING_PAGES = 256, 512
 

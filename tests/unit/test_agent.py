@@ -21,7 +21,7 @@ from replaying import GIVE_UP_S
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "cluster" / "agent"
-#: docs/formats.md, without the numbers that are only an answer's
+#: linnos-agent(8), without the numbers that are only an answer's
 QUESTION = struct.Struct("<4sBBHQH6xII32x")
 ANSWER = struct.Struct("<4sBBHQHHHHIII4xQQ8x")
 GONE, NO_KERNEL = 4, 65535

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The datagram of docs/formats.md, byte by byte; and all that is none. */
+/* The datagram of linnos-agent(8), byte by byte; and all that is none. */
 #include "../../../liblinnos/tests/test.h"
 #include "datagram.h"
 
