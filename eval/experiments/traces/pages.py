@@ -63,7 +63,7 @@ COUNTED = (
 
 #: Of those a page that has little room, without what only has a bearing on another row.
 SUMMED = (
-    *(f"`{who}` against doing nothing" for who in ("lowest", TWO, H95, HEDGE_CAPPED, "linnos")),
+    *(f"`{who}` against doing nothing" for who in ("lowest", TWO, HEDGE_CAPPED, "linnos")),
     "md raid1, `on` against `off`",
     "`lowest` against the best rule",
     *(f"`{TWO}` against `{rival}`" for rival in (QUEUE_H95, "hedge", "clone")),
