@@ -135,6 +135,7 @@ EXPERIMENT = Experiment(
         "eval/experiments/cluster",
         "cluster/agent",
         "cluster/client",
+        "cluster/adapter",
         "cluster/ceph",
         "cluster/rules",
         "kernel/config/um-cluster.config",

@@ -3,7 +3,7 @@
 #include "rados.h"
 
 #include "../answers.h"
-#include "../clock.h"
+#include "clock.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -46,6 +46,7 @@ _BUILT = {
 _SOURCES = (
     "eval/experiments/cluster/lab.py",
     "eval/experiments/cluster/guest",
+    "cluster/adapter",
     "cluster/agent",
     "cluster/client",
     "cluster/ceph",

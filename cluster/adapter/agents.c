@@ -29,21 +29,21 @@ enum { NONE = -1 };
 
 struct agents {
 	struct linnos_cluster *cluster;
-	uint32_t n_osds;
+	uint32_t n_nodes;
 	uint16_t port;
 	int poll_fd, end_fd;
 	pthread_t thread;
 	struct agent agents[];
 };
 
-static void hear(struct agents *a, uint32_t osd)
+static void hear(struct agents *a, uint32_t node)
 {
 	uint8_t datagram[LINNOS_CLUSTER_DATAGRAM + 1];
-	int fd = atomic_load(&a->agents[osd].fd);
+	int fd = atomic_load(&a->agents[node].fd);
 	ssize_t bytes;
 
 	while ((bytes = recv(fd, datagram, sizeof(datagram), MSG_DONTWAIT)) >= 0)
-		linnos_cluster_news(a->cluster, osd, datagram, bytes, clock_ns());
+		linnos_cluster_news(a->cluster, node, datagram, bytes, clock_ns());
 }
 
 static void *listen_to_all(void *of)
@@ -55,7 +55,7 @@ static void *listen_to_all(void *of)
 		int n = epoll_wait(a->poll_fd, events, 16, -1);
 
 		for (int k = 0; k < n; k++) {
-			if (events[k].data.u32 == a->n_osds)
+			if (events[k].data.u32 == a->n_nodes)
 				return NULL;
 			hear(a, events[k].data.u32);
 		}
@@ -84,14 +84,14 @@ static int connected(const char *address, uint16_t port)
 	return fd;
 }
 
-void agents_meet(struct agents *a, uint32_t osd, const char *address, unsigned int drive)
+void agents_meet(struct agents *a, uint32_t node, const char *address, unsigned int drive)
 {
-	struct epoll_event event = {.events = EPOLLIN, .data.u32 = osd};
-	int fd = connected(address, a->port), before = a->agents[osd].fd;
+	struct epoll_event event = {.events = EPOLLIN, .data.u32 = node};
+	int fd = connected(address, a->port), before = a->agents[node].fd;
 
 	if (fd < 0)
 		return;
-	a->agents[osd].drive = drive;
+	a->agents[node].drive = drive;
 	/* whoever asks meanwhile has a number that is the one's or the other's, and nobody else's
 	 */
 	if (before != NONE) {
@@ -99,40 +99,40 @@ void agents_meet(struct agents *a, uint32_t osd, const char *address, unsigned i
 		close(fd);
 		fd = before;
 	}
-	a->agents[osd].fd = fd;
+	a->agents[node].fd = fd;
 	epoll_ctl(a->poll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
 void agents_ask(struct agents *a, uint32_t bytes, uint64_t now_ns)
 {
-	int64_t osd = linnos_cluster_next_probe(a->cluster, now_ns);
+	int64_t node = linnos_cluster_next_probe(a->cluster, now_ns);
 	uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
 	size_t length;
 	int fd;
 
-	if (osd < 0)
+	if (node < 0)
 		return;
-	length = linnos_cluster_question(a->cluster, osd, a->agents[osd].drive, bytes, now_ns,
+	length = linnos_cluster_question(a->cluster, node, a->agents[node].drive, bytes, now_ns,
 					 datagram);
 	/* what cannot be sent will not be answered, and that is all: others' turn comes */
-	fd = a->agents[osd].fd;
+	fd = a->agents[node].fd;
 	if (length && fd != NONE)
 		send(fd, datagram, length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-int agents_create(struct agents **agents, struct linnos_cluster *cluster, uint32_t n_osds,
+int agents_create(struct agents **agents, struct linnos_cluster *cluster, uint32_t n_nodes,
 		  uint16_t port)
 {
-	struct epoll_event end = {.events = EPOLLIN, .data.u32 = n_osds};
-	struct agents *a = calloc(1, sizeof(*a) + n_osds * sizeof(*a->agents));
+	struct epoll_event end = {.events = EPOLLIN, .data.u32 = n_nodes};
+	struct agents *a = calloc(1, sizeof(*a) + n_nodes * sizeof(*a->agents));
 	int status = -ENOMEM;
 
 	if (!a)
-		return error_say(status, "%u agents: no memory", n_osds);
+		return error_say(status, "%u agents: no memory", n_nodes);
 	a->cluster = cluster;
-	a->n_osds = n_osds;
+	a->n_nodes = n_nodes;
 	a->port = port;
-	for (uint32_t k = 0; k < n_osds; k++)
+	for (uint32_t k = 0; k < n_nodes; k++)
 		a->agents[k].fd = NONE;
 	a->poll_fd = epoll_create1(EPOLL_CLOEXEC);
 	a->end_fd = eventfd(0, EFD_CLOEXEC);
@@ -156,7 +156,7 @@ void agents_free(struct agents *a)
 {
 	eventfd_write(a->end_fd, 1);
 	pthread_join(a->thread, NULL);
-	for (uint32_t k = 0; k < a->n_osds; k++)
+	for (uint32_t k = 0; k < a->n_nodes; k++)
 		if (a->agents[k].fd != NONE)
 			close(a->agents[k].fd);
 	close(a->poll_fd);
