@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "messages.h"
 #include "places.h"
+#include "waiting.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -338,25 +339,6 @@ int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *obj
 	return 0;
 }
 
-struct waiting {
-	pthread_mutex_t lock;
-	pthread_cond_t ended;
-	bool has_ended;
-	ssize_t bytes;
-};
-
-static void wake(void *of, ssize_t bytes, int osd)
-{
-	struct waiting *waiting = of;
-
-	(void)osd;
-	pthread_mutex_lock(&waiting->lock);
-	waiting->bytes = bytes;
-	waiting->has_ended = true;
-	pthread_cond_signal(&waiting->ended);
-	pthread_mutex_unlock(&waiting->lock);
-}
-
 static ssize_t say_failed(const struct linnos_ceph *ceph, const char *object, ssize_t status)
 {
 	const char *why = strerror(-status);
@@ -384,20 +366,12 @@ static ssize_t say_failed(const struct linnos_ceph *ceph, const char *object, ss
 ssize_t linnos_ceph_read(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
 			 uint64_t offset)
 {
-	struct waiting waiting = {.lock = PTHREAD_MUTEX_INITIALIZER,
-				  .ended = PTHREAD_COND_INITIALIZER};
-	int status, before;
+	struct waiting waiting;
+	int status;
 
-	/* a thread that is cancelled goes when nobody will write to its stack any more */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-	status = linnos_ceph_aio_read(ceph, object, buffer, bytes, offset, wake, &waiting);
-	if (!status) {
-		pthread_mutex_lock(&waiting.lock);
-		while (!waiting.has_ended)
-			pthread_cond_wait(&waiting.ended, &waiting.lock);
-		pthread_mutex_unlock(&waiting.lock);
-	}
-	pthread_setcancelstate(before, NULL);
+	waiting_begin(&waiting);
+	status = linnos_ceph_aio_read(ceph, object, buffer, bytes, offset, waiting_wake, &waiting);
+	waiting_end(&waiting, !status);
 	if (status)
 		return status;
 	return waiting.bytes < 0 ? say_failed(ceph, object, waiting.bytes) : waiting.bytes;
