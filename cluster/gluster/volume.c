@@ -62,10 +62,12 @@ bool is_fresh(struct linnos_gluster_file *file, uint64_t now_ns)
 		if (object)
 			glfs_h_close(object);
 	}
-	if (have_all)
-		file->looked_ns = now_ns;
-	g->looked += have_all;
-	return !have_all;
+	if (!have_all)
+		return true;
+	g->looked++;
+	file->looked_ns = now_ns;
+	file->look_after_ns = 0;
+	return false;
 }
 
 /* To be freed; NULL: nothing. */

@@ -36,7 +36,8 @@ struct linnos_gluster_file {
 	 */
 	int first, home;
 	glfs_fd_t *ordinary, *replicas[REPLICAS_MAX];
-	/* the replicas' handles have, the last time; and will, not sooner */
+	/* the replicas' handles have, the last time; one that reads has them do so, or could not,
+	 * and nobody does before then */
 	atomic_ullong looked_ns, look_after_ns;
 	uint64_t in_flight;
 };
