@@ -32,13 +32,21 @@ void mark_fresh(struct linnos_gluster_file *file, uint64_t now_ns)
 	*written_ns(file) = now_ns;
 }
 
-/* By its number, which has the handle ask all replicas what they have missed. */
+/* By its name: then the handle asks all replicas what they have missed, which by its number it does
+ * not. NULL with errno: it is not there, or has another name. */
 static glfs_object_t *looked_up(struct linnos_gluster_file *file, unsigned int replica)
 {
 	struct stat stat;
+	uint8_t gfid[GFID_BYTES];
+	glfs_object_t *object =
+		glfs_h_lookupat(file->gluster->replicas[replica], NULL, file->path, &stat, true);
 
-	return glfs_h_create_from_handle(file->gluster->replicas[replica], file->gfid, GFID_BYTES,
-					 &stat);
+	if (!object || (glfs_h_extract_handle(object, gfid, GFID_BYTES) == GFID_BYTES &&
+			!memcmp(gfid, file->gfid, GFID_BYTES)))
+		return object;
+	glfs_h_close(object);
+	errno = ESTALE;
+	return NULL;
 }
 
 bool is_fresh(struct linnos_gluster_file *file, uint64_t now_ns)
@@ -85,14 +93,14 @@ static char *said(glfs_t *handle, const char *of)
 	return text;
 }
 
-static void find(struct linnos_gluster_file *file, const char *path)
+static void find(struct linnos_gluster_file *file)
 {
 	struct linnos_gluster *g = file->gluster;
 	char pathinfo[4096] = "", of[NAME_BYTES + 16], *private;
 	int set = 0;
 
 	if (g->graph.n_sets > 1) {
-		glfs_getxattr(g->ordinary, path, "trusted.glusterfs.pathinfo", pathinfo,
+		glfs_getxattr(g->ordinary, file->path, "trusted.glusterfs.pathinfo", pathinfo,
 			      sizeof(pathinfo) - 1);
 		set = set_of(&g->graph, pathinfo);
 	}
@@ -106,18 +114,18 @@ static void find(struct linnos_gluster_file *file, const char *path)
 }
 
 /* What is open when it fails is closed by who called. */
-static bool open_all(struct linnos_gluster_file *file, const char *path, int flags)
+static bool open_all(struct linnos_gluster_file *file, int flags)
 {
 	struct linnos_gluster *g = file->gluster;
 	struct stat stat;
-	glfs_object_t *object = glfs_h_lookupat(g->ordinary, NULL, path, &stat, true);
+	glfs_object_t *object = glfs_h_lookupat(g->ordinary, NULL, file->path, &stat, true);
 
 	if (!object)
 		return false;
 	glfs_h_extract_handle(object, file->gfid, GFID_BYTES);
 	file->ordinary = glfs_h_open(g->ordinary, object, flags);
 	glfs_h_close(object);
-	find(file, path);
+	find(file);
 	flags = O_RDONLY | (flags & ~(O_ACCMODE | O_APPEND));
 	for (unsigned int k = 0; file->ordinary && k < g->graph.n_replicas; k++) {
 		object = looked_up(file, k);
@@ -152,12 +160,13 @@ int linnos_gluster_open_file(struct linnos_gluster *g, const char *path, int fla
 	if (flags & (O_CREAT | O_TRUNC))
 		return error_say(-EINVAL, "%.256s: O_CREAT or O_TRUNC; glfs_creat() does that",
 				 path);
-	f = calloc(1, sizeof(*f));
+	f = calloc(1, sizeof(*f) + strlen(path) + 1);
 	if (!f)
 		return error_say(-ENOMEM, "%.256s: no memory", path);
 	f->gluster = g;
+	strcpy(f->path, path);
 	f->looked_ns = clock_ns();
-	if (!open_all(f, path, flags)) {
+	if (!open_all(f, flags)) {
 		status = -errno;
 		close_all(f);
 		return error_say(status, "%.256s: %s", path, strerror(-status));

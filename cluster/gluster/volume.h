@@ -40,6 +40,7 @@ struct linnos_gluster_file {
 	 * and nobody does before then */
 	atomic_ullong looked_ns, look_after_ns;
 	uint64_t in_flight;
+	char path[];
 };
 
 /* What was written to it may not be, or not be known to be, where replicas are read. A look at it

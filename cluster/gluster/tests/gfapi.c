@@ -198,13 +198,12 @@ static glfs_object_t *found(void)
 glfs_object_t *glfs_h_lookupat(glfs_t *handle, glfs_object_t *parent, const char *path,
 			       struct stat *stat, int follow)
 {
-	assert(handle->replica == ORDINARY && !parent && follow);
-	(void)stat;
-	if (!strcmp(path, "/none")) {
-		errno = ENOENT;
-		return NULL;
-	}
-	return found();
+	assert(!parent && follow && stat);
+	volume.n_looks += handle->replica != ORDINARY;
+	errno = !strcmp(path, "/none")	      ? ENOENT
+		: handle->replica != ORDINARY ? volume.look_fails
+					      : 0;
+	return errno ? NULL : found();
 }
 
 ssize_t glfs_h_extract_handle(glfs_object_t *object, unsigned char *gfid, int bytes)
@@ -214,17 +213,6 @@ ssize_t glfs_h_extract_handle(glfs_object_t *object, unsigned char *gfid, int by
 	memset(gfid, 0, bytes);
 	memcpy(gfid + 14, volume.gfid, 2);
 	return bytes;
-}
-
-/* With a place for what it finds it goes to the bricks. */
-glfs_object_t *glfs_h_create_from_handle(glfs_t *handle, unsigned char *gfid, int bytes,
-					 struct stat *stat)
-{
-	(void)gfid;
-	assert(handle->replica != ORDINARY && bytes == GFAPI_HANDLE_LENGTH && stat);
-	volume.n_looks++;
-	errno = volume.look_fails;
-	return errno ? NULL : found();
 }
 
 glfs_fd_t *glfs_h_open(glfs_t *handle, glfs_object_t *object, int flags)

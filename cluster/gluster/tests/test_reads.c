@@ -187,6 +187,13 @@ TEST(what_was_written_is_the_ordinary_handle_s_until_the_others_have_looked)
 	assert(ended.node >= 0 && volume.n_looks == n_looks + 4 && stats().looked == 1);
 	read_once(100);
 	assert(ended.node >= 0 && volume.n_looks == n_looks + 4 && stats().fresh == 3);
+	/* by its name there is another file now */
+	linnos_gluster_wrote(file);
+	pass_us(50000);
+	volume.gfid[1] = 1;
+	read_once(100);
+	assert(ended.node == ORDINARY && stats().looked == 1 && stats().fresh == 4);
+	volume.gfid[1] = 0;
 	/* one that is opened now has been looked at */
 	linnos_gluster_close_file(other);
 	assert(!linnos_gluster_open_file(gluster, "/file", O_RDONLY, &other));
@@ -196,7 +203,7 @@ TEST(what_was_written_is_the_ordinary_handle_s_until_the_others_have_looked)
 	end_request(0, 4, 'x');
 	/* and another file was not written */
 	linnos_gluster_close_file(other);
-	volume.gfid[1] = 1;
+	volume.gfid[1] = 2;
 	assert(!linnos_gluster_open_file(gluster, "/another", O_RDONLY, &other));
 	linnos_gluster_wrote(file);
 	assert(!linnos_gluster_pread_async(other, buffer, 4, 0, note, buffer));
