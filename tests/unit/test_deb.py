@@ -21,17 +21,19 @@ KERNEL = ROOT / "kernel"
 #: a builder's own, in 2023
 BUILT_S = 1_700_000_000
 HAS_LIBRADOS = Path("/usr/include/rados/librados.h").exists()
+HAS_GFAPI = Path("/usr/include/glusterfs/api/glfs.h").exists()
 CEPH = ("liblinnos-ceph-dev", "liblinnos-ceph1")
+GLUSTER = ("liblinnos-gluster-dev", "liblinnos-gluster1")
 OTHERS = (
     *("liblinnos-cluster-dev", "liblinnos-cluster1", "liblinnos-dev", "liblinnos1"),
     *("linnos-agent", "linnos-dkms", "linnos-tools"),
 )
-NAMES = (*CEPH * HAS_LIBRADOS, *OTHERS)
+NAMES = tuple(sorted((*CEPH * HAS_LIBRADOS, *GLUSTER * HAS_GFAPI, *OTHERS)))
 
-#: A compiler of a machine without librados-dev.
-WITHOUT_LIBRADOS = """\
+#: A compiler of a machine without librados-dev and libglusterfs-dev.
+WITHOUT_ENGINES = """\
 #!/bin/sh
-case " $* " in *rados/librados.h*) exit 1; esac
+case " $* " in *rados/librados.h*|*glusterfs/api/glfs.h*) exit 1; esac
 exec gcc "$@"
 """
 
@@ -50,10 +52,10 @@ def said(*command: str | Path, umask: int = -1, **environment: str) -> str:
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The packages by name, of a builder who keeps its files to itself; built twice, as one may, at
-    first without librados."""
+    first without what engines bring."""
     out = tmp_path_factory.mktemp("deb")
     compiler = tmp_path_factory.mktemp("compiler") / "gcc"
-    compiler.write_text(WITHOUT_LIBRADOS)
+    compiler.write_text(WITHOUT_ENGINES)
     compiler.chmod(0o755)
     contents = []
     for names, environment in ((OTHERS, {"CC": str(compiler)}), (NAMES, {})):
@@ -72,7 +74,9 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         )
         found = {path.name.split("_")[0]: path for path in sorted(out.iterdir())}
         assert tuple(found) == names
-        assert ("liblinnos-ceph1" in names) != ("`make ceph` installs it" in ran.stderr)
+        for engine in ("ceph", "gluster"):
+            left_out = f"`make {engine}` installs it" in ran.stderr
+            assert (f"liblinnos-{engine}1" in names) != left_out
         contents.append([found[name].read_bytes() for name in OTHERS])
     assert contents[0] == contents[1], "equal sources give equal packages"
     return found
@@ -114,6 +118,9 @@ def test_they_hold_what_their_names_say(packages: dict[str, Path]) -> None:
         ),
         "liblinnos-ceph-dev": (
             *("./usr/include/linnos_ceph.h", "./usr/share/man/man3/linnos_ceph.3.gz"),
+        ),
+        "liblinnos-gluster-dev": (
+            *("./usr/include/linnos_gluster.h", "./usr/share/man/man3/linnos_gluster.3.gz"),
         ),
     }.items():
         assert name not in NAMES or set(files) <= holds[name]
@@ -172,13 +179,17 @@ def test_what_needs_a_library_says_so(packages: dict[str, Path]) -> None:
         assert library in needs["liblinnos1"] and library in needs["linnos-tools"]
     assert "liburing-dev" in needs["liblinnos-dev"].replace(",", " ").split()
     assert "python3-click" in needs["linnos-tools"] and "libblkid1" in needs["linnos-tools"]
-    if HAS_LIBRADOS:
-        assert {"liblinnos-cluster1", "librados2"} <= set(
-            re.findall(r"[^ ,]+", needs["liblinnos-ceph1"])
-        )
-        for library in ("liblinnos-ceph1", "liblinnos-cluster-dev"):
-            assert f"{library} (= {version})" in needs["liblinnos-ceph-dev"]
-        assert "librados-dev" in needs["liblinnos-ceph-dev"]
+    for engine, library, headers in (
+        ("ceph", "librados2", "librados-dev"),
+        ("gluster", "libgfapi0", "libglusterfs-dev"),
+    ):
+        if f"liblinnos-{engine}1" not in NAMES:
+            continue
+        words = re.findall(r"[^ ,]+", needs[f"liblinnos-{engine}1"])
+        assert {"liblinnos-cluster1", library} <= set(words)
+        for name in (f"liblinnos-{engine}1", "liblinnos-cluster-dev"):
+            assert f"{name} (= {version})" in needs[f"liblinnos-{engine}-dev"]
+        assert headers in needs[f"liblinnos-{engine}-dev"]
 
 
 PROGRAM = """
@@ -304,6 +315,10 @@ def test_processes_of_the_command_do_not_begin_it_again(unpacked: Path) -> None:
         pytest.param(
             *("liblinnos-ceph", "linnos_ceph.h", "linnos_ceph_close(0)"),
             marks=pytest.mark.skipif(not HAS_LIBRADOS, reason="no librados: `make ceph`"),
+        ),
+        pytest.param(
+            *("liblinnos-gluster", "linnos_gluster.h", "linnos_gluster_close(0)"),
+            marks=pytest.mark.skipif(not HAS_GFAPI, reason="no gfapi: `make gluster`"),
         ),
     ],
 )
