@@ -59,6 +59,16 @@ def test_c_plus_plus_takes_the_header() -> None:
     )  # fmt: skip
 
 
+def test_the_page_s_program_is_taken() -> None:
+    page = (ROOT / "docs" / "cluster.md").read_text().split("\n## GlusterFS\n")[1]
+    headers = (SOURCE, ROOT / "cluster" / "client", ROOT / "liblinnos")
+    subprocess.run(
+        ["gcc", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *(f"-I{path}" for path in headers),
+         "-x", "c", "-"],
+        input=page.split("```c\n")[1].split("```")[0], text=True, check=True,
+    )  # fmt: skip
+
+
 def test_the_man_page_has_all_that_the_header_has() -> None:
     page = (ROOT / "docs" / "linnos_gluster.3").read_text().replace("\\-", "-")
     header = HEADER.read_text()
