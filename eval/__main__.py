@@ -195,30 +195,54 @@ def commit(
 ) -> None:
     """Write an experiment's tables and figure to where they are under version control."""
     RESULTS.mkdir(exist_ok=True)
-    shutil.copyfile(figure, RESULTS / f"{experiment.name}.png")
+    path = RESULTS / f"{experiment.name}.json"
     tables: dict[str, Table] = experiment.table(data)
-    write_json(
-        RESULTS / f"{experiment.name}.json",
-        {
-            "command": experiment.command or f"make eval-{experiment.name}",
-            "title": experiment.title,
-            # Of the run that made the data: the environment may name other traces now.
-            "parameters": record["parameters"],
-            "code": record["made_from"]["code"],
-            "seeds": record.get("seeds"),
-            **{
-                key: round(record.get(key, 0))
-                for key in ("seconds", "cpu_seconds", "alone_seconds", "jobs")
-            },
-            "tables": {
-                heading: {"header": table.header, "rows": table.rows}
-                for heading, table in tables.items()
-            },
-            "reading": experiment.reading(data),
-            **({"numbers": experiment.numbers(data)} if experiment.numbers else {}),
+    result = {
+        "command": experiment.command or f"make eval-{experiment.name}",
+        "title": experiment.title,
+        # Of the run that made the data: the environment may name other traces now.
+        "parameters": record["parameters"],
+        "code": record["made_from"]["code"],
+        "seeds": record.get("seeds"),
+        **{
+            key: round(record.get(key, 0))
+            for key in ("seconds", "cpu_seconds", "alone_seconds", "jobs")
         },
-    )
+        "tables": {
+            heading: {"header": table.header, "rows": table.rows}
+            for heading, table in tables.items()
+        },
+        "reading": experiment.reading(data),
+        **({"numbers": experiment.numbers(data)} if experiment.numbers else {}),
+    }
+    if experiment.adds and path.exists():
+        result = added(json.loads(path.read_text()), result)
+    if len(result["tables"]) == len(tables):
+        shutil.copyfile(figure, RESULTS / f"{experiment.name}.png")
+    write_json(path, result)
     write_pages(experiment)
+
+
+def added(before: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    """Results with what was committed of cells that they do not have, and of which code that was.
+
+    A figure stays that of the last run which had all.
+    """
+    now = tuple(result["tables"])
+    codes = before.get("codes", dict.fromkeys(before["tables"], before["code"]))
+    words = [
+        line
+        for line in before["reading"].splitlines()
+        if not line.startswith(tuple(f"{heading}:" for heading in now))
+    ]
+    of_cells = {**before["parameters"]["cells"], **result["parameters"]["cells"]}
+    return {
+        **result,
+        "parameters": {**result["parameters"], "cells": of_cells},
+        "tables": {**before["tables"], **result["tables"]},
+        "reading": "\n".join((*words, result["reading"])),
+        "codes": {**codes, **dict.fromkeys(now, result["code"])},
+    }
 
 
 def write_pages(experiment: Experiment) -> None:

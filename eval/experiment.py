@@ -108,5 +108,8 @@ class Experiment:
     uses: tuple[str, ...] = ()
     #: What of the data is committed beside the tables, for a later run to go on from.
     numbers: Callable[[dict[str, Any]], Any] | None = None
+    #: Its parameters name "cells", a table each, of which a run may have some: what is committed of
+    #: the others stays.
+    adds: bool = False
     #: The tables of pages that are made from what is committed of it.
     pages: Callable[[], Mapping[Path, list[Shown]]] | None = None

@@ -126,6 +126,7 @@ EXPERIMENT = Experiment(
     table=table,
     reading=reading,
     draw=draw,
+    adds=True,
     pages=pages.committed,
     differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
     "neither the OSDs' nor the client's; the network has no jitter and loses nothing. "

@@ -43,6 +43,8 @@ class Cluster:
     #: What a datagram takes from the client to a node, and back. None: no network is between, all
     #: are on the client's own machine, for which any of the lab's kernels will do.
     one_way_us: int | None = 50
+    #: Nodes that have the same, of GlusterFS; None: all.
+    replicas: int | None = None
 
     @property
     def devices(self) -> list[str]:
@@ -72,7 +74,8 @@ class Cluster:
 
     @property
     def _hosts(self) -> Hosts:
-        return Hosts(self.devices, self.addresses, self.drives.size_mb, self.one_way_us is not None)
+        is_wired = self.one_way_us is not None
+        return Hosts(self.devices, self.addresses, self.drives.size_mb, is_wired, self.replicas)
 
     def setup_script(self) -> str:
         """Shell commands that bring drives, wires and servers up, in this order."""
@@ -109,6 +112,21 @@ class Cluster:
         lossy = [f"{line} loss 100%" for line in self._delayed(node, "change")]
         return "; ".join(lossy), "; ".join(self._delayed(node, "change"))
 
+    def halted(self, node: int) -> tuple[str, str]:
+        """Shell commands that let a node's server stand still, and go on."""
+        process = f"$(cat {self._server(node)}.pid)"
+        return f"kill -STOP {process}", f"kill -CONT {process}"
+
+    def gone(self, node: int) -> tuple[str, str]:
+        """Shell commands that kill a node's server and agent, and start them again."""
+        killed = f"kill -KILL $(cat {self._server(node)}.pid {FOLDER}/agent{node}.pid)"
+        assert self._engine
+        return killed, "\n".join((self._agent(node), self._engine.server(self._hosts, node)))
+
+    def _server(self, node: int) -> str:
+        assert self._engine
+        return f"{FOLDER}/{self._engine.SERVER}{node}"
+
     def _delayed(self, node: int, command: str) -> list[str]:
         netem = f"root netem delay {self.one_way_us}us limit 100000"
         return [
@@ -125,12 +143,14 @@ class Cluster:
                 # the client is in the node's network, or on its machine
                 f"allow {'127.0.0.0/8' if self.one_way_us is None else f'10.0.{k}.1'} 1000000",
             ]
-            agent = f"{FOLDER}/agent{k}"
-            lines += [
-                f"printf '%s\\n' {shlex.join(configuration)} >{agent}.conf",
-                self._hosts.started(k, f"{shlex.quote(str(AGENT))} --config {agent}.conf", agent),
-            ]
+            written = f"printf '%s\\n' {shlex.join(configuration)} >{FOLDER}/agent{k}.conf"
+            lines += [written, self._agent(k)]
         return _lines(lines)
+
+    def _agent(self, node: int) -> str:
+        agent = f"{FOLDER}/agent{node}"
+        command = f"{shlex.quote(str(AGENT))} --config {agent}.conf"
+        return self._hosts.started(node, command, agent)
 
 
 def _lines(lines: Sequence[str]) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from eval.experiments.cluster.lab import (
     Situation,
 )
 from eval.experiments.cluster.text import RULES, draw, heading, reading, table
+from eval.places import Places
 
 #: What reads of each rule take in the mean, in us; others as those in turn.
 TAKES = {
@@ -167,13 +169,30 @@ def test_a_cell_is_measured_by_itself_and_once(
 
 
 def test_a_node_fails_for_a_round_of_bursts_after_two() -> None:
-    for engine, of in (("gluster", "server0"), ("ceph", "osd.0")):
+    for engine, of in (("gluster", "server0"), ("ceph", "osd0")):
         script = lab._failing(Situation("bursts", 1, 20, engine=engine, fails="server"))
         assert f"sleep 7.6; kill -STOP $(cat /run/cluster/{of}.pid)" in script
         assert f"sleep 0.3; kill -CONT $(cat /run/cluster/{of}.pid)" in script
     cut, mended = lab._failing(CELLS["cut"]).splitlines()
     assert cut.count(" loss 100%") == 2 and "loss" not in mended and "delay 20us" in mended
+    for cell in ("stuck", "cut", "gone"):
+        subprocess.run(["sh", "-n"], input=lab._failing(CELLS[cell]), text=True, check=True)
+    killed, *back = lab._failing(CELLS["gone"]).splitlines()
+    assert "kill -KILL $(cat /run/cluster/server0.pid /run/cluster/agent0.pid)" in killed
+    assert ["linnos-agent" in back[0], "glusterfsd" in back[1]] == [True, True]
     assert lab._failing(CELLS["20us"]) == "failing=\n"
+
+
+def test_nine_nodes_are_three_times_three_and_have_a_burst_in_their_turn() -> None:
+    nine = CELLS["nine"]
+    cluster = nine.cluster()
+    assert cluster.drives.profile.split(",") == 3 * ARRAYS["enterprise"].split(",")
+    assert cluster.setup_script().count("option read-subvolume-index 2\n") == 3
+    injected = lab._beside(nine, Places(Path("/out"), None), [])
+    assert "echo 9 >/sys/kernel/config/flashsim/flash8/inject/window_turns" in injected
+    assert "echo 256 >/sys/kernel/config/flashsim/flash8/inject/window_turn_mask" in injected
+    # whole rounds
+    assert nine.measured_ms * 1000 % (nine.nodes * TURN_US) == 0
 
 
 def test_the_client_has_no_engine_but_the_real_one() -> None:

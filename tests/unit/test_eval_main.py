@@ -15,7 +15,7 @@ from eval import __main__ as command
 from eval import demo
 from eval.cache import Cache, read_record
 from eval.errors import StepError
-from eval.experiment import Context, Experiment
+from eval.experiment import Context, Experiment, Table
 from eval.page_tables import Shown
 
 
@@ -136,6 +136,34 @@ def test_pages_are_written_when_results_are_committed_or_when_asked_for(
     monkeypatch.setattr("sys.argv", ["eval", "--pages", "cpu"])
     command.main()
     assert written == [True, True] and "| 2 |" in page.read_text()
+
+
+def test_what_is_committed_of_other_cells_stays_with_its_code(
+    counted: tuple[Experiment, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+
+    def commit(code: str, *cells: str, figure: bytes) -> dict[str, Any]:
+        (tmp_path / "figure.png").write_bytes(figure)
+        experiment = replace(
+            counted[0],
+            adds=True,
+            table=lambda _: {cell: Table(("of",), ((code,),)) for cell in cells},
+            reading=lambda _: "\n".join(f"{cell}: of {code}." for cell in cells),
+        )
+        parameters = {"cells": {cell: code for cell in cells}}
+        record = {"made_from": {"code": code}, "parameters": parameters}
+        command.commit(experiment, {}, record, tmp_path / "figure.png")
+        return json.loads((tmp_path / "cpu.json").read_text())  # type: ignore[no-any-return]
+
+    assert "codes" not in commit("old", "a", "b", figure=b"both")
+    found = commit("new", "b", "c", figure=b"some")
+    expected = {"a": "old", "b": "new", "c": "new"}
+    assert found["codes"] == found["parameters"]["cells"] == expected
+    assert {cell: of["rows"][0][0] for cell, of in found["tables"].items()} == expected
+    assert found["reading"].splitlines() == ["a: of old.", "b: of new.", "c: of new."]
+    assert (tmp_path / "cpu.png").read_bytes() == b"both"
+    assert commit("newest", "a", figure=b"some")["codes"] == {**expected, "a": "newest"}
 
 
 def test_development_s_results_are_not_committed(

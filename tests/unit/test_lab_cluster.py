@@ -43,6 +43,29 @@ def test_the_engine_chooses_where_no_node_is_named() -> None:
     assert "option read-hash-mode 3\n" in replicas
 
 
+def test_sets_of_nodes_have_volumes_of_their_own() -> None:
+    cluster = Cluster(Array(6), "gluster", 20, replicas=3)
+    files = dict(
+        re.findall(
+            r"^cat >/run/cluster/(\S+)\.vol <<'END'\n(.*?)^END$",
+            cluster.setup_script(),
+            re.MULTILINE | re.DOTALL,
+        )
+    )
+    for node, file in ((2, "read-node2"), (5, "read-node5")):
+        known = volumes(files[file])
+        assert "option read-subvolume-index 2\n" in known["replicas"]
+        assert f"option remote-host 10.0.{node}.2\n" in known["node2"] and "node3" not in known
+    assert "10.0.3.2" in files["read-hash-mode3-1"] and "10.0.3.2" not in files["read-hash-mode3"]
+
+
+def test_a_node_that_is_gone_comes_back_as_it_was() -> None:
+    cluster = Cluster(Array(3), "ceph", 20)
+    killed, back = cluster.gone(1)
+    assert killed == "kill -KILL $(cat /run/cluster/osd1.pid /run/cluster/agent1.pid)"
+    assert all(line in cluster.setup_script() for line in back.splitlines())
+
+
 def test_a_server_has_its_brick_and_its_address() -> None:
     known = volumes(server_volfile("/run/b", "10.0.0.2"))
     assert "option directory /run/b\n" in known["posix"]

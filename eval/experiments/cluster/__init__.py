@@ -56,6 +56,14 @@ CELLS = {
     "silent": Situation(BURSTS, 0, 20, lost_percent=100),
     "stuck": Situation(BURSTS, 0, 20, fails="server"),
     "cut": Situation(BURSTS, 0, 20, fails="network"),
+    # so long that a client has found it again, for which it looks every three seconds
+    "gone": Situation(BURSTS, 0, 20, fails="node", measured_ms=3 * MEASURED_MS),
+    "writes-10": Situation(BURSTS, 0, 20, writes_percent=10),
+    "writes-50": Situation(BURSTS, 0, 20, writes_percent=50),
+    "fast-liar": Situation(BURSTS, 0, 20, lies="fast"),
+    "slow-liar": Situation(BURSTS, 0, 20, lies="slow"),
+    # three rounds of bursts
+    "nine": Situation(BURSTS, 0, 20, clients=4, nodes=9, measured_ms=3 * 9 * TURN_US // 1000),
     **{load: Situation(load, 0, 50) for load in WORKLOADS},
 }
 
@@ -167,6 +175,7 @@ EXPERIMENT = Experiment(
     table=table,
     reading=reading,
     draw=draw,
+    adds=True,
     pages=pages.committed,
     differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
     "neither the engine's nor the client's nor the agents'; the network has no jitter and loses "

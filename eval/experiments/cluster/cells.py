@@ -18,7 +18,9 @@ from eval.parallel import Step
 from linnapp.lab.cluster import CLUSTER_KERNEL
 
 #: What tells cells apart, besides what all have in common.
-_TOLD = ("load", "one_way_us", "clients", "lost_percent", "fails")
+_TOLD = (
+    "load", "one_way_us", "clients", "lost_percent", "fails", "lies", "writes_percent", "nodes",
+)  # fmt: skip
 
 
 def chosen(
@@ -40,7 +42,7 @@ def read(
     cells: Mapping[str, Situation],
     names: Sequence[str],
     rules: Sequence[str],
-    scored: Callable[[list[dict[str, Measured]]], dict[str, Any]],
+    scored: Callable[[list[dict[str, Measured]], int], dict[str, Any]],
     n_seeds: Mapping[str, int],
     variable: str,
 ) -> list[dict[str, Any]]:
@@ -57,7 +59,10 @@ def read(
     }
     work = context.work()
     # Models are of the drives: those of one load serve every network.
-    for one in {(one.load, one.seed): one for same in met.values() for one in same}.values():
+    drives = {
+        (one.load, one.seed, one.nodes): one for same in met.values() for one in same
+    }  # fmt: skip
+    for one in drives.values():
         work.add("training", partial(recorded_and_trained, context.cache, client, one))
     work.do()
     work = context.work()
@@ -69,5 +74,9 @@ def read(
                 steps[name].append(work.add(f"reading, {name}", do))
         work.do()
     return [
-        {**told(cells[name]), **scored([step.result for step in steps[name]])} for name in names
+        {
+            **told(cells[name]),
+            **scored([step.result for step in steps[name]], cells[name].measured_ms),
+        }
+        for name in names
     ]

@@ -27,7 +27,6 @@ from eval.errors import StepError
 from eval.places import Places
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.cluster import AGENT, Cluster, installed_by, missing
-from linnapp.lab.engines.hosts import FOLDER
 from linnapp.lab.guest import DEFAULT_PATH
 
 GUEST = Path(__file__).parent / "guest"
@@ -64,7 +63,7 @@ FILE_MB, DRIVE_MB, BESIDE_MB = 64, 1024, 480
 MEAN_US = 500
 RECORDED_MS = 3_000
 MEMORY_MB = 5 * 1024
-#: Where there are several clients.
+#: Where there are several clients, or more nodes.
 _MANY_MEMORY_MB = 8 * 1024
 
 #: A burst: each drive in its turn takes so much longer for every read, for so long.
@@ -76,9 +75,6 @@ MEASURED_MS = ROUNDS * N_DRIVES * TURN_US // 1000
 
 #: Rounds after which something that is to fail does, for one.
 FAILS_AFTER = 2
-
-#: What the first node's is called in the lab.
-_SERVERS = {"gluster": "server0", "ceph": "osd.0"}
 
 #: Nodes asked a read: each once.
 PROBES = N_DRIVES
@@ -123,14 +119,27 @@ class Situation:
     #: Of the questions that it asks agents; 100: as if there were none.
     lost_percent: int = 0
     #: What of the first node fails for a while: its "server" stands still, but neither its drive
-    #: nor its agent, or its "network" is cut. Empty: nothing.
+    #: nor its agent, or its "network" is cut, or the "node" is gone, both programs killed. Empty:
+    #: nothing.
     fails: str = ""
+    #: What the first node's agent says, "fast" or "slow", whatever its drive is. Empty: what is.
+    lies: str = ""
+    #: Of all that clients ask for. The reads are the same.
+    writes_percent: int = 0
+    #: Three have the same, as an array has three drives.
+    nodes: int = N_DRIVES
 
     def cluster(self) -> Cluster:
         """The nodes."""
-        profiles = ARRAYS[ARRAY_OF.get(self.load, "enterprise")]
-        drives = Array(N_DRIVES, profiles, DRIVE_MB, self.seed)
-        return Cluster(drives, self.engine, self.one_way_us)
+        profiles = ARRAYS[ARRAY_OF.get(self.load, "enterprise")].split(",")
+        named = ",".join(profiles * (self.nodes // N_DRIVES if len(profiles) > 1 else 1))
+        drives = Array(self.nodes, named, DRIVE_MB, self.seed)
+        return Cluster(drives, self.engine, self.one_way_us, N_DRIVES)
+
+    @property
+    def memory_mb(self) -> int:
+        """Of its guest."""
+        return MEMORY_MB if self.clients == 1 and self.nodes == N_DRIVES else _MANY_MEMORY_MB
 
 
 @dataclass(frozen=True)
@@ -179,14 +188,14 @@ def compiled(folder: Path, engine: str = "gluster") -> Path:
     return program
 
 
-def _injected(arm: int) -> str:
+def _injected(arm: int, n_drives: int) -> str:
     """Shell commands that begin or end the wandering burst."""
     lines = []
-    for drive in range(N_DRIVES):
+    for drive in range(n_drives):
         knobs = {
             "pattern": "all", "op": "read", "latency_us": BURST_US,
             "window_us": TURN_US, "window_every_us": TURN_US,
-            "window_turns": N_DRIVES, "window_turn_mask": 1 << drive,
+            "window_turns": n_drives, "window_turn_mask": 1 << drive,
         }  # fmt: skip
         place = f"/sys/kernel/config/flashsim/flash{drive}/inject"
         lines.append(f"echo 0 >{place}/arm")
@@ -199,7 +208,8 @@ def _injected(arm: int) -> str:
 def _beside(situation: Situation, places: Places, traces: Sequence[Path]) -> str:
     """Shell commands that begin the load; it goes on until `end_load`."""
     if situation.load == BURSTS:
-        return f"{_injected(1)}end_load() {{ {_injected(0)} }}\n"
+        begin, end = (_injected(arm, situation.nodes) for arm in (1, 0))
+        return f"{begin}end_load() {{ {end} }}\n"
     command = [
         "replayer", "--devices", ",".join(f"/dev/flash{k}p2" for k in range(N_DRIVES)),
         "--trace", ",".join(map(places.of, traces)), "--policy", "baseline",
@@ -219,12 +229,10 @@ def _failing(situation: Situation) -> str:
     """Shell commands that let something of the first node fail for a round of bursts."""
     if not situation.fails:
         return "failing=\n"
-    process = f"$(cat {FOLDER}/{_SERVERS[situation.engine]}.pid)"
-    begin, end = {
-        "server": (f"kill -STOP {process}", f"kill -CONT {process}"),
-        "network": situation.cluster().cut(0),
-    }[situation.fails]
-    round_s = N_DRIVES * TURN_US / 1e6
+    cluster = situation.cluster()
+    fail = {"server": cluster.halted, "network": cluster.cut, "node": cluster.gone}
+    begin, end = fail[situation.fails](0)
+    round_s = situation.nodes * TURN_US / 1e6
     # it is a second after a start, and whoever gets ready from now on begins at the next one
     begins_s = guests.START_EVERY_S - 1 + FAILS_AFTER * round_s
     return f"{{ /bin/sleep {begins_s:g}; {begin}\n/bin/sleep {round_s:g}; {end}; }} & failing=$!\n"
@@ -244,7 +252,7 @@ def _client(
     mean_us = MEAN_US * situation.clients
     words = (
         client, rule, seed, lasts_ms, mean_us, situation.clients, situation.probes,
-        situation.lost_percent, guests.START_EVERY_S, log,
+        situation.lost_percent, situation.lies, situation.writes_percent, guests.START_EVERY_S, log,
     )  # fmt: skip
     return shlex.join(map(str, words))
 
@@ -257,7 +265,7 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
     """
     load, seed = situation.load, situation.seed
     engine = situation.engine
-    first = Situation(load, seed, None, engine=engine)
+    first = Situation(load, seed, None, engine=engine, nodes=situation.nodes)
 
     def make(folder: Path) -> None:
         traces = _write_load(first, folder / "load", seed + _TRAINING, RECORDED_MS)
@@ -272,15 +280,16 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
         )
         guests.run_in_guest(
             ["sh", "-euc", script], places, folder / "record.txt",
-            array=first.cluster(), memory_mb=MEMORY_MB,
+            array=first.cluster(), memory_mb=first.memory_mb,
         )  # fmt: skip
-        blks = [folder / "record" / f"flash{k}.blk" for k in range(N_DRIVES)]
+        blks = [folder / "record" / f"flash{k}.blk" for k in range(first.nodes)]
         workers.train(
             blks, folder / "models", folder / "train.txt", "--seed", str(seed), *LATENCY_TRAINING
         )
 
     parameters = {
-        "load": load, "seed": seed, "engine": engine, "recipe": code_version(*_SOURCES),
+        "load": load, "seed": seed, "engine": engine, "nodes": first.nodes,
+        "recipe": code_version(*_SOURCES),
     }  # fmt: skip
     return cache.get("cluster-models", parameters, make) / "models"
 
@@ -300,7 +309,7 @@ def measured(
     def make(folder: Path) -> None:
         traces = _write_load(situation, folder / "load", seed, ms)
         places = guests.places_of(folder)
-        files = [places.of(models / f"flash{k}.linnos") for k in range(N_DRIVES)]
+        files = [places.of(models / f"flash{k}.linnos") for k in range(situation.nodes)]
         program = places.of(client)
         script = [
             f"{program} write {FILE_MB}\n",
@@ -316,8 +325,7 @@ def measured(
             script.append("for client in $clients $failing; do wait $client; done\nend_load\n")
         guests.run_in_guest(
             ["sh", "-euc", "".join(script)], places, folder / "run.txt",
-            array=situation.cluster(),
-            memory_mb=MEMORY_MB if situation.clients == 1 else _MANY_MEMORY_MB,
+            array=situation.cluster(), memory_mb=situation.memory_mb,
         )  # fmt: skip
 
     parameters = {**asdict(situation), "rules": rules, "recipe": code_version(*_SOURCES)}

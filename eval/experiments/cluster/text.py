@@ -11,6 +11,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 
 from eval import figures
+from eval.cells import N_DRIVES
 from eval.experiment import Table
 from eval.intervals import Interval
 from eval.metrics import percent
@@ -67,6 +68,10 @@ OTHERS = tuple(rule for rule in RULES if rule not in (*EXTRA, *LIBRARY, "oracle"
 #: Those of them that ask nobody.
 ASK_NOBODY = tuple(rule for rule in OTHERS if rule not in TOLD)
 
+_FAILING = {
+    "server": "a server stands still", "network": "a node cut off", "node": "a node gone and back",
+}  # fmt: skip
+
 #: Of a figure, side by side.
 _PANELS = 3
 
@@ -78,12 +83,18 @@ def heading(cell: dict[str, Any], *, counted: bool = False) -> str:
     """A cell's load and network, and what else it has; one client only if it is to be `counted`."""
     said = [cell["load"], f"{cell['one_way_us']} us one way"]
     clients, lost = cell["clients"], cell["lost_percent"]
+    if cell["nodes"] > N_DRIVES:
+        said.append(f"{cell['nodes']} nodes")
     if counted or clients > 1:
         said.append(f"{clients} client{'s' if clients > 1 else ''}")
     if lost:
         said.append(f"{lost} % of questions lost" if lost < 100 else "agents silent")
     if cell["fails"]:
-        said.append({"server": "a server stands still", "network": "a node cut off"}[cell["fails"]])
+        said.append(_FAILING[cell["fails"]])
+    if cell["lies"]:
+        said.append(f"an agent lies: {cell['lies']}")
+    if cell["writes_percent"]:
+        said.append(f"{cell['writes_percent']} % writes")
     return ", ".join(said)
 
 

@@ -13,6 +13,7 @@ from linnapp.lab.engines.hosts import FOLDER, Hosts, waited, written
 
 NEEDED: tuple[str, ...] = ("sfdisk", "ceph", "ceph-mon", "ceph-osd", "monmaptool")
 INSTALLED_BY = "make deps-ceph"
+SERVER = "osd"
 
 #: Of three replicas; what is in it lies in so many placement groups.
 POOL, N_GROUPS = "data", 32
@@ -72,18 +73,22 @@ def set_up(hosts: Hosts) -> list[str]:
         _commands(f"osd new {_uuid(k)} {k}" for k in nodes),
     ]
     for k, device in enumerate(hosts.devices):
-        osd = f"ceph-osd -i {k}"
         lines += [
             f"mkdir {FOLDER}/osd{k}",
             f"ln -s {device}p1 {FOLDER}/osd{k}/block",
-            f"{hosts.inside(k)}{osd} --mkfs --osd-uuid {_uuid(k)}",
-            hosts.started(k, f"{osd} -f", f"{FOLDER}/osd{k}"),
+            f"{hosts.inside(k)}ceph-osd -i {k} --mkfs --osd-uuid {_uuid(k)}",
+            server(hosts, k),
         ]
     lines += [
         waited(f"grep -q 'state: booting -> active' {FOLDER}/osd.{k}.log", f"{FOLDER}/osd{k}.out")
         for k in nodes
     ]
     return [*lines, _commands([f"osd pool create {POOL} {N_GROUPS} {N_GROUPS} replicated"])]
+
+
+def server(hosts: Hosts, node: int) -> str:
+    """Shell command that starts a node's OSD."""
+    return hosts.started(node, f"ceph-osd -i {node} -f", f"{FOLDER}/{SERVER}{node}")
 
 
 def environment(hosts: Hosts) -> dict[str, str]:

@@ -12,6 +12,7 @@ from linnapp.lab.engines.hosts import FOLDER, Hosts, written
 
 NEEDED: tuple[str, ...] = ("sfdisk", "glusterfsd")
 INSTALLED_BY = "make deps-gluster"
+SERVER = "server"
 
 #: What the server and its clients speak on.
 PORT = 49152
@@ -39,18 +40,25 @@ def set_up(hosts: Hosts) -> list[str]:
     ]
     lines.append("mkdir -p /run/gluster /var/log/glusterfs")
     for k, address in enumerate(hosts.addresses):
-        own = f"{FOLDER}/server{k}"
-        lines += [
-            written(f"{own}.vol", server_volfile(f"{FOLDER}/node{k}/brick", address)),
-            hosts.started(k, f"glusterfsd -N -f {own}.vol -l {own}.log -p {own}.pid", own),
-        ]
-        only = client_volfile(hosts.addresses, read_node=k)
-        lines.append(written(f"{FOLDER}/read-node{k}.vol", only))
-    for mode in READ_HASH_MODES:
-        chosen = client_volfile(hosts.addresses, read_hash_mode=mode)
-        lines.append(written(f"{FOLDER}/read-hash-mode{mode}.vol", chosen))
-    nodes = range(len(hosts.addresses))
-    return lines + [hosts.listens(k, PORT, f"{FOLDER}/server{k}.log") for k in nodes]
+        volfile = server_volfile(f"{FOLDER}/node{k}/brick", address)
+        lines += [written(f"{FOLDER}/{SERVER}{k}.vol", volfile), server(hosts, k)]
+    for number, nodes in enumerate(hosts.sets):
+        addresses = [hosts.addresses[k] for k in nodes]
+        for k in nodes:
+            only = client_volfile(addresses, read_node=k - nodes[0])
+            lines.append(written(f"{FOLDER}/read-node{k}.vol", only))
+        for mode in READ_HASH_MODES:
+            chosen = client_volfile(addresses, read_hash_mode=mode)
+            of_set = f"-{number}" if number else ""
+            lines.append(written(f"{FOLDER}/read-hash-mode{mode}{of_set}.vol", chosen))
+    all_nodes = range(len(hosts.addresses))
+    return lines + [hosts.listens(k, PORT, f"{FOLDER}/{SERVER}{k}.log") for k in all_nodes]
+
+
+def server(hosts: Hosts, node: int) -> str:
+    """Shell command that starts a node's."""
+    own = f"{FOLDER}/{SERVER}{node}"
+    return hosts.started(node, f"glusterfsd -N -f {own}.vol -l {own}.log", own)
 
 
 def environment(hosts: Hosts) -> dict[str, str]:

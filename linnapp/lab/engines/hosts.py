@@ -26,14 +26,23 @@ class Hosts:
     size_mb: int
     #: A wire leads to each node; otherwise all are on the client's machine.
     is_wired: bool
+    #: Nodes that have the same, one set after the other; None: all of them do.
+    replicas: int | None = None
+
+    @property
+    def sets(self) -> list[range]:
+        """Nodes that have the same."""
+        n_nodes = len(self.addresses)
+        size = self.replicas or n_nodes
+        return [range(first, min(first + size, n_nodes)) for first in range(0, n_nodes, size)]
 
     def inside(self, node: int) -> str:
         """What a command begins with that is to run on a node."""
         return f"ip netns exec node{node} " if self.is_wired else ""
 
     def started(self, node: int, command: str, log: str) -> str:
-        """A server of a node, which stays when the set-up is over."""
-        return f"{self.inside(node)}{command} </dev/null >{log}.out 2>&1 &"
+        """A server of a node, which stays when the set-up is over; its number is in `log`.pid."""
+        return f"{self.inside(node)}{command} </dev/null >{log}.out 2>&1 & echo $! >{log}.pid"
 
     def halved(self) -> list[str]:
         """Divide each drive: the first half is the engine's, the other one for other work."""
@@ -71,9 +80,14 @@ class Engine(Protocol):
     NEEDED: tuple[str, ...]
     #: The command that installs them.
     INSTALLED_BY: str
+    #: What a node's is called in the lab, before the node's number.
+    SERVER: str
 
     def set_up(self, hosts: Hosts) -> list[str]:
         """Shell commands that bring it up, once drives and wires are."""
+
+    def server(self, hosts: Hosts, node: int) -> str:
+        """Shell command that starts a node's, again if it has ended."""
 
     def environment(self, hosts: Hosts) -> Mapping[str, str]:
         """What the command on the client is told besides."""

@@ -28,7 +28,7 @@ enum { PRIMARY = -1 };
 
 static struct linnos_ceph *ceph;
 static uint64_t sector[NODES_MAX], n_strayed_before;
-static bool is_balanced, is_library;
+static bool is_balanced, is_library, is_primary;
 
 static void name_object(char name[32], const char *prefix, uint64_t number)
 {
@@ -69,10 +69,11 @@ static void write_object(const char *prefix, uint64_t number, const char *data, 
 	}
 }
 
-void engine_write(uint64_t bytes)
+void engine_write(uint64_t bytes, unsigned int n_nodes)
 {
 	char *data = malloc(OBJECT);
 
+	(void)n_nodes;
 	opened(NULL);
 	for (uint64_t k = 0; k < bytes / OBJECT; k++) {
 		for (size_t block = 0; block < BLOCKS_AN_OBJECT; block++)
@@ -169,6 +170,7 @@ uint64_t engine_open(unsigned int n_nodes, const char *rule, uint64_t seed)
 
 	is_balanced = rule && !strcmp(rule, "balance");
 	is_library = rule && !strncmp(rule, "ceph-library", strlen("ceph-library"));
+	is_primary = rule && !strcmp(rule, "primary");
 	choosing.seed = seed;
 	options.choosing = &choosing;
 	if (rule && !strcmp(rule, "ceph-library-agents"))
@@ -231,24 +233,34 @@ static int read_balanced(const char *name, uint64_t offset, char *buffer, void *
 	return status;
 }
 
-void engine_read(int node, uint64_t block, char *buffer, void *of)
+void engine_read(unsigned int node, uint64_t block, char *buffer, void *of)
 {
 	uint64_t offset = block % BLOCKS_AN_OBJECT * BLOCK;
 	char name[32];
 	int status;
 
 	name_object(name, "data", block / BLOCKS_AN_OBJECT);
-	if (node == ENGINE_CHOOSES && is_balanced)
+	if (is_balanced)
 		status = read_balanced(name, offset, buffer, of);
-	else if (node == ENGINE_CHOOSES && is_library)
+	else if (is_library)
 		status = linnos_ceph_aio_read(ceph, name, buffer, BLOCK, offset, ended, of);
 	else
-		status = linnos_ceph_aio_read_from(ceph, node == ENGINE_CHOOSES ? PRIMARY : node,
-						   name, buffer, BLOCK, offset, ended, of);
+		status = linnos_ceph_aio_read_from(ceph, is_primary ? PRIMARY : (int)node, name,
+						   buffer, BLOCK, offset, ended, of);
 	if (status) {
 		errno = -status;
 		die("read");
 	}
+}
+
+/* A replica would send reads of what was just written on: these would tell of that alone. */
+void engine_write_block(unsigned int node, uint64_t block, const char *buffer)
+{
+	(void)node;
+	(void)block;
+	(void)buffer;
+	errno = ENOTSUP;
+	die("write of a block");
 }
 
 /* Where BlueStore has a block nobody says: that of its label, which it has written. */

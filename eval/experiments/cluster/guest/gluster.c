@@ -22,7 +22,7 @@
 enum { EXTENTS = 512, CHUNK = 1 << 20 };
 
 static const char file_name[] = "/data";
-static glfs_fd_t *files[NODES_MAX], *engines_choice;
+static glfs_fd_t *files[NODES_MAX], *written[NODES_MAX];
 static struct fiemap *extents[NODES_MAX];
 static uint64_t first_sector[NODES_MAX];
 
@@ -40,7 +40,7 @@ static glfs_t *mounted(const char *volfile)
 
 static glfs_fd_t *opened(const char *volfile)
 {
-	glfs_fd_t *file = glfs_open(mounted(volfile), file_name, O_RDONLY | O_DIRECT);
+	glfs_fd_t *file = glfs_open(mounted(volfile), file_name, O_RDWR | O_DIRECT);
 
 	if (!file)
 		die(file_name);
@@ -53,9 +53,10 @@ bool engine_has(const char *rule)
 	       rule[7] >= '0' && rule[7] <= '5';
 }
 
-void engine_write(uint64_t bytes)
+/* All of it to a node, and to those that have the same. */
+static void write_set(const char *volfile, uint64_t bytes)
 {
-	glfs_fd_t *file = glfs_creat(mounted("read-node0"), file_name, O_WRONLY, 0644);
+	glfs_fd_t *file = glfs_creat(mounted(volfile), file_name, O_WRONLY, 0644);
 	char *chunk = aligned_alloc(BLOCK, CHUNK);
 
 	if (!file || !chunk)
@@ -70,6 +71,17 @@ void engine_write(uint64_t bytes)
 	}
 	if (glfs_fsync(file, NULL, NULL) || glfs_close(file))
 		die("fsync");
+	free(chunk);
+}
+
+void engine_write(uint64_t bytes, unsigned int n_nodes)
+{
+	char name[64];
+
+	for (unsigned int k = 0; k < n_nodes; k += REPLICAS) {
+		snprintf(name, sizeof(name), "read-node%u", k);
+		write_set(name, bytes);
+	}
 }
 
 /* Where the file lies on the node's drive, past the network: for the oracle alone. */
@@ -105,14 +117,19 @@ uint64_t engine_open(unsigned int n_nodes, const char *rule, uint64_t seed)
 
 	(void)seed;
 	for (unsigned int k = 0; k < n_nodes; k++) {
-		snprintf(name, sizeof(name), "read-node%u", k);
+		bool is_first = k % REPLICAS == 0;
+
 		if (!rule)
-			files[k] = opened(name);
+			snprintf(name, sizeof(name), "read-node%u", k);
+		else if (k < REPLICAS)
+			snprintf(name, sizeof(name), "read-hash-mode%s", strchr(rule, '-') + 1);
+		else
+			snprintf(name, sizeof(name), "read-hash-mode%s-%u", strchr(rule, '-') + 1,
+				 k / REPLICAS);
+		/* where the engine chooses, all that have the same are behind one handle */
+		files[k] = !rule || is_first ? opened(name) : files[k - 1];
+		written[k] = is_first ? files[k] : written[k - 1];
 		n_blocks = look_at_brick(k);
-	}
-	if (rule) {
-		snprintf(name, sizeof(name), "read-hash-mode%s", strchr(rule, '-') + 1);
-		engines_choice = opened(name);
 	}
 	/* until every node is known to be there */
 	sleep(1);
@@ -128,11 +145,26 @@ static void ended(glfs_fd_t *file, ssize_t bytes, struct glfs_stat *before, stru
 	on_end(of, bytes);
 }
 
-void engine_read(int node, uint64_t block, char *buffer, void *of)
+void engine_read(unsigned int node, uint64_t block, char *buffer, void *of)
 {
-	if (glfs_pread_async(node == ENGINE_CHOOSES ? engines_choice : files[node], buffer, BLOCK,
-			     block * BLOCK, 0, ended, of))
+	if (glfs_pread_async(files[node], buffer, BLOCK, block * BLOCK, 0, ended, of))
 		die("read");
+}
+
+static void was_written(glfs_fd_t *file, ssize_t bytes, struct glfs_stat *before,
+			struct glfs_stat *after, void *of)
+{
+	(void)file;
+	(void)before;
+	(void)after;
+	(void)of;
+	on_written(bytes);
+}
+
+void engine_write_block(unsigned int node, uint64_t block, const char *buffer)
+{
+	if (glfs_pwrite_async(written[node], buffer, BLOCK, block * BLOCK, 0, was_written, NULL))
+		die("write");
 }
 
 uint64_t engine_sector(unsigned int node, uint64_t block)

@@ -5,14 +5,16 @@
  * may be it.
  *
  *	reads write MB
- *	reads RULE SEED MS MEAN_US CLIENTS PROBES LOST EVERY_S LOG
+ *	reads RULE SEED MS MEAN_US CLIENTS PROBES LOST LIE WRITES EVERY_S LOG
  *
- * Reads are of 4 KiB, at places drawn from SEED, and come for MS by a Poisson process whose mean
+ * Of more than three nodes three have each block. Reads are of 4 KiB, at places drawn from SEED, and come for MS by a Poisson process whose mean
  * distance is MEAN_US, which begins at the next second that EVERY_S divides, as a replay with
  * --start-every does that is beside. CLIENTS do the same. With rules that go by what nodes tell,
  * PROBES of the nodes are asked whenever a read comes, in turn, over UDP (linnos-agent(8)); nobody
  * waits for the answer, which is for the reads after it. liblinnos-cluster says itself whom to ask.
- * LOST % of the questions never arrive, by a lot of their own.
+ * LOST % of the questions never arrive, by a lot of their own. LIE is what the first node's agent
+ * says: "fast", "slow", or "" for what is. Of all that the client asks an engine for WRITES % are
+ * writes, which come between the reads, of what is there already.
  * Servers of C3 and Elasticsearch say with each answer how long their queue is and what reads take.
  * These engines' do not, so the agent of the node that is read from is asked for both.
  */
@@ -53,7 +55,7 @@ struct node {
 
 struct attempt {
 	struct read *read;
-	unsigned int node;
+	unsigned int replica, node;
 	char *buffer;
 	enum linnos_kind kind;
 	struct linnos_sending sending;
@@ -63,12 +65,17 @@ struct attempt {
 struct read {
 	uint64_t due_ns, latency_ns, block;
 	uint64_t hedge_at_ns;
-	unsigned int node; /* that answered first */
+	uint32_t nodes[REPLICAS]; /* that have it */
+	unsigned int node;	  /* that answered first */
 	unsigned int n_attempts;
 	bool is_done;
 	struct linnos_choice choice;
 	/* with a copy and a hedge */
 	struct attempt attempts[3];
+};
+
+struct write {
+	uint64_t due_ns, block;
 };
 
 /* A read as it is logged. */
@@ -78,16 +85,16 @@ struct logged {
 };
 
 static struct node nodes[NODES_MAX];
-static unsigned int n_nodes, n_probes, lost_percent;
+static unsigned int n_nodes, n_replicas, n_probes, lost_percent;
 static struct read *reads;
-static uint64_t n_reads, n_blocks, in_flight, wrong, failed, asked, told;
+static struct write *writes;
+static uint64_t n_reads, n_writes, n_blocks, in_flight, wrong, failed, asked, told;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int ended_fd, timer_fd;
 static uint64_t draws, losses;
 static struct rule_node known[NODES_MAX];
 static struct rule_client client = {.nodes = known};
 static struct rule_hedging hedging;
-static uint32_t numbers[NODES_MAX];
 /* with the rules that are the library's */
 static struct linnos_cluster *cluster;
 
@@ -127,9 +134,9 @@ static uint64_t draw(void)
 }
 
 /* -ln of a number from 0 to 1, whose mean is 1; without libm, so that it is the same everywhere. */
-static double draw_exponential(void)
+static double draw_exponential(uint64_t *state)
 {
-	double u = ((draw() >> 11) + 1) * 0x1p-53, sum = 0, y;
+	double u = ((draw_from(state) >> 11) + 1) * 0x1p-53, sum = 0, y;
 	int halvings = 0;
 
 	while (u < 0.5) {
@@ -146,6 +153,17 @@ void fill(char *block, uint64_t number)
 {
 	for (size_t k = 0; k < BLOCK; k += sizeof(number))
 		memcpy(block + k, &(uint64_t){number * BLOCK + k}, sizeof(number));
+}
+
+/* Sets of nodes that have the same follow each other. Which has a block, and who is its primary
+ * there, is a hash's. */
+static void place(uint64_t block, uint32_t at[REPLICAS])
+{
+	uint64_t hash = draw_from(&(uint64_t){block});
+	unsigned int n_sets = n_nodes / n_replicas, first = n_sets > 1 ? (hash >> 32) : 0;
+
+	for (unsigned int k = 0; k < n_replicas; k++)
+		at[k] = hash % n_sets * n_replicas + (first + k) % n_replicas;
 }
 
 /* ---- what nodes tell ---- */
@@ -172,6 +190,32 @@ static void ask(unsigned int k, bool look)
 	put(k, datagram, question_write(&question, NULL, 0, datagram));
 }
 
+static const struct lie {
+	const char *name;
+	uint32_t us, pending;
+} lies[] = {{"fast", 20, 0}, {"slow", 20000, 1000}}, *lie;
+
+static void tell_lies(const char *name)
+{
+	for (size_t k = 0; k < sizeof(lies) / sizeof(*lies); k++)
+		if (!strcmp(name, lies[k].name))
+			lie = &lies[k];
+}
+
+/* To be lied to on the way is the same to who asks. */
+static ssize_t lied(uint8_t *datagram, ssize_t bytes)
+{
+	struct answer answer;
+
+	if (answer_read(&answer, NULL, 0, datagram, bytes))
+		return bytes;
+	answer.latency_us = lie->us;
+	answer.pending = lie->pending;
+	answer.known = BLK_EXPECT_LATENCY;
+	answer.state = STATE_PENDING_KNOWN;
+	return answer_write(&answer, NULL, 0, datagram);
+}
+
 static void hear(unsigned int k)
 {
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
@@ -179,6 +223,8 @@ static void hear(unsigned int k)
 	ssize_t bytes;
 
 	while ((bytes = recv(nodes[k].agent, datagram, sizeof(datagram), MSG_DONTWAIT)) >= 0) {
+		if (lie && !k)
+			bytes = lied(datagram, bytes);
 		if (cluster) {
 			told += !linnos_cluster_news(cluster, k, datagram, bytes, woken_ns);
 			continue;
@@ -201,27 +247,27 @@ static void hear(unsigned int k)
 /* What the drives would take now, which nobody else can know. */
 static unsigned int by_oracle(struct read *read)
 {
-	double score[NODES_MAX];
+	double score[REPLICAS];
 
-	for (unsigned int k = 0; k < n_nodes; k++) {
+	for (unsigned int k = 0; k < n_replicas; k++) {
 		struct flashsim_oracle oracle = {
-			.sector = engine_sector(k, read->block),
+			.sector = engine_sector(read->nodes[k], read->block),
 			.nr_sectors = BLOCK / 512,
 			.op = FLASHSIM_ORACLE_READ,
 		};
 
-		if (ioctl(nodes[k].drive, FLASHSIM_IOC_ORACLE, &oracle))
+		if (ioctl(nodes[read->nodes[k]].drive, FLASHSIM_IOC_ORACLE, &oracle))
 			die("oracle");
 		score[k] = oracle.latency_ns;
 	}
-	return rule_lowest(&client, score, n_nodes, 1);
+	return rule_lowest(&client, score, n_replicas, 1);
 }
 
 /* Home is the node whose turn it is. */
 static unsigned int by_library(struct read *read)
 {
 	read->choice = (struct linnos_choice){.bytes = BLOCK, .home = LINNOS_HOME_TURNS};
-	linnos_cluster_choose(cluster, &read->choice, numbers, n_nodes, woken_ns);
+	linnos_cluster_choose(cluster, &read->choice, read->nodes, n_replicas, woken_ns);
 	read->hedge_at_ns = read->choice.hedge_at_ns;
 	return read->choice.replica;
 }
@@ -247,7 +293,8 @@ static unsigned int choose(struct read *read)
 {
 	if (rule == &engines_own)
 		return 0;
-	return own ? own->choose(read) : rule_choose(rule, &client, numbers, n_nodes, woken_ns);
+	return own ? own->choose(read)
+		   : rule_choose(rule, &client, read->nodes, n_replicas, woken_ns);
 }
 
 /* The engine's names go before others. */
@@ -303,26 +350,50 @@ void on_end(void *of, ssize_t bytes)
 	eventfd_write(ended_fd, 1);
 }
 
-static void send_to(struct read *read, unsigned int node, enum linnos_kind kind)
+void on_written(ssize_t bytes)
+{
+	pthread_mutex_lock(&lock);
+	in_flight--;
+	if (bytes != BLOCK)
+		failed++;
+	pthread_mutex_unlock(&lock);
+	eventfd_write(ended_fd, 1);
+}
+
+static void begin_write(const struct write *write)
+{
+	/* nobody changes it later */
+	char *buffer = aligned_alloc(BLOCK, BLOCK);
+	uint32_t at[REPLICAS];
+
+	fill(buffer, write->block);
+	place(write->block, at);
+	pthread_mutex_lock(&lock);
+	in_flight++;
+	pthread_mutex_unlock(&lock);
+	engine_write_block(at[0], write->block, buffer);
+}
+
+static void send_to(struct read *read, unsigned int replica, enum linnos_kind kind)
 {
 	struct attempt *attempt = &read->attempts[read->n_attempts++];
+	unsigned int node = read->nodes[replica];
 
 	*attempt = (struct attempt){
 		.read = read,
+		.replica = replica,
 		.node = node,
 		.buffer = aligned_alloc(BLOCK, BLOCK),
 		.kind = kind,
 	};
-	/* candidates are all nodes, in their order */
 	if (cluster)
-		linnos_cluster_sent(cluster, &attempt->sending, &read->choice, node, kind,
+		linnos_cluster_sent(cluster, &attempt->sending, &read->choice, replica, kind,
 				    woken_ns);
 	pthread_mutex_lock(&lock);
 	rule_sent(&known[node], &attempt->of_rule, woken_ns);
 	in_flight++;
 	pthread_mutex_unlock(&lock);
-	engine_read(rule == &engines_own ? ENGINE_CHOOSES : (int)node, read->block, attempt->buffer,
-		    attempt);
+	engine_read(node, read->block, attempt->buffer, attempt);
 }
 
 /* Whom the library would like to hear of. */
@@ -339,24 +410,25 @@ static void ask_for_library(void)
 static void begin(struct read *read)
 {
 	static unsigned int next;
-	unsigned int node;
+	unsigned int replica;
 
+	place(read->block, read->nodes);
 	pthread_mutex_lock(&lock);
-	node = choose(read);
+	replica = choose(read);
 	if (rule->hedges > 0 && hedging.after_ns)
 		read->hedge_at_ns = woken_ns + hedging.after_ns;
 	pthread_mutex_unlock(&lock);
 	/* before the read, which is then none of those that the node has seen, but one sent since
 	 */
 	for (unsigned int k = 0; rule->asks == RULE_ASKS_ALL && k < n_probes; k++)
-		ask(next++ % n_nodes, !rule->looks_at_silent);
+		ask(read->nodes[next++ % n_replicas], !rule->looks_at_silent);
 	if (rule->asks == RULE_ASKS_CHOSEN)
-		ask(node, true);
+		ask(read->nodes[replica], true);
 	if (cluster)
 		ask_for_library();
-	send_to(read, node, LINNOS_FIRST);
+	send_to(read, replica, LINNOS_FIRST);
 	if (rule->clones)
-		send_to(read, (node + 1) % n_nodes, LINNOS_HEDGE);
+		send_to(read, (replica + 1) % n_replicas, LINNOS_HEDGE);
 	if (cluster && read->choice.copy >= 0)
 		send_to(read, read->choice.copy, LINNOS_COPY);
 }
@@ -369,7 +441,7 @@ static uint64_t hedge_late(uint64_t begun)
 	for (uint64_t k = begun > LOOKED_BACK ? begun - LOOKED_BACK : 0; k < begun; k++) {
 		struct read *read = &reads[k];
 		bool is_done;
-		int node;
+		int replica;
 
 		pthread_mutex_lock(&lock);
 		is_done = read->is_done;
@@ -381,10 +453,10 @@ static uint64_t hedge_late(uint64_t begun)
 			continue;
 		}
 		read->hedge_at_ns = UINT64_MAX;
-		node = cluster ? linnos_cluster_hedge(cluster, &read->choice, woken_ns)
-			       : rule_hedge(rule, &client, read->attempts[0].node, n_nodes);
-		if (node >= 0)
-			send_to(read, node, LINNOS_HEDGE);
+		replica = cluster ? linnos_cluster_hedge(cluster, &read->choice, woken_ns)
+				  : rule_hedge(rule, &client, read->attempts[0].replica, n_replicas);
+		if (replica >= 0)
+			send_to(read, replica, LINNOS_HEDGE);
 	}
 	return next_ns;
 }
@@ -423,16 +495,20 @@ static uint64_t next_start_ns(uint64_t every_s)
 
 static void run(uint64_t every_s)
 {
-	uint64_t begun = 0, start_ns = next_start_ns(every_s);
+	uint64_t begun = 0, written = 0, start_ns = next_start_ns(every_s);
 
 	woken_ns = start_ns;
 	for (uint64_t k = 0; k < n_reads; k++)
 		reads[k].due_ns += start_ns;
-	while (begun < n_reads || in_flight) {
+	while (begun < n_reads || written < n_writes || in_flight) {
 		uint64_t until = begun < n_reads ? reads[begun].due_ns : woken_ns + 1000000;
 		uint64_t hedge = hedge_late(begun);
 
+		if (written < n_writes && start_ns + writes[written].due_ns < until)
+			until = start_ns + writes[written].due_ns;
 		wait_until(hedge < until ? hedge : until);
+		while (written < n_writes && start_ns + writes[written].due_ns <= woken_ns)
+			begin_write(&writes[written++]);
 		while (begun < n_reads && reads[begun].due_ns <= woken_ns)
 			begin(&reads[begun++]);
 	}
@@ -463,8 +539,7 @@ static void open_nodes(uint64_t seed)
 	for (char *address = strtok_r(addresses, ",", &rest); address && n_nodes < NODES_MAX;
 	     address = strtok_r(NULL, ",", &rest))
 		open_node(n_nodes++, address);
-	for (unsigned int k = 0; k < n_nodes; k++)
-		numbers[k] = k;
+	n_replicas = n_nodes < REPLICAS ? n_nodes : REPLICAS;
 	n_blocks = engine_open(n_nodes, rule == &engines_own ? rule->name : NULL, seed);
 }
 
@@ -479,19 +554,37 @@ static void open_library(uint64_t seed)
 		die(linnos_cluster_error());
 }
 
+static uint64_t room_of(double lasts_ms, double mean_us)
+{
+	return 2 * lasts_ms * 1000 / mean_us + 1000;
+}
+
 static void draw_reads(uint64_t seed, double lasts_ms, double mean_us)
 {
-	uint64_t room = 2 * lasts_ms * 1000 / mean_us + 1000;
+	uint64_t room = room_of(lasts_ms, mean_us);
 	double due_ns = 0;
 
 	draws = seed;
 	reads = calloc(room, sizeof(*reads));
-	while (n_reads < room && (due_ns += draw_exponential() * mean_us * 1000) < lasts_ms * 1e6)
+	while (n_reads < room &&
+	       (due_ns += draw_exponential(&draws) * mean_us * 1000) < lasts_ms * 1e6)
 		reads[n_reads++] = (struct read){
 			.due_ns = due_ns,
 			.hedge_at_ns = UINT64_MAX,
 			.block = draw() % n_blocks,
 		};
+}
+
+/* By lots of their own: reads are those that there are without them. */
+static void draw_writes(uint64_t seed, double lasts_ms, double mean_us)
+{
+	uint64_t room = room_of(lasts_ms, mean_us), lots = seed * 3;
+	double due_ns = 0;
+
+	writes = calloc(room, sizeof(*writes));
+	while (n_writes < room &&
+	       (due_ns += draw_exponential(&lots) * mean_us * 1000) < lasts_ms * 1e6)
+		writes[n_writes++] = (struct write){due_ns, draw_from(&lots) % n_blocks};
 }
 
 /* Reads of the engine's half of each drive until now. */
@@ -537,18 +630,29 @@ int pthread_setname_np(pthread_t thread, const char *name)
 	return 0;
 }
 
+static unsigned int count_nodes(void)
+{
+	unsigned int n = 1;
+
+	for (const char *at = getenv("LINNOS_NODES"); (at = strchr(at, ',')); at++)
+		n++;
+	return n;
+}
+
 int main(int argc, char **argv)
 {
-	uint64_t before[NODES_MAX], after[NODES_MAX];
+	uint64_t before[NODES_MAX], after[NODES_MAX], seed;
+	double lasts_ms, mean_us, writes_percent;
 
 	if (argc == 3 && !strcmp(argv[1], "write")) {
-		engine_write(strtoull(argv[2], NULL, 10) << 20);
+		engine_write(strtoull(argv[2], NULL, 10) << 20, count_nodes());
 		fflush(stdout);
 		_exit(0);
 	}
-	if (argc != 10 || !know_rule(argv[1])) {
+	if (argc != 12 || !know_rule(argv[1])) {
 		fputs("usage: reads write MB\n"
-		      "       reads RULE SEED MS MEAN_US CLIENTS PROBES LOST EVERY_S LOG\nrules:",
+		      "       reads RULE SEED MS MEAN_US CLIENTS PROBES LOST LIE WRITES EVERY_S "
+		      "LOG\nrules:",
 		      stderr);
 		for (size_t k = 0; k < n_rules; k++)
 			fprintf(stderr, " %s", rules[k].name);
@@ -557,27 +661,35 @@ int main(int argc, char **argv)
 		fputc('\n', stderr);
 		return 2;
 	}
+	seed = strtoull(argv[2], NULL, 10);
+	lasts_ms = strtod(argv[3], NULL);
+	mean_us = strtod(argv[4], NULL);
 	n_probes = strtoul(argv[6], NULL, 10);
 	lost_percent = strtoul(argv[7], NULL, 10);
-	losses = ~strtoull(argv[2], NULL, 10);
+	losses = ~seed;
+	tell_lies(argv[8]);
+	writes_percent = strtod(argv[9], NULL);
 	ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	open_nodes(strtoull(argv[2], NULL, 10));
+	open_nodes(seed);
 	client.n_nodes = n_nodes;
 	client.n_clients = strtoul(argv[5], NULL, 10);
 	client.draw = draw;
 	if (!rule_hedging_init(&hedging))
 		die("memory");
 	if (own && own->choose == by_library)
-		open_library(strtoull(argv[2], NULL, 10));
-	draw_reads(strtoull(argv[2], NULL, 10), strtod(argv[3], NULL), strtod(argv[4], NULL));
+		open_library(seed);
+	draw_reads(seed, lasts_ms, mean_us);
+	if (writes_percent > 0)
+		draw_writes(seed, lasts_ms, mean_us * (100 - writes_percent) / writes_percent);
 	count_disk_reads(before);
-	run(strtoull(argv[8], NULL, 10));
+	run(strtoull(argv[10], NULL, 10));
 	count_disk_reads(after);
-	log_reads(argv[9]);
-	printf("{\"reads\": %llu, \"wrong\": %llu, \"failed\": %llu, \"asked\": %llu, "
+	log_reads(argv[11]);
+	printf("{\"reads\": %llu, \"writes\": %llu, \"wrong\": %llu, \"failed\": %llu, \"asked\": %llu, "
 	       "\"told\": %llu, \"strayed\": %llu, \"disk_reads\": [",
-	       (unsigned long long)n_reads, (unsigned long long)wrong, (unsigned long long)failed,
+	       (unsigned long long)n_reads, (unsigned long long)n_writes,
+	       (unsigned long long)wrong, (unsigned long long)failed,
 	       (unsigned long long)(asked + engine_asked()), (unsigned long long)told,
 	       (unsigned long long)engine_strayed());
 	for (unsigned int k = 0; k < n_nodes; k++)
