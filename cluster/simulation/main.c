@@ -76,6 +76,7 @@ struct client {
 struct scenario {
 	const struct profile *profile;
 	uint32_t n_nodes, n_clients;
+	bool in_sets; /* three nodes that follow each other have the same, as GlusterFS' */
 	double reads_per_s, seconds;
 	uint64_t seed, one_way_ns, news_delay_ns;
 	double written_bytes_per_s;
@@ -413,6 +414,13 @@ static void hedge_later(struct read *read, uint64_t at_ns)
 
 static void place(struct read *read)
 {
+	uint64_t hash = mixed(read->place * 31);
+
+	for (unsigned int k = 0; scenario.in_sets && k < N_REPLICAS; k++)
+		read->nodes[k] = hash % (scenario.n_nodes / N_REPLICAS) * N_REPLICAS +
+				 ((hash >> 32) + k) % N_REPLICAS;
+	if (scenario.in_sets)
+		return;
 	for (unsigned int k = 0, try = 0; k < N_REPLICAS; try++) {
 		uint32_t node = mixed(read->place * 31 + try) % scenario.n_nodes;
 		bool again = false;
@@ -715,6 +723,8 @@ static bool take(const char *name, const char *value)
 		return (scenario.seconds = number) > 0;
 	if (!strcmp(name, "seed"))
 		scenario.seed = number;
+	else if (!strcmp(name, "in_sets"))
+		scenario.in_sets = number;
 	else if (!strcmp(name, "one_way_us"))
 		scenario.one_way_ns = number * NS_PER_US;
 	else if (!strcmp(name, "news_delay_us"))

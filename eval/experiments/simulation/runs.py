@@ -141,7 +141,6 @@ def slow_share(program: Path, runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def committed_lab(tables: Mapping[str, Any]) -> dict[str, float]:
+def committed_lab(tables: Mapping[str, Any], heading: str) -> dict[str, float]:
     """What the lab has measured in the mean, us, by rule's title: of eval/results/cluster.json."""
-    (rows,) = (table["rows"] for name, table in tables.items() if name == "bursts, 20 us one way")
-    return {row[0]: float(row[1].split()[0]) for row in rows}
+    return {row[0]: float(row[1].split()[0]) for row in tables[heading]["rows"]}

@@ -14,7 +14,7 @@ from eval.cache import RESULTS
 from eval.experiment import Table
 from eval.experiments.cluster.text import EXTRA, share
 from eval.experiments.cluster.text import RULES as LAB_RULES
-from eval.experiments.simulation.cells import CELLS, OF_THE_LAB, RULES
+from eval.experiments.simulation.cells import LABS, OF_THE_LAB, RULES
 from eval.experiments.simulation.runs import committed_lab
 from eval.intervals import Interval
 from eval.metrics import percent
@@ -26,8 +26,6 @@ WITHOUT_EXTRA = tuple(rule for rule in RULES if rule not in (*EXTRA, "library-he
 #: What may not be worse than the engine's own choice by more.
 BOUND = 0.01
 
-LAB = CELLS[0].name
-
 _DRAWN = {
     "primary": "#888888", "own-latency": "#e69f00", "prequal": "#7f3c8d", "c3": "#9c6644",
     "prediction": "#0072b2", "library": "#aa3377", "library-hedge": "#009e73", "oracle": "black",
@@ -38,9 +36,9 @@ def _mean(cell: dict[str, Any], rule: str) -> float:
     return float(cell["rules"][rule]["mean_us"][0])
 
 
-def _compared_with_the_lab(data: dict[str, Any]) -> Table:
-    lab = committed_lab(json.loads((RESULTS / "cluster.json").read_text())["tables"])
-    (cell,) = (cell for cell in data["cells"] if cell["name"] == LAB)
+def _compared_with_the_lab(data: dict[str, Any], heading: str, name: str) -> Table:
+    lab = committed_lab(json.loads((RESULTS / "cluster.json").read_text())["tables"], heading)
+    (cell,) = (cell for cell in data["cells"] if cell["name"] == name)
     rows = []
     for rule in OF_THE_LAB:
         simulated_us, lab_us = _mean(cell, rule), lab[LAB_RULES[rule]]
@@ -51,7 +49,12 @@ def _compared_with_the_lab(data: dict[str, Any]) -> Table:
 
 def table(data: dict[str, Any]) -> dict[str, Table]:
     """The comparison with the lab, a table a cell, and the drive that turns slow."""
-    tables = {"the lab and the simulation": _compared_with_the_lab(data)}
+    tables = {
+        f"the lab and the simulation{', nine nodes' if 'nodes' in cell.options else ''}": (
+            _compared_with_the_lab(data, heading, cell.name)
+        )
+        for heading, cell in LABS.items()
+    }
     header = (
         "rule", "mean us", "p99 us", "below the primary by", "of the oracle's gain", "extra I/O",
         "questions a read", "most of one node in a second",
