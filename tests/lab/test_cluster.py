@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from linnapp.lab.cluster import AGENT, CLUSTER_KERNEL, installed_by, missing
+from linnapp.lab.array import Array
+from linnapp.lab.cluster import AGENT, CLUSTER_KERNEL, Cluster, installed_by, missing
 
 pytestmark = [
     pytest.mark.lab,
@@ -67,6 +69,23 @@ def test_the_network_takes_its_time_and_the_same_each_time(tmp_path: Path) -> No
         assert 400_000 <= least_ns <= most_ns < 410_000
 
 
+#: Of GlusterFS: what the drives have read, and a file of node $1's.
+READS_AND_MOUNTS = """
+    reads() { cat /sys/block/flash?/flash?p1/stat | awk '{ printf "%d ", $1 }'; }
+    mount_node() {
+        place=/run/from$1
+        mkdir $place
+        glusterfs -f $LINNOS_CLUSTER/read-node$1.vol -l /run/from$1.log \\
+            --direct-io-mode=enable --attribute-timeout=60 --entry-timeout=60 $place
+        sleep 1
+    }
+    head -c 1M /dev/urandom >/run/file
+    mount_node 0
+    cp /run/file $place/file
+    sync
+"""
+
+
 @with_engine("gluster")
 def test_each_node_has_the_bytes_and_serves_what_is_read_from_it(tmp_path: Path) -> None:
     read = " ".join(
@@ -75,19 +94,7 @@ def test_each_node_has_the_bytes_and_serves_what_is_read_from_it(tmp_path: Path)
             "&& cmp /run/file $place/file",
         )
     )
-    script = f"""
-    reads() {{ cat /sys/block/flash?/flash?p1/stat | awk '{{ printf "%d ", $1 }}'; }}
-    mount_node() {{
-        place=/run/from$1
-        mkdir $place
-        glusterfs -f $LINNOS_CLUSTER/read-node$1.vol -l /run/from$1.log \\
-            --direct-io-mode=enable --attribute-timeout=60 --entry-timeout=60 $place
-        sleep 1
-    }}
-    head -c 1M /dev/urandom >/run/file
-    mount_node 0
-    cp /run/file $place/file
-    sync
+    script = f"""{READS_AND_MOUNTS}
     for k in 0 1 2; do cmp /run/file $LINNOS_CLUSTER/node$k/brick/file; done
     mount_node 2
     sync; echo 3 >/proc/sys/vm/drop_caches
@@ -100,6 +107,31 @@ def test_each_node_has_the_bytes_and_serves_what_is_read_from_it(tmp_path: Path)
     more = [late - early for early, late in zip(before, after, strict=True)]
     # the others are asked what they know of the file, whose bytes node 2 gives
     assert more[2] >= 100 > 10 > max(more[:2])
+
+
+@with_engine("gluster")
+def test_what_a_node_that_is_gone_had_others_serve_until_it_is_back(tmp_path: Path) -> None:
+    killed, back = Cluster(Array(3), "gluster").gone(0)
+    script = f"""{READS_AND_MOUNTS}
+    read_it() {{
+        echo 3 >/proc/sys/vm/drop_caches
+        reads
+        dd if=$place/file bs=4096 iflag=direct 2>/dev/null | cmp /run/file
+        reads
+        echo
+    }}
+    read_it
+    {killed}
+    read_it
+    {back}
+    # a client looks for it every three seconds
+    sleep 8
+    read_it
+    """
+    for serving, line in zip((True, False, True), ran(tmp_path, script).splitlines(), strict=True):
+        before, after = np.reshape([int(word) for word in line.split()], (2, 3))
+        more = after - before
+        assert (more[0] >= 256) == serving and more.sum() >= 256, line
 
 
 #: Reads of Ceph by a handle for each node, and what the nodes' drives have read then: once right
