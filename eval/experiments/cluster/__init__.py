@@ -62,8 +62,8 @@ CELLS = {
     "writes-50": Situation(BURSTS, 0, 20, writes_percent=50),
     "fast-liar": Situation(BURSTS, 0, 20, lies="fast"),
     "slow-liar": Situation(BURSTS, 0, 20, lies="slow"),
-    # three rounds of bursts
-    "nine": Situation(BURSTS, 0, 20, clients=4, nodes=9, measured_ms=3 * 9 * TURN_US // 1000),
+    # two rounds of bursts
+    "nine": Situation(BURSTS, 0, 20, clients=4, nodes=9, measured_ms=2 * 9 * TURN_US // 1000),
     **{load: Situation(load, 0, 50) for load in WORKLOADS},
 }
 
