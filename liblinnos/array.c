@@ -218,6 +218,8 @@ static int set_up(struct linnos_array *a, const char *const *models, const struc
 		if (!(missing & 1u << k))
 			a->hint = a->hint &&
 				  latcrit_is_known(a->replicas[k].fd, a->replicas[k].size_bytes);
+	a->guards_hints = a->hint && !(o->flags & LINNOS_UNGUARDED);
+	hints_init(&a->hints, (uintptr_t)a);
 	a->asks = a->is_files && o->flags & LINNOS_ASK && best_is_known(a);
 	if (!a->is_files || !a->known->hedging)
 		return 0;

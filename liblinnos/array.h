@@ -16,6 +16,7 @@
 #define LINNOS_ARRAY_H
 
 #include "core.h"
+#include "hints.h"
 #include "liblinnos.h"
 
 #include <stdbool.h>
@@ -51,10 +52,12 @@ struct linnos_array {
 	unsigned int n;
 	struct replica replicas[CHOOSER_DRIVES_MAX];
 	bool is_files, hint, asks;
+	bool guards_hints; /* not all reads carry it */
 	uint64_t size_bytes;
 	struct linnos_backend backend;
 	struct linnos_known *known;
 	struct hooks hooks;
+	struct hints hints;
 
 	pthread_mutex_t lock;
 	struct linnos_queue *queues;

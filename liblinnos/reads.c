@@ -297,9 +297,12 @@ static void account(struct attempt *at, enum how how, uint64_t now_ns)
 		[CANCELLED] = LINNOS_CANCELLED, [UNFINISHED] = LINNOS_TAKEN_BACK,
 		[FAILED] = LINNOS_FAILED,
 	};
+	uint64_t issued_ns = sending_of(&at->sending)->io.issued_ns;
 	struct linnos_queue *q = at->queue;
 
 	linnos_note_ended(q->chooser, &at->sending, ends[how], now_ns);
+	if (q->array->guards_hints && how == FULL)
+		hints_heard(&q->array->hints, at->replica, now_ns - issued_ns);
 	count(at->kind == LINNOS_COPY ? &q->counts.copies_landed : &q->counts.landed, 1);
 	if (how == REVOKED)
 		count(&q->counts.refused, 1);
@@ -415,6 +418,10 @@ int read_begin(struct linnos_queue *q, struct linnos_read *r, const struct iovec
 			r->deadline_ns = now_ns + o->deadline_ns;
 	}
 	linnos_choose(q->chooser, &r->choice, now_ns);
+	if (a->guards_hints) {
+		r->hint = hints_begin(&a->hints, r->choice.replica, now_ns);
+		r->is_plain = !r->hint.is_carried;
+	}
 	if (!attempt_new(r, r->choice.replica, LINNOS_FIRST, now_ns)) {
 		count(&q->counts.failed, 1);
 		return error_say(-ENOMEM, "read of %zu bytes at %lld: out of memory", r->bytes,
@@ -516,6 +523,8 @@ static enum linnos_outcome finish(struct linnos_read *r, const struct attempt *a
 		linnos_note_answered(q->chooser, &r->choice, &at->sending,
 				     lost ? &lost->sending : NULL, now_ns);
 		count(&q->counts.bytes, result);
+		if (q->array->guards_hints)
+			hints_answered(&q->array->hints, &r->hint, now_ns);
 	} else {
 		count(&q->counts.failed, 1);
 	}
@@ -616,6 +625,17 @@ static int next_after_failure(struct linnos_read *r, uint64_t now_ns)
 	return linnos_choose_next(r->queue->chooser, &r->choice, now_ns);
 }
 
+static enum linnos_outcome ask(struct linnos_read *r, unsigned int replica,
+			       const struct attempt *at, uint64_t now_ns)
+{
+	if (attempt_new(r, replica, LINNOS_FIRST, now_ns))
+		return LINNOS_AGAIN;
+	return finish(r, at,
+		      error_say(-ENOMEM, "read of %zu bytes at %llu: out of memory", r->bytes,
+				(unsigned long long)r->offset),
+		      now_ns);
+}
+
 static enum linnos_outcome fail_over(struct linnos_read *r, const struct attempt *at,
 				     uint64_t now_ns)
 {
@@ -624,14 +644,16 @@ static enum linnos_outcome fail_over(struct linnos_read *r, const struct attempt
 	if (r->flying[0])
 		return LINNOS_NOTHING;
 	replica = next_after_failure(r, now_ns);
-	if (replica < 0)
-		return all_failed(r, at, now_ns);
-	if (attempt_new(r, replica, LINNOS_FIRST, now_ns))
-		return LINNOS_AGAIN;
-	return finish(r, at,
-		      error_say(-ENOMEM, "read of %zu bytes at %llu: out of memory", r->bytes,
-				(unsigned long long)r->offset),
-		      now_ns);
+	return replica < 0 ? all_failed(r, at, now_ns) : ask(r, replica, at, now_ns);
+}
+
+/* Is a read that was refused where it went first asked for there again? */
+static bool stays(struct linnos_read *r)
+{
+	struct linnos_array *a = r->queue->array;
+
+	return a->guards_hints && !r->refused && !r->flying[0] &&
+	       !hints_refused(&a->hints, &r->hint);
 }
 
 /* An attempt with memory of its own has bytes for the caller. */
@@ -673,6 +695,11 @@ static enum linnos_outcome read_goes_on(struct linnos_read *r, struct attempt *a
 					r->bytes, (unsigned long long)r->offset),
 			      now_ns);
 	case REVOKED:
+		if (stays(r)) {
+			r->is_plain = true;
+			r->hint.since_ns = now_ns;
+			return ask(r, at->replica, at, now_ns);
+		}
 		r->refused |= 1u << at->replica;
 		return fail_over(r, at, now_ns);
 	default:

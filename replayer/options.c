@@ -128,6 +128,9 @@ const struct option_row option_rows[] = {
 	FLAG("unguarded", unguarded, "unguarded",
 	     "lowest: follow predictions whatever comes of it; otherwise of the reads that would "
 	     "leave home some stay, by lot, and more of them the less those gain that leave"),
+	FLAG("guarded", guarded, "guarded",
+	     "linnos: reads carry the hint as far as it gains to be revoked; otherwise all do, "
+	     "whatever comes of it"),
 	NUMBER("explore-ms", "X", explore_ms, 0, 1e9, 20, "explore_ms",
 	       "lowest: a drive unheard of for X ms gets a read, of at most 1 in 100 (20; 0: "
 	       "never)"),

@@ -41,7 +41,7 @@ struct options {
 	double explore_ms;    /* 0: never */
 	uint32_t home_margin; /* percent */
 	uint32_t home_unasked;
-	bool unguarded;
+	bool unguarded, guarded;
 	const char *scenario, *json_path, *log_path, *profile_path;
 	uint64_t seed;
 	double failover_us;

@@ -420,6 +420,28 @@ TEST(revoked_reads_walk_on_and_the_last_one_is_plain)
 	put_away(a, N, fds);
 }
 
+/* Not the last one is plain, but its home once more; and most are so from the start. */
+TEST(guarded_hints_are_left_out_where_nothing_comes_of_them)
+{
+	unsigned int asked[N] = {0}, refused;
+	struct linnos_array *a;
+	int fds[N];
+	char buf[4096];
+
+	a = made_up_array(N, BYTES, fds, NULL);
+	a->hint = a->guards_hints = true;
+	a->hooks = (struct hooks){.answer = refuse_hinted, .context = asked};
+	for (unsigned int i = 1; i <= 2000; i++) {
+		assert(linnos_pread(a->queues, buf, sizeof(buf), 4096) == sizeof(buf));
+		assert(is_right(buf, sizeof(buf), 4096));
+	}
+	/* Twice if it leaves, for the next one refuses it, too. */
+	refused = asked[0] + asked[1] + asked[2] - 2000;
+	assert(stats_of(a).refused == refused && refused > 30 && refused < 1500);
+	assert(stats_of(a).failovers < refused && !stats_of(a).errors && !stats_of(a).failed);
+	put_away(a, N, fds);
+}
+
 TEST(who_cannot_be_asked_says_why)
 {
 	uint32_t latency_us[16 + 1];

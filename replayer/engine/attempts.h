@@ -6,6 +6,7 @@
 #ifndef REPLAYER_ATTEMPTS_H
 #define REPLAYER_ATTEMPTS_H
 
+#include "hints.h"
 #include "observer.h"
 #include "replay.h"
 
@@ -45,12 +46,14 @@ struct io {
 	uint16_t revocations, sent;
 	uint16_t tag; /* 0: none */
 	struct linnos_lot lot;
+	struct hint hint;     /* with --guarded */
 	double claimed_us;    /* that its race gains, 0: there is none */
 	uint64_t answered_ns; /* absolute */
 	uint8_t home, served_by, flags;
 	bool is_write, answered, warmup;
 	bool submitted;	   /* else submit_ns is when its preparation began */
 	bool failing_over; /* the timer runs for a failover, not for a hedge */
+	bool stays;	   /* to home again, though that has revoked it */
 };
 
 enum { /* flags of user I/Os, as the per-I/O log has them */

@@ -7,10 +7,16 @@
  * Between EBUSY and the next attempt lies --failover-us: the time that an application would spend
  * on the way back through its stack, which virtual time does not see. With hedging set up the
  * read's timer serves both, in turn: the failover while one is due, else the hedge.
+ *
+ * With --guarded not every read is hinted, and of those that home revokes some go there again,
+ * plain: as many as what comes of it says (hints.h).
  */
 #include "engine/attempts.h"
+#include "error.h"
 #include "hedging.h"
 #include "policy.h"
+
+_Static_assert(MAX_DRIVES <= HINTS_DRIVES_MAX, "hints are of fewer drives");
 
 /* Is this replica the only one left that could still answer? Then the read must not be revoked. */
 static bool is_last(const struct replay *r, const struct io *io, unsigned int drive)
@@ -29,15 +35,46 @@ static void send_to(struct replay *r, struct io *io, unsigned int drive)
 	hedging_arm(r, io);
 }
 
+static void setup(struct replay *r)
+{
+	struct hints *hints;
+
+	if (!r->o.guarded)
+		return;
+	hints = xcalloc(1, sizeof(*hints));
+	hints_init(hints, r->o.seed);
+	r->policy_state = hints;
+	r->guard = &hints->guard;
+}
+
+static void send_home(struct replay *r, struct io *io)
+{
+	unsigned int hedge = io->in_flight ? SEND_HEDGE : 0;
+
+	attempt_send(r, io, io->home, SEND_PLAIN | hedge);
+	hedging_arm(r, io);
+}
+
 static void revocation_read(struct replay *r, struct io *io)
 {
-	send_to(r, io, io->home);
+	if (r->policy_state)
+		io->hint = hints_begin(r->policy_state, io->home, r->ring.now_ns);
+	if (r->policy_state && !io->hint.is_carried)
+		send_home(r, io);
+	else
+		send_to(r, io, io->home);
 }
 
 static void fail_over(struct replay *r, struct io *io)
 {
 	int drive = replica_after_home(r, io, io->tried);
 
+	if (io->stays) {
+		io->stays = false;
+		io->hint.since_ns = r->ring.now_ns;
+		send_home(r, io);
+		return;
+	}
 	/* While another attempt runs (a hedge race), nothing more is owed. */
 	if (drive < 0 && io->in_flight)
 		return;
@@ -56,6 +93,8 @@ static void revocation_revoked(struct replay *r, struct io *io, struct attempt *
 	/* A revoked hedge has cost the array nothing: the budget gets it back. */
 	if (a->hedge)
 		budget_refund(&r->hedge_budget);
+	else if (r->policy_state && a->drive == io->home)
+		io->stays = !hints_refused(r->policy_state, &io->hint);
 	if (r->o.failover_us <= 0) {
 		fail_over(r, io);
 		return;
@@ -74,18 +113,30 @@ static void revocation_timer(struct replay *r, struct io *io)
 	hedging_fire(r, io, SEND_HINT);
 }
 
+static void revocation_answered(struct replay *r, struct io *io, struct attempt *a)
+{
+	if (!r->policy_state)
+		return;
+	hints_heard(r->policy_state, a->drive, r->done_ns - a->submit_ns);
+	if (!io->answered)
+		hints_answered(r->policy_state, &io->hint, r->done_ns);
+}
+
 #define LINNOS(word, what, ...)                                                                    \
 	{                                                                                          \
 		.name = word, .help = what, .needs_linnos = true, .read = revocation_read,         \
-		.revoked = revocation_revoked, .timer = revocation_timer, __VA_ARGS__              \
+		.revoked = revocation_revoked, .timer = revocation_timer,                          \
+		.answered = revocation_answered, __VA_ARGS__                                       \
 	}
 
 const struct policy policy_linnos =
-	LINNOS("linnos", "latency-critical reads; a revoked one goes to the next replica, the last "
-			 "is never revoked");
+	LINNOS("linnos",
+	       "latency-critical reads; a revoked one goes to the next replica, the last "
+	       "is never revoked",
+	       .setup = setup);
 /* For the rare false submit only. */
 const struct policy policy_linnos_h99 =
-	LINNOS("linnos-h99", "linnos, and hedging at p99", .hedge_percentile = 99);
+	LINNOS("linnos-h99", "linnos, and hedging at p99", .setup = setup, .hedge_percentile = 99);
 
 /*
  * linnos-hl hedges what the network lets through wrongly. Its false submits are the slow reads that
@@ -118,6 +169,7 @@ static void linnos_hl_setup(struct replay *r)
 {
 	double ratio = false_submit_ratio(r), percentile = 100 * (1 - ratio);
 
+	setup(r);
 	r->false_submit_ratio_used = ratio;
 	hedging_setup_percentile(r, percentile < 95 ? percentile : 95);
 }
