@@ -36,19 +36,24 @@ class Contender:
     unguarded: bool = False
     #: At an idle home reads stay without the others being asked, as those of liblinnos do.
     unasked: bool = False
+    #: Of those that carry the hint: only as far as to be refused gains.
+    guarded: bool = False
 
     @property
     def name(self) -> str:
         """What tables and figures call it."""
         name = f"{self.policy}, {self.cap} cap" if self.capped else self.policy
-        return name + ", unguarded" * self.unguarded + ", unasked" * self.unasked
+        flags = {"unguarded": self.unguarded, "unasked": self.unasked, "guarded": self.guarded}
+        return ", ".join((name, *(flag for flag, is_set in flags.items() if is_set)))
 
     @property
     def options(self) -> tuple[str, ...]:
         """Of the replayer."""
         budget = ("--hedge-budget", self.cap if self.capped else "none") if self.hedges else ()
         unasked = ("--home-unasked", "32") if self.unasked else ()
-        return (*budget, *unasked, *(("--unguarded",) if self.unguarded else ()))
+        unguarded = ("--unguarded",) if self.unguarded else ()
+        guarded = ("--guarded",) if self.guarded else ()
+        return (*budget, *unasked, *unguarded, *guarded)
 
 
 CONTENDERS = (
@@ -81,6 +86,8 @@ CONTENDERS = (
 
 #: Tried on development seeds; no experiment replays them.
 DEVELOPED = (
+    Contender("linnos", LINNOS, guarded=True),
+    Contender("linnos-hl", LINNOS, hedges=True, capped=True, guarded=True),
     Contender("lowest", LATENCY, unguarded=True),
     Contender("lowest", LATENCY, unasked=True),
     Contender("lowest-p99", LATENCY, hedges=True, capped=True),

@@ -53,7 +53,8 @@ extern "C" {
  *	reads and of all writes: of a drive that has LinnOS and a model of latencies its
  *	prediction counts instead of the array's own; %LINNOS_UNGUARDED: predictions are
  *	followed whatever comes of it, where otherwise of the reads that would leave home some
- *	stay, by lot, and more of them the less those gain that leave (&linnos_stats.stayed);
+ *	stay, by lot, and more of them the less those gain that leave (&linnos_stats.stayed),
+ *	and all carry the hint, where otherwise only as many do as gain by being refused;
  *	%LINNOS_HEDGE_BY_GAIN: a read is sent to a second replica as well, at once, later or never,
  *	by what it is expected to gain there and what it costs others
  *	(docs/latency-model.md#when-to-send-two); %LINNOS_ASK_ALL: every replica's model predicts

@@ -523,6 +523,10 @@ static void require_shares(const struct options *o)
 		    "answered, of which each thread would know a part only; leave --threads out, "
 		    "or take a policy that keeps no count, as baseline, clone, hedge or linnos",
 		    o->threads, o->policy->name);
+	if (o->guarded)
+		die("--threads %u: --guarded goes by what reads took, of which each thread would "
+		    "know a part only; leave one of them out",
+		    o->threads);
 	if (o->depth < o->threads || o->losers < o->threads || o->hedge_burst < o->threads)
 		die("--threads %u: --depth, --losers and --hedge-burst are shared out, and must be "
 		    "%u at least",

@@ -316,7 +316,8 @@ static const char *const wish_names[LINNOS_N_WISHES] = {
 	[LINNOS_HOME_BAD] = "bad",
 };
 
-/* By how slow home was predicted: reads that would leave it, and what became of them. */
+/* By how slow home was predicted, or, guarding hints, answered last: reads that would leave it, and
+ * what became of them. */
 static json_t *guard(struct replay *r)
 {
 	json_t *wishes;

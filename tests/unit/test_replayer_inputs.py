@@ -567,5 +567,5 @@ def test_the_config_of_the_results_has_every_setting(tmp_path: Path, drives: lis
         "heuristic_busy_us": None, "threshold_us": [None] * 3, "clone_copies": 2, "inject": [],
         "interval_s": 1, "latency_model": [], "hedge_table": [], "heimdall_network": [],
         "explore_ms": 20,
-        "home_margin": 25, "home_unasked": 0, "unguarded": False,
+        "home_margin": 25, "home_unasked": 0, "unguarded": False, "guarded": False,
     }  # fmt: skip

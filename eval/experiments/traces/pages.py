@@ -70,7 +70,9 @@ SUMMED = (
 )
 
 #: Of the tables of all runs.
-SHOWN = (*COLUMNS[:6], "shortest-queue-h95", *COLUMNS[6:-1], "heimdall", COLUMNS[-1])
+SHOWN = (
+    "linnos", *COLUMNS[2:7], "shortest-queue-h95", *COLUMNS[7:-1], "heimdall", COLUMNS[-1],
+)  # fmt: skip
 
 #: Who is there without a limit of extra I/O, too.
 LIMITED = (HEDGE_CAPPED, QUEUE_H95)

@@ -53,7 +53,8 @@ ROWS = (
     demo.Row("oracle"),
 )
 
-UNGUARDED = "lowest, unguarded"
+#: A row's policy the other way: predictions followed whatever comes of it, refusals not.
+UNGUARDED, GUARDED = "lowest, unguarded", "linnos, guarded"
 
 #: Of a longer trace each half is cut to so many seconds.
 HALF_S = 30.0
@@ -184,9 +185,9 @@ def _kept(context: Context, trace: Brought, what: str, slowness: str, make: Any)
 
 
 def under_policy(
-    context: Context, trace: Brought, row: demo.Row, slowness: str, *, unguarded: bool = False
+    context: Context, trace: Brought, row: demo.Row, slowness: str, *, but: str = ""
 ) -> dict[str, Any]:
-    """Replay a trace's second half under a policy, as the demo does it."""
+    """Replay a trace's second half under a policy, as the demo does it, but for an option."""
     source = learnt(context, trace)
 
     def make(folder: Path) -> dict[str, Any]:
@@ -194,7 +195,7 @@ def under_policy(
         scenario = guests.Scenario(
             f"{trace.name}, {slowness}", Array(seed=SEED), (source / "replay" / "volume.iolog",),
             SEED, demo.INJECT if slowness == BURSTS else None,
-            (*demo.VOLUME, *row.options(recorded), *(("--unguarded",) if unguarded else ())),
+            (*demo.VOLUME, *row.options(recorded), *((f"--{but}",) if but else ())),
         )  # fmt: skip
         p95_us = float(np.percentile(guests.read_latency_us(recorded), 95))
         return guests.replay(
@@ -202,7 +203,7 @@ def under_policy(
             hedge_us=p95_us if row.hedges else None,
         )  # fmt: skip
 
-    return _kept(context, trace, UNGUARDED if unguarded else row.name, slowness, make)
+    return _kept(context, trace, f"{row.name}, {but}" if but else row.name, slowness, make)
 
 
 def on_md(context: Context, trace: Brought, what: str, slowness: str) -> dict[str, Any]:

@@ -15,12 +15,14 @@ from eval.experiment import Context
 from eval.experiments.traces.replays import (
     BURSTS,
     CALM,
+    GUARDED,
     HALF_S,
     MD_UNGUARDED,
     OFF,
     ON,
     ROWS,
     SEED,
+    UNGUARDED,
     Brought,
     learnt,
     on_md,
@@ -95,7 +97,9 @@ def _replaying(work: Work, context: Context, trace: Brought) -> Replays:
     for slowness in (CALM, BURSTS):
         for row in ROWS:
             add("replaying", under_policy, row, slowness)
-        add("replaying", under_policy, demo.Row("lowest"), slowness, unguarded=True)
+        for what in (UNGUARDED, GUARDED):
+            policy, but = what.split(", ")
+            add("replaying", under_policy, demo.Row(policy), slowness, but=but)
         for what in (OFF, ON, MD_UNGUARDED):
             add("replaying on md", on_md, what, slowness)
     return Replays(trace, source, runs)

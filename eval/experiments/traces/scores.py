@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from eval import intervals
-from eval.experiments.traces.replays import BURSTS, CALM, OFF, ON, UNGUARDED
+from eval.experiments.traces.replays import BURSTS, CALM, GUARDED, OFF, ON, UNGUARDED
 
 #: What a policy is held against that stays at home; Linux's md for md that asks.
 NOTHING = "baseline"
@@ -125,7 +125,8 @@ def _against_rules(policy: str, key: str = "mean_us") -> Above:
 
 def _of_each(key: str, suffix: str = "") -> Iterator[tuple[str, Above, float]]:
     for policy in (
-        "lowest", TWO, H95, UNGUARDED, "linnos", HL, "shortest-queue", QUEUE_H95, HEDGE_CAPPED,
+        "lowest", TWO, H95, UNGUARDED, "linnos", GUARDED, HL, "shortest-queue", QUEUE_H95,
+        HEDGE_CAPPED,
     ):  # fmt: skip
         yield f"`{policy}` against doing nothing{suffix}", _against(policy, NOTHING, key), LEVEL
     for policy in ("lowest", TWO, "linnos"):
@@ -141,8 +142,8 @@ COUNTED = (*_of_each("mean_us"), *_of_each("p99_us", ", p99"))
 
 #: Whose share of the oracle's gain is told.
 SHARED = (
-    "lowest", TWO, H95, "linnos", HL, "shortest-queue", QUEUE_H95, HEDGE_CAPPED, "hedge",
-    "hedge-ip", "clone",
+    "lowest", TWO, H95, "linnos", GUARDED, HL, "shortest-queue", QUEUE_H95, HEDGE_CAPPED,
+    "hedge", "hedge-ip", "clone",
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from eval.experiment import Table
-from eval.experiments.traces.replays import MD_UNGUARDED, OFF, ON, ROWS, UNGUARDED
+from eval.experiments.traces.replays import GUARDED, MD_UNGUARDED, OFF, ON, ROWS, UNGUARDED
 from eval.experiments.traces.scores import (
     H95,
     HEDGE_CAPPED,
@@ -28,7 +28,7 @@ from linnapp.model.latency_model import TREES_TO_CHOOSE
 
 #: Columns of the first table, in % of doing nothing.
 COLUMNS = (
-    "linnos", HL, "lowest", TWO, H95, QUEUE_H95, HEDGE_CAPPED, "hedge", "clone", "oracle",
+    "linnos", GUARDED, HL, "lowest", TWO, H95, QUEUE_H95, HEDGE_CAPPED, "hedge", "clone", "oracle",
 )  # fmt: skip
 
 
@@ -39,7 +39,9 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
         "Mean read latency, in % above (+) or below (-) doing nothing; (chance)": _first(of),
         "Counts, by the mean unless p99 is said": _counts(of),
         "Share of the oracle's gain": _shares(of),
-        "Read latency (us), mean / p99": _all(of, (*(row.name for row in ROWS), UNGUARDED)),
+        "Read latency (us), mean / p99": _all(
+            of, (*(row.name for row in ROWS), UNGUARDED, GUARDED)
+        ),
         "On md raid1, with models of latencies (us), mean / p99": _all(of, _on_md(of)),
         "Reads that the models of each drive learnt from": _learnt(data["traces"]),
     }
