@@ -246,6 +246,33 @@ def test_revoked_reads_fail_over_and_pay_for_it(
     assert result["hedged"] <= 0.05 * result["reads"]
 
 
+#: To be revoked costs more than a queue does; and where drives burst it gains.
+@pytest.mark.parametrize("load", ["--failover-us 200", f"--inject {ROTATING}"])
+def test_guarded_reads_are_hinted_as_far_as_that_gains(
+    boot, tmp_path: Path, queue_model: Path, load: str
+) -> None:
+    traces = write_traces(tmp_path, 5000, 60, 1.0)
+    script = "".join(
+        f"linnapp upload --model {queue_model} --device {d} --mode enforce\n" for d in DRIVES
+    )
+    runs = {"home": "baseline", "published": "linnos", "guarded": "linnos --guarded"}
+    for name, policy in runs.items():
+        script += (
+            f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy {policy} {load}"
+            f" --prefill none --json $OUT/{name}.json\n"
+        )
+    boot(script)
+    home, published, guarded = (summary(tmp_path / f"{name}.json") for name in runs)
+    assert (guarded["data_errors"], guarded["io_errors"], guarded["reads_failed"]) == (0, 0, 0)
+    assert guarded["extra_ios"] == 0 and published["guard"] is None
+    if "failover" in load:
+        assert published["mean_us"] > 1.2 * home["mean_us"]
+        assert guarded["mean_us"] < 1.05 * home["mean_us"]
+        assert 0 < guarded["revoked"] < 0.1 * published["revoked"]
+    else:
+        assert guarded["mean_us"] < 1.1 * published["mean_us"] < 0.8 * home["mean_us"]
+
+
 def test_linnos_without_a_model_is_refused_with_the_remedy(boot, tmp_path: Path) -> None:
     traces = write_traces(tmp_path, 10, 100, 1.0)
     ran = boot(
