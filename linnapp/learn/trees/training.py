@@ -12,9 +12,11 @@ model's own are then grown from all, the latest reads being the likest to those 
 
 A few trees more learn from bursts that are added to the recording
 (:mod:`linnapp.learn.trees.bursts`) by how much longer a read then takes than the others predict.
-To them a recorded read is as it was predicted: they say nothing where there is no burst. Where a
-recording is too short to tell its reads apart, or its trees are worth nothing, they stand alone,
-and multiply the mean.
+To them a recorded read is as it was predicted: they say nothing where there is no burst.
+
+Where a recording is too short to tell its reads apart, or its trees predict later reads worse, the
+model is the prior (:mod:`linnapp.learn.trees.prior`). Where that is worth nothing either, the trees
+of added bursts stand alone, and multiply the mean.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ from linnapp.learn.record import (
     record_of_versions,
 )
 from linnapp.learn.trees import bursts as latency_bursts
-from linnapp.learn.trees import hedge_table
+from linnapp.learn.trees import hedge_table, prior
 from linnapp.model.latency_engine import leaves_of, mean_of_last_us, predict_us
 from linnapp.model.latency_model import (
     CAP,
@@ -108,7 +110,7 @@ OVERDUE_PERCENTILE = 90
 #: What each slice of a trace decides, as in :data:`linnapp.learn.drive_training.DECIDED_BY`. The
 #: figures on the test slice are of trees that had not seen it.
 DECIDED_BY = {
-    "training": ["threshold_us", "overdue_us", "trees"],
+    "training": ["prediction", "threshold_us", "overdue_us", "trees"],
     "validation": ["prediction", "refuse_us", "trees", "hedge_table"],
     "test": ["trees", "hedge_table"],
 }
@@ -145,11 +147,17 @@ class Lesson:
     seed: int
     #: The recording's reads are not told apart: what each took was their mean.
     level: bool = False
+    #: They tell nothing but their median: the model is the prior in its unit.
+    of_prior: bool = False
 
     def grown(self, n_reads: int | None = None) -> tuple[LatencyModel, float]:
         """Trees of the first `n_reads`, or all: :func:`grow`."""
         n_reads = len(self.reads) if n_reads is None else n_reads
         recorded = self.reads.take(slice(0, n_reads))
+        if self.of_prior:
+            unit_us = prior.median_us(recorded.latency_us, recorded.pages)
+            theirs = prior.of_drive(prior.shipped(), unit_us)
+            return self.like.without_trees().times(theirs), 0.0
         added = self.bursts.before(n_reads * self.step)
         slowed_us = np.maximum(added.latency_us, 1).astype(np.float64)
         if self.level:
@@ -226,7 +234,7 @@ def train_latency(
     remedy = REMEDY
     if n_training < MIN_READS:
         remedy = _how_long(per_s, recipe)
-    if chosen.chooses:
+    if chosen.chooses and n_training >= MIN_READS:
         refuse_us = _refuse_us(chosen, reads.take(parts.training), judged, recipe, point)
         chosen = dataclasses.replace(chosen, refuse_us=refuse_us)
         lesson = dataclasses.replace(lesson, like=chosen)
@@ -250,13 +258,14 @@ def train_latency(
         "why_no_trees": why or None,
         "n_trees": model.n_trees,
         "chooses": model.chooses,
-        "remedy": None if model.chooses else remedy,
+        "remedy": None if model.chooses and not lesson.of_prior else remedy,
+        "prior": prior.shipped().model_id if lesson.of_prior else None,
         "overdue_us": overdue_us,
         "refuse_us": None if model.refuse_us == NEVER else model.refuse_us,
         **record_of_point(point, recipe),
         **_of_test(expected, simple, reads, parts),
         "validation_quality": {
-            "trees": tried.to_json() if tried else None,
+            **{name: quality.to_json() if quality else None for name, quality in tried.items()},
             "one number": _one_number(reads, parts).to_json(),
             "mean of the last latencies": Quality.of(simple, judged).to_json(),
         },
@@ -290,40 +299,57 @@ def _lesson(
     return Lesson(reads, step, bursts, like, seed)
 
 
-def _tried(lesson: Lesson, parts: Split) -> tuple[Lesson, LatencyModel, Quality | None, str]:
+def _tried(
+    lesson: Lesson, parts: Split
+) -> tuple[Lesson, LatencyModel, dict[str, Quality | None], str]:
     """What to learn from, what of it the training slice teaches, how good that is, and why no more.
 
     The reads are told apart if there are enough of them, and that is worth something on the
     validation slice. Otherwise they are not, so that is what it is held against; that the last
-    latencies' mean may tell them apart as well is no reason not to.
+    latencies' mean may tell them apart as well is no reason not to. The prior is judged likewise;
+    as no read has taught it, of a short recording those of the training slice judge it, too.
     """
-    n_training = parts.training.stop
-    tried, why = None, ""
-    if n_training < MIN_READS:
+    n_training, few = parts.training.stop, parts.training.stop < MIN_READS
+    by = slice(0, parts.validation.stop) if few else parts.validation
+    judged, one_number = lesson.reads.take(by), _one_number(lesson.reads, parts, by)
+    of_prior = dataclasses.replace(lesson, of_prior=True)
+    known, _ = of_prior.grown(n_training)
+    quality = Quality.of(known, judged)
+    worth_it = not quality.worse_than(one_number)
+    tried: dict[str, Quality | None] = {"trees": None, "the prior": quality}
+    if few:
         why = (
             f"{n_training} reads to train on are too few to tell them apart: {MIN_READS} are needed"
         )
     else:
         trees, _ = lesson.grown(n_training)
-        tried = Quality.of(trees, lesson.reads.take(parts.validation))
-        why = tried.worse_than(_one_number(lesson.reads, parts))
-    if not why:
-        return lesson, trees, tried, why
+        own = tried["trees"] = Quality.of(trees, judged)
+        why = own.worse_than(one_number)
+        if not why and not (worth_it and quality.deviance < own.deviance):
+            return lesson, trees, tried, ""
+        why = why or (
+            "trees predict the validation slice worse than the prior: "
+            f"deviance {own.deviance:.3f}, not {quality.deviance:.3f}"
+        )
+    if worth_it:
+        return of_prior, known, tried, why
     lesson = dataclasses.replace(lesson, level=True)
     trees, _ = lesson.grown(n_training)
     return lesson, trees if trees.n_trees else lesson.like, tried, why
 
 
-def _one_number(reads: LatencyReads, parts: Split) -> Quality:
+def _one_number(reads: LatencyReads, parts: Split, by: slice | None = None) -> Quality:
     """How well the mean of the reads that teach predicts those that judge."""
     mean_us = max(1, round(float(reads.latency_us[parts.training].mean())))
-    judged = reads.take(parts.validation)
+    judged = reads.take(by or parts.validation)
     return Quality.of_predicted(np.full(len(judged), mean_us, np.uint32), judged, mean_us)
 
 
 def _name_of(model: LatencyModel, lesson: Lesson) -> str:
     if not model.n_trees:
         return "mean of the last latencies"
+    if lesson.of_prior:
+        return "the prior"
     return "trees of added bursts" if lesson.level else "trees"
 
 
@@ -341,7 +367,9 @@ def predict_newest(
     if own and model.n_trees:
         simple = LatencyModel.mean_of_last(model.threshold_us, NEVER, model.overdue_us)
         lesson = _lesson(trace, reads, step, simple, recipe)
-        lesson = dataclasses.replace(lesson, like=model, level=not model.chooses)
+        lesson = dataclasses.replace(
+            lesson, like=model, level=not model.chooses, of_prior=prior.is_of_prior(model)
+        )
         model, _ = lesson.grown(parts.validation.stop)
     newest = reads.take(parts.test)
     return newest, predict_us(model, newest.features)

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: MIT
+"""`make prior`: the trees that a drive is known by before its own reads teach any.
+
+    python -m eval.prior                    # records, some ten minutes; writes models/prior
+    python -m eval.prior --judge            # how much the prior is worth on profiles it never saw
+    python -m eval.prior --log TRACE ...    # and on recordings of other drives
+
+Records the workloads of `linnapp generate` on drives of all profiles, calm and with several kinds
+of slowness, and grows trees from all of them together, each drive in units of its own median.
+Seeds are those of development.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval.cache import ROOT, Cache
+from eval.cells import N_DRIVES, WORKLOADS, Cell, recorded
+from eval.errors import StepError
+from eval.files import write_json
+from eval.programs import keep_programs
+from eval.seeds import DEVELOPMENT
+from linnapp.learn.judging.ranking import area_under_roc
+from linnapp.learn.options import Recipe
+from linnapp.learn.record import record_of_versions
+from linnapp.learn.trees import bursts, prior
+from linnapp.learn.trees.training import (
+    BURST_LEARNING_RATE,
+    LEARNING_RATE,
+    N_BURST_TREES,
+    N_TREES,
+    OVERDUE_PERCENTILE,
+    LatencyReads,
+    Lesson,
+    deviances,
+    grow,
+    load_latency_reads,
+)
+from linnapp.model.latency_engine import predict_us
+from linnapp.model.latency_model import NEVER, LatencyModel
+from linnapp.trace.recorded import Recorded, load
+from linnapp.trace.workloads.generation import load_profile
+
+OUT = Path("out") / "prior"
+FOLDER = ROOT / "models" / "prior"
+SEED = 1
+
+#: Profiles of flashsim, one a drive.
+ARRAYS = (
+    ("consumer", "consumer-nvme", "enterprise-a"),
+    ("enterprise-c", "consumer-nvme", "enterprise-b"),
+)
+MADE_UP = ("azure", "bingindex", "bingselect", "cosmos", "demo")
+#: Of each drive; recordings of the made-up workloads are as long as that takes.
+READS = 3500
+#: Of the paper's workloads: seconds, and of each ten what is kept.
+LENGTHS = {
+    "az-c": (12, 1), "bi-c": (40, 2), "bs-c": (80, 10), "co-c": (60, 5),
+    "az-e": (1, 0.1), "bi-e": (6, 0.5), "bs-e": (9, 1), "co-e": (6, 0.5),
+}  # fmt: skip
+_SLOTS = "op=read,slot_ms=100,every_ms=500,rotate"
+SLOW = (
+    f"continuous:ratio=100%,latency_us=2000,{_SLOTS}",
+    f"continuous:ratio=100%,shape=ramp,latency_us=4000,{_SLOTS}",
+    f"continuous:ratio=100%,shape=queue,at_depth=4,latency_us=1000,{_SLOTS}",
+    f"continuous:ratio=100%,shape=pareto,tail=1.2,latency_us=500,{_SLOTS}",
+    "continuous:ratio=100%,latency_us=1000,op=read,start_ms=1000,slot_ms=3000,every_ms=100000,"
+    "rotate",
+)
+
+#: Added reads of a drive; what all of them weigh is up to bursts.WEIGHT.
+ADDED = 3000
+
+#: As in a training by default.
+TAUGHT = 0.85
+SIZES = (100, 300, 1000, 2000)
+#: Of the drives every so manieth is judged.
+JUDGED_EVERY = 3
+
+
+def cells() -> Iterator[Cell]:
+    """What is recorded."""
+    for seed, slow in ((DEVELOPMENT[1], False), (DEVELOPMENT[2], True)):
+        for i, name in enumerate(MADE_UP):
+            profile = load_profile(name)
+            seconds = round(READS / (profile.mean_iops * profile.read_fraction), 1)
+            for j, array in enumerate(ARRAYS):
+                inject = SLOW[(i + j) % len(SLOW)] if slow else None
+                yield Cell(name, ",".join(array), seed, seconds, 0.0, train_inject=inject)
+    for name in WORKLOADS:
+        array = ARRAYS[name.endswith("-e")]
+        seconds, kept_s = LENGTHS[name]
+        yield Cell(name, ",".join(array), DEVELOPMENT[3], float(seconds), 0.0, kept_s=kept_s)
+
+
+class Drive(NamedTuple):
+    """A drive's recording, and its profile."""
+
+    profile: str
+    workload: str
+    path: Path
+
+
+class Lessons(NamedTuple):
+    """What a drive teaches, in its units: features and latencies, and those of added bursts."""
+
+    features: NDArray[np.uint32]
+    took: NDArray[np.float64]
+    added_features: NDArray[np.uint32]
+    added_took: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, path: Path) -> Lessons:
+        """Of a recording."""
+        reads, overdue_us, _ = _read(path)
+        unit_us = prior.median_us(reads.latency_us, reads.pages)
+        added = bursts.sample(path, len(reads), overdue_us, SEED)
+        chosen = np.random.default_rng(SEED).permutation(len(added))[:ADDED]
+        added = added.take(np.sort(chosen))
+        return cls(
+            prior.in_units(reads.features, unit_us), _in_unit(reads.latency_us, unit_us),
+            prior.in_units(added.features, unit_us), _in_unit(added.latency_us, unit_us),
+        )  # fmt: skip
+
+
+def _in_unit(latency_us: NDArray[Any], unit_us: float) -> NDArray[np.float64]:
+    return np.maximum(latency_us, 1) * (prior.UNIT_US / unit_us)
+
+
+def _read(trace: Recorded, taught: int | None = None) -> tuple[LatencyReads, int, LatencyModel]:
+    """Its reads, from when one is overdue by the first `taught`, and what a model is to be like."""
+    reads, _ = load_latency_reads(trace, 1)
+    known_us = reads.latency_us[:taught]
+    overdue_us = max(1, int(np.percentile(known_us, OVERDUE_PERCENTILE)))
+    reads, _ = load_latency_reads(trace, overdue_us)
+    return reads, overdue_us, LatencyModel.mean_of_last(overdue_us, NEVER, overdue_us)
+
+
+def learn(taught: Sequence[Lessons]) -> LatencyModel:
+    """Trees of all these drives, and trees of bursts that were added to them."""
+    features, took, added_features, added_took = map(np.concatenate, zip(*taught, strict=True))
+    like = LatencyModel.mean_of_last(prior.UNIT_US, NEVER, prior.UNIT_US)
+    calm, _ = grow(
+        features, took, like, SEED, n_trees=N_TREES, learning_rate=LEARNING_RATE
+    )  # fmt: skip
+    n, n_added = len(took), len(added_took)
+    of_bursts, _ = grow(
+        np.concatenate((features, added_features)),
+        np.concatenate((np.ones(n), added_took / predict_us(calm, added_features))),
+        like,
+        SEED,
+        n_trees=N_BURST_TREES,
+        learning_rate=BURST_LEARNING_RATE,
+        weights=np.repeat((1.0, bursts.WEIGHT * n / n_added), (n, n_added)),
+    )
+    return calm.times(of_bursts)
+
+
+def write(drives: Sequence[Drive], taught: Sequence[Lessons]) -> None:
+    """The prior, and its record."""
+    model = learn(taught)
+    model.save(FOLDER / f"{prior.NAME}.linnos")
+    write_json(
+        FOLDER / f"{prior.NAME}.json",
+        {
+            "model_id": model.model_id,
+            "kind": "latency",
+            "unit_us": prior.UNIT_US,
+            "n_trees": model.n_trees,
+            "reads": sum(len(drive.took) for drive in taught),
+            "drives": len(drives),
+            "recordings": [
+                {"workload": cell.workload, "drives": cell.array, "seed": cell.seed,
+                 "seconds": cell.train_s, "kept_s": cell.kept_s, "slow": cell.train_inject}
+                for cell in cells()
+            ],
+            "versions": record_of_versions({}),
+        },
+    )  # fmt: skip
+
+
+class Quality(NamedTuple):
+    """Of predictions: half the gamma deviance, and the area under ROC for a tenth slowest."""
+
+    deviance: float
+    auc: float
+
+    @classmethod
+    def of(cls, predicted_us: NDArray[Any], reads: LatencyReads, slow_us: float) -> Quality:
+        """Judge what was predicted."""
+        area = area_under_roc(predicted_us, reads.latency_us > slow_us)
+        return cls(
+            float(np.mean(deviances(predicted_us, reads.latency_us))),
+            np.nan if area is None else area,
+        )
+
+
+def judge(path: Path, known: LatencyModel, sizes: Sequence[int]) -> dict[int, list[Quality]]:
+    """Of the last reads: by one number, bursts alone, own trees and the prior, by reads known."""
+    table = load(path)
+    at = np.flatnonzero(table.is_served_read)
+    middle = round(TAUGHT * len(at))
+    # What a log tells is enough, and need not be read again for each model.
+    table = dataclasses.replace(table, reader=None)
+    found = {}
+    for size in (*(n for n in sizes if n < middle), middle):
+        first = at[middle - size]
+        reads, overdue_us, like = _read(table[first:], size)
+        later, slow_us = reads.take(slice(size, None)), np.percentile(reads.latency_us, 90)
+        known_reads = reads.take(slice(0, size))
+        part = table[first : at[middle]]
+        added = bursts.sample(part, size, overdue_us, SEED)
+        lesson = Lesson(known_reads, 1, added, like, SEED)
+        unit_us = prior.median_us(known_reads.latency_us, known_reads.pages)
+        models = (
+            dataclasses.replace(lesson, level=True).grown()[0],
+            lesson.grown()[0],
+            dataclasses.replace(prior.of_drive(known, unit_us), overdue_us=overdue_us),
+        )
+        mean_us = np.full(len(later), max(1, round(float(known_reads.latency_us.mean()))))
+        found[size] = [
+            Quality.of(predicted, later, float(slow_us))
+            for predicted in (mean_us, *(predict_us(model, later.features) for model in models))
+        ]
+    return found
+
+
+def show(name: str, found: dict[int, list[Quality]]) -> None:
+    """A line for each size."""
+    for size, qualities in found.items():
+        said = " | ".join(f"{q.deviance:.3f}, {q.auc:.3f}" for q in qualities)
+        print(f"| {name} | {size} | {said} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m eval.prior", description=__doc__)
+    parser.add_argument("--judge", action="store_true", help="each profile by trees of the others")
+    parser.add_argument("--log", type=Path, nargs="+", help="judge the shipped one on these")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--any-version", action="store_true", help="accept older recordings")
+    given = parser.parse_args()
+    columns = ("drive", "reads known", "one number", "bursts alone", "own trees", "prior")
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}" if given.judge or given.log else "")
+    if given.log:
+        for path in given.log:
+            show(path.stem, judge(path, prior.shipped(), SIZES))
+        return
+    keep_programs(given.out)
+    cache = Cache((given.out / "cache").resolve(), any_version=given.any_version)
+    try:
+        drives = [
+            Drive(profile, cell.workload, recorded(cache, cell) / "record" / f"flash{k}.blk")
+            for cell in cells()
+            for k, profile in zip(range(N_DRIVES), cell.array.split(","), strict=True)
+        ]
+    except StepError as error:
+        sys.exit(f"python -m eval.prior: {error}")
+    taught = [Lessons.of(drive.path) for drive in drives]
+    if not given.judge:
+        write(drives, taught)
+        return
+    for profile in sorted({drive.profile for drive in drives}):
+        known = learn(
+            [of for of, drive in zip(taught, drives, strict=True) if drive.profile != profile]
+        )
+        of_profile = [drive for drive in drives if drive.profile == profile]
+        for drive in of_profile[::JUDGED_EVERY]:
+            show(f"{profile}, {drive.workload}", judge(drive.path, known, SIZES))
+
+
+if __name__ == "__main__":
+    main()
