@@ -41,6 +41,7 @@ LAB_SOURCES = (
     "liblinnos",
     "linnapp",
     "traces",
+    "models/prior",
     "eval/guests.py",
     "eval/host.py",
     "eval/cells.py",
@@ -49,7 +50,7 @@ LAB_SOURCES = (
 )
 #: Packages whose arithmetic decides what a recording is trained to.
 LIBRARIES = ("numpy", "tensorflow", "keras", "scikit-learn")
-_SUFFIXES = frozenset({".c", ".h", ".patch", ".config", ".py", ".sh", ".toml"})
+_SUFFIXES = frozenset({".c", ".h", ".patch", ".config", ".py", ".sh", ".toml", ".linnos"})
 
 
 def digest(value: Any) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import sklearn
 from numpy.typing import NDArray
 
 from eval.cache import ROOT, Cache
@@ -29,7 +30,6 @@ from eval.files import write_json
 from eval.programs import keep_programs
 from eval.seeds import DEVELOPMENT
 from linnapp.learn.judging.ranking import area_under_roc
-from linnapp.learn.options import Recipe
 from linnapp.learn.record import record_of_versions
 from linnapp.learn.trees import bursts, prior
 from linnapp.learn.trees.training import (
@@ -182,7 +182,7 @@ def write(drives: Sequence[Drive], taught: Sequence[Lessons]) -> None:
                  "seconds": cell.train_s, "kept_s": cell.kept_s, "slow": cell.train_inject}
                 for cell in cells()
             ],
-            "versions": record_of_versions({}),
+            "versions": record_of_versions({"scikit-learn": sklearn.__version__}),
         },
     )  # fmt: skip
 
@@ -248,7 +248,9 @@ def main() -> None:
     parser.add_argument("--any-version", action="store_true", help="accept older recordings")
     given = parser.parse_args()
     columns = ("drive", "reads known", "one number", "bursts alone", "own trees", "prior")
-    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}" if given.judge or given.log else "")
+    print(
+        f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}" if given.judge or given.log else ""
+    )
     if given.log:
         for path in given.log:
             show(path.stem, judge(path, prior.shipped(), SIZES))

@@ -51,6 +51,7 @@ def test_a_wheel_holds_the_core_and_the_profiles(wheel: Path) -> None:
         assert f"linnapp/native/{library}" in names
     for profile in profile_names():
         assert f"linnapp/profiles/{profile}.toml" in names
+    assert "linnapp/prior/prior.linnos" in names
     missing = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "linnapp").rglob("*")

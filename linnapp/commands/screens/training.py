@@ -144,7 +144,9 @@ class TrainingDisplay(Observer):
             self._line.log(
                 f"{drive}: {record['why_no_trees']}; the model is "
                 + (
-                    "of added bursts alone, which md, the replayer and liblinnos follow while "
+                    f"the prior, what other drives taught, in units of this one; {record['remedy']}"
+                    if record["prior"]
+                    else "of added bursts alone, which md, the replayer and liblinnos follow while "
                     "it pays"
                     if record["n_trees"]
                     else "the mean of the last four reads' latencies"

@@ -307,17 +307,19 @@ def _tried(
     The reads are told apart if there are enough of them, and that is worth something on the
     validation slice. Otherwise they are not, so that is what it is held against; that the last
     latencies' mean may tell them apart as well is no reason not to. The prior is judged likewise;
-    as no read has taught it, of a short recording those of the training slice judge it, too.
+    as no read has taught it, of a short recording those of the training slice judge it, too, and it
+    is taken unless it is worse by more than chance: it knows what so few reads do not show.
     """
     n_training, few = parts.training.stop, parts.training.stop < MIN_READS
-    by = slice(0, parts.validation.stop) if few else parts.validation
-    judged, one_number = lesson.reads.take(by), _one_number(lesson.reads, parts, by)
+    judged = lesson.reads.take(slice(0, parts.validation.stop) if few else parts.validation)
+    one_number = _one_number(lesson.reads, parts)
     of_prior = dataclasses.replace(lesson, of_prior=True)
     known, _ = of_prior.grown(n_training)
     quality = Quality.of(known, judged)
-    worth_it = not quality.worse_than(one_number)
+    worth_it = not (few or quality.worse_than(one_number))
     tried: dict[str, Quality | None] = {"trees": None, "the prior": quality}
     if few:
+        worth_it = not _worse_by_more_than_chance(known, judged)
         why = (
             f"{n_training} reads to train on are too few to tell them apart: {MIN_READS} are needed"
         )
@@ -338,10 +340,18 @@ def _tried(
     return lesson, trees if trees.n_trees else lesson.like, tried, why
 
 
-def _one_number(reads: LatencyReads, parts: Split, by: slice | None = None) -> Quality:
+def _worse_by_more_than_chance(model: LatencyModel, reads: LatencyReads) -> bool:
+    """Whether the reads' own mean predicts them better, by two standard errors."""
+    mean_us = max(1.0, float(reads.latency_us.mean()))
+    predicted_us = predict_us(model, reads.features)
+    worse = deviances(predicted_us, reads.latency_us) - deviances(mean_us, reads.latency_us)
+    return bool(worse.mean() > 2 * worse.std() / math.sqrt(len(worse)))
+
+
+def _one_number(reads: LatencyReads, parts: Split) -> Quality:
     """How well the mean of the reads that teach predicts those that judge."""
     mean_us = max(1, round(float(reads.latency_us[parts.training].mean())))
-    judged = reads.take(by or parts.validation)
+    judged = reads.take(parts.validation)
     return Quality.of_predicted(np.full(len(judged), mean_us, np.uint32), judged, mean_us)
 
 
@@ -455,7 +465,7 @@ class Quality:
 
 
 def deviances(
-    predicted_us: npt.NDArray[Any], latency_us: npt.NDArray[Any]
+    predicted_us: npt.NDArray[Any] | float, latency_us: npt.NDArray[Any]
 ) -> npt.NDArray[np.float64]:
     """Half the gamma deviance of each read; latencies count as 1 us at least."""
     ratio = np.maximum(latency_us, 1) / predicted_us

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""The prior: in any drive's units it predicts as in its own, and few reads are enough for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from running import run
+from test_latency_log import random_log
+
+from linnapp.learn.trees import prior
+from linnapp.learn.trees.training import NEVER
+from linnapp.model import LatencyModel, load_model
+from linnapp.model.latency_engine import predict_us
+from linnapp.model.latency_model import CAP, FEATURES, FRACTION_BITS, LEAF_LIMIT, N_FEATURES
+
+
+def features(n: int = 5000) -> np.ndarray:
+    """Of all magnitudes."""
+    rng = np.random.default_rng(1)
+    found = np.exp2(rng.uniform(0, 16, (n, N_FEATURES))).astype(np.uint32)
+    found[::7, FEATURES.index("age_us_2")] = CAP
+    return found
+
+
+@pytest.mark.parametrize("unit_us", [1, 12.5, 64, 100, 257, 1000, 20_000])
+def test_in_the_units_of_a_drive_it_predicts_as_in_its_own(unit_us: float) -> None:
+    """Exactly, within the rounding of a leaf, wherever times are whole in both."""
+    times = list(prior.TIMES)
+    here = features()
+    here[:, times] = np.where(here[:, times] < CAP, here[:, times] & ~np.uint32(0xFF), CAP)
+    there = here.copy()
+    known = here[:, times] < CAP
+    there[:, times] = np.where(known, here[:, times] // 256 * unit_us, CAP)
+    whole = ~known | (here[:, times] // 256 * unit_us == there[:, times])
+    here, there = (rows[whole.all(axis=1) & (there <= CAP).all(axis=1)] for rows in (here, there))
+    assert len(here) > 250
+    shipped = dataclasses.replace(prior.shipped(), overdue_us=CAP)
+    of_drive = prior.of_drive(shipped, unit_us)
+    told, expected = predict_us(of_drive, there), predict_us(shipped, here) * (unit_us / 256)
+    expected = np.maximum(expected, 1)
+    assert np.all(np.abs(told - expected) <= 0.6 + unit_us / 512 + expected / (1 << FRACTION_BITS))
+    assert np.array_equal(told, predict_us(of_drive, there, "c"))
+
+
+def test_a_drive_of_twice_the_latency_gets_twice_the_prediction() -> None:
+    rows = features()
+    slower = rows.copy()
+    times = list(prior.TIMES)
+    slower[:, times] = np.where(rows[:, times] < CAP, 2 * rows[:, times], CAP)
+    drives = [
+        predict_us(dataclasses.replace(prior.of_drive(prior.shipped(), us), overdue_us=CAP), of)
+        for us, of in ((100, rows), (200, slower))
+    ]
+    assert np.all(np.abs(drives[1].astype(int) - 2 * drives[0].astype(int)) <= 1 + drives[0] // 500)
+
+
+def test_features_in_units() -> None:
+    rows = features()
+    same = prior.in_units(rows, prior.UNIT_US)
+    assert np.array_equal(same, rows)
+    half = prior.in_units(rows, 2 * prior.UNIT_US)
+    assert half[0, FEATURES.index("oldest_us")] == rows[0, FEATURES.index("oldest_us")] // 2
+    assert half[0, FEATURES.index("age_us_2")] == CAP
+    assert half[0, FEATURES.index("pages")] == rows[0, FEATURES.index("pages")]
+
+
+def test_extreme_units_stay_within_the_format() -> None:
+    for unit_us in (1.0, float(CAP)):
+        model = prior.of_drive(dataclasses.replace(prior.shipped(), base=LEAF_LIMIT - 1), unit_us)
+        assert LatencyModel.from_bytes(model.to_bytes()) == model
+
+
+def test_the_median_is_of_small_reads_if_there_are_some() -> None:
+    latency_us = np.repeat([100, 900], [20, 80])
+    assert prior.median_us(latency_us, np.repeat([1, 64], [20, 80])) == 100
+    assert prior.median_us(latency_us, np.repeat([1, 64], [19, 81])) == 900
+    assert prior.median_us(np.zeros(5), np.ones(5)) == 1
+
+
+def test_few_reads_use_the_prior_and_the_record_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "few.trace"
+    random_log(path, n=700)
+    result = run("train", "--kind", "latency", "--trace", path, "-o", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert "the model is the prior, what other drives taught, in units of this" in result.stderr
+    assert "reads a second are enough" in result.stderr
+    model = load_model(tmp_path / "m" / "few.linnos")
+    assert isinstance(model, LatencyModel) and prior.is_of_prior(model)
+    assert model.chooses and model.refuse_us == NEVER
+    record = json.loads((tmp_path / "m" / "few.json").read_text())
+    assert record["prediction"] == "the prior" and record["prior"] == prior.shipped().model_id
+    assert record["validation_quality"]["trees"] is None
+    quality = record["validation_quality"]["the prior"]
+    assert quality["auc"] > 0.5
+    judged = run("evaluate", "--model", tmp_path / "m", "--trace", path)
+    assert "guard" not in judged.output
+
+
+def test_it_comes_with_a_record_of_how_it_was_made() -> None:
+    record = json.loads((prior.FOLDER / f"{prior.NAME}.json").read_text())
+    model = prior.shipped()
+    assert record["model_id"] == model.model_id
+    assert record["unit_us"] == prior.UNIT_US and record["n_trees"] == model.n_trees
+    assert {cell["seed"] for cell in record["recordings"]} <= {1010, 1020, 1030, 1040, 1050}
+
+
+def test_help_says_it() -> None:
+    assert "the prior" in run("help", "training").output
