@@ -132,7 +132,7 @@ class Lessons(NamedTuple):
 
 
 def _in_unit(latency_us: NDArray[Any], unit_us: float) -> NDArray[np.float64]:
-    return np.maximum(latency_us, 1) * (prior.UNIT_US / unit_us)
+    return np.asarray(np.maximum(latency_us, 1) * (prior.UNIT_US / unit_us))
 
 
 def _read(trace: Recorded, taught: int | None = None) -> tuple[LatencyReads, int, LatencyModel]:
@@ -248,9 +248,8 @@ def main() -> None:
     parser.add_argument("--any-version", action="store_true", help="accept older recordings")
     given = parser.parse_args()
     columns = ("drive", "reads known", "one number", "bursts alone", "own trees", "prior")
-    print(
-        f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}" if given.judge or given.log else ""
-    )
+    if given.judge or given.log:
+        print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     if given.log:
         for path in given.log:
             show(path.stem, judge(path, prior.shipped(), SIZES))

@@ -274,9 +274,8 @@ def _train(
     untaught = target.array is not None and all(map(knows_nothing_of_its_own, records.values()))
     for name, record_of in records.items():
         if untaught:
-            log(
-                f"{name}: {PRIOR if record_of.get('prior') else BURSTS_ALONE}; {record_of['remedy']}"
-            )
+            what = PRIOR if record_of.get("prior") else BURSTS_ALONE
+            log(f"{name}: {what}; {record_of['remedy']}")
         elif why := why_not(record_of):
             reasons.append(f"{name}: {why}")
     if reasons:

@@ -62,7 +62,7 @@ def of_drive(prior: LatencyModel, unit_us: float) -> LatencyModel:
     shift = round(math.log2(unit_us / UNIT_US) * (1 << FRACTION_BITS))
     return dataclasses.replace(
         prior,
-        splits=place << 24 | np.where(is_time, times, limit),
+        splits=(place << 24 | np.where(is_time, times, limit)).astype(np.uint32),
         base=max(-LEAF_LIMIT, min(prior.base + shift, LEAF_LIMIT - 1)),
     )
 
