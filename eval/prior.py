@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 import sklearn
@@ -34,9 +35,7 @@ from linnapp.learn.record import record_of_versions
 from linnapp.learn.trees import bursts, prior
 from linnapp.learn.trees.training import (
     BURST_LEARNING_RATE,
-    LEARNING_RATE,
     N_BURST_TREES,
-    N_TREES,
     OVERDUE_PERCENTILE,
     LatencyReads,
     Lesson,
@@ -76,6 +75,9 @@ SLOW = (
     "rotate",
 )
 
+#: A drive's own reads add eight trees, which makes as many as it has without a prior.
+TREES, RATE = 24, 0.2
+
 #: Added reads of a drive; what all of them weigh is up to bursts.WEIGHT.
 ADDED = 3000
 
@@ -99,6 +101,13 @@ def cells() -> Iterator[Cell]:
         array = ARRAYS[name.endswith("-e")]
         seconds, kept_s = LENGTHS[name]
         yield Cell(name, ",".join(array), DEVELOPMENT[3], float(seconds), 0.0, kept_s=kept_s)
+
+
+#: Last the prior with trees of where it was wrong, which is what few reads are given.
+COLUMNS = (
+    "drive", "reads known", "one number", "bursts alone", "own trees", "prior",
+    "shrunk to the prior",
+)  # fmt: skip
 
 
 class Drive(NamedTuple):
@@ -149,7 +158,7 @@ def learn(taught: Sequence[Lessons]) -> LatencyModel:
     features, took, added_features, added_took = map(np.concatenate, zip(*taught, strict=True))
     like = LatencyModel.mean_of_last(prior.UNIT_US, NEVER, prior.UNIT_US)
     calm, _ = grow(
-        features, took, like, SEED, n_trees=N_TREES, learning_rate=LEARNING_RATE
+        features, took, like, SEED, n_trees=TREES, learning_rate=RATE
     )  # fmt: skip
     n, n_added = len(took), len(added_took)
     of_bursts, _ = grow(
@@ -204,7 +213,7 @@ class Quality(NamedTuple):
 
 
 def judge(path: Path, known: LatencyModel, sizes: Sequence[int]) -> dict[int, list[Quality]]:
-    """Of the last reads: by one number, bursts alone, own trees and the prior, by reads known."""
+    """Of the last reads, by how many are known: see `COLUMNS`."""
     table = load(path)
     at = np.flatnonzero(table.is_served_read)
     middle = round(TAUGHT * len(at))
@@ -219,12 +228,13 @@ def judge(path: Path, known: LatencyModel, sizes: Sequence[int]) -> dict[int, li
         part = table[first : at[middle]]
         added = bursts.sample(part, size, overdue_us, SEED)
         lesson = Lesson(known_reads, 1, added, like, SEED)
-        unit_us = prior.median_us(known_reads.latency_us, known_reads.pages)
-        models = (
-            dataclasses.replace(lesson, level=True).grown()[0],
-            lesson.grown()[0],
-            dataclasses.replace(prior.of_drive(known, unit_us), overdue_us=overdue_us),
-        )
+        with mock.patch.object(prior, "shipped", lambda: known):
+            models = (
+                dataclasses.replace(lesson, level=True).grown()[0],
+                lesson.grown()[0],
+                lesson.known(known_reads),
+                dataclasses.replace(lesson, of_prior=True).grown()[0],
+            )
         mean_us = np.full(len(later), max(1, round(float(known_reads.latency_us.mean()))))
         found[size] = [
             Quality.of(predicted, later, float(slow_us))
@@ -247,9 +257,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--any-version", action="store_true", help="accept older recordings")
     given = parser.parse_args()
-    columns = ("drive", "reads known", "one number", "bursts alone", "own trees", "prior")
     if given.judge or given.log:
-        print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+        print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
     if given.log:
         for path in given.log:
             show(path.stem, judge(path, prior.shipped(), SIZES))

@@ -12,11 +12,19 @@ import pytest
 from running import run
 from test_latency_log import random_log
 
+from linnapp.learn.features.augmentation import SlowedReads
 from linnapp.learn.trees import prior
-from linnapp.learn.trees.training import NEVER
+from linnapp.learn.trees.training import NEVER, LatencyReads, Lesson
 from linnapp.model import LatencyModel, load_model
 from linnapp.model.latency_engine import predict_us
-from linnapp.model.latency_model import CAP, FEATURES, FRACTION_BITS, LEAF_LIMIT, N_FEATURES
+from linnapp.model.latency_model import (
+    CAP,
+    FEATURES,
+    FRACTION_BITS,
+    LATENCIES,
+    LEAF_LIMIT,
+    N_FEATURES,
+)
 
 
 def features(n: int = 5000) -> np.ndarray:
@@ -111,3 +119,26 @@ def test_it_comes_with_a_record_of_how_it_was_made() -> None:
 
 def test_help_says_it() -> None:
     assert "the prior" in run("help", "training").output
+
+
+def log_of(took_us: np.ndarray) -> LatencyReads:
+    """Reads that the prior takes to be alike: they find nothing in flight, after fast ones."""
+    rows = np.zeros((len(took_us), N_FEATURES), np.uint32)
+    rows[:, FEATURES.index("pages")] = 1
+    rows[:, list(LATENCIES)] = 100
+    rows[:, FEATURES.index("pages_1")] = 1 + (np.arange(len(rows)) % 2)
+    return LatencyReads(rows, took_us.astype(np.uint32), rows[:, 0])
+
+
+def test_the_more_reads_the_further_from_the_prior() -> None:
+    """Every second read takes three times as long, for a reason that only this drive has."""
+    like = LatencyModel.mean_of_last(1000, NEVER, 1000)
+    ratios = []
+    for n in (60, 300, 3000):
+        reads = log_of(np.where(np.arange(n) % 2, 300, 100))
+        added = SlowedReads(reads.features[:0], *[np.empty(0, np.int64)] * 3)
+        lesson = Lesson(reads, 1, added, like, 1, of_prior=True)
+        fast, slow = (predict_us(lesson.grown()[0], reads.features[at : at + 1]) for at in (0, 1))
+        ratios.append(float(slow[0] / fast[0]))
+    assert 1 <= ratios[0] < ratios[1] < ratios[2] < 3.1
+    assert ratios[0] < 1.7 and ratios[2] > 2.2
