@@ -212,15 +212,20 @@ class Quality(NamedTuple):
         )
 
 
-def judge(path: Path, known: LatencyModel, sizes: Sequence[int]) -> dict[int, list[Quality]]:
-    """Of the last reads, by how many are known: see `COLUMNS`."""
+#: Of the last reads of a drive, by how many before them are known (0: all): see `COLUMNS`.
+Found = dict[int, list[Quality]]
+
+
+def judge(path: Path, known: LatencyModel) -> Found:
+    """Judge a prior by a recording."""
     table = load(path)
     at = np.flatnonzero(table.is_served_read)
     middle = round(TAUGHT * len(at))
     # What a log tells is enough, and need not be read again for each model.
     table = dataclasses.replace(table, reader=None)
     found = {}
-    for size in (*(n for n in sizes if n < middle), middle):
+    for n_known in (*(n for n in SIZES if n < middle), 0):
+        size = n_known or middle
         first = at[middle - size]
         reads, overdue_us, like = _read(table[first:], size)
         later, slow_us = reads.take(slice(size, None)), np.percentile(reads.latency_us, 90)
@@ -236,18 +241,21 @@ def judge(path: Path, known: LatencyModel, sizes: Sequence[int]) -> dict[int, li
                 dataclasses.replace(lesson, of_prior=True).grown()[0],
             )
         mean_us = np.full(len(later), max(1, round(float(known_reads.latency_us.mean()))))
-        found[size] = [
+        found[n_known] = [
             Quality.of(predicted, later, float(slow_us))
             for predicted in (mean_us, *(predict_us(model, later.features) for model in models))
         ]
     return found
 
 
-def show(name: str, found: dict[int, list[Quality]]) -> None:
-    """A line for each size."""
-    for size, qualities in found.items():
-        said = " | ".join(f"{q.deviance:.3f}, {q.auc:.3f}" for q in qualities)
-        print(f"| {name} | {size} | {said} |", flush=True)
+def show(name: str, *drives: Found) -> None:
+    """A line for each size; of several drives geometric means of deviances, and mean areas."""
+    for size in (*SIZES, 0):
+        of = np.array([found[size] for found in drives if size in found])
+        if len(of):
+            means = zip(np.exp(np.log(of[..., 0]).mean(0)), np.nanmean(of[..., 1], 0), strict=True)
+            said = " | ".join(f"{deviance:.3f}, {auc:.3f}" for deviance, auc in means)
+            print(f"| {name} | {size or 'all'} | {said} |", flush=True)
 
 
 def main() -> None:
@@ -261,7 +269,7 @@ def main() -> None:
         print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
     if given.log:
         for path in given.log:
-            show(path.stem, judge(path, prior.shipped(), SIZES))
+            show(path.stem, judge(path, prior.shipped()))
         return
     keep_programs(given.out)
     cache = Cache((given.out / "cache").resolve(), any_version=given.any_version)
@@ -277,13 +285,16 @@ def main() -> None:
     if not given.judge:
         write(drives, taught)
         return
+    every = []
     for profile in sorted({drive.profile for drive in drives}):
         known = learn(
             [of for of, drive in zip(taught, drives, strict=True) if drive.profile != profile]
         )
         of_profile = [drive for drive in drives if drive.profile == profile]
         for drive in of_profile[::JUDGED_EVERY]:
-            show(f"{profile}, {drive.workload}", judge(drive.path, known, SIZES))
+            every.append(judge(drive.path, known))
+            show(f"{profile}, {drive.workload}", every[-1])
+    show("all", *every)
 
 
 if __name__ == "__main__":
