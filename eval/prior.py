@@ -132,8 +132,7 @@ class Lessons(NamedTuple):
         reads, overdue_us, _ = _read(path)
         unit_us = prior.median_us(reads.latency_us, reads.pages)
         added = bursts.sample(path, len(reads), overdue_us, SEED)
-        chosen = np.random.default_rng(SEED).permutation(len(added))[:ADDED]
-        added = added.take(np.sort(chosen))
+        added = added.take(np.sort(np.random.default_rng(SEED).permutation(len(added))[:ADDED]))
         return cls(
             prior.in_units(reads.features, unit_us), _in_unit(reads.latency_us, unit_us),
             prior.in_units(added.features, unit_us), _in_unit(added.latency_us, unit_us),
@@ -187,8 +186,8 @@ def write(drives: Sequence[Drive], taught: Sequence[Lessons]) -> None:
             "reads": sum(len(drive.took) for drive in taught),
             "drives": len(drives),
             "recordings": [
-                {"workload": cell.workload, "drives": cell.array, "seed": cell.seed,
-                 "seconds": cell.train_s, "kept_s": cell.kept_s, "slow": cell.train_inject}
+                f"{cell.workload}, {cell.train_s:g} s, of each ten {cell.kept_s:g} kept, on "
+                f"{cell.array}, seed {cell.seed}, {cell.train_inject or 'calm'}"
                 for cell in cells()
             ],
             "versions": record_of_versions({"scikit-learn": sklearn.__version__}),
