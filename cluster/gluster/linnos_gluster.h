@@ -159,7 +159,7 @@ void linnos_gluster_wrote(struct linnos_gluster_file *file);
  * @bytes: that were read, fewer than asked for at the end of the file, or a negative errno
  * @node: that it was asked of; -1: the ordinary handle has answered
  *
- * On a thread of gfapi's, by which other answers come: it must not block.
+ * On a thread of gfapi's, by which other answers come, or in the call itself: it must not block.
  */
 typedef void (*linnos_gluster_done)(void *of, ssize_t bytes, int node);
 
@@ -192,8 +192,8 @@ ssize_t linnos_gluster_pread(struct linnos_gluster_file *file, void *buffer, siz
 /**
  * struct linnos_gluster_stats - what was done
  * @reads: by linnos_gluster_pread() and linnos_gluster_pread_async()
- * @fresh: those of them that the ordinary handle had because the file was written lately, or one of
- *	its replicas has failed
+ * @fresh: those of them that the ordinary handle had because the file was written lately, or a read
+ *	of it has failed at a replica, or nobody knows who holds it
  * @retried: that failed at a replica and were sent by it
  * @looked: files that the replicas' handles have looked at again
  * @nodes: bricks of the volume

@@ -94,7 +94,7 @@ static void count_sent(struct attempt *attempt, uint64_t now_ns)
 }
 
 /* It ends in any case, perhaps before this does. */
-static void send(struct attempt *attempt, bool has_room)
+static void send_attempt(struct attempt *attempt, bool has_room)
 {
 	struct read *read = attempt->read;
 	struct linnos_gluster_file *file = read->file;
@@ -113,7 +113,7 @@ static void end_attempt(glfs_fd_t *fd, ssize_t bytes, struct glfs_stat *before,
 	struct attempt *attempt = of;
 	struct read *read = attempt->read;
 	struct linnos_gluster *g = read->file->gluster;
-	bool is_ordinary = attempt->replica == ORDINARY, is_answer, is_hopeless;
+	bool is_ordinary = attempt->replica == ORDINARY, is_awaited, is_answer, is_hopeless;
 	uint64_t now_ns;
 
 	(void)fd;
@@ -131,10 +131,9 @@ static void end_attempt(glfs_fd_t *fd, ssize_t bytes, struct glfs_stat *before,
 				     now_ns);
 	pthread_mutex_lock(&g->lock);
 	read->n_awaited -= attempt->kind != LINNOS_COPY;
-	is_answer = !read->is_done && attempt->kind != LINNOS_COPY &&
-		    (bytes >= 0 || is_ordinary || !read->first.is_counted);
-	is_hopeless =
-		!read->is_done && !is_answer && attempt->kind != LINNOS_COPY && !read->n_awaited;
+	is_awaited = !read->is_done && attempt->kind != LINNOS_COPY;
+	is_answer = is_awaited && (bytes >= 0 || is_ordinary);
+	is_hopeless = is_awaited && !is_answer && !read->n_awaited;
 	read->is_done |= is_answer;
 	if (is_answer || is_hopeless)
 		unlist(read);
@@ -147,7 +146,7 @@ static void end_attempt(glfs_fd_t *fd, ssize_t bytes, struct glfs_stat *before,
 	if (is_hopeless) {
 		g->retried++;
 		mark_fresh(read->file, now_ns);
-		send(&read->last, true);
+		send_attempt(&read->last, true);
 	}
 	if (is_answer) {
 		if (attempt->own && bytes > 0)
@@ -184,7 +183,7 @@ static void hedge(struct linnos_gluster *g, struct read *read, uint64_t now_ns)
 	prepare(&read->hedge, read, replica, LINNOS_HEDGE, true);
 	count_sent(&read->hedge, now_ns);
 	pthread_mutex_unlock(&g->lock);
-	send(&read->hedge, read->hedge.own);
+	send_attempt(&read->hedge, read->hedge.own);
 	pthread_mutex_lock(&g->lock);
 }
 
@@ -270,7 +269,7 @@ int linnos_gluster_pread_async(struct linnos_gluster_file *file, void *buffer, s
 	if (file->first < 0 || is_fresh(file, now_ns)) {
 		g->fresh++;
 		prepare(&read->first, read, ORDINARY, LINNOS_FIRST, false);
-		send(&read->first, true);
+		send_attempt(&read->first, true);
 		return 0;
 	}
 	choose(read, now_ns);
@@ -284,8 +283,8 @@ int linnos_gluster_pread_async(struct linnos_gluster_file *file, void *buffer, s
 	}
 	/* first the copy: when the other one has ended all may be gone */
 	if (has_copy)
-		send(&read->copy, read->copy.own);
-	send(&read->first, !g->hedges || read->first.own);
+		send_attempt(&read->copy, read->copy.own);
+	send_attempt(&read->first, !g->hedges || read->first.own);
 	if (g->agents)
 		agents_ask(g->agents, bytes, now_ns);
 	return 0;

@@ -119,15 +119,21 @@ static bool open_all(struct linnos_gluster_file *file, int flags)
 	struct linnos_gluster *g = file->gluster;
 	struct stat stat;
 	glfs_object_t *object = glfs_h_lookupat(g->ordinary, NULL, file->path, &stat, true);
+	int error;
 
 	if (!object)
 		return false;
 	glfs_h_extract_handle(object, file->gfid, GFID_BYTES);
 	file->ordinary = glfs_h_open(g->ordinary, object, flags);
+	error = errno;
 	glfs_h_close(object);
+	if (!file->ordinary) {
+		errno = error;
+		return false;
+	}
 	find(file);
 	flags = O_RDONLY | (flags & ~(O_ACCMODE | O_APPEND));
-	for (unsigned int k = 0; file->ordinary && k < g->graph.n_replicas; k++) {
+	for (unsigned int k = 0; k < g->graph.n_replicas; k++) {
 		object = looked_up(file, k);
 		file->replicas[k] = object ? glfs_h_open(g->replicas[k], object, flags) : NULL;
 		if (object)
@@ -135,7 +141,7 @@ static bool open_all(struct linnos_gluster_file *file, int flags)
 		if (!file->replicas[k])
 			return false;
 	}
-	return file->ordinary;
+	return true;
 }
 
 static void close_all(struct linnos_gluster_file *file)
