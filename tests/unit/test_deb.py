@@ -185,7 +185,7 @@ def test_what_needs_a_library_says_so(packages: dict[str, Path]) -> None:
     ):
         if f"liblinnos-{engine}1" not in NAMES:
             continue
-        words = re.findall(r"[^ ,]+", needs[f"liblinnos-{engine}1"])
+        words = re.findall(r"[^ ,\n]+", needs[f"liblinnos-{engine}1"])
         assert {"liblinnos-cluster1", library} <= set(words)
         for name in (f"liblinnos-{engine}1", "liblinnos-cluster-dev"):
             assert f"{name} (= {version})" in needs[f"liblinnos-{engine}-dev"]
