@@ -50,38 +50,18 @@ def inspect(
     latency counts from submission, the response time from when the I/O was due. What slack and
     burstiness are, `linnapp help traces` says.
     """
-    from linnapp.trace.inspection import burst_correlations
     from linnapp.trace.inspection import inspect as look
 
     inspections = [
-        look(
-            trace,
-            source_format,
-            queue_depth=queue_depth,
-            service=service,
-            count_arrivals=len(traces) > 1,
-            **reader,
-        )
+        look(trace, source_format, queue_depth=queue_depth, service=service, **reader)
         for trace in traces
     ]
-    correlations = burst_correlations(inspections)
     if as_json:
-        found = [
-            inspection.to_json() | ({"burst_correlation": shared} if shared else {})
-            for inspection, shared in zip(inspections, correlations, strict=True)
-        ]
+        found = [inspection.to_json() for inspection in inspections]
         click.echo(json.dumps(found[0] if len(found) == 1 else found, indent=1))
         return
-    for inspection, shared in zip(inspections, correlations, strict=True):
+    for inspection in inspections:
         _show(inspection)
-        if shared:
-            click.echo(
-                "  bursts correlate with the other drives': "
-                + ", ".join(
-                    f"{'unknown' if value is None else f'{value:.2f}'} in {scale}"
-                    for scale, value in (("10 ms", shared["10ms"]), ("10 s", shared["10s"]))
-                )
-            )
 
 
 def _kib(size: float) -> str:

@@ -8,9 +8,7 @@ into a histogram with 64 bins per power of two, which bounds the error of a perc
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -133,31 +131,6 @@ class WindowCounts:
             most = max(most, int((upto[self._parts :] - upto[: -self._parts]).max()))
         return most
 
-    def correlations(self, other: WindowCounts) -> dict[str, float | None]:
-        """Pearson's correlation of the counts in 10 ms and in 10 s; None where one is constant."""
-        n = max(itertools.chain(self._windows, other._windows), default=0) + 1
-
-        def at(windows: int, coarse: bool) -> float | None:
-            def column(counts: WindowCounts) -> dict[int, npt.NDArray[np.float64]]:
-                return {
-                    key: np.asarray(row.sum(keepdims=True) if coarse else row, np.float64)
-                    for key, row in counts._windows.items()
-                }
-
-            x, y = column(self), column(other)
-            mean_x, mean_y = (sum(float(v.sum()) for v in c.values()) / windows for c in (x, y))
-            # Of windows without I/O, which are not kept, only the number matters.
-            var_x, var_y = (
-                sum(float(v @ v) for v in c.values()) / windows - mean**2
-                for c, mean in ((x, mean_x), (y, mean_y))
-            )
-            both = sum(float(x[key] @ y[key]) for key in x.keys() & y.keys()) / windows
-            if min(var_x, var_y) <= 1e-9 * max(mean_x, mean_y) ** 2:
-                return None
-            return (both - mean_x * mean_y) / math.sqrt(var_x * var_y)
-
-        return {"10ms": at(n * self._parts, False), "10s": at(n, True)}
-
 
 class WorkloadSummary:
     """Counts, rates and sizes of I/Os in order of time."""
@@ -222,29 +195,6 @@ class WorkloadSummary:
         }
 
 
-def burst_correlations(inspections: Sequence[Inspection]) -> list[dict[str, float | None] | None]:
-    """How each drive's bursts correlate with the others', on average, by scale of time.
-
-    None for traces whose times have no origin in common with another's, all but iologs.
-    """
-    shown: list[dict[str, float | None] | None] = []
-    for one in inspections:
-        found = [
-            one.arrivals.correlations(other.arrivals)
-            for other in inspections
-            if other is not one and one.arrivals is not None and other.arrivals is not None
-        ]
-        shown.append(
-            {scale: _mean([f[scale] for f in found]) for scale in found[0]} if found else None
-        )
-    return shown
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
-
-
 @dataclasses.dataclass(frozen=True)
 class Inspection:
     """What a trace holds."""
@@ -263,8 +213,6 @@ class Inspection:
     queue: QueueSummary
     #: What stood in for latencies.
     service: AssumedService | None
-    #: When asked for, and the format has times that drives have in common.
-    arrivals: WindowCounts | None
 
     def to_json(self) -> dict[str, Any]:
         """All figures by name; latencies only where the format has them."""
@@ -285,7 +233,6 @@ def inspect(
     *,
     queue_depth: int = QUEUE_DEPTH,
     service: tuple[float, float] | None = None,
-    count_arrivals: bool = False,
     **reader_options: Any,
 ) -> Inspection:
     """Summarise a trace of any known format, or the replayer's per-I/O log.
@@ -297,8 +244,6 @@ def inspect(
     service : (float, float), optional
         Of a workload that has no latencies: us per I/O and MB/s of the drive to assume. Other
         traces do not use it.
-    count_arrivals : bool
-        Keep what :func:`burst_correlations` needs.
     **reader_options
         Those of :func:`linnapp.trace.recorded.open_recording`.
     """
@@ -307,7 +252,7 @@ def inspect(
     latencies = {name: LatencyHistogram() for name in _LATENCIES}
     events: dict[str, int] = {}
     queue = QueueSummary(queue_depth)
-    assumed = arrivals = None
+    assumed = None
     replayed = source_format is None and trace.is_file() and replay_log.is_replay_log(trace)
     if source_format is None:
         source_format = "replay_log" if replayed else conversion.detect_format(trace)
@@ -349,12 +294,8 @@ def inspect(
             events = reader.stats.counts
         else:
             assumed = None if service is None else AssumedService(*service)
-            # Times in other formats count from a trace's own first I/O.
-            arrivals = WindowCounts(1000) if count_arrivals and source_format == "iolog" else None
             for chunk in conversion.read_workload(trace, source_format):
                 summary.add(chunk)
-                if arrivals is not None:
-                    arrivals.add(chunk.time_us)
                 if assumed is not None and len(chunk):
                     queue.add(*assumed.serve(chunk.time_us, chunk.size_bytes))
     if not summary.reads + summary.writes:
@@ -367,7 +308,6 @@ def inspect(
         events,
         queue,
         assumed,
-        arrivals,
     )
 
 

@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from blktrace_builder import TraceBuilder
-from click.testing import CliRunner
 
-from linnapp.cli import cli
 from linnapp.trace.in_flight import AssumedService, QueueSummary
-from linnapp.trace.inspection import WindowCounts, burst_correlations, inspect
+from linnapp.trace.inspection import inspect
 
 
 def by_definition(arrival: np.ndarray, completion: np.ndarray, depth: int) -> tuple[float, float]:
@@ -90,46 +87,3 @@ def test_a_workload_has_neither_without_an_assumption(tmp_path: Path) -> None:
     assert (found["slack"], found["burstiness"]) == (None, None)
     found = inspect(path, queue_depth=2, service=(100, 1000)).to_json()
     assert (found["slack"], found["burstiness"]) == (0.25, 0.25)
-
-
-def test_bursts_of_several_drives_are_compared(tmp_path: Path) -> None:
-    rng = np.random.default_rng(3)
-    rates = rng.integers(0, 5, 6000)
-    rates[1000:3000] = 0  # 20 s without I/O
-    drives = [
-        np.repeat(np.arange(6000), rates),
-        np.repeat(np.arange(6000), rates * 2 + (rates > 1)),
-    ]
-    paths = []
-    for k, bins in enumerate(drives):
-        paths.append(tmp_path / f"{k}.iolog")
-        lines = [f"{10_000 * b + 5} /dev/x read 0 4096\n" for b in bins]
-        paths[-1].write_text("fio version 3 iolog\n0 /dev/x add\n" + "".join(lines))
-    counts = np.array([np.bincount(bins, minlength=6000) for bins in drives])
-    expected = [np.corrcoef(c)[0, 1] for c in (counts, counts.reshape(2, 6, 1000).sum(2))]
-
-    inspections = [inspect(path, count_arrivals=True) for path in paths]
-    for found in burst_correlations(inspections):
-        assert found is not None
-        assert [found["10ms"], found["10s"]] == pytest.approx(expected)
-    assert burst_correlations([inspect(paths[0]), inspections[1]]) == [None, None]
-
-    result = CliRunner().invoke(cli, ["inspect", *map(str, paths)])
-    assert result.exit_code == 0
-    shown = (
-        f"correlate with the other drives': {expected[0]:.2f} in 10 ms, {expected[1]:.2f} in 10 s"
-    )
-    assert result.output.count(shown) == 2
-    result = CliRunner().invoke(cli, ["inspect", "--json", *map(str, paths)])
-    assert [f["burst_correlation"]["10s"] for f in json.loads(result.output)] == pytest.approx(
-        [expected[1]] * 2
-    )
-
-
-def test_a_constant_rate_has_no_correlation() -> None:
-    one, other = WindowCounts(1000), WindowCounts(1000)
-    one.add(np.arange(0, 30_000_000, 10_000))
-    other.add(np.arange(0, 30_000_000, 70_000))
-    assert one.correlations(other)["10ms"] is None
-    assert other.correlations(other)["10ms"] == pytest.approx(1)
-    assert WindowCounts(1000).correlations(WindowCounts(1000)) == {"10ms": None, "10s": None}
