@@ -25,23 +25,10 @@ def check_number(
     whole: bool = False,
     open_ends: str = "",
 ) -> None:
-    """Refuse what is no number, or one out of range.
+    """Refuse what is no number, with a TypeError, or one out of range, with a ValueError.
 
-    Parameters
-    ----------
-    low, high : float
-        The ends, which are accepted,
-    whole : bool
-        Integers only.
-    open_ends : str
-        but for the ends that are named here: "low", "high", or "low high".
-
-    Raises
-    ------
-    TypeError
-        If it is no number, or has to be whole and is not.
-    ValueError
-        If it is out of range, infinite, or not a number as floats know it.
+    The ends, `low` and `high`, are accepted but for those that `open_ends` names: "low", "high",
+    or "low high". What is infinite, or no number as floats know it, is out of range.
     """
     kind = numbers.Integral if whole else numbers.Real
     if isinstance(value, bool) or not isinstance(value, kind):

@@ -52,13 +52,8 @@ def locked_folder(folder: AnyPath, taken: str) -> Iterator[None]:
 def replaced_file(path: AnyPath) -> Iterator[IO[bytes]]:
     """Open a temporary file beside `path`; rename it onto `path` when the block succeeds.
 
-    Its directory must exist.
-
-    Raises
-    ------
-    LinnappError
-        If the directory cannot be written or the disk is full, or `path` is there and no regular
-        file: a rename would put a file in a device's place. `path` is then untouched.
+    Its directory must exist. If that cannot be written, the disk is full, or `path` is there and no
+    regular file (a rename would put a file in a device's place), `path` is untouched.
     """
     path = _replaceable(Path(path), directory=False)
     temporary = _beside(path)

@@ -22,17 +22,10 @@ def end_with_parent(number: signal.Signals) -> None:
 
 @contextlib.contextmanager
 def signals_held(*numbers: signal.Signals) -> Iterator[Callable[[], None]]:
-    """Have what ends this program come afterwards, so that nothing is left half done.
+    """Have what ends this program (ctrl-C, SIGTERM and SIGHUP unless given) come afterwards.
 
-    Parameters
-    ----------
-    *numbers : signal
-        What is held; unless given ctrl-C, SIGTERM and SIGHUP.
-
-    Yields
-    ------
-    callable
-        Lets in what has come so far, where it may: ctrl-C raises KeyboardInterrupt there.
+    So nothing is left half done. Yielded is what lets in what has come so far, where it may: ctrl-C
+    raises KeyboardInterrupt there.
     """
     held: list[int] = []
     numbers = numbers or (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

@@ -127,20 +127,11 @@ def fetch(
     mode: str | None = None,
     log: Log = print,
 ) -> list[str]:
-    """Give drives the models that a store has of them, each on its own.
+    """Give drives the models that a store has of them, each on its own; returned is what failed.
 
-    Parameters
-    ----------
-    wanted : mapping of str to str or None
-        By device, what the store calls it, without a suffix: ``array7/nvme0n1``; None: its own
-        name.
-    mode : {"off", "observe", "enforce"}, optional
-        Left as drives.conf has it, or else as it is, unless given.
-
-    Returns
-    -------
-    list of str
-        What failed, and why. A model that is none, or that the kernel refuses, changes nothing.
+    `wanted` has by device what the store calls it, without a suffix: ``array7/nvme0n1``; None: its
+    own name. The mode is left as drives.conf has it, or else as it is, unless given. A model that
+    is none, or that the kernel refuses, changes nothing.
     """
     failures = []
     with alone():

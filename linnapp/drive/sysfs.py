@@ -299,15 +299,7 @@ class Drive:
         return data or None
 
     def upload(self, model: Model | LatencyModel) -> None:
-        """Replace the active model and check that the kernel has it.
-
-        Raises
-        ------
-        ModelError
-            If the kernel refused it; the old model is then still active.
-        DeviceError
-            If the file cannot be written.
-        """
+        """Replace the active model and check that the kernel has it; refused, the old one stays."""
         path = self._directory / "model"
         if isinstance(model, LatencyModel):
             self.check_runs_latency_models(f"model {model.model_id} is a latency model")

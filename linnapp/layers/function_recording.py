@@ -210,10 +210,7 @@ class _Recorder:
 
 @contextlib.contextmanager
 def _held(act: Callable[[], int]) -> Iterator[tuple[int, Callable[[], object]]]:
-    """A process that does something once it is told to; ended when the block is left early.
-
-    Where this program is gone before, it ends without.
-    """
+    """A process that does something once told to; ended when the block is left, or without us."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if not pid:

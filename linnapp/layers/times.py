@@ -146,15 +146,7 @@ class Layers:
 
 
 def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
-    """Read a recording.
-
-    Parameters
-    ----------
-    trace : path
-        Of blktrace; no other format says when a request was issued.
-    **reader
-        Options of :class:`BlktraceReader`.
-    """
+    """Read a recording of blktrace; no other format says when a request was issued."""
     found = Layers()
     blktrace = BlktraceReader(trace, **reader)
     for chunk, times in blktrace.with_layers():

@@ -75,14 +75,9 @@ def train_fleet(
 ) -> list[Progress]:
     """Train all drives of all arrays that have no model yet.
 
-    Parameters
-    ----------
-    arrays : mapping of str to sequence of Path
-        The traces of each array, each other's replicas, on storage that every worker sees.
-    out_dir : path
-        Gets ``<array>/<drive>.linnos`` and ``.json``. Drives that have both are left alone.
-    scheduler : str, optional
-        Address of a Dask scheduler; a local cluster unless given.
+    The traces of each array, each other's replicas, are on storage that every worker sees.
+    `out_dir` gets ``<array>/<drive>.linnos`` and ``.json``; drives that have both are left alone.
+    `scheduler` is the address of a Dask scheduler; a local cluster unless given.
     """
     out_dir = Path(out_dir)
     with needs("a fleet needs Dask", "distributed"):

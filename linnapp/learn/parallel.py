@@ -46,23 +46,11 @@ def run_tasks(
 ) -> dict[str, Any]:
     """Run tasks and collect their results by name, in the order of the tasks.
 
-    Parameters
-    ----------
-    tasks : sequence of Task
-        Functions and arguments that can be pickled.
-    observer : object
-        Its methods are called from the tasks.
-    processes : int, optional
-        At most so many; the number of usable CPUs unless given. One task, or one process, runs
-        in the caller itself.
-    keep_interrupted : bool
-        After ctrl-C, return the results of those tasks that have one; those that have not begun
-        are dropped. Ctrl-C once more ends all.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If ctrl-C comes, and there is no result or none is to be kept.
+    Their functions and arguments can be pickled, and `observer`'s methods are called from them.
+    There are at most so many `processes`, as many as usable CPUs unless given; one task, or one
+    process, runs in the caller itself. After ctrl-C KeyboardInterrupt is raised, or with
+    `keep_interrupted` the results are returned that there are, if any; tasks that have not begun
+    are dropped. Ctrl-C once more ends all.
     """
     limit = min(processes or len(os.sched_getaffinity(0)), len(tasks))
     if limit == 1:

@@ -29,19 +29,7 @@ _CHUNK_ROWS = 4096
 def infer(
     model: Model, digits: npt.NDArray[Any], engine: Engine = "numpy"
 ) -> npt.NDArray[np.int64]:
-    """Compute the two outputs for each feature vector.
-
-    Parameters
-    ----------
-    digits : integer array, shape (n, model.n_inputs)
-        Digits 0 to 9.
-    engine : {"numpy", "c"}
-
-    Returns
-    -------
-    int64 array, shape (n, 2)
-        For fast and for slow, scale squared.
-    """
+    """Compute the two outputs for each vector of digits: int64, shape (n, 2), scale squared."""
     check_choice("engine", engine, ENGINES)
     check_features(digits, model.n_inputs, model.n_inputs, 9)
     rows = np.ascontiguousarray(digits, np.uint8)

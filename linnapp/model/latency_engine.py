@@ -40,19 +40,7 @@ _POWER = np.rint(2.0 ** (np.arange(2**_STEP_BITS + 1) / 2**_STEP_BITS + _POWER_B
 def predict_us(
     model: LatencyModel, features: npt.NDArray[Any], engine: Engine = "numpy"
 ) -> npt.NDArray[np.uint32]:
-    """How long each read is expected to take.
-
-    Parameters
-    ----------
-    features : integer array, shape (n, N_FEATURES)
-        0 to `CAP`; those that the model does not know may be missing.
-    engine : {"numpy", "c"}
-
-    Returns
-    -------
-    uint32 array, shape (n,)
-        In us.
-    """
+    """How long each read should take, in us; features that the model does not know may lack."""
     check_choice("engine", engine, ENGINES)
     check_features(features, model.n_features, N_FEATURES, CAP)
     rows = np.zeros((len(features), N_FEATURES), np.uint32)

@@ -115,14 +115,9 @@ class Model(envelope.Identified):
         return f"<Model {self.model_id}: {self.n_hidden} units, slow above {self.threshold_us} us>"
 
     def check(self) -> None:
-        """Refuse what the kernel would refuse.
+        """Refuse what the kernel would refuse: shapes that disagree, a header field out of range.
 
-        Raises
-        ------
-        ModelError
-            If the array shapes disagree, or a header field is out of range.
-        NotNarrowError
-            If a sum could overflow for some vector of digits 0 to 9.
+        NotNarrowError: a sum could overflow for some vector of digits 0 to 9.
         """
         w1, b1 = self.hidden_weights, self.hidden_bias
         w2, b2 = self.output_weights, self.output_bias
@@ -238,12 +233,7 @@ def model_from_bytes(data: bytes, name: str = "model") -> Model | LatencyModel:
 def find_model(path: AnyPath, drive: str | None = None) -> Path:
     """Resolve what a user calls a model: the file, or the directory that training wrote.
 
-    Parameters
-    ----------
-    path : path
-        A ``.linnos`` file, or a directory of them.
-    drive : str, optional
-        Disk name; in a directory of several models, the one of that name is meant.
+    In a directory of several models, the one of the disk's name, `drive`, is meant.
     """
     path = Path(path)
     if not path.is_dir():

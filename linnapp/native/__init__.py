@@ -52,12 +52,8 @@ def load_public(
 ) -> ctypes.CDLL:
     """Load a library that programs in C use, too, of which a system may have any version.
 
-    Parameters
-    ----------
-    goals : tuple of str
-        Of make: what builds one in a checkout, in the folder of that name, and what installs it.
-    version : str
-        Of its symbols: a library with another one has other structures.
+    `goals` are of make: what builds one in a checkout, in the folder of that name, and what
+    installs it. Of another `version` of its symbols a library has other structures.
     """
     made = _REPOSITORY / "build" / goals[0] / soname
     path = os.environ.get(variable) or (str(made) if made.exists() else soname)

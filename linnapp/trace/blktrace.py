@@ -286,14 +286,10 @@ class BlktraceReader:
         return (self._chunk(rows) for rows in self._chunks(self._columns()))
 
     def with_layers(self) -> Iterator[tuple[IoChunk, npt.NDArray[np.uint64]]]:
-        """Chunks, and where the time of their I/Os went.
+        """Chunks, and where the time of their I/Os went: uint64, shape (3, n), in ns.
 
-        Yields
-        ------
-        IoChunk
-        uint64 array, shape (3, n)
-            In ns: from Q to the request (G, or a merge), from there to D, from D to C; of the part
-            that completed last. Zeros for I/Os that were never issued.
+        From Q to the request (G, or a merge), from there to D, from D to C; of the part that
+        completed last. Zeros for I/Os that were never issued.
         """
         for rows in self._chunks([*self._columns(), *_LAYERS]):
             yield self._chunk(rows), np.array([rows[name] for name in _LAYERS])

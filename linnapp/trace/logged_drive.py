@@ -134,18 +134,10 @@ class LoggedDrive:
         return list(found.values())
 
     def features_of(self, chunk: IoChunk) -> UInt32:
-        """What a latency model sees of each served read of the next chunk.
+        """What a latency model sees of each served read of the next chunk, in order of arrival.
 
-        Parameters
-        ----------
-        chunk : IoChunk
-            Follows the one before in order of arrival. If it has features, these are they: a
-            blktrace recording tells which requests there were.
-
-        Returns
-        -------
-        uint32 array, shape (n, N_FEATURES)
-            A row for each of ``chunk.is_served_read``.
+        If the chunk has features, these are they: a recording of blktrace tells which requests
+        there were.
         """
         if chunk.features is not None:
             return chunk.features[chunk.is_served_read]

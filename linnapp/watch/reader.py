@@ -160,13 +160,7 @@ def _places(path: str) -> list[bytes]:
 
 
 class Reader:
-    """Rows of calls and I/Os; a context, which frees them.
-
-    Attributes
-    ----------
-    calls : structured array of `CALL_ROW`
-        Those there are room for; :meth:`take` says which are filled.
-    """
+    """Rows of calls and I/Os; a context, which frees them; :meth:`take` says which are filled."""
 
     def __init__(self, rows: int = _ROWS) -> None:
         self._library = library()

@@ -84,12 +84,8 @@ def check_is_text(folder: AnyPath) -> None:
 class Store:
     """Writes the two tables; a context.
 
-    Parameters
-    ----------
-    session : str, optional
-        What this recording is called, in a column of its own.
-    arguments : str, optional
-        How calls' arguments are told: ``raw`` or ``detailed``; else not at all.
+    `session` is what this recording is called, in a column of its own; `arguments` how calls'
+    arguments are told, ``raw`` or ``detailed``, if at all.
     """
 
     def __init__(

@@ -93,18 +93,10 @@ def watch(
 ) -> Watched:
     """Follow a command until it ends, or processes; until ctrl-C at most.
 
-    Parameters
-    ----------
-    command : sequence of str
-        Run this and follow it, and all it starts.
-    pids : sequence of int
-        Follow these processes instead, and all they start from now on.
-    every : bool
-        Follow every process but this one; until the command ends, if there is one.
-    buffer_mib : int
-        Of what waits to be read; a power of two. What does not fit is lost and counted.
-    arguments : str, optional
-        Store those of calls, ``raw`` or ``detailed``; see :mod:`linnapp.watch.arguments`.
+    With `command` it is run and followed, and all that it starts; with `pids` these processes, and
+    all they start from now on; with `every` all but this one, until the command ends, if there is
+    one. `buffer_mib`, a power of two, is of what waits to be read; what does not fit is lost and
+    counted. Calls' `arguments` are stored as :mod:`linnapp.watch.arguments` has them.
     """
     if command:
         check_command(command)

@@ -82,13 +82,7 @@ def name_to_keep(name: str) -> str:
 
 
 def find_target(devices: Sequence[str]) -> Target:
-    """What is meant by one md array, or by drives.
-
-    Raises
-    ------
-    DeviceError
-        If a device is missing or named twice, or arrays are mixed with others.
-    """
+    """What is meant by one md array, or by drives; none is to be missing, or named twice."""
     arrays = [device for device in devices if is_md(device)]
     if not arrays:
         names = [disk_name(device) for device in devices]

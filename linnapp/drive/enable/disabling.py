@@ -34,14 +34,9 @@ def disable(
 ) -> list[str]:
     """Undo :func:`~.enabling.enable`: switch off, remove models and their entries.
 
-    A patched kernel keeps a drive's model, with mode off, until it is rebooted. Returned is what
-    could not be switched off, as a rule a drive that is not there; its files are removed all the
-    same.
-
-    Parameters
-    ----------
-    devices : list of str
-        An md array, or drives; none for all that drives.conf has.
+    `devices` are an md array, or drives; without any, all that drives.conf has. A patched kernel
+    keeps a drive's model, with mode off, until it is rebooted. Returned is what could not be
+    switched off, as a rule a drive that is not there; its files are removed all the same.
     """
     with alone():
         put_back_left(log)

@@ -134,18 +134,10 @@ def enable(
     on_progress: Callable[[Seen], None] | None = None,
     observer: Observer | None = None,
 ) -> None:
-    """Record, train, judge, upload, switch on, and write that down.
+    """Record for `for_s`, train, judge, upload, switch on, and write that down.
 
-    Parameters
-    ----------
-    for_s : float
-        Length of the recording.
-    recordings : path, optional
-        Use ``<drive>.blk`` here instead of recording.
-    log : callable
-        Gets a line for each step.
-    on_progress : callable, optional
-        Called twice a second while it is recorded.
+    `recordings` is a folder whose ``<drive>.blk`` is used instead of recording. `log` gets a line
+    for each step; `on_progress` is called twice a second while it is recorded.
 
     Raises
     ------

@@ -54,13 +54,7 @@ class Foreseen:
 
     @classmethod
     def load(cls, entry: DriveEntry, active: str | None) -> Foreseen:
-        """Read the record beside a model.
-
-        Raises
-        ------
-        LinnappError
-            If there is none, it is of another model than the active one, or says too little.
-        """
+        """Read the record beside a model; it is to be of the active one, and to say enough."""
         if entry.model is None:
             raise LinnappError("drives.conf names no model")
         path = entry.model.with_suffix(".json")

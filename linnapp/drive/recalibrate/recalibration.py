@@ -91,14 +91,8 @@ def decide(
 ) -> Decision:
     """Compare a drive's active threshold with its new inflection point.
 
-    Parameters
-    ----------
-    shift_percentiles : float
-        Retrain from this difference on,
-    sampling_percentiles : float
-        beyond what chance alone may be.
-    kind : {"network", "latency"}
-        Of the model to be trained. A latency model is retrained wherever the point is.
+    It is retrained from a difference of `shift_percentiles` on, beyond what chance alone may be,
+    `sampling_percentiles`; one that is to have a latency model wherever the point is.
     """
     if len(distribution) < MIN_READS:
         return Decision(
@@ -150,18 +144,12 @@ def recalibrate(
 ) -> list[Decision]:
     """Go through the array once; a decision for each drive.
 
-    Parameters
-    ----------
-    models_dir : path
-        Gets a directory per retraining; the name is the time. The last one that was uploaded is
-        remembered in the drive's state. A model that is no better than the active one stays there;
-        one that is worse than none is not even written.
-    kind : {"network", "latency"}, optional
-        Of the new models. If not given, what is active on each drive; a network where nothing is.
-    recordings : path, optional
-        Use ``<drive>.blk`` here instead of recording.
-    conf_path : path, optional
-        Of drives.conf: drives that it names have the new model there, too, for the next boot.
+    `models_dir` gets a directory per retraining; the name is the time. The last one that was
+    uploaded is remembered in the drive's state. A model that is no better than the active one stays
+    there; one that is worse than none is not even written. New models are of the kind that is
+    active on each drive, unless given; a network where nothing is. `recordings` is a folder whose
+    ``<drive>.blk`` is used instead of recording. Drives that drives.conf at `conf_path` names have
+    the new model there, too, for the next boot.
 
     Raises
     ------
@@ -359,10 +347,7 @@ def _scratch(models_dir: Path) -> Iterator[Path]:
 
 
 def _remove_left_over(models_dir: Path) -> None:
-    """Remove what runs that were killed have left: recordings, and models not yet complete.
-
-    The lock says that no one is at work on them. Whatever else is there is not ours.
-    """
+    """Remove what runs that were killed have left, which the lock says; all else is not ours."""
     for path in models_dir.iterdir():
         if _LEFT_OVER.match(path.name) and path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

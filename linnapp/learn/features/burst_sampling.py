@@ -95,10 +95,7 @@ def sample_bursts(
 
 
 class _Part:
-    """The I/Os of a part, in chunks, to be gone over again and again.
-
-    They are those from the part's first served read, or the trace's begin, up to the next part's.
-    """
+    """The I/Os from a part's first served read, or the trace's begin, on, in chunks; repeatedly."""
 
     def __init__(self, trace: Recorded, part: slice, reader_options: dict[str, Any]) -> None:
         self._trace = trace

@@ -21,14 +21,8 @@ def digits(
 ) -> DigitArray:
     """Write features as digits from 0 to 9, most significant first; shape (n, N_INPUTS).
 
-    Past pending counts come first, then pending now, then past latencies.
-
-    Parameters
-    ----------
-    pending : uint32 array, shape (n,)
-        Pending pages at arrival, the read's own included.
-    hist_pending, hist_latency_us : uint32 array, shape (n, HISTORY)
-        Pending pages at arrival, and latencies in us, of the last completed reads, oldest first.
+    Past pending pages at arrival come first, then those now, the read's own included, then past
+    latencies in us; what is past is of shape (n, HISTORY), oldest first.
     """
     n = len(pending)
     for name, array in (("hist_pending", hist_pending), ("hist_latency_us", hist_latency_us)):

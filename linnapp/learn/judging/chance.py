@@ -50,13 +50,9 @@ Floats = npt.NDArray[np.float64]
 def array_means_us(sums: Floats, failover_us: float, replicas: int) -> Floats:
     """The mean latency of an array whose drives all behave like this one, for each way to refuse.
 
-    Of shape (..., 1 + ways), the first that of refusing none.
-
-    Parameters
-    ----------
-    sums : array, shape (..., kinds, 1 + ways, 2)
-        By size class: the number of reads and their latencies added up, of all reads first, then
-        of those that each way refuses.
+    Of shape (..., 1 + ways), the first that of refusing none. `sums` are of shape (..., kinds,
+    1 + ways, 2), by size class: the number of reads and their latencies added up, of all reads
+    first, then of those that each way refuses.
     """
     refused = sums.copy()
     refused[..., 0, :] = 0.0
@@ -149,10 +145,7 @@ class Refusals:
         return np.asarray(kinds, np.int64), len(found)
 
     def _cut(self, kinds: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
-        """Size classes, levels and latencies in blocks of equally many reads; the oldest are left.
-
-        Each has shape (blocks, reads), with no block where there are fewer reads than blocks.
-        """
+        """Size classes, levels and latencies of the newest reads, each of shape (blocks, reads)."""
         length = len(kinds) // N_BLOCKS
         shape = (N_BLOCKS if length else 0, length)
         first = len(kinds) - N_BLOCKS * length if length else len(kinds)

@@ -161,12 +161,8 @@ class PairedBlocks:
     def effect(self, measure: str, error: float, of_pairs: int) -> Effect:
         """What the switch changes.
 
-        Parameters
-        ----------
-        error : float
-            Chance that the interval is wrong.
-        of_pairs : int
-            How many there will be at the last look.
+        `error` is the chance that the interval is wrong, `of_pairs` how many there will be at the
+        last look.
         """
         off_us, on_us = self.latencies_us(measure)
         octaves = math.log2(on_us / off_us)

@@ -12,11 +12,8 @@ import numpy.typing as npt
 def area_under_roc(score: npt.NDArray[Any], slow: npt.NDArray[np.bool_]) -> float | None:
     """Chance that a slow read has a higher score than a fast one; ties count half.
 
-    None where all reads are slow, or all fast.
-
-    References
-    ----------
-    Hanley and McNeil, Radiology 143 (1982): the area is the Mann-Whitney statistic.
+    None where all reads are slow, or all fast. It is the Mann-Whitney statistic (Hanley and McNeil,
+    Radiology 143, 1982).
     """
     n_slow = int(np.count_nonzero(slow))
     n_fast = len(slow) - n_slow

@@ -314,10 +314,7 @@ def find_inflection_points(
 
 
 class _Window:
-    """A drive's candidates: percentiles in even steps around the start, more where needed.
-
-    Where a point is given, it is the only one.
-    """
+    """A drive's candidates: percentiles in even steps around the start, or the point given."""
 
     def __init__(self, distribution: LatencyDistribution, options: LabellingOptions) -> None:
         self._widens = options.search == "wide" and options.threshold_us is None

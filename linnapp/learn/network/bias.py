@@ -61,18 +61,9 @@ def choose_bias(
 ) -> BiasChoice:
     """Train with each candidate and choose the best, or of those within 0.1 % the one nearest to 1.
 
-    Parameters
-    ----------
-    options : TrainingOptions
-        Its bias is not used.
-    failover_us, replicas, pages
-        See :func:`expected_mean_us`.
-    added : Examples, optional
-        More examples to train on.
-    bursts : BurstReads, optional
-        Added bursts of the validation part; they judge with weight :data:`BURST_PREVALENCE`.
-    on_candidate : callable, optional
-        Called with each candidate and its expected mean in us.
+    The bias of `options` is not used; `added` examples are trained on, too. Added bursts of the
+    validation part judge with weight :data:`BURST_PREVALENCE`, the rest by
+    :func:`expected_mean_us`. `on_candidate` is called with each candidate and its mean in us.
     """
     step = -(-len(latency_us) // SEARCH_READS)
     digits, slow, latency_us = digits[::step], slow[::step], latency_us[::step]

@@ -140,14 +140,9 @@ def build(
 ) -> Any:
     """Make a network, ready for ``fit`` on what :func:`batches` makes.
 
-    Parameters
-    ----------
-    bias : float
-        Multiplies the loss of truly slow reads.
-    scaling : Scaling, optional
-        Of the digits, before the first weights; as they are unless given.
-    weight_decay : float
-        Share by which each step, at a learning rate of 1, makes weights smaller; biases keep.
+    `bias` multiplies the loss of truly slow reads; `scaling` is of the digits, before the first
+    weights. `weight_decay` is the share by which each step, at a learning rate of 1, makes weights
+    smaller; biases keep.
     """
     tf = import_tensorflow()
     keras = tf.keras

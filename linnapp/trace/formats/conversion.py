@@ -160,12 +160,9 @@ def read_workload(
 ) -> Iterator[Workload]:
     """Read a trace of any known format as a workload.
 
-    Parameters
-    ----------
-    **options
-        For blktrace those of :class:`~linnapp.trace.blktrace.BlktraceReader`; for text formats
-        ``volume``, the one to keep; for these and iologs ``on_empty``, which
-        :func:`linnapp.trace.formats.text_trace.read_columns` calls.
+    Options are for blktrace those of :class:`~linnapp.trace.blktrace.BlktraceReader`; for text
+    formats ``volume``, the one to keep; for these and iologs ``on_empty``, which
+    :func:`linnapp.trace.formats.text_trace.read_columns` calls.
     """
     path = Path(path)
     source_format = source_format or detect_format(path)
@@ -293,13 +290,7 @@ def convert(
     filters: Filters | None = None,
     **options: Any,
 ) -> int:
-    """Convert a trace, and tell how many I/Os; the target appears whole or not at all.
-
-    Parameters
-    ----------
-    target_format : str
-        One of :func:`output_formats`.
-    """
+    """Convert a trace, and tell how many I/Os; the target appears whole or not at all."""
     source, target = Path(source), Path(target)
     filters = filters or Filters()
     chunks = filtered(read_workload(source, source_format, **options), filters)

@@ -29,10 +29,7 @@ from linnapp.trace.packed import unpacked
 class LatencyLogReader:
     """Iterates over a log's I/Os in chunks, in order of submission.
 
-    Parameters
-    ----------
-    chunk_ios : int
-        I/Os per chunk, and how many lines too late an I/O may stand; memory is proportional.
+    `chunk_ios` is also how many lines too late an I/O may stand; memory is proportional.
     """
 
     def __init__(

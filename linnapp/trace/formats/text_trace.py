@@ -175,13 +175,7 @@ def read_columns(
     on_progress: Callable[[int], None] | None = None,
     on_empty: Callable[[int], None] | None = None,
 ) -> Iterator[Columns]:
-    """Read a text trace in chunks; I/Os of no length are left out.
-
-    Parameters
-    ----------
-    on_empty : callable, optional
-        Called at the end, with how many I/Os of no length were left out.
-    """
+    """Read a text trace in chunks; how many I/Os of no length are left out `on_empty` is told."""
     path = Path(path)
     library = _library()
     description = _format_of(text_format, volume)

@@ -238,17 +238,10 @@ def generate(
     drive_bytes: int,
     shared: np.random.SeedSequence | None = None,
 ) -> Iterator[Workload]:
-    """Draw one drive's workload.
+    """Draw one drive's workload; offsets and sizes stay below `drive_bytes`.
 
-    Parameters
-    ----------
-    seed : numpy.random.SeedSequence
-        Drives get different ones, spawned from one.
-    drive_bytes : int
-        Offsets and sizes stay below it.
-    shared : numpy.random.SeedSequence, optional
-        The same one for all drives of an array, see `array_seeds`. Needed when
-        the profile's bursts are correlated.
+    Drives get different seeds, spawned from one, and all of an array the same `shared` one, see
+    `array_seeds`. That is needed when the profile's bursts are correlated.
     """
     if profile.burst_correlation and shared is None:
         raise ValueError(f"profile {profile.name}: correlated bursts need a shared seed")
