@@ -226,24 +226,20 @@ def options_of(
     """The options of `Nodes` as the library wants them; `owner` is whom they were given to."""
     for name in unknown:
         raise TypeError(f"{owner.__name__}() got an unexpected keyword argument {name!r}")
-    check_fits(
-        32,
-        home_margin_percent=home_margin_percent,
-        news_for_ms=news_for_ms,
-        news_uses=news_uses,
-        explore_ms=explore_ms,
-        hedge_percent=hedge_percent,
-    )
+    whole = {
+        "home_margin_percent": home_margin_percent,
+        "news_for_ms": news_for_ms,
+        "news_uses": news_uses,
+        "explore_ms": explore_ms,
+        "hedge_percent": hedge_percent,
+    }
+    check_fits(32, **whole)
     check_fits(64, seed=seed)
     return _ClusterOptions(
         ctypes.sizeof(_ClusterOptions),
         _number(Mode, "mode", mode),
         _UNGUARDED * unguarded,
-        home_margin_percent,
-        news_for_ms,
-        news_uses,
-        explore_ms,
-        hedge_percent,
+        *whole.values(),
         copies_percent,
         extra_io_percent,
         questions_percent,

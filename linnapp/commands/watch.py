@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,14 @@ _NOT_DROPPED = ("other_ios", "unfinished_calls", "filtered_calls", "filtered_ios
 
 
 def _words(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """What several options, or commas, have named."""
     return tuple(word for each in given for word in each.split(",") if word)
+
+
+def _words_option(
+    option: str, name: str, metavar: str, words: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Takes what several options, or commas, have named."""
+    return click.option(option, name, multiple=True, callback=_words, metavar=metavar, help=words)
 
 
 @click.command(cls=BeforeACommand, options_metavar="[OPTIONS]")
@@ -43,33 +50,12 @@ def _words(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tup
     help="Watch this process, until it ends or ctrl-C; may be given several times.",
 )
 @click.option("--all", "every", is_flag=True, help="Watch every process but this one.")
-@click.option(
-    "--call",
-    "calls",
-    multiple=True,
-    callback=_words,
-    metavar="CALL,...",
-    help="Only these system calls.",
-)
+@_words_option("--call", "calls", "CALL,...", "Only these system calls.")
 @click.option(
     "--path", "paths", multiple=True, metavar="PATH", help="Only this file or folder; repeatable."
 )
-@click.option(
-    "--process",
-    "processes",
-    multiple=True,
-    callback=_words,
-    metavar="NAME,...",
-    help="Only processes of these names.",
-)
-@click.option(
-    "--thread",
-    "threads",
-    multiple=True,
-    callback=_words,
-    metavar="NAME|TID,...",
-    help="Only threads of these names or numbers.",
-)
+@_words_option("--process", "processes", "NAME,...", "Only processes of these names.")
+@_words_option("--thread", "threads", "NAME|TID,...", "Only threads of these names or numbers.")
 @click.option(
     "--arguments",
     type=click.Choice(["raw", "detailed"]),
