@@ -54,7 +54,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
             _compared_with_the_lab(by_name[cell.name], committed_lab(lab, heading))
         )
         for heading, cell in LABS.items()
-        if heading in lab
+        if heading in lab and cell.name in by_name
     }
     header = (
         "rule", "mean us", "p99 us", "below the primary by", "of the oracle's gain", "extra I/O",
