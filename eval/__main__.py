@@ -29,6 +29,9 @@ from eval.files import write_json, write_text
 from eval.programs import keep_programs
 from linnapp.errors import LinnappError
 
+#: What is committed of how long a run took.
+TIMES = ("seconds", "cpu_seconds", "alone_seconds", "jobs")
+
 #: table2 stands in the same run as fig05.
 ALIASES = {"table2": "fig05"}
 
@@ -204,10 +207,7 @@ def commit(
         "parameters": record["parameters"],
         "code": record["made_from"]["code"],
         "seeds": record.get("seeds"),
-        **{
-            key: round(record.get(key, 0))
-            for key in ("seconds", "cpu_seconds", "alone_seconds", "jobs")
-        },
+        **{key: round(record.get(key, 0)) for key in TIMES},
         "tables": {
             heading: {"header": table.header, "rows": table.rows}
             for heading, table in tables.items()
@@ -226,9 +226,11 @@ def commit(
 def added(before: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
     """Results with what was committed of cells that they do not have, and of which code that was.
 
-    A figure stays that of the last run which had all.
+    Figure and times stay those of the last run which had all.
     """
     now = tuple(result["tables"])
+    if not before["tables"].keys() - set(now):
+        return result
     codes = before.get("codes", dict.fromkeys(before["tables"], before["code"]))
     words = [
         line
@@ -238,6 +240,7 @@ def added(before: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
     of_cells = {**before["parameters"]["cells"], **result["parameters"]["cells"]}
     return {
         **result,
+        **{key: before[key] for key in TIMES},
         "parameters": {**result["parameters"], "cells": of_cells},
         "tables": {**before["tables"], **result["tables"]},
         "reading": "\n".join((*words, result["reading"])),
