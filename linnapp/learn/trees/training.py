@@ -531,15 +531,47 @@ def grow(
     like : LatencyModel
         Has what is no tree: the model's thresholds, and how many features it knows.
     """
+    from threadpoolctl import threadpool_limits
+
+    known = features[:, : like.n_features]
+    boosting = boost(
+        known, targets, seed, n_trees=n_trees, learning_rate=learning_rate, weights=weights
+    )
+    sample = slice(0, None, max(1, len(known) // 10_000))
+    with threadpool_limits(1):
+        exact = np.log2(boosting.predict(known[sample].astype(np.float32)))
+    scale = (1 << FRACTION_BITS) / math.log(2)
+    trees = [_complete(tree.nodes, scale) for [tree] in boosting._predictors]
+    model = dataclasses.replace(
+        like,
+        splits=np.stack([splits for splits, _ in trees]),
+        leaves=np.stack([leaves for _, leaves in trees]),
+        base=min(round(float(boosting._baseline_prediction.item()) * scale), LEAF_LIMIT - 1),
+    )
+    total = model.base + leaves_of(model, features[sample]).sum(axis=1, dtype=np.int64)
+    drift = float(np.abs(total / (1 << FRACTION_BITS) - exact).max())
+    if drift > (n_trees + 1) / (1 << FRACTION_BITS):
+        raise LinnappError(f"the trees as integers are off by 2^{drift:.3f}: {_whose_fault()}")
+    return model, drift
+
+
+def boost(
+    features: npt.NDArray[Any],
+    targets: npt.NDArray[Any],
+    seed: int,
+    *,
+    n_trees: int,
+    learning_rate: float,
+    weights: npt.NDArray[np.float64] | None = None,
+) -> Any:
+    """As scikit-learn has them, the trees of :func:`grow`; features may be more than a model's."""
     check_scikit_learn()
     from sklearn._loss.loss import HalfGammaLoss
     from sklearn.ensemble import HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits
 
     # Exact: no feature has more than 24 bits.
-    x = features[:, : like.n_features].astype(np.float32)
-    sample = slice(0, None, max(1, len(x) // 10_000))
-    shown = x[sample].copy()
+    x = features.astype(np.float32)
     x[::UNPLACED_EVERY, FEATURES.index("in_region") :] = CAP
     _repace(x[REPACED_EVERY // 2 :: REPACED_EVERY], seed)
     # Its threads wait for each other by spinning: on a busy machine that takes minutes. And sums
@@ -559,20 +591,7 @@ def grow(
             boosting.fit(x, targets.astype(np.float64), sample_weight=weights)
             if _largest_step(boosting) <= LARGEST_STEP:
                 break
-        exact = np.log2(boosting.predict(shown))
-    scale = (1 << FRACTION_BITS) / math.log(2)
-    trees = [_complete(tree.nodes, scale) for [tree] in boosting._predictors]
-    model = dataclasses.replace(
-        like,
-        splits=np.stack([splits for splits, _ in trees]),
-        leaves=np.stack([leaves for _, leaves in trees]),
-        base=min(round(float(boosting._baseline_prediction.item()) * scale), LEAF_LIMIT - 1),
-    )
-    total = model.base + leaves_of(model, features[sample]).sum(axis=1, dtype=np.int64)
-    drift = float(np.abs(total / (1 << FRACTION_BITS) - exact).max())
-    if drift > (n_trees + 1) / (1 << FRACTION_BITS):
-        raise LinnappError(f"the trees as integers are off by 2^{drift:.3f}: {_whose_fault()}")
-    return model, drift
+    return boosting
 
 
 @contextlib.contextmanager

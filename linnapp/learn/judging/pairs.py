@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: MIT
+"""Whether predictions say which of several drives would be sooner at one moment.
+
+How well they rank reads over time, as an area under the ROC curve does, is for the most part how
+well they tell a busy moment from a quiet one, which all drives of an array have in common: who
+chooses among them gains nothing by that. Here reads of about one size that began on two drives at
+about one time, in recordings of one machine, stand for one read that either could have served.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.learn.judging.chance import N_RESAMPLES, TAIL
+from linnapp.learn.labelling.inflection import size_classes
+from linnapp.trace.difference import MAX_BLOCKS, MIN_BLOCKS, resampled_means
+from linnapp.trace.rows import Rows
+
+#: Reads of a pair began within so many us. It is as long as a read takes: of more of them the one
+#: finds another load than the other, of less there are few.
+WITHIN_US = 200
+
+#: By how much lower the other drive's prediction must be for a read to leave home, as of `replayer
+#: --home-margin`.
+HOME_MARGIN = 0.25
+
+#: Pairs whose sums are kept together.
+_PAIRS_A_SUM = 32
+
+_SEED = 1
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True)
+class DriveReads(Rows):
+    """Served reads of a drive, in order of arrival."""
+
+    #: uint64 array, shape (n,), on a clock that all drives have.
+    arrival_ns: npt.NDArray[np.uint64]
+    #: arrays, shape (n,)
+    latency_us: npt.NDArray[np.uint32]
+    predicted: npt.NDArray[Any]
+    #: By what another way to choose goes: pending pages, or what another model predicts.
+    rival: npt.NDArray[Any]
+    pages: npt.NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """A number, with its 95 % interval by blocks of time; None where there are too few."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class PairsJudged:
+    """What predictions are worth to who chooses; times in us, means of all pairs."""
+
+    pairs: int
+    #: Share of the pairs of which the slower read was predicted to be; ties count half.
+    right: Estimate
+    #: What is gained by the lower prediction over drives in turn, and over the lower `rival`.
+    over_turns_us: Estimate
+    over_rival_us: Estimate
+    #: And over turns where home is left for a prediction that is lower by `HOME_MARGIN` alone.
+    with_margin_us: Estimate
+    #: By the drive that was sooner: what nobody knows beforehand.
+    at_best_us: Estimate
+
+
+def nearest(
+    first: DriveReads, second: DriveReads, within_us: float = WITHIN_US
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Rows of the pairs of two drives' reads: each is the other's nearest of its size class."""
+    found = [(np.empty(0, np.intp), np.empty(0, np.intp))]
+    classes = [size_classes(reads.pages) for reads in (first, second)]
+    for size in np.intersect1d(*classes):
+        rows = [np.flatnonzero(of == size) for of in classes]
+        times = [
+            reads.arrival_ns[here].astype(np.int64)
+            for reads, here in zip((first, second), rows, strict=True)
+        ]
+        there, back = _nearest_to(*times), _nearest_to(*times[::-1])
+        here = np.flatnonzero(back[there] == np.arange(len(there)))
+        there = there[here]
+        close = np.abs(times[0][here] - times[1][there]) <= within_us * 1000
+        found.append((rows[0][here[close]], rows[1][there[close]]))
+    mine, other = (np.concatenate(part) for part in zip(*found, strict=True))
+    return mine, other
+
+
+def _nearest_to(
+    times: npt.NDArray[np.int64], others: npt.NDArray[np.int64]
+) -> npt.NDArray[np.intp]:
+    """Of each time, which of the others is nearest; both ascend."""
+    after = np.minimum(np.searchsorted(others, times), len(others) - 1)
+    before = np.maximum(after - 1, 0)
+    return np.where(times - others[before] <= others[after] - times, before, after)
+
+
+def judge(drives: Sequence[Iterable[DriveReads]]) -> PairsJudged:
+    """Judge the predictions for several drives, whose reads come in parts, in order of time."""
+    sums = [np.empty((0, 7))]
+    for parts in _together(drives):
+        found = []
+        for first, second in itertools.combinations(parts, 2):
+            rows = nearest(first, second)
+            pairs = [reads.take(row) for reads, row in zip((first, second), rows, strict=True)]
+            found.append((pairs[0].arrival_ns, _columns(*pairs)))
+        times, columns = (np.concatenate(part) for part in zip(*found, strict=True))
+        if len(times):
+            in_order = columns[np.argsort(times, kind="stable")]
+            sums.append(np.add.reduceat(in_order, np.arange(0, len(times), _PAIRS_A_SUM)))
+    return _judged(np.concatenate(sums))
+
+
+def _together(drives: Sequence[Iterable[DriveReads]]) -> Iterator[list[DriveReads]]:
+    """Parts of all drives of the same stretch of time, no longer than the parts as they come."""
+    streams = [iter(drive) for drive in drives]
+    held = [next(stream, None) for stream in streams]
+    while any(part is not None for part in held):
+        ends = [int(part.arrival_ns[-1]) for part in held if part is not None and len(part)]
+        if len(ends) < 2:
+            return
+        until = min(ends)
+        cuts = [
+            0 if part is None else int(np.searchsorted(part.arrival_ns, until, "right"))
+            for part in held
+        ]
+        yield [part.take(slice(0, cut)) for part, cut in zip(held, cuts, strict=True) if part]
+        for k, (part, cut) in enumerate(zip(held, cuts, strict=True)):
+            if part is None:
+                continue
+            held[k] = part.take(slice(cut, None)) if cut < len(part) else next(streams[k], None)
+
+
+def _columns(first: DriveReads, second: DriveReads) -> Floats:
+    """Of each pair a one, whether it was ranked right, what it took by each way to choose."""
+    latency_us, predicted, rival = (
+        np.column_stack((getattr(first, name), getattr(second, name))).astype(np.float64)
+        for name in ("latency_us", "predicted", "rival")
+    )
+    orders = [np.sign(np.diff(of, axis=1)[:, 0]) for of in (latency_us, predicted)]
+    return np.column_stack((
+        np.ones(len(latency_us)),
+        (1 + orders[0] * orders[1]) / 2,
+        latency_us.mean(axis=1),
+        _chosen_us(latency_us, rival),
+        _chosen_us(latency_us, predicted),
+        _chosen_us(latency_us, predicted, HOME_MARGIN),
+        latency_us.min(axis=1),
+    ))  # fmt: skip
+
+
+def _chosen_us(latency_us: Floats, score: Floats, margin: float = 0.0) -> Floats:
+    """What reads took, either drive being home as often, if they leave for a lower score."""
+    leaves = score[:, ::-1] < (1 - margin) * score
+    return np.asarray(np.where(leaves, latency_us[:, ::-1], latency_us).mean(axis=1))
+
+
+def _judged(sums: Floats) -> PairsJudged:
+    if not len(sums):
+        none = Estimate(float("nan"), None, None)
+        return PairsJudged(0, none, none, none, none, none)
+    starts = np.linspace(0, len(sums), min(len(sums), MAX_BLOCKS), endpoint=False, dtype=int)
+    blocks = np.add.reduceat(sums, starts)
+    whole = (blocks[:, 1:].sum(axis=0) / blocks[:, 0].sum())[None]
+    means = None
+    if len(blocks) >= MIN_BLOCKS:
+        means = resampled_means(blocks, _SEED, N_RESAMPLES)
+
+    def estimate(column: int, less: int | None = None) -> Estimate:
+        def of(rows: Floats) -> Floats:
+            return rows[:, column] - (0.0 if less is None else rows[:, less])
+
+        ends = (None, None) if means is None else np.quantile(of(means), (TAIL, 1 - TAIL)).tolist()
+        return Estimate(float(of(whole)[0]), *ends)
+
+    right, turns, rival, followed, margin, best = range(6)
+    return PairsJudged(
+        int(sums[:, 0].sum()),
+        estimate(right),
+        estimate(turns, followed),
+        estimate(rival, followed),
+        estimate(turns, margin),
+        estimate(turns, best),
+    )
