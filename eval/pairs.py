@@ -28,6 +28,7 @@ from eval.development import OUT
 from eval.programs import keep_programs
 from eval.seeds import DEVELOPMENT
 from linnapp.learn.judging.pairs import DriveReads, Estimate, judge, nearest
+from linnapp.learn.labelling.inflection import size_classes
 from linnapp.learn.trees.training import LEARNING_RATE, N_TREES, OVERDUE_PERCENTILE, boost
 from linnapp.model.latency_model import DEPTH
 from linnapp.trace.blktrace import IoChunk
@@ -56,19 +57,20 @@ class Reads(Rows):
     arrival_ns: npt.NDArray[np.uint64]
     latency_us: npt.NDArray[np.uint32]
     pending: npt.NDArray[np.uint32]
-    pages: npt.NDArray[np.uint32]
+    pages: npt.NDArray[np.int64]
     #: A row for each; what a model sees, and whatever is tried beside it.
     features: npt.NDArray[Any]
 
     def judged(self, predicted: Floats, rival: npt.NDArray[Any]) -> DriveReads:
         """With two ways to choose."""
-        return DriveReads(self.arrival_ns, self.latency_us, predicted, rival, self.pages)
+        kind = size_classes(self.pages)
+        return DriveReads(self.arrival_ns, self.latency_us, predicted, rival, kind)
 
 
 def load(trace: Path, beside: Callable[[list[IoChunk]], Floats] | None = None) -> Reads:
     """A recording of a drive; `beside` makes more features, a row an I/O."""
-    with_point = [chunk.latency_ns[chunk.is_served_read] for chunk in open_recording(trace)]
-    latency_ns = np.concatenate(with_point)
+    served_ns = [chunk.latency_ns[chunk.is_served_read] for chunk in open_recording(trace)]
+    latency_ns = np.concatenate(served_ns)
     first = latency_ns[: len(latency_ns) // 2] // 1000
     overdue_us = max(1, int(np.percentile(first, OVERDUE_PERCENTILE)))
     drive = LoggedDrive(overdue_us)
@@ -85,7 +87,8 @@ def load(trace: Path, beside: Callable[[list[IoChunk]], Floats] | None = None) -
         for name in ("arrival_ns", "pending", "size_bytes")
     )
     latency_us = np.maximum(latency_ns // 1000, 1).astype(np.uint32)
-    return Reads(arrival_ns, latency_us, pending, -(-size // PAGE_BYTES), seen)
+    pages = -(-size.astype(np.int64) // PAGE_BYTES)
+    return Reads(arrival_ns, latency_us, pending, pages, seen)
 
 
 def halves(drives: list[Reads]) -> tuple[list[Reads], list[Reads]]:
@@ -272,23 +275,24 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     for workload in arguments.workloads:
         taught, judged = halves([load(path) for path in recordings(arguments, workload)])
-        today: Predicted = []
+        pending: list[npt.NDArray[Any]] = [reads.pending for reads in judged]
+        today: list[npt.NDArray[Any]] = []
         for way, predicted in ways(taught, judged):
-            today = today or predicted
+            today = today or [*predicted]
             by_rule, by_today = (
-                judge([[r.judged(us, rival)] for r, us, rival in zip(
-                    judged, predicted, rivals, strict=True
-                )])
-                for rivals in ([reads.pending for reads in judged], today)
+                judge([
+                    [reads.judged(*two)]
+                    for reads, *two in zip(judged, predicted, rival, strict=True)
+                ])
+                for rival in (pending, today)
             )  # fmt: skip
             row = [
                 workload, way, shown(by_rule.right, 100), shown(by_rule.over_turns_us),
                 shown(by_rule.over_rival_us), shown(by_today.over_rival_us),
             ]  # fmt: skip
             print(f"| {' | '.join(row)} |", flush=True)
-        print(
-            f"| {workload} | at best, {by_rule.pairs} pairs | | {shown(by_rule.at_best_us)} | | |"
-        )
+        best = shown(by_rule.at_best_us)
+        print(f"| {workload} | at best, {by_rule.pairs} pairs | | {best} | | |")
 
 
 if __name__ == "__main__":

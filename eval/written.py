@@ -8,14 +8,14 @@
 The core has neither: here both are computed from the recording, as tables of hashed stamps and of
 hashed counters that decay would have them. The first half teaches trees without and with them, the
 second judges: what a deviance is lower by, area under ROC, and what is gained by choosing between
-reads of one moment (`python -m eval.pairs`), which only what differs between drives adds to.
+reads of one moment (`python -m eval.pairs`). Mirrors have what was written in common: of them such
+a choice is between reads that are alike in that, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from eval.pairs import SEED, Floats, Reads, halves, load, parser, predictions, r
 from linnapp.learn.judging.chance import TAIL
 from linnapp.learn.judging.pairs import Estimate, judge
 from linnapp.learn.judging.ranking import area_under_roc
+from linnapp.learn.labelling.inflection import size_classes
 from linnapp.learn.trees.training import (
     LEARNING_RATE,
     N_TREES,
@@ -128,6 +129,15 @@ def lower_by(without: list[Floats], now: list[Floats]) -> Estimate:
     return Estimate(float(blocks[:, 1].sum() / blocks[:, 0].sum()), low, high)
 
 
+def _kind(reads: Reads, columns: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """Size classes, and powers of two of what the columns beside the features hold."""
+    kind = size_classes(reads.pages)
+    for column in columns:
+        held = reads.features[:, N_FEATURES + column]
+        kind = kind * 64 + np.log2(1 + held).astype(np.int64)
+    return kind
+
+
 def rows(drives: list[Reads]) -> list[list[str]]:
     """A row of the table for each of `TRIED`."""
     taught, judged = halves(drives)
@@ -166,33 +176,32 @@ def rows(drives: list[Reads]) -> list[list[str]]:
             " ".join("-" if area is None else f"{area:.3f}" for area in areas),
         ]  # fmt: skip
         if len(drives) > 1:
-            pairs = judge([
-                [reads.judged(us, before)]
-                for reads, us, before in zip(judged, predicted, without, strict=True)
-            ])  # fmt: skip
+            pairs, alike = (
+                judge([
+                    [replace(reads.judged(us, before), kind=_kind(reads, by))]
+                    for reads, us, before in zip(judged, predicted, without, strict=True)
+                ])
+                for by in ((), columns)
+            )  # fmt: skip
             row += [shown(pairs.over_turns_us), shown(pairs.over_rival_us)]
+            row += [f"{shown(alike.over_rival_us)}, {alike.pairs} pairs" if columns else ""]
         table.append(row)
     return table
 
 
 def main() -> None:
     options = parser("python -m eval.written", __doc__)
-    options.add_argument("workloads", nargs="*", choices=[[], *grid.LENGTHS])
+    options.add_argument("workloads", nargs="*", help=f"of {', '.join(grid.LENGTHS)}")
     options.add_argument("--log", type=Path, help="a log of one drive")
     arguments = options.parse_args()
-    print(
-        "| of | trees | deviance | lower by | area under ROC | over turns, us | more than without |"
-    )
-    print("|---|---|---|---|---|---|---|")
-    logs = {} if arguments.log is None else {arguments.log.name: [arguments.log]}
-    told: dict[str, Callable[[], list[Path]]] = {
-        name: (lambda paths=paths: paths) for name, paths in logs.items()
-    }
-    for workload in arguments.workloads:
-        told[workload] = lambda workload=workload: recordings(arguments, workload)
-    for name, paths in told.items():
-        for row in rows([load(path, beside) for path in paths()]):
-            print(f"| {name} | {' | '.join(row)} |", flush=True)
+    head = ["of", "trees", "deviance", "lower by", "area under ROC", "over turns, us"]
+    head += ["more than without", "more, of pairs alike in it"]
+    print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    logs = () if arguments.log is None else (arguments.log,)
+    for name in (*logs, *arguments.workloads):
+        paths = [name] if isinstance(name, Path) else recordings(arguments, name)
+        for row in rows([load(path, beside) for path in paths]):
+            print(f"| {' | '.join((str(name), *row))} |", flush=True)
 
 
 if __name__ == "__main__":

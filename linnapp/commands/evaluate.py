@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,19 +15,23 @@ from linnapp.option_types import PATH
 
 if TYPE_CHECKING:
     from linnapp.learn.judging.evaluation import Evaluation
+    from linnapp.learn.judging.pairs import Estimate, PairsJudged
+    from linnapp.model import LatencyModel, Model
 
 
 @click.command()
 @model_option(required=True)
 @click.option(
     "--trace",
+    "traces",
     type=PATH,
+    multiple=True,
     required=True,
-    help="A blktrace recording of the drive, or a log with latencies.",
+    help="A blktrace recording of the drive, or a log with latencies; once per drive of the array.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reader_options
-def evaluate(model_path: Path, trace: Path, as_json: bool, **reader: Any) -> None:
+def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader: Any) -> None:
     """Judge a model on the reads of a trace: accuracy, slow reads admitted, fast refused, ranking.
 
     Slow is what takes longer than the model's point. A false submit is less: `train` counts those
@@ -38,28 +43,55 @@ def evaluate(model_path: Path, trace: Path, as_json: bool, **reader: Any) -> Non
 
     A latency model is judged by how it ranks, by how far off its predictions are, the geometric
     mean of the factors, and, if it refuses at all, as the verdict that it makes beyond refuse_us.
+
+    Several traces are the drives of one array, recorded at once. Reads that began on two of them at
+    one moment then say, too, what is gained by choosing the lower prediction.
     """
-    from linnapp.learn.judging.evaluation import LatencyEvaluation
     from linnapp.learn.judging.evaluation import evaluate as judge
     from linnapp.model import LatencyModel, find_model, load_model
-    from linnapp.model.latency_model import TREES_TO_CHOOSE
     from linnapp.trace.blktrace import trace_files
     from linnapp.trace.recorded import drive_of
 
-    drive = drive_of(trace_files(trace)[0].name)
-    path = find_model(model_path, drive)
-    model = load_model(path)
-    result = judge(model, trace, **reader)
-    taught_by_it = _is_of_training(path, trace)
-    if as_json:
-        record = {
+    records: list[dict[str, Any]] = []
+    models = []
+    for trace in traces:
+        path = find_model(model_path, drive_of(trace_files(trace)[0].name))
+        model = load_model(path)
+        models.append(model)
+        result = judge(model, trace, **reader)
+        taught_by_it = _is_of_training(path, trace)
+        records.append({
             "model": str(path),
             "trace": str(trace),
             "trained_on_this_trace": taught_by_it,
             **result.to_json(),
-        }
-        click.echo(json.dumps(record, indent=1))
-        return
+        })  # fmt: skip
+        if not as_json:
+            _echo(path, model, result, taught_by_it)
+    pairs = None
+    choosing = [model for model in models if isinstance(model, LatencyModel)]
+    if 1 < len(traces) == len(choosing):
+        from linnapp.learn.judging.pairs import judge_models
+
+        pairs = judge_models(choosing, traces, **reader)
+    if not as_json:
+        if pairs is not None:
+            _echo_pairs(pairs)
+    elif len(traces) == 1:
+        click.echo(json.dumps(records[0], indent=1))
+    else:
+        of_pairs = pairs and dataclasses.asdict(pairs)
+        click.echo(json.dumps({"drives": records, "pairs": of_pairs}, indent=1))
+
+
+def _echo(
+    path: Path, model: Model | LatencyModel, result: Evaluation, taught_by_it: bool | None
+) -> None:
+    """All figures of a drive."""
+    from linnapp.learn.judging.evaluation import LatencyEvaluation
+    from linnapp.model import LatencyModel
+    from linnapp.model.latency_model import TREES_TO_CHOOSE
+
     c = result.confusion
     if taught_by_it:
         click.echo(
@@ -92,6 +124,29 @@ def evaluate(model_path: Path, trace: Path, as_json: bool, **reader: Any) -> Non
     click.echo(
         "area under ROC: "
         + ", ".join(f"{name} {'-' if a is None else f'{a:.3f}'}" for name, a in areas.items())
+    )
+
+
+def _echo_pairs(pairs: PairsJudged) -> None:
+    """What the predictions are worth to who chooses among the drives."""
+
+    def shown(estimate: Estimate, form: str) -> str:
+        text = format(estimate.value, form)
+        if estimate.low is None or estimate.high is None:
+            return text
+        return f"{text} [{estimate.low:{form}} to {estimate.high:{form}}]"
+
+    if not pairs.pairs:
+        click.echo("no two reads of one size began on two drives at one moment")
+        return
+    click.echo(
+        f"{pairs.pairs} pairs of reads began on two drives at one moment: "
+        f"{shown(pairs.right, '.1%')} in the order predicted"
+    )
+    click.echo(
+        f"the lower prediction gains {shown(pairs.over_turns_us, '.1f')} us over drives in turn, "
+        f"{shown(pairs.over_rival_us, '.1f')} us over the fewest pending pages; "
+        f"the sooner drive {pairs.at_best_us.value:.1f} us"
     )
 
 

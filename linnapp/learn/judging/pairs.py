@@ -18,8 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.learn.judging.chance import N_RESAMPLES, TAIL
+from linnapp.learn.judging.evaluation import predictions
 from linnapp.learn.labelling.inflection import size_classes
+from linnapp.model import LatencyModel
+from linnapp.model.latency_model import CAP
 from linnapp.trace.difference import MAX_BLOCKS, MIN_BLOCKS, resampled_means
+from linnapp.trace.logged_drive import PAGE_BYTES
+from linnapp.trace.recorded import Recorded
 from linnapp.trace.rows import Rows
 
 #: Reads of a pair began within so many us. It is as long as a read takes: of more of them the one
@@ -49,7 +54,9 @@ class DriveReads(Rows):
     predicted: npt.NDArray[Any]
     #: By what another way to choose goes: pending pages, or what another model predicts.
     rival: npt.NDArray[Any]
-    pages: npt.NDArray[Any]
+    #: What it is by itself, as its size class; what could be one read served by either drive, is of
+    #: one kind.
+    kind: npt.NDArray[np.int64]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,11 +87,10 @@ class PairsJudged:
 def nearest(
     first: DriveReads, second: DriveReads, within_us: float = WITHIN_US
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Rows of the pairs of two drives' reads: each is the other's nearest of its size class."""
+    """Rows of the pairs of two drives' reads: each is the other's nearest of its kind."""
     found = [(np.empty(0, np.intp), np.empty(0, np.intp))]
-    classes = [size_classes(reads.pages) for reads in (first, second)]
-    for size in np.intersect1d(*classes):
-        rows = [np.flatnonzero(of == size) for of in classes]
+    for kind in np.intersect1d(first.kind, second.kind):
+        rows = [np.flatnonzero(reads.kind == kind) for reads in (first, second)]
         times = [
             reads.arrival_ns[here].astype(np.int64)
             for reads, here in zip((first, second), rows, strict=True)
@@ -108,7 +114,10 @@ def _nearest_to(
 
 
 def judge(drives: Sequence[Iterable[DriveReads]]) -> PairsJudged:
-    """Judge the predictions for several drives, whose reads come in parts, in order of time."""
+    """Judge the predictions for several drives, whose reads come in parts, in order of time.
+
+    Memory is that of two parts of each drive, and of 2 bytes a pair.
+    """
     sums = [np.empty((0, 7))]
     for parts in _together(drives):
         found = []
@@ -116,6 +125,8 @@ def judge(drives: Sequence[Iterable[DriveReads]]) -> PairsJudged:
             rows = nearest(first, second)
             pairs = [reads.take(row) for reads, row in zip((first, second), rows, strict=True)]
             found.append((pairs[0].arrival_ns, _columns(*pairs)))
+        if not found:
+            continue
         times, columns = (np.concatenate(part) for part in zip(*found, strict=True))
         if len(times):
             in_order = columns[np.argsort(times, kind="stable")]
@@ -123,24 +134,53 @@ def judge(drives: Sequence[Iterable[DriveReads]]) -> PairsJudged:
     return _judged(np.concatenate(sums))
 
 
+def judge_models(
+    models: Sequence[LatencyModel], traces: Sequence[Recorded], **reader_options: Any
+) -> PairsJudged:
+    """Judge models of an array's drives, against the fewest pending pages.
+
+    Parameters
+    ----------
+    traces : sequence of path or IoTable
+        Of the drives, in the order of `models`, recorded at once on one machine.
+    """
+
+    def reads(model: LatencyModel, trace: Recorded) -> Iterator[DriveReads]:
+        for found in predictions(model, trace, **reader_options):
+            served = found.served
+            yield DriveReads(
+                served.arrival_ns,
+                np.minimum(served.latency_ns // np.uint64(1000), CAP).astype(np.uint32),
+                found.score,
+                served.pending,
+                size_classes(-(-served.size_bytes.astype(np.int64) // PAGE_BYTES)),
+            )
+
+    return judge([reads(*of) for of in zip(models, traces, strict=True)])
+
+
 def _together(drives: Sequence[Iterable[DriveReads]]) -> Iterator[list[DriveReads]]:
     """Parts of all drives of the same stretch of time, no longer than the parts as they come."""
     streams = [iter(drive) for drive in drives]
-    held = [next(stream, None) for stream in streams]
-    while any(part is not None for part in held):
-        ends = [int(part.arrival_ns[-1]) for part in held if part is not None and len(part)]
-        if len(ends) < 2:
-            return
-        until = min(ends)
-        cuts = [
-            0 if part is None else int(np.searchsorted(part.arrival_ns, until, "right"))
-            for part in held
+    held = [(next(stream, None), next(stream, None)) for stream in streams]
+    while True:
+        ends = [
+            int(now.arrival_ns[-1]) for now, then in held if now is not None and then is not None
         ]
-        yield [part.take(slice(0, cut)) for part, cut in zip(held, cuts, strict=True) if part]
-        for k, (part, cut) in enumerate(zip(held, cuts, strict=True)):
-            if part is None:
+        until = min(ends, default=None)
+        parts = []
+        for k, (now, then) in enumerate(held):
+            if now is None:
                 continue
-            held[k] = part.take(slice(cut, None)) if cut < len(part) else next(streams[k], None)
+            cut = len(now) if until is None else np.searchsorted(now.arrival_ns, until, "right")
+            parts.append(now.take(slice(0, cut)))
+            if cut < len(now) or then is None:
+                held[k] = (now.take(slice(cut, None)), then)
+            else:
+                held[k] = (then, next(streams[k], None))
+        yield parts
+        if until is None:
+            return
 
 
 def _columns(first: DriveReads, second: DriveReads) -> Floats:

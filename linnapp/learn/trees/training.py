@@ -531,6 +531,7 @@ def grow(
     like : LatencyModel
         Has what is no tree: the model's thresholds, and how many features it knows.
     """
+    check_scikit_learn()
     from threadpoolctl import threadpool_limits
 
     known = features[:, : like.n_features]
@@ -565,7 +566,6 @@ def boost(
     weights: npt.NDArray[np.float64] | None = None,
 ) -> Any:
     """As scikit-learn has them, the trees of :func:`grow`; features may be more than a model's."""
-    check_scikit_learn()
     from sklearn._loss.loss import HalfGammaLoss
     from sklearn.ensemble import HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: MIT
+"""Pairs of reads of one moment: who is paired, what following a prediction gains, by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from running import run
+
+from eval.pairs import Reads, halves, ways
+from eval.written import beside, decayed_count, since_written_us
+from linnapp.learn.judging.pairs import HOME_MARGIN, DriveReads, judge, nearest
+from linnapp.learn.judging.ranking import area_under_roc
+from linnapp.model.latency_model import CAP, N_FEATURES
+from linnapp.trace.blktrace import COMPLETED, WRITE
+
+
+def reads(
+    at_us: Any, latency_us: Any = 1, predicted: Any = 1, rival: Any = 1, kind: Any = 0
+) -> Any:
+    at_us = np.asarray(at_us)
+    columns = np.broadcast_arrays(at_us * 1000, latency_us, predicted, rival, kind)
+    return DriveReads(columns[0].astype(np.uint64), *columns[1:])
+
+
+def test_each_is_the_others_nearest_of_its_kind() -> None:
+    first = reads([0, 1000, 1100, 5000, 9000], kind=[0, 0, 0, 1, 0])
+    second = reads([90, 1090, 5000, 5150, 9300], kind=[0, 0, 0, 1, 0])
+    here, there = nearest(first, second)
+    # Not the read of 1000, whose nearest has a nearer one; not those of 9000, 300 us apart.
+    assert sorted(zip(here.tolist(), there.tolist(), strict=True)) == [(0, 0), (2, 1), (3, 3)]
+    assert len(nearest(first, second, within_us=100)[0]) == 2
+    assert len(nearest(first, second, within_us=300)[0]) == 4
+    assert len(nearest(first, reads([], kind=[]))[0]) == 0
+
+
+def test_gains_by_hand() -> None:
+    """Two pairs: one in the order predicted, by more than the margin, and one not, by less."""
+    first = reads([0, 1000], [100, 300], [100, 90], [2, 1])
+    second = reads([10, 1010], [500, 200], [400, 100], [1, 1])
+    judged = judge([[first], [second]])
+    assert judged.pairs == 2
+    assert judged.right.value == 0.5
+    assert judged.over_turns_us.value == (300 + 250) / 2 - (100 + 300) / 2
+    # Fewest pending: the second drive's for the first pair, either for the other.
+    assert judged.over_rival_us.value == (500 + 250) / 2 - (100 + 300) / 2
+    assert (1 - HOME_MARGIN) * 100 < 90
+    assert judged.with_margin_us.value == (300 + 250) / 2 - (100 + 250) / 2
+    assert judged.at_best_us.value == (300 + 250) / 2 - (100 + 200) / 2
+    assert judged.right.low is None
+
+
+@pytest.fixture
+def drives() -> list[DriveReads]:
+    """Three drives under a load that changes for all at once; each has slow moments of its own."""
+    rng = np.random.default_rng(1)
+    at_us = np.arange(6000) * 1000
+    common = np.repeat(rng.choice([1, 10], 300), 20)
+    made = []
+    for _ in range(3):
+        own = np.repeat(rng.choice([1.0, 1.2], 600), 10)
+        latency_us = (100 * common * own * rng.uniform(0.97, 1.03, 6000)).astype(np.uint32)
+        made.append(reads(at_us + rng.integers(0, 50, 6000), latency_us, common, own))
+    return made
+
+
+def test_what_drives_have_in_common_gains_nothing(drives: list[DriveReads]) -> None:
+    slow = drives[0].latency_us > 500
+    assert area_under_roc(drives[0].predicted, slow) == 1.0
+    judged = judge([[drive] for drive in drives])
+    assert judged.pairs == 18_000
+    assert judged.right.value == 0.5 and judged.over_turns_us.value == 0
+    own = [dataclasses.replace(drive, predicted=drive.rival) for drive in drives]
+    judged = judge([[drive] for drive in own])
+    assert 0.7 < judged.right.value < 0.8 and judged.over_rival_us.value == 0
+    for estimate in (judged.right, judged.over_turns_us):
+        assert estimate.low is not None and estimate.high is not None
+        assert estimate.low < estimate.value < estimate.high
+    assert judged.over_turns_us.low is not None and judged.over_turns_us.low > 0
+    assert judged.at_best_us.value > judged.over_turns_us.value
+
+
+def cut(drive: DriveReads, length: int) -> Iterator[DriveReads]:
+    for first in range(0, len(drive), length):
+        yield drive.take(slice(first, first + length))
+
+
+@pytest.mark.parametrize("lengths", [(500, 500, 500), (6000, 70, 1000)])
+def test_parts_say_what_the_whole_says(drives: list[DriveReads], lengths: tuple[int, ...]) -> None:
+    whole = judge([[drive] for drive in drives])
+    parts = judge([cut(*both) for both in zip(drives, lengths, strict=True)])
+    # But for pairs of which a part's end is between the two.
+    assert 0.97 * whole.pairs < parts.pairs <= whole.pairs
+    assert parts.at_best_us.value == pytest.approx(whole.at_best_us.value, rel=0.02)
+
+
+def test_no_pairs() -> None:
+    judged = judge([[reads([0, 1])], [reads([5000])]])
+    assert judged.pairs == 0 and np.isnan(judged.right.value)
+    assert judge([[], [reads([0])]]).pairs == 0
+
+
+def line(at_ms: float, latency_us: int) -> str:
+    return f"{at_ms:.3f},{latency_us},1,4096,{int(at_ms * 1000) % 4096 * 4096},{at_ms:.3f},4096\n"
+
+
+def test_evaluate_of_an_array(tmp_path: Path) -> None:
+    """One drive is slow in every other stretch of time, the other in those between."""
+    rng = np.random.default_rng(3)
+    traces = []
+    for drive in range(2):
+        slow = (np.arange(3000) // 50) % 2 == drive
+        latency_us = np.where(slow, 900, 100) + rng.integers(0, 9, 3000)
+        traces.append(tmp_path / f"d{drive}.trace")
+        traces[-1].write_text("".join(line(1.0 + k, int(us)) for k, us in enumerate(latency_us)))
+    given = [word for trace in traces for word in ("--trace", trace)]
+    assert not run("train", "--kind", "latency", *given, "-o", tmp_path / "m").exit_code
+    said = run("evaluate", "--model", tmp_path / "m", *given)
+    assert not said.exit_code, said.output
+    assert "3000 pairs of reads began on two drives at one moment" in said.output
+    record = json.loads(run("evaluate", "--model", tmp_path / "m", *given, "--json").output)
+    assert [drive["reads"] for drive in record["drives"]] == [3000, 3000]
+    assert record["pairs"]["right"]["value"] > 0.9
+    assert record["pairs"]["over_turns_us"]["low"] > 300
+    alone = run("evaluate", "--model", tmp_path / "m", *given[:2], "--json")
+    assert json.loads(alone.output)["reads"] == 3000
+
+
+def test_when_pages_were_written_and_how_hot_they_are_as_tables_would_have_it() -> None:
+    rng = np.random.default_rng(1)
+    n = 2000
+    page, n_pages = rng.integers(0, 50, n), rng.integers(1, 5, n)
+    at_ns = np.cumsum(rng.integers(1000, 100_000_000, n)).astype(np.uint64)
+    is_write = rng.random(n) < 0.3
+    since_us = since_written_us(page, n_pages, at_ns, is_write, 1 << 16)
+    count = decayed_count(page % 7, at_ns / 1e9)
+    written_us: dict[int, int] = {}
+    held: dict[int, tuple[float, float]] = {}
+    for k in range(n):
+        pages, now_us = range(page[k], page[k] + n_pages[k]), int(at_ns[k]) // 1000
+        last = max((written_us[p] for p in pages if p in written_us), default=None)
+        assert since_us[k] == (CAP if last is None else min(now_us - last, CAP))
+        if is_write[k]:
+            written_us.update(dict.fromkeys(pages, now_us))
+        before, at_s = held.get(int(page[k] % 7), (0.0, 0.0))
+        left = before * np.exp(at_s - at_ns[k] / 1e9)
+        assert count[k] == pytest.approx(left)
+        held[int(page[k] % 7)] = (left + 1, at_ns[k] / 1e9)
+
+
+def test_columns_beside_the_features_are_rows_of_all_ios() -> None:
+    class Chunk:
+        sector = np.array([0, 8, 0], np.uint64)
+        size_bytes = np.array([4096, 4096, 8192], np.uint32)
+        arrival_ns = np.array([0, 1_000_000, 2_000_000], np.uint64)
+        flags = np.array([WRITE | COMPLETED, WRITE | COMPLETED, COMPLETED], np.uint8)
+        is_write = (flags & WRITE) != 0
+
+    columns = beside([Chunk()])  # type: ignore[list-item]
+    assert columns[:, 0].tolist() == columns[:, 1].tolist() == [CAP, CAP, 1000]
+    assert columns[:, 2] == pytest.approx([0, 1, 2], abs=0.01)
+
+
+def test_every_way_to_train_predicts_the_later_half() -> None:
+    rng = np.random.default_rng(1)
+    n = 400
+    made = []
+    for _ in range(3):
+        features = rng.integers(0, 100, (n, N_FEATURES)).astype(np.float32)
+        latency_us = (100 + 10 * features[:, 5]).astype(np.uint32)
+        at_ns = np.arange(n, dtype=np.uint64) * 1_000_000
+        one = np.ones(n, np.int64)
+        made.append(Reads(at_ns, latency_us, one.astype(np.uint32), one, features))
+    taught, judged = halves(made)
+    found = dict(ways(taught, judged))
+    assert len(found) == 7
+    for way, predicted in found.items():
+        assert [len(us) for us in predicted] == [200] * 3, way
+        assert all((us > 0).all() and np.isfinite(us).all() for us in predicted), way
