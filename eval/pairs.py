@@ -259,22 +259,24 @@ def parser(program: str, about: str | None) -> argparse.ArgumentParser:
     return known
 
 
-def recordings(arguments: argparse.Namespace, workload: str) -> list[Path]:
-    """A cell's, one a drive, all of the same time."""
-    keep_programs(OUT)
-    cache = Cache((OUT / "cache").resolve(), any_version=arguments.any_version)
-    folder = recorded(cache, cell_of(arguments, workload)) / "record"
+def recordings(arguments: argparse.Namespace, name: str) -> list[Path]:
+    """A cell's, or those in a folder: one a drive, all of the same time."""
+    folder = Path(name)
+    if name in grid.LENGTHS:
+        keep_programs(OUT)
+        cache = Cache((OUT / "cache").resolve(), any_version=arguments.any_version)
+        folder = recorded(cache, cell_of(arguments, name)) / "record"
     return [folder / f"flash{drive}.blk" for drive in range(N_DRIVES)]
 
 
 def main() -> None:
     options = parser("python -m eval.pairs", __doc__)
-    options.add_argument("workloads", nargs="+", choices=grid.LENGTHS)
+    options.add_argument("of", nargs="+", help="a cell, or a folder with flash0.blk to flash2.blk")
     arguments = options.parse_args()
     print("| cell | trees | right, % | over turns, us | over fewest pending | over today's |")
     print("|---|---|---|---|---|---|")
-    for workload in arguments.workloads:
-        taught, judged = halves([load(path) for path in recordings(arguments, workload)])
+    for name in arguments.of:
+        taught, judged = halves([load(path) for path in recordings(arguments, name)])
         pending: list[npt.NDArray[Any]] = [reads.pending for reads in judged]
         today: list[npt.NDArray[Any]] = []
         for way, predicted in ways(taught, judged):
@@ -287,12 +289,12 @@ def main() -> None:
                 for rival in (pending, today)
             )  # fmt: skip
             row = [
-                workload, way, shown(by_rule.right, 100), shown(by_rule.over_turns_us),
+                name, way, shown(by_rule.right, 100), shown(by_rule.over_turns_us),
                 shown(by_rule.over_rival_us), shown(by_today.over_rival_us),
             ]  # fmt: skip
             print(f"| {' | '.join(row)} |", flush=True)
         best = shown(by_rule.at_best_us)
-        print(f"| {workload} | at best, {by_rule.pairs} pairs | | {best} | | |")
+        print(f"| {name} | at best, {by_rule.pairs} pairs | | {best} | | |")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from eval import grid
 from eval.pairs import SEED, Floats, Reads, halves, load, parser, predictions, recordings, shown
 from linnapp.learn.judging.chance import TAIL
 from linnapp.learn.judging.pairs import Estimate, judge
@@ -191,14 +190,14 @@ def rows(drives: list[Reads]) -> list[list[str]]:
 
 def main() -> None:
     options = parser("python -m eval.written", __doc__)
-    options.add_argument("workloads", nargs="*", help=f"of {', '.join(grid.LENGTHS)}")
+    options.add_argument("of", nargs="*", help="a cell, or a folder with flash0.blk to flash2.blk")
     options.add_argument("--log", type=Path, help="a log of one drive")
     arguments = options.parse_args()
     head = ["of", "trees", "deviance", "lower by", "area under ROC", "over turns, us"]
     head += ["more than without", "more, of pairs alike in it"]
     print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")
     logs = () if arguments.log is None else (arguments.log,)
-    for name in (*logs, *arguments.workloads):
+    for name in (*logs, *arguments.of):
         paths = [name] if isinstance(name, Path) else recordings(arguments, name)
         for row in rows([load(path, beside) for path in paths]):
             print(f"| {' | '.join((str(name), *row))} |", flush=True)
