@@ -76,7 +76,7 @@ struct linnos_read {
 	struct attempt *flying[2];
 	struct attempt *next; /* to be sent: one, or its rest and a hedge */
 	struct attempt *copy; /* likewise, by lanes_send_copy(); NULL: none */
-	struct hint hint; /* where hints are guarded */
+	struct hint hint;     /* where hints are guarded */
 	struct linnos_choice choice;
 };
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 from eval import demo
 from eval.cache import RESULTS, ROOT
 from eval.contenders import LITTLE
-from eval.experiments.traces.replays import BURSTS, CALM, OFF, ON
+from eval.experiments.traces.replays import BURSTS, CALM, GUARDED, OFF, ON
 from eval.experiments.traces.scores import (
     H95,
     HEDGE_CAPPED,
@@ -54,7 +54,7 @@ RIVALS = (*RULES, "heimdall", HEDGE_CAPPED, QUEUE_H95, OFF)
 COUNTED = (
     *(
         f"`{who}` against doing nothing"
-        for who in ("linnos", HL, "lowest", TWO, H95, HEDGE_CAPPED, QUEUE_H95)
+        for who in ("linnos", GUARDED, HL, "lowest", TWO, H95, HEDGE_CAPPED, QUEUE_H95)
     ),
     *(f"`{who}` against the best rule" for who in ("linnos", "lowest", TWO)),
     *(f"`{TWO}` against `{rival}`" for rival in TWICE),
