@@ -111,7 +111,7 @@ static void tell_peer(u32 answer, const struct linnos_found *found)
 
 static const char *models[2];
 static struct gendisk *disks[DRIVES];
-static struct linnos_active_model *spare[DRIVES];
+static struct linnos_model *spare[DRIVES];
 static struct block_device bdevs[DRIVES];
 static struct io ios[IOS];
 static bool in_flight[IOS];
@@ -161,7 +161,7 @@ static void step(void)
 	shim_cpu = rnd() % SHIM_CPUS;
 	if (!way && k) {
 		/* the other kind's, with which a drive was made for that */
-		struct linnos_active_model *model = disks[k]->linnos->model;
+		struct linnos_model *model = disks[k]->linnos->model;
 
 		disks[k]->linnos->model = spare[k];
 		spare[k] = model;

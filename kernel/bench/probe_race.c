@@ -14,7 +14,6 @@
 #define SECOND_NS 1000000000ULL
 #define LATE_NS 1000000ULL
 
-static const struct linnos_rules rules = { .probe_after_us = 10000, .late_us = 100 };
 static struct blk_linnos *linnos;
 static struct linnos_drive *drive;
 static u64 now_ns = SECOND_NS;
@@ -23,7 +22,7 @@ static bool told, again;
 
 static bool asks(void)
 {
-	return linnos_look_claim(&drive->look[0], &rules, again, now_ns);
+	return linnos_look_claim(drive, 0, again, now_ns);
 }
 
 static void other_asks(void)
@@ -55,7 +54,7 @@ static bool is_forgotten(void)
 		    linnos_oldest_ns(&drive->places) != now_ns;
 	probe.flags |= LINNOS_IO_ANSWERED;
 	if (linnos_io_end(drive, &probe, now_ns + LATE_NS, &ended))
-		linnos_look_ended(drive, &rules, &probe, &ended);
+		linnos_look_ended(drive, &probe, ended.end_ns, true);
 	return forgotten || look->since_ns || look->backoff != 1;
 }
 
@@ -68,6 +67,7 @@ int main(void)
 	if (!linnos)
 		return 1;
 	drive = &linnos->drive;
+	drive->probe_after_refused = 0;
 	drive->watching = true;
 	acts = in_order;
 	n_acts = ARRAY_SIZE(in_order);

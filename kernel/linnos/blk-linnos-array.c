@@ -10,30 +10,29 @@
  *
  * A read that leaves also takes another disk's time, and one that stays finds home
  * less busy than if all did: of that a lot knows nothing. So time is cut in slices, and
- * in one of %OFF_ONCE, by lot, nobody is asked, and in one of %OFF_ONCE_PAYS as long as
- * asking is known to pay. Slices with and without asking tell what that is worth. If
- * it is shown to be less than nothing, or is not known yet and of no kind of reads most
- * leave, the array stays: it asks in one slice of %ON_ONCE only, to notice when that
- * changes. So even looking at disks costs little then.
+ * in one of %OFF_ONCE, by lot, nobody is asked, or of %OFF_ONCE_PAYS while asking is
+ * known to pay. Slices with and without asking tell what that is worth. If that is less
+ * than nothing, or not known yet and of no kind of reads most leave, the array stays: it
+ * asks in one slice of %ON_ONCE, to notice when that changes.
  *
- * A prediction takes a while, too, and a read has no reason to leave most of the time.
- * So its home is asked first, and the others only if it may leave for what that says. If
- * fewer than %FEW of 1024 that wish so leave, one read in 2^%TRIES_SHIFT asks the others,
- * by lot; so it is where home is no slower than usual, and fewer than one in %SELDOM find
- * a better disk then.
+ * A prediction takes a while, too. So a read's home is asked first, and the others only
+ * if it may leave for what that says. If fewer than %FEW of 1024 that wish so leave, one
+ * read in 2^%TRIES_SHIFT asks the others, by lot; likewise where home is no slower than
+ * usual, and fewer than one in %SELDOM find a better disk then.
  *
- * An array has one guard, with a lock: what a few reads taught is of use to all, and a
- * guard a CPU would have to learn it many times. Reads that would leave take it twice,
- * for less than a microsecond, and one in 2^%TOLD_SHIFT of those for which others were
- * asked at a usual home once more. Of all reads one in 2^%TOLD_SHIFT, by lot, counts for
- * its slice when it is answered, whatever it wished and whether it was asked: were those
- * that wish to leave told more often, slices of few reads would be slower for it.
+ * An array has one guard, with a lock: a guard a CPU would have to learn everything many
+ * times. Reads that would leave take it twice, for less than a microsecond, and one in
+ * 2^%TOLD_SHIFT of those for which others were asked at a usual home once more. Of all
+ * reads one in 2^%TOLD_SHIFT, by lot, counts for its slice when it is answered, whatever
+ * it wished: were those that wish to leave told more often, slices of few reads would be
+ * slower for it.
  *
- * Nobody stays at a disk that is stalled, by the rule that says so, to see what that
- * takes; nor do reads that probe a disk draw a lot: these are sent to learn of it.
+ * Nobody stays at a disk that is stalled to see what that takes; nor do reads that probe
+ * a disk draw a lot: these are sent to learn of it.
  */
 #include <linux/bitfield.h>
 #include <linux/blk-linnos.h>
+#include <linux/cleanup.h>
 #include <linux/export.h>
 #include <linux/hash.h>
 #include <linux/ktime.h>
@@ -111,16 +110,15 @@ struct linnos_gain {
 };
 
 /* False until it is known. */
-static bool linnos_gain_of(const struct blk_linnos_guard *guard,
+static bool linnos_gain_of(const struct blk_linnos_guard *g,
 			   struct linnos_gain *gain)
 {
-	const struct linnos_took *off = &guard->slices[0].took;
-	const struct linnos_took *on = &guard->slices[1].took;
+	const struct linnos_took *off = &g->slices[0].took;
+	const struct linnos_took *on = &g->slices[1].took;
 
 	if (off->n < SLICES_ENOUGH || on->n < SLICES_ENOUGH)
 		return false;
-	gain->us = (s64)div_u64(off->sum_us, off->n) -
-		   (s64)div_u64(on->sum_us, on->n);
+	gain->us = linnos_took_mean_us(off) - linnos_took_mean_us(on);
 	gain->error = linnos_took_error(off) + linnos_took_error(on);
 	return true;
 }
@@ -129,18 +127,18 @@ static bool linnos_gain_of(const struct blk_linnos_guard *guard,
  * Is it worth it to ask? 1: yes, -1: no; by what all reads took, if that is known by more
  * than three standard errors, for it is looked at often.
  */
-static int linnos_pays(const struct blk_linnos_guard *guard)
+static int linnos_pays(const struct blk_linnos_guard *g)
 {
 	struct linnos_gain gain;
 
-	if (linnos_gain_of(guard, &gain) &&
-	    (u64)(gain.us * gain.us) > 9 * gain.error)
-		return gain.us < 0 ? -1 : 1;
-	return 0;
+	if (!linnos_gain_of(g, &gain) ||
+	    (u64)(gain.us * gain.us) <= 9 * gain.error)
+		return 0;
+	return gain.us < 0 ? -1 : 1;
 }
 
 /* @pays: linnos_pays(); as long as that is not known: does any kind of reads leave? */
-static bool linnos_should_stay(const struct blk_linnos_guard *guard, int pays)
+static bool linnos_should_stay(const struct blk_linnos_guard *g, int pays)
 {
 	bool leaves = false, wished = false;
 	int i;
@@ -148,39 +146,38 @@ static bool linnos_should_stay(const struct blk_linnos_guard *guard, int pays)
 	if (pays)
 		return pays < 0;
 	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
-		wished |= guard->core.wished[i];
-		leaves |= guard->core.wished[i] &&
-			  linnos_guard_leaves(&guard->core, i);
+		wished |= g->core.wished[i];
+		leaves |= g->core.wished[i] && linnos_guard_leaves(&g->core, i);
 	}
 	return wished && !leaves;
 }
 
 /* A bit for each wish. */
-static u8 linnos_leaves_for(const struct blk_linnos_guard *guard)
+static u8 linnos_leaves_for(const struct blk_linnos_guard *g)
 {
 	struct linnos_worth worth;
 	u8 which = 0;
 	int i;
 
 	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
-		linnos_guard_worth(&guard->core, i, &worth);
+		linnos_guard_worth(&g->core, i, &worth);
 		if (worth.share >= FEW)
 			which |= BIT(i);
 	}
-	if (guard->asked >= ASKED_ENOUGH &&
-	    guard->better * SELDOM < guard->asked)
+	if (g->asked >= ASKED_ENOUGH && g->better * SELDOM < g->asked)
 		which &= ~BIT(LINNOS_HOME_USUAL);
 	return which;
 }
 
-/* The others were asked although home is usual: is one better? @guard->lock is held. */
-static void linnos_note_asked(struct blk_linnos_guard *guard, bool better)
+/* The others were asked although home is usual: is one better? */
+static void linnos_note_asked(struct blk_linnos_guard *g, bool better)
 {
-	guard->asked++;
-	guard->better += better;
-	if (guard->asked > ASKED_MOST) {
-		guard->asked /= 2;
-		guard->better /= 2;
+	guard(raw_spinlock_irqsave)(&g->lock);
+	g->asked++;
+	g->better += better;
+	if (g->asked > ASKED_MOST) {
+		g->asked /= 2;
+		g->better /= 2;
 	}
 }
 
@@ -195,28 +192,23 @@ static bool linnos_any_asked(const enum blk_linnos_expected *answers,
 	return false;
 }
 
-static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
-				       u64 slice)
+static noinline void linnos_next_slice(struct blk_linnos_guard *g, u64 slice)
 {
-	unsigned long flags;
 	u32 random, off_once;
 	int pays;
 
-	raw_spin_lock_irqsave(&guard->lock, flags);
+	guard(raw_spinlock_irqsave)(&g->lock);
 	/* who was late does not draw again */
-	if (guard->slice < slice) {
-		pays = linnos_pays(guard);
-		off_once = pays > 0 ? OFF_ONCE_PAYS : OFF_ONCE;
-		WRITE_ONCE(guard->stays, linnos_should_stay(guard, pays));
-		/* who stays asks seldom enough */
-		WRITE_ONCE(guard->leaves_for,
-			   guard->stays ? U8_MAX : linnos_leaves_for(guard));
-		random = prandom_u32_state(&guard->random);
-		WRITE_ONCE(guard->asks, guard->stays ? !(random % ON_ONCE) :
-						       random % off_once);
-		WRITE_ONCE(guard->slice, slice);
-	}
-	raw_spin_unlock_irqrestore(&guard->lock, flags);
+	if (g->slice >= slice)
+		return;
+	pays = linnos_pays(g);
+	off_once = pays > 0 ? OFF_ONCE_PAYS : OFF_ONCE;
+	WRITE_ONCE(g->stays, linnos_should_stay(g, pays));
+	/* who stays asks seldom enough */
+	WRITE_ONCE(g->leaves_for, g->stays ? U8_MAX : linnos_leaves_for(g));
+	random = prandom_u32_state(&g->random);
+	WRITE_ONCE(g->asks, g->stays ? !(random % ON_ONCE) : random % off_once);
+	WRITE_ONCE(g->slice, slice);
 }
 
 /**
@@ -255,7 +247,7 @@ static enum linnos_wish linnos_wish_at(enum blk_linnos_expected answer)
 bool __blk_linnos_array_asks(struct blk_linnos_array *array,
 			     struct blk_linnos_lot *lot)
 {
-	struct blk_linnos_guard *guard = array->guard;
+	struct blk_linnos_guard *g = array->guard;
 	u64 now_ns, slice;
 	u32 random;
 
@@ -263,9 +255,9 @@ bool __blk_linnos_array_asks(struct blk_linnos_array *array,
 		return true;
 	now_ns = ktime_get_ns();
 	slice = now_ns >> SLICE_SHIFT;
-	if (READ_ONCE(guard->slice) < slice)
-		linnos_next_slice(guard, slice);
-	lot->asked = READ_ONCE(guard->asks);
+	if (READ_ONCE(g->slice) < slice)
+		linnos_next_slice(g, slice);
+	lot->asked = READ_ONCE(g->asks);
 	random = hash_64(now_ns, TOLD_SHIFT + TRIES_SHIFT);
 	lot->counts = !(random >> TRIES_SHIFT);
 	lot->tries = !(random & GENMASK(TRIES_SHIFT - 1, 0));
@@ -317,55 +309,42 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 			       struct blk_linnos_lot *lot)
 {
 	unsigned long best = blk_linnos_best(answers, n);
-	struct blk_linnos_guard *guard = array->guard;
+	bool guarded = READ_ONCE(array->mode) == BLK_LINNOS_ARRAY_ON;
 	enum linnos_wish wish = linnos_wish_at(answers[home]);
-	struct linnos_lot drawn;
-	bool leaves, notes;
-	unsigned long flags;
-	u32 us;
+	bool leaves = best && !(best & BIT(home));
+	struct blk_linnos_guard *g = array->guard;
 
-	leaves = best && !(best & BIT(home));
-	notes = wish == LINNOS_HOME_USUAL &&
-		READ_ONCE(array->mode) == BLK_LINNOS_ARRAY_ON &&
-		(lot->counts ||
-		 !(READ_ONCE(guard->leaves_for) & BIT(LINNOS_HOME_USUAL))) &&
-		linnos_any_asked(answers, n, home);
-	if (notes) {
-		raw_spin_lock_irqsave(&guard->lock, flags);
-		linnos_note_asked(guard, leaves);
-		raw_spin_unlock_irqrestore(&guard->lock, flags);
-	}
+	if (wish == LINNOS_HOME_USUAL && guarded &&
+	    (lot->counts || !(READ_ONCE(g->leaves_for) & BIT(wish))) &&
+	    linnos_any_asked(answers, n, home))
+		linnos_note_asked(g, leaves);
 	if (!leaves)
 		return 0;
 	/* of one that is stalled or gone there is nothing to compare */
-	if (wish == LINNOS_STAY ||
-	    READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON)
+	if (wish == LINNOS_STAY || !guarded)
 		return best;
-	/* only a model of latencies says how long */
-	us = answers[home] & BLK_LINNOS_US ?
-		     answers[home] & BLK_LINNOS_US_MASK :
-		     U32_MAX;
-	raw_spin_lock_irqsave(&guard->lock, flags);
-	guard->core.unjudged = answers[home] & BLK_LINNOS_US_UNJUDGED;
-	drawn = linnos_guard_draw(&guard->core, wish, us);
-	raw_spin_unlock_irqrestore(&guard->lock, flags);
 	lot->start_ns = lot->start_ns ?: ktime_get_ns();
 	lot->asked = true;
-	lot->home_us = us;
 	lot->wish = wish;
-	lot->left = drawn.left;
-	return drawn.left ? best : 0;
+	/* only a model of latencies says how long */
+	lot->home_us = answers[home] & BLK_LINNOS_US ?
+			       answers[home] & BLK_LINNOS_US_MASK :
+			       U32_MAX;
+	guard(raw_spinlock_irqsave)(&g->lock);
+	g->core.unjudged = answers[home] & BLK_LINNOS_US_UNJUDGED;
+	lot->left = linnos_guard_draw(&g->core, wish, lot->home_us).left;
+	return lot->left ? best : 0;
 }
 EXPORT_SYMBOL_GPL(blk_linnos_leave);
 
 /* A slice begins; those of both sorts before are forgotten alike. */
-static void linnos_begin_slice(struct blk_linnos_guard *guard,
+static void linnos_begin_slice(struct blk_linnos_guard *g,
 			       struct linnos_slices *slices, u64 slice)
 {
-	if (!(++guard->begun % (1 << FADE_SHIFT))) {
-		linnos_took_fade(&guard->slices[0].took,
+	if (!(++g->begun % (1 << FADE_SHIFT))) {
+		linnos_took_fade(&g->slices[0].took,
 				 FORGET_SLICES - FADE_SHIFT);
-		linnos_took_fade(&guard->slices[1].took,
+		linnos_took_fade(&g->slices[1].took,
 				 FORGET_SLICES - FADE_SHIFT);
 	}
 	if (slices->reads)
@@ -381,8 +360,8 @@ static void linnos_begin_slice(struct blk_linnos_guard *guard,
 void __blk_linnos_learn(struct blk_linnos_array *array,
 			const struct blk_linnos_lot *lot)
 {
-	struct blk_linnos_guard *guard = array->guard;
-	struct linnos_slices *slices = &guard->slices[lot->asked];
+	struct blk_linnos_guard *g = array->guard;
+	struct linnos_slices *slices = &g->slices[lot->asked];
 	u64 us = div_u64(ktime_get_ns() - lot->start_ns, NSEC_PER_USEC);
 	u64 slice = lot->start_ns >> SLICE_SHIFT;
 	struct linnos_lot drawn = {
@@ -390,19 +369,17 @@ void __blk_linnos_learn(struct blk_linnos_array *array,
 		.wish = lot->wish,
 		.left = lot->left,
 	};
-	unsigned long flags;
 
-	raw_spin_lock_irqsave(&guard->lock, flags);
+	guard(raw_spinlock_irqsave)(&g->lock);
 	/* late ones count in the next of their sort */
 	if (lot->counts && slice > slices->last)
-		linnos_begin_slice(guard, slices, slice);
+		linnos_begin_slice(g, slices, slice);
 	if (lot->counts) {
 		slices->reads++;
 		slices->us += us;
 	}
 	if (lot->asked)
-		linnos_guard_learn(&guard->core, drawn, us);
-	raw_spin_unlock_irqrestore(&guard->lock, flags);
+		linnos_guard_learn(&g->core, drawn, us);
 }
 EXPORT_SYMBOL_GPL(__blk_linnos_learn);
 
@@ -425,46 +402,44 @@ EXPORT_SYMBOL_GPL(blk_linnos_array_show);
  * @array: the array
  * @word: one that blk_linnos_array_show() has
  *
- * What an array knows of leaving it forgets when it is told to be on, also if it is: who
- * has given its disks other models says so.
+ * Told to be on, also if it is, an array forgets what it knows of leaving: who has given
+ * its disks other models says so.
  *
  * Return: 0 or -EINVAL.
  */
 int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 {
-	struct blk_linnos_guard *guard = array->guard;
+	struct blk_linnos_guard *g = array->guard;
 	int mode = sysfs_match_string(linnos_array_modes, word);
-	unsigned long flags;
 
 	if (mode < 0)
 		return mode;
-	raw_spin_lock_irqsave(&guard->lock, flags);
+	guard(raw_spinlock_irqsave)(&g->lock);
 	if (mode == BLK_LINNOS_ARRAY_ON) {
-		WRITE_ONCE(guard->slice, 0);
-		WRITE_ONCE(guard->stays, false);
-		memset_after(guard, 0, lock);
-		WRITE_ONCE(guard->leaves_for, linnos_leaves_for(guard));
-		prandom_seed_state(&guard->random, 1);
+		WRITE_ONCE(g->slice, 0);
+		WRITE_ONCE(g->stays, false);
+		memset_after(g, 0, lock);
+		WRITE_ONCE(g->leaves_for, linnos_leaves_for(g));
+		prandom_seed_state(&g->random, 1);
 	}
 	WRITE_ONCE(array->mode, mode);
-	raw_spin_unlock_irqrestore(&guard->lock, flags);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(blk_linnos_array_store);
 
 /* What asking is worth to all reads, and between what it is 19 times in 20. */
-static int linnos_emit_gain(const struct blk_linnos_guard *guard, char *page,
+static int linnos_emit_gain(const struct blk_linnos_guard *g, char *page,
 			    int at)
 {
-	const struct linnos_took *off = &guard->slices[0].took;
-	const struct linnos_took *on = &guard->slices[1].took;
+	const struct linnos_took *off = &g->slices[0].took;
+	const struct linnos_took *on = &g->slices[1].took;
 	struct linnos_gain gain;
 	s64 off_us, error_us;
 	u64 wider;
 
-	if (!linnos_gain_of(guard, &gain))
+	if (!linnos_gain_of(g, &gain))
 		return sysfs_emit_at(page, at, "gain_percent n/a\n");
-	off_us = div_u64(off->sum_us, off->n) + 1;
+	off_us = linnos_took_mean_us(off) + 1;
 	gain.us *= 100;
 	/* Few slices without asking may have seen no burst, and seem alike: the wider sort's. */
 	wider = max(linnos_took_error(off) * off->n,
@@ -487,26 +462,24 @@ ssize_t blk_linnos_array_worth(struct blk_linnos_array *array, char *page)
 {
 	u8 mode = READ_ONCE(array->mode);
 	const char *state = linnos_array_modes[mode];
-	struct blk_linnos_guard guard;
 	struct linnos_worth worth;
-	unsigned long flags;
+	struct blk_linnos_guard g;
 	u64 steered = 0;
 	int i, at;
 
-	raw_spin_lock_irqsave(&array->guard->lock, flags);
-	guard = *array->guard;
-	raw_spin_unlock_irqrestore(&array->guard->lock, flags);
+	scoped_guard(raw_spinlock_irqsave, &array->guard->lock)
+		g = *array->guard;
 	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++)
-		steered += guard.core.left[i];
+		steered += g.core.left[i];
 	if (mode == BLK_LINNOS_ARRAY_ON)
-		state = guard.stays ? "staying" : "choosing";
+		state = g.stays ? "staying" : "choosing";
 	at = sysfs_emit(page, "state %s\nsteered %llu\n", state, steered);
-	at += linnos_emit_gain(&guard, page, at);
+	at += linnos_emit_gain(&g, page, at);
 	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
-		linnos_guard_worth(&guard.core, i, &worth);
+		linnos_guard_worth(&g.core, i, &worth);
 		at += sysfs_emit_at(page, at, "%s wished %llu left %llu ",
-				    linnos_wishes[i], guard.core.wished[i],
-				    guard.core.left[i]);
+				    linnos_wishes[i], g.core.wished[i],
+				    g.core.left[i]);
 		at += sysfs_emit_at(page, at,
 				    "stayed_us %u left_us %u share %u\n",
 				    worth.stayed_us, worth.left_us,

@@ -55,8 +55,8 @@ struct blk_linnos *linnos_alloc(struct gendisk *disk)
 		return NULL;
 	linnos->disk = disk;
 	linnos->threshold_us = LINNOS_NO_THRESHOLD;
-	linnos->probe_after_us = PROBE_AFTER_US;
-	linnos->probe_after_revokes = PROBE_AFTER_REVOKES;
+	linnos->drive.probe_after_us = PROBE_AFTER_US;
+	linnos->drive.probe_after_refused = PROBE_AFTER_REVOKES;
 	linnos->failover_us = FAILOVER_US;
 	INIT_LIST_HEAD(&linnos->drives);
 	raw_spin_lock_init(&linnos->history_lock);
@@ -69,7 +69,7 @@ void linnos_free(struct blk_linnos *linnos)
 {
 	free_percpu(linnos->stats);
 	kvfree(linnos->upload.file);
-	linnos_active_free(rcu_dereference_protected(linnos->model, true));
+	linnos_model_free(rcu_dereference_protected(linnos->model, true));
 	kfree(linnos);
 }
 
@@ -93,19 +93,16 @@ int linnos_alloc_stats(struct blk_linnos *linnos)
  * is raw because completion may not sleep on PREEMPT_RT either. Decisions copy it by
  * the sequence count, without writing to the lock's line.
  */
-static inline void linnos_history_update(struct blk_linnos *linnos,
-					 const struct linnos_ended *ended)
+static void linnos_history_update(struct blk_linnos *linnos,
+				  const struct linnos_ended *ended)
 {
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&linnos->history_lock, flags);
+	guard(raw_spinlock_irqsave)(&linnos->history_lock);
 	write_seqcount_begin(&linnos->history_seq);
 	if (ended)
 		linnos_history_add(&linnos->drive.history, ended);
 	else
 		linnos_drive_forget(&linnos->drive, ktime_get_ns());
 	write_seqcount_end(&linnos->history_seq);
-	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
 }
 
 /* Start with an empty history. */
@@ -123,16 +120,6 @@ static void linnos_history_copy(const struct blk_linnos *linnos, u32 size,
 		seq = read_seqcount_begin(&linnos->history_seq);
 		linnos_history_see(&linnos->drive.history, size, past);
 	} while (read_seqcount_retry(&linnos->history_seq, seq));
-}
-
-static struct linnos_rules linnos_rules_of(const struct blk_linnos *linnos)
-{
-	return (struct linnos_rules){
-		.probe_after_us = READ_ONCE(linnos->probe_after_us),
-		.probe_after_refused = READ_ONCE(linnos->probe_after_revokes),
-		.late_us = (u64)READ_ONCE(linnos->threshold_us) +
-			   READ_ONCE(linnos->failover_us),
-	};
 }
 
 /* A read has a place before it is counted in, and until after it is counted out. */
@@ -210,12 +197,12 @@ static bool linnos_is_calm(const struct blk_linnos *linnos,
  * of bursts alone; where it is plain that this is none he need not wait for that.
  */
 void linnos_predict_read(struct blk_linnos *linnos, u8 region,
-			 unsigned int bytes, u64 now_ns, bool traced,
-			 bool guarded, struct linnos_found *found)
+			 unsigned int bytes, u64 now_ns, bool guarded,
+			 struct linnos_found *found)
 {
 	u32 most_pages = linnos_request_pages_max(linnos);
 	struct linnos_view *view = &found->view;
-	struct linnos_active_model *active;
+	struct linnos_model *active;
 
 	view->now_ns = now_ns;
 	view->pages = linnos_pages_of(bytes);
@@ -224,8 +211,6 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 	view->in_region = linnos_see_region(&linnos->drive, region);
 	linnos_history_copy(linnos, view->size, view->past);
 	found->size = linnos_size_order(min(view->pages, most_pages));
-	found->rules = linnos_rules_of(linnos);
-	found->traced = traced;
 	found->guides = false;
 	found->stalled = false;
 	found->reason = LINNOS_NO_MODEL;
@@ -233,27 +218,22 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 	found->out[0] = 0;
 	found->out[1] = 0;
 
-	rcu_read_lock();
+	guard(rcu)();
 	active = rcu_dereference(linnos->model);
-	if (active)
-		found->stalled = linnos_is_stalled(linnos, now_ns);
-	if (active && guarded && !active->chooses && !found->stalled &&
+	if (!active)
+		return;
+	found->stalled = linnos_is_stalled(linnos, now_ns);
+	if (guarded && !active->chooses && !found->stalled &&
 	    linnos_is_calm(linnos, view, active->trees.overdue_us))
-		active = NULL;
-	if (active) {
-		bool slow = linnos_predict(linnos, active, found);
-
-		found->guides = active->guides;
-		if (!active->chooses)
-			found->reason = LINNOS_NO_CHOICE;
-		else if (slow)
-			found->reason = LINNOS_PREDICTED_SLOW;
-		else if (found->stalled)
-			found->reason = LINNOS_STALLED;
-		else
-			found->reason = LINNOS_PREDICTED_FAST;
-	}
-	rcu_read_unlock();
+		return;
+	found->guides = active->guides;
+	if (linnos_predict(linnos, active, found))
+		found->reason = LINNOS_PREDICTED_SLOW;
+	else
+		found->reason = found->stalled ? LINNOS_STALLED :
+						 LINNOS_PREDICTED_FAST;
+	if (!active->chooses)
+		found->reason = LINNOS_NO_CHOICE;
 }
 
 /* What a model of latencies predicts; 0 if there is none. */
@@ -274,21 +254,16 @@ static bool linnos_is_burst(const struct linnos_found *found)
 enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
 					    u32 more_us)
 {
-	u32 unjudged = 0;
-	enum linnos_wish wish;
-	bool slow;
+	bool chooses = found->reason != LINNOS_NO_CHOICE;
+	bool slow = chooses ? linnos_is_slow(found) : linnos_is_burst(found);
+	enum linnos_wish wish = LINNOS_STAY;
 
 	if (found->stalled)
 		return BLK_LINNOS_STALLED;
-	wish = linnos_wish_of(found->out[1], found->overdue_us);
-	slow = linnos_is_slow(found);
-	/* told to who has a guard */
-	if (found->reason == LINNOS_NO_CHOICE) {
-		slow = linnos_is_burst(found);
-		wish = slow ? wish : LINNOS_STAY;
-		unjudged = BLK_LINNOS_US_UNJUDGED;
-	}
-	return BLK_LINNOS_US | unjudged |
+	/* of a model that does not choose bursts are told, to who has a guard */
+	if (chooses || slow)
+		wish = linnos_wish_of(found->out[1], found->overdue_us);
+	return BLK_LINNOS_US | (chooses ? 0 : BLK_LINNOS_US_UNJUDGED) |
 	       min_t(u32, found->out[1] + more_us, BLK_LINNOS_US_MASK - 1) |
 	       FIELD_PREP(BLK_LINNOS_US_WISH, wish) |
 	       (slow ? BLK_LINNOS_US_SLOW : 0);
@@ -313,8 +288,7 @@ static void linnos_fill_answer(const struct blk_linnos *linnos,
 		drive->flags |= BLK_EXPECT_SLOW;
 	if (found->stalled)
 		drive->flags |= BLK_EXPECT_STALLED;
-	if (linnos_is_silent(&linnos->drive, &found->rules, found->size,
-			     found->view.now_ns))
+	if (linnos_is_silent(&linnos->drive, found->size, found->view.now_ns))
 		drive->flags |= BLK_EXPECT_STALE;
 	if (expected == BLK_LINNOS_PROBE)
 		drive->flags |= BLK_EXPECT_PROBE;
@@ -325,20 +299,19 @@ static enum blk_linnos_expected
 linnos_answer_sender(struct blk_linnos *linnos,
 		     const struct linnos_found *found)
 {
-	struct linnos_look *look = &linnos->drive.look[found->size];
-	const struct linnos_rules *rules = &found->rules;
+	struct linnos_drive *drive = &linnos->drive;
+	struct linnos_look *look = &drive->look[found->size];
+	u32 most = READ_ONCE(drive->probe_after_refused);
 	u64 now_ns = found->view.now_ns;
 	bool slow = linnos_is_slow(found) || found->stalled;
 	/* passed over, for it is later than others */
-	bool silent =
-		found->n_features && found->reason != LINNOS_NO_CHOICE &&
-		linnos_is_silent(&linnos->drive, rules, found->size, now_ns);
-	bool later = silent || linnos_is_burst(found);
-	bool many = rules->probe_after_refused &&
-		    atomic_read(&look->refused) >= rules->probe_after_refused;
+	bool later = linnos_is_burst(found) ||
+		     (found->n_features && found->reason != LINNOS_NO_CHOICE &&
+		      linnos_is_silent(drive, found->size, now_ns));
+	bool many = most && atomic_read(&look->refused) >= most;
 
 	if ((slow || (later && many)) &&
-	    linnos_look_claim(look, rules,
+	    linnos_look_claim(drive, found->size,
 			      found->reason == LINNOS_PREDICTED_SLOW, now_ns)) {
 		linnos_count(linnos, LINNOS_STAT_PROBES);
 		return BLK_LINNOS_PROBE;
@@ -348,7 +321,7 @@ linnos_answer_sender(struct blk_linnos *linnos,
 	if (slow)
 		return BLK_LINNOS_SLOW;
 	linnos_look_fast(look);
-	linnos_look_chosen(look, rules, now_ns);
+	linnos_look_chosen(drive, found->size, now_ns);
 	return BLK_LINNOS_FAST;
 }
 
@@ -360,11 +333,10 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 {
 	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
 	struct linnos_found found __uninitialized;
+	bool guarded = asker == LINNOS_SENDS_GUARDED;
 
-	linnos_predict_read(linnos, region, bytes, now_ns, false,
-			    asker == LINNOS_SENDS_GUARDED, &found);
-	if (linnos_is_unknown(&found) &&
-	    !(asker == LINNOS_SENDS_GUARDED && found.guides))
+	linnos_predict_read(linnos, region, bytes, now_ns, guarded, &found);
+	if (linnos_is_unknown(&found) && !(guarded && found.guides))
 		expected = BLK_LINNOS_UNKNOWN;
 	else if (asker != LINNOS_LOOKS)
 		expected = linnos_answer_sender(linnos, &found);
@@ -415,7 +387,7 @@ enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
 	struct blk_linnos *linnos;
 
 	/* of a module: it may be told to observe the drive no longer */
-	rcu_read_lock();
+	guard(rcu)();
 	linnos = linnos_of_disk(disk);
 	if (!gone && linnos && linnos_is_on(linnos))
 		expected = linnos_expect(linnos, region, bytes, now_ns, asker,
@@ -427,7 +399,6 @@ enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
 				 linnos ? BLK_EXPECT_OFF :
 					  BLK_EXPECT_NO_POLICY,
 		};
-	rcu_read_unlock();
 	return expected;
 }
 
@@ -468,13 +439,15 @@ EXPORT_SYMBOL_GPL(blk_linnos_expect);
 void linnos_done(struct blk_linnos *linnos, struct linnos_io *io, u64 now_ns)
 {
 	struct linnos_ended ended;
-	struct linnos_rules rules;
-	bool slow;
+	u64 threshold_us;
+	bool slow, late;
 
 	if (!linnos_io_end(&linnos->drive, io, now_ns, &ended))
 		return;
 	linnos_history_update(linnos, &ended);
-	slow = ended.latency_us > READ_ONCE(linnos->threshold_us);
+	threshold_us = READ_ONCE(linnos->threshold_us);
+	slow = ended.latency_us > threshold_us;
+	late = ended.latency_us > threshold_us + READ_ONCE(linnos->failover_us);
 	linnos_count(linnos, LINNOS_STAT_LATENCY +
 				     linnos_latency_bucket(ended.latency_us));
 	if (slow)
@@ -487,8 +460,7 @@ void linnos_done(struct blk_linnos *linnos, struct linnos_io *io, u64 now_ns)
 			linnos_count(linnos, LINNOS_STAT_FALSE_REVOKES);
 		io->flags &= ~LINNOS_IO_SLOW;
 	}
-	rules = linnos_rules_of(linnos);
-	linnos_look_ended(&linnos->drive, &rules, io, &ended);
+	linnos_look_ended(&linnos->drive, io, ended.end_ns, late);
 }
 
 /*
@@ -497,7 +469,7 @@ void linnos_done(struct blk_linnos *linnos, struct linnos_io *io, u64 now_ns)
  */
 void linnos_set_watching(struct blk_linnos *linnos)
 {
-	struct linnos_active_model *active;
+	struct linnos_model *active;
 
 	active = rcu_dereference_protected(linnos->model,
 					   lockdep_is_held(&linnos->lock));

@@ -13,12 +13,14 @@
 
 #include "blk-linnos-policy.h"
 
+#include <trace/events/linnos.h>
+
 static_assert(LINNOS_LATENCY_BYTES_MAX <= LINNOS_NETWORK_BYTES);
 
 /* Reading the clock twice costs as much as an inference: measure one in so many. */
 #define INFERENCE_SAMPLE 64
 
-static bool linnos_predict_network(const struct linnos_active_model *active,
+static bool linnos_predict_network(const struct linnos_model *active,
 				   struct linnos_found *found)
 {
 	struct linnos_hidden hidden __uninitialized;
@@ -26,14 +28,14 @@ static bool linnos_predict_network(const struct linnos_active_model *active,
 
 	linnos_view_digits(&found->view, digits);
 	linnos_hidden_layer(&active->net, digits, &hidden);
-	if (found->traced)
+	if (trace_linnos_decision_enabled())
 		linnos_outputs(&active->net, &hidden, found->out);
 	return linnos_margin(&active->net, &hidden) > 0;
 }
 
 /* In us; slow is what is not worth waiting for, as an output of a network. */
 static bool linnos_predict_latency(struct blk_linnos *linnos,
-				   const struct linnos_active_model *active,
+				   const struct linnos_model *active,
 				   struct linnos_found *found)
 {
 	const struct linnos_latency *model = active->latency;
@@ -49,7 +51,7 @@ static bool linnos_predict_latency(struct blk_linnos *linnos,
 
 /* Ask the model about a read, and fill in its outputs. Return: will it be slow? */
 bool linnos_predict(struct blk_linnos *linnos,
-		    const struct linnos_active_model *active,
+		    const struct linnos_model *active,
 		    struct linnos_found *found)
 {
 	u64 n = this_cpu_read(linnos->stats->count[LINNOS_STAT_INFERENCES]);
@@ -76,24 +78,16 @@ static bool linnos_is_latency_file(const void *file, size_t bytes)
 		       LINNOS_LATENCY_VERSION;
 }
 
-static enum linnos_model_error linnos_check_header(const void *file,
-						   size_t bytes)
-{
-	return linnos_is_latency_file(file, bytes) ?
-		       linnos_latency_check_header(file, bytes) :
-		       linnos_network_check_header(file, bytes);
-}
-
 /* Pages exactly: kmalloc() would round a model up to the next power of two. */
-static struct linnos_active_model *linnos_active_alloc(const void *file,
-						       size_t file_bytes)
+static struct linnos_model *linnos_model_alloc(const void *file,
+					       size_t file_bytes)
 {
 	bool latency = linnos_is_latency_file(file, file_bytes);
-	struct linnos_active_model *active;
+	struct linnos_model *active;
 	size_t bytes = sizeof(*active);
 
 	if (latency)
-		bytes = offsetof(struct linnos_active_model, trees) +
+		bytes = offsetof(struct linnos_model, trees) +
 			linnos_latency_sizeof(file_bytes);
 	active = alloc_pages_exact(bytes, GFP_KERNEL | __GFP_ZERO);
 	if (!active)
@@ -105,32 +99,33 @@ static struct linnos_active_model *linnos_active_alloc(const void *file,
 }
 
 /* Free a model that nobody uses any more, or NULL. */
-void linnos_active_free(struct linnos_active_model *active)
+void linnos_model_free(struct linnos_model *active)
 {
 	if (active)
 		free_pages_exact(active, active->bytes);
 }
 
-static void linnos_active_free_rcu(struct rcu_head *rcu)
+static void linnos_model_free_rcu(struct rcu_head *rcu)
 {
-	linnos_active_free(container_of(rcu, struct linnos_active_model, rcu));
+	linnos_model_free(container_of(rcu, struct linnos_model, rcu));
 }
 
 static enum linnos_model_error
-linnos_active_parse(struct linnos_active_model *active, const void *file,
-		    size_t bytes)
+linnos_model_parse(struct linnos_model *active, const void *file, size_t bytes)
 {
 	struct linnos_latency *trees = active->latency;
-	struct linnos_net *net = &active->net;
 	enum linnos_model_error error;
 
 	error = trees ? linnos_latency_parse(trees, file, bytes) :
-			linnos_network_parse(net, file, bytes);
-	active->id = trees ? trees->id : net->id;
-	active->threshold_us = trees ? trees->threshold_us : net->threshold_us;
+			linnos_network_parse(&active->net, file, bytes);
+	if (error)
+		return error;
+	active->id = get_unaligned_le32(file + LINNOS_FILE_CRC32);
+	active->threshold_us =
+		get_unaligned_le32(file + LINNOS_FILE_THRESHOLD_US);
 	active->chooses = !trees || linnos_latency_chooses(trees);
 	active->guides = !trees || trees->n_trees;
-	return error;
+	return LINNOS_MODEL_OK;
 }
 
 static int linnos_refuse_model(const struct blk_linnos *linnos,
@@ -149,15 +144,15 @@ static int linnos_refuse_model(const struct blk_linnos *linnos,
  */
 int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
 {
-	struct linnos_active_model *fresh, *old;
+	struct linnos_model *fresh, *old;
 	enum linnos_model_error error;
 
-	fresh = linnos_active_alloc(file, bytes);
+	fresh = linnos_model_alloc(file, bytes);
 	if (!fresh)
 		return -ENOMEM;
-	error = linnos_active_parse(fresh, file, bytes);
+	error = linnos_model_parse(fresh, file, bytes);
 	if (error) {
-		linnos_active_free(fresh);
+		linnos_model_free(fresh);
 		return linnos_refuse_model(linnos, error);
 	}
 	old = rcu_replace_pointer(linnos->model, fresh,
@@ -165,12 +160,12 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
 	WRITE_ONCE(linnos->threshold_us, fresh->threshold_us);
 	linnos_set_watching(linnos);
 	if (old)
-		call_rcu(&old->rcu, linnos_active_free_rcu);
+		call_rcu(&old->rcu, linnos_model_free_rcu);
 	return 0;
 }
 
 /* Write a model as its file, of %LINNOS_NETWORK_BYTES at most. Return: its size. */
-size_t linnos_active_store(const struct linnos_active_model *active, void *file)
+size_t linnos_model_store(const struct linnos_model *active, void *file)
 {
 	return active->latency ? linnos_latency_store(active->latency, file) :
 				 linnos_network_store(&active->net, file);
@@ -210,7 +205,9 @@ int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 	if (!offset) {
 		if (upload->file)
 			linnos_upload_refuse(linnos, LINNOS_MODEL_TRUNCATED);
-		error = linnos_check_header(chunk, bytes);
+		error = linnos_is_latency_file(chunk, bytes) ?
+				linnos_latency_check_header(chunk, bytes) :
+				linnos_network_check_header(chunk, bytes);
 		if (error)
 			return linnos_upload_refuse(linnos, error);
 		upload->file = kvmalloc(LINNOS_NETWORK_BYTES, GFP_KERNEL);

@@ -64,9 +64,8 @@ static struct blk_linnos *linnos_find_drive(const char *name)
 /* A drive can be named from now on. */
 void linnos_join(struct blk_linnos *linnos)
 {
-	mutex_lock(&linnos_peers_lock);
+	guard(mutex)(&linnos_peers_lock);
 	list_add_tail(&linnos->drives, &linnos_drives);
-	mutex_unlock(&linnos_peers_lock);
 }
 
 /* Take a drive that goes out of another's peers. Return: it was among them. */
@@ -102,13 +101,12 @@ void linnos_leave(struct blk_linnos *linnos)
 	struct blk_linnos *other;
 	bool wait = linnos->has_peers;
 
-	mutex_lock(&linnos_peers_lock);
+	guard(mutex)(&linnos_peers_lock);
 	list_del_init(&linnos->drives);
 	list_for_each_entry(other, &linnos_drives, drives)
 		wait |= linnos_take_out(other, linnos);
 	if (wait)
 		linnos_assign_peers(linnos, NULL, 0);
-	mutex_unlock(&linnos_peers_lock);
 }
 
 /* Add a drive to @peers, of which there are @n. */
@@ -142,29 +140,27 @@ static int linnos_name_peer(struct blk_linnos *linnos,
  */
 int linnos_set_peers(struct blk_linnos *linnos, const char *names)
 {
+	char *copy __free(kfree) = kstrdup(names, GFP_KERNEL);
 	struct blk_linnos *peers[LINNOS_PEERS_MAX];
-	char *copy = kstrdup(names, GFP_KERNEL);
 	char *rest = copy, *name;
-	int n = 0, ret = 0;
 	const char *why;
+	int n = 0, ret;
 
 	if (!copy)
 		return -ENOMEM;
-	mutex_lock(&linnos_peers_lock);
-	while (!ret && (name = strsep(&rest, " \t\n"))) {
+	guard(mutex)(&linnos_peers_lock);
+	while ((name = strsep(&rest, " \t\n"))) {
 		if (!*name)
 			continue;
 		ret = linnos_name_peer(linnos, peers, n++, name, &why);
-		if (ret)
-			pr_warn("%s: peers refused: %.*s: %s\n",
-				linnos->disk->disk_name, DISK_NAME_LEN, name,
-				why);
+		if (!ret)
+			continue;
+		pr_warn("%s: peers refused: %.*s: %s\n",
+			linnos->disk->disk_name, DISK_NAME_LEN, name, why);
+		return ret;
 	}
-	if (!ret)
-		linnos_assign_peers(linnos, peers, n);
-	mutex_unlock(&linnos_peers_lock);
-	kfree(copy);
-	return ret;
+	linnos_assign_peers(linnos, peers, n);
+	return 0;
 }
 
 ssize_t linnos_show_peers(struct blk_linnos *linnos, char *page)
@@ -173,7 +169,7 @@ ssize_t linnos_show_peers(struct blk_linnos *linnos, char *page)
 	ssize_t bytes = 0;
 	int i;
 
-	mutex_lock(&linnos_peers_lock);
+	guard(mutex)(&linnos_peers_lock);
 	for (i = 0; i < LINNOS_PEERS_MAX; i++) {
 		peer = linnos_peer(linnos, i);
 		if (peer)
@@ -181,6 +177,5 @@ ssize_t linnos_show_peers(struct blk_linnos *linnos, char *page)
 					       bytes ? " " : "",
 					       peer->disk->disk_name);
 	}
-	mutex_unlock(&linnos_peers_lock);
 	return bytes + sysfs_emit_at(page, bytes, "\n");
 }

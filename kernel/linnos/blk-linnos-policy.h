@@ -8,6 +8,7 @@
 
 #include <linux/blk-linnos.h>
 #include <linux/blk_types.h>
+#include <linux/cleanup.h>
 #include <linux/kobject.h>
 #include <linux/list.h>
 #include <linux/minmax.h>
@@ -38,12 +39,10 @@ enum linnos_mode {
 /* What was found about a read. */
 struct linnos_found {
 	struct linnos_view view;
-	struct linnos_rules rules;
 	u32 size; /* order of size of the requests that it will be split into */
 	enum linnos_reason reason;
 	bool guides; /* who has a guard may go by it */
 	bool stalled;
-	bool traced; /* the network's outputs are asked for */
 	u32 overdue_us;
 	u32 n_features; /* 0 of a network */
 	u32 features[LINNOS_N_FEATURES];
@@ -93,7 +92,7 @@ struct linnos_stats {
 };
 
 /* What decides. */
-struct linnos_active_model {
+struct linnos_model {
 	struct rcu_head rcu;
 	size_t bytes; /* of this */
 	u32 id; /* CRC-32 of its file */
@@ -123,10 +122,8 @@ struct blk_linnos {
 	/* read by every I/O, and seldom written */
 	enum linnos_mode mode;
 	u32 threshold_us; /* the active model's, or LINNOS_NO_THRESHOLD */
-	struct linnos_active_model __rcu *model;
+	struct linnos_model __rcu *model;
 	struct linnos_stats __percpu *stats; /* NULL if never on */
-	u32 probe_after_us;
-	u32 probe_after_revokes;
 	u32 stall_us;
 	u32 failover_us;
 	u64 stall_since_ns; /* when stall_us was set */
@@ -204,8 +201,8 @@ void linnos_forget(struct blk_linnos *linnos);
 void linnos_set_watching(struct blk_linnos *linnos);
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
 void linnos_predict_read(struct blk_linnos *linnos, u8 region,
-			 unsigned int bytes, u64 now_ns, bool traced,
-			 bool guarded, struct linnos_found *found);
+			 unsigned int bytes, u64 now_ns, bool guarded,
+			 struct linnos_found *found);
 enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
 					    u32 more_us);
 enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
@@ -216,14 +213,13 @@ void linnos_done(struct blk_linnos *linnos, struct linnos_io *io, u64 now_ns);
 
 /* blk-linnos-model.c */
 bool linnos_predict(struct blk_linnos *linnos,
-		    const struct linnos_active_model *active,
+		    const struct linnos_model *active,
 		    struct linnos_found *found);
 int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes);
 int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 			const void *chunk, size_t offset, size_t bytes);
-size_t linnos_active_store(const struct linnos_active_model *active,
-			   void *file);
-void linnos_active_free(struct linnos_active_model *active);
+size_t linnos_model_store(const struct linnos_model *active, void *file);
+void linnos_model_free(struct linnos_model *active);
 
 /* blk-linnos-peers.c */
 void linnos_join(struct blk_linnos *linnos);

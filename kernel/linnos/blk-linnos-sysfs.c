@@ -77,40 +77,35 @@ static ssize_t mode_show(struct blk_linnos *linnos, char *page)
 
 static int mode_store(struct blk_linnos *linnos, const char *page)
 {
-	int ret, mode = sysfs_match_string(mode_names, page);
+	int mode = sysfs_match_string(mode_names, page);
 
 	if (mode < 0)
 		return mode;
-	mutex_lock(&linnos->lock);
-	ret = linnos_set_mode(linnos, mode);
-	mutex_unlock(&linnos->lock);
-	return ret;
+	guard(mutex)(&linnos->lock);
+	return linnos_set_mode(linnos, mode);
 }
 
 static ssize_t model_id_show(struct blk_linnos *linnos, char *page)
 {
-	struct linnos_active_model *active;
-	ssize_t ret;
+	struct linnos_model *active;
 
-	rcu_read_lock();
+	guard(rcu)();
 	active = rcu_dereference(linnos->model);
-	ret = active ? sysfs_emit(page, "%08x\n", active->id) :
-		       sysfs_emit(page, "none\n");
-	rcu_read_unlock();
-	return ret;
+	if (!active)
+		return sysfs_emit(page, "none\n");
+	return sysfs_emit(page, "%08x\n", active->id);
 }
 
 static ssize_t model_kind_show(struct blk_linnos *linnos, char *page)
 {
-	struct linnos_active_model *active;
-	const char *kind = "none";
+	struct linnos_model *active;
 
-	rcu_read_lock();
+	guard(rcu)();
 	active = rcu_dereference(linnos->model);
-	if (active)
-		kind = active->latency ? "latency" : "network";
-	rcu_read_unlock();
-	return sysfs_emit(page, "%s\n", kind);
+	if (!active)
+		return sysfs_emit(page, "none\n");
+	return sysfs_emit(page, "%s\n",
+			  active->latency ? "latency" : "network");
 }
 
 static ssize_t threshold_us_show(struct blk_linnos *linnos, char *page)
@@ -127,12 +122,11 @@ static int stall_us_store(struct blk_linnos *linnos, const char *page)
 
 	if (ret)
 		return ret;
-	mutex_lock(&linnos->lock);
+	guard(mutex)(&linnos->lock);
 	WRITE_ONCE(linnos->stall_since_ns, ktime_get_ns());
 	/* pairs with linnos_is_stalled() */
 	smp_store_release(&linnos->stall_us, value);
 	linnos_set_watching(linnos);
-	mutex_unlock(&linnos->lock);
 	return 0;
 }
 
@@ -156,7 +150,7 @@ static ssize_t model_read(struct file *file, struct kobject *kobj,
 			  size_t bytes)
 {
 	struct blk_linnos *linnos = to_linnos(kobj);
-	struct linnos_active_model *active;
+	struct linnos_model *active;
 	ssize_t ret = 0;
 	u8 *image;
 
@@ -168,8 +162,8 @@ static ssize_t model_read(struct file *file, struct kobject *kobj,
 					   lockdep_is_held(&linnos->lock));
 	if (active)
 		ret = memory_read_from_buffer(buf, bytes, &offset, image,
-					      linnos_active_store(active,
-								  image));
+					      linnos_model_store(active,
+								 image));
 	mutex_unlock(&linnos->lock);
 	kvfree(image);
 	return ret;
@@ -180,14 +174,11 @@ static ssize_t model_write(struct file *file, struct kobject *kobj,
 			   size_t bytes)
 {
 	struct blk_linnos *linnos = to_linnos(kobj);
-	int ret;
 
 	if (offset > LINNOS_NETWORK_BYTES)
 		return -EFBIG;
-	mutex_lock(&linnos->lock);
-	ret = linnos_upload_chunk(linnos, file, buf, offset, bytes);
-	mutex_unlock(&linnos->lock);
-	return ret ?: bytes;
+	guard(mutex)(&linnos->lock);
+	return linnos_upload_chunk(linnos, file, buf, offset, bytes) ?: bytes;
 }
 
 static BIN_ATTR_ADMIN_RW(model, 0);
@@ -201,8 +192,8 @@ static struct bin_attribute *linnos_bin_attrs[] = {
 	(&((struct linnos_file){ .attr = { .name = #_name, .mode = _mode }, \
 				 __VA_ARGS__ })                             \
 		  .attr)
-#define NUMBER(_name, _max, ...)                                           \
-	LINNOS_FILE(_name, 0644, .at = offsetof(struct blk_linnos, _name), \
+#define NUMBER(_name, _at, _max, ...)                                    \
+	LINNOS_FILE(_name, 0644, .at = offsetof(struct blk_linnos, _at), \
 		    .max = (_max), __VA_ARGS__)
 #define STAT(_name, _stat) LINNOS_FILE(_name, 0444, .stat = LINNOS_STAT_##_stat)
 
@@ -212,15 +203,15 @@ static struct attribute *linnos_attrs[] = {
 	LINNOS_FILE(model_id, 0444, .show = model_id_show),
 	LINNOS_FILE(model_kind, 0444, .show = model_kind_show),
 	LINNOS_FILE(threshold_us, 0444, .show = threshold_us_show),
-	NUMBER(probe_after_us, U32_MAX),
+	NUMBER(probe_after_us, drive.probe_after_us, U32_MAX),
 	/* compared with an atomic_t */
-	NUMBER(probe_after_revokes, INT_MAX),
-	NUMBER(stall_us, U32_MAX, .store = stall_us_store),
+	NUMBER(probe_after_revokes, drive.probe_after_refused, INT_MAX),
+	NUMBER(stall_us, stall_us, U32_MAX, .store = stall_us_store),
 #ifndef MODULE
 	LINNOS_FILE(peers, 0644, .show = linnos_show_peers,
 		    .store = linnos_set_peers),
 #endif
-	NUMBER(failover_us, USEC_PER_SEC),
+	NUMBER(failover_us, failover_us, USEC_PER_SEC),
 	LINNOS_FILE(latency_us_histogram, 0444,
 		    .show = latency_us_histogram_show),
 	NULL,

@@ -96,8 +96,7 @@ static enum blk_linnos_expected linnos_ask_peer(struct blk_linnos *peer,
 	if (linnos_is_on(peer) && !test_bit(GD_DEAD, &peer->disk->state))
 		linnos_predict_read(peer,
 				    linnos_region_at(bio->bi_iter.bi_sector),
-				    bio->bi_iter.bi_size, now_ns, false, false,
-				    found);
+				    bio->bi_iter.bi_size, now_ns, false, found);
 	if (!found->n_features || linnos_is_unknown(found))
 		return BLK_LINNOS_UNKNOWN;
 	return linnos_expected_us(found, 0);
@@ -113,7 +112,7 @@ static u32 linnos_soonest_peer_us(struct blk_linnos *linnos,
 	struct blk_linnos *peer;
 	int i;
 
-	rcu_read_lock();
+	guard(rcu)();
 	for (i = 0; i < LINNOS_PEERS_MAX; i++) {
 		peer = rcu_dereference(linnos->peers[i]);
 		if (!peer)
@@ -126,7 +125,6 @@ static u32 linnos_soonest_peer_us(struct blk_linnos *linnos,
 			soonest_us = min_t(u32, soonest_us,
 					   answer & BLK_LINNOS_US_MASK);
 	}
-	rcu_read_unlock();
 	return soonest_us;
 }
 
@@ -155,14 +153,13 @@ static bool linnos_peers_are_later(struct blk_linnos *linnos,
 static bool linnos_admit_probe(struct blk_linnos *linnos,
 			       const struct linnos_found *found, bool sooner)
 {
+	struct linnos_drive *drive = &linnos->drive;
 	u64 now_ns = found->view.now_ns;
-	u32 size = found->size;
 
 	if (found->reason == LINNOS_PREDICTED_SLOW && !sooner &&
-	    linnos_look_allows(&linnos->drive, &found->rules, size, now_ns))
+	    linnos_look_allows(drive, found->size, now_ns))
 		return true;
-	return linnos_look_claim(&linnos->drive.look[size], &found->rules,
-				 false, now_ns);
+	return linnos_look_claim(drive, found->size, false, now_ns);
 }
 
 static void linnos_count_decision(struct blk_linnos *linnos,
@@ -196,8 +193,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	u32 gain_us = 0;
 
 	linnos_predict_read(linnos, linnos_region_at(bio->bi_iter.bi_sector),
-			    bio->bi_iter.bi_size, now_ns,
-			    trace_linnos_decision_enabled(), false, &found);
+			    bio->bi_iter.bi_size, now_ns, false, &found);
 	look = &linnos->drive.look[found.size];
 	reason = found.reason;
 	slow = linnos_is_slow(&found);
@@ -208,7 +204,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 
 	admit = !slow || reason == LINNOS_KEPT;
 	if (admit) {
-		linnos_look_chosen(look, &found.rules, now_ns);
+		linnos_look_chosen(&linnos->drive, found.size, now_ns);
 	} else if (READ_ONCE(linnos->mode) != LINNOS_ENFORCE) {
 		/* not "observe": it may have been switched off meanwhile */
 		admit = true;
@@ -458,9 +454,8 @@ void blk_linnos_unregister(struct gendisk *disk)
 	kobject_del(&linnos->kobj);
 	/* nor ask it for another drive */
 	linnos_leave(linnos);
-	mutex_lock(&linnos->lock);
+	guard(mutex)(&linnos->lock);
 	linnos_set_mode(linnos, LINNOS_OFF);
-	mutex_unlock(&linnos->lock);
 }
 
 /* The disk is released. */

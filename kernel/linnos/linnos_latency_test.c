@@ -110,7 +110,6 @@ static void linnos_test_trees_round_trip(struct kunit *test)
 	KUNIT_ASSERT_EQ(test,
 			linnos_latency_parse(model, fx->file, TREES_BYTES),
 			LINNOS_MODEL_OK);
-	KUNIT_EXPECT_EQ(test, model->threshold_us, 150);
 	KUNIT_EXPECT_EQ(test, model->refuse_us, REFUSE_US);
 	KUNIT_EXPECT_EQ(test, linnos_latency_store(model, fx->again),
 			TREES_BYTES);
@@ -257,7 +256,7 @@ static void linnos_test_trees_vectors(struct kunit *test)
 
 /* Upload */
 
-static const struct linnos_active_model *active_of(struct linnos_fixture *fx)
+static const struct linnos_model *active_of(struct linnos_fixture *fx)
 {
 	return rcu_dereference_protected(fx->linnos->model, true);
 }
@@ -281,7 +280,7 @@ static void let_it_choose(struct blk_linnos *linnos)
 /* What reading the model file gives, in @fx->again. */
 static size_t stored(struct linnos_fixture *fx)
 {
-	return linnos_active_store(active_of(fx), fx->again);
+	return linnos_model_store(active_of(fx), fx->again);
 }
 
 static void linnos_test_trees_upload(struct kunit *test)
@@ -373,8 +372,8 @@ static int linnos_latency_test_init(struct kunit *test)
 		return ret;
 	fx = test->priv;
 	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->probe_after_us = 0;
-	fx->linnos->probe_after_revokes = 0;
+	fx->linnos->drive.probe_after_us = 0;
+	fx->linnos->drive.probe_after_refused = 0;
 	fill_mean(fx->file);
 	ret = upload_trees(fx, HEADER);
 	if (!ret)
@@ -399,7 +398,7 @@ static void linnos_test_refuses(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, send(linnos, &sent, HINTED_READ, 4096, ns));
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
 			BLK_LINNOS_US | BLK_LINNOS_US_SLOW | 301);
-	linnos->probe_after_us = 100;
+	linnos->drive.probe_after_us = 100;
 	KUNIT_EXPECT_TRUE(test, send(linnos, &sent, HINTED_READ, 4096, ns));
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 1);
 	/* it is the oldest like any other */
@@ -470,8 +469,8 @@ static void linnos_test_expects_us(struct kunit *test)
 			BLK_LINNOS_US | 200);
 
 	/* when it has answered nothing for long, and went without many reads */
-	linnos->probe_after_us = 5000;
-	linnos->probe_after_revokes = 3;
+	linnos->drive.probe_after_us = 5000;
+	linnos->drive.probe_after_refused = 3;
 	for (i = 0; i < 9; i++)
 		KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 5000000),
 				BLK_LINNOS_US | 200);
@@ -602,8 +601,8 @@ static void linnos_test_no_choice(struct kunit *test)
 	int i;
 
 	KUNIT_ASSERT_EQ(test, upload_trees(fx, HEADER), 0);
-	linnos->probe_after_us = 100;
-	linnos->probe_after_revokes = 1;
+	linnos->drive.probe_after_us = 100;
+	linnos->drive.probe_after_refused = 1;
 	linnos->stall_us = 100;
 	for (i = 0; i < 8; i++, ns += 10000000) {
 		KUNIT_EXPECT_TRUE(test,
@@ -635,8 +634,8 @@ static void linnos_test_no_choice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
 			BLK_LINNOS_UNKNOWN);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
-	linnos->probe_after_us = 0;
-	linnos->probe_after_revokes = 0;
+	linnos->drive.probe_after_us = 0;
+	linnos->drive.probe_after_refused = 0;
 	KUNIT_EXPECT_EQ(test, guarded(linnos, ns),
 			BLK_LINNOS_US | BLK_LINNOS_US_UNJUDGED |
 				BLK_LINNOS_US_SLOW | 5000);
@@ -646,8 +645,8 @@ static void linnos_test_no_choice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 100001),
 			BLK_LINNOS_UNKNOWN);
 	answer(linnos, &sent, BLK_STS_IOERR, ns + 100001);
-	linnos->probe_after_us = 100;
-	linnos->probe_after_revokes = 1;
+	linnos->drive.probe_after_us = 100;
+	linnos->drive.probe_after_refused = 1;
 	/* who goes elsewhere for it comes back to look */
 	KUNIT_EXPECT_EQ(test, guarded(linnos, ns), BLK_LINNOS_PROBE);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 1);
@@ -716,8 +715,8 @@ static int linnos_peers_test_init(struct kunit *test)
 		if (!ret && i != NO_MODEL)
 			ret = give_model(fx, linnos, HEADER);
 		linnos->mode = LINNOS_ENFORCE;
-		linnos->probe_after_us = 0;
-		linnos->probe_after_revokes = 0;
+		linnos->drive.probe_after_us = 0;
+		linnos->drive.probe_after_refused = 0;
 	}
 	return ret;
 }
@@ -962,7 +961,7 @@ static void linnos_test_peers_stalled(struct kunit *test)
 	linnos->drive.look[0].window = 1;
 	KUNIT_EXPECT_FALSE(test, is_admitted(linnos, ns));
 	linnos->drive.look[0].window = 0;
-	linnos->probe_after_us = 1000;
+	linnos->drive.probe_after_us = 1000;
 	/* what is kept needs none, and what is one gains nothing */
 	take_us(peer, 4, 500, ns);
 	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns));

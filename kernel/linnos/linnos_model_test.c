@@ -12,7 +12,6 @@ static void linnos_test_model_round_trip(struct kunit *test)
 	fill_random(fx->file, &x);
 	KUNIT_ASSERT_EQ(test, LINNOS_NETWORK_BYTES, FILE_BYTES);
 	KUNIT_ASSERT_EQ(test, parse(fx), LINNOS_MODEL_OK);
-	KUNIT_EXPECT_EQ(test, fx->net.threshold_us, 150);
 	KUNIT_EXPECT_EQ(test, linnos_network_store(&fx->net, fx->again),
 			FILE_BYTES);
 	KUNIT_EXPECT_MEMEQ(test, fx->file, fx->again, FILE_BYTES);
@@ -158,7 +157,7 @@ static void linnos_test_narrow_lower_half(struct kunit *test)
 
 static u32 active_id(struct linnos_fixture *fx)
 {
-	struct linnos_active_model *active;
+	struct linnos_model *active;
 	u32 id;
 
 	rcu_read_lock();
@@ -223,7 +222,7 @@ static void linnos_test_upload_refused(struct kunit *test)
 
 static void linnos_test_memory(struct kunit *test)
 {
-	size_t model = PAGE_ALIGN(sizeof(struct linnos_active_model));
+	size_t model = PAGE_ALIGN(sizeof(struct linnos_model));
 	size_t disk = sizeof(struct blk_linnos);
 	size_t cpu = sizeof(struct linnos_stats);
 

@@ -32,10 +32,22 @@ static void read_begins(struct linnos_drive *drive, struct linnos_io *io,
 	linnos_io_issue(io, now_ns);
 }
 
+/* When is it probed, and which answer is late? */
+struct rules {
+	u32 probe_after_us;
+	u32 probe_after_refused;
+	u32 late_us;
+};
+
+static void obey(struct linnos_drive *drive, const struct rules *rules)
+{
+	drive->probe_after_us = rules->probe_after_us;
+	drive->probe_after_refused = rules->probe_after_refused;
+}
+
 /* and is answered. */
-static void read_ends(struct linnos_drive *drive,
-		      const struct linnos_rules *rules, struct linnos_io *io,
-		      u64 now_ns)
+static void read_ends(struct linnos_drive *drive, const struct rules *rules,
+		      struct linnos_io *io, u64 now_ns)
 {
 	struct linnos_ended ended;
 
@@ -43,8 +55,11 @@ static void read_ends(struct linnos_drive *drive,
 	if (!linnos_io_end(drive, io, now_ns, &ended))
 		return;
 	linnos_history_add(&drive->history, &ended);
-	if (rules)
-		linnos_look_ended(drive, rules, io, &ended);
+	if (!rules)
+		return;
+	obey(drive, rules);
+	linnos_look_ended(drive, io, ended.end_ns,
+			  ended.latency_us > rules->late_us);
 }
 
 static void read_takes(struct linnos_drive *drive, u32 pages, u32 us,
@@ -405,30 +420,32 @@ static void linnos_test_latency_buckets(struct kunit *test)
 
 /* Is it still slow? A read of more than 150 us was late. */
 
-static const struct linnos_rules after_time = { .probe_after_us = 50,
-						.late_us = 150 };
-static const struct linnos_rules after_refused = { .probe_after_refused = 3,
-						   .late_us = 150 };
+static const struct rules after_time = { .probe_after_us = 50, .late_us = 150 };
+static const struct rules after_refused = { .probe_after_refused = 3,
+					    .late_us = 150 };
 
-static bool claim(struct linnos_drive *drive, const struct linnos_rules *rules,
+static bool claim(struct linnos_drive *drive, const struct rules *rules,
 		  u64 now_ns)
 {
-	return linnos_look_claim(&drive->look[0], rules, false, now_ns);
+	obey(drive, rules);
+	return linnos_look_claim(drive, 0, false, now_ns);
 }
 
 static bool allows(struct linnos_drive *drive, u64 now_ns)
 {
-	return linnos_look_allows(drive, &after_time, 0, now_ns);
+	obey(drive, &after_time);
+	return linnos_look_allows(drive, 0, now_ns);
 }
 
 static bool claim_again(struct linnos_drive *drive, u64 now_ns)
 {
-	return linnos_look_claim(&drive->look[0], &after_time, true, now_ns);
+	obey(drive, &after_time);
+	return linnos_look_claim(drive, 0, true, now_ns);
 }
 
 /* A small read that was admitted against the model takes so long. */
-static void against_takes(struct linnos_drive *drive,
-			  const struct linnos_rules *rules, u32 us, u64 end_ns)
+static void against_takes(struct linnos_drive *drive, const struct rules *rules,
+			  u32 us, u64 end_ns)
 {
 	struct linnos_io io;
 
@@ -476,16 +493,16 @@ static void linnos_test_look_after_time(struct kunit *test)
 static void linnos_test_look_chosen(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
-	struct linnos_look *look = &drive->look[0];
 
+	obey(drive, &after_time);
 	linnos_drive_forget(drive, START_NS);
-	linnos_look_chosen(look, &after_time, START_NS + 6250);
+	linnos_look_chosen(drive, 0, START_NS + 6250);
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, START_NS + 50001));
 	linnos_drive_forget(drive, START_NS);
-	linnos_look_chosen(look, &after_time, START_NS + 6251);
+	linnos_look_chosen(drive, 0, START_NS + 6251);
 	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, START_NS + 56251));
 	/* what is older changes nothing */
-	linnos_look_chosen(look, &after_time, START_NS);
+	linnos_look_chosen(drive, 0, START_NS);
 	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, START_NS + 56251));
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, START_NS + 56252));
 }
@@ -509,7 +526,7 @@ static void linnos_test_look_after_refused(struct kunit *test)
 	}
 	/* neither */
 	atomic_set(&look->refused, 1000000);
-	KUNIT_EXPECT_FALSE(test, claim(drive, &(struct linnos_rules){}, ns));
+	KUNIT_EXPECT_FALSE(test, claim(drive, &(struct rules){}, ns));
 }
 
 /* One that is not answered tells nothing, and the next may be it. */
@@ -688,7 +705,7 @@ static void linnos_test_window_larger(struct kunit *test)
 	/* not those of its own order, nor for long after the last has ended */
 	for (i = 1; i < 11; i++)
 		read_ends(drive, NULL, &io[i], ns);
-	KUNIT_EXPECT_FALSE(test, linnos_look_allows(drive, &after_time, 1, ns));
+	KUNIT_EXPECT_FALSE(test, linnos_look_allows(drive, 1, ns));
 	read_ends(drive, &after_time, &large, ns);
 	KUNIT_EXPECT_TRUE(test, allows(drive, ns + 49999));
 	KUNIT_EXPECT_FALSE(test, allows(drive, ns + 50000));
@@ -708,10 +725,11 @@ static void linnos_test_look_orders(struct kunit *test)
 
 	linnos_drive_forget(drive, START_NS);
 	atomic_set(&drive->look[0].refused, 3);
-	linnos_look_chosen(&drive->look[1], &after_time, ns);
+	obey(drive, &after_time);
+	linnos_look_chosen(drive, 1, ns);
 	atomic_set(&drive->look[1].refused, 3);
-	KUNIT_EXPECT_TRUE(test, linnos_look_claim(&drive->look[1],
-						  &after_refused, false, ns));
+	obey(drive, &after_refused);
+	KUNIT_EXPECT_TRUE(test, linnos_look_claim(drive, 1, false, ns));
 	read_begins(drive, &io, 17, LINNOS_IO_SLOW, ns);
 	read_ends(drive, &after_time, &io, ns + 1);
 	KUNIT_EXPECT_EQ(test, drive->look[1].window, 1);
@@ -729,23 +747,18 @@ static void linnos_test_look_parts(struct kunit *test)
 	struct linnos_io io[3];
 	int i;
 
+	obey(drive, &after_time);
 	linnos_drive_forget(drive, START_NS);
-	KUNIT_EXPECT_TRUE(test,
-			  linnos_look_claim(large, &after_time, false, ns));
+	KUNIT_EXPECT_TRUE(test, linnos_look_claim(drive, 2, false, ns));
 	read_begins(drive, &io[0], 16, 0, ns);
-	KUNIT_EXPECT_TRUE(test,
-			  linnos_look_claim(large, &after_time, false, ns));
+	KUNIT_EXPECT_TRUE(test, linnos_look_claim(drive, 2, false, ns));
 	/* one of its own order that is promised goes first */
-	KUNIT_EXPECT_TRUE(test,
-			  linnos_look_claim(medium, &after_time, false, ns));
+	KUNIT_EXPECT_TRUE(test, linnos_look_claim(drive, 1, false, ns));
 	read_begins(drive, &io[1], 128, 0, ns);
-	KUNIT_EXPECT_FALSE(test,
-			   linnos_look_claim(medium, &after_time, false, ns));
-	KUNIT_EXPECT_TRUE(test,
-			  linnos_look_claim(large, &after_time, false, ns));
+	KUNIT_EXPECT_FALSE(test, linnos_look_claim(drive, 1, false, ns));
+	KUNIT_EXPECT_TRUE(test, linnos_look_claim(drive, 2, false, ns));
 	read_begins(drive, &io[2], 128, LINNOS_IO_SLOW, ns);
-	KUNIT_EXPECT_FALSE(test,
-			   linnos_look_claim(large, &after_time, false, ns));
+	KUNIT_EXPECT_FALSE(test, linnos_look_claim(drive, 2, false, ns));
 	KUNIT_EXPECT_EQ(test, atomic_read(&large->against), 1);
 	for (i = 0; i < ARRAY_SIZE(io); i++)
 		read_ends(drive, &after_time, &io[i], ns + 200000);
@@ -766,12 +779,12 @@ static void linnos_test_silent(struct kunit *test)
 	const u64 ns = START_NS + 50000;
 
 	read_takes(drive, 1, 10, START_NS);
-	KUNIT_EXPECT_FALSE(test, linnos_is_silent(drive, &after_time, 0, ns));
-	KUNIT_EXPECT_TRUE(test,
-			  linnos_is_silent(drive, &after_time, 0, ns + 1));
-	KUNIT_EXPECT_TRUE(test, linnos_is_silent(drive, &after_time, 1, ns));
-	KUNIT_EXPECT_FALSE(test,
-			   linnos_is_silent(drive, &after_refused, 1, ns));
+	obey(drive, &after_time);
+	KUNIT_EXPECT_FALSE(test, linnos_is_silent(drive, 0, ns));
+	KUNIT_EXPECT_TRUE(test, linnos_is_silent(drive, 0, ns + 1));
+	KUNIT_EXPECT_TRUE(test, linnos_is_silent(drive, 1, ns));
+	obey(drive, &after_refused);
+	KUNIT_EXPECT_FALSE(test, linnos_is_silent(drive, 1, ns));
 }
 
 /* Requests */
@@ -807,8 +820,8 @@ static int linnos_policy_test_init(struct kunit *test)
 	if (ret)
 		return ret;
 	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->probe_after_us = 0;
-	fx->linnos->probe_after_revokes = 0;
+	fx->linnos->drive.probe_after_us = 0;
+	fx->linnos->drive.probe_after_refused = 0;
 	linnos_forget(fx->linnos);
 	return upload(fx, FILE_BYTES);
 }
@@ -1021,7 +1034,7 @@ static void linnos_test_observe(struct kunit *test)
 	int i;
 
 	linnos->mode = LINNOS_OBSERVE;
-	linnos->probe_after_us = 1;
+	linnos->drive.probe_after_us = 1;
 	for (i = 0; i < 2; i++) {
 		KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, SLOW_BYTES,
 					     NSEC_PER_SEC));
@@ -1102,7 +1115,7 @@ static void linnos_test_probes(struct kunit *test)
 	u64 ns = START_NS;
 	struct sent sent, fast;
 
-	linnos->probe_after_revokes = 3;
+	linnos->drive.probe_after_refused = 3;
 	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 3, &sent, ns), 0);
 	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 3, &sent, ns), 1);
 	KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_SLOW);
@@ -1124,8 +1137,8 @@ static void linnos_test_probes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_REVOKES), 0);
 
 	/* and time: none that was expected to be fast */
-	linnos->probe_after_revokes = 0;
-	linnos->probe_after_us = 50;
+	linnos->drive.probe_after_refused = 0;
+	linnos->drive.probe_after_us = 50;
 	ns = NSEC_PER_SEC;
 	KUNIT_EXPECT_TRUE(test, asks(linnos, &fast, 4096, ns));
 	answer(linnos, &fast, BLK_STS_OK, ns + 1000);
@@ -1277,7 +1290,7 @@ static void linnos_test_expect_probe(struct kunit *test)
 
 	/* as often as reads were sent elsewhere */
 	linnos->mode = LINNOS_OBSERVE;
-	linnos->probe_after_revokes = 3;
+	linnos->drive.probe_after_refused = 3;
 	for (i = 0; i < 3; i++)
 		KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns),
 				SLOW);
@@ -1348,7 +1361,7 @@ static void linnos_test_ask(struct kunit *test)
 	linnos_free(bare);
 
 	linnos->disk->linnos = linnos;
-	linnos->probe_after_us = 50;
+	linnos->drive.probe_after_us = 50;
 	linnos_drive_forget(&linnos->drive, START_NS);
 	take_us(linnos, 1, 10, START_NS);
 	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, START_NS + 50000, FAST,
@@ -1387,8 +1400,8 @@ static void linnos_test_look(struct kunit *test)
 
 	before = kunit_kmalloc(test, sizeof(*before), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, before);
-	linnos->probe_after_us = 50;
-	linnos->probe_after_revokes = 2;
+	linnos->drive.probe_after_us = 50;
+	linnos->drive.probe_after_refused = 2;
 	linnos_drive_forget(&linnos->drive, START_NS);
 	linnos->drive.look[0].window = 1;
 	memcpy(before, &linnos->drive, sizeof(*before));
@@ -1496,7 +1509,7 @@ static void linnos_test_race(struct kunit *test)
 	race->sent = kunit_kcalloc(test, THREADS * THREAD_DEPTH,
 				   sizeof(*race->sent), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, race->sent);
-	linnos->probe_after_revokes = 100;
+	linnos->drive.probe_after_refused = 100;
 	for (i = 0; i < THREADS; i++) {
 		atomic_inc(&race->running);
 		task = kthread_run(race_thread, race, "linnos-race/%d", i);

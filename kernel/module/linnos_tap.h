@@ -10,6 +10,9 @@
 
 #include "linnos_drive.h"
 
+/* No read is decided here. */
+#define trace_linnos_decision_enabled() false
+
 struct blk_linnos;
 struct gendisk;
 struct request;

@@ -123,15 +123,12 @@ struct linnos_look {
 	u8 backoff; /* probes were late: wait 2^this times as long */
 } __linnos_cacheline;
 
-/* When to probe, 0: never for that reason, and what is late. */
-struct linnos_rules {
-	u32 probe_after_us;
-	u32 probe_after_refused;
-	u64 late_us;
-};
-
 /* A drive; @load: see %LINNOS_LOAD_READ; @watching: places and @in_region are kept. */
 struct linnos_drive {
+	/* when to probe; 0: never for that reason */
+	u32 probe_after_us;
+	u32 probe_after_refused;
+
 	linnos_atomic64_t load __linnos_cacheline;
 	bool watching;
 	struct linnos_places places;
@@ -189,20 +186,14 @@ void linnos_view_features(const struct linnos_places *places,
 			  const struct linnos_view *view, u32 overdue_us,
 			  u32 features[LINNOS_N_FEATURES]);
 
-void linnos_look_chosen(struct linnos_look *look,
-			const struct linnos_rules *rules, u64 now_ns);
+void linnos_look_chosen(struct linnos_drive *drive, u32 size, u64 now_ns);
 void linnos_look_fast(struct linnos_look *look);
-bool linnos_look_allows(struct linnos_drive *drive,
-			const struct linnos_rules *rules, u32 size, u64 now_ns);
-bool linnos_look_claim(struct linnos_look *look,
-		       const struct linnos_rules *rules, bool again,
+bool linnos_look_allows(const struct linnos_drive *drive, u32 size, u64 now_ns);
+bool linnos_look_claim(struct linnos_drive *drive, u32 size, bool again,
 		       u64 now_ns);
 void linnos_look_lost(struct linnos_look *look);
-void linnos_look_ended(struct linnos_drive *drive,
-		       const struct linnos_rules *rules,
-		       const struct linnos_io *io,
-		       const struct linnos_ended *ended);
-bool linnos_is_silent(const struct linnos_drive *drive,
-		      const struct linnos_rules *rules, u32 size, u64 now_ns);
+void linnos_look_ended(struct linnos_drive *drive, const struct linnos_io *io,
+		       u64 end_ns, bool late);
+bool linnos_is_silent(const struct linnos_drive *drive, u32 size, u64 now_ns);
 
 #endif /* _LINNOS_DRIVE_H */

@@ -105,7 +105,7 @@ enum linnos_wish linnos_wish_of(u32 home_us, u32 usual_us)
  */
 u64 linnos_took_error(const struct linnos_took *took)
 {
-	u64 mean_us = div64_u64(took->sum_us, took->n);
+	u64 mean_us = linnos_took_mean_us(took);
 	u64 square = mean_us * mean_us;
 	u64 n = took->n + PRIOR * LINNOS_GUARD_ONE;
 	u64 spread = took->square - min_t(u64, took->square, took->n * square);
@@ -117,8 +117,8 @@ u64 linnos_took_error(const struct linnos_took *took)
 /* By how many eighths of a standard error leaving is better, or, below 0, worse. */
 static int linnos_better_by(const struct linnos_took took[2])
 {
-	u64 stayed_us = div64_u64(took[0].sum_us, took[0].n);
-	u64 left_us = div64_u64(took[1].sum_us, took[1].n);
+	u64 stayed_us = linnos_took_mean_us(&took[0]);
+	u64 left_us = linnos_took_mean_us(&took[1]);
 	u64 error = linnos_took_error(&took[0]) + linnos_took_error(&took[1]);
 	u64 by_us = stayed_us > left_us ? stayed_us - left_us :
 					  left_us - stayed_us;
@@ -147,8 +147,8 @@ static bool linnos_was_claimed_in_vain(const struct linnos_guard *guard,
 static u32 linnos_may_stay(const struct linnos_guard *guard,
 			   const struct linnos_took took[2])
 {
-	u64 cost_us = div64_u64(took[0].sum_us, took[0].n) -
-		      div64_u64(took[1].sum_us, took[1].n);
+	u64 cost_us =
+		linnos_took_mean_us(&took[0]) - linnos_took_mean_us(&took[1]);
 	u64 mean_us = guard->mean_us >> MEAN_SHIFT;
 	u64 stay = div64_u64(mean_us * ALL * COST_PERCENT, 100 * (cost_us + 1));
 
@@ -276,7 +276,7 @@ void linnos_guard_worth(const struct linnos_guard *guard, enum linnos_wish wish,
 {
 	const struct linnos_took *took = guard->took[wish];
 
-	worth->stayed_us = took[0].n ? div64_u64(took[0].sum_us, took[0].n) : 0;
-	worth->left_us = took[1].n ? div64_u64(took[1].sum_us, took[1].n) : 0;
+	worth->stayed_us = linnos_took_mean_us(&took[0]);
+	worth->left_us = linnos_took_mean_us(&took[1]);
 	worth->share = linnos_share(guard, wish);
 }

@@ -62,6 +62,11 @@ struct linnos_worth {
 	u32 share; /* so many of 1024 that wish so leave */
 };
 
+static inline u64 linnos_took_mean_us(const struct linnos_took *took)
+{
+	return took->n ? div_u64(took->sum_us, took->n) : 0;
+}
+
 void linnos_took_fade(struct linnos_took *took, u32 shift);
 void linnos_took_add(struct linnos_took *took, u64 us);
 u64 linnos_took_error(const struct linnos_took *took);

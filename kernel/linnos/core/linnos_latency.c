@@ -12,15 +12,14 @@
 #define AT_N_FEATURES 20
 #define AT_N_TREES 22
 #define AT_SHAPE 24
+#define AT_RESERVED_A 27
 #define AT_OVERDUE_US 28
 #define AT_REFUSE_US 32
-#define AT_THRESHOLD_US 36
 #define AT_BASE 40
-#define AT_RESERVED 44
-#define SHAPE_BYTES 3
+#define AT_RESERVED_B 44
 
-/* Splits to a leaf, past reads, bits behind the point, and one that is reserved. */
-static const u8 linnos_shape[AT_OVERDUE_US - AT_SHAPE] = {
+/* Splits to a leaf, past reads, and bits behind the point. */
+static const u8 linnos_shape[AT_RESERVED_A - AT_SHAPE] = {
 	LINNOS_TREE_DEPTH,
 	LINNOS_HISTORY,
 	LINNOS_LOG_BITS,
@@ -51,20 +50,21 @@ enum linnos_model_error linnos_latency_check_header(const void *file,
 	n_trees = get_unaligned_le16(p + AT_N_TREES);
 	if (n_features < LINNOS_N_FEATURES_MIN ||
 	    n_features > LINNOS_N_FEATURES ||
-	    memcmp(p + AT_SHAPE, linnos_shape, SHAPE_BYTES) ||
+	    memcmp(p + AT_SHAPE, linnos_shape, sizeof(linnos_shape)) ||
 	    n_trees > LINNOS_TREES_MAX)
 		return LINNOS_MODEL_SHAPE;
 	if (get_unaligned_le32(p + LINNOS_FILE_TOTAL_BYTES) !=
 	    LINNOS_FILE_HEADER + n_trees * LINNOS_TREE_BYTES)
 		return LINNOS_MODEL_SIZE;
-	if (p[AT_SHAPE + SHAPE_BYTES] ||
-	    memchr_inv(p + AT_RESERVED, 0, LINNOS_FILE_HEADER - AT_RESERVED))
+	if (p[AT_RESERVED_A] || memchr_inv(p + AT_RESERVED_B, 0,
+					   LINNOS_FILE_HEADER - AT_RESERVED_B))
 		return LINNOS_MODEL_RESERVED;
 	overdue_us = get_unaligned_le32(p + AT_OVERDUE_US);
 	base = get_unaligned_le32(p + AT_BASE);
 	if (!overdue_us || overdue_us > LINNOS_LATENCY_CAP ||
 	    !get_unaligned_le32(p + AT_REFUSE_US) ||
-	    !get_unaligned_le32(p + AT_THRESHOLD_US) || base + 0x8000 > 0xffff)
+	    !get_unaligned_le32(p + LINNOS_FILE_THRESHOLD_US) ||
+	    base + 0x8000 > 0xffff)
 		return LINNOS_MODEL_RANGE;
 	return LINNOS_MODEL_OK;
 }
@@ -84,9 +84,9 @@ enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 					     const void *file, size_t bytes)
 {
 	enum linnos_model_error error;
-	const u8 *p = file;
 	struct linnos_tree *tree, *end;
-	u32 i;
+	const u8 *p = file;
+	u32 n_features, i;
 
 	error = linnos_latency_check_header(p, bytes);
 	if (!error)
@@ -94,20 +94,19 @@ enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 	if (error)
 		return error;
 
-	model->id = get_unaligned_le32(p + LINNOS_FILE_CRC32);
-	model->threshold_us = get_unaligned_le32(p + AT_THRESHOLD_US);
+	memcpy(model->header, p, LINNOS_FILE_HEADER);
 	model->refuse_us = get_unaligned_le32(p + AT_REFUSE_US);
 	model->overdue_us = get_unaligned_le32(p + AT_OVERDUE_US);
 	model->base = (s32)get_unaligned_le32(p + AT_BASE);
-	model->n_features = get_unaligned_le16(p + AT_N_FEATURES);
 	model->n_trees = get_unaligned_le16(p + AT_N_TREES);
+	n_features = get_unaligned_le16(p + AT_N_FEATURES);
 
 	p += LINNOS_FILE_HEADER;
 	end = model->trees + model->n_trees;
 	for (tree = model->trees; tree < end; tree++) {
 		tree->split[0] = 0; /* there is none */
 		for (i = 1; i < LINNOS_TREE_LEAVES; i++, p += 4) {
-			if (p[3] >= model->n_features)
+			if (p[3] >= n_features)
 				return LINNOS_MODEL_SPLIT;
 			/* in memory, its feature is below its limit */
 			tree->split[i] =
@@ -123,21 +122,12 @@ enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 /* Write a model back as its file, %LINNOS_LATENCY_BYTES_MAX at most. Return: its size. */
 size_t linnos_latency_store(const struct linnos_latency *model, void *file)
 {
-	const struct linnos_tree *end = model->trees + model->n_trees;
-	size_t bytes = LINNOS_FILE_HEADER + model->n_trees * LINNOS_TREE_BYTES;
-	const struct linnos_tree *tree;
-	u8 *h = file, *p;
+	const struct linnos_tree *end = model->trees + model->n_trees, *tree;
+	u8 *p = file;
 	u32 i;
 
-	p = linnos_file_start(h, LINNOS_LATENCY_VERSION, bytes, model->id);
-	put_unaligned_le16(model->n_features, h + AT_N_FEATURES);
-	put_unaligned_le16(model->n_trees, h + AT_N_TREES);
-	memcpy(h + AT_SHAPE, linnos_shape, sizeof(linnos_shape));
-	put_unaligned_le32(model->overdue_us, h + AT_OVERDUE_US);
-	put_unaligned_le32(model->refuse_us, h + AT_REFUSE_US);
-	put_unaligned_le32(model->threshold_us, h + AT_THRESHOLD_US);
-	put_unaligned_le32(model->base, h + AT_BASE);
-
+	memcpy(p, model->header, LINNOS_FILE_HEADER);
+	p += LINNOS_FILE_HEADER;
 	for (tree = model->trees; tree < end; tree++)
 		for (i = 1; i < LINNOS_TREE_LEAVES; i++, p += 4)
 			put_unaligned_le32(ror32(tree->split[i], FEATURE_BITS),
@@ -145,7 +135,7 @@ size_t linnos_latency_store(const struct linnos_latency *model, void *file)
 	for (tree = model->trees; tree < end; tree++)
 		for (i = 0; i < LINNOS_TREE_LEAVES; i++, p += 2)
 			put_unaligned_le16(tree->leaf[i], p);
-	return bytes;
+	return p - (u8 *)file;
 }
 
 /* Only where the value is larger than the limit is the difference negative. */
@@ -196,8 +186,7 @@ static u32 linnos_latency_power(s32 log)
 	u32 whole, fraction, low, high;
 	u64 us;
 
-	if (log < 0)
-		log = 0;
+	log = max_t(s32, log, 0);
 	if (log >= LOG_END)
 		return LINNOS_LATENCY_CAP;
 	whole = log >> LINNOS_LOG_BITS;
@@ -206,7 +195,7 @@ static u32 linnos_latency_power(s32 log)
 	high = power[(fraction >> within) + 1];
 	us = low + ((high - low) * (fraction & ((1 << within) - 1)) >> within);
 	us = ((us << whole) + (1 << (POWER_BITS - 1))) >> POWER_BITS;
-	return us < LINNOS_LATENCY_CAP ? us : LINNOS_LATENCY_CAP;
+	return min_t(u64, us, LINNOS_LATENCY_CAP);
 }
 
 /**
@@ -230,13 +219,12 @@ u32 linnos_latency_us(const struct linnos_latency *model,
 		for (ago = 0; ago < LINNOS_HISTORY; ago++)
 			us += features[LINNOS_PAST + ago * LINNOS_N_PAST +
 				       LINNOS_PAST_LATENCY_US];
-		us /= LINNOS_HISTORY;
-		us = us ? us : 1;
+		us = max_t(u32, us / LINNOS_HISTORY, 1);
 	} else {
 		us = linnos_latency_power(linnos_trees_sum(model, features));
 	}
-	if (oldest_us > model->overdue_us && us < oldest_us - model->overdue_us)
-		us = oldest_us - model->overdue_us;
+	if (oldest_us > model->overdue_us)
+		us = max_t(u32, us, oldest_us - model->overdue_us);
 	return us;
 }
 

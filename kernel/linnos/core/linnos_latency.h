@@ -85,13 +85,11 @@ struct linnos_tree {
 
 /* A checked model. */
 struct linnos_latency {
-	u32 id; /* CRC-32 of the file */
-	u32 threshold_us; /* a read slower than this is slow */
-	u32 refuse_us; /* one predicted to be slower than this is refused */
+	u32 refuse_us; /* a read predicted to be slower than this is refused */
 	u32 overdue_us; /* a read in flight for longer is overdue */
 	s32 base; /* what the leaves are added to */
-	u32 n_features; /* as many as it knows, from the first on */
 	u32 n_trees; /* 0: it is the mean of the last latencies */
+	u8 header[LINNOS_FILE_HEADER]; /* of its file */
 	struct linnos_tree trees[];
 };
 

@@ -42,20 +42,20 @@
 /* Where time alone never makes a probe due, others than probes still need one. */
 #define AFTER_US_DEFAULT 10000
 
-static u64 linnos_after_ns(const struct linnos_rules *rules)
+static s64 linnos_after_ns(const struct linnos_drive *drive)
 {
-	return (rules->probe_after_us ? rules->probe_after_us :
-					AFTER_US_DEFAULT) *
-	       LINNOS_NS_PER_US;
+	u32 after_us = READ_ONCE(drive->probe_after_us) ?: AFTER_US_DEFAULT;
+
+	return after_us * LINNOS_NS_PER_US;
 }
 
 /* A read is sent there, and expected to be fast. Not each one sets the clock. */
-void linnos_look_chosen(struct linnos_look *look,
-			const struct linnos_rules *rules, u64 now_ns)
+void linnos_look_chosen(struct linnos_drive *drive, u32 size, u64 now_ns)
 {
+	struct linnos_look *look = &drive->look[size];
 	s64 age_ns = now_ns - READ_ONCE(look->chosen_ns);
 
-	if (age_ns > (s64)(linnos_after_ns(rules) / 8))
+	if (age_ns > linnos_after_ns(drive) / 8)
 		WRITE_ONCE(look->chosen_ns, now_ns);
 }
 
@@ -75,11 +75,10 @@ static u64 linnos_last_end_ns(const struct linnos_history *history, u32 size)
 }
 
 /* Are reads of a larger order in flight, or were there just now? */
-static bool linnos_has_larger(const struct linnos_drive *drive,
-			      const struct linnos_rules *rules, u32 size,
+static bool linnos_has_larger(const struct linnos_drive *drive, u32 size,
 			      u64 now_ns)
 {
-	s64 after_ns = linnos_after_ns(rules);
+	s64 after_ns = linnos_after_ns(drive);
 	u64 end_ns;
 
 	while (++size < LINNOS_SIZES) {
@@ -92,24 +91,24 @@ static bool linnos_has_larger(const struct linnos_drive *drive,
 }
 
 /* May a read go there against the model's word? The window is open, and not full. */
-bool linnos_look_allows(struct linnos_drive *drive,
-			const struct linnos_rules *rules, u32 size, u64 now_ns)
+bool linnos_look_allows(const struct linnos_drive *drive, u32 size, u64 now_ns)
 {
-	struct linnos_look *look = &drive->look[size];
-	int window = READ_ONCE(look->window);
-	int against = linnos_read(&look->against);
+	int window = READ_ONCE(drive->look[size].window);
+	int against = linnos_read(&drive->look[size].against);
 
 	if (!window)
 		return false;
-	return against < 1 || (against < window &&
-			       linnos_has_larger(drive, rules, size, now_ns));
+	return against < 1 ||
+	       (against < window && linnos_has_larger(drive, size, now_ns));
 }
 
 /* Is this read to be sent there as a probe? @again: if the last one was in time. */
-bool linnos_look_claim(struct linnos_look *look,
-		       const struct linnos_rules *rules, bool again, u64 now_ns)
+bool linnos_look_claim(struct linnos_drive *drive, u32 size, bool again,
+		       u64 now_ns)
 {
-	u64 after_ns = (u64)rules->probe_after_us * LINNOS_NS_PER_US;
+	struct linnos_look *look = &drive->look[size];
+	u64 after_ns = READ_ONCE(drive->probe_after_us) * LINNOS_NS_PER_US;
+	u64 most = READ_ONCE(drive->probe_after_refused);
 	u64 refused = linnos_read(&look->refused);
 	u8 backoff = READ_ONCE(look->backoff);
 	/* a read that was chosen just now may make the age negative */
@@ -120,8 +119,7 @@ bool linnos_look_claim(struct linnos_look *look,
 		return !(since_ns & LINNOS_LOOK_SENT);
 	if (!(again && READ_ONCE(look->window)) &&
 	    !(after_ns && age_ns > (s64)(after_ns << backoff)) &&
-	    !(rules->probe_after_refused &&
-	      refused >= (u64)rules->probe_after_refused << backoff))
+	    !(most && refused >= most << backoff))
 		return false;
 	/* if another was quicker, both send one */
 	(void)linnos_swap_if(&look->since_ns, 0ULL, now_ns & ~LINNOS_LOOK_SENT);
@@ -172,38 +170,34 @@ static void linnos_window_move(struct linnos_look *look, bool late, bool larger,
 	linnos_set(&look->refused, 0);
 }
 
-/* A read has been answered: was it wrong to send it there? */
-void linnos_look_ended(struct linnos_drive *drive,
-		       const struct linnos_rules *rules,
-		       const struct linnos_io *io,
-		       const struct linnos_ended *ended)
+/* A read has been answered, later than one that it was right to send there? */
+void linnos_look_ended(struct linnos_drive *drive, const struct linnos_io *io,
+		       u64 end_ns, bool late)
 {
 	u32 size = io->flags & LINNOS_IO_SIZE;
 	struct linnos_look *look = &drive->look[size];
-	bool found = linnos_look_answer(look, io), late, larger;
+	bool found = linnos_look_answer(look, io), larger;
 	u8 backoff = READ_ONCE(look->backoff);
 
 	if (likely(!found && !(io->flags & LINNOS_IO_SLOW)))
 		return;
-	late = ended->latency_us > rules->late_us;
-	larger = linnos_has_larger(drive, rules, size, ended->end_ns);
+	larger = linnos_has_larger(drive, size, end_ns);
 	if (found) {
 		linnos_set(&look->refused, 0);
-		WRITE_ONCE(look->chosen_ns, ended->end_ns);
+		WRITE_ONCE(look->chosen_ns, end_ns);
 		if (!late)
 			WRITE_ONCE(look->backoff, 0);
 		else if (backoff < BACKOFF_MAX)
 			WRITE_ONCE(look->backoff, backoff + 1);
 	}
 	if (READ_ONCE(look->window) || (found && !late))
-		linnos_window_move(look, late, larger, ended->end_ns);
+		linnos_window_move(look, late, larger, end_ns);
 }
 
 /* Has it answered no read of this order for so long that what is known may be old? */
-bool linnos_is_silent(const struct linnos_drive *drive,
-		      const struct linnos_rules *rules, u32 size, u64 now_ns)
+bool linnos_is_silent(const struct linnos_drive *drive, u32 size, u64 now_ns)
 {
-	s64 after_ns = (s64)rules->probe_after_us * LINNOS_NS_PER_US;
+	s64 after_ns = READ_ONCE(drive->probe_after_us) * LINNOS_NS_PER_US;
 	u64 end_ns = linnos_last_end_ns(&drive->history, size);
 
 	return after_ns && (s64)(now_ns - end_ns) > after_ns;

@@ -26,10 +26,6 @@ const char *linnos_model_error_string(enum linnos_model_error error)
 	return strings[error];
 }
 
-static const u8 linnos_magic[LINNOS_FILE_VERSION] = {
-	'L', 'I', 'N', 'N', 'O', 'S', 'M', 'D',
-};
-
 /* Its own field counts as zero. */
 static u32 linnos_file_crc32(const u8 *file, size_t bytes)
 {
@@ -45,9 +41,9 @@ static u32 linnos_file_crc32(const u8 *file, size_t bytes)
 enum linnos_model_error linnos_file_check_start(const u8 *file, size_t bytes,
 						u32 version)
 {
-	if (bytes < sizeof(linnos_magic))
+	if (bytes < LINNOS_FILE_VERSION)
 		return LINNOS_MODEL_TRUNCATED;
-	if (memcmp(file, linnos_magic, sizeof(linnos_magic)))
+	if (memcmp(file, "LINNOSMD", LINNOS_FILE_VERSION))
 		return LINNOS_MODEL_MAGIC;
 	if (bytes < LINNOS_FILE_HEADER)
 		return LINNOS_MODEL_TRUNCATED;
@@ -69,15 +65,4 @@ enum linnos_model_error linnos_file_check_whole(const u8 *file, size_t bytes)
 	    linnos_file_crc32(file, bytes))
 		return LINNOS_MODEL_CRC;
 	return LINNOS_MODEL_OK;
-}
-
-/* Write what all headers have, and zeros in the rest of it. What follows it? */
-u8 *linnos_file_start(u8 *file, u32 version, u32 total_bytes, u32 id)
-{
-	memset(file, 0, LINNOS_FILE_HEADER);
-	memcpy(file, linnos_magic, sizeof(linnos_magic));
-	put_unaligned_le32(version, file + LINNOS_FILE_VERSION);
-	put_unaligned_le32(total_bytes, file + LINNOS_FILE_TOTAL_BYTES);
-	put_unaligned_le32(id, file + LINNOS_FILE_CRC32);
-	return file + LINNOS_FILE_HEADER;
 }

@@ -29,6 +29,7 @@ static inline u32 linnos_size_order(u32 pages)
 #define LINNOS_FILE_VERSION 8
 #define LINNOS_FILE_TOTAL_BYTES 12
 #define LINNOS_FILE_CRC32 16
+#define LINNOS_FILE_THRESHOLD_US 36
 #define LINNOS_FILE_HEADER 64
 
 /* Which check a model file failed; linnos_model_error_string() says it. */
@@ -53,6 +54,5 @@ const char *linnos_model_error_string(enum linnos_model_error error);
 enum linnos_model_error linnos_file_check_start(const u8 *file, size_t bytes,
 						u32 version);
 enum linnos_model_error linnos_file_check_whole(const u8 *file, size_t bytes);
-u8 *linnos_file_start(u8 *file, u32 version, u32 total_bytes, u32 id);
 
 #endif /* _LINNOS_MODEL_H */

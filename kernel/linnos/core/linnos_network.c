@@ -22,7 +22,6 @@
 #define AT_SHAPE 20
 #define AT_RESERVED_A 29
 #define AT_SCALE 32
-#define AT_THRESHOLD_US 36
 #define AT_RESERVED_B 40
 
 /* Inputs, hidden units and outputs; past reads, and digits of their numbers. */
@@ -154,10 +153,7 @@ enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 		return error;
 
 	memset(net, 0, sizeof(*net));
-	net->id = get_unaligned_le32(p + LINNOS_FILE_CRC32);
-	net->scale = get_unaligned_le32(p + AT_SCALE);
-	net->threshold_us = get_unaligned_le32(p + AT_THRESHOLD_US);
-
+	memcpy(net->header, p, LINNOS_FILE_HEADER);
 	p += LINNOS_FILE_HEADER;
 	for (i = 0; i <= LINNOS_N_INPUTS; i++) {
 		for (unit = 0; unit < LINNOS_WORDS; unit++)
@@ -185,14 +181,10 @@ enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 size_t linnos_network_store(const struct linnos_net *net, void *file)
 {
 	int i, unit, k;
-	u8 *h = file, *p;
+	u8 *p = file;
 
-	p = linnos_file_start(h, LINNOS_NETWORK_VERSION, LINNOS_NETWORK_BYTES,
-			      net->id);
-	memcpy(h + AT_SHAPE, linnos_shape, sizeof(linnos_shape));
-	put_unaligned_le32(net->scale, h + AT_SCALE);
-	put_unaligned_le32(net->threshold_us, h + AT_THRESHOLD_US);
-
+	memcpy(p, net->header, LINNOS_FILE_HEADER);
+	p += LINNOS_FILE_HEADER;
 	for (i = 0; i <= LINNOS_N_INPUTS; i++)
 		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++, p += 4)
 			put_unaligned_le32(linnos_lane(net->weights[i], unit),
@@ -202,7 +194,7 @@ size_t linnos_network_store(const struct linnos_net *net, void *file)
 			put_unaligned_le32(net->output_weights[k][unit], p);
 	for (k = 0; k < LINNOS_N_OUTPUTS; k++, p += 8)
 		put_unaligned_le64(net->output_bias[k], p);
-	return p - h;
+	return p - (u8 *)file;
 }
 
 /* Digits are taken by fours: as many weights and digits fit the registers. */

@@ -49,9 +49,7 @@ struct linnos_net {
 	u64 margin_pairs[LINNOS_WORDS][2];
 	s16 output_weights[LINNOS_N_OUTPUTS][LINNOS_N_HIDDEN];
 	s64 output_bias[LINNOS_N_OUTPUTS];
-	u32 id; /* CRC-32 of the model file */
-	u32 scale; /* of the weights */
-	u32 threshold_us; /* a read slower than this is slow */
+	u8 header[LINNOS_FILE_HEADER]; /* of its file */
 };
 
 /* The hidden layer before its ReLU, with the offset. */
