@@ -3,7 +3,7 @@
 #ifndef LINNOS_MODEL_FILE_H
 #define LINNOS_MODEL_FILE_H
 
-#include "linnos_latency.h"
+#include "linnos_model.h"
 
 #include <stdint.h>
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "linnos_network.h"
+#include "linnos_model.h"
 
 /* As in the file, but for the weights of a hidden unit, which stand together. */
 struct plain_network {

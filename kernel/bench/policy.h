@@ -16,11 +16,11 @@
 const struct kobj_type {
 } linnos_ktype;
 
-void linnos_join(struct blk_linnos *linnos)
+void linnos_peers_add(struct blk_linnos *linnos)
 {
 }
 
-void linnos_leave(struct blk_linnos *linnos)
+void linnos_peers_del(struct blk_linnos *linnos)
 {
 }
 

@@ -211,12 +211,7 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *g, u64 slice)
 	WRITE_ONCE(g->slice, slice);
 }
 
-/**
- * blk_linnos_array_init() - an array that does not ask, yet
- * @array: of which nothing else is used before
- *
- * Return: 0 or -ENOMEM.
- */
+/* Nothing else of an array is used before. Return: 0 or -ENOMEM. */
 int blk_linnos_array_init(struct blk_linnos_array *array)
 {
 	array->mode = BLK_LINNOS_ARRAY_OFF;
@@ -236,13 +231,9 @@ static enum linnos_wish linnos_wish_at(enum blk_linnos_expected answer)
 	return answer == BLK_LINNOS_SLOW ? LINNOS_HOME_SLOW : LINNOS_STAY;
 }
 
-/**
- * __blk_linnos_array_asks() - should disks be asked about a read?
- * @array: its mode is not off
- * @lot: to be kept for blk_linnos_learn()
- *
- * Context: Any. Does not sleep.
- * Return: true if so.
+/*
+ * blk_linnos_array_asks() of one whose mode is not off: should disks be asked about a
+ * read? @lot: to be kept for blk_linnos_learn().
  */
 bool __blk_linnos_array_asks(struct blk_linnos_array *array,
 			     struct blk_linnos_lot *lot)
@@ -273,7 +264,6 @@ EXPORT_SYMBOL_GPL(__blk_linnos_array_asks);
  * @lot: of blk_linnos_array_asks()
  * @home: what blk_linnos_expect() has told of the disk that would serve the read
  *
- * Context: Any. Does not sleep.
  * Return: false if it is served there, whatever the others would do with it.
  */
 bool blk_linnos_may_leave(const struct blk_linnos_array *array,
@@ -383,13 +373,7 @@ void __blk_linnos_learn(struct blk_linnos_array *array,
 }
 EXPORT_SYMBOL_GPL(__blk_linnos_learn);
 
-/**
- * blk_linnos_array_show() - off, on or unguarded
- * @array: the array
- * @page: of a file in sysfs
- *
- * Return: how many bytes were written there.
- */
+/* In sysfs: off, on or unguarded. Return: how many bytes were written to @page. */
 ssize_t blk_linnos_array_show(struct blk_linnos_array *array, char *page)
 {
 	return sysfs_emit(page, "%s\n",
@@ -397,15 +381,9 @@ ssize_t blk_linnos_array_show(struct blk_linnos_array *array, char *page)
 }
 EXPORT_SYMBOL_GPL(blk_linnos_array_show);
 
-/**
- * blk_linnos_array_store() - what a file in sysfs was told
- * @array: the array
- * @word: one that blk_linnos_array_show() has
- *
+/*
  * Told to be on, also if it is, an array forgets what it knows of leaving: who has given
- * its disks other models says so.
- *
- * Return: 0 or -EINVAL.
+ * its disks other models says so. Return: 0 or -EINVAL.
  */
 int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 {
@@ -451,13 +429,7 @@ static int linnos_emit_gain(const struct blk_linnos_guard *g, char *page,
 			     min_t(s64, (gain.us + error_us) / off_us, 100));
 }
 
-/**
- * blk_linnos_array_worth() - is leaving home worth it?
- * @array: the array
- * @page: of a file in sysfs
- *
- * Return: how many bytes were written there.
- */
+/* Likewise: is leaving home worth it? */
 ssize_t blk_linnos_array_worth(struct blk_linnos_array *array, char *page)
 {
 	u8 mode = READ_ONCE(array->mode);

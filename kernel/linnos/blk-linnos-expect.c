@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LinnOS: what a drive has done, and what to expect of a read there.
- *
- * All that does not depend on how one is told of I/O: the policy in the block layer
- * (blk-linnos.c) and the module that listens to its trace points have it in common.
- * Whoever feeds it counts requests in and out (linnos_drive.c) and tells of their
- * end, linnos_done(). Here are the history and its lock, what a model says of a
- * read, and the answer to one who asks.
+ * LinnOS: what a drive has done, and what to expect of a read there: the history and its
+ * lock, what a model says of a read, and the answer to one who asks. The policy in the
+ * block layer (blk-linnos.c) and the module that listens to its trace points count
+ * requests in and out (linnos_drive.c) and tell of their end.
  */
 #include <linux/bitfield.h>
 #include <linux/blk-linnos.h>
@@ -21,9 +18,8 @@
 #include <trace/events/linnos.h>
 
 /*
- * Probe after as long as the short bursts last, or after a hundred refusals where
- * reads come faster: were every probe slow, one read in a hundred would be, and that
- * spoils the 99th percentile. So the wait doubles while probes are slow.
+ * As long as the short bursts last; and where reads come faster not one in a hundred of
+ * them is slow, which would spoil the 99th percentile: the wait doubles while probes are.
  */
 #define PROBE_AFTER_REVOKES 100
 #define PROBE_AFTER_US (10 * USEC_PER_MSEC)
@@ -31,7 +27,6 @@
 /* What the paper found a refusal and a second submission to cost. */
 #define FAILOVER_US 15
 
-/* A counter's sum over all CPUs, 0 if the policy has never been on. */
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat)
 {
 	/* pairs with linnos_alloc_stats() */
@@ -46,7 +41,6 @@ u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat)
 	return sum;
 }
 
-/* A disk's policy, off and without a model; NULL if there is no memory. */
 struct blk_linnos *linnos_alloc(struct gendisk *disk)
 {
 	struct blk_linnos *linnos = kzalloc(sizeof(*linnos), GFP_KERNEL);
@@ -105,7 +99,6 @@ static void linnos_history_update(struct blk_linnos *linnos,
 	write_seqcount_end(&linnos->history_seq);
 }
 
-/* Start with an empty history. */
 void linnos_forget(struct blk_linnos *linnos)
 {
 	linnos_history_update(linnos, NULL);
@@ -172,7 +165,7 @@ static u32 linnos_request_pages_max(const struct blk_linnos *linnos)
 }
 
 /*
- * Is this no burst, whatever a model says? None of the last reads took as long as would
+ * Whatever a model says, this is no burst: none of the last reads took as long as would
  * be called one, and those in flight have hardly begun, as parts of one read have.
  */
 static bool linnos_is_calm(const struct blk_linnos *linnos,
@@ -193,8 +186,8 @@ static bool linnos_is_calm(const struct blk_linnos *linnos,
 }
 
 /*
- * Predict a read of so many bytes. Changes nothing. @guarded: for one who follows a model
- * of bursts alone; where it is plain that this is none he need not wait for that.
+ * Changes nothing. @guarded: for one who follows a model of bursts alone; where it is
+ * plain that this is none he need not wait for that.
  */
 void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 			 unsigned int bytes, u64 now_ns, bool guarded,
@@ -269,7 +262,6 @@ enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
 	       (slow ? BLK_LINNOS_US_SLOW : 0);
 }
 
-/* What the ioctl tells of a drive; @expected is the answer to the question. */
 static void linnos_fill_answer(const struct blk_linnos *linnos,
 			       const struct linnos_found *found,
 			       enum blk_linnos_expected expected,
@@ -294,7 +286,7 @@ static void linnos_fill_answer(const struct blk_linnos *linnos,
 		drive->flags |= BLK_EXPECT_PROBE;
 }
 
-/* The answer to one who may send his read: is the drive to be probed with it? */
+/* To one who may send his read: is the drive to be probed with it? */
 static enum blk_linnos_expected
 linnos_answer_sender(struct blk_linnos *linnos,
 		     const struct linnos_found *found)
@@ -326,10 +318,10 @@ linnos_answer_sender(struct blk_linnos *linnos,
 }
 
 /* blk_linnos_ask() of a policy that is on. */
-enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
-				       unsigned int bytes, u64 now_ns,
-				       enum linnos_asker asker,
-				       struct blk_expect_drive *drive)
+enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
+					    u8 region, unsigned int bytes,
+					    u64 now_ns, enum linnos_asker asker,
+					    struct blk_expect_drive *drive)
 {
 	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
 	struct linnos_found found __uninitialized;
@@ -365,11 +357,8 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
  * @sector: where on @bdev the read begins, or %LINNOS_ANYWHERE
  * @bytes: the size of the read
  * @now_ns: the time, the same for all drives that may serve it
- * @asker: does a read follow?
+ * @asker: one that %LINNOS_LOOKS is never told %BLK_LINNOS_PROBE
  * @drive: is told what is known, unless it is NULL
- *
- * Context: Any. Takes no lock, does not sleep, allocates nothing.
- * Return: what blk_linnos_expect() returns; none that looks is told BLK_LINNOS_PROBE.
  */
 enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
 					sector_t sector, unsigned int bytes,
@@ -390,8 +379,8 @@ enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
 	guard(rcu)();
 	linnos = linnos_of_disk(disk);
 	if (!gone && linnos && linnos_is_on(linnos))
-		expected = linnos_expect(linnos, region, bytes, now_ns, asker,
-					 drive);
+		expected = linnos_expect_read(linnos, region, bytes, now_ns,
+					      asker, drive);
 	else if (drive)
 		*drive = (struct blk_expect_drive){
 			.fd = drive->fd,
@@ -411,16 +400,13 @@ enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
  *
  * For those who have the same data on several drives, to be asked right before the read
  * is sent, without the hint, to one of those that blk_linnos_best() returns: of each, or,
- * if blk_linnos_may_leave() says so, only of the one that would serve it. Nothing is
- * refused, and modes observe and enforce answer alike. A failed drive is not noticed by
- * itself: nothing is known of one that is gone; nor of one that the module is not to
- * observe.
+ * if blk_linnos_may_leave() says so, only of the one that would serve it. Modes observe
+ * and enforce answer alike, and nothing is known of a drive that is gone.
  *
  * An array that is on has a guard. So it may follow a model, too, that is not known to
  * predict better than one number for all reads, where that knows of bursts.
  *
  * Context: Process context. Takes no lock, does not sleep, allocates nothing.
- * Return: see enum blk_linnos_expected.
  */
 enum blk_linnos_expected blk_linnos_expect(const struct blk_linnos_array *array,
 					   struct block_device *bdev,
@@ -428,7 +414,6 @@ enum blk_linnos_expected blk_linnos_expect(const struct blk_linnos_array *array,
 {
 	enum linnos_asker asker = LINNOS_SENDS;
 
-	/* it sees what comes of it */
 	if (array && READ_ONCE(array->mode) == BLK_LINNOS_ARRAY_ON)
 		asker = LINNOS_SENDS_GUARDED;
 	return blk_linnos_ask(bdev, sector, bytes, ktime_get_ns(), asker, NULL);
@@ -436,7 +421,8 @@ enum blk_linnos_expected blk_linnos_expect(const struct blk_linnos_array *array,
 EXPORT_SYMBOL_GPL(blk_linnos_expect);
 
 /* An I/O is not in flight any more; @now_ns: the time, if it was issued. */
-void linnos_done(struct blk_linnos *linnos, struct linnos_io *io, u64 now_ns)
+void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
+			 u64 now_ns)
 {
 	struct linnos_ended ended;
 	u64 threshold_us;

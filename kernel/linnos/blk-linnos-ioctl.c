@@ -2,20 +2,19 @@
 /*
  * LinnOS: a program asks which of its drives should serve a read, BLKEXPECT.
  *
- * The same questions and the same choice as md's in the kernel: blk_linnos_ask(),
- * blk_linnos_best(). One call for all drives, so that all are seen at the same moment;
- * and no page to map, for a model computes the answer, and it may promise a probe. The
- * read is then sent without the hint.
+ * One call for all drives, so that all are seen at the same moment; and no page to map,
+ * for a model computes the answer, and it may promise a probe. The read is then sent
+ * without the hint.
  *
  * Rights: each descriptor must be open for reading, and a security module may object
  * as to a read. Whoever may read a drive can time his reads and see the disk's stat: an
  * answer tells no more of others than that, but in which 64th of the addresses their
- * reads are, if the model goes by it. A question does no more than reads with
- * the hint could: it has a drive probed by one read at a time.
+ * reads are, if the model goes by it. As with the hint, he has a drive probed by one
+ * read at a time.
  *
  * No drive is asked before all descriptors have been checked, so that none is promised
  * a read in vain. After EFAULT one may have been promised; others are then told to
- * send it. The descriptors are held meanwhile, and nothing is kept between calls.
+ * send it. The descriptors are held meanwhile.
  */
 #include <linux/blk-linnos.h>
 #include <linux/blkdev.h>

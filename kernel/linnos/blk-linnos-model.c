@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * LinnOS: the model that is active on a drive, its answer, and the upload of another.
- * When to ask, and what to do with the answer, is the policy's: blk-linnos.c. How a
- * model computes is in linnos_network.c and linnos_latency.c.
- */
+/* LinnOS: the model that is active on a drive, its answer, and the upload of another. */
 #define pr_fmt(fmt) "linnos: " fmt
 
 #include <linux/blkdev.h>
@@ -33,7 +29,6 @@ static bool linnos_predict_network(const struct linnos_model *active,
 	return linnos_margin(&active->net, &hidden) > 0;
 }
 
-/* In us; slow is what is not worth waiting for, as an output of a network. */
 static bool linnos_predict_latency(struct blk_linnos *linnos,
 				   const struct linnos_model *active,
 				   struct linnos_found *found)
@@ -49,7 +44,7 @@ static bool linnos_predict_latency(struct blk_linnos *linnos,
 	return found->out[1] > found->out[0];
 }
 
-/* Ask the model about a read, and fill in its outputs. Return: will it be slow? */
+/* Return: will it be slow, by the model? */
 bool linnos_predict(struct blk_linnos *linnos,
 		    const struct linnos_model *active,
 		    struct linnos_found *found)
@@ -98,7 +93,6 @@ static struct linnos_model *linnos_model_alloc(const void *file,
 	return active;
 }
 
-/* Free a model that nobody uses any more, or NULL. */
 void linnos_model_free(struct linnos_model *active)
 {
 	if (active)
@@ -137,10 +131,10 @@ static int linnos_refuse_model(const struct blk_linnos *linnos,
 }
 
 /*
- * Check a whole model file, of either kind, and make it the active model; @linnos->lock
- * is held. A read in flight was decided by the old model and is held against the
- * threshold of the new. Return: 0, -ENOMEM, or -EINVAL after a line in the kernel log;
- * then the old model stays active.
+ * Make a whole model file, of either kind, the active model; @linnos->lock is held. A
+ * read in flight was decided by the old model and is held against the threshold of the
+ * new. Return: 0, or an error, and the old model stays: -ENOMEM, or -EINVAL after a line
+ * in the kernel log.
  */
 int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
 {
@@ -171,7 +165,6 @@ size_t linnos_model_store(const struct linnos_model *active, void *file)
 				 linnos_network_store(&active->net, file);
 }
 
-/* Return: @ret. */
 static int linnos_upload_end(struct blk_linnos *linnos, int ret)
 {
 	kvfree(linnos->upload.file);
@@ -187,14 +180,12 @@ static int linnos_upload_refuse(struct blk_linnos *linnos,
 
 /*
  * Take the next piece of a model file; @linnos->lock is held. @writer: identifies the
- * open file, so that two writers do not mix.
+ * open file, so that two writers do not mix. Return: as linnos_set_model().
  *
  * sysfs hands a write over in pages. Offset 0 starts anew, and what completes the file
  * activates the model. A piece shorter than a page that does not complete it is the
  * end of a truncated one. One truncated between two pages is found out when the next
  * file begins, for sysfs does not say when a file is closed.
- *
- * Return: as linnos_set_model().
  */
 int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 			const void *chunk, size_t offset, size_t bytes)

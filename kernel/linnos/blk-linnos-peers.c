@@ -2,9 +2,8 @@
 /*
  * LinnOS: which drives hold replicas of each other.
  *
- * The administrator names a drive's peers (linnos/peers), and linnos_decide() asks
- * them. Naming is one way: each drive of an array is told of the others. A peer does
- * not ask its own peers, so two drives may name each other.
+ * The administrator names a drive's peers (linnos/peers), and the policy asks them, each
+ * only of itself: so two drives may name each other.
  *
  * Nobody holds a reference of a peer: a disk that is removed goes, whoever names it.
  * That is safe, for
@@ -61,15 +60,14 @@ static struct blk_linnos *linnos_find_drive(const char *name)
 	return NULL;
 }
 
-/* A drive can be named from now on. */
-void linnos_join(struct blk_linnos *linnos)
+void linnos_peers_add(struct blk_linnos *linnos)
 {
 	guard(mutex)(&linnos_peers_lock);
 	list_add_tail(&linnos->drives, &linnos_drives);
 }
 
-/* Take a drive that goes out of another's peers. Return: it was among them. */
-static bool linnos_take_out(struct blk_linnos *linnos,
+/* Take a drive that goes out of another's peers. */
+static void linnos_take_out(struct blk_linnos *linnos,
 			    const struct blk_linnos *gone)
 {
 	bool found = false, others = false;
@@ -85,31 +83,25 @@ static bool linnos_take_out(struct blk_linnos *linnos,
 			others = true;
 		}
 	}
-	if (!found || others)
-		return found;
-	pr_notice("%s: its last peer, %s, has gone: no read is refused\n",
-		  linnos->disk->disk_name, gone->disk->disk_name);
-	return true;
+	if (found && !others)
+		pr_notice(
+			"%s: its last peer, %s, has gone: no read is refused\n",
+			linnos->disk->disk_name, gone->disk->disk_name);
 }
 
-/*
- * A drive goes, its files have gone: it is nobody's peer any more, and has none.
- * Nobody asks it when this returns, nor will.
- */
-void linnos_leave(struct blk_linnos *linnos)
+/* A drive goes, its files have gone: nobody asks it when this returns, nor will. */
+void linnos_peers_del(struct blk_linnos *linnos)
 {
 	struct blk_linnos *other;
-	bool wait = linnos->has_peers;
 
 	guard(mutex)(&linnos_peers_lock);
 	list_del_init(&linnos->drives);
 	list_for_each_entry(other, &linnos_drives, drives)
-		wait |= linnos_take_out(other, linnos);
-	if (wait)
-		linnos_assign_peers(linnos, NULL, 0);
+		linnos_take_out(other, linnos);
+	/* and it has none; this waits */
+	linnos_assign_peers(linnos, NULL, 0);
 }
 
-/* Add a drive to @peers, of which there are @n. */
 static int linnos_name_peer(struct blk_linnos *linnos,
 			    struct blk_linnos **peers, int n, const char *name,
 			    const char **why)
@@ -134,10 +126,7 @@ static int linnos_name_peer(struct blk_linnos *linnos,
 	return 0;
 }
 
-/*
- * Name a drive's peers anew, with white space between them. All of them, or none: on
- * failure the old ones stay, and a line in the kernel log says which name failed.
- */
+/* Names have white space between them. All are taken, or, if one is wrong, none. */
 int linnos_set_peers(struct blk_linnos *linnos, const char *names)
 {
 	char *copy __free(kfree) = kstrdup(names, GFP_KERNEL);

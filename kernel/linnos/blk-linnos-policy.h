@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * LinnOS: a drive's state, shared by the policy, its model, its sysfs files and its
- * tests, and by nobody else.
- */
+/* LinnOS: a drive's state, which nobody but the policy and its tests knows. */
 #ifndef _BLK_LINNOS_POLICY_H
 #define _BLK_LINNOS_POLICY_H
 
@@ -46,10 +43,7 @@ struct linnos_found {
 	u32 overdue_us;
 	u32 n_features; /* 0 of a network */
 	u32 features[LINNOS_N_FEATURES];
-	/*
-	 * Outputs of the network for fast and slow, if traced; of a model of latencies
-	 * what is worth waiting for and what it predicts, in us.
-	 */
+	/* of a network, if traced: for fast and slow; in us: worth waiting for, predicted */
 	s64 out[LINNOS_N_OUTPUTS];
 };
 
@@ -91,7 +85,6 @@ struct linnos_stats {
 	u64 count[LINNOS_NR_STATS];
 };
 
-/* What decides. */
 struct linnos_model {
 	struct rcu_head rcu;
 	size_t bytes; /* of this */
@@ -117,9 +110,8 @@ struct linnos_upload {
 	u8 *file;
 };
 
-/* LinnOS on one disk. */
 struct blk_linnos {
-	/* read by every I/O, and seldom written */
+	/* read by every I/O, seldom written */
 	enum linnos_mode mode;
 	u32 threshold_us; /* the active model's, or LINNOS_NO_THRESHOLD */
 	struct linnos_model __rcu *model;
@@ -191,7 +183,7 @@ static inline struct blk_linnos *linnos_of_disk(const struct gendisk *disk)
 }
 #endif
 int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode);
-bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
+bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
 
 /* blk-linnos-expect.c */
 struct blk_linnos *linnos_alloc(struct gendisk *disk);
@@ -205,11 +197,12 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 			 struct linnos_found *found);
 enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
 					    u32 more_us);
-enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
-				       unsigned int bytes, u64 now_ns,
-				       enum linnos_asker asker,
-				       struct blk_expect_drive *drive);
-void linnos_done(struct blk_linnos *linnos, struct linnos_io *io, u64 now_ns);
+enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
+					    u8 region, unsigned int bytes,
+					    u64 now_ns, enum linnos_asker asker,
+					    struct blk_expect_drive *drive);
+void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
+			 u64 now_ns);
 
 /* blk-linnos-model.c */
 bool linnos_predict(struct blk_linnos *linnos,
@@ -222,8 +215,8 @@ size_t linnos_model_store(const struct linnos_model *active, void *file);
 void linnos_model_free(struct linnos_model *active);
 
 /* blk-linnos-peers.c */
-void linnos_join(struct blk_linnos *linnos);
-void linnos_leave(struct blk_linnos *linnos);
+void linnos_peers_add(struct blk_linnos *linnos);
+void linnos_peers_del(struct blk_linnos *linnos);
 int linnos_set_peers(struct blk_linnos *linnos, const char *names);
 ssize_t linnos_show_peers(struct blk_linnos *linnos, char *page);
 

@@ -19,36 +19,31 @@
  *	                             history ◄──┴──── done ◄─────┘
  *
  * What a model sees is counted by request: the 4 KiB pages of reads and writes in
- * flight, and of each of the last four reads its latency and what was pending when
- * it joined (linnos_drive.c). Latency is from issue to completion, without what
- * cgroups, tags, schedulers or plugs add. A bio is in flight once it has a request:
- * what is held back before is no load.
+ * flight, and of each of the last four reads its latency, from issue to completion, and
+ * what was pending when it joined (linnos_drive.c). What cgroups, tags, schedulers and
+ * plugs hold back is no load, and their time no latency.
  *
- * There are two kinds of model, trained in user space and uploaded per drive
- * (blk-linnos-model.c). The network of Hao et al., "LinnOS: Predictability on
- * Unpredictable Flash Storage with a Light Neural Network", OSDI 2020, tells slow
- * from fast (linnos_network.c). Trees predict microseconds (linnos_latency.c).
+ * Models are trained in user space and uploaded per drive (blk-linnos-model.c). The
+ * network of Hao et al., "LinnOS: Predictability on Unpredictable Flash Storage with a
+ * Light Neural Network", OSDI 2020, tells slow from fast (linnos_network.c). Trees
+ * predict microseconds (linnos_latency.c).
  *
  * A read is decided once, before the block layer splits it; each part is then
  * remembered as a request of its own. Reads without the hint and writes are only
  * counted; discards, flushes without data and passthrough are not.
  *
- * Stale history: a drive all of whose reads are refused completes none and would stay
- * slow for ever. So now and then one is admitted all the same, a probe
- * (linnos_look.c).
+ * A drive all of whose reads are refused completes none and would stay slow for ever:
+ * so now and then one is admitted all the same, a probe (linnos_look.c). And the
+ * history shows a burst only when its first slow read completes: the stall rule, off
+ * unless stall_us is set, refuses reads when none in flight has completed for that long.
  *
- * Stalls: the history shows a burst when its first slow read completes. The stall
- * rule, off unless stall_us is set, refuses reads when none in flight has completed
- * for that long.
- *
- * Peers: a drive with a model of latencies can be told which others have the same
- * data (blk-linnos-peers.c). It then refuses a read only if one of them is predicted
+ * A drive with a model of latencies can be told which others have the same data, its
+ * peers (blk-linnos-peers.c). It then refuses a read only if one of them is predicted
  * to serve it sooner by more than failover_us.
  *
- * Asking: md raid1 and raid10, and programs (blk-linnos-ioctl.c), ask each drive what
- * to expect and send the read, without the hint, to the best one. Nothing is refused
- * then. A drive that is passed over goes stale too, and the answer to one asker is to
- * probe it with this read.
+ * md raid1 and raid10, and programs (blk-linnos-ioctl.c), ask each drive what to expect
+ * and send the read, without the hint, to the best one. Nothing is refused then, and a
+ * drive that is passed over is probed by the read of one who asks.
  *
  * The policy joins the queue when it is first switched on and stays until the disk
  * goes. Switching it off is a flag, whatever is in flight.
@@ -83,32 +78,14 @@ static struct blk_linnos *linnos_of(struct rq_qos *rqos)
 	return container_of(rqos, struct blk_linnos, rqos);
 }
 
-/* How long would it take a peer, if its model tells? */
-static enum blk_linnos_expected linnos_ask_peer(struct blk_linnos *peer,
-						const struct bio *bio,
-						u64 now_ns,
-						struct linnos_found *found)
-{
-	found->view = (struct linnos_view){};
-	found->n_features = 0;
-	found->reason = LINNOS_NO_MODEL;
-	/* a dying disk answers nothing any more */
-	if (linnos_is_on(peer) && !test_bit(GD_DEAD, &peer->disk->state))
-		linnos_predict_read(peer,
-				    linnos_region_at(bio->bi_iter.bi_sector),
-				    bio->bi_iter.bi_size, now_ns, false, found);
-	if (!found->n_features || linnos_is_unknown(found))
-		return BLK_LINNOS_UNKNOWN;
-	return linnos_expected_us(found, 0);
-}
-
-/* The least that any peer predicts; BLK_LINNOS_US_MASK if none does. */
+/* The least that any peer's model predicts; BLK_LINNOS_US_MASK if none does. */
 static u32 linnos_soonest_peer_us(struct blk_linnos *linnos,
 				  const struct bio *bio, u64 now_ns)
 {
 	struct linnos_found found __uninitialized;
 	enum blk_linnos_expected answer;
 	u32 soonest_us = BLK_LINNOS_US_MASK;
+	sector_t sector = bio->bi_iter.bi_sector;
 	struct blk_linnos *peer;
 	int i;
 
@@ -117,10 +94,20 @@ static u32 linnos_soonest_peer_us(struct blk_linnos *linnos,
 		peer = rcu_dereference(linnos->peers[i]);
 		if (!peer)
 			continue;
-		answer = linnos_ask_peer(peer, bio, now_ns, &found);
-		trace_linnos_peer(disk_devt(linnos->disk),
-				  bio->bi_iter.bi_sector, disk_devt(peer->disk),
-				  answer, &found);
+		found.view = (struct linnos_view){};
+		found.n_features = 0;
+		found.reason = LINNOS_NO_MODEL;
+		/* a dying disk answers nothing any more */
+		if (linnos_is_on(peer) &&
+		    !test_bit(GD_DEAD, &peer->disk->state))
+			linnos_predict_read(peer, linnos_region_at(sector),
+					    bio->bi_iter.bi_size, now_ns, false,
+					    &found);
+		answer = BLK_LINNOS_UNKNOWN;
+		if (found.n_features && !linnos_is_unknown(&found))
+			answer = linnos_expected_us(&found, 0);
+		trace_linnos_peer(disk_devt(linnos->disk), sector,
+				  disk_devt(peer->disk), answer, &found);
 		if (answer & BLK_LINNOS_US)
 			soonest_us = min_t(u32, soonest_us,
 					   answer & BLK_LINNOS_US_MASK);
@@ -149,19 +136,6 @@ static bool linnos_peers_are_later(struct blk_linnos *linnos,
 	return there_us >= here_us;
 }
 
-/* Is a slow read admitted all the same? Without a probe not if a peer is sooner. */
-static bool linnos_admit_probe(struct blk_linnos *linnos,
-			       const struct linnos_found *found, bool sooner)
-{
-	struct linnos_drive *drive = &linnos->drive;
-	u64 now_ns = found->view.now_ns;
-
-	if (found->reason == LINNOS_PREDICTED_SLOW && !sooner &&
-	    linnos_look_allows(drive, found->size, now_ns))
-		return true;
-	return linnos_look_claim(drive, found->size, false, now_ns);
-}
-
 static void linnos_count_decision(struct blk_linnos *linnos,
 				  enum linnos_reason reason, bool admit,
 				  u32 gain_us)
@@ -183,9 +157,10 @@ static void linnos_count_decision(struct blk_linnos *linnos,
 		linnos_count(linnos, LINNOS_STAT_PROBES);
 }
 
-/* Admit or refuse a latency-critical read. Return: true if it is admitted. */
-bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
+/* Return: true if a latency-critical read is admitted. */
+bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 {
+	struct linnos_drive *drive = &linnos->drive;
 	struct linnos_found found __uninitialized;
 	enum linnos_reason reason;
 	struct linnos_look *look;
@@ -194,7 +169,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 
 	linnos_predict_read(linnos, linnos_region_at(bio->bi_iter.bi_sector),
 			    bio->bi_iter.bi_size, now_ns, false, &found);
-	look = &linnos->drive.look[found.size];
+	look = &drive->look[found.size];
 	reason = found.reason;
 	slow = linnos_is_slow(&found);
 	if (reason == LINNOS_PREDICTED_FAST)
@@ -204,11 +179,14 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 
 	admit = !slow || reason == LINNOS_KEPT;
 	if (admit) {
-		linnos_look_chosen(&linnos->drive, found.size, now_ns);
+		linnos_look_chosen(drive, found.size, now_ns);
 	} else if (READ_ONCE(linnos->mode) != LINNOS_ENFORCE) {
 		/* not "observe": it may have been switched off meanwhile */
 		admit = true;
-	} else if (linnos_admit_probe(linnos, &found, gain_us)) {
+	} else if ((found.reason == LINNOS_PREDICTED_SLOW && !gain_us &&
+		    linnos_look_allows(drive, found.size, now_ns)) ||
+		   linnos_look_claim(drive, found.size, false, now_ns)) {
+		/* without a probe not if a peer is sooner */
 		admit = true;
 		reason = LINNOS_PROBE;
 	} else {
@@ -226,7 +204,6 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	return admit;
 }
 
-/* Is this bio part of a drive's load? Reads and writes with data are. */
 static bool linnos_is_load(const struct bio *bio)
 {
 	return bio->bi_iter.bi_size &&
@@ -234,15 +211,10 @@ static bool linnos_is_load(const struct bio *bio)
 		bio_op(bio) == REQ_OP_ZONE_APPEND);
 }
 
-/**
- * blk_linnos_decide() - may this read go to its drive?
- * @bio: a read with REQ_LATCRIT, not yet throttled nor accounted
- *
- * Whoever submits a bio holds the disk, and the disk the policy. It is decided once,
- * however often it is submitted.
- *
- * Context: Process context.
- * Return: BLK_STS_OK, or BLK_STS_REVOKED for one that must be ended.
+/*
+ * May a read with the hint, not yet throttled nor accounted, go to its drive? It is
+ * decided once, however often it is submitted. Whoever submits a bio holds the disk, and
+ * the disk the policy.
  */
 blk_status_t blk_linnos_decide(struct bio *bio)
 {
@@ -257,11 +229,11 @@ blk_status_t blk_linnos_decide(struct bio *bio)
 		return BLK_STS_OK;
 	}
 	/* not blk_time_get_ns(), which is the time of a plug's first I/O */
-	return linnos_decide(linnos, bio, ktime_get_ns()) ? BLK_STS_OK :
-							    BLK_STS_REVOKED;
+	return linnos_decide_read(linnos, bio, ktime_get_ns()) ?
+		       BLK_STS_OK :
+		       BLK_STS_REVOKED;
 }
 
-/* A bio has got a request: it is in flight. */
 static void blk_linnos_track(struct rq_qos *rqos, struct request *rq,
 			     struct bio *bio)
 {
@@ -302,7 +274,6 @@ static void blk_linnos_issue(struct rq_qos *rqos, struct request *rq)
 		linnos_io_issue(io, ktime_get_ns());
 }
 
-/* A scheduler has merged @next into @rq, which has its bios now. */
 void __blk_linnos_join(struct request *rq, struct request *next)
 {
 	struct blk_linnos *linnos = rq->q->disk->linnos;
@@ -332,11 +303,10 @@ static void blk_linnos_done(struct rq_qos *rqos, struct request *rq)
 	struct linnos_io *io = linnos_io_of(rq);
 
 	if (io->flags & LINNOS_IO_COUNTED)
-		linnos_done(linnos_of(rqos), io,
-			    io->issued_ns ? ktime_get_ns() : 0);
+		linnos_request_done(linnos_of(rqos), io,
+				    io->issued_ns ? ktime_get_ns() : 0);
 }
 
-/* The disk goes, and nothing is in flight. */
 static void blk_linnos_exit(struct rq_qos *rqos)
 {
 	blk_stat_disable_accounting(linnos_of(rqos)->disk->queue);
@@ -417,10 +387,7 @@ static bool linnos_virtual;
 module_param_named(virtual, linnos_virtual, bool, 0644);
 MODULE_PARM_DESC(virtual, "also for disks without hardware (loop, nbd, ram)");
 
-/*
- * Give a new disk its policy and its sysfs directory, but not one that cannot be an SSD
- * behind a queue of its own: it has no hardware, or it is removable.
- */
+/* Not of a disk that cannot be an SSD: it has no hardware, or it is removable. */
 int blk_linnos_register(struct gendisk *disk)
 {
 	bool hardware = disk_to_dev(disk)->parent &&
@@ -435,15 +402,15 @@ int blk_linnos_register(struct gendisk *disk)
 		return -ENOMEM;
 	/* blk_linnos_release() drops it, whatever happens here */
 	disk->linnos = linnos;
-	linnos_join(linnos);
+	linnos_peers_add(linnos);
 	ret = kobject_init_and_add(&linnos->kobj, &linnos_ktype,
 				   &disk_to_dev(disk)->kobj, "linnos");
 	if (ret)
-		linnos_leave(linnos);
+		linnos_peers_del(linnos);
 	return ret;
 }
 
-/* A disk goes, which may stay open for long: switch its policy off for good. */
+/* The disk may stay open for long. */
 void blk_linnos_unregister(struct gendisk *disk)
 {
 	struct blk_linnos *linnos = disk->linnos;
@@ -453,12 +420,11 @@ void blk_linnos_unregister(struct gendisk *disk)
 	/* nobody can switch it on again, or name its peers */
 	kobject_del(&linnos->kobj);
 	/* nor ask it for another drive */
-	linnos_leave(linnos);
+	linnos_peers_del(linnos);
 	guard(mutex)(&linnos->lock);
 	linnos_set_mode(linnos, LINNOS_OFF);
 }
 
-/* The disk is released. */
 void blk_linnos_release(struct gendisk *disk)
 {
 	struct blk_linnos *linnos = disk->linnos;

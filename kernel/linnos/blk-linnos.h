@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * LinnOS: what the policy (blk-linnos.c) and the rest of the block layer share.
- */
+/* LinnOS: what the policy (blk-linnos.c) and the rest of the block layer share. */
 #ifndef _BLK_LINNOS_H
 #define _BLK_LINNOS_H
 
@@ -22,7 +20,7 @@ static inline bool blk_linnos_enabled(void)
 	return static_branch_unlikely(&blk_linnos_key);
 }
 
-/* Of a read of which nobody says where it begins. */
+/* Where a read begins that may be anywhere. */
 #define LINNOS_ANYWHERE (~(sector_t)0)
 
 /* Who asks what a drive would do with a read. */

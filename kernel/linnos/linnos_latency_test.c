@@ -264,8 +264,8 @@ static const struct linnos_model *active_of(struct linnos_fixture *fx)
 /* What one is told who sees what comes of it. */
 static enum blk_linnos_expected guarded(struct blk_linnos *linnos, u64 now_ns)
 {
-	return time_in(linnos_expect(linnos, 0, 4096, now_ns,
-				     LINNOS_SENDS_GUARDED, NULL));
+	return time_in(linnos_expect_read(linnos, 0, 4096, now_ns,
+					  LINNOS_SENDS_GUARDED, NULL));
 }
 
 /*
@@ -485,7 +485,7 @@ static void linnos_test_expects_us(struct kunit *test)
 	/* a read in flight counts for those who choose; not in what is told */
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
-	told = linnos_expect(linnos, 0, 4096, ns, LINNOS_LOOKS, &drive);
+	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_LOOKS, &drive);
 	KUNIT_EXPECT_EQ(test, time_in(told),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
 	KUNIT_EXPECT_EQ(test, FIELD_GET(BLK_LINNOS_US_WISH, told),
@@ -499,15 +499,15 @@ static void linnos_test_expects_us(struct kunit *test)
 	linnos->stall_us = 500;
 	send(linnos, &sent, REQ_OP_READ, 4096, ns + 100000);
 	ns += 600001;
-	told = linnos_expect(linnos, 0, 4096, ns, LINNOS_LOOKS, &drive);
+	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_LOOKS, &drive);
 	KUNIT_EXPECT_EQ(test, time_in(told), stalled);
 	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
 	KUNIT_EXPECT_EQ(test, drive.flags,
 			BLK_EXPECT_SLOW | BLK_EXPECT_STALLED);
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 175);
 	/* also when its model has come to say so itself */
-	told = linnos_expect(linnos, 0, 4096, ns + NSEC_PER_SEC, LINNOS_LOOKS,
-			     &drive);
+	told = linnos_expect_read(linnos, 0, 4096, ns + NSEC_PER_SEC,
+				  LINNOS_LOOKS, &drive);
 	KUNIT_EXPECT_EQ(test, time_in(told), stalled);
 	KUNIT_EXPECT_EQ(test, drive.flags,
 			BLK_EXPECT_SLOW | BLK_EXPECT_STALLED |
@@ -621,7 +621,7 @@ static void linnos_test_no_choice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_FALSE_SUBMITS),
 			0);
-	told = linnos_expect(linnos, 0, 4096, ns, LINNOS_SENDS, &drive);
+	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_SENDS, &drive);
 	KUNIT_EXPECT_EQ(test, told, BLK_LINNOS_UNKNOWN);
 	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
 	KUNIT_EXPECT_EQ(test, drive.flags,
@@ -710,7 +710,7 @@ static int linnos_peers_test_init(struct kunit *test)
 		if (!linnos)
 			return -ENOMEM;
 		fx->drive[i] = linnos;
-		linnos_join(linnos);
+		linnos_peers_add(linnos);
 		ret = linnos_alloc_stats(linnos);
 		if (!ret && i != NO_MODEL)
 			ret = give_model(fx, linnos, HEADER);
@@ -729,7 +729,7 @@ static void linnos_peers_test_exit(struct kunit *test)
 	for (i = 0; fx && i < DRIVES; i++) {
 		if (!fx->drive[i])
 			continue;
-		linnos_leave(fx->drive[i]);
+		linnos_peers_del(fx->drive[i]);
 		linnos_free(fx->drive[i]);
 	}
 }
@@ -784,15 +784,15 @@ static void linnos_test_peers_named(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_set_peers(linnos, seven), 0);
 
 	/* one that goes is in nobody's list, and is not found again */
-	linnos_leave(fx->drive[3]);
+	linnos_peers_del(fx->drive[3]);
 	KUNIT_EXPECT_STREQ(test, peers_of(fx),
 			   "kunit1 kunit2 kunit4 kunit5 kunit6 kunit7\n");
 	KUNIT_EXPECT_EQ(test, linnos_set_peers(linnos, "kunit3"), -ENODEV);
-	linnos_join(fx->drive[3]);
+	linnos_peers_add(fx->drive[3]);
 	KUNIT_EXPECT_EQ(test, linnos_set_peers(linnos, "kunit3"), 0);
 	KUNIT_EXPECT_EQ(test, linnos_set_peers(fx->drive[3], "kunit0 kunit1"),
 			0);
-	linnos_leave(fx->drive[3]);
+	linnos_peers_del(fx->drive[3]);
 	KUNIT_EXPECT_FALSE(test, fx->drive[3]->has_peers);
 	KUNIT_EXPECT_STREQ(test, peers_of(fx), "\n");
 	/* not as if none had been named */
@@ -907,11 +907,11 @@ static void linnos_test_peers_unknown(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns));
 
 	/* all that were named have gone, or none are named any more */
-	linnos_leave(peer);
+	linnos_peers_del(peer);
 	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns));
 	KUNIT_ASSERT_EQ(test, linnos_set_peers(linnos, ""), 0);
 	KUNIT_EXPECT_FALSE(test, is_admitted(linnos, ns));
-	linnos_join(peer);
+	linnos_peers_add(peer);
 
 	/* a network's verdict is not weighed against anybody's */
 	KUNIT_ASSERT_EQ(test, linnos_set_peers(linnos, "kunit8"), 0);

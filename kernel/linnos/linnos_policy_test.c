@@ -910,7 +910,7 @@ static void linnos_test_answers(struct kunit *test)
 		send(linnos, &sent, REQ_OP_READ, 4096, START_NS);
 		for (k = 0; k < cases[i].n; k++)
 			__blk_linnos_answer(&sent.rq, cases[i].status[k]);
-		linnos_done(linnos, io_of(&sent), START_NS + 100000);
+		linnos_request_done(linnos, io_of(&sent), START_NS + 100000);
 		counted += cases[i].counts;
 		KUNIT_EXPECT_EQ_MSG(test, latencies_in_all(test), counted,
 				    "case %d", i);
@@ -1407,15 +1407,16 @@ static void linnos_test_look(struct kunit *test)
 	memcpy(before, &linnos->drive, sizeof(*before));
 	for (i = 0; i < 10; i++) {
 		KUNIT_EXPECT_EQ(test,
-				linnos_expect(linnos, 0, SLOW_BYTES,
-					      2 * START_NS, LINNOS_LOOKS,
-					      &drive),
+				linnos_expect_read(linnos, 0, SLOW_BYTES,
+						   2 * START_NS, LINNOS_LOOKS,
+						   &drive),
 				SLOW);
 		KUNIT_EXPECT_EQ(test, drive.flags,
 				BLK_EXPECT_SLOW | BLK_EXPECT_STALE);
 		KUNIT_EXPECT_EQ(test,
-				linnos_expect(linnos, 0, 4096, 2 * START_NS,
-					      LINNOS_LOOKS, &drive),
+				linnos_expect_read(linnos, 0, 4096,
+						   2 * START_NS, LINNOS_LOOKS,
+						   &drive),
 				FAST);
 		KUNIT_EXPECT_EQ(test, drive.flags, BLK_EXPECT_STALE);
 	}

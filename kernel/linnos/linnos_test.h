@@ -229,7 +229,8 @@ static inline bool send(struct blk_linnos *linnos, struct sent *sent,
 	memset(sent, 0, sizeof(*sent));
 	bio_init(&sent->bio, NULL, NULL, 0, opf);
 	sent->bio.bi_iter.bi_size = bytes;
-	if (opf & REQ_LATCRIT && !linnos_decide(linnos, &sent->bio, now_ns))
+	if (opf & REQ_LATCRIT &&
+	    !linnos_decide_read(linnos, &sent->bio, now_ns))
 		return false;
 	get_request(linnos, sent, now_ns);
 	return true;
@@ -239,7 +240,7 @@ static inline void answer(struct blk_linnos *linnos, struct sent *sent,
 			  blk_status_t status, u64 now_ns)
 {
 	__blk_linnos_answer(&sent->rq, status);
-	linnos_done(linnos, io_of(sent), now_ns);
+	linnos_request_done(linnos, io_of(sent), now_ns);
 }
 
 /* Reads without the hint, one after the other, of so many us each. */
@@ -265,7 +266,7 @@ static inline int expected_of(struct blk_linnos *linnos, unsigned int bytes,
 {
 	enum blk_linnos_expected told;
 
-	told = linnos_expect(linnos, 0, bytes, now_ns, LINNOS_SENDS, NULL);
+	told = linnos_expect_read(linnos, 0, bytes, now_ns, LINNOS_SENDS, NULL);
 	return time_in(told);
 }
 

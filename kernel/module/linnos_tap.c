@@ -113,7 +113,7 @@ static struct linnos_slot *linnos_counted(const struct blk_linnos *linnos,
 static void linnos_lose(struct blk_linnos *linnos, struct linnos_slot *slot)
 {
 	slot->io.flags &= ~LINNOS_IO_ANSWERED;
-	linnos_done(linnos, &slot->io, 0);
+	linnos_request_done(linnos, &slot->io, 0);
 }
 
 static struct linnos_slot *linnos_count_in(struct blk_linnos *linnos,
@@ -239,7 +239,8 @@ static void linnos_on_complete(void *data, struct request *rq,
 	else if (rq->bio)
 		io->flags &= ~LINNOS_IO_ANSWERED;
 	if (bytes >= blk_rq_bytes(rq))
-		linnos_done(linnos, io, io->issued_ns ? ktime_get_ns() : 0);
+		linnos_request_done(linnos, io,
+				    io->issued_ns ? ktime_get_ns() : 0);
 out:
 	rcu_read_unlock();
 }

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-/* of what a model sees, as in linnos_model.h and linnos_latency.h of the kernel */
+/* of what a model sees, as in linnos_model.h of the kernel */
 #define LT_HISTORY 4
 #define LT_FEATURES 23
 #define LT_MAX_DEVICES 16

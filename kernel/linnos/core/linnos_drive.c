@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * LinnOS: what is in flight on a drive, how its last reads went, and what a model
- * sees of both. See linnos_drive.h.
- */
+/* LinnOS: what is in flight on a drive, how its last reads went; see linnos_drive.h. */
 #include "linnos_drive.h"
 
 #define LOAD_MASK ((1LL << LINNOS_LOAD_BITS) - 1)
@@ -130,7 +127,6 @@ void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
 			    LINNOS_IO_PAGES_MAX);
 }
 
-/* More pages are merged into an I/O. */
 void linnos_io_grow(struct linnos_drive *drive, struct linnos_io *io, u32 pages)
 {
 	if (!(io->flags & LINNOS_IO_COUNTED))
@@ -212,7 +208,6 @@ bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
 	return true;
 }
 
-/* The drive has answered a read. Nobody else writes the history meanwhile. */
 void linnos_history_add(struct linnos_history *history,
 			const struct linnos_ended *ended)
 {
@@ -265,7 +260,6 @@ static u8 *linnos_put_digits(u8 *digit, int n, u32 value, u32 max)
 	return digit + n;
 }
 
-/* What the network sees of a read; see linnos_network.h. */
 void linnos_view_digits(const struct linnos_view *view,
 			u8 digits[LINNOS_N_INPUTS])
 {
@@ -288,7 +282,6 @@ static u32 linnos_capped(u64 value)
 	return min_t(u64, value, LINNOS_LATENCY_CAP);
 }
 
-/* A read that started or completed just now may be later than @to_ns. */
 static u32 linnos_us_between(u64 from_ns, u64 to_ns)
 {
 	if (to_ns <= from_ns)

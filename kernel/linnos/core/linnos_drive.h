@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * LinnOS: what is known of a drive: what is in flight, how its last reads went, and
- * when it was last probed. Whoever uses it tells what happens and when, I/O by I/O,
- * and it calls nobody.
+ * when it was last probed. Whoever uses it tells what happens and when, I/O by I/O.
  *
  *	linnos_io_begin ──► in flight ──► linnos_io_issue ──► linnos_io_end
  *	                        │                                  │
@@ -19,15 +18,13 @@
 #ifndef _LINNOS_DRIVE_H
 #define _LINNOS_DRIVE_H
 
-#include "linnos_latency.h"
-#include "linnos_network.h"
-#include "linnos_shim.h"
+#include "linnos_model.h"
 
 #define LINNOS_PAGE_BYTES 4096
 
 /*
- * What is in flight is one number, so that an I/O pays for one atomic operation and is
- * told in the same instant what it joins. 32 GiB and 2^18 reads are never reached.
+ * What is in flight is one number: an I/O pays for one atomic operation and is told in
+ * the same instant what it joins. 32 GiB and 2^18 reads are never reached.
  */
 #define LINNOS_LOAD_BITS 23
 #define LINNOS_LOAD_WRITE_PAGE 1LL
@@ -42,12 +39,11 @@ struct linnos_load {
 };
 
 /*
- * Reads of the same pages, or of one die of flash, wait for each other while others
- * pass. Which address is on which die only the drive knows, but it spreads addresses
- * by its own pages: so reads in flight are also counted by 8 KiB of address, modulo
- * 512 KiB. It does not matter where an address starts from, as long as whoever asks
- * and whoever counts differ by whole regions. A read that spans several is counted in
- * its first. Writes are not: a drive buffers them, and programs them where it likes.
+ * Reads of one die of flash wait for each other while others pass. Which address is on
+ * which die only the drive knows, but it spreads addresses by its own pages: so reads in
+ * flight are also counted by 8 KiB of address, modulo 512 KiB, wherever that starts from.
+ * A read that spans several is counted in its first. Writes are not: a drive buffers
+ * them, and programs them where it likes.
  */
 #define LINNOS_REGIONS 64
 #define LINNOS_REGION_BYTES_LOG2 13

@@ -15,23 +15,19 @@
  *
  * Who leaves also takes another drive's time, which the lot does not see: so a
  * difference of nothing is rather a reason to stay, unless home is so slow that it is
- * hardly a matter of prediction any more. Before there are answers nineteen in twenty
- * leave: the model has been judged by reads that it had not seen, and few reads are lost
- * by finding out. Of one that has not been, one in six does.
+ * hardly a matter of prediction. Before there are answers nineteen in twenty leave: the
+ * model has been judged by reads that it had not seen. Of one that has not been, one in
+ * six does.
  *
  * Until enough have stayed, what those that left took is held against what they were
- * predicted to take at home: did they take longer, then leaving is no better, however
- * right the prediction was. So many readers who follow the same news to one drive
- * notice it by the first answers, each for himself.
+ * predicted to take at home: did they take longer, then leaving is no better. So many
+ * readers who follow the same news to one drive notice it by the first answers.
  *
  * To stay where home is known to be slower costs by as much: once the difference is
  * more than one and a half of its standard error, so few stay that it costs all reads
- * a hundredth of their mean, but 1 in 512 at least: where home takes longer by more
- * than five times that mean it costs more than a hundredth.
- *
- * These few are just enough to know it by. So of those that stayed enough are always
- * remembered, else many would stay until the first of them are answered, and at a home
- * that hangs that takes long.
+ * a hundredth of their mean, but 1 in 512 at least. These are just enough to know it by.
+ * So of those that stayed enough are always remembered, else many would stay until the
+ * first of them are answered, and at a home that hangs that takes long.
  *
  * Latencies have heavy tails. One counts as %TAIL times the mean at most; and a
  * variance is estimated as if %PRIOR more reads had been seen that vary as widely as
@@ -54,9 +50,9 @@
 #define TOOK_MAX_US 0x1fffffU
 
 /*
- * What is thought of leaving in eighths of a standard error, as long as there are no
- * answers of those that stayed, or of those that left, and of these no more than so
- * many have wished; and what is added to what is known later.
+ * What is thought of leaving, in eighths of a standard error, without answers of those
+ * that stayed, or of those that left while no more than so many have wished; and what is
+ * added to what is known later.
  */
 #define BEGINNING 1024
 #define BEFORE 14
@@ -83,10 +79,7 @@ static const u16 linnos_below[EIGHTHS] = {
 /* In eighths of a standard error: of three that stayed hardly more is seen. */
 #define KNOWN 12
 
-/*
- * Why would a read leave home, where it is predicted to take @home_us, and nine in ten
- * took no longer than @usual_us?
- */
+/* At home it is predicted to take @home_us, and nine in ten took @usual_us at most. */
 enum linnos_wish linnos_wish_of(u32 home_us, u32 usual_us)
 {
 	if (home_us <= usual_us)
@@ -98,11 +91,7 @@ enum linnos_wish linnos_wish_of(u32 home_us, u32 usual_us)
 	return LINNOS_HOME_BAD;
 }
 
-/*
- * How sure is the mean of what reads took, at least one? Return: the square of its
- * standard error, in us, as if %PRIOR more had been seen that vary as widely as their
- * mean.
- */
+/* The square of the standard error of the mean, in us, of at least one read. */
 u64 linnos_took_error(const struct linnos_took *took)
 {
 	u64 mean_us = linnos_took_mean_us(took);
@@ -140,10 +129,7 @@ static bool linnos_was_claimed_in_vain(const struct linnos_guard *guard,
 	return left->n >= ENOUGH && left->sum_us > guard->claimed_us[wish];
 }
 
-/*
- * How many of 1024 may stay, by what that costs; took[0] is above took[1]. Of all reads
- * those that wish so may be as good as all.
- */
+/* By what that costs, as if all reads wished so; took[0] is above took[1]. */
 static u32 linnos_may_stay(const struct linnos_guard *guard,
 			   const struct linnos_took took[2])
 {
@@ -197,7 +183,6 @@ static u32 linnos_random(u64 *state)
 	return x >> 32;
 }
 
-/* Does a read that wishes so leave home? linnos_guard_learn() wants its lot. */
 struct linnos_lot linnos_guard_draw(struct linnos_guard *guard,
 				    enum linnos_wish wish, u32 home_us)
 {
@@ -232,7 +217,6 @@ void linnos_took_add(struct linnos_took *took, u64 us)
 	took->square += us * us * LINNOS_GUARD_ONE;
 }
 
-/* A read was answered. @latency_us: what it took, for whoever wanted it. */
 void linnos_guard_learn(struct linnos_guard *guard, struct linnos_lot lot,
 			u64 latency_us)
 {
@@ -270,7 +254,6 @@ bool linnos_guard_leaves(const struct linnos_guard *guard,
 	return linnos_share(guard, wish) > ALL / 2;
 }
 
-/* What has leaving home been worth to those that wish so? */
 void linnos_guard_worth(const struct linnos_guard *guard, enum linnos_wish wish,
 			struct linnos_worth *worth)
 {

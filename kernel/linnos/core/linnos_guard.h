@@ -3,10 +3,10 @@
  * LinnOS: is it worth leaving home?
  *
  * A read has a home, where it goes when nobody knows better. Predictions say that
- * another replica would answer sooner, and may be wrong: learnt from too little, or
- * from reads that stayed at home. So those that would leave are sorted by how slow
- * home is called, and of each kind some leave and some stay, by lot. What both take
- * tells what leaving is worth; the kinds for which it is worth nothing stay.
+ * another replica would answer sooner, and may be wrong. So reads that would leave are
+ * sorted by how slow home is called, and of each kind some leave and some stay, by lot.
+ * What both take tells what leaving is worth; the kinds for which it is worth nothing
+ * stay.
  *
  * Whoever uses it has a lock around it.
  */
@@ -34,7 +34,6 @@ struct linnos_took {
 	u64 square; /* sum of the squares */
 };
 
-/* What leaving home was worth. */
 struct linnos_guard {
 	/* of each kind of wish the reads that stayed, and those that left */
 	struct linnos_took took[LINNOS_N_WISHES][2];
@@ -48,7 +47,7 @@ struct linnos_guard {
 	bool unjudged;
 };
 
-/* What was drawn for a read, to be kept until it is answered. */
+/* Of a read, to be kept until it is answered. */
 struct linnos_lot {
 	u32 home_us; /* what it was predicted to take at home */
 	u8 wish; /* why it would have left home, an enum linnos_wish */

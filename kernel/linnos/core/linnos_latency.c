@@ -6,9 +6,8 @@
  * model or overflow: splits name features that there are, trees are complete, and 256
  * leaves of 16 bits fit 32. Nothing is checked at run time.
  */
-#include "linnos_latency.h"
+#include "linnos_model.h"
 
-/* Byte offsets of the header's fields. */
 #define AT_N_FEATURES 20
 #define AT_N_TREES 22
 #define AT_SHAPE 24
@@ -35,7 +34,6 @@ static const u8 linnos_shape[AT_RESERVED_A - AT_SHAPE] = {
 #define STEP_BITS 5
 #define POWER_BITS 16
 
-/* Can this be the beginning of a model file? Return: the first check that failed. */
 enum linnos_model_error linnos_latency_check_header(const void *file,
 						    size_t bytes)
 {
@@ -76,10 +74,7 @@ size_t linnos_latency_sizeof(size_t file_bytes)
 	       file_bytes / LINNOS_TREE_BYTES * sizeof(struct linnos_tree);
 }
 
-/*
- * Read a whole model file and check all of it. @model: linnos_latency_sizeof() bytes.
- * Return: the first check that failed; @model is undefined then.
- */
+/* As linnos_network_parse(). @model: linnos_latency_sizeof() bytes. */
 enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 					     const void *file, size_t bytes)
 {
@@ -119,7 +114,7 @@ enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 	return LINNOS_MODEL_OK;
 }
 
-/* Write a model back as its file, %LINNOS_LATENCY_BYTES_MAX at most. Return: its size. */
+/* Its file, of %LINNOS_LATENCY_BYTES_MAX at most. Return: its size. */
 size_t linnos_latency_store(const struct linnos_latency *model, void *file)
 {
 	const struct linnos_tree *end = model->trees + model->n_trees, *tree;
@@ -147,7 +142,7 @@ static inline u64 linnos_tree_step(const struct linnos_tree *tree,
 	return 2 * at + ((split - values[(u8)split]) >> 63);
 }
 
-/* Trees do not wait for each other: a processor has the next ones under way. */
+/* Trees do not wait for each other: the next ones are under way. */
 static s32 linnos_trees_sum(const struct linnos_latency *model,
 			    const u32 *features)
 {
@@ -198,15 +193,9 @@ static u32 linnos_latency_power(s32 log)
 	return min_t(u64, us, LINNOS_LATENCY_CAP);
 }
 
-/**
- * linnos_latency_us() - how long is a read expected to take?
- * @model: a parsed model
- * @features: of the read, each at most %LINNOS_LATENCY_CAP
- *
- * Where a read in flight is overdue, a new one is not expected to take less time than
- * that one has been.
- *
- * Return: us, 1 to %LINNOS_LATENCY_CAP.
+/*
+ * Return: 1 to %LINNOS_LATENCY_CAP; where a read in flight is overdue, not less than it
+ * has been. @features: each at most %LINNOS_LATENCY_CAP.
  */
 u32 linnos_latency_us(const struct linnos_latency *model,
 		      const u32 features[LINNOS_N_FEATURES])
@@ -229,10 +218,9 @@ u32 linnos_latency_us(const struct linnos_latency *model,
 }
 
 /*
- * May a read be refused, or sent elsewhere, by this model? Readers who chose by the
- * mean of the last four latencies have waited longer than those who did not choose.
- * Nor have the few trees that only know bursts been judged by the drive's reads: who
- * follows them must see what comes of it (linnos_guard.h).
+ * Readers who chose by the mean of the last four latencies have waited longer than those
+ * who did not. Nor have the few trees that only know bursts been judged by the drive's
+ * reads: who follows them must see what comes of it (linnos_guard.h).
  */
 bool linnos_latency_chooses(const struct linnos_latency *model)
 {

@@ -11,14 +11,12 @@
  *	                        │
  *	                        └► in time: another may be in flight, at once
  *
- * The window: how many reads may be in flight against the model's word. A probe in
- * time is one of four reads in the history; one at a time, others follow, until the
- * model says fast by itself. A model that has not learnt that small reads pass much
- * larger ones is wrong for longer. While these are in flight, or have ended just now,
- * a read in time opens the window by one and a late one closes it by ten: it stays
- * open where the model is wrong in more than ten of eleven cases.
- *
- * All of this is by order of size: what a large read takes tells nothing of small ones.
+ * The window: how many reads may be in flight against the model's word. After a probe in
+ * time others follow, one at a time, until the model says fast by itself. A model that
+ * has not learnt that small reads pass much larger ones is wrong for longer: while these
+ * are in flight, or have ended just now, a read in time opens the window by one and a
+ * late one closes it by ten, so that it stays open where the model is wrong in more than
+ * ten of eleven cases. All of this is by order of size.
  *
  * A probe has no number. Somebody is told to send one, at @since_ns, and all who ask
  * are told the same until a read of this order is counted in, whoever sent it. While
@@ -32,8 +30,8 @@
  */
 #include "linnos_drive.h"
 
-/* At most one hinted read in 800 is a probe, or one in 80 ms, by the defaults. */
-#define BACKOFF_MAX 3
+#define BACKOFF_MAX \
+	3 /* one hinted read in 800 is a probe then, or one in 80 ms */
 
 #define WINDOW_FIRST 11
 #define WINDOW_LOST 10
@@ -66,7 +64,7 @@ void linnos_look_fast(struct linnos_look *look)
 		WRITE_ONCE(look->window, 0);
 }
 
-/* When the last read of an order ended; 0: there was none. */
+/* 0: there was none. */
 static u64 linnos_last_end_ns(const struct linnos_history *history, u32 size)
 {
 	u32 n = READ_ONCE(history->n[size]);
@@ -135,17 +133,6 @@ void linnos_look_lost(struct linnos_look *look)
 		(void)linnos_swap_if(&look->since_ns, since_ns, 0ULL);
 }
 
-/* Is this read the probe's answer? Only once. */
-static bool linnos_look_answer(struct linnos_look *look,
-			       const struct linnos_io *io)
-{
-	u64 since_ns = READ_ONCE(look->since_ns);
-
-	return since_ns & LINNOS_LOOK_SENT &&
-	       io->issued_ns >= (since_ns ^ LINNOS_LOOK_SENT) &&
-	       linnos_swap_if(&look->since_ns, since_ns, 0ULL);
-}
-
 static void linnos_window_move(struct linnos_look *look, bool late, bool larger,
 			       u64 now_ns)
 {
@@ -176,9 +163,14 @@ void linnos_look_ended(struct linnos_drive *drive, const struct linnos_io *io,
 {
 	u32 size = io->flags & LINNOS_IO_SIZE;
 	struct linnos_look *look = &drive->look[size];
-	bool found = linnos_look_answer(look, io), larger;
+	u64 since_ns = READ_ONCE(look->since_ns);
 	u8 backoff = READ_ONCE(look->backoff);
+	bool found, larger;
 
+	/* is it the probe's answer? only once */
+	found = since_ns & LINNOS_LOOK_SENT &&
+		io->issued_ns >= (since_ns ^ LINNOS_LOOK_SENT) &&
+		linnos_swap_if(&look->since_ns, since_ns, 0ULL);
 	if (likely(!found && !(io->flags & LINNOS_IO_SLOW)))
 		return;
 	larger = linnos_has_larger(drive, size, end_ns);

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/*
- * LinnOS models: what both kinds of file have in common, and what can be wrong.
- */
+/* LinnOS models: what both kinds of file have in common. */
 #include "linnos_model.h"
 
-/* Say which check failed. */
 const char *linnos_model_error_string(enum linnos_model_error error)
 {
 	static const char *const strings[] = {

@@ -8,17 +8,16 @@
  *
  * Without vector registers, which a kernel has to save first, a 64-bit word holds four
  * 16-bit numbers, one for each of four hidden units. Multiplying the word multiplies
- * all four, adding adds all four. They disturb each other on the way, but the word as
- * a whole is right modulo 2^64: when each of the final sums, with its offset, lies
- * between 0 and 65535, there is only one way to split the word into four of them.
+ * all four, adding adds all four. They disturb each other on the way, but the word is
+ * right modulo 2^64: when each of the final sums, with its offset, lies between 0 and
+ * 65535, there is only one way to split the word into four of them.
  *
  * So a network is accepted only when its weights fit 16 bits, and no decimal digits
  * can bring a hidden sum out of 16 bits or the difference of the output sums out of
  * 32. Nothing is checked at run time.
  */
-#include "linnos_network.h"
+#include "linnos_model.h"
 
-/* Byte offsets of the header's fields. */
 #define AT_SHAPE 20
 #define AT_RESERVED_A 29
 #define AT_SCALE 32
@@ -31,7 +30,6 @@ static const u8 linnos_shape[AT_RESERVED_A - AT_SHAPE] = {
 	LINNOS_LATENCY_DIGITS,
 };
 
-/* Digits are decimal. */
 #define DIGIT_MAX 9
 
 /* A word's lanes, and what takes every other of them. */
@@ -43,7 +41,6 @@ static const u8 linnos_shape[AT_RESERVED_A - AT_SHAPE] = {
 /* With it, both outputs and their difference fit 64 bits. */
 #define OUTPUT_BIAS_LIMIT 0x2000000000000000LL /* 2^61 */
 
-/* Can this be the beginning of a network's file? Return: the first check that failed. */
 enum linnos_model_error linnos_network_check_header(const void *file,
 						    size_t bytes)
 {
@@ -102,9 +99,8 @@ static void linnos_hidden_range(const struct linnos_net *net, int unit,
 }
 
 /*
- * The margin will be the upper half of a sum of products of two hidden sums with
- * two weights. Its lower half has the products that nobody wants, and must not
- * run over into the upper one. Return: whether all that can come fits.
+ * The margin will be the upper half of a sum of products of two hidden sums with two
+ * weights. The lower half has the products that nobody wants, and must not run over.
  */
 static bool linnos_pair_margins(struct linnos_net *net)
 {
@@ -134,10 +130,7 @@ static bool linnos_pair_margins(struct linnos_net *net)
 	return wanted < S32_MAX && unwanted < S32_MAX;
 }
 
-/*
- * Read a network's whole file and check all of it. Return: the first check that failed;
- * @net is undefined then.
- */
+/* Return: the first check of the whole file that failed; @net is undefined then. */
 enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 					     const void *file, size_t bytes)
 {
@@ -177,7 +170,7 @@ enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 						  LINNOS_MODEL_NOT_NARROW;
 }
 
-/* Write a network back as its file, of %LINNOS_NETWORK_BYTES. Return: its size. */
+/* Its file, of %LINNOS_NETWORK_BYTES. Return: its size. */
 size_t linnos_network_store(const struct linnos_net *net, void *file)
 {
 	int i, unit, k;
@@ -201,7 +194,6 @@ size_t linnos_network_store(const struct linnos_net *net, void *file)
 #define AT_ONCE 4
 #define N_USED ((LINNOS_N_INPUTS + AT_ONCE - 1) / AT_ONCE * AT_ONCE)
 
-/* What comes in at the hidden units. */
 void linnos_hidden_layer(const struct linnos_net *net,
 			 const u8 digits[LINNOS_N_INPUTS],
 			 struct linnos_hidden *hidden)
@@ -263,7 +255,6 @@ s64 linnos_margin(const struct linnos_net *net,
 	return net->output_bias[1] - net->output_bias[0] + ((s64)total >> 32);
 }
 
-/* Both outputs, fast and slow, for those who want to see them. */
 void linnos_outputs(const struct linnos_net *net,
 		    const struct linnos_hidden *hidden,
 		    s64 out[LINNOS_N_OUTPUTS])
