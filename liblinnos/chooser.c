@@ -162,7 +162,7 @@ static int told_to_ask(const struct chooser *c, unsigned int best)
 /* The guard is shared; it is asked for some tens of ns. */
 static void guard_take(struct chooser *c)
 {
-	while (!linnos_take_bit(0, &c->common->guard_lock))
+	while (test_and_set_bit_lock(0, &c->common->guard_lock))
 		sched_yield();
 }
 

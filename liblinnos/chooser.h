@@ -75,7 +75,7 @@ struct chooser_common {
 	uint32_t gone;	    /* drives that no read goes to any more, by bit */
 	uint32_t chooses;   /* those whose models do */
 	uint64_t start_ns;  /* of the first read: from then on drives are silent */
-	struct linnos_guard guard __linnos_cacheline;
+	struct linnos_guard guard ____cacheline_aligned_in_smp;
 	unsigned long guard_lock;
 };
 

@@ -11,7 +11,7 @@ _Static_assert(sizeof(struct linnos_history) % sizeof(u64) == 0, "copied by word
 static void take(struct observer *o)
 {
 	/* For some tens of ns, unless its thread has lost the processor. */
-	while (!linnos_take_bit(0, &o->lock))
+	while (test_and_set_bit_lock(0, &o->lock))
 		sched_yield();
 }
 

@@ -33,7 +33,7 @@ enum observed_end {
 struct observer {
 	struct linnos_drive drive; /* its history is that of who has the lock */
 	uint32_t overdue_us;
-	unsigned long lock __linnos_cacheline;
+	unsigned long lock ____cacheline_aligned_in_smp;
 	uint32_t sequence; /* odd: seen is being written */
 	uint64_t heard_ns;
 	bool failing;		    /* the last read that ended did so with an error */

@@ -13,8 +13,8 @@ static void others_act(void);
 
 #undef READ_ONCE
 #define READ_ONCE(x) (others_act(), *(const volatile typeof(x) *)&(x))
-#undef linnos_swap_if
-#define linnos_swap_if(p, old, new) (others_act(), cmpxchg(p, old, new) == (old))
+#undef cmpxchg
+#define cmpxchg(p, old, new) (others_act(), shim_cmpxchg(p, old, new))
 
 #include "policy.h"
 

@@ -89,9 +89,13 @@ typedef struct {
 #define atomic_set(p, n) WRITE_ONCE((p)->counter, n)
 #define atomic_add(n, p) ((void)__atomic_add_fetch(&(p)->counter, n, __ATOMIC_SEQ_CST))
 #define atomic_inc(p) atomic_add(1, p)
+#define atomic_dec(p) atomic_add(-1, p)
 #define atomic64_read(p) READ_ONCE((p)->counter)
 #define atomic64_add_return(n, p) __atomic_add_fetch(&(p)->counter, n, __ATOMIC_SEQ_CST)
-#define cmpxchg(p, old, new)                                                           \
+#define atomic64_add(n, p) ((void)atomic64_add_return(n, p))
+#define atomic64_sub(n, p) atomic64_add(-(n), p)
+#define cmpxchg(p, old, new) shim_cmpxchg(p, old, new)
+#define shim_cmpxchg(p, old, new)                                                      \
 	({                                                                             \
 		typeof(*(p)) __was = (old);                                            \
 		__atomic_compare_exchange_n(p, &__was, new, 0, __ATOMIC_SEQ_CST,       \

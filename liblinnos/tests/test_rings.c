@@ -355,7 +355,7 @@ TEST(reads_whose_ring_is_gone_are_abandoned)
 	linnos_abandon(a->queues);
 	assert(stats_of(a).in_flight == 0);
 	for (unsigned int k = 0; k < N; k++)
-		assert(!linnos_read64(&a->known->drives[k].drive.load));
+		assert(!atomic64_read(&a->known->drives[k].drive.load));
 	/* It reads on, until it is closed. */
 	assert(linnos_due_ns(a->queues) == -1);
 	assert(linnos_pread(a->queues, buf, sizeof(buf), 4096) == sizeof(buf));

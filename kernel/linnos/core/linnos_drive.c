@@ -13,7 +13,7 @@ static void linnos_load_of(u64 load, struct linnos_load *seen)
 
 void linnos_see_load(const struct linnos_drive *drive, struct linnos_load *load)
 {
-	linnos_load_of(linnos_read64(&drive->load), load);
+	linnos_load_of(atomic64_read(&drive->load), load);
 }
 
 /* Return: how many reads are in flight there; %LINNOS_LATENCY_CAP if nobody knows. */
@@ -21,7 +21,7 @@ u32 linnos_see_region(const struct linnos_drive *drive, u8 region)
 {
 	if (unlikely(region == LINNOS_REGION_UNKNOWN))
 		return LINNOS_LATENCY_CAP;
-	return linnos_read(&drive->in_region[region]);
+	return atomic_read(&drive->in_region[region]);
 }
 
 static s64 linnos_load_pages(const struct linnos_io *io, u32 pages)
@@ -41,7 +41,7 @@ static u8 linnos_place_take(struct linnos_places *places, u64 now_ns)
 		while ((free = ~READ_ONCE(*word))) {
 			bit = __ffs(free);
 			/* not if another was quicker: look again */
-			if (!linnos_take_bit(bit, word))
+			if (test_and_set_bit_lock(bit, word))
 				continue;
 			WRITE_ONCE(places->start_ns[at + bit], now_ns);
 			return at + bit + 1;
@@ -56,7 +56,7 @@ static void linnos_place_leave(struct linnos_places *places, u8 place)
 
 	/* whoever takes it next finds no time in it */
 	WRITE_ONCE(places->start_ns[at], 0);
-	linnos_leave_bit(at % BITS_PER_LONG,
+	clear_bit_unlock(at % BITS_PER_LONG,
 			 &places->taken[at / BITS_PER_LONG]);
 }
 
@@ -89,17 +89,16 @@ static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 	/* pairs with linnos_set_watching() of who uses it: nothing to order */
 	if (READ_ONCE(drive->watching)) {
 		io->place = linnos_place_take(&drive->places, now_ns);
-		linnos_add(&drive->in_region[io->region], 1);
+		atomic_inc(&drive->in_region[io->region]);
 	} else {
 		io->region = LINNOS_REGION_UNKNOWN;
 	}
 	if (unlikely(io->flags & LINNOS_IO_SIZE))
-		linnos_add(&look->in_flight, 1);
+		atomic_inc(&look->in_flight);
 	if (unlikely(io->flags & LINNOS_IO_SLOW))
-		linnos_add(&look->against, 1);
+		atomic_inc(&look->against);
 	if (linnos_is_wanted(since_ns))
-		(void)linnos_swap_if(&look->since_ns, since_ns,
-				     since_ns | LINNOS_LOOK_SENT);
+		cmpxchg(&look->since_ns, since_ns, since_ns | LINNOS_LOOK_SENT);
 }
 
 /*
@@ -122,7 +121,7 @@ void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
 		io->flags |= linnos_read_order(drive, pages);
 		linnos_read_begins(drive, io, now_ns);
 	}
-	linnos_load_of(linnos_add_return64(&drive->load, what), &load);
+	linnos_load_of(atomic64_add_return(what, &drive->load), &load);
 	io->pending = min_t(u32, load.read_pages + load.write_pages,
 			    LINNOS_IO_PAGES_MAX);
 }
@@ -133,7 +132,7 @@ void linnos_io_grow(struct linnos_drive *drive, struct linnos_io *io, u32 pages)
 		return;
 	pages = min_t(u32, pages, LINNOS_IO_PAGES_MAX - io->pages);
 	io->pages += pages;
-	(void)linnos_add_return64(&drive->load, linnos_load_pages(io, pages));
+	atomic64_add(linnos_load_pages(io, pages), &drive->load);
 }
 
 static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
@@ -144,17 +143,17 @@ static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 	io->flags &= ~LINNOS_IO_COUNTED;
 	if (io->flags & LINNOS_IO_READ)
 		what += LINNOS_LOAD_READ;
-	(void)linnos_add_return64(&drive->load, -what);
+	atomic64_sub(what, &drive->load);
 	if (!(io->flags & LINNOS_IO_READ))
 		return;
 	if (io->region != LINNOS_REGION_UNKNOWN)
-		linnos_add(&drive->in_region[io->region], -1);
+		atomic_dec(&drive->in_region[io->region]);
 	if (io->place)
 		linnos_place_leave(&drive->places, io->place);
 	if (unlikely(io->flags & LINNOS_IO_SIZE))
-		linnos_add(&look->in_flight, -1);
+		atomic_dec(&look->in_flight);
 	if (unlikely(io->flags & LINNOS_IO_SLOW))
-		linnos_add(&look->against, -1);
+		atomic_dec(&look->against);
 }
 
 /* @joins becomes a part of @io: it is not counted any more, and did not end. */
@@ -198,7 +197,7 @@ bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
 		return false;
 	}
 	if (now_ns > io->issued_ns)
-		us = div_u64(now_ns - io->issued_ns, LINNOS_NS_PER_US);
+		us = div_u64(now_ns - io->issued_ns, NSEC_PER_USEC);
 	*ended = (struct linnos_ended){
 		.end_ns = now_ns,
 		.latency_us = min_t(u64, us, U32_MAX),
@@ -286,7 +285,7 @@ static u32 linnos_us_between(u64 from_ns, u64 to_ns)
 {
 	if (to_ns <= from_ns)
 		return 0;
-	return linnos_capped(div_u64(to_ns - from_ns, LINNOS_NS_PER_US));
+	return linnos_capped(div_u64(to_ns - from_ns, NSEC_PER_USEC));
 }
 
 /* Of the reads in flight: the first start, or 0, and how many before a time. */
@@ -343,7 +342,7 @@ void linnos_view_features(const struct linnos_places *places,
 			  const struct linnos_view *view, u32 overdue_us,
 			  u32 features[LINNOS_N_FEATURES])
 {
-	u64 overdue_ns = (u64)overdue_us * LINNOS_NS_PER_US;
+	u64 overdue_ns = (u64)overdue_us * NSEC_PER_USEC;
 	u32 *past = features + LINNOS_PAST;
 	struct linnos_starts starts = {};
 	int i;

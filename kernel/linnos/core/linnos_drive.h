@@ -112,12 +112,12 @@ struct linnos_places {
 struct linnos_look {
 	u64 chosen_ns; /* the last read expected to be fast, or answered probe */
 	u64 since_ns; /* since when a probe is wanted; 0: none is */
-	linnos_atomic_t refused; /* since a probe was answered */
-	linnos_atomic_t in_flight; /* reads, but not of the smallest order */
-	linnos_atomic_t against; /* of them admitted against the model */
+	atomic_t refused; /* since a probe was answered */
+	atomic_t in_flight; /* reads, but not of the smallest order */
+	atomic_t against; /* of them admitted against the model */
 	u8 window; /* so many of these may be in flight */
 	u8 backoff; /* probes were late: wait 2^this times as long */
-} __linnos_cacheline;
+} ____cacheline_aligned_in_smp;
 
 /* A drive; @load: see %LINNOS_LOAD_READ; @watching: places and @in_region are kept. */
 struct linnos_drive {
@@ -125,12 +125,12 @@ struct linnos_drive {
 	u32 probe_after_us;
 	u32 probe_after_refused;
 
-	linnos_atomic64_t load __linnos_cacheline;
+	atomic64_t load ____cacheline_aligned_in_smp;
 	bool watching;
 	struct linnos_places places;
-	linnos_atomic_t in_region[LINNOS_REGIONS];
+	atomic_t in_region[LINNOS_REGIONS];
 	struct linnos_look look[LINNOS_SIZES];
-	struct linnos_history history __linnos_cacheline;
+	struct linnos_history history ____cacheline_aligned_in_smp;
 };
 
 /* A drive as a read of so many pages finds it; @past is oldest first. */

@@ -44,7 +44,7 @@ static s64 linnos_after_ns(const struct linnos_drive *drive)
 {
 	u32 after_us = READ_ONCE(drive->probe_after_us) ?: AFTER_US_DEFAULT;
 
-	return after_us * LINNOS_NS_PER_US;
+	return after_us * NSEC_PER_USEC;
 }
 
 /* A read is sent there, and expected to be fast. Not each one sets the clock. */
@@ -81,7 +81,7 @@ static bool linnos_has_larger(const struct linnos_drive *drive, u32 size,
 
 	while (++size < LINNOS_SIZES) {
 		end_ns = linnos_last_end_ns(&drive->history, size);
-		if (linnos_read(&drive->look[size].in_flight) > 0 ||
+		if (atomic_read(&drive->look[size].in_flight) > 0 ||
 		    (end_ns && (s64)(now_ns - end_ns) < after_ns))
 			return true;
 	}
@@ -92,7 +92,7 @@ static bool linnos_has_larger(const struct linnos_drive *drive, u32 size,
 bool linnos_look_allows(const struct linnos_drive *drive, u32 size, u64 now_ns)
 {
 	int window = READ_ONCE(drive->look[size].window);
-	int against = linnos_read(&drive->look[size].against);
+	int against = atomic_read(&drive->look[size].against);
 
 	if (!window)
 		return false;
@@ -105,9 +105,9 @@ bool linnos_look_claim(struct linnos_drive *drive, u32 size, bool again,
 		       u64 now_ns)
 {
 	struct linnos_look *look = &drive->look[size];
-	u64 after_ns = READ_ONCE(drive->probe_after_us) * LINNOS_NS_PER_US;
+	u64 after_ns = READ_ONCE(drive->probe_after_us) * NSEC_PER_USEC;
 	u64 most = READ_ONCE(drive->probe_after_refused);
-	u64 refused = linnos_read(&look->refused);
+	u64 refused = atomic_read(&look->refused);
 	u8 backoff = READ_ONCE(look->backoff);
 	/* a read that was chosen just now may make the age negative */
 	s64 age_ns = now_ns - READ_ONCE(look->chosen_ns);
@@ -120,7 +120,7 @@ bool linnos_look_claim(struct linnos_drive *drive, u32 size, bool again,
 	    !(most && refused >= most << backoff))
 		return false;
 	/* if another was quicker, both send one */
-	(void)linnos_swap_if(&look->since_ns, 0ULL, now_ns & ~LINNOS_LOOK_SENT);
+	cmpxchg(&look->since_ns, 0ULL, now_ns & ~LINNOS_LOOK_SENT);
 	return true;
 }
 
@@ -130,7 +130,7 @@ void linnos_look_lost(struct linnos_look *look)
 	u64 since_ns = READ_ONCE(look->since_ns);
 
 	if (since_ns & LINNOS_LOOK_SENT)
-		(void)linnos_swap_if(&look->since_ns, since_ns, 0ULL);
+		cmpxchg(&look->since_ns, since_ns, 0ULL);
 }
 
 static void linnos_window_move(struct linnos_look *look, bool late, bool larger,
@@ -154,7 +154,7 @@ static void linnos_window_move(struct linnos_look *look, bool late, bool larger,
 		window++;
 	}
 	WRITE_ONCE(look->window, window);
-	linnos_set(&look->refused, 0);
+	atomic_set(&look->refused, 0);
 }
 
 /* A read has been answered, later than one that it was right to send there? */
@@ -170,12 +170,12 @@ void linnos_look_ended(struct linnos_drive *drive, const struct linnos_io *io,
 	/* is it the probe's answer? only once */
 	found = since_ns & LINNOS_LOOK_SENT &&
 		io->issued_ns >= (since_ns ^ LINNOS_LOOK_SENT) &&
-		linnos_swap_if(&look->since_ns, since_ns, 0ULL);
+		cmpxchg(&look->since_ns, since_ns, 0ULL) == since_ns;
 	if (likely(!found && !(io->flags & LINNOS_IO_SLOW)))
 		return;
 	larger = linnos_has_larger(drive, size, end_ns);
 	if (found) {
-		linnos_set(&look->refused, 0);
+		atomic_set(&look->refused, 0);
 		WRITE_ONCE(look->chosen_ns, end_ns);
 		if (!late)
 			WRITE_ONCE(look->backoff, 0);
@@ -189,7 +189,7 @@ void linnos_look_ended(struct linnos_drive *drive, const struct linnos_io *io,
 /* Has it answered no read of this order for so long that what is known may be old? */
 bool linnos_is_silent(const struct linnos_drive *drive, u32 size, u64 now_ns)
 {
-	s64 after_ns = READ_ONCE(drive->probe_after_us) * LINNOS_NS_PER_US;
+	s64 after_ns = READ_ONCE(drive->probe_after_us) * NSEC_PER_USEC;
 	u64 end_ns = linnos_last_end_ns(&drive->history, size);
 
 	return after_ns && (s64)(now_ns - end_ns) > after_ns;
@@ -207,7 +207,7 @@ void linnos_drive_forget(struct linnos_drive *drive, u64 now_ns)
 	for (look = drive->look; look < drive->look + LINNOS_SIZES; look++) {
 		WRITE_ONCE(look->chosen_ns, now_ns);
 		WRITE_ONCE(look->since_ns, 0);
-		linnos_set(&look->refused, 0);
+		atomic_set(&look->refused, 0);
 		WRITE_ONCE(look->window, 0);
 		WRITE_ONCE(look->backoff, 0);
 	}

@@ -13,22 +13,9 @@
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
+#include <linux/time64.h>
 #include <linux/types.h>
 #include <linux/unaligned.h>
-
-#define __linnos_cacheline ____cacheline_aligned_in_smp
-
-typedef atomic_t linnos_atomic_t;
-typedef atomic64_t linnos_atomic64_t;
-
-#define linnos_read(v) atomic_read(v)
-#define linnos_set(v, i) atomic_set(v, i)
-#define linnos_add(v, i) atomic_add(i, v)
-#define linnos_read64(v) atomic64_read(v)
-#define linnos_add_return64(v, i) atomic64_add_return(i, v)
-#define linnos_take_bit(bit, word) (!test_and_set_bit_lock(bit, word))
-#define linnos_leave_bit(bit, word) clear_bit_unlock(bit, word)
-#define linnos_swap_if(p, old, new) (cmpxchg(p, old, new) == (old))
 #else
 #include "../userspace/linnos_programs.h"
 #endif
@@ -37,7 +24,5 @@ typedef atomic64_t linnos_atomic64_t;
 #ifndef __uninitialized
 #define __uninitialized
 #endif
-
-#define LINNOS_NS_PER_US 1000ULL
 
 #endif /* _LINNOS_SHIM_H */

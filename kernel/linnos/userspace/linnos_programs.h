@@ -34,45 +34,62 @@ typedef __INT64_TYPE__ s64;
 #define max_t(type, a, b) ((type)(a) > (type)(b) ? (type)(a) : (type)(b))
 #define clamp_t(type, v, low, high) min_t(type, max_t(type, v, low), high)
 
-typedef int linnos_atomic_t;
-typedef s64 linnos_atomic64_t;
+#define NSEC_PER_USEC 1000L
+
+typedef int atomic_t;
+typedef s64 atomic64_t;
 
 #ifdef LINNOS_THREADS
-#define __linnos_cacheline __attribute__((aligned(64)))
+#define ____cacheline_aligned_in_smp __attribute__((aligned(64)))
 #define READ_ONCE(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define WRITE_ONCE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
-#define linnos_read(v) __atomic_load_n(v, __ATOMIC_RELAXED)
-#define linnos_set(v, i) __atomic_store_n(v, i, __ATOMIC_RELAXED)
-#define linnos_add(v, i) ((void)__atomic_fetch_add(v, i, __ATOMIC_RELAXED))
-#define linnos_read64(v) __atomic_load_n(v, __ATOMIC_RELAXED)
-#define linnos_add_return64(v, i) __atomic_add_fetch(v, i, __ATOMIC_RELAXED)
-#define linnos_take_bit(bit, word)                                   \
-	(!(__atomic_fetch_or(word, 1UL << (bit), __ATOMIC_ACQUIRE) & \
-	   1UL << (bit)))
-#define linnos_leave_bit(bit, word) \
+#define atomic_read(v) __atomic_load_n(v, __ATOMIC_RELAXED)
+#define atomic_set(v, i) __atomic_store_n(v, i, __ATOMIC_RELAXED)
+#define atomic64_add_return(i, v) __atomic_add_fetch(v, i, __ATOMIC_RELAXED)
+#define test_and_set_bit_lock(bit, word)                               \
+	(!!(__atomic_fetch_or(word, 1UL << (bit), __ATOMIC_ACQUIRE) & \
+	    1UL << (bit)))
+#define clear_bit_unlock(bit, word) \
 	((void)__atomic_fetch_and(word, ~(1UL << (bit)), __ATOMIC_RELEASE))
-#define linnos_swap_if(p, old, new)                               \
-	__atomic_compare_exchange_n(p, &(u64){ old }, new, false, \
-				    __ATOMIC_RELAXED, __ATOMIC_RELAXED)
+
+static inline u64 cmpxchg(u64 *p, u64 old, u64 new)
+{
+	__atomic_compare_exchange_n(p, &old, new, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	return old;
+}
 #else
-#define __linnos_cacheline
+#define ____cacheline_aligned_in_smp
 #define READ_ONCE(x) (x)
 #define WRITE_ONCE(x, v) ((x) = (v))
-#define linnos_read(v) (*(v))
-#define linnos_set(v, i) ((void)(*(v) = (i)))
-#define linnos_add(v, i) ((void)(*(v) += (i)))
-#define linnos_read64(v) (*(v))
-#define linnos_add_return64(v, i) (*(v) += (i))
-#define linnos_leave_bit(bit, word) ((void)(*(word) &= ~(1UL << (bit))))
-#define linnos_swap_if(p, old, new) \
-	(*(p) == (old) ? (*(p) = (new), true) : false)
+#define atomic_read(v) (*(v))
+#define atomic_set(v, i) ((void)(*(v) = (i)))
+#define atomic64_add_return(i, v) (*(v) += (i))
+#define clear_bit_unlock(bit, word) ((void)(*(word) &= ~(1UL << (bit))))
 
-static inline bool linnos_take_bit(unsigned int bit, unsigned long *word)
+static inline bool test_and_set_bit_lock(unsigned int bit, unsigned long *word)
 {
+	bool was = *word >> bit & 1;
+
 	*word |= 1UL << bit;
-	return true;
+	return was;
+}
+
+static inline u64 cmpxchg(u64 *p, u64 old, u64 new)
+{
+	u64 was = *p;
+
+	if (was == old)
+		*p = new;
+	return was;
 }
 #endif
+
+#define atomic_inc(v) ((void)atomic64_add_return(1, v))
+#define atomic_dec(v) ((void)atomic64_add_return(-1, v))
+#define atomic64_read(v) atomic_read(v)
+#define atomic64_add(i, v) ((void)atomic64_add_return(i, v))
+#define atomic64_sub(i, v) ((void)atomic64_add_return(-(i), v))
 
 static inline unsigned long __ffs(unsigned long word)
 {
