@@ -290,7 +290,7 @@ int linnos_known_replica(struct linnos_known *known, unsigned int replica, uint6
 	s.took_us = sum.took_us;
 	s.near = sum.near;
 	pthread_mutex_lock(&known->lock);
-	s.model_id = known->models[replica]->id;
+	s.model_id = get_unaligned_le32(known->models[replica]->header + LINNOS_FILE_CRC32);
 	pthread_mutex_unlock(&known->lock);
 	memset(stats, 0, bytes);
 	memcpy(stats, &s, bytes < sizeof(s) ? bytes : sizeof(s));
