@@ -47,8 +47,6 @@ done
 # --strict warns of the reuse of macro arguments that are constants, and of
 # things that a trace event or KUnit cannot avoid.
 ignore=MACRO_ARG_REUSE,MACRO_ARG_PRECEDENCE,FILE_PATH_CHANGES,UNCOMMENTED_DEFINITION
-# The core is compiled outside the kernel, too, and names its types there.
-ignore=$ignore,NEW_TYPEDEFS,PREFER_DEFINED_ATTRIBUTE_MACRO
 # The module is for more than one kernel.
 ignore=$ignore,LINUX_VERSION_CODE,CONSTANT_COMPARISON
 for f in "${sources[@]}"; do

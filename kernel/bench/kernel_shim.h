@@ -131,18 +131,13 @@ static inline void spin_lock(raw_spinlock_t *lock)
 			__builtin_ia32_pause();
 }
 
-static inline void spin_unlock(raw_spinlock_t **lock)
-{
-	smp_store_release(&(*lock)->locked, 0);
-}
+#define raw_spin_lock_irqsave(lock, flags) ((void)((flags) = 0), spin_lock(lock))
+#define raw_spin_unlock_irqrestore(lock, flags) ((void)(flags), smp_store_release(&(lock)->locked, 0))
 
 /* Until the end of the block. Nobody waits for readers, nor for who changes a setting. */
 #define guard(name) guard_##name
 #define guard_rcu() barrier()
 #define guard_mutex(lock) ((void)(lock))
-#define guard_raw_spinlock_irqsave(lock)                                               \
-	raw_spinlock_t *held __attribute__((__cleanup__(spin_unlock))) = (lock);       \
-	spin_lock(held)
 
 static inline void write_seqcount_begin(seqcount_raw_spinlock_t *s)
 {

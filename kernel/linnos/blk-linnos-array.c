@@ -32,7 +32,6 @@
  */
 #include <linux/bitfield.h>
 #include <linux/blk-linnos.h>
-#include <linux/cleanup.h>
 #include <linux/export.h>
 #include <linux/hash.h>
 #include <linux/ktime.h>
@@ -45,10 +44,7 @@
 
 #include "linnos_guard.h"
 
-/*
- * Means are faded by so many slices at once: what is counted in 1/%LINNOS_GUARD_ONE would
- * not fade by a single one.
- */
+/* By so many slices at once: in 1/%LINNOS_GUARD_ONE a mean would not fade by one. */
 #define FADE_SHIFT 5
 /* 16.8 ms: longer than reads take, shorter than most bursts */
 #define SLICE_SHIFT 24
@@ -64,10 +60,7 @@
 #define TOLD_SHIFT 3
 #define TRIES_SHIFT 2
 #define FEW 64
-/*
- * A question costs less than a hundredth of a usual read, and a better disk is so by a
- * quarter of one at least. Of slower ones better disks save more, and they are few.
- */
+/* A question costs a hundredth of a usual read, a better disk saves a quarter at least. */
 #define SELDOM 32
 #define ASKED_ENOUGH 64
 #define ASKED_MOST 1024
@@ -84,7 +77,6 @@ struct linnos_slices {
 	struct linnos_took took; /* means of the slices before */
 };
 
-/* What reads took that asked, left home, stayed. */
 struct blk_linnos_guard {
 	/* each read looks at this line */
 	u64 slice; /* number of the present one */
@@ -109,7 +101,6 @@ struct linnos_gain {
 	u64 error;
 };
 
-/* False until it is known. */
 static bool linnos_gain_of(const struct blk_linnos_guard *g,
 			   struct linnos_gain *gain)
 {
@@ -172,13 +163,16 @@ static u8 linnos_leaves_for(const struct blk_linnos_guard *g)
 /* The others were asked although home is usual: is one better? */
 static void linnos_note_asked(struct blk_linnos_guard *g, bool better)
 {
-	guard(raw_spinlock_irqsave)(&g->lock);
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&g->lock, flags);
 	g->asked++;
 	g->better += better;
 	if (g->asked > ASKED_MOST) {
 		g->asked /= 2;
 		g->better /= 2;
 	}
+	raw_spin_unlock_irqrestore(&g->lock, flags);
 }
 
 static bool linnos_any_asked(const enum blk_linnos_expected *answers,
@@ -194,21 +188,25 @@ static bool linnos_any_asked(const enum blk_linnos_expected *answers,
 
 static noinline void linnos_next_slice(struct blk_linnos_guard *g, u64 slice)
 {
+	unsigned long flags;
 	u32 random, off_once;
 	int pays;
 
-	guard(raw_spinlock_irqsave)(&g->lock);
+	raw_spin_lock_irqsave(&g->lock, flags);
 	/* who was late does not draw again */
-	if (g->slice >= slice)
-		return;
-	pays = linnos_pays(g);
-	off_once = pays > 0 ? OFF_ONCE_PAYS : OFF_ONCE;
-	WRITE_ONCE(g->stays, linnos_should_stay(g, pays));
-	/* who stays asks seldom enough */
-	WRITE_ONCE(g->leaves_for, g->stays ? U8_MAX : linnos_leaves_for(g));
-	random = prandom_u32_state(&g->random);
-	WRITE_ONCE(g->asks, g->stays ? !(random % ON_ONCE) : random % off_once);
-	WRITE_ONCE(g->slice, slice);
+	if (g->slice < slice) {
+		pays = linnos_pays(g);
+		off_once = pays > 0 ? OFF_ONCE_PAYS : OFF_ONCE;
+		WRITE_ONCE(g->stays, linnos_should_stay(g, pays));
+		/* who stays asks seldom enough */
+		WRITE_ONCE(g->leaves_for,
+			   g->stays ? U8_MAX : linnos_leaves_for(g));
+		random = prandom_u32_state(&g->random);
+		WRITE_ONCE(g->asks,
+			   g->stays ? !(random % ON_ONCE) : random % off_once);
+		WRITE_ONCE(g->slice, slice);
+	}
+	raw_spin_unlock_irqrestore(&g->lock, flags);
 }
 
 /* Nothing else of an array is used before. Return: 0 or -ENOMEM. */
@@ -303,6 +301,7 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 	enum linnos_wish wish = linnos_wish_at(answers[home]);
 	bool leaves = best && !(best & BIT(home));
 	struct blk_linnos_guard *g = array->guard;
+	unsigned long flags;
 
 	if (wish == LINNOS_HOME_USUAL && guarded &&
 	    (lot->counts || !(READ_ONCE(g->leaves_for) & BIT(wish))) &&
@@ -320,9 +319,10 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 	lot->home_us = answers[home] & BLK_LINNOS_US ?
 			       answers[home] & BLK_LINNOS_US_MASK :
 			       U32_MAX;
-	guard(raw_spinlock_irqsave)(&g->lock);
+	raw_spin_lock_irqsave(&g->lock, flags);
 	g->core.unjudged = answers[home] & BLK_LINNOS_US_UNJUDGED;
 	lot->left = linnos_guard_draw(&g->core, wish, lot->home_us).left;
+	raw_spin_unlock_irqrestore(&g->lock, flags);
 	return lot->left ? best : 0;
 }
 EXPORT_SYMBOL_GPL(blk_linnos_leave);
@@ -331,11 +331,11 @@ EXPORT_SYMBOL_GPL(blk_linnos_leave);
 static void linnos_begin_slice(struct blk_linnos_guard *g,
 			       struct linnos_slices *slices, u64 slice)
 {
+	const u32 shift = FORGET_SLICES - FADE_SHIFT;
+
 	if (!(++g->begun % (1 << FADE_SHIFT))) {
-		linnos_took_fade(&g->slices[0].took,
-				 FORGET_SLICES - FADE_SHIFT);
-		linnos_took_fade(&g->slices[1].took,
-				 FORGET_SLICES - FADE_SHIFT);
+		linnos_took_fade(&g->slices[0].took, shift);
+		linnos_took_fade(&g->slices[1].took, shift);
 	}
 	if (slices->reads)
 		linnos_took_add(&slices->took,
@@ -359,8 +359,9 @@ void __blk_linnos_learn(struct blk_linnos_array *array,
 		.wish = lot->wish,
 		.left = lot->left,
 	};
+	unsigned long flags;
 
-	guard(raw_spinlock_irqsave)(&g->lock);
+	raw_spin_lock_irqsave(&g->lock, flags);
 	/* late ones count in the next of their sort */
 	if (lot->counts && slice > slices->last)
 		linnos_begin_slice(g, slices, slice);
@@ -370,6 +371,7 @@ void __blk_linnos_learn(struct blk_linnos_array *array,
 	}
 	if (lot->asked)
 		linnos_guard_learn(&g->core, drawn, us);
+	raw_spin_unlock_irqrestore(&g->lock, flags);
 }
 EXPORT_SYMBOL_GPL(__blk_linnos_learn);
 
@@ -389,10 +391,11 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 {
 	struct blk_linnos_guard *g = array->guard;
 	int mode = sysfs_match_string(linnos_array_modes, word);
+	unsigned long flags;
 
 	if (mode < 0)
 		return mode;
-	guard(raw_spinlock_irqsave)(&g->lock);
+	raw_spin_lock_irqsave(&g->lock, flags);
 	if (mode == BLK_LINNOS_ARRAY_ON) {
 		WRITE_ONCE(g->slice, 0);
 		WRITE_ONCE(g->stays, false);
@@ -401,6 +404,7 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 		prandom_seed_state(&g->random, 1);
 	}
 	WRITE_ONCE(array->mode, mode);
+	raw_spin_unlock_irqrestore(&g->lock, flags);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(blk_linnos_array_store);
@@ -436,11 +440,13 @@ ssize_t blk_linnos_array_worth(struct blk_linnos_array *array, char *page)
 	const char *state = linnos_array_modes[mode];
 	struct linnos_worth worth;
 	struct blk_linnos_guard g;
+	unsigned long flags;
 	u64 steered = 0;
 	int i, at;
 
-	scoped_guard(raw_spinlock_irqsave, &array->guard->lock)
-		g = *array->guard;
+	raw_spin_lock_irqsave(&array->guard->lock, flags);
+	g = *array->guard;
+	raw_spin_unlock_irqrestore(&array->guard->lock, flags);
 	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++)
 		steered += g.core.left[i];
 	if (mode == BLK_LINNOS_ARRAY_ON)

@@ -90,13 +90,16 @@ int linnos_alloc_stats(struct blk_linnos *linnos)
 static void linnos_history_update(struct blk_linnos *linnos,
 				  const struct linnos_ended *ended)
 {
-	guard(raw_spinlock_irqsave)(&linnos->history_lock);
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&linnos->history_lock, flags);
 	write_seqcount_begin(&linnos->history_seq);
 	if (ended)
 		linnos_history_add(&linnos->drive.history, ended);
 	else
 		linnos_drive_forget(&linnos->drive, ktime_get_ns());
 	write_seqcount_end(&linnos->history_seq);
+	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
 }
 
 void linnos_forget(struct blk_linnos *linnos)
@@ -229,7 +232,6 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 		found->reason = LINNOS_NO_CHOICE;
 }
 
-/* What a model of latencies predicts; 0 if there is none. */
 static u32 linnos_predicted_us(const struct linnos_found *found)
 {
 	return found->n_features ? found->out[1] : 0;
@@ -317,7 +319,6 @@ linnos_answer_sender(struct blk_linnos *linnos,
 	return BLK_LINNOS_FAST;
 }
 
-/* blk_linnos_ask() of a policy that is on. */
 enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 					    u8 region, unsigned int bytes,
 					    u64 now_ns, enum linnos_asker asker,
@@ -403,8 +404,8 @@ enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
  * if blk_linnos_may_leave() says so, only of the one that would serve it. Modes observe
  * and enforce answer alike, and nothing is known of a drive that is gone.
  *
- * An array that is on has a guard. So it may follow a model, too, that is not known to
- * predict better than one number for all reads, where that knows of bursts.
+ * An array that is on has a guard. So it may follow a model that is not known to predict
+ * better than one number for all reads, too, where that knows of bursts.
  *
  * Context: Process context. Takes no lock, does not sleep, allocates nothing.
  */
@@ -449,10 +450,7 @@ void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
 	linnos_look_ended(&linnos->drive, io, ended.end_ns, late);
 }
 
-/*
- * A model of latencies and the stall rule want to know since when reads are in flight.
- * @linnos->lock is held.
- */
+/* Who wants to know since when reads are in flight? @linnos->lock is held. */
 void linnos_set_watching(struct blk_linnos *linnos)
 {
 	struct linnos_model *active;

@@ -83,10 +83,10 @@ static void linnos_take_out(struct blk_linnos *linnos,
 			others = true;
 		}
 	}
-	if (found && !others)
-		pr_notice(
-			"%s: its last peer, %s, has gone: no read is refused\n",
-			linnos->disk->disk_name, gone->disk->disk_name);
+	if (!found || others)
+		return;
+	pr_notice("%s: its last peer, %s, has gone: no read is refused\n",
+		  linnos->disk->disk_name, gone->disk->disk_name);
 }
 
 /* A drive goes, its files have gone: nobody asks it when this returns, nor will. */

@@ -33,7 +33,6 @@ enum linnos_mode {
 /* Without a model no read is slow. */
 #define LINNOS_NO_THRESHOLD U32_MAX
 
-/* What was found about a read. */
 struct linnos_found {
 	struct linnos_view view;
 	u32 size; /* order of size of the requests that it will be split into */
@@ -99,8 +98,7 @@ struct linnos_model {
 	};
 };
 
-/* As many replicas as anybody has of his data, beside the drive's own. */
-#define LINNOS_PEERS_MAX 7
+#define LINNOS_PEERS_MAX 7 /* nobody has more replicas of his data */
 
 /* A model file on its way in, chunk by chunk. */
 struct linnos_upload {
@@ -159,7 +157,7 @@ static inline bool linnos_is_slow(const struct linnos_found *found)
 	       found->reason == LINNOS_STALLED;
 }
 
-/* Of a place on the disk, not on a partition. */
+/* @sector: of the disk, not of a partition */
 static inline u8 linnos_region_at(sector_t sector)
 {
 	return linnos_region_of((u64)sector << SECTOR_SHIFT);

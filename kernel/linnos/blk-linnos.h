@@ -23,7 +23,6 @@ static inline bool blk_linnos_enabled(void)
 /* Where a read begins that may be anywhere. */
 #define LINNOS_ANYWHERE (~(sector_t)0)
 
-/* Who asks what a drive would do with a read. */
 enum linnos_asker {
 	LINNOS_LOOKS, /* no read will follow: nothing is promised or counted */
 	LINNOS_SENDS, /* it may be sent there */

@@ -58,8 +58,7 @@ static inline u8 linnos_region_of(u64 offset_bytes)
 /* No more pages are counted of one I/O, nor remembered as pending. */
 #define LINNOS_IO_PAGES_MAX 0xffff
 
-/* So many reads in flight have a place: see struct linnos_places. */
-#define LINNOS_PLACES 128
+#define LINNOS_PLACES 128 /* so many reads in flight have one */
 
 /* Of &linnos_io.flags; in the two bits below them the order of a read's size. */
 #define LINNOS_IO_SIZE 0x03
@@ -79,7 +78,6 @@ struct linnos_io {
 	u8 region; /* of a read, where it is counted */
 };
 
-/* A read that the drive has answered. */
 struct linnos_ended {
 	u64 end_ns; /* 0: there was none */
 	u64 nr; /* it was the drive's so manyth */
@@ -97,16 +95,15 @@ struct linnos_history {
 };
 
 /*
- * Since when reads are in flight. The lowest places are taken first, so that with few
- * reads all that a decision looks at is near. Should all be taken, a read goes without.
+ * Since when reads are in flight. The lowest places are taken first: of few reads a
+ * decision looks at what is near. Should all be taken, a read goes without.
  */
 struct linnos_places {
 	unsigned long taken[LINNOS_PLACES / BITS_PER_LONG];
 	u64 start_ns[LINNOS_PLACES]; /* 0: for an instant, when just taken */
 };
 
-/* In &linnos_look.since_ns: the probe is in flight. */
-#define LINNOS_LOOK_SENT 1ULL
+#define LINNOS_LOOK_SENT 1ULL /* in @since_ns: the probe is in flight */
 
 /* Is the drive still slow? See linnos_look.c. */
 struct linnos_look {
@@ -143,7 +140,7 @@ struct linnos_view {
 	struct linnos_ended past[LINNOS_HISTORY];
 };
 
-/* Pages pending, those of the read that asks among them. */
+/* With those of the read that asks. */
 static inline u32 linnos_pending(const struct linnos_view *view)
 {
 	return view->load.read_pages + view->load.write_pages + view->pages;

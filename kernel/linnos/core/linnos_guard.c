@@ -70,10 +70,9 @@ static const u16 linnos_below[EIGHTHS] = {
 	1011, 1015, 1018, 1020, 1021, 1022, 1023,
 };
 
-/* As few as 1 in 64 leave, and 1 in 256 stay: that costs more where leaving helps. */
+/* To stay costs more where leaving helps; where it costs too much, fewer do. */
 #define LEAVE_LEAST 16
 #define STAY_LEAST 4
-/* Where that costs too much 1 in 512. */
 #define STAY_LEAST_DEAR 2
 #define COST_PERCENT 1
 /* In eighths of a standard error: of three that stayed hardly more is seen. */

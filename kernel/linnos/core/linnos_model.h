@@ -145,8 +145,7 @@ enum linnos_latency_past {
 /* A model may know only the first ones: those trained before there were more do. */
 #define LINNOS_N_FEATURES_MIN LINNOS_IN_REGION
 
-/* 16.8 s in us; what has never been is as old. */
-#define LINNOS_LATENCY_CAP 0xffffff
+#define LINNOS_LATENCY_CAP 0xffffff /* us; what has never been is as old */
 
 #define LINNOS_TREE_DEPTH 4
 #define LINNOS_TREE_LEAVES 16 /* 2^depth */
@@ -173,8 +172,7 @@ static inline u32 linnos_crowding_us(u32 reads, u32 overdue_us)
 	return min_t(u64, us, LINNOS_LATENCY_CAP);
 }
 
-/* Leaves are log2 of us, with so many bits behind the point. */
-#define LINNOS_LOG_BITS 10
+#define LINNOS_LOG_BITS 10 /* behind the point of leaves, log2 of us */
 
 /*
  * From 1, a split is a limit above 8 bits of a feature's number; those of n are 2 n and,
@@ -185,7 +183,6 @@ struct linnos_tree {
 	s16 leaf[LINNOS_TREE_LEAVES];
 };
 
-/* A checked model. */
 struct linnos_latency {
 	u32 refuse_us; /* a read predicted to be slower than this is refused */
 	u32 overdue_us; /* a read in flight for longer is overdue */
