@@ -60,7 +60,7 @@
 #define TOLD_SHIFT 3
 #define TRIES_SHIFT 2
 #define FEW 64
-/* A question costs a hundredth of a usual read, a better disk saves a quarter at least. */
+/* A question costs less than 1 % of a usual read, a better disk saves a quarter. */
 #define SELDOM 32
 #define ASKED_ENOUGH 64
 #define ASKED_MOST 1024
