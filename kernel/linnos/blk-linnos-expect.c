@@ -24,8 +24,7 @@
 #define PROBE_AFTER_REVOKES 100
 #define PROBE_AFTER_US (10 * USEC_PER_MSEC)
 
-/* What the paper found a refusal and a second submission to cost. */
-#define FAILOVER_US 15
+#define FAILOVER_US 15 /* a refusal and a second submission, in the paper */
 
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat)
 {
@@ -168,8 +167,8 @@ static u32 linnos_request_pages_max(const struct blk_linnos *linnos)
 }
 
 /*
- * Whatever a model says, this is no burst: none of the last reads took as long as would
- * be called one, and those in flight have hardly begun, as parts of one read have.
+ * No burst, whatever a model says: none of the last reads took as long as would be called
+ * one, and those in flight have hardly begun, as parts of one read have.
  */
 static bool linnos_is_calm(const struct blk_linnos *linnos,
 			   const struct linnos_view *view, u32 usual_us)

@@ -65,7 +65,7 @@ bool linnos_predict(struct blk_linnos *linnos,
 	return slow;
 }
 
-/* Which kind? One that is neither is refused as a network would be. */
+/* One of neither kind is refused as a network would be. */
 static bool linnos_is_latency_file(const void *file, size_t bytes)
 {
 	return bytes >= LINNOS_FILE_HEADER &&
@@ -131,10 +131,9 @@ static int linnos_refuse_model(const struct blk_linnos *linnos,
 }
 
 /*
- * Make a whole model file, of either kind, the active model; @linnos->lock is held. A
- * read in flight was decided by the old model and is held against the threshold of the
- * new. Return: 0, or an error, and the old model stays: -ENOMEM, or -EINVAL after a line
- * in the kernel log.
+ * Make a whole model file the active model; @linnos->lock is held. A read in flight was
+ * decided by the old model and is held against the threshold of the new. Return: 0; or
+ * -ENOMEM, or -EINVAL after a line in the kernel log, and the old model stays.
  */
 int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
 {

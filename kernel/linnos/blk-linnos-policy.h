@@ -17,7 +17,7 @@
 
 #include "blk-linnos.h"
 #include "linnos_drive.h"
-/* The module for kernels without LinnOS listens to trace points. */
+/* The module listens to trace points. */
 #ifdef MODULE
 #include "linnos_tap.h"
 #else

@@ -284,9 +284,8 @@ void __blk_linnos_join(struct request *rq, struct request *next)
 }
 
 /*
- * The drive has answered a request with a bio, or a part of it. The last answer
- * counts: SCSI ends what is good of a read that failed first, and that may be no byte
- * at all. A request whose bios a multipath driver has taken away gets none.
+ * The last answer counts: SCSI ends what is good of a read that failed first, and that
+ * may be no byte at all. A request whose bios a multipath driver has taken away gets none.
  */
 void __blk_linnos_answer(struct request *rq, blk_status_t status)
 {

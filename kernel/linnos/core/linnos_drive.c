@@ -170,10 +170,7 @@ void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
 	linnos_count_out(drive, joins);
 }
 
-/*
- * The drive is given an I/O. If it hands it back, or does not answer, and is given it
- * again, that is time that the drive took.
- */
+/* Given again, for the drive has handed it back or not answered, it took that time, too. */
 void linnos_io_issue(struct linnos_io *io, u64 now_ns)
 {
 	if (!io->issued_ns)
@@ -316,7 +313,7 @@ static void linnos_starts_see(const struct linnos_places *places,
 	}
 }
 
-/* Since when is the oldest read in flight? 0: none is. */
+/* 0: none is in flight. */
 u64 linnos_oldest_ns(const struct linnos_places *places)
 {
 	struct linnos_starts starts = {};

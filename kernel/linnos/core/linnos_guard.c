@@ -35,10 +35,7 @@
  */
 #include "linnos_guard.h"
 
-/*
- * What is remembered of a kind of wish: some 2,000 reads. Less than half of 2^11 does
- * not fade: with %LINNOS_GUARD_ONE that is less than a read.
- */
+/* Some 2,000 reads. Less than half of 2^11, less than a read, does not fade. */
 #define FORGET_SHIFT 11
 #define MEAN_SHIFT 10
 #define TAIL 20
@@ -50,9 +47,8 @@
 #define TOOK_MAX_US 0x1fffffU
 
 /*
- * What is thought of leaving, in eighths of a standard error, without answers of those
- * that stayed, or of those that left while no more than so many have wished; and what is
- * added to what is known later.
+ * What is thought of leaving, in eighths of a standard error, before there are answers
+ * of both sorts, or so many have wished; and what is added to what is known later.
  */
 #define BEGINNING 1024
 #define BEFORE 14

@@ -57,7 +57,6 @@ void linnos_look_chosen(struct linnos_drive *drive, u32 size, u64 now_ns)
 		WRITE_ONCE(look->chosen_ns, now_ns);
 }
 
-/* The model says fast by itself. */
 void linnos_look_fast(struct linnos_look *look)
 {
 	if (unlikely(READ_ONCE(look->window) == 1))
@@ -148,10 +147,8 @@ static void linnos_window_move(struct linnos_look *look, bool late, bool larger,
 		window = 0;
 	} else if (!larger) {
 		window = 1;
-	} else if (window < WINDOW_FIRST) {
-		window = WINDOW_FIRST;
-	} else if (window < WINDOW_MAX) {
-		window++;
+	} else {
+		window = clamp_t(u8, window + 1, WINDOW_FIRST, WINDOW_MAX);
 	}
 	WRITE_ONCE(look->window, window);
 	atomic_set(&look->refused, 0);
@@ -177,10 +174,8 @@ void linnos_look_ended(struct linnos_drive *drive, const struct linnos_io *io,
 	if (found) {
 		atomic_set(&look->refused, 0);
 		WRITE_ONCE(look->chosen_ns, end_ns);
-		if (!late)
-			WRITE_ONCE(look->backoff, 0);
-		else if (backoff < BACKOFF_MAX)
-			WRITE_ONCE(look->backoff, backoff + 1);
+		backoff = late ? min_t(u8, backoff + 1, BACKOFF_MAX) : 0;
+		WRITE_ONCE(look->backoff, backoff);
 	}
 	if (READ_ONCE(look->window) || (found && !late))
 		linnos_window_move(look, late, larger, end_ns);
@@ -195,10 +190,7 @@ bool linnos_is_silent(const struct linnos_drive *drive, u32 size, u64 now_ns)
 	return after_ns && (s64)(now_ns - end_ns) > after_ns;
 }
 
-/*
- * Nothing is known of how a drive was until now. What is in flight remains counted.
- * Nobody else writes the history meanwhile.
- */
+/* What is in flight remains counted. Nobody else writes the history meanwhile. */
 void linnos_drive_forget(struct linnos_drive *drive, u64 now_ns)
 {
 	struct linnos_look *look;

@@ -118,8 +118,7 @@ static bool linnos_pair_margins(struct linnos_net *net)
 		if (!fits_16_bits(low) || !fits_16_bits(high[lane]) ||
 		    !fits_16_bits(margin))
 			return false;
-		if (high[lane] < 0)
-			high[lane] = 0;
+		high[lane] = max_t(s32, high[lane], 0);
 		wanted += high[lane] * size;
 		if (lane >= 2)
 			unwanted += high[lane - 2] * size;
