@@ -67,6 +67,7 @@ typedef __s64 s64;
 #define min(a, b) ((a) < (b) ? (a) : (b))
 #define max(a, b) ((a) > (b) ? (a) : (b))
 #define min_t(type, a, b) min((type)(a), (type)(b))
+#define clamp_t(type, v, low, high) min_t(type, max((type)(v), (type)(low)), high)
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define container_of(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
