@@ -18,8 +18,9 @@
 #include <trace/events/linnos.h>
 
 /*
- * As long as the short bursts last; and where reads come faster not one in a hundred of
- * them is slow, which would spoil the 99th percentile: the wait doubles while probes are.
+ * Probe after as long as the short bursts last, or after a hundred refusals where reads
+ * come faster: were every probe slow, one read in a hundred would be, and that spoils the
+ * 99th percentile. So the wait doubles while probes are slow.
  */
 #define PROBE_AFTER_REVOKES 100
 #define PROBE_AFTER_US (10 * USEC_PER_MSEC)
@@ -357,8 +358,10 @@ enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
  * @sector: where on @bdev the read begins, or %LINNOS_ANYWHERE
  * @bytes: the size of the read
  * @now_ns: the time, the same for all drives that may serve it
- * @asker: one that %LINNOS_LOOKS is never told %BLK_LINNOS_PROBE
+ * @asker: does a read follow? If not, it is never told %BLK_LINNOS_PROBE
  * @drive: is told what is known, unless it is NULL
+ *
+ * Context: Any. Takes no lock, does not sleep, allocates nothing.
  */
 enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
 					sector_t sector, unsigned int bytes,

@@ -42,7 +42,7 @@ struct linnos_found {
 	u32 overdue_us;
 	u32 n_features; /* 0 of a network */
 	u32 features[LINNOS_N_FEATURES];
-	/* of a network, if traced: for fast and slow; in us: worth waiting for, predicted */
+	/* a network's, if traced; of trees, in us, what is worth waiting for and predicted */
 	s64 out[LINNOS_N_OUTPUTS];
 };
 

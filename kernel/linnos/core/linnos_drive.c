@@ -143,7 +143,8 @@ static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 	io->flags &= ~LINNOS_IO_COUNTED;
 	if (io->flags & LINNOS_IO_READ)
 		what += LINNOS_LOAD_READ;
-	atomic64_sub(what, &drive->load);
+	/* fully ordered: before its place is left, for who looks at both */
+	(void)atomic64_sub_return(what, &drive->load);
 	if (!(io->flags & LINNOS_IO_READ))
 		return;
 	if (io->region != LINNOS_REGION_UNKNOWN)

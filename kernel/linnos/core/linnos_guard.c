@@ -47,8 +47,9 @@
 #define TOOK_MAX_US 0x1fffffU
 
 /*
- * What is thought of leaving, in eighths of a standard error, before there are answers
- * of both sorts, or so many have wished; and what is added to what is known later.
+ * What is thought of leaving, in eighths of a standard error, without answers of those
+ * that stayed; or of those that left, while fewer than so many have wished; and what is
+ * added to what is known later.
  */
 #define BEGINNING 1024
 #define BEFORE 14
@@ -66,7 +67,7 @@ static const u16 linnos_below[EIGHTHS] = {
 	1011, 1015, 1018, 1020, 1021, 1022, 1023,
 };
 
-/* To stay costs more where leaving helps; where it costs too much, fewer do. */
+/* Of 1024. To stay costs more where leaving helps; where it costs too much, fewer do. */
 #define LEAVE_LEAST 16
 #define STAY_LEAST 4
 #define STAY_LEAST_DEAR 2

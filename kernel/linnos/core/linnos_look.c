@@ -154,7 +154,7 @@ static void linnos_window_move(struct linnos_look *look, bool late, bool larger,
 	atomic_set(&look->refused, 0);
 }
 
-/* A read has been answered, later than one that it was right to send there? */
+/* A read has been answered. @late: it was wrong to send it there. */
 void linnos_look_ended(struct linnos_drive *drive, const struct linnos_io *io,
 		       u64 end_ns, bool late)
 {
