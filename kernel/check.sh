@@ -47,8 +47,8 @@ done
 # --strict warns of the reuse of macro arguments that are constants, and of
 # things that a trace event or KUnit cannot avoid.
 ignore=MACRO_ARG_REUSE,MACRO_ARG_PRECEDENCE,FILE_PATH_CHANGES,UNCOMMENTED_DEFINITION
-# The module is for more than one kernel.
-ignore=$ignore,LINUX_VERSION_CODE,CONSTANT_COMPARISON
+# The module is for more than one kernel, and names types as md does.
+ignore=$ignore,LINUX_VERSION_CODE,CONSTANT_COMPARISON,NEW_TYPEDEFS
 for f in "${sources[@]}"; do
 	perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
 		--show-types --no-summary --ignore $ignore -f "$f" ||
