@@ -244,7 +244,7 @@ def shown(estimate: Estimate, scale: float = 1.0, digits: int = 1) -> str:
 
 def cell_of(arguments: argparse.Namespace, workload: str) -> Cell:
     """A development cell, shorter or with replicated writes if so wished."""
-    cell = grid.cell(workload, DEVELOPMENT[0])
+    cell = grid.cell(workload, arguments.seed)
     if arguments.seconds:
         cell = replace(cell, train_s=arguments.seconds, replay_s=0.0)
     return replace(cell, replicate_writes=arguments.replicated)
@@ -253,6 +253,7 @@ def cell_of(arguments: argparse.Namespace, workload: str) -> Cell:
 def parser(program: str, about: str | None) -> argparse.ArgumentParser:
     """Which recordings."""
     known = argparse.ArgumentParser(prog=program, description=about)
+    known.add_argument("--seed", type=int, choices=DEVELOPMENT, default=DEVELOPMENT[0])
     known.add_argument("--seconds", type=float, help="record only so many of the workload")
     known.add_argument("--replicated", action="store_true", help="each write goes to all drives")
     known.add_argument("--any-version", action="store_true", help="accept recordings of older code")
