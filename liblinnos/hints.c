@@ -16,7 +16,7 @@
 
 static void hints_take(struct hints *h)
 {
-	while (!linnos_take_bit(0, &h->lock))
+	while (test_and_set_bit_lock(0, &h->lock))
 		sched_yield();
 }
 
