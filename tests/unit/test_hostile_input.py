@@ -275,7 +275,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", place], check=True)
 
 
-@pytest.mark.parametrize("line", WRITERS[:3])
+@pytest.mark.parametrize("line", WRITERS[:4])
 def test_a_full_disk_is_an_error_and_leaves_nothing(run: Run, full_disk: Path, line: str) -> None:
     line = line.replace("good.iolog", "good.blk").replace("0.01", "2")
     said = refused(run, *(full_disk / "o" if word == "@" else word for word in shlex.split(line)))
