@@ -39,6 +39,7 @@ from eval.parallel import Step, Work
 from eval.progress import Steps, aligned
 from linnapp.commands.screens.training import latency_quality
 from linnapp.lab.array import Array
+from linnapp.lab.guest import Guest
 
 #: of a trace that is given: 128 for each of three drives, twice
 LEAST_READS = 3 * 128 * 2
@@ -219,7 +220,8 @@ def demo(
         return train(blks, kind, out / name, "--seed", str(seed), *options_of_kind)
 
     # Guests and trainings side by side: a guest takes one CPU, and most need one kind of model.
-    work = Work(os.cpu_count() or 1)
+    memory_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
+    work = Work(max(1, min(len(os.sched_getaffinity(0)), memory_mb // Guest.memory_mb)))
     networks = work.add(
         "training with TensorFlow",
         # Of a trace that teaches nothing, the table shows what that is worth.

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from eval.progress import counting
+from linnapp.lab.guest import end_all
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -84,7 +85,9 @@ class Work:
                         done.add(step)
                         count.end(f"{self._name}{step.what}")
             except BaseException:
+                # The pool waits for what runs, and that for its guests.
                 pool.shutdown(wait=False, cancel_futures=True)
+                end_all()
                 raise
 
 

@@ -12,8 +12,8 @@
  * hinted, and of those that are refused one half stays: as many leave as the guard says, and both
  * ways go on being compared. Of a hint that is not worth it one read in 32 carries it.
  *
- * Nothing is known at first, and a network may have learnt from a few hundred reads: one refused
- * read in six leaves until three of either sort were answered.
+ * Nothing is known at first, and a network may have learnt from a few hundred reads: of those that
+ * home would refuse one in six leaves until three of either sort were answered.
  *
  * Several threads may use it at once.
  */

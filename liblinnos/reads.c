@@ -543,6 +543,9 @@ static enum linnos_outcome leave_it(struct linnos_read *r, int error, uint64_t n
 	r->is_done = true;
 	read_unlist(q, r);
 	linnos_note_answered(q->chooser, &r->choice, NULL, NULL, now_ns);
+	/* It took so long at least. */
+	if (q->array->guards_hints)
+		hints_answered(&q->array->hints, &r->hint, now_ns);
 	for (unsigned int i = 0; i < 2; i++)
 		if (r->flying[i])
 			lose(q, r->flying[i]);
@@ -652,7 +655,7 @@ static bool stays(struct linnos_read *r)
 {
 	struct linnos_array *a = r->queue->array;
 
-	return a->guards_hints && !r->refused && !r->flying[0] &&
+	return a->guards_hints && !r->refused && !r->error && !r->flying[0] &&
 	       !hints_refused(&a->hints, &r->hint);
 }
 

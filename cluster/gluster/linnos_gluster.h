@@ -172,6 +172,9 @@ typedef void (*linnos_gluster_done)(void *of, ssize_t bytes, int node);
  * @done: called once unless this fails
  * @of: for @done
  *
+ * Of a file that was written it may wait for the network, see linnos_gluster_wrote(): it is not to
+ * be called by @done, on whose thread the answers come.
+ *
  * Return: 0 or a negative errno.
  */
 int linnos_gluster_pread_async(struct linnos_gluster_file *file, void *buffer, size_t bytes,

@@ -136,10 +136,13 @@ static bool open_all(struct linnos_gluster_file *file, int flags)
 	for (unsigned int k = 0; k < g->graph.n_replicas; k++) {
 		object = looked_up(file, k);
 		file->replicas[k] = object ? glfs_h_open(g->replicas[k], object, flags) : NULL;
+		error = errno;
 		if (object)
 			glfs_h_close(object);
-		if (!file->replicas[k])
+		if (!file->replicas[k]) {
+			errno = error;
 			return false;
+		}
 	}
 	return true;
 }
@@ -173,7 +176,7 @@ int linnos_gluster_open_file(struct linnos_gluster *g, const char *path, int fla
 	strcpy(f->path, path);
 	f->looked_ns = clock_ns();
 	if (!open_all(f, flags)) {
-		status = -errno;
+		status = errno ? -errno : -EIO;
 		close_all(f);
 		return error_say(status, "%.256s: %s", path, strerror(-status));
 	}

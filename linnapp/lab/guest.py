@@ -243,6 +243,17 @@ def _pump(source: BinaryIO, sink: BinaryIO) -> None:
             continue
 
 
+#: Leaders of the sessions of guests that run now, of all threads.
+_running: set[int] = set()
+
+
+def end_all() -> None:
+    """End all guests of this process, whichever thread waits for them: ctrl-C is told one alone."""
+    for leader in tuple(_running):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(leader, signal.SIGKILL)
+
+
 def _wait_for(
     process: subprocess.Popen[bytes],
     outputs: Sequence[tuple[int, BinaryIO]],
@@ -254,6 +265,7 @@ def _wait_for(
     where its content goes. Returned is the exit status, or minus the signal that it died of.
     """
     pumps = []
+    _running.add(process.pid)
     for fd, sink in outputs:
         source = os.fdopen(fd, "rb", buffering=0)
         pump = threading.Thread(target=_pump, args=(source, sink), daemon=True)
@@ -269,6 +281,7 @@ def _wait_for(
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        _running.discard(process.pid)
         for pump, source in pumps:
             # At the end of its pipe, unless another process holds that, or nobody reads our output.
             pump.join(timeout=60)
