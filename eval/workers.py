@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -46,9 +47,15 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
             # Not forked: this process has threads. The caller may be held on one CPU.
             context = multiprocessing.get_context("spawn")
             cpus = os.sched_getaffinity(os.getpid())
-            _pool = ProcessPoolExecutor(_limit, context, os.sched_setaffinity, (0, cpus))
+            _pool = ProcessPoolExecutor(_limit, context, _begin, (cpus,))
         pool = _pool
     return pool.submit(function, *arguments).result()
+
+
+def _begin(cpus: set[int]) -> None:
+    """Of a worker. The terminal's ctrl-C is its, too: it ends without a word."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.sched_setaffinity(0, cpus)
 
 
 def stop() -> None:

@@ -312,7 +312,6 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 	/* of one that is stalled or gone there is nothing to compare */
 	if (wish == LINNOS_STAY || !guarded)
 		return best;
-	lot->start_ns = lot->start_ns ?: ktime_get_ns();
 	lot->asked = true;
 	lot->wish = wish;
 	/* only a model of latencies says how long */
@@ -323,6 +322,7 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 	g->core.unjudged = answers[home] & BLK_LINNOS_US_UNJUDGED;
 	lot->left = linnos_guard_draw(&g->core, wish, lot->home_us).left;
 	raw_spin_unlock_irqrestore(&g->lock, flags);
+	lot->start_ns = lot->start_ns ?: ktime_get_ns();
 	return lot->left ? best : 0;
 }
 EXPORT_SYMBOL_GPL(blk_linnos_leave);

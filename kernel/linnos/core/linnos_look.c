@@ -161,8 +161,8 @@ void linnos_look_ended(struct linnos_drive *drive, const struct linnos_io *io,
 	u32 size = io->flags & LINNOS_IO_SIZE;
 	struct linnos_look *look = &drive->look[size];
 	u64 since_ns = READ_ONCE(look->since_ns);
-	u8 backoff = READ_ONCE(look->backoff);
 	bool found, larger;
+	u8 backoff;
 
 	/* is it the probe's answer? only once */
 	found = since_ns & LINNOS_LOOK_SENT &&
@@ -174,6 +174,7 @@ void linnos_look_ended(struct linnos_drive *drive, const struct linnos_io *io,
 	if (found) {
 		atomic_set(&look->refused, 0);
 		WRITE_ONCE(look->chosen_ns, end_ns);
+		backoff = READ_ONCE(look->backoff);
 		backoff = late ? min_t(u8, backoff + 1, BACKOFF_MAX) : 0;
 		WRITE_ONCE(look->backoff, backoff);
 	}
