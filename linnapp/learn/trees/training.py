@@ -253,7 +253,7 @@ def train_latency(
     simple = LatencyModel.mean_of_last(point.threshold_us, NEVER, overdue_us)
     lesson = _lesson(trace, reads, step, simple, recipe)
     n_training = len(reads.latency_us[parts.training])
-    lesson, chosen, tried, why = _tried(lesson, parts)
+    lesson, chosen, tried, why = _tried(lesson, parts, with_prior=recipe.prior)
     drift = 0.0
     remedy = REMEDY
     if n_training < MIN_READS:
@@ -324,15 +324,16 @@ def _lesson(
 
 
 def _tried(
-    lesson: Lesson, parts: Split
+    lesson: Lesson, parts: Split, *, with_prior: bool
 ) -> tuple[Lesson, LatencyModel, dict[str, Quality | None], str]:
     """What to learn from, what of it the training slice teaches, how good that is, and why no more.
 
     The reads are told apart if there are enough of them, and that is worth something on the
     validation slice. Otherwise they are not, so that is what it is held against; that the last
-    latencies' mean may tell them apart as well is no reason not to. The prior is judged likewise;
-    as no read has taught it, of a short recording those of the training slice judge it, too, and it
-    is taken unless it is worse by more than chance: it knows what so few reads do not show.
+    latencies' mean may tell them apart as well is no reason not to. The prior, if it may be used,
+    is judged likewise; as no read has taught it, of a short recording those of the training slice
+    judge it, too, and it is taken unless it is worse by more than chance: it knows what so few
+    reads do not show.
     """
     n_training, few = parts.training.stop, parts.training.stop < MIN_READS
     judged = lesson.reads.take(slice(0, parts.validation.stop) if few else parts.validation)
@@ -341,10 +342,10 @@ def _tried(
     taught = lesson.reads.take(parts.training)
     known = of_prior.known(taught) if few else of_prior.grown(n_training)[0]
     quality = Quality.of(known, judged)
-    worth_it = not (few or quality.worse_than(one_number))
+    worth_it = with_prior and not (few or quality.worse_than(one_number))
     tried: dict[str, Quality | None] = {"trees": None, "the prior": quality}
     if few:
-        worth_it = not _worse_by_more_than_chance(known, judged)
+        worth_it = with_prior and not _worse_by_more_than_chance(known, judged)
         why = (
             f"{n_training} reads to train on are too few to tell them apart: {MIN_READS} are needed"
         )

@@ -36,9 +36,17 @@ bool engine_has(const char *name)
 	(void)name;
 	return false;
 }
-void engine_write(uint64_t bytes)
+void engine_write(uint64_t bytes, unsigned int n)
 {
 	(void)bytes;
+	(void)n;
+	unexpected();
+}
+void engine_write_block(unsigned int node, uint64_t block, const char *buffer)
+{
+	(void)node;
+	(void)block;
+	(void)buffer;
 	unexpected();
 }
 uint64_t engine_open(unsigned int n, const char *name, uint64_t seed)
@@ -64,7 +72,7 @@ uint64_t engine_strayed(void)
 }
 
 /* A read is sent: looks at what the nodes have been asked by then. */
-void engine_read(int node, uint64_t block, char *data, void *of)
+void engine_read(unsigned int node, uint64_t block, char *data, void *of)
 {
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
 	struct question question;
@@ -88,14 +96,14 @@ static void have_nodes(unsigned int n, const char *by)
 	memset(known, 0, sizeof(known));
 	memset(two, 0, sizeof(two));
 	reads = two;
-	n_nodes = n_probes = client.n_nodes = n;
+	n_nodes = n_replicas = n_probes = client.n_nodes = n;
 	client.draw = draw;
 	own = NULL;
 	assert(know_rule(by));
 	for (unsigned int k = 0; k < n; k++) {
 		int ends[2];
 
-		numbers[k] = k;
+		two[0].nodes[k] = two[1].nodes[k] = k;
 		assert(!socketpair(AF_UNIX, SOCK_DGRAM, 0, ends));
 		nodes[k].agent = ends[0];
 		asked_at[k] = ends[1];
