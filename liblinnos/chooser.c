@@ -2,8 +2,9 @@
 /* Chooses the replica that is predicted to answer first: see chooser.h. */
 #include "chooser.h"
 
+#include "spin.h"
+
 #include <math.h>
-#include <sched.h>
 #include <string.h>
 
 /* After all predictions. */
@@ -159,18 +160,6 @@ static int told_to_ask(const struct chooser *c, unsigned int best)
 	return -1;
 }
 
-/* The guard is shared; it is asked for some tens of ns. */
-static void guard_take(struct chooser *c)
-{
-	while (test_and_set_bit_lock(0, &c->common->guard_lock))
-		sched_yield();
-}
-
-static void guard_leave(struct chooser *c)
-{
-	__atomic_store_n(&c->common->guard_lock, 0, __ATOMIC_RELEASE);
-}
-
 static enum linnos_wish wish_of(const struct chooser *c, unsigned int drive)
 {
 	return linnos_wish_of(c->us[drive], READ_ONCE(c->drives[drive].overdue_us));
@@ -183,9 +172,9 @@ static bool is_avoided(struct chooser *c, unsigned int drive, uint64_t now_ns)
 
 	if (c->common->unguarded || is_out(c, drive, now_ns))
 		return true;
-	guard_take(c);
+	spin_take(&c->common->guard_lock);
 	leaves = linnos_guard_leaves(&c->common->guard, wish_of(c, drive));
-	guard_leave(c);
+	spin_leave(&c->common->guard_lock);
 	return leaves;
 }
 
@@ -282,9 +271,9 @@ struct choice chooser_read(struct chooser *c, unsigned int home, uint64_t offset
 	/* Who leaves a home that is out has nothing to compare. */
 	if (choice.drive != home && !c->common->unguarded &&
 	    !(READ_ONCE(c->common->gone) & 1u << home) && !is_out(c, home, now_ns)) {
-		guard_take(c);
+		spin_take(&c->common->guard_lock);
 		choice.lot = linnos_guard_draw(&c->common->guard, wish_of(c, home), c->us[home]);
-		guard_leave(c);
+		spin_leave(&c->common->guard_lock);
 		if (!choice.lot.left)
 			choice.drive = home;
 	}
@@ -294,9 +283,9 @@ struct choice chooser_read(struct chooser *c, unsigned int home, uint64_t offset
 
 void chooser_answered(struct chooser *c, struct linnos_lot lot, uint64_t latency_ns)
 {
-	guard_take(c);
+	spin_take(&c->common->guard_lock);
 	linnos_guard_learn(&c->common->guard, lot, latency_ns / 1000);
-	guard_leave(c);
+	spin_leave(&c->common->guard_lock);
 }
 
 void chooser_answered_maybe(struct chooser *c, struct linnos_lot lot, uint64_t latency_ns)

@@ -2,7 +2,8 @@
 /* Which reads carry the hint: see hints.h. */
 #include "hints.h"
 
-#include <sched.h>
+#include "spin.h"
+
 #include <string.h>
 
 #define ALL 1024
@@ -11,19 +12,6 @@
 #define SLOW_MEANS 2
 /* Of numbers that differ little a xorshift makes such at first, and of 0 nothing else. Odd. */
 #define SPREAD 0x9e3779b97f4a7c15ULL
-/* As linnos_guard.c keeps it. */
-#define MEAN_SHIFT 10
-
-static void hints_take(struct hints *h)
-{
-	while (test_and_set_bit_lock(0, &h->lock))
-		sched_yield();
-}
-
-static void hints_leave(struct hints *h)
-{
-	__atomic_store_n(&h->lock, 0, __ATOMIC_RELEASE);
-}
 
 void hints_init(struct hints *h, uint64_t random)
 {
@@ -32,13 +20,9 @@ void hints_init(struct hints *h, uint64_t random)
 	h->random = (2 * random + 1) * SPREAD;
 }
 
-/* Marsaglia, "Xorshift RNGs" (2003). */
 static uint32_t draw(struct hints *h)
 {
-	h->random ^= h->random << 13;
-	h->random ^= h->random >> 7;
-	h->random ^= h->random << 17;
-	return (h->random >> 32) % ALL;
+	return linnos_random(&h->random) % ALL;
 }
 
 /* How many of 1024 that are refused should leave. */
@@ -56,10 +40,10 @@ struct hint hints_begin(struct hints *h, unsigned int home, uint64_t now_ns)
 	struct hint hint = {.since_ns = now_ns, .lot.home_us = UINT32_MAX};
 	uint32_t last_us = READ_ONCE(h->last_us[home]);
 
-	hints_take(h);
-	hint.lot.wish = linnos_wish_of(last_us, SLOW_MEANS * (h->guard.mean_us >> MEAN_SHIFT));
+	spin_take(&h->lock);
+	hint.lot.wish = linnos_wish_of(last_us, SLOW_MEANS * linnos_guard_mean_us(&h->guard));
 	hint.is_carried = draw(h) < 2 * share_of(h, hint.lot.wish);
-	hints_leave(h);
+	spin_leave(&h->lock);
 	return hint;
 }
 
@@ -67,13 +51,13 @@ bool hints_refused(struct hints *h, struct hint *hint)
 {
 	uint32_t share;
 
-	hints_take(h);
+	spin_take(&h->lock);
 	share = share_of(h, hint->lot.wish);
 	hint->is_refused = true;
 	hint->lot.left = draw(h) < (share > ALL / 2 ? share : ALL / 2);
 	h->guard.wished[hint->lot.wish]++;
 	h->guard.left[hint->lot.wish] += hint->lot.left;
-	hints_leave(h);
+	spin_leave(&h->lock);
 	return hint->lot.left;
 }
 
@@ -88,7 +72,7 @@ void hints_answered(struct hints *h, const struct hint *hint, uint64_t now_ns)
 
 	if (hint->is_refused)
 		lot = hint->lot;
-	hints_take(h);
+	spin_take(&h->lock);
 	linnos_guard_learn(&h->guard, lot, (now_ns - hint->since_ns) / 1000);
-	hints_leave(h);
+	spin_leave(&h->lock);
 }

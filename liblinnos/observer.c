@@ -2,24 +2,13 @@
 /* What a model of latencies sees of a drive: see observer.h. */
 #include "observer.h"
 
+#include "spin.h"
+
 #include <sched.h>
 #include <string.h>
 
 #define HISTORY_WORDS (sizeof(struct linnos_history) / sizeof(u64))
 _Static_assert(sizeof(struct linnos_history) % sizeof(u64) == 0, "copied by words");
-
-static void take(struct observer *o)
-{
-	/* For some tens of ns, unless its thread has lost the processor. */
-	while (test_and_set_bit_lock(0, &o->lock))
-		sched_yield();
-}
-
-static void leave(struct observer *o)
-{
-	/* Nobody else writes to it while it is taken. */
-	__atomic_store_n(&o->lock, 0, __ATOMIC_RELEASE);
-}
 
 /* So many bytes of the history, from one of its members on, for everybody; under the lock. */
 static void publish(struct observer *o, const void *from, size_t bytes)
@@ -67,7 +56,7 @@ static void see_history(const struct observer *o, u32 size, struct linnos_ended 
 
 void observer_forget(struct observer *o)
 {
-	take(o);
+	spin_take(&o->lock);
 	memset(&o->drive.history, 0, sizeof(o->drive.history));
 	publish_begin(o);
 	publish(o, &o->drive.history, sizeof(o->drive.history));
@@ -77,7 +66,7 @@ void observer_forget(struct observer *o)
 	WRITE_ONCE(o->unheard, true);
 	WRITE_ONCE(o->quiet_ns, 0);
 	WRITE_ONCE(o->heard_ns, 0);
-	leave(o);
+	spin_leave(&o->lock);
 }
 
 void observer_init(struct observer *o, uint32_t overdue_us)
@@ -177,11 +166,11 @@ void observer_ended(struct observer *o, struct linnos_io *io, uint64_t now_ns,
 	answered = linnos_io_end(&o->drive, io, now_ns, &ended);
 	if (!(io->flags & LINNOS_IO_READ) || end == OBSERVED_TAKEN_BACK)
 		return;
-	take(o);
+	spin_take(&o->lock);
 	judge(o, io, now_ns, end);
 	if (answered)
 		add(o, &ended);
-	leave(o);
+	spin_leave(&o->lock);
 }
 
 bool observer_was_within(const struct observer *o, uint32_t pages, uint32_t us)

@@ -37,7 +37,7 @@
 
 /* Some 2,000 reads. Less than half of 2^11, less than a read, does not fade. */
 #define FORGET_SHIFT 11
-#define MEAN_SHIFT 10
+#define MEAN_SHIFT LINNOS_GUARD_MEAN_SHIFT
 #define TAIL 20
 #define PRIOR 4
 /* Fewer answers of either sort decide nothing. */
@@ -131,7 +131,7 @@ static u32 linnos_may_stay(const struct linnos_guard *guard,
 {
 	u64 cost_us =
 		linnos_took_mean_us(&took[0]) - linnos_took_mean_us(&took[1]);
-	u64 mean_us = guard->mean_us >> MEAN_SHIFT;
+	u64 mean_us = linnos_guard_mean_us(guard);
 	u64 stay = div64_u64(mean_us * ALL * COST_PERCENT, 100 * (cost_us + 1));
 
 	return clamp_t(u64, stay, STAY_LEAST_DEAR, ALL);
@@ -167,8 +167,7 @@ static u32 linnos_share(const struct linnos_guard *guard, enum linnos_wish wish)
 	return max_t(u32, share, ALL - stay_most);
 }
 
-/* Marsaglia, "Xorshift RNGs" (2003): nobody gains by foreseeing it. */
-static u32 linnos_random(u64 *state)
+u32 linnos_random(u64 *state)
 {
 	u64 x = *state ? *state : 88172645463325252ULL;
 

@@ -47,6 +47,17 @@ struct linnos_guard {
 	bool unjudged;
 };
 
+#define LINNOS_GUARD_MEAN_SHIFT 10
+
+/* What reads take in the mean, lately. */
+static inline u64 linnos_guard_mean_us(const struct linnos_guard *guard)
+{
+	return guard->mean_us >> LINNOS_GUARD_MEAN_SHIFT;
+}
+
+/* Marsaglia, "Xorshift RNGs" (2003): nobody gains by foreseeing it. */
+u32 linnos_random(u64 *state);
+
 /* Of a read, to be kept until it is answered. */
 struct linnos_lot {
 	u32 home_us; /* what it was predicted to take at home */
