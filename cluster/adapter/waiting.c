@@ -20,7 +20,7 @@ void waiting_wake(void *of, ssize_t bytes, int node)
 	pthread_mutex_unlock(&w->lock);
 }
 
-ssize_t waiting_end(struct waiting *w, bool was_sent)
+void waiting_end(struct waiting *w, bool was_sent)
 {
 	int now;
 
@@ -29,5 +29,4 @@ ssize_t waiting_end(struct waiting *w, bool was_sent)
 		pthread_cond_wait(&w->ended, &w->lock);
 	pthread_mutex_unlock(&w->lock);
 	pthread_setcancelstate(w->cancel_state, &now);
-	return w->bytes;
 }

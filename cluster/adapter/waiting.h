@@ -22,7 +22,7 @@ void waiting_begin(struct waiting *waiting);
 /* For whoever has read: what is called then, of a struct waiting. */
 void waiting_wake(void *of, ssize_t bytes, int node);
 
-/* was_sent: somebody will be waking; else there is nothing to wait for. Returns bytes. */
-ssize_t waiting_end(struct waiting *waiting, bool was_sent);
+/* was_sent: somebody will be waking; else there is nothing to wait for. */
+void waiting_end(struct waiting *waiting, bool was_sent);
 
 #endif
