@@ -38,10 +38,9 @@ def enable(
     Checks what is there, records the array's own load, trains a model of latencies for each mirror,
     judges them by reads that they have not seen, uploads them, switches mode observe and md's
     linnos on, and writes that to drives.conf, for `linnapp restore` after a reboot. If a model is
-    not worth it, all is left as it is; models of few reads, of other drives or of added bursts
-    alone, are for md, which sees whether they pay. Ctrl-C keeps what was recorded, and changes
-    nothing. Again, it records and trains anew, with linnos off while it records. `linnapp disable`
-    undoes it.
+    not worth it, all is left as it is; models that know added bursts alone, of few reads, are for
+    md, which sees whether they pay. Ctrl-C keeps what was recorded, and changes nothing. Again,
+    it records and trains anew, with linnos off while it records. `linnapp disable` undoes it.
 
     DRIVE...: drives with the same data, for programs that ask themselves (BLKEXPECT, liblinnos).
     """

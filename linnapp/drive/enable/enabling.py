@@ -263,25 +263,23 @@ def _train(
     reasons = []
     records = {name: json.loads((models / f"{name}.json").read_text()) for name in target.drives}
     # Beside others, which compare predictions, one would have md tell only fast from slow.
-    untaught = target.array is not None and all(map(knows_nothing_of_its_own, records.values()))
+    of_bursts = target.array is not None and all(map(knows_bursts_alone, records.values()))
     for name, record_of in records.items():
-        if untaught:
-            what = PRIOR if record_of.get("prior") else BURSTS_ALONE
-            log(f"{name}: {what}; {record_of['remedy']}")
+        if of_bursts:
+            log(f"{name}: {BURSTS_ALONE}; {record_of['remedy']}")
         elif why := why_not(record_of):
             reasons.append(f"{name}: {why}")
     if reasons:
         raise NoGainError(f"{target.shown} stays as it is. {'; '.join(reasons)}")
 
 
-#: Said of drives of an array, whose guard sees what comes of such models.
+#: Said of a drive of an array; nobody else follows such a model.
 BURSTS_ALONE = "its model knows added bursts alone: md follows it in these, as long as that pays"
-PRIOR = "its model is the prior, what other drives taught: md follows it as long as that pays"
 
 
-def knows_nothing_of_its_own(record: Mapping[str, Any]) -> bool:
-    """Whether other drives taught a drive's model, or what was added to its reads."""
-    return bool(record.get("prior")) or (not record["chooses"] and record["n_trees"] > 0)
+def knows_bursts_alone(record: Mapping[str, Any]) -> bool:
+    """Whether a drive's own reads taught its model nothing, but what was added to them did."""
+    return not record["chooses"] and record["n_trees"] > 0
 
 
 def why_not(record: Mapping[str, Any]) -> str:

@@ -14,9 +14,9 @@ A few trees more learn from bursts that are added to the recording
 (:mod:`linnapp.learn.trees.bursts`) by how much longer a read then takes than the others predict.
 To them a recorded read is as it was predicted: they say nothing where there is no burst.
 
-Where a recording is too short to tell its reads apart, or its trees are worth nothing, the model is
-the prior (:mod:`linnapp.learn.trees.prior`) times a few trees of where that was wrong. Where the
-prior is worth nothing either, the trees of added bursts stand alone, and multiply the mean.
+Where a recording is too short to tell its reads apart, or its trees are worth nothing, they stand
+alone, and multiply the mean; or if that is asked for, and worth it, the model is the prior
+(:mod:`linnapp.learn.trees.prior`) times a few trees of where that was wrong.
 """
 
 from __future__ import annotations
@@ -338,14 +338,8 @@ def _tried(
     n_training, few = parts.training.stop, parts.training.stop < MIN_READS
     judged = lesson.reads.take(slice(0, parts.validation.stop) if few else parts.validation)
     one_number = _one_number(lesson.reads, parts)
-    of_prior = dataclasses.replace(lesson, of_prior=True)
-    taught = lesson.reads.take(parts.training)
-    known = of_prior.known(taught) if few else of_prior.grown(n_training)[0]
-    quality = Quality.of(known, judged)
-    worth_it = with_prior and not (few or quality.worse_than(one_number))
-    tried: dict[str, Quality | None] = {"trees": None, "the prior": quality}
+    tried: dict[str, Quality | None] = {"trees": None, "the prior": None}
     if few:
-        worth_it = with_prior and not _worse_by_more_than_chance(known, judged)
         why = (
             f"{n_training} reads to train on are too few to tell them apart: {MIN_READS} are needed"
         )
@@ -355,8 +349,14 @@ def _tried(
         why = own.worse_than(one_number)
         if not why:
             return lesson, trees, tried, why
-    if worth_it:
-        return of_prior, of_prior.grown(n_training)[0], tried, why
+    if with_prior:
+        of_prior = dataclasses.replace(lesson, of_prior=True)
+        shrunk, _ = of_prior.grown(n_training)
+        known = of_prior.known(lesson.reads.take(parts.training)) if few else shrunk
+        tried["the prior"] = quality = Quality.of(known, judged)
+        worse = _worse_by_more_than_chance(known, judged) if few else quality.worse_than(one_number)
+        if not worse:
+            return of_prior, shrunk, tried, why
     lesson = dataclasses.replace(lesson, level=True)
     trees, _ = lesson.grown(n_training)
     return lesson, trees if trees.n_trees else lesson.like, tried, why
