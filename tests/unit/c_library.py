@@ -69,6 +69,25 @@ def names(text: str, pattern: str) -> set[str]:
     return found
 
 
+def takes_cplusplus(header: Path, *folders: Path) -> None:
+    """A header is C++, too, with those in these folders."""
+    subprocess.run(
+        ["clang", "-x", "c++", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
+         *(f"-I{folder}" for folder in folders), header],
+        check=True,
+    )  # fmt: skip
+
+
+def documented(page: Path, header: str, others: set[str]) -> None:
+    """A man page names the members of a header's structures, and these."""
+    text = page.read_text().replace("\\-", "-")
+    for name in others:
+        assert name in text, name
+    for body in re.findall(r"^struct linnos_\w+ \{\n(.*?)\n\};", header, re.M | re.S):
+        for name in names(body, r"\b(\w+);$") - {"size"}:
+            assert name in text, name
+
+
 def built_as_installed(source: Path, root: Path, package: str, static: list[str] | None) -> Path:
     """A program that is built with what is installed below `root`; `static`: libraries for that."""
     program = source.with_suffix("")

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from c_library import CLibrary, built_as_installed, names
+from c_library import CLibrary, built_as_installed, names, takes_cplusplus
 
 from linnapp import __version__
 
@@ -55,11 +55,7 @@ def test_it_neither_prints_nor_does_io_nor_asks_the_time(built: Path) -> None:
 
 
 def test_c_plus_plus_takes_the_header() -> None:
-    subprocess.run(
-        ["clang", "-x", "c++", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
-         f"-I{ROOT / 'liblinnos'}", HEADER],
-        check=True,
-    )  # fmt: skip
+    takes_cplusplus(HEADER, ROOT / "liblinnos")
 
 
 @pytest.mark.parametrize("how", ["shared", "static"])
