@@ -323,8 +323,10 @@ def measured(
                 command = _client(program, rule, situation, own, ms, log)
                 script.append(f'{command} >{log}.json & clients="$clients $!"\n')
             script.append("for client in $clients $failing; do wait $client; done\nend_load\n")
+        # A file: with nine nodes it is longer than an argument may be.
+        (folder / "run.sh").write_text("".join(script))
         guests.run_in_guest(
-            ["sh", "-euc", "".join(script)], places, folder / "run.txt",
+            ["sh", "-eu", f"{places.cwd}/run.sh"], places, folder / "run.txt",
             array=situation.cluster(), memory_mb=situation.memory_mb,
         )  # fmt: skip
 
