@@ -71,7 +71,7 @@ LABS = {
 }  # fmt: skip
 
 CELLS = (
-    LABS["bursts, 20 us one way"],
+    *LABS.values(),
     *(
         Cell(f"1 client, {us} us", {"burst_us": BURST_US, "one_way_us": us}, FEWER)
         for us in (5, 50, 200)
