@@ -266,16 +266,18 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
     load, seed = situation.load, situation.seed
     engine = situation.engine
     first = Situation(load, seed, None, engine=engine, nodes=situation.nodes)
+    # Of more drives each is read less often, and is to have as many reads to learn from.
+    lasts_ms = RECORDED_MS * first.nodes // N_DRIVES
 
     def make(folder: Path) -> None:
-        traces = _write_load(first, folder / "load", seed + _TRAINING, RECORDED_MS)
+        traces = _write_load(first, folder / "load", seed + _TRAINING, lasts_ms)
         places = guests.places_of(folder)
         drives = first.cluster().devices
         script = (
             f"{places.of(client)} write {FILE_MB}\n{_WAIT_FOR_START}"
             f"{_beside(first, places, traces)}"
             f"linnapp trace {' '.join(drives)} -o {places.cwd}/record -- "
-            + _client(places.of(client), "random", first, seed + _TRAINING, RECORDED_MS, "/run/log")
+            + _client(places.of(client), "random", first, seed + _TRAINING, lasts_ms, "/run/log")
             + "\nend_load\n"
         )
         guests.run_in_guest(
