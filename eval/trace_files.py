@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from eval.cache import ROOT
 from eval.errors import StepError
 from linnapp.errors import TraceError
 from linnapp.trace.formats.conversion import detect_format
@@ -15,6 +16,21 @@ from linnapp.trace.recorded import digest
 VARIABLE = "LINNOS_TRACES"
 
 GIVEN = tuple(Path(path) for path in os.environ.get(VARIABLE, "").split(":") if path)
+
+#: Applications, recorded in the lab: what there is where nothing was named.
+RECORDED = ROOT / "traces" / "recorded"
+GIVEN_OR_RECORDED = GIVEN or (RECORDED,)
+
+#: Ends of files' names, in the order of the tables; a trace that is none of them goes by its name.
+NAMES = {
+    "msr.cut.per_10k.rw_20_80.105.trace": "MSR 105",
+    "msr.cut.per_10k.rw_40_60.1370.trace": "MSR 1370",
+    "wsrch-small.trace": "MQSim wsrch",
+    "tpcc-small.trace": "MQSim tpcc",
+    "tencent.cut.per_50k.rw_60_40.490.trace": "Tencent 490",
+    "fio.blk.xz": "fio, recorded",
+    "pgbench.blk.xz": "pgbench, recorded",
+}
 
 
 def files(given: Sequence[Path]) -> dict[str, Path]:
@@ -34,6 +50,11 @@ def files(given: Sequence[Path]) -> dict[str, Path]:
             raise StepError(f"{here[name]}: another trace has this name: {found[name]}")
         found.update(here)
     return found
+
+
+def called(file: str) -> str:
+    """A trace's name in a table."""
+    return next((name for end, name in NAMES.items() if file.endswith(end)), file)
 
 
 def digests(given: Sequence[Path]) -> list[list[str]]:

@@ -11,7 +11,7 @@ import pytest
 from eval import trace_files
 from eval.errors import StepError
 from eval.experiments import traces
-from eval.experiments.traces import replays, runs, scores
+from eval.experiments.traces import replays, scores
 
 LINE = "0.000 0 0 4096 1\n"
 
@@ -48,7 +48,7 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 def test_without_the_variable_the_recorded_applications_are_replayed() -> None:
-    found = trace_files.files((runs.RECORDED,))
+    found = trace_files.files((trace_files.RECORDED,))
     assert {"fio.blk.xz", "pgbench.blk.xz"} <= found.keys()
     assert not [name for name in found if name.endswith((".md", ".sh"))]
 

@@ -3,15 +3,16 @@
 
     make eval-cluster
     make eval-cluster LINNOS_CLUSTER=50us,4-clients     # these of `CELLS`
+    make eval-cluster LINNOS_CLUSTER=msr-1370 LINNOS_TRACES=DIR
 
 Not among what `make eval` runs: it needs a kernel of its own (`make kernel-cluster`) and GlusterFS
 (`make deps-gluster`), which is as Debian has it.
 
 Three nodes keep a file three times. Clients read from it over a network, while a burst wanders over
-the nodes' drives, or a Table 1 load is beside. Where a read goes is told by rules that ask nobody
-(they know what the client itself has in flight, or what its last reads took), by what the nodes'
-agents tell (how much is in flight at the drive, or what the kernel predicts), by other engines' and
-papers' rules, and by the engine's own.
+the nodes' drives, or a Table 1 load or a trace is beside. Where a read goes is told by rules that
+ask nobody (they know what the client itself has in flight, or what its last reads took), by what
+the nodes' agents tell (how much is in flight at the drive, or what the kernel predicts), by other
+engines' and papers' rules, and by the engine's own.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ CELLS = {
     # two rounds of bursts
     "nine": Situation(BURSTS, 0, 20, clients=4, nodes=9, measured_ms=2 * 9 * TURN_US // 1000),
     **{load: Situation(load, 0, 50) for load in WORKLOADS},
+    **cells.of_traces(50),
 }
 
 #: Those that are measured when none is named.

@@ -13,13 +13,16 @@ from typing import Any
 from eval import guests
 from eval.errors import StepError
 from eval.experiment import Context
+from eval.experiments.cluster import brought
 from eval.experiments.cluster.lab import Measured, Situation, measured, recorded_and_trained
 from eval.parallel import Step
 from linnapp.lab.cluster import CLUSTER_KERNEL
+from linnapp.trace.recorded import digest
 
 #: What tells cells apart, besides what all have in common.
 _TOLD = (
     "load", "one_way_us", "clients", "lost_percent", "fails", "lies", "writes_percent", "nodes",
+    "trace",
 )  # fmt: skip
 
 
@@ -34,6 +37,19 @@ def chosen(
 def told(cell: Situation) -> dict[str, Any]:
     """What tells it from others."""
     return {key: value for key, value in asdict(cell).items() if key in _TOLD}
+
+
+def of_traces(one_way_us: int) -> dict[str, Situation]:
+    """A cell for each trace that is found, by its name."""
+    try:
+        found = brought.files()
+    except StepError:
+        # Said when one of them is asked for.
+        return {}
+    return {
+        name: Situation(name, 0, one_way_us, trace=digest([path])[:16])
+        for name, path in found.items()
+    }
 
 
 def read(

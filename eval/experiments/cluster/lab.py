@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from eval import guests, workers
+from eval import demo, guests, workers
 from eval.cache import ROOT, Cache, code_version
 from eval.cells import (
     ARRAY_OF,
@@ -24,6 +24,7 @@ from eval.cells import (
     write_workload,
 )
 from eval.errors import StepError
+from eval.experiments.cluster import brought
 from eval.places import Places
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.cluster import AGENT, Cluster, installed_by, missing
@@ -44,6 +45,7 @@ _BUILT = {
 }
 _SOURCES = (
     "eval/experiments/cluster/lab.py",
+    "eval/experiments/cluster/brought.py",
     "eval/experiments/cluster/guest",
     "cluster/adapter",
     "cluster/agent",
@@ -79,7 +81,7 @@ FAILS_AFTER = 2
 #: Nodes asked a read: each once.
 PROBES = N_DRIVES
 
-#: The load that wanders; others are Table 1's, by their names.
+#: The load that wanders; others are Table 1's, by their names, and traces, by those of `brought`.
 BURSTS = "bursts"
 
 #: Of each ten seconds of a Table 1 load its first so many: a run of seconds meets a dozen rates.
@@ -102,7 +104,7 @@ _NEXT_CLIENT = 100
 class Situation:
     """What the client meets."""
 
-    #: What its nodes' drives have to do besides: ``BURSTS``, or a Table 1 load.
+    #: What its nodes' drives have to do besides: ``BURSTS``, a Table 1 load, or a trace.
     load: str
     #: Of the drives, the load and the reads.
     seed: int
@@ -128,6 +130,8 @@ class Situation:
     writes_percent: int = 0
     #: Three have the same, as an array has three drives.
     nodes: int = N_DRIVES
+    #: Digest of the trace that is the load. Empty: it is none.
+    trace: str = ""
 
     def cluster(self) -> Cluster:
         """The nodes."""
@@ -214,6 +218,7 @@ def _beside(situation: Situation, places: Places, traces: Sequence[Path]) -> str
         "replayer", "--devices", ",".join(f"/dev/flash{k}p2" for k in range(N_DRIVES)),
         "--trace", ",".join(map(places.of, traces)), "--policy", "baseline",
         "--seed", str(situation.seed), "--fit", "--unwritten", "any",
+        *(demo.VOLUME if situation.trace else ()),
         *REPLAYER_OPTIONS, "--start-every", str(guests.START_EVERY_S), "--json", "/run/beside.json",
     ]  # fmt: skip
     # its own reads are nobody's here
@@ -238,10 +243,21 @@ def _failing(situation: Situation) -> str:
     return f"{{ /bin/sleep {begins_s:g}; {begin}\n/bin/sleep {round_s:g}; {end}; }} & failing=$!\n"
 
 
-def _write_load(situation: Situation, folder: Path, seed: int, lasts_ms: int) -> list[Path]:
+def _lasts_s(reads_ms: int) -> float:
+    """Of a load: a little longer than the reads, so that none is without it."""
+    return 1.1 * reads_ms / 1e3 + 0.2
+
+
+def _write_load(
+    situation: Situation, folder: Path, seed: int, lasts_ms: int, half: int
+) -> list[Path]:
+    """Write what begins with a seed; of a trace, with its first or second half."""
+    if situation.trace:
+        trace, least_s = brought.files()[situation.load], _lasts_s(MEASURED_MS)
+        size = BESIDE_MB << 20
+        return [brought.written(trace, folder, half, _lasts_s(lasts_ms), least_s, size)]
     if situation.load != BURSTS:
-        # a little longer than the reads, so that none is without it
-        slices = [(folder, 0.0, 1.1 * lasts_ms / 1e3 + 0.2)]
+        slices = [(folder, 0.0, _lasts_s(lasts_ms))]
         write_workload(situation.load, slices, seed, kept_s=_KEPT_S, size_mb=BESIDE_MB)
     return [folder / f"flash{k}.iolog" for k in range(N_DRIVES)]
 
@@ -265,12 +281,12 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
     """
     load, seed = situation.load, situation.seed
     engine = situation.engine
-    first = Situation(load, seed, None, engine=engine, nodes=situation.nodes)
+    first = Situation(load, seed, None, engine=engine, nodes=situation.nodes, trace=situation.trace)
     # Of more drives each is read less often, and is to have as many reads to learn from.
     lasts_ms = RECORDED_MS * first.nodes // N_DRIVES
 
     def make(folder: Path) -> None:
-        traces = _write_load(first, folder / "load", seed + _TRAINING, lasts_ms)
+        traces = _write_load(first, folder / "load", seed + _TRAINING, lasts_ms, half=0)
         places = guests.places_of(folder)
         drives = first.cluster().devices
         script = (
@@ -291,6 +307,7 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
 
     parameters = {
         "load": load, "seed": seed, "engine": engine, "nodes": first.nodes,
+        "trace": first.trace,
         "recipe": code_version(*_SOURCES),
     }  # fmt: skip
     return cache.get("cluster-models", parameters, make) / "models"
@@ -309,7 +326,7 @@ def measured(
     turn = seed % len(rules)
 
     def make(folder: Path) -> None:
-        traces = _write_load(situation, folder / "load", seed, ms)
+        traces = _write_load(situation, folder / "load", seed, ms, half=1)
         places = guests.places_of(folder)
         files = [places.of(models / f"flash{k}.linnos") for k in range(situation.nodes)]
         program = places.of(client)

@@ -32,17 +32,7 @@ from eval.experiments.traces.scores import (
 )
 from eval.experiments.traces.text import COLUMNS, percent
 from eval.page_tables import Shown
-
-#: Ends of files' names, in the order of the tables; a trace that is none of them goes by its name.
-NAMES = {
-    "msr.cut.per_10k.rw_20_80.105.trace": "MSR 105",
-    "msr.cut.per_10k.rw_40_60.1370.trace": "MSR 1370",
-    "wsrch-small.trace": "MQSim wsrch",
-    "tpcc-small.trace": "MQSim tpcc",
-    "tencent.cut.per_50k.rw_60_40.490.trace": "Tencent 490",
-    "fio.blk.xz": "fio, recorded",
-    "pgbench.blk.xz": "pgbench, recorded",
-}
+from eval.trace_files import NAMES, called
 
 #: What fits a first page.
 FRONT = tuple(NAMES.values())[:5]
@@ -94,11 +84,6 @@ def committed() -> list[Line]:
     )
     facts = [{"trace": trace, "iops": iops} for trace, iops in places]
     return lines({"traces": facts, "runs": runs})
-
-
-def called(file: str) -> str:
-    """A trace's name in a table."""
-    return next((name for end, name in NAMES.items() if file.endswith(end)), file)
 
 
 def policy_called(name: str) -> str:

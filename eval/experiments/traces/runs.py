@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from eval import demo, trace_files
-from eval.cache import ROOT
 from eval.cells import training_records
 from eval.errors import StepError
 from eval.experiment import Context
@@ -30,10 +29,7 @@ from eval.experiments.traces.replays import (
 )
 from eval.parallel import Step, Work
 
-#: Applications, recorded in the lab: what there is where nothing was named.
-RECORDED = ROOT / "traces" / "recorded"
-
-GIVEN = trace_files.GIVEN or (RECORDED,)
+GIVEN = trace_files.GIVEN_OR_RECORDED
 
 #: Of the demo's rate. A trace that is faster by itself is not slowed down, and what comes to the
 #: same rate is replayed once.
