@@ -22,9 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from eval import trace_files
 from eval.cells import N_DRIVES, WORKLOADS
 from eval.experiment import Context, Experiment
-from eval.experiments.cluster import cells, pages
+from eval.experiments.cluster import brought, cells, pages
 from eval.experiments.cluster.lab import (
     BURST_US,
     BURSTS,
@@ -106,9 +107,12 @@ def run(context: Context) -> dict[str, Any]:
     """The chosen cells under every rule."""
     client = compiled(context.folder)
     names = tuple(PARAMETERS["cells"])
+    # Refuses traces that are named and not there.
+    brought.files()
+    also = f"; and traces, as {trace_files.VARIABLE}=DIR names them"
     return {
         "cells": cells.read(
-            context, client, CELLS, names, tuple(RULES), score, N_SEEDS, VARIABLE
+            context, client, CELLS, names, tuple(RULES), score, N_SEEDS, VARIABLE, also
         )
     }  # fmt: skip
 

@@ -61,14 +61,16 @@ def read(
     scored: Callable[[list[dict[str, Measured]], int], dict[str, Any]],
     n_seeds: Mapping[str, int],
     variable: str,
+    also: str = "",
 ) -> list[dict[str, Any]]:
     """The named cells under every rule, with one seed unless `n_seeds` says more of a cell.
 
-    Each seed of each cell is in the cache once it is done.
+    Each seed of each cell is in the cache once it is done. Where a name is unknown, `also` says how
+    there are more of them.
     """
     for name in names:
         if name not in cells:
-            raise StepError(f"{variable}: {name}: no such cell; known are {', '.join(cells)}")
+            raise StepError(f"{variable}: {name}: no such cell; known are {', '.join(cells)}{also}")
     met = {
         name: [replace(cells[name], seed=seed) for seed in context.seeds[: n_seeds.get(name, 1)]]
         for name in names
