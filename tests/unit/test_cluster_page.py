@@ -9,6 +9,7 @@ import re
 import pytest
 
 from eval.cache import RESULTS
+from eval.cells import WORKLOADS
 from eval.experiments.cluster.pages import (
     BESIDE,
     FAILING,
@@ -25,6 +26,9 @@ from eval.experiments.cluster.pages import (
 from eval.experiments.cluster.text import EXTRA, LIBRARY, RULES
 from eval.intervals import Interval
 from eval.page_tables import with_tables
+
+#: What an engine would choose by itself, and who else is above the library by most beside traces.
+HOMES = ("primary", "round-robin", "engine-1", "engine-2", "elasticsearch")
 
 TABLES = json.loads((RESULTS / "cluster.json").read_text())["tables"]
 BURSTS = "bursts, 20 us one way"
@@ -95,16 +99,50 @@ def test_of_loads_each_loss_is_named() -> None:
     """Where the library is above a rival, the page has the load and the rival's name."""
     loads = {title: table for title, table in TABLES.items() if not title.startswith("bursts")}
     words = {"own-latency": "own latencies", "engine-2": "GlusterFS 2", "random": "*at random*"}
-    words |= {"elasticsearch": "Elasticsearch's rule", "engine-1": "GlusterFS 1 and 2"}
+    words |= {
+        "elasticsearch": "Elasticsearch's rule",
+        "engine-1": "GlusterFS 1",
+        "prequal": "Prequal",
+    }
     titles = {title: rule for rule, title in RULES.items()}
-    losses = " ".join(PAGE.read_text().split("Beside loads of Table 1")[1].split("\n#")[0].split())
+    drawn, brought = " ".join(_beside().split()).split("Beside [public traces]")
     for title, table in loads.items():
+        losses = drawn if title.split(",")[0] in WORKLOADS else brought
         column = table["header"].index("liblinnos-cluster's mean below its by")
         for row in table["rows"]:
             rule = titles[row[0]]
             if rule not in (*EXTRA, *LIBRARY, "oracle") and _interval(row[column]).is_below:
                 known = f"`{title.split(',')[0]}`" in losses and words[rule] in losses
                 assert known, (title, rule)
+
+
+def test_beside_traces_it_is_nowhere_a_hundredth_above_home() -> None:
+    """Home is whose turn it is; how often it is below that and the primary is in the page.
+
+    So is by how much it is above those who stay with one node, and who the best rivals are.
+    """
+    column = "liblinnos-cluster's mean below its by"
+    traces = [
+        {row[0]: dict(zip(table["header"], row, strict=True)) for row in table["rows"]}
+        for title, table in TABLES.items()
+        if title.split(",")[0] not in (*WORKLOADS, "bursts")
+    ]
+    below = {rule: [_interval(rows[RULES[rule]][column]) for rows in traces] for rule in HOMES}
+    _, brought = " ".join(_beside().split()).split("Beside [public traces]")
+    n_below = [sum(one.is_above for one in below[rule]) for rule in HOMES[:2]]
+    assert (len(traces), *n_below) == (7, 6, 4)
+    assert "below the primary in six of seven, below turns, its home here, in four" in brought
+    assert not [one for rule in HOMES[:2] for one in below[rule] if one.is_below or one.value < -1]
+    least = {rule: min(one.value for one in below[rule]) for rule in HOMES[2:]}
+    most = [-min(least["engine-1"], least["engine-2"]), -least["elasticsearch"]]
+    assert re.findall(r"by up to ([\d.]+) %", brought) == [f"{share:.1f}" for share in most]
+    oracle_us = {rows[RULES["oracle"]]["mean us"].split(".")[0] for rows in traces}
+    assert oracle_us == {"176"} and "the oracle takes 176 us beside each" in brought
+
+
+def _beside() -> str:
+    """What the page says of loads."""
+    return PAGE.read_text().split("Beside loads of Table 1")[1].split("\n#")[0]
 
 
 def _interval(cell: str) -> Interval:
