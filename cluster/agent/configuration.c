@@ -47,9 +47,16 @@ static const char *take_path(char *to, size_t bytes, const char *text)
 
 static const char *take_drive(struct configuration *c, char *const *words)
 {
-	if (c->n_drives == DRIVES_MAX)
+	unsigned int k = c->n_drives;
+	const char *error;
+
+	if (k == DRIVES_MAX)
 		return fault("more than %d drives", DRIVES_MAX);
-	return take_path(c->drives[c->n_drives++], PATH_BYTES, words[1]);
+	c->n_drives++;
+	error = take_path(c->drives[k], PATH_BYTES, words[1]);
+	if (error || !words[2])
+		return error;
+	return take_path(c->models[k], PATH_BYTES, words[2]);
 }
 
 static const char *take_rate(struct rate *rate, const char *text)
@@ -115,7 +122,7 @@ static const struct directive {
 	unsigned int arguments_max;
 	const char *(*take)(struct configuration *c, char *const *words);
 } directives[] = {
-	{"drive", 1, take_drive},   {"allow", 2, take_network}, {"listen", 2, take_listener},
+	{"drive", 2, take_drive},   {"allow", 2, take_network}, {"listen", 2, take_listener},
 	{"socket", 2, take_socket}, {"key", 1, take_key},
 };
 

@@ -22,6 +22,7 @@
 struct configuration {
 	unsigned int n_drives, n_networks, n_listeners;
 	char drives[DRIVES_MAX][PATH_BYTES];
+	char models[DRIVES_MAX][PATH_BYTES]; /* "": none */
 	struct network networks[NETWORKS_MAX];
 	struct sockaddr_in6 listeners[LISTENERS_MAX];
 	struct rate local_rate;

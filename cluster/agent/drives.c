@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
  * The question is one of the drive itself on a kernel with LinnOS, and of /dev/linnos where the
- * module observes. Nothing is read from a drive; it is open because who asks must be allowed to.
+ * module observes; where there is neither, requests may be watched. Nothing is read from a drive;
+ * it is open because who asks must be allowed to.
  */
 #include "drives.h"
+
+#include "die.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -67,6 +70,8 @@ static void open_pending(struct drive *drive)
 
 static void close_both(struct drive *drive)
 {
+	if (drive->watched)
+		watched_begin(drive->watched, NO_DISK, 0);
 	if (drive->fd >= 0)
 		close(drive->fd);
 	if (drive->pending_fd >= 0)
@@ -121,6 +126,47 @@ static bool ask_kernel(const struct drive *drive, union expect *e)
 	       !ioctl(module_fd(), BLKEXPECT, &e->ask);
 }
 
+bool drive_is_known(const struct drive *drive)
+{
+	union expect e = {.ask = {
+				  .flags = BLK_EXPECT_LOOK,
+				  .n_drives = 1,
+				  .bytes = LINNOS_PAGE_BYTES,
+			  }};
+
+	e.ask.drives[0].fd = drive->fd;
+	return drive->fd >= 0 && ask_kernel(drive, &e);
+}
+
+void drive_watch(struct drive *drive, struct watched *watched)
+{
+	unsigned long request_kib = 0;
+	char path[96];
+	struct stat s;
+	FILE *file;
+
+	drive->watched = watched;
+	if (!watched || drive->fd < 0 || fstat(drive->fd, &s))
+		return;
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/mq", major(s.st_rdev), minor(s.st_rdev));
+	if (access(path, F_OK)) {
+		complain("%s: no predictions: it is no disk with requests of its own, but a "
+			 "partition, md or dm; name the disk below",
+			 drive->path);
+		drive->watched = NULL;
+		return;
+	}
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/queue/max_sectors_kb", major(s.st_rdev),
+		 minor(s.st_rdev));
+	file = fopen(path, "re");
+	if (!file || fscanf(file, "%lu", &request_kib) != 1)
+		request_kib = 0;
+	if (file)
+		fclose(file);
+	watched_begin(watched, major(s.st_rdev) << 20 | minor(s.st_rdev),
+		      request_kib ? linnos_pages_of(request_kib << 10) : LINNOS_IO_PAGES_MAX);
+}
+
 void drive_ask(struct drive *drive, const struct question *question, uint64_t now_ns,
 	       struct answer *answer)
 {
@@ -131,7 +177,10 @@ void drive_ask(struct drive *drive, const struct question *question, uint64_t no
 			  }};
 
 	if (drive->fd < 0 && now_ns >= drive->look_again_ns) {
+		struct watched *watched = drive->watched;
+
 		drive_open(drive, drive->path);
+		drive_watch(drive, watched);
 		drive->look_again_ns = now_ns + LOOK_AGAIN_NS;
 	}
 	if (drive->fd < 0) {
@@ -154,8 +203,11 @@ void drive_ask(struct drive *drive, const struct question *question, uint64_t no
 	if (answer->known != drive->known)
 		open_pending(drive);
 	drive->known = answer->known;
-	if (tell_pending(drive, answer))
+	if (tell_pending(drive, answer)) {
+		if (answer->known == KNOWN_NO_KERNEL && drive->watched)
+			watched_ask(drive->watched, question, now_ns, answer);
 		return;
+	}
 	/* a kernel without LinnOS does not say that a drive is gone, but its file is */
 	close_both(drive);
 	answer->known = BLK_EXPECT_GONE;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "datagram.h"
+#include "watched.h"
 
 /**
  * struct drive - one of them
@@ -16,6 +16,7 @@
  * @pending_is_pages: it is LinnOS' own; otherwise that of every block device, of requests
  * @known: what the last answer was made of
  * @look_again_ns: of a drive that is not there: not before
+ * @watched: what predicts where the kernel does not, or NULL
  */
 struct drive {
 	const char *path;
@@ -24,10 +25,15 @@ struct drive {
 	bool pending_is_pages;
 	uint16_t known;
 	uint64_t look_again_ns;
+	struct watched *watched;
 };
 
 /* Opens what is there; what is not is looked for again, each second at most. */
 void drive_open(struct drive *drive, const char *path);
+/* Does the kernel predict what it takes, or say why not? */
+bool drive_is_known(const struct drive *drive);
+/* From now on its requests are told, as soon as it is there. */
+void drive_watch(struct drive *drive, struct watched *watched);
 /* Fills @known, @state, @latency_us and @pending. */
 void drive_ask(struct drive *drive, const struct question *question, uint64_t now_ns,
 	       struct answer *answer);

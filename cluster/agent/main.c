@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,6 +25,8 @@
 #include "configuration.h"
 #include "die.h"
 #include "drives.h"
+#include "model_file.h"
+#include "requests.h"
 
 #define DEFAULT_CONFIGURATION "/etc/linnos/agent.conf"
 
@@ -42,6 +46,7 @@ static const char help[] =
 
 static struct configuration configuration;
 static struct drive drives[DRIVES_MAX];
+static struct watched watched[DRIVES_MAX];
 static char key[KEY_BYTES_MAX + 1];
 
 static uint64_t clock_of(clockid_t clock)
@@ -55,6 +60,8 @@ static uint64_t clock_of(clockid_t clock)
 static void ask_drive(void *of, const struct question *question, uint64_t now_ns,
 		      struct answer *answer)
 {
+	/* as the drive is now */
+	requests_take(false);
 	drive_ask((struct drive *)of + question->drive, question, now_ns, answer);
 }
 
@@ -224,6 +231,55 @@ static void open_drives(struct agent *agent)
 	}
 }
 
+static struct linnos_latency *read_model(unsigned int k)
+{
+	char why[MODEL_WHY_BYTES];
+	struct linnos_latency *model;
+	int error;
+
+	if (!*configuration.models[k])
+		return NULL;
+	model = model_file_read(configuration.models[k], &error, why);
+	if (!model)
+		complain("%s: no predictions: %s", configuration.drives[k], why);
+	return model;
+}
+
+/* Of what was needed to watch, if it was there at all; root's own rights, too. */
+static void drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+
+	if (syscall(SYS_capset, &header, none))
+		die("capabilities cannot be given up: %s; linnos-agent(8), SECURITY",
+		    strerror(errno));
+}
+
+/* Drives with a model of which the kernel itself does not say what they take. */
+static void watch_drives(void)
+{
+	unsigned int n = 0, of[DRIVES_MAX];
+	bool is_unknown = false;
+	const char *why;
+
+	for (unsigned int k = 0; k < configuration.n_drives; k++) {
+		watched[n].model = read_model(k);
+		if (!watched[n].model)
+			continue;
+		is_unknown |= !drive_is_known(&drives[k]);
+		of[n++] = k;
+	}
+	if (!n)
+		return;
+	why = is_unknown ? requests_watch(watched, n) : NULL;
+	if (why)
+		complain("no predictions by the models: %s", why);
+	for (unsigned int k = 0; is_unknown && !why && k < n; k++)
+		drive_watch(&drives[of[k]], &watched[k]);
+	drop_capabilities();
+}
+
 /* Stricter than a start, which waits for drives that are not there. */
 static int check_drives(void)
 {
@@ -231,17 +287,19 @@ static int check_drives(void)
 
 	for (unsigned int k = 0; k < configuration.n_drives; k++) {
 		drive_open(&drives[k], configuration.drives[k]);
-		if (drives[k].fd >= 0)
-			continue;
-		complain("%s: %s", configuration.drives[k], strerror(errno));
-		status = EXIT_NOT_STARTED;
+		if (drives[k].fd < 0) {
+			complain("%s: %s", configuration.drives[k], strerror(errno));
+			status = EXIT_NOT_STARTED;
+		}
+		if (*configuration.models[k] && !read_model(k))
+			status = EXIT_NOT_STARTED;
 	}
 	return status;
 }
 
 static void run(void)
 {
-	struct pollfd fds[LISTENERS_MAX + 2];
+	struct pollfd fds[LISTENERS_MAX + 3];
 	unsigned int n = configuration.n_listeners;
 	struct agent agent = {
 		.ask = ask_drive,
@@ -255,6 +313,8 @@ static void run(void)
 	if (*configuration.key)
 		agent.key_bytes = read_key(configuration.key);
 	open_drives(&agent);
+	watch_drives();
+	fds[n + 2] = (struct pollfd){requests_fd(), POLLIN, 0};
 	/* of the local socket its mode tells who may ask: nothing is signed there */
 	local = agent;
 	local.key_bytes = 0;
@@ -264,8 +324,10 @@ static void run(void)
 	if (*configuration.socket)
 		fds[n].fd = listen_locally(configuration.socket);
 	do {
-		if (poll(fds, n + 2, -1) < 0 && errno != EINTR)
+		if (poll(fds, n + 3, -1) < 0 && errno != EINTR)
 			die("poll: %s", strerror(errno));
+		if (fds[n + 2].revents)
+			requests_take(true);
 		for (unsigned int k = 0; k < n; k++)
 			if (fds[k].revents)
 				serve(&agent, fds[k].fd, false);

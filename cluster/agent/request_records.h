@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* What the kernel's side (requests.bpf.c) tells the agent of requests, and what it is told. */
+#ifndef LINNOS_AGENT_REQUEST_RECORDS_H
+#define LINNOS_AGENT_REQUEST_RECORDS_H
+
+#include <linux/types.h>
+
+#define WATCHED_MAX 64
+
+enum request_event {
+	REQUEST_WAITS, /* in a scheduler */
+	REQUEST_ISSUED,
+	REQUEST_ANSWERED,
+	REQUEST_FAILED,
+	REQUEST_TAKEN_BACK, /* merged with another, or its driver gave its data to one */
+};
+
+/**
+ * struct request_record - what happened to a read or a write
+ * @request: its address, which no other has before it ends
+ * @bytes: of all of it
+ * @drive: its place in &request_watch.disks
+ */
+struct request_record {
+	__u64 request;
+	__u64 time_ns;
+	__u64 sector;
+	__u32 bytes;
+	__u8 drive;
+	__u8 event;
+	__u8 is_read;
+	__u8 unused;
+};
+
+/* For &request_watch.disks: one that is not there. */
+#define NO_DISK 0xffffffffu
+
+/**
+ * struct request_watch - in memory of both sides
+ * @disks: by major << 20 | minor, up to the first 0
+ * @lost: so many records did not fit
+ */
+struct request_watch {
+	__u32 disks[WATCHED_MAX];
+	__u64 lost;
+};
+
+#endif

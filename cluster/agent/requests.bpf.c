@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The kernel's side of a watched drive: a record of each read's and write's insertion into a
+ * scheduler, issue and end, as linnos.ko has them (kernel/module/linnos_tap.c).
+ *
+ * Records wait until the agent is asked, or there are many: a wake-up each would cost more.
+ */
+#include <stdbool.h>
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "request_records.h"
+
+/* Of the kernel's types what is read; where it lies is found out when the program is loaded. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct request_queue {
+	struct gendisk *disk;
+};
+
+struct bio;
+
+struct request {
+	struct request_queue *q;
+	unsigned int cmd_flags;
+	unsigned int __data_len;
+	__u64 __sector;
+	struct bio *bio;
+};
+#pragma clang attribute pop
+
+#define REQ_OP_MASK 0xff
+#define REQ_OP_READ 0
+#define REQ_OP_WRITE 1
+
+/* What is taken at a time, in 20 us. */
+#define WAKE_BYTES (16 << 10)
+#define RECORD_BYTES (sizeof(struct request_record) + BPF_RINGBUF_HDR_SZ)
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+struct request_watch watch;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} records SEC(".maps");
+
+static __always_inline int drive_of(const struct request *rq)
+{
+	/* of a queue without a disk both are 0, which nobody has asked for */
+	__u32 disk = rq->q->disk->major << 20 | rq->q->disk->first_minor;
+
+	for (int k = 0; k < WATCHED_MAX && watch.disks[k]; k++)
+		if (watch.disks[k] == disk)
+			return k;
+	return -1;
+}
+
+static __always_inline __u64 wake_up(void)
+{
+	__u64 waiting = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA);
+
+	return waiting >= WAKE_BYTES && waiting % WAKE_BYTES < RECORD_BYTES ? BPF_RB_FORCE_WAKEUP
+									    : BPF_RB_NO_WAKEUP;
+}
+
+static __always_inline int tell(const struct request *rq, enum request_event event)
+{
+	__u32 op = rq->cmd_flags & REQ_OP_MASK;
+	struct request_record *record;
+	int drive;
+
+	if (op > REQ_OP_WRITE || !rq->__data_len)
+		return 0;
+	drive = drive_of(rq);
+	if (drive < 0)
+		return 0;
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	if (!record) {
+		__sync_fetch_and_add(&watch.lost, 1);
+		return 0;
+	}
+	*record = (struct request_record){
+		.request = (__u64)rq,
+		.time_ns = bpf_ktime_get_ns(),
+		.sector = rq->__sector,
+		.bytes = rq->__data_len,
+		.drive = drive,
+		.event = event,
+		.is_read = op == REQ_OP_READ,
+	};
+	bpf_ringbuf_submit(record, wake_up());
+	return 0;
+}
+
+SEC("tp_btf/block_rq_insert")
+int BPF_PROG(request_waits, struct request *rq)
+{
+	return tell(rq, REQUEST_WAITS);
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(request_is_issued, struct request *rq)
+{
+	return tell(rq, REQUEST_ISSUED);
+}
+
+SEC("tp_btf/block_rq_merge")
+int BPF_PROG(request_is_merged, struct request *rq)
+{
+	return tell(rq, REQUEST_TAKEN_BACK);
+}
+
+/* Of all that is left of it: the last answer counts. */
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(request_ends, struct request *rq, int error, unsigned int bytes)
+{
+	if (bytes < rq->__data_len)
+		return 0;
+	return tell(rq, !rq->bio ? REQUEST_TAKEN_BACK : error ? REQUEST_FAILED : REQUEST_ANSWERED);
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+/* The kernel's side is loaded, and its records are taken, with libbpf where the agent has that. */
+#include "requests.h"
+
+#ifdef HAVE_LIBBPF
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* More than the buffer holds: who fills it as fast as it is read keeps nobody from an answer. */
+#define TAKEN_MAX 32768
+
+/* Compiled: linked in, so that there is no file to lose. */
+__asm__(".section .rodata\n"
+	".balign 8\n"
+	"requests_object: .incbin \"" REQUESTS_OBJECT "\"\n"
+	"requests_object_end:\n"
+	".previous\n");
+extern const char requests_object[], requests_object_end[];
+
+static struct ring_buffer *ring;
+static const volatile struct request_watch *watch;
+static uint64_t n_lost;
+static unsigned int n_taken;
+static int wakes = -1;
+
+/* What libbpf says first: the reason of a failure. */
+static char said[256];
+
+static int on_message(enum libbpf_print_level level, const char *format, va_list arguments)
+{
+	if (level == LIBBPF_WARN && !*said)
+		vsnprintf(said, sizeof(said), format, arguments);
+	said[strcspn(said, "\n")] = 0;
+	return 0;
+}
+
+static const char *reason(int error)
+{
+	if (error == EPERM || error == EACCES)
+		return "the right to is missing, CAP_BPF and CAP_PERFMON: linnos-agent(8), "
+		       "SECURITY";
+	if (access("/sys/kernel/btf/vmlinux", R_OK))
+		return "this kernel does not describe its types (/sys/kernel/btf/vmlinux): it "
+		       "lacks CONFIG_DEBUG_INFO_BTF; linnos-dkms does without";
+	return *said ? said : strerror(error);
+}
+
+static int on_record(void *all, void *record, size_t bytes)
+{
+	(void)bytes;
+	watched_feed(all, record);
+	return ++n_taken < TAKEN_MAX ? 0 : -EAGAIN;
+}
+
+/*
+ * libbpf's own descriptor is readable as long as there is one record, which on a busy drive there
+ * always is. This one is after a wake-up, once.
+ */
+static int open_wakes(int records)
+{
+	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+	int fd = epoll_create1(EPOLL_CLOEXEC);
+
+	if (fd < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, records, &event))
+		return -1;
+	return fd;
+}
+
+const char *requests_watch(struct watched *all, unsigned int n)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "linnos_agent");
+	struct bpf_program *program;
+	struct bpf_object *object;
+	struct request_watch *both;
+	int records;
+
+	libbpf_set_print(on_message);
+	object = bpf_object__open_mem(requests_object, requests_object_end - requests_object,
+				      &options);
+	if (!object || bpf_object__load(object))
+		return reason(errno);
+	records = bpf_object__find_map_fd_by_name(object, "records");
+	both = mmap(NULL, sizeof(*both), PROT_READ | PROT_WRITE, MAP_SHARED,
+		    bpf_object__find_map_fd_by_name(object, ".bss"), 0);
+	if (both == MAP_FAILED)
+		return reason(errno);
+	wakes = open_wakes(records);
+	ring = ring_buffer__new(records, on_record, all, NULL);
+	if (wakes < 0 || !ring)
+		return reason(errno);
+	bpf_object__for_each_program(
+		program, object) if (!bpf_program__attach(program)) return reason(errno);
+	for (unsigned int k = 0; k < n; k++) {
+		both->disks[k] = NO_DISK;
+		all[k].disk = &both->disks[k];
+	}
+	watch = both;
+	return NULL;
+}
+
+int requests_fd(void)
+{
+	return wakes;
+}
+
+void requests_take(bool woken)
+{
+	struct epoll_event event;
+
+	if (!watch)
+		return;
+	if (woken)
+		epoll_wait(wakes, &event, 1, 0);
+	n_taken = 0;
+	ring_buffer__consume(ring);
+	if (watch->lost == n_lost)
+		return;
+	n_lost = watch->lost;
+	watched_lost();
+}
+
+#else
+
+const char *requests_watch(struct watched *all, unsigned int n)
+{
+	(void)all;
+	(void)n;
+	return "this agent was built without libbpf or clang, with which it would watch requests";
+}
+
+int requests_fd(void)
+{
+	return -1;
+}
+
+void requests_take(bool woken)
+{
+	(void)woken;
+}
+
+#endif
