@@ -26,7 +26,7 @@ TEST(all_that_it_may_say)
 	assert(!read_text("# a node\n"
 			  "drive /dev/a   # the first\n"
 			  "\n"
-			  "drive /dev/b\n"
+			  "drive /dev/b /models/b.linnos\n"
 			  "listen 10.0.0.1\n"
 			  "listen fd00::1 99\n"
 			  "allow 10.0.0.0/24 1000\n"
@@ -34,6 +34,7 @@ TEST(all_that_it_may_say)
 			  "socket /run/x 5\n"
 			  "key /etc/k"));
 	assert(c.n_drives == 2 && !strcmp(c.drives[1], "/dev/b"));
+	assert(!*c.models[0] && !strcmp(c.models[1], "/models/b.linnos"));
 	assert(c.n_listeners == 2 && c.n_networks == 2);
 	assert(c.listeners[0].sin6_port == htons(DEFAULT_PORT));
 	assert(c.listeners[1].sin6_port == htons(99));
@@ -48,7 +49,8 @@ TEST(what_is_wrong_is_told_with_its_line)
 	is_refused("drive /dev/a\nsocket x\n", "agent.conf:2: x: not an absolute path");
 	is_refused("drives /dev/a\n", "agent.conf:1: drives: not one of drive,");
 	is_refused("drive\n", "drive: of what?");
-	is_refused("drive /dev/a /dev/b\n", "\"/dev/b\" is one word too many");
+	is_refused("drive /dev/a /m /dev/b\n", "\"/dev/b\" is one word too many");
+	is_refused("drive /dev/a m\n", "agent.conf:1: m: not an absolute path");
 	is_refused("allow 10.0.0.1/24\n", "allow 10.0.0.1/24: neither an address nor a network");
 	is_refused("allow 10.0.0.1 0\n", "rate 0: not a whole number from 1");
 	is_refused("allow 10.0.0.1 5x\n", "rate 5x: not a whole number");

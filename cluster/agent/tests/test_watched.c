@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+/* What comes of the records of requests, without a kernel that makes them. */
+#include "../../../liblinnos/tests/test.h"
+#include "model_file.h"
+#include "watched.h"
+
+#include <linux/blk-linnos.h>
+#include <stdlib.h>
+
+#define US UINT64_C(1000)
+/* No clock shows 0. */
+#define T0 (UINT64_C(1000000) * US)
+#define OVERDUE_US 100
+
+static struct watched drives[2];
+
+static void begin(void)
+{
+	for (unsigned int k = 0; k < 2; k++) {
+		if (!drives[k].model)
+			drives[k].model = model_mean_of_last(OVERDUE_US);
+		watched_begin(&drives[k], 1 + k, LINNOS_IO_PAGES_MAX);
+	}
+}
+
+/* A read of a page of the first drive, unless it is changed. */
+static void feed(enum request_event event, uint64_t request, uint64_t time_ns)
+{
+	watched_feed(drives, &(struct request_record){.request = request,
+						      .time_ns = time_ns,
+						      .sector = request * 8,
+						      .bytes = 4096,
+						      .event = event,
+						      .is_read = 1});
+}
+
+static struct answer asked(uint64_t now_ns)
+{
+	struct question question = {.bytes = 4096, .flags = QUESTION_LOOK};
+	struct answer answer = {.known = KNOWN_NO_KERNEL};
+
+	watched_ask(&drives[0], &question, now_ns, &answer);
+	assert(answer.known == BLK_EXPECT_LATENCY);
+	assert(answer.state & STATE_PENDING_PAGES && answer.state & STATE_PENDING_KNOWN);
+	return answer;
+}
+
+TEST(what_is_fed_is_what_an_observer_sees)
+{
+	enum { IOS = 64, STEPS = 20000 };
+	static struct {
+		struct linnos_io io;
+		struct request_record record;
+		bool is_in_flight;
+	} ios[IOS];
+	uint32_t seen[LINNOS_N_FEATURES], wanted[LINNOS_N_FEATURES];
+	uint64_t seed = 7, now_ns = T0;
+	struct observer own;
+
+	begin();
+	observer_init(&own, OVERDUE_US);
+	for (unsigned int step = 0; step < STEPS; step++) {
+		unsigned int k = chance(&seed) % IOS;
+		struct request_record *r = &ios[k].record;
+
+		now_ns += chance(&seed) % 20000;
+		if (!ios[k].is_in_flight) {
+			*r = (struct request_record){
+				.request = 0xffff888000000000 + 512 * k,
+				.sector = chance(&seed) % 100000 * 8,
+				.bytes = (1 + chance(&seed) % 300) * 4096,
+				.is_read = chance(&seed) % 4 > 0,
+				.event = REQUEST_ISSUED,
+			};
+			observer_sent(&own, &ios[k].io, now_ns, r->sector << 9, r->bytes / 4096,
+				      r->is_read);
+		} else {
+			r->event = chance(&seed) % 8 ? REQUEST_ANSWERED : REQUEST_FAILED;
+			observer_ended(&own, &ios[k].io, now_ns,
+				       r->event == REQUEST_ANSWERED ? OBSERVED_ANSWERED
+								    : OBSERVED_FAILED);
+		}
+		ios[k].is_in_flight = !ios[k].is_in_flight;
+		r->time_ns = now_ns;
+		watched_feed(drives, r);
+		observer_features(&own, 8 * step, 1 + step % 300, now_ns, wanted);
+		observer_features(&drives[0].observer, 8 * step, 1 + step % 300, now_ns, seen);
+		assert(!memcmp(wanted, seen, sizeof(seen)));
+		assert(observer_is_stalled(&own, now_ns) ==
+		       observer_is_stalled(&drives[0].observer, now_ns));
+	}
+}
+
+TEST(predictions_follow_what_reads_took)
+{
+	begin();
+	assert(asked(T0).state & BLK_EXPECT_STALE);
+	for (uint64_t k = 1; k <= 4; k++) {
+		feed(REQUEST_ISSUED, k, T0);
+		assert(asked(T0).pending == 1);
+		feed(REQUEST_ANSWERED, k, T0 + 90 * US);
+	}
+	assert(asked(T0 + 100 * US).latency_us == 90 && !asked(T0 + 100 * US).pending);
+	/* too few trees to choose by, and so none that says slow */
+	assert(asked(T0 + 100 * US).state ==
+	       (STATE_PENDING_KNOWN | STATE_PENDING_PAGES | BLK_EXPECT_NO_CHOICE));
+	feed(REQUEST_ISSUED, 5, T0 + 200 * US);
+	assert(asked(T0 + 30000 * US).state & BLK_EXPECT_STALLED);
+	assert(asked(T0 + 30000 * US).state & BLK_EXPECT_SLOW);
+	/* one that failed says nothing of how long another takes */
+	feed(REQUEST_FAILED, 5, T0 + 30000 * US);
+	assert(asked(T0 + 30001 * US).latency_us == 90);
+	assert(!(asked(T0 + 30001 * US).state & BLK_EXPECT_STALLED));
+}
+
+TEST(what_waits_in_a_scheduler_is_in_flight_and_may_grow_and_be_merged)
+{
+	struct request_record r = {.request = 1, .time_ns = T0, .sector = 8, .bytes = 4096};
+
+	begin();
+	watched_feed(drives, &r);
+	feed(REQUEST_WAITS, 2, T0);
+	assert(asked(T0).pending == 2);
+	/* in front, too: it begins elsewhere then */
+	r = (struct request_record){.request = 1, .time_ns = T0, .bytes = 12288, .event = 1};
+	watched_feed(drives, &r);
+	assert(asked(T0).pending == 4);
+	feed(REQUEST_TAKEN_BACK, 2, T0);
+	assert(asked(T0).pending == 3);
+	/* given back and again: as one */
+	watched_feed(drives, &r);
+	assert(asked(T0).pending == 3);
+	feed(REQUEST_ANSWERED, 1, T0);
+	feed(REQUEST_ANSWERED, 2, T0);
+	assert(!asked(T0).pending && asked(T0).latency_us == 1);
+}
+
+TEST(an_end_that_was_missed_does_not_count_for_ever)
+{
+	struct question question = {.bytes = 4096, .flags = QUESTION_AT};
+	struct answer idle = {.state = STATE_PENDING_KNOWN};
+	struct request_record other = {.request = 1, .time_ns = T0, .sector = 80, .bytes = 8192};
+
+	begin();
+	feed(REQUEST_ISSUED, 1, T0);
+	other.event = REQUEST_ISSUED;
+	watched_feed(drives, &other);
+	assert(asked(T0).pending == 2);
+	/* what has just begun may have ended since the kernel was asked */
+	watched_ask(&drives[0], &question, T0 + 900 * US, &idle);
+	assert(idle.pending == 2);
+	idle = (struct answer){.state = STATE_PENDING_KNOWN};
+	watched_ask(&drives[0], &question, T0 + 1100 * US, &idle);
+	assert(!idle.pending && !asked(T0 + 1100 * US).pending);
+
+	feed(REQUEST_ISSUED, 3, T0);
+	watched_lost();
+	assert(!asked(T0).pending);
+	/* of one whose beginning was missed nothing is known */
+	feed(REQUEST_ANSWERED, 3, T0 + 50 * US);
+	feed(REQUEST_WAITS, 4, T0);
+	feed(REQUEST_ANSWERED, 4, T0 + 50 * US);
+	assert(!asked(T0).pending && asked(T0 + 60 * US).latency_us == 1);
+}
+
+TEST(a_drive_that_is_back_is_as_new_and_others_are_as_before)
+{
+	static __u32 disk;
+
+	begin();
+	drives[0].disk = &disk;
+	feed(REQUEST_ISSUED, 1, T0);
+	watched_feed(drives, &(struct request_record){.request = 2,
+						      .time_ns = T0,
+						      .bytes = 4096,
+						      .drive = 1,
+						      .event = REQUEST_ISSUED});
+	watched_begin(&drives[0], NO_DISK, 0);
+	assert(disk == NO_DISK && !asked(T0).pending);
+	watched_begin(&drives[0], 8 << 20, LINNOS_IO_PAGES_MAX);
+	feed(REQUEST_ANSWERED, 1, T0 + 50 * US);
+	assert(disk == 8 << 20 && asked(T0 + 60 * US).latency_us == 1);
+	assert(linnos_pages_of(1) == drives[1].observer.drive.load);
+	drives[0].disk = NULL;
+}
+
+TEST(more_than_there_is_room_for_are_not_counted)
+{
+	enum { MANY = 20000 };
+	unsigned int most;
+
+	begin();
+	for (uint64_t k = 1; k <= MANY; k++)
+		feed(REQUEST_ISSUED, k * 64, T0);
+	most = asked(T0).pending;
+	assert(most > MANY / 4 && most < MANY);
+	/* the last first, and then the first: each finds its own */
+	for (uint64_t k = MANY; k > MANY / 8; k--)
+		feed(REQUEST_ANSWERED, k * 64, T0 + k);
+	assert(asked(T0).pending == MANY / 8);
+	for (uint64_t k = 1; k <= MANY / 8; k++) {
+		feed(REQUEST_ANSWERED, k * 64, T0 + k);
+		assert(asked(T0).pending == MANY / 8 - k);
+	}
+}
