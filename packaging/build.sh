@@ -240,7 +240,7 @@ agent() {
 		" A client that has replicas of its data on several nodes asks their agents, by
  UDP, how long a read would take on each node's drive, and reads where that is
  soonest. The agent asks the kernel: one with LinnOS, or with the module of
- linnos-dkms.
+ linnos-dkms. On others it may watch drives by BPF and predict by itself.
  .
  Nothing is started before there is an /etc/linnos/agent.conf and the service is
  enabled; only the addresses that it names are answered."

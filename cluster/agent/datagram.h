@@ -31,7 +31,10 @@
 #define STATE_PENDING_KNOWN 0x100u
 #define STATE_PENDING_PAGES 0x200u
 
-/* For &answer.known, beside the kernel's enum blk_expect_known: it has no such question. */
+/*
+ * For &answer.known, beside the kernel's enum blk_expect_known: it has no such question, and the
+ * agent watches nothing.
+ */
 #define KNOWN_NO_KERNEL 0xffffu
 
 /**

@@ -252,7 +252,7 @@ static void drop_capabilities(void)
 	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
 
 	if (syscall(SYS_capset, &header, none))
-		die("capabilities cannot be given up: %s; linnos-agent(8), SECURITY",
+		die("capabilities cannot be given up: %s; linnos-agent(8), WITHOUT LINNOS",
 		    strerror(errno));
 }
 

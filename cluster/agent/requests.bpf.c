@@ -38,7 +38,7 @@ struct request {
 #define REQ_OP_READ 0
 #define REQ_OP_WRITE 1
 
-/* What is taken at a time, in 20 us. */
+/* What is taken at a time, in some 20 us. */
 #define WAKE_BYTES (16 << 10)
 #define RECORD_BYTES (sizeof(struct request_record) + BPF_RINGBUF_HDR_SZ)
 

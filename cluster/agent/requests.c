@@ -43,8 +43,7 @@ static int on_message(enum libbpf_print_level level, const char *format, va_list
 static const char *reason(int error)
 {
 	if (error == EPERM || error == EACCES)
-		return "the right to is missing, CAP_BPF and CAP_PERFMON: linnos-agent(8), "
-		       "SECURITY";
+		return "BPF needs CAP_BPF and CAP_PERFMON: linnos-agent(8), WITHOUT LINNOS";
 	if (access("/sys/kernel/btf/vmlinux", R_OK))
 		return "this kernel does not describe its types (/sys/kernel/btf/vmlinux): it "
 		       "lacks CONFIG_DEBUG_INFO_BTF; linnos-dkms does without";

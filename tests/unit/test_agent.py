@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
+import os
 import re
 import shutil
 import signal
@@ -13,18 +14,22 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from replaying import GIVE_UP_S
+
+from linnapp.model.latency_model import LatencyModel
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "cluster" / "agent"
 #: linnos-agent(8), without the numbers that are only an answer's
 QUESTION = struct.Struct("<4sBBHQH6xII32x")
 ANSWER = struct.Struct("<4sBBHQHHHHIII4xQQ8x")
-GONE, NO_KERNEL = 4, 65535
+GONE, LATENCY_KNOWN, NO_KERNEL = 4, 6, 65535
+LATENCY = ROOT / "models" / "example" / "latency" / "flash0.linnos"
 KEY = b"sixteen bytes, and a few more"
 
 
@@ -59,18 +64,26 @@ def free_port() -> int:
 class Agent:
     """One that runs; ``ended()`` is what it said at its end."""
 
-    def __init__(self, program: Path, folder: Path, *directives: str) -> None:
+    def __init__(
+        self,
+        program: Path,
+        folder: Path,
+        *directives: str,
+        drive: str = "/dev/no-such-drive",
+        prefix: Sequence[str] = (),
+    ) -> None:
         self.port = free_port()
         self.socket = folder / "socket"
         configuration = folder / "agent.conf"
-        lines = ("drive /dev/no-such-drive", f"socket {self.socket}", *directives)
+        lines = (f"drive {drive}", f"socket {self.socket}", *directives)
         configuration.write_text("\n".join(lines).replace("PORT", str(self.port)) + "\n")
         self.process = subprocess.Popen(
-            [program, "--config", configuration], stderr=subprocess.PIPE, text=True
+            [*prefix, program, "--config", configuration], stderr=subprocess.PIPE, text=True
         )
         assert self.process.stderr is not None
         # the drive that is not there is told of; the socket answers once all of them are there
-        assert "told to be gone" in self.process.stderr.readline()
+        if "no-such-drive" in drive:
+            assert "told to be gone" in self.process.stderr.readline()
         while not self.socket.exists() and self.process.poll() is None:
             time.sleep(0.001)
 
@@ -82,8 +95,8 @@ class Agent:
 
 
 @contextlib.contextmanager
-def running(program: Path, folder: Path, *directives: str) -> Iterator[Agent]:
-    agent = Agent(program, folder, *directives)
+def running(program: Path, folder: Path, *directives: str, **how: Any) -> Iterator[Agent]:
+    agent = Agent(program, folder, *directives, **how)
     try:
         yield agent
     finally:
@@ -326,6 +339,79 @@ def test_a_check_opens_every_drive(program: Path, tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
     # nor does it serve
     assert not (tmp_path / "socket").exists()
+
+
+def test_a_model_that_cannot_be_used_is_told_of_and_the_agent_goes_on(
+    program: Path, tmp_path: Path
+) -> None:
+    broken, network = tmp_path / "broken.linnos", ROOT / "models" / "example" / "flash0.linnos"
+    broken.write_bytes(LATENCY.read_bytes()[:300])
+    says = {
+        tmp_path / "missing": "No such file or directory",
+        broken: "truncated file",
+        network: "a network that says slow or fast, not how long",
+    }
+    for model, why in says.items():
+        place = tmp_path / "agent.conf"
+        place.write_text(f"drive /dev/no-such-drive {model}\nsocket {tmp_path}/socket\n")
+        ran = checked(program, place)
+        wrong = f"no predictions: {model}: {why}; `linnapp train --kind latency` makes one"
+        assert ran.returncode == 1 and wrong in ran.stderr
+        with running(program, tmp_path, drive=f"/dev/no-such-drive {model}") as agent:
+            assert ANSWER.unpack(locally(agent, tmp_path, question()))[7] == GONE
+            assert wrong in agent.ended()
+
+
+def test_without_the_right_to_watch_it_says_so_and_goes_on(program: Path, tmp_path: Path) -> None:
+    prefix = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    if prefix and shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed")
+    with running(program, tmp_path, drive=f"/dev/no-such-drive {LATENCY}", prefix=prefix) as agent:
+        assert ANSWER.unpack(locally(agent, tmp_path, question()))[7] == GONE
+        said = agent.ended()
+    # the last: an agent that was built without
+    assert re.search(
+        r"no predictions by the models: (BPF needs CAP_BPF and CAP_PERFMON: linnos-agent\(8\), "
+        r"WITHOUT LINNOS|.*/sys/kernel/btf/vmlinux|this agent was built without)",
+        said,
+    )
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0
+    or not Path("/sys/kernel/btf/vmlinux").exists()
+    or Path("/dev/linnos").exists(),
+    reason="needs root, and a kernel that describes its types and predicts nothing",
+)
+def test_a_drive_that_is_watched_is_predicted(program: Path, tmp_path: Path) -> None:
+    model, data = tmp_path / "mean.linnos", tmp_path / "drive"
+    LatencyModel.mean_of_last(100, 100, 100).save(model)
+    data.write_bytes(bytes(1 << 24))
+    looped = subprocess.run(
+        ["losetup", "--find", "--show", data], capture_output=True, text=True, check=False
+    )
+    if looped.returncode:
+        pytest.skip(f"no loop device: {looped.stderr}")
+    drive = looped.stdout.strip()
+    try:
+        with running(program, tmp_path, drive=f"{drive} {model}") as agent:
+            before = ANSWER.unpack(locally(agent, tmp_path, question()))
+            if before[7] == NO_KERNEL:
+                pytest.skip(agent.ended())
+            reads = ["dd", f"if={drive}", "of=/dev/null", "bs=4k", "count=100", "iflag=direct"]
+            subprocess.run(reads, check=True, capture_output=True)
+            after = ANSWER.unpack(locally(agent, tmp_path, question()))
+            rights = Path(f"/proc/{agent.process.pid}/status").read_text()
+            agent.ended()
+    finally:
+        subprocess.run(["losetup", "--detach", drive], check=True)
+    # the mean of no reads; no tree, so no choice, and nothing is heard of it
+    pending_pages, stale, no_choice = 256 | 512, 4, 16
+    assert before[7:9] == (LATENCY_KNOWN, pending_pages | stale | no_choice)
+    assert before[10:12] == (1, 0)
+    assert after[7] == LATENCY_KNOWN and after[8] & ~stale == pending_pages | no_choice
+    assert after[10] > 1 and after[11] == 0
+    assert "CapEff:\t0000000000000000" in rights
 
 
 def test_the_example_is_good_and_the_man_page_has_all_of_it(program: Path) -> None:
