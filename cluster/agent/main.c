@@ -47,6 +47,7 @@ static const char help[] =
 static struct configuration configuration;
 static struct drive drives[DRIVES_MAX];
 static struct watched watched[DRIVES_MAX];
+_Static_assert(DRIVES_MAX <= WATCHED_MAX, "each may be watched");
 static char key[KEY_BYTES_MAX + 1];
 
 static uint64_t clock_of(clockid_t clock)

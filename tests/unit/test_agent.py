@@ -436,7 +436,14 @@ def test_the_example_is_good_and_the_man_page_has_all_of_it(program: Path) -> No
 def test_the_unit_is_well_formed_and_hardened(program: Path, tmp_path: Path) -> None:
     unit = tmp_path / "linnos-agent.service"
     text = (SOURCE / "linnos-agent.service.in").read_text()
-    unit.write_text(text.replace("@SBIN@", str(program.parent)))
+    page = (ROOT / "docs" / "linnos-agent.8").read_text().replace("\\-", "-")
+    [more] = re.findall(
+        r"^\[Service\]\n(AmbientCapabilities.*?)^\.RE", page, re.MULTILINE | re.DOTALL
+    )
+    # with the rights of WITHOUT LINNOS
+    unit.write_text(
+        text.replace("@SBIN@", str(program.parent)).replace("[Install]", f"{more}[Install]")
+    )
     values = dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
     # systemd itself is in the unit too while it sets credentials up
     assert int(values["TasksMax"]) >= 4
