@@ -26,6 +26,7 @@ extern const char requests_object[], requests_object_end[];
 static struct ring_buffer *ring;
 static const volatile struct request_watch *watch;
 static uint64_t n_lost;
+static bool is_losing;
 static unsigned int n_taken;
 static int wakes = -1;
 
@@ -53,7 +54,8 @@ static const char *reason(int error)
 static int on_record(void *all, void *record, size_t bytes)
 {
 	(void)bytes;
-	watched_feed(all, record);
+	if (!is_losing)
+		watched_feed(all, record);
 	return ++n_taken < TAKEN_MAX ? 0 : -EAGAIN;
 }
 
@@ -116,12 +118,13 @@ void requests_take(bool woken)
 		return;
 	if (woken)
 		epoll_wait(wakes, &event, 1, 0);
+	/* what waits is from before: an end would be taken for that of one long gone */
+	is_losing = watch->lost != n_lost;
+	n_lost = watch->lost;
 	n_taken = 0;
 	ring_buffer__consume(ring);
-	if (watch->lost == n_lost)
-		return;
-	n_lost = watch->lost;
-	watched_lost();
+	if (is_losing)
+		watched_lost();
 }
 
 #else

@@ -9,7 +9,7 @@
 const char *requests_watch(struct watched *all, unsigned int n);
 /* Readable when there are many records; -1: nothing is watched. */
 int requests_fd(void);
-/* All there are are fed. @woken: it was readable. */
+/* All there are are fed; none, if some were lost. @woken: it was readable. */
 void requests_take(bool woken);
 
 #endif
