@@ -54,9 +54,7 @@ static const char *take_drive(struct configuration *c, char *const *words)
 		return fault("more than %d drives", DRIVES_MAX);
 	c->n_drives++;
 	error = take_path(c->drives[k], PATH_BYTES, words[1]);
-	if (error || !words[2])
-		return error;
-	return take_path(c->models[k], PATH_BYTES, words[2]);
+	return error || !words[2] ? error : take_path(c->models[k], PATH_BYTES, words[2]);
 }
 
 static const char *take_rate(struct rate *rate, const char *text)

@@ -246,39 +246,37 @@ static struct linnos_latency *read_model(unsigned int k)
 	return model;
 }
 
-/* Of what was needed to watch, if it was there at all; root's own rights, too. */
+/* Root's own, too. The unit forbids the call where it has none to give up. */
 static void drop_capabilities(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+	struct __user_cap_data_struct has[_LINUX_CAPABILITY_U32S_3] = {0}, none[2] = {0};
 
-	if (syscall(SYS_capset, &header, none))
+	syscall(SYS_capget, &header, has);
+	if ((has[0].permitted || has[1].permitted) && syscall(SYS_capset, &header, none))
 		die("capabilities cannot be given up: %s; linnos-agent(8), WITHOUT LINNOS",
 		    strerror(errno));
 }
 
-/* Drives with a model of which the kernel itself does not say what they take. */
-static void watch_drives(void)
+/* Drives with a model of which the kernel itself does not say what they take. Is there a model? */
+static bool watch_drives(void)
 {
-	unsigned int n = 0, of[DRIVES_MAX];
-	bool is_unknown = false;
-	const char *why;
+	bool has_models = false, is_unknown = false;
+	const char *why = NULL;
 
 	for (unsigned int k = 0; k < configuration.n_drives; k++) {
-		watched[n].model = read_model(k);
-		if (!watched[n].model)
-			continue;
-		is_unknown |= !drive_is_known(&drives[k]);
-		of[n++] = k;
+		watched[k].model = read_model(k);
+		has_models |= !!*configuration.models[k];
+		is_unknown |= watched[k].model && !drive_is_known(&drives[k]);
 	}
-	if (!n)
-		return;
-	why = is_unknown ? requests_watch(watched, n) : NULL;
+	if (is_unknown)
+		why = requests_watch(watched, configuration.n_drives);
 	if (why)
 		complain("no predictions by the models: %s", why);
-	for (unsigned int k = 0; is_unknown && !why && k < n; k++)
-		drive_watch(&drives[of[k]], &watched[k]);
-	drop_capabilities();
+	for (unsigned int k = 0; is_unknown && !why && k < configuration.n_drives; k++)
+		if (watched[k].model)
+			drive_watch(&drives[k], &watched[k]);
+	return has_models;
 }
 
 /* Stricter than a start, which waits for drives that are not there. */
@@ -309,12 +307,13 @@ static void run(void)
 		.key = key,
 	};
 	struct agent local;
+	bool has_models;
 
 	fds[n + 1] = (struct pollfd){catch_signals(), POLLIN, 0};
 	if (*configuration.key)
 		agent.key_bytes = read_key(configuration.key);
 	open_drives(&agent);
-	watch_drives();
+	has_models = watch_drives();
 	fds[n + 2] = (struct pollfd){requests_fd(), POLLIN, 0};
 	/* of the local socket its mode tells who may ask: nothing is signed there */
 	local = agent;
@@ -324,6 +323,9 @@ static void run(void)
 	fds[n] = (struct pollfd){-1, POLLIN, 0};
 	if (*configuration.socket)
 		fds[n].fd = listen_locally(configuration.socket);
+	/* ports below 1024 are taken */
+	if (has_models)
+		drop_capabilities();
 	do {
 		if (poll(fds, n + 3, -1) < 0 && errno != EINTR)
 			die("poll: %s", strerror(errno));

@@ -54,11 +54,14 @@ def signed(datagram: bytes, key: bytes) -> bytes:
     return datagram + hmac.digest(key, datagram, hashlib.sha256)
 
 
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
+def free_port(*, reserved: bool = False) -> int:
+    """Any, or one that only root may take."""
+    for port in range(1023, 512, -1) if reserved else [0]:
+        taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with taken, contextlib.suppress(OSError):
+            taken.bind(("127.0.0.1", port))
+            return int(taken.getsockname()[1])
+    raise AssertionError("no port is free")
 
 
 class Agent:
@@ -352,20 +355,35 @@ def test_a_model_that_cannot_be_used_is_told_of_and_the_agent_goes_on(
         network: "a network that says slow or fast, not how long",
     }
     for model, why in says.items():
-        place = tmp_path / "agent.conf"
-        place.write_text(f"drive /dev/no-such-drive {model}\nsocket {tmp_path}/socket\n")
-        ran = checked(program, place)
         wrong = f"no predictions: {model}: {why}; `linnapp train --kind latency` makes one"
-        assert ran.returncode == 1 and wrong in ran.stderr
         with running(program, tmp_path, drive=f"/dev/no-such-drive {model}") as agent:
             assert ANSWER.unpack(locally(agent, tmp_path, question()))[7] == GONE
             assert wrong in agent.ended()
+        ran = checked(program, tmp_path / "agent.conf")
+        assert ran.returncode == 1 and wrong in ran.stderr
+
+
+#: As the package's unit.
+FORBIDS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/syscall.h>
+long syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+    long (*next)(long, ...) = dlsym(RTLD_NEXT, "syscall");
+    errno = EPERM;
+    return number == SYS_bpf || number == SYS_capset ? -1 : next(number, a, b, c, d, e, f);
+}
+"""
 
 
 def test_without_the_right_to_watch_it_says_so_and_goes_on(program: Path, tmp_path: Path) -> None:
-    prefix = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
-    if prefix and shutil.which("setpriv") is None:
-        pytest.skip("setpriv is not installed")
+    prefix = ["env", f"LD_PRELOAD={preloaded(FORBIDS, tmp_path)}"]
+    if os.geteuid() == 0:
+        prefix = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *prefix]
+        if shutil.which("setpriv") is None:
+            pytest.skip("setpriv is not installed")
     with running(program, tmp_path, drive=f"/dev/no-such-drive {LATENCY}", prefix=prefix) as agent:
         assert ANSWER.unpack(locally(agent, tmp_path, question()))[7] == GONE
         said = agent.ended()
@@ -392,25 +410,30 @@ def test_a_drive_that_is_watched_is_predicted(program: Path, tmp_path: Path) -> 
     )
     if looped.returncode:
         pytest.skip(f"no loop device: {looped.stderr}")
-    drive = looped.stdout.strip()
+    drive = f"{looped.stdout.strip()} {model}"
+    # what takes a right, too, and the drive under two numbers
+    more = (f"listen 127.0.0.1 {free_port(reserved=True)}", "allow 127.0.0.1", f"drive {drive}")
     try:
-        with running(program, tmp_path, drive=f"{drive} {model}") as agent:
+        with running(program, tmp_path, *more, drive=drive) as agent:
             before = ANSWER.unpack(locally(agent, tmp_path, question()))
             if before[7] == NO_KERNEL:
                 pytest.skip(agent.ended())
-            reads = ["dd", f"if={drive}", "of=/dev/null", "bs=4k", "count=100", "iflag=direct"]
+            device = drive.split()[0]
+            reads = ["dd", f"if={device}", "of=/dev/null", "bs=4k", "count=100", "iflag=direct"]
             subprocess.run(reads, check=True, capture_output=True)
-            after = ANSWER.unpack(locally(agent, tmp_path, question()))
+            after, other = (
+                ANSWER.unpack(locally(agent, tmp_path, question(drive=k))) for k in range(2)
+            )
             rights = Path(f"/proc/{agent.process.pid}/status").read_text()
             agent.ended()
     finally:
-        subprocess.run(["losetup", "--detach", drive], check=True)
+        subprocess.run(["losetup", "--detach", looped.stdout.strip()], check=True)
     # the mean of no reads; no tree, so no choice, and nothing is heard of it
     pending_pages, stale, no_choice = 256 | 512, 4, 16
     assert before[7:9] == (LATENCY_KNOWN, pending_pages | stale | no_choice)
     assert before[10:12] == (1, 0)
     assert after[7] == LATENCY_KNOWN and after[8] & ~stale == pending_pages | no_choice
-    assert after[10] > 1 and after[11] == 0
+    assert after[10] > 1 and after[11] == 0 and other[10:12] == after[10:12]
     assert "CapEff:\t0000000000000000" in rights
 
 
