@@ -37,23 +37,47 @@ static int module_fd(void)
 	return fd;
 }
 
+/* Of what the kernel tells of it. */
+static int open_told(const struct drive *drive, const char *what)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%s", major(drive->number),
+		 minor(drive->number), what);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Returns what to take if it is not told. */
+static unsigned long told_number(const struct drive *drive, const char *what,
+				 unsigned long otherwise)
+{
+	int fd = open_told(drive, what);
+	char text[32];
+	ssize_t bytes = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+
+	if (fd >= 0)
+		close(fd);
+	if (bytes <= 0)
+		return otherwise;
+	text[bytes] = 0;
+	return strtoul(text, NULL, 10);
+}
+
 /* Where LinnOS tells pages, which root may read; then what every block device has. */
 static void open_pending(struct drive *drive)
 {
-	struct stat s;
 	char path[128], disk[64], link[256];
 	ssize_t bytes;
 
 	if (drive->pending_fd >= 0)
 		close(drive->pending_fd);
 	drive->pending_fd = -1;
-	if (fstat(drive->fd, &s))
-		return;
-	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u", major(s.st_rdev), minor(s.st_rdev));
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u", major(drive->number),
+		 minor(drive->number));
 	bytes = readlink(path, link, sizeof(link) - 1);
 	link[bytes < 0 ? 0 : bytes] = 0;
 	snprintf(disk, sizeof(disk), "%.60s", strrchr(link, '/') ? strrchr(link, '/') + 1 : "");
-	drive->pending_is_pages = true;
+	drive->pending_is_pages = drive->pending_is_counted = true;
 	snprintf(path, sizeof(path), "/sys/kernel/debug/block/%.60s/rqos/linnos/in_flight", disk);
 	drive->pending_fd = *disk ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	if (drive->pending_fd < 0) {
@@ -63,9 +87,8 @@ static void open_pending(struct drive *drive)
 	if (drive->pending_fd >= 0)
 		return;
 	drive->pending_is_pages = false;
-	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/inflight", major(s.st_rdev),
-		 minor(s.st_rdev));
-	drive->pending_fd = open(path, O_RDONLY | O_CLOEXEC);
+	drive->pending_is_counted = told_number(drive, "queue/iostats", 1);
+	drive->pending_fd = open_told(drive, "inflight");
 }
 
 static void close_both(struct drive *drive)
@@ -92,6 +115,7 @@ void drive_open(struct drive *drive, const char *path)
 		errno = ENOTBLK;
 		return;
 	}
+	drive->number = s.st_rdev;
 	open_pending(drive);
 }
 
@@ -109,7 +133,8 @@ static bool tell_pending(const struct drive *drive, struct answer *answer)
 	text[bytes] = 0;
 	/* "N pages, M reads", or "reads writes" of every block device */
 	answer->pending = strtoul(text, &second, 10);
-	answer->state |= STATE_PENDING_KNOWN;
+	if (drive->pending_is_counted)
+		answer->state |= STATE_PENDING_KNOWN;
 	if (drive->pending_is_pages)
 		answer->state |= STATE_PENDING_PAGES;
 	else
@@ -140,31 +165,23 @@ bool drive_is_known(const struct drive *drive)
 
 void drive_watch(struct drive *drive, struct watched *watched)
 {
-	unsigned long request_kib = 0;
-	char path[96];
-	struct stat s;
-	FILE *file;
+	int requests;
 
 	drive->watched = watched;
-	if (!watched || drive->fd < 0 || fstat(drive->fd, &s))
+	if (!watched || drive->fd < 0)
 		return;
-	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/mq", major(s.st_rdev), minor(s.st_rdev));
-	if (access(path, F_OK)) {
-		complain("%s: no predictions: it is no disk with requests of its own, but a "
-			 "partition, md or dm; name the disk below",
+	requests = open_told(drive, "mq");
+	if (requests < 0) {
+		complain("%s: no predictions: it has no requests of its own: a partition, md, dm, "
+			 "or NVMe of several paths; name the disk below",
 			 drive->path);
 		drive->watched = NULL;
 		return;
 	}
-	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/queue/max_sectors_kb", major(s.st_rdev),
-		 minor(s.st_rdev));
-	file = fopen(path, "re");
-	if (!file || fscanf(file, "%lu", &request_kib) != 1)
-		request_kib = 0;
-	if (file)
-		fclose(file);
-	watched_begin(watched, major(s.st_rdev) << 20 | minor(s.st_rdev),
-		      request_kib ? linnos_pages_of(request_kib << 10) : LINNOS_IO_PAGES_MAX);
+	close(requests);
+	watched_begin(
+		watched, major(drive->number) << 20 | minor(drive->number),
+		linnos_pages_of(told_number(drive, "queue/max_sectors_kb", UINT32_MAX) * 1024));
 }
 
 void drive_ask(struct drive *drive, const struct question *question, uint64_t now_ns,

@@ -12,24 +12,25 @@ enum request_event {
 	REQUEST_ISSUED,
 	REQUEST_ANSWERED,
 	REQUEST_FAILED,
-	REQUEST_TAKEN_BACK, /* merged with another, or its driver gave its data to one */
+	REQUEST_MERGED,
 };
 
 /**
  * struct request_record - what happened to a read or a write
  * @request: its address, which no other has before it ends
+ * @sector: its last 32 bits
  * @bytes: of all of it
- * @drive: its place in &request_watch.disks
+ * @disk: as in &request_watch.disks
  */
 struct request_record {
 	__u64 request;
 	__u64 time_ns;
-	__u64 sector;
+	__u32 sector;
 	__u32 bytes;
-	__u8 drive;
+	__u32 disk;
 	__u8 event;
 	__u8 is_read;
-	__u8 unused;
+	__u16 unused;
 };
 
 /* For &request_watch.disks: one that is not there. */

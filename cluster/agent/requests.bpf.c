@@ -23,14 +23,11 @@ struct request_queue {
 	struct gendisk *disk;
 };
 
-struct bio;
-
 struct request {
 	struct request_queue *q;
 	unsigned int cmd_flags;
 	unsigned int __data_len;
 	__u64 __sector;
-	struct bio *bio;
 };
 #pragma clang attribute pop
 
@@ -51,15 +48,12 @@ struct {
 	__uint(max_entries, 1 << 20);
 } records SEC(".maps");
 
-static __always_inline int drive_of(const struct request *rq)
+static __always_inline bool is_watched(__u32 disk)
 {
-	/* of a queue without a disk both are 0, which nobody has asked for */
-	__u32 disk = rq->q->disk->major << 20 | rq->q->disk->first_minor;
-
 	for (int k = 0; k < WATCHED_MAX && watch.disks[k]; k++)
 		if (watch.disks[k] == disk)
-			return k;
-	return -1;
+			return true;
+	return false;
 }
 
 static __always_inline __u64 wake_up(void)
@@ -74,12 +68,13 @@ static __always_inline int tell(const struct request *rq, enum request_event eve
 {
 	__u32 op = rq->cmd_flags & REQ_OP_MASK;
 	struct request_record *record;
-	int drive;
+	__u32 disk;
 
 	if (op > REQ_OP_WRITE || !rq->__data_len)
 		return 0;
-	drive = drive_of(rq);
-	if (drive < 0)
+	/* of a queue without a disk both are 0, which nobody has asked for */
+	disk = rq->q->disk->major << 20 | rq->q->disk->first_minor;
+	if (!is_watched(disk))
 		return 0;
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (!record) {
@@ -91,7 +86,7 @@ static __always_inline int tell(const struct request *rq, enum request_event eve
 		.time_ns = bpf_ktime_get_ns(),
 		.sector = rq->__sector,
 		.bytes = rq->__data_len,
-		.drive = drive,
+		.disk = disk,
 		.event = event,
 		.is_read = op == REQ_OP_READ,
 	};
@@ -114,7 +109,7 @@ int BPF_PROG(request_is_issued, struct request *rq)
 SEC("tp_btf/block_rq_merge")
 int BPF_PROG(request_is_merged, struct request *rq)
 {
-	return tell(rq, REQUEST_TAKEN_BACK);
+	return tell(rq, REQUEST_MERGED);
 }
 
 /* Of all that is left of it: the last answer counts. */
@@ -123,5 +118,5 @@ int BPF_PROG(request_ends, struct request *rq, int error, unsigned int bytes)
 {
 	if (bytes < rq->__data_len)
 		return 0;
-	return tell(rq, !rq->bio ? REQUEST_TAKEN_BACK : error ? REQUEST_FAILED : REQUEST_ANSWERED);
+	return tell(rq, error ? REQUEST_FAILED : REQUEST_ANSWERED);
 }

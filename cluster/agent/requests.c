@@ -23,6 +23,8 @@ __asm__(".section .rodata\n"
 	".previous\n");
 extern const char requests_object[], requests_object_end[];
 
+static struct watched *watched;
+static unsigned int n_watched;
 static struct ring_buffer *ring;
 static const volatile struct request_watch *watch;
 static uint64_t n_lost;
@@ -51,11 +53,12 @@ static const char *reason(int error)
 	return *said ? said : strerror(error);
 }
 
-static int on_record(void *all, void *record, size_t bytes)
+static int on_record(void *context, void *record, size_t bytes)
 {
+	(void)context;
 	(void)bytes;
 	if (!is_losing)
-		watched_feed(all, record);
+		watched_feed(watched, n_watched, record);
 	return ++n_taken < TAKEN_MAX ? 0 : -EAGAIN;
 }
 
@@ -92,7 +95,7 @@ const char *requests_watch(struct watched *all, unsigned int n)
 	if (both == MAP_FAILED)
 		return reason(errno);
 	wakes = open_wakes(records);
-	ring = ring_buffer__new(records, on_record, all, NULL);
+	ring = ring_buffer__new(records, on_record, NULL, NULL);
 	if (wakes < 0 || !ring)
 		return reason(errno);
 	bpf_object__for_each_program(
@@ -101,6 +104,8 @@ const char *requests_watch(struct watched *all, unsigned int n)
 		both->disks[k] = NO_DISK;
 		all[k].disk = &both->disks[k];
 	}
+	watched = all;
+	n_watched = n;
 	watch = both;
 	return NULL;
 }

@@ -12,9 +12,9 @@
 #define SECOND_NS UINT64_C(1000000000)
 
 /* Descriptors of what is opened below. */
-enum { DRIVE = 1000, MODULE, IN_FLIGHT };
+enum { DRIVE = 1000, MODULE, IN_FLIGHT, IO_STATS };
 
-static bool is_pulled, has_module;
+static bool is_pulled, has_module, has_no_counts;
 static int drives_error;
 
 int __wrap_open(const char *path, int flags, ...);
@@ -31,6 +31,8 @@ int __wrap_open(const char *path, int flags, ...)
 		return MODULE;
 	if (strstr(path, "/inflight") && !is_pulled)
 		return IN_FLIGHT;
+	if (strstr(path, "/queue/iostats"))
+		return IO_STATS;
 	errno = ENOENT;
 	return -1;
 }
@@ -64,6 +66,10 @@ int __wrap_fstat(int fd, struct stat *s)
 ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at)
 {
 	(void)bytes;
+	if (fd == IO_STATS) {
+		memcpy(to, has_no_counts ? "0\n" : "1\n", 2);
+		return 2;
+	}
 	assert(fd == IN_FLIGHT && !at);
 	if (is_pulled) {
 		errno = ENODEV;
@@ -100,6 +106,10 @@ TEST(a_drive_that_is_pulled_is_gone_without_linnos_too_and_comes_back)
 	is_pulled = false;
 	answer = told_of(&drive, 5 * SECOND_NS);
 	assert(answer.known == KNOWN_NO_KERNEL && answer.state & STATE_PENDING_KNOWN);
+	/* where the kernel was told to count nothing, nothing in flight is no news */
+	has_no_counts = true;
+	drive_open(&drive, "/dev/drive");
+	assert(!(told_of(&drive, 5 * SECOND_NS).state & STATE_PENDING_KNOWN));
 }
 
 TEST(the_module_is_asked_whatever_a_driver_says_that_knows_no_question)

@@ -12,37 +12,50 @@
 #define T0 (UINT64_C(1000000) * US)
 #define OVERDUE_US 100
 
+enum { DISK = 8 << 20, OTHER };
+
 static struct watched drives[2];
 
 static void begin(void)
 {
+	static __u32 disks[2];
+
 	for (unsigned int k = 0; k < 2; k++) {
 		if (!drives[k].model)
 			drives[k].model = model_mean_of_last(OVERDUE_US);
-		watched_begin(&drives[k], 1 + k, LINNOS_IO_PAGES_MAX);
+		drives[k].disk = &disks[k];
+		watched_begin(&drives[k], DISK + k, LINNOS_IO_PAGES_MAX);
 	}
 }
 
 /* A read of a page of the first drive, unless it is changed. */
 static void feed(enum request_event event, uint64_t request, uint64_t time_ns)
 {
-	watched_feed(drives, &(struct request_record){.request = request,
-						      .time_ns = time_ns,
-						      .sector = request * 8,
-						      .bytes = 4096,
-						      .event = event,
-						      .is_read = 1});
+	watched_feed(drives, 2,
+		     &(struct request_record){.request = request,
+					      .time_ns = time_ns,
+					      .sector = request * 8,
+					      .bytes = 4096,
+					      .disk = DISK,
+					      .event = event,
+					      .is_read = 1});
 }
 
-static struct answer asked(uint64_t now_ns)
+/* Where the kernel says so much of what is in flight. */
+static struct answer asked_where(uint32_t kernel, uint64_t now_ns)
 {
 	struct question question = {.bytes = 4096, .flags = QUESTION_LOOK};
-	struct answer answer = {.known = KNOWN_NO_KERNEL};
+	struct answer answer = {.state = STATE_PENDING_KNOWN, .pending = kernel};
 
 	watched_ask(&drives[0], &question, now_ns, &answer);
 	assert(answer.known == BLK_EXPECT_LATENCY);
 	assert(answer.state & STATE_PENDING_PAGES && answer.state & STATE_PENDING_KNOWN);
 	return answer;
+}
+
+static struct answer asked(uint64_t now_ns)
+{
+	return asked_where(UINT32_MAX, now_ns);
 }
 
 TEST(what_is_fed_is_what_an_observer_sees)
@@ -70,10 +83,11 @@ TEST(what_is_fed_is_what_an_observer_sees)
 				.sector = chance(&seed) % 100000 * 8,
 				.bytes = (1 + chance(&seed) % 300) * 4096,
 				.is_read = chance(&seed) % 4 > 0,
+				.disk = DISK,
 				.event = REQUEST_ISSUED,
 			};
-			observer_sent(&own, &ios[k].io, now_ns, r->sector << 9, r->bytes / 4096,
-				      r->is_read);
+			observer_sent(&own, &ios[k].io, now_ns, (uint64_t)r->sector << 9,
+				      r->bytes / 4096, r->is_read);
 		} else {
 			r->event = chance(&seed) % 8 ? REQUEST_ANSWERED : REQUEST_FAILED;
 			observer_ended(&own, &ios[k].io, now_ns,
@@ -82,7 +96,7 @@ TEST(what_is_fed_is_what_an_observer_sees)
 		}
 		ios[k].is_in_flight = !ios[k].is_in_flight;
 		r->time_ns = now_ns;
-		watched_feed(drives, r);
+		watched_feed(drives, 2, r);
 		observer_features(&own, 8 * step, 1 + step % 300, now_ns, wanted);
 		observer_features(&drives[0].observer, 8 * step, 1 + step % 300, now_ns, seen);
 		assert(!memcmp(wanted, seen, sizeof(seen)));
@@ -115,47 +129,77 @@ TEST(predictions_follow_what_reads_took)
 
 TEST(what_waits_in_a_scheduler_is_in_flight_and_may_grow_and_be_merged)
 {
-	struct request_record r = {.request = 1, .time_ns = T0, .sector = 8, .bytes = 4096};
+	struct request_record r = {.request = 1,
+				   .time_ns = T0,
+				   .sector = 8,
+				   .bytes = 4096,
+				   .disk = DISK,
+				   .is_read = 1};
 
 	begin();
-	watched_feed(drives, &r);
+	watched_feed(drives, 2, &r);
 	feed(REQUEST_WAITS, 2, T0);
 	assert(asked(T0).pending == 2);
 	/* in front, too: it begins elsewhere then */
-	r = (struct request_record){.request = 1, .time_ns = T0, .bytes = 12288, .event = 1};
-	watched_feed(drives, &r);
+	r = (struct request_record){.request = 1,
+				    .time_ns = T0 + 10 * US,
+				    .bytes = 12288,
+				    .disk = DISK,
+				    .event = REQUEST_ISSUED,
+				    .is_read = 1};
+	watched_feed(drives, 2, &r);
 	assert(asked(T0).pending == 4);
-	feed(REQUEST_TAKEN_BACK, 2, T0);
+	feed(REQUEST_MERGED, 2, T0);
 	assert(asked(T0).pending == 3);
-	/* given back and again: as one */
-	watched_feed(drives, &r);
+	/* given back and again: as one, and from the first time on */
+	r.time_ns = T0 + 50 * US;
+	watched_feed(drives, 2, &r);
 	assert(asked(T0).pending == 3);
-	feed(REQUEST_ANSWERED, 1, T0);
+	r.time_ns = T0 + 90 * US;
+	r.event = REQUEST_ANSWERED;
+	watched_feed(drives, 2, &r);
 	feed(REQUEST_ANSWERED, 2, T0);
-	assert(!asked(T0).pending && asked(T0).latency_us == 1);
+	assert(!asked(T0).pending && asked(T0).latency_us == 80 / 4);
 }
 
 TEST(an_end_that_was_missed_does_not_count_for_ever)
 {
-	struct question question = {.bytes = 4096, .flags = QUESTION_AT};
-	struct answer idle = {.state = STATE_PENDING_KNOWN};
-	struct request_record other = {.request = 1, .time_ns = T0, .sector = 80, .bytes = 8192};
+	uint64_t now_ns = T0 + 30000 * US;
 
 	begin();
+	/* the address is another's */
 	feed(REQUEST_ISSUED, 1, T0);
-	other.event = REQUEST_ISSUED;
-	watched_feed(drives, &other);
+	watched_feed(drives, 2,
+		     &(struct request_record){.request = 1,
+					      .time_ns = T0,
+					      .sector = 8,
+					      .bytes = 8192,
+					      .disk = DISK,
+					      .event = REQUEST_ISSUED});
 	assert(asked(T0).pending == 2);
-	/* what has just begun may have ended since the kernel was asked */
-	watched_ask(&drives[0], &question, T0 + 900 * US, &idle);
-	assert(idle.pending == 2);
-	idle = (struct answer){.state = STATE_PENDING_KNOWN};
-	watched_ask(&drives[0], &question, T0 + 1100 * US, &idle);
-	assert(!idle.pending && !asked(T0 + 1100 * US).pending);
+	feed(REQUEST_ANSWERED, 1, T0);
 
-	feed(REQUEST_ISSUED, 3, T0);
+	/* the kernel has less, but not of what waits, and not each time: some are on their way */
+	feed(REQUEST_ISSUED, 1, T0);
+	feed(REQUEST_ISSUED, 2, T0 + 20000 * US);
+	feed(REQUEST_WAITS, 3, T0);
+	for (unsigned int k = 0; k < 100; k++, now_ns += 2000 * US)
+		assert(asked_where(1 + (k % 4 == 0), now_ns).pending == 3);
+	assert(asked(now_ns).state & BLK_EXPECT_STALLED);
+	for (unsigned int k = 0; k < 100; k++)
+		assert(asked_where(1, now_ns).pending == 3);
+	for (unsigned int k = 0; k < 8; k++, now_ns += 2000 * US)
+		asked_where(1, now_ns);
+	assert(asked_where(1, now_ns).pending == 2);
+	/* what is young is not taken for it */
+	feed(REQUEST_ANSWERED, 2, now_ns);
+	feed(REQUEST_ISSUED, 3, now_ns);
+	for (uint64_t end_ns = now_ns + 19000 * US; now_ns < end_ns; now_ns += 1000 * US)
+		assert(asked_where(0, now_ns).pending == 1);
+
 	watched_lost();
-	assert(!asked(T0).pending);
+	assert(!asked(now_ns).pending);
+	begin();
 	/* of one whose beginning was missed nothing is known */
 	feed(REQUEST_ANSWERED, 3, T0 + 50 * US);
 	feed(REQUEST_WAITS, 4, T0);
@@ -165,23 +209,31 @@ TEST(an_end_that_was_missed_does_not_count_for_ever)
 
 TEST(a_drive_that_is_back_is_as_new_and_others_are_as_before)
 {
-	static __u32 disk;
+	struct request_record other = {
+		.request = 1, .time_ns = T0, .bytes = 4096, .disk = OTHER, .event = REQUEST_ISSUED};
 
 	begin();
-	drives[0].disk = &disk;
 	feed(REQUEST_ISSUED, 1, T0);
-	watched_feed(drives, &(struct request_record){.request = 2,
-						      .time_ns = T0,
-						      .bytes = 4096,
-						      .drive = 1,
-						      .event = REQUEST_ISSUED});
+	/* at the same address, once the first is gone */
+	watched_feed(drives, 2, &other);
 	watched_begin(&drives[0], NO_DISK, 0);
-	assert(disk == NO_DISK && !asked(T0).pending);
-	watched_begin(&drives[0], 8 << 20, LINNOS_IO_PAGES_MAX);
+	assert(*drives[0].disk == NO_DISK && !asked(T0).pending);
+	feed(REQUEST_ISSUED, 2, T0);
+	watched_begin(&drives[0], DISK, LINNOS_IO_PAGES_MAX);
 	feed(REQUEST_ANSWERED, 1, T0 + 50 * US);
-	assert(disk == 8 << 20 && asked(T0 + 60 * US).latency_us == 1);
+	assert(!asked(T0).pending && asked(T0 + 60 * US).latency_us == 1);
 	assert(linnos_pages_of(1) == drives[1].observer.drive.load);
-	drives[0].disk = NULL;
+}
+
+TEST(a_drive_that_is_named_twice_is_seen_twice)
+{
+	begin();
+	watched_begin(&drives[1], DISK, LINNOS_IO_PAGES_MAX);
+	feed(REQUEST_ISSUED, 1, T0);
+	assert(drives[0].observer.drive.load && drives[1].observer.drive.load);
+	feed(REQUEST_ANSWERED, 1, T0 + 90 * US);
+	assert(!drives[0].observer.drive.load && !drives[1].observer.drive.load);
+	assert(drives[0].observer.seen.nr == 1 && drives[1].observer.seen.nr == 1);
 }
 
 TEST(more_than_there_is_room_for_are_not_counted)
