@@ -26,7 +26,7 @@ extern const char requests_object[], requests_object_end[];
 static struct watched *watched;
 static unsigned int n_watched;
 static struct ring_buffer *ring;
-static const volatile struct request_watch *watch;
+static volatile struct request_watch *watch;
 static uint64_t n_lost;
 static bool is_losing;
 static unsigned int n_taken;
@@ -45,12 +45,16 @@ static int on_message(enum libbpf_print_level level, const char *format, va_list
 
 static const char *reason(int error)
 {
-	if (error == EPERM || error == EACCES)
+	static char why[sizeof(said) + 64];
+
+	if (error == EPERM)
 		return "BPF needs CAP_BPF and CAP_PERFMON: linnos-agent(8), WITHOUT LINNOS";
 	if (access("/sys/kernel/btf/vmlinux", R_OK))
 		return "this kernel does not describe its types (/sys/kernel/btf/vmlinux): it "
 		       "lacks CONFIG_DEBUG_INFO_BTF; linnos-dkms does without";
-	return *said ? said : strerror(error);
+	snprintf(why, sizeof(why), "%s (Linux 5.16 or later is needed)",
+		 *said ? said : strerror(error));
+	return why;
 }
 
 static int on_record(void *context, void *record, size_t bytes)
@@ -79,9 +83,8 @@ static int open_wakes(int records)
 const char *requests_watch(struct watched *all, unsigned int n)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "linnos_agent");
-	struct bpf_program *program;
+	struct bpf_program *program = NULL;
 	struct bpf_object *object;
-	struct request_watch *both;
 	int records;
 
 	libbpf_set_print(on_message);
@@ -90,23 +93,23 @@ const char *requests_watch(struct watched *all, unsigned int n)
 	if (!object || bpf_object__load(object))
 		return reason(errno);
 	records = bpf_object__find_map_fd_by_name(object, "records");
-	both = mmap(NULL, sizeof(*both), PROT_READ | PROT_WRITE, MAP_SHARED,
-		    bpf_object__find_map_fd_by_name(object, ".bss"), 0);
-	if (both == MAP_FAILED)
+	watch = mmap(NULL, sizeof(*watch), PROT_READ | PROT_WRITE, MAP_SHARED,
+		     bpf_object__find_map_fd_by_name(object, ".bss"), 0);
+	if (watch == MAP_FAILED)
 		return reason(errno);
 	wakes = open_wakes(records);
 	ring = ring_buffer__new(records, on_record, NULL, NULL);
 	if (wakes < 0 || !ring)
 		return reason(errno);
-	bpf_object__for_each_program(
-		program, object) if (!bpf_program__attach(program)) return reason(errno);
+	while ((program = bpf_object__next_program(object, program)))
+		if (!bpf_program__attach(program))
+			return reason(errno);
 	for (unsigned int k = 0; k < n; k++) {
-		both->disks[k] = NO_DISK;
-		all[k].disk = &both->disks[k];
+		watch->disks[k] = NO_DISK;
+		all[k].disk = &watch->disks[k];
 	}
 	watched = all;
 	n_watched = n;
-	watch = both;
 	return NULL;
 }
 
@@ -118,14 +121,16 @@ int requests_fd(void)
 void requests_take(bool woken)
 {
 	struct epoll_event event;
+	uint64_t lost;
 
-	if (!watch)
+	if (!watched)
 		return;
 	if (woken)
 		epoll_wait(wakes, &event, 1, 0);
 	/* what waits is from before: an end would be taken for that of one long gone */
-	is_losing = watch->lost != n_lost;
-	n_lost = watch->lost;
+	lost = watch->lost;
+	is_losing = lost != n_lost;
+	n_lost = lost;
 	n_taken = 0;
 	ring_buffer__consume(ring);
 	if (is_losing)
