@@ -151,18 +151,6 @@ static bool ask_kernel(const struct drive *drive, union expect *e)
 	       !ioctl(module_fd(), BLKEXPECT, &e->ask);
 }
 
-bool drive_is_known(const struct drive *drive)
-{
-	union expect e = {.ask = {
-				  .flags = BLK_EXPECT_LOOK,
-				  .n_drives = 1,
-				  .bytes = LINNOS_PAGE_BYTES,
-			  }};
-
-	e.ask.drives[0].fd = drive->fd;
-	return drive->fd >= 0 && ask_kernel(drive, &e);
-}
-
 void drive_watch(struct drive *drive, struct watched *watched)
 {
 	int requests;

@@ -34,8 +34,6 @@ struct drive {
 
 /* Opens what is there; what is not is looked for again, each second at most. */
 void drive_open(struct drive *drive, const char *path);
-/* Does the kernel predict what it takes, or say why not? */
-bool drive_is_known(const struct drive *drive);
 /* From now on its requests are told, as soon as it is there. */
 void drive_watch(struct drive *drive, struct watched *watched);
 /* Fills @known, @state, @latency_us and @pending. */

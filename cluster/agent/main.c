@@ -261,13 +261,18 @@ static void drop_capabilities(void)
 /* Drives with a model of which the kernel itself does not say what they take. Is there a model? */
 static bool watch_drives(void)
 {
+	const struct question look = {.flags = QUESTION_LOOK, .bytes = 4096};
 	bool has_models = false, is_unknown = false;
 	const char *why = NULL;
 
 	for (unsigned int k = 0; k < configuration.n_drives; k++) {
+		struct answer answer = {.known = KNOWN_NO_KERNEL};
+
 		watched[k].model = read_model(k);
 		has_models |= !!*configuration.models[k];
-		is_unknown |= watched[k].model && !drive_is_known(&drives[k]);
+		if (drives[k].fd >= 0)
+			drive_ask(&drives[k], &look, 0, &answer);
+		is_unknown |= watched[k].model && answer.known == KNOWN_NO_KERNEL;
 	}
 	if (is_unknown)
 		why = requests_watch(watched, configuration.n_drives);

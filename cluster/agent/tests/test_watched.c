@@ -28,17 +28,23 @@ static void begin(void)
 	}
 }
 
-/* A read of a page of the first drive, unless it is changed. */
+/* A read of a page of the first drive. */
+static struct request_record record_of(enum request_event event, uint64_t request, uint64_t time_ns)
+{
+	return (struct request_record){.request = request,
+				       .time_ns = time_ns,
+				       .sector = request * 8,
+				       .bytes = 4096,
+				       .disk = DISK,
+				       .event = event,
+				       .is_read = 1};
+}
+
 static void feed(enum request_event event, uint64_t request, uint64_t time_ns)
 {
-	watched_feed(drives, 2,
-		     &(struct request_record){.request = request,
-					      .time_ns = time_ns,
-					      .sector = request * 8,
-					      .bytes = 4096,
-					      .disk = DISK,
-					      .event = event,
-					      .is_read = 1});
+	struct request_record r = record_of(event, request, time_ns);
+
+	watched_feed(drives, 2, &r);
 }
 
 /* Where the kernel says so much of what is in flight. */
@@ -129,16 +135,12 @@ TEST(predictions_follow_what_reads_took)
 
 TEST(what_waits_in_a_scheduler_is_in_flight_and_may_grow_and_be_merged)
 {
-	/* in front, too: it begins elsewhere then */
-	struct request_record r = {.request = 2,
-				   .time_ns = T0 + 10 * US,
-				   .sector = 8,
-				   .bytes = 12288,
-				   .disk = DISK,
-				   .event = REQUEST_ISSUED,
-				   .is_read = 1};
+	struct request_record r = record_of(REQUEST_ISSUED, 2, T0 + 10 * US);
 
 	begin();
+	/* in front, too: it begins elsewhere then */
+	r.sector = 8;
+	r.bytes = 12288;
 	feed(REQUEST_WAITS, 1, T0);
 	feed(REQUEST_WAITS, 2, T0);
 	assert(asked(T0).pending == 2);
@@ -159,24 +161,24 @@ TEST(what_waits_in_a_scheduler_is_in_flight_and_may_grow_and_be_merged)
 
 TEST(an_end_that_was_missed_does_not_count_for_ever)
 {
+	struct request_record write = record_of(REQUEST_ISSUED, 1, T0);
 	uint64_t now_ns = T0 + 30000 * US;
 
 	begin();
 	/* the address is another's */
 	feed(REQUEST_ISSUED, 1, T0);
-	watched_feed(drives, 2,
-		     &(struct request_record){.request = 1,
-					      .time_ns = T0,
-					      .sector = 8,
-					      .bytes = 8192,
-					      .disk = DISK,
-					      .event = REQUEST_ISSUED});
+	write.is_read = 0;
+	write.bytes = 8192;
+	watched_feed(drives, 2, &write);
 	assert(drives[0].observer.drive.load == 2 * LINNOS_LOAD_WRITE_PAGE);
 	feed(REQUEST_ANSWERED, 1, T0);
 
 	/* the kernel has less, but not of what waits, and not each time: some are on their way */
 	feed(REQUEST_ISSUED, 1, T0);
 	feed(REQUEST_ISSUED, 2, T0 + 20000 * US);
+	write.disk = OTHER;
+	write.time_ns = T0 - US;
+	watched_feed(drives, 2, &write);
 	feed(REQUEST_WAITS, 3, T0);
 	for (unsigned int k = 0; k < 100; k++, now_ns += 2000 * US)
 		assert(asked_where(1 + (k % 4 == 0), now_ns).pending == 3);
