@@ -22,6 +22,7 @@ KERNEL = ROOT / "kernel"
 BUILT_S = 1_700_000_000
 HAS_LIBRADOS = Path("/usr/include/rados/librados.h").exists()
 HAS_GFAPI = Path("/usr/include/glusterfs/api/glfs.h").exists()
+HAS_LIBBPF = Path("/usr/include/bpf/libbpf.h").exists() and shutil.which("clang") is not None
 CEPH = ("liblinnos-ceph-dev", "liblinnos-ceph1")
 GLUSTER = ("liblinnos-gluster-dev", "liblinnos-gluster1")
 OTHERS = (
@@ -179,6 +180,7 @@ def test_what_needs_a_library_says_so(packages: dict[str, Path]) -> None:
         assert library in needs["liblinnos1"] and library in needs["linnos-tools"]
     assert "liburing-dev" in needs["liblinnos-dev"].replace(",", " ").split()
     assert "python3-click" in needs["linnos-tools"] and "libblkid1" in needs["linnos-tools"]
+    assert ("libbpf" in needs["linnos-agent"]) == HAS_LIBBPF
     for engine, library, headers in (
         ("ceph", "librados2", "librados-dev"),
         ("gluster", "libgfapi0", "libglusterfs-dev"),
