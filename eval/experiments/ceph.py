@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from eval.cells import WORKLOADS
 from eval.experiment import Context, Experiment, Table
 from eval.experiments.cluster import SETTINGS, cells, pages, score, text
 from eval.experiments.cluster.lab import (
@@ -35,8 +36,10 @@ VARIABLE = "LINNOS_CEPH"
 CELLS = {
     "1-client": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph"),
     "8-clients": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", clients=8),
+    "16-clients": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", clients=16),
     "stuck": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", fails="server"),
     "cut": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", fails="network"),
+    **{load: Situation(load, 0, 50, engine="ceph") for load in WORKLOADS},
 }
 
 #: Those that are measured when none is named.
@@ -129,8 +132,7 @@ EXPERIMENT = Experiment(
     adds=True,
     pages=pages.committed,
     differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
-    "neither the OSDs' nor the client's; the network has no jitter and loses nothing. "
-    "The oracle does not know where on a drive BlueStore has a block, but what bursts do to it.",
+    "neither the OSDs' nor the client's; the network has no jitter and loses nothing.",
     sources=(
         "eval/intervals.py",
         "eval/experiments/cluster",

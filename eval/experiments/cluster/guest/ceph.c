@@ -7,6 +7,7 @@
 #include "engine.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ enum { ROUNDS = 10, ROUND_S = 2 };
 enum { PRIMARY = -1 };
 
 static struct linnos_ceph *ceph;
-static uint64_t sector[NODES_MAX], n_strayed_before;
+static uint64_t *sectors[NODES_MAX], n_strayed_before;
 static bool is_balanced, is_library, is_primary;
 
 static void name_object(char name[32], const char *prefix, uint64_t number)
@@ -69,22 +70,104 @@ static void write_object(const char *prefix, uint64_t number, const char *data, 
 	}
 }
 
+static uint64_t first_sector(unsigned int node)
+{
+	char name[64];
+	FILE *start;
+	uint64_t sector;
+
+	snprintf(name, sizeof(name), "/sys/class/block/flash%up1/start", node);
+	start = fopen(name, "re");
+	if (!start || fscanf(start, "%" SCNu64, &sector) != 1)
+		die(name);
+	fclose(start);
+	return sector;
+}
+
+static FILE *open_places(unsigned int node, const char *mode)
+{
+	char name[128];
+	FILE *file;
+
+	snprintf(name, sizeof(name), "%s/places%u", getenv("LINNOS_CLUSTER"), node);
+	file = fopen(name, mode);
+	if (!file)
+		die(name);
+	return file;
+}
+
+/*
+ * Where on a drive BlueStore has a block it tells nobody: what is in it says which it is. For the
+ * oracle alone, and past Ceph.
+ */
+static void look_for_blocks(unsigned int node, uint64_t n_blocks)
+{
+	char name[64], expected[BLOCK], *chunk = aligned_alloc(BLOCK, OBJECT);
+	uint64_t *found = calloc(n_blocks, sizeof(*found)), number;
+	uint64_t sector = first_sector(node);
+	ssize_t bytes;
+	FILE *file;
+	int drive;
+
+	snprintf(name, sizeof(name), "/dev/flash%up1", node);
+	drive = open(name, O_RDONLY | O_DIRECT | O_CLOEXEC);
+	if (drive < 0)
+		die(name);
+	while ((bytes = read(drive, chunk, OBJECT)) > 0)
+		for (ssize_t at = 0; at < bytes; at += BLOCK, sector += BLOCK / 512) {
+			memcpy(&number, chunk + at, sizeof(number));
+			number /= BLOCK;
+			if (number >= n_blocks)
+				continue;
+			fill(expected, number);
+			if (!memcmp(chunk + at, expected, BLOCK))
+				found[number] = sector;
+		}
+	if (bytes < 0)
+		die(name);
+	close(drive);
+	for (uint64_t k = 0; k < n_blocks; k++)
+		if (!found[k]) {
+			errno = ENODATA;
+			die("place of a block on a drive");
+		}
+	file = open_places(node, "we");
+	fwrite(found, sizeof(*found), n_blocks, file);
+	if (fclose(file))
+		die("places");
+	free(found);
+	free(chunk);
+}
+
+static void know_places(unsigned int node, uint64_t n_blocks)
+{
+	FILE *file = open_places(node, "re");
+
+	sectors[node] = calloc(n_blocks, sizeof(**sectors));
+	if (fread(sectors[node], sizeof(**sectors), n_blocks, file) != n_blocks)
+		die("places");
+	fclose(file);
+}
+
 void engine_write(uint64_t bytes, unsigned int n_nodes)
 {
 	char *data = malloc(OBJECT);
 
-	(void)n_nodes;
 	opened(NULL);
 	for (uint64_t k = 0; k < bytes / OBJECT; k++) {
 		for (size_t block = 0; block < BLOCKS_AN_OBJECT; block++)
 			fill(data + block * BLOCK, k * BLOCKS_AN_OBJECT + block);
 		write_object("data", k, data, OBJECT);
 	}
+	/* is none of them */
+	fill(data, bytes / BLOCK);
 	for (unsigned int round = 0; round < ROUNDS; round++) {
 		for (uint64_t k = 0; k < bytes / OBJECT; k++)
 			write_object("later", k * ROUNDS + round, data, BLOCK);
 		sleep(ROUND_S);
 	}
+	for (unsigned int k = 0; k < n_nodes; k++)
+		look_for_blocks(k, bytes / BLOCK);
 }
 
 /* Where its objects lie is known before the first read. */
@@ -180,16 +263,8 @@ uint64_t engine_open(unsigned int n_nodes, const char *rule, uint64_t seed)
 	know(n_objects, n_nodes);
 	warm(n_objects, n_nodes);
 	n_strayed_before = bounced();
-	for (unsigned int k = 0; k < n_nodes; k++) {
-		char name[64];
-		FILE *start;
-
-		snprintf(name, sizeof(name), "/sys/class/block/flash%up1/start", k);
-		start = fopen(name, "re");
-		if (!start || fscanf(start, "%" SCNu64, &sector[k]) != 1)
-			die(name);
-		fclose(start);
-	}
+	for (unsigned int k = 0; k < n_nodes; k++)
+		know_places(k, n_objects * BLOCKS_AN_OBJECT);
 	return n_objects * BLOCKS_AN_OBJECT;
 }
 
@@ -263,11 +338,9 @@ void engine_write_block(unsigned int node, uint64_t block, const char *buffer)
 	die("write of a block");
 }
 
-/* Where BlueStore has a block nobody says: that of its label, which it has written. */
 uint64_t engine_sector(unsigned int node, uint64_t block)
 {
-	(void)block;
-	return sector[node];
+	return sectors[node][block];
 }
 
 uint64_t engine_asked(void)

@@ -27,8 +27,7 @@ void engine_read(unsigned int node, uint64_t block, char *buffer, void *of);
 /* Write a block to all nodes that have what this one has; it ends with on_written(). */
 void engine_write_block(unsigned int node, uint64_t block, const char *buffer);
 
-/* Where on its drive a node has a block, for the oracle; the first sector of its part where nobody
- * says. */
+/* Where on its drive a node has a block, for the oracle. */
 uint64_t engine_sector(unsigned int node, uint64_t block);
 
 /* Questions to agents that the engine's own rule has asked, and reads that went where nobody sent
