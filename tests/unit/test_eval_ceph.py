@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import numpy as np
 import pytest
 
 from eval import experiments
-from eval.experiments.ceph import CELLS, EXPERIMENT, LIBRARY, RULES, draw, reading, table
-from eval.experiments.cluster import score
+from eval.experiments.ceph import CELLS, EXPERIMENT, LIBRARY, RULES, draw, heading, reading, table
+from eval.experiments.cluster import pages, score
 from eval.experiments.cluster.cells import told
 from eval.experiments.cluster.lab import MEASURED_MS, READ, Measured, together
 
@@ -27,7 +28,8 @@ TAKES = {
 
 
 @functools.cache
-def data() -> dict[str, Any]:
+def data(*names: str) -> dict[str, Any]:
+    """Of the same reads in each of these cells, or of eight clients."""
     seeds = []
     for seed in (1, 2):
         rng = np.random.default_rng(seed)
@@ -42,7 +44,7 @@ def data() -> dict[str, Any]:
             found[rule] = Measured(reads, (2000, 0, 0), counted)
         seeds.append(found)
     scored = score(seeds, base="primary", compared=LIBRARY)
-    return {"cells": [{**told(CELLS["8-clients"]), **scored}]}
+    return {"cells": [{**told(CELLS[name]), **scored} for name in names or ("8-clients",)]}
 
 
 def test_gains_are_over_the_primary_and_the_library_is_compared_with_each() -> None:
@@ -63,6 +65,25 @@ def test_it_is_said_against_ceph_s_rules_and_the_best_other_one(tmp_path: Path) 
     assert "below balance" in words
     draw(data(), tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+def test_cells_are_told_apart_and_have_a_column_of_bursts_or_a_row() -> None:
+    assert len({heading(told(cell)) for cell in CELLS.values()}) == len(CELLS)
+    tables = table(data("1-client", "stuck", "az-e", "16-clients", "co-c"))
+    bursts, failing, loads = pages.of_ceph({title: asdict(one) for title, one in tables.items()})
+    assert [title for title in bursts.header if "client" in title and "mean" in title] == [
+        "1 client: mean us", "16 clients: mean us"
+    ]  # fmt: skip
+    assert [row[0] for row in bursts.rows] == list(RULES.values())
+    assert (failing.header[0], loads.header[0]) == (pages.FAILING, pages.CEPH_BESIDE)
+    assert [row[0] for row in failing.rows] == ["a server stands still"]
+    assert [row[0] for row in loads.rows] == ["`az-e`", "`co-c`"]
+    row = dict(zip(loads.header, loads.rows[0], strict=True))
+    assert row["best of 12 rivals"].startswith("lowest own last latency 1")
+    assert row["rivals that liblinnos-ceph is below; above"] == "12; 0"
+    assert row["liblinnos-ceph: of the oracle's gain"] == "95 %"
+    (only,) = pages.of_ceph({title: asdict(one) for title, one in table(data()).items()})
+    assert len(only.header) == 4
 
 
 def test_clients_reads_are_put_together_in_their_order() -> None:

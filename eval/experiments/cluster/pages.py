@@ -23,9 +23,9 @@ from eval.page_tables import Shown
 PAGE, FULL = ROOT / "docs" / "cluster.md", RESULTS / "cluster.md"
 
 #: What begins the tables of GlusterFS' other cells, in bursts and beside loads, and of Ceph.
-FURTHER, BESIDE, OF_CEPH, FAILING = (
+FURTHER, BESIDE, OF_CEPH, FAILING, CEPH_BESIDE = (
     "bursts, mean us", "beside a load, mean us", "bursts, on Ceph",
-    "what fails, on Ceph: mean, p99 us",
+    "what fails, on Ceph: mean, p99 us", "beside a load, on Ceph: mean, p99 us",
 )  # fmt: skip
 
 #: What begins those of the simulation, of every rule and of the best.
@@ -54,7 +54,9 @@ _ALSO_OF_CEPH = (
 _BEST_ENGINE = "GlusterFS 3: shortest own queue"
 
 #: Of Ceph, by what their titles begin with; and what is no rival of the library's there.
-_SHOWN_OF_CEPH = ("primary", "two at once", "shipped: the prediction", "liblinnos-ceph", "oracle")
+_SHOWN_OF_CEPH = (
+    "primary", "balance", "two at once", "shipped: the prediction", "liblinnos-ceph", "oracle",
+)  # fmt: skip
 _NO_RIVALS = (
     *(RULES[rule] for rule in EXTRA), "liblinnos-ceph, asks nobody", "liblinnos-ceph", "oracle",
 )  # fmt: skip
@@ -123,52 +125,63 @@ def _cell(heading: str) -> str:
 
 
 def of_ceph(tables: dict[str, Any]) -> list[Shown]:
-    """Means and p99, and what the library is below the others by; a row each of what fails."""
-    whole = {heading: one for heading, one in tables.items() if _is_whole(heading)}
-    header, rows = [OF_CEPH], [[row[0]] for row in next(iter(whole.values()))["rows"]]
-    for heading, table in whole.items():
+    """Bursts: means, p99, what the library is below others by; a row each of failures and loads."""
+    bursts, failing, loads = (
+        {heading: table for heading, table in tables.items() if _kind(heading) == kind}
+        for kind in (OF_CEPH, FAILING, CEPH_BESIDE)
+    )
+    header, rows = [OF_CEPH], [[row[0]] for row in next(iter(bursts.values()))["rows"]]
+    for heading, table in bursts.items():
         # after load and network
         cell = heading.split(", ")[-1]
         header += [f"{cell}: mean us", "p99 us", "liblinnos-ceph below it by, %"]
         below = table["header"].index(_CEPHS)
         for row, line in zip(rows, table["rows"], strict=True):
             row += [*map(_value, line[1:3]), _bare(line[below])]
-    found = [Shown(tuple(header), [tuple(row) for row in rows])]
-    failing = {heading: one for heading, one in tables.items() if heading not in whole}
-    return [*found, _failing(failing)] if failing else found
+    further = [
+        _row_each(title, of)
+        for title, of in ((FAILING, failing), (CEPH_BESIDE, loads))
+        if of
+    ]  # fmt: skip
+    return [Shown(tuple(header), [tuple(row) for row in rows]), *further]
 
 
-def _failing(tables: dict[str, Any]) -> Shown:
-    """A row each of what fails: the best rule that sends no second read, and some others."""
+def _row_each(title: str, tables: dict[str, Any]) -> Shown:
+    """A row a cell of Ceph: the best rule that sends no second read, and some others."""
+    are_loads = title == CEPH_BESIDE
     rows, shown = [], []
     for heading, table in tables.items():
         named = {row[0]: dict(zip(table["header"], row, strict=True)) for row in table["rows"]}
-        rivals = [title for title in named if title not in _NO_RIVALS]
-        best = min(rivals, key=lambda title: float(_value(named[title]["mean us"])))
-        apart = [_side(named[title][_CEPHS]) for title in rivals]
+        rivals = [rule for rule in named if rule not in _NO_RIVALS]
+        best = min(rivals, key=lambda rule: float(_value(named[rule]["mean us"])))
+        apart = [_side(named[rule][_CEPHS]) for rule in rivals]
         took = {
-            title: f"{_value(row['mean us'])}, {_value(row['p99 us'])}"
-            for title, row in named.items()
+            rule: f"{_value(row['mean us'])}, {_value(row['p99 us'])}"
+            for rule, row in named.items()
         }
-        shown = [title for title in named if title.startswith(_SHOWN_OF_CEPH)]
-        rows.append(
-            (
-                heading.split(", ")[-1],
-                f"{best} {took[best]}",
-                *(took[title] for title in shown),
-                f"{apart.count(1)}; {apart.count(-1)}",
-            )
-        )
-    header = (
-        FAILING, f"best of {len(rivals)} rivals", *shown,
-        "rivals that liblinnos-ceph is below; above",
-    )  # fmt: skip
-    return Shown(header, rows)
+        shown = [rule for rule in named if rule.startswith(_SHOWN_OF_CEPH)]
+        row = [
+            f"`{heading.split(', ')[0]}`" if are_loads else heading.split(", ")[-1],
+            f"{best} {took[best]}",
+            *(took[rule] for rule in shown),
+            f"{apart.count(1)}; {apart.count(-1)}",
+        ]
+        if are_loads:
+            row.append(named["liblinnos-ceph"]["of the oracle's gain"])
+        rows.append(tuple(row))
+    header = [title, f"best of {len(rivals)} rivals", *shown]
+    header.append("rivals that liblinnos-ceph is below; above")
+    if are_loads:
+        header.append("liblinnos-ceph: of the oracle's gain")
+    return Shown(tuple(header), rows)
 
 
-def _is_whole(heading: str) -> bool:
-    """Does nothing fail?"""
-    return heading.split(", ")[-1].split()[-1].startswith("client")
+def _kind(heading: str) -> str:
+    """Which of Ceph's tables has a cell."""
+    if not heading.startswith(f"{BURSTS}, "):
+        return CEPH_BESIDE
+    # last are clients, or what fails
+    return OF_CEPH if heading.split()[-1].startswith("client") else FAILING
 
 
 def _by_rule(table: dict[str, Any]) -> dict[str, dict[str, str]]:
