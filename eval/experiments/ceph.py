@@ -132,7 +132,9 @@ EXPERIMENT = Experiment(
     adds=True,
     pages=pages.committed,
     differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
-    "neither the OSDs' nor the client's; the network has no jitter and loses nothing.",
+    "neither the OSDs' nor the client's; the network has no jitter and loses nothing. "
+    "In bursts of one and of eight clients, and where something fails, the oracle knows what "
+    "bursts do to a drive, but not where on it a block is.",
     sources=(
         "eval/intervals.py",
         "eval/experiments/cluster",
