@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -38,11 +39,15 @@ def below(table: dict[str, Any], own: str = LIBRARY[1]) -> dict[str, Interval]:
     """What the library's mean is below others' by, by rule."""
     column = table["header"].index(f"{RULES[own]}: mean below its by")
     titles = {title: rule for rule, title in RULES.items()}
-    return {
-        titles[row[0]]: Interval(*map(float, re.findall(r"-?[\d.]+", row[column])))
-        for row in table["rows"]
-        if row[column]
-    }
+    return {titles[row[0]]: _interval(row[column]) for row in table["rows"] if row[column]}
+
+
+def _interval(cell: str) -> Interval:
+    """An end that was rounded to zero stays on its side."""
+    value, low, high = (
+        float(end) or math.copysign(1e-9, float(end)) for end in re.findall(r"-?[\d.]+", cell)
+    )
+    return Interval(value, low, high)
 
 
 def test_what_is_said_to_be_won_lost_or_undecided_is() -> None:
@@ -85,7 +90,7 @@ def test_of_loads_each_win_and_each_loss_is_named() -> None:
         }
         assert said == {rule for rule in by if by[rule].is_below} - {"oracle"}, load
     for word, rule in (("up to 7.6 %, to Prequal", "prequal"), ("up to 0.6 %, to its", LIBRARY[0])):
-        most = -min(by[rule].value for by in shares.values())
+        most = -min(by[rule].value for by in shares.values() if by[rule].is_below)
         assert f"up to {most} %" in word and any(word in clause for clause in lost)
     primary, balance = (
         [f"`{load}`" for load in sorted(shares) if shares[load][rule].is_above]
