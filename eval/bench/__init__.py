@@ -7,8 +7,8 @@ kernel/bench), the same in the lab's kernel (`in_kernel`), what it costs those w
 before they read (`asking`), the mirror as a block device beside md's
 (`ublk_cost`), liblinnos beside pread(2) (`library`), the replayer beside fio
 (`replayer`), what `linnapp watch` costs those it watches (`watching`) and what
-`linnapp top` takes itself (`top`), and `linnapp` on made-up recordings (`linnapp`,
-`recordings`).
+`linnapp top` takes itself (`top`), what an OSD of Ceph takes (`osd`), and `linnapp` on made-up
+recordings (`linnapp`, `recordings`).
 """
 
 from __future__ import annotations

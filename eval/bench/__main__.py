@@ -23,6 +23,7 @@ from eval.bench import (
     linnapp,
     module_cost,
     off_cost,
+    osd,
     replayer,
     top,
     ublk_cost,
@@ -73,6 +74,7 @@ BENCHMARKS = {
     "train": Benchmark(linnapp.train),
     "labelling": Benchmark(linnapp.labelling),
     "fleet": Benchmark(linnapp.fleet),
+    "osd": Benchmark(osd.osd, needs="`make deps-ceph`", when_named=True),
     "top": Benchmark(top.top),
     "watch-rate": Benchmark(watching.rate, needs="root, and a kernel with BTF"),
     "watch-redis": Benchmark(
