@@ -45,6 +45,8 @@ class Cluster:
     one_way_us: int | None = 50
     #: Nodes that have the same, of GlusterFS; None: all.
     replicas: int | None = None
+    #: Of a processor, that an OSD takes for a message: a read is one. 0: nothing does.
+    osd_us: int = 0
 
     @property
     def devices(self) -> list[str]:
@@ -75,7 +77,8 @@ class Cluster:
     @property
     def _hosts(self) -> Hosts:
         is_wired = self.one_way_us is not None
-        return Hosts(self.devices, self.addresses, self.drives.size_mb, is_wired, self.replicas)
+        size_mb = self.drives.size_mb
+        return Hosts(self.devices, self.addresses, size_mb, is_wired, self.replicas, self.osd_us)
 
     def setup_script(self) -> str:
         """Shell commands that bring drives, wires and servers up, in this order."""

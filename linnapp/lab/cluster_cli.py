@@ -27,12 +27,24 @@ from linnapp.lab.uml import run
     help="What the network takes from the client to a node, and back.",
 )
 @click.option(
+    "--osd-us",
+    type=click.IntRange(0, 1_000_000),
+    default=0,
+    help="What an OSD takes of a processor for a message; 0: nothing, as all else.",
+)
+@click.option(
     "--profile", default="enterprise", help="flashsim profile; several with commas, one a node."
 )
 @click.option("--seed", default=1, help="Drive k is seeded with seed + k.")
 @guest_options(CLUSTER_KERNEL, "make kernel-cluster", memory_mb=4096)
 def cluster(
-    asked: Asked, nodes: int, engine: str, one_way_us: int, profile: str, seed: int
+    asked: Asked,
+    nodes: int,
+    engine: str,
+    one_way_us: int,
+    osd_us: int,
+    profile: str,
+    seed: int,
 ) -> None:
     """Run CMD on the client of a cluster whose nodes have an emulated drive each.
 
@@ -56,7 +68,7 @@ def cluster(
     linnapp lab cluster -- sh -c 'mkdir /run/v && \\
       glusterfs -f $LINNOS_CLUSTER/read-node2.vol /run/v && dd if=/dev/zero of=/run/v/x count=1'
     """
-    lab = Cluster(Array(nodes, profile, asked.size_mb, seed), engine, one_way_us)
+    lab = Cluster(Array(nodes, profile, asked.size_mb, seed), engine, one_way_us, osd_us=osd_us)
     environment = {**guest_environment(lab, asked.out_dir), **lab.environment}
     absent = missing(engine, environment["PATH"])
     if absent:

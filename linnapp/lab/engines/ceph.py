@@ -48,6 +48,12 @@ def configuration(hosts: Hosts) -> str:
         f"bluestore cache size = {32 << 20}",
         f"osd memory target = {896 << 20}",
     ]
+    if hosts.osd_us:
+        # The one thread that takes messages is held up by as much for each.
+        lines += [
+            "osd debug inject dispatch delay probability = 1",
+            f"osd debug inject dispatch delay duration = {hosts.osd_us / 1e6:f}",
+        ]
     for k, address in enumerate(hosts.addresses):
         lines += [f"[osd.{k}]", f"public addr = {address}", f"crush location = {_place(k)}"]
     return "\n".join((*lines, ""))
