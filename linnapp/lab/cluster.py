@@ -45,7 +45,7 @@ class Cluster:
     one_way_us: int | None = 50
     #: Nodes that have the same, of GlusterFS; None: all.
     replicas: int | None = None
-    #: Of a processor, that an OSD takes for a message: a read is one. 0: nothing does.
+    #: Of a processor, that an OSD takes for a read. 0: nothing, as all else.
     osd_us: int = 0
 
     @property

@@ -30,7 +30,7 @@ from linnapp.lab.uml import run
     "--osd-us",
     type=click.IntRange(0, 1_000_000),
     default=0,
-    help="What an OSD takes of a processor for a message; 0: nothing, as all else.",
+    help="What an OSD takes of a processor for a read; 0: nothing, as all else.",
 )
 @click.option(
     "--profile", default="enterprise", help="flashsim profile; several with commas, one a node."

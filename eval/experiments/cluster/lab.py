@@ -132,13 +132,15 @@ class Situation:
     nodes: int = N_DRIVES
     #: Digest of the trace that is the load. Empty: it is none.
     trace: str = ""
+    #: Of a processor, that an OSD takes for a read.
+    osd_us: int = 0
 
     def cluster(self) -> Cluster:
         """The nodes."""
         profiles = ARRAYS[ARRAY_OF.get(self.load, "enterprise")].split(",")
         named = ",".join(profiles * (self.nodes // N_DRIVES if len(profiles) > 1 else 1))
         drives = Array(self.nodes, named, DRIVE_MB, self.seed)
-        return Cluster(drives, self.engine, self.one_way_us, N_DRIVES)
+        return Cluster(drives, self.engine, self.one_way_us, N_DRIVES, self.osd_us)
 
     @property
     def memory_mb(self) -> int:

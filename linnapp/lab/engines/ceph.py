@@ -21,6 +21,9 @@ POOL, N_GROUPS = "data", 32
 #: What BlueStore's own files need half of.
 _LEAST_MB = 1024
 
+#: A read is held up so often on its way through an OSD, by the thread that is at it.
+_HELD_UP = 3
+
 _FSID = "6c696e6e-6f73-4c41-8000-000000000000"
 _MONITOR_PORT = 3300
 _CONFIGURATION = f"{FOLDER}/ceph.conf"
@@ -49,10 +52,10 @@ def configuration(hosts: Hosts) -> str:
         f"osd memory target = {896 << 20}",
     ]
     if hosts.osd_us:
-        # The one thread that takes messages is held up by as much for each.
+        delay_s = hosts.osd_us / _HELD_UP / 1e6
         lines += [
             "osd debug inject dispatch delay probability = 1",
-            f"osd debug inject dispatch delay duration = {hosts.osd_us / 1e6:f}",
+            f"osd debug inject dispatch delay duration = {delay_s:.7f}",
         ]
     for k, address in enumerate(hosts.addresses):
         lines += [f"[osd.{k}]", f"public addr = {address}", f"crush location = {_place(k)}"]
@@ -94,7 +97,11 @@ def set_up(hosts: Hosts) -> list[str]:
 
 def server(hosts: Hosts, node: int) -> str:
     """Shell command that starts a node's OSD."""
-    return hosts.started(node, f"ceph-osd -i {node} -f", f"{FOLDER}/{SERVER}{node}")
+    osd = f"ceph-osd -i {node} -f"
+    if hosts.osd_us:
+        # or each time that it is held up it sleeps 50 us longer
+        osd = f"sh -c 'echo 1 >/proc/self/timerslack_ns; exec {osd}'"
+    return hosts.started(node, osd, f"{FOLDER}/{SERVER}{node}")
 
 
 def environment(hosts: Hosts) -> dict[str, str]:

@@ -28,7 +28,7 @@ class Hosts:
     is_wired: bool
     #: Nodes that have the same, one set after the other; None: all of them do.
     replicas: int | None = None
-    #: Of a processor, that an OSD takes for a message.
+    #: Of a processor, that an OSD takes for a read.
     osd_us: int = 0
 
     @property
