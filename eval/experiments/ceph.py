@@ -27,6 +27,10 @@ from eval.experiments.cluster.lab import (
 from eval.experiments.cluster.text import EXTRA, RIVALS, bars, share, table_of
 
 ONE_WAY_US = 20
+
+#: Of a processor, for a read: `python -m eval.bench osd`.
+OSD_US = 105
+
 N_SEEDS = {"1-client": 3, "8-clients": 3}
 
 #: Which of `CELLS` are measured, with commas between.
@@ -39,6 +43,8 @@ CELLS = {
     "16-clients": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", clients=16),
     "stuck": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", fails="server"),
     "cut": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", fails="network"),
+    "osd": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", osd_us=OSD_US),
+    "osd-16-clients": Situation(BURSTS, 0, ONE_WAY_US, engine="ceph", clients=16, osd_us=OSD_US),
     **{load: Situation(load, 0, 50, engine="ceph") for load in WORKLOADS},
 }
 
@@ -132,9 +138,9 @@ EXPERIMENT = Experiment(
     adds=True,
     pages=pages.committed,
     differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
-    "neither the OSDs' nor the client's; the network has no jitter and loses nothing. "
-    "In bursts of one and of eight clients, and where something fails, the oracle knows what "
-    "bursts do to a drive, but not where on it a block is.",
+    "but an OSD's where that is said, and never the client's; the network has no jitter, and loses "
+    "nothing. In bursts of one and of eight clients, and where something fails, the oracle knows "
+    "what bursts do to a drive, but not where on it a block is.",
     sources=(
         "eval/intervals.py",
         "eval/experiments/cluster",

@@ -84,6 +84,16 @@ def test_an_osd_and_its_place_are_its_nodes() -> None:
     assert places == "root=default,host=node0;root=default,host=node1"
 
 
+def test_what_an_osd_takes_of_a_processor_holds_reads_up() -> None:
+    # three times each
+    assert (
+        "dispatch delay duration = 0.0000350\n"
+        in Cluster(Array(3), "ceph", osd_us=105).setup_script()
+    )
+    free = Cluster(Array(3), "ceph").setup_script()
+    assert "dispatch delay" not in free and "timerslack" not in free
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_set_up_is_a_script_that_a_shell_can_read(engine: str) -> None:
     cluster = Cluster(Array(3), engine, 20)

@@ -22,7 +22,7 @@ from linnapp.trace.recorded import digest
 #: What tells cells apart, besides what all have in common.
 _TOLD = (
     "load", "one_way_us", "clients", "lost_percent", "fails", "lies", "writes_percent", "nodes",
-    "trace",
+    "trace", "osd_us",
 )  # fmt: skip
 
 

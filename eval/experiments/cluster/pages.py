@@ -25,7 +25,7 @@ PAGE, FULL = ROOT / "docs" / "cluster.md", RESULTS / "cluster.md"
 #: What begins the tables of GlusterFS' other cells, in bursts and beside loads, and of Ceph.
 FURTHER, BESIDE, OF_CEPH, FAILING, CEPH_BESIDE = (
     "bursts, mean us", "beside a load, mean us", "bursts, on Ceph",
-    "what fails, on Ceph: mean, p99 us", "beside a load, on Ceph: mean, p99 us",
+    "what fails or costs, on Ceph: mean, p99 us", "beside a load, on Ceph: mean, p99 us",
 )  # fmt: skip
 
 #: What begins those of the simulation, of every rule and of the best.
@@ -161,7 +161,7 @@ def _row_each(title: str, tables: dict[str, Any]) -> Shown:
         }
         shown = [rule for rule in named if rule.startswith(_SHOWN_OF_CEPH)]
         row = [
-            f"`{heading.split(', ')[0]}`" if are_loads else heading.split(", ")[-1],
+            f"`{heading.split(', ')[0]}`" if are_loads else _besides(heading),
             f"{best} {took[best]}",
             *(took[rule] for rule in shown),
             f"{apart.count(1)}; {apart.count(-1)}",
@@ -176,11 +176,16 @@ def _row_each(title: str, tables: dict[str, Any]) -> Shown:
     return Shown(tuple(header), rows)
 
 
+def _besides(heading: str) -> str:
+    """A cell of Ceph without the load and the network, and a single client."""
+    return ", ".join(said for said in heading.split(", ")[2:] if said != "1 client")
+
+
 def _kind(heading: str) -> str:
     """Which of Ceph's tables has a cell."""
     if not heading.startswith(f"{BURSTS}, "):
         return CEPH_BESIDE
-    # last are clients, or what fails
+    # last are clients, or what fails or costs
     return OF_CEPH if heading.split()[-1].startswith("client") else FAILING
 
 

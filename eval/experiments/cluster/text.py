@@ -95,6 +95,8 @@ def heading(cell: dict[str, Any], *, counted: bool = False) -> str:
         said.append(f"an agent lies: {cell['lies']}")
     if cell["writes_percent"]:
         said.append(f"{cell['writes_percent']} % writes")
+    if cell["osd_us"]:
+        said.append(f"an OSD takes {cell['osd_us']} us")
     return ", ".join(said)
 
 
