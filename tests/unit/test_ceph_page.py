@@ -10,7 +10,7 @@ from typing import Any
 
 from eval.cache import RESULTS, ROOT
 from eval.cells import WORKLOADS
-from eval.experiments.ceph import LIBRARY, RULES
+from eval.experiments.ceph import LIBRARY, OSD_US, RULES
 from eval.experiments.cluster.lab import GUEST
 from eval.experiments.cluster.text import EXTRA
 from eval.intervals import Interval
@@ -23,6 +23,11 @@ SECTION, LOADS = (
 ONE, EIGHT, SIXTEEN = (
     TABLES[f"bursts, 20 us one way, {n} client{'s' * (n > 1)}"] for n in (1, 8, 16)
 )
+#: By clients, where an OSD's processor is charged.
+CHARGED = {
+    n: TABLES[f"bursts, 20 us one way, {n} client{'s' * (n > 1)}, an OSD takes {OSD_US} us"]
+    for n in (1, 16)
+}
 #: By load.
 BESIDE = {
     heading.split(",")[0]: table
@@ -53,7 +58,8 @@ def _interval(cell: str) -> Interval:
 
 def test_what_is_said_to_be_won_lost_or_undecided_is() -> None:
     cells = (
-        (ONE, {"own-latency"}), (EIGHT, {"elasticsearch", "prequal"}), (SIXTEEN, {"prequal"})
+        (ONE, {"own-latency"}), (EIGHT, {"elasticsearch", "prequal"}), (SIXTEEN, {"prequal"}),
+        (CHARGED[1], {"own-latency"}), (CHARGED[16], {"elasticsearch", "prequal"}),
     )  # fmt: skip
     for table, undecided in cells:
         shares = {rule: by for rule, by in below(table).items() if rule not in (*LIBRARY, "oracle")}
