@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 
 from eval.bench import OUT, BenchError
 from eval.bench.watching import cpu_s
@@ -149,7 +148,7 @@ def osd() -> None:
         idle = (cpu_s(ceph.osd_pid) - used_s) / PERIOD_S
         for at_a_time in AT_A_TIME:
             periods = [_read_us(ceph, at_a_time, idle) for _ in range(PERIODS)]
-            took = of_values(np.array([us for us, _ in periods]))
+            took = of_values([us for us, _ in periods])
             n_reads = sum(n for _, n in periods)
             rows.append({"at_a_time": at_a_time, "reads": n_reads, "cpu_us": took.to_json()})
             print(f"{at_a_time} at a time: {took.value:.0f} us of a core a read "
