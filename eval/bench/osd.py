@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-
 from eval.bench import OUT, BenchError
 from eval.bench.watching import cpu_s
 from eval.files import write_json
