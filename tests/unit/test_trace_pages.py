@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from eval import intervals
 from eval.cache import ROOT
+from eval.errors import StepError
 from eval.experiments.traces import pages, replays, scores
 from eval.page_tables import with_tables
 
@@ -147,3 +150,12 @@ def test_a_short_page_says_where_somebody_is_above_most() -> None:
     row = next(row for row in pages.summed([CALM, BURSTS], {}).rows if row[0] == "`linnos`")
     assert row[2:5] == ("1", "1", "+2.0, MSR 105 at 2000, calm")
     assert row[5:] == ("0", "1", "+5.0, MSR 105 at 2000, bursts")
+
+
+def test_without_public_traces_the_pages_say_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recorded = [line for line in pages.committed() if line.trace not in pages.FRONT]
+    monkeypatch.setattr(pages, "committed", lambda: recorded)
+    with pytest.raises(StepError, match="LINNOS_TRACES=DIR"):
+        pages.tables()

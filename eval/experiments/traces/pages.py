@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 from eval import demo
 from eval.cache import RESULTS, ROOT
 from eval.contenders import LITTLE
+from eval.errors import StepError
 from eval.experiments.traces.replays import BURSTS, CALM, GUARDED, OFF, ON
 from eval.experiments.traces.scores import (
     H95,
@@ -303,6 +304,11 @@ def tables() -> dict[Path, list[Shown]]:
     """All of them, by page."""
     of = committed()
     sure, front_page = _beyond_chance(), on_the_front_page(of)
+    if not front_page:
+        raise StepError(
+            "eval/results/traces.json has no public traces, of which README.md tells: name their "
+            "folder, LINNOS_TRACES=DIR, and commit again"
+        )
     return {
         ROOT / "README.md": [extremes(front_page), front(front_page)],
         ROOT / "docs" / "results.md": [summed(of, sure)],
