@@ -30,7 +30,7 @@ from linnapp.lab.uml import run
     "--osd-us",
     type=click.IntRange(0, 1_000_000),
     default=0,
-    help="What an OSD takes of a processor for a read; 0: nothing, as all else.",
+    help="With `ceph`: so long an OSD's threads sleep for a read; 0: it is free, as all else.",
 )
 @click.option(
     "--profile", default="enterprise", help="flashsim profile; several with commas, one a node."
@@ -68,6 +68,8 @@ def cluster(
     linnapp lab cluster -- sh -c 'mkdir /run/v && \\
       glusterfs -f $LINNOS_CLUSTER/read-node2.vol /run/v && dd if=/dev/zero of=/run/v/x count=1'
     """
+    if osd_us and engine != "ceph":
+        raise click.UsageError(f"--osd-us is with --engine ceph: {engine} has no OSDs")
     lab = Cluster(Array(nodes, profile, asked.size_mb, seed), engine, one_way_us, osd_us=osd_us)
     environment = {**guest_environment(lab, asked.out_dir), **lab.environment}
     absent = missing(engine, environment["PATH"])

@@ -85,11 +85,10 @@ def test_an_osd_and_its_place_are_its_nodes() -> None:
 
 
 def test_what_an_osd_takes_of_a_processor_holds_reads_up() -> None:
+    charged = Cluster(Array(3), "ceph", osd_us=105).setup_script()
     # three times each
-    assert (
-        "dispatch delay duration = 0.0000350\n"
-        in Cluster(Array(3), "ceph", osd_us=105).setup_script()
-    )
+    assert "dispatch delay duration = 0.0000350\n" in charged
+    assert charged.count("timerslack_ns; exec ceph-osd") == 3
     free = Cluster(Array(3), "ceph").setup_script()
     assert "dispatch delay" not in free and "timerslack" not in free
 
@@ -137,3 +136,8 @@ def test_drives_that_are_too_small_are_refused() -> None:
 def test_more_nodes_than_there_may_be_are_refused() -> None:
     ran = CliRunner().invoke(cli, ["lab", "cluster", "--nodes", "17", "--", "true"])
     assert ran.exit_code == 2 and "17 is not in the range" in ran.output
+
+
+def test_what_an_osd_takes_is_refused_where_there_is_none() -> None:
+    ran = CliRunner().invoke(cli, ["lab", "cluster", "--osd-us", "105", "--", "true"])
+    assert ran.exit_code == 2 and "gluster has no OSDs" in ran.output
