@@ -309,6 +309,11 @@ def check_teaches(trace: Path, given: dict[str, Any]) -> None:
             f"{trace}: {given['reads']} reads; {LEAST_READS} are the least that three drives learn "
             "from and are replayed: name a longer trace"
         )
+    check_times(trace, given)
+
+
+def check_times(trace: Path, given: dict[str, Any]) -> None:
+    """Refuse a trace whose times cannot be."""
     if not 0 < given["duration_s"] < LONGEST_S:
         raise StepError(
             f"{trace}: its I/Os lie over {given['duration_s']:g} s; above 0 and below "

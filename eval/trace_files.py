@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,10 +58,16 @@ def called(file: str) -> str:
     return next((name for end, name in NAMES.items() if file.endswith(end)), file)
 
 
+@functools.cache
+def digest_of(path: Path) -> str:
+    """What tells a trace from others by its content, as where it lies does not matter."""
+    return digest([path])[:16]
+
+
 def digests(given: Sequence[Path]) -> list[list[str]]:
-    """Traces by name and content, as where they lie does not matter."""
+    """Traces by name and content."""
     try:
-        return [[name, digest([path])[:16]] for name, path in files(given).items()]
+        return [[name, digest_of(path)] for name, path in files(given).items()]
     except StepError:
         # Said when they are needed.
         return [[path.name, "missing"] for path in given]

@@ -76,6 +76,23 @@ def test_two_traces_of_one_name_are_refused(folder: Path) -> None:
         brought.files()
 
 
+@pytest.mark.parametrize("name", ["az-e", "bursts"])
+def test_a_trace_that_is_called_as_a_cell_or_a_load_is_refused(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(cluster, "compiled", lambda _: tmp_path)
+    (folder / name).write_text(LINES)
+    with pytest.raises(StepError, match=f"{name} is a cell or a load already"):
+        cluster.run(Context("cluster", Cache(tmp_path / "cache"), 1, True, tmp_path))
+
+
+@pytest.mark.parametrize("lines", ["0 0 0 4096 1\n", "0 0 0 4096 1\n1e12 0 0 4096 1\n"])
+def test_a_trace_whose_times_cannot_be_is_refused(tmp_path: Path, lines: str) -> None:
+    (tmp_path / NAME).write_text(lines)
+    with pytest.raises(StepError, match="its I/Os lie over"):
+        brought.written(tmp_path / NAME, tmp_path, 0, 9.0, 0.5, 1 << 20)
+
+
 def _read(volume: Path) -> list[tuple[float, str]]:
     words = (line.split() for line in volume.read_text().splitlines())
     return [(int(w[0]) / 1e6, w[2]) for w in words if len(w) > 2 and w[2] in ("read", "write")]

@@ -24,6 +24,7 @@ import numpy as np
 
 from eval import trace_files
 from eval.cells import N_DRIVES, WORKLOADS
+from eval.errors import StepError
 from eval.experiment import Context, Experiment
 from eval.experiments.cluster import brought, cells, pages
 from eval.experiments.cluster.lab import (
@@ -46,8 +47,8 @@ from eval.intervals import LEVEL, RESAMPLES, Blocks, Resamples
 #: Which of `CELLS` are measured, with commas between.
 VARIABLE = "LINNOS_CLUSTER"
 
-#: What the client meets; seeds are others'.
-CELLS = {
+#: What the client meets, besides traces; seeds are others'.
+_OWN = {
     "20us": Situation(BURSTS, 0, 20),
     "5us": Situation(BURSTS, 0, 5),
     "50us": Situation(BURSTS, 0, 50),
@@ -67,8 +68,9 @@ CELLS = {
     # two rounds of bursts
     "nine": Situation(BURSTS, 0, 20, clients=4, nodes=9, measured_ms=2 * 9 * TURN_US // 1000),
     **{load: Situation(load, 0, 50) for load in WORKLOADS},
-    **cells.of_traces(50),
 }
+
+CELLS = {**_OWN, **cells.of_traces(50)}
 
 #: Those that are measured when none is named.
 UNNAMED = ("20us", "50us", "200us", "bi-e")
@@ -108,7 +110,9 @@ def run(context: Context) -> dict[str, Any]:
     client = compiled(context.folder)
     names = tuple(PARAMETERS["cells"])
     # Refuses traces that are named and not there.
-    brought.files()
+    for name, path in brought.files().items():
+        if name in (*_OWN, BURSTS):
+            raise StepError(f"{path}: {name} is a cell or a load already: name the trace otherwise")
     also = f"; and traces, as {trace_files.VARIABLE}=DIR names them"
     return {
         "cells": cells.read(

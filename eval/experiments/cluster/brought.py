@@ -34,6 +34,7 @@ def written(
     It is cut to `lasts_s`. A trace of which a half would be over before `least_s` is slowed down.
     """
     given = demo.inspected(trace)
+    demo.check_times(trace, given)
     half_s = given["duration_s"] / 2
     rerate = min(max(1.0, demo.TARGET_IOPS / given["iops_mean"]), half_s / least_s)
     begins_s = half * half_s

@@ -10,14 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from eval import guests
+from eval import guests, trace_files
 from eval.errors import StepError
 from eval.experiment import Context
 from eval.experiments.cluster import brought
 from eval.experiments.cluster.lab import Measured, Situation, measured, recorded_and_trained
 from eval.parallel import Step
 from linnapp.lab.cluster import CLUSTER_KERNEL
-from linnapp.trace.recorded import digest
 
 #: What tells cells apart, besides what all have in common.
 _TOLD = (
@@ -47,7 +46,7 @@ def of_traces(one_way_us: int) -> dict[str, Situation]:
         # Said when one of them is asked for.
         return {}
     return {
-        name: Situation(name, 0, one_way_us, trace=digest([path])[:16])
+        name: Situation(name, 0, one_way_us, trace=trace_files.digest_of(path))
         for name, path in found.items()
     }
 
