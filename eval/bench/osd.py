@@ -69,10 +69,13 @@ class _Ceph:
     def run(self, *command: object) -> str:
         """Output of a command of Ceph's; it must succeed."""
         program, *words = map(str, command)
-        ran = subprocess.run(
-            [program, "-c", str(self.folder / "ceph.conf"), *words],
-            cwd=self.folder, capture_output=True, text=True, timeout=_STARTS_S, check=False,
-        )  # fmt: skip
+        try:
+            ran = subprocess.run(
+                [program, "-c", str(self.folder / "ceph.conf"), *words],
+                cwd=self.folder, capture_output=True, text=True, timeout=_STARTS_S, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise BenchError(f"{program} {' '.join(words)}: no end after {_STARTS_S} s") from None
         if ran.returncode:
             raise BenchError(f"{program} {' '.join(words)}: {ran.stderr.strip()[-300:]}")
         return ran.stdout
@@ -108,10 +111,7 @@ def _started() -> Iterator[_Ceph]:
             return process.pid
 
         address = f"[v1:127.0.0.1:{port}]"
-        subprocess.run(
-            ["monmaptool", "--create", "--addv", "x", address, "--fsid", fsid, "monmap"],
-            cwd=name, capture_output=True, check=True,
-        )  # fmt: skip
+        ceph.run("monmaptool", "--create", "--addv", "x", address, "--fsid", fsid, "monmap")
         ceph.run("ceph-mon", "--mkfs", "-i", "x", "--monmap", "monmap")
         daemon("ceph-mon", "-i", "x")
         ceph.run("ceph", "osd", "new", uuid, 0)
