@@ -28,7 +28,8 @@ from eval.experiments.cluster.text import EXTRA, RIVALS, bars, share, table_of
 
 ONE_WAY_US = 20
 
-#: Of a processor, for a read: `python -m eval.bench osd`.
+#: Of a processor, for a read: `python -m eval.bench osd`, of one virtual machine; where others are
+#: busy it is another number.
 OSD_US = 105
 
 N_SEEDS = {"1-client": 3, "8-clients": 3}
@@ -137,10 +138,10 @@ EXPERIMENT = Experiment(
     draw=draw,
     adds=True,
     pages=pages.committed,
-    differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
-    "but an OSD's where that is said, and never the client's; the network has no jitter, and loses "
-    "nothing. In bursts of one and of eight clients, and where something fails, the oracle knows "
-    "what bursts do to a drive, but not where on it a block is.",
+    differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing; "
+    "where an OSD is said to take time its threads sleep, but share no processor; the network has "
+    "no jitter, and loses nothing. In bursts of one and of eight clients, and where something "
+    "fails, the oracle knows what bursts do to a drive, but not where on it a block is.",
     sources=(
         "eval/intervals.py",
         "eval/experiments/cluster",

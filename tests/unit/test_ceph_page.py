@@ -73,6 +73,13 @@ def test_what_is_said_to_be_won_lost_or_undecided_is() -> None:
         assert {rule for rule, by in alone.items() if by.is_below} == {
             "elasticsearch", "prequal", "clone", LIBRARY[1], "oracle"
         }  # fmt: skip
+    alone = below(CHARGED[16], LIBRARY[0])
+    assert {rule for rule, by in alone.items() if by.is_below} == {
+        "elasticsearch", "prequal", "prediction", "clone", LIBRARY[1], "oracle"
+    }  # fmt: skip
+    assert f"{gain(CHARGED[1])} of the gain, and {gain(CHARGED[16])} of 16 clients" in (
+        " ".join(SECTION.split())
+    )
 
 
 def test_of_loads_each_win_and_each_loss_is_named() -> None:
