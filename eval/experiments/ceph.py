@@ -28,8 +28,7 @@ from eval.experiments.cluster.text import EXTRA, RIVALS, bars, share, table_of
 
 ONE_WAY_US = 20
 
-#: Of a processor, for a read: `python -m eval.bench osd`, of one virtual machine; where others are
-#: busy it is another number.
+#: Of a processor, for a read: `python -m eval.bench osd` has 99 to 154, eights' and single reads'.
 OSD_US = 105
 
 N_SEEDS = {"1-client": 3, "8-clients": 3}
