@@ -24,6 +24,7 @@ from eval.bench import OUT, BenchError
 from eval.bench.watching import cpu_s
 from eval.files import write_json
 from eval.intervals import of_values
+from linnapp.lab.engines.ceph import OSD_SETTINGS
 
 #: Reads at a time.
 AT_A_TIME = (1, 8)
@@ -47,15 +48,12 @@ run dir = {folder}
 log file = {folder}/$name.log
 pid file =
 admin socket =
-ms async op threads = 1
 osd pool default size = 1
 osd pool default min size = 1
 mon allow pool size one = true
 osd crush chooseleaf type = 0
 bluestore block size = {bytes}
-bluestore default buffered read = false
-bluestore cache autotune = false
-bluestore cache size = 33554432
+{settings}
 """
 
 
@@ -98,7 +96,9 @@ def _started() -> Iterator[_Ceph]:
         ceph = _Ceph(Path(name))
         size = 2 * DATA_MB << 20
         (ceph.folder / "ceph.conf").write_text(
-            _CONFIGURATION.format(fsid=fsid, port=port, folder=name, bytes=size)
+            _CONFIGURATION.format(
+                fsid=fsid, port=port, folder=name, bytes=size, settings="\n".join(OSD_SETTINGS)
+            )
         )
         (ceph.folder / "osd").mkdir()
 

@@ -21,6 +21,16 @@ POOL, N_GROUPS = "data", 32
 #: What BlueStore's own files need half of.
 _LEAST_MB = 1024
 
+#: How an OSD reads, here and where eval/bench/osd.py measures what that takes.
+OSD_SETTINGS = (
+    # processors cost nothing here, and of several threads another one is first each time
+    "ms async op threads = 1",
+    # What is read is to come from the drive; and it is a small machine that has all nodes.
+    "bluestore default buffered read = false",
+    "bluestore cache autotune = false",
+    f"bluestore cache size = {32 << 20}",
+)
+
 #: A read is held up so often on its way through an OSD, by the thread that is at it.
 _HELD_UP = 3
 
@@ -37,18 +47,13 @@ def configuration(hosts: Hosts) -> str:
         f"mon host = {_monitor(hosts)}",
         "ms bind msgr1 = false",
         *(f"auth {who} required = none" for who in ("cluster", "service", "client")),
-        # processors cost nothing here, and of several threads another one is first each time
-        "ms async op threads = 1",
+        *OSD_SETTINGS,
         f"osd pool default size = {min(3, len(hosts.addresses))}",
         f"log file = {FOLDER}/$name.log",
         f"pid file = {FOLDER}/$name.pid",
         "admin socket = /run/ceph/$name.$pid.$cctid.asok",
         f"mon data = {FOLDER}/mon",
         f"osd data = {FOLDER}/osd$id",
-        # What is read is to come from the drive; and it is a small machine that has all nodes.
-        "bluestore default buffered read = false",
-        "bluestore cache autotune = false",
-        f"bluestore cache size = {32 << 20}",
         f"osd memory target = {896 << 20}",
     ]
     if hosts.osd_us:
