@@ -28,7 +28,7 @@ from eval.experiments.cluster.text import EXTRA, RIVALS, bars, share, table_of
 
 ONE_WAY_US = 20
 
-#: Of a processor, for a read: `python -m eval.bench osd` has 99 to 154, eights' and single reads'.
+#: Of a processor, for a read: `python -m eval.bench osd` has 99 to 195, least of eight at a time.
 OSD_US = 105
 
 N_SEEDS = {"1-client": 3, "8-clients": 3}
