@@ -24,7 +24,12 @@
 #define BURST_FOR_US 100000
 
 #define NEWS_EVERY_US 1000
+/* What the first reads teach is told apart. */
+#define BEGINNING_US 500000
 #define RUN_US 2000000
+/* Where the load changes: then, and so long it is followed. */
+#define CHANGE_US 4000000
+#define FOLLOWED_US 8000000
 
 enum how { AT_HOME, UNGUARDED, GUARDED };
 
@@ -41,6 +46,12 @@ struct drive {
 	struct read served[SLOTS], waiting[WAITING_MAX];
 };
 
+/* What the reads took that have ended. */
+struct taken {
+	double us;
+	unsigned int n;
+};
+
 struct reader {
 	struct chooser chooser;
 	struct chooser_common common;
@@ -53,7 +64,8 @@ static struct linnos_latency *models[N] = {&like, &like, &like};
 static struct drive drives[N];
 static struct reader readers[READERS_MAX];
 static struct told told;
-static bool with_bursts;
+static uint64_t bursts_until_us;
+static unsigned int n_sent;
 
 static double uniform(void)
 {
@@ -62,7 +74,7 @@ static double uniform(void)
 
 static double service_us(unsigned int drive, uint64_t now_us)
 {
-	bool bursting = with_bursts && now_us / BURST_EVERY_US % N == drive &&
+	bool bursting = now_us < bursts_until_us && now_us / BURST_EVERY_US % N == drive &&
 			now_us % BURST_EVERY_US < BURST_FOR_US;
 
 	return bursting ? BURST_US : SERVICE_US;
@@ -92,11 +104,9 @@ static void send_read(enum how how, unsigned int n_readers, unsigned int home, u
 	to->waiting[(to->first + to->n_waiting++) % WAITING_MAX] = read;
 }
 
-/* Return: how long the reads took together that have ended now. */
-static double serve(enum how how, unsigned int d, uint64_t now_us, unsigned int *n_ended)
+static void serve(enum how how, unsigned int d, uint64_t now_us, struct taken *taken)
 {
 	struct drive *drive = &drives[d];
-	double took_us = 0;
 
 	for (unsigned int i = 0; i < drive->n_served; i++) {
 		struct read *read = &drive->served[i];
@@ -108,8 +118,8 @@ static double serve(enum how how, unsigned int d, uint64_t now_us, unsigned int 
 			observer_ended(&r->drives[d], &read->io, now_us * US, OBSERVED_ANSWERED);
 			chooser_answered(&r->chooser, read->lot, (now_us - read->sent_us) * US);
 		}
-		took_us += now_us - read->sent_us;
-		++*n_ended;
+		taken->us += now_us - read->sent_us;
+		taken->n++;
 		*read = drive->served[--drive->n_served];
 		i--;
 	}
@@ -120,17 +130,13 @@ static double serve(enum how how, unsigned int d, uint64_t now_us, unsigned int 
 		drive->n_waiting--;
 		read->end_us = now_us + service_us(d, now_us) * (0.75 - 0.25 * log(uniform()));
 	}
-	return took_us;
 }
 
-static double mean_us(enum how how, unsigned int n_readers, double load, bool bursts)
+static void begin(enum how how, unsigned int n_readers)
 {
-	double took_us = 0;
-	unsigned int n_ended = 0, n_sent = 0;
-
 	srand(1);
+	n_sent = 0;
 	memset(drives, 0, sizeof(drives));
-	with_bursts = bursts;
 	told = (struct told){.known = (1 << N) - 1};
 	for (unsigned int i = 0; i < n_readers; i++) {
 		struct chooser *c = &readers[i].chooser;
@@ -140,46 +146,97 @@ static double mean_us(enum how how, unsigned int n_readers, double load, bool bu
 		c->common->guard.random = 7919 * i + 1;
 		c->told = &told;
 	}
-	for (uint64_t now_us = 1; now_us < RUN_US; now_us++) {
+}
+
+/* So many reads as the drives can serve, times @load. */
+static struct taken run(enum how how, unsigned int n_readers, double load, uint64_t from_us,
+			uint64_t until_us)
+{
+	struct taken taken = {0};
+
+	for (uint64_t now_us = from_us; now_us < until_us; now_us++) {
 		if (now_us % NEWS_EVERY_US == 1)
 			tell_news(now_us);
 		if (uniform() < load * N * SLOTS / SERVICE_US)
 			send_read(how, n_readers, n_sent++ % N, now_us);
 		for (unsigned int d = 0; d < N; d++)
-			took_us += serve(how, d, now_us, &n_ended);
+			serve(how, d, now_us, &taken);
 	}
-	return took_us / n_ended;
+	return taken;
 }
 
+static double mean_us(struct taken taken)
+{
+	return taken.us / taken.n;
+}
+
+static double whole_us(enum how how, unsigned int n_readers, double load, bool bursts)
+{
+	bursts_until_us = bursts ? RUN_US : 0;
+	begin(how, n_readers);
+	return mean_us(run(how, n_readers, load, 1, RUN_US));
+}
 TEST(readers_of_the_same_news_do_not_all_go_to_one_drive)
 {
 	static const double loads[] = {0.7, 0.9};
 
 	for (unsigned int k = 0; k < 2; k++) {
-		double home_us = mean_us(AT_HOME, 1, loads[k], false);
+		double home_us = whole_us(AT_HOME, 1, loads[k], false);
 
-		fprintf(stderr, "load %.1f, calm: %.0f us at home; readers: unguarded, guarded\n",
+		fprintf(stderr,
+			"load %.1f, calm: %.0f us at home; readers: unguarded; guarded, the first "
+			"half second, and then\n",
 			loads[k], home_us);
 		for (unsigned int n = 1; n <= READERS_MAX; n *= n > 1 ? 10 : 3) {
-			double unguarded_us = mean_us(UNGUARDED, n, loads[k], false);
-			double guarded_us = mean_us(GUARDED, n, loads[k], false);
+			double unguarded_us = whole_us(UNGUARDED, n, loads[k], false);
+			double beginning_us, then_us;
 
-			fprintf(stderr, "%4u: %.0f, %.0f us\n", n, unguarded_us, guarded_us);
-			assert(guarded_us < (n < READERS_MAX ? 1.15 : 2) * home_us);
+			begin(GUARDED, n);
+			beginning_us = mean_us(run(GUARDED, n, loads[k], 1, BEGINNING_US));
+			then_us = mean_us(run(GUARDED, n, loads[k], BEGINNING_US, RUN_US));
+			fprintf(stderr, "%4u: %.0f; %.0f, %.0f us\n", n, unguarded_us, beginning_us,
+				then_us);
+			assert(beginning_us < (n < READERS_MAX ? 1.4 : 4) * home_us);
+			assert(then_us < 1.02 * home_us);
 		}
 	}
 }
 
 TEST(many_readers_gain_in_bursts_what_one_does)
 {
-	double home_us = mean_us(AT_HOME, 1, 0.7, true), one_us = mean_us(GUARDED, 1, 0.7, true);
+	double home_us = whole_us(AT_HOME, 1, 0.7, true);
+	double one_us = whole_us(GUARDED, 1, 0.7, true);
 
 	fprintf(stderr, "load 0.7, bursts: %.0f us at home; guarded, one reader: %.0f us\n",
 		home_us, one_us);
 	for (unsigned int n = 3; n <= READERS_MAX; n *= 10) {
-		double many_us = mean_us(GUARDED, n, 0.7, true);
+		double many_us = whole_us(GUARDED, n, 0.7, true);
 
 		fprintf(stderr, "%4u: %.0f us\n", n, many_us);
 		assert(home_us - many_us > 0.9 * (home_us - one_us));
+	}
+}
+
+/* Bursts have taught them to leave; then there are none, and drives are nearly busy. */
+TEST(readers_stay_again_within_seconds_when_leaving_no_longer_helps)
+{
+	double home_us = whole_us(AT_HOME, 1, 0.9, false);
+
+	fprintf(stderr, "load 0.9 after bursts: %.0f us at home; readers: by half seconds\n",
+		home_us);
+	bursts_until_us = CHANGE_US;
+	for (unsigned int n = 1; n <= READERS_MAX; n *= n > 1 ? 10 : 3) {
+		double lately_us = 0;
+
+		begin(GUARDED, n);
+		run(GUARDED, n, 0.7, 1, CHANGE_US);
+		fprintf(stderr, "%4u:", n);
+		for (uint64_t from_us = CHANGE_US; from_us < FOLLOWED_US; from_us += BEGINNING_US) {
+			lately_us = mean_us(run(GUARDED, n, 0.9, from_us, from_us + BEGINNING_US));
+			fprintf(stderr, " %.0f", lately_us);
+			assert(from_us < CHANGE_US + 4 * BEGINNING_US ||
+			       lately_us < 1.02 * home_us);
+		}
+		fprintf(stderr, " us\n");
 	}
 }
