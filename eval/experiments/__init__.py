@@ -19,6 +19,7 @@ ON_REQUEST = (
     "replicated",
     "traces",
     "probing",
+    "guarded",
     "apps",
     "filesystems",
     "functions",

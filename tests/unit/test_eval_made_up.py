@@ -20,6 +20,7 @@ from eval.experiments import (
     fig08,
     fig09,
     fig11,
+    guarded,
     probing,
     replicated,
     traces,
@@ -291,6 +292,43 @@ def test_what_is_injected_is_replayed_compared_and_told(
         assert before.header == tuple(name for name in after.header if name != "prequal")
         assert {len(row) for row in before.rows} == {len(before.header)}
         uscope.draw(older, tmp_path / "older.png")
+
+
+def test_guards_are_held_against_doing_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up_lab.install(monkeypatch)
+    monkeypatch.setitem(guarded.PARAMETERS, "workloads", ("bs-c",))
+    options: dict[str, list[tuple[str, ...]]] = {}
+    replay = cells.guests.replay
+
+    def replaying(scenario: Any, policy: str, *given: Any, **more: Any) -> dict[str, Any]:
+        options.setdefault(policy, []).append(scenario.options)
+        return replay(scenario, policy, *given, **more)
+
+    monkeypatch.setattr(cells.guests, "replay", replaying)
+    context = Context("guarded", Cache(tmp_path / "cache"), 1, True, tmp_path, n_seeds=1)
+    data = json.loads(json.dumps(guarded.run(context)))
+    assert ["--guarded" in given for given in options["linnos"]].count(True) == 1
+    assert ["--unguarded" in given for given in options["lowest"]].count(True) == 1
+    (cell,) = data["cells"]
+    assert set(cell["policies"]) == set(guarded.PARAMETERS["contenders"])
+    assert len(guarded.table(data)) == len(guarded.WITHOUT)
+    assert "`linnos, guarded` against linnos" in guarded.reading(data)
+    guarded.draw(data, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+    monkeypatch.setattr(guarded, "RESULTS", tmp_path)
+    (tmp_path / "guarded.json").write_text(json.dumps({"numbers": guarded.numbers(data)}))
+    ((shown,),) = guarded.pages().values()
+    (row,) = shown.rows
+    assert len(row) == len(shown.header) and row[0] == "`bs-c`"
+    # What is below there is above here.
+    share = cell["below"]["lowest"]["baseline"][0]
+    assert (
+        row[shown.header.index("`lowest`: doing nothing")]
+        .strip("*")
+        .startswith(f"{-100 * share:+.1f} ")
+    )
 
 
 @pytest.mark.parametrize("development", [True, False])
