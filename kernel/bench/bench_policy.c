@@ -132,7 +132,7 @@ static void make_drives(const char *model)
 
 int main(int argc, char **argv)
 {
-	const char *path = NULL;
+	const char *path = NULL, *before = "{";
 	FILE *json;
 	int m = 1;
 
@@ -145,11 +145,11 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	json = open_json(path);
-	for (; m < argc; m++) {
+	for (; m < argc; m++, before = ",\n ") {
 		shim_used = 0;
 		make_drives(argv[m]);
 		printf("%s:\n", argv[m]);
-		fprintf(json, "%s\"%s\": ", sink ? ",\n " : "{", argv[m]);
+		fprintf(json, "%s\"%s\": ", before, argv[m]);
 		measure(ways, ARRAY_SIZE(ways), json, argv[0], argv[m]);
 	}
 	fputs("}\n", json);

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from eval.bench import BenchError, watching
+from eval.bench import BenchError, kernel, watching
 from eval.bench import __main__ as command
 from eval.cache import ROOT
 from linnapp.errors import LinnappError
@@ -44,6 +46,24 @@ def test_an_unknown_name_is_an_error(
     with pytest.raises(SystemExit, match="2"):
         command.main()
     assert "nothing: no such benchmark; there are engine," in capsys.readouterr().err
+
+
+def test_the_policys_times_are_json_whichever_model_is_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel, "OUT", tmp_path)
+    kernel.build(str(kernel.FOLDER / "bench_policy"))
+    models = [kernel.MODEL, kernel.latency_model()]
+    for of in (models, models[::-1]):
+        made = tmp_path / "policy.json"
+        # Without valgrind, which counts instructions, it takes a moment.
+        subprocess.run(
+            [kernel.FOLDER / "bench_policy", "--json", made, *of],
+            check=True, stdout=subprocess.DEVNULL, env={"PATH": ""},
+        )  # fmt: skip
+        told = json.loads(made.read_text())
+        assert list(told) == [str(model) for model in of]
+        assert all(ways["hinted_read"]["warm_ns"] > 0 for ways in told.values())
 
 
 def test_without_redis_its_benchmark_names_what_is_missing(
