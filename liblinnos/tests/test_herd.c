@@ -176,6 +176,7 @@ static double whole_us(enum how how, unsigned int n_readers, double load, bool b
 	begin(how, n_readers);
 	return mean_us(run(how, n_readers, load, 1, RUN_US));
 }
+
 TEST(readers_of_the_same_news_do_not_all_go_to_one_drive)
 {
 	static const double loads[] = {0.7, 0.9};
@@ -184,20 +185,23 @@ TEST(readers_of_the_same_news_do_not_all_go_to_one_drive)
 		double home_us = whole_us(AT_HOME, 1, loads[k], false);
 
 		fprintf(stderr,
-			"load %.1f, calm: %.0f us at home; readers: unguarded; guarded, the first "
-			"half second, and then\n",
+			"load %.1f, calm: %.0f us at home; the first half second, and then; "
+			"readers: unguarded; guarded\n",
 			loads[k], home_us);
 		for (unsigned int n = 1; n <= READERS_MAX; n *= n > 1 ? 10 : 3) {
-			double unguarded_us = whole_us(UNGUARDED, n, loads[k], false);
-			double beginning_us, then_us;
+			double us[2][2];
 
-			begin(GUARDED, n);
-			beginning_us = mean_us(run(GUARDED, n, loads[k], 1, BEGINNING_US));
-			then_us = mean_us(run(GUARDED, n, loads[k], BEGINNING_US, RUN_US));
-			fprintf(stderr, "%4u: %.0f; %.0f, %.0f us\n", n, unguarded_us, beginning_us,
-				then_us);
-			assert(beginning_us < (n < READERS_MAX ? 1.4 : 4) * home_us);
-			assert(then_us < 1.02 * home_us);
+			for (enum how how = UNGUARDED; how <= GUARDED; how++) {
+				begin(how, n);
+				us[how - UNGUARDED][0] =
+					mean_us(run(how, n, loads[k], 1, BEGINNING_US));
+				us[how - UNGUARDED][1] =
+					mean_us(run(how, n, loads[k], BEGINNING_US, RUN_US));
+			}
+			fprintf(stderr, "%4u: %.0f, %.0f; %.0f, %.0f us\n", n, us[0][0], us[0][1],
+				us[1][0], us[1][1]);
+			assert(us[1][0] < (n < READERS_MAX ? 1.4 : 4) * home_us);
+			assert(us[1][1] < 1.02 * home_us);
 		}
 	}
 }
@@ -218,7 +222,7 @@ TEST(many_readers_gain_in_bursts_what_one_does)
 }
 
 /* Bursts have taught them to leave; then there are none, and drives are nearly busy. */
-TEST(readers_stay_again_within_seconds_when_leaving_no_longer_helps)
+TEST(readers_stay_again_within_a_second_when_leaving_no_longer_helps)
 {
 	double home_us = whole_us(AT_HOME, 1, 0.9, false);
 
@@ -226,7 +230,8 @@ TEST(readers_stay_again_within_seconds_when_leaving_no_longer_helps)
 		home_us);
 	bursts_until_us = CHANGE_US;
 	for (unsigned int n = 1; n <= READERS_MAX; n *= n > 1 ? 10 : 3) {
-		double lately_us = 0;
+		double lately_us;
+		bool learns;
 
 		begin(GUARDED, n);
 		run(GUARDED, n, 0.7, 1, CHANGE_US);
@@ -234,8 +239,9 @@ TEST(readers_stay_again_within_seconds_when_leaving_no_longer_helps)
 		for (uint64_t from_us = CHANGE_US; from_us < FOLLOWED_US; from_us += BEGINNING_US) {
 			lately_us = mean_us(run(GUARDED, n, 0.9, from_us, from_us + BEGINNING_US));
 			fprintf(stderr, " %.0f", lately_us);
-			assert(from_us < CHANGE_US + 4 * BEGINNING_US ||
-			       lately_us < 1.02 * home_us);
+			/* Each of 300 has to see it by reads of its own. */
+			learns = n == READERS_MAX && from_us < CHANGE_US + 2 * BEGINNING_US;
+			assert(lately_us < (learns ? 5 : 1.02) * home_us);
 		}
 		fprintf(stderr, " us\n");
 	}
