@@ -150,6 +150,16 @@ def of_repeats(repeats: Sequence[Mapping[str, Replayed]], length_s: float) -> di
     return with_cost(made, repeats)
 
 
+def by_workload(results: Mapping[Cell, Mapping[str, Replayed]]) -> list[dict[str, Any]]:
+    """Scores of each workload over its seeds, without what `learnt` knew; see :func:`score`."""
+    found = []
+    for workload in dict.fromkeys(cell.workload for cell in results):
+        same = [cell for cell in results if cell.workload == workload]
+        made = of_repeats([results[cell] for cell in same], same[0].replay_s)
+        found.append({"workload": workload, "array": same[0].array, **made})
+    return found
+
+
 def with_cost(made: dict[str, Any], runs: Iterable[Mapping[str, Replayed]]) -> dict[str, Any]:
     """A score with what each policy cost in the replays that it is of."""
     cost = _cost(runs)
@@ -243,6 +253,12 @@ def number(triple: Sequence[float | None] | None, digits: int = 0, scale: float 
     if math.isnan(low):
         return f"{value:.{digits}f}"
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def standing(cell: Mapping[str, Any], policy: str, other: str) -> str:
+    """By how much a policy's mean is below another's, and what may be said of it."""
+    said = verdict(below(cell, policy, other))
+    return f"{percent(cell['below'][policy][other], 1)}: {said}"
 
 
 def percent(triple: Sequence[float | None] | None, digits: int = 0) -> str:

@@ -9,7 +9,7 @@ goes where it is predicted to be answered first.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +56,8 @@ def run(context: Context) -> dict[str, Any]:
         cell: {name: step.result for name, step in by_name.items()}
         for cell, by_name in replays.items()
     }
-    cells = []
-    for workload in PARAMETERS["workloads"]:
-        same = [cell for cell in results if cell.workload == workload]
-        scored = scores.of_repeats([results[cell] for cell in same], same[0].replay_s)
-        cells.append({"workload": workload, "array": same[0].array, **scored})
     return {
-        "cells": cells,
+        "cells": scores.by_workload(results),
         "grid": grid.rows(results),
         "runs": [run_.summary for by_name in results.values() for run_ in by_name.values()],
     }
@@ -72,12 +67,12 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
     """Each guarded policy beside what it is without, a row a cell."""
     return {
         f"{guarded}: by how much its mean is below": Table(
-            ("workload", "baseline's", f"that of {bare}", "p99 below", "baseline, mean us",
-             f"{bare}", guarded),
+            ("workload", "baseline's", f"{bare}'s", f"p99 below {bare}'s", "baseline, mean us",
+             bare, guarded),
             tuple(
                 (
                     cell["workload"],
-                    *(_standing(cell, guarded, other) for other in (NOTHING, bare)),
+                    *(scores.standing(cell, guarded, other) for other in (NOTHING, bare)),
                     scores.percent(_tail(cell, guarded, bare), 1),
                     *(
                         scores.number(cell["policies"][name]["mean_us"])
@@ -97,11 +92,6 @@ def _tail(cell: dict[str, Any], policy: str, other: str) -> list[float] | None:
         cell["tail_below"].get(scores.key(99.0), {}).get(policy, {}).get(other)
     )
     return found
-
-
-def _standing(cell: dict[str, Any], policy: str, other: str) -> str:
-    said = scores.verdict(scores.below(cell, policy, other))
-    return f"{scores.percent(cell['below'][policy][other], 1)}: {said}"
 
 
 def reading(data: dict[str, Any]) -> str:
@@ -151,30 +141,36 @@ def numbers(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _above(triple: Sequence[float] | None) -> str:
-    """By how many % something is above another, with its interval; bold if that is no chance."""
+    """By how many % something is above another, with its interval; a loss beyond chance is bold."""
     if triple is None:
         return "-"
-    value, low, high = (-100 * share for share in (triple[0], triple[2], triple[1]))
-    said = f"{value:+.1f} [{low:+.0f}, {high:+.0f}]"
+    value, low, high = (-100 * triple[k] + 0.0 for k in (0, 2, 1))
+    said = f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"
     return f"**{said}**" if low > 0 else said
 
 
+def _shown(cells: Mapping[str, Any], guarded: str, bare: str) -> Shown:
+    rows = [
+        (
+            f"`{workload}`",
+            *(_above(of["mean"][name][NOTHING]) for name in (bare, guarded)),
+            _above(of["mean"][guarded][bare]),
+            _above(of["p99"][guarded][bare]),
+        )
+        for workload, of in cells.items()
+    ]
+    return Shown(
+        (f"`{guarded}` beside `{bare}`, % above",
+         f"`{bare}` above doing nothing", f"`{guarded}` above doing nothing",
+         f"above `{bare}`", f"p99 above that of `{bare}`"),
+        rows,
+    )  # fmt: skip
+
+
 def pages() -> dict[Path, list[Shown]]:
-    """The table among the studies, from what is committed."""
+    """Tables among the studies, from what is committed."""
     cells = json.loads((RESULTS / "guarded.json").read_text())["numbers"]
-    header: tuple[str, ...] = ("% above",)
-    rows: dict[str, tuple[str, ...]] = {workload: (f"`{workload}`",) for workload in cells}
-    for guarded, bare in WITHOUT.items():
-        header += (
-            f"`{bare}`: doing nothing", f"`{guarded}`: doing nothing", f"`{bare}`", "its p99",
-        )  # fmt: skip
-        for workload, of in cells.items():
-            mean = of["mean"]
-            rows[workload] += (
-                _above(mean[bare][NOTHING]), _above(mean[guarded][NOTHING]),
-                _above(mean[guarded][bare]), _above(of["p99"][guarded][bare]),
-            )  # fmt: skip
-    return {RESULTS / "studies.md": [Shown(header, list(rows.values()))]}
+    return {RESULTS / "studies.md": [_shown(cells, *both) for both in WITHOUT.items()]}
 
 
 EXPERIMENT = Experiment(

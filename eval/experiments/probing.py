@@ -143,13 +143,8 @@ def run(context: Context) -> dict[str, Any]:
         cell: {name: step.result for name, step in by_name.items()}
         for cell, by_name in replays.items()
     }
-    cells = []
-    for workload in PARAMETERS["workloads"]:
-        same = [cell for cell in results if cell.workload == workload]
-        scored = scores.of_repeats([results[cell] for cell in same], same[0].replay_s)
-        cells.append({"workload": workload, "array": same[0].array, **scored})
     return {
-        "cells": cells,
+        "cells": scores.by_workload(results),
         "variants": [{"name": v.name, **v._asdict()} for v in variants],
         "grid": grid.rows(results),
         "runs": [run_.summary for by_name in results.values() for run_ in by_name.values()],
@@ -172,7 +167,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
                 (
                     cell["workload"],
                     *(
-                        _standing(cell, name, other)
+                        scores.standing(cell, name, other)
                         for other in (of, *contenders.rivals(data["cells"][0]["policies"]))
                     ),
                     *(_revoked(cell["policies"][which]) for which in (name, of)),
@@ -201,11 +196,6 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
 
 def _revoked(fields: dict[str, Any]) -> str:
     return percent(fields["revoked_ratio"], 1)
-
-
-def _standing(cell: dict[str, Any], policy: str, other: str) -> str:
-    said = scores.verdict(scores.below(cell, policy, other))
-    return f"{scores.percent(cell['below'][policy][other], 1)}: {said}"
 
 
 def reading(data: dict[str, Any]) -> str:

@@ -319,16 +319,28 @@ def test_guards_are_held_against_doing_without(
     assert (tmp_path / "figure.png").stat().st_size > 1000
     monkeypatch.setattr(guarded, "RESULTS", tmp_path)
     (tmp_path / "guarded.json").write_text(json.dumps({"numbers": guarded.numbers(data)}))
-    ((shown,),) = guarded.pages().values()
-    (row,) = shown.rows
-    assert len(row) == len(shown.header) and row[0] == "`bs-c`"
+    (tables,) = guarded.pages().values()
+    assert len(tables) == len(guarded.WITHOUT)
     # What is below there is above here.
-    share = cell["below"]["lowest"]["baseline"][0]
-    assert (
-        row[shown.header.index("`lowest`: doing nothing")]
-        .strip("*")
-        .startswith(f"{-100 * share:+.1f} ")
-    )
+    (row,), below = tables[2].rows, cell["below"]
+    for told, (one, other) in zip(
+        row[1:],
+        (
+            ("lowest, unguarded", "baseline"),
+            ("lowest", "baseline"),
+            ("lowest", "lowest, unguarded"),
+        ),
+        strict=False,
+    ):
+        assert told.strip("*").startswith(f"{-100 * below[one][other][0] + 0.0:+.1f} ")
+    assert row[0] == "`bs-c`" and len(row) == len(tables[2].header)
+
+
+def test_a_loss_beyond_chance_is_bold() -> None:
+    assert guarded._above([-0.1, -0.2, -0.05]) == "**+10.0 [+5.0, +20.0]**"
+    assert guarded._above([0.1, 0.05, 0.2]) == "-10.0 [-20.0, -5.0]"
+    assert guarded._above([0.0, -0.1, 0.1]) == "+0.0 [-10.0, +10.0]"
+    assert guarded._above(None) == "-"
 
 
 @pytest.mark.parametrize("development", [True, False])
