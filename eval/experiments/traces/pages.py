@@ -47,17 +47,19 @@ COUNTED = (
         f"`{who}` against doing nothing"
         for who in ("linnos", GUARDED, HL, "lowest", TWO, H95, HEDGE_CAPPED, QUEUE_H95)
     ),
-    *(f"`{who}` against the best rule" for who in ("linnos", "lowest", TWO)),
+    *(f"`{who}` against the best rule" for who in ("linnos", "lowest", TWO, H95)),
     *(f"`{TWO}` against `{rival}`" for rival in TWICE),
+    *(f"`{H95}` against `{rival}`" for rival in TWICE),
     "md raid1, `on` against `off`",
 )
 
 #: Of those a page that has little room, without what only has a bearing on another row.
 SUMMED = (
-    *(f"`{who}` against doing nothing" for who in ("lowest", TWO, HEDGE_CAPPED, "linnos")),
+    *(f"`{who}` against doing nothing" for who in ("lowest", TWO, H95, HEDGE_CAPPED, "linnos")),
     "md raid1, `on` against `off`",
     "`lowest` against the best rule",
     *(f"`{TWO}` against `{rival}`" for rival in (QUEUE_H95, "hedge", "clone")),
+    f"`{H95}` against `{HEDGE_CAPPED}`",
 )
 
 #: Of the tables of all runs.

@@ -129,7 +129,7 @@ def _of_each(key: str, suffix: str = "") -> Iterator[tuple[str, Above, float]]:
         HEDGE_CAPPED,
     ):  # fmt: skip
         yield f"`{policy}` against doing nothing{suffix}", _against(policy, NOTHING, key), LEVEL
-    for policy in ("lowest", TWO, "linnos"):
+    for policy in ("lowest", TWO, H95, "linnos"):
         yield f"`{policy}` against the best rule{suffix}", _against_rules(policy, key), RULES_LEVEL
     for policy in (TWO, H95):
         for rival in TWICE:
