@@ -50,6 +50,8 @@ ASKED = {
     "eval-apps": "wants packages of its own",
     "eval-traces": "minutes a trace",
     "eval-replicated": "hours",
+    "eval-probing": "hours",
+    "eval-guarded": "an hour, and measures",
     "eval-stock": "builds a kernel; many minutes",
 }
 

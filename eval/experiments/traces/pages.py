@@ -59,7 +59,6 @@ SUMMED = (
     "md raid1, `on` against `off`",
     "`lowest` against the best rule",
     *(f"`{TWO}` against `{rival}`" for rival in (QUEUE_H95, "hedge", "clone")),
-    *(f"`{H95}` against `{rival}`" for rival in (HEDGE_CAPPED, QUEUE_H95)),
 )
 
 #: Of the tables of all runs.
