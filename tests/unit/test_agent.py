@@ -46,8 +46,8 @@ def program() -> Path:
     return ROOT / "build" / "agent" / "linnos-agent"
 
 
-def question(cookie: int = 5, drive: int = 0) -> bytes:
-    return QUESTION.pack(b"LNAG", 1, 1, 1, cookie, drive, 4096, 0)
+def question(cookie: int = 5, drive: int = 0, size_bytes: int = 4096) -> bytes:
+    return QUESTION.pack(b"LNAG", 1, 1, 1, cookie, drive, size_bytes, 0)
 
 
 def signed(datagram: bytes, key: bytes) -> bytes:
@@ -419,10 +419,12 @@ def test_a_drive_that_is_watched_is_predicted(program: Path, tmp_path: Path) -> 
             if before[7] == NO_KERNEL:
                 pytest.skip(agent.ended())
             device = drive.split()[0]
-            reads = ["dd", f"if={device}", "of=/dev/null", "bs=4k", "count=100", "iflag=direct"]
+            # 4 KiB of the page cache a loop device may serve within a microsecond.
+            reads = ["dd", f"if={device}", "of=/dev/null", "bs=1M", "count=16", "iflag=direct"]
             subprocess.run(reads, check=True, capture_output=True)
             after, other = (
-                ANSWER.unpack(locally(agent, tmp_path, question(drive=k))) for k in range(2)
+                ANSWER.unpack(locally(agent, tmp_path, question(drive=k, size_bytes=1 << 20)))
+                for k in range(2)
             )
             rights = Path(f"/proc/{agent.process.pid}/status").read_text()
             agent.ended()
