@@ -170,6 +170,16 @@ def _replay_under(cache: Cache, cell: Cell, contender: Contender) -> Replayed:
     return replayed(cache, replay_of(cache, cell, contender))
 
 
+def results(
+    replays: Mapping[Cell, Mapping[str, Step[Replayed]]],
+) -> dict[Cell, dict[str, Replayed]]:
+    """Of replays that were added as steps, when these are done."""
+    return {
+        cell: {name: step.result for name, step in by_name.items()}
+        for cell, by_name in replays.items()
+    }
+
+
 def rows(results: dict[Cell, dict[str, Replayed]]) -> list[dict[str, Any]]:
     """A row a replay, in brief: ``policy`` is the contender's name."""
     return [

@@ -27,11 +27,13 @@ from eval.cells import N_DRIVES, Cell, recorded
 from eval.development import OUT
 from eval.programs import keep_programs
 from eval.seeds import DEVELOPMENT
+from linnapp.learn.judging.chance import N_RESAMPLES, TAIL
 from linnapp.learn.judging.pairs import DriveReads, Estimate, judge, nearest
 from linnapp.learn.labelling.inflection import size_classes
 from linnapp.learn.trees.training import LEARNING_RATE, N_TREES, OVERDUE_PERCENTILE, boost
 from linnapp.model.latency_model import DEPTH
 from linnapp.trace.blktrace import IoChunk
+from linnapp.trace.difference import resampled_means
 from linnapp.trace.logged_drive import PAGE_BYTES, LoggedDrive
 from linnapp.trace.recorded import open_recording
 from linnapp.trace.rows import Rows
@@ -101,6 +103,19 @@ def halves(drives: list[Reads]) -> tuple[list[Reads], list[Reads]]:
     )
 
 
+def grown(features: npt.NDArray[Any], targets: npt.NDArray[Any], n_trees: int = N_TREES) -> Any:
+    """Trees as a model has them, of features that may be more."""
+    return boost(features, targets, SEED, n_trees=n_trees, learning_rate=LEARNING_RATE)
+
+
+def estimates(blocks: Floats) -> list[Estimate]:
+    """Means of sums by block of time, of which the first column is how many they are of."""
+    means = resampled_means(blocks, SEED, N_RESAMPLES)
+    low, high = np.quantile(means, (TAIL, 1 - TAIL), axis=0).tolist()
+    values = (blocks[:, 1:].sum(axis=0) / blocks[:, 0].sum()).tolist()
+    return [Estimate(*of) for of in zip(values, low, high, strict=True)]
+
+
 def predictions(boosting: Any, reads: Reads) -> Floats:
     """Of trees, of one thread."""
     from threadpoolctl import threadpool_limits
@@ -140,10 +155,7 @@ def _of_moment(drives: list[Reads]) -> Iterator[Any]:
             counts[k][rows] += 1
     for reads, log, total, n in zip(drives, logs, sums, counts, strict=True):
         met = n > 1
-        yield boost(
-            reads.features[met], np.exp(log - total / n)[met], SEED,
-            n_trees=N_TREES, learning_rate=LEARNING_RATE,
-        )  # fmt: skip
+        yield grown(reads.features[met], np.exp(log - total / n)[met])
 
 
 def _of_what_is_left(drives: list[Reads], predicted: Predicted) -> Iterator[Any]:
@@ -159,10 +171,7 @@ def _of_what_is_left(drives: list[Reads], predicted: Predicted) -> Iterator[Any]
     for reads, parts in zip(drives, found, strict=True):
         rows, ratio = (np.concatenate(part) for part in zip(*parts, strict=True))
         in_time = np.argsort(rows, kind="stable")
-        yield boost(
-            reads.features[rows[in_time]], ratio[in_time], SEED,
-            n_trees=MORE_TREES, learning_rate=LEARNING_RATE,
-        )  # fmt: skip
+        yield grown(reads.features[rows[in_time]], ratio[in_time], MORE_TREES)
 
 
 def _of_order(
@@ -207,17 +216,12 @@ def ways(taught: list[Reads], judged: list[Reads]) -> Iterator[tuple[str, Predic
     """Predictions of the later reads by each way to train; the first is today's."""
     from threadpoolctl import threadpool_limits
 
-    grown = [
-        boost(
-            reads.features, reads.latency_us, SEED, n_trees=2 * N_TREES, learning_rate=LEARNING_RATE
-        )
-        for reads in taught
-    ]
+    twice = [grown(reads.features, reads.latency_us, 2 * N_TREES) for reads in taught]
     with threadpool_limits(1):
         early, late = (
             [
                 list(trees.staged_predict(reads.features))
-                for trees, reads in zip(grown, half, strict=True)
+                for trees, reads in zip(twice, half, strict=True)
             ]
             for half in (taught, judged)
         )

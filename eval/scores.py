@@ -120,9 +120,12 @@ def score(
 
 
 def scored(
-    cache: Cache, results: Mapping[Cell, Mapping[str, Replayed]]
+    cache: Cache | None, results: Mapping[Cell, Mapping[str, Replayed]]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Scores of every workload over its seeds; and of each seed what `learnt` knew."""
+    """Scores of every workload over its seeds; and of each seed what `learnt` knew.
+
+    Without a cache nobody learns.
+    """
     groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in results:
         groups.setdefault((cell.workload, cell.array), []).append(cell)
@@ -148,16 +151,6 @@ def of_repeats(repeats: Sequence[Mapping[str, Replayed]], length_s: float) -> di
     of_seeds = [blocks_of(None, length_s, results) for results in repeats]
     made = score([blocks for blocks, _, _ in of_seeds], [latency for _, latency, _ in of_seeds])
     return with_cost(made, repeats)
-
-
-def by_workload(results: Mapping[Cell, Mapping[str, Replayed]]) -> list[dict[str, Any]]:
-    """Scores of each workload over its seeds, without what `learnt` knew; see :func:`score`."""
-    found = []
-    for workload in dict.fromkeys(cell.workload for cell in results):
-        same = [cell for cell in results if cell.workload == workload]
-        made = of_repeats([results[cell] for cell in same], same[0].replay_s)
-        found.append({"workload": workload, "array": same[0].array, **made})
-    return found
 
 
 def with_cost(made: dict[str, Any], runs: Iterable[Mapping[str, Replayed]]) -> dict[str, Any]:
@@ -253,6 +246,16 @@ def number(triple: Sequence[float | None] | None, digits: int = 0, scale: float 
     if math.isnan(low):
         return f"{value:.{digits}f}"
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def above(difference: Interval, digits: int = 0) -> str:
+    """By how many % it is above, not below, with its interval; beyond chance in bold."""
+    bold = "**" if verdict(difference) == "above" else ""
+    value, low, high = (
+        f"{shown:+.{digits}f}" if (shown := round(-100 * of, digits)) else f"{0:.{digits}f}"
+        for of in (difference.value, difference.high, difference.low)
+    )
+    return f"{bold}{value}{bold} [{low}, {high}]"
 
 
 def standing(cell: Mapping[str, Any], policy: str, other: str) -> str:

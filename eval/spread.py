@@ -24,6 +24,8 @@ from eval.pairs import (
     Floats,
     Pair,
     Reads,
+    estimates,
+    grown,
     halves,
     load,
     parser,
@@ -31,10 +33,8 @@ from eval.pairs import (
     recordings,
     shown,
 )
-from linnapp.learn.judging.chance import N_RESAMPLES, TAIL
 from linnapp.learn.judging.pairs import Estimate
-from linnapp.learn.trees.training import LEARNING_RATE, N_TREES, boost
-from linnapp.trace.difference import MAX_BLOCKS, resampled_means
+from linnapp.trace.difference import MAX_BLOCKS
 
 #: Of the pairs so many may be sent twice.
 SHARE = 0.05
@@ -73,17 +73,12 @@ def expected(taught: Reads, judged: Reads) -> tuple[Expected, Expected]:
     n = len(taught.latency_us)
     # Trees are judged by reads that they have not seen: their spreads by every other one.
     early, late = taught.take(slice(0, 2 * n // 3)), taught.take(slice(2 * n // 3, None))
-    grown, held = late.take(slice(0, None, 2)), late.take(slice(1, None, 2))
-    trees = boost(
-        early.features, early.latency_us, SEED, n_trees=N_TREES, learning_rate=LEARNING_RATE
-    )
+    tells, held = late.take(slice(0, None, 2)), late.take(slice(1, None, 2))
+    trees = grown(early.features, early.latency_us)
     late_us, us = predictions(trees, late), predictions(trees, judged)
     times = late.latency_us / late_us
     off = abs(np.log(times[::2]))
-    spread = boost(
-        grown.features, np.maximum(off, LEAST_OFF), SEED,
-        n_trees=N_TREES, learning_rate=LEARNING_RATE,
-    )  # fmt: skip
+    spread = grown(tells.features, np.maximum(off, LEAST_OFF))
     standard = _slices(np.log(times[1::2]) / predictions(spread, held))
     return (
         Expected(us, _by_class(times, late_us, us)),
@@ -127,16 +122,14 @@ def columns(judged: list[Reads], ways: list[tuple[Expected, Expected]]) -> Float
     return np.column_stack([gained(us, one) for one in (*by.T, us[:, 0] - us[:, 1])])
 
 
-def estimates(gains: Floats) -> list[Estimate]:
+def gained_by(gains: Floats) -> list[Estimate]:
     """Means of the columns, and by how much the second is above the first; blocks of time.
 
     Which pairs are sent twice is not chosen again for each resample.
     """
     gains = np.column_stack((gains, gains[:, 1] - gains[:, 0]))
     parts = [[len(part), *part.sum(axis=0)] for part in np.array_split(gains, MAX_BLOCKS)]
-    means = resampled_means(np.array(parts, np.float64), SEED, N_RESAMPLES)
-    low, high = np.quantile(means, (TAIL, 1 - TAIL), axis=0)
-    return [Estimate(*of) for of in zip(gains.mean(axis=0).tolist(), low, high, strict=True)]
+    return estimates(np.array(parts, np.float64))
 
 
 def main() -> None:
@@ -149,7 +142,7 @@ def main() -> None:
         taught, judged = halves([load(path) for path in recordings(arguments, name)])
         ways = [expected(*both) for both in zip(taught, judged, strict=True)]
         gains = columns(judged, ways)
-        row = [name, f"{len(gains):,}", *(shown(of) for of in estimates(gains))]
+        row = [name, f"{len(gains):,}", *(shown(of) for of in gained_by(gains))]
         print(f"| {' | '.join(row)} |", flush=True)
 
 

@@ -20,21 +20,28 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from eval.pairs import SEED, Floats, Reads, halves, load, parser, predictions, recordings, shown
-from linnapp.learn.judging.chance import TAIL
+from eval.pairs import (
+    Floats,
+    Reads,
+    estimates,
+    grown,
+    halves,
+    load,
+    parser,
+    predictions,
+    recordings,
+    shown,
+)
 from linnapp.learn.judging.pairs import Estimate, judge
 from linnapp.learn.judging.ranking import area_under_roc
 from linnapp.learn.labelling.inflection import size_classes
 from linnapp.learn.trees.training import (
-    LEARNING_RATE,
-    N_TREES,
     OVERDUE_PERCENTILE,
-    boost,
     deviances,
 )
 from linnapp.model.latency_model import CAP, N_FEATURES
 from linnapp.trace.blktrace import IoChunk
-from linnapp.trace.difference import MAX_BLOCKS, resampled_means
+from linnapp.trace.difference import MAX_BLOCKS
 from linnapp.trace.formats.text_trace import SECTOR_BYTES
 from linnapp.trace.logged_drive import PAGE_BYTES
 
@@ -122,10 +129,7 @@ def lower_by(without: list[Floats], now: list[Floats]) -> Estimate:
     """Of deviances, mean of the drives; blocks of each drive's time."""
     lower = [before - after for before, after in zip(without, now, strict=True)]
     parts = [[(len(b), b.sum()) for b in np.array_split(of, MAX_BLOCKS)] for of in lower]
-    blocks = np.sum(parts, axis=0)
-    means = resampled_means(blocks.astype(np.float64), SEED, 2000)[:, 0]
-    low, high = np.quantile(means, (TAIL, 1 - TAIL)).tolist()
-    return Estimate(float(blocks[:, 1].sum() / blocks[:, 0].sum()), low, high)
+    return estimates(np.sum(parts, axis=0).astype(np.float64))[0]
 
 
 def _kind(reads: Reads, columns: tuple[int, ...]) -> npt.NDArray[np.int64]:
@@ -150,15 +154,9 @@ def rows(drives: list[Reads]) -> list[list[str]]:
             for of in (taught, judged)
         )
         predicted = [
-            predictions(
-                boost(
-                    early.features, early.latency_us, SEED,
-                    n_trees=N_TREES, learning_rate=LEARNING_RATE,
-                ),
-                late,
-            )
+            predictions(grown(early.features, early.latency_us), late)
             for early, late in zip(taught_here, judged_here, strict=True)
-        ]  # fmt: skip
+        ]
         deviance = [
             deviances(us, reads.latency_us) for us, reads in zip(predicted, judged, strict=True)
         ]

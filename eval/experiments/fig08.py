@@ -55,10 +55,7 @@ def run(context: Context, *, replicate_writes: bool = False) -> dict[str, Any]:
             random = replays[cell]["random"]
             work.add("boosted trees", partial(_learn_trees, cache, random), [random])
     work.do()
-    results = {
-        cell: {name: step.result for name, step in by_name.items()}
-        for cell, by_name in replays.items()
-    }
+    results = grid.results(replays)
     scored, knew = scores.scored(cache, results)
     return {
         "cells": scored,

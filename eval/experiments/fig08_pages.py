@@ -233,13 +233,7 @@ def of_lowest(found: Committed) -> Shown:
     shares = {name: found.shares_of_oracle(name) for name in (LOWEST, TWO)}
 
     def told(workload: str, policy: str, other: str) -> str:
-        below = found.below(workload, policy, other)
-        bold = "**" if scores.verdict(below) == "above" else ""
-        above, low, high = (
-            f"{round(-100 * of):+d}".replace("+0", "0")
-            for of in (below.value, below.high, below.low)
-        )
-        return f"{bold}{above}{bold} [{low}, {high}]"
+        return scores.above(found.below(workload, policy, other))
 
     rows: list[tuple[str, ...]] = []
     for workload in found.means:

@@ -19,7 +19,7 @@ from eval import contenders, figures, grid, scores
 from eval.cache import RESULTS
 from eval.cells import WORKLOADS, Cell, Replayed
 from eval.experiment import GRID_SOURCES, Context, Experiment, Table
-from eval.intervals import BLOCKS, LEVEL, RESAMPLES, RESTS_ON
+from eval.intervals import BLOCKS, LEVEL, RESAMPLES, RESTS_ON, Interval
 from eval.page_tables import Shown
 from eval.parallel import Step
 
@@ -52,12 +52,10 @@ def run(context: Context) -> dict[str, Any]:
         ready = grid.preparing(work, context.cache, [cell], tune=False)
         replays.update(grid.replaying(work, context.cache, ready, who))
     work.do()
-    results = {
-        cell: {name: step.result for name, step in by_name.items()}
-        for cell, by_name in replays.items()
-    }
+    results = grid.results(replays)
+    cells, _ = scores.scored(None, results)
     return {
-        "cells": scores.by_workload(results),
+        "cells": cells,
         "grid": grid.rows(results),
         "runs": [run_.summary for by_name in results.values() for run_ in by_name.values()],
     }
@@ -141,12 +139,7 @@ def numbers(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _above(triple: Sequence[float] | None) -> str:
-    """By how many % something is above another, with its interval; a loss beyond chance is bold."""
-    if triple is None:
-        return "-"
-    value, low, high = (-100 * triple[k] + 0.0 for k in (0, 2, 1))
-    said = f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"
-    return f"**{said}**" if low > 0 else said
+    return "-" if triple is None else scores.above(Interval.from_json(triple), 1)
 
 
 def _shown(cells: Mapping[str, Any], guarded: str, bare: str) -> Shown:

@@ -139,12 +139,10 @@ def run(context: Context) -> dict[str, Any]:
                 [*ready[cell], *repaired],
             )
     work.do()
-    results = {
-        cell: {name: step.result for name, step in by_name.items()}
-        for cell, by_name in replays.items()
-    }
+    results = grid.results(replays)
+    cells, _ = scores.scored(None, results)
     return {
-        "cells": scores.by_workload(results),
+        "cells": cells,
         "variants": [{"name": v.name, **v._asdict()} for v in variants],
         "grid": grid.rows(results),
         "runs": [run_.summary for by_name in results.values() for run_ in by_name.values()],

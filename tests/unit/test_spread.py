@@ -31,7 +31,7 @@ def test_spreads_tell_which_reads_gain_where_means_do_not(tells: int | None) -> 
     rng = np.random.default_rng(1)
     taught, judged = halves([_drive(rng, 30_000, tells) for _ in range(2)])
     ways = [spread.expected(*both) for both in zip(taught, judged, strict=True)]
-    *_, more = spread.estimates(spread.columns(judged, ways))
+    *_, more = spread.gained_by(spread.columns(judged, ways))
     assert more.low is not None and more.high is not None
     assert (more.low > 0) == (tells is not None)
 
