@@ -142,9 +142,8 @@ agent: $(BUILD)/.deps-libraries ## what tells other nodes what this one's drives
 cluster: $(BUILD)/.deps-libraries ## the library that chooses the node that answers first
 	@$(MAKE) --no-print-directory -C cluster/client OUT=$(CURDIR)/$(BUILD)/cluster
 
-ceph: cluster $(BUILD)/.deps-librados ## the library that reads Ceph by that one, also for fio
+ceph: cluster $(BUILD)/.deps-librados ## the library that reads Ceph by that one
 	@$(MAKE) --no-print-directory -C cluster/ceph OUT=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster
-	@$(MAKE) --no-print-directory -C cluster/fio OUT=$(CURDIR)/$(BUILD)/ceph CEPH=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster
 
 gluster: cluster $(BUILD)/.deps-gluster ## the library that reads GlusterFS by that one
 	@$(MAKE) --no-print-directory -C cluster/gluster OUT=$(CURDIR)/$(BUILD)/gluster CLUSTER=$(CURDIR)/$(BUILD)/cluster

@@ -12,7 +12,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +28,6 @@ from linnapp.ceph import Pool
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(__file__).parent / "ceph_client" / "reads.c"
-PRELOADED = ROOT / "build" / "ceph" / "liblinnos-ceph-fio.so"
 PROGRAMS = ("ceph", "ceph-authtool", "ceph-mon", "ceph-osd", "monmaptool", "rados")
 N_OBJECTS = 12
 #: By OSD; two are on one host.
@@ -161,8 +159,7 @@ class Ceph:
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
     CLibrary(ROOT / "cluster" / "client", ROOT / "build" / "cluster").make("all")
-    for part in ("ceph", "fio"):
-        CLibrary(ROOT / "cluster" / part, ROOT / "build" / "ceph").make("all")
+    CLibrary(ROOT / "cluster" / "ceph", ROOT / "build" / "ceph").make("all")
     binding._library.cache_clear()
 
 
@@ -330,81 +327,6 @@ def test_who_closes_waits_for_osds_and_a_limit_of_ceph_s_ends_reads(
         assert reading.result(60) == content(1, 4096)
         closing.result(60)
         assert hurried.read("object1", 1) == b"A"
-
-
-@contextlib.contextmanager
-def slow(daemon: subprocess.Popen[bytes]) -> Iterator[None]:
-    """It runs for a fifth of the time."""
-    ends = threading.Event()
-
-    def stop_and_go() -> None:
-        while not ends.is_set():
-            daemon.send_signal(signal.SIGSTOP)
-            ends.wait(0.02)
-            daemon.send_signal(signal.SIGCONT)
-            ends.wait(0.005)
-
-    stopping = threading.Thread(target=stop_and_go)
-    stopping.start()
-    try:
-        yield
-    finally:
-        ends.set()
-        stopping.join()
-
-
-@pytest.mark.skipif(shutil.which("fio") is None, reason="no fio: `make deps`")
-def test_fio_reads_what_it_has_written_and_leaves_a_slow_osd(ceph: Ceph) -> None:
-    def fio(*options: str) -> list[int]:
-        """How many reads there were, how many not from the primary, and how many failed."""
-        ran = subprocess.run(
-            ["fio", "--name=t", "--ioengine=rados", "--pool=data", "--clientname=admin",
-             f"--conf={ceph.configuration}", "--bs=4k", "--size=1m", "--nrfiles=4", *options],
-            env={**os.environ, "LD_PRELOAD": str(PRELOADED)},
-            cwd=ceph.folder, capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
-        assert ran.returncode == 0 and " err= 0: " in ran.stdout, ran.stdout + ran.stderr
-        (said,) = re.findall(
-            r"^liblinnos-ceph: (\d+) reads of pool data, (\d+) of them .*, (\d+) failed$",
-            ran.stderr,
-            re.MULTILINE,
-        )
-        return [int(number) for number in said]
-
-    n_reads, _, n_failed = fio("--rw=randwrite", "--iodepth=8", "--verify=crc32c", "--do_verify=1")
-    assert (n_reads, n_failed) == (256, 0)
-    with opened(ceph) as pool:
-        primary = known(pool, "t.0.0")[0]
-    with slow(ceph.daemons[f"osd.{primary}"]):
-        n_reads, n_elsewhere, n_failed = fio(
-            "--rw=randread",
-            "--touch_objects=0",
-            "--filename=t.0.0",
-            "--size=256k",
-            *("--time_based", "--runtime=4"),
-        )
-    assert n_reads > 100 and n_elsewhere > 20 and not n_failed
-
-
-def test_completions_of_programs_other_than_fio_are_as_ever(ceph: Ceph, tmp_path: Path) -> None:
-    source, program = SOURCE.with_name("completions.c"), tmp_path / "completions"
-    subprocess.run(["gcc", "-Wall", "-Werror", "-o", program, source, "-lrados"], check=True)
-
-    def ran(**environment: str) -> tuple[str, str]:
-        run = subprocess.run(
-            [program, ceph.configuration, "admin", "data"],
-            env={**os.environ, **environment}, capture_output=True, text=True, timeout=60,
-            check=False,
-        )  # fmt: skip
-        assert run.returncode == 0, (run.returncode, run.stdout)
-        return run.stdout, run.stderr
-
-    expected, _ = ran()
-    assert expected.count("\nJello you 9\nreleased ello you 8\n") == 2
-    said, counted = ran(LD_PRELOAD=str(PRELOADED))
-    assert said == expected
-    # those of rados_aio_create_completion(), of which one is of nothing
-    assert re.search(r"^liblinnos-ceph: 3 reads of pool data, .*, 1 failed$", counted, re.M)
 
 
 def test_reads_are_right_while_an_osd_is_killed_and_comes_back(ceph: Ceph, client: Path) -> None:
