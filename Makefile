@@ -25,7 +25,7 @@ TEST := $(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not el
 RUNS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk rocksdb agent cluster ceph gluster install-lib install-ublk install-cluster install-ceph install-gluster build deb demo demo-cluster tour test test-busy \
+.PHONY: help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent cluster ceph gluster install-lib install-ublk install-cluster install-ceph install-gluster build deb demo demo-cluster tour test test-busy \
 	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-debug-module test-qemu test-6.1 test-stock fuzz fuzz-agent bench eval prior report docs lint clean
 
 help: ## this list
@@ -50,8 +50,7 @@ $(BUILD)/.deps-gluster: debian-packages-gluster.txt
 $(BUILD)/.deps-ceph: debian-packages-ceph.txt
 # Their packages would start services, which nobody is to have for having tried the lab.
 $(BUILD)/.deps-ceph: INSTALL := $(CURDIR)/packaging/without-services.sh
-$(BUILD)/.deps-rocksdb: debian-packages-rocksdb.txt
-$(BUILD)/.deps $(BUILD)/.deps-libraries $(BUILD)/.deps-librados $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb $(BUILD)/.deps-elasticsearch $(BUILD)/.deps-machine $(BUILD)/.deps-module $(BUILD)/.deps-gluster $(BUILD)/.deps-ceph $(BUILD)/.deps-rocksdb:
+$(BUILD)/.deps $(BUILD)/.deps-libraries $(BUILD)/.deps-librados $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb $(BUILD)/.deps-elasticsearch $(BUILD)/.deps-machine $(BUILD)/.deps-module $(BUILD)/.deps-gluster $(BUILD)/.deps-ceph:
 	@mkdir -p $(BUILD)
 	@missing=; for package in $$(sed 's/#.*//' $<); do \
 	  [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null)" = installed ] \
@@ -147,9 +146,6 @@ ceph: cluster $(BUILD)/.deps-librados ## the library that reads Ceph by that one
 
 gluster: cluster $(BUILD)/.deps-gluster ## the library that reads GlusterFS by that one
 	@$(MAKE) --no-print-directory -C cluster/gluster OUT=$(CURDIR)/$(BUILD)/gluster CLUSTER=$(CURDIR)/$(BUILD)/cluster
-
-rocksdb: $(BUILD)/.deps $(BUILD)/.deps-rocksdb ## a plug-in for RocksDB, on liblinnos
-	@$(MAKE) --no-print-directory -C liblinnos/rocksdb OUT=$(CURDIR)/$(BUILD)/rocksdb
 
 build: venv kernel native replayer liblinnos ublk agent cluster ## all of the above
 
