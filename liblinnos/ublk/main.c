@@ -17,8 +17,11 @@
 #define PR_SET_IO_FLUSHER 57
 #endif
 
-/* Memory may be short because what we serve has yet to be written: we must not wait for that. Where
- * it is not allowed, it goes without. */
+/*
+ * Memory may be short because writes to this device are still pending: allocating memory must not
+ * wait for them. Threads inherit PR_SET_IO_FLUSHER, so it is set before the first one is created,
+ * which is liblinnos' when reads are hedged. Without the privilege the program runs without it.
+ */
 static void be_of_use_without_memory(void)
 {
 	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
@@ -95,10 +98,10 @@ int main(int argc, char **argv)
 	/* Who had them until now may have been another that recovered it, and dropped one. */
 	if (recovered && record_read(o.device, o.paths, o.n) != m.in)
 		die("/dev/ublkb%u was served meanwhile; once more", o.device);
+	be_of_use_without_memory();
 	open_array(&m, &o);
 	if (o.compare && !recovered)
 		replicas_compare(m.replicas, m.n, m.geometry.bytes);
-	be_of_use_without_memory();
 	if (!recovered)
 		ublk_add(&m.device, &o, &m.geometry);
 	m.report = report;

@@ -226,24 +226,12 @@ static void hear(struct worker *w, const struct io_uring_cqe *cqe)
 	}
 }
 
-static void wait_for_more(struct worker *w)
-{
-	int64_t wait_ns = w->mirror->hedges ? linnos_due_ns(w->reads) : -1;
-	struct __kernel_timespec t = {wait_ns / 1000000000, wait_ns % 1000000000};
-	struct io_uring_cqe *cqe;
-
-	if (wait_ns < 0)
-		io_uring_submit_and_wait(&w->ring, 1);
-	else
-		io_uring_submit_and_wait_timeout(&w->ring, &cqe, 1, &t, NULL);
-}
-
 static void work(struct worker *w)
 {
 	struct io_uring_cqe *cqe;
 	unsigned int head, n = 0;
 
-	wait_for_more(w);
+	wait_for_completions(w, w->mirror->hedges ? linnos_due_ns(w->reads) : -1);
 	io_uring_for_each_cqe(&w->ring, head, cqe)
 	{
 		hear(w, cqe);

@@ -1,6 +1,51 @@
 // SPDX-License-Identifier: MIT
 /* What all that a worker does goes through: see worker.h. */
 #include "worker.h"
+#include "die.h"
+#include "io_uring_errors.h"
+
+#include <string.h>
+
+/*
+ * Requests cannot be served, nor completed, without the ring. The kernel fails them, or keeps them
+ * for the next server if the device can be recovered, as soon as this process has exited.
+ */
+static void check_entered(const struct worker *w, int result)
+{
+	if (result >= 0 || result == -ETIME || io_uring_error_is_transient(result))
+		return;
+	die("/dev/ublkb%u: queue %u cannot be served any more: io_uring_enter: %s; the server "
+	    "exits without an orderly stop",
+	    w->mirror->device.number, w->queue, strerror(-result));
+}
+
+/* The completion queue has room for everything that can be in flight, so that the kernel never
+ * waits for completions to be reaped here. */
+struct io_uring_sqe *get_sqe(struct worker *w)
+{
+	struct io_uring_sqe *sqe;
+
+	while (!(sqe = io_uring_get_sqe(&w->ring))) {
+		int result = io_uring_submit(&w->ring);
+
+		check_entered(w, result);
+		if (result < 0 && result != -EINTR)
+			io_uring_pause();
+	}
+	return sqe;
+}
+
+void wait_for_completions(struct worker *w, int64_t timeout_ns)
+{
+	struct __kernel_timespec t = {timeout_ns / 1000000000, timeout_ns % 1000000000};
+	struct io_uring_cqe *cqe;
+	int result = timeout_ns < 0 ? io_uring_submit_and_wait(&w->ring, 1)
+				    : io_uring_submit_and_wait_timeout(&w->ring, &cqe, 1, &t, NULL);
+
+	check_entered(w, result);
+	if (result == -EAGAIN || result == -ENOMEM)
+		io_uring_pause();
+}
 
 void commit(struct worker *w, const struct request *r, int result)
 {

@@ -99,15 +99,11 @@ static inline char *buffer(const struct worker *w, unsigned int tag)
 	return w->buffers + (size_t)tag * w->mirror->device.request_bytes_max;
 }
 
-static inline struct io_uring_sqe *get_sqe(struct worker *w)
-{
-	struct io_uring_sqe *sqe;
-
-	while (!(sqe = io_uring_get_sqe(&w->ring)))
-		io_uring_submit(&w->ring);
-	return sqe;
-}
-
+/* Return a free submission entry. Exits if the ring can no longer be entered. */
+struct io_uring_sqe *get_sqe(struct worker *w);
+/* Submit, and wait until a request completes or the time is over; for ever if it is below 0. Exits
+ * if the ring can no longer be entered. */
+void wait_for_completions(struct worker *w, int64_t timeout_ns);
 void commit(struct worker *w, const struct request *r, int result);
 /* Another worker's next completion. */
 void tell(struct worker *w, const struct worker *to, enum kind kind, unsigned int tag);
