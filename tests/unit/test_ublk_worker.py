@@ -34,44 +34,13 @@ def test_worker_exits_with_a_message_when_its_ring_cannot_be_entered(
     )
 
 
-#: Lets the program begin where there is no ublk, and reports when it creates its first thread.
-PRELOADED = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-static int is_flusher;
-int prctl(int option, ...) { is_flusher |= option == 57; return 0; }
-int open(const char *path, int flags, ...)
-{
-	int (*next)(const char *, int, ...) = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open");
-
-	return next(strcmp(path, "/dev/ublk-control") ? path : "/dev/null", flags, 0600);
-}
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-		   void *argument)
-{
-	printf("PR_SET_IO_FLUSHER %s\\n", is_flusher ? "is set" : "is not set");
-	fflush(stdout);
-	_exit(0);
-}
-"""
-
-
 def test_first_thread_is_created_with_pr_set_io_flusher_when_reads_are_hedged(
     tmp_path: Path,
 ) -> None:
     out = ROOT / "build" / "ublk"
     subprocess.run(["make", "-s", "-C", UBLK, f"OUT={out}"], check=True, capture_output=True)
-    (tmp_path / "p.c").write_text(PRELOADED)
-    subprocess.run(
-        ["gcc", "-shared", "-fPIC", "-o", tmp_path / "p.so", tmp_path / "p.c", "-ldl"], check=True
-    )
+    source = UBLK / "tests" / "first_thread.c"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "p.so", source], check=True)
     images = [tmp_path / "a", tmp_path / "b"]
     for image in images:
         image.write_bytes(bytes(1 << 20))
