@@ -25,7 +25,7 @@ TEST := $(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not el
 RUNS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent cluster ceph gluster install-lib install-ublk install-cluster install-ceph install-gluster build deb demo demo-cluster tour test test-busy \
+.PHONY: help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo demo-cluster tour test test-busy \
 	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-debug-module test-qemu test-6.1 test-stock fuzz fuzz-agent bench eval prior report docs lint clean
 
 help: ## this list
@@ -144,9 +144,6 @@ cluster: $(BUILD)/.deps-libraries ## the library that chooses the node that answ
 ceph: cluster $(BUILD)/.deps-librados ## the library that reads Ceph by that one
 	@$(MAKE) --no-print-directory -C cluster/ceph OUT=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster
 
-gluster: cluster $(BUILD)/.deps-gluster ## the library that reads GlusterFS by that one
-	@$(MAKE) --no-print-directory -C cluster/gluster OUT=$(CURDIR)/$(BUILD)/gluster CLUSTER=$(CURDIR)/$(BUILD)/cluster
-
 build: venv kernel native replayer liblinnos ublk agent cluster ## all of the above
 
 install-lib: liblinnos ## library, header, pkg-config file, man pages; PREFIX=/usr/local
@@ -160,9 +157,6 @@ install-cluster: cluster ## liblinnos-cluster likewise; PREFIX=/usr/local
 
 install-ceph: ceph install-cluster ## liblinnos-ceph likewise, with liblinnos-cluster; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C cluster/ceph OUT=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster install
-
-install-gluster: gluster install-cluster ## liblinnos-gluster likewise, with liblinnos-cluster; PREFIX=/usr/local
-	@$(MAKE) --no-print-directory -C cluster/gluster OUT=$(CURDIR)/$(BUILD)/gluster CLUSTER=$(CURDIR)/$(BUILD)/cluster install
 
 deb: venv liblinnos replayer ublk agent cluster ## Debian packages of the commands, the libraries, the modules and the agent, in build/deb
 	PYTHON=$(PYTHON) packaging/build.sh $(BUILD)/deb

@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Builds the Debian packages linnos-tools, linnos-dkms, linnos-agent, and of liblinnos, liblinnos-cluster,
-# liblinnos-ceph and liblinnos-gluster one with the library and one to develop with: `packaging/build.sh OUT` leaves
-# them in OUT. Needs dpkg-dev, and a Python with pip and the network or a wheel cache for the wheel's build; those of
-# liblinnos-ceph are left out without librados-dev, of liblinnos-gluster without libglusterfs-dev. Installs nothing
-# and asks for no root.
+# Builds the Debian packages linnos-tools, linnos-dkms and linnos-agent, and two packages (library and development
+# files) for each of liblinnos, liblinnos-cluster and liblinnos-ceph: `packaging/build.sh OUT` leaves them in OUT.
+# Needs dpkg-dev, and a Python with pip and the network or a wheel cache for the wheel's build. The packages of
+# liblinnos-ceph are left out where librados-dev is not installed. Installs nothing and needs no root.
 set -euo pipefail
 umask 022	# files written here are for all who use the package, whoever builds it
 cd "$(dirname "$0")/.."
@@ -139,19 +138,6 @@ ceph_library() {
 		" Header, static library, pkg-config file and manual page of liblinnos-ceph."
 }
 
-gluster_library() {
-	stage_library liblinnos-gluster cluster/gluster CLUSTER="$work/lib-liblinnos-cluster"
-	finish liblinnos-gluster1 libs "" "" "linnos-agent" \
-		"reads GlusterFS from the replica that is expected to answer first" \
-		" A program that uses gfapi has its reads sent to whichever of a file's replicas
- is expected to answer first, as liblinnos-cluster chooses. GlusterFS is not
- changed. Writes, and everything else, go by gfapi as ever."
-	finish liblinnos-gluster-dev libdevel \
-		"liblinnos-gluster1 (= $version), liblinnos-cluster-dev (= $version), libglusterfs-dev" "" "" \
-		"reads GlusterFS from the replica that answers first: development" \
-		" Header, static library, pkg-config file and manual page of liblinnos-gluster."
-}
-
 tools() {
 	local root=$work/linnos-tools
 	local python_dir=$root/usr/lib/python3/dist-packages
@@ -251,18 +237,13 @@ has() {
 	"${CC:-gcc}" -E -include "$1" -x c /dev/null >/dev/null 2>&1
 }
 
-rm -f "$out"/{linnos-{tools,dkms,agent},liblinnos{,-cluster,-ceph,-gluster}{1,-dev}}_*.deb
+rm -f "$out"/{linnos-{tools,dkms,agent},liblinnos{,-cluster,-ceph}{1,-dev}}_*.deb
 library
 cluster_library
 if has rados/librados.h; then
 	ceph_library
 else
 	echo "liblinnos-ceph1 and liblinnos-ceph-dev are left out: no librados-dev; \`make ceph\` installs it" >&2
-fi
-if has glusterfs/api/glfs.h; then
-	gluster_library
-else
-	echo "liblinnos-gluster1 and liblinnos-gluster-dev are left out: no libglusterfs-dev; \`make gluster\` installs it" >&2
 fi
 dkms
 agent

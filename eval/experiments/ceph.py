@@ -146,7 +146,6 @@ EXPERIMENT = Experiment(
         "eval/experiments/cluster",
         "cluster/agent",
         "cluster/client",
-        "cluster/adapter",
         "cluster/ceph",
         "cluster/rules",
         "kernel/config/um-cluster.config",

@@ -21,20 +21,18 @@ KERNEL = ROOT / "kernel"
 #: a builder's own, in 2023
 BUILT_S = 1_700_000_000
 HAS_LIBRADOS = Path("/usr/include/rados/librados.h").exists()
-HAS_GFAPI = Path("/usr/include/glusterfs/api/glfs.h").exists()
 HAS_LIBBPF = Path("/usr/include/bpf/libbpf.h").exists() and shutil.which("clang") is not None
 CEPH = ("liblinnos-ceph-dev", "liblinnos-ceph1")
-GLUSTER = ("liblinnos-gluster-dev", "liblinnos-gluster1")
 OTHERS = (
     *("liblinnos-cluster-dev", "liblinnos-cluster1", "liblinnos-dev", "liblinnos1"),
     *("linnos-agent", "linnos-dkms", "linnos-tools"),
 )
-NAMES = tuple(sorted((*CEPH * HAS_LIBRADOS, *GLUSTER * HAS_GFAPI, *OTHERS)))
+NAMES = tuple(sorted((*CEPH * HAS_LIBRADOS, *OTHERS)))
 
-#: A compiler of a machine without librados-dev and libglusterfs-dev.
+#: The compiler of a machine on which librados-dev is not installed.
 WITHOUT_ENGINES = """\
 #!/bin/sh
-case " $* " in *rados/librados.h*|*glusterfs/api/glfs.h*) exit 1; esac
+case " $* " in *rados/librados.h*) exit 1; esac
 exec gcc "$@"
 """
 
@@ -75,9 +73,8 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         )
         found = {path.name.split("_")[0]: path for path in sorted(out.iterdir())}
         assert tuple(found) == names
-        for engine in ("ceph", "gluster"):
-            left_out = f"`make {engine}` installs it" in ran.stderr
-            assert (f"liblinnos-{engine}1" in names) != left_out
+        left_out = "`make ceph` installs it" in ran.stderr
+        assert ("liblinnos-ceph1" in names) != left_out
         contents.append([found[name].read_bytes() for name in OTHERS])
     assert contents[0] == contents[1], "equal sources give equal packages"
     return found
@@ -119,9 +116,6 @@ def test_they_hold_what_their_names_say(packages: dict[str, Path]) -> None:
         ),
         "liblinnos-ceph-dev": (
             *("./usr/include/linnos_ceph.h", "./usr/share/man/man3/linnos_ceph.3.gz"),
-        ),
-        "liblinnos-gluster-dev": (
-            *("./usr/include/linnos_gluster.h", "./usr/share/man/man3/linnos_gluster.3.gz"),
         ),
     }.items():
         assert name not in NAMES or set(files) <= holds[name]
@@ -181,17 +175,12 @@ def test_what_needs_a_library_says_so(packages: dict[str, Path]) -> None:
     assert "liburing-dev" in needs["liblinnos-dev"].replace(",", " ").split()
     assert "python3-click" in needs["linnos-tools"] and "libblkid1" in needs["linnos-tools"]
     assert ("libbpf" in needs["linnos-agent"]) == HAS_LIBBPF
-    for engine, library, headers in (
-        ("ceph", "librados2", "librados-dev"),
-        ("gluster", "libgfapi0", "libglusterfs-dev"),
-    ):
-        if f"liblinnos-{engine}1" not in NAMES:
-            continue
-        words = re.findall(r"[^ ,\n]+", needs[f"liblinnos-{engine}1"])
-        assert {"liblinnos-cluster1", library} <= set(words)
-        for name in (f"liblinnos-{engine}1", "liblinnos-cluster-dev"):
-            assert f"{name} (= {version})" in needs[f"liblinnos-{engine}-dev"]
-        assert headers in needs[f"liblinnos-{engine}-dev"]
+    if HAS_LIBRADOS:
+        words = re.findall(r"[^ ,\n]+", needs["liblinnos-ceph1"])
+        assert {"liblinnos-cluster1", "librados2"} <= set(words)
+        for name in ("liblinnos-ceph1", "liblinnos-cluster-dev"):
+            assert f"{name} (= {version})" in needs["liblinnos-ceph-dev"]
+        assert "librados-dev" in needs["liblinnos-ceph-dev"]
 
 
 PROGRAM = """
@@ -317,10 +306,6 @@ def test_processes_of_the_command_do_not_begin_it_again(unpacked: Path) -> None:
         pytest.param(
             *("liblinnos-ceph", "linnos_ceph.h", "linnos_ceph_close(0)"),
             marks=pytest.mark.skipif(not HAS_LIBRADOS, reason="no librados: `make ceph`"),
-        ),
-        pytest.param(
-            *("liblinnos-gluster", "linnos_gluster.h", "linnos_gluster_close(0)"),
-            marks=pytest.mark.skipif(not HAS_GFAPI, reason="no gfapi: `make gluster`"),
         ),
     ],
 )

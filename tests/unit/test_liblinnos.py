@@ -19,7 +19,7 @@ HEADERS = [LIBRARY / "linnos_choose.h", LIBRARY / "liblinnos.h"]
 PAGES = sorted(
     page
     for page in (LIBRARY.parent / "docs").glob("*.3")
-    if page.stem not in {"linnos_cluster", "linnos_ceph", "linnos_gluster"}
+    if page.stem not in {"linnos_cluster", "linnos_ceph"}
 )
 BUILDS = CLibrary(LIBRARY, BUILT)
 

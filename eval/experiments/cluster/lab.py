@@ -47,7 +47,6 @@ _SOURCES = (
     "eval/experiments/cluster/lab.py",
     "eval/experiments/cluster/brought.py",
     "eval/experiments/cluster/guest",
-    "cluster/adapter",
     "cluster/agent",
     "cluster/client",
     "cluster/ceph",

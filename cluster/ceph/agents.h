@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What agents of the nodes tell: a socket for each node, and a thread that listens to all. */
-#ifndef LINNOS_ADAPTER_AGENTS_H
-#define LINNOS_ADAPTER_AGENTS_H
+#ifndef LINNOS_CEPH_AGENTS_H
+#define LINNOS_CEPH_AGENTS_H
 
 #include "linnos_cluster.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A thread that waits for a read which ends on another one. */
-#ifndef LINNOS_ADAPTER_WAITING_H
-#define LINNOS_ADAPTER_WAITING_H
+#ifndef LINNOS_CEPH_WAITING_H
+#define LINNOS_CEPH_WAITING_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The clock that all times are of, in ns. */
-#ifndef LINNOS_ADAPTER_CLOCK_H
-#define LINNOS_ADAPTER_CLOCK_H
+#ifndef LINNOS_CEPH_CLOCK_H
+#define LINNOS_CEPH_CLOCK_H
 
 #include <stdint.h>
 
