@@ -7,7 +7,8 @@
 # here).
 . /run/init-mounts.sh
 
-mount -t hostfs -o /proc/self/cwd/. none /run/control
+# hostfs takes its folder by mount(2) alone, which util-linux 2.39 and later have to be told to use.
+LIBMOUNT_FORCE_MOUNT2=always mount -t hostfs -o /proc/self/cwd/. none /run/control
 
 # The kernel tells there on which host, and on which kernel of it, it runs.
 sed '/^host/d' /proc/cpuinfo >/run/cpuinfo

@@ -42,6 +42,12 @@ from linnapp.lab.guest import (
 _INIT = ("init.sh", "init-mounts.sh")
 DEFAULT_KERNEL = REPOSITORY / "build" / "linux-um" / "linux"
 
+#: Mount a folder of the host in the guest. hostfs takes the folder's path as its whole option
+#: string, which only the mount(2) system call can pass. util-linux 2.39 and later prefer
+#: fsconfig(2), which takes a path for an unknown option; the variable makes them use mount(2).
+#: Older versions ignore it.
+MOUNT_HOSTFS = "LIBMOUNT_FORCE_MOUNT2=always mount -t hostfs"
+
 #: Wall clock at boot, the same in every run so that a run repeats exactly.
 WALL_CLOCK_START_NS = 1_600_000_000 * 10**9
 #: What the kernel logs before it ends a program for want of mappings on the host.
@@ -115,7 +121,8 @@ def _one_cpu() -> Iterator[int]:
 
 
 def _mount(name: str, folder: Folder) -> str:
-    return f"mount -t hostfs{'' if folder.writable else ' -r'} -o /proc/self/cwd/{name}/. none"
+    flags = "" if folder.writable else " -r"
+    return f"{MOUNT_HOSTFS}{flags} -o /proc/self/cwd/{name}/. none"
 
 
 def _arguments(guest: Guest, keys: bool) -> list[str]:
@@ -147,7 +154,7 @@ def _arguments(guest: Guest, keys: bool) -> list[str]:
         *("scsi_debug.add_host=0", "scsi_debug.fake_rw=1"),
         *guest.kernel_args,
         # After the dashes: what the kernel hands to init.
-        *("--", "-c", '"mount -nrt hostfs -o /proc/self/cwd/. none /run && . /run/init.sh"'),
+        *("--", "-c", f'"{MOUNT_HOSTFS} -nr -o /proc/self/cwd/. none /run && . /run/init.sh"'),
     ]
 
 
