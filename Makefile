@@ -25,11 +25,11 @@ TEST := $(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not el
 RUNS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo demo-cluster tour test test-busy \
+.PHONY: always help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo demo-cluster tour test test-busy \
 	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-debug-module test-qemu test-6.1 test-stock fuzz fuzz-agent bench eval prior report docs lint clean
 
 help: ## this list
-	@echo "LinnOS. On a fresh Debian 12: make demo, make test."
+	@echo "LinnOS. On a fresh Debian 13 or 12: make demo, make test."
 	@awk -F ':.*## ' '/^[a-z0-9%.-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- What the rest needs -----------------------------------------------------
@@ -37,20 +37,13 @@ help: ## this list
 deps: $(BUILD)/.deps ## install the Debian packages (root, or sudo)
 deps-gluster: $(BUILD)/.deps-gluster ## those of `linnapp lab cluster`: GlusterFS, whose services are not started
 deps-ceph: $(BUILD)/.deps-ceph $(BUILD)/.deps-librados ## those of `linnapp lab cluster --engine ceph`, likewise
+PACKAGE_LISTS := libraries librados qemu fuzz 6.1 kernel-deb elasticsearch machine module gluster ceph
+PACKAGES_INSTALLED := $(BUILD)/.deps $(PACKAGE_LISTS:%=$(BUILD)/.deps-%)
 $(BUILD)/.deps: debian-packages.txt | $(BUILD)/.deps-libraries
-$(BUILD)/.deps-libraries: debian-packages-libraries.txt
-$(BUILD)/.deps-librados: debian-packages-librados.txt
-$(BUILD)/.deps-qemu: debian-packages-qemu.txt
-$(BUILD)/.deps-6.1: debian-packages-6.1.txt
-$(BUILD)/.deps-kernel-deb: debian-packages-kernel-deb.txt
-$(BUILD)/.deps-elasticsearch: debian-packages-elasticsearch.txt
-$(BUILD)/.deps-machine: debian-packages-machine.txt
-$(BUILD)/.deps-module: debian-packages-module.txt
-$(BUILD)/.deps-gluster: debian-packages-gluster.txt
-$(BUILD)/.deps-ceph: debian-packages-ceph.txt
-# Their packages would start services, which nobody is to have for having tried the lab.
+$(PACKAGE_LISTS:%=$(BUILD)/.deps-%): $(BUILD)/.deps-%: debian-packages-%.txt
+# Ceph's packages would start services.
 $(BUILD)/.deps-ceph: INSTALL := $(CURDIR)/packaging/without-services.sh
-$(BUILD)/.deps $(BUILD)/.deps-libraries $(BUILD)/.deps-librados $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb $(BUILD)/.deps-elasticsearch $(BUILD)/.deps-machine $(BUILD)/.deps-module $(BUILD)/.deps-gluster $(BUILD)/.deps-ceph:
+$(PACKAGES_INSTALLED):
 	@mkdir -p $(BUILD)
 	@missing=; for package in $$(sed 's/#.*//' $<); do \
 	  [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null)" = installed ] \
@@ -65,12 +58,16 @@ $(BUILD)/.deps $(BUILD)/.deps-libraries $(BUILD)/.deps-librados $(BUILD)/.deps-q
 	@touch $@
 
 venv: $(VENV)/.installed ## the Python environment, .venv
-$(VENV)/.installed: requirements.txt pyproject.toml | $(BUILD)/.deps
+# The scripts of a virtual environment and its editable installation name the clone that it was made for. The stamp
+# holds that name: an environment that was copied or moved with its clone would run the other clone's code, so it
+# is made again.
+$(VENV)/.installed: requirements.txt pyproject.toml $(if $(filter $(CURDIR),$(shell cat $(VENV)/.installed 2>/dev/null)),,always) | $(BUILD)/.deps
+	@! grep -qxvF '$(CURDIR)' $@ 2>/dev/null || { echo "$(VENV) belongs to another folder; it is made again"; rm -rf $(VENV); }
 	python3 -m venv $(VENV)
 	$(PYTHON) -m pip install --disable-pip-version-check -q --upgrade pip
 	$(PYTHON) -m pip install --disable-pip-version-check -r requirements.txt
 	$(PYTHON) -m pip install --disable-pip-version-check -q --no-deps -e .
-	@touch $@
+	@echo '$(CURDIR)' >$@
 
 kernel: $(BUILD)/.deps ## the patched UML kernel (KSRC=DIR: from another 6.12 tree)
 	kernel/build.sh um $(if $(KSRC),--ksrc $(KSRC))
@@ -249,10 +246,10 @@ test-6.1: build kernel-6.1 ## KUnit and a smoke test on Linux 6.1
 test-stock: build kernel-unpatched ## liblinnos on a kernel without LinnOS, and replays that are the same there
 	$(PYTEST) -m stock
 
-fuzz: $(BUILD)/.deps ## the trace readers and the agent under ASan and UBSan; FUZZ_SECONDS=600
+fuzz: $(BUILD)/.deps $(BUILD)/.deps-fuzz ## the trace readers and the agent under ASan and UBSan; FUZZ_SECONDS=600
 	@$(MAKE) --no-print-directory -C tests/fuzz OUT=$(CURDIR)/$(BUILD)/fuzz TOTAL_SECONDS=$(FUZZ_SECONDS) run
 
-fuzz-agent: $(BUILD)/.deps ## the agent alone, its code and then its sockets; FUZZ_SECONDS=600 for each
+fuzz-agent: $(BUILD)/.deps $(BUILD)/.deps-fuzz ## the agent alone, its code and then its sockets; FUZZ_SECONDS=600 for each
 	@$(MAKE) --no-print-directory -C tests/fuzz OUT=$(CURDIR)/$(BUILD)/fuzz TOTAL_SECONDS=$(FUZZ_SECONDS) run-agent run-sockets
 
 bench: build ## speed of our own code beside a reference (python -m eval.bench --list)
@@ -290,7 +287,7 @@ $(BUILD)/venv-docs/.installed: requirements-docs.txt | $(BUILD)/.deps
 lint: venv ## formatting, types, kernel style, links of the docs
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/mypy
+	$(PYTHON) -m mypy
 	clang-format --dry-run -Werror {replayer,liblinnos}/*.[ch] {replayer,liblinnos,cluster}/*/*.[ch] cluster/*/{tests,examples}/*.[ch]
 	kernel/check.sh
 	$(PYTHON) docs/check.py
