@@ -8,8 +8,8 @@
 # install` copies library, headers, pkg-config file and man pages below $(DESTDIR)$(PREFIX), `make
 # uninstall` removes them; `make clean` removes what was built.
 
-# The dependency files name their targets as the compiler was told: one spelling, or a header that
-# has changed is missed.
+# Dependency files name their targets as $(OUT)/obj/..., which make expands when it reads them: they stay
+# right when the folder is copied or moved.
 override OUT := $(abspath $(OUT))
 PREFIX ?= /usr/local
 CC ?= gcc
@@ -47,7 +47,7 @@ $(OUT)/obj/linnos_%.o: override CFLAGS += -Wno-missing-prototypes
 
 $(OUT)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MT '$$(OUT)/obj/$*.o' -c -o $@ $<
 
 tests: $(TEST_PROGRAMS)
 
