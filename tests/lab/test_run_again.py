@@ -68,7 +68,7 @@ def test_every_target_that_one_is_told_of_is_here() -> None:
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources as they are, where nothing was built; packages and venv are this clone's."""
+    """Copy the sources into a folder without a build; it borrows this clone's environment."""
     place = tmp_path_factory.mktemp("clone")
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
@@ -78,7 +78,9 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if (ROOT / name).is_file():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, place / name)
-    (place / ".venv").symlink_to(ROOT / ".venv")
+    (place / ".venv").mkdir()
+    (place / ".venv" / "bin").symlink_to(ROOT / ".venv" / "bin")
+    (place / ".venv" / ".installed").write_text(f"{place}\n")
     (place / "build").mkdir()
     for name in (".deps-libraries", ".deps"):
         (place / "build" / name).touch()
