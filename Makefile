@@ -21,12 +21,12 @@ DEBIAN_KERNEL_6_1 := linux-image-amd64
 EVAL_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS))
 PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
-TEST := $(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not elasticsearch and not machine and not stock"
+TEST := $(PYTEST_PARALLEL) -m "not qemu and not debug and not elasticsearch and not machine and not stock"
 RUNS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: always help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo demo-cluster tour test test-busy \
-	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-debug-module test-qemu test-6.1 test-stock fuzz fuzz-agent bench eval prior report docs lint clean
+.PHONY: always help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo demo-cluster tour test test-busy \
+	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-debug-module test-qemu test-stock fuzz fuzz-agent bench eval prior report docs lint clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 13 or 12: make demo, make test."
@@ -37,7 +37,7 @@ help: ## this list
 deps: $(BUILD)/.deps ## install the Debian packages (root, or sudo)
 deps-gluster: $(BUILD)/.deps-gluster ## those of `linnapp lab cluster`: GlusterFS, whose services are not started
 deps-ceph: $(BUILD)/.deps-ceph $(BUILD)/.deps-librados ## those of `linnapp lab cluster --engine ceph`, likewise
-PACKAGE_LISTS := libraries librados qemu fuzz 6.1 kernel-deb elasticsearch machine module gluster ceph
+PACKAGE_LISTS := libraries librados qemu fuzz kernel-deb elasticsearch machine module gluster ceph
 PACKAGES_INSTALLED := $(BUILD)/.deps $(PACKAGE_LISTS:%=$(BUILD)/.deps-%)
 $(BUILD)/.deps: debian-packages.txt | $(BUILD)/.deps-libraries
 $(PACKAGE_LISTS:%=$(BUILD)/.deps-%): $(BUILD)/.deps-%: debian-packages-%.txt
@@ -91,9 +91,6 @@ kernel-x86: $(BUILD)/.deps $(BUILD)/.deps-qemu ## the patched x86-64 kernel for 
 kernel-x86-functions: ## the same without what checks itself: its functions can be traced
 kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-x86-kasan-module kernel-x86-kcsan-module: kernel-%: $(BUILD)/.deps $(BUILD)/.deps-qemu
 	kernel/build.sh $*
-
-kernel-6.1: $(BUILD)/.deps $(BUILD)/.deps-6.1 ## the UML kernel from Debian's Linux 6.1
-	kernel/build.sh um --kver 6.1
 
 # For kernels other than the one that runs: RELEASE=6.12.117+deb12-amd64.
 module: ## the modules for a kernel that is not patched: linnos.ko (RELEASE=: not the one that runs)
@@ -178,7 +175,7 @@ test-busy: build ## the same RUNS=5 times on a busy machine: do the same tests p
 	tests/busy.sh $(RUNS) $(TEST)
 
 test-unit: venv native replayer liblinnos ublk agent cluster ## the tests that boot no kernel
-	$(PYTEST_PARALLEL) -m "not lab and not qemu and not linux61 and not debug and not elasticsearch and not machine and not stock"
+	$(PYTEST_PARALLEL) -m "not lab and not qemu and not debug and not elasticsearch and not machine and not stock"
 
 test-lab: build ## the tests that boot the kernel
 	$(PYTEST_PARALLEL) -m lab
@@ -239,9 +236,6 @@ test-versions: $(BUILD)/.deps-machine ## the modules for three point releases ea
 
 $(MACHINE)/debian.img: tests/machine/make_image.sh | $(BUILD)/.deps-qemu $(BUILD)/.deps-machine
 	tests/machine/make_image.sh $(@D)
-
-test-6.1: build kernel-6.1 ## KUnit and a smoke test on Linux 6.1
-	$(PYTEST) -m linux61
 
 test-stock: build kernel-unpatched ## liblinnos on a kernel without LinnOS, and replays that are the same there
 	$(PYTEST) -m stock

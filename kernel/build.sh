@@ -3,7 +3,7 @@
 #
 # Build a kernel: unpack, patch, copy our sources, configure, make.
 #
-#	kernel/build.sh FLAVOUR [--kver VERSION] [--ksrc DIR] [--config FILE]
+#	kernel/build.sh FLAVOUR [--ksrc DIR] [--config FILE]
 #
 # FLAVOUR	um		LinnOS and flashsim, an ordinary process
 #		um-debug	the same with KASAN, lockdep and UBSAN
@@ -16,12 +16,11 @@
 #		um-module, x86-kasan-module, x86-kcsan-module
 #				without LinnOS, for the modules of kernel/module
 #		deb		LinnOS for a real machine: Debian packages, x86-64
-# --kver VERSION	6.12 (the default) or 6.1
 # --ksrc DIR	take this tree (it is copied) instead of Debian's package
 # --config FILE	for deb: the configuration that LinnOS is added to, instead of
-#		that of Debian's own kernel (package linux-config-VERSION)
+#		that of Debian's own kernel (package linux-config-6.12)
 #
-# Leaves build/linux-FLAVOUR/linux (x86: bzImage; 6.1: linux-FLAVOUR-6.1), of
+# Leaves build/linux-FLAVOUR/linux (x86: bzImage), of
 # *-module its own modules below root/lib/modules there, and for deb
 # linux-image-*.deb and linux-headers-*.deb in build/kernel-deb. Does again only
 # what has changed: a patch means a fresh source tree, one of our own files a few
@@ -37,7 +36,7 @@ version=6.12
 
 say() { echo "kernel: $*"; }
 die() { echo "kernel/build.sh: $*" >&2; exit 1; }
-usage() { sed -n 's/^#\t\{0,1\}//; 4,28p' "$0" >&2; exit 2; }
+usage() { sed -n 's/^#\t\{0,1\}//; 4,27p' "$0" >&2; exit 2; }
 
 flavour=
 base_config=
@@ -46,8 +45,6 @@ while [ $# -gt 0 ]; do
 	case $1 in
 	--ksrc)	[ $# -ge 2 ] || usage
 		ksrc=$2; shift ;;
-	--kver)	[ $# -ge 2 ] || usage
-		version=$2; shift ;;
 	--config)
 		[ $# -ge 2 ] || usage
 		base_config=$2; shift ;;
@@ -61,12 +58,7 @@ done
 [ -n "$flavour" ] || usage
 [ -z "$base_config" ] || [ "$flavour" = deb ] ||
 	die "--config is for deb; the lab's kernels have configurations of their own"
-[ -d "$kernel_dir/patches/$version" ] ||
-	die "there is no patch series for Linux $version in kernel/patches"
 tarball=/usr/src/linux-source-$version.tar.xz
-# What a version other than the default has apart.
-suffix=
-[ "$version" = 6.12 ] || suffix=-$version
 
 # What goes into the source tree, and which fragments make the configuration.
 patches=$kernel_dir/patches
@@ -107,12 +99,12 @@ for i in "${!fragments[@]}"; do
 	fragments[i]=$kernel_dir/config/${fragments[i]}
 done
 
-source_dir=$build_dir/linux-source$suffix
-[ $with_linnos = yes ] || source_dir=$build_dir/linux-source-unpatched$suffix
-out_dir=$build_dir/linux-$flavour$suffix
+source_dir=$build_dir/linux-source
+[ $with_linnos = yes ] || source_dir=$build_dir/linux-source-unpatched
+out_dir=$build_dir/linux-$flavour
 if [ $flavour = deb ]; then
 	# The packages are left beside the folder that they are made in.
-	out_dir=$build_dir/kernel-deb$suffix/linux
+	out_dir=$build_dir/kernel-deb/linux
 	mkdir -p "${out_dir%/*}"
 	: "${base_config:=/usr/src/linux-config-$version/config.amd64_none_amd64.xz}"
 fi
@@ -228,12 +220,6 @@ copy_sources() {
 	for f in "$kernel_dir"/flashsim/{Kconfig,Makefile,*.c,*.h}; do
 		copy_in "$f" "drivers/block/flashsim/${f##*/}"
 	done
-	# what our files use of newer kernels
-	if [ -d "$patches/$version/compat" ]; then
-		while read -r f; do
-			copy_in "$patches/$version/compat/$f" "$f"
-		done < <(cd "$patches/$version/compat" && find * -type f)
-	fi
 	[ $with_linnos = yes ] || return 0
 	for f in "$kernel_dir"/linnos/{Kconfig,*.[ch],core/*.[ch]}; do
 		copy_in "$f" "block/linnos/${f#"$kernel_dir"/linnos/}"
@@ -296,7 +282,7 @@ configure() {
 	   [ "$(cat "$out_dir/.linnos-config")" = "$id" ]; then
 		return
 	fi
-	say "configuring $flavour$suffix"
+	say "configuring $flavour"
 	mkdir -p "$out_dir"
 	if [ $flavour = deb ]; then
 		begin_with_config

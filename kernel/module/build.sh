@@ -67,8 +67,8 @@ dkms_source() {
 	[ -n "$version" ] || die "no version in $kernel_dir/../pyproject.toml"
 	mkdir -p "$dkms_dir"/{module,linnos,patches}
 	cp -r "$kernel_dir"/linnos/{*.[ch],core,include} "$dkms_dir/linnos"
-	cp -r "$kernel_dir"/patches/6.* "$dkms_dir/patches"
-	cp -r "$module_dir"/{Kbuild,*.[ch],build.sh,raid} "$dkms_dir/module"
+	cp -r "$kernel_dir"/patches/{6.12,md-6.1} "$dkms_dir/patches"
+	cp -r "$module_dir"/{Kbuild,*.[ch],build.sh,compat,raid} "$dkms_dir/module"
 	sed "s/@VERSION@/$version/" "$module_dir/dkms.conf" >"$dkms_dir/dkms.conf"
 }
 
@@ -118,9 +118,8 @@ copy_sources() {
 	for f in linux/blk-linnos.h trace/events/linnos.h uapi/linux/blk-linnos.h; do
 		copy_in "$kernel_dir/linnos/include/$f" "include/$f"
 	done
-	# what our files use of newer kernels, whose own is found first
-	copy_in "$kernel_dir/patches/6.1/compat/include/linux/unaligned.h" \
-		include/linux/unaligned.h
+	# Linux 6.1 has no linux/unaligned.h; newer kernels find their own first.
+	copy_in "$module_dir/compat/linux/unaligned.h" include/linux/unaligned.h
 }
 
 # What it says matters only if it fails.
@@ -133,14 +132,23 @@ quietly() {
 
 # --- raid1 and raid10 ---------------------------------------------------------
 
-# The patches that they need, and the source that these are for: 6.12, 6.1.
+# The kernel version whose source and patches raid1 and raid10 are built from.
 series_of() {
 	local version
 
 	version=$(echo "$release" | sed -n 's/^\([0-9]*\.[0-9]*\)\..*/\1/p')
-	[ -e "$kernel_dir/patches/$version" ] ||
-		die "there is no patch of raid1 and raid10 for Linux ${version:-$release}"
-	echo "$version"
+	case $version in
+	6.12|6.1)	echo "$version" ;;
+	*)	die "there is no patch of raid1 and raid10 for Linux ${version:-$release}" ;;
+	esac
+}
+
+# patches_for VERSION: the folder with the patches of md for it
+patches_for() {
+	case $1 in
+	6.1)	echo "$kernel_dir/patches/md-6.1" ;;
+	*)	echo "$kernel_dir/patches/$1" ;;
+	esac
 }
 
 # Its files are there; DKMS runs while the headers, or others, are being configured.
@@ -169,17 +177,18 @@ hunks_of() {
 }
 
 unpack_raid() {
-	local version=$1 tarball=/usr/src/linux-source-$1.tar.xz new=$out_dir/raid.new f id
+	local version=$1 tarball=/usr/src/linux-source-$1.tar.xz new=$out_dir/raid.new f id patches
 
+	patches=$(patches_for "$version")
 	# unpacked before, and nothing has changed since
 	id=$(stat -L -c '%s %Y' "$tarball" &&
-		cat "$kernel_dir/patches/$version"/*-md-raid*.patch "$module_dir/raid/Kbuild" | sha256sum)
+		cat "$patches"/*-md-raid*.patch "$module_dir/raid/Kbuild" | sha256sum)
 	[ ! -e "$out_dir/raid/.source" ] || [ "$(cat "$out_dir/raid/.source")" != "$id" ] || return 0
 	rm -rf "$new"
 	mkdir -p "$new"
 	tar -C "$new" --strip-components=1 -xJf "$tarball" "linux-source-$version/drivers/md" ||
 		die "$tarball holds no drivers/md"
-	for f in "$kernel_dir/patches/$version"/*-md-raid*.patch; do
+	for f in "$patches"/*-md-raid*.patch; do
 		hunks_of "$f" | patch -d "$new" -p1 -f -s -F0 --no-backup-if-mismatch >"$new.log" || {
 			cat "$new.log" >&2
 			die "raid1 and raid10 are not built: ${f##*/} does not apply to $tarball without fuzz"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ BUILD = Path(__file__).parents[2] / "build"
 KERNELS = {
     "lab": BUILD / "linux-um" / "linux",
     "debug": BUILD / "linux-um-debug" / "linux",
-    "linux61": Path(os.environ.get("LINNOS_61_KERNEL", BUILD / "linux-um-6.1" / "linux")),
 }
 
 READS = f"python3 {Path(__file__).with_name('paced_reads.py')} /dev/md0"

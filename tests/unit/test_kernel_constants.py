@@ -15,6 +15,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 PATCHES = REPOSITORY / "kernel" / "patches"
+SERIES = PATCHES / "6.12"
 HEADERS = (
     "include/uapi/linux/fs.h",
     "include/linux/fs.h",
@@ -23,9 +24,9 @@ HEADERS = (
     "include/linux/device-mapper.h",
 )
 #: Families of constants that the patches add to; numbers, not bits.
-NUMBERS = {"BLK_STS_", "QUEUE_FLAG_"}
+NUMBERS = {"BLK_STS_"}
 DEFINE = re.compile(
-    r"^#define\s+(IOCB_|RWF_|FMODE_|BLK_FEAT_|DM_TARGET_|BLK_STS_|QUEUE_FLAG_)(\w+)"
+    r"^#define\s+(IOCB_|RWF_|FMODE_|BLK_FEAT_|DM_TARGET_|BLK_STS_)(\w+)"
     r"[\s\\]+(?:\(*(?:__force\s+)?\w+_t\)\s*)?\(*(0x[0-9a-fA-F]+|\d+)(?:u?\s*<<\s*(\d+))?(?![\w<])",
     re.MULTILINE,
 )
@@ -43,11 +44,11 @@ def defines(text: str) -> dict[tuple[str, str], int]:
     return values
 
 
-def ours(version: str) -> dict[tuple[str, str], int]:
-    """What the series for `version` defines."""
+def ours() -> dict[tuple[str, str], int]:
+    """The constants that the patch series defines."""
     added = "\n".join(
         line[1:]
-        for patch in sorted((PATCHES / version).glob("*.patch"))
+        for patch in sorted(SERIES.glob("*.patch"))
         for line in patch.read_text().splitlines()
         if line.startswith("+") and not line.startswith("+++")
     )
@@ -91,30 +92,18 @@ def version_of(tree: Path) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-@pytest.mark.parametrize("version", ["6.12", "6.1"])
-def test_every_constant_of_the_patches_is_seen(version: str) -> None:
-    names = {family + name for family, name in ours(version)}
-    stacked = "BLK_FEAT_PASSES_LATCRIT" if version == "6.12" else "QUEUE_FLAG_PASSES_LATCRIT"
-    assert names == {
+def test_ours_finds_every_constant_of_the_patches() -> None:
+    assert {family + name for family, name in ours()} == {
         "RWF_LATCRIT",
         "FMODE_CAN_LATCRIT",
         "DM_TARGET_PASSES_LATCRIT",
         "BLK_STS_REVOKED",
-        stacked,
+        "BLK_FEAT_PASSES_LATCRIT",
     }
 
 
 def test_no_value_is_mainlines() -> None:
-    assert not clashes(ours("6.12"), mainline())
-
-
-def test_6_1_shares_what_outlives_a_file() -> None:
-    """The bit of an open file's mode, which no other program sees, may differ."""
-    newer, older = ours("6.12"), ours("6.1")
-    for key in newer.keys() & older.keys() - {("FMODE_", "CAN_LATCRIT")}:
-        assert newer[key] == older[key], key
-    older.pop(("FMODE_", "CAN_LATCRIT"))
-    assert not clashes(older, mainline())
+    assert not clashes(ours(), mainline())
 
 
 def test_trees_at_hand() -> None:
@@ -124,11 +113,13 @@ def test_trees_at_hand() -> None:
             (tree / header).read_text() for header in HEADERS if (tree / header).exists()
         )
         if (tree / "include/linux/device-mapper.h").exists():
-            mine = ours("6.1" if version_of(tree) < (6, 12) else "6.12")
+            if version_of(tree) < (6, 12):
+                continue
+            mine = ours()
         else:
             # user space has the RWF_ flags alone
             text = (tree / "include/linux/fs.h").read_text()
-            mine = {key: value for key, value in ours("6.12").items() if key[0] == "RWF_"}
+            mine = {key: value for key, value in ours().items() if key[0] == "RWF_"}
         assert ("RWF_", "NOWAIT") in defines(text), tree
         assert not clashes(mine, defines(text)), tree
         looked_at += 1
@@ -152,13 +143,10 @@ def test_the_number_of_our_ioctl_is_no_other_ones() -> None:
         assert "128" in taken and not mine & taken, folder
 
 
-@pytest.mark.parametrize("version", ["6.12", "6.1"])
 @pytest.mark.parametrize("policy", [True, False])
-def test_no_file_takes_the_hint_without_a_policy(
-    tmp_path: Path, version: str, policy: bool
-) -> None:
+def test_no_file_takes_the_hint_without_a_policy(tmp_path: Path, policy: bool) -> None:
     """The test for FMODE_CAN_LATCRIT fails for every mode a file can have."""
-    patch = next((PATCHES / version).glob("0001-*.patch")).read_text()
+    patch = next(SERIES.glob("0001-*.patch")).read_text()
     start = patch.index("+#ifdef CONFIG_BLK_LATCRIT")
     end = patch.index("+#endif", start)
     lines = [line[1:] for line in patch[start:end].splitlines()] + ["#endif"]
