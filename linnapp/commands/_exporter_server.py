@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import socket
 import socketserver
@@ -11,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
-from urllib.parse import parse_qs
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from wsgiref.types import StartResponse, WSGIEnvironment
 
@@ -19,7 +17,6 @@ import click
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from linnapp.commands.screens import hour_page
-from linnapp.drive.counters import metrics_protobuf
 from linnapp.drive.counters.hour import Hour
 from linnapp.drive.counters.looks import WatchedArray
 from linnapp.errors import LinnappError
@@ -57,23 +54,6 @@ class _Silent(WSGIRequestHandler):
         """Say nothing of every request."""
 
 
-def _protobuf(registry: CollectorRegistry, environ: WSGIEnvironment) -> bytes | None:
-    """All metrics with native histograms, if it is those that are asked for."""
-    if environ.get("REQUEST_METHOD") != "GET":
-        return None
-    # Some by name: prometheus_client's business, in text.
-    if "name[]" in parse_qs(environ.get("QUERY_STRING", "")):
-        return None
-    if not metrics_protobuf.wanted(environ.get("HTTP_ACCEPT", "")):
-        return None
-    return metrics_protobuf.encoded(registry.collect())
-
-
-def _takes_gzip(environ: WSGIEnvironment) -> bool:
-    codings = environ.get("HTTP_ACCEPT_ENCODING", "").split(",")
-    return any(coding.partition(";")[0].strip().lower() == "gzip" for coding in codings)
-
-
 def _application(
     registry: CollectorRegistry, hour: Hour | None, every_s: float
 ) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
@@ -82,16 +62,8 @@ def _application(
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "/")
         if path != _HEALTHY and (path == "/metrics" or hour is None):
-            protobuf = _protobuf(registry, environ)
-            if protobuf is None:
-                found: Iterable[bytes] = metrics(environ, start)
-                return found
-            kind = [("Content-Type", metrics_protobuf.CONTENT_TYPE)]
-            if _takes_gzip(environ):
-                protobuf = gzip.compress(protobuf)
-                kind.append(("Content-Encoding", "gzip"))
-            start("200 OK", [*kind, ("Content-Length", str(len(protobuf)))])
-            return [protobuf]
+            found: Iterable[bytes] = metrics(environ, start)
+            return found
         method = environ.get("REQUEST_METHOD", "GET")
         status = "200 OK"
         headers: tuple[tuple[str, str], ...] = _PAGE_HEADERS

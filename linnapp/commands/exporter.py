@@ -63,9 +63,8 @@ def exporter(
 
     Of the drives named, or of all that have LinnOS at the time; of disks that are no drives
     (null_blk, loop, ram, zram), or have no medium, those with a model or a mode other than off.
-    Needs no root; as root it has the pending pages too. A Prometheus that takes native histograms
-    is answered in protobuf, with the latencies in native form beside the classic one. Alert rules
-    and a Grafana dashboard are in linnapp/monitoring.
+    Needs no root; as root it has the pending pages too. Alert rules and a Grafana dashboard are
+    in linnapp/monitoring.
     """
     from linnapp.errors import needs
 

@@ -244,8 +244,6 @@ def test_rules_and_dashboard_ask_for_what_there_is(
     (tree / "block" / "md0" / "md").mkdir(parents=True)
     (tree / "block" / "md0" / "md" / "linnos").write_text("on\n")
     has = {name.partition("{")[0] for name in once(capsys)}
-    # A native histogram has the name without an end.
-    has |= {name.removesuffix("_bucket") for name in has}
     (group,) = yaml.safe_load(RULES.read_text())["groups"]
     recorded = {rule["record"] for rule in group["rules"] if "record" in rule}
     variables = json.loads(DASHBOARD.read_text())["templating"]["list"]
@@ -615,17 +613,14 @@ def test_without_the_page_there_are_metrics_alone(
         assert "linnos_drives 2.0" in get(f"http://{address}/")
 
 
-@pytest.mark.parametrize("features", [(), ("native-histograms",)], ids=["classic", "native"])
 @needs_prometheus
-def test_prometheus_answers_every_query(
-    exporter: str, tree: Path, tmp_path: Path, features: tuple[str, ...]
-) -> None:
-    with a_prometheus(exporter, tmp_path, *features) as address:
-        _ask_everything(address, tree, "" if features else "_bucket")
+def test_prometheus_answers_every_query(exporter: str, tree: Path, tmp_path: Path) -> None:
+    with a_prometheus(exporter, tmp_path) as address:
+        _ask_everything(address, tree)
 
 
 @contextlib.contextmanager
-def a_prometheus(exporter: str, directory: Path, *features: str) -> Iterator[str]:
+def a_prometheus(exporter: str, directory: Path) -> Iterator[str]:
     """A server that scrapes the exporter; yields its HOST:PORT."""
     (directory / "prometheus.yaml").write_text(CONFIG.format(rules=RULES, target=exporter))
     with (directory / "log").open("w") as log:
@@ -635,7 +630,6 @@ def a_prometheus(exporter: str, directory: Path, *features: str) -> Iterator[str
                 f"--config.file={directory}/prometheus.yaml",
                 f"--storage.tsdb.path={directory}/data",
                 "--web.listen-address=127.0.0.1:0",
-                *(f"--enable-feature={feature}" for feature in features),
             ],
             stderr=log,
         )
@@ -676,7 +670,7 @@ def answered(address: str, query: str) -> Any:
     return answer
 
 
-def _ask_everything(address: str, tree: Path, suffix: str) -> None:
+def _ask_everything(address: str, tree: Path) -> None:
     # Counters that move, until there are rates over the dashboard's interval.
     unanswered = dashboard_queries()
     end = time.monotonic() + 600
@@ -695,7 +689,7 @@ def _ask_everything(address: str, tree: Path, suffix: str) -> None:
         time.sleep(0.2)
         unanswered = [query for query in unanswered if not asked(address, query)]
     assert answered(address, 'up{job="linnos"}')["value"][1] == "1"
-    rates = f'rate(linnos_read_latency_seconds{suffix}{{drive="sda"}}[1h])'
+    rates = 'rate(linnos_read_latency_seconds_bucket{drive="sda"}[1h])'
     for quantile, low, high in ((0.5, 96e-6, 112e-6), (0.99, 0.917504, 1.048576)):
         answer = answered(address, f"histogram_quantile({quantile}, {rates})")
         assert low < float(answer["value"][1]) <= high

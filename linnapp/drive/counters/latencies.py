@@ -31,18 +31,6 @@ MIDDLE_US = (
 )
 
 
-#: Where the first bucket ends: of reads below that nothing more is known.
-ZERO_US = LOWEST_US[1]
-
-
-def native_bucket(value: float, schema: int) -> int:
-    """The bucket of a native histogram of Prometheus that a value above 0 is in.
-
-    Bucket n is of those above b^(n - 1), and up to b^n, where b = 2^(1 / 2^schema).
-    """
-    return math.ceil(math.log2(value) * (1 << schema))
-
-
 def percentile_us(counts: Sequence[int], percent: float) -> float | None:
     """The latency that so many percent of the reads do not exceed, within 12 %; None without reads.
 
