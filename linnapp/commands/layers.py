@@ -16,8 +16,6 @@ from linnapp.option_types import DRIVE, FILE, PATH
 
 if TYPE_CHECKING:
     from linnapp.layers.times import Layers
-    from linnapp.trace.recording import Recording
-    from linnapp.trace.recording_cost import RecordingCost
 
 #: a layer in a bar of the picture
 _LETTERS = {"request": "r", "issue": "q", "drive": "d"}
@@ -82,9 +80,7 @@ def layers(
     of the part that completed last.
 
     With `-- CMD` drives are recorded while it runs, and its exit status is passed on; what others
-    had these drives do meanwhile counts, too. Needs root and a kernel with blktrace. What recording
-    takes is measured afterwards, by 200 reads of the first 4 KiB of the drive that had most to do,
-    half of them recorded.
+    had these drives do meanwhile counts, too. Needs root and a kernel with blktrace.
 
     With --functions the system calls of CMD, and of all it starts, are shown in the groups of
     functions that they pass through, whatever drive or file system serves them. It needs root and
@@ -153,9 +149,6 @@ def layers(
         draw(found, output)
     if as_json:
         said: dict[str, Any] = {"recordings": [{"name": n, **f.to_json()} for n, f in found]}
-        if command:
-            cost = _recording_cost(recordings, devices, dict(found))
-            said["recording_cost"] = {"why_not": cost} if isinstance(cost, str) else cost.to_json()
         if compare:
             said["changes"] = [
                 {**vars(change), "beyond_chance": change.is_beyond_chance} for change in changed
@@ -166,41 +159,7 @@ def layers(
             _show(name, kind, each)
         if compare:
             _show_changes(changed)
-        if command:
-            _show_cost(_recording_cost(recordings, devices, dict(found)))
     ctx.exit(status)
-
-
-def _recording_cost(
-    recordings: Sequence[Recording], devices: Sequence[Path], found: dict[str, Layers]
-) -> RecordingCost | str:
-    """What recording takes an I/O of the drive that had most to do, or why nobody knows."""
-    from linnapp.errors import DeviceError, as_options
-    from linnapp.trace.recording_cost import measure
-
-    busy = [
-        (recording.events, device)
-        for recording, device in zip(recordings, devices, strict=True)
-        if device.name in found
-    ]
-    try:
-        return measure(max(busy)[1])
-    except DeviceError as error:
-        return as_options(str(error))
-
-
-def _show_cost(cost: RecordingCost | str) -> None:
-    from linnapp.trace.recording_cost import READS, TURNS
-
-    if isinstance(cost, str):
-        click.echo(f"what recording takes was not measured: {cost}")
-        return
-    words = "recording takes" if cost.is_beyond_noise else "what recording takes is below noise:"
-    click.echo(
-        f"{words} {cost.us:.2f} us an I/O [{cost.low_us:.2f}, {cost.high_us:.2f}]; measured "
-        f"afterwards by {2 * TURNS * READS} reads of {cost.drive}'s first 4 KiB, which take "
-        f"{cost.read_us:.1f} us"
-    )
 
 
 def _show_functions(command: Sequence[str], as_json: bool) -> int:

@@ -42,7 +42,6 @@ _DEBUGFS = Path("/sys/kernel/debug")
 _ORPHAN_S = 5.0
 
 # linux/fs.h
-BLKTRACE_START = 0x1274
 BLKTRACE_STOP = 0x1275
 BLKTRACE_TEARDOWN = 0x1276
 _LOCKDOWN = Path("/sys/kernel/security/lockdown")

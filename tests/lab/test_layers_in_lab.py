@@ -79,10 +79,6 @@ def test_the_drives_that_serve_a_command_are_found(boot, tmp_path: Path) -> None
         said = json.loads((tmp_path / f"{kind}.json").read_text())
         (found,) = said["recordings"]
         assert found["name"] == "flash1" and found["ios"] >= 200
-        # In virtual time software takes none.
-        cost = said["recording_cost"]
-        assert cost["drive"] == "flash1" and cost["read_us"] > 5
-        assert cost["us"] == 0 and not cost["beyond_noise"]
     cached = (tmp_path / "cached").read_text()
     assert "none of /dev/flash0, /dev/flash1, /dev/flash2" in cached
     assert "drop_caches" in cached

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import lzma
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,13 +16,12 @@ from click.testing import CliRunner, Result
 
 from linnapp.cli import cli
 from linnapp.drive import disks
-from linnapp.errors import DeviceError, LinnappError, TraceError
+from linnapp.errors import LinnappError, TraceError
 from linnapp.layers.times import BANDS, Layers, changes, layers_of
-from linnapp.trace import recording, recording_cost
+from linnapp.trace import recording
 from linnapp.trace.blktrace import BlktraceReader
 from linnapp.trace.inspection import LatencyHistogram
 from linnapp.trace.recording import Recording
-from linnapp.trace.recording_cost import TURNS, RecordingCost, of_turns
 
 RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
 
@@ -128,11 +125,7 @@ def recorded(
             found.append(Recording(device.name, path, len(made.events), 0))
         return found, status
 
-    def measure(device: Path) -> RecordingCost:
-        raise DeviceError(f"{device} is made up")
-
     monkeypatch.setattr(recording, "record", record)
-    monkeypatch.setattr(recording_cost, "measure", measure)
 
 
 def test_a_drive_that_does_nothing_does_not_hide_the_others(
@@ -146,11 +139,8 @@ def test_a_drive_that_does_nothing_does_not_hide_the_others(
     assert shown.exit_code == 3 and "sdb: 1 reads" in shown.output
     assert "/dev/sda: it served no reads" in shown.output
     assert "/dev/sdc: it served no reads" in shown.output
-    assert "what recording takes was not measured: /dev/sdb is made up" in shown.output
     alone = run("--device", "/dev/sda", "--", "fio")
     assert alone.exit_code == 3 and "/dev/sda: it served no reads" in alone.output
-    told = json.loads(run("--device", "/dev/sdb", "--json", "--", "fio").stdout)
-    assert told["recording_cost"] == {"why_not": "/dev/sdb is made up"}
     recorded(monkeypatch, {"sda": TraceBuilder()})
     assert run("--device", "/dev/sda", "--", "fio").exit_code == 1
 
@@ -168,47 +158,6 @@ def test_without_a_name_all_drives_are_recorded(monkeypatch: pytest.MonkeyPatch)
     idle = run("--", "fio")
     assert idle.exit_code == 1 and "none of /dev/sda, /dev/sdb served reads" in idle.output
     assert "drop_caches" in idle.output
-
-
-def test_what_recording_takes_is_the_median_of_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    bare = [[90_000, 80_000, 81_000, 80_000, 500_000]] * TURNS
-    # From 1 to 20 us longer.
-    longer = [[ns + 1000 * turn for ns in bare[0]] for turn in range(TURNS, 0, -1)]
-    cost = of_turns("sdb", longer, bare)
-    assert (cost.low_us, cost.us, cost.high_us, cost.read_us) == (6, 10.5, 15, 81)
-    assert cost.is_beyond_noise
-    assert not of_turns("sdb", longer[:10] + bare[:10], bare).is_beyond_noise
-    # How often the sixth of twenty is above the median, or the fifteenth below it.
-    outside = 2 * sum(math.comb(TURNS, k) for k in range(6)) / 2**TURNS
-    assert outside == pytest.approx(0.041, abs=0.001)
-
-    busy = TraceBuilder().add(Q, 5).add(G, 15).add(D, 45).add(C, 145)
-    busier = TraceBuilder().add(Q, 5).add(D, 45).add(C, 145).add(Q, 200).add(D, 201).add(C, 300)
-    recorded(monkeypatch, {"sda": busy, "sdb": busier})
-    monkeypatch.setattr(
-        recording_cost, "measure", lambda device: dataclasses.replace(cost, drive=device.name)
-    )
-    both = ("--device", "/dev/sda", "--device", "/dev/sdb")
-    assert (
-        "recording takes 10.50 us an I/O [6.00, 15.00]; measured afterwards by 200 reads of sdb's "
-        "first 4 KiB, which take 81.0 us\n"
-    ) in run(*both, "--", "fio").output
-    told = json.loads(run(*both, "--json", "--", "fio").output)["recording_cost"]
-    assert (told["drive"], told["us"], told["reads"], told["beyond_noise"]) == (
-        *("sdb", 10.5, 200, True),
-    )
-    noise = dataclasses.replace(cost, low_us=-1.0)
-    monkeypatch.setattr(recording_cost, "measure", lambda _: noise)
-    shown = run(*both, "--", "fio").output
-    assert "what recording takes is below noise: 10.50 us an I/O [-1.00, 15.00]; " in shown
-
-
-def test_what_is_no_drive_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(bytes(4096))
-    with pytest.raises(DeviceError, match="not a block device"):
-        recording_cost.measure(tmp_path / "file")
-    with pytest.raises(DeviceError, match="No such file"):
-        recording_cost.measure(tmp_path / "none")
 
 
 @pytest.mark.parametrize("name", ["l.txt", "missing/l.svg"])
