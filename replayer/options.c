@@ -168,7 +168,8 @@ static const char *const introduction[] = {
 	"",
 	"A trace is a fio iolog of version 3, a text of five columns (time_ms device offset_bytes "
 	"size_bytes type, 1 for a read, as Heimdall's), or blktrace's binary files (the one that "
-	"`blkparse -d` wrote, or the per-CPU ones by their common name). With one trace per drive, "
+	"`blkparse -d` wrote, or the per-CPU ones by their common name). It may be packed with "
+	"gzip, xz, zstd or bzip2. With one trace per drive, "
 	"trace k's I/Os have drive k as their home; with a single trace, drive 0 is everyone's "
 	"home unless --spread is given. A read may be served by any drive (at the same offset); a "
 	"write goes to its home drive, or to all of them with --replicate-writes.",

@@ -41,7 +41,7 @@ def fleet(
 ) -> None:
     """Train the drives of many arrays; the traces of one directory are one array.
 
-    TRACE is a .blk file, or a directory that is searched for them and for .blk.xz. Drives that
+    TRACE is a .blk file, packed or not, or a directory that is searched for them. Drives that
     have a model and a record in DIR are left alone, so a fleet that was stopped goes on where it
     was. A drive for which no model would be better gets none, as with `linnapp train`.
     """
@@ -51,11 +51,13 @@ def fleet(
 
     from linnapp.errors import LinnappError
     from linnapp.learn.fleet import Progress, group_by_directory, train_fleet
+    from linnapp.trace.packed import SUFFIXES
 
     found: list[Path] = []
+    ends = [f".blk{suffix}" for suffix in ("", *SUFFIXES)]
     for path in traces:
-        named = [*path.rglob("*.blk"), *path.rglob("*.blk.xz")] if path.is_dir() else [path]
-        found += sorted(named)
+        named = (each for end in ends for each in path.rglob(f"*{end}"))
+        found += sorted(named) if path.is_dir() else [path]
     if not found:
         raise LinnappError(f"{', '.join(map(str, traces))}: no .blk file there")
     start = time.monotonic()

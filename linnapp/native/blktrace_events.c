@@ -10,7 +10,6 @@
 #include "blktrace_private.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -211,13 +210,12 @@ bool lt_events_open(struct lt_events *events, const char *const *paths, int n_pa
 		s->path = strdup(paths[i]);
 		events->path = events->sources->path;
 		s->buffer = malloc(BUFFER_BYTES);
-		s->fd = open(paths[i], O_RDONLY | O_CLOEXEC);
+		s->fd = lt_packed_open(paths[i], events->failure->why);
 		if (s->fd < 0)
-			lt_fail(events->failure, "%s: %s", paths[i], strerror(errno));
-		else if (!s->path || !s->buffer)
+			break;
+		if (!s->path || !s->buffer)
 			return false;
-		else
-			advance(events, s);
+		advance(events, s);
 	}
 	return true;
 }

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_CPUS 4096
-
 /* The numbers that the kernel has given to a CPU's events. */
 struct sequence {
 	uint32_t first, last;
@@ -23,7 +21,7 @@ struct lt_parser {
 	struct lt_requests requests;
 	uint64_t last_ns;		/* of the last event */
 	bool finished;
-	struct sequence sequences[MAX_CPUS];
+	struct sequence sequences[LT_MAX_CPUS];
 };
 
 /* Where actions are counted; others say nothing of I/Os. A request's (G) is not. */
@@ -103,9 +101,9 @@ static bool wanted_device(struct lt_parser *p, const struct blk_event *e)
 /* Per CPU the kernel numbers the events, so a gap counts what its buffers dropped. */
 static void count_sequence(struct lt_parser *p, const struct blk_event *e)
 {
-	struct sequence *cpu = p->sequences + e->cpu % MAX_CPUS;
+	struct sequence *cpu = p->sequences + e->cpu % LT_MAX_CPUS;
 
-	if (e->cpu >= MAX_CPUS)
+	if (e->cpu >= LT_MAX_CPUS)
 		return;
 	if (!cpu->n++)
 		cpu->first = cpu->last = e->sequence;
@@ -218,7 +216,7 @@ void lt_stats(const struct lt_parser *p, struct lt_stats *stats)
 {
 	*stats = p->stats;
 	stats->lost_events = 0;
-	for (const struct sequence *cpu = p->sequences; cpu < p->sequences + MAX_CPUS; cpu++) {
+	for (const struct sequence *cpu = p->sequences; cpu < p->sequences + LT_MAX_CPUS; cpu++) {
 		uint64_t span = cpu->last - cpu->first + 1u;
 
 		if (cpu->n && span > cpu->n)

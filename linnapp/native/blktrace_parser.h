@@ -17,6 +17,17 @@
 
 #define SECTOR_BYTES 512u
 
+#define LT_MAX_CPUS 4096
+
+/* The files of a trace; @missing: CPUs below the last one that have no file. */
+struct lt_files {
+	int32_t n, missing;
+	char *names[LT_MAX_CPUS];
+};
+
+void lt_find_files(const char *trace, struct lt_files *files);
+void lt_free_files(struct lt_files *files);
+
 /* Flags of an I/O. */
 enum lt_io_flag {
 	LT_WRITE = 1 << 0,

@@ -11,6 +11,7 @@
 
 #include "blktrace_parser.h"
 #include "linnos_drive.h"
+#include "packed.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,7 +47,7 @@ enum blk_action { ACT_QUEUE = 1, ACT_BACKMERGE, ACT_FRONTMERGE, ACT_GETRQ, ACT_R
 
 /* Why the parser cannot go on; empty as long as it can. */
 struct lt_failure {
-	char why[512];
+	char why[LT_PACKED_WHY];
 };
 
 void lt_fail(struct lt_failure *failure, const char *format, ...)

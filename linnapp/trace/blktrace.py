@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
-from linnapp.files import AnyPath, os_errors
+from linnapp.files import AnyPath
 from linnapp.native import HISTORY, N_FEATURES, declared, native, of_one_kind
-from linnapp.trace.packed import shown, unpacked
+from linnapp.trace.packed import unpacked
 
 WRITE, COMPLETED, ERROR, REVOKED, MERGED, SPLIT, REQUEUED, ISSUED = (1 << bit for bit in range(8))
 
@@ -33,8 +33,9 @@ CHUNK_IOS = 1 << 18
 #: after so long without a completion the block layer's own timeout has long aborted an I/O
 MAX_AGE_S = 60
 
-_PER_CPU = re.compile(r"(?P<base>.+)\.blktrace\.(?P<cpu>\d+)$")
+_PER_CPU = re.compile(r".+\.blktrace\.\d+(\.\w+)?")
 _MAX_DEVICES = 16
+_MAX_CPUS = 4096
 
 
 #: where the time of an I/O went: rows of what :meth:`BlktraceReader.with_layers` gives
@@ -63,6 +64,13 @@ class _ParserOptions(ctypes.Structure):
     _fields_ = (
         ("max_age_ns", ctypes.c_uint64),
         *of_one_kind(ctypes.c_uint32, "device", "overdue_us", "allow_truncated"),
+    )
+
+
+class _Files(ctypes.Structure):
+    _fields_ = (
+        *of_one_kind(ctypes.c_int32, "n", "missing"),
+        ("names", ctypes.c_char_p * _MAX_CPUS),
     )
 
 
@@ -169,37 +177,43 @@ class TraceStats:
 def trace_files(trace: AnyPath) -> list[Path]:
     """Find the files of a trace: one merged file, or all per-CPU files in the order of the CPUs.
 
-    Named is a merged file (``blkparse -d``), which xz may have packed, one of blktrace's per-CPU
-    files, or their base name.
+    The name is that of a merged file (``blkparse -d``), of one of blktrace's per-CPU files, or what
+    the names of these begin with. Every file may be packed, see :mod:`linnapp.trace.packed`.
     """
+    return _find_files(trace)[0]
+
+
+def _find_files(trace: AnyPath) -> tuple[list[Path], int]:
+    """Find the files of a trace, and count the CPUs in between that have none."""
     trace = Path(trace)
-    match = _PER_CPU.match(trace.name)
-    if match is None and trace.is_file():
-        return [trace]
     if trace.exists() and not trace.is_file() and not trace.is_dir():
         raise TraceError(f"{trace}: a pipe or a device; a recording is a file, which is read twice")
-    base = match["base"] if match else trace.name
-    if not base or not trace.parent.is_dir():
+    found = _Files()
+    _library().lt_find_files(os.fsencode(trace), ctypes.byref(found))
+    try:
+        paths = [Path(os.fsdecode(found.names[i])) for i in range(found.n)]
+    finally:
+        _library().lt_free_files(ctypes.byref(found))
+    if paths:
+        return paths, found.missing
+    if trace.is_dir():
+        raise TraceError(f"{trace}: a directory; name a trace in it")
+    if _PER_CPU.match(trace.name) or not trace.parent.is_dir():
         raise TraceError(f"{trace}: no such trace")
-    found = {}
-    for path in trace.parent.iterdir():
-        candidate = _PER_CPU.match(path.name)
-        if candidate and candidate["base"] == base:
-            found[int(candidate["cpu"])] = path
-    if not found:
-        if trace.is_dir():
-            raise TraceError(f"{trace}: a directory; name a trace in it")
-        raise TraceError(f"{trace}: no such trace, and no {base}.blktrace.0 beside it either")
-    return [found[cpu] for cpu in sorted(found)]
+    raise TraceError(f"{trace}: no such trace, and no {trace.name}.blktrace.0 beside it either")
 
 
 def is_blktrace(trace: AnyPath) -> bool:
     """Whether `trace` names per-CPU files, or a file that begins as blktrace's do."""
     try:
-        first = next(path for path in trace_files(trace) if path.stat().st_size)
-        with unpacked(first).open("rb") as stream:
+        paths = trace_files(trace)
+    except TraceError:
+        return False
+    try:
+        first = next(path for path in map(unpacked, paths) if path.stat().st_size)
+        with first.open("rb") as stream:
             magic = stream.read(4)
-    except (TraceError, StopIteration, OSError):
+    except (StopIteration, OSError):
         return False
     return magic[1:] == b"tae" or magic[:3] == b"eat"
 
@@ -223,6 +237,8 @@ def _library() -> ctypes.CDLL:
     parser, names = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
     return declared(
         native(),
+        lt_find_files=(None, ctypes.c_char_p, ctypes.POINTER(_Files)),
+        lt_free_files=(None, ctypes.POINTER(_Files)),
         lt_open=(parser, names, ctypes.c_int, ctypes.POINTER(_ParserOptions)),
         lt_read=(ctypes.c_int64, parser, ctypes.c_int64, ctypes.c_void_p),
         lt_merge=(ctypes.c_int64, parser, ctypes.c_char_p),
@@ -341,7 +357,7 @@ class BlktraceReader:
     def _raise_error(self, library: ctypes.CDLL, parser: int) -> None:
         message = library.lt_error(parser)
         if message:
-            raise TraceError(shown(os.fsdecode(message)))
+            raise TraceError(os.fsdecode(message))
         if self._stats and not self.device and len(self._stats.devices) > 1:
             raise TraceError(
                 f"{self.trace}: holds events of several drives: {self._held()}; choose one with "
@@ -359,16 +375,14 @@ def merge(trace: AnyPath, target: AnyPath) -> int:
     try:
         events = int(library.lt_merge(parser, os.fsencode(target)))
         if events < 0:
-            raise TraceError(shown(os.fsdecode(library.lt_error(parser))))
+            raise TraceError(os.fsdecode(library.lt_error(parser)))
         return events
     finally:
         library.lt_close(parser)
 
 
 def _open(paths: list[Path], options: _ParserOptions) -> int:
-    with os_errors(paths[0]):
-        files = [os.fsencode(unpacked(path)) for path in paths]
-    names = (ctypes.c_char_p * len(paths))(*files)
+    names = (ctypes.c_char_p * len(paths))(*map(os.fsencode, paths))
     parser: int | None = _library().lt_open(names, len(paths), ctypes.byref(options))
     if not parser:
         raise MemoryError

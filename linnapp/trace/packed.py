@@ -1,66 +1,46 @@
 # SPDX-License-Identifier: MIT
-"""Recordings packed with xz, which are read as if they were not.
+"""Files packed with gzip, xz, zstd or bzip2, which are read as if they were not.
 
-Readers seek, read twice, or hand a name to compiled code. So a packed file is unpacked once, into
-a temporary file without a name that lasts as long as this process.
+The unpacking is compiled (linnapp/native/packed.c), so that `replayer` reads the same files.
 """
 
 from __future__ import annotations
 
-import lzma
+import ctypes
+import functools
 import os
-import shutil
-import tempfile
 from pathlib import Path
-from typing import IO
 
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
+from linnapp.native import declared, native
 
-#: what a packed recording's name ends in
-SUFFIX = ".xz"
+#: ends of the names of packed files, as in linnapp/native/packed.c
+SUFFIXES = (".gz", ".xz", ".zst", ".bz2")
 
-#: by name, size and time of change: what was unpacked
-_unpacked: dict[tuple[str, int, int], IO[bytes]] = {}
-#: of those, the names that their users know
-_names: dict[str, str] = {}
+_WHY_BYTES = 9216
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    return declared(native(), lt_packed_unpack=(ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p))
 
 
 def unpacked(path: AnyPath) -> Path:
-    """A file with the contents of `path`, `path` itself unless its name ends in ``.xz``."""
-    path = Path(path)
-    if path.suffix != SUFFIX:
-        return path
-    status = path.stat()
-    key = (str(path.resolve()), status.st_size, status.st_mtime_ns)
-    if key not in _unpacked:
-        _unpacked[key] = _unpack(path)
-    # Opened by this name a file begins at its start, whoever else reads it.
-    opened = f"/proc/self/fd/{_unpacked[key].fileno()}"
-    _names[opened] = str(path)
-    return Path(opened)
+    """Return a file with the contents of `path`: `path` itself unless it is packed.
+
+    Files are known to be packed by their first bytes. The returned name is valid as long as this
+    process lasts, and every time that it is opened it begins at its start.
+    """
+    why = ctypes.create_string_buffer(_WHY_BYTES)
+    fd = _library().lt_packed_unpack(os.fsencode(path), why)
+    if fd == -1:
+        raise TraceError(os.fsdecode(why.value))
+    return Path(path if fd < 0 else f"/proc/self/fd/{fd}")
 
 
-def shown(message: str) -> str:
-    """A message about an unpacked file, with the name that its user knows."""
-    for opened, name in _names.items():
-        message = message.replace(f"{opened}:", f"{name}:")
-    return message
-
-
-def _unpack(path: Path) -> IO[bytes]:
-    with path.open("rb") as source:
-        target = tempfile.TemporaryFile(prefix="linnapp-")  # noqa: SIM115
-        try:
-            with lzma.open(source) as stream:
-                shutil.copyfileobj(stream, target, 1 << 20)
-            target.flush()
-        except (lzma.LZMAError, EOFError) as error:
-            target.close()
-            raise TraceError(f"{path}: damaged, or not packed with xz: {error}") from error
-        except OSError as error:
-            target.close()
-            if error.filename is None:
-                error.filename = f"{path}, unpacked to {os.fspath(tempfile.gettempdir())}"
-            raise
-    return target
+def without_packing(name: str) -> str:
+    """Return a file name without the end that says how the file is packed."""
+    for suffix in SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name

@@ -18,7 +18,7 @@ from linnapp.trace.blktrace import COLUMNS, BlktraceReader, is_blktrace, trace_f
 from linnapp.trace.formats import conversion
 from linnapp.trace.formats.latency_log import LatencyLogReader
 from linnapp.trace.formats.text_trace import TextFormat
-from linnapp.trace.packed import SUFFIX, unpacked
+from linnapp.trace.packed import SUFFIXES, unpacked, without_packing
 from linnapp.trace.table import IoTable, PartReader, TableReader
 
 #: Ends of names that say what kind of file it is, and nothing of the drive.
@@ -163,7 +163,7 @@ def is_of_contents(trace: AnyPath, sha256: str) -> bool:
     if sha256 == _digest_of_unpacked(paths):
         return True
     # One that is not packed has been read whole just now.
-    return any(path.suffix == SUFFIX for path in paths) and sha256 == digest(paths)
+    return any(path.suffix in SUFFIXES for path in paths) and sha256 == digest(paths)
 
 
 def _digest_of_unpacked(paths: Sequence[Path]) -> str:
@@ -181,8 +181,8 @@ def digest(paths: Sequence[AnyPath]) -> str:
 
 
 def drive_of(name: str) -> str:
-    """A trace's drive: its file name without ``.blk``, ``.blk.xz``, ``.blktrace.N`` or the like."""
-    name = name.removesuffix(SUFFIX).split(".blktrace.")[0].removesuffix(".blk")
+    """Return a trace's drive: its file name without ``.blk``, ``.blktrace.N``, ``.xz``, ..."""
+    name = without_packing(name).split(".blktrace.")[0].removesuffix(".blk")
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
     return name

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* Finds the format of a trace and hands its I/Os out one by one. */
 #include "trace.h"
+#include "blktrace_parser.h"
 #include "engine/timers.h"
 #include "error.h"
+#include "packed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,20 +68,33 @@ static bool next_in_order(struct trace *t, struct trace_io *io)
 	return true;
 }
 
+/* Opens the trace; of a recording with a file for each CPU the first one with anything in it. */
+static int open_first_file(const char *path, char *why)
+{
+	struct lt_files files;
+	struct stat st;
+	int fd = -1, i = 0;
+
+	lt_find_files(path, &files);
+	do {
+		if (fd >= 0)
+			close(fd);
+		fd = lt_packed_open(files.n ? files.names[i] : path, why);
+	} while (fd >= 0 && ++i < files.n && !fstat(fd, &st) && !st.st_size);
+	lt_free_files(&files);
+	return fd;
+}
+
 struct trace *trace_open(const char *path)
 {
 	unsigned char head[TRACE_HEAD_BYTES];
-	char *files[TRACE_BLK_FILES_MAX];
+	char why[LT_PACKED_WHY];
 	struct trace *t;
 	ssize_t n;
-	int fd;
+	int fd = open_first_file(path, why);
 
-	/* Not to wait for the other end of a pipe, which is refused below. */
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT && trace_blk_files(path, files))
-		return trace_open(files[0]);
 	if (fd < 0)
-		die("trace %s: %s", path, strerror(errno));
+		die("trace %s", why);
 	n = pread(fd, head, sizeof(head), 0);
 	if (n < 0)
 		die("trace %s: %s (a trace must be a file; pipes cannot be read twice)", path,
@@ -158,13 +173,12 @@ bool trace_is_file(const char *path, const struct stat *file)
 
 bool trace_has_file(const char *path, const struct stat *file)
 {
-	char *files[TRACE_BLK_FILES_MAX];
-	int n = trace_blk_files(path, files);
+	struct lt_files files;
 	bool has = trace_is_file(path, file);
 
-	for (int i = 0; i < n; i++) {
-		has |= trace_is_file(files[i], file);
-		free(files[i]);
-	}
+	lt_find_files(path, &files);
+	for (int i = 0; i < files.n; i++)
+		has |= trace_is_file(files.names[i], file);
+	lt_free_files(&files);
 	return has;
 }

@@ -41,11 +41,6 @@ extern const struct trace_format trace_iolog, trace_columns, trace_blk;
 /* By how much an I/O may be earlier than one before it in the file. */
 #define TRACE_STEP_BACK_NS 1000000000ull
 
-/* All files of the trace that a path names, as one of blktrace's per-CPU files or as their base
- * name, or itself alone; how many, 0 when there is none. The caller frees the names. */
-#define TRACE_BLK_FILES_MAX 4096
-int trace_blk_files(const char *path, char **files);
-
 /* Whether a path, if there is one, leads to a file. */
 bool trace_is_file(const char *path, const struct stat *file);
 /* Whether a file is the trace, or one of its per-CPU files. */

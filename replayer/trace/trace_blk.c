@@ -17,10 +17,8 @@
 #define CHUNK_IOS 4096
 /* Longer than the block layer lets a request live. */
 #define MAX_AGE_NS 60000000000ull
-#define CPUS_MAX TRACE_BLK_FILES_MAX
 /* Of what offsets in bytes can name, with room for the I/O's length. */
 #define SECTOR_MAX ((INT64_MAX - (uint64_t)UINT32_MAX) / 512)
-#define PER_CPU ".blktrace."
 
 struct blk {
 	struct lt_parser *parser;
@@ -38,69 +36,20 @@ static const char *blk_objection(const unsigned char *head, unsigned long n)
 	return "not blktrace's magic number";
 }
 
-/* All per-CPU files of base; CPUs that were idle have none. */
-static int per_cpu_files(const char *base, char **files)
-{
-	int n = 0;
-
-	for (unsigned int cpu = 0; cpu < CPUS_MAX; cpu++) {
-		char *file = xasprintf("%s" PER_CPU "%u", base, cpu);
-
-		if (access(file, F_OK))
-			free(file);
-		else
-			files[n++] = file;
-	}
-	return n;
-}
-
-/* Where a per-CPU file's name ends and the CPU's number begins, or NULL; a folder may be called
- * anything. */
-static const char *per_cpu_suffix(const char *path)
-{
-	const char *name = strrchr(path, '/'), *suffix = NULL;
-	const char *at = name ? name + 1 : path;
-
-	while ((at = strstr(at, PER_CPU)))
-		suffix = at++;
-	if (!suffix || !suffix[strlen(PER_CPU)] ||
-	    suffix[strlen(PER_CPU) + strspn(suffix + strlen(PER_CPU), "0123456789")])
-		return NULL;
-	return suffix;
-}
-
-int trace_blk_files(const char *path, char **files)
-{
-	const char *suffix = per_cpu_suffix(path);
-	char *base = xstrdup(path);
-	int n = 1;
-
-	if (suffix)
-		base[suffix - path] = 0;
-	if (suffix || access(path, F_OK))
-		n = per_cpu_files(base, files);
-	else
-		files[0] = xstrdup(path);
-	free(base);
-	return n;
-}
-
 static void *blk_open(int fd, const char *path)
 {
 	struct blk *b = xcalloc(1, sizeof(*b));
-	char *files[CPUS_MAX];
-	int n;
+	struct lt_files files;
 
 	close(fd);
 	b->path = path;
-	n = trace_blk_files(path, files);
+	lt_find_files(path, &files);
 	b->rows = xcalloc(CHUNK_IOS, sizeof(*b->rows));
-	b->parser = lt_open((const char *const *)files, n,
+	b->parser = lt_open((const char *const *)files.names, files.n,
 			    &(struct lt_options){.max_age_ns = MAX_AGE_NS});
 	if (!b->parser)
 		die("out of memory for trace %s", path);
-	for (int i = 0; i < n; i++)
-		free(files[i]);
+	lt_free_files(&files);
 	return b;
 }
 

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Unpacks files; see packed.h.
+ *
+ * Readers seek, read twice, or hand a name on. So a packed file is unpacked once, into a temporary
+ * file without a name that lasts as long as this process. The programs that packed it unpack it:
+ * they are installed where such files are made, and nothing has to be linked.
+ */
+#include "packed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define HEAD_BYTES 262		/* up to tar's magic */
+#define WORDS 1024		/* of a program that fails */
+
+/* Files are known by their first bytes, as names say little. */
+static const struct packing {
+	const char *suffix, *magic;
+	unsigned int at, n;	/* where the magic is, and its length */
+	const char *program;	/* unpacks its input to its output; NULL: it is not read */
+	const char *option;
+	const char *remedy;	/* if it is not read */
+} packings[] = {
+	{ ".gz", "\x1f\x8b", 0, 2, "gzip", "-dc", NULL },
+	{ ".xz", "\xfd" "7zXZ", 0, 6, "xz", "-dc", NULL },
+	/* by default zstd refuses what was packed with --long */
+	{ ".zst", "\x28\xb5\x2f\xfd", 0, 4, "zstd", "-dcq", NULL },
+	{ ".bz2", "BZh", 0, 3, "bzip2", "-dc", NULL },
+	{ ".zip", "PK\x03\x04", 0, 4, NULL, NULL, "unzip" },
+	{ ".7z", "7z\xbc\xaf\x27\x1c", 0, 6, NULL, NULL, "7z x" },
+	{ ".lz4", "\x04\x22\x4d\x18", 0, 4, NULL, NULL, "lz4 -d" },
+	{ ".Z", "\x1f\x9d", 0, 2, NULL, NULL, "uncompress" },
+	{ ".tar", "ustar", 257, 5, NULL, NULL, "tar xf" },
+};
+
+#define N_PACKINGS (sizeof(packings) / sizeof(*packings))
+
+const char *const lt_packed_suffixes[] = { ".gz", ".xz", ".zst", ".bz2", NULL };
+
+/* A file that was unpacked, by what tells that it has not changed. */
+static struct unpacked {
+	struct unpacked *next;
+	struct stat of;
+	int fd;
+} *all_unpacked;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool is_unchanged(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static bool has_suffix(const char *path, const char *suffix)
+{
+	size_t n = strlen(path), m = strlen(suffix);
+
+	return n > m && !strcmp(path + n - m, suffix);
+}
+
+static const struct packing *find_packing(const unsigned char *head, ssize_t n)
+{
+	for (const struct packing *p = packings; p < packings + N_PACKINGS; p++)
+		if (n >= (ssize_t)(p->at + p->n) && !memcmp(head + p->at, p->magic, p->n))
+			return p;
+	return NULL;
+}
+
+static const char *temporary_folder(void)
+{
+	const char *folder = getenv("TMPDIR");
+
+	return folder && *folder ? folder : "/tmp";
+}
+
+/* A file without a name where temporary ones go, or -1. */
+static int create_temporary(void)
+{
+	char path[4096];
+	int fd;
+
+	if (snprintf(path, sizeof(path), "%s/linnapp-XXXXXX", temporary_folder()) >=
+	    (int)sizeof(path)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd >= 0)
+		unlink(path);
+	return fd;
+}
+
+/* Run the program from one descriptor to another; 0, or its status, with its words in @words. */
+static int run(const struct packing *packing, int from, int to, char *words)
+{
+	char *const argv[] = { (char *)packing->program, (char *)packing->option,
+			       strcmp(packing->program, "zstd") ? NULL : "--long=31", NULL };
+	posix_spawn_file_actions_t actions;
+	int status, spawned, log = memfd_create("words", MFD_CLOEXEC);
+	ssize_t n = 0;
+	pid_t pid;
+
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, from, 0);
+	posix_spawn_file_actions_adddup2(&actions, to, 1);
+	if (log >= 0)
+		posix_spawn_file_actions_adddup2(&actions, log, 2);
+	spawned = posix_spawnp(&pid, packing->program, &actions, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	if (spawned) {
+		snprintf(words, WORDS, "%s", strerror(spawned));
+	} else {
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+		if (log >= 0)
+			n = pread(log, words, WORDS - 1, 0);
+		words[n > 0 ? n : 0] = 0;
+		for (char *at = words; (at = strchr(at, '\n')); at++)
+			*at = at[1] ? ' ' : 0;
+	}
+	if (log >= 0)
+		close(log);
+	return spawned ? -spawned : status;
+}
+
+/* A temporary file with the contents of @fd, or -1. */
+static int unpack(int fd, const char *path, const struct packing *packing, char *why)
+{
+	int to = create_temporary(), status;
+	char words[WORDS];
+
+	if (to < 0) {
+		snprintf(why, LT_PACKED_WHY, "%s: %s; %s is unpacked there, and TMPDIR names "
+			 "another folder", temporary_folder(), strerror(errno), path);
+		return -1;
+	}
+	status = run(packing, fd, to, words);
+	if (!status) {
+		unsigned char head[HEAD_BYTES];
+		const struct packing *inner = find_packing(head, pread(to, head, HEAD_BYTES, 0));
+
+		if (!inner)
+			return to;
+		close(to);
+		snprintf(why, LT_PACKED_WHY, "%s: holds a %s file, and a trace is packed once at "
+			 "most; unpack it", path, inner->suffix);
+		return -1;
+	}
+	close(to);
+	if (status == -ENOENT)
+		snprintf(why, LT_PACKED_WHY, "%s: packed with %s, which is not installed; install "
+			 "it, or unpack the file elsewhere", path, packing->program);
+	else
+		snprintf(why, LT_PACKED_WHY, "%s: damaged, or there is no room for it unpacked in "
+			 "%s (TMPDIR names another folder): %s", path, temporary_folder(),
+			 *words ? words : packing->program);
+	return -1;
+}
+
+/* As lt_packed_unpack(), for an open file. */
+static int find_unpacked(int fd, const char *path, char *why)
+{
+	unsigned char head[HEAD_BYTES];
+	const struct packing *packing;
+	struct unpacked *known;
+	struct stat now;
+	ssize_t n;
+
+	/* A pipe has nothing to look at without taking it. */
+	if (fstat(fd, &now) || !S_ISREG(now.st_mode))
+		return -2;
+	n = pread(fd, head, sizeof(head), 0);
+	packing = find_packing(head, n);
+	if (!packing) {
+		for (const char *const *suffix = lt_packed_suffixes; *suffix; suffix++)
+			if (n >= 0 && has_suffix(path, *suffix)) {
+				snprintf(why, LT_PACKED_WHY, "%s: damaged, or not packed as its "
+					 "name says: it does not begin as a file of %s does", path,
+					 *suffix);
+				return -1;
+			}
+		return -2;
+	}
+	if (!packing->program) {
+		snprintf(why, LT_PACKED_WHY, "%s: packed as %s files are, which are not read; unpack "
+			 "it with `%s`", path, packing->suffix, packing->remedy);
+		return -1;
+	}
+	for (known = all_unpacked; known; known = known->next)
+		if (is_unchanged(&known->of, &now))
+			return known->fd;
+	known = malloc(sizeof(*known));
+	if (!known) {
+		snprintf(why, LT_PACKED_WHY, "%s: %s", path, strerror(ENOMEM));
+		return -1;
+	}
+	known->of = now;
+	known->fd = unpack(fd, path, packing, why);
+	if (known->fd < 0) {
+		free(known);
+		return -1;
+	}
+	known->next = all_unpacked;
+	all_unpacked = known;
+	return known->fd;
+}
+
+int lt_packed_unpack(const char *path, char *why)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), found;
+
+	if (fd < 0)
+		return -2;	/* its reader will say why */
+	pthread_mutex_lock(&lock);
+	found = find_unpacked(fd, path, why);
+	pthread_mutex_unlock(&lock);
+	close(fd);
+	return found;
+}
+
+int lt_packed_open(const char *path, char *why)
+{
+	int found = lt_packed_unpack(path, why), fd;
+	char name[64];
+
+	if (found == -1)
+		return -1;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", found);
+	/* without waiting for the other end of a pipe */
+	fd = open(found < 0 ? path : name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		snprintf(why, LT_PACKED_WHY, "%s: %s", path, strerror(errno));
+	return fd;
+}
