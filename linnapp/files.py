@@ -7,11 +7,12 @@ import contextlib
 import fcntl
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import IO
 
 from linnapp.errors import LinnappError
+from linnapp.signals import signals_held
 
 #: what every function of the package takes for the name of a file or folder
 AnyPath = str | os.PathLike[str]
@@ -158,12 +159,15 @@ def check_can_make(path: AnyPath) -> None:
 
 
 @contextlib.contextmanager
-def replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Iterator[Path]:
+def replaced_directory(
+    path: AnyPath, suffixes: tuple[str, ...], replaced: Collection[str] = ()
+) -> Iterator[Path]:
     """Yield a temporary directory beside `path`; it takes the place of `path` on success.
 
     A previous `path` is moved aside first and removed last, so that a complete directory exists
     under one of the two names at every moment. It may hold files with these suffixes only, and
-    folders of such files, as made by another run, which are kept; else it is somebody's own.
+    folders of such files, as made by another run; else it is somebody's own. All of them are kept
+    but files in `path` itself that the block writes again or that `replaced` names.
     """
     path = check_replaced_directory(path, suffixes)
     parent = path.parent
@@ -176,9 +180,11 @@ def replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Iterator[Pat
         except OSError as error:
             raise LinnappError(f"{parent}: {error.strerror}; {path.name} goes there") from error
         yield temporary
-        _copy_folders(path, temporary)
+        if path.exists():
+            _keep_others(path, temporary, {*replaced, *(each.name for each in temporary.iterdir())})
         temporary.chmod(0o755)
-        _put_in_place(temporary, path)
+        with signals_held():  # between the two renames nothing has the name
+            _put_in_place(temporary, path)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise _explained(error, temporary, path) from error
@@ -199,15 +205,33 @@ def _is_made_of(entry: Path, suffixes: tuple[str, ...]) -> bool:
     return entry.suffix in suffixes and entry.is_file()
 
 
-def _copy_folders(old: Path, new: Path) -> None:
-    for entry in old.iterdir() if old.exists() else ():
-        if entry.is_dir():
-            shutil.copytree(entry, new / entry.name, dirs_exist_ok=True)
+def _keep_others(old: Path, new: Path, replaced: Collection[str]) -> None:
+    for entry in old.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.copytree(
+                entry, new / entry.name, symlinks=True, copy_function=_link, dirs_exist_ok=True
+            )
+        elif entry.name not in replaced:
+            _link(entry, new / entry.name)
+
+
+def _link(old: AnyPath, new: AnyPath) -> None:
+    """Have the same file under another name: a hard link also keeps its owner."""
+    try:
+        os.link(old, new, follow_symlinks=False)
+    except OSError:
+        shutil.copy2(old, new, follow_symlinks=False)
 
 
 def _put_in_place(temporary: Path, path: Path) -> None:
     old = path.with_name(f".{path.name}.old.{os.getpid()}")
-    if path.exists():
+    moved = path.exists()
+    if moved:
         path.rename(old)
-    temporary.rename(path)
+    try:
+        temporary.rename(path)
+    except OSError:
+        if moved:
+            old.rename(path)
+        raise
     shutil.rmtree(old, ignore_errors=True)

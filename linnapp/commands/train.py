@@ -52,8 +52,9 @@ def train(
     Beside a latency model DIR/<trace>.hedge says when to hedge a read by its prediction. What
     else there is to choose the library takes (docs/library.md).
 
-    Several traces are the drives of one array, each other's replicas. A single trace stands for
-    its replicas too. Ctrl-C keeps the best model so far; once more, or of a latency model, none.
+    Several traces are the drives of one array, each other's replicas; their order does not matter.
+    A single trace stands for its replicas too. Models of other drives in DIR stay. Ctrl-C keeps the
+    best model so far; once more, or of a latency model, none.
 
     A network is held against predicting every read fast, on reads that it was not trained on. If
     that would be better for the array's mean latency, the drive gets no model, the exit status is

@@ -3,8 +3,8 @@
 
 The drives of an array are each other's replicas: their inflection points are found together, and
 each drive then gets a model of its own, ``<trace>.linnos``, with a training record beside it,
-``<trace>.json``, and of a latency model when to hedge by it, ``<trace>.hedge``. The directory
-appears whole or not at all.
+``<trace>.json``, and of a latency model when to hedge by it, ``<trace>.hedge``. All of them appear
+at once or none does; what the directory holds of other drives stays.
 
 Labelling needs only each drive's latency distribution, training only its own trace, so no process
 ever holds more than one trace (:mod:`linnapp.learn.parallel` and :mod:`linnapp.learn.fleet` spread
@@ -96,7 +96,8 @@ def train_array(
     traces : sequence of path
         One per drive; a single one stands for its replicas.
     out_dir : path
-        Replaced by a directory with a model and a record per trace; folders of models in it stay.
+        Gets a model and a record per trace, in one step: the directory is replaced. Models of
+        other drives that are in it stay.
 
     Returns
     -------
@@ -147,7 +148,8 @@ def train_labelled(
     out_dir = Path(out_dir)
     observer = observer or Observer()
     names = drive_names(traces)
-    with replaced_directory(out_dir, SUFFIXES) as directory:
+    replaced = [f"{name}{suffix}" for name in names for suffix in SUFFIXES]
+    with replaced_directory(out_dir, SUFFIXES, replaced) as directory:
         trained = run_tasks(
             [
                 Task(name, _train_or_why_not, (trace, point, recipe))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp import __version__
-from linnapp.files import AnyPath, replace_text
+from linnapp.files import AnyPath, os_errors, replace_text
 from linnapp.learn.labelling.inflection import InflectionPoint
 from linnapp.learn.options import Recipe
 from linnapp.learn.trees.hedge_table import HedgeTable
@@ -46,8 +46,12 @@ class TrainedDrive:
         """Write the model, and the rest beside it; the record comes last: with it, it is done."""
         path = Path(path)
         self.model.save(path)
+        hedge_table = path.with_suffix(HEDGE_SUFFIX)
         if self.hedge_table is not None:
-            replace_text(path.with_suffix(HEDGE_SUFFIX), self.hedge_table.to_text())
+            replace_text(hedge_table, self.hedge_table.to_text())
+        else:  # that of a latency model, in whose place a network comes
+            with os_errors(hedge_table):
+                hedge_table.unlink(missing_ok=True)
         replace_text(path.with_suffix(".json"), json.dumps(self.record, indent=1) + "\n")
 
     @property

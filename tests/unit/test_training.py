@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from blktrace_builder import WRITE, TraceBuilder
 
+from linnapp import files
 from linnapp.errors import LinnappError, TraceError
 from linnapp.learn import drive_training, recipe
 from linnapp.learn.features.split import split
@@ -28,6 +29,7 @@ from linnapp.learn.network.training import (
 )
 from linnapp.learn.options import Recipe
 from linnapp.learn.recipe import train_array
+from linnapp.learn.record import TrainedDrive
 from linnapp.model import Model, engine
 
 RECIPE = Recipe(training=TrainingOptions(max_epochs=4), auto_bias=False)
@@ -249,6 +251,77 @@ def test_nothing_that_is_trained_depends_on_the_test_slice(tmp_path: Path) -> No
             450,
             450,
         )
+
+
+def test_training_does_not_depend_on_the_order_of_the_traces(tmp_path: Path) -> None:
+    quick = Recipe(training=TrainingOptions(max_epochs=1), auto_bias=False, even_if_worse=True)
+    traces = [array_trace(tmp_path / f"d{i}.blk", i, 600 + 200 * i) for i in range(3)]
+    contents = []
+    for number, order in enumerate([(0, 1, 2), (2, 0, 1)]):
+        out = tmp_path / f"models{number}"
+        train_array([traces[i] for i in order], out, quick, processes=1)
+        records = {path.name: json.loads(path.read_text()) for path in out.glob("*.json")}
+        for record in records.values():
+            del record["training_seconds"]
+        models = {path.name: path.read_bytes() for path in out.glob("*.linnos")}
+        contents.append((models, records))
+    assert len(contents[0][0]) == 3
+    assert contents[0] == contents[1]
+
+
+def test_training_replaces_only_the_files_of_its_drives(tmp_path: Path) -> None:
+    quick = Recipe(training=TrainingOptions(max_epochs=1), auto_bias=False, even_if_worse=True)
+    out = tmp_path / "models"
+    (out / "other").mkdir(parents=True)
+    kept = ["a.linnos", "a.hedge", "a.json", "bb.linnos", "b.old.json", "other/b.json"]
+    replaced = ["b.linnos", "b.hedge", "b.json"]
+    for name in [*kept, *replaced]:
+        (out / name).write_text(f"old {name}")
+    owner = (out / "a.linnos").stat()
+    assert train_array([array_trace(tmp_path / "b.blk", 1, 1000)], out, quick) == ["b"]
+    for name in kept:
+        assert (out / name).read_text() == f"old {name}"
+    assert (out / "a.linnos").stat().st_mtime_ns == owner.st_mtime_ns
+    assert not (out / "b.hedge").exists()  # that of another kind of model
+    assert (
+        Model.load(out / "b.linnos").model_id
+        == json.loads((out / "b.json").read_text())["model_id"]
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.blk", "models"]
+
+
+def test_saving_a_network_removes_the_hedge_table_of_a_latency_model(tmp_path: Path) -> None:
+    """As fleet and `save()` do, without a directory that is replaced."""
+    (tmp_path / "d.hedge").write_text("old")
+    model = quantise(train(*noisy_reads(), TrainingOptions(max_epochs=1)).weights, 100)
+    TrainedDrive(model, {}).save(tmp_path / "d.linnos")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.json", "d.linnos"]
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_directory_is_whole_when_ctrl_c_or_an_error_comes_as_it_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    out = tmp_path / "models"
+    out.mkdir()
+    (out / "a.linnos").write_text("old")
+    real, calls = Path.rename, []
+
+    def rename(self: Path, target: Path) -> Path:
+        calls.append(self)
+        if len(calls) == failing:
+            os.kill(os.getpid(), signal.SIGINT)
+        if len(calls) == 2 == failing:
+            raise OSError(28, "No space left on device")
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    writing = files.replaced_directory(out, (".linnos",), ["b.linnos"])
+    with pytest.raises((KeyboardInterrupt, LinnappError)), writing as directory:
+        (directory / "b.linnos").write_text("new")
+    assert (out / "a.linnos").read_text() == "old"
+    assert (out / "b.linnos").exists() == (failing == 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["models"]
 
 
 def test_failure_leaves_the_old_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
