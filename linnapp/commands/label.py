@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from linnapp.commands._options import labelling_options, reader_options
+from linnapp.errors import as_options
 from linnapp.option_types import FOLDER, PATH
 
 
@@ -41,8 +42,10 @@ def label(
     """Find the inflection points of an array's drives: beyond it, a read is slow.
 
     The point of a drive is where admission control over the replicas lowers the array's read
-    latency most. Several traces are each other's replicas; a single one stands for its own.
-    Whole traces are labelled here; training labels by the part that it trains on.
+    latency most. Several traces are each other's replicas; a single one stands for its own. A
+    refused read goes to a random other drive, so the order of the traces does not matter. A point
+    below the drive's median is warned about. Whole traces are labelled here; training labels by
+    the part that it trains on.
     """
     from linnapp.learn.labelling.inflection import LabellingOptions, find_inflection_points
     from linnapp.learn.options import Recipe
@@ -73,6 +76,9 @@ def label(
         }
         for name, distribution, point in zip(names, distributions, points, strict=True)
     ]
+    for name, point in zip(names, points, strict=True):
+        if warning := point.warning(name):
+            click.echo(as_options(warning), err=True)
     if as_json:
         click.echo(json.dumps({**labelling, "drives": rows}, indent=1))
         return

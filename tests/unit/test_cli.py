@@ -219,6 +219,27 @@ def test_label(tmp_path: Path) -> None:
     assert all(100 < drive["threshold_us"] < 1500 for drive in found["drives"])
 
 
+def test_label_warns_about_a_point_below_the_median_whatever_the_order(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    for name, median_us in (("fast", 60), ("slow", 400), ("third", 90)):
+        latency_us = median_us * np.exp(0.25 * rng.normal(size=2000)) + (
+            rng.random(2000) < 0.1
+        ) * rng.exponential(1000, 2000)
+        (tmp_path / f"{name}.csv").write_text(
+            "".join(f"{i},{us:.0f},1,4096,0,{i},4096\n" for i, us in enumerate(latency_us))
+        )
+    found = []
+    for order in (("fast", "slow", "third"), ("third", "slow", "fast")):
+        traces = [word for name in order for word in ("--trace", f"{name}.csv")]
+        result = run("label", *traces, cwd=tmp_path)
+        assert result.returncode == 0
+        [warning] = result.stderr.splitlines()
+        assert warning.startswith("slow: WARNING: the inflection point, ")
+        assert "below the median" in warning and "with --threshold-us (" in warning
+        found.append(sorted(result.stdout.splitlines()))
+    assert found[0] == found[1]
+
+
 def test_a_figure_of_reads_that_all_took_as_long(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("".join(f"{i},100,1,4096,0,{i},4096\n" for i in range(300)))
     result = run("label", "--trace", "d.csv", "--figures", "f", cwd=tmp_path)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from linnapp.learn.labelling import inflection
 from linnapp.learn.labelling.inflection import (
     LabellingOptions,
     LatencyDistribution,
+    Method,
+    Search,
     _Exact,
     _Simulation,
     find_inflection_points,
@@ -27,35 +30,119 @@ def bimodal(seed: int, slow_ratio: float = 0.05, n: int = 50_000) -> LatencyDist
     return LatencyDistribution(np.where(rng.random(n) < slow_ratio, slow, fast).astype(np.uint32))
 
 
-def test_closed_form_is_the_expectation_over_all_outcomes() -> None:
-    drives = [[100, 200, 900], [100, 700], [50, 60, 70, 2000]]
-    thresholds = [250.0, 300.0, 65.0]
-    failover = 15.0
-
+def sum_over_orders(
+    drives: list[list[int]], thresholds: list[float], replicas: int, failover_us: float
+) -> float:
+    """Sum over the drives of the mean latency, by enumerating orders and outcomes."""
     total = 0.0
-    for first in range(3):
-        ring = [(first + hop) % 3 for hop in range(3)]
-        outcomes = list(itertools.product(*(drives[drive] for drive in ring)))
-        for drawn in outcomes:
-            latency = 0.0
-            for hop, value in enumerate(drawn):
-                if hop == 2 or value <= thresholds[ring[hop]]:
-                    latency += value
-                    break
-                latency += failover
-            total += latency / len(outcomes)
+    for first in range(len(drives)):
+        others = [drive for drive in range(len(drives)) if drive != first]
+        orders = list(itertools.permutations(others, replicas - 1))
+        for order in orders:
+            visited = [first, *order]
+            outcomes = list(itertools.product(*(drives[drive] for drive in visited)))
+            for drawn in outcomes:
+                latency = 0.0
+                for hop, value in enumerate(drawn):
+                    if hop == replicas - 1 or value <= thresholds[visited[hop]]:
+                        latency += value
+                        break
+                    latency += failover_us
+                total += latency / len(outcomes) / len(orders)
+    return total
 
-    exact = _Exact([LatencyDistribution(np.array(d)) for d in drives], 3, failover)
-    assert exact.mean_sum(thresholds) == pytest.approx(total, rel=1e-12)
+
+UNEQUAL = [[100, 200, 900], [100, 700], [50, 60, 70, 2000], [10, 3000], [400, 500, 600]]
 
 
-def test_simulation_agrees_with_the_closed_form() -> None:
+@pytest.mark.parametrize(
+    ("n_drives", "replicas"), [(2, 2), (3, 2), (3, 3), (4, 3), (5, 2), (5, 3), (5, 4), (5, 5)]
+)
+def test_exact_is_the_expectation_over_orders_and_outcomes(n_drives: int, replicas: int) -> None:
+    drives, thresholds = UNEQUAL[:n_drives], [250.0, 300.0, 65.0, 20.0, 450.0][:n_drives]
+    exact = _Exact([LatencyDistribution(np.array(d)) for d in drives], [1] * n_drives, replicas, 15)
+    expected = sum_over_orders(drives, thresholds, replicas, 15.0)
+    assert exact.mean_sum(thresholds) == pytest.approx(expected, rel=1e-12)
+
+
+def test_exact_counts_equal_drives_as_if_they_were_listed() -> None:
+    drives, thresholds = [UNEQUAL[0]] * 3 + [UNEQUAL[1]], [250.0] * 3 + [300.0]
+    kinds = [LatencyDistribution(np.array(UNEQUAL[i])) for i in (0, 1)]
+    expected = sum_over_orders(drives, thresholds, 3, 15.0)
+    assert _Exact(kinds, [3, 1], 3, 15).mean_sum([250.0, 300.0]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_simulation_agrees_with_the_closed_form(replicas: int) -> None:
     drives = [bimodal(1), bimodal(2, 0.1), bimodal(3, 0.02)]
-    exact = _Exact(drives, 3, 15.0)
-    simulated = _Simulation(drives, 3, 15.0, seed=5)
+    exact = _Exact(drives, [1, 2, 1], replicas, 15.0)
+    simulated = _Simulation(drives, [1, 2, 1], replicas, 15.0, seed=5)
     for thresholds in ([200.0, 300.0, 400.0], [120.0, 150.0, 2000.0]):
-        # Standard error of the sum is about 0.5 us here.
+        # Standard error of the sum is about 0.6 us here.
         assert simulated.mean_sum(thresholds) == pytest.approx(exact.mean_sum(thresholds), abs=3)
+
+
+def unequal_drives(n: int = 5_000) -> list[LatencyDistribution]:
+    """Three drives of the same make: the second is slow, the third has a heavy tail."""
+    rng = np.random.default_rng(3)
+    drives = []
+    for median_us, slow_ratio, tail_us in ((60, 0.05, 500), (400, 0.25, 2500), (90, 0.1, 900)):
+        latency_us = median_us * np.exp(rng.normal(size=n) * 0.25)
+        tail = np.where(rng.random(n) < slow_ratio, rng.exponential(tail_us, n), 0)
+        drives.append(LatencyDistribution((latency_us + tail).astype(int)))
+    return drives
+
+
+@pytest.mark.parametrize("search", ["wide", "paper"])
+@pytest.mark.parametrize("method", ["exact", "simulate"])
+def test_permuting_the_drives_permutes_the_points(
+    search: Search, method: Method, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inflection, "N_SIMULATED", 2_000)
+    drives = unequal_drives()
+    drives += [drives[1], bimodal(4, n=5_000)]
+    if method == "simulate":
+        drives = drives[:3]
+    options = LabellingOptions(method, search=search)
+    points = find_inflection_points(drives, options)
+    for order in list(itertools.permutations(range(len(drives))))[1::17]:
+        permuted = find_inflection_points([drives[i] for i in order], options)
+        assert permuted == [points[i] for i in order]
+
+
+def test_equal_drives_among_others_have_one_point() -> None:
+    one, slow, _ = unequal_drives()
+    points = find_inflection_points([one, slow, one])
+    assert points[0] == points[2] != points[1]
+
+
+def test_a_point_below_the_median_has_a_warning() -> None:
+    points = find_inflection_points(unequal_drives())
+    warnings = [point.warning("sdb") for point in points]
+    assert warnings[0] is None and points[1].percentile < 50 and warnings[1] is not None
+    for words in ("sdb", f"p{points[1].percentile:.1f}", "may refuse most", "`threshold_us=`"):
+        assert words in warnings[1]
+    (alone,) = find_inflection_points([unequal_drives()[1]])
+    assert alone.warning("sdb") is None
+
+
+def test_many_unequal_drives_are_labelled_in_bounded_time() -> None:
+    """The orders of five out of twelve others are 95,040; none of them is enumerated."""
+    drives = [bimodal(seed, 0.02 + seed / 200, n=1000) for seed in range(12)]
+    begin = time.process_time()
+    find_inflection_points(drives, LabellingOptions(replicas=6))
+    assert time.process_time() - begin < 30
+
+
+def test_among_equals_the_candidate_nearest_to_the_start_is_taken() -> None:
+    """Ten different latencies make runs of 100 candidates that are worth the same."""
+    latency_us = np.repeat([100, 110, 120, 130, 140, 150, 900, 1000, 3000, 9000], 10)
+    (point,) = find_inflection_points([LatencyDistribution(latency_us)])
+    equals = np.flatnonzero(point.candidate_areas_us == point.candidate_areas_us.max())
+    distances = np.abs(point.candidate_percentiles - point.start_percentile)
+    assert len(equals) > 50
+    assert abs(point.percentile - point.start_percentile) == distances[equals].min()
+    assert distances[equals[0]] != distances[equals].min()
 
 
 def test_both_methods_choose_points_of_equal_worth(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +150,7 @@ def test_both_methods_choose_points_of_equal_worth(monkeypatch: pytest.MonkeyPat
     drives = [bimodal(1), bimodal(2, 0.1)]
     exact = find_inflection_points(drives)
     simulated = find_inflection_points(drives, LabellingOptions("simulate"))
-    judge = _Exact(drives, 2, 15.0)
+    judge = _Exact(drives, [1, 1], 2, 15.0)
     best = judge.mean_sum([float(p.threshold_us) for p in exact])
     close = judge.mean_sum([float(p.threshold_us) for p in simulated])
     assert best <= close <= best * 1.005
@@ -82,7 +169,7 @@ def test_the_point_separates_two_modes() -> None:
 def test_no_candidate_beats_the_point_alone() -> None:
     drives = [bimodal(1), bimodal(2), bimodal(3)]
     points = find_inflection_points(drives)
-    judge = _Exact(drives, 3, 15.0)
+    judge = _Exact(drives, [1] * 3, 3, 15.0)
     chosen = [float(point.threshold_us) for point in points]
     best = judge.mean_sum(chosen)
     for drive, point in enumerate(points):
@@ -108,8 +195,8 @@ def long_tailed(n: int = 20_000) -> LatencyDistribution:
 def test_the_search_goes_on_until_the_best_lies_inside(n_drives: int) -> None:
     drives = [long_tailed()] * n_drives
     points = find_inflection_points(drives)
-    judge = _Exact(drives, 3, 15.0)
-    chosen = [float(point.threshold_us) for point in points]
+    judge = _Exact(drives[:1], [3], 3, 15.0)
+    chosen = [float(points[0].threshold_us)]
     for drive, point in enumerate(points):
         assert point.start_percentile - point.percentile > 30
         assert not point.at_edge
@@ -118,7 +205,7 @@ def test_the_search_goes_on_until_the_best_lies_inside(n_drives: int) -> None:
         assert np.allclose(np.diff(point.candidate_percentiles), 0.1)
         # Of all percentiles, not only of those that were tried.
         everywhere = drives[drive].percentile_us(np.arange(1, 1000) / 10)
-        means = judge.mean_sums(chosen, drive, everywhere)
+        means = judge.mean_sums(chosen, 0, everywhere)
         assert judge.mean_sum(chosen) <= means.min() + 1e-9
 
 
@@ -154,9 +241,9 @@ def test_by_size_a_replica_serves_a_read_of_the_same_size() -> None:
         revoked = own > 500
         mean = own[~revoked].sum() / len(own) + revoked.mean() * (failover + own.mean())
         expected += mean * len(own) / 100
-    assert _Exact([sized], 2, failover).mean_sum([500.0]) == pytest.approx(expected)
-    drawn = _Simulation([sized], 2, failover, seed=5)
-    assert drawn.mean_sum([500.0]) == pytest.approx(expected, abs=15)
+    assert _Exact([sized], [2], 2, failover).mean_sum([500.0]) == pytest.approx(2 * expected)
+    drawn = _Simulation([sized], [2], 2, failover, seed=5)
+    assert drawn.mean_sum([500.0]) == pytest.approx(2 * expected, abs=30)
     (by_size,) = find_inflection_points([sized])
     (by_any,) = find_inflection_points([mixed])
     assert by_any.threshold_us == 100  # trades large reads for small ones

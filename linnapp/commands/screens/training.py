@@ -64,6 +64,8 @@ class TrainingDisplay(Observer):
             f"(p{point.percentile:.1f}, from p{point.start_percentile:.1f}), "
             f"{point.slow_ratio:.2%} slow"
         )
+        if warning := point.warning(drive):
+            self._line.log(as_options(warning))
 
     def candidate(self, drive: str, bias: float, mean_us: float) -> None:
         """A bias was tried."""

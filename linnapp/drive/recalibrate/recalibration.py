@@ -42,7 +42,7 @@ from linnapp.drive.recalibrate.comparison import Comparison, compare
 from linnapp.drive.recalibrate.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.drive.sysfs import Drive
 from linnapp.drive.uploading import replace_model
-from linnapp.errors import LinnappError, NoGainError
+from linnapp.errors import LinnappError, NoGainError, as_options
 from linnapp.files import AnyPath, locked_folder, os_errors
 from linnapp.learn.features.dataset import load_reads
 from linnapp.learn.features.split import split
@@ -194,6 +194,9 @@ def recalibrate(
         blocks = [_read_blocks(trace, recipe) for trace in traces]
         distributions = [drive.distribution() for drive in blocks]
         points = find_inflection_points(distributions, recipe.labelling, recipe.training.seed)
+        for drive, point in zip(drives, points, strict=True):
+            if warning := point.warning(drive.name):
+                log(as_options(warning))
         sampling = sampling_percentiles(blocks, recipe.labelling, recipe.training.seed)
         decisions = [
             decide(

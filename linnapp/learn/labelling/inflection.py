@@ -16,8 +16,15 @@ their share, S(t) the share revoked, c the cost of a failover, and M the mean of
 
     mean = A1(t1) + S1(t1) (c + A2(t2) + S2(t2) (c + M3))
 
+A revoked read is "failed over to another randomly selected node" (section 4.2.1), so the mean is
+the expectation over all orders in which the other drives can follow. A point therefore does not
+depend on the order in which the drives are given, and drives that are alike have one point.
+
 ``exact`` evaluates it over the empirical distributions; ``simulate`` draws a million random reads
-as the paper does. Both return the same quantity.
+as the paper does, each with an order of its own. Both return the same quantity.
+
+The closed form knows no load: the best point of a drive that is slower than its replicas can lie
+so low that most of its reads count as slow. :meth:`InflectionPoint.warning` says so.
 
 The paper draws every replica's latency from all reads of that drive. A failover asks for the same
 block, though, so a large read stays large: with `by_size` the draws on the replicas come from
@@ -28,6 +35,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
@@ -57,6 +65,9 @@ _HIGHEST_PERCENTILE = 99.9
 #: thresholds of different drives depend on each other a little; two or three rounds settle them
 _MAX_ROUNDS = 4
 
+#: Beyond a lower point lie most reads of the drive.
+LOWEST_PERCENTILE = 50.0
+
 #: the class of all reads, when sizes do not matter
 _ALL_SIZES = -1
 
@@ -74,8 +85,8 @@ class LabellingOptions:
     method : {"exact", "simulate"}
         Closed form, or random reads as in the paper.
     replicas : int
-        Drives that hold each block, at most as many as there are, unless there is one only; drive
-        i's replicas are the drives that follow it.
+        Drives that hold each block, at most as many as there are, unless there is one only. Where
+        there are more, any of the others are equally likely to hold it.
     by_size : bool
         Compare replicas within read sizes, as a failover does.
     threshold_us : int, optional
@@ -151,6 +162,15 @@ class LatencyDistribution:
 
     def __len__(self) -> int:
         return int(self._below[-1])
+
+    @functools.cached_property
+    def contents(self) -> tuple[Any, ...]:
+        """Equal for equal distributions, and sortable."""
+        return (
+            self._values_us.astype(np.float64).tobytes(),
+            self._below.tobytes(),
+            tuple((kind, part.contents) for kind, part in self._by_size.items()),
+        )
 
     @property
     def min_us(self) -> float:
@@ -234,6 +254,21 @@ class InflectionPoint:
     at_edge: bool
     replicas: int
 
+    def warning(self, drive: str) -> str | None:
+        """Return a warning if most reads of the drive count as slow, or None."""
+        if self.percentile >= LOWEST_PERCENTILE:
+            return None
+        return (
+            f"{drive}: WARNING: the inflection point, {self.threshold_us} us, is at "
+            f"p{self.percentile:.1f}, below the median: {100 * self.slow_ratio:.1f} % of this "
+            "drive's reads take longer, and a model for it may refuse most of its reads. The "
+            "search does not know that the other drives become slower when they serve these "
+            "reads, too. If the drives of this array are not alike, use each drive's recording "
+            "alone, so that it is compared with its own latencies; or choose another point with "
+            "`threshold_us=` (`linnapp label --search paper` stays within ten percentiles of the "
+            f"knee of the drive's CDF, p{self.start_percentile:.1f})"
+        )
+
     def plot(self, axes: Any = None) -> Any:
         """Draw what was tried, and how much each candidate would gain; on new axes unless given."""
         axes = axes_for(axes)
@@ -268,32 +303,45 @@ def find_inflection_points(
     options: LabellingOptions | None = None,
     seed: int = 1,
 ) -> list[InflectionPoint]:
-    """Find the inflection points of an array's drives, in their order; `seed` is of "simulate"."""
+    """Find the inflection points of an array's drives, in the order of `distributions`.
+
+    That order decides nothing else. `seed` is used by "simulate" only.
+    """
     options = options or LabellingOptions()
-    n_drives = len(distributions)
-    replicas = replica_count(n_drives, options.replicas)
+    replicas = replica_count(len(distributions), options.replicas)
+    # The search takes the drives in turn, so it needs an order that the caller does not choose.
+    # Equal drives get one point together; a drive alone stands for all of its replicas.
+    kinds = {one.contents: one for one in sorted(distributions, key=lambda one: one.contents)}
+    places = {contents: place for place, contents in enumerate(kinds)}
+    different = list(kinds.values())
+    counts = [0] * len(different)
+    for distribution in distributions:
+        counts[places[distribution.contents]] += 1
+    if len(distributions) == 1:
+        counts = [replicas]
+    share = len(distributions) / sum(counts)
     evaluate: _Exact | _Simulation
     if options.method == "exact":
-        evaluate = _Exact(distributions, replicas, options.failover_us)
-        baseline = sum(distribution.mean_us for distribution in distributions)
+        evaluate = _Exact(different, counts, replicas, options.failover_us)
     else:
-        evaluate = _Simulation(distributions, replicas, options.failover_us, seed)
-        baseline = evaluate.mean_sum([np.inf] * n_drives)
-    windows = [_Window(distribution, options) for distribution in distributions]
+        evaluate = _Simulation(different, counts, replicas, options.failover_us, seed)
+    baseline = evaluate.mean_sum([np.inf] * len(different))
+    windows = [_Window(distribution, options) for distribution in different]
     thresholds = [float(window.thresholds_us[window.best]) for window in windows]
 
-    def areas_us(drive: int, tried_us: npt.NDArray[Any]) -> FloatArray:
-        return baseline - evaluate.mean_sums(thresholds, drive, tried_us)
+    def areas_us(place: int, tried_us: npt.NDArray[Any]) -> FloatArray:
+        return share * (baseline - evaluate.mean_sums(thresholds, place, tried_us))
 
     for _ in range(_MAX_ROUNDS):
         before = list(thresholds)
-        for drive, window in enumerate(windows):
-            window.search(functools.partial(areas_us, drive))
-            thresholds[drive] = float(window.thresholds_us[window.best])
-        if thresholds == before or n_drives == 1:
+        for place, window in enumerate(windows):
+            window.search(functools.partial(areas_us, place))
+            thresholds[place] = float(window.thresholds_us[window.best])
+        if thresholds == before or len(windows) == 1:
             break
     points = []
-    for window, distribution in zip(windows, distributions, strict=True):
+    for distribution in distributions:
+        window = windows[places[distribution.contents]]
         best = window.best
         threshold_us = max(1, int(window.thresholds_us[best]))
         points.append(
@@ -364,19 +412,27 @@ class _Window:
         return bool(self.areas_us[0] == best), bool(self.areas_us[-1] == best)
 
 
-def _ring(n_drives: int, first: int, replicas: int) -> list[int]:
-    """The drives that a read of drive `first` may visit; a single drive stands for all."""
-    return [(first + hop) % n_drives for hop in range(replicas)]
-
-
 class _Exact:
-    """The closed form."""
+    """The closed form, averaged over the orders of the drives.
+
+    Parameters
+    ----------
+    distributions : sequence of LatencyDistribution
+        The different drives.
+    counts : sequence of int
+        How many drives of each there are. They share one threshold.
+    """
 
     def __init__(
-        self, distributions: Sequence[LatencyDistribution], replicas: int, failover_us: float
+        self,
+        distributions: Sequence[LatencyDistribution],
+        counts: Sequence[int],
+        replicas: int,
+        failover_us: float,
     ) -> None:
         self._distributions = distributions
-        self._replicas = replicas
+        self._counts = counts
+        self._hops = replicas - 1
         self._failover_us = failover_us
 
     def mean_sum(self, thresholds: Sequence[float]) -> float:
@@ -384,70 +440,120 @@ class _Exact:
         return float(self.mean_sums(thresholds, 0, np.asarray(thresholds[:1]))[0])
 
     def mean_sums(
-        self, thresholds: Sequence[float], drive: int, candidates: npt.NDArray[Any]
+        self, thresholds: Sequence[float], place: int, candidates: npt.NDArray[Any]
     ) -> FloatArray:
-        """The same for each candidate in place of `drive`'s threshold."""
-        n_drives = len(self._distributions)
+        """The same for each candidate in the place of the threshold of one kind of drives."""
         total = np.zeros(len(candidates))
-        for first in range(n_drives):
-            ring = _ring(n_drives, first, self._replicas)
+        for first, count in enumerate(self._counts):
             for kind, share in self._distributions[first].parts():
-                replicas = [self._distributions[i].of_size(kind) for i in ring]
-                mean: FloatArray | float = replicas[-1].mean_us
-                for hop, i in reversed(list(enumerate(ring[:-1]))):
-                    admitted_us, revoked = replicas[hop].admitted(
-                        candidates if i == drive else thresholds[i]
+                admitted = [
+                    distribution.of_size(kind).admitted(candidates if i == place else threshold)
+                    for i, (distribution, threshold) in enumerate(
+                        zip(self._distributions, thresholds, strict=True)
                     )
-                    mean = admitted_us + revoked * (self._failover_us + mean)
-                total += share * mean
+                ]
+                total += count * share * self._mean(first, kind, admitted)
         return total
+
+    def _mean(
+        self, first: int, kind: int, admitted: Sequence[tuple[FloatArray, FloatArray]]
+    ) -> FloatArray | float:
+        """Mean latency of reads that go to drive `first`, then to random others.
+
+        A read that visits drives o1, o2, ... costs B(o1) + S(o1) B(o2) + ..., with B = A + c S, and
+        at the last drive its mean M. The expectation of S(o1)...S(oj) B(oj+1) over random orders is
+        the sum of that product over all sets of j drives and one more, divided by their number:
+        coefficients of a polynomial, which takes time in proportion to drives times replicas where
+        the number of orders grows with a power of the drives.
+        """
+        own_us, revoked = admitted[first]
+        # By the number of drives, sums over sets of them: of products of S, alone and times the B
+        # or the M of one more drive.
+        sets: list[FloatArray | float] = [1.0, *[0.0] * (self._hops - 1)]
+        with_visit: list[FloatArray | float] = [0.0] * self._hops
+        with_last: list[FloatArray | float] = [0.0] * self._hops
+        for i, (admitted_us, share) in enumerate(admitted):
+            visit_us = admitted_us + self._failover_us * share
+            last_us = self._distributions[i].of_size(kind).mean_us
+            for _ in range(self._counts[i] - (i == first)):
+                for size in reversed(range(self._hops)):
+                    smaller = size - 1
+                    with_visit[size] = with_visit[size] + visit_us * sets[size]
+                    with_last[size] = with_last[size] + last_us * sets[size]
+                    if size:
+                        with_visit[size] = with_visit[size] + share * with_visit[smaller]
+                        with_last[size] = with_last[size] + share * with_last[smaller]
+                        sets[size] = sets[size] + share * sets[smaller]
+        others = sum(self._counts) - 1
+        mean: FloatArray | float = 0.0
+        for size in range(self._hops):
+            sums = with_last if size == self._hops - 1 else with_visit
+            mean = mean + sums[size] / (math.comb(others, size) * (others - size))
+        return own_us + revoked * (self._failover_us + mean)
 
 
 class _Simulation:
-    """Random reads: each replica's latency is drawn, the same draws for every candidate."""
+    """Random reads: each replica's latency is drawn, the same draws for every candidate.
+
+    The parameters are those of :class:`_Exact`.
+    """
 
     def __init__(
         self,
         distributions: Sequence[LatencyDistribution],
+        counts: Sequence[int],
         replicas: int,
         failover_us: float,
         seed: int,
     ) -> None:
         rng = np.random.default_rng(seed)
-        self._n_drives = len(distributions)
-        self._replicas = replicas
+        self._counts = counts
         self._failover_us = failover_us
+        kind_of_drive = np.repeat(np.arange(len(counts)), counts)
+        #: of each kind of drives that reads go to first: kinds and latencies on each hop
         self._draws = []
-        for first in range(self._n_drives):
-            ring = [distributions[i] for i in _ring(self._n_drives, first, replicas)]
-            parts = ring[0].parts()
-            counts = rng.multinomial(N_SIMULATED, [share for _, share in parts])
-            drawn: list[list[npt.NDArray[Any]]] = [[] for _ in ring]
-            for (kind, _), count in zip(parts, counts, strict=True):
-                for hop, distribution in enumerate(ring):
-                    drawn[hop].append(distribution.of_size(kind).draw(count, rng))
-            self._draws.append([np.concatenate(hop) for hop in drawn])
+        for first in range(len(distributions)):
+            parts = distributions[first].parts()
+            n_reads = rng.multinomial(N_SIMULATED, [share for _, share in parts])
+            size = np.repeat(np.arange(len(parts)), n_reads)
+            # A random order of the other drives: of those left, each is as likely as the others.
+            used = np.full((N_SIMULATED, 1), np.searchsorted(kind_of_drive, first))
+            hops = []
+            for hop in range(replicas):
+                if hop:
+                    drive = rng.integers(len(kind_of_drive) - hop, size=N_SIMULATED)
+                    for before in np.sort(used, axis=1).T:
+                        drive += drive >= before
+                    used = np.column_stack((used, drive))
+                visited = kind_of_drive[used[:, -1]]
+                latency_us = np.empty(N_SIMULATED)
+                for i, distribution in enumerate(distributions):
+                    for number, (kind, _) in enumerate(parts):
+                        rows = np.flatnonzero((visited == i) & (size == number))
+                        latency_us[rows] = distribution.of_size(kind).draw(len(rows), rng)
+                hops.append((visited, latency_us))
+            self._draws.append(hops)
 
     def mean_sum(self, thresholds: Sequence[float]) -> float:
         """Sum over the drives of the mean latency with these thresholds."""
         total = 0.0
-        for first, draws in enumerate(self._draws):
-            ring = _ring(self._n_drives, first, self._replicas)
-            latency_us = draws[-1]
-            for hop, drawn in zip(reversed(ring[:-1]), reversed(draws[:-1]), strict=True):
+        limits = np.asarray(thresholds)
+        for hops, count in zip(self._draws, self._counts, strict=True):
+            latency_us = hops[-1][1]
+            for visited, drawn in reversed(hops[:-1]):
                 latency_us = np.where(
-                    drawn > thresholds[hop], self._failover_us + latency_us, drawn
+                    drawn > limits[visited], self._failover_us + latency_us, drawn
                 )
-            total += float(latency_us.mean())
+            total += count * float(latency_us.mean())
         return total
 
     def mean_sums(
-        self, thresholds: Sequence[float], drive: int, candidates: npt.NDArray[Any]
+        self, thresholds: Sequence[float], place: int, candidates: npt.NDArray[Any]
     ) -> FloatArray:
-        """The same for each candidate in place of `drive`'s threshold."""
+        """The same for each candidate in the place of the threshold of one kind of drives."""
         tried = list(thresholds)
         means = np.empty(len(candidates))
         for i, candidate in enumerate(candidates):
-            tried[drive] = float(candidate)
+            tried[place] = float(candidate)
             means[i] = self.mean_sum(tried)
         return means
