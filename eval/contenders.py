@@ -34,8 +34,6 @@ class Contender:
     cap: str = CAP
     #: It follows predictions whatever comes of it.
     unguarded: bool = False
-    #: At an idle home reads stay without the others being asked, as those of liblinnos do.
-    unasked: bool = False
     #: Of those that carry the hint: only as far as to be refused gains.
     guarded: bool = False
 
@@ -43,17 +41,16 @@ class Contender:
     def name(self) -> str:
         """What tables and figures call it."""
         name = f"{self.policy}, {self.cap} cap" if self.capped else self.policy
-        flags = {"unguarded": self.unguarded, "unasked": self.unasked, "guarded": self.guarded}
+        flags = {"unguarded": self.unguarded, "guarded": self.guarded}
         return ", ".join((name, *(flag for flag, is_set in flags.items() if is_set)))
 
     @property
     def options(self) -> tuple[str, ...]:
         """Of the replayer."""
         budget = ("--hedge-budget", self.cap if self.capped else "none") if self.hedges else ()
-        unasked = ("--home-unasked", "32") if self.unasked else ()
         unguarded = ("--unguarded",) if self.unguarded else ()
         guarded = ("--guarded",) if self.guarded else ()
-        return (*budget, *unasked, *unguarded, *guarded)
+        return (*budget, *unguarded, *guarded)
 
 
 CONTENDERS = (
@@ -84,15 +81,11 @@ CONTENDERS = (
     Contender("verdict", BOUND),
 )
 
-#: Tried on development seeds. Of the eight workloads `guarded` alone replays some.
+#: Policies that only the experiment `guarded` replays.
 DEVELOPED = (
     Contender("linnos", LINNOS, guarded=True),
     Contender("linnos-hl", LINNOS, hedges=True, capped=True, guarded=True),
     Contender("lowest", LATENCY, unguarded=True),
-    Contender("lowest", LATENCY, unasked=True),
-    Contender("lowest-p99", LATENCY, hedges=True, capped=True),
-    Contender("lowest-p99", LATENCY, hedges=True, capped=True, cap="1%"),
-    Contender("lowest-h95", LATENCY, hedges=True, capped=True, cap="1%"),
 )
 
 #: Where slowness is injected: as published, and what the means of LinnOS's are held against.

@@ -23,7 +23,6 @@ from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.cluster import Cluster
 from linnapp.lab.guest import Guest, LabError
 from linnapp.lab.uml import DEFAULT_KERNEL, run
-from linnapp.learn.record import HEDGE_SUFFIX
 from linnapp.trace.formats import replay_log
 
 #: Charged in virtual time for each network inference, which the guest's clock
@@ -49,13 +48,10 @@ NEEDS_MODEL = frozenset({"linnos", "linnos-hl", "linnos-h99"})
 NEEDS_THRESHOLD = frozenset({"hedge-ip", "heuristic-adv", "verdict"})
 
 #: Policies that run models of latencies themselves.
-NEEDS_LATENCY_MODEL = frozenset({"lowest", "lowest-h95", "lowest-p99", "lowest-two"})
+NEEDS_LATENCY_MODEL = frozenset({"lowest", "lowest-h95", "lowest-two"})
 
 #: Policies that run Heimdall's networks (eval/heimdall.py).
 NEEDS_HEIMDALL = frozenset({"heimdall"})
-
-#: Those that also hedge by what these predict.
-NEEDS_HEDGE_TABLE = frozenset({"lowest-p99"})
 
 _kernel = DEFAULT_KERNEL
 _programs: Path | None = None
@@ -270,9 +266,6 @@ def replay(
         command += ["--latency-model", ",".join(map(places.of, models))]
     if models and policy in NEEDS_HEIMDALL:
         command += ["--heimdall-network", ",".join(map(places.of, models))]
-    if models and policy in NEEDS_HEDGE_TABLE:
-        tables = (model.with_suffix(HEDGE_SUFFIX) for model in models)
-        command += ["--hedge-table", ",".join(map(places.of, tables))]
     script = []
     if policy in NEEDS_THRESHOLD:
         mode = "off"

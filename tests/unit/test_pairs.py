@@ -13,12 +13,8 @@ import numpy as np
 import pytest
 from running import run
 
-from eval.pairs import Reads, halves, ways
-from eval.written import beside, decayed_count, since_written_us
 from linnapp.learn.judging.pairs import HOME_MARGIN, DriveReads, judge, nearest
 from linnapp.learn.judging.ranking import area_under_roc
-from linnapp.model.latency_model import CAP, N_FEATURES
-from linnapp.trace.blktrace import COMPLETED, WRITE
 
 
 def reads(
@@ -130,56 +126,3 @@ def test_evaluate_of_an_array(tmp_path: Path) -> None:
     assert record["pairs"]["over_turns_us"]["low"] > 300
     alone = run("evaluate", "--model", tmp_path / "m", *given[:2], "--json")
     assert json.loads(alone.output)["reads"] == 3000
-
-
-def test_when_pages_were_written_and_how_hot_they_are_as_tables_would_have_it() -> None:
-    rng = np.random.default_rng(1)
-    n = 2000
-    page, n_pages = rng.integers(0, 50, n), rng.integers(1, 5, n)
-    at_ns = np.cumsum(rng.integers(1000, 100_000_000, n)).astype(np.uint64)
-    is_write = rng.random(n) < 0.3
-    since_us = since_written_us(page, n_pages, at_ns, is_write, 1 << 16)
-    count = decayed_count(page % 7, at_ns / 1e9)
-    written_us: dict[int, int] = {}
-    held: dict[int, tuple[float, float]] = {}
-    for k in range(n):
-        pages, now_us = range(page[k], page[k] + n_pages[k]), int(at_ns[k]) // 1000
-        last = max((written_us[p] for p in pages if p in written_us), default=None)
-        assert since_us[k] == (CAP if last is None else min(now_us - last, CAP))
-        if is_write[k]:
-            written_us.update(dict.fromkeys(pages, now_us))
-        before, at_s = held.get(int(page[k] % 7), (0.0, 0.0))
-        left = before * np.exp(at_s - at_ns[k] / 1e9)
-        assert count[k] == pytest.approx(left)
-        held[int(page[k] % 7)] = (left + 1, at_ns[k] / 1e9)
-
-
-def test_columns_beside_the_features_are_rows_of_all_ios() -> None:
-    class Chunk:
-        sector = np.array([0, 8, 0], np.uint64)
-        size_bytes = np.array([4096, 4096, 8192], np.uint32)
-        arrival_ns = np.array([0, 1_000_000, 2_000_000], np.uint64)
-        flags = np.array([WRITE | COMPLETED, WRITE | COMPLETED, COMPLETED], np.uint8)
-        is_write = (flags & WRITE) != 0
-
-    columns = beside([Chunk()])  # type: ignore[list-item]
-    assert columns[:, 0].tolist() == columns[:, 1].tolist() == [CAP, CAP, 1000]
-    assert columns[:, 2] == pytest.approx([0, 1, 2], abs=0.01)
-
-
-def test_every_way_to_train_predicts_the_later_half() -> None:
-    rng = np.random.default_rng(1)
-    n = 400
-    made = []
-    for _ in range(3):
-        features = rng.integers(0, 100, (n, N_FEATURES)).astype(np.float32)
-        latency_us = (100 + 10 * features[:, 5]).astype(np.uint32)
-        at_ns = np.arange(n, dtype=np.uint64) * 1_000_000
-        one = np.ones(n, np.int64)
-        made.append(Reads(at_ns, latency_us, one.astype(np.uint32), one, features))
-    taught, judged = halves(made)
-    found = dict(ways(taught, judged))
-    assert len(found) == 7
-    for way, predicted in found.items():
-        assert [len(us) for us in predicted] == [200] * 3, way
-        assert all((us > 0).all() and np.isfinite(us).all() for us in predicted), way
