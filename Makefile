@@ -278,13 +278,15 @@ $(BUILD)/venv-docs/.installed: requirements-docs.txt | $(BUILD)/.deps
 	$(BUILD)/venv-docs/bin/pip install -q -r requirements-docs.txt
 	@touch $@
 
-lint: venv ## formatting, types, kernel style, links of the docs
+lint: venv $(BUILD)/venv-docs/.installed ## formatting, types, imports, licences, kernel style, links of the docs
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(PYTHON) -m mypy
 	clang-format --dry-run -Werror {replayer,liblinnos}/*.[ch] {replayer,liblinnos,cluster}/*/*.[ch] cluster/*/{tests,examples}/*.[ch]
 	kernel/check.sh
-	$(PYTHON) docs/check.py
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/reuse lint --lines
+	$(BUILD)/venv-docs/bin/python docs/build_site.py
 
 clean: ## remove what was built here; the cache outside the clone stays
 	rm -rf $(BUILD) $(VENV) .mypy_cache .ruff_cache .pytest_cache

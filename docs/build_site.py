@@ -17,10 +17,30 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote
 
-from check import files, links
-
 CLONE = Path(__file__).resolve().parents[1]
 PAGES = CLONE / "build" / "site-pages"
+
+
+_FENCED = re.compile(r"^(```|~~~).*?^\1[^\n]*$", re.M | re.S)
+_QUOTED = re.compile(r"``[^\n]+?``|`[^`\n]+`")
+_LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
+_ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:|//", re.I)
+
+
+def files(clone: Path) -> list[Path]:
+    """The files that git tracks, and new files that it does not ignore."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=clone, check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    found = [clone / name for name in sorted(set(listed.split("\0"))) if name]
+    return [path for path in found if path.is_file()]
+
+
+def links(text: str) -> list[str]:
+    """The targets of a page's links and pictures within the clone; links in code do not count."""
+    prose = _QUOTED.sub("", _FENCED.sub("", text))
+    return [link for link in _LINK.findall(prose) if not _ELSEWHERE.match(link)]
 
 
 def _listing(folder: Path, there: list[Path]) -> str:
@@ -47,7 +67,7 @@ def lay_out() -> None:
                     (place / index).write_text(_listing(target, there))
                 to = f"{name.rstrip('/')}/{index}" + (f"#{anchor}" if anchor else "")
                 text = re.sub(rf"\]\({re.escape(link)}\)", f"]({to})", text)
-            elif target.suffix != ".md":
+            elif target.suffix != ".md" and target in there:
                 shutil.copyfile(target, place)
         place = PAGES / page.relative_to(CLONE)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +80,7 @@ def main() -> int:
     """Lay out, build."""
     lay_out()
     built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--clean", "--quiet"],
+        [sys.executable, "-m", "mkdocs", "build", "--clean"],
         cwd=CLONE, check=False, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
     )  # fmt: skip
     if not built.returncode:

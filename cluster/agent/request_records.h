@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* What the kernel's side (requests.bpf.c) tells the agent of requests, and what it is told. */
 #ifndef LINNOS_AGENT_REQUEST_RECORDS_H
 #define LINNOS_AGENT_REQUEST_RECORDS_H

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR MIT
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * The kernel's side of a watched drive: a record of each read's and write's insertion into a
  * scheduler, issue and end, as linnos.ko has them (kernel/module/linnos_tap.c).

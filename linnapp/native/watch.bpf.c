@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR MIT
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
  * The kernel's side of `linnapp watch`: a record for each storage system call of the processes
  * followed, when it returns, and one for each block I/O, when it completes.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * What the kernel's side of `linnapp watch` (watch.bpf.c) tells its reader (watch.c), and what it
  * is told: one ring buffer of records, a table of system calls, a few counters.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The README is short, and what it shows is what there is."""
+"""The README shows the committed results, and its one-liners print what it shows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 TABLES = (ROOT / "eval" / "results" / "tables.md").read_text()
-
-
-def test_it_is_read_in_a_minute() -> None:
-    lines = README.splitlines()
-    assert len(lines) <= 130
-    assert max(map(len, lines)) <= 120
 
 
 def cells(row: str) -> list[str]:
@@ -56,10 +50,6 @@ def one_liners() -> list[tuple[str, str]]:
     blocks = re.findall(r"(?:^    .*\n)+", section, re.M)
     plain = [re.sub("^    ", "", block, flags=re.M).rstrip() for block in blocks]
     return list(zip(plain[::2], plain[1::2], strict=True))
-
-
-def test_there_are_five_of_them() -> None:
-    assert len(one_liners()) == 5
 
 
 @pytest.fixture

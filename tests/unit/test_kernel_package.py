@@ -10,7 +10,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from patched_lines import changed_lines
 
 BUILD = Path(__file__).parents[2] / "kernel" / "build.sh"
 FIRST, SECOND = sorted((BUILD.parent / "patches" / "6.12").glob("*.patch"))[:2]
@@ -117,6 +116,18 @@ def test_the_patch_that_is_named_is_the_one_that_fails(tmp_path: Path, tree: Pat
     only_first = before(FIRST).keys() - before(SECOND).keys()
     assert only_first and not [name for name in only_first if name in said]
     assert "0001" not in said
+
+
+def changed_lines(patch: Path) -> dict[str, int]:
+    """How many lines a patch adds or removes, for each file that it changes."""
+    files: dict[str, int] = {}
+    name = ""
+    for line in patch.read_text().splitlines():
+        if found := re.match(r"\+\+\+ b/(.*)", line):
+            files[name := found[1]] = 0
+        elif name and re.match(r"[-+](?!-- a/)", line):
+            files[name] += 1
+    return files
 
 
 def test_the_cover_letter_tells_what_the_series_inserts() -> None:

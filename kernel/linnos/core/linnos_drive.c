@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0 OR MIT
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
 /* LinnOS: what is in flight on a drive, how its last reads went; see linnos_drive.h. */
 #include "linnos_drive.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
  * LinnOS: what is known of a drive: what is in flight, how its last reads went, and
  * when it was last probed. Whoever uses it tells what happens and when, I/O by I/O.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* LinnOS models of both kinds: their files, and what they make of a read. */
 #ifndef _LINNOS_MODEL_H
 #define _LINNOS_MODEL_H

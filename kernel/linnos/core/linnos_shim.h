@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /* LinnOS: all that the core wants of a kernel. Programs have it from elsewhere. */
 #ifndef _LINNOS_SHIM_H
 #define _LINNOS_SHIM_H
