@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Trains the drives of a fleet on a Dask cluster.
+"""Trains the drives of many arrays on a Dask cluster.
 
-The traces are grouped into arrays. Labelling a drive and training it are tasks of their own; each
-reads one trace from shared storage where it runs and returns something small, a latency
-distribution or a model, so that no process ever holds more than one trace. Models are saved as
-they come in: killed and started again, a fleet goes on with the drives that have no model yet.
+Each array is a small graph of tasks: the latencies of each drive are read, the inflection points of
+the array are found from all of them, and each drive is trained. A task reads one trace from shared
+storage where it runs and returns something small, so that no process ever holds more than one
+trace. Models are saved as they arrive: a fleet that was stopped continues with the drives that have
+no model yet.
 """
 
 from __future__ import annotations
@@ -12,11 +13,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import multiprocessing
 import os
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from multiprocessing.process import BaseProcess
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,25 +35,22 @@ from linnapp.signals import signals_held
 #: how long a scheduler has to answer
 CONNECT_TIMEOUT_S = 20.0
 
-#: how long workers have to end
-_PATIENCE_S = 1.0
-
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """One step of the fleet: a drive trained, or why there is no model of it."""
+    """The result of one drive: its model, or the reason why it has none."""
 
     array: str
     drive: str
     model_id: str | None
-    #: What failed, or why no model would be better than admitting every read.
+    #: An error, or that no model would be better than admitting every read.
     error: str | None = None
     #: Whether training again may give a model.
     failed: bool = False
 
 
 def group_by_directory(traces: Iterable[AnyPath]) -> dict[str, list[Path]]:
-    """Arrays: the traces of one directory, named after its path below what all share."""
+    """Group traces into arrays, one per directory, named by its path below the common parent."""
     arrays: dict[str, list[Path]] = {}
     paths = sorted(Path(trace).absolute() for trace in traces)
     shared = Path(os.path.commonpath([trace.parent.parent for trace in paths]))
@@ -77,12 +72,11 @@ def train_fleet(
 
     The traces of each array, each other's replicas, are on storage that every worker sees.
     `out_dir` gets ``<array>/<drive>.linnos`` and ``.json``; drives that have both are left alone.
-    `scheduler` is the address of a Dask scheduler; a local cluster unless given.
+    `scheduler` is the address of a Dask scheduler; without it a local cluster is started.
     """
     out_dir = Path(out_dir)
     with needs("a fleet needs Dask", "distributed"):
-        from distributed import Client, LocalCluster, as_completed
-        from distributed.comm import get_address_host_port
+        from distributed import as_completed
     todo = {
         name: [Path(trace) for trace in traces]
         for name, traces in arrays.items()
@@ -92,121 +86,83 @@ def train_fleet(
         return []
     for name in todo:
         check_can_make(out_dir.absolute() / name / "a model")
-    if scheduler is not None:
-        try:
-            get_address_host_port(scheduler)
-        except ValueError as error:
-            raise LinnappError(
-                f"{scheduler}: not a scheduler's address, which are like tcp://10.0.0.5:8786 "
-                f"({error})"
-            ) from error
     results: list[Progress] = []
-
-    def report(progress: Progress) -> None:
-        results.append(progress)
-        if on_progress is not None:
-            on_progress(progress)
-
-    with contextlib.ExitStack() as stack:
-        cluster = None
-        try:
-            if scheduler is None:
-                with signals_held():  # begun by half, it could not be closed
-                    # One thread each: a worker holds one trace at a time.
-                    cluster = LocalCluster(
-                        n_workers=workers,
-                        threads_per_worker=1,
-                        processes=True,
-                        dashboard_address="127.0.0.1:0",
-                        silence_logs=logging.CRITICAL,  # what fails is reported, without traceback
-                    )
-                    stack.callback(_end, cluster)
-            client = Client(cluster or scheduler, timeout=CONNECT_TIMEOUT_S)
-            stack.callback(_close, client)
-        except (OSError, ValueError) as error:
-            if scheduler is None:
-                raise LinnappError(f"no local cluster starts ({error})") from error
-            raise LinnappError(f"{scheduler}: no Dask scheduler answers there ({error})") from error
-        waiting: dict[str, dict[str, LatencyDistribution]] = {name: {} for name in todo}
-        running: dict[Any, tuple[str, Path, str]] = {}
-        completed = as_completed(with_results=False)
+    with _connected(scheduler, workers) as client:
+        tasks: dict[Any, tuple[str, str]] = {}
         for name, traces in todo.items():
-            for trace in traces:
-                future = client.submit(read_latencies, trace, recipe, pure=False)
-                running[future] = (name, trace, "label")
-                completed.add(future)
-        failed: set[str] = set()
-        for future in completed:
-            name, trace, step = running.pop(future)
-            drive = drive_names([trace])[0]
+            latencies = [client.submit(read_latencies, t, recipe, pure=False) for t in traces]
+            points = client.submit(_find_points, latencies, recipe, pure=False)
+            for i, (trace, drive) in enumerate(zip(traces, drive_names(traces), strict=True)):
+                if _missing(out_dir, name, [trace]):
+                    # A higher priority than reading: arrays are finished one after another.
+                    task = client.submit(_train, trace, points, i, recipe, pure=False, priority=10)
+                    tasks[task] = (name, drive)
+        for task in as_completed(tasks):
+            name, drive = tasks.pop(task)
             try:
-                result = future.result()
-            except NoGainError as error:
-                report(Progress(name, drive, None, str(error)))
-                continue
-            except Exception as error:  # a worker's error may be anything; it is reported
-                failed.add(name)
-                report(Progress(name, drive, None, str(error) or repr(error), failed=True))
-                continue
-            finally:
-                future.release()
-            if step == "train":
-                _save(out_dir / name, drive, result)
-                report(Progress(name, drive, result.model.model_id))
-                continue
-            waiting[name][drive] = result
-            traces = todo[name]
-            if len(waiting[name]) == len(traces) and name not in failed:
-                names = drive_names(traces)
-                points = find_inflection_points(
-                    [waiting[name].pop(drive) for drive in names],
-                    recipe.labelling,
-                    recipe.training.seed,
+                result: TrainedDrive = task.result()
+            except Exception as error:  # a worker's error may be of any kind
+                progress = Progress(
+                    *(name, drive, None, str(error) or repr(error)),
+                    failed=not isinstance(error, NoGainError),
                 )
-                for trace, point in zip(traces, points, strict=True):
-                    if not _missing(out_dir, name, [trace]):
-                        continue
-                    # Before labels still to come: finish arrays one after another.
-                    future = client.submit(
-                        train_drive, trace, _light(point), recipe, pure=False, priority=10
-                    )
-                    running[future] = (name, trace, "train")
-                    completed.add(future)
-        told = {(progress.array, progress.drive) for progress in results}
-        for name, traces in todo.items():
-            for trace, drive in zip(traces, drive_names(traces), strict=True):
-                if (name, drive) not in told and _missing(out_dir, name, [trace]):
-                    why = "not trained: its point takes those of the whole array"
-                    report(Progress(name, drive, None, why, failed=True))
+            else:
+                with os_errors(out_dir / name):
+                    (out_dir / name).mkdir(parents=True, exist_ok=True)
+                save_drive(out_dir / name, drive, result)
+                progress = Progress(name, drive, result.model.model_id)
+            results.append(progress)
+            if on_progress is not None:
+                on_progress(progress)
     return results
 
 
-def _end(cluster: Any) -> None:
-    """Close a cluster of our own.
+@contextlib.contextmanager
+def _connected(scheduler: str | None, workers: int | None) -> Iterator[Any]:
+    """A client of the scheduler, or of a local cluster that ends with it."""
+    from distributed import Client, LocalCluster
 
-    In the middle of a training, or on a busy machine, its workers take their time to end; the
-    models are saved by now. Once the cluster closes, no others take their place.
-    """
-    pids = {nanny.pid for nanny in cluster.workers.values()}
-    workers = [child for child in multiprocessing.active_children() if child.pid in pids]
-    impatience = threading.Timer(_PATIENCE_S, lambda: [*map(BaseProcess.kill, workers)])
-    impatience.start()
-    _close(cluster)
-    impatience.cancel()
+    with contextlib.ExitStack() as stack:
+        try:
+            cluster = None
+            if scheduler is None:
+                with signals_held():  # a cluster that is interrupted while it starts stays behind
+                    # One thread each: a worker holds one trace at a time.
+                    cluster = stack.enter_context(
+                        LocalCluster(
+                            n_workers=workers,
+                            threads_per_worker=1,
+                            processes=True,
+                            dashboard_address="127.0.0.1:0",
+                            silence_logs=logging.CRITICAL,  # errors are reported, not logged
+                        )
+                    )
+            client = stack.enter_context(Client(cluster or scheduler, timeout=CONNECT_TIMEOUT_S))
+        except (OSError, ValueError) as error:
+            if scheduler is None:
+                raise LinnappError(f"no local cluster starts ({error})") from error
+            raise LinnappError(
+                f"{scheduler}: no Dask scheduler answers there ({error}); addresses look like "
+                "tcp://10.0.0.5:8786"
+            ) from error
+        yield client
 
 
-def _close(connected: Any) -> None:
-    with contextlib.suppress(TimeoutError):
-        connected.close()
+def _find_points(latencies: list[LatencyDistribution], recipe: Recipe) -> list[InflectionPoint]:
+    """The inflection points of an array's drives, without the candidates that training ignores."""
+    points = find_inflection_points(latencies, recipe.labelling, recipe.training.seed)
+    return [
+        dataclasses.replace(
+            point,
+            candidate_percentiles=point.candidate_percentiles[:0],
+            candidate_areas_us=point.candidate_areas_us[:0],
+        )
+        for point in points
+    ]
 
 
-def _light(point: InflectionPoint) -> InflectionPoint:
-    """The point without its candidates, which training does not use."""
-    return dataclasses.replace(
-        point,
-        candidate_percentiles=point.candidate_percentiles[:0],
-        candidate_areas_us=point.candidate_areas_us[:0],
-    )
+def _train(trace: Path, points: list[InflectionPoint], i: int, recipe: Recipe) -> TrainedDrive:
+    return train_drive(trace, points[i], recipe)
 
 
 def _missing(out_dir: Path, array: str, traces: Sequence[AnyPath]) -> bool:
@@ -215,9 +171,3 @@ def _missing(out_dir: Path, array: str, traces: Sequence[AnyPath]) -> bool:
         for drive in drive_names(traces)
         for suffix in (SUFFIX, ".json")
     )
-
-
-def _save(directory: Path, drive: str, result: TrainedDrive) -> None:
-    with os_errors(directory):
-        directory.mkdir(parents=True, exist_ok=True)
-    save_drive(directory, drive, result)
