@@ -4,6 +4,7 @@
 #include "messages.h"
 #include "model_file.h"
 #include "array_options.h"
+#include "random_bytes.h"
 
 #include <errno.h>
 #include <math.h>
@@ -106,6 +107,15 @@ static int set_up(struct linnos_known *known, const char *const *models)
 	return 0;
 }
 
+/* Processes that read in lock-step must not choose alike. */
+static int draw_at_random(struct linnos_known *known)
+{
+	int error = random_u64(&known->common.guard.random);
+
+	known->next_home = known->common.guard.random >> 32;
+	return error ? error_say(error, "getrandom: %s", strerror(-error)) : 0;
+}
+
 int linnos_known_create(struct linnos_known **known, unsigned int n, const char *const *models,
 			const struct linnos_options *options)
 {
@@ -127,6 +137,8 @@ int linnos_known_create(struct linnos_known **known, unsigned int n, const char 
 	pthread_mutex_init(&k->lock, NULL);
 	pthread_mutex_init(&k->learning, NULL);
 	error = set_up(k, models);
+	if (!error)
+		error = draw_at_random(k);
 	if (error)
 		linnos_known_free(k);
 	else
@@ -342,6 +354,7 @@ int linnos_chooser_create(struct linnos_chooser **chooser, struct linnos_known *
 		return error_say(-ENOMEM, "out of memory");
 	}
 	ch->known = known;
+	ch->next_home = __atomic_fetch_add(&known->next_home, 1, __ATOMIC_RELAXED) % known->n;
 	ch->hedges = (struct budget){.share = share, .burst = known->o.extra_io_burst};
 	chooser_join(&ch->c, &known->first);
 	chooser_cap(&ch->c, share, known->hedging ? &ch->hedges : NULL);

@@ -41,6 +41,7 @@ struct linnos_known {
 	struct observer drives[CHOOSER_DRIVES_MAX];
 	struct linnos_latency *models[CHOOSER_DRIVES_MAX];
 	unsigned int n;
+	unsigned int next_home; /* of the next chooser's first read; begins at random */
 	struct linnos_options o;
 	uint32_t missing; /* were not there when the array was opened, by bit; gone for good */
 	bool hedging, races;

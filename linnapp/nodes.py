@@ -218,7 +218,7 @@ def options_of(
     copies_percent: float = 1,
     extra_io_percent: float = 3,
     questions_percent: float = 100,
-    seed: int = 1,
+    seed: int = 0,
     key: bytes | None = None,
     unguarded: bool = False,
     **unknown: object,
@@ -307,7 +307,8 @@ class Nodes(Closable):
         Of the reads so many, in percent, have a copy that looks at a slow node; are hedged or
         copied; have a question to an agent, at most.
     seed : int
-        Of what is decided by lot.
+        Of the random choices, for reproducible simulations; 0: drawn at random, so that clients
+        choose differently.
     key : bytes, optional
         That agents want questions to be signed with, 256 bytes at most.
     unguarded : bool

@@ -15,6 +15,7 @@
 #include "cluster.h"
 
 #include "messages.h"
+#include "random_bytes.h"
 
 #include <errno.h>
 #include <math.h>
@@ -122,6 +123,16 @@ static int take(struct linnos_cluster_options *o, const struct linnos_cluster_op
 	return check(o, n_nodes);
 }
 
+/* Seed 0 asks for a seed of this client's own, so that clients do not choose alike. */
+static int draw_seed(uint64_t *seed)
+{
+	int error = *seed ? 0 : random_u64(seed);
+
+	return error ? error_say(error, "getrandom: %s; give a seed to do without it",
+				 strerror(-error))
+		     : 0;
+}
+
 int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
 			  const struct linnos_cluster_options *options)
 {
@@ -130,6 +141,8 @@ int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
 	struct linnos_cluster *c;
 
 	*cluster = NULL;
+	if (!error)
+		error = draw_seed(&o.seed);
 	if (error)
 		return error;
 	c = calloc(1, sizeof(*c) + (size_t)n_nodes * sizeof(*c->nodes));

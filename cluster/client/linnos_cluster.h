@@ -74,7 +74,9 @@ enum linnos_cluster_mode {
  *	and that nobody waits for; where none may be, a user's read looks, some time later
  * @extra_io_percent: hedges and copies are at no moment more than so many percent of the reads
  * @questions_percent: nor are questions to agents
- * @seed: of what is decided by lot; equal seeds and calls give equal choices
+ * @seed: of the random choices, for reproducible simulations: equal seeds and calls give equal
+ *	choices; 0: drawn by getrandom(2), so that each client chooses differently. The cookies of
+ *	questions do not depend on it
  * @key: that agents want questions to be signed with; it is copied; NULL: none
  * @key_bytes: its length, 0 to 256
  */
@@ -99,7 +101,7 @@ struct linnos_cluster_options {
 #define LINNOS_CLUSTER_OPTIONS_INIT                                                                \
 	{                                                                                          \
 		sizeof(struct linnos_cluster_options), LINNOS_CLUSTER_CHOOSE, 0, 5, 50, 8, 20,     \
-			200, 1, 3, 100, 1, NULL, 0                                                 \
+			200, 1, 3, 100, 0, NULL, 0                                                 \
 	}
 
 struct linnos_cluster;
@@ -243,9 +245,10 @@ int64_t linnos_cluster_next_probe(struct linnos_cluster *cluster, uint64_t now_n
  * @now_ns: the time when it is sent
  * @datagram: filled
  *
- * What was asked there before and is not answered will not be listened to.
+ * What was asked there before and is not answered will not be listened to. Each question has a
+ * cookie from getrandom(2), without which an answer is refused.
  *
- * Return: its length; 0: no such node, or no bytes.
+ * Return: its length; 0: no such node, or no bytes, or getrandom(2) failed.
  */
 size_t linnos_cluster_question(struct linnos_cluster *cluster, uint32_t node, uint16_t drive,
 			       uint32_t bytes, uint64_t now_ns,

@@ -10,6 +10,7 @@
 #include "datagram.h"
 #include "linux/blk-linnos.h"
 #include "messages.h"
+#include "random_bytes.h"
 
 #include <errno.h>
 #include <math.h>
@@ -142,12 +143,16 @@ size_t linnos_cluster_question(struct linnos_cluster *c, uint32_t node, uint16_t
 	struct question question = {.drive = drive, .bytes = bytes, .flags = QUESTION_LOOK};
 	struct node *n;
 
-	if (node >= c->n_nodes || !bytes)
+	/*
+	 * An answer is accepted only if it carries the cookie of the last question. The cookie must
+	 * therefore be unpredictable and must not repeat, also not in another process or after a
+	 * restart: it never depends on the seed.
+	 */
+	if (node >= c->n_nodes || !bytes || random_u64(&question.cookie))
 		return 0;
+	question.cookie |= 1; /* 0 means that no question is outstanding */
 	n = &c->nodes[node];
 	pthread_mutex_lock(&c->lock);
-	/* By the cookie an answer is known, and nobody else's is taken for it. */
-	question.cookie = cluster_draw(c) | 1;
 	if (n->cookie && n->unanswered < SILENT)
 		n->unanswered++;
 	n->cookie = question.cookie;

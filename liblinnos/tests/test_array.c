@@ -665,3 +665,28 @@ TEST(twins_and_empty_replicas_are_refused)
 	close(fds[0]);
 	close(fds[1]);
 }
+
+TEST(arrays_with_default_options_choose_differently)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	uint64_t previous = 0;
+	uint32_t homes = 0;
+
+	random_is_fixed = false;
+	for (int i = 0; i < 64; i++) {
+		struct linnos_choice c = {.bytes = 4096, .home = LINNOS_HOME_TURNS};
+		struct linnos_chooser *chooser;
+		struct linnos_known *known;
+
+		assert(!linnos_known_create(&known, 3, NULL, &o));
+		assert(!linnos_chooser_create(&chooser, known));
+		assert(known->common.guard.random != previous);
+		previous = known->common.guard.random;
+		linnos_choose(chooser, &c, MS);
+		homes |= 1u << c.replica;
+		linnos_chooser_free(chooser);
+		linnos_known_free(known);
+	}
+	random_is_fixed = true;
+	assert(homes == 7);
+}

@@ -113,6 +113,13 @@ def test_reads_are_worth_to_ask_first_where_nothing_is_known(tmp_path: Path) -> 
     assert asked == stats.asked_first > 100 and stats.refused == stats.answers > 100
 
 
+def test_default_clients_ask_with_different_cookies() -> None:
+    made()
+    with Nodes(1) as one, Nodes(1) as other:
+        cookies = {client.question(0, 0, PAGE)[8:16] for client in (one, other) for _ in range(4)}
+    assert len(cookies) == 8
+
+
 @pytest.mark.parametrize("secret", [KEY, bytes(range(11, 256)) + bytes(11)])
 def test_questions_are_signed_and_junk_is_refused(tmp_path: Path, secret: bytes) -> None:
     """Also with the longest key that an agent takes."""

@@ -353,3 +353,49 @@ TEST(equal_seeds_and_calls_give_equal_choices)
 	}
 	assert(sums[0] == sums[1]);
 }
+
+/* The most crowded node's share, in percent, of clients that read in lock-step when one of three
+ * nodes has become slow. */
+static unsigned int most_crowded_percent(const struct linnos_cluster_options *o)
+{
+	enum { CLIENTS = 100, CALM = 300, SLOW_ROUNDS = 20 };
+	static struct linnos_cluster *clients[CLIENTS];
+	uint64_t time_ns = MS;
+	unsigned int crowded = 0;
+
+	for (int i = 0; i < CLIENTS; i++)
+		assert(!linnos_cluster_create(&clients[i], N, o));
+	for (int round = 0; round < CALM + SLOW_ROUNDS; round++) {
+		unsigned int reads[N] = {0}, most = 0;
+
+		for (int i = 0; i < CLIENTS; i++) {
+			struct linnos_choice c = {.bytes = PAGE, .home = 0};
+			struct linnos_sending sending;
+			int64_t k = linnos_cluster_choose(clients[i], &c, nodes, N, time_ns);
+			uint64_t end_ns = time_ns + (!k && round >= CALM ? 5 * MS : 100 * US);
+
+			linnos_cluster_sent(clients[i], &sending, &c, c.replica, LINNOS_FIRST,
+					    time_ns);
+			linnos_cluster_ended(clients[i], &sending, LINNOS_ANSWERED, end_ns);
+			linnos_cluster_answered(clients[i], &c, &sending, end_ns);
+			reads[k]++;
+		}
+		for (int k = 0; k < N; k++)
+			most = reads[k] > most ? reads[k] : most;
+		/* In the first of these rounds no client knows yet. */
+		crowded += round > CALM ? most : 0;
+		time_ns += 6 * MS;
+	}
+	for (int i = 0; i < CLIENTS; i++)
+		linnos_cluster_free(clients[i]);
+	return crowded / (SLOW_ROUNDS - 1);
+}
+
+TEST(default_clients_spread_when_they_read_in_lock_step)
+{
+	struct linnos_cluster_options equal = LINNOS_CLUSTER_OPTIONS_INIT;
+
+	equal.seed = 1;
+	assert(most_crowded_percent(&equal) == 100);
+	assert(most_crowded_percent(NULL) < 70);
+}

@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
 
@@ -298,4 +300,66 @@ TEST(who_wants_no_news_is_never_told_to_ask)
 	warm_up();
 	assert(linnos_cluster_next_probe(cluster, now_ns) == -1);
 	close_client();
+}
+
+static uint64_t next_cookie(struct linnos_cluster *client, const uint8_t *key, size_t key_bytes,
+			    uint8_t to[LINNOS_CLUSTER_DATAGRAM])
+{
+	size_t bytes = linnos_cluster_question(client, 0, 7, PAGE, MS, to);
+	struct question q;
+
+	assert(!question_read(&q, key, key_bytes, to, bytes));
+	return q.cookie;
+}
+
+TEST(cookies_differ_between_clients_with_equal_seeds)
+{
+	struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;
+	struct linnos_cluster *clients[3];
+	uint64_t cookies[6];
+
+	o.seed = 1;
+	for (int i = 0; i < 3; i++)
+		assert(!linnos_cluster_create(&clients[i], N, i ? &o : NULL));
+	for (int i = 0; i < 6; i++) {
+		cookies[i] = next_cookie(clients[i / 2], NULL, 0, datagram);
+		for (int k = 0; k < i; k++)
+			assert(cookies[i] != cookies[k]);
+	}
+	for (int i = 0; i < 3; i++)
+		linnos_cluster_free(clients[i]);
+}
+
+TEST(recorded_signed_answer_is_refused_by_another_process)
+{
+	static const char key[] = "a secret of sixteen bytes or more";
+	struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;
+	uint8_t question[LINNOS_CLUSTER_DATAGRAM];
+	struct linnos_cluster *client;
+	int status, error;
+	size_t bytes;
+	pid_t child;
+
+	o.key = key;
+	o.key_bytes = sizeof(key) - 1;
+	for (o.seed = 0; o.seed < 2; o.seed++) {
+		assert(!linnos_cluster_create(&client, N, &o));
+		/* The first question of one process is answered, and the answer is recorded. */
+		next_cookie(client, o.key, o.key_bytes, datagram);
+		bytes = answered(900, key);
+		child = fork();
+		if (!child) {
+			struct linnos_cluster *other;
+
+			assert(!linnos_cluster_create(&other, N, &o));
+			next_cookie(other, o.key, o.key_bytes, question);
+			error = linnos_cluster_news(other, 0, datagram, bytes, MS);
+			_exit(error == -ENOMSG ? 0 : 1);
+		}
+		assert(waitpid(child, &status, 0) == child && status == 0);
+		/* The process that asked accepts it, once. */
+		assert(!linnos_cluster_news(client, 0, datagram, bytes, MS));
+		assert(linnos_cluster_news(client, 0, datagram, bytes, MS) == -ENOMSG);
+		linnos_cluster_free(client);
+	}
 }
