@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import math
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -18,38 +17,29 @@ MINUTES = 60
 
 @dataclasses.dataclass
 class Minute:
-    """What the looks of one minute at one drive have seen."""
+    """One minute of one drive, summed over the looks at it."""
 
-    #: Since the epoch.
+    #: since the epoch
     minute: int
     looks: int = 0
-    #: Completed.
+    #: completed reads, and their mean latency from request to completion
     reads: float = 0.0
-    #: Mean latency over them, from request to completion; 0 without reads.
-    read_us: float = 0.0
-    #: `lowest_us`, `highest_us`: the least and the most of the looks' means; infinity and 0 without
-    #: reads.
-    lowest_us: float = math.inf
-    highest_us: float = 0.0
-    #: Reads that the policy has timed, in the buckets of :mod:`linnapp.drive.counters.latencies`;
-    #: empty without any.
+    read_us: float | None = None
+    #: Reads by latency, in the buckets of :mod:`linnapp.drive.counters.latencies`; empty if the
+    #: policy has timed none.
     latency_counts: list[int] = dataclasses.field(default_factory=list)
-    #: `admitted`, `revoked`, `probes`: hinted reads: those that were not probes, those refused, and
-    #: probes.
+    #: Hinted reads: those admitted without the probes, those refused, and the probes.
     admitted: float = 0.0
     revoked: float = 0.0
     probes: float = 0.0
-    #: Looks at which at least half of the hinted reads were refused.
-    in_burst: int = 0
 
     def add(self, row: DriveRow) -> None:
-        """Count a look in."""
+        """Add a look."""
         self.looks += 1
-        self.in_burst += row.burst_s is not None
         count = {name: rate * row.interval_s for name, rate in row.per_second.items()}
         probes = count.get("probes", 0.0)
         self.probes += probes
-        # A probe that a mirror was asked for has no hint, and is not among the admitted.
+        # A probe that md was asked for has no hint, and is not among the admitted.
         self.admitted += max(0.0, count.get("admitted", 0.0) - probes)
         self.revoked += count.get("revoked", 0.0)
         if any(row.latency_counts):
@@ -59,24 +49,25 @@ class Minute:
             return
         reads = row.reads_per_s * row.interval_s
         self.reads += reads
-        self.read_us += (row.read_us_mean - self.read_us) * reads / self.reads
-        self.lowest_us = min(self.lowest_us, row.read_us_mean)
-        self.highest_us = max(self.highest_us, row.read_us_mean)
+        before_us = self.read_us or 0.0
+        self.read_us = before_us + (row.read_us_mean - before_us) * reads / self.reads
 
     @property
-    def band_us(self) -> tuple[float, float] | None:
-        """p50 and p99 of the reads that the policy has timed; None without any."""
-        ends = [percentile_us(self.latency_counts, percent) for percent in (50, 99)]
-        return None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
+    def p99_us(self) -> float | None:
+        """p99 of the reads that the policy has timed."""
+        return percentile_us(self.latency_counts, 99)
+
+    @property
+    def refused_share(self) -> float:
+        """The share of the hinted reads that was refused."""
+        hinted = self.admitted + self.revoked + self.probes
+        return self.revoked / hinted if hinted else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """All fields by name, percentiles for buckets; latencies null without reads."""
+        """All fields by name, with percentiles instead of buckets."""
         fields = dataclasses.asdict(self)
         del fields["latency_counts"]
-        fields["p50_us"], fields["p99_us"] = self.band_us or (None, None)
-        if not self.reads:
-            fields.update(read_us=None, lowest_us=None, highest_us=None)
-        return fields
+        return {**fields, "p50_us": percentile_us(self.latency_counts, 50), "p99_us": self.p99_us}
 
 
 class Hour:
