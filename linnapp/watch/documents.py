@@ -61,6 +61,8 @@ def index_template(table: str) -> dict[str, Any]:
     """How an index of a table's documents is made; a field that is unknown is refused."""
     return {
         "index_patterns": [f"{INDICES[table]}*"],
+        # Templates for all indices, of the usual priority 0, give way to it.
+        "priority": 200,
         "template": {
             "settings": {
                 "index": {

@@ -2,10 +2,12 @@
 """A client of Elasticsearch, as far as sending documents takes: templates, indices and bulk.
 
 Four kinds of request are all there is, so it needs no library: the maker's own is of one version of
-the server, and refuses the kin that speak the same. What a server refuses for the moment (429, 503,
-a connection that breaks) is tried again, later and later; whole requests as well as the documents
-of a bulk request that were refused alone. Documents have names of their own, so that what is sent
-twice is there once.
+the server, and refuses the kin that speak the same. A request is tried again, after longer and
+longer waits, only where that can help: when the server is overloaded (429), shards or a proxy are
+unavailable (502, 503, 504), or a connection breaks. A block, as of an index on a full disk, stays
+until somebody lifts it, whatever the status is; so it ends the sending at once. The same holds for
+single documents of a bulk request. Every error has the reason that the server gave. Documents have
+names of their own, so that a document that is sent twice is stored once.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import ssl
 import time
 import urllib.parse
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from linnapp import __version__
@@ -28,6 +30,14 @@ from linnapp.errors import LinnappError
 
 _TIMEOUT_S = 60.0
 _FOR_THE_MOMENT = (408, 429, 502, 503, 504)
+_TOO_MANY_REQUESTS = 429
+_FORBIDDEN = 403
+#: Retrying ends then, also where each attempt takes a minute.
+_PATIENCE_S = 300.0
+_LONGEST_REASON = 300
+#: reasons of documents that one message has
+_SHOWN = 3
+_BAD_REQUEST = 400
 _THERE_ALREADY = 409
 _TOO_LARGE = 413
 #: waits of 0.5 s, 1 s, ... 30 s, two and a half minutes in all, if nobody says otherwise
@@ -42,7 +52,7 @@ class ElasticsearchError(LinnappError):
 
 
 class _AgainError(Exception):
-    """It may go through later; says why not now, and how long to wait at least."""
+    """A request that may succeed later; says why it does not now, and how long to wait at least."""
 
     def __init__(self, why: str, wait_s: float = 0.0) -> None:
         super().__init__(why)
@@ -63,11 +73,10 @@ class Sent:
     #: How many, by the reason that the server gave.
     refused: Counter[str] = dataclasses.field(default_factory=Counter)
 
-    def add(self, other: Sent) -> None:
-        """Count what became of others, too."""
-        self.created += other.created
-        self.there_already += other.there_already
-        self.refused.update(other.refused)
+    @property
+    def total(self) -> int:
+        """Documents of which it is known what became of them."""
+        return self.created + self.there_already + self.refused.total()
 
 
 class Server:
@@ -132,11 +141,13 @@ class Server:
         """Find out whether it is there, lets us in, and is Elasticsearch or its kin."""
         status, headers, body = self._once("GET", "/")
         said = _parsed(body)
-        self._check_status(status, body, may_fail=True)
         version = said.get("version")
         number = version.get("number") if isinstance(version, dict) else None
-        # Some servers of it answer everything but this one.
-        if headers.get("X-Elastic-Product") != "Elasticsearch" and not isinstance(number, str):
+        is_product = headers.get("X-Elastic-Product") == "Elasticsearch"
+        # Some servers answer everything but this request.
+        may_fail = status not in (*_FOR_THE_MOMENT, 500) or not (is_product or "error" in said)
+        self._check_status(status, "GET /", body, may_fail=may_fail)
+        if not is_product and not isinstance(number, str):
             raise ElasticsearchError(
                 f"{self.name}: somebody answers ({status}), but not as Elasticsearch does"
             )
@@ -146,80 +157,109 @@ class Server:
                 "needed, which has composable index templates"
             )
 
-    def put(self, path: str, body: Any, *, unless: str | None = None) -> None:
-        """Make or change something; `unless` is the error that says that it is there."""
+    def put(self, path: str, body: Any, *, unless: str | None = None, remedy: str = "") -> None:
+        """Make or change something.
+
+        `unless` is the error that says that it is there, `remedy` what to do about a request that
+        the server does not take as it is.
+        """
         status, answer = self._patiently("PUT", path, json.dumps(body).encode())
         if unless is None or _kind_of_error(answer) != unless:
-            self._check_status(status, answer)
+            if status in (_BAD_REQUEST, _THERE_ALREADY) and remedy:
+                raise ElasticsearchError(
+                    f"{self.name}: PUT {path}: it answers {status}: {_reason_of(answer)}; {remedy}"
+                )
+            self._check_status(status, f"PUT {path}", answer)
 
     def refresh(self, path: str) -> None:
         """Have searches find what was sent."""
         status, answer = self._patiently("POST", path, b"")
-        self._check_status(status, answer)
+        self._check_status(status, f"POST {path}", answer)
 
-    def bulk(self, index: str, lines: list[bytes]) -> Sent:
-        """Send documents, of each two lines, what to do and the document; what became of each."""
-        sent = Sent()
-        why = "the server is busy"
-        for attempt in range(_ATTEMPTS):
-            least_s = 0.0
+    def bulk(self, index: str, lines: list[bytes], sent: Sent) -> None:
+        """Send documents, two lines each: what to do, and the document.
+
+        `sent` counts what became of each. Those that it does not count when this raises were not
+        sent.
+        """
+        end = time.monotonic() + _PATIENCE_S
+        attempt = 0
+        while True:
+            attempt += 1
             try:
-                lines = self._bulk_once(index, lines, sent)
+                lines, why = self._bulk_once(index, lines, sent)
                 if not lines:
-                    return sent
+                    return
+                least_s = 0.0
             except _AgainError as error:
                 why, least_s = str(error), error.wait_s
             except _TooLargeError:
                 half = len(lines) // 4 * 2
-                for part in (lines[:half], lines[half:]):
-                    sent.add(self.bulk(index, part))
-                return sent
-            if attempt < _ATTEMPTS - 1:
-                self._wait(attempt, least_s)
-        raise ElasticsearchError(f"{self.name}: tried {_ATTEMPTS} times: {why}")
+                self.bulk(index, lines[:half], sent)
+                self.bulk(index, lines[half:], sent)
+                return
+            if attempt == _ATTEMPTS or time.monotonic() > end:
+                raise ElasticsearchError(f"{self.name}: tried {attempt} times: {why}")
+            self._wait(attempt - 1, least_s)
 
-    def _bulk_once(self, index: str, lines: list[bytes], sent: Sent) -> list[bytes]:
-        """Send lines; those are returned that are to be sent again."""
-        path = f"/{index}/_bulk?filter_path=errors,items.*.status,items.*.error"
+    def _bulk_once(self, index: str, lines: list[bytes], sent: Sent) -> tuple[list[bytes], str]:
+        """Send lines; returns those that are to be sent again, and why."""
+        path = f"/{index}/_bulk?filter_path=errors,error,items.*.status,items.*.error"
         body = b"\n".join(lines) + b"\n"
         status, headers, answer = self._once("POST", path, body, "application/x-ndjson")
-        if status == _TOO_LARGE and len(lines) > 2:
-            raise _TooLargeError
-        if status in _FOR_THE_MOMENT:
-            raise _AgainError(f"it answers {status}", _retry_after_s(headers))
-        self._check_status(status, answer)
-        said = _parsed(answer)
-        n = len(lines) // 2
-        items = said.get("items")
-        if not isinstance(items, list) or len(items) != n:
-            raise ElasticsearchError(f"{self.name}: an answer to a bulk request that is none")
+        if status == _TOO_LARGE:
+            if len(lines) > 2:
+                raise _TooLargeError
+            sent.refused[f"too large for the server ({status}): {_reason_of(answer)}"] += 1
+            return [], ""
+        if _may_pass(status, _error_of(answer)):
+            raise _AgainError(f"{_reason_of(answer)}; it answers {status}", _retry_after_s(headers))
+        self._check_status(status, f"POST /{index}/_bulk", answer)
+        items = _parsed(answer).get("items")
+        if not isinstance(items, list) or len(items) != len(lines) // 2:
+            raise ElasticsearchError(
+                f"{self.name}: POST /{index}/_bulk: the answer has no result for each document: "
+                f"{_reason_of(answer)}"
+            )
         again: list[bytes] = []
+        reasons: Counter[str] = Counter()
+        blocks: Counter[str] = Counter()
         for k, item in enumerate(items):
-            [done] = item.values()
-            item_status = done.get("status", 0)
+            done = next(iter(item.values()), None) if isinstance(item, dict) else None
+            done = done if isinstance(done, dict) else {}
+            item_status, error = done.get("status", 0), done.get("error")
+            reason = _reason(error) if error else f"status {item_status}, without a reason"
             if 200 <= item_status < 300:
                 sent.created += 1
             elif item_status == _THERE_ALREADY:
                 sent.there_already += 1
-            elif item_status in _FOR_THE_MOMENT:
+            elif _is_block(item_status, error):
+                blocks[reason] += 1
+            elif _may_pass(item_status, error):
                 again += lines[2 * k : 2 * k + 2]
+                reasons[reason] += 1
             else:
-                sent.refused[_reason(done.get("error"))] += 1
-        return again
+                sent.refused[reason] += 1
+        if blocks:
+            raise ElasticsearchError(f"{self.name}: {_counted(blocks)}; {_unblocking(blocks)}")
+        return again, _counted(reasons)
 
     def _patiently(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
-        for attempt in range(_ATTEMPTS):
+        end = time.monotonic() + _PATIENCE_S
+        attempt = 0
+        while True:
+            attempt += 1
+            is_last = attempt == _ATTEMPTS or time.monotonic() > end
             try:
                 status, headers, answer = self._once(method, path, body)
-                if status not in _FOR_THE_MOMENT or attempt == _ATTEMPTS - 1:
+                if is_last or not _may_pass(status, _error_of(answer)):
                     return status, answer
                 least_s = _retry_after_s(headers)
             except _AgainError as error:
-                if attempt == _ATTEMPTS - 1:
+                if is_last:
                     raise ElasticsearchError(f"{self.name}: {error}") from error
                 least_s = error.wait_s
-            self._wait(attempt, least_s)
-        raise AssertionError
+            self._wait(attempt - 1, least_s)
 
     def _wait(self, attempt: int, least_s: float) -> None:
         seconds = max(min(_FIRST_WAIT_S * 2**attempt, _LONGEST_WAIT_S), least_s)
@@ -244,7 +284,7 @@ class Server:
                 )
             self._connection.request(method, self._path + path, body, headers)
             answer = self._connection.getresponse()
-            return answer.status, answer.headers, answer.read()
+            content = answer.read()
         except ssl.SSLCertVerificationError as error:
             self.close()
             raise ElasticsearchError(
@@ -253,32 +293,77 @@ class Server:
             ) from error
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            why = _words(error)
+            why = _words(error, is_secure=self._tls is not None)
             if is_first and method == "GET":
                 raise ElasticsearchError(f"{self.name}: {why}") from error
             raise _AgainError(why) from error
 
-    def _check_status(self, status: int, body: bytes, *, may_fail: bool = False) -> None:
+        if 300 <= answer.status < 400:
+            raise ElasticsearchError(
+                f"{self.name}: {method} {path.partition('?')[0]}: it answers {answer.status} and "
+                f"points to {_printable(answer.headers.get('Location') or 'no other URL')}; name "
+                "the URL at which Elasticsearch itself answers"
+            )
+        return answer.status, answer.headers, content
+
+    def _check_status(
+        self, status: int, request: str, body: bytes, *, may_fail: bool = False
+    ) -> None:
         if status < 300:
             return
+        reason = _reason_of(body)
         if status == 401:
             how = (
                 "it refuses the key or the password"
                 if self._has_credentials
                 else "it wants to know who you are"
             )
+            said = f"; it says: {reason}" if _error_of(body) else ""
             raise ElasticsearchError(
                 f"{self.name}: {how} (401): set ELASTIC_API_KEY, or ELASTIC_PASSWORD and the user "
-                "in the URL"
+                f"in the URL{said}"
             )
-        if status == 403:
+        if _is_block(status, _error_of(body)):
             raise ElasticsearchError(
-                f"{self.name}: this user may not do that (403): {_reason_of(body)}; it takes the "
+                f"{self.name}: {request}: it answers {status}: {reason}; {_unblocking([reason])}"
+            )
+        if status == _FORBIDDEN:
+            raise ElasticsearchError(
+                f"{self.name}: {request}: this user may not do that (403): {reason}; it takes the "
                 "cluster's privileges monitor and manage_index_templates, and on linnapp-* manage "
                 "and create_doc"
             )
         if not may_fail:
-            raise ElasticsearchError(f"{self.name}: it answers {status}: {_reason_of(body)}")
+            raise ElasticsearchError(f"{self.name}: {request}: it answers {status}: {reason}")
+
+
+def _is_block(status: int, error: Any) -> bool:
+    """Whether an operator's or the disk's block refuses it, which no retry passes.
+
+    A cluster that has just started blocks everything, too: with status 503, for a moment.
+    """
+    is_block = isinstance(error, dict) and error.get("type") == "cluster_block_exception"
+    return is_block and status in (_FORBIDDEN, _TOO_MANY_REQUESTS)
+
+
+def _may_pass(status: int, error: Any) -> bool:
+    """Whether it is refused for the moment."""
+    return status in _FOR_THE_MOMENT and not _is_block(status, error)
+
+
+def _unblocking(reasons: Iterable[str]) -> str:
+    if any("disk usage" in reason or "watermark" in reason for reason in reasons):
+        return "make room on the disks of its nodes first"
+    return "that block has to be removed first"
+
+
+def _counted(reasons: Counter[str]) -> str:
+    """The most frequent reasons, with the number of documents of each."""
+    said = [f"{n} documents: {reason}" for reason, n in reasons.most_common(_SHOWN)]
+    if len(reasons) > _SHOWN:
+        rest = reasons.total() - sum(n for _, n in reasons.most_common(_SHOWN))
+        said.append(f"{rest} documents for other reasons")
+    return "; ".join(said)
 
 
 def _authorization(parts: urllib.parse.SplitResult, environment: Mapping[str, str]) -> str | None:
@@ -312,25 +397,37 @@ def _parsed(body: bytes) -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
+def _error_of(body: bytes) -> Any:
+    return _parsed(body).get("error")
+
+
 def _kind_of_error(body: bytes) -> str | None:
-    error = _parsed(body).get("error")
+    error = _error_of(body)
     return error.get("type") if isinstance(error, dict) else None
+
+
+def _printable(text: str) -> str:
+    """A server's words in one line, without control characters."""
+    words = " ".join(text.split())
+    return "".join(c if c.isprintable() else "?" for c in words)[:_LONGEST_REASON]
 
 
 def _reason(error: Any) -> str:
     """Why, in a line: the innermost cause that is told."""
     if not isinstance(error, dict):
-        return str(error or "no reason was given")[:300]
+        return _printable(str(error or "no reason was given"))
     cause = error
     while isinstance(cause.get("caused_by"), dict):
         cause = cause["caused_by"]
     said = [str(each.get("reason")) for each in (error, cause) if each.get("reason")]
-    return ": ".join(dict.fromkeys(said))[:300] or str(error.get("type"))
+    return _printable(": ".join(dict.fromkeys(said)) or str(error.get("type")))
 
 
 def _reason_of(body: bytes) -> str:
-    error = _parsed(body).get("error")
-    return _reason(error) if error else body[:200].decode(errors="replace").strip() or "nothing"
+    error = _error_of(body)
+    if error:
+        return _reason(error)
+    return _printable(body[:_LONGEST_REASON].decode(errors="replace")) or "no reason was given"
 
 
 def _retry_after_s(headers: http.client.HTTPMessage) -> float:
@@ -338,13 +435,14 @@ def _retry_after_s(headers: http.client.HTTPMessage) -> float:
     return min(float(said), 2 * _LONGEST_WAIT_S) if said.isdigit() else 0.0
 
 
-def _words(error: Exception) -> str:
+def _words(error: Exception, *, is_secure: bool) -> str:
     if isinstance(error, ConnectionRefusedError):
         return "connection refused: nothing listens there"
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, ssl.SSLError):
         return f"no TLS: {error.reason or error}"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__
+    why = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+    if not is_secure and isinstance(error, ConnectionResetError | http.client.BadStatusLine):
+        return f"{why}; if this server speaks TLS, as it does unless told otherwise, name https://"
+    return why

@@ -6,12 +6,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from linnapp.errors import LinnappError
 from linnapp.files import AnyPath
 from linnapp.watch.documents import INDICES, bulk_lines, index_template
-from linnapp.watch.elasticsearch import Sent, Server
+from linnapp.watch.elasticsearch import ElasticsearchError, Sent, Server
 from linnapp.watch.watched import (
     chunks,
     opened,
@@ -20,19 +20,29 @@ from linnapp.watch.watched import (
     session_folder,
 )
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-#: a recording's name, and its machine
-Recorded = tuple[str, str | None]
-
 
 def prepare(server: Server) -> None:
     """Have it know the fields before the first document comes."""
     server.check()
     for table, index in INDICES.items():
-        server.put(f"/_index_template/{index}", index_template(table))
-        server.put(f"/{index}", {}, unless="resource_already_exists_exception")
+        template = index_template(table)
+        try:
+            server.put(
+                f"/_index_template/{index}",
+                template,
+                remedy=f"it gives the fields of {index} their types: change what it collides with",
+            )
+        except ElasticsearchError as error:
+            if "serverless" not in str(error):
+                raise
+            del template["template"]["settings"]  # a serverless project has its own
+            server.put(f"/_index_template/{index}", template)
+        server.put(
+            f"/{index}",
+            {},
+            unless="resource_already_exists_exception",
+            remedy=f"documents go to an index of the name {index}: rename what else has this name",
+        )
 
 
 @dataclasses.dataclass
@@ -59,13 +69,15 @@ def send(folder: AnyPath, server: Server, session: str | None = None) -> Outcome
         folders = recordings(folder)
     said = [(found["recording"], found.get("host")) for found in map(recording, folders)]
     outcome = Outcome(Sent())
+    total = 0
     for each, names in zip(folders, said, strict=True):
         for table, first_row, n, read in chunks(each):
+            total += n
             if outcome.why is None:
                 with _told(outcome):
-                    outcome.sent.add(_send_rows(server, table, read(), first_row, names))
-            if outcome.why is not None:
-                outcome.left += n
+                    for text in bulk_lines(table, read(), first_row, *names):
+                        server.bulk(INDICES[table], text.encode().split(b"\n"), outcome.sent)
+    outcome.left = total - outcome.sent.total
     if outcome.why is None:
         with _told(outcome):
             server.refresh(f"/{','.join(INDICES.values())}/_refresh")
@@ -79,11 +91,3 @@ def _told(outcome: Outcome) -> Iterator[None]:
         yield
     except (LinnappError, KeyboardInterrupt) as error:
         outcome.why = str(error) or "interrupted"
-
-
-def _send_rows(server: Server, table: str, rows: pa.Table, first_row: int, said: Recorded) -> Sent:
-    """Send a chunk, all of it or with an error; what is sent anew after that is there already."""
-    sent = Sent()
-    for text in bulk_lines(table, rows, first_row, *said):
-        sent.add(server.bulk(INDICES[table], text.encode().split(b"\n")))
-    return sent

@@ -31,7 +31,7 @@ from linnapp.cli import cli
 from linnapp.errors import LinnappError
 from linnapp.watch import documents as watch_documents
 from linnapp.watch import watching
-from linnapp.watch.elasticsearch import Server
+from linnapp.watch.elasticsearch import Sent, Server
 from linnapp.watch.watched import query
 
 pytestmark = pytest.mark.elasticsearch
@@ -280,7 +280,8 @@ def test_fields_have_the_types_that_were_meant(url: str, seen: Path) -> None:
             "properties": fields,
         }
     server = Server(with_user(url))
-    sent = server.bulk("linnapp-calls", [b'{"create":{"_id":"x"}}', b'{"colour":"red"}'])
+    sent = Sent()
+    server.bulk("linnapp-calls", [b'{"create":{"_id":"x"}}', b'{"colour":"red"}'], sent)
     assert not sent.created
     [(reason, n)] = sent.refused.items()
     assert "colour" in reason and n == 1

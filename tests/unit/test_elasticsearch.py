@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import socket
+import socketserver
 import ssl
 import subprocess
 import threading
@@ -49,6 +50,10 @@ class MadeUp(http.server.ThreadingHTTPServer):
         self.authorization: set[str | None] = set()
         self.root: tuple[int, Any] = (200, {"version": {"number": "8.19.4"}})
         self.largest = 1 << 30
+        #: answers to PUT requests, by the beginning of their paths
+        self.puts: dict[str, list[tuple[int, Any]]] = {}
+        #: what a bulk request does to every document
+        self.of_each: tuple[int, Any] | None = None
 
     @property
     def url(self) -> str:
@@ -86,6 +91,11 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         json.loads(self.read())
+        for path, answers in self.server.puts.items():
+            if self.path.startswith(path) and answers:
+                status, said = answers.pop(0)
+                self.answer(status, said, **({"Location": "https://x/"} if status == 301 else {}))
+                return
         self.answer(200, {"acknowledged": True})
 
     def do_POST(self) -> None:
@@ -113,6 +123,10 @@ class Answers(http.server.BaseHTTPRequestHandler):
                 status = 429
             if fault == "refuse one" and not k:
                 status = 400
+            if self.server.of_each is not None:
+                refusal, why = self.server.of_each
+                items.append({"create": {"status": refusal, "error": why}})
+                continue
             if status == 201:
                 self.server.documents[name] = json.loads(document)
             error = {"type": "x", "reason": "no", "caused_by": {"reason": "field is a word"}}
@@ -229,8 +243,159 @@ def test_a_server_that_stays_busy_is_given_up_and_told_of(
     done = sent(recorded(tmp_path / "seen"), made_up)
     assert done.exit_code == 1
     assert "26 documents were not sent" in done.stderr
-    assert "tried 3 times: it answers 429; the same command sends the rest" in done.stderr
+    assert "tried 3 times: busy; it answers 429; the same command sends the rest" in done.stderr
     assert sent(tmp_path / "seen", made_up).exit_code == 0 and len(made_up.documents) == 26
+
+
+FLOOD = (
+    "index [linnapp-calls] blocked by: [TOO_MANY_REQUESTS/12/disk usage exceeded flood-stage "
+    "watermark, index has read-only-allow-delete block];"
+)
+READ_ONLY = "index [linnapp-calls] blocked by: [FORBIDDEN/8/index write (api)];"
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "remedy"),
+    [(429, FLOOD, "make room on the disks"), (403, READ_ONLY, "that block has to be removed")],
+)
+def test_a_block_is_named_at_once_and_not_retried(
+    made_up: MadeUp, tmp_path: Path, status: int, reason: str, remedy: str
+) -> None:
+    error = {"type": "cluster_block_exception", "reason": reason}
+    made_up.of_each = (status, error)
+    done = sent(recorded(tmp_path / "seen"), made_up)
+    assert done.exit_code == 1
+    assert f"26 documents were not sent: {made_up.url}: 25 documents: {reason}" in done.stderr
+    assert remedy in done.stderr
+    assert made_up.seen.count(("POST", "/linnapp-calls/_bulk")) == 1
+    # The same when the whole request is refused.
+    made_up.of_each = None
+    made_up.puts["/linnapp-calls"] = [(status, {"error": error})]
+    with pytest.raises(LinnappError) as told:
+        watch_sending.prepare(Server(made_up.url, {}))
+    assert reason in str(told.value) and remedy in str(told.value)
+    assert "privileges" not in str(told.value)
+    assert sent(tmp_path / "seen", made_up).exit_code == 0 and len(made_up.documents) == 26
+
+
+def test_what_was_sent_before_a_block_is_counted(made_up: MadeUp, tmp_path: Path) -> None:
+    made_up.largest = 1500
+    folder = recorded(tmp_path / "seen")
+    sent(folder, made_up)
+    for name in [*made_up.documents][-5:]:
+        del made_up.documents[name]
+    made_up.of_each = (429, {"type": "cluster_block_exception", "reason": FLOOD})
+    told = json.loads(sent(folder, made_up, "--json").stdout)
+    assert told["left"] == 26 and told["created"] == 0
+    made_up.of_each = None
+    made_up.faults = [[], *["break off"] * 40]
+    told = json.loads(sent(folder, made_up, "--json").stdout)
+    assert told["left"] + told["created"] + told["there_already"] == 26
+    assert 0 < told["left"] < 26 and told["there_already"] > 0
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (503, {"type": "unavailable_shards_exception", "reason": "primary shard is not active"}),
+        (429, {"type": "es_rejected_execution_exception", "reason": "rejected execution of"}),
+    ],
+)
+def test_documents_that_stay_refused_for_the_moment_are_told_of_with_the_reason(
+    made_up: MadeUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, error: Any
+) -> None:
+    monkeypatch.setattr(elasticsearch, "_ATTEMPTS", 3)
+    made_up.of_each = (status, error)
+    done = sent(recorded(tmp_path / "seen"), made_up)
+    assert done.exit_code == 1
+    assert f"tried 3 times: 25 documents: {error['reason']}" in done.stderr
+    assert made_up.seen.count(("POST", "/linnapp-calls/_bulk")) == 3
+
+
+def test_retrying_ends_after_a_time_if_each_attempt_takes_long(
+    made_up: MadeUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elasticsearch, "_PATIENCE_S", 0.0)
+    made_up.faults = [503] * 3
+    assert "tried 1 times: busy" in sent(recorded(tmp_path / "seen"), made_up).stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (400, "[1:75] mapping set to strict, dynamic introduction of [x] is not allowed"),
+        (400, "failed to parse field [time_ns] of type [ip]"),
+        (403, "action [indices:data/write/bulk[s]] is unauthorized for API key id [k]"),
+        (404, "no such index [linnapp-calls] and [action.auto_create_index] is [false]"),
+    ],
+)
+def test_each_refused_document_is_counted_with_the_reason(
+    made_up: MadeUp, tmp_path: Path, status: int, reason: str
+) -> None:
+    made_up.of_each = (status, {"type": "x", "reason": f"\x1b[2J{reason}\n"})
+    done = sent(recorded(tmp_path / "seen"), made_up)
+    assert done.exit_code == 1
+    assert f"26 documents were refused: ?[2J{reason}\n" in done.stdout
+    assert made_up.seen.count(("POST", "/linnapp-calls/_bulk")) == 1
+
+
+def test_a_document_that_alone_is_too_large_is_refused_and_the_others_are_sent(
+    made_up: MadeUp, tmp_path: Path
+) -> None:
+    made_up.largest = 560  # of the documents, the I/O's alone is smaller
+    done = sent(recorded(tmp_path / "seen"), made_up)
+    assert done.exit_code == 1
+    assert f"{made_up.url}: 1 documents sent" in done.stdout
+    assert "25 documents were refused: too large for the server (413): " in done.stdout
+
+
+def test_a_serverless_project_has_the_template_without_settings(made_up: MadeUp) -> None:
+    reason = "Settings [index.auto_expand_replicas] are not available when running in serverless"
+    made_up.puts["/_index_template/linnapp-calls"] = [(400, {"error": {"reason": reason}})]
+    watch_sending.prepare(Server(made_up.url, {}))
+    assert made_up.seen.count(("PUT", "/_index_template/linnapp-calls")) == 2
+    assert ("PUT", "/linnapp-ios") in made_up.seen
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "reason"),
+    [
+        ("/_index_template/", 400, "matching patterns from existing templates [all]"),
+        ("/linnapp-calls", 400, "Invalid index name [linnapp-calls], already exists as alias"),
+        ("/linnapp-calls", 400, "this action would add [1] shards, but this cluster has [1000]"),
+        ("/linnapp-calls", 403, "action [indices:admin/create] is unauthorized for user [u]"),
+        ("/linnapp-calls", 301, "https://x/"),
+        ("/linnapp-calls", 401, "unable to authenticate user [u] for REST request"),
+    ],
+)
+def test_a_refused_preparation_has_the_request_and_the_reason(
+    made_up: MadeUp, path: str, status: int, reason: str
+) -> None:
+    made_up.puts[path] = [(status, {"error": {"type": "x", "reason": reason}})]
+    with pytest.raises(LinnappError) as told:
+        watch_sending.prepare(Server(made_up.url, {}))
+    assert reason in str(told.value)
+    if status != 401:
+        assert f"PUT {path}" in str(told.value)
+
+
+def test_a_server_that_is_not_ready_is_told_of_with_the_reason(made_up: MadeUp) -> None:
+    made_up.root = (503, {"error": {"type": "master_not_discovered_exception", "reason": "none"}})
+    with pytest.raises(LinnappError, match="it answers 503: none"):
+        Server(made_up.url, {}).check()
+
+
+def test_http_to_a_port_that_speaks_tls_names_https(made_up: MadeUp) -> None:
+    class Closing(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(100)
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Closing) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(LinnappError, match="speaks TLS.*https://"):
+            Server(f"http://127.0.0.1:{server.server_address[1]}", {}).check()
+        thread.join()
 
 
 def test_sessions_are_sent_apart_or_all(made_up: MadeUp, tmp_path: Path) -> None:
