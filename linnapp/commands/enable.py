@@ -47,12 +47,16 @@ def enable(
     from linnapp.commands.screens.training import TrainingDisplay
     from linnapp.drive.enable import enabling
     from linnapp.drive.enable.checks import find_target
+    from linnapp.drive.stable_ids import warn_of_name
 
     target = find_target(devices)
     if dry_run:
         enabling.check_enabling(target, conf, recordings)
         for step in enabling.steps(target, conf, for_s, recordings):
             click.echo(f"would {step}")
+        for name in target.named:
+            if why := warn_of_name(name):
+                click.echo(f"warning: {why}", err=True)
         return
     display = StatusLine()
     enabling.enable(

@@ -23,10 +23,15 @@ from linnapp.option_types import FiniteRange
 def restore(conf: Path, wait_s: float) -> None:
     """Give drives and md arrays back what drives.conf has: models, peers, modes, md's linnos.
 
+    A drive or array whose name has changed is found by what drives.conf has recorded of it (WWID,
+    serial number, UUID), and drives.conf gets the new name. A drive that has the name of another,
+    as far as that can be told, is left alone.
+
     Each drive on its own: one that fails is named, the others are restored, and the exit status
     is 1. What is as it is to be is left alone.
     """
-    from linnapp.drive.drives_conf import load_filled_conf
+    from linnapp.drive.drives_conf import load_filled_conf, save_conf
+    from linnapp.drive.enable.places import alone
     from linnapp.drive.keep import switched_back
     from linnapp.drive.restoring import restore as give_back
     from linnapp.drive.trial.state import put_back_left
@@ -34,7 +39,15 @@ def restore(conf: Path, wait_s: float) -> None:
 
     put_back_left(click.echo)
     found = load_filled_conf(conf)
-    failures = give_back(found, wait_s=wait_s, log=click.echo)
+    renamed: dict[str, str] = {}
+    failures = give_back(found, wait_s=wait_s, log=click.echo, renamed=renamed)
+    if renamed:
+        try:
+            with alone():
+                save_conf(conf, load_filled_conf(conf).renamed(renamed))
+            click.echo(f"{conf}: has the new names")
+        except (LinnappError, ValueError) as error:
+            click.echo(f"linnapp: warning: {conf} keeps the old names: {error}", err=True)
     for back in switched_back.standing():
         click.echo(back.words)
     for failure in failures:

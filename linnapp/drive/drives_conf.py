@@ -8,10 +8,16 @@ Sections of a drive or an array, each by a name that stays::
     mode = observe
     peers = /dev/disk/by-id/wwn-0x5002538f31b2c3d5
     array = /dev/disk/by-id/md-uuid-3aaa0122:29827cfa:5331ad66:ca767371
+    wwid = naa.5002538f31b2c3d4
+    serial = S4EWNX0R123456
+    product = Samsung SSD 883 DCT 960GB
+    sectors = 1875385008
 
     [array /dev/disk/by-id/md-uuid-3aaa0122:29827cfa:5331ad66:ca767371]
     linnos = on
+    uuid = 3aaa0122:29827cfa:5331ad66:ca767371
 
+Files without what a device is known by (:mod:`linnapp.drive.stable_ids`) are read as well.
 What is not understood is an error, so that no drive is left without a word as it is.
 """
 
@@ -21,6 +27,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from linnapp.drive.stable_ids import KEYS, Identity
 from linnapp.drive.sysfs import MAX_PEERS, MODES
 from linnapp.errors import LinnappError
 from linnapp.files import AnyPath, explain_os_error, os_errors, replace_text
@@ -37,11 +44,16 @@ HEADER = """\
 #   mode = off | observe | enforce
 #   peers = NAME NAME ...   drives with the same data, of which a patched kernel refusing reads asks
 #   array = NAME   of the md array that it is in
+#   wwid, serial, product, sectors = ...   what it says of itself, to find it under another name
 # [array NAME]
 #   linnos = on | off   whether md asks before it reads
+#   uuid = ...   to find it under another name
 """
 
-_KEYS = {"drive": ("model", "mode", "peers", "array"), "array": ("linnos",)}
+_KEYS = {
+    "drive": ("model", "mode", "peers", "array", *KEYS["drive"]),
+    "array": ("linnos", *KEYS["array"]),
+}
 _NEEDED = {"drive": "mode", "array": "linnos"}
 
 
@@ -56,6 +68,8 @@ class DriveEntry:
     peers: tuple[str, ...] = ()
     #: The md array that it is in.
     array: str | None = None
+    #: What it is known by under another name, by the key.
+    identity: Identity = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,15 +80,46 @@ class DrivesConf:
     drives: Mapping[str, DriveEntry] = dataclasses.field(default_factory=dict)
     #: Whether md asks, by the array's name.
     arrays: Mapping[str, bool] = dataclasses.field(default_factory=dict)
+    #: What arrays are known by under another name.
+    array_identities: Mapping[str, Identity] = dataclasses.field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is to be restored."""
         return not self.drives and not self.arrays
 
-    def updated(self, drives: Mapping[str, DriveEntry], arrays: Mapping[str, bool]) -> DrivesConf:
+    def updated(
+        self,
+        drives: Mapping[str, DriveEntry],
+        arrays: Mapping[str, bool],
+        array_identities: Mapping[str, Identity] | None = None,
+    ) -> DrivesConf:
         """With these in the place of those of the same names."""
-        return DrivesConf({**self.drives, **drives}, {**self.arrays, **arrays})
+        return DrivesConf(
+            {**self.drives, **drives},
+            {**self.arrays, **arrays},
+            {**self.array_identities, **(array_identities or {})},
+        )
+
+    def renamed(self, names: Mapping[str, str]) -> DrivesConf:
+        """With other names for some drives and arrays; ValueError if two would have one name."""
+
+        def now(name: str) -> str:
+            return names.get(name, name)
+
+        drives = {
+            now(name): dataclasses.replace(
+                entry,
+                peers=tuple(map(now, entry.peers)),
+                array=None if entry.array is None else now(entry.array),
+            )
+            for name, entry in self.drives.items()
+        }
+        arrays = {now(name): on for name, on in self.arrays.items()}
+        if (len(drives), len(arrays)) != (len(self.drives), len(self.arrays)):
+            raise ValueError("two drives or arrays of drives.conf would have one name")
+        known = {now(name): identity for name, identity in self.array_identities.items()}
+        return DrivesConf(drives, arrays, known)
 
     def without(self, drives: set[str], arrays: set[str]) -> DrivesConf:
         """Without these drives and arrays, and without mention of them."""
@@ -87,7 +132,11 @@ class DrivesConf:
             for name, entry in self.drives.items()
             if name not in drives
         }
-        return DrivesConf(left, {n: on for n, on in self.arrays.items() if n not in arrays})
+        return DrivesConf(
+            left,
+            {n: on for n, on in self.arrays.items() if n not in arrays},
+            {n: known for n, known in self.array_identities.items() if n not in arrays},
+        )
 
     def to_text(self) -> str:
         """As the file has it."""
@@ -101,9 +150,18 @@ class DrivesConf:
                 lines.append(f"peers = {' '.join(entry.peers)}")
             if entry.array is not None:
                 lines.append(f"array = {entry.array}")
+            lines += [f"{key} = {said}" for key, said in entry.identity.items()]
             lines.append("")
         for name, on in self.arrays.items():
-            lines += [f"[array {name}]", f"linnos = {'on' if on else 'off'}", ""]
+            lines += [f"[array {name}]", f"linnos = {'on' if on else 'off'}"]
+            known = self.array_identities.get(name, {})
+            lines += [*(f"{key} = {said}" for key, said in known.items()), ""]
+        for line in lines[1:]:
+            if "\n" in line or line != line.strip():
+                raise LinnappError(
+                    f"{line!r}: a line of drives.conf cannot have line breaks in it or white space "
+                    "at its end; name the file or the device otherwise"
+                )
         return "\n".join(lines)
 
 
@@ -157,19 +215,25 @@ def parse(text: str, source: str) -> DrivesConf:
     """Understand the text of a file, which errors call `source`."""
     sections = list(_sections(text, source))
     drives = {s.name: _drive(s, source) for s in sections if s.kind == "drive"}
-    arrays = {s.name: _choice(s, "linnos", ("on", "off"), source) == "on"
-              for s in sections if s.kind == "array"}  # fmt: skip
+    in_arrays = [section for section in sections if section.kind == "array"]
+    arrays = {s.name: _choice(s, "linnos", ("on", "off"), source) == "on" for s in in_arrays}
+    identities = {s.name: known for s in in_arrays if (known := _identity(s))}
     for section in sections:
         array, line = section.keys.get("array", ("", 0))
         if array and array not in arrays:
             raise LinnappError(f"{source}:{line}: no section [array {array}]")
-    return DrivesConf(drives, arrays)
+    return DrivesConf(drives, arrays, identities)
+
+
+def _identity(section: _Section) -> Identity:
+    keys = KEYS[section.kind]
+    return {key: section.keys[key][0] for key in keys if key in section.keys}
 
 
 def _sections(text: str, source: str) -> Iterator[_Section]:
     seen: dict[tuple[str, str], int] = {}
     section: _Section | None = None
-    for number, raw in enumerate(text.splitlines(), 1):
+    for number, raw in enumerate(text.split("\n"), 1):
         line, where = raw.strip(), f"{source}:{number}"
         if not line or line.startswith("#"):
             continue
@@ -193,7 +257,7 @@ def _head(line: str, number: int, where: str) -> _Section:
     name = name.strip()
     if not line.endswith("]") or kind not in _KEYS or not name:
         raise LinnappError(f"{where}: {line[:80]!r}, expected [drive NAME] or [array NAME]")
-    if not name.startswith("/") or any(map(str.isspace, name)):
+    if not name.startswith("/"):
         raise LinnappError(f"{where}: {name!r}, expected a path, as /dev/disk/by-id/... is")
     return _Section(kind, name, number)
 
@@ -241,4 +305,5 @@ def _drive(section: _Section, source: str) -> DriveEntry:
     if len(peers) > MAX_PEERS:
         raise LinnappError(f"{source}:{line}: {len(peers)} peers, a drive has {MAX_PEERS} at most")
     array = section.keys.get("array", (None, 0))[0]
-    return DriveEntry(mode, None if model is None else Path(model), tuple(peers), array)
+    path = None if model is None else Path(model)
+    return DriveEntry(mode, path, tuple(peers), array, _identity(section))

@@ -28,6 +28,7 @@ from linnapp.drive.enable.places import alone
 from linnapp.drive.enable.restore_unit import enable_unit
 from linnapp.drive.journal import Log
 from linnapp.drive.restoring import restore_drive
+from linnapp.drive.stable_ids import identity_of
 from linnapp.drive.sysfs import Drive, observed
 from linnapp.drive.uploading import replace_model
 from linnapp.errors import LinnappError, ModelError
@@ -157,7 +158,8 @@ def _fetch(
     path = state.drive_directory(drive.name) / f"fetched{SUFFIX}"
     model_id, record = store.record(name)
     before = conf.drives.get(keep, DriveEntry(drive.mode))
-    entry = dataclasses.replace(before, model=path, mode=mode or before.mode)
+    known = identity_of(drive.name)
+    entry = dataclasses.replace(before, model=path, mode=mode or before.mode, identity=known)
     model = _kept(path, model_id) or store.model(name, model_id)
     was = drive.model_id
     if was != model_id:

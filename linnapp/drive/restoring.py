@@ -10,8 +10,10 @@ import time
 from pathlib import Path
 
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf
+from linnapp.drive.enable.checks import name_to_keep
 from linnapp.drive.journal import Log
 from linnapp.drive.md import MdArray
+from linnapp.drive.stable_ids import Identity, find_device
 from linnapp.drive.sysfs import Drive, observed
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.model import load_model
@@ -20,25 +22,39 @@ from linnapp.model import load_model
 _LOOK_S = 0.2
 
 
-def restore(conf: DrivesConf, *, wait_s: float = 0.0, log: Log = print) -> list[str]:
+def restore(
+    conf: DrivesConf,
+    *,
+    wait_s: float = 0.0,
+    log: Log = print,
+    renamed: dict[str, str] | None = None,
+) -> list[str]:
     """Give all drives and arrays of the file back what they are to have, each on its own.
 
     All in all, `wait_s` is waited for drives that are not there yet. Returned is what failed: the
-    name, and why. Of a drive that failed the mode is as it was.
+    name, and why. Of a drive that failed the mode is as it was. `renamed` gets the names in
+    drives.conf of those that have another name now, and these.
     """
     deadline = time.monotonic() + wait_s
     failures = []
+    renamed = {} if renamed is None else renamed
     for name, entry in conf.drives.items():
         try:
-            _wait_for(name, deadline)
-            drive = restore_drive(name, entry)
+            device = _found(name, entry.identity, deadline)
+            drive = restore_drive(device, entry)
+            if device != name:
+                renamed[name] = name_to_keep(drive.name)
+                log(f"{name} is {device} now, by what it says of itself")
             log(f"{drive.name}: model {drive.model_id or 'none'}, mode {drive.mode} ({name})")
         except LinnappError as error:
             failures.append(f"{name}: {error}")
     for name, asks in conf.arrays.items():
         try:
-            _wait_for(name, deadline)
-            array = MdArray(name)
+            device = _found(name, conf.array_identities.get(name, {}), deadline)
+            array = MdArray(device)
+            if device != name:
+                renamed[name] = name_to_keep(array.name)
+                log(f"{name} is {device} now, by its UUID")
             array.set_asks(asks)
             log(f"{array.name}: linnos {'on' if asks else 'off'} ({name})")
         except LinnappError as error:
@@ -75,6 +91,12 @@ def _restore_peers(drive: Drive, entry: DriveEntry) -> None:
         drive.set_peers(names)
 
 
-def _wait_for(name: str, deadline: float) -> None:
-    while not Path(name).exists() and time.monotonic() < deadline:
+def _found(name: str, known: Identity, deadline: float) -> str:
+    """The device that drives.conf names so, once it is there."""
+    while True:
+        try:
+            return find_device(name, known)
+        except DeviceError:
+            if time.monotonic() >= deadline:
+                raise
         time.sleep(_LOOK_S)

@@ -1,11 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Names of disks that are the same after a reboot: what udev links from ``/dev/disk/by-id``."""
+"""What a disk or an md array is known by after a reboot.
+
+Names such as ``/dev/vda`` and ``/dev/md127`` are given in the order in which devices are found.
+Links that udev makes in ``/dev/disk/by-id`` stay the same. For devices without such a name
+drives.conf also has what they say of themselves: a WWID, a serial number or an array's UUID is
+enough to find a device under another name; model and size can only show that it is another one.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+
+from linnapp.drive.md import is_md
+from linnapp.drive.sysfs import disk_name, node_of, sysfs_root
+from linnapp.errors import DeviceError
 
 #: Best first: what a drive itself answers, and an array has written on it, then what is made up of
 #: model and serial number.
@@ -32,3 +44,118 @@ def _rank(path: str) -> tuple[int, int, str]:
     name = Path(path).name
     place = next((i for i, p in enumerate(_PREFERRED) if name.startswith(p)), len(_PREFERRED))
     return place, len(name), path
+
+
+#: By the key in drives.conf: files below the disk's directory, the first that says anything.
+_FILES = {
+    "wwid": ("wwid", "device/wwid"),
+    "serial": ("serial", "device/serial"),
+    "product": ("device/model",),
+    "sectors": ("size",),
+}
+#: Any of these alone is enough, the first that both have.
+_UNIQUE = ("uuid", "wwid", "serial")
+_OTHER = ("product", "sectors")
+KEYS = {"drive": (*_UNIQUE[1:], *_OTHER), "array": _UNIQUE[:1]}
+
+Identity = Mapping[str, str]
+
+
+def identity_of(name: str) -> dict[str, str]:
+    """What a disk says of itself, or the UUID of an md array."""
+    directory = sysfs_root() / "block" / name
+    if is_md(name):
+        uuid = _said(directory / "md" / "uuid") or _uuid_by_mdadm(name)
+        return {"uuid": uuid.replace("-", ":").lower()} if uuid else {}
+    found = {
+        key: next(filter(None, (_said(directory / file) for file in files)), "")
+        for key, files in _FILES.items()
+    }
+    return {key: said for key, said in found.items() if said.strip("0 ")}
+
+
+def _said(path: Path) -> str:
+    """A file's text in one line, as drives.conf can have it."""
+    text = ""
+    with contextlib.suppress(OSError):
+        text = path.read_text(errors="replace")
+    return " ".join("".join(c for c in text if c.isprintable() or c.isspace()).split())
+
+
+def _uuid_by_mdadm(name: str) -> str:
+    """For kernels without ``md/uuid``."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        ran = subprocess.run(
+            ["mdadm", "--detail", "--export", str(node_of(name))],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=10,
+        )
+        for line in ran.stdout.splitlines():
+            if line.startswith("MD_UUID="):
+                return line.removeprefix("MD_UUID=").strip()
+    return ""
+
+
+def warn_of_name(name: str) -> str | None:
+    """What may happen to a device without a name that stays the same; None if it has one."""
+    if stable_id(name) is not None:
+        return None
+    unique = [key for key in _UNIQUE if key in identity_of(name)]
+    found = (
+        f"`linnapp restore` finds this one by its {unique[0]}"
+        if unique
+        else "it has neither a WWID nor a serial number, so that `linnapp restore` can tell it "
+        "from others only by its size and model; give it a serial number, or look at `linnapp "
+        "status` after each reboot"
+    )
+    return (
+        f"{name} has no name that stays the same (in /dev/disk/by-id): after a reboot another "
+        f"device may be called {node_of(name)}; {found}"
+    )
+
+
+def find_device(name: str, recorded: Identity) -> str:
+    """The device that drives.conf calls `name`, under the name that it has now.
+
+    Raises
+    ------
+    DeviceError
+        If it is not there, or if another device has its name now.
+    """
+    is_there = Path(name).exists()
+    # Other names than the kernel's are links that udev or a user has made to this device.
+    if is_there and (not recorded or Path(name) != node_of(Path(name).resolve().name)):
+        return name
+    why = ""
+    if is_there:
+        now = identity_of(disk_name(name))
+        if not (differing := _differing(recorded, now)):
+            return name
+        why = "; ".join(f"{key} {now.get(key)}, not {recorded[key]}" for key in differing)
+    unique = [key for key in _UNIQUE if key in recorded]
+    disks = sorted(path.name for path in (sysfs_root() / "block").glob("*")) if unique else []
+    same = [
+        disk
+        for disk in disks
+        if any(key in recorded for key in _UNIQUE if key in (now := identity_of(disk)))
+        and not _differing(recorded, now)
+    ]
+    if len(same) == 1:
+        return str(node_of(same[0]))
+    if same:
+        raise DeviceError(f"{name}: {' and '.join(same)} have the same {unique[0]}; none is taken")
+    if not is_there:
+        raise DeviceError(f"{name}: No such file or directory; `lsblk` lists the drives")
+    raise DeviceError(
+        f"{name} is another device than the one that was enabled ({why}), which is not there; "
+        "enable it anew, or remove its section from drives.conf"
+    )
+
+
+def _differing(recorded: Identity, now: Identity) -> list[str]:
+    for key in _UNIQUE:
+        if key in recorded and key in now:
+            return [key] if recorded[key] != now[key] else []
+    return [key for key in _OTHER if key in recorded and recorded[key] != now.get(key)]

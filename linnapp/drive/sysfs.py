@@ -84,7 +84,7 @@ def observed(device: str) -> Drive:
     if observer_of(name) == "none":
         with contextlib.suppress(OSError):  # there is no modprobe
             subprocess.run(["modprobe", "-q", "linnos"], check=False)
-    if observer_of(name) == "unnamed":
+    if observer_of(name) == "unnamed" and not has_no_queue(name):
         _write(_module() / "add", name)
         journal.note(f"{name}: named to the module linnos")
     return Drive(device)
@@ -103,15 +103,24 @@ class Drive:
             raise explained(error, error.filename or device) from error
         if self.observer == "module":
             self._directory = _module() / self.name
+        elif self.observer != "kernel" and (why := has_no_queue(self.name)):
+            raise DeviceError(why if why.startswith(device) else f"{device}: {why}")
         elif self.observer == "unnamed":
             raise DeviceError(
                 f"{device}: the module linnos does not observe it: as root, "
                 f"echo {self.name} >{_module() / 'add'}"
             )
         elif self.observer == "none":
+            patched = _with_linnos()
+            if patched and not (self._disk / "mq").is_dir():
+                raise DeviceError(
+                    f"{device}: {self._directory} is missing. Other disks have it "
+                    f"({', '.join(patched)}), so it is not the kernel that lacks the LinnOS patch: "
+                    f"{self.name} has no request queue; name the disks that serve its requests"
+                )
             raise DeviceError(
                 f"{device}: {self._directory} is missing: this kernel lacks the LinnOS patch "
-                "(CONFIG_BLK_LINNOS), or the disk has no request queue; boot the patched kernel"
+                "(CONFIG_BLK_LINNOS); boot the patched kernel, or see kernel/module/README.md"
             )
 
     def _read(self, name: str) -> str:
@@ -409,6 +418,95 @@ def _disk_of(member: Path) -> str:
     return directory.parent.name if (directory / "partition").exists() else member.name
 
 
+_NVME_HEAD = re.compile(r"nvme(\d+)(n\d+)")
+_NVME_PATH = re.compile(r"nvme(\d+)c(\d+)(n\d+)")
+#: what no more than passes I/Os on, by the beginning of its name, or is memory
+_KINDS_WITHOUT_QUEUE = {
+    "bcache": "a bcache device",
+    "drbd": "a DRBD device",
+    "pmem": "persistent memory",
+    "ram": "a disk of memory",
+    "zram": "a disk of memory",
+}
+
+
+def nvme_paths(name: str) -> list[str]:
+    """The paths below the head of NVMe's multipath; none of another disk."""
+    head = _NVME_HEAD.fullmatch(name)
+    if head is None:
+        return []
+    found = (path.name for path in (sysfs_root() / "block").glob(f"nvme{head[1]}c*{head[2]}"))
+    return sorted(path for path in found if _NVME_PATH.fullmatch(path))
+
+
+def has_no_queue(name: str) -> str | None:
+    """Why LinnOS cannot observe a disk that serves no requests itself, and what to do; or None."""
+    disk = sysfs_root() / "block" / name
+    if (disk / "mq").is_dir():
+        return None
+    if paths := nvme_paths(name):
+        known = [path for path in paths if observer_of(path) in ("kernel", "module")]
+        has = f"{', '.join(known)} has LinnOS" if known else "LinnOS does not observe it"
+        return (
+            f"{name} is the head of NVMe's multipath, which has no request queue: its path "
+            f"{', '.join(paths)} serves its reads ({has}) but has no node in /dev; boot with "
+            "nvme_core.multipath=N, and there is one disk, with both (docs/real-machine.md)"
+        )
+    below = sorted(_disk_of(member) for member in (disk / "slaves").glob("*"))
+    name_below = f"name the disks below it: {', '.join(below)}" if below else "name the disks below"
+    if (disk / "md").is_dir():
+        return (
+            f"{name} is an md array, which has no request queue of its own; {name_below}, or let "
+            f"`linnapp enable {node_of(name)}` do all of it"
+        )
+    if (disk / "dm").is_dir():
+        return (
+            f"{name} is a device-mapper volume (dm-crypt, LVM), which has no request queue of its "
+            f"own; {name_below}"
+        )
+    for prefix, kind in _KINDS_WITHOUT_QUEUE.items():
+        if name.startswith(prefix):
+            return f"{name} is {kind}, which has no request queue to observe; {name_below}"
+    if below:
+        return f"{name} passes its I/Os on and has no request queue of its own; {name_below}"
+    return None
+
+
+def has_no_node(name: str) -> str | None:
+    """Why a disk cannot be opened, and what to do about it; None if that is not known of it."""
+    path = _NVME_PATH.fullmatch(name)
+    if path is None:
+        return None
+    return (
+        f"{name} is a path below nvme{path[1]}{path[3]}, the head of NVMe's multipath, and has no "
+        "node in /dev, so that it can be neither recorded nor opened; boot with "
+        "nvme_core.multipath=N, and there is one disk with a node (docs/real-machine.md)"
+    )
+
+
+def node_of(name: str) -> Path:
+    """Where the node of a disk is; "!" in the kernel's names is "/" there."""
+    return Path("/dev", name.replace("!", "/"))
+
+
+def _no_disk(device: str, name: str) -> DeviceError:
+    """An error for what has the name of something near a disk, or of nothing."""
+    block = sysfs_root() / "block"
+    disks = sorted(path.name for path in block.glob("*"))
+    what = f"no such disk under {block}"
+    instead = "`lsblk` lists the drives"
+    if controller := re.fullmatch(r"nvme(\d+)", name):
+        namespaces = re.compile(rf"nvme({controller[1]}|\d+c{controller[1]})n\d+")
+        found = [disk for disk in disks if namespaces.fullmatch(disk)]
+        what = "an NVMe controller, no disk"
+        instead = f"name one of its disks: {', '.join(found)}" if found else instead
+    elif character := re.fullmatch(r"ng(\d+n\d+)", name):
+        what, instead = "NVMe's character device, no disk", f"name /dev/nvme{character[1]}"
+    elif re.fullmatch(r"sg\d+", name):
+        what, instead = "SCSI's character device, no disk", "`lsscsi -g` lists the disks of these"
+    return DeviceError(f"{device}: {what}; {instead}")
+
+
 def disk_name(device: str) -> str:
     """Name of the disk that a device is, or is a partition of."""
     path = Path(device)
@@ -420,8 +518,16 @@ def disk_name(device: str) -> str:
         except OSError as error:
             raise DeviceError(f"{device}: {error.strerror}; `lsblk` lists the drives") from error
         if not is_block and "LINNAPP_SYSFS" not in os.environ:
-            raise DeviceError(f"{device}: not a block device; `lsblk` lists the drives")
+            error_of = _no_disk(device, resolved.name)
+            if "no such disk" in str(error_of):
+                raise DeviceError(f"{device}: not a block device; `lsblk` lists the drives")
+            raise error_of
         name = resolved.name
+        if is_block:
+            number = resolved.stat().st_rdev
+            known = sysfs_root() / "dev" / "block" / f"{os.major(number)}:{os.minor(number)}"
+            if known.exists():
+                name = known.resolve().name
     block = sysfs_root() / "block"
     disks = sorted(path.name for path in block.glob("*"))
     if name in disks:
@@ -430,7 +536,7 @@ def disk_name(device: str) -> str:
     for disk in disks:
         if (block / disk / name / "partition").is_file():
             return disk
-    raise DeviceError(f"{device}: no such disk under {block}; `lsblk` lists the drives")
+    raise _no_disk(device, name)
 
 
 def disk_stat(name: str) -> dict[str, int]:

@@ -19,8 +19,10 @@ CONF = DrivesConf(
         IDS[0]: DriveEntry("observe", Path("/m/a.linnos"), (IDS[1], IDS[2]), ARRAY),
         IDS[1]: DriveEntry("enforce", Path("/m/with a space.linnos"), (IDS[0],)),
         IDS[2]: DriveEntry("off"),
+        "/dev/vda": DriveEntry("off", identity={"serial": "S 1", "sectors": "2048"}),
     },
-    {ARRAY: True, "/dev/md1": False},
+    {ARRAY: True, "/dev/md1": False, "/dev/md/my array [x]": True},
+    {"/dev/md1": {"uuid": "1:2:3:4"}},
 )
 
 
@@ -31,7 +33,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert load_conf(path) == CONF
     assert list(path.parent.iterdir()) == [path]
     # Everything that it may have is explained in it.
-    for word in ("model = ", "mode = ", "peers = ", "array = ", "linnos = "):
+    for word in ("model = ", "mode = ", "peers = ", "array = ", "linnos = ", "wwid, ", "uuid = "):
         assert f"#   {word}" in path.read_text()
     drives_conf.save_conf(path, DrivesConf())
     assert not path.exists()
@@ -39,12 +41,14 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 
 def test_without_a_drive_and_its_array() -> None:
-    left = CONF.without({IDS[1]}, {ARRAY})
+    left = CONF.without({IDS[1], "/dev/vda"}, {ARRAY, "/dev/md/my array [x]"})
     assert left.drives == {
         IDS[0]: DriveEntry("observe", Path("/m/a.linnos"), (IDS[2],)),
         IDS[2]: DriveEntry("off"),
     }
     assert left.arrays == {"/dev/md1": False}
+    assert left.array_identities == {"/dev/md1": {"uuid": "1:2:3:4"}}
+    assert not CONF.without(set(), {"/dev/md1"}).array_identities
     assert not left.is_empty
     assert CONF.without(set(CONF.drives), set(CONF.arrays)).is_empty
 
@@ -62,6 +66,32 @@ def test_a_write_that_fails_leaves_the_file(tmp_path: Path, monkeypatch) -> None
         drives_conf.save_conf(path, DrivesConf({IDS[3]: DriveEntry("off")}))
     assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_renaming_changes_all_mentions_of_a_name_at_once() -> None:
+    names = {IDS[0]: IDS[1], IDS[1]: IDS[0], ARRAY: "/dev/md0", "/dev/md1": "/dev/md2"}
+    renamed = CONF.renamed(names)
+    assert renamed.drives[IDS[1]] == DriveEntry(
+        "observe", Path("/m/a.linnos"), (IDS[0], IDS[2]), "/dev/md0"
+    )
+    assert renamed.drives[IDS[0]].peers == (IDS[1],)
+    assert renamed.arrays["/dev/md0"] and "/dev/md1" not in renamed.arrays
+    assert renamed.array_identities == {"/dev/md2": {"uuid": "1:2:3:4"}}
+    with pytest.raises(ValueError, match="one name"):
+        CONF.renamed({IDS[0]: IDS[1]})
+
+
+def test_a_name_that_the_file_cannot_have_is_refused(tmp_path: Path) -> None:
+    for model in (Path("/dev/a\nmode = off"), Path("/m/a ")):
+        with pytest.raises(LinnappError, match="line breaks in it or white space at its end"):
+            drives_conf.save_conf(tmp_path / "f", DrivesConf({IDS[0]: DriveEntry("off", model)}))
+    assert not (tmp_path / "f").exists()
+
+
+def test_characters_that_other_programs_take_for_line_breaks_stay_in_a_name() -> None:
+    name = "/dev/md/a\u2028b\x0cc"
+    conf = DrivesConf({}, {name: True})
+    assert parse(conf.to_text(), "f") == conf
 
 
 DRIVE = f"[drive {IDS[0]}]\n"
@@ -93,7 +123,9 @@ DRIVE = f"[drive {IDS[0]}]\n"
         ("[drive /dev/sda\n", "f:1: .*expected .drive NAME."),
         ("[drive]\n", "f:1: .*expected .drive NAME."),
         ("[drive sda]\n", "f:1: 'sda', expected a path"),
-        ("[drive /dev/a b]\n", "f:1: '/dev/a b', expected a path"),
+        ("[drive /dev/a b]\n", "f:1: /dev/a b has no mode"),
+        ("[drive dev/a b]\n", "f:1: 'dev/a b', expected a path"),
+        (f"{DRIVE}mode = off\nuuid = 1\n", "f:3: unknown key 'uuid'"),
     ],
 )
 def test_a_bad_line_is_named(text: str, says: str) -> None:

@@ -6,6 +6,7 @@ The lab has the kernel itself: tests/lab/test_enable.py.
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import json
 import re
@@ -22,7 +23,7 @@ from test_latency_model import random_trees
 
 from linnapp.cli import cli
 from linnapp.commands import enable as command
-from linnapp.drive import drives_conf, journal, sysfs
+from linnapp.drive import drives_conf, journal, stable_ids, sysfs
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
 from linnapp.drive.enable import checks as enable_checks
 from linnapp.drive.enable import enabling, restore_unit
@@ -677,6 +678,143 @@ def test_each_drive_on_its_own(run: Run, block: Path, conf: DrivesConf, tmp_path
     assert "wwn-sda" in sda
     assert "sdb: left in mode off, for none of its peers is there" in sdb
     assert Drive("sdb").mode == "off"
+
+
+def nodes(block: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> str:
+    """Have nodes of the kernel's names, and no others; returns the folder."""
+    folder = tmp_path / "dev"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name in names:
+        (folder / name).touch()
+    shutil.rmtree(tmp_path / "by-id")
+    (tmp_path / "by-id").mkdir()
+    for module in (sysfs, stable_ids, enable_checks):
+        monkeypatch.setattr(module, "node_of", lambda name: folder / name)
+    return str(folder)
+
+
+def known(block: Path, **serials: str) -> None:
+    for name, serial in serials.items():
+        (block / name / "serial").write_text(f"{serial}\n")
+        (block / name / "size").write_text("2048\n")
+
+
+def test_a_drive_that_has_another_name_is_found_again(
+    run: Run, block: Path, conf: DrivesConf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The two have changed places, and md0 is called otherwise."""
+    dev = nodes(block, tmp_path, monkeypatch, "sda", "sdb", "md127")
+    known(block, sda="A 1", sdb="B 1")
+    (block / "md0").rename(block / "md127")
+    (block / "md127" / "md" / "uuid").write_text("3AAA-1\n")
+    a, b = (
+        dataclasses.replace(entry, peers=(), array=f"{dev}/md0", mode="observe", identity=said)
+        for entry, said in zip(
+            conf.drives.values(), ({"serial": "B 1"}, {"serial": "A 1"}), strict=True
+        )
+    )
+    path = tmp_path / "etc" / "drives.conf"
+    before = DrivesConf(
+        {f"{dev}/sda": a, f"{dev}/sdb": b},
+        {f"{dev}/md0": True},
+        {f"{dev}/md0": {"uuid": "3aaa:1"}},
+    )
+    save_conf(path, before)
+    ran = run("restore")
+    assert ran.exit_code == 0, ran.output
+    assert f"{dev}/sda is {dev}/sdb now" in ran.output
+    assert f"{dev}/md0 is {dev}/md127 now" in ran.output
+    ids = [LatencyModel.load(tmp_path / f"{name}.linnos").model_id for name in ("sda", "sdb")]
+    assert [Drive(name).model_id for name in ("sdb", "sda")] == ids
+    assert (block / "md127" / "md" / "linnos").read_text() == "on"
+    after = load_conf(path)
+    assert after is not None and after.drives[f"{dev}/sdb"].model == a.model
+    assert after.drives[f"{dev}/sdb"].array == f"{dev}/md127"
+    assert after.arrays == {f"{dev}/md127": True}
+    ran = run("restore")
+    assert ran.exit_code == 0 and "now" not in ran.output and load_conf(path) == after
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"serial": "C"}, "serial A, not C"),
+        ({"wwid": "x", "product": "M", "sectors": "4096"}, "sectors 2048, not 4096"),
+        ({"sectors": "4096"}, "sectors 2048, not 4096"),
+    ],
+)
+def test_another_drive_of_the_same_name_gets_nothing(
+    run: Run,
+    block: Path,
+    conf: DrivesConf,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    said: dict[str, str],
+    why: str,
+) -> None:
+    dev = nodes(block, tmp_path, monkeypatch, "sda")
+    known(block, sda="A", sdb="B")
+    [entry, _] = conf.drives.values()
+    entry = dataclasses.replace(entry, peers=(), array=None, identity=said)
+    [failure] = restore(DrivesConf({f"{dev}/sda": entry}), log=lambda _: None)
+    assert f"{dev}/sda is another device than the one that was enabled" in failure
+    assert why in failure and "remove its section" in failure
+    assert Drive("sda").model_id is None and Drive("sda").mode == "off"
+
+
+@pytest.mark.parametrize("said", [{}, {"serial": "A", "sectors": "1"}, {"sectors": "2048"}])
+def test_a_drive_that_is_known_by_less_or_by_nothing_is_restored(
+    block: Path,
+    conf: DrivesConf,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    said: dict[str, str],
+) -> None:
+    """An older file says nothing of a drive; one that has grown is the same."""
+    dev = nodes(block, tmp_path, monkeypatch, "sda")
+    known(block, sda="A")
+    [entry, _] = conf.drives.values()
+    entry = dataclasses.replace(entry, peers=(), array=None, identity=said)
+    assert restore(DrivesConf({f"{dev}/sda": entry}), log=lambda _: None) == []
+    assert Drive("sda").mode == "observe"
+
+
+def test_two_drives_with_one_serial_number_are_not_chosen_from(
+    block: Path, conf: DrivesConf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dev = nodes(block, tmp_path, monkeypatch, "sda", "sdb")
+    known(block, sda="A", sdb="A")
+    [entry, _] = conf.drives.values()
+    entry = dataclasses.replace(entry, peers=(), array=None, identity={"serial": "A"})
+    [failure] = restore(DrivesConf({f"{dev}/sdx": entry}), log=lambda _: None)
+    assert "sda and sdb have the same serial; none is taken" in failure
+
+
+@pytest.mark.parametrize("has_serial", [True, False])
+def test_enable_warns_of_names_that_do_not_stay_and_records_what_a_drive_is_known_by(
+    run: Run, block: Path, tmp_path: Path, recordings: Path, has_serial: bool
+) -> None:
+    for link in (tmp_path / "by-id").iterdir():
+        link.unlink()
+    for name in ("sda", "sdb"):
+        (block / name / "size").write_text("2048\n")
+        if has_serial:
+            known(block, **{name: f"{name} 1"})
+    (block / "md0" / "md" / "uuid").write_text("1-2-3-4\n")
+    dry = run("enable", "md0", "--recordings", recordings, "--dry-run")
+    assert "drives.conf: /dev/sda, /dev/sdb, /dev/md0\n" in dry.output
+    for name in ("sda", "sdb", "md0"):
+        assert f"warning: {name} has no name that stays the same" in dry.output
+    assert ("by its serial" if has_serial else "neither a WWID nor a serial number") in dry.output
+    ran = run("enable", "md0", "--recordings", recordings)
+    assert ran.exit_code == 0, ran.output
+    assert "warning: sda has no name that stays the same" in ran.output
+    conf = load_conf(tmp_path / "etc" / "drives.conf")
+    assert conf is not None
+    said = {"serial": "sda 1"} if has_serial else {}
+    assert conf.drives["/dev/sda"].identity == {**said, "sectors": "2048"}
+    assert conf.array_identities == {"/dev/md0": {"uuid": "1:2:3:4"}}
 
 
 def test_without_a_file(run: Run) -> None:

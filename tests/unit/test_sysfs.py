@@ -17,7 +17,9 @@ from test_model_format import random_model
 from linnapp.cli import cli
 from linnapp.drive import state
 from linnapp.drive.counters.latencies import N_BUCKETS
-from linnapp.drive.sysfs import Drive, drives
+from linnapp.drive.drives_conf import DrivesConf
+from linnapp.drive.enable.checks import Target, check
+from linnapp.drive.sysfs import Drive, drives, observed
 from linnapp.errors import DeviceError, LinnappError, ModelError
 from linnapp.model import LatencyModel
 
@@ -101,6 +103,78 @@ def test_upload_is_verified(tree: Path) -> None:
     (tree / "model_id").write_text(model.model_id + "\n")
     Drive("sda").upload(model)
     assert Drive("sda").read_model() == model.to_bytes()
+
+
+def below(tree: Path, name: str, *slaves: str, kind: str = "") -> None:
+    directory = tree.parents[1] / name
+    (directory / "slaves").mkdir(parents=True)
+    if kind:
+        (directory / kind).mkdir()
+    for slave in slaves:
+        (directory / "slaves" / slave.rstrip("0123456789")).symlink_to(tree.parents[1] / slave)
+
+
+def test_a_device_without_a_request_queue_is_named_with_what_is_below(tree: Path) -> None:
+    block = tree.parents[1]
+    below(tree, "dm-0", "sda", "sdb", kind="dm")
+    below(tree, "md0", "sda", kind="md")
+    below(tree, "bcache0", "sdb")
+    below(tree, "zram0")
+    below(tree, "other", "sdb")
+    (block / "md0" / "md0p1").mkdir()
+    (block / "md0" / "md0p1" / "partition").touch()
+    for device, words in (
+        ("dm-0", "dm-0 is a device-mapper volume .*name the disks below it: sda, sdb"),
+        ("md0", "md0 is an md array.*: sda, or let `linnapp enable /dev/md0` do"),
+        ("md0p1", "^md0p1: md0 is an md array"),
+        ("bcache0", "bcache0 is a bcache device.*: sdb"),
+        ("zram0", "zram0 is a disk of memory"),
+        ("other", "other passes its I/Os on .*: sdb"),
+        ("sdc", r"Other disks have it \(sda, sdb\).* sdc has no request queue"),
+    ):
+        with pytest.raises(DeviceError, match=words) as told:
+            Drive(device)
+        assert "boot the patched kernel" not in str(told.value)
+    (block / "sdc" / "mq").mkdir()
+    with pytest.raises(DeviceError, match="boot the patched kernel"):
+        Drive("sdc")
+
+
+@pytest.mark.parametrize("by_module", [False, True])
+def test_parts_of_an_nvme_subsystem_are_told_apart(
+    tree: Path, by_module: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    block = tree.parents[1]
+    for path in ("nvme3c0n1", "nvme3c12n1", "nvme3c0n10"):
+        (block / path / "mq").mkdir(parents=True)
+        if not by_module:
+            (block / path / "linnos").mkdir()
+    if by_module:
+        (block.parent / "kernel" / "linnos").mkdir(parents=True)
+    for head in ("nvme3n1", "nvme3n10", "nvme4n1"):
+        (block / head).mkdir()
+    (block / "nvme4n1" / "mq").mkdir()
+    (block / "nvme4n1" / "linnos").mkdir()
+    has = "LinnOS does not observe it" if by_module else "nvme3c0n1, nvme3c12n1 has LinnOS"
+    with pytest.raises(DeviceError) as told:
+        observed("nvme3n1")
+    for words in ("head of NVMe's multipath", "path nvme3c0n1, nvme3c12n1 serves", has, "path=N"):
+        assert words in str(told.value)
+    assert Drive("nvme4n1").name == "nvme4n1"
+    for device, words in (
+        ("nvme3", "an NVMe controller, no disk; name one of its disks: nvme3n1, nvme3n10"),
+        ("nvme12", "an NVMe controller, no disk; name one of its disks: nvme3c12n1"),
+        ("nvme9", "an NVMe controller, no disk; `lsblk`"),
+        ("ng3n1", "NVMe's character device, no disk; name /dev/nvme3n1"),
+        ("sg0", "SCSI's character device"),
+    ):
+        with pytest.raises(DeviceError, match=words):
+            Drive(device)
+    with pytest.raises(DeviceError, match="nvme3c0n1 is a path below nvme3n1.*no node"):
+        check(Target(("nvme3c0n1", "sda")), DrivesConf())
+    with pytest.raises(DeviceError, match="head of NVMe's multipath"):
+        check(Target(("nvme3n1", "sda")), DrivesConf())
 
 
 def test_errors_name_the_remedy(tree: Path) -> None:

@@ -18,7 +18,11 @@ from linnapp.drive.sysfs import (
     Drive,
     disk_name,
     has_module,
+    has_no_node,
+    has_no_queue,
     is_made_up,
+    node_of,
+    nvme_paths,
     observer_of,
     sysfs_root,
 )
@@ -61,6 +65,11 @@ class Target:
         return " ".join(f"/dev/{name}" for name in names)
 
     @property
+    def named(self) -> tuple[str, ...]:
+        """All that drives.conf names."""
+        return self.drives if self.array is None else (*self.drives, self.array)
+
+    @property
     def array_id(self) -> str | None:
         """The array's name that stays."""
         return None if self.array is None else name_to_keep(self.array)
@@ -78,7 +87,7 @@ class Target:
 
 def name_to_keep(name: str) -> str:
     """What a disk or array is called in drives.conf: its stable id, or else its node."""
-    return stable_id(name) or f"/dev/{name}"
+    return stable_id(name) or str(node_of(name))
 
 
 def find_target(devices: Sequence[str]) -> Target:
@@ -122,6 +131,8 @@ def check(target: Target, conf: DrivesConf) -> None:
 
 def _check_disk(name: str) -> None:
     disk = sysfs_root() / "block" / name
+    if why := (nvme_paths(name) and has_no_queue(name)) or has_no_node(name):
+        raise DeviceError(why)
     if (disk / "dm").is_dir():
         array = _array_below(name)
         instead = "put md on the drives and the volume on md"
@@ -252,4 +263,4 @@ def _state_is_below() -> Path:
 
 def nodes(target: Target) -> list[Path]:
     """The drives as they are opened."""
-    return [Path("/dev", name) for name in target.drives]
+    return [node_of(name) for name in target.drives]

@@ -36,6 +36,7 @@ from linnapp.drive.keep import switched_back
 from linnapp.drive.md import MdArray
 from linnapp.drive.observing import observing
 from linnapp.drive.restoring import restore_drive
+from linnapp.drive.stable_ids import identity_of, warn_of_name
 from linnapp.drive.sysfs import Drive, disk_stat, observed, observer_of
 from linnapp.drive.trial.state import put_back_left
 from linnapp.drive.uploading import replace_model
@@ -108,7 +109,7 @@ def steps(
         )
     if target.array is not None:
         found.append(f"echo on >/sys/block/{target.array}/md/linnos")
-    kept = [name_to_keep(name) for name in target.drives]
+    kept = [name_to_keep(name) for name in target.named]
     found.append(f"write {conf_path}: {', '.join(kept)}")
     if is_restored_by_systemd(Path(conf_path)):
         found.append(f"systemctl enable {UNIT}")
@@ -151,6 +152,9 @@ def enable(
     recipe = Recipe(kind="latency")
     put_back_left(log)
     check_enabling(target, conf_path, recordings)
+    for name in target.named:
+        if why := warn_of_name(name):
+            log(f"warning: {why}")
     with alone():
         home = home_of(target)
         own = home / "recording"
@@ -328,17 +332,20 @@ def _apply(target: Target, models: Path, conf_path: Path, conf: DrivesConf, log:
                 path = models / f"{name}{SUFFIX}"
                 _give(drive, path, peers, first=keep not in conf.drives, log=log)
                 entries[keep] = DriveEntry(
-                    "observe", path, tuple(map(name_to_keep, peers)), target.array_id
+                    "observe",
+                    path,
+                    tuple(map(name_to_keep, peers)),
+                    target.array_id,
+                    identity_of(name),
                 )
                 log(f"{name}: model {drive.model_id}, mode observe")
-                if keep == f"/dev/{name}":
-                    log(f"{name} has no stable id: after a reboot another drive may have its name")
-            arrays = {}
+            arrays, array_identities = {}, {}
             if array is not None and target.array_id is not None:
                 array.set_asks(True)
                 arrays[target.array_id] = True
+                array_identities[target.array_id] = identity_of(array.name)
                 log(f"{array.name}: reads from the mirror that is predicted to answer first")
-            save_conf(conf_path, conf.updated(entries, arrays))
+            save_conf(conf_path, conf.updated(entries, arrays, array_identities))
             switched_back.forget([*entries, *arrays])
         except BaseException:
             _take_back(target, conf, array, before, named, log)
