@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import numpy as np
 import pytest
 
 from eval import experiments
+from eval.cache import RESULTS, ROOT
 from eval.experiments.ceph import CELLS, EXPERIMENT, LIBRARY, RULES, draw, heading, reading, table
 from eval.experiments.cluster import pages, score
 from eval.experiments.cluster.cells import told
-from eval.experiments.cluster.lab import MEASURED_MS, READ, Measured, together
+from eval.experiments.cluster.lab import GUEST, MEASURED_MS, READ, Measured, together
 
 #: What reads of each rule take in the mean, in us; others as balanced ones.
 TAKES = {
@@ -100,3 +102,14 @@ def test_clients_reads_are_put_together_in_their_order() -> None:
 def test_it_runs_only_when_it_is_asked_for() -> None:
     assert "ceph" in experiments.ON_REQUEST and "ceph" not in experiments.NAMES
     assert experiments.load("ceph") is EXPERIMENT
+
+
+def test_committed_tables_have_every_rule_in_every_cell() -> None:
+    for found in json.loads((RESULTS / "ceph.json").read_text())["tables"].values():
+        assert [row[0] for row in found["rows"]] == list(RULES.values())
+
+
+def test_the_client_has_every_rule() -> None:
+    rules = ROOT / "cluster" / "rules" / "rules.c"
+    known = "".join(path.read_text() for path in (GUEST / "reads.c", GUEST / "ceph.c", rules))
+    assert all(f'"{rule}"' in known for rule in RULES)
