@@ -206,7 +206,7 @@ def fit_latency(reads: Recorded, **options: Unpack[LatencyOptions]) -> FittedLat
         What :func:`~linnapp.trace.recorded.load` has read, or a part of it.
     hedge_percentile : float
         A read is late when it takes longer than so many percent do of those that are predicted to
-        take as long.
+        take as long, in each eighth of the recording.
     max_refused : float, optional
         Share of the fast reads that it may refuse; 1 is no limit.
     prior : bool

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from running import run
 from test_latency_log import random_log
 
@@ -14,7 +15,7 @@ import linnapp
 from linnapp.learn.features.split import split
 from linnapp.learn.network.training import TrainingOptions
 from linnapp.learn.trees import hedge_table
-from linnapp.learn.trees.hedge_table import HedgeTable, Row, learn, reads_needed
+from linnapp.learn.trees.hedge_table import HedgeTable, Row, learn, raised, reads_needed
 from linnapp.learn.trees.training import load_latency_reads
 from linnapp.model import LatencyModel, load_model
 from linnapp.model.latency_engine import predict_us
@@ -87,6 +88,63 @@ def test_with_few_reads_it_is_the_percentile_of_all_and_says_so() -> None:
     assert learn(np.zeros(1000), np.zeros(1000, int), 99, few).rows == (Row(0, 1, 1000),)
 
 
+def bursty(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Predictions that know little, and latencies of which a tenth of the time is slow."""
+    rng = np.random.default_rng(seed)
+    slow = np.repeat(rng.random(n // 500) < 0.1, 500)
+    predicted = rng.choice([100, 400], n)
+    latency = predicted * rng.gamma(20, 0.05, n) + slow * rng.exponential(200, n)
+    return predicted, latency.astype(int)
+
+
+def test_raised_keeps_the_percentile_in_each_eighth_and_for_later_reads() -> None:
+    late = {"learnt": [], "raised": []}
+    for seed in range(40):
+        predicted, latency = bursty(40_000, seed)
+        half = 20_000
+        table = learn(predicted[14_000:half], latency[14_000:half], 99, latency[:half])
+        up = raised(table, predicted[:half], latency[:half])
+        ratios = latency / up.after_us(predicted)
+        parts = np.array_split(ratios[:half] > 1, hedge_table.N_PARTS)
+        assert max(part.mean() for part in parts) <= 0.01
+        # No higher than that: in one of them it is the next read that is late.
+        assert max(np.mean(ratio > 0.99) for ratio in np.array_split(ratios[:half], 8)) > 0.0095
+        late["raised"].append(np.mean(ratios[half:] > 1))
+        late["learnt"].append(np.mean(latency[half:] > table.after_us(predicted[half:])))
+        assert [row.reads for row in up.rows] == [row.reads for row in table.rows]
+    assert np.mean(np.array(late["learnt"]) > 0.01) > 0.4
+    assert np.mean(np.array(late["raised"]) > 0.01) <= 0.05
+
+
+def test_raised_leaves_a_table_that_fits_and_says_by_how_much_it_raises_another() -> None:
+    predicted = np.full(8000, 100)
+    steady = np.tile(np.r_[np.full(99, 100), 200], 80)
+    table = learn(predicted, steady, 99, steady)
+    assert raised(table, predicted, steady) == table
+    burst = steady.copy()
+    burst[2000:2050] = 301
+    up = raised(table, predicted, burst)
+    assert up.rows == (Row(0, 301, 8000),) and up.factor == 3.01
+    assert "# p99 of 8000 reads times 3.01: predicted us" in up.to_text()
+    # Fewer reads than eight parts need have fewer parts.
+    assert raised(table, predicted[:1999], burst[1000:2999]).rows[0].after_us == 301
+    assert raised(table, predicted[:1], burst[2000:2001]).rows[0].after_us == 301
+
+
+RECORDED = Path(__file__).resolve().parents[2] / "traces" / "recorded"
+
+
+@pytest.mark.parametrize("name", ["fio", "pgbench"])
+def test_of_a_recordings_second_half_no_more_is_late_than_the_first_half_promises(
+    name: str,
+) -> None:
+    first, second = linnapp.load(RECORDED / f"{name}.blk.xz").split(0.5)
+    fitted = linnapp.fit_latency(first)
+    latency_us = second.latency_ns[second.is_served_read] / 1000
+    late = np.mean(latency_us > fitted.hedge_table_.after_us(fitted.predict(second)))
+    assert 0.001 < late <= 0.01
+
+
 def test_training_keeps_it_beside_the_model(long_log: Path, tmp_path: Path) -> None:
     out, lower = tmp_path / "m", tmp_path / "lower"
     result = run("train", "--kind", "latency", "--trace", long_log, "-o", out)
@@ -100,7 +158,8 @@ def test_training_keeps_it_beside_the_model(long_log: Path, tmp_path: Path) -> N
         record = json.loads((folder / "az.json").read_text())
         kept = record["hedge_table"]
         assert kept["percentile"] == record["options"]["hedge_percentile"] == percentile
-        table = HedgeTable(percentile, tuple(Row(*row) for row in kept["rows"]))
+        rows = tuple(Row(*row) for row in kept["rows"])
+        table = HedgeTable(percentile, rows, factor=kept["factor"])
         assert (folder / "az.hedge").read_text() == table.to_text()
         assert kept["why_one_row"] is None
     assert len(table.rows) > 1

@@ -269,12 +269,7 @@ def train_latency(
         expected, _ = lesson.grown(parts.validation.stop)
         model, drift = lesson.grown()
     predicted_us.append(predict_us(expected, reads.take(parts.test).features))
-    table = hedge_table.learn(
-        np.concatenate(predicted_us),
-        reads.latency_us[parts.validation.start :],
-        recipe.hedge_percentile,
-        reads.latency_us,
-    )
+    table = _hedge_table(reads, parts, predicted_us, chosen, recipe)
     record = {
         "model_id": model.model_id,
         "kind": "latency",
@@ -312,6 +307,26 @@ def train_latency(
     }
     shown.trained(drive_name(trace), model, record)
     return TrainedDrive(model, record, table)
+
+
+def _hedge_table(
+    reads: LatencyReads,
+    parts: Split,
+    predicted_us: list[npt.NDArray[np.uint32]],
+    of_training: LatencyModel,
+    recipe: Recipe,
+) -> hedge_table.HedgeTable:
+    """When to hedge: learnt from reads after the training slice, raised so that it fits all.
+
+    `predicted_us` are those of the validation and of the test slice.
+    """
+    later_us = np.concatenate(predicted_us)
+    first = parts.validation.start
+    table = hedge_table.learn(
+        later_us, reads.latency_us[first:], recipe.hedge_percentile, reads.latency_us
+    )
+    taught_us = predict_us(of_training, reads.features[:first])
+    return hedge_table.raised(table, np.concatenate((taught_us, later_us)), reads.latency_us)
 
 
 def _lesson(
