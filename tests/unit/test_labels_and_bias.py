@@ -9,6 +9,7 @@ import itertools
 import numpy as np
 import pytest
 
+from linnapp.learn.features.augmentation import BurstReads
 from linnapp.learn.judging.chance import expected_mean_us
 from linnapp.learn.labelling.labels import SlowLimits
 from linnapp.learn.network import training
@@ -46,6 +47,41 @@ def test_expected_mean_is_the_mean_over_all_outcomes() -> None:
     # The large class has nothing but revoked reads: two failovers, then its mean.
     by_size = expected_mean_us(latency, revoked, failover_us=15.0, replicas=3, pages=pages)
     assert by_size == pytest.approx((100 + 30 + 510) / 2)
+
+
+def test_bursts_judge_a_bias_with_the_share_of_reads_that_meet_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A network that refuses what has a high digit, whatever the bias."""
+    digits = np.zeros((1000, 31), np.uint8)
+    digits[::10, 0] = 9
+    latency = np.where(digits[:, 0] > 5, 2000, 100).astype(np.uint32)
+    bursts = BurstReads(
+        digits=digits[:20],
+        slow=digits[:20, 0] > 5,
+        latency_us=np.full(20, 4000, np.int64),
+        recorded_us=np.full(20, 80, np.int64),
+    )
+
+    def trained(*_: object, **__: object) -> TrainedNetwork:
+        weights = {
+            "hidden_weights": np.eye(31, 1, dtype=np.float32),
+            "hidden_bias": np.zeros(1, np.float32),
+            "output_weights": np.array([[0.0, 1.0]], np.float32),
+            "output_bias": np.array([5.0, 0.0], np.float32),
+        }
+        return TrainedNetwork(weights, [], False)
+
+    monkeypatch.setattr(training, "train", trained)
+    given = {"failover_us": 15.0, "replicas": 2}
+    options = TrainingOptions()
+    calm = choose_bias(digits, digits[:, 0] > 5, latency, options, **given)
+    both = choose_bias(digits, digits[:, 0] > 5, latency, options, bursts=bursts, **given)
+    # Two of the twenty are refused, and take on another drive what they took in the recording.
+    burst_us = (2 * (15 + 80) + 18 * 4000) / 20
+    for bias, mean_us in calm.expected_mean_us.items():
+        expected = 0.95 * mean_us + 0.05 * burst_us
+        assert both.expected_mean_us[bias] == pytest.approx(expected)
 
 
 def test_dear_failovers_want_a_low_bias(monkeypatch: pytest.MonkeyPatch) -> None:

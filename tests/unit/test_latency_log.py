@@ -133,7 +133,15 @@ def test_convert_sorts(log: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "drive"),
-    [("az.blk", "az"), ("az.blktrace.3", "az"), ("az.trace", "az"), ("a.b.csv", "a.b")],
+    [
+        ("az.blk", "az"),
+        ("az.blktrace.3", "az"),
+        ("az.trace", "az"),
+        ("a.b.csv", "a.b"),
+        ("az.log", "az"),
+        ("az.txt", "az"),
+        ("az.iolog", "az.iolog"),
+    ],
 )
 def test_drive_names(name: str, drive: str) -> None:
     assert drive_of(name) == drive

@@ -17,12 +17,18 @@ from linnapp.errors import LinnappError, TraceError
 from linnapp.learn import drive_training, recipe
 from linnapp.learn.features.split import split
 from linnapp.learn.judging.confusion import Confusion
+from linnapp.learn.labelling.inflection import (
+    LabellingOptions,
+    LatencyDistribution,
+    find_inflection_points,
+)
 from linnapp.learn.network import floats as network
 from linnapp.learn.network.floats import outputs_of
 from linnapp.learn.network.quantisation import quantise
 from linnapp.learn.network.training import (
     SETTLED_EPOCHS,
     Epoch,
+    Examples,
     TrainedNetwork,
     TrainingOptions,
     train,
@@ -251,6 +257,49 @@ def test_nothing_that_is_trained_depends_on_the_test_slice(tmp_path: Path) -> No
             450,
             450,
         )
+
+
+def test_labels_take_their_medians_from_the_training_slice_alone(tmp_path: Path) -> None:
+    """Later reads take longer: with them the median, and so the limit for slow, would be higher."""
+    n = 1000
+    latency_us = np.random.default_rng(1).integers(500, 1500, n)
+    latency_us[700:] = 5000
+    path = tmp_path / "d.csv"
+    path.write_text(
+        "".join(f"{i},{us},1,4096,{i * 4096},{i},4096\n" for i, us in enumerate(latency_us))
+    )
+    quick = Recipe(training=TrainingOptions(burst_share=0))
+    (point,) = find_inflection_points(
+        [LatencyDistribution(latency_us[:700])], LabellingOptions(threshold_us=600)
+    )
+    lesson = drive_training._prepare(path, point, quick)
+    limit_us = np.median(latency_us[:700]) + quick.labelling.failover_us
+    assert np.array_equal(lesson.slow, latency_us > limit_us)
+    assert np.median(latency_us) > limit_us + 100  # the whole recording would say otherwise
+
+
+def test_the_validation_loss_weighs_bursts_by_their_share() -> None:
+    digits, slow = noisy_reads(1000)
+    bursts = Examples(digits[:200], ~slow[:200])
+    options = TrainingOptions(max_epochs=1, burst_share=0.2, bias=2.0)
+    trained = train(digits, slow, options, added_validation=bursts)
+    validation = split(len(slow), options).validation
+    recorded_loss, burst_loss = (
+        float(
+            np.mean(
+                network.hinge(
+                    np, labels.astype(np.float32), outputs_of(trained.weights, rows), options.bias
+                )
+            )
+        )
+        for rows, labels in (
+            (digits[validation], slow[validation]),
+            (bursts.digits, bursts.slow),
+        )
+    )
+    assert abs(recorded_loss - burst_loss) > 0.1
+    expected = 0.8 * recorded_loss + 0.2 * burst_loss
+    assert trained.best.validation_loss == pytest.approx(expected, rel=1e-4)
 
 
 def test_training_does_not_depend_on_the_order_of_the_traces(tmp_path: Path) -> None:
