@@ -29,11 +29,11 @@ def pack(weights: Path, output: Path, threshold_us: int | None, scale: int | Non
     threshold_us. Float arrays are quantised; integer arrays carry their scales already (s, s, s
     and s squared) and are taken as they are.
     """
-    from linnapp.commands._arrays import load_arrays
+    from linnapp.commands._arrays import load
     from linnapp.errors import ModelError
     from linnapp.learn.network.quantisation import quantise
 
-    arrays = load_arrays(weights)
+    arrays = load(weights, several=True)
     if threshold_us is None:
         if "threshold_us" not in arrays or arrays["threshold_us"].size != 1:
             raise ModelError(f"{weights}: no threshold_us in it; give --threshold-us")

@@ -30,7 +30,7 @@ def predict(model_path: Path, features: Path, engine: str) -> None:
     """Print one line per feature vector: 0 (fast) or 1 (slow), or of a latency model the us."""
     import numpy as np
 
-    from linnapp.commands._arrays import load_array
+    from linnapp.commands._arrays import load
     from linnapp.errors import LinnappError
     from linnapp.model import Model, find_model, load_model
     from linnapp.model.engine import predict as verdicts
@@ -38,7 +38,7 @@ def predict(model_path: Path, features: Path, engine: str) -> None:
 
     model = load_model(find_model(model_path))
     n_inputs = model.n_inputs if isinstance(model, Model) else model.n_features
-    digits = load_array(features, "digits" if isinstance(model, Model) else "integers")
+    digits = load(features, several=False)
     if digits.ndim != 2:
         raise LinnappError(f"{features}: shape {digits.shape}, expected (n, {n_inputs})")
     for start in range(0, len(digits), 1 << 18):

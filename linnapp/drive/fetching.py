@@ -14,7 +14,6 @@ import dataclasses
 import http.client
 import json
 import re
-import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
@@ -32,7 +31,7 @@ from linnapp.drive.stable_ids import identity_of
 from linnapp.drive.sysfs import Drive, observed
 from linnapp.drive.uploading import replace_model
 from linnapp.errors import LinnappError, ModelError
-from linnapp.files import AnyPath, explain_os_error, replace_text
+from linnapp.files import AnyPath, replace_text
 from linnapp.model import SUFFIX, LatencyModel, Model, load_model, model_from_bytes
 
 #: larger than any model or record
@@ -41,7 +40,7 @@ _TIMEOUT_S = 30.0
 
 
 class _StaysSafe(urllib.request.HTTPRedirectHandler):
-    """What comes without TLS may be anybody's, and so may be where it leads."""
+    """Refuses to be redirected from https to an address without TLS."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
@@ -55,46 +54,34 @@ _OPENER = urllib.request.build_opener(_StaysSafe)
 
 
 class ModelStore:
-    """Where models are: a directory, or an address that begins with http:// or https://."""
+    """The models in a directory, or at an address that begins with http:// or https://."""
 
     def __init__(self, where: str) -> None:
         self.where = where.rstrip("/") or "/"
-        self._scheme = where.partition("://")[0].lower() if "://" in where else None
-        if self._scheme not in (None, "http", "https"):
+        scheme = where.partition("://")[0].lower() if "://" in where else None
+        if scheme not in (None, "http", "https"):
             raise LinnappError(f"{where}: expected a directory, or http:// or https://")
+        self._is_remote = scheme is not None
 
     def read(self, name: str) -> bytes:
-        """A file of it, whole; `name` may lead into a folder."""
+        """Read a file of the store; `name` may lead into a folder."""
         parts = name.split("/")
         if not all(parts) or ".." in parts:
-            raise LinnappError(f"{name!r}: no name of a model, as array7/nvme0n1 is")
+            raise LinnappError(f"{name!r}: not the name of a model, such as array7/nvme0n1")
         path = f"{self.where}/{name}"
         try:
-            data = self._get(name) if self._scheme else self._open(path)
-        except urllib.error.HTTPError as error:
-            raise LinnappError(f"{path}: {error.code} {error.reason}") from error
-        except urllib.error.URLError as error:
-            raise LinnappError(f"{path}: {error.reason}") from error
-        except http.client.HTTPException as error:
-            raise LinnappError(f"{path}: no answer of a server ({error!r})") from error
-        except OSError as error:
-            raise explain_os_error(error, path) from error
+            with self._open(name) as stream:
+                data: bytes = stream.read(_MAX_BYTES + 1)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise LinnappError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
         if len(data) > _MAX_BYTES:
             raise LinnappError(f"{path}: larger than any model, which has {_MAX_BYTES} bytes")
         return data
 
-    def _open(self, path: str) -> bytes:
-        with Path(path).open("rb") as stream:
-            return stream.read(_MAX_BYTES + 1)
-
-    def _get(self, name: str) -> bytes:
-        url = f"{self.where}/{urllib.parse.quote(name)}"
-        try:
-            with _OPENER.open(url, timeout=_TIMEOUT_S) as answer:
-                data: bytes = answer.read(_MAX_BYTES + 1)
-        except ValueError as error:
-            raise LinnappError(f"{url}: no address of a server ({error})") from error
-        return data
+    def _open(self, name: str) -> Any:
+        if self._is_remote:
+            return _OPENER.open(f"{self.where}/{urllib.parse.quote(name)}", timeout=_TIMEOUT_S)
+        return Path(self.where, name).open("rb")
 
     def record(self, name: str) -> tuple[str, str]:
         """The record of a drive: of which model it is, and the text."""

@@ -205,7 +205,7 @@ def test_models_come_from_a_server(
         assert (block / "sda" / "linnos" / "model_id").read_text().strip() == model.model_id
         ran = run("fetch", f"{address}/models", "sda", "sdb=cut", "nosuch=sda")
         assert ran.exit_code == 1
-        assert f"sda: {address}/models/sda.json: 404 File not found" in ran.output
+        assert f"sda: {address}/models/sda.json: HTTP Error 404: File not found" in ran.output
         assert f"sdb: {address}/models/cut.json: not a record" in ran.output
         assert "nosuch: " in ran.output
     ran = run("fetch", f"{address}/models", "sda=host 7/sda")
@@ -244,8 +244,8 @@ def test_what_names_no_model_is_refused(tmp_path: Path) -> None:
     for where in ("ftp://host/x", "file:///etc"):
         with pytest.raises(LinnappError, match="expected a directory, or http:// or https://"):
             ModelStore(where)
-    with pytest.raises(LinnappError, match="no address of a server"):
+    with pytest.raises(LinnappError, match=r"https://\[1/x/sda.json: Invalid IPv6 URL"):
         ModelStore("https://[1/x").record("sda")
     for name in ("../sda", "a/../../sda", "/etc/passwd", "", "a//b"):
-        with pytest.raises(LinnappError, match="no name of a model"):
+        with pytest.raises(LinnappError, match="not the name of a model"):
             ModelStore(str(tmp_path)).read(name)
