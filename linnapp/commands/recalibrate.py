@@ -59,11 +59,11 @@ def recalibrate(
 
     DEV... are the drives of one array, each other's replicas. A network is retrained when its
     point has moved, a latency model each time. A drive keeps its active model until a new one is
-    complete and serves the newest reads better. Ctrl-C uploads
-    nothing. Decisions are logged to stderr and to recalibration.jsonl in the drive's state. A drive
-    in enforce observes while it is recorded, and md's linnos is off, so that slow reads are
-    recorded too; both are as before after that, but after kill -9. Drives that are in drives.conf
-    have their new model there, too.
+    complete and serves the newest reads significantly better, which takes a recording of 54
+    seconds and 5,400 reads, or more, to tell. Ctrl-C uploads nothing. Decisions are logged to
+    stderr and to recalibration.jsonl in the drive's state. A drive in enforce observes while it is
+    recorded, and md's linnos is off, so that slow reads are recorded too; both are as before after
+    that, but after kill -9. Drives that are in drives.conf have their new model there, too.
     """
     from linnapp.drive.recalibrate.recalibration import recalibrate as run
     from linnapp.errors import LinnappError, as_options

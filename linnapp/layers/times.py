@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linnapp import stats
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.trace.blktrace import COMPLETED, ERROR, ISSUED, REVOKED, BlktraceReader
-from linnapp.trace.difference import MAX_BLOCKS, MIN_BLOCKS, Difference, resampled_means
 from linnapp.trace.inspection import LatencyHistogram
 
 #: key, what it is: between which of blktrace's events
@@ -26,10 +26,9 @@ LAYERS = {
 #: The I/Os are told apart by how long they took in all: percentiles that bound the groups.
 BANDS = (0.0, 50.0, 90.0, 99.0, 99.9, 100.0)
 
-#: Means are resampled by blocks of time, since neighbours in time are alike. They are twice as long
-#: whenever there would be too many.
+#: Sums are kept of blocks of time, from which :mod:`linnapp.stats` makes longer ones. The blocks
+#: become twice as long whenever there would be too many.
 _BLOCK_NS, _BLOCKS_KEPT = 1_000_000, 4096
-_RESAMPLES = 2000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,20 +110,14 @@ class Layers:
             start = max(start, end)
         return found
 
-    def resampled_us(self, seed: int) -> npt.NDArray[np.float64] | None:
-        """Means of the layers of resampled stretches of the recording, shape (resamples, layers).
-
-        None of a recording with I/Os in too few blocks of time. Recordings have seeds of their own.
-        """
-        every = np.array([self._blocks[key] for key in sorted(self._blocks)])
-        if len(every) < MIN_BLOCKS:
+    def block_sums(self) -> stats.Floats | None:
+        """I/Os, then us in each layer, by blocks of time; None if the recording has too few."""
+        keys = np.array(sorted(self._blocks), np.uint64)
+        blocks = stats.block_numbers(keys * np.uint64(self._block_ns))
+        if blocks is None:
             return None
-        # Neighbours joined, so that few and long blocks remain of a long recording.
-        joined = np.add.reduceat(
-            every,
-            np.linspace(0, len(every), min(len(every), MAX_BLOCKS), endpoint=False, dtype=int),
-        )
-        return resampled_means(joined, seed, _RESAMPLES) / 1000
+        n, *times_ns = np.array([self._blocks[int(key)] for key in keys]).T
+        return stats.block_sums(blocks, n, *(ns / 1000 for ns in times_ns))
 
     def to_json(self) -> dict[str, Any]:
         """Everything, latencies in us."""
@@ -167,21 +160,20 @@ def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
 
 
 @dataclasses.dataclass(frozen=True)
-class Change(Difference):
+class Change(stats.Difference):
     """How a layer's mean differs between two recordings, at 95 %."""
 
     layer: str
 
 
 def changes(before: Layers, after: Layers) -> list[Change]:
-    """Of every layer how its mean changed, most first."""
-    drawn = before.resampled_us(1), after.resampled_us(2)
+    """How the mean of every layer changed, the largest change first."""
+    sums = before.block_sums(), after.block_sums()
+    intervals = [stats.Interval.unknown()] * len(LAYERS)
+    if sums[0] is not None and sums[1] is not None:
+        intervals = stats.differences(sums[0], sums[1])
     found = []
-    for i, layer in enumerate(LAYERS):
-        low = high = None
-        if drawn[0] is not None and drawn[1] is not None:
-            low, high = np.quantile(drawn[1][:, i] - drawn[0][:, i], (0.025, 0.975))
-            low, high = float(low), float(high)
+    for layer, interval in zip(LAYERS, intervals, strict=True):
         us = after.mean_us(layer) - before.mean_us(layer)
-        found.append(Change(layer, us=us, low_us=low, high_us=high))
+        found.append(Change(us, *interval.ends, layer))
     return sorted(found, key=lambda change: -abs(change.us))

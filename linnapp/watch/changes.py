@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Two sessions that were watched: which system calls take longer in the second than in the first.
 
-The mean duration of every kind of call is compared. Chance is told by resampling blocks of time, as
-for layers of I/Os; since many kinds are looked at, the intervals are so wide that all of them hold
-at once, at 95 %.
+The mean duration of every kind of call is compared, by blocks of time as for layers of I/Os
+(:func:`linnapp.stats.differences`). Many kinds are looked at, so the intervals are so wide that all
+of them hold at once, at 95 %.
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from linnapp import stats
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
-from linnapp.trace.difference import MAX_BLOCKS, MIN_BLOCKS, Difference, resampled_means
 from linnapp.watch.reader import PARTS
 from linnapp.watch.watched import ask, opened
 
 if TYPE_CHECKING:
     import duckdb
-
-_RESAMPLES = 20_000
-_CHANCE = 0.05
 
 #: Of every kind of call and every block of time: how many, ns in them, in waiting of their I/Os and
 #: at the drive. An I/O that a driver passed on is there once more, below.
@@ -73,7 +70,7 @@ class Side:
 
 
 @dataclasses.dataclass(frozen=True)
-class CallChange(Difference):
+class CallChange(stats.Difference):
     """How the mean duration of a kind of call differs."""
 
     call: str
@@ -103,9 +100,7 @@ def changes(folder: AnyPath, before: str, after: str, *, by_path: bool = False) 
                 )
         sides = [_session(database, session, by_path) for session in (before, after)]
     common = [kind for kind in sides[0] if kind in sides[1]]
-    # All intervals are to hold at once.
-    tail = _CHANCE / 2 / max(1, len(common))
-    found = [_change(kind, sides[0][kind], sides[1][kind], tail) for kind in common]
+    found = [_change(kind, sides[0][kind], sides[1][kind], len(common)) for kind in common]
     return sorted(
         found,
         key=lambda change: (not change.is_beyond_chance, -abs(change.us), change.call),
@@ -120,7 +115,10 @@ def _session(
     database: duckdb.DuckDBPyConnection, session: str, by_path: bool
 ) -> dict[_Kind, tuple[Side, _Blocks]]:
     given = {"session": session, "by_path": by_path}
-    rows = database.execute(_BLOCKS, {**given, "blocks": MAX_BLOCKS}).fetchall()
+    span = "select max(time_ns) - min(time_ns) + 1 as ns from calls where session = $session"
+    (row,) = ask(database, span, {"session": session})
+    n_blocks = stats.count_blocks(row["ns"]) or 1
+    rows = database.execute(_BLOCKS, {**given, "blocks": n_blocks}).fetchall()
     blocks: dict[_Kind, list[tuple[float, ...]]] = {}
     for call, path, _, *sums in rows:
         blocks.setdefault((call, path), []).append(tuple(sums))
@@ -145,20 +143,11 @@ def _session(
 
 
 def _change(
-    kind: _Kind, before: tuple[Side, _Blocks], after: tuple[Side, _Blocks], tail: float
+    kind: _Kind, before: tuple[Side, _Blocks], after: tuple[Side, _Blocks], n_kinds: int
 ) -> CallChange:
-    low_us = high_us = None
-    if min(len(before[1]), len(after[1])) >= MIN_BLOCKS:
-        drawn = [
-            resampled_means(blocks, seed, _RESAMPLES)[:, 0] / 1000
-            for seed, (_, blocks) in enumerate((before, after), start=1)
-        ]
-        low_us, high_us = np.quantile(drawn[1] - drawn[0], (tail, 1 - tail)).tolist()
-    return CallChange(
-        *kind,
-        before=before[0],
-        after=after[0],
-        us=after[0].mean_us - before[0].mean_us,
-        low_us=low_us,
-        high_us=high_us,
-    )
+    interval = stats.Interval.unknown()
+    if min(len(before[1]), len(after[1])) >= stats.MIN_BLOCKS:
+        in_us = (1, 1000)
+        (interval,) = stats.differences(before[1] / in_us, after[1] / in_us, n_kinds)
+    us = after[0].mean_us - before[0].mean_us
+    return CallChange(us, *interval.ends, *kind, before=before[0], after=after[0])

@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from linnapp import files
+from linnapp import files, stats
 from linnapp.cli import cli
 from linnapp.drive import state
-from linnapp.drive.recalibrate import recalibration
+from linnapp.drive.recalibrate import comparison, recalibration
 from linnapp.drive.sysfs import Drive
 from linnapp.learn import recipe
 from linnapp.learn.network import training
@@ -38,6 +38,9 @@ from linnapp.model import Model
 from linnapp.trace import blktrace
 
 RWF_LATCRIT = 0x8000
+
+# Recordings of two seconds, which a calm load is the same in all the time, are to be long enough.
+stats.BLOCK_S, comparison.MIN_BLOCK_READS = 0.03, 10
 HINTED_READS = 50
 
 #: what the kernel takes of a model at a time

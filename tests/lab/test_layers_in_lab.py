@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from linnapp import stats
 from linnapp.layers.times import LAYERS, Layers, changes, layers_of
 
 #: In flight from fio, and what the drive is given at a time where that is limited.
@@ -20,7 +21,9 @@ def means_us(found: Layers) -> dict[str, float]:
 
 
 @pytest.mark.lab
-def test_delays_are_found_where_they_were_put(boot, tmp_path: Path) -> None:
+def test_delays_are_found_where_they_were_put(
+    boot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fio = (
         "fio --name=x --filename=/dev/flash0 --rw=randread --bs=4k --direct=1 --ioengine=libaio"
         f" --iodepth={DEPTH} --number_ios=3000 --clocksource=clock_gettime --randseed=1"
@@ -45,6 +48,8 @@ def test_delays_are_found_where_they_were_put(boot, tmp_path: Path) -> None:
         name: layers_of(tmp_path / name / "flash0.blk")
         for name in ("plain", "late", "tags", "sched")
     }
+    # These recordings last less than eight seconds, and nothing in them comes in bursts.
+    monkeypatch.setattr(stats, "BLOCK_S", 0.001)
     told = changes(found["plain"], found["late"])
     assert told[0].layer == "drive" and told[0].is_beyond_chance
     assert told[0].us == pytest.approx(DELAY_US, rel=0.05)

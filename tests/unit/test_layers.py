@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from linnapp.cli import cli
 from linnapp.drive import disks
 from linnapp.errors import LinnappError, TraceError
-from linnapp.layers.times import BANDS, Layers, changes, layers_of
+from linnapp.layers.times import BANDS, LAYERS, Layers, changes, layers_of
 from linnapp.trace import recording
 from linnapp.trace.blktrace import BlktraceReader
 from linnapp.trace.inspection import LatencyHistogram
@@ -210,8 +210,9 @@ def test_of_a_long_recording_no_more_blocks_are_kept() -> None:
         found.add(arrival + np.uint64(hour * 3600 * 10**9), np.full((3, 2000), 7000, np.uint64))
     assert len(found._blocks) <= 4096
     assert sum(float(column[0]) for column in found._blocks.values()) == found.n == 100_000
-    drawn = found.resampled_us(1)
-    assert drawn is not None and np.allclose(drawn, 7)
+    sums = found.block_sums()
+    assert sums is not None and sums.shape == (20, 1 + len(LAYERS))
+    assert np.allclose(sums[:, 1:] / sums[:, :1], 7) and sums[:, 0].sum() == found.n
 
 
 def test_intervals_hold_what_they_say() -> None:
@@ -254,15 +255,15 @@ def run(*arguments: object) -> Result:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    trace = unpack("fio", tmp_path)
+    trace = unpack("pgbench", tmp_path)
     shown = run(trace, "-o", tmp_path / "l.svg")
     assert shown.exit_code == 0, shown.output
-    assert "14060 reads" in shown.output and "until it has a request" in shown.output
+    assert "23557 reads" in shown.output and "until it has a request" in shown.output
     assert (tmp_path / "l.svg").read_text().count("p99.9 to p100") == 1
     compared = run("--compare", "--json", trace, trace)
     found = json.loads(compared.output)
     assert [change["beyond_chance"] for change in found["changes"]] == [False] * 3
-    assert found["recordings"][0]["ios"] == 14060
+    assert found["recordings"][0]["ios"] == 23557
     assert "no layer changed beyond chance" in run("--compare", trace, trace).output
     TraceBuilder().add(Q, 5).add(D, 45).add(C, 145).write(tmp_path / "s.blk")
     assert "too short to tell" in run("--compare", trace, tmp_path / "s.blk").output

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -145,6 +146,36 @@ def test_an_interval_and_a_decision_agree(loads: list[Load]) -> None:
             effect = blocks.effect(name, error, N_PAIRS)
             assert effect.low <= effect.factor <= effect.high
             assert not effect.is_decided or blocks.p_value(name) <= error
+
+
+def test_an_interval_holds_no_effect_where_the_test_does_not_reject_it(
+    loads: list[Load], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A percentile's factors are tested with the median laid on the other's, no effect is not."""
+    blocks = PairedBlocks(*trial(loads, 1, on=1))
+    for p_of_none, expected in ((0.2, False), (0.01, True)):
+        monkeypatch.setattr(
+            blocks,
+            "p_value",
+            lambda name, there, p=p_of_none: p if there == 0 else float(there < -0.5),
+        )
+        effect = blocks.effect("p99", 0.05, N_PAIRS)
+        assert effect.is_decided == expected
+        assert (effect.high == 1.0) != expected
+
+
+def test_a_trial_goes_on_while_one_standard_error_more_would_decide_it(
+    loads: list[Load],
+) -> None:
+    """The power is that of a difference that is one standard error larger than the one found."""
+    blocks = PairedBlocks(*(part[:12] for part in trial(loads, 3, on=0)))
+    effect = blocks.effect("mean", 0.01, N_PAIRS)
+    _, exchanged = blocks._differences("mean", math.log2(effect.factor))
+    found, done = abs(math.log2(effect.factor)) / exchanged.std(), 12 / N_PAIRS
+    needed = NormalDist().inv_cdf(1 - error_of_look(N_PAIRS, last=True) / 2)
+    rest = np.random.default_rng(1).normal(size=200_000) * math.sqrt(1 - done)
+    last = found * math.sqrt(done) + (1 - done) * (found + 1) / math.sqrt(done) + rest
+    assert effect.power == pytest.approx(np.mean(last > needed), abs=0.01)
 
 
 def test_latencies_are_those_of_the_reads() -> None:

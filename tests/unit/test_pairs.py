@@ -36,6 +36,13 @@ def test_each_is_the_others_nearest_of_its_kind() -> None:
     assert len(nearest(first, reads([], kind=[]))[0]) == 0
 
 
+def test_a_margin_keeps_reads_on_their_drive_unless_the_other_is_better_by_more() -> None:
+    """Predictions 100 and 130: the slower drive would be left without a margin alone."""
+    judged = judge([[reads([0], [100], [100], [1])], [reads([10], [500], [130], [1])]])
+    assert judged.over_turns_us.value == 300 - 100
+    assert judged.with_margin_us.value == 0
+
+
 def test_gains_by_hand() -> None:
     """Two pairs: one in the order predicted, by more than the margin, and one not, by less."""
     first = reads([0, 1000], [100, 300], [100, 90], [2, 1])
@@ -56,7 +63,7 @@ def test_gains_by_hand() -> None:
 def drives() -> list[DriveReads]:
     """Three drives under a load that changes for all at once; each has slow moments of its own."""
     rng = np.random.default_rng(1)
-    at_us = np.arange(6000) * 1000
+    at_us = np.arange(6000) * 2000
     common = np.repeat(rng.choice([1, 10], 300), 20)
     made = []
     for _ in range(3):
@@ -114,7 +121,9 @@ def test_evaluate_of_an_array(tmp_path: Path) -> None:
         slow = (np.arange(3000) // 50) % 2 == drive
         latency_us = np.where(slow, 900, 100) + rng.integers(0, 9, 3000)
         traces.append(tmp_path / f"d{drive}.trace")
-        traces[-1].write_text("".join(line(1.0 + k, int(us)) for k, us in enumerate(latency_us)))
+        traces[-1].write_text(
+            "".join(line(1.0 + 4 * k, int(us)) for k, us in enumerate(latency_us))
+        )
     given = [word for trace in traces for word in ("--trace", trace)]
     assert not run("train", "--kind", "latency", *given, "-o", tmp_path / "m").exit_code
     said = run("evaluate", "--model", tmp_path / "m", *given)

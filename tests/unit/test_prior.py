@@ -131,7 +131,8 @@ def log_of(took_us: np.ndarray) -> LatencyReads:
     rows[:, FEATURES.index("pages")] = 1
     rows[:, list(LATENCIES)] = 100
     rows[:, FEATURES.index("pages_1")] = 1 + (np.arange(len(rows)) % 2)
-    return LatencyReads(rows, took_us.astype(np.uint32), rows[:, 0])
+    arrival_ns = np.arange(len(rows), dtype=np.uint64) * np.uint64(10**6)
+    return LatencyReads(rows, took_us.astype(np.uint32), rows[:, 0], arrival_ns)
 
 
 def test_the_more_reads_the_further_from_the_prior() -> None:

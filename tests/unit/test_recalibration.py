@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -24,8 +24,15 @@ from test_training import array_trace
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
 from linnapp.drive.enable.places import alone
 from linnapp.drive.keep.figures import Foreseen
-from linnapp.drive.recalibrate import comparison, recalibration
-from linnapp.drive.recalibrate.comparison import MeanComparison, compare
+from linnapp.drive.recalibrate import comparison as comparison_module
+from linnapp.drive.recalibrate import recalibration
+from linnapp.drive.recalibrate.comparison import (
+    MeanComparison,
+    Verdicts,
+    compare,
+    compare_means,
+    compare_predictions,
+)
 from linnapp.drive.recalibrate.recalibration import decide, recalibrate
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
@@ -97,6 +104,11 @@ def test_too_few_reads_change_nothing() -> None:
     assert not decide("sda", 10, distribution, point).retrain
 
 
+def long_trace(path: Path, seed: int, **options: Any) -> Path:
+    """A minute and a half, the newest reads of which have blocks of time enough."""
+    return array_trace(path, seed, n=6000, pause_us=14_000, **options)
+
+
 def settle() -> None:
     """Give both drives models that are kept: nothing is trained."""
     for disk in "sda", "sdb":
@@ -112,7 +124,7 @@ def array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     (tmp_path / "rec").mkdir()
     for i, disk in enumerate(("sda", "sdb")):
-        array_trace(tmp_path / "rec" / f"{disk}.blk", i + 1)
+        long_trace(tmp_path / "rec" / f"{disk}.blk", i + 1)
     return tmp_path
 
 
@@ -259,7 +271,7 @@ def test_a_model_that_serves_the_newest_reads_no_better_is_not_uploaded(
     assert [decision.retrain for decision in decisions] == [True, True]
     assert Drive("sda").model_id != old["sda"].model_id  # to admit all is better than nothing
     assert Drive("sdb").read_model() == old["sdb"].to_bytes()
-    assert any(line.startswith("sda: better: with the newest 450 reads") for line in lines)
+    assert any(line.startswith("sda: better: with the newest 900 reads") for line in lines)
     assert any(line.startswith("sdb: not uploaded, no better: with the newest") for line in lines)
     (line,) = (array / "state" / "sdb" / "recalibration.jsonl").read_text().splitlines()
     remembered = json.loads(line)
@@ -308,7 +320,7 @@ def test_models_are_compared_on_the_test_slice_alone(array: Path) -> None:
     newest = reads.latency_us[split(len(reads), RECIPE.training).test].astype(float)
     compared = compare(trace, always_fast(90), always_slow(90), RECIPE, 2)
     assert isinstance(compared, MeanComparison)
-    assert compared.reads == len(newest) == 450
+    assert compared.reads == len(newest) == 900
     assert compared.new_mean_us == pytest.approx(newest.mean())
     assert compared.active_mean_us == pytest.approx(newest.mean() + 15)
     assert compared.new_is_better
@@ -317,35 +329,46 @@ def test_models_are_compared_on_the_test_slice_alone(array: Path) -> None:
     assert without.active_mean_us == pytest.approx(newest.mean()) and not without.new_is_better
 
 
-def test_a_network_that_is_lower_by_chance_takes_no_place(
-    array: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of two that know nothing one has the lower mean; one that knows has it beyond chance."""
-    n, new, active = 2000, always_slow(90), always_slow(90)
-    latency_us = np.zeros(n, np.uint32)
-    refused: dict[int, np.ndarray] = {}
+@pytest.mark.parametrize("n", [19, 60, 150, 1500, 15_000])
+@pytest.mark.parametrize("alike", [1, 50])
+def test_recalibrate_keeps_the_active_model_when_both_are_equally_good(n: int, alike: int) -> None:
+    """Predictions and slow reads come in runs of `alike` reads, ten milliseconds apart."""
+    rng = np.random.default_rng([n, alike])
+    arrival_ns = (np.arange(n) * 10**7).astype(np.uint64)
+    trials, better = 1000, 0
+    for _ in range(trials):
+        slow, *predicted = rng.normal(size=(3, -(-n // alike))).repeat(alike, axis=1)[:, :n]
+        latency_us = np.where(slow > 1.28, 2000, 100) * np.exp(rng.normal(size=n) / 5)
+        new_us, active_us = (300 * np.exp(of / 2) for of in predicted)
+        found = compare_predictions(arrival_ns, latency_us, new_us, active_us)
+        better += found.new_is_better
+        if n < 800:
+            assert found.p_value is None and "cannot tell" in found.verdict
+            assert "record for longer (--duration)" in str(found)
+            break
+    assert (better > 0) == (n >= 800)
+    assert better / trials <= 0.025 + 2 * (0.025 * 0.975 / trials) ** 0.5
 
-    def verdicts(_: Path, model: Model, *__: object, **___: object) -> tuple[np.ndarray, ...]:
-        return latency_us, refused[id(model)], np.ones(n, np.uint16)
 
-    def is_better() -> tuple[bool, bool]:
-        """By its mean, and beyond chance."""
-        compared = compare(array, new, active, RECIPE, 3)
-        assert isinstance(compared, MeanComparison)
-        return compared.new_mean_us < compared.active_mean_us, compared.new_is_better
-
-    monkeypatch.setattr(comparison, "_verdicts", verdicts)
-    blind, knowing = [], []
-    for draw in range(100):
+def test_recalibrate_compares_networks_by_what_refusing_saves() -> None:
+    """Of two that know nothing neither is better; one that knows is."""
+    n, trials = 4000, 400
+    arrival_ns = (np.arange(n) * 10**7).astype(np.uint64)
+    pages = np.ones(n, np.uint16)
+    blind, knowing = 0, 0
+    for draw in range(trials):
         rng = np.random.default_rng(draw)
-        latency_us[:] = np.where(rng.random(n) < 0.05, 2000, 90)
-        refused[id(new)], refused[id(active)] = rng.random((2, n)) < 0.05
-        blind.append(is_better())
-        refused[id(new)] = latency_us > 90
-        knowing.append(is_better())
-    by_mean, beyond_chance = np.sum(blind, axis=0)
-    assert by_mean >= 35 and beyond_chance <= 6
-    assert np.sum(knowing, axis=0).min() >= 95
+        slow = (rng.random(n // 20) < 0.05).repeat(20)
+        latency_us = np.where(slow, 2000, 90).astype(np.uint32)
+        guesses = [(rng.random(n // 20) < 0.05).repeat(20) for _ in range(2)]
+        one, other, knows = (
+            Verdicts(arrival_ns, latency_us, revoked, pages) for revoked in (*guesses, slow)
+        )
+        blind += compare_means(one, other, 15.0, 3).new_is_better
+        if draw < 50:
+            knowing += compare_means(knows, other, 15.0, 3).new_is_better
+    assert blind / trials <= 0.025 + 2 * (0.025 * 0.975 / trials) ** 0.5
+    assert knowing >= 45
 
 
 def test_what_killed_runs_left_is_removed(array: Path) -> None:
@@ -602,7 +625,7 @@ def record_again(array: Path, round_: int, *, slower: bool = False) -> None:
     """Other recordings of the array: of the same load, or of one that every read waits for."""
     for i, disk in enumerate(("sda", "sdb")):
         path = array / "rec" / f"{disk}.blk"
-        array_trace(path, 10 * round_ + i, slower_from=0 if slower else None)
+        long_trace(path, 10 * round_ + i, slower_from=0 if slower else None)
     # The next run may have the same second as its name.
     for number, path in enumerate(p for p in (array / "models").iterdir() if p.is_dir()):
         path.rename(array / f"elsewhere-{round_}-{number}")
@@ -621,17 +644,17 @@ def test_latency_models_follow_the_load_and_do_not_swing(array: Path) -> None:
         _, lines = run(array)
         assert {disk: Drive(disk).model_id for disk in active} == active, lines
         assert sum("not uploaded, no better: for the newest" in line for line in lines) == 2
-        assert sum("within chance" in line for line in lines) == 2
+        assert sum("not significant (p = " in line for line in lines) == 2
 
     record_again(array, 5, slower=True)
     _, lines = run(array)
     moved = {disk: Drive(disk).model_id for disk in active}
     assert all(moved[disk] != active[disk] for disk in active)
-    assert sum("beyond chance" in line for line in lines) == 2
+    assert sum(": significant (p = " in line.replace("; ", ": ") for line in lines) == 2
     remembered = (array / "state" / "sda" / "recalibration.jsonl").read_text().splitlines()
     comparison = json.loads(remembered[-1])["comparison"]
     assert comparison["new_deviance"] < comparison["active_deviance"]
-    assert comparison["change_high"] < 0
+    assert comparison["p_value"] <= comparison_module.CHANCE
 
     record_again(array, 6, slower=True)
     _, lines = run(array)
@@ -646,7 +669,7 @@ def test_the_newest_reads_have_not_taught_what_is_judged_by_them(array: Path) ->
     trace = array / "rec" / "sda.blk"
     newest, predicted_us = predict_newest(model, trace, recipe, own=True)
     record = json.loads((out / "sda.json").read_text())
-    assert len(newest) == record["test_reads"] == 450
+    assert len(newest) == record["test_reads"] == 900
     error = latency_training.mean_abs_log2_error(predicted_us, newest.latency_us)
     assert error == pytest.approx(record["mean_abs_log2_error"])
     # All reads taught the model itself, which therefore does better on these.
@@ -660,7 +683,7 @@ def test_a_latency_model_takes_the_place_of_a_network_that_serves_worse(array: P
         Drive(disk).upload(always_slow(90))
     _, lines = run(array, kind="latency")
     assert Drive("sda").model_kind == Drive("sdb").model_kind == "latency"
-    assert any("sda: better: with the newest 450 reads" in line for line in lines)
+    assert any("sda: better: with the newest 900 reads" in line for line in lines)
 
 
 def test_kinds_are_not_mixed_by_accident(array: Path) -> None:

@@ -20,6 +20,7 @@ from linnapp.learn import drive_training
 from linnapp.learn.features.dataset import load_reads
 from linnapp.learn.features.split import split
 from linnapp.learn.fitted import fit_network
+from linnapp.learn.judging.chance import N_SHUFFLES, Refusals
 from linnapp.learn.judging.evaluation import evaluate
 from linnapp.learn.judging.refusing import MAX_REFUSED_FAST, ScoredReads, choose_margin
 from linnapp.learn.network.training import TrainingOptions
@@ -136,6 +137,35 @@ def test_scores_that_know_something_are_used(
     ]
     assert sum(cut is not None for cut, _ in drawn) >= 95
     assert sum(margin is not None for _, margin in drawn) >= 95
+
+
+@pytest.mark.parametrize(("n_slow", "expected"), [(2, False), (3, False), (4, True)])
+def test_refusing_pays_only_if_other_draws_of_the_blocks_would_say_so(
+    n_slow: int, expected: bool
+) -> None:
+    """All that is slow is refused, in so many of twenty blocks: what if a recording had none?
+
+    Of twenty blocks drawn anew none is one of three in 3.9 % of all cases, one of four in 1.2 %.
+    """
+    block = np.arange(2000) // 100
+    slow = (block < n_slow) & (np.arange(2000) % 2 == 0)
+    latency_us = np.where(slow, 5000, 100).astype(np.uint32)
+    refusals = Refusals(latency_us, np.ones(2000), slow.astype(np.int64), 1, 15.0, 3)
+    refusals.__dict__["_best_shuffled_us"] = np.zeros(N_SHUFFLES)
+    assert refusals.is_beyond_chance(0) == expected
+
+
+@pytest.mark.parametrize(("as_good", "expected"), [(4, True), (5, False), (9, False)])
+def test_refusing_pays_only_if_hardly_any_shuffle_gains_as_much(
+    as_good: int, expected: bool
+) -> None:
+    slow = np.arange(2000) % 10 == 0
+    latency_us = np.where(slow, 5000, 100).astype(np.uint32)
+    refusals = Refusals(latency_us, np.ones(2000), slow.astype(np.int64), 1, 15.0, 3)
+    gains_us = np.zeros(N_SHUFFLES)
+    gains_us[:as_good] = 1e6
+    refusals.__dict__["_best_shuffled_us"] = gains_us
+    assert refusals.is_beyond_chance(0) == expected
 
 
 def test_a_network_that_would_do_harm_is_heard_only_when_it_is_sure() -> None:

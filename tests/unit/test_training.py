@@ -178,7 +178,9 @@ def test_nothing_to_learn_is_an_error() -> None:
         train(digits, np.zeros(len(slow), bool))
 
 
-def array_trace(path: Path, seed: int, n: int = 3000, slower_from: int | None = None) -> Path:
+def array_trace(
+    path: Path, seed: int, n: int = 3000, slower_from: int | None = None, pause_us: float = 700
+) -> Path:
     """A drive that is slow in stretches of some 5 reads, and from a read on all the time."""
     rng = np.random.default_rng(seed)
     builder = TraceBuilder()
@@ -192,7 +194,7 @@ def array_trace(path: Path, seed: int, n: int = 3000, slower_from: int | None = 
         builder.io(now, now + latency, 8 * i)
         if i % 5 == 0:
             builder.io(now + 1, now + 300, 8 * i + 10**6, 8192, flags=WRITE)
-        now += rng.exponential(700) + latency
+        now += rng.exponential(pause_us) + latency
     return builder.sort().write(path)
 
 

@@ -475,7 +475,7 @@ def test_the_call_that_changed_is_named_and_what_it_waited_for(tmp_path: Path) -
     for i, session in enumerate(("before", "after")):
         records: list[bytes] = [file_record(FOO, b"foo")]
         for k in range(n):
-            time_ns = i * 10**12 + 10**6 * k
+            time_ns = i * 10**12 + 50 * 10**6 * k
             duration_ns = 500_000 + int(rng.normal(0, 20_000)) + 300_000 * i
             in_call = watch_reader.IN_CALL | watch_reader.WATCHED | watch_reader.COMPLETED
             io = struct.pack(

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A new model against the active one, on the newest reads of a recording, which taught neither.
+"""Compares a new model with the active one, on the newest reads of a recording.
 
-By what the array's mean latency would be, as each of them refuses. Two latency models are compared
-by how well they predict: peers, md and liblinnos choose by that, also where nothing is refused.
+These reads taught neither model. Networks are compared by the mean latency that the array would
+have, two latency models by how well they predict: md and liblinnos choose by that, also where
+nothing is refused. Whether a difference is chance is decided by exchanging what the two models did
+in blocks of time (:mod:`linnapp.stats`).
 """
 
 from __future__ import annotations
@@ -13,64 +15,85 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linnapp import stats
 from linnapp.files import AnyPath
 from linnapp.learn.features.dataset import load_reads
 from linnapp.learn.features.split import split
-from linnapp.learn.judging.chance import Refusals, lowest_gain_us, resampled_means_us
+from linnapp.learn.judging.chance import Refusals, array_means_us
 from linnapp.learn.options import Recipe
 from linnapp.learn.trees.training import deviances, predict_newest
 from linnapp.model import LatencyModel, Model, engine
-from linnapp.trace.difference import MAX_BLOCKS, MIN_BLOCKS, resampled_means
 
-_RESAMPLES = 2000
+#: The largest p-value that says "better". It is below the 2.5 % in which a model that is only as
+#: good as the active one may replace it, since neighbouring blocks can share a burst.
+CHANCE = 0.01
+
+#: Reads in a block of time, at least: predictions are alike while a burst lasts, and a burst of
+#: many reads in a row can make one of two equally good models look better in several short blocks.
+MIN_BLOCK_READS = 100
 
 
-@dataclasses.dataclass(frozen=True)
-class MeanComparison:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Comparison:
+    reads: int
+    #: From the first read to the last.
+    seconds: float
+    #: How often a model that is only as good would look better by as much; None if there are too
+    #: few blocks of time to tell.
+    p_value: float | None
+
+    @property
+    def new_is_better(self) -> bool:
+        """Whether the new model shall replace the active one; else equals would take turns."""
+        return self.p_value is not None and self.p_value <= CHANCE
+
+    @property
+    def verdict(self) -> str:
+        """What can be said, in a few words."""
+        if self.p_value is None:
+            return "cannot tell which is better"
+        return "better" if self.new_is_better else "no better"
+
+    def _certainty(self) -> str:
+        if self.p_value is not None:
+            significant = "significant" if self.new_is_better else "not significant"
+            return f"{significant} (p = {self.p_value:.2g})"
+        return (
+            f"these reads span {self.seconds:.1f} s, and at least "
+            f"{stats.MIN_BLOCKS * MIN_BLOCK_READS} reads over {stats.MIN_BLOCKS * stats.BLOCK_S:g} "
+            "s are needed: record for longer (--duration)"
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MeanComparison(_Comparison):
     """By the array's expected mean latency."""
 
-    reads: int
     #: `new_mean_us`, `active_mean_us`: see :func:`~linnapp.learn.network.bias.expected_mean_us`.
     #: Without an active model, that of admitting every read.
     new_mean_us: float
     active_mean_us: float
-    #: Where the 95 % interval begins of what the new one gains; None with too few reads for blocks.
-    gain_low_us: float | None
-
-    @property
-    def new_is_better(self) -> bool:
-        """Lower by more than chance: whether the new model shall replace the active one."""
-        return self.gain_low_us is not None and self.gain_low_us > 0
 
     def __str__(self) -> str:
         return (
             f"with the newest {self.reads} reads, which it was not trained on, the array's mean "
             f"latency would be {self.new_mean_us:.1f} us, with what is active "
-            f"{self.active_mean_us:.1f} us, {'beyond' if self.new_is_better else 'within'} chance"
+            f"{self.active_mean_us:.1f} us; {self._certainty()}"
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class PredictionComparison:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PredictionComparison(_Comparison):
     """By how far predictions are off: half the mean gamma deviance, which training makes small."""
 
-    reads: int
     new_deviance: float
     active_deviance: float
-    #: The upper end of the 95 % interval of their difference, by blocks of consecutive reads; None
-    #: with too few reads for blocks.
-    change_high: float | None
-
-    @property
-    def new_is_better(self) -> bool:
-        """Lower by more than chance; else models that are as good would replace each other."""
-        return self.change_high is not None and self.change_high < 0
 
     def __str__(self) -> str:
         return (
             f"for the newest {self.reads} reads, which it was not trained on, its predictions' "
-            f"deviance is {self.new_deviance:.3f}, the active model's {self.active_deviance:.3f}, "
-            f"{'beyond' if self.new_is_better else 'within'} chance"
+            f"deviance is {self.new_deviance:.3f}, the active model's {self.active_deviance:.3f}; "
+            f"{self._certainty()}"
         )
 
 
@@ -86,59 +109,87 @@ def compare(
 ) -> Comparison:
     """Judge two models by the test slice of a recording, which the new one was trained on."""
     if isinstance(new, LatencyModel) and isinstance(active, LatencyModel):
-        return _by_prediction(trace, new, active, recipe)
-
-    by_new = _refusals(trace, new, recipe, replicas, own=True)
+        newest, predicted_us = predict_newest(new, trace, recipe, own=True)
+        _, active_us = predict_newest(active, trace, recipe, own=False)
+        return compare_predictions(newest.arrival_ns, newest.latency_us, predicted_us, active_us)
+    by_new = _verdicts(trace, new, recipe, own=True)
     if active is None:
-        by_active = dataclasses.replace(by_new, level=np.zeros_like(by_new.level))
+        by_active = dataclasses.replace(by_new, revoked=np.zeros_like(by_new.revoked))
     else:
-        by_active = _refusals(trace, active, recipe, replicas, own=False)
-    resampled_us = [
-        resampled_means_us(blocks, recipe.labelling.failover_us, replicas)[:, 1]
-        for blocks in (by_new.blocks(), by_active.blocks())
-        if len(blocks)
-    ]
-    return MeanComparison(
-        len(by_new.latency_us),
-        float(by_new.means_us()[1]),
-        float(by_active.means_us()[1]),
-        lowest_gain_us(resampled_us[1] - resampled_us[0]) if len(resampled_us) == 2 else None,
+        by_active = _verdicts(trace, active, recipe, own=False)
+    return compare_means(by_new, by_active, recipe.labelling.failover_us, replicas)
+
+
+def compare_predictions(
+    arrival_ns: npt.NDArray[Any],
+    latency_us: npt.NDArray[Any],
+    new_us: npt.NDArray[Any],
+    active_us: npt.NDArray[Any],
+) -> PredictionComparison:
+    """Compare two models' predictions of the same reads."""
+    by_new, by_active = (deviances(us, latency_us) for us in (new_us, active_us))
+    blocks = stats.block_numbers(arrival_ns, MIN_BLOCK_READS)
+    p_value = None
+    if blocks is not None:
+        p_value = stats.paired_p_value(stats.block_sums(blocks, by_active - by_new)[:, 0])
+    return PredictionComparison(
+        reads=len(latency_us),
+        seconds=_seconds(arrival_ns),
+        p_value=p_value,
+        new_deviance=float(by_new.mean()),
+        active_deviance=float(by_active.mean()),
     )
 
 
-def _refusals(
-    trace: AnyPath, model: Model | LatencyModel, recipe: Recipe, replicas: int, *, own: bool
-) -> Refusals:
-    """What a model refuses of the newest reads."""
-    latency_us, revoked, pages = _verdicts(trace, model, recipe, own=own)
-    failover_us = recipe.labelling.failover_us
-    return Refusals(latency_us, pages, revoked.astype(np.int64), 1, failover_us, replicas)
+def compare_means(
+    new: Verdicts, active: Verdicts, failover_us: float, replicas: int
+) -> MeanComparison:
+    """Compare what refusing the reads that two models refuse makes of the array's mean latency."""
+    by_active, by_new = (
+        Refusals(of.latency_us, of.pages, of.revoked.astype(np.int64), 1, failover_us, replicas)
+        for of in (active, new)
+    )
+    blocks = stats.block_numbers(new.arrival_ns, MIN_BLOCK_READS)
+    p_value = None
+    if blocks is not None:
+        # Within a block all drives are as slow, so that what a block has of bursts cancels.
+        active_us, new_us = (
+            array_means_us(of.sums_of(blocks), failover_us, replicas)[:, 1]
+            for of in (by_active, by_new)
+        )
+        p_value = stats.paired_p_value((active_us - new_us) * np.bincount(blocks))
+    return MeanComparison(
+        reads=len(new.latency_us),
+        seconds=_seconds(new.arrival_ns),
+        p_value=p_value,
+        new_mean_us=float(by_new.means_us()[1]),
+        active_mean_us=float(by_active.means_us()[1]),
+    )
+
+
+def _seconds(arrival_ns: npt.NDArray[Any]) -> float:
+    return float(np.ptp(arrival_ns.astype(np.int64))) / 1e9 if len(arrival_ns) else 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdicts:
+    """Reads in order of time, and which of them a model refuses; arrays, shape (n,)."""
+
+    arrival_ns: npt.NDArray[np.uint64]
+    latency_us: npt.NDArray[np.uint32]
+    revoked: npt.NDArray[np.bool_]
+    pages: npt.NDArray[Any]
 
 
 def _verdicts(
     trace: AnyPath, model: Model | LatencyModel, recipe: Recipe, *, own: bool
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.bool_], npt.NDArray[Any]]:
-    """Of the newest reads latency, whether the model refuses them, and size."""
+) -> Verdicts:
+    """What a model refuses of the newest reads."""
     if isinstance(model, LatencyModel):
         newest, predicted_us = predict_newest(model, trace, recipe, own=own)
-        return newest.latency_us, predicted_us > model.refuse_us, newest.pages
+        revoked = predicted_us > model.refuse_us
+        return Verdicts(newest.arrival_ns, newest.latency_us, revoked, newest.pages)
     reads = load_reads(trace, **recipe.reader)
     rows = split(len(reads), recipe.training).test
-    return reads.latency_us[rows], engine.predict(model, reads.digits(rows)), reads.pages[rows]
-
-
-def _by_prediction(
-    trace: AnyPath, new: LatencyModel, active: LatencyModel, recipe: Recipe
-) -> PredictionComparison:
-    newest, predicted_us = predict_newest(new, trace, recipe, own=True)
-    _, active_us = predict_newest(active, trace, recipe, own=False)
-    of_new, of_active = (deviances(us, newest.latency_us) for us in (predicted_us, active_us))
-    n = len(newest)
-    high: float | None = None
-    if n >= MIN_BLOCKS:
-        block = np.arange(n) * MAX_BLOCKS // n
-        columns = [np.bincount(block, weights) for weights in (np.ones(n), of_new, of_active)]
-        blocks = np.stack(columns, axis=1).astype(np.float64)
-        means = resampled_means(blocks[blocks[:, 0] > 0], recipe.training.seed, _RESAMPLES)
-        high = float(np.percentile(means[:, 0] - means[:, 1], 97.5))
-    return PredictionComparison(n, float(of_new.mean()), float(of_active.mean()), high)
+    revoked = engine.predict(model, reads.digits(rows))
+    return Verdicts(reads.arrival_ns[rows], reads.latency_us[rows], revoked, reads.pages[rows])

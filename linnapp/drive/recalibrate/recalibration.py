@@ -245,11 +245,11 @@ def recalibrate(
                 )
             for i in retrained:
                 comparison = compared.get(drives[i].name)
-                if comparison is not None and not comparison.new_is_better:
-                    log(f"{drives[i].name}: not uploaded, no better: {comparison}")
-                    continue
                 if comparison is not None:
-                    log(f"{drives[i].name}: better: {comparison}")
+                    kept = "" if comparison.new_is_better else "not uploaded, "
+                    log(f"{drives[i].name}: {kept}{comparison.verdict}: {comparison}")
+                    if kept:
+                        continue
                 try:
                     uploaded[drives[i].name] = _upload(drives[i], out, log)
                 except LinnappError as error:

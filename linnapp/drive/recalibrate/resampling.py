@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""How far inflection points of one steady load lie apart, by chance alone.
+"""How far apart inflection points of one steady load lie by chance alone.
 
-A recording is a sample: another one of the same drive under the same load gives another point.
-Reads are not independent, slow ones come in bursts, so whole blocks of consecutive reads are drawn
-anew (the block bootstrap: Kuensch, Annals of Statistics 1989), the same blocks of time on every
-drive of the array. The points of many such recordings differ as those of real ones would.
+A recording is a sample: another one of the same drive under the same load gives another point. So
+blocks of consecutive reads are drawn anew (:func:`linnapp.stats.resamples`), the same blocks on
+every drive of the array. The points of many such recordings differ as those of real ones would.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linnapp import stats
 from linnapp.learn.labelling.inflection import (
     LabellingOptions,
     LatencyDistribution,
@@ -26,9 +26,6 @@ from linnapp.learn.labelling.inflection import (
 #: Long enough to hold a burst, and enough of them to draw from: 1 s each of a minute's recording.
 N_BLOCKS = 42
 N_RESAMPLES = 40
-
-#: Of two recordings of one load, so many in a hundred differ by no more than what is returned.
-CONFIDENCE_PERCENT = 95
 
 _KIND_BITS = 5
 _LATENCY_BITS = 32
@@ -73,23 +70,23 @@ def sampling_percentiles(
 ) -> list[float]:
     """By how many percentiles the points of two recordings of this load may differ by chance.
 
-    For each drive of an array, of which there are as many blocks, what 95 of 100 pairs stay within.
+    For each drive of an array, of which there are as many blocks: 95 of 100 pairs of recordings
+    differ by no more.
     Points are found as the options say, but always in closed form.
     """
-    rng = np.random.default_rng([seed, 2])
     options = dataclasses.replace(options, method="exact")
     whole = [drive.distribution() for drive in drives]
-    n_blocks = drives[0].n_blocks
-    found = np.empty((N_RESAMPLES, len(drives)))
-    for resample in found:
-        times = np.bincount(rng.integers(n_blocks, size=n_blocks), minlength=n_blocks)
+    found = []
+    for times in stats.resamples(drives[0].n_blocks, N_RESAMPLES, seed).astype(np.int64):
         points = find_inflection_points(
             [drive.distribution(times) for drive in drives], options, seed
         )
-        resample[:] = [
-            100 * float(distribution.share_at_most(point.threshold_us))
-            for distribution, point in zip(whole, points, strict=True)
-        ]
+        found.append(
+            [
+                100 * float(distribution.share_at_most(point.threshold_us))
+                for distribution, point in zip(whole, points, strict=True)
+            ]
+        )
     one, other = np.triu_indices(N_RESAMPLES, 1)
-    differences = np.abs(found[one] - found[other])
-    return [float(d) for d in np.percentile(differences, CONFIDENCE_PERCENT, axis=0)]
+    differences = np.abs(np.array(found)[one] - np.array(found)[other])
+    return [float(d) for d in np.quantile(differences, stats.LEVEL, axis=0)]

@@ -36,6 +36,8 @@ class ReadSet(Rows):
     #: reads, oldest first.
     hist_pending: npt.NDArray[Any]
     hist_latency_us: npt.NDArray[Any]
+    #: uint64 array, shape (n,)
+    arrival_ns: npt.NDArray[np.uint64]
     #: Of the whole trace.
     stats: TraceStats
 
@@ -74,7 +76,7 @@ def load_reads(
 ) -> ReadSet:
     """Read a trace's served reads."""
     reader = open_recording(trace, **options)
-    parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(5)]
+    parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(6)]
     for chunk in _reported(reader, on_progress):
         for column, part in zip(parts, _compact(chunk), strict=True):
             column.append(part)
@@ -90,8 +92,10 @@ def load_reads(
     for column in parts:
         columns.append(np.concatenate(column))
         column.clear()  # never hold all columns twice
-    latency_us, pages, pending, hist_pending, hist_latency_us = columns
-    return ReadSet(latency_us, pages, pending, hist_pending, hist_latency_us, reader.stats)
+    latency_us, pages, pending, hist_pending, hist_latency_us, arrival_ns = columns
+    return ReadSet(
+        latency_us, pages, pending, hist_pending, hist_latency_us, arrival_ns, reader.stats
+    )
 
 
 def _reported(reader: Reader, on_progress: Callable[[int, int], None] | None) -> Iterator[IoChunk]:
@@ -111,4 +115,5 @@ def _compact(chunk: IoChunk) -> tuple[npt.NDArray[Any], ...]:
         _capped(served.pending, PENDING_DIGITS),
         _capped(served.hist_pending, PENDING_DIGITS),
         _capped(served.hist_latency_us, LATENCY_DIGITS),
+        served.arrival_ns,
     )

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Whether what refusing reads gains an array is more than chance.
+"""Whether refusing reads gains an array something, or only seems to.
 
-A model that knows nothing has gained something on every second recording, and of many ways to
-refuse the best one on nearly all. Two questions tell it from one that knows something:
+A model that knows nothing has gained something on every second recording, and the best of many ways
+to refuse has on nearly all. Two tests tell it from a model that knows something:
 
-- Would as many ways gain as much if the scores had nothing to do with the reads? Blocks of time of
-  the scores are laid on other blocks of the reads, again and again, and each time the best way
-  counts. That is what having tried many is worth, however the latencies are distributed.
-- Would this way gain in other recordings of the drive? Blocks of time of the reads, with their
-  scores, are drawn anew (the block bootstrap: Kuensch, Annals of Statistics 1989).
+- A permutation test: would the best of as many ways gain as much if the scores had nothing to do
+  with the reads? Blocks of the scores are laid on other blocks of the reads, again and again.
+- A block bootstrap: would this way gain something in other recordings of the drive? Blocks of the
+  reads, with their scores, are drawn anew.
 
-Blocks, not reads, since slow reads come in bursts, and what predicts one of them predicts the next.
+Both use blocks of consecutive reads, because slow reads come in bursts, and what predicts one of
+them predicts the next. See :mod:`linnapp.stats` for how often each is wrong.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linnapp import stats
 from linnapp.learn.labelling.inflection import size_classes
-from linnapp.trace.difference import MAX_BLOCKS as N_BLOCKS
 
 #: With this many the share of shuffles is known to a tenth of a percent.
 N_SHUFFLES = 999
@@ -31,18 +31,10 @@ N_SHUFFLES = 999
 #: Scores without any knowledge pass so often.
 CHANCE = 0.005
 
-N_RESAMPLES = 2000
-
-#: Below this share of the resamples a 95 % interval begins: not 2.5 %, for 20 blocks give one that
-#: is too narrow, by Student's t with 19 degrees of freedom against the normal distribution
-#: (Hesterberg, The American Statistician 69:4, 2015, section 5.3).
-TAIL = 0.016
+N_BLOCKS = stats.MAX_BLOCKS
 
 #: Means that differ by so little are taken for equal.
 FLAT = 1.001
-
-#: Shuffles and resamples are the same in each run.
-_SEED = 1
 
 Floats = npt.NDArray[np.float64]
 
@@ -64,19 +56,6 @@ def array_means_us(sums: Floats, failover_us: float, replicas: int) -> Floats:
     for _ in range(replicas - 1):
         mean_us = admitted_us + share * (failover_us + mean_us)
     return np.asarray((mean_us * reads).sum(axis=-2) / reads.sum(axis=-2))
-
-
-def resampled_means_us(blocks: Floats, failover_us: float, replicas: int) -> Floats:
-    """The same of blocks of time, the first axis, that are drawn anew, always the same ones."""
-    n = len(blocks)
-    times = np.random.default_rng(_SEED).multinomial(n, np.full(n, 1 / n), N_RESAMPLES)
-    sums = (times @ blocks.reshape(n, -1)).reshape(N_RESAMPLES, *blocks.shape[1:])
-    return array_means_us(sums, failover_us, replicas)
-
-
-def lowest_gain_us(gains_us: Floats) -> float:
-    """Where the 95 % interval of a gain begins that resamples have."""
-    return float(np.quantile(gains_us, TAIL))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,34 +82,44 @@ class Refusals:
         sums = self._sums(kinds, self.level, self.latency_us, n_kinds)
         return array_means_us(sums, self.failover_us, self.replicas)
 
-    def blocks(self) -> Floats:
-        """Sums of each block of time; shape (blocks, kinds, 1 + ways, 2), none of few reads."""
+    def sums_of(self, blocks: npt.NDArray[np.int64]) -> Floats:
+        """Sums of each block; shape (blocks, kinds, 1 + ways, 2). `blocks` numbers the reads'."""
         kinds, n_kinds = self._kinds()
-        parts = zip(*self._cut(kinds), strict=True)
-        rows = [self._sums(kind, level, us, n_kinds) for kind, level, us in parts]
-        return np.array(rows).reshape(len(rows), n_kinds, 1 + self.ways, 2)
+        n_blocks = int(blocks.max()) + 1
+        cells = blocks * n_kinds + kinds
+        sums = self._sums(cells, self.level, self.latency_us, n_blocks * n_kinds)
+        return sums.reshape(n_blocks, n_kinds, 1 + self.ways, 2)
 
     def is_beyond_chance(self, way: int) -> bool:
-        """Whether what a way gains can be no accident, as many as were tried."""
-        blocks = self.blocks()
-        if not len(blocks):
+        """Whether both tests say that a way's gain is none by chance, as many as were tried."""
+        length = len(self.level) // N_BLOCKS
+        if not length:
             return False
-        resampled = resampled_means_us(blocks[:, :, [0, 1 + way]], self.failover_us, self.replicas)
-        if lowest_gain_us(resampled[:, 0] - resampled[:, 1]) <= 0:
+        newest = self._newest(N_BLOCKS * length)
+        sums = newest.sums_of(np.arange(N_BLOCKS * length) // length)
+        drawn = stats.resamples(N_BLOCKS) @ sums.reshape(N_BLOCKS, -1)
+        resampled_us = self._gains(drawn.reshape(-1, *sums.shape[1:]))[:, way]
+        gain_us = self._gains(sums.sum(axis=0))[way]
+        if not stats.block_interval(float(gain_us), resampled_us, N_BLOCKS).is_above:
             return False
-        gain_us = self._gains(blocks.sum(axis=0))[way]
-        by_chance = np.count_nonzero(self._best_shuffled_us >= gain_us)
-        return bool(by_chance + 1 <= CHANCE * (N_SHUFFLES + 1))
+        return stats.p_value(float(gain_us), self._best_shuffled_us) <= CHANCE
+
+    def _newest(self, n: int) -> Refusals:
+        """The last `n` reads."""
+        newest = {name: getattr(self, name)[-n:] for name in ("latency_us", "pages", "level")}
+        return dataclasses.replace(self, **newest)
 
     @functools.cached_property
     def _best_shuffled_us(self) -> Floats:
         """What the best way gains with blocks of the scores on other blocks of the reads."""
         kinds, n_kinds = self._kinds()
-        kind_of, level_of, latency_of = self._cut(kinds)
-        orders = np.random.default_rng(_SEED).permuted(
-            np.tile(np.arange(N_BLOCKS), (N_SHUFFLES, 1)), axis=1
+        shape = (N_BLOCKS, len(kinds) // N_BLOCKS)
+        kind_of, level_of, latency_of = (
+            part[-shape[0] * shape[1] :].reshape(shape)
+            for part in (kinds, self.level, self.latency_us)
         )
         sums = np.zeros((N_SHUFFLES, n_kinds, 1 + self.ways, 2))
+        orders = stats.shuffles(N_BLOCKS, N_SHUFFLES)
         for kind, us, order in zip(kind_of, latency_of, orders.T, strict=True):
             sums += np.array([self._sums(kind, level, us, n_kinds) for level in level_of])[order]
         return np.asarray(self._gains(sums).max(axis=-1))
@@ -143,13 +132,6 @@ class Refusals:
         """Size classes, numbered without gaps, and how many there are."""
         found, kinds = np.unique(size_classes(self.pages), return_inverse=True)
         return np.asarray(kinds, np.int64), len(found)
-
-    def _cut(self, kinds: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
-        """Size classes, levels and latencies of the newest reads, each of shape (blocks, reads)."""
-        length = len(kinds) // N_BLOCKS
-        shape = (N_BLOCKS if length else 0, length)
-        first = len(kinds) - N_BLOCKS * length if length else len(kinds)
-        return tuple(part[first:].reshape(shape) for part in (kinds, self.level, self.latency_us))
 
     def _sums(
         self, kinds: npt.NDArray[Any], level: npt.NDArray[Any], us: npt.NDArray[Any], n_kinds: int

@@ -24,11 +24,12 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from linnapp import stats
 
 #: Of wrong intervals, in a hundred trials.
 ERROR = 0.05
@@ -133,8 +134,7 @@ class PairedBlocks:
     @functools.cached_property
     def _exchanged(self) -> Floats:
         """Which pairs have their blocks exchanged; the same in each run."""
-        drawn = np.random.default_rng(1).integers(0, 2, (N_EXCHANGES, self.n_pairs))
-        return drawn.astype(np.float64)
+        return stats.exchanges(self.n_pairs, N_EXCHANGES)
 
     @property
     def reads(self) -> tuple[int, int]:
@@ -155,8 +155,7 @@ class PairedBlocks:
         Latencies with on are supposed to be longer by `octaves`.
         """
         found, exchanged = self._differences(measure, octaves)
-        as_large = np.abs(exchanged) >= abs(found) - 1e-9
-        return float((1 + np.count_nonzero(as_large)) / (1 + N_EXCHANGES))
+        return stats.p_value(abs(found), np.abs(exchanged))
 
     def effect(self, measure: str, error: float, of_pairs: int) -> Effect:
         """What the switch changes.
@@ -264,8 +263,5 @@ def _power(octaves: float, error: float, done: float, of_pairs: int) -> float:
         return 0.0
     if not error:
         return 0.0 if not octaves else 1.0
-    normal = NormalDist()
-    last_error = error * math.sqrt(done)
-    needed = -normal.inv_cdf(error_of_look(of_pairs, last=True) / 2) * last_error
-    expected = done * abs(octaves) + (1 - done) * (abs(octaves) + error)
-    return normal.cdf((expected - needed) / (last_error * math.sqrt(1 - done)))
+    needed = -stats.normal_quantile(error_of_look(of_pairs, last=True) / 2)
+    return stats.conditional_power(abs(octaves) / error, done, needed)

@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.learn.judging.chance import N_RESAMPLES, TAIL
+from linnapp import stats
 from linnapp.learn.judging.evaluation import predictions
 from linnapp.learn.labelling.inflection import size_classes
 from linnapp.model import LatencyModel
 from linnapp.model.latency_model import CAP
-from linnapp.trace.difference import MAX_BLOCKS, MIN_BLOCKS, resampled_means
 from linnapp.trace.logged_drive import PAGE_BYTES
 from linnapp.trace.recorded import Recorded
 from linnapp.trace.rows import Rows
@@ -37,8 +36,6 @@ HOME_MARGIN = 0.25
 
 #: Pairs whose sums are kept together.
 _PAIRS_A_SUM = 32
-
-_SEED = 1
 
 Floats = npt.NDArray[np.float64]
 
@@ -118,7 +115,7 @@ def judge(drives: Sequence[Iterable[DriveReads]]) -> PairsJudged:
 
     Memory is that of two parts of each drive, and of 2 bytes a pair.
     """
-    sums = [np.empty((0, 7))]
+    sums, starts_ns = [np.empty((0, 7))], [np.empty(0, np.uint64)]
     for parts in _together(drives):
         found = []
         for first, second in itertools.combinations(parts, 2):
@@ -129,9 +126,11 @@ def judge(drives: Sequence[Iterable[DriveReads]]) -> PairsJudged:
             continue
         times, columns = (np.concatenate(part) for part in zip(*found, strict=True))
         if len(times):
-            in_order = columns[np.argsort(times, kind="stable")]
-            sums.append(np.add.reduceat(in_order, np.arange(0, len(times), _PAIRS_A_SUM)))
-    return _judged(np.concatenate(sums))
+            order = np.argsort(times, kind="stable")
+            firsts = np.arange(0, len(times), _PAIRS_A_SUM)
+            sums.append(np.add.reduceat(columns[order], firsts))
+            starts_ns.append(times[order[firsts]])
+    return _judged(np.concatenate(sums), np.concatenate(starts_ns))
 
 
 def judge_models(
@@ -207,23 +206,22 @@ def _chosen_us(latency_us: Floats, score: Floats, margin: float = 0.0) -> Floats
     return np.asarray(np.where(leaves, latency_us[:, ::-1], latency_us).mean(axis=1))
 
 
-def _judged(sums: Floats) -> PairsJudged:
+def _judged(sums: Floats, starts_ns: npt.NDArray[np.uint64]) -> PairsJudged:
     if not len(sums):
         none = Estimate(float("nan"), None, None)
         return PairsJudged(0, none, none, none, none, none)
-    starts = np.linspace(0, len(sums), min(len(sums), MAX_BLOCKS), endpoint=False, dtype=int)
-    blocks = np.add.reduceat(sums, starts)
-    whole = (blocks[:, 1:].sum(axis=0) / blocks[:, 0].sum())[None]
-    means = None
-    if len(blocks) >= MIN_BLOCKS:
-        means = resampled_means(blocks, _SEED, N_RESAMPLES)
+    numbers = stats.block_numbers(starts_ns)
+    blocks = sums.sum(axis=0)[None] if numbers is None else stats.block_sums(numbers, *sums.T)
+    n = len(blocks)
+    # The first row is the blocks as they are.
+    weights = np.concatenate([np.ones((1, n)), stats.resamples(n)])
+    drawn = weights @ blocks
+    means = drawn[:, 1:] / drawn[:, :1]
 
     def estimate(column: int, less: int | None = None) -> Estimate:
-        def of(rows: Floats) -> Floats:
-            return rows[:, column] - (0.0 if less is None else rows[:, less])
-
-        ends = (None, None) if means is None else np.quantile(of(means), (TAIL, 1 - TAIL)).tolist()
-        return Estimate(float(of(whole)[0]), *ends)
+        found = means[:, column] - (0.0 if less is None else means[:, less])
+        interval = stats.block_interval(float(found[0]), found[1:], n)
+        return Estimate(interval.value, *interval.ends)
 
     right, turns, rival, followed, margin, best = range(6)
     return PairsJudged(

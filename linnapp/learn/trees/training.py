@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linnapp import stats
 from linnapp.errors import LinnappError, TraceError, install_command, needs
 from linnapp.learn.features.augmentation import SlowedReads
 from linnapp.learn.features.split import Split, split
@@ -132,6 +133,8 @@ class LatencyReads(Rows):
     latency_us: npt.NDArray[np.uint32]
     #: uint32 array, shape (n,); pending pages at arrival.
     pending: npt.NDArray[np.uint32]
+    #: uint64 array, shape (n,)
+    arrival_ns: npt.NDArray[np.uint64]
 
     @property
     def pages(self) -> npt.NDArray[np.uint32]:
@@ -220,14 +223,15 @@ def load_latency_reads(
     opened = open_recording(trace, overdue_us=overdue_us, **reader)
     drive = LoggedDrive(overdue_us)
     none = np.empty(0, np.uint32)
-    found = [LatencyReads(np.empty((0, N_FEATURES), np.uint32), none, none)]
+    found = [LatencyReads(np.empty((0, N_FEATURES), np.uint32), none, none, np.empty(0, np.uint64))]
     n_seen = 0
     for chunk in opened:
         seen = drive.features_of(chunk)
         served = chunk.take(chunk.is_served_read)
         rows = slice(-n_seen % step, None, step)
         n_seen += len(served)
-        reads = LatencyReads(seen, _whole_us(served.latency_ns), served.pending)
+        latency_us = _whole_us(served.latency_ns)
+        reads = LatencyReads(seen, latency_us, served.pending, served.arrival_ns)
         found.append(reads.take(rows).each(np.copy))
     return LatencyReads.joined(found), opened.stats
 
@@ -378,11 +382,17 @@ def _tried(
 
 
 def _worse_by_more_than_chance(model: LatencyModel, reads: LatencyReads) -> bool:
-    """Whether the reads' own mean predicts them better, by two standard errors."""
+    """Whether the reads' own mean predicts them significantly better.
+
+    With too few blocks of time nobody can tell, and the model is not known to be worse.
+    """
+    blocks = stats.block_numbers(reads.arrival_ns)
+    if blocks is None:
+        return False
     mean_us = max(1.0, float(reads.latency_us.mean()))
     predicted_us = predict_us(model, reads.features)
     worse = deviances(predicted_us, reads.latency_us) - deviances(mean_us, reads.latency_us)
-    return bool(worse.mean() > 2 * worse.std() / math.sqrt(len(worse)))
+    return stats.paired_p_value(stats.block_sums(blocks, worse)[:, 0]) <= (1 - stats.LEVEL) / 2
 
 
 def _one_number(reads: LatencyReads, parts: Split) -> Quality:
