@@ -53,6 +53,9 @@ struct linnos_array {
 	struct replica replicas[CHOOSER_DRIVES_MAX];
 	bool is_files, hint, asks;
 	bool guards_hints; /* not all reads carry it */
+	/* The program has closed descriptors of ours. A new one could have the number of a closed
+	 * replica, so none is opened any more. */
+	bool has_lost_descriptors;
 	uint64_t size_bytes;
 	struct linnos_backend backend;
 	struct linnos_known *known;

@@ -11,15 +11,31 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
+
+/* A request for which a backend has no room is sent again after a completion, or after this time;
+ * and it has failed when a backend that serves nothing has had no room for so long. */
+#define UNSENT_RETRY_NS 1000000
+#define UNSENT_MAX_NS 1000000000ull
+/* How long a backend whose wait fails is given to end what is in flight when its queue is closed.
+ */
+#define CLOSING_MAX_NS 1000000000ull
+/* How often the waiter looks for work by itself: a program may have closed the descriptor that is
+ * to wake it up, as closefrom(3) does. */
+#define CLOSED_WAKE_MS 1000
 
 struct lane {
 	struct lane *next;
 	struct linnos_array *array;
 	void *part; /* of the backend */
 	struct attempt *attempts;
-	unsigned int in_flight;
-	bool has_new; /* since the last wait, which sends it */
+	struct attempt *first_unsent, *last_unsent; /* the backend was full; by attempt.next */
+	uint64_t unsent_ns;			    /* since when none could be sent */
+	unsigned int in_flight, n_unsent;	    /* in_flight includes those that are unsent */
+	unsigned int n_interrupted;		    /* waits, in a row */
+	bool fd_is_closed;			    /* seen by the waiter */
+	bool has_new;				    /* since the last wait, which sends it */
 };
 
 struct lanes {
@@ -33,8 +49,13 @@ struct lanes {
 
 static struct lane *lane_new(struct linnos_array *a, int *error)
 {
-	struct lane *lane = calloc(1, sizeof(*lane));
+	struct lane *lane;
 
+	if (READ_ONCE(a->has_lost_descriptors)) {
+		*error = -EBADF;
+		return NULL;
+	}
+	lane = calloc(1, sizeof(*lane));
 	if (!lane) {
 		*error = -ENOMEM;
 		return NULL;
@@ -58,6 +79,11 @@ static bool is_registered(const struct lane *lane)
 	return lane->array->is_files && uring_is_registered(lane->part);
 }
 
+static bool is_broken(const struct lane *lane)
+{
+	return lane->array->is_files && uring_is_broken(lane->part);
+}
+
 /* One that is free, or a new one. */
 static struct lane *lane_get(struct linnos_array *a, int *error)
 {
@@ -77,6 +103,11 @@ struct lane *lane_of(struct linnos_queue *q, int *error)
 	const bool registers = q->o.register_files || q->o.n_buffers;
 	struct linnos_array *a = q->array;
 
+	/* A ring that cannot be entered any more is replaced as soon as it is empty. */
+	if (q->lane && is_broken(q->lane) && !q->lane->in_flight) {
+		lane_free(q->lane);
+		q->lane = NULL;
+	}
 	if (q->lane)
 		return q->lane;
 	if (!registers || !a->is_files) {
@@ -91,28 +122,6 @@ struct lane *lane_of(struct linnos_queue *q, int *error)
 	return q->lane;
 }
 
-void lane_send(struct lane *lane, struct attempt *at)
-{
-	const struct linnos_backend *backend = &lane->array->backend;
-	struct linnos_request request = {
-		.handle = attempt_handle(at),
-		.offset = at->offset + at->from,
-		.bytes = at->bytes - at->from,
-		.buf = at->data + at->from,
-		.replica = at->replica,
-	};
-	int error;
-
-	if (!at->list)
-		attempt_join(&lane->attempts, at);
-	at->lane = lane;
-	lane->in_flight++;
-	lane->has_new = true;
-	error = backend->submit(lane->part, &request);
-	if (error)
-		linnos_ended(request.handle, error);
-}
-
 static void done(struct linnos_read *r)
 {
 	struct linnos_queue *q = r->queue;
@@ -125,23 +134,151 @@ static void done(struct linnos_read *r)
 	q->last_done = r;
 }
 
-void linnos_ended(uint64_t handle, ssize_t result)
+/* Passes one result on. Returns the attempt that is to be sent next; NULL: none. */
+static struct attempt *end_attempt(struct attempt *at, ssize_t result)
 {
-	struct attempt *at = (struct attempt *)(uintptr_t)handle;
-	struct lane *lane = at->lane;
 	struct linnos_read *r;
 
-	lane->in_flight--;
+	at->lane->in_flight--;
 	switch (attempt_ended(at, result, &r)) {
 	case LINNOS_AGAIN:
-		lane_send(lane, read_take_next(r));
-		break;
+		return read_take_next(r);
 	case LINNOS_DONE:
 		done(r);
 		break;
 	case LINNOS_NOTHING:
 		break;
 	}
+	return NULL;
+}
+
+static int submit(struct lane *lane, struct attempt *at)
+{
+	const struct linnos_backend *backend = &lane->array->backend;
+	struct linnos_request request = {
+		.handle = attempt_handle(at),
+		.offset = at->offset + at->from,
+		.bytes = at->bytes - at->from,
+		.buf = at->data + at->from,
+		.replica = at->replica,
+	};
+	int error;
+
+	do
+		error = backend->submit(lane->part, &request);
+	while (error == -EINTR && ++at->n_interrupted < INTERRUPTED_MAX);
+	if (!error)
+		lane->unsent_ns = 0;
+	return error;
+}
+
+static void keep_unsent(struct lane *lane, struct attempt *at)
+{
+	at->next = NULL;
+	at->is_unsent = true;
+	*(lane->last_unsent ? &lane->last_unsent->next : &lane->first_unsent) = at;
+	lane->last_unsent = at;
+	lane->n_unsent++;
+}
+
+static struct attempt *take_unsent(struct lane *lane)
+{
+	struct attempt *at = lane->first_unsent;
+
+	lane->first_unsent = at->next;
+	if (!at->next)
+		lane->last_unsent = NULL;
+	lane->n_unsent--;
+	at->next = NULL;
+	at->is_unsent = false;
+	return at;
+}
+
+/* A submission that fails is followed by the read's next attempt, if it has one. */
+void lane_send(struct lane *lane, struct attempt *at)
+{
+	while (at) {
+		int error;
+
+		if (!at->list)
+			attempt_join(&lane->attempts, at);
+		at->lane = lane;
+		lane->in_flight++;
+		lane->has_new = true;
+		/* Requests are sent in the order in which they came. */
+		error = lane->first_unsent ? -EAGAIN : submit(lane, at);
+		if (!error)
+			return;
+		if (error == -EAGAIN) { /* there is no room */
+			keep_unsent(lane, at);
+			return;
+		}
+		at->not_sent = lane->array->is_files;
+		at = end_attempt(at, error);
+	}
+}
+
+void attempt_not_sent(struct attempt *at, int error)
+{
+	struct lane *lane = at->lane;
+
+	at->not_sent = true;
+	lane_send(lane, end_attempt(at, error));
+}
+
+/* Sends what the backend had no room for. What it refuses for too long, while it serves nothing
+ * else of this lane, has failed. */
+static void send_unsent(struct lane *lane)
+{
+	uint64_t now_ns = lane->first_unsent ? array_clock_ns(lane->array) : 0;
+
+	while (lane->first_unsent) {
+		struct attempt *at = lane->first_unsent;
+		/* Nobody waits for it any more. */
+		int error = at->read || at->kind == LINNOS_COPY ? submit(lane, at) : -ECANCELED;
+
+		if (error == -EAGAIN && lane->in_flight > lane->n_unsent)
+			lane->unsent_ns = 0;
+		else if (error == -EAGAIN && !lane->unsent_ns)
+			lane->unsent_ns = now_ns;
+		if (error == -EAGAIN &&
+		    (!lane->unsent_ns || now_ns - lane->unsent_ns < UNSENT_MAX_NS))
+			return;
+		take_unsent(lane);
+		lane->has_new = true;
+		if (!error)
+			continue;
+		at->not_sent = lane->array->is_files && at->read;
+		lane_send(lane, end_attempt(at, error));
+	}
+	lane->unsent_ns = 0;
+}
+
+void linnos_ended(uint64_t handle, ssize_t result)
+{
+	struct attempt *at = (struct attempt *)(uintptr_t)handle;
+	struct lane *lane = at->lane;
+
+	lane_send(lane, end_attempt(at, result));
+}
+
+/* Waits for the backend, and sends what it had no room for until then. */
+static int wait_for_backend(struct lane *lane, int64_t timeout_ns)
+{
+	int error;
+
+	if (lane->first_unsent && lane->in_flight == lane->n_unsent &&
+	    (timeout_ns < 0 || timeout_ns > UNSENT_RETRY_NS))
+		timeout_ns = UNSENT_RETRY_NS;
+	lane->has_new = false;
+	error = lane->array->backend.wait(lane->part, timeout_ns);
+	if (lane->array->is_files && uring_descriptor_is_gone(lane->part))
+		WRITE_ONCE(lane->array->has_lost_descriptors, true);
+	lane->n_interrupted = error == -EINTR ? lane->n_interrupted + 1 : 0;
+	if (error == -EINTR && lane->n_interrupted < INTERRUPTED_MAX)
+		error = 0;
+	send_unsent(lane);
+	return error;
 }
 
 /* What is due now. */
@@ -163,16 +300,28 @@ void lane_cancel_lost(struct linnos_queue *q)
 	const struct linnos_backend *backend = &q->array->backend;
 
 	for (struct attempt *at = q->lane->attempts; at && backend->cancel; at = at->later)
-		if (at->is_unwanted) {
+		if (at->is_unwanted && !at->is_unsent) {
 			at->is_unwanted = false;
 			q->lane->has_new = true;
 			backend->cancel(q->lane->part, attempt_handle(at));
 		}
 }
 
+/* The kernel has dropped what is in flight, as far as can be known: reads are not waited for. */
+static void give_up_reads(struct linnos_queue *q, int error)
+{
+	for (struct attempt *at = q->lane->attempts; at; at = at->later) {
+		struct linnos_read *r = at->read;
+
+		if (!r)
+			continue;
+		read_give_up(r, error);
+		done(r);
+	}
+}
+
 int lane_wait(struct linnos_queue *q, int64_t timeout_ns)
 {
-	const struct linnos_backend *backend = &q->array->backend;
 	struct lane *lane = q->lane;
 	int error;
 
@@ -183,14 +332,16 @@ int lane_wait(struct linnos_queue *q, int64_t timeout_ns)
 		if (timeout_ns < 0 || due_in_ns < timeout_ns)
 			timeout_ns = due_in_ns;
 	}
-	lane->has_new = false;
-	error = backend->wait(lane->part, timeout_ns);
+	error = wait_for_backend(lane, timeout_ns);
+	if (error && q->array->is_files) {
+		give_up_reads(q, error);
+		error = 0;
+	}
 	serve_due(q);
 	lane_cancel_lost(q);
 	/* Failovers, hedges and cancels: the caller may not come back for long. */
 	while (!error && lane->has_new) {
-		lane->has_new = false;
-		error = backend->wait(lane->part, 0);
+		error = wait_for_backend(lane, 0);
 		lane_cancel_lost(q);
 	}
 	return error;
@@ -227,7 +378,7 @@ static bool hand_over(struct lane *lane)
 	const char *why;
 	bool can;
 
-	if (!waits && is_registered(lane)) {
+	if (!waits && (is_registered(lane) || is_broken(lane))) {
 		lane_free(lane);
 		return true;
 	}
@@ -252,9 +403,38 @@ void lane_leave(struct linnos_queue *q)
 	if (!lane || q->n_live || !lane->in_flight || !can_be_left(lane))
 		return;
 	/* What has ended is heard of here; and cancels need nobody to wake up. */
-	q->array->backend.wait(lane->part, 0);
+	wait_for_backend(lane, 0);
 	if (hand_over(lane))
 		q->lane = NULL;
+}
+
+/* Nobody will tell of their ends. A drive may still write to their memory: it is not used again. */
+static void forsake(struct lane *lane)
+{
+	while (lane->attempts)
+		attempt_forsake(lane->attempts);
+	lane->first_unsent = lane->last_unsent = NULL;
+	lane->in_flight = lane->n_unsent = 0;
+}
+
+/* Until nothing is in flight, or the backend cannot wait for it. */
+static void lane_drain(struct lane *lane)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	unsigned int n_failed = 0;
+
+	while (lane->in_flight) {
+		int error = wait_for_backend(lane, -1);
+
+		n_failed = error ? n_failed + 1 : 0;
+		if (error && (lane->array->is_files ||
+			      n_failed > CLOSING_MAX_NS / (uint64_t)pause.tv_nsec)) {
+			forsake(lane);
+			return;
+		}
+		if (error)
+			nanosleep(&pause, NULL);
+	}
 }
 
 void lane_close(struct linnos_queue *q)
@@ -265,9 +445,7 @@ void lane_close(struct linnos_queue *q)
 	for (struct attempt *at = q->lane->attempts; at; at = at->later)
 		at->is_unwanted = true;
 	lane_cancel_lost(q);
-	while (q->lane->in_flight)
-		if (lane_wait(q, -1))
-			sched_yield();
+	lane_drain(q->lane);
 	lane_free(q->lane);
 	q->lane = NULL;
 }
@@ -297,8 +475,7 @@ void lanes_send_copy(struct attempt *copy)
 	lane_send(lane, copy);
 	if (hand_over(lane))
 		return;
-	while (lane->in_flight)
-		a->backend.wait(lane->part, -1);
+	lane_drain(lane);
 	lane_free(lane);
 }
 
@@ -353,12 +530,14 @@ static void give_free(struct linnos_array *a, struct waiting *w)
 	for (unsigned int i = 0; i < w->n; i++) {
 		struct lane *lane = w->lanes[i];
 
-		a->backend.wait(lane->part, 0);
+		/* Entering a ring whose descriptor is closed finds out that it is broken. */
+		if (wait_for_backend(lane, lane->fd_is_closed) && a->is_files)
+			forsake(lane);
 		if (lane->in_flight) {
 			w->lanes[n++] = lane;
 			continue;
 		}
-		if (is_registered(lane)) {
+		if (is_registered(lane) || is_broken(lane)) {
 			lane_free(lane);
 			continue;
 		}
@@ -369,16 +548,25 @@ static void give_free(struct linnos_array *a, struct waiting *w)
 	w->n = n;
 }
 
+/* Is there something that is to be sent without a completion that would wake the waiter up? */
+static bool has_unsent(const struct lane *lane)
+{
+	return lane->first_unsent || (lane->array->is_files && uring_has_unsubmitted(lane->part));
+}
+
 static void *wait_for_the_lost(void *array)
 {
 	struct linnos_array *a = array;
 	struct waiting w = {0};
 	uint64_t calls;
+	int wake_fd;
 
 	/* Until whoever starts it has left. */
 	array_lock(a);
+	wake_fd = a->lanes->wake_fd;
 	array_unlock(a);
 	for (;;) {
+		int timeout_ms = CLOSED_WAKE_MS;
 		bool stopping = take_lost(a, &w);
 
 		/* Copies are sent here: the kernel tells of an answer in the thread that has sent,
@@ -390,13 +578,22 @@ static void *wait_for_the_lost(void *array)
 			sched_yield();
 			continue;
 		}
-		for (unsigned int i = 0; i < w.n; i++)
-			w.fds[i] = (struct pollfd){.fd = a->backend.fd(w.lanes[i]->part),
-						   .events = POLLIN};
-		w.fds[w.n] = (struct pollfd){.fd = a->lanes->wake_fd, .events = POLLIN};
-		poll(w.fds, w.n + 1, -1);
-		if (w.fds[w.n].revents && read(a->lanes->wake_fd, &calls, sizeof(calls)) < 0)
+		for (unsigned int i = 0; i < w.n; i++) {
+			struct lane *lane = w.lanes[i];
+
+			w.fds[i].events = POLLIN;
+			w.fds[i].fd = lane->fd_is_closed ? -1 : a->backend.fd(lane->part);
+			if (w.fds[i].fd < 0 || has_unsent(lane))
+				timeout_ms = 1;
+		}
+		w.fds[w.n] = (struct pollfd){.fd = wake_fd, .events = POLLIN};
+		if (poll(w.fds, w.n + 1, timeout_ms) <= 0)
 			continue;
+		for (unsigned int i = 0; i < w.n; i++)
+			w.lanes[i]->fd_is_closed |= !!(w.fds[i].revents & POLLNVAL);
+		if (w.fds[w.n].revents && read(wake_fd, &calls, sizeof(calls)) < 0 &&
+		    errno == EBADF)
+			wake_fd = -1;
 	}
 	free(w.lanes);
 	free(w.fds);

@@ -24,6 +24,8 @@ void lanes_stop(struct linnos_array *a);
 /* The queue's, made when there is none; NULL: *error says why there can be none. */
 struct lane *lane_of(struct linnos_queue *q, int *error);
 void lane_send(struct lane *lane, struct attempt *at);
+/* The ring cannot be used any more, for this reason, and the kernel has not taken the attempt. */
+void attempt_not_sent(struct attempt *at, int error);
 /* Until something has ended, or the time is over; for ever if it is below 0. */
 int lane_wait(struct linnos_queue *q, int64_t timeout_ns);
 /* Takes back what nobody waits for, if the backend can. */

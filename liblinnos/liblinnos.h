@@ -17,6 +17,7 @@
  * Threads: an array may be used by any number of threads at once, a queue by one at a time: each
  * has its own. Reading needs no lock of others. linnos_close() and linnos_queue_close() want what
  * they close to themselves. An array does not survive fork(2) in the child.
+ * The thread that begins reads must outlive them.
  *
  * ABI: structures that may grow carry or come with their size; new members come at the end, and
  * zero in them is what was before.
@@ -557,7 +558,8 @@ struct linnos_request {
  * @now_ns: the time, not 0, as all its threads see it; NULL: CLOCK_MONOTONIC
  * @open: makes one thread's part of it, *queue; 0 or a negative errno
  * @close: gives it back; nothing is under way there
- * @submit: begins to serve a request, which ends by linnos_ended(), from @wait only; 0, or a
+ * @submit: begins to serve a request, which ends by linnos_ended(), from @wait only; 0; -%EAGAIN:
+ *	there is no room for it now, and it is submitted again after the next @wait; or another
  *	negative errno: it is as if the replica had failed it with that
  * @cancel: NULL, or what is under way need not be served any more, but must be ended soon, with
  *	-%ECANCELED if it was not served

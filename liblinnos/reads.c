@@ -244,8 +244,19 @@ static bool goes_on(struct attempt *at, ssize_t result)
 	const struct linnos_array *a = at->queue->array;
 	size_t end = at->from + (result > 0 ? result : 0);
 
+	if (at->not_sent)
+		return false;
 	if (result == -EINTR)
+		return ++at->n_interrupted < INTERRUPTED_MAX;
+	/*
+	 * The kernel ends reads of a thread that exits with EFAULT or ECANCELED. Whoever waits for
+	 * the read sends it again, once: memory that is not the caller's fails a second time.
+	 */
+	if ((result == -EFAULT || result == -ECANCELED) && at->read && at->lane &&
+	    !at->is_retried) {
+		at->is_retried = true;
 		return true;
+	}
 	if (end <= at->got)
 		return false;
 	at->got = end;
@@ -254,7 +265,8 @@ static bool goes_on(struct attempt *at, ssize_t result)
 	/* The rest of several places is not several places: all of it anew, into one. */
 	if (at->iov) {
 		at->got = 0;
-		return bounce_it(at);
+		at->no_memory = !bounce_it(at);
+		return !at->no_memory;
 	}
 	at->from = at->got;
 	at->from -= at->from % a->replicas[at->replica].align_bytes;
@@ -268,16 +280,24 @@ enum how {
 	REVOKED,
 	CALLERS_FAULT,
 	CANCELLED,
+	NO_MEMORY,
+	NOT_SENT,
 	UNFINISHED, /* lost: nobody wants the rest */
 	FAILED,
 };
 
 static enum how how_ended(const struct attempt *at, ssize_t result)
 {
+	if (at->no_memory)
+		return NO_MEMORY;
+	if (at->not_sent)
+		return NOT_SENT;
 	if (result >= 0 && at->got >= at->want)
 		return FULL;
+	/* Only the caller cancels what is in the caller's ring; in a queue's own only what is lost
+	 * is cancelled. */
 	if (result == -ECANCELED)
-		return CANCELLED;
+		return at->read && !at->in_callers_ring ? FAILED : CANCELLED;
 	if (result == -EFAULT)
 		return CALLERS_FAULT;
 	if (at->hinted && result == -EBUSY)
@@ -294,7 +314,8 @@ static void account(struct attempt *at, enum how how, uint64_t now_ns)
 	static const enum linnos_end ends[] = {
 		[FULL] = LINNOS_ANSWERED,	[AT_END] = LINNOS_TAKEN_BACK,
 		[REVOKED] = LINNOS_TAKEN_BACK,	[CALLERS_FAULT] = LINNOS_TAKEN_BACK,
-		[CANCELLED] = LINNOS_CANCELLED, [UNFINISHED] = LINNOS_TAKEN_BACK,
+		[CANCELLED] = LINNOS_CANCELLED, [NO_MEMORY] = LINNOS_TAKEN_BACK,
+		[NOT_SENT] = LINNOS_TAKEN_BACK, [UNFINISHED] = LINNOS_TAKEN_BACK,
 		[FAILED] = LINNOS_FAILED,
 	};
 	uint64_t issued_ns = sending_of(&at->sending)->io.issued_ns;
@@ -697,6 +718,23 @@ static enum linnos_outcome read_goes_on(struct linnos_read *r, struct attempt *a
 					"the caller's to write to",
 					r->bytes, (unsigned long long)r->offset),
 			      now_ns);
+	case NO_MEMORY:
+		return finish(r, at,
+			      error_say(-ENOMEM, "read of %zu bytes at %llu: out of memory",
+					r->bytes, (unsigned long long)r->offset),
+			      now_ns);
+	case NOT_SENT:
+		/* No replica is to blame, and none could be asked. */
+		if (r->flying[0])
+			return LINNOS_NOTHING;
+		return finish(r, at,
+			      error_say(result,
+					"read of %zu bytes at %llu: io_uring cannot be used any "
+					"more: %s; was io_uring_enter(2) forbidden, or the ring's "
+					"descriptor closed, after the array was opened?",
+					r->bytes, (unsigned long long)r->offset,
+					strerror(-(int)result)),
+			      now_ns);
 	case REVOKED:
 		if (stays(r)) {
 			r->is_plain = true;
@@ -751,6 +789,17 @@ void read_cannot_be_sent(struct linnos_read *r, struct attempt *at, int error)
 void attempt_take_back(struct attempt *at)
 {
 	account(at, UNFINISHED, queue_time(at->queue));
+	attempt_put(at);
+}
+
+void attempt_forsake(struct attempt *at)
+{
+	struct linnos_queue *q = at->queue;
+
+	linnos_note_ended(q->chooser, &at->sending, LINNOS_TAKEN_BACK, queue_time(q));
+	count(at->kind == LINNOS_COPY ? &q->counts.copies_landed : &q->counts.landed, 1);
+	bounce_forsake(at->bounce);
+	at->bounce = NULL;
 	attempt_put(at);
 }
 

@@ -19,6 +19,9 @@
 
 #define READ_BYTES_MAX 0x7ffff000u
 
+/* An attempt, or a wait, that is interrupted so often in a row has failed. */
+#define INTERRUPTED_MAX 1000
+
 /* Of its address that of the handle is made. */
 #define ATTEMPT_ALIGN 64
 
@@ -45,6 +48,11 @@ struct attempt {
 	enum linnos_kind kind;
 	uint32_t sqe_flags, ioprio;
 	bool in_callers_ring, hinted, is_lost, is_unwanted;
+	bool is_unsent;	 /* the backend had no room for it */
+	bool is_retried; /* its result was not the replica's doing */
+	bool no_memory;	 /* for the rest of it */
+	bool not_sent;	 /* the ring cannot be used any more */
+	uint16_t n_interrupted;
 	struct linnos_sending sending;
 };
 
@@ -122,6 +130,8 @@ void attempt_part(struct attempt *at);
 void copy_take_back(struct attempt *copy, bool for_ever);
 /* Its read was over before it was sent. */
 void attempt_take_back(struct attempt *at);
+/* Forgets one whose end nobody will tell of, after its read is over. */
+void attempt_forsake(struct attempt *at);
 /* Forgets all attempts in the caller's ring, and their reads: no completion will come. */
 void attempts_forsake(struct linnos_queue *q);
 void reads_free(struct linnos_queue *q);

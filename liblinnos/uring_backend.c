@@ -1,22 +1,48 @@
 // SPDX-License-Identifier: MIT
 /* The backend of files and block devices: see uring_backend.h. */
 #include "uring_backend.h"
+#include "io_uring_errors.h"
+#include "lanes.h"
 #include "messages.h"
-#include "reads.h"
 
 #include <errno.h>
 #include <liburing.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-/* A full ring is submitted; answers that are more than twice as many wait in the kernel. */
+/* A full submission queue is submitted. Completions for which the completion queue has no room are
+ * kept by the kernel. */
 #define ENTRIES 64
+
+/* How long to wait for completions of a ring whose descriptor is gone. */
+#define BROKEN_RING_WAIT_NS 1000000000ull
+#define BROKEN_RING_POLL_NS 1000000
+/* Waits that are interrupted so often in a row pause in between. */
+#define INTERRUPTED_OFTEN 100
 
 struct uring {
 	struct io_uring ring;
 	bool has_files, has_buffers;
+	uint64_t prepared[ENTRIES]; /* handles by entry; 0: a cancellation */
+	uint64_t n_prepared;
+	unsigned int n_interrupted;
+	uint64_t refused_ns; /* when the kernel began to refuse; 0: it does not */
+	/*
+	 * Why the ring cannot be entered any more; 0: it can. Requests that were submitted still
+	 * complete, and their completions can be read without a system call.
+	 */
+	int error;
+	uint64_t heard_ns; /* when the ring broke, or the last completion arrived after that */
 };
+
+static uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
 
 static int uring_open(void *context, void **queue)
 {
@@ -36,27 +62,65 @@ static int uring_open(void *context, void **queue)
 	return error;
 }
 
+/* Is the ring's descriptor closed, or another file's by now? */
+static bool descriptor_is_gone(const struct uring *u)
+{
+	return u->error == -EBADF || u->error == -EOPNOTSUPP;
+}
+
 static void uring_close(void *queue)
 {
 	struct uring *u = queue;
 
+	/* Do not close the descriptor of another file. */
+	if (descriptor_is_gone(u))
+		u->ring.ring_fd = u->ring.enter_ring_fd = -1;
 	io_uring_queue_exit(&u->ring);
 	free(u);
 }
 
-/* The kernel may be short of memory for the moment. */
-static void submit(struct uring *u)
+/* Looks at the result of entering the ring, and whether it is of any use to enter it again. */
+static void check_entered(struct uring *u, int result)
 {
-	while (io_uring_sq_ready(&u->ring) && io_uring_submit(&u->ring) < 0)
-		sched_yield();
+	/* A signal ends a wait as often as it arrives, and that is no refusal. */
+	const bool is_refused =
+		result < 0 && result != -ETIME && (result != -EINTR || io_uring_sq_ready(&u->ring));
+
+	if (!is_refused) {
+		u->refused_ns = 0;
+		return;
+	}
+	if (!u->refused_ns)
+		u->refused_ns = clock_ns();
+	if (io_uring_error_is_transient(result) && clock_ns() - u->refused_ns < IO_URING_RETRY_NS)
+		return;
+	u->error = result;
+	u->heard_ns = clock_ns();
 }
 
-static struct io_uring_sqe *get_sqe(struct uring *u)
+/* Submits what is prepared, as far as the kernel takes it now. Returns an error if it never will.
+ */
+static int submit(struct uring *u)
 {
-	struct io_uring_sqe *sqe;
+	int result = 0;
 
-	while (!(sqe = io_uring_get_sqe(&u->ring)))
-		submit(u);
+	while (!u->error && result >= 0 && io_uring_sq_ready(&u->ring)) {
+		result = io_uring_submit(&u->ring);
+		check_entered(u, result);
+	}
+	return u->error;
+}
+
+/* NULL: *error is -EAGAIN if there may be an entry after the next wait. */
+static struct io_uring_sqe *get_sqe(struct uring *u, uint64_t handle, int *error)
+{
+	struct io_uring_sqe *sqe = u->error ? NULL : io_uring_get_sqe(&u->ring);
+
+	if (!sqe && !submit(u))
+		sqe = io_uring_get_sqe(&u->ring);
+	if (sqe)
+		u->prepared[u->n_prepared++ % ENTRIES] = handle;
+	*error = sqe ? 0 : u->error ? u->error : -EAGAIN;
 	return sqe;
 }
 
@@ -64,33 +128,83 @@ static int uring_submit(void *queue, const struct linnos_request *request)
 {
 	const struct attempt *at = (const struct attempt *)(uintptr_t)request->handle;
 	struct uring *u = queue;
+	int error;
+	struct io_uring_sqe *sqe = get_sqe(u, request->handle, &error);
 
-	attempt_prepare(at, get_sqe(u), u->has_files ? (int)at->replica : -1,
-			u->has_buffers ? 0 : -1);
-	return 0;
+	if (sqe)
+		attempt_prepare(at, sqe, u->has_files ? (int)at->replica : -1,
+				u->has_buffers ? 0 : -1);
+	return error;
 }
 
 static void uring_cancel(void *queue, uint64_t handle)
 {
-	struct io_uring_sqe *sqe = get_sqe(queue);
+	int error;
+	struct io_uring_sqe *sqe = get_sqe(queue, 0, &error);
 
+	/* Cancelling is only an optimization. */
+	if (!sqe)
+		return;
 	io_uring_prep_cancel64(sqe, handle, 0);
 	sqe->user_data = 0;
 }
 
-static void hear(struct uring *u)
+/* Returns how many completions there were. */
+static unsigned int reap(struct uring *u)
 {
 	struct io_uring_cqe *cqe;
+	unsigned int n = 0;
 
-	while (!io_uring_peek_cqe(&u->ring, &cqe)) {
+	for (; !io_uring_peek_cqe(&u->ring, &cqe); n++) {
 		uint64_t handle = cqe->user_data;
 		int result = cqe->res;
 
 		io_uring_cqe_seen(&u->ring, cqe);
-		/* Of what was cancelled itself is heard. */
+		/* A cancelled request has a completion of its own. */
 		if (handle)
 			linnos_ended(handle, result);
 	}
+	return n;
+}
+
+/* Ends requests that the kernel has not taken, and never will. Returns how many there were. */
+static unsigned int fail_unsubmitted(struct uring *u)
+{
+	unsigned int n = io_uring_sq_ready(&u->ring), i;
+
+	if (!u->n_prepared)
+		return 0;
+	for (i = 0; i < n; i++) {
+		uint64_t handle = u->prepared[(u->n_prepared - n + i) % ENTRIES];
+
+		if (handle)
+			attempt_not_sent((struct attempt *)(uintptr_t)handle, u->error);
+	}
+	u->n_prepared = 0;
+	return n;
+}
+
+/*
+ * What was submitted completes without the ring being entered, unless the descriptor is gone: then
+ * the kernel may have dropped it, as it may have completions that did not fit into the queue. Wait
+ * for a limited time in these cases.
+ */
+static int wait_for_submitted(struct uring *u, int64_t timeout_ns)
+{
+	const bool may_be_dropped = descriptor_is_gone(u) || io_uring_cq_has_overflow(&u->ring);
+	struct timespec pause = {.tv_nsec = BROKEN_RING_POLL_NS};
+
+	if (fail_unsubmitted(u) + reap(u)) {
+		u->heard_ns = clock_ns();
+		return 0;
+	}
+	if (may_be_dropped && clock_ns() - u->heard_ns > BROKEN_RING_WAIT_NS)
+		return u->error;
+	if (timeout_ns >= 0 && timeout_ns < BROKEN_RING_POLL_NS)
+		pause.tv_nsec = timeout_ns;
+	if (pause.tv_nsec)
+		nanosleep(&pause, NULL);
+	return 0;
 }
 
 static int uring_wait(void *queue, int64_t timeout_ns)
@@ -99,23 +213,32 @@ static int uring_wait(void *queue, int64_t timeout_ns)
 	struct __kernel_timespec ts = {.tv_sec = timeout_ns / 1000000000,
 				       .tv_nsec = timeout_ns % 1000000000};
 	struct io_uring_cqe *cqe;
+	int result = 0;
 
+	if (u->error)
+		return wait_for_submitted(u, timeout_ns);
 	if (timeout_ns) {
-		int n = io_uring_submit_and_wait_timeout(&u->ring, &cqe, 1,
-							 timeout_ns < 0 ? NULL : &ts, NULL);
-
-		if (n == -EAGAIN || n == -EBUSY || n == -ENOMEM)
-			sched_yield();
+		result = io_uring_submit_and_wait_timeout(&u->ring, &cqe, 1,
+							  timeout_ns < 0 ? NULL : &ts, NULL);
+		check_entered(u, result);
 	} else {
 		submit(u);
 	}
-	hear(u);
+	if (u->error)
+		return wait_for_submitted(u, 0);
+	u->n_interrupted = result == -EINTR ? u->n_interrupted + 1 : 0;
+	if (reap(u) || result >= 0 || result == -ETIME)
+		return 0;
+	if (result != -EINTR || u->n_interrupted > INTERRUPTED_OFTEN)
+		io_uring_pause();
 	return 0;
 }
 
 static int uring_fd(void *queue)
 {
-	return ((struct uring *)queue)->ring.ring_fd;
+	const struct uring *u = queue;
+
+	return u->error ? -1 : u->ring.ring_fd;
 }
 
 void uring_backend_init(struct linnos_backend *backend)
@@ -151,6 +274,23 @@ int uring_register(void *ring, const struct linnos_array *a, const struct linnos
 				 o->n_buffers, strerror(-error));
 	u->has_buffers = o->n_buffers;
 	return 0;
+}
+
+bool uring_is_broken(const void *ring)
+{
+	return ((const struct uring *)ring)->error;
+}
+
+bool uring_has_unsubmitted(const void *ring)
+{
+	const struct uring *u = ring;
+
+	return !u->error && io_uring_sq_ready(&u->ring);
+}
+
+bool uring_descriptor_is_gone(const void *ring)
+{
+	return descriptor_is_gone(ring);
 }
 
 bool uring_is_registered(const void *ring)

@@ -63,7 +63,7 @@ def test_drives_of_any_block_size_are_read_without_a_detour(
 def test_it_is_clean_under_asan_ubsan_and_tsan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LINNOS_READS", "2000")
     ran = BUILDS.make("check-sanitized")
-    assert ran.count("tests passed") == 18
+    assert ran.count("tests passed") == 19
 
 
 def test_what_can_be_seen_is_what_the_header_has(built: Path) -> None:
@@ -136,6 +136,7 @@ def test_a_program_finds_what_is_installed(tmp_path: Path, how: str) -> None:
 AROUND_LOOP = """
 #include <liblinnos.h>
 #include <liburing.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: MIT
+/* Rings that can no longer be entered, backends without room, threads that exit, and no memory. */
+#include "test.h"
+#include "made_up.h"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#define N 3
+#define BYTES (1u << 20)
+
+/* --- Rings that can no longer be entered --------------------------------------------------- */
+
+static void forbid_io_uring_enter(int error)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_enter, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned int)error),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = 4, .filter = filter};
+
+	assert(!prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+	assert(!syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program));
+}
+
+static double cpu_s(void)
+{
+	struct rusage r;
+
+	getrusage(RUSAGE_SELF, &r);
+	return (double)r.ru_utime.tv_sec + (double)r.ru_stime.tv_sec +
+	       1e-6 * (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec);
+}
+
+struct scenario {
+	int error; /* of io_uring_enter(2); 0: descriptors are closed instead */
+	bool hedged, has_deadline;
+	int expected; /* what reads end with */
+};
+
+static void break_rings(const struct scenario *s)
+{
+	if (s->error)
+		forbid_io_uring_enter(s->error);
+	else
+		closefrom(3);
+}
+
+static struct linnos_array *opened(const struct scenario *s, int *fds)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+
+	o.hedge_us = s->hedged ? 100 : 0;
+	return made_up_array(N, BYTES, fds, &o);
+}
+
+/* A read is made when the ring is sound, and others when it is broken. */
+static void read_when_broken(const struct scenario *s)
+{
+	struct linnos_read_options o = LINNOS_READ_OPTIONS_INIT;
+	static char buf[4096];
+	struct iovec iov = {buf, sizeof(buf)};
+	struct linnos_array *a;
+	int fds[N];
+	double before_s;
+
+	a = opened(s, fds);
+	/* With a deadline, through the ring. */
+	o.deadline_ns = s->has_deadline ? 60000 * MS : 0;
+	assert(linnos_preadv(a->queues, &iov, 1, 4096, &o) == sizeof(buf));
+	o.deadline_ns = s->has_deadline ? MS : 0;
+	before_s = cpu_s();
+	break_rings(s);
+	for (int i = 0; i < 3; i++) {
+		ssize_t n = linnos_preadv(a->queues, &iov, 1, 4096, &o);
+
+		assert(n == s->expected || (s->has_deadline && n == -ETIME));
+		if (n != -ETIME && n != -EBADF)
+			assert(says("io_uring cannot be used any more"));
+	}
+	/* No replica is to blame. */
+	assert(!s->error || (replica_of(a, 0).state != LINNOS_FAILING && !stats_of(a).errors));
+	assert(!linnos_queue_close(a->queues));
+	assert(!linnos_close(a));
+	assert(cpu_s() - before_s < 0.5);
+}
+
+/* More reads than the ring has entries are under way when it breaks. */
+static void wait_when_broken(const struct scenario *s)
+{
+	enum { READS = 100 };
+	static char bufs[READS][4096];
+	static struct iovec iovs[READS];
+	unsigned int n_back = 0;
+	double before_s = cpu_s();
+	struct linnos_array *a;
+	int fds[N];
+
+	a = opened(s, fds);
+	for (int i = 0; i < READS; i++) {
+		if (i == READS / 2)
+			break_rings(s);
+		iovs[i] = (struct iovec){bufs[i], sizeof(bufs[i])};
+		assert(!linnos_begin_read(a->queues, &iovs[i], 1, 4096 * (i % 16), NULL, bufs[i]));
+	}
+	while (n_back < READS) {
+		struct linnos_completion c[16];
+		int n = linnos_wait(a->queues, c, 16, -1);
+
+		assert(n > 0);
+		for (int i = 0; i < n; i++)
+			assert(c[i].result == s->expected || c[i].result == 4096);
+		n_back += (unsigned int)n;
+	}
+	assert(!linnos_queue_close(a->queues));
+	assert(!linnos_close(a));
+	assert(cpu_s() - before_s < 0.5);
+}
+
+/* In a process of its own, since a filter stays; SIGALRM ends one that hangs. */
+static void in_a_child(void (*run)(const struct scenario *), const struct scenario *s)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		alarm(20);
+		run(s);
+		_exit(0);
+	}
+	assert(waitpid(child, &status, 0) == child);
+	if (status)
+		fprintf(stderr, "error %d, hedged %d, deadline %d: status %#x\n", s->error,
+			s->hedged, s->has_deadline, (unsigned int)status);
+	assert(!status);
+}
+
+static const struct scenario broken_for_good[] = {
+	{EPERM, true, false, -EPERM},
+	{EPERM, true, true, -EPERM},
+	{EPERM, false, true, -EPERM},
+	{ENOSYS, true, false, -ENOSYS},
+	{0, true, false, -EBADF},
+	{0, true, true, -EBADF},
+	/* What usually passes, but not here. */
+	{EAGAIN, true, false, -EAGAIN},
+	{ENOMEM, true, false, -ENOMEM},
+	{EBUSY, true, false, -EBUSY},
+	{EINTR, true, false, -EINTR},
+	{EAGAIN, true, true, -EAGAIN},
+};
+#define N_SCENARIOS (sizeof(broken_for_good) / sizeof(*broken_for_good))
+
+TEST(pread_returns_an_error_when_the_ring_cannot_be_entered)
+{
+	for (size_t i = 0; i < N_SCENARIOS; i++)
+		in_a_child(read_when_broken, &broken_for_good[i]);
+}
+
+TEST(wait_returns_all_reads_when_the_ring_cannot_be_entered)
+{
+	for (size_t i = 0; i < N_SCENARIOS; i++)
+		if (!broken_for_good[i].has_deadline)
+			in_a_child(wait_when_broken, &broken_for_good[i]);
+}
+
+/* A submitted read is answered, although the ring cannot be entered any more. */
+static void answer_when_broken(const struct scenario *s)
+{
+	static char buf[4096], full[4096] = "answer";
+	struct iovec iov = {buf, sizeof(buf)};
+	struct linnos_completion c;
+	struct linnos_array *a;
+	int fds[N], ends[2];
+
+	a = opened(s, fds);
+	assert(!pipe(ends));
+	for (int k = 0; k < N; k++)
+		a->replicas[k].fd = ends[0];
+	assert(!linnos_begin_read(a->queues, &iov, 1, 0, NULL, NULL));
+	assert(linnos_wait(a->queues, &c, 1, 0) == 0);
+	break_rings(s);
+	/* Its successor ends with the error, and it is waited for. */
+	assert(linnos_wait(a->queues, &c, 1, 5 * MS) == 0);
+	assert(write(ends[1], full, sizeof(full)) == sizeof(full));
+	assert(linnos_wait(a->queues, &c, 1, -1) == 1);
+	assert(c.result == sizeof(buf) && !strcmp(buf, "answer"));
+	assert(!linnos_queue_close(a->queues) && !linnos_close(a));
+}
+
+TEST(submitted_read_is_answered_when_the_ring_cannot_be_entered)
+{
+	in_a_child(answer_when_broken, &(struct scenario){EPERM, false, false, -EPERM});
+}
+
+/* --- Backends without room ----------------------------------------------------------------- */
+
+#define ROOM 2
+
+static struct {
+	struct linnos_request pending[ROOM];
+	unsigned int n;
+	int refuses_with; /* all that is submitted; 0: nothing but what there is no room for */
+	unsigned int n_refused, n_cancelled_unknown;
+	uint64_t now_ns;
+} full;
+
+static uint64_t full_now_ns(void *context)
+{
+	(void)context;
+	return full.now_ns;
+}
+
+static int full_open(void *context, void **queue)
+{
+	(void)context;
+	*queue = &full;
+	return 0;
+}
+
+static void full_close(void *queue)
+{
+	(void)queue;
+}
+
+static int full_submit(void *queue, const struct linnos_request *request)
+{
+	(void)queue;
+	if (full.refuses_with || full.n == ROOM) {
+		full.n_refused++;
+		return full.refuses_with ? full.refuses_with : -EAGAIN;
+	}
+	full.pending[full.n++] = *request;
+	return 0;
+}
+
+static void full_cancel(void *queue, uint64_t handle)
+{
+	(void)queue;
+	for (unsigned int i = 0; i < full.n; i++)
+		if (full.pending[i].handle == handle)
+			return;
+	full.n_cancelled_unknown++;
+}
+
+static int full_wait(void *queue, int64_t timeout_ns)
+{
+	struct linnos_request r;
+
+	(void)queue;
+	if (!full.n) {
+		assert(timeout_ns >= 0);
+		full.now_ns += (uint64_t)timeout_ns;
+		return 0;
+	}
+	full.now_ns += 50 * US;
+	r = full.pending[0];
+	memmove(full.pending, full.pending + 1, --full.n * sizeof(r));
+	memset(r.buf, 'x', r.bytes);
+	linnos_ended(r.handle, (ssize_t)r.bytes);
+	return 0;
+}
+
+static struct linnos_array *full_array(int refuses_with, uint32_t hedge_us)
+{
+	const struct linnos_backend backend = {
+		.size = sizeof(backend),
+		.now_ns = full_now_ns,
+		.open = full_open,
+		.close = full_close,
+		.submit = full_submit,
+		.cancel = full_cancel,
+		.wait = full_wait,
+	};
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct linnos_replica replicas[N];
+	struct linnos_queue *q;
+	struct linnos_array *a;
+
+	memset(&full, 0, sizeof(full));
+	full.now_ns = MS;
+	full.refuses_with = refuses_with;
+	o.hedge_us = hedge_us;
+	o.extra_io_percent = 100;
+	for (int k = 0; k < N; k++)
+		replicas[k] = (struct linnos_replica){.size = sizeof(replicas[k]), .bytes = BYTES};
+	assert(!linnos_open_backend(&a, N, replicas, &backend, NULL, &o));
+	assert(!linnos_queue_create(&q, a, NULL));
+	return a;
+}
+
+TEST(reads_wait_for_room_when_the_backend_is_full)
+{
+	enum { READS = 64 };
+	static char bufs[READS][4096];
+	static struct iovec iovs[READS];
+
+	for (uint32_t hedge_us = 0; hedge_us < 200; hedge_us += 120) {
+		struct linnos_array *a = full_array(0, hedge_us);
+		struct linnos_completion c;
+
+		for (int i = 0; i < READS; i++) {
+			iovs[i] = (struct iovec){bufs[i], sizeof(bufs[i])};
+			bufs[i][0] = 0;
+			assert(!linnos_begin_read(a->queues, &iovs[i], 1, 0, NULL, bufs[i]));
+		}
+		for (int i = 0; i < READS; i++) {
+			assert(linnos_wait(a->queues, &c, 1, -1) == 1);
+			assert(c.result == 4096 && *(char *)c.user == 'x');
+		}
+		assert(full.n_refused && !full.n_cancelled_unknown);
+		assert(!stats_of(a).errors && !stats_of(a).failovers);
+		for (unsigned int k = 0; k < N; k++)
+			assert(replica_of(a, k).state != LINNOS_FAILING);
+		assert(!linnos_queue_close(a->queues) && !linnos_close(a));
+	}
+}
+
+TEST(reads_end_with_an_error_when_the_backend_never_has_room)
+{
+	static const int errors[] = {-EAGAIN, -EINTR, -EIO};
+	char buf[4096];
+
+	for (int i = 0; i < 3; i++) {
+		struct linnos_array *a = full_array(errors[i], 0);
+		struct linnos_read_options o = LINNOS_READ_OPTIONS_INIT;
+		struct iovec iov = {buf, sizeof(buf)};
+
+		assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == errors[i]);
+		assert(full.now_ns < 10000 * MS && full.n_refused < 100000);
+		o.deadline_ns = 3 * MS;
+		full.now_ns = 20000 * MS;
+		assert(linnos_preadv(a->queues, &iov, 1, 0, &o) ==
+		       (errors[i] == -EAGAIN ? -ETIME : errors[i]));
+		assert(full.now_ns <= 20004 * MS);
+		assert(!linnos_queue_close(a->queues) && !linnos_close(a));
+	}
+}
+
+/* --- Threads that exit, and no memory ------------------------------------------------------ */
+
+static struct {
+	int result; /* that the kernel gives instead of the first ones */
+	unsigned int n, n_answers;
+} bent;
+
+static int bend(void *context, unsigned int replica, uint64_t offset, int result)
+{
+	(void)context, (void)replica, (void)offset;
+	return bent.n_answers++ < bent.n ? bent.result : result;
+}
+
+static ssize_t read_bent(struct linnos_array *a, const struct iovec *iov, int n_iov, int result,
+			 unsigned int n)
+{
+	struct linnos_completion c;
+
+	bent.result = result;
+	bent.n = n;
+	bent.n_answers = 0;
+	assert(!linnos_begin_read(a->queues, iov, n_iov, 8192, NULL, NULL));
+	assert(linnos_wait(a->queues, &c, 1, -1) == 1);
+	return c.result;
+}
+
+TEST(reads_are_sent_again_when_the_thread_that_began_them_has_exited)
+{
+	static const int results[] = {-EFAULT, -ECANCELED};
+	char buf[4096];
+	struct iovec iov = {buf, sizeof(buf)};
+
+	/* One replica, or more. */
+	for (unsigned int n = 1; n <= N; n += N - 1)
+		for (int i = 0; i < 2; i++) {
+			int fds[N];
+			struct linnos_array *a = made_up_array(n, BYTES, fds, NULL);
+
+			a->hooks.answer = bend;
+			assert(read_bent(a, &iov, 1, results[i], 1) == sizeof(buf));
+			assert(is_right(buf, sizeof(buf), 8192));
+			assert(!stats_of(a).errors && !stats_of(a).failovers);
+			/* Memory that is not the caller's is no replica's fault. */
+			if (results[i] == -EFAULT) {
+				assert(read_bent(a, &iov, 1, -EFAULT, 2) == -EFAULT);
+				assert(says("not the caller's") && !stats_of(a).errors);
+			}
+			put_away(a, n, fds);
+		}
+}
+
+static bool has_no_memory;
+void *__real_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
+
+void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+	if (has_no_memory) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return __real_mmap(address, bytes, protection, flags, fd, offset);
+}
+
+TEST(vectored_read_ends_with_enomem_when_there_is_no_memory_for_its_rest)
+{
+	char buf[8192];
+	const struct iovec iov[2] = {{buf, 4096}, {buf + 4096, 4096}};
+	int fds[N];
+	struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
+
+	a->hooks.answer = bend;
+	has_no_memory = true;
+	assert(read_bent(a, iov, 2, 4096, 1) == -ENOMEM);
+	assert(says("out of memory") && !stats_of(a).errors);
+	has_no_memory = false;
+	assert(read_bent(a, iov, 2, 4096, 1) == sizeof(buf));
+	assert(is_right(buf, sizeof(buf), 8192));
+	put_away(a, N, fds);
+}
