@@ -22,11 +22,10 @@ from typing import Any
 
 from eval import page_tables, seeds, workers
 from eval.cache import LAB_SOURCES, RESULTS, Cache, code_version, digest, read_record
-from eval.errors import StepError
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import NAMES, ON_REQUEST, load, source
-from eval.files import write_json, write_text
 from eval.programs import keep_programs
+from eval.work import StepError, write_json, write_text
 from linnapp.errors import LinnappError
 
 #: What is committed of how long a run took.

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from eval.files import write_json
+from eval.work import write_json
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What `python -m eval --commit` writes.

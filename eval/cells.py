@@ -19,7 +19,7 @@ import numpy as np
 
 from eval import guests, heimdall, workers
 from eval.cache import Cache, code_version, digest
-from eval.files import write_json
+from eval.work import write_json
 from linnapp.lab.array import Array
 from linnapp.trace.formats import iolog, replay_log
 from linnapp.trace.workloads.generation import generate, load_profile

@@ -23,8 +23,6 @@ import numpy as np
 
 from eval import workers
 from eval.cells import LATENCY_TRAINING, train_heimdall
-from eval.errors import StepError
-from eval.files import write_json
 from eval.guests import (
     NEEDS_HEIMDALL,
     NEEDS_LATENCY_MODEL,
@@ -35,8 +33,7 @@ from eval.guests import (
 )
 from eval.host import linnapp, train
 from eval.intervals import percentile
-from eval.parallel import Step, Work
-from eval.progress import Steps, aligned
+from eval.work import Step, StepError, Steps, Work, aligned, write_json
 from linnapp.commands.screens.training import latency_quality
 from linnapp.lab.array import Array
 from linnapp.lab.guest import Guest

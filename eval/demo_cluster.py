@@ -21,7 +21,6 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from eval import figures, guests, workers
 from eval.cache import Cache
 from eval.cells import N_DRIVES
-from eval.errors import StepError
 from eval.experiments.cluster import score
 from eval.experiments.cluster.lab import (
     BURST_US,
@@ -39,10 +38,9 @@ from eval.experiments.cluster.lab import (
     recorded_and_trained,
 )
 from eval.experiments.cluster.text import EXTRA, LIBRARY, OTHERS, RULES, SHIPPED
-from eval.files import write_json
 from eval.intervals import Interval
 from eval.metrics import percent
-from eval.progress import Steps, aligned
+from eval.work import StepError, Steps, aligned, write_json
 from linnapp.lab.cluster import CLUSTER_KERNEL
 
 COMMAND = "make demo-cluster"

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 
 from eval import seeds
 from eval.cache import Cache
-from eval.errors import StepError
 from eval.page_tables import Shown
-from eval.parallel import Work, map_parallel
+from eval.work import StepError, Work, map_parallel
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")

@@ -37,7 +37,7 @@ from eval.cells import (
 )
 from eval.contenders import Contender
 from eval.experiment import Context
-from eval.parallel import Step, Work
+from eval.work import Step, Work
 from linnapp.lab.array import Array
 
 ARRAYS = ("consumer", "enterprise")

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from eval.errors import StepError, tail
-from eval.files import keep_copy
 from eval.places import Places
+from eval.work import StepError, keep_copy, tail
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.cluster import Cluster
 from linnapp.lab.guest import Guest, LabError

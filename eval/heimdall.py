@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval.files import write_json
+from eval.work import write_json
 from linnapp.files import replaced_file
 from linnapp.trace.formats import replay_log
 

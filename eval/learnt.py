@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from eval import workers
 from eval.cache import Cache, code_version
 from eval.cells import N_DRIVES, Replayed, due_order, given, read_profile
-from eval.files import write_json
+from eval.work import write_json
 from linnapp.trace.blktrace import COMPLETED, REVOKED, WRITE
 from linnapp.trace.formats import replay_log
 from linnapp.trace.formats.text_trace import SECTOR_BYTES

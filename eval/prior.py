@@ -26,10 +26,9 @@ from numpy.typing import NDArray
 
 from eval.cache import ROOT, Cache
 from eval.cells import N_DRIVES, WORKLOADS, Cell, recorded
-from eval.errors import StepError
-from eval.files import write_json
 from eval.programs import keep_programs
 from eval.seeds import DEVELOPMENT
+from eval.work import StepError, write_json
 from linnapp.learn.judging.ranking import area_under_roc
 from linnapp.learn.record import record_of_versions
 from linnapp.learn.trees import bursts, prior

@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from eval.cache import ROOT
-from eval.files import keep_copy
 from eval.guests import use_copies
+from eval.work import keep_copy
 from linnapp.lab.uml import DEFAULT_KERNEL
 
 REPLAYER = ROOT / "build" / "replayer" / "replayer"

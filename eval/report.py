@@ -21,8 +21,8 @@ from markupsafe import Markup, escape
 from eval.cache import LAB_SOURCES, RESULTS, ROOT, code_version, read_record
 from eval.experiment import Experiment, Table
 from eval.experiments import NAMES, ON_REQUEST, load, source
-from eval.files import write_text
 from eval.verdict import lines, won_and_lost
+from eval.work import write_text
 
 #: Where the paper's claims are judged: the table and its column.
 CLAIMS, JUDGED = "Claims of the paper", "judged"

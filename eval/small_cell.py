@@ -29,9 +29,8 @@ from eval.cells import (
     trained,
     write_workload,
 )
-from eval.errors import StepError
-from eval.files import write_json
 from eval.seeds import EVALUATION
+from eval.work import StepError, write_json
 
 FOLDER = RESULTS / "fig08-cell"
 CELL = Cell("azure", "enterprise", EVALUATION[0], train_s=8.0, replay_s=2.0)

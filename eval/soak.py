@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval.files import write_json
 from eval.programs import REPLAYER
+from eval.work import write_json
 from linnapp.lab.array import CONFIGFS, Array
 from linnapp.lab.command import guest_environment
 from linnapp.lab.guest import REPOSITORY, Guest, LabError

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from eval.cache import ROOT
-from eval.errors import StepError
+from eval.work import StepError
 from linnapp.errors import TraceError
 from linnapp.trace.formats.conversion import detect_format
 from linnapp.trace.recorded import digest

@@ -42,9 +42,8 @@ from numpy.typing import NDArray
 
 from eval import figures
 from eval.cache import RESULTS
-from eval.files import write_json, write_text
-from eval.parallel import map_parallel
 from eval.places import Places
+from eval.work import map_parallel, write_json, write_text
 from linnapp.lab.array import Array
 from linnapp.lab.guest import Guest
 from linnapp.lab.uml import DEFAULT_KERNEL, run

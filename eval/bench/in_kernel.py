@@ -24,7 +24,7 @@ from eval.bench import MODEL, OUT
 from eval.bench.kernel import FOLDER as TOOLS
 from eval.bench.kernel import build, latency_model
 from eval.bench.off_cost import COUNT_TIMEOUT_S, KERNELS, count_instructions, null_guest
-from eval.files import write_json
+from eval.work import write_json
 from linnapp.lab.guest import Guest, LabError
 from linnapp.lab.uml import run
 from linnapp.model.latency_model import LatencyModel

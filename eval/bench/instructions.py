@@ -19,7 +19,7 @@ from eval.bench import OUT, BenchError
 from eval.bench.kernel import FOLDER as TOOLS
 from eval.bench.kernel import build
 from eval.bench.off_cost import NULL_BLK
-from eval.files import write_json
+from eval.work import write_json
 from linnapp.lab.guest import DEFAULT_PATH
 from linnapp.lab.qemu import run
 

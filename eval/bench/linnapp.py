@@ -20,7 +20,7 @@ from typing import Any
 from eval.bench import OUT
 from eval.bench.recordings import write_recording
 from eval.cache import ROOT
-from eval.files import write_json
+from eval.work import write_json
 from linnapp.trace.blktrace import BlktraceReader
 
 #: `make demo` leaves it.

@@ -26,7 +26,7 @@ from eval.bench import MODEL, OUT
 from eval.bench.kernel import FOLDER as TOOLS
 from eval.bench.kernel import build
 from eval.cache import ROOT
-from eval.files import write_json
+from eval.work import write_json
 from linnapp.lab.guest import Guest, LabError
 from linnapp.lab.uml import run
 

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from eval.bench import OUT, BenchError
 from eval.bench.watching import cpu_s
-from eval.files import write_json
 from eval.intervals import of_values
+from eval.work import write_json
 from linnapp.lab.engines.ceph import OSD_SETTINGS
 
 #: Reads at a time.

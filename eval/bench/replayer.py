@@ -35,8 +35,8 @@ from typing import Any
 import numpy as np
 
 from eval.bench import OUT, BenchError
-from eval.files import write_json
 from eval.programs import REPLAYER
+from eval.work import write_json
 
 HERE = Path(__file__).resolve().parent
 BLOCK = 4096

@@ -30,8 +30,8 @@ import numpy as np
 from eval.bench import OUT, BenchError
 from eval.bench.watching import cpu_s
 from eval.cache import ROOT
-from eval.files import write_json
 from eval.intervals import of_values
+from eval.work import write_json
 from linnapp.drive.counters.latencies import LOWEST_US, N_BUCKETS
 
 N_DRIVES = (3, 8)

@@ -35,8 +35,8 @@ from typing import Any
 import numpy as np
 
 from eval.bench import OUT, BenchError
-from eval.files import write_json
 from eval.intervals import of_values
+from eval.work import write_json
 from linnapp.errors import LinnappError
 from linnapp.watch.reader import Reader, Wanted, call_names
 from linnapp.watch.watching import check_can_watch

@@ -17,7 +17,7 @@ from eval.experiment import Context, Experiment, Table
 from eval.experiments import fig08_pages
 from eval.intervals import BLOCKS, LEVEL, RESAMPLES, RESTS_ON
 from eval.metrics import percent
-from eval.parallel import Step
+from eval.work import Step
 
 PARAMETERS: dict[str, Any] = {
     "workloads": WORKLOADS,

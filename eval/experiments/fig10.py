@@ -25,7 +25,7 @@ from eval.cells import (
 from eval.experiment import Context, Experiment, Table
 from eval.intervals import Interval, of_seeds
 from eval.metrics import percent
-from eval.parallel import Step
+from eval.work import Step
 
 #: Options of `linnapp train`: the paper's training without and with its bias, and the default.
 TRAININGS = {

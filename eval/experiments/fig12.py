@@ -37,9 +37,8 @@ from eval.cells import (
 from eval.contenders import Contender
 from eval.experiment import Context, Experiment, Table
 from eval.experiments.fig08 import cell_table
-from eval.files import write_json
 from eval.host import linnapp
-from eval.parallel import Step, Work
+from eval.work import Step, Work, write_json
 from linnapp.lab.array import Array
 from linnapp.trace.recorded import digest as file_digest
 

@@ -21,7 +21,7 @@ from eval.cells import WORKLOADS, Cell, Replayed
 from eval.experiment import GRID_SOURCES, Context, Experiment, Table
 from eval.intervals import BLOCKS, LEVEL, RESAMPLES, RESTS_ON, Interval
 from eval.page_tables import Shown
-from eval.parallel import Step
+from eval.work import Step
 
 NOTHING = "baseline"
 

@@ -32,7 +32,7 @@ from eval.cells import (
 from eval.experiment import GRID_SOURCES, Context, Experiment, Table
 from eval.intervals import BLOCKS, LEVEL, RESAMPLES, RESTS_ON
 from eval.metrics import percent
-from eval.parallel import Step
+from eval.work import Step
 
 
 class Variant(NamedTuple):

@@ -18,10 +18,10 @@ import numpy as np
 
 from eval import figures, scores
 from eval.cache import RESULTS
-from eval.errors import StepError
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import fig08, fig08_pages
 from eval.intervals import Interval
+from eval.work import StepError
 
 #: Whose gains over baseline are set beside those of Fig. 8.
 COMPARED = fig08.KEPT

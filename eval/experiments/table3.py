@@ -25,9 +25,9 @@ from eval import figures, grid, scores, workers
 from eval.cache import ROOT, code_version
 from eval.cells import Cell, recorded
 from eval.experiment import Context, Experiment, Table
-from eval.files import write_json
 from eval.intervals import Interval, of_seeds, of_values
 from eval.metrics import percent
+from eval.work import write_json
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from eval import guests, host, small_cell
-from eval.files import write_json
+from eval.work import write_json
 from linnapp.lab.array import Array
 
 SEED = 3

@@ -12,11 +12,11 @@ import pytest
 from eval import demo, trace_files
 from eval.cache import Cache
 from eval.cells import WORKLOADS
-from eval.errors import StepError
 from eval.experiment import Context
 from eval.experiments import cluster
 from eval.experiments.cluster import CELLS, VARIABLE, brought, cells, lab
 from eval.places import Places
+from eval.work import StepError
 from linnapp.trace.recorded import digest
 
 NAME = "msr.cut.per_10k.rw_40_60.1370.trace"

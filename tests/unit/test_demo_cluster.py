@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 
 from eval import demo_cluster
 from eval.cache import RESULTS, ROOT
-from eval.errors import StepError
 from eval.experiments.cluster.lab import ROUNDS
 from eval.experiments.cluster.text import RULES
+from eval.work import StepError
 
 SHOWN: dict[str, Any] = json.loads((RESULTS / "demo-cluster.json").read_text())
 PAGE = (ROOT / "docs" / "cluster.md").read_text()

@@ -16,11 +16,11 @@ import pytest
 from eval import experiments, grid, guests
 from eval.cache import ROOT, Cache
 from eval.cells import Cell
-from eval.errors import StepError
 from eval.experiment import Context
 from eval.experiments.apps import EXPERIMENT, comparison, design, lab, programs, reports
 from eval.experiments.apps.comparison import LATENCY, MODULE, OFF, ON
 from eval.experiments.apps.reports import Operations
+from eval.work import StepError
 from linnapp.lab.guest import Guest, Result
 
 GUEST = ROOT / "eval" / "experiments" / "apps" / "guest"

@@ -14,7 +14,6 @@ import pytest
 
 from eval.cache import Cache
 from eval.cells import ARRAYS, N_DRIVES
-from eval.errors import StepError
 from eval.experiment import Context
 from eval.experiments.cluster import (
     CELLS,
@@ -39,6 +38,7 @@ from eval.experiments.cluster.lab import (
 )
 from eval.experiments.cluster.text import RULES, draw, heading, reading, table
 from eval.places import Places
+from eval.work import StepError
 
 #: What reads of each rule take in the mean, in us; others as those in turn.
 TAKES = {

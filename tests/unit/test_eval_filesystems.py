@@ -15,7 +15,6 @@ import pytest
 
 from eval import experiments, intervals
 from eval.cache import ROOT, Cache
-from eval.errors import StepError
 from eval.experiment import Context
 from eval.experiments.filesystems import EXPERIMENT, commits, design, measured, reports, text
 from eval.experiments.filesystems.design import (
@@ -31,6 +30,7 @@ from eval.experiments.filesystems.design import (
 from eval.experiments.filesystems.guest import blocks
 from eval.experiments.filesystems.guest.mixes import BLOCK, KINDS, MIXES, Worker
 from eval.experiments.filesystems.wrong import Wrong
+from eval.work import StepError
 
 GUEST = ROOT / "eval" / "experiments" / "filesystems" / "guest"
 

@@ -13,7 +13,6 @@ import pytest
 
 from eval import cells, contenders, tuning
 from eval.cache import Cache
-from eval.errors import StepError
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import (
     claims,
@@ -31,6 +30,7 @@ from eval.experiments.traces import replays as of_traces
 from eval.experiments.traces import runs as traces_runs
 from eval.experiments.windows import EXPERIMENT as WINDOWS
 from eval.experiments.windows import replays
+from eval.work import StepError
 
 
 @pytest.fixture(scope="module")

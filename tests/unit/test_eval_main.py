@@ -14,9 +14,9 @@ import pytest
 from eval import __main__ as command
 from eval import demo
 from eval.cache import Cache, read_record
-from eval.errors import StepError
 from eval.experiment import Context, Experiment, Table
 from eval.page_tables import Shown
+from eval.work import StepError
 
 
 def _arguments(**changes: Any) -> argparse.Namespace:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from eval import progress
+from eval import work
 
 
 def counted(totals: dict[str, int], begun: list[str]) -> None:
-    with progress.counting(totals) as count:
+    with work.counting(totals) as count:
         for what in begun:
             count.begin(what)
             count.end(what)
@@ -23,7 +23,7 @@ def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_in_a_log_stand_the_first_and_the_last(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "QUIET_S", 1e9)
+    monkeypatch.setattr(work, "QUIET_S", 1e9)
     counted({"[fig08] replaying": 40}, ["[fig08] replaying"] * 40)
     assert shown(capsys) == ["[fig08] replaying: 1/40", "[fig08] replaying: 40/40"]
 
@@ -31,7 +31,7 @@ def test_in_a_log_stand_the_first_and_the_last(
 def test_each_line_where_they_are_far_apart(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    monkeypatch.setattr(work, "QUIET_S", 0.0)
     counted({"training": 3}, ["training"] * 3)
     assert len(shown(capsys)) == 3
 
@@ -39,13 +39,13 @@ def test_each_line_where_they_are_far_apart(
 def test_each_kind_is_counted_by_itself(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "QUIET_S", 1e9)
+    monkeypatch.setattr(work, "QUIET_S", 1e9)
     counted({"training": 1, "replaying": 2}, ["replaying", "training", "replaying"])
     assert shown(capsys) == ["replaying: 1/2", "training: 1/1", "replaying: 2/2"]
 
 
 def test_steps_are_numbered_and_timed(capsys: pytest.CaptureFixture[str]) -> None:
-    steps = progress.Steps(2)
+    steps = work.Steps(2)
     for what in ("recording [blktrace]", "training"):
         with steps.step(what):
             pass

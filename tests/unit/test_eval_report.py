@@ -13,7 +13,7 @@ import pytest
 from eval import __main__ as main
 from eval import report
 from eval.experiment import Experiment, Table
-from eval.files import write_json
+from eval.work import write_json
 
 RECORD = {"seconds": 3.0, "cpu_seconds": 2.0, "alone_seconds": 5.0, "jobs": 2}
 

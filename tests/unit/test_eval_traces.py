@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from eval import trace_files
-from eval.errors import StepError
 from eval.experiments import traces
 from eval.experiments.traces import replays, scores
+from eval.work import StepError
 
 LINE = "0.000 0 0 4096 1\n"
 

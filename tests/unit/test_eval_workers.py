@@ -12,9 +12,8 @@ import pytest
 
 from eval import research, workers
 from eval.cells import PAPER_TRAINING
-from eval.errors import StepError
 from eval.experiments.probing import REPAIRED
-from eval.parallel import map_parallel
+from eval.work import StepError, map_parallel
 from linnapp.learn.labelling.inflection import LabellingOptions
 from linnapp.learn.network.training import TrainingOptions
 from linnapp.learn.options import Recipe

@@ -12,7 +12,6 @@ import pytest
 from eval.cache import RESULTS
 from eval.cells import WORKLOADS
 from eval.contenders import LITTLE
-from eval.errors import StepError
 from eval.experiments import NAMES, ON_REQUEST, load
 from eval.experiments.cluster.pages import of_gluster
 from eval.experiments.cluster.text import RULES
@@ -20,6 +19,7 @@ from eval.experiments.fig08_pages import Committed
 from eval.experiments.traces import pages as traces
 from eval.experiments.traces import replays, scores
 from eval.page_tables import Shown, with_tables
+from eval.work import StepError
 
 
 @pytest.mark.parametrize("name", [*NAMES, *ON_REQUEST])

@@ -8,12 +8,12 @@ from typing import Any
 
 from eval import grid, guests
 from eval.cells import LATENCY_TRAINING, Cell, trained
-from eval.errors import StepError
 from eval.experiment import Context
 from eval.experiments.apps import lab
 from eval.experiments.apps.comparison import LATENCY, MODULE, OFF, ON, score, summed
 from eval.experiments.apps.lab import MODULE_KERNEL, Case, Ran, run_case
 from eval.experiments.apps.programs import APPLICATIONS, require, version
+from eval.work import StepError
 
 VARIABLE = "LINNOS_APPS"
 

@@ -30,12 +30,11 @@ from eval.cells import (
     trained,
     write_workload,
 )
-from eval.errors import StepError
 from eval.experiments.apps import reports
 from eval.experiments.apps.comparison import LATENCY, MODULE, ON
 from eval.experiments.apps.programs import APPLICATIONS, Application, version
 from eval.experiments.apps.reports import Operations
-from eval.files import write_json
+from eval.work import StepError, write_json
 from linnapp.lab.array import Array
 
 #: Of each drive, for its mirror; the rest is the background's.

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval.errors import StepError
 from eval.experiments.apps import reports
 from eval.experiments.apps.reports import Operations
+from eval.work import StepError
 
 #: What only this experiment needs, by name.
 PACKAGES = "debian-packages-apps.txt"

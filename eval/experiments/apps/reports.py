@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval.errors import StepError
+from eval.work import StepError
 
 Floats = NDArray[np.float64]
 

@@ -24,7 +24,6 @@ import numpy as np
 
 from eval import trace_files
 from eval.cells import N_DRIVES, WORKLOADS
-from eval.errors import StepError
 from eval.experiment import Context, Experiment
 from eval.experiments.cluster import brought, cells, pages
 from eval.experiments.cluster.lab import (
@@ -43,6 +42,7 @@ from eval.experiments.cluster.lab import (
 )
 from eval.experiments.cluster.text import LIBRARY, RULES, SHIPPED, draw, reading, table
 from eval.intervals import LEVEL, RESAMPLES, Blocks, Resamples
+from eval.work import StepError
 
 #: Which of `CELLS` are measured, with commas between.
 VARIABLE = "LINNOS_CLUSTER"

@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 
 from eval import demo, trace_files
-from eval.errors import StepError
 from eval.host import linnapp
+from eval.work import StepError
 
 
 def files() -> dict[str, Path]:

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from eval import guests, trace_files
-from eval.errors import StepError
 from eval.experiment import Context
 from eval.experiments.cluster import brought
 from eval.experiments.cluster.lab import Measured, Situation, measured, recorded_and_trained
-from eval.parallel import Step
+from eval.work import Step, StepError
 from linnapp.lab.cluster import CLUSTER_KERNEL
 
 #: What tells cells apart, besides what all have in common.

@@ -23,9 +23,9 @@ from eval.cells import (
     REPLAYER_OPTIONS,
     write_workload,
 )
-from eval.errors import StepError
 from eval.experiments.cluster import brought
 from eval.places import Places
+from eval.work import StepError
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.cluster import AGENT, Cluster, installed_by, missing
 from linnapp.lab.guest import DEFAULT_PATH

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eval.errors import StepError
+from eval.work import StepError
 
 #: What a commit's time is cut into. Waiting for data counts as far as the journal's blocks, which
 #: are under way meanwhile, are done sooner.

@@ -20,7 +20,7 @@ from eval.experiments.filesystems.design import (
     Case,
     Slowness,
 )
-from eval.files import write_json
+from eval.work import write_json
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 
 #: In the guest.

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from eval.errors import StepError
 from eval.experiment import Context
 from eval.experiments.filesystems import reports
 from eval.experiments.filesystems.design import (
@@ -24,6 +23,7 @@ from eval.experiments.filesystems.design import (
 )
 from eval.experiments.filesystems.lab import run_case
 from eval.experiments.filesystems.wrong import Wrong, plan, run_wrong
+from eval.work import StepError
 
 
 def run(context: Context) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval import intervals
-from eval.errors import StepError
 from eval.experiments.filesystems.guest.mixes import KINDS
+from eval.work import StepError
 
 #: Stretches that a thread's operations are cut into, the same operations whatever the drive.
 BLOCKS = 20

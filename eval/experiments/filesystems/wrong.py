@@ -13,7 +13,7 @@ from eval import guests
 from eval.cache import Cache, code_version
 from eval.experiments.filesystems.design import PROFILE, STEADY, SYSTEMS
 from eval.experiments.filesystems.lab import SCRIPTS
-from eval.files import write_json
+from eval.work import write_json
 from linnapp.lab.array import Array
 
 #: flashsim's faults; all are in what the first drive stores, and success is reported.

@@ -12,8 +12,8 @@ from typing import Any
 
 from eval import debian_kernel
 from eval.cache import ROOT
-from eval.errors import StepError, tail
 from eval.experiment import Context
+from eval.work import StepError, tail
 from linnapp.lab.guest import LabError
 from linnapp.lab.qemu import run as run_in_guest
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from eval.cache import ROOT
-from eval.errors import StepError
 from eval.experiments.simulation.cells import SLOW, Cell, Options
 from eval.intervals import Blocks, Resamples
+from eval.work import StepError
 
 SOURCE = ROOT / "cluster" / "simulation"
 

@@ -20,7 +20,6 @@ import numpy as np
 from eval import contenders, grid, guests, scores
 from eval.cells import Cell, Replay, Replayed, brief, reads_of, replayed
 from eval.contenders import Contender
-from eval.errors import StepError
 from eval.experiment import Context, Experiment
 from eval.experiments.stock.lab import STOCK_KERNEL, OfKernel, Reading, compiled, read
 from eval.experiments.stock.text import (
@@ -34,7 +33,7 @@ from eval.experiments.stock.text import (
     table,
 )
 from eval.intervals import BLOCKS, LEVEL, RESAMPLES
-from eval.parallel import Step
+from eval.work import Step, StepError
 
 #: Those of Table 1 for the enterprise array, each with a seed of its own.
 WORKLOADS = ("az-e", "bi-e", "bs-e", "co-e")

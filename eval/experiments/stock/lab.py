@@ -28,8 +28,7 @@ from eval.cells import (
     recorded,
     trained,
 )
-from eval.errors import StepError
-from eval.files import write_json
+from eval.work import StepError, write_json
 from linnapp.trace.formats import iolog
 
 #: Built without LinnOS, and with nothing of it in its sources: only the drives and what lets a

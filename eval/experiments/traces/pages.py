@@ -13,7 +13,6 @@ from typing import NamedTuple, Self
 from eval import demo
 from eval.cache import RESULTS, ROOT
 from eval.contenders import LITTLE
-from eval.errors import StepError
 from eval.experiments.traces.replays import BURSTS, CALM, GUARDED, OFF, ON
 from eval.experiments.traces.scores import (
     H95,
@@ -34,6 +33,7 @@ from eval.experiments.traces.scores import (
 from eval.experiments.traces.text import COLUMNS, percent
 from eval.page_tables import Shown
 from eval.trace_files import NAMES, called
+from eval.work import StepError
 
 #: What fits a first page.
 FRONT = tuple(NAMES.values())[:5]

@@ -19,10 +19,9 @@ import numpy as np
 from eval import demo, guests, heimdall, workers
 from eval.cache import code_version
 from eval.cells import LATENCY_TRAINING, N_DRIVES, brief, read_log, train_heimdall
-from eval.errors import StepError
 from eval.experiment import Context
-from eval.files import write_json
 from eval.intervals import BLOCKS, Blocks
+from eval.work import StepError, write_json
 from linnapp.lab.array import CONFIGFS, WAIT_FOR_FULL_SECOND, Array
 from linnapp.trace.recorded import digest as file_digest
 

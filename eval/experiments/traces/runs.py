@@ -9,7 +9,6 @@ from typing import Any
 
 from eval import demo, trace_files
 from eval.cells import training_records
-from eval.errors import StepError
 from eval.experiment import Context
 from eval.experiments.traces.replays import (
     BURSTS,
@@ -27,7 +26,7 @@ from eval.experiments.traces.replays import (
     on_md,
     under_policy,
 )
-from eval.parallel import Step, Work
+from eval.work import Step, StepError, Work
 
 GIVEN = trace_files.GIVEN_OR_RECORDED
 

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: MIT
+"""Runs an experiment's steps in parallel, shows their progress, and writes their results."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import queue
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from rich.console import Console
+from rich.progress import Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+from linnapp.files import replace_text
+from linnapp.lab.guest import end_all
+
+Item = TypeVar("Item")
+Done = TypeVar("Done")
+
+#: Seconds between two lines where the output is not a terminal.
+QUIET_S = 15.0
+
+
+class StepError(RuntimeError):
+    """A step of an experiment failed; the message names its log."""
+
+
+def tail(log: Path) -> str:
+    """The last lines of a log file, and its name."""
+    text = log.read_text(errors="replace").replace("\r", "\n").splitlines()
+    return "\n".join([*text[-20:], f"(all of it: {log})"])
+
+
+def keep_copy(program: Path, kept: Path) -> None:
+    """Copy a program, also onto one that is running."""
+    # replace_text() would lose the permissions, which copy2 keeps.
+    beside = kept.with_name(f".{kept.name}.tmp")
+    shutil.copy2(program, beside)
+    beside.replace(kept)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file beside its place and rename it; its directory is made if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_text(path, text)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file; values that JSON lacks, such as paths, become strings."""
+    write_text(path, json.dumps(value, indent=1, default=str) + "\n")
+
+
+class Counting:
+    """Counts finished work of several kinds; see :func:`counting`."""
+
+    def __init__(self, totals: Mapping[str, int]) -> None:
+        self._console = Console(stderr=True)
+        self.progress = Progress(
+            TextColumn("{task.description}: {task.completed}/{task.total}", markup=False),
+            TimeElapsedColumn(),
+            TextColumn("left:"),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal,
+            # The average of all items: the last few do not predict work that takes minutes.
+            speed_estimate_period=float("inf"),
+        )
+        self._tasks = {
+            what: self.progress.add_task(what, start=False, total=total, visible=False)
+            for what, total in totals.items()
+        }
+        self._shown_s = time.monotonic() - QUIET_S
+
+    def begin(self, what: str) -> None:
+        """Note that an item begins; the clock of its kind starts with the first."""
+        task = self.progress.tasks[self._tasks[what]]
+        if not task.started:
+            self.progress.start_task(task.id)
+            self.progress.update(task.id, visible=True)
+
+    def end(self, what: str) -> None:
+        """Note that an item is done."""
+        self.progress.advance(self._tasks[what])
+        task = self.progress.tasks[self._tasks[what]]
+        now_s = time.monotonic()
+        if self.progress.disable and (task.finished or now_s - self._shown_s >= QUIET_S):
+            self._console.print(self.progress.make_tasks_table([task]))
+            self._shown_s = now_s
+
+
+@contextmanager
+def counting(totals: Mapping[str, int]) -> Iterator[Counting]:
+    """Show on stderr how many items of each kind are done, and how long the rest may take."""
+    count = Counting(totals)
+    with count.progress:
+        yield count
+
+
+class Steps:
+    """Prints each step, on stdout or on stderr, and how long it took."""
+
+    def __init__(self, total: int, *, stderr: bool = False) -> None:
+        self.total = total
+        self.done = 0
+        self.start = time.monotonic()
+        self.console = Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
+
+    @contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        """Print the step that the block does."""
+        self.done += 1
+        line = f"[{self.done}/{self.total}] {what} ..."
+        begin = time.monotonic()
+        if self.console.is_terminal:
+            with self.console.status(Text(line)):
+                yield
+        else:
+            self.console.print(line, end="")
+            line = ""
+            yield
+        now = time.monotonic()
+        self.console.print(f"{line} {now - begin:.1f} s (total {now - self.start:.0f} s)")
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """A table as text, with the first column aligned left and the others right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join((row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:]))) for row in rows
+    )
+
+
+class Step(Generic[Done]):
+    """A step of :class:`Work`; see :meth:`Work.add`.
+
+    Attributes
+    ----------
+    result
+        The value that the call returned, once the work is done.
+    """
+
+    result: Done
+
+    def __init__(self, what: str, call: Callable[[], Done], after: tuple[Step[Any], ...]) -> None:
+        self.what = what
+        self.call = call
+        self.after = after
+
+
+class Work:
+    """Runs steps, at most `jobs` at a time, some of which depend on others.
+
+    A step begins as soon as the steps it depends on are done and a CPU is free. If several can
+    begin, the first that was added does, so that no CPU waits for the last step of one kind while
+    steps of another kind are left. `name` is a prefix of the progress messages.
+    """
+
+    def __init__(self, jobs: int, name: str = "") -> None:
+        self._jobs = jobs
+        self._name = name
+        self._steps: list[Step[Any]] = []
+
+    def add(
+        self, what: str, call: Callable[[], Done], after: Iterable[Step[Any]] = ()
+    ) -> Step[Done]:
+        """Add a step. Its work must be in other processes: the threads here only wait for them."""
+        step = Step(what, call, tuple(after))
+        self._steps.append(step)
+        return step
+
+    def do(self) -> None:
+        """Do all steps; when one raises an error, steps that have not begun are dropped."""
+        cpus: queue.SimpleQueue[int] = queue.SimpleQueue()
+        allowed = itertools.cycle(sorted(os.sched_getaffinity(0)))
+        for cpu in itertools.islice(allowed, self._jobs):
+            cpus.put(cpu)
+        left = list(self._steps)
+        kinds = Counter(f"{self._name}{step.what}" for step in left)
+        done: set[Step[Any]] = set()
+        running: dict[Future[Any], Step[Any]] = {}
+        with (
+            counting(kinds) as count,
+            ThreadPoolExecutor(self._jobs, initializer=lambda: _stay_on(cpus.get())) as pool,
+        ):
+            try:
+                while left or running:
+                    ready = (step for step in left if done.issuperset(step.after))
+                    for step in list(itertools.islice(ready, self._jobs - len(running))):
+                        left.remove(step)
+                        count.begin(f"{self._name}{step.what}")
+                        running[pool.submit(step.call)] = step
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        step = running.pop(future)
+                        step.result = future.result()
+                        done.add(step)
+                        count.end(f"{self._name}{step.what}")
+            except BaseException:
+                # The pool waits for running steps, and those wait for their guests.
+                pool.shutdown(wait=False, cancel_futures=True)
+                end_all()
+                raise
+
+
+def _stay_on(cpu: int) -> None:
+    """Keep this thread, and the processes it starts, on one CPU.
+
+    A guest is two processes that take turns, the kernel and its user space; a turn costs more when
+    it moves to another CPU.
+    """
+    os.sched_setaffinity(threading.get_native_id(), {cpu})
+
+
+def map_parallel(
+    work: Callable[[Item], Done], items: Iterable[Item], *, jobs: int, what: str
+) -> list[Done]:
+    """Apply a function to each item, several at a time; see :meth:`Work.add`."""
+    all_steps = Work(jobs)
+    steps = [all_steps.add(what, partial(work, item)) for item in items]
+    all_steps.do()
+    return [step.result for step in steps]
