@@ -219,7 +219,7 @@ def tail(n: int) -> float:
 def student_t(share: float, freedom: int) -> float:
     """Quantile of Student's t distribution."""
     # Loaded with scikit-learn anyway; a second of start-up for those who need no interval.
-    from scipy.stats import t  # type: ignore[import-untyped]
+    from scipy.stats import t
 
     return float(t.ppf(share, freedom))
 
