@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import click
 
 from linnapp.commands._options import COMMAND, BeforeACommand
 from linnapp.commands.screens.terminal import StatusLine
+from linnapp.errors import DeviceError
 from linnapp.option_types import DRIVE, FOLDER, FiniteRange
 
 
@@ -32,9 +34,16 @@ def trace(
     ends; its exit status is passed on. A recording that DIR holds already is not written over.
     Needs root and a kernel with blktrace.
     """
+    from linnapp.drive.sysfs import disk_name, has_no_node, has_no_queue
     from linnapp.trace.recording import RecordingProgress, record
 
     display = StatusLine()
+    for device in devices:
+        if why := has_no_node(device.name):
+            raise DeviceError(why)
+        with contextlib.suppress(DeviceError):  # recording says what is wrong
+            if why := has_no_queue(disk_name(str(device))):
+                display.log(f"linnapp: warning: nothing is issued to what is recorded: {why}")
 
     def show(progress: RecordingProgress) -> None:
         drops = f", {progress.dropped} DROPPED" if progress.dropped else ""

@@ -47,7 +47,7 @@ def restore(
                 log(f"{name} is {device} now, by what it says of itself")
             log(f"{drive.name}: model {drive.model_id or 'none'}, mode {drive.mode} ({name})")
         except LinnappError as error:
-            failures.append(f"{name}: {error}")
+            failures.append(_with_name(name, error))
     for name, asks in conf.arrays.items():
         try:
             device = _found(name, conf.array_identities.get(name, {}), deadline)
@@ -58,8 +58,13 @@ def restore(
             array.set_asks(asks)
             log(f"{array.name}: linnos {'on' if asks else 'off'} ({name})")
         except LinnappError as error:
-            failures.append(f"{name}: {error}")
+            failures.append(_with_name(name, error))
     return failures
+
+
+def _with_name(name: str, error: LinnappError) -> str:
+    """The error, with the name in drives.conf before it unless it begins with that."""
+    return str(error) if str(error).startswith(name) else f"{name}: {error}"
 
 
 def restore_drive(name: str, entry: DriveEntry) -> Drive:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from fake_sysfs import activate_what_is_written, make_tree
 from test_latency_model import random_trees
 from test_model_format import random_model
@@ -19,8 +20,10 @@ from linnapp.drive import state
 from linnapp.drive.counters.latencies import N_BUCKETS
 from linnapp.drive.drives_conf import DrivesConf
 from linnapp.drive.enable.checks import Target, check
+from linnapp.drive.recalibrate.recalibration import recalibrate
 from linnapp.drive.sysfs import Drive, drives, observed
 from linnapp.errors import DeviceError, LinnappError, ModelError
+from linnapp.learn.options import Recipe
 from linnapp.model import LatencyModel
 
 
@@ -175,6 +178,19 @@ def test_parts_of_an_nvme_subsystem_are_told_apart(
         check(Target(("nvme3c0n1", "sda")), DrivesConf())
     with pytest.raises(DeviceError, match="head of NVMe's multipath"):
         check(Target(("nvme3n1", "sda")), DrivesConf())
+
+
+def test_recording_explains_a_path_without_a_node_and_warns_of_a_head(tree: Path) -> None:
+    block = tree.parents[1]
+    for name in ("nvme0c0n1", "nvme0n1"):
+        (block / name).mkdir()
+    (block / "nvme0c0n1" / "linnos").mkdir()
+    ran = CliRunner().invoke(cli, ["trace", "nvme0c0n1", "-o", str(block / "out")])
+    assert "nvme0c0n1 is a path below nvme0n1" in str(ran.exception)
+    ran = CliRunner().invoke(cli, ["trace", "nvme0n1", "-o", str(block / "out")])
+    assert "warning: nothing is issued to what is recorded: nvme0n1 is the head" in ran.stderr
+    with pytest.raises(DeviceError, match="nvme0c0n1 is a path below nvme0n1.*no node"):
+        recalibrate(["nvme0c0n1"], block / "models", Recipe(), duration_s=1)
 
 
 def test_errors_name_the_remedy(tree: Path) -> None:

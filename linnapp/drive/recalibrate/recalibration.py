@@ -40,9 +40,9 @@ from linnapp.drive.md import arrays_of
 from linnapp.drive.observing import observing
 from linnapp.drive.recalibrate.comparison import Comparison, compare
 from linnapp.drive.recalibrate.resampling import LatencyBlocks, sampling_percentiles
-from linnapp.drive.sysfs import Drive
+from linnapp.drive.sysfs import Drive, has_no_node, node_of
 from linnapp.drive.uploading import replace_model
-from linnapp.errors import LinnappError, NoGainError, as_options
+from linnapp.errors import DeviceError, LinnappError, NoGainError, as_options
 from linnapp.files import AnyPath, locked_folder, os_errors
 from linnapp.learn.features.dataset import load_reads
 from linnapp.learn.features.split import split
@@ -168,6 +168,8 @@ def recalibrate(
                 f"{devices[number]}: {drive.name} was named before; the drives of an array are "
                 "each other's replicas, name each once"
             )
+        if recordings is None and (why := has_no_node(drive.name)):
+            raise DeviceError(why)
     recipe = dataclasses.replace(recipe, kind=kind or _active_kind(drives))
     if recipe.kind == "network":
         _check_uploadable(recipe)
@@ -180,7 +182,7 @@ def recalibrate(
             directory = scratch
             log(f"recording {', '.join(d.name for d in drives)} for {duration_s:g} s")
             # The disks, also where a partition or a bare name was given.
-            disks = [Path("/dev", drive.name) for drive in drives]
+            disks = [node_of(drive.name) for drive in drives]
             names = [drive.name for drive in drives]
             with contextlib.ExitStack() as stack:
                 if any(map(arrays_of, names)):  # nobody else is to switch them meanwhile
