@@ -51,6 +51,7 @@ def fleet(
 
     from linnapp.errors import LinnappError
     from linnapp.learn.fleet import Progress, group_by_directory, train_fleet
+    from linnapp.learn.labelling.inflection import LOWEST_PERCENTILE
     from linnapp.trace.packed import SUFFIXES
 
     found: list[Path] = []
@@ -67,6 +68,12 @@ def fleet(
         nonlocal done
         done += 1
         what = f"model {progress.model_id}"
+        percentile = progress.threshold_percentile
+        if percentile is not None and percentile < LOWEST_PERCENTILE:
+            what += (
+                f"; WARNING: its inflection point is at p{percentile:.1f}, below the median, and "
+                "it may refuse most reads (linnapp help labelling)"
+            )
         if progress.error:
             what = f"{'FAILED' if progress.failed else 'no model'}: {progress.error}"
         print(

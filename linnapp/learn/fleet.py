@@ -47,6 +47,8 @@ class Progress:
     error: str | None = None
     #: Whether training again may give a model.
     failed: bool = False
+    #: Where the inflection point of a model lies among the drive's latencies.
+    threshold_percentile: float | None = None
 
 
 def group_by_directory(traces: Iterable[AnyPath]) -> dict[str, list[Path]]:
@@ -110,7 +112,10 @@ def train_fleet(
                 with os_errors(out_dir / name):
                     (out_dir / name).mkdir(parents=True, exist_ok=True)
                 save_drive(out_dir / name, drive, result)
-                progress = Progress(name, drive, result.model.model_id)
+                progress = Progress(
+                    *(name, drive, result.model.model_id),
+                    threshold_percentile=result.record["threshold_percentile"],
+                )
             results.append(progress)
             if on_progress is not None:
                 on_progress(progress)

@@ -10,12 +10,13 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import click
 import pytest
+from click.testing import CliRunner
 from test_training import array_trace
 
 from linnapp.cli import cli
@@ -181,6 +182,28 @@ def test_an_interrupt_ends_the_local_cluster_soon(tmp_path: Path, patience: None
     print(f"{time.monotonic() - begun:.1f} s")
     assert len([*(tmp_path / "m" / "a").glob("*.linnos")]) == 1
     assert not multiprocessing.active_children()
+
+
+def test_fleet_warns_of_points_below_the_median(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.blk").touch()
+
+    def train(*_: object, on_progress: Callable[[fleet.Progress], None], **__: object) -> list:
+        found = [
+            fleet.Progress("x", "low", "1234abcd", threshold_percentile=49.9),
+            fleet.Progress("x", "high", "1234abcd", threshold_percentile=50.0),
+            fleet.Progress("x", "none", None, "no gain"),
+        ]
+        for each in found:
+            on_progress(each)
+        return found
+
+    monkeypatch.setattr(fleet, "train_fleet", train)
+    ran = CliRunner().invoke(cli, ["fleet", str(tmp_path / "a.blk"), "-o", str(tmp_path / "o")])
+    assert ran.exit_code == 0, ran.output
+    warned = [line for line in ran.stderr.splitlines() if "WARNING" in line]
+    assert len(warned) == 1 and "x/low: model 1234abcd" in warned[0] and "p49.9" in warned[0]
 
 
 def test_workers_are_not_asked_of_a_scheduler(tmp_path: Path) -> None:

@@ -184,6 +184,8 @@ def test_equal_replicas_get_equal_points() -> None:
     three = find_inflection_points([bimodal(1)] * 3)
     assert {point.threshold_us for point in three} == {one.threshold_us}
     assert {point.replicas for point in (one, *three)} == {3}
+    # The gain is summed over the drives of the array.
+    assert three[0].boost_area_us == pytest.approx(3 * one.boost_area_us)
 
 
 def long_tailed(n: int = 20_000) -> LatencyDistribution:

@@ -9,9 +9,9 @@ would hold are made one, which is isotonic regression of the percentile.
 Slow reads come in bursts, so that of later reads more are late than the percentile says: up to
 3.9 % instead of 1 % in the second halves of recordings by the first. All times are therefore
 multiplied by the factor with which no eighth of the recording has more late reads than the
-percentile says. With it at most 1.0 % of the other half's reads were late in ten tests, forward
-and backward on five recordings of real drives. A load that differs from the recorded one can have
-more.
+percentile says. With it at most 1.0 % of the other half's reads were late in 16 tests, forward and
+backward on five recordings of real drives and three of emulated ones. A load that differs from the
+recorded one can have more.
 """
 
 from __future__ import annotations
