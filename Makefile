@@ -39,8 +39,8 @@ deps-gluster: $(BUILD)/.deps-gluster ## those of `linnapp lab cluster`: GlusterF
 deps-ceph: $(BUILD)/.deps-ceph $(BUILD)/.deps-librados ## those of `linnapp lab cluster --engine ceph`, likewise
 PACKAGE_LISTS := libraries librados qemu fuzz kernel-deb elasticsearch machine module gluster ceph
 PACKAGES_INSTALLED := $(BUILD)/.deps $(PACKAGE_LISTS:%=$(BUILD)/.deps-%)
-$(BUILD)/.deps: debian-packages.txt | $(BUILD)/.deps-libraries
-$(PACKAGE_LISTS:%=$(BUILD)/.deps-%): $(BUILD)/.deps-%: debian-packages-%.txt
+$(BUILD)/.deps: packaging/apt/build.txt | $(BUILD)/.deps-libraries
+$(PACKAGE_LISTS:%=$(BUILD)/.deps-%): $(BUILD)/.deps-%: packaging/apt/%.txt
 # Ceph's packages would start services.
 $(BUILD)/.deps-ceph: INSTALL := $(CURDIR)/packaging/without-services.sh
 $(PACKAGES_INSTALLED):
@@ -273,9 +273,9 @@ report: build ## one page with every figure and table
 
 docs: $(BUILD)/venv-docs/.installed ## the docs as a site with a search, in build/site
 	$(BUILD)/venv-docs/bin/python docs/build_site.py
-$(BUILD)/venv-docs/.installed: requirements-docs.txt | $(BUILD)/.deps
+$(BUILD)/venv-docs/.installed: docs/requirements.txt | $(BUILD)/.deps
 	python3 -m venv $(BUILD)/venv-docs
-	$(BUILD)/venv-docs/bin/pip install -q -r requirements-docs.txt
+	$(BUILD)/venv-docs/bin/pip install -q -r docs/requirements.txt
 	@touch $@
 
 lint: venv $(BUILD)/venv-docs/.installed ## formatting, types, imports, licences, kernel style, links of the docs

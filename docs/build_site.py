@@ -80,7 +80,7 @@ def main() -> int:
     """Lay out, build."""
     lay_out()
     built = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--clean"],
+        [sys.executable, "-m", "mkdocs", "build", "--clean", "-f", "docs/mkdocs.yml"],
         cwd=CLONE, check=False, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
     )  # fmt: skip
     if not built.returncode:

@@ -79,7 +79,7 @@ BENCHMARKS = {
     "watch-rate": Benchmark(watching.rate, needs="root, and a kernel with BTF"),
     "watch-redis": Benchmark(
         watching.redis,
-        needs="debian-packages-redis.txt, root, and a kernel with BTF",
+        needs="packaging/apt/redis.txt, root, and a kernel with BTF",
         when_named=True,
     ),
 }

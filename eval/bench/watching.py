@@ -129,7 +129,7 @@ def _check(*programs: str) -> None:
     missing = [name for name in programs if shutil.which(name) is None]
     if missing:
         raise BenchError(
-            f"{', '.join(missing)}: not installed; debian-packages-redis.txt has the packages"
+            f"{', '.join(missing)}: not installed; packaging/apt/redis.txt has the packages"
         )
     check_can_watch()
 

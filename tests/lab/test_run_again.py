@@ -92,8 +92,8 @@ def make(clone: Path, *arguments: str) -> str:
     there = (
         "requirements.txt",
         "pyproject.toml",
-        "debian-packages.txt",
-        "debian-packages-libraries.txt",
+        "packaging/apt/build.txt",
+        "packaging/apt/libraries.txt",
     )
     old = [word for name in there for word in ("-o", name)]
     ran = subprocess.run(

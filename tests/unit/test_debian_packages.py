@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LIBRARIES, LIBRADOS = (f"debian-packages-{name}.txt" for name in ("libraries", "librados"))
+LIBRARIES, LIBRADOS = (f"packaging/apt/{name}.txt" for name in ("libraries", "librados"))
 
 
 def lists(target: str) -> set[str]:
@@ -32,8 +32,8 @@ def packages(name: str) -> list[str]:
     [
         *((name, {LIBRARIES}) for name in ("liblinnos", "install-lib", "cluster", "agent")),
         ("install-ceph", {LIBRARIES, LIBRADOS}),
-        ("replayer", {LIBRARIES, "debian-packages.txt"}),
-        ("deps-ceph", {LIBRADOS, "debian-packages-ceph.txt"}),
+        ("replayer", {LIBRARIES, "packaging/apt/build.txt"}),
+        ("deps-ceph", {LIBRADOS, "packaging/apt/ceph.txt"}),
     ],
 )
 def test_a_target_installs_what_it_needs(target: str, needed: set[str]) -> None:
@@ -43,7 +43,7 @@ def test_a_target_installs_what_it_needs(target: str, needed: set[str]) -> None:
 def test_no_package_is_in_two_lists() -> None:
     named = [
         package
-        for name in (LIBRARIES, LIBRADOS, "debian-packages.txt", "debian-packages-ceph.txt")
+        for name in (LIBRARIES, LIBRADOS, "packaging/apt/build.txt", "packaging/apt/ceph.txt")
         for package in packages(name)
         if package != "iproute2"
     ]

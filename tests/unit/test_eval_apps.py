@@ -282,7 +282,7 @@ def test_a_missing_application_is_named_with_its_package(
     packages = (ROOT / programs.PACKAGES).read_text().splitlines()
     everyone = [
         package
-        for name in ("debian-packages.txt", "debian-packages-libraries.txt")
+        for name in ("packaging/apt/build.txt", "packaging/apt/libraries.txt")
         for package in (ROOT / name).read_text().splitlines()
     ]
     for app in programs.APPLICATIONS.values():

@@ -298,7 +298,7 @@ def test_every_alert_has_a_place_in_the_runbook() -> None:
 
 needs_prometheus = pytest.mark.skipif(
     shutil.which("prometheus") is None or shutil.which("promtool") is None,
-    reason="Debian's prometheus is not installed (debian-packages-prometheus.txt)",
+    reason="Debian's prometheus is not installed (packaging/apt/prometheus.txt)",
 )
 
 

@@ -244,7 +244,7 @@ def browsed(tmp_path: Path, dark: bool, *arguments: str) -> str:
 
 
 @pytest.mark.skipif(
-    CHROMIUM is None, reason="chromium is not installed (debian-packages-chromium.txt)"
+    CHROMIUM is None, reason="chromium is not installed (packaging/apt/chromium.txt)"
 )
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [390, 1100])

@@ -46,8 +46,7 @@ def clone_with_environment_of(folder: Path, owner: str) -> Path:
     folder.mkdir()
     for name in ("Makefile", "requirements.txt", "pyproject.toml"):
         shutil.copy2(ROOT / name, folder)
-    for package_list in ROOT.glob("debian-packages*.txt"):
-        shutil.copy2(package_list, folder)
+    shutil.copytree(ROOT / "packaging" / "apt", folder / "packaging" / "apt")
     (folder / ".venv").mkdir()
     (folder / "build").mkdir()
     for stamp in ("build/.deps-libraries", "build/.deps", ".venv/.installed"):

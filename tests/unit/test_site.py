@@ -69,8 +69,8 @@ def test_build_site_fails_when_a_link_is_dead(tmp_path: Path, link: str) -> None
     (tmp_path / "README.md").write_text(f"# Top\n\n[dead]({link})\n")
     for name in ("build_site.py", "site.css", "site_hooks.py"):
         shutil.copy(ROOT / "docs" / name, tmp_path / "docs")
-    settings = (ROOT / "mkdocs.yml").read_text()
-    (tmp_path / "mkdocs.yml").write_text(settings[: settings.index("\nnav:\n") + 1])
+    settings = (ROOT / "docs" / "mkdocs.yml").read_text()
+    (tmp_path / "docs" / "mkdocs.yml").write_text(settings[: settings.index("\nnav:\n") + 1])
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     ran = subprocess.run(
         [PYTHON, tmp_path / "docs" / "build_site.py"], capture_output=True, text=True, check=False
@@ -94,7 +94,9 @@ def pages() -> list[Path]:
 
 def test_the_site_names_all_pages_and_loads_nothing_from_elsewhere(pages: list[Path]) -> None:
     # Each page that mkdocs.yml names is in the list beside every page, by its own name.
-    named = re.findall(r"- (?:([\w ]+): )?([\w./-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    named = re.findall(
+        r"- (?:([\w ]+): )?([\w./-]+\.md)$", (ROOT / "docs/mkdocs.yml").read_text(), re.M
+    )
     front = re.sub(r"\s+", " ", (SITE / "index.html").read_text())
     assert len(named) > 20
     for title, page in named[1:]:
@@ -167,7 +169,7 @@ const pause = () => new Promise(done => setTimeout(done, 100));
 def looked_at(pages: list[Path], tmp_path: Path) -> Iterator[dict[str, Any]]:
     """What chromium sees of each page, finds, is refused by the server, and says on its console."""
     if CHROMIUM is None:
-        pytest.skip("chromium is not installed (debian-packages-chromium.txt)")
+        pytest.skip("chromium is not installed (packaging/apt/chromium.txt)")
     names = json.dumps([str(page.relative_to(SITE)) for page in pages])
     answers: queue.Queue[dict[str, Any]] = queue.Queue()
     refused: list[str] = []

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Records pgbench.blk.xz: PostgreSQL 15 under pgbench, its files on an ext4 on one enterprise drive.
-# Needs the packages of debian-packages-traces.txt. To be run as root in the lab:
+# Needs the packages of packaging/apt/traces.txt. To be run as root in the lab:
 #
 #   linnapp lab run --drives 1 --mem-mb 704 --out DIR -- traces/recorded/pgbench.sh DIR
 #

@@ -4,7 +4,7 @@
     make eval-apps
     make eval-apps LINNOS_APPS=sqlite,fio
 
-Not among what `make eval` runs: it needs servers installed (debian-packages-apps.txt), and takes a
+Not among what `make eval` runs: it needs servers installed (packaging/apt/apps.txt), and takes a
 while.
 """
 

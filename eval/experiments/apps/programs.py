@@ -15,7 +15,7 @@ from eval.experiments.apps.reports import Operations
 from eval.work import StepError
 
 #: What only this experiment needs, by name.
-PACKAGES = "debian-packages-apps.txt"
+PACKAGES = "packaging/apt/apps.txt"
 
 #: Where a guest's commands are, and so where they are looked for; PostgreSQL's have a folder for
 #: each version.
