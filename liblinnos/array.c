@@ -8,6 +8,7 @@
 #include "lanes.h"
 #include "latcrit.h"
 #include "array_options.h"
+#include "versioned_struct.h"
 #include "uring_backend.h"
 
 #include <errno.h>
@@ -262,8 +263,8 @@ static int open_replica(struct linnos_array *a, const struct linnos_options *o,
 	if (!at)
 		return open_file(a, o, what->paths ? what->paths[k] : NULL,
 				 what->fds ? what->fds[k] : -1, what->has_others);
-	error = sized_take(&given, sizeof(given), at + k * what->replicas->size, sizeof(given),
-			   "struct linnos_replica");
+	error = versioned_struct_copy_in(&given, sizeof(given), at + k * what->replicas->size,
+					 LINNOS_REPLICA_SIZE_VER0, "struct linnos_replica");
 	return error ? error : take_replica(a, &given);
 }
 
@@ -274,8 +275,8 @@ static int take_backend(struct linnos_array *a, const struct linnos_backend *bac
 		uring_backend_init(&a->backend);
 		return 0;
 	}
-	return sized_take(&a->backend, sizeof(a->backend), backend, sizeof(a->backend),
-			  "struct linnos_backend");
+	return versioned_struct_copy_in(&a->backend, sizeof(a->backend), backend,
+					LINNOS_BACKEND_SIZE_VER0, "struct linnos_backend");
 }
 
 static int open_array(struct linnos_array **array, unsigned int n, const struct what *what,
@@ -443,7 +444,7 @@ void linnos_get_stats(struct linnos_array *a, struct linnos_stats *stats, size_t
 	s.stayed = c.stayed;
 	s.late = q.late;
 	s.cancelled = q.cancelled;
-	memcpy(stats, &s, bytes < sizeof(s) ? bytes : sizeof(s));
+	versioned_struct_copy_out(stats, bytes, &s, sizeof(s));
 }
 
 int linnos_get_replica_stats(struct linnos_array *a, unsigned int replica,

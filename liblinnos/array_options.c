@@ -2,44 +2,22 @@
 /* Options as a caller of any version gives them: see array_options.h. */
 #include "array_options.h"
 #include "messages.h"
+#include "versioned_struct.h"
 
 #include <errno.h>
 #include <stdbool.h>
-#include <string.h>
 
 #define KNOWN_FLAGS                                                                                \
 	(LINNOS_BUFFERED | LINNOS_HINT | LINNOS_ASK | LINNOS_UNGUARDED | LINNOS_HEDGE_BY_GAIN |    \
 	 LINNOS_ASK_ALL)
-
-int sized_take(void *taken, size_t bytes, const void *given, size_t least, const char *name)
-{
-	size_t size;
-
-	if (!given)
-		return 0;
-	memcpy(&size, given, sizeof(size));
-	if (size < least)
-		return error_say(-EINVAL, "%s of %zu bytes; set .size to sizeof(it) first", name,
-				 size);
-	for (size_t i = bytes; i < size; i++)
-		if (((const char *)given)[i])
-			return error_say(-E2BIG,
-					 "%s that this liblinnos does not know (byte %zu is not "
-					 "zero); it is older than the program's header",
-					 name, i);
-	memcpy(taken, given, size < bytes ? size : bytes);
-	/* Of this library's from now on. */
-	memcpy(taken, &bytes, sizeof(bytes));
-	return 0;
-}
 
 int options_take(struct linnos_options *taken, const struct linnos_options *given)
 {
 	struct linnos_options defaults = LINNOS_OPTIONS_INIT;
 
 	*taken = defaults;
-	return sized_take(taken, sizeof(*taken), given, sizeof(defaults),
-			  "options, of LINNOS_OPTIONS_INIT,");
+	return versioned_struct_copy_in(taken, sizeof(*taken), given, LINNOS_OPTIONS_SIZE_VER0,
+					"options, of LINNOS_OPTIONS_INIT");
 }
 
 int options_check(const struct linnos_options *o, unsigned int n)

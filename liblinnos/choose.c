@@ -5,6 +5,7 @@
 #include "model_file.h"
 #include "array_options.h"
 #include "random_bytes.h"
+#include "versioned_struct.h"
 
 #include <errno.h>
 #include <math.h>
@@ -304,8 +305,7 @@ int linnos_known_replica(struct linnos_known *known, unsigned int replica, uint6
 	pthread_mutex_lock(&known->lock);
 	s.model_id = get_unaligned_le32(known->models[replica]->header + LINNOS_FILE_CRC32);
 	pthread_mutex_unlock(&known->lock);
-	memset(stats, 0, bytes);
-	memcpy(stats, &s, bytes < sizeof(s) ? bytes : sizeof(s));
+	versioned_struct_copy_out(stats, bytes, &s, sizeof(s));
 	return 0;
 }
 

@@ -19,8 +19,10 @@
  * they close to themselves. An array does not survive fork(2) in the child.
  * The thread that begins reads must outlive them.
  *
- * ABI: structures that may grow carry or come with their size; new members come at the end, and
- * zero in them is what was before.
+ * ABI: structures that may grow carry their size, or come with it. New members are appended, and
+ * zero in them is what was before. So a program that was built with an older header works. One with
+ * a newer header works as long as the members that this library does not know are zero: else it is
+ * refused with -%E2BIG. ..._SIZE_VER0 are the sizes of the first version.
  */
 #ifndef LIBLINNOS_H
 #define LIBLINNOS_H
@@ -86,6 +88,9 @@ struct linnos_replica {
 	uint32_t align_bytes;
 	uint32_t memory_align_bytes;
 };
+
+/* Its size in the first version, which never changes. */
+#define LINNOS_REPLICA_SIZE_VER0 32
 
 /**
  * linnos_open_backend() - open an array of what a backend reads
@@ -298,6 +303,9 @@ struct linnos_queue_options {
 	const int *fixed_files;
 };
 
+/* Its size in the first version, which never changes. */
+#define LINNOS_QUEUE_OPTIONS_SIZE_VER0 40
+
 /* The defaults, which are also those of NULL. */
 #define LINNOS_QUEUE_OPTIONS_INIT                                                                  \
 	{                                                                                          \
@@ -347,6 +355,9 @@ struct linnos_read_options {
 	uint32_t sqe_flags;
 	uint32_t ioprio;
 };
+
+/* Its size in the first version, which never changes. */
+#define LINNOS_READ_OPTIONS_SIZE_VER0 32
 
 #define LINNOS_READ_OPTIONS_INIT                                                                   \
 	{                                                                                          \
@@ -579,6 +590,9 @@ struct linnos_backend {
 	int (*wait)(void *queue, int64_t timeout_ns);
 	int (*fd)(void *queue);
 };
+
+/* Its size in the first version, which never changes. */
+#define LINNOS_BACKEND_SIZE_VER0 72
 
 /**
  * linnos_ended() - a request has been served, or not

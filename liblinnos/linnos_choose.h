@@ -92,6 +92,9 @@ struct linnos_options {
 	const char *const *hedge_tables;
 };
 
+/* Its size in the first version, which never changes. */
+#define LINNOS_OPTIONS_SIZE_VER0 56
+
 /* The defaults, which are also those of NULL: no hedging. */
 #define LINNOS_OPTIONS_INIT                                                                        \
 	{                                                                                          \

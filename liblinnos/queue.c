@@ -3,7 +3,7 @@
 #include "messages.h"
 #include "lanes.h"
 #include "latcrit.h"
-#include "array_options.h"
+#include "versioned_struct.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -63,9 +63,10 @@ int linnos_queue_create(struct linnos_queue **queue, struct linnos_array *a,
 			const struct linnos_queue_options *options)
 {
 	struct linnos_queue_options o = LINNOS_QUEUE_OPTIONS_INIT;
-	int error = a ? sized_take(&o, sizeof(o), options, sizeof(o),
-				   "queue options, of LINNOS_QUEUE_OPTIONS_INIT,")
-		      : error_null("array");
+	int error =
+		a ? versioned_struct_copy_in(&o, sizeof(o), options, LINNOS_QUEUE_OPTIONS_SIZE_VER0,
+					     "queue options, of LINNOS_QUEUE_OPTIONS_INIT")
+		  : error_null("array");
 
 	*queue = NULL;
 	if (!error)

@@ -4,7 +4,7 @@
 #include "best.h"
 #include "messages.h"
 #include "latcrit.h"
-#include "array_options.h"
+#include "versioned_struct.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -361,8 +361,9 @@ int read_options_take(const struct linnos_queue *q, struct linnos_read_options *
 		return error_null("queue");
 	if (!given)
 		return 0;
-	error = sized_take(taken, sizeof(*taken), given, sizeof(defaults),
-			   "read options, of LINNOS_READ_OPTIONS_INIT,");
+	error = versioned_struct_copy_in(taken, sizeof(*taken), given,
+					 LINNOS_READ_OPTIONS_SIZE_VER0,
+					 "read options, of LINNOS_READ_OPTIONS_INIT");
 	if (error)
 		return error;
 	if (taken->flags & ~LINNOS_NEVER_HEDGE)

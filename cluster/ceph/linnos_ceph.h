@@ -20,8 +20,10 @@
  * Any number of threads may use one. Errors are negative errno values, and linnos_ceph_error() has
  * the text. docs/cluster.md says what it is worth.
  *
- * ABI: structures that may grow come with their size; new members come at the end, and zero in them
- *is what was before.
+ * ABI: structures that may grow carry their size, or come with it. New members are appended, and
+ * zero in them is what was before. So a program that was built with an older header works. One with
+ * a newer header works as long as the members that this library does not know are zero: else it is
+ * refused with -%E2BIG. ..._SIZE_VER0 are the sizes of the first version.
  */
 #ifndef LIBLINNOS_CEPH_H
 #define LIBLINNOS_CEPH_H
@@ -59,6 +61,9 @@ struct linnos_ceph_options {
 	uint32_t agent_port;
 	uint32_t fresh_ms;
 };
+
+/* Its size in the first version, which never changes. */
+#define LINNOS_CEPH_OPTIONS_SIZE_VER0 40
 
 /* The defaults, which are also those of NULL. */
 #define LINNOS_CEPH_OPTIONS_INIT                                                                   \

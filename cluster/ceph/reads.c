@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "messages.h"
 #include "places.h"
+#include "versioned_struct.h"
 #include "waiting.h"
 
 #include <errno.h>
@@ -433,7 +434,7 @@ void linnos_ceph_get_stats(struct linnos_ceph *ceph, struct linnos_ceph_stats *s
 		.misplaced = counts.misplaced,
 		.handles = counts.handles,
 	};
-	memcpy(stats, &own, bytes < sizeof(own) ? bytes : sizeof(own));
+	versioned_struct_copy_out(stats, bytes, &own, sizeof(own));
 }
 
 /* ---- begin and end ---- */
@@ -456,14 +457,15 @@ static bool copy_text(char **copy, const char *text)
 static int take(struct linnos_ceph_options *o, const char *pool,
 		const struct linnos_ceph_options *given)
 {
+	int error;
+
 	*o = (struct linnos_ceph_options)LINNOS_CEPH_OPTIONS_INIT;
 	if (!pool)
 		return error_null("name of a pool");
-	if (given && (given->size < sizeof(given->size) || given->size > sizeof(*o)))
-		return error_say(-EINVAL, "options of %zu bytes; this library knows %zu",
-				 given->size, sizeof(*o));
-	if (given)
-		memcpy(o, given, given->size);
+	error = versioned_struct_copy_in(o, sizeof(*o), given, LINNOS_CEPH_OPTIONS_SIZE_VER0,
+					 "options, of LINNOS_CEPH_OPTIONS_INIT");
+	if (error)
+		return error;
 	if (o->agent_port > UINT16_MAX)
 		return error_say(-EINVAL, "agent_port %u; 65535 at most", o->agent_port);
 	if (o->choosing && o->choosing->mode == LINNOS_CLUSTER_HEDGE)

@@ -16,6 +16,7 @@
 
 #include "messages.h"
 #include "random_bytes.h"
+#include "versioned_struct.h"
 
 #include <errno.h>
 #include <math.h>
@@ -113,14 +114,12 @@ static int check(const struct linnos_cluster_options *o, uint32_t n_nodes)
 static int take(struct linnos_cluster_options *o, const struct linnos_cluster_options *given,
 		uint32_t n_nodes)
 {
+	int error;
+
 	*o = (struct linnos_cluster_options)LINNOS_CLUSTER_OPTIONS_INIT;
-	if (given &&
-	    (given->size < sizeof(given->size) + sizeof(given->mode) || given->size > sizeof(*o)))
-		return error_say(-EINVAL, "options of %zu bytes; this library knows %zu",
-				 given->size, sizeof(*o));
-	if (given)
-		memcpy(o, given, given->size);
-	return check(o, n_nodes);
+	error = versioned_struct_copy_in(o, sizeof(*o), given, LINNOS_CLUSTER_OPTIONS_SIZE_VER0,
+					 "options, of LINNOS_CLUSTER_OPTIONS_INIT");
+	return error ? error : check(o, n_nodes);
 }
 
 /* Seed 0 asks for a seed of this client's own, so that clients do not choose alike. */
@@ -514,9 +513,8 @@ void linnos_cluster_answered(struct linnos_cluster *c, const struct linnos_choic
 void linnos_cluster_get_stats(struct linnos_cluster *c, struct linnos_cluster_stats *stats,
 			      size_t bytes)
 {
-	memset(stats, 0, bytes);
 	pthread_mutex_lock(&c->lock);
-	memcpy(stats, &c->stats, bytes < sizeof(c->stats) ? bytes : sizeof(c->stats));
+	versioned_struct_copy_out(stats, bytes, &c->stats, sizeof(c->stats));
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -544,7 +542,6 @@ int linnos_cluster_get_node(struct linnos_cluster *c, uint32_t node, uint64_t no
 		s.news_age_us = since(n->told_of_ns, now_ns) / NS_PER_US;
 	s.is_trusted = node_is_trusted(n);
 	pthread_mutex_unlock(&c->lock);
-	memset(stats, 0, bytes);
-	memcpy(stats, &s, bytes < sizeof(s) ? bytes : sizeof(s));
+	versioned_struct_copy_out(stats, bytes, &s, sizeof(s));
 	return 0;
 }

@@ -21,8 +21,10 @@
  * linnos_cluster_error() has the text. docs/cluster.md says what it goes by, and has what it is
  *worth.
  *
- * ABI: structures that may grow come with their size; new members come at the end, and zero in them
- * is what was before.
+ * ABI: structures that may grow carry their size, or come with it. New members are appended, and
+ * zero in them is what was before. So a program that was built with an older header works. One with
+ * a newer header works as long as the members that this library does not know are zero: else it is
+ * refused with -%E2BIG. ..._SIZE_VER0 are the sizes of the first version.
  */
 #ifndef LIBLINNOS_CLUSTER_H
 #define LIBLINNOS_CLUSTER_H
@@ -96,6 +98,9 @@ struct linnos_cluster_options {
 	const void *key;
 	size_t key_bytes;
 };
+
+/* Its size in the first version, which never changes. */
+#define LINNOS_CLUSTER_OPTIONS_SIZE_VER0 88
 
 /* The defaults, which are also those of NULL. */
 #define LINNOS_CLUSTER_OPTIONS_INIT                                                                \

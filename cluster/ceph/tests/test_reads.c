@@ -633,6 +633,10 @@ TEST(what_cannot_be_is_refused_with_the_reason)
 	int osds[LINNOS_CLUSTER_CANDIDATES];
 	struct linnos_ceph_stats s;
 	char name[2048] = "";
+	struct {
+		struct linnos_ceph_options o;
+		uint64_t appended;
+	} newer = {LINNOS_CEPH_OPTIONS_INIT, 0};
 
 	set_monitors();
 	hedging.mode = LINNOS_CLUSTER_HEDGE;
@@ -647,8 +651,15 @@ TEST(what_cannot_be_is_refused_with_the_reason)
 	assert(strstr(linnos_ceph_error(), "other"));
 	options.size = 0;
 	assert(linnos_ceph_open(&ceph, "data", &options) == -EINVAL);
-	options.size = sizeof(options) + 8;
-	assert(linnos_ceph_open(&ceph, "data", &options) == -EINVAL);
+	newer.o.size = sizeof(newer);
+	newer.o.agent_port = 70000;
+	newer.appended = 1;
+	assert(linnos_ceph_open(&ceph, "data", &newer.o) == -E2BIG);
+	assert(strstr(linnos_ceph_error(), "older than the program's header"));
+	/* Its options are looked at when what is not known is zero. */
+	newer.appended = 0;
+	assert(linnos_ceph_open(&ceph, "data", &newer.o) == -EINVAL);
+	assert(strstr(linnos_ceph_error(), "agent_port 70000"));
 	monitors.is_erasure_coded = true;
 	assert(linnos_ceph_open(&ceph, "data", NULL) == -ENOTSUP);
 	assert(strstr(linnos_ceph_error(), "erasure-coded"));

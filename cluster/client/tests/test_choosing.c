@@ -31,19 +31,28 @@ TEST(options_that_cannot_be_are_refused_with_what_would_be)
 	o.key_bytes = 257;
 	assert(linnos_cluster_create(&cluster, 3, &o) == -EINVAL);
 	o = options(LINNOS_CLUSTER_CHOOSE);
-	o.size = sizeof(o) + 1;
+	o.size = LINNOS_CLUSTER_OPTIONS_SIZE_VER0 - 1;
 	assert(linnos_cluster_create(&cluster, 3, &o) == -EINVAL);
+	o.size = 0;
+	assert(linnos_cluster_create(&cluster, 3, &o) == -EINVAL);
+	o.size = (size_t)-1;
+	assert(linnos_cluster_create(&cluster, 3, &o) == -E2BIG);
 	assert(linnos_cluster_create(&cluster, 0, NULL) == -EINVAL);
 }
 
-TEST(of_a_caller_of_an_older_header_the_rest_is_default)
+TEST(options_of_a_newer_header_are_accepted_when_their_rest_is_zero)
 {
-	struct linnos_cluster_options o = options(LINNOS_CLUSTER_OBSERVE);
+	struct {
+		struct linnos_cluster_options o;
+		uint64_t appended;
+	} newer = {options(LINNOS_CLUSTER_OBSERVE), 0};
 
-	o.size = offsetof(struct linnos_cluster_options, home_margin_percent);
-	o.home_margin_percent = 12345;
-	assert(!linnos_cluster_create(&cluster, 3, &o));
+	newer.o.size = sizeof(newer);
+	assert(!linnos_cluster_create(&cluster, 3, &newer.o));
 	linnos_cluster_free(cluster);
+	newer.appended = 1;
+	assert(linnos_cluster_create(&cluster, 3, &newer.o) == -E2BIG);
+	assert(strstr(linnos_cluster_error(), "older than the program's header"));
 }
 
 TEST(reads_that_cannot_be_are_refused)
