@@ -83,7 +83,8 @@ static inline void io_end(struct io *io)
 /* Ends the program if not all that has begun has ended. */
 static inline void check_idle(const struct gendisk *disk)
 {
-	if (!atomic64_read(&disk->linnos->drive.load))
+	if (!atomic64_read(&disk->linnos->drive.load) &&
+	    !atomic64_read(&disk->linnos->drive.write_pages))
 		return;
 	fprintf(stderr, "%s: pages stay pending\n", disk->disk_name);
 	exit(1);

@@ -124,11 +124,29 @@ static void linnos_test_largest(struct kunit *test)
 	read_ends(drive, NULL, &read, 0);
 	read_ends(drive, NULL, &write, 0);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
-	/* all that its number holds */
+}
+
+/* 32 full queues of the largest requests of NVMe drives, and more than can be. */
+static void linnos_test_full_queues(struct kunit *test)
+{
+	struct linnos_drive *drive = drive_of(test);
+	const u32 n = 32 * 1023, pages = 320;
+	struct linnos_io io;
+	u32 i;
+
+	for (i = 0; i < n; i++)
+		linnos_io_begin(drive, &io, 0, pages, LINNOS_IO_READ, 0);
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, n, n * pages, 0));
+	for (i = 0; i < n; i++)
+		linnos_io_begin(drive, &io, 0, pages, 0, 0);
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, n, n * pages, n * pages));
+	KUNIT_EXPECT_EQ(test, io.pending, LINNOS_IO_PAGES_MAX);
 	atomic64_set(&drive->load, -1);
+	atomic64_set(&drive->write_pages, S64_MAX);
 	KUNIT_EXPECT_TRUE(test,
-			  is_in_flight(drive, 0x3ffff, 0x7fffff, 0x7fffff));
+			  is_in_flight(drive, 0xffffff, S32_MAX, S32_MAX));
 	atomic64_set(&drive->load, 0);
+	atomic64_set(&drive->write_pages, 0);
 }
 
 /* One that was not counted in is not counted out, nor is one twice. */
@@ -586,6 +604,34 @@ static void linnos_test_look_joined(struct kunit *test)
 		read_ends(drive, &after_time, &io, ns + 200000);
 		KUNIT_EXPECT_EQ(test, drive->look[0].backoff, cases[i].answers);
 	}
+}
+
+#define SINCE(now_ns) ((now_ns) & ~LINNOS_LOOK_SENT)
+
+/* Into one that the drive has been given before, and that was put back: that tells nothing. */
+static void linnos_test_look_joined_issued(struct kunit *test)
+{
+	struct linnos_drive *drive = drive_of(test);
+	const u64 ns = START_NS + 50001;
+	struct linnos_io again, probe;
+	int early;
+
+	for (early = 1; early >= 0; early--) {
+		linnos_drive_forget(drive, START_NS);
+		read_begins(drive, &again, 1, 0, ns - early * 10);
+		KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+		linnos_io_begin(drive, &probe, 0, 1,
+				LINNOS_IO_READ | LINNOS_IO_SLOW, ns);
+		linnos_io_join(drive, &again, &probe);
+		KUNIT_EXPECT_EQ(test, drive->look[0].since_ns,
+				early ? 0 : SINCE(ns) | LINNOS_LOOK_SENT);
+		linnos_io_issue(&again, ns + 1);
+		read_ends(drive, &after_time, &again, ns + 50000);
+		KUNIT_EXPECT_EQ(test, drive->look[0].since_ns, 0);
+		KUNIT_EXPECT_EQ(test, drive->look[0].window, !early);
+	}
+	linnos_drive_forget(drive, START_NS);
+	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
 }
 
 /* Writes that are merged do not: into one that is not counted, or not known. */
@@ -1542,6 +1588,7 @@ static void linnos_test_race(struct kunit *test)
 static struct kunit_case linnos_drive_cases[] = {
 	KUNIT_CASE(linnos_test_pending),
 	KUNIT_CASE(linnos_test_largest),
+	KUNIT_CASE(linnos_test_full_queues),
 	KUNIT_CASE(linnos_test_counted_once),
 	KUNIT_CASE(linnos_test_latency),
 	KUNIT_CASE(linnos_test_places),
@@ -1555,6 +1602,7 @@ static struct kunit_case linnos_drive_cases[] = {
 	KUNIT_CASE(linnos_test_look_after_refused),
 	KUNIT_CASE(linnos_test_look_lost),
 	KUNIT_CASE(linnos_test_look_joined),
+	KUNIT_CASE(linnos_test_look_joined_issued),
 	KUNIT_CASE(linnos_test_look_joined_writes),
 	KUNIT_CASE(linnos_test_look_third),
 	KUNIT_CASE(linnos_test_window_alone),

@@ -40,9 +40,9 @@ struct ld_seen {
 	uint32_t *features;	   /* [n][LINNOS_N_FEATURES] of a latency model */
 };
 
-/* What struct linnos_load can hold, whatever the mix; no drive is given so much at once. */
+/* No drive is given more at once: a log that says so has wrong times. */
 #define LD_IOS_MAX ((1 << 17) - 1)
-#define LD_PAGES_MAX ((1 << LINNOS_LOAD_BITS) - 1)
+#define LD_PAGES_MAX ((1 << 23) - 1)
 
 struct ld_io {
 	uint64_t end_ns;

@@ -170,7 +170,7 @@ TEST(an_end_that_was_missed_does_not_count_for_ever)
 	write.is_read = 0;
 	write.bytes = 8192;
 	watched_feed(drives, 2, &write);
-	assert(drives[0].observer.drive.load == 2 * LINNOS_LOAD_WRITE_PAGE);
+	assert(drives[0].observer.drive.write_pages == 2);
 	feed(REQUEST_ANSWERED, 1, T0);
 
 	/* the kernel has less, but not of what waits, and not each time: some are on their way */
@@ -219,7 +219,7 @@ TEST(a_drive_that_is_back_is_as_new_and_others_are_as_before)
 	watched_begin(&drives[0], DISK, LINNOS_IO_PAGES_MAX);
 	feed(REQUEST_ANSWERED, 1, T0 + 50 * US);
 	assert(!asked(T0).pending && asked(T0 + 60 * US).latency_us == 1);
-	assert(linnos_pages_of(1) == drives[1].observer.drive.load);
+	assert(linnos_pages_of(1) == drives[1].observer.drive.write_pages);
 }
 
 TEST(a_drive_that_is_named_twice_is_seen_twice)

@@ -2,18 +2,26 @@
 /* LinnOS: what is in flight on a drive, how its last reads went; see linnos_drive.h. */
 #include "linnos_drive.h"
 
-#define LOAD_MASK ((1LL << LINNOS_LOAD_BITS) - 1)
+#define READ_PAGES_MASK (LINNOS_LOAD_READ - 1)
 
-static void linnos_load_of(u64 load, struct linnos_load *seen)
+/* A log that is replayed may be of a drive that does not exist. */
+static u32 linnos_saturate(u64 pages)
 {
-	seen->reads = load >> 2 * LINNOS_LOAD_BITS;
-	seen->read_pages = load >> LINNOS_LOAD_BITS & LOAD_MASK;
-	seen->write_pages = load & LOAD_MASK;
+	return min_t(u64, pages, S32_MAX);
+}
+
+static void linnos_load_from(s64 load, s64 write_pages,
+			     struct linnos_load *seen)
+{
+	seen->reads = (u64)load >> LINNOS_LOAD_PAGE_BITS;
+	seen->read_pages = linnos_saturate(load & READ_PAGES_MASK);
+	seen->write_pages = linnos_saturate(write_pages);
 }
 
 void linnos_see_load(const struct linnos_drive *drive, struct linnos_load *load)
 {
-	linnos_load_of(atomic64_read(&drive->load), load);
+	linnos_load_from(atomic64_read(&drive->load),
+			 atomic64_read(&drive->write_pages), load);
 }
 
 /* Return: how many reads are in flight there; %LINNOS_LATENCY_CAP if nobody knows. */
@@ -22,13 +30,6 @@ u32 linnos_see_region(const struct linnos_drive *drive, u8 region)
 	if (unlikely(region == LINNOS_REGION_UNKNOWN))
 		return LINNOS_LATENCY_CAP;
 	return atomic_read(&drive->in_region[region]);
-}
-
-static s64 linnos_load_pages(const struct linnos_io *io, u32 pages)
-{
-	return (s64)pages * (io->flags & LINNOS_IO_READ ?
-				     LINNOS_LOAD_READ_PAGE :
-				     LINNOS_LOAD_WRITE_PAGE);
 }
 
 /* Return: its number plus 1, or 0 if all are taken. */
@@ -103,26 +104,30 @@ static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 
 /*
  * An I/O is in flight from now on. @region: linnos_region_of() a read;
- * @flags: LINNOS_IO_READ or 0, and what was decided; @now_ns: of a write nobody wants
- * to know, nor its region.
+ * @flags: LINNOS_IO_READ or 0, and what was decided; @now_ns, @region: ignored for writes.
  */
 void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
 		     u8 region, u32 pages, u8 flags, u64 now_ns)
 {
-	struct linnos_load load;
-	s64 what;
+	s64 load, write_pages;
+	struct linnos_load seen;
 
 	*io = (struct linnos_io){ .flags = flags | LINNOS_IO_COUNTED,
 				  .region = region };
 	io->pages = min_t(u32, pages, LINNOS_IO_PAGES_MAX);
-	what = linnos_load_pages(io, io->pages);
 	if (flags & LINNOS_IO_READ) {
-		what += LINNOS_LOAD_READ;
 		io->flags |= linnos_read_order(drive, pages);
 		linnos_read_begins(drive, io, now_ns);
+		load = atomic64_add_return(LINNOS_LOAD_READ + io->pages,
+					   &drive->load);
+		write_pages = atomic64_read(&drive->write_pages);
+	} else {
+		write_pages =
+			atomic64_add_return(io->pages, &drive->write_pages);
+		load = atomic64_read(&drive->load);
 	}
-	linnos_load_of(atomic64_add_return(what, &drive->load), &load);
-	io->pending = min_t(u32, load.read_pages + load.write_pages,
+	linnos_load_from(load, write_pages, &seen);
+	io->pending = min_t(u32, seen.read_pages + seen.write_pages,
 			    LINNOS_IO_PAGES_MAX);
 }
 
@@ -132,21 +137,21 @@ void linnos_io_grow(struct linnos_drive *drive, struct linnos_io *io, u32 pages)
 		return;
 	pages = min_t(u32, pages, LINNOS_IO_PAGES_MAX - io->pages);
 	io->pages += pages;
-	atomic64_add(linnos_load_pages(io, pages), &drive->load);
+	atomic64_add(pages, io->flags & LINNOS_IO_READ ? &drive->load :
+							 &drive->write_pages);
 }
 
 static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 {
 	struct linnos_look *look = &drive->look[io->flags & LINNOS_IO_SIZE];
-	s64 what = linnos_load_pages(io, io->pages);
 
 	io->flags &= ~LINNOS_IO_COUNTED;
-	if (io->flags & LINNOS_IO_READ)
-		what += LINNOS_LOAD_READ;
-	/* fully ordered: before its place is left, for who looks at both */
-	(void)atomic64_sub_return(what, &drive->load);
-	if (!(io->flags & LINNOS_IO_READ))
+	if (!(io->flags & LINNOS_IO_READ)) {
+		atomic64_add(-(s64)io->pages, &drive->write_pages);
 		return;
+	}
+	/* fully ordered: before its place is left, for who looks at both */
+	(void)atomic64_sub_return(LINNOS_LOAD_READ + io->pages, &drive->load);
 	if (io->region != LINNOS_REGION_UNKNOWN)
 		atomic_dec(&drive->in_region[io->region]);
 	if (io->place)
@@ -157,15 +162,31 @@ static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 		atomic_dec(&look->against);
 }
 
+/*
+ * If @joins was the probe, is the answer to @io its own? Not if the drive was given @io
+ * before the probe was wanted, and it is only put back into its queue.
+ */
+static bool linnos_answers_for(const struct linnos_drive *drive,
+			       const struct linnos_io *io,
+			       const struct linnos_io *joins)
+{
+	const struct linnos_look *look =
+		&drive->look[joins->flags & LINNOS_IO_SIZE];
+	u64 since_ns = READ_ONCE(look->since_ns) & ~LINNOS_LOOK_SENT;
+
+	return !((io->flags ^ joins->flags) &
+		 (LINNOS_IO_COUNTED | LINNOS_IO_SIZE)) &&
+	       (!io->issued_ns || io->issued_ns >= since_ns);
+}
+
 /* @joins becomes a part of @io: it is not counted any more, and did not end. */
 void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
 		    struct linnos_io *joins)
 {
 	if (!(joins->flags & LINNOS_IO_COUNTED))
 		return;
-	/* if it was a probe, will @io's answer be its own? */
 	if (joins->flags & LINNOS_IO_READ &&
-	    (io->flags ^ joins->flags) & (LINNOS_IO_COUNTED | LINNOS_IO_SIZE))
+	    !linnos_answers_for(drive, io, joins))
 		linnos_look_lost(&drive->look[joins->flags & LINNOS_IO_SIZE]);
 	linnos_io_grow(drive, io, joins->pages);
 	linnos_count_out(drive, joins);

@@ -23,13 +23,13 @@
 #define LINNOS_PAGE_BYTES 4096
 
 /*
- * What is in flight is one number: an I/O pays for one atomic operation and is told in
- * the same instant what it joins. 32 GiB and 2^18 reads are never reached.
+ * The reads in flight and their pages are counted in one word, the pages of writes in
+ * another on the same cache line, so that an I/O pays for one atomic operation. The word
+ * overflows at 2^24 reads of %LINNOS_IO_PAGES_MAX pages: the requests alone would take
+ * gigabytes of memory.
  */
-#define LINNOS_LOAD_BITS 23
-#define LINNOS_LOAD_WRITE_PAGE 1LL
-#define LINNOS_LOAD_READ_PAGE ((s64)1 << LINNOS_LOAD_BITS)
-#define LINNOS_LOAD_READ ((s64)1 << 2 * LINNOS_LOAD_BITS)
+#define LINNOS_LOAD_PAGE_BITS 40
+#define LINNOS_LOAD_READ ((s64)1 << LINNOS_LOAD_PAGE_BITS)
 
 /* What is in flight, in 4 KiB pages, each I/O rounded up. */
 struct linnos_load {
@@ -116,13 +116,17 @@ struct linnos_look {
 	u8 backoff; /* probes were late: wait 2^this times as long */
 } ____cacheline_aligned_in_smp;
 
-/* A drive; @load: see %LINNOS_LOAD_READ; @watching: places and @in_region are kept. */
+/*
+ * A drive. @load: reads in units of %LINNOS_LOAD_READ, plus their pages. @watching: places
+ * and @in_region are kept.
+ */
 struct linnos_drive {
 	/* when to probe; 0: never for that reason */
 	u32 probe_after_us;
 	u32 probe_after_refused;
 
 	atomic64_t load ____cacheline_aligned_in_smp;
+	atomic64_t write_pages;
 	bool watching;
 	struct linnos_places places;
 	atomic_t in_region[LINNOS_REGIONS];
