@@ -5,9 +5,8 @@
  *	probe_race
  *
  * The kernel's own linnos_look.c, compiled into this program (policy.h), is asked whether
- * a read is to be a probe. Meanwhile another is told so, sends it, and has a late answer
- * (interleave.h). Fails if, while that is in flight, it is not known to be, or if its
- * answer does not count.
+ * a read is to be a probe. Meanwhile another caller asks, and a read begins that has a
+ * late answer (interleave.h). Fails if neither of the two is told to send the probe, if the read in flight is not taken for it, or if its answer does not count.
  */
 #include "interleave.h"
 
@@ -18,7 +17,7 @@ static struct blk_linnos *linnos;
 static struct linnos_drive *drive;
 static u64 now_ns = SECOND_NS;
 static struct linnos_io probe;
-static bool told, again;
+static bool other_told, again;
 
 static bool asks(void)
 {
@@ -27,7 +26,7 @@ static bool asks(void)
 
 static void other_asks(void)
 {
-	told = asks();
+	other_told = asks();
 }
 
 static void other_sends(void)
@@ -38,24 +37,24 @@ static void other_sends(void)
 
 static void (*const in_order[])(void) = { other_asks, other_sends };
 
-static bool is_forgotten(void)
+static bool is_wrong(void)
 {
 	struct linnos_look *look = &drive->look[0];
 	struct linnos_ended ended;
-	bool forgotten;
+	bool told, wrong;
 
 	now_ns += SECOND_NS;
 	linnos_drive_forget(drive, now_ns - SECOND_NS / 2);
 	look->window = again;
 	look_begins();
-	asks();
+	told = asks();
 	look_ends();
-	forgotten = !told || !(look->since_ns & LINNOS_LOOK_SENT) || asks() ||
-		    linnos_oldest_ns(&drive->places) != now_ns;
+	wrong = !(told || other_told) || !(look->since_ns & LINNOS_LOOK_SENT) || asks() ||
+		linnos_oldest_ns(&drive->places) != now_ns;
 	probe.flags |= LINNOS_IO_ANSWERED;
 	if (linnos_io_end(drive, &probe, now_ns + LATE_NS, &ended))
 		linnos_look_ended(drive, &probe, ended.end_ns, true);
-	return forgotten || look->since_ns || look->backoff != 1;
+	return wrong || look->since_ns || look->backoff != 1;
 }
 
 int main(void)
@@ -73,6 +72,6 @@ int main(void)
 	n_acts = ARRAY_SIZE(in_order);
 	/* by the clock, and because the last probe was in time */
 	for (i = 0; i < 2; i++, again = true)
-		wrong += try_all(is_forgotten, 0, 0);
+		wrong += try_all(is_wrong, 0, 0);
 	return wrong != 0;
 }

@@ -13,8 +13,8 @@
  * read at a time.
  *
  * No drive is asked before all descriptors have been checked, so that none is promised
- * a read in vain. After EFAULT one may have been promised; others are then told to
- * send it. The descriptors are held meanwhile.
+ * a read that is not sent. After EFAULT one may have been promised; another caller is told
+ * to send it when a probe would be due again. The descriptors are held meanwhile.
  */
 #include <linux/blk-linnos.h>
 #include <linux/blkdev.h>

@@ -461,6 +461,8 @@ static bool claim_again(struct linnos_drive *drive, u64 now_ns)
 	return linnos_look_claim(drive, 0, true, now_ns);
 }
 
+#define SINCE(now_ns) ((now_ns) & ~LINNOS_LOOK_SENT)
+
 /* A small read that was admitted against the model takes so long. */
 static void against_takes(struct linnos_drive *drive, const struct rules *rules,
 			  u32 us, u64 end_ns)
@@ -488,8 +490,9 @@ static void linnos_test_look_after_time(struct kunit *test)
 		ns++;
 		KUNIT_EXPECT_TRUE_MSG(test, claim(drive, &after_time, ns),
 				      "%u us", waits_us[i]);
-		/* whoever asks is told so, until one is on its way */
+		/* so is the next, should the first not be sent */
 		KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns + 1));
+		KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 1));
 		read_begins(drive, &io, 1, 0, ns + 2);
 		KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 3));
 		/* however long it takes */
@@ -547,6 +550,209 @@ static void linnos_test_look_after_refused(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, claim(drive, &(struct rules){}, ns));
 }
 
+/* Nobody sends it: another is told when a probe would be due again, by the clock. */
+static void linnos_test_look_unsent_time(struct kunit *test)
+{
+	static const u32 waits_us[] = { 50, 100, 200, 400, 400 };
+	struct linnos_drive *drive = drive_of(test);
+	struct linnos_look *look = &drive->look[0];
+	u64 ns = START_NS + 50001;
+	int i;
+
+	linnos_drive_forget(drive, START_NS);
+	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+	for (i = 0; i < ARRAY_SIZE(waits_us); i++) {
+		KUNIT_EXPECT_EQ(test, look->backoff, min(i, 3));
+		KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+		ns = SINCE(ns) + waits_us[i] * 1000;
+		KUNIT_EXPECT_FALSE_MSG(test, claim(drive, &after_time, ns),
+				       "%u us", waits_us[i]);
+		ns += 1;
+		KUNIT_EXPECT_TRUE_MSG(test, claim(drive, &after_time, ns),
+				      "%u us", waits_us[i]);
+	}
+	/* a read that comes late is still the probe, and in time */
+	ns += NSEC_PER_SEC;
+	against_takes(drive, &after_time, 150, ns);
+	KUNIT_EXPECT_EQ(test, look->since_ns, 0);
+	KUNIT_EXPECT_EQ(test, look->backoff, 0);
+	KUNIT_EXPECT_EQ(test, look->window, 1);
+	/* with the window open, too, only two are told at a time */
+	KUNIT_EXPECT_TRUE(test, claim_again(drive, ns));
+	KUNIT_EXPECT_TRUE(test, claim_again(drive, ns));
+	KUNIT_EXPECT_FALSE(test, claim_again(drive, ns));
+	KUNIT_EXPECT_FALSE(test, claim_again(drive, SINCE(ns) + 50000));
+	KUNIT_EXPECT_TRUE(test, claim_again(drive, SINCE(ns) + 50001));
+}
+
+/* The second caller is not told if it comes later. */
+static void linnos_test_look_second(struct kunit *test)
+{
+	struct linnos_drive *drive = drive_of(test);
+	const u64 ns = SINCE(START_NS + 10000001);
+	const struct rules rules = { .probe_after_us = 10000 };
+
+	linnos_drive_forget(drive, ns - 10000001);
+	KUNIT_EXPECT_TRUE(test, claim(drive, &rules, ns));
+	KUNIT_EXPECT_FALSE(test, claim(drive, &rules, ns + 500001));
+	linnos_drive_forget(drive, ns - 10000001);
+	KUNIT_EXPECT_TRUE(test, claim(drive, &rules, ns));
+	KUNIT_EXPECT_TRUE(test, claim(drive, &rules, ns + 500000));
+}
+
+/* And by the number of reads that asked meanwhile. */
+static void linnos_test_look_unsent_refused(struct kunit *test)
+{
+	static const int limits[] = { 3, 6, 12, 24, 24 };
+	struct linnos_drive *drive = drive_of(test);
+	int i, n;
+
+	linnos_drive_forget(drive, START_NS);
+	atomic_set(&drive->look[0].refused, 3);
+	KUNIT_EXPECT_TRUE(test, claim(drive, &after_refused, START_NS));
+	for (i = 0; i < ARRAY_SIZE(limits); i++) {
+		KUNIT_EXPECT_TRUE(test, claim(drive, &after_refused, START_NS));
+		for (n = 2; n < limits[i]; n++)
+			KUNIT_EXPECT_FALSE(test, claim(drive, &after_refused,
+						       START_NS));
+		KUNIT_EXPECT_TRUE(test, claim(drive, &after_refused, START_NS));
+	}
+}
+
+/* Of hinted reads, sent in requests of so many pages, how many go to a slow drive? */
+static int slow_reads(struct linnos_drive *drive, u32 pages, u32 part, int n,
+		      u8 flags)
+{
+	u32 order = linnos_size_order(pages), left;
+	static struct linnos_io io[64];
+	u64 ns = START_NS;
+	int admitted = 0;
+	int i, parts;
+
+	drive->probe_after_us = 10000;
+	drive->probe_after_refused = 100;
+	linnos_drive_forget(drive, ns);
+	for (i = 0; i < n; i++, ns += 100000) {
+		if (!linnos_look_allows(drive, order, ns) &&
+		    !linnos_look_claim(drive, order, false, ns)) {
+			atomic_inc(&drive->look[order].refused);
+			continue;
+		}
+		admitted++;
+		for (left = pages, parts = 0; left; parts++) {
+			u32 size = min(left, part);
+
+			left -= size;
+			/* only the last part of a bio knows what was decided */
+			read_begins(drive, &io[parts], size, left ? 0 : flags,
+				    ns);
+		}
+		ns += 2000000;
+		while (parts--) {
+			struct linnos_ended ended;
+
+			io[parts].flags |= LINNOS_IO_ANSWERED;
+			linnos_io_end(drive, &io[parts], ns, &ended);
+			linnos_history_add(&drive->history, &ended);
+			linnos_look_ended(drive, &io[parts], ns, true);
+		}
+	}
+	return admitted;
+}
+
+/* However a device splits them: some, but no more than one in fifty. */
+static void linnos_test_look_split(struct kunit *test)
+{
+	static const u32 cases[][2] = { { 1, 1 },     { 32, 32 },
+					{ 32, 16 },   { 32, 1 },
+					{ 300, 150 }, { 512, 320 },
+					{ 512, 256 }, { 512, 16 },
+					{ 257, 16 } };
+	struct linnos_drive *drive = drive_of(test);
+	int i, flags, admitted;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		for (flags = 0; flags <= LINNOS_IO_SLOW;
+		     flags += LINNOS_IO_SLOW) {
+			admitted = slow_reads(drive, cases[i][0], cases[i][1],
+					      5000, flags);
+			KUNIT_EXPECT_LE_MSG(test, admitted, 100, "%u in %u",
+					    cases[i][0], cases[i][1]);
+			KUNIT_EXPECT_GE_MSG(test, admitted, 5, "%u in %u",
+					    cases[i][0], cases[i][1]);
+		}
+	}
+}
+
+/* The last part of a read that was split is what its answer and its window go by. */
+static void linnos_test_look_last_part(struct kunit *test)
+{
+	struct linnos_drive *drive = drive_of(test);
+	struct linnos_look *look = drive->look;
+	const u64 ns = START_NS + 50001;
+	struct linnos_io first, last;
+
+	linnos_drive_forget(drive, START_NS);
+	obey(drive, &after_time);
+	KUNIT_EXPECT_TRUE(test, linnos_look_claim(drive, 1, false, ns));
+	read_begins(drive, &first, 8, 0, ns);
+	KUNIT_EXPECT_EQ(test, look[1].since_ns, SINCE(ns));
+	read_begins(drive, &last, 8, LINNOS_IO_SLOW, ns);
+	KUNIT_EXPECT_EQ(test, look[1].since_ns, SINCE(ns) | LINNOS_LOOK_SENT);
+	KUNIT_EXPECT_EQ(test, atomic_read(&look[1].against), 1);
+	read_ends(drive, &after_time, &first, ns + 1000);
+	read_ends(drive, &after_time, &last, ns + 150000);
+	KUNIT_EXPECT_EQ(test, look[1].window, 1);
+	KUNIT_EXPECT_EQ(test, look[0].window, 0);
+	/* the window is of the read, and closes for it */
+	KUNIT_EXPECT_TRUE(test, linnos_look_allows(drive, 1, ns));
+	read_begins(drive, &first, 8, 0, ns);
+	read_begins(drive, &last, 8, LINNOS_IO_SLOW, ns);
+	KUNIT_EXPECT_FALSE(test, linnos_look_allows(drive, 1, ns));
+	read_ends(drive, &after_time, &first, ns + 1000);
+	read_ends(drive, &after_time, &last, ns + 151000);
+	KUNIT_EXPECT_EQ(test, look[1].window, 0);
+	/* one of its own order that may be against the model goes before */
+	look[0].window = 1;
+	look[1].window = 1;
+	read_begins(drive, &last, 8, LINNOS_IO_SLOW, ns);
+	KUNIT_EXPECT_EQ(test, atomic_read(&look[0].against), 1);
+	KUNIT_EXPECT_EQ(test, atomic_read(&look[1].against), 0);
+	read_ends(drive, &after_time, &last, ns);
+}
+
+/* Small reads of one plug that are counted when they have been merged, as in Linux 6.1. */
+static void linnos_test_look_plugged(struct kunit *test)
+{
+	struct linnos_drive *drive = drive_of(test);
+	u64 ns = START_NS;
+	int admitted = 0;
+	struct linnos_io io;
+	int i, k, n;
+
+	drive->probe_after_us = 10000;
+	drive->probe_after_refused = 100;
+	linnos_drive_forget(drive, ns);
+	for (i = 0; i < 300; i++, ns += 3200000) {
+		for (k = 0, n = 0; k < 32; k++) {
+			if (linnos_look_claim(drive, 0, false, ns))
+				n++;
+			else
+				atomic_inc(&drive->look[0].refused);
+		}
+		admitted += n;
+		if (!n)
+			continue;
+		/* beside others of the program that did not ask */
+		read_begins(drive, &io, n + 31, 0, ns);
+		ns += 2000000;
+		read_ends(drive, NULL, &io, ns);
+		linnos_look_ended(drive, &io, ns, true);
+	}
+	KUNIT_EXPECT_LE(test, admitted, 300 * 32 / 50);
+	KUNIT_EXPECT_GE(test, admitted, 5);
+}
+
 /* One that is not answered tells nothing, and the next may be it. */
 static void linnos_test_look_lost(struct kunit *test)
 {
@@ -557,13 +763,14 @@ static void linnos_test_look_lost(struct kunit *test)
 
 	linnos_drive_forget(drive, START_NS);
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
-	/* it had not been sent yet */
+	/* a write and a read of another order are not the probe */
 	linnos_io_begin(drive, &other, 0, 1, 0, ns);
-	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
 	linnos_io_end(drive, &other, 0, &ended);
 	read_begins(drive, &other, 17, 0, ns);
-	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+	KUNIT_EXPECT_EQ(test, drive->look[0].since_ns, SINCE(ns));
 	read_begins(drive, &io, 1, 0, ns);
+	KUNIT_EXPECT_EQ(test, drive->look[0].since_ns,
+			SINCE(ns) | LINNOS_LOOK_SENT);
 	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns));
 	/* one of another order */
 	linnos_io_end(drive, &other, ns + 1, &ended);
@@ -605,8 +812,6 @@ static void linnos_test_look_joined(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, drive->look[0].backoff, cases[i].answers);
 	}
 }
-
-#define SINCE(now_ns) ((now_ns) & ~LINNOS_LOOK_SENT)
 
 /* Into one that the drive has been given before, and that was put back: that tells nothing. */
 static void linnos_test_look_joined_issued(struct kunit *test)
@@ -797,15 +1002,15 @@ static void linnos_test_look_parts(struct kunit *test)
 	linnos_drive_forget(drive, START_NS);
 	KUNIT_EXPECT_TRUE(test, linnos_look_claim(drive, 2, false, ns));
 	read_begins(drive, &io[0], 16, 0, ns);
-	KUNIT_EXPECT_TRUE(test, linnos_look_claim(drive, 2, false, ns));
+	KUNIT_EXPECT_EQ(test, large->since_ns, SINCE(ns));
 	/* one of its own order that is promised goes first */
 	KUNIT_EXPECT_TRUE(test, linnos_look_claim(drive, 1, false, ns));
 	read_begins(drive, &io[1], 128, 0, ns);
-	KUNIT_EXPECT_FALSE(test, linnos_look_claim(drive, 1, false, ns));
-	KUNIT_EXPECT_TRUE(test, linnos_look_claim(drive, 2, false, ns));
-	read_begins(drive, &io[2], 128, LINNOS_IO_SLOW, ns);
-	KUNIT_EXPECT_FALSE(test, linnos_look_claim(drive, 2, false, ns));
-	KUNIT_EXPECT_EQ(test, atomic_read(&large->against), 1);
+	KUNIT_EXPECT_EQ(test, medium->since_ns, SINCE(ns) | LINNOS_LOOK_SENT);
+	KUNIT_EXPECT_EQ(test, large->since_ns, SINCE(ns));
+	read_begins(drive, &io[2], 128, 0, ns);
+	KUNIT_EXPECT_EQ(test, large->since_ns, SINCE(ns) | LINNOS_LOOK_SENT);
+	KUNIT_EXPECT_EQ(test, atomic_read(&large->in_flight), 1);
 	for (i = 0; i < ARRAY_SIZE(io); i++)
 		read_ends(drive, &after_time, &io[i], ns + 200000);
 	KUNIT_EXPECT_EQ(test, drive->look[0].backoff, 0);
@@ -1340,13 +1545,13 @@ static void linnos_test_expect_probe(struct kunit *test)
 	for (i = 0; i < 3; i++)
 		KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns),
 				SLOW);
-	/* some ask, and never send */
+	/* two are told, and as long as they do not send their reads two of three */
 	for (i = 0; i < 5; i++)
 		KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + i),
-				PROBE);
+				i % 3 == 2 ? SLOW : PROBE);
 	/* that it is fast for others does not matter */
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns), FAST);
-	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_PROBES), 5);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_PROBES), 4);
 	ns += NSEC_PER_SEC;
 	send(linnos, &sent, REQ_OP_READ, SLOW_BYTES, ns);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns), SLOW);
@@ -1600,6 +1805,12 @@ static struct kunit_case linnos_drive_cases[] = {
 	KUNIT_CASE(linnos_test_look_after_time),
 	KUNIT_CASE(linnos_test_look_chosen),
 	KUNIT_CASE(linnos_test_look_after_refused),
+	KUNIT_CASE(linnos_test_look_unsent_time),
+	KUNIT_CASE(linnos_test_look_second),
+	KUNIT_CASE(linnos_test_look_unsent_refused),
+	KUNIT_CASE(linnos_test_look_split),
+	KUNIT_CASE(linnos_test_look_last_part),
+	KUNIT_CASE(linnos_test_look_plugged),
 	KUNIT_CASE(linnos_test_look_lost),
 	KUNIT_CASE(linnos_test_look_joined),
 	KUNIT_CASE(linnos_test_look_joined_issued),

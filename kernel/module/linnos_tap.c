@@ -116,6 +116,21 @@ static void linnos_lose(struct blk_linnos *linnos, struct linnos_slot *slot)
 	linnos_request_done(linnos, &slot->io, 0);
 }
 
+static void linnos_grow(struct blk_linnos *linnos, struct linnos_slot *slot,
+			const struct request *rq)
+{
+	u32 pages = linnos_pages_of(blk_rq_bytes(rq));
+
+	if (unlikely(pages > slot->io.pages))
+		linnos_io_grow(&linnos->drive, &slot->io,
+			       pages - slot->io.pages);
+}
+
+/*
+ * Without block_io_start a request may have been merged from several reads before it is
+ * seen. Its order of size is that of the first of them, as where it is seen before: they
+ * were asked about one by one, and the probe may be among them.
+ */
 static struct linnos_slot *linnos_count_in(struct blk_linnos *linnos,
 					   const struct request *rq)
 {
@@ -139,18 +154,10 @@ static struct linnos_slot *linnos_count_in(struct blk_linnos *linnos,
 	slot->rq = rq;
 	linnos_io_begin(&linnos->drive, &slot->io,
 			linnos_region_at(blk_rq_pos(rq)),
-			linnos_pages_of(blk_rq_bytes(rq)), flags, now_ns);
+			linnos_pages_of(rq->bio->bi_iter.bi_size), flags,
+			now_ns);
+	linnos_grow(linnos, slot, rq);
 	return slot;
-}
-
-static void linnos_grow(struct blk_linnos *linnos, struct linnos_slot *slot,
-			const struct request *rq)
-{
-	u32 pages = linnos_pages_of(blk_rq_bytes(rq));
-
-	if (unlikely(pages > slot->io.pages))
-		linnos_io_grow(&linnos->drive, &slot->io,
-			       pages - slot->io.pages);
 }
 
 /* Of a request that is ours; called under RCU. */

@@ -3,19 +3,22 @@
  * lcread: reads, or writes, with and without the latency-critical hint, one after
  * another, and says how each ended.
  *
- *	lcread [-b | -t] [-e INTERFACE] [-f FLAGS] [-n COUNT] [-N] [-o OFFSET] [-p]
- *		[-s BYTES] [-u] [-w] FILE
+ *	lcread [-b | -t] [-e INTERFACE] [-f FLAGS] [-k BYTES] [-n COUNT] [-N]
+ *		[-o OFFSET] [-p] [-r] [-s BYTES] [-u] [-w] FILE
  *
  * -b	buffered, not direct
  * -t	opened buffered, made direct by fcntl()
  * -e	by which interface: preadv2 (the default), uring, fixed (io_uring, a
  *	registered file), poll (io_uring, the reader polls for completions), aio
  * -f	flags instead of RWF_LATCRIT, as a number
+ * -k	the buffer is pieces of 4096 bytes, each so many bytes off its page: a device
+ *	with a virt_boundary gets a request for each piece. With preadv2 only
  * -n	how many reads, each at the next offset (1)
  * -N	in the first read the first allocation of the kernel fails, in the second
  *	the second, and so on: needs fault injection. A last line says how many
  *	did: failed=N
  * -p	print nothing but a summary: ok=N busy=N other=N
+ * -r	all at the same offset
  * -s	bytes a read (4096)
  * -o	offset of the first (0)
  * -u	unhinted
@@ -34,14 +37,22 @@
 
 #define RWF_LATCRIT 0x00008000
 
+#define PIECES_MAX 256
+
 static int flags = RWF_LATCRIT;
 static int writes;
+static long skew = -1;
 
 static ssize_t by_preadv2(int fd, void *buffer, size_t bytes, off_t offset)
 {
-	struct iovec iov = { .iov_base = buffer, .iov_len = bytes };
-	ssize_t got = writes ? pwritev2(fd, &iov, 1, offset, flags) :
-			       preadv2(fd, &iov, 1, offset, flags);
+	struct iovec iov[PIECES_MAX] = { { .iov_base = buffer, .iov_len = bytes } };
+	int n = skew < 0 ? 1 : bytes / 4096;
+	ssize_t got;
+
+	for (int i = 0; skew >= 0 && i < n; i++)
+		iov[i] = (struct iovec){ (char *)buffer + i * 8192L + skew, 4096 };
+	got = writes ? pwritev2(fd, iov, n, offset, flags) :
+		       preadv2(fd, iov, n, offset, flags);
 
 	return got < 0 ? -errno : got;
 }
@@ -136,12 +147,12 @@ int main(int argc, char **argv)
 {
 	ssize_t (*read_by)(int, void *, size_t, off_t) = by_preadv2;
 	long count = 1, ok = 0, busy = 0, other = 0, failed = 0, i;
-	int option, direct = O_DIRECT, quiet = 0, toggle = 0, faults = -1, fd;
+	int option, direct = O_DIRECT, quiet = 0, toggle = 0, faults = -1, same = 0, fd;
 	size_t bytes = 4096, step;
 	off_t offset = 0;
 	void *buffer;
 
-	while ((option = getopt(argc, argv, "be:f:n:No:ps:tuw")) != -1) {
+	while ((option = getopt(argc, argv, "be:f:k:n:No:prs:tuw")) != -1) {
 		switch (option) {
 		case 'b':
 			direct = 0;
@@ -161,6 +172,9 @@ int main(int argc, char **argv)
 		case 'f':
 			flags = strtol(optarg, NULL, 0);
 			break;
+		case 'k':
+			skew = atol(optarg);
+			break;
 		case 'n':
 			count = atol(optarg);
 			break;
@@ -176,6 +190,9 @@ int main(int argc, char **argv)
 			break;
 		case 'p':
 			quiet = 1;
+			break;
+		case 'r':
+			same = 1;
 			break;
 		case 's':
 			bytes = atol(optarg);
@@ -201,7 +218,9 @@ int main(int argc, char **argv)
 			strerror(errno));
 		return 1;
 	}
-	if (posix_memalign(&buffer, 4096, bytes))
+	if (skew >= 0 && (skew > 4096 || bytes % 4096 || bytes / 4096 > PIECES_MAX))
+		return 2;
+	if (posix_memalign(&buffer, 4096, skew < 0 ? bytes : 2 * bytes))
 		return 1;
 	/* even pages first: neighbours are apart in memory, a bio holds 256 pages */
 	for (step = 0; step < 8192; step += 4096)
@@ -209,7 +228,7 @@ int main(int argc, char **argv)
 			((volatile char *)buffer)[at] = 0;
 	if (faults >= 0)
 		read_by(fd, buffer, bytes, offset); /* opens the ring */
-	for (i = 0; i < count; i++, offset += bytes) {
+	for (i = 0; i < count; i++, offset += same ? 0 : bytes) {
 		ssize_t got;
 
 		if (faults >= 0)

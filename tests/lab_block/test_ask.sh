@@ -33,6 +33,8 @@ use_model nullb_p last observe
 for round in $(seq 5); do
 	null_disk nullb_r
 	use_model nullb_r last observe
+	# so that it is the later one whether or not a read is in flight there
+	lcread -u /dev/nullb_r >/dev/null
 	python3 -B $TESTS/ask_removed.py nullb_p nullb_r &
 	asking=$!
 	sleep 0.005

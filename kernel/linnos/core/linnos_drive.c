@@ -67,15 +67,30 @@ static bool linnos_is_wanted(u64 since_ns)
 	return unlikely(since_ns && !(since_ns & LINNOS_LOOK_SENT));
 }
 
+/* May reads of this order have been admitted although the model calls them slow? */
+static bool linnos_may_be_against(const struct linnos_look *look)
+{
+	return READ_ONCE(look->since_ns) || READ_ONCE(look->window);
+}
+
 /*
- * By how its memory lies, a read above 1 MiB may be requests that are not: if a probe
- * is wanted of that order and not of theirs, it is such a part.
+ * The order of size that a read was admitted as. A device's limits (virt_boundary,
+ * segments, chunks) and how its memory lies may have split it into requests of a smaller
+ * order. A read that was admitted against the model, although none of its own order may
+ * be, is such a part. Of other reads this is not known: a request of order 1 is taken for
+ * a part of one of order 2 if a probe is wanted of that order and not of its own.
  */
-static u32 linnos_read_order(const struct linnos_drive *drive, u32 pages)
+static u32 linnos_read_order(const struct linnos_drive *drive, u32 pages,
+			     u8 flags)
 {
 	const struct linnos_look *look = drive->look;
-	u32 order = linnos_size_order(pages);
+	u32 order = linnos_size_order(pages), larger;
 
+	if (unlikely(flags & LINNOS_IO_SLOW) &&
+	    !linnos_may_be_against(&look[order]))
+		for (larger = order + 1; larger < LINNOS_SIZES; larger++)
+			if (linnos_may_be_against(&look[larger]))
+				return larger;
 	return order + (order == 1 &&
 			linnos_is_wanted(READ_ONCE(look[2].since_ns)) &&
 			!linnos_is_wanted(READ_ONCE(look[1].since_ns)));
@@ -116,7 +131,7 @@ void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
 				  .region = region };
 	io->pages = min_t(u32, pages, LINNOS_IO_PAGES_MAX);
 	if (flags & LINNOS_IO_READ) {
-		io->flags |= linnos_read_order(drive, pages);
+		io->flags |= linnos_read_order(drive, pages, flags);
 		linnos_read_begins(drive, io, now_ns);
 		load = atomic64_add_return(LINNOS_LOAD_READ + io->pages,
 					   &drive->load);

@@ -110,6 +110,7 @@ struct linnos_look {
 	u64 chosen_ns; /* the last read expected to be fast, or answered probe */
 	u64 since_ns; /* since when a probe is wanted; 0: none is */
 	atomic_t refused; /* since a probe was answered */
+	atomic_t asked; /* since one was told to be the probe, and none was sent */
 	atomic_t in_flight; /* reads, but not of the smallest order */
 	atomic_t against; /* of them admitted against the model */
 	u8 window; /* so many of these may be in flight */

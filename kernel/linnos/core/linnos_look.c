@@ -18,15 +18,22 @@
  * late one closes it by ten, so that it stays open where the model is wrong in more than
  * ten of eleven cases. All of this is by order of size.
  *
- * A probe has no number. Somebody is told to send one, at @since_ns, and all who ask
- * are told the same until a read of this order is counted in, whoever sent it. While
- * it is in flight nobody else is told to. The first read that the drive was given
- * after @since_ns and has answered tells what the probe was to tell: it is of the same
- * order, and the drive took the time. One that fails tells nothing.
+ * A probe has no number. Whoever asks first when one is wanted is told to send it, at
+ * @since_ns, and so is the next caller, should the first not do so. The next read of this
+ * order that is counted in is taken for the probe, whoever sent it, and while it is in
+ * flight nobody else is told to send one. The first read that the drive was given after
+ * @since_ns and has answered tells what the probe was to tell: it is of the same order, and
+ * the drive took the time. One that fails tells nothing.
  *
- * So who asks and sends nothing keeps nobody from probing, and who reads on his own
- * does not make the drive seem probed: the clock is set by reads that were expected to
- * be fast, and by answers. But he can make probes late by what else he has in flight.
+ * The reads of the callers that were told may never be counted in: they were not sent, or
+ * they wait for a tag, or they were split or merged into requests of another order. So
+ * others are told when a probe would be due again, and the wait doubles as after a late
+ * probe: a slow drive gets hardly more reads than it would if all probes were late.
+ *
+ * So a caller that asks and sends nothing delays probes by no more than late probes
+ * would, and one that reads without asking does not make the drive seem probed: the
+ * clock is set by reads that were expected to be fast, and by answers. But such a caller
+ * can make probes late by what else it has in flight.
  */
 #include "linnos_drive.h"
 
@@ -36,6 +43,9 @@
 #define WINDOW_FIRST 11
 #define WINDOW_LOST 10
 #define WINDOW_MAX 50
+
+/* A second caller is told to send the probe if it asks so soon after the first. */
+#define SECOND_CALLER_NS (500 * NSEC_PER_USEC)
 
 /* Where time alone never makes a probe due, others than probes still need one. */
 #define AFTER_US_DEFAULT 10000
@@ -99,27 +109,56 @@ bool linnos_look_allows(const struct linnos_drive *drive, u32 size, u64 now_ns)
 	       (against < window && linnos_has_larger(drive, size, now_ns));
 }
 
-/* Is this read to be sent there as a probe? @again: if the last one was in time. */
+/* Is it time for a probe? @age_ns, @reads: since the drive was last known, or probed. */
+static bool linnos_probe_is_due(const struct linnos_drive *drive,
+				const struct linnos_look *look, s64 age_ns,
+				u32 reads)
+{
+	u64 after_ns = READ_ONCE(drive->probe_after_us) * NSEC_PER_USEC;
+	u64 most = READ_ONCE(drive->probe_after_refused);
+	u8 backoff = READ_ONCE(look->backoff);
+
+	return (after_ns && age_ns > (s64)(after_ns << backoff)) ||
+	       (most && reads >= most << backoff);
+}
+
+static void linnos_back_off(struct linnos_look *look)
+{
+	u8 backoff = READ_ONCE(look->backoff);
+
+	WRITE_ONCE(look->backoff, min_t(u8, backoff + 1, BACKOFF_MAX));
+}
+
+/*
+ * Is this read to be sent there as a probe? Of several callers two are told so.
+ * @again: also if the last probe was in time.
+ */
 bool linnos_look_claim(struct linnos_drive *drive, u32 size, bool again,
 		       u64 now_ns)
 {
 	struct linnos_look *look = &drive->look[size];
-	u64 after_ns = READ_ONCE(drive->probe_after_us) * NSEC_PER_USEC;
-	u64 most = READ_ONCE(drive->probe_after_refused);
-	u64 refused = atomic_read(&look->refused);
-	u8 backoff = READ_ONCE(look->backoff);
-	/* a read that was chosen just now may make the age negative */
-	s64 age_ns = now_ns - READ_ONCE(look->chosen_ns);
 	u64 since_ns = READ_ONCE(look->since_ns);
+	/* a read that was chosen just now may make the age negative */
+	s64 age_ns = now_ns - (since_ns ?: READ_ONCE(look->chosen_ns));
+	u32 reads;
 
-	if (since_ns)
-		return !(since_ns & LINNOS_LOOK_SENT);
-	if (!(again && READ_ONCE(look->window)) &&
-	    !(after_ns && age_ns > (s64)(after_ns << backoff)) &&
-	    !(most && refused >= most << backoff))
+	if (since_ns & LINNOS_LOOK_SENT)
 		return false;
-	/* if another was quicker, both send one */
-	cmpxchg(&look->since_ns, 0ULL, now_ns & ~LINNOS_LOOK_SENT);
+	reads = since_ns ? atomic_inc_return(&look->asked) :
+			   atomic_read(&look->refused);
+	if (since_ns && reads == 1 && age_ns <= SECOND_CALLER_NS)
+		return true;
+	if (!(again && !since_ns && READ_ONCE(look->window)) &&
+	    !linnos_probe_is_due(drive, look, age_ns, reads))
+		return false;
+	/* before others see that one has been told */
+	atomic_set(&look->asked, 0);
+	if (cmpxchg(&look->since_ns, since_ns, now_ns & ~LINNOS_LOOK_SENT) !=
+	    since_ns)
+		return false;
+	/* those who were told have not sent their reads */
+	if (since_ns)
+		linnos_back_off(look);
 	return true;
 }
 
@@ -162,7 +201,6 @@ void linnos_look_ended(struct linnos_drive *drive, const struct linnos_io *io,
 	struct linnos_look *look = &drive->look[size];
 	u64 since_ns = READ_ONCE(look->since_ns);
 	bool found, larger;
-	u8 backoff;
 
 	/* is it the probe's answer? only once */
 	found = since_ns & LINNOS_LOOK_SENT &&
@@ -174,9 +212,10 @@ void linnos_look_ended(struct linnos_drive *drive, const struct linnos_io *io,
 	if (found) {
 		atomic_set(&look->refused, 0);
 		WRITE_ONCE(look->chosen_ns, end_ns);
-		backoff = READ_ONCE(look->backoff);
-		backoff = late ? min_t(u8, backoff + 1, BACKOFF_MAX) : 0;
-		WRITE_ONCE(look->backoff, backoff);
+		if (late)
+			linnos_back_off(look);
+		else
+			WRITE_ONCE(look->backoff, 0);
 	}
 	if (READ_ONCE(look->window) || (found && !late))
 		linnos_window_move(look, late, larger, end_ns);

@@ -85,7 +85,8 @@ static inline u64 cmpxchg(u64 *p, u64 old, u64 new)
 }
 #endif
 
-#define atomic_inc(v) ((void)atomic64_add_return(1, v))
+#define atomic_inc_return(v) atomic64_add_return(1, v)
+#define atomic_inc(v) ((void)atomic_inc_return(v))
 #define atomic_dec(v) ((void)atomic64_add_return(-1, v))
 #define atomic64_read(v) atomic_read(v)
 #define atomic64_add(i, v) ((void)atomic64_add_return(i, v))

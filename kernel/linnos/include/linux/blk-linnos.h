@@ -27,8 +27,7 @@ enum linnos_reason {
 /**
  * enum blk_linnos_expected - what a drive is expected to do with a read now
  * @BLK_LINNOS_PROBE: it was slow, and it is time to probe it: send it this read. Who
- *	gets this answer need not ask other drives. Others get it, too, until one has
- *	sent his read.
+ *	gets this answer need not ask other drives. Of several callers two get it.
  * @BLK_LINNOS_FAST: serve it fast
  * @BLK_LINNOS_UNKNOWN: it has no policy or no model that chooses, its mode is off, or
  *	it is gone; who has a guard is told of bursts. As good as a fast one.

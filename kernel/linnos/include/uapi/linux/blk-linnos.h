@@ -61,8 +61,8 @@ enum blk_expect_known {
  * STALLED	reads are in flight, and none has completed for stall_us
  * STALE	it has answered no read of this order of size for probe_after_us: what is
  *		known may be old
- * PROBE	and that is why this read should be sent there, to look again. All who
- *		ask are told so until one has sent his
+ * PROBE	and that is why this read should be sent there, to look again. Two callers
+ *		are told so; others later, should no read be sent
  * NO_CHOICE	its model has learnt too little to choose by: @latency_us is told, and
  *		&blk_expect.best is as if nothing were known
  */

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+# A read that the device's limits split into requests of a smaller size class is probed as
+# seldom as one that arrives whole: a slow drive gets one hinted read in fifty at most, and
+# one that is called slow and is fast serves them.
+. "$TESTS/lib.sh"
+
+probing_disk()
+{
+	null_disk "$@"
+	disk=$1
+	cat "$MODELS/slow.linnos" >/sys/block/$disk/linnos/model || fail "$disk: model refused"
+	echo enforce >/sys/block/$disk/linnos/mode
+}
+
+# admitted SKEW: of 1000 hinted reads of 128 KiB, at each offset of the disk in turn
+admitted()
+{
+	n=0
+	for round in $(seq 4); do
+		ran=$(lcread -n 250 -s 131072 -k $1 /dev/$disk)
+		[ "${ran% other=0}" != "$ran" ] || fail "reads failed: $ran"
+		ok=${ran%% *}
+		n=$((n + ${ok#ok=}))
+	done
+	echo $n
+}
+
+requests() { awk '{ print $1 }' /sys/block/$disk/stat; }
+
+# slow: late in every case
+probing_disk nullb_v virt_boundary=1 completion_nsec=2000000
+before=$(requests)
+lcread -u -s 131072 -k 512 /dev/$disk >/dev/null
+[ $(($(requests) - before)) -gt 16 ] || fail "virt_boundary does not split the read"
+for skew in 0 512; do
+	n=$(admitted $skew)
+	[ $n -ge 1 ] || fail "$skew bytes off: no probes, $n"
+	[ $n -le 20 ] || fail "$skew bytes off: $n of 1000 reads went to a slow drive"
+done
+expect_idle $disk
+
+# in time: all but those before the first probe
+probing_disk nullb_w virt_boundary=1
+for skew in 0 512; do
+	n=$(admitted $skew)
+	[ $n -ge 850 ] || fail "$skew bytes off: a fast drive served $n of 1000 reads only"
+done
+expect_idle $disk
+
+# of programs that ask and read nothing only some are told to, and hinted reads are
+# probes all the same
+probing_disk nullb_x completion_nsec=2000000
+told=$(python3 -B $TESTS/ask_only.py 2000 /dev/$disk)
+[ $told -ge 2 ] && [ $told -le 20 ] || fail "$told of 2000 were told to probe"
+n=$(admitted 0)
+[ $n -ge 1 ] && [ $n -le 20 ] || fail "after that $n of 1000 reads were admitted"
+expect_idle $disk
+clean_log

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The kernel's core under several threads: reads and writes begin, are split into parts, are
+ *merged, are given to the drive more than once, fail or are answered, while others ask for probes
+ * and send nothing.
+ *
+ *	probe_stress SEED
+ *
+ * Fails if anything is left in the account when nothing is in flight, or if more hinted
+ * reads than one in fifty are sent to a drive whose answers are all late.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "linnos_drive.h"
+
+#define THREADS 4
+#define STEPS 60000
+#define DEPTH 40
+
+static struct linnos_drive drive;
+static pthread_mutex_t history = PTHREAD_MUTEX_INITIALIZER;
+static u64 clock_ns = 1000000000ULL;
+static u32 asked, admitted;
+static unsigned int seed;
+
+struct mine {
+	struct linnos_io io[DEPTH];
+	unsigned int n, seed;
+};
+
+static bool is_admitted(struct mine *mine, u32 order, u64 now_ns)
+{
+	__atomic_add_fetch(&asked, 1, __ATOMIC_RELAXED);
+	if (!linnos_look_allows(&drive, order, now_ns) &&
+	    !linnos_look_claim(&drive, order, rand_r(&mine->seed) % 2, now_ns)) {
+		atomic_inc(&drive.look[order].refused);
+		return false;
+	}
+	__atomic_add_fetch(&admitted, 1, __ATOMIC_RELAXED);
+	/* some of those that are told do not send their read */
+	return rand_r(&mine->seed) % 4;
+}
+
+/* A hinted read; the large ones are split into requests of another order of size. */
+static void begin_hinted(struct mine *mine, u64 now_ns)
+{
+	static const u32 sizes[] = {1, 16, 17, 100, 128};
+	u32 left = sizes[rand_r(&mine->seed) % 5], most = 16, part;
+
+	if (mine->n + 8 > DEPTH || !is_admitted(mine, linnos_size_order(left), now_ns))
+		return;
+	for (; left; left -= part) {
+		part = min_t(u32, left, most);
+		linnos_io_begin(&drive, &mine->io[mine->n++],
+				linnos_region_of((u64)rand_r(&mine->seed) << 12), part,
+				LINNOS_IO_READ | (left == part ? LINNOS_IO_SLOW : 0), now_ns);
+	}
+}
+
+static void begin_other(struct mine *mine, u64 now_ns)
+{
+	if (mine->n < DEPTH)
+		linnos_io_begin(&drive, &mine->io[mine->n++], 3, 1 + rand_r(&mine->seed) % 16,
+				rand_r(&mine->seed) % 4 ? 0 : LINNOS_IO_READ, now_ns);
+}
+
+static void end(struct mine *mine, unsigned int which, u64 now_ns)
+{
+	struct linnos_io *io = &mine->io[which];
+	struct linnos_ended ended;
+
+	if (rand_r(&mine->seed) % 16) {
+		linnos_io_issue(io, now_ns);
+		io->flags |= LINNOS_IO_ANSWERED;
+	}
+	if (linnos_io_end(&drive, io, now_ns, &ended)) {
+		pthread_mutex_lock(&history);
+		linnos_history_add(&drive.history, &ended);
+		linnos_look_ended(&drive, io, ended.end_ns, true);
+		pthread_mutex_unlock(&history);
+	}
+	*io = mine->io[--mine->n];
+}
+
+static void join(struct mine *mine, unsigned int which)
+{
+	struct linnos_io *last = &mine->io[mine->n - 1], *io = &mine->io[which];
+
+	if (io == last || (io->flags ^ last->flags) & LINNOS_IO_READ)
+		return;
+	linnos_io_join(&drive, io, last);
+	mine->n--;
+}
+
+static void look(u64 now_ns)
+{
+	struct linnos_view view = {.now_ns = now_ns, .pages = 1};
+	u32 features[LINNOS_N_FEATURES];
+
+	linnos_see_load(&drive, &view.load);
+	linnos_view_features(&drive.places, &view, 100, features);
+}
+
+static void *work(void *argument)
+{
+	struct mine mine = {.seed = seed * THREADS + (long)argument};
+	int i;
+
+	for (i = 0; i < STEPS; i++) {
+		u64 now_ns =
+			__atomic_add_fetch(&clock_ns, rand_r(&mine.seed) % 4000, __ATOMIC_RELAXED);
+		unsigned int which = mine.n ? rand_r(&mine.seed) % mine.n : 0;
+
+		switch (rand_r(&mine.seed) % (mine.n ? 8 : 4)) {
+		case 0 ... 2:
+			begin_hinted(&mine, now_ns);
+			break;
+		case 3:
+			begin_other(&mine, now_ns);
+			break;
+		case 4:
+			linnos_io_issue(&mine.io[which], now_ns);
+			break;
+		case 5:
+			join(&mine, which);
+			break;
+		default:
+			end(&mine, which, now_ns);
+		}
+		if (i % 64 == 0)
+			look(now_ns);
+		if (i % 5000 == 0)
+			WRITE_ONCE(drive.watching, rand_r(&mine.seed) % 2);
+	}
+	while (mine.n)
+		end(&mine, 0, READ_ONCE(clock_ns));
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t threads[THREADS];
+	bool left = false;
+	long i;
+
+	seed = argc > 1 ? atoi(argv[1]) : 1;
+	drive.probe_after_us = 10000;
+	drive.probe_after_refused = 100;
+	linnos_drive_forget(&drive, clock_ns);
+	for (i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, work, (void *)i);
+	for (i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+
+	left = drive.load || drive.write_pages;
+	for (i = 0; i < LINNOS_REGIONS; i++)
+		left |= drive.in_region[i];
+	for (i = 0; i < LINNOS_SIZES; i++)
+		left |= drive.look[i].in_flight || drive.look[i].against;
+	for (i = 0; i < LINNOS_PLACES; i++)
+		left |= drive.places.start_ns[i];
+	printf("%u of %u hinted reads admitted%s\n", admitted, asked,
+	       left ? ", and something is left in flight" : "");
+	return left || admitted * 50ULL > asked || admitted < 10;
+}
