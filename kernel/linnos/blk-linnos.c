@@ -100,7 +100,7 @@ static u32 linnos_soonest_peer_us(struct blk_linnos *linnos,
 		/* a dying disk answers nothing any more */
 		if (linnos_is_on(peer) &&
 		    !test_bit(GD_DEAD, &peer->disk->state))
-			linnos_predict_read(peer, linnos_region_at(sector),
+			linnos_predict_read(peer, LINNOS_REGION_UNKNOWN,
 					    bio->bi_iter.bi_size, now_ns, false,
 					    &found);
 		answer = BLK_LINNOS_UNKNOWN;
@@ -167,8 +167,12 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	bool slow, admit;
 	u32 gain_us = 0;
 
-	linnos_predict_read(linnos, linnos_region_at(bio->bi_iter.bi_sector),
-			    bio->bi_iter.bi_size, now_ns, false, &found);
+	/*
+	 * Who reads a file must not learn from refusals where on the drive others
+	 * read. md and BLKEXPECT say where a read begins.
+	 */
+	linnos_predict_read(linnos, LINNOS_REGION_UNKNOWN, bio->bi_iter.bi_size,
+			    now_ns, false, &found);
 	look = &drive->look[found.size];
 	reason = found.reason;
 	slow = linnos_is_slow(&found);

@@ -45,6 +45,9 @@ N_FEATURES = len(FEATURES)
 #: Where in a row the last reads' latencies stand.
 LATENCIES = tuple(FEATURES.index(f"latency_us_{ago}") for ago in range(1, HISTORY + 1))
 
+#: Which of them tells where a read is.
+PLACE = FEATURES.index("in_region")
+
 #: Splits from a tree's root to each of its leaves.
 DEPTH = 4
 N_SPLITS, N_LEAVES = (1 << DEPTH) - 1, 1 << DEPTH

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from trees_by_hand import last_read
+from trees_by_hand import last_read, one_tree
 
 from linnapp.lab.array import Array
 from linnapp.model import LatencyModel, Model
+from linnapp.model.latency_model import N_SPLITS
 
 if TYPE_CHECKING:
     from conftest import Ran
@@ -60,8 +61,8 @@ def constant_model(output_bias: tuple[int, int], **weights: np.ndarray) -> Model
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``slow`` and ``fast`` whatever the read; ``queue`` and ``deep``: slow from 10 and 300 pending
-    pages; of latencies ``last``, slow if the last read took more than 50 us, and ``mean``, of the
-    last four reads, without trees.
+    pages; of latencies ``last``, slow if the last read took more than 50 us, ``region``, slow if
+    another read is in flight in its region, and ``mean``, of the last four reads, without trees.
     """
     directory = tmp_path_factory.mktemp("models")
     constant_model((0, 1)).save(directory / "slow.linnos")
@@ -80,6 +81,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ).save(directory / "deep.linnos")
     limits = {"threshold_us": 150, "refuse_us": 50, "overdue_us": 1_000_000}
     last_read(**limits).save(directory / "last.linnos")
+    one_tree([("in_region", 0)] * N_SPLITS, [10] * 8 + [1000] * 8, **limits).save(
+        directory / "region.linnos"
+    )
     LatencyModel.mean_of_last(**limits).save(directory / "mean.linnos")
     return directory
 

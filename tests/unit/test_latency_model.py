@@ -11,11 +11,18 @@ import numpy as np
 import pytest
 from test_latency_log import random_log
 from test_model_format import random_model, with_checksum
+from trees_by_hand import one_tree
 
 from linnapp.errors import LinnappError, ModelError
 from linnapp.model import LatencyModel, Model, load_model
 from linnapp.model.engine import ENGINES, check_kernel_accepts, library
-from linnapp.model.latency_engine import leaves_of, parse_in_c, power, predict_us
+from linnapp.model.latency_engine import (
+    leaves_of,
+    parse_in_c,
+    power,
+    predict_hinted_us,
+    predict_us,
+)
 from linnapp.model.latency_model import (
     CAP,
     FEATURES,
@@ -332,3 +339,23 @@ def test_a_kind_is_not_taken_for_the_other(tmp_path: Path) -> None:
     path = tmp_path / "m.linnos"
     path.write_bytes(network)
     assert isinstance(load_model(path), Model)
+
+
+def test_predict_hinted_us_is_the_same_wherever_the_read_is() -> None:
+    rng = np.random.default_rng(5)
+    splits = [("in_region", int(limit)) for limit in rng.integers(0, 8, N_SPLITS)]
+    leaves_us = rng.integers(10, 1000, N_LEAVES).astype(float).tolist()
+    model = one_tree(splits, leaves_us, threshold_us=150, refuse_us=100, overdue_us=CAP)
+    x = np.repeat(random_features(1, 4), 10, axis=0)
+    x[:, FEATURES.index("in_region")] = [*range(9), CAP]
+    before = x.copy()
+    assert len(set(predict_us(model, x).tolist())) > 1
+    assert predict_hinted_us(model, x).tolist() == [int(predict_us(model, x[-1:])[0])] * 10
+    assert np.array_equal(x, before)
+    # Older models and features do not have it.
+    new = random_trees(3, 20)
+    old = dataclasses.replace(
+        new, splits=new.splits % (N_FEATURES_MIN << 24), n_features=N_FEATURES_MIN
+    )
+    known = x[:, :N_FEATURES_MIN]
+    assert np.array_equal(predict_hinted_us(old, known), predict_us(old, known))

@@ -32,7 +32,7 @@ from linnapp.learn.recipe import read_latencies
 from linnapp.learn.trees import training as latency_training
 from linnapp.learn.trees.training import LARGEST_STEP, NEVER, load_latency_reads
 from linnapp.model import LatencyModel, load_model
-from linnapp.model.latency_engine import leaves_of, predict_us
+from linnapp.model.latency_engine import leaves_of, predict_hinted_us, predict_us
 from linnapp.model.latency_model import (
     CAP,
     FEATURES,
@@ -462,7 +462,7 @@ def test_reads_are_refused_only_where_it_helps(of_log: Learnt, long_log: Path) -
     for rows in (parts.training, parts.validation):
         part = reads.take(rows)
         fast = part.latency_us <= model.threshold_us
-        refused = predict_us(model, part.features) > model.refuse_us
+        refused = predict_hinted_us(model, part.features) > model.refuse_us
         assert 0 < refused[fast].mean() < 0.12
         assert part.latency_us[refused].mean() > 2 * part.latency_us[~refused].mean()
     # Where a failover costs more than any read takes, nothing is refused.

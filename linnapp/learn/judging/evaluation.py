@@ -15,7 +15,7 @@ from linnapp.learn.features.digits import digits
 from linnapp.learn.judging.confusion import Confusion
 from linnapp.learn.judging.ranking import area_under_roc
 from linnapp.model import LatencyModel, Model, engine
-from linnapp.model.latency_engine import predict_us
+from linnapp.model.latency_engine import predict_hinted_us, predict_us
 from linnapp.trace.blktrace import IoChunk
 from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import Recorded, open_recording
@@ -206,8 +206,8 @@ def predictions(
             continue
         if isinstance(model, LatencyModel):
             assert features is not None
-            score = predict_us(model, features)
-            yield Predictions(served, score > model.refuse_us, score)
+            refused = predict_hinted_us(model, features) > model.refuse_us
+            yield Predictions(served, refused, predict_us(model, features))
         else:
             vectors = digits(served.pending, served.hist_pending, served.hist_latency_us)
             outputs = engine.infer(model, vectors)

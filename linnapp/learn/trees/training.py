@@ -49,7 +49,7 @@ from linnapp.learn.record import (
 )
 from linnapp.learn.trees import bursts as latency_bursts
 from linnapp.learn.trees import hedge_table, prior
-from linnapp.model.latency_engine import leaves_of, mean_of_last_us, predict_us
+from linnapp.model.latency_engine import leaves_of, mean_of_last_us, predict_hinted_us, predict_us
 from linnapp.model.latency_model import (
     CAP,
     DEPTH,
@@ -734,7 +734,7 @@ def _refuse_us(
     """Beyond which prediction refusing reads gives the array the lowest mean latency."""
     scored, later = (
         ScoredReads(
-            predict_us(model, reads.features),
+            predict_hinted_us(model, reads.features),
             reads.latency_us,
             reads.pages,
             model.threshold_us,
@@ -760,7 +760,8 @@ def _of_test(
     test = reads.take(parts.test)
     predicted_us = predict_us(model, test.features)
     slow = test.latency_us > model.threshold_us
-    confusion = Confusion.of(slow, predicted_us > model.refuse_us)
+    refused = predict_hinted_us(model, test.features) > model.refuse_us
+    confusion = Confusion.of(slow, refused)
     quality, simple_quality = Quality.of(model, test), Quality.of(simple, test)
     fast = confusion.true_fast + confusion.false_revoke
     return {

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+"""``region_spy.py FILE``: for each 8 KiB of 512, how many of 20 hinted reads are refused; prints
+those that are refused more or less often than most.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import sys
+import time
+from collections import Counter
+
+RWF_LATCRIT = 0x8000
+
+#: Not a multiple of what a read takes: the other program is to have one in flight.
+PAUSE_S = 130e-6
+
+
+def main() -> None:
+    fd = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
+    buffer = mmap.mmap(-1, 4096)
+    refused = dict.fromkeys(range(64), 0)
+    for region in list(refused) * 20:
+        time.sleep(PAUSE_S)
+        try:
+            os.preadv(fd, [buffer], region * 8192, RWF_LATCRIT)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            refused[region] += 1
+    usual = Counter(refused.values()).most_common(1)[0][0]
+    print(*(f"{region}:{n}" for region, n in refused.items() if n != usual))
+
+
+if __name__ == "__main__":
+    main()
