@@ -4,9 +4,12 @@
  *
  * Readers seek, read twice, or hand a name on. So a packed file is unpacked once, into a temporary
  * file without a name that lasts as long as this process. The programs that packed it unpack it:
- * they are installed where such files are made, and nothing has to be linked.
+ * they are installed where such files are made, and nothing has to be linked. Text of block layer
+ * events is replaced in the same way by the binary events that it stands for.
  */
 #include "packed.h"
+
+#include "text_events.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +54,7 @@ static const struct packing {
 
 const char *const lt_packed_suffixes[] = { ".gz", ".xz", ".zst", ".bz2", NULL };
 
-/* A file that was unpacked, by what tells that it has not changed. */
+/* A file that was unpacked or translated, by what tells that it has not changed. */
 static struct unpacked {
 	struct unpacked *next;
 	struct stat of;
@@ -172,20 +175,42 @@ static int unpack(int fd, const char *path, const struct packing *packing, char 
 	return -1;
 }
 
-/* As lt_packed_unpack(), for an open file. */
-static int find_unpacked(int fd, const char *path, char *why)
+/* A temporary file with the events of a text, or -1; @fd is that text. */
+static int translate(int fd, const char *path, char *why)
+{
+	int to = create_temporary();
+
+	if (to < 0) {
+		snprintf(why, LT_PACKED_WHY, "%s: %s; the events of %s are written there, and TMPDIR "
+			 "names another folder", temporary_folder(), strerror(errno), path);
+	} else if (!lt_events_translate(fd, to, path, why)) {
+		close(to);
+		to = -1;
+	}
+	return to;
+}
+
+static bool has_event_text(int fd)
+{
+	char head[LT_EVENTS_HEAD_BYTES];
+	ssize_t n = pread(fd, head, sizeof(head), 0);
+
+	return n > 0 && lt_events_are_text(head, n);
+}
+
+/* What is to be read instead of an open file: -2 if that itself, or -1. */
+static int replacement_of(int fd, const char *path, char *why)
 {
 	unsigned char head[HEAD_BYTES];
-	const struct packing *packing;
-	struct unpacked *known;
-	struct stat now;
-	ssize_t n;
+	ssize_t n = pread(fd, head, sizeof(head), 0);
+	const struct packing *packing = find_packing(head, n);
+	int unpacked, events;
 
-	/* A pipe has nothing to look at without taking it. */
-	if (fstat(fd, &now) || !S_ISREG(now.st_mode))
-		return -2;
-	n = pread(fd, head, sizeof(head), 0);
-	packing = find_packing(head, n);
+	if (packing && !packing->program) {
+		snprintf(why, LT_PACKED_WHY, "%s: packed as %s files are, which are not read; unpack "
+			 "it with `%s`", path, packing->suffix, packing->remedy);
+		return -1;
+	}
 	if (!packing) {
 		for (const char *const *suffix = lt_packed_suffixes; *suffix; suffix++)
 			if (n >= 0 && has_suffix(path, *suffix)) {
@@ -194,30 +219,41 @@ static int find_unpacked(int fd, const char *path, char *why)
 					 *suffix);
 				return -1;
 			}
+		return has_event_text(fd) ? translate(fd, path, why) : -2;
+	}
+	unpacked = unpack(fd, path, packing, why);
+	if (unpacked < 0 || !has_event_text(unpacked))
+		return unpacked;
+	events = translate(unpacked, path, why);
+	close(unpacked);
+	return events;
+}
+
+/* As lt_packed_unpack(), for an open file. */
+static int find_unpacked(int fd, const char *path, char *why)
+{
+	struct unpacked *known;
+	struct stat now;
+	int found;
+
+	/* A pipe has nothing to look at without taking it. */
+	if (fstat(fd, &now) || !S_ISREG(now.st_mode))
 		return -2;
-	}
-	if (!packing->program) {
-		snprintf(why, LT_PACKED_WHY, "%s: packed as %s files are, which are not read; unpack "
-			 "it with `%s`", path, packing->suffix, packing->remedy);
-		return -1;
-	}
 	for (known = all_unpacked; known; known = known->next)
 		if (is_unchanged(&known->of, &now))
 			return known->fd;
+	found = replacement_of(fd, path, why);
+	if (found < 0)
+		return found;
 	known = malloc(sizeof(*known));
 	if (!known) {
+		close(found);
 		snprintf(why, LT_PACKED_WHY, "%s: %s", path, strerror(ENOMEM));
 		return -1;
 	}
-	known->of = now;
-	known->fd = unpack(fd, path, packing, why);
-	if (known->fd < 0) {
-		free(known);
-		return -1;
-	}
-	known->next = all_unpacked;
+	*known = (struct unpacked){ .next = all_unpacked, .of = now, .fd = found };
 	all_unpacked = known;
-	return known->fd;
+	return found;
 }
 
 int lt_packed_unpack(const char *path, char *why)

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT */
+/* Translates text of block layer events to blktrace's binary events: see text_events.h. */
+#include "text_events.h"
+
+#include "blktrace_private.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EVENT_MAGIC 0x65617407u
+#define SHOWN_BYTES 120
+#define LINES_SEEN 64		/* by lt_events_are_text() */
+
+/* More of blktrace's actions and categories than the parser looks at. */
+#define ACT_INSERT 12
+#define CAT_READ CATEGORY(0)
+#define CAT_QUEUE CATEGORY(4)
+#define CAT_REQUEUE CATEGORY(5)
+#define CAT_ISSUE CATEGORY(6)
+#define CAT_COMPLETE CATEGORY(7)
+#define CAT_FS CATEGORY(8)
+
+/* Events by their names in ftrace, and by blkparse's letters. */
+static const struct kind {
+	const char *name, *letters;
+	uint32_t action;
+} kinds[] = {
+	{ "block_bio_queue", "Q", ACT_QUEUE | CAT_QUEUE },
+	{ "block_bio_backmerge", "M", ACT_BACKMERGE | CAT_QUEUE },
+	{ "block_bio_frontmerge", "F", ACT_FRONTMERGE | CAT_QUEUE },
+	{ "block_getrq", "G", ACT_GETRQ | CAT_QUEUE },
+	{ "block_rq_insert", "I", ACT_INSERT | CAT_QUEUE },
+	{ "block_rq_requeue", "R", ACT_REQUEUE | CAT_REQUEUE },
+	{ "block_rq_issue", "D", ACT_ISSUE | CAT_ISSUE },
+	{ "block_rq_complete", "C", ACT_COMPLETE | CAT_COMPLETE },
+	{ "block_split", "X", ACT_SPLIT },
+	{ "block_bio_remap", "A", ACT_REMAP },
+	/* No request's: plugging, messages, sleeping, bounces, what drivers add. */
+	{ "block_plug", "P", 0 },
+	{ "block_unplug", "U", 0 },
+	{ "", "UT", 0 },
+	{ "", "m", 0 },
+	{ "", "S", 0 },
+	{ "", "T", 0 },
+	{ "", "B", 0 },
+	{ "", "d", 0 },
+};
+
+#define N_KINDS (sizeof(kinds) / sizeof(*kinds))
+
+/* What a line is. */
+enum line { NO_EVENT, AN_EVENT, THE_END, MALFORMED };
+
+static const char *skip_blanks(const char *at)
+{
+	return at + strspn(at, " \t");
+}
+
+/* Take a whole number and the blanks behind it off the front of a text. */
+static bool take_number(const char **at, uint64_t *value)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)**at))
+		return false;
+	errno = 0;
+	*value = strtoull(*at, &end, 10);
+	*at = skip_blanks(end);
+	return !errno;
+}
+
+/* "8,0" */
+static bool take_device(const char **at, uint32_t *device)
+{
+	uint64_t major, minor;
+
+	if (!take_number(at, &major) || **at != ',')
+		return false;
+	*at = skip_blanks(*at + 1);
+	if (!take_number(at, &minor) || major >= 1 << 12 || minor >= 1 << 20)
+		return false;
+	*device = major << 20 | minor;
+	return true;
+}
+
+/* Seconds with a fraction, as ns. */
+static bool take_time(const char **at, uint64_t *ns)
+{
+	uint64_t scale = 1000000000, seconds;
+	const char *digit;
+
+	if (!isdigit((unsigned char)**at))
+		return false;
+	errno = 0;
+	seconds = strtoull(*at, (char **)&digit, 10);
+	if (errno || *digit != '.' || seconds > UINT64_MAX / 4 / scale)
+		return false;
+	*ns = seconds * scale;
+	for (digit++; isdigit((unsigned char)*digit); digit++)
+		*ns += (*digit - '0') * (scale /= 10);
+	*at = digit;
+	return true;
+}
+
+/* The letters that say what an I/O does, as "R", "WS", "FF" or "D". */
+static bool take_operation(const char **at, uint32_t *action)
+{
+	size_t n = strspn(*at, "RWDFNASMBEUPZO");
+
+	if (!n || ((*at)[n] && (*at)[n] != ' ' && (*at)[n] != '\t'))
+		return false;
+	for (const char *letter = *at; letter < *at + n; letter++)
+		*action |= *letter == 'R' ? CAT_READ : *letter == 'W' ? CAT_WRITE :
+			   *letter == 'D' ? CAT_DISCARD | CAT_WRITE : 0;
+	*at = skip_blanks(*at + n);
+	return true;
+}
+
+/* "SECTOR + SECTORS", or of a split "SECTOR / SECTOR"; an I/O without either has no data. */
+static bool take_place(const char **at, struct blk_event *e)
+{
+	const char *start = *at;
+	uint64_t sector, n;
+
+	if (!take_number(at, &sector))
+		return false;
+	if (**at != '+' && **at != '/') {
+		*at = start;
+		return false;
+	}
+	e->sector = sector;
+	if (*(*at)++ == '/') {
+		*at = skip_blanks(*at);
+		if (!take_number(at, &n) || n < sector)
+			return false;
+		n -= sector;
+	} else {
+		*at = skip_blanks(*at);
+		if (!take_number(at, &n))
+			return false;
+	}
+	if (n > UINT32_MAX / SECTOR_BYTES)
+		return false;
+	e->bytes = n * SECTOR_BYTES;
+	return true;
+}
+
+/* A completion's error, in the last brackets of the line: either sign, or 16 bits of it. */
+static void read_error(const char *at, struct blk_event *e)
+{
+	const char *bracket = strrchr(at, '[');
+	int error = bracket ? (int16_t)strtol(bracket + 1, NULL, 10) : 0;
+
+	e->error = error < 0 ? -error : error;
+}
+
+/* "  8,0    1        4     0.000082000   661  D   R 95839968 + 8 [fio]" */
+static enum line read_blkparse(const char *at, struct blk_event *e)
+{
+	uint64_t cpu, sequence, pid;
+	const struct kind *kind;
+	size_t letters;
+
+	at = skip_blanks(at);
+	/* A summary follows the events. */
+	if (!strncmp(at, "CPU", 3) || !strncmp(at, "Total (", 7))
+		return THE_END;
+	if (!take_device(&at, &e->device) || !take_number(&at, &cpu) ||
+	    !take_number(&at, &sequence) || !take_time(&at, &e->time))
+		return MALFORMED;
+	at = skip_blanks(at);
+	if (!take_number(&at, &pid))
+		return MALFORMED;
+	e->cpu = cpu;
+	e->pid = pid;
+	letters = strcspn(at, " \t");
+	for (kind = kinds; kind < kinds + N_KINDS; kind++)
+		if (strlen(kind->letters) == letters && !memcmp(kind->letters, at, letters))
+			break;
+	if (kind == kinds + N_KINDS)
+		return MALFORMED;
+	if (!kind->action)
+		return NO_EVENT;
+	e->action = kind->action;
+	at = skip_blanks(at + letters);
+	if (!take_operation(&at, &e->action))
+		return MALFORMED;
+	if (!take_place(&at, e)) {
+		/* A command that is passed through has bytes and its own in hexadecimal digits. */
+		e->action |= strchr(at, '(') ? CAT_PASSTHROUGH : CAT_FS;
+		if (!strchr(at, '(') && *at != '[' && *at)
+			return MALFORMED;
+	} else {
+		e->action |= CAT_FS;
+	}
+	if ((e->action & ACT_MASK) == ACT_COMPLETE)
+		read_error(at, e);
+	return AN_EVENT;
+}
+
+/* The name of an event of the block layer in a line of ftrace or perf; its end is a colon. */
+static const char *find_event(const char *line, const struct kind **kind)
+{
+	for (const char *at = line; (at = strstr(at, "block_")); at++) {
+		size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
+
+		if (at[n] != ':' || at == line || (at[-1] != ' ' && at[-1] != ':' && at[-1] != '\t'))
+			continue;
+		for (*kind = kinds; *kind < kinds + N_KINDS; (*kind)++)
+			if (strlen((*kind)->name) == n && !memcmp((*kind)->name, at, n))
+				return at;
+		return NULL;
+	}
+	return NULL;
+}
+
+/*
+ * "  fio-5405  [002] d..1. 8018.233160: block_rq_issue: 8,0 R 4096 () 184067232 + 8 [fio]", or of
+ * perf "fio  5405 [002]  8018.233160: block:block_rq_issue: ..."
+ */
+static enum line read_ftrace(const char *line, struct blk_event *e)
+{
+	const struct kind *kind;
+	const char *event = find_event(line, &kind), *at, *cpu;
+	uint64_t bytes;
+
+	if (!event || !kind->action)
+		return NO_EVENT;
+	/* Back over "block:" and the colon of the time to the time. */
+	if (event - line > 6 && !strncmp(event - 6, "block:", 6))
+		event -= 6;
+	for (at = event; at > line && (at[-1] == ' ' || at[-1] == '\t');)
+		at--;
+	if (at == line || *--at != ':')
+		return MALFORMED;
+	while (at > line && (isdigit((unsigned char)at[-1]) || at[-1] == '.'))
+		at--;
+	if (!take_time(&at, &e->time))
+		return MALFORMED;
+	cpu = strchr(line, '[');
+	e->cpu = cpu && cpu < event ? strtoul(cpu + 1, NULL, 10) : 0;
+	e->action = kind->action;
+	at = skip_blanks(strchr(event + (strncmp(event, "block:", 6) ? 0 : 6), ':') + 1);
+	if (!take_device(&at, &e->device) || !take_operation(&at, &e->action))
+		return MALFORMED;
+	/* Requests have bytes, and a command in parentheses, which is empty of reads and writes. */
+	if (!take_place(&at, e)) {
+		take_number(&at, &bytes);
+		if (*at == '(') {
+			if (at[1] != ')')
+				e->action |= CAT_PASSTHROUGH;
+			at += strcspn(at, ")");
+			at = skip_blanks(*at ? at + 1 : at);
+		}
+		if (!take_place(&at, e))
+			return MALFORMED;
+	}
+	e->action |= CAT_FS;
+	if ((e->action & ACT_MASK) == ACT_COMPLETE)
+		read_error(at, e);
+	return AN_EVENT;
+}
+
+typedef enum line read_line(const char *line, struct blk_event *e);
+
+static bool is_void(const char *line)
+{
+	line = skip_blanks(line);
+	return !*line || *line == '#';
+}
+
+/* The reader of the first line that has an event; NULL when none has. */
+static read_line *find_reader(const char *head, size_t n)
+{
+	read_line *found = NULL;
+	int lines = 0;
+
+	while (!found && n && lines++ < LINES_SEEN) {
+		const char *end = memchr(head, '\n', n);
+		size_t length = end ? (size_t)(end - head) : n;
+		char *line = strndup(head, length);
+		struct blk_event e = { 0 };
+
+		if (!line)
+			return NULL;
+		line[strcspn(line, "\r")] = '\0';
+		if (!is_void(line)) {
+			if (read_blkparse(line, &e) == AN_EVENT)
+				found = read_blkparse;
+			else if (read_ftrace(line, &e) == AN_EVENT)
+				found = read_ftrace;
+		}
+		free(line);
+		head += length + (end != NULL);
+		n -= length + (end != NULL);
+	}
+	return found;
+}
+
+bool lt_events_are_text(const char *head, size_t n)
+{
+	return find_reader(head, n < LT_EVENTS_HEAD_BYTES ? n : LT_EVENTS_HEAD_BYTES);
+}
+
+static bool write_event(FILE *out, struct blk_event *e, uint32_t action)
+{
+	e->action = action;
+	e->sequence++;
+	return fwrite(e, sizeof(*e), 1, out) == 1;
+}
+
+/* A recording of issues and completions only has no arrivals: they are put where requests are
+ * issued, which is as early as is known. */
+static bool write_with_arrival(FILE *out, struct blk_event *e)
+{
+	uint32_t action = e->action, rest = action & ~(ACT_MASK | CAT_ISSUE);
+
+	return (action & ACT_MASK) != ACT_ISSUE ||
+	       (write_event(out, e, rest | ACT_QUEUE | CAT_QUEUE) &&
+		write_event(out, e, rest | ACT_GETRQ | CAT_QUEUE)) ?
+		       write_event(out, e, action) :
+		       false;
+}
+
+/* Go through the text once; with @out, write what is found. */
+static bool translate(FILE *in, FILE *out, bool *has_arrivals, const char *path, char *why)
+{
+	read_line *reader = NULL;
+	uint32_t sequence = 0;
+	enum line is = NO_EVENT;
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t n;
+	long number = 0;
+	bool done = true;
+
+	rewind(in);
+	while (done && is != THE_END && (n = getline(&line, &room, in)) > 0) {
+		struct blk_event e = { .magic = EVENT_MAGIC, .sequence = sequence };
+		char *start = line;
+
+		if (!number++ && !strncmp(line, "\xef\xbb\xbf", 3))
+			start += 3;
+		start[strcspn(start, "\r\n")] = '\0';
+		if (is_void(start))
+			continue;
+		if (!reader)
+			reader = find_reader(start, strlen(start));
+		is = reader ? reader(start, &e) : NO_EVENT;
+		if (is == MALFORMED) {
+			snprintf(why, LT_PACKED_WHY, "%s:%ld: '%.*s': not an event of the block layer "
+				 "as %s prints it by default; correct or remove the line", path, number,
+				 SHOWN_BYTES, start,
+				 reader == read_blkparse ? "blkparse" : "perf or ftrace");
+			done = false;
+		} else if (is == AN_EVENT) {
+			*has_arrivals |= (e.action & ACT_MASK) == ACT_QUEUE;
+			if (out)
+				done = *has_arrivals ? write_event(out, &e, e.action) :
+						       write_with_arrival(out, &e);
+			sequence = e.sequence;
+			if (!done)
+				snprintf(why, LT_PACKED_WHY, "%s: %s; its events are written to a "
+					 "temporary file", path, strerror(errno));
+		}
+	}
+	if (done && ferror(in)) {
+		snprintf(why, LT_PACKED_WHY, "%s: %s", path, strerror(errno));
+		done = false;
+	}
+	free(line);
+	return done;
+}
+
+bool lt_events_translate(int from, int to, const char *path, char *why)
+{
+	int in_fd = dup(from), out_fd = dup(to);
+	FILE *in = in_fd < 0 ? NULL : fdopen(in_fd, "r");
+	FILE *out = out_fd < 0 ? NULL : fdopen(out_fd, "w");
+	bool has_arrivals = false, done = false;
+
+	if (!in || !out)
+		snprintf(why, LT_PACKED_WHY, "%s: %s", path, strerror(errno));
+	else
+		done = translate(in, NULL, &has_arrivals, path, why) &&
+		       translate(in, out, &has_arrivals, path, why);
+	if (in)
+		fclose(in);
+	if (out && fclose(out) && done) {
+		snprintf(why, LT_PACKED_WHY, "%s: %s; its events are written to a temporary file",
+			 path, strerror(errno));
+		done = false;
+	}
+	return done;
+}

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""Text of block layer events (blkparse, perf script, ftrace) is read as a recording."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from blktrace_builder import READ, WRITE, TraceBuilder
+from click.testing import CliRunner
+from replaying import replay
+
+from linnapp.cli import cli
+from linnapp.errors import TraceError
+from linnapp.trace.blktrace import COLUMNS
+from linnapp.trace.formats import replay_log
+from linnapp.trace.formats.conversion import detect_format
+from linnapp.trace.recorded import load
+
+BLKPARSE = """\
+  8,0    1        1     0.000000000   661  Q   R 95839968 + 8 [fio]
+  8,0    1        2     0.000001000   661  G   R 95839968 + 8 [fio]
+  8,0    1        0     0.000001500     0  m   N cfq661 alloced
+  8,0    1        3     0.000002000   661  P   N [fio]
+  8,0    1        4     0.000002000   661  D   R 95839968 + 8 [fio]
+  8,0    1        5     0.000010000   661  Q  WS 1024 + 16 [fio]
+  8,0    1        6     0.000011000   661  G  WS 1024 + 16 [fio]
+  8,0    1        7     0.000012000   661  D  WS 1024 + 16 [fio]
+  8,0    1        8     0.000082000     0  C   R 95839968 + 8 [0]
+  8,0    1        9     0.000112000     0  C  WS 1024 + 16 [0]
+CPU0 (sda):
+ Reads Queued:           1,        4KiB
+"""
+
+FTRACE = """\
+# tracer: nop
+#
+              fio-5405  [002]  8018.233160: block_rq_issue:       8,0 R 4096 () 184067232 + 8 [fio]
+           <idle>-0     [002]  8018.233260: block_rq_complete:    8,0 R () 184067232 + 8 [0]
+         fio-5405  [002] d..1. 8018.233300: block_rq_issue: 8,0 WS 8192 () 64 + 16 none,0,0 [fio]
+              fio-5405  [002] d..1. 8018.233310: sched_switch: prev_comm=fio
+           <idle>-0     [002] d.h2. 8018.233500: block_rq_complete: 8,0 WS () 64 + 16 none,0,0 [-5]
+"""
+
+PERF = """\
+fio  5405 [002]  8018.233150: block:block_bio_queue: 8,0 R 184067232 + 8 [fio]
+fio  5405 [002]  8018.233155:     block:block_getrq: 8,0 R 184067232 + 8 [fio]
+fio  5405 [002]  8018.233160:  block:block_rq_issue: 8,0 R 4096 () 184067232 + 8 [fio]
+        ffffffff8a5 blk_mq_start_request ([kernel.kallsyms])
+
+swapper     0 [002]  8018.233260: block:block_rq_complete: 8,0 R () 184067232 + 8 [0]
+"""
+
+
+def columns(path: Path) -> list[tuple[int, int, int, int]]:
+    """Time, sector, bytes and latency in us of each I/O."""
+    found = load(path)
+    return list(
+        zip(
+            (found.arrival_ns // 1000).tolist(), found.sector.tolist(), found.size_bytes.tolist(),
+            (found.latency_ns // 1000).tolist(), strict=True,
+        )
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "ios"),
+    [
+        (BLKPARSE, [(0, 95839968, 4096, 80), (10, 1024, 8192, 100)]),
+        (FTRACE, [(8018233160, 184067232, 4096, 100), (8018233300, 64, 8192, 200)]),
+        (PERF, [(8018233150, 184067232, 4096, 100)]),
+    ],
+)
+@pytest.mark.parametrize("form", ["plain", "CRLF", "byte order mark", "gzip"])
+def test_the_common_texts_are_recordings(
+    tmp_path: Path, text: str, ios: list[tuple[int, int, int, int]], form: str
+) -> None:
+    path = tmp_path / "sda.txt"
+    data = text.replace("\n", "\r\n").encode() if form == "CRLF" else text.encode()
+    data = b"\xef\xbb\xbf" * (form == "byte order mark") + data
+    path.write_bytes(gzip.compress(data) if form == "gzip" else data)
+    assert detect_format(path) == "blktrace"
+    assert columns(path) == ios
+
+
+def test_an_error_is_one_whatever_its_sign(tmp_path: Path) -> None:
+    for error in ("-5", "5", "65531"):
+        path = tmp_path / f"{error}.txt"
+        path.write_text(FTRACE.replace("[-5]", f"[{error}]"))
+        ran = CliRunner().invoke(cli, ["inspect", "--json", str(path)])
+        assert json.loads(ran.output)["events"]["errors"] == 1
+
+
+@pytest.mark.skipif(shutil.which("blkparse") is None, reason="blkparse not installed")
+def test_blkparse_text_holds_what_its_recording_does(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    rng = np.random.default_rng(1)
+    for i in range(300):
+        sector = int(rng.integers(0, 1 << 30)) * 8
+        latency = int(rng.integers(50, 900))
+        builder.io(i * 1000, i * 1000 + latency, sector, flags=READ if i % 3 else WRITE)
+    builder.write(tmp_path / "sda.blktrace.0")
+    ran = subprocess.run(
+        ["blkparse", "-i", "sda", "-D", str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    (tmp_path / "text").mkdir()
+    text = tmp_path / "text" / "sda.txt"
+    text.write_text(ran.stdout)
+    recorded, printed = load(tmp_path / "sda.blktrace.0"), load(text)
+    for name in COLUMNS:
+        expected = getattr(recorded, name)
+        if name == "arrival_ns":  # blkparse counts from the first event
+            expected = expected - expected[0] + getattr(printed, name)[0]
+        np.testing.assert_array_equal(getattr(printed, name), expected, err_msg=name)
+
+
+def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "sda.txt"
+    lines = BLKPARSE.splitlines(keepends=True)
+    path.write_text("".join([*lines[:4], lines[4].replace("D", "?"), *lines[5:]]))
+    with pytest.raises(TraceError, match=r"sda\.txt:5: '.*': not an event of the block layer"):
+        load(path)
+
+
+def test_the_replayer_reads_them_too(tmp_path: Path, drives: list[Path]) -> None:
+    path = tmp_path / "sda.txt"
+    path.write_text(BLKPARSE.replace("95839968", "512"))
+    log = tmp_path / "o.log"
+    replay(drives, [path], "baseline", "--log", str(log))
+    found = replay_log.read(log)
+    rows = zip(
+        (found["due_ns"] // 1000).tolist(), found["op"].tolist(), found["offset_bytes"].tolist(),
+        found["size_bytes"].tolist(), strict=True,
+    )  # fmt: skip
+    assert sorted(rows) == [
+        (0, replay_log.READ, 512 * 512, 4096),
+        (10, replay_log.WRITE, 1024 * 512, 8192),
+    ]
