@@ -252,7 +252,11 @@ def _run() -> None:
         error.show()
         status = error.exit_code
     except LinnappError as error:
-        print(f"linnapp: error: {as_options(str(error))}", file=sys.stderr)
+        message = str(error)
+        # What "-" stands for has another name for those who read it.
+        if input_module := sys.modules.get("linnapp.trace.standard_input"):
+            message = input_module.named(message)
+        print(f"linnapp: error: {as_options(message)}", file=sys.stderr)
         status = 1
     except BrokenPipeError:
         # The reader (`head`, `less`) has gone.

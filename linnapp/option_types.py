@@ -21,12 +21,53 @@ else:
             return cls
 
 
+class NamedPath(click.Path):
+    """A path; "-" is refused, and no file of that name is ever written."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check the path."""
+        if str(value) == "-":
+            self.fail(
+                "'-' is not taken as standard input or output here; name a file ('./-' is one that "
+                "is called so)",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
+
+
+class InputPath(NamedPath):
+    """A file to read; "-" is standard input, which is copied to a temporary file."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check the path."""
+        if str(value) == "-":
+            from linnapp.trace.standard_input import copied
+
+            return copied()
+        return super().convert(value, param, ctx)
+
+
+class OutputPath(NamedPath):
+    """A file to write; "-" is standard output."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check the path."""
+        return Path("/dev/stdout") if str(value) == "-" else super().convert(value, param, ctx)
+
+
 #: A file or folder, or one of them alone, there or not.
-PATH = click.Path(path_type=Path)
-FILE = click.Path(path_type=Path, dir_okay=False)
-FOLDER = click.Path(path_type=Path, file_okay=False)
+PATH = NamedPath()
+FILE = NamedPath(dir_okay=False)
+FOLDER = NamedPath(file_okay=False)
 #: Who may not read it hears from the check for root what to do.
-DRIVE = click.Path(path_type=Path, readable=False)
+DRIVE = NamedPath(readable=False)
+#: What `linnapp inspect` and `linnapp convert` read and write.
+TRACE_IN = InputPath()
+TRACE_OUT = OutputPath(dir_okay=False)
 
 #: nearly three centuries, whose nanoseconds fit 63 bits
 _MOST_SECONDS = 9e9
