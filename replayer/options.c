@@ -46,6 +46,11 @@ const struct option_row option_rows[] = {
 	LIST("devices", "A,B,C", devices, n_devices, "devices",
 	     "block devices or plain files, at most " AS_TEXT(MAX_DRIVES)),
 	LIST("trace", "T[,T,T]", traces, n_traces, "traces", "one for all drives or one per drive"),
+	TEXT("from", "FORMAT[:UNIT]", from, "from",
+	     "format of text traces, and unit of time (s, ms, us, 100ns, ns) if it is another; "
+	     "found out when not given"),
+	TEXT("volume", "NAME", volume, "volume",
+	     "the volume (device, disk, file) to replay of text traces of several"),
 	TEXT_AS(OPTION_POLICY, "policy", "P", policy, NULL,
 		"where a read goes: one of those above"),
 	FLAG("readonly", readonly, "readonly",
@@ -166,9 +171,9 @@ static const char *const introduction[] = {
 	"partition table is refused unless --force names it; one that is mounted or open elsewhere "
 	"is always refused.",
 	"",
-	"A trace is a fio iolog of version 3, a text of five columns (time_ms device offset_bytes "
-	"size_bytes type, 1 for a read, as Heimdall's), or blktrace's binary files (the one that "
-	"`blkparse -d` wrote, or the per-CPU ones by their common name). It may be packed with "
+	"A trace is of any format that `linnapp help formats` lists: a fio iolog of version 3, "
+	"other text with an I/O a line, or a recording of blktrace (the file that `blkparse -d` "
+	"wrote, or the per-CPU ones by their common name). It may be packed with "
 	"gzip, xz, zstd or bzip2. With one trace per drive, "
 	"trace k's I/Os have drive k as their home; with a single trace, drive 0 is everyone's "
 	"home unless --spread is given. A read may be served by any drive (at the same offset); a "
@@ -306,6 +311,13 @@ static double share(const char *option, const char *text)
 	    option, text);
 }
 
+/* Standard input cannot be read twice, and results go to files. */
+static void require_name(const char *option, const char *path)
+{
+	if (!strcmp(path, "-"))
+		die("--%s -: standard input and output are not taken here; name a file", option);
+}
+
 static unsigned int split(const char *option, char *text, char **items)
 {
 	unsigned int n = 0;
@@ -314,6 +326,7 @@ static unsigned int split(const char *option, char *text, char **items)
 	while ((item = strsep(&text, ","))) {
 		if (!*item)
 			die("--%s: an empty name in the list", option);
+		require_name(option, item);
 		if (n == MAX_DRIVES)
 			die("--%s: more than %d names", option, MAX_DRIVES);
 		items[n++] = item;
@@ -371,6 +384,8 @@ static void set(struct options *o, const struct option_row *row, char *text)
 		*(double *)at = share(row->name, text);
 		break;
 	case OPTION_TEXT:
+		if (!strcmp(row->argument, "OUT") || !strcmp(row->argument, "LOG"))
+			require_name(row->name, text);
 		*(const char **)at = text;
 		break;
 	case OPTION_CHOICE:

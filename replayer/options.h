@@ -42,6 +42,7 @@ struct options {
 	uint32_t home_margin; /* percent */
 	uint32_t home_unasked;
 	bool unguarded, guarded;
+	const char *from, *volume; /* of the traces; NULL: not given */
 	const char *scenario, *json_path, *log_path, *profile_path;
 	uint64_t seed;
 	double failover_us;

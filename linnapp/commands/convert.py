@@ -8,13 +8,18 @@ from typing import Any
 
 import click
 
-from linnapp.option_types import FILE, PATH, ByteSize, FiniteRange, TimeSlice
+from linnapp.errors import as_options
+from linnapp.option_types import TRACE_IN, TRACE_OUT, ByteSize, FiniteRange, TimeSlice
 
 
 @click.command()
-@click.argument("source", type=PATH, metavar="IN")
-@click.argument("target", type=FILE, metavar="OUT")
-@click.option("--from", "source_format", help="Format of IN; found out when not given.")
+@click.argument("source", type=TRACE_IN, metavar="IN")
+@click.argument("target", type=TRACE_OUT, metavar="OUT")
+@click.option(
+    "--from",
+    "source_format",
+    help="Format of IN, FORMAT or FORMAT:UNIT with another unit of time; found out when not given.",
+)
 @click.option("--to", "target_format", default="iolog", help="Format of OUT.")
 @click.option("--device-name", help="The drive's name in OUT; /dev/<stem of OUT> if not given.")
 @click.option(
@@ -34,7 +39,9 @@ from linnapp.option_types import FILE, PATH, ByteSize, FiniteRange, TimeSlice
     type=ByteSize(),
     help="Wrap offsets into a drive of this size, and align to 4 KiB (e.g. 1G).",
 )
-@click.option("--volume", help="The volume (device, disk, LUN) to keep of a text trace of several.")
+@click.option(
+    "--volume", help="The volume (device, disk, LUN, file) to keep of a text trace of several."
+)
 @click.option("--dev", help="major:minor of the drive to keep, if a .blk holds several.")
 @click.option("--allow-truncated", is_flag=True, help="Use what there is of a .blk cut off.")
 def convert(
@@ -52,33 +59,44 @@ def convert(
 ) -> None:
     """Convert the trace IN to OUT: any known format to fio's iolog version 3, or to --to.
 
-    IN is a blktrace recording, an iolog, or a text trace; `linnapp help formats` lists them.
+    IN is a blktrace recording, an iolog, or a text trace; `linnapp help formats` lists them. "-" is
+    standard input as IN, and standard output as OUT. The number of I/Os goes to standard error
+    then, as notes about IN always do.
     """
+    from linnapp.files import is_standard_output
     from linnapp.trace.formats import conversion
+    from linnapp.trace.formats.text_trace import TextCounts
+    from linnapp.trace.standard_input import named
 
     if target_format not in conversion.output_formats():
         raise click.UsageError(
             f"--to {target_format}: known are {', '.join(conversion.output_formats())}"
         )
-    name = source_format or conversion.detect_format(source)
-    empty: list[int] = []
-    options: dict[str, Any] = {"on_empty": empty.append}
+    text_format = conversion.format_of(source, source_format)
+    name = conversion.name_of_format(text_format)
+    found: list[TextCounts] = []
+    options: dict[str, Any] = {"on_counts": found.append}
     if volume is not None:
-        if "volume" not in getattr(conversion.TEXT_FORMATS.get(name), "columns", ()):
+        if text_format is None or "volume" not in text_format.columns:
             raise click.UsageError(f"--volume: {name} traces have no volumes")
         options["volume"] = volume
-    if name == "blktrace":
+    if text_format is None:
         options = {"device": dev, "allow_truncated": allow_truncated}
     elif dev is not None:
         raise click.UsageError(f"--dev chooses a drive of a blktrace recording; {source} is {name}")
+    to_output = is_standard_output(target)
     ios = conversion.convert(
         source,
         target,
-        source_format=name,
+        source_format=text_format or "blktrace",
         target_format=target_format,
-        device_name=device_name or f"/dev/{target.stem}",
+        device_name=device_name or ("/dev/flash0" if to_output else f"/dev/{target.stem}"),
         filters=conversion.Filters(slice_s, rerate, fit),
         **options,
     )
-    left_out = f"; {sum(empty)} of no length left out" if sum(empty) else ""
-    click.echo(f"{target}: {ios} I/Os{left_out}")
+    empty = sum(counts.empty for counts in found)
+    left_out = f"; {empty} of no length left out" if empty else ""
+    click.echo(f"{target}: {ios} I/Os{left_out}", err=to_output)
+    for counts in found:
+        for note in counts.notes(volume):
+            click.echo(as_options(named(f"{source}: {note}")), err=True)

@@ -10,15 +10,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from linnapp.commands._options import reader_options
-from linnapp.option_types import PATH, FiniteRange
+from linnapp.errors import as_options
+from linnapp.option_types import TRACE_IN, FiniteRange
 
 if TYPE_CHECKING:
     from linnapp.trace.inspection import Inspection, LatencyHistogram
 
 
 @click.command()
-@click.argument("traces", nargs=-1, required=True, type=PATH, metavar="TRACE...")
-@click.option("--from", "source_format", help="Format; found out when not given.")
+@click.argument("traces", nargs=-1, required=True, type=TRACE_IN, metavar="TRACE...")
+@click.option(
+    "--from",
+    "source_format",
+    help="FORMAT, or FORMAT:UNIT with another unit of time; found out when not given.",
+)
+@click.option("--volume", help="The volume to look at, of a text trace of several.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON: an object, or a list of several."
 )
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
 def inspect(
     traces: tuple[Path, ...],
     source_format: str | None,
+    volume: str | None,
     as_json: bool,
     queue_depth: int,
     service: tuple[float, float] | None,
@@ -46,14 +53,21 @@ def inspect(
 ) -> None:
     """Show counts, mix, rates, sizes, queueing and latency percentiles of traces.
 
-    TRACE is of any format that `linnapp convert` reads, or the replayer's per-I/O log. Of that, the
-    latency counts from submission, the response time from when the I/O was due. What slack and
-    burstiness are, `linnapp help traces` says.
+    TRACE is of any format that `linnapp convert` reads, or the replayer's per-I/O log, whose
+    latencies are from submission and whose response times are from when the I/O was due. "-" is
+    standard input. `linnapp help traces` says what slack and burstiness are.
     """
     from linnapp.trace.inspection import inspect as look
 
     inspections = [
-        look(trace, source_format, queue_depth=queue_depth, service=service, **reader)
+        look(
+            trace,
+            source_format,
+            queue_depth=queue_depth,
+            service=service,
+            volume=volume,
+            **reader,
+        )
         for trace in traces
     ]
     if as_json:
@@ -78,7 +92,11 @@ def _busiest(summary: dict[str, Any]) -> str:
 
 def _show(inspection: Inspection) -> None:
     s = inspection.summary
-    click.echo(f"{inspection.trace} ({inspection.trace_format})")
+    from linnapp.trace.standard_input import named
+
+    click.echo(named(f"{inspection.trace} ({inspection.trace_format}: {inspection.units})"))
+    for note in inspection.notes:
+        click.echo(as_options(f"  {note}"))
     click.echo(
         f"  {s['reads']} reads, {s['writes']} writes ({s['read_fraction']:.0%} reads) "
         f"in {s['duration_s']:.1f} s, up to byte {s['end_bytes']}"

@@ -1,26 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads text traces, one I/O a line, into columns.
+ * Reads text traces, one I/O a line, into columns, in order of time.
  *
  * Lines are cut out of a buffer in place and only the columns that matter are looked at. Numbers
  * are read as integers, times as whole nanoseconds: the time of an MSR trace, in 100 ns since
  * 1601, is exact in neither a double nor, as nanoseconds, in 64 bits. So the whole units of the
  * first I/O are taken off before they are multiplied.
+ *
+ * I/Os need not stand in the order of their times: threads and devices write their lines when they
+ * come to it. They are sorted within a window of lines, which bounds the memory, and how many were
+ * out of order is counted. A time that is more than MOST_LATE_NS before an earlier line's is
+ * refused, for then one of the two is wrong, or the trace has to be sorted as a whole.
  */
 #include <ctype.h>
 #include <errno.h>
-#include <stdbool.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "text_trace.h"
 
-#ifndef BUFFER_BYTES		/* the fuzzers refill a small one often */
-#define BUFFER_BYTES (1 << 20)	/* also the longest line */
+#ifndef TEXT_BUFFER_BYTES		/* the fuzzers refill a small one often */
+#define TEXT_BUFFER_BYTES (1 << 18)	/* also the longest line */
 #endif
 #define MAX_WORDS 16
 #define TOLD_BYTES 200		/* of a malformed line, for the message */
+#define MOST_LATE_NS 60000000000ll
+#define MOST_EARLY_NS (366ll * 24 * 3600 * 1000000000)
+#define MAX_VOLUMES 65536	/* that are told apart */
+#define VOLUME_SLOTS (2 * MAX_VOLUMES)
+#define SMALLEST_IO 512
+#define LARGEST_IO (1ll << 30)
 
 struct word {
 	const char *text;
@@ -37,21 +50,45 @@ struct field {
 	const char *end;
 };
 
+struct row {
+	int64_t time, offset, size, latency, line;
+	bool is_write;
+};
+
+struct volume {
+	char *raw;	/* as it stands in the lines; the name follows its end */
+	size_t length;
+	int64_t ios;
+};
+
 struct lt_text_reader {
 	int fd;
 	struct lt_text_format format;
-	struct words reads, writes, passed_over;
-	int n_columns;		/* that must be looked at */
+	struct lt_text_options options;
+	struct words reads, writes, passed_over, skipped;
+	int n_columns;		/* of which a field is kept: one more than there may be */
+	char separator;		/* as the first line has it; 0: not known yet */
 	int64_t unit_ns, latency_unit_ns;
-	char *buffer;
-	size_t start, end;	/* what of the buffer is not parsed yet */
-	bool at_end;
-	int64_t line_number;	/* of the line parsed last, from 1 */
-	int64_t empty;		/* I/Os of no length so far */
-	char told[TOLD_BYTES + 1];
+	char *buffer;		/* of TEXT_BUFFER_BYTES, or NULL: all is in @text */
+	const char *text;
+	size_t start, end;	/* what of the text is not parsed yet */
+	bool at_end, cut_off;	/* the last line has no end */
+	bool failed;
+	struct lt_text_counts counts;
+	char why[LT_TEXT_WHY_BYTES];
 	bool have_first;
-	int64_t first_units;
-	int64_t first_ns;
+	int64_t first_units, first_ns;
+	int64_t latest_ns, latest_line;
+
+	struct row *rows;	/* twice the window */
+	int64_t n_rows, n_ready, next;
+	bool in_order;
+	bool have_zero;
+	int64_t zero_ns, last_ns;
+
+	struct volume *volumes;
+	int32_t *slots;		/* of volumes, one more than their number; 0 is free */
+	int64_t last_volume;
 };
 
 static void split_words(struct words *words, const char *text)
@@ -71,7 +108,9 @@ static bool is_one_of(const struct words *words, struct field field)
 
 	for (int i = 0; i < words->n; i++)
 		if (words->words[i].length == length &&
-		    !memcmp(words->words[i].text, field.start, length))
+		    tolower((unsigned char)*field.start) ==
+			    tolower((unsigned char)*words->words[i].text) &&
+		    !strncasecmp(words->words[i].text + 1, field.start + 1, length - 1))
 			return true;
 	return false;
 }
@@ -81,59 +120,78 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
-static struct field stripped(const char *start, const char *end)
+static inline void strip(const char **start, const char **end)
 {
-	while (start < end && is_blank(*start))
-		start++;
-	while (end > start && is_blank(end[-1]))
-		end--;
-	return (struct field){ start, end };
+	while (*start < *end && is_blank(**start))
+		++*start;
+	while (*end > *start && is_blank((*end)[-1]))
+		--*end;
 }
 
-/* Cut a line, stripped, into its first @wanted columns; returns how many there were. */
+/* Keep a column, without blanks and the quotes that spreadsheets put around it. */
+static inline void set_field(struct field *field, const char *start, const char *end)
+{
+	strip(&start, &end);
+	if (start < end && *start == '"' && end - start >= 2 && end[-1] == '"') {
+		start++;
+		end--;
+	}
+	field->start = start;
+	field->end = end;
+}
+
+/* Cut a line, stripped, into columns; returns how many there are, at most r->n_columns. */
 static int split_line(const struct lt_text_reader *r, struct field line, struct field *fields)
 {
-	const char *at = line.start;
+	const char *at = line.start, *end = line.end;
 	int n = 0;
 
-	if (r->format.delimiter) {
+	if (r->separator == ',') {
 		while (n < r->n_columns) {
-			const char *end = memchr(at, r->format.delimiter, line.end - at);
+			const char *begin = at;
 
-			fields[n++] = stripped(at, end ? end : line.end);
-			if (!end)
-				break;
-			at = end + 1;
+			while (at < end && *at != ',')
+				at++;
+			set_field(&fields[n++], begin, at);
+			/* A comma at the end of a line of all columns begins no other. */
+			if (at == end || (at + 1 == end && n == r->format.max_columns))
+				return n;
+			at++;
 		}
 		return n;
 	}
-	while (n < r->n_columns && at < line.end) {
+	while (n < r->n_columns && at < end) {
 		const char *begin = at;
 
-		while (at < line.end && !is_blank(*at))
+		while (at < end && !is_blank(*at))
 			at++;
-		fields[n++] = (struct field){ begin, at };
-		while (at < line.end && is_blank(*at))
+		set_field(&fields[n++], begin, at);
+		while (at < end && is_blank(*at))
 			at++;
 	}
 	return n;
 }
 
 /* Digits up to the first other character; false on overflow. */
-static bool read_digits(const char **at, const char *end, int64_t *value)
+static inline bool read_digits(const char **start, const char *end, int64_t *value)
 {
+	const char *at = *start, *safe = end - at > 18 ? at + 18 : end;
 	int64_t total = 0;
 
-	for (; *at < end && **at >= '0' && **at <= '9'; ++*at)
+	/* So many digits always fit. */
+	for (; at < safe && (unsigned char)(*at - '0') <= 9; at++)
+		total = 10 * total + (*at - '0');
+	for (; at < end && (unsigned char)(*at - '0') <= 9; at++)
 		if (__builtin_mul_overflow(total, 10, &total) ||
-		    __builtin_add_overflow(total, **at - '0', &total))
+		    __builtin_add_overflow(total, *at - '0', &total))
 			return false;
+	*start = at;
 	*value = total;
 	return true;
 }
 
 /* A whole number, not negative. */
-static bool read_count(struct field field, int64_t *value)
+static inline bool read_count(struct field field, int64_t *value)
 {
 	const char *at = field.start;
 
@@ -145,7 +203,7 @@ static bool read_count(struct field field, int64_t *value)
 }
 
 /* A count of units, in bytes. */
-static bool read_bytes(struct field field, int32_t unit_bytes, int64_t *bytes)
+static inline bool read_bytes(struct field field, int32_t unit_bytes, int64_t *bytes)
 {
 	return read_count(field, bytes) && !__builtin_mul_overflow(*bytes, unit_bytes, bytes);
 }
@@ -174,7 +232,7 @@ static bool read_float_time(int64_t unit_ns, struct field field, int64_t *units,
 }
 
 /* A time as whole units of its column and nanoseconds on top; digits below 1 ns are dropped. */
-static bool read_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns)
+static inline bool read_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns)
 {
 	const char *at = field.start;
 	int64_t scale = unit_ns;
@@ -212,68 +270,350 @@ static bool read_latency(const struct lt_text_reader *r, struct field field, int
 	       !__builtin_add_overflow(units, ns, latency);
 }
 
-static bool volume_differs(const struct lt_text_reader *r, const struct field *fields)
-{
-	struct field field;
-	size_t length;
+/* ---- what is wrong with a line ---- */
 
-	if (!r->format.volume)
-		return false;
-	field = fields[r->format.volume_at];
-	length = field.end - field.start;
-	return length != strlen(r->format.volume) ||
-	       memcmp(field.start, r->format.volume, length);
+/* Copy what can be printed of a text; returns the end of the copy. */
+static char *put_printable(char *out, const char *text, size_t length)
+{
+	bool cut = length > TOLD_BYTES;
+
+	for (const char *c = text; c < text + (cut ? TOLD_BYTES : length); c++)
+		*out++ = (unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c;
+	return cut ? stpcpy(out, "...") : out;
 }
 
-enum outcome { MALFORMED, NO_IO, AN_IO };
+static void vfail(struct lt_text_reader *r, const char *format, va_list arguments)
+{
+	char *end = r->why + strlen(r->why);
 
-/* Parse one line into row @row of @columns. */
-static enum outcome parse_line(struct lt_text_reader *r, struct field line, int64_t row,
-			       const struct lt_text_columns *columns)
+	vsnprintf(end, r->why + sizeof(r->why) - end, format, arguments);
+	r->failed = true;
+}
+
+__attribute__((format(printf, 2, 3)))
+static void fail(struct lt_text_reader *r, const char *format, ...)
+{
+	va_list arguments;
+
+	r->why[0] = '\0';
+	va_start(arguments, format);
+	vfail(r, format, arguments);
+	va_end(arguments);
+}
+
+/* The line is shown, then what is wrong with it, then what a line of the format looks like. */
+__attribute__((format(printf, 3, 4)))
+static void fail_line(struct lt_text_reader *r, struct field line, const char *format, ...)
+{
+	char *at = r->why;
+	va_list arguments;
+
+	*at++ = '\'';
+	at = put_printable(at, line.start, line.end - line.start);
+	strcpy(at, "': ");
+	va_start(arguments, format);
+	vfail(r, format, arguments);
+	va_end(arguments);
+	if (r->cut_off)
+		strcat(r->why, "; this last line has no end, as in a file that was cut off");
+	strcat(r->why, "; expected ");
+	strncat(r->why, r->format.description, sizeof(r->why) - strlen(r->why) - 1);
+}
+
+/* How much of a word is shown. */
+static int shown_length(struct field field)
+{
+	return field.end - field.start < 40 ? field.end - field.start : 40;
+}
+
+/* What speaks against a number. */
+static const char *problem_of(struct field field)
+{
+	size_t length = field.end - field.start;
+
+	if (!length)
+		return "is missing";
+	if (*field.start == '-')
+		return "is negative";
+	if (length > 1 && field.start[0] == '0' && (field.start[1] | 0x20) == 'x')
+		return "is hexadecimal; write it in decimal digits";
+	if (*field.start == '"')
+		return "is quoted and has a comma in it; write it without either";
+	if (isdigit((unsigned char)*field.start) && memchr(field.start, '.', length))
+		return "is not a whole number";
+	for (const char *c = field.start; c < field.end; c++)
+		if (!isdigit((unsigned char)*c))
+			return "is not a number";
+	return "is too large";
+}
+
+static void fail_number(struct lt_text_reader *r, struct field line, const char *what,
+			struct field field)
+{
+	fail_line(r, line, "the %s %s", what, problem_of(field));
+}
+
+/* ---- volumes ---- */
+
+static bool volume_is(const struct volume *v, struct field field)
+{
+	return v->length == (size_t)(field.end - field.start) &&
+	       !memcmp(v->raw, field.start, v->length);
+}
+
+static bool add_volume(struct lt_text_reader *r, struct field field, uint32_t slot)
+{
+	int64_t n = r->counts.n_volumes;
+	size_t length = field.end - field.start;
+	struct volume *v;
+	char *name;
+
+	/* Their memory doubles as they become more. */
+	if (!(n & (n - 1))) {
+		v = realloc(r->volumes, (n ? 2 * n : 1) * sizeof(*v));
+		if (!v)
+			return false;
+		r->volumes = v;
+	}
+	v = &r->volumes[n];
+	*v = (struct volume){ .raw = malloc(2 * length + 1), .length = length };
+	if (!v->raw)
+		return false;
+	memcpy(v->raw, field.start, length);
+	name = v->raw + length;
+	for (const char *c = field.start; c < field.end; c++)
+		if (*c == ',' || *c == '"' || (unsigned char)*c <= ' ') {
+			if (name > v->raw + length && name[-1] != '_')
+				*name++ = '_';
+		} else {
+			*name++ = *c;
+		}
+	*name = '\0';
+	r->slots[slot] = ++r->counts.n_volumes;
+	r->last_volume = n;
+	return true;
+}
+
+/* Count an I/O of a volume; false when out of memory. */
+static bool count_volume(struct lt_text_reader *r, struct field field)
+{
+	uint32_t hash = 2166136261u;
+
+	if (!r->counts.n_volumes || !volume_is(&r->volumes[r->last_volume], field)) {
+		uint32_t slot;
+
+		if (!r->slots) {
+			r->slots = calloc(VOLUME_SLOTS, sizeof(*r->slots));
+			if (!r->slots)
+				return false;
+		}
+		for (const char *c = field.start; c < field.end; c++)
+			hash = (hash ^ (unsigned char)*c) * 16777619u;
+		for (slot = hash % VOLUME_SLOTS; r->slots[slot]; slot = (slot + 1) % VOLUME_SLOTS)
+			if (volume_is(&r->volumes[r->slots[slot] - 1], field))
+				break;
+		if (r->slots[slot])
+			r->last_volume = r->slots[slot] - 1;
+		else if (r->counts.n_volumes == MAX_VOLUMES)
+			return true;
+		else if (!add_volume(r, field, slot))
+			return false;
+	}
+	r->volumes[r->last_volume].ios++;
+	return true;
+}
+
+/* Whether the last volume counted is the one to keep: by its whole name or its last column. */
+static bool is_kept(const struct lt_text_reader *r, struct field last_column)
+{
+	const char *wanted = r->options.volume;
+	size_t length = last_column.end - last_column.start;
+
+	if (!wanted)
+		return true;
+	return (strlen(wanted) == length && !memcmp(wanted, last_column.start, length)) ||
+	       !strcmp(wanted, r->volumes[r->last_volume].raw + r->volumes[r->last_volume].length);
+}
+
+/* ---- lines ---- */
+
+enum outcome { FAILED, NO_IO, AN_IO };
+
+/* Refuse what no drive does, where the format was found out by the first lines only. */
+static bool is_possible(struct lt_text_reader *r, struct field line, const struct row *row)
+{
+	const char *what = row->is_write ? "write" : "read";
+	long long size = row->size;
+
+	if (r->options.known_by != LT_TEXT_DETECTED || (r->format.flags & LT_TEXT_IOLOG))
+		return true;
+	if (size < SMALLEST_IO)
+		fail_line(r, line, "a %s of %lld bytes, and no drive has sectors of less than %d; the "
+			  "columns or their units are others (--from %s overrules this)", what, size,
+			  SMALLEST_IO, r->format.name);
+	else if (size > LARGEST_IO)
+		fail_line(r, line, "a %s of %lld bytes, which no drive does at once; the columns or "
+			  "their units are others (--from %s overrules this)", what, size,
+			  r->format.name);
+	return !r->failed;
+}
+
+/* Check an I/O's time against those before it. */
+static bool is_in_order(struct lt_text_reader *r, const struct row *row)
+{
+	static const char remedy[] = "one of the two time stamps is wrong, or the trace has to be "
+				     "sorted by time";
+	/* read_row_time() has seen to it that it fits. */
+	int64_t difference = row->time - r->latest_ns;
+
+	if (r->latest_line && difference > MOST_EARLY_NS)
+		fail(r, "%.0f days after line %lld; %s", (double)difference / 86400e9,
+		     (long long)r->latest_line, remedy);
+	else if (r->latest_line && difference < -MOST_LATE_NS)
+		fail(r, "%.6f s before line %lld; %s", -(double)difference / 1e9,
+		     (long long)r->latest_line, remedy);
+	if (r->failed)
+		return false;
+	if (!r->latest_line || row->time >= r->latest_ns) {
+		r->latest_ns = row->time;
+		r->latest_line = row->line;
+		return true;
+	}
+	r->counts.out_of_order++;
+	if (r->latest_ns - row->time > r->counts.most_late_ns) {
+		r->counts.most_late_ns = r->latest_ns - row->time;
+		r->counts.most_late_line = row->line;
+	}
+	return true;
+}
+
+static bool has_fraction(struct field field)
+{
+	const char *c = memchr(field.start, '.', field.end - field.start);
+
+	while (c && ++c < field.end)
+		if (*c >= '1' && *c <= '9')
+			return true;
+	return false;
+}
+
+/* The time of an I/O, whose latency is known. */
+static bool read_row_time(struct lt_text_reader *r, struct field line, struct field field,
+			  struct row *row)
 {
 	const struct lt_text_format *f = &r->format;
-	struct field fields[LT_TEXT_MAX_FIELDS];
-	int64_t units, ns, end;
-	bool is_write;
-	int n;
+	int64_t units, ns;
 
-	if (line.start == line.end)
-		return NO_IO;
-	n = split_line(r, line, fields);
-	if (n <= f->type_at)
-		return MALFORMED;
-	is_write = is_one_of(&r->writes, fields[f->type_at]);
-	if (!is_write && !is_one_of(&r->reads, fields[f->type_at]))
-		return is_one_of(&r->passed_over, fields[f->type_at]) ? NO_IO : MALFORMED;
-	if (n < r->n_columns)
-		return MALFORMED;
-	if (!read_bytes(fields[f->offset_at], f->offset_unit_bytes, &columns->offset[row]) ||
-	    !read_bytes(fields[f->size_at], f->size_unit_bytes, &columns->size[row]) ||
-	    __builtin_add_overflow(columns->offset[row], columns->size[row], &end) ||
-	    !read_time(r->unit_ns, fields[f->time_at], &units, &ns))
-		return MALFORMED;
-	if (volume_differs(r, fields))
-		return NO_IO;
-	if (!columns->size[row]) {
-		r->empty++;
-		return NO_IO;
+	if (!read_time(r->unit_ns, field, &units, &ns)) {
+		fail_number(r, line, "time", field);
+		return false;
 	}
-	if (f->since_first && !r->have_first) {
+	r->counts.fractions += ns || (r->unit_ns == 1 && has_fraction(field));
+	if (!(f->flags & LT_TEXT_IOLOG) && !r->have_first) {
 		r->have_first = true;
-		r->first_units = units;
+		r->counts.first_units = r->first_units = units;
 		r->first_ns = ns;
 	}
 	if (__builtin_sub_overflow(units, r->first_units, &units) ||
 	    __builtin_mul_overflow(units, r->unit_ns, &units) ||
-	    __builtin_add_overflow(units, ns - r->first_ns, &columns->time[row]))
-		return MALFORMED;
-	if (!f->since_first && columns->time[row] < 0)
-		return MALFORMED;
-	if (f->has_latency &&
-	    !read_latency(r, fields[f->latency_at], &columns->latency[row]))
-		return MALFORMED;
-	columns->is_write[row] = is_write;
-	return AN_IO;
+	    __builtin_add_overflow(units, ns - r->first_ns, &row->time) ||
+	    /* in whole units: more than they say is not known */
+	    ((f->flags & LT_TEXT_AT_END) &&
+	     __builtin_sub_overflow(row->time, row->latency / r->unit_ns * r->unit_ns,
+				    &row->time)) ||
+	    (!(f->flags & LT_TEXT_IOLOG) && llabs(row->time) > INT64_MAX / 2)) {
+		fail_line(r, line, "the time is a century or more from the first line's, or from 0");
+		return false;
+	}
+	if ((f->flags & LT_TEXT_IOLOG) && row->time < 0) {
+		fail_line(r, line, "the time is negative");
+		return false;
+	}
+	return true;
+}
+
+/* Parse one line into @row. */
+static enum outcome parse_line(struct lt_text_reader *r, struct field line, struct row *row)
+{
+	const struct lt_text_format *f = &r->format;
+	struct field fields[LT_TEXT_MAX_FIELDS + 1], volume;
+	int64_t end, again;
+	int n;
+
+	if (line.start == line.end || *line.start == '#')
+		return NO_IO;
+	if (!r->separator)
+		r->separator = !(f->flags & LT_TEXT_IOLOG) &&
+			       memchr(line.start, ',', line.end - line.start) ? ',' : ' ';
+	n = split_line(r, line, fields);
+	if (n <= f->type_at) {
+		fail_line(r, line, "%d column%s", n, n == 1 ? "" : "s");
+		return FAILED;
+	}
+	row->is_write = is_one_of(&r->writes, fields[f->type_at]);
+	if (!row->is_write && !is_one_of(&r->reads, fields[f->type_at])) {
+		bool skipped = is_one_of(&r->skipped, fields[f->type_at]);
+
+		r->counts.skipped += skipped;
+		if (skipped || is_one_of(&r->passed_over, fields[f->type_at]))
+			return NO_IO;
+		fail_line(r, line, "the type '%.*s' is none of these: %s %s",
+			  shown_length(fields[f->type_at]), fields[f->type_at].start, f->reads,
+			  f->writes);
+		return FAILED;
+	}
+	if (n < f->n_columns || n > f->max_columns) {
+		fail_line(r, line, "%s%d columns", n > f->max_columns ? "more than " : "",
+			  n > f->max_columns ? f->max_columns : n);
+		return FAILED;
+	}
+	if (!read_bytes(fields[f->offset_at], f->offset_unit_bytes, &row->offset)) {
+		fail_number(r, line, "offset", fields[f->offset_at]);
+		return FAILED;
+	}
+	if (!read_bytes(fields[f->size_at], f->size_unit_bytes, &row->size)) {
+		fail_number(r, line, "size", fields[f->size_at]);
+		return FAILED;
+	}
+	if (__builtin_add_overflow(row->offset, row->size, &end)) {
+		fail_line(r, line, "offset and size are too large");
+		return FAILED;
+	}
+	if (f->same_as_size_at && (!read_count(fields[f->same_as_size_at], &again) ||
+				   again != row->size)) {
+		fail_line(r, line, "column %d is not the size again", f->same_as_size_at + 1);
+		return FAILED;
+	}
+	row->latency = 0;
+	if (f->latency_at && !read_latency(r, fields[f->latency_at], &row->latency)) {
+		fail_number(r, line, "latency", fields[f->latency_at]);
+		return FAILED;
+	}
+	if (!row->size) {
+		int64_t units, ns;
+
+		if (!read_time(r->unit_ns, fields[f->time_at], &units, &ns)) {
+			fail_number(r, line, "time", fields[f->time_at]);
+			return FAILED;
+		}
+		r->counts.empty++;
+		return NO_IO;
+	}
+	if (!is_possible(r, line, row))
+		return FAILED;
+	if (f->volume_columns) {
+		volume = (struct field){ fields[f->volume_at].start,
+					 fields[f->volume_at + f->volume_columns - 1].end };
+		if (!count_volume(r, volume)) {
+			fail(r, "out of memory");
+			return FAILED;
+		}
+		if (!is_kept(r, fields[f->volume_at + f->volume_columns - 1]))
+			return NO_IO;
+	}
+	row->line = r->counts.lines;
+	return read_row_time(r, line, fields[f->time_at], row) && is_in_order(r, row) ? AN_IO :
+											FAILED;
 }
 
 /* The next line without its end; false at the end of the file or on an error (errno). */
@@ -283,20 +623,21 @@ static bool next_line(struct lt_text_reader *r, const char **start, const char *
 
 	errno = 0;
 	for (;;) {
-		char *newline = memchr(r->buffer + searched, '\n', r->end - searched);
+		const char *newline = memchr(r->text + searched, '\n', r->end - searched);
 		ssize_t got;
 
 		if (newline) {
-			*start = r->buffer + r->start;
+			*start = r->text + r->start;
 			*end = newline;
-			r->start = newline + 1 - r->buffer;
+			r->start = newline + 1 - r->text;
 			return true;
 		}
 		if (r->at_end) {
 			if (r->start == r->end)
 				return false;
-			*start = r->buffer + r->start;
-			*end = r->buffer + r->end;
+			r->cut_off = true;
+			*start = r->text + r->start;
+			*end = r->text + r->end;
 			r->start = r->end;
 			return true;
 		}
@@ -306,15 +647,15 @@ static bool next_line(struct lt_text_reader *r, const char **start, const char *
 			r->start = 0;
 		}
 		searched = r->end;
-		if (r->end == BUFFER_BYTES) {
+		if (r->end == TEXT_BUFFER_BYTES) {
 			/* no trace has such a line: let it be told as one that is malformed */
-			*start = r->buffer;
-			*end = r->buffer + r->end;
+			*start = r->text;
+			*end = r->text + r->end;
 			r->start = r->end;
 			return true;
 		}
 		do {
-			got = read(r->fd, r->buffer + r->end, BUFFER_BYTES - r->end);
+			got = read(r->fd, r->buffer + r->end, TEXT_BUFFER_BYTES - r->end);
 		} while (got < 0 && errno == EINTR);
 		if (got < 0)
 			return false;
@@ -324,21 +665,154 @@ static bool next_line(struct lt_text_reader *r, const char **start, const char *
 	}
 }
 
-static void tell(struct lt_text_reader *r, struct field line)
+static bool begins_with(struct field line, const char *text)
 {
-	size_t length = line.end - line.start;
+	size_t length = strlen(text);
 
-	if (length > TOLD_BYTES)
-		length = TOLD_BYTES;
-	memcpy(r->told, line.start, length);
-	r->told[length] = '\0';
+	return (size_t)(line.end - line.start) >= length &&
+	       !strncasecmp(line.start, text, length);
 }
 
-/** lt_text_format_bytes() - of struct lt_text_format, by which a caller knows this version */
-int64_t lt_text_format_bytes(void)
+/* Whether a first line names columns: no column of it begins as a number does. */
+static bool names_columns(struct field line)
 {
-	return sizeof(struct lt_text_format);
+	bool at_start = true;
+
+	for (const char *c = line.start; c < line.end; c++) {
+		if (at_start && (isdigit((unsigned char)*c) || *c == '-' || *c == '.'))
+			return false;
+		at_start = *c == ',' || *c == '"' || is_blank(*c);
+	}
+	return true;
 }
+
+/* Whether the first line of the file has no I/O. An iolog's has a version, which is checked. */
+static bool is_header(struct lt_text_reader *r, struct field line)
+{
+	const char *header = r->format.header;
+
+	if (r->format.flags & LT_TEXT_IOLOG) {
+		if (!begins_with(line, header) ||
+		    (size_t)(line.end - line.start) != strlen(header))
+			fail(r, begins_with(line, "fio version") ?
+				"%.*s: only version 3 is known; fio 3.31 and later write it" :
+				"'%.*s' is not version 3 of fio's iolog; have fio write it with "
+				"--write_iolog",
+			     shown_length(line), line.start);
+		return true;
+	}
+	/* A user who names the format has seen that the first line says so, too. */
+	return (header && begins_with(line, header)) ||
+	       (r->options.known_by == LT_TEXT_TOLD && names_columns(line));
+}
+
+static void skip_byte_order_mark(const char **start, const char *end)
+{
+	if (end - *start >= 3 && !memcmp(*start, "\xef\xbb\xbf", 3))
+		*start += 3;
+}
+
+/* Parse lines up to one with an I/O; false at the end, or on a failure. */
+static bool next_row(struct lt_text_reader *r, struct row *row)
+{
+	const char *start, *end;
+
+	while (next_line(r, &start, &end)) {
+		struct field line;
+
+		if (!r->counts.lines++)
+			skip_byte_order_mark(&start, end);
+		strip(&start, &end);
+		line.start = start;
+		line.end = end;
+		if (r->counts.lines == 1 && is_header(r, line)) {
+			if (r->failed)
+				return false;
+			continue;
+		}
+		switch (parse_line(r, line, row)) {
+		case AN_IO:
+			return true;
+		case NO_IO:
+			break;
+		case FAILED:
+			return false;
+		}
+	}
+	if (errno)
+		fail(r, "%s", strerror(errno));
+	return false;
+}
+
+/* ---- the order of time ---- */
+
+#define COMPARE(a, b) ((a) < (b) ? -1 : (a) > (b))
+
+static int by_line(const void *left, const void *right)
+{
+	const struct row *a = left, *b = right;
+
+	return a->time != b->time ? COMPARE(a->time, b->time) : COMPARE(a->line, b->line);
+}
+
+static int by_place(const void *left, const void *right)
+{
+	const struct row *a = left, *b = right;
+
+	if (a->time != b->time)
+		return COMPARE(a->time, b->time);
+	if (a->size != b->size)
+		return COMPARE(a->size, b->size);
+	if (a->offset != b->offset)
+		return COMPARE(a->offset, b->offset);
+	if (a->is_write != b->is_write)
+		return COMPARE(a->is_write, b->is_write);
+	if (a->latency != b->latency)
+		return COMPARE(a->latency, b->latency);
+	return COMPARE(a->line, b->line);
+}
+
+/* Read on until there are I/Os of which no later line can be earlier; false on a failure. */
+static bool make_ready(struct lt_text_reader *r)
+{
+	int (*order)(const void *, const void *) = r->options.ties_by_place ? by_place : by_line;
+	int64_t window = r->options.window;
+
+	/* What is left of the last time. */
+	r->n_rows -= r->next;
+	memmove(r->rows, r->rows + r->next, r->n_rows * sizeof(*r->rows));
+	r->next = 0;
+	r->in_order = true;
+	while (r->n_rows < 2 * window && next_row(r, &r->rows[r->n_rows])) {
+		const struct row *last = &r->rows[r->n_rows];
+
+		if (r->n_rows && last[-1].time >= last->time && order(&last[-1], last) > 0)
+			r->in_order = false;
+		r->n_rows++;
+	}
+	if (r->failed)
+		return false;
+	if (!r->in_order)
+		qsort(r->rows, r->n_rows, sizeof(*r->rows), order);
+	r->n_ready = r->n_rows < 2 * window ? r->n_rows : window;
+	if (!r->n_ready)
+		return true;
+	if (!r->have_zero) {
+		r->have_zero = true;
+		r->zero_ns = r->format.flags & LT_TEXT_IOLOG ? 0 : r->rows[0].time;
+		r->last_ns = r->rows[0].time;
+	}
+	if (r->rows[0].time < r->last_ns) {
+		r->counts.lines = r->rows[0].line;
+		fail(r, "more than %lld lines behind one that is %.6f s later; sort the trace by "
+		     "time", (long long)window, (double)(r->last_ns - r->rows[0].time) / 1e9);
+		return false;
+	}
+	r->last_ns = r->rows[r->n_ready - 1].time;
+	return true;
+}
+
+/* ---- the interface ---- */
 
 static int64_t power_of_ten(int32_t exponent)
 {
@@ -349,107 +823,146 @@ static int64_t power_of_ten(int32_t exponent)
 	return power;
 }
 
-/**
- * lt_text_open() - start reading a text trace
- * @fd: the open file; stays the caller's
- * @format: what a line holds; its strings must live as long as the reader
- *
- * Return: a reader, to be closed with lt_text_close(); NULL when out of memory or when @format has
- * a column beyond LT_TEXT_MAX_FIELDS.
- */
-struct lt_text_reader *lt_text_open(int fd, const struct lt_text_format *format)
+static struct lt_text_reader *open_reader(const struct lt_text_format *format,
+					  const struct lt_text_options *options)
 {
-	const int32_t columns[] = { format->time_at, format->offset_at, format->size_at,
-				    format->type_at,
-				    format->has_latency ? format->latency_at : 0,
-				    format->volume ? format->volume_at : 0 };
-	struct lt_text_reader *r = calloc(1, sizeof(*r));
+	struct lt_text_reader *r;
 
+	if (format->max_columns > LT_TEXT_MAX_FIELDS)
+		return NULL;
+	r = calloc(1, sizeof(*r));
 	if (!r)
 		return NULL;
-	r->buffer = malloc(BUFFER_BYTES);
-	r->fd = fd;
+	r->fd = -1;
 	r->format = *format;
-	r->unit_ns = power_of_ten(format->time_decimals);
-	r->latency_unit_ns = power_of_ten(format->latency_decimals);
+	r->options = *options;
+	if (r->options.window <= 0)
+		r->options.window = LT_TEXT_WINDOW;
+	if (options->time_digits >= 0)
+		r->format.time_digits = options->time_digits;
+	r->unit_ns = power_of_ten(r->format.time_digits);
+	r->latency_unit_ns = power_of_ten(format->latency_digits);
 	split_words(&r->reads, format->reads);
 	split_words(&r->writes, format->writes);
 	split_words(&r->passed_over, format->passed_over);
-	for (size_t i = 0; i < sizeof(columns) / sizeof(*columns); i++)
-		if (columns[i] >= r->n_columns)
-			r->n_columns = columns[i] + 1;
-	if (!r->buffer || r->n_columns > LT_TEXT_MAX_FIELDS) {
-		lt_text_close(r);
+	split_words(&r->skipped, format->skipped);
+	r->n_columns = format->max_columns + 1;
+	r->rows = malloc(2 * r->options.window * sizeof(*r->rows));
+	if (!r->rows) {
+		free(r);
 		return NULL;
 	}
 	return r;
 }
 
 /**
- * lt_text_read() - the next I/Os in the order of the lines
+ * lt_text_open() - start reading a text trace
+ * @fd: the open file; stays the caller's
+ * @format: what a line has; its strings must live as long as the reader
+ * @options: what of it to read, and how; so must its strings
+ *
+ * Return: a reader, to be closed with lt_text_close(); NULL when out of memory or when @format has
+ * a column beyond LT_TEXT_MAX_FIELDS.
+ */
+struct lt_text_reader *lt_text_open(int fd, const struct lt_text_format *format,
+				    const struct lt_text_options *options)
+{
+	struct lt_text_reader *r = open_reader(format, options);
+
+	if (!r)
+		return NULL;
+	r->fd = fd;
+	r->text = r->buffer = malloc(TEXT_BUFFER_BYTES);
+	if (!r->buffer) {
+		lt_text_close(r);
+		return NULL;
+	}
+	return r;
+}
+
+/** lt_text_open_memory() - as lt_text_open(), of @n bytes at @text, which stay the caller's */
+struct lt_text_reader *lt_text_open_memory(const char *text, size_t n,
+					   const struct lt_text_format *format,
+					   const struct lt_text_options *options)
+{
+	struct lt_text_reader *r = open_reader(format, options);
+
+	if (!r)
+		return NULL;
+	r->text = text;
+	r->end = n;
+	r->at_end = true;
+	return r;
+}
+
+/**
+ * lt_text_read() - the next I/Os in the order of their times
  * @r: the reader
  * @rows: room in the columns
- * @columns: where to put them; times in ns
+ * @columns: where to put them; times in ns, from the first I/O on or as an iolog has them
  *
- * Return: how many I/Os were written, fewer than @rows only at the end of the trace; -1 when a
- * line is malformed (lt_text_line_number() and lt_text_line_text() tell which); a negative errno
- * below that when the file cannot be read.
+ * Return: how many I/Os were written, fewer than @rows only at the end of the trace; -1 when the
+ * trace is malformed or cannot be read: lt_text_line_number() and lt_text_error() say where, why.
  */
 int64_t lt_text_read(struct lt_text_reader *r, int64_t rows, const struct lt_text_columns *columns)
 {
-	int64_t row = 0;
-	const char *start, *end;
+	for (int64_t n = 0; n < rows; n++) {
+		const struct row *row;
 
-	while (row < rows) {
-		struct field line;
-
-		if (!next_line(r, &start, &end)) {
-			if (errno)
-				return -1 - (int64_t)errno;
-			break;
-		}
-		r->line_number++;
-		line = stripped(start, end);
-		if (r->line_number == 1 && r->format.header &&
-		    (size_t)(line.end - line.start) >= strlen(r->format.header) &&
-		    !memcmp(line.start, r->format.header, strlen(r->format.header)))
-			continue;
-		switch (parse_line(r, line, row, columns)) {
-		case AN_IO:
-			row++;
-			break;
-		case NO_IO:
-			break;
-		case MALFORMED:
-			tell(r, line);
+		if (r->next == r->n_ready && !r->failed)
+			make_ready(r);
+		if (r->failed)
 			return -1;
-		}
+		if (r->next == r->n_ready)
+			return n;
+		row = &r->rows[r->next++];
+		columns->time[n] = row->time - r->zero_ns;
+		columns->offset[n] = row->offset;
+		columns->size[n] = row->size;
+		columns->is_write[n] = row->is_write;
+		if (columns->latency)
+			columns->latency[n] = row->latency;
+		if (columns->line)
+			columns->line[n] = row->line;
 	}
-	return row;
+	return rows;
 }
 
-/** lt_text_line_number() - of the line that was parsed last, from 1 */
+/** lt_text_error() - why lt_text_read() failed */
+const char *lt_text_error(const struct lt_text_reader *r)
+{
+	return r->why;
+}
+
+/** lt_text_line_number() - of the line at which it failed, from 1 */
 int64_t lt_text_line_number(const struct lt_text_reader *r)
 {
-	return r->line_number;
+	return r->counts.lines;
 }
 
-/** lt_text_line_text() - the start of the malformed line */
-const char *lt_text_line_text(const struct lt_text_reader *r)
+/** lt_text_counts() - of what has been read so far */
+const struct lt_text_counts *lt_text_counts(const struct lt_text_reader *r)
 {
-	return r->told;
+	return &r->counts;
 }
 
-/** lt_text_empty() - how many I/Os of no length were passed over so far */
-int64_t lt_text_empty(const struct lt_text_reader *r)
+/** lt_text_volume() - the name of a volume, by its number in the order of the lines */
+const char *lt_text_volume(const struct lt_text_reader *r, int64_t i, int64_t *ios)
 {
-	return r->empty;
+	*ios = r->volumes[i].ios;
+	return r->volumes[i].raw + r->volumes[i].length;
 }
 
+/** lt_text_close() - free a reader; NULL is none */
 void lt_text_close(struct lt_text_reader *r)
 {
 	if (!r)
 		return;
+	for (int64_t i = 0; i < r->counts.n_volumes; i++)
+		free(r->volumes[i].raw);
+	free(r->volumes);
+	free(r->slots);
+	free(r->rows);
 	free(r->buffer);
 	free(r);
 }

@@ -2,36 +2,79 @@
 /*
  * Text traces, one I/O a line, to columns and back.
  *
- * The interface that linnapp/trace/formats/text_trace.py loads through ctypes. Which column means what is told
- * by the caller; see text_reader.c and text_writer.c.
+ * linnapp loads this through ctypes (linnapp/trace/formats/text_trace.py), and the replayer is
+ * linked with it, so that both read the same traces:
+ *
+ *   text_formats.c  the table of formats
+ *   text_detect.c   finds out the format of a trace by what its first lines hold
+ *   text_reader.c   reads lines and sorts I/Os by time
+ *   text_writer.c   writes lines
  */
 #ifndef LINNAPP_TEXT_TRACE_H
 #define LINNAPP_TEXT_TRACE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define LT_TEXT_MAX_FIELDS 32
+#define LT_TEXT_WHY_BYTES 2048		/* room for any message */
+#define LT_TEXT_HEAD_BYTES (256 << 10)	/* lt_text_detect() looks at so much of a file */
+#define LT_TEXT_WINDOW 16384		/* an I/O may be so many lines too late */
 
-/* What a line holds. Columns count from 0; lists of words are separated by spaces. */
+enum lt_text_flags {
+	/* The header is a part of the format; times are not relative to the first I/O; an I/O on a
+	 * file may have any size; columns are separated by blanks only. */
+	LT_TEXT_IOLOG = 1,
+	/* The time is that of completion, and the latency is subtracted. */
+	LT_TEXT_AT_END = 2,
+	/* The unit of time is too coarse to tell which I/Os were in flight together. */
+	LT_TEXT_COARSE = 4,
+	/* The volume is a small device number or a name. */
+	LT_TEXT_DEVICE = 8,
+};
+
+/* A format: how a line is read. Columns count from 0; lists of words are separated by spaces. */
 struct lt_text_format {
-	int32_t delimiter;		/* 0: white space */
+	const char *name;
+	const char *description;	/* of its columns */
+	const char *reads;		/* words of the type column; the first is written */
+	const char *writes;
+	const char *passed_over;	/* lines of these types have no I/O; may be NULL */
+	const char *skipped;		/* so do these, and they are counted; may be NULL */
+	const char *header;		/* the start of a first line without an I/O, or NULL */
+	const char *refusal;		/* why such a trace cannot be used, or NULL */
+	int32_t separator;		/* ',' or ' ', for writing; either is read */
+	int32_t n_columns;
+	int32_t max_columns;		/* trailing ones are ignored */
 	int32_t time_at;
 	int32_t offset_at;
 	int32_t size_at;
 	int32_t type_at;
-	int32_t volume_at;		/* looked at only when @volume is set */
-	int32_t time_decimals;		/* the time column's unit is 10^time_decimals ns */
-	int32_t since_first;		/* times from the first I/O on, not as they stand */
+	int32_t volume_at;		/* its first column */
+	int32_t volume_columns;		/* how many name it; 0: there is none */
+	int32_t latency_at;		/* 0: there is none */
+	int32_t same_as_size_at;	/* a column that repeats the size; 0: there is none */
+	int32_t time_digits;		/* the unit is 10^time_digits ns */
+	int32_t latency_digits;
 	int32_t offset_unit_bytes;
 	int32_t size_unit_bytes;
-	const char *reads;		/* words of the type column */
-	const char *writes;
-	const char *passed_over;	/* lines of these types hold no I/O */
-	const char *header;		/* start of a first line that is none, or NULL */
-	const char *volume;		/* the only volume to keep, or NULL */
-	int32_t has_latency;
-	int32_t latency_at;		/* looked at only when there is one */
-	int32_t latency_decimals;	/* its unit, as time_decimals */
+	int32_t flags;
+};
+
+/* Where the format comes from. */
+enum lt_text_known_by {
+	LT_TEXT_TOLD,		/* the user named it: a first line may name columns */
+	LT_TEXT_DETECTED,	/* from the first lines: values that no drive has are refused */
+	LT_TEXT_PROBED,		/* it is only tried */
+};
+
+struct lt_text_options {
+	const char *volume;	/* the only volume to keep, or NULL */
+	int64_t window;		/* an I/O may be so many lines too late; 0: LT_TEXT_WINDOW */
+	int32_t time_digits;	/* instead of the format's; -1: no */
+	int32_t ties_by_place;	/* order I/Os of one instant by size and offset, not by line */
+	int32_t known_by;	/* enum lt_text_known_by */
 };
 
 /*
@@ -43,7 +86,20 @@ struct lt_text_columns {
 	int64_t *offset;
 	int64_t *size;
 	uint8_t *is_write;
-	int64_t *latency;		/* in ns; not looked at where the format has none */
+	int64_t *latency;		/* in ns; may be NULL */
+	int64_t *line;			/* where it stands; may be NULL */
+};
+
+struct lt_text_counts {
+	int64_t lines;		/* so far */
+	int64_t empty;		/* I/Os of no length, which are left out */
+	int64_t skipped;	/* lines of another kind that are left out */
+	int64_t out_of_order;	/* I/Os earlier than one on a line before */
+	int64_t most_late_ns;	/* by how much, at most */
+	int64_t most_late_line;
+	int64_t n_volumes;	/* with an I/O */
+	int64_t fractions;	/* times with a fractional part */
+	int64_t first_units;	/* whole units of the first I/O's time */
 };
 
 /* A line to be written: literals, with the columns of an I/O among them. */
@@ -68,11 +124,21 @@ struct lt_text_line {
 struct lt_text_reader;
 
 int64_t lt_text_format_bytes(void);
-struct lt_text_reader *lt_text_open(int fd, const struct lt_text_format *format);
+const struct lt_text_format *lt_text_formats(int32_t *n);
+const struct lt_text_format *lt_text_find(const char *name, int32_t *time_digits);
+const char *lt_text_unit(int32_t digits);
+const struct lt_text_format *lt_text_detect(const char *head, int64_t n, char *why);
+
+struct lt_text_reader *lt_text_open(int fd, const struct lt_text_format *format,
+				    const struct lt_text_options *options);
+struct lt_text_reader *lt_text_open_memory(const char *text, size_t n,
+					   const struct lt_text_format *format,
+					   const struct lt_text_options *options);
 int64_t lt_text_read(struct lt_text_reader *r, int64_t rows, const struct lt_text_columns *columns);
+const char *lt_text_error(const struct lt_text_reader *r);
 int64_t lt_text_line_number(const struct lt_text_reader *r);
-const char *lt_text_line_text(const struct lt_text_reader *r);
-int64_t lt_text_empty(const struct lt_text_reader *r);
+const struct lt_text_counts *lt_text_counts(const struct lt_text_reader *r);
+const char *lt_text_volume(const struct lt_text_reader *r, int64_t i, int64_t *ios);
 void lt_text_close(struct lt_text_reader *r);
 
 int64_t lt_text_line_bytes(const struct lt_text_line *line);

@@ -20,6 +20,7 @@ from linnapp.files import AnyPath
 from linnapp.trace import blktrace
 from linnapp.trace.formats import conversion, replay_log
 from linnapp.trace.formats.iolog import Workload
+from linnapp.trace.formats.text_trace import read_columns
 from linnapp.trace.in_flight import QUEUE_DEPTH, AssumedService, QueueSummary
 from linnapp.trace.recorded import open_recording
 from linnapp.trace.workloads.arrivals import WINDOW_S
@@ -213,10 +214,15 @@ class Inspection:
     queue: QueueSummary
     #: What stood in for latencies.
     service: AssumedService | None
+    #: The units that were assumed, in words.
+    units: str
+    #: Sentences about what is not as it seems: several volumes, times out of order.
+    notes: list[str]
 
     def to_json(self) -> dict[str, Any]:
         """All figures by name; latencies only where the format has them."""
-        out: dict[str, Any] = {"trace": self.trace, "format": self.trace_format, **self.summary}
+        out: dict[str, Any] = {"trace": self.trace, "format": self.trace_format}
+        out |= {"units": self.units, "notes": self.notes, **self.summary}
         out["slack"], out["burstiness"] = self.queue.slack, self.queue.burstiness
         out["queue_depth"] = self.queue.queue_depth
         if self.service is not None:
@@ -233,6 +239,7 @@ def inspect(
     *,
     queue_depth: int = QUEUE_DEPTH,
     service: tuple[float, float] | None = None,
+    volume: str | None = None,
     **reader_options: Any,
 ) -> Inspection:
     """Summarise a trace of any known format, or the replayer's per-I/O log.
@@ -244,6 +251,8 @@ def inspect(
     service : (float, float), optional
         Of a workload that has no latencies: us per I/O and MB/s of the drive to assume. Other
         traces do not use it.
+    volume : str, optional
+        Of a text trace of several volumes, the one to look at.
     **reader_options
         Those of :func:`linnapp.trace.recorded.open_recording`.
     """
@@ -253,12 +262,15 @@ def inspect(
     events: dict[str, int] = {}
     queue = QueueSummary(queue_depth)
     assumed = None
+    units, notes = "times in ns, sectors of 512 bytes", list[str]()
     replayed = source_format is None and trace.is_file() and replay_log.is_replay_log(trace)
-    if source_format is None:
-        source_format = "replay_log" if replayed else conversion.detect_format(trace)
-    if reader_options.get("device") and source_format != "blktrace":
+    text_format = None if replayed else conversion.format_of(trace, source_format)
+    name = "replay_log" if replayed else conversion.name_of_format(text_format)
+    if text_format is not None:
+        units = text_format.units
+    if reader_options.get("device") and name != "blktrace":
         raise TraceError(
-            f"{trace}: `device=` chooses a drive of a blktrace recording; this is {source_format}"
+            f"{trace}: `device=` chooses a drive of a blktrace recording; this is {name}"
         )
     if replayed:
         for chunk, records in _replayed(trace):
@@ -269,45 +281,52 @@ def inspect(
                 served = records[answered & rows]
                 latencies[f"{kind}_latency"].add(served["latency_ns"].astype(np.uint64))
                 latencies[f"{kind}_response"].add(replay_log.response_ns(served))
+    elif text_format is None or (text_format.has_latency and not text_format.coarse):
+        reader = open_recording(trace, text_format=text_format, **reader_options)
+        for io in reader:
+            summary.add(
+                Workload(
+                    (io.arrival_ns // np.uint64(1000)).astype(np.int64),
+                    (io.sector * np.uint64(512)).astype(np.int64),
+                    io.size_bytes.astype(np.int64),
+                    io.is_write,
+                )
+            )
+            served = (io.flags & (blktrace.COMPLETED | blktrace.ERROR | blktrace.REVOKED)) == (
+                blktrace.COMPLETED
+            )
+            latencies["read_latency"].add(io.latency_ns[served & io.is_read])
+            latencies["write_latency"].add(io.latency_ns[served & io.is_write])
+            # One that failed was in the drive all the same, one that was revoked never.
+            rows = (io.latency_ns > 0) & ((io.flags & blktrace.REVOKED) == 0)
+            arrival_ns = io.arrival_ns[rows].astype(np.int64)
+            queue.add(arrival_ns, arrival_ns + io.latency_ns[rows].astype(np.int64))
+        events = reader.stats.counts
     else:
-        text_format = conversion.TEXT_FORMATS.get(source_format)
-        if source_format == "blktrace" or (text_format is not None and text_format.has_latency):
-            reader = open_recording(trace, text_format=text_format, **reader_options)
-            for io in reader:
-                summary.add(
-                    Workload(
-                        (io.arrival_ns // np.uint64(1000)).astype(np.int64),
-                        (io.sector * np.uint64(512)).astype(np.int64),
-                        io.size_bytes.astype(np.int64),
-                        io.is_write,
-                    )
-                )
-                served = (io.flags & (blktrace.COMPLETED | blktrace.ERROR | blktrace.REVOKED)) == (
-                    blktrace.COMPLETED
-                )
-                latencies["read_latency"].add(io.latency_ns[served & io.is_read])
-                latencies["write_latency"].add(io.latency_ns[served & io.is_write])
-                # One that failed was in the drive all the same, one that was revoked never.
-                rows = (io.latency_ns > 0) & ((io.flags & blktrace.REVOKED) == 0)
-                arrival_ns = io.arrival_ns[rows].astype(np.int64)
-                queue.add(arrival_ns, arrival_ns + io.latency_ns[rows].astype(np.int64))
-            events = reader.stats.counts
-        else:
-            assumed = None if service is None else AssumedService(*service)
-            for chunk in conversion.read_workload(trace, source_format):
-                summary.add(chunk)
-                if assumed is not None and len(chunk):
-                    queue.add(*assumed.serve(chunk.time_us, chunk.size_bytes))
+        assumed = None if service is None else AssumedService(*service)
+        for columns in read_columns(
+            trace, text_format, on_counts=lambda counts: notes.extend(counts.notes(volume)),
+            volume=volume,
+        ):  # fmt: skip
+            chunk = Workload(columns.time_ns // 1000, *columns[1:4])
+            summary.add(chunk)
+            if text_format.has_latency:
+                for kind, rows in (("read", ~chunk.is_write), ("write", chunk.is_write)):
+                    latencies[f"{kind}_latency"].add(columns.latency_ns[rows].astype(np.uint64))
+            if assumed is not None and len(chunk):
+                queue.add(*assumed.serve(chunk.time_us, chunk.size_bytes))
     if not summary.reads + summary.writes:
         raise TraceError(f"{trace}: holds no read or write")
     return Inspection(
         str(trace),
-        source_format,
+        name,
         summary.to_json(),
         {name: latencies[name] for name in _LATENCIES if latencies[name].n},
         events,
         queue,
         assumed,
+        units,
+        notes,
     )
 
 

@@ -17,7 +17,7 @@ from linnapp.files import AnyPath
 from linnapp.trace.blktrace import COLUMNS, BlktraceReader, is_blktrace, trace_files
 from linnapp.trace.formats import conversion
 from linnapp.trace.formats.latency_log import LatencyLogReader
-from linnapp.trace.formats.text_trace import TextFormat
+from linnapp.trace.formats.text_trace import TextFormat, text_formats
 from linnapp.trace.packed import SUFFIXES, unpacked, without_packing
 from linnapp.trace.table import IoTable, PartReader, TableReader
 
@@ -87,7 +87,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     """Refuse what is no option of :func:`open_recording`, or no value of one."""
     check_names("open_recording", options, _OPTIONS)
     if options.get("text_format") is not None:
-        known = ", one of linnapp.trace.formats.conversion.TEXT_FORMATS"
+        known = ", one of linnapp.trace.formats.text_trace.text_formats()"
         check_kind("text_format", options["text_format"], TextFormat, known)
     if options.get("device") is not None:
         check_kind("device", options["device"], str)
@@ -189,18 +189,34 @@ def drive_of(name: str) -> str:
 
 
 def _log_format(trace: Path) -> TextFormat | None:
-    """The format of a text trace; None for what is none, which BlktraceReader reports."""
-    if is_blktrace(trace) or not trace.is_file():
+    """The format of a text trace; None of a recording, and of what BlktraceReader reports."""
+    if is_blktrace(trace) or not trace.is_file() or not trace.stat().st_size:
         return None
     try:
-        name = conversion.detect_format(trace)
-    except TraceError:
+        text_format = conversion.format_of(trace)
+    except TraceError as error:
+        raise TraceError(f"{error}. Latencies are read from {_with_latencies()}") from error
+    if text_format is None:
         return None
-    text_format = conversion.TEXT_FORMATS.get(name)
-    if text_format is None or not text_format.has_latency:
+    if not text_format.has_latency:
         raise TraceError(
-            f"{trace}: a trace in the format {name}, of which no latencies are read; record the "
-            "drive with `linnapp trace`, or replay the trace (`linnapp convert`, `replayer`) under "
-            "blktrace"
+            f"{trace}: a trace in the format {text_format.name}, which has no latencies; they are "
+            f"read from {_with_latencies()}. Record the drive with `linnapp trace`, or replay the "
+            "trace (`linnapp convert`, `replayer`) under blktrace"
+        )
+    if text_format.coarse:
+        raise TraceError(
+            f"{trace}: {text_format.description}. Its times are whole milliseconds, which do not "
+            "tell which reads were in flight together: `linnapp inspect` shows the latencies and "
+            f"`linnapp convert` the workload, and to learn from are {_with_latencies()}"
         )
     return text_format
+
+
+def _with_latencies() -> str:
+    logs = [
+        f"{name} ({known.description})"
+        for name, known in text_formats().items()
+        if known.has_latency and not known.coarse
+    ]
+    return f"recordings of blktrace (`linnapp trace`) and logs in the format {', '.join(logs)}"

@@ -11,9 +11,9 @@
 #define TIME_MAX_NS 1e18 /* 32 years; sums of a few fit 64 bits */
 #define OFFSET_MAX (INT64_MAX - BUFFER_BYTES_MAX - BLOCK_BYTES)
 
-static void open_trace(struct source *s, const char *path)
+static void open_trace(const struct sources *all, struct source *s, const char *path)
 {
-	s->trace = trace_open(path);
+	s->trace = trace_open(path, &(struct trace_choice){all->o->from, all->o->volume});
 	if (s->loop && s->have_zero)
 		trace_set_zero(s->trace, s->zero_ns);
 }
@@ -31,7 +31,7 @@ static bool next_io(struct sources *all, struct source *s)
 		s->skipped += trace_skipped(s->trace);
 		path = all->o->traces[s - all->each];
 		trace_close(s->trace);
-		open_trace(s, path);
+		open_trace(all, s, path);
 	}
 	return true;
 }
@@ -129,7 +129,7 @@ void sources_open(struct sources *all)
 		trace_close(s->trace);
 		memset(s, 0, sizeof(*s));
 		s->drive = i;
-		open_trace(s, all->o->traces[i]);
+		open_trace(all, s, all->o->traces[i]);
 	}
 	set_zero(all);
 	for (unsigned int i = 0; i < all->o->n_traces; i++)
@@ -242,6 +242,8 @@ void sources_scan(struct sources *all, scan_visit *visit, void *context)
 	ios = scan_pass(all, visit, context, &last_ns, &any_counts);
 	if (!any_counts)
 		die_of_nothing(all, ios);
+	for (unsigned int i = 0; i < all->o->n_traces; i++)
+		trace_tell(all->each[i].trace);
 	forget_counts(all);
 	all->loops = all->o->loops;
 }

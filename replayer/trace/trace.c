@@ -2,7 +2,6 @@
 /* Finds the format of a trace and hands its I/Os out one by one. */
 #include "trace.h"
 #include "blktrace_parser.h"
-#include "engine/timers.h"
 #include "error.h"
 #include "packed.h"
 
@@ -13,11 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How many I/Os a trace may be out of order by. */
-#define AHEAD_IOS 1024u
-
-static const struct trace_format *const formats[] = {&trace_iolog, &trace_columns, &trace_blk};
-
 struct trace {
 	const struct trace_format *format;
 	void *state;
@@ -25,48 +19,7 @@ struct trace {
 	bool have_first;
 	struct trace_io first; /* read ahead to know when the trace begins */
 	uint64_t zero_ns;
-
-	/* I/Os read ahead, of which the earliest goes first, so that one with a time stamp in the
-	 * future waits for its own time and holds up no other. Equal times keep their order. */
-	struct ahead {
-		struct timer timer; /* at the I/O's time */
-		struct trace_io io;
-	} * ahead;
-	struct timers waiting;
-	uint64_t last_ns;
-	bool at_end;
 };
-
-/* Reads one I/O to where there is room for it. */
-static void read_ahead(struct trace *t, struct ahead *room)
-{
-	t->at_end = !t->format->next(t->state, &room->io);
-	if (!t->at_end)
-		timer_arm(&t->waiting, &room->timer, room->io.at_ns);
-}
-
-/* The format's I/Os in the order of their times. */
-static bool next_in_order(struct trace *t, struct trace_io *io)
-{
-	struct timer *first;
-
-	if (!t->format->steps_back)
-		return t->format->next(t->state, io);
-	while (!t->at_end && t->waiting.count < AHEAD_IOS)
-		read_ahead(t, &t->ahead[t->waiting.count]);
-	first = timer_expired(&t->waiting, UINT64_MAX);
-	if (!first)
-		return false;
-	*io = ((struct ahead *)first)->io;
-	if (!t->at_end)
-		read_ahead(t, (struct ahead *)first);
-	if (io->at_ns < t->last_ns)
-		die("trace %s: more than %u I/Os are out of the order of their times; sort its "
-		    "lines",
-		    t->path, AHEAD_IOS);
-	t->last_ns = io->at_ns;
-	return true;
-}
 
 /* Opens the trace; of a recording with a file for each CPU the first one with anything in it. */
 static int open_first_file(const char *path, char *why)
@@ -85,9 +38,16 @@ static int open_first_file(const char *path, char *why)
 	return fd;
 }
 
-struct trace *trace_open(const char *path)
+/* Whether a file begins with blktrace's magic, of whose bytes one is the version, in either byte
+ * order. */
+static bool is_blktrace(const unsigned char *head, ssize_t n)
 {
-	unsigned char head[TRACE_HEAD_BYTES];
+	return n >= 4 && (!memcmp(head + 1, "tae", 3) || !memcmp(head, "eat", 3));
+}
+
+struct trace *trace_open(const char *path, const struct trace_choice *choice)
+{
+	unsigned char head[4];
 	char why[LT_PACKED_WHY];
 	struct trace *t;
 	ssize_t n;
@@ -99,33 +59,19 @@ struct trace *trace_open(const char *path)
 	if (n < 0)
 		die("trace %s: %s (a trace must be a file; pipes cannot be read twice)", path,
 		    strerror(errno));
-	for (unsigned int i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
-		if (formats[i]->objection(head, n))
-			continue;
-		t = xcalloc(1, sizeof(*t));
-		t->format = formats[i];
-		t->path = xstrdup(path);
-		t->state = formats[i]->open(fd, t->path);
-		if (t->format->steps_back)
-			t->ahead = xcalloc(AHEAD_IOS, sizeof(*t->ahead));
-		t->have_first = (t->format->clock_times || t->format->since_first) &&
-				next_in_order(t, &t->first);
-		if (t->have_first && t->format->since_first)
-			t->zero_ns = t->first.at_ns;
-		return t;
-	}
-	die("trace %s: neither a fio iolog of version 3 (its first line would be \"fio version 3 "
-	    "iolog\"), nor a text of "
-	    "five columns (time_ms device offset_bytes size_bytes type; in line 1: %s), nor a "
-	    "binary blktrace file; `linnapp convert` makes an iolog from other formats",
-	    path, trace_columns.objection(head, n));
+	t = xcalloc(1, sizeof(*t));
+	t->format = is_blktrace(head, n) ? &trace_blk : &trace_text;
+	t->path = xstrdup(path);
+	t->state = t->format->open(fd, t->path, choice);
+	t->have_first = t->format->clock_times && t->format->next(t->state, &t->first);
+	return t;
 }
 
 bool trace_next(struct trace *t, struct trace_io *io)
 {
 	if (t->have_first)
 		*io = t->first;
-	else if (!next_in_order(t, io))
+	else if (!t->format->next(t->state, io))
 		return false;
 	t->have_first = false;
 	io->at_ns -= io->at_ns < t->zero_ns ? io->at_ns : t->zero_ns;
@@ -148,6 +94,12 @@ uint64_t trace_skipped(struct trace *t)
 	return t->format->skipped(t->state);
 }
 
+void trace_tell(struct trace *t)
+{
+	if (t->format->tell)
+		t->format->tell(t->state);
+}
+
 const char *trace_path(struct trace *t)
 {
 	return t->path;
@@ -159,8 +111,6 @@ void trace_close(struct trace *t)
 		return;
 	t->format->close(t->state);
 	free(t->path);
-	free(t->ahead);
-	free(t->waiting.heap);
 	free(t);
 }
 

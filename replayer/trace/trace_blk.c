@@ -28,15 +28,7 @@ struct blk {
 	uint64_t skipped;
 };
 
-static const char *blk_objection(const unsigned char *head, unsigned long n)
-{
-	/* The magic's upper three bytes, in either byte order. */
-	if (n >= 4 && (!memcmp(head + 1, "tae", 3) || !memcmp(head, "eat", 3)))
-		return NULL;
-	return "not blktrace's magic number";
-}
-
-static void *blk_open(int fd, const char *path)
+static void *blk_open(int fd, const char *path, const struct trace_choice *choice)
 {
 	struct blk *b = xcalloc(1, sizeof(*b));
 	struct lt_files files;
@@ -99,7 +91,6 @@ static void blk_close(void *state)
 
 const struct trace_format trace_blk = {
 	.clock_times = true,
-	.objection = blk_objection,
 	.open = blk_open,
 	.next = blk_next,
 	.skipped = blk_skipped,

@@ -1,293 +1,150 @@
 // SPDX-License-Identifier: MIT
 /*
- * Text traces, an I/O a line, all as `linnapp convert` has it.
- *
- * fio's iolog, version 3: "timestamp filename action [offset length]", timestamps in microseconds
- * from the job's start (measured with fio 3.33; a fraction is accepted too).
- *
- * Five columns, as Heimdall's: "time_ms device offset_bytes size_bytes type", the type 1 for a read
- * and 0 for a write. Times are taken from the first I/O on.
- *
- * File names and devices are ignored: the replayer's home drive follows from the trace's place on
- * the command line. Lines without data to read or write are counted, not done.
+ * Text traces, one I/O a line. The reader is that of linnapp (linnapp/native/text_reader.c), so
+ * that both accept the same lines and take the same I/Os from them. The replayer ignores the names
+ * of files and devices: an I/O's default replica follows from the trace's place on the command
+ * line.
  */
 #include "error.h"
-#include "number.h"
+#include "text_trace.h"
 #include "trace.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define LINE_BYTES_MAX (64 * 1024)
-#define HEADER "fio version 3 iolog"
+#define CHUNK_IOS 1024
+#define VOLUMES_SHOWN 6
 
 struct text {
-	FILE *file;
-	const char *path;
-	char *line;
-	uint64_t n; /* of the line */
-	uint64_t latest_ns, latest_n;
-	uint64_t skipped; /* lines without data to read or write */
+	struct lt_text_reader *reader;
+	const char *path, *volume;
+	int fd;
+	int64_t n, at;
+	int64_t time[CHUNK_IOS], offset[CHUNK_IOS], size[CHUNK_IOS], line[CHUNK_IOS];
+	uint8_t is_write[CHUNK_IOS];
 };
 
-/* What a line is. */
-enum outcome { AN_IO, NO_DATA, NOTHING, MALFORMED };
-
-/* ---- what lines are made of: each takes what it reads off the front of *p, as number_take() does
- * whole numbers; false when it is not there ---- */
-
-/* A time with an optional fraction; one is unit_ns, a power of ten. */
-static bool take_time(const char **p, uint64_t unit_ns, uint64_t *ns)
+/* The format that the user named, or that the file's first bytes show. */
+static const struct lt_text_format *find_format(int fd, const char *path, const char *name,
+						struct lt_text_options *options)
 {
-	uint64_t whole, unit = unit_ns;
+	const struct lt_text_format *format;
+	char why[LT_TEXT_WHY_BYTES], *head;
+	ssize_t n;
 
-	if (!number_take(p, &whole) || whole > UINT64_MAX / 2 / unit_ns)
-		return false;
-	*ns = whole * unit_ns;
-	if (**p == '.')
-		for (++*p; **p >= '0' && **p <= '9'; ++*p)
-			*ns += (**p - '0') * (unit /= 10);
-	return true;
-}
-
-static bool take_blanks(const char **p)
-{
-	size_t n = strspn(*p, " \t");
-
-	*p += n;
-	return n;
-}
-
-static const char no_range[] = "offset or size missing or not a number";
-
-/* Where an I/O is and how much it is. */
-static enum outcome take_range(const char **p, struct trace_io *io, const char **why)
-{
-	uint64_t size;
-
-	*why = no_range;
-	if (!number_take(p, &io->offset_bytes) || !take_blanks(p) || !number_take(p, &size))
-		return MALFORMED;
-	*why = "size or offset too large";
-	if (size > UINT32_MAX / 2 || io->offset_bytes > INT64_MAX - size)
-		return MALFORMED;
-	io->size_bytes = size;
-	return size ? AN_IO : NO_DATA;
-}
-
-/* ---- the formats' lines ---- */
-
-static enum outcome parse_columns(const char *p, struct trace_io *io, const char **why)
-{
-	enum outcome outcome;
-	uint64_t device;
-
-	*why = "no time";
-	if (!take_time(&p, 1000000, &io->at_ns) || !take_blanks(&p))
-		return MALFORMED;
-	*why = "no device number";
-	if (!number_take(&p, &device) || !take_blanks(&p))
-		return MALFORMED;
-	outcome = take_range(&p, io, why);
-	if (outcome == MALFORMED)
-		return MALFORMED;
-	*why = no_range;
-	if (!take_blanks(&p))
-		return MALFORMED;
-	*why = "the type is neither 1 nor 0";
-	if (*p != '0' && *p != '1')
-		return MALFORMED;
-	io->is_write = *p++ == '0';
-	*why = "something follows the type";
-	take_blanks(&p);
-	return *p && *p != '\r' ? MALFORMED : outcome;
-}
-
-static bool is_one_of(const char *const *words, const char *word, size_t n)
-{
-	for (; *words; words++)
-		if (strlen(*words) == n && !memcmp(*words, word, n))
-			return true;
-	return false;
-}
-
-static enum outcome parse_iolog(const char *p, struct trace_io *io, const char **why)
-{
-	static const char *const reads[] = {"read", NULL}, *const writes[] = {"write", NULL},
-				 *const others[] = {"trim", "sync", "datasync", "wait", NULL},
-				 /* The format's bookkeeping, no I/Os. */
-					 *const files[] = {"add", "open", "close", NULL};
-	enum outcome outcome;
-	const char *action;
-	size_t n;
-
-	*why = "no timestamp";
-	if (!take_time(&p, 1000, &io->at_ns) || !take_blanks(&p))
-		return MALFORMED;
-	p += strcspn(p, " \t");
-	*why = "no action";
-	if (!take_blanks(&p))
-		return MALFORMED;
-	action = p;
-	n = strcspn(p, " \t\r");
-	p += n;
-	io->is_write = is_one_of(writes, action, n);
-	if (!io->is_write && !is_one_of(reads, action, n)) {
-		*why = "unknown action";
-		return is_one_of(others, action, n)  ? NO_DATA
-		       : is_one_of(files, action, n) ? NOTHING
-						     : MALFORMED;
+	if (name) {
+		format = lt_text_find(name, &options->time_digits);
+		if (!format)
+			die("--from %s: no such format of text traces; `linnapp help formats` "
+			    "lists them, and a unit of time may follow, as in heimdall:us",
+			    name);
+		return format;
 	}
-	take_blanks(&p);
-	outcome = take_range(&p, io, why);
-	if (outcome != MALFORMED && *p && *p != '\r' && *p != ' ') {
-		*why = "something follows the length";
-		return MALFORMED;
-	}
-	return outcome;
+	head = xcalloc(1, LT_TEXT_HEAD_BYTES);
+	n = pread(fd, head, LT_TEXT_HEAD_BYTES, 0);
+	format = lt_text_detect(head, n > 0 ? n : 0, why);
+	free(head);
+	if (!format)
+		die("trace %s: %s", path, why);
+	options->known_by = LT_TEXT_DETECTED;
+	return format;
 }
 
-/* ---- the lines of a file ---- */
-
-static void *text_open(int fd, const char *path)
+static void *text_open(int fd, const char *path, const struct trace_choice *choice)
 {
+	struct lt_text_options options = {.volume = choice->volume, .time_digits = -1};
+	const struct lt_text_format *format = find_format(fd, path, choice->format, &options);
 	struct text *t = xcalloc(1, sizeof(*t));
 
-	*t = (struct text){
-		.file = fdopen(fd, "r"), .path = path, .line = xcalloc(1, LINE_BYTES_MAX)};
-	if (!t->file)
-		die("trace %s: %s", path, strerror(errno));
-	setvbuf(t->file, NULL, _IOFBF, LINE_BYTES_MAX);
+	if (choice->volume && !format->volume_columns)
+		die("--volume %s: %s traces have no volumes; %s is one", choice->volume,
+		    format->name, path);
+	t->path = path;
+	t->volume = choice->volume;
+	t->fd = fd;
+	t->reader = lt_text_open(fd, format, &options);
+	if (!t->reader)
+		die("out of memory for trace %s", path);
 	return t;
 }
 
-/* The next line without its end, or NULL. Valid until the next call. */
-static const char *next_line(struct text *t)
+static bool text_next(void *state, struct trace_io *io)
 {
-	size_t n;
+	struct text *t = state;
 
-	if (!fgets(t->line, LINE_BYTES_MAX, t->file)) {
-		if (ferror(t->file))
-			die("trace %s: %s", t->path, strerror(errno));
-		return NULL;
+	if (t->at == t->n) {
+		struct lt_text_columns columns = {t->time,     t->offset, t->size,
+						  t->is_write, NULL,	  t->line};
+
+		t->n = lt_text_read(t->reader, CHUNK_IOS, &columns);
+		t->at = 0;
+		if (t->n < 0)
+			die("trace %s line %lld: %s", t->path,
+			    (long long)lt_text_line_number(t->reader), lt_text_error(t->reader));
+		if (!t->n)
+			return false;
 	}
-	t->n++;
-	n = strcspn(t->line, "\n");
-	if (t->line[n] != '\n' && !feof(t->file))
-		die("trace %s line %llu: longer than %d bytes, or with a byte of 0; not a text "
-		    "trace",
-		    t->path, (unsigned long long)t->n, LINE_BYTES_MAX);
-	t->line[n] = 0;
-	return t->line;
-}
-
-/* Dies on a time that is far before an earlier line's, for either of the two is wrong. */
-static void require_order(struct text *t, uint64_t at_ns)
-{
-	if (at_ns + TRACE_STEP_BACK_NS < t->latest_ns)
-		die("trace %s line %llu: at %.6f s, %.6f s before line %llu; one of the two time "
-		    "stamps is wrong. Correct it, or sort the lines by time",
-		    t->path, (unsigned long long)t->n, (double)at_ns / 1e9,
-		    (double)(t->latest_ns - at_ns) / 1e9, (unsigned long long)t->latest_n);
-	if (at_ns >= t->latest_ns) {
-		t->latest_ns = at_ns;
-		t->latest_n = t->n;
-	}
-}
-
-static bool next_io(struct text *t, struct trace_io *io,
-		    enum outcome (*parse)(const char *, struct trace_io *, const char **),
-		    const char *form)
-{
-	const char *line, *why;
-
-	while ((line = next_line(t))) {
-		enum outcome outcome = *line && *line != '\r' ? parse(line, io, &why) : NOTHING;
-
-		if (outcome == MALFORMED)
-			die("trace %s line %llu: %s; a line reads %s", t->path,
-			    (unsigned long long)t->n, why, form);
-		t->skipped += outcome == NO_DATA;
-		if (outcome == AN_IO) {
-			require_order(t, io->at_ns);
-			return true;
-		}
-	}
-	return false;
+	if (t->size[t->at] > UINT32_MAX / 2)
+		die("trace %s line %lld: an I/O of %lld bytes is more than the replayer takes",
+		    t->path, (long long)t->line[t->at], (long long)t->size[t->at]);
+	io->at_ns = t->time[t->at];
+	io->offset_bytes = t->offset[t->at];
+	io->size_bytes = t->size[t->at];
+	io->is_write = t->is_write[t->at];
+	t->at++;
+	return true;
 }
 
 static uint64_t text_skipped(void *state)
 {
-	return ((struct text *)state)->skipped;
+	const struct lt_text_counts *counts = lt_text_counts(((struct text *)state)->reader);
+
+	return counts->skipped + counts->empty;
+}
+
+static void text_tell(void *state)
+{
+	struct text *t = state;
+	const struct lt_text_counts *counts = lt_text_counts(t->reader);
+	char *names = xstrdup("");
+	int64_t ios;
+
+	if (counts->n_volumes > 1 && !t->volume) {
+		for (int64_t i = 0; i < counts->n_volumes && i < VOLUMES_SHOWN; i++) {
+			const char *name = lt_text_volume(t->reader, i, &ios);
+			char *more = xasprintf("%s%s%s (%lld I/Os)", names, i ? ", " : "", name,
+					       (long long)ios);
+
+			free(names);
+			names = more;
+		}
+		warn_user("trace %s: holds %lld volumes, which share one address space here: "
+			  "%s%s; --volume NAME keeps one",
+			  t->path, (long long)counts->n_volumes, names,
+			  counts->n_volumes > VOLUMES_SHOWN ? ", ..." : "");
+	}
+	if (counts->out_of_order)
+		warn_user("trace %s: %lld I/Os were not in the order of time, by up to %.6f s "
+			  "(line %lld); they are sorted",
+			  t->path, (long long)counts->out_of_order,
+			  (double)counts->most_late_ns / 1e9, (long long)counts->most_late_line);
+	free(names);
 }
 
 static void text_close(void *state)
 {
 	struct text *t = state;
 
-	fclose(t->file);
-	free(t->line);
+	lt_text_close(t->reader);
+	close(t->fd);
 	free(t);
 }
 
-/* ---- the formats ---- */
-
-static const char *iolog_objection(const unsigned char *head, unsigned long n)
-{
-	if (n >= strlen(HEADER) && !memcmp(head, HEADER, strlen(HEADER)))
-		return NULL;
-	return "not \"" HEADER "\"";
-}
-
-static void *iolog_open(int fd, const char *path)
-{
-	struct text *t = text_open(fd, path);
-
-	next_line(t);
-	return t;
-}
-
-static bool iolog_next(void *state, struct trace_io *io)
-{
-	return next_io(state, io, parse_iolog,
-		       "\"timestamp_us filename action offset length\" in version 3");
-}
-
-static const char *columns_objection(const unsigned char *head, unsigned long n)
-{
-	struct trace_io io;
-	char line[TRACE_HEAD_BYTES + 1];
-	const char *why;
-
-	memcpy(line, head, n);
-	line[n] = 0;
-	if (!memchr(line, '\n', n) && n == TRACE_HEAD_BYTES)
-		return "no line is so long";
-	line[strcspn(line, "\n")] = 0;
-	return parse_columns(line, &io, &why) == MALFORMED ? why : NULL;
-}
-
-static bool columns_next(void *state, struct trace_io *io)
-{
-	return next_io(state, io, parse_columns,
-		       "\"time_ms device offset_bytes size_bytes type\", the type 1 for a read and "
-		       "0 for a write");
-}
-
-const struct trace_format trace_iolog = {
-	/* fio's own logs are written at completion. */
-	.steps_back = true, .objection = iolog_objection, .open = iolog_open,
-	.next = iolog_next, .skipped = text_skipped,	  .close = text_close,
-};
-
-const struct trace_format trace_columns = {
-	.since_first = true,
-	.steps_back = true,
-	.objection = columns_objection,
+const struct trace_format trace_text = {
 	.open = text_open,
-	.next = columns_next,
+	.next = text_next,
 	.skipped = text_skipped,
+	.tell = text_tell,
 	.close = text_close,
 };

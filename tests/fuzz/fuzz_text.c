@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reader of text traces on any bytes, and the writer on what it read: the lines, read again,
- * must be the same I/Os.
+ * The readers of text on any bytes, and the writer on what was read: the lines, read again, must be
+ * the same I/Os.
  *
- * The first byte chooses one of the formats that linnapp/trace/formats/conversion.py and iolog.py describe.
+ * The first byte chooses: a format of the table, which a user told or which was found out, finding
+ * it out, or text of block layer events.
  */
 #include "fuzz.h"
+#include "../../linnapp/native/packed.h"
+#include "../../linnapp/native/text_events.h"
 #include "../../linnapp/native/text_trace.h"
 
 #include <string.h>
 
-enum { VOLUME = 0x80 };
+enum { VOLUME = 0x80, DETECTED = 0x40, FORMATS = 0x3f, FIND = 0x3f, EVENTS = 0x3e };
 
-static const struct lt_text_format formats[] = {
-	{ 0, 0, 3, 4, 2, 0, 3, 0, 1, 1, "read", "write",
-	  "add open close wait trim sync datasync", "fio version 3 iolog", NULL },
-	{ 0, 0, 2, 3, 4, 1, 6, 1, 1, 1, "1", "0", "", NULL, NULL },
-	{ ',', 0, 4, 5, 3, 2, 2, 1, 1, 1, "Read", "Write", "", NULL, NULL },
-	{ ',', 4, 2, 3, 1, 0, 3, 1, 1, 1, "R", "W", "", "device_id,", NULL },
-	{ ',', 0, 1, 2, 3, 4, 9, 1, 512, 512, "0", "1", "", "Timestamp,Offset", NULL },
-	{ ',', 0, 4, 5, 2, 3, 9, 1, 1, 1, "R", "W", "", "Timestamp,Response", NULL },
-	{ ',', 5, 4, 3, 2, 0, 6, 1, 1, 1, "1", "0", "", NULL, NULL, 1, 1, 3 },
-};
+#define WINDOW 8
 
 static const struct lt_text_line line = {
 	.separator = ' ',
@@ -42,25 +36,27 @@ struct ios {
 static struct lt_text_columns columns_of(struct ios *ios)
 {
 	return (struct lt_text_columns){ ios->time, ios->offset, ios->size, ios->is_write,
-					 ios->latency };
+					 ios->latency, NULL };
 }
 
-/* Times of a format that counts from its first I/O may be negative; an iolog's are not. */
 static void write_and_read(struct ios *ios, int64_t n)
 {
+	static const char header[] = "fio version 3 iolog\n";
+	const struct lt_text_options options = { .time_digits = -1 };
 	struct lt_text_columns columns = columns_of(ios), columns_again;
-	char *text = malloc(n * lt_text_line_bytes(&line));
-	struct lt_text_format format = formats[0];
+	char *text = malloc(sizeof(header) + n * lt_text_line_bytes(&line));
 	struct lt_text_reader *reader;
+	int32_t digits;
 	struct fuzz_file file;
 	struct ios again;
 
 	for (int64_t i = 0; i < n; i++)
-		ios->time[i] = llabs(ios->time[i] / 1000);
-	fuzz_file(&file, (uint8_t *)text, lt_text_write(&line, n, &columns, text));
+		ios->time[i] = ios->time[i] / 1000;
+	memcpy(text, header, sizeof(header));
+	fuzz_file(&file, (uint8_t *)text, sizeof(header) - 1 +
+		  lt_text_write(&line, n, &columns, text + sizeof(header) - 1));
 	columns_again = columns_of(&again);
-	format.header = NULL;
-	reader = lt_text_open(file.fd, &format);
+	reader = lt_text_open(file.fd, lt_text_find("iolog", &digits), &options);
 	if (!reader || lt_text_read(reader, FUZZ_ROWS, &columns_again) != n)
 		abort();
 	for (int64_t i = 0; i < n; i++)
@@ -72,35 +68,97 @@ static void write_and_read(struct ios *ios, int64_t n)
 	free(text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void read_events(const uint8_t *data, size_t size)
 {
-	struct lt_text_format format;
+	struct fuzz_file text, events;
+	char why[LT_PACKED_WHY] = "";
+
+	fuzz_file(&text, data, size);
+	fuzz_file(&events, NULL, 0);
+	if (lt_events_translate(text.fd, events.fd, text.path, why) != !*why)
+		abort();
+	if (!*why && lseek(events.fd, 0, SEEK_END)) {
+		const char *path = events.path;
+		struct lt_options options = { .max_age_ns = 60000000000 };
+		struct lt_parser *parser = lt_open(&path, 1, &options);
+
+		if (!parser)
+			abort();
+		fuzz_read_all(parser);
+		lt_close(parser);
+	}
+	lt_events_are_text((const char *)data, size);
+	close(text.fd);
+	close(events.fd);
+}
+
+static void read_text(const uint8_t *data, size_t size, const struct lt_text_format *format,
+		      const struct lt_text_options *options)
+{
+	const struct lt_text_counts *counts;
 	struct lt_text_columns columns;
 	struct lt_text_reader *reader;
 	struct fuzz_file file;
+	int64_t n, last = INT64_MIN, in_volumes = 0, ios_of;
 	struct ios ios;
-	int64_t n;
 
-	if (!size)
-		return 0;
-	format = formats[(data[0] & ~VOLUME) % (sizeof(formats) / sizeof(*formats))];
-	if (data[0] & VOLUME)
-		format.volume = "0";
-	fuzz_file(&file, data + 1, size - 1);
-	reader = lt_text_open(file.fd, &format);
+	fuzz_file(&file, data, size);
+	reader = lt_text_open(file.fd, format, options);
 	if (!reader)
 		abort();
 	columns = columns_of(&ios);
 	while ((n = lt_text_read(reader, FUZZ_ROWS, &columns)) > 0) {
-		for (int64_t i = 0; i < n; i++)
-			if (ios.offset[i] < 0 || ios.size[i] <= 0 || ios.offset[i] + ios.size[i] < 0 ||
-			    (format.has_latency && ios.latency[i] < 0))
+		for (int64_t i = 0; i < n; i++) {
+			if (ios.offset[i] < 0 || ios.size[i] <= 0 ||
+			    ios.offset[i] + ios.size[i] < 0 || ios.latency[i] < 0 ||
+			    ios.time[i] < 0 || ios.time[i] < last)
 				abort();
+			last = ios.time[i];
+		}
 		write_and_read(&ios, n);
 	}
-	if (n < 0 && (n != -1 || strlen(lt_text_line_text(reader)) > 200))
+	if (n < 0 && (n != -1 || !*lt_text_error(reader) ||
+		      strlen(lt_text_error(reader)) >= LT_TEXT_WHY_BYTES))
+		abort();
+	counts = lt_text_counts(reader);
+	for (int64_t i = 0; i < counts->n_volumes; i++) {
+		if (strlen(lt_text_volume(reader, i, &ios_of)) > size)
+			abort();
+		in_volumes += ios_of;
+	}
+	if (in_volumes > counts->lines)
 		abort();
 	lt_text_close(reader);
 	close(file.fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct lt_text_options options = { .window = WINDOW, .time_digits = -1 };
+	const struct lt_text_format *format;
+	char why[LT_TEXT_WHY_BYTES];
+	int32_t n_formats;
+	uint8_t chosen;
+
+	if (!size)
+		return 0;
+	chosen = *data++;
+	size--;
+	if ((chosen & FORMATS) == EVENTS) {
+		read_events(data, size);
+		return 0;
+	}
+	if (chosen & VOLUME)
+		options.volume = "0";
+	format = lt_text_formats(&n_formats) + (chosen & FORMATS) % n_formats;
+	options.known_by = chosen & DETECTED ? LT_TEXT_DETECTED : LT_TEXT_TOLD;
+	if ((chosen & FORMATS) == FIND) {
+		format = lt_text_detect((const char *)data, size, why);
+		if (!format != !!*why)
+			abort();
+		options.known_by = LT_TEXT_DETECTED;
+	}
+	if (format)
+		read_text(data, size, format, &options);
 	return 0;
 }

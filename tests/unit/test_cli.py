@@ -281,7 +281,13 @@ def test_bad_traces(tmp_path: Path) -> None:
         fails("cut.blk: truncated", *command, cwd=tmp_path)
     text = tmp_path / "text.blk"
     text.write_text("not a trace\n" * 10)
-    fails("text.blk: not a blktrace file", "train", "--trace", text, cwd=tmp_path)
+    fails(
+        "text.blk: not a trace in a known format (blktrace, ",
+        "train",
+        "--trace",
+        text,
+        cwd=tmp_path,
+    )
     fails("no such trace", "train", "--trace", "missing.blk", cwd=tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["az.blk", "cut.blk", "text.blk"]
 

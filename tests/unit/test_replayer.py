@@ -514,12 +514,15 @@ def test_write_storms_wander_and_leave_content_right(tmp_path: Path, drives: lis
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("fio version 2 iolog\n", "neither a fio iolog of version 3"),
-        ("fio version 3 iolog\n0 /dev/x read 0\n", "line 2: offset or size missing"),
-        ("fio version 3 iolog\n0 /dev/x read 0 4096\nnonsense\n", "line 3: no timestamp"),
-        ("fio version 3 iolog\n5 /dev/x frobnicate 0 1\n", "line 2: unknown action"),
+        ("fio version 2 iolog\n", "line 1: fio version 2 iolog: only version 3 is known"),
+        ("fio version 3 iolog\n0 /dev/x read 0\n", "line 2: '0 /dev/x read 0': 4 columns"),
+        ("fio version 3 iolog\n0 /dev/x read 0 4096\nnonsense\n", "line 3: 'nonsense': 1 column"),
+        (
+            "fio version 3 iolog\n5 /dev/x frobnicate 0 1\n",
+            "line 2: '5 /dev/x frobnicate 0 1': the type 'frobnicate'",
+        ),
         ("fio version 3 iolog\n5 /dev/x read 0 0\n", "nothing to replay"),
-        ("fio version 3 iolog\n5 /dev/x read 0 9999999999\n", "line 2: size or offset too l"),
+        ("fio version 3 iolog\n5 /dev/x read 0 9999999999\n", "line 2: an I/O of 9999999999 bytes"),
     ],
 )
 def test_bad_traces_are_refused_and_nothing_is_written(

@@ -12,9 +12,12 @@ import pytest
 
 from linnapp.errors import LinnappError, TraceError
 from linnapp.trace.formats import iolog, text_trace
-from linnapp.trace.formats.conversion import TEXT_FORMATS, convert, detect_format
+from linnapp.trace.formats.conversion import convert, detect_format
 from linnapp.trace.formats.iolog import Workload
-from linnapp.trace.formats.text_trace import LineWriter, TextFormat, read_columns
+from linnapp.trace.formats.text_trace import LineWriter, TextFormat, read_columns, text_formats
+
+#: all but the iolog, whose header and times are its own
+FORMATS = {name: known for name, known in text_formats().items() if name != "iolog"}
 
 
 def in_plain_python(path: Path, fmt: TextFormat) -> list[tuple[int, int, int, bool, int]]:
@@ -31,12 +34,17 @@ def in_plain_python(path: Path, fmt: TextFormat) -> list[tuple[int, int, int, bo
         first = time if first is None else first
         is_write = fields[fmt.columns["type"]] in fmt.write_types
         offset = int(fields[fmt.columns["offset"]]) * fmt.offset_unit_bytes
-        # Digits below a nanosecond are dropped before the first time is taken off.
         latency = 0
         if fmt.has_latency:
             latency = int(fields[fmt.columns["latency"]]) * 10**fmt.latency_unit_log10_ns
-        rows.append((int(time) - int(first), offset, size, is_write, latency))
-    return rows
+        # Digits below a nanosecond are dropped before the first time is taken off.
+        at = int(time) - int(first)
+        if fmt.at_end:
+            unit = 10**fmt.time_unit_log10_ns
+            at -= latency // unit * unit
+        rows.append((at, offset, size, is_write, latency))
+    start = min((row[0] for row in rows), default=0)
+    return sorted(((row[0] - start, *row[1:]) for row in rows), key=lambda row: row[0])
 
 
 def a_trace(path: Path, fmt: TextFormat, rng: random.Random, n: int) -> Path:
@@ -55,7 +63,9 @@ def a_trace(path: Path, fmt: TextFormat, rng: random.Random, n: int) -> Path:
         fields[fmt.columns["size"]] = str(rng.choice([0, 1, 8, 4096, 1 << 20]))
         fields[fmt.columns["type"]] = rng.choice(fmt.read_types + fmt.write_types)
         if fmt.has_latency:
-            fields[fmt.columns["latency"]] = str(rng.randrange(10**6))
+            fields[fmt.columns["latency"]] = str(rng.randrange(10**7))
+        if fmt.same_as_size:
+            fields[fmt.same_as_size] = fields[fmt.columns["size"]]
         if fmt.delimiter is None:
             fields = [field or "-" for field in fields]
         padding = rng.choice(["", "", " ", "\t"])
@@ -67,10 +77,10 @@ def a_trace(path: Path, fmt: TextFormat, rng: random.Random, n: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", list(TEXT_FORMATS))
+@pytest.mark.parametrize("name", list(FORMATS))
 @pytest.mark.parametrize(("n", "chunk_ios"), [(1, 10), (1000, 7), (40_000, 1 << 18)])
 def test_agrees_with_plain_python(tmp_path: Path, name: str, n: int, chunk_ios: int) -> None:
-    fmt = TEXT_FORMATS[name]
+    fmt = FORMATS[name]
     rng = random.Random(f"{name} {n}")
     path = a_trace(tmp_path / "t", fmt, rng, n)  # the longest: several buffers
     expected = in_plain_python(path, fmt)
@@ -86,14 +96,14 @@ def test_times_in_100_ns_since_1601_stay_exact(tmp_path: Path) -> None:
         "128166372003061629,hm,0,Read,0,512,1\n128166372003061630,hm,0,Read,0,512,1\n"
         "128166373003061629,hm,0,Read,0,512,1\n"
     )
-    (chunk,) = read_columns(path, TEXT_FORMATS["msr"])
+    (chunk,) = read_columns(path, FORMATS["msr"])
     assert chunk.time_ns.tolist() == [0, 100, 100_000_000_000]
 
 
 def test_times_with_an_exponent(tmp_path: Path) -> None:
     path = tmp_path / "t"
     path.write_text("1e3 0 0 512 1\n1.5e+03 0 0 512 1\n.5E4 0 0 512 1\n")
-    (chunk,) = read_columns(path, TEXT_FORMATS["heimdall"])
+    (chunk,) = read_columns(path, FORMATS["heimdall"])
     assert chunk.time_ns.tolist() == [0, 500_000_000, 4_000_000_000]
 
 
@@ -110,7 +120,7 @@ BAD_TIMES = ["", "x", "1x", "0x10", "1.5.5", ".", "+", "1e", "nan", "inf", "1" *
 
 
 def _formats() -> dict[str, TextFormat]:
-    return {**TEXT_FORMATS, "iolog": iolog._LINES}
+    return text_formats()
 
 
 def _write(path: Path, name: str, *lines: str) -> Path:
@@ -141,7 +151,9 @@ def test_every_bad_field_is_located(tmp_path: Path, name: str) -> None:
             with pytest.raises(TraceError) as raised:
                 convert(path, tmp_path / "out", source_format=name)
             message = str(raised.value)
-            assert message == f"{path}:{line_number}: {wrong!r}: expected {fmt.description}"
+            shown = "".join("?" if c < " " else c for c in wrong.strip())
+            assert message.startswith(f"{path}:{line_number}: '{shown}': ")
+            assert message.endswith(f"; expected {fmt.description}")
             assert not (tmp_path / "out").exists()
 
 
@@ -159,7 +171,7 @@ def test_a_malformed_line_far_in_is_told_by_its_start(tmp_path: Path) -> None:
     path = tmp_path / "t"
     path.write_text("0 0 0 512 1\n" * 300_000 + "y" * (3 << 20) + "\n")
     with pytest.raises(TraceError, match=":300001: 'yyy") as raised:
-        list(read_columns(path, TEXT_FORMATS["heimdall"]))
+        list(read_columns(path, FORMATS["heimdall"]))
     assert len(str(raised.value)) < 500
 
 
@@ -167,13 +179,13 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     path = tmp_path / "t"
     path.write_bytes(b"0 0 0 512 1\n\xff\x00\xfe 0 0 512 1\n")
     with pytest.raises(TraceError, match=":2: "):
-        list(read_columns(path, TEXT_FORMATS["heimdall"]))
+        list(read_columns(path, FORMATS["heimdall"]))
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path, message in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
         with pytest.raises(LinnappError, match=message):
-            list(read_columns(path, TEXT_FORMATS["msr"]))
+            list(read_columns(path, FORMATS["msr"]))
 
 
 def test_iolog_passes_over_what_is_no_io(tmp_path: Path) -> None:
@@ -220,7 +232,7 @@ def test_header_only_is_an_empty_trace(tmp_path: Path) -> None:
     path.write_text("device_id,opcode,offset,length,timestamp\n")
     with pytest.raises(TraceError, match="not a trace in a known format"):
         detect_format(path)
-    assert not list(read_columns(path, TEXT_FORMATS["alibaba"]))
+    assert not list(read_columns(path, FORMATS["alibaba"]))
 
 
 def test_an_old_library_is_an_error_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Traces from one format to another, in chunks: a table of readers, one of writers, filters.
+"""Traces from one format to another, in chunks, through filters.
 
-A format's reader yields :class:`~linnapp.trace.formats.iolog.Workload` chunks with times from the
-trace's first I/O on. Formats are told apart by their first line or magic; ``--from`` overrules
-that.
+A format's reader yields :class:`~linnapp.trace.formats.iolog.Workload` chunks in the order of time.
+Formats are told apart by what the first lines hold; ``--from`` overrules that.
 """
 
 from __future__ import annotations
@@ -16,77 +15,22 @@ from typing import Any
 import numpy as np
 
 from linnapp.errors import LinnappError, TraceError
-from linnapp.files import AnyPath, explain_os_error, replaced_file
+from linnapp.files import AnyPath, output_file
 from linnapp.trace import blktrace
-from linnapp.trace.formats import iolog, latency_log, text_trace
+from linnapp.trace.formats import iolog
 from linnapp.trace.formats.iolog import Workload
-from linnapp.trace.formats.text_trace import SECTOR_BYTES, LineWriter, TextFormat
-from linnapp.trace.packed import unpacked
+from linnapp.trace.formats.text_trace import (
+    SECTOR_BYTES,
+    LineWriter,
+    TextFormat,
+    detect_text_format,
+    find_format,
+    read_columns,
+    text_formats,
+)
 
 ALIGNMENT_BYTES = 4096
 _CHUNK_IOS = 1 << 18
-
-
-TEXT_FORMATS = {
-    "heimdall": TextFormat(
-        "time_ms device offset_bytes size_bytes type (1 read, 0 write), separated by spaces",
-        None,
-        {"time": 0, "volume": 1, "offset": 2, "size": 3, "type": 4},
-        6,
-        ("1",),
-        ("0",),
-    ),
-    "msr": TextFormat(
-        "MSR Cambridge: time (100 ns),host,disk,Read|Write,offset_bytes,size_bytes,response_time",
-        ",",
-        {"time": 0, "volume": 2, "type": 3, "offset": 4, "size": 5},
-        2,
-        ("Read",),
-        ("Write",),
-        n_columns=7,
-    ),
-    "alibaba": TextFormat(
-        "Alibaba block traces: device,R|W,offset_bytes,size_bytes,time_us",
-        ",",
-        {"volume": 0, "type": 1, "offset": 2, "size": 3, "time": 4},
-        3,
-        ("R",),
-        ("W",),
-        header="device_id,",
-    ),
-    "tencent": TextFormat(
-        "Tencent block traces: time_s,offset_sectors,size_sectors,type (0 read, 1 write),volume",
-        ",",
-        {"time": 0, "offset": 1, "size": 2, "type": 3, "volume": 4},
-        9,
-        ("0",),
-        ("1",),
-        offset_unit_bytes=SECTOR_BYTES,
-        size_unit_bytes=SECTOR_BYTES,
-        header="Timestamp,Offset",
-    ),
-    "systor": TextFormat(
-        "Systor '17: time_s,response_s,R|W,lun,offset_bytes,size_bytes",
-        ",",
-        {"time": 0, "type": 2, "volume": 3, "offset": 4, "size": 5},
-        9,
-        ("R",),
-        ("W",),
-        header="Timestamp,Response",
-        n_columns=6,
-    ),
-    "flashnet": TextFormat(
-        "FlashNet's log of a replay: "
-        "arrival_ms,latency_us,type (1 read, 0 write),size_bytes,offset_bytes,submit_ms,size_bytes",
-        ",",
-        {"latency": 1, "type": 2, "size": 3, "offset": 4, "time": 5},
-        6,
-        ("1",),
-        ("0",),
-        n_columns=7,
-        latency_unit_log10_ns=3,
-    ),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,76 +47,62 @@ class Filters:
 
 def input_formats() -> list[str]:
     """Names for ``--from``."""
-    return ["blktrace", "iolog", *TEXT_FORMATS]
+    return ["blktrace", *text_formats()]
 
 
 def output_formats() -> list[str]:
-    """Names for ``--to``."""
-    return list(_WRITERS)
+    """Names for ``--to``; a workload has no latencies to write."""
+    return [name for name, known in text_formats().items() if not known.has_latency]
 
 
-def detect_format(path: AnyPath) -> str:
-    """Tell a trace's format from its content."""
+def format_of(path: AnyPath, source_format: str | None = None) -> TextFormat | None:
+    """Tell a trace's format by its content, or by what the user named; None is blktrace."""
     path = Path(path)
+    if source_format == "blktrace":
+        return None
+    if source_format is not None:
+        text_format = find_format(source_format)
+        if text_format is None:
+            raise TraceError(
+                f"format {source_format!r} is unknown; known: {', '.join(input_formats())}, and "
+                "each text format with another unit of time, as heimdall:us (s, ms, us, 100ns, ns)"
+            )
+        return text_format
     if path.is_fifo() or path.is_socket():
         raise TraceError(
             f"{path}: a pipe, which cannot be read twice to find out its format; name that with "
             "`source_format=`, or write a file"
         )
-    if blktrace.is_blktrace(path):
-        return "blktrace"
-    if iolog.is_iolog(path):
-        return "iolog"
-    try:
-        with unpacked(path).open("rb") as stream:
-            head = stream.read(4096)
-    except OSError as error:
-        raise TraceError(str(explain_os_error(error, path))) from error
-    if not head:
-        raise TraceError(f"{path}: an empty file")
-    lines = head.decode("utf-8", errors="replace").splitlines()
-    for name, text_format in TEXT_FORMATS.items():
-        header = text_format.header
-        rows = lines[1:] if header and lines[0].startswith(header) else lines
-        if rows and _matches(text_format, rows[0]):
-            return name
-    raise TraceError(
-        f"{path}: not a trace in a known format ({', '.join(input_formats())}); "
-        f"it starts with {head[:40]!r}. Where only this line is wrong, `source_format=` helps"
-    )
+    return None if blktrace.is_blktrace(path) else detect_text_format(path)
 
 
-def _matches(text_format: TextFormat, line: str) -> bool:
-    fields = [field.strip() for field in line.split(text_format.delimiter)]
-    if len(fields) != text_format.n_columns:
-        return False
-    columns = text_format.columns
-    try:
-        for name in ("time", "offset", "size"):
-            float(fields[columns[name]])
-    except ValueError:
-        return False
-    return fields[columns["type"]] in text_format.read_types + text_format.write_types
+def detect_format(path: AnyPath) -> str:
+    """Tell the name of a trace's format by its content."""
+    return name_of_format(format_of(path))
+
+
+def name_of_format(text_format: TextFormat | None) -> str:
+    """Return the name of what :func:`format_of` found."""
+    return "blktrace" if text_format is None else text_format.name
 
 
 def read_workload(
-    path: AnyPath, source_format: str | None = None, **options: Any
+    path: AnyPath, source_format: str | TextFormat | None = None, **options: Any
 ) -> Iterator[Workload]:
     """Read a trace of any known format as a workload.
 
     Options are for blktrace those of :class:`~linnapp.trace.blktrace.BlktraceReader`; for text
-    formats ``volume``, the one to keep; for these and iologs ``on_empty``, which
-    :func:`linnapp.trace.formats.text_trace.read_columns` calls.
+    formats ``volume``, the one to keep, and ``on_counts``, as of
+    :func:`linnapp.trace.formats.text_trace.read_columns`.
     """
     path = Path(path)
-    source_format = source_format or detect_format(path)
-    if source_format == "blktrace":
+    if not isinstance(source_format, TextFormat):
+        source_format = format_of(path, source_format)
+    if source_format is None:
         return _read_blktrace(path, **options)
-    if source_format == "iolog":
-        return iolog.read(path, **options)
-    if source_format in TEXT_FORMATS:
-        return _read_text(path, TEXT_FORMATS[source_format], **options)
-    raise TraceError(f"format {source_format!r} is unknown; known: {', '.join(input_formats())}")
+    if source_format.name == "iolog":
+        return iolog.read(path, chunk_ios=_CHUNK_IOS, **options)
+    return _read_text(path, source_format, **options)
 
 
 def _read_blktrace(path: Path, **options: Any) -> Iterator[Workload]:
@@ -192,25 +122,8 @@ def _read_blktrace(path: Path, **options: Any) -> Iterator[Workload]:
 
 
 def _read_text(path: Path, text_format: TextFormat, **options: Any) -> Iterator[Workload]:
-    if text_format.has_latency:
-        yield from _read_latency_log(path, text_format, **options)
-        return
-    last_us = 0
-    for columns in text_trace.read_columns(path, text_format, chunk_ios=_CHUNK_IOS, **options):
-        # Recorders write in order of completion at times; arrivals must not go back.
-        time_us = np.rint(columns.time_ns / 1000).astype(np.int64)
-        time_us = np.maximum(np.maximum.accumulate(time_us), last_us)
-        last_us = int(time_us[-1])
-        yield Workload(time_us, *columns[1:4])
-
-
-def _read_latency_log(path: Path, text_format: TextFormat, **options: Any) -> Iterator[Workload]:
-    """A log of completed I/Os: lines stand where the I/O was over, not where it began."""
-    first_ns: int | None = None
-    for columns in latency_log.sorted_columns(path, text_format, chunk_ios=_CHUNK_IOS, **options):
-        if first_ns is None:
-            first_ns = int(columns.time_ns[0])
-        yield Workload((columns.time_ns - first_ns) // 1000, *columns[1:4])
+    for columns in read_columns(path, text_format, chunk_ios=_CHUNK_IOS, **options):
+        yield Workload(np.rint(columns.time_ns / 1000).astype(np.int64), *columns[1:4])
 
 
 def filtered(chunks: Iterable[Workload], filters: Filters) -> Iterator[Workload]:
@@ -249,13 +162,16 @@ def _fit(chunk: Workload, drive_bytes: int) -> Workload:
 
 
 def _text_writer(name: str) -> Callable[[Path, Iterable[Workload], str], int]:
-    text_format = TEXT_FORMATS[name]
+    text_format = text_formats()[name]
 
     def write(path: Path, chunks: Iterable[Workload], device: str) -> int:
         volume = device if device.isdigit() else "0"
-        lines = LineWriter(text_format, {text_format.columns["volume"]: volume})
+        literals = (
+            {text_format.columns["volume"]: volume} if "volume" in text_format.columns else {}
+        )
+        lines = LineWriter(text_format, literals)
         written = 0
-        with replaced_file(path) as stream:
+        with output_file(path) as stream:
             for chunk in chunks:
                 odd = np.flatnonzero(
                     (chunk.offset_bytes % text_format.offset_unit_bytes != 0)
@@ -273,18 +189,11 @@ def _text_writer(name: str) -> Callable[[Path, Iterable[Workload], str], int]:
     return write
 
 
-_WRITERS: dict[str, Callable[[Path, Iterable[Workload], str], int]] = {
-    "iolog": iolog.write,
-    # A workload has no latencies to write.
-    **{name: _text_writer(name) for name, known in TEXT_FORMATS.items() if not known.has_latency},
-}
-
-
 def convert(
     source: AnyPath,
     target: AnyPath,
     *,
-    source_format: str | None = None,
+    source_format: str | TextFormat | None = None,
     target_format: str = "iolog",
     device_name: str = "/dev/flash0",
     filters: Filters | None = None,
@@ -297,7 +206,8 @@ def convert(
     chosen = [f"`slice_s={filters.slice_s[0]:g}:{filters.slice_s[1]:g}`"] if filters.slice_s else []
     if (volume := options.get("volume")) is not None:
         chosen.append(f"`volume={volume!r}`")
-    return _WRITERS[target_format](target, _not_empty(source, chunks, chosen), device_name)
+    write = iolog.write if target_format == "iolog" else _text_writer(target_format)
+    return write(target, _not_empty(source, chunks, chosen), device_name)
 
 
 def _not_empty(

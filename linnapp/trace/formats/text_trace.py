@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Text traces, one I/O a line, as columns of numbers and back.
 
-The parsing and printing is compiled (linnapp/native/text_reader.c, text_writer.c); this module
-describes formats to it and goes through a file in chunks, so that memory does not grow with it.
+The table of formats, the reader and the writer are compiled (linnapp/native/text_*.c), and the
+replayer is linked with the same files. This module goes through a file in chunks, so that memory
+does not grow with it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError
 from linnapp.files import AnyPath, explain_os_error, os_errors
-from linnapp.native import declared, native, of_one_kind
+from linnapp.native import counted, declared, native, of_one_kind
 from linnapp.trace.packed import unpacked
 
 if TYPE_CHECKING:
@@ -28,19 +29,31 @@ if TYPE_CHECKING:
 
 SECTOR_BYTES = 512
 
-#: I/Os per chunk: 25 bytes each
+#: I/Os per chunk: 33 bytes each
 CHUNK_IOS = 1 << 18
 
+#: Of these names the first few are shown.
+_VOLUMES_SHOWN = 6
+
 _MAX_FIELDS = 32
+_WHY_BYTES = 2048
+_HEAD_BYTES = 256 << 10
+
+# enum lt_text_flags
+_IOLOG, _AT_END, _COARSE, _DEVICE = 1, 2, 4, 8
+
+# enum lt_text_known_by
+_TOLD, _DETECTED = 0, 1
 
 
 @dataclasses.dataclass(frozen=True)
 class TextFormat:
-    """A text trace with one I/O a line."""
+    """A text trace with one I/O a line: an entry of the table in linnapp/native/text_formats.c."""
 
+    name: str
     #: Columns, for help and errors.
     description: str
-    #: None: white space.
+    #: None: white space. Either is read, and this one is written.
     delimiter: str | None
     #: Where ``time``, ``offset``, ``size``, ``type`` and, if there are such, ``volume`` and
     #: ``latency`` are.
@@ -50,30 +63,80 @@ class TextFormat:
     #: `read_types`, `write_types`: values of the type column; the first one is written.
     read_types: tuple[str, ...]
     write_types: tuple[str, ...]
-    #: Values of the type column in lines that hold no I/O.
-    passed_over: tuple[str, ...] = ()
     #: `offset_unit_bytes`, `size_unit_bytes`: units of the two columns.
-    offset_unit_bytes: int = 1
-    size_unit_bytes: int = 1
+    offset_unit_bytes: int
+    size_unit_bytes: int
     #: Start of a header line that may come first.
-    header: str = ""
+    header: str
     #: Columns of a line.
-    n_columns: int = 5
-    #: Whether times are taken from the first I/O on, not as they stand.
-    since_first: bool = True
+    n_columns: int
+    #: A column that repeats the size; 0 is none.
+    same_as_size: int
     #: As `time_unit_log10_ns`, of the latency column.
-    latency_unit_log10_ns: int = 0
+    latency_unit_log10_ns: int
+    #: Whether times are of completion.
+    at_end: bool
+    #: Whether the unit of time is too coarse to tell which I/Os were in flight together.
+    coarse: bool
+    #: Whether the format was found out by the first lines; values that exclude it are refused then.
+    detected: bool = False
 
     @property
     def has_latency(self) -> bool:
         """Whether lines say how long the I/O took."""
         return "latency" in self.columns
 
+    @property
+    def units(self) -> str:
+        """The units that are assumed, in words."""
+        words = {1: "bytes", SECTOR_BYTES: f"sectors of {SECTOR_BYTES} bytes"}
+        unit = _library().lt_text_unit(self.time_unit_log10_ns).decode()
+        return (
+            f"times in {unit}, offsets in {words[self.offset_unit_bytes]}, "
+            f"sizes in {words[self.size_unit_bytes]}"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class TextCounts:
+    """Counts of a text trace that has been read, and what a user should know of it."""
+
+    #: I/Os of no length, which are left out.
+    empty: int
+    #: Lines that are left out, for they neither read nor write (trim, sync, wait).
+    skipped: int
+    #: I/Os that were earlier than one on a line before, and by how much at most, on which line.
+    out_of_order: int
+    most_late_ns: int
+    most_late_line: int
+    #: How many volumes there are, and the I/Os of the first ones by their names.
+    n_volumes: int
+    volumes: dict[str, int]
+
+    def notes(self, volume: str | None = None) -> list[str]:
+        """Sentences about what is not as it seems; `volume` is the one that was kept."""
+        notes = []
+        if self.n_volumes > 1 and volume is None:
+            names = ", ".join(f"{name} ({ios} I/Os)" for name, ios in self.volumes.items())
+            more = ", ..." if self.n_volumes > len(self.volumes) else ""
+            notes.append(
+                f"holds {self.n_volumes} volumes, which share one address space here: "
+                f"{names}{more}; `volume=NAME` keeps one"
+            )
+        if self.out_of_order:
+            notes.append(
+                f"{self.out_of_order} I/Os were not in the order of time, by up to "
+                f"{self.most_late_ns / 1e9:.6f} s (line {self.most_late_line}); they are sorted"
+            )
+        if self.skipped:
+            notes.append(f"{self.skipped} lines that neither read nor write are left out")
+        return notes
+
 
 class Columns(NamedTuple):
-    """Consecutive I/Os of a text trace."""
+    """Consecutive I/Os of a text trace, in the order of time."""
 
-    #: int64 array, shape (n,); as the lines have it; it may go back.
+    #: int64 array, shape (n,); from the first I/O on, or as an iolog has it.
     time_ns: npt.NDArray[np.int64]
     #: `offset_bytes`, `size_bytes`: int64 array, shape (n,)
     offset_bytes: npt.NDArray[np.int64]
@@ -83,23 +146,36 @@ class Columns(NamedTuple):
     #: int64 array, shape (n,); 0 where the line does not say.
     latency_ns: npt.NDArray[np.int64]
 
-    def take(self, rows: npt.NDArray[np.intp]) -> Columns:
-        """The I/Os that `rows` selects, in that order."""
-        return Columns._make(column[rows] for column in self)
-
 
 class _Format(ctypes.Structure):
     _fields_ = (
-        *of_one_kind(ctypes.c_int32, "delimiter", "time_at", "offset_at", "size_at", "type_at"),
-        *of_one_kind(ctypes.c_int32, "volume_at", "time_decimals", "since_first"),
-        *of_one_kind(ctypes.c_int32, "offset_unit_bytes", "size_unit_bytes"),
-        *of_one_kind(ctypes.c_char_p, "reads", "writes", "passed_over", "header", "volume"),
-        *of_one_kind(ctypes.c_int32, "has_latency", "latency_at", "latency_decimals"),
+        *of_one_kind(ctypes.c_char_p, "name", "description", "reads", "writes", "passed_over"),
+        *of_one_kind(ctypes.c_char_p, "skipped", "header", "refusal"),
+        *of_one_kind(ctypes.c_int32, "separator", "n_columns", "max_columns", "time_at"),
+        *of_one_kind(ctypes.c_int32, "offset_at", "size_at", "type_at", "volume_at"),
+        *of_one_kind(ctypes.c_int32, "volume_columns", "latency_at", "same_as_size_at"),
+        *of_one_kind(ctypes.c_int32, "time_digits", "latency_digits", "offset_unit_bytes"),
+        *of_one_kind(ctypes.c_int32, "size_unit_bytes", "flags"),
+    )
+
+
+class _Options(ctypes.Structure):
+    _fields_ = (
+        ("volume", ctypes.c_char_p),
+        ("window", ctypes.c_int64),
+        *of_one_kind(ctypes.c_int32, "time_digits", "ties_by_place", "known_by"),
     )
 
 
 class _Columns(ctypes.Structure):
-    _fields_ = of_one_kind(ctypes.c_void_p, "time", "offset", "size", "is_write", "latency")
+    _fields_ = of_one_kind(ctypes.c_void_p, "time", "offset", "size", "is_write", "latency", "line")
+
+
+class _Counts(ctypes.Structure):
+    _fields_ = (
+        *of_one_kind(ctypes.c_int64, "lines", "empty", "skipped", "out_of_order", "most_late_ns"),
+        *of_one_kind(ctypes.c_int64, "most_late_line", "n_volumes", "fractions", "first_units"),
+    )
 
 
 class _Line(ctypes.Structure):
@@ -119,51 +195,101 @@ _FIELDS = {"time": 1, "offset": 2, "size": 3, "type": 4}
 @functools.cache
 def _library() -> ctypes.CDLL:
     library = native()
-    if not hasattr(library, "lt_text_empty") or library.lt_text_format_bytes() != ctypes.sizeof(
+    if not hasattr(library, "lt_text_detect") or library.lt_text_format_bytes() != ctypes.sizeof(
         _Format
     ):
         raise LinnappError("the compiled trace reader is of an older version; run `make native`")
     reader, columns, n = ctypes.c_void_p, ctypes.POINTER(_Columns), ctypes.c_int64
-    line = ctypes.POINTER(_Line)
+    line, kind, text = ctypes.POINTER(_Line), ctypes.POINTER(_Format), ctypes.c_char_p
+    number = ctypes.POINTER(ctypes.c_int32)
     return declared(
         library,
-        lt_text_open=(reader, ctypes.c_int, ctypes.POINTER(_Format)),
+        lt_text_formats=(kind, number),
+        lt_text_find=(kind, text, number),
+        lt_text_unit=(text, ctypes.c_int32),
+        lt_text_detect=(kind, text, n, text),
+        lt_text_open=(reader, ctypes.c_int, kind, ctypes.POINTER(_Options)),
         lt_text_read=(n, reader, n, columns),
         lt_text_line_number=(n, reader),
-        lt_text_line_text=(ctypes.c_char_p, reader),
-        lt_text_empty=(n, reader),
+        lt_text_error=(text, reader),
+        lt_text_counts=(ctypes.POINTER(_Counts), reader),
+        lt_text_volume=(text, reader, n, ctypes.POINTER(n)),
         lt_text_close=(None, reader),
         lt_text_line_bytes=(n, line),
-        lt_text_write=(n, line, n, columns, ctypes.c_char_p),
+        lt_text_write=(n, line, n, columns, text),
     )
 
 
-def _format_of(text_format: TextFormat, volume: str | None) -> _Format:
-    columns = text_format.columns
+def _described(raw: _Format, time_digits: int = -1) -> TextFormat:
+    columns = {"time": raw.time_at, "offset": raw.offset_at, "size": raw.size_at}
+    columns["type"] = raw.type_at
+    if raw.volume_columns:
+        columns["volume"] = raw.volume_at + raw.volume_columns - 1
+    if raw.latency_at:
+        columns["latency"] = raw.latency_at
 
-    def words(values: tuple[str, ...]) -> bytes:
-        return " ".join(values).encode()
+    def words(values: bytes) -> tuple[str, ...]:
+        return tuple(values.decode().split(" "))
 
-    return _Format(
-        ord(text_format.delimiter or "\0"),
-        columns["time"],
-        columns["offset"],
-        columns["size"],
-        columns["type"],
-        columns.get("volume", 0),
-        text_format.time_unit_log10_ns,
-        text_format.since_first,
-        text_format.offset_unit_bytes,
-        text_format.size_unit_bytes,
-        words(text_format.read_types),
-        words(text_format.write_types),
-        words(text_format.passed_over),
-        text_format.header.encode() or None,
-        None if volume is None else os.fsencode(volume),
-        text_format.has_latency,
-        columns.get("latency", 0),
-        text_format.latency_unit_log10_ns,
+    return TextFormat(
+        name=raw.name.decode(),
+        description=raw.description.decode(),
+        delimiter="," if raw.separator == ord(",") else None,
+        columns=columns,
+        time_unit_log10_ns=raw.time_digits if time_digits < 0 else time_digits,
+        read_types=words(raw.reads),
+        write_types=words(raw.writes),
+        offset_unit_bytes=raw.offset_unit_bytes,
+        size_unit_bytes=raw.size_unit_bytes,
+        header=(raw.header or b"").decode(),
+        n_columns=raw.n_columns,
+        same_as_size=raw.same_as_size_at,
+        latency_unit_log10_ns=raw.latency_digits,
+        at_end=bool(raw.flags & _AT_END),
+        coarse=bool(raw.flags & _COARSE),
     )
+
+
+@functools.cache
+def text_formats() -> dict[str, TextFormat]:
+    """Return the table of text formats by their names; the iolog is one of them."""
+    n = ctypes.c_int32()
+    table = _library().lt_text_formats(ctypes.byref(n))
+    return {table[i].name.decode(): _described(table[i]) for i in range(n.value)
+            if not table[i].refusal}  # fmt: skip
+
+
+def find_format(name: str) -> TextFormat | None:
+    """Find a text format by "NAME", or by "NAME:UNIT" with another unit of time."""
+    digits = ctypes.c_int32()
+    raw = _library().lt_text_find(os.fsencode(name), ctypes.byref(digits))
+    return _described(raw.contents, digits.value) if raw else None
+
+
+def detect_text_format(path: AnyPath) -> TextFormat:
+    """Find out the format of a text trace by what its first lines hold."""
+    path = Path(path)
+    try:
+        with unpacked(path).open("rb") as stream:
+            head = stream.read(_HEAD_BYTES)
+    except OSError as error:
+        raise TraceError(str(explain_os_error(error, path))) from error
+    why = ctypes.create_string_buffer(_WHY_BYTES)
+    raw = _library().lt_text_detect(head, len(head), why)
+    if not raw:
+        raise TraceError(f"{path}: {why.value.decode(errors='replace')}")
+    return dataclasses.replace(_described(raw.contents), detected=True)
+
+
+def _counts_of(library: ctypes.CDLL, reader: int) -> TextCounts:
+    counts = counted(library.lt_text_counts(reader).contents)
+    ios = ctypes.c_int64()
+    volumes = {}
+    for i in range(min(counts["n_volumes"], _VOLUMES_SHOWN)):
+        name = library.lt_text_volume(reader, i, ctypes.byref(ios)).decode(errors="replace")
+        volumes[name] = ios.value
+    names = (field.name for field in dataclasses.fields(TextCounts) if field.name != "volumes")
+    return TextCounts(**{name: counts[name] for name in names}, volumes=volumes)
 
 
 def read_columns(
@@ -172,17 +298,31 @@ def read_columns(
     *,
     volume: str | None = None,
     chunk_ios: int = CHUNK_IOS,
+    window: int = 0,
+    ties_as_lines: bool = True,
     on_progress: Callable[[int], None] | None = None,
-    on_empty: Callable[[int], None] | None = None,
+    on_counts: Callable[[TextCounts], None] | None = None,
 ) -> Iterator[Columns]:
-    """Read a text trace in chunks; how many I/Os of no length are left out `on_empty` is told."""
+    """Read a text trace in chunks, in the order of time.
+
+    I/Os of one instant are in the order of their lines, or, without `ties_as_lines`, of size and
+    place. A line may stand `window` lines too late, which is 16,384 if not given.
+    """
     path = Path(path)
     library = _library()
-    description = _format_of(text_format, volume)
+    digits = ctypes.c_int32()
+    raw = library.lt_text_find(text_format.name.encode(), ctypes.byref(digits))
+    options = _Options(
+        None if volume is None else os.fsencode(volume),
+        window,
+        text_format.time_unit_log10_ns,
+        not ties_as_lines,
+        _DETECTED if text_format.detected else _TOLD,
+    )
     with os_errors(path):
         stream = unpacked(path).open("rb", buffering=0)
     with stream:
-        reader = library.lt_text_open(stream.fileno(), ctypes.byref(description))
+        reader = library.lt_text_open(stream.fileno(), raw, ctypes.byref(options))
         if not reader:
             raise MemoryError
         try:
@@ -192,24 +332,20 @@ def read_columns(
                 is_write = np.empty(n, np.bool_)
                 latency = np.zeros(n, np.int64)
                 arrays = (time, offset, size, is_write, latency)
-                columns = _Columns(*(array.ctypes.data for array in arrays))
+                columns = _Columns(*(array.ctypes.data for array in arrays), None)
                 n = library.lt_text_read(reader, chunk_ios, ctypes.byref(columns))
-                if n == -1:
-                    line = library.lt_text_line_text(reader).decode(errors="replace")
-                    raise TraceError(
-                        f"{path}:{library.lt_text_line_number(reader)}: {line!r}: expected "
-                        f"{text_format.description}"
-                    )
                 if n < 0:
-                    raise explain_os_error(OSError(-1 - n, os.strerror(-1 - n)), path)
+                    why = library.lt_text_error(reader).decode(errors="replace")
+                    line = library.lt_text_line_number(reader)
+                    raise TraceError(f"{path}:{line}: {why}" if line else f"{path}: {why}")
                 if on_progress is not None:
                     on_progress(stream.tell())
                 if n:
                     yield Columns(time[:n], offset[:n], size[:n], is_write[:n], latency[:n])
         finally:
-            # Of a trace that is not read to its end, too: --slice.
-            if on_empty is not None:
-                on_empty(library.lt_text_empty(reader))
+            # Also of a trace that is not read to its end, by --slice.
+            if on_counts is not None:
+                on_counts(_counts_of(library, reader))
             library.lt_text_close(reader)
 
 
@@ -251,6 +387,6 @@ class LineWriter:
         out = ctypes.create_string_buffer(
             n * library.lt_text_line_bytes(ctypes.byref(self._line)) + 1
         )
-        columns = _Columns(*(array.ctypes.data for array in arrays), None)
+        columns = _Columns(*(array.ctypes.data for array in arrays), None, None)
         written = library.lt_text_write(ctypes.byref(self._line), n, ctypes.byref(columns), out)
         return memoryview(out)[:written].tobytes()

@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Finds out the format of a text trace by what its first lines hold.
+ *
+ * Many formats are a few columns of numbers, and what a line looks like does not tell them apart.
+ * So each format is tried on the first lines, and what they would mean is judged: sizes that are no
+ * whole sectors, one I/O in some minutes, device numbers without end. Where one format is left, it
+ * is taken. Where none or several are, the user has to say which.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text_trace.h"
+
+#define SECTOR_BYTES 512
+#define MAX_FORMATS 32
+#define SHOWN_BYTES 60
+#define REASON_BYTES 300
+
+#define SLOWEST_NS 60e9		/* the median time from one I/O to the next */
+#define SLOWEST_OF_FEW_NS 3600e9
+#define FASTEST_NS 20.0		/* and the mean one */
+#define LARGEST_MEDIAN (16 << 20)
+#define LARGEST_DEVICE_DIGITS 5
+
+/* The lines as one format has them. */
+struct probe {
+	const struct lt_text_format *format;
+	bool whole;		/* all lines could be read */
+	int64_t rows;		/* room for so many I/Os, one for each line */
+	int64_t n;		/* I/Os */
+	int64_t *time, *offset, *size, *latency, *line;
+	uint8_t *is_write;
+	struct lt_text_counts counts;
+	bool has_long_device;
+	bool is_doubtful;	/* what speaks against it is no proof */
+	int64_t bad_line;	/* of one that could not be read */
+	char why_not[REASON_BYTES];
+};
+
+__attribute__((format(printf, 2, 3)))
+static void say(char *why, const char *format, ...)
+{
+	size_t length = strlen(why);
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(why + length, LT_TEXT_WHY_BYTES - length, format, arguments);
+	va_end(arguments);
+}
+
+/* ---- text that is no trace of ours at all ---- */
+
+static const struct form {
+	const char *begins;	/* a line at the start */
+	const char *sentence;
+} forms[] = {
+	{ "version https://git-lfs", "a pointer of Git LFS to a file that is elsewhere; fetch it with "
+				     "`git lfs pull`" },
+	{ "<!DOCTYPE", "a web page, not the file that it offers; download that" },
+	{ "<html", "a web page, not the file that it offers; download that" },
+	{ "{", "JSON; a trace is lines of columns, as `linnapp help formats` shows" },
+	{ "TIME(s)", "the table of biosnoop; record the drive with `linnapp trace` instead" },
+	{ "Linux ", "a report of iostat or the like, which has no single I/Os; record the drive with "
+		    "`linnapp trace`" },
+	{ "PERFILE2", "perf's own file; make text of it with `perf script`" },
+	{ "fio-", "the report of fio, which has no single I/Os; run fio again with write_iolog" },
+	{ "# tracer:", "text of ftrace without events of block devices; trace the events "
+		       "block:block_rq_issue and block:block_rq_complete" },
+};
+
+static size_t line_length(const char *text, size_t n)
+{
+	const char *end = memchr(text, '\n', n);
+
+	return end ? (size_t)(end - text) : n;
+}
+
+static int count_of(char c, const char *text, size_t n)
+{
+	int found = 0;
+
+	for (size_t i = 0; i < n; i++)
+		found += text[i] == c;
+	return found;
+}
+
+/* Whether the text cannot be read as lines at all; @why says what it is. */
+static bool is_no_text(const unsigned char *head, size_t n, char *why)
+{
+	size_t line = line_length((const char *)head, n);
+
+	if (!n) {
+		say(why, "an empty file");
+	} else if (n >= 2 && ((head[0] == 0xff && head[1] == 0xfe) ||
+			      (head[0] == 0xfe && head[1] == 0xff) ||
+			      (n >= 4 && !head[1] && !head[3] && head[0] && head[2]))) {
+		say(why, "text in UTF-16; make UTF-8 of it with `iconv -f UTF-16 -t UTF-8`");
+	} else if (memchr(head, '\0', n)) {
+		say(why, "neither text nor a recording of blktrace; it begins with the bytes");
+		for (size_t i = 0; i < n && i < 8; i++)
+			say(why, " %02x", head[i]);
+	} else if (line == n && memchr(head, '\r', n - 1)) {
+		say(why, "its lines end in carriage returns only; make newlines of them with "
+			 "`tr '\\r' '\\n'`");
+	}
+	return *why;
+}
+
+static bool is_other_form(const char *head, size_t n, char *why)
+{
+	for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++) {
+		size_t length = strlen(forms[i].begins);
+
+		if (n >= length && !memcmp(head, forms[i].begins, length))
+			say(why, "%s", forms[i].sentence);
+	}
+	return *why;
+}
+
+static bool has_semicolons(const char *head, size_t n, char *why)
+{
+	size_t line = line_length(head, n);
+
+	if (count_of(';', head, line) >= 3 && !memchr(head, ',', line))
+		say(why, "its columns are separated by semicolons, and a trace's by commas or "
+			 "blanks; write it again with `tr ';' ','`, after decimal commas, if it has "
+			 "any, have become points");
+	return *why;
+}
+
+/* ---- what the lines would mean ---- */
+
+static int by_value(const void *left, const void *right)
+{
+	int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+
+	return a < b ? -1 : a > b;
+}
+
+static int64_t median_of(const int64_t *values, int64_t n)
+{
+	int64_t *sorted = malloc(n * sizeof(*sorted));
+	int64_t median;
+
+	if (!sorted)
+		return values[0];
+	memcpy(sorted, values, n * sizeof(*sorted));
+	qsort(sorted, n, sizeof(*sorted), by_value);
+	median = sorted[(n - 1) / 2];
+	free(sorted);
+	return median;
+}
+
+/* The median of the times between I/Os, in ns. */
+static double median_gap(const struct probe *p)
+{
+	int64_t *gaps, n = p->n - 1;
+	double median;
+
+	if (n < 1)
+		return 0;
+	gaps = malloc(n * sizeof(*gaps));
+	if (!gaps)
+		return 0;
+	for (int64_t i = 0; i < n; i++)
+		gaps[i] = p->time[i + 1] - p->time[i];
+	median = median_of(gaps, n);
+	free(gaps);
+	return median;
+}
+
+static bool is_plausible_gap(double ns)
+{
+	return ns <= SLOWEST_NS && (ns >= FASTEST_NS || !ns);
+}
+
+__attribute__((format(printf, 2, 3)))
+static bool speaks_against(struct probe *p, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(p->why_not, sizeof(p->why_not), format, arguments);
+	va_end(arguments);
+	return true;
+}
+
+static double unit_ns(int32_t digits)
+{
+	double ns = 1;
+
+	while (digits-- > 0)
+		ns *= 10;
+	return ns;
+}
+
+/* Add the units of time with which the rate of arrival would be plausible. */
+static void suggest_units(struct probe *p, double gap_units)
+{
+	static const int32_t digits[] = { 9, 6, 3, 2, 0 };
+	const char *before = "; with another unit: ";
+
+	for (size_t i = 0; i < sizeof(digits) / sizeof(*digits); i++) {
+		size_t length = strlen(p->why_not);
+
+		if (digits[i] == p->format->time_digits ||
+		    !is_plausible_gap(gap_units * unit_ns(digits[i])))
+			continue;
+		snprintf(p->why_not + length, sizeof(p->why_not) - length, "%s--from %s:%s", before,
+			 p->format->name, lt_text_unit(digits[i]));
+		before = ", ";
+	}
+}
+
+static bool times_speak_against(struct probe *p)
+{
+	static const struct {
+		int32_t digits;
+		double from, to;
+		const char *name;
+	} clocks[] = {
+		{ 9, 1e9, 2.2e9, "seconds since 1970" },
+		{ 6, 1e12, 2.2e12, "milliseconds since 1970" },
+		{ 3, 1e15, 2.2e15, "microseconds since 1970" },
+		{ 2, 1.2e17, 1.6e17, "100 ns since 1601" },
+		{ 0, 1e18, 2.2e18, "nanoseconds since 1970" },
+	};
+	const char *unit = lt_text_unit(p->format->time_digits);
+	double first = p->counts.first_units, ns = unit_ns(p->format->time_digits);
+	double gap = median_gap(p), slowest = p->n > 3 ? SLOWEST_NS : SLOWEST_OF_FEW_NS;
+	int64_t span = p->n ? p->time[p->n - 1] - p->time[0] : 0;
+
+	if (p->format->time_digits == 0 && p->counts.fractions)
+		return speaks_against(p, "its times are whole ns, and here are fractions");
+	if (gap > slowest) {
+		speaks_against(p, "one I/O in %.0f s, with times in %s", gap / 1e9, unit);
+		suggest_units(p, gap / ns);
+		return true;
+	}
+	if (p->n >= 16 && span && (double)span / p->n < FASTEST_NS) {
+		speaks_against(p, "one I/O in %.2g ns, with times in %s", (double)span / p->n, unit);
+		suggest_units(p, (double)span / p->n / ns);
+		return true;
+	}
+	for (size_t i = 0; i < sizeof(clocks) / sizeof(*clocks); i++)
+		if (clocks[i].digits != p->format->time_digits && first >= clocks[i].from &&
+		    first <= clocks[i].to && first * ns > 3600e9 &&
+		    is_plausible_gap(gap / ns * unit_ns(clocks[i].digits)))
+			return speaks_against(p, "its times are in %s, and here they look like %s; "
+					      "--from %s:%s or --from %s:%s says which", unit,
+					      clocks[i].name, p->format->name, unit, p->format->name,
+					      lt_text_unit(clocks[i].digits));
+	return false;
+}
+
+/* Where many I/Os are of no whole number of sectors, one of them, the smallest; or -1. A few are
+ * refused by the reader, line by line. */
+static int64_t find_odd_size(const struct probe *p)
+{
+	int64_t odd = 0, found = -1;
+
+	for (int64_t i = 0; i < p->n; i++) {
+		if (p->size[i] % SECTOR_BYTES == 0)
+			continue;
+		odd++;
+		if (found < 0 || p->size[i] < p->size[found])
+			found = i;
+	}
+	return odd > p->n / 10 ? found : -1;
+}
+
+static bool sizes_speak_against(struct probe *p)
+{
+	const struct lt_text_format *f = p->format;
+
+	int64_t as_bytes = 0, largest = 0;
+
+	for (int64_t i = 0; i < p->n; i++) {
+		as_bytes += p->size[i] / f->size_unit_bytes % SECTOR_BYTES == 0;
+		largest = p->size[i] > largest ? p->size[i] : largest;
+	}
+	/* A column of 0 and 1 is no size. */
+	if (p->counts.empty > 9 * p->n || (p->counts.empty && largest == f->size_unit_bytes))
+		return speaks_against(p, "its I/Os would have no length, or one of %d bytes",
+				      f->size_unit_bytes);
+	if (median_of(p->size, p->n) > LARGEST_MEDIAN)
+		return speaks_against(p, "half of its I/Os would be larger than %d MiB",
+				      LARGEST_MEDIAN >> 20);
+	if (f->size_unit_bytes == 1) {
+		int64_t odd = find_odd_size(p);
+
+		return odd >= 0 && speaks_against(p, "line %lld would be a %s of %lld bytes, which is "
+						  "no whole number of sectors",
+						  (long long)p->line[odd],
+						  p->is_write[odd] ? "write" : "read",
+						  (long long)p->size[odd]);
+	}
+	/* Such large whole numbers may all the same be a simulator's ns. */
+	p->is_doubtful = f->time_digits == 0 && median_gap(p) >= 1000;
+	return 2 * as_bytes >= p->n &&
+	       speaks_against(p, "its sizes are in sectors, and here they are multiples of %d, as sizes "
+			      "in bytes are", SECTOR_BYTES);
+}
+
+static bool columns_speak_against(struct probe *p)
+{
+	const struct lt_text_format *f = p->format;
+	bool has_offset = p->n < 2;
+
+	if ((f->flags & LT_TEXT_DEVICE) &&
+	    (p->has_long_device || (p->counts.n_volumes > 16 && p->counts.n_volumes > p->n / 4)))
+		return speaks_against(p, "its second column is a device, and here it has %lld "
+				      "different values", (long long)p->counts.n_volumes);
+	if (!(f->flags & LT_TEXT_AT_END))
+		return false;
+	if (median_of(p->latency, p->n) < 1000)
+		return speaks_against(p, "half of its I/Os would take less than a microsecond (fio "
+				      "before version 3 logged microseconds)");
+	for (int64_t i = 0; i < p->n; i++)
+		has_offset |= p->offset[i] > 1;
+	return !has_offset && speaks_against(p, "its fifth column is the offset, and here it is 0 or 1 "
+					     "in all lines: have fio log offsets (log_offset=1)");
+}
+
+/* ---- all formats on the lines ---- */
+
+static void free_probe(struct probe *p)
+{
+	free(p->time);
+	free(p->offset);
+	free(p->size);
+	free(p->latency);
+	free(p->line);
+	free(p->is_write);
+}
+
+static bool alloc_probe(struct probe *p, int64_t rows)
+{
+	p->rows = rows;
+	p->time = malloc(rows * sizeof(*p->time));
+	p->offset = malloc(rows * sizeof(*p->offset));
+	p->size = malloc(rows * sizeof(*p->size));
+	p->latency = malloc(rows * sizeof(*p->latency));
+	p->line = malloc(rows * sizeof(*p->line));
+	p->is_write = malloc(rows);
+	return p->time && p->offset && p->size && p->latency && p->line && p->is_write;
+}
+
+/* Where a line begins, counted from 1. */
+static size_t start_of_line(const char *text, size_t n, int64_t line)
+{
+	size_t at = 0;
+
+	while (--line > 0 && at < n)
+		at += line_length(text + at, n - at) + 1;
+	return at < n ? at : n;
+}
+
+static bool is_long_number(const char *name)
+{
+	size_t digits = strspn(name, "0123456789");
+
+	return !name[digits] && digits > LARGEST_DEVICE_DIGITS;
+}
+
+/* Read the lines in a format up to the first one that is none of it; false when that is the first. */
+static bool probe_lines(struct probe *p, const char *text, size_t n)
+{
+	const struct lt_text_options options = { .window = p->rows, .time_digits = -1,
+						 .known_by = LT_TEXT_PROBED };
+	const struct lt_text_columns columns = { p->time, p->offset, p->size, p->is_write,
+						 p->latency, p->line };
+
+	p->whole = true;
+	for (;;) {
+		struct lt_text_reader *r = lt_text_open_memory(text, n, p->format, &options);
+		int64_t line, ios;
+
+		if (!r)
+			return false;
+		p->n = lt_text_read(r, p->rows, &columns);
+		p->counts = *lt_text_counts(r);
+		for (int64_t i = 0; i < p->counts.n_volumes; i++)
+			p->has_long_device |= is_long_number(lt_text_volume(r, i, &ios));
+		line = lt_text_line_number(r);
+		lt_text_close(r);
+		if (p->n >= 0)
+			return p->n || p->counts.empty;
+		/* The lines before are of the format all the same. */
+		p->whole = false;
+		p->bad_line = line;
+		n = start_of_line(text, n, line);
+		if (!n)
+			return false;
+	}
+}
+
+/* The error of a format in the first lines, as the reader has it. */
+static int64_t error_in(const struct lt_text_format *format, const char *text, size_t n, char *error)
+{
+	const struct lt_text_options options = { .window = 1, .time_digits = -1,
+						 .known_by = LT_TEXT_PROBED };
+	struct lt_text_reader *r = lt_text_open_memory(text, n, format, &options);
+	struct lt_text_columns columns;
+	int64_t values[4], line = 0;
+	uint8_t is_write;
+
+	if (!r)
+		return 0;
+	columns = (struct lt_text_columns){ &values[0], &values[1], &values[2], &is_write,
+					    &values[3], NULL };
+	if (lt_text_read(r, 1, &columns) < 0) {
+		line = lt_text_line_number(r);
+		snprintf(error, LT_TEXT_WHY_BYTES, "%s", lt_text_error(r));
+	}
+	lt_text_close(r);
+	return line;
+}
+
+static const struct lt_text_format *detect(const char *head, size_t n, bool first, char *why);
+
+/* Whether all lines but the first are of one format; @why then says what is wrong with that. */
+static bool explain_first_line(const char *head, size_t n, char *why)
+{
+	char error[LT_TEXT_WHY_BYTES] = "", ignored[LT_TEXT_WHY_BYTES] = "";
+	const struct lt_text_format *rest = NULL;
+	size_t line = line_length(head, n);
+
+	if (line + 1 < n)
+		rest = detect(head + line + 1, n - line - 1, false, ignored);
+	if (!rest || error_in(rest, head, n, error) != 1)
+		return false;
+	*why = '\0';
+	say(why, "line 1: %s. The lines after it are %s; correct or remove the first, or, if it names "
+		 "the columns, pass over it with --from %s", error, rest->name, rest->name);
+	return true;
+}
+
+static void say_unknown(const char *head, size_t n, char *why)
+{
+	const struct lt_text_format *formats;
+	size_t line = line_length(head, n);
+	int32_t n_formats;
+
+	say(why, "not a trace in a known format (blktrace");
+	formats = lt_text_formats(&n_formats);
+	for (int32_t i = 0; i < n_formats; i++)
+		if (!formats[i].refusal)
+			say(why, ", %s", formats[i].name);
+	say(why, "); it begins with '");
+	for (size_t i = 0; i < line && i < SHOWN_BYTES; i++)
+		say(why, "%c", (unsigned char)head[i] < ' ' ? '?' : head[i]);
+	say(why, "'. `linnapp help formats` shows their columns; --from FORMAT chooses one");
+}
+
+/* Find out for each format what speaks against it. */
+static void judge(struct probe *probes, int n)
+{
+	int64_t most = 0;
+
+	for (struct probe *p = probes; p < probes + n; p++)
+		most = p->n + p->counts.empty > most ? p->n + p->counts.empty : most;
+	for (struct probe *p = probes; p < probes + n; p++) {
+		if (!p->n)
+			speaks_against(p, "its I/Os would have no length");
+		else if (2 * (p->n + p->counts.empty) < most)
+			speaks_against(p, "line %lld is none of it", (long long)p->bad_line);
+		else if (!times_speak_against(p) && !columns_speak_against(p))
+			sizes_speak_against(p);
+	}
+}
+
+/* Choose the format that is left, or return NULL. */
+static const struct lt_text_format *choose(struct probe *probes, int n, char *why)
+{
+	const struct probe *left[MAX_FORMATS];
+	const char *before = "";
+	bool any_whole = false;
+	int n_left = 0;
+
+	judge(probes, n);
+	for (struct probe *p = probes; p < probes + n; p++)
+		any_whole |= p->whole && !*p->why_not;
+	for (struct probe *p = probes; p < probes + n; p++)
+		if (!*p->why_not && (p->whole || !any_whole))
+			left[n_left++] = p;
+	for (struct probe *p = probes; p < probes + n; p++)
+		if (n_left == 1 && !left[0]->counts.fractions && p->is_doubtful && *p->why_not)
+			left[n_left++] = p;
+	if (n_left == 1 && left[0]->format->refusal)
+		say(why, "%s", left[0]->format->refusal);
+	else if (n_left == 1)
+		return left[0]->format;
+	if (n_left > 1) {
+		say(why, "its first lines could be ");
+		for (int i = 0; i < n_left; i++, before = ", or ")
+			say(why, "%s%s (%s)", before, left[i]->format->name,
+			    left[i]->format->description);
+		say(why, "; say which: --from %s or --from %s", left[0]->format->name,
+		    left[1]->format->name);
+	}
+	if (n_left)
+		return NULL;
+	/* In lines without an I/O nothing is wrong, and whatever reads them says that there is none. */
+	for (struct probe *p = probes; p < probes + n; p++)
+		if (!p->n && p->whole && !p->format->refusal)
+			return p->format;
+	say(why, "its first lines cannot be ");
+	for (struct probe *p = probes; p < probes + n; p++, before = ", nor ")
+		say(why, "%s%s (%s)", before, p->format->name, p->why_not);
+	say(why, ". If they are right, name the format and, if it is another, the unit of time: "
+		 "--from FORMAT[:s|ms|us|100ns|ns]");
+	return NULL;
+}
+
+static const struct lt_text_format *detect(const char *head, size_t n, bool first, char *why)
+{
+	const struct lt_text_format *formats, *found = NULL;
+	struct probe *probes = calloc(MAX_FORMATS, sizeof(*probes));
+	int n_probes = 0;
+	int32_t n_formats;
+
+	formats = lt_text_formats(&n_formats);
+	for (int32_t i = 0; probes && i < n_formats; i++) {
+		struct probe *p = &probes[n_probes];
+
+		if (formats[i].flags & LT_TEXT_IOLOG)
+			continue;
+		p->format = &formats[i];
+		if (alloc_probe(p, count_of('\n', head, n) + 1) && probe_lines(p, head, n)) {
+			n_probes++;
+		} else {
+			free_probe(p);
+			*p = (struct probe){};
+		}
+	}
+	if (n_probes)
+		found = choose(probes, n_probes, why);
+	else
+		say_unknown(head, n, why);
+	if (!found && first)
+		explain_first_line(head, n, why);
+	for (int i = 0; i < n_probes; i++)
+		free_probe(&probes[i]);
+	free(probes);
+	return found;
+}
+
+/**
+ * lt_text_detect() - find out the format of a text trace
+ * @head: how the file begins, up to LT_TEXT_HEAD_BYTES
+ * @n: bytes of it; fewer than that are the whole file
+ * @why: room for LT_TEXT_WHY_BYTES
+ *
+ * Return: the format; NULL when there is none, or several could be: @why is a sentence about that.
+ */
+const struct lt_text_format *lt_text_detect(const char *head, int64_t n, char *why)
+{
+	const struct lt_text_format *formats;
+	int32_t n_formats;
+
+	*why = '\0';
+	if (is_other_form(head, n, why) || is_no_text((const unsigned char *)head, n, why))
+		return NULL;
+	if (n >= 3 && !memcmp(head, "\xef\xbb\xbf", 3)) {
+		head += 3;
+		n -= 3;
+	}
+	formats = lt_text_formats(&n_formats);
+	for (int32_t i = 0; i < n_formats; i++)
+		/* Of any version: the reader says which of them it knows. */
+		if ((formats[i].flags & LT_TEXT_IOLOG) && n >= 11 && !memcmp(head, "fio version", 11))
+			return &formats[i];
+	if (has_semicolons(head, n, why))
+		return NULL;
+	/* A line that goes on behind the head is not judged. */
+	if (n >= LT_TEXT_HEAD_BYTES - 3 && memchr(head, '\n', n))
+		while (head[n - 1] != '\n')
+			n--;
+	return detect(head, n, true, why);
+}

@@ -1,0 +1,524 @@
+# SPDX-License-Identifier: MIT
+"""Text traces: linnapp and the replayer read the same I/Os, or refuse for the same reason."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from replaying import replay
+
+from linnapp.cli import cli
+from linnapp.trace.formats import iolog, replay_log
+from linnapp.trace.formats.text_trace import text_formats
+
+#: us, read, offset, size
+IOS = [
+    (i * 130 + (i % 5) * 17, i % 3 != 0, 4096 * (37 * i % 1000) + 512 * (i % 3), 512 * (1 + i % 9))
+    for i in range(40)
+]
+
+#: seconds since 1970 where a format has a clock
+CLOCK_S = 1_577_808_000
+#: 100 ns since 1601
+FILETIME = 128_166_372_003_061_629
+
+
+def _line(name: str, at_us: int, read: bool, offset: int, size: int) -> str:
+    rw, sector, sectors = "R" if read else "W", offset // 512, size // 512
+    forms = {
+        "iolog": f"{at_us} /dev/x {'read' if read else 'write'} {offset} {size}",
+        "heimdall": f"{at_us / 1000:.3f} 0 {offset} {size} {int(read)}",
+        "mqsim": f"{at_us * 1000} 0 {sector} {sectors} {int(read)}",
+        "disksim": f"{at_us / 1000:.6f} 0 {sector} {sectors} {int(read)}",
+        "msr": f"{FILETIME + at_us * 10},hm,0,{'Read' if read else 'Write'},{offset},{size},413",
+        "alibaba": f"3,{rw},{offset},{size},{CLOCK_S * 10**6 + at_us}",
+        "tencent": f"{CLOCK_S}.{at_us:06},{sector},{sectors},{int(not read)},1063",
+        "systor": f"{CLOCK_S}.{at_us:06},0.000413,{rw},2,{offset},{size}",
+        "spc": f"1,{sector},{size},{rw.lower()},{at_us / 1e6:.6f}",
+        "fiu": f"{89967195500000 + at_us * 1000} 1234 nfsd {sector} {sectors} {rw} 6 0 d41d8c",
+        "flashnet": f"0.000,100,{int(read)},{size},{offset},{at_us / 1000:.3f},{size}",
+        "fio-lat": f"{at_us}, 81000, {int(not read)}, {size}, {offset}, 0",
+    }
+    return forms[name]
+
+
+def text_of(name: str) -> list[str]:
+    head = ["fio version 3 iolog", "0 /dev/x add", "0 /dev/x open"] if name == "iolog" else []
+    return [*head, *(_line(name, *io) for io in IOS)]
+
+
+def by_linnapp(path: Path, *options: str) -> list[tuple[int, bool, int, int]]:
+    out = path.with_suffix(".converted")
+    ran = CliRunner().invoke(cli, ["convert", *options, str(path), str(out)])
+    assert ran.exit_code == 0, str(ran.exception)
+    return [
+        (time, not write, offset, size)
+        for chunk in iolog.read(out)
+        for time, offset, size, write in zip(
+            chunk.time_us.tolist(), chunk.offset_bytes.tolist(), chunk.size_bytes.tolist(),
+            chunk.is_write.tolist(), strict=True,
+        )
+    ]  # fmt: skip
+
+
+def by_replayer(path: Path, drives: list[Path], *options: str) -> list[tuple[int, bool, int, int]]:
+    log = path.with_suffix(".log")
+    replay(drives, [path], "baseline", "--log", str(log), *options)
+    found = replay_log.read(log)
+    rows = zip(
+        (found["due_ns"] // 1000).tolist(), (found["op"] == replay_log.READ).tolist(),
+        found["offset_bytes"].tolist(), found["size_bytes"].tolist(), strict=True,
+    )  # fmt: skip
+    return sorted(rows)
+
+
+def widened(ios: list[tuple[int, bool, int, int]]) -> list[tuple[int, bool, int, int]]:
+    """To blocks of 4 KiB, as the replayer does them."""
+    rows = []
+    for at, read, offset, size in ios:
+        start = offset // 4096 * 4096
+        rows.append((at, read, start, -(-(offset + size - start) // 4096) * 4096))
+    return sorted(rows)
+
+
+@pytest.mark.parametrize("name", list(text_formats()))
+def test_every_format_is_told_by_what_it_holds_and_read_alike(
+    tmp_path: Path, drives: list[Path], name: str
+) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text("\n".join(text_of(name)) + "\n")
+    ran = CliRunner().invoke(cli, ["inspect", "--json", str(path)])
+    assert json.loads(ran.output)["format"] == name
+    expected = IOS
+    if name == "fio-lat":  # its times are whole ms
+        expected = [(at * 1000, *rest) for at, *rest in IOS]
+    assert by_linnapp(path) == expected
+    options = ["--rerate", "100"] if name == "fio-lat" else []
+    found = by_replayer(path, drives, *options)
+    if name == "fio-lat":
+        expected = [(at // 100, *rest) for at, *rest in expected]
+    assert found == widened(expected)
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(
+        ",".join(f'"{field}"' for field in line.split(",")) if "," in line else line
+        for line in text.split("\n")
+    )
+
+
+DECORATIONS: dict[str, Callable[[str], bytes]] = {
+    "byte order mark": lambda text: b"\xef\xbb\xbf" + text.encode(),
+    "CRLF": lambda text: text.replace("\n", "\r\n").encode(),
+    "blank lines": lambda text: text.replace("\n", "\n\n  \n").encode(),
+    "comments": lambda text: text.replace("\n", "\n# a comment\n").encode(),
+    "form feeds": lambda text: text.replace("\n", "\n\f\n").encode(),
+    "no end": lambda text: text.rstrip("\n").encode(),
+    "blanks around": lambda text: text.replace("\n", " \t\n  ").encode(),
+    "quotes": lambda text: _quoted(text).encode(),
+    "gzip": lambda text: gzip.compress(text.encode()),
+    "xz": lambda text: lzma.compress(text.encode()),
+    "bzip2": lambda text: bz2.compress(text.encode()),
+}
+
+
+@pytest.mark.parametrize("decoration", list(DECORATIONS))
+@pytest.mark.parametrize("name", ["iolog", "heimdall", "msr", "alibaba"])
+def test_decorations_of_text_change_nothing(
+    tmp_path: Path, drives: list[Path], name: str, decoration: str
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(DECORATIONS[decoration]("\n".join(text_of(name)) + "\n"))
+    assert by_linnapp(path) == IOS
+    assert by_replayer(path, drives) == widened(IOS)
+
+
+@pytest.mark.parametrize("separator", [",", ", ", "\t", "   "])
+@pytest.mark.parametrize("name", ["heimdall", "mqsim", "disksim"])
+def test_columns_are_separated_by_commas_or_blanks(
+    tmp_path: Path, drives: list[Path], name: str, separator: str
+) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text("\n".join(text_of(name)).replace(" ", separator) + "\n")
+    assert by_linnapp(path) == IOS
+    assert by_replayer(path, drives) == widened(IOS)
+
+
+@pytest.mark.parametrize(
+    ("content", "times_us"),
+    [
+        ("0.0 0 0 4096 1\n1e-3 0 4096 4096 1\n", [0, 1]),
+        ("-1.0 0 0 4096 1\n1.0 0 4096 4096 1\n", [0, 2000]),
+        ("0.0 hm_0 0 4096 1\n1.0 hm_0 4096 4096 1\n", [0, 1000]),
+        ("+5 0 0 4096 1\n6. 0 4096 4096 1\n.7e1 0 4096 4096 1\n", [0, 1000, 2000]),
+        ("0.0,0,0,4096,1\n", [0]),
+    ],
+)
+def test_numbers_are_read_alike(
+    tmp_path: Path, drives: list[Path], content: str, times_us: list[int]
+) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text(content)
+    assert [io[0] for io in by_linnapp(path)] == times_us
+    assert [io[0] for io in by_replayer(path, drives)] == times_us
+
+
+def _of(name: str, n: int = 40, **columns: Callable[[int], str]) -> str:
+    """Lines of five columns, with other values in some of them."""
+    lines = []
+    for i in range(n):
+        fields = _line(name, *IOS[i % 40]).split()
+        fields[0] = columns.get("time", lambda _, f=fields: f[0])(i)
+        fields[1] = columns.get("device", lambda _: "0")(i)
+        fields[2] = columns.get("offset", lambda _, f=fields: f[2])(i)
+        fields[3] = columns.get("size", lambda _, f=fields: f[3])(i)
+        lines.append(" ".join(fields))
+    return "\n".join(lines) + "\n"
+
+
+def _replaced(name: str, number: int, line: str) -> str:
+    lines = text_of(name)
+    lines[number - 1] = line
+    return "\n".join(lines) + "\n"
+
+
+def _swapped(name: str, number: int, old: str, new: str) -> str:
+    line = text_of(name)[number - 1]
+    assert old in line
+    return _replaced(name, number, line.replace(old, new, 1))
+
+
+#: a text, words of the reason, and the line that is named, if it is one
+REFUSED: dict[str, tuple[str | bytes, list[str], int | None]] = {
+    "sectors in ms as whole numbers": (
+        _of("mqsim", time=lambda i: str(i * 1000)),
+        ["mqsim", "disksim", "--from"],
+        None,
+    ),
+    "bytes in ns": (
+        _of("heimdall", time=lambda i: str(i * 152_000 + 11_413_000)),
+        [
+            "mqsim (its sizes are in sectors",
+            "one I/O in 152 s",
+            "--from heimdall:us",
+            "--from heimdall:ns",
+        ],
+        None,
+    ),
+    "large sectors in ns, or bytes in ms": (
+        _of("mqsim", time=lambda i: str(i * 13_000), size=lambda _: "2048"),
+        ["--from heimdall or --from mqsim"],
+        None,
+    ),
+    "bytes in seconds since 1970": (
+        _of("heimdall", time=lambda i: f"{CLOCK_S + i * 0.01:.3f}"),
+        ["seconds since 1970", "--from heimdall:s"],
+        None,
+    ),
+    "Alibaba in milliseconds": (
+        "".join(f"1,R,{i * 4096},4096,{CLOCK_S * 1000 + i * 7}\n" for i in range(30)),
+        ["milliseconds since 1970", "--from alibaba:ms"],
+        None,
+    ),
+    "MSR in microseconds since 1970": (
+        "".join(f"{CLOCK_S * 10**6 + i * 700},hm,0,Read,{i * 4096},4096,9\n" for i in range(30)),
+        ["microseconds since 1970", "--from msr:us"],
+        None,
+    ),
+    "sizes of 8 bytes with the times of Heimdall": (
+        "".join(f"{CLOCK_S},R,1,8,{i}\n" for i in range(30)),
+        ["line 1", "8 bytes", "--from"],
+        None,
+    ),
+    "a read of 8 bytes in the middle": (
+        _replaced("msr", 30, f"{FILETIME + 4000},hm,0,Read,8,8,9"),
+        ["8 bytes", "--from msr"],
+        30,
+    ),
+    "another form in the middle": (
+        _replaced("heimdall", 30, "3,R,4096,4096,1577808000000000"),
+        ["1 column", "expected time_ms device"],
+        30,
+    ),
+    "hexadecimal offsets": (
+        _replaced("heimdall", 7, "1.5 0 0x1000 4096 1"),
+        ["offset is hexadecimal"],
+        7,
+    ),
+    "a column too many": (_replaced("heimdall", 9, "1.6 0 0 4096 1 7"), ["more than 5"], 9),
+    "thousands separators": (
+        _replaced("msr", 5, f'{FILETIME + 9000},hm,0,Read,"383,496,192",4096,9'),
+        ["columns"],
+        5,
+    ),
+    "a type of no format": (_replaced("alibaba", 6, "3,Q,0,4096,1577808000009999"), ["'Q'"], 6),
+    "a cut last line": (
+        "\n".join(text_of("systor"))[:-30],
+        ["this last line has no end"],
+        40,
+    ),
+    "a first line that names columns": (
+        "time device offset size type\n" + "\n".join(text_of("heimdall")) + "\n",
+        ["line 1", "--from heimdall"],
+        None,
+    ),
+    "a time stamp far ahead": (
+        _replaced("alibaba", 20, "3,R,0,4096,1999999999000000"),
+        ["days after line 19", "one of the two time stamps is wrong"],
+        20,
+    ),
+    "a first time stamp far ahead": (
+        _replaced("alibaba", 1, "3,R,0,4096,1999999999000000"),
+        ["s before line 1", "one of the two time stamps is wrong"],
+        2,
+    ),
+    "a time stamp far back": (
+        _replaced("alibaba", 20, "3,R,0,4096,1577800000000000"),
+        ["s before line 19", "one of the two time stamps is wrong"],
+        20,
+    ),
+    "volumes one after the other, of an hour": (
+        "".join(
+            f"{volume},R,{i * 4096},4096,{CLOCK_S * 10**6 + i * 3_600_000}\n"
+            for volume in (3, 7)
+            for i in range(1000)
+        ),
+        ["s before line 1000", "sorted by time"],
+        1001,
+    ),
+    "UTF-16": ("\n".join(text_of("msr")).encode("utf-16"), ["UTF-16", "iconv"], None),
+    "UTF-16 without a mark": ("\n".join(text_of("msr")).encode("utf-16-le"), ["iconv"], None),
+    "semicolons": ("0;100;1;4096;0;0.0;4096\n", ["semicolons", "tr ';' ','"], None),
+    "carriage returns only": ("\r".join(text_of("msr")) + "\r", ["carriage returns"], None),
+    "a fio log without offsets": ("0, 81792, 0, 4096\n1, 82000, 0, 4096\n", ["log_offset=1"], None),
+    "a fio log with priorities only": (
+        "".join(f"{i}, {81792 + i}, 0, 4096, 0\n" for i in range(20)),
+        ["log_offset=1"],
+        None,
+    ),
+    "a fio log in microseconds": (
+        "".join(f"{i}, {80 + i % 7}, 0, 4096, {i * 4096}\n" for i in range(20)),
+        ["fio before version 3"],
+        None,
+    ),
+    "an iolog of version 2": ("fio version 2 iolog\n/dev/x add\n", ["only version 3"], 1),
+    "an iolog before its start": (
+        "fio version 3 iolog\n-5 /dev/x read 0 4096\n",
+        ["negative"],
+        2,
+    ),
+    "a web page": ("<!DOCTYPE html>\n<html>\n", ["a web page"], None),
+    "a pointer of Git LFS": ("version https://git-lfs.github.com/spec/v1\n", ["git lfs"], None),
+    "words": ("hello world\n", ["not a trace in a known format", "heimdall"], None),
+    "nothing": ("", ["empty file"], None),
+    "not text": (bytes(range(256)), ["neither text nor"], None),
+}
+
+
+@pytest.mark.parametrize("case", list(REFUSED))
+def test_what_cannot_be_read_is_refused_by_both_for_the_same_reason(
+    tmp_path: Path, drives: list[Path], case: str
+) -> None:
+    content, words, line = REFUSED[case]
+    path = tmp_path / "t.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    said = []
+    for command in ("convert", "inspect"):
+        out = [str(tmp_path / "out")] if command == "convert" else []
+        ran = CliRunner().invoke(cli, [command, str(path), *out])
+        assert ran.exit_code == 1, ran.output
+        said.append(str(ran.exception))
+    assert said[0] == said[1]
+    assert not (tmp_path / "out").exists()
+    replayed = replay(drives, [path], "baseline", status=1).stderr
+    where = f"{path}:{line}: " if line else f"{path}: "
+    reason = said[0].removeprefix(where)
+    assert said[0] != reason, said[0]
+    assert reason in replayed
+    for word in words:
+        assert word in reason
+    if line:
+        assert f"{path} line {line}: " in replayed
+    assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
+
+
+def test_a_form_that_is_ambiguous_is_settled_by_the_user(
+    tmp_path: Path, drives: list[Path]
+) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text(_of("heimdall", n=3, time=lambda i: str(i * 152_000)))
+    for told, last_us in (("heimdall:us", 304_000), ("heimdall:ns", 304)):
+        assert by_linnapp(path, "--from", told)[-1][0] == last_us
+        assert by_replayer(path, drives, "--from", told)[-1][0] == last_us
+    path.write_text("time device offset size type\n" + "\n".join(text_of("heimdall")))
+    assert by_linnapp(path, "--from", "heimdall") == IOS
+    assert by_replayer(path, drives, "--from", "heimdall") == widened(IOS)
+
+
+def test_the_units_that_are_assumed_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text("\n".join(text_of("mqsim")))
+    said = CliRunner().invoke(cli, ["inspect", str(path)]).output
+    assert "(mqsim: times in ns, offsets in sectors of 512 bytes, sizes in sectors" in said
+
+
+VOLUMES = {
+    "iolog": "fio version 3 iolog\n0 /dev/sdb add\n0 /dev/sdc add\n1 /dev/sdb read 0 4096\n"
+    "2 /dev/sdc read 8192 4096\n3 /dev/sdb write 4096 4096\n",
+    "msr": f"{FILETIME},hm,0,Read,0,4096,1\n{FILETIME + 10},hm,1,Read,8192,4096,1\n"
+    f"{FILETIME + 20},hm,0,Write,4096,4096,1\n",
+    "tencent": f"{CLOCK_S},0,8,0,1063\n{CLOCK_S},16,8,0,1064\n{CLOCK_S}.5,8,8,1,1063\n",
+    "heimdall": "0.000 0 0 4096 1\n0.001 hm 8192 4096 1\n0.002 0 4096 4096 0\n",
+}
+
+
+@pytest.mark.parametrize("name", list(VOLUMES))
+def test_several_volumes_are_said_and_one_can_be_kept(
+    tmp_path: Path, drives: list[Path], name: str
+) -> None:
+    first = {"iolog": "/dev/sdb", "msr": "hm_0", "tencent": "1063", "heimdall": "0"}[name]
+    path = tmp_path / "t.txt"
+    path.write_text(VOLUMES[name])
+    note = f"holds 2 volumes, which share one address space here: {first} (2 I/Os), "
+    ran = CliRunner().invoke(cli, ["convert", str(path), str(tmp_path / "o")])
+    assert ran.exit_code == 0
+    assert note in ran.stderr and "--volume NAME keeps one" in ran.stderr
+    assert note in CliRunner().invoke(cli, ["inspect", str(path)]).stdout
+    assert note in replay(drives, [path], "baseline").stderr
+    assert [io[2] for io in by_linnapp(path, "--volume", first)] == [0, 4096]
+    assert [io[2] for io in by_replayer(path, drives, "--volume", first)] == [0, 4096]
+    kept = replay(drives, [path], "baseline", "--volume", first)
+    assert "volumes" not in kept.stderr
+
+
+def test_times_that_go_back_are_sorted_and_said(tmp_path: Path, drives: list[Path]) -> None:
+    path = tmp_path / "jobs.iolog"
+    at = [0, 100, 300, 200, 400_000, 350, 360]
+    path.write_text(
+        "fio version 3 iolog\n0 f add\n"
+        + "".join(f"{t} f read {i * 4096} 4096\n" for i, t in enumerate(at))
+        + "500 f close\n"
+    )
+    expected = sorted((t, True, i * 4096, 4096) for i, t in enumerate(at))
+    assert by_linnapp(path) == expected
+    assert by_replayer(path, drives) == expected
+    note = "3 I/Os were not in the order of time, by up to 0.399650 s (line 8); they are sorted"
+    ran = CliRunner().invoke(cli, ["convert", str(path), str(tmp_path / "out.iolog")])
+    assert note in ran.stderr
+    assert note in replay(drives, [path], "baseline").stderr
+    # What convert writes is in order, to its last line.
+    written = (tmp_path / "out.iolog").read_text().splitlines()[1:]
+    assert [line.split()[2] for line in (written[0], written[1], written[-1])] == [
+        "add", "open", "close",
+    ]  # fmt: skip
+    times = [int(line.split()[0]) for line in written]
+    assert times == sorted(times)
+    assert "order" not in replay(drives, [tmp_path / "out.iolog"], "baseline").stderr
+
+
+def test_equal_times_keep_the_order_of_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("".join(f"{CLOCK_S},{i * 8},8,0,1\n" for i in range(1000)))
+    assert [io[2] for io in by_linnapp(path)] == [i * 4096 for i in range(1000)]
+
+
+def run(*command: str | Path, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "linnapp", *command], input=given, capture_output=True, check=False
+    )
+
+
+def test_a_dash_is_standard_input_and_output(tmp_path: Path) -> None:
+    path = tmp_path / "msr.csv"
+    path.write_text("\n".join(text_of("msr")) + "\n")
+    whole = run("convert", path, tmp_path / "flash0.iolog")
+    assert whole.returncode == 0
+    expected = (tmp_path / "flash0.iolog").read_bytes()
+    for out in ("-", "/dev/stdout"):
+        ran = run("convert", path, out)
+        assert (ran.returncode, ran.stdout) == (0, expected)
+        assert b"40 I/Os" in ran.stderr
+    ran = run("convert", "-", "-", given=path.read_bytes())
+    assert (ran.returncode, ran.stdout) == (0, expected)
+    ran = run("inspect", "-", given=path.read_bytes())
+    assert ran.returncode == 0 and ran.stdout.startswith(b"standard input (msr: ")
+    ran = run("convert", "-", tmp_path / "o", given=b"hello\n")
+    assert ran.returncode == 1 and b"standard input: not a trace" in ran.stderr
+    assert b"/proc/" not in ran.stderr
+
+
+def test_standard_output_may_be_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "msr.csv"
+    path.write_text("\n".join(text_of("msr")) + "\n")
+    with (tmp_path / "out").open("wb") as stream:
+        stream.write(b"before\n")
+        stream.flush()
+        subprocess.run(
+            [sys.executable, "-m", "linnapp", "convert", path, "/dev/stdout"],
+            stdout=stream, stderr=subprocess.PIPE, check=True,
+        )  # fmt: skip
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert lines[:2] == ["before", "fio version 3 iolog"] and len(lines) == 45
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("label", "--trace", "-"),
+        ("label", "--trace", "t", "--figures", "-"),
+        ("train", "--trace", "t", "-o", "-"),
+        ("generate", "demo", "-o", "-"),
+        ("pack", "-", "-o", "x"),
+        ("pack", "x", "-o", "-"),
+    ],
+)
+def test_a_dash_is_refused_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t").write_text("")
+    ran = CliRunner().invoke(cli, list(arguments))
+    assert ran.exit_code == 2
+    assert "'-' is not taken as standard input or output here" in ran.output
+    assert not (tmp_path / "-").exists()
+
+
+def test_the_replayer_takes_no_dash(tmp_path: Path, drives: list[Path]) -> None:
+    path = tmp_path / "t.iolog"
+    path.write_text("\n".join(text_of("iolog")) + "\n")
+    for options in (["--json", "-"], ["--log", "-"], ["--trace", "-"], ["--devices", "-"]):
+        ran = replay(drives, [path], "baseline", *options, status=1)
+        assert f"{' '.join(options)}: standard input and output are not taken" in ran.stderr
+    assert not Path("-").exists()
+
+
+@pytest.mark.parametrize("command", ["label", "train"])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("0;100;1;4096;0;0.0;4096\n", "semicolons"),
+        ("0, 81792, 0, 4096, 0\n1, 82000, 0, 4096, 8192\n", "whole milliseconds"),
+        ("0 0 0 4096 1\n1.5 0 4096 4096 1\n", "in the format heimdall, which has no latencies"),
+        ("hello\n", "not a trace in a known format"),
+    ],
+)
+def test_learning_says_what_it_takes(
+    tmp_path: Path, command: str, content: str, words: str
+) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(content)
+    out = ["-o", str(tmp_path / "m")] if command == "train" else []
+    ran = CliRunner().invoke(cli, [command, "--trace", str(path), *out])
+    said = str(ran.exception)
+    assert words in said
+    assert "recordings of blktrace (`linnapp trace`) and logs in the format flashnet" in said
+    assert "arrival_ms,latency_us,type" in said
