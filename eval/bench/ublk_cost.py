@@ -21,7 +21,9 @@ _WITH_MODELS = " ".join(f'/dev/nullb{k}="$model"' for k in range(3))
 
 
 def _served(name: str, options: str, drives: str) -> Case:
+    # The guest cannot write to the host's folder.
     begin = (
+        "mountpoint -q /var/lib || mount -t tmpfs none /var/lib\n"
         f"linnos-ublk --json --assume-clean {options} {drives} >/run/said & server=$!\n"
         'until grep -q ready /run/said; do kill -0 "$server"; sleep 0.01; done'
     )

@@ -61,6 +61,40 @@ static void keep_record(struct mirror *m)
 	    strerror(-error));
 }
 
+/* All replicas that are in become equal, on their media, and that they are served is recorded. */
+static void make_equal(struct mirror *m, const struct options *o, uint32_t current)
+{
+	if (!o->compare || m->device.is_taken_over)
+		m->in = replicas_resync(m->replicas, &m->state, m->geometry.bytes, m->in, current,
+					m->why_dropped);
+	else
+		replicas_compare(m->replicas, m->n, m->geometry.bytes);
+	m->in = replicas_flush(m->replicas, m->in, m->why_dropped);
+}
+
+static void begin_state(struct mirror *m)
+{
+	int error = state_begin(&m->state, m->in);
+
+	if (!error)
+		return;
+	ublk_give_up(&m->device);
+	die("%s cannot be written: %s; a mirror is not served without a record of what may differ "
+	    "after a crash; make room there, or make it writable",
+	    m->state.path, strerror(-error));
+}
+
+static void end_state(struct mirror *m)
+{
+	const uint32_t in = replicas_flush(m->replicas, m->in, m->why_dropped);
+	int error = state_end(&m->state, in);
+
+	m->in = in;
+	if (error)
+		complain("%s cannot be written: %s; the next start needs --resync", m->state.path,
+			 strerror(-error));
+}
+
 /* A device whose server was killed is served again, without the replicas that it had dropped. */
 static bool is_recovered(struct mirror *m, const struct options *o)
 {
@@ -81,6 +115,7 @@ int main(int argc, char **argv)
 {
 	static struct mirror m;
 	struct options o;
+	uint32_t current;
 	bool recovered;
 	int error;
 
@@ -99,20 +134,22 @@ int main(int argc, char **argv)
 	if (recovered && record_read(o.device, o.paths, o.n) != m.in)
 		die("/dev/ublkb%u was served meanwhile; once more", o.device);
 	be_of_use_without_memory();
+	current = state_open(&m.state, &o, m.geometry.bytes, m.in, recovered);
+	make_equal(&m, &o, current);
 	open_array(&m, &o);
-	if (o.compare && !recovered)
-		replicas_compare(m.replicas, m.n, m.geometry.bytes);
 	if (!recovered)
 		ublk_add(&m.device, &o, &m.geometry);
 	m.report = report;
 	m.context = &o.json;
 	m.recorded = o.recover ? o.paths : NULL;
 	mirror_prepare(&m);
+	begin_state(&m);
+	if (o.recover)
+		keep_record(&m);
 	if (recovered)
 		ublk_take_over(&m.device, &m.geometry);
-	else if (o.recover)
-		keep_record(&m);
 	error = mirror_serve(&m);
+	end_state(&m);
 	if (o.recover)
 		record_remove(m.device.number);
 	if (ublk_delete(&m.device))

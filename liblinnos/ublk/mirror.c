@@ -215,13 +215,16 @@ static void hear(struct worker *w, const struct io_uring_cqe *cqe)
 		message_sent(w, &s, cqe->res);
 		break;
 	case OF_TURN:
-		write_has_turn(w, &w->requests[s.tag]);
+		write_continue(w, &w->requests[s.tag]);
 		break;
 	case OF_STOPPING:
 		stop(m);
 		break;
 	case OF_END:
 		m->n_serving--;
+		break;
+	case OF_STATE:
+		state_heard(w, cqe->res);
 		break;
 	}
 }

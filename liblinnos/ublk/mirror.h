@@ -34,6 +34,15 @@
  * commit it. A flush goes to all replicas, and covers what has been committed, by whichever worker:
  * that is on all of them.
  *
+ * After a crash replicas may differ where a write was under way or not yet flushed. So before the
+ * first write to a region of 64 MiB is sent, a bit for the region is on a file (state.h), and a
+ * replica that is dropped is recorded there before the write that it lacks is committed. A write
+ * to a region whose bit is set costs nothing more. One that needs a bit waits, and so do those that
+ * come meanwhile: the file is written once for all of them, by the worker of the first. If the file
+ * cannot be written, the writes that need it fail, and no replica has them. If it cannot say that a
+ * replica was dropped, all writes and flushes fail from then on: after a crash that replica could
+ * be read, so no write that it lacks may be committed.
+ *
  * A server that takes the place of a killed one is given again what that had not committed. A write
  * of these may be on some of the replicas; done once more it is on all. None of the dead server's
  * own comes later: the replicas can be opened only when it has let go of them, after its last I/O.
@@ -43,6 +52,7 @@
 #ifndef LINNOS_UBLK_MIRROR_H
 #define LINNOS_UBLK_MIRROR_H
 
+#include "state.h"
 #include "ublk.h"
 
 #include <liblinnos.h>
@@ -66,8 +76,9 @@ struct mirror {
 	/* Of what follows: what is written to by all workers. */
 	pthread_mutex_t lock;
 	uint32_t in; /* replicas in the mirror, by bit; read without the lock, see mirror_in() */
-	char why_dropped[REPLICAS_MAX][128];	  /* does not change when it is not in */
-	struct request *first_write, *last_write; /* in the order in which they came */
+	char why_dropped[REPLICAS_MAX][WHY_BYTES]; /* does not change when it is not in */
+	struct mirror_state state;		   /* after a crash this says what may differ */
+	struct request *first_write, *last_write;  /* in the order in which they came */
 	unsigned int n_waiting;
 	/* Who is in is recorded, for a server that takes the place of a killed one; NULL: it is
 	 * not. */

@@ -18,7 +18,8 @@
 #define QUEUE_DEPTH_MAX 1024
 
 static const char help[] =
-	"usage: linnos-ublk [options] --assume-clean|--compare DEV[=MODEL] DEV[=MODEL] ...\n"
+	"usage: linnos-ublk [options] --assume-clean|--compare|--resync DEV[=MODEL] DEV[=MODEL] "
+	"...\n"
 	"       linnos-ublk --remove N\n"
 	"\n"
 	"Serves the block device /dev/ublkbN, a mirror of 2 to 16 block devices or files. A write "
@@ -30,15 +31,17 @@ static const char help[] =
 	"fails.\n"
 	"Runs until SIGTERM or SIGINT; needs root and the kernel's ublk driver (ublk_drv).\n"
 	"\n"
-	"The replicas must be equal to begin with; nothing on them says whether they are. One of\n"
-	"  --assume-clean        you know that they are: they were stopped in order with none "
-	"dropped, or\n"
-	"                        copied since, or nobody has written anything yet\n"
-	"  --compare             read them all first, and start only if they are\n"
-	"A replica that a write fails on is DROPPED: said on stderr, never read or written again, "
-	"and out of\n"
-	"date from then on. Copy it anew before it is used again; so, too, all but one after a "
-	"power loss.\n"
+	"The replicas must be equal before the mirror is served. One of\n"
+	"  --assume-clean        you know that they are equal, for example since the drives are "
+	"new; refused when\n"
+	"                        /var/lib/linnos-ublk says that they may differ\n"
+	"  --compare             read all of them first, and start only if they are equal\n"
+	"  --resync              go by /var/lib/linnos-ublk: after a crash, or if a replica is out "
+	"of date,\n"
+	"                        make the regions that may differ equal; otherwise start at once\n"
+	"A replica on which a write fails is DROPPED: a line on stderr says so, and it is not used "
+	"any more\n"
+	"until --resync has copied to it what it lacks.\n"
 	"\n"
 	"Device:\n"
 	"  --device N            be /dev/ublkbN (the first that is free)\n"
@@ -89,6 +92,7 @@ static const char help[] =
 enum {
 	ASSUME_CLEAN = 256,
 	COMPARE,
+	RESYNC,
 	DEVICE,
 	SIZE,
 	QUEUES_GIVEN,
@@ -112,6 +116,7 @@ enum {
 static const struct option known[] = {
 	{"assume-clean", no_argument, NULL, ASSUME_CLEAN},
 	{"compare", no_argument, NULL, COMPARE},
+	{"resync", no_argument, NULL, RESYNC},
 	{"device", required_argument, NULL, DEVICE},
 	{"size", required_argument, NULL, SIZE},
 	{"queues", required_argument, NULL, QUEUES_GIVEN},
@@ -195,6 +200,9 @@ static void take(struct options *o, int option, const char *text)
 		break;
 	case COMPARE:
 		o->compare = true;
+		break;
+	case RESYNC:
+		o->resync = true;
 		break;
 	case DEVICE:
 		o->device = whole("device", text, 0, NO_DEVICE - 1);
@@ -300,10 +308,8 @@ void options_parse(struct options *o, int argc, char **argv)
 	if (o->n < 2)
 		bad_usage("%u replica%s; a mirror has 2 to %d", o->n, o->n == 1 ? "" : "s",
 			  REPLICAS_MAX);
-	if (o->assume_clean == o->compare)
-		bad_usage("%s: are the replicas equal? Nothing on them says so. --compare reads "
-			  "them and sees; "
-			  "--assume-clean if you know it",
-			  o->compare ? "both --assume-clean and --compare"
-				     : "neither --assume-clean nor --compare");
+	if (o->assume_clean + o->compare + o->resync != 1)
+		bad_usage("exactly one of --assume-clean, --compare and --resync must be given: "
+			  "--compare reads the replicas to see whether they are equal, --resync "
+			  "goes by the record of their last use, --assume-clean by your word");
 }

@@ -15,8 +15,9 @@
 struct options {
 	unsigned int n; /* replicas */
 	const char *paths[REPLICAS_MAX];
-	const char *models[REPLICAS_MAX]; /* NULL: none */
-	bool assume_clean, compare, recover;
+	const char *models[REPLICAS_MAX];   /* NULL: none */
+	bool assume_clean, compare, resync; /* exactly one */
+	bool recover;
 	bool json;
 	uint32_t device; /* N of /dev/ublkbN; NO_DEVICE: the first free one */
 	uint32_t remove; /* likewise; NO_DEVICE: nothing is to be removed */

@@ -2,6 +2,7 @@
 /* The drives and files that the mirror is made of: see replicas.h. */
 #include "replicas.h"
 #include "die.h"
+#include "state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -206,45 +207,146 @@ void replicas_open(struct replica *replicas, struct geometry *g, const struct op
 	fit_size(replicas, g, o, in);
 }
 
-static void read_whole(const struct replica *r, char *buf, size_t bytes, uint64_t offset)
+/* Read or write a range as a whole. 0 or a negative errno. */
+static int transfer(const struct replica *r, char *buf, size_t bytes, uint64_t offset, bool writes)
 {
-	for (size_t got = 0; got < bytes;) {
-		ssize_t n = pread(r->fd, buf + got, bytes - got, (off_t)(offset + got));
+	for (size_t done = 0; done < bytes;) {
+		const off_t at = (off_t)(offset + done);
+		ssize_t n = writes ? pwrite(r->fd, buf + done, bytes - done, at)
+				   : pread(r->fd, buf + done, bytes - done, at);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			die("--compare: read of %s at %llu: %s", r->path,
-			    (unsigned long long)(offset + got),
-			    n ? strerror(errno) : "it ends there");
-		got += n;
+			return n ? -errno : -ENODATA;
+		done += n;
 	}
+	return 0;
+}
+
+static char *allocate_buffer(void)
+{
+	char *buffer;
+
+	if (posix_memalign((void **)&buffer, BLOCK_BYTES, COMPARED_BYTES))
+		die("out of memory");
+	return buffer;
+}
+
+static void read_to_compare(const struct replica *r, char *buf, size_t bytes, uint64_t offset)
+{
+	int error = transfer(r, buf, bytes, offset, false);
+
+	if (error)
+		die("--compare: read of %s, %zu bytes at %llu: %s", r->path, bytes,
+		    (unsigned long long)offset, strerror(-error));
 }
 
 void replicas_compare(const struct replica *replicas, unsigned int n, uint64_t bytes)
 {
-	char *first, *other;
+	char *first = allocate_buffer(), *other = allocate_buffer();
 
-	if (posix_memalign((void **)&first, BLOCK_BYTES, COMPARED_BYTES) ||
-	    posix_memalign((void **)&other, BLOCK_BYTES, COMPARED_BYTES))
-		die("--compare: out of memory");
 	for (uint64_t at = 0; at < bytes; at += COMPARED_BYTES) {
 		size_t now = bytes - at < COMPARED_BYTES ? bytes - at : COMPARED_BYTES;
 
-		read_whole(&replicas[0], first, now, at);
+		read_to_compare(&replicas[0], first, now, at);
 		for (unsigned int k = 1; k < n; k++) {
 			size_t i = 0;
 
-			read_whole(&replicas[k], other, now, at);
+			read_to_compare(&replicas[k], other, now, at);
 			if (!memcmp(first, other, now))
 				continue;
 			while (first[i] == other[i])
 				i++;
-			die("--compare: %s and %s differ at byte %llu; copy the one that is right "
-			    "over the other, for instance: dd if=RIGHT of=OTHER bs=1M oflag=direct",
+			die("--compare: %s and %s differ at byte %llu; if the mirror has a record, "
+			    "--resync repairs it; otherwise copy the one that is right over the "
+			    "other, for instance: dd if=RIGHT of=OTHER bs=1M oflag=direct",
 			    replicas[0].path, replicas[k].path, (unsigned long long)(at + i));
 		}
 	}
 	free(first);
 	free(other);
+}
+
+static void lose(const struct replica *r, unsigned int left, char why[WHY_BYTES], const char *what,
+		 int error)
+{
+	snprintf(why, WHY_BYTES, "%s: %s", what, strerror(-error));
+	complain("%s DROPPED: %s; it is out of date until --resync has copied to it; %d replicas "
+		 "left",
+		 r->path, why, __builtin_popcount(left));
+}
+
+/* One range of a region. Returns the replicas that are equal there. */
+static uint32_t resync_range(const struct replica *replicas, char *buffers[2], size_t bytes,
+			     uint64_t at, uint32_t opened, uint32_t current, uint64_t *copied,
+			     char why[][WHY_BYTES])
+{
+	unsigned int source = 0;
+	int error = -EIO;
+
+	/* One that cannot be read here is written to, and may be readable after that. */
+	for (unsigned int k = 0; error && k < REPLICAS_MAX; k++)
+		if (current & 1u << k) {
+			source = k;
+			error = transfer(&replicas[k], buffers[0], bytes, at, false);
+		}
+	if (error)
+		die("resync: read of %s, %zu bytes at %llu: %s; no other replica holds the current "
+		    "data",
+		    replicas[source].path, bytes, (unsigned long long)at, strerror(-error));
+	for (unsigned int k = 0; k < REPLICAS_MAX; k++) {
+		if (!(opened & 1u << k) || k == source)
+			continue;
+		if (!transfer(&replicas[k], buffers[1], bytes, at, false) &&
+		    !memcmp(buffers[0], buffers[1], bytes))
+			continue;
+		*copied += bytes;
+		error = transfer(&replicas[k], buffers[0], bytes, at, true);
+		if (!error)
+			continue;
+		opened &= ~(1u << k);
+		lose(&replicas[k], opened, why[k], "write while it was resynced", error);
+	}
+	return opened;
+}
+
+uint32_t replicas_resync(const struct replica *replicas, const struct mirror_state *s,
+			 uint64_t bytes, uint32_t opened, uint32_t current, char why[][WHY_BYTES])
+{
+	char *buffers[] = {allocate_buffer(), allocate_buffer()};
+	uint64_t copied = 0, n_read = 0, end;
+
+	for (uint64_t at = 0; at < bytes && (end = state_may_differ(s, &at));)
+		for (; at < end && at < bytes; at += COMPARED_BYTES) {
+			size_t now = bytes - at < COMPARED_BYTES ? bytes - at : COMPARED_BYTES;
+
+			opened = resync_range(replicas, buffers, now, at, opened, current & opened,
+					      &copied, why);
+			n_read += now;
+		}
+	if (n_read)
+		complain("resync: of %llu bytes, %llu MiB could differ and were read; %llu MiB "
+			 "were copied",
+			 (unsigned long long)bytes, (unsigned long long)(n_read + 0xfffff) >> 20,
+			 (unsigned long long)(copied + 0xfffff) >> 20);
+	free(buffers[0]);
+	free(buffers[1]);
+	return opened;
+}
+
+uint32_t replicas_flush(const struct replica *replicas, uint32_t opened, char why[][WHY_BYTES])
+{
+	for (unsigned int k = 0; k < REPLICAS_MAX; k++) {
+		const uint32_t left = opened & ~(1u << k);
+
+		if (!(opened & 1u << k) || !fsync(replicas[k].fd))
+			continue;
+		if (!left)
+			die("flush of %s: %s; no other replica is left", replicas[k].path,
+			    strerror(errno));
+		lose(&replicas[k], left, why[k], "flush", -errno);
+		opened = left;
+	}
+	return opened;
 }

@@ -31,6 +31,17 @@ void wait_a_little(void);
  * server is about to let go of them. */
 void replicas_open(struct replica *replicas, struct geometry *g, const struct options *o,
 		   uint32_t in, bool is_ending);
+struct mirror_state;
+#define WHY_BYTES 128
+/*
+ * Make the regions equal that may differ: copy what a replica in current holds to the other opened
+ * ones, where it differs. Return those that are equal now; of the others, why says why. Dies if no
+ * replica in current can be read.
+ */
+uint32_t replicas_resync(const struct replica *replicas, const struct mirror_state *s,
+			 uint64_t bytes, uint32_t opened, uint32_t current, char why[][WHY_BYTES]);
+/* Flush the replicas in opened. Return those on which that succeeded. */
+uint32_t replicas_flush(const struct replica *replicas, uint32_t opened, char why[][WHY_BYTES]);
 void replicas_compare(const struct replica *replicas, unsigned int n, uint64_t bytes);
 
 #endif

@@ -23,6 +23,7 @@ enum kind {
 	OF_TURN,     /* of a write that waited: told by another worker, as the next two */
 	OF_STOPPING, /* the kernel gives it no more: all are to stop */
 	OF_END,	     /* it has ended */
+	OF_STATE,    /* a write of the mirror's state */
 };
 #define READ_MARK 3u
 /* From where on the parts of the others lie in user_data. */
@@ -41,6 +42,10 @@ struct request {
 	bool is_fua, keeps_blocks; /* keeps_blocks: zeros are to be written, not holes made */
 	bool waits;		   /* as are earlier and later, under the mirror's lock */
 	uint64_t start, bytes;
+	bool is_recorded; /* the bits of its regions are on the mirror's state file, or cannot be:
+			   */
+	int record_error; /* then this is why */
+	bool sweeps;	  /* a flush after whose success bits may be cleared */
 	unsigned int n_legs;	/* under way */
 	uint32_t sent, failed;	/* replicas, by bit */
 	uint32_t writes_zeroes; /* that cannot make holes after all */
@@ -60,7 +65,7 @@ struct worker {
 	char *buffers;
 	unsigned int n_fetching; /* tags that the kernel has or we serve */
 	unsigned int n_reading;	 /* attempts in the ring */
-	unsigned int n_messages; /* likewise */
+	unsigned int n_messages; /* messages and writes of the mirror's state in the ring */
 	struct mirror_stats stats;
 };
 
@@ -116,7 +121,10 @@ void reads_due(struct worker *w);
 /* writes.c */
 void write_begin(struct worker *w, struct request *r);
 void flush_begin(struct worker *w, struct request *r);
-void write_has_turn(struct worker *w, struct request *r);
+/* A write that waited goes on; not under the mirror's lock. */
+void write_continue(struct worker *w, struct request *r);
+/* The mirror's state has been written. */
+void state_heard(struct worker *w, int result);
 void leg_heard(struct worker *w, struct request *r, unsigned int k, int result);
 
 #endif

@@ -9,6 +9,7 @@
 #include <linux/falloc.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static bool is_zeroing(const struct request *r)
 {
@@ -94,25 +95,32 @@ static const char *name_of(const struct request *r)
 }
 
 /*
- * Under the lock. In this order: who finds the replica out does not see a read go there after that,
- * nor does who takes our place send one.
+ * Called under the lock. The order matters: a thread that finds the replica out of `in` sees no
+ * read go there after that, nor does a server that takes the place of this one send one.
  */
 static void drop(struct mirror *m, unsigned int k, const struct request *r)
 {
 	const uint32_t in = m->in & ~(1u << k);
-	int error = 0;
+	int error = 0, state_error;
 
 	linnos_drop(m->array, k);
 	snprintf(m->why_dropped[k], sizeof(m->why_dropped[k]), "%s of %llu bytes at %llu: %s",
 		 name_of(r), (unsigned long long)r->bytes, (unsigned long long)r->start,
 		 strerror(-r->errors[k]));
+	state_error = state_drop(&m->state, k);
 	if (m->recorded)
 		error = record_write(m->device.number, m->recorded, m->n, in);
 	__atomic_store_n(&m->in, in, __ATOMIC_RELEASE);
 	complain("/dev/ublkb%u: %s DROPPED: %s; it is not read or written any more, and out of "
-		 "date: copy it anew before it is in a mirror again; %d of %u replicas left",
+		 "date until --resync has copied to it what it lacks; %d of %u replicas left",
 		 m->device.number, m->replicas[k].path, m->why_dropped[k], __builtin_popcount(in),
 		 m->n);
+	if (state_error)
+		complain("/dev/ublkb%u: that cannot be recorded in %s: %s; from now on all writes "
+			 "fail, since after a crash nothing would tell that %s lacks them; make "
+			 "the file writable, stop, and start with --resync",
+			 m->device.number, m->state.path, strerror(-state_error),
+			 m->replicas[k].path);
 	if (error)
 		complain("/dev/ublkb%u: that cannot be recorded: %s; it is not recovered should "
 			 "this server be killed",
@@ -169,10 +177,14 @@ static int result_of(struct mirror *m, const struct request *r)
 {
 	int result;
 
+	if (__atomic_load_n(&m->state.is_lost, __ATOMIC_ACQUIRE))
+		return -EIO;
 	if (!r->failed)
 		return (int)r->bytes;
 	pthread_mutex_lock(&m->lock);
 	result = judge(m, r);
+	if (m->state.is_lost)
+		result = -EIO;
 	pthread_mutex_unlock(&m->lock);
 	return result;
 }
@@ -185,10 +197,30 @@ static bool overlaps_earlier(const struct request *r)
 	return false;
 }
 
+static int64_t now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return now.tv_sec;
+}
+
+/* Under the lock. */
+static void write_state(struct worker *w)
+{
+	struct mirror *m = w->mirror;
+	struct io_uring_sqe *sqe = get_sqe(w);
+	const size_t bytes = state_stage(&m->state);
+
+	io_uring_prep_write(sqe, m->state.fd, m->state.staged, bytes, STATE_BITS_OFFSET);
+	sqe->user_data = subject_pack(&(struct subject){.kind = OF_STATE});
+	w->n_messages++;
+}
+
 void write_begin(struct worker *w, struct request *r)
 {
 	struct mirror *m = w->mirror;
-	bool waits;
+	bool waits, is_recorded;
 
 	pthread_mutex_lock(&m->lock);
 	r->later = NULL;
@@ -198,24 +230,57 @@ void write_begin(struct worker *w, struct request *r)
 	waits = overlaps_earlier(r);
 	r->waits = waits;
 	m->n_waiting += waits;
+	r->record_error = 0;
+	is_recorded = state_touch(&m->state, r->start, r->bytes);
+	r->is_recorded = is_recorded;
+	if (!is_recorded && !m->state.is_writing)
+		write_state(w);
 	pthread_mutex_unlock(&m->lock);
 	count(&w->stats.waited, waits);
-	if (!waits)
+	if (!waits && is_recorded)
 		send_legs(w, r);
 }
 
 void flush_begin(struct worker *w, struct request *r)
 {
+	struct mirror *m = w->mirror;
+
 	r->start = r->bytes = 0;
+	pthread_mutex_lock(&m->lock);
+	r->sweeps = state_sweep_begin(&m->state, now_s());
+	/* The flush may not cover what is being written. */
+	for (const struct request *o = m->first_write; r->sweeps && o; o = o->later)
+		state_touch(&m->state, o->start, o->bytes);
+	pthread_mutex_unlock(&m->lock);
 	send_legs(w, r);
 }
 
-void write_has_turn(struct worker *w, struct request *r)
+static void flush_end(struct worker *w, struct request *r)
 {
-	if (r->worker == w)
-		send_legs(w, r);
-	else
+	struct mirror *m = w->mirror;
+
+	if (!r->sweeps)
+		return;
+	pthread_mutex_lock(&m->lock);
+	if (state_sweep_end(&m->state, !r->failed, now_s()) && !m->state.is_writing)
+		write_state(w);
+	pthread_mutex_unlock(&m->lock);
+}
+
+/* Under the lock; so a write of our own that has failed ends later. */
+static void write_has_turn(struct worker *w, struct request *r)
+{
+	struct io_uring_sqe *sqe;
+
+	if (r->worker != w) {
 		tell(w, r->worker, OF_TURN, r->tag);
+	} else if (!r->record_error) {
+		send_legs(w, r);
+	} else {
+		sqe = get_sqe(w);
+		io_uring_prep_nop(sqe);
+		sqe->user_data = subject_pack(&(struct subject){.kind = OF_TURN, .tag = r->tag});
+	}
 }
 
 static void write_end(struct worker *w, struct request *r)
@@ -229,7 +294,8 @@ static void write_end(struct worker *w, struct request *r)
 		if (next->waits && !overlaps_earlier(next)) {
 			next->waits = false;
 			m->n_waiting--;
-			write_has_turn(w, next);
+			if (next->is_recorded)
+				write_has_turn(w, next);
 		}
 	pthread_mutex_unlock(&m->lock);
 }
@@ -246,6 +312,45 @@ static void count_write(struct mirror_stats *s, const struct request *r, int res
 		count(&s->writes, 1);
 		count(&s->written_bytes, result < 0 ? 0 : r->bytes);
 	}
+}
+
+void write_continue(struct worker *w, struct request *r)
+{
+	int error;
+
+	pthread_mutex_lock(&w->mirror->lock);
+	error = r->record_error;
+	pthread_mutex_unlock(&w->mirror->lock);
+	if (!error) {
+		send_legs(w, r);
+		return;
+	}
+	count_write(&w->stats, r, -EIO);
+	write_end(w, r);
+	commit(w, r, -EIO);
+}
+
+void state_heard(struct worker *w, int result)
+{
+	struct mirror *m = w->mirror;
+	bool again = false;
+	int error;
+
+	w->n_messages--;
+	pthread_mutex_lock(&m->lock);
+	error = state_staged(&m->state, result);
+	for (struct request *r = m->first_write; r; r = r->later) {
+		if (r->is_recorded)
+			continue;
+		r->record_error = error;
+		r->is_recorded = error || state_is_recorded(&m->state, r->start, r->bytes);
+		again = again || !r->is_recorded;
+		if (r->is_recorded && !r->waits)
+			write_has_turn(w, r);
+	}
+	if (again)
+		write_state(w);
+	pthread_mutex_unlock(&m->lock);
 }
 
 void leg_heard(struct worker *w, struct request *r, unsigned int k, int result)
@@ -270,7 +375,9 @@ void leg_heard(struct worker *w, struct request *r, unsigned int k, int result)
 		return;
 	result = result_of(m, r);
 	count_write(&w->stats, r, result);
-	if (r->op != UBLK_IO_OP_FLUSH)
+	if (r->op == UBLK_IO_OP_FLUSH)
+		flush_end(w, r);
+	else
 		write_end(w, r);
 	commit(w, r, result);
 }

@@ -32,7 +32,7 @@ def test_the_man_page_has_the_options_that_help_has(program: Path) -> None:
     assert told.returncode == 0
     page = (ROOT / "docs" / "linnos-ublk.8").read_text().replace("\\-", "-")
     options = set(re.findall(r"^  (--[a-z-]+)", told.stdout, re.MULTILINE))
-    assert len(options) == 20
+    assert len(options) == 21
     assert set(re.findall(r"^\.(?:B|BI|BR) (--[a-z-]+)", page, re.MULTILINE)) == options
     assert max(map(len, told.stdout.splitlines())) <= 110
 
@@ -41,8 +41,8 @@ def test_the_man_page_has_the_options_that_help_has(program: Path) -> None:
     ("arguments", "says"),
     [
         (["a"], "1 replica; a mirror has 2 to 16"),
-        (["a", "b"], "are the replicas equal?"),
-        (["--assume-clean", "--compare", "a", "b"], "both --assume-clean and --compare"),
+        (["a", "b"], "exactly one of --assume-clean, --compare and --resync"),
+        (["--assume-clean", "--compare", "a", "b"], "exactly one of --assume-clean, --compare"),
         (["--assume-clean", *"abcdefghijklmnopq"], "more than 16 replicas"),
         (["--assume-clean", "--size", "3Q", "a", "b"], "--size 3Q: not a number of bytes"),
         (["--assume-clean", "--size", "99999999T", "a", "b"], "not a whole number"),
