@@ -21,12 +21,12 @@ DEBIAN_KERNEL_6_1 := linux-image-amd64
 EVAL_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS))
 PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
-TEST := $(PYTEST_PARALLEL) -m "not qemu and not debug and not elasticsearch and not machine and not stock"
+TEST := $(PYTEST_PARALLEL) -m "not qemu and not debug and not elasticsearch and not machine and not stock and not crashes"
 RUNS ?= 5
 
 .DEFAULT_GOAL := help
 .PHONY: always help deps venv deps-gluster deps-ceph kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent cluster ceph install-lib install-ublk install-cluster install-ceph build deb demo demo-cluster tour test test-busy \
-	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-debug-module test-qemu test-stock fuzz fuzz-agent bench eval prior report docs lint clean
+	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions kernel-um-module kernel-x86-kasan-module kernel-x86-kcsan-module test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-debug-module test-qemu test-stock test-crashes fuzz fuzz-agent bench eval prior report docs lint clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 13 or 12: make demo, make test."
@@ -175,21 +175,21 @@ test-busy: build ## the same RUNS=5 times on a busy machine: do the same tests p
 	tests/busy.sh $(RUNS) $(TEST)
 
 test-unit: venv native replayer liblinnos ublk agent cluster ## the tests that boot no kernel
-	$(PYTEST_PARALLEL) -m "not lab and not qemu and not debug and not elasticsearch and not machine and not stock"
+	$(PYTEST_PARALLEL) -m "not lab and not qemu and not debug and not elasticsearch and not machine and not stock and not crashes"
 
 test-lab: build ## the tests that boot the kernel
-	$(PYTEST_PARALLEL) -m lab
+	$(PYTEST_PARALLEL) -m "lab and not crashes"
 
 test-debug: build kernel-debug ## the block layer's tests again, under KASAN, lockdep and UBSAN
 	$(PYTEST_PARALLEL) -m "debug and not qemu"
 
 test-qemu: venv native $(BUILD)/.deps-qemu kernel-x86 ## x86-64 under QEMU: two CPUs, the nvme driver
-	$(PYTEST_PARALLEL) -m "qemu and not debug"
+	$(PYTEST_PARALLEL) -m "qemu and not debug and not crashes"
 
 test-debug-smp: venv native $(BUILD)/.deps-qemu kernel-x86-kasan kernel-x86-kcsan ## two CPUs under KASAN, then under KCSAN (long)
 	for kernel in kasan kcsan; do \
 	  LINNOS_X86_KERNEL=$(CURDIR)/$(BUILD)/linux-x86-$$kernel/bzImage LINNOS_QEMU_PATIENCE=6 \
-	    $(PYTEST) -m "qemu and not debug" || exit 1; \
+	    $(PYTEST) -m "qemu and not debug and not crashes" || exit 1; \
 	done
 
 test-debug-module: venv native $(BUILD)/.deps-qemu kernel-x86-kasan-module kernel-x86-kcsan-module ## the modules likewise, on kernels without LinnOS (long)
@@ -236,6 +236,9 @@ test-versions: $(BUILD)/.deps-machine ## the modules for three point releases ea
 
 $(MACHINE)/debian.img: tests/machine/make_image.sh | $(BUILD)/.deps-qemu $(BUILD)/.deps-machine
 	tests/machine/make_image.sh $(@D)
+
+test-crashes: build kernel-debian ## linnos-ublk after 200 crashes, and after 20 of QEMU by SIGKILL (long)
+	$(PYTEST) -m crashes
 
 test-stock: build kernel-unpatched ## liblinnos on a kernel without LinnOS, and replays that are the same there
 	$(PYTEST) -m stock
