@@ -19,8 +19,7 @@ int versioned_struct_copy_in(void *to, size_t bytes, const void *given, size_t v
 	memcpy(&size, given, sizeof(size));
 	if (size < ver0_bytes || size > BYTES_MAX)
 		return error_say(size < ver0_bytes ? -EINVAL : -E2BIG,
-				 "%s: a size of %zu bytes, where %zu to %d can be; set .size to "
-				 "sizeof(it) first",
+				 "%s of %zu bytes; %zu to %d can be; set .size to sizeof(it) first",
 				 name, size, ver0_bytes, BYTES_MAX);
 	for (size_t i = bytes; i < size; i++)
 		if (((const char *)given)[i])
