@@ -11,15 +11,34 @@ static size_t ignore(struct agent *agent, enum ignored why)
 	return 0;
 }
 
+/* Sets *key to the one that the question is signed with, if there are keys. */
+static enum datagram_fault read_question(const struct agent *agent, struct question *question,
+					 const uint8_t *datagram, size_t bytes,
+					 const struct key **key)
+{
+	static const struct key none;
+	enum datagram_fault fault = DATAGRAM_NOT_SIGNED;
+
+	*key = &none;
+	if (!agent->n_keys)
+		return question_read(question, NULL, 0, datagram, bytes);
+	for (unsigned int k = 0; k < agent->n_keys && fault == DATAGRAM_NOT_SIGNED; k++) {
+		*key = &agent->keys[k];
+		fault = question_read(question, (*key)->key, (*key)->bytes, datagram, bytes);
+	}
+	return fault;
+}
+
 size_t agent_answer(struct agent *agent, struct rate *rate, uint64_t now_ns,
 		    uint8_t datagram[DATAGRAM_BYTES_MAX], size_t bytes)
 {
 	struct question question;
+	const struct key *key;
 	struct answer answer;
 
 	if (!rate)
 		return ignore(agent, IGNORED_STRANGER);
-	switch (question_read(&question, agent->key, agent->key_bytes, datagram, bytes)) {
+	switch (read_question(agent, &question, datagram, bytes, &key)) {
 	case DATAGRAM_MALFORMED:
 		return ignore(agent, IGNORED_MALFORMED);
 	case DATAGRAM_NOT_SIGNED:
@@ -42,5 +61,5 @@ size_t agent_answer(struct agent *agent, struct rate *rate, uint64_t now_ns,
 	};
 	agent->ask(agent->drives, &question, now_ns, &answer);
 	agent->answered++;
-	return answer_write(&answer, agent->key, agent->key_bytes, datagram);
+	return answer_write(&answer, key->key, key->bytes, datagram);
 }

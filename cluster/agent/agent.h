@@ -6,6 +6,14 @@
 #include "allowed.h"
 #include "datagram.h"
 
+/* Two, so that a key can be exchanged while clients still use the old one. */
+#define KEYS_MAX 2
+
+struct key {
+	size_t bytes;
+	char key[KEY_BYTES_MAX + 1];
+};
+
 enum ignored {
 	IGNORED_STRANGER,
 	IGNORED_TOO_MANY,
@@ -21,7 +29,8 @@ enum ignored {
  * @drives: @ask's
  * @n_drives: how many
  * @generation: of this start
- * @key: of @key_bytes, which are 0 where none is used
+ * @keys: questions that are signed with any of them are answered, signed with the same
+ * @n_keys: how many; 0: nothing is signed
  * @answered: how many
  * @ignored: how many, by why
  */
@@ -31,8 +40,8 @@ struct agent {
 	void *drives;
 	unsigned int n_drives;
 	uint64_t generation;
-	const void *key;
-	size_t key_bytes;
+	const struct key *keys;
+	unsigned int n_keys;
 	uint64_t answered;
 	uint64_t ignored[IGNORED_KINDS];
 };

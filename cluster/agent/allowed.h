@@ -21,7 +21,7 @@ struct rate {
  * struct network - addresses that are answered
  * @address: IPv6, or IPv4 as IPv6 has it (::ffff:a.b.c.d)
  * @prefix_bits: how many of its bits count, 0 to 128
- * @rate: of all of them together
+ * @rate: of each of them; see sources.h
  */
 struct network {
 	uint8_t address[16];

@@ -112,7 +112,9 @@ static const char *take_socket(struct configuration *c, char *const *words)
 
 static const char *take_key(struct configuration *c, char *const *words)
 {
-	return take_path(c->key, sizeof(c->key), words[1]);
+	if (c->n_keys == KEYS_MAX)
+		return fault("more than %d keys", KEYS_MAX);
+	return take_path(c->keys[c->n_keys++], PATH_BYTES, words[1]);
 }
 
 static const struct directive {

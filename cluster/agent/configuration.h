@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/un.h>
 
+#include "agent.h"
 #include "allowed.h"
 
 #define DRIVES_MAX 64
@@ -27,7 +28,8 @@ struct configuration {
 	struct sockaddr_in6 listeners[LISTENERS_MAX];
 	struct rate local_rate;
 	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	char key[PATH_BYTES];
+	unsigned int n_keys;
+	char keys[KEYS_MAX][PATH_BYTES];
 };
 
 /*

@@ -26,7 +26,9 @@
 #include "die.h"
 #include "drives.h"
 #include "model_file.h"
+#include "random_bytes.h"
 #include "requests.h"
+#include "sources.h"
 
 #define DEFAULT_CONFIGURATION "/etc/linnos/agent.conf"
 
@@ -48,7 +50,8 @@ static struct configuration configuration;
 static struct drive drives[DRIVES_MAX];
 static struct watched watched[DRIVES_MAX];
 _Static_assert(DRIVES_MAX <= WATCHED_MAX, "each may be watched");
-static char key[KEY_BYTES_MAX + 1];
+static struct key keys[KEYS_MAX];
+static struct sources sources;
 
 static uint64_t clock_of(clockid_t clock)
 {
@@ -117,23 +120,66 @@ static int listen_locally(const char *path)
 	return fd;
 }
 
-static size_t read_key(const char *path)
+/* Returns false, and says what is wrong. */
+static bool read_key(struct key *key, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat s;
 	ssize_t bytes;
 
-	if (fd < 0 || fstat(fd, &s))
-		die("%s: %s", path, strerror(errno));
-	if (s.st_mode & 07)
-		die("%s: others may read it; chmod o= %s", path, path);
-	bytes = read(fd, key, sizeof(key));
+	if (fd < 0 || fstat(fd, &s)) {
+		complain("%s: %s", path, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	bytes = read(fd, key->key, sizeof(key->key));
 	close(fd);
-	while (bytes > 0 && (key[bytes - 1] == '\n' || key[bytes - 1] == '\r'))
+	if (s.st_mode & 07) {
+		complain("%s: others may read it; chmod o= %s", path, path);
+		return false;
+	}
+	while (bytes > 0 && (key->key[bytes - 1] == '\n' || key->key[bytes - 1] == '\r'))
 		bytes--;
-	if (bytes < KEY_BYTES_MIN || bytes > KEY_BYTES_MAX)
-		die("%s: a key has %d to %d bytes", path, KEY_BYTES_MIN, KEY_BYTES_MAX);
-	return bytes;
+	if (bytes < KEY_BYTES_MIN || bytes > KEY_BYTES_MAX) {
+		complain("%s: a key has %d to %d bytes", path, KEY_BYTES_MIN, KEY_BYTES_MAX);
+		return false;
+	}
+	key->bytes = (size_t)bytes;
+	return true;
+}
+
+/* All of them, or none: a key that cannot be read leaves those that are in use. */
+static bool read_keys(void)
+{
+	static struct key read[KEYS_MAX];
+
+	for (unsigned int k = 0; k < configuration.n_keys; k++)
+		if (!read_key(&read[k], configuration.keys[k]))
+			return false;
+	memcpy(keys, read, sizeof(keys));
+	explicit_bzero(read, sizeof(read));
+	return true;
+}
+
+/* Of a datagram's sender; NULL: it is not answered. */
+static struct rate *rate_of(const struct sockaddr_storage *from, socklen_t bytes, bool is_local)
+{
+	const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)from;
+	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)from;
+	const struct network *network;
+
+	if (is_local)
+		return source_rate(&sources, from, bytes, &configuration.local_rate);
+	network = network_of(configuration.networks, configuration.n_networks,
+			     (const struct sockaddr *)from);
+	if (!network)
+		return NULL;
+	/* Whatever the port: a host is one source. */
+	return from->ss_family == AF_INET ? source_rate(&sources, &ipv4->sin_addr,
+							sizeof(ipv4->sin_addr), &network->rate)
+					  : source_rate(&sources, &ipv6->sin6_addr,
+							sizeof(ipv6->sin6_addr), &network->rate);
 }
 
 /* Returns false when there is nothing more. */
@@ -142,8 +188,6 @@ static bool serve_one(struct agent *agent, int fd, bool is_local)
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
 	struct sockaddr_storage from;
 	socklen_t from_bytes = sizeof(from);
-	struct network *network;
-	struct rate *rate;
 	ssize_t bytes;
 
 	bytes = recvfrom(fd, datagram, sizeof(datagram), MSG_TRUNC, (struct sockaddr *)&from,
@@ -151,14 +195,8 @@ static bool serve_one(struct agent *agent, int fd, bool is_local)
 	/* any other error is of a datagram that was sent before */
 	if (bytes < 0)
 		return errno != EAGAIN && errno != EWOULDBLOCK;
-	if (is_local) {
-		rate = &configuration.local_rate;
-	} else {
-		network = network_of(configuration.networks, configuration.n_networks,
-				     (struct sockaddr *)&from);
-		rate = network ? &network->rate : NULL;
-	}
-	bytes = agent_answer(agent, rate, clock_of(CLOCK_MONOTONIC), datagram, bytes);
+	bytes = agent_answer(agent, rate_of(&from, from_bytes, is_local), clock_of(CLOCK_MONOTONIC),
+			     datagram, bytes);
 	if (bytes)
 		sendto(fd, datagram, bytes, MSG_NOSIGNAL, (struct sockaddr *)&from, from_bytes);
 	return true;
@@ -183,7 +221,7 @@ static void report(const struct agent *agent)
 		 (unsigned long long)ignored[IGNORED_NO_DRIVE]);
 }
 
-/* SIGUSR1 is a question, the others are the end. */
+/* SIGUSR1 asks for a report and SIGHUP for the keys to be read again; the others are the end. */
 static bool is_to_end(const struct agent *agent, int signals)
 {
 	struct signalfd_siginfo told;
@@ -192,6 +230,10 @@ static bool is_to_end(const struct agent *agent, int signals)
 		return false;
 	if (told.ssi_signo == SIGUSR1) {
 		report(agent);
+		return false;
+	}
+	if (told.ssi_signo == SIGHUP) {
+		complain(read_keys() ? "the keys were read again" : "the keys stay as they were");
 		return false;
 	}
 	return true;
@@ -206,6 +248,7 @@ static int catch_signals(void)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0)
@@ -258,18 +301,17 @@ static void drop_capabilities(void)
 		    strerror(errno));
 }
 
-/* Drives with a model of which the kernel itself does not say what they take. Is there a model? */
-static bool watch_drives(void)
+/* Drives with a model of which the kernel itself does not say what they take. */
+static void watch_drives(void)
 {
 	const struct question look = {.flags = QUESTION_LOOK, .bytes = 4096};
-	bool has_models = false, is_unknown = false;
+	bool is_unknown = false;
 	const char *why = NULL;
 
 	for (unsigned int k = 0; k < configuration.n_drives; k++) {
 		struct answer answer = {.known = KNOWN_NO_KERNEL};
 
 		watched[k].model = read_model(k);
-		has_models |= !!*configuration.models[k];
 		if (drives[k].fd >= 0)
 			drive_ask(&drives[k], &look, 0, &answer);
 		is_unknown |= watched[k].model && answer.known == KNOWN_NO_KERNEL;
@@ -281,7 +323,6 @@ static bool watch_drives(void)
 	for (unsigned int k = 0; is_unknown && !why && k < configuration.n_drives; k++)
 		if (watched[k].model)
 			drive_watch(&drives[k], &watched[k]);
-	return has_models;
 }
 
 /* Stricter than a start, which waits for drives that are not there. */
@@ -309,28 +350,29 @@ static void run(void)
 		.ask = ask_drive,
 		.drives = drives,
 		.generation = clock_of(CLOCK_REALTIME),
-		.key = key,
+		.keys = keys,
+		.n_keys = configuration.n_keys,
 	};
 	struct agent local;
-	bool has_models;
 
 	fds[n + 1] = (struct pollfd){catch_signals(), POLLIN, 0};
-	if (*configuration.key)
-		agent.key_bytes = read_key(configuration.key);
+	if (random_u64(&sources.secret[0]) || random_u64(&sources.secret[1]))
+		die("getrandom: %s", strerror(errno));
+	if (!read_keys())
+		exit(EXIT_NOT_STARTED);
 	open_drives(&agent);
-	has_models = watch_drives();
+	watch_drives();
 	fds[n + 2] = (struct pollfd){requests_fd(), POLLIN, 0};
 	/* of the local socket its mode tells who may ask: nothing is signed there */
 	local = agent;
-	local.key_bytes = 0;
+	local.n_keys = 0;
 	for (unsigned int k = 0; k < n; k++)
 		fds[k] = (struct pollfd){listen_on(&configuration.listeners[k]), POLLIN, 0};
 	fds[n] = (struct pollfd){-1, POLLIN, 0};
 	if (*configuration.socket)
 		fds[n].fd = listen_locally(configuration.socket);
-	/* ports below 1024 are taken */
-	if (has_models)
-		drop_capabilities();
+	/* Nothing below needs a privilege: ports below 1024 are taken, and drives are watched. */
+	drop_capabilities();
 	do {
 		if (poll(fds, n + 3, -1) < 0 && errno != EINTR)
 			die("poll: %s", strerror(errno));

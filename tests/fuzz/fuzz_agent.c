@@ -59,7 +59,9 @@ static size_t receive(uint8_t datagram[DATAGRAM_BYTES_MAX], const uint8_t *data,
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct agent agent = { .ask = ask, .n_drives = DRIVES, .key = key };
+	struct key signing = { .bytes = sizeof(key) };
+	struct agent agent = { .ask = ask, .n_drives = DRIVES, .keys = &signing };
+	size_t key_bytes = data && size && data[0] & KEYED ? sizeof(key) : 0;
 	uint8_t datagram[DATAGRAM_BYTES_MAX], before[DATAGRAM_BYTES_MAX];
 	uint64_t ignored = 0;
 	struct answer answer;
@@ -72,8 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		read_configuration(data + 1, size - 1);
 		return 0;
 	}
-	if (data[0] & KEYED)
-		agent.key_bytes = sizeof(key);
+	memcpy(signing.key, key, sizeof(key));
+	agent.n_keys = !!key_bytes;
 	bytes = receive(datagram, data + 1, size - 1, data[0]);
 	memcpy(before, datagram, sizeof(before));
 	rate_set(&rate, 1000);
@@ -88,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (data[0] & KEYED && !(data[0] & SIGNED))
 		abort();
-	if (answer_read(&answer, key, agent.key_bytes, datagram, sent) || answer.drive >= DRIVES)
+	if (answer_read(&answer, key, key_bytes, datagram, sent) || answer.drive >= DRIVES)
 		abort();
 	return 0;
 }

@@ -212,6 +212,74 @@ def test_with_a_key_both_are_signed(program: Path, tmp_path: Path) -> None:
         assert "2 not signed" in agent.ended()
 
 
+def test_one_client_does_not_silence_the_others(program: Path, tmp_path: Path) -> None:
+    directives = ("listen 127.0.0.1 PORT", "allow 127.0.0.0/8 1")
+    with running(program, tmp_path, *directives) as agent:
+        with udp(agent) as first:
+            for cookie in range(50):
+                first.send(question(cookie))
+            first.recv(200)
+        for k in range(2, 20):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+                other.settimeout(GIVE_UP_S)
+                other.bind((f"127.0.0.{k}", 0))
+                other.connect(("127.0.0.1", agent.port))
+                other.send(question(k))
+                assert ANSWER.unpack(other.recv(200))[4] == k
+
+
+def test_keys_are_exchanged_while_the_agent_runs(program: Path, tmp_path: Path) -> None:
+    keys = [tmp_path / "key", tmp_path / "next_key"]
+    for key in keys:
+        key.write_bytes(KEY)
+        key.chmod(0o600)
+    next_key = bytes(reversed(KEY)) + b", the next one"
+    directives = (
+        *("listen 127.0.0.1 PORT", "allow 127.0.0.1"),
+        *(f"key {key}" for key in keys),
+    )
+
+    def answers(agent: Agent, key: bytes) -> bool:
+        with udp(agent) as mine:
+            mine.send(signed(question(1), key))
+            # The local socket is served after it.
+            locally(agent, tmp_path, question(2))
+            mine.setblocking(False)
+            try:
+                told = mine.recv(200)
+            except BlockingIOError:
+                return False
+        return told == signed(told[:64], key)
+
+    def reload(agent: Agent) -> str:
+        agent.process.send_signal(signal.SIGHUP)
+        assert agent.process.stderr is not None
+        return agent.process.stderr.readline()
+
+    with running(program, tmp_path, *directives) as agent:
+        assert answers(agent, KEY) and not answers(agent, next_key)
+        keys[1].write_bytes(next_key)
+        assert "were read again" in reload(agent)
+        assert answers(agent, KEY) and answers(agent, next_key)
+        keys[0].write_bytes(next_key)
+        assert "were read again" in reload(agent)
+        assert not answers(agent, KEY) and answers(agent, next_key)
+        # One that cannot be used leaves the others.
+        keys[0].write_bytes(b"short")
+        assert "a key has 16 to 256 bytes" in reload(agent)
+        assert agent.process.stderr is not None
+        assert "stay as they were" in agent.process.stderr.readline()
+        assert answers(agent, next_key)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to give up")
+def test_capabilities_are_given_up_without_a_model(program: Path, tmp_path: Path) -> None:
+    with running(program, tmp_path) as agent:
+        locally(agent, tmp_path, question(1))
+        status = Path(f"/proc/{agent.process.pid}/status").read_text()
+        assert {int(bits, 16) for bits in re.findall(r"Cap(?:Prm|Eff):\s(\w+)", status)} == {0}
+
+
 def test_another_agent_does_not_take_the_socket_of_one_that_answers(
     program: Path, tmp_path: Path
 ) -> None:

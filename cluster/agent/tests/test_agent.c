@@ -15,15 +15,19 @@ static void ask(void *drives, const struct question *question, uint64_t now_ns,
 	answer->latency_us = 100 + question->drive;
 }
 
+static struct key keys[KEYS_MAX];
+
 static struct agent agent_of(const char *key)
 {
+	keys[0].bytes = key ? strlen(key) : 0;
+	memcpy(keys[0].key, key ? key : "", keys[0].bytes);
 	asked = 0;
 	return (struct agent){
 		.ask = ask,
 		.n_drives = 2,
 		.generation = 7,
-		.key = key,
-		.key_bytes = key ? strlen(key) : 0,
+		.keys = keys,
+		.n_keys = !!key,
 	};
 }
 
@@ -121,4 +125,28 @@ TEST(a_drive_that_is_none_and_what_is_no_question_are_ignored)
 	question_write(&question, NULL, 0, datagram);
 	assert(!agent_answer(&agent, &rate, 0, datagram, DATAGRAM_BYTES));
 	assert(agent.ignored[IGNORED_NO_DRIVE] == 1 && !asked && !agent.answered);
+}
+
+TEST(questions_signed_with_either_of_two_keys_are_answered_with_the_same)
+{
+	static const char *const signers[] = {"the old key, of sixteen", "the new key, of sixteen"};
+	struct question question = {.bytes = 4096};
+	struct agent agent = agent_of(signers[0]);
+	uint8_t datagram[DATAGRAM_BYTES_MAX];
+	struct answer answer;
+	struct rate rate;
+	size_t bytes;
+
+	keys[1].bytes = strlen(signers[1]);
+	memcpy(keys[1].key, signers[1], keys[1].bytes);
+	agent.n_keys = 2;
+	rate_set(&rate, 1000);
+	for (int k = 0; k < 2; k++) {
+		bytes = question_write(&question, signers[k], strlen(signers[k]), datagram);
+		assert(agent_answer(&agent, &rate, 1, datagram, bytes) == bytes);
+		assert(!answer_read(&answer, signers[k], strlen(signers[k]), datagram, bytes));
+	}
+	bytes = question_write(&question, "a key that is none of them", 26, datagram);
+	assert(!agent_answer(&agent, &rate, 1, datagram, bytes));
+	assert(agent.ignored[IGNORED_NOT_SIGNED] == 1);
 }

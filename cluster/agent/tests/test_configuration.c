@@ -41,7 +41,7 @@ TEST(all_that_it_may_say)
 	assert(c.networks[0].rate.interval_ns == 1000000);
 	assert(c.networks[1].rate.interval_ns == 1000000000 / DEFAULT_RATE);
 	assert(c.local_rate.interval_ns == 200000000);
-	assert(!strcmp(c.socket, "/run/x") && !strcmp(c.key, "/etc/k"));
+	assert(!strcmp(c.socket, "/run/x") && !strcmp(c.keys[0], "/etc/k") && c.n_keys == 1);
 }
 
 TEST(what_is_wrong_is_told_with_its_line)
