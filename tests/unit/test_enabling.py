@@ -780,6 +780,26 @@ def test_a_drive_that_is_known_by_less_or_by_nothing_is_restored(
     assert Drive("sda").mode == "observe"
 
 
+def test_names_with_white_space_in_them_are_restored(
+    run: Run, block: Path, conf: DrivesConf, tmp_path: Path
+) -> None:
+    """As mdadm makes of --name="my array"; such a link is followed to whatever it names."""
+    array, drive = tmp_path / "md" / "my array [x]", tmp_path / "md" / "a drive"
+    array.parent.mkdir()
+    array.symlink_to(block.parent / "dev" / "md0")
+    drive.symlink_to(block.parent / "dev" / "sda")
+    [entry, _] = conf.drives.values()
+    entry = dataclasses.replace(entry, peers=(), array=str(array))
+    save_conf(tmp_path / "etc" / "drives.conf", DrivesConf({str(drive): entry}, {str(array): True}))
+    ran = run("restore")
+    assert ran.exit_code == 0, ran.output
+    assert Drive("sda").mode == "observe"
+    assert (block / "md0" / "md" / "linnos").read_text() == "on"
+    array.unlink()
+    ran = run("restore")
+    assert f"linnapp: {array}: No such file or directory" in ran.stderr
+
+
 def test_two_drives_with_one_serial_number_are_not_chosen_from(
     block: Path, conf: DrivesConf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
