@@ -44,6 +44,11 @@ static struct choice_own *own_of(const struct linnos_choice *c)
 	return (struct choice_own *)c->own;
 }
 
+unsigned int linnos_version(void)
+{
+	return LIBLINNOS_VERSION;
+}
+
 unsigned int linnos_replicas_max(void)
 {
 	return CHOOSER_DRIVES_MAX;

@@ -416,6 +416,9 @@ enum linnos_outcome {
  * @read: with %LINNOS_AGAIN, for linnos_prep_again()
  * @result: with %LINNOS_DONE, as linnos_preadv() returns it
  * @replica: with %LINNOS_DONE, who answered or failed last
+ * @error_text: with %LINNOS_DONE and a negative @result, why, as linnos_error() has it of a call;
+ *	it is the library's, and valid until the next read of the queue begins or the queue is
+ *	closed; else NULL
  * @reserved: zeros
  */
 struct linnos_completion {
@@ -424,7 +427,8 @@ struct linnos_completion {
 	struct linnos_read *read;
 	ssize_t result;
 	uint32_t replica;
-	uint32_t reserved[7];
+	const char *error_text;
+	uint32_t reserved[4];
 };
 
 /**

@@ -31,6 +31,15 @@
 extern "C" {
 #endif
 
+/* The version of this header. linnos_version() has that of the library. */
+#define LIBLINNOS_VERSION_MAJOR 0
+#define LIBLINNOS_VERSION_MINOR 1
+#define LIBLINNOS_VERSION_PATCH 0
+#define LIBLINNOS_VERSION_CODE(major, minor, patch) ((major)*1000000 + (minor)*1000 + (patch))
+#define LIBLINNOS_VERSION                                                                          \
+	LIBLINNOS_VERSION_CODE(LIBLINNOS_VERSION_MAJOR, LIBLINNOS_VERSION_MINOR,                   \
+			       LIBLINNOS_VERSION_PATCH)
+
 /* For &linnos_options.home: replicas take turns, read by read. */
 #define LINNOS_HOME_TURNS (-1)
 
@@ -108,6 +117,13 @@ struct linnos_options {
  * do; "" when none has. It is the thread's until its next call that fails.
  */
 const char *linnos_error(void);
+
+/**
+ * linnos_version() - get the version of the library that the program runs with
+ *
+ * Return: its %LIBLINNOS_VERSION, for example 1002003 for version 1.2.3.
+ */
+unsigned int linnos_version(void);
 
 /**
  * linnos_replicas_max() - how many replicas there may be

@@ -272,7 +272,12 @@ static unsigned int take_done(struct linnos_queue *q, struct linnos_completion *
 		if (!q->first_done)
 			q->last_done = NULL;
 		completions[taken] = (struct linnos_completion){
-			.user = r->user, .queue = q, .result = r->result, .replica = r->replica};
+			.user = r->user,
+			.queue = q,
+			.result = r->result,
+			.replica = r->replica,
+			.error_text = r->error_text,
+		};
 		read_put(q, r);
 	}
 	return taken;

@@ -337,10 +337,14 @@ struct linnos_read *read_new(struct linnos_queue *q)
 {
 	struct linnos_read *r = q->free_reads;
 
-	if (r)
+	if (r) {
 		q->free_reads = r->later;
-	else
+		free(r->error_text);
+	} else {
 		r = malloc(sizeof(*r));
+	}
+	if (r)
+		r->error_text = NULL;
 	return r;
 }
 
@@ -531,6 +535,13 @@ static void land(struct linnos_read *r, const struct attempt *at)
 	}
 }
 
+/* Of a read whose caller does not wait for it alone, and so cannot ask linnos_error(). */
+static void keep_error_text(struct linnos_read *r)
+{
+	if (r->where != READ_NOW && !r->error_text)
+		r->error_text = strdup(linnos_error());
+}
+
 static enum linnos_outcome finish(struct linnos_read *r, const struct attempt *at, ssize_t result,
 				  uint64_t now_ns)
 {
@@ -549,6 +560,7 @@ static enum linnos_outcome finish(struct linnos_read *r, const struct attempt *a
 			hints_answered(&q->array->hints, &r->hint, now_ns);
 	} else {
 		count(&q->counts.failed, 1);
+		keep_error_text(r);
 	}
 	if (lost)
 		lose(q, lost);
@@ -572,6 +584,7 @@ static enum linnos_outcome leave_it(struct linnos_read *r, int error, uint64_t n
 		if (r->flying[i])
 			lose(q, r->flying[i]);
 	count(&q->counts.failed, 1);
+	keep_error_text(r);
 	return LINNOS_DONE;
 }
 
@@ -835,6 +848,7 @@ void reads_free(struct linnos_queue *q)
 		struct linnos_read *r = q->free_reads;
 
 		q->free_reads = r->later;
+		free(r->error_text);
 		free(r);
 	}
 	while (q->free_attempts) {

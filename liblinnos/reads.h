@@ -86,6 +86,7 @@ struct linnos_read {
 	struct attempt *copy; /* likewise, by lanes_send_copy(); NULL: none */
 	struct hint hint;     /* where hints are guarded */
 	struct linnos_choice choice;
+	char *error_text; /* of a read that has failed, for its completion; NULL: none */
 };
 
 /* A read's options, checked; NULL: the defaults. */

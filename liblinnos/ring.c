@@ -95,6 +95,7 @@ static enum linnos_outcome tell(enum linnos_outcome outcome, struct linnos_read 
 	}
 	c->result = r->result;
 	c->replica = r->replica;
+	c->error_text = r->error_text;
 	/* The caller still has it, for linnos_prep_again(). */
 	if (r->next)
 		r->next->held = r;

@@ -422,3 +422,35 @@ TEST(vectored_read_ends_with_enomem_when_there_is_no_memory_for_its_rest)
 	assert(is_right(buf, sizeof(buf), 8192));
 	put_away(a, N, fds);
 }
+
+TEST(each_completion_has_an_error_text_of_its_own)
+{
+	enum { READS = 3 };
+	static char bufs[READS][4096];
+	static struct iovec iovs[READS];
+	struct linnos_completion c[READS];
+	struct linnos_read_options o = LINNOS_READ_OPTIONS_INIT;
+	struct linnos_array *a = full_array(-EIO, 0);
+	char number[16];
+
+	for (int i = 0; i < READS; i++) {
+		iovs[i] = (struct iovec){bufs[i], sizeof(bufs[i])};
+		assert(!linnos_begin_read(a->queues, &iovs[i], 1, 4096 * i, &o, bufs[i]));
+	}
+	assert(linnos_wait(a->queues, c, READS, 0) == READS);
+	for (int i = 0; i < READS; i++) {
+		snprintf(number, sizeof(number), "at %d:", 4096 * i);
+		assert(c[i].user == bufs[i] && c[i].result == -EIO);
+		assert(strstr(c[i].error_text, number));
+	}
+	/* One that succeeds has none. */
+	full.refuses_with = 0;
+	assert(!linnos_begin_read(a->queues, &iovs[0], 1, 0, &o, NULL));
+	assert(linnos_wait(a->queues, c, 1, -1) == 1 && c[0].result == 4096 && !c[0].error_text);
+	assert(!linnos_queue_close(a->queues) && !linnos_close(a));
+}
+
+TEST(library_has_the_version_of_its_header)
+{
+	assert(linnos_version() == LIBLINNOS_VERSION);
+}

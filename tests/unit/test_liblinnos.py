@@ -71,6 +71,11 @@ def test_what_can_be_seen_is_what_the_header_has(built: Path) -> None:
     assert BUILDS.shown("liblinnos", "LIBLINNOS_1") == [FUNCTIONS, FUNCTIONS]
 
 
+def test_header_has_the_version_of_the_project() -> None:
+    parts = re.findall(r"^#define LIBLINNOS_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)$", DECLARED, re.M)
+    assert ".".join(parts) == __version__
+
+
 def test_it_neither_prints_nor_ends_the_program(built: Path) -> None:
     calls = names(BUILDS.symbols("liblinnos.a", "-u"), r" U (\w+)")
     assert "preadv2" in calls
