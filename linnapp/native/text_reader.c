@@ -10,7 +10,8 @@
  * I/Os need not stand in the order of their times: threads and devices write their lines when they
  * come to it. They are sorted within a window of lines, which bounds the memory, and how many were
  * out of order is counted. A time that is more than MOST_LATE_NS before an earlier line's is
- * refused, for then one of the two is wrong, or the trace has to be sorted as a whole.
+ * refused, for then one of the two is wrong, or the trace has to be sorted as a whole. So is a single
+ * time far ahead of, or far behind, those on the lines around it.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -29,6 +30,7 @@
 #define MAX_WORDS 16
 #define TOLD_BYTES 200		/* of a malformed line, for the message */
 #define MOST_LATE_NS 60000000000ll
+#define ALONE_NS 10000000000ll	/* a single I/O so far from those around it is a mistake */
 #define MOST_EARLY_NS (366ll * 24 * 3600 * 1000000000)
 #define MAX_VOLUMES 65536	/* that are told apart */
 #define VOLUME_SLOTS (2 * MAX_VOLUMES)
@@ -79,6 +81,11 @@ struct lt_text_reader {
 	bool have_first;
 	int64_t first_units, first_ns;
 	int64_t latest_ns, latest_line;
+	struct {
+		int64_t line;	/* of the last I/O, if it is far from the one before; else 0 */
+		bool is_ahead;
+		int64_t before_ns;	/* the latest time before it; INT64_MIN: there is none */
+	} alone;
 
 	struct row *rows;	/* twice the window */
 	int64_t n_rows, n_ready, next;
@@ -458,6 +465,30 @@ static bool is_possible(struct lt_text_reader *r, struct field line, const struc
 	return !r->failed;
 }
 
+/*
+ * Find out whether the I/O before this one stands alone in time. One far behind is no mistake if it
+ * took so long, in a log that is written as I/Os end.
+ */
+static bool is_last_alone(const struct lt_text_reader *r, const struct row *row, int64_t difference)
+{
+	if (!r->alone.line)
+		return false;
+	if (!r->alone.is_ahead)
+		return difference >= 0;
+	return difference < -ALONE_NS - row->latency && (r->alone.before_ns == INT64_MIN ||
+					  row->time - r->alone.before_ns < ALONE_NS);
+}
+
+static void note_alone(struct lt_text_reader *r, const struct row *row, int64_t difference)
+{
+	bool first = !r->latest_line;
+
+	r->alone.is_ahead = first || difference > 0;
+	r->alone.before_ns = first ? INT64_MIN : r->latest_ns;
+	r->alone.line = first || difference > ALONE_NS ||
+			difference < -ALONE_NS - row->latency ? row->line : 0;
+}
+
 /* Check an I/O's time against those before it. */
 static bool is_in_order(struct lt_text_reader *r, const struct row *row)
 {
@@ -466,6 +497,15 @@ static bool is_in_order(struct lt_text_reader *r, const struct row *row)
 	/* read_row_time() has seen to it that it fits. */
 	int64_t difference = row->time - r->latest_ns;
 
+	if (r->latest_line && llabs(difference) <= MOST_EARLY_NS &&
+	    is_last_alone(r, row, difference) && difference >= -MOST_LATE_NS) {
+		r->counts.lines = r->alone.line;
+		fail(r, "more than %lld s %s the lines around it; its time stamp is wrong, or the "
+		     "trace has to be sorted by time", ALONE_NS / 1000000000,
+		     r->alone.is_ahead ? "after" : "before");
+		return false;
+	}
+	note_alone(r, row, difference);
 	if (r->latest_line && difference > MOST_EARLY_NS)
 		fail(r, "%.0f days after line %lld; %s", (double)difference / 86400e9,
 		     (long long)r->latest_line, remedy);

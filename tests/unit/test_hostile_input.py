@@ -429,7 +429,6 @@ def test_traces_of_next_to_nothing(run: Run) -> None:
         ("--dev chooses a drive of a blktrace", "convert --dev 8:0 good.iolog out/o"),
         ("--dev chooses a drive of a blktrace", "inspect --dev 8:0 good.iolog"),
         ("blktrace traces have no volumes", "convert --volume 0 good.blk out/o"),
-        ("flashnet traces have no volumes", "convert --volume 0 good.csv out/o"),
         ("'a b': an iolog's is one word", "convert --device-name 'a b' good.blk out"),
         ("'/dev/a b': an iolog's is one word", "convert good.blk 'a b.iolog'"),
         ("'/dev/a b': an iolog's is one word", "convert good.iolog 'a b.iolog'"),

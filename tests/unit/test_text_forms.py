@@ -286,6 +286,21 @@ REFUSED: dict[str, tuple[str | bytes, list[str], int | None]] = {
         ["s before line 19", "one of the two time stamps is wrong"],
         20,
     ),
+    "a single time stamp 17.6 s ahead": (
+        _replaced("alibaba", 20, f"3,R,0,4096,{CLOCK_S * 10**6 + 17_600_000}"),
+        ["more than 10 s after the lines around it; its time stamp is wrong"],
+        20,
+    ),
+    "a single time stamp 17.6 s back": (
+        _replaced("alibaba", 20, f"3,R,0,4096,{CLOCK_S * 10**6 - 17_600_000}"),
+        ["more than 10 s before the lines around it; its time stamp is wrong"],
+        20,
+    ),
+    "a first time stamp 17.6 s ahead": (
+        _replaced("alibaba", 1, f"3,R,0,4096,{CLOCK_S * 10**6 + 17_600_000}"),
+        ["line 1: more than 10 s after the lines around it; its time stamp is wrong"],
+        None,
+    ),
     "volumes one after the other, of an hour": (
         "".join(
             f"{volume},R,{i * 4096},4096,{CLOCK_S * 10**6 + i * 3_600_000}\n"
@@ -423,6 +438,23 @@ def test_times_that_go_back_are_sorted_and_said(tmp_path: Path, drives: list[Pat
     times = [int(line.split()[0]) for line in written]
     assert times == sorted(times)
     assert "order" not in replay(drives, [tmp_path / "out.iolog"], "baseline").stderr
+
+
+def test_a_slow_io_and_an_idle_time_are_no_mistakes(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    # Written at its end, an I/O of 12 s.
+    path.write_text(
+        "0,100,1,4096,0,0.0,4096\n0,100,1,4096,0,12000.0,4096\n"
+        "0,12000000,1,4096,0,1.0,4096\n0,100,1,4096,0,12001.0,4096\n"
+    )
+    assert [io[0] for io in by_linnapp(path)] == [0, 1000, 12_000_000, 12_001_000]
+    path.write_text("".join(f"{t} 0 0 4096 1\n" for t in (0, 1, 30_000, 30_001, 59_000)))
+    assert len(by_linnapp(path)) == 5
+    path.write_text(
+        "".join(f"{v},R,0,4096,{CLOCK_S * 10**6 + t * 100_000}\n"
+                for v in (1, 2) for t in range(200))
+    )  # fmt: skip
+    assert len(by_linnapp(path)) == 400
 
 
 def test_equal_times_keep_the_order_of_their_lines(tmp_path: Path) -> None:
