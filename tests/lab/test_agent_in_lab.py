@@ -16,7 +16,7 @@ pytestmark = pytest.mark.lab
 AGENT = REPOSITORY / "build" / "agent" / "linnos-agent"
 MODELS = REPOSITORY / "models" / "example"
 #: known, state: linnos-agent(8)
-OFF, VERDICT, LATENCY = 1, 5, 6
+OFF, VERDICT, LATENCY = 1, 4, 5
 PENDING_KNOWN, PENDING_PAGES = 256, 512
 
 #: Asks about each drive, by the agent and by the kernel's own question, with nothing between.

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 BLKEXPECT = 3 << 30 | 16 << 16 | 0x12 << 8 | 160
 LOOK = 1
 SLOW, STALLED, STALE, PROBE, NO_CHOICE = 1, 2, 4, 8, 16
-#: In the order of their numbers; of a drive that is on "asleep" is not told any more.
-KNOWN = ("no policy", "off", "asleep", "no model", "gone", "verdict", "latency")
+#: In the order of their numbers.
+KNOWN = ("no policy", "off", "no model", "gone", "verdict", "latency")
 #: A prediction must be lower by so many percent to count.
 MARGIN_PERCENT = 25
 

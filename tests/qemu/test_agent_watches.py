@@ -14,7 +14,7 @@ from linnapp.lab.guest import REPOSITORY
 AGENT = REPOSITORY / "build" / "agent" / "linnos-agent"
 MODEL = REPOSITORY / "models" / "example" / "latency" / "flash0.linnos"
 #: linnos-agent(8): what an answer is made of, and bits of its state
-GONE, LATENCY, NO_KERNEL = 4, 6, 65535
+GONE, LATENCY, NO_KERNEL = 3, 5, 65535
 STALE, PENDING_KNOWN, PENDING_PAGES = 4, 256, 512
 
 pytestmark = [

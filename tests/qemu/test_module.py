@@ -264,7 +264,7 @@ def test_it_comes_and_goes_under_load(kernel: DebianKernel, tmp_path: Path) -> N
     # Both idle, by a network that has seen nothing: fast.
     assert json.loads((tmp_path / "best").read_text()) == [0, 1]
 
-    verdict, no_policy = 5, 0
+    verdict, no_policy = 4, 0
     idle, loaded = (json.loads((tmp_path / name).read_text()) for name in ("idle", "answers"))
     answers = idle + loaded
     for best, drives in answers:

@@ -28,7 +28,7 @@ SOURCE = ROOT / "cluster" / "agent"
 #: linnos-agent(8), without the numbers that are only an answer's
 QUESTION = struct.Struct("<4sBBHQH6xII32x")
 ANSWER = struct.Struct("<4sBBHQHHHHIII4xQQ8x")
-GONE, LATENCY_KNOWN, NO_KERNEL = 4, 6, 65535
+GONE, LATENCY_KNOWN, NO_KERNEL = 3, 5, 65535
 LATENCY = ROOT / "models" / "example" / "latency" / "flash0.linnos"
 KEY = b"sixteen bytes, and a few more"
 

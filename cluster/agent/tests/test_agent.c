@@ -3,6 +3,8 @@
 #include "../../../liblinnos/tests/test.h"
 #include "agent.h"
 
+#include <linux/blk-linnos.h>
+
 static unsigned int asked;
 
 static void ask(void *drives, const struct question *question, uint64_t now_ns,
@@ -11,7 +13,7 @@ static void ask(void *drives, const struct question *question, uint64_t now_ns,
 	(void)drives;
 	(void)now_ns;
 	asked++;
-	answer->known = 6;
+	answer->known = BLK_EXPECT_LATENCY;
 	answer->latency_us = 100 + question->drive;
 }
 

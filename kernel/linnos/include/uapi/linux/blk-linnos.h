@@ -38,7 +38,6 @@
  * @BLK_EXPECT_NO_POLICY: a device that has no policy: one stacked on others, or
  *	whose driver does not use blk-mq
  * @BLK_EXPECT_OFF: nothing, the policy's mode is off
- * @BLK_EXPECT_ASLEEP: not told any more
  * @BLK_EXPECT_NO_MODEL: nothing, the drive has no model
  * @BLK_EXPECT_GONE: the drive has been removed, or its driver has given it up
  * @BLK_EXPECT_VERDICT: a model that tells fast from slow
@@ -47,7 +46,6 @@
 enum blk_expect_known {
 	BLK_EXPECT_NO_POLICY,
 	BLK_EXPECT_OFF,
-	BLK_EXPECT_ASLEEP,
 	BLK_EXPECT_NO_MODEL,
 	BLK_EXPECT_GONE,
 	BLK_EXPECT_VERDICT,
