@@ -38,10 +38,10 @@ from eval.experiments.cluster.lab import (
     recorded_and_trained,
 )
 from eval.experiments.cluster.text import EXTRA, LIBRARY, OTHERS, RULES, SHIPPED
-from eval.intervals import Interval
 from eval.metrics import percent
 from eval.work import StepError, Steps, aligned, write_json
 from linnapp.lab.cluster import CLUSTER_KERNEL
+from linnapp.stats import Interval
 
 COMMAND = "make demo-cluster"
 

@@ -1,85 +1,42 @@
 # SPDX-License-Identifier: MIT
-"""How sure a number is: 95 % intervals by a bootstrap over blocks of time, of all seeds.
+"""What replays are summed up to, and the intervals of what is computed from it.
 
-Reads that follow each other have their fate in common (a burst, a garbage collection), so single
-reads must not be drawn. What is drawn is, first, seeds (each has drives, workload and models of its
-own), then blocks of time of the replays of each seed drawn; both with replacement. A block is drawn
-for all policies at once: they replayed the same reads, so that what a block has of hardness cancels
-in their differences.
-
-An interval from few seeds would be too narrow. It is taken further out in the distribution of
-the resamples, by as much as Student's t with so many seeds is wider than the normal distribution
-(the expanded percentile interval of Hesterberg, "What Teachers Should Know About the Bootstrap",
-The American Statistician 69:4, 2015, section 5.3). With one seed only its blocks are drawn: the
-interval then is of these drives and this stretch of the workload.
-
-Memory is bounded: reads become sums and histograms of blocks at once, and resamples are made a few
-hundred at a time.
+Reads become sums and histograms of blocks of time, so that memory is bounded and a statistic of all
+seeds together can be computed anew with other weights of the blocks. The intervals are those of
+:mod:`linnapp.stats`, which has the rules: three or more seeds are left out one after the other
+(Student's t of jackknife pseudo-values), two have no interval, and the blocks of a single one are
+drawn anew. A block is weighted for all policies at once: they replayed the same reads, so that what
+a block has of hardness cancels in their differences.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-LEVEL = 0.95
-RESAMPLES = 4000
+from linnapp import stats
+from linnapp.stats import LEVEL, Floats, Interval
+
+RESAMPLES = stats.N_RESAMPLES
 
 #: A percentile is given when at least so many reads lie beyond it.
 RESTS_ON = 100
 
-#: Blocks that a replay is cut into.
-BLOCKS = 20
+#: Blocks that a replay is cut into, at most.
+BLOCKS = stats.MAX_BLOCKS
 
-#: Resamples made at a time.
-_CHUNK = 250
+#: The shortest block. Emulated drives pause for some milliseconds, and injected bursts last 10 ms;
+#: the second of :mod:`linnapp.stats` is for real drives.
+BLOCK_S = 0.1
 
-#: Bins of the histograms that percentiles of resamples are read from: 1 % wide.
+#: Bins of the histograms that percentiles are read from: 1 % wide.
 _N_BINS = 1800
 _LOWEST_US = 1.0
 _STEP = math.log(1.01)
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A number and the interval that holds it with a chance of ``LEVEL``."""
-
-    value: float
-    low: float
-    high: float
-
-    @property
-    def is_above(self) -> bool:
-        """Above zero, the whole of it."""
-        return self.low > 0
-
-    @property
-    def is_below(self) -> bool:
-        """Below zero, the whole of it."""
-        return self.high < 0
-
-    @property
-    def is_apart(self) -> bool:
-        """Zero is not in it: a difference that may be called one."""
-        return self.is_above or self.is_below
-
-    def to_json(self) -> list[float | None]:
-        """Value, low, high; null for what is not a number."""
-        return [v if math.isfinite(v) else None for v in (self.value, self.low, self.high)]
-
-    @classmethod
-    def from_json(cls, numbers: Sequence[float | None]) -> Interval:
-        """The opposite of :meth:`to_json`."""
-        value, low, high = (math.nan if v is None else v for v in numbers)
-        return cls(value, low, high)
 
 
 def percentile(latency_us: NDArray[Any], percent: float) -> float | None:
@@ -89,70 +46,30 @@ def percentile(latency_us: NDArray[Any], percent: float) -> float | None:
     return float(np.percentile(latency_us, percent))
 
 
-def of_values(values: Sequence[float], statistic: Callable[..., Any] = np.mean) -> Interval:
-    """The interval of a statistic of values that were drawn independently (seeds, windows).
+def of_seeds(values: Mapping[int, Sequence[float]], *, positive: bool = False) -> Interval:
+    """The interval of a mean over drives, whose seeds count, since drives of one share a workload.
 
-    Parameters
-    ----------
-    values : sequence of float
-        What is not a number is left out.
-    statistic : callable
-        Takes an array and ``axis``; the mean unless given.
+    The values are by seed, of its drives (or blocks of time). Those of a single seed are taken as
+    independent: the interval is about other drives under this load. `positive` values, as rates,
+    differ by factors.
     """
-    known = np.asarray([v for v in values if not math.isnan(v)], float)
-    if not len(known):
-        return Interval(math.nan, math.nan, math.nan)
-    value = float(statistic(known, axis=0))
-    if len(known) < 2:
-        return Interval(value, math.nan, math.nan)
-    rng = np.random.default_rng(1)
-    drawn = statistic(known[rng.integers(len(known), size=(RESAMPLES, len(known)))], axis=1)
-    # Of ranks, so that infinite values may be among them.
-    return _around(value, drawn, tail(len(known)), method="nearest")
-
-
-def _around(value: float, drawn: NDArray[Any], beyond: float, **how: Any) -> Interval:
-    """A value and the interval that leaves a share of what was drawn beyond each end."""
-    low, high = np.quantile(drawn, [beyond, 1 - beyond], **how)
-    return Interval(value, min(float(low), value), max(float(high), value))
-
-
-def of_seeds(values: Mapping[int, Sequence[float]]) -> Interval:
-    """The interval of a mean over drives: drives of one seed share a workload, so seeds are drawn.
-
-    The values are by seed, of its drives (or blocks of time). Of one seed alone these are drawn.
-    """
+    interval = stats.positive_mean_interval if positive else stats.mean_interval
     if len(values) == 1:
-        return of_values(next(iter(values.values())))
+        return interval(next(iter(values.values())))
     of_each = [np.asarray([v for v in same if not math.isnan(v)]) for same in values.values()]
-    return of_values([float(known.mean()) for known in of_each if len(known)])
-
-
-def of_ratio(parts: Sequence[float], wholes: Sequence[float], *, seed: int = 1) -> Interval:
-    """The interval of a share, counted by blocks of time: sum of the parts over sum of the wholes.
-
-    Blocks are drawn.
-    """
-    part, whole = np.asarray(parts, float), np.asarray(wholes, float)
-    # A block without any of the whole says nothing of the share, and is no block to draw.
-    part, whole = part[whole > 0], whole[whole > 0]
-    if not len(whole):
-        return Interval(math.nan, math.nan, math.nan)
-    value = float(part.sum() / whole.sum())
-    if len(whole) < 2:
-        return Interval(value, math.nan, math.nan)
-    rows = np.random.default_rng(seed).integers(len(whole), size=(RESAMPLES, len(whole)))
-    drawn = part[rows].sum(axis=1) / whole[rows].sum(axis=1)
-    return _around(value, drawn, tail(len(whole)))
+    return interval([float(known.mean()) for known in of_each if len(known)])
 
 
 class Blocks:
     """The reads of one seed's replays, added up by block of time and policy.
 
-    `due_us` says when the workload wants each read, `length_us` how long the replay is.
+    `due_us` says when the workload wants each read, `length_us` how long the replay is. It is cut
+    into ``BLOCKS``, but none shorter than ``BLOCK_S``, unless `n_blocks` says otherwise.
     """
 
-    def __init__(self, due_us: NDArray[Any], length_us: float, n_blocks: int = BLOCKS) -> None:
+    def __init__(self, due_us: NDArray[Any], length_us: float, n_blocks: int | None = None) -> None:
+        if n_blocks is None:
+            n_blocks = max(1, min(BLOCKS, int(length_us / (BLOCK_S * 1e6))))
         self.n_blocks = n_blocks
         self.block: NDArray[np.int64] = np.minimum(
             due_us * (n_blocks / length_us), n_blocks - 1
@@ -190,163 +107,145 @@ class Blocks:
         return list(self.count)
 
 
-def _weights(
-    seeds: Sequence[Blocks], rng: np.random.Generator, n_resamples: int
-) -> Iterator[list[NDArray[np.float64]]]:
-    """How often each resample holds each block: for each seed an array (resamples, blocks)."""
-    n = len(seeds)
-    for first in range(0, n_resamples, _CHUNK):
-        size = min(_CHUNK, n_resamples - first)
-        times = rng.multinomial(n, [1 / n] * n, size)
-        yield [
-            rng.multinomial(times[:, i] * blocks.n_blocks, [1 / blocks.n_blocks] * blocks.n_blocks)
-            .astype(np.float64)
-            for i, blocks in enumerate(seeds)
-        ]  # fmt: skip
-
-
-def tail(n: int) -> float:
-    """The share of the resamples that lies beyond each end of an interval.
-
-    So many are drawn independently: seeds, or the blocks of a single one.
-    """
-    if n < 2:
-        return 0.0
-    t = student_t(1 - (1 - LEVEL) / 2, n - 1)
-    return statistics.NormalDist().cdf(-t * math.sqrt(n / (n - 1)))
-
-
-def student_t(share: float, freedom: int) -> float:
-    """Quantile of Student's t distribution."""
-    # Loaded with scikit-learn anyway; a second of start-up for those who need no interval.
-    from scipy.stats import t
-
-    return float(t.ppf(share, freedom))
-
-
-class Resamples:
-    """Means and percentiles of resamples of some seeds' replays, policy by policy.
+class Pooled:
+    """Means and percentiles of all seeds' replays together, with their intervals.
 
     Parameters
     ----------
     seeds : sequence of Blocks
-        One a seed; only policies that all of them have are resampled.
+        One a seed; only policies that all of them have are compared.
     """
 
-    def __init__(
-        self,
-        seeds: Sequence[Blocks],
-        percents: Sequence[float] = (),
-        *,
-        n_resamples: int | None = None,
-        seed: int = 1,
-    ) -> None:
+    def __init__(self, seeds: Sequence[Blocks], percents: Sequence[float] = ()) -> None:
         if not seeds:
-            raise ValueError("no replay to draw from")
-        n_resamples = n_resamples or RESAMPLES
-        rng = np.random.default_rng(seed)
+            raise ValueError("no replay to compute from")
         self.policies = [
             policy for policy in seeds[0].policies if all(policy in s.count for s in seeds)
         ]
         self.percents = tuple(percents)
-        n = len(seeds) if len(seeds) > 1 else seeds[0].n_blocks
-        self.tail = tail(n)
-        columns = [[s.count[p] for p in self.policies] for s in seeds]
-        counts = [np.stack(c, axis=1) for c in columns]
-        totals = [np.stack([s.total_us[p] for p in self.policies], axis=1) for s in seeds]
-        self._value = _means(sum(t.sum(0) for t in totals), sum(c.sum(0) for c in counts))
-        self._mean = np.empty((n_resamples, len(self.policies)))
-        self._percentile = np.full((len(self.percents), n_resamples, len(self.policies)), np.nan)
-        pools = [
-            _Pool([s.histogram[policy] for s in seeds])
-            for policy in (self.policies if self.percents else ())
-        ]
-        done = 0
-        for weights in _weights(seeds, rng, n_resamples):
-            rows = slice(done, done + len(weights[0]))
-            done = rows.stop
-            self._mean[rows] = _means(
-                sum(w @ t for w, t in zip(weights, totals, strict=True)),
-                sum(w @ c for w, c in zip(weights, counts, strict=True)),
+        self._n_seeds = len(seeds)
+        sizes = [s.n_blocks for s in seeds]
+        self._n_blocks = sizes[0]
+        if self._n_seeds == 1:
+            others = stats.resamples(self._n_blocks)
+        else:
+            others = np.repeat(1.0 - np.eye(self._n_seeds), sizes, axis=1)
+        # The first row is all of it.
+        self._weights = np.concatenate([np.ones((1, sum(sizes))), others])
+        self._sums = {
+            policy: np.concatenate(
+                [np.stack([s.total_us[policy], s.count[policy]], axis=1) for s in seeds]
             )
-            if not self.percents:
-                continue
-            times = np.concatenate(weights, axis=1).astype(np.float32)
-            for column, pool in enumerate(pools):
-                self._percentile[:, rows, column] = pool.percentiles(times, self.percents)
+            for policy in self.policies
+        }
+        self._histograms = {
+            policy: np.concatenate([s.histogram[policy] for s in seeds])
+            for policy in (self.policies if percents else ())
+        }
+        self._mean = {policy: _means(self._weights @ sums) for policy, sums in self._sums.items()}
+        self._percentile = {
+            policy: percentiles(self._weights, blocks, self.percents)
+            for policy, blocks in self._histograms.items()
+        }
 
-    def _column(self, policy: str) -> int:
-        return self.policies.index(policy)
+    def _interval(self, value: float, found: Floats) -> Interval:
+        """Around a value, from a statistic of all of it and of what the other weights leave."""
+        if self._n_seeds == 1:
+            return stats.block_interval(value, found[1:], self._n_blocks)
+        around = stats.jackknife_interval(float(found[0]), found[1:])
+        moved = value - around.value
+        return Interval(value, around.low + moved, around.high + moved)
 
-    def _interval(self, value: float, resampled: NDArray[Any]) -> Interval:
-        known = resampled[np.isfinite(resampled)]
-        if not len(known) or not math.isfinite(value):
-            return Interval(value, math.nan, math.nan)
-        return _around(value, known, self.tail)
+    def _latency(self, value: float, found: Floats) -> Interval:
+        """The same of a latency, or a ratio of two, which differ by factors: by logarithms."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of_log = self._interval(float(np.log(value)), np.log(found))
+        return Interval(value, *np.exp([of_log.low, of_log.high]).tolist())
+
+    def _below(self, ratio: float, found: Floats, is_different: Callable[[], bool]) -> Interval:
+        """By which share one is below the other, from their ratio."""
+        around = self._latency(ratio, found)
+        interval = Interval(1 - ratio, 1 - around.high, 1 - around.low)
+        # Of one seed, exchanging the two policies' blocks is to say so, too.
+        return interval.agreeing_with(self._n_seeds > 1 or not interval.is_apart or is_different())
 
     def mean(self, policy: str) -> Interval:
         """A policy's mean latency in us."""
-        column = self._column(policy)
-        return self._interval(float(self._value[column]), self._mean[:, column])
+        found = self._mean[policy]
+        return self._latency(float(found[0]), found)
 
     def percentile(self, policy: str, percent: float, value: float) -> Interval:
         """The interval of a percentile, around its value among all reads."""
-        drawn = self._percentile[self.percents.index(percent)][:, self._column(policy)]
-        return self._interval(value, drawn)
+        return self._latency(value, self._percentile[policy][self.percents.index(percent)])
 
     def below(self, policy: str, reference: str) -> Interval:
         """By what share a policy's mean is below a reference's; negative when above."""
-        a, b = self._column(policy), self._column(reference)
-        return self._interval(
-            float(1 - self._value[a] / self._value[b]), 1 - self._mean[:, a] / self._mean[:, b]
-        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = self._mean[policy] / self._mean[reference]
+
+        def is_different() -> bool:
+            sides = self._exchanged(self._sums[policy], self._sums[reference])
+            return _differ(*(np.log(_means(side)) for side in sides))
+
+        return self._below(float(ratio[0]), ratio, is_different)
 
     def percentile_below(
         self, policy: str, reference: str, percent: float, values: tuple[float, float]
     ) -> Interval:
         """The same of a percentile, whose values among all reads are given."""
-        drawn = self._percentile[self.percents.index(percent)]
-        a, b = drawn[:, self._column(policy)], drawn[:, self._column(reference)]
-        return self._interval(1 - values[0] / values[1], 1 - a / b)
+        at = self.percents.index(percent)
+        ratio = self._percentile[policy][at] / self._percentile[reference][at]
+
+        def is_different() -> bool:
+            both = np.stack([self._histograms[policy], self._histograms[reference]])
+            shown = both.any(axis=(0, 1))
+            sides = self._exchanged(*(of * shown for of in both))
+            return _differ(*(np.log(_percentile(side, percent)) for side in sides))
+
+        return self._below(values[0] / values[1], ratio, is_different)
+
+    def _exchanged(self, first: NDArray[Any], second: NDArray[Any]) -> tuple[Floats, Floats]:
+        """Sums of two sides, as they were, and with blocks exchanged between them at random."""
+        exchanged = stats.exchanges(len(first))
+        moved = np.vstack([np.zeros(first.shape[1]), exchanged @ (first - second)])
+        return first.sum(axis=0) - moved, second.sum(axis=0) + moved
 
     def share(self, policy: str, bound: str, reference: str = "baseline") -> Interval:
         """Share of what a bound gains over the reference that a policy gains."""
-        p, o, b = (self._column(name) for name in (policy, bound, reference))
+        p, o, b = (self._mean[name] for name in (policy, bound, reference))
         with np.errstate(divide="ignore", invalid="ignore"):
-            drawn = (self._mean[:, b] - self._mean[:, p]) / (self._mean[:, b] - self._mean[:, o])
-            value = (self._value[b] - self._value[p]) / (self._value[b] - self._value[o])
-        return self._interval(float(value), drawn)
+            found = (b - p) / (b - o)
+        return self._interval(float(found[0]), found)
 
 
-def _means(total: Any, count: Any) -> Floats:
+def _differ(first: Floats, second: Floats) -> bool:
+    """Whether two sides differ by more, in the first row, than blocks exchanged make them."""
+    found = np.abs(first - second)
+    return stats.p_value(float(found[0]), found[1:]) <= 1 - LEVEL
+
+
+def _means(sums: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(total / count, np.float64)
+        return np.asarray(sums[..., 0] / sums[..., 1], np.float64)
 
 
-class _Pool:
-    """Histograms of all blocks, one a row of each seed's array: of the bins that hold a read."""
+def percentiles(weights: Floats, blocks: NDArray[Any], percents: Sequence[float]) -> Floats:
+    """Percentiles for each row of weights of blocks' histograms; shape (percents, rows)."""
+    # The bins that hold a read, and the first, so that there is one.
+    bins = np.flatnonzero(blocks.any(axis=0) | (np.arange(_N_BINS) == 0))
+    pooled = weights.astype(np.float32) @ blocks[:, bins]
+    return np.stack([_percentile(pooled, percent, bins) for percent in percents])
 
-    def __init__(self, histograms: Sequence[NDArray[np.float32]]) -> None:
-        blocks = np.concatenate(histograms)
-        # The first bin as well, so that where there is no read there is a bin.
-        self._bins = np.flatnonzero(blocks.any(axis=0) | (np.arange(_N_BINS) == 0))
-        self._blocks = blocks[:, self._bins]
 
-    def percentiles(self, times: NDArray[np.float32], percents: Sequence[float]) -> Floats:
-        """Percentiles of resamples, in each of which each block is so many `times`.
-
-        What is in a bin is evenly spread there.
-        """
-        pooled = times @ self._blocks
-        upto = np.cumsum(pooled, axis=1, dtype=np.float64)
-        rows = np.arange(len(upto))
-        found = np.empty((len(percents), len(upto)))
-        for i, percent in enumerate(percents):
-            wanted = upto[:, -1] * (percent / 100)
-            columns = np.minimum((upto < wanted[:, None]).sum(axis=1), len(self._bins) - 1)
-            inside = pooled[rows, columns]
-            before = upto[rows, columns] - inside
-            with np.errstate(divide="ignore", invalid="ignore"):
-                part = np.where(inside > 0, (wanted - before) / inside, 0.5)
-            found[i] = _LOWEST_US * np.exp((self._bins[columns] + part) * _STEP)
-        return found
+def _percentile(pooled: NDArray[Any], percent: float, bins: NDArray[Any] | None = None) -> Floats:
+    """A percentile of each row of a histogram; what is in a bin is evenly spread there."""
+    upto = np.cumsum(pooled, axis=1, dtype=np.float64)
+    rows = np.arange(len(upto))
+    wanted = upto[:, -1] * (percent / 100)
+    columns = np.minimum((upto < wanted[:, None]).sum(axis=1), pooled.shape[1] - 1)
+    inside = pooled[rows, columns]
+    before = upto[rows, columns] - inside
+    with np.errstate(divide="ignore", invalid="ignore"):
+        part = np.where(inside > 0, (wanted - before) / inside, 0.5)
+    bin_of = columns if bins is None else bins[columns]
+    return np.asarray(_LOWEST_US * np.exp((bin_of + part) * _STEP))

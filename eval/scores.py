@@ -13,7 +13,8 @@ import numpy as np
 from eval import contenders, intervals, learnt
 from eval.cache import Cache
 from eval.cells import Cell, Replayed, reads_of
-from eval.intervals import Blocks, Interval, Resamples
+from eval.intervals import Blocks, Pooled
+from linnapp.stats import Interval
 
 #: Percentiles of the tables, and those whose differences are given too.
 PERCENTS = (50.0, 80.0, 90.0, 95.0, 99.0, 99.9, 99.99)
@@ -71,7 +72,6 @@ def blocks_of(
 def score(
     blocks: Sequence[Blocks],
     latencies: Sequence[Mapping[str, np.ndarray[Any, Any]]],
-    n_resamples: int | None = None,
 ) -> dict[str, Any]:
     """A cell's numbers over its seeds.
 
@@ -82,7 +82,7 @@ def score(
         rests on too few reads null; ``below``: {name: {other: [share, low, high]}}, by how much
         the mean of a policy is below another's; ``tail_below`` likewise of percentiles.
     """
-    drawn = Resamples(blocks, PERCENTS, n_resamples=n_resamples)
+    drawn = Pooled(blocks, PERCENTS)
     names = drawn.policies
     pooled = {name: np.concatenate([one[name] for one in latencies]) for name in names}
     policies: dict[str, dict[str, Any]] = {}
@@ -166,7 +166,7 @@ def compared(
 ) -> list[dict[str, Any]]:
     """By how much means are below others' in replays of one seed, with their intervals."""
     *_, (blocks, _, _) = _add_paired(results, length_s)
-    drawn = Resamples([blocks])
+    drawn = Pooled([blocks])
     return [{"policy": a, "reference": b, "below": drawn.below(a, b).to_json()} for a, b in pairs]
 
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from eval.contenders import ours
 from eval.experiment import Table
-from eval.intervals import Interval
 from eval.scores import verdict
+from linnapp.stats import Interval
 
 #: Ours by the mean, against each of these.
 AGAINST = {

@@ -70,6 +70,11 @@ class Interval:
     high: float
 
     @property
+    def is_known(self) -> bool:
+        """Whether there are ends."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
     def is_above(self) -> bool:
         """Whether the whole interval is above zero."""
         return self.low > 0
@@ -172,6 +177,17 @@ def jackknife_interval(whole: float, without: Floats, level: float = LEVEL) -> I
     n = len(without)
     around = mean_interval(n * whole - (n - 1) * np.asarray(without, float), level)
     return Interval(whole, whole + around.low - around.value, whole + around.high - around.value)
+
+
+def positive_mean_interval(values: Sequence[float] | Floats) -> Interval:
+    """The interval of a mean of values that differ by factors, computed on its logarithm."""
+    known = np.asarray(values, float)
+    known = known[~np.isnan(known)]
+    if len(known) < 3:
+        return mean_interval(known)
+    without = (known.sum() - known) / (len(known) - 1)
+    around = jackknife_interval(math.log(known.mean()), np.log(without))
+    return Interval(float(known.mean()), math.exp(around.low), math.exp(around.high))
 
 
 def quantile_interval(values: Sequence[float] | Floats, share: float = 0.5) -> Interval:

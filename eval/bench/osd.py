@@ -22,9 +22,9 @@ from pathlib import Path
 
 from eval.bench import OUT, BenchError
 from eval.bench.watching import cpu_s
-from eval.intervals import of_values
 from eval.work import write_json
 from linnapp.lab.engines.ceph import OSD_SETTINGS
+from linnapp.stats import mean_interval
 
 #: Reads at a time.
 AT_A_TIME = (1, 8)
@@ -147,7 +147,7 @@ def osd() -> None:
         idle = (cpu_s(ceph.osd_pid) - used_s) / PERIOD_S
         for at_a_time in AT_A_TIME:
             periods = [_read_us(ceph, at_a_time, idle) for _ in range(PERIODS)]
-            took = of_values([us for us, _ in periods])
+            took = mean_interval([us for us, _ in periods])
             n_reads = sum(n for _, n in periods)
             rows.append({"at_a_time": at_a_time, "reads": n_reads, "cpu_us": took.to_json()})
             print(f"{at_a_time} at a time: {took.value:.0f} us of a core a read "

@@ -30,9 +30,9 @@ import numpy as np
 from eval.bench import OUT, BenchError
 from eval.bench.watching import cpu_s
 from eval.cache import ROOT
-from eval.intervals import of_values
 from eval.work import write_json
 from linnapp.drive.counters.latencies import LOWEST_US, N_BUCKETS
+from linnapp.stats import quantile_interval
 
 N_DRIVES = (3, 8)
 IOS_PER_S = 100_000
@@ -199,7 +199,7 @@ def top() -> None:
     result: dict[str, Any] = {"ios_per_s": IOS_PER_S, "drives": {}}
     for n_drives in N_DRIVES:
         shares = _shares(n_drives)
-        share = of_values(shares, np.median)
+        share = quantile_interval(shares)
         result["drives"][n_drives] = {"share_of_a_core": share.to_json(), "periods": shares}
         print(
             f"{n_drives} drives: {share.value:.2%} of a core "

@@ -32,12 +32,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from eval.bench import OUT, BenchError
-from eval.intervals import of_values
 from eval.work import write_json
 from linnapp.errors import LinnappError
+from linnapp.stats import quantile_interval
 from linnapp.watch.reader import Reader, Wanted, call_names
 from linnapp.watch.watching import check_can_watch
 
@@ -115,7 +113,7 @@ class Pairs:
         ratios = {}
         for name, of in RATIOS.items():
             values = [of(t) / of(b) for t, b in zip(self.traced, self.bare, strict=True)]
-            ratios[name] = of_values(values, np.median).to_json()
+            ratios[name] = quantile_interval(values).to_json()
         return {
             "ratios": ratios,
             "bare_s": statistics.median(run.seconds for run in self.bare),

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The paper's claims, one by one: its figure, ours with its interval, and how they compare.
+"""The paper's claims, one by one: its figure, ours with its interval, and whether they differ.
 
-Everything is computed from what the other experiments left. A claim of how good LinnOS is holds
-where every cell lies in the paper's range or beyond its better end. It is *worse* when the interval
-of some cell lies wholly on the worse side of the range, *better* when no cell does and the mean of
-the cells is beyond the better end, otherwise *same*. A claim of how one variant stands to another
-has no better end: it is *not reproduced* when the interval of some cell lies wholly outside of the
-range, on either side, and *undecided* when none does, but every one has zero in it. What was
-measured of something else is shown and not judged. Nothing was adjusted to make one come out.
+Everything is computed from what the other experiments left. The numbers stand beside the paper's. A
+word says only what a joint test of all cases shows, at 5 % (Student's t over seeds, corrected by
+Holm): *worse* that some case lies on the worse side of the paper's range, *better* that some case
+lies beyond its better end and none is worse. A claim of how one variant stands to another has no
+better end: it is *not reproduced* when some case lies outside of the range, and *undecided* when no
+case can be told from zero. *Not shown to differ* is the rest, and does not say that both are the
+same. What was measured of something else is shown and not judged. Nothing was adjusted to make one
+come out.
 """
 
 from __future__ import annotations
@@ -20,15 +21,21 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 
 from eval import figures, scores
 from eval.cache import RESULTS, read_record
 from eval.experiment import Context, Experiment, Table
-from eval.intervals import Interval, of_seeds, of_values
+from eval.intervals import of_seeds
+from linnapp import stats
+from linnapp.stats import Interval, mean_interval
 
-SAME, BETTER, WORSE, UNKNOWN = "same", "better", "worse", "not run"
+BETTER, WORSE, UNKNOWN = "better", "worse", "not run"
+NOT_SHOWN, UNTESTED = "not shown to differ", "too few seeds"
 NOT_REPRODUCED, UNDECIDED, NOT_COMPARABLE = "not reproduced", "undecided", "not comparable"
+
+
+#: At most so often a claim is called worse, better or not reproduced that is none of it.
+CHANCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -49,8 +56,19 @@ class Claim:
     scale: float = 100.0
     #: It says how variants differ, not how good LinnOS is.
     of_variants: bool = False
+    #: The scale on which seeds differ by what is normally distributed: of ratios the logarithm.
+    on: Callable[[float], float] = float
     #: Why ours is of something else than the paper's, if it is.
     unlike: str = ""
+
+    def tested_on(self, case: Interval) -> Interval:
+        """A case on the scale of :attr:`on`."""
+        return Interval(*(self.on(end) for end in (case.value, case.low, case.high)))
+
+
+def _log_below(share: float) -> float:
+    """The logarithm of a ratio by which something is below another, with the share's sign."""
+    return -math.log1p(-share)
 
 
 def _below(policy: str, reference: str) -> Callable[[dict[str, Any]], dict[str, Interval]]:
@@ -91,7 +109,7 @@ def _points(data: dict[str, Any]) -> dict[str, Interval]:
     by: dict[str, list[float]] = {}
     for row in data["rows"]:
         by.setdefault(f"{row['workload']} drive {row['drive']}", []).append(row["paper_percentile"])
-    return {case: of_values(values) for case, values in by.items()}
+    return {case: mean_interval(values) for case, values in by.items()}
 
 
 def _stable(data: dict[str, Any]) -> dict[str, Interval]:
@@ -128,19 +146,19 @@ _OTHER_PROCESSOR = "another processor, another kernel"
 
 CLAIMS = (
     Claim("mean of LinnOS+HL below hedging at p95", 9.6, 79.6, "fig08",
-          _below("linnos-hl", "hedge")),
+          _below("linnos-hl", "hedge"), on=_log_below),
     Claim("mean of LinnOS+HL below hedging at the inflection point", 14.2, 49.5, "fig08",
-          _below("linnos-hl", "hedge-ip")),
+          _below("linnos-hl", "hedge-ip"), on=_log_below),
     Claim("mean of LinnOS+HL below the advanced heuristic", 10.7, 71.2, "fig08",
-          _below("linnos-hl", "heuristic-adv")),
+          _below("linnos-hl", "heuristic-adv"), on=_log_below),
     Claim("mean of LinnOS alone below hedging at p95", 0.3, 62.3, "fig08",
-          _below("linnos", "hedge")),
+          _below("linnos", "hedge"), on=_log_below),
     Claim("mean of LinnOS alone below the advanced heuristic", 3.0, 60.7, "fig08",
-          _below("linnos", "heuristic-adv")),
+          _below("linnos", "heuristic-adv"), on=_log_below),
     Claim("mean of LinnOS alone above LinnOS+HL", 1.3, 45.7, "fig08",
-          _above("linnos", "linnos-hl"), of_variants=True),
+          _above("linnos", "linnos-hl"), on=math.log1p, of_variants=True),
     Claim("mean of LinnOS+HL below LinnOS+H99", 1.7, 39.2, "fig08",
-          _below("linnos-hl", "linnos-h99"), of_variants=True),
+          _below("linnos-hl", "linnos-h99"), on=_log_below, of_variants=True),
     Claim("inflection points, percentile", 72.0, 98.5, "fig05", _points, unit="", scale=1.0),
     Claim("inflection point of an hour, largest deviation in 15 hours, percentiles", 0.0, 5.0,
           "fig07", _stable, more_is_better=False, unit="", scale=1.0,
@@ -171,39 +189,33 @@ CLAIMS = (
 SOURCES = tuple(dict.fromkeys(claim.source for claim in CLAIMS))
 
 
-def judge(claim: Claim, cases: Sequence[Interval]) -> str:
-    """In a word, by the rules above."""
+def judge(claim: Claim, cases: Sequence[Interval], n_seeds: int) -> str:
+    """In a word, by the rules above; the intervals are of so many seeds."""
     known = [case for case in cases if math.isfinite(case.value)]
     if not known:
         return UNKNOWN
     if claim.unlike:
         return NOT_COMPARABLE
+    tested = [case for case in known if case.is_known]
+    if not tested:
+        return UNTESTED
+    low, high = (end / claim.scale for end in (claim.low, claim.high))
+    sides = [(case.value > high) - (case.value < low) for case in tested]
+    ends = [high if side > 0 else low for side in sides]
+    p = [
+        stats.p_value_of(claim.tested_on(case), claim.on(end), n_seeds) if side else 1.0
+        for case, side, end in zip(tested, sides, ends, strict=True)
+    ]
+    outside = [side for side, is_out in zip(sides, stats.holm(p) <= CHANCE, strict=True) if is_out]
     if claim.of_variants:
-        return _judge_variants(claim, known)
-    sign = 1.0 if claim.more_is_better else -1.0
-    ends = sorted((sign * claim.low, sign * claim.high))
-
-    def best_of(case: Interval) -> float:
-        end = case.high if claim.more_is_better else case.low
-        return sign * claim.scale * (end if math.isfinite(end) else case.value)
-
-    if any(best_of(case) < ends[0] for case in known):
+        if outside:
+            return NOT_REPRODUCED
+        p = [stats.p_value_of(claim.tested_on(case), claim.on(0.0), n_seeds) for case in tested]
+        return UNDECIDED if stats.holm(p).min() > CHANCE else NOT_SHOWN
+    better = 1 if claim.more_is_better else -1
+    if -better in outside:
         return WORSE
-    mean = float(np.mean([sign * claim.scale * case.value for case in known]))
-    return BETTER if mean > ends[1] else SAME
-
-
-def _judge_variants(claim: Claim, cases: Sequence[Interval]) -> str:
-    ends = []
-    for case in cases:
-        low, high = (
-            claim.scale * (end if math.isfinite(end) else case.value)
-            for end in (case.low, case.high)
-        )
-        ends.append((low, high))
-    if any(high < claim.low or low > claim.high for low, high in ends):
-        return NOT_REPRODUCED
-    return UNDECIDED if all(low <= 0 <= high for low, high in ends) else SAME
+    return BETTER if better in outside else NOT_SHOWN
 
 
 def run(context: Context) -> dict[str, Any]:
@@ -228,7 +240,7 @@ def run(context: Context) -> dict[str, Any]:
                 "claim": claim.text, "source": claim.source, "seeds": counted,
                 "paper": [claim.low, claim.high], "unit": claim.unit, "scale": claim.scale,
                 "cases": {case: interval.to_json() for case, interval in cases.items()},
-                "judged": judge(claim, list(cases.values())), "unlike": claim.unlike,
+                "judged": judge(claim, list(cases.values()), counted or 0), "unlike": claim.unlike,
             }
         )  # fmt: skip
     return {"claims": rows, "as_committed": list(dict.fromkeys(carried)), "runs": []}
@@ -296,7 +308,8 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
 def reading(data: dict[str, Any]) -> str:
     """How many come out how."""
     parts = []
-    for word in (SAME, BETTER, WORSE, NOT_REPRODUCED, UNDECIDED, NOT_COMPARABLE, UNKNOWN):
+    for word in (NOT_SHOWN, BETTER, WORSE, NOT_REPRODUCED, UNDECIDED, UNTESTED, NOT_COMPARABLE,
+                 UNKNOWN):  # fmt: skip
         found = [
             row["claim"] + (f" ({row['unlike']})" if row["judged"] == NOT_COMPARABLE else "")
             for row in data["claims"]
@@ -305,11 +318,11 @@ def reading(data: dict[str, Any]) -> str:
         if found:
             parts.append(f"{word.capitalize()} ({len(found)}): {'; '.join(found)}.")
     parts.append(
-        "*Worse* means that the whole interval of some case lies on the worse side of the paper's "
-        "range; *better* that none does and the mean of the cases is beyond its better end; "
-        "*same* the rest. What says how variants differ is *not reproduced* where the whole "
-        "interval of some case lies outside of the range, and *undecided* where none does and each "
-        "has zero in it."
+        "*Worse* means that a joint test of all cases (Student's t over seeds, Holm's correction, "
+        "5 %) shows one on the worse side of the paper's range; *better* that it shows one beyond "
+        "the better end, and none that is worse. What says how variants differ is *not reproduced* "
+        "where it shows one outside of the range, and *undecided* where no case can be told from "
+        "zero. *Not shown to differ* is the rest: the numbers stand beside the paper's."
     )
     if data["as_committed"]:
         parts.append(

@@ -14,8 +14,9 @@ from eval import figures, grid, scores
 from eval.bench import kernel
 from eval.cells import N_DRIVES, WORKLOADS, recorded, trained
 from eval.experiment import Context, Experiment, Table
-from eval.intervals import Interval, of_seeds
+from eval.intervals import of_seeds
 from eval.metrics import percent
+from linnapp.stats import Interval
 from linnapp.trace.formats import iolog
 
 #: Whose share is given by workload: the one that every processor can run.
@@ -76,7 +77,7 @@ def by_workload(data: dict[str, Any], field: str) -> dict[str, Interval]:
     by: dict[str, dict[int, list[float]]] = {}
     for row in data["rows"]:
         by.setdefault(row["workload"], {}).setdefault(row["seed"], []).append(row[field])
-    return {workload: of_seeds(of_each) for workload, of_each in by.items()}
+    return {workload: of_seeds(of_each, positive=True) for workload, of_each in by.items()}
 
 
 def table(data: dict[str, Any]) -> dict[str, Table]:

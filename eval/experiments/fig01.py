@@ -13,7 +13,7 @@ from eval import figures, guests, scores
 from eval.cache import Cache, code_version
 from eval.cells import read_log
 from eval.experiment import Context, Experiment, Table
-from eval.intervals import Blocks, Resamples
+from eval.intervals import Blocks, Pooled
 from linnapp.lab.array import Array
 from linnapp.trace.formats import iolog
 from linnapp.trace.workloads.generation import generate, load_profile
@@ -74,7 +74,7 @@ def run(context: Context) -> dict[str, Any]:
             blocks.add("all", reads["latency_us"])
             of_seeds.append(blocks)
             latencies.append(reads["latency_us"])
-        drawn = Resamples(of_seeds, tuple(QUANTILES.values()))
+        drawn = Pooled(of_seeds, tuple(QUANTILES.values()))
         latency_us = np.sort(np.concatenate(latencies))
         nines = np.linspace(0, np.log10(len(latency_us)), PARAMETERS["points"])
         share = np.minimum(1 - 10.0**-nines, 1 - 1 / len(latency_us))

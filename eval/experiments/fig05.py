@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from eval import figures, grid, scores
 from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import Context, Experiment, Table
-from eval.intervals import of_values
 from linnapp.learn.features.dataset import load_reads
 from linnapp.learn.labelling.inflection import (
     FAILOVER_US,
@@ -21,6 +20,7 @@ from linnapp.learn.labelling.inflection import (
     LatencyDistribution,
     find_inflection_points,
 )
+from linnapp.stats import mean_interval
 
 #: Percentiles that stand for a point far too low and far too high.
 TOO_LOW, TOO_HIGH = 50.0, 99.9
@@ -116,10 +116,10 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
                 (
                     workload, array, str(drive),
                     *(f"p{row['percentile']:.1f}: {row['threshold_us']}" for row in rows),
-                    scores.number(of_values([row["percentile"] for row in rows]).to_json(), 1),
-                    scores.percent(of_values([row["slow_ratio"] for row in rows]).to_json(), 1),
+                    scores.number(mean_interval([row["percentile"] for row in rows]).to_json(), 1),
+                    scores.percent(mean_interval([row["slow_ratio"] for row in rows]).to_json(), 1),
                     scores.number(
-                        of_values([row["paper_percentile"] for row in rows]).to_json(), 1
+                        mean_interval([row["paper_percentile"] for row in rows]).to_json(), 1
                     ),
                 )
                 for (workload, array, drive), rows in drives.items()

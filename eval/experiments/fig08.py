@@ -15,9 +15,10 @@ from eval.cells import WORKLOADS, Cell, Replayed
 from eval.contenders import LEARNT, LITTLE
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import fig08_pages
-from eval.intervals import BLOCKS, LEVEL, RESAMPLES, RESTS_ON
+from eval.intervals import BLOCKS, RESAMPLES, RESTS_ON
 from eval.metrics import percent
 from eval.work import Step
+from linnapp.stats import LEVEL
 
 PARAMETERS: dict[str, Any] = {
     "workloads": WORKLOADS,

@@ -15,8 +15,8 @@ from typing import Any
 
 from eval import contenders, scores, seeds
 from eval.cache import RESULTS, ROOT
-from eval.intervals import Interval
 from eval.page_tables import Shown
+from linnapp.stats import Interval
 
 TABLES, RESULTS_PAGE = RESULTS / "tables.md", ROOT / "docs" / "results.md"
 

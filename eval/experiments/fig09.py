@@ -10,7 +10,8 @@ from typing import Any
 from eval import figures, scores
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import fig08
-from eval.intervals import RESTS_ON, Interval
+from eval.intervals import RESTS_ON
+from linnapp.stats import Interval
 
 PERCENTS = (80.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 OURS = ("linnos", "linnos-hl")

@@ -23,9 +23,10 @@ from eval.cells import (
     training_records,
 )
 from eval.experiment import Context, Experiment, Table
-from eval.intervals import Interval, of_seeds
+from eval.intervals import of_seeds
 from eval.metrics import percent
 from eval.work import Step
+from linnapp.stats import Interval
 
 #: Options of `linnapp train`: the paper's training without and with its bias, and the default.
 TRAININGS = {

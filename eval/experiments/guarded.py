@@ -19,9 +19,10 @@ from eval import contenders, figures, grid, scores
 from eval.cache import RESULTS
 from eval.cells import WORKLOADS, Cell, Replayed
 from eval.experiment import GRID_SOURCES, Context, Experiment, Table
-from eval.intervals import BLOCKS, LEVEL, RESAMPLES, RESTS_ON, Interval
+from eval.intervals import BLOCKS, RESAMPLES, RESTS_ON
 from eval.page_tables import Shown
 from eval.work import Step
+from linnapp.stats import LEVEL, Interval
 
 NOTHING = "baseline"
 

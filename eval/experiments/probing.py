@@ -30,9 +30,10 @@ from eval.cells import (
     trained,
 )
 from eval.experiment import GRID_SOURCES, Context, Experiment, Table
-from eval.intervals import BLOCKS, LEVEL, RESAMPLES, RESTS_ON
+from eval.intervals import BLOCKS, RESAMPLES, RESTS_ON
 from eval.metrics import percent
 from eval.work import Step
+from linnapp.stats import LEVEL
 
 
 class Variant(NamedTuple):

@@ -20,8 +20,8 @@ from eval import figures, scores
 from eval.cache import RESULTS
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import fig08, fig08_pages
-from eval.intervals import Interval
 from eval.work import StepError
+from linnapp.stats import Interval
 
 #: Whose gains over baseline are set beside those of Fig. 8.
 COMPARED = fig08.KEPT

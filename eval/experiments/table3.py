@@ -25,9 +25,10 @@ from eval import figures, grid, scores, workers
 from eval.cache import ROOT, code_version
 from eval.cells import Cell, recorded
 from eval.experiment import Context, Experiment, Table
-from eval.intervals import Interval, of_seeds, of_values
+from eval.intervals import of_seeds
 from eval.metrics import percent
 from eval.work import write_json
+from linnapp.stats import Interval, mean_interval
 
 
 @dataclass(frozen=True)
@@ -363,7 +364,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
             tuple(
                 (
                     model, workload,
-                    scores.percent(of_values([row["accuracy"] for row in rows]).to_json(), 2),
+                    scores.percent(mean_interval([row["accuracy"] for row in rows]).to_json(), 2),
                     ", ".join(str(row["epochs"]) for row in rows),
                 )
                 for (model, workload), rows in by_workload(data).items()

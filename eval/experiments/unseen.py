@@ -17,8 +17,8 @@ import numpy as np
 from eval import contenders, figures, grid, scores
 from eval.cells import replayed
 from eval.experiment import GRID_SOURCES, Context, Experiment, Table
-from eval.intervals import Interval
 from eval.metrics import percent
+from linnapp.stats import Interval
 
 
 class Kind(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 from eval import contenders, figures, grid, scores
 from eval.cells import read_log, replayed
 from eval.experiment import GRID_SOURCES, NOT_AVAILABLE, Context, Experiment, Table
-from eval.intervals import Interval
+from linnapp.stats import Interval
 
 RATIOS = (10,)
 ADDED_US = (100, 1000)

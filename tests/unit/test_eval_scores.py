@@ -17,16 +17,18 @@ from eval.cells import READS, Cell, Replay, Replayed
 from eval.experiments import fig08, fig09, fig11
 from eval.experiments.claims import (
     BETTER,
+    CLAIMS,
     NOT_COMPARABLE,
     NOT_REPRODUCED,
-    SAME,
+    NOT_SHOWN,
     UNDECIDED,
     UNKNOWN,
+    UNTESTED,
     WORSE,
     Claim,
     judge,
 )
-from eval.intervals import Interval
+from linnapp.stats import Interval, mean_interval
 from linnapp.trace.formats import iolog, replay_log
 
 N_READS = 4000
@@ -74,9 +76,7 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     made = []
     for cell, by_name in results.items():
         made.append(scores.blocks_of(None, cell.replay_s, by_name)[:2])
-    numbers = scores.score(
-        [blocks for blocks, _ in made], [latency for _, latency in made], n_resamples=500
-    )
+    numbers = scores.score([blocks for blocks, _ in made], [latency for _, latency in made])
     cost = scores._cost(results.values())
     for name, fields in numbers["policies"].items():
         fields.update(cost[name])
@@ -165,42 +165,71 @@ def _claim(low: float, high: float, *, more: bool = True) -> Claim:
     return Claim("", low, high, "", lambda data: {}, more_is_better=more)
 
 
-def test_claims_are_judged_by_their_intervals() -> None:
+def test_a_claim_is_worse_or_better_only_by_a_joint_test_of_its_cases() -> None:
     inside, above = Interval(0.30, 0.25, 0.35), Interval(0.9, 0.85, 0.95)
     unsure, lost = Interval(0.05, -0.1, 0.2), Interval(-0.2, -0.3, -0.1)
     claim = _claim(9.6, 79.6)
-    assert judge(claim, [inside, inside]) == SAME
-    assert judge(claim, [inside, unsure]) == SAME
-    assert judge(claim, [inside, lost]) == WORSE
-    assert judge(claim, [above, lost]) == WORSE
-    assert judge(claim, [above, above]) == BETTER
-    assert judge(claim, []) == UNKNOWN
-    assert judge(claim, [Interval(math.nan, math.nan, math.nan)]) == UNKNOWN
-    # Of rates of errors less is better; a single number has no interval.
+    assert judge(claim, [inside, inside], 5) == NOT_SHOWN
+    assert judge(claim, [inside, unsure], 5) == NOT_SHOWN
+    assert judge(claim, [inside, lost], 5) == WORSE
+    assert judge(claim, [above, lost], 5) == WORSE
+    assert judge(claim, [inside, above], 5) == BETTER
+    assert judge(claim, [], 5) == UNKNOWN
+    assert judge(claim, [Interval.unknown()], 5) == UNKNOWN
+    assert judge(claim, [Interval.unknown(-0.2)], 2) == UNTESTED
+    # Its interval alone ends below the range; one of eight cases may do so by chance.
+    just = Interval(0.0, -0.08, 0.08)
+    assert judge(claim, [just], 5) == WORSE
+    assert judge(claim, [just, *[inside] * 7], 5) == NOT_SHOWN
+    # As wide an interval of three seeds says less.
+    far = Interval(-0.1, -0.17, -0.03)
+    assert judge(claim, [far, *[inside] * 7], 20) == WORSE
+    assert judge(claim, [far, *[inside] * 7], 3) == NOT_SHOWN
+    # Of rates of errors less is better.
     wrong = _claim(0.7, 5.7, more=False)
-    assert judge(wrong, [Interval(0.03, 0.02, 0.04)]) == SAME
-    assert judge(wrong, [Interval(0.001, 0.0005, 0.002)]) == BETTER
-    assert judge(wrong, [Interval(0.09, 0.05, 0.12)]) == SAME
-    assert judge(wrong, [Interval(0.09, 0.08, 0.12)]) == WORSE
-    assert judge(wrong, [Interval(0.09, math.nan, math.nan)]) == WORSE
+    assert judge(wrong, [Interval(0.03, 0.02, 0.04)], 5) == NOT_SHOWN
+    assert judge(wrong, [Interval(0.001, 0.0005, 0.002)], 5) == BETTER
+    assert judge(wrong, [Interval(0.09, 0.05, 0.12)], 5) == NOT_SHOWN
+    assert judge(wrong, [Interval(0.09, 0.08, 0.12)], 5) == WORSE
+
+
+@pytest.mark.parametrize(("n_seeds", "n_cases"), [(3, 8), (5, 24)])
+def test_a_claim_that_holds_is_called_worse_no_oftener_than_said(
+    n_seeds: int, n_cases: int
+) -> None:
+    """All cases are exactly at the worse end of the range."""
+    trials, worse = 500, 0
+    values = np.random.default_rng(n_cases).normal(0.1, 0.02, (trials, n_cases, n_seeds))
+    for cases in values:
+        worse += judge(_claim(10, 80), [mean_interval(case) for case in cases], n_seeds) == WORSE
+    assert worse / trials <= 0.05 + 2 * (0.05 * 0.95 / trials) ** 0.5
+
+
+def test_a_claim_about_a_ratio_is_tested_on_its_logarithm() -> None:
+    """A ratio of 1.2 with seeds that differ by a factor of 1.1, and its inverse, are as certain."""
+    claim = next(claim for claim in CLAIMS if claim.source == "fig08")
+    shares = [1 - 1.2 * 1.1**end for end in (0, 1, -1)]
+    found = claim.tested_on(Interval(*shares))
+    assert found.value - found.low == pytest.approx(found.high - found.value)
+    assert found.value == pytest.approx(-math.log(1.2))
 
 
 def test_claims_of_variants_have_no_better_side() -> None:
     gain = replace(_claim(1.0, 2.0), of_variants=True)
-    assert judge(gain, [Interval(0.015, 0.012, 0.018)]) == SAME
-    assert judge(gain, [Interval(0.09, 0.08, 0.1)]) == NOT_REPRODUCED
-    assert judge(gain, [Interval(0.015, 0.012, 0.018), Interval(-0.2, -0.3, -0.1)]) == (
-        NOT_REPRODUCED
-    )
+    inside, off = Interval(0.015, 0.012, 0.018), Interval(-0.2, -0.3, -0.1)
+    assert judge(gain, [inside], 5) == NOT_SHOWN
+    assert judge(gain, [Interval(0.09, 0.08, 0.1)], 5) == NOT_REPRODUCED
+    assert judge(gain, [inside, off], 5) == NOT_REPRODUCED
     # It reaches the range, but that there is a difference at all is not shown.
-    assert judge(gain, [Interval(0.004, -0.002, 0.012)]) == UNDECIDED
-    assert judge(gain, [Interval(0.004, -0.002, 0.012), Interval(0.015, 0.012, 0.02)]) == SAME
+    unsure = Interval(0.004, -0.002, 0.012)
+    assert judge(gain, [unsure], 5) == UNDECIDED
+    assert judge(gain, [unsure, Interval(0.015, 0.012, 0.02)], 5) == NOT_SHOWN
 
 
 def test_what_was_measured_of_something_else_is_not_judged() -> None:
     other = replace(_claim(1.0, 2.0), unlike="another machine")
-    assert judge(other, [Interval(0.5, 0.4, 0.6)]) == NOT_COMPARABLE
-    assert judge(other, []) == UNKNOWN
+    assert judge(other, [Interval(0.5, 0.4, 0.6)], 5) == NOT_COMPARABLE
+    assert judge(other, [], 5) == UNKNOWN
 
 
 def test_of_each_ten_seconds_the_first_are_kept_and_joined() -> None:

@@ -69,7 +69,7 @@ def _judged() -> dict[str, Any]:
             "false_submit_ratio": 0.03, "false_revoke_ratio": 0.07,
         }
         for workload, seed, drive, (training, where) in itertools.product(
-            ("az-c", "az-e"), (1, 2), range(3),
+            ("az-c", "az-e"), (1, 2, 3), range(3),
             [(t, "offline") for t in fig10.TRAININGS] + [(t, "live") for t in fig10.LIVE],
         )
     ]  # fmt: skip
@@ -93,7 +93,7 @@ def _shapes() -> dict[str, Any]:
             "false_submit_ratio": 0.03, "false_revoke_ratio": 0.07, "epochs": 12,
             "accuracy_by_block": [0.9 + 0.001 * len(shape.hidden)] * table3.BLOCKS,
         }
-        for seed in (1, 2)
+        for seed in (1, 2, 3)
         for name, shape in table3.MODELS.items()
         for workload in table3.WORKLOADS_OF[name]
     ]  # fmt: skip
@@ -207,12 +207,12 @@ def test_the_kernels_counts_are_read_drive_by_drive(tmp_path: Path) -> None:
 def test_claims_are_measured_on_such_data() -> None:
     sources = {"fig05": _points(), "fig07": _day(7.0), "fig10": _judged(), "table3": _shapes()}
     judged = {
-        claim.text: claims.judge(claim, list(claims._measured(claim, sources).values()))
+        claim.text: claims.judge(claim, list(claims._measured(claim, sources).values()), 5)
         for claim in claims.CLAIMS
     }
-    assert judged["inflection points, percentile"] == claims.SAME
-    assert judged["false submits with the bias"] == claims.SAME
-    assert judged["accuracy"] == claims.SAME
+    assert judged["inflection points, percentile"] == claims.NOT_SHOWN
+    assert judged["false submits with the bias"] == claims.NOT_SHOWN
+    assert judged["accuracy"] == claims.NOT_SHOWN
     assert judged[
         "inflection point of an hour, largest deviation in 15 hours, percentiles"
     ] == claims.NOT_COMPARABLE  # fmt: skip
@@ -265,10 +265,9 @@ def test_the_cpus_share_is_of_all_seeds(tmp_path: Path) -> None:
     data = {"rows": rows, "work_ns": {"scalar": 700.0, "reference": 900.0}, "runs": []}
     # Three seeds, not nine drives: those of a seed have its rate in common.
     share = cpu.by_workload(data, "cpu_share")["az-e"]
-    assert share.value == pytest.approx(0.002) and share.low <= 0.001 and share.high >= 0.003
+    assert share.value == pytest.approx(0.002) and 0 < share.low <= 0.001 and share.high >= 0.003
     ((workload, rate, text),) = cpu.table(data)["One core, scalar engine"].rows
-    assert (workload, rate) == ("az-e", "2000 [1000, 3000]")
-    assert text == "0.200 [0.100, 0.300] %"
+    assert (workload, rate.split()[0], text.split()[0]) == ("az-e", "2000", "0.200")
     cpu.draw(data, tmp_path / "cpu.png")
 
 

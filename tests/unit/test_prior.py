@@ -17,7 +17,12 @@ import linnapp
 from eval.seeds import DEVELOPMENT
 from linnapp.learn.features.augmentation import SlowedReads
 from linnapp.learn.trees import prior
-from linnapp.learn.trees.training import NEVER, LatencyReads, Lesson
+from linnapp.learn.trees.training import (
+    NEVER,
+    LatencyReads,
+    Lesson,
+    _worse_by_more_than_chance,
+)
 from linnapp.model import LatencyModel, load_model
 from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import (
@@ -147,3 +152,23 @@ def test_the_more_reads_the_further_from_the_prior() -> None:
         ratios.append(float(slow[0] / fast[0]))
     assert 1 <= ratios[0] < ratios[1] < ratios[2] < 3.1
     assert ratios[0] < 1.7 and ratios[2] > 2.2
+
+
+def test_a_model_is_worse_than_the_mean_only_if_that_is_significant() -> None:
+    """A model that predicts the last latencies' mean, 100 us; reads come 10 ms apart."""
+    like = LatencyModel.mean_of_last(1000, NEVER, 1000)
+    rng = np.random.default_rng(1)
+
+    def is_worse(took_us: np.ndarray, gap_ms: int = 10) -> bool:
+        reads = log_of(took_us)
+        at = np.arange(len(took_us), dtype=np.uint64) * np.uint64(gap_ms * 10**6)
+        return _worse_by_more_than_chance(like, dataclasses.replace(reads, arrival_ns=at))
+
+    assert is_worse(rng.normal(300, 10, 1000))
+    assert not is_worse(rng.normal(100, 10, 1000))
+    # One burst is no evidence, however many of its reads are alike.
+    burst = np.full(1000, 100.0)
+    burst[500:550] = 5000
+    assert not is_worse(burst)
+    # Nor is a recording of a second.
+    assert not is_worse(rng.normal(300, 10, 1000), gap_ms=1)

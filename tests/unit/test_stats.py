@@ -79,6 +79,15 @@ def test_jackknife_interval_of_a_mean_is_student_t() -> None:
     assert found.to_json() == pytest.approx(stats.mean_interval(values).to_json())
 
 
+def test_positive_mean_interval_covers_values_that_differ_by_factors() -> None:
+    values = np.random.default_rng(1).lognormal(-0.08, 0.4, (TRIALS, 5))
+    found = [stats.positive_mean_interval(row) for row in values]
+    assert all(0 < one.low < one.value < one.high for one in found)
+    # The truth is a mean, which few of such values have a lower one than.
+    assert abs(coverage(found, 1.0) - stats.LEVEL) <= 0.04
+    assert stats.positive_mean_interval([1.0, 2.0]).ends == (None, None)
+
+
 @pytest.mark.parametrize(("n", "share"), [(6, 0.5), (20, 0.5), (40, 0.5), (40, 0.25)])
 def test_quantile_interval_covers_at_least_as_often_as_it_says(n: int, share: float) -> None:
     values = np.random.default_rng(n).exponential(1, (TRIALS, n))

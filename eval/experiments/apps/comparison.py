@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from eval import intervals
 from eval.experiments.apps.reports import Operations
-from eval.intervals import BLOCKS, Blocks, Resamples
+from eval.intervals import BLOCKS, Blocks, Pooled
 from eval.scores import key
+from linnapp import stats
 
 #: Of the application's latencies.
 PERCENTS = (50.0, 95.0, 99.0, 99.9)
@@ -71,7 +72,7 @@ def score(cells: Sequence[Mapping[str, Operations]]) -> dict[str, Any]:
         {field: by which share it is lower with ``MODULE`` than with ``LATENCY``}.
     """
     made = [blocks_of(runs) for runs in cells]
-    drawn = Resamples([blocks for blocks, _ in made], PERCENTS, n_resamples=RESAMPLES)
+    drawn = Pooled([blocks for blocks, _ in made], PERCENTS)
     pooled = {mode: np.concatenate([of[mode] for _, of in made]) for mode in drawn.policies}
     modes: dict[str, dict[str, Any]] = {}
     for mode, latency in pooled.items():
@@ -117,7 +118,7 @@ def score(cells: Sequence[Mapping[str, Operations]]) -> dict[str, Any]:
                             for (blocks, _), runs in zip(made, cells, strict=True)])
             for mode in (on, OFF)
         ]  # fmt: skip
-        ratio = intervals.of_ratio(counts[0].tolist(), counts[1].tolist())
+        ratio = stats.ratio_interval(counts[0].tolist(), counts[1].tolist())
         scored["throughput"][on] = ratio.to_json()
     return scored
 

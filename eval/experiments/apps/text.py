@@ -8,8 +8,8 @@ from typing import Any
 from eval.experiment import Table
 from eval.experiments.apps.comparison import COMPARED, LATENCY, MODULE, OFF, ON
 from eval.experiments.apps.design import BTRFS, FILE_SYSTEM
-from eval.intervals import Interval
 from eval.scores import by_verdict, key, number, said
+from linnapp.stats import Interval
 
 #: By how much the p99 of the paper's MongoDB on f2fs was lower, the one number of Fig. 13 that its
 #: text tells.

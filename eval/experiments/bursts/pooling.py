@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from eval.experiments.bursts.observed import CAUSES
-from eval.intervals import of_ratio
+from linnapp.stats import ratio_interval
 
 
 def pool_observed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -56,7 +56,7 @@ def pool_observed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def recall_interval(rows: list[dict[str, Any]]) -> list[float | None]:
     """Recall with its interval, over the stretches of all of these cells' reads."""
     found, slow = ([n for row in rows for n in row["by_block"][name]] for name in ("found", "slow"))
-    return of_ratio(found, slow).to_json()
+    return ratio_interval(found, slow).to_json()
 
 
 def pool_enforced(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

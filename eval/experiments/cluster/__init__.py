@@ -41,8 +41,9 @@ from eval.experiments.cluster.lab import (
     compiled,
 )
 from eval.experiments.cluster.text import LIBRARY, RULES, SHIPPED, draw, reading, table
-from eval.intervals import LEVEL, RESAMPLES, Blocks, Resamples
+from eval.intervals import RESAMPLES, Blocks, Pooled
 from eval.work import StepError
+from linnapp.stats import LEVEL
 
 #: Which of `CELLS` are measured, with commas between.
 VARIABLE = "LINNOS_CLUSTER"
@@ -149,7 +150,7 @@ def score(
             one.add(name, latency_us)
             pooled.setdefault(name, []).append(latency_us)
         blocks.append(one)
-    drawn = Resamples(blocks, (PERCENT,))
+    drawn = Pooled(blocks, (PERCENT,))
     rules: dict[str, dict[str, Any]] = {}
     for name, latencies in pooled.items():
         p99_us = float(np.percentile(np.concatenate(latencies), PERCENT))

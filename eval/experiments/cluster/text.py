@@ -13,9 +13,9 @@ import matplotlib.pyplot as plt
 from eval import figures
 from eval.cells import N_DRIVES
 from eval.experiment import Table
-from eval.intervals import Interval
 from eval.metrics import percent
 from eval.scores import number
+from linnapp.stats import Interval
 
 #: Those of cluster/rules, as they are called there, and what tables say.
 RIVALS = {

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from eval import intervals
 from eval.experiments.filesystems.guest.mixes import KINDS
 from eval.work import StepError
+from linnapp import stats
 
 #: Stretches that a thread's operations are cut into, the same operations whatever the drive.
 BLOCKS = 20
@@ -69,7 +70,7 @@ def slowdown(base: dict[str, Any], slowed: dict[str, Any], kind: str | None = No
         raise StepError("the operations on a slow drive are not those on the drive as it is")
     kinds = [kind] if kind else list(base["total_us"])
     whole, part = (_sum([run["total_us"][k] for k in kinds]) for run in (base, slowed))
-    ratio = intervals.of_ratio(part.tolist(), whole.tolist())
+    ratio = stats.ratio_interval(part.tolist(), whole.tolist())
     return [None if v is None else v - 1 for v in ratio.to_json()]
 
 

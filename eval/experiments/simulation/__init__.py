@@ -18,7 +18,8 @@ from eval.experiments.cluster import pages
 from eval.experiments.simulation.cells import CELLS, SLOW, Cell, slow_cells
 from eval.experiments.simulation.runs import Run, built, scored, slow_share
 from eval.experiments.simulation.text import draw, reading, table
-from eval.intervals import LEVEL, RESAMPLES
+from eval.intervals import RESAMPLES
+from linnapp.stats import LEVEL
 
 PARAMETERS: Mapping[str, Any] = {
     "cells": {cell.name: dict(cell.options) for cell in CELLS},

@@ -15,7 +15,7 @@ import numpy as np
 
 from eval.cache import ROOT
 from eval.experiments.simulation.cells import SLOW, Cell, Options
-from eval.intervals import Blocks, Resamples
+from eval.intervals import Blocks, Pooled
 from eval.work import StepError
 
 SOURCE = ROOT / "cluster" / "simulation"
@@ -93,7 +93,7 @@ def scored(program: Path, cell: Cell, seeds: Sequence[int], folder: Path) -> dic
             latencies[rule].append(latency_us.astype(np.float32))
         assert one is not None
         blocks.append(one)
-    drawn = Resamples(blocks)
+    drawn = Pooled(blocks)
     rules = {}
     for rule in cell.rules:
         pooled = np.concatenate(latencies[rule])

@@ -16,9 +16,9 @@ from eval.experiments.cluster.text import EXTRA, share
 from eval.experiments.cluster.text import RULES as LAB_RULES
 from eval.experiments.simulation.cells import LABS, OF_THE_LAB, RULES
 from eval.experiments.simulation.runs import committed_lab
-from eval.intervals import Interval
 from eval.metrics import percent
 from eval.scores import number
+from linnapp.stats import Interval
 
 #: Those that ask for no second read but to look at a node.
 WITHOUT_EXTRA = tuple(rule for rule in RULES if rule not in (*EXTRA, "library-hedge"))

@@ -32,8 +32,9 @@ from eval.experiments.stock.text import (
     stock,
     table,
 )
-from eval.intervals import BLOCKS, LEVEL, RESAMPLES
+from eval.intervals import BLOCKS, RESAMPLES
 from eval.work import Step, StepError
+from linnapp.stats import LEVEL
 
 #: Those of Table 1 for the enterprise array, each with a seed of its own.
 WORKLOADS = ("az-e", "bi-e", "bs-e", "co-e")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from eval import intervals
 from eval.experiments.traces.replays import BURSTS, CALM, GUARDED, OFF, ON, UNGUARDED
+from linnapp import stats
 
 #: What a policy is held against that stays at home; Linux's md for md that asks.
 NOTHING = "baseline"
@@ -67,7 +67,7 @@ class Line:
         )
         if count != same:
             raise ValueError(f"{self.name}: {policy} and {reference} did not replay the same reads")
-        ratio = intervals.of_ratio(total_us, reference_us)
+        ratio = stats.ratio_interval(total_us, reference_us)
         return not (ratio.low > 1 or ratio.high < 1)
 
     def best(self, policies: Iterable[str], key: str = "mean_us") -> str:

@@ -22,9 +22,10 @@ from eval.experiments.traces.scores import (
     lines,
     shares,
 )
-from eval.intervals import BLOCKS, LEVEL
+from eval.intervals import BLOCKS
 from eval.scores import errors
 from linnapp.model.latency_model import TREES_TO_CHOOSE
+from linnapp.stats import LEVEL
 
 #: Columns of the first table, in % of doing nothing.
 COLUMNS = (

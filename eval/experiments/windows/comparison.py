@@ -7,8 +7,8 @@ import math
 from typing import Any
 
 from eval import contenders, scores
-from eval.intervals import Interval
 from eval.metrics import improvement, oracle_share, ranked_share
+from linnapp.stats import Interval
 
 #: The policies whose losses are listed, and what they are held against.
 OURS = ("linnos", "linnos-hl", "lowest")

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from eval.experiment import Table
 from eval.experiments.windows.comparison import (
     OURS,
@@ -21,8 +19,8 @@ from eval.experiments.windows.comparison import (
 )
 from eval.experiments.windows.explanation import CAUSES
 from eval.experiments.windows.replays import WINDOWS
-from eval.intervals import of_values
 from eval.metrics import percent, quantiles
+from linnapp.stats import quantile_interval
 
 SHOWN = ("baseline", "hedge", "linnos", "linnos-hl", "oracle")
 
@@ -119,9 +117,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
 
 def _median_interval(data: dict[str, Any], policy: str) -> tuple[float, float]:
     """Of a policy's median share, over the windows."""
-    interval = of_values(shares(data, policy), lambda v, axis: np.quantile(
-        v, 0.5, axis=axis, method="nearest"
-    ))  # fmt: skip
+    interval = quantile_interval(shares(data, policy))
     return interval.low, interval.high
 
 
