@@ -7,7 +7,7 @@
  *   lanes               its attempts at a backend, and those that outlive it
  *   reads               which attempt next: begins a read, hears how an attempt ended
  *   choose              which replica (linnos_choose.h), from what is known
- *   uring_backend, memory_backend, bounce    what serves attempts, and memory for them
+ *   uring_backend, bounce    what serves attempts, and memory for them
  *
  * An array is as it was opened, but for what is known and for what is under its lock; a queue is
  * its thread's.

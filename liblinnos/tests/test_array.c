@@ -588,7 +588,7 @@ TEST(null_in_the_place_of_what_was_not_made_is_refused_by_name)
 	assert(linnos_open_fds(&a, 1, NULL, NULL, NULL) == -EINVAL && !a);
 	assert(linnos_open_backend(&a, 1,
 				   &(struct linnos_replica){.size = sizeof(struct linnos_replica)},
-				   linnos_memory_backend(NULL), NULL, NULL) == -EINVAL);
+				   NULL, NULL, NULL) == -EINVAL);
 	assert(says("no backend, but NULL") && !a);
 	assert(linnos_queue_create(&q, a, NULL) == -EINVAL && says("no array, but NULL") && !q);
 	assert(linnos_drop(a, 0) == -EINVAL && says("no array"));

@@ -4,6 +4,7 @@
  * replicas that fail, hang, are dropped and taken back; and what a queue of files adds to that.
  */
 #include "made_up.h"
+#include "memory_backend.h"
 
 #include "test.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Replicas in memory, with a clock of their own. A request ends when its replica's latency has gone
- * by from when it was submitted; time passes when somebody waits.
+ * A backend whose replicas are in memory, with a clock of its own. A request completes when its
+ * replica's latency has passed since it was submitted; the clock advances when a caller waits.
  */
+#include "memory_backend.h"
 #include "messages.h"
-#include "liblinnos.h"
 
 #include <errno.h>
 #include <stdbool.h>
