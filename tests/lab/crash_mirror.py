@@ -322,6 +322,30 @@ def writes_of_record(model: Model, offset: int, n: int) -> int:
     return int(stat.read_text().split()[4]) - before
 
 
+def check_record_is_needed(model: Model, server: Server) -> None:
+    """When the record cannot be written, writes that depend on it fail, and no others."""
+    device, chance = Direct(DEVICE, os.O_RDWR), random.Random(0)
+
+    def fails(offset: int) -> bool:
+        try:
+            model.write(device, offset, chance)
+        except OSError:
+            return True
+        return False
+
+    model.write(device, BLOCKS[0], chance)
+    shut_down("/var/lib")
+    marked, unmarked = fails(BLOCKS[1]), fails(BLOCKS[-1])
+    if marked or not unmarked or "writes to regions that are not marked" not in server.said():
+        raise SystemExit(f"without a record writes fail: {marked} {unmarked} {server.said()}")
+    fail_drive(DRIVES[0])
+    if not fails(BLOCKS[0]) or not fails(BLOCKS[1]):
+        raise SystemExit("a write succeeded although a drop could not be recorded")
+    if "from now on all writes fail" not in server.said():
+        raise SystemExit(server.said())
+    device.close()
+
+
 def differing_drives() -> int:
     """How many replicas differ from the first one, where anything is written."""
     images = []
@@ -415,6 +439,13 @@ def main(n_moments: int, seed: int) -> None:
     check_served(model, DRIVES, True)
     done["record_writes_first"] = writes_of_record(model, BLOCKS[0], 1)
     done["record_writes_later"] = writes_of_record(model, BLOCKS[0], 200)
+    check_record_is_needed(model, server)
+    if server.end(signal.SIGTERM) != 3:
+        raise SystemExit("a stop with a dropped replica was not reported")
+    cut_power()
+    server = Server("resync", DRIVES)
+    server.wait_ready()
+    check_served(model, DRIVES, True)
     if server.end(signal.SIGTERM):
         raise SystemExit("the last stop was not in order")
     server = Server("assume-clean", DRIVES)
