@@ -34,7 +34,7 @@ from eval.guests import (
 from eval.host import linnapp, train
 from eval.intervals import percentile
 from eval.work import Step, StepError, Steps, Work, aligned, write_json
-from linnapp.commands.screens.training import latency_quality
+from linnapp.commands._training import latency_quality
 from linnapp.lab.array import Array
 from linnapp.lab.guest import Guest
 

@@ -35,9 +35,9 @@ from typing import Any
 from eval.bench import OUT, BenchError
 from eval.work import write_json
 from linnapp.errors import LinnappError
+from linnapp.insight.calls import Reader, Wanted, call_names
+from linnapp.insight.watch import check_can_watch
 from linnapp.stats import quantile_interval
-from linnapp.watch.reader import Reader, Wanted, call_names
-from linnapp.watch.watching import check_can_watch
 
 #: Pairs of a turn with and one without; requests of each test in a turn.
 TURNS, REQUESTS = 20, 1_000

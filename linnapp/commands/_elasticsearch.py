@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from linnapp.commands.screens.terminal import printable
+from linnapp.terminal import printable
 
 if TYPE_CHECKING:
-    from linnapp.watch.elasticsearch import Server
-    from linnapp.watch.sending import Outcome
+    from linnapp.insight.elastic import Outcome, Server
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 #: of reasons why documents were refused
@@ -26,8 +25,7 @@ def elasticsearch_option(words: str) -> Callable[[_Command], _Command]:
 
 def ready(url: str) -> Server:
     """A server that is there and knows the fields."""
-    from linnapp.watch.elasticsearch import Server
-    from linnapp.watch.sending import prepare
+    from linnapp.insight.elastic import Server, prepare
 
     server = Server(url)
     if server.is_overheard:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from linnapp.commands._options import conf_option
-from linnapp.commands.screens.terminal import StatusLine
 from linnapp.option_types import FOLDER, FiniteRange
+from linnapp.terminal import StatusLine
 
 if TYPE_CHECKING:
     from linnapp.drive.enable.enabling import Seen
@@ -44,7 +44,7 @@ def enable(
 
     DRIVE...: drives with the same data, for programs that ask themselves (BLKEXPECT, liblinnos).
     """
-    from linnapp.commands.screens.training import TrainingDisplay
+    from linnapp.commands._training import TrainingDisplay
     from linnapp.drive.enable import enabling
     from linnapp.drive.enable.checks import find_target
     from linnapp.drive.stable_ids import warn_of_name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp explain``: decisions in words."""
+"""``linnapp explain``: decisions in explanation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from linnapp.commands._options import model_option, reader_options
 from linnapp.option_types import FILE, PATH, FiniteRange
 
 if TYPE_CHECKING:
-    from linnapp.learn.explanation import Choice, Looked
+    from linnapp.insight.explain import Choice, Looked
     from linnapp.model import LatencyModel, Model
 
 
@@ -78,8 +78,7 @@ def explain(
     if drive is not None and device is not None:
         raise click.UsageError("--dev chooses a drive of a recording; DEV names one already")
 
-    from linnapp.commands.screens import decision_words as words
-    from linnapp.learn import explanation
+    from linnapp.insight import explain as explanation
     from linnapp.trace.recorded import drive_name
 
     chosen = explanation.Choice(last, slow)
@@ -111,12 +110,13 @@ def explain(
         }
         click.echo(json.dumps(shown, indent=1))
         return
-    click.echo(f"{looked.source}: {words.about(model)}; {len(found)} of {looked.n_seen} decisions")
+    about = explanation.describe_model(model)
+    click.echo(f"{looked.source}: {about}; {len(found)} of {looked.n_seen} decisions")
     for note in looked.notes:
         click.echo(f"note: {note}")
-    click.echo(words.usual(model, usual))
+    click.echo(explanation.describe_usual(model, usual))
     for each in found:
-        click.echo("\n" + words.decision(model, each, usual))
+        click.echo("\n" + explanation.format_decision(model, each, usual))
 
 
 def _model(path: Path, drive: str | None) -> Model | LatencyModel:
@@ -131,7 +131,7 @@ def _watch(name: str, chosen: Choice, duration_s: float, model_path: Path | None
     from linnapp.drive import tracefs
     from linnapp.drive.sysfs import Drive
     from linnapp.errors import DeviceError
-    from linnapp.learn.explanation import from_events
+    from linnapp.insight.explain import from_events
     from linnapp.model import model_from_bytes
     from linnapp.trace.blktrace import format_device
 

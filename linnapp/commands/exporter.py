@@ -84,6 +84,6 @@ def exporter(
     if once:
         click.echo(prometheus_client.generate_latest(registry), nl=False)
         return
-    from linnapp.commands._exporter_server import serve
+    from linnapp.insight.exporter import serve
 
     serve(registry, listen, None if no_page else (names, look_every))

@@ -15,11 +15,13 @@ from linnapp.commands._options import COMMAND, BeforeACommand, reader_options
 from linnapp.option_types import DRIVE, FILE, PATH
 
 if TYPE_CHECKING:
-    from linnapp.layers.times import Layers
+    from linnapp.insight.functions import Call, FunctionTimes, Overhead
+    from linnapp.insight.layers import Layers
 
 #: a layer in a bar of the picture
 _LETTERS = {"request": "r", "issue": "q", "drive": "d"}
 _BAR = 56
+_GROUP_WIDTH = 52
 
 
 @click.command(cls=BeforeACommand, options_metavar="[OPTIONS]")
@@ -87,7 +89,7 @@ def layers(
     the kernel's function graph tracer. What tracing itself takes is measured, and taken off.
     """
     from linnapp.errors import TraceError
-    from linnapp.layers.times import NothingServedError, changes, layers_of
+    from linnapp.insight.layers import NothingServedError, changes, layers_of
 
     command: list[str] = ctx.meta[COMMAND]
     if devices and not command:
@@ -102,7 +104,7 @@ def layers(
         raise click.UsageError("--compare takes two recordings, before and after")
     if output is not None:
         from linnapp.figures import check_can_draw
-        from linnapp.layers.figure import draw
+        from linnapp.insight.layers import draw
 
         check_can_draw(output)
     status, are_named = 0, bool(devices)
@@ -163,17 +165,16 @@ def layers(
 
 
 def _show_functions(command: Sequence[str], as_json: bool) -> int:
-    from linnapp.commands.screens.functions_table import said, show
-    from linnapp.layers.function_recording import prepared
+    from linnapp.insight.function_recording import prepared
     from linnapp.trace.command import check_command
 
     check_command(command)
     with prepared() as recording:
         times, status = recording.record(command)
     if as_json:
-        click.echo(json.dumps(said(times, recording.overhead), indent=1))
+        click.echo(json.dumps(functions_json(times, recording.overhead), indent=1))
     else:
-        show(times, recording.overhead)
+        show_functions(times, recording.overhead)
     return status if times.calls else status or 1
 
 
@@ -192,7 +193,7 @@ def _nothing_served(kind: str, drives: Sequence[str]) -> str:
 
 
 def _show(name: str, kind: str, found: Layers) -> None:
-    from linnapp.layers.times import LAYERS
+    from linnapp.insight.layers import LAYERS
 
     click.echo(f"{name}: {found.n} {kind}, us")
     columns = ("mean", "p50", "p95", "p99", "p999", "max")
@@ -242,3 +243,62 @@ def _show_changes(changed: Sequence[Any]) -> None:
         if told is None
         else f"it is the {told.layer}" + ("" if told.us > 0 else ", which takes less")
     )
+
+
+def functions_json(times: FunctionTimes, overhead: Overhead) -> dict[str, Any]:
+    """Everything, for ``--json``."""
+    return {
+        "calls": [call.to_json(overhead) for call in times.calls],
+        "outside_us": times.outside_us,
+        "traced_functions": times.events,
+        "overhead": {
+            "function_ns": overhead.function_ns,
+            "inside_ns": overhead.inside_ns,
+            "outside_ns": overhead.outside_ns,
+        },
+        "lost": {"times": times.missed, "calls": times.cut},
+    }
+
+
+def show_functions(times: FunctionTimes, overhead: Overhead) -> None:
+    """Print a table for each kind of system call."""
+    for call in times.calls:
+        _show_call(call, overhead)
+    if not times.calls:
+        click.echo("linnapp: the command made no system call that reads, writes or syncs", err=True)
+    click.echo(
+        f"tracing a function takes {overhead.function_ns:.0f} ns here, {overhead.inside_ns:.0f} of "
+        f"them in its own time; {times.events} were traced"
+    )
+    if times.outside_us:
+        click.echo(f"outside of these system calls: {times.outside_us:.1f} us")
+    if times.missed:
+        click.echo(
+            f"linnapp: warning: events were lost {times.missed} times, the buffer being full; "
+            f"{times.cut} calls that may lack a part are left out",
+            err=True,
+        )
+
+
+def _show_call(call: Call, overhead: Overhead) -> None:
+    from linnapp.insight.functions import GROUPS
+
+    groups = call.groups(overhead)
+    us = sum(group.us for group in groups.values())
+    taken = 1 - us / call.measured_us if call.measured_us else 0.0
+    click.echo(
+        f"{call.name}: {call.calls} calls, {us / call.calls:.1f} us each; as recorded "
+        f"{call.measured_us / call.calls:.1f}, of which tracing took {taken:.1%}"
+    )
+    click.echo(
+        f"  {'':{_GROUP_WIDTH}}{'us a call':>12}{'share':>8}{'recorded':>10}{'functions':>11}"
+        "  longest"
+    )
+    for name, group in groups.items():
+        function = max(
+            (f for f in call.functions if f.group == name), key=lambda f: f.own_ns(overhead)
+        )
+        click.echo(
+            f"  {GROUPS[name][0]:{_GROUP_WIDTH}}{group.us / call.calls:>12.2f}{group.share:>8.1%}"
+            f"{group.measured_share:>10.1%}{group.calls / call.calls:>11.1f}  {function.name}"
+        )

@@ -13,9 +13,8 @@ from typing import Any
 import click
 
 from linnapp.commands._elasticsearch import elasticsearch_option, ready, status, tell
-from linnapp.commands.screens import call_parts
-from linnapp.commands.screens.terminal import printable
 from linnapp.option_types import FILE, PATH, FiniteRange
+from linnapp.terminal import printable
 
 _SHOWN = 10_000
 
@@ -94,7 +93,7 @@ def query(
     `result` is negative for an error: -2 is ENOENT. `describe calls` has the types, and
     docs/watch.md says what each column means.
     """
-    from linnapp.watch.watched import query as query_
+    from linnapp.insight.query import query as query_
 
     if sum(each is not None for each in (sql, compare, timeline, url)) != 1:
         raise click.UsageError(
@@ -141,10 +140,9 @@ def query(
 def _draw(
     folder: Path, output: Path, session: str | None, window: tuple[float, float] | None
 ) -> None:
-    from linnapp.commands.screens.timeline_page import check_can_draw, page
     from linnapp.files import replaced_file
-    from linnapp.watch.timeline import timeline
-    from linnapp.watch.watched import recording, session_folder
+    from linnapp.insight.query import recording, session_folder
+    from linnapp.insight.timeline import check_can_draw, page, timeline
 
     check_can_draw()
     shown = timeline(folder, session, window)
@@ -156,8 +154,8 @@ def _draw(
 
 
 def _send(folder: Path, url: str, session: str | None, as_json: bool) -> int:
-    from linnapp.watch.sending import send
-    from linnapp.watch.watched import check_can_store
+    from linnapp.insight.calls import check_can_store
+    from linnapp.insight.elastic import send
 
     check_can_store()
     server = ready(url)
@@ -169,7 +167,8 @@ def _send(folder: Path, url: str, session: str | None, as_json: bool) -> int:
 
 
 def _compare(folder: Path, sessions: tuple[str, str], by_path: bool, as_json: bool) -> None:
-    from linnapp.watch.changes import changes
+    from linnapp.insight.calls import PART_NAMES
+    from linnapp.insight.query import changes
 
     found = changes(folder, *sessions, by_path=by_path)
     if as_json:
@@ -194,7 +193,7 @@ def _compare(folder: Path, sessions: tuple[str, str], by_path: bool, as_json: bo
         )
         parts = [
             f"{words} {a.parts_us[part]:.1f} -> {b.parts_us[part]:.1f}"
-            for part, words in call_parts.WORDS.items()
+            for part, words in PART_NAMES.items()
             if a.parts_us[part] or b.parts_us[part]
         ]
         if parts:

@@ -75,7 +75,7 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
         )
     array = WatchedArray(names)
     if not once and not as_json:
-        from linnapp.commands.screens.top import run
+        from linnapp.insight.top import run
 
         run(array.look, interval)
         return
@@ -98,7 +98,7 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
 def _print(rows: list[DriveRow]) -> None:
     from rich.console import Console
 
-    from linnapp.commands.screens.top import of_arrays, table
+    from linnapp.insight.top import of_arrays, table
 
     # Nobody's terminal: whoever reads it can scroll.
     console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=160)

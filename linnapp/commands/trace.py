@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from linnapp.commands._options import COMMAND, BeforeACommand
-from linnapp.commands.screens.terminal import StatusLine
 from linnapp.errors import DeviceError
 from linnapp.option_types import DRIVE, FOLDER, FiniteRange
+from linnapp.terminal import StatusLine
 
 
 @click.command(cls=BeforeACommand, options_metavar="[OPTIONS]")

@@ -65,7 +65,7 @@ def train(
         raise click.UsageError("several traces: name the directory of their models with -o")
     check_kind(context, kind)
 
-    from linnapp.commands.screens.training import TrainingDisplay
+    from linnapp.commands._training import TrainingDisplay
     from linnapp.errors import NoGainError
     from linnapp.learn.recipe import train_array
     from linnapp.trace.recorded import drive_name

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from linnapp.commands.screens.terminal import StatusLine
 from linnapp.option_types import FILE, FiniteRange
+from linnapp.terminal import StatusLine
 
 if TYPE_CHECKING:
     from linnapp.drive.trial.blocks import TrialOutcome

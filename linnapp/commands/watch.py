@@ -14,9 +14,8 @@ import click
 
 from linnapp.commands._elasticsearch import elasticsearch_option, ready, status, tell
 from linnapp.commands._options import COMMAND, BeforeACommand
-from linnapp.commands.screens import call_parts
-from linnapp.commands.screens.terminal import printable
 from linnapp.option_types import FOLDER, FiniteRange
+from linnapp.terminal import printable
 
 _PATH_WIDTH = 44
 #: of fewer calls one in a hundred is hardly one
@@ -134,10 +133,10 @@ def watch(
 
     With `-- CMD` its exit status is passed on. Needs root, and a kernel with BTF.
     """
-    from linnapp.watch.reader import Wanted
-    from linnapp.watch.sending import send
-    from linnapp.watch.watched import session_folder, summary
-    from linnapp.watch.watching import watch as watch_
+    from linnapp.insight.calls import Wanted
+    from linnapp.insight.elastic import send
+    from linnapp.insight.query import session_folder, summary
+    from linnapp.insight.watch import watch as watch_
 
     command: list[str] = ctx.meta[COMMAND]
     if (command and pids) or (every and pids) or not (command or pids or every):
@@ -183,7 +182,7 @@ def watch(
 
 
 def _show(found: dict[str, Any], output: Path | None) -> None:
-    from linnapp.watch.reader import COUNTS
+    from linnapp.insight.calls import COUNTS, describe_parts
 
     click.echo(
         f"{'path':{_PATH_WIDTH}} {'time ms':>10} {'calls':>9} {'bytes':>14} {'p50 us':>10} "
@@ -209,7 +208,7 @@ def _show(found: dict[str, Any], output: Path | None) -> None:
             f"{found['on_no_file']['time_us'] / 1e3:.1f} ms"
         )
     ios = found["ios"]
-    if parts := call_parts.shares(found["parts_us"]):
+    if parts := describe_parts(found["parts_us"]):
         click.echo(f"{sum(found['parts_us'].values()) / 1e6:.3f} s in calls: {parts}")
     for op, layers in found["layers_us"].items():
         click.echo(

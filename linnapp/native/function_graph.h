@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the function graph tracer has recorded, added up: see function_graph.c. Everything that
- * starts with lg_ is called from Python (linnapp/layers/function_graph.py).
+ * starts with lg_ is called from Python (linnapp/insight/functions.py).
  */
 #ifndef LINNAPP_FUNCTION_GRAPH_H
 #define LINNAPP_FUNCTION_GRAPH_H

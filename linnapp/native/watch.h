@@ -2,7 +2,7 @@
 /*
  * From the kernel's records of system calls and block I/Os to rows of two tables.
  *
- * The interface that linnapp/watch/watching.py loads through ctypes; see watch.bpf.c for what is
+ * The interface that linnapp/insight/watch.py loads through ctypes; see watch.bpf.c for what is
  * recorded. Of one thread.
  */
 #ifndef LINNAPP_WATCH_H

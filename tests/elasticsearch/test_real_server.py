@@ -29,10 +29,10 @@ from click.testing import CliRunner, Result
 
 from linnapp.cli import cli
 from linnapp.errors import LinnappError
-from linnapp.watch import documents as watch_documents
-from linnapp.watch import watching
-from linnapp.watch.elasticsearch import Sent, Server
-from linnapp.watch.watched import query
+from linnapp.insight import elastic
+from linnapp.insight import watch as watching
+from linnapp.insight.elastic import Sent, Server
+from linnapp.insight.query import query
 
 pytestmark = pytest.mark.elasticsearch
 
@@ -166,7 +166,7 @@ def asked(url: str, path: str, body: Any = None) -> Any:
 
 
 def searched(url: str, table: str, aggregations: Any, query: Any = None) -> Any:
-    index = watch_documents.INDICES[table]
+    index = elastic.INDICES[table]
     body = {"size": 0, "track_total_hits": True, "aggs": aggregations}
     return asked(url, f"/{index}/_search", {**body, **({"query": query} if query else {})})
 
@@ -273,8 +273,8 @@ def test_what_is_sent_twice_is_there_once(url: str, seen: Path) -> None:
 
 
 def test_fields_have_the_types_that_were_meant(url: str, seen: Path) -> None:
-    for table, fields in watch_documents.mappings().items():
-        index = watch_documents.INDICES[table]
+    for table, fields in elastic.mappings().items():
+        index = elastic.INDICES[table]
         assert asked(url, f"/{index}/_mapping")[index]["mappings"] == {
             "dynamic": "strict",
             "properties": fields,

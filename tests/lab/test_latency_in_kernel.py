@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from linnapp.learn.explanation import Choice, explain, from_events, usual_of
+from linnapp.insight.explain import Choice, explain, from_events, usual_of
 from linnapp.learn.features.digits import digits
 from linnapp.model import LatencyModel, Model
 from linnapp.model.engine import infer

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from linnapp import stats
-from linnapp.layers.times import LAYERS, Layers, changes, layers_of
+from linnapp.insight.layers import LAYERS, Layers, changes, layers_of
 
 #: In flight from fio, and what the drive is given at a time where that is limited.
 DEPTH, TAGS = 16, 4

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from linnapp.layers.function_recording import FunctionRecording, prepared
+from linnapp.insight.function_recording import FunctionRecording, prepared
 
 READS = 400
 #: In the mode off no model is asked.

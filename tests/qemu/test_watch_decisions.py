@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from test_md_on_nvme import constant_model
 
-from linnapp.watch.watched import query
+from linnapp.insight.query import query
 
 pytestmark = pytest.mark.qemu
 

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from watched_calls import TIMES
 
+from linnapp.insight.calls import COUNTS, PARTS
+from linnapp.insight.query import query
 from linnapp.lab.guest import REPOSITORY
 from linnapp.lab.qemu import QemuGuest, run
-from linnapp.watch.reader import COUNTS, PARTS
-from linnapp.watch.watched import query
 
 pytestmark = pytest.mark.qemu
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from linnapp.insight.query import query
 from linnapp.lab.guest import REPOSITORY
 from linnapp.lab.qemu import DEFAULT_KERNEL, QemuGuest, run
-from linnapp.watch.watched import query
 
 pytestmark = pytest.mark.qemu
 

@@ -11,7 +11,7 @@ import itertools
 import sys
 
 from linnapp.errors import DeviceError
-from linnapp.watch.reader import Reader, Wanted
+from linnapp.insight.calls import Reader, Wanted
 
 PATHS = ((), tuple(f"/run/mnt/{k}" for k in range(8)))
 CALLS = ((), ("fsync",))

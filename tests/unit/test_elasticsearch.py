@@ -26,13 +26,10 @@ import pytest
 from click.testing import Result
 from test_watch import FOO, call_record, file_record, io_record, run, stored
 
-from linnapp.commands.screens import call_parts
 from linnapp.errors import LinnappError
-from linnapp.watch import documents as watch_documents
-from linnapp.watch import elasticsearch, watched
-from linnapp.watch import reader as watch_reader
-from linnapp.watch import sending as watch_sending
-from linnapp.watch.elasticsearch import Server
+from linnapp.insight import calls, elastic
+from linnapp.insight import query as watch_query
+from linnapp.insight.elastic import Server
 
 ALLOWED = {"ELASTIC_API_KEY": "a key that nobody sees"}
 
@@ -142,7 +139,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def made_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[MadeUp]:
-    monkeypatch.setattr(elasticsearch, "_FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(elastic, "_FIRST_WAIT_S", 0.001)
     for name in ("ELASTIC_API_KEY", "ELASTIC_PASSWORD"):
         monkeypatch.delenv(name, raising=False)
     with MadeUp() as server:
@@ -154,7 +151,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[MadeUp]:
 
 
 def recorded(folder: Path, n: int = 25, session: str | None = None) -> Path:
-    in_call = watch_reader.IN_CALL | watch_reader.COMPLETED
+    in_call = calls.IN_CALL | calls.COMPLETED
     return stored(
         folder,
         file_record(FOO, b'a "\n\\ name', b"srv"),
@@ -173,7 +170,7 @@ def test_a_row_is_a_document_with_the_tables_columns(made_up: MadeUp, tmp_path: 
     done = sent(folder, made_up)
     assert done.exit_code == 0, (done.output, done.exception)
     assert done.stdout == f"{made_up.url}: 26 documents sent\n"
-    name = watched.recording(folder)["recording"]
+    name = watch_query.recording(folder)["recording"]
     assert sorted(made_up.documents) == sorted(
         [*(f"{name}-calls-{k}" for k in range(25)), f"{name}-ios-0"]
     )
@@ -185,9 +182,9 @@ def test_a_row_is_a_document_with_the_tables_columns(made_up: MadeUp, tmp_path: 
         **{"path": '/srv/a "\n\\ name', "to_path": None, "file_offset": None, "bytes": None},
         **{"result": 100, "kind": "file", "device": "4095:1", "inode": 12},
         **{"first_access_ns": 10**18, "arguments": None},
-        **{part: 5 if part == "on_cpu_ns" else 0 for part in watch_reader.PARTS},
+        **{part: 5 if part == "on_cpu_ns" else 0 for part in calls.PARTS},
     }
-    for table, fields in watch_documents.mappings().items():
+    for table, fields in elastic.mappings().items():
         assert set(made_up.documents[f"{name}-{table}-0"]) == set(fields)
     # The server learns the fields before the first document.
     assert made_up.seen.index(("PUT", "/_index_template/linnapp-ios")) < made_up.seen.index(
@@ -238,7 +235,7 @@ def test_a_document_that_is_refused_is_told_of(made_up: MadeUp, tmp_path: Path) 
 def test_a_server_that_stays_busy_is_given_up_and_told_of(
     made_up: MadeUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elasticsearch, "_ATTEMPTS", 3)
+    monkeypatch.setattr(elastic, "_ATTEMPTS", 3)
     made_up.faults = [429] * 3
     done = sent(recorded(tmp_path / "seen"), made_up)
     assert done.exit_code == 1
@@ -272,7 +269,7 @@ def test_a_block_is_named_at_once_and_not_retried(
     made_up.of_each = None
     made_up.puts["/linnapp-calls"] = [(status, {"error": error})]
     with pytest.raises(LinnappError) as told:
-        watch_sending.prepare(Server(made_up.url, {}))
+        elastic.prepare(Server(made_up.url, {}))
     assert reason in str(told.value) and remedy in str(told.value)
     assert "privileges" not in str(told.value)
     assert sent(tmp_path / "seen", made_up).exit_code == 0 and len(made_up.documents) == 26
@@ -304,7 +301,7 @@ def test_what_was_sent_before_a_block_is_counted(made_up: MadeUp, tmp_path: Path
 def test_documents_that_stay_refused_for_the_moment_are_told_of_with_the_reason(
     made_up: MadeUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, error: Any
 ) -> None:
-    monkeypatch.setattr(elasticsearch, "_ATTEMPTS", 3)
+    monkeypatch.setattr(elastic, "_ATTEMPTS", 3)
     made_up.of_each = (status, error)
     done = sent(recorded(tmp_path / "seen"), made_up)
     assert done.exit_code == 1
@@ -315,7 +312,7 @@ def test_documents_that_stay_refused_for_the_moment_are_told_of_with_the_reason(
 def test_retrying_ends_after_a_time_if_each_attempt_takes_long(
     made_up: MadeUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elasticsearch, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(elastic, "_PATIENCE_S", 0.0)
     made_up.faults = [503] * 3
     assert "tried 1 times: busy" in sent(recorded(tmp_path / "seen"), made_up).stderr
 
@@ -352,7 +349,7 @@ def test_a_document_that_alone_is_too_large_is_refused_and_the_others_are_sent(
 def test_a_serverless_project_has_the_template_without_settings(made_up: MadeUp) -> None:
     reason = "Settings [index.auto_expand_replicas] are not available when running in serverless"
     made_up.puts["/_index_template/linnapp-calls"] = [(400, {"error": {"reason": reason}})]
-    watch_sending.prepare(Server(made_up.url, {}))
+    elastic.prepare(Server(made_up.url, {}))
     assert made_up.seen.count(("PUT", "/_index_template/linnapp-calls")) == 2
     assert ("PUT", "/linnapp-ios") in made_up.seen
 
@@ -373,7 +370,7 @@ def test_a_refused_preparation_has_the_request_and_the_reason(
 ) -> None:
     made_up.puts[path] = [(status, {"error": {"type": "x", "reason": reason}})]
     with pytest.raises(LinnappError) as told:
-        watch_sending.prepare(Server(made_up.url, {}))
+        elastic.prepare(Server(made_up.url, {}))
     assert reason in str(told.value)
     if status != 401:
         assert f"PUT {path}" in str(told.value)
@@ -430,7 +427,7 @@ def test_a_table_that_is_damaged_is_told_of(made_up: MadeUp, tmp_path: Path) -> 
 def test_each_obstacle_is_named(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(url: str, words: str, environment: dict[str, str] | None = None) -> None:
         with pytest.raises(LinnappError, match=words) as error:
-            watch_sending.prepare(Server(url, environment or {}))
+            elastic.prepare(Server(url, environment or {}))
         assert "secret" not in str(error.value) and "key that" not in str(error.value)
 
     for url in ("127.0.0.1:9200", "ftp://x", "http://", "http://u:secret@[::1", "http://x:99999"):
@@ -451,7 +448,7 @@ def test_each_obstacle_is_named(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch
     made_up.root = (200, {"version": {"number": "7.6.2"}})
     refused(made_up.url, "Elasticsearch 7.6.2; 7.8 at least")
     made_up.root = (200, {"version": {"number": "2.11.0", "distribution": "opensearch"}})
-    watch_sending.prepare(Server(made_up.url, {}))
+    elastic.prepare(Server(made_up.url, {}))
 
 
 def test_who_we_are_is_told_to_the_server_alone(made_up: MadeUp, tmp_path: Path) -> None:
@@ -511,7 +508,7 @@ def test_the_dashboard_asks_for_fields_that_there_are(tmp_path: Path) -> None:
     lines = (tmp_path / "dashboard.ndjson").read_text().splitlines()
     objects = {each["id"]: each for each in map(json.loads, lines)}
     assert len(objects) == len(lines)
-    fields = watch_documents.mappings()
+    fields = elastic.mappings()
     for each in objects.values():
         assert set(each["migrationVersion"]) == {each["type"]}
         for reference in each["references"]:
@@ -533,7 +530,7 @@ def test_the_dashboard_asks_for_fields_that_there_are(tmp_path: Path) -> None:
         if each["attributes"]["title"] == "Where the time of calls went"
     ]
     labels = {agg["params"]["field"]: agg["params"]["customLabel"] for agg in parts[:-1]}
-    assert labels == {part: f"{words}, ns" for part, words in call_parts.WORDS.items()}
+    assert labels == {part: f"{words}, ns" for part, words in calls.PART_NAMES.items()}
     taken = set()
     for panel in panels:
         grid = panel["gridData"]

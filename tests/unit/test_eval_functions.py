@@ -9,7 +9,7 @@ from typing import Any
 
 from eval import experiments
 from eval.experiments.functions import EXPERIMENT, measured, text
-from linnapp.layers.function_groups import GROUPS
+from linnapp.insight.functions import GROUPS
 
 
 def data() -> dict[str, Any]:

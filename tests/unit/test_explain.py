@@ -20,8 +20,8 @@ from test_model_format import random_model
 
 from linnapp.cli import cli
 from linnapp.errors import LinnappError, TraceError
-from linnapp.learn.explanation import Choice, Looked, View, from_events, usual_of
-from linnapp.learn.explanation import explain as explained
+from linnapp.insight.explain import Choice, Looked, View, from_events, usual_of
+from linnapp.insight.explain import explain as explained
 from linnapp.learn.features.digits import digits
 from linnapp.model import Model, engine, load_model
 from linnapp.model.latency_model import N_FEATURES, N_FEATURES_MIN

@@ -15,8 +15,8 @@ from test_explain import COMPLETE, ISSUE, Explain, decision, explain, recorded  
 from test_latency_model import one_by_one, random_features, random_trees
 
 from linnapp.errors import LinnappError
-from linnapp.learn.explanation import Looked, View, usual_of
-from linnapp.learn.explanation import explain as explain_all
+from linnapp.insight.explain import Looked, View, usual_of
+from linnapp.insight.explain import explain as explain_all
 from linnapp.model import LatencyModel
 from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import CAP, FEATURES, LATENCIES, N_FEATURES, NEVER

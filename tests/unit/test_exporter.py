@@ -30,8 +30,6 @@ from test_model_format import random_model
 
 from linnapp import __version__
 from linnapp.cli import cli
-from linnapp.commands import _exporter_server
-from linnapp.commands.screens import hour_page
 from linnapp.drive import state
 from linnapp.drive.counters.hour import Hour
 from linnapp.drive.counters.latencies import N_BUCKETS
@@ -39,6 +37,7 @@ from linnapp.drive.counters.looks import WatchedArray
 from linnapp.drive.keep import switched_back
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
+from linnapp.insight import exporter as exporter_page
 
 MONITORING = ROOT / "linnapp" / "monitoring"
 RULES = MONITORING / "linnos-rules.yaml"
@@ -557,11 +556,11 @@ def test_who_looks_goes_on_after_any_error(
     monkeypatch.setattr(WatchedArray, "look", look)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     with pytest.raises(Enough):
-        _exporter_server._look(hour, [], 5.0)
+        exporter_page._look(hour, [], 5.0)
     assert capsys.readouterr().err.count("no look at the drives: RuntimeError: no luck") == 1
     assert hour.looked_s is not None
-    assert "The last look was" not in hour_page.page(hour, 5.0, hour.looked_s + 14)
-    assert "The last look was 5 min ago" in hour_page.page(hour, 5.0, hour.looked_s + 300)
+    assert "The last look was" not in exporter_page.page(hour, 5.0, hour.looked_s + 14)
+    assert "The last look was 5 min ago" in exporter_page.page(hour, 5.0, hour.looked_s + 300)
 
 
 def ask(address: str, request: bytes) -> tuple[bytes, bytes]:

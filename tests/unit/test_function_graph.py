@@ -14,12 +14,20 @@ import pytest
 from click.testing import CliRunner
 
 from linnapp.cli import cli
-from linnapp.commands.screens.functions_table import said, show
+from linnapp.commands.layers import functions_json, show_functions
 from linnapp.drive import tracefs
 from linnapp.errors import DeviceError, LinnappError, TraceError
-from linnapp.layers.function_graph import FunctionTimes, Layout, Overhead, Symbols, add_up
-from linnapp.layers.function_groups import group_of, grouped, system_call
-from linnapp.layers.function_recording import _held, layout_of, overhead_of
+from linnapp.insight.function_recording import _held, layout_of, overhead_of
+from linnapp.insight.functions import (
+    FunctionTimes,
+    Layout,
+    Overhead,
+    Symbols,
+    add_up,
+    group_of,
+    grouped,
+    system_call,
+)
 
 PAGE = 4096
 EXIT, OTHER = 12, 11
@@ -371,7 +379,7 @@ def test_a_process_that_is_held_begins_when_it_is_told_to(tmp_path: Path) -> Non
 def test_a_process_is_not_told_to_begin_by_the_end_of_this_one(tmp_path: Path) -> None:
     script = (
         "import os, sys\n"
-        "from linnapp.layers.function_recording import _held\n"
+        "from linnapp.insight.function_recording import _held\n"
         "with _held(lambda: os.write(1, b'began')) as (pid, begin):\n"
         "    os._exit(0)\n"
     )
@@ -390,8 +398,8 @@ def test_with_functions_goes_a_command_and_nothing_else(tmp_path: Path) -> None:
 
 def test_the_table_has_every_group(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     times = times_of(a_write(Pages().anew(500), 7, 1000).end().write(tmp_path / "c"))
-    show(times, Overhead(20, 10))
+    show_functions(times, Overhead(20, 10))
     shown = capsys.readouterr().out
     assert "write: 1 calls, 0.9 us each; as recorded 1.0, of which tracing took 14.0%" in shown
     assert "asleep" in shown and "io_schedule" in shown and "32.6%" in shown
-    assert said(times, Overhead(20, 10))["overhead"]["function_ns"] == 30
+    assert functions_json(times, Overhead(20, 10))["overhead"]["function_ns"] == 30

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from linnapp.commands.screens import hour_page
-from linnapp.commands.screens.hour_page import Scale
 from linnapp.drive.counters.hour import MINUTES, Hour, Minute
 from linnapp.drive.counters.latencies import MIDDLE_US, N_BUCKETS
 from linnapp.drive.counters.looks import DriveRow
+from linnapp.insight import exporter as exporter_page
+from linnapp.insight.exporter import Scale
 
 NOW_S = 1_800_000_000.0 // 60 * 60 + 30
 
@@ -111,7 +111,7 @@ def test_page_leaves_a_gap_where_a_minute_has_no_reads() -> None:
     hour = Hour()
     for minute in (0, 1, 3):
         hour.add([row(read_us_mean=10.0 if minute else 100.0)], NOW_S + 60 * minute)
-    html = hour_page.page(hour, 5.0, NOW_S + 180)
+    html = exporter_page.page(hour, 5.0, NOW_S + 180)
     (path,) = re.findall(r'<path class="mean" d="(.*?)"/>', html)
     assert path == "M94.17 0.00h0L95.83 100.00h0M99.17 100.00h0"
 
@@ -167,7 +167,7 @@ def an_hour() -> Hour:
 
 
 def test_the_page_is_whole_and_needs_nothing_else() -> None:
-    html = hour_page.page(an_hour(), 5.0, NOW_S)
+    html = exporter_page.page(an_hour(), 5.0, NOW_S)
     outline = Outline()
     outline.feed(html)
     assert (outline.open, outline.errors) == ([], [])
@@ -191,7 +191,7 @@ def test_now_is_p99_and_what_is_refused() -> None:
     hour = Hour()
     per_second = {"latency_critical": 10.0, "admitted": 9.8, "revoked": 0.2, "false_submits": 5.4}
     hour.add([row(per_second=per_second, read_us_percentiles={"p50": 87.0, "p99": 143.0})], NOW_S)
-    html = hour_page.page(hour, 5.0, NOW_S)
+    html = exporter_page.page(hour, 5.0, NOW_S)
     assert "p99 143 us;" in html and "2.0 % refused;" in html
     assert "false submits" not in html and "5.4" not in html
 
@@ -199,18 +199,18 @@ def test_now_is_p99_and_what_is_refused() -> None:
 def test_names_are_text_and_nothing_else() -> None:
     hour = Hour()
     hour.add([row("<script>x</script>", model_id='"><b>')], NOW_S)
-    html = hour_page.page(hour, 5.0, NOW_S)
+    html = exporter_page.page(hour, 5.0, NOW_S)
     assert "<script>" not in html and "<b>" not in html and "&lt;script&gt;" in html
 
 
 def test_before_the_first_numbers_the_page_says_so() -> None:
-    assert "No look at a drive yet" in hour_page.page(Hour(), 5.0, NOW_S)
+    assert "No look at a drive yet" in exporter_page.page(Hour(), 5.0, NOW_S)
 
 
 def test_the_numbers_are_json() -> None:
     hour = Hour()
     hour.add([row(read_us_mean=None, reads_per_s=0.0)], NOW_S)
-    (drive,) = json.loads(json.dumps(hour_page.data(hour), allow_nan=False))["drives"]
+    (drive,) = json.loads(json.dumps(exporter_page.data(hour), allow_nan=False))["drives"]
     assert drive["drive"] == "sda" and drive["now"]["mode"] == "enforce"
     (minute,) = drive["minutes"]
     assert minute["read_us"] is None and minute["revoked"] == 10
@@ -259,7 +259,7 @@ def test_a_browser_shows_it(tmp_path: Path, dark: bool, width: int) -> None:
     )
     # A frame: a window of chromium is never as narrow as a phone.
     (tmp_path / "page.html").write_text(
-        hour_page.page(an_hour(), 5.0, NOW_S).replace("</body>", probe + "</body>")
+        exporter_page.page(an_hour(), 5.0, NOW_S).replace("</body>", probe + "</body>")
     )
     (tmp_path / "frame.html").write_text(
         f'<body style="margin:0"><iframe src="page.html" style="width:{width}px;height:2000px;'

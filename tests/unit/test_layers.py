@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from linnapp.cli import cli
 from linnapp.drive import disks
 from linnapp.errors import LinnappError, TraceError
-from linnapp.layers.times import BANDS, LAYERS, Layers, changes, layers_of
+from linnapp.insight.layers import BANDS, LAYERS, Layers, changes, layers_of
 from linnapp.trace import recording
 from linnapp.trace.blktrace import BlktraceReader
 from linnapp.trace.inspection import LatencyHistogram

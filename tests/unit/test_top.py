@@ -33,13 +33,13 @@ from test_cli import ROOT, fails
 from test_model_format import random_model
 
 from linnapp.cli import cli
-from linnapp.commands.screens.top import Screen, age, opened, sparkline, table
 from linnapp.drive import state
 from linnapp.drive.counters import looks as watching
 from linnapp.drive.counters.latencies import LOWEST_US, N_BUCKETS
 from linnapp.drive.counters.looks import DriveRow, WatchedArray
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
+from linnapp.insight.top import Screen, age, opened, sparkline, table
 
 COUNTERS = ("latency_critical", "admitted", "revoked", "probes", "slow", "false_submits")
 

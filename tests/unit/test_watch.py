@@ -27,13 +27,13 @@ from starting import interrupted_as_it_starts, programs_started_by
 
 from linnapp.commands.watch import _show
 from linnapp.errors import LinnappError
-from linnapp.layers.function_groups import GROUPS
-from linnapp.layers.times import LAYERS
-from linnapp.watch import reader as watch_reader
-from linnapp.watch import watched, watching
-from linnapp.watch.changes import changes
-from linnapp.watch.reader import NULL, Reader, Wanted, call_names
-from linnapp.watch.watched import Store, query
+from linnapp.insight import calls
+from linnapp.insight import query as watch_query
+from linnapp.insight import watch as watching
+from linnapp.insight.calls import NULL, Reader, Store, Wanted, call_names
+from linnapp.insight.functions import GROUPS
+from linnapp.insight.layers import LAYERS
+from linnapp.insight.query import changes, query
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "watch.md"
 
@@ -258,16 +258,16 @@ def asked(folder: Path, sql: str) -> list[dict[str, Any]]:
 
 def test_rows_hold_what_the_records_said(tmp_path: Path) -> None:
     read = call_record("pread64", FOO, result=4096, n_bytes=8192, offset=512, duration_ns=60)
-    in_call = watch_reader.IN_CALL | watch_reader.WATCHED | watch_reader.COMPLETED
+    in_call = calls.IN_CALL | calls.WATCHED | calls.COMPLETED
     folder = stored(
         tmp_path / "seen",
         *(file_record(FOO, b"foo"), read, call_record("unlink", result=-13, time_ns=200)),
-        io_record(in_call | watch_reader.READAHEAD, call="pread64"),
-        io_record(watch_reader.METADATA | watch_reader.FAILED | watch_reader.BELOW, op=77),
-        io_record(watch_reader.PREFLUSH, n_bytes=0, op=1),
+        io_record(in_call | calls.READAHEAD, call="pread64"),
+        io_record(calls.METADATA | calls.FAILED | calls.BELOW, op=77),
+        io_record(calls.PREFLUSH, n_bytes=0, op=1),
     )
     first, second = asked(folder, "select * from calls order by time_ns")
-    assert [first.pop(part) for part in watch_reader.PARTS] == [60, 0, 0, 0, 0, 0, 0]
+    assert [first.pop(part) for part in calls.PARTS] == [60, 0, 0, 0, 0, 0, 0]
     assert first == {
         **{
             "session": None,
@@ -296,7 +296,7 @@ def test_rows_hold_what_the_records_said(tmp_path: Path) -> None:
         "ios.parquet": 0o600,
         "recording.json": 0o600,
     }
-    found = watched.summary(folder, 1)
+    found = watch_query.summary(folder, 1)
     assert found["ios"]["in_calls"] == {"ios": 1, "read_bytes": 4096, "written_bytes": 0}
     assert found["ios"]["kernel_threads"]["ios"] == 1 and found["ios"]["below"]["ios"] == 1
     assert (found["calls"], found["calls_without_path"], found["paths"]) == (2, 1, 1)
@@ -314,11 +314,11 @@ def test_the_parts_of_a_calls_time_add_up(
         call_record("read", duration_ns=200, waits_ns=(1, 2, 4, 8, 16, 32)),
         call_record("fsync", duration_ns=800, waits_ns=(0, 0, 800, 0, 0, 0)),
     )
-    parts = ", ".join(watch_reader.PARTS)
+    parts = ", ".join(calls.PARTS)
     read, fsync = asked(folder, f"select {parts} from calls order by duration_ns")
     assert [*read.values()] == [137, 1, 2, 4, 8, 16, 32]
     assert [*fsync.values()] == [0, 0, 0, 800, 0, 0, 0]
-    summary = watched.summary(folder, 1)
+    summary = watch_query.summary(folder, 1)
     assert sum(summary["parts_us"].values()) == pytest.approx(1)
     _show(summary, None)
     shown = capsys.readouterr().out
@@ -336,7 +336,7 @@ def test_a_summary_is_sorted_by_the_time_it_shows_and_waits_on_pipes_are_apart(
         *[call_record("read", BAR, duration_ns=200_000, time_ns=n) for n in range(100, 200)],
         call_record("read", pipe, duration_ns=30_000_000, time_ns=300),
     )
-    summary = watched.summary(folder, 5)
+    summary = watch_query.summary(folder, 5)
     assert [row["path"] for row in summary["by_path"]] == ["/bar", "/foo"]
     assert summary["paths"] == 2
     assert summary["on_no_file"] == {"calls": 1, "time_us": 30_000}
@@ -368,7 +368,7 @@ def test_an_inodes_number_that_is_used_again_is_another_file(tmp_path: Path) -> 
 
 
 def test_the_times_of_an_ios_layers_add_up(tmp_path: Path) -> None:
-    ended = watch_reader.COMPLETED
+    ended = calls.COMPLETED
     folder = stored(
         tmp_path / "seen",
         io_record(ended, insert_ns=115, issue_ns=130),
@@ -377,7 +377,7 @@ def test_the_times_of_an_ios_layers_add_up(tmp_path: Path) -> None:
         io_record(0, insert_ns=115, issue_ns=130, op=3),
         io_record(0, insert_ns=115, op=9),
     )
-    layers = ", ".join(watch_reader.LAYERS)
+    layers = ", ".join(calls.LAYERS)
     found = {
         row["op"]: tuple(row.values())[1:] for row in asked(folder, f"select op, {layers} from ios")
     }
@@ -388,7 +388,7 @@ def test_the_times_of_an_ios_layers_add_up(tmp_path: Path) -> None:
         "discard": (5, 15, None),  # under way
         "write_zeroes": (None, None, None),
     }
-    shown = watched.summary(folder, 1)["layers_us"]
+    shown = watch_query.summary(folder, 1)["layers_us"]
     assert shown == {
         "read": {"plug_ns": 0.005, "scheduler_ns": 0.015, "drive_ns": 0.03},
         "write": {"plug_ns": 0.02, "scheduler_ns": 0.0, "drive_ns": 0.03},
@@ -402,7 +402,7 @@ def test_drives_and_decisions_have_names(
         tmp_path / "seen",
         io_record(0),
         io_record(0, drive=4094 << 20 | 2, decision=1),
-        io_record(0, drive=watch_reader.SEVERAL, decision=2),
+        io_record(0, drive=calls.SEVERAL, decision=2),
         io_record(0, decision=3),
         io_record(0, decision=4),
         io_record(0, decision=1),
@@ -410,7 +410,7 @@ def test_drives_and_decisions_have_names(
     rows = asked(folder, "select drive, decision from ios")
     assert [row["drive"] for row in rows[:3]] == ["4095:1", "4094:2", None]
     assert [row["decision"] for row in rows[:5]] == [None, "admitted", "revoked", "probe", "kept"]
-    _show(watched.summary(folder, 1), None)
+    _show(watch_query.summary(folder, 1), None)
     assert "decided by LinnOS: 2 admitted, 1 kept, 1 probe, 1 revoked" in capsys.readouterr().out
 
 
@@ -426,17 +426,17 @@ def test_an_ios_tag_is_the_hint_of_its_priority(
         3 << 13 | 1023 << 3: 1023,
         1 << 13 | 512 << 3 | 7: 512,
     }
-    ended = watch_reader.COMPLETED
+    ended = calls.COMPLETED
     folder = stored(
         tmp_path / "seen",
         *(io_record(ended, priority=priority) for priority in tags),
         io_record(ended, priority=2 << 13 | 8 << 3, op=1, n_bytes=512),
-        io_record(ended | watch_reader.BELOW, priority=2 << 13 | 8 << 3),
+        io_record(ended | calls.BELOW, priority=2 << 13 | 8 << 3),
         io_record(0, priority=2 << 13 | 9 << 3),
     )
     rows = asked(folder, "select tag from ios")
     assert [row["tag"] for row in rows[: len(tags)]] == [*tags.values()]
-    summary = watched.summary(folder, 2)
+    summary = watch_query.summary(folder, 2)
     assert [(row["tag"], row["ios"]) for row in summary["by_tag"]] == [(8, 2), (9, 1)]
     _show(summary, None)
     shown = capsys.readouterr().out
@@ -449,7 +449,7 @@ def test_sessions_are_kept_side_by_side(tmp_path: Path) -> None:
     stored(folder, call_record("read", result=1))
     for i, session in enumerate(("before", "af'ter")):
         stored(
-            watched.session_folder(folder, session),
+            watch_query.session_folder(folder, session),
             *(call_record("read", time_ns=1000 * i + n) for n in range(i + 2)),
             session=session,
         )
@@ -465,7 +465,7 @@ def test_sessions_are_kept_side_by_side(tmp_path: Path) -> None:
         query(folder, "from calls")
     for name in ("", ".", "..", "a/b", "a\x1b", ".hidden"):
         with pytest.raises(LinnappError, match="--session"):
-            watched.session_folder(folder, name)
+            watch_query.session_folder(folder, name)
 
 
 def test_the_call_that_changed_is_named_and_what_it_waited_for(tmp_path: Path) -> None:
@@ -477,7 +477,7 @@ def test_the_call_that_changed_is_named_and_what_it_waited_for(tmp_path: Path) -
         for k in range(n):
             time_ns = i * 10**12 + 50 * 10**6 * k
             duration_ns = 500_000 + int(rng.normal(0, 20_000)) + 300_000 * i
-            in_call = watch_reader.IN_CALL | watch_reader.WATCHED | watch_reader.COMPLETED
+            in_call = calls.IN_CALL | calls.WATCHED | calls.COMPLETED
             io = struct.pack(
                 "<IIIIQQQIIIIQQQIIII16s",
                 *(3, in_call, 7, 7, time_ns + 1000, duration_ns - 2000, 8, 4096, DEVICE, 1),
@@ -529,10 +529,10 @@ def test_the_call_that_changed_is_named_and_what_it_waited_for(tmp_path: Path) -
 
 
 def test_all_that_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = watched.summary(stored(tmp_path / "seen", call_record("read")), 5)
+    found = watch_query.summary(stored(tmp_path / "seen", call_record("read")), 5)
     _show(found, None)
     assert "nothing was dropped" in capsys.readouterr().out
-    for name, words in watch_reader.COUNTS.items():
+    for name, words in calls.COUNTS.items():
         _show({**found, name: 7}, None)
         shown = capsys.readouterr().out
         assert f"7 {words}" in shown
@@ -566,7 +566,7 @@ def test_the_documents_queries_and_columns_are_right(tmp_path: Path) -> None:
         tmp_path / "seen",
         file_record(FOO, b"foo", b"srv"),
         call_record("pwrite64", FOO, result=100),
-        io_record(watch_reader.IN_CALL | watch_reader.COMPLETED, call="pwrite64"),
+        io_record(calls.IN_CALL | calls.COMPLETED, call="pwrite64"),
     )
     # The others are asked of programs that do what they look for, by tests of their own.
     queries = re.findall(r"```sql\n(.*?)```", document.split("\n### With which")[0], re.S)
@@ -574,7 +574,7 @@ def test_the_documents_queries_and_columns_are_right(tmp_path: Path) -> None:
     for sql in queries:
         [row] = asked(folder, sql)
         assert row["path"] == "/srv/foo"
-    for table in watched.TABLES:
+    for table in calls.TABLES:
         [rows] = re.findall(rf"^\| `{table}` \| \|\n\|---\|---\|\n(.*?)\n\n", document, re.S | re.M)
         told = [
             name for row in rows.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])
@@ -591,7 +591,7 @@ def test_the_document_names_each_layer_where_it_is_shown() -> None:
     """Columns, layers and functions' groups of its table are there, and none is forgotten."""
     page = DOCUMENT.with_name("insight.md").read_text()
     section = page.split("\n## Which layer was slow?\n")[1].split("\n\n")[1]
-    columns = {name for schema in watched.schemas().values() for name in schema.names}
+    columns = {name for schema in calls.schemas().values() for name in schema.names}
     told = set(re.findall(r"`(\w+)`", section)) - {"watch", "layers", "kworker", "p50", "p99"}
     assert told <= columns | set(LAYERS)
     parts = {name for name in columns if name.endswith("_ns") and "time" not in name}
@@ -654,9 +654,9 @@ def test_each_obstacle_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         refused(r"pip install 'linnapp\[watch\]'")
     with monkeypatch.context() as m:
         m.setenv("LINNAPP_WATCH_LIB", str(tmp_path / "lib.so"))
-        watch_reader.library.cache_clear()
+        calls.library.cache_clear()
         refused("lib.so: not built; .*libbpf-dev")
-    watch_reader.library.cache_clear()
+    calls.library.cache_clear()
 
 
 def test_what_is_to_be_watched_must_be_there(tmp_path: Path) -> None:
@@ -808,7 +808,7 @@ def test_counts_bytes_and_paths_are_those_of_the_program(
     # fsync() has the drive flushed; the journal is written by a thread of the kernel.
     journal = asked(folder, f"from ios where device = '{loop}' and not watched and call is null")
     assert any(row["process"].startswith("jbd2/") for row in journal)
-    summary = watched.summary(folder, 1000)
+    summary = watch_query.summary(folder, 1000)
     one = next(row for row in summary["by_path"] if row["path"] == f"{drive}/one")
     assert one["bytes"] == 2 * 20 * 4096
     assert (one["io_read_bytes"], one["io_written_bytes"] >= 20 * 4096) == (20 * 4096, True)
@@ -1576,5 +1576,5 @@ def test_what_does_not_fit_the_buffer_is_counted(
     # All other calls are from before and after the writes: the buffer holds some 8,000.
     assert 0 < row["n"] < n
     assert n <= every["n"] + seen.counts["lost_calls"] < n + 2000
-    shown = watched.summary(tmp_path / "seen", 3)
+    shown = watch_query.summary(tmp_path / "seen", 3)
     assert shown["lost_calls"] == seen.counts["lost_calls"]

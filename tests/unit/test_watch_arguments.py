@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from test_watch import FOO, asked, call_record, kernel, name_record, run, stored
 
-from linnapp.watch import arguments as watch_arguments
-from linnapp.watch.reader import call_names
+from linnapp.insight import arguments as watch_arguments
+from linnapp.insight.calls import call_names
 
 __all__ = ["kernel"]  # a fixture
 

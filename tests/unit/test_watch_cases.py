@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from test_watch import asked, drive, kernel
 
-from linnapp.watch import watching
-from linnapp.watch.watched import session_folder
+from linnapp.insight import watch as watching
+from linnapp.insight.query import session_folder
 
 __all__ = ["drive", "kernel"]  # fixtures
 

@@ -23,8 +23,8 @@ import pytest
 from slow_drive import SlowDrive, slow_drive
 from test_watch import asked, kernel
 
-from linnapp.watch import watching
-from linnapp.watch.reader import PARTS
+from linnapp.insight import watch as watching
+from linnapp.insight.calls import PARTS
 
 __all__ = ["kernel"]  # a fixture
 

@@ -12,9 +12,9 @@ import pytest
 from test_watch import DEVICE, FOO, call_record, file_record, run, stored
 
 from linnapp.errors import LinnappError
-from linnapp.watch import timeline as watch_timeline
-from linnapp.watch import watched
-from linnapp.watch.reader import COMPLETED, IN_CALL, WATCHED, call_names
+from linnapp.insight import query as watch_query
+from linnapp.insight import timeline as watch_timeline
+from linnapp.insight.calls import COMPLETED, IN_CALL, WATCHED, call_names
 
 MS = 1_000_000
 
@@ -136,7 +136,7 @@ def test_what_is_not_drawn_is_told(seen: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_cannot_be_drawn_is_refused(seen: Path, tmp_path: Path) -> None:
-    stored(watched.session_folder(seen, "second"), call_record("read"), session="second")
+    stored(watch_query.session_folder(seen, "second"), call_record("read"), session="second")
     output = tmp_path / "page.html"
     for arguments, words in (
         ((), "several sessions; --session names one: first, second"),

@@ -33,7 +33,7 @@ EXPERIMENT = Experiment(
     "100 MB.",
     sources=(
         "eval/debian_kernel.py",
-        "linnapp/layers/function_groups.py",
-        "linnapp/layers/function_recording.py",
+        "linnapp/insight/functions.py",
+        "linnapp/insight/function_recording.py",
     ),
 )

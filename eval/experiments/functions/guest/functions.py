@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from linnapp.layers.function_recording import FunctionRecording, prepared
+from linnapp.insight.function_recording import FunctionRecording, prepared
 
 FOLDER = Path("/run/mnt")
 

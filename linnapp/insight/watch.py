@@ -14,10 +14,18 @@ from pathlib import Path
 
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath, replaced_directory
+from linnapp.insight.calls import (
+    EVERYTHING,
+    Reader,
+    Store,
+    Wanted,
+    call_names,
+    check_can_store,
+    check_is_text,
+    library,
+)
 from linnapp.signals import signals_held
 from linnapp.trace.command import check_command, exit_status, started
-from linnapp.watch.reader import EVERYTHING, Reader, Wanted, call_names, library
-from linnapp.watch.watched import Store, check_can_store, check_is_text
 
 _TYPES = Path("/sys/kernel/btf/vmlinux")
 #: How long records wait in the buffer; a full eighth of it is read at once.
@@ -33,7 +41,7 @@ class Watched:
     #: The command's exit status, as a shell has it; 0 without a command.
     status: int
     seconds: float
-    #: Of what is not in the tables; see :data:`linnapp.watch.reader.COUNTS`.
+    #: Of what is not in the tables; see :data:`linnapp.insight.calls.COUNTS`.
     counts: dict[str, int]
 
 
@@ -96,7 +104,7 @@ def watch(
     With `command` it is run and followed, and all that it starts; with `pids` these processes, and
     all they start from now on; with `every` all but this one, until the command ends, if there is
     one. `buffer_mib`, a power of two, is of what waits to be read; what does not fit is lost and
-    counted. Calls' `arguments` are stored as :mod:`linnapp.watch.arguments` has them.
+    counted. Calls' `arguments` are stored as :mod:`linnapp.insight.arguments` has them.
     """
     if command:
         check_command(command)

@@ -13,6 +13,7 @@ names of their own, so that a document that is sent twice is stored once.
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import http.client
 import json
@@ -22,11 +23,24 @@ import ssl
 import time
 import urllib.parse
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from linnapp import __version__
 from linnapp.errors import LinnappError
+from linnapp.files import AnyPath
+from linnapp.insight.calls import TABLES, schemas
+from linnapp.insight.query import (
+    chunks,
+    opened,
+    recording,
+    recordings,
+    session_folder,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 _TIMEOUT_S = 60.0
 _FOR_THE_MOMENT = (408, 429, 502, 503, 504)
@@ -446,3 +460,155 @@ def _words(error: Exception, *, is_secure: bool) -> str:
     if not is_secure and isinstance(error, ConnectionResetError | http.client.BadStatusLine):
         return f"{why}; if this server speaks TLS, as it does unless told otherwise, name https://"
     return why
+
+
+INDICES = {table: f"linnapp-{table}" for table in TABLES}
+#: documents of one bulk request: half a MiB, about
+BATCH = 1000
+
+_KINDS = {"int64": "long", "uint32": "long", "string": "keyword", "bool": "boolean"}
+#: A longer one is kept, but not searched for: Lucene takes 32,766 bytes, four a letter at most.
+_LONGEST_WORD = 8191
+
+_LINES = """
+select string_agg(
+  '{{"create":{{"_id":"' || $recording || '-{table}-' || ($first_row + row) || '"}}}}' || chr(10) ||
+  to_json(struct_pack("@timestamp" := {timestamp}, recording := $recording, host := $host,
+    {columns})),
+  chr(10) order by row)
+from (select *, row_number() over () - 1 as row from rows)
+group by row // {batch} order by row // {batch}
+"""
+_TIMESTAMP = (
+    "strftime(make_timestamp(time_ns // 1000), '%Y-%m-%dT%H:%M:%S.') || "
+    "printf('%09d', time_ns % 1000000000) || 'Z'"
+)
+
+
+def _mapping(schema: pa.Schema) -> dict[str, Any]:
+    def kind(name: str) -> dict[str, Any]:
+        kind = _KINDS[str(schema.field(name).type)]
+        return {"type": kind, **({"ignore_above": _LONGEST_WORD} if kind == "keyword" else {})}
+
+    return {
+        "@timestamp": {"type": "date_nanos"},
+        "recording": {"type": "keyword"},
+        "host": {"type": "keyword"},
+        **{name: kind(name) for name in schema.names},
+    }
+
+
+def mappings() -> dict[str, dict[str, Any]]:
+    """Of each table the fields of its documents, and their types."""
+    return {table: _mapping(schema) for table, schema in schemas().items()}
+
+
+def index_template(table: str) -> dict[str, Any]:
+    """How an index of a table's documents is made; a field that is unknown is refused."""
+    return {
+        "index_patterns": [f"{INDICES[table]}*"],
+        # Templates for all indices, of the usual priority 0, give way to it.
+        "priority": 200,
+        "template": {
+            "settings": {
+                "index": {
+                    "number_of_shards": 1,
+                    "auto_expand_replicas": "0-1",
+                    "codec": "best_compression",
+                    "refresh_interval": "5s",
+                }
+            },
+            "mappings": {"dynamic": "strict", "properties": mappings()[table]},
+        },
+        "_meta": {"description": "System calls and block I/Os that linnapp watch has recorded"},
+    }
+
+
+def bulk_lines(
+    table: str, rows: pa.Table, first_row: int, recording: str, host: str | None
+) -> Iterator[str]:
+    """Bulk requests of up to `BATCH` rows of a recording, numbered from `first_row`."""
+    import duckdb
+
+    columns = ", ".join(f'"{name}" := "{name}"' for name in rows.schema.names)
+    with duckdb.connect(":memory:", config={"threads": 1}) as database:
+        database.execute("set timezone = 'UTC'")
+        database.register("rows", rows)
+        result = database.execute(
+            _LINES.format(table=table, columns=columns, timestamp=_TIMESTAMP, batch=BATCH),
+            {"first_row": first_row, "recording": recording, "host": host},
+        )
+        while row := result.fetchone():
+            yield row[0]
+
+
+def prepare(server: Server) -> None:
+    """Have it know the fields before the first document comes."""
+    server.check()
+    for table, index in INDICES.items():
+        template = index_template(table)
+        try:
+            server.put(
+                f"/_index_template/{index}",
+                template,
+                remedy=f"it gives the fields of {index} their types: change what it collides with",
+            )
+        except ElasticsearchError as error:
+            if "serverless" not in str(error):
+                raise
+            del template["template"]["settings"]  # a serverless project has its own
+            server.put(f"/_index_template/{index}", template)
+        server.put(
+            f"/{index}",
+            {},
+            unless="resource_already_exists_exception",
+            remedy=f"documents go to an index of the name {index}: rename what else has this name",
+        )
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What sending came to."""
+
+    sent: Sent
+    #: Rows that were not sent.
+    left: int = 0
+    #: Why not.
+    why: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        sent = {**dataclasses.asdict(self.sent), "refused": dict(self.sent.refused)}
+        return {**sent, "left": self.left, "why": self.why}
+
+
+def send(folder: AnyPath, server: Server, session: str | None = None) -> Outcome:
+    """Send what a folder has, or one session of it; ctrl-C ends it."""
+    if session is not None:
+        folder = session_folder(folder, session)
+    with opened(folder):
+        folders = recordings(folder)
+    said = [(found["recording"], found.get("host")) for found in map(recording, folders)]
+    outcome = Outcome(Sent())
+    total = 0
+    for each, names in zip(folders, said, strict=True):
+        for table, first_row, n, read in chunks(each):
+            total += n
+            if outcome.why is None:
+                with _told(outcome):
+                    for text in bulk_lines(table, read(), first_row, *names):
+                        server.bulk(INDICES[table], text.encode().split(b"\n"), outcome.sent)
+    outcome.left = total - outcome.sent.total
+    if outcome.why is None:
+        with _told(outcome):
+            server.refresh(f"/{','.join(INDICES.values())}/_refresh")
+    return outcome
+
+
+@contextlib.contextmanager
+def _told(outcome: Outcome) -> Iterator[None]:
+    """Have what ends the sending said, instead of raised."""
+    try:
+        yield
+    except (LinnappError, KeyboardInterrupt) as error:
+        outcome.why = str(error) or "interrupted"

@@ -6,9 +6,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from linnapp.commands.screens.terminal import StatusLine
 from linnapp.errors import as_options
 from linnapp.learn.options import Observer
+from linnapp.terminal import StatusLine
 
 if TYPE_CHECKING:
     from linnapp.learn.labelling.inflection import InflectionPoint

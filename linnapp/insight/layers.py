@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from linnapp import stats
 from linnapp.errors import TraceError
+from linnapp.figures import check_can_draw, save
 from linnapp.files import AnyPath
 from linnapp.trace.blktrace import COMPLETED, ERROR, ISSUED, REVOKED, BlktraceReader
 from linnapp.trace.inspection import LatencyHistogram
@@ -177,3 +179,31 @@ def changes(before: Layers, after: Layers) -> list[Change]:
         us = after.mean_us(layer) - before.mean_us(layer)
         found.append(Change(us, *interval.ends, layer))
     return sorted(found, key=lambda change: -abs(change.us))
+
+
+_COLOURS = {"request": "#e69f00", "issue": "#56b4e9", "drive": "#555555"}
+
+
+def draw(found: Sequence[tuple[str, Layers]], path: AnyPath) -> None:
+    """Draw a row of bars a recording; errors as of :func:`~linnapp.figures.check_can_draw`."""
+    check_can_draw(path)
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 0.6 + 1.9 * len(found)))
+    panels = figure.subplots(len(found), 1, squeeze=False, sharex=True)
+    for axes, (name, each) in zip(panels[:, 0], found, strict=True):
+        bands = each.bands()
+        labels = [f"p{band.low:g} to p{band.high:g}" for band in bands]
+        left = [0.0] * len(bands)
+        for layer, words in LAYERS.items():
+            widths = [band.mean_us[layer] for band in bands]
+            axes.barh(labels, widths, left=left, color=_COLOURS[layer], label=f"{layer}: {words}")
+            left = [a + b for a, b in zip(left, widths, strict=True)]
+        axes.invert_yaxis()
+        axes.set_title(f"{name}: {each.n} I/Os", fontsize=9, loc="left")
+        axes.tick_params(labelsize=8)
+    panels[-1, 0].set_xlabel("mean of the I/Os that took as long (us)", fontsize=9)
+    # Beside the bars, none of which it may hide.
+    figure.tight_layout(rect=(0, 0.3 / figure.get_figheight(), 1, 1))
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), fontsize=7, loc="lower center", ncol=3)
+    save(figure, path)

@@ -6,18 +6,33 @@ What is recorded, and how the two find each other, is told in linnapp/native/wat
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import dataclasses
 import difflib
 import functools
+import importlib
+import json
 import os
-from collections.abc import Sequence
+import socket
+import stat
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.errors import DeviceError, LinnappError
+from linnapp.errors import DeviceError, LinnappError, needs
+from linnapp.files import AnyPath, os_errors
+from linnapp.insight import arguments as call_arguments
+from linnapp.insight.arguments import words as _words
 from linnapp.native import declared, load_library, of_one_kind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 # Of linnapp/native/watch.h and watch_records.h.
 NULL = -(2**63)
@@ -282,3 +297,242 @@ class Reader:
         counts = _Counts()
         self._library.lw_counts(self._handle, ctypes.byref(counts))
         return {name: int(getattr(counts, name)) for name in COUNTS}
+
+
+TABLES = ("calls", "ios")
+RECORDING_FILE = "recording.json"
+
+_OPS = {
+    0: "read",
+    1: "write",
+    2: "flush",
+    3: "discard",
+    5: "secure_erase",
+    7: "zone_append",
+    9: "write_zeroes",
+}
+_KINDS = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "directory",
+    stat.S_IFBLK: "block",
+    stat.S_IFCHR: "character",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFLNK: "link",
+}
+
+#: calls whose result is a number of bytes that were moved
+MOVES_BYTES = (
+    *("read", "write", "pread64", "pwrite64", "readv", "writev", "preadv", "pwritev"),
+    *("preadv2", "pwritev2", "sendfile", "copy_file_range"),
+)
+
+
+def check_can_store() -> None:
+    """Find out whether Parquet and SQL are there."""
+    with needs(
+        "what is watched is stored as Parquet and asked in SQL, which needs pyarrow and duckdb",
+        "'linnapp[watch]'",
+    ):
+        importlib.import_module("duckdb")
+        importlib.import_module("pyarrow")
+
+
+def check_is_text(folder: AnyPath) -> None:
+    """Refuse a folder whose name is not UTF-8: those who read and write the tables take none."""
+    try:
+        str(Path(folder).absolute()).encode()
+    except UnicodeEncodeError as error:
+        raise LinnappError(
+            f"{folder}: a name that is no text, which Parquet's files cannot have; choose another"
+        ) from error
+
+
+class Store:
+    """Writes the two tables; a context.
+
+    `session` is what this recording is called, in a column of its own; `arguments` how calls'
+    arguments are told, ``raw`` or ``detailed``, if at all.
+    """
+
+    def __init__(
+        self,
+        folder: AnyPath,
+        call_names: Sequence[str],
+        name: Callable[[int], str | None],
+        session: str | None = None,
+        arguments: str | None = None,
+    ) -> None:
+        self._folder = Path(folder)
+        self._session = session
+        self._arguments = arguments
+        self._call_names = dict(enumerate(call_names))
+        self._name = functools.lru_cache(maxsize=65536)(name)
+        self._device = functools.cache(_device)
+        self._decisions = dict(enumerate(DECISIONS))
+        self._writers: dict[str, Any] = {}
+
+    def __enter__(self) -> Store:
+        import pyarrow as pa
+
+        # Without rows there are tables, too.
+        self._write("calls", self._calls(np.zeros(0, CALL_ROW), pa))
+        self._write("ios", self._ios(np.zeros(0, IO_ROW), pa))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for writer in self._writers.values():
+            with contextlib.suppress(OSError):
+                writer.close()
+        self._writers.clear()
+
+    def add(self, calls: npt.NDArray[np.void], ios: npt.NDArray[np.void]) -> None:
+        """Write rows, of `CALL_ROW` and of `IO_ROW`."""
+        import pyarrow as pa
+
+        if len(calls):
+            self._write("calls", self._calls(calls, pa))
+        if len(ios):
+            self._write("ios", self._ios(ios, pa))
+
+    def finish(self, said: dict[str, Any]) -> None:
+        """Close the tables, and write what is to be known of the recording beside them."""
+        # The recording's name is one that no other has.
+        said = {"recording": uuid.uuid4().hex, "host": socket.gethostname(), **said}
+        with os_errors(self._folder):
+            for writer in self._writers.values():
+                writer.close()
+            self._writers.clear()
+            place = self._folder / RECORDING_FILE
+            place.write_text(json.dumps(said, indent=1) + "\n")
+            place.chmod(0o600)
+
+    def _write(self, name: str, table: pa.Table) -> None:
+        import pyarrow.parquet as parquet
+
+        path = self._folder / f"{name}.parquet"
+        with os_errors(path):
+            if name not in self._writers:
+                # Names of files that others may not list are in it.
+                path.touch(0o600)
+                self._writers[name] = parquet.ParquetWriter(path, table.schema, compression="zstd")
+            self._writers[name].write_table(table)
+
+    def _calls(self, rows: npt.NDArray[np.void], pa: Any) -> pa.Table:
+        no_file = rows["inode"] == NULL
+        return pa.table(
+            {
+                "session": self._session_of(rows, pa),
+                "time_ns": _integers(rows["time_ns"], pa),
+                "duration_ns": _integers(rows["duration_ns"], pa),
+                **{part: _integers(rows[part], pa) for part in PARTS},
+                "pid": pa.array(np.ascontiguousarray(rows["pid"])),
+                "tid": pa.array(np.ascontiguousarray(rows["tid"])),
+                "process": _words(rows["process"], self._name, pa),
+                "call": _words(rows["call"], self._call_names.get, pa),
+                "fd": _integers(rows["fd"], pa),
+                "path": _words(rows["path"], self._name, pa),
+                "to_path": _words(rows["to_path"], self._name, pa),
+                # `offset` is a word of SQL's own.
+                "file_offset": _integers(rows["offset"], pa),
+                "bytes": _integers(rows["bytes"], pa),
+                "result": _integers(rows["result"], pa),
+                "arguments": self._arguments_of(rows, pa),
+                "kind": _words(
+                    np.where(no_file, 0, rows["mode"] & 0o170000).astype(np.int64),
+                    _KINDS.get,
+                    pa,
+                ),
+                "device": _words(
+                    np.where(no_file, -1, rows["device"].astype(np.int64)), self._device, pa
+                ),
+                "inode": _integers(rows["inode"], pa),
+                "first_access_ns": _integers(rows["first_access_ns"], pa),
+            }
+        )
+
+    def _ios(self, rows: npt.NDArray[np.void], pa: Any) -> pa.Table:
+        flags = rows["flags"]
+        in_call = flags & IN_CALL != 0
+        flush = (rows["bytes"] == 0) & (flags & PREFLUSH != 0)
+        drive = np.where(rows["drive"] == SEVERAL, -1, rows["drive"].astype(np.int64))
+        tag = rows["priority"].astype(np.int64) >> TAG_SHIFT & TAG_MASK
+        return pa.table(
+            {
+                "session": self._session_of(rows, pa),
+                "time_ns": _integers(rows["time_ns"], pa),
+                "latency_ns": _integers(rows["latency_ns"], pa),
+                **{layer: _integers(rows[layer], pa) for layer in LAYERS},
+                "device": _words(rows["device"].astype(np.int64), self._device, pa),
+                "drive": _words(drive, self._device, pa),
+                "decision": _words(rows["decision"], self._decisions.get, pa),
+                "tag": pa.array(tag, mask=tag < FIRST_TAG),
+                "op": _words(np.where(flush, 2, rows["op"]), lambda op: _OPS.get(op, "other"), pa),
+                "sector": pa.array(rows["sector"].astype(np.int64)),
+                "bytes": pa.array(rows["bytes"].astype(np.int64)),
+                "pid": pa.array(np.ascontiguousarray(rows["pid"])),
+                "tid": pa.array(np.ascontiguousarray(rows["tid"])),
+                "process": _words(rows["process"], self._name, pa),
+                "watched": pa.array(flags & WATCHED != 0),
+                "call": _words(np.where(in_call, rows["call"], -1), self._call_names.get, pa),
+                "call_time_ns": _integers(rows["call_time_ns"], pa),
+                "readahead": pa.array(flags & READAHEAD != 0),
+                "metadata": pa.array(flags & METADATA != 0),
+                "below": pa.array(flags & BELOW != 0),
+                "failed": pa.array(flags & FAILED != 0),
+            }
+        )
+
+    def _arguments_of(self, rows: npt.NDArray[np.void], pa: Any) -> Any:
+        if self._arguments is None:
+            return pa.nulls(len(rows), pa.string())
+        if self._arguments == "raw":
+            return call_arguments.raw(rows)
+        return call_arguments.detailed(rows, self._call_names, self._name)
+
+    def _session_of(self, rows: npt.NDArray[np.void], pa: Any) -> pa.Array:
+        return pa.repeat(pa.scalar(self._session, pa.string()), len(rows))
+
+
+def schemas() -> dict[str, pa.Schema]:
+    """Columns of the tables, and their types."""
+    import pyarrow as pa
+
+    store = Store(".", (), lambda _: None)
+    calls = store._calls(np.zeros(0, CALL_ROW), pa)
+    ios = store._ios(np.zeros(0, IO_ROW), pa)
+    return {"calls": calls.schema, "ios": ios.schema}
+
+
+def _integers(column: npt.NDArray[np.int64], pa: Any) -> Any:
+    return pa.array(np.ascontiguousarray(column), mask=column == NULL)
+
+
+def _device(number: int) -> str | None:
+    """What a device is called; of none, as file systems without a drive have it, its number."""
+    if number < 0:
+        return None
+    pair = f"{number >> 20}:{number & 0xFFFFF}"
+    place = Path("/sys/dev/block") / pair
+    return place.resolve().name if place.exists() else pair
+
+
+#: by the names of linnapp.insight.calls.PARTS
+PART_NAMES = {
+    "on_cpu_ns": "on a CPU",
+    "io_wait_ns": "its own I/Os",
+    "others_io_wait_ns": "others' I/Os",
+    "journal_wait_ns": "the journal",
+    "other_wait_ns": "locks and all else",
+    "wakeup_ns": "waking up",
+    "preempted_ns": "preempted",
+}
+
+
+def describe_parts(parts: Mapping[str, float | None]) -> str:
+    """Those parts that are not nothing, as shares of the whole; empty if nothing is known."""
+    known = {part: parts[part] or 0 for part in PART_NAMES}
+    whole = sum(known.values())
+    return ", ".join(
+        f"{PART_NAMES[part]} {value / whole:.1%}" for part, value in known.items() if value > 0
+    )

@@ -15,8 +15,7 @@ from typing import NoReturn
 
 from linnapp.drive.tracefs import FunctionTracer, function_tracer, traceable_functions
 from linnapp.errors import DeviceError, LinnappError
-from linnapp.layers.function_graph import FunctionTimes, Layout, Overhead, Symbols, add_up
-from linnapp.layers.function_groups import grouped
+from linnapp.insight.functions import FunctionTimes, Layout, Overhead, Symbols, add_up, grouped
 from linnapp.trace.command import check_command, exit_status
 
 _SYMBOLS = Path("/proc/kallsyms")

@@ -9,245 +9,32 @@ may hold a recording, and named ones (sessions) in folders of their own: asked a
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
-import importlib
 import json
-import socket
-import stat
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.errors import LinnappError, TraceError, needs
-from linnapp.files import AnyPath, explain_os_error, os_errors
-from linnapp.watch import arguments as watch_arguments
-from linnapp.watch import reader as watch_reader
-from linnapp.watch.arguments import words as _words
+from linnapp import stats
+from linnapp.errors import LinnappError, TraceError
+from linnapp.files import AnyPath, explain_os_error
+from linnapp.insight.calls import (
+    LAYERS,
+    MOVES_BYTES,
+    PARTS,
+    RECORDING_FILE,
+    TABLES,
+    check_can_store,
+    check_is_text,
+)
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
-
-TABLES = ("calls", "ios")
-_RECORDING = "recording.json"
-
-_OPS = {
-    0: "read",
-    1: "write",
-    2: "flush",
-    3: "discard",
-    5: "secure_erase",
-    7: "zone_append",
-    9: "write_zeroes",
-}
-_KINDS = {
-    stat.S_IFREG: "file",
-    stat.S_IFDIR: "directory",
-    stat.S_IFBLK: "block",
-    stat.S_IFCHR: "character",
-    stat.S_IFIFO: "pipe",
-    stat.S_IFSOCK: "socket",
-    stat.S_IFLNK: "link",
-}
-
-#: calls whose result is a number of bytes that were moved
-MOVES_BYTES = (
-    *("read", "write", "pread64", "pwrite64", "readv", "writev", "preadv", "pwritev"),
-    *("preadv2", "pwritev2", "sendfile", "copy_file_range"),
-)
-
-
-def check_can_store() -> None:
-    """Find out whether Parquet and SQL are there."""
-    with needs(
-        "what is watched is stored as Parquet and asked in SQL, which needs pyarrow and duckdb",
-        "'linnapp[watch]'",
-    ):
-        importlib.import_module("duckdb")
-        importlib.import_module("pyarrow")
-
-
-def check_is_text(folder: AnyPath) -> None:
-    """Refuse a folder whose name is not UTF-8: those who read and write the tables take none."""
-    try:
-        str(Path(folder).absolute()).encode()
-    except UnicodeEncodeError as error:
-        raise LinnappError(
-            f"{folder}: a name that is no text, which Parquet's files cannot have; choose another"
-        ) from error
-
-
-class Store:
-    """Writes the two tables; a context.
-
-    `session` is what this recording is called, in a column of its own; `arguments` how calls'
-    arguments are told, ``raw`` or ``detailed``, if at all.
-    """
-
-    def __init__(
-        self,
-        folder: AnyPath,
-        call_names: Sequence[str],
-        name: Callable[[int], str | None],
-        session: str | None = None,
-        arguments: str | None = None,
-    ) -> None:
-        self._folder = Path(folder)
-        self._session = session
-        self._arguments = arguments
-        self._call_names = dict(enumerate(call_names))
-        self._name = functools.lru_cache(maxsize=65536)(name)
-        self._device = functools.cache(_device)
-        self._decisions = dict(enumerate(watch_reader.DECISIONS))
-        self._writers: dict[str, Any] = {}
-
-    def __enter__(self) -> Store:
-        import pyarrow as pa
-
-        # Without rows there are tables, too.
-        self._write("calls", self._calls(np.zeros(0, watch_reader.CALL_ROW), pa))
-        self._write("ios", self._ios(np.zeros(0, watch_reader.IO_ROW), pa))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for writer in self._writers.values():
-            with contextlib.suppress(OSError):
-                writer.close()
-        self._writers.clear()
-
-    def add(self, calls: npt.NDArray[np.void], ios: npt.NDArray[np.void]) -> None:
-        """Write rows, of `CALL_ROW` and of `IO_ROW`."""
-        import pyarrow as pa
-
-        if len(calls):
-            self._write("calls", self._calls(calls, pa))
-        if len(ios):
-            self._write("ios", self._ios(ios, pa))
-
-    def finish(self, said: dict[str, Any]) -> None:
-        """Close the tables, and write what is to be known of the recording beside them."""
-        # The recording's name is one that no other has.
-        said = {"recording": uuid.uuid4().hex, "host": socket.gethostname(), **said}
-        with os_errors(self._folder):
-            for writer in self._writers.values():
-                writer.close()
-            self._writers.clear()
-            place = self._folder / _RECORDING
-            place.write_text(json.dumps(said, indent=1) + "\n")
-            place.chmod(0o600)
-
-    def _write(self, name: str, table: pa.Table) -> None:
-        import pyarrow.parquet as parquet
-
-        path = self._folder / f"{name}.parquet"
-        with os_errors(path):
-            if name not in self._writers:
-                # Names of files that others may not list are in it.
-                path.touch(0o600)
-                self._writers[name] = parquet.ParquetWriter(path, table.schema, compression="zstd")
-            self._writers[name].write_table(table)
-
-    def _calls(self, rows: npt.NDArray[np.void], pa: Any) -> pa.Table:
-        no_file = rows["inode"] == watch_reader.NULL
-        return pa.table(
-            {
-                "session": self._session_of(rows, pa),
-                "time_ns": _integers(rows["time_ns"], pa),
-                "duration_ns": _integers(rows["duration_ns"], pa),
-                **{part: _integers(rows[part], pa) for part in watch_reader.PARTS},
-                "pid": pa.array(np.ascontiguousarray(rows["pid"])),
-                "tid": pa.array(np.ascontiguousarray(rows["tid"])),
-                "process": _words(rows["process"], self._name, pa),
-                "call": _words(rows["call"], self._call_names.get, pa),
-                "fd": _integers(rows["fd"], pa),
-                "path": _words(rows["path"], self._name, pa),
-                "to_path": _words(rows["to_path"], self._name, pa),
-                # `offset` is a word of SQL's own.
-                "file_offset": _integers(rows["offset"], pa),
-                "bytes": _integers(rows["bytes"], pa),
-                "result": _integers(rows["result"], pa),
-                "arguments": self._arguments_of(rows, pa),
-                "kind": _words(
-                    np.where(no_file, 0, rows["mode"] & 0o170000).astype(np.int64),
-                    _KINDS.get,
-                    pa,
-                ),
-                "device": _words(
-                    np.where(no_file, -1, rows["device"].astype(np.int64)), self._device, pa
-                ),
-                "inode": _integers(rows["inode"], pa),
-                "first_access_ns": _integers(rows["first_access_ns"], pa),
-            }
-        )
-
-    def _ios(self, rows: npt.NDArray[np.void], pa: Any) -> pa.Table:
-        flags = rows["flags"]
-        in_call = flags & watch_reader.IN_CALL != 0
-        flush = (rows["bytes"] == 0) & (flags & watch_reader.PREFLUSH != 0)
-        drive = np.where(rows["drive"] == watch_reader.SEVERAL, -1, rows["drive"].astype(np.int64))
-        tag = rows["priority"].astype(np.int64) >> watch_reader.TAG_SHIFT & watch_reader.TAG_MASK
-        return pa.table(
-            {
-                "session": self._session_of(rows, pa),
-                "time_ns": _integers(rows["time_ns"], pa),
-                "latency_ns": _integers(rows["latency_ns"], pa),
-                **{layer: _integers(rows[layer], pa) for layer in watch_reader.LAYERS},
-                "device": _words(rows["device"].astype(np.int64), self._device, pa),
-                "drive": _words(drive, self._device, pa),
-                "decision": _words(rows["decision"], self._decisions.get, pa),
-                "tag": pa.array(tag, mask=tag < watch_reader.FIRST_TAG),
-                "op": _words(np.where(flush, 2, rows["op"]), lambda op: _OPS.get(op, "other"), pa),
-                "sector": pa.array(rows["sector"].astype(np.int64)),
-                "bytes": pa.array(rows["bytes"].astype(np.int64)),
-                "pid": pa.array(np.ascontiguousarray(rows["pid"])),
-                "tid": pa.array(np.ascontiguousarray(rows["tid"])),
-                "process": _words(rows["process"], self._name, pa),
-                "watched": pa.array(flags & watch_reader.WATCHED != 0),
-                "call": _words(np.where(in_call, rows["call"], -1), self._call_names.get, pa),
-                "call_time_ns": _integers(rows["call_time_ns"], pa),
-                "readahead": pa.array(flags & watch_reader.READAHEAD != 0),
-                "metadata": pa.array(flags & watch_reader.METADATA != 0),
-                "below": pa.array(flags & watch_reader.BELOW != 0),
-                "failed": pa.array(flags & watch_reader.FAILED != 0),
-            }
-        )
-
-    def _arguments_of(self, rows: npt.NDArray[np.void], pa: Any) -> Any:
-        if self._arguments is None:
-            return pa.nulls(len(rows), pa.string())
-        if self._arguments == "raw":
-            return watch_arguments.raw(rows)
-        return watch_arguments.detailed(rows, self._call_names, self._name)
-
-    def _session_of(self, rows: npt.NDArray[np.void], pa: Any) -> pa.Array:
-        return pa.repeat(pa.scalar(self._session, pa.string()), len(rows))
-
-
-def schemas() -> dict[str, pa.Schema]:
-    """Columns of the tables, and their types."""
-    import pyarrow as pa
-
-    store = Store(".", (), lambda _: None)
-    calls = store._calls(np.zeros(0, watch_reader.CALL_ROW), pa)
-    ios = store._ios(np.zeros(0, watch_reader.IO_ROW), pa)
-    return {"calls": calls.schema, "ios": ios.schema}
-
-
-def _integers(column: npt.NDArray[np.int64], pa: Any) -> Any:
-    return pa.array(np.ascontiguousarray(column), mask=column == watch_reader.NULL)
-
-
-def _device(number: int) -> str | None:
-    """What a device is called; of none, as file systems without a drive have it, its number."""
-    if number < 0:
-        return None
-    pair = f"{number >> 20}:{number & 0xFFFFF}"
-    place = Path("/sys/dev/block") / pair
-    return place.resolve().name if place.exists() else pair
 
 
 def session_folder(folder: AnyPath, session: str) -> Path:
@@ -268,7 +55,7 @@ def recordings(folder: AnyPath) -> list[Path]:
         below = []  # whoever opens the tables says why
     # With a dot first one is being written.
     below = [each for each in below if not each.name.startswith(".")]
-    found = [each for each in (folder, *below) if (each / _RECORDING).is_file()]
+    found = [each for each in (folder, *below) if (each / RECORDING_FILE).is_file()]
     return found or [folder]
 
 
@@ -319,7 +106,7 @@ def _first(error: Exception) -> str:
 
 def recording(folder: AnyPath) -> dict[str, Any]:
     """What is known of a recording as a whole: command, seconds, and how much is not in it."""
-    path = Path(folder) / _RECORDING
+    path = Path(folder) / RECORDING_FILE
     try:
         said = json.loads(path.read_bytes())
     except OSError as error:
@@ -359,7 +146,7 @@ def chunks(folder: AnyPath) -> Iterator[tuple[str, int, int, Callable[[], pa.Tab
 def query(folder: AnyPath, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
     """Ask a recording for columns, and for rows, which are fetched as they are asked for.
 
-    In DuckDB's SQL, of the tables `calls` and `ios` that :func:`linnapp.watch.watching.watch`
+    In DuckDB's SQL, of the tables `calls` and `ios` that :func:`linnapp.insight.watch.watch`
     wrote.
     """
     stack = contextlib.ExitStack()
@@ -421,12 +208,12 @@ from calls where {_NO_FILE}
 """
 
 _LAYERS = f"""
-select op, {", ".join(f"avg({layer}) / 1e3 as {layer}" for layer in watch_reader.LAYERS)}
+select op, {", ".join(f"avg({layer}) / 1e3 as {layer}" for layer in LAYERS)}
 from ios where not below and drive_ns is not null and op in ('read', 'write')
 group by op order by op
 """
 _PARTS = f"""
-select {", ".join(f"sum({part})::double / 1e3 as {part}" for part in watch_reader.PARTS)}
+select {", ".join(f"sum({part})::double / 1e3 as {part}" for part in PARTS)}
 from calls where duration_ns > 0
 """
 _DECISIONS = """
@@ -489,3 +276,133 @@ def ask(
     result = database.execute(sql, given or {})
     columns = [str(column[0]) for column in result.description or ()]
     return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
+
+
+#: Of every kind of call and every block of time: how many, ns in them, in waiting of their I/Os and
+#: at the drive. An I/O that a driver passed on is there once more, below.
+_BLOCKS = f"""
+with bounds as (
+  select min(time_ns) as first, max(time_ns) - min(time_ns) + 1 as span
+  from calls where session = $session
+), of_calls as (
+  select tid, call_time_ns, count(*) as ios, sum(plug_ns + scheduler_ns) as wait_ns,
+    sum(drive_ns) as drive_ns
+  from ios where session = $session and call is not null and not below group by all
+)
+select call, case when $by_path then path end as path,
+  ((time_ns - first) * $blocks // span)::integer as block, count(*) as calls,
+  sum(duration_ns)::double as duration_ns, coalesce(sum(ios), 0)::double as ios,
+  coalesce(sum(wait_ns), 0)::double as wait_ns, coalesce(sum(drive_ns), 0)::double as drive_ns,
+  {", ".join(f"coalesce(sum({part}), 0)::double" for part in PARTS)}
+from calls cross join bounds
+  left join of_calls on calls.tid = of_calls.tid and calls.time_ns = of_calls.call_time_ns
+where session = $session group by 1, 2, 3 order by 1, 2, 3
+"""
+_PERCENTILES = """
+select call, case when $by_path then path end as path,
+  quantile_cont(duration_ns, 0.5) / 1e3 as p50_us, quantile_cont(duration_ns, 0.99) / 1e3 as p99_us
+from calls where session = $session group by 1, 2
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """A kind of call in one session; times in us."""
+
+    calls: int
+    #: `mean_us`, `p50_us`, `p99_us`: from call to return.
+    mean_us: float
+    p50_us: float
+    p99_us: float
+    #: `ios`, `wait_us`, `drive_us`: of each call, on average: I/Os that it queued, what they waited
+    #: for the driver, and what they took from there on. I/Os at the same time count one after
+    #: another.
+    ios: float
+    wait_us: float
+    drive_us: float
+    #: What the mean is made of, by the names of :data:`linnapp.insight.calls.PARTS`.
+    parts_us: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class CallChange(stats.Difference):
+    """How the mean duration of a kind of call differs."""
+
+    call: str
+    #: None unless paths are told apart.
+    path: str | None
+    before: Side
+    after: Side
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {**dataclasses.asdict(self), "beyond_chance": self.is_beyond_chance}
+
+
+def changes(folder: AnyPath, before: str, after: str, *, by_path: bool = False) -> list[CallChange]:
+    """Compare two sessions of a folder: what both have, that which changed most first.
+
+    `by_path` tells calls of one kind on different files apart.
+    """
+    with opened(folder) as database:
+        kept = {row["session"] for row in ask(database, "select distinct session from calls")}
+        for session in (before, after):
+            if session not in kept:
+                names = ", ".join(sorted(name for name in kept if name is not None))
+                raise TraceError(
+                    f"{folder}: no session {session} with calls; it has {names or 'none'}: "
+                    "`linnapp watch -o FOLDER --session NAME` records one"
+                )
+        sides = [_session(database, session, by_path) for session in (before, after)]
+    common = [kind for kind in sides[0] if kind in sides[1]]
+    found = [_change(kind, sides[0][kind], sides[1][kind], len(common)) for kind in common]
+    return sorted(
+        found,
+        key=lambda change: (not change.is_beyond_chance, -abs(change.us), change.call),
+    )
+
+
+_Kind = tuple[str, str | None]
+_Blocks = npt.NDArray[np.float64]
+
+
+def _session(
+    database: duckdb.DuckDBPyConnection, session: str, by_path: bool
+) -> dict[_Kind, tuple[Side, _Blocks]]:
+    given = {"session": session, "by_path": by_path}
+    span = "select max(time_ns) - min(time_ns) + 1 as ns from calls where session = $session"
+    (row,) = ask(database, span, {"session": session})
+    n_blocks = stats.count_blocks(row["ns"]) or 1
+    rows = database.execute(_BLOCKS, {**given, "blocks": n_blocks}).fetchall()
+    blocks: dict[_Kind, list[tuple[float, ...]]] = {}
+    for call, path, _, *sums in rows:
+        blocks.setdefault((call, path), []).append(tuple(sums))
+    percentiles = {(row["call"], row["path"]): row for row in ask(database, _PERCENTILES, given)}
+    found = {}
+    for kind, sums in blocks.items():
+        columns = np.array(sums, dtype=np.float64)
+        calls, *totals = columns.sum(axis=0).tolist()
+        duration_ns, ios, wait_ns, drive_ns, *parts_ns = (total / calls for total in totals)
+        side = Side(
+            calls=int(calls),
+            mean_us=duration_ns / 1000,
+            p50_us=percentiles[kind]["p50_us"],
+            p99_us=percentiles[kind]["p99_us"],
+            ios=ios,
+            wait_us=wait_ns / 1000,
+            drive_us=drive_ns / 1000,
+            parts_us=dict(zip(PARTS, (ns / 1000 for ns in parts_ns), strict=True)),
+        )
+        found[kind] = side, columns[:, :2]
+    return found
+
+
+def _change(
+    kind: _Kind, before: tuple[Side, _Blocks], after: tuple[Side, _Blocks], n_kinds: int
+) -> CallChange:
+    interval = stats.Interval.unknown()
+    if min(len(before[1]), len(after[1])) >= stats.MIN_BLOCKS:
+        in_us = (1, 1000)
+        (interval,) = stats.differences(before[1] / in_us, after[1] / in_us, n_kinds)
+    us = after[0].mean_us - before[0].mean_us
+    return CallChange(us, *interval.ends, *kind, before=before[0], after=after[0])
