@@ -12,13 +12,15 @@ import importlib
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
 from linnapp import __version__
-from linnapp.errors import LinnappError, as_options
+from linnapp.errors import LinnappError, TraceWarning, as_options
 
 #: command: (module:attribute, one line of help), in the order of a user's way through them
 _COMMANDS = {
@@ -97,6 +99,23 @@ class LazyGroup(click.Group):
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; what it warns of is shown once, as lines on stderr."""
+        shown: set[str] = set()
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+            if not issubclass(category, TraceWarning):
+                python_shows(message, category, *rest)
+            elif (words := as_options(str(message))) not in shown:
+                shown.add(words)
+                click.echo(f"linnapp: warning: {words}", err=True)
+
+        with warnings.catch_warnings():
+            python_shows = warnings.showwarning
+            warnings.simplefilter("always", TraceWarning)
+            warnings.showwarning = show  # type: ignore[assignment]
+            return super().invoke(ctx)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

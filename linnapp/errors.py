@@ -42,6 +42,10 @@ class TraceError(LinnappError):
     """A trace that cannot be read or holds nothing to work with."""
 
 
+class TraceWarning(UserWarning):
+    """Something is wrong with a trace that is used all the same."""
+
+
 class NoGainError(LinnappError):
     """A drive's reads teach nothing that would be better than admitting all of them."""
 

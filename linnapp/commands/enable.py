@@ -41,6 +41,7 @@ def enable(
     not worth it, all is left as it is; models that know added bursts alone, of few reads, are for
     md, which sees whether they pay. Ctrl-C keeps what was recorded, and changes nothing. Again,
     it records and trains anew, with linnos off while it records. `linnapp disable` undoes it.
+    A recording of which more than 1 % is missing is refused: see `linnapp help traces`.
 
     DRIVE...: drives with the same data, for programs that ask themselves (BLKEXPECT, liblinnos).
     """

@@ -49,7 +49,7 @@ def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader
     """
     from linnapp.learn.judging.evaluation import evaluate as judge
     from linnapp.model import LatencyModel, find_model, load_model
-    from linnapp.trace.blktrace import trace_files
+    from linnapp.trace.blktrace import losses_of, trace_files
     from linnapp.trace.recorded import drive_of
 
     records: list[dict[str, Any]] = []
@@ -64,6 +64,7 @@ def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader
             "model": str(path),
             "trace": str(trace),
             "trained_on_this_trace": taught_by_it,
+            **losses_of(trace),
             **result.to_json(),
         })  # fmt: skip
         if not as_json:

@@ -79,6 +79,7 @@ def explain(
         raise click.UsageError("--dev chooses a drive of a recording; DEV names one already")
 
     from linnapp.insight import explain as explanation
+    from linnapp.trace.blktrace import losses_of
     from linnapp.trace.recorded import drive_name
 
     chosen = explanation.Choice(last, slow)
@@ -105,6 +106,7 @@ def explain(
             "threshold_us": model.threshold_us,
             "decisions_seen": looked.n_seen,
             "notes": looked.notes,
+            **(losses_of(trace) if trace is not None else {}),
             "usual": {**vars(usual), "numbers": looked.view.named(usual.numbers)},
             "decisions": [each.to_json(looked.view) for each in found],
         }

@@ -133,6 +133,7 @@ def _show(inspection: Inspection) -> None:
             "missing_completions",
             "unmatched_completions",
             "lost_events",
+            "doubtful_reads",
             "out_of_order",
             "errors",
             "revoked",

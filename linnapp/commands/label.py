@@ -50,6 +50,7 @@ def label(
     from linnapp.learn.labelling.inflection import LabellingOptions, find_inflection_points
     from linnapp.learn.options import Recipe
     from linnapp.learn.recipe import drive_names, read_latencies
+    from linnapp.trace.blktrace import losses_of
 
     options = LabellingOptions(**labelling)
     recipe = Recipe(options, reader={"device": device, "allow_truncated": allow_truncated})
@@ -73,8 +74,11 @@ def label(
             "replicas": point.replicas,
             "slow_ratio": point.slow_ratio,
             "boost_area_us": point.boost_area_us,
+            **losses_of(trace),
         }
-        for name, distribution, point in zip(names, distributions, points, strict=True)
+        for trace, name, distribution, point in zip(
+            traces, names, distributions, points, strict=True
+        )
     ]
     for name, point in zip(names, points, strict=True):
         if warning := point.warning(name):

@@ -64,6 +64,7 @@ def recalibrate(
     stderr and to recalibration.jsonl in the drive's state. A drive in enforce observes while it is
     recorded, and md's linnos is off, so that slow reads are recorded too; both are as before after
     that, but after kill -9. Drives that are in drives.conf have their new model there, too.
+    A recording of which more than 1 % is missing is refused: see `linnapp help traces`.
     """
     from linnapp.drive.recalibrate.recalibration import recalibrate as run
     from linnapp.errors import LinnappError, as_options

@@ -15,7 +15,14 @@ from linnapp import stats
 from linnapp.errors import TraceError
 from linnapp.figures import check_can_draw, save
 from linnapp.files import AnyPath
-from linnapp.trace.blktrace import COMPLETED, ERROR, ISSUED, REVOKED, BlktraceReader
+from linnapp.trace.blktrace import (
+    COMPLETED,
+    DOUBTFUL,
+    ERROR,
+    ISSUED,
+    REVOKED,
+    BlktraceReader,
+)
 from linnapp.trace.inspection import LatencyHistogram
 
 #: key, what it is: between which of blktrace's events
@@ -62,6 +69,7 @@ class Layers:
         self._block_ns = _BLOCK_NS
         #: by the kernel's own count; the I/Os next to them may have the wrong layers, or none
         self.lost_events = 0
+        self.reads_left_out = 0
 
     @property
     def n(self) -> int:
@@ -127,6 +135,7 @@ class Layers:
         return {
             "ios": self.n,
             "lost_events": self.lost_events,
+            "reads_left_out": self.reads_left_out,
             "total": self.total.to_json(),
             "layers": {
                 layer: {
@@ -145,7 +154,9 @@ def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
     found = Layers()
     blktrace = BlktraceReader(trace, **reader)
     for chunk, times in blktrace.with_layers():
-        served = (chunk.flags & (COMPLETED | ISSUED | ERROR | REVOKED)) == COMPLETED | ISSUED
+        served = (chunk.flags & (COMPLETED | ISSUED | ERROR | REVOKED | DOUBTFUL)) == (
+            COMPLETED | ISSUED
+        )
         served &= chunk.is_write if writes else chunk.is_read
         # An issue that was lost, or handed back: where the time went is not known.
         served &= times.any(axis=0)
@@ -158,6 +169,7 @@ def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
             f"{trace}: no {kind} from its issue (D) to its completion (C); {other}, or record anew"
         )
     found.lost_events = blktrace.stats["lost_events"]
+    found.reads_left_out = blktrace.stats["doubtful_reads"]
     return found
 
 

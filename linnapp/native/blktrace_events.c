@@ -4,8 +4,9 @@
  *
  * A trace is one file per CPU, or one file that blkparse -d merged. Each file is read through a
  * fixed buffer; the earliest head of all files is next. Timestamps within a file can be out of
- * order by a little (blkparse writes batches), so events pass through a short window that sorts
- * them; equal times keep their order.
+ * order by a little (blkparse writes batches), so events are put in order while they are read
+ * ahead; equal times keep their order. A file that goes back by more is refused: it is two
+ * recordings, one behind the other.
  */
 #include "blktrace_private.h"
 
@@ -15,11 +16,23 @@
 #include <unistd.h>
 
 #define EVENT_MAGIC 0x65617400u
-#define EVENT_VERSION 0x07u
 
 #ifndef BUFFER_BYTES		/* the fuzzers refill a small one often */
 #define BUFFER_BYTES (1u << 20)
 #endif
+
+/* struct blk_io_trace2: version 8 */
+struct event_v8 {
+	uint32_t magic, sequence;
+	uint64_t time, sector;
+	uint32_t bytes, pid;
+	uint64_t action;
+	uint32_t device, cpu;
+	uint16_t error, pdu_len;
+	uint8_t pad[12];
+};
+
+_Static_assert(sizeof(struct blk_event_v7) == 48 && sizeof(struct event_v8) == 64, "the kernel's");
 
 struct lt_source {
 	int fd;
@@ -27,23 +40,42 @@ struct lt_source {
 	unsigned char *buffer;
 	size_t start, end;
 	uint64_t offset;		/* in the file, of buffer[start] */
+	uint32_t version;
 	bool swapped, eof, at_end;
 	struct blk_event head;		/* valid unless at_end */
+	size_t head_bytes;		/* of it in the file */
 };
 
-static void swap_event(struct blk_event *e)
+static void swap_event(struct blk_event *e, uint32_t version)
 {
-	e->magic = __builtin_bswap32(e->magic);
-	e->sequence = __builtin_bswap32(e->sequence);
 	e->time = __builtin_bswap64(e->time);
 	e->sector = __builtin_bswap64(e->sector);
+	e->action = version == 8 ? __builtin_bswap64(e->action) :
+				   __builtin_bswap32((uint32_t)e->action);
 	e->bytes = __builtin_bswap32(e->bytes);
-	e->action = __builtin_bswap32(e->action);
-	e->pid = __builtin_bswap32(e->pid);
+	e->sequence = __builtin_bswap32(e->sequence);
 	e->device = __builtin_bswap32(e->device);
 	e->cpu = __builtin_bswap32(e->cpu);
 	e->error = __builtin_bswap16(e->error);
 	e->pdu_len = __builtin_bswap16(e->pdu_len);
+}
+
+#define DECODE(layout) do {						\
+	struct layout raw;						\
+									\
+	memcpy(&raw, s->buffer + s->start, sizeof(raw));		\
+	*e = (struct blk_event){					\
+		.time = raw.time, .sector = raw.sector,			\
+		.action = raw.action, .bytes = raw.bytes,		\
+		.sequence = raw.sequence, .device = raw.device,		\
+		.cpu = raw.cpu, .error = raw.error,			\
+		.pdu_len = raw.pdu_len,					\
+	};								\
+} while (0)
+
+static size_t event_bytes(const struct lt_source *s)
+{
+	return s->version == 8 ? sizeof(struct event_v8) : sizeof(struct blk_event_v7);
 }
 
 /* How many bytes there are in the buffer, @want of them if the file has as many. */
@@ -66,9 +98,10 @@ static size_t fill(struct lt_events *events, struct lt_source *s, size_t want)
 	return s->end - s->start;
 }
 
-/* Does an event of the version that is known begin here? */
+/* Whether an event begins here of a version that is known, the same one in all files. */
 static bool check_magic(struct lt_events *events, struct lt_source *s, size_t have)
 {
+	const struct lt_source *first = events->sources;
 	unsigned long long at = s->offset;
 	uint32_t magic;
 
@@ -84,32 +117,64 @@ static bool check_magic(struct lt_events *events, struct lt_source *s, size_t ha
 		s->swapped = (magic & ~0xffu) != EVENT_MAGIC;
 	if (s->swapped)
 		magic = __builtin_bswap32(magic);
-	if (magic == (EVENT_MAGIC | EVENT_VERSION))
+	if (magic == (EVENT_MAGIC | s->version))
 		return true;
-	if ((magic & ~0xffu) == EVENT_MAGIC)
-		lt_fail(events->failure, "%s: blktrace version %u at byte %llu, only %u is known",
-			s->path, magic & 0xffu, at, EVENT_VERSION);
-	else if (!at)
-		lt_fail(events->failure, "%s: not a blktrace file (no event magic at its start); "
-			"expected what blktrace or `blkparse -d` writes", s->path);
-	else
-		lt_fail(events->failure, "%s: corrupt at byte %llu: no event magic where an event "
-			"should start; record or copy the trace again", s->path, at);
-	return false;
+	if ((magic & ~0xffu) != EVENT_MAGIC) {
+		if (!at)
+			lt_fail(events->failure, "%s: not a blktrace file (no event magic at its "
+				"start); expected what blktrace or `blkparse -d` writes", s->path);
+		else
+			lt_fail(events->failure, "%s: corrupt at byte %llu: no event magic where "
+				"an event should start; record or copy the trace again", s->path,
+				at);
+		return false;
+	}
+	magic &= 0xff;
+	if (magic != 7 && magic != 8) {
+		lt_fail(events->failure, "%s: blktrace version %u at byte %llu, only 7 and 8 are "
+			"known", s->path, magic, at);
+		return false;
+	}
+	if (at) {
+		lt_fail(events->failure, "%s: blktrace version %u at byte %llu, behind events of "
+			"version %u: two recordings joined; read each by itself", s->path, magic, at,
+			s->version);
+		return false;
+	}
+	/* an idle CPU's file is empty */
+	while (first < s && !first->version)
+		first++;
+	s->version = magic;
+	if (first->version != magic) {
+		lt_fail(events->failure, "%s: blktrace version %u, but %s is version %u: they are not "
+			"of one recording", s->path, magic, first->path, first->version);
+		return false;
+	}
+	if (first->swapped != s->swapped) {
+		lt_fail(events->failure, "%s: another byte order than %s: they are not of one "
+			"recording", s->path, first->path);
+		return false;
+	}
+	return true;
 }
 
 /* Read the next event of @s, of any kind, into its head; pdus are skipped. */
 static void advance_one(struct lt_events *events, struct lt_source *s)
 {
 	struct blk_event *e = &s->head;
-	size_t size = sizeof(*e), have = fill(events, s, size);
+	size_t have = fill(events, s, sizeof(struct blk_event_v7)), size;
 
 	if (have && !check_magic(events, s, have))
 		return;
+	size = event_bytes(s);
+	have = fill(events, s, size);
 	if (have >= size) {
-		memcpy(e, s->buffer + s->start, size);
+		if (s->version == 8)
+			DECODE(event_v8);
+		else
+			DECODE(blk_event_v7);
 		if (s->swapped) {
-			swap_event(e);
+			swap_event(e, s->version);
 			events->stats->big_endian = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
 		}
 		size += e->pdu_len;
@@ -128,7 +193,48 @@ static void advance_one(struct lt_events *events, struct lt_source *s)
 	}
 	s->start += size;
 	s->offset += size;
+	s->head_bytes = size;
 	events->stats->bytes += size;
+}
+
+#define NOTE_MESSAGE 2
+#define NOTE_DROPPED "linnapp: events dropped: "
+
+/* What lt_events_copy() has written of events that the kernel dropped: it numbers no such event. */
+static void read_note(struct lt_events *events, const struct lt_source *s)
+{
+	const struct blk_event *e = &s->head;
+	const char *words = (const char *)s->buffer + s->start - e->pdu_len;
+	char number[24] = "";
+	size_t n = strlen(NOTE_DROPPED);
+
+	if ((e->action & ACT_MASK) != NOTE_MESSAGE || e->pdu_len <= n ||
+	    e->pdu_len >= n + sizeof(number) || memcmp(words, NOTE_DROPPED, n))
+		return;
+	memcpy(number, words + n, e->pdu_len - n);
+	events->stats->dropped_events += strtoull(number, NULL, 10);
+	events->stats->lost_events += strtoull(number, NULL, 10);
+}
+
+/* Write a note in the layout of the events. */
+static bool write_note(const struct lt_source *like, uint64_t dropped, FILE *out)
+{
+	const struct blk_event *first = &like->head;
+	char words[64];
+	uint16_t n = snprintf(words, sizeof(words), NOTE_DROPPED "%llu",
+			      (unsigned long long)dropped);
+	struct blk_event_v7 v7 = {
+		.magic = EVENT_MAGIC | 7, .time = first->time, .device = first->device,
+		.action = CAT_NOTIFY | NOTE_MESSAGE, .pdu_len = n,
+	};
+	struct event_v8 v8 = {
+		.magic = EVENT_MAGIC | 8, .time = first->time, .device = first->device,
+		.action = CAT_NOTIFY | NOTE_MESSAGE, .pdu_len = n,
+	};
+
+	return (like->version == 8 ? fwrite(&v8, sizeof(v8), 1, out) :
+				     fwrite(&v7, sizeof(v7), 1, out)) == 1 &&
+	       fwrite(words, n, 1, out) == 1;
 }
 
 /*
@@ -143,6 +249,7 @@ static void advance(struct lt_events *events, struct lt_source *s)
 			return;
 		events->stats->events++;
 		events->stats->notes++;
+		read_note(events, s);
 	}
 }
 
@@ -157,52 +264,185 @@ static struct lt_source *earliest(struct lt_events *events)
 	return best;
 }
 
-/* Put an event where it belongs in the window, which has room. */
-static void insert(struct lt_events *events, const struct blk_event *incoming)
-{
-	int at = events->window_len++;
+/* ---- what is read ahead ---- */
 
-	for (; at; at--) {
-		struct blk_event *before =
-			&events->window[(events->window_start + at - 1) % LT_WINDOW];
+/**
+ * lt_events_lost() - whether the completion of a request was lost
+ * @sector: of the request, as are @bytes and @write
+ * @in_flight: how many requests there are of exactly these sectors
+ * @until_ns: when they all have completed if none was lost
+ *
+ * Return: whether some of them stay without completion until then, or as far as events are read
+ * ahead. Requests that are on the same sectors at the same time all complete.
+ */
+bool lt_events_lost(const struct lt_events *events, uint64_t sector, uint32_t bytes, bool write,
+		    uint32_t in_flight, uint64_t until_ns)
+{
+	for (uint32_t i = 0; i < events->len; i++) {
+		const struct blk_event *e = &events->ahead[(events->start + i) % LT_AHEAD];
+		uint32_t action = e->action & ACT_MASK;
+
+		if (e->time > until_ns)
+			return true;
+		if (e->sector != sector || e->bytes != bytes || !(e->action & CAT_WRITE) == write ||
+		    e->device != *events->device)
+			continue;
+		if (action == ACT_COMPLETE || action == ACT_REQUEUE) {
+			if (!--in_flight)
+				return false;
+		} else if (action == (events->has_issue ? ACT_ISSUE : ACT_QUEUE)) {
+			in_flight++;
+		}
+	}
+	return true;
+}
+
+/* Whether an event is one that was missing: it stands behind later ones of its CPU. */
+static bool fills_gap(struct lt_events *events, const struct blk_event *e)
+{
+	/* A file that is out of order has a gap for each event that comes too late. */
+	for (uint32_t i = events->gaps_len; i && i + LT_REORDER > events->gaps_len; i--) {
+		struct lt_gap *gap = &events->gaps[(events->gaps_start + i - 1) % LT_AHEAD];
+
+		if (gap->cpu != e->cpu || e->sequence - gap->first >= 1u << 31)
+			continue;
+		if (!gap->missing)
+			return false;
+		gap->missing--;
+		events->stats->lost_events--;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Per CPU the kernel numbers the events, so a gap counts what is missing; the numbers wrap. False,
+ * and a failure, where a second recording begins.
+ */
+static bool check_sequence(struct lt_events *events, const struct lt_source *s,
+			   const struct blk_event *e)
+{
+	struct lt_sequence *cpu = &events->sequences[e->cpu % LT_MAX_CPUS];
+	int32_t step = e->sequence - cpu->last;
+	struct lt_gap *gap;
+
+	if (e->cpu >= LT_MAX_CPUS)
+		return true;
+	if (cpu->any && step < 0 && fills_gap(events, e))
+		return true;
+	if (cpu->any && step < 0 && e->time < cpu->time) {
+		lt_fail(events->failure, "%s: the event at byte %llu goes back in time by %.6f s, "
+			"and in the numbers of CPU %u: a second recording begins there; read each by "
+			"itself", s->path, (unsigned long long)(s->offset - s->head_bytes),
+			(cpu->time - e->time) / 1e9, e->cpu);
+		return false;
+	}
+	if (cpu->any && step > 1 && events->gaps_len < LT_AHEAD) {
+		gap = &events->gaps[(events->gaps_start + events->gaps_len++) % LT_AHEAD];
+		*gap = (struct lt_gap){
+			.from_ns = cpu->time < e->time ? cpu->time : e->time,
+			.until_ns = e->time,
+			.cpu = e->cpu,
+			.first = cpu->last + 1,
+			.missing = step - 1,
+		};
+		events->stats->lost_events += step - 1;
+	}
+	*cpu = (struct lt_sequence){ .time = e->time, .last = e->sequence, .any = true };
+	return true;
+}
+
+/* Put the head of a source where it belongs among what is read ahead, where there is room. */
+static bool insert(struct lt_events *events, const struct lt_source *s)
+{
+	const struct blk_event *incoming = &s->head;
+	uint32_t at = events->len++, moved = 0;
+
+	if (!*events->device)
+		*events->device = incoming->device;
+	if (incoming->device == *events->device) {
+		if (!check_sequence(events, s, incoming))
+			return false;
+		events->has_queue |= (incoming->action & ACT_MASK) == ACT_QUEUE;
+		events->has_issue |= (incoming->action & ACT_MASK) == ACT_ISSUE;
+	}
+	for (; at && moved <= LT_REORDER; at--, moved++) {
+		struct blk_event *before = &events->ahead[(events->start + at - 1) % LT_AHEAD];
 
 		if (before->time <= incoming->time)
 			break;
-		events->window[(events->window_start + at) % LT_WINDOW] = *before;
+		events->ahead[(events->start + at) % LT_AHEAD] = *before;
 	}
-	if (at != events->window_len - 1)
-		events->stats->out_of_order++;
-	events->window[(events->window_start + at) % LT_WINDOW] = *incoming;
+	if (moved > LT_REORDER || incoming->time < events->given_ns) {
+		lt_fail(events->failure, "%s: the event at byte %llu goes back in time by %.6f s, over "
+			"more events than can be sorted: two recordings joined? Read each by itself",
+			s->path, (unsigned long long)(s->offset - s->head_bytes),
+			(events->ahead[(events->start + events->len - 1) % LT_AHEAD].time -
+			 incoming->time) / 1e9);
+		return false;
+	}
+	events->stats->out_of_order += moved > 0;
+	events->ahead[(events->start + at) % LT_AHEAD] = *incoming;
+	return true;
 }
 
-/* The next event in order of time; false at the end, and on a failure. */
-bool lt_events_next(struct lt_events *events, struct blk_event *event)
+/* The next event in order of time; NULL at the end, and on a failure. */
+const struct blk_event *lt_events_next(struct lt_events *events)
 {
-	while (events->window_len < LT_WINDOW) {
+	const struct blk_event *event;
+
+	while (events->len < LT_AHEAD) {
 		struct lt_source *s = earliest(events);
-		struct blk_event incoming;
 
 		if (!s)
 			break;
-		incoming = s->head;
+		if (!insert(events, s))
+			return NULL;
 		advance(events, s);
 		if (lt_failed(events->failure))
-			return false;
-		insert(events, &incoming);
+			return NULL;
 	}
-	if (!events->window_len)
-		return false;
-	*event = events->window[events->window_start];
-	events->window_start = (events->window_start + 1) % LT_WINDOW;
-	events->window_len--;
-	return true;
+	if (!events->len)
+		return NULL;
+	event = &events->ahead[events->start];
+	events->given_ns = event->time;
+	events->start = (events->start + 1) % LT_AHEAD;
+	events->len--;
+	return event;
+}
+
+/* One that comes some events later, if it is there: to have its part at hand. */
+const struct blk_event *lt_events_peek(const struct lt_events *events)
+{
+	return events->len > LT_PEEK ? &events->ahead[(events->start + LT_PEEK) % LT_AHEAD] : NULL;
+}
+
+/* How many events are missing from now on, or from before, and until when. */
+uint32_t lt_events_gap(struct lt_events *events, uint64_t now_ns, uint64_t *until_ns)
+{
+	while (events->gaps_len) {
+		const struct lt_gap *gap = &events->gaps[events->gaps_start];
+
+		/* what happened at its start came before it */
+		if (gap->from_ns >= now_ns && gap->until_ns > now_ns)
+			return 0;
+		events->gaps_start = (events->gaps_start + 1) % LT_AHEAD;
+		events->gaps_len--;
+		if (gap->missing) {
+			*until_ns = gap->until_ns;
+			return gap->missing;
+		}
+	}
+	return 0;
 }
 
 /* Open the files and read the first event of each; false when out of memory. */
 bool lt_events_open(struct lt_events *events, const char *const *paths, int n_paths)
 {
 	events->sources = calloc(n_paths, sizeof(*events->sources));
-	if (!events->sources)
+	events->ahead = malloc(LT_AHEAD * sizeof(*events->ahead));
+	events->gaps = malloc(LT_AHEAD * sizeof(*events->gaps));
+	if (!events->sources || !events->ahead || !events->gaps)
 		return false;
 	for (int i = 0; i < n_paths && !lt_failed(events->failure); i++) {
 		struct lt_source *s = &events->sources[events->n_sources++];
@@ -220,15 +460,19 @@ bool lt_events_open(struct lt_events *events, const char *const *paths, int n_pa
 	return true;
 }
 
-/* Copy all events of freshly opened files in order; how many, or -1. */
-int64_t lt_events_copy(struct lt_events *events, FILE *out)
+/* Copy all events of freshly opened files in order, and how many were dropped; how many, or -1. */
+int64_t lt_events_copy(struct lt_events *events, FILE *out, uint64_t dropped)
 {
-	struct lt_source *s;
+	struct lt_source *s = earliest(events);
 	int64_t n = 0;
+
+	/* The note has the byte order of this machine, as what was recorded here has. */
+	if (dropped && s && !s->swapped && !write_note(s, dropped, out))
+		return -1;
 
 	while ((s = earliest(events))) {
 		/* the head's bytes stay in the buffer until the next one is read */
-		size_t size = sizeof(s->head) + s->head.pdu_len;
+		size_t size = s->head_bytes;
 
 		if (fwrite(s->buffer + s->start - size, size, 1, out) != 1)
 			return -1;
@@ -249,4 +493,6 @@ void lt_events_close(struct lt_events *events)
 		free(s->buffer);
 	}
 	free(events->sources);
+	free(events->ahead);
+	free(events->gaps);
 }

@@ -7,21 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The numbers that the kernel has given to a CPU's events. */
-struct sequence {
-	uint32_t first, last;
-	uint64_t n;
-};
-
 struct lt_parser {
 	struct lt_options options;
 	struct lt_failure failure;
 	struct lt_stats stats;
 	struct lt_events events;
 	struct lt_requests requests;
-	uint64_t last_ns;		/* of the last event */
 	bool finished;
-	struct sequence sequences[LT_MAX_CPUS];
 };
 
 /* Where actions are counted; others say nothing of I/Os. A request's (G) is not. */
@@ -98,32 +90,17 @@ static bool wanted_device(struct lt_parser *p, const struct blk_event *e)
 	return false;
 }
 
-/* Per CPU the kernel numbers the events, so a gap counts what its buffers dropped. */
-static void count_sequence(struct lt_parser *p, const struct blk_event *e)
-{
-	struct sequence *cpu = p->sequences + e->cpu % LT_MAX_CPUS;
-
-	if (e->cpu >= LT_MAX_CPUS)
-		return;
-	if (!cpu->n++)
-		cpu->first = cpu->last = e->sequence;
-	else if ((int32_t)(e->sequence - cpu->last) > 0)
-		cpu->last = e->sequence;
-	else if ((int32_t)(e->sequence - cpu->first) < 0)
-		cpu->first = e->sequence;
-}
-
 static void on_event(struct lt_parser *p, const struct blk_event *e)
 {
 	uint32_t action = e->action & ACT_MASK;
 
+	const struct blk_event *next = lt_events_peek(&p->events);
+
+	if (next)
+		lt_requests_prefetch(&p->requests, next);
 	p->stats.events++;
 	if (!wanted_device(p, e))
 		return;
-	count_sequence(p, e);
-	if (e->time < p->last_ns)
-		p->stats.out_of_order++;
-	p->last_ns = e->time;
 	lt_requests_advance(&p->requests, e->time);
 	if (counters[action])
 		++*(uint64_t *)((char *)&p->stats + counters[action]);
@@ -132,7 +109,8 @@ static void on_event(struct lt_parser *p, const struct blk_event *e)
 	/* Of the device below, written before the Q, which has the new sector already. */
 	if (action == ACT_REMAP)
 		return;
-	if (!e->bytes || e->action & (CAT_DISCARD | CAT_PASSTHROUGH))
+	if (!e->bytes || e->action & (CAT_DISCARD | CAT_PASSTHROUGH | CAT_ZONE_STATE |
+				      CAT_WRITE_ZEROES))
 		p->stats.not_counted++;
 	else if (plausible(p, e))
 		lt_requests_see(&p->requests, e);
@@ -158,6 +136,8 @@ struct lt_parser *lt_open(const char *const *paths, int n_paths, const struct lt
 	p->requests.stats = p->events.stats = &p->stats;
 	p->requests.failure = p->events.failure = &p->failure;
 	p->events.allow_truncated = options->allow_truncated;
+	p->events.device = &p->options.device;
+	p->requests.events = &p->events;
 	lt_requests_init(&p->requests);
 	if (lt_events_open(&p->events, paths, n_paths))
 		return p;
@@ -176,7 +156,7 @@ struct lt_parser *lt_open(const char *const *paths, int n_paths, const struct lt
  */
 int64_t lt_read(struct lt_parser *p, int64_t n, struct lt_row *rows)
 {
-	struct blk_event event;
+	const struct blk_event *event;
 	int64_t i = 0;
 
 	while (i < n && !lt_failed(&p->failure)) {
@@ -184,10 +164,10 @@ int64_t lt_read(struct lt_parser *p, int64_t n, struct lt_row *rows)
 			i++;
 		else if (p->finished)
 			break;
-		else if (lt_events_next(&p->events, &event))
-			on_event(p, &event);
-		else
+		else if (!(event = lt_events_next(&p->events)))
 			p->finished = true;
+		else
+			on_event(p, event);
 	}
 	return lt_failed(&p->failure) ? -1 : i;
 }
@@ -196,16 +176,17 @@ int64_t lt_read(struct lt_parser *p, int64_t n, struct lt_row *rows)
  * lt_merge() - copy all events of a freshly opened parser's files to one file, in time order
  * @p: the parser; of no more use afterwards but for lt_error() and lt_close()
  * @path: the file to create
+ * @dropped: how many events blktrace says the kernel has dropped, for whoever reads the file
  *
  * Return: events written, or -1 on an error, which lt_error() tells.
  */
-int64_t lt_merge(struct lt_parser *p, const char *path)
+int64_t lt_merge(struct lt_parser *p, const char *path, uint64_t dropped)
 {
 	FILE *out = lt_failed(&p->failure) ? NULL : fopen(path, "wbe");
 	int64_t n = -1;
 
 	if (out)
-		n = lt_events_copy(&p->events, out);
+		n = lt_events_copy(&p->events, out, dropped);
 	if ((!out || fclose(out) || n < 0) && !lt_failed(&p->failure))
 		lt_fail(&p->failure, "%s: %s", path, strerror(errno));
 	return lt_failed(&p->failure) ? -1 : n;
@@ -215,13 +196,6 @@ int64_t lt_merge(struct lt_parser *p, const char *path)
 void lt_stats(const struct lt_parser *p, struct lt_stats *stats)
 {
 	*stats = p->stats;
-	stats->lost_events = 0;
-	for (const struct sequence *cpu = p->sequences; cpu < p->sequences + LT_MAX_CPUS; cpu++) {
-		uint64_t span = cpu->last - cpu->first + 1u;
-
-		if (cpu->n && span > cpu->n)
-			stats->lost_events += span - cpu->n;
-	}
 }
 
 /** lt_error() - why the last call failed; an empty string when it did not */
@@ -232,12 +206,9 @@ const char *lt_error(const struct lt_parser *p)
 
 void lt_close(struct lt_parser *p)
 {
-	struct lt_row left;
-
 	if (!p)
 		return;
+	lt_requests_close(&p->requests);
 	lt_events_close(&p->events);
-	while (lt_requests_take(&p->requests, true, &left))
-		;
 	free(p);
 }

@@ -38,6 +38,8 @@ enum lt_io_flag {
 	LT_SPLIT = 1 << 5,
 	LT_REQUEUED = 1 << 6,
 	LT_ISSUED = 1 << 7,
+	/* events are missing: what it saw, or how long it took, may be wrong */
+	LT_DOUBTFUL = 1 << 8,
 };
 
 /* Filled in by lt_stats(); every field is a count of events or I/Os but the last ones. */
@@ -60,7 +62,9 @@ struct lt_stats {
 	uint64_t revoked;
 	uint64_t errors;
 	uint64_t out_of_order;
-	uint64_t lost_events;
+	uint64_t lost_events;		/* numbers that are missing, and those next */
+	uint64_t dropped_events;	/* that blktrace said were dropped, see lt_merge() */
+	uint64_t doubtful_reads;	/* of those that completed */
 	uint64_t reads;
 	uint64_t writes;
 	uint32_t big_endian;
@@ -83,7 +87,7 @@ struct lt_row {
 	uint32_t hist_pending[LT_HISTORY];
 	uint32_t hist_latency_us[LT_HISTORY];
 	uint32_t features[LT_FEATURES];
-	uint8_t flags;
+	uint16_t flags;
 };
 
 /*
@@ -105,7 +109,7 @@ struct lt_parser;
 
 struct lt_parser *lt_open(const char *const *paths, int n_paths, const struct lt_options *options);
 int64_t lt_read(struct lt_parser *p, int64_t n, struct lt_row *rows);
-int64_t lt_merge(struct lt_parser *p, const char *path);
+int64_t lt_merge(struct lt_parser *p, const char *path, uint64_t dropped);
 void lt_stats(const struct lt_parser *p, struct lt_stats *stats);
 const char *lt_error(const struct lt_parser *p);
 void lt_close(struct lt_parser *p);

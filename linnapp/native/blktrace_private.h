@@ -18,32 +18,41 @@
 #include <stdio.h>
 #include <sys/queue.h>
 
-/* The on-disk event, as in linux/blktrace_api.h; repeated so that no kernel headers are needed. */
+/* struct blk_io_trace of linux/blktrace_api.h: an event as version 7 has it on the disk */
+struct blk_event_v7 {
+	uint32_t magic, sequence;
+	uint64_t time, sector;
+	uint32_t bytes, action, pid, device, cpu;
+	uint16_t error, pdu_len;
+};
+
+/* An event, whatever version of blktrace wrote it. */
 struct blk_event {
-	uint32_t magic;
-	uint32_t sequence;
 	uint64_t time;
 	uint64_t sector;
+	uint64_t action;
 	uint32_t bytes;
-	uint32_t action;
-	uint32_t pid;
+	uint32_t sequence;
 	uint32_t device;
 	uint32_t cpu;
 	uint16_t error;
 	uint16_t pdu_len;
 };
 
-_Static_assert(sizeof(struct blk_event) == 48, "the layout is the kernel's");
-_Static_assert(LT_HISTORY == LINNOS_HISTORY && LT_FEATURES == LINNOS_N_FEATURES, "and so is this");
+_Static_assert(LT_HISTORY == LINNOS_HISTORY && LT_FEATURES == LINNOS_N_FEATURES, "as the kernel's");
 
 enum blk_action { ACT_QUEUE = 1, ACT_BACKMERGE, ACT_FRONTMERGE, ACT_GETRQ, ACT_REQUEUE = 6,
 		  ACT_ISSUE, ACT_COMPLETE, ACT_SPLIT = 13, ACT_REMAP = 15, ACT_MASK = 0xff };
 
-#define CATEGORY(bit) (1u << (16 + (bit)))
+/* Those from 16 on are of version 8, as zone resets, opens, closes and finishes (17 to 21) are. */
+#define CATEGORY(bit) (1ull << (16 + (bit)))
 #define CAT_WRITE CATEGORY(1)
 #define CAT_PASSTHROUGH CATEGORY(9)
 #define CAT_NOTIFY CATEGORY(10)
 #define CAT_DISCARD CATEGORY(13)
+#define CAT_ZONE_APPEND CATEGORY(16)
+#define CAT_ZONE_STATE (CATEGORY(22) - CATEGORY(17))
+#define CAT_WRITE_ZEROES CATEGORY(22)
 
 /* Why the parser cannot go on; empty as long as it can. */
 struct lt_failure {
@@ -62,23 +71,57 @@ static inline bool lt_failed(const struct lt_failure *failure)
 
 /* ---- blktrace_events.c ---- */
 
-/* blkparse writes a merged trace in batches; within one the order is right. */
-#define LT_WINDOW 128
+/*
+ * So many events are read ahead: enough for the completion of nearly every I/O, so that one of
+ * which the completion was lost is told from one that takes long.
+ */
+#define LT_AHEAD (1u << 12)
+
+/* By how many events one may be out of the order of the times: blkparse writes in batches. */
+#define LT_REORDER 1024u
+
+/* Numbers of a CPU's events that are missing, from the event before them to the one behind. */
+struct lt_gap {
+	uint64_t from_ns, until_ns;
+	uint32_t cpu, first, missing;
+};
+
+/* The numbers that the kernel has given to a CPU's events. */
+struct lt_sequence {
+	uint64_t time;
+	uint32_t last;
+	bool any;
+};
+
+/* So far ahead memory is asked for an event's part. */
+#define LT_PEEK 8u
 
 struct lt_events {
 	struct lt_source *sources;
 	int n_sources;
 	const char *path;		/* of the first */
 	bool allow_truncated;
+	uint32_t *device;		/* that is wanted; 0: the first one's */
 	struct lt_stats *stats;
 	struct lt_failure *failure;
-	struct blk_event window[LT_WINDOW];
-	int window_start, window_len;
+
+	/* read ahead, in order of time */
+	struct blk_event *ahead;
+	uint32_t start, len;
+	uint64_t given_ns;		/* the time of the last one that was given */
+	bool has_queue, has_issue;
+	struct lt_gap *gaps;
+	uint32_t gaps_start, gaps_len;
+	struct lt_sequence sequences[LT_MAX_CPUS];
 };
 
 bool lt_events_open(struct lt_events *events, const char *const *paths, int n_paths);
-bool lt_events_next(struct lt_events *events, struct blk_event *event);
-int64_t lt_events_copy(struct lt_events *events, FILE *out);
+const struct blk_event *lt_events_next(struct lt_events *events);
+const struct blk_event *lt_events_peek(const struct lt_events *events);
+uint32_t lt_events_gap(struct lt_events *events, uint64_t now_ns, uint64_t *until_ns);
+bool lt_events_lost(const struct lt_events *events, uint64_t sector, uint32_t bytes, bool write,
+		    uint32_t in_flight, uint64_t until_ns);
+int64_t lt_events_copy(struct lt_events *events, FILE *out, uint64_t dropped);
 void lt_events_close(struct lt_events *events);
 
 /* ---- blktrace_requests.c ---- */
@@ -88,13 +131,33 @@ TAILQ_HEAD(lt_parts, lt_part);
 
 #define LT_CHAINS (1 << 14)
 
+enum lt_spare { LT_SPARE_IO, LT_SPARE_PART, LT_SPARE_REQUEST, LT_SPARE_KINDS };
+
 struct lt_requests {
 	const struct lt_options *options;
 	struct lt_stats *stats;
 	struct lt_failure *failure;
+	struct lt_events *events;
 	struct linnos_drive drive;
 	uint64_t now_ns;
 	bool has_requests;		/* the trace has G events */
+	bool crowded;			/* so many I/Os on the same sectors that one was not found */
+	bool has_issues;		/* and D events, so far */
+	uint64_t first_ns;		/* of the first event */
+	uint64_t mean_ns[2];		/* of reads and writes, from D to C */
+	uint64_t held_mean_ns;		/* from Q to D */
+	uint64_t old_from_ns;		/* when to look for what is no load any more */
+	uint64_t n_ended;		/* requests */
+	/* where events are missing */
+	bool doubt;			/* nothing that arrives now is sure */
+	uint64_t gap_until_ns;
+	uint64_t sure_from_ns;		/* no suspect is left; 0: not yet */
+	uint64_t doubt_ended;		/* requests, when suspects are given up */
+	bool gap_hides;			/* requests may be in flight of which nothing is known */
+	uint32_t n_suspects;
+	uint32_t sure_reads[LINNOS_SIZES];	/* that arrived behind the gap, and are in the history */
+	uint64_t doubt_until_ns;	/* for those that leave next */
+	void *spares[LT_SPARE_KINDS];	/* memory, each with a pointer to the next */
 	struct lt_ios ios;		/* that have not been taken, in order of arrival */
 	struct lt_parts in_flight;
 	struct lt_parts chains[LT_CHAINS];	/* by their first sector */
@@ -102,7 +165,9 @@ struct lt_requests {
 
 void lt_requests_init(struct lt_requests *requests);
 void lt_requests_advance(struct lt_requests *requests, uint64_t now_ns);
+void lt_requests_prefetch(struct lt_requests *requests, const struct blk_event *event);
 void lt_requests_see(struct lt_requests *requests, const struct blk_event *event);
+void lt_requests_close(struct lt_requests *requests);
 bool lt_requests_take(struct lt_requests *requests, bool at_end, struct lt_row *row);
 
 #endif

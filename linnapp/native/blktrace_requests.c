@@ -22,11 +22,27 @@
  *
  * I/Os leave in order of arrival, so one that never completes would hold back all that came later:
  * after max_age_ns of trace time it is given up.
+ *
+ * The kernel drops events when its buffers are full. Most often nothing but what does not fit
+ * together tells of it, so:
+ *
+ *	- An I/O of which the completion was lost is over when the next one on exactly its sectors
+ *	  comes, unless all that are in flight there complete in what is read ahead: those are I/Os
+ *	  of one time. Otherwise each later completion would be taken for that of the I/O before.
+ *	- Whatever was not answered for long, while much that came later was, is no load any more.
+ *	- A request that is issued without a submission is an I/O that arrives then.
+ *
+ * Where numbers of events are missing, all that is in flight meanwhile is suspect: it is given up
+ * as soon as a few later requests have ended. Reads are doubtful (LT_DOUBTFUL) that were in flight,
+ * and those that arrive until no suspect is left and four reads of their size have ended that came
+ * after the gap, as many as the history holds; also those that counted an I/O as load that never
+ * completed, and those without an issue in a trace that has issues.
  */
 #include "blktrace_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /*
  * How far to look for the part of an event: among those in flight, and among those whose sectors
@@ -36,11 +52,30 @@
 #define SCAN_LIMIT 4096
 #define CHAIN_LIMIT 256
 
+/*
+ * When an I/O is no load any more that may still complete. A drive's slowest reads take that long,
+ * but seldom while so many others come and go that its completion is not among what is read ahead.
+ */
+#define OVER_NS 20000000ull
+#define OVER_MEANS 64
+#define OVER_ENDED 64
+/* And a suspect, besides two for each other suspect. */
+#define SUSPECT_ENDED 32
+/* How long nothing may have happened on an I/O's sectors, in mean latencies, when it is over. */
+#define QUIET_MEANS 2
+/* And when it is not the drive's yet, in means of how long the host held back the last ones. */
+#define HELD_MEANS 16
+/* What is issued without submission so soon is the end of something from before the trace. */
+#define EARLY_NS 1000000000ull
+
 struct request {
 	struct linnos_io io;		/* in the drive's state, when it is counted */
 	uint64_t issued_ns;		/* the last time */
+	uint64_t ended_before;		/* how many requests had ended when it was made */
 	uint32_t n_parts;
 	bool issued;
+	bool over;			/* it is no load any more */
+	bool suspect;			/* its events may be missing */
 };
 
 struct lt_part {
@@ -49,6 +84,7 @@ struct lt_part {
 	struct request *request;
 	uint64_t sector;
 	uint64_t requested_ns;		/* 0: not told */
+	uint64_t touched_ns;		/* by the last event */
 	uint32_t bytes;
 };
 
@@ -57,7 +93,9 @@ struct lt_io {
 	TAILQ_ENTRY(lt_io) arrival;
 	struct lt_parts parts;		/* that it waits for */
 	uint32_t left_bytes;
+	bool early;			/* submitted before the trace began */
 	bool open;			/* it has neither ended nor been given up */
+	uint64_t doubt_until_ns;	/* it was load until then, and never completed */
 	struct lt_row row;
 };
 
@@ -66,7 +104,7 @@ enum state { QUEUED, REQUESTED, ISSUED, REFUSED };
 
 /* How well a part suits that is queued, has a request, is issued; not below 0. */
 static const int suits[][3] = {
-	[QUEUED] = { 6, 3, -9 }, [REQUESTED] = { 3, 6, 0 }, [ISSUED] = { 0, 3, 6 },
+	[QUEUED] = { 6, 3, -9 }, [REQUESTED] = { 3, 6, -9 }, [ISSUED] = { 0, 3, 6 },
 	[REFUSED] = { 6, 3, 0 },
 };
 
@@ -104,6 +142,24 @@ static uint64_t ns_since(uint64_t from_ns, uint64_t to_ns)
 	return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
+/* ---- memory: what is given back is used again ---- */
+
+static void *take_spare(struct lt_requests *p, enum lt_spare kind, size_t bytes)
+{
+	void **spare = p->spares[kind];
+
+	if (!spare)
+		return lt_alloc(p->failure, bytes);
+	p->spares[kind] = *spare;
+	return memset(spare, 0, bytes);
+}
+
+static void give_spare(struct lt_requests *p, enum lt_spare kind, void *memory)
+{
+	*(void **)memory = p->spares[kind];
+	p->spares[kind] = memory;
+}
+
 /* ---- requests in the drive's state, where zero is no time ---- */
 
 static bool is_counted(const struct request *r)
@@ -114,7 +170,7 @@ static bool is_counted(const struct request *r)
 /* It is in flight from now on. */
 static void count(struct lt_requests *p, const struct lt_part *part)
 {
-	if (!is_counted(part->request))
+	if (!is_counted(part->request) && !part->request->over)
 		linnos_io_begin(&p->drive, &part->request->io,
 				linnos_region_of(part->sector * SECTOR_BYTES),
 				linnos_pages_of(part->bytes),
@@ -134,12 +190,29 @@ static void leave(struct lt_requests *p, struct request *r)
 	if (--r->n_parts)
 		return;
 	uncount(p, r);
-	free(r);
+	p->n_suspects -= r->suspect && !r->over;
+	p->n_ended++;
+	give_spare(p, LT_SPARE_REQUEST, r);
+}
+
+/* It is no load any more, although it may still complete. */
+static void end_load(struct lt_requests *p, struct lt_part *part)
+{
+	struct request *r = part->request;
+
+	if (r->over)
+		return;
+	part->io->doubt_until_ns = p->now_ns;
+	r->io.flags &= ~LINNOS_IO_ANSWERED;
+	uncount(p, r);
+	r->over = true;
+	p->n_suspects -= r->suspect;
 }
 
 /* The part shares another one's request from now on. */
 static void join(struct lt_requests *p, struct lt_part *part, struct request *r)
 {
+	p->n_ended -= part->request->n_parts == 1;
 	leave(p, part->request);
 	linnos_io_grow(&p->drive, &r->io, linnos_pages_of(part->bytes));
 	part->request = r;
@@ -151,17 +224,20 @@ static void join(struct lt_requests *p, struct lt_part *part, struct request *r)
 static struct lt_part *add_part(struct lt_requests *p, struct lt_io *io, uint64_t sector,
 				uint32_t bytes, struct request *r)
 {
-	struct lt_part *part = lt_alloc(p->failure, sizeof(*part));
+	struct lt_part *part = take_spare(p, LT_SPARE_PART, sizeof(*part));
 
 	if (!r)
-		r = lt_alloc(p->failure, sizeof(*r));
+		r = take_spare(p, LT_SPARE_REQUEST, sizeof(*r));
 	if (!part || !r)
 		return NULL;
+	if (!r->n_parts)
+		r->ended_before = p->n_ended;
 	r->n_parts++;
 	part->io = io;
 	part->request = r;
 	part->sector = sector;
 	part->bytes = bytes;
+	part->touched_ns = p->now_ns;
 	TAILQ_INSERT_TAIL(chain_of(p, sector, is_write(part)), part, chain);
 	TAILQ_INSERT_TAIL(&p->in_flight, part, in_flight);
 	TAILQ_INSERT_TAIL(&io->parts, part, of_io);
@@ -174,7 +250,7 @@ static void drop_part(struct lt_requests *p, struct lt_part *part)
 	TAILQ_REMOVE(chain_of(p, part->sector, is_write(part)), part, chain);
 	TAILQ_REMOVE(&p->in_flight, part, in_flight);
 	TAILQ_REMOVE(&part->io->parts, part, of_io);
-	free(part);
+	give_spare(p, LT_SPARE_PART, part);
 }
 
 /* Cut a part so that one starts at @sector. */
@@ -193,6 +269,9 @@ static struct lt_part *cut(struct lt_requests *p, struct lt_part *part, uint64_t
 	part->io->row.flags |= LT_SPLIT;
 	later->request->issued = old.issued;
 	later->request->issued_ns = old.issued_ns;
+	later->request->over = old.over;
+	later->request->suspect = old.suspect;
+	p->n_suspects += old.suspect && !old.over;
 	if (is_counted(r)) {
 		r->io.flags &= ~LINNOS_IO_ANSWERED;
 		uncount(p, r);
@@ -209,6 +288,9 @@ static int suitable(const struct lt_part *part, const struct range *range)
 
 	if (is_write(part) != range->write)
 		return -1;
+	/* the part before it has been issued just now, and with it the request of both */
+	if (r == range->request && range->state == REQUESTED)
+		return RIGHT_STATE;
 	return suits[range->state][r->issued ? ISSUED : is_counted(r) ? REQUESTED : QUEUED];
 }
 
@@ -223,8 +305,9 @@ static struct lt_part *find(struct lt_requests *p, const struct range *range)
 	bool youngest = range->state == REFUSED;
 	struct lt_part *part = youngest ? TAILQ_LAST(chain, lt_parts) : TAILQ_FIRST(chain);
 	struct lt_part *best = NULL;
+	int n = 0;
 
-	for (int n = 0; part && best_score < enough && n < CHAIN_LIMIT; n++) {
+	for (; part && best_score < enough && n < CHAIN_LIMIT; n++) {
 		int score = suitable(part, range);
 
 		if (part->sector == range->sector && score >= 0) {
@@ -235,6 +318,7 @@ static struct lt_part *find(struct lt_requests *p, const struct range *range)
 		}
 		part = youngest ? TAILQ_PREV(part, lt_parts, chain) : TAILQ_NEXT(part, chain);
 	}
+	p->crowded = !best && n == CHAIN_LIMIT;
 	return best;
 }
 
@@ -265,7 +349,7 @@ static struct lt_part *take(struct lt_requests *p, struct range *range)
 {
 	struct lt_part *part = find(p, range);
 
-	if (!part) {
+	if (!part && !p->crowded) {
 		/* its split was not traced */
 		part = find_near(p, range, AROUND);
 		if (part)
@@ -278,6 +362,69 @@ static struct lt_part *take(struct lt_requests *p, struct range *range)
 	range->bytes -= part->bytes;
 	range->request = part->request->n_parts > 1 ? part->request : NULL;
 	return part;
+}
+
+/* ---- where events are missing ---- */
+
+static void suspect(struct lt_requests *p, struct lt_part *part)
+{
+	struct request *r = part->request;
+
+	part->io->row.flags |= LT_DOUBTFUL;
+	p->n_suspects += !r->suspect && !r->over;
+	r->suspect |= !r->over;
+}
+
+/* Events are missing from now on, or from before, until then. */
+static void begin_gap(struct lt_requests *p, uint64_t until_ns, uint32_t missing)
+{
+	struct lt_part *part;
+
+	p->doubt = true;
+	if (until_ns > p->gap_until_ns)
+		p->gap_until_ns = until_ns;
+	p->sure_from_ns = 0;
+	TAILQ_FOREACH(part, &p->in_flight, in_flight)
+		suspect(p, part);
+	p->doubt_ended = 0;
+	/* Then all may be missing that tells of a request, but for its completion. */
+	p->gap_hides |= missing > p->events->has_issue;
+}
+
+/* Whether what an I/O saw on its arrival may be wrong. */
+static bool is_doubtful(const struct lt_requests *p, const struct lt_row *row)
+{
+	return !p->sure_from_ns ||
+	       p->sure_reads[linnos_size_order(linnos_pages_of(row->bytes))] < LT_HISTORY;
+}
+
+/* A read has ended, and is in the history: did it come when all was sure again? */
+static void count_sure(struct lt_requests *p, const struct lt_row *row, uint32_t pages, bool sure)
+{
+	sure &= p->sure_from_ns && row->arrival_ns >= p->sure_from_ns;
+	for (int size = linnos_size_order(pages); size < LINNOS_SIZES; size++)
+		p->sure_reads[size] = sure ? p->sure_reads[size] + 1 : 0;
+	p->doubt = !p->sure_from_ns || p->sure_reads[0] < LT_HISTORY;
+}
+
+/* Suspects whose completion does not come. */
+static void end_suspects(struct lt_requests *p)
+{
+	struct lt_part *part;
+
+	if (p->now_ns <= p->gap_until_ns || p->sure_from_ns)
+		return;
+	if (!p->doubt_ended)
+		p->doubt_ended = p->n_ended + SUSPECT_ENDED + 2 * p->n_suspects;
+	if (p->n_ended >= p->doubt_ended || p->now_ns - p->gap_until_ns > EARLY_NS)
+		TAILQ_FOREACH(part, &p->in_flight, in_flight)
+			if (part->request->suspect)
+				end_load(p, part);
+	if (p->n_suspects || (p->gap_hides && p->n_ended < p->doubt_ended))
+		return;
+	p->gap_hides = false;
+	p->sure_from_ns = p->now_ns;
+	memset(p->sure_reads, 0, sizeof(p->sure_reads));
 }
 
 /* ---- I/Os ---- */
@@ -305,26 +452,31 @@ static void look(struct lt_requests *p, struct lt_row *row)
 	}
 }
 
-static void submit(struct lt_requests *p, const struct range *range)
+static struct lt_io *submit(struct lt_requests *p, const struct range *range, uint16_t flags)
 {
-	struct lt_io *io = lt_alloc(p->failure, sizeof(*io));
+	struct lt_io *io = take_spare(p, LT_SPARE_IO, sizeof(*io));
 	struct lt_part *part;
 
 	if (!io)
-		return;
+		return NULL;
 	io->row.arrival_ns = p->now_ns;
 	io->row.sector = range->sector;
 	io->row.bytes = io->left_bytes = range->bytes;
-	io->row.flags = range->write ? LT_WRITE : 0;
+	io->row.flags = flags | (range->write ? LT_WRITE : 0);
 	io->open = true;
 	TAILQ_INIT(&io->parts);
 	TAILQ_INSERT_TAIL(&p->ios, io, arrival);
 	*(range->write ? &p->stats->writes : &p->stats->reads) += 1;
 	look(p, &io->row);
+	if (p->doubt)
+		io->row.flags |= is_doubtful(p, &io->row) ? LT_DOUBTFUL : 0;
 	part = add_part(p, io, range->sector, range->bytes, NULL);
 	/* a trace that does not tell when a bio has its request */
 	if (part && !p->has_requests)
 		count(p, part);
+	if (part && p->doubt && p->now_ns <= p->gap_until_ns)
+		suspect(p, part);
+	return io;
 }
 
 /* Where the time of a part went; that of the last one stays. Zeros: its issue is not known. */
@@ -350,6 +502,35 @@ static void close_io(struct lt_requests *p, struct lt_io *io)
 		p->stats->errors++;
 }
 
+/* The mean of the last latencies, without what no drive takes longer for than usual. */
+static void learn_mean(struct lt_requests *p, const struct lt_part *part)
+{
+	uint64_t *mean_ns = &p->mean_ns[is_write(part)];
+	uint64_t took_ns = ns_since(part->request->issued ? part->request->issued_ns :
+				    part->io->row.arrival_ns, p->now_ns);
+
+	if (*mean_ns && took_ns > 8 * *mean_ns)
+		took_ns = 8 * *mean_ns;
+	*mean_ns = *mean_ns ? *mean_ns - *mean_ns / 16 + took_ns / 16 : took_ns + 1;
+}
+
+/* A request that was no load any more has been answered after all. */
+static void remember_late(struct lt_requests *p, const struct lt_part *part, uint64_t took_ns)
+{
+	const struct request *r = part->request;
+
+	if (r->n_parts != 1 || is_write(part))
+		return;
+	if (p->doubt)
+		count_sure(p, &part->io->row, r->io.pages, false);
+	linnos_history_add(&p->drive.history, &(struct linnos_ended){
+		.end_ns = p->now_ns + 1,
+		.latency_us = took_ns / 1000 < UINT32_MAX ? took_ns / 1000 : UINT32_MAX,
+		.pages = r->io.pages,
+		.pending = r->io.pending,
+	});
+}
+
 static void answer(struct lt_requests *p, struct lt_part *part, int error)
 {
 	struct request *r = part->request;
@@ -358,24 +539,45 @@ static void answer(struct lt_requests *p, struct lt_part *part, int error)
 
 	if (error)
 		row->flags |= error == EBUSY && !r->issued ? LT_REVOKED : LT_ERROR;
+	if (!r->issued && p->has_issues && part->requested_ns && !error)
+		row->flags |= LT_DOUBTFUL;
 	if (took_ns > row->latency_ns)
 		row->latency_ns = took_ns;
+	learn_mean(p, part);
 	note_layers(p, row, part);
 	part->io->left_bytes -= part->bytes;
 	if (!part->io->left_bytes)
 		close_io(p, part->io);
 
+	if (r->over) {
+		/* where nothing is missing it was slow, and no more */
+		part->io->doubt_until_ns = r->suspect ? p->now_ns : 0;
+		if (!error)
+			remember_late(p, part, took_ns);
+		drop_part(p, part);
+		return;
+	}
 	count(p, part);
 	/* from its arrival where no issue was traced */
 	linnos_io_issue(&r->io, row->arrival_ns + 1);
 	/* the last answer counts */
 	r->io.flags &= ~LINNOS_IO_ANSWERED;
 	r->io.flags |= error ? 0 : LINNOS_IO_ANSWERED;
+	if (p->doubt && !error && !is_write(part) && r->n_parts == 1)
+		count_sure(p, row, r->io.pages, !r->suspect);
 	drop_part(p, part);
 }
 
+/* Longer than all but a few I/Os take. */
+static uint64_t slowest_ns(const struct lt_requests *p, bool write)
+{
+	uint64_t ns = OVER_MEANS * (p->mean_ns[write] + p->held_mean_ns);
+
+	return ns > OVER_NS ? ns : OVER_NS;
+}
+
 /* Its completion was lost: it neither counts any longer nor holds back others. */
-static void give_up(struct lt_requests *p, struct lt_io *io)
+static void give_up(struct lt_requests *p, struct lt_io *io, bool lost)
 {
 	struct lt_part *part;
 
@@ -383,8 +585,52 @@ static void give_up(struct lt_requests *p, struct lt_io *io)
 	io->row.latency_ns = 0;
 	p->stats->missing_completions++;
 	while ((part = TAILQ_FIRST(&io->parts))) {
+		if (!part->request->over && lost)
+			io->doubt_until_ns = p->now_ns;
 		part->request->io.flags &= ~LINNOS_IO_ANSWERED;
+		p->n_ended -= part->request->n_parts == 1;
 		drop_part(p, part);
+	}
+}
+
+/*
+ * An I/O comes to exactly these sectors: was the one before it lost? It is over if nothing has
+ * happened to those sectors for some time, and some of their requests stay without completion as
+ * far as events are read ahead. What is issued now may be alone there itself.
+ */
+static void give_up_lost(struct lt_requests *p, const struct range *range, bool issued)
+{
+	uint64_t touched_ns = 0, mean_ns = p->mean_ns[range->write];
+	struct lt_part *part, *oldest = NULL;
+	int n = 0, n_alike = 0, n_issued = 0;
+
+	if (!mean_ns)
+		return;
+	TAILQ_FOREACH(part, chain_of(p, range->sector, range->write), chain) {
+		if (n++ == CHAIN_LIMIT)
+			break;
+		if (part->sector != range->sector || part->bytes != range->bytes ||
+		    is_write(part) != range->write)
+			continue;
+		n_alike++;
+		n_issued += part->request->issued || !p->events->has_issue;
+		if (!oldest)
+			oldest = part;
+		if (part->touched_ns > touched_ns)
+			touched_ns = part->touched_ns;
+	}
+	if (!oldest || (n_alike == 1 && issued && !oldest->request->issued))
+		return;
+	if (oldest->request->issued || !p->events->has_issue) {
+		if (!oldest->request->suspect && p->now_ns - touched_ns <= QUIET_MEANS * mean_ns)
+			return;
+		if (lt_events_lost(p->events, range->sector, range->bytes, range->write,
+				   n_issued + issued, p->now_ns + slowest_ns(p, range->write)))
+			give_up(p, oldest->io, true);
+	} else if (p->now_ns - touched_ns > QUIET_MEANS * mean_ns + (oldest->request->suspect ? 0 :
+		   HELD_MEANS * p->held_mean_ns)) {
+		/* the host may hold it back for longer than the drive takes */
+		give_up(p, oldest->io, true);
 	}
 }
 
@@ -396,24 +642,65 @@ bool lt_requests_take(struct lt_requests *p, bool at_end, struct lt_row *row)
 	if (!io || (io->open && !at_end))
 		return false;
 	if (io->open)
-		give_up(p, io);
+		give_up(p, io, false);
+	if (p->doubt_until_ns && io->row.arrival_ns <= p->doubt_until_ns)
+		io->row.flags |= LT_DOUBTFUL;
+	/* those behind it saw it in flight until then */
+	if (io->doubt_until_ns > p->doubt_until_ns)
+		p->doubt_until_ns = io->doubt_until_ns;
 	*row = io->row;
+	p->stats->doubtful_reads += !io->early && (row->flags & (LT_WRITE | LT_COMPLETED | LT_ERROR | LT_REVOKED |
+						   LT_DOUBTFUL)) == (LT_COMPLETED | LT_DOUBTFUL);
 	TAILQ_REMOVE(&p->ios, io, arrival);
-	free(io);
+	give_spare(p, LT_SPARE_IO, io);
 	return true;
+}
+
+/* What was not answered for long, while much that came later was, is no load any more. */
+static void end_old_loads(struct lt_requests *p)
+{
+	struct lt_part *part;
+	int n = 0;
+
+	p->old_from_ns = p->now_ns + OVER_NS / 16;
+	TAILQ_FOREACH(part, &p->in_flight, in_flight) {
+		const struct request *r = part->request;
+		uint64_t age_ns = ns_since(part->io->row.arrival_ns, p->now_ns);
+
+		if (age_ns <= OVER_NS || n++ == CHAIN_LIMIT)
+			return;
+		if (r->over || age_ns <= slowest_ns(p, is_write(part)) ||
+		    p->n_ended - r->ended_before < OVER_ENDED)
+			continue;
+		if (!r->issued || lt_events_lost(p->events, part->sector, part->bytes,
+						 is_write(part), 1, UINT64_MAX))
+			end_load(p, part);
+	}
 }
 
 /* So late it is: what is older than an I/O can be is given up. */
 void lt_requests_advance(struct lt_requests *p, uint64_t now_ns)
 {
+	struct lt_part *oldest = TAILQ_FIRST(&p->in_flight);
+	uint64_t until_ns;
+	uint32_t missing;
 	struct lt_io *io;
 
 	p->now_ns = now_ns;
+	if (!p->first_ns)
+		p->first_ns = now_ns + 1;
+	while ((missing = lt_events_gap(p->events, now_ns, &until_ns)))
+		begin_gap(p, until_ns, missing);
+	if (p->doubt)
+		end_suspects(p);
+	if (oldest && now_ns > p->old_from_ns &&
+	    ns_since(oldest->io->row.arrival_ns, now_ns) > OVER_NS)
+		end_old_loads(p);
 	TAILQ_FOREACH(io, &p->ios, arrival) {
 		if (ns_since(io->row.arrival_ns, now_ns) <= p->options->max_age_ns)
 			return;
 		if (io->open)
-			give_up(p, io);
+			give_up(p, io, true);
 	}
 }
 
@@ -434,6 +721,7 @@ static void has_requests(struct lt_requests *p)
 static void on_part(struct lt_requests *p, uint32_t action, struct lt_part *part,
 		    struct request *r, int error)
 {
+	part->touched_ns = p->now_ns;
 	switch (action) {
 	case ACT_BACKMERGE:
 	case ACT_FRONTMERGE:
@@ -451,6 +739,9 @@ static void on_part(struct lt_requests *p, uint32_t action, struct lt_part *part
 		if (action != ACT_ISSUE)
 			break;
 		part->io->row.flags |= LT_ISSUED;
+		if (!part->request->issued)
+			p->held_mean_ns += ns_since(part->io->row.arrival_ns, p->now_ns) / 16 -
+					   p->held_mean_ns / 16;
 		part->request->issued = true;
 		part->request->issued_ns = p->now_ns;
 		linnos_io_issue(&part->request->io, p->now_ns + 1);
@@ -463,6 +754,35 @@ static void on_part(struct lt_requests *p, uint32_t action, struct lt_part *part
 		answer(p, part, error);
 		break;
 	}
+}
+
+/*
+ * The front of a range is issued that was never submitted: its Q is missing, or came before the
+ * trace began, or the trace has none at all, where that is no reason for doubt.
+ */
+static void submit_issued(struct lt_requests *p, const struct range *issued)
+{
+	struct range range = *issued;
+	struct lt_part *part;
+	struct lt_io *io;
+	int n = 0;
+
+	TAILQ_FOREACH(part, &p->in_flight, in_flight) {
+		if (n++ == SCAN_LIMIT)
+			break;
+		if (is_write(part) == range.write && part->sector > range.sector &&
+		    part->sector < end_of(range.sector, range.bytes))
+			range.bytes = (part->sector - range.sector) * SECTOR_BYTES;
+	}
+	io = submit(p, &range, p->events->has_queue ? LT_DOUBTFUL : 0);
+	/* every trace begins with some */
+	if (io)
+		io->early = !p->doubt && ns_since(p->first_ns, p->now_ns) < EARLY_NS;
+}
+
+void lt_requests_prefetch(struct lt_requests *p, const struct blk_event *e)
+{
+	__builtin_prefetch(chain_of(p, e->sector, e->action & CAT_WRITE));
 }
 
 static enum state state_before(uint32_t action, int error)
@@ -490,24 +810,40 @@ void lt_requests_see(struct lt_requests *p, const struct blk_event *e)
 	struct lt_part *part = NULL;
 	struct request *r = NULL;
 
+	if (action == ACT_QUEUE || action == ACT_ISSUE)
+		give_up_lost(p, &range, action == ACT_ISSUE);
 	if (action == ACT_QUEUE) {
-		submit(p, &range);
+		(void)submit(p, &range, 0);
 		return;
 	}
 	if (action == ACT_GETRQ && !p->has_requests)
 		has_requests(p);
+	p->has_issues |= action == ACT_ISSUE;
 	if (action == ACT_BACKMERGE || action == ACT_FRONTMERGE)
 		part = find_near(p, &range, action == ACT_BACKMERGE ? BEFORE : BEHIND);
 	if (part)
 		r = part->request;
 	range.state = state_before(action, error);
-	while (range.bytes && (part = take(p, &range))) {
+	while (range.bytes && !lt_failed(p->failure)) {
+		part = take(p, &range);
+		if (!part && (action != ACT_ISSUE || p->crowded))
+			break;
+		if (!part) {
+			submit_issued(p, &range);
+			continue;
+		}
 		if (action == ACT_ISSUE && !r)
 			r = part->request;
 		on_part(p, action, part, r, error);
 	}
-	if (action == ACT_COMPLETE && range.bytes == e->bytes)
+	if (action == ACT_COMPLETE && range.bytes == e->bytes) {
 		p->stats->unmatched_completions++;
+		/* a read that ends now is not in the history */
+		if (p->gap_until_ns) {
+			p->doubt = true;
+			memset(p->sure_reads, 0, sizeof(p->sure_reads));
+		}
+	}
 }
 
 void lt_requests_init(struct lt_requests *p)
@@ -517,4 +853,19 @@ void lt_requests_init(struct lt_requests *p)
 	for (int i = 0; i < LT_CHAINS; i++)
 		TAILQ_INIT(&p->chains[i]);
 	p->drive.watching = true;
+}
+
+void lt_requests_close(struct lt_requests *p)
+{
+	struct lt_row left;
+
+	while (lt_requests_take(p, true, &left))
+		;
+	for (int kind = 0; kind < LT_SPARE_KINDS; kind++)
+		while (p->spares[kind]) {
+			void **spare = p->spares[kind];
+
+			p->spares[kind] = *spare;
+			free(spare);
+		}
 }

@@ -120,7 +120,7 @@ static bool take_operation(const char **at, uint32_t *action)
 }
 
 /* "SECTOR + SECTORS", or of a split "SECTOR / SECTOR"; an I/O without either has no data. */
-static bool take_place(const char **at, struct blk_event *e)
+static bool take_place(const char **at, struct blk_event_v7 *e)
 {
 	const char *start = *at;
 	uint64_t sector, n;
@@ -149,7 +149,7 @@ static bool take_place(const char **at, struct blk_event *e)
 }
 
 /* A completion's error, in the last brackets of the line: either sign, or 16 bits of it. */
-static void read_error(const char *at, struct blk_event *e)
+static void read_error(const char *at, struct blk_event_v7 *e)
 {
 	const char *bracket = strrchr(at, '[');
 	int error = bracket ? (int16_t)strtol(bracket + 1, NULL, 10) : 0;
@@ -158,7 +158,7 @@ static void read_error(const char *at, struct blk_event *e)
 }
 
 /* "  8,0    1        4     0.000082000   661  D   R 95839968 + 8 [fio]" */
-static enum line read_blkparse(const char *at, struct blk_event *e)
+static enum line read_blkparse(const char *at, struct blk_event_v7 *e)
 {
 	uint64_t cpu, sequence, pid;
 	const struct kind *kind;
@@ -221,7 +221,7 @@ static const char *find_event(const char *line, const struct kind **kind)
  * "  fio-5405  [002] d..1. 8018.233160: block_rq_issue: 8,0 R 4096 () 184067232 + 8 [fio]", or of
  * perf "fio  5405 [002]  8018.233160: block:block_rq_issue: ..."
  */
-static enum line read_ftrace(const char *line, struct blk_event *e)
+static enum line read_ftrace(const char *line, struct blk_event_v7 *e)
 {
 	const struct kind *kind;
 	const char *event = find_event(line, &kind), *at, *cpu;
@@ -264,7 +264,7 @@ static enum line read_ftrace(const char *line, struct blk_event *e)
 	return AN_EVENT;
 }
 
-typedef enum line read_line(const char *line, struct blk_event *e);
+typedef enum line read_line(const char *line, struct blk_event_v7 *e);
 
 static bool is_void(const char *line)
 {
@@ -282,7 +282,7 @@ static read_line *find_reader(const char *head, size_t n)
 		const char *end = memchr(head, '\n', n);
 		size_t length = end ? (size_t)(end - head) : n;
 		char *line = strndup(head, length);
-		struct blk_event e = { 0 };
+		struct blk_event_v7 e = { 0 };
 
 		if (!line)
 			return NULL;
@@ -305,16 +305,18 @@ bool lt_events_are_text(const char *head, size_t n)
 	return find_reader(head, n < LT_EVENTS_HEAD_BYTES ? n : LT_EVENTS_HEAD_BYTES);
 }
 
-static bool write_event(FILE *out, struct blk_event *e, uint32_t action)
+static bool write_event(FILE *out, struct blk_event_v7 *e, uint32_t action)
 {
 	e->action = action;
+	/* The text has one order, and so one numbering: each CPU's own would have gaps. */
+	e->cpu = 0;
 	e->sequence++;
 	return fwrite(e, sizeof(*e), 1, out) == 1;
 }
 
 /* A recording of issues and completions only has no arrivals: they are put where requests are
  * issued, which is as early as is known. */
-static bool write_with_arrival(FILE *out, struct blk_event *e)
+static bool write_with_arrival(FILE *out, struct blk_event_v7 *e)
 {
 	uint32_t action = e->action, rest = action & ~(ACT_MASK | CAT_ISSUE);
 
@@ -339,7 +341,7 @@ static bool translate(FILE *in, FILE *out, bool *has_arrivals, const char *path,
 
 	rewind(in);
 	while (done && is != THE_END && (n = getline(&line, &room, in)) > 0) {
-		struct blk_event e = { .magic = EVENT_MAGIC, .sequence = sequence };
+		struct blk_event_v7 e = { .magic = EVENT_MAGIC, .sequence = sequence };
 		char *start = line;
 
 		if (!number++ && !strncmp(line, "\xef\xbb\xbf", 3))

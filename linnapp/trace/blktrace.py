@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.errors import TraceError
+from linnapp.errors import TraceError, TraceWarning
 from linnapp.files import AnyPath
 from linnapp.native import HISTORY, N_FEATURES, declared, native, of_one_kind
 from linnapp.trace.packed import unpacked
 
 WRITE, COMPLETED, ERROR, REVOKED, MERGED, SPLIT, REQUEUED, ISSUED = (1 << bit for bit in range(8))
+#: Events are missing: what the I/O saw, or how long it took, may be wrong.
+DOUBTFUL = 1 << 8
 
 #: I/Os per chunk: 256 Ki rows of about 70 bytes, enough to make the calls' cost vanish
 CHUNK_IOS = 1 << 18
@@ -51,7 +54,7 @@ _ROW = np.dtype(
         ("hist_pending", np.uint32, HISTORY),
         ("hist_latency_us", np.uint32, HISTORY),
         ("features", np.uint32, N_FEATURES),
-        ("flags", np.uint8),
+        ("flags", np.uint16),
     ],
     align=True,
 )
@@ -77,7 +80,8 @@ class _Files(ctypes.Structure):
 _COUNTERS = (
     *("events", "bytes", "notes", "queued", "issued", "completed", "back_merges", "front_merges"),
     *("splits", "remaps", "requeues", "other_device", "not_counted", "unmatched_completions"),
-    *("missing_completions", "revoked", "errors", "out_of_order", "lost_events", "reads", "writes"),
+    *("missing_completions", "revoked", "errors", "out_of_order", "lost_events", "dropped_events"),
+    *("doubtful_reads", "reads", "writes"),
 )
 
 
@@ -104,8 +108,9 @@ class IoChunk:
     size_bytes: npt.NDArray[np.uint32]
     #: Pending 4 KiB pages at arrival, its own included.
     pending: npt.NDArray[np.uint32]
-    #: `WRITE`, `COMPLETED`, `ERROR`, `REVOKED`, `MERGED`, `SPLIT`, `REQUEUED`, `ISSUED`.
-    flags: npt.NDArray[np.uint8]
+    #: `WRITE`, `COMPLETED`, `ERROR`, `REVOKED`, `MERGED`, `SPLIT`, `REQUEUED`, `ISSUED`,
+    #: `DOUBTFUL`.
+    flags: npt.NDArray[np.uint16]
     #: `hist_pending`, `hist_latency_us`: shape (n, HISTORY); the last completed reads
     #: when this one arrived, oldest first; zeros for writes.
     hist_pending: npt.NDArray[np.uint32]
@@ -132,8 +137,12 @@ class IoChunk:
 
     @property
     def is_served_read(self) -> npt.NDArray[np.bool_]:
-        """Which I/Os are reads that the drive answered: these have a latency to learn from."""
-        return np.asarray((self.flags & (WRITE | COMPLETED | ERROR | REVOKED)) == COMPLETED)
+        """Which I/Os are reads that the drive answered: these have a latency to learn from.
+
+        Reads that missing events make doubtful are left out.
+        """
+        others = WRITE | ERROR | REVOKED | DOUBTFUL
+        return np.asarray((self.flags & (others | COMPLETED)) == COMPLETED)
 
     def take(self, rows: npt.NDArray[np.bool_] | slice) -> IoChunk:
         """The I/Os that `rows` selects."""
@@ -155,6 +164,15 @@ class IoChunk:
 COLUMNS = tuple(f.name for f in dataclasses.fields(IoChunk) if not f.kw_only)
 
 
+#: by the name of a recording: what was missing in it when it was read last
+_losses: dict[str, dict[str, int]] = {}
+
+
+def losses_of(trace: AnyPath) -> dict[str, int]:
+    """Return what was missing in a recording that has been read: see :attr:`TraceStats.losses`."""
+    return _losses.get(str(trace), {"lost_events": 0, "reads_left_out": 0})
+
+
 @dataclasses.dataclass(frozen=True)
 class TraceStats:
     """What a reader saw: counts of events, I/Os and of what was wrong.
@@ -168,6 +186,14 @@ class TraceStats:
 
     def __getitem__(self, name: str) -> int:
         return self.counts[name]
+
+    @property
+    def losses(self) -> dict[str, int]:
+        """Events that are missing, and how many reads are left out for that, by name."""
+        return {
+            "lost_events": self.counts.get("lost_events", 0),
+            "reads_left_out": self.counts.get("doubtful_reads", 0),
+        }
 
     def with_counts(self, **counts: int) -> TraceStats:
         """The same, but for these counts."""
@@ -241,7 +267,7 @@ def _library() -> ctypes.CDLL:
         lt_free_files=(None, ctypes.POINTER(_Files)),
         lt_open=(parser, names, ctypes.c_int, ctypes.POINTER(_ParserOptions)),
         lt_read=(ctypes.c_int64, parser, ctypes.c_int64, ctypes.c_void_p),
-        lt_merge=(ctypes.c_int64, parser, ctypes.c_char_p),
+        lt_merge=(ctypes.c_int64, parser, ctypes.c_char_p, ctypes.c_uint64),
         lt_stats=(None, parser, ctypes.POINTER(_ParserStats)),
         lt_error=(ctypes.c_char_p, parser),
         lt_close=(None, parser),
@@ -276,7 +302,7 @@ class BlktraceReader:
         allow_truncated: bool = False,
     ) -> None:
         self.trace = trace
-        self.paths = trace_files(trace)
+        self.paths, self._missing_files = _find_files(trace)
         self.overdue_us = overdue_us
         self.device = 0 if device is None else parse_device(device)
         if device is not None and not self.device:  # the parser would take any
@@ -353,6 +379,36 @@ class BlktraceReader:
                 f"{self.trace}: holds nothing of {format_device(self.device)}, but events of "
                 f"{self._held()}; choose one with `device=`"
             )
+        self._report_losses()
+
+    def _report_losses(self) -> None:
+        """Warn of what is missing in the recording, and remember it for :func:`losses_of`."""
+        losses = self.stats.losses
+        _losses[str(self.trace)] = losses
+        parts = []
+        if self._missing_files:
+            parts.append(
+                f"{self._missing_files} of the CPUs have no file beside the others; find it, or "
+                "what these CPUs did is missing"
+            )
+        if self.stats["lost_events"] or losses["reads_left_out"]:
+            lost = f"{losses['lost_events']} events were lost; " if losses["lost_events"] else ""
+            parts.append(
+                f"{lost}{losses['reads_left_out']} of {self.stats['reads']} reads are left out, "
+                "since events next to them are missing"
+            )
+        if self.stats["out_of_order"]:
+            parts.append(
+                f"{self.stats['out_of_order']} events were out of the order of their times, and "
+                "are sorted"
+            )
+        if not self.stats["queued"] and self.stats["issued"]:
+            parts.append(
+                "no submissions (Q) in it: an I/O arrives when it is issued (D); to know when it "
+                "was submitted, record with `blktrace -a queue`, too"
+            )
+        for part in parts:
+            warnings.warn(f"{self.trace}: {part}", TraceWarning, stacklevel=4)
 
     def _raise_error(self, library: ctypes.CDLL, parser: int) -> None:
         message = library.lt_error(parser)
@@ -368,12 +424,15 @@ class BlktraceReader:
         return ", ".join(f"{d} ({n} events)" for d, n in self.stats.devices.items())
 
 
-def merge(trace: AnyPath, target: AnyPath) -> int:
-    """Merge per-CPU files into one by time, without notes (process names); how many events."""
+def merge(trace: AnyPath, target: AnyPath, dropped: int = 0) -> int:
+    """Merge per-CPU files into one by time, without notes (process names); how many events.
+
+    How many events blktrace says were `dropped` is noted in the file.
+    """
     library = _library()
     parser = _open(trace_files(trace), _ParserOptions(allow_truncated=True))
     try:
-        events = int(library.lt_merge(parser, os.fsencode(target)))
+        events = int(library.lt_merge(parser, os.fsencode(target), dropped))
         if events < 0:
             raise TraceError(os.fsdecode(library.lt_error(parser)))
         return events

@@ -292,9 +292,8 @@ def inspect(
                     io.is_write,
                 )
             )
-            served = (io.flags & (blktrace.COMPLETED | blktrace.ERROR | blktrace.REVOKED)) == (
-                blktrace.COMPLETED
-            )
+            others = blktrace.ERROR | blktrace.REVOKED | blktrace.DOUBTFUL
+            served = (io.flags & (others | blktrace.COMPLETED)) == blktrace.COMPLETED
             latencies["read_latency"].add(io.latency_ns[served & io.is_read])
             latencies["write_latency"].add(io.latency_ns[served & io.is_write])
             # One that failed was in the drive all the same, one that was revoked never.

@@ -14,10 +14,11 @@ import signal
 import stat
 import subprocess
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from linnapp.errors import DeviceError, LinnappError
+from linnapp.errors import DeviceError, LinnappError, TraceWarning
 from linnapp.files import AnyPath, os_errors
 from linnapp.signals import end_with_parent, signals_held
 from linnapp.trace import blktrace
@@ -49,6 +50,10 @@ _EVENT_BYTES = 48
 _TOTAL = re.compile(
     r"=== (?P<drive>\S+) ===.*?Total:\s+\d+ events \(dropped (?P<dropped>\d+)\)", re.S
 )
+
+
+class UnmergedError(DeviceError):
+    """A recording was made, but blktrace failed on the way, or its files could not be merged."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +127,7 @@ def record(
     progress_every_s: float = PROGRESS_EVERY_S,
     keep_interrupted: bool = True,
     on_interrupted: Callable[[], None] | None = None,
+    unmerged_dir: AnyPath | None = None,
 ) -> tuple[list[Recording], int]:
     """Trace drives until the time is up, the command ends, or ctrl-C.
 
@@ -139,6 +145,9 @@ def record(
         Whether ctrl-C ends a recording, or there is to be none then.
     on_interrupted : callable, optional
         Called when ctrl-C has ended a recording that is kept.
+    unmerged_dir : path, optional
+        Where blktrace's own files go when they cannot be merged, or blktrace fails; `out_dir`
+        unless given.
 
     Returns
     -------
@@ -151,6 +160,8 @@ def record(
     ------
     LinnappError
         If a drive cannot be traced, or `out_dir` holds a recording of it already.
+    UnmergedError
+        If blktrace failed on the way, or its files cannot be merged; they are kept.
     """
     out_dir = Path(out_dir)
     drives = [Path(device) for device in devices]
@@ -166,23 +177,56 @@ def record(
         with os_errors(out_dir):
             out_dir.mkdir(parents=True, exist_ok=True)
             scratch.mkdir(0o700)
-        status, output, interrupted = _run_blktrace(
-            drives, scratch, duration_s, command, on_progress, progress_every_s
-        )
-        if interrupted and not keep_interrupted:
-            raise KeyboardInterrupt
-        dropped = {m["drive"]: int(m["dropped"]) for m in _TOTAL.finditer(output)}
-        recordings = []
-        for path in paths:
-            merged = scratch / path.name
-            events = blktrace.merge(scratch / path.stem, merged)
-            merged.replace(path)
-            recordings.append(Recording(path.stem, path, events, dropped.get(path.stem, 0)))
+        with _kept(scratch, out_dir if unmerged_dir is None else Path(unmerged_dir)) as recorded:
+            status, output, interrupted = _run_blktrace(
+                drives, scratch, duration_s, command, on_progress, progress_every_s, recorded
+            )
+            if interrupted and not keep_interrupted:
+                raise KeyboardInterrupt
+            recorded.append(scratch)
+            dropped = {m["drive"]: int(m["dropped"]) for m in _TOTAL.finditer(output)}
+            recordings = []
+            for path in paths:
+                lost = dropped.get(path.stem, 0)
+                merged = scratch / path.name
+                events = blktrace.merge(scratch / path.stem, merged, lost)
+                with os_errors(path):
+                    merged.replace(path)
+                for part in scratch.glob(f"{path.stem}.blktrace.*"):
+                    part.unlink()
+                recordings.append(Recording(path.stem, path, events, lost))
         if interrupted and on_interrupted is not None:
             on_interrupted()
         return recordings, status
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _kept(scratch: Path, kept_in: Path) -> Iterator[list[Path]]:
+    """Keep what blktrace has written if the block fails once the yielded list is not empty."""
+    recorded: list[Path] = []
+    try:
+        yield recorded
+    except BaseException as error:
+        for merged in scratch.glob("*.blk"):
+            merged.unlink()
+        left = sorted(path for path in scratch.glob("*.blktrace.*") if path.stat().st_size)
+        if not recorded or not left:
+            raise
+        kept = kept_in / f"unmerged.{os.urandom(4).hex()}"
+        kept_in.mkdir(parents=True, exist_ok=True)
+        scratch.rename(kept)
+        names = sorted({kept / path.name.split(".blktrace.")[0] for path in left})
+        words = (
+            f"what was recorded is kept, and every command reads it as it is: "
+            f"linnapp inspect {' '.join(map(str, names))}"
+        )
+        if isinstance(error, KeyboardInterrupt):
+            warnings.warn(f"{kept}: {words}", TraceWarning, stacklevel=4)
+            raise
+        said = str(error).replace(str(scratch), str(kept))
+        raise UnmergedError(f"{said}; {words}") from error
 
 
 def _run_blktrace(
@@ -192,8 +236,12 @@ def _run_blktrace(
     command: Sequence[str],
     on_progress: Callable[[RecordingProgress], None] | None,
     progress_every_s: float,
+    recorded: list[Path],
 ) -> tuple[int, str, bool]:
-    """The command's exit status, what blktrace said, and whether ctrl-C ended it."""
+    """Return the command's exit status, what blktrace said, and whether ctrl-C ended it.
+
+    If blktrace fails by itself, `scratch` is appended to `recorded` before that is raised.
+    """
     arguments = ["blktrace", "-D", str(scratch), "-n", str(_BUFFERS)]
     arguments += ["-b", str(_buffer_kib(len(devices), os.cpu_count() or 1))]
     for device in devices:
@@ -202,7 +250,7 @@ def _run_blktrace(
         arguments += ["-a", action]
     log = scratch / "blktrace.log"
     _end_abandoned_traces(devices)
-    status, interrupted = 0, False
+    status, interrupted, ended = 0, False, False
     tracer: subprocess.Popen[bytes] | None = None
     try:
         with log.open("wb") as stream, signals_held():
@@ -219,6 +267,8 @@ def _run_blktrace(
         status = _wait_for_end(
             devices, scratch, tracer, duration_s, command, on_progress, progress_every_s
         )
+        # It records until it is told to end.
+        ended = tracer.poll() is not None
     except KeyboardInterrupt:
         if tracer is None:
             raise
@@ -232,7 +282,8 @@ def _run_blktrace(
                 tracer.kill()
                 tracer.wait()
     output = log.read_text(errors="replace")
-    if tracer.returncode not in (0, -signal.SIGINT):
+    if ended or "FAILED" in output or tracer.returncode not in (0, -signal.SIGINT):
+        recorded.append(scratch)
         raise DeviceError(f"blktrace failed: {_failure(output, tracer.returncode)}")
     return status, output, interrupted
 
@@ -285,13 +336,18 @@ def _wait_until_tracing(
 ) -> None:
     deadline = time.monotonic() + 30
     files = [_DEBUGFS / "block" / device.resolve().name / "dropped" for device in devices]
-    while not all(file.exists() for file in files):
-        if tracer.poll() is not None or time.monotonic() > deadline:
-            output = log.read_text(errors="replace")
+    # The files appear with the setup; the start follows once all threads of blktrace are up. Where
+    # the kernel refuses what these open, blktrace says so, and its exit status is 0.
+    up_at: float | None = None
+    while up_at is None or time.monotonic() < up_at + 0.2:
+        output = log.read_text(errors="replace")
+        if tracer.poll() is not None or "FAILED" in output or time.monotonic() > deadline:
+            if tracer.poll() is not None:
+                output = log.read_text(errors="replace")
             raise DeviceError(f"blktrace did not start: {_failure(output, tracer.returncode)}")
         time.sleep(0.01)
-    # The files appear with the setup; the start follows once all threads of blktrace are up.
-    time.sleep(0.2)
+        if up_at is None and all(file.exists() for file in files):
+            up_at = time.monotonic()
 
 
 def _wait_for_end(

@@ -10,11 +10,14 @@
 #include "error.h"
 #include "trace.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define CHUNK_IOS 4096
+/* Traces are read several times; what is missing in each is said once. */
+#define REPORTED_MAX 64
 /* Longer than the block layer lets a request live. */
 #define MAX_AGE_NS 60000000000ull
 /* Of what offsets in bytes can name, with room for the I/O's length. */
@@ -23,6 +26,7 @@
 struct blk {
 	struct lt_parser *parser;
 	const char *path;
+	int missing_files;
 	struct lt_row *rows;
 	int64_t n, at;
 	uint64_t skipped;
@@ -36,6 +40,7 @@ static void *blk_open(int fd, const char *path, const struct trace_choice *choic
 	close(fd);
 	b->path = path;
 	lt_find_files(path, &files);
+	b->missing_files = files.missing;
 	b->rows = xcalloc(CHUNK_IOS, sizeof(*b->rows));
 	b->parser = lt_open((const char *const *)files.names, files.n,
 			    &(struct lt_options){.max_age_ns = MAX_AGE_NS});
@@ -43,6 +48,33 @@ static void *blk_open(int fd, const char *path, const struct trace_choice *choic
 		die("out of memory for trace %s", path);
 	lt_free_files(&files);
 	return b;
+}
+
+/* Says once what is missing in a trace that has been read to its end. */
+static void report_losses(const struct blk *b)
+{
+	static char *reported[REPORTED_MAX];
+	static unsigned int n;
+	struct lt_stats stats;
+
+	lt_stats(b->parser, &stats);
+	if (!stats.lost_events && !stats.doubtful_reads && !b->missing_files)
+		return;
+	for (unsigned int i = 0; i < n; i++)
+		if (!strcmp(reported[i], b->path))
+			return;
+	if (n < REPORTED_MAX)
+		reported[n++] = xstrdup(b->path);
+	if (b->missing_files)
+		fprintf(stderr,
+			"replayer: warning: trace %s: %d of the CPUs have no file beside the "
+			"others; what these CPUs did is missing\n",
+			b->path, b->missing_files);
+	fprintf(stderr,
+		"replayer: warning: trace %s: %llu events were lost; I/Os of "
+		"which the submission is missing are replayed when they were issued, or not at "
+		"all\n",
+		b->path, (unsigned long long)stats.lost_events);
 }
 
 static bool blk_next(void *state, struct trace_io *io)
@@ -56,8 +88,10 @@ static bool blk_next(void *state, struct trace_io *io)
 			b->at = 0;
 			if (b->n < 0 || *lt_error(b->parser))
 				die("trace %s", lt_error(b->parser));
-			if (!b->n)
+			if (!b->n) {
+				report_losses(b);
 				return false;
+			}
 		}
 		row = &b->rows[b->at];
 		if (!(row->flags & LT_REVOKED))

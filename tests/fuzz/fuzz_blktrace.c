@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!parser)
 		abort();
 	if (options & MERGE)
-		lt_merge(parser, "/dev/null");
+		lt_merge(parser, "/dev/null", options);
 	else
 		fuzz_read_all(parser);
 	lt_close(parser);

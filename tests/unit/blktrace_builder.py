@@ -43,7 +43,7 @@ class TraceBuilder:
         event = struct.pack(
             self.byte_order + _EVENT,
             0x65617407,
-            sequence,
+            sequence & 0xFFFFFFFF,
             round(time_us * 1000),
             sector,
             size,

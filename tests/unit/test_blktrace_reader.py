@@ -362,8 +362,10 @@ def test_lost_events_are_counted_and_do_not_poison_the_rest(tmp_path: Path) -> N
     assert stats["lost_events"] == 3
     assert stats["unmatched_completions"] == 1
     assert stats["missing_completions"] == 1
-    assert ios.pending.tolist() == [2, 3, 1]  # given up after 60 s, no longer pending
-    assert ios.is_served_read.tolist() == [False, True, True]
+    assert ios.pending.tolist() == [2, 3, 1]  # no longer pending after 60 s
+    # One came in the gap; before the other, reads may have ended that are not in the history.
+    assert ios.is_served_read.tolist() == [False, False, False]
+    assert (ios.flags & blktrace.DOUBTFUL != 0).tolist() == [True, True, True]
 
 
 def test_io_without_completion_at_the_end(tmp_path: Path) -> None:

@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blktrace_builder import TraceBuilder
 from running import run
 from starting import interrupted_as_it_starts
 
 from linnapp.drive import tracefs
 from linnapp.drive.disks import drives_to_record
-from linnapp.errors import DeviceError, LinnappError
+from linnapp.errors import DeviceError, LinnappError, TraceWarning
 from linnapp.trace import recording
-from linnapp.trace.recording import check_can_trace
+from linnapp.trace.blktrace import BlktraceReader
+from linnapp.trace.recording import UnmergedError, check_can_trace, record
 
 
 @pytest.fixture
@@ -233,3 +235,106 @@ def test_a_command_that_is_being_started_is_not_left_behind(
         for program in (tracer, *programs):
             program.kill()
             program.wait()
+
+
+def small_recording() -> bytes:
+    trace = TraceBuilder()
+    for i in range(100):
+        trace.io(i * 100, i * 100 + 80, i * 8)
+    return trace.bytes()
+
+
+def recorded_files(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, contents: dict[str, bytes]
+) -> None:
+    """In the place of blktrace: files that it has written."""
+
+    def write(_: Any, scratch: Path, *rest: Any) -> tuple[int, str, bool]:
+        for name, data in contents.items():
+            (scratch / name).write_bytes(data)
+        return 0, "", False
+
+    monkeypatch.setattr(recording, "_run_blktrace", write)
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        (b"\x01" * 96, "not a blktrace file"),
+        (b"\x09tae" + bytes(60), "blktrace version 9"),
+        (None, "No space left on device"),
+    ],
+)
+def test_files_that_cannot_be_merged_are_kept(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, second: bytes | None, why: str
+) -> None:
+    data = small_recording()
+    files = {"sda.blktrace.0": data, "sda.blktrace.1": second or b""}
+    recorded_files(machine, monkeypatch, files)
+    if second is None:
+
+        def full(trace: Path, target: Path, dropped: int) -> int:
+            target.write_bytes(b"a part of it")
+            raise LinnappError(f"{target}: No space left on device")
+
+        monkeypatch.setattr(recording.blktrace, "merge", full)
+    with pytest.raises(UnmergedError, match=why) as raised:
+        record([machine / "sda"], machine / "out")
+    (kept,) = (machine / "out").iterdir()
+    assert {path.name: path.read_bytes() for path in kept.iterdir()} == files
+    assert f"every command reads it as it is: linnapp inspect {kept}/sda" in str(raised.value)
+    monkeypatch.undo()
+    if second is None:
+        assert sum(map(len, BlktraceReader(kept / "sda"))) == 100
+
+
+def test_files_are_kept_when_ctrl_c_ends_the_merging(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded_files(machine, monkeypatch, {"sda.blktrace.0": small_recording()})
+
+    def interrupted(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(recording.blktrace, "merge", interrupted)
+    with (
+        pytest.warns(TraceWarning, match="what was recorded is kept.*inspect"),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        record([machine / "sda"], machine / "out", unmerged_dir=machine / "elsewhere")
+    (kept,) = (machine / "elsewhere").iterdir()
+    assert [path.name for path in kept.iterdir()] == ["sda.blktrace.0"]
+    assert not list((machine / "out").iterdir())
+
+
+def fake_blktrace(machine: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """A program in the place of blktrace, which is told the folder that it is to write to."""
+    program = machine / "bin" / "blktrace"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nD={machine}/debug/block/sda\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+
+
+@pytest.mark.parametrize("set_up", ["", "touch $D/dropped; sleep 0.1;", "touch $D/dropped;"])
+def test_blktrace_that_fails_with_status_0_is_found_before_the_command_runs(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, set_up: str
+) -> None:
+    words = "FAILED to start thread on CPU 0: Operation not permitted"
+    fake_blktrace(machine, monkeypatch, f"{set_up} echo '{words}' >&2; rm -f $D/dropped; exit 0")
+    with pytest.raises(DeviceError, match=f"blktrace did not start: {words} .this kernel denies"):
+        record([machine / "sda"], machine / "out", command=["touch", str(machine / "ran")])
+    assert not (machine / "ran").exists()
+    assert not list((machine / "out").iterdir())
+
+
+def test_recording_is_kept_when_blktrace_ends_by_itself(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (machine / "data").write_bytes(small_recording())
+    script = f"cat {machine}/data >$2/sda.blktrace.0; touch $D/dropped; sleep 1; exit 3"
+    fake_blktrace(machine, monkeypatch, script)
+    with pytest.raises(UnmergedError, match="blktrace failed: exit status 3.*is kept"):
+        record([machine / "sda"], machine / "out")
+    (kept,) = (machine / "out").iterdir()
+    assert sum(map(len, BlktraceReader(kept / "sda"))) == 100

@@ -47,9 +47,11 @@ from linnapp.learn.recipe import train_array
 from linnapp.learn.trees.training import MIN_READS, check_scikit_learn
 from linnapp.model import SUFFIX, load_model
 from linnapp.signals import signals_held
+from linnapp.trace.recorded import check_losses
 from linnapp.trace.recording import (
     PROGRESS_EVERY_S,
     RecordingProgress,
+    UnmergedError,
     check_can_trace,
     record,
 )
@@ -169,7 +171,7 @@ def enable(
             _apply(target, models, Path(conf_path), conf, log)
         except BaseException as error:
             shutil.rmtree(models, ignore_errors=True)
-            if recordings is None:
+            if recordings is None and not isinstance(error, UnmergedError):
                 _keep_or_remove(target, own, isinstance(error, NoGainError | TraceError), log)
             _remove_if_empty(home)
             remove_unused()
@@ -260,6 +262,8 @@ def _train(
 ) -> None:
     log(f"training {', '.join(target.drives)}")
     traces = [recordings / f"{name}.blk" for name in target.drives]
+    for trace in traces:
+        check_losses(trace)
     # One after the other: the machine has work of its own.
     trained = train_array(traces, models, recipe, observer=observer, processes=1)
     if len(trained) < len(target.drives):

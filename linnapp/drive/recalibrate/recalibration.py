@@ -55,6 +55,7 @@ from linnapp.learn.options import Kind, Observer, Recipe
 from linnapp.learn.recipe import train_labelled
 from linnapp.model import SUFFIX, load_model
 from linnapp.model.model_file import KERNEL_HIDDEN, model_from_bytes
+from linnapp.trace.recorded import check_losses
 from linnapp.trace.recording import record
 
 SHIFT_PERCENTILES = 5.0
@@ -188,11 +189,19 @@ def recalibrate(
                 if any(map(arrays_of, names)):  # nobody else is to switch them meanwhile
                     stack.enter_context(alone())
                 stack.enter_context(observing(names, log))
-                done, _ = record(disks, directory, duration_s=duration_s, keep_interrupted=False)
+                done, _ = record(
+                    disks,
+                    directory,
+                    duration_s=duration_s,
+                    keep_interrupted=False,
+                    unmerged_dir=models_dir,
+                )
             for recording in done:
                 if recording.dropped:
                     log(f"{recording.drive}: {recording.dropped} events dropped in the recording")
         traces = [directory / f"{drive.name}.blk" for drive in drives]
+        for trace in traces:
+            check_losses(trace, **recipe.reader)
         blocks = [_read_blocks(trace, recipe) for trace in traces]
         distributions = [drive.distribution() for drive in blocks]
         points = find_inflection_points(distributions, recipe.labelling, recipe.training.seed)

@@ -29,7 +29,7 @@ from linnapp.learn.labelling.labels import SlowLimits
 from linnapp.model.latency_model import FEATURES
 from linnapp.model.model_file import LATENCY_DIGITS, N_INPUTS
 from linnapp.native import HISTORY, N_FEATURES
-from linnapp.trace.blktrace import COMPLETED, REVOKED, IoChunk
+from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, IoChunk
 from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import Recorded
 from linnapp.trace.rows import Rows
@@ -116,7 +116,7 @@ def _slow_down(
         ties_in_order=chunk.ties_in_order,
     )
     # The drive's first, second, ... answered read; the first of all where there was none.
-    answered = np.flatnonzero(present & served)
+    answered = np.flatnonzero(present & done.is_read & ((done.flags & ERROR) == 0))
     by_end = answered[np.argsort((arrival + latency)[answered], kind="stable")]
     history = np.concatenate(([0], by_end))[nr]
     known = served & (nr[:, 0] > 0)

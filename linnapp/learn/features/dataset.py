@@ -84,7 +84,9 @@ def load_reads(
     if not n_reads:
         stats = reader.stats
         raise TraceError(
-            f"{trace}: no completed read to learn from ({stats['reads']} reads and "
+            f"{trace}: holds no completions (C); record with `blktrace -a complete`, too"
+            if stats["reads"] and not stats["completed"]
+            else f"{trace}: no completed read to learn from ({stats['reads']} reads and "
             f"{stats['writes']} writes were submitted, {stats['revoked']} revoked); "
             "trace longer, or while the drive is in use"
         )

@@ -114,7 +114,7 @@ def _observed(columns: Columns, drive: LoggedDrive) -> IoChunk:
         sector=sector,
         size_bytes=size_bytes,
         pending=pending,
-        flags=flags.astype(np.uint8),
+        flags=flags.astype(np.uint16),
         hist_pending=hist_pending,
         hist_latency_us=hist_latency_us,
         ties_in_order=False,

@@ -1,0 +1,463 @@
+# SPDX-License-Identifier: MIT
+"""Recordings in which events are missing are used where they are right, and every command says so.
+
+The truth is what the reader makes of the same recording before events are removed, which
+test_blktrace_by_hand.py holds against an independent implementation.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from blktrace_builder import EBUSY, READ, WRITE, C, D, G, Q, R, TraceBuilder
+from click.testing import CliRunner
+from replaying import make_drives, replay
+
+from linnapp.cli import cli
+from linnapp.errors import TraceError, TraceWarning
+from linnapp.trace.blktrace import (
+    COMPLETED,
+    DOUBTFUL,
+    REVOKED,
+    BlktraceReader,
+    IoChunk,
+    TraceStats,
+    merge,
+)
+from linnapp.trace.recorded import check_losses
+
+pytestmark = pytest.mark.filterwarnings("ignore::linnapp.errors.TraceWarning")
+
+#: time in us, action, sector, flags
+Event = tuple[float, int, int, int]
+
+EAGAIN = 11
+
+
+def read(path: Path, **options: Any) -> tuple[IoChunk, TraceStats]:
+    """A recording's I/Os in one chunk, and its counts."""
+    reader = BlktraceReader(path, overdue_us=200, **options)
+    (chunk,) = reader
+    return chunk, reader.stats
+
+
+def make_events(
+    seed: int, n: int = 1500, pause_us: tuple[int, int] = (200, 900), hot: float = 0.3
+) -> list[Event]:
+    """Reads and writes, some of eight hot blocks, some slow."""
+    draw = random.Random(seed)
+    now, events = 1000.0, []
+    for _ in range(n):
+        now += draw.uniform(*pause_us)
+        sector = 8 * (draw.randrange(8) if draw.random() < hot else draw.randrange(100, 1 << 20))
+        flags = WRITE if draw.random() < 0.2 else READ
+        took = draw.uniform(60, 120) if draw.random() < 0.97 else draw.uniform(500, 3000)
+        times = (now, now + 0.5, now + 1, now + 1 + took)
+        events += [(at, a, sector, flags) for at, a in zip(times, (Q, G, D, C), strict=True)]
+    return sorted(events)
+
+
+def write(
+    path: Path, events: list[Event], without: set[int] = frozenset(), *, numbered: bool = True
+) -> Path:  # fmt: skip
+    """Write events but some; numbers of those are missing, unless none was `numbered`."""
+    trace = TraceBuilder()
+    lost = 0
+    for i, (us, action, sector, flags) in enumerate(events):
+        if i in without:
+            lost += numbered
+            continue
+        trace.add(action, us, sector, flags=flags, lost=lost)
+        lost = 0
+    return trace.write(path)
+
+
+def rows_of(chunk: IoChunk) -> dict[tuple[int, int], int]:
+    """Served reads by arrival and sector."""
+    rows = np.flatnonzero(chunk.is_served_read).tolist()
+    return {(int(chunk.arrival_ns[i]), int(chunk.sector[i])): i for i in rows}
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("rate", "burst"), [(0.0005, 1), (0.003, 1), (0.0005, 20)])
+def test_reads_that_are_not_left_out_are_right_when_events_are_lost(
+    tmp_path: Path, rate: float, burst: int, seed: int, numbered: bool
+) -> None:
+    events = make_events(seed)
+    whole, stats = read(write(tmp_path / "whole.blk", events))
+    assert stats["missing_completions"] == stats["doubtful_reads"] == 0
+    draw = random.Random(seed)
+    without: set[int] = set()
+    for i in range(len(events)):
+        if draw.random() < rate:
+            without |= set(range(i, min(i + draw.randint(1, burst), len(events))))
+    cut, stats = read(write(tmp_path / "cut.blk", events, without, numbered=numbered))
+    true, found = rows_of(whole), rows_of(cut)
+    assert len(found) > len(true) / 2
+    if numbered:
+        assert len(without) - stats["lost_events"] in range(burst)  # those at the end
+        assert set(found) <= set(true)
+    # Without numbers a lost submission makes its read arrive when it is issued, 1 us later.
+    wrong = [
+        k for k in found if k in true and cut.latency_ns[found[k]] != whole.latency_ns[true[k]]
+    ]
+    assert not wrong
+    if not numbered:
+        return
+    for name in ("pending", "hist_pending", "hist_latency_us", "features"):
+        was, now = getattr(whole, name), getattr(cut, name)
+        differ = [k for k in found if not np.array_equal(now[found[k]], was[true[k]])]
+        assert len(differ) <= len(found) // 200, name
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+@pytest.mark.parametrize("action", [Q, G, D, C])
+def test_one_lost_event_of_a_hot_block_spoils_no_later_read(
+    tmp_path: Path, action: int, numbered: bool
+) -> None:
+    events = [
+        (i * 10_000.0 + at, a, 64, READ)
+        for i in range(1, 300)
+        for at, a in ((0, Q), (1, G), (2, D), (82, C))
+    ]
+    lost = [i for i, event in enumerate(events) if event[1] == action][100]
+    chunk, stats = read(write(tmp_path / "hot.blk", events, {lost}, numbered=numbered))
+    served = chunk.take(chunk.is_served_read)
+    assert set(served.latency_ns.tolist()) == {80_000}
+    assert len(served) >= 290
+    assert stats["missing_completions"] == (action == C)
+    assert stats["lost_events"] == numbered
+
+
+def test_reads_of_one_block_at_one_time_all_complete(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    draw = random.Random(1)
+    now = 0.0
+    for _ in range(2000):
+        now += draw.uniform(1, 250)
+        trace.io(now, now + draw.uniform(60, 200) * draw.choice([1, 1, 1, 20]), 64)
+    chunk, stats = read(trace.sort().write(tmp_path / "busy.blk"))
+    assert chunk.is_served_read.all() and len(chunk) == 2000
+    assert stats["missing_completions"] == stats["doubtful_reads"] == stats["lost_events"] == 0
+
+
+def test_io_that_never_completes_is_load_for_a_short_time(tmp_path: Path) -> None:
+    trace = TraceBuilder().add(Q, 0, 8, 65536).add(D, 1, 8, 65536)
+    for i in range(1, 20_000):
+        trace.io(i * 100, i * 100 + 80, 1000 + i * 8)
+    trace.add(C, 2_000_100, 999)
+    chunk, stats = read(trace.write(tmp_path / "orphan.blk"))
+    late = chunk.arrival_ns > 30_000_000
+    assert (chunk.pending[late] == 1).all() and late.sum() > 19_000
+    # Those that saw it in flight are left out, and no others.
+    assert stats["missing_completions"] == 1
+    assert stats["doubtful_reads"] == np.count_nonzero(chunk.pending[1:] > 1)
+    assert stats["doubtful_reads"] < 300
+
+
+def test_slow_read_keeps_its_latency_when_others_pass_it(tmp_path: Path) -> None:
+    trace = TraceBuilder().add(Q, 0, 8).add(D, 1, 8)
+    for i in range(1, 40_000):
+        trace.io(i * 50, i * 50 + 40, 1000 + i * 8)
+    trace.add(C, 1_999_000, 8).sort()
+    chunk, stats = read(trace.write(tmp_path / "slow.blk"))
+    assert chunk.is_served_read.all()
+    assert chunk.latency_ns[0] == 1_998_999_000
+    assert stats["missing_completions"] == stats["doubtful_reads"] == 0
+
+
+def test_numbers_that_wrap_are_no_losses(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace._sequence[0] = 2**32 - 50
+    for i in range(100):
+        trace.io(i * 100, i * 100 + 80, i * 8)
+    data = bytearray(trace.bytes())
+    chunk, stats = read(trace.write(tmp_path / "wrap.blk"))
+    assert len(data) == 300 * 48
+    assert stats["lost_events"] == stats["doubtful_reads"] == 0
+    assert chunk.is_served_read.all()
+
+
+def test_numbers_that_are_missing_at_the_wrap_are_counted(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    trace._sequence[0] = 2**32 - 4
+    trace.io(0, 80, 0)
+    trace.add(Q, 100, 8, lost=7).add(C, 180, 8)
+    assert read(trace.write(tmp_path / "wrap.blk"))[1]["lost_events"] == 7
+
+
+@pytest.mark.parametrize("error", [EBUSY, EAGAIN, -EBUSY, -EAGAIN])
+def test_refusal_is_of_the_youngest_of_two_reads(tmp_path: Path, error: int) -> None:
+    trace = TraceBuilder()
+    trace.add(Q, 10, 0).add(G, 10, 0)  # waits in the scheduler
+    trace.add(Q, 20, 0).add(C, 21, 0, error=error)
+    trace.add(D, 30, 0).add(C, 90, 0)
+    chunk, stats = read(trace.write(tmp_path / "a.blk"))
+    assert chunk.is_served_read.tolist() == [True, False]
+    assert chunk.latency_ns.tolist() == [60_000, 1_000]
+    assert bool(chunk.flags[1] & REVOKED) == (abs(error) == EBUSY)
+    assert stats["errors"] == (abs(error) == EAGAIN)
+
+
+def test_reads_of_one_block_are_told_apart_up_to_256(tmp_path: Path) -> None:
+    """CHAIN_LIMIT: a drive has more than four reads of one block at a time."""
+    trace = TraceBuilder()
+    for i in range(200):
+        trace.add(Q, i, 0).add(G, i, 0)
+    for i in range(200):
+        trace.add(D, 1000 + i, 0)
+    for i in range(200):
+        trace.add(C, 2000 + 2 * i, 0)
+    chunk, stats = read(trace.write(tmp_path / "deep.blk"))
+    assert chunk.latency_ns.tolist() == [(1000 + i) * 1000 for i in range(200)]
+    assert chunk.is_served_read.all() and stats["unmatched_completions"] == 0
+
+
+@pytest.mark.parametrize(("late_ns", "completes"), [(0, True), (1, False)])
+def test_io_is_given_up_after_its_age_and_not_at_it(
+    tmp_path: Path, late_ns: int, completes: bool
+) -> None:
+    trace = TraceBuilder().add(Q, 0, 0).add(C, 1_000_000 + late_ns / 1000, 0)
+    chunk, stats = read(trace.write(tmp_path / "age.blk"), max_age_s=1)
+    assert bool(chunk.flags[0] & COMPLETED) == completes
+    assert stats["missing_completions"] == (not completes)
+
+
+def test_read_that_was_handed_back_is_refused_where_it_waits(tmp_path: Path) -> None:
+    trace = TraceBuilder().add(Q, 0, 0).add(G, 0, 0).add(D, 10, 0).add(R, 20, 0)
+    trace.add(C, 30, 0, error=EBUSY)
+    chunk, stats = read(trace.write(tmp_path / "back.blk"))
+    assert chunk.flags[0] & REVOKED and stats["revoked"] == 1
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_submission_that_is_missing_makes_the_issue_the_arrival(
+    tmp_path: Path, numbered: bool
+) -> None:
+    events = [
+        (2e6 + i * 1000.0 + at, a, i * 8, READ)
+        for i in range(100)
+        for at, a in ((0, Q), (1, G), (2, D), (82, C))
+    ]
+    events.insert(0, (0.0, Q, 999, READ))
+    chunk, stats = read(write(tmp_path / "q.blk", events, {201}, numbered=numbered))
+    assert stats["reads"] == 101 and stats["unmatched_completions"] == 0
+    row = int(np.flatnonzero(chunk.sector == 50 * 8)[0])
+    assert chunk.arrival_ns[row] == 2_050_002_000 and chunk.latency_ns[row] == 80_000
+    assert chunk.flags[row] & DOUBTFUL
+
+
+def test_recording_without_submissions_has_arrivals_of_issues(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for i in range(100):
+        trace.add(D, i * 1000, i * 8).add(C, i * 1000 + 80, i * 8)
+    path = trace.write(tmp_path / "dc.blk")
+    chunk, stats = read(path)
+    assert chunk.is_served_read.all() and set(chunk.latency_ns.tolist()) == {80_000}
+    assert stats["queued"] == stats["doubtful_reads"] == 0
+    for command in (("inspect",), ("label", "--trace"), ("layers",)):
+        ran = CliRunner().invoke(cli, [*command, str(path)], catch_exceptions=False)
+        assert ran.exit_code == 0, ran.output
+        assert "no submissions (Q) in it" in ran.output
+
+
+def test_recording_without_completions_is_refused_with_the_reason(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for i in range(100):
+        trace.add(Q, i * 1000, i * 8).add(D, i * 1000 + 2, i * 8)
+    path = trace.write(tmp_path / "qd.blk")
+    ran = CliRunner().invoke(cli, ["label", "--trace", str(path)])
+    assert isinstance(ran.exception, TraceError)
+    assert "no completions (C); record with `blktrace -a complete`" in str(ran.exception)
+
+
+def as_version_8(data: bytes, end: str = "<") -> bytes:
+    """Events of version 7, little-endian and without pdus, as version 8 has them."""
+    events = (data[at : at + 48] for at in range(0, len(data), 48))
+    out = b""
+    for event in events:
+        magic, number, ns, sector, size, action, pid, device, cpu, error, _ = struct.unpack(
+            "<IIQQIIIIIHH", event
+        )
+        out += struct.pack(
+            f"{end}IIQQIIQIIHH12x",
+            *(magic + 1, number, ns, sector, size, pid, action, device, cpu, error, 0),
+        )
+    return out
+
+
+@pytest.mark.parametrize("end", ["<", ">"])
+def test_version_8_is_read_as_version_7(tmp_path: Path, end: str) -> None:
+    old = write(tmp_path / "old.blk", make_events(1))
+    new = tmp_path / "new.blk"
+    new.write_bytes(as_version_8(old.read_bytes(), end))
+    chunk, stats = read(new)
+    same, _ = read(old)
+    for name in ("arrival_ns", "latency_ns", "sector", "features", "flags"):
+        np.testing.assert_array_equal(getattr(chunk, name), getattr(same, name))
+    assert stats.other_byte_order == (end == ">")
+    new.write_bytes(new.read_bytes()[:-10])
+    with pytest.raises(TraceError, match="truncated: the event at byte .* after 54 bytes"):
+        read(new)
+
+
+@pytest.mark.parametrize("bit", [17, 18, 19, 20, 21, 22])
+def test_zone_commands_and_write_zeroes_of_version_8_do_not_count(tmp_path: Path, bit: int) -> None:
+    trace = TraceBuilder().add(Q, 0, 0).add(Q, 1, 8, flags=WRITE).add(C, 9, 8, flags=WRITE)
+    trace.add(C, 10, 0)
+    data = bytearray(as_version_8(trace.bytes()))
+    for event in (1, 2):
+        at = event * 64 + 32 + (16 + bit) // 8
+        data[at] |= 1 << (16 + bit) % 8
+    (tmp_path / "z.blk").write_bytes(data)
+    chunk, stats = read(tmp_path / "z.blk")
+    assert len(chunk) == 1 and stats["not_counted"] == 2
+
+
+def test_files_of_two_versions_are_refused(tmp_path: Path) -> None:
+    data = TraceBuilder().add(Q, 0, 0).add(C, 9, 0).bytes()
+    (tmp_path / "x.blktrace.0").write_bytes(data)
+    (tmp_path / "x.blktrace.1").write_bytes(b"")
+    (tmp_path / "x.blktrace.2").write_bytes(as_version_8(data))
+    with pytest.raises(TraceError, match=r"x.blktrace.2: blktrace version 8, but .*0 is version 7"):
+        read(tmp_path / "x")
+    (tmp_path / "x.blktrace.2").write_bytes(TraceBuilder(">").add(Q, 0, 0).bytes())
+    with pytest.raises(TraceError, match=r"x.blktrace.2: another byte order than"):
+        read(tmp_path / "x")
+    (tmp_path / "j.blk").write_bytes(data + as_version_8(data))
+    with pytest.raises(TraceError, match="version 8 at byte 96, behind events of version 7"):
+        read(tmp_path / "j.blk")
+
+
+@pytest.mark.parametrize("n", [20, 3000])
+def test_joined_recordings_are_refused_by_every_reader(tmp_path: Path, n: int) -> None:
+    data = write(tmp_path / "one.blk", make_events(1, n)).read_bytes()
+    joined = tmp_path / "joined.blk"
+    joined.write_bytes(data + data)
+    words = f"joined.blk: the event at byte {len(data)} goes back in time by "
+    for command in (
+        ["inspect", str(joined)],
+        ["label", "--trace", str(joined)],
+        ["train", "--trace", str(joined), "-o", str(tmp_path / "models")],
+        ["convert", str(joined), str(tmp_path / "o")],
+        ["layers", str(joined)],
+    ):
+        ran = CliRunner().invoke(cli, command)
+        assert isinstance(ran.exception, TraceError) and words in str(ran.exception)
+    assert words in replay(make_drives(tmp_path), [joined], "baseline", status=1).stderr
+
+
+def test_time_that_goes_back_over_many_events_is_refused(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for i in range(3000):
+        trace.add(Q, 1000 + i, i * 8)
+    trace.add(Q, 5, 0)
+    with pytest.raises(TraceError, match="byte 144000 goes back in time by .*two recordings"):
+        read(trace.write(tmp_path / "back.blk"))
+
+
+def lossy(path: Path) -> Path:
+    """A recording in which two gaps of events are missing."""
+    events = make_events(3)
+    return write(path, events, {*range(1000, 1008), *range(3000, 3004)})
+
+
+def test_every_command_says_how_many_reads_are_left_out(tmp_path: Path) -> None:
+    path = lossy(tmp_path / "a.blk")
+    _, stats = read(path)
+    left_out = stats["doubtful_reads"]
+    assert stats["lost_events"] == 12 and 0 < left_out < 200
+    models = tmp_path / "models"
+    line = (
+        f"linnapp: warning: {path}: 12 events were lost; {left_out} of {stats['reads']} reads are "
+        "left out"
+    )
+    model = str(models / "a.linnos")
+    for command in (
+        ["train", "--kind", "latency", "--even-if-worse", "--trace", str(path), "-o", str(models)],
+        ["inspect", str(path)],
+        ["label", "--trace", str(path)],
+        ["evaluate", "--model", model, "--trace", str(path)],
+        ["explain", "--model", model, "--trace", str(path), "--last", "1"],
+        ["layers", str(path)],
+        ["convert", str(path), str(tmp_path / "o")],
+    ):
+        ran = CliRunner().invoke(cli, command, catch_exceptions=False)
+        assert ran.exit_code == 0, ran.output
+        assert ran.output.count(line) == 1, (command, ran.output)
+    found = {"lost_events": 12, "reads_left_out": left_out}
+    for command in (
+        ["label", "--json", "--trace", str(path)],
+        ["evaluate", "--json", "--model", model, "--trace", str(path)],
+        ["explain", "--json", "--model", model, "--trace", str(path), "--last", "1"],
+        ["layers", "--json", str(path)],
+    ):
+        ran = CliRunner().invoke(cli, command, catch_exceptions=False)
+        out = json.loads(ran.stdout)
+        for place in (out, *out.get("drives", ()), *out.get("recordings", ())):
+            if "lost_events" in place:
+                assert found.items() <= place.items()
+                break
+        else:
+            raise AssertionError((command, out))
+    record = json.loads((models / "a.json").read_text())["trace"]
+    assert (record["lost_events"], record["doubtful_reads"]) == (12, left_out)
+    assert f"{path}: 12 events were lost" in replay(make_drives(tmp_path), [path], "baseline",
+                                                   "--fit", "--saturate").stderr  # fmt: skip
+
+
+def test_recording_with_too_many_lost_events_gives_no_drive_a_model(tmp_path: Path) -> None:
+    events = make_events(4, 4000)
+    check_losses(write(tmp_path / "few.blk", events, {1000}))
+    for step in (400, 40):
+        without = set(range(7, len(events), step))
+        with pytest.raises(TraceError, match=r"events were lost, for which .*and more than 1% may"):
+            check_losses(write(tmp_path / "many.blk", events, without))
+    with pytest.warns(TraceWarning, match="reads are left out"):
+        check_losses(write(tmp_path / "few.blk", events, {1000}))
+
+
+def test_merging_notes_how_many_events_the_kernel_dropped(tmp_path: Path) -> None:
+    events = make_events(5, 300)
+    path = write(tmp_path / "x.blktrace.0", events)
+    for data in (path.read_bytes(), as_version_8(path.read_bytes())):
+        path.write_bytes(data)
+        merged = tmp_path / "x.blk"
+        assert merge(tmp_path / "x", merged, 7) == len(events)
+        _, stats = read(merged)
+        assert stats["lost_events"] == stats["dropped_events"] == 7
+        assert stats["notes"] == 1
+        with pytest.warns(TraceWarning, match="7 events were lost"):
+            read(merged)
+
+
+def test_cpu_without_file_between_others_is_named(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for i in range(100):
+        trace.io(i * 100, i * 100 + 80, i * 8, cpu=(0, 3)[i % 2])
+    trace.sort().write_per_cpu(tmp_path / "x")
+    with pytest.warns(TraceWarning, match="2 of the CPUs have no file beside the others"):
+        read(tmp_path / "x")
+    ran = replay(make_drives(tmp_path), [tmp_path / "x"], "baseline", "--saturate")
+    assert "2 of the CPUs have no file" in ran.stderr
+
+
+def test_text_of_several_cpus_has_no_gaps(tmp_path: Path) -> None:
+    lines = []
+    for i in range(100):
+        for at, action in ((0, "Q"), (0.00008, "C")):
+            lines.append(
+                f"  8,0  {i % 3}  {len(lines) + 1}  {i / 1000 + at:.9f}  77  {action}   R "
+                f"{i * 8} + 8 [fio]\n"
+            )
+    path = tmp_path / "p.txt"
+    path.write_text("".join(lines))
+    chunk, stats = read(path)
+    assert chunk.is_served_read.all() and stats["lost_events"] == 0
