@@ -134,6 +134,23 @@ def test_one_seed_calls_no_difference_oftener_than_said_where_there_is_none() ->
     assert called["p90"] / trials <= 0.05 + two_errors(0.05, trials)
 
 
+@pytest.mark.parametrize(("n_differ", "is_apart"), [(5, False), (6, True)])
+def test_one_seed_calls_a_difference_only_if_exchanging_blocks_does(
+    n_differ: int, is_apart: bool
+) -> None:
+    """Two policies differ in five of twenty blocks, always alike: one of 16 such draws would be.
+
+    Of blocks drawn anew hardly ever none of these is among.
+    """
+    blocks = Blocks(np.arange(2000) * 1000.0, 2e6)
+    blocks.add("a", np.full(2000, 100.0))
+    blocks.add("b", np.where(np.arange(2000) // 100 < n_differ, 150.0, 100.0))
+    drawn = Pooled([blocks], (90.0,))
+    assert drawn.below("a", "b").is_apart == is_apart
+    assert drawn.below("b", "a").is_apart == is_apart
+    assert drawn.percentile_below("a", "b", 90.0, (100.0, 150.0)).is_apart == is_apart
+
+
 def test_blocks_are_no_shorter_than_a_tenth_of_a_second() -> None:
     for seconds, n_blocks in ((0.05, 1), (0.5, 5), (1.0, 10), (2.5, 20), (60.0, 20)):
         assert Blocks(np.zeros(1), seconds * 1e6).n_blocks == n_blocks
