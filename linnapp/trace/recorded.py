@@ -27,12 +27,10 @@ _SUFFIXES = (".trace", ".csv", ".log", ".txt")
 #: What :func:`open_recording` and :func:`load` take besides the recording.
 _OPTIONS = ("text_format", "device", "chunk_ios", "max_age_s", "allow_truncated")
 
-#: The share of events, or of reads next to them, that may be missing in a recording by which a
-#: drive gets a model. Events are lost while a drive is busiest, so those that are missing are not
-#: like the others: in the worst case they are all slow. A slow threshold lies at the 99th
-#: percentile at the highest in the recordings of this project, so that with more than 1 % missing
-#: nothing would be known of the slow reads; and with less, no percentile up to the threshold moves
-#: by more than 1 point.
+#: Largest share of lost events, and of reads left out because of them, in a recording that a drive
+#: gets a model from. Events are lost while a drive is busiest, so in the worst case all reads that
+#: are missing were slow. With 1 % missing, no percentile of the latencies moves by more than one
+#: point; with more, the slowest percent, which a model is to predict, could be missing entirely.
 MAX_LOST_SHARE = 0.01
 
 Reader = BlktraceReader | LatencyLogReader | TableReader
