@@ -62,9 +62,21 @@ class LoggedModel(Model):
             self.has_power = False
 
 
+def path_of_drive(k: int) -> str:
+    """Found by its serial number: the kernel may give the drives other names at each boot."""
+    (serial,) = (
+        path
+        for path in Path("/sys/block").glob("nvme*/device/serial")
+        if path.read_text().strip() == f"kept{k}"
+    )
+    return f"/dev/{serial.parents[1].name}"
+
+
 def table(k: int, name: str, seconds_up: int) -> str:
     drops = "" if seconds_up else " 1 drop_writes"
-    return f"0 {SECTORS[name]} flakey /dev/nvme{k}n1 0 {seconds_up} {int(not seconds_up)}{drops}"
+    return (
+        f"0 {SECTORS[name]} flakey {path_of_drive(k)} 0 {seconds_up} {int(not seconds_up)}{drops}"
+    )
 
 
 def drop_writes(names: list[str]) -> None:
