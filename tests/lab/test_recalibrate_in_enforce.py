@@ -159,7 +159,9 @@ def test_five_rounds_of_one_load_leave_point_and_refusals_and_another_load_is_fo
             ids = [words[3 + drive] for words in after]
             for (before, now), line in zip(itertools.pairwise(ids), history[1:], strict=True):
                 # Another model only where it predicts the newest reads significantly better.
-                assert (now != before) == (line["comparison"]["p_value"] <= CHANCE), log
+                # Where there were too few blocks to tell, the active one stays.
+                p = line["comparison"]["p_value"]
+                assert (now != before) == (p is not None and p <= CHANCE), log
             replaced += sum(now != before for before, now in itertools.pairwise(ids[:-1]))
             assert LatencyModel.load(last["uploaded"]).n_trees
         else:
