@@ -228,7 +228,7 @@ def reading(result: dict[str, Any]) -> str:
 
     def compared(rule: str) -> str:
         below = Interval.from_json(result["below"][rule][rival])
-        if not below.is_apart:
+        if not below.excludes_zero:
             return f"{took(rule)}, a mean too near to tell apart"
         lower = "lower" if below.is_above else "higher"
         return f"{took(rule)}, a mean {percent(abs(below.value))} {lower}"

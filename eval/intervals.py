@@ -167,7 +167,9 @@ class Pooled:
         around = self._latency(ratio, found)
         interval = Interval(1 - ratio, 1 - around.high, 1 - around.low)
         # Of one seed, exchanging the two policies' blocks is to say so, too.
-        return interval.agreeing_with(self._n_seeds > 1 or not interval.is_apart or is_different())
+        return interval.agreeing_with(
+            self._n_seeds > 1 or not interval.excludes_zero or is_different()
+        )
 
     def mean(self, policy: str) -> Interval:
         """A policy's mean latency in us."""

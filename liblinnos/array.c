@@ -5,7 +5,7 @@
 #include "bounce.h"
 #include "direct.h"
 #include "messages.h"
-#include "lanes.h"
+#include "io_channels.h"
 #include "latcrit.h"
 #include "array_options.h"
 #include "versioned_struct.h"
@@ -208,7 +208,7 @@ static int set_up(struct linnos_array *a, const char *const *models, const struc
 	int error = a->is_files ? check_files(a, &missing) : 0;
 
 	if (!error)
-		error = linnos_known_create(&a->known, a->n, models, o);
+		error = linnos_predictor_create(&a->known, a->n, models, o);
 	if (!error)
 		error = linnos_chooser_create(&a->writer, a->known);
 	if (error)
@@ -221,10 +221,10 @@ static int set_up(struct linnos_array *a, const char *const *models, const struc
 				  latcrit_is_known(a->replicas[k].fd, a->replicas[k].size_bytes);
 	a->guards_hints = a->hint && !(o->flags & LINNOS_UNGUARDED);
 	hints_init(&a->hints, (uintptr_t)a);
-	a->asks = a->is_files && o->flags & LINNOS_ASK && best_is_known(a);
+	a->asks = a->is_files && o->flags & LINNOS_QUERY_KERNEL && best_is_known(a);
 	if (!a->is_files || !a->known->hedging)
 		return 0;
-	error = lanes_start(a, &why);
+	error = reaper_start(a, &why);
 	return error ? error_say(error, "%s: %s; hedging needs it; ask for none to read without",
 				 why, strerror(-error))
 		     : 0;
@@ -232,9 +232,9 @@ static int set_up(struct linnos_array *a, const char *const *models, const struc
 
 static void give_back(struct linnos_array *a)
 {
-	lanes_stop(a);
+	reaper_stop(a);
 	linnos_chooser_free(a->writer);
-	linnos_known_free(a->known);
+	linnos_predictor_free(a->known);
 	for (unsigned int k = 0; k < a->n; k++) {
 		if (a->replicas[k].is_ours)
 			close(a->replicas[k].fd);
@@ -282,7 +282,7 @@ static int take_backend(struct linnos_array *a, const struct linnos_backend *bac
 static int open_array(struct linnos_array **array, unsigned int n, const struct what *what,
 		      const char *const *models, const struct linnos_options *options)
 {
-	const uint32_t of_files = LINNOS_BUFFERED | LINNOS_HINT | LINNOS_ASK;
+	const uint32_t of_files = LINNOS_BUFFERED | LINNOS_HINT | LINNOS_QUERY_KERNEL;
 	struct linnos_array *a = calloc(1, sizeof(*a));
 	struct linnos_options o;
 	int error;
@@ -291,7 +291,7 @@ static int open_array(struct linnos_array **array, unsigned int n, const struct 
 	if (!a)
 		return error_say(-ENOMEM, "out of memory");
 	pthread_mutex_init(&a->lock, NULL);
-	error = what->paths || what->fds || what->replicas ? options_take(&o, options)
+	error = what->paths || what->fds || what->replicas ? options_copy_in(&o, options)
 							   : error_null("list of replicas");
 	if (!error)
 		error = options_check(&o, n);
@@ -313,23 +313,25 @@ static int open_array(struct linnos_array **array, unsigned int n, const struct 
 	return error;
 }
 
-int linnos_open(struct linnos_array **array, unsigned int n_replicas, const char *const *paths,
-		const char *const *models, const struct linnos_options *options)
+int linnos_array_open(struct linnos_array **array, unsigned int n_replicas,
+		      const char *const *paths, const char *const *models,
+		      const struct linnos_options *options)
 {
 	return open_array(array, n_replicas,
 			  &(struct what){.paths = paths, .has_others = n_replicas > 1}, models,
 			  options);
 }
 
-int linnos_open_fds(struct linnos_array **array, unsigned int n_replicas, const int *fds,
-		    const char *const *models, const struct linnos_options *options)
+int linnos_array_open_fds(struct linnos_array **array, unsigned int n_replicas, const int *fds,
+			  const char *const *models, const struct linnos_options *options)
 {
 	return open_array(array, n_replicas, &(struct what){.fds = fds}, models, options);
 }
 
-int linnos_open_backend(struct linnos_array **array, unsigned int n_replicas,
-			const struct linnos_replica *replicas, const struct linnos_backend *backend,
-			const char *const *models, const struct linnos_options *options)
+int linnos_array_open_backend(struct linnos_array **array, unsigned int n_replicas,
+			      const struct linnos_replica *replicas,
+			      const struct linnos_backend *backend, const char *const *models,
+			      const struct linnos_options *options)
 {
 	*array = NULL;
 	if (!backend)
@@ -339,7 +341,7 @@ int linnos_open_backend(struct linnos_array **array, unsigned int n_replicas,
 			  options);
 }
 
-int linnos_close(struct linnos_array *a)
+int linnos_array_close(struct linnos_array *a)
 {
 	if (!a)
 		return 0;
@@ -350,28 +352,28 @@ int linnos_close(struct linnos_array *a)
 	return 0;
 }
 
-struct linnos_known *linnos_array_known(struct linnos_array *a)
+struct linnos_predictor *linnos_array_predictor(struct linnos_array *a)
 {
 	return a ? a->known : NULL;
 }
 
-int linnos_drop(struct linnos_array *a, unsigned int replica)
+int linnos_array_drop_replica(struct linnos_array *a, unsigned int replica)
 {
-	return linnos_known_drop(linnos_array_known(a), replica);
+	return linnos_predictor_drop_replica(linnos_array_predictor(a), replica);
 }
 
-int linnos_restore(struct linnos_array *a, unsigned int replica)
+int linnos_array_restore_replica(struct linnos_array *a, unsigned int replica)
 {
-	return linnos_known_restore(linnos_array_known(a), replica);
+	return linnos_predictor_restore_replica(linnos_array_predictor(a), replica);
 }
 
 int linnos_set_model(struct linnos_array *a, unsigned int replica, const char *model)
 {
-	return linnos_known_set_model(linnos_array_known(a), replica, model);
+	return linnos_predictor_set_model(linnos_array_predictor(a), replica, model);
 }
 
-int linnos_write_begins(struct linnos_array *a, struct linnos_sending *write, unsigned int replica,
-			size_t bytes)
+int linnos_array_write_start(struct linnos_array *a, struct linnos_attempt *write,
+			     unsigned int replica, size_t bytes)
 {
 	struct linnos_choice c = {.bytes = bytes};
 
@@ -380,14 +382,14 @@ int linnos_write_begins(struct linnos_array *a, struct linnos_sending *write, un
 	if (replica >= a->n)
 		return error_say(-EINVAL, "write to replica %u; there are 0 to %u", replica,
 				 a->n - 1);
-	linnos_note_sent(a->writer, write, &c, replica, LINNOS_WRITE, array_clock_ns(a));
+	linnos_chooser_on_submit(a->writer, write, &c, replica, LINNOS_WRITE, array_clock_ns(a));
 	return 0;
 }
 
-void linnos_write_ended(struct linnos_array *a, struct linnos_sending *write)
+void linnos_array_write_complete(struct linnos_array *a, struct linnos_attempt *write)
 {
 	if (a)
-		linnos_note_ended(a->writer, write, LINNOS_ANSWERED, array_clock_ns(a));
+		linnos_chooser_on_complete(a->writer, write, LINNOS_SUCCEEDED, array_clock_ns(a));
 }
 
 static void add_queue(struct queue_counts *sum, const struct linnos_queue *q)
@@ -406,11 +408,11 @@ void array_count(struct linnos_array *a, struct queue_counts *sum)
 	for (const struct linnos_queue *q = a->queues; q; q = q->next)
 		add_queue(sum, q);
 	if (a->lanes)
-		add_queue(sum, lanes_queue(a->lanes));
+		add_queue(sum, reaper_queue(a->lanes));
 	array_unlock(a);
 }
 
-void linnos_get_stats(struct linnos_array *a, struct linnos_stats *stats, size_t bytes)
+void linnos_array_get_stats(struct linnos_array *a, struct linnos_stats *stats, size_t bytes)
 {
 	struct linnos_stats s = {0};
 	struct queue_counts q;
@@ -447,25 +449,26 @@ void linnos_get_stats(struct linnos_array *a, struct linnos_stats *stats, size_t
 	versioned_struct_copy_out(stats, bytes, &s, sizeof(s));
 }
 
-int linnos_get_replica_stats(struct linnos_array *a, unsigned int replica,
-			     struct linnos_replica_stats *stats, size_t bytes)
+int linnos_array_get_replica_stats(struct linnos_array *a, unsigned int replica,
+				   struct linnos_replica_stats *stats, size_t bytes)
 {
 	if (!a)
 		return error_null("array");
-	return linnos_known_replica(a->known, replica, array_clock_ns(a), stats, bytes);
+	return linnos_predictor_get_replica_stats(a->known, replica, array_clock_ns(a), stats,
+						  bytes);
 }
 
-uint64_t linnos_size(const struct linnos_array *a)
+uint64_t linnos_array_size(const struct linnos_array *a)
 {
 	return a ? a->size_bytes : 0;
 }
 
-int linnos_asking_is_used(const struct linnos_array *a)
+int linnos_array_queries_kernel(const struct linnos_array *a)
 {
 	return a && a->asks;
 }
 
-int linnos_hint_is_used(const struct linnos_array *a)
+int linnos_array_uses_hint(const struct linnos_array *a)
 {
 	return a && a->hint;
 }

@@ -58,14 +58,14 @@ struct linnos_array {
 	bool has_lost_descriptors;
 	uint64_t size_bytes;
 	struct linnos_backend backend;
-	struct linnos_known *known;
+	struct linnos_predictor *known;
 	struct hooks hooks;
 	struct hints hints;
 
 	pthread_mutex_t lock;
 	struct linnos_queue *queues;
 	struct queue_counts past;      /* of queues that are closed */
-	struct linnos_chooser *writer; /* of linnos_write_begins(), which only tells */
+	struct linnos_chooser *writer; /* of linnos_array_write_start(), which only tells */
 	struct lanes *lanes;	       /* for what has lost, and copies; NULL: none yet */
 };
 

@@ -8,10 +8,10 @@
 #include <stdbool.h>
 
 #define KNOWN_FLAGS                                                                                \
-	(LINNOS_BUFFERED | LINNOS_HINT | LINNOS_ASK | LINNOS_UNGUARDED | LINNOS_HEDGE_BY_GAIN |    \
-	 LINNOS_ASK_ALL)
+	(LINNOS_BUFFERED | LINNOS_HINT | LINNOS_QUERY_KERNEL | LINNOS_UNGUARDED |                  \
+	 LINNOS_HEDGE_BY_GAIN | LINNOS_PREDICT_ALL)
 
-int options_take(struct linnos_options *taken, const struct linnos_options *given)
+int options_copy_in(struct linnos_options *taken, const struct linnos_options *given)
 {
 	struct linnos_options defaults = LINNOS_OPTIONS_INIT;
 
@@ -28,10 +28,10 @@ int options_check(const struct linnos_options *o, unsigned int n)
 	if (o->flags & ~KNOWN_FLAGS)
 		return error_say(-EINVAL, "options: flags 0x%x; known are 0x%x", o->flags,
 				 KNOWN_FLAGS);
-	if (o->home != LINNOS_HOME_TURNS && (o->home < 0 || (unsigned int)o->home >= n))
+	if (o->home != LINNOS_DEFAULT_ROUND_ROBIN && (o->home < 0 || (unsigned int)o->home >= n))
 		return error_say(-EINVAL,
 				 "options: home %d of %u replicas; give 0 to %u, or "
-				 "LINNOS_HOME_TURNS",
+				 "LINNOS_DEFAULT_ROUND_ROBIN",
 				 o->home, n, n - 1);
 	if (o->home_margin_percent > 100)
 		return error_say(-EINVAL, "options: home_margin_percent %u; 0 to 100 can be",

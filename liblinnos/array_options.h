@@ -6,7 +6,7 @@
 #include "linnos_choose.h"
 
 /* Both return 0 or a negative errno, and set the error text. */
-int options_take(struct linnos_options *taken, const struct linnos_options *given);
+int options_copy_in(struct linnos_options *taken, const struct linnos_options *given);
 int options_check(const struct linnos_options *o, unsigned int n_replicas);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* linnos_best(): the kernel is asked, which sees all that its drives have to do. */
+/* linnos_kernel_best_drives(): the kernel is asked, which sees all that its drives have to do. */
 #include "best.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static bool is_block_device(int fd)
 	return !fstat(fd, &s) && S_ISBLK(s.st_mode);
 }
 
-/* The offset counts with BLK_EXPECT_AT. */
+/* The offset counts with BLK_EXPECT_HAS_PAGE. */
 static int ask_kernel(union question *q, const int *fds, unsigned int n_drives,
 		      uint64_t offset_bytes, size_t bytes, uint32_t flags)
 {
@@ -78,7 +78,8 @@ static uint32_t latency_of(const struct blk_expect_drive *drive)
 	return drive->latency_us;
 }
 
-int linnos_best(unsigned int n_drives, const int *fds, size_t bytes, uint32_t *latency_us)
+int linnos_kernel_best_drives(unsigned int n_drives, const int *fds, size_t bytes,
+			      uint32_t *latency_us)
 {
 	union question q;
 	int error;
@@ -102,14 +103,14 @@ static int ask_of_array(union question *q, const struct linnos_array *a, uint64_
 	/* Of one that is missing any other's answer will do: it is not read. */
 	for (unsigned int k = 0; k < a->n; k++)
 		fds[k] = a->replicas[a->known->missing & 1u << k ? there : k].fd;
-	return ask_kernel(q, fds, a->n, offset_bytes, bytes, flags | BLK_EXPECT_AT);
+	return ask_kernel(q, fds, a->n, offset_bytes, bytes, flags | BLK_EXPECT_HAS_PAGE);
 }
 
 bool best_is_known(const struct linnos_array *a)
 {
 	union question q;
 
-	return !ask_of_array(&q, a, 0, 1, BLK_EXPECT_LOOK);
+	return !ask_of_array(&q, a, 0, 1, BLK_EXPECT_QUERY_ONLY);
 }
 
 bool best_tell(const struct linnos_array *a, uint64_t offset_bytes, size_t bytes, struct told *told)

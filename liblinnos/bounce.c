@@ -45,7 +45,7 @@ static void release(struct bounce *b)
 	free(b);
 }
 
-void bounce_forsake(struct bounce *b)
+void bounce_quarantine(struct bounce *b)
 {
 	if (!b)
 		return;

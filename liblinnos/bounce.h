@@ -27,7 +27,7 @@ struct bounce *bounce_get(struct bounces *all, size_t bytes);
 void bounce_put(struct bounces *all, struct bounce *b);
 /* Of what the kernel may still write to, and nobody will say when it no longer does: the addresses
  * stay taken, the memory goes. */
-void bounce_forsake(struct bounce *b);
+void bounce_quarantine(struct bounce *b);
 void bounces_free(struct bounces *all);
 
 #endif

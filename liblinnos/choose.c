@@ -31,7 +31,7 @@ struct choice_own {
 	uint64_t start_ns;
 	uint64_t sent_ns;  /* its last attempt but hedges */
 	double claimed_us; /* that its hedge gains; 0: there is none, or it is not known */
-	struct linnos_lot lot;
+	struct linnos_assignment lot;
 	uint32_t home_us;
 	bool moved;
 };
@@ -68,7 +68,7 @@ static struct linnos_latency *model_new(unsigned int replica, const char *path, 
 	return model;
 }
 
-static int read_hedge_tables(struct linnos_known *known)
+static int read_hedge_tables(struct linnos_predictor *known)
 {
 	char why[HEDGE_TABLE_WHY_BYTES];
 	int error = 0;
@@ -86,7 +86,7 @@ static int read_hedge_tables(struct linnos_known *known)
 	return error ? error_say(error, "hedge table %s", why) : 0;
 }
 
-static int set_up(struct linnos_known *known, const char *const *models)
+static int set_up(struct linnos_predictor *known, const char *const *models)
 {
 	const struct linnos_options *o = &known->o;
 	double share = o->extra_io_percent / 100;
@@ -106,7 +106,7 @@ static int set_up(struct linnos_known *known, const char *const *models)
 	chooser_init(&known->first, &known->common, known->n, known->drives, known->models,
 		     o->explore_ms * 1000000ull, o->home_margin_percent,
 		     !(o->flags & LINNOS_UNGUARDED));
-	known->first.look_every = o->flags & LINNOS_ASK_ALL ? 0 : LOOK_EVERY;
+	known->first.look_every = o->flags & LINNOS_PREDICT_ALL ? 0 : LOOK_EVERY;
 	known->past_replicas = calloc(known->n, sizeof(*known->past_replicas));
 	if (!known->past_replicas || !histogram_init(&known->latencies, HISTOGRAM_BITS))
 		return error_say(-ENOMEM, "out of memory");
@@ -114,7 +114,7 @@ static int set_up(struct linnos_known *known, const char *const *models)
 }
 
 /* Processes that read in lock-step must not choose alike. */
-static int draw_at_random(struct linnos_known *known)
+static int draw_at_random(struct linnos_predictor *known)
 {
 	int error = random_u64(&known->common.guard.random);
 
@@ -122,12 +122,12 @@ static int draw_at_random(struct linnos_known *known)
 	return error ? error_say(error, "getrandom: %s", strerror(-error)) : 0;
 }
 
-int linnos_known_create(struct linnos_known **known, unsigned int n, const char *const *models,
-			const struct linnos_options *options)
+int linnos_predictor_create(struct linnos_predictor **known, unsigned int n,
+			    const char *const *models, const struct linnos_options *options)
 {
 	struct linnos_options o;
-	struct linnos_known *k;
-	int error = options_take(&o, options);
+	struct linnos_predictor *k;
+	int error = options_copy_in(&o, options);
 
 	*known = NULL;
 	if (!error)
@@ -146,13 +146,13 @@ int linnos_known_create(struct linnos_known **known, unsigned int n, const char 
 	if (!error)
 		error = draw_at_random(k);
 	if (error)
-		linnos_known_free(k);
+		linnos_predictor_free(k);
 	else
 		*known = k;
 	return error;
 }
 
-void linnos_known_free(struct linnos_known *known)
+void linnos_predictor_free(struct linnos_predictor *known)
 {
 	if (!known)
 		return;
@@ -166,7 +166,7 @@ void linnos_known_free(struct linnos_known *known)
 	free(known);
 }
 
-static int no_such_replica(const struct linnos_known *known, unsigned int replica)
+static int no_such_replica(const struct linnos_predictor *known, unsigned int replica)
 {
 	if (!known)
 		return error_null("array, or what is known of one");
@@ -175,7 +175,7 @@ static int no_such_replica(const struct linnos_known *known, unsigned int replic
 		       : error_say(-EINVAL, "replica %u; there are 0 to %u", replica, known->n - 1);
 }
 
-int linnos_known_drop(struct linnos_known *known, unsigned int replica)
+int linnos_predictor_drop_replica(struct linnos_predictor *known, unsigned int replica)
 {
 	int error = no_such_replica(known, replica);
 	uint32_t gone;
@@ -193,7 +193,7 @@ int linnos_known_drop(struct linnos_known *known, unsigned int replica)
 	return error;
 }
 
-int linnos_known_restore(struct linnos_known *known, unsigned int replica)
+int linnos_predictor_restore_replica(struct linnos_predictor *known, unsigned int replica)
 {
 	int error = no_such_replica(known, replica);
 
@@ -206,14 +206,14 @@ int linnos_known_restore(struct linnos_known *known, unsigned int replica)
 				 replica);
 	pthread_mutex_lock(&known->lock);
 	if (known->common.gone & 1u << replica)
-		observer_forget(&known->drives[replica]);
+		observer_reset(&known->drives[replica]);
 	WRITE_ONCE(known->common.gone, known->common.gone & ~(1u << replica));
 	pthread_mutex_unlock(&known->lock);
 	return 0;
 }
 
 /* Nobody uses a model any more that could be found until now. Under the lock. */
-static void wait_for_choosers(const struct linnos_known *known)
+static void wait_for_choosers(const struct linnos_predictor *known)
 {
 	for (const struct linnos_chooser *ch = known->choosers; ch; ch = ch->next) {
 		uint32_t choosing = __atomic_load_n(&ch->choosing, __ATOMIC_SEQ_CST);
@@ -223,7 +223,8 @@ static void wait_for_choosers(const struct linnos_known *known)
 	}
 }
 
-int linnos_known_set_model(struct linnos_known *known, unsigned int replica, const char *path)
+int linnos_predictor_set_model(struct linnos_predictor *known, unsigned int replica,
+			       const char *path)
 {
 	int error = no_such_replica(known, replica);
 	struct linnos_latency *model = error ? NULL : model_new(replica, path, &error);
@@ -251,7 +252,7 @@ static void add_up(void *sum, const void *of, size_t bytes)
 		to[i] += READ_ONCE(from[i]);
 }
 
-void known_count(struct linnos_known *known, struct counts *counts)
+void known_count(struct linnos_predictor *known, struct counts *counts)
 {
 	pthread_mutex_lock(&known->lock);
 	*counts = known->past;
@@ -260,7 +261,7 @@ void known_count(struct linnos_known *known, struct counts *counts)
 	pthread_mutex_unlock(&known->lock);
 }
 
-static void count_replica(struct linnos_known *known, unsigned int replica,
+static void count_replica(struct linnos_predictor *known, unsigned int replica,
 			  struct replica_counts *sum)
 {
 	pthread_mutex_lock(&known->lock);
@@ -270,7 +271,7 @@ static void count_replica(struct linnos_known *known, unsigned int replica,
 	pthread_mutex_unlock(&known->lock);
 }
 
-static enum linnos_state state_of(const struct linnos_known *known, unsigned int replica,
+static enum linnos_state state_of(const struct linnos_predictor *known, unsigned int replica,
 				  uint64_t now_ns)
 {
 	const struct observer *o = &known->drives[replica];
@@ -287,8 +288,9 @@ static enum linnos_state state_of(const struct linnos_known *known, unsigned int
 	return LINNOS_HEALTHY;
 }
 
-int linnos_known_replica(struct linnos_known *known, unsigned int replica, uint64_t now_ns,
-			 struct linnos_replica_stats *stats, size_t bytes)
+int linnos_predictor_get_replica_stats(struct linnos_predictor *known, unsigned int replica,
+				       uint64_t now_ns, struct linnos_replica_stats *stats,
+				       size_t bytes)
 {
 	struct linnos_replica_stats s = {0};
 	struct replica_counts sum;
@@ -297,7 +299,7 @@ int linnos_known_replica(struct linnos_known *known, unsigned int replica, uint6
 	if (no_such_replica(known, replica))
 		return -EINVAL;
 	count_replica(known, replica, &sum);
-	linnos_see_load(&known->drives[replica].drive, &load);
+	linnos_load_snapshot(&known->drives[replica].drive, &load);
 	s.state = state_of(known, replica, now_ns);
 	s.chooses = READ_ONCE(known->common.chooses) >> replica & 1;
 	s.served = sum.served;
@@ -314,8 +316,8 @@ int linnos_known_replica(struct linnos_known *known, unsigned int replica, uint6
 	return 0;
 }
 
-int linnos_known_histogram(struct linnos_known *known, unsigned int replica, uint64_t *counts,
-			   unsigned int n_counts)
+int linnos_predictor_get_histogram(struct linnos_predictor *known, unsigned int replica,
+				   uint64_t *counts, unsigned int n_counts)
 {
 	struct replica_counts sum;
 
@@ -340,14 +342,14 @@ uint64_t linnos_bucket_ns(unsigned int bucket)
 
 /* --- Choosing ------------------------------------------------------------------------------ */
 
-int linnos_chooser_create(struct linnos_chooser **chooser, struct linnos_known *known)
+int linnos_chooser_create(struct linnos_chooser **chooser, struct linnos_predictor *known)
 {
 	struct linnos_chooser *ch;
 	double share;
 
 	*chooser = NULL;
 	if (!known)
-		return error_null("struct linnos_known");
+		return error_null("struct linnos_predictor");
 	share = known->o.extra_io_percent / 100;
 	ch = aligned_alloc(64, (sizeof(*ch) + 63) / 64 * 64);
 	if (ch)
@@ -362,7 +364,7 @@ int linnos_chooser_create(struct linnos_chooser **chooser, struct linnos_known *
 	ch->next_home = __atomic_fetch_add(&known->next_home, 1, __ATOMIC_RELAXED) % known->n;
 	ch->hedges = (struct budget){.share = share, .burst = known->o.extra_io_burst};
 	chooser_join(&ch->c, &known->first);
-	chooser_cap(&ch->c, share, known->hedging ? &ch->hedges : NULL);
+	chooser_set_probe_budget(&ch->c, share, known->hedging ? &ch->hedges : NULL);
 	pthread_mutex_lock(&known->lock);
 	ch->next = known->choosers;
 	known->choosers = ch;
@@ -373,7 +375,7 @@ int linnos_chooser_create(struct linnos_chooser **chooser, struct linnos_known *
 
 void linnos_chooser_free(struct linnos_chooser *ch)
 {
-	struct linnos_known *known;
+	struct linnos_predictor *known;
 	struct linnos_chooser **at;
 
 	if (!ch)
@@ -431,7 +433,8 @@ static unsigned int home_of(struct linnos_chooser *ch, int32_t given)
 
 static int next_best(struct linnos_chooser *ch, const struct linnos_choice *c, uint64_t now_ns)
 {
-	return chooser_lowest(&ch->c, c->home, c->offset, pages_of(c->bytes), now_ns, c->tried);
+	return chooser_find_fastest(&ch->c, c->home, c->offset, pages_of(c->bytes), now_ns,
+				    c->tried);
 }
 
 /* Plans the second attempt at a replica by what it gains; under `learning`. Is it time? */
@@ -444,7 +447,7 @@ static bool is_second_due(struct linnos_chooser *ch, struct linnos_choice *c, in
 	struct linnos_load load;
 
 	if (replica >= 0) {
-		linnos_see_load(&ch->known->drives[replica].drive, &load);
+		linnos_load_snapshot(&ch->known->drives[replica].drive, &load);
 		read.second_us = ch->c.us[replica];
 		read.waited_us = (now_ns - own->sent_ns) / 1000.0;
 		read.reads = load.reads;
@@ -460,7 +463,7 @@ static bool is_second_due(struct linnos_chooser *ch, struct linnos_choice *c, in
 
 static void plan_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint64_t now_ns)
 {
-	struct linnos_known *known = ch->known;
+	struct linnos_predictor *known = ch->known;
 	uint64_t after_ns = READ_ONCE(known->hedge_ns);
 
 	c->hedge_at_ns = UINT64_MAX;
@@ -471,7 +474,7 @@ static void plan_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint6
 		struct linnos_load load;
 		int second = next_best(ch, c, now_ns);
 
-		linnos_see_load(&known->drives[c->replica].drive, &load);
+		linnos_load_snapshot(&known->drives[c->replica].drive, &load);
 		pthread_mutex_lock(&known->learning);
 		race_begin(&known->race, load.reads);
 		is_second_due(ch, c, second, now_ns);
@@ -503,7 +506,7 @@ void linnos_choose(struct linnos_chooser *ch, struct linnos_choice *c, uint64_t 
 			choice.drive = c->copy;
 			c->copy = -1;
 			own->moved = false;
-			own->lot = (struct linnos_lot){0};
+			own->lot = (struct linnos_assignment){0};
 		}
 	}
 	c->replica = choice.drive;
@@ -514,7 +517,7 @@ void linnos_choose(struct linnos_chooser *ch, struct linnos_choice *c, uint64_t 
 		count(&ch->counts.asked, 1);
 	if (own->moved)
 		count(&ch->counts.moved, 1);
-	if (own->lot.wish != LINNOS_STAY && !own->lot.left)
+	if (own->lot.wish != LINNOS_SLOWNESS_NONE && !own->lot.left)
 		count(&ch->counts.stayed, 1);
 	budget_earn(&ch->hedges);
 	c->hedge_at_ns = UINT64_MAX;
@@ -549,9 +552,9 @@ static bool cap_allows(const struct linnos_chooser *ch)
 		       ch->known->o.extra_io_percent * (double)ch->counts.reads;
 }
 
-int linnos_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint64_t now_ns)
+int linnos_choose_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint64_t now_ns)
 {
-	struct linnos_known *known = ch->known;
+	struct linnos_predictor *known = ch->known;
 	bool is_due = true;
 	int replica;
 
@@ -582,9 +585,9 @@ int linnos_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint64_t no
 
 /* --- What becomes of it -------------------------------------------------------------------- */
 
-void linnos_note_sent(struct linnos_chooser *ch, struct linnos_sending *sending,
-		      const struct linnos_choice *c, unsigned int replica, enum linnos_kind kind,
-		      uint64_t now_ns)
+void linnos_chooser_on_submit(struct linnos_chooser *ch, struct linnos_attempt *sending,
+			      const struct linnos_choice *c, unsigned int replica,
+			      enum linnos_kind kind, uint64_t now_ns)
 {
 	struct observer *o = &ch->known->drives[replica];
 	struct sending *s = sending_of(sending);
@@ -595,13 +598,13 @@ void linnos_note_sent(struct linnos_chooser *ch, struct linnos_sending *sending,
 	if (ch->known->races && kind != LINNOS_WRITE) {
 		struct linnos_load met;
 
-		linnos_see_load(&o->drive, &met);
+		linnos_load_snapshot(&o->drive, &met);
 		s->met_pages = met.read_pages;
 	}
 	observer_sent(o, &s->io, now_ns, c->offset, pages_of(c->bytes), kind != LINNOS_WRITE);
 }
 
-static void note_latency(struct linnos_known *known, uint64_t ns)
+static void note_latency(struct linnos_predictor *known, uint64_t ns)
 {
 	double fraction = known->o.hedge_percentile / 100;
 
@@ -619,7 +622,7 @@ static void note_latency(struct linnos_known *known, uint64_t ns)
 	pthread_mutex_unlock(&known->learning);
 }
 
-static void note_race(struct linnos_known *known, const struct sending *s, uint64_t took_ns,
+static void note_race(struct linnos_predictor *known, const struct sending *s, uint64_t took_ns,
 		      uint64_t now_ns)
 {
 	pthread_mutex_lock(&known->learning);
@@ -646,29 +649,29 @@ static void count_answer(struct linnos_chooser *ch, const struct sending *s, uin
 
 static void answered(struct linnos_chooser *ch, const struct sending *s, uint64_t now_ns)
 {
-	struct linnos_known *known = ch->known;
+	struct linnos_predictor *known = ch->known;
 	uint64_t took_ns = now_ns > s->io.issued_ns ? now_ns - s->io.issued_ns : 0;
 
 	count_answer(ch, s, took_ns);
-	if (known->o.hedge_percentile > 0 && s->kind == LINNOS_FIRST)
+	if (known->o.hedge_percentile > 0 && s->kind == LINNOS_PRIMARY_ATTEMPT)
 		note_latency(known, took_ns);
-	if (known->races && s->kind != LINNOS_COPY)
+	if (known->races && s->kind != LINNOS_PROBE_COPY)
 		note_race(known, s, took_ns, now_ns);
 	if (s->lost_to_hedge)
 		count(&ch->counts.hedges_saved_us, (now_ns - s->lost_ns) / 1000);
 }
 
-void linnos_note_ended(struct linnos_chooser *ch, struct linnos_sending *sending,
-		       enum linnos_end end, uint64_t now_ns)
+void linnos_chooser_on_complete(struct linnos_chooser *ch, struct linnos_attempt *sending,
+				enum linnos_end end, uint64_t now_ns)
 {
 	struct sending *s = sending_of(sending);
 	struct observer *o = &ch->known->drives[s->replica];
-	enum observed_end observed = OBSERVED_TAKEN_BACK;
+	enum observed_end observed = OBSERVED_IGNORED;
 
 	/* Who sends all that is late elsewhere, and takes it back, must know that it was late. */
 	if (end == LINNOS_CANCELLED &&
 	    now_ns > s->io.issued_ns + READ_ONCE(o->overdue_us) * 1000ull)
-		end = LINNOS_ANSWERED;
+		end = LINNOS_SUCCEEDED;
 	if (s->kind == LINNOS_WRITE) {
 		observer_ended(o, &s->io, now_ns, OBSERVED_ANSWERED);
 		return;
@@ -678,7 +681,7 @@ void linnos_note_ended(struct linnos_chooser *ch, struct linnos_sending *sending
 		count(&ch->replicas[s->replica].errors, 1);
 	}
 	/* Of no bytes a drive is not asked. */
-	if (s->io.pages && end == LINNOS_ANSWERED)
+	if (s->io.pages && end == LINNOS_SUCCEEDED)
 		observed = OBSERVED_ANSWERED;
 	else if (s->io.pages && end == LINNOS_FAILED)
 		observed = OBSERVED_FAILED;
@@ -687,9 +690,9 @@ void linnos_note_ended(struct linnos_chooser *ch, struct linnos_sending *sending
 		answered(ch, s, now_ns);
 }
 
-void linnos_note_answered(struct linnos_chooser *ch, struct linnos_choice *c,
-			  const struct linnos_sending *winner, struct linnos_sending *loser,
-			  uint64_t now_ns)
+void linnos_chooser_on_answer(struct linnos_chooser *ch, struct linnos_choice *c,
+			      const struct linnos_attempt *winner, struct linnos_attempt *loser,
+			      uint64_t now_ns)
 {
 	const struct choice_own *own = own_of(c);
 	uint64_t took_ns = now_ns - own->start_ns;
@@ -699,16 +702,16 @@ void linnos_note_answered(struct linnos_chooser *ch, struct linnos_choice *c,
 		struct sending *l = sending_of(loser);
 
 		l->lost_ns = now_ns;
-		l->lost_to_hedge = w && w->kind == LINNOS_HEDGE;
-		if (l->kind == LINNOS_HEDGE || l->lost_to_hedge)
+		l->lost_to_hedge = w && w->kind == LINNOS_HEDGE_ATTEMPT;
+		if (l->kind == LINNOS_HEDGE_ATTEMPT || l->lost_to_hedge)
 			l->claimed_us = own->claimed_us;
 	}
-	chooser_answered_maybe(&ch->c, own->lot, took_ns);
+	chooser_answered_sampled(&ch->c, own->lot, took_ns);
 	if (own->moved)
 		count((uint64_t *)&ch->counts.saved_us, own->home_us - (int64_t)(took_ns / 1000));
 	if (!w)
 		return;
 	count(&ch->replicas[w->replica].served, 1);
-	if (w->kind == LINNOS_HEDGE)
+	if (w->kind == LINNOS_HEDGE_ATTEMPT)
 		count(&ch->counts.hedges_won, 1);
 }

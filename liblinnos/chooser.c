@@ -13,7 +13,8 @@
 void chooser_model_changed(struct chooser *c, unsigned int drive)
 {
 	const struct linnos_latency *model = __atomic_load_n(&c->models[drive], __ATOMIC_ACQUIRE);
-	bool chooses = c->common->unguarded ? linnos_latency_chooses(model) : model->n_trees > 0;
+	bool chooses =
+		c->common->unguarded ? linnos_latency_is_validated(model) : model->n_trees > 0;
 	uint32_t others = c->common->chooses & ~(1u << drive);
 
 	WRITE_ONCE(c->drives[drive].overdue_us, model->overdue_us);
@@ -33,7 +34,7 @@ void chooser_init(struct chooser *c, struct chooser_common *common, unsigned int
 		.models = models,
 		.explore_ns = explore_ns,
 		.margin_percent = margin_percent,
-		.budget = {.share = EXPLORED_SHARE, .burst = EXPLORED_BURST},
+		.budget = {.share = PROBE_COPY_SHARE, .burst = PROBE_COPY_BURST},
 	};
 	for (unsigned int k = 0; k < n_drives; k++) {
 		observer_init(&drives[k], models[k]->overdue_us);
@@ -52,11 +53,11 @@ void chooser_join(struct chooser *c, const struct chooser *first)
 	memset(c->us, 0, sizeof(c->us));
 }
 
-void chooser_cap(struct chooser *c, double extra_share, struct budget *hedges)
+void chooser_set_probe_budget(struct chooser *c, double extra_share, struct budget *hedges)
 {
 	c->extra = hedges;
-	c->budget.share =
-		fmin(EXPLORED_SHARE, hedges ? extra_share * EXPLORED_OF_EXTRA : extra_share);
+	c->budget.share = fmin(PROBE_COPY_SHARE,
+			       hedges ? extra_share * PROBE_COPY_SHARE_OF_EXTRA : extra_share);
 }
 
 static uint32_t predicted_us(struct chooser *c, unsigned int drive, uint64_t offset_bytes,
@@ -80,7 +81,7 @@ static uint64_t silent_ns(const struct chooser *c, unsigned int drive, uint64_t 
 	uint64_t heard_ns = last_ns > start_ns ? last_ns : start_ns;
 	struct linnos_load load;
 
-	linnos_see_load(&o->drive, &load);
+	linnos_load_snapshot(&o->drive, &load);
 	if (load.reads || now_ns <= heard_ns || now_ns - heard_ns < c->explore_ns)
 		return 0;
 	if ((READ_ONCE(o->failing) ||
@@ -108,20 +109,20 @@ static bool chooses(const struct chooser *c, unsigned int drive)
 }
 
 /* What is added to a prediction for the reads that a drive has in flight, and home has not. */
-static uint64_t crowding_us(const struct chooser *c, unsigned int home, unsigned int drive)
+static uint64_t queueing_penalty_us(const struct chooser *c, unsigned int home, unsigned int drive)
 {
 	struct linnos_load at_home, there;
 
-	linnos_see_load(&c->drives[home].drive, &at_home);
-	linnos_see_load(&c->drives[drive].drive, &there);
+	linnos_load_snapshot(&c->drives[home].drive, &at_home);
+	linnos_load_snapshot(&c->drives[drive].drive, &there);
 	if (there.reads <= at_home.reads)
 		return 0;
-	return linnos_crowding_us(there.reads - at_home.reads,
-				  READ_ONCE(c->drives[drive].overdue_us));
+	return linnos_queueing_penalty_us(there.reads - at_home.reads,
+					  READ_ONCE(c->drives[drive].overdue_us));
 }
 
-int chooser_lowest(struct chooser *c, unsigned int home, uint64_t offset_bytes, uint32_t pages,
-		   uint64_t now_ns, uint32_t mask)
+int chooser_find_fastest(struct chooser *c, unsigned int home, uint64_t offset_bytes,
+			 uint32_t pages, uint64_t now_ns, uint32_t mask)
 {
 	bool at_home, home_is_out = is_out(c, home, now_ns);
 	uint64_t rank, lowest = UINT64_MAX;
@@ -136,7 +137,7 @@ int chooser_lowest(struct chooser *c, unsigned int home, uint64_t offset_bytes, 
 		c->us[drive] = predicted_us(c, drive, offset_bytes, pages, now_ns);
 		if (at_home && drive != home && !(chooses(c, home) && chooses(c, drive)))
 			continue;
-		rank = c->us[drive] + crowding_us(c, home, drive) +
+		rank = c->us[drive] + queueing_penalty_us(c, home, drive) +
 		       (is_out(c, drive, now_ns) ? OUT_US : 0);
 		if (rank < lowest) {
 			lowest = rank;
@@ -151,7 +152,7 @@ int chooser_lowest(struct chooser *c, unsigned int home, uint64_t offset_bytes, 
 }
 
 /* A drive to look at because it is told so; -1: none. */
-static int told_to_ask(const struct chooser *c, unsigned int best)
+static int externally_requested_probe(const struct chooser *c, unsigned int best)
 {
 	for (unsigned int drive = 0; c->told && drive < c->n_drives; drive++)
 		if (drive != best && c->told->to_ask & ~READ_ONCE(c->common->gone) & 1u << drive &&
@@ -160,26 +161,26 @@ static int told_to_ask(const struct chooser *c, unsigned int best)
 	return -1;
 }
 
-static enum linnos_wish wish_of(const struct chooser *c, unsigned int drive)
+static enum linnos_slowness wish_of(const struct chooser *c, unsigned int drive)
 {
-	return linnos_wish_of(c->us[drive], READ_ONCE(c->drives[drive].overdue_us));
+	return linnos_classify_slowness(c->us[drive], READ_ONCE(c->drives[drive].overdue_us));
 }
 
 /* Do reads leave it, that have it as their home? As the last choice has predicted. */
-static bool is_avoided(struct chooser *c, unsigned int drive, uint64_t now_ns)
+static bool is_mostly_avoided(struct chooser *c, unsigned int drive, uint64_t now_ns)
 {
 	bool leaves;
 
 	if (c->common->unguarded || is_out(c, drive, now_ns))
 		return true;
 	spin_take(&c->common->guard_lock);
-	leaves = linnos_guard_leaves(&c->common->guard, wish_of(c, drive));
+	leaves = linnos_guard_mostly_redirects(&c->common->guard, wish_of(c, drive));
 	spin_leave(&c->common->guard_lock);
 	return leaves;
 }
 
 /* The avoided drive that has been silent for longest; -1: none has for long enough. */
-static int longest_silent(struct chooser *c, unsigned int best, uint64_t now_ns)
+static int longest_idle_drive(struct chooser *c, unsigned int best, uint64_t now_ns)
 {
 	uint32_t known = READ_ONCE(c->common->gone) | (c->told ? c->told->known : 0);
 	uint64_t longest_ns = 0;
@@ -189,7 +190,7 @@ static int longest_silent(struct chooser *c, unsigned int best, uint64_t now_ns)
 		uint64_t for_ns = silent_ns(c, drive, now_ns);
 
 		if (drive != best && !(known & 1u << drive) && for_ns > longest_ns &&
-		    is_avoided(c, drive, now_ns)) {
+		    is_mostly_avoided(c, drive, now_ns)) {
 			longest_ns = for_ns;
 			silent = drive;
 		}
@@ -207,9 +208,9 @@ static int copy_to(struct chooser *c, unsigned int best, uint64_t now_ns)
 	/* Nobody becomes silent much sooner than he is looked for. */
 	if (!c->told && now_ns < c->look_for_silent_ns)
 		return -1;
-	drive = told_to_ask(c, best);
+	drive = externally_requested_probe(c, best);
 	if (drive < 0)
-		drive = longest_silent(c, best, now_ns);
+		drive = longest_idle_drive(c, best, now_ns);
 	if (drive < 0) {
 		c->look_for_silent_ns = c->look_every ? now_ns + c->explore_ns / LOOKS : 0;
 		return -1;
@@ -223,15 +224,16 @@ static int copy_to(struct chooser *c, unsigned int best, uint64_t now_ns)
 /* Is what was last predicted of an idle home as good as a new prediction? */
 static bool is_as_before(struct chooser *c, unsigned int home, uint32_t pages)
 {
-	if (c->at_home[home].pages != pages || c->at_home[home].n >= HOME_EVERY - 1)
+	if (c->at_home[home].pages != pages || c->at_home[home].n >= DEFAULT_PREDICT_EVERY - 1)
 		return false;
 	c->at_home[home].n++;
-	return observer_was_within(&c->drives[home], pages, HOME_TIMES * c->us[home]);
+	return observer_recent_reads_within(&c->drives[home], pages,
+					    DEFAULT_TOLERANCE * c->us[home]);
 }
 
 /* Does a read stay without the others being asked? */
-static bool stays_unasked(struct chooser *c, unsigned int home, uint64_t offset_bytes,
-			  uint32_t pages, uint64_t now_ns)
+static bool can_stay_without_predicting(struct chooser *c, unsigned int home, uint64_t offset_bytes,
+					uint32_t pages, uint64_t now_ns)
 {
 	uint32_t gone = READ_ONCE(c->common->gone);
 	struct linnos_load load;
@@ -239,7 +241,7 @@ static bool stays_unasked(struct chooser *c, unsigned int home, uint64_t offset_
 
 	if (c->told || c->n_unasked >= c->look_every || gone & 1u << home)
 		return false;
-	linnos_see_load(&c->drives[home].drive, &load);
+	linnos_load_snapshot(&c->drives[home].drive, &load);
 	if (load.reads || load.write_pages || is_out(c, home, now_ns))
 		return false;
 	if (!is_as_before(c, home, pages)) {
@@ -264,15 +266,15 @@ struct choice chooser_read(struct chooser *c, unsigned int home, uint64_t offset
 	if (!READ_ONCE(c->common->start_ns))
 		WRITE_ONCE(c->common->start_ns, now_ns);
 	budget_earn(&c->budget);
-	if (!stays_unasked(c, home, offset_bytes, pages, now_ns)) {
+	if (!can_stay_without_predicting(c, home, offset_bytes, pages, now_ns)) {
 		c->n_unasked = 0;
-		choice.drive = chooser_lowest(c, home, offset_bytes, pages, now_ns, 0);
+		choice.drive = chooser_find_fastest(c, home, offset_bytes, pages, now_ns, 0);
 	}
 	/* Who leaves a home that is out has nothing to compare. */
 	if (choice.drive != home && !c->common->unguarded &&
 	    !(READ_ONCE(c->common->gone) & 1u << home) && !is_out(c, home, now_ns)) {
 		spin_take(&c->common->guard_lock);
-		choice.lot = linnos_guard_draw(&c->common->guard, wish_of(c, home), c->us[home]);
+		choice.lot = linnos_guard_assign(&c->common->guard, wish_of(c, home), c->us[home]);
 		spin_leave(&c->common->guard_lock);
 		if (!choice.lot.left)
 			choice.drive = home;
@@ -281,16 +283,16 @@ struct choice chooser_read(struct chooser *c, unsigned int home, uint64_t offset
 	return choice;
 }
 
-void chooser_answered(struct chooser *c, struct linnos_lot lot, uint64_t latency_ns)
+void chooser_answered(struct chooser *c, struct linnos_assignment lot, uint64_t latency_ns)
 {
 	spin_take(&c->common->guard_lock);
-	linnos_guard_learn(&c->common->guard, lot, latency_ns / 1000);
+	linnos_guard_record_latency(&c->common->guard, lot, latency_ns / 1000);
 	spin_leave(&c->common->guard_lock);
 }
 
-void chooser_answered_maybe(struct chooser *c, struct linnos_lot lot, uint64_t latency_ns)
+void chooser_answered_sampled(struct chooser *c, struct linnos_assignment lot, uint64_t latency_ns)
 {
-	if (lot.wish == LINNOS_STAY && c->n_stayed++ % STAYED_TOLD)
+	if (lot.wish == LINNOS_SLOWNESS_NONE && c->n_stayed++ % STAYED_SAMPLE_EVERY)
 		return;
 	chooser_answered(c, lot, latency_ns);
 }

@@ -13,8 +13,8 @@
  * Whether leaving is worth it nobody knows beforehand: of the reads that would leave some stay, and
  * what these and those take decides how many do (linnos_guard.h).
  *
- * A model without trees, or unguarded one of few (linnos_latency_chooses()), moves no read: none
- * leaves such a home, and none leaves home for such a drive.
+ * A model without trees, or unguarded one of few (linnos_latency_is_validated()), moves no read:
+ * none leaves such a home, and none leaves home for such a drive.
  *
  * A drive is out when its last read failed, when that took longer than any does of a drive in
  * order, or when one is in flight for so long. It comes after all others, whatever is predicted and
@@ -24,7 +24,7 @@
  * drive that has answered no read for explore_ns, and has none in flight that would tell, a copy of
  * the next read is asked for: the user's read goes where it is predicted to be answered first, and
  * nobody waits for the copy. A drive that fails is left alone for longer each time (observer.h).
- * Copies are at most EXPLORED_SHARE of all reads, and of what else reads cost beside themselves
+ * Copies are at most PROBE_COPY_SHARE of all reads, and of what else reads cost beside themselves
  * they take their part.
  *
  * What somebody else knows of drives takes the place of predictions, where he knows it.
@@ -34,7 +34,7 @@
  * prediction for each; with look_every, one whose home is idle, and predicted as low as would keep
  * it at home by what the others' predictions were when this thread last made them, stays without
  * asking them, so many times at most. Nor is home itself asked but each HOME_EVERYth time, while it
- * answers within HOME_TIMES what was predicted.
+ * answers within DEFAULT_TOLERANCE what was predicted.
  */
 #ifndef LINNOS_CHOOSER_H
 #define LINNOS_CHOOSER_H
@@ -45,20 +45,20 @@
 
 #define CHOOSER_DRIVES_MAX 16
 
-#define EXPLORED_SHARE 0.01
+#define PROBE_COPY_SHARE 0.01
 /* Where extra I/O is capped, of the cap: the rest is for hedges. */
-#define EXPLORED_OF_EXTRA 0.2
+#define PROBE_COPY_SHARE_OF_EXTRA 0.2
 /* In explore_ns silent drives are looked for so often, with look_every: so a drive may be silent
  * for an eighth longer. */
 #define LOOKS 8
 /* What calm reads save up. */
-#define EXPLORED_BURST 10
+#define PROBE_COPY_BURST 10
 
-#define HOME_EVERY 4
-#define HOME_TIMES 2
+#define DEFAULT_PREDICT_EVERY 4
+#define DEFAULT_TOLERANCE 2
 /* Of reads that nobody wished elsewhere, what one in so many took is told to the guard by
- * chooser_answered_maybe(): their mean is that of thousands. */
-#define STAYED_TOLD 8
+ * chooser_answered_sampled(): their mean is that of thousands. */
+#define STAYED_SAMPLE_EVERY 8
 
 /* Of drives that are known elsewhere, by bit. */
 struct told {
@@ -111,25 +111,25 @@ void chooser_join(struct chooser *c, const struct chooser *first);
 void chooser_model_changed(struct chooser *c, unsigned int drive);
 /* Copies are part of the extra I/O that is allowed, a share of the reads: of which hedges have the
  * rest, if there is a budget for them. */
-void chooser_cap(struct chooser *c, double extra_share, struct budget *hedges);
+void chooser_set_probe_budget(struct chooser *c, double extra_share, struct budget *hedges);
 /* The drive with the lowest prediction of those whose bit is not in mask, -1 when all are. Home
  * itself unless it is out, or another is lower by more than the margin; of equals the first after
  * home. */
-int chooser_lowest(struct chooser *c, unsigned int home, uint64_t offset_bytes, uint32_t pages,
-		   uint64_t now_ns, uint32_t mask);
+int chooser_find_fastest(struct chooser *c, unsigned int home, uint64_t offset_bytes,
+			 uint32_t pages, uint64_t now_ns, uint32_t mask);
 
 struct choice {
 	unsigned int drive;
-	int copy;	       /* where a copy should go, to hear of the drive; -1: nowhere */
-	struct linnos_lot lot; /* to be kept for chooser_answered() */
+	int copy; /* where a copy should go, to hear of the drive; -1: nowhere */
+	struct linnos_assignment lot; /* to be kept for chooser_answered() */
 };
 
 /* Where a new read goes. */
 struct choice chooser_read(struct chooser *c, unsigned int home, uint64_t offset_bytes,
 			   uint32_t pages, uint64_t now_ns);
 /* Its user has had the answer. */
-void chooser_answered(struct chooser *c, struct linnos_lot lot, uint64_t latency_ns);
+void chooser_answered(struct chooser *c, struct linnos_assignment lot, uint64_t latency_ns);
 /* Likewise, but for most of those for which no lot was drawn. */
-void chooser_answered_maybe(struct chooser *c, struct linnos_lot lot, uint64_t latency_ns);
+void chooser_answered_sampled(struct chooser *c, struct linnos_assignment lot, uint64_t latency_ns);
 
 #endif

@@ -35,7 +35,7 @@ struct counts {
 	int64_t saved_us;
 };
 
-struct linnos_known {
+struct linnos_predictor {
 	struct chooser first; /* those of threads are like it */
 	struct chooser_common common;
 	struct observer drives[CHOOSER_DRIVES_MAX];
@@ -61,7 +61,7 @@ struct linnos_known {
 
 struct linnos_chooser {
 	struct chooser c;
-	struct linnos_known *known;
+	struct linnos_predictor *known;
 	struct linnos_chooser *next;
 	unsigned int next_home;
 	struct budget hedges;
@@ -80,9 +80,9 @@ struct sending {
 	bool lost_to_hedge;
 };
 
-_Static_assert(sizeof(struct sending) <= sizeof(struct linnos_sending), "it has room");
+_Static_assert(sizeof(struct sending) <= sizeof(struct linnos_attempt), "it has room");
 
-static inline struct sending *sending_of(const struct linnos_sending *s)
+static inline struct sending *sending_of(const struct linnos_attempt *s)
 {
 	return (struct sending *)s;
 }
@@ -103,6 +103,6 @@ void chooser_tell(struct linnos_chooser *ch, const struct told *told);
 /* A copy could not be sent, for want of what it takes; for ever: nor will any be. */
 void chooser_copy_not_sent(struct linnos_chooser *ch, bool for_ever);
 /* What all have counted until now. */
-void known_count(struct linnos_known *known, struct counts *counts);
+void known_count(struct linnos_predictor *known, struct counts *counts);
 
 #endif

@@ -26,11 +26,11 @@ static uint32_t draw(struct hints *h)
 }
 
 /* How many of 1024 that are refused should leave. */
-static uint32_t share_of(const struct hints *h, enum linnos_wish wish)
+static uint32_t share_of(const struct hints *h, enum linnos_slowness wish)
 {
-	struct linnos_worth worth;
+	struct linnos_redirect_benefit worth;
 
-	linnos_guard_worth(&h->guard, wish, &worth);
+	linnos_guard_get_benefit(&h->guard, wish, &worth);
 	return worth.share;
 }
 
@@ -41,7 +41,8 @@ struct hint hints_begin(struct hints *h, unsigned int home, uint64_t now_ns)
 	uint32_t last_us = READ_ONCE(h->last_us[home]);
 
 	spin_take(&h->lock);
-	hint.lot.wish = linnos_wish_of(last_us, SLOW_MEANS * linnos_guard_mean_us(&h->guard));
+	hint.lot.wish =
+		linnos_classify_slowness(last_us, SLOW_MEANS * linnos_guard_mean_us(&h->guard));
 	hint.is_carried = draw(h) < 2 * share_of(h, hint.lot.wish);
 	spin_leave(&h->lock);
 	return hint;
@@ -68,11 +69,11 @@ void hints_heard(struct hints *h, unsigned int drive, uint64_t took_ns)
 
 void hints_answered(struct hints *h, const struct hint *hint, uint64_t now_ns)
 {
-	struct linnos_lot lot = {.wish = LINNOS_STAY};
+	struct linnos_assignment lot = {.wish = LINNOS_SLOWNESS_NONE};
 
 	if (hint->is_refused)
 		lot = hint->lot;
 	spin_take(&h->lock);
-	linnos_guard_learn(&h->guard, lot, (now_ns - hint->since_ns) / 1000);
+	linnos_guard_record_latency(&h->guard, lot, (now_ns - hint->since_ns) / 1000);
 	spin_leave(&h->lock);
 }

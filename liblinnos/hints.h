@@ -37,7 +37,7 @@ struct hints {
 /* A read's, from hints_begin() to hints_answered(). */
 struct hint {
 	uint64_t since_ns; /* when it began; of one that stayed, when it was sent again */
-	struct linnos_lot lot;
+	struct linnos_assignment lot;
 	bool is_carried, is_refused;
 };
 

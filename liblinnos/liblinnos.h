@@ -15,9 +15,9 @@
  * state but its arrays and each thread's last error.
  *
  * Threads: an array may be used by any number of threads at once, a queue by one at a time: each
- * has its own. Reading needs no lock of others. linnos_close() and linnos_queue_close() want what
- * they close to themselves. An array does not survive fork(2) in the child.
- * The thread that begins reads must outlive them.
+ * has its own. Reading needs no lock of others. linnos_array_close() and linnos_queue_close() want
+ * what they close to themselves. An array does not survive fork(2) in the child. The thread that
+ * begins reads must outlive them.
  *
  * ABI: structures that may grow carry their size, or come with it. New members are appended, and
  * zero in them is what was before. So a program that was built with an older header works. One with
@@ -39,12 +39,12 @@ struct io_uring_sqe;
 struct linnos_array;
 struct linnos_backend;
 struct linnos_queue;
-struct linnos_begin_read;
+struct linnos_queue_submit_read;
 
 /* --- Arrays -------------------------------------------------------------------------------- */
 
 /**
- * linnos_open() - open an array
+ * linnos_array_open() - open an array
  * @array: set; NULL on failure
  * @n_replicas: 1 to linnos_replicas_max()
  * @paths: block devices or regular files, opened for reading, with O_DIRECT if that can be; NULL:
@@ -52,26 +52,27 @@ struct linnos_begin_read;
  *	are the same. A shorter one is asked, and what it does not have is read from another;
  *	an empty one is refused
  * @models: a file for each, or NULL in its place, or NULL for all of them: as for
- *	linnos_known_create()
+ *	linnos_predictor_create()
  * @options: NULL for the defaults
  *
  * Return: 0 or a negative errno.
  */
-int linnos_open(struct linnos_array **array, unsigned int n_replicas, const char *const *paths,
-		const char *const *models, const struct linnos_options *options);
+int linnos_array_open(struct linnos_array **array, unsigned int n_replicas,
+		      const char *const *paths, const char *const *models,
+		      const struct linnos_options *options);
 
 /**
- * linnos_open_fds() - open an array by descriptors
- * @array: as for linnos_open()
+ * linnos_array_open_fds() - open an array by descriptors
+ * @array: as for linnos_array_open()
  * @n_replicas: likewise
  * @fds: open for reading; the caller's, who closes them after the array; -1: it is not there
- * @models: as for linnos_open()
+ * @models: as for linnos_array_open()
  * @options: likewise; %LINNOS_BUFFERED is of no effect
  *
- * Return: as linnos_open().
+ * Return: as linnos_array_open().
  */
-int linnos_open_fds(struct linnos_array **array, unsigned int n_replicas, const int *fds,
-		    const char *const *models, const struct linnos_options *options);
+int linnos_array_open_fds(struct linnos_array **array, unsigned int n_replicas, const int *fds,
+			  const char *const *models, const struct linnos_options *options);
 
 /**
  * struct linnos_replica - what a backend has
@@ -93,22 +94,23 @@ struct linnos_replica {
 #define LINNOS_REPLICA_SIZE_VER0 32
 
 /**
- * linnos_open_backend() - open an array of what a backend reads
- * @array: as for linnos_open()
+ * linnos_array_open_backend() - open an array of what a backend reads
+ * @array: as for linnos_array_open()
  * @n_replicas: likewise
  * @replicas: what it has
  * @backend: outlives the array; the structure itself is copied
- * @models: as for linnos_open()
- * @options: likewise; %LINNOS_BUFFERED, %LINNOS_HINT and %LINNOS_ASK are refused
+ * @models: as for linnos_array_open()
+ * @options: likewise; %LINNOS_BUFFERED, %LINNOS_HINT and %LINNOS_QUERY_KERNEL are refused
  *
- * Return: as linnos_open().
+ * Return: as linnos_array_open().
  */
-int linnos_open_backend(struct linnos_array **array, unsigned int n_replicas,
-			const struct linnos_replica *replicas, const struct linnos_backend *backend,
-			const char *const *models, const struct linnos_options *options);
+int linnos_array_open_backend(struct linnos_array **array, unsigned int n_replicas,
+			      const struct linnos_replica *replicas,
+			      const struct linnos_backend *backend, const char *const *models,
+			      const struct linnos_options *options);
 
 /**
- * linnos_close() - give an array back
+ * linnos_array_close() - give an array back
  * @array: an array, or NULL
  *
  * Waits for copies, and for attempts that have lost their race: the kernel still writes to their
@@ -116,39 +118,39 @@ int linnos_open_backend(struct linnos_array **array, unsigned int n_replicas,
  *
  * Return: 0; -%EBUSY, and nothing is closed, while it has queues.
  */
-int linnos_close(struct linnos_array *array);
+int linnos_array_close(struct linnos_array *array);
 
 /**
- * linnos_array_known() - what an array knows of its replicas
+ * linnos_array_predictor() - what an array knows of its replicas
  * @array: an array
  *
- * For linnos_known_drop(), linnos_known_restore(), linnos_known_set_model(), and to choose by the
- * same knowledge for I/O of one's own.
+ * For linnos_predictor_drop_replica(), linnos_predictor_restore_replica(),
+ * linnos_predictor_set_model(), and to choose by the same knowledge for I/O of one's own.
  *
  * Return: the array's.
  */
-struct linnos_known *linnos_array_known(struct linnos_array *array);
+struct linnos_predictor *linnos_array_predictor(struct linnos_array *array);
 
 /**
- * linnos_drop() - leave a replica out from now on
+ * linnos_array_drop_replica() - leave a replica out from now on
  * @array: an array
  * @replica: from 0
  *
- * As linnos_known_drop(). Attempts that are there already, or were prepared for there, are answered
- * and count.
+ * As linnos_predictor_drop_replica(). Attempts that are there already, or were prepared for there,
+ * are answered and count.
  *
  * Return: 0; -%EINVAL: no such replica; -%EBUSY: it is the last one, and stays.
  */
-int linnos_drop(struct linnos_array *array, unsigned int replica);
+int linnos_array_drop_replica(struct linnos_array *array, unsigned int replica);
 
 /**
- * linnos_restore() - take a replica back that was dropped, and copied anew
+ * linnos_array_restore_replica() - take a replica back that was dropped, and copied anew
  * @array: an array
  * @replica: from 0
  *
  * Return: 0; -%EINVAL: no such replica; -%ENODEV: it was not there when the array was opened.
  */
-int linnos_restore(struct linnos_array *array, unsigned int replica);
+int linnos_array_restore_replica(struct linnos_array *array, unsigned int replica);
 
 /**
  * linnos_set_model() - exchange a replica's model, under load too
@@ -161,9 +163,9 @@ int linnos_restore(struct linnos_array *array, unsigned int replica);
 int linnos_set_model(struct linnos_array *array, unsigned int replica, const char *model);
 
 /**
- * linnos_write_begins() - tell of a write that is about to be sent
+ * linnos_array_write_start() - tell of a write that is about to be sent
  * @array: an array
- * @write: filled; the caller's until linnos_write_ended()
+ * @write: filled; the caller's until linnos_array_write_complete()
  * @replica: where
  * @bytes: how many
  *
@@ -171,15 +173,15 @@ int linnos_set_model(struct linnos_array *array, unsigned int replica, const cha
  *
  * Return: 0; -%EINVAL: no such replica.
  */
-int linnos_write_begins(struct linnos_array *array, struct linnos_sending *write,
-			unsigned int replica, size_t bytes);
+int linnos_array_write_start(struct linnos_array *array, struct linnos_attempt *write,
+			     unsigned int replica, size_t bytes);
 
 /**
- * linnos_write_ended() - tell that it has ended
+ * linnos_array_write_complete() - tell that it has ended
  * @array: an array
- * @write: of linnos_write_begins(), of whichever thread
+ * @write: of linnos_array_write_start(), of whichever thread
  */
-void linnos_write_ended(struct linnos_array *array, struct linnos_sending *write);
+void linnos_array_write_complete(struct linnos_array *array, struct linnos_attempt *write);
 
 /**
  * struct linnos_stats - what an array has done since it was opened
@@ -234,51 +236,51 @@ struct linnos_stats {
 };
 
 /**
- * linnos_get_stats() - count what an array has done, in all its queues
+ * linnos_array_get_stats() - count what an array has done, in all its queues
  * @array: an array
  * @stats: filled with what this library knows of it, the rest zeroed
  * @bytes: sizeof(struct linnos_stats) of the caller
  */
-void linnos_get_stats(struct linnos_array *array, struct linnos_stats *stats, size_t bytes);
+void linnos_array_get_stats(struct linnos_array *array, struct linnos_stats *stats, size_t bytes);
 
 /**
- * linnos_get_replica_stats() - count what a replica has done
+ * linnos_array_get_replica_stats() - count what a replica has done
  * @array: an array
  * @replica: from 0
  * @stats: filled with what this library knows of it, the rest zeroed
  * @bytes: sizeof(struct linnos_replica_stats) of the caller
  *
- * linnos_known_histogram() of linnos_array_known() has its latencies.
+ * linnos_predictor_get_histogram() of linnos_array_predictor() has its latencies.
  *
  * Return: 0; -%EINVAL: no such replica.
  */
-int linnos_get_replica_stats(struct linnos_array *array, unsigned int replica,
-			     struct linnos_replica_stats *stats, size_t bytes);
+int linnos_array_get_replica_stats(struct linnos_array *array, unsigned int replica,
+				   struct linnos_replica_stats *stats, size_t bytes);
 
 /**
- * linnos_size() - size of an array
+ * linnos_array_size() - size of an array
  * @array: an array
  *
  * Return: bytes that the largest replica held when it was opened.
  */
-uint64_t linnos_size(const struct linnos_array *array);
+uint64_t linnos_array_size(const struct linnos_array *array);
 
 /**
- * linnos_hint_is_used() - do reads carry the hint?
+ * linnos_array_uses_hint() - do reads carry the hint?
  * @array: an array
  *
  * Return: 1 when %LINNOS_HINT was given and the kernel knows RWF_LATCRIT on every replica, else 0.
  */
-int linnos_hint_is_used(const struct linnos_array *array);
+int linnos_array_uses_hint(const struct linnos_array *array);
 
 /**
- * linnos_asking_is_used() - is the kernel asked?
+ * linnos_array_queries_kernel() - is the kernel asked?
  * @array: an array
  *
- * Return: 1 when %LINNOS_ASK was given, all replicas are block devices and the kernel has LinnOS,
- * else 0.
+ * Return: 1 when %LINNOS_QUERY_KERNEL was given, all replicas are block devices and the kernel has
+ * LinnOS, else 0.
  */
-int linnos_asking_is_used(const struct linnos_array *array);
+int linnos_array_queries_kernel(const struct linnos_array *array);
 
 /* --- Queues -------------------------------------------------------------------------------- */
 
@@ -329,9 +331,9 @@ int linnos_queue_create(struct linnos_queue **queue, struct linnos_array *array,
  * linnos_queue_close() - a thread ends to read it
  * @queue: or NULL
  *
- * Return: 0; -%EBUSY, and nothing is closed, while reads of linnos_begin_read() have not come back
- * by linnos_wait(), or attempts of linnos_prep_read() have no linnos_complete(): see
- * linnos_abandon().
+ * Return: 0; -%EBUSY, and nothing is closed, while reads of linnos_queue_submit_read() have not
+ * come back by linnos_queue_wait(), or attempts of linnos_queue_prep_read() have no
+ * linnos_queue_complete(): see linnos_queue_abandon_reads().
  */
 int linnos_queue_close(struct linnos_queue *queue);
 
@@ -341,10 +343,10 @@ int linnos_queue_close(struct linnos_queue *queue);
  * struct linnos_read_options - how one read is served
  * @size: sizeof(struct linnos_read_options) of the caller
  * @flags: %LINNOS_NEVER_HEDGE or 0
- * @home: its home replica; %LINNOS_HOME_TURNS: as the array's option has it
+ * @home: its home replica; %LINNOS_DEFAULT_ROUND_ROBIN: as the array's option has it
  * @deadline_ns: after so many ns it is over, with -%ETIME, if there is no answer; 0: never
- * @sqe_flags: of linnos_prep_read(): IOSQE_ASYNC, IOSQE_IO_DRAIN; links, skipped completions and
- *	selected buffers are refused: which attempt will serve the read is not known beforehand
+ * @sqe_flags: of linnos_queue_prep_read(): IOSQE_ASYNC, IOSQE_IO_DRAIN; links, skipped completions
+ *and selected buffers are refused: which attempt will serve the read is not known beforehand
  * @ioprio: of its attempts, as in an entry of io_uring
  */
 struct linnos_read_options {
@@ -361,7 +363,7 @@ struct linnos_read_options {
 
 #define LINNOS_READ_OPTIONS_INIT                                                                   \
 	{                                                                                          \
-		sizeof(struct linnos_read_options), 0, LINNOS_HOME_TURNS, 0, 0, 0                  \
+		sizeof(struct linnos_read_options), 0, LINNOS_DEFAULT_ROUND_ROBIN, 0, 0, 0         \
 	}
 
 /**
@@ -397,27 +399,29 @@ ssize_t linnos_preadv(struct linnos_queue *queue, const struct iovec *iov, int n
 
 /**
  * enum linnos_outcome - what a completion means
- * @LINNOS_DONE: the read is over; &linnos_completion.result has its bytes, or why there are none
- * @LINNOS_AGAIN: &linnos_completion.read goes on at another replica, or at the same for its rest:
- *	give it to linnos_prep_again()
- * @LINNOS_NOTHING: an attempt of a read that is over, or that another attempt is still under way
- *	for
+ * @LINNOS_READ_DONE: the read is over; &linnos_completion.result has its bytes, or why there are
+ *none
+ * @LINNOS_READ_RESUBMIT: &linnos_completion.read goes on at another replica, or at the same for its
+ *rest: give it to linnos_queue_prep_retry()
+ * @LINNOS_READ_PENDING: an attempt of a read that is over, or that another attempt is still under
+ *way for
  */
 enum linnos_outcome {
-	LINNOS_DONE,
-	LINNOS_AGAIN,
-	LINNOS_NOTHING,
+	LINNOS_READ_DONE,
+	LINNOS_READ_RESUBMIT,
+	LINNOS_READ_PENDING,
 };
 
 /**
- * struct linnos_completion - filled by linnos_wait(), linnos_complete() and linnos_due()
- * @user: as given with the read; NULL with %LINNOS_NOTHING
+ * struct linnos_completion - filled by linnos_queue_wait(), linnos_queue_complete() and
+ *linnos_queue_next_expired()
+ * @user: as given with the read; NULL with %LINNOS_READ_PENDING
  * @queue: the read's; NULL where it is not known
- * @read: with %LINNOS_AGAIN, for linnos_prep_again()
- * @result: with %LINNOS_DONE, as linnos_preadv() returns it
- * @replica: with %LINNOS_DONE, who answered or failed last
- * @error_text: with %LINNOS_DONE and a negative @result, why, as linnos_error() has it of a call;
- *	it is the library's, and valid until the next read of the queue begins or the queue is
+ * @read: with %LINNOS_READ_RESUBMIT, for linnos_queue_prep_retry()
+ * @result: with %LINNOS_READ_DONE, as linnos_preadv() returns it
+ * @replica: with %LINNOS_READ_DONE, who answered or failed last
+ * @error_text: with %LINNOS_READ_DONE and a negative @result, why, as linnos_error() has it of a
+ *call; it is the library's, and valid until the next read of the queue begins or the queue is
  *	closed; else NULL
  * @reserved: zeros
  */
@@ -432,7 +436,7 @@ struct linnos_completion {
 };
 
 /**
- * linnos_begin_read() - begin a read in the queue's own ring, or by its backend
+ * linnos_queue_submit_read() - begin a read in the queue's own ring, or by its backend
  * @queue: the thread's
  * @iov: where to; both the array and the memory are the library's until the read comes back
  * @n_iov: likewise
@@ -440,15 +444,15 @@ struct linnos_completion {
  * @options: NULL for the defaults
  * @user: comes back in &linnos_completion.user
  *
- * It is submitted by linnos_wait() at the latest.
+ * It is submitted by linnos_queue_wait() at the latest.
  *
  * Return: 0 or a negative errno.
  */
-int linnos_begin_read(struct linnos_queue *queue, const struct iovec *iov, int n_iov, off_t offset,
-		      const struct linnos_read_options *options, void *user);
+int linnos_queue_submit_read(struct linnos_queue *queue, const struct iovec *iov, int n_iov,
+			     off_t offset, const struct linnos_read_options *options, void *user);
 
 /**
- * linnos_wait() - wait for reads of linnos_begin_read()
+ * linnos_queue_wait() - wait for reads of linnos_queue_submit_read()
  * @queue: the thread's
  * @completions: filled
  * @n_completions: how many there is room for
@@ -456,104 +460,107 @@ int linnos_begin_read(struct linnos_queue *queue, const struct iovec *iov, int n
  *
  * Return: how many have come back; 0: none has, in this time; or a negative errno.
  */
-int linnos_wait(struct linnos_queue *queue, struct linnos_completion *completions,
-		unsigned int n_completions, int64_t timeout_ns);
+int linnos_queue_wait(struct linnos_queue *queue, struct linnos_completion *completions,
+		      unsigned int n_completions, int64_t timeout_ns);
 
 /* --- Reads in the caller's io_uring --------------------------------------------------------- */
 
 /**
- * linnos_prep_read() - prepare a read for the caller's io_uring
+ * linnos_queue_prep_read() - prepare a read for the caller's io_uring
  * @queue: the thread's
  * @sqe: a free entry of the caller's ring; submit it soon, since predictions count it from now on
- * @iov: as for linnos_begin_read()
+ * @iov: as for linnos_queue_submit_read()
  * @n_iov: likewise
  * @offset: likewise
  * @options: NULL for the defaults
  * @user: comes back in &linnos_completion.user
  *
- * The entry's user_data is then a handle for linnos_complete(), a multiple of 64. It is the
+ * The entry's user_data is then a handle for linnos_queue_complete(), a multiple of 64. It is the
  * caller's, who may add a mark of his own below that, or keep the handle elsewhere and put what he
  * likes in its place.
  *
  * Return: 0; -%EAGAIN when @sqe is NULL, since the ring is full: nothing has begun; or another
- * negative errno: @sqe then is a no-op, whose handle is 0: its completion is %LINNOS_NOTHING.
+ * negative errno: @sqe then is a no-op, whose handle is 0: its completion is %LINNOS_READ_PENDING.
  */
-int linnos_prep_read(struct linnos_queue *queue, struct io_uring_sqe *sqe, const struct iovec *iov,
-		     int n_iov, off_t offset, const struct linnos_read_options *options,
-		     void *user);
+int linnos_queue_prep_read(struct linnos_queue *queue, struct io_uring_sqe *sqe,
+			   const struct iovec *iov, int n_iov, off_t offset,
+			   const struct linnos_read_options *options, void *user);
 
 /**
- * linnos_complete() - hear how an attempt ended
- * @handle: which linnos_prep_read() or linnos_prep_again() has put into the entry
+ * linnos_queue_complete() - hear how an attempt ended
+ * @handle: which linnos_queue_prep_read() or linnos_queue_prep_retry() has put into the entry
  * @result: of its completion
  * @completion: filled; queues of several arrays may share a ring, and it says whose this is
  *
  * Return: what is to be done, see &enum linnos_outcome.
  */
-enum linnos_outcome linnos_complete(uint64_t handle, int result,
-				    struct linnos_completion *completion);
+enum linnos_outcome linnos_queue_complete(uint64_t handle, int result,
+					  struct linnos_completion *completion);
 
 /**
- * linnos_prep_again() - prepare what a read goes on with
- * @read: from linnos_complete() or linnos_due(), once each time
- * @sqe: as for linnos_prep_read()
+ * linnos_queue_prep_retry() - prepare what a read goes on with
+ * @read: from linnos_queue_complete() or linnos_queue_next_expired(), once each time
+ * @sqe: as for linnos_queue_prep_read()
  *
  * Return: 0; -%EAGAIN when @sqe is NULL: it is to be called again with the same read, when what the
  * ring has was submitted. When the read is over by then, @sqe is a no-op, and @read gone.
  */
-int linnos_prep_again(struct linnos_read *read, struct io_uring_sqe *sqe);
+int linnos_queue_prep_retry(struct linnos_read *read, struct io_uring_sqe *sqe);
 
 /**
- * linnos_due_ns() - how long may the caller sleep?
+ * linnos_queue_next_timeout_ns() - how long may the caller sleep?
  * @queue: the thread's
  *
- * Return: ns until linnos_due() may have something; 0: it is time; -1: nothing is waited for.
+ * Return: ns until linnos_queue_next_expired() may have something; 0: it is time; -1: nothing is
+ * waited for.
  */
-int64_t linnos_due_ns(struct linnos_queue *queue);
+int64_t linnos_queue_next_timeout_ns(struct linnos_queue *queue);
 
 /**
- * linnos_due() - a read that has waited long enough
+ * linnos_queue_next_expired() - a read that has waited long enough
  * @queue: the thread's
  * @completion: filled
  *
- * Call it until it returns %LINNOS_NOTHING.
+ * Call it until it returns %LINNOS_READ_PENDING.
  *
- * Return: %LINNOS_AGAIN: &linnos_completion.read is hedged, which counts against the cap: give it
- * to linnos_prep_again(), its attempt under way goes on; %LINNOS_DONE: a read's deadline has come.
+ * Return: %LINNOS_READ_RESUBMIT: &linnos_completion.read is hedged, which counts against the cap:
+ * give it to linnos_queue_prep_retry(), its attempt under way goes on; %LINNOS_READ_DONE: a read's
+ * deadline has come.
  */
-enum linnos_outcome linnos_due(struct linnos_queue *queue, struct linnos_completion *completion);
+enum linnos_outcome linnos_queue_next_expired(struct linnos_queue *queue,
+					      struct linnos_completion *completion);
 
 /**
- * linnos_lost() - an attempt that nobody waits for any more
+ * linnos_queue_next_orphan() - an attempt that nobody waits for any more
  * @queue: the thread's
  *
  * For who wants to cancel it, by io_uring_prep_cancel64() of the user_data that its entry had. Its
- * completion comes in any case, and is linnos_complete()'s.
+ * completion comes in any case, and is linnos_queue_complete()'s.
  *
  * Return: its handle, each once; 0: there is none.
  */
-uint64_t linnos_lost(struct linnos_queue *queue);
+uint64_t linnos_queue_next_orphan(struct linnos_queue *queue);
 
 /**
- * linnos_abandon() - forget reads whose ring is gone
+ * linnos_queue_abandon_reads() - forget reads whose ring is gone
  * @queue: the thread's
  *
- * For the end: when a ring was torn down that had reads of linnos_prep_read(), no completions of
- * theirs may be given to linnos_complete() any more, and after this the queue can be closed.
- * Neither @user nor a result comes back. A replica may still write to the memory that these reads
- * were given, until the kernel has ended them: it is the caller's to keep, but where reads are
- * hedged or have deadlines.
+ * For the end: when a ring was torn down that had reads of linnos_queue_prep_read(), no completions
+ * of theirs may be given to linnos_queue_complete() any more, and after this the queue can be
+ * closed. Neither @user nor a result comes back. A replica may still write to the memory that these
+ * reads were given, until the kernel has ended them: it is the caller's to keep, but where reads
+ * are hedged or have deadlines.
  */
-void linnos_abandon(struct linnos_queue *queue);
+void linnos_queue_abandon_reads(struct linnos_queue *queue);
 
 /* --- Backends ------------------------------------------------------------------------------ */
 
 /**
  * struct linnos_request - an attempt, for a backend to serve
- * @handle: for linnos_ended(); not 0
+ * @handle: for linnos_request_complete(); not 0
  * @offset: in bytes, aligned as the replica wants it
  * @bytes: how many, likewise
- * @buf: where to, likewise; the backend's until linnos_ended()
+ * @buf: where to, likewise; the backend's until linnos_request_complete()
  * @replica: whose
  * @reserved: zero
  */
@@ -573,8 +580,8 @@ struct linnos_request {
  * @now_ns: the time, not 0, as all its threads see it; NULL: CLOCK_MONOTONIC
  * @open: makes one thread's part of it, *queue; 0 or a negative errno
  * @close: gives it back; nothing is under way there
- * @submit: begins to serve a request, which ends by linnos_ended(), from @wait only; 0; -%EAGAIN:
- *	there is no room for it now, and it is submitted again after the next @wait; or another
+ * @submit: begins to serve a request, which ends by linnos_request_complete(), from @wait only; 0;
+ *-%EAGAIN: there is no room for it now, and it is submitted again after the next @wait; or another
  *	negative errno: it is as if the replica had failed it with that
  * @cancel: NULL, or what is under way need not be served any more, but must be ended soon, with
  *	-%ECANCELED if it was not served
@@ -599,16 +606,17 @@ struct linnos_backend {
 #define LINNOS_BACKEND_SIZE_VER0 72
 
 /**
- * linnos_ended() - a request has been served, or not
+ * linnos_request_complete() - a request has been served, or not
  * @handle: its
  * @result: how many bytes have been read from its beginning on, or a negative errno
  */
-void linnos_ended(uint64_t handle, ssize_t result);
+void linnos_request_complete(uint64_t handle, ssize_t result);
 
 /* --- Asking the kernel ----------------------------------------------------------------------- */
 
 /**
- * linnos_best() - ask the kernel which drives should serve a read that is about to be sent
+ * linnos_kernel_best_drives() - ask the kernel which drives should serve a read that is about to be
+ *sent
  * @n_drives: how many hold the same, 1 to 16
  * @fds: block devices open for reading, whole drives or partitions
  * @bytes: size of the read, not 0
@@ -623,7 +631,8 @@ void linnos_ended(uint64_t handle, ssize_t result);
  * gone; -%ENOTTY on a kernel that cannot tell; -%EBADF, -%ENOTBLK for descriptors that are not
  * what they should be; -%EINVAL.
  */
-int linnos_best(unsigned int n_drives, const int *fds, size_t bytes, uint32_t *latency_us);
+int linnos_kernel_best_drives(unsigned int n_drives, const int *fds, size_t bytes,
+			      uint32_t *latency_us);
 
 #ifdef __cplusplus
 }

@@ -6,14 +6,14 @@
  * this chooses, is told what was sent and how it ended, and says when to send a read a second time.
  * It does no I/O, has no clock and starts no thread.
  *
- *	linnos_choose ──► send ──► linnos_note_sent ──► linnos_note_ended ──► linnos_note_answered
- *	      │                          ▲                    │ failed
- *	      │ hedge_at_ns              │                    ▼
- *	      └───────► linnos_hedge ────┴──────────── linnos_choose_next
+ *	linnos_choose ──► send ──► linnos_chooser_on_submit ──► linnos_chooser_on_complete ──►
+ *linnos_chooser_on_answer │                          ▲                    │ failed │ hedge_at_ns │
+ *▼ └───────► linnos_choose_hedge ────┴──────────── linnos_choose_next
  *
- * What is known of the replicas (struct linnos_known) is shared; a chooser belongs to one thread.
- * Who chooses waits for nobody; who tells of an end has a lock for an instant. Times are absolute,
- * in ns of one clock, not 0, and a thread's do not go back. examples/choose.c is an example.
+ * What is known of the replicas (struct linnos_predictor) is shared; a chooser belongs to one
+ *thread. Who chooses waits for nobody; who tells of an end has a lock for an instant. Times are
+ *absolute, in ns of one clock, not 0, and a thread's do not go back. examples/choose.c is an
+ *example.
  *
  * Errors are negative errno values, and linnos_error() has the text.
  *
@@ -41,15 +41,15 @@ extern "C" {
 			       LIBLINNOS_VERSION_PATCH)
 
 /* For &linnos_options.home: replicas take turns, read by read. */
-#define LINNOS_HOME_TURNS (-1)
+#define LINNOS_DEFAULT_ROUND_ROBIN (-1)
 
 /* For &linnos_options.flags. */
 #define LINNOS_BUFFERED (1u << 0)
 #define LINNOS_HINT (1u << 1)
-#define LINNOS_ASK (1u << 2)
+#define LINNOS_QUERY_KERNEL (1u << 2)
 #define LINNOS_UNGUARDED (1u << 3)
 #define LINNOS_HEDGE_BY_GAIN (1u << 4)
-#define LINNOS_ASK_ALL (1u << 5)
+#define LINNOS_PREDICT_ALL (1u << 5)
 
 /**
  * struct linnos_options - how an array reads
@@ -58,19 +58,19 @@ extern "C" {
  *	what it has (predictions are then of cache and drive together); %LINNOS_HINT: where the
  *	kernel knows RWF_LATCRIT, all but the last attempt of a read carry it, and a drive
  *	predicted to be slow by the kernel refuses it with EBUSY, which is a failover;
- *	%LINNOS_ASK: where a read goes first the kernel is asked, which knows of other programs'
- *	reads and of all writes: of a drive that has LinnOS and a model of latencies its
+ *	%LINNOS_QUERY_KERNEL: where a read goes first the kernel is asked, which knows of other
+ *programs' reads and of all writes: of a drive that has LinnOS and a model of latencies its
  *	prediction counts instead of the array's own; %LINNOS_UNGUARDED: predictions are
  *	followed whatever comes of it, where otherwise of the reads that would leave home some
  *	stay, by lot, and more of them the less those gain that leave (&linnos_stats.stayed),
  *	and all carry the hint, where otherwise only as many do as gain by being refused;
  *	%LINNOS_HEDGE_BY_GAIN: a read is sent to a second replica as well, at once, later or never,
  *	by what it is expected to gain there and what it costs others
- *	(docs/latency-model.md#when-to-send-two); %LINNOS_ASK_ALL: every replica's model predicts
- *	each read, where otherwise one whose home is idle and predicted as low as the others
+ *	(docs/latency-model.md#when-to-send-two); %LINNOS_PREDICT_ALL: every replica's model
+ *predicts each read, where otherwise one whose home is idle and predicted as low as the others
  *	lately were stays without asking them, 32 reads of a thread at most
  * @home: the replica that reads stay at when predictions hardly differ, from 0; or
- *	%LINNOS_HOME_TURNS
+ *	%LINNOS_DEFAULT_ROUND_ROBIN
  * @home_margin_percent: how much lower than home's, in percent of it, another prediction
  *	must be for a read to leave home, 0 to 100
  * @explore_ms: of a replica that has answered nothing for so long, and has nothing in
@@ -107,7 +107,8 @@ struct linnos_options {
 /* The defaults, which are also those of NULL: no hedging. */
 #define LINNOS_OPTIONS_INIT                                                                        \
 	{                                                                                          \
-		sizeof(struct linnos_options), 0, LINNOS_HOME_TURNS, 25, 20, 0, 100, 0, 5, 0       \
+		sizeof(struct linnos_options), 0, LINNOS_DEFAULT_ROUND_ROBIN, 25, 20, 0, 100, 0,   \
+			5, 0                                                                       \
 	}
 
 /**
@@ -134,31 +135,32 @@ unsigned int linnos_replicas_max(void);
 
 /* --- What is known ------------------------------------------------------------------------- */
 
-struct linnos_known;
+struct linnos_predictor;
 struct linnos_chooser;
 
 /**
- * linnos_known_create() - begin to know replicas
+ * linnos_predictor_create() - begin to know replicas
  * @known: set; NULL on failure
  * @n_replicas: 1 to linnos_replicas_max()
  * @models: a file by `linnapp train --kind latency` for each, or NULL in its place, or for all:
  *	without one, or with one without trees, no read leaves that replica for another, and none
  *	leaves home for it, unless home fails or hangs
- * @options: NULL for the defaults; %LINNOS_BUFFERED, %LINNOS_HINT and %LINNOS_ASK are of no effect
+ * @options: NULL for the defaults; %LINNOS_BUFFERED, %LINNOS_HINT and %LINNOS_QUERY_KERNEL are of
+ *no effect
  *
  * Return: 0 or a negative errno.
  */
-int linnos_known_create(struct linnos_known **known, unsigned int n_replicas,
-			const char *const *models, const struct linnos_options *options);
+int linnos_predictor_create(struct linnos_predictor **known, unsigned int n_replicas,
+			    const char *const *models, const struct linnos_options *options);
 
 /**
- * linnos_known_free() - forget it
+ * linnos_predictor_free() - forget it
  * @known: without choosers, or NULL
  */
-void linnos_known_free(struct linnos_known *known);
+void linnos_predictor_free(struct linnos_predictor *known);
 
 /**
- * linnos_known_drop() - leave a replica out from now on
+ * linnos_predictor_drop_replica() - leave a replica out from now on
  * @known: what is known
  * @replica: from 0
  *
@@ -167,10 +169,10 @@ void linnos_known_free(struct linnos_known *known);
  *
  * Return: 0; -%EINVAL: no such replica; -%EBUSY: it is the last one, and stays.
  */
-int linnos_known_drop(struct linnos_known *known, unsigned int replica);
+int linnos_predictor_drop_replica(struct linnos_predictor *known, unsigned int replica);
 
 /**
- * linnos_known_restore() - take a replica back that was dropped
+ * linnos_predictor_restore_replica() - take a replica back that was dropped
  * @known: what is known
  * @replica: from 0; it holds what the others hold
  *
@@ -179,17 +181,18 @@ int linnos_known_drop(struct linnos_known *known, unsigned int replica);
  *
  * Return: 0; -%EINVAL: no such replica; -%ENODEV: an array's, which was opened without it.
  */
-int linnos_known_restore(struct linnos_known *known, unsigned int replica);
+int linnos_predictor_restore_replica(struct linnos_predictor *known, unsigned int replica);
 
 /**
- * linnos_known_set_model() - exchange a replica's model
+ * linnos_predictor_set_model() - exchange a replica's model
  * @known: what is known; it may be in use
  * @replica: from 0
- * @model: as for linnos_known_create(), or NULL
+ * @model: as for linnos_predictor_create(), or NULL
  *
  * Return: 0; the old model is not used any more; or a negative errno: it stays.
  */
-int linnos_known_set_model(struct linnos_known *known, unsigned int replica, const char *model);
+int linnos_predictor_set_model(struct linnos_predictor *known, unsigned int replica,
+			       const char *model);
 
 /**
  * enum linnos_state - how a replica is doing
@@ -197,7 +200,7 @@ int linnos_known_set_model(struct linnos_known *known, unsigned int replica, con
  * @LINNOS_SLOW: that took longer than any does of a drive in order, or one is in flight for so long
  * @LINNOS_SILENT: in order, but nothing was heard of it for longer than &linnos_options.explore_ms
  * @LINNOS_FAILING: its last read failed
- * @LINNOS_DROPPED: by linnos_known_drop(), or an array was opened without it
+ * @LINNOS_DROPPED: by linnos_predictor_drop_replica(), or an array was opened without it
  */
 enum linnos_state {
 	LINNOS_HEALTHY,
@@ -236,7 +239,7 @@ struct linnos_replica_stats {
 };
 
 /**
- * linnos_known_replica() - count what a replica has done
+ * linnos_predictor_get_replica_stats() - count what a replica has done
  * @known: what is known
  * @replica: from 0
  * @now_ns: the time
@@ -245,11 +248,12 @@ struct linnos_replica_stats {
  *
  * Return: 0; -%EINVAL: no such replica.
  */
-int linnos_known_replica(struct linnos_known *known, unsigned int replica, uint64_t now_ns,
-			 struct linnos_replica_stats *stats, size_t bytes);
+int linnos_predictor_get_replica_stats(struct linnos_predictor *known, unsigned int replica,
+				       uint64_t now_ns, struct linnos_replica_stats *stats,
+				       size_t bytes);
 
 /**
- * linnos_known_histogram() - how long a replica took, answer by answer
+ * linnos_predictor_get_histogram() - how long a replica took, answer by answer
  * @known: what is known
  * @replica: from 0
  * @counts: NULL, or filled: attempts that took from linnos_bucket_ns(i) to linnos_bucket_ns(i + 1)
@@ -257,8 +261,8 @@ int linnos_known_replica(struct linnos_known *known, unsigned int replica, uint6
  *
  * Return: how many buckets there are; -%EINVAL: no such replica.
  */
-int linnos_known_histogram(struct linnos_known *known, unsigned int replica, uint64_t *counts,
-			   unsigned int n_counts);
+int linnos_predictor_get_histogram(struct linnos_predictor *known, unsigned int replica,
+				   uint64_t *counts, unsigned int n_counts);
 
 /**
  * linnos_bucket_ns() - where a bucket begins
@@ -277,7 +281,7 @@ uint64_t linnos_bucket_ns(unsigned int bucket);
  *
  * Return: 0 or a negative errno.
  */
-int linnos_chooser_create(struct linnos_chooser **chooser, struct linnos_known *known);
+int linnos_chooser_create(struct linnos_chooser **chooser, struct linnos_predictor *known);
 
 /**
  * linnos_chooser_free() - end to choose
@@ -289,18 +293,18 @@ void linnos_chooser_free(struct linnos_chooser *chooser);
 #define LINNOS_NEVER_HEDGE (1u << 0)
 
 /**
- * struct linnos_choice - a read, from linnos_choose() to linnos_note_answered()
+ * struct linnos_choice - a read, from linnos_choose() to linnos_chooser_on_answer()
  * @offset: set by the caller: of the read, in bytes
  * @bytes: likewise
- * @home: likewise: its home replica; or %LINNOS_HOME_TURNS: as &linnos_options.home has it.
- *	linnos_choose() leaves there which it was
+ * @home: likewise: its home replica; or %LINNOS_DEFAULT_ROUND_ROBIN: as &linnos_options.home has
+ *it. linnos_choose() leaves there which it was
  * @flags: likewise: %LINNOS_NEVER_HEDGE or 0
  * @replica: where to send it
  * @copy: where to send a copy, whose answer nobody waits for; -1: nowhere
  * @predicted_us: how long it is predicted to take
  * @tried: replicas to which it was sent, by bit
- * @hedge_at_ns: when linnos_hedge() is to be called, if there is no answer by then; UINT64_MAX:
- *never
+ * @hedge_at_ns: when linnos_choose_hedge() is to be called, if there is no answer by then;
+ *UINT64_MAX: never
  * @own: the library's
  */
 struct linnos_choice {
@@ -337,7 +341,7 @@ int linnos_choose_next(struct linnos_chooser *chooser, struct linnos_choice *cho
 		       uint64_t now_ns);
 
 /**
- * linnos_hedge() - it has waited long enough
+ * linnos_choose_hedge() - it has waited long enough
  * @chooser: the thread's
  * @choice: of linnos_choose(), whose &linnos_choice.hedge_at_ns has come
  * @now_ns: the time
@@ -345,32 +349,34 @@ int linnos_choose_next(struct linnos_chooser *chooser, struct linnos_choice *cho
  * Return: where to send it as well, which counts against the cap; -1: nowhere, now, and
  * &linnos_choice.hedge_at_ns says when to ask again.
  */
-int linnos_hedge(struct linnos_chooser *chooser, struct linnos_choice *choice, uint64_t now_ns);
+int linnos_choose_hedge(struct linnos_chooser *chooser, struct linnos_choice *choice,
+			uint64_t now_ns);
 
 /**
  * enum linnos_kind - what was sent
- * @LINNOS_FIRST: a read, chosen or after another one's failure
- * @LINNOS_HEDGE: a read's second attempt beside one that is under way
- * @LINNOS_COPY: of a read, to hear of a replica
+ * @LINNOS_PRIMARY_ATTEMPT: a read, chosen or after another one's failure
+ * @LINNOS_HEDGE_ATTEMPT: a read's second attempt beside one that is under way
+ * @LINNOS_PROBE_COPY: of a read, to hear of a replica
  * @LINNOS_WRITE: a write
  */
 enum linnos_kind {
-	LINNOS_FIRST,
-	LINNOS_HEDGE,
-	LINNOS_COPY,
+	LINNOS_PRIMARY_ATTEMPT,
+	LINNOS_HEDGE_ATTEMPT,
+	LINNOS_PROBE_COPY,
 	LINNOS_WRITE,
 };
 
 /**
- * struct linnos_sending - an attempt, from linnos_note_sent() to linnos_note_ended()
+ * struct linnos_attempt - an attempt, from linnos_chooser_on_submit() to
+ * linnos_chooser_on_complete()
  * @own: the library's
  */
-struct linnos_sending {
+struct linnos_attempt {
 	uint64_t own[8];
 };
 
 /**
- * linnos_note_sent() - something is sent to a replica
+ * linnos_chooser_on_submit() - something is sent to a replica
  * @chooser: the thread's
  * @sending: filled
  * @choice: the read it is of; of a write, or a copy, only @offset and @bytes count
@@ -378,46 +384,46 @@ struct linnos_sending {
  * @kind: what
  * @now_ns: the time
  */
-void linnos_note_sent(struct linnos_chooser *chooser, struct linnos_sending *sending,
-		      const struct linnos_choice *choice, unsigned int replica,
-		      enum linnos_kind kind, uint64_t now_ns);
+void linnos_chooser_on_submit(struct linnos_chooser *chooser, struct linnos_attempt *sending,
+			      const struct linnos_choice *choice, unsigned int replica,
+			      enum linnos_kind kind, uint64_t now_ns);
 
 /**
  * enum linnos_end - how it ended
- * @LINNOS_ANSWERED: with its bytes
+ * @LINNOS_SUCCEEDED: with its bytes
  * @LINNOS_FAILED: the replica failed it
- * @LINNOS_TAKEN_BACK: that says nothing of the replica: refused, not sent, the caller's fault
+ * @LINNOS_RESULT_IGNORED: that says nothing of the replica: refused, not sent, the caller's fault
  * @LINNOS_CANCELLED: before it was answered, by the caller; was it late by then, it counts as an
  *	answer that took as long
  */
 enum linnos_end {
-	LINNOS_ANSWERED,
+	LINNOS_SUCCEEDED,
 	LINNOS_FAILED,
-	LINNOS_TAKEN_BACK,
+	LINNOS_RESULT_IGNORED,
 	LINNOS_CANCELLED,
 };
 
 /**
- * linnos_note_ended() - it has ended
+ * linnos_chooser_on_complete() - it has ended
  * @chooser: the thread's, which may be another one than it was sent by
- * @sending: of linnos_note_sent()
+ * @sending: of linnos_chooser_on_submit()
  * @end: how
  * @now_ns: the time
  */
-void linnos_note_ended(struct linnos_chooser *chooser, struct linnos_sending *sending,
-		       enum linnos_end end, uint64_t now_ns);
+void linnos_chooser_on_complete(struct linnos_chooser *chooser, struct linnos_attempt *sending,
+				enum linnos_end end, uint64_t now_ns);
 
 /**
- * linnos_note_answered() - a read's user has the answer
+ * linnos_chooser_on_answer() - a read's user has the answer
  * @chooser: the thread's
  * @choice: of linnos_choose(), which ends here
  * @winner: the attempt that has answered; NULL: its time was over, nobody has
  * @loser: of a hedged read the other one, which is still under way; NULL: there is none
  * @now_ns: the time
  */
-void linnos_note_answered(struct linnos_chooser *chooser, struct linnos_choice *choice,
-			  const struct linnos_sending *winner, struct linnos_sending *loser,
-			  uint64_t now_ns);
+void linnos_chooser_on_answer(struct linnos_chooser *chooser, struct linnos_choice *choice,
+			      const struct linnos_attempt *winner, struct linnos_attempt *loser,
+			      uint64_t now_ns);
 
 #ifdef __cplusplus
 }

@@ -33,7 +33,7 @@ static void publish_end(struct observer *o)
 }
 
 /* The last reads that were not larger in order. */
-static void see_history(const struct observer *o, u32 size, struct linnos_ended *past)
+static void see_history(const struct observer *o, u32 size, struct linnos_completed_io *past)
 {
 	struct linnos_history h;
 	const u64 *seen = (const u64 *)&o->seen;
@@ -51,10 +51,10 @@ static void see_history(const struct observer *o, u32 size, struct linnos_ended 
 		if (before & 1)
 			sched_yield();
 	}
-	linnos_history_see(&h, size, past);
+	linnos_history_snapshot(&h, size, past);
 }
 
-void observer_forget(struct observer *o)
+void observer_reset(struct observer *o)
 {
 	spin_take(&o->lock);
 	memset(&o->drive.history, 0, sizeof(o->drive.history));
@@ -108,7 +108,7 @@ bool observer_is_stalled(const struct observer *o, uint64_t now_ns)
 
 	if (!oldest_ns)
 		return false;
-	linnos_see_load(&o->drive, &load);
+	linnos_load_snapshot(&o->drive, &load);
 	return is_late(o, oldest_ns, now_ns, load.read_pages + load.write_pages);
 }
 
@@ -143,10 +143,10 @@ static void judge(struct observer *o, const struct linnos_io *io, uint64_t now_n
 		WRITE_ONCE(o->heard_ns, now_ns);
 }
 
-static void add(struct observer *o, const struct linnos_ended *ended)
+static void add(struct observer *o, const struct linnos_completed_io *ended)
 {
 	struct linnos_history *h = &o->drive.history;
-	u32 size = linnos_size_order(ended->pages);
+	u32 size = linnos_size_class(ended->pages);
 
 	linnos_history_add(h, ended);
 	publish_begin(o);
@@ -158,13 +158,13 @@ static void add(struct observer *o, const struct linnos_ended *ended)
 void observer_ended(struct observer *o, struct linnos_io *io, uint64_t now_ns,
 		    enum observed_end end)
 {
-	struct linnos_ended ended;
+	struct linnos_completed_io ended;
 	bool answered;
 
 	if (end == OBSERVED_ANSWERED)
 		io->flags |= LINNOS_IO_ANSWERED;
 	answered = linnos_io_end(&o->drive, io, now_ns, &ended);
-	if (!(io->flags & LINNOS_IO_READ) || end == OBSERVED_TAKEN_BACK)
+	if (!(io->flags & LINNOS_IO_READ) || end == OBSERVED_IGNORED)
 		return;
 	spin_take(&o->lock);
 	judge(o, io, now_ns, end);
@@ -173,9 +173,9 @@ void observer_ended(struct observer *o, struct linnos_io *io, uint64_t now_ns,
 	spin_leave(&o->lock);
 }
 
-bool observer_was_within(const struct observer *o, uint32_t pages, uint32_t us)
+bool observer_recent_reads_within(const struct observer *o, uint32_t pages, uint32_t us)
 {
-	for (u32 size = 0; size <= linnos_size_order(pages); size++)
+	for (u32 size = 0; size <= linnos_size_class(pages); size++)
 		for (u32 i = 0; i < LINNOS_HISTORY; i++)
 			if (READ_ONCE(o->seen.last[size][i].latency_us) > us)
 				return false;
@@ -185,14 +185,14 @@ bool observer_was_within(const struct observer *o, uint32_t pages, uint32_t us)
 void observer_features(const struct observer *o, uint64_t offset_bytes, uint32_t pages,
 		       uint64_t now_ns, uint32_t features[LINNOS_N_FEATURES])
 {
-	struct linnos_view view = {
+	struct linnos_drive_snapshot view = {
 		.now_ns = now_ns,
 		.pages = pages,
-		.size = linnos_size_order(pages),
-		.in_region = linnos_see_region(&o->drive, linnos_region_of(offset_bytes)),
+		.size = linnos_size_class(pages),
+		.in_region = linnos_region_reads(&o->drive, linnos_region_of(offset_bytes)),
 	};
 
-	linnos_see_load(&o->drive, &view.load);
+	linnos_load_snapshot(&o->drive, &view.load);
 	see_history(o, view.size, view.past);
-	linnos_view_features(&o->drive.places, &view, READ_ONCE(o->overdue_us), features);
+	linnos_compute_features(&o->drive.places, &view, READ_ONCE(o->overdue_us), features);
 }

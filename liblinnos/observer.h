@@ -27,7 +27,7 @@
 enum observed_end {
 	OBSERVED_ANSWERED,
 	OBSERVED_FAILED,
-	OBSERVED_TAKEN_BACK, /* by this program: says nothing of the drive */
+	OBSERVED_IGNORED, /* by this program: says nothing of the drive */
 };
 
 struct observer {
@@ -47,7 +47,7 @@ struct observer {
 void observer_init(struct observer *o, uint32_t overdue_us);
 /* What it answered until now says nothing of what it will: it is as new. What is in flight stays.
  */
-void observer_forget(struct observer *o);
+void observer_reset(struct observer *o);
 /* An I/O is sent. It counts from now on: the next decision knows of it. */
 void observer_sent(struct observer *o, struct linnos_io *io, uint64_t now_ns, uint64_t offset_bytes,
 		   uint32_t pages, bool is_read);
@@ -58,7 +58,7 @@ void observer_ended(struct observer *o, struct linnos_io *io, uint64_t now_ns,
 /* Has the oldest read in flight taken longer than any does of a drive in order? */
 bool observer_is_stalled(const struct observer *o, uint64_t now_ns);
 /* Has none of the last reads, of no larger order than so many pages, taken longer? */
-bool observer_was_within(const struct observer *o, uint32_t pages, uint32_t us);
+bool observer_recent_reads_within(const struct observer *o, uint32_t pages, uint32_t us);
 /* Of a read of so many pages that would be sent now. */
 void observer_features(const struct observer *o, uint64_t offset_bytes, uint32_t pages,
 		       uint64_t now_ns, uint32_t features[LINNOS_N_FEATURES]);

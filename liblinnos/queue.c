@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* A thread's queue, and its reads: where the thread waits for the drive itself, or in a lane. */
 #include "messages.h"
-#include "lanes.h"
+#include "io_channels.h"
 #include "latcrit.h"
 #include "versioned_struct.h"
 
@@ -77,7 +77,7 @@ int linnos_queue_create(struct linnos_queue **queue, struct linnos_array *a,
 		return error;
 	/* That it can be is known at once. */
 	if ((o.register_files || (o.n_buffers && !o.fixed_files && !o.first_buffer)) &&
-	    !lane_of(*queue, &error)) {
+	    !io_channel_get(*queue, &error)) {
 		queue_free(*queue);
 		*queue = NULL;
 		return error;
@@ -111,15 +111,18 @@ int linnos_queue_close(struct linnos_queue *q)
 	for (struct attempt *attempt = q->ring_attempts; attempt; attempt = attempt->later)
 		under_way++;
 	if (under_way)
-		return error_say(-EBUSY,
-				 "%u attempts of linnos_prep_read() are under way; give their "
-				 "completions to linnos_complete() first, or call linnos_abandon() "
-				 "when their ring is gone",
-				 under_way);
+		return error_say(
+			-EBUSY,
+			"%u attempts of linnos_queue_prep_read() are under way; give their "
+			"completions to linnos_queue_complete() first, or call "
+			"linnos_queue_abandon_reads() "
+			"when their ring is gone",
+			under_way);
 	if (q->n_live || q->first_done)
-		return error_say(-EBUSY, "reads of linnos_begin_read() have not come back; call "
-					 "linnos_wait() until all have");
-	lane_close(q);
+		return error_say(-EBUSY,
+				 "reads of linnos_queue_submit_read() have not come back; call "
+				 "linnos_queue_wait() until all have");
+	io_channel_close(q);
 	array_lock(a);
 	for (at = &a->queues; *at != q; at = &(*at)->next)
 		;
@@ -157,7 +160,7 @@ static ssize_t read_plainly(struct linnos_read *r)
 		struct attempt *at = read_take_next(r);
 
 		outcome = attempt_ended(at, ask_drive(a, at), &ended);
-	} while (outcome == LINNOS_AGAIN);
+	} while (outcome == LINNOS_READ_RESUBMIT);
 	return r->result;
 }
 
@@ -166,9 +169,9 @@ static ssize_t read_in_lane(struct linnos_queue *q, struct linnos_read *r)
 	q->n_live++;
 	/* It may be over when it has been sent. */
 	read_list(q, r);
-	lane_send(q->lane, read_take_next(r));
+	io_channel_submit(q->lane, read_take_next(r));
 	while (!r->is_done) {
-		int error = lane_wait(q, -1);
+		int error = io_channel_wait(q, -1);
 
 		if (error && !r->is_done) {
 			read_give_up(r, error);
@@ -176,8 +179,8 @@ static ssize_t read_in_lane(struct linnos_queue *q, struct linnos_read *r)
 		}
 	}
 	/* Copies, too, if they are there. */
-	lane_cancel_lost(q);
-	lane_leave(q);
+	io_channel_cancel_orphans(q);
+	io_channel_hand_over(q);
 	return r->result;
 }
 
@@ -209,11 +212,11 @@ static ssize_t preadv_now(struct linnos_queue *q, const struct iovec *iov, int n
 	if (error)
 		return error;
 	if (r.copy)
-		lanes_send_copy(r.copy);
+		reaper_submit_probe_copy(r.copy);
 	/* A priority is of an entry of a ring only. */
 	if (q->array->is_files && !read_is_timed(&r) && !r.ioprio)
 		return read_plainly(&r);
-	return lane_of(q, &error) ? read_in_lane(q, &r) : read_without_lane(q, &r, error);
+	return io_channel_get(q, &error) ? read_in_lane(q, &r) : read_without_lane(q, &r, error);
 }
 
 ssize_t linnos_pread(struct linnos_queue *q, void *buf, size_t bytes, off_t offset)
@@ -227,21 +230,21 @@ ssize_t linnos_preadv(struct linnos_queue *q, const struct iovec *iov, int n_iov
 		      const struct linnos_read_options *options)
 {
 	struct linnos_read_options o;
-	int error = read_options_take(q, &o, options);
+	int error = read_options_copy_in(q, &o, options);
 
 	return error ? error : preadv_now(q, iov, n_iov, offset, &o);
 }
 
-int linnos_begin_read(struct linnos_queue *q, const struct iovec *iov, int n_iov, off_t offset,
-		      const struct linnos_read_options *options, void *user)
+int linnos_queue_submit_read(struct linnos_queue *q, const struct iovec *iov, int n_iov,
+			     off_t offset, const struct linnos_read_options *options, void *user)
 {
 	struct linnos_read_options o;
-	int error = read_options_take(q, &o, options);
+	int error = read_options_copy_in(q, &o, options);
 	struct linnos_read *r;
 
 	if (error)
 		return error;
-	if (!lane_of(q, &error))
+	if (!io_channel_get(q, &error))
 		return error_say(error, "a queue's own ring: %s", strerror(-error));
 	r = read_new(q);
 	error = r ? read_begin(q, r, iov, n_iov, offset, &o, READ_LATER)
@@ -253,10 +256,10 @@ int linnos_begin_read(struct linnos_queue *q, const struct iovec *iov, int n_iov
 	}
 	r->user = user;
 	if (r->copy)
-		lanes_send_copy(r->copy);
+		reaper_submit_probe_copy(r->copy);
 	q->n_live++;
 	read_list(q, r);
-	lane_send(q->lane, read_take_next(r));
+	io_channel_submit(q->lane, read_take_next(r));
 	return 0;
 }
 
@@ -283,8 +286,8 @@ static unsigned int take_done(struct linnos_queue *q, struct linnos_completion *
 	return taken;
 }
 
-int linnos_wait(struct linnos_queue *q, struct linnos_completion *completions, unsigned int n,
-		int64_t timeout_ns)
+int linnos_queue_wait(struct linnos_queue *q, struct linnos_completion *completions, unsigned int n,
+		      int64_t timeout_ns)
 {
 	uint64_t end_ns;
 	int error = 0;
@@ -294,16 +297,16 @@ int linnos_wait(struct linnos_queue *q, struct linnos_completion *completions, u
 	end_ns = timeout_ns > 0 ? queue_time(q) + (uint64_t)timeout_ns : 0;
 	/* What is there at once is taken with it. */
 	if (q->lane)
-		error = lane_wait(q, 0);
+		error = io_channel_wait(q, 0);
 	while (!error && !q->first_done && q->n_live && timeout_ns) {
 		uint64_t now_ns = timeout_ns > 0 ? queue_time(q) : 0;
 
 		if (timeout_ns > 0 && now_ns >= end_ns)
 			break;
-		error = lane_wait(q, timeout_ns < 0 ? -1 : (int64_t)(end_ns - now_ns));
+		error = io_channel_wait(q, timeout_ns < 0 ? -1 : (int64_t)(end_ns - now_ns));
 	}
 	if (!q->n_live && q->lane)
-		lane_leave(q);
+		io_channel_hand_over(q);
 	if (error && !q->first_done)
 		return error_say(error, "waiting for reads: %s", strerror(-error));
 	return (int)take_done(q, completions, n);

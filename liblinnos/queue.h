@@ -26,11 +26,11 @@ struct linnos_queue {
 	struct attempt *free_attempts;
 	struct linnos_read *free_reads;
 	struct attempt *ring_attempts; /* in the caller's ring */
-	unsigned int n_lost;	       /* of them, those for linnos_lost() */
+	unsigned int n_lost;	       /* of them, those for linnos_queue_next_orphan() */
 	struct timed_reads in_callers_ring, in_own;
 	struct lane *lane;			    /* NULL: not needed yet */
 	unsigned int n_live;			    /* reads in it */
-	struct linnos_read *first_done, *last_done; /* of linnos_begin_read() */
+	struct linnos_read *first_done, *last_done; /* of linnos_queue_submit_read() */
 	struct queue_counts counts;
 };
 

@@ -21,7 +21,7 @@
 
 /* --- Attempts ------------------------------------------------------------------------------ */
 
-void attempt_join(struct attempt **list, struct attempt *at)
+void attempt_list_add(struct attempt **list, struct attempt *at)
 {
 	at->list = list;
 	at->earlier = NULL;
@@ -31,7 +31,7 @@ void attempt_join(struct attempt **list, struct attempt *at)
 	*list = at;
 }
 
-void attempt_part(struct attempt *at)
+void attempt_list_del(struct attempt *at)
 {
 	if (!at->list)
 		return;
@@ -45,7 +45,7 @@ static void attempt_put(struct attempt *at)
 {
 	struct linnos_queue *q = at->queue;
 
-	attempt_part(at);
+	attempt_list_del(at);
 	if (at->is_lost && at->in_callers_ring && at->is_unwanted)
 		q->n_lost--;
 	bounce_put(q->is_waiters ? NULL : &q->bounces, at->bounce);
@@ -69,8 +69,8 @@ static int buffer_of(const struct linnos_queue *q, const char *data, size_t byte
 	return -1;
 }
 
-static bool is_askew(const struct replica *replica, const struct linnos_read *r, uint64_t offset,
-		     size_t bytes)
+static bool is_misaligned(const struct replica *replica, const struct linnos_read *r,
+			  uint64_t offset, size_t bytes)
 {
 	const uint64_t within = replica->align_bytes - 1;
 	const uintptr_t within_memory = replica->memory_align_bytes - 1;
@@ -108,7 +108,7 @@ static bool place(struct attempt *at, uint64_t offset, size_t bytes, bool may_ou
 	at->want = at->lead + bytes;
 	at->buffer = -1;
 	if (!r || may_outlive || (r->n_iov > 1 && !a->is_files) ||
-	    is_askew(replica, r, offset, bytes))
+	    is_misaligned(replica, r, offset, bytes))
 		return bounce_it(at);
 	if (r->n_iov > 1) {
 		at->iov = r->iov;
@@ -143,15 +143,15 @@ static struct attempt *attempt_of(struct linnos_queue *q, struct linnos_read *r,
 		attempt_put(at);
 		return NULL;
 	}
-	linnos_note_sent(q->chooser, &at->sending, c, replica, kind, now_ns);
-	count(kind == LINNOS_COPY ? &q->counts.copies : &q->counts.sent, 1);
+	linnos_chooser_on_submit(q->chooser, &at->sending, c, replica, kind, now_ns);
+	count(kind == LINNOS_PROBE_COPY ? &q->counts.copies : &q->counts.sent, 1);
 	return at;
 }
 
 /* Have all others been asked? */
 static bool is_last(const struct linnos_read *r)
 {
-	const struct linnos_known *known = r->queue->array->known;
+	const struct linnos_predictor *known = r->queue->array->known;
 
 	return (r->choice.tried | READ_ONCE(known->common.gone)) == (1u << known->n) - 1;
 }
@@ -184,9 +184,10 @@ static struct attempt *attempt_new(struct linnos_read *r, unsigned int replica,
 	at->ioprio = r->ioprio;
 	at->in_callers_ring = r->where == READ_CALLERS_RING;
 	if (at->in_callers_ring)
-		attempt_join(&q->ring_attempts, at);
+		attempt_list_add(&q->ring_attempts, at);
 	/* The last one has nobody after it. */
-	at->hinted = q->array->hint && !r->is_plain && kind == LINNOS_FIRST && !is_last(r);
+	at->hinted =
+		q->array->hint && !r->is_plain && kind == LINNOS_PRIMARY_ATTEMPT && !is_last(r);
 	r->flying[r->flying[0] ? 1 : 0] = at;
 	send_next(r, at);
 	return at;
@@ -200,14 +201,15 @@ static struct attempt *copy_of(struct linnos_read *r, uint64_t now_ns)
 		.bytes = r->bytes < COPIED_BYTES_MAX ? r->bytes : COPIED_BYTES_MAX,
 	};
 
-	return attempt_of(r->queue, NULL, &copied, r->choice.copy, LINNOS_COPY, true, now_ns);
+	return attempt_of(r->queue, NULL, &copied, r->choice.copy, LINNOS_PROBE_COPY, true, now_ns);
 }
 
-void copy_take_back(struct attempt *copy, bool for_ever)
+void probe_copy_cancel(struct attempt *copy, bool for_ever)
 {
 	struct linnos_queue *q = copy->queue;
 
-	linnos_note_ended(q->chooser, &copy->sending, LINNOS_TAKEN_BACK, queue_time(q));
+	linnos_chooser_on_complete(q->chooser, &copy->sending, LINNOS_RESULT_IGNORED,
+				   queue_time(q));
 	chooser_copy_not_sent(q->chooser, for_ever);
 	count(&q->counts.copies_landed, 1);
 	count(&q->counts.without_ring, 1);
@@ -312,19 +314,19 @@ static enum how how_ended(const struct attempt *at, ssize_t result)
 static void account(struct attempt *at, enum how how, uint64_t now_ns)
 {
 	static const enum linnos_end ends[] = {
-		[FULL] = LINNOS_ANSWERED,	[AT_END] = LINNOS_TAKEN_BACK,
-		[REVOKED] = LINNOS_TAKEN_BACK,	[CALLERS_FAULT] = LINNOS_TAKEN_BACK,
-		[CANCELLED] = LINNOS_CANCELLED, [NO_MEMORY] = LINNOS_TAKEN_BACK,
-		[NOT_SENT] = LINNOS_TAKEN_BACK, [UNFINISHED] = LINNOS_TAKEN_BACK,
+		[FULL] = LINNOS_SUCCEEDED,	    [AT_END] = LINNOS_RESULT_IGNORED,
+		[REVOKED] = LINNOS_RESULT_IGNORED,  [CALLERS_FAULT] = LINNOS_RESULT_IGNORED,
+		[CANCELLED] = LINNOS_CANCELLED,	    [NO_MEMORY] = LINNOS_RESULT_IGNORED,
+		[NOT_SENT] = LINNOS_RESULT_IGNORED, [UNFINISHED] = LINNOS_RESULT_IGNORED,
 		[FAILED] = LINNOS_FAILED,
 	};
 	uint64_t issued_ns = sending_of(&at->sending)->io.issued_ns;
 	struct linnos_queue *q = at->queue;
 
-	linnos_note_ended(q->chooser, &at->sending, ends[how], now_ns);
+	linnos_chooser_on_complete(q->chooser, &at->sending, ends[how], now_ns);
 	if (q->array->guards_hints && how == FULL)
 		hints_heard(&q->array->hints, at->replica, now_ns - issued_ns);
-	count(at->kind == LINNOS_COPY ? &q->counts.copies_landed : &q->counts.landed, 1);
+	count(at->kind == LINNOS_PROBE_COPY ? &q->counts.copies_landed : &q->counts.landed, 1);
 	if (how == REVOKED)
 		count(&q->counts.refused, 1);
 	if (how == CANCELLED && at->is_lost)
@@ -354,8 +356,8 @@ void read_put(struct linnos_queue *q, struct linnos_read *r)
 	q->free_reads = r;
 }
 
-int read_options_take(const struct linnos_queue *q, struct linnos_read_options *taken,
-		      const struct linnos_read_options *given)
+int read_options_copy_in(const struct linnos_queue *q, struct linnos_read_options *taken,
+			 const struct linnos_read_options *given)
 {
 	struct linnos_read_options defaults = LINNOS_READ_OPTIONS_INIT;
 	int error;
@@ -373,7 +375,7 @@ int read_options_take(const struct linnos_queue *q, struct linnos_read_options *
 	if (taken->flags & ~LINNOS_NEVER_HEDGE)
 		return error_say(-EINVAL, "read options: flags 0x%x; known are 0x%x", taken->flags,
 				 LINNOS_NEVER_HEDGE);
-	if (taken->home >= (int32_t)q->array->n || taken->home < LINNOS_HOME_TURNS)
+	if (taken->home >= (int32_t)q->array->n || taken->home < LINNOS_DEFAULT_ROUND_ROBIN)
 		return error_say(-EINVAL, "read options: home %d of %u replicas", taken->home,
 				 q->array->n);
 	if (taken->sqe_flags & ~SQE_FLAGS)
@@ -430,7 +432,7 @@ int read_begin(struct linnos_queue *q, struct linnos_read *r, const struct iovec
 	r->deadline_ns = UINT64_MAX;
 	r->choice.offset = offset;
 	r->choice.bytes = r->bytes;
-	r->choice.home = LINNOS_HOME_TURNS;
+	r->choice.home = LINNOS_DEFAULT_ROUND_ROBIN;
 	r->choice.flags = 0;
 	if (a->asks && best_tell(a, r->offset, r->bytes, &told))
 		chooser_tell(q->chooser, &told);
@@ -448,7 +450,7 @@ int read_begin(struct linnos_queue *q, struct linnos_read *r, const struct iovec
 		r->hint = hints_begin(&a->hints, r->choice.replica, now_ns);
 		r->is_plain = !r->hint.is_carried;
 	}
-	if (!attempt_new(r, r->choice.replica, LINNOS_FIRST, now_ns)) {
+	if (!attempt_new(r, r->choice.replica, LINNOS_PRIMARY_ATTEMPT, now_ns)) {
 		count(&q->counts.failed, 1);
 		return error_say(-ENOMEM, "read of %zu bytes at %lld: out of memory", r->bytes,
 				 (long long)offset);
@@ -553,8 +555,8 @@ static enum linnos_outcome finish(struct linnos_read *r, const struct attempt *a
 	r->is_done = true;
 	read_unlist(q, r);
 	if (result >= 0) {
-		linnos_note_answered(q->chooser, &r->choice, &at->sending,
-				     lost ? &lost->sending : NULL, now_ns);
+		linnos_chooser_on_answer(q->chooser, &r->choice, &at->sending,
+					 lost ? &lost->sending : NULL, now_ns);
 		count(&q->counts.bytes, result);
 		if (q->array->guards_hints)
 			hints_answered(&q->array->hints, &r->hint, now_ns);
@@ -564,7 +566,7 @@ static enum linnos_outcome finish(struct linnos_read *r, const struct attempt *a
 	}
 	if (lost)
 		lose(q, lost);
-	return LINNOS_DONE;
+	return LINNOS_READ_DONE;
 }
 
 /* Whatever is under way comes too late. */
@@ -576,7 +578,7 @@ static enum linnos_outcome leave_it(struct linnos_read *r, int error, uint64_t n
 	r->result = error;
 	r->is_done = true;
 	read_unlist(q, r);
-	linnos_note_answered(q->chooser, &r->choice, NULL, NULL, now_ns);
+	linnos_chooser_on_answer(q->chooser, &r->choice, NULL, NULL, now_ns);
 	/* It took so long at least. */
 	if (q->array->guards_hints)
 		hints_answered(&q->array->hints, &r->hint, now_ns);
@@ -585,7 +587,7 @@ static enum linnos_outcome leave_it(struct linnos_read *r, int error, uint64_t n
 			lose(q, r->flying[i]);
 	count(&q->counts.failed, 1);
 	keep_error_text(r);
-	return LINNOS_DONE;
+	return LINNOS_READ_DONE;
 }
 
 static enum linnos_outcome expire(struct linnos_read *r, uint64_t now_ns)
@@ -626,14 +628,14 @@ enum linnos_outcome read_due(struct linnos_queue *q, struct timed_reads *list,
 				read_list(q, r);
 			continue;
 		}
-		replica = linnos_hedge(q->chooser, &r->choice, now_ns);
-		if (replica >= 0 && attempt_new(r, replica, LINNOS_HEDGE, now_ns)) {
+		replica = linnos_choose_hedge(q->chooser, &r->choice, now_ns);
+		if (replica >= 0 && attempt_new(r, replica, LINNOS_HEDGE_ATTEMPT, now_ns)) {
 			read_list(q, r);
-			return LINNOS_AGAIN;
+			return LINNOS_READ_RESUBMIT;
 		}
 		read_list(q, r);
 	}
-	return LINNOS_NOTHING;
+	return LINNOS_READ_PENDING;
 }
 
 static enum linnos_outcome all_failed(struct linnos_read *r, const struct attempt *at,
@@ -666,8 +668,8 @@ static int next_after_failure(struct linnos_read *r, uint64_t now_ns)
 static enum linnos_outcome ask(struct linnos_read *r, unsigned int replica,
 			       const struct attempt *at, uint64_t now_ns)
 {
-	if (attempt_new(r, replica, LINNOS_FIRST, now_ns))
-		return LINNOS_AGAIN;
+	if (attempt_new(r, replica, LINNOS_PRIMARY_ATTEMPT, now_ns))
+		return LINNOS_READ_RESUBMIT;
 	return finish(r, at,
 		      error_say(-ENOMEM, "read of %zu bytes at %llu: out of memory", r->bytes,
 				(unsigned long long)r->offset),
@@ -680,7 +682,7 @@ static enum linnos_outcome fail_over(struct linnos_read *r, const struct attempt
 	int replica;
 
 	if (r->flying[0])
-		return LINNOS_NOTHING;
+		return LINNOS_READ_PENDING;
 	replica = next_after_failure(r, now_ns);
 	return replica < 0 ? all_failed(r, at, now_ns) : ask(r, replica, at, now_ns);
 }
@@ -711,8 +713,8 @@ static void copy_out(const struct attempt *at, struct linnos_read *r)
 	}
 }
 
-static enum linnos_outcome read_goes_on(struct linnos_read *r, struct attempt *at, enum how how,
-					ssize_t result, uint64_t now_ns)
+static enum linnos_outcome read_resubmit_remainder(struct linnos_read *r, struct attempt *at,
+						   enum how how, ssize_t result, uint64_t now_ns)
 {
 	land(r, at);
 	switch (how) {
@@ -740,7 +742,7 @@ static enum linnos_outcome read_goes_on(struct linnos_read *r, struct attempt *a
 	case NOT_SENT:
 		/* No replica is to blame, and none could be asked. */
 		if (r->flying[0])
-			return LINNOS_NOTHING;
+			return LINNOS_READ_PENDING;
 		return finish(r, at,
 			      error_say(result,
 					"read of %zu bytes at %llu: io_uring cannot be used any "
@@ -767,7 +769,7 @@ enum linnos_outcome attempt_ended(struct attempt *at, ssize_t result, struct lin
 {
 	const struct linnos_array *a = at->queue->array;
 	struct linnos_read *r = at->read;
-	enum linnos_outcome outcome = LINNOS_NOTHING;
+	enum linnos_outcome outcome = LINNOS_READ_PENDING;
 	uint64_t now_ns;
 	enum how how;
 
@@ -777,7 +779,7 @@ enum linnos_outcome attempt_ended(struct attempt *at, ssize_t result, struct lin
 					 (int)result);
 	if (goes_on(at, result) && r) {
 		send_next(r, at);
-		return LINNOS_AGAIN;
+		return LINNOS_READ_RESUBMIT;
 	}
 	how = how_ended(at, result);
 	if (r && (how == FULL || how == AT_END))
@@ -785,7 +787,7 @@ enum linnos_outcome attempt_ended(struct attempt *at, ssize_t result, struct lin
 	now_ns = queue_time(at->queue);
 	account(at, how, now_ns);
 	if (r)
-		outcome = read_goes_on(r, at, how, result, now_ns);
+		outcome = read_resubmit_remainder(r, at, how, result, now_ns);
 	attempt_put(at);
 	return outcome;
 }
@@ -800,7 +802,7 @@ void read_cannot_be_sent(struct linnos_read *r, struct attempt *at, int error)
 	attempt_put(at);
 }
 
-void attempt_take_back(struct attempt *at)
+void attempt_cancel_unsent(struct attempt *at)
 {
 	account(at, UNFINISHED, queue_time(at->queue));
 	attempt_put(at);
@@ -810,14 +812,14 @@ void attempt_forsake(struct attempt *at)
 {
 	struct linnos_queue *q = at->queue;
 
-	linnos_note_ended(q->chooser, &at->sending, LINNOS_TAKEN_BACK, queue_time(q));
-	count(at->kind == LINNOS_COPY ? &q->counts.copies_landed : &q->counts.landed, 1);
-	bounce_forsake(at->bounce);
+	linnos_chooser_on_complete(q->chooser, &at->sending, LINNOS_RESULT_IGNORED, queue_time(q));
+	count(at->kind == LINNOS_PROBE_COPY ? &q->counts.copies_landed : &q->counts.landed, 1);
+	bounce_quarantine(at->bounce);
 	at->bounce = NULL;
 	attempt_put(at);
 }
 
-void attempts_forsake(struct linnos_queue *q)
+void attempts_abandon(struct linnos_queue *q)
 {
 	uint64_t now_ns = queue_time(q);
 
@@ -825,7 +827,7 @@ void attempts_forsake(struct linnos_queue *q)
 		struct attempt *at = q->ring_attempts;
 		struct linnos_read *r = at->read;
 
-		linnos_note_ended(q->chooser, &at->sending, LINNOS_TAKEN_BACK, now_ns);
+		linnos_chooser_on_complete(q->chooser, &at->sending, LINNOS_RESULT_IGNORED, now_ns);
 		count(&q->counts.landed, 1);
 		if (r) {
 			land(r, at);
@@ -836,7 +838,7 @@ void attempts_forsake(struct linnos_queue *q)
 		}
 		if (at->held)
 			read_put(q, at->held);
-		bounce_forsake(at->bounce);
+		bounce_quarantine(at->bounce);
 		at->bounce = NULL;
 		attempt_put(at);
 	}

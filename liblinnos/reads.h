@@ -53,12 +53,12 @@ struct attempt {
 	bool no_memory;	 /* for the rest of it */
 	bool not_sent;	 /* the ring cannot be used any more */
 	uint16_t n_interrupted;
-	struct linnos_sending sending;
+	struct linnos_attempt sending;
 };
 
 enum read_where {
 	READ_NOW,   /* in the queue's lane or the calling thread, which waits for nothing else */
-	READ_LATER, /* in the queue's lane; linnos_wait() tells of it */
+	READ_LATER, /* in the queue's lane; linnos_queue_wait() tells of it */
 	READ_CALLERS_RING,
 };
 
@@ -83,15 +83,15 @@ struct linnos_read {
 	ssize_t result;
 	struct attempt *flying[2];
 	struct attempt *next; /* to be sent: one, or its rest and a hedge */
-	struct attempt *copy; /* likewise, by lanes_send_copy(); NULL: none */
+	struct attempt *copy; /* likewise, by reaper_submit_probe_copy(); NULL: none */
 	struct hint hint;     /* where hints are guarded */
 	struct linnos_choice choice;
 	char *error_text; /* of a read that has failed, for its completion; NULL: none */
 };
 
 /* A read's options, checked; NULL: the defaults. */
-int read_options_take(const struct linnos_queue *q, struct linnos_read_options *taken,
-		      const struct linnos_read_options *given);
+int read_options_copy_in(const struct linnos_queue *q, struct linnos_read_options *taken,
+			 const struct linnos_read_options *given);
 /* Chooses the first replica: r->next is to be sent, and r->copy before it. Returns 0 or a negative
  * errno. */
 int read_begin(struct linnos_queue *q, struct linnos_read *r, const struct iovec *iov, int n_iov,
@@ -100,8 +100,8 @@ int read_begin(struct linnos_queue *q, struct linnos_read *r, const struct iovec
 bool read_is_timed(const struct linnos_read *r);
 /* When something is to be done for it; UINT64_MAX: never, as things are. */
 uint64_t read_due_ns(const struct linnos_read *r);
-/* The first of those whose time has come: LINNOS_AGAIN: its next is to be sent. LINNOS_NOTHING:
- * none is there. */
+/* The first of those whose time has come: LINNOS_READ_RESUBMIT: its next is to be sent.
+ * LINNOS_READ_PENDING: none is there. */
 enum linnos_outcome read_due(struct linnos_queue *q, struct timed_reads *list,
 			     struct linnos_read **read);
 /* Among those that have a time, if it has. */
@@ -112,7 +112,7 @@ void read_put(struct linnos_queue *q, struct linnos_read *r);
 struct attempt *read_take_next(struct linnos_read *r);
 
 /* An attempt has come back with this result. *read is its read, NULL when that is over already;
- * with LINNOS_AGAIN its next is to be sent. */
+ * with LINNOS_READ_RESUBMIT its next is to be sent. */
 enum linnos_outcome attempt_ended(struct attempt *at, ssize_t result, struct linnos_read **read);
 /* Nobody can be given the read's attempt, for this reason: it is over. */
 void read_cannot_be_sent(struct linnos_read *r, struct attempt *at, int error);
@@ -125,16 +125,16 @@ static inline uint64_t attempt_handle(const struct attempt *at)
 {
 	return (uintptr_t)at;
 }
-void attempt_join(struct attempt **list, struct attempt *at);
-void attempt_part(struct attempt *at);
+void attempt_list_add(struct attempt **list, struct attempt *at);
+void attempt_list_del(struct attempt *at);
 /* It cannot be sent; without_ring: for want of one; for_ever: there will be none. */
-void copy_take_back(struct attempt *copy, bool for_ever);
+void probe_copy_cancel(struct attempt *copy, bool for_ever);
 /* Its read was over before it was sent. */
-void attempt_take_back(struct attempt *at);
+void attempt_cancel_unsent(struct attempt *at);
 /* Forgets one whose end nobody will tell of, after its read is over. */
 void attempt_forsake(struct attempt *at);
 /* Forgets all attempts in the caller's ring, and their reads: no completion will come. */
-void attempts_forsake(struct linnos_queue *q);
+void attempts_abandon(struct linnos_queue *q);
 void reads_free(struct linnos_queue *q);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Reads in the caller's io_uring: prepared and heard of here, submitted and waited for there. */
 #include "messages.h"
-#include "lanes.h"
+#include "io_channels.h"
 
 #include <errno.h>
 #include <liburing.h>
@@ -26,22 +26,23 @@ static int begin(struct linnos_queue *q, struct linnos_read **r, const struct io
 		 off_t offset, const struct linnos_read_options *options)
 {
 	struct linnos_read_options o;
-	int error = read_options_take(q, &o, options);
+	int error = read_options_copy_in(q, &o, options);
 
 	*r = NULL;
 	if (error)
 		return error;
 	if (!q->array->is_files)
 		return error_say(-EINVAL, "a ring reads files and block devices, no backend's "
-					  "replicas; linnos_begin_read() does");
+					  "replicas; linnos_queue_submit_read() does");
 	*r = read_new(q);
 	if (!*r)
 		return error_say(-ENOMEM, "out of memory");
 	return read_begin(q, *r, iov, n_iov, offset, &o, READ_CALLERS_RING);
 }
 
-int linnos_prep_read(struct linnos_queue *q, struct io_uring_sqe *sqe, const struct iovec *iov,
-		     int n_iov, off_t offset, const struct linnos_read_options *options, void *user)
+int linnos_queue_prep_read(struct linnos_queue *q, struct io_uring_sqe *sqe,
+			   const struct iovec *iov, int n_iov, off_t offset,
+			   const struct linnos_read_options *options, void *user)
 {
 	struct linnos_read *r;
 	int error;
@@ -58,13 +59,13 @@ int linnos_prep_read(struct linnos_queue *q, struct io_uring_sqe *sqe, const str
 	}
 	r->user = user;
 	if (r->copy)
-		lanes_send_copy(r->copy);
+		reaper_submit_probe_copy(r->copy);
 	read_list(q, r);
 	prepare(r, sqe);
 	return 0;
 }
 
-int linnos_prep_again(struct linnos_read *r, struct io_uring_sqe *sqe)
+int linnos_queue_prep_retry(struct linnos_read *r, struct io_uring_sqe *sqe)
 {
 	if (!sqe)
 		return -EAGAIN;
@@ -73,7 +74,7 @@ int linnos_prep_again(struct linnos_read *r, struct io_uring_sqe *sqe)
 		return error_null("read");
 	}
 	if (r->is_done) {
-		attempt_take_back(read_take_next(r));
+		attempt_cancel_unsent(read_take_next(r));
 		read_put(r->queue, r);
 		prepare_nothing(sqe);
 		return 0;
@@ -86,17 +87,17 @@ int linnos_prep_again(struct linnos_read *r, struct io_uring_sqe *sqe)
 static enum linnos_outcome tell(enum linnos_outcome outcome, struct linnos_read *r,
 				struct linnos_completion *c)
 {
-	if (outcome == LINNOS_NOTHING)
+	if (outcome == LINNOS_READ_PENDING)
 		return outcome;
 	c->user = r->user;
-	if (outcome == LINNOS_AGAIN) {
+	if (outcome == LINNOS_READ_RESUBMIT) {
 		c->read = r;
 		return outcome;
 	}
 	c->result = r->result;
 	c->replica = r->replica;
 	c->error_text = r->error_text;
-	/* The caller still has it, for linnos_prep_again(). */
+	/* The caller still has it, for linnos_queue_prep_retry(). */
 	if (r->next)
 		r->next->held = r;
 	else
@@ -104,7 +105,7 @@ static enum linnos_outcome tell(enum linnos_outcome outcome, struct linnos_read 
 	return outcome;
 }
 
-enum linnos_outcome linnos_complete(uint64_t handle, int result, struct linnos_completion *c)
+enum linnos_outcome linnos_queue_complete(uint64_t handle, int result, struct linnos_completion *c)
 {
 	struct attempt *at = (struct attempt *)(uintptr_t)(handle & ~(uint64_t)(ATTEMPT_ALIGN - 1));
 	enum linnos_outcome outcome;
@@ -112,13 +113,13 @@ enum linnos_outcome linnos_complete(uint64_t handle, int result, struct linnos_c
 
 	memset(c, 0, sizeof(*c));
 	if (!at)
-		return LINNOS_NOTHING;
+		return LINNOS_READ_PENDING;
 	c->queue = at->queue;
 	outcome = attempt_ended(at, result, &r);
 	return tell(outcome, r, c);
 }
 
-int64_t linnos_due_ns(struct linnos_queue *q)
+int64_t linnos_queue_next_timeout_ns(struct linnos_queue *q)
 {
 	uint64_t now_ns, due_ns;
 
@@ -129,20 +130,20 @@ int64_t linnos_due_ns(struct linnos_queue *q)
 	return due_ns > now_ns ? (int64_t)(due_ns - now_ns) : 0;
 }
 
-enum linnos_outcome linnos_due(struct linnos_queue *q, struct linnos_completion *c)
+enum linnos_outcome linnos_queue_next_expired(struct linnos_queue *q, struct linnos_completion *c)
 {
 	struct linnos_read *r = NULL;
 	enum linnos_outcome outcome;
 
 	memset(c, 0, sizeof(*c));
 	if (!q)
-		return LINNOS_NOTHING;
+		return LINNOS_READ_PENDING;
 	outcome = read_due(q, &q->in_callers_ring, &r);
 	c->queue = q;
 	return tell(outcome, r, c);
 }
 
-uint64_t linnos_lost(struct linnos_queue *q)
+uint64_t linnos_queue_next_orphan(struct linnos_queue *q)
 {
 	for (struct attempt *at = q && q->n_lost ? q->ring_attempts : NULL; at; at = at->later)
 		if (at->is_unwanted) {
@@ -153,8 +154,8 @@ uint64_t linnos_lost(struct linnos_queue *q)
 	return 0;
 }
 
-void linnos_abandon(struct linnos_queue *q)
+void linnos_queue_abandon_reads(struct linnos_queue *q)
 {
 	if (q)
-		attempts_forsake(q);
+		attempts_abandon(q);
 }

@@ -2,7 +2,7 @@
 /* The backend of files and block devices: see uring_backend.h. */
 #include "uring_backend.h"
 #include "io_uring_errors.h"
-#include "lanes.h"
+#include "io_channels.h"
 #include "messages.h"
 
 #include <errno.h>
@@ -162,7 +162,7 @@ static unsigned int reap(struct uring *u)
 		io_uring_cqe_seen(&u->ring, cqe);
 		/* A cancelled request has a completion of its own. */
 		if (handle)
-			linnos_ended(handle, result);
+			linnos_request_complete(handle, result);
 	}
 	return n;
 }

@@ -78,7 +78,7 @@ class NodeStats:
         One of `linnapp.replicas.STATES`, without the last.
     expected_us : int
         What a read of a page would take.
-    news_age_us : int or None
+    report_age_us : int or None
         Of what its agent told last; None: nothing that counts.
     is_trusted : bool
         What its agent told was not far worse than own reads.
@@ -89,7 +89,7 @@ class NodeStats:
     in_flight: int
     answered: int
     errors: int
-    news_age_us: int | None
+    report_age_us: int | None
     is_trusted: bool
 
 
@@ -98,9 +98,9 @@ class _ClusterOptions(ctypes.Structure):
 
     _fields_ = (
         ("size", ctypes.c_size_t),
-        *of_one_kind(ctypes.c_uint32, "mode", "flags", "home_margin_percent", "news_for_ms"),
-        *of_one_kind(ctypes.c_uint32, "news_uses", "explore_ms", "hedge_percent"),
-        *of_one_kind(ctypes.c_double, "copies_percent", "extra_io_percent", "questions_percent"),
+        *of_one_kind(ctypes.c_uint32, "mode", "flags", "home_margin_percent", "report_ttl_ms"),
+        *of_one_kind(ctypes.c_uint32, "report_max_uses", "explore_ms", "hedge_percent"),
+        *of_one_kind(ctypes.c_double, "probe_percent", "extra_io_percent", "query_percent"),
         ("seed", ctypes.c_uint64),
         ("key", ctypes.c_char_p),
         ("key_bytes", ctypes.c_size_t),
@@ -118,7 +118,7 @@ class _NodeStats(ctypes.Structure):
 
     _fields_ = (
         *of_one_kind(ctypes.c_uint32, "state", "expected_us"),
-        *of_one_kind(ctypes.c_uint64, "in_flight", "answered", "errors", "news_age_us"),
+        *of_one_kind(ctypes.c_uint64, "in_flight", "answered", "errors", "report_age_us"),
         *of_one_kind(ctypes.c_uint32, "is_trusted", "reserved"),
     )
 
@@ -138,7 +138,7 @@ class _Choice(ctypes.Structure):
 
 
 class _Sending(ctypes.Structure):
-    """`struct linnos_sending` of linnos_choose.h."""
+    """`struct linnos_attempt` of linnos_choose.h."""
 
     _fields_ = (("own", ctypes.c_uint64 * 8),)
 
@@ -162,16 +162,16 @@ def library() -> ctypes.CDLL:
         linnos_cluster_free=(None, handle),
         linnos_cluster_choose=(i64, handle, choice, nodes, number, u64),
         linnos_cluster_choose_next=(status, handle, choice, u64),
-        linnos_cluster_hedge=(status, handle, choice, u64),
-        linnos_cluster_sent=(None, handle, sending, choice, number, status, u64),
-        linnos_cluster_ended=(None, handle, sending, status, u64),
-        linnos_cluster_answered=(None, handle, choice, sending, u64),
-        linnos_cluster_ask_first=(
+        linnos_cluster_choose_hedge=(status, handle, choice, u64),
+        linnos_cluster_on_submit=(None, handle, sending, choice, number, status, u64),
+        linnos_cluster_on_complete=(None, handle, sending, status, u64),
+        linnos_cluster_on_answer=(None, handle, choice, sending, u64),
+        linnos_cluster_should_query_first=(
             *(i64, handle, nodes, number, ctypes.c_int32, u64, ctypes.POINTER(u64)),
         ),
-        linnos_cluster_next_probe=(i64, handle, u64),
-        linnos_cluster_question=(size, handle, u32, u16, u32, u64, ctypes.c_char_p),
-        linnos_cluster_news=(status, handle, u32, ctypes.c_char_p, size, u64),
+        linnos_cluster_next_query_node=(i64, handle, u64),
+        linnos_cluster_build_query=(size, handle, u32, u16, u32, u64, ctypes.c_char_p),
+        linnos_cluster_receive_report=(status, handle, u32, ctypes.c_char_p, size, u64),
         linnos_cluster_get_stats=(None, handle, ctypes.POINTER(_ClusterCounters), size),
         linnos_cluster_get_node=(status, handle, u32, u64, ctypes.POINTER(_NodeStats), size),
     )
@@ -193,13 +193,13 @@ class Choosing(TypedDict, total=False):
 
     mode: Mode
     home_margin_percent: int
-    news_for_ms: int
-    news_uses: int
+    report_ttl_ms: int
+    report_max_uses: int
     explore_ms: int
     hedge_percent: int
-    copies_percent: float
+    probe_percent: float
     extra_io_percent: float
-    questions_percent: float
+    query_percent: float
     seed: int
     key: bytes | None
     unguarded: bool
@@ -211,13 +211,13 @@ def options_of(
     *,
     mode: Mode = "choose",
     home_margin_percent: int = 5,
-    news_for_ms: int = 50,
-    news_uses: int = 8,
+    report_ttl_ms: int = 50,
+    report_max_uses: int = 8,
     explore_ms: int = 20,
     hedge_percent: int = 200,
-    copies_percent: float = 1,
+    probe_percent: float = 1,
     extra_io_percent: float = 3,
-    questions_percent: float = 100,
+    query_percent: float = 100,
     seed: int = 0,
     key: bytes | None = None,
     unguarded: bool = False,
@@ -228,8 +228,8 @@ def options_of(
         raise TypeError(f"{owner.__name__}() got an unexpected keyword argument {name!r}")
     whole = {
         "home_margin_percent": home_margin_percent,
-        "news_for_ms": news_for_ms,
-        "news_uses": news_uses,
+        "report_ttl_ms": report_ttl_ms,
+        "report_max_uses": report_max_uses,
         "explore_ms": explore_ms,
         "hedge_percent": hedge_percent,
     }
@@ -240,9 +240,9 @@ def options_of(
         _number(Mode, "mode", mode),
         _UNGUARDED * unguarded,
         *whole.values(),
-        copies_percent,
+        probe_percent,
         extra_io_percent,
-        questions_percent,
+        query_percent,
         seed,
         key,
         len(key or b""),
@@ -271,7 +271,7 @@ def node_stats(handle: ctypes.c_void_p, node: int, now_ns: int | None) -> NodeSt
         in_flight=raw.in_flight,
         answered=raw.answered,
         errors=raw.errors,
-        news_age_us=None if raw.news_age_us == _NEVER else raw.news_age_us,
+        report_age_us=None if raw.report_age_us == _NEVER else raw.report_age_us,
         is_trusted=bool(raw.is_trusted),
     )
 
@@ -297,13 +297,13 @@ class Nodes(Closable):
         "hedge": a read that takes long is sent to a second node as well.
     home_margin_percent : int
         How much less than at home a read must be expected to take elsewhere to leave.
-    news_for_ms, news_uses : int
+    report_ttl_ms, report_max_uses : int
         What an agent told counts for so long, and for so many reads; 0: it never does.
     explore_ms : int
         A node that was slow is looked at again after so long, to begin with.
     hedge_percent : int
         A read is hedged when it has taken so many percent of what is usual.
-    copies_percent, extra_io_percent, questions_percent : float
+    probe_percent, extra_io_percent, query_percent : float
         Of the reads so many, in percent, have a copy that looks at a slow node; are hedged or
         copied; have a question to an agent, at most.
     seed : int
@@ -378,14 +378,14 @@ class Nodes(Closable):
         """
         nodes, at = _nodes(candidates), _place(candidates, home)
         until_ns = ctypes.c_uint64()
-        node = library().linnos_cluster_ask_first(
+        node = library().linnos_cluster_should_query_first(
             self._open(), nodes, len(nodes), at, _time(now_ns), ctypes.byref(until_ns)
         )
         return None if node < 0 else (node, until_ns.value)
 
     def next_probe(self, *, now_ns: int | None = None) -> int | None:
         """The node whose agent should be asked now, or None; to be called after each read sent."""
-        node: int = library().linnos_cluster_next_probe(self._open(), _time(now_ns))
+        node: int = library().linnos_cluster_next_query_node(self._open(), _time(now_ns))
         return None if node < 0 else node
 
     def question(self, node: int, drive: int, size: int, *, now_ns: int | None = None) -> bytes:
@@ -401,7 +401,7 @@ class Nodes(Closable):
         check_fits(32, node=node, size=size)
         check_fits(16, drive=drive)
         datagram = ctypes.create_string_buffer(_DATAGRAM_BYTES)
-        length = library().linnos_cluster_question(
+        length = library().linnos_cluster_build_query(
             self._open(), node, drive, size, _time(now_ns), datagram
         )
         if not length:
@@ -417,7 +417,7 @@ class Nodes(Closable):
             Whether it is the answer to the last question, and listened to.
         """
         check_fits(32, node=node)
-        return not library().linnos_cluster_news(
+        return not library().linnos_cluster_receive_report(
             self._open(), node, datagram, len(datagram), _time(now_ns)
         )
 
@@ -539,7 +539,7 @@ class Read:
         int or None
             The node to send it to as well; None: none.
         """
-        place = library().linnos_cluster_hedge(self._open(), self._choice, _time(now_ns))
+        place = library().linnos_cluster_choose_hedge(self._open(), self._choice, _time(now_ns))
         return self._candidates[place] if place >= 0 else None
 
     def answered(self, winner: Attempt | None, *, now_ns: int | None = None) -> None:
@@ -553,7 +553,7 @@ class Read:
         if winner is not None and winner._read is not self:
             raise ValueError("the winner is another read's")
         sending = None if winner is None else ctypes.byref(winner._sending)
-        library().linnos_cluster_answered(self._open(), self._choice, sending, _time(now_ns))
+        library().linnos_cluster_on_answer(self._open(), self._choice, sending, _time(now_ns))
         self._is_answered = True
 
 
@@ -568,7 +568,9 @@ class Attempt:
         handle, now_ns = read._open(), _time(now_ns)
         # Before the library knows it: an interruption in between must not free it.
         read._client._in_flight.add(self)
-        library().linnos_cluster_sent(handle, self._sending, read._choice, place, number, now_ns)
+        library().linnos_cluster_on_submit(
+            handle, self._sending, read._choice, place, number, now_ns
+        )
 
     def ended(self, end: End = "answered", *, now_ns: int | None = None) -> None:
         """It has ended, exactly once.
@@ -592,4 +594,4 @@ class Attempt:
             client._in_flight.remove(self)
         except KeyError:
             raise ValueError("the attempt has ended already") from None
-        library().linnos_cluster_ended(handle, self._sending, number, now_ns)
+        library().linnos_cluster_on_complete(handle, self._sending, number, now_ns)

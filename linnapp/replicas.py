@@ -158,29 +158,29 @@ def _library() -> ctypes.CDLL:
         "LINNOS_LIB",
         ("liblinnos", "install-lib"),
         "LIBLINNOS_1",
-        linnos_open=(
+        linnos_array_open=(
             *(status, ctypes.POINTER(handle), number, names, names, ctypes.POINTER(_ArrayOptions)),
         ),
         linnos_error=(ctypes.c_char_p,),
-        linnos_close=(status, handle),
+        linnos_array_close=(status, handle),
         linnos_queue_create=(status, ctypes.POINTER(handle), handle, ctypes.c_void_p),
         linnos_queue_close=(status, handle),
-        linnos_get_stats=(None, handle, ctypes.POINTER(_ArrayCounters), size),
-        linnos_get_replica_stats=(status, handle, number, of_replica, size),
-        linnos_array_known=(handle, handle),
-        linnos_known_histogram=(status, handle, number, ctypes.POINTER(u64), number),
+        linnos_array_get_stats=(None, handle, ctypes.POINTER(_ArrayCounters), size),
+        linnos_array_get_replica_stats=(status, handle, number, of_replica, size),
+        linnos_array_predictor=(handle, handle),
+        linnos_predictor_get_histogram=(status, handle, number, ctypes.POINTER(u64), number),
         linnos_bucket_ns=(u64, number),
-        linnos_drop=(status, handle, number),
-        linnos_restore=(status, handle, number),
+        linnos_array_drop_replica=(status, handle, number),
+        linnos_array_restore_replica=(status, handle, number),
         linnos_set_model=(status, handle, number, ctypes.c_char_p),
-        linnos_size=(u64, handle),
-        linnos_hint_is_used=(status, handle),
-        linnos_asking_is_used=(status, handle),
+        linnos_array_size=(u64, handle),
+        linnos_array_uses_hint=(status, handle),
+        linnos_array_queries_kernel=(status, handle),
         linnos_preadv=(
             *(ctypes.c_ssize_t, handle, iov, ctypes.c_int, ctypes.c_int64),
             ctypes.POINTER(_ReadOptions),
         ),
-        linnos_best=(status, number, drives, size, ctypes.POINTER(ctypes.c_uint32)),
+        linnos_kernel_best_drives=(status, number, drives, size, ctypes.POINTER(ctypes.c_uint32)),
     )
 
 
@@ -192,7 +192,7 @@ _NO_BEST = {
 
 
 def best(fds: Sequence[int], size: int) -> list[int]:
-    """Ask the kernel which drives should serve a read that is about to be sent: linnos_best(3).
+    """Ask the kernel which drives should serve a read that is about to be sent: linnos_kernel_best_drives(3).
 
     Parameters
     ----------
@@ -216,7 +216,9 @@ def best(fds: Sequence[int], size: int) -> list[int]:
         raise ValueError(f"{len(fds)} drives; 1 to {_REPLICAS_MAX} can be asked")
     if size < 1:
         raise ValueError(f"a read of {size} bytes; 1 or more can be asked about")
-    mask = _library().linnos_best(len(fds), (ctypes.c_int * len(fds))(*fds), size, None)
+    mask = _library().linnos_kernel_best_drives(
+        len(fds), (ctypes.c_int * len(fds))(*fds), size, None
+    )
     if mask < 0:
         why = _NO_BEST.get(-mask, os.strerror(-mask))
         raise OSError(-mask, f"which of {len(fds)} drives to read from: {why}")
@@ -347,7 +349,7 @@ class Replicas(Closable):
         )
         known = None if models is None else _paths(models)
         _check(
-            _library().linnos_open(
+            _library().linnos_array_open(
                 ctypes.byref(self._handle), self._n, _paths(paths), known, ctypes.byref(options)
             )
         )
@@ -447,11 +449,11 @@ class Replicas(Closable):
 
     def drop(self, replica: int) -> None:
         """Leave a replica out from now on, whose bytes are out of date; the last one cannot be."""
-        _check(_library().linnos_drop(self._open(), replica))
+        _check(_library().linnos_array_drop_replica(self._open(), replica))
 
     def restore(self, replica: int) -> None:
         """Take a dropped replica back, when it holds what the others hold."""
-        _check(_library().linnos_restore(self._open(), replica))
+        _check(_library().linnos_array_restore_replica(self._open(), replica))
 
     def set_model(self, replica: int, model: AnyPath | None) -> None:
         """Exchange a replica's model, while others read, too; the old one stays if it is none."""
@@ -461,22 +463,22 @@ class Replicas(Closable):
     @property
     def size(self) -> int:
         """Bytes that the largest replica held when the array was opened."""
-        return int(_library().linnos_size(self._open()))
+        return int(_library().linnos_array_size(self._open()))
 
     @property
     def uses_hint(self) -> bool:
         """Whether reads carry RWF_LATCRIT."""
-        return bool(_library().linnos_hint_is_used(self._open()))
+        return bool(_library().linnos_array_uses_hint(self._open()))
 
     @property
     def asks(self) -> bool:
         """Whether the kernel is asked: `ask` was given, and it can tell."""
-        return bool(_library().linnos_asking_is_used(self._open()))
+        return bool(_library().linnos_array_queries_kernel(self._open()))
 
     def stats(self) -> Stats:
         """What the array has done until now."""
         raw = _ArrayCounters()
-        _library().linnos_get_stats(self._open(), ctypes.byref(raw), ctypes.sizeof(raw))
+        _library().linnos_array_get_stats(self._open(), ctypes.byref(raw), ctypes.sizeof(raw))
         by = [self._replica(k) for k in range(self._n)]
         return Stats(
             **counted(raw),
@@ -487,7 +489,7 @@ class Replicas(Closable):
     def _replica(self, replica: int) -> _ReplicaStats:
         raw = _ReplicaStats()
         _check(
-            _library().linnos_get_replica_stats(
+            _library().linnos_array_get_replica_stats(
                 self._open(), replica, ctypes.byref(raw), ctypes.sizeof(raw)
             )
         )
@@ -496,9 +498,11 @@ class Replicas(Closable):
     def replica_stats(self, replica: int) -> ReplicaStats:
         """What a replica has done until now."""
         library, raw = _library(), self._replica(replica)
-        known = library.linnos_array_known(self._open())
-        counts = (ctypes.c_uint64 * library.linnos_known_histogram(known, replica, None, 0))()
-        library.linnos_known_histogram(known, replica, counts, len(counts))
+        known = library.linnos_array_predictor(self._open())
+        counts = (
+            ctypes.c_uint64 * library.linnos_predictor_get_histogram(known, replica, None, 0)
+        )()
+        library.linnos_predictor_get_histogram(known, replica, counts, len(counts))
         values = counted(raw)
         del values["reserved"]
         values["state"] = STATES[raw.state]
@@ -519,4 +523,4 @@ class Replicas(Closable):
         while self._queues:
             _library().linnos_queue_close(self._queues.popitem()[1])
         handle, self._handle = self._handle, ctypes.c_void_p()
-        _library().linnos_close(handle)
+        _library().linnos_array_close(handle)

@@ -85,7 +85,7 @@ class Interval:
         return self.high < 0
 
     @property
-    def is_apart(self) -> bool:
+    def excludes_zero(self) -> bool:
         """Whether the interval excludes zero."""
         return self.is_above or self.is_below
 
@@ -96,7 +96,7 @@ class Interval:
 
     def agreeing_with(self, is_significant: bool) -> Interval:
         """The interval, made to hold zero unless a test says that the value is not zero."""
-        if is_significant or not self.is_apart:
+        if is_significant or not self.excludes_zero:
             return self
         return Interval(self.value, min(self.low, 0.0), max(self.high, 0.0))
 
@@ -126,7 +126,7 @@ class Difference:
     high_us: float | None
 
     @property
-    def is_beyond_chance(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the interval excludes zero."""
         if self.low_us is None or self.high_us is None:
             return False

@@ -19,7 +19,8 @@
 /* Of what datagrams are signed with. */
 #define KEY_BYTES_MAX 256
 
-/* For &question.flags; the first two are the kernel's BLK_EXPECT_LOOK and BLK_EXPECT_AT. */
+/* For &question.flags; the first two are the kernel's BLK_EXPECT_QUERY_ONLY and
+ * BLK_EXPECT_HAS_PAGE. */
 #define QUESTION_LOOK 0x1u
 #define QUESTION_AT 0x2u
 #define QUESTION_FLAGS (QUESTION_LOOK | QUESTION_AT)

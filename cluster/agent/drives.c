@@ -19,7 +19,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-_Static_assert(QUESTION_LOOK == BLK_EXPECT_LOOK && QUESTION_AT == BLK_EXPECT_AT, "one meaning");
+_Static_assert(QUESTION_LOOK == BLK_EXPECT_QUERY_ONLY && QUESTION_AT == BLK_EXPECT_HAS_PAGE,
+	       "one meaning");
 
 #define LOOK_AGAIN_NS UINT64_C(1000000000)
 

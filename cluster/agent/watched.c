@@ -65,7 +65,7 @@ static void take_back(const struct watched *w)
 {
 	for (unsigned int at = 0; at < SLOTS;)
 		if (slots[at].request && (!w || slots[at].of == w))
-			end(&slots[at], 0, OBSERVED_TAKEN_BACK);
+			end(&slots[at], 0, OBSERVED_IGNORED);
 		else
 			at++;
 }
@@ -96,7 +96,7 @@ static void drop_missed(struct watched *w, uint32_t kernel, uint64_t now_ns)
 		    (!oldest || f->io.issued_ns < oldest->io.issued_ns))
 			oldest = f;
 	if (oldest->io.issued_ns + LATE_NS_MIN < now_ns)
-		end(oldest, 0, OBSERVED_TAKEN_BACK);
+		end(oldest, 0, OBSERVED_IGNORED);
 }
 
 void watched_begin(struct watched *w, uint32_t disk, uint32_t request_pages_max)
@@ -129,7 +129,7 @@ static void goes_on(struct watched *w, struct in_flight *f, const struct request
 	uint32_t pages = linnos_pages_of(r->bytes);
 
 	if (f->request && is_other(f, r)) {
-		end(f, 0, OBSERVED_TAKEN_BACK);
+		end(f, 0, OBSERVED_IGNORED);
 		f = find(w, r->request);
 	}
 	if (!f->request && n_in_flight == IN_FLIGHT_MAX)
@@ -148,7 +148,7 @@ static void goes_on(struct watched *w, struct in_flight *f, const struct request
 static void feed(struct watched *w, const struct request_record *r)
 {
 	struct in_flight *f = find(w, r->request);
-	enum observed_end how = OBSERVED_TAKEN_BACK;
+	enum observed_end how = OBSERVED_IGNORED;
 
 	if (r->event == REQUEST_WAITS || r->event == REQUEST_ISSUED) {
 		goes_on(w, f, r);
@@ -175,12 +175,12 @@ void watched_ask(struct watched *w, const struct question *question, uint64_t no
 {
 	uint32_t pages = linnos_pages_of(question->bytes), features[LINNOS_N_FEATURES];
 	uint32_t most = pages < w->request_pages_max ? pages : w->request_pages_max;
-	bool chooses = linnos_latency_chooses(w->model), stalled;
+	bool chooses = linnos_latency_is_validated(w->model), stalled;
 	struct linnos_load load;
 
 	if (answer->state & STATE_PENDING_KNOWN)
 		drop_missed(w, answer->pending, now_ns);
-	linnos_see_load(&w->observer.drive, &load);
+	linnos_load_snapshot(&w->observer.drive, &load);
 	observer_features(&w->observer, (uint64_t)question->page * LINNOS_PAGE_BYTES, pages, now_ns,
 			  features);
 	if (!(question->flags & QUESTION_AT))
@@ -191,11 +191,11 @@ void watched_ask(struct watched *w, const struct question *question, uint64_t no
 	answer->pending = load.read_pages + load.write_pages;
 	answer->state = STATE_PENDING_KNOWN | STATE_PENDING_PAGES;
 	if (!chooses)
-		answer->state |= BLK_EXPECT_NO_CHOICE;
+		answer->state |= BLK_EXPECT_UNVALIDATED;
 	if (stalled)
 		answer->state |= BLK_EXPECT_STALLED;
 	if (stalled || (chooses && answer->latency_us > w->model->refuse_us))
 		answer->state |= BLK_EXPECT_SLOW;
-	if (linnos_is_silent(&w->observer.drive, linnos_size_order(most), now_ns))
+	if (linnos_history_is_stale(&w->observer.drive, linnos_size_class(most), now_ns))
 		answer->state |= BLK_EXPECT_STALE;
 }

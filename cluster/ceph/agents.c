@@ -43,7 +43,7 @@ static void hear(struct agents *a, uint32_t node)
 	ssize_t bytes;
 
 	while ((bytes = recv(fd, datagram, sizeof(datagram), MSG_DONTWAIT)) >= 0)
-		linnos_cluster_news(a->cluster, node, datagram, bytes, clock_ns());
+		linnos_cluster_receive_report(a->cluster, node, datagram, bytes, clock_ns());
 }
 
 static void *listen_to_all(void *of)
@@ -84,7 +84,7 @@ static int connected(const char *address, uint16_t port)
 	return fd;
 }
 
-void agents_meet(struct agents *a, uint32_t node, const char *address, unsigned int drive)
+void agents_resolve(struct agents *a, uint32_t node, const char *address, unsigned int drive)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = node};
 	int fd = connected(address, a->port), before = a->agents[node].fd;
@@ -105,15 +105,15 @@ void agents_meet(struct agents *a, uint32_t node, const char *address, unsigned 
 
 void agents_ask(struct agents *a, uint32_t bytes, uint64_t now_ns)
 {
-	int64_t node = linnos_cluster_next_probe(a->cluster, now_ns);
+	int64_t node = linnos_cluster_next_query_node(a->cluster, now_ns);
 	uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
 	size_t length;
 	int fd;
 
 	if (node < 0)
 		return;
-	length = linnos_cluster_question(a->cluster, node, a->agents[node].drive, bytes, now_ns,
-					 datagram);
+	length = linnos_cluster_build_query(a->cluster, node, a->agents[node].drive, bytes, now_ns,
+					    datagram);
 	/* what cannot be sent will not be answered, and that is all: others' turn comes */
 	fd = a->agents[node].fd;
 	if (length && fd != NONE)

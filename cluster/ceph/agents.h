@@ -15,7 +15,7 @@ void agents_free(struct agents *agents);
 
 /* A node's agent is at this address, and its drive is that agent's how many-th; perhaps another one
  * than before. */
-void agents_meet(struct agents *agents, uint32_t node, const char *address, unsigned int drive);
+void agents_resolve(struct agents *agents, uint32_t node, const char *address, unsigned int drive);
 
 /* Ask whom the library would like to hear of next, for a read of so many bytes; waits for nobody.
  */

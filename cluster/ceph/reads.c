@@ -10,7 +10,7 @@
 #include "agents.h"
 #include "clock.h"
 #include "messages.h"
-#include "places.h"
+#include "placement.h"
 #include "versioned_struct.h"
 #include "waiting.h"
 
@@ -50,7 +50,7 @@ struct attempt {
 	struct handle *handle;
 	/* the library has been told that it was sent, and not yet that it has ended */
 	bool is_counted;
-	struct linnos_sending sending;
+	struct linnos_attempt sending;
 };
 
 struct read {
@@ -129,7 +129,7 @@ static enum linnos_end end_of(ssize_t bytes)
 {
 	if (!is_answer(bytes))
 		return LINNOS_FAILED;
-	return bytes > 0 ? LINNOS_ANSWERED : LINNOS_CANCELLED;
+	return bytes > 0 ? LINNOS_SUCCEEDED : LINNOS_CANCELLED;
 }
 
 static void count_sent(struct attempt *attempt, unsigned int replica, enum linnos_kind kind,
@@ -138,14 +138,14 @@ static void count_sent(struct attempt *attempt, unsigned int replica, enum linno
 	struct read *read = attempt->read;
 
 	attempt->is_counted = true;
-	linnos_cluster_sent(read->ceph->cluster, &attempt->sending, &read->choice, replica, kind,
-			    now_ns);
+	linnos_cluster_on_submit(read->ceph->cluster, &attempt->sending, &read->choice, replica,
+				 kind, now_ns);
 }
 
 static void count_ended(struct attempt *attempt, enum linnos_end end, uint64_t now_ns)
 {
 	attempt->is_counted = false;
-	linnos_cluster_ended(attempt->read->ceph->cluster, &attempt->sending, end, now_ns);
+	linnos_cluster_on_complete(attempt->read->ceph->cluster, &attempt->sending, end, now_ns);
 }
 
 static void end_attempt(rados_completion_t completion, void *of)
@@ -169,8 +169,8 @@ static void end_attempt(rados_completion_t completion, void *of)
 	}
 	if (attempt->is_counted) {
 		count_ended(attempt, end_of(bytes), now_ns);
-		linnos_cluster_answered(ceph->cluster, &read->choice,
-					is_answer(bytes) ? &attempt->sending : NULL, now_ns);
+		linnos_cluster_on_answer(ceph->cluster, &read->choice,
+					 is_answer(bytes) ? &attempt->sending : NULL, now_ns);
 	}
 	/* what a replica cannot give the primary may, and knows how to repair */
 	if (!is_answer(bytes) && read->is_elsewhere) {
@@ -192,7 +192,7 @@ static void send_copy(struct read *read, uint64_t now_ns)
 	copy->read = read;
 	copy->own = malloc(read->bytes);
 	atomic_fetch_add(&read->n_attempts, 1);
-	count_sent(copy, read->choice.copy, LINNOS_COPY, now_ns);
+	count_sent(copy, read->choice.copy, LINNOS_PROBE_COPY, now_ns);
 	if (copy->own) {
 		copy->handle = place_enter(read->ceph->places, osd);
 		if (!send_attempt(copy, copy->own))
@@ -237,7 +237,7 @@ static void choose(struct read *read, unsigned int n, uint64_t now_ns)
 	osd = linnos_cluster_choose(ceph->cluster, &read->choice, read->osds, n, now_ns);
 	if (osd < 0)
 		return;
-	count_sent(&read->first, read->choice.replica, LINNOS_FIRST, now_ns);
+	count_sent(&read->first, read->choice.replica, LINNOS_PRIMARY_ATTEMPT, now_ns);
 	read->osd = osd;
 	if (!read->choice.replica)
 		return;
@@ -301,7 +301,7 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 	if (status < 0) {
 		if (read->first.is_counted) {
 			count_ended(&read->first, LINNOS_CANCELLED, now_ns);
-			linnos_cluster_answered(ceph->cluster, &read->choice, NULL, now_ns);
+			linnos_cluster_on_answer(ceph->cluster, &read->choice, NULL, now_ns);
 		}
 		release(read);
 		return error_say(status, "a read of %." NAMED "s: %s", object, strerror(-status));
@@ -444,7 +444,7 @@ static void meet(void *of, uint32_t osd, const char *address, unsigned int rank)
 	struct linnos_ceph *ceph = of;
 
 	if (ceph->agents)
-		agents_meet(ceph->agents, osd, address, rank);
+		agents_resolve(ceph->agents, osd, address, rank);
 }
 
 /* false: no memory. */

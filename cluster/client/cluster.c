@@ -45,26 +45,26 @@
 struct own {
 	const uint32_t *candidates;
 	uint64_t start_ns;
-	struct linnos_lot lot;
+	struct linnos_assignment lot;
 	uint32_t home_us, best_us;
 	uint8_t n, order;
 	bool moved, would_move, blind, in_order;
 };
 
 _Static_assert(sizeof(struct own) <= sizeof(((struct linnos_choice *)0)->own), "it has room");
-_Static_assert(sizeof(struct sending) <= sizeof(struct linnos_sending), "it has room");
+_Static_assert(sizeof(struct sending) <= sizeof(struct linnos_attempt), "it has room");
 
 static struct own *own_of(const struct linnos_choice *choice)
 {
 	return (struct own *)choice->own;
 }
 
-unsigned int order_of(uint64_t bytes)
+unsigned int size_class_of(uint64_t bytes)
 {
 	uint64_t pages = (bytes + PAGE_BYTES - 1) / PAGE_BYTES;
 	unsigned int order = pages > 1 ? 64 - __builtin_clzll(pages - 1) : 0;
 
-	return order < N_ORDERS ? order : N_ORDERS - 1;
+	return order < N_SIZE_CLASSES ? order : N_SIZE_CLASSES - 1;
 }
 
 /* splitmix64 */
@@ -97,12 +97,12 @@ static int check(const struct linnos_cluster_options *o, uint32_t n_nodes)
 				 o->home_margin_percent);
 	if (!o->explore_ms || o->explore_ms > EXPLORE_MS_MAX)
 		return error_say(-EINVAL, "explore_ms %u; 1 to %d", o->explore_ms, EXPLORE_MS_MAX);
-	if (!is_percent(o->copies_percent) || !is_percent(o->extra_io_percent) ||
-	    !is_percent(o->questions_percent))
+	if (!is_percent(o->probe_percent) || !is_percent(o->extra_io_percent) ||
+	    !is_percent(o->query_percent))
 		return error_say(-EINVAL,
-				 "copies_percent %g, extra_io_percent %g, "
-				 "questions_percent %g; 0 to 100",
-				 o->copies_percent, o->extra_io_percent, o->questions_percent);
+				 "probe_percent %g, extra_io_percent %g, "
+				 "query_percent %g; 0 to 100",
+				 o->probe_percent, o->extra_io_percent, o->query_percent);
 	if (o->hedge_percent < 100)
 		return error_say(-EINVAL, "hedge_percent %u; 100 or more", o->hedge_percent);
 	if (o->key_bytes > KEY_BYTES_MAX || (o->key_bytes && !o->key))
@@ -157,14 +157,13 @@ int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
 	for (int k = 0; k < 2; k++)
 		c->guard[k].random = cluster_draw(c);
 	c->next_home = cluster_draw(c) % LINNOS_CLUSTER_CANDIDATES;
-	c->knowing.news_for_ns = o.news_for_ms * NS_PER_MS;
+	c->knowing.news_for_ns = o.report_ttl_ms * NS_PER_MS;
 	c->telling = 1;
-	c->knowing.news_uses = o.news_uses;
+	c->knowing.report_max_uses = o.report_max_uses;
 	c->knowing.wait_ns = o.explore_ms * NS_PER_MS;
 	c->extra = (struct budget){.share = o.extra_io_percent / 100, .burst = EXTRA_BURST};
-	c->copies = (struct budget){.share = o.copies_percent / 100, .burst = COPIES_BURST};
-	c->questions =
-		(struct budget){.share = o.questions_percent / 100, .burst = QUESTIONS_BURST};
+	c->copies = (struct budget){.share = o.probe_percent / 100, .burst = COPIES_BURST};
+	c->questions = (struct budget){.share = o.query_percent / 100, .burst = QUESTIONS_BURST};
 	for (uint32_t k = 0; k < n_nodes; k++)
 		node_init(&c->nodes[k]);
 	*cluster = c;
@@ -236,7 +235,7 @@ static int to_look_at(struct linnos_cluster *c, const struct linnos_choice *choi
 	for (unsigned int k = 0; k < f->n; k++) {
 		const struct node *n = node_of(c, choice, k);
 
-		if (k == choice->replica || !node_wants_a_look(&c->knowing, n, f->ratio[k], now_ns))
+		if (k == choice->replica || !node_needs_probe(&c->knowing, n, f->ratio[k], now_ns))
 			continue;
 		if (longest < 0 || n->heard_ns < node_of(c, choice, longest)->heard_ns)
 			longest = k;
@@ -277,9 +276,10 @@ static bool leaves(struct linnos_cluster *c, struct linnos_choice *choice, doubl
 	 * who may gain nothing leaves. Between these it is a read or two that took long: he stays.
 	 */
 	own->in_order = ratio < IN_ORDER;
-	own->lot = linnos_guard_draw(
-		&c->guard[own->in_order],
-		ratio < SLOW && !own->in_order ? LINNOS_HOME_SLOW : LINNOS_HOME_BAD, own->home_us);
+	own->lot = linnos_guard_assign(&c->guard[own->in_order],
+				       ratio < SLOW && !own->in_order ? LINNOS_SLOWNESS_OVER_P90
+								      : LINNOS_SLOWNESS_OVER_3X_P90,
+				       own->home_us);
 	c->stats.stayed += !own->lot.left;
 	return own->lot.left;
 }
@@ -302,7 +302,7 @@ static int check_read(const struct linnos_cluster *c, const struct linnos_choice
 {
 	if (!n || n > LINNOS_CLUSTER_CANDIDATES)
 		return error_say(-EINVAL, "%u candidates; 1 to %d", n, LINNOS_CLUSTER_CANDIDATES);
-	if (choice->home != LINNOS_HOME_TURNS &&
+	if (choice->home != LINNOS_DEFAULT_ROUND_ROBIN &&
 	    (choice->home < 0 || (unsigned int)choice->home >= n))
 		return error_say(-EINVAL, "home is candidate %d; there are 0 to %u", choice->home,
 				 n - 1);
@@ -327,7 +327,7 @@ int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *ch
 		.candidates = candidates,
 		.start_ns = now_ns,
 		.n = n,
-		.order = order_of(choice->bytes),
+		.order = size_class_of(choice->bytes),
 	};
 	choice->tried = 0;
 	choice->copy = -1;
@@ -336,10 +336,10 @@ int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *ch
 	budget_earn(&c->extra);
 	budget_earn(&c->copies);
 	budget_earn(&c->questions);
-	if (choice->home == LINNOS_HOME_TURNS)
+	if (choice->home == LINNOS_DEFAULT_ROUND_ROBIN)
 		choice->home = c->next_home++ % n;
 	look(c, choice, &f, now_ns);
-	own->blind = !node_is_known(&c->knowing, node_of(c, choice, choice->home), now_ns);
+	own->blind = !node_has_recent_data(&c->knowing, node_of(c, choice, choice->home), now_ns);
 	choice->replica = near_best(c, &f);
 	kept = 1 - c->o.home_margin_percent / 100.0;
 	own->home_us = us_of(&f, choice->home);
@@ -355,8 +355,8 @@ int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *ch
 	choice->predicted_us = us_of(&f, choice->replica);
 	choice->tried = 1u << choice->replica;
 	plan_hedge(c, choice, &f, now_ns);
-	if (c->o.questions_percent > 0 && c->o.news_for_ms)
-		news_consider(c, candidates, n, choice->replica, now_ns);
+	if (c->o.query_percent > 0 && c->o.report_ttl_ms)
+		report_candidates_for_query(c, candidates, n, choice->replica, now_ns);
 	pthread_mutex_unlock(&c->lock);
 	return candidates[choice->replica];
 }
@@ -380,7 +380,8 @@ int linnos_cluster_choose_next(struct linnos_cluster *c, struct linnos_choice *c
 	return k;
 }
 
-int linnos_cluster_hedge(struct linnos_cluster *c, struct linnos_choice *choice, uint64_t now_ns)
+int linnos_cluster_choose_hedge(struct linnos_cluster *c, struct linnos_choice *choice,
+				uint64_t now_ns)
 {
 	struct field f;
 	int k;
@@ -407,14 +408,14 @@ int linnos_cluster_hedge(struct linnos_cluster *c, struct linnos_choice *choice,
 
 /* --- What becomes of it -------------------------------------------------------------------- */
 
-static struct sending *sending_of(const struct linnos_sending *sending)
+static struct sending *sending_of(const struct linnos_attempt *sending)
 {
 	return (struct sending *)sending;
 }
 
-void linnos_cluster_sent(struct linnos_cluster *c, struct linnos_sending *sending,
-			 const struct linnos_choice *choice, unsigned int replica,
-			 enum linnos_kind kind, uint64_t now_ns)
+void linnos_cluster_on_submit(struct linnos_cluster *c, struct linnos_attempt *sending,
+			      const struct linnos_choice *choice, unsigned int replica,
+			      enum linnos_kind kind, uint64_t now_ns)
 {
 	const struct own *own = own_of(choice);
 	struct sending *s = sending_of(sending);
@@ -437,8 +438,8 @@ void linnos_cluster_sent(struct linnos_cluster *c, struct linnos_sending *sendin
 	};
 	/* A copy at the home that its read has left takes what that would have taken there. */
 	s->lot.left = false;
-	if (kind != LINNOS_COPY || replica != (unsigned int)choice->home || !own->lot.left)
-		s->lot.wish = LINNOS_STAY;
+	if (kind != LINNOS_PROBE_COPY || replica != (unsigned int)choice->home || !own->lot.left)
+		s->lot.wish = LINNOS_SLOWNESS_NONE;
 	node_sent(n, s);
 	c->stats.sent++;
 	pthread_mutex_unlock(&c->lock);
@@ -451,10 +452,10 @@ static void answered(struct linnos_cluster *c, const struct sending *s, double u
 
 	node_learn(&c->knowing, &c->nodes[s->node], s, ratio, now_ns);
 	/* Only of a slow home there are copies. */
-	if (s->lot.wish != LINNOS_STAY)
-		linnos_guard_learn(&c->guard[false], s->lot, us);
+	if (s->lot.wish != LINNOS_SLOWNESS_NONE)
+		linnos_guard_record_latency(&c->guard[false], s->lot, us);
 	/* Those that look, and those that are in a hurry, are not like the others. */
-	if (s->kind != LINNOS_FIRST)
+	if (s->kind != LINNOS_PRIMARY_ATTEMPT)
 		return;
 	usual_add(&c->knowing.usual, s->order, us);
 	if (s->expected_us) {
@@ -463,8 +464,8 @@ static void answered(struct linnos_cluster *c, const struct sending *s, double u
 	}
 }
 
-void linnos_cluster_ended(struct linnos_cluster *c, struct linnos_sending *sending,
-			  enum linnos_end end, uint64_t now_ns)
+void linnos_cluster_on_complete(struct linnos_cluster *c, struct linnos_attempt *sending,
+				enum linnos_end end, uint64_t now_ns)
 {
 	struct sending *s = sending_of(sending);
 	double us = (double)since(s->sent_ns, now_ns) / NS_PER_US;
@@ -476,8 +477,8 @@ void linnos_cluster_ended(struct linnos_cluster *c, struct linnos_sending *sendi
 	c->stats.ended++;
 	/* Who sends all that is late elsewhere, and takes it back, must know that it was late. */
 	if (end == LINNOS_CANCELLED && us >= SLOW * usual_us(&c->knowing.usual, s->order))
-		end = LINNOS_ANSWERED;
-	if (end == LINNOS_ANSWERED) {
+		end = LINNOS_SUCCEEDED;
+	if (end == LINNOS_SUCCEEDED) {
 		answered(c, s, us, now_ns);
 	} else if (end == LINNOS_FAILED) {
 		c->stats.errors++;
@@ -486,24 +487,26 @@ void linnos_cluster_ended(struct linnos_cluster *c, struct linnos_sending *sendi
 	pthread_mutex_unlock(&c->lock);
 }
 
-void linnos_cluster_answered(struct linnos_cluster *c, const struct linnos_choice *choice,
-			     const struct linnos_sending *winner, uint64_t now_ns)
+void linnos_cluster_on_answer(struct linnos_cluster *c, const struct linnos_choice *choice,
+			      const struct linnos_attempt *winner, uint64_t now_ns)
 {
 	const struct own *own = own_of(choice);
 	double us = (double)since(own->start_ns, now_ns) / NS_PER_US;
 	const struct sending *w = winner ? sending_of(winner) : NULL;
 
 	pthread_mutex_lock(&c->lock);
-	linnos_guard_learn(&c->guard[own->in_order], own->lot, us);
+	linnos_guard_record_latency(&c->guard[own->in_order], own->lot, us);
 	/* The mean of all reads both know. */
-	linnos_guard_learn(&c->guard[!own->in_order], (struct linnos_lot){.wish = LINNOS_STAY}, us);
+	linnos_guard_record_latency(&c->guard[!own->in_order],
+				    (struct linnos_assignment){.wish = LINNOS_SLOWNESS_NONE}, us);
 	if (own->blind && !own->moved)
-		news_were_missed(c, us - usual_us(&c->knowing.usual, own->order));
+		report_unknown_read_cost(c, us - usual_us(&c->knowing.usual, own->order));
 	if (own->moved)
 		c->stats.saved_us += own->home_us - us;
-	if (w && w->kind == LINNOS_HEDGE)
+	if (w && w->kind == LINNOS_HEDGE_ATTEMPT)
 		c->stats.hedges_won++;
-	if (w && own->would_move && !own->moved && w->kind == LINNOS_FIRST && c->expected_us > 0)
+	if (w && own->would_move && !own->moved && w->kind == LINNOS_PRIMARY_ATTEMPT &&
+	    c->expected_us > 0)
 		c->stats.would_save_us += us - own->best_us * c->took_us / c->expected_us;
 	pthread_mutex_unlock(&c->lock);
 }
@@ -521,7 +524,7 @@ void linnos_cluster_get_stats(struct linnos_cluster *c, struct linnos_cluster_st
 int linnos_cluster_get_node(struct linnos_cluster *c, uint32_t node, uint64_t now_ns,
 			    struct linnos_cluster_node *stats, size_t bytes)
 {
-	struct linnos_cluster_node s = {.news_age_us = UINT64_MAX};
+	struct linnos_cluster_node s = {.report_age_us = UINT64_MAX};
 	struct expected e;
 	struct node *n;
 
@@ -538,8 +541,8 @@ int linnos_cluster_get_node(struct linnos_cluster *c, uint32_t node, uint64_t no
 	s.in_flight = n->in_flight;
 	s.answered = n->n_answered;
 	s.errors = n->n_errors;
-	if (node_is_told(&c->knowing, n, now_ns))
-		s.news_age_us = since(n->told_of_ns, now_ns) / NS_PER_US;
+	if (node_has_report(&c->knowing, n, now_ns))
+		s.report_age_us = since(n->told_of_ns, now_ns) / NS_PER_US;
 	s.is_trusted = node_is_trusted(n);
 	pthread_mutex_unlock(&c->lock);
 	versioned_struct_copy_out(stats, bytes, &s, sizeof(s));

@@ -38,10 +38,10 @@ struct linnos_cluster {
 
 uint64_t cluster_draw(struct linnos_cluster *c);
 /* A read of which nothing was known took longer than usual by so much. */
-void news_were_missed(struct linnos_cluster *c, double us);
+void report_unknown_read_cost(struct linnos_cluster *c, double us);
 /* Of one of a read's candidates to which it does not go the agent may be worth a question. */
-void news_consider(struct linnos_cluster *c, const uint32_t *candidates, unsigned int n,
-		   unsigned int chosen, uint64_t now_ns);
-unsigned int order_of(uint64_t bytes);
+void report_candidates_for_query(struct linnos_cluster *c, const uint32_t *candidates,
+				 unsigned int n, unsigned int chosen, uint64_t now_ns);
+unsigned int size_class_of(uint64_t bytes);
 
 #endif

@@ -8,13 +8,12 @@
  * thread. A chooser of linnos_choose.h knows 16 replicas by models of their drives; this one knows
  * any number of nodes by what its own reads took there, and by what their agents tell.
  *
- *	linnos_cluster_choose ──► send ──► linnos_cluster_sent ──► linnos_cluster_ended
+ *	linnos_cluster_choose ──► send ──► linnos_cluster_on_submit ──► linnos_cluster_on_complete
  *	      │                                     ▲                     │        │ failed
  *	      │ hedge_at_ns                         │                     │        ▼
- *	      └───────► linnos_cluster_hedge ───────┴──────────────── linnos_cluster_choose_next
- *	                                                                  │
- *	linnos_cluster_next_probe ──► linnos_cluster_question             ▼
- *	linnos_cluster_ask_first      ──► send ──► _news        linnos_cluster_answered
+ *	      └───────► linnos_cluster_choose_hedge ───────┴────────────────
+ *linnos_cluster_choose_next │ linnos_cluster_next_query_node ──► linnos_cluster_build_query ▼
+ *	linnos_cluster_should_query_first      ──► send ──► _news        linnos_cluster_on_answer
  *
  * Any number of threads may use one; a call has a lock for less than a microsecond. Times are
  * absolute, in ns of one clock, not 0. Errors are negative errno values, and
@@ -65,17 +64,17 @@ enum linnos_cluster_mode {
  *	those gain that leave
  * @home_margin_percent: how much less than at home a read must be expected to take elsewhere to
  *	leave, in percent of what it is expected to take at home, 0 to 100
- * @news_for_ms: what an agent told counts for so long after it was asked; 0: it never does
- * @news_uses: and for so many reads
+ * @report_ttl_ms: what an agent told counts for so long after it was asked; 0: it never does
+ * @report_max_uses: and for so many reads
  * @explore_ms: a node that was slow is looked at again after so long, by one read at a time, and
  *	whenever that was slow again after twice as long, up to a quarter of a second; that is how
  *	it begins, and how long nodes stay slow is learnt; 1 to 250
  * @hedge_percent: a read is hedged when it has taken so many percent of what is usual for its size,
  *	or of what it was expected to take, if that is more; 100 or more
- * @copies_percent: of the reads so many at most have a copy asked for, that looks at such a node
+ * @probe_percent: of the reads so many at most have a copy asked for, that looks at such a node
  *	and that nobody waits for; where none may be, a user's read looks, some time later
  * @extra_io_percent: hedges and copies are at no moment more than so many percent of the reads
- * @questions_percent: nor are questions to agents
+ * @query_percent: nor are questions to agents
  * @seed: of the random choices, for reproducible simulations: equal seeds and calls give equal
  *	choices; 0: drawn by getrandom(2), so that each client chooses differently. The cookies of
  *	questions do not depend on it
@@ -87,13 +86,13 @@ struct linnos_cluster_options {
 	uint32_t mode;
 	uint32_t flags;
 	uint32_t home_margin_percent;
-	uint32_t news_for_ms;
-	uint32_t news_uses;
+	uint32_t report_ttl_ms;
+	uint32_t report_max_uses;
 	uint32_t explore_ms;
 	uint32_t hedge_percent;
-	double copies_percent;
+	double probe_percent;
 	double extra_io_percent;
-	double questions_percent;
+	double query_percent;
 	uint64_t seed;
 	const void *key;
 	size_t key_bytes;
@@ -140,10 +139,11 @@ void linnos_cluster_free(struct linnos_cluster *cluster);
  * linnos_cluster_choose() - where does a read go?
  * @cluster: what is known
  * @choice: its first four members are set: @offset is of no effect, @home is the candidate that the
- *	engine itself would read from, counted from 0, or %LINNOS_HOME_TURNS; the others are, then:
+ *	engine itself would read from, counted from 0, or %LINNOS_DEFAULT_ROUND_ROBIN; the others
+ *are, then:
  *	@replica, @copy and @tried are candidates
  * @candidates: nodes that have the data, each once; they stay there until
- *	linnos_cluster_answered()
+ *	linnos_cluster_on_answer()
  * @n_candidates: 1 to %LINNOS_CLUSTER_CANDIDATES
  * @now_ns: the time
  *
@@ -166,53 +166,53 @@ int linnos_cluster_choose_next(struct linnos_cluster *cluster, struct linnos_cho
 			       uint64_t now_ns);
 
 /**
- * linnos_cluster_hedge() - it has waited long enough
+ * linnos_cluster_choose_hedge() - it has waited long enough
  * @cluster: what is known
  * @choice: of linnos_cluster_choose(), whose @hedge_at_ns has come
  * @now_ns: the time
  *
  * Return: the candidate to send it to as well, which counts against the cap; -1: none.
  */
-int linnos_cluster_hedge(struct linnos_cluster *cluster, struct linnos_choice *choice,
-			 uint64_t now_ns);
+int linnos_cluster_choose_hedge(struct linnos_cluster *cluster, struct linnos_choice *choice,
+				uint64_t now_ns);
 
 /**
- * linnos_cluster_sent() - a read is sent to a node
+ * linnos_cluster_on_submit() - a read is sent to a node
  * @cluster: what is known
- * @sending: filled; it stays where it is until linnos_cluster_ended()
+ * @sending: filled; it stays where it is until linnos_cluster_on_complete()
  * @choice: the read it is of
  * @replica: the candidate
- * @kind: %LINNOS_FIRST, %LINNOS_HEDGE or %LINNOS_COPY
+ * @kind: %LINNOS_PRIMARY_ATTEMPT, %LINNOS_HEDGE_ATTEMPT or %LINNOS_PROBE_COPY
  * @now_ns: the time
  */
-void linnos_cluster_sent(struct linnos_cluster *cluster, struct linnos_sending *sending,
-			 const struct linnos_choice *choice, unsigned int replica,
-			 enum linnos_kind kind, uint64_t now_ns);
+void linnos_cluster_on_submit(struct linnos_cluster *cluster, struct linnos_attempt *sending,
+			      const struct linnos_choice *choice, unsigned int replica,
+			      enum linnos_kind kind, uint64_t now_ns);
 
 /**
- * linnos_cluster_ended() - it has ended, each exactly once
+ * linnos_cluster_on_complete() - it has ended, each exactly once
  * @cluster: what is known
- * @sending: of linnos_cluster_sent()
+ * @sending: of linnos_cluster_on_submit()
  * @end: how
  * @now_ns: the time
  */
-void linnos_cluster_ended(struct linnos_cluster *cluster, struct linnos_sending *sending,
-			  enum linnos_end end, uint64_t now_ns);
+void linnos_cluster_on_complete(struct linnos_cluster *cluster, struct linnos_attempt *sending,
+				enum linnos_end end, uint64_t now_ns);
 
 /**
- * linnos_cluster_answered() - a read's user has the answer
+ * linnos_cluster_on_answer() - a read's user has the answer
  * @cluster: what is known
  * @choice: of linnos_cluster_choose(), which ends here
  * @winner: the attempt that has answered, which may have ended; NULL: nobody has
  * @now_ns: the time
  */
-void linnos_cluster_answered(struct linnos_cluster *cluster, const struct linnos_choice *choice,
-			     const struct linnos_sending *winner, uint64_t now_ns);
+void linnos_cluster_on_answer(struct linnos_cluster *cluster, const struct linnos_choice *choice,
+			      const struct linnos_attempt *winner, uint64_t now_ns);
 
 /* --- What agents tell ---------------------------------------------------------------------- */
 
 /**
- * linnos_cluster_ask_first() - is a read worth to ask before it is sent?
+ * linnos_cluster_should_query_first() - is a read worth to ask before it is sent?
  * @cluster: what is known
  * @candidates: of a read that linnos_cluster_choose() will be called for
  * @n_candidates: likewise
@@ -226,12 +226,12 @@ void linnos_cluster_answered(struct linnos_cluster *cluster, const struct linnos
  *
  * Return: the node to ask, whose answer is to be waited for, or until then; -1: send it at once.
  */
-int64_t linnos_cluster_ask_first(struct linnos_cluster *cluster, const uint32_t *candidates,
-				 unsigned int n_candidates, int32_t home, uint64_t now_ns,
-				 uint64_t *until_ns);
+int64_t linnos_cluster_should_query_first(struct linnos_cluster *cluster,
+					  const uint32_t *candidates, unsigned int n_candidates,
+					  int32_t home, uint64_t now_ns, uint64_t *until_ns);
 
 /**
- * linnos_cluster_next_probe() - whose agent should be asked now?
+ * linnos_cluster_next_query_node() - whose agent should be asked now?
  * @cluster: what is known
  * @now_ns: the time
  *
@@ -239,10 +239,10 @@ int64_t linnos_cluster_ask_first(struct linnos_cluster *cluster, const uint32_t 
  *
  * Return: a node that reads had the choice of and of which least is known, or -1: nobody.
  */
-int64_t linnos_cluster_next_probe(struct linnos_cluster *cluster, uint64_t now_ns);
+int64_t linnos_cluster_next_query_node(struct linnos_cluster *cluster, uint64_t now_ns);
 
 /**
- * linnos_cluster_question() - what to ask an agent
+ * linnos_cluster_build_query() - what to ask an agent
  * @cluster: what is known
  * @node: whose agent
  * @drive: which of that agent's drives
@@ -255,12 +255,12 @@ int64_t linnos_cluster_next_probe(struct linnos_cluster *cluster, uint64_t now_n
  *
  * Return: its length; 0: no such node, or no bytes, or getrandom(2) failed.
  */
-size_t linnos_cluster_question(struct linnos_cluster *cluster, uint32_t node, uint16_t drive,
-			       uint32_t bytes, uint64_t now_ns,
-			       uint8_t datagram[LINNOS_CLUSTER_DATAGRAM]);
+size_t linnos_cluster_build_query(struct linnos_cluster *cluster, uint32_t node, uint16_t drive,
+				  uint32_t bytes, uint64_t now_ns,
+				  uint8_t datagram[LINNOS_CLUSTER_DATAGRAM]);
 
 /**
- * linnos_cluster_news() - an agent has told something
+ * linnos_cluster_receive_report() - an agent has told something
  * @cluster: what is known
  * @node: whose agent
  * @datagram: what came from there; anything
@@ -269,8 +269,8 @@ size_t linnos_cluster_question(struct linnos_cluster *cluster, uint32_t node, ui
  *
  * Return: 0; -%EBADMSG: it is no answer; -%ENOMSG: not to the last question.
  */
-int linnos_cluster_news(struct linnos_cluster *cluster, uint32_t node, const uint8_t *datagram,
-			size_t bytes, uint64_t now_ns);
+int linnos_cluster_receive_report(struct linnos_cluster *cluster, uint32_t node,
+				  const uint8_t *datagram, size_t bytes, uint64_t now_ns);
 
 /* --- What came of it ----------------------------------------------------------------------- */
 
@@ -334,7 +334,7 @@ void linnos_cluster_get_stats(struct linnos_cluster *cluster, struct linnos_clus
  * @in_flight: own reads there
  * @answered: own reads that it answered, hedges and copies among them
  * @errors: that failed there
- * @news_age_us: of what its agent told last, UINT64_MAX: nothing that counts
+ * @report_age_us: of what its agent told last, UINT64_MAX: nothing that counts
  * @is_trusted: what its agent told was not far worse than own reads
  * @reserved: zero
  */
@@ -344,7 +344,7 @@ struct linnos_cluster_node {
 	uint64_t in_flight;
 	uint64_t answered;
 	uint64_t errors;
-	uint64_t news_age_us;
+	uint64_t report_age_us;
 	uint32_t is_trusted;
 	uint32_t reserved;
 };

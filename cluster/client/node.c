@@ -61,10 +61,10 @@ void usual_add(struct usual *u, unsigned int order, double us)
 /* Of the size, else of the nearest that is known. */
 double usual_us(const struct usual *u, unsigned int order)
 {
-	for (unsigned int by = 0; by < N_ORDERS; by++) {
+	for (unsigned int by = 0; by < N_SIZE_CLASSES; by++) {
 		if (order >= by && u->us[order - by] > 0)
 			return u->us[order - by];
-		if (order + by < N_ORDERS && u->us[order + by] > 0)
+		if (order + by < N_SIZE_CLASSES && u->us[order + by] > 0)
 			return u->us[order + by];
 	}
 	return 0;
@@ -103,16 +103,17 @@ static double waited(const struct knowing *k, const struct node *n, uint64_t now
 	return usual > 0 ? since(n->oldest->sent_ns, now_ns) / (NS_PER_US * usual) : 0;
 }
 
-bool node_is_told(const struct knowing *k, const struct node *n, uint64_t now_ns)
+bool node_has_report(const struct knowing *k, const struct node *n, uint64_t now_ns)
 {
-	return n->told > 0 && n->told_uses < k->news_uses &&
+	return n->told > 0 && n->told_uses < k->report_max_uses &&
 	       since(n->told_of_ns, now_ns) < k->news_for_ns;
 }
 
-bool node_is_known(const struct knowing *k, const struct node *n, uint64_t now_ns)
+bool node_has_recent_data(const struct knowing *k, const struct node *n, uint64_t now_ns)
 {
-	uint64_t last_ns = node_is_told(k, n, now_ns) && n->told_of_ns > n->heard_ns ? n->told_of_ns
-										     : n->heard_ns;
+	uint64_t last_ns = node_has_report(k, n, now_ns) && n->told_of_ns > n->heard_ns
+				   ? n->told_of_ns
+				   : n->heard_ns;
 
 	return n->in_flight || (last_ns && since(last_ns, now_ns) < KNOWN_FOR_NS);
 }
@@ -143,7 +144,7 @@ struct expected node_expect(const struct knowing *k, const struct node *n, uint6
 			fade = n->in_flight ? 1 : faded(since(n->heard_ns, now_ns), wait_ns(k, n));
 		e.own = 1 + (n->own - 1) * fade;
 	}
-	if (node_is_told(k, n, now_ns)) {
+	if (node_has_report(k, n, now_ns)) {
 		e.told = n->told * (1 + CROWDING * n->sent_since_asked);
 		if (node_is_trusted(n))
 			weight = 1 / (n->told_error + ERROR_LEAST);
@@ -239,7 +240,7 @@ void node_fail(struct node *n, uint64_t now_ns)
 	n->n_errors++;
 }
 
-bool node_wants_a_look(const struct knowing *k, const struct node *n, double ratio, uint64_t now_ns)
+bool node_needs_probe(const struct knowing *k, const struct node *n, double ratio, uint64_t now_ns)
 {
 	return ratio >= SLOW && !n->in_flight && since(n->heard_ns, now_ns) >= wait_ns(k, n);
 }

@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 /* Reads of up to 1, 2, 4 ... pages, and of more than the last but one. */
-#define N_ORDERS 10
+#define N_SIZE_CLASSES 10
 
 #define NS_PER_US 1000ull
 #define NS_PER_MS 1000000ull
@@ -46,22 +46,22 @@
 
 /* How long reads of a client usually take: medians. */
 struct usual {
-	double us[N_ORDERS];  /* 0: none was seen */
-	uint32_t n[N_ORDERS]; /* until they are not the first any more */
+	double us[N_SIZE_CLASSES];  /* 0: none was seen */
+	uint32_t n[N_SIZE_CLASSES]; /* until they are not the first any more */
 };
 
 void usual_add(struct usual *u, unsigned int order, double us);
 /* 0 as long as nothing is known. */
 double usual_us(const struct usual *u, unsigned int order);
 
-/* A read in flight, inside of struct linnos_sending. */
+/* A read in flight, inside of struct linnos_attempt. */
 struct sending {
 	struct sending *next, *previous;
 	uint64_t sent_ns;
 	uint32_t node, expected_us;
 	float own, told; /* what each alone would have expected; 0: nothing */
 	uint8_t kind, order;
-	struct linnos_lot lot; /* of a copy, what the guard wants to know of it */
+	struct linnos_assignment lot; /* of a copy, what the guard wants to know of it */
 };
 
 struct node {
@@ -88,7 +88,7 @@ struct knowing {
 	struct usual usual;
 	uint64_t news_for_ns;
 	double wait_ns; /* before a node that was slow is looked at for the first time */
-	uint32_t news_uses;
+	uint32_t report_max_uses;
 	double told_offset; /* what reads took beyond what agents predicted, of what is usual: a
 			       median */
 	uint32_t n_told;
@@ -111,12 +111,11 @@ void node_forget(struct node *n, struct sending *s);
 void node_learn(struct knowing *k, struct node *n, const struct sending *s, double ratio,
 		uint64_t now_ns);
 void node_fail(struct node *n, uint64_t now_ns);
-bool node_is_told(const struct knowing *k, const struct node *n, uint64_t now_ns);
+bool node_has_report(const struct knowing *k, const struct node *n, uint64_t now_ns);
 /* Was anything heard of it lately, by whomever? */
-bool node_is_known(const struct knowing *k, const struct node *n, uint64_t now_ns);
+bool node_has_recent_data(const struct knowing *k, const struct node *n, uint64_t now_ns);
 bool node_is_trusted(const struct node *n);
 /* Should somebody look whether it is still slow? */
-bool node_wants_a_look(const struct knowing *k, const struct node *n, double ratio,
-		       uint64_t now_ns);
+bool node_needs_probe(const struct knowing *k, const struct node *n, double ratio, uint64_t now_ns);
 
 #endif

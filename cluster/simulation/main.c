@@ -55,7 +55,7 @@ struct attempt {
 	struct rule_sending of_rule;
 	uint8_t replica;
 	bool is_first;
-	struct linnos_sending sending;
+	struct linnos_attempt sending;
 };
 
 struct read {
@@ -235,7 +235,8 @@ static void ask(uint32_t client, uint32_t node, struct read *read)
 	if (read)
 		read->n_holders++;
 	if (c->cluster)
-		q->bytes = linnos_cluster_question(c->cluster, node, 0, 4096, now_ns, q->datagram);
+		q->bytes =
+			linnos_cluster_build_query(c->cluster, node, 0, 4096, now_ns, q->datagram);
 	else
 		q->sent_at_asked = c->of_rule.nodes[node].sent;
 	n_asked++;
@@ -284,7 +285,7 @@ static void news_comes(struct question_sent *q)
 	struct client *c = &clients[q->client];
 
 	if (c->cluster)
-		linnos_cluster_news(c->cluster, q->node, q->datagram, q->bytes, now_ns);
+		linnos_cluster_receive_report(c->cluster, q->node, q->datagram, q->bytes, now_ns);
 	else
 		c->of_rule.nodes[q->node].told = (struct rule_told){
 			.at_ns = now_ns,
@@ -333,13 +334,14 @@ static void send_read(struct read *read, unsigned int replica, enum linnos_kind 
 	*a = (struct attempt){
 		.read = read,
 		.replica = replica,
-		.is_first = kind == LINNOS_FIRST,
+		.is_first = kind == LINNOS_PRIMARY_ATTEMPT,
 	};
 	if (c->cluster)
-		linnos_cluster_sent(c->cluster, &a->sending, &read->choice, replica, kind, now_ns);
+		linnos_cluster_on_submit(c->cluster, &a->sending, &read->choice, replica, kind,
+					 now_ns);
 	else
 		rule_sent(&c->of_rule.nodes[node], &a->of_rule, now_ns);
-	count_sent(node, kind == LINNOS_COPY);
+	count_sent(node, kind == LINNOS_PROBE_COPY);
 	read->n_holders++;
 	at(now_ns + scenario.one_way_ns, AT_DRIVE, a);
 }
@@ -374,7 +376,7 @@ static void answer_comes(struct attempt *a)
 	struct client *c = &clients[read->client];
 
 	if (c->cluster)
-		linnos_cluster_ended(c->cluster, &a->sending, LINNOS_ANSWERED, now_ns);
+		linnos_cluster_on_complete(c->cluster, &a->sending, LINNOS_SUCCEEDED, now_ns);
 	else
 		rule_ended(&c->of_rule, &c->of_rule.nodes[read->nodes[a->replica]], &a->of_rule,
 			   &a->told, now_ns);
@@ -387,7 +389,7 @@ static void answer_comes(struct attempt *a)
 		log_of[read->number] = (struct logged){read->due_ns, now_ns - read->due_ns};
 		n_answered++;
 		if (c->cluster)
-			linnos_cluster_answered(c->cluster, &read->choice, &a->sending, now_ns);
+			linnos_cluster_on_answer(c->cluster, &read->choice, &a->sending, now_ns);
 	}
 	let_go(read);
 }
@@ -398,11 +400,11 @@ static void hedge_due(struct read *read)
 	int replica = -1;
 
 	if (!read->is_answered && c->cluster)
-		replica = linnos_cluster_hedge(c->cluster, &read->choice, now_ns);
+		replica = linnos_cluster_choose_hedge(c->cluster, &read->choice, now_ns);
 	else if (!read->is_answered)
 		replica = rule_hedge(rule, &c->of_rule, read->attempts[0].replica, N_REPLICAS);
 	if (replica >= 0)
-		send_read(read, replica, LINNOS_HEDGE);
+		send_read(read, replica, LINNOS_HEDGE_ATTEMPT);
 	let_go(read);
 }
 
@@ -452,12 +454,12 @@ static void begin(struct read *read)
 
 		read->choice = (struct linnos_choice){.bytes = 4096};
 		linnos_cluster_choose(c->cluster, &read->choice, read->nodes, N_REPLICAS, now_ns);
-		probe = linnos_cluster_next_probe(c->cluster, now_ns);
+		probe = linnos_cluster_next_query_node(c->cluster, now_ns);
 		if (probe >= 0)
 			ask(read->client, probe, NULL);
-		send_read(read, read->choice.replica, LINNOS_FIRST);
+		send_read(read, read->choice.replica, LINNOS_PRIMARY_ATTEMPT);
 		if (read->choice.copy >= 0)
-			send_read(read, read->choice.copy, LINNOS_COPY);
+			send_read(read, read->choice.copy, LINNOS_PROBE_COPY);
 		if (read->choice.hedge_at_ns != UINT64_MAX)
 			hedge_later(read, read->choice.hedge_at_ns);
 		return;
@@ -467,9 +469,9 @@ static void begin(struct read *read)
 	/* servers say of themselves what they have to */
 	for (unsigned int k = 0; rule->asks == RULE_ASKS_ALL && k < N_REPLICAS; k++)
 		ask(read->client, read->nodes[k], NULL);
-	send_read(read, replica, LINNOS_FIRST);
+	send_read(read, replica, LINNOS_PRIMARY_ATTEMPT);
 	if (rule->clones)
-		send_read(read, (replica + 1) % N_REPLICAS, LINNOS_HEDGE);
+		send_read(read, (replica + 1) % N_REPLICAS, LINNOS_HEDGE_ATTEMPT);
 	if (rule->hedges > 0 && hedging.after_ns)
 		hedge_later(read, now_ns + hedging.after_ns);
 }
@@ -488,8 +490,8 @@ static void ask_first_or_begin(struct read *read)
 	int64_t node = -1;
 
 	if (c->cluster && asks_first)
-		node = linnos_cluster_ask_first(c->cluster, read->nodes, N_REPLICAS, 0, now_ns,
-						&until_ns);
+		node = linnos_cluster_should_query_first(c->cluster, read->nodes, N_REPLICAS, 0,
+							 now_ns, &until_ns);
 	if (node < 0) {
 		begin_once(read);
 		return;
@@ -551,7 +553,7 @@ static void set_up(void)
 			   FLUSH, &drives[k]);
 	}
 	if (own && own->deaf)
-		options.questions_percent = 0;
+		options.query_percent = 0;
 	if (own)
 		options.mode = own->mode;
 	for (uint32_t k = 0; k < scenario.n_clients; k++) {
@@ -746,20 +748,20 @@ static bool take(const char *name, const char *value)
 	/* of the library */
 	else if (!strcmp(name, "margin"))
 		options.home_margin_percent = number;
-	else if (!strcmp(name, "news_for_ms"))
-		options.news_for_ms = number;
-	else if (!strcmp(name, "news_uses"))
-		options.news_uses = number;
+	else if (!strcmp(name, "report_ttl_ms"))
+		options.report_ttl_ms = number;
+	else if (!strcmp(name, "report_max_uses"))
+		options.report_max_uses = number;
 	else if (!strcmp(name, "explore_ms"))
 		options.explore_ms = number;
 	else if (!strcmp(name, "copies"))
-		options.copies_percent = number;
+		options.probe_percent = number;
 	else if (!strcmp(name, "hedge"))
 		options.hedge_percent = number;
 	else if (!strcmp(name, "extra"))
 		options.extra_io_percent = number;
 	else if (!strcmp(name, "questions"))
-		options.questions_percent = number;
+		options.query_percent = number;
 	else if (!strcmp(name, "first"))
 		asks_first = number;
 	else if (!strcmp(name, "unguarded"))

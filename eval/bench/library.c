@@ -83,7 +83,7 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[3], "hedged"))
 		o.hedge_us = 1000000;
 	if (strcmp(argv[3], "pread") &&
-	    linnos_open_fds(&array, N, fds, argc > 9 ? (const char **)argv + 7 : NULL, &o)) {
+	    linnos_array_open_fds(&array, N, fds, argc > 9 ? (const char **)argv + 7 : NULL, &o)) {
 		fprintf(stderr, "library: %s\n", linnos_error());
 		return 1;
 	}
@@ -99,6 +99,6 @@ int main(int argc, char **argv)
 	}
 	printf("%.1f %.1f\n", cpu_ns / threads / (double)n_reads,
 	       threads * (double)n_reads / (now_ns(CLOCK_MONOTONIC) - start_ns) * 1e6);
-	linnos_close(array);
+	linnos_array_close(array);
 	return 0;
 }

@@ -23,11 +23,11 @@ static uint64_t sim_now_ns;
 #define TOLD_MAX (2 * STEPS)
 #define STACK_BYTES 16384
 
-struct linnos_found;
+struct linnos_prediction;
 static bool traced;
-static void tell_decision(u32 nr_sector, bool revoked, u8 reason, const struct linnos_found *found);
+static void tell_decision(u32 nr_sector, bool revoked, u8 reason, const struct linnos_prediction *found);
 static void tell_expected(u32 pending, u32 expected, u32 latency_us);
-static void tell_peer(u32 answer, const struct linnos_found *found);
+static void tell_peer(u32 answer, const struct linnos_prediction *found);
 #define trace_linnos_decision_enabled() traced
 #define trace_linnos_decision(dev, sector, nr_sector, revoked, reason, found) \
 	tell_decision(nr_sector, revoked, reason, found)
@@ -62,7 +62,7 @@ static void told_all(void)
 }
 
 /* What an event has of it. */
-static void tell_found(const char *what, const struct linnos_found *found)
+static void tell_found(const char *what, const struct linnos_prediction *found)
 {
 	u32 n = found->n_features, pending = linnos_pending(&found->view);
 
@@ -76,10 +76,10 @@ static void tell_found(const char *what, const struct linnos_found *found)
 	tell(what, found->features, n * sizeof(*found->features));
 }
 
-static void tell_decision(u32 nr_sector, bool revoked, u8 reason, const struct linnos_found *found)
+static void tell_decision(u32 nr_sector, bool revoked, u8 reason, const struct linnos_prediction *found)
 {
 	const u32 numbers[] = { nr_sector, revoked, reason };
-	const struct linnos_ended *past;
+	const struct linnos_completed_io *past;
 
 	tell("a decision", numbers, sizeof(numbers));
 	tell_found("a decision", found);
@@ -99,7 +99,7 @@ static void tell_expected(u32 pending, u32 expected, u32 latency_us)
 	told_all();
 }
 
-static void tell_peer(u32 answer, const struct linnos_found *found)
+static void tell_peer(u32 answer, const struct linnos_prediction *found)
 {
 	tell("a peer's answer", &answer, sizeof(answer));
 	tell_found("a peer's answer", found);
@@ -137,7 +137,7 @@ static bool send(struct io *io, int k)
 
 static void ask(int k)
 {
-	enum linnos_asker asker = rnd() % 3;
+	enum linnos_query_kind asker = rnd() % 3;
 	bool in_full = rnd() % 2;
 	struct blk_expect_drive drive;
 	enum blk_linnos_expected answer;
@@ -145,7 +145,7 @@ static void ask(int k)
 	memset(&drive, again ? 0xff : 0, sizeof(drive));
 	drive.fd = k;
 	leave_on_stack();
-	answer = blk_linnos_ask(&bdevs[k], LINNOS_ANYWHERE, 4096, sim_now_ns, asker,
+	answer = blk_linnos_query(&bdevs[k], LINNOS_SECTOR_UNKNOWN, 4096, sim_now_ns, asker,
 				in_full ? &drive : NULL);
 	tell("an answer", &answer, sizeof(answer));
 	if (in_full)
@@ -165,7 +165,7 @@ static void step(void)
 
 		disks[k]->linnos->model = spare[k];
 		spare[k] = model;
-		linnos_set_watching(disks[k]->linnos);
+		linnos_update_start_tracking(disks[k]->linnos);
 	} else if (way < 300) {
 		ask(k);
 	} else if (!in_flight[n]) {

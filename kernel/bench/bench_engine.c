@@ -15,34 +15,34 @@
 /* Few enough for a first-level cache, where a read's features are. */
 #define VIEWS 64
 
-static struct linnos_view views[VIEWS];
-static struct linnos_places places;
+static struct linnos_drive_snapshot views[VIEWS];
+static struct linnos_start_slots places;
 static struct plain_network plain;
 static struct linnos_net net;
 static struct linnos_latency *trees;
 static volatile s64 sink;
 
-static const struct linnos_view *next_view(void)
+static const struct linnos_drive_snapshot *next_view(void)
 {
 	static unsigned int n;
 
 	return &views[n++ % VIEWS];
 }
 
-static bool judge_plain(const struct linnos_view *view)
+static bool judge_plain(const struct linnos_drive_snapshot *view)
 {
 	u8 digits[LINNOS_N_INPUTS];
 
-	linnos_view_digits(view, digits);
+	linnos_encode_digits(view, digits);
 	return plain_infer(&plain, digits);
 }
 
-static bool judge_network(const struct linnos_view *view)
+static bool judge_network(const struct linnos_drive_snapshot *view)
 {
 	struct linnos_hidden hidden;
 	u8 digits[LINNOS_N_INPUTS];
 
-	linnos_view_digits(view, digits);
+	linnos_encode_digits(view, digits);
 	linnos_hidden_layer(&net, digits, &hidden);
 	return linnos_margin(&net, &hidden) > 0;
 }
@@ -61,7 +61,7 @@ static void run_features(void)
 {
 	u32 features[LINNOS_N_FEATURES];
 
-	linnos_view_features(&places, next_view(), trees->overdue_us, features);
+	linnos_compute_features(&places, next_view(), trees->overdue_us, features);
 	sink += features[LINNOS_OLDEST_US];
 }
 
@@ -69,7 +69,7 @@ static void run_trees(void)
 {
 	u32 features[LINNOS_N_FEATURES];
 
-	linnos_view_features(&places, next_view(), trees->overdue_us, features);
+	linnos_compute_features(&places, next_view(), trees->overdue_us, features);
 	sink += linnos_latency_us(trees, features);
 }
 
@@ -85,7 +85,7 @@ static void make_views(void)
 {
 	u64 now_ns = 1000000000;
 
-	for (struct linnos_view *view = views; view < views + VIEWS; view++) {
+	for (struct linnos_drive_snapshot *view = views; view < views + VIEWS; view++) {
 		u32 most = rnd() % 8 ? 6 : 32;
 		bool burst = rnd() % 8 == 0;
 
@@ -96,7 +96,7 @@ static void make_views(void)
 		for (int i = 0; i < LINNOS_HISTORY; i++) {
 			u32 pending = 1 + rnd() % most;
 
-			view->past[i] = (struct linnos_ended){
+			view->past[i] = (struct linnos_completed_io){
 				.end_ns = now_ns - (LINNOS_HISTORY - i) * (20000 + rnd() % 20000),
 				.latency_us = 80 + rnd() % 30 + 12 * pending +
 					      (burst ? 2000 + rnd() % 4000 : 0),

@@ -46,8 +46,8 @@ static void ask(int n)
 	int i;
 
 	for (i = 0; i < n; i++)
-		answers[i] = blk_linnos_ask(&bdevs[i], 0, READ_BYTES, now_ns,
-					    LINNOS_SENDS, &drives[i]);
+		answers[i] = blk_linnos_query(&bdevs[i], 0, READ_BYTES, now_ns,
+					    LINNOS_QUERY_THEN_READ, &drives[i]);
 	sink += blk_linnos_best(answers, n);
 }
 

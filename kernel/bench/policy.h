@@ -8,7 +8,7 @@
 
 #include "kernel_shim.h"
 #include "linnos_drive.c"
-#include "linnos_look.c"
+#include "linnos_probe.c"
 #include "blk-linnos-model.c"
 #include "blk-linnos-expect.c"
 #include "blk-linnos.c"

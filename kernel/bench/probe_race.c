@@ -4,7 +4,7 @@
  *
  *	probe_race
  *
- * The kernel's own linnos_look.c, compiled into this program (policy.h), is asked whether
+ * The kernel's own linnos_probe.c, compiled into this program (policy.h), is asked whether
  * a read is to be a probe. Meanwhile another caller asks, and a read begins that has a
  * late answer (interleave.h). Fails if neither of the two is told to send the probe, if the read in flight is not taken for it, or if its answer does not count.
  */
@@ -21,7 +21,7 @@ static bool other_told, again;
 
 static bool asks(void)
 {
-	return linnos_look_claim(drive, 0, again, now_ns);
+	return linnos_probe_claim(drive, 0, again, now_ns);
 }
 
 static void other_asks(void)
@@ -39,21 +39,21 @@ static void (*const in_order[])(void) = { other_asks, other_sends };
 
 static bool is_wrong(void)
 {
-	struct linnos_look *look = &drive->look[0];
-	struct linnos_ended ended;
+	struct linnos_probe_state *look = &drive->look[0];
+	struct linnos_completed_io ended;
 	bool told, wrong;
 
 	now_ns += SECOND_NS;
-	linnos_drive_forget(drive, now_ns - SECOND_NS / 2);
+	linnos_drive_reset_history(drive, now_ns - SECOND_NS / 2);
 	look->window = again;
 	look_begins();
 	told = asks();
 	look_ends();
-	wrong = !(told || other_told) || !(look->since_ns & LINNOS_LOOK_SENT) || asks() ||
+	wrong = !(told || other_told) || !(look->since_ns & LINNOS_PROBE_SENT) || asks() ||
 		linnos_oldest_ns(&drive->places) != now_ns;
 	probe.flags |= LINNOS_IO_ANSWERED;
 	if (linnos_io_end(drive, &probe, now_ns + LATE_NS, &ended))
-		linnos_look_ended(drive, &probe, ended.end_ns, true);
+		linnos_probe_complete(drive, &probe, ended.end_ns, true);
 	return wrong || look->since_ns || look->backoff != 1;
 }
 

@@ -19,7 +19,7 @@ static u64 now_ns = SECOND_NS;
 
 /* Two reads: B begins when A ends, maybe before that has been told of. */
 static struct linnos_io a, b;
-static struct linnos_ended a_ended, b_ended;
+static struct linnos_completed_io a_ended, b_ended;
 
 static void begin(struct linnos_io *io)
 {

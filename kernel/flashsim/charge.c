@@ -15,7 +15,7 @@ static uint charge_ns;
 
 static void charge_inference(void *data, dev_t dev, u64 sector, u32 nr_sector,
 			     bool revoked, u8 reason,
-			     const struct linnos_found *found)
+			     const struct linnos_prediction *found)
 {
 	if (reason != LINNOS_NO_MODEL)
 		ndelay(READ_ONCE(charge_ns));

@@ -88,7 +88,7 @@ int linnos_alloc_stats(struct blk_linnos *linnos)
  * the sequence count, without writing to the lock's line.
  */
 static void linnos_history_update(struct blk_linnos *linnos,
-				  const struct linnos_ended *ended)
+				  const struct linnos_completed_io *ended)
 {
 	unsigned long flags;
 
@@ -97,24 +97,24 @@ static void linnos_history_update(struct blk_linnos *linnos,
 	if (ended)
 		linnos_history_add(&linnos->drive.history, ended);
 	else
-		linnos_drive_forget(&linnos->drive, ktime_get_ns());
+		linnos_drive_reset_history(&linnos->drive, ktime_get_ns());
 	write_seqcount_end(&linnos->history_seq);
 	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
 }
 
-void linnos_forget(struct blk_linnos *linnos)
+void linnos_reset_history(struct blk_linnos *linnos)
 {
 	linnos_history_update(linnos, NULL);
 }
 
 static void linnos_history_copy(const struct blk_linnos *linnos, u32 size,
-				struct linnos_ended past[LINNOS_HISTORY])
+				struct linnos_completed_io past[LINNOS_HISTORY])
 {
 	unsigned int seq;
 
 	do {
 		seq = read_seqcount_begin(&linnos->history_seq);
-		linnos_history_see(&linnos->drive.history, size, past);
+		linnos_history_snapshot(&linnos->drive.history, size, past);
 	} while (read_seqcount_retry(&linnos->history_seq, seq));
 }
 
@@ -125,7 +125,7 @@ static bool linnos_reads_are_in_flight(const struct blk_linnos *linnos)
 
 	/* behind a look at places: one that had left its own has been counted out */
 	smp_rmb();
-	linnos_see_load(&linnos->drive, &load);
+	linnos_load_snapshot(&linnos->drive, &load);
 	/* before one: what is counted has its place */
 	smp_rmb();
 	return load.reads;
@@ -171,15 +171,15 @@ static u32 linnos_request_pages_max(const struct blk_linnos *linnos)
  * No burst, whatever a model says: none of the last reads took as long as would be called
  * one, and those in flight have hardly begun, as parts of one read have.
  */
-static bool linnos_is_calm(const struct blk_linnos *linnos,
-			   const struct linnos_view *view, u32 usual_us)
+static bool linnos_burst_is_unlikely(const struct blk_linnos *linnos,
+			   const struct linnos_drive_snapshot *view, u32 usual_us)
 {
 	u64 oldest_ns;
 	int i;
 
 	for (i = 0; i < LINNOS_HISTORY; i++)
-		if (linnos_wish_of(view->past[i].latency_us, usual_us) >=
-		    LINNOS_HOME_SLOWER)
+		if (linnos_classify_slowness(view->past[i].latency_us, usual_us) >=
+		    LINNOS_SLOWNESS_OVER_2X_P90)
 			return false;
 	if (!view->load.reads)
 		return true;
@@ -194,19 +194,19 @@ static bool linnos_is_calm(const struct blk_linnos *linnos,
  */
 void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 			 unsigned int bytes, u64 now_ns, bool guarded,
-			 struct linnos_found *found)
+			 struct linnos_prediction *found)
 {
 	u32 most_pages = linnos_request_pages_max(linnos);
-	struct linnos_view *view = &found->view;
+	struct linnos_drive_snapshot *view = &found->view;
 	struct linnos_model *active;
 
 	view->now_ns = now_ns;
 	view->pages = linnos_pages_of(bytes);
-	view->size = linnos_size_order(view->pages);
-	linnos_see_load(&linnos->drive, &view->load);
-	view->in_region = linnos_see_region(&linnos->drive, region);
+	view->size = linnos_size_class(view->pages);
+	linnos_load_snapshot(&linnos->drive, &view->load);
+	view->in_region = linnos_region_reads(&linnos->drive, region);
 	linnos_history_copy(linnos, view->size, view->past);
-	found->size = linnos_size_order(min(view->pages, most_pages));
+	found->size = linnos_size_class(min(view->pages, most_pages));
 	found->guides = false;
 	found->stalled = false;
 	found->reason = LINNOS_NO_MODEL;
@@ -220,7 +220,7 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 		return;
 	found->stalled = linnos_is_stalled(linnos, now_ns);
 	if (guarded && !active->chooses && !found->stalled &&
-	    linnos_is_calm(linnos, view, active->trees.overdue_us))
+	    linnos_burst_is_unlikely(linnos, view, active->trees.overdue_us))
 		return;
 	found->guides = active->guides;
 	if (linnos_predict(linnos, active, found))
@@ -229,43 +229,43 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 		found->reason = found->stalled ? LINNOS_STALLED :
 						 LINNOS_PREDICTED_FAST;
 	if (!active->chooses)
-		found->reason = LINNOS_NO_CHOICE;
+		found->reason = LINNOS_MODEL_UNVALIDATED;
 }
 
-static u32 linnos_predicted_us(const struct linnos_found *found)
+static u32 linnos_predicted_us(const struct linnos_prediction *found)
 {
 	return found->n_features ? found->out[1] : 0;
 }
 
 /* Is this a burst, by a model that knows added bursts alone, and nothing finer? */
-static bool linnos_is_burst(const struct linnos_found *found)
+static bool linnos_predicts_burst(const struct linnos_prediction *found)
 {
-	return found->reason == LINNOS_NO_CHOICE &&
-	       linnos_wish_of(found->out[1], found->overdue_us) >=
-		       LINNOS_HOME_SLOWER;
+	return found->reason == LINNOS_MODEL_UNVALIDATED &&
+	       linnos_classify_slowness(found->out[1], found->overdue_us) >=
+		       LINNOS_SLOWNESS_OVER_2X_P90;
 }
 
 /* With @more_us added; a stalled drive is later than all that are not. */
-enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
+enum blk_linnos_expected linnos_expected_us(const struct linnos_prediction *found,
 					    u32 more_us)
 {
-	bool chooses = found->reason != LINNOS_NO_CHOICE;
-	bool slow = chooses ? linnos_is_slow(found) : linnos_is_burst(found);
-	enum linnos_wish wish = LINNOS_STAY;
+	bool chooses = found->reason != LINNOS_MODEL_UNVALIDATED;
+	bool slow = chooses ? linnos_is_slow(found) : linnos_predicts_burst(found);
+	enum linnos_slowness wish = LINNOS_SLOWNESS_NONE;
 
 	if (found->stalled)
 		return BLK_LINNOS_STALLED;
 	/* of a model that does not choose bursts are told, to who has a guard */
 	if (chooses || slow)
-		wish = linnos_wish_of(found->out[1], found->overdue_us);
-	return BLK_LINNOS_US | (chooses ? 0 : BLK_LINNOS_US_UNJUDGED) |
+		wish = linnos_classify_slowness(found->out[1], found->overdue_us);
+	return BLK_LINNOS_US | (chooses ? 0 : BLK_LINNOS_US_UNVALIDATED) |
 	       min_t(u32, found->out[1] + more_us, BLK_LINNOS_US_MASK - 1) |
-	       FIELD_PREP(BLK_LINNOS_US_WISH, wish) |
+	       FIELD_PREP(BLK_LINNOS_US_SLOWNESS, wish) |
 	       (slow ? BLK_LINNOS_US_SLOW : 0);
 }
 
 static void linnos_fill_answer(const struct blk_linnos *linnos,
-			       const struct linnos_found *found,
+			       const struct linnos_prediction *found,
 			       enum blk_linnos_expected expected,
 			       struct blk_expect_drive *drive)
 {
@@ -275,14 +275,14 @@ static void linnos_fill_answer(const struct blk_linnos *linnos,
 	if (found->reason == LINNOS_NO_MODEL)
 		return;
 	drive->known = found->n_features ? BLK_EXPECT_LATENCY :
-					   BLK_EXPECT_VERDICT;
-	if (found->reason == LINNOS_NO_CHOICE)
-		drive->flags |= BLK_EXPECT_NO_CHOICE;
+					   BLK_EXPECT_FAST_OR_SLOW;
+	if (found->reason == LINNOS_MODEL_UNVALIDATED)
+		drive->flags |= BLK_EXPECT_UNVALIDATED;
 	if (linnos_is_slow(found) || found->stalled)
 		drive->flags |= BLK_EXPECT_SLOW;
 	if (found->stalled)
 		drive->flags |= BLK_EXPECT_STALLED;
-	if (linnos_is_silent(&linnos->drive, found->size, found->view.now_ns))
+	if (linnos_history_is_stale(&linnos->drive, found->size, found->view.now_ns))
 		drive->flags |= BLK_EXPECT_STALE;
 	if (expected == BLK_LINNOS_PROBE)
 		drive->flags |= BLK_EXPECT_PROBE;
@@ -291,21 +291,21 @@ static void linnos_fill_answer(const struct blk_linnos *linnos,
 /* To one who may send his read: is the drive to be probed with it? */
 static enum blk_linnos_expected
 linnos_answer_sender(struct blk_linnos *linnos,
-		     const struct linnos_found *found)
+		     const struct linnos_prediction *found)
 {
 	struct linnos_drive *drive = &linnos->drive;
-	struct linnos_look *look = &drive->look[found->size];
+	struct linnos_probe_state *look = &drive->look[found->size];
 	u32 most = READ_ONCE(drive->probe_after_refused);
 	u64 now_ns = found->view.now_ns;
 	bool slow = linnos_is_slow(found) || found->stalled;
 	/* passed over, for it is later than others */
-	bool later = linnos_is_burst(found) ||
-		     (found->n_features && found->reason != LINNOS_NO_CHOICE &&
-		      linnos_is_silent(drive, found->size, now_ns));
+	bool later = linnos_predicts_burst(found) ||
+		     (found->n_features && found->reason != LINNOS_MODEL_UNVALIDATED &&
+		      linnos_history_is_stale(drive, found->size, now_ns));
 	bool many = most && atomic_read(&look->refused) >= most;
 
 	if ((slow || (later && many)) &&
-	    linnos_look_claim(drive, found->size,
+	    linnos_probe_claim(drive, found->size,
 			      found->reason == LINNOS_PREDICTED_SLOW, now_ns)) {
 		linnos_count(linnos, LINNOS_STAT_PROBES);
 		return BLK_LINNOS_PROBE;
@@ -314,24 +314,24 @@ linnos_answer_sender(struct blk_linnos *linnos,
 		atomic_inc(&look->refused);
 	if (slow)
 		return BLK_LINNOS_SLOW;
-	linnos_look_fast(look);
-	linnos_look_chosen(drive, found->size, now_ns);
+	linnos_probe_close_window(look);
+	linnos_probe_note_fast_read(drive, found->size, now_ns);
 	return BLK_LINNOS_FAST;
 }
 
 enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 					    u8 region, unsigned int bytes,
-					    u64 now_ns, enum linnos_asker asker,
+					    u64 now_ns, enum linnos_query_kind asker,
 					    struct blk_expect_drive *drive)
 {
 	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
-	struct linnos_found found __uninitialized;
-	bool guarded = asker == LINNOS_SENDS_GUARDED;
+	struct linnos_prediction found __uninitialized;
+	bool guarded = asker == LINNOS_QUERY_THEN_READ_GUARDED;
 
 	linnos_predict_read(linnos, region, bytes, now_ns, guarded, &found);
 	if (linnos_is_unknown(&found) && !(guarded && found.guides))
 		expected = BLK_LINNOS_UNKNOWN;
-	else if (asker != LINNOS_LOOKS)
+	else if (asker != LINNOS_QUERY_ONLY)
 		expected = linnos_answer_sender(linnos, &found);
 	else if (linnos_is_slow(&found))
 		expected = BLK_LINNOS_SLOW;
@@ -348,14 +348,14 @@ enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 	if (!found.n_features)
 		return expected;
 	return linnos_expected_us(&found,
-				  linnos_crowding_us(found.view.load.reads,
+				  linnos_queueing_penalty_us(found.view.load.reads,
 						     found.overdue_us));
 }
 
 /**
- * blk_linnos_ask() - blk_linnos_expect() for one who wants to know more
+ * blk_linnos_query() - blk_linnos_expect() for one who wants to know more
  * @bdev: the drive, or a part of it, held open by the caller
- * @sector: where on @bdev the read begins, or %LINNOS_ANYWHERE
+ * @sector: where on @bdev the read begins, or %LINNOS_SECTOR_UNKNOWN
  * @bytes: the size of the read
  * @now_ns: the time, the same for all drives that may serve it
  * @asker: does a read follow? If not, it is never told %BLK_LINNOS_PROBE
@@ -363,17 +363,17 @@ enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
  *
  * Context: Any. Takes no lock, does not sleep, allocates nothing.
  */
-enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
+enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
 					sector_t sector, unsigned int bytes,
-					u64 now_ns, enum linnos_asker asker,
+					u64 now_ns, enum linnos_query_kind asker,
 					struct blk_expect_drive *drive)
 {
 	struct gendisk *disk = bdev->bd_disk;
 	/* md sees to it itself that it asks no drive that is gone */
 	bool gone = drive && test_bit(GD_DEAD, &disk->state);
-	enum blk_linnos_expected expected = gone ? BLK_LINNOS_NOT_ASKED :
+	enum blk_linnos_expected expected = gone ? BLK_LINNOS_NOT_QUERIED :
 						   BLK_LINNOS_UNKNOWN;
-	u8 region = sector == LINNOS_ANYWHERE ?
+	u8 region = sector == LINNOS_SECTOR_UNKNOWN ?
 			    LINNOS_REGION_UNKNOWN :
 			    linnos_region_at(bdev->bd_start_sect + sector);
 	struct blk_linnos *linnos;
@@ -403,7 +403,7 @@ enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
  *
  * For those who have the same data on several drives, to be asked right before the read
  * is sent, without the hint, to one of those that blk_linnos_best() returns: of each, or,
- * if blk_linnos_may_leave() says so, only of the one that would serve it. Modes observe
+ * if blk_linnos_may_redirect() says so, only of the one that would serve it. Modes observe
  * and enforce answer alike, and nothing is known of a drive that is gone.
  *
  * An array that is on has a guard. So it may follow a model that is not known to predict
@@ -415,11 +415,11 @@ enum blk_linnos_expected blk_linnos_expect(const struct blk_linnos_array *array,
 					   struct block_device *bdev,
 					   sector_t sector, unsigned int bytes)
 {
-	enum linnos_asker asker = LINNOS_SENDS;
+	enum linnos_query_kind asker = LINNOS_QUERY_THEN_READ;
 
 	if (array && READ_ONCE(array->mode) == BLK_LINNOS_ARRAY_ON)
-		asker = LINNOS_SENDS_GUARDED;
-	return blk_linnos_ask(bdev, sector, bytes, ktime_get_ns(), asker, NULL);
+		asker = LINNOS_QUERY_THEN_READ_GUARDED;
+	return blk_linnos_query(bdev, sector, bytes, ktime_get_ns(), asker, NULL);
 }
 EXPORT_SYMBOL_GPL(blk_linnos_expect);
 
@@ -427,7 +427,7 @@ EXPORT_SYMBOL_GPL(blk_linnos_expect);
 void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
 			 u64 now_ns)
 {
-	struct linnos_ended ended;
+	struct linnos_completed_io ended;
 	u64 threshold_us;
 	bool slow, late;
 
@@ -449,11 +449,11 @@ void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
 			linnos_count(linnos, LINNOS_STAT_FALSE_REVOKES);
 		io->flags &= ~LINNOS_IO_SLOW;
 	}
-	linnos_look_ended(&linnos->drive, io, ended.end_ns, late);
+	linnos_probe_complete(&linnos->drive, io, ended.end_ns, late);
 }
 
 /* Who wants to know since when reads are in flight? @linnos->lock is held. */
-void linnos_set_watching(struct blk_linnos *linnos)
+void linnos_update_start_tracking(struct blk_linnos *linnos)
 {
 	struct linnos_model *active;
 

@@ -48,24 +48,24 @@ static unsigned long linnos_ask_drives(const struct fd *files,
 				       const struct blk_expect *ask)
 {
 	enum blk_linnos_expected answers[BLK_EXPECT_DRIVES_MAX];
-	enum linnos_asker asker = ask->flags & BLK_EXPECT_LOOK ? LINNOS_LOOKS :
-								 LINNOS_SENDS;
+	enum linnos_query_kind asker = ask->flags & BLK_EXPECT_QUERY_ONLY ? LINNOS_QUERY_ONLY :
+								 LINNOS_QUERY_THEN_READ;
 	u64 now_ns = ktime_get_ns();
 	unsigned int i;
 
 	for (i = 0; i < ask->n_drives; i++) {
 		struct file *file = fd_file(files[i]);
-		sector_t sector = LINNOS_ANYWHERE;
+		sector_t sector = LINNOS_SECTOR_UNKNOWN;
 
-		if (ask->flags & BLK_EXPECT_AT)
+		if (ask->flags & BLK_EXPECT_HAS_PAGE)
 			sector = (sector_t)drives[i].page
 				 << (12 - SECTOR_SHIFT);
-		answers[i] = blk_linnos_ask(I_BDEV(file->f_mapping->host),
+		answers[i] = blk_linnos_query(I_BDEV(file->f_mapping->host),
 					    sector, ask->bytes, now_ns, asker,
 					    &drives[i]);
 		/* it is promised this read: do not have others looked at */
 		if (answers[i] == BLK_LINNOS_PROBE)
-			asker = LINNOS_LOOKS;
+			asker = LINNOS_QUERY_ONLY;
 	}
 	return blk_linnos_best(answers, ask->n_drives);
 }
@@ -84,7 +84,7 @@ int blk_linnos_ioctl(bool may_read, struct blk_expect __user *user)
 		return -EBADF;
 	if (copy_from_user(&ask, user, sizeof(ask)))
 		return -EFAULT;
-	if (ask.flags & ~(BLK_EXPECT_LOOK | BLK_EXPECT_AT) || !ask.bytes ||
+	if (ask.flags & ~(BLK_EXPECT_QUERY_ONLY | BLK_EXPECT_HAS_PAGE) || !ask.bytes ||
 	    !ask.n_drives || ask.n_drives > BLK_EXPECT_DRIVES_MAX)
 		return -EINVAL;
 	bytes = ask.n_drives * sizeof(*drives);

@@ -17,12 +17,12 @@ static_assert(LINNOS_LATENCY_BYTES_MAX <= LINNOS_NETWORK_BYTES);
 #define INFERENCE_SAMPLE 64
 
 static bool linnos_predict_network(const struct linnos_model *active,
-				   struct linnos_found *found)
+				   struct linnos_prediction *found)
 {
 	struct linnos_hidden hidden __uninitialized;
 	u8 digits[LINNOS_N_INPUTS] __uninitialized;
 
-	linnos_view_digits(&found->view, digits);
+	linnos_encode_digits(&found->view, digits);
 	linnos_hidden_layer(&active->net, digits, &hidden);
 	if (trace_linnos_decision_enabled())
 		linnos_outputs(&active->net, &hidden, found->out);
@@ -31,11 +31,11 @@ static bool linnos_predict_network(const struct linnos_model *active,
 
 static bool linnos_predict_latency(struct blk_linnos *linnos,
 				   const struct linnos_model *active,
-				   struct linnos_found *found)
+				   struct linnos_prediction *found)
 {
 	const struct linnos_latency *model = active->latency;
 
-	linnos_view_features(&linnos->drive.places, &found->view,
+	linnos_compute_features(&linnos->drive.places, &found->view,
 			     model->overdue_us, found->features);
 	found->n_features = LINNOS_N_FEATURES;
 	found->overdue_us = model->overdue_us;
@@ -47,7 +47,7 @@ static bool linnos_predict_latency(struct blk_linnos *linnos,
 /* Return: will it be slow, by the model? */
 bool linnos_predict(struct blk_linnos *linnos,
 		    const struct linnos_model *active,
-		    struct linnos_found *found)
+		    struct linnos_prediction *found)
 {
 	u64 n = this_cpu_read(linnos->stats->count[LINNOS_STAT_INFERENCES]);
 	bool sample = !(n % INFERENCE_SAMPLE);
@@ -117,7 +117,7 @@ linnos_model_parse(struct linnos_model *active, const void *file, size_t bytes)
 	active->id = get_unaligned_le32(file + LINNOS_FILE_CRC32);
 	active->threshold_us =
 		get_unaligned_le32(file + LINNOS_FILE_THRESHOLD_US);
-	active->chooses = !trees || linnos_latency_chooses(trees);
+	active->chooses = !trees || linnos_latency_is_validated(trees);
 	active->guides = !trees || trees->n_trees;
 	return LINNOS_MODEL_OK;
 }
@@ -151,7 +151,7 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
 	old = rcu_replace_pointer(linnos->model, fresh,
 				  lockdep_is_held(&linnos->lock));
 	WRITE_ONCE(linnos->threshold_us, fresh->threshold_us);
-	linnos_set_watching(linnos);
+	linnos_update_start_tracking(linnos);
 	if (old)
 		call_rcu(&old->rcu, linnos_model_free_rcu);
 	return 0;

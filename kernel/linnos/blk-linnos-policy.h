@@ -33,8 +33,8 @@ enum linnos_mode {
 /* Without a model no read is slow. */
 #define LINNOS_NO_THRESHOLD U32_MAX
 
-struct linnos_found {
-	struct linnos_view view;
+struct linnos_prediction {
+	struct linnos_drive_snapshot view;
 	u32 size; /* order of size of the requests that it will be split into */
 	enum linnos_reason reason;
 	bool guides; /* who has a guard may go by it */
@@ -145,13 +145,13 @@ static inline bool linnos_is_on(const struct blk_linnos *linnos)
 }
 
 /* Neither fast nor slow, to who has no guard: no model, or one that does not choose. */
-static inline bool linnos_is_unknown(const struct linnos_found *found)
+static inline bool linnos_is_unknown(const struct linnos_prediction *found)
 {
 	return found->reason == LINNOS_NO_MODEL ||
-	       found->reason == LINNOS_NO_CHOICE;
+	       found->reason == LINNOS_MODEL_UNVALIDATED;
 }
 
-static inline bool linnos_is_slow(const struct linnos_found *found)
+static inline bool linnos_is_slow(const struct linnos_prediction *found)
 {
 	return found->reason == LINNOS_PREDICTED_SLOW ||
 	       found->reason == LINNOS_STALLED;
@@ -187,17 +187,17 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
 struct blk_linnos *linnos_alloc(struct gendisk *disk);
 void linnos_free(struct blk_linnos *linnos);
 int linnos_alloc_stats(struct blk_linnos *linnos);
-void linnos_forget(struct blk_linnos *linnos);
-void linnos_set_watching(struct blk_linnos *linnos);
+void linnos_reset_history(struct blk_linnos *linnos);
+void linnos_update_start_tracking(struct blk_linnos *linnos);
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
 void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 			 unsigned int bytes, u64 now_ns, bool guarded,
-			 struct linnos_found *found);
-enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
+			 struct linnos_prediction *found);
+enum blk_linnos_expected linnos_expected_us(const struct linnos_prediction *found,
 					    u32 more_us);
 enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 					    u8 region, unsigned int bytes,
-					    u64 now_ns, enum linnos_asker asker,
+					    u64 now_ns, enum linnos_query_kind asker,
 					    struct blk_expect_drive *drive);
 void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
 			 u64 now_ns);
@@ -205,7 +205,7 @@ void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
 /* blk-linnos-model.c */
 bool linnos_predict(struct blk_linnos *linnos,
 		    const struct linnos_model *active,
-		    struct linnos_found *found);
+		    struct linnos_prediction *found);
 int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes);
 int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 			const void *chunk, size_t offset, size_t bytes);

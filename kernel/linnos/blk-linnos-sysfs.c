@@ -126,7 +126,7 @@ static int stall_us_store(struct blk_linnos *linnos, const char *page)
 	WRITE_ONCE(linnos->stall_since_ns, ktime_get_ns());
 	/* pairs with linnos_is_stalled() */
 	smp_store_release(&linnos->stall_us, value);
-	linnos_set_watching(linnos);
+	linnos_update_start_tracking(linnos);
 	return 0;
 }
 

@@ -33,7 +33,7 @@
  * counted; discards, flushes without data and passthrough are not.
  *
  * A drive all of whose reads are refused completes none and would stay slow for ever:
- * so now and then one is admitted all the same, a probe (linnos_look.c). And the
+ * so now and then one is admitted all the same, a probe (linnos_probe.c). And the
  * history shows a burst only when its first slow read completes: the stall rule, off
  * unless stall_us is set, refuses reads when none in flight has completed for that long.
  *
@@ -79,10 +79,10 @@ static struct blk_linnos *linnos_of(struct rq_qos *rqos)
 }
 
 /* The least that any peer's model predicts; BLK_LINNOS_US_MASK if none does. */
-static u32 linnos_soonest_peer_us(struct blk_linnos *linnos,
+static u32 linnos_fastest_peer_us(struct blk_linnos *linnos,
 				  const struct bio *bio, u64 now_ns)
 {
-	struct linnos_found found __uninitialized;
+	struct linnos_prediction found __uninitialized;
 	enum blk_linnos_expected answer;
 	u32 soonest_us = BLK_LINNOS_US_MASK;
 	sector_t sector = bio->bi_iter.bi_sector;
@@ -94,7 +94,7 @@ static u32 linnos_soonest_peer_us(struct blk_linnos *linnos,
 		peer = rcu_dereference(linnos->peers[i]);
 		if (!peer)
 			continue;
-		found.view = (struct linnos_view){};
+		found.view = (struct linnos_drive_snapshot){};
 		found.n_features = 0;
 		found.reason = LINNOS_NO_MODEL;
 		/* a dying disk answers nothing any more */
@@ -119,9 +119,9 @@ static u32 linnos_soonest_peer_us(struct blk_linnos *linnos,
  * Are peers named, and would none serve this slow read sooner? If one would, *@gain_us
  * is by how much more than a failover costs, as far as one knows.
  */
-static bool linnos_peers_are_later(struct blk_linnos *linnos,
+static bool linnos_has_no_faster_peer(struct blk_linnos *linnos,
 				   const struct bio *bio,
-				   const struct linnos_found *found,
+				   const struct linnos_prediction *found,
 				   u32 *gain_us)
 {
 	u32 here_us, there_us;
@@ -129,7 +129,7 @@ static bool linnos_peers_are_later(struct blk_linnos *linnos,
 	if (!found->n_features || !READ_ONCE(linnos->has_peers))
 		return false;
 	here_us = linnos_expected_us(found, 0) & BLK_LINNOS_US_MASK;
-	there_us = linnos_soonest_peer_us(linnos, bio, found->view.now_ns) +
+	there_us = linnos_fastest_peer_us(linnos, bio, found->view.now_ns) +
 		   READ_ONCE(linnos->failover_us);
 	if (there_us < here_us && found->reason != LINNOS_STALLED)
 		*gain_us = here_us - there_us;
@@ -151,7 +151,7 @@ static void linnos_count_decision(struct blk_linnos *linnos,
 	}
 	if (reason == LINNOS_STALLED)
 		linnos_count(linnos, LINNOS_STAT_STALLED);
-	if (reason == LINNOS_KEPT)
+	if (reason == LINNOS_NO_FASTER_PEER)
 		linnos_count(linnos, LINNOS_STAT_KEPT);
 	if (reason == LINNOS_PROBE)
 		linnos_count(linnos, LINNOS_STAT_PROBES);
@@ -161,9 +161,9 @@ static void linnos_count_decision(struct blk_linnos *linnos,
 bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 {
 	struct linnos_drive *drive = &linnos->drive;
-	struct linnos_found found __uninitialized;
+	struct linnos_prediction found __uninitialized;
 	enum linnos_reason reason;
-	struct linnos_look *look;
+	struct linnos_probe_state *look;
 	bool slow, admit;
 	u32 gain_us = 0;
 
@@ -177,19 +177,19 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	reason = found.reason;
 	slow = linnos_is_slow(&found);
 	if (reason == LINNOS_PREDICTED_FAST)
-		linnos_look_fast(look);
-	if (slow && linnos_peers_are_later(linnos, bio, &found, &gain_us))
-		reason = LINNOS_KEPT;
+		linnos_probe_close_window(look);
+	if (slow && linnos_has_no_faster_peer(linnos, bio, &found, &gain_us))
+		reason = LINNOS_NO_FASTER_PEER;
 
-	admit = !slow || reason == LINNOS_KEPT;
+	admit = !slow || reason == LINNOS_NO_FASTER_PEER;
 	if (admit) {
-		linnos_look_chosen(drive, found.size, now_ns);
+		linnos_probe_note_fast_read(drive, found.size, now_ns);
 	} else if (READ_ONCE(linnos->mode) != LINNOS_ENFORCE) {
 		/* not "observe": it may have been switched off meanwhile */
 		admit = true;
 	} else if ((found.reason == LINNOS_PREDICTED_SLOW && !gain_us &&
-		    linnos_look_allows(drive, found.size, now_ns)) ||
-		   linnos_look_claim(drive, found.size, false, now_ns)) {
+		    linnos_probe_window_allows(drive, found.size, now_ns)) ||
+		   linnos_probe_claim(drive, found.size, false, now_ns)) {
 		/* without a probe not if a peer is sooner */
 		admit = true;
 		reason = LINNOS_PROBE;
@@ -201,7 +201,7 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 			      bio_sectors(bio), !admit, reason, &found);
 
 	/* its request will know by this what was predicted */
-	if (!linnos_is_unknown(&found) && reason != LINNOS_KEPT)
+	if (!linnos_is_unknown(&found) && reason != LINNOS_NO_FASTER_PEER)
 		bio_set_flag(bio, BIO_LATCRIT_DECIDED);
 	if (slow || linnos_is_unknown(&found))
 		bio->bi_opf &= ~REQ_LATCRIT;
@@ -321,7 +321,7 @@ static int linnos_in_flight_show(void *data, struct seq_file *m)
 {
 	struct linnos_load load;
 
-	linnos_see_load(&linnos_of(data)->drive, &load);
+	linnos_load_snapshot(&linnos_of(data)->drive, &load);
 	seq_printf(m, "%u pages, %u reads\n",
 		   load.read_pages + load.write_pages, load.reads);
 	return 0;
@@ -379,7 +379,7 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 		ret = linnos_alloc_stats(linnos) ?: linnos_attach(linnos);
 		if (ret)
 			return ret;
-		linnos_forget(linnos);
+		linnos_reset_history(linnos);
 	}
 	/* pairs with linnos_is_on(): the counters are there */
 	smp_store_release(&linnos->mode, mode);

@@ -21,18 +21,18 @@ static inline bool blk_linnos_enabled(void)
 }
 
 /* Where a read begins that may be anywhere. */
-#define LINNOS_ANYWHERE (~(sector_t)0)
+#define LINNOS_SECTOR_UNKNOWN (~(sector_t)0)
 
-enum linnos_asker {
-	LINNOS_LOOKS, /* no read will follow: nothing is promised or counted */
-	LINNOS_SENDS, /* it may be sent there */
-	LINNOS_SENDS_GUARDED, /* and what comes of that decides of others */
+enum linnos_query_kind {
+	LINNOS_QUERY_ONLY, /* no read will follow: nothing is promised or counted */
+	LINNOS_QUERY_THEN_READ, /* it may be sent there */
+	LINNOS_QUERY_THEN_READ_GUARDED, /* and what comes of that decides of others */
 };
 
 blk_status_t blk_linnos_decide(struct bio *bio);
-enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
+enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
 					sector_t sector, unsigned int bytes,
-					u64 now_ns, enum linnos_asker asker,
+					u64 now_ns, enum linnos_query_kind asker,
 					struct blk_expect_drive *drive);
 int blk_linnos_ioctl(bool may_read, struct blk_expect __user *user);
 int blk_linnos_register(struct gendisk *disk);

@@ -265,7 +265,7 @@ static const struct linnos_model *active_of(struct linnos_fixture *fx)
 static enum blk_linnos_expected guarded(struct blk_linnos *linnos, u64 now_ns)
 {
 	return time_in(linnos_expect_read(linnos, 0, 4096, now_ns,
-					  LINNOS_SENDS_GUARDED, NULL));
+					  LINNOS_QUERY_THEN_READ_GUARDED, NULL));
 }
 
 /*
@@ -417,7 +417,7 @@ static void linnos_test_lowest(struct kunit *test)
 #define US(n) (BLK_LINNOS_US | (n))
 #define SLOW(n) (BLK_LINNOS_US | BLK_LINNOS_US_SLOW | (n))
 #define STALLED SLOW(BLK_LINNOS_US_MASK)
-#define N BLK_LINNOS_NOT_ASKED
+#define N BLK_LINNOS_NOT_QUERIED
 		{ { US(100), US(130), US(133), US(134) }, 0x7 },
 		{ { US(134), US(133), US(130), US(100) }, 0xe },
 		{ { US(100), N, SLOW(1000), US(50) }, 0x8 },
@@ -485,11 +485,11 @@ static void linnos_test_expects_us(struct kunit *test)
 	/* a read in flight counts for those who choose; not in what is told */
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
-	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_LOOKS, &drive);
+	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_QUERY_ONLY, &drive);
 	KUNIT_EXPECT_EQ(test, time_in(told),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
-	KUNIT_EXPECT_EQ(test, FIELD_GET(BLK_LINNOS_US_WISH, told),
-			LINNOS_HOME_USUAL);
+	KUNIT_EXPECT_EQ(test, FIELD_GET(BLK_LINNOS_US_SLOWNESS, told),
+			LINNOS_SLOWNESS_NORMAL);
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 200);
 	answer(linnos, &sent, BLK_STS_OK, ns + 100000);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 100000),
@@ -499,7 +499,7 @@ static void linnos_test_expects_us(struct kunit *test)
 	linnos->stall_us = 500;
 	send(linnos, &sent, REQ_OP_READ, 4096, ns + 100000);
 	ns += 600001;
-	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_LOOKS, &drive);
+	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_QUERY_ONLY, &drive);
 	KUNIT_EXPECT_EQ(test, time_in(told), stalled);
 	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
 	KUNIT_EXPECT_EQ(test, drive.flags,
@@ -507,7 +507,7 @@ static void linnos_test_expects_us(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 175);
 	/* also when its model has come to say so itself */
 	told = linnos_expect_read(linnos, 0, 4096, ns + NSEC_PER_SEC,
-				  LINNOS_LOOKS, &drive);
+				  LINNOS_QUERY_ONLY, &drive);
 	KUNIT_EXPECT_EQ(test, time_in(told), stalled);
 	KUNIT_EXPECT_EQ(test, drive.flags,
 			BLK_EXPECT_SLOW | BLK_EXPECT_STALLED |
@@ -515,7 +515,7 @@ static void linnos_test_expects_us(struct kunit *test)
 	KUNIT_EXPECT_GT(test, drive.latency_us, 175);
 	answer(linnos, &sent, BLK_STS_OK, ns);
 	/* the most that a model may say, and the most that there are */
-	KUNIT_EXPECT_EQ(test, linnos_crowding_us(1 << 18, LINNOS_LATENCY_CAP),
+	KUNIT_EXPECT_EQ(test, linnos_queueing_penalty_us(1 << 18, LINNOS_LATENCY_CAP),
 			LINNOS_LATENCY_CAP);
 }
 
@@ -554,7 +554,7 @@ static void linnos_test_asked_where(struct kunit *test)
 		{ 0, 0, 256 },	   { 0, 15, 256 },
 		{ 0, 16, 128 },	   { 0, 1024, 256 },
 		{ 1008, 0, 128 },  { 1008, 15, 128 },
-		{ 1008, 16, 256 }, { 16, LINNOS_ANYWHERE, 1024 },
+		{ 1008, 16, 256 }, { 16, LINNOS_SECTOR_UNKNOWN, 1024 },
 		{ 2048, 31, 128 },
 	};
 	struct linnos_fixture *fx = test->priv;
@@ -574,14 +574,14 @@ static void linnos_test_asked_where(struct kunit *test)
 	send(linnos, &sent, REQ_OP_READ, 4096, ns);
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		bdev->bd_start_sect = cases[i].start;
-		blk_linnos_ask(bdev, cases[i].sector, 4096, ns, LINNOS_LOOKS,
+		blk_linnos_query(bdev, cases[i].sector, 4096, ns, LINNOS_QUERY_ONLY,
 			       &drive);
 		KUNIT_EXPECT_EQ_MSG(test, drive.latency_us, cases[i].us,
 				    "case %d", i);
 	}
 	answer(linnos, &sent, BLK_STS_OK, ns + 1000);
 	bdev->bd_start_sect = 0;
-	blk_linnos_ask(bdev, 0, 4096, ns + 1000, LINNOS_LOOKS, &drive);
+	blk_linnos_query(bdev, 0, 4096, ns + 1000, LINNOS_QUERY_ONLY, &drive);
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 128);
 }
 
@@ -621,11 +621,11 @@ static void linnos_test_no_choice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_FALSE_SUBMITS),
 			0);
-	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_SENDS, &drive);
+	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_QUERY_THEN_READ, &drive);
 	KUNIT_EXPECT_EQ(test, told, BLK_LINNOS_UNKNOWN);
 	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
 	KUNIT_EXPECT_EQ(test, drive.flags,
-			BLK_EXPECT_NO_CHOICE | BLK_EXPECT_STALE);
+			BLK_EXPECT_UNVALIDATED | BLK_EXPECT_STALE);
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 5000);
 
 	/* nor to who has a guard, without trees; with few it is told to him alone */
@@ -637,7 +637,7 @@ static void linnos_test_no_choice(struct kunit *test)
 	linnos->drive.probe_after_us = 0;
 	linnos->drive.probe_after_refused = 0;
 	KUNIT_EXPECT_EQ(test, guarded(linnos, ns),
-			BLK_LINNOS_US | BLK_LINNOS_US_UNJUDGED |
+			BLK_LINNOS_US | BLK_LINNOS_US_UNVALIDATED |
 				BLK_LINNOS_US_SLOW | 5000);
 	/* a stalled drive is left, whatever few trees say */
 	send(linnos, &sent, REQ_OP_READ, 4096, ns);
@@ -999,16 +999,16 @@ static int leave(struct blk_linnos_array *array, enum blk_linnos_expected home,
 	int left = 0;
 
 	while (n--) {
-		struct blk_linnos_lot lot = { .asked = true };
+		struct blk_linnos_assignment lot = { .asked = true };
 		unsigned long where = 0;
 
-		if (blk_linnos_may_leave(array, &lot, home))
-			where = blk_linnos_leave(array, answers, 2, 0, &lot);
+		if (blk_linnos_may_redirect(array, &lot, home))
+			where = blk_linnos_redirect(array, answers, 2, 0, &lot);
 		if (lot.start_ns) {
 			lot.start_ns =
 				ktime_get_ns() -
 				(where ? left_us : stayed_us) * NSEC_PER_USEC;
-			blk_linnos_learn(array, &lot);
+			blk_linnos_record_latency(array, &lot);
 		}
 		left += where == BIT(1);
 	}
@@ -1018,11 +1018,11 @@ static int leave(struct blk_linnos_array *array, enum blk_linnos_expected home,
 /* In the next slice. */
 static bool stays(struct blk_linnos_array *array, char *page)
 {
-	struct blk_linnos_lot lot;
+	struct blk_linnos_assignment lot;
 
 	mdelay(20);
-	blk_linnos_array_asks(array, &lot);
-	blk_linnos_array_worth(array, page);
+	blk_linnos_array_should_query(array, &lot);
+	blk_linnos_array_show_guard(array, page);
 	return strstr(page, "state staying\n");
 }
 
@@ -1034,24 +1034,24 @@ static void linnos_test_may_leave(struct kunit *test)
 		BLK_LINNOS_US | 2000
 	};
 	const enum blk_linnos_expected always[] = {
-		BLK_LINNOS_SLOW, BLK_LINNOS_NOT_ASKED, BLK_LINNOS_STALLED,
+		BLK_LINNOS_SLOW, BLK_LINNOS_NOT_QUERIED, BLK_LINNOS_STALLED,
 		BLK_LINNOS_US |
-			FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_USUAL)
+			FIELD_PREP(BLK_LINNOS_US_SLOWNESS, LINNOS_SLOWNESS_NORMAL)
 	};
-	struct blk_linnos_lot tries = { .tries = true };
+	struct blk_linnos_assignment tries = { .tries = true };
 	struct blk_linnos_array array = {};
-	struct blk_linnos_lot lot = {};
+	struct blk_linnos_assignment lot = {};
 	bool leaves;
 	int i;
 
 	KUNIT_ASSERT_EQ(test, blk_linnos_array_init(&array), 0);
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on"), 0);
 	for (i = 0; i < ARRAY_SIZE(never); i++) {
-		leaves = blk_linnos_may_leave(&array, &tries, never[i]);
+		leaves = blk_linnos_may_redirect(&array, &tries, never[i]);
 		KUNIT_EXPECT_FALSE_MSG(test, leaves, "%d", i);
 	}
 	for (i = 0; i < ARRAY_SIZE(always); i++) {
-		leaves = blk_linnos_may_leave(&array, &lot, always[i]);
+		leaves = blk_linnos_may_redirect(&array, &lot, always[i]);
 		KUNIT_EXPECT_TRUE_MSG(test, leaves, "%d", i);
 	}
 	kfree(array.guard);
@@ -1059,19 +1059,19 @@ static void linnos_test_may_leave(struct kunit *test)
 
 /* So many reads at a usual home ask another disk, which is expected to take @other_us. */
 static void ask_in_vain(struct blk_linnos_array *array, int n, u32 other_us,
-			struct blk_linnos_lot lot)
+			struct blk_linnos_assignment lot)
 {
 	enum blk_linnos_expected answers[] = {
 		BLK_LINNOS_US | 100 |
-			FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_USUAL),
-		other_us ? BLK_LINNOS_US | other_us : BLK_LINNOS_NOT_ASKED
+			FIELD_PREP(BLK_LINNOS_US_SLOWNESS, LINNOS_SLOWNESS_NORMAL),
+		other_us ? BLK_LINNOS_US | other_us : BLK_LINNOS_NOT_QUERIED
 	};
 
 	while (n--) {
-		struct blk_linnos_lot drawn = lot;
+		struct blk_linnos_assignment drawn = lot;
 
-		if (blk_linnos_may_leave(array, &lot, answers[0]))
-			blk_linnos_leave(array, answers, 2, 0, &drawn);
+		if (blk_linnos_may_redirect(array, &lot, answers[0]))
+			blk_linnos_redirect(array, answers, 2, 0, &drawn);
 	}
 }
 
@@ -1080,15 +1080,15 @@ static void linnos_test_asks_in_vain(struct kunit *test)
 {
 	const enum blk_linnos_expected usual =
 		BLK_LINNOS_US | 100 |
-		FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_USUAL);
+		FIELD_PREP(BLK_LINNOS_US_SLOWNESS, LINNOS_SLOWNESS_NORMAL);
 	const enum blk_linnos_expected slow =
 		BLK_LINNOS_US | 300 |
-		FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_SLOW);
+		FIELD_PREP(BLK_LINNOS_US_SLOWNESS, LINNOS_SLOWNESS_OVER_P90);
 	char *page = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL);
-	struct blk_linnos_lot counts = { .counts = true };
-	struct blk_linnos_lot tries = { .tries = true };
+	struct blk_linnos_assignment counts = { .counts = true };
+	struct blk_linnos_assignment tries = { .tries = true };
 	struct blk_linnos_array array = {};
-	struct blk_linnos_lot lot = {};
+	struct blk_linnos_assignment lot = {};
 
 	KUNIT_ASSERT_NOT_NULL(test, page);
 	KUNIT_ASSERT_EQ(test, blk_linnos_array_init(&array), 0);
@@ -1096,17 +1096,17 @@ static void linnos_test_asks_in_vain(struct kunit *test)
 	/* nobody else to be asked: nothing is known by that */
 	ask_in_vain(&array, 999, 0, counts);
 	KUNIT_EXPECT_FALSE(test, stays(&array, page));
-	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &lot, usual));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &lot, usual));
 	ask_in_vain(&array, 999, 100, counts);
 	KUNIT_EXPECT_FALSE(test, stays(&array, page));
-	KUNIT_EXPECT_FALSE(test, blk_linnos_may_leave(&array, &lot, usual));
-	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &tries, usual));
+	KUNIT_EXPECT_FALSE(test, blk_linnos_may_redirect(&array, &lot, usual));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &tries, usual));
 	/* of slower homes that says nothing */
-	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &lot, slow));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &lot, slow));
 	/* those that try notice when it changes */
 	ask_in_vain(&array, 99, 50, tries);
 	KUNIT_EXPECT_FALSE(test, stays(&array, page));
-	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &lot, usual));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &lot, usual));
 	kfree(array.guard);
 }
 
@@ -1114,14 +1114,14 @@ static void linnos_test_asks_in_vain(struct kunit *test)
 static void linnos_test_array(struct kunit *test)
 {
 	const enum blk_linnos_expected bad =
-		BLK_LINNOS_US | FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_BAD);
+		BLK_LINNOS_US | FIELD_PREP(BLK_LINNOS_US_SLOWNESS, LINNOS_SLOWNESS_OVER_3X_P90);
 	const enum blk_linnos_expected slow =
 		BLK_LINNOS_US |
-		FIELD_PREP(BLK_LINNOS_US_WISH, LINNOS_HOME_SLOW);
-	struct blk_linnos_lot tries = { .tries = true };
+		FIELD_PREP(BLK_LINNOS_US_SLOWNESS, LINNOS_SLOWNESS_OVER_P90);
+	struct blk_linnos_assignment tries = { .tries = true };
 	char *page = kunit_kzalloc(test, PAGE_SIZE, GFP_KERNEL);
 	struct blk_linnos_array array = {};
-	struct blk_linnos_lot lot = {};
+	struct blk_linnos_assignment lot = {};
 
 	KUNIT_ASSERT_NOT_NULL(test, page);
 	KUNIT_ASSERT_EQ(test, blk_linnos_array_init(&array), 0);
@@ -1142,21 +1142,21 @@ static void linnos_test_array(struct kunit *test)
 	leave(&array, bad | 2000, 8000, 100, 2000);
 	KUNIT_EXPECT_LT(test, leave(&array, bad | 2000, 2000, 100, 2000), 100);
 	KUNIT_EXPECT_TRUE(test, stays(&array, page));
-	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &lot, bad));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &lot, bad));
 	/* while others are worth it, it asks for this one seldom */
 	leave(&array, slow | 500, 500, 500, 100);
 	KUNIT_EXPECT_FALSE(test, stays(&array, page));
-	KUNIT_EXPECT_FALSE(test, blk_linnos_may_leave(&array, &lot, bad));
-	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &tries, bad));
+	KUNIT_EXPECT_FALSE(test, blk_linnos_may_redirect(&array, &lot, bad));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &tries, bad));
 	/* nobody stays at a disk that is stalled, and nobody at all if so told */
 	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_US | 2000, 99, 1, 1), 0);
 	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_STALLED, 99, 1, 1), 99);
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "unguarded"), 0);
 	KUNIT_EXPECT_EQ(test, leave(&array, bad | 2000, 99, 100, 2000), 99);
-	KUNIT_EXPECT_TRUE(test, blk_linnos_may_leave(&array, &lot, bad | 2000));
+	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &lot, bad | 2000));
 	/* switched on again it begins anew */
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on"), 0);
-	blk_linnos_array_worth(&array, page);
+	blk_linnos_array_show_guard(&array, page);
 	KUNIT_EXPECT_NOT_NULL(test,
 			      strstr(page, "steered 0\ngain_percent n/a\n"));
 	kfree(array.guard);

@@ -6,7 +6,7 @@
 
 static void linnos_test_features(struct kunit *test)
 {
-	static const struct linnos_view view = {
+	static const struct linnos_drive_snapshot view = {
 		.pages = 8,
 		.load = { .reads = 1, .read_pages = 40, .write_pages = 30 },
 		.past = {
@@ -22,7 +22,7 @@ static void linnos_test_features(struct kunit *test)
 	};
 	u8 digits[31];
 
-	linnos_view_digits(&view, digits);
+	linnos_encode_digits(&view, digits);
 	KUNIT_EXPECT_MEMEQ(test, digits, expected, sizeof(digits));
 }
 

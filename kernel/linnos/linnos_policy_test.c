@@ -49,7 +49,7 @@ static void obey(struct linnos_drive *drive, const struct rules *rules)
 static void read_ends(struct linnos_drive *drive, const struct rules *rules,
 		      struct linnos_io *io, u64 now_ns)
 {
-	struct linnos_ended ended;
+	struct linnos_completed_io ended;
 
 	io->flags |= LINNOS_IO_ANSWERED;
 	if (!linnos_io_end(drive, io, now_ns, &ended))
@@ -58,7 +58,7 @@ static void read_ends(struct linnos_drive *drive, const struct rules *rules,
 	if (!rules)
 		return;
 	obey(drive, rules);
-	linnos_look_ended(drive, io, ended.end_ns,
+	linnos_probe_complete(drive, io, ended.end_ns,
 			  ended.latency_us > rules->late_us);
 }
 
@@ -77,7 +77,7 @@ static void linnos_test_pending(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
 	struct linnos_io read, write, third;
-	struct linnos_ended ended;
+	struct linnos_completed_io ended;
 
 	read_begins(drive, &read, 1, 0, 1000);
 	KUNIT_EXPECT_EQ(test, read.pending, 1);
@@ -156,7 +156,7 @@ static void linnos_test_counted_once(struct kunit *test)
 	struct linnos_io io = { .issued_ns = 1,
 				.pages = 7,
 				.flags = LINNOS_IO_READ | LINNOS_IO_ANSWERED };
-	struct linnos_ended ended;
+	struct linnos_completed_io ended;
 
 	linnos_io_grow(drive, &io, 1);
 	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, 9, &ended));
@@ -177,7 +177,7 @@ static void linnos_test_latency(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
 	const u64 long_us = 1ULL << 33;
-	struct linnos_ended ended;
+	struct linnos_completed_io ended;
 	struct linnos_io io;
 
 	/* handed back, and issued again: since the first time */
@@ -209,8 +209,8 @@ static void linnos_test_latency(struct kunit *test)
 static void linnos_test_places(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
-	const int n = LINNOS_PLACES + 1;
-	struct linnos_view view = { .now_ns = 500 };
+	const int n = LINNOS_START_SLOTS + 1;
+	struct linnos_drive_snapshot view = { .now_ns = 500 };
 	u32 features[LINNOS_N_FEATURES];
 	struct linnos_io *io, before;
 	int i;
@@ -232,8 +232,8 @@ static void linnos_test_places(struct kunit *test)
 	read_ends(drive, NULL, &io[70], 500);
 	read_begins(drive, &io[0], 1, 0, 300);
 	KUNIT_EXPECT_EQ(test, io[0].place, 1);
-	linnos_view_features(&drive->places, &view, 0, features);
-	KUNIT_EXPECT_EQ(test, features[LINNOS_OVERDUE], LINNOS_PLACES - 1);
+	linnos_compute_features(&drive->places, &view, 0, features);
+	KUNIT_EXPECT_EQ(test, features[LINNOS_OVERDUE], LINNOS_START_SLOTS - 1);
 	read_begins(drive, &io[70], 1, 0, 400);
 	KUNIT_EXPECT_EQ(test, io[70].place, 71);
 
@@ -274,24 +274,24 @@ static void linnos_test_regions(struct kunit *test)
 	linnos_io_begin(drive, &there, 63, 1, LINNOS_IO_READ, 0);
 	/* a buffer takes it */
 	linnos_io_begin(drive, &write, 5, 1, 0, 0);
-	KUNIT_EXPECT_EQ(test, linnos_see_region(drive, 5), 2);
-	KUNIT_EXPECT_EQ(test, linnos_see_region(drive, 63), 1);
-	KUNIT_EXPECT_EQ(test, linnos_see_region(drive, 6), 0);
-	KUNIT_EXPECT_EQ(test, linnos_see_region(drive, LINNOS_REGION_UNKNOWN),
+	KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, 5), 2);
+	KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, 63), 1);
+	KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, 6), 0);
+	KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, LINNOS_REGION_UNKNOWN),
 			LINNOS_LATENCY_CAP);
 	linnos_io_join(drive, &there, &joins);
-	KUNIT_EXPECT_EQ(test, linnos_see_region(drive, 5), 1);
+	KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, 5), 1);
 	read_ends(drive, NULL, &before, 0);
 	read_ends(drive, NULL, &write, 0);
 	read_ends(drive, NULL, &joins, 0);
-	KUNIT_EXPECT_EQ(test, linnos_see_region(drive, 5), 1);
-	linnos_drive_forget(drive, START_NS);
+	KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, 5), 1);
+	linnos_drive_reset_history(drive, START_NS);
 	drive->watching = false;
 	read_ends(drive, NULL, &here, 0);
 	read_ends(drive, NULL, &here, 0);
 	read_ends(drive, NULL, &there, 0);
 	for (i = 0; i < LINNOS_REGIONS; i++)
-		KUNIT_EXPECT_EQ(test, linnos_see_region(drive, i), 0);
+		KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, i), 0);
 }
 
 /* What has completed */
@@ -299,9 +299,9 @@ static void linnos_test_regions(struct kunit *test)
 static bool sees(const struct linnos_drive *drive, u32 size, u32 a, u32 b,
 		 u32 c, u32 d)
 {
-	struct linnos_ended past[LINNOS_HISTORY];
+	struct linnos_completed_io past[LINNOS_HISTORY];
 
-	linnos_history_see(&drive->history, size, past);
+	linnos_history_snapshot(&drive->history, size, past);
 	return past[0].latency_us == a && past[1].latency_us == b &&
 	       past[2].latency_us == c && past[3].latency_us == d;
 }
@@ -326,7 +326,7 @@ static void linnos_test_history(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, sees(drive, 1, 40, 50, 60, 80));
 	KUNIT_EXPECT_TRUE(test, sees(drive, 2, 50, 60, 70, 80));
 	KUNIT_EXPECT_EQ(test, drive->history.end_ns, START_NS);
-	linnos_drive_forget(drive, START_NS);
+	linnos_drive_reset_history(drive, START_NS);
 	KUNIT_EXPECT_TRUE(test, sees(drive, 2, 0, 0, 0, 0));
 }
 
@@ -339,7 +339,7 @@ static void linnos_test_history_wraps(struct kunit *test)
 	int i, k;
 
 	for (i = 0; i < ARRAY_SIZE(many); i++) {
-		linnos_drive_forget(drive, 1);
+		linnos_drive_reset_history(drive, 1);
 		history->nr = many[i];
 		history->n[0] = many[i];
 		for (k = 1; k <= 6; k++)
@@ -355,7 +355,7 @@ static void linnos_test_history_wraps(struct kunit *test)
 /* What models see, by hand. */
 static void linnos_test_views(struct kunit *test)
 {
-	static const struct linnos_view view = {
+	static const struct linnos_drive_snapshot view = {
 		.now_ns = 20000000,
 		.pages = 7,
 		.load = { 3, 10, 20 },
@@ -385,7 +385,7 @@ static void linnos_test_views(struct kunit *test)
 	struct linnos_io io[3];
 	int i;
 
-	linnos_view_digits(&view, digits);
+	linnos_encode_digits(&view, digits);
 	KUNIT_EXPECT_EQ(test, sizeof(digits), sizeof(expected));
 	KUNIT_EXPECT_MEMEQ(test, digits, expected, sizeof(expected));
 	/* overdue, not quite, and later than who looks */
@@ -393,11 +393,11 @@ static void linnos_test_views(struct kunit *test)
 	read_begins(drive, &io[0], 1, 0, 16000000);
 	read_begins(drive, &io[1], 1, 0, 15000000);
 	read_begins(drive, &io[2], 1, 0, 20000001);
-	linnos_view_features(&drive->places, &view, 4000, seen);
+	linnos_compute_features(&drive->places, &view, 4000, seen);
 	KUNIT_EXPECT_EQ(test, sizeof(seen), sizeof(features));
 	KUNIT_EXPECT_MEMEQ(test, seen, features, sizeof(features));
 	/* younger than that for which it would be overdue */
-	linnos_view_features(&drive->places, &view, U32_MAX, seen);
+	linnos_compute_features(&drive->places, &view, U32_MAX, seen);
 	KUNIT_EXPECT_EQ(test, seen[LINNOS_OVERDUE], 0);
 	for (i = 0; i < 3; i++)
 		read_ends(drive, NULL, &io[i], START_NS);
@@ -446,22 +446,22 @@ static bool claim(struct linnos_drive *drive, const struct rules *rules,
 		  u64 now_ns)
 {
 	obey(drive, rules);
-	return linnos_look_claim(drive, 0, false, now_ns);
+	return linnos_probe_claim(drive, 0, false, now_ns);
 }
 
 static bool allows(struct linnos_drive *drive, u64 now_ns)
 {
 	obey(drive, &after_time);
-	return linnos_look_allows(drive, 0, now_ns);
+	return linnos_probe_window_allows(drive, 0, now_ns);
 }
 
 static bool claim_again(struct linnos_drive *drive, u64 now_ns)
 {
 	obey(drive, &after_time);
-	return linnos_look_claim(drive, 0, true, now_ns);
+	return linnos_probe_claim(drive, 0, true, now_ns);
 }
 
-#define SINCE(now_ns) ((now_ns) & ~LINNOS_LOOK_SENT)
+#define SINCE(now_ns) ((now_ns) & ~LINNOS_PROBE_SENT)
 
 /* A small read that was admitted against the model takes so long. */
 static void against_takes(struct linnos_drive *drive, const struct rules *rules,
@@ -477,12 +477,12 @@ static void linnos_test_look_after_time(struct kunit *test)
 {
 	static const u32 waits_us[] = { 50, 100, 200, 400, 400 };
 	struct linnos_drive *drive = drive_of(test);
-	struct linnos_look *look = &drive->look[0];
+	struct linnos_probe_state *look = &drive->look[0];
 	u64 ns = START_NS;
 	struct linnos_io io;
 	int i;
 
-	linnos_drive_forget(drive, ns);
+	linnos_drive_reset_history(drive, ns);
 	for (i = 0; i < ARRAY_SIZE(waits_us); i++) {
 		ns += waits_us[i] * 1000;
 		KUNIT_EXPECT_FALSE_MSG(test, claim(drive, &after_time, ns),
@@ -516,14 +516,14 @@ static void linnos_test_look_chosen(struct kunit *test)
 	struct linnos_drive *drive = drive_of(test);
 
 	obey(drive, &after_time);
-	linnos_drive_forget(drive, START_NS);
-	linnos_look_chosen(drive, 0, START_NS + 6250);
+	linnos_drive_reset_history(drive, START_NS);
+	linnos_probe_note_fast_read(drive, 0, START_NS + 6250);
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, START_NS + 50001));
-	linnos_drive_forget(drive, START_NS);
-	linnos_look_chosen(drive, 0, START_NS + 6251);
+	linnos_drive_reset_history(drive, START_NS);
+	linnos_probe_note_fast_read(drive, 0, START_NS + 6251);
 	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, START_NS + 56251));
 	/* what is older changes nothing */
-	linnos_look_chosen(drive, 0, START_NS);
+	linnos_probe_note_fast_read(drive, 0, START_NS);
 	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, START_NS + 56251));
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, START_NS + 56252));
 }
@@ -532,11 +532,11 @@ static void linnos_test_look_after_refused(struct kunit *test)
 {
 	static const int limits[] = { 3, 6, 12, 24, 24 };
 	struct linnos_drive *drive = drive_of(test);
-	struct linnos_look *look = &drive->look[0];
+	struct linnos_probe_state *look = &drive->look[0];
 	u64 ns = START_NS;
 	int i;
 
-	linnos_drive_forget(drive, ns);
+	linnos_drive_reset_history(drive, ns);
 	for (i = 0; i < ARRAY_SIZE(limits); i++, ns += NSEC_PER_SEC) {
 		atomic_add(limits[i] - 1, &look->refused);
 		KUNIT_EXPECT_FALSE(test, claim(drive, &after_refused, ns));
@@ -555,11 +555,11 @@ static void linnos_test_look_unsent_time(struct kunit *test)
 {
 	static const u32 waits_us[] = { 50, 100, 200, 400, 400 };
 	struct linnos_drive *drive = drive_of(test);
-	struct linnos_look *look = &drive->look[0];
+	struct linnos_probe_state *look = &drive->look[0];
 	u64 ns = START_NS + 50001;
 	int i;
 
-	linnos_drive_forget(drive, START_NS);
+	linnos_drive_reset_history(drive, START_NS);
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
 	for (i = 0; i < ARRAY_SIZE(waits_us); i++) {
 		KUNIT_EXPECT_EQ(test, look->backoff, min(i, 3));
@@ -592,10 +592,10 @@ static void linnos_test_look_second(struct kunit *test)
 	const u64 ns = SINCE(START_NS + 10000001);
 	const struct rules rules = { .probe_after_us = 10000 };
 
-	linnos_drive_forget(drive, ns - 10000001);
+	linnos_drive_reset_history(drive, ns - 10000001);
 	KUNIT_EXPECT_TRUE(test, claim(drive, &rules, ns));
 	KUNIT_EXPECT_FALSE(test, claim(drive, &rules, ns + 500001));
-	linnos_drive_forget(drive, ns - 10000001);
+	linnos_drive_reset_history(drive, ns - 10000001);
 	KUNIT_EXPECT_TRUE(test, claim(drive, &rules, ns));
 	KUNIT_EXPECT_TRUE(test, claim(drive, &rules, ns + 500000));
 }
@@ -607,7 +607,7 @@ static void linnos_test_look_unsent_refused(struct kunit *test)
 	struct linnos_drive *drive = drive_of(test);
 	int i, n;
 
-	linnos_drive_forget(drive, START_NS);
+	linnos_drive_reset_history(drive, START_NS);
 	atomic_set(&drive->look[0].refused, 3);
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_refused, START_NS));
 	for (i = 0; i < ARRAY_SIZE(limits); i++) {
@@ -623,7 +623,7 @@ static void linnos_test_look_unsent_refused(struct kunit *test)
 static int slow_reads(struct linnos_drive *drive, u32 pages, u32 part, int n,
 		      u8 flags)
 {
-	u32 order = linnos_size_order(pages), left;
+	u32 order = linnos_size_class(pages), left;
 	static struct linnos_io io[64];
 	u64 ns = START_NS;
 	int admitted = 0;
@@ -631,10 +631,10 @@ static int slow_reads(struct linnos_drive *drive, u32 pages, u32 part, int n,
 
 	drive->probe_after_us = 10000;
 	drive->probe_after_refused = 100;
-	linnos_drive_forget(drive, ns);
+	linnos_drive_reset_history(drive, ns);
 	for (i = 0; i < n; i++, ns += 100000) {
-		if (!linnos_look_allows(drive, order, ns) &&
-		    !linnos_look_claim(drive, order, false, ns)) {
+		if (!linnos_probe_window_allows(drive, order, ns) &&
+		    !linnos_probe_claim(drive, order, false, ns)) {
 			atomic_inc(&drive->look[order].refused);
 			continue;
 		}
@@ -649,12 +649,12 @@ static int slow_reads(struct linnos_drive *drive, u32 pages, u32 part, int n,
 		}
 		ns += 2000000;
 		while (parts--) {
-			struct linnos_ended ended;
+			struct linnos_completed_io ended;
 
 			io[parts].flags |= LINNOS_IO_ANSWERED;
 			linnos_io_end(drive, &io[parts], ns, &ended);
 			linnos_history_add(&drive->history, &ended);
-			linnos_look_ended(drive, &io[parts], ns, true);
+			linnos_probe_complete(drive, &io[parts], ns, true);
 		}
 	}
 	return admitted;
@@ -688,27 +688,27 @@ static void linnos_test_look_split(struct kunit *test)
 static void linnos_test_look_last_part(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
-	struct linnos_look *look = drive->look;
+	struct linnos_probe_state *look = drive->look;
 	const u64 ns = START_NS + 50001;
 	struct linnos_io first, last;
 
-	linnos_drive_forget(drive, START_NS);
+	linnos_drive_reset_history(drive, START_NS);
 	obey(drive, &after_time);
-	KUNIT_EXPECT_TRUE(test, linnos_look_claim(drive, 1, false, ns));
+	KUNIT_EXPECT_TRUE(test, linnos_probe_claim(drive, 1, false, ns));
 	read_begins(drive, &first, 8, 0, ns);
 	KUNIT_EXPECT_EQ(test, look[1].since_ns, SINCE(ns));
 	read_begins(drive, &last, 8, LINNOS_IO_SLOW, ns);
-	KUNIT_EXPECT_EQ(test, look[1].since_ns, SINCE(ns) | LINNOS_LOOK_SENT);
+	KUNIT_EXPECT_EQ(test, look[1].since_ns, SINCE(ns) | LINNOS_PROBE_SENT);
 	KUNIT_EXPECT_EQ(test, atomic_read(&look[1].against), 1);
 	read_ends(drive, &after_time, &first, ns + 1000);
 	read_ends(drive, &after_time, &last, ns + 150000);
 	KUNIT_EXPECT_EQ(test, look[1].window, 1);
 	KUNIT_EXPECT_EQ(test, look[0].window, 0);
 	/* the window is of the read, and closes for it */
-	KUNIT_EXPECT_TRUE(test, linnos_look_allows(drive, 1, ns));
+	KUNIT_EXPECT_TRUE(test, linnos_probe_window_allows(drive, 1, ns));
 	read_begins(drive, &first, 8, 0, ns);
 	read_begins(drive, &last, 8, LINNOS_IO_SLOW, ns);
-	KUNIT_EXPECT_FALSE(test, linnos_look_allows(drive, 1, ns));
+	KUNIT_EXPECT_FALSE(test, linnos_probe_window_allows(drive, 1, ns));
 	read_ends(drive, &after_time, &first, ns + 1000);
 	read_ends(drive, &after_time, &last, ns + 151000);
 	KUNIT_EXPECT_EQ(test, look[1].window, 0);
@@ -732,10 +732,10 @@ static void linnos_test_look_plugged(struct kunit *test)
 
 	drive->probe_after_us = 10000;
 	drive->probe_after_refused = 100;
-	linnos_drive_forget(drive, ns);
+	linnos_drive_reset_history(drive, ns);
 	for (i = 0; i < 300; i++, ns += 3200000) {
 		for (k = 0, n = 0; k < 32; k++) {
-			if (linnos_look_claim(drive, 0, false, ns))
+			if (linnos_probe_claim(drive, 0, false, ns))
 				n++;
 			else
 				atomic_inc(&drive->look[0].refused);
@@ -747,7 +747,7 @@ static void linnos_test_look_plugged(struct kunit *test)
 		read_begins(drive, &io, n + 31, 0, ns);
 		ns += 2000000;
 		read_ends(drive, NULL, &io, ns);
-		linnos_look_ended(drive, &io, ns, true);
+		linnos_probe_complete(drive, &io, ns, true);
 	}
 	KUNIT_EXPECT_LE(test, admitted, 300 * 32 / 50);
 	KUNIT_EXPECT_GE(test, admitted, 5);
@@ -758,10 +758,10 @@ static void linnos_test_look_lost(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
 	const u64 ns = START_NS + 50001;
-	struct linnos_ended ended;
+	struct linnos_completed_io ended;
 	struct linnos_io io, other;
 
-	linnos_drive_forget(drive, START_NS);
+	linnos_drive_reset_history(drive, START_NS);
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
 	/* a write and a read of another order are not the probe */
 	linnos_io_begin(drive, &other, 0, 1, 0, ns);
@@ -770,7 +770,7 @@ static void linnos_test_look_lost(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, drive->look[0].since_ns, SINCE(ns));
 	read_begins(drive, &io, 1, 0, ns);
 	KUNIT_EXPECT_EQ(test, drive->look[0].since_ns,
-			SINCE(ns) | LINNOS_LOOK_SENT);
+			SINCE(ns) | LINNOS_PROBE_SENT);
 	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns));
 	/* one of another order */
 	linnos_io_end(drive, &other, ns + 1, &ended);
@@ -798,7 +798,7 @@ static void linnos_test_look_joined(struct kunit *test)
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		linnos_drive_forget(drive, START_NS);
+		linnos_drive_reset_history(drive, START_NS);
 		read_begins(drive, &io, cases[i].pages, 0, ns);
 		if (!cases[i].counted)
 			read_ends(drive, NULL, &io, ns);
@@ -822,20 +822,20 @@ static void linnos_test_look_joined_issued(struct kunit *test)
 	int early;
 
 	for (early = 1; early >= 0; early--) {
-		linnos_drive_forget(drive, START_NS);
+		linnos_drive_reset_history(drive, START_NS);
 		read_begins(drive, &again, 1, 0, ns - early * 10);
 		KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
 		linnos_io_begin(drive, &probe, 0, 1,
 				LINNOS_IO_READ | LINNOS_IO_SLOW, ns);
 		linnos_io_join(drive, &again, &probe);
 		KUNIT_EXPECT_EQ(test, drive->look[0].since_ns,
-				early ? 0 : SINCE(ns) | LINNOS_LOOK_SENT);
+				early ? 0 : SINCE(ns) | LINNOS_PROBE_SENT);
 		linnos_io_issue(&again, ns + 1);
 		read_ends(drive, &after_time, &again, ns + 50000);
 		KUNIT_EXPECT_EQ(test, drive->look[0].since_ns, 0);
 		KUNIT_EXPECT_EQ(test, drive->look[0].window, !early);
 	}
-	linnos_drive_forget(drive, START_NS);
+	linnos_drive_reset_history(drive, START_NS);
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
 }
 
@@ -846,7 +846,7 @@ static void linnos_test_look_joined_writes(struct kunit *test)
 	const u64 ns = START_NS + 50001;
 	struct linnos_io into = {}, write, probe;
 
-	linnos_drive_forget(drive, START_NS);
+	linnos_drive_reset_history(drive, START_NS);
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
 	read_begins(drive, &probe, 1, 0, ns);
 	linnos_io_begin(drive, &write, 0, 1, 0, ns);
@@ -860,11 +860,11 @@ static void linnos_test_look_joined_writes(struct kunit *test)
 static void linnos_test_look_third(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
-	struct linnos_look *look = &drive->look[0];
+	struct linnos_probe_state *look = &drive->look[0];
 	struct linnos_io early, waiting, probe, large;
 	const u64 ns = START_NS + 60000;
 
-	linnos_drive_forget(drive, START_NS);
+	linnos_drive_reset_history(drive, START_NS);
 	read_begins(drive, &early, 1, 0, ns - 200000);
 	linnos_io_begin(drive, &waiting, 0, 1, LINNOS_IO_READ, ns - 1);
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
@@ -891,11 +891,11 @@ static void linnos_test_look_third(struct kunit *test)
 static void linnos_test_window_alone(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
-	struct linnos_look *look = &drive->look[0];
+	struct linnos_probe_state *look = &drive->look[0];
 	u64 ns = START_NS;
 	struct linnos_io io;
 
-	linnos_drive_forget(drive, ns);
+	linnos_drive_reset_history(drive, ns);
 	KUNIT_EXPECT_FALSE(test, allows(drive, ns));
 	/* only a probe opens it */
 	against_takes(drive, &after_time, 150, ns);
@@ -921,7 +921,7 @@ static void linnos_test_window_alone(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, claim_again(drive, ns));
 
 	look->window = 1;
-	linnos_look_fast(look);
+	linnos_probe_close_window(look);
 	KUNIT_EXPECT_FALSE(test, allows(drive, ns));
 }
 
@@ -929,19 +929,19 @@ static void linnos_test_window_alone(struct kunit *test)
 static void linnos_test_window_larger(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
-	struct linnos_look *look = &drive->look[0];
+	struct linnos_probe_state *look = &drive->look[0];
 	u64 ns = START_NS + NSEC_PER_SEC;
 	struct linnos_io large, io[12];
 	int i;
 
-	linnos_drive_forget(drive, START_NS);
+	linnos_drive_reset_history(drive, START_NS);
 	read_begins(drive, &large, 17, 0, ns);
 	look->window = 1;
 	for (i = 0; i < 45; i++) {
 		against_takes(drive, &after_time, 150, ns);
 		KUNIT_EXPECT_EQ(test, look->window, min(11 + i, 50));
 	}
-	linnos_look_fast(look);
+	linnos_probe_close_window(look);
 	for (i = 4; i > 0; i--) {
 		against_takes(drive, &after_time, 151, ns);
 		KUNIT_EXPECT_EQ(test, look->window, 10 * i);
@@ -956,7 +956,7 @@ static void linnos_test_window_larger(struct kunit *test)
 	/* not those of its own order, nor for long after the last has ended */
 	for (i = 1; i < 11; i++)
 		read_ends(drive, NULL, &io[i], ns);
-	KUNIT_EXPECT_FALSE(test, linnos_look_allows(drive, 1, ns));
+	KUNIT_EXPECT_FALSE(test, linnos_probe_window_allows(drive, 1, ns));
 	read_ends(drive, &after_time, &large, ns);
 	KUNIT_EXPECT_TRUE(test, allows(drive, ns + 49999));
 	KUNIT_EXPECT_FALSE(test, allows(drive, ns + 50000));
@@ -974,13 +974,13 @@ static void linnos_test_look_orders(struct kunit *test)
 	const u64 ns = START_NS + 50001;
 	struct linnos_io io;
 
-	linnos_drive_forget(drive, START_NS);
+	linnos_drive_reset_history(drive, START_NS);
 	atomic_set(&drive->look[0].refused, 3);
 	obey(drive, &after_time);
-	linnos_look_chosen(drive, 1, ns);
+	linnos_probe_note_fast_read(drive, 1, ns);
 	atomic_set(&drive->look[1].refused, 3);
 	obey(drive, &after_refused);
-	KUNIT_EXPECT_TRUE(test, linnos_look_claim(drive, 1, false, ns));
+	KUNIT_EXPECT_TRUE(test, linnos_probe_claim(drive, 1, false, ns));
 	read_begins(drive, &io, 17, LINNOS_IO_SLOW, ns);
 	read_ends(drive, &after_time, &io, ns + 1);
 	KUNIT_EXPECT_EQ(test, drive->look[1].window, 1);
@@ -993,30 +993,30 @@ static void linnos_test_look_orders(struct kunit *test)
 static void linnos_test_look_parts(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
-	struct linnos_look *medium = &drive->look[1], *large = &drive->look[2];
+	struct linnos_probe_state *medium = &drive->look[1], *large = &drive->look[2];
 	const u64 ns = START_NS + 50001;
 	struct linnos_io io[3];
 	int i;
 
 	obey(drive, &after_time);
-	linnos_drive_forget(drive, START_NS);
-	KUNIT_EXPECT_TRUE(test, linnos_look_claim(drive, 2, false, ns));
+	linnos_drive_reset_history(drive, START_NS);
+	KUNIT_EXPECT_TRUE(test, linnos_probe_claim(drive, 2, false, ns));
 	read_begins(drive, &io[0], 16, 0, ns);
 	KUNIT_EXPECT_EQ(test, large->since_ns, SINCE(ns));
 	/* one of its own order that is promised goes first */
-	KUNIT_EXPECT_TRUE(test, linnos_look_claim(drive, 1, false, ns));
+	KUNIT_EXPECT_TRUE(test, linnos_probe_claim(drive, 1, false, ns));
 	read_begins(drive, &io[1], 128, 0, ns);
-	KUNIT_EXPECT_EQ(test, medium->since_ns, SINCE(ns) | LINNOS_LOOK_SENT);
+	KUNIT_EXPECT_EQ(test, medium->since_ns, SINCE(ns) | LINNOS_PROBE_SENT);
 	KUNIT_EXPECT_EQ(test, large->since_ns, SINCE(ns));
 	read_begins(drive, &io[2], 128, 0, ns);
-	KUNIT_EXPECT_EQ(test, large->since_ns, SINCE(ns) | LINNOS_LOOK_SENT);
+	KUNIT_EXPECT_EQ(test, large->since_ns, SINCE(ns) | LINNOS_PROBE_SENT);
 	KUNIT_EXPECT_EQ(test, atomic_read(&large->in_flight), 1);
 	for (i = 0; i < ARRAY_SIZE(io); i++)
 		read_ends(drive, &after_time, &io[i], ns + 200000);
 	KUNIT_EXPECT_EQ(test, drive->look[0].backoff, 0);
 	KUNIT_EXPECT_EQ(test, medium->backoff, 1);
 	KUNIT_EXPECT_EQ(test, large->backoff, 1);
-	for (i = 0; i < LINNOS_SIZES; i++) {
+	for (i = 0; i < LINNOS_SIZE_CLASSES; i++) {
 		KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[i].in_flight),
 				0);
 		KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[i].against), 0);
@@ -1031,11 +1031,11 @@ static void linnos_test_silent(struct kunit *test)
 
 	read_takes(drive, 1, 10, START_NS);
 	obey(drive, &after_time);
-	KUNIT_EXPECT_FALSE(test, linnos_is_silent(drive, 0, ns));
-	KUNIT_EXPECT_TRUE(test, linnos_is_silent(drive, 0, ns + 1));
-	KUNIT_EXPECT_TRUE(test, linnos_is_silent(drive, 1, ns));
+	KUNIT_EXPECT_FALSE(test, linnos_history_is_stale(drive, 0, ns));
+	KUNIT_EXPECT_TRUE(test, linnos_history_is_stale(drive, 0, ns + 1));
+	KUNIT_EXPECT_TRUE(test, linnos_history_is_stale(drive, 1, ns));
 	obey(drive, &after_refused);
-	KUNIT_EXPECT_FALSE(test, linnos_is_silent(drive, 1, ns));
+	KUNIT_EXPECT_FALSE(test, linnos_history_is_stale(drive, 1, ns));
 }
 
 /* Requests */
@@ -1073,7 +1073,7 @@ static int linnos_policy_test_init(struct kunit *test)
 	fx->linnos->mode = LINNOS_ENFORCE;
 	fx->linnos->drive.probe_after_us = 0;
 	fx->linnos->drive.probe_after_refused = 0;
-	linnos_forget(fx->linnos);
+	linnos_reset_history(fx->linnos);
 	return upload(fx, FILE_BYTES);
 }
 
@@ -1175,7 +1175,7 @@ static void linnos_test_answers(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, is_in_flight(&linnos->drive, 0, 0, 0));
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_LATENCY + 19), counted);
 	/* what is forgotten is the history, no counter */
-	linnos_forget(linnos);
+	linnos_reset_history(linnos);
 	KUNIT_EXPECT_EQ(test, latencies_in_all(test), counted);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_SLOW), 0);
 }
@@ -1457,7 +1457,7 @@ static void linnos_test_best(struct kunit *test)
 #define F FAST
 #define U UNKNOWN
 #define S SLOW
-#define N BLK_LINNOS_NOT_ASKED
+#define N BLK_LINNOS_NOT_QUERIED
 		{ { F, F, F, F }, 0xf },
 		{ { S, S, S, S }, 0xf },
 		{ { U, U, U, U }, 0xf },
@@ -1573,14 +1573,14 @@ static void linnos_test_expect_probe(struct kunit *test)
 			SLOW);
 }
 
-/* What blk_linnos_ask() returns and tells. */
+/* What blk_linnos_query() returns and tells. */
 static bool tells(struct block_device *bdev, unsigned int bytes, u64 now_ns,
 		  enum blk_linnos_expected expected, u32 known, u32 flags)
 {
 	struct blk_expect_drive drive = { 7, 7, 7, { 7 } };
 
-	return blk_linnos_ask(bdev, LINNOS_ANYWHERE, bytes, now_ns,
-			      LINNOS_SENDS, &drive) == expected &&
+	return blk_linnos_query(bdev, LINNOS_SECTOR_UNKNOWN, bytes, now_ns,
+			      LINNOS_QUERY_THEN_READ, &drive) == expected &&
 	       drive.fd == 7 && drive.known == known && drive.flags == flags &&
 	       drive.latency_us == 0;
 }
@@ -1589,7 +1589,7 @@ static bool tells(struct block_device *bdev, unsigned int bytes, u64 now_ns,
 static void linnos_test_ask(struct kunit *test)
 {
 	const u32 slow = BLK_EXPECT_SLOW, stale = BLK_EXPECT_STALE;
-	const u32 verdict = BLK_EXPECT_VERDICT;
+	const u32 verdict = BLK_EXPECT_FAST_OR_SLOW;
 	struct blk_linnos *linnos = policy_of(test);
 	struct blk_linnos *bare = linnos_alloc(linnos->disk);
 	struct block_device *bdev;
@@ -1613,11 +1613,11 @@ static void linnos_test_ask(struct kunit *test)
 
 	linnos->disk->linnos = linnos;
 	linnos->drive.probe_after_us = 50;
-	linnos_drive_forget(&linnos->drive, START_NS);
+	linnos_drive_reset_history(&linnos->drive, START_NS);
 	take_us(linnos, 1, 10, START_NS);
 	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, START_NS + 50000, FAST,
 				      verdict, 0));
-	linnos_drive_forget(&linnos->drive, START_NS);
+	linnos_drive_reset_history(&linnos->drive, START_NS);
 	take_us(linnos, 1, 10, START_NS);
 	KUNIT_EXPECT_TRUE(test, tells(bdev, SLOW_BYTES, START_NS + 50000, SLOW,
 				      verdict, slow));
@@ -1653,20 +1653,20 @@ static void linnos_test_look(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, before);
 	linnos->drive.probe_after_us = 50;
 	linnos->drive.probe_after_refused = 2;
-	linnos_drive_forget(&linnos->drive, START_NS);
+	linnos_drive_reset_history(&linnos->drive, START_NS);
 	linnos->drive.look[0].window = 1;
 	memcpy(before, &linnos->drive, sizeof(*before));
 	for (i = 0; i < 10; i++) {
 		KUNIT_EXPECT_EQ(test,
 				linnos_expect_read(linnos, 0, SLOW_BYTES,
-						   2 * START_NS, LINNOS_LOOKS,
+						   2 * START_NS, LINNOS_QUERY_ONLY,
 						   &drive),
 				SLOW);
 		KUNIT_EXPECT_EQ(test, drive.flags,
 				BLK_EXPECT_SLOW | BLK_EXPECT_STALE);
 		KUNIT_EXPECT_EQ(test,
 				linnos_expect_read(linnos, 0, 4096,
-						   2 * START_NS, LINNOS_LOOKS,
+						   2 * START_NS, LINNOS_QUERY_ONLY,
 						   &drive),
 				FAST);
 		KUNIT_EXPECT_EQ(test, drive.flags, BLK_EXPECT_STALE);
@@ -1735,7 +1735,7 @@ static bool is_consistent(struct blk_linnos *linnos,
 		seq = read_seqcount_begin(&linnos->history_seq);
 		memcpy(copy, &linnos->drive.history, sizeof(*copy));
 	} while (read_seqcount_retry(&linnos->history_seq, seq));
-	for (size = 0; size < LINNOS_SIZES; size++) {
+	for (size = 0; size < LINNOS_SIZE_CLASSES; size++) {
 		u32 i = (copy->n[size] - 1) % LINNOS_HISTORY;
 
 		n += copy->n[size];
@@ -1777,7 +1777,7 @@ static void linnos_test_race(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, inconsistent, 0);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
-	for (i = 0; i < LINNOS_SIZES; i++) {
+	for (i = 0; i < LINNOS_SIZE_CLASSES; i++) {
 		KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[i].in_flight),
 				0);
 		KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[i].against), 0);
@@ -1786,7 +1786,7 @@ static void linnos_test_race(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(drive->places.taken); i++)
 		KUNIT_EXPECT_EQ(test, drive->places.taken[i], 0);
 	for (i = 0; i < LINNOS_REGIONS; i++)
-		KUNIT_EXPECT_EQ(test, linnos_see_region(drive, i), 0);
+		KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, i), 0);
 	KUNIT_EXPECT_EQ(test, latencies_in_all(test), drive->history.nr);
 }
 

@@ -257,7 +257,7 @@ static inline void take_us(struct blk_linnos *linnos, int n, u32 us, u64 end_ns)
 /* An answer without how slow that is for the drive. */
 static inline int time_in(enum blk_linnos_expected answer)
 {
-	return answer & ~BLK_LINNOS_US_WISH;
+	return answer & ~BLK_LINNOS_US_SLOWNESS;
 }
 
 /* What somebody is told who has a read of so many bytes. */
@@ -266,7 +266,7 @@ static inline int expected_of(struct blk_linnos *linnos, unsigned int bytes,
 {
 	enum blk_linnos_expected told;
 
-	told = linnos_expect_read(linnos, 0, bytes, now_ns, LINNOS_SENDS, NULL);
+	told = linnos_expect_read(linnos, 0, bytes, now_ns, LINNOS_QUERY_THEN_READ, NULL);
 	return time_in(told);
 }
 
@@ -275,7 +275,7 @@ static inline bool is_in_flight(const struct linnos_drive *drive, u32 reads,
 {
 	struct linnos_load load;
 
-	linnos_see_load(drive, &load);
+	linnos_load_snapshot(drive, &load);
 	return load.reads == reads && load.read_pages == read_pages &&
 	       load.write_pages == write_pages;
 }

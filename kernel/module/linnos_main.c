@@ -47,7 +47,7 @@
 #include <trace/events/linnos.h>
 
 /* How often it is looked whether a disk's queue has grown. */
-#define LINNOS_LOOK_AFTER (2 * HZ)
+#define LINNOS_RESIZE_INTERVAL (2 * HZ)
 
 static DEFINE_MUTEX(linnos_drives_lock);
 static LIST_HEAD(linnos_drives);
@@ -55,8 +55,8 @@ static DEFINE_MUTEX(linnos_removals_lock);
 static struct kobject *linnos_kobj;
 static struct dentry *linnos_debugfs;
 
-static void linnos_look_after(struct work_struct *work);
-static DECLARE_DELAYED_WORK(linnos_look_work, linnos_look_after);
+static void linnos_resize_taps(struct work_struct *work);
+static DECLARE_DELAYED_WORK(linnos_resize_work, linnos_resize_taps);
 
 static char *drives;
 module_param(drives, charp, 0444);
@@ -82,7 +82,7 @@ static int in_flight_show(struct seq_file *m, void *unused)
 	struct blk_linnos *linnos = m->private;
 	struct linnos_load load;
 
-	linnos_see_load(&linnos->drive, &load);
+	linnos_load_snapshot(&linnos->drive, &load);
 	seq_printf(m, "%u pages, %u reads\n",
 		   load.read_pages + load.write_pages, load.reads);
 	return 0;
@@ -113,7 +113,7 @@ static struct gendisk *linnos_open_disk(const char *name,
 		return ERR_PTR(-ENOMEM);
 	/* subsystems' names have a slash where sysfs has this */
 	strreplace(path, '!', '/');
-	bdev = linnos_open(path, opened);
+	bdev = linnos_open_bdev(path, opened);
 	kfree(path);
 	if (IS_ERR(bdev))
 		return ERR_CAST(bdev);
@@ -129,7 +129,7 @@ static struct gendisk *linnos_open_disk(const char *name,
 			name);
 	else
 		return disk;
-	linnos_close(*opened);
+	linnos_close_bdev(*opened);
 	return ERR_PTR(-EINVAL);
 }
 
@@ -171,7 +171,7 @@ static struct class_interface linnos_removals = {
 };
 
 /* The class of disks has no name for modules: any disk leads to it. */
-static int linnos_hear_of_removals(struct gendisk *disk)
+static int linnos_subscribe_removals(struct gendisk *disk)
 {
 	int ret = 0;
 
@@ -217,7 +217,7 @@ static int linnos_add_disk(struct gendisk *disk)
 			    &in_flight_fops);
 	debugfs_create_file("missed", 0400, linnos->tap.debugfs, linnos,
 			    &missed_fops);
-	schedule_delayed_work(&linnos_look_work, LINNOS_LOOK_AFTER);
+	schedule_delayed_work(&linnos_resize_work, LINNOS_RESIZE_INTERVAL);
 	return 0;
 }
 
@@ -230,19 +230,19 @@ static int linnos_add_drive(const char *name)
 	disk = linnos_open_disk(name, &opened);
 	if (IS_ERR(disk))
 		return PTR_ERR(disk);
-	ret = linnos_hear_of_removals(disk);
+	ret = linnos_subscribe_removals(disk);
 	if (ret)
 		goto out;
 	mutex_lock(&linnos_drives_lock);
 	ret = linnos_drive_called(name) ? -EEXIST : linnos_add_disk(disk);
 	mutex_unlock(&linnos_drives_lock);
 out:
-	linnos_close(opened);
+	linnos_close_bdev(opened);
 	return ret;
 }
 
 /* Of a queue that has grown, observe all. */
-static void linnos_look_after(struct work_struct *work)
+static void linnos_resize_taps(struct work_struct *work)
 {
 	struct blk_linnos *linnos;
 
@@ -255,7 +255,7 @@ static void linnos_look_after(struct work_struct *work)
 		mutex_unlock(&linnos->lock);
 	}
 	if (!list_empty(&linnos_drives))
-		schedule_delayed_work(&linnos_look_work, LINNOS_LOOK_AFTER);
+		schedule_delayed_work(&linnos_resize_work, LINNOS_RESIZE_INTERVAL);
 	mutex_unlock(&linnos_drives_lock);
 }
 
@@ -378,7 +378,7 @@ static void __exit linnos_exit(void)
 	sysfs_remove_files(linnos_kobj, linnos_attrs);
 	misc_deregister(&linnos_misc);
 	class_interface_unregister(&linnos_removals);
-	cancel_delayed_work_sync(&linnos_look_work);
+	cancel_delayed_work_sync(&linnos_resize_work);
 	debugfs_remove(linnos_debugfs);
 	kobject_put(linnos_kobj);
 	/* models are freed after a grace period */

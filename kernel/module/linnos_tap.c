@@ -308,7 +308,7 @@ int linnos_tap_find_points(void)
 	return 0;
 }
 
-static void linnos_stop_listening(int n)
+static void linnos_unregister_tracepoints(int n)
 {
 	while (n--)
 		tracepoint_probe_unregister(linnos_points[n].point,
@@ -325,7 +325,7 @@ static int linnos_listen(void)
 		ret = tracepoint_probe_register(linnos_points[i].point,
 						linnos_points[i].called, NULL);
 		if (ret) {
-			linnos_stop_listening(i);
+			linnos_unregister_tracepoints(i);
 			return ret;
 		}
 	}
@@ -365,7 +365,7 @@ void linnos_tap_end(struct blk_linnos *linnos)
 	hash_del_rcu(&linnos->tap.by_queue);
 	synchronize_rcu();
 	if (!--linnos_n_drives)
-		linnos_stop_listening(ARRAY_SIZE(linnos_points));
+		linnos_unregister_tracepoints(ARRAY_SIZE(linnos_points));
 	kvfree(rcu_dereference_protected(linnos->tap.slots, true));
 }
 
@@ -469,7 +469,7 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 		ret = linnos_alloc_stats(linnos) ?: linnos_tap_fit(linnos);
 		if (ret)
 			return ret;
-		linnos_forget(linnos);
+		linnos_reset_history(linnos);
 	}
 	/* pairs with linnos_is_on(): the counters are there */
 	smp_store_release(&linnos->mode, mode);

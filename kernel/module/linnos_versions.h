@@ -29,28 +29,28 @@
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
 typedef struct file *linnos_opened_t;
 
-static inline struct block_device *linnos_open(const char *path,
+static inline struct block_device *linnos_open_bdev(const char *path,
 					       linnos_opened_t *opened)
 {
 	*opened = bdev_file_open_by_path(path, BLK_OPEN_READ, NULL, NULL);
 	return IS_ERR(*opened) ? ERR_CAST(*opened) : file_bdev(*opened);
 }
 
-static inline void linnos_close(linnos_opened_t opened)
+static inline void linnos_close_bdev(linnos_opened_t opened)
 {
 	fput(opened);
 }
 #else
 typedef struct block_device *linnos_opened_t;
 
-static inline struct block_device *linnos_open(const char *path,
+static inline struct block_device *linnos_open_bdev(const char *path,
 					       linnos_opened_t *opened)
 {
 	*opened = blkdev_get_by_path(path, FMODE_READ, NULL);
 	return *opened;
 }
 
-static inline void linnos_close(linnos_opened_t opened)
+static inline void linnos_close_bdev(linnos_opened_t opened)
 {
 	blkdev_put(opened, FMODE_READ);
 }

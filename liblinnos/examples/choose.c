@@ -12,50 +12,54 @@ int main(void)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct linnos_chooser *chooser;
-	struct linnos_known *known;
+	struct linnos_predictor *known;
 	unsigned int n_slow = 0, n_hedged = 0;
 	uint64_t now_ns = 1000000;
 
 	o.hedge_us = 1000;
-	if (linnos_known_create(&known, 3, NULL, &o) || linnos_chooser_create(&chooser, known)) {
+	if (linnos_predictor_create(&known, 3, NULL, &o) ||
+	    linnos_chooser_create(&chooser, known)) {
 		puts(linnos_error());
 		return 1;
 	}
 	for (unsigned int i = 0; i < 1000; i++) {
 		struct linnos_choice c = {
-			.offset = 4096 * i, .bytes = 4096, .home = LINNOS_HOME_TURNS};
-		struct linnos_sending first, second;
+			.offset = 4096 * i, .bytes = 4096, .home = LINNOS_DEFAULT_ROUND_ROBIN};
+		struct linnos_attempt first, second;
 		uint64_t end_ns, other_end_ns = UINT64_MAX;
 		int other = -1;
 
 		linnos_choose(chooser, &c, now_ns);
-		linnos_note_sent(chooser, &first, &c, c.replica, LINNOS_FIRST, now_ns);
+		linnos_chooser_on_submit(chooser, &first, &c, c.replica, LINNOS_PRIMARY_ATTEMPT,
+					 now_ns);
 		end_ns = now_ns + ask(c.replica, i);
 		if (end_ns > c.hedge_at_ns) {
 			now_ns = c.hedge_at_ns;
-			other = linnos_hedge(chooser, &c, now_ns);
+			other = linnos_choose_hedge(chooser, &c, now_ns);
 		}
 		if (other >= 0) {
-			linnos_note_sent(chooser, &second, &c, other, LINNOS_HEDGE, now_ns);
+			linnos_chooser_on_submit(chooser, &second, &c, other, LINNOS_HEDGE_ATTEMPT,
+						 now_ns);
 			other_end_ns = now_ns + ask(other, i);
 			n_hedged++;
 		}
 		now_ns = end_ns < other_end_ns ? end_ns : other_end_ns;
 		n_slow += now_ns == end_ns && ask(c.replica, i) > 1000000;
 		if (other_end_ns < end_ns) {
-			linnos_note_ended(chooser, &second, LINNOS_ANSWERED, now_ns);
-			linnos_note_answered(chooser, &c, &second, &first, now_ns);
-			linnos_note_ended(chooser, &first, LINNOS_ANSWERED, end_ns);
+			linnos_chooser_on_complete(chooser, &second, LINNOS_SUCCEEDED, now_ns);
+			linnos_chooser_on_answer(chooser, &c, &second, &first, now_ns);
+			linnos_chooser_on_complete(chooser, &first, LINNOS_SUCCEEDED, end_ns);
 		} else {
-			linnos_note_ended(chooser, &first, LINNOS_ANSWERED, now_ns);
-			linnos_note_answered(chooser, &c, &first, other < 0 ? NULL : &second,
-					     now_ns);
+			linnos_chooser_on_complete(chooser, &first, LINNOS_SUCCEEDED, now_ns);
+			linnos_chooser_on_answer(chooser, &c, &first, other < 0 ? NULL : &second,
+						 now_ns);
 			if (other >= 0)
-				linnos_note_ended(chooser, &second, LINNOS_ANSWERED, other_end_ns);
+				linnos_chooser_on_complete(chooser, &second, LINNOS_SUCCEEDED,
+							   other_end_ns);
 		}
 	}
 	printf("%u hedged, %u slow\n", n_hedged, n_slow);
 	linnos_chooser_free(chooser);
-	linnos_known_free(known);
+	linnos_predictor_free(known);
 	return 0;
 }

@@ -30,8 +30,10 @@
 	"  --seed N              of the blocks' places (1)\n"                                      \
 	"  --slow-us N           count reads that take longer (1000)\n"                            \
 	"  --home-only           each read waits for its home replica: liblinnos is not asked\n"   \
-	"  --ask-too             the kernel's predictions count where it has any (LINNOS_ASK)\n"   \
-	"  --ask-kernel          each read is sent where linnos_best() says (needs LinnOS)\n"      \
+	"  --ask-too             the kernel's predictions count where it has any "                 \
+	"(LINNOS_QUERY_KERNEL)\n"                                                                  \
+	"  --ask-kernel          each read is sent where linnos_kernel_best_drives() says (needs " \
+	"LinnOS)\n"                                                                                \
 	"  --hedge-percentile P  ask a second replica after this percentile of the latencies\n"    \
 	"  --hedge-by-gain       ask a second replica when that gains most\n"                      \
 	"  --extra-io PERCENT    so many hedges at most (5)\n"
@@ -102,7 +104,7 @@ static void tell_stats(struct linnos_array *array)
 {
 	struct linnos_stats s;
 
-	linnos_get_stats(array, &s, sizeof(s));
+	linnos_array_get_stats(array, &s, sizeof(s));
 	printf("asked %llu\nmoved %llu\nexplored %llu\nfailovers %llu\nhedges %llu\nhedges_won "
 	       "%llu\n"
 	       "saved_us_estimate %lld\n",
@@ -122,7 +124,7 @@ static ssize_t read_home(const int *fds, unsigned int n, unsigned long i, void *
 /* At home, if no replica is better; else at the first after it. */
 static ssize_t read_best(const int *fds, unsigned int n, unsigned long i, void *buf, off_t offset)
 {
-	int best = linnos_best(n, fds, BLOCK_BYTES, NULL);
+	int best = linnos_kernel_best_drives(n, fds, BLOCK_BYTES, NULL);
 
 	if (best < 0)
 		return best;
@@ -136,7 +138,8 @@ static unsigned long read_all(const struct settings *s, struct linnos_array *arr
 			      struct linnos_queue *queue, const int *fds, unsigned int n,
 			      uint64_t *ns)
 {
-	uint64_t state = s->seed, blocks = linnos_size(array) / BLOCK_BYTES, due_ns = now_ns();
+	uint64_t state = s->seed, blocks = linnos_array_size(array) / BLOCK_BYTES,
+		 due_ns = now_ns();
 	void *buf;
 
 	if (!blocks || posix_memalign(&buf, BLOCK_BYTES, BLOCK_BYTES))
@@ -192,7 +195,7 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 		if (fds[k] < 0 && errno == EINVAL)
 			fds[k] = open(paths[k], O_RDONLY | O_CLOEXEC);
 	}
-	best = s->ask_kernel ? linnos_best(n, fds, BLOCK_BYTES, NULL) : 0;
+	best = s->ask_kernel ? linnos_kernel_best_drives(n, fds, BLOCK_BYTES, NULL) : 0;
 	if (best < 0) {
 		fprintf(stderr,
 			"read_replicas: --ask-kernel: %s; it takes block devices, and a "
@@ -200,11 +203,11 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 			strerror(-best));
 		return 1;
 	}
-	options.flags = s->ask_too ? LINNOS_ASK : 0;
+	options.flags = s->ask_too ? LINNOS_QUERY_KERNEL : 0;
 	options.flags |= s->hedge_by_gain ? LINNOS_HEDGE_BY_GAIN : 0;
 	options.hedge_percentile = s->hedge_percentile;
 	options.extra_io_percent = s->extra_io;
-	if (linnos_open(&array, n, paths, models, &options) ||
+	if (linnos_array_open(&array, n, paths, models, &options) ||
 	    linnos_queue_create(&queue, array, NULL)) {
 		fprintf(stderr, "read_replicas: %s\n", linnos_error());
 	} else if (ns) {
@@ -215,7 +218,7 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 			tell_stats(array);
 	}
 	linnos_queue_close(queue);
-	linnos_close(array);
+	linnos_array_close(array);
 	for (unsigned int k = 0; k < n; k++)
 		if (fds[k] >= 0)
 			close(fds[k]);

@@ -74,7 +74,7 @@ static inline struct linnos_array *made_up_array(unsigned int n, size_t bytes, i
 
 	for (unsigned int k = 0; k < n; k++)
 		fds[k] = made_up_replica(bytes);
-	error = linnos_open_fds(&a, n, fds, NULL, options);
+	error = linnos_array_open_fds(&a, n, fds, NULL, options);
 	if (!error)
 		error = linnos_queue_create(&queue, a, NULL);
 	if (error)
@@ -105,7 +105,7 @@ static inline void close_fds(unsigned int n, const int *fds)
 static inline void put_away(struct linnos_array *a, unsigned int n, const int *fds)
 {
 	assert(linnos_queue_close(a->queues) == 0);
-	assert(linnos_close(a) == 0);
+	assert(linnos_array_close(a) == 0);
 	close_fds(n, fds);
 }
 
@@ -113,7 +113,7 @@ static inline struct linnos_stats stats_of(struct linnos_array *a)
 {
 	struct linnos_stats stats;
 
-	linnos_get_stats(a, &stats, sizeof(stats));
+	linnos_array_get_stats(a, &stats, sizeof(stats));
 	return stats;
 }
 
@@ -121,7 +121,7 @@ static inline struct linnos_replica_stats replica_of(struct linnos_array *a, uns
 {
 	struct linnos_replica_stats stats;
 
-	assert(!linnos_get_replica_stats(a, k, &stats, sizeof(stats)));
+	assert(!linnos_array_get_replica_stats(a, k, &stats, sizeof(stats)));
 	return stats;
 }
 
@@ -137,17 +137,17 @@ static inline int prep_read(struct linnos_array *a, struct io_uring_sqe *sqe, vo
 {
 	struct iovec one = {.iov_base = buf, .iov_len = bytes};
 
-	return linnos_prep_read(a->queues, sqe, &one, 1, offset, NULL, user);
+	return linnos_queue_prep_read(a->queues, sqe, &one, 1, offset, NULL, user);
 }
 
 /* A read to be hedged; NULL: there is none. */
 static inline struct linnos_read *hedge_due(struct linnos_array *a)
 {
 	struct linnos_completion c;
-	enum linnos_outcome outcome = linnos_due(a->queues, &c);
+	enum linnos_outcome outcome = linnos_queue_next_expired(a->queues, &c);
 
-	assert(outcome != LINNOS_DONE);
-	return outcome == LINNOS_AGAIN ? c.read : NULL;
+	assert(outcome != LINNOS_READ_DONE);
+	return outcome == LINNOS_READ_RESUBMIT ? c.read : NULL;
 }
 
 #endif

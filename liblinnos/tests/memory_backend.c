@@ -127,7 +127,7 @@ static unsigned int end_due(struct part *part)
 
 		part->first = p->next;
 		free(p);
-		linnos_ended(handle, result);
+		linnos_request_complete(handle, result);
 		n++;
 	}
 	return n;
@@ -218,7 +218,7 @@ const struct linnos_backend *linnos_memory_backend(struct linnos_memory *m)
 	return m ? &m->backend : NULL;
 }
 
-void *linnos_memory_at(struct linnos_memory *m, unsigned int replica)
+void *linnos_memory_data(struct linnos_memory *m, unsigned int replica)
 {
 	return m->replicas[replica].bytes;
 }
@@ -251,7 +251,7 @@ uint64_t linnos_memory_now_ns(const struct linnos_memory *m)
 	return m->now_ns;
 }
 
-void linnos_memory_pass(struct linnos_memory *m, uint64_t ns)
+void linnos_memory_advance_clock(struct linnos_memory *m, uint64_t ns)
 {
 	m->now_ns += ns;
 }

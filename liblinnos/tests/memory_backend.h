@@ -13,8 +13,8 @@ struct linnos_memory;
  * @n_replicas: how many
  * @bytes: of each, zeros
  *
- * Time passes there when somebody waits, and by linnos_memory_pass(); it begins at 1 ms. One thread
- * at a time uses it.
+ * Time passes there when somebody waits, and by linnos_memory_advance_clock(); it begins at 1 ms.
+ * One thread at a time uses it.
  *
  * Return: 0 or a negative errno.
  */
@@ -27,7 +27,7 @@ int linnos_memory_create(struct linnos_memory **memory, unsigned int n_replicas,
 void linnos_memory_free(struct linnos_memory *memory);
 
 /**
- * linnos_memory_backend() - for linnos_open_backend()
+ * linnos_memory_backend() - for linnos_array_open_backend()
  * @memory: replicas
  *
  * Return: what reads them.
@@ -35,13 +35,13 @@ void linnos_memory_free(struct linnos_memory *memory);
 const struct linnos_backend *linnos_memory_backend(struct linnos_memory *memory);
 
 /**
- * linnos_memory_at() - what a replica holds
+ * linnos_memory_data() - what a replica holds
  * @memory: replicas
  * @replica: from 0
  *
  * Return: its bytes, to be written.
  */
-void *linnos_memory_at(struct linnos_memory *memory, unsigned int replica);
+void *linnos_memory_data(struct linnos_memory *memory, unsigned int replica);
 
 /**
  * linnos_memory_set() - how a replica answers from now on
@@ -62,10 +62,10 @@ void linnos_memory_set(struct linnos_memory *memory, unsigned int replica, uint6
 uint64_t linnos_memory_now_ns(const struct linnos_memory *memory);
 
 /**
- * linnos_memory_pass() - time passes
+ * linnos_memory_advance_clock() - time passes
  * @memory: replicas
  * @ns: so much
  */
-void linnos_memory_pass(struct linnos_memory *memory, uint64_t ns);
+void linnos_memory_advance_clock(struct linnos_memory *memory, uint64_t ns);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* linnos_open() and linnos_pread(): the choice, failover, ends of files, sizes, what is said. */
+/* linnos_array_open() and linnos_pread(): the choice, failover, ends of files, sizes, what is said.
+ */
 #include "made_up.h"
 
 #include "test.h"
@@ -155,7 +156,7 @@ TEST(a_read_ends_where_the_array_ends)
 		char buf[8192];
 
 		read_blocks(a, direct);
-		assert(linnos_size(a) == 10000);
+		assert(linnos_array_size(a) == 10000);
 		assert(linnos_pread(a->queues, buf, sizeof(buf), 9000) == 1000 &&
 		       is_right(buf, 1000, 9000));
 		assert(linnos_pread(a->queues, buf, sizeof(buf), 10000) == 0);
@@ -172,7 +173,7 @@ TEST(a_read_ends_where_the_array_ends)
 
 TEST(a_replica_that_was_dropped_is_not_read_again)
 {
-	for (int home = LINNOS_HOME_TURNS; home < N; home++) {
+	for (int home = LINNOS_DEFAULT_ROUND_ROBIN; home < N; home++) {
 		struct linnos_options o = LINNOS_OPTIONS_INIT;
 		struct drives d = {.latency_us = {100, 100, 100}};
 		struct linnos_array *a;
@@ -183,8 +184,9 @@ TEST(a_replica_that_was_dropped_is_not_read_again)
 		o.explore_ms = 1;
 		a = array_on(&d, fds, &o);
 		read_often(a, 30);
-		assert(linnos_drop(a, N) == -EINVAL && says("0 to 2"));
-		assert(linnos_drop(a, 1) == 0 && linnos_drop(a, 1) == 0);
+		assert(linnos_array_drop_replica(a, N) == -EINVAL && says("0 to 2"));
+		assert(linnos_array_drop_replica(a, 1) == 0 &&
+		       linnos_array_drop_replica(a, 1) == 0);
 		d.n_asked = 0;
 		for (int i = 0; i < 60; i++, d.now_ns += 10 * MS) {
 			/* Nor when the others fail. */
@@ -196,8 +198,8 @@ TEST(a_replica_that_was_dropped_is_not_read_again)
 		}
 		for (unsigned int i = 0; i < d.n_asked && i < 64; i++)
 			assert(d.asked[i] != 1);
-		assert(linnos_drop(a, 0) == 0);
-		assert(linnos_drop(a, 2) == -EBUSY && says("the last one"));
+		assert(linnos_array_drop_replica(a, 0) == 0);
+		assert(linnos_array_drop_replica(a, 2) == -EBUSY && says("the last one"));
 		d.error[2] = 0;
 		read_often(a, 3);
 		put_away(a, N, fds);
@@ -406,7 +408,7 @@ TEST(revoked_reads_walk_on_and_the_last_one_is_plain)
 	char buf[4096];
 
 	a = made_up_array(N, BYTES, fds, NULL);
-	assert(!linnos_hint_is_used(a));
+	assert(!linnos_array_uses_hint(a));
 	a->hint = true;
 	a->hooks = (struct hooks){.answer = refuse_hinted, .context = asked};
 	for (unsigned int i = 1; i <= 10; i++) {
@@ -447,12 +449,12 @@ TEST(who_cannot_be_asked_says_why)
 	uint32_t latency_us[16 + 1];
 	int fds[16 + 1] = {made_up_replica(4096), -1};
 
-	assert(linnos_best(0, fds, 4096, NULL) == -EINVAL);
-	assert(linnos_best(16 + 1, fds, 4096, NULL) == -EINVAL);
-	assert(linnos_best(1, fds, 0, latency_us) == -EINVAL);
+	assert(linnos_kernel_best_drives(0, fds, 4096, NULL) == -EINVAL);
+	assert(linnos_kernel_best_drives(16 + 1, fds, 4096, NULL) == -EINVAL);
+	assert(linnos_kernel_best_drives(1, fds, 0, latency_us) == -EINVAL);
 	/* A file has no such ioctl, whatever the kernel. */
-	assert(linnos_best(2, fds, 4096, latency_us) == -ENOTTY);
-	assert(linnos_best(1, fds + 1, 4096, latency_us) == -EBADF);
+	assert(linnos_kernel_best_drives(2, fds, 4096, latency_us) == -ENOTTY);
+	assert(linnos_kernel_best_drives(1, fds + 1, 4096, latency_us) == -EBADF);
 	close(fds[0]);
 }
 
@@ -465,7 +467,7 @@ TEST(a_hint_that_the_kernel_does_not_know_is_not_used)
 
 	o.flags = LINNOS_HINT;
 	a = made_up_array(N, BYTES, fds, &o);
-	assert(!linnos_hint_is_used(a));
+	assert(!linnos_array_uses_hint(a));
 	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf));
 	assert(stats_of(a).refused == 0 && stats_of(a).failovers == 0);
 	put_away(a, N, fds);
@@ -475,7 +477,7 @@ static bool refused(const struct linnos_options *o, int error, const char *why)
 {
 	int fds[N] = {made_up_replica(4096), made_up_replica(4096), made_up_replica(4096)};
 	struct linnos_array *a;
-	bool as_said = linnos_open_fds(&a, N, fds, NULL, o) == error && says(why) && !a;
+	bool as_said = linnos_array_open_fds(&a, N, fds, NULL, o) == error && says(why) && !a;
 
 	close_fds(N, fds);
 	return as_said;
@@ -531,27 +533,27 @@ TEST(what_cannot_be_opened_is_named)
 	const char *no_model[] = {"/nowhere/model"}, *self[] = {"/proc/self/exe"};
 	struct linnos_array *a;
 
-	assert(linnos_open(&a, 1, none, NULL, NULL) == -ENOENT);
+	assert(linnos_array_open(&a, 1, none, NULL, NULL) == -ENOENT);
 	assert(says("replica /nowhere/replica: No such file") && !strstr(linnos_error(), "NULL"));
-	assert(linnos_open(&a, 2, (const char *[]){"/proc/self/exe", *none}, NULL, NULL) ==
+	assert(linnos_array_open(&a, 2, (const char *[]){"/proc/self/exe", *none}, NULL, NULL) ==
 	       -ENOENT);
 	assert(says("replica /nowhere/replica: No such file") && says("NULL in its place"));
-	assert(!linnos_close(a));
-	assert(linnos_open(&a, 1, folder, NULL, NULL) == -EINVAL);
-	assert(says("/tmp: neither a block device nor a regular file") && !linnos_close(a));
-	assert(linnos_open(&a, 1, pipe_, NULL, NULL) == -EINVAL && !linnos_close(a));
-	assert(linnos_open(&a, 0, none, NULL, NULL) == -EINVAL);
-	assert(says("an array of 0 replicas; 1 to 16 can be") && !linnos_close(a));
-	assert(linnos_open(&a, 17, none, NULL, NULL) == -EINVAL && !linnos_close(a));
-	assert(linnos_open(&a, 1, self, no_model, NULL) == -ENOENT);
+	assert(!linnos_array_close(a));
+	assert(linnos_array_open(&a, 1, folder, NULL, NULL) == -EINVAL);
+	assert(says("/tmp: neither a block device nor a regular file") && !linnos_array_close(a));
+	assert(linnos_array_open(&a, 1, pipe_, NULL, NULL) == -EINVAL && !linnos_array_close(a));
+	assert(linnos_array_open(&a, 0, none, NULL, NULL) == -EINVAL);
+	assert(says("an array of 0 replicas; 1 to 16 can be") && !linnos_array_close(a));
+	assert(linnos_array_open(&a, 17, none, NULL, NULL) == -EINVAL && !linnos_array_close(a));
+	assert(linnos_array_open(&a, 1, self, no_model, NULL) == -ENOENT);
 	assert(says("/nowhere/model: No such file") && says("linnapp train --kind latency"));
-	assert(!linnos_close(a));
-	assert(linnos_open(&a, 1, self, self, NULL) == -EINVAL);
+	assert(!linnos_array_close(a));
+	assert(linnos_array_open(&a, 1, self, self, NULL) == -EINVAL);
 	assert(says("model of replica 0: /proc/self/exe: bad magic, not a model file") &&
-	       !linnos_close(a));
-	assert(linnos_open_fds(&a, 1, (int[]){-2}, NULL, NULL) == -EBADF);
-	assert(says("descriptor -2: Bad file descriptor") && !linnos_close(a));
-	assert(!linnos_close(NULL));
+	       !linnos_array_close(a));
+	assert(linnos_array_open_fds(&a, 1, (int[]){-2}, NULL, NULL) == -EBADF);
+	assert(says("descriptor -2: Bad file descriptor") && !linnos_array_close(a));
+	assert(!linnos_array_close(NULL));
 }
 
 TEST(older_programs_get_the_statistics_they_know)
@@ -562,10 +564,10 @@ TEST(older_programs_get_the_statistics_they_know)
 	char buf[16];
 
 	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf));
-	linnos_get_stats(a, (struct linnos_stats *)few, 2 * sizeof(*few));
+	linnos_array_get_stats(a, (struct linnos_stats *)few, 2 * sizeof(*few));
 	assert(few[0] == 1 && few[1] == sizeof(buf) && few[2] == 7);
 	memset(many, 7, sizeof(many));
-	linnos_get_stats(a, (struct linnos_stats *)many, sizeof(many));
+	linnos_array_get_stats(a, (struct linnos_stats *)many, sizeof(many));
 	assert(many[0] == 1 && many[199] == 0);
 	put_away(a, N, fds);
 }
@@ -573,7 +575,7 @@ TEST(older_programs_get_the_statistics_they_know)
 /* What was to make it has failed, and its caller went on. */
 TEST(null_in_the_place_of_what_was_not_made_is_refused_by_name)
 {
-	struct linnos_sending write;
+	struct linnos_attempt write;
 	struct linnos_replica_stats one;
 	struct linnos_completion c;
 	struct io_uring_sqe sqe;
@@ -584,35 +586,41 @@ TEST(null_in_the_place_of_what_was_not_made_is_refused_by_name)
 	char buf[16];
 	struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
 
-	assert(linnos_open(&a, 1, NULL, NULL, NULL) == -EINVAL && says("no list of replicas"));
-	assert(linnos_open_fds(&a, 1, NULL, NULL, NULL) == -EINVAL && !a);
-	assert(linnos_open_backend(&a, 1,
-				   &(struct linnos_replica){.size = sizeof(struct linnos_replica)},
-				   NULL, NULL, NULL) == -EINVAL);
+	assert(linnos_array_open(&a, 1, NULL, NULL, NULL) == -EINVAL &&
+	       says("no list of replicas"));
+	assert(linnos_array_open_fds(&a, 1, NULL, NULL, NULL) == -EINVAL && !a);
+	assert(linnos_array_open_backend(
+		       &a, 1, &(struct linnos_replica){.size = sizeof(struct linnos_replica)}, NULL,
+		       NULL, NULL) == -EINVAL);
 	assert(says("no backend, but NULL") && !a);
 	assert(linnos_queue_create(&q, a, NULL) == -EINVAL && says("no array, but NULL") && !q);
-	assert(linnos_drop(a, 0) == -EINVAL && says("no array"));
-	assert(linnos_restore(a, 0) == -EINVAL && linnos_set_model(a, 0, NULL) == -EINVAL);
-	assert(linnos_write_begins(a, &write, 0, 1) == -EINVAL);
-	linnos_write_ended(a, &write);
+	assert(linnos_array_drop_replica(a, 0) == -EINVAL && says("no array"));
+	assert(linnos_array_restore_replica(a, 0) == -EINVAL &&
+	       linnos_set_model(a, 0, NULL) == -EINVAL);
+	assert(linnos_array_write_start(a, &write, 0, 1) == -EINVAL);
+	linnos_array_write_complete(a, &write);
 	memset(&stats, 7, sizeof(stats));
-	linnos_get_stats(a, &stats, sizeof(stats));
+	linnos_array_get_stats(a, &stats, sizeof(stats));
 	assert(!stats.reads && !stats.cancelled);
-	assert(linnos_get_replica_stats(a, 0, &one, sizeof(one)) == -EINVAL);
-	assert(!linnos_size(a) && !linnos_hint_is_used(a) && !linnos_asking_is_used(a));
-	assert(!linnos_array_known(a));
-	assert(linnos_known_replica(NULL, 0, 1, &one, sizeof(one)) == -EINVAL);
-	assert(linnos_known_histogram(NULL, 0, NULL, 0) == -EINVAL);
+	assert(linnos_array_get_replica_stats(a, 0, &one, sizeof(one)) == -EINVAL);
+	assert(!linnos_array_size(a) && !linnos_array_uses_hint(a) &&
+	       !linnos_array_queries_kernel(a));
+	assert(!linnos_array_predictor(a));
+	assert(linnos_predictor_get_replica_stats(NULL, 0, 1, &one, sizeof(one)) == -EINVAL);
+	assert(linnos_predictor_get_histogram(NULL, 0, NULL, 0) == -EINVAL);
 	assert(linnos_chooser_create(&ch, NULL) == -EINVAL && !ch);
 	assert(linnos_pread(q, buf, 1, 0) == -EINVAL && says("no queue, but NULL"));
 	assert(linnos_preadv(q, &iov, 1, 0, NULL) == -EINVAL);
-	assert(linnos_begin_read(q, &iov, 1, 0, NULL, NULL) == -EINVAL);
-	assert(linnos_wait(q, &c, 1, -1) == -EINVAL);
-	assert(linnos_prep_read(q, &sqe, &iov, 1, 0, NULL, NULL) == -EINVAL && !sqe.user_data);
-	assert(linnos_prep_again(NULL, &sqe) == -EINVAL && !sqe.user_data);
-	assert(linnos_due_ns(q) == -1 && linnos_due(q, &c) == LINNOS_NOTHING && !linnos_lost(q));
-	linnos_abandon(q);
-	assert(!linnos_queue_close(q) && !linnos_close(a));
+	assert(linnos_queue_submit_read(q, &iov, 1, 0, NULL, NULL) == -EINVAL);
+	assert(linnos_queue_wait(q, &c, 1, -1) == -EINVAL);
+	assert(linnos_queue_prep_read(q, &sqe, &iov, 1, 0, NULL, NULL) == -EINVAL &&
+	       !sqe.user_data);
+	assert(linnos_queue_prep_retry(NULL, &sqe) == -EINVAL && !sqe.user_data);
+	assert(linnos_queue_next_timeout_ns(q) == -1 &&
+	       linnos_queue_next_expired(q, &c) == LINNOS_READ_PENDING &&
+	       !linnos_queue_next_orphan(q));
+	linnos_queue_abandon_reads(q);
+	assert(!linnos_queue_close(q) && !linnos_array_close(a));
 }
 
 /* A mirror that lost a drive starts without it. */
@@ -630,20 +638,21 @@ TEST(a_replica_that_is_not_there_is_dropped_from_the_start)
 	o.home = 1;
 	o.hedge_us = 1;
 	o.extra_io_percent = 100;
-	o.flags = LINNOS_HINT | LINNOS_ASK;
+	o.flags = LINNOS_HINT | LINNOS_QUERY_KERNEL;
 	registered.register_files = 1;
-	assert(!linnos_open_fds(&a, N, fds, NULL, &o) && linnos_size(a) == BYTES);
+	assert(!linnos_array_open_fds(&a, N, fds, NULL, &o) && linnos_array_size(a) == BYTES);
 	assert(!linnos_queue_create(&q, a, &registered));
 	for (int i = 0; i < 50; i++)
 		assert(linnos_pread(q, buf, sizeof(buf), 4096) == sizeof(buf) &&
 		       is_right(buf, sizeof(buf), 4096));
-	assert(!linnos_get_replica_stats(a, 1, &one, sizeof(one)));
+	assert(!linnos_array_get_replica_stats(a, 1, &one, sizeof(one)));
 	assert(one.state == LINNOS_DROPPED && !one.answered && !one.errors);
-	assert(linnos_restore(a, 1) == -ENODEV);
+	assert(linnos_array_restore_replica(a, 1) == -ENODEV);
 	assert(says("replica 1 was not there when the array was opened; open another array"));
-	assert(!linnos_drop(a, 0) && linnos_drop(a, 2) == -EBUSY && !linnos_restore(a, 0));
-	assert(!linnos_queue_close(q) && !linnos_close(a));
-	assert(linnos_open(&a, N, none, NULL, NULL) == -EINVAL);
+	assert(!linnos_array_drop_replica(a, 0) && linnos_array_drop_replica(a, 2) == -EBUSY &&
+	       !linnos_array_restore_replica(a, 0));
+	assert(!linnos_queue_close(q) && !linnos_array_close(a));
+	assert(linnos_array_open(&a, N, none, NULL, NULL) == -EINVAL);
 	assert(says("none of 3 replicas is there; at least one must be") && !a);
 	close(fds[0]);
 	close(fds[2]);
@@ -655,13 +664,13 @@ TEST(twins_and_empty_replicas_are_refused)
 	int fds[2] = {made_up_replica(BYTES), made_up_replica(0)};
 	struct linnos_array *a;
 
-	assert(linnos_open(&a, 3, twins, NULL, NULL) == -EINVAL);
+	assert(linnos_array_open(&a, 3, twins, NULL, NULL) == -EINVAL);
 	assert(says("replica /proc/self/exe: the same as replica /proc/self/exe; each needs") &&
 	       !a);
-	assert(linnos_open_fds(&a, 2, fds, NULL, NULL) == -EINVAL);
+	assert(linnos_array_open_fds(&a, 2, fds, NULL, NULL) == -EINVAL);
 	assert(says("it is empty, where another holds 1048576 bytes; copy them there") && !a);
 	/* Files that are yet to grow. */
-	assert(!linnos_open_fds(&a, 1, fds + 1, NULL, NULL) && !linnos_close(a));
+	assert(!linnos_array_open_fds(&a, 1, fds + 1, NULL, NULL) && !linnos_array_close(a));
 	close(fds[0]);
 	close(fds[1]);
 }
@@ -674,18 +683,18 @@ TEST(arrays_with_default_options_choose_differently)
 
 	random_is_fixed = false;
 	for (int i = 0; i < 64; i++) {
-		struct linnos_choice c = {.bytes = 4096, .home = LINNOS_HOME_TURNS};
+		struct linnos_choice c = {.bytes = 4096, .home = LINNOS_DEFAULT_ROUND_ROBIN};
 		struct linnos_chooser *chooser;
-		struct linnos_known *known;
+		struct linnos_predictor *known;
 
-		assert(!linnos_known_create(&known, 3, NULL, &o));
+		assert(!linnos_predictor_create(&known, 3, NULL, &o));
 		assert(!linnos_chooser_create(&chooser, known));
 		assert(known->common.guard.random != previous);
 		previous = known->common.guard.random;
 		linnos_choose(chooser, &c, MS);
 		homes |= 1u << c.replica;
 		linnos_chooser_free(chooser);
-		linnos_known_free(known);
+		linnos_predictor_free(known);
 	}
 	random_is_fixed = true;
 	assert(homes == 7);

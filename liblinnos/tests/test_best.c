@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* linnos_best() on kernels without the patch: who is asked, and what is said when nobody can tell.
+/* linnos_kernel_best_drives() on kernels without the patch: who is asked, and what is said when
+ * nobody can tell.
  */
 #include "best.h"
 #include "test.h"
@@ -57,13 +58,13 @@ TEST(a_kernel_that_cannot_tell_says_so_whatever_its_drivers_say)
 	static const int fds[] = {DRIVE};
 
 	drives_error = ENOTTY;
-	assert(linnos_best(1, fds, 4096, NULL) == -ENOTTY);
+	assert(linnos_kernel_best_drives(1, fds, 4096, NULL) == -ENOTTY);
 	/* some SCSI hosts */
 	drives_error = EINVAL;
-	assert(linnos_best(1, fds, 4096, NULL) == -ENOTTY);
+	assert(linnos_kernel_best_drives(1, fds, 4096, NULL) == -ENOTTY);
 	drives_error = EBADF;
-	assert(linnos_best(1, fds, 4096, NULL) == -EBADF);
-	assert(linnos_best(1, fds, 0, NULL) == -EINVAL);
+	assert(linnos_kernel_best_drives(1, fds, 4096, NULL) == -EBADF);
+	assert(linnos_kernel_best_drives(1, fds, 0, NULL) == -EINVAL);
 }
 
 TEST(the_module_is_asked_whatever_a_driver_says_that_knows_no_question)
@@ -72,7 +73,7 @@ TEST(the_module_is_asked_whatever_a_driver_says_that_knows_no_question)
 
 	has_module = true;
 	drives_error = ENOTTY;
-	assert(linnos_best(1, fds, 4096, NULL) == 1);
+	assert(linnos_kernel_best_drives(1, fds, 4096, NULL) == 1);
 	drives_error = EINVAL;
-	assert(linnos_best(1, fds, 4096, NULL) == 1);
+	assert(linnos_kernel_best_drives(1, fds, 4096, NULL) == 1);
 }

@@ -86,7 +86,7 @@ static void read_when_broken(const struct scenario *s)
 	/* No replica is to blame. */
 	assert(!s->error || (replica_of(a, 0).state != LINNOS_FAILING && !stats_of(a).errors));
 	assert(!linnos_queue_close(a->queues));
-	assert(!linnos_close(a));
+	assert(!linnos_array_close(a));
 	assert(cpu_s() - before_s < 0.5);
 }
 
@@ -106,11 +106,12 @@ static void wait_when_broken(const struct scenario *s)
 		if (i == READS / 2)
 			break_rings(s);
 		iovs[i] = (struct iovec){bufs[i], sizeof(bufs[i])};
-		assert(!linnos_begin_read(a->queues, &iovs[i], 1, 4096 * (i % 16), NULL, bufs[i]));
+		assert(!linnos_queue_submit_read(a->queues, &iovs[i], 1, 4096 * (i % 16), NULL,
+						 bufs[i]));
 	}
 	while (n_back < READS) {
 		struct linnos_completion c[16];
-		int n = linnos_wait(a->queues, c, 16, -1);
+		int n = linnos_queue_wait(a->queues, c, 16, -1);
 
 		assert(n > 0);
 		for (int i = 0; i < n; i++)
@@ -118,7 +119,7 @@ static void wait_when_broken(const struct scenario *s)
 		n_back += (unsigned int)n;
 	}
 	assert(!linnos_queue_close(a->queues));
-	assert(!linnos_close(a));
+	assert(!linnos_array_close(a));
 	assert(cpu_s() - before_s < 0.5);
 }
 
@@ -182,15 +183,15 @@ static void answer_when_broken(const struct scenario *s)
 	assert(!pipe(ends));
 	for (int k = 0; k < N; k++)
 		a->replicas[k].fd = ends[0];
-	assert(!linnos_begin_read(a->queues, &iov, 1, 0, NULL, NULL));
-	assert(linnos_wait(a->queues, &c, 1, 0) == 0);
+	assert(!linnos_queue_submit_read(a->queues, &iov, 1, 0, NULL, NULL));
+	assert(linnos_queue_wait(a->queues, &c, 1, 0) == 0);
 	break_rings(s);
 	/* Its successor ends with the error, and it is waited for. */
-	assert(linnos_wait(a->queues, &c, 1, 5 * MS) == 0);
+	assert(linnos_queue_wait(a->queues, &c, 1, 5 * MS) == 0);
 	assert(write(ends[1], full, sizeof(full)) == sizeof(full));
-	assert(linnos_wait(a->queues, &c, 1, -1) == 1);
+	assert(linnos_queue_wait(a->queues, &c, 1, -1) == 1);
 	assert(c.result == sizeof(buf) && !strcmp(buf, "answer"));
-	assert(!linnos_queue_close(a->queues) && !linnos_close(a));
+	assert(!linnos_queue_close(a->queues) && !linnos_array_close(a));
 }
 
 TEST(submitted_read_is_answered_when_the_ring_cannot_be_entered)
@@ -262,7 +263,7 @@ static int full_wait(void *queue, int64_t timeout_ns)
 	r = full.pending[0];
 	memmove(full.pending, full.pending + 1, --full.n * sizeof(r));
 	memset(r.buf, 'x', r.bytes);
-	linnos_ended(r.handle, (ssize_t)r.bytes);
+	linnos_request_complete(r.handle, (ssize_t)r.bytes);
 	return 0;
 }
 
@@ -289,7 +290,7 @@ static struct linnos_array *full_array(int refuses_with, uint32_t hedge_us)
 	o.extra_io_percent = 100;
 	for (int k = 0; k < N; k++)
 		replicas[k] = (struct linnos_replica){.size = sizeof(replicas[k]), .bytes = BYTES};
-	assert(!linnos_open_backend(&a, N, replicas, &backend, NULL, &o));
+	assert(!linnos_array_open_backend(&a, N, replicas, &backend, NULL, &o));
 	assert(!linnos_queue_create(&q, a, NULL));
 	return a;
 }
@@ -307,17 +308,17 @@ TEST(reads_wait_for_room_when_the_backend_is_full)
 		for (int i = 0; i < READS; i++) {
 			iovs[i] = (struct iovec){bufs[i], sizeof(bufs[i])};
 			bufs[i][0] = 0;
-			assert(!linnos_begin_read(a->queues, &iovs[i], 1, 0, NULL, bufs[i]));
+			assert(!linnos_queue_submit_read(a->queues, &iovs[i], 1, 0, NULL, bufs[i]));
 		}
 		for (int i = 0; i < READS; i++) {
-			assert(linnos_wait(a->queues, &c, 1, -1) == 1);
+			assert(linnos_queue_wait(a->queues, &c, 1, -1) == 1);
 			assert(c.result == 4096 && *(char *)c.user == 'x');
 		}
 		assert(full.n_refused && !full.n_cancelled_unknown);
 		assert(!stats_of(a).errors && !stats_of(a).failovers);
 		for (unsigned int k = 0; k < N; k++)
 			assert(replica_of(a, k).state != LINNOS_FAILING);
-		assert(!linnos_queue_close(a->queues) && !linnos_close(a));
+		assert(!linnos_queue_close(a->queues) && !linnos_array_close(a));
 	}
 }
 
@@ -338,7 +339,7 @@ TEST(reads_end_with_an_error_when_the_backend_never_has_room)
 		assert(linnos_preadv(a->queues, &iov, 1, 0, &o) ==
 		       (errors[i] == -EAGAIN ? -ETIME : errors[i]));
 		assert(full.now_ns <= 20004 * MS);
-		assert(!linnos_queue_close(a->queues) && !linnos_close(a));
+		assert(!linnos_queue_close(a->queues) && !linnos_array_close(a));
 	}
 }
 
@@ -363,8 +364,8 @@ static ssize_t read_bent(struct linnos_array *a, const struct iovec *iov, int n_
 	bent.result = result;
 	bent.n = n;
 	bent.n_answers = 0;
-	assert(!linnos_begin_read(a->queues, iov, n_iov, 8192, NULL, NULL));
-	assert(linnos_wait(a->queues, &c, 1, -1) == 1);
+	assert(!linnos_queue_submit_read(a->queues, iov, n_iov, 8192, NULL, NULL));
+	assert(linnos_queue_wait(a->queues, &c, 1, -1) == 1);
 	return c.result;
 }
 
@@ -435,9 +436,9 @@ TEST(each_completion_has_an_error_text_of_its_own)
 
 	for (int i = 0; i < READS; i++) {
 		iovs[i] = (struct iovec){bufs[i], sizeof(bufs[i])};
-		assert(!linnos_begin_read(a->queues, &iovs[i], 1, 4096 * i, &o, bufs[i]));
+		assert(!linnos_queue_submit_read(a->queues, &iovs[i], 1, 4096 * i, &o, bufs[i]));
 	}
-	assert(linnos_wait(a->queues, c, READS, 0) == READS);
+	assert(linnos_queue_wait(a->queues, c, READS, 0) == READS);
 	for (int i = 0; i < READS; i++) {
 		snprintf(number, sizeof(number), "at %d:", 4096 * i);
 		assert(c[i].user == bufs[i] && c[i].result == -EIO);
@@ -445,9 +446,10 @@ TEST(each_completion_has_an_error_text_of_its_own)
 	}
 	/* One that succeeds has none. */
 	full.refuses_with = 0;
-	assert(!linnos_begin_read(a->queues, &iovs[0], 1, 0, &o, NULL));
-	assert(linnos_wait(a->queues, c, 1, -1) == 1 && c[0].result == 4096 && !c[0].error_text);
-	assert(!linnos_queue_close(a->queues) && !linnos_close(a));
+	assert(!linnos_queue_submit_read(a->queues, &iovs[0], 1, 0, &o, NULL));
+	assert(linnos_queue_wait(a->queues, c, 1, -1) == 1 && c[0].result == 4096 &&
+	       !c[0].error_text);
+	assert(!linnos_queue_close(a->queues) && !linnos_array_close(a));
 }
 
 TEST(library_has_the_version_of_its_header)

@@ -66,9 +66,9 @@ TEST(the_lowest_prediction_is_chosen_and_equals_stay_at_home)
 	assert(choose(&a, 0, 2 * MS) == 1);
 	assert(choose(&a, 1, 2 * MS) == 1);
 	assert(choose(&a, 2, 2 * MS) == 2);
-	assert(chooser_lowest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1) == 2);
-	assert(chooser_lowest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1 | 1 << 2) == 0);
-	assert(chooser_lowest(&a.chooser, 0, 0, 1, 2 * MS, (1 << N) - 1) == -1);
+	assert(chooser_find_fastest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1) == 2);
+	assert(chooser_find_fastest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1 | 1 << 2) == 0);
+	assert(chooser_find_fastest(&a.chooser, 0, 0, 1, 2 * MS, (1 << N) - 1) == -1);
 }
 
 TEST(a_read_leaves_home_for_more_than_the_margin)
@@ -85,7 +85,7 @@ TEST(a_read_leaves_home_for_more_than_the_margin)
 	assert(choose(&a, 0, MS) == 1);
 	assert(choose(&a, 2, MS) == 2);
 	/* From elsewhere than home the least difference counts. */
-	assert(chooser_lowest(&a.chooser, 0, 0, 1, MS, 1 << 0) == 1);
+	assert(chooser_find_fastest(&a.chooser, 0, 0, 1, MS, 1 << 0) == 1);
 }
 
 TEST(a_read_that_is_overdue_raises_its_drive)
@@ -101,7 +101,7 @@ TEST(a_read_that_is_overdue_raises_its_drive)
 	assert(choose(&a, 0, MS) == 0);
 	assert(choose(&a, 0, MS + (OVERDUE_US + 150) * US) == 0);
 	assert(choose(&a, 0, MS + (OVERDUE_US + 151) * US) == 1);
-	observer_ended(&a.drives[0], &io, 2 * MS, OBSERVED_TAKEN_BACK);
+	observer_ended(&a.drives[0], &io, 2 * MS, OBSERVED_IGNORED);
 	assert(choose(&a, 0, 2 * MS) == 0);
 }
 
@@ -116,7 +116,7 @@ TEST(a_drive_that_fails_comes_last_and_one_answer_brings_it_back)
 	observer_sent(&a.drives[0], &io, MS, 0, 1, true);
 	observer_ended(&a.drives[0], &io, MS, OBSERVED_FAILED);
 	assert(choose(&a, 0, MS) == 1);
-	assert(chooser_lowest(&a.chooser, 0, 0, 1, MS, 1 << 1 | 1 << 2) == 0);
+	assert(chooser_find_fastest(&a.chooser, 0, 0, 1, MS, 1 << 1 | 1 << 2) == 0);
 	observer_sent(&a.drives[0], &io, MS, 0, 1, true);
 	observer_ended(&a.drives[0], &io, MS, OBSERVED_ANSWERED);
 	assert(choose(&a, 0, MS) == 0);
@@ -134,7 +134,7 @@ TEST(a_drive_that_is_gone_is_chosen_by_nobody)
 	assert(choose(&a, 0, MS) == 0);
 	a.common.gone = 1 << 0;
 	assert(choose(&a, 1, MS) == 2);
-	assert(chooser_lowest(&a.chooser, 1, 0, 1, MS, 1 << 1 | 1 << 2) == -1);
+	assert(chooser_find_fastest(&a.chooser, 1, 0, 1, MS, 1 << 1 | 1 << 2) == -1);
 	/* However long it has been silent. */
 	for (unsigned int i = 0; i < 1000; i++)
 		assert(chosen(&a, 1 + i % 2, (30 + 30 * i) * MS, &copy) != 0 && copy != 0);
@@ -210,7 +210,8 @@ TEST(copies_are_part_of_the_extra_io_that_is_allowed)
 		struct served served;
 
 		setup(&a, 20 * MS);
-		chooser_cap(&a.chooser, cases[i].share, cases[i].hedges ? &extra : NULL);
+		chooser_set_probe_budget(&a.chooser, cases[i].share,
+					 cases[i].hedges ? &extra : NULL);
 		extra.tokens = 1e6;
 		heard(&a, 0, 10 * MS, 1);
 		served = run(&a, &now_ns, 100000, MS, latency_us);
@@ -315,7 +316,7 @@ static unsigned int user_reads(struct array *a, uint64_t *now_ns, uint64_t for_n
 				       is_bad ? end : OBSERVED_ANSWERED);
 			if (!is_bad || end == OBSERVED_ANSWERED)
 				break;
-			drive = chooser_lowest(&a->chooser, i % N, 0, 1, *now_ns, tried);
+			drive = chooser_find_fastest(&a->chooser, i % N, 0, 1, *now_ns, tried);
 		}
 	}
 	end_by(a, &copies, 1, UINT64_MAX, end);
@@ -500,7 +501,7 @@ TEST(a_home_that_is_out_is_left_without_a_lot)
 	for (unsigned int i = 0; i < 1000; i++) {
 		struct choice choice = chooser_read(&a.chooser, 0, 0, 1, 3 * MS);
 
-		assert(choice.drive != 0 && choice.lot.wish == LINNOS_STAY);
+		assert(choice.drive != 0 && choice.lot.wish == LINNOS_SLOWNESS_NONE);
 	}
 }
 
@@ -546,8 +547,8 @@ TEST(a_model_that_does_not_choose_moves_no_read)
 	observer_sent(&a.drives[0], &io, MS, 0, 1, true);
 	observer_ended(&a.drives[0], &io, 2 * MS, OBSERVED_FAILED);
 	assert(choose(&a, 0, 2 * MS) == 1);
-	assert(chooser_lowest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1) == 2);
-	assert(chooser_lowest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1 | 1 << 2) == 0);
+	assert(chooser_find_fastest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1) == 2);
+	assert(chooser_find_fastest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1 | 1 << 2) == 0);
 }
 
 TEST(a_read_under_way_will_tell)
@@ -566,7 +567,7 @@ TEST(a_read_under_way_will_tell)
 	heard(&a, 0, 30 * MS, 100);
 	heard(&a, 1, 30 * MS, 100);
 	assert(chosen(&a, 0, 30 * MS, &copy) == 0 && copy == -1);
-	observer_ended(&a.drives[2], &io, 31 * MS, OBSERVED_TAKEN_BACK);
+	observer_ended(&a.drives[2], &io, 31 * MS, OBSERVED_IGNORED);
 	assert(chosen(&a, 0, 31 * MS, &copy) == 0 && copy == 2);
 }
 
@@ -584,7 +585,7 @@ TEST(what_is_told_counts_instead_of_a_prediction)
 	assert(choose(&a, 0, 2 * MS) == 1);
 	assert(a.chooser.us[0] == 900 && a.chooser.us[1] == 50);
 	/* Of the third nothing is told. */
-	assert(chooser_lowest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1) == 2);
+	assert(chooser_find_fastest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1) == 2);
 	told.last = 1 << 1;
 	assert(choose(&a, 0, 2 * MS) == 2 && choose(&a, 1, 2 * MS) == 2);
 	/* A read that failed says more. */
@@ -688,7 +689,7 @@ TEST(an_idle_home_is_asked_each_fourth_time)
 		choose(&a, 0, MS);
 		n_asked += a.chooser.us[0] == 100;
 	}
-	assert(n_asked == 40 / HOME_EVERY);
+	assert(n_asked == 40 / DEFAULT_PREDICT_EVERY);
 }
 
 TEST(choosers_of_one_array_share_what_is_known_and_have_budgets_of_their_own)
@@ -711,7 +712,7 @@ TEST(choosers_of_one_array_share_what_is_known_and_have_budgets_of_their_own)
 	assert(chosen(&a, 2, 100 * MS, &copy) != 2 && copy == 2);
 	assert(chooser_read(&second, 2, 0, 1, 100 * MS).copy == -1);
 	WRITE_ONCE(a.common.gone, 1u << 0);
-	assert(chooser_lowest(&second, 1, 0, 1, 100 * MS, 1 << 1) == 2);
+	assert(chooser_find_fastest(&second, 1, 0, 1, 100 * MS, 1 << 1) == 2);
 	/* A model is exchanged. */
 	assert(a.common.chooses == 0);
 	other[1] = &with_trees;
@@ -724,11 +725,12 @@ TEST(of_those_that_stayed_only_some_are_told)
 	struct array a;
 
 	setup(&a, 0);
-	for (unsigned int i = 0; i < STAYED_TOLD; i++)
-		chooser_answered_maybe(&a.chooser, (struct linnos_lot){0}, (i + 1) * 1000);
+	for (unsigned int i = 0; i < STAYED_SAMPLE_EVERY; i++)
+		chooser_answered_sampled(&a.chooser, (struct linnos_assignment){0}, (i + 1) * 1000);
 	/* The first one. */
 	assert(a.common.guard.mean_us >> 10 == 1);
-	chooser_answered_maybe(&a.chooser,
-			       (struct linnos_lot){.wish = LINNOS_HOME_USUAL, .left = true}, 1000);
-	assert(a.common.guard.took[LINNOS_HOME_USUAL][1].n);
+	chooser_answered_sampled(
+		&a.chooser,
+		(struct linnos_assignment){.wish = LINNOS_SLOWNESS_NORMAL, .left = true}, 1000);
+	assert(a.common.guard.took[LINNOS_SLOWNESS_NORMAL][1].n);
 }

@@ -221,7 +221,7 @@ TEST(the_calls_for_io_uring_have_their_copies_elsewhere)
 		result = pread(sqe.fd, (void *)(uintptr_t)sqe.addr, sqe.len, sqe.off);
 		assert(sqe.fd == fds[0]);
 		cqe.res = result;
-		assert(linnos_complete(cqe.user_data, cqe.res, &c) == LINNOS_DONE &&
+		assert(linnos_queue_complete(cqe.user_data, cqe.res, &c) == LINNOS_READ_DONE &&
 		       c.result == READ_BYTES);
 		s.now_ns += MS;
 		/* Of the program's ring there is nothing left to wait for. */
@@ -287,7 +287,7 @@ TEST(a_copy_has_the_beginning_of_a_large_read)
 	a->known->drives[2].heard_ns = s.now_ns;
 	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == BYTES);
 	array_lock(a);
-	linnos_see_load(&a->known->drives[BAD].drive, &load);
+	linnos_load_snapshot(&a->known->drives[BAD].drive, &load);
 	assert(load.read_pages == (1 << 20) / 4096);
 	array_unlock(a);
 	let_go(a, &s);

@@ -24,32 +24,33 @@ static double heavy(double mean_us)
 }
 
 /* How many of n that wish so leave, if it takes as long to stay and to leave as is said. */
-static unsigned int leave(struct linnos_guard *g, enum linnos_wish wish, unsigned int n,
+static unsigned int leave(struct linnos_guard *g, enum linnos_slowness wish, unsigned int n,
 			  double stayed_us, double left_us, double (*draw)(double mean_us))
 {
 	unsigned int n_left = 0;
 
 	for (unsigned int i = 0; i < n; i++) {
-		struct linnos_lot lot = linnos_guard_draw(g, wish, UINT32_MAX);
+		struct linnos_assignment lot = linnos_guard_assign(g, wish, UINT32_MAX);
 
-		linnos_guard_learn(g, lot, draw(lot.left ? left_us : stayed_us));
+		linnos_guard_record_latency(g, lot, draw(lot.left ? left_us : stayed_us));
 		n_left += lot.left;
 		/* Others stay at home without a wish. */
-		linnos_guard_learn(g, linnos_guard_draw(g, LINNOS_STAY, 0), draw(stayed_us));
+		linnos_guard_record_latency(g, linnos_guard_assign(g, LINNOS_SLOWNESS_NONE, 0),
+					    draw(stayed_us));
 	}
 	return n_left;
 }
 
 TEST(a_wish_says_how_slow_home_is)
 {
-	assert(linnos_wish_of(0, 100) == LINNOS_HOME_USUAL);
-	assert(linnos_wish_of(100, 100) == LINNOS_HOME_USUAL);
-	assert(linnos_wish_of(101, 100) == LINNOS_HOME_SLOW);
-	assert(linnos_wish_of(201, 100) == LINNOS_HOME_SLOW);
-	assert(linnos_wish_of(202, 100) == LINNOS_HOME_SLOWER);
-	assert(linnos_wish_of(302, 100) == LINNOS_HOME_SLOWER);
-	assert(linnos_wish_of(303, 100) == LINNOS_HOME_BAD);
-	assert(linnos_wish_of(UINT32_MAX, UINT32_MAX) == LINNOS_HOME_USUAL);
+	assert(linnos_classify_slowness(0, 100) == LINNOS_SLOWNESS_NORMAL);
+	assert(linnos_classify_slowness(100, 100) == LINNOS_SLOWNESS_NORMAL);
+	assert(linnos_classify_slowness(101, 100) == LINNOS_SLOWNESS_OVER_P90);
+	assert(linnos_classify_slowness(201, 100) == LINNOS_SLOWNESS_OVER_P90);
+	assert(linnos_classify_slowness(202, 100) == LINNOS_SLOWNESS_OVER_2X_P90);
+	assert(linnos_classify_slowness(302, 100) == LINNOS_SLOWNESS_OVER_2X_P90);
+	assert(linnos_classify_slowness(303, 100) == LINNOS_SLOWNESS_OVER_3X_P90);
+	assert(linnos_classify_slowness(UINT32_MAX, UINT32_MAX) == LINNOS_SLOWNESS_NORMAL);
 }
 
 TEST(who_has_no_reason_stays)
@@ -57,30 +58,30 @@ TEST(who_has_no_reason_stays)
 	struct linnos_guard g = {0};
 
 	for (unsigned int i = 0; i < 1000; i++)
-		assert(!linnos_guard_draw(&g, LINNOS_STAY, 0).left);
-	assert(!g.random && !g.wished[LINNOS_STAY]);
+		assert(!linnos_guard_assign(&g, LINNOS_SLOWNESS_NONE, 0).left);
+	assert(!g.random && !g.wished[LINNOS_SLOWNESS_NONE]);
 }
 
 TEST(most_leave_before_anything_is_known)
 {
-	unsigned int n_left[LINNOS_N_WISHES] = {0};
+	unsigned int n_left[LINNOS_N_SLOWNESS] = {0};
 
 	for (unsigned int i = 0; i < 1000; i++) {
 		struct linnos_guard g = {.random = i + 1};
 
 		/* The generator's first numbers are like its seed. */
 		for (unsigned int k = 0; k < 20; k++)
-			linnos_guard_draw(&g, LINNOS_HOME_SLOWER, 0);
-		for (enum linnos_wish w = LINNOS_HOME_USUAL; w < LINNOS_N_WISHES; w++)
-			n_left[w] += linnos_guard_draw(&g, w, 0).left;
+			linnos_guard_assign(&g, LINNOS_SLOWNESS_OVER_2X_P90, 0);
+		for (enum linnos_slowness w = LINNOS_SLOWNESS_NORMAL; w < LINNOS_N_SLOWNESS; w++)
+			n_left[w] += linnos_guard_assign(&g, w, 0).left;
 	}
-	for (enum linnos_wish w = LINNOS_HOME_USUAL; w < LINNOS_N_WISHES; w++)
+	for (enum linnos_slowness w = LINNOS_SLOWNESS_NORMAL; w < LINNOS_N_SLOWNESS; w++)
 		assert(n_left[w] > 930 && n_left[w] < 985);
 }
 
 TEST(what_helps_is_followed_and_what_harms_is_not)
 {
-	for (enum linnos_wish wish = LINNOS_HOME_USUAL; wish < LINNOS_N_WISHES; wish++) {
+	for (enum linnos_slowness wish = LINNOS_SLOWNESS_NORMAL; wish < LINNOS_N_SLOWNESS; wish++) {
 		struct linnos_guard better = {0}, worse = {0};
 
 		srand(wish);
@@ -99,7 +100,7 @@ TEST(what_gains_nothing_is_hardly_followed)
 		struct linnos_guard g = {0};
 
 		srand(seed);
-		n_left += leave(&g, LINNOS_HOME_USUAL, 2000, 100, 100, exponential);
+		n_left += leave(&g, LINNOS_SLOWNESS_NORMAL, 2000, 100, 100, exponential);
 	}
 	assert(n_left < 50 * 2000 * 0.25);
 }
@@ -112,8 +113,8 @@ TEST(heavy_tails_do_not_decide)
 		struct linnos_guard same = {0}, better = {0};
 
 		srand(seed);
-		n_same += leave(&same, LINNOS_HOME_USUAL, 2000, 100, 100, heavy);
-		n_better += leave(&better, LINNOS_HOME_BAD, 2000, 300, 100, heavy);
+		n_same += leave(&same, LINNOS_SLOWNESS_NORMAL, 2000, 100, 100, heavy);
+		n_better += leave(&better, LINNOS_SLOWNESS_OVER_3X_P90, 2000, 300, 100, heavy);
 	}
 	assert(n_same < 50 * 2000 * 0.25);
 	assert(n_better > 50 * 2000 * 0.85);
@@ -128,30 +129,31 @@ TEST(hardly_any_stays_where_that_is_dear)
 		struct linnos_guard g = {0};
 
 		srand(seed);
-		leave(&g, LINNOS_HOME_BAD, 2000, 40000, 300, heavy);
-		n_left += leave(&g, LINNOS_HOME_BAD, 2000, 40000, 300, heavy);
-		leave(&g, LINNOS_HOME_BAD, 10000, 100, 300, heavy);
-		assert(leave(&g, LINNOS_HOME_BAD, 1000, 100, 300, heavy) < 500);
+		leave(&g, LINNOS_SLOWNESS_OVER_3X_P90, 2000, 40000, 300, heavy);
+		n_left += leave(&g, LINNOS_SLOWNESS_OVER_3X_P90, 2000, 40000, 300, heavy);
+		leave(&g, LINNOS_SLOWNESS_OVER_3X_P90, 10000, 100, 300, heavy);
+		assert(leave(&g, LINNOS_SLOWNESS_OVER_3X_P90, 1000, 100, 300, heavy) < 500);
 	}
 	assert(n_left > 50 * 2000 * 0.995);
 }
 
 /* How many of n stay at a drive that hangs, which answers when so many more have been sent. */
-static unsigned int stay_at_a_hang(struct linnos_guard *g, enum linnos_wish wish, unsigned int n)
+static unsigned int stay_at_a_hang(struct linnos_guard *g, enum linnos_slowness wish,
+				   unsigned int n)
 {
-	static struct linnos_lot stayed[LATER];
+	static struct linnos_assignment stayed[LATER];
 	unsigned int n_stayed = 0;
 
 	memset(stayed, 0, sizeof(stayed));
 	for (unsigned int i = 0; i < n; i++) {
-		struct linnos_lot *slot = &stayed[i % LATER], lot;
+		struct linnos_assignment *slot = &stayed[i % LATER], lot;
 
 		if (slot->wish)
-			linnos_guard_learn(g, *slot, 40000);
-		lot = linnos_guard_draw(g, wish, UINT32_MAX);
-		*slot = lot.left ? (struct linnos_lot){0} : lot;
+			linnos_guard_record_latency(g, *slot, 40000);
+		lot = linnos_guard_assign(g, wish, UINT32_MAX);
+		*slot = lot.left ? (struct linnos_assignment){0} : lot;
 		if (lot.left)
-			linnos_guard_learn(g, lot, 300);
+			linnos_guard_record_latency(g, lot, 300);
 		n_stayed += !lot.left;
 	}
 	return n_stayed;
@@ -160,7 +162,7 @@ static unsigned int stay_at_a_hang(struct linnos_guard *g, enum linnos_wish wish
 /* Were those that stayed forgotten, many would stay until some are answered. */
 TEST(hardly_any_stays_until_a_hang_is_answered)
 {
-	for (enum linnos_wish wish = LINNOS_HOME_USUAL; wish < LINNOS_N_WISHES; wish++) {
+	for (enum linnos_slowness wish = LINNOS_SLOWNESS_NORMAL; wish < LINNOS_N_SLOWNESS; wish++) {
 		unsigned int n_stayed = 0;
 
 		for (unsigned int seed = 1; seed <= 20; seed++) {
@@ -176,15 +178,15 @@ TEST(hardly_any_stays_until_a_hang_is_answered)
 /* A home that has answered nobody is no reason to stay. */
 TEST(most_leave_until_home_has_answered)
 {
-	for (enum linnos_wish wish = LINNOS_HOME_USUAL; wish < LINNOS_N_WISHES; wish++) {
+	for (enum linnos_slowness wish = LINNOS_SLOWNESS_NORMAL; wish < LINNOS_N_SLOWNESS; wish++) {
 		struct linnos_guard g = {.random = 7919};
 		unsigned int n_left = 0;
 
 		for (unsigned int i = 0; i < 4000; i++) {
-			struct linnos_lot lot = linnos_guard_draw(&g, wish, UINT32_MAX);
+			struct linnos_assignment lot = linnos_guard_assign(&g, wish, UINT32_MAX);
 
 			if (lot.left)
-				linnos_guard_learn(&g, lot, 300);
+				linnos_guard_record_latency(&g, lot, 300);
 			n_left += lot.left;
 		}
 		assert(n_left > 4000 * 0.93);
@@ -197,34 +199,34 @@ TEST(a_change_of_load_is_noticed)
 		struct linnos_guard g = {0};
 
 		srand(seed);
-		leave(&g, LINNOS_HOME_SLOW, 5000, 200, 100, exponential);
-		leave(&g, LINNOS_HOME_SLOW, 1500, 100, 200, exponential);
-		assert(leave(&g, LINNOS_HOME_SLOW, 1000, 100, 200, exponential) < 200);
-		leave(&g, LINNOS_HOME_SLOW, 5000, 200, 100, exponential);
-		assert(leave(&g, LINNOS_HOME_SLOW, 1000, 200, 100, exponential) > 800);
+		leave(&g, LINNOS_SLOWNESS_OVER_P90, 5000, 200, 100, exponential);
+		leave(&g, LINNOS_SLOWNESS_OVER_P90, 1500, 100, 200, exponential);
+		assert(leave(&g, LINNOS_SLOWNESS_OVER_P90, 1000, 100, 200, exponential) < 200);
+		leave(&g, LINNOS_SLOWNESS_OVER_P90, 5000, 200, 100, exponential);
+		assert(leave(&g, LINNOS_SLOWNESS_OVER_P90, 1000, 200, 100, exponential) > 800);
 	}
 }
 
 /* A home that is called slower than it is says nothing: of that those that stay tell. */
 TEST(who_took_longer_than_home_was_called_stays)
 {
-	for (enum linnos_wish wish = LINNOS_HOME_USUAL; wish < LINNOS_N_WISHES; wish++) {
+	for (enum linnos_slowness wish = LINNOS_SLOWNESS_NORMAL; wish < LINNOS_N_SLOWNESS; wish++) {
 		struct linnos_guard g = {.random = wish};
 		unsigned int n_left = 0;
 
 		for (unsigned int i = 0; i < 100; i++) {
-			struct linnos_lot lot = linnos_guard_draw(&g, wish, 150);
+			struct linnos_assignment lot = linnos_guard_assign(&g, wish, 150);
 
-			linnos_guard_learn(&g, lot, lot.left ? 151 : 100);
+			linnos_guard_record_latency(&g, lot, lot.left ? 151 : 100);
 			n_left += lot.left;
 		}
 		assert(n_left < 20);
 		g = (struct linnos_guard){.random = wish};
 		n_left = 0;
 		for (unsigned int i = 0; i < 20; i++) {
-			struct linnos_lot lot = linnos_guard_draw(&g, wish, 150);
+			struct linnos_assignment lot = linnos_guard_assign(&g, wish, 150);
 
-			linnos_guard_learn(&g, lot, lot.left ? 149 : 150);
+			linnos_guard_record_latency(&g, lot, lot.left ? 149 : 150);
 			n_left += lot.left;
 		}
 		assert(n_left > 15);
@@ -237,14 +239,14 @@ TEST(how_sure_a_mean_is_is_told)
 	unsigned int within = 0;
 
 	for (unsigned int seed = 0; seed < 200; seed++) {
-		struct linnos_took took = {0};
+		struct linnos_moments took = {0};
 
 		srand(seed);
 		for (unsigned int i = 0; i < 400; i++)
-			linnos_took_add(&took, exponential(200));
+			linnos_moments_add(&took, exponential(200));
 		within += fabs((double)took.sum_us / took.n - 200) <=
-			  2 * sqrt(linnos_took_error(&took));
-		linnos_took_fade(&took, 1);
+			  2 * sqrt(linnos_moments_mean_variance(&took));
+		linnos_moments_decay(&took, 1);
 		assert(took.n == 200 * LINNOS_GUARD_ONE);
 	}
 	assert(within >= 180);
@@ -253,12 +255,13 @@ TEST(how_sure_a_mean_is_is_told)
 TEST(latencies_of_a_year_do_not_overflow)
 {
 	struct linnos_guard g = {0};
-	struct linnos_worth worth;
+	struct linnos_redirect_benefit worth;
 
 	for (unsigned int i = 0; i < 20000; i++)
-		linnos_guard_learn(&g, linnos_guard_draw(&g, LINNOS_HOME_BAD, UINT32_MAX),
-				   31536000000000);
-	linnos_guard_worth(&g, LINNOS_HOME_BAD, &worth);
+		linnos_guard_record_latency(
+			&g, linnos_guard_assign(&g, LINNOS_SLOWNESS_OVER_3X_P90, UINT32_MAX),
+			31536000000000);
+	linnos_guard_get_benefit(&g, LINNOS_SLOWNESS_OVER_3X_P90, &worth);
 	assert(worth.left_us > 0.995 * 0x1fffff && worth.left_us < 1.005 * 0x1fffff);
 	assert(worth.stayed_us > 0.995 * 0x1fffff && worth.stayed_us < 1.005 * 0x1fffff);
 	assert(worth.share > 700 && worth.share < 900);

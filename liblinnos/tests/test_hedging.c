@@ -51,11 +51,11 @@ static enum linnos_outcome complete_as(struct linnos_array *a, struct kernel *k,
 	k->pending[i] = k->pending[--k->n_pending];
 	/* Where the caller has put marks of his own, they are not ours. */
 	cqe.user_data |= i % 64;
-	outcome = linnos_complete(cqe.user_data, cqe.res, c);
-	assert((outcome == LINNOS_AGAIN) == (c->read != NULL));
+	outcome = linnos_queue_complete(cqe.user_data, cqe.res, c);
+	assert((outcome == LINNOS_READ_RESUBMIT) == (c->read != NULL));
 	assert(c->queue == (k->pending[k->n_pending].user_data ? a->queues : NULL));
-	if (outcome == LINNOS_AGAIN)
-		assert(!linnos_prep_again(c->read, new_sqe(k)));
+	if (outcome == LINNOS_READ_RESUBMIT)
+		assert(!linnos_queue_prep_retry(c->read, new_sqe(k)));
 	return outcome;
 }
 
@@ -91,7 +91,7 @@ static void calm(struct linnos_array *a, struct kernel *k, unsigned int reads)
 
 		assert(!prep_read(a, new_sqe(k), buf, sizeof(buf), 0, NULL));
 		k->now_ns += 50 * US;
-		assert(complete(a, k, k->n_pending - 1, -1, &c) == LINNOS_DONE);
+		assert(complete(a, k, k->n_pending - 1, -1, &c) == LINNOS_READ_DONE);
 	}
 }
 
@@ -104,7 +104,7 @@ static struct linnos_array *array_with_hedge(struct kernel *k, int *fds, char *b
 	calm(a, k, 10);
 	assert(!prep_read(a, new_sqe(k), buf, READ_BYTES, 0, buf));
 	k->now_ns += 600 * US;
-	linnos_prep_again(hedge_due(a), new_sqe(k));
+	linnos_queue_prep_retry(hedge_due(a), new_sqe(k));
 	return a;
 }
 
@@ -120,14 +120,14 @@ TEST(a_read_comes_back_to_whom_it_belongs)
 	for (int i = 0; i < 8; i++)
 		assert(!prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 1000 * i, bufs[i]));
 	assert(stats_of(a).in_flight == 8 && linnos_queue_close(a->queues) == -EBUSY);
-	assert(says("8 attempts of linnos_prep_read() are under way"));
+	assert(says("8 attempts of linnos_queue_prep_read() are under way"));
 	while (k.n_pending) {
-		assert(complete(a, &k, k.n_pending / 2, -1, &c) == LINNOS_DONE);
+		assert(complete(a, &k, k.n_pending / 2, -1, &c) == LINNOS_READ_DONE);
 		assert(c.result == READ_BYTES);
 		assert(is_right(c.user, READ_BYTES,
 				1000 * (((char *)c.user - bufs[0]) / READ_BYTES)));
 	}
-	assert(linnos_due_ns(a->queues) == -1 && !hedge_due(a));
+	assert(linnos_queue_next_timeout_ns(a->queues) == -1 && !hedge_due(a));
 	put_away(a, N, fds);
 }
 
@@ -142,17 +142,17 @@ TEST(what_fails_goes_on_at_another_replica_and_what_is_short_at_the_same)
 	a = array_on(&k, fds, NULL);
 	assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 77, &k));
 	first = k.pending[0].fd;
-	assert(complete(a, &k, 0, 1000, &c) == LINNOS_AGAIN && c.user == &k);
+	assert(complete(a, &k, 0, 1000, &c) == LINNOS_READ_RESUBMIT && c.user == &k);
 	assert(k.pending[0].fd == first && k.pending[0].off == 1077 && k.pending[0].len == 3096);
-	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_AGAIN);
+	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_RESUBMIT);
 	assert(k.pending[0].fd != first && k.pending[0].off == 77);
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && c.result == READ_BYTES);
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE && c.result == READ_BYTES);
 	assert(is_right(buf, sizeof(buf), 77) && fds[c.replica] != first);
 
 	assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, &k));
-	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_AGAIN);
-	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_AGAIN);
-	assert(complete_as(a, &k, 0, -ENODATA, &c) == LINNOS_DONE);
+	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_RESUBMIT);
+	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_RESUBMIT);
+	assert(complete_as(a, &k, 0, -ENODATA, &c) == LINNOS_READ_DONE);
 	assert(c.result == -ENODATA && c.user == &k && says("No data available"));
 	put_away(a, N, fds);
 }
@@ -168,7 +168,7 @@ TEST(what_cannot_be_prepared_is_a_no_op)
 	a = array_on(&k, fds, NULL);
 	assert(prep_read(a, new_sqe(&k), buf, sizeof(buf), -5, NULL) == -EINVAL);
 	assert(k.pending[0].opcode == IORING_OP_NOP);
-	assert(complete_as(a, &k, 0, 0, &c) == LINNOS_NOTHING);
+	assert(complete_as(a, &k, 0, 0, &c) == LINNOS_READ_PENDING);
 	put_away(a, N, fds);
 }
 
@@ -185,23 +185,23 @@ TEST(a_hedge_wins_and_the_loser_harms_nobody)
 	a = array_on(&k, fds, &o);
 	calm(a, &k, 10);
 	assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 4096, buf));
-	assert(linnos_due_ns(a->queues) == 500 * US && !hedge_due(a));
+	assert(linnos_queue_next_timeout_ns(a->queues) == 500 * US && !hedge_due(a));
 	k.now_ns += 499 * US;
-	assert(linnos_due_ns(a->queues) == 1 * US && !hedge_due(a));
+	assert(linnos_queue_next_timeout_ns(a->queues) == 1 * US && !hedge_due(a));
 	k.now_ns += 1 * US;
 	due = hedge_due(a);
-	assert(due && !hedge_due(a) && linnos_due_ns(a->queues) == -1);
-	linnos_prep_again(due, new_sqe(&k));
+	assert(due && !hedge_due(a) && linnos_queue_next_timeout_ns(a->queues) == -1);
+	linnos_queue_prep_retry(due, new_sqe(&k));
 	assert(k.pending[0].fd != k.pending[1].fd && k.pending[0].addr != k.pending[1].addr);
 	k.now_ns += 80 * US;
-	assert(complete(a, &k, 1, -1, &c) == LINNOS_DONE && c.user == buf);
+	assert(complete(a, &k, 1, -1, &c) == LINNOS_READ_DONE && c.user == buf);
 	assert(c.result == READ_BYTES && is_right(buf, READ_BYTES, 4096));
 	/* The caller has done with it; the drive has not. */
 	free(buf);
 	memset((void *)(uintptr_t)k.pending[0].addr, 0xff, READ_BYTES);
 	k.now_ns += 3000 * US;
 	assert(linnos_queue_close(a->queues) == -EBUSY);
-	assert(complete_as(a, &k, 0, READ_BYTES, &c) == LINNOS_NOTHING && !c.user);
+	assert(complete_as(a, &k, 0, READ_BYTES, &c) == LINNOS_READ_PENDING && !c.user);
 	assert(stats_of(a).hedges == 1 && stats_of(a).hedges_won == 1);
 	assert(stats_of(a).hedges_saved_us == 3000 && stats_of(a).in_flight == 0);
 	put_away(a, N, fds);
@@ -216,8 +216,8 @@ TEST(a_hedge_that_loses_is_no_win)
 	int fds[N];
 
 	a = array_with_hedge(&k, fds, buf);
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && is_right(buf, READ_BYTES, 0));
-	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_NOTHING);
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE && is_right(buf, READ_BYTES, 0));
+	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_PENDING);
 	assert(stats_of(a).hedges == 1 && !stats_of(a).hedges_won && !stats_of(a).hedges_saved_us);
 	assert(stats_of(a).errors == 1 && !stats_of(a).failovers);
 	put_away(a, N, fds);
@@ -232,9 +232,9 @@ TEST(a_failure_waits_for_the_attempt_beside_it)
 	int fds[N];
 
 	a = array_with_hedge(&k, fds, buf);
-	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_NOTHING && !c.user);
-	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_AGAIN);
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && is_right(buf, READ_BYTES, 0));
+	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_PENDING && !c.user);
+	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_RESUBMIT);
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE && is_right(buf, READ_BYTES, 0));
 	assert(c.result == READ_BYTES && stats_of(a).failovers == 1 && !stats_of(a).hedges_won);
 	put_away(a, N, fds);
 }
@@ -253,26 +253,26 @@ TEST(a_replica_that_has_only_refused_is_asked_again)
 
 		a = array_on(&k, fds, &o);
 		a->hint = true;
-		assert(!linnos_drop(a, 2));
+		assert(!linnos_array_drop_replica(a, 2));
 		assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, buf));
 		first = k.pending[0].fd;
 		if (with_hedge) {
 			k.now_ns += 600 * US;
-			linnos_prep_again(hedge_due(a), new_sqe(&k));
+			linnos_queue_prep_retry(hedge_due(a), new_sqe(&k));
 		}
 		assert(complete_as(a, &k, 0, -EBUSY, &c) ==
-		       (with_hedge ? LINNOS_NOTHING : LINNOS_AGAIN));
+		       (with_hedge ? LINNOS_READ_PENDING : LINNOS_READ_RESUBMIT));
 		assert(k.pending[0].fd != first && !k.pending[0].rw_flags);
-		assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_AGAIN);
+		assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_RESUBMIT);
 		assert(k.pending[0].fd == first && !k.pending[0].rw_flags);
-		assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && c.result == READ_BYTES);
+		assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE && c.result == READ_BYTES);
 		assert(is_right(buf, READ_BYTES, 0) && !stats_of(a).failed);
 
 		/* Once: what fails then has failed. */
 		assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, buf));
-		assert(complete_as(a, &k, 0, -EBUSY, &c) == LINNOS_AGAIN);
-		assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_AGAIN);
-		assert(complete_as(a, &k, 0, -ENODATA, &c) == LINNOS_DONE);
+		assert(complete_as(a, &k, 0, -EBUSY, &c) == LINNOS_READ_RESUBMIT);
+		assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_RESUBMIT);
+		assert(complete_as(a, &k, 0, -ENODATA, &c) == LINNOS_READ_DONE);
 		assert(c.result == -ENODATA && stats_of(a).failed == 1);
 		put_away(a, N, fds);
 	}
@@ -293,12 +293,12 @@ TEST(by_percentile_it_begins_when_enough_was_seen)
 	for (unsigned int i = 0; i < 400; i++) {
 		assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, NULL));
 		/* p90 is 100 us: of twenty reads one takes ten times as long. */
-		assert((linnos_due_ns(a->queues) == -1) == (i < 128));
+		assert((linnos_queue_next_timeout_ns(a->queues) == -1) == (i < 128));
 		if (i >= 128)
-			assert(llabs(linnos_due_ns(a->queues) - (int64_t)(100 * US)) <
-			       (int64_t)(2 * US));
+			assert(llabs(linnos_queue_next_timeout_ns(a->queues) -
+				     (int64_t)(100 * US)) < (int64_t)(2 * US));
 		k.now_ns += i % 20 ? 100 * US : 1000 * US;
-		assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE);
+		assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE);
 	}
 	put_away(a, N, fds);
 }
@@ -345,20 +345,21 @@ TEST(by_prediction_each_read_has_a_time_of_its_own)
 		assert(!unlink(names[i]));
 	/* Nothing is known yet: predicted is the least. */
 	assert(!prep_read(a, new_sqe(&k), bufs[0], READ_BYTES, 0, NULL));
-	assert(linnos_due_ns(a->queues) == 150 * US);
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && linnos_due_ns(a->queues) == -1);
+	assert(linnos_queue_next_timeout_ns(a->queues) == 150 * US);
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE &&
+	       linnos_queue_next_timeout_ns(a->queues) == -1);
 
 	k.now_ns = 20 * MS;
 	hear(a);
-	assert(linnos_drop(a, 0) == 0);
+	assert(linnos_array_drop_replica(a, 0) == 0);
 	assert(!prep_read(a, new_sqe(&k), bufs[0], READ_BYTES, 0, bufs[0]));
-	assert(linnos_due_ns(a->queues) == 5001 * US);
+	assert(linnos_queue_next_timeout_ns(a->queues) == 5001 * US);
 	a->known->common.gone = 0;
 	k.now_ns += 100 * US;
 	/* Begun later, and late earlier. */
 	for (int i = 1; i < 3; i++) {
 		assert(!prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 0, bufs[i]));
-		assert(linnos_due_ns(a->queues) == (int64_t)((701 - i) * US));
+		assert(linnos_queue_next_timeout_ns(a->queues) == (int64_t)((701 - i) * US));
 		k.now_ns += 1 * US;
 	}
 	a->known->common.gone = 1;
@@ -371,17 +372,17 @@ TEST(by_prediction_each_read_has_a_time_of_its_own)
 			uint64_t at_us;
 		} expected[] = {{1, 800}, {2, 801}, {0, 5001}, {3, 5103}};
 
-		k.now_ns += linnos_due_ns(a->queues) - 1;
+		k.now_ns += linnos_queue_next_timeout_ns(a->queues) - 1;
 		assert(!hedge_due(a));
 		k.now_ns += 1;
 		assert(k.now_ns == 20 * MS + expected[i].at_us * US);
 		due = hedge_due(a);
 		assert(due && !hedge_due(a));
-		linnos_prep_again(due, new_sqe(&k));
-		assert(complete(a, &k, k.n_pending - 1, -1, &c) == LINNOS_DONE);
+		linnos_queue_prep_retry(due, new_sqe(&k));
+		assert(complete(a, &k, k.n_pending - 1, -1, &c) == LINNOS_READ_DONE);
 		assert(c.user == bufs[expected[i].read]);
 	}
-	assert(linnos_due_ns(a->queues) == -1);
+	assert(linnos_queue_next_timeout_ns(a->queues) == -1);
 	while (k.n_pending)
 		complete(a, &k, 0, -1, &c);
 	put_away(a, N, fds);
@@ -398,10 +399,11 @@ TEST(large_reads_are_not_hedged)
 
 	a = array_on(&k, fds, &o);
 	assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, NULL));
-	assert(k.pending[0].addr == (uintptr_t)buf && linnos_due_ns(a->queues) == -1);
+	assert(k.pending[0].addr == (uintptr_t)buf &&
+	       linnos_queue_next_timeout_ns(a->queues) == -1);
 	/* A byte more than there is: the end shows when nothing follows. */
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_AGAIN);
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && c.result == 1 << 20);
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_RESUBMIT);
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE && c.result == 1 << 20);
 	put_away(a, N, fds);
 }
 
@@ -467,7 +469,7 @@ static uint64_t live(uint64_t seed, uint32_t flags, double percent, uint32_t bur
 		}
 		k.now_ns += chance(&seed) % (100 * US);
 		while ((due = hedge_due(a))) {
-			linnos_prep_again(due, new_sqe(&k));
+			linnos_queue_prep_retry(due, new_sqe(&k));
 			assert_cap(a, percent);
 		}
 		if (k.n_pending && chance(&seed) % 2) {
@@ -481,7 +483,7 @@ static uint64_t live(uint64_t seed, uint32_t flags, double percent, uint32_t bur
 				outcome = complete(
 					a, &k, i,
 					how == 2 ? chance(&seed) % READ_BYTES + 1 : READ_BYTES, &c);
-			if (outcome == LINNOS_DONE) {
+			if (outcome == LINNOS_READ_DONE) {
 				u = c.user;
 				assert(u->waits);
 				u->waits = false;
@@ -541,7 +543,7 @@ TEST(calm_times_save_up_no_more_than_the_burst)
 		assert(!prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 0, NULL));
 	k.now_ns += 600 * US;
 	while ((due = hedge_due(a)))
-		linnos_prep_again(due, new_sqe(&k));
+		linnos_queue_prep_retry(due, new_sqe(&k));
 	assert(stats_of(a).hedges == 4 && stats_of(a).hedges_denied == 56);
 	while (k.n_pending)
 		complete(a, &k, 0, -1, &c);
@@ -564,7 +566,7 @@ static struct linnos_read *due_at_last(struct linnos_array *a, struct kernel *k)
 	struct linnos_read *due = NULL;
 
 	while (!due) {
-		int64_t wait_ns = linnos_due_ns(a->queues);
+		int64_t wait_ns = linnos_queue_next_timeout_ns(a->queues);
 
 		if (wait_ns < 0)
 			return NULL;
@@ -587,9 +589,9 @@ TEST(by_gain_a_read_is_hedged_once_it_is_late)
 	a = array_by_gain(&k, fds, 5);
 	/* Whatever is known of nothing gains nothing. */
 	assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, NULL));
-	assert(linnos_due_ns(a->queues) == -1);
+	assert(linnos_queue_next_timeout_ns(a->queues) == -1);
 	k.now_ns += 50 * US;
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE);
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE);
 	calm(a, &k, 3000);
 	assert(!stats_of(a).hedges);
 
@@ -598,13 +600,13 @@ TEST(by_gain_a_read_is_hedged_once_it_is_late)
 	due = due_at_last(a, &k);
 	/* Later than any read of before, and not much. */
 	assert(due && k.now_ns - begun_ns > 50 * US && k.now_ns - begun_ns < 500 * US);
-	assert(!linnos_prep_again(due, new_sqe(&k)));
+	assert(!linnos_queue_prep_retry(due, new_sqe(&k)));
 	assert(k.n_pending == 2 && k.pending[0].fd != k.pending[1].fd);
 	k.now_ns += 50 * US;
-	assert(complete(a, &k, 1, -1, &c) == LINNOS_DONE && c.user == buf);
+	assert(complete(a, &k, 1, -1, &c) == LINNOS_READ_DONE && c.user == buf);
 	assert(is_right(buf, READ_BYTES, 8192));
 	k.now_ns += 5 * MS;
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_NOTHING);
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_PENDING);
 	assert(stats_of(a).hedges_won == 1 && stats_of(a).hedges_saved_us == 5000);
 	put_away(a, N, fds);
 }
@@ -625,15 +627,15 @@ TEST(by_gain_no_more_reads_are_sent_twice_than_may_be)
 		uint64_t end_ns = k.now_ns + (i % 4 ? 50 : 5000) * US;
 
 		assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, NULL));
-		while (!due && linnos_due_ns(a->queues) >= 0 &&
-		       k.now_ns + linnos_due_ns(a->queues) < end_ns) {
-			k.now_ns += linnos_due_ns(a->queues);
+		while (!due && linnos_queue_next_timeout_ns(a->queues) >= 0 &&
+		       k.now_ns + linnos_queue_next_timeout_ns(a->queues) < end_ns) {
+			k.now_ns += linnos_queue_next_timeout_ns(a->queues);
 			due = hedge_due(a);
 		}
 		if (due) {
-			assert(!linnos_prep_again(due, new_sqe(&k)));
+			assert(!linnos_queue_prep_retry(due, new_sqe(&k)));
 			k.now_ns += 50 * US;
-			assert(complete(a, &k, 1, -1, &c) == LINNOS_DONE);
+			assert(complete(a, &k, 1, -1, &c) == LINNOS_READ_DONE);
 		}
 		k.now_ns = k.now_ns > end_ns ? k.now_ns : end_ns;
 		complete(a, &k, 0, -1, &c);
@@ -680,17 +682,18 @@ TEST(a_program_reads_in_its_own_ring)
 			assert(!prep_read(a, sqe_of(&ring), bufs[i], READ_BYTES, offsets[i],
 					  &offsets[i]));
 		}
-		wait_ns = linnos_due_ns(a->queues);
+		wait_ns = linnos_queue_next_timeout_ns(a->queues);
 		ts.tv_nsec = wait_ns;
 		io_uring_submit_and_wait_timeout(&ring, &cqe, 1, wait_ns < 0 ? NULL : &ts, NULL);
 		while (!io_uring_peek_cqe(&ring, &cqe)) {
 			struct linnos_completion c;
-			enum linnos_outcome outcome = linnos_complete(cqe->user_data, cqe->res, &c);
+			enum linnos_outcome outcome =
+				linnos_queue_complete(cqe->user_data, cqe->res, &c);
 
 			io_uring_cqe_seen(&ring, cqe);
-			if (outcome == LINNOS_AGAIN)
-				linnos_prep_again(c.read, sqe_of(&ring));
-			if (outcome == LINNOS_DONE) {
+			if (outcome == LINNOS_READ_RESUBMIT)
+				linnos_queue_prep_retry(c.read, sqe_of(&ring));
+			if (outcome == LINNOS_READ_DONE) {
 				uint64_t *offset = c.user, i = offset - offsets;
 
 				assert(c.result == READ_BYTES && c.replica != 1);
@@ -704,7 +707,7 @@ TEST(a_program_reads_in_its_own_ring)
 			}
 		}
 		while ((due = hedge_due(a)))
-			linnos_prep_again(due, sqe_of(&ring));
+			linnos_queue_prep_retry(due, sqe_of(&ring));
 	}
 	assert(done == READS && stats_of(a).reads == READS && !stats_of(a).failed);
 	assert(replica_of(a, 1).errors >= 1 && stats_of(a).failovers >= 1);
@@ -823,7 +826,7 @@ static bool is_held(struct linnos_array *a)
 	struct linnos_load load;
 
 	array_lock(a);
-	linnos_see_load(&a->known->drives[0].drive, &load);
+	linnos_load_snapshot(&a->known->drives[0].drive, &load);
 	array_unlock(a);
 	return load.reads;
 }

@@ -37,7 +37,7 @@ struct read {
 	unsigned int reader;
 	uint64_t sent_us, end_us;
 	struct linnos_io io;
-	struct linnos_lot lot;
+	struct linnos_assignment lot;
 };
 
 /* Those in service, and those that wait for it, the next one at first. */

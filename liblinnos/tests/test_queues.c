@@ -28,7 +28,7 @@ static struct simulated simulate(const struct linnos_options *o, uint32_t align)
 
 	assert(!linnos_memory_create(&s.memory, N, BYTES));
 	for (unsigned int k = 0; k < N; k++) {
-		uint8_t *bytes = linnos_memory_at(s.memory, k);
+		uint8_t *bytes = linnos_memory_data(s.memory, k);
 
 		for (size_t i = 0; i < BYTES; i++)
 			bytes[i] = byte_at(i);
@@ -38,7 +38,8 @@ static struct simulated simulate(const struct linnos_options *o, uint32_t align)
 						      .align_bytes = align,
 						      .memory_align_bytes = align};
 	}
-	if (linnos_open_backend(&s.array, N, replicas, linnos_memory_backend(s.memory), NULL, o))
+	if (linnos_array_open_backend(&s.array, N, replicas, linnos_memory_backend(s.memory), NULL,
+				      o))
 		fprintf(stderr, "%s\n", linnos_error());
 	assert(s.array && !linnos_queue_create(&s.queue, s.array, NULL));
 	return s;
@@ -48,7 +49,7 @@ static void put_back(struct simulated *s)
 {
 	assert(!linnos_queue_close(s->queue));
 	assert(stats_of(s->array).in_flight == 0);
-	assert(!linnos_close(s->array));
+	assert(!linnos_array_close(s->array));
 	linnos_memory_free(s->memory);
 }
 
@@ -82,7 +83,7 @@ TEST(time_passes_where_somebody_waits)
 	}
 	assert(linnos_memory_now_ns(s.memory) == start_ns + 100 * USUAL_NS);
 	assert(replica_of(s.array, 1).served == 100 && replica_of(s.array, 1).took_us == 10000);
-	linnos_memory_pass(s.memory, 5);
+	linnos_memory_advance_clock(s.memory, 5);
 	assert(linnos_memory_now_ns(s.memory) == start_ns + 100 * USUAL_NS + 5);
 	put_back(&s);
 }
@@ -192,7 +193,7 @@ TEST(a_read_is_over_by_its_deadline_and_nothing_is_written_later)
 	assert(says("no answer by its deadline"));
 	assert(stats_of(s.array).late == 1 && stats_of(s.array).failed == 1);
 	linnos_memory_set(s.memory, 1, USUAL_NS, 0);
-	linnos_memory_pass(s.memory, 100 * MS);
+	linnos_memory_advance_clock(s.memory, 100 * MS);
 	assert(read_within(&s, buf + 1, 1, 1, &in_time) == 1);
 	assert(buf[0] == 'x' && buf[2] == 'x' && is_right(buf + 1, 1, 1));
 	assert(stats_of(s.array).late == 1);
@@ -224,8 +225,8 @@ TEST(a_read_that_every_replica_refuses_at_once_waits_for_no_deadline)
 	in_time.deadline_ns = MS;
 	assert(read_within(&s, buf, sizeof(buf), 0, &in_time) == -ECONNREFUSED);
 	assert(!s.queue->in_own.first);
-	linnos_memory_pass(s.memory, 2 * MS);
-	assert(linnos_wait(s.queue, &c, 1, 0) == 0);
+	linnos_memory_advance_clock(s.memory, 2 * MS);
+	assert(linnos_queue_wait(s.queue, &c, 1, 0) == 0);
 	assert(!stats_of(s.array).late && stats_of(s.array).failed == 1);
 	put_back(&s);
 }
@@ -268,8 +269,8 @@ TEST(a_read_that_comes_back_by_linnos_wait_goes_to_its_memory_at_once)
 
 	submit_to_memory = s.array->backend.submit;
 	s.array->backend.submit = note_and_submit;
-	assert(!linnos_begin_read(s.queue, &one, 1, 0, NULL, buf) && read_into == buf);
-	assert(linnos_wait(s.queue, &c, 1, -1) == 1 && is_right(buf, sizeof(buf), 0));
+	assert(!linnos_queue_submit_read(s.queue, &one, 1, 0, NULL, buf) && read_into == buf);
+	assert(linnos_queue_wait(s.queue, &c, 1, -1) == 1 && is_right(buf, sizeof(buf), 0));
 	put_back(&s);
 }
 
@@ -305,13 +306,13 @@ TEST(the_loser_is_cancelled_and_was_late)
 	assert(is_right(buf, sizeof(buf), 4096));
 	assert(stats_of(s.array).hedges_won == 1);
 	/* It is heard of by the next call. */
-	assert(linnos_wait(s.queue, NULL, 0, 0) == 0);
+	assert(linnos_queue_wait(s.queue, NULL, 0, 0) == 0);
 	assert(stats_of(s.array).cancelled == 1 && stats_of(s.array).in_flight == 0);
 	/* 600 us are not late where 10 ms would be; the next one is waited for until it is. */
 	assert(replica_of(s.array, 1).answered == 10);
 	s.array->known->drives[1].overdue_us = 300;
 	assert(linnos_pread(s.queue, buf, sizeof(buf), 4096) == READ_BYTES);
-	assert(linnos_wait(s.queue, NULL, 0, 0) == 0);
+	assert(linnos_queue_wait(s.queue, NULL, 0, 0) == 0);
 	assert(replica_of(s.array, 1).answered == 11);
 	put_back(&s);
 }
@@ -379,11 +380,11 @@ TEST(many_reads_of_a_queue_come_back_to_their_users)
 	for (unsigned int i = 0; i < READS; i++) {
 		struct iovec one = {.iov_base = bufs[i], .iov_len = READ_BYTES};
 
-		assert(!linnos_begin_read(s.queue, &one, 1, 1000 * i, NULL, bufs[i]));
+		assert(!linnos_queue_submit_read(s.queue, &one, 1, 1000 * i, NULL, bufs[i]));
 	}
-	assert(linnos_queue_close(s.queue) == -EBUSY && says("linnos_wait() until all have"));
+	assert(linnos_queue_close(s.queue) == -EBUSY && says("linnos_queue_wait() until all have"));
 	while (n_done < READS) {
-		int n = linnos_wait(s.queue, c, 16, n_done % 2 ? -1 : (int64_t)(20 * MS));
+		int n = linnos_queue_wait(s.queue, c, 16, n_done % 2 ? -1 : (int64_t)(20 * MS));
 
 		assert(n > 0);
 		for (int k = 0; k < n; k++) {
@@ -394,7 +395,7 @@ TEST(many_reads_of_a_queue_come_back_to_their_users)
 		}
 		n_done += n;
 	}
-	assert(linnos_wait(s.queue, c, 16, -1) == 0);
+	assert(linnos_queue_wait(s.queue, c, 16, -1) == 0);
 	assert(stats_of(s.array).failovers > 0 && stats_of(s.array).hedges > 0);
 	put_back(&s);
 }
@@ -440,19 +441,19 @@ TEST(what_a_wait_has_to_send_is_sent_when_it_returns)
 		iov[i] = (struct iovec){.iov_base = buf[i], .iov_len = READ_BYTES};
 	/* At once the one fails, and goes on elsewhere, and the other one is answered. */
 	linnos_memory_set(s.memory, 1, USUAL_NS, -EIO);
-	assert(!linnos_begin_read(s.queue, &iov[0], 1, 0, NULL, buf[0]));
-	assert(!linnos_begin_read(s.queue, &iov[1], 1, 0, &at_2, buf[1]));
-	assert(linnos_wait(s.queue, &c, 1, -1) == 1 && c.user == buf[1]);
+	assert(!linnos_queue_submit_read(s.queue, &iov[0], 1, 0, NULL, buf[0]));
+	assert(!linnos_queue_submit_read(s.queue, &iov[1], 1, 0, &at_2, buf[1]));
+	assert(linnos_queue_wait(s.queue, &c, 1, -1) == 1 && c.user == buf[1]);
 	assert(stats_of(s.array).failovers == 1 && !n_unsent);
-	assert(linnos_wait(s.queue, &c, 1, -1) == 1 && c.user == buf[0]);
+	assert(linnos_queue_wait(s.queue, &c, 1, -1) == 1 && c.user == buf[0]);
 	/* A hedge, whose time comes while the caller waits for nothing. */
 	linnos_memory_set(s.memory, 2, UINT64_MAX, 0);
-	assert(!linnos_begin_read(s.queue, &iov[0], 1, 0, &at_2, buf[0]));
-	assert(linnos_wait(s.queue, &c, 1, 0) == 0 && !n_unsent);
-	linnos_memory_pass(s.memory, MS);
-	assert(linnos_wait(s.queue, &c, 1, 0) == 0);
+	assert(!linnos_queue_submit_read(s.queue, &iov[0], 1, 0, &at_2, buf[0]));
+	assert(linnos_queue_wait(s.queue, &c, 1, 0) == 0 && !n_unsent);
+	linnos_memory_advance_clock(s.memory, MS);
+	assert(linnos_queue_wait(s.queue, &c, 1, 0) == 0);
 	assert(stats_of(s.array).hedges == 1 && !n_unsent);
-	assert(linnos_wait(s.queue, &c, 1, -1) == 1 && is_right(buf[0], READ_BYTES, 0));
+	assert(linnos_queue_wait(s.queue, &c, 1, -1) == 1 && is_right(buf[0], READ_BYTES, 0));
 	put_back(&s);
 }
 
@@ -465,11 +466,11 @@ TEST(a_wait_ends_with_its_time)
 	struct iovec one = {.iov_base = buf, .iov_len = READ_BYTES};
 	uint64_t start_ns = linnos_memory_now_ns(s.memory);
 
-	assert(!linnos_begin_read(s.queue, &one, 1, 0, NULL, buf));
-	assert(linnos_wait(s.queue, &c, 1, 40000) == 0);
+	assert(!linnos_queue_submit_read(s.queue, &one, 1, 0, NULL, buf));
+	assert(linnos_queue_wait(s.queue, &c, 1, 40000) == 0);
 	assert(linnos_memory_now_ns(s.memory) == start_ns + 40000);
-	assert(linnos_wait(s.queue, &c, 1, 0) == 0);
-	assert(linnos_wait(s.queue, &c, 1, MS) == 1 && c.user == buf);
+	assert(linnos_queue_wait(s.queue, &c, 1, 0) == 0);
+	assert(linnos_queue_wait(s.queue, &c, 1, MS) == 1 && c.user == buf);
 	assert(linnos_memory_now_ns(s.memory) == start_ns + USUAL_NS);
 	put_back(&s);
 }
@@ -483,12 +484,12 @@ TEST(a_queue_whose_wait_fails_is_closed_when_its_reads_have_come_back)
 	struct iovec one = {.iov_base = buf, .iov_len = READ_BYTES};
 
 	linnos_memory_set(s.memory, 1, UINT64_MAX, 0);
-	assert(!linnos_begin_read(s.queue, &one, 1, 0, NULL, buf));
-	assert(linnos_wait(s.queue, &c, 1, -1) == -EDEADLK);
+	assert(!linnos_queue_submit_read(s.queue, &one, 1, 0, NULL, buf));
+	assert(linnos_queue_wait(s.queue, &c, 1, -1) == -EDEADLK);
 	assert(linnos_queue_close(s.queue) == -EBUSY);
 	/* Its memory was the replica's until now. */
 	linnos_memory_set(s.memory, 1, USUAL_NS, 0);
-	assert(linnos_wait(s.queue, &c, 1, -1) == 1 && c.result == READ_BYTES);
+	assert(linnos_queue_wait(s.queue, &c, 1, -1) == 1 && c.result == READ_BYTES);
 	put_back(&s);
 }
 
@@ -502,17 +503,20 @@ TEST(a_dropped_replica_is_taken_back_as_new)
 	for (int i = 0; i < 30; i++)
 		assert(linnos_pread(s.queue, buf, sizeof(buf), 0) == READ_BYTES);
 	assert(replica_of(s.array, 1).state == LINNOS_FAILING);
-	assert(!linnos_drop(s.array, 1) && replica_of(s.array, 1).state == LINNOS_DROPPED);
+	assert(!linnos_array_drop_replica(s.array, 1) &&
+	       replica_of(s.array, 1).state == LINNOS_DROPPED);
 	linnos_memory_set(s.memory, 1, USUAL_NS, 0);
 	for (int i = 0; i < 3000; i++)
 		assert(linnos_pread(s.queue, buf, sizeof(buf), 0) == READ_BYTES);
 	assert(replica_of(s.array, 1).served == 0);
-	assert(!linnos_restore(s.array, 1) && replica_of(s.array, 1).state == LINNOS_SILENT);
+	assert(!linnos_array_restore_replica(s.array, 1) &&
+	       replica_of(s.array, 1).state == LINNOS_SILENT);
 	for (int i = 0; i < 300; i++)
 		assert(linnos_pread(s.queue, buf, sizeof(buf), 0) == READ_BYTES);
 	assert(replica_of(s.array, 1).served >= 90);
 	assert(replica_of(s.array, 1).state == LINNOS_HEALTHY);
-	assert(linnos_restore(s.array, N) == -EINVAL && says("replica 3; there are 0 to 2"));
+	assert(linnos_array_restore_replica(s.array, N) == -EINVAL &&
+	       says("replica 3; there are 0 to 2"));
 	put_back(&s);
 }
 
@@ -535,17 +539,17 @@ TEST(reads_leave_a_replica_that_was_taken_back_to_a_copy_until_that_has_been_ans
 	s = simulate(&o, 1);
 	for (int i = 0; i < 300; i++)
 		assert(time_of_a_read(&s) == USUAL_NS);
-	assert(!linnos_drop(s.array, 1));
+	assert(!linnos_array_drop_replica(s.array, 1));
 	for (int i = 0; i < 300; i++)
 		assert(time_of_a_read(&s) == USUAL_NS);
 	linnos_memory_set(s.memory, 1, 900 * MS, 0);
-	assert(!linnos_restore(s.array, 1));
+	assert(!linnos_array_restore_replica(s.array, 1));
 	for (int i = 0; i < 3000; i++)
 		assert(time_of_a_read(&s) == USUAL_NS);
 	assert(replica_of(s.array, 1).state == LINNOS_SLOW);
 	assert(replica_of(s.array, 1).in_flight == 1 && replica_of(s.array, 1).served == 300);
 	linnos_memory_set(s.memory, 1, USUAL_NS, 0);
-	linnos_memory_pass(s.memory, 1000 * MS);
+	linnos_memory_advance_clock(s.memory, 1000 * MS);
 	for (int i = 0; i < 3000; i++)
 		assert(time_of_a_read(&s) == USUAL_NS);
 	assert(replica_of(s.array, 1).served > 2500);
@@ -564,8 +568,8 @@ TEST(a_replica_that_was_taken_back_is_read_where_no_copy_will_be_sent)
 		else
 			o.extra_io_percent = 0;
 		s = simulate(&o, 1);
-		assert(!linnos_drop(s.array, 1) && time_of_a_read(&s) == USUAL_NS);
-		assert(!linnos_restore(s.array, 1) && time_of_a_read(&s) == USUAL_NS);
+		assert(!linnos_array_drop_replica(s.array, 1) && time_of_a_read(&s) == USUAL_NS);
+		assert(!linnos_array_restore_replica(s.array, 1) && time_of_a_read(&s) == USUAL_NS);
 		assert(replica_of(s.array, 1).served == 1);
 		put_back(&s);
 	}
@@ -576,19 +580,19 @@ TEST(a_replica_tells_how_it_is_doing)
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct simulated s;
 	uint64_t counts[256] = {0}, n = 0;
-	struct linnos_known *known;
+	struct linnos_predictor *known;
 	char buf[READ_BYTES];
 	int n_buckets;
 
 	o.home = 1;
 	s = simulate(&o, 1);
-	known = linnos_array_known(s.array);
+	known = linnos_array_predictor(s.array);
 	assert(replica_of(s.array, 1).state == LINNOS_SILENT);
 	for (int i = 0; i < 40; i++)
 		assert(linnos_pread(s.queue, buf, sizeof(buf), 0) == READ_BYTES);
 	assert(replica_of(s.array, 1).state == LINNOS_HEALTHY);
 	assert(replica_of(s.array, 1).predicted_us > 3000 && replica_of(s.array, 1).near >= 35);
-	n_buckets = linnos_known_histogram(known, 1, counts, 256);
+	n_buckets = linnos_predictor_get_histogram(known, 1, counts, 256);
 	assert(n_buckets > 200 && n_buckets <= 256 && linnos_bucket_ns(0) == 0);
 	for (int i = 0; i < n_buckets; i++) {
 		assert(i == n_buckets - 1 || linnos_bucket_ns(i) < linnos_bucket_ns(i + 1));
@@ -596,7 +600,7 @@ TEST(a_replica_tells_how_it_is_doing)
 		       (linnos_bucket_ns(i) <= USUAL_NS && USUAL_NS < linnos_bucket_ns(i + 1)));
 		n += counts[i];
 	}
-	assert(n == 40 && linnos_known_histogram(known, N, NULL, 0) == -EINVAL);
+	assert(n == 40 && linnos_predictor_get_histogram(known, N, NULL, 0) == -EINVAL);
 	linnos_memory_set(s.memory, 1, 900 * MS, 0);
 	assert(linnos_pread(s.queue, buf, sizeof(buf), 0) == READ_BYTES);
 	assert(replica_of(s.array, 1).state == LINNOS_SLOW);
@@ -607,19 +611,19 @@ TEST(writes_that_are_told_of_are_predicted_with)
 {
 	struct linnos_options o = at_home_of_1();
 	struct simulated s = simulate(&o, 1);
-	struct linnos_sending writes[2];
+	struct linnos_attempt writes[2];
 	struct linnos_load load;
 
-	assert(!linnos_write_begins(s.array, &writes[0], 1, 5000));
-	assert(!linnos_write_begins(s.array, &writes[1], 1, 1 << 20));
-	linnos_see_load(&s.array->known->drives[1].drive, &load);
+	assert(!linnos_array_write_start(s.array, &writes[0], 1, 5000));
+	assert(!linnos_array_write_start(s.array, &writes[1], 1, 1 << 20));
+	linnos_load_snapshot(&s.array->known->drives[1].drive, &load);
 	assert(load.write_pages == 2 + 256 && load.reads == 0);
-	linnos_write_ended(s.array, &writes[1]);
-	linnos_see_load(&s.array->known->drives[1].drive, &load);
+	linnos_array_write_complete(s.array, &writes[1]);
+	linnos_load_snapshot(&s.array->known->drives[1].drive, &load);
 	assert(load.write_pages == 2);
-	linnos_write_ended(s.array, &writes[0]);
-	linnos_see_load(&s.array->known->drives[1].drive, &load);
-	assert(load.write_pages == 0 && linnos_write_begins(s.array, writes, N, 1) == -EINVAL);
+	linnos_array_write_complete(s.array, &writes[0]);
+	linnos_load_snapshot(&s.array->known->drives[1].drive, &load);
+	assert(load.write_pages == 0 && linnos_array_write_start(s.array, writes, N, 1) == -EINVAL);
 	put_back(&s);
 }
 
@@ -633,15 +637,19 @@ TEST(what_a_backend_cannot_be_is_named)
 
 	assert(!linnos_memory_create(&m, 1, 4096));
 	r.align_bytes = 3;
-	assert(linnos_open_backend(&a, 1, &r, linnos_memory_backend(m), NULL, NULL) == -EINVAL);
+	assert(linnos_array_open_backend(&a, 1, &r, linnos_memory_backend(m), NULL, NULL) ==
+	       -EINVAL);
 	assert(says("powers of two can be") && !a);
 	r = good, r.memory_align_bytes = 8192;
-	assert(linnos_open_backend(&a, 1, &r, linnos_memory_backend(m), NULL, NULL) == -EINVAL);
+	assert(linnos_array_open_backend(&a, 1, &r, linnos_memory_backend(m), NULL, NULL) ==
+	       -EINVAL);
 	r = good, r.size = 8;
-	assert(linnos_open_backend(&a, 1, &r, linnos_memory_backend(m), NULL, NULL) == -EINVAL);
+	assert(linnos_array_open_backend(&a, 1, &r, linnos_memory_backend(m), NULL, NULL) ==
+	       -EINVAL);
 	assert(says("struct linnos_replica of 8 bytes"));
 	o.flags = LINNOS_HINT;
-	assert(linnos_open_backend(&a, 1, &good, linnos_memory_backend(m), NULL, &o) == -EINVAL);
+	assert(linnos_array_open_backend(&a, 1, &good, linnos_memory_backend(m), NULL, &o) ==
+	       -EINVAL);
 	assert(says("not of a backend"));
 	linnos_memory_free(m);
 }
@@ -674,10 +682,10 @@ TEST(registered_files_and_buffers_are_read_into)
 		struct iovec one = {.iov_base = memory + i * READ_BYTES + (i % 3 == 2 ? 100 : 0),
 				    .iov_len = READ_BYTES - (i % 3 == 2 ? 100 : 0)};
 
-		assert(!linnos_begin_read(queue, &one, 1, 4096 * i, NULL, one.iov_base));
+		assert(!linnos_queue_submit_read(queue, &one, 1, 4096 * i, NULL, one.iov_base));
 	}
 	while (n < READS) {
-		int k = linnos_wait(queue, c, READS, -1);
+		int k = linnos_queue_wait(queue, c, READS, -1);
 
 		assert(k > 0);
 		for (int i = 0; i < k; i++) {
@@ -715,14 +723,15 @@ TEST(fixed_files_and_buffers_of_the_callers_ring_are_used)
 	assert(!linnos_queue_create(&queue, a, &o));
 	/* The queue has a copy of the indices. */
 	memset(indices, 0, sizeof(indices));
-	assert(!linnos_prep_read(queue, &sqe, &one, 1, 0, NULL, buf));
+	assert(!linnos_queue_prep_read(queue, &sqe, &one, 1, 0, NULL, buf));
 	assert(sqe.opcode == IORING_OP_READ_FIXED && sqe.buf_index == 9);
 	assert(sqe.flags == IOSQE_FIXED_FILE && sqe.fd >= 5 && sqe.fd < 8);
-	assert(linnos_complete(sqe.user_data, READ_BYTES, &c) == LINNOS_DONE && c.user == buf);
+	assert(linnos_queue_complete(sqe.user_data, READ_BYTES, &c) == LINNOS_READ_DONE &&
+	       c.user == buf);
 	one.iov_base = buf + 1;
-	assert(!linnos_prep_read(queue, &sqe, &one, 1, 0, NULL, buf));
+	assert(!linnos_queue_prep_read(queue, &sqe, &one, 1, 0, NULL, buf));
 	assert(sqe.opcode == IORING_OP_READ);
-	assert(linnos_complete(sqe.user_data, READ_BYTES, &c) == LINNOS_DONE);
+	assert(linnos_queue_complete(sqe.user_data, READ_BYTES, &c) == LINNOS_READ_DONE);
 	assert(!linnos_queue_close(queue));
 	put_away(a, N, fds);
 }
@@ -766,7 +775,7 @@ TEST(a_chain_that_is_broken_ends_the_read_and_says_nothing_of_the_replica)
 
 	a = made_up_array(N, BYTES, fds, &o);
 	assert(!prep_read(a, &sqe, buf, sizeof(buf), 0, buf));
-	assert(linnos_complete(sqe.user_data, -ECANCELED, &c) == LINNOS_DONE);
+	assert(linnos_queue_complete(sqe.user_data, -ECANCELED, &c) == LINNOS_READ_DONE);
 	assert(c.result == -ECANCELED && says("it was cancelled"));
 	assert(!stats_of(a).errors && !stats_of(a).failovers && stats_of(a).failed == 1);
 	assert(!a->known->drives[1].failing);
@@ -788,20 +797,23 @@ TEST(a_deadline_and_a_loser_in_the_callers_ring)
 	o.extra_io_percent = 100;
 	a = made_up_array(N, BYTES, fds, &o);
 	in_time.deadline_ns = 20 * MS;
-	assert(!linnos_prep_read(a->queues, &sqe[0], &one, 1, 0, &in_time, buf));
-	assert(linnos_lost(a->queues) == 0);
-	while (linnos_due(a->queues, &c) != LINNOS_AGAIN)
+	assert(!linnos_queue_prep_read(a->queues, &sqe[0], &one, 1, 0, &in_time, buf));
+	assert(linnos_queue_next_orphan(a->queues) == 0);
+	while (linnos_queue_next_expired(a->queues, &c) != LINNOS_READ_RESUBMIT)
 		usleep(100);
-	assert(!linnos_prep_again(c.read, &sqe[1]));
-	while (linnos_due_ns(a->queues) > 0)
-		usleep(linnos_due_ns(a->queues) / 1000 + 1);
-	assert(linnos_due(a->queues, &c) == LINNOS_DONE && c.result == -ETIME && c.user == buf);
+	assert(!linnos_queue_prep_retry(c.read, &sqe[1]));
+	while (linnos_queue_next_timeout_ns(a->queues) > 0)
+		usleep(linnos_queue_next_timeout_ns(a->queues) / 1000 + 1);
+	assert(linnos_queue_next_expired(a->queues, &c) == LINNOS_READ_DONE && c.result == -ETIME &&
+	       c.user == buf);
 	/* Both have lost, and may be cancelled, each once. */
-	assert(linnos_lost(a->queues) + linnos_lost(a->queues) ==
+	assert(linnos_queue_next_orphan(a->queues) + linnos_queue_next_orphan(a->queues) ==
 	       sqe[0].user_data + sqe[1].user_data);
-	assert(linnos_lost(a->queues) == 0 && linnos_due_ns(a->queues) == -1);
+	assert(linnos_queue_next_orphan(a->queues) == 0 &&
+	       linnos_queue_next_timeout_ns(a->queues) == -1);
 	for (int i = 0; i < 2; i++)
-		assert(linnos_complete(sqe[i].user_data, -ECANCELED, &c) == LINNOS_NOTHING);
+		assert(linnos_queue_complete(sqe[i].user_data, -ECANCELED, &c) ==
+		       LINNOS_READ_PENDING);
 	assert(stats_of(a).cancelled == 2 && stats_of(a).in_flight == 0);
 	put_away(a, N, fds);
 }

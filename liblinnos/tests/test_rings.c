@@ -128,7 +128,7 @@ TEST(a_drive_tells_its_blocks)
 	assert(!posix_memalign((void **)&buf, 65536, BYTES));
 	o.explore_ms = 0;
 	o.flags = LINNOS_HINT;
-	assert(!linnos_open(&a, 1, &path, NULL, &o) && linnos_size(a) == BYTES);
+	assert(!linnos_array_open(&a, 1, &path, NULL, &o) && linnos_array_size(a) == BYTES);
 	assert(a->replicas[0].align_bytes == block);
 	assert(!linnos_queue_create(&queue, a, NULL));
 	for (int i = 0; i < 500; i++) {
@@ -144,8 +144,8 @@ TEST(a_drive_tells_its_blocks)
 		assert(linnos_pread(queue, buf + at, block, at) == (ssize_t)block);
 	assert(!memcmp(buf, content, BYTES) && n_bounced == 0);
 	callers = NULL;
-	assert(!stats_of(a).failovers && linnos_close(a) == -EBUSY);
-	assert(!linnos_queue_close(queue) && !linnos_close(a));
+	assert(!stats_of(a).failovers && linnos_array_close(a) == -EBUSY);
+	assert(!linnos_queue_close(queue) && !linnos_array_close(a));
 	free(buf);
 	free(content);
 }
@@ -185,12 +185,13 @@ TEST(two_arrays_share_a_ring)
 		assert(io_uring_submit_and_wait(&ring, 1) >= 0);
 		while (!io_uring_peek_cqe(&ring, &cqe)) {
 			/* To the first, whosever it is. */
-			enum linnos_outcome outcome = linnos_complete(cqe->user_data, cqe->res, &c);
+			enum linnos_outcome outcome =
+				linnos_queue_complete(cqe->user_data, cqe->res, &c);
 
 			io_uring_cqe_seen(&ring, cqe);
-			if (outcome == LINNOS_AGAIN)
-				assert(!linnos_prep_again(c.read, io_uring_get_sqe(&ring)));
-			if (outcome != LINNOS_DONE)
+			if (outcome == LINNOS_READ_RESUBMIT)
+				assert(!linnos_queue_prep_retry(c.read, io_uring_get_sqe(&ring)));
+			if (outcome != LINNOS_READ_DONE)
 				continue;
 			assert(c.result == READ_BYTES);
 			n_done[c.user == a[1]]++;
@@ -221,15 +222,15 @@ TEST(a_full_ring_is_said_and_nothing_is_lost)
 	assert(stats_of(a).reads == 0 && stats_of(a).in_flight == 0);
 	assert(!prep_read(a, &sqe, buf, sizeof(buf), 0, NULL));
 	cqe.user_data = sqe.user_data;
-	assert(linnos_complete(cqe.user_data, cqe.res, &c) == LINNOS_AGAIN);
-	assert(linnos_prep_again(c.read, NULL) == -EAGAIN);
-	assert(linnos_prep_again(c.read, NULL) == -EAGAIN);
+	assert(linnos_queue_complete(cqe.user_data, cqe.res, &c) == LINNOS_READ_RESUBMIT);
+	assert(linnos_queue_prep_retry(c.read, NULL) == -EAGAIN);
+	assert(linnos_queue_prep_retry(c.read, NULL) == -EAGAIN);
 	/* What has yet to be prepared is under way, too. */
 	assert(linnos_queue_close(a->queues) == -EBUSY);
-	assert(!linnos_prep_again(c.read, &sqe));
+	assert(!linnos_queue_prep_retry(c.read, &sqe));
 	cqe.user_data = sqe.user_data;
 	cqe.res = pread(sqe.fd, (void *)(uintptr_t)sqe.addr, sqe.len, sqe.off);
-	assert(linnos_complete(cqe.user_data, cqe.res, &c) == LINNOS_DONE &&
+	assert(linnos_queue_complete(cqe.user_data, cqe.res, &c) == LINNOS_READ_DONE &&
 	       c.result == READ_BYTES);
 	put_away(a, N, fds);
 }
@@ -241,7 +242,7 @@ static struct linnos_read *hedge_of_a_full_ring(struct linnos_array *a)
 
 	while (!(due = hedge_due(a)))
 		usleep(100);
-	assert(linnos_prep_again(due, NULL) == -EAGAIN);
+	assert(linnos_queue_prep_retry(due, NULL) == -EAGAIN);
 	return due;
 }
 
@@ -257,16 +258,18 @@ TEST(a_read_that_is_over_before_its_hedge_is_prepared_stays_until_it_is)
 	a = array_of(fds, 1000);
 	assert(!prep_read(a, &first, buf, sizeof(buf), 0, buf));
 	due = hedge_of_a_full_ring(a);
-	assert(linnos_complete(first.user_data, READ_BYTES, &c) == LINNOS_DONE && c.user == buf);
+	assert(linnos_queue_complete(first.user_data, READ_BYTES, &c) == LINNOS_READ_DONE &&
+	       c.user == buf);
 	/* There is nothing to be cancelled, and the next read has its own. */
-	assert(!linnos_lost(a->queues));
+	assert(!linnos_queue_next_orphan(a->queues));
 	assert(!prep_read(a, &next, other, sizeof(other), 0, other));
 	assert(linnos_queue_close(a->queues) == -EBUSY);
-	assert(!linnos_prep_again(due, &hedge));
+	assert(!linnos_queue_prep_retry(due, &hedge));
 	assert(hedge.opcode == IORING_OP_NOP && !hedge.user_data);
-	assert(linnos_complete(hedge.user_data, 0, &c) == LINNOS_NOTHING);
-	assert(linnos_complete(next.user_data, READ_BYTES, &c) == LINNOS_DONE && c.user == other);
-	assert(linnos_due_ns(a->queues) == -1 && stats_of(a).in_flight == 0);
+	assert(linnos_queue_complete(hedge.user_data, 0, &c) == LINNOS_READ_PENDING);
+	assert(linnos_queue_complete(next.user_data, READ_BYTES, &c) == LINNOS_READ_DONE &&
+	       c.user == other);
+	assert(linnos_queue_next_timeout_ns(a->queues) == -1 && stats_of(a).in_flight == 0);
 	put_away(a, N, fds);
 }
 
@@ -283,17 +286,19 @@ TEST(the_rest_of_a_read_and_its_hedge_are_prepared_each_once)
 	a = array_of(fds, 1000);
 	assert(!prep_read(a, &first, buf, sizeof(buf), 0, buf));
 	due = hedge_of_a_full_ring(a);
-	assert(linnos_complete(first.user_data, 512, &c) == LINNOS_AGAIN && c.read == due);
+	assert(linnos_queue_complete(first.user_data, 512, &c) == LINNOS_READ_RESUBMIT &&
+	       c.read == due);
 	for (int i = 0; i < 2; i++)
-		assert(!linnos_prep_again(due, &sqe[i]));
+		assert(!linnos_queue_prep_retry(due, &sqe[i]));
 	rest = sqe[0].user_data == first.user_data ? 0 : 1;
 	assert(sqe[rest].user_data == first.user_data);
 	assert(sqe[rest].off == 512 && sqe[rest].len == READ_BYTES - 512);
 	assert(sqe[!rest].fd != first.fd && sqe[!rest].len == READ_BYTES);
-	assert(linnos_complete(sqe[rest].user_data, READ_BYTES - 512, &c) == LINNOS_DONE);
+	assert(linnos_queue_complete(sqe[rest].user_data, READ_BYTES - 512, &c) ==
+	       LINNOS_READ_DONE);
 	assert(c.user == buf && c.result == READ_BYTES);
-	assert(linnos_lost(a->queues) == sqe[!rest].user_data);
-	assert(linnos_complete(sqe[!rest].user_data, -ECANCELED, &c) == LINNOS_NOTHING);
+	assert(linnos_queue_next_orphan(a->queues) == sqe[!rest].user_data);
+	assert(linnos_queue_complete(sqe[!rest].user_data, -ECANCELED, &c) == LINNOS_READ_PENDING);
 	put_away(a, N, fds);
 }
 
@@ -308,8 +313,8 @@ TEST(a_read_that_is_over_before_its_hedge_is_prepared_is_abandoned_too)
 	a = array_of(fds, 1000);
 	assert(!prep_read(a, &first, buf, sizeof(buf), 0, buf));
 	hedge_of_a_full_ring(a);
-	assert(linnos_complete(first.user_data, READ_BYTES, &c) == LINNOS_DONE);
-	linnos_abandon(a->queues);
+	assert(linnos_queue_complete(first.user_data, READ_BYTES, &c) == LINNOS_READ_DONE);
+	linnos_queue_abandon_reads(a->queues);
 	assert(stats_of(a).in_flight == 0);
 	put_away(a, N, fds);
 }
@@ -335,7 +340,7 @@ TEST(reads_whose_ring_is_gone_are_abandoned)
 
 		assert(due);
 		if (i)
-			assert(!linnos_prep_again(due, &sqes[n++]));
+			assert(!linnos_queue_prep_retry(due, &sqes[n++]));
 	}
 	for (unsigned int i = 0; i < 4; i++) {
 		struct io_uring_cqe cqe = {.user_data = sqes[i].user_data, .res = READ_BYTES};
@@ -343,24 +348,24 @@ TEST(reads_whose_ring_is_gone_are_abandoned)
 		/* One is done, and its hedge has lost; one waits for its hedge, which fails. */
 		if (i == 3)
 			cqe.res = -EIO;
-		linnos_complete(cqe.user_data, cqe.res, &c);
+		linnos_queue_complete(cqe.user_data, cqe.res, &c);
 	}
 	{
 		struct io_uring_cqe cqe = {.user_data = sqes[READS + 2].user_data, .res = -EIO};
 
-		assert(linnos_complete(cqe.user_data, cqe.res, &c) == LINNOS_AGAIN);
+		assert(linnos_queue_complete(cqe.user_data, cqe.res, &c) == LINNOS_READ_RESUBMIT);
 	}
 	assert(linnos_queue_close(a->queues) == -EBUSY &&
-	       says("linnos_abandon() when their ring is gone"));
-	linnos_abandon(a->queues);
+	       says("linnos_queue_abandon_reads() when their ring is gone"));
+	linnos_queue_abandon_reads(a->queues);
 	assert(stats_of(a).in_flight == 0);
 	for (unsigned int k = 0; k < N; k++)
 		assert(!atomic64_read(&a->known->drives[k].drive.load));
 	/* It reads on, until it is closed. */
-	assert(linnos_due_ns(a->queues) == -1);
+	assert(linnos_queue_next_timeout_ns(a->queues) == -1);
 	assert(linnos_pread(a->queues, buf, sizeof(buf), 4096) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 4096));
-	linnos_abandon(a->queues);
+	linnos_queue_abandon_reads(a->queues);
 	while (stats_of(a).in_flight)
 		sched_yield();
 	put_away(a, N, fds);
@@ -378,7 +383,7 @@ TEST(what_comes_late_harms_nobody)
 	a = array_of(fds, 1000000);
 	assert(!prep_read(a, io_uring_get_sqe(&ring), buf, READ_BYTES, 0, NULL));
 	late = a->queues->ring_attempts->bounce->data;
-	linnos_abandon(a->queues);
+	linnos_queue_abandon_reads(a->queues);
 	/* Any number of new ones. */
 	for (int i = 0; i < 64; i++)
 		assert(linnos_pread(a->queues, buf, READ_BYTES, 0) == READ_BYTES);

@@ -262,10 +262,10 @@ static void *trouble_them(void *context)
 	while (!t->over) {
 		unsigned int replica = chance(&seed) % N, other = (replica + 1) % N;
 
-		assert(!linnos_drop(t->array, other));
+		assert(!linnos_array_drop_replica(t->array, other));
 		make_trouble(t, replica, chance(&seed) % 3);
 		assert(!linnos_set_model(t->array, other, NULL));
-		assert(!linnos_restore(t->array, other));
+		assert(!linnos_array_restore_replica(t->array, other));
 		t->n_troubles++;
 		usleep(TROUBLE_US);
 	}

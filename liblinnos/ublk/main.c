@@ -22,7 +22,7 @@
  * wait for them. Threads inherit PR_SET_IO_FLUSHER, so it is set before the first one is created,
  * which is liblinnos' when reads are hedged. Without the privilege the program runs without it.
  */
-static void be_of_use_without_memory(void)
+static void avoid_reclaim_deadlock(void)
 {
 	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
 	mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
@@ -35,13 +35,13 @@ static void open_array(struct mirror *m, const struct options *o)
 
 	for (unsigned int k = 0; k < m->n; k++)
 		fds[k] = m->in & 1u << k ? m->replicas[k].fd : -1;
-	if (linnos_open_fds(&m->array, m->n, fds, o->models, &o->reads))
+	if (linnos_array_open_fds(&m->array, m->n, fds, o->models, &o->reads))
 		die("%s", linnos_error());
 	m->hedges = o->reads.hedge_us || o->reads.hedge_percentile > 0 ||
 		    o->reads.flags & LINNOS_HEDGE_BY_GAIN;
-	if (o->reads.flags & LINNOS_HINT && !linnos_hint_is_used(m->array))
+	if (o->reads.flags & LINNOS_HINT && !linnos_array_uses_hint(m->array))
 		complain("--hint: this kernel does not know RWF_LATCRIT; reads go without it");
-	linnos_get_stats(m->array, &stats, sizeof(stats));
+	linnos_array_get_stats(m->array, &stats, sizeof(stats));
 	if (stats.not_choosing)
 		complain("%llu of %u replicas have no model, or one without trees: reads stay at "
 			 "home there, but for failures and hedges; `linnapp train --kind latency` "
@@ -133,7 +133,7 @@ int main(int argc, char **argv)
 	/* Who had them until now may have been another that recovered it, and dropped one. */
 	if (recovered && record_read(o.device, o.paths, o.n) != m.in)
 		die("/dev/ublkb%u was served meanwhile; once more", o.device);
-	be_of_use_without_memory();
+	avoid_reclaim_deadlock();
 	current = state_open(&m.state, &o, m.geometry.bytes, m.in, recovered);
 	make_equal(&m, &o, current);
 	open_array(&m, &o);
@@ -159,6 +159,6 @@ int main(int argc, char **argv)
 		die("/dev/ublkb%u cannot be started: %s", m.device.number, strerror(-error));
 	report(&m, "stopped", &o.json);
 	mirror_close(&m);
-	linnos_close(m.array);
+	linnos_array_close(m.array);
 	return __builtin_popcount(m.in) == (int)m.n ? 0 : EXIT_DEGRADED;
 }

@@ -197,7 +197,7 @@ static void hear(struct worker *w, const struct io_uring_cqe *cqe)
 		fetched(w, &w->requests[s.tag], cqe->res);
 		break;
 	case OF_LEG:
-		leg_heard(w, &w->requests[s.tag], s.replica, cqe->res);
+		replica_write_complete(w, &w->requests[s.tag], s.replica, cqe->res);
 		break;
 	case OF_START:
 		started(m, cqe->res);
@@ -234,7 +234,7 @@ static void work(struct worker *w)
 	struct io_uring_cqe *cqe;
 	unsigned int head, n = 0;
 
-	wait_for_completions(w, w->mirror->hedges ? linnos_due_ns(w->reads) : -1);
+	wait_for_completions(w, w->mirror->hedges ? linnos_queue_next_timeout_ns(w->reads) : -1);
 	io_uring_for_each_cqe(&w->ring, head, cqe)
 	{
 		hear(w, cqe);

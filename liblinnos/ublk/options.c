@@ -224,7 +224,7 @@ static void take(struct options *o, int option, const char *text)
 		break;
 	case HOME:
 		r->home = strcmp(text, "turns") ? (int)whole("home", text, 0, INT32_MAX)
-						: LINNOS_HOME_TURNS;
+						: LINNOS_DEFAULT_ROUND_ROBIN;
 		break;
 	case HOME_MARGIN:
 		r->home_margin_percent = whole("home-margin", text, 0, 100);

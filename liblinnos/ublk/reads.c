@@ -39,7 +39,7 @@ void read_begin(struct worker *w, struct request *r)
 {
 	struct iovec iov = {.iov_base = buffer(w, r->tag), .iov_len = r->bytes};
 	struct io_uring_sqe *sqe = get_sqe(w);
-	int error = linnos_prep_read(w->reads, sqe, &iov, 1, (off_t)r->start, NULL, r);
+	int error = linnos_queue_prep_read(w->reads, sqe, &iov, 1, (off_t)r->start, NULL, r);
 
 	read_sent(w, sqe);
 	count(&w->stats.reads, 1);
@@ -51,7 +51,7 @@ static void read_again(struct worker *w, struct linnos_read *read)
 {
 	struct io_uring_sqe *sqe = get_sqe(w);
 
-	linnos_prep_again(read, sqe);
+	linnos_queue_prep_retry(read, sqe);
 	read_sent(w, sqe);
 }
 
@@ -60,14 +60,14 @@ void read_heard(struct worker *w, const struct io_uring_cqe *cqe)
 	struct linnos_completion c;
 
 	w->n_reading--;
-	switch (linnos_complete(cqe->user_data, cqe->res, &c)) {
-	case LINNOS_DONE:
+	switch (linnos_queue_complete(cqe->user_data, cqe->res, &c)) {
+	case LINNOS_READ_DONE:
 		read_done(w, c.user, c.result);
 		break;
-	case LINNOS_AGAIN:
+	case LINNOS_READ_RESUBMIT:
 		read_again(w, c.read);
 		break;
-	case LINNOS_NOTHING:
+	case LINNOS_READ_PENDING:
 		break;
 	}
 }
@@ -76,6 +76,6 @@ void reads_due(struct worker *w)
 {
 	struct linnos_completion due;
 
-	while (linnos_due(w->reads, &due) == LINNOS_AGAIN)
+	while (linnos_queue_next_expired(w->reads, &due) == LINNOS_READ_RESUBMIT)
 		read_again(w, due.read);
 }

@@ -144,7 +144,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
 }
 
 /* Before they are opened: the second of two would be busy. */
-static void refuse_twins(const struct options *o)
+static void reject_duplicates(const struct options *o)
 {
 	for (unsigned int k = 1; k < o->n; k++)
 		for (unsigned int i = 0; i < k; i++) {
@@ -188,7 +188,7 @@ void replicas_open(struct replica *replicas, struct geometry *g, const struct op
 		   uint32_t in, bool is_ending)
 {
 	*g = (struct geometry){.can_zero = true};
-	refuse_twins(o);
+	reject_duplicates(o);
 	for (unsigned int k = 0; k < o->n; k++) {
 		struct replica *r = &replicas[k];
 

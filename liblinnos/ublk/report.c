@@ -70,7 +70,7 @@ static struct linnos_replica_stats replica_stats(const struct mirror *m, unsigne
 {
 	struct linnos_replica_stats s;
 
-	linnos_get_replica_stats(m->array, k, &s, sizeof(s));
+	linnos_array_get_replica_stats(m->array, k, &s, sizeof(s));
 	return s;
 }
 
@@ -137,7 +137,7 @@ void report(const struct mirror *m, const char *state, void *context)
 	struct state s = {.name = state, .in = mirror_in(m)};
 
 	mirror_count(m, &s.counts);
-	linnos_get_stats(m->array, &s.reads, sizeof(s.reads));
+	linnos_array_get_stats(m->array, &s.reads, sizeof(s.reads));
 	if (*json)
 		report_json(m, &s);
 	else

@@ -30,7 +30,7 @@ enum kind {
 #define KIND_SHIFT 2
 #define REPLICA_SHIFT 6
 #define TAG_SHIFT 16
-#define TOLD_SHIFT 32
+#define SAMPLE_SHIFT 32
 #define TO_SHIFT 40
 #define KIND_MASK 15
 #define TAG_MASK 0xffff
@@ -52,7 +52,7 @@ struct request {
 	uint32_t synced;	/* FUA of zeros: the sync has been sent */
 	int errors[REPLICAS_MAX];
 	uint32_t written[REPLICAS_MAX];		  /* bytes */
-	struct linnos_sending told[REPLICAS_MAX]; /* of writes, by which reads are predicted */
+	struct linnos_attempt told[REPLICAS_MAX]; /* of writes, by which reads are predicted */
 };
 
 struct worker {
@@ -78,7 +78,7 @@ struct subject {
 
 static inline uint64_t subject_pack(const struct subject *s)
 {
-	return (uint64_t)s->to << TO_SHIFT | (uint64_t)s->told << TOLD_SHIFT |
+	return (uint64_t)s->to << TO_SHIFT | (uint64_t)s->told << SAMPLE_SHIFT |
 	       (uint64_t)s->tag << TAG_SHIFT | s->replica << REPLICA_SHIFT | s->kind << KIND_SHIFT;
 }
 
@@ -88,7 +88,7 @@ static inline struct subject subject_unpack(uint64_t user_data)
 		.kind = user_data >> KIND_SHIFT & KIND_MASK,
 		.replica = user_data >> REPLICA_SHIFT & (REPLICAS_MAX - 1),
 		.tag = user_data >> TAG_SHIFT & TAG_MASK,
-		.told = user_data >> TOLD_SHIFT & KIND_MASK,
+		.told = user_data >> SAMPLE_SHIFT & KIND_MASK,
 		.to = user_data >> TO_SHIFT,
 	};
 }
@@ -125,6 +125,6 @@ void flush_begin(struct worker *w, struct request *r);
 void write_continue(struct worker *w, struct request *r);
 /* The mirror's state has been written. */
 void state_heard(struct worker *w, int result);
-void leg_heard(struct worker *w, struct request *r, unsigned int k, int result);
+void replica_write_complete(struct worker *w, struct request *r, unsigned int k, int result);
 
 #endif

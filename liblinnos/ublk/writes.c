@@ -24,7 +24,7 @@ static int hole_mode(const struct mirror *m, const struct request *r, unsigned i
 	return FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 }
 
-static void send_leg(struct worker *w, struct request *r, unsigned int k)
+static void submit_replica_write(struct worker *w, struct request *r, unsigned int k)
 {
 	const struct mirror *m = w->mirror;
 	struct io_uring_sqe *sqe = get_sqe(w);
@@ -44,7 +44,7 @@ static void send_leg(struct worker *w, struct request *r, unsigned int k)
 		subject_pack(&(struct subject){.kind = OF_LEG, .tag = r->tag, .replica = k});
 }
 
-static void send_legs(struct worker *w, struct request *r)
+static void submit_replica_writes(struct worker *w, struct request *r)
 {
 	struct mirror *m = w->mirror;
 
@@ -55,13 +55,14 @@ static void send_legs(struct worker *w, struct request *r)
 		if (r->sent & 1u << k) {
 			r->n_legs++;
 			if (r->op == UBLK_IO_OP_WRITE)
-				linnos_write_begins(m->array, &r->told[k], k, r->bytes);
-			send_leg(w, r, k);
+				linnos_array_write_start(m->array, &r->told[k], k, r->bytes);
+			submit_replica_write(w, r, k);
 		}
 }
 
 /* More is to be done there: interrupted, done in part, or in another way. */
-static bool leg_goes_on(const struct mirror *m, struct request *r, unsigned int k, int result)
+static bool replica_write_resubmit(const struct mirror *m, struct request *r, unsigned int k,
+				   int result)
 {
 	uint32_t bit = 1u << k;
 
@@ -103,7 +104,7 @@ static void drop(struct mirror *m, unsigned int k, const struct request *r)
 	const uint32_t in = m->in & ~(1u << k);
 	int error = 0, state_error;
 
-	linnos_drop(m->array, k);
+	linnos_array_drop_replica(m->array, k);
 	snprintf(m->why_dropped[k], sizeof(m->why_dropped[k]), "%s of %llu bytes at %llu: %s",
 		 name_of(r), (unsigned long long)r->bytes, (unsigned long long)r->start,
 		 strerror(-r->errors[k]));
@@ -132,7 +133,7 @@ static void drop(struct mirror *m, unsigned int k, const struct request *r)
  * fails one is dropped before the others have answered, for we may be killed until then, and who
  * takes our place must know. The last one that is left is for judge().
  */
-static void leg_failed(struct mirror *m, const struct request *r, unsigned int k)
+static void replica_write_failed(struct mirror *m, const struct request *r, unsigned int k)
 {
 	const uint32_t bit = 1u << k;
 	const bool is_flush =
@@ -238,7 +239,7 @@ void write_begin(struct worker *w, struct request *r)
 	pthread_mutex_unlock(&m->lock);
 	count(&w->stats.waited, waits);
 	if (!waits && is_recorded)
-		send_legs(w, r);
+		submit_replica_writes(w, r);
 }
 
 void flush_begin(struct worker *w, struct request *r)
@@ -252,7 +253,7 @@ void flush_begin(struct worker *w, struct request *r)
 	for (const struct request *o = m->first_write; r->sweeps && o; o = o->later)
 		state_touch(&m->state, o->start, o->bytes);
 	pthread_mutex_unlock(&m->lock);
-	send_legs(w, r);
+	submit_replica_writes(w, r);
 }
 
 static void flush_end(struct worker *w, struct request *r)
@@ -268,14 +269,14 @@ static void flush_end(struct worker *w, struct request *r)
 }
 
 /* Under the lock; so a write of our own that has failed ends later. */
-static void write_has_turn(struct worker *w, struct request *r)
+static void write_start_deferred(struct worker *w, struct request *r)
 {
 	struct io_uring_sqe *sqe;
 
 	if (r->worker != w) {
 		tell(w, r->worker, OF_TURN, r->tag);
 	} else if (!r->record_error) {
-		send_legs(w, r);
+		submit_replica_writes(w, r);
 	} else {
 		sqe = get_sqe(w);
 		io_uring_prep_nop(sqe);
@@ -295,7 +296,7 @@ static void write_end(struct worker *w, struct request *r)
 			next->waits = false;
 			m->n_waiting--;
 			if (next->is_recorded)
-				write_has_turn(w, next);
+				write_start_deferred(w, next);
 		}
 	pthread_mutex_unlock(&m->lock);
 }
@@ -322,7 +323,7 @@ void write_continue(struct worker *w, struct request *r)
 	error = r->record_error;
 	pthread_mutex_unlock(&w->mirror->lock);
 	if (!error) {
-		send_legs(w, r);
+		submit_replica_writes(w, r);
 		return;
 	}
 	count_write(&w->stats, r, -EIO);
@@ -346,30 +347,30 @@ void state_heard(struct worker *w, int result)
 		r->is_recorded = error || state_is_recorded(&m->state, r->start, r->bytes);
 		again = again || !r->is_recorded;
 		if (r->is_recorded && !r->waits)
-			write_has_turn(w, r);
+			write_start_deferred(w, r);
 	}
 	if (again)
 		write_state(w);
 	pthread_mutex_unlock(&m->lock);
 }
 
-void leg_heard(struct worker *w, struct request *r, unsigned int k, int result)
+void replica_write_complete(struct worker *w, struct request *r, unsigned int k, int result)
 {
 	struct mirror *m = w->mirror;
 
-	if (leg_goes_on(m, r, k, result)) {
-		send_leg(w, r, k);
+	if (replica_write_resubmit(m, r, k, result)) {
+		submit_replica_write(w, r, k);
 		return;
 	}
 	if (r->op == UBLK_IO_OP_WRITE)
-		linnos_write_ended(m->array, &r->told[k]);
+		linnos_array_write_complete(m->array, &r->told[k]);
 	/* An answer of no bytes is an end that is not there for the others. */
 	if (r->op == UBLK_IO_OP_WRITE && !result)
 		result = -ENOSPC;
 	if (result < 0) {
 		r->failed |= 1u << k;
 		r->errors[k] = result;
-		leg_failed(m, r, k);
+		replica_write_failed(m, r, k);
 	}
 	if (--r->n_legs)
 		return;

@@ -158,7 +158,7 @@ def layers(
         said: dict[str, Any] = {"recordings": [{"name": n, **f.to_json()} for n, f in found]}
         if compare:
             said["changes"] = [
-                {**vars(change), "beyond_chance": change.is_beyond_chance} for change in changed
+                {**vars(change), "beyond_chance": change.is_significant} for change in changed
             ]
         click.echo(json.dumps(said, indent=1))
     else:
@@ -237,10 +237,10 @@ def _show_changes(changed: Sequence[Any]) -> None:
             chance = "too short a recording to tell it from chance"
         else:
             chance = f"[{change.low_us:.1f}, {change.high_us:.1f}]" + (
-                "" if change.is_beyond_chance else ", could be chance"
+                "" if change.is_significant else ", could be chance"
             )
         click.echo(f"  {change.layer:8} {change.us:>+11.1f}  {chance}")
-    told = next((change for change in changed if change.is_beyond_chance), None)
+    told = next((change for change in changed if change.is_significant), None)
     click.echo(
         "too short to tell what changed"
         if all(change.low_us is None for change in changed)

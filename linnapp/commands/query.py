@@ -174,7 +174,7 @@ def _compare(folder: Path, sessions: tuple[str, str], by_path: bool, as_json: bo
     if as_json:
         click.echo(json.dumps([change.to_json() for change in found], indent=1))
         return
-    changed = [change for change in found if change.is_beyond_chance]
+    changed = [change for change in found if change.is_significant]
     for change in changed:
         a, b = change.before, change.after
         on = f" {printable(change.path or '(unknown)')}" if by_path else ""

@@ -157,7 +157,7 @@ def _look(drive: Any) -> dict[str, Any]:
         "mode": drive.mode,
         "model_id": drive.model_id,
         "model_kind": drive.model_kind,
-        "model_chooses": drive.model_chooses,
+        "model_usage": drive.model_usage,
         "threshold_us": drive.threshold_us,
         **drive.probes,
         "p99_us": percentile_us(drive.latency_counts or [], 99),
@@ -208,7 +208,7 @@ def _cells(row: dict[str, Any], between: str, peers: bool, asked: bool) -> list[
     mean_ns, gain_us = row["inference_ns_mean"], row["expected_gain_us_mean"]
     p99_us, refused, stats = row["p99_us"], row["refused_share"], row["stats"]
     completed = stats.get("reads", 0) - stats.get("revoked", 0)
-    said = NOT_ALWAYS.get(row["model_chooses"] or "")
+    said = NOT_ALWAYS.get(row["model_usage"] or "")
     cells = [
         row["drive"],
         row["mode"],

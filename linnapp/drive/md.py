@@ -235,7 +235,7 @@ def guards() -> list[Guard]:
     return found
 
 
-def forget_worth(drive: str) -> None:
+def restart_guards(drive: str) -> None:
     """Have the arrays of a drive that are on find out anew what choosing is worth."""
     for array in arrays_of(drive):
         with contextlib.suppress(DeviceError):

@@ -179,7 +179,7 @@ class Drive:
         return None if kind == "none" else cast("Kind", kind)
 
     @property
-    def model_chooses(self) -> Choosing | None:
+    def model_usage(self) -> Choosing | None:
         """Whether reads may be refused, or sent elsewhere, by the active model.
 
         None without one, or where it cannot be read.

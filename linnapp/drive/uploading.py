@@ -71,7 +71,7 @@ def replace_model(drive: Drive, model: Model | LatencyModel, warn: Callable[[str
     """
     active = drive.read_model()
     drive.upload(model)
-    md.forget_worth(drive.name)
+    md.restart_guards(drive.name)
     if active is not None and active != model.to_bytes():
         try:
             state.save_previous_model(drive.name, active)

@@ -336,7 +336,7 @@ class CallChange(stats.Difference):
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""
-        return {**dataclasses.asdict(self), "beyond_chance": self.is_beyond_chance}
+        return {**dataclasses.asdict(self), "beyond_chance": self.is_significant}
 
 
 def changes(folder: AnyPath, before: str, after: str, *, by_path: bool = False) -> list[CallChange]:
@@ -358,7 +358,7 @@ def changes(folder: AnyPath, before: str, after: str, *, by_path: bool = False) 
     found = [_change(kind, sides[0][kind], sides[1][kind], len(common)) for kind in common]
     return sorted(
         found,
-        key=lambda change: (not change.is_beyond_chance, -abs(change.us), change.call),
+        key=lambda change: (not change.is_significant, -abs(change.us), change.call),
     )
 
 

@@ -95,7 +95,7 @@ def _rate(value: float | None) -> str:
 
 def _choosing(row: DriveRow) -> str:
     """What is to be said of a model by which no read is refused, or sent elsewhere."""
-    said = NOT_ALWAYS.get(row.model_chooses or "")
+    said = NOT_ALWAYS.get(row.model_usage or "")
     return f" {said}" if said else ""
 
 

@@ -239,7 +239,7 @@ def _of_margin(scored: ScoredReads, margin: int, parts: Split, recipe: Recipe) -
     return {
         "max_refused": recipe.refused_limit,
         "margin": margin,
-        "remedy": REMEDY if validation.seldom_refused(margin) else None,
+        "remedy": REMEDY if validation.refuses_almost_nothing(margin) else None,
         "quality": {
             "as_trained": validation.quality(0),
             "validation": validation.quality(margin),

@@ -82,7 +82,7 @@ def library() -> ctypes.CDLL:
         linnos_network_batch=(n, data, data, n, data, data),
         linnos_latency_sizeof=(ctypes.c_size_t, ctypes.c_size_t),
         linnos_latency_parse=(error, data, data, ctypes.c_size_t),
-        linnos_latency_chooses=(ctypes.c_bool, data),
+        linnos_latency_is_validated=(ctypes.c_bool, data),
         linnos_latency_batch=(n, data, data, n, data),
     )
 

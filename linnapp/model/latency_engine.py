@@ -69,12 +69,12 @@ def _predict_numpy(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt
             leaves = leaves_of(model, features[part])
             us[part] = power(model.base + leaves.sum(axis=1, dtype=np.int64))
     else:
-        us = mean_of_last_us(features)
+        us = recent_mean_us(features)
     oldest_us = features[:, FEATURES.index("oldest_us")].astype(np.int64)
     return np.maximum(us, oldest_us - model.overdue_us).astype(np.uint32)
 
 
-def mean_of_last_us(features: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+def recent_mean_us(features: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
     """Mean of the last reads' latencies, rounded down, at least 1."""
     latencies = features[:, list(LATENCIES)].sum(axis=1, dtype=np.int64)
     return np.asarray(np.maximum(latencies // len(LATENCIES), 1))

@@ -175,7 +175,7 @@ class LatencyModel(envelope.Identified):
 
         The mean of the last latencies tells how a drive has been; who chose by it has waited longer
         than who did not. Few trees know bursts alone: who follows them must see what comes of it,
-        see :attr:`choosing`. As ``linnos_latency_chooses()`` in the kernel.
+        see :attr:`choosing`. As ``linnos_latency_is_validated()`` in the kernel.
         """
         return self.n_trees >= TREES_TO_CHOOSE
 

@@ -155,7 +155,7 @@ struct lt_requests {
 	uint64_t doubt_ended;		/* requests, when suspects are given up */
 	bool gap_hides;			/* requests may be in flight of which nothing is known */
 	uint32_t n_suspects;
-	uint32_t sure_reads[LINNOS_SIZES];	/* that arrived behind the gap, and are in the history */
+	uint32_t sure_reads[LINNOS_SIZE_CLASSES];	/* that arrived behind the gap, and are in the history */
 	uint64_t doubt_until_ns;	/* for those that leave next */
 	void *spares[LT_SPARE_KINDS];	/* memory, each with a pointer to the next */
 	struct lt_ios ios;		/* that have not been taken, in order of arrival */

@@ -179,7 +179,7 @@ static void count(struct lt_requests *p, const struct lt_part *part)
 
 static void uncount(struct lt_requests *p, struct request *r)
 {
-	struct linnos_ended ended;
+	struct linnos_completed_io ended;
 
 	if (linnos_io_end(&p->drive, &r->io, p->now_ns + 1, &ended))
 		linnos_history_add(&p->drive.history, &ended);
@@ -395,14 +395,14 @@ static void begin_gap(struct lt_requests *p, uint64_t until_ns, uint32_t missing
 static bool is_doubtful(const struct lt_requests *p, const struct lt_row *row)
 {
 	return !p->sure_from_ns ||
-	       p->sure_reads[linnos_size_order(linnos_pages_of(row->bytes))] < LT_HISTORY;
+	       p->sure_reads[linnos_size_class(linnos_pages_of(row->bytes))] < LT_HISTORY;
 }
 
 /* A read has ended, and is in the history: did it come when all was sure again? */
 static void count_sure(struct lt_requests *p, const struct lt_row *row, uint32_t pages, bool sure)
 {
 	sure &= p->sure_from_ns && row->arrival_ns >= p->sure_from_ns;
-	for (int size = linnos_size_order(pages); size < LINNOS_SIZES; size++)
+	for (int size = linnos_size_class(pages); size < LINNOS_SIZE_CLASSES; size++)
 		p->sure_reads[size] = sure ? p->sure_reads[size] + 1 : 0;
 	p->doubt = !p->sure_from_ns || p->sure_reads[0] < LT_HISTORY;
 }
@@ -432,20 +432,20 @@ static void end_suspects(struct lt_requests *p)
 /* What a model sees of a read that arrives. */
 static void look(struct lt_requests *p, struct lt_row *row)
 {
-	struct linnos_view view = {
+	struct linnos_drive_snapshot view = {
 		.now_ns = p->now_ns + 1,
 		.pages = linnos_pages_of(row->bytes),
-		.size = linnos_size_order(linnos_pages_of(row->bytes)),
+		.size = linnos_size_class(linnos_pages_of(row->bytes)),
 	};
 
-	linnos_see_load(&p->drive, &view.load);
+	linnos_load_snapshot(&p->drive, &view.load);
 	row->pending = linnos_pending(&view);
 	if (row->flags & LT_WRITE)
 		return;
 	view.in_region =
-		linnos_see_region(&p->drive, linnos_region_of(row->sector * SECTOR_BYTES));
-	linnos_history_see(&p->drive.history, view.size, view.past);
-	linnos_view_features(&p->drive.places, &view, p->options->overdue_us, row->features);
+		linnos_region_reads(&p->drive, linnos_region_of(row->sector * SECTOR_BYTES));
+	linnos_history_snapshot(&p->drive.history, view.size, view.past);
+	linnos_compute_features(&p->drive.places, &view, p->options->overdue_us, row->features);
 	for (int i = 0; i < LT_HISTORY; i++) {
 		row->hist_pending[i] = view.past[i].pending;
 		row->hist_latency_us[i] = view.past[i].latency_us;
@@ -523,7 +523,7 @@ static void remember_late(struct lt_requests *p, const struct lt_part *part, uin
 		return;
 	if (p->doubt)
 		count_sure(p, &part->io->row, r->io.pages, false);
-	linnos_history_add(&p->drive.history, &(struct linnos_ended){
+	linnos_history_add(&p->drive.history, &(struct linnos_completed_io){
 		.end_ns = p->now_ns + 1,
 		.latency_us = took_ns / 1000 < UINT32_MAX ? took_ns / 1000 : UINT32_MAX,
 		.pages = r->io.pages,

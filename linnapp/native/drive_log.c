@@ -89,7 +89,7 @@ static void ld_end(struct ld_drive *d)
 {
 	struct ld_io *first = &d->ios[0];
 	struct ld_io last = d->ios[--d->in_flight];
-	struct linnos_ended ended;
+	struct linnos_completed_io ended;
 	int at = 0, next;
 
 	d->pages -= first->io.pages;
@@ -106,7 +106,7 @@ static void ld_end(struct ld_drive *d)
 	d->ios[at] = last;
 }
 
-static void ld_history_of(const struct linnos_view *view, int64_t row, const struct ld_seen *seen)
+static void ld_history_of(const struct linnos_drive_snapshot *view, int64_t row, const struct ld_seen *seen)
 {
 	int64_t to = row * LINNOS_HISTORY;
 
@@ -129,21 +129,21 @@ static uint8_t ld_region(const struct ld_ios *ios, int64_t row)
 static uint32_t ld_look(const struct ld_drive *d, const struct ld_ios *ios, int64_t row,
 			const struct ld_seen *seen)
 {
-	struct linnos_view view = {
+	struct linnos_drive_snapshot view = {
 		.now_ns = d->instant_ns,
 		.pages = linnos_pages_of(ios->bytes[row]),
 	};
 
-	linnos_see_load(&d->drive, &view.load);
+	linnos_load_snapshot(&d->drive, &view.load);
 	if (seen->pending)
 		seen->pending[row] = linnos_pending(&view);
 	if (!(ios->flags[row] & LT_WRITE)) {
-		view.size = linnos_size_order(view.pages);
-		view.in_region = linnos_see_region(&d->drive, ld_region(ios, row));
-		linnos_history_see(&d->drive.history, view.size, view.past);
+		view.size = linnos_size_class(view.pages);
+		view.in_region = linnos_region_reads(&d->drive, ld_region(ios, row));
+		linnos_history_snapshot(&d->drive.history, view.size, view.past);
 		ld_history_of(&view, row, seen);
 		if (seen->features)
-			linnos_view_features(&d->drive.places, &view, d->overdue_us,
+			linnos_compute_features(&d->drive.places, &view, d->overdue_us,
 					     seen->features + row * LINNOS_N_FEATURES);
 	}
 	return ios->pending ? ios->pending[row] : linnos_pending(&view);

@@ -192,7 +192,7 @@ static const struct drive *held_by_any(const struct drive *drives, unsigned int 
 	return held;
 }
 
-static void die_of_holder(const struct drive *d, const char *pid)
+static void exit_when_parent_dies(const struct drive *d, const char *pid)
 {
 	char name[32];
 
@@ -209,7 +209,7 @@ static void require_not_held(const struct drive *drives, unsigned int n)
 
 	for (unsigned int i = 0; (held = held_by_any(drives, n, pid)); i++) {
 		if (i == HOLDER_TRIES)
-			die_of_holder(held, pid);
+			exit_when_parent_dies(held, pid);
 		usleep(HOLDER_PAUSE_US);
 	}
 }

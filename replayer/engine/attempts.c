@@ -80,7 +80,7 @@ static enum observed_end end_of(const struct attempt *a, int result)
 	if (result == (int)a->io->size_bytes)
 		return OBSERVED_ANSWERED;
 	if ((a->lost && result == -ECANCELED) || (a->hinted && result == -EBUSY))
-		return OBSERVED_TAKEN_BACK;
+		return OBSERVED_IGNORED;
 	return OBSERVED_FAILED;
 }
 

@@ -45,7 +45,7 @@ struct io {
 	uint32_t tried, failed; /* drives, as bits: asked at all; answered with an error */
 	uint16_t revocations, sent;
 	uint16_t tag; /* 0: none */
-	struct linnos_lot lot;
+	struct linnos_assignment lot;
 	struct hint hint;     /* with --guarded */
 	double claimed_us;    /* that its race gains, 0: there is none */
 	uint64_t answered_ns; /* absolute */

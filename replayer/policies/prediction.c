@@ -77,7 +77,7 @@ static void setup_hedged(struct replay *r)
 
 	setup(r);
 	p = r->policy_state;
-	chooser_cap(&p->chooser, r->hedge_budget.share, &r->hedge_budget);
+	chooser_set_probe_budget(&p->chooser, r->hedge_budget.share, &r->hedge_budget);
 }
 
 /* Sent twice, at once or later, where that gains most (race.h). */
@@ -114,8 +114,8 @@ static int next_best(struct replay *r, const struct io *io)
 {
 	struct predictor *p = r->policy_state;
 
-	return chooser_lowest(&p->chooser, io->home, io->offset_bytes, io_pages(io), r->ring.now_ns,
-			      io->tried);
+	return chooser_find_fastest(&p->chooser, io->home, io->offset_bytes, io_pages(io),
+				    r->ring.now_ns, io->tried);
 }
 
 /* What is to be learnt of the attempt that has just been sent. */
@@ -140,7 +140,7 @@ static void race(struct replay *r, struct io *io)
 	read.first_us = io->in_flight->predicted_us;
 	read.second_us = p->chooser.us[drive];
 	read.waited_us = (r->ring.now_ns - io->submit_ns) / 1000.0;
-	linnos_see_load(&r->observers[drive].drive, &load);
+	linnos_load_snapshot(&r->observers[drive].drive, &load);
 	read.reads = load.reads;
 	plan = race_plan(p->race, &read);
 	if (plan.wait_us > 0) {
@@ -166,7 +166,7 @@ static void read_lowest(struct replay *r, struct io *io)
 
 	io->lot = choice.lot;
 	if (p->race) {
-		linnos_see_load(&r->observers[choice.drive].drive, &load);
+		linnos_load_snapshot(&r->observers[choice.drive].drive, &load);
 		race_begin(p->race, load.reads);
 	}
 	attempt_send(r, io, choice.drive, SEND_PLAIN);

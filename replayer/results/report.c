@@ -309,11 +309,11 @@ static const char *data_check(const struct replay *r)
 	       "whatever its replicas hold";
 }
 
-static const char *const wish_names[LINNOS_N_WISHES] = {
-	[LINNOS_HOME_USUAL] = "usual",
-	[LINNOS_HOME_SLOW] = "slow",
-	[LINNOS_HOME_SLOWER] = "slower",
-	[LINNOS_HOME_BAD] = "bad",
+static const char *const wish_names[LINNOS_N_SLOWNESS] = {
+	[LINNOS_SLOWNESS_NORMAL] = "usual",
+	[LINNOS_SLOWNESS_OVER_P90] = "slow",
+	[LINNOS_SLOWNESS_OVER_2X_P90] = "slower",
+	[LINNOS_SLOWNESS_OVER_3X_P90] = "bad",
 };
 
 /* By how slow home was predicted, or, guarding hints, answered last: reads that would leave it, and
@@ -325,10 +325,10 @@ static json_t *guard(struct replay *r)
 	if (!r->guard)
 		return json_null();
 	wishes = json_object();
-	for (unsigned int i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
-		struct linnos_worth worth;
+	for (unsigned int i = LINNOS_SLOWNESS_NONE + 1; i < LINNOS_N_SLOWNESS; i++) {
+		struct linnos_redirect_benefit worth;
 
-		linnos_guard_worth(r->guard, i, &worth);
+		linnos_guard_get_benefit(r->guard, i, &worth);
 		set(wishes, wish_names[i],
 		    json_pack("{s:o, s:o, s:o, s:o, s:o}", "wished", count(r->guard->wished[i]),
 			      "left", count(r->guard->left[i]), "stayed_us", count(worth.stayed_us),
@@ -506,12 +506,12 @@ static void print_latencies(const char *what, struct latency *l)
 
 static void print_guard(const struct linnos_guard *g)
 {
-	for (unsigned int i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
-		struct linnos_worth worth;
+	for (unsigned int i = LINNOS_SLOWNESS_NONE + 1; i < LINNOS_N_SLOWNESS; i++) {
+		struct linnos_redirect_benefit worth;
 
 		if (!g->wished[i])
 			continue;
-		linnos_guard_worth(g, i, &worth);
+		linnos_guard_get_benefit(g, i, &worth);
 		printf("home predicted %-6s  %llu reads would leave, %llu left; lately %u us of "
 		       "those that stayed, %u us of those that left; now %.0f %% leave\n",
 		       wish_names[i], ULL(g->wished[i]), ULL(g->left[i]), worth.stayed_us,

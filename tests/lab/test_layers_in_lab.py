@@ -51,7 +51,7 @@ def test_delays_are_found_where_they_were_put(
     # These recordings last less than eight seconds, and nothing in them comes in bursts.
     monkeypatch.setattr(stats, "BLOCK_S", 0.001)
     told = changes(found["plain"], found["late"])
-    assert told[0].layer == "drive" and told[0].is_beyond_chance
+    assert told[0].layer == "drive" and told[0].is_significant
     assert told[0].us == pytest.approx(DELAY_US, rel=0.05)
     # A closed loop: TAGS reads are at the drive, and the others wait. Who finds no tag waits in
     # io_submit(), so that there is only one of them; in a scheduler all the others are.
@@ -60,7 +60,7 @@ def test_delays_are_found_where_they_were_put(
         assert means[layer] / total == pytest.approx(waiting / (waiting + TAGS), rel=0.05)
         assert means["drive"] / total == pytest.approx(TAGS / (waiting + TAGS), rel=0.05)
         told = changes(found["late"], found[name])
-        assert told[0].layer == layer and told[0].is_beyond_chance
+        assert told[0].layer == layer and told[0].is_significant
 
 
 @pytest.mark.lab

@@ -33,8 +33,8 @@ struct mine {
 static bool is_admitted(struct mine *mine, u32 order, u64 now_ns)
 {
 	__atomic_add_fetch(&asked, 1, __ATOMIC_RELAXED);
-	if (!linnos_look_allows(&drive, order, now_ns) &&
-	    !linnos_look_claim(&drive, order, rand_r(&mine->seed) % 2, now_ns)) {
+	if (!linnos_probe_window_allows(&drive, order, now_ns) &&
+	    !linnos_probe_claim(&drive, order, rand_r(&mine->seed) % 2, now_ns)) {
 		atomic_inc(&drive.look[order].refused);
 		return false;
 	}
@@ -49,7 +49,7 @@ static void begin_hinted(struct mine *mine, u64 now_ns)
 	static const u32 sizes[] = {1, 16, 17, 100, 128};
 	u32 left = sizes[rand_r(&mine->seed) % 5], most = 16, part;
 
-	if (mine->n + 8 > DEPTH || !is_admitted(mine, linnos_size_order(left), now_ns))
+	if (mine->n + 8 > DEPTH || !is_admitted(mine, linnos_size_class(left), now_ns))
 		return;
 	for (; left; left -= part) {
 		part = min_t(u32, left, most);
@@ -69,7 +69,7 @@ static void begin_other(struct mine *mine, u64 now_ns)
 static void end(struct mine *mine, unsigned int which, u64 now_ns)
 {
 	struct linnos_io *io = &mine->io[which];
-	struct linnos_ended ended;
+	struct linnos_completed_io ended;
 
 	if (rand_r(&mine->seed) % 16) {
 		linnos_io_issue(io, now_ns);
@@ -78,7 +78,7 @@ static void end(struct mine *mine, unsigned int which, u64 now_ns)
 	if (linnos_io_end(&drive, io, now_ns, &ended)) {
 		pthread_mutex_lock(&history);
 		linnos_history_add(&drive.history, &ended);
-		linnos_look_ended(&drive, io, ended.end_ns, true);
+		linnos_probe_complete(&drive, io, ended.end_ns, true);
 		pthread_mutex_unlock(&history);
 	}
 	*io = mine->io[--mine->n];
@@ -96,11 +96,11 @@ static void join(struct mine *mine, unsigned int which)
 
 static void look(u64 now_ns)
 {
-	struct linnos_view view = {.now_ns = now_ns, .pages = 1};
+	struct linnos_drive_snapshot view = {.now_ns = now_ns, .pages = 1};
 	u32 features[LINNOS_N_FEATURES];
 
-	linnos_see_load(&drive, &view.load);
-	linnos_view_features(&drive.places, &view, 100, features);
+	linnos_load_snapshot(&drive, &view.load);
+	linnos_compute_features(&drive.places, &view, 100, features);
 }
 
 static void *work(void *argument)
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
 	seed = argc > 1 ? atoi(argv[1]) : 1;
 	drive.probe_after_us = 10000;
 	drive.probe_after_refused = 100;
-	linnos_drive_forget(&drive, clock_ns);
+	linnos_drive_reset_history(&drive, clock_ns);
 	for (i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, work, (void *)i);
 	for (i = 0; i < THREADS; i++)
@@ -157,9 +157,9 @@ int main(int argc, char **argv)
 	left = drive.load || drive.write_pages;
 	for (i = 0; i < LINNOS_REGIONS; i++)
 		left |= drive.in_region[i];
-	for (i = 0; i < LINNOS_SIZES; i++)
+	for (i = 0; i < LINNOS_SIZE_CLASSES; i++)
 		left |= drive.look[i].in_flight || drive.look[i].against;
-	for (i = 0; i < LINNOS_PLACES; i++)
+	for (i = 0; i < LINNOS_START_SLOTS; i++)
 		left |= drive.places.start_ns[i];
 	printf("%u of %u hinted reads admitted%s\n", admitted, asked,
 	       left ? ", and something is left in flight" : "");

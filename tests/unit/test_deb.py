@@ -190,7 +190,7 @@ int main(void)
 	struct linnos_array *array;
 	const char *paths[] = {"/nowhere"};
 
-	return linnos_open(&array, 1, paths, 0, 0) == -2 ? linnos_close(array) : 1;
+	return linnos_array_open(&array, 1, paths, 0, 0) == -2 ? linnos_array_close(array) : 1;
 }
 """
 
@@ -301,7 +301,7 @@ def test_processes_of_the_command_do_not_begin_it_again(unpacked: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "header", "call"),
     [
-        ("liblinnos", "liblinnos.h", "linnos_close(0)"),
+        ("liblinnos", "liblinnos.h", "linnos_array_close(0)"),
         ("liblinnos-cluster", "linnos_cluster.h", "linnos_cluster_free(0)"),
         pytest.param(
             *("liblinnos-ceph", "linnos_ceph.h", "linnos_ceph_close(0)"),

@@ -67,7 +67,9 @@ def test_pooled_mean_lies_in_its_interval_as_often_as_said(n_seeds: int) -> None
 @pytest.mark.parametrize("n_seeds", [3, 5])
 def test_pooled_difference_is_called_no_oftener_than_said_where_there_is_none(n_seeds: int) -> None:
     trials = _trials({"a": 100, "b": 100}, n_seeds)
-    assert np.mean([trial.below("a", "b").is_apart for trial in trials]) <= 0.05 + two_errors(0.05)
+    assert np.mean([trial.below("a", "b").excludes_zero for trial in trials]) <= 0.05 + two_errors(
+        0.05
+    )
 
 
 def test_pooled_difference_is_about_seeds_and_not_about_their_blocks() -> None:
@@ -126,17 +128,17 @@ def test_one_seed_calls_no_difference_oftener_than_said_where_there_is_none() ->
             burst = np.repeat(1 + (rng.random(20) < 0.3) * rng.exponential(5, 20), 100)
             blocks.add(policy, 100 * burst * rng.uniform(0.9, 1.1, 2000))
         drawn = Pooled([blocks], (90.0,))
-        called["mean"] += drawn.below("a", "b").is_apart
-        called["p90"] += drawn.percentile_below("a", "b", 90.0, (1.0, 1.0001)).is_apart
-        if drawn.below("a", "b").is_apart:
-            assert drawn.below("b", "a").is_apart
+        called["mean"] += drawn.below("a", "b").excludes_zero
+        called["p90"] += drawn.percentile_below("a", "b", 90.0, (1.0, 1.0001)).excludes_zero
+        if drawn.below("a", "b").excludes_zero:
+            assert drawn.below("b", "a").excludes_zero
     assert called["mean"] / trials <= 0.05 + two_errors(0.05, trials)
     assert called["p90"] / trials <= 0.05 + two_errors(0.05, trials)
 
 
-@pytest.mark.parametrize(("n_differ", "is_apart"), [(5, False), (6, True)])
+@pytest.mark.parametrize(("n_differ", "excludes_zero"), [(5, False), (6, True)])
 def test_one_seed_calls_a_difference_only_if_exchanging_blocks_does(
-    n_differ: int, is_apart: bool
+    n_differ: int, excludes_zero: bool
 ) -> None:
     """Two policies differ in five of twenty blocks, always alike: one of 16 such draws would be.
 
@@ -146,9 +148,9 @@ def test_one_seed_calls_a_difference_only_if_exchanging_blocks_does(
     blocks.add("a", np.full(2000, 100.0))
     blocks.add("b", np.where(np.arange(2000) // 100 < n_differ, 150.0, 100.0))
     drawn = Pooled([blocks], (90.0,))
-    assert drawn.below("a", "b").is_apart == is_apart
-    assert drawn.below("b", "a").is_apart == is_apart
-    assert drawn.percentile_below("a", "b", 90.0, (100.0, 150.0)).is_apart == is_apart
+    assert drawn.below("a", "b").excludes_zero == excludes_zero
+    assert drawn.below("b", "a").excludes_zero == excludes_zero
+    assert drawn.percentile_below("a", "b", 90.0, (100.0, 150.0)).excludes_zero == excludes_zero
 
 
 def test_blocks_are_no_shorter_than_a_tenth_of_a_second() -> None:

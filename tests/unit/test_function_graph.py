@@ -254,7 +254,7 @@ def test_functions_are_in_the_group_that_bears_their_name() -> None:
         assert group_of(function) == group, function
     for function in (
         "kmalloc",
-        "linnos_see_load",
+        "linnos_load_snapshot",
         "__x64_sys_readlink",
         "__x64_sys_getpid",
         "schedule_work",

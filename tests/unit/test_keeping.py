@@ -26,9 +26,9 @@ from linnapp.drive.counters.latencies import LOWEST_US, N_BUCKETS
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
 from linnapp.drive.keep import keeping, switched_back
 from linnapp.drive.keep.figures import (
+    AVOID_RATIO,
     MIN_LOOKS,
     MIN_SERVED,
-    PASSED_OVER,
     Figure,
     Foreseen,
     KeptMirror,
@@ -463,7 +463,7 @@ def test_what_md_calls_later_and_the_orders_of_size_are_the_kernel_s() -> None:
         for name in ("include/linux/blk-linnos.h", "core/linnos_model.h")
     ]
     values = dict(re.findall(r"^#define (\w+) (\d+)$", "\n".join(headers), re.M))
-    assert int(values["BLK_LINNOS_MARGIN_PERCENT"]) == 100 * (1 - PASSED_OVER)
+    assert int(values["BLK_LINNOS_MARGIN_PERCENT"]) == 100 * (1 - AVOID_RATIO)
     orders = ("LINNOS_SMALL_PAGES", "LINNOS_MEDIUM_PAGES")
     assert SIZES_TO_PAGES[:-1] == tuple(int(values[name]) for name in orders)
 

@@ -194,12 +194,12 @@ def made_up(shift_us: float, seed: int, n: int = 20_000) -> Layers:
 
 def test_what_changed_is_named_and_chance_is_not() -> None:
     told = changes(made_up(0, 1), made_up(5, 2))
-    assert told[0].layer == "issue" and told[0].is_beyond_chance
+    assert told[0].layer == "issue" and told[0].is_significant
     assert told[0].us == pytest.approx(5, abs=1)
-    assert not any(change.is_beyond_chance for change in changes(made_up(0, 1), made_up(0, 2)))
+    assert not any(change.is_significant for change in changes(made_up(0, 1), made_up(0, 2)))
     short = Layers()
     short.add(np.zeros(5, np.uint64), np.ones((3, 5), np.uint64))
-    assert not changes(short, made_up(50, 1))[0].is_beyond_chance
+    assert not changes(short, made_up(50, 1))[0].is_significant
 
 
 def test_of_a_long_recording_no_more_blocks_are_kept() -> None:
@@ -218,7 +218,7 @@ def test_of_a_long_recording_no_more_blocks_are_kept() -> None:
 def test_intervals_hold_what_they_say() -> None:
     """Of 60 pairs without a difference some three may be called one, of each layer."""
     called = sum(
-        change.is_beyond_chance
+        change.is_significant
         for seed in range(60)
         for change in changes(made_up(0, 2 * seed, 500), made_up(0, 2 * seed + 1, 500))
     )

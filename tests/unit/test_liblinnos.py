@@ -97,10 +97,10 @@ int main(void)
 	const char *paths[] = {"/nowhere"};
 	struct linnos_options options = LINNOS_OPTIONS_INIT;
 	struct linnos_array *array;
-	int error = linnos_open(&array, 1, paths, 0, &options);
+	int error = linnos_array_open(&array, 1, paths, 0, &options);
 
 	printf("%d %s\\n", error, linnos_error());
-	return linnos_close(array);
+	return linnos_array_close(array);
 }
 """
 
@@ -136,7 +136,7 @@ def test_a_program_finds_what_is_installed(tmp_path: Path, how: str) -> None:
     assert not [path for path in tmp_path.rglob("*") if not path.is_dir()]
 
 
-#: Around the loop of linnos_prep_read(3): far more reads at once than the ring has entries, each of
+#: Around the loop of linnos_queue_prep_read(3): far more reads at once than the ring has entries, each of
 #: which is hedged, and one replica that ends early.
 AROUND_LOOP = """
 #include <liblinnos.h>
@@ -161,7 +161,7 @@ static void begin(char *buf)
 	off_t offset = 4096 * (begun++ % 64);
 
 	memset(buf, 0, 4096);
-	if (linnos_prep_read(queue, get_sqe(&ring), &iov, 1, offset, NULL, buf))
+	if (linnos_queue_prep_read(queue, get_sqe(&ring), &iov, 1, offset, NULL, buf))
 		exit(2);
 }
 
@@ -172,7 +172,7 @@ static void finished(void *user, ssize_t result)
 	if (++done == READS) {
 		struct linnos_stats s;
 
-		linnos_get_stats(array, &s, sizeof(s));
+		linnos_array_get_stats(array, &s, sizeof(s));
 		printf("%llu hedges, %llu failovers\\n", (unsigned long long)s.hedges,
 			(unsigned long long)s.failovers);
 		exit(0);
@@ -188,7 +188,7 @@ int main(int argc, char **argv)
 
 	o.hedge_us = 1;
 	o.extra_io_percent = 90;
-	if (linnos_open(&array, argc - 1, (const char **)argv + 1, NULL, &o) ||
+	if (linnos_array_open(&array, argc - 1, (const char **)argv + 1, NULL, &o) ||
 		linnos_queue_create(&queue, array, NULL) ||
 		io_uring_queue_init_params(4, &ring, &p))
 		return 1;
@@ -200,7 +200,7 @@ int main(int argc, char **argv)
 
 
 def test_the_loop_of_the_man_page_serves_a_ring_that_is_full(built: Path, tmp_path: Path) -> None:
-    page = (LIBRARY.parent / "docs" / "linnos_prep_read.3").read_text()
+    page = (LIBRARY.parent / "docs" / "linnos_queue_prep_read.3").read_text()
     example = page[page.index(".SH EXAMPLES") :]
     (loop,) = re.findall(r"^\.nf\n(.*?)^\.fi$", example, re.M | re.S)
     (tmp_path / "p.c").write_text(AROUND_LOOP.replace("LOOP", loop.replace("\\-", "-"), 1))

@@ -59,7 +59,7 @@ def test_a_node_whose_agent_says_that_its_drive_is_gone_is_left(tmp_path: Path) 
         running(program, tmp_path, "listen 127.0.0.1 PORT", "allow 127.0.0.1") as agent,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent,
-        Nodes(2, news_for_ms=600_000, news_uses=1_000_000) as client,
+        Nodes(2, report_ttl_ms=600_000, report_max_uses=1_000_000) as client,
     ):
         udp.setblocking(False)
         silent.bind(("127.0.0.1", 0))
@@ -80,8 +80,8 @@ def test_a_node_whose_agent_says_that_its_drive_is_gone_is_left(tmp_path: Path) 
             names["exchange_news"]()
         assert client.stats().answers
         told = client.node_stats(0)
-        assert told.state == "slow" and told.news_age_us is not None
-        assert client.node_stats(1).news_age_us is None
+        assert told.state == "slow" and told.report_age_us is not None
+        assert client.node_stats(1).report_age_us is None
         went = [client.choose([0, 1], PAGE, home=0).node for _ in range(1000)]
         assert went.count(1) > 500
 
@@ -283,14 +283,14 @@ def test_what_cannot_be_is_named() -> None:
     for options, says in (
         ({"explore_ms": 0}, "explore_ms 0; 1 to 250"),
         ({"hedge_percent": 99}, "hedge_percent 99; 100 or more"),
-        ({"copies_percent": 101}, "copies_percent 101"),
+        ({"probe_percent": 101}, "probe_percent 101"),
         ({"key": bytes(257)}, "a key of 257 bytes; 256 at most"),
     ):
         with pytest.raises(OSError, match=re.escape(says)):
             Nodes(3, **options)
     with pytest.raises(OSError, match="no nodes; there is one at least"):
         Nodes(0)
-    for name in ("n_nodes", "news_for_ms", "seed"):
+    for name in ("n_nodes", "report_ttl_ms", "seed"):
         for value in (-1, 1 << 64):
             with pytest.raises(ValueError, match=f"{name} {value}: 0 to "):
                 Nodes(**{"n_nodes": 3, name: value})
@@ -352,7 +352,7 @@ MIRRORS = {
     "linnos_cluster_stats": binding._ClusterCounters,
     "linnos_cluster_node": binding._NodeStats,
     "linnos_choice": binding._Choice,
-    "linnos_sending": binding._Sending,
+    "linnos_attempt": binding._Sending,
 }
 
 
@@ -390,7 +390,7 @@ def test_defaults_and_names_are_those_of_the_headers(tmp_path: Path) -> None:
         "o.flags": 0,
         "LINNOS_CLUSTER_UNGUARDED": binding._UNGUARDED,
         "LINNOS_CLUSTER_DATAGRAM": binding._DATAGRAM_BYTES,
-        "LINNOS_HOME_TURNS": binding._HOME_TURNS,
+        "LINNOS_DEFAULT_ROUND_ROBIN": binding._HOME_TURNS,
         "LINNOS_NEVER_HEDGE": 1,
     }
     assert in_c(tmp_path, "linnos_cluster.h", expected, *HEADERS) == expected

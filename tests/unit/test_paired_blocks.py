@@ -20,8 +20,8 @@ from linnapp.learn.judging.paired_blocks import (
     ERROR,
     N_BINS,
     PairedBlocks,
+    alpha_of_analysis,
     bins_of,
-    error_of_look,
     looks,
 )
 from linnapp.trace.blktrace import BlktraceReader
@@ -90,7 +90,7 @@ def test_what_does_nothing_is_hardly_ever_said_to_do_something(loads: list[Load]
         counts, sums_us = trial(loads, seed, on=0)
         wrong += any(
             PairedBlocks(counts[:done], sums_us[:done]).p_value(name)
-            <= error_of_look(N_PAIRS, last=done == N_PAIRS)
+            <= alpha_of_analysis(N_PAIRS, last=done == N_PAIRS)
             for done in looks(N_PAIRS)
             for name in DECIDING
         )
@@ -126,7 +126,7 @@ def test_the_truth_is_within_the_interval(loads: list[Load]) -> None:
         counts, sums_us = trial(loads, seed, on=1)
         for done in looks(N_PAIRS):
             blocks = PairedBlocks(counts[:done], sums_us[:done])
-            error = error_of_look(N_PAIRS, last=done == N_PAIRS)
+            error = alpha_of_analysis(N_PAIRS, last=done == N_PAIRS)
             found = {name: blocks.effect(name, error, N_PAIRS) for name in DECIDING}
             if all(effect.is_done for effect in found.values()):
                 break
@@ -172,7 +172,7 @@ def test_a_trial_goes_on_while_one_standard_error_more_would_decide_it(
     effect = blocks.effect("mean", 0.01, N_PAIRS)
     _, exchanged = blocks._differences("mean", math.log2(effect.factor))
     found, done = abs(math.log2(effect.factor)) / exchanged.std(), 12 / N_PAIRS
-    needed = NormalDist().inv_cdf(1 - error_of_look(N_PAIRS, last=True) / 2)
+    needed = NormalDist().inv_cdf(1 - alpha_of_analysis(N_PAIRS, last=True) / 2)
     rest = np.random.default_rng(1).normal(size=200_000) * math.sqrt(1 - done)
     last = found * math.sqrt(done) + (1 - done) * (found + 1) / math.sqrt(done) + rest
     assert effect.power == pytest.approx(np.mean(last > needed), abs=0.01)
@@ -198,7 +198,7 @@ def test_looks_have_their_shares_of_the_error() -> None:
     for n in (8, 12, 40, 720, 10000):
         found = looks(n)
         assert found == sorted(set(found)) and found[-1] == n
-        shares = [error_of_look(n, last=look == n) for look in found]
+        shares = [alpha_of_analysis(n, last=look == n) for look in found]
         assert sum(shares) * len(DECIDING) == pytest.approx(ERROR)
         # Each could be met: by exchanging no pair, or all.
         assert all(2 / 2**look < share for look, share in zip(found, shares, strict=True))

@@ -20,7 +20,7 @@ def test_core_admits_few_probes_under_threads(tmp_path: Path, sanitizer: str) ->
             *("gcc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"),
             *(f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all", "-DLINNOS_THREADS"),
             *(f"-I{CORE}", HERE / "probe_stress.c"),
-            *(CORE / name for name in ("linnos_drive.c", "linnos_look.c")),
+            *(CORE / name for name in ("linnos_drive.c", "linnos_probe.c")),
             *("-o", program),
         ],
         check=True,

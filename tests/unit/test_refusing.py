@@ -109,7 +109,7 @@ def taken(
     whole = ScoredReads(score, latency_us, np.ones(n, np.uint16), point_us, 15.0, 3)
     parts = split(n, TrainingOptions())
     taught, judged = whole.take(parts.training), whole.take(parts.validation)
-    cut = judged.best_cut(max(part.least_cut(0.10) for part in (taught, judged)))
+    cut = judged.best_threshold(max(part.min_threshold(0.10) for part in (taught, judged)))
     try:
         return cut, choose_margin(taught, judged, 0.15)
     except NoGainError:
@@ -152,7 +152,7 @@ def test_refusing_pays_only_if_other_draws_of_the_blocks_would_say_so(
     latency_us = np.where(slow, 5000, 100).astype(np.uint32)
     refusals = Refusals(latency_us, np.ones(2000), slow.astype(np.int64), 1, 15.0, 3)
     refusals.__dict__["_best_shuffled_us"] = np.zeros(N_SHUFFLES)
-    assert refusals.is_beyond_chance(0) == expected
+    assert refusals.is_significant(0) == expected
 
 
 @pytest.mark.parametrize(("as_good", "expected"), [(4, True), (5, False), (9, False)])
@@ -165,7 +165,7 @@ def test_refusing_pays_only_if_hardly_any_shuffle_gains_as_much(
     gains_us = np.zeros(N_SHUFFLES)
     gains_us[:as_good] = 1e6
     refusals.__dict__["_best_shuffled_us"] = gains_us
-    assert refusals.is_beyond_chance(0) == expected
+    assert refusals.is_significant(0) == expected
 
 
 def test_a_network_that_would_do_harm_is_heard_only_when_it_is_sure() -> None:

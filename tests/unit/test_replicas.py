@@ -273,7 +273,7 @@ def test_who_is_interrupted_while_closing_may_close_again(
     paths: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library, closed = replicas._library(), []
-    close, close_queue = library.linnos_close, library.linnos_queue_close
+    close, close_queue = library.linnos_array_close, library.linnos_queue_close
 
     def interrupted(queue: ctypes.c_void_p) -> None:
         close_queue(queue)
@@ -281,7 +281,7 @@ def test_who_is_interrupted_while_closing_may_close_again(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(library, "linnos_queue_close", interrupted)
-    monkeypatch.setattr(library, "linnos_close", lambda array: closed.append(close(array)))
+    monkeypatch.setattr(library, "linnos_array_close", lambda array: closed.append(close(array)))
     array = Replicas(paths)
     with ThreadPoolExecutor(1) as other:
         other.submit(array.pread, 1, 0).result()

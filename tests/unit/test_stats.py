@@ -54,7 +54,7 @@ def test_mean_interval_covers_as_often_as_it_says(n: int) -> None:
 def test_mean_interval_gives_no_ends_for_two_values_and_leaves_unknown_ones_out() -> None:
     assert stats.mean_interval([]).ends == (None, None)
     two = stats.mean_interval([1.0, 3.0, math.nan])
-    assert two.value == 2 and two.ends == (None, None) and not two.is_apart
+    assert two.value == 2 and two.ends == (None, None) and not two.excludes_zero
     three = stats.mean_interval([1.0, 2.0, 3.0, math.nan])
     expected = scipy_stats.t.interval(0.95, 2, 2, scipy_stats.sem([1, 2, 3]))
     assert (three.low, three.high) == pytest.approx(expected)
@@ -160,7 +160,7 @@ def test_differences_exclude_zero_no_oftener_than_said_when_there_is_none(
     sides = [draw(rng, (TRIALS, n)) for n in n_blocks]
     sums = [np.stack([np.full_like(means, 50.0), 50 * means], axis=-1) for means in sides]
     found = [stats.differences(*pair)[0] for pair in zip(*sums, strict=True)]
-    assert np.mean([one.is_apart for one in found]) <= 0.05 + two_errors(0.05)
+    assert np.mean([one.excludes_zero for one in found]) <= 0.05 + two_errors(0.05)
 
 
 def test_differences_hold_together_and_find_what_is_there() -> None:
@@ -178,7 +178,7 @@ def test_a_test_that_does_not_reject_widens_the_interval_to_zero() -> None:
     found = Interval(3.0, 1.0, 5.0)
     assert found.agreeing_with(True) == found
     assert found.agreeing_with(False) == Interval(3.0, 0.0, 5.0)
-    assert Interval(-3.0, -5.0, -1.0).agreeing_with(False).is_apart is False
+    assert Interval(-3.0, -5.0, -1.0).agreeing_with(False).excludes_zero is False
     across = Interval(1.0, -1.0, 3.0)
     assert across.agreeing_with(False) is across
 
@@ -268,4 +268,4 @@ def test_json_keeps_an_interval() -> None:
     found = Interval(1.0, 0.5, 2.0)
     assert Interval.from_json(found.to_json()) == found and found.is_above
     nothing = Interval.from_json(Interval.unknown().to_json())
-    assert math.isnan(nothing.value) and not nothing.is_apart
+    assert math.isnan(nothing.value) and not nothing.excludes_zero

@@ -296,7 +296,7 @@ def test_a_latency_model_is_uploaded_and_shown(
     run_cli("status", "--json")
     rows = json.loads(capsys.readouterr().out)["drives"]
     assert [row["model_kind"] for row in rows] == ["latency", None]
-    assert [row["model_chooses"] for row in rows] == ["always", None]
+    assert [row["model_usage"] for row in rows] == ["always", None]
     # The way back to a network, and from it.
     random_model().save(tmp_path / "net.linnos")
     run_cli("upload", "--model", str(tmp_path / "net.linnos"), "--device", "sda")
@@ -310,15 +310,15 @@ def test_a_model_without_trees_is_shown_to_choose_nothing(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     Drive("sda").upload(LatencyModel.mean_of_last(500, 2**32 - 1, 300))
-    assert Drive("sda").model_chooses == "never" and Drive("sdb").model_chooses is None
+    assert Drive("sda").model_usage == "never" and Drive("sdb").model_usage is None
     run_cli("status")
     assert "latency, does not choose" in capsys.readouterr().out
     Drive("sda").upload(random_trees(n_trees=8))
-    assert Drive("sda").model_chooses == "guarded"
+    assert Drive("sda").model_usage == "guarded"
     run_cli("status")
     assert "latency, chooses in md alone" in capsys.readouterr().out
     Drive("sda").upload(random_trees())
-    assert Drive("sda").model_chooses == "always"
+    assert Drive("sda").model_usage == "always"
     run_cli("status")
     assert "does not choose" not in capsys.readouterr().out
 

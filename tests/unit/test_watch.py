@@ -501,8 +501,8 @@ def test_the_call_that_changed_is_named_and_what_it_waited_for(tmp_path: Path) -
     found = {change.call: change for change in changes(tmp_path / "seen", "before", "after")}
     assert sorted(found) == ["fsync", "read", "unlink"] and next(iter(found)) == "fsync"
     fsync = found["fsync"]
-    assert fsync.is_beyond_chance and not found["read"].is_beyond_chance
-    assert found["unlink"].low_us is None and not found["unlink"].is_beyond_chance
+    assert fsync.is_significant and not found["read"].is_significant
+    assert found["unlink"].low_us is None and not found["unlink"].is_significant
     assert fsync.low_us is not None and fsync.high_us is not None
     assert fsync.low_us < 300 < fsync.high_us and fsync.high_us - fsync.low_us < 20
     assert (fsync.before.calls, fsync.before.ios) == (n, 1.0)

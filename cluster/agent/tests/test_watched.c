@@ -123,7 +123,7 @@ TEST(predictions_follow_what_reads_took)
 	assert(asked(T0 + 100 * US).latency_us == 90 && !asked(T0 + 100 * US).pending);
 	/* too few trees to choose by, and so none that says slow */
 	assert(asked(T0 + 100 * US).state ==
-	       (STATE_PENDING_KNOWN | STATE_PENDING_PAGES | BLK_EXPECT_NO_CHOICE));
+	       (STATE_PENDING_KNOWN | STATE_PENDING_PAGES | BLK_EXPECT_UNVALIDATED));
 	feed(REQUEST_ISSUED, 5, T0 + 200 * US);
 	assert(asked(T0 + 30000 * US).state & BLK_EXPECT_STALLED);
 	assert(asked(T0 + 30000 * US).state & BLK_EXPECT_SLOW);

@@ -24,20 +24,22 @@ int main(void)
 	}
 	for (unsigned int i = 0; i < 1000; i++) {
 		struct linnos_choice c = {.bytes = 4096, .home = i % 3};
-		struct linnos_sending first, copy;
+		struct linnos_attempt first, copy;
 		int64_t node = linnos_cluster_choose(cluster, &c, nodes, 3, now_ns);
 		uint64_t sent_ns = now_ns;
 
-		linnos_cluster_sent(cluster, &first, &c, c.replica, LINNOS_FIRST, now_ns);
+		linnos_cluster_on_submit(cluster, &first, &c, c.replica, LINNOS_PRIMARY_ATTEMPT,
+					 now_ns);
 		if (c.copy >= 0)
-			linnos_cluster_sent(cluster, &copy, &c, c.copy, LINNOS_COPY, now_ns);
+			linnos_cluster_on_submit(cluster, &copy, &c, c.copy, LINNOS_PROBE_COPY,
+						 now_ns);
 		now_ns += ask(node, i);
 		n_slow += now_ns - sent_ns > 1000000;
-		linnos_cluster_ended(cluster, &first, LINNOS_ANSWERED, now_ns);
-		linnos_cluster_answered(cluster, &c, &first, now_ns);
+		linnos_cluster_on_complete(cluster, &first, LINNOS_SUCCEEDED, now_ns);
+		linnos_cluster_on_answer(cluster, &c, &first, now_ns);
 		if (c.copy >= 0)
-			linnos_cluster_ended(cluster, &copy, LINNOS_ANSWERED,
-					     sent_ns + ask(nodes[c.copy], i));
+			linnos_cluster_on_complete(cluster, &copy, LINNOS_SUCCEEDED,
+						   sent_ns + ask(nodes[c.copy], i));
 	}
 	linnos_cluster_get_stats(cluster, &stats, sizeof(stats));
 	printf("%u slow, %llu left home, %llu copies\n", n_slow, (unsigned long long)stats.moved,

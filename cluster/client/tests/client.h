@@ -67,17 +67,17 @@ static inline struct linnos_choice chosen(int home, uint64_t bytes)
 static inline struct linnos_choice read_once(int home, uint64_t bytes)
 {
 	struct linnos_choice c = chosen(home, bytes);
-	struct linnos_sending first, copy;
+	struct linnos_attempt first, copy;
 	uint64_t end_ns = now_ns + takes_us[c.replica] * US * (bytes / PAGE);
 
-	linnos_cluster_sent(cluster, &first, &c, c.replica, LINNOS_FIRST, now_ns);
+	linnos_cluster_on_submit(cluster, &first, &c, c.replica, LINNOS_PRIMARY_ATTEMPT, now_ns);
 	if (c.copy >= 0)
-		linnos_cluster_sent(cluster, &copy, &c, c.copy, LINNOS_COPY, now_ns);
-	linnos_cluster_ended(cluster, &first, LINNOS_ANSWERED, end_ns);
-	linnos_cluster_answered(cluster, &c, &first, end_ns);
+		linnos_cluster_on_submit(cluster, &copy, &c, c.copy, LINNOS_PROBE_COPY, now_ns);
+	linnos_cluster_on_complete(cluster, &first, LINNOS_SUCCEEDED, end_ns);
+	linnos_cluster_on_answer(cluster, &c, &first, end_ns);
 	if (c.copy >= 0)
-		linnos_cluster_ended(cluster, &copy, LINNOS_ANSWERED,
-				     now_ns + takes_us[c.copy] * US * (bytes / PAGE));
+		linnos_cluster_on_complete(cluster, &copy, LINNOS_SUCCEEDED,
+					   now_ns + takes_us[c.copy] * US * (bytes / PAGE));
 	now_ns = end_ns + 100 * US;
 	return c;
 }

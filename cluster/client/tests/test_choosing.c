@@ -22,7 +22,7 @@ TEST(options_that_cannot_be_are_refused_with_what_would_be)
 	o.explore_ms = 0;
 	assert(linnos_cluster_create(&cluster, 3, &o) == -EINVAL);
 	o = options(LINNOS_CLUSTER_CHOOSE);
-	o.copies_percent = 101;
+	o.probe_percent = 101;
 	assert(linnos_cluster_create(&cluster, 3, &o) == -EINVAL);
 	o = options(LINNOS_CLUSTER_CHOOSE);
 	o.hedge_percent = 99;
@@ -85,7 +85,7 @@ TEST(without_a_home_they_take_turns)
 
 	open_client(NULL);
 	for (int k = 0; k < 300; k++)
-		n[chosen(LINNOS_HOME_TURNS, PAGE).replica]++;
+		n[chosen(LINNOS_DEFAULT_ROUND_ROBIN, PAGE).replica]++;
 	assert(n[0] == 100 && n[1] == 100 && n[2] == 100);
 	close_client();
 }
@@ -152,10 +152,10 @@ TEST(a_slow_home_is_left_for_any_of_the_others)
 TEST(one_read_at_a_time_looks_at_a_slow_node)
 {
 	struct linnos_cluster_options o = options(LINNOS_CLUSTER_CHOOSE);
-	struct linnos_sending copy;
+	struct linnos_attempt copy;
 	struct linnos_choice c;
 
-	o.copies_percent = o.extra_io_percent = 100;
+	o.probe_percent = o.extra_io_percent = 100;
 	o.flags = LINNOS_CLUSTER_UNGUARDED;
 	open_client(&o);
 	for (int k = 0; k < 30; k++)
@@ -166,9 +166,9 @@ TEST(one_read_at_a_time_looks_at_a_slow_node)
 	now_ns += 20 * MS;
 	c = chosen(0, PAGE);
 	assert(c.replica != 0 && c.copy == 0);
-	linnos_cluster_sent(cluster, &copy, &c, 0, LINNOS_COPY, now_ns);
+	linnos_cluster_on_submit(cluster, &copy, &c, 0, LINNOS_PROBE_COPY, now_ns);
 	assert(chosen(0, PAGE).copy == -1);
-	linnos_cluster_ended(cluster, &copy, LINNOS_ANSWERED, now_ns + 100 * US);
+	linnos_cluster_on_complete(cluster, &copy, LINNOS_SUCCEEDED, now_ns + 100 * US);
 	now_ns += MS;
 	assert(chosen(0, PAGE).replica == 0);
 	close_client();
@@ -179,7 +179,7 @@ TEST(where_no_copies_may_be_a_users_read_looks_later)
 	struct linnos_cluster_options o = options(LINNOS_CLUSTER_CHOOSE);
 	int looked_after_ms = 0;
 
-	o.copies_percent = 0;
+	o.probe_percent = 0;
 	o.flags = LINNOS_CLUSTER_UNGUARDED;
 	open_client(&o);
 	for (int k = 0; k < 30; k++)
@@ -207,21 +207,21 @@ TEST(some_stay_by_lot_while_it_is_not_known_whether_leaving_helps)
 
 TEST(a_read_that_fails_goes_to_all_the_others_once)
 {
-	struct linnos_sending sending;
+	struct linnos_attempt sending;
 	struct linnos_choice c;
 	int second, third;
 
 	open_client(NULL);
 	c = chosen(0, PAGE);
-	linnos_cluster_sent(cluster, &sending, &c, 0, LINNOS_FIRST, now_ns);
-	linnos_cluster_ended(cluster, &sending, LINNOS_FAILED, now_ns + 100 * US);
+	linnos_cluster_on_submit(cluster, &sending, &c, 0, LINNOS_PRIMARY_ATTEMPT, now_ns);
+	linnos_cluster_on_complete(cluster, &sending, LINNOS_FAILED, now_ns + 100 * US);
 	assert(node(0).state == LINNOS_FAILING && node(0).errors == 1);
 	second = linnos_cluster_choose_next(cluster, &c, now_ns);
 	assert((second == 1 || second == 2) && c.replica == (unsigned int)second);
 	third = linnos_cluster_choose_next(cluster, &c, now_ns);
 	assert(third == 3 - second);
 	assert(linnos_cluster_choose_next(cluster, &c, now_ns) == -1);
-	linnos_cluster_answered(cluster, &c, NULL, now_ns);
+	linnos_cluster_on_answer(cluster, &c, NULL, now_ns);
 	for (int k = 0; k < 100; k++)
 		assert(chosen(0, PAGE).replica != 0);
 	close_client();
@@ -230,7 +230,7 @@ TEST(a_read_that_fails_goes_to_all_the_others_once)
 TEST(a_late_read_is_hedged_at_a_node_in_order_and_within_the_cap)
 {
 	struct linnos_cluster_options o = options(LINNOS_CLUSTER_HEDGE);
-	struct linnos_sending first, second;
+	struct linnos_attempt first, second;
 	struct linnos_choice c;
 	int other;
 
@@ -240,18 +240,18 @@ TEST(a_late_read_is_hedged_at_a_node_in_order_and_within_the_cap)
 		read_once(k % N, PAGE);
 	c = chosen(0, PAGE);
 	assert(c.hedge_at_ns >= now_ns + 190 * US && c.hedge_at_ns <= now_ns + 210 * US);
-	linnos_cluster_sent(cluster, &first, &c, 0, LINNOS_FIRST, now_ns);
+	linnos_cluster_on_submit(cluster, &first, &c, 0, LINNOS_PRIMARY_ATTEMPT, now_ns);
 	now_ns = c.hedge_at_ns;
-	other = linnos_cluster_hedge(cluster, &c, now_ns);
+	other = linnos_cluster_choose_hedge(cluster, &c, now_ns);
 	assert(other == 1 || other == 2);
-	linnos_cluster_sent(cluster, &second, &c, other, LINNOS_HEDGE, now_ns);
-	linnos_cluster_ended(cluster, &second, LINNOS_ANSWERED, now_ns + 100 * US);
-	linnos_cluster_answered(cluster, &c, &second, now_ns + 100 * US);
-	linnos_cluster_ended(cluster, &first, LINNOS_CANCELLED, now_ns + 100 * US);
+	linnos_cluster_on_submit(cluster, &second, &c, other, LINNOS_HEDGE_ATTEMPT, now_ns);
+	linnos_cluster_on_complete(cluster, &second, LINNOS_SUCCEEDED, now_ns + 100 * US);
+	linnos_cluster_on_answer(cluster, &c, &second, now_ns + 100 * US);
+	linnos_cluster_on_complete(cluster, &first, LINNOS_CANCELLED, now_ns + 100 * US);
 	assert(stats().hedges_won == 1 && node(0).state == LINNOS_SLOW);
 	for (int k = 0; k < 100; k++) {
 		c = chosen(1, PAGE);
-		linnos_cluster_hedge(cluster, &c, now_ns);
+		linnos_cluster_choose_hedge(cluster, &c, now_ns);
 		assert(stats().hedges * 10 <= stats().reads);
 	}
 	assert(stats().hedges_denied > 0);
@@ -270,11 +270,12 @@ TEST(the_longest_patience_is_no_hurry)
 		read_once(k % N, PAGE);
 	for (unsigned int k = 0; k < N; k++) {
 		struct linnos_choice c = chosen(k, PAGE);
-		struct linnos_sending first;
+		struct linnos_attempt first;
 
-		linnos_cluster_sent(cluster, &first, &c, c.replica, LINNOS_FIRST, now_ns);
-		linnos_cluster_ended(cluster, &first, LINNOS_FAILED, now_ns);
-		linnos_cluster_answered(cluster, &c, NULL, now_ns);
+		linnos_cluster_on_submit(cluster, &first, &c, c.replica, LINNOS_PRIMARY_ATTEMPT,
+					 now_ns);
+		linnos_cluster_on_complete(cluster, &first, LINNOS_FAILED, now_ns);
+		linnos_cluster_on_answer(cluster, &c, NULL, now_ns);
 	}
 	/* in ns it is more than 64 bits have */
 	assert(chosen(0, PAGE).hedge_at_ns > now_ns + 3600000 * MS);
@@ -286,7 +287,7 @@ TEST(large_reads_and_those_that_say_so_are_sent_once)
 	struct linnos_cluster_options o = options(LINNOS_CLUSTER_HEDGE);
 	struct linnos_choice never = {.bytes = PAGE, .flags = LINNOS_NEVER_HEDGE};
 
-	o.extra_io_percent = o.copies_percent = 100;
+	o.extra_io_percent = o.probe_percent = 100;
 	o.flags = LINNOS_CLUSTER_UNGUARDED;
 	open_client(&o);
 	for (int k = 0; k < 30; k++)
@@ -317,7 +318,7 @@ TEST(where_all_are_slow_nothing_is_hedged)
 	for (unsigned int k = 0; k < N; k++)
 		read_once(k, PAGE);
 	c = chosen(0, PAGE);
-	assert(linnos_cluster_hedge(cluster, &c, now_ns + 10 * MS) == -1);
+	assert(linnos_cluster_choose_hedge(cluster, &c, now_ns + 10 * MS) == -1);
 	close_client();
 }
 
@@ -379,14 +380,14 @@ static unsigned int most_crowded_percent(const struct linnos_cluster_options *o)
 
 		for (int i = 0; i < CLIENTS; i++) {
 			struct linnos_choice c = {.bytes = PAGE, .home = 0};
-			struct linnos_sending sending;
+			struct linnos_attempt sending;
 			int64_t k = linnos_cluster_choose(clients[i], &c, nodes, N, time_ns);
 			uint64_t end_ns = time_ns + (!k && round >= CALM ? 5 * MS : 100 * US);
 
-			linnos_cluster_sent(clients[i], &sending, &c, c.replica, LINNOS_FIRST,
-					    time_ns);
-			linnos_cluster_ended(clients[i], &sending, LINNOS_ANSWERED, end_ns);
-			linnos_cluster_answered(clients[i], &c, &sending, end_ns);
+			linnos_cluster_on_submit(clients[i], &sending, &c, c.replica,
+						 LINNOS_PRIMARY_ATTEMPT, time_ns);
+			linnos_cluster_on_complete(clients[i], &sending, LINNOS_SUCCEEDED, end_ns);
+			linnos_cluster_on_answer(clients[i], &c, &sending, end_ns);
 			reads[k]++;
 		}
 		for (int k = 0; k < N; k++)

@@ -36,8 +36,8 @@ static size_t answered(uint32_t us, const char *key)
 
 static int ask_and_hear(uint32_t k, uint32_t us)
 {
-	assert(linnos_cluster_question(cluster, k, 7, PAGE, now_ns, datagram) == DATAGRAM_BYTES);
-	return linnos_cluster_news(cluster, k, datagram, answered(us, NULL), now_ns);
+	assert(linnos_cluster_build_query(cluster, k, 7, PAGE, now_ns, datagram) == DATAGRAM_BYTES);
+	return linnos_cluster_receive_report(cluster, k, datagram, answered(us, NULL), now_ns);
 }
 
 static void warm_up(void)
@@ -52,10 +52,10 @@ TEST(a_home_that_is_told_to_be_slow_is_left)
 	warm_up();
 	now_ns += 30 * MS;
 	assert(!ask_and_hear(0, 5000));
-	assert(node(0).state == LINNOS_SLOW && node(0).news_age_us < 50000);
+	assert(node(0).state == LINNOS_SLOW && node(0).report_age_us < 50000);
 	assert(chosen(0, PAGE).replica != 0);
 	now_ns += 50 * MS;
-	assert(node(0).news_age_us == UINT64_MAX && chosen(0, PAGE).replica == 0);
+	assert(node(0).report_age_us == UINT64_MAX && chosen(0, PAGE).replica == 0);
 	close_client();
 }
 
@@ -65,7 +65,7 @@ TEST(news_that_another_thread_has_heard_later_have_no_age)
 	warm_up();
 	assert(!ask_and_hear(0, 100));
 	now_ns -= US;
-	assert(node(0).news_age_us == 0);
+	assert(node(0).report_age_us == 0);
 	close_client();
 }
 
@@ -76,7 +76,7 @@ TEST(who_asks_after_very_many_reads_looks_at_the_last_of_them)
 	assert(cluster->n_to_ask == TO_ASK);
 	for (uint32_t k = 0; k < N; k++)
 		assert(!ask_and_hear(k, 100));
-	assert(linnos_cluster_next_probe(cluster, now_ns) == -1);
+	assert(linnos_cluster_next_query_node(cluster, now_ns) == -1);
 	assert(!cluster->n_to_ask);
 	close_client();
 }
@@ -89,12 +89,12 @@ TEST(a_drive_that_hangs_or_is_gone_is_the_last_one)
 	open_client(NULL);
 	warm_up();
 	now_ns += 30 * MS;
-	linnos_cluster_question(cluster, 0, 0, PAGE, now_ns, datagram);
+	linnos_cluster_build_query(cluster, 0, 0, PAGE, now_ns, datagram);
 	assert(!question_read(&q, NULL, 0, datagram, DATAGRAM_BYTES));
 	a.cookie = q.cookie;
 	a.flags = q.flags;
 	answer_write(&a, NULL, 0, datagram);
-	assert(!linnos_cluster_news(cluster, 0, datagram, DATAGRAM_BYTES, now_ns));
+	assert(!linnos_cluster_receive_report(cluster, 0, datagram, DATAGRAM_BYTES, now_ns));
 	assert(chosen(0, PAGE).replica != 0);
 	close_client();
 }
@@ -104,7 +104,7 @@ TEST(an_agent_that_predicts_nothing_says_nothing)
 	open_client(NULL);
 	warm_up();
 	assert(!ask_and_hear(0, 0));
-	assert(node(0).news_age_us == UINT64_MAX && node(0).state == LINNOS_HEALTHY);
+	assert(node(0).report_age_us == UINT64_MAX && node(0).state == LINNOS_HEALTHY);
 	close_client();
 }
 
@@ -115,22 +115,22 @@ TEST(only_the_answer_to_the_last_question_is_listened_to)
 
 	open_client(NULL);
 	warm_up();
-	assert(linnos_cluster_question(cluster, N, 0, PAGE, now_ns, datagram) == 0);
-	assert(linnos_cluster_question(cluster, 0, 0, 0, now_ns, datagram) == 0);
-	linnos_cluster_question(cluster, 0, 0, PAGE, now_ns, datagram);
+	assert(linnos_cluster_build_query(cluster, N, 0, PAGE, now_ns, datagram) == 0);
+	assert(linnos_cluster_build_query(cluster, 0, 0, 0, now_ns, datagram) == 0);
+	linnos_cluster_build_query(cluster, 0, 0, PAGE, now_ns, datagram);
 	bytes = answered(5000, NULL);
 	memcpy(old, datagram, sizeof(old));
-	assert(linnos_cluster_news(cluster, 1, old, bytes, now_ns) == -ENOMSG);
-	assert(linnos_cluster_news(cluster, N, old, bytes, now_ns) == -EBADMSG);
-	linnos_cluster_question(cluster, 0, 0, PAGE, now_ns, datagram);
+	assert(linnos_cluster_receive_report(cluster, 1, old, bytes, now_ns) == -ENOMSG);
+	assert(linnos_cluster_receive_report(cluster, N, old, bytes, now_ns) == -EBADMSG);
+	linnos_cluster_build_query(cluster, 0, 0, PAGE, now_ns, datagram);
 	bytes = answered(5000, NULL);
-	assert(linnos_cluster_news(cluster, 0, old, bytes, now_ns) == -ENOMSG);
-	assert(!linnos_cluster_news(cluster, 0, datagram, bytes, now_ns));
+	assert(linnos_cluster_receive_report(cluster, 0, old, bytes, now_ns) == -ENOMSG);
+	assert(!linnos_cluster_receive_report(cluster, 0, datagram, bytes, now_ns));
 	/* a second time it is nobody's */
-	assert(linnos_cluster_news(cluster, 0, datagram, bytes, now_ns) == -ENOMSG);
+	assert(linnos_cluster_receive_report(cluster, 0, datagram, bytes, now_ns) == -ENOMSG);
 	for (size_t k = 0; k < 2 * LINNOS_CLUSTER_DATAGRAM; k++)
-		assert(linnos_cluster_news(cluster, 0, (const uint8_t[256]){0}, k, now_ns) ==
-		       -EBADMSG);
+		assert(linnos_cluster_receive_report(cluster, 0, (const uint8_t[256]){0}, k,
+						     now_ns) == -EBADMSG);
 	assert(stats().answers == 1);
 	close_client();
 }
@@ -148,14 +148,15 @@ TEST(with_a_key_questions_are_signed_and_answers_must_be)
 	open_client(&o);
 	memset(copied, 0, sizeof(copied));
 	warm_up();
-	assert(linnos_cluster_question(cluster, 0, 0, PAGE, now_ns, datagram) ==
+	assert(linnos_cluster_build_query(cluster, 0, 0, PAGE, now_ns, datagram) ==
 	       DATAGRAM_BYTES_MAX);
 	bytes = answered(5000, key);
-	assert(linnos_cluster_news(cluster, 0, datagram, DATAGRAM_BYTES, now_ns) == -EBADMSG);
+	assert(linnos_cluster_receive_report(cluster, 0, datagram, DATAGRAM_BYTES, now_ns) ==
+	       -EBADMSG);
 	datagram[DATAGRAM_BYTES_MAX - 1] ^= 1;
-	assert(linnos_cluster_news(cluster, 0, datagram, bytes, now_ns) == -EBADMSG);
+	assert(linnos_cluster_receive_report(cluster, 0, datagram, bytes, now_ns) == -EBADMSG);
 	datagram[DATAGRAM_BYTES_MAX - 1] ^= 1;
-	assert(!linnos_cluster_news(cluster, 0, datagram, bytes, now_ns));
+	assert(!linnos_cluster_receive_report(cluster, 0, datagram, bytes, now_ns));
 	close_client();
 }
 
@@ -169,8 +170,8 @@ TEST(questions_are_no_more_than_reads_and_go_to_nodes_that_are_not_read)
 
 		read_once(0, PAGE);
 		now_ns += 5 * MS;
-		for (to = linnos_cluster_next_probe(cluster, now_ns); to >= 0;
-		     to = linnos_cluster_next_probe(cluster, now_ns)) {
+		for (to = linnos_cluster_next_query_node(cluster, now_ns); to >= 0;
+		     to = linnos_cluster_next_query_node(cluster, now_ns)) {
 			asked[to]++;
 			n++;
 			assert(!ask_and_hear(to, 100));
@@ -192,7 +193,7 @@ TEST(a_node_is_asked_at_most_once_a_millisecond)
 		int64_t to;
 
 		chosen(0, PAGE);
-		to = linnos_cluster_next_probe(cluster, now_ns);
+		to = linnos_cluster_next_query_node(cluster, now_ns);
 		n += to >= 0;
 		if (to >= 0)
 			assert(!ask_and_hear(to, 100));
@@ -211,10 +212,10 @@ TEST(who_does_not_answer_is_asked_once_a_second)
 		int64_t to;
 
 		chosen(0, PAGE);
-		to = linnos_cluster_next_probe(cluster, now_ns);
+		to = linnos_cluster_next_query_node(cluster, now_ns);
 		n += to >= 0;
 		if (to >= 0)
-			linnos_cluster_question(cluster, to, 0, PAGE, now_ns, datagram);
+			linnos_cluster_build_query(cluster, to, 0, PAGE, now_ns, datagram);
 	}
 	assert(n >= 20 && n <= 30);
 	close_client();
@@ -231,14 +232,14 @@ static bool blind_read(uint64_t home_takes_us)
 
 	now_ns += 100 * MS;
 	takes_us[0] = home_takes_us;
-	first = linnos_cluster_ask_first(cluster, nodes, N, 0, now_ns, &until_ns);
+	first = linnos_cluster_should_query_first(cluster, nodes, N, 0, now_ns, &until_ns);
 	if (first >= 0) {
 		assert(first == 0 && until_ns > now_ns && until_ns < now_ns + MS);
-		linnos_cluster_question(cluster, 0, 0, PAGE, now_ns, datagram);
+		linnos_cluster_build_query(cluster, 0, 0, PAGE, now_ns, datagram);
 		now_ns += 40 * US;
-		assert(!linnos_cluster_news(cluster, 0, datagram,
-					    answered(agent_predicts ? home_takes_us : 0, NULL),
-					    now_ns));
+		assert(!linnos_cluster_receive_report(
+			cluster, 0, datagram, answered(agent_predicts ? home_takes_us : 0, NULL),
+			now_ns));
 	}
 	read_once(0, PAGE);
 	return first >= 0;
@@ -251,8 +252,9 @@ TEST(to_ask_first_is_worth_it_where_reads_lose_more_that_do_not_know)
 	open_client(NULL);
 	warm_up();
 	/* so that it is known how long a question takes */
-	linnos_cluster_question(cluster, 1, 0, PAGE, now_ns, datagram);
-	assert(!linnos_cluster_news(cluster, 1, datagram, answered(100, NULL), now_ns + 40 * US));
+	linnos_cluster_build_query(cluster, 1, 0, PAGE, now_ns, datagram);
+	assert(!linnos_cluster_receive_report(cluster, 1, datagram, answered(100, NULL),
+					      now_ns + 40 * US));
 	for (int k = 0; k < 200; k++)
 		asked += blind_read(100);
 	assert(!asked);
@@ -265,7 +267,8 @@ TEST(to_ask_first_is_worth_it_where_reads_lose_more_that_do_not_know)
 	assert(asked > 160 && asked < 200);
 	assert(stats().moved - slow_before > 25);
 	/* and not where something is known */
-	assert(linnos_cluster_ask_first(cluster, nodes, N, 0, now_ns, &(uint64_t){0}) == -1);
+	assert(linnos_cluster_should_query_first(cluster, nodes, N, 0, now_ns, &(uint64_t){0}) ==
+	       -1);
 	for (int k = 0; k < 2000; k++)
 		blind_read(100);
 	asked = 0;
@@ -282,8 +285,9 @@ TEST(who_has_nothing_to_say_is_not_asked_first)
 	open_client(NULL);
 	warm_up();
 	agent_predicts = false;
-	linnos_cluster_question(cluster, 1, 0, PAGE, now_ns, datagram);
-	assert(!linnos_cluster_news(cluster, 1, datagram, answered(100, NULL), now_ns + 40 * US));
+	linnos_cluster_build_query(cluster, 1, 0, PAGE, now_ns, datagram);
+	assert(!linnos_cluster_receive_report(cluster, 1, datagram, answered(100, NULL),
+					      now_ns + 40 * US));
 	for (int k = 0; k < 400; k++)
 		asked += blind_read(k % 5 ? 100 : 3000);
 	assert(asked > 0 && asked < 20);
@@ -295,17 +299,17 @@ TEST(who_wants_no_news_is_never_told_to_ask)
 {
 	struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;
 
-	o.questions_percent = 0;
+	o.query_percent = 0;
 	open_client(&o);
 	warm_up();
-	assert(linnos_cluster_next_probe(cluster, now_ns) == -1);
+	assert(linnos_cluster_next_query_node(cluster, now_ns) == -1);
 	close_client();
 }
 
 static uint64_t next_cookie(struct linnos_cluster *client, const uint8_t *key, size_t key_bytes,
 			    uint8_t to[LINNOS_CLUSTER_DATAGRAM])
 {
-	size_t bytes = linnos_cluster_question(client, 0, 7, PAGE, MS, to);
+	size_t bytes = linnos_cluster_build_query(client, 0, 7, PAGE, MS, to);
 	struct question q;
 
 	assert(!question_read(&q, key, key_bytes, to, bytes));
@@ -353,13 +357,13 @@ TEST(recorded_signed_answer_is_refused_by_another_process)
 
 			assert(!linnos_cluster_create(&other, N, &o));
 			next_cookie(other, o.key, o.key_bytes, question);
-			error = linnos_cluster_news(other, 0, datagram, bytes, MS);
+			error = linnos_cluster_receive_report(other, 0, datagram, bytes, MS);
 			_exit(error == -ENOMSG ? 0 : 1);
 		}
 		assert(waitpid(child, &status, 0) == child && status == 0);
 		/* The process that asked accepts it, once. */
-		assert(!linnos_cluster_news(client, 0, datagram, bytes, MS));
-		assert(linnos_cluster_news(client, 0, datagram, bytes, MS) == -ENOMSG);
+		assert(!linnos_cluster_receive_report(client, 0, datagram, bytes, MS));
+		assert(linnos_cluster_receive_report(client, 0, datagram, bytes, MS) == -ENOMSG);
 		linnos_cluster_free(client);
 	}
 }

@@ -15,7 +15,7 @@ static void begin(void)
 {
 	knowing = (struct knowing){
 		.news_for_ns = 50 * NS_PER_MS,
-		.news_uses = 4,
+		.report_max_uses = 4,
 		.wait_ns = 10 * NS_PER_MS,
 	};
 	usual_add(&knowing.usual, 0, USUAL_US);
@@ -169,11 +169,11 @@ TEST(news_make_a_node_worse_for_some_time_and_some_reads)
 	now_ns += knowing.news_for_ns;
 	assert(expected() < 1.1);
 	tell(20);
-	for (unsigned int k = 0; k < knowing.news_uses; k++) {
-		assert(node_is_told(&knowing, &node, now_ns));
+	for (unsigned int k = 0; k < knowing.report_max_uses; k++) {
+		assert(node_has_report(&knowing, &node, now_ns));
 		read_takes(20);
 	}
-	assert(!node_is_told(&knowing, &node, now_ns));
+	assert(!node_has_report(&knowing, &node, now_ns));
 }
 
 TEST(news_that_were_never_worth_anything_make_no_node_better)
@@ -247,7 +247,7 @@ TEST(news_end_that_a_node_is_slow_if_they_are_newer)
 	}
 	tell(1);
 	read_takes(20);
-	assert(node_is_told(&knowing, &node, now_ns) && expected() >= SLOW);
+	assert(node_has_report(&knowing, &node, now_ns) && expected() >= SLOW);
 	tell(1);
 	assert(expected() < SLOW);
 }
@@ -291,23 +291,23 @@ TEST(a_slow_node_is_looked_at_by_one_and_later_each_time)
 
 	begin();
 	read_takes(1);
-	assert(!node_wants_a_look(&knowing, &node, expected(), now_ns + NS_PER_MS * 1000));
+	assert(!node_needs_probe(&knowing, &node, expected(), now_ns + NS_PER_MS * 1000));
 	read_takes(20);
 	heard_ns = now_ns;
-	assert(!node_wants_a_look(&knowing, &node, SLOW, heard_ns + 10 * NS_PER_MS - 1));
-	assert(node_wants_a_look(&knowing, &node, SLOW, heard_ns + 10 * NS_PER_MS));
+	assert(!node_needs_probe(&knowing, &node, SLOW, heard_ns + 10 * NS_PER_MS - 1));
+	assert(node_needs_probe(&knowing, &node, SLOW, heard_ns + 10 * NS_PER_MS));
 	/* at once, so that it says nothing of how long that lasts */
 	read_takes(20);
 	heard_ns = now_ns;
-	assert(!node_wants_a_look(&knowing, &node, SLOW, heard_ns + 20 * NS_PER_MS - 1));
-	assert(node_wants_a_look(&knowing, &node, SLOW, heard_ns + 20 * NS_PER_MS));
+	assert(!node_needs_probe(&knowing, &node, SLOW, heard_ns + 20 * NS_PER_MS - 1));
+	assert(node_needs_probe(&knowing, &node, SLOW, heard_ns + 20 * NS_PER_MS));
 	for (unsigned int k = 0; k < 10; k++)
 		read_takes(20);
 	now_ns += 250 * NS_PER_MS;
-	assert(node_wants_a_look(&knowing, &node, SLOW, now_ns));
+	assert(node_needs_probe(&knowing, &node, SLOW, now_ns));
 	s.sent_ns = now_ns;
 	node_sent(&node, &s);
-	assert(!node_wants_a_look(&knowing, &node, SLOW, now_ns));
+	assert(!node_needs_probe(&knowing, &node, SLOW, now_ns));
 	node_forget(&node, &s);
 }
 

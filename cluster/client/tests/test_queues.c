@@ -29,7 +29,7 @@ struct queues {
 
 struct read {
 	struct linnos_choice choice;
-	struct linnos_sending first, copy;
+	struct linnos_attempt first, copy;
 	struct linnos_cluster *client;
 	uint64_t begin_ns, end_ns[2]; /* of the first attempt and of its copy */
 	unsigned int to_end;
@@ -85,10 +85,10 @@ static double end_until(struct read **waiting, uint64_t ns)
 		bool is_copy = r->end_ns[1] == end_ns;
 
 		*waiting = r->next;
-		linnos_cluster_ended(r->client, is_copy ? &r->copy : &r->first, LINNOS_ANSWERED,
-				     end_ns);
+		linnos_cluster_on_complete(r->client, is_copy ? &r->copy : &r->first,
+					   LINNOS_SUCCEEDED, end_ns);
 		if (!is_copy) {
-			linnos_cluster_answered(r->client, &r->choice, &r->first, end_ns);
+			linnos_cluster_on_answer(r->client, &r->choice, &r->first, end_ns);
 			sum_us += (end_ns - r->begin_ns) / (double)US;
 		}
 		r->end_ns[is_copy] = UINT64_MAX;
@@ -134,8 +134,9 @@ static double mean_us(const struct queues *q, uint32_t mode, uint64_t seed)
 				continue;
 			r->to_end++;
 			r->end_ns[i] = served_ns(q, k, k == r->choice.home, now);
-			linnos_cluster_sent(r->client, i ? &r->copy : &r->first, &r->choice, k,
-					    i ? LINNOS_COPY : LINNOS_FIRST, now);
+			linnos_cluster_on_submit(r->client, i ? &r->copy : &r->first, &r->choice, k,
+						 i ? LINNOS_PROBE_COPY : LINNOS_PRIMARY_ATTEMPT,
+						 now);
 		}
 		wait_for(&waiting, r);
 		n++;

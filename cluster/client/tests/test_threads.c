@@ -22,7 +22,7 @@
 
 struct in_flight {
 	struct linnos_choice choice;
-	struct linnos_sending sendings[2 * REPLICAS];
+	struct linnos_attempt sendings[2 * REPLICAS];
 	unsigned int replicas[2 * REPLICAS], n, n_ended;
 	uint32_t nodes[REPLICAS];
 	bool is_answered, is_used;
@@ -41,7 +41,7 @@ static bool fails(uint32_t node, uint64_t at_ns)
 static void send(struct in_flight *r, unsigned int replica, enum linnos_kind kind, uint64_t at_ns)
 {
 	r->replicas[r->n] = replica;
-	linnos_cluster_sent(cluster, &r->sendings[r->n++], &r->choice, replica, kind, at_ns);
+	linnos_cluster_on_submit(cluster, &r->sendings[r->n++], &r->choice, replica, kind, at_ns);
 }
 
 static void begin(struct in_flight *r, uint64_t *state, uint64_t at_ns)
@@ -52,11 +52,11 @@ static void begin(struct in_flight *r, uint64_t *state, uint64_t at_ns)
 	for (unsigned int k = 0; k < REPLICAS; k++)
 		r->nodes[k] = (first + k * 5) % NODES;
 	r->choice.bytes = 4096 << chance(state) % 6;
-	r->choice.home = chance(state) % 2 ? LINNOS_HOME_TURNS : 0;
+	r->choice.home = chance(state) % 2 ? LINNOS_DEFAULT_ROUND_ROBIN : 0;
 	assert(linnos_cluster_choose(cluster, &r->choice, r->nodes, REPLICAS, at_ns) >= 0);
-	send(r, r->choice.replica, LINNOS_FIRST, at_ns);
+	send(r, r->choice.replica, LINNOS_PRIMARY_ATTEMPT, at_ns);
 	if (r->choice.copy >= 0)
-		send(r, r->choice.copy, LINNOS_COPY, at_ns);
+		send(r, r->choice.copy, LINNOS_PROBE_COPY, at_ns);
 }
 
 /* The oldest attempt ends, somehow. */
@@ -65,22 +65,22 @@ static void end_one(struct in_flight *r, uint64_t *state, uint64_t at_ns)
 	unsigned int k = r->n_ended++;
 	bool is_copy = (int)r->replicas[k] == r->choice.copy && k == 1;
 	enum linnos_end end = fails(r->nodes[r->replicas[k]], at_ns) ? LINNOS_FAILED
-			      : chance(state) % 50		     ? LINNOS_ANSWERED
-			      : chance(state) % 2		     ? LINNOS_TAKEN_BACK
+			      : chance(state) % 50		     ? LINNOS_SUCCEEDED
+			      : chance(state) % 2		     ? LINNOS_RESULT_IGNORED
 								     : LINNOS_CANCELLED;
 
-	linnos_cluster_ended(cluster, &r->sendings[k], end, at_ns);
+	linnos_cluster_on_complete(cluster, &r->sendings[k], end, at_ns);
 	if (is_copy || r->is_answered)
 		return;
-	if (end == LINNOS_ANSWERED) {
+	if (end == LINNOS_SUCCEEDED) {
 		r->is_answered = true;
-		linnos_cluster_answered(cluster, &r->choice, &r->sendings[k], at_ns);
+		linnos_cluster_on_answer(cluster, &r->choice, &r->sendings[k], at_ns);
 		atomic_fetch_add(&n_answered, 1);
 	} else if (linnos_cluster_choose_next(cluster, &r->choice, at_ns) >= 0) {
-		send(r, r->choice.replica, LINNOS_FIRST, at_ns);
+		send(r, r->choice.replica, LINNOS_PRIMARY_ATTEMPT, at_ns);
 	} else if (r->n_ended == r->n) {
 		r->is_answered = true;
-		linnos_cluster_answered(cluster, &r->choice, NULL, at_ns);
+		linnos_cluster_on_answer(cluster, &r->choice, NULL, at_ns);
 		atomic_fetch_add(&n_unanswered, 1);
 	}
 }
@@ -88,10 +88,10 @@ static void end_one(struct in_flight *r, uint64_t *state, uint64_t at_ns)
 static void go_on(struct in_flight *r, uint64_t *state, uint64_t at_ns)
 {
 	if (!r->is_answered && at_ns >= r->choice.hedge_at_ns) {
-		int k = linnos_cluster_hedge(cluster, &r->choice, at_ns);
+		int k = linnos_cluster_choose_hedge(cluster, &r->choice, at_ns);
 
 		if (k >= 0)
-			send(r, k, LINNOS_HEDGE, at_ns);
+			send(r, k, LINNOS_HEDGE_ATTEMPT, at_ns);
 	}
 	end_one(r, state, at_ns);
 	if (r->n_ended == r->n)
@@ -101,18 +101,18 @@ static void go_on(struct in_flight *r, uint64_t *state, uint64_t at_ns)
 static void tell_anything(uint64_t *state, uint64_t at_ns)
 {
 	uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
-	int64_t node = linnos_cluster_next_probe(cluster, at_ns);
+	int64_t node = linnos_cluster_next_query_node(cluster, at_ns);
 	size_t bytes;
 
 	if (node < 0)
 		return;
-	bytes = linnos_cluster_question(cluster, node, 0, 4096, at_ns, datagram);
+	bytes = linnos_cluster_build_query(cluster, node, 0, 4096, at_ns, datagram);
 	datagram[5] = 2;
 	datagram[20] = chance(state) % 8;
 	datagram[22] = chance(state);
 	datagram[28] = chance(state);
 	datagram[29] = chance(state);
-	linnos_cluster_news(cluster, node, datagram, bytes, at_ns + 50 * US);
+	linnos_cluster_receive_report(cluster, node, datagram, bytes, at_ns + 50 * US);
 }
 
 static void *reader(void *of)

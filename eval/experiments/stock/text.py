@@ -24,7 +24,7 @@ TITLES = {
     "home": "home, by the reading program",
     "liblinnos": "`linnos_pread()`",
     "hedged": "`linnos_pread()`, hedged, 5% cap",
-    "asked": "`linnos_best()`: the kernel is asked",
+    "asked": "`linnos_kernel_best_drives()`: the kernel is asked",
 }
 ORDER = (
     "baseline", "home", "hedge", "lowest", "lowest-h95, 5% cap", "liblinnos", "hedged",

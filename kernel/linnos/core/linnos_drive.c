@@ -18,14 +18,14 @@ static void linnos_load_from(s64 load, s64 write_pages,
 	seen->write_pages = linnos_saturate(write_pages);
 }
 
-void linnos_see_load(const struct linnos_drive *drive, struct linnos_load *load)
+void linnos_load_snapshot(const struct linnos_drive *drive, struct linnos_load *load)
 {
 	linnos_load_from(atomic64_read(&drive->load),
 			 atomic64_read(&drive->write_pages), load);
 }
 
 /* Return: how many reads are in flight there; %LINNOS_LATENCY_CAP if nobody knows. */
-u32 linnos_see_region(const struct linnos_drive *drive, u8 region)
+u32 linnos_region_reads(const struct linnos_drive *drive, u8 region)
 {
 	if (unlikely(region == LINNOS_REGION_UNKNOWN))
 		return LINNOS_LATENCY_CAP;
@@ -33,12 +33,12 @@ u32 linnos_see_region(const struct linnos_drive *drive, u8 region)
 }
 
 /* Return: its number plus 1, or 0 if all are taken. */
-static u8 linnos_place_take(struct linnos_places *places, u64 now_ns)
+static u8 linnos_start_slot_get(struct linnos_start_slots *places, u64 now_ns)
 {
 	unsigned long *word = places->taken, free;
 	u32 at, bit;
 
-	for (at = 0; at < LINNOS_PLACES; at += BITS_PER_LONG, word++) {
+	for (at = 0; at < LINNOS_START_SLOTS; at += BITS_PER_LONG, word++) {
 		while ((free = ~READ_ONCE(*word))) {
 			bit = __ffs(free);
 			/* not if another was quicker: look again */
@@ -51,7 +51,7 @@ static u8 linnos_place_take(struct linnos_places *places, u64 now_ns)
 	return 0;
 }
 
-static void linnos_place_leave(struct linnos_places *places, u8 place)
+static void linnos_start_slot_put(struct linnos_start_slots *places, u8 place)
 {
 	u32 at = place - 1;
 
@@ -64,11 +64,11 @@ static void linnos_place_leave(struct linnos_places *places, u8 place)
 /* Is a probe of this order wanted, and none sent yet? */
 static bool linnos_is_wanted(u64 since_ns)
 {
-	return unlikely(since_ns && !(since_ns & LINNOS_LOOK_SENT));
+	return unlikely(since_ns && !(since_ns & LINNOS_PROBE_SENT));
 }
 
 /* May reads of this order have been admitted although the model calls them slow? */
-static bool linnos_may_be_against(const struct linnos_look *look)
+static bool linnos_may_be_against(const struct linnos_probe_state *look)
 {
 	return READ_ONCE(look->since_ns) || READ_ONCE(look->window);
 }
@@ -80,15 +80,15 @@ static bool linnos_may_be_against(const struct linnos_look *look)
  * be, is such a part. Of other reads this is not known: a request of order 1 is taken for
  * a part of one of order 2 if a probe is wanted of that order and not of its own.
  */
-static u32 linnos_read_order(const struct linnos_drive *drive, u32 pages,
+static u32 linnos_read_size_class(const struct linnos_drive *drive, u32 pages,
 			     u8 flags)
 {
-	const struct linnos_look *look = drive->look;
-	u32 order = linnos_size_order(pages), larger;
+	const struct linnos_probe_state *look = drive->look;
+	u32 order = linnos_size_class(pages), larger;
 
 	if (unlikely(flags & LINNOS_IO_SLOW) &&
 	    !linnos_may_be_against(&look[order]))
-		for (larger = order + 1; larger < LINNOS_SIZES; larger++)
+		for (larger = order + 1; larger < LINNOS_SIZE_CLASSES; larger++)
 			if (linnos_may_be_against(&look[larger]))
 				return larger;
 	return order + (order == 1 &&
@@ -99,12 +99,12 @@ static u32 linnos_read_order(const struct linnos_drive *drive, u32 pages,
 static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 			       u64 now_ns)
 {
-	struct linnos_look *look = &drive->look[io->flags & LINNOS_IO_SIZE];
+	struct linnos_probe_state *look = &drive->look[io->flags & LINNOS_IO_SIZE];
 	u64 since_ns = READ_ONCE(look->since_ns);
 
-	/* pairs with linnos_set_watching() of who uses it: nothing to order */
+	/* pairs with linnos_update_start_tracking() of who uses it: nothing to order */
 	if (READ_ONCE(drive->watching)) {
-		io->place = linnos_place_take(&drive->places, now_ns);
+		io->place = linnos_start_slot_get(&drive->places, now_ns);
 		atomic_inc(&drive->in_region[io->region]);
 	} else {
 		io->region = LINNOS_REGION_UNKNOWN;
@@ -114,7 +114,7 @@ static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 	if (unlikely(io->flags & LINNOS_IO_SLOW))
 		atomic_inc(&look->against);
 	if (linnos_is_wanted(since_ns))
-		cmpxchg(&look->since_ns, since_ns, since_ns | LINNOS_LOOK_SENT);
+		cmpxchg(&look->since_ns, since_ns, since_ns | LINNOS_PROBE_SENT);
 }
 
 /*
@@ -131,7 +131,7 @@ void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
 				  .region = region };
 	io->pages = min_t(u32, pages, LINNOS_IO_PAGES_MAX);
 	if (flags & LINNOS_IO_READ) {
-		io->flags |= linnos_read_order(drive, pages, flags);
+		io->flags |= linnos_read_size_class(drive, pages, flags);
 		linnos_read_begins(drive, io, now_ns);
 		load = atomic64_add_return(LINNOS_LOAD_READ + io->pages,
 					   &drive->load);
@@ -158,7 +158,7 @@ void linnos_io_grow(struct linnos_drive *drive, struct linnos_io *io, u32 pages)
 
 static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 {
-	struct linnos_look *look = &drive->look[io->flags & LINNOS_IO_SIZE];
+	struct linnos_probe_state *look = &drive->look[io->flags & LINNOS_IO_SIZE];
 
 	io->flags &= ~LINNOS_IO_COUNTED;
 	if (!(io->flags & LINNOS_IO_READ)) {
@@ -170,7 +170,7 @@ static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 	if (io->region != LINNOS_REGION_UNKNOWN)
 		atomic_dec(&drive->in_region[io->region]);
 	if (io->place)
-		linnos_place_leave(&drive->places, io->place);
+		linnos_start_slot_put(&drive->places, io->place);
 	if (unlikely(io->flags & LINNOS_IO_SIZE))
 		atomic_dec(&look->in_flight);
 	if (unlikely(io->flags & LINNOS_IO_SLOW))
@@ -185,9 +185,9 @@ static bool linnos_answers_for(const struct linnos_drive *drive,
 			       const struct linnos_io *io,
 			       const struct linnos_io *joins)
 {
-	const struct linnos_look *look =
+	const struct linnos_probe_state *look =
 		&drive->look[joins->flags & LINNOS_IO_SIZE];
-	u64 since_ns = READ_ONCE(look->since_ns) & ~LINNOS_LOOK_SENT;
+	u64 since_ns = READ_ONCE(look->since_ns) & ~LINNOS_PROBE_SENT;
 
 	return !((io->flags ^ joins->flags) &
 		 (LINNOS_IO_COUNTED | LINNOS_IO_SIZE)) &&
@@ -202,7 +202,7 @@ void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
 		return;
 	if (joins->flags & LINNOS_IO_READ &&
 	    !linnos_answers_for(drive, io, joins))
-		linnos_look_lost(&drive->look[joins->flags & LINNOS_IO_SIZE]);
+		linnos_probe_failed(&drive->look[joins->flags & LINNOS_IO_SIZE]);
 	linnos_io_grow(drive, io, joins->pages);
 	linnos_count_out(drive, joins);
 }
@@ -216,9 +216,9 @@ void linnos_io_issue(struct linnos_io *io, u64 now_ns)
 
 /* An I/O is not in flight any more. Return: a read was answered, and @ended says how. */
 bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
-		   struct linnos_ended *ended)
+		   struct linnos_completed_io *ended)
 {
-	struct linnos_look *look = &drive->look[io->flags & LINNOS_IO_SIZE];
+	struct linnos_probe_state *look = &drive->look[io->flags & LINNOS_IO_SIZE];
 	u64 us = 0;
 
 	if (!(io->flags & LINNOS_IO_COUNTED))
@@ -227,12 +227,12 @@ bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
 	if (!(io->flags & LINNOS_IO_READ))
 		return false;
 	if (!(io->flags & LINNOS_IO_ANSWERED) || !io->issued_ns) {
-		linnos_look_lost(look);
+		linnos_probe_failed(look);
 		return false;
 	}
 	if (now_ns > io->issued_ns)
 		us = div_u64(now_ns - io->issued_ns, NSEC_PER_USEC);
-	*ended = (struct linnos_ended){
+	*ended = (struct linnos_completed_io){
 		.end_ns = now_ns,
 		.latency_us = min_t(u64, us, U32_MAX),
 		.pages = io->pages,
@@ -242,10 +242,10 @@ bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
 }
 
 void linnos_history_add(struct linnos_history *history,
-			const struct linnos_ended *ended)
+			const struct linnos_completed_io *ended)
 {
-	u32 size = linnos_size_order(ended->pages);
-	struct linnos_ended *last =
+	u32 size = linnos_size_class(ended->pages);
+	struct linnos_completed_io *last =
 		&history->last[size][history->n[size]++ % LINNOS_HISTORY];
 
 	*last = *ended;
@@ -254,11 +254,11 @@ void linnos_history_add(struct linnos_history *history,
 }
 
 /* The last reads that were not larger in order, oldest first. */
-void linnos_history_see(const struct linnos_history *history, u32 size,
-			struct linnos_ended past[LINNOS_HISTORY])
+void linnos_history_snapshot(const struct linnos_history *history, u32 size,
+			struct linnos_completed_io past[LINNOS_HISTORY])
 {
-	const struct linnos_ended *newest, *last;
-	u32 seen[LINNOS_SIZES] = {};
+	const struct linnos_completed_io *newest, *last;
+	u32 seen[LINNOS_SIZE_CLASSES] = {};
 	u32 order, from;
 	int i;
 
@@ -293,7 +293,7 @@ static u8 *linnos_put_digits(u8 *digit, int n, u32 value, u32 max)
 	return digit + n;
 }
 
-void linnos_view_digits(const struct linnos_view *view,
+void linnos_encode_digits(const struct linnos_drive_snapshot *view,
 			u8 digits[LINNOS_N_INPUTS])
 {
 	int i;
@@ -329,14 +329,14 @@ struct linnos_starts {
 	u32 overdue;
 };
 
-static void linnos_starts_see(const struct linnos_places *places,
+static void linnos_starts_see(const struct linnos_start_slots *places,
 			      struct linnos_starts *starts)
 {
 	unsigned long taken;
 	u64 start_ns;
 	u32 at;
 
-	for (at = 0; at < LINNOS_PLACES; at += BITS_PER_LONG) {
+	for (at = 0; at < LINNOS_START_SLOTS; at += BITS_PER_LONG) {
 		taken = READ_ONCE(places->taken[at / BITS_PER_LONG]);
 		for (; taken; taken &= taken - 1) {
 			start_ns =
@@ -351,7 +351,7 @@ static void linnos_starts_see(const struct linnos_places *places,
 }
 
 /* 0: none is in flight. */
-u64 linnos_oldest_ns(const struct linnos_places *places)
+u64 linnos_oldest_ns(const struct linnos_start_slots *places)
 {
 	struct linnos_starts starts = {};
 
@@ -360,7 +360,7 @@ u64 linnos_oldest_ns(const struct linnos_places *places)
 }
 
 /* Of one of the last reads, of which nothing may be known: it is endless ago. */
-static void linnos_past_features(const struct linnos_ended *ended, u64 now_ns,
+static void linnos_past_features(const struct linnos_completed_io *ended, u64 now_ns,
 				 u32 *past)
 {
 	past[LINNOS_PAST_LATENCY_US] = linnos_capped(ended->latency_us);
@@ -372,8 +372,8 @@ static void linnos_past_features(const struct linnos_ended *ended, u64 now_ns,
 }
 
 /* What a model of latencies sees of a read; in flight for longer is overdue. */
-void linnos_view_features(const struct linnos_places *places,
-			  const struct linnos_view *view, u32 overdue_us,
+void linnos_compute_features(const struct linnos_start_slots *places,
+			  const struct linnos_drive_snapshot *view, u32 overdue_us,
 			  u32 features[LINNOS_N_FEATURES])
 {
 	u64 overdue_ns = (u64)overdue_us * NSEC_PER_USEC;

@@ -6,8 +6,8 @@
  *	linnos_io_begin ──► in flight ──► linnos_io_issue ──► linnos_io_end
  *	                        │                                  │
  *	                        ▼                                  ▼
- *	                  linnos_see_load                    linnos_history_add
- *	                        └───────► struct linnos_view ◄─────┘
+ *	                  linnos_load_snapshot                    linnos_history_add
+ *	                        └───────► struct linnos_drive_snapshot ◄─────┘
  *	                                          │
  *	                          digits of the network, features of the trees
  *
@@ -58,7 +58,7 @@ static inline u8 linnos_region_of(u64 offset_bytes)
 /* No more pages are counted of one I/O, nor remembered as pending. */
 #define LINNOS_IO_PAGES_MAX 0xffff
 
-#define LINNOS_PLACES 128 /* so many reads in flight have one */
+#define LINNOS_START_SLOTS 128 /* so many reads in flight have one */
 
 /* Of &linnos_io.flags; in the two bits below them the order of a read's size. */
 #define LINNOS_IO_SIZE 0x03
@@ -73,12 +73,12 @@ struct linnos_io {
 	u64 issued_ns; /* when the drive was first given it; 0: not yet */
 	u16 pages; /* its own, merged ones included */
 	u16 pending; /* pages pending when it was counted, its own among them */
-	u8 place; /* of a read in struct linnos_places; 0: none */
+	u8 place; /* of a read in struct linnos_start_slots; 0: none */
 	u8 flags;
 	u8 region; /* of a read, where it is counted */
 };
 
-struct linnos_ended {
+struct linnos_completed_io {
 	u64 end_ns; /* 0: there was none */
 	u64 nr; /* it was the drive's so manyth */
 	u32 latency_us; /* how long the drive took */
@@ -90,23 +90,23 @@ struct linnos_ended {
 struct linnos_history {
 	u64 end_ns; /* when the last of all ended */
 	u64 nr; /* how many there have been */
-	u32 n[LINNOS_SIZES]; /* and of each order, as far as 32 bits tell */
-	struct linnos_ended last[LINNOS_SIZES][LINNOS_HISTORY];
+	u32 n[LINNOS_SIZE_CLASSES]; /* and of each order, as far as 32 bits tell */
+	struct linnos_completed_io last[LINNOS_SIZE_CLASSES][LINNOS_HISTORY];
 };
 
 /*
  * Since when reads are in flight. The lowest places are taken first: of few reads a
  * decision looks at what is near. Should all be taken, a read goes without.
  */
-struct linnos_places {
-	unsigned long taken[LINNOS_PLACES / BITS_PER_LONG];
-	u64 start_ns[LINNOS_PLACES]; /* 0: for an instant, when just taken */
+struct linnos_start_slots {
+	unsigned long taken[LINNOS_START_SLOTS / BITS_PER_LONG];
+	u64 start_ns[LINNOS_START_SLOTS]; /* 0: for an instant, when just taken */
 };
 
-#define LINNOS_LOOK_SENT 1ULL /* in @since_ns: the probe is in flight */
+#define LINNOS_PROBE_SENT 1ULL /* in @since_ns: the probe is in flight */
 
-/* Is the drive still slow? See linnos_look.c. */
-struct linnos_look {
+/* Is the drive still slow? See linnos_probe.c. */
+struct linnos_probe_state {
 	u64 chosen_ns; /* the last read expected to be fast, or answered probe */
 	u64 since_ns; /* since when a probe is wanted; 0: none is */
 	atomic_t refused; /* since a probe was answered */
@@ -129,24 +129,24 @@ struct linnos_drive {
 	atomic64_t load ____cacheline_aligned_in_smp;
 	atomic64_t write_pages;
 	bool watching;
-	struct linnos_places places;
+	struct linnos_start_slots places;
 	atomic_t in_region[LINNOS_REGIONS];
-	struct linnos_look look[LINNOS_SIZES];
+	struct linnos_probe_state look[LINNOS_SIZE_CLASSES];
 	struct linnos_history history ____cacheline_aligned_in_smp;
 };
 
 /* A drive as a read of so many pages finds it; @past is oldest first. */
-struct linnos_view {
+struct linnos_drive_snapshot {
 	u64 now_ns;
 	u32 pages;
 	u32 size;
 	struct linnos_load load;
 	u32 in_region;
-	struct linnos_ended past[LINNOS_HISTORY];
+	struct linnos_completed_io past[LINNOS_HISTORY];
 };
 
 /* With those of the read that asks. */
-static inline u32 linnos_pending(const struct linnos_view *view)
+static inline u32 linnos_pending(const struct linnos_drive_snapshot *view)
 {
 	return view->load.read_pages + view->load.write_pages + view->pages;
 }
@@ -157,10 +157,10 @@ static inline u32 linnos_pages_of(u64 bytes)
 		     LINNOS_IO_PAGES_MAX);
 }
 
-void linnos_drive_forget(struct linnos_drive *drive, u64 now_ns);
-void linnos_see_load(const struct linnos_drive *drive,
+void linnos_drive_reset_history(struct linnos_drive *drive, u64 now_ns);
+void linnos_load_snapshot(const struct linnos_drive *drive,
 		     struct linnos_load *load);
-u32 linnos_see_region(const struct linnos_drive *drive, u8 region);
+u32 linnos_region_reads(const struct linnos_drive *drive, u8 region);
 
 void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
 		     u8 region, u32 pages, u8 flags, u64 now_ns);
@@ -170,28 +170,28 @@ void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
 		    struct linnos_io *joins);
 void linnos_io_issue(struct linnos_io *io, u64 now_ns);
 bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
-		   struct linnos_ended *ended);
+		   struct linnos_completed_io *ended);
 
 void linnos_history_add(struct linnos_history *history,
-			const struct linnos_ended *ended);
-void linnos_history_see(const struct linnos_history *history, u32 size,
-			struct linnos_ended past[LINNOS_HISTORY]);
+			const struct linnos_completed_io *ended);
+void linnos_history_snapshot(const struct linnos_history *history, u32 size,
+			struct linnos_completed_io past[LINNOS_HISTORY]);
 
-u64 linnos_oldest_ns(const struct linnos_places *places);
-void linnos_view_digits(const struct linnos_view *view,
+u64 linnos_oldest_ns(const struct linnos_start_slots *places);
+void linnos_encode_digits(const struct linnos_drive_snapshot *view,
 			u8 digits[LINNOS_N_INPUTS]);
-void linnos_view_features(const struct linnos_places *places,
-			  const struct linnos_view *view, u32 overdue_us,
+void linnos_compute_features(const struct linnos_start_slots *places,
+			  const struct linnos_drive_snapshot *view, u32 overdue_us,
 			  u32 features[LINNOS_N_FEATURES]);
 
-void linnos_look_chosen(struct linnos_drive *drive, u32 size, u64 now_ns);
-void linnos_look_fast(struct linnos_look *look);
-bool linnos_look_allows(const struct linnos_drive *drive, u32 size, u64 now_ns);
-bool linnos_look_claim(struct linnos_drive *drive, u32 size, bool again,
+void linnos_probe_note_fast_read(struct linnos_drive *drive, u32 size, u64 now_ns);
+void linnos_probe_close_window(struct linnos_probe_state *look);
+bool linnos_probe_window_allows(const struct linnos_drive *drive, u32 size, u64 now_ns);
+bool linnos_probe_claim(struct linnos_drive *drive, u32 size, bool again,
 		       u64 now_ns);
-void linnos_look_lost(struct linnos_look *look);
-void linnos_look_ended(struct linnos_drive *drive, const struct linnos_io *io,
+void linnos_probe_failed(struct linnos_probe_state *look);
+void linnos_probe_complete(struct linnos_drive *drive, const struct linnos_io *io,
 		       u64 end_ns, bool late);
-bool linnos_is_silent(const struct linnos_drive *drive, u32 size, u64 now_ns);
+bool linnos_history_is_stale(const struct linnos_drive *drive, u32 size, u64 now_ns);
 
 #endif /* _LINNOS_DRIVE_H */

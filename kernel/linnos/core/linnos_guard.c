@@ -44,7 +44,7 @@
 #define ENOUGH (3 * LINNOS_GUARD_ONE)
 
 /* 2 s: sums of squares stay below 2^64. */
-#define TOOK_MAX_US 0x1fffffU
+#define LATENCY_MAX_US 0x1fffffU
 
 /*
  * What is thought of leaving, in eighths of a standard error, without answers of those
@@ -61,36 +61,36 @@
 
 /* The normal distribution: of 1024 as many are below so many eighths of a sigma. */
 #define EIGHTHS 25
-static const u16 linnos_below[EIGHTHS] = {
+static const u16 linnos_normal_cdf[EIGHTHS] = {
 	512,  563,  613,  662,	708,  752,  792,  829,	862,
 	891,  916,  937,  956,	971,  983,  993,  1001, 1007,
 	1011, 1015, 1018, 1020, 1021, 1022, 1023,
 };
 
 /* Of 1024. To stay costs more where leaving helps; where it costs too much, fewer do. */
-#define LEAVE_LEAST 16
-#define STAY_LEAST 4
-#define STAY_LEAST_DEAR 2
+#define REDIRECT_MIN 16
+#define CONTROL_MIN 4
+#define CONTROL_MIN_COSTLY 2
 #define COST_PERCENT 1
 /* In eighths of a standard error: of three that stayed hardly more is seen. */
 #define KNOWN 12
 
 /* At home it is predicted to take @home_us, and nine in ten took @usual_us at most. */
-enum linnos_wish linnos_wish_of(u32 home_us, u32 usual_us)
+enum linnos_slowness linnos_classify_slowness(u32 home_us, u32 usual_us)
 {
 	if (home_us <= usual_us)
-		return LINNOS_HOME_USUAL;
+		return LINNOS_SLOWNESS_NORMAL;
 	if (home_us / 2 <= usual_us)
-		return LINNOS_HOME_SLOW;
+		return LINNOS_SLOWNESS_OVER_P90;
 	if (home_us / 3 <= usual_us)
-		return LINNOS_HOME_SLOWER;
-	return LINNOS_HOME_BAD;
+		return LINNOS_SLOWNESS_OVER_2X_P90;
+	return LINNOS_SLOWNESS_OVER_3X_P90;
 }
 
 /* The square of the standard error of the mean, in us, of at least one read. */
-u64 linnos_took_error(const struct linnos_took *took)
+u64 linnos_moments_mean_variance(const struct linnos_moments *took)
 {
-	u64 mean_us = linnos_took_mean_us(took);
+	u64 mean_us = linnos_moments_mean_us(took);
 	u64 square = mean_us * mean_us;
 	u64 n = took->n + PRIOR * LINNOS_GUARD_ONE;
 	u64 spread = took->square - min_t(u64, took->square, took->n * square);
@@ -100,11 +100,11 @@ u64 linnos_took_error(const struct linnos_took *took)
 }
 
 /* By how many eighths of a standard error leaving is better, or, below 0, worse. */
-static int linnos_better_by(const struct linnos_took took[2])
+static int linnos_redirect_z_score(const struct linnos_moments took[2])
 {
-	u64 stayed_us = linnos_took_mean_us(&took[0]);
-	u64 left_us = linnos_took_mean_us(&took[1]);
-	u64 error = linnos_took_error(&took[0]) + linnos_took_error(&took[1]);
+	u64 stayed_us = linnos_moments_mean_us(&took[0]);
+	u64 left_us = linnos_moments_mean_us(&took[1]);
+	u64 error = linnos_moments_mean_variance(&took[0]) + linnos_moments_mean_variance(&took[1]);
 	u64 by_us = stayed_us > left_us ? stayed_us - left_us :
 					  left_us - stayed_us;
 	u64 eighths = 0;
@@ -117,42 +117,42 @@ static int linnos_better_by(const struct linnos_took took[2])
 }
 
 /* Did those that left take longer than they were predicted to take at home? */
-static bool linnos_was_claimed_in_vain(const struct linnos_guard *guard,
-				       enum linnos_wish wish)
+static bool linnos_redirect_underdelivers(const struct linnos_guard *guard,
+				       enum linnos_slowness wish)
 {
-	const struct linnos_took *left = &guard->took[wish][1];
+	const struct linnos_moments *left = &guard->took[wish][1];
 
 	return left->n >= ENOUGH && left->sum_us > guard->claimed_us[wish];
 }
 
 /* By what that costs, as if all reads wished so; took[0] is above took[1]. */
-static u32 linnos_may_stay(const struct linnos_guard *guard,
-			   const struct linnos_took took[2])
+static u32 linnos_max_control_share(const struct linnos_guard *guard,
+			   const struct linnos_moments took[2])
 {
 	u64 cost_us =
-		linnos_took_mean_us(&took[0]) - linnos_took_mean_us(&took[1]);
+		linnos_moments_mean_us(&took[0]) - linnos_moments_mean_us(&took[1]);
 	u64 mean_us = linnos_guard_mean_us(guard);
 	u64 stay = div64_u64(mean_us * ALL * COST_PERCENT, 100 * (cost_us + 1));
 
-	return clamp_t(u64, stay, STAY_LEAST_DEAR, ALL);
+	return clamp_t(u64, stay, CONTROL_MIN_COSTLY, ALL);
 }
 
 /* How many of 1024 that wish so leave. */
-static u32 linnos_share(const struct linnos_guard *guard, enum linnos_wish wish)
+static u32 linnos_redirect_share(const struct linnos_guard *guard, enum linnos_slowness wish)
 {
-	const struct linnos_took *took = guard->took[wish];
-	int eighths = wish == LINNOS_HOME_BAD ? BAD_AFTER : USUAL_AFTER;
-	u32 share, stay_most = ALL - STAY_LEAST, stay_least = STAY_LEAST;
+	const struct linnos_moments *took = guard->took[wish];
+	int eighths = wish == LINNOS_SLOWNESS_OVER_3X_P90 ? BAD_AFTER : USUAL_AFTER;
+	u32 share, stay_most = ALL - CONTROL_MIN, stay_least = CONTROL_MIN;
 
 	if (took[0].n >= ENOUGH && took[1].n >= ENOUGH) {
-		int better_by = linnos_better_by(took);
+		int better_by = linnos_redirect_z_score(took);
 
 		eighths += better_by;
 		if (better_by >= KNOWN) {
-			stay_most = linnos_may_stay(guard, took);
+			stay_most = linnos_max_control_share(guard, took);
 			stay_least = min_t(u32, stay_least, stay_most);
 		}
-	} else if (linnos_was_claimed_in_vain(guard, wish)) {
+	} else if (linnos_redirect_underdelivers(guard, wish)) {
 		eighths = -BEFORE;
 	} else if (guard->unjudged) {
 		eighths = BEFORE_UNJUDGED;
@@ -160,10 +160,10 @@ static u32 linnos_share(const struct linnos_guard *guard, enum linnos_wish wish)
 		eighths = BEFORE;
 	}
 	if (eighths >= 0)
-		share = linnos_below[min_t(int, eighths, EIGHTHS - 1)];
+		share = linnos_normal_cdf[min_t(int, eighths, EIGHTHS - 1)];
 	else
-		share = ALL - linnos_below[min_t(int, -eighths, EIGHTHS - 1)];
-	share = clamp_t(u32, share, LEAVE_LEAST, ALL - stay_least);
+		share = ALL - linnos_normal_cdf[min_t(int, -eighths, EIGHTHS - 1)];
+	share = clamp_t(u32, share, REDIRECT_MIN, ALL - stay_least);
 	return max_t(u32, share, ALL - stay_most);
 }
 
@@ -178,83 +178,83 @@ u32 linnos_random(u64 *state)
 	return x >> 32;
 }
 
-struct linnos_lot linnos_guard_draw(struct linnos_guard *guard,
-				    enum linnos_wish wish, u32 home_us)
+struct linnos_assignment linnos_guard_assign(struct linnos_guard *guard,
+				    enum linnos_slowness wish, u32 home_us)
 {
-	struct linnos_lot lot = { .home_us = home_us, .wish = wish };
+	struct linnos_assignment lot = { .home_us = home_us, .wish = wish };
 
-	if (wish == LINNOS_STAY)
+	if (wish == LINNOS_SLOWNESS_NONE)
 		return lot;
 	lot.left = linnos_random(&guard->random) % ALL <
-		   linnos_share(guard, wish);
+		   linnos_redirect_share(guard, wish);
 	guard->wished[wish]++;
 	guard->left[wish] += lot.left;
 	return lot;
 }
 
-static u64 linnos_faded(u64 value, u32 shift)
+static u64 linnos_decayed(u64 value, u32 shift)
 {
 	return value - ((value + (1 << (shift - 1))) >> shift);
 }
 
 /* What reads took was a while ago: 1/2^@shift of it is forgotten. */
-void linnos_took_fade(struct linnos_took *took, u32 shift)
+void linnos_moments_decay(struct linnos_moments *took, u32 shift)
 {
-	took->n = linnos_faded(took->n, shift);
-	took->sum_us = linnos_faded(took->sum_us, shift);
-	took->square = linnos_faded(took->square, shift);
+	took->n = linnos_decayed(took->n, shift);
+	took->sum_us = linnos_decayed(took->sum_us, shift);
+	took->square = linnos_decayed(took->square, shift);
 }
 
-void linnos_took_add(struct linnos_took *took, u64 us)
+void linnos_moments_add(struct linnos_moments *took, u64 us)
 {
 	took->n += LINNOS_GUARD_ONE;
 	took->sum_us += us * LINNOS_GUARD_ONE;
 	took->square += us * us * LINNOS_GUARD_ONE;
 }
 
-void linnos_guard_learn(struct linnos_guard *guard, struct linnos_lot lot,
+void linnos_guard_record_latency(struct linnos_guard *guard, struct linnos_assignment lot,
 			u64 latency_us)
 {
-	struct linnos_took *took = guard->took[lot.wish];
+	struct linnos_moments *took = guard->took[lot.wish];
 
-	latency_us = min_t(u64, latency_us, TOOK_MAX_US);
+	latency_us = min_t(u64, latency_us, LATENCY_MAX_US);
 	if (guard->mean_us)
 		latency_us = min_t(u64, latency_us,
 				   TAIL * guard->mean_us >> MEAN_SHIFT);
 	else
 		guard->mean_us = latency_us << MEAN_SHIFT;
 	guard->mean_us += latency_us - (guard->mean_us >> MEAN_SHIFT);
-	if (lot.wish == LINNOS_STAY)
+	if (lot.wish == LINNOS_SLOWNESS_NONE)
 		return;
-	if (linnos_faded(took[0].n, FORGET_SHIFT) >= ENOUGH)
-		linnos_took_fade(&took[0], FORGET_SHIFT);
-	linnos_took_fade(&took[1], FORGET_SHIFT);
+	if (linnos_decayed(took[0].n, FORGET_SHIFT) >= ENOUGH)
+		linnos_moments_decay(&took[0], FORGET_SHIFT);
+	linnos_moments_decay(&took[1], FORGET_SHIFT);
 	guard->claimed_us[lot.wish] =
-		linnos_faded(guard->claimed_us[lot.wish], FORGET_SHIFT);
+		linnos_decayed(guard->claimed_us[lot.wish], FORGET_SHIFT);
 	if (lot.left)
 		guard->claimed_us[lot.wish] +=
-			(u64)min_t(u32, lot.home_us, TOOK_MAX_US) *
+			(u64)min_t(u32, lot.home_us, LATENCY_MAX_US) *
 			LINNOS_GUARD_ONE;
-	linnos_took_add(took + lot.left, latency_us);
+	linnos_moments_add(took + lot.left, latency_us);
 }
 
 /* Do most of those that wish so leave, or may they soon? */
-bool linnos_guard_leaves(const struct linnos_guard *guard,
-			 enum linnos_wish wish)
+bool linnos_guard_mostly_redirects(const struct linnos_guard *guard,
+			 enum linnos_slowness wish)
 {
-	const struct linnos_took *took = guard->took[wish];
+	const struct linnos_moments *took = guard->took[wish];
 
 	if (guard->unjudged && (took[0].n < ENOUGH || took[1].n < ENOUGH))
-		return !linnos_was_claimed_in_vain(guard, wish);
-	return linnos_share(guard, wish) > ALL / 2;
+		return !linnos_redirect_underdelivers(guard, wish);
+	return linnos_redirect_share(guard, wish) > ALL / 2;
 }
 
-void linnos_guard_worth(const struct linnos_guard *guard, enum linnos_wish wish,
-			struct linnos_worth *worth)
+void linnos_guard_get_benefit(const struct linnos_guard *guard, enum linnos_slowness wish,
+			struct linnos_redirect_benefit *worth)
 {
-	const struct linnos_took *took = guard->took[wish];
+	const struct linnos_moments *took = guard->took[wish];
 
-	worth->stayed_us = linnos_took_mean_us(&took[0]);
-	worth->left_us = linnos_took_mean_us(&took[1]);
-	worth->share = linnos_share(guard, wish);
+	worth->stayed_us = linnos_moments_mean_us(&took[0]);
+	worth->left_us = linnos_moments_mean_us(&took[1]);
+	worth->share = linnos_redirect_share(guard, wish);
 }

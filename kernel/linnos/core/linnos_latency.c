@@ -222,7 +222,7 @@ u32 linnos_latency_us(const struct linnos_latency *model,
  * who did not. Nor have the few trees that only know bursts been judged by the drive's
  * reads: who follows them must see what comes of it (linnos_guard.h).
  */
-bool linnos_latency_chooses(const struct linnos_latency *model)
+bool linnos_latency_is_validated(const struct linnos_latency *model)
 {
 	return model->n_trees >= LINNOS_TREES_TO_CHOOSE;
 }

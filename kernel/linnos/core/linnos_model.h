@@ -11,11 +11,11 @@
  * Orders of size of a read: up to 64 KiB, up to 1 MiB, and more. How long 1 MiB took
  * tells nothing of 4 KiB, but small reads tell of all.
  */
-#define LINNOS_SIZES 3
+#define LINNOS_SIZE_CLASSES 3
 #define LINNOS_SMALL_PAGES 16
 #define LINNOS_MEDIUM_PAGES 256
 
-static inline u32 linnos_size_order(u32 pages)
+static inline u32 linnos_size_class(u32 pages)
 {
 	return (pages > LINNOS_SMALL_PAGES) + (pages > LINNOS_MEDIUM_PAGES);
 }
@@ -150,7 +150,7 @@ enum linnos_latency_past {
 #define LINNOS_TREE_DEPTH 4
 #define LINNOS_TREE_LEAVES 16 /* 2^depth */
 #define LINNOS_TREES_MAX 256
-/* Fewer know bursts alone: see linnos_latency_chooses(). */
+/* Fewer know bursts alone: see linnos_latency_is_validated(). */
 #define LINNOS_TREES_TO_CHOOSE 16
 
 /* In the file, a tree has its splits and its leaves, of 32 and 16 bits. */
@@ -165,7 +165,7 @@ enum linnos_latency_past {
  */
 #define LINNOS_CROWD 40
 
-static inline u32 linnos_crowding_us(u32 reads, u32 overdue_us)
+static inline u32 linnos_queueing_penalty_us(u32 reads, u32 overdue_us)
 {
 	u64 us = div_u64((u64)reads * overdue_us, LINNOS_CROWD);
 
@@ -202,6 +202,6 @@ size_t linnos_latency_store(const struct linnos_latency *model, void *file);
 
 u32 linnos_latency_us(const struct linnos_latency *model,
 		      const u32 features[LINNOS_N_FEATURES]);
-bool linnos_latency_chooses(const struct linnos_latency *model);
+bool linnos_latency_is_validated(const struct linnos_latency *model);
 
 #endif /* _LINNOS_MODEL_H */

@@ -21,7 +21,7 @@ size_t linnos_network_sizeof(void)
 void linnos_features_batch(const u32 *pending, const u32 *hist_pending,
 			   const u32 *hist_latency_us, u8 *digits, long n)
 {
-	struct linnos_view view = {};
+	struct linnos_drive_snapshot view = {};
 	int i;
 
 	for (; n--; digits += LINNOS_N_INPUTS) {
@@ -33,7 +33,7 @@ void linnos_features_batch(const u32 *pending, const u32 *hist_pending,
 		}
 		hist_pending += LINNOS_HISTORY;
 		hist_latency_us += LINNOS_HISTORY;
-		linnos_view_digits(&view, digits);
+		linnos_encode_digits(&view, digits);
 	}
 }
 

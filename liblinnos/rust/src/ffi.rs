@@ -74,21 +74,21 @@ pub struct ReplicaStats {
 }
 
 extern "C" {
-    pub fn linnos_open(
+    pub fn linnos_array_open(
         array: *mut *mut c_void,
         n_replicas: c_uint,
         paths: *const *const c_char,
         models: *const *const c_char,
         options: *const Options,
     ) -> c_int;
-    pub fn linnos_close(array: *mut c_void) -> c_int;
+    pub fn linnos_array_close(array: *mut c_void) -> c_int;
     pub fn linnos_error() -> *const c_char;
-    pub fn linnos_size(array: *const c_void) -> u64;
-    pub fn linnos_drop(array: *mut c_void, replica: c_uint) -> c_int;
-    pub fn linnos_restore(array: *mut c_void, replica: c_uint) -> c_int;
+    pub fn linnos_array_size(array: *const c_void) -> u64;
+    pub fn linnos_array_drop_replica(array: *mut c_void, replica: c_uint) -> c_int;
+    pub fn linnos_array_restore_replica(array: *mut c_void, replica: c_uint) -> c_int;
     pub fn linnos_set_model(array: *mut c_void, replica: c_uint, model: *const c_char) -> c_int;
-    pub fn linnos_get_stats(array: *mut c_void, stats: *mut Stats, bytes: usize);
-    pub fn linnos_get_replica_stats(
+    pub fn linnos_array_get_stats(array: *mut c_void, stats: *mut Stats, bytes: usize);
+    pub fn linnos_array_get_replica_stats(
         array: *mut c_void,
         replica: c_uint,
         stats: *mut ReplicaStats,

@@ -222,7 +222,7 @@ impl Array {
         };
         // SAFETY: all that is pointed to lives until the call returns, and it keeps none of it.
         done(unsafe {
-            ffi::linnos_open(
+            ffi::linnos_array_open(
                 &mut array.raw,
                 paths.len().try_into().unwrap_or(u32::MAX),
                 path_pointers.as_ptr(),
@@ -247,19 +247,19 @@ impl Array {
     /// Bytes that the largest replica held when the array was opened.
     pub fn size(&self) -> u64 {
         // SAFETY: it is open.
-        unsafe { ffi::linnos_size(self.raw) }
+        unsafe { ffi::linnos_array_size(self.raw) }
     }
 
     /// Leaves a replica out from now on: what it holds is out of date.
     pub fn drop_replica(&self, replica: u32) -> Result<(), Error> {
         // SAFETY: it is open.
-        done(unsafe { ffi::linnos_drop(self.raw, replica) })
+        done(unsafe { ffi::linnos_array_drop_replica(self.raw, replica) })
     }
 
     /// Takes a dropped replica back, when it holds what the others hold.
     pub fn restore(&self, replica: u32) -> Result<(), Error> {
         // SAFETY: it is open.
-        done(unsafe { ffi::linnos_restore(self.raw, replica) })
+        done(unsafe { ffi::linnos_array_restore_replica(self.raw, replica) })
     }
 
     /// Exchanges a replica's model, while others read, too.
@@ -274,7 +274,7 @@ impl Array {
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::default();
         // SAFETY: it is open, and no more is written than there is room for.
-        unsafe { ffi::linnos_get_stats(self.raw, &mut stats, size_of::<Stats>()) };
+        unsafe { ffi::linnos_array_get_stats(self.raw, &mut stats, size_of::<Stats>()) };
         stats
     }
 
@@ -283,7 +283,7 @@ impl Array {
         let mut stats = ReplicaStats::default();
         let bytes = size_of::<ReplicaStats>();
         // SAFETY: likewise.
-        done(unsafe { ffi::linnos_get_replica_stats(self.raw, replica, &mut stats, bytes) })?;
+        done(unsafe { ffi::linnos_array_get_replica_stats(self.raw, replica, &mut stats, bytes) })?;
         Ok(stats)
     }
 }
@@ -292,7 +292,7 @@ impl Drop for Array {
     /// Waits for attempts that have lost their race.
     fn drop(&mut self) {
         // SAFETY: no queue is left, for they borrow it; NULL is nothing to close.
-        unsafe { ffi::linnos_close(self.raw) };
+        unsafe { ffi::linnos_array_close(self.raw) };
     }
 }
 

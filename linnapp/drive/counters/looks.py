@@ -28,7 +28,7 @@ class Look:
     time_s: float
     mode: str
     model_id: str | None
-    model_chooses: Choosing | None
+    model_usage: Choosing | None
     threshold_us: int
     stats: dict[str, int]
     latency_counts: list[int] | None
@@ -43,7 +43,7 @@ class Look:
             time.monotonic(),
             drive.mode,
             drive.model_id,
-            drive.model_chooses,
+            drive.model_usage,
             drive.threshold_us,
             drive.stats,
             drive.latency_counts,
@@ -97,7 +97,7 @@ class DriveRow:
     #: where not all of them are looked at.
     array_read_share: float | None = None
     #: Whether reads may be refused, or sent elsewhere, by it; None if that is not known.
-    model_chooses: Choosing | None = None
+    model_usage: Choosing | None = None
     #: The reads of `read_us_percentiles`, in the buckets of
     #: :mod:`linnapp.drive.counters.latencies`.
     latency_counts: list[int] = dataclasses.field(default_factory=list)
@@ -177,7 +177,7 @@ class WatchedDrive:
             latencies_us=list(self._latencies_us),
             totals=now.stats,
             settings=now.settings,
-            model_chooses=now.model_chooses,
+            model_usage=now.model_usage,
             latency_counts=counts,
         )
 

@@ -271,7 +271,7 @@ def _train(
     reasons = []
     records = {name: json.loads((models / f"{name}.json").read_text()) for name in target.drives}
     # Beside others, which compare predictions, one would have md tell only fast from slow.
-    of_bursts = target.array is not None and all(map(knows_bursts_alone, records.values()))
+    of_bursts = target.array is not None and all(map(is_burst_only, records.values()))
     for name, record_of in records.items():
         if of_bursts:
             log(f"{name}: {BURSTS_ALONE}; {record_of['remedy']}")
@@ -285,7 +285,7 @@ def _train(
 BURSTS_ALONE = "its model knows added bursts alone: md follows it in these, as long as that pays"
 
 
-def knows_bursts_alone(record: Mapping[str, Any]) -> bool:
+def is_burst_only(record: Mapping[str, Any]) -> bool:
     """Whether a drive's own reads taught its model nothing, but what was added to them did."""
     return not record["chooses"] and record["n_trees"] > 0
 

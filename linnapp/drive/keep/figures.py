@@ -32,7 +32,7 @@ ERROR_MARGIN = 1.0
 
 #: A drive of whose prediction so much is above another's is passed over, as md does it
 #: (BLK_LINNOS_MARGIN_PERCENT).
-PASSED_OVER = 0.75
+AVOID_RATIO = 0.75
 
 #: Reads of one figure may be as old, however short the window.
 _LEAST_OLD_S = 60.0
@@ -106,7 +106,7 @@ class Foreseen:
                 stays = 1.0
                 for other in others:
                     theirs = other._like(pages)
-                    stays *= sum(PASSED_OVER * us <= them for them in theirs) / len(theirs)
+                    stays *= sum(AVOID_RATIO * us <= them for them in theirs) / len(theirs)
                 elsewhere += 1 - stays
             expected += share * elsewhere / len(percentiles)
         return expected

@@ -49,7 +49,7 @@ from linnapp.drive.drives_conf import DrivesConf, load_conf, save_conf
 from linnapp.drive.enable.places import alone
 from linnapp.drive.journal import Log
 from linnapp.drive.keep import switched_back
-from linnapp.drive.keep.figures import PASSED_OVER, Figure, Foreseen, KeptMirror, Served
+from linnapp.drive.keep.figures import AVOID_RATIO, Figure, Foreseen, KeptMirror, Served
 from linnapp.drive.md import MdArray
 from linnapp.drive.sysfs import Drive
 from linnapp.drive.tracefs import DECISION, EXPECTED, REQUESTS, SENT, recording
@@ -231,7 +231,7 @@ class _Asking(_Kept):
         us = mirror.median_us
         others_us = [other.median_us for other in self.mirrors.values() if other is not mirror]
         least_us = min((other for other in others_us if other is not None), default=math.inf)
-        return us is not None and PASSED_OVER * us > least_us
+        return us is not None and AVOID_RATIO * us > least_us
 
     def switch_back(self) -> None:
         """Leave the choice to md."""
@@ -248,7 +248,7 @@ def passed_over(question: Question, device: int) -> bool:
     if question.sent_to == device or here.expected == "unknown":
         return False
     if here.predicted_us and there.predicted_us:
-        return PASSED_OVER * here.predicted_us > there.predicted_us
+        return AVOID_RATIO * here.predicted_us > there.predicted_us
     return here.expected == "slow" and there.expected != "slow"
 
 

@@ -39,8 +39,8 @@ from linnapp.learn.judging.paired_blocks import (
     N_BINS,
     Effect,
     PairedBlocks,
+    alpha_of_analysis,
     bins_of,
-    error_of_look,
     looks,
 )
 from linnapp.trace.blktrace import COMPLETED, ERROR, BlktraceReader
@@ -207,7 +207,7 @@ def _takes_part(name: str) -> bool:
         return False
     drive = Drive(name)
     # None: it cannot be read here, and may.
-    return drive.mode != "off" and drive.model_id is not None and drive.model_chooses != "never"
+    return drive.mode != "off" and drive.model_id is not None and drive.model_usage != "never"
 
 
 def run_trial(device: str, plan: Plan, display: Display) -> TrialOutcome:
@@ -344,7 +344,7 @@ class _Trial:
     def _look(self, *, last: bool) -> None:
         of_pairs = self._plan.n_pairs
         if len(self.pairs) >= MIN_PAIRS and all((blocks := paired(self.pairs)).reads):
-            error = error_of_look(of_pairs, last=last)
+            error = alpha_of_analysis(of_pairs, last=last)
             self.effects = {name: blocks.effect(name, error, of_pairs) for name in DECIDING}
 
     def _decided(self) -> str:

@@ -90,7 +90,7 @@ class Refusals:
         sums = self._sums(cells, self.level, self.latency_us, n_blocks * n_kinds)
         return sums.reshape(n_blocks, n_kinds, 1 + self.ways, 2)
 
-    def is_beyond_chance(self, way: int) -> bool:
+    def is_significant(self, way: int) -> bool:
         """Whether both tests say that a way's gain is none by chance, as many as were tried."""
         length = len(self.level) // N_BLOCKS
         if not length:

@@ -48,7 +48,7 @@ _LOOK_EVERY = 1.5
 N_EXCHANGES = 4000
 
 #: What the chance to decide by the last look has to be for going on.
-LEAST_POWER = 0.1
+FUTILITY_POWER = 0.1
 
 #: Octaves beyond which nothing is looked for, and how exactly.
 _FARTHEST, _NEAREST = 20.0, 0.002
@@ -80,7 +80,7 @@ def looks(n_pairs: int) -> list[int]:
     return [*found, n_pairs]
 
 
-def error_of_look(n_pairs: int, *, last: bool) -> float:
+def alpha_of_analysis(n_pairs: int, *, last: bool) -> float:
     """What a look of a trial of so many pairs has of the 5 %, for each latency decided on."""
     earlier = len(looks(n_pairs)) - 1
     share = ERROR / len(DECIDING)
@@ -112,7 +112,7 @@ class Effect:
     @property
     def is_done(self) -> bool:
         """Whether it is decided, or will hardly be."""
-        return self.is_decided or self.power < LEAST_POWER
+        return self.is_decided or self.power < FUTILITY_POWER
 
 
 class PairedBlocks:
@@ -263,5 +263,5 @@ def _power(octaves: float, error: float, done: float, of_pairs: int) -> float:
         return 0.0
     if not error:
         return 0.0 if not octaves else 1.0
-    needed = -stats.normal_quantile(error_of_look(of_pairs, last=True) / 2)
+    needed = -stats.normal_quantile(alpha_of_analysis(of_pairs, last=True) / 2)
     return stats.conditional_power(abs(octaves) / error, done, needed)

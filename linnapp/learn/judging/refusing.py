@@ -73,7 +73,7 @@ class ScoredReads(Rows):
             pages=np.minimum(self.pages, 65535).astype(np.uint16),
         )
 
-    def seldom_refused(self, cut: int) -> bool:
+    def refuses_almost_nothing(self, cut: int) -> bool:
         """Whether a cut refuses next to nothing."""
         return bool(self.refused(cut).mean() <= SELDOM)
 
@@ -82,17 +82,17 @@ class ScoredReads(Rows):
         fast = self.fast
         return float(self.refused(cut)[fast].mean()) if fast.any() else 0.0
 
-    def least_cut(self, max_refused: float) -> int:
+    def min_threshold(self, max_refused: float) -> int:
         """The lowest score as a cut that refuses at most this share of the fast reads."""
         fast = self.score[self.fast]
         if not len(fast):
             return int(self.score.min())
         return int(np.percentile(fast, 100 * (1 - max_refused), method="higher"))
 
-    def best_cut(self, at_least: int, *, rather_least: bool = False) -> int | None:
+    def best_threshold(self, at_least: int, *, prefer_min_threshold: bool = False) -> int | None:
         """The cut from `at_least` on with the lowest expected mean; None if that may be chance.
 
-        With `rather_least`, `at_least` itself if what that gains is no chance.
+        With `prefer_min_threshold`, `at_least` itself if what that gains is no chance.
         """
         shares = np.linspace(0, 100, _CANDIDATES)
         tried = np.maximum(np.percentile(self.score, shares, method="lower"), at_least)
@@ -106,8 +106,8 @@ class ScoredReads(Rows):
             self.replicas,
         )
         best = int(np.argmin(refusals.means_us()[1:]))
-        for way in (0, best) if rather_least else (best,):
-            if refusals.is_beyond_chance(way):
+        for way in (0, best) if prefer_min_threshold else (best,):
+            if refusals.is_significant(way):
                 return int(cuts[way])
         return None
 
@@ -154,10 +154,10 @@ def choose_margin(
     both = (taught, judged)
     least = 0
     if max(reads.refused_fast_share(0) for reads in both) > max_refused:
-        least = max(0, *(reads.least_cut(max_refused) for reads in both))
+        least = max(0, *(reads.min_threshold(max_refused) for reads in both))
     if even_if_worse:
         return least
-    cut = judged.best_cut(least, rather_least=True)
+    cut = judged.best_threshold(least, prefer_min_threshold=True)
     if cut is not None:
         return cut
     figures = judged.quality(least)
@@ -166,8 +166,11 @@ def choose_margin(
     # elsewhere, in reads that taught it, is to be worth it.
     if (
         harmless
-        and judged.seldom_refused(0)
-        and (taught.seldom_refused(0) or taught.best_cut(0, rather_least=True) == 0)
+        and judged.refuses_almost_nothing(0)
+        and (
+            taught.refuses_almost_nothing(0)
+            or taught.best_threshold(0, prefer_min_threshold=True) == 0
+        )
     ):
         return 0
     raise NoGainError(

@@ -49,7 +49,7 @@ from linnapp.learn.record import (
 )
 from linnapp.learn.trees import bursts as latency_bursts
 from linnapp.learn.trees import hedge_table, prior
-from linnapp.model.latency_engine import leaves_of, mean_of_last_us, predict_hinted_us, predict_us
+from linnapp.model.latency_engine import leaves_of, predict_hinted_us, predict_us, recent_mean_us
 from linnapp.model.latency_model import (
     CAP,
     DEPTH,
@@ -743,7 +743,9 @@ def _refuse_us(
         )
         for reads in (taught, judged)
     )
-    best = later.best_cut(max(reads.least_cut(recipe.refused_limit) for reads in (scored, later)))
+    best = later.best_threshold(
+        max(reads.min_threshold(recipe.refused_limit) for reads in (scored, later))
+    )
     return NEVER if best is None else best
 
 
@@ -773,7 +775,7 @@ def _of_test(
         "slow_recall": confusion.slow_recall,
         "test": confusion.to_json(),
         "auc": quality.auc,
-        "auc_last_latencies": area_under_roc(mean_of_last_us(test.features), slow),
+        "auc_last_latencies": area_under_roc(recent_mean_us(test.features), slow),
         "auc_pending": area_under_roc(test.pending, slow),
         "mean_abs_log2_error": quality.mean_abs_log2_error,
         "mean_abs_log2_error_last_latencies": simple_quality.mean_abs_log2_error,

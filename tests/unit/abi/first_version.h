@@ -116,13 +116,13 @@ struct linnos_cluster_options {
   uint32_t mode;
   uint32_t flags;
   uint32_t home_margin_percent;
-  uint32_t news_for_ms;
-  uint32_t news_uses;
+  uint32_t report_ttl_ms;
+  uint32_t report_max_uses;
   uint32_t explore_ms;
   uint32_t hedge_percent;
-  double copies_percent;
+  double probe_percent;
   double extra_io_percent;
-  double questions_percent;
+  double query_percent;
   uint64_t seed;
   const void *key;
   size_t key_bytes;
@@ -155,29 +155,29 @@ struct linnos_cluster_node {
   uint64_t in_flight;
   uint64_t answered;
   uint64_t errors;
-  uint64_t news_age_us;
+  uint64_t report_age_us;
   uint32_t is_trusted;
   uint32_t reserved;
 };
 
 const char *linnos_error(void);
-int linnos_open_backend(struct linnos_array **array, unsigned int n_replicas,
+int linnos_array_open_backend(struct linnos_array **array, unsigned int n_replicas,
                         const struct linnos_replica *replicas,
                         const struct linnos_backend *backend,
                         const char *const *models,
                         const struct linnos_options *options);
-int linnos_close(struct linnos_array *array);
+int linnos_array_close(struct linnos_array *array);
 int linnos_queue_create(struct linnos_queue **queue, struct linnos_array *array,
                         const struct linnos_queue_options *options);
 int linnos_queue_close(struct linnos_queue *queue);
 ssize_t linnos_preadv(struct linnos_queue *queue, const struct iovec *iov,
                       int n_iov, off_t offset,
                       const struct linnos_read_options *options);
-void linnos_get_stats(struct linnos_array *array, struct linnos_stats *stats,
+void linnos_array_get_stats(struct linnos_array *array, struct linnos_stats *stats,
                       size_t bytes);
-int linnos_get_replica_stats(struct linnos_array *array, unsigned int replica,
+int linnos_array_get_replica_stats(struct linnos_array *array, unsigned int replica,
                              struct linnos_replica_stats *stats, size_t bytes);
-void linnos_ended(uint64_t handle, ssize_t result);
+void linnos_request_complete(uint64_t handle, ssize_t result);
 const char *linnos_cluster_error(void);
 int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
                           const struct linnos_cluster_options *options);

@@ -45,7 +45,7 @@ static int wait_for_it(void *queue, int64_t timeout_ns) {
   if (!request.handle)
     return 0;
   memset(request.buf, 'x', request.bytes);
-  linnos_ended(request.handle, (ssize_t)request.bytes);
+  linnos_request_complete(request.handle, (ssize_t)request.bytes);
   request.handle = 0;
   return 0;
 }
@@ -99,14 +99,14 @@ int main(int argc, char **argv) {
   FILL(3, qo);
   FILL(4, ro);
   FILL(5, co);
-  check(0, linnos_open_backend(&array, REPLICAS, replicas, &backend, NULL, &o),
+  check(0, linnos_array_open_backend(&array, REPLICAS, replicas, &backend, NULL, &o),
         linnos_error());
   check(3, linnos_queue_create(&queue, array, &qo), linnos_error());
   check(4, linnos_preadv(queue, &iov, 1, 0, &ro) != sizeof(buf),
         linnos_error());
-  linnos_get_stats(array, &linnos_stats.s, sizeof(linnos_stats.s));
+  linnos_array_get_stats(array, &linnos_stats.s, sizeof(linnos_stats.s));
   check(6,
-        linnos_get_replica_stats(array, 1, &linnos_replica_stats.s,
+        linnos_array_get_replica_stats(array, 1, &linnos_replica_stats.s,
                                  sizeof(linnos_replica_stats.s)),
         linnos_error());
   check(5, linnos_cluster_create(&cluster, 3, &co), linnos_cluster_error());
@@ -123,5 +123,5 @@ int main(int argc, char **argv) {
              GUARD_HOLDS(linnos_cluster_stats) &&
              GUARD_HOLDS(linnos_cluster_node));
   linnos_cluster_free(cluster);
-  return linnos_queue_close(queue) || linnos_close(array);
+  return linnos_queue_close(queue) || linnos_array_close(array);
 }

@@ -58,7 +58,7 @@ struct attempt {
 	unsigned int replica, node;
 	char *buffer;
 	enum linnos_kind kind;
-	struct linnos_sending sending;
+	struct linnos_attempt sending;
 	struct rule_sending of_rule;
 };
 
@@ -226,7 +226,7 @@ static void hear(unsigned int k)
 		if (lie && !k)
 			bytes = lied(datagram, bytes);
 		if (cluster) {
-			told += !linnos_cluster_news(cluster, k, datagram, bytes, woken_ns);
+			told += !linnos_cluster_receive_report(cluster, k, datagram, bytes, woken_ns);
 			continue;
 		}
 		if (answer_read(&answer, NULL, 0, datagram, bytes) || answer.cookie > known[k].sent)
@@ -266,7 +266,7 @@ static unsigned int by_oracle(struct read *read)
 /* Home is the node whose turn it is. */
 static unsigned int by_library(struct read *read)
 {
-	read->choice = (struct linnos_choice){.bytes = BLOCK, .home = LINNOS_HOME_TURNS};
+	read->choice = (struct linnos_choice){.bytes = BLOCK, .home = LINNOS_DEFAULT_ROUND_ROBIN};
 	linnos_cluster_choose(cluster, &read->choice, read->nodes, n_replicas, woken_ns);
 	read->hedge_at_ns = read->choice.hedge_at_ns;
 	return read->choice.replica;
@@ -326,10 +326,10 @@ void on_end(void *of, ssize_t bytes)
 
 	fill((char *)expected, read->block);
 	if (cluster)
-		linnos_cluster_ended(cluster, &attempt->sending,
-				     bytes == BLOCK ? LINNOS_ANSWERED : LINNOS_FAILED, end_ns);
+		linnos_cluster_on_complete(cluster, &attempt->sending,
+				     bytes == BLOCK ? LINNOS_SUCCEEDED : LINNOS_FAILED, end_ns);
 	pthread_mutex_lock(&lock);
-	if (rule->hedges > 0 && attempt->kind == LINNOS_FIRST)
+	if (rule->hedges > 0 && attempt->kind == LINNOS_PRIMARY_ATTEMPT)
 		rule_hedging_learn(&hedging, end_ns - attempt->of_rule.sent_ns);
 	server = (struct rule_server){node->told.pending, node->told.us, node->told.us};
 	rule_ended(&client, node, &attempt->of_rule, &server, end_ns);
@@ -339,9 +339,9 @@ void on_end(void *of, ssize_t bytes)
 	else if (memcmp(attempt->buffer, expected, BLOCK))
 		wrong++;
 	/* nobody waits for a copy */
-	if (!read->is_done && attempt->kind != LINNOS_COPY) {
+	if (!read->is_done && attempt->kind != LINNOS_PROBE_COPY) {
 		if (cluster)
-			linnos_cluster_answered(cluster, &read->choice, &attempt->sending, end_ns);
+			linnos_cluster_on_answer(cluster, &read->choice, &attempt->sending, end_ns);
 		read->is_done = true;
 		read->latency_ns = end_ns - read->due_ns;
 		read->node = attempt->node;
@@ -387,7 +387,7 @@ static void send_to(struct read *read, unsigned int replica, enum linnos_kind ki
 		.kind = kind,
 	};
 	if (cluster)
-		linnos_cluster_sent(cluster, &attempt->sending, &read->choice, replica, kind,
+		linnos_cluster_on_submit(cluster, &attempt->sending, &read->choice, replica, kind,
 				    woken_ns);
 	pthread_mutex_lock(&lock);
 	rule_sent(&known[node], &attempt->of_rule, woken_ns);
@@ -400,11 +400,11 @@ static void send_to(struct read *read, unsigned int replica, enum linnos_kind ki
 static void ask_for_library(void)
 {
 	uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
-	int64_t node = linnos_cluster_next_probe(cluster, woken_ns);
+	int64_t node = linnos_cluster_next_query_node(cluster, woken_ns);
 
 	if (node >= 0)
 		put(node, datagram,
-		    linnos_cluster_question(cluster, node, 0, BLOCK, woken_ns, datagram));
+		    linnos_cluster_build_query(cluster, node, 0, BLOCK, woken_ns, datagram));
 }
 
 static void begin(struct read *read)
@@ -426,11 +426,11 @@ static void begin(struct read *read)
 		ask(read->nodes[replica], true);
 	if (cluster)
 		ask_for_library();
-	send_to(read, replica, LINNOS_FIRST);
+	send_to(read, replica, LINNOS_PRIMARY_ATTEMPT);
 	if (rule->clones)
-		send_to(read, (replica + 1) % n_replicas, LINNOS_HEDGE);
+		send_to(read, (replica + 1) % n_replicas, LINNOS_HEDGE_ATTEMPT);
 	if (cluster && read->choice.copy >= 0)
-		send_to(read, read->choice.copy, LINNOS_COPY);
+		send_to(read, read->choice.copy, LINNOS_PROBE_COPY);
 }
 
 /* Sends hedges that are due; when the next one will be. */
@@ -453,10 +453,10 @@ static uint64_t hedge_late(uint64_t begun)
 			continue;
 		}
 		read->hedge_at_ns = UINT64_MAX;
-		replica = cluster ? linnos_cluster_hedge(cluster, &read->choice, woken_ns)
+		replica = cluster ? linnos_cluster_choose_hedge(cluster, &read->choice, woken_ns)
 				  : rule_hedge(rule, &client, read->attempts[0].replica, n_replicas);
 		if (replica >= 0)
-			send_to(read, replica, LINNOS_HEDGE);
+			send_to(read, replica, LINNOS_HEDGE_ATTEMPT);
 	}
 	return next_ns;
 }

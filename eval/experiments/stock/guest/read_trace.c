@@ -7,7 +7,7 @@
  * WHO	home: nobody, each read goes to its own replica
  *	liblinnos: linnos_pread(); home is each replica in turn
  *	hedged: the same, hedged at p95 of what it has seen, at most 5 % of the reads
- *	asked: linnos_best(); at home, if no other is better
+ *	asked: linnos_kernel_best_drives(); at home, if no other is better
  * START_S	when the workload begins, in seconds of the epoch
  * READS	struct read, in the order of due_ns
  * LATENCIES	gets how many ns each took from when it was due, as uint64_t, in the same order
@@ -78,9 +78,9 @@ static unsigned int replica_of(const struct read *r)
 
 	if (!asks)
 		return replica;
-	best = linnos_best(n_replicas, fds, r->bytes, NULL);
+	best = linnos_kernel_best_drives(n_replicas, fds, r->bytes, NULL);
 	if (best < 0)
-		fail("linnos_best()", -best);
+		fail("linnos_kernel_best_drives()", -best);
 	while (best && !(best & 1 << replica))
 		replica = (replica + 1) % n_replicas;
 	return replica;
@@ -159,7 +159,7 @@ static void open_replicas(char **names, const char *who)
 		return;
 	if (!strcmp(who, "hedged"))
 		options.hedge_percentile = 95;
-	if (linnos_open(&array, n_replicas, paths, models, &options)) {
+	if (linnos_array_open(&array, n_replicas, paths, models, &options)) {
 		fprintf(stderr, "read_trace: %s\n", linnos_error());
 		exit(1);
 	}
@@ -193,7 +193,7 @@ int main(int argc, char **argv)
 	if (!out || fwrite(latency_ns, sizeof(*latency_ns), n_reads, out) != n_reads || fclose(out))
 		fail(argv[4], errno);
 	if (array)
-		linnos_get_stats(array, &stats, sizeof(stats));
+		linnos_array_get_stats(array, &stats, sizeof(stats));
 	printf("{\"moved\": %llu, \"explored\": %llu, \"hedges\": %llu, \"hedges_won\": %llu, "
 	       "\"failovers\": %llu}\n",
 	       (unsigned long long)stats.moved, (unsigned long long)stats.explored,

@@ -20,8 +20,8 @@ enum linnos_reason {
 	LINNOS_PROBE = 2, /* slow, and admitted all the same */
 	LINNOS_NO_MODEL = 4,
 	LINNOS_STALLED = 5, /* the model said fast, the stall rule slow */
-	LINNOS_KEPT = 6, /* slow, and no peer is sooner */
-	LINNOS_NO_CHOICE = 7, /* the model only tells how long */
+	LINNOS_NO_FASTER_PEER = 6, /* slow, and no peer is sooner */
+	LINNOS_MODEL_UNVALIDATED = 7, /* the model only tells how long */
 };
 
 /**
@@ -32,13 +32,13 @@ enum linnos_reason {
  * @BLK_LINNOS_UNKNOWN: it has no policy or no model that chooses, its mode is off, or
  *	it is gone; who has a guard is told of bursts. As good as a fast one.
  * @BLK_LINNOS_SLOW: serve it slowly
- * @BLK_LINNOS_NOT_ASKED: for the caller, a drive that may not serve the read
+ * @BLK_LINNOS_NOT_QUERIED: for the caller, a drive that may not serve the read
  * @BLK_LINNOS_US: serve it within some time, by a model of latencies, told in the same
  *	word by the next four
  * @BLK_LINNOS_US_SLOW: more than the model finds worth waiting for, or stalled
- * @BLK_LINNOS_US_UNJUDGED: of a model that knows added bursts alone, to who has a guard
- * @BLK_LINNOS_US_WISH: how slow that is for this drive, an enum linnos_wish;
- *	LINNOS_STAY: not so slow that a read would leave it
+ * @BLK_LINNOS_US_UNVALIDATED: of a model that knows added bursts alone, to who has a guard
+ * @BLK_LINNOS_US_SLOWNESS: how slow that is for this drive, an enum linnos_slowness;
+ *	LINNOS_SLOWNESS_NONE: not so slow that a read would leave it
  * @BLK_LINNOS_US_MASK: the microseconds
  * @BLK_LINNOS_STALLED: it answers nobody, whatever its model says: later than all others
  *
@@ -49,10 +49,10 @@ enum blk_linnos_expected {
 	BLK_LINNOS_FAST,
 	BLK_LINNOS_UNKNOWN,
 	BLK_LINNOS_SLOW,
-	BLK_LINNOS_NOT_ASKED,
+	BLK_LINNOS_NOT_QUERIED,
 	BLK_LINNOS_US_MASK = GENMASK(23, 0),
-	BLK_LINNOS_US_WISH = GENMASK(26, 24),
-	BLK_LINNOS_US_UNJUDGED = BIT(28),
+	BLK_LINNOS_US_SLOWNESS = GENMASK(26, 24),
+	BLK_LINNOS_US_UNVALIDATED = BIT(28),
 	BLK_LINNOS_US_SLOW = BIT(29),
 	BLK_LINNOS_US = BIT(30),
 	BLK_LINNOS_STALLED = BLK_LINNOS_US | BLK_LINNOS_US_SLOW |
@@ -136,7 +136,7 @@ blk_linnos_best(const enum blk_linnos_expected *answers, unsigned int n)
 	unsigned int i;
 
 	for (i = 0; i < n; i++)
-		if (answers[i] != BLK_LINNOS_NOT_ASKED &&
+		if (answers[i] != BLK_LINNOS_NOT_QUERIED &&
 		    !(answers[i] & BLK_LINNOS_US))
 			all_us = false;
 	if (all_us)
@@ -178,16 +178,16 @@ struct blk_linnos_array {
 };
 
 /**
- * struct blk_linnos_lot - what was drawn for a read, to be kept until it is answered
+ * struct blk_linnos_assignment - what was drawn for a read, to be kept until it is answered
  * @start_ns: when; 0: the guard does not want to know what it took
  * @home_us: what it was expected to take at home
- * @wish: why it would have left home, an enum linnos_wish
+ * @wish: why it would have left home, an enum linnos_slowness
  * @left: it did
  * @asked: disks were asked about it
  * @counts: for its slice
  * @tries: the others are asked also where that is mostly in vain
  */
-struct blk_linnos_lot {
+struct blk_linnos_assignment {
 	u64 start_ns;
 	u32 home_us;
 	u8 wish;
@@ -200,34 +200,34 @@ struct blk_linnos_lot {
 int blk_linnos_array_init(struct blk_linnos_array *array);
 ssize_t blk_linnos_array_show(struct blk_linnos_array *array, char *page);
 int blk_linnos_array_store(struct blk_linnos_array *array, const char *word);
-ssize_t blk_linnos_array_worth(struct blk_linnos_array *array, char *page);
-bool __blk_linnos_array_asks(struct blk_linnos_array *array,
-			     struct blk_linnos_lot *lot);
-bool blk_linnos_may_leave(const struct blk_linnos_array *array,
-			  const struct blk_linnos_lot *lot,
+ssize_t blk_linnos_array_show_guard(struct blk_linnos_array *array, char *page);
+bool __blk_linnos_array_should_query(struct blk_linnos_array *array,
+			     struct blk_linnos_assignment *lot);
+bool blk_linnos_may_redirect(const struct blk_linnos_array *array,
+			  const struct blk_linnos_assignment *lot,
 			  enum blk_linnos_expected home);
-unsigned long blk_linnos_leave(struct blk_linnos_array *array,
+unsigned long blk_linnos_redirect(struct blk_linnos_array *array,
 			       const enum blk_linnos_expected *answers,
 			       unsigned int n, unsigned int home,
-			       struct blk_linnos_lot *lot);
-void __blk_linnos_learn(struct blk_linnos_array *array,
-			const struct blk_linnos_lot *lot);
+			       struct blk_linnos_assignment *lot);
+void __blk_linnos_record_latency(struct blk_linnos_array *array,
+			const struct blk_linnos_assignment *lot);
 
 /* A read begins: should disks be asked about it? */
-static inline bool blk_linnos_array_asks(struct blk_linnos_array *array,
-					 struct blk_linnos_lot *lot)
+static inline bool blk_linnos_array_should_query(struct blk_linnos_array *array,
+					 struct blk_linnos_assignment *lot)
 {
-	*lot = (struct blk_linnos_lot){};
+	*lot = (struct blk_linnos_assignment){};
 	return IS_ENABLED(CONFIG_BLK_LINNOS) && READ_ONCE(array->mode) &&
-	       __blk_linnos_array_asks(array, lot);
+	       __blk_linnos_array_should_query(array, lot);
 }
 
 /* It was answered. */
-static inline void blk_linnos_learn(struct blk_linnos_array *array,
-				    const struct blk_linnos_lot *lot)
+static inline void blk_linnos_record_latency(struct blk_linnos_array *array,
+				    const struct blk_linnos_assignment *lot)
 {
 	if (IS_ENABLED(CONFIG_BLK_LINNOS) && lot->start_ns)
-		__blk_linnos_learn(array, lot);
+		__blk_linnos_record_latency(array, lot);
 }
 
 #endif /* _LINUX_BLK_LINNOS_H */

@@ -11,7 +11,7 @@
 #ifndef LINNOS_TRACE_HISTORY
 #define LINNOS_TRACE_HISTORY	4
 
-struct linnos_found;
+struct linnos_prediction;
 #endif
 
 TRACE_DEFINE_ENUM(LINNOS_PREDICTED_FAST);
@@ -19,8 +19,8 @@ TRACE_DEFINE_ENUM(LINNOS_PREDICTED_SLOW);
 TRACE_DEFINE_ENUM(LINNOS_PROBE);
 TRACE_DEFINE_ENUM(LINNOS_NO_MODEL);
 TRACE_DEFINE_ENUM(LINNOS_STALLED);
-TRACE_DEFINE_ENUM(LINNOS_KEPT);
-TRACE_DEFINE_ENUM(LINNOS_NO_CHOICE);
+TRACE_DEFINE_ENUM(LINNOS_NO_FASTER_PEER);
+TRACE_DEFINE_ENUM(LINNOS_MODEL_UNVALIDATED);
 TRACE_DEFINE_ENUM(BLK_LINNOS_PROBE);
 TRACE_DEFINE_ENUM(BLK_LINNOS_FAST);
 TRACE_DEFINE_ENUM(BLK_LINNOS_UNKNOWN);
@@ -33,8 +33,8 @@ TRACE_DEFINE_ENUM(BLK_LINNOS_SLOW);
 		{ LINNOS_PROBE,			"probe" },	\
 		{ LINNOS_NO_MODEL,		"no-model" },	\
 		{ LINNOS_STALLED,		"stalled" },	\
-		{ LINNOS_KEPT,			"kept" },	\
-		{ LINNOS_NO_CHOICE,		"no-choice" })
+		{ LINNOS_NO_FASTER_PEER,			"kept" },	\
+		{ LINNOS_MODEL_UNVALIDATED,		"no-choice" })
 
 #define show_linnos_expected(expected)				\
 	__print_symbolic(expected,				\
@@ -60,7 +60,7 @@ TRACE_DEFINE_ENUM(BLK_LINNOS_SLOW);
 TRACE_EVENT(linnos_decision,
 
 	TP_PROTO(dev_t dev, u64 sector, u32 nr_sector, bool revoked, u8 reason,
-		 const struct linnos_found *found),
+		 const struct linnos_prediction *found),
 
 	TP_ARGS(dev, sector, nr_sector, revoked, reason, found),
 
@@ -79,7 +79,7 @@ TRACE_EVENT(linnos_decision,
 	),
 
 	TP_fast_assign(
-		const struct linnos_ended *past = found->view.past;
+		const struct linnos_completed_io *past = found->view.past;
 		int i;
 
 		__entry->dev = dev;
@@ -160,7 +160,7 @@ TRACE_EVENT(linnos_expected,
 TRACE_EVENT(linnos_peer,
 
 	TP_PROTO(dev_t dev, u64 sector, dev_t peer, u32 answer,
-		 const struct linnos_found *found),
+		 const struct linnos_prediction *found),
 
 	TP_ARGS(dev, sector, peer, answer, found),
 

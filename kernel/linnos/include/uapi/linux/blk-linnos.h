@@ -26,12 +26,12 @@
  * For &blk_expect.flags: no read will follow. No drive is to be looked at by it,
  * and none is counted as passed over.
  */
-#define BLK_EXPECT_LOOK 0x00000001
+#define BLK_EXPECT_QUERY_ONLY 0x00000001
 /*
  * And: &blk_expect_drive.page says where the read begins. Who knows should say so:
  * reads near each other wait for each other, and many drives are predicted better.
  */
-#define BLK_EXPECT_AT 0x00000002
+#define BLK_EXPECT_HAS_PAGE 0x00000002
 
 /**
  * enum blk_expect_known - what an answer is made of
@@ -40,7 +40,7 @@
  * @BLK_EXPECT_OFF: nothing, the policy's mode is off
  * @BLK_EXPECT_NO_MODEL: nothing, the drive has no model
  * @BLK_EXPECT_GONE: the drive has been removed, or its driver has given it up
- * @BLK_EXPECT_VERDICT: a model that tells fast from slow
+ * @BLK_EXPECT_FAST_OR_SLOW: a model that tells fast from slow
  * @BLK_EXPECT_LATENCY: a model of latencies
  */
 enum blk_expect_known {
@@ -48,7 +48,7 @@ enum blk_expect_known {
 	BLK_EXPECT_OFF,
 	BLK_EXPECT_NO_MODEL,
 	BLK_EXPECT_GONE,
-	BLK_EXPECT_VERDICT,
+	BLK_EXPECT_FAST_OR_SLOW,
 	BLK_EXPECT_LATENCY,
 };
 
@@ -68,14 +68,14 @@ enum blk_expect_known {
 #define BLK_EXPECT_STALLED 0x00000002
 #define BLK_EXPECT_STALE 0x00000004
 #define BLK_EXPECT_PROBE 0x00000008
-#define BLK_EXPECT_NO_CHOICE 0x00000010
+#define BLK_EXPECT_UNVALIDATED 0x00000010
 
 /**
  * struct blk_expect_drive - a drive, and what is expected of it
  * @fd: in: the drive or a partition of it, open for reading
  * @known: out: an enum blk_expect_known
  * @flags: out: %BLK_EXPECT_SLOW and its like
- * @page: in, with %BLK_EXPECT_AT: the first byte's offset on @fd, by 4096; 32 bits
+ * @page: in, with %BLK_EXPECT_HAS_PAGE: the first byte's offset on @fd, by 4096; 32 bits
  *	of it are enough. The answer takes its place: who asks again says it again
  * @latency_us: out: how long the read would take, in microseconds, of
  *	%BLK_EXPECT_LATENCY; otherwise 0
@@ -92,7 +92,7 @@ struct blk_expect_drive {
 
 /**
  * struct blk_expect - a question about a read
- * @flags: in: 0, or of %BLK_EXPECT_LOOK and %BLK_EXPECT_AT
+ * @flags: in: 0, or of %BLK_EXPECT_QUERY_ONLY and %BLK_EXPECT_HAS_PAGE
  * @n_drives: in: how many may serve it, 1 to %BLK_EXPECT_DRIVES_MAX
  * @bytes: in: its size, not 0
  * @best: out: a bit for each drive that no other is better than; 0 if all are

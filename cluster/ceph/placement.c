@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Where objects lie: see places.h. */
-#include "places.h"
+/* Where objects lie: see placement.h. */
+#include "placement.h"
 
 #include "clock.h"
 #include "counters.h"

@@ -15,26 +15,26 @@
 
 /* Returns 0 or a negative errno; *why is what failed. Under the lock, or before there is anybody.
  */
-int lanes_start(struct linnos_array *a, const char **why);
+int reaper_start(struct linnos_array *a, const char **why);
 /* The waiter's, of what has lost. */
-const struct linnos_queue *lanes_queue(const struct lanes *lanes);
+const struct linnos_queue *reaper_queue(const struct lanes *lanes);
 /* Waits for all that have lost, and for copies. */
-void lanes_stop(struct linnos_array *a);
+void reaper_stop(struct linnos_array *a);
 
 /* The queue's, made when there is none; NULL: *error says why there can be none. */
-struct lane *lane_of(struct linnos_queue *q, int *error);
-void lane_send(struct lane *lane, struct attempt *at);
+struct lane *io_channel_get(struct linnos_queue *q, int *error);
+void io_channel_submit(struct lane *lane, struct attempt *at);
 /* The ring cannot be used any more, for this reason, and the kernel has not taken the attempt. */
 void attempt_not_sent(struct attempt *at, int error);
 /* Until something has ended, or the time is over; for ever if it is below 0. */
-int lane_wait(struct linnos_queue *q, int64_t timeout_ns);
+int io_channel_wait(struct linnos_queue *q, int64_t timeout_ns);
 /* Takes back what nobody waits for, if the backend can. */
-void lane_cancel_lost(struct linnos_queue *q);
+void io_channel_cancel_orphans(struct linnos_queue *q);
 /* What is left in it has lost, or is a copy: to the waiter, if it can be. */
-void lane_leave(struct linnos_queue *q);
+void io_channel_hand_over(struct linnos_queue *q);
 /* Gives it back when nothing is under way there any more. */
-void lane_close(struct linnos_queue *q);
+void io_channel_close(struct linnos_queue *q);
 /* Sends a copy, or takes it back when there is no ring for it. Nobody waits. */
-void lanes_send_copy(struct attempt *copy);
+void reaper_submit_probe_copy(struct attempt *copy);
 
 #endif

@@ -50,7 +50,7 @@
 /* Where time alone never makes a probe due, others than probes still need one. */
 #define AFTER_US_DEFAULT 10000
 
-static s64 linnos_after_ns(const struct linnos_drive *drive)
+static s64 linnos_probe_interval_ns(const struct linnos_drive *drive)
 {
 	u32 after_us = READ_ONCE(drive->probe_after_us) ?: AFTER_US_DEFAULT;
 
@@ -58,23 +58,23 @@ static s64 linnos_after_ns(const struct linnos_drive *drive)
 }
 
 /* A read is sent there, and expected to be fast. Not each one sets the clock. */
-void linnos_look_chosen(struct linnos_drive *drive, u32 size, u64 now_ns)
+void linnos_probe_note_fast_read(struct linnos_drive *drive, u32 size, u64 now_ns)
 {
-	struct linnos_look *look = &drive->look[size];
+	struct linnos_probe_state *look = &drive->look[size];
 	s64 age_ns = now_ns - READ_ONCE(look->chosen_ns);
 
-	if (age_ns > linnos_after_ns(drive) / 8)
+	if (age_ns > linnos_probe_interval_ns(drive) / 8)
 		WRITE_ONCE(look->chosen_ns, now_ns);
 }
 
-void linnos_look_fast(struct linnos_look *look)
+void linnos_probe_close_window(struct linnos_probe_state *look)
 {
 	if (unlikely(READ_ONCE(look->window) == 1))
 		WRITE_ONCE(look->window, 0);
 }
 
 /* 0: there was none. */
-static u64 linnos_last_end_ns(const struct linnos_history *history, u32 size)
+static u64 linnos_last_completion_ns(const struct linnos_history *history, u32 size)
 {
 	u32 n = READ_ONCE(history->n[size]);
 
@@ -82,14 +82,14 @@ static u64 linnos_last_end_ns(const struct linnos_history *history, u32 size)
 }
 
 /* Are reads of a larger order in flight, or were there just now? */
-static bool linnos_has_larger(const struct linnos_drive *drive, u32 size,
+static bool linnos_larger_reads_active(const struct linnos_drive *drive, u32 size,
 			      u64 now_ns)
 {
-	s64 after_ns = linnos_after_ns(drive);
+	s64 after_ns = linnos_probe_interval_ns(drive);
 	u64 end_ns;
 
-	while (++size < LINNOS_SIZES) {
-		end_ns = linnos_last_end_ns(&drive->history, size);
+	while (++size < LINNOS_SIZE_CLASSES) {
+		end_ns = linnos_last_completion_ns(&drive->history, size);
 		if (atomic_read(&drive->look[size].in_flight) > 0 ||
 		    (end_ns && (s64)(now_ns - end_ns) < after_ns))
 			return true;
@@ -98,7 +98,7 @@ static bool linnos_has_larger(const struct linnos_drive *drive, u32 size,
 }
 
 /* May a read go there against the model's word? The window is open, and not full. */
-bool linnos_look_allows(const struct linnos_drive *drive, u32 size, u64 now_ns)
+bool linnos_probe_window_allows(const struct linnos_drive *drive, u32 size, u64 now_ns)
 {
 	int window = READ_ONCE(drive->look[size].window);
 	int against = atomic_read(&drive->look[size].against);
@@ -106,12 +106,12 @@ bool linnos_look_allows(const struct linnos_drive *drive, u32 size, u64 now_ns)
 	if (!window)
 		return false;
 	return against < 1 ||
-	       (against < window && linnos_has_larger(drive, size, now_ns));
+	       (against < window && linnos_larger_reads_active(drive, size, now_ns));
 }
 
 /* Is it time for a probe? @age_ns, @reads: since the drive was last known, or probed. */
 static bool linnos_probe_is_due(const struct linnos_drive *drive,
-				const struct linnos_look *look, s64 age_ns,
+				const struct linnos_probe_state *look, s64 age_ns,
 				u32 reads)
 {
 	u64 after_ns = READ_ONCE(drive->probe_after_us) * NSEC_PER_USEC;
@@ -122,7 +122,7 @@ static bool linnos_probe_is_due(const struct linnos_drive *drive,
 	       (most && reads >= most << backoff);
 }
 
-static void linnos_back_off(struct linnos_look *look)
+static void linnos_back_off(struct linnos_probe_state *look)
 {
 	u8 backoff = READ_ONCE(look->backoff);
 
@@ -133,16 +133,16 @@ static void linnos_back_off(struct linnos_look *look)
  * Is this read to be sent there as a probe? Of several callers two are told so.
  * @again: also if the last probe was in time.
  */
-bool linnos_look_claim(struct linnos_drive *drive, u32 size, bool again,
+bool linnos_probe_claim(struct linnos_drive *drive, u32 size, bool again,
 		       u64 now_ns)
 {
-	struct linnos_look *look = &drive->look[size];
+	struct linnos_probe_state *look = &drive->look[size];
 	u64 since_ns = READ_ONCE(look->since_ns);
 	/* a read that was chosen just now may make the age negative */
 	s64 age_ns = now_ns - (since_ns ?: READ_ONCE(look->chosen_ns));
 	u32 reads;
 
-	if (since_ns & LINNOS_LOOK_SENT)
+	if (since_ns & LINNOS_PROBE_SENT)
 		return false;
 	reads = since_ns ? atomic_inc_return(&look->asked) :
 			   atomic_read(&look->refused);
@@ -153,7 +153,7 @@ bool linnos_look_claim(struct linnos_drive *drive, u32 size, bool again,
 		return false;
 	/* before others see that one has been told */
 	atomic_set(&look->asked, 0);
-	if (cmpxchg(&look->since_ns, since_ns, now_ns & ~LINNOS_LOOK_SENT) !=
+	if (cmpxchg(&look->since_ns, since_ns, now_ns & ~LINNOS_PROBE_SENT) !=
 	    since_ns)
 		return false;
 	/* those who were told have not sent their reads */
@@ -163,15 +163,15 @@ bool linnos_look_claim(struct linnos_drive *drive, u32 size, bool again,
 }
 
 /* A read has ended without an answer. If it was the probe, the next may be one. */
-void linnos_look_lost(struct linnos_look *look)
+void linnos_probe_failed(struct linnos_probe_state *look)
 {
 	u64 since_ns = READ_ONCE(look->since_ns);
 
-	if (since_ns & LINNOS_LOOK_SENT)
+	if (since_ns & LINNOS_PROBE_SENT)
 		cmpxchg(&look->since_ns, since_ns, 0ULL);
 }
 
-static void linnos_window_move(struct linnos_look *look, bool late, bool larger,
+static void linnos_window_move(struct linnos_probe_state *look, bool late, bool larger,
 			       u64 now_ns)
 {
 	u8 window = READ_ONCE(look->window);
@@ -194,21 +194,21 @@ static void linnos_window_move(struct linnos_look *look, bool late, bool larger,
 }
 
 /* A read has been answered. @late: it was wrong to send it there. */
-void linnos_look_ended(struct linnos_drive *drive, const struct linnos_io *io,
+void linnos_probe_complete(struct linnos_drive *drive, const struct linnos_io *io,
 		       u64 end_ns, bool late)
 {
 	u32 size = io->flags & LINNOS_IO_SIZE;
-	struct linnos_look *look = &drive->look[size];
+	struct linnos_probe_state *look = &drive->look[size];
 	u64 since_ns = READ_ONCE(look->since_ns);
 	bool found, larger;
 
 	/* is it the probe's answer? only once */
-	found = since_ns & LINNOS_LOOK_SENT &&
-		io->issued_ns >= (since_ns ^ LINNOS_LOOK_SENT) &&
+	found = since_ns & LINNOS_PROBE_SENT &&
+		io->issued_ns >= (since_ns ^ LINNOS_PROBE_SENT) &&
 		cmpxchg(&look->since_ns, since_ns, 0ULL) == since_ns;
 	if (likely(!found && !(io->flags & LINNOS_IO_SLOW)))
 		return;
-	larger = linnos_has_larger(drive, size, end_ns);
+	larger = linnos_larger_reads_active(drive, size, end_ns);
 	if (found) {
 		atomic_set(&look->refused, 0);
 		WRITE_ONCE(look->chosen_ns, end_ns);
@@ -222,21 +222,21 @@ void linnos_look_ended(struct linnos_drive *drive, const struct linnos_io *io,
 }
 
 /* Has it answered no read of this order for so long that what is known may be old? */
-bool linnos_is_silent(const struct linnos_drive *drive, u32 size, u64 now_ns)
+bool linnos_history_is_stale(const struct linnos_drive *drive, u32 size, u64 now_ns)
 {
 	s64 after_ns = READ_ONCE(drive->probe_after_us) * NSEC_PER_USEC;
-	u64 end_ns = linnos_last_end_ns(&drive->history, size);
+	u64 end_ns = linnos_last_completion_ns(&drive->history, size);
 
 	return after_ns && (s64)(now_ns - end_ns) > after_ns;
 }
 
 /* What is in flight remains counted. Nobody else writes the history meanwhile. */
-void linnos_drive_forget(struct linnos_drive *drive, u64 now_ns)
+void linnos_drive_reset_history(struct linnos_drive *drive, u64 now_ns)
 {
-	struct linnos_look *look;
+	struct linnos_probe_state *look;
 
 	memset(&drive->history, 0, sizeof(drive->history));
-	for (look = drive->look; look < drive->look + LINNOS_SIZES; look++) {
+	for (look = drive->look; look < drive->look + LINNOS_SIZE_CLASSES; look++) {
 		WRITE_ONCE(look->chosen_ns, now_ns);
 		WRITE_ONCE(look->since_ns, 0);
 		atomic_set(&look->refused, 0);

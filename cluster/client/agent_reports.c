@@ -56,8 +56,8 @@ static bool may_be_asked(const struct linnos_cluster *c, const struct node *n, u
 }
 
 /* The one that was not asked for longest; the one that is read tells by itself. */
-void news_consider(struct linnos_cluster *c, const uint32_t *candidates, unsigned int n,
-		   unsigned int chosen, uint64_t now_ns)
+void report_candidates_for_query(struct linnos_cluster *c, const uint32_t *candidates,
+				 unsigned int n, unsigned int chosen, uint64_t now_ns)
 {
 	uint64_t longest_ns = UINT64_MAX;
 	uint32_t which = 0;
@@ -78,7 +78,7 @@ void news_consider(struct linnos_cluster *c, const uint32_t *candidates, unsigne
 	c->n_to_ask += c->n_to_ask < TO_ASK;
 }
 
-void news_were_missed(struct linnos_cluster *c, double us)
+void report_unknown_read_cost(struct linnos_cluster *c, double us)
 {
 	double share = c->n_blind < BLIND_ENOUGH ? 1.0 / ++c->n_blind : BLIND_SHARE;
 
@@ -92,8 +92,9 @@ static bool asking_first_is_worth_it(const struct linnos_cluster *c)
 	       c->blind_us > WORTH * c->way_us && c->telling >= TELLING_LEAST;
 }
 
-int64_t linnos_cluster_ask_first(struct linnos_cluster *c, const uint32_t *candidates,
-				 unsigned int n, int32_t home, uint64_t now_ns, uint64_t *until_ns)
+int64_t linnos_cluster_should_query_first(struct linnos_cluster *c, const uint32_t *candidates,
+					  unsigned int n, int32_t home, uint64_t now_ns,
+					  uint64_t *until_ns)
 {
 	int64_t found = -1;
 
@@ -101,11 +102,11 @@ int64_t linnos_cluster_ask_first(struct linnos_cluster *c, const uint32_t *candi
 		return -1;
 	pthread_mutex_lock(&c->lock);
 	c->asks_first = true;
-	if (asking_first_is_worth_it(c) && c->o.news_for_ms && n > 1 &&
+	if (asking_first_is_worth_it(c) && c->o.report_ttl_ms && n > 1 &&
 	    budget_allows(&c->questions)) {
 		const struct node *node = &c->nodes[candidates[home]];
 
-		if (!node_is_known(&c->knowing, node, now_ns) && node_is_trusted(node) &&
+		if (!node_has_recent_data(&c->knowing, node, now_ns) && node_is_trusted(node) &&
 		    may_be_asked(c, node, now_ns) && cluster_draw(c) % ONE_BLIND_IN)
 			found = candidates[home];
 	}
@@ -117,7 +118,7 @@ int64_t linnos_cluster_ask_first(struct linnos_cluster *c, const uint32_t *candi
 	return found;
 }
 
-int64_t linnos_cluster_next_probe(struct linnos_cluster *c, uint64_t now_ns)
+int64_t linnos_cluster_next_query_node(struct linnos_cluster *c, uint64_t now_ns)
 {
 	int64_t found = -1;
 
@@ -136,9 +137,9 @@ int64_t linnos_cluster_next_probe(struct linnos_cluster *c, uint64_t now_ns)
 	return found;
 }
 
-size_t linnos_cluster_question(struct linnos_cluster *c, uint32_t node, uint16_t drive,
-			       uint32_t bytes, uint64_t now_ns,
-			       uint8_t datagram[LINNOS_CLUSTER_DATAGRAM])
+size_t linnos_cluster_build_query(struct linnos_cluster *c, uint32_t node, uint16_t drive,
+				  uint32_t bytes, uint64_t now_ns,
+				  uint8_t datagram[LINNOS_CLUSTER_DATAGRAM])
 {
 	struct question question = {.drive = drive, .bytes = bytes, .flags = QUESTION_LOOK};
 	struct node *n;
@@ -180,7 +181,7 @@ static double pending_beyond_usual(struct linnos_cluster *c, double pending)
 static double ratio_of(struct linnos_cluster *c, const struct node *n, const struct answer *a)
 {
 	double ratio = 0, beyond = 0;
-	double usual = usual_us(&c->knowing.usual, order_of(n->asked_bytes));
+	double usual = usual_us(&c->knowing.usual, size_class_of(n->asked_bytes));
 
 	if (a->known == BLK_EXPECT_GONE || a->state & BLK_EXPECT_STALLED)
 		return FAILED;
@@ -194,8 +195,8 @@ static double ratio_of(struct linnos_cluster *c, const struct node *n, const str
 	return fmin(ratio, FAILED);
 }
 
-int linnos_cluster_news(struct linnos_cluster *c, uint32_t node, const uint8_t *datagram,
-			size_t bytes, uint64_t now_ns)
+int linnos_cluster_receive_report(struct linnos_cluster *c, uint32_t node, const uint8_t *datagram,
+				  size_t bytes, uint64_t now_ns)
 {
 	struct answer answer;
 	int error = -EBADMSG;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* A queue's part of the backend: see lanes.h. */
-#include "lanes.h"
+/* A queue's part of the backend: see io_channels.h. */
+#include "io_channels.h"
 #include "messages.h"
 #include "thread.h"
 #include "uring_backend.h"
@@ -47,7 +47,7 @@ struct lanes {
 	bool stopping;
 };
 
-static struct lane *lane_new(struct linnos_array *a, int *error)
+static struct lane *io_channel_new(struct linnos_array *a, int *error)
 {
 	struct lane *lane;
 
@@ -68,7 +68,7 @@ static struct lane *lane_new(struct linnos_array *a, int *error)
 	return NULL;
 }
 
-static void lane_free(struct lane *lane)
+static void io_channel_free(struct lane *lane)
 {
 	lane->array->backend.close(lane->part);
 	free(lane);
@@ -95,17 +95,17 @@ static struct lane *lane_get(struct linnos_array *a, int *error)
 		a->lanes->free = lane->next;
 	}
 	array_unlock(a);
-	return lane ? lane : lane_new(a, error);
+	return lane ? lane : io_channel_new(a, error);
 }
 
-struct lane *lane_of(struct linnos_queue *q, int *error)
+struct lane *io_channel_get(struct linnos_queue *q, int *error)
 {
 	const bool registers = q->o.register_files || q->o.n_buffers;
 	struct linnos_array *a = q->array;
 
 	/* A ring that cannot be entered any more is replaced as soon as it is empty. */
 	if (q->lane && is_broken(q->lane) && !q->lane->in_flight) {
-		lane_free(q->lane);
+		io_channel_free(q->lane);
 		q->lane = NULL;
 	}
 	if (q->lane)
@@ -114,11 +114,11 @@ struct lane *lane_of(struct linnos_queue *q, int *error)
 		q->lane = lane_get(a, error);
 		return q->lane;
 	}
-	q->lane = lane_new(a, error);
+	q->lane = io_channel_new(a, error);
 	if (q->lane)
 		*error = uring_register(q->lane->part, a, &q->o);
 	if (q->lane && *error)
-		lane_close(q);
+		io_channel_close(q);
 	return q->lane;
 }
 
@@ -141,12 +141,12 @@ static struct attempt *end_attempt(struct attempt *at, ssize_t result)
 
 	at->lane->in_flight--;
 	switch (attempt_ended(at, result, &r)) {
-	case LINNOS_AGAIN:
+	case LINNOS_READ_RESUBMIT:
 		return read_take_next(r);
-	case LINNOS_DONE:
+	case LINNOS_READ_DONE:
 		done(r);
 		break;
-	case LINNOS_NOTHING:
+	case LINNOS_READ_PENDING:
 		break;
 	}
 	return NULL;
@@ -195,13 +195,13 @@ static struct attempt *take_unsent(struct lane *lane)
 }
 
 /* A submission that fails is followed by the read's next attempt, if it has one. */
-void lane_send(struct lane *lane, struct attempt *at)
+void io_channel_submit(struct lane *lane, struct attempt *at)
 {
 	while (at) {
 		int error;
 
 		if (!at->list)
-			attempt_join(&lane->attempts, at);
+			attempt_list_add(&lane->attempts, at);
 		at->lane = lane;
 		lane->in_flight++;
 		lane->has_new = true;
@@ -223,7 +223,7 @@ void attempt_not_sent(struct attempt *at, int error)
 	struct lane *lane = at->lane;
 
 	at->not_sent = true;
-	lane_send(lane, end_attempt(at, error));
+	io_channel_submit(lane, end_attempt(at, error));
 }
 
 /* Sends what the backend had no room for. What it refuses for too long, while it serves nothing
@@ -235,7 +235,8 @@ static void send_unsent(struct lane *lane)
 	while (lane->first_unsent) {
 		struct attempt *at = lane->first_unsent;
 		/* Nobody waits for it any more. */
-		int error = at->read || at->kind == LINNOS_COPY ? submit(lane, at) : -ECANCELED;
+		int error =
+			at->read || at->kind == LINNOS_PROBE_COPY ? submit(lane, at) : -ECANCELED;
 
 		if (error == -EAGAIN && lane->in_flight > lane->n_unsent)
 			lane->unsent_ns = 0;
@@ -249,17 +250,17 @@ static void send_unsent(struct lane *lane)
 		if (!error)
 			continue;
 		at->not_sent = lane->array->is_files && at->read;
-		lane_send(lane, end_attempt(at, error));
+		io_channel_submit(lane, end_attempt(at, error));
 	}
 	lane->unsent_ns = 0;
 }
 
-void linnos_ended(uint64_t handle, ssize_t result)
+void linnos_request_complete(uint64_t handle, ssize_t result)
 {
 	struct attempt *at = (struct attempt *)(uintptr_t)handle;
 	struct lane *lane = at->lane;
 
-	lane_send(lane, end_attempt(at, result));
+	io_channel_submit(lane, end_attempt(at, result));
 }
 
 /* Waits for the backend, and sends what it had no room for until then. */
@@ -287,15 +288,15 @@ static void serve_due(struct linnos_queue *q)
 	struct linnos_read *r;
 	enum linnos_outcome outcome;
 
-	while ((outcome = read_due(q, &q->in_own, &r)) != LINNOS_NOTHING) {
-		if (outcome == LINNOS_AGAIN)
-			lane_send(q->lane, read_take_next(r));
+	while ((outcome = read_due(q, &q->in_own, &r)) != LINNOS_READ_PENDING) {
+		if (outcome == LINNOS_READ_RESUBMIT)
+			io_channel_submit(q->lane, read_take_next(r));
 		else
 			done(r);
 	}
 }
 
-void lane_cancel_lost(struct linnos_queue *q)
+void io_channel_cancel_orphans(struct linnos_queue *q)
 {
 	const struct linnos_backend *backend = &q->array->backend;
 
@@ -320,7 +321,7 @@ static void give_up_reads(struct linnos_queue *q, int error)
 	}
 }
 
-int lane_wait(struct linnos_queue *q, int64_t timeout_ns)
+int io_channel_wait(struct linnos_queue *q, int64_t timeout_ns)
 {
 	struct lane *lane = q->lane;
 	int error;
@@ -338,11 +339,11 @@ int lane_wait(struct linnos_queue *q, int64_t timeout_ns)
 		error = 0;
 	}
 	serve_due(q);
-	lane_cancel_lost(q);
+	io_channel_cancel_orphans(q);
 	/* Failovers, hedges and cancels: the caller may not come back for long. */
 	while (!error && lane->has_new) {
 		error = wait_for_backend(lane, 0);
-		lane_cancel_lost(q);
+		io_channel_cancel_orphans(q);
 	}
 	return error;
 }
@@ -379,11 +380,11 @@ static bool hand_over(struct lane *lane)
 	bool can;
 
 	if (!waits && (is_registered(lane) || is_broken(lane))) {
-		lane_free(lane);
+		io_channel_free(lane);
 		return true;
 	}
 	array_lock(a);
-	can = a->lanes || !lanes_start(a, &why);
+	can = a->lanes || !reaper_start(a, &why);
 	if (can) {
 		for (struct attempt *at = lane->attempts; at; at = at->later)
 			at->queue = a->lanes->queue;
@@ -396,7 +397,7 @@ static bool hand_over(struct lane *lane)
 	return can;
 }
 
-void lane_leave(struct linnos_queue *q)
+void io_channel_hand_over(struct linnos_queue *q)
 {
 	struct lane *lane = q->lane;
 
@@ -437,20 +438,20 @@ static void lane_drain(struct lane *lane)
 	}
 }
 
-void lane_close(struct linnos_queue *q)
+void io_channel_close(struct linnos_queue *q)
 {
-	lane_leave(q);
+	io_channel_hand_over(q);
 	if (!q->lane)
 		return;
 	for (struct attempt *at = q->lane->attempts; at; at = at->later)
 		at->is_unwanted = true;
-	lane_cancel_lost(q);
+	io_channel_cancel_orphans(q);
 	lane_drain(q->lane);
-	lane_free(q->lane);
+	io_channel_free(q->lane);
 	q->lane = NULL;
 }
 
-void lanes_send_copy(struct attempt *copy)
+void reaper_submit_probe_copy(struct attempt *copy)
 {
 	struct linnos_queue *q = copy->queue;
 	struct linnos_array *a = q->array;
@@ -459,24 +460,24 @@ void lanes_send_copy(struct attempt *copy)
 
 	/* It would stay there until the queue's next call; which is soon where it is in use. */
 	if (!a->backend.fd) {
-		lane = lane_of(q, &error);
+		lane = io_channel_get(q, &error);
 		if (lane)
-			lane_send(lane, copy);
+			io_channel_submit(lane, copy);
 		else
-			copy_take_back(copy, false);
+			probe_copy_cancel(copy, false);
 		return;
 	}
 	lane = lane_get(a, &error);
 	if (!lane) {
 		/* It will not be otherwise the next time. */
-		copy_take_back(copy, error == -ENOSYS || error == -EPERM);
+		probe_copy_cancel(copy, error == -ENOSYS || error == -EPERM);
 		return;
 	}
-	lane_send(lane, copy);
+	io_channel_submit(lane, copy);
 	if (hand_over(lane))
 		return;
 	lane_drain(lane);
-	lane_free(lane);
+	io_channel_free(lane);
 }
 
 /* --- The waiter ------------------------------------------------------------- */
@@ -538,7 +539,7 @@ static void give_free(struct linnos_array *a, struct waiting *w)
 			continue;
 		}
 		if (is_registered(lane) || is_broken(lane)) {
-			lane_free(lane);
+			io_channel_free(lane);
 			continue;
 		}
 		array_lock(a);
@@ -554,7 +555,7 @@ static bool has_unsent(const struct lane *lane)
 	return lane->first_unsent || (lane->array->is_files && uring_has_unsubmitted(lane->part));
 }
 
-static void *wait_for_the_lost(void *array)
+static void *reaper_thread(void *array)
 {
 	struct linnos_array *a = array;
 	struct waiting w = {0};
@@ -600,7 +601,7 @@ static void *wait_for_the_lost(void *array)
 	return NULL;
 }
 
-int lanes_start(struct linnos_array *a, const char **why)
+int reaper_start(struct linnos_array *a, const char **why)
 {
 	struct lanes *lanes = calloc(1, sizeof(*lanes));
 	int error = -ENOMEM;
@@ -609,7 +610,7 @@ int lanes_start(struct linnos_array *a, const char **why)
 	if (!lanes)
 		return error;
 	/* The first read finds one, and it is known that there can be one. */
-	lanes->free = lane_new(a, &error);
+	lanes->free = io_channel_new(a, &error);
 	if (!lanes->free) {
 		free(lanes);
 		return error;
@@ -623,24 +624,24 @@ int lanes_start(struct linnos_array *a, const char **why)
 	}
 	a->lanes = lanes;
 	if (!error)
-		error = thread_begin(&lanes->waiter, wait_for_the_lost, a);
+		error = thread_begin(&lanes->waiter, reaper_thread, a);
 	if (!error)
 		return 0;
 	a->lanes = NULL;
 	if (lanes->queue && lanes->wake_fd >= 0)
 		close(lanes->wake_fd);
 	queue_free(lanes->queue);
-	lane_free(lanes->free);
+	io_channel_free(lanes->free);
 	free(lanes);
 	return error;
 }
 
-const struct linnos_queue *lanes_queue(const struct lanes *lanes)
+const struct linnos_queue *reaper_queue(const struct lanes *lanes)
 {
 	return lanes->queue;
 }
 
-void lanes_stop(struct linnos_array *a)
+void reaper_stop(struct linnos_array *a)
 {
 	struct lanes *lanes = a->lanes;
 
@@ -655,7 +656,7 @@ void lanes_stop(struct linnos_array *a)
 		struct lane *lane = lanes->free;
 
 		lanes->free = lane->next;
-		lane_free(lane);
+		io_channel_free(lane);
 	}
 	close(lanes->wake_fd);
 	queue_free(lanes->queue);
