@@ -46,6 +46,10 @@ class TraceWarning(UserWarning):
     """Something is wrong with a trace that is used all the same."""
 
 
+class ConfWarning(UserWarning):
+    """Something in a configuration file is ignored."""
+
+
 class NoGainError(LinnappError):
     """A drive's reads teach nothing that would be better than admitting all of them."""
 

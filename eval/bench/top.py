@@ -64,7 +64,6 @@ class Drives:
                 ("probe_after_revokes", "100"),
                 ("stall_us", "0"),
                 ("failover_us", "15"),
-                ("peers", " ".join(f.name for f in self._folders if f != folder)),
             ):
                 (linnos / name).write_text(f"{text}\n")
         self.move(0.0)
@@ -87,8 +86,6 @@ class Drives:
                 "admitted": total - refused,
                 "revoked": refused,
                 "stalled": 0,
-                "kept": total // 1000,
-                "expected_gain_us": refused * 700,
                 "probes": total // 500,
                 "slow": total // 50,
                 "false_submits": total // 100,

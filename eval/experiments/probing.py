@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""LinnOS's protocol at its best: probes sooner, training repaired, models of latencies, peers.
+"""LinnOS's protocol at its best: probes sooner, training repaired, models of latencies.
 
 A drive that is avoided keeps its old history, so the network goes on to refuse it until a read has
 been let through all the same, a probe. How soon that is, and two options of the training, were
 tried on development seeds (`python -m eval --dev probing`); what was chosen there is held against
-the defaults and the rivals on evaluation seeds. Beside it the kernel's ring with models of
-latencies, which refuse what they predict to be slow, and with drives that know their peers, which
-refuse only what a peer is predicted to serve sooner: `lowest` chooses by the same models before it
-asks.
+the defaults and the rivals on evaluation seeds. The same protocol with models of latencies, which
+refuse reads that they predict to be slow, is compared with `lowest`, which chooses by the same
+models before it asks.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ import matplotlib.pyplot as plt
 from eval import contenders, figures, grid, scores
 from eval.cells import (
     LATENCY_TRAINING,
-    N_DRIVES,
     WORKLOADS,
     Cell,
     Replay,
@@ -46,16 +44,13 @@ class Variant(NamedTuple):
     after_revokes: int
     #: Of its models.
     train_options: tuple[str, ...] = ()
-    #: The drives are told of each other.
-    peers: bool = False
 
     @property
     def name(self) -> str:
         """What tables call it."""
         what = {REPAIRED: ", repaired training", LATENCY_TRAINING: ", models of latencies"}
         return (
-            f"{self.of}, probes after {self.after_us / 1000:g} ms"
-            f"{what.get(self.train_options, '')}{', peers' if self.peers else ''}"
+            f"{self.of}, probes after {self.after_us / 1000:g} ms{what.get(self.train_options, '')}"
         )
 
 
@@ -70,7 +65,6 @@ TRIED = (
     Variant("linnos", 10_000, 100, REPAIRED),
     Variant("linnos", 1000, 10, REPAIRED),
     Variant("linnos", 10_000, 100, LATENCY_TRAINING),
-    Variant("linnos", 10_000, 100, LATENCY_TRAINING, peers=True),
 )
 
 #: Judged on evaluation seeds. Of what was tried on seed 1010 this has the lowest geometric mean of
@@ -79,7 +73,6 @@ CHOSEN = (
     Variant("linnos", 300, 3),
     Variant("linnos-hl, 5% cap", 300, 3),
     Variant("linnos", 10_000, 100, LATENCY_TRAINING),
-    Variant("linnos", 10_000, 100, LATENCY_TRAINING, peers=True),
 )
 
 #: What they are held against, with the contenders that they are variants of.
@@ -107,11 +100,6 @@ def replay_of(cell: Cell, variant: Variant) -> Replay:
     knobs = {"probe_after_us": variant.after_us, "probe_after_revokes": variant.after_revokes}
     writes = "".join(f" echo {value} >$drive/linnos/{knob};" for knob, value in knobs.items())
     prepare = f"for drive in /sys/block/flash*; do{writes} done\n"
-    if variant.peers:
-        drives = [f"flash{k}" for k in range(N_DRIVES)]
-        for drive in drives:
-            others = " ".join(other for other in drives if other != drive)
-            prepare += f"echo {others} >/sys/block/{drive}/linnos/peers\n"
     return Replay(
         cell,
         contender.policy,
@@ -235,7 +223,7 @@ def draw(data: dict[str, Any], path: Path) -> None:
 
 EXPERIMENT = Experiment(
     name="probing",
-    title="LinnOS's protocol at its best: probes sooner, training repaired, peers",
+    title="LinnOS's protocol at its best: probes sooner, training repaired",
     parameters=PARAMETERS,
     run=run,
     table=table,

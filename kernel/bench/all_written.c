@@ -8,8 +8,8 @@
  * by default. What was there before must neither decide nor get out, by an event or
  * by an answer. The kernel's own blk-linnos.c and its like (policy.h) decide about
  * the same reads twice, once with zeros and once with ones left on the stack before
- * each call: what they tell must be the same. Drives with a model of either kind,
- * with peers, and without a model, whose models change meanwhile.
+ * each call: what they tell must be the same. There are drives with a model of either
+ * kind and one without, and the models change meanwhile.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -27,13 +27,11 @@ struct linnos_prediction;
 static bool traced;
 static void tell_decision(u32 nr_sector, bool revoked, u8 reason, const struct linnos_prediction *found);
 static void tell_expected(u32 pending, u32 expected, u32 latency_us);
-static void tell_peer(u32 answer, const struct linnos_prediction *found);
 #define trace_linnos_decision_enabled() traced
 #define trace_linnos_decision(dev, sector, nr_sector, revoked, reason, found) \
 	tell_decision(nr_sector, revoked, reason, found)
 #define trace_linnos_expected(dev, pending, expected, latency_us) \
 	tell_expected(pending, expected, latency_us)
-#define trace_linnos_peer(dev, sector, peer, answer, found) tell_peer(answer, found)
 #include "policy.h"
 
 #include "measure.h"
@@ -96,13 +94,6 @@ static void tell_expected(u32 pending, u32 expected, u32 latency_us)
 	const u32 numbers[] = { pending, expected, latency_us };
 
 	tell("a question", numbers, sizeof(numbers));
-	told_all();
-}
-
-static void tell_peer(u32 answer, const struct linnos_prediction *found)
-{
-	tell("a peer's answer", &answer, sizeof(answer));
-	tell_found("a peer's answer", found);
 	told_all();
 }
 
@@ -176,7 +167,7 @@ static void step(void)
 	}
 }
 
-/* The first has no model, the last ones have peers. */
+/* The first drive has no model. */
 static void make_drives(void)
 {
 	int k;
@@ -189,14 +180,6 @@ static void make_drives(void)
 			linnos_set_mode(disks[k]->linnos, LINNOS_ENFORCE);
 	}
 	disks[0]->linnos->model = NULL;
-	for (k = 2; k < DRIVES; k++) {
-		struct blk_linnos *linnos = disks[k]->linnos;
-
-		linnos->peers[0] = disks[(k + 1) % DRIVES]->linnos;
-		linnos->peers[1] = disks[1]->linnos;
-		linnos->peers[2] = disks[5 - k]->linnos;
-		linnos->has_peers = true;
-	}
 }
 
 static void decide_all(void)

@@ -321,7 +321,6 @@ struct rq_qos_ops {
 #define trace_linnos_decision_enabled() 0
 #define trace_linnos_decision(...) ((void)0)
 #define trace_linnos_expected(...) ((void)0)
-#define trace_linnos_peer(...) ((void)0)
 #endif
 
 #endif /* _KERNEL_SHIM_H */

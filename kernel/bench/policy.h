@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The kernel's own policy in a program: blk-linnos.c and its like, with
- * kernel_shim.h for the rest of the kernel. No sysfs, and no drive has peers.
+ * kernel_shim.h for the rest of the kernel. There is no sysfs.
  */
 #ifndef _BENCH_POLICY_H
 #define _BENCH_POLICY_H
@@ -15,14 +15,6 @@
 
 const struct kobj_type {
 } linnos_ktype;
-
-void linnos_peers_add(struct blk_linnos *linnos)
-{
-}
-
-void linnos_peers_del(struct blk_linnos *linnos)
-{
-}
 
 /* A drive that observes. Ends the program if there is no such model. */
 static inline struct gendisk *make_drive(const char *model)

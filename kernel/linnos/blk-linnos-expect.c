@@ -52,7 +52,6 @@ struct blk_linnos *linnos_alloc(struct gendisk *disk)
 	linnos->drive.probe_after_us = PROBE_AFTER_US;
 	linnos->drive.probe_after_refused = PROBE_AFTER_REVOKES;
 	linnos->failover_us = FAILOVER_US;
-	INIT_LIST_HEAD(&linnos->drives);
 	raw_spin_lock_init(&linnos->history_lock);
 	seqcount_raw_spinlock_init(&linnos->history_seq, &linnos->history_lock);
 	mutex_init(&linnos->lock);

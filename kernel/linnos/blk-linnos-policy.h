@@ -7,7 +7,6 @@
 #include <linux/blk_types.h>
 #include <linux/cleanup.h>
 #include <linux/kobject.h>
-#include <linux/list.h>
 #include <linux/minmax.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
@@ -68,8 +67,6 @@ enum linnos_stat {
 	LINNOS_STAT_ADMITTED,
 	LINNOS_STAT_REVOKED,
 	LINNOS_STAT_STALLED,
-	LINNOS_STAT_KEPT,
-	LINNOS_STAT_EXPECTED_GAIN_US,
 	LINNOS_STAT_PROBES,
 	LINNOS_STAT_SLOW,
 	LINNOS_STAT_FALSE_SUBMITS,
@@ -98,8 +95,6 @@ struct linnos_model {
 	};
 };
 
-#define LINNOS_PEERS_MAX 7 /* nobody has more replicas of his data */
-
 /* A model file on its way in, chunk by chunk. */
 struct linnos_upload {
 	const void *writer; /* identity only, never dereferenced */
@@ -117,7 +112,6 @@ struct blk_linnos {
 	u32 stall_us;
 	u32 failover_us;
 	u64 stall_since_ns; /* when stall_us was set */
-	bool has_peers; /* were named; none may be there any more */
 
 	struct linnos_drive drive;
 	raw_spinlock_t history_lock; /* serialises writers of its history */
@@ -130,8 +124,6 @@ struct blk_linnos {
 	struct rq_qos rqos ____cacheline_aligned_in_smp;
 	bool attached; /* rqos is in the queue's list: it has once been on */
 #endif
-	struct list_head drives; /* see blk-linnos-peers.c */
-	struct blk_linnos __rcu *peers[LINNOS_PEERS_MAX]; /* NULL: none */
 	struct mutex lock; /* mode, stall_us, model, upload */
 	struct linnos_upload upload;
 	struct gendisk *disk;
@@ -211,12 +203,6 @@ int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 			const void *chunk, size_t offset, size_t bytes);
 size_t linnos_model_store(const struct linnos_model *active, void *file);
 void linnos_model_free(struct linnos_model *active);
-
-/* blk-linnos-peers.c */
-void linnos_peers_add(struct blk_linnos *linnos);
-void linnos_peers_del(struct blk_linnos *linnos);
-int linnos_set_peers(struct blk_linnos *linnos, const char *names);
-ssize_t linnos_show_peers(struct blk_linnos *linnos, char *page);
 
 /* blk-linnos-sysfs.c */
 extern const struct kobj_type linnos_ktype;

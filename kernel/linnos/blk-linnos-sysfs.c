@@ -207,10 +207,6 @@ static struct attribute *linnos_attrs[] = {
 	/* compared with an atomic_t */
 	NUMBER(probe_after_revokes, drive.probe_after_refused, INT_MAX),
 	NUMBER(stall_us, stall_us, U32_MAX, .store = stall_us_store),
-#ifndef MODULE
-	LINNOS_FILE(peers, 0644, .show = linnos_show_peers,
-		    .store = linnos_set_peers),
-#endif
 	NUMBER(failover_us, failover_us, USEC_PER_SEC),
 	LINNOS_FILE(latency_us_histogram, 0444,
 		    .show = latency_us_histogram_show),
@@ -224,8 +220,6 @@ static struct attribute *linnos_stat_attrs[] = {
 	STAT(admitted, ADMITTED),
 	STAT(revoked, REVOKED),
 	STAT(stalled, STALLED),
-	STAT(kept, KEPT),
-	STAT(expected_gain_us, EXPECTED_GAIN_US),
 	STAT(false_submits, FALSE_SUBMITS),
 	STAT(false_revokes, FALSE_REVOKES),
 #endif

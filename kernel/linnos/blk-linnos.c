@@ -37,10 +37,6 @@
  * history shows a burst only when its first slow read completes: the stall rule, off
  * unless stall_us is set, refuses reads when none in flight has completed for that long.
  *
- * A drive with a model of latencies can be told which others have the same data, its
- * peers (blk-linnos-peers.c). It then refuses a read only if one of them is predicted
- * to serve it sooner by more than failover_us.
- *
  * md raid1 and raid10, and programs (blk-linnos-ioctl.c), ask each drive what to expect
  * and send the read, without the hint, to the best one. Nothing is refused then, and a
  * drive that is passed over is probed by the read of one who asks.
@@ -78,81 +74,17 @@ static struct blk_linnos *linnos_of(struct rq_qos *rqos)
 	return container_of(rqos, struct blk_linnos, rqos);
 }
 
-/* The least that any peer's model predicts; BLK_LINNOS_US_MASK if none does. */
-static u32 linnos_fastest_peer_us(struct blk_linnos *linnos,
-				  const struct bio *bio, u64 now_ns)
-{
-	struct linnos_prediction found __uninitialized;
-	enum blk_linnos_expected answer;
-	u32 soonest_us = BLK_LINNOS_US_MASK;
-	sector_t sector = bio->bi_iter.bi_sector;
-	struct blk_linnos *peer;
-	int i;
-
-	guard(rcu)();
-	for (i = 0; i < LINNOS_PEERS_MAX; i++) {
-		peer = rcu_dereference(linnos->peers[i]);
-		if (!peer)
-			continue;
-		found.view = (struct linnos_drive_snapshot){};
-		found.n_features = 0;
-		found.reason = LINNOS_NO_MODEL;
-		/* a dying disk answers nothing any more */
-		if (linnos_is_on(peer) &&
-		    !test_bit(GD_DEAD, &peer->disk->state))
-			linnos_predict_read(peer, LINNOS_REGION_UNKNOWN,
-					    bio->bi_iter.bi_size, now_ns, false,
-					    &found);
-		answer = BLK_LINNOS_UNKNOWN;
-		if (found.n_features && !linnos_is_unknown(&found))
-			answer = linnos_expected_us(&found, 0);
-		trace_linnos_peer(disk_devt(linnos->disk), sector,
-				  disk_devt(peer->disk), answer, &found);
-		if (answer & BLK_LINNOS_US)
-			soonest_us = min_t(u32, soonest_us,
-					   answer & BLK_LINNOS_US_MASK);
-	}
-	return soonest_us;
-}
-
-/*
- * Are peers named, and would none serve this slow read sooner? If one would, *@gain_us
- * is by how much more than a failover costs, as far as one knows.
- */
-static bool linnos_has_no_faster_peer(struct blk_linnos *linnos,
-				   const struct bio *bio,
-				   const struct linnos_prediction *found,
-				   u32 *gain_us)
-{
-	u32 here_us, there_us;
-
-	if (!found->n_features || !READ_ONCE(linnos->has_peers))
-		return false;
-	here_us = linnos_expected_us(found, 0) & BLK_LINNOS_US_MASK;
-	there_us = linnos_fastest_peer_us(linnos, bio, found->view.now_ns) +
-		   READ_ONCE(linnos->failover_us);
-	if (there_us < here_us && found->reason != LINNOS_STALLED)
-		*gain_us = here_us - there_us;
-	return there_us >= here_us;
-}
-
 static void linnos_count_decision(struct blk_linnos *linnos,
-				  enum linnos_reason reason, bool admit,
-				  u32 gain_us)
+				  enum linnos_reason reason, bool admit)
 {
 	linnos_count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
 	linnos_count(linnos,
 		     admit ? LINNOS_STAT_ADMITTED : LINNOS_STAT_REVOKED);
-	if (!admit) {
-		/* those that are admitted are counted when they have a request */
+	/* an admitted read is counted when it gets its request */
+	if (!admit)
 		linnos_count(linnos, LINNOS_STAT_READS);
-		this_cpu_add(linnos->stats->count[LINNOS_STAT_EXPECTED_GAIN_US],
-			     gain_us);
-	}
 	if (reason == LINNOS_STALLED)
 		linnos_count(linnos, LINNOS_STAT_STALLED);
-	if (reason == LINNOS_NO_FASTER_PEER)
-		linnos_count(linnos, LINNOS_STAT_KEPT);
 	if (reason == LINNOS_PROBE)
 		linnos_count(linnos, LINNOS_STAT_PROBES);
 }
@@ -165,7 +97,6 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	enum linnos_reason reason;
 	struct linnos_probe_state *look;
 	bool slow, admit;
-	u32 gain_us = 0;
 
 	/*
 	 * Who reads a file must not learn from refusals where on the drive others
@@ -178,30 +109,27 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	slow = linnos_is_slow(&found);
 	if (reason == LINNOS_PREDICTED_FAST)
 		linnos_probe_close_window(look);
-	if (slow && linnos_has_no_faster_peer(linnos, bio, &found, &gain_us))
-		reason = LINNOS_NO_FASTER_PEER;
 
-	admit = !slow || reason == LINNOS_NO_FASTER_PEER;
+	admit = !slow;
 	if (admit) {
 		linnos_probe_note_fast_read(drive, found.size, now_ns);
 	} else if (READ_ONCE(linnos->mode) != LINNOS_ENFORCE) {
 		/* not "observe": it may have been switched off meanwhile */
 		admit = true;
-	} else if ((found.reason == LINNOS_PREDICTED_SLOW && !gain_us &&
+	} else if ((found.reason == LINNOS_PREDICTED_SLOW &&
 		    linnos_probe_window_allows(drive, found.size, now_ns)) ||
 		   linnos_probe_claim(drive, found.size, false, now_ns)) {
-		/* without a probe not if a peer is sooner */
 		admit = true;
 		reason = LINNOS_PROBE;
 	} else {
 		atomic_inc(&look->refused);
 	}
-	linnos_count_decision(linnos, reason, admit, gain_us);
+	linnos_count_decision(linnos, reason, admit);
 	trace_linnos_decision(disk_devt(linnos->disk), bio->bi_iter.bi_sector,
 			      bio_sectors(bio), !admit, reason, &found);
 
 	/* its request will know by this what was predicted */
-	if (!linnos_is_unknown(&found) && reason != LINNOS_NO_FASTER_PEER)
+	if (!linnos_is_unknown(&found))
 		bio_set_flag(bio, BIO_LATCRIT_DECIDED);
 	if (slow || linnos_is_unknown(&found))
 		bio->bi_opf &= ~REQ_LATCRIT;
@@ -396,7 +324,6 @@ int blk_linnos_register(struct gendisk *disk)
 	bool hardware = disk_to_dev(disk)->parent &&
 			!(disk->flags & GENHD_FL_REMOVABLE);
 	struct blk_linnos *linnos;
-	int ret;
 
 	if (!hardware && !linnos_virtual)
 		return 0;
@@ -405,12 +332,8 @@ int blk_linnos_register(struct gendisk *disk)
 		return -ENOMEM;
 	/* blk_linnos_release() drops it, whatever happens here */
 	disk->linnos = linnos;
-	linnos_peers_add(linnos);
-	ret = kobject_init_and_add(&linnos->kobj, &linnos_ktype,
-				   &disk_to_dev(disk)->kobj, "linnos");
-	if (ret)
-		linnos_peers_del(linnos);
-	return ret;
+	return kobject_init_and_add(&linnos->kobj, &linnos_ktype,
+				    &disk_to_dev(disk)->kobj, "linnos");
 }
 
 /* The disk may stay open for long. */
@@ -420,10 +343,8 @@ void blk_linnos_unregister(struct gendisk *disk)
 
 	if (!linnos)
 		return;
-	/* nobody can switch it on again, or name its peers */
+	/* nobody can switch it on again when this returns */
 	kobject_del(&linnos->kobj);
-	/* nor ask it for another drive */
-	linnos_peers_del(linnos);
 	guard(mutex)(&linnos->lock);
 	linnos_set_mode(linnos, LINNOS_OFF);
 }

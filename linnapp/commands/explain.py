@@ -148,7 +148,7 @@ def _watch(name: str, chosen: Choice, duration_s: float, model_path: Path | None
         model_from_bytes(data, drive.name) if model_path is None else _model(model_path, drive.name)
     )
     device = drive.device_number
-    with tracefs.recording((tracefs.DECISION, tracefs.PEER, *tracefs.REQUESTS), device) as recorder:
+    with tracefs.recording((tracefs.DECISION, *tracefs.REQUESTS), device) as recorder:
         hinted = drive.stats.get("latency_critical", 0)
         end = time.monotonic() + duration_s
         try:

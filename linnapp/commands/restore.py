@@ -21,7 +21,7 @@ from linnapp.option_types import FiniteRange
     help="Seconds to wait for drives that are not there yet, all in all.",
 )
 def restore(conf: Path, wait_s: float) -> None:
-    """Give drives and md arrays back what drives.conf has: models, peers, modes, md's linnos.
+    """Give drives and md arrays back what drives.conf has: models, modes, md's linnos.
 
     A drive or array whose name has changed is found by what drives.conf has recorded of it (WWID,
     serial number, UUID), and drives.conf gets the new name. A drive that has the name of another,

@@ -25,17 +25,12 @@ _TITLES = (
 )
 _N_TEXT = 4
 
-#: shown if a drive has peers: they, reads that none of them would have served sooner, and by how
-#: much one was predicted to, on average of the refused reads, a failover taken off
-_PEER_TITLES = ("peers", "kept", "us gained per revoke")
-
 #: columns of the terminal that the titles need, and that each drive beside them does
 _LABEL_WIDTH = 21
 _CELL_WIDTH = 23
 
 #: counters shown as rates since the last look
 _RATES = ("reads", "latency_critical", "admitted", "revoked", "probes")
-_PEER_RATES = ("kept", "expected_gain_us")
 
 #: shown if a drive is asked about reads without a hint, as by md: those and the hinted ones
 _ASKED_TITLES = ("asked",)
@@ -65,12 +60,10 @@ def status(devices: tuple[str, ...], as_json: bool, watch: bool, interval: float
     threshold, slow admitted those of them that were predicted fast (stats/false_submits). A point
     below the median read makes half of a healthy drive's reads slow: compare the two shares.
 
-    Of drives with peers also the reads that were kept because no peer was predicted to be sooner,
-    and what a revocation was predicted to win, on average, beyond what the failover costs. Disks
-    that are no drives (null_blk, loop, ram, zram), or have no medium, are shown if they are named,
-    have a model, or a mode other than off. Below are md arrays that ask: whether they choose by
-    what is predicted, or stay with md's own choice since that is not worth it, and what it is worth
-    (md/linnos_guard). Then drives and arrays that `linnapp keep` has switched back, and why.
+    Disks that are no drives (null_blk, loop, ram, zram), or have no medium, are shown if they are
+    named, have a model, or a mode other than off. Below are md arrays that ask: whether they choose
+    by what is predicted, or stay with md's own choice since that is not worth it, and what it is
+    worth (md/linnos_guard). Then drives and arrays that `linnapp keep` has switched back, and why.
     """
     from linnapp.drive.sysfs import check_has_drives
 
@@ -150,8 +143,7 @@ def _look(drive: Any) -> dict[str, Any]:
     since_s, rates = _since_last(stats, now, state.load_json(drive.name, "status"))
     with contextlib.suppress(LinnappError):
         state.save_json(drive.name, "status", {"time": now, "stats": stats})
-    inferences, revoked = stats.get("inferences", 0), stats.get("revoked", 0)
-    peers = drive.peers
+    inferences = stats.get("inferences", 0)
     return {
         "drive": drive.name,
         "mode": drive.mode,
@@ -161,12 +153,8 @@ def _look(drive: Any) -> dict[str, Any]:
         "threshold_us": drive.threshold_us,
         **drive.probes,
         "p99_us": percentile_us(drive.latency_counts or [], 99),
-        "refused_share": _share(revoked, stats.get("latency_critical", 0)),
-        "peers": peers,
+        "refused_share": _share(stats.get("revoked", 0), stats.get("latency_critical", 0)),
         "failover_us": drive.failover_us,
-        "expected_gain_us_mean": stats.get("expected_gain_us", 0) / revoked
-        if peers and revoked
-        else None,
         "inference_ns_mean": stats.get("inference_ns", 0) / inferences if inferences else None,
         "stats": stats,
         "since_s": since_s,
@@ -187,7 +175,7 @@ def _since_last(
     if not isinstance(then, int | float) or not isinstance(before, dict):
         return None, None
     moved = {}
-    for name in _RATES + _PEER_RATES + _ASKED_RATES:
+    for name in _RATES + _ASKED_RATES:
         was = before.get(name, 0)
         # Counters that went back mean another boot or another disk of that name.
         if not isinstance(was, int) or stats.get(name, 0) < was:
@@ -200,12 +188,12 @@ def _since_last(
     return since_s, {name: count / since_s for name, count in moved.items()}
 
 
-def _cells(row: dict[str, Any], between: str, peers: bool, asked: bool) -> list[str]:
+def _cells(row: dict[str, Any], between: str, asked: bool) -> list[str]:
     """A drive's values in the order of the titles; rates follow their counter."""
     from linnapp.model.latency_model import NOT_ALWAYS
 
     rates = row["per_second"] or {}
-    mean_ns, gain_us = row["inference_ns_mean"], row["expected_gain_us_mean"]
+    mean_ns = row["inference_ns_mean"]
     p99_us, refused, stats = row["p99_us"], row["refused_share"], row["stats"]
     completed = stats.get("reads", 0) - stats.get("revoked", 0)
     said = NOT_ALWAYS.get(row["model_usage"] or "")
@@ -222,12 +210,6 @@ def _cells(row: dict[str, Any], between: str, peers: bool, asked: bool) -> list[
         _part(stats, "false_submits", stats.get("admitted", 0), f"{between}{{:.1%}} of admitted"),
         f"{mean_ns:.0f}" if mean_ns is not None else "-",
     ]
-    if peers:
-        cells += [
-            "\n".join(row["peers"] or ["-"]),
-            _count(row, rates, "kept", between),
-            f"{gain_us:.0f}" if gain_us is not None else "-",
-        ]
     if asked:
         cells += [_count(row, rates, name, between) for name in _ASKED_RATES]
     return cells
@@ -255,16 +237,15 @@ def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
     from linnapp.drive.md import guards
 
     since = max((row["since_s"] or 0 for row in rows), default=0)
-    peers = any(row["peers"] for row in rows)
     asked = any(
         row["stats"].get("inferences", 0) > row["stats"].get("latency_critical", 0) for row in rows
     )
-    titles = _TITLES + (_PEER_TITLES if peers else ()) + (_ASKED_TITLES if asked else ())
+    titles = _TITLES + (_ASKED_TITLES if asked else ())
     table = Table()
     for number, title in enumerate(titles):
         table.add_column(title, justify="left" if number < _N_TEXT else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*_cells(row, "\n", peers, asked))
+        table.add_row(*_cells(row, "\n", asked))
     parts: list[RenderableType] = [table]
     unlimited = console.options.update(max_width=1000)
     if Measurement.get(console, unlimited, table).maximum > console.width:
@@ -272,7 +253,7 @@ def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
         parts = []
         for start in range(0, len(rows), beside):
             table = Table(show_header=False)
-            columns = [_cells(row, "  ", peers, asked) for row in rows[start : start + beside]]
+            columns = [_cells(row, "  ", asked) for row in rows[start : start + beside]]
             table.add_column()
             for _ in columns:
                 table.add_column(justify="right", no_wrap=True)

@@ -40,13 +40,10 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
     refused      share of the hinted reads that was refused with EBUSY
     reads/s      completed, with and without the hint
     share        of drives in an md array: the part of its drives' reads that this one had
-    asked/s      where md, a program or a peer asks what to expect: reads that the model
+    asked/s      where md or a program asks what to expect: reads that the model
                  was asked about, hinted ones too
     flight       I/Os in flight; as root, pages pending as the policy counts them
     admit/s, revoke/s, probe/s   hinted reads: admitted, refused, admitted as probes
-    kept/s       of drives with peers: predicted slow, admitted as no peer was sooner
-    gain us      ... what a refused read has won, as predicted: by how much sooner
-                 a peer was to serve it, a failover taken off (expected_gain_us)
     burst        for how long at least half of the hinted reads have been refused
     model, age   the active model, and how long ago linnapp uploaded it
 

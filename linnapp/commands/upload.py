@@ -15,15 +15,7 @@ from linnapp.commands._options import model_option
 @click.option("--previous", is_flag=True, help="The model that the last upload replaced.")
 @click.option("--device", required=True, help="The drive, e.g. /dev/nvme0n1.")
 @click.option("--mode", type=click.Choice(["off", "observe", "enforce"]), help="Then switch to it.")
-@click.option(
-    "--peers",
-    metavar="DEV,...",
-    help="Drives with the same data: a read is refused only if one of them would serve it sooner, "
-    "by the latency models of both. '' for none; left as they are unless given.",
-)
-def upload(
-    model_path: Path | None, previous: bool, device: str, mode: str | None, peers: str | None
-) -> None:
+def upload(model_path: Path | None, previous: bool, device: str, mode: str | None) -> None:
     """Give a drive its model, atomically, and check that the kernel has it.
 
     In a directory of several models, the one named after the drive is meant. A model that the
@@ -45,13 +37,10 @@ def upload(
         model,
         device,
         mode=mode,
-        peers=None if peers is None else [name for name in peers.split(",") if name],
         warn=lambda words: click.echo(f"linnapp: warning: {words}", err=True),
     )
     kind = "latency model" if isinstance(model, LatencyModel) else "model"
     click.echo(
         f"{drive.name}: {kind} {model.model_id} ({path}), threshold {model.threshold_us} us, "
-        f"mode {drive.mode}" + (f", peers {' '.join(drive.peers)}" if drive.peers else "")
+        f"mode {drive.mode}"
     )
-    if drive.peers and kind != "latency model":
-        click.echo(f"linnapp: warning: {drive.name} asks no peers: a network tells no us", err=True)

@@ -6,7 +6,6 @@ Sections of a drive or an array, each by a name that stays::
     [drive /dev/disk/by-id/wwn-0x5002538f31b2c3d4]
     model = /var/lib/linnapp/enable/md0/20261124-101500/nvme0n1.linnos
     mode = observe
-    peers = /dev/disk/by-id/wwn-0x5002538f31b2c3d5
     array = /dev/disk/by-id/md-uuid-3aaa0122:29827cfa:5331ad66:ca767371
     wwid = naa.5002538f31b2c3d4
     serial = S4EWNX0R123456
@@ -24,12 +23,13 @@ What is not understood is an error, so that no drive is left without a word as i
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from linnapp.drive.stable_ids import KEYS, Identity
-from linnapp.drive.sysfs import MAX_PEERS, MODES
-from linnapp.errors import LinnappError
+from linnapp.drive.sysfs import MODES
+from linnapp.errors import ConfWarning, LinnappError
 from linnapp.files import AnyPath, explain_os_error, os_errors, replace_text
 
 DEFAULT_CONF = Path("/etc/linnapp/drives.conf")
@@ -42,7 +42,6 @@ HEADER = """\
 # [drive NAME]     a path that stays the same, as in /dev/disk/by-id
 #   model = FILE   of the model; the mode off needs none
 #   mode = off | observe | enforce
-#   peers = NAME NAME ...   drives with the same data, of which a patched kernel refusing reads asks
 #   array = NAME   of the md array that it is in
 #   wwid, serial, product, sectors = ...   what it says of itself, to find it under another name
 # [array NAME]
@@ -51,7 +50,7 @@ HEADER = """\
 """
 
 _KEYS = {
-    "drive": ("model", "mode", "peers", "array", *KEYS["drive"]),
+    "drive": ("model", "mode", "array", *KEYS["drive"]),
     "array": ("linnos", *KEYS["array"]),
 }
 _NEEDED = {"drive": "mode", "array": "linnos"}
@@ -64,8 +63,6 @@ class DriveEntry:
     #: {"off", "observe", "enforce"}
     mode: str
     model: Path | None = None
-    #: Drives with the same data.
-    peers: tuple[str, ...] = ()
     #: The md array that it is in.
     array: str | None = None
     #: What it is known by under another name, by the key.
@@ -110,7 +107,6 @@ class DrivesConf:
         drives = {
             now(name): dataclasses.replace(
                 entry,
-                peers=tuple(map(now, entry.peers)),
                 array=None if entry.array is None else now(entry.array),
             )
             for name, entry in self.drives.items()
@@ -126,7 +122,6 @@ class DrivesConf:
         left = {
             name: dataclasses.replace(
                 entry,
-                peers=tuple(peer for peer in entry.peers if peer not in drives),
                 array=None if entry.array in arrays else entry.array,
             )
             for name, entry in self.drives.items()
@@ -146,8 +141,6 @@ class DrivesConf:
             if entry.model is not None:
                 lines.append(f"model = {entry.model}")
             lines.append(f"mode = {entry.mode}")
-            if entry.peers:
-                lines.append(f"peers = {' '.join(entry.peers)}")
             if entry.array is not None:
                 lines.append(f"array = {entry.array}")
             lines += [f"{key} = {said}" for key, said in entry.identity.items()]
@@ -266,6 +259,16 @@ def _add(section: _Section, line: str, number: int, where: str) -> None:
     key, equals, value = (part.strip() for part in line.partition("="))
     if not equals or not value:
         raise LinnappError(f"{where}: {line[:80]!r}, expected KEY = VALUE")
+    if (section.kind, key) == ("drive", "peers"):
+        # Earlier versions of `linnapp enable` wrote this key for every drive. An error would keep
+        # all drives and arrays of the file from being restored at the next boot.
+        warnings.warn(
+            f"{where}: `peers` is ignored: drives no longer ask each other. In mode enforce, a "
+            "drive refuses every latency-critical read that it is predicted to serve slowly",
+            ConfWarning,
+            stacklevel=2,
+        )
+        return
     if key not in _KEYS[section.kind]:
         expected = ", ".join(_KEYS[section.kind])
         raise LinnappError(f"{where}: unknown key {key!r}; a {section.kind} has {expected}")
@@ -295,15 +298,6 @@ def _drive(section: _Section, source: str) -> DriveEntry:
         raise LinnappError(f"{source}:{line}: {section.name} has no model, which {mode} needs")
     if model is not None and (not model.startswith("/") or ".." in Path(model).parts):
         raise LinnappError(f"{source}:{line}: model {model!r}, expected a whole path")
-    words, line = section.keys.get("peers", ("", 0))
-    peers = words.split()
-    for peer in peers:
-        if not peer.startswith("/"):
-            raise LinnappError(f"{source}:{line}: peer {peer!r}, expected a path, as of a drive")
-        if peer == section.name or peers.count(peer) > 1:
-            raise LinnappError(f"{source}:{line}: peer {peer} is the drive itself, or named twice")
-    if len(peers) > MAX_PEERS:
-        raise LinnappError(f"{source}:{line}: {len(peers)} peers, a drive has {MAX_PEERS} at most")
     array = section.keys.get("array", (None, 0))[0]
     path = None if model is None else Path(model)
-    return DriveEntry(mode, path, tuple(peers), array, _identity(section))
+    return DriveEntry(mode, path, array, _identity(section))

@@ -7,7 +7,6 @@ Only what differs is written, so that it can be done again at any time.
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf
 from linnapp.drive.enable.checks import name_to_keep
@@ -68,32 +67,15 @@ def _with_name(name: str, error: LinnappError) -> str:
 
 
 def restore_drive(name: str, entry: DriveEntry) -> Drive:
-    """Give a drive its model, peers and mode."""
+    """Give a drive its model and mode."""
     drive = observed(name)
     if entry.model is not None:
         model = load_model(entry.model)
         if drive.model_id != model.model_id:
             drive.upload(model)
-    _restore_peers(drive, entry)
     if drive.mode != entry.mode:
         drive.set_mode(entry.mode)
     return drive
-
-
-def _restore_peers(drive: Drive, entry: DriveEntry) -> None:
-    """Name the peers that are there: who refuses reads without any refuses more of them."""
-    here = [peer for peer in entry.peers if Path(peer).exists()]
-    known = drive.peers
-    if entry.mode == "enforce" and entry.peers and (known is None or not here):
-        why = (
-            "this kernel does not know of peers" if known is None else "none of its peers is there"
-        )
-        raise DeviceError(f"left in mode {drive.mode}, for {why}, by whom reads are refused")
-    if known is None:
-        return
-    names = drive.check_peers(here)
-    if sorted(names) != sorted(known):
-        drive.set_peers(names)
 
 
 def _found(name: str, known: Identity, deadline: float) -> str:

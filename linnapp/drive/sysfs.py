@@ -13,7 +13,6 @@ import os
 import re
 import stat
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 MODES = ("off", "observe", "enforce")
 
-#: drives that one drive can name as its peers
-MAX_PEERS = 7
 
 #: columns of /sys/block/<disk>/stat (Documentation/block/stat.rst); times are in ms
 _DISK_STAT = (
@@ -210,40 +207,11 @@ class Drive:
         return {name: self._number(name) for name in ("probe_after_us", "probe_after_revokes")}
 
     @property
-    def peers(self) -> list[str] | None:
-        """Disks that hold the same data; None where the kernel does not know of peers."""
-        if not (self._directory / "peers").exists():
-            return None
-        return self._read("peers").split()
-
-    @property
     def failover_us(self) -> int | None:
-        """What a failover costs, None as of :attr:`peers`."""
+        """How late a probe may be beyond the threshold; None if the kernel does not say."""
         if not (self._directory / "failover_us").exists():
             return None
         return self._number("failover_us")
-
-    def check_peers(self, devices: Sequence[str]) -> list[str]:
-        """Names of drives that this can have as peers, each as the class takes it; or of none."""
-        if self.peers is None:
-            raise DeviceError(
-                f"{self._directory}/peers is missing: this kernel does not know of peers; boot a "
-                "newer one, or leave `peers=` out"
-            )
-        names = [Drive(device).name for device in devices]
-        for name in names:
-            if name == self.name:
-                raise DeviceError(f"{name} is not its own peer; name the other drives")
-            if names.count(name) > 1:
-                raise DeviceError(f"{name} is named twice as a peer of {self.name}")
-        if len(names) > MAX_PEERS:
-            raise DeviceError(f"{len(names)} peers: a drive has {MAX_PEERS} at most")
-        return names
-
-    def set_peers(self, names: Sequence[str]) -> None:
-        """Name the drives with the same data anew, as :meth:`check_peers` has found them."""
-        # An empty line, for nothing at all would not be a write.
-        self._write("peers", " ".join(names) + "\n")
 
     @property
     def latency_counts(self) -> list[int] | None:
@@ -578,6 +546,4 @@ def explained(error: OSError, path: AnyPath) -> DeviceError:
         reason += "; run as root"
     elif error.errno == errno.EINVAL:
         reason += "; the kernel refused the value, `dmesg` may say why"
-    elif error.errno == errno.ENODEV and Path(path).name == "peers":
-        reason += "; a drive has gone, `linnapp status` lists those that are there"
     return DeviceError(f"{path}: {reason}")

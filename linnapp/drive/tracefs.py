@@ -21,7 +21,6 @@ from linnapp.trace.recording import lockdown
 DECISION = "linnos/linnos_decision"
 EXPECTED = "linnos/linnos_expected"
 SENT = "block/block_bio_queue"
-PEER = "linnos/linnos_peer"
 REQUESTS = ("block/block_rq_issue", "block/block_rq_complete")
 
 #: Of a recording of events, all CPUs' together; each has its share.

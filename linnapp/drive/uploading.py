@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from linnapp.arguments import check_choice
 from linnapp.drive import md, state
@@ -21,7 +21,6 @@ def upload(
     device: AnyPath,
     *,
     mode: str | None = None,
-    peers: Sequence[str] | None = None,
     warn: Callable[[str], None] = warnings.warn,
 ) -> Drive:
     """Give a drive its model, atomically, check that the kernel has it, then switch the mode.
@@ -34,9 +33,6 @@ def upload(
         ``/dev/nvme0n1``, a partition, whose disk is then meant, or the disk's bare name.
     mode : {"off", "observe", "enforce"}, optional
         Left as it is unless given.
-    peers : sequence of str, optional
-        Drives that hold the same data, each as `device`; an empty one for none. Left as they are
-        unless given.
     warn : callable
         Told when the model that was active cannot be kept for ``linnapp upload --previous``.
 
@@ -53,12 +49,7 @@ def upload(
         check_choice("mode", mode, MODES)
     model = getattr(model, "model_", model)
     drive = Drive(os.fspath(device))
-    # Before anything is changed.
-    names = None if peers is None else drive.check_peers(peers)
     replace_model(drive, model, warn)
-    # Before the mode: enforcing, it would refuse reads that are to be kept.
-    if names is not None:
-        drive.set_peers(names)
     if mode is not None:
         drive.set_mode(mode)
     return drive

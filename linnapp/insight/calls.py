@@ -55,7 +55,7 @@ PARTS = (
 #: how arguments of calls are recorded: `enum lw_arguments`
 ARGUMENTS = {"raw": 1, "detailed": 2}
 #: what LinnOS decided about a read, by its number in a row
-DECISIONS = (None, "admitted", "revoked", "probe", "kept")
+DECISIONS = (None, "admitted", "revoked", "probe")
 SEVERAL = 0xFFFFFFFF
 #: an I/O's tag is the hint field of its priority; to values below the first the kernel gives
 #: meanings (limits of a command's duration)

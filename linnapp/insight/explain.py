@@ -148,7 +148,6 @@ class View:
         table["failed"] = ((reads.flags & ERROR) != 0) & ~table["revoked"]
         served_us = reads.latency_ns // np.uint64(1000)
         table["latency_us"] = np.where(reads.is_served_read, served_us, decisions.UNKNOWN)
-        table["soonest_us"] = decisions.UNKNOWN
         if len(reads):
             table["out_fast"], table["out_slow"] = self.outputs(self.numbers(table)).T
         slow = table["out_slow"] > table["out_fast"]
@@ -224,9 +223,6 @@ class Explanation:
     def to_json(self, view: View) -> dict[str, Any]:
         """All fields by name."""
         row, known = self.row, self.row["latency_us"] != decisions.UNKNOWN
-        told = row["soonest_us"] != decisions.UNKNOWN
-        soonest = (format_device(int(row["soonest_peer"])), int(row["soonest_us"]))
-        named = zip(("soonest", "soonest_us"), soonest if told else (None, None), strict=True)
         return {
             **{name: int(row[name]) for name in _SHOWN},
             "saw": view.named(self.numbers),
@@ -236,7 +232,6 @@ class Explanation:
             "reason": decisions.REASONS[int(row["reason"])],
             "revoked": bool(row["revoked"]),
             "latency_us": int(row["latency_us"]) if known else None,
-            "peers": {"asked": int(row["n_peers"]), **dict(named)} if row["n_peers"] else None,
             "outcome": self.outcome,
         }
 
@@ -378,18 +373,12 @@ def outcome(row: Any, model: AnyModel) -> str:
     why = {
         decisions.PROBE: "admitted all the same, as a probe",
         decisions.STALLED: "stalled: reads are in flight and none has come back",
-        decisions.KEPT: "predicted slow and kept, since no peer was sooner",
         decisions.NO_CHOICE: "admitted, by a model that does not choose",
     }.get(int(row["reason"]))
-    peers = _peers(row)
     if row["revoked"]:
-        return (
-            f"{why + '; ' if why else ''}revoked{peers}; how long it would have taken nobody knows"
-        )
-    predicted_slow = bool(
-        row["out_slow"] > row["out_fast"] or row["reason"] in (decisions.STALLED, decisions.KEPT)
-    )
-    words = (why or ("predicted slow and admitted" if predicted_slow else "admitted")) + peers
+        return f"{why + '; ' if why else ''}revoked; how long it would have taken nobody knows"
+    predicted_slow = bool(row["out_slow"] > row["out_fast"] or row["reason"] == decisions.STALLED)
+    words = why or ("predicted slow and admitted" if predicted_slow else "admitted")
     latency_us = int(row["latency_us"])
     if row["failed"]:
         return f"{words}; failed"
@@ -407,20 +396,6 @@ def outcome(row: Any, model: AnyModel) -> str:
         (False, False): "rightly",
     }[predicted_slow, slow]
     return f"{took}: {judged}"
-
-
-def _peers(row: Any) -> str:
-    """What the drives told that were asked first."""
-    n, us = int(row["n_peers"]), int(row["soonest_us"])
-    if not n:
-        return ""
-    if us == decisions.UNKNOWN:
-        return " (its peer could not tell)" if n == 1 else f" (of {n} peers none could tell)"
-    told = "stalls" if us == decisions.STALLED_US else f"would take {us} us"
-    peer = format_device(int(row["soonest_peer"]))
-    return (
-        f" (its peer {peer} {told})" if n == 1 else f" (of {n} peers the soonest, {peer}, {told})"
-    )
 
 
 #: So many of the numbers are named that mattered most.

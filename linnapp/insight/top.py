@@ -45,8 +45,6 @@ _COLUMNS = (
     ("admit/s", 8, 2),
     ("revoke/s", 8, 2),
     ("probe/s", 7, 7),
-    ("kept/s", 6, 4),
-    ("gain us", 7, 3),
     ("burst", 7, 3),
     ("model", 8, 9),
     ("age", 6, 8),
@@ -123,8 +121,6 @@ def _cells(row: DriveRow) -> dict[str, str]:
         "admit/s": _rate(rates.get("admitted")),
         "revoke/s": _rate(rates.get("revoked")),
         "probe/s": _rate(rates.get("probes")),
-        "kept/s": _rate(rates.get("kept")),
-        "gain us": _rate(row.expected_gain_us_mean),
         "burst": age(row.burst_s),
         "model": (row.model_id or "none") + _choosing(row),
         "age": age(row.model_age_s),
@@ -139,9 +135,6 @@ def table(rows: Sequence[DriveRow], width: int, selected: str | None = None) -> 
     without = set()
     if not any(row.read_us_percentiles for row in rows):
         without |= {"p50 us", "p99 us"}
-    # Drives without peers keep none, and it is not known what they win.
-    if not any(row.totals.get("kept") or row.totals.get("expected_gain_us") for row in rows):
-        without |= {"kept/s", "gain us"}
     if all(row.array is None for row in rows):
         without.add("share")
     # Else it is the hinted reads again.
@@ -187,14 +180,6 @@ def opened(row: DriveRow, width: int) -> RenderableType:
         counters.add_column(title, justify="left" if title == "counter" else "right")
     for name, total in row.totals.items():
         counters.add_row(name, f"{total}", _rate(row.per_second[name]))
-    gain_us, total_us = row.expected_gain_us_mean, row.totals.get("expected_gain_us")
-    won = (
-        f"predicted gain (expected_gain_us): {'-' if gain_us is None else f'{gain_us:.0f}'} us "
-        f"a revoked read since the last look, {total_us / 1e6:.3g} s in all; "
-        f"{row.totals.get('kept', 0)} slow reads kept: no peer was sooner"
-        if total_us
-        else "predicted gain: not known without peers that refused reads go to"
-    )
     knobs = ", ".join(f"{name} {value}" for name, value in row.settings.items())
     uploaded = (
         "when it was uploaded is not known"
@@ -212,7 +197,6 @@ def opened(row: DriveRow, width: int) -> RenderableType:
             f"pending {'-' if row.pending_pages is None else row.pending_pages} pages"
         ),
         *([] if row.model_id is None else [Text(_slow_words(row))]),
-        Text(won),
         *([] if row.array is None else [Text(_of_array(row))]),
         Text(knobs),
         counters,

@@ -175,7 +175,7 @@ struct request {
 enum req_flag_bits { __REQ_META, __REQ_FUA, __REQ_PREFLUSH, __REQ_RAHEAD, __REQ_LATCRIT };
 
 /* Of include/trace/events/linnos.h, which this kernel may not have. */
-enum linnos_reason { LINNOS_PROBE = 2, LINNOS_NO_FASTER_PEER = 6 };
+enum linnos_reason { LINNOS_PROBE = 2 };
 
 struct vector_part {
 	__u64 base;
@@ -1216,7 +1216,6 @@ int read_is_decided(__u64 *ctx)
 		return 0;
 	read.decision = ctx[3]		       ? LW_REVOKED :
 			reason == LINNOS_PROBE ? LW_PROBE :
-			reason == LINNOS_NO_FASTER_PEER  ? LW_KEPT :
 						 LW_ADMITTED;
 	bpf_map_update_elem(&decided, &tid, &read, BPF_ANY);
 	return 0;

@@ -119,7 +119,7 @@ enum lw_io_flag {
 };
 
 /* What LinnOS decided about a read. */
-enum lw_decision { LW_UNDECIDED, LW_ADMITTED, LW_REVOKED, LW_PROBE, LW_KEPT };
+enum lw_decision { LW_UNDECIDED, LW_ADMITTED, LW_REVOKED, LW_PROBE };
 
 /* In a drive's place: they were several. */
 #define LW_SEVERAL 0xffffffff

@@ -155,7 +155,7 @@ def test_steering_and_refusals_that_nobody_foresaw(boot, tmp_path: Path) -> None
     record(tmp_path, "never", always)
     array = "/dev/md0"
     drives = {
-        f"/dev/flash{k}": DriveEntry("observe", tmp_path / f"{name}.linnos", (), array)
+        f"/dev/flash{k}": DriveEntry("observe", tmp_path / f"{name}.linnos", array)
         for k, name in enumerate(("late", "early"))
     }
     save_conf(tmp_path / "drives.conf", DrivesConf(drives, {array: True}))

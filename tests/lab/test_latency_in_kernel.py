@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -72,94 +71,8 @@ done
 wait
 cat trace >$OUT/swapped.txt
 
-# Peers: mistakes first, then under load, with a fourth that comes and goes.
-for d in flash0 flash1 flash2; do cat $OUT/trees.linnos >/sys/block/$d/linnos/model; done
-python3 $OUT/name_peers.py >$OUT/named
-dmesg | grep 'peers refused' >$OUT/peers_refused
-echo flash1 flash2 >/sys/block/flash0/linnos/peers
-echo flash2 flash0 >/sys/block/flash1/linnos/peers
-echo flash0 flash1 >/sys/block/flash2/linnos/peers
-echo 1 >events/linnos/linnos_peer/enable
-echo >trace
-counts() {
-    for name in kept expected_gain_us revoked; do
-        for d in 0 1 2; do cat /sys/block/flash$d/linnos/stats/$name; done
-    done
-}
-counts >$OUT/before
-replayer --devices $LINNOS_DRIVES \
-    --trace /run/tmp/w/flash0.iolog,/run/tmp/w/flash1.iolog,/run/tmp/w/flash2.iolog \
-    --policy linnos --prefill none --fit --json $OUT/peers.json --force $LINNOS_DRIVES &
-linnapp explain flash0 --last 200 --json >$OUT/explained.json &
-extra=/sys/kernel/config/flashsim/flash3
-for i in $(seq 4); do
-    mkdir $extra
-    echo 16 >$extra/size_mb
-    echo 1 >$extra/power
-    cat $OUT/trees.linnos >/sys/block/flash3/linnos/model
-    echo observe >/sys/block/flash3/linnos/mode
-    cat /sys/block/flash3/dev >>$OUT/extra_devs
-    for d in 0 1 2; do
-        echo $(cat /sys/block/flash$d/linnos/peers) flash3 >/sys/block/flash$d/linnos/peers
-    done
-    sleep 0.1
-    echo 0 >$extra/power
-    rmdir $extra
-    cat /sys/block/flash?/linnos/peers >>$OUT/left
-    sleep 0.05
-done
-wait
-counts >$OUT/after
-cat trace >$OUT/peers.txt
-cat per_cpu/cpu0/stats >$OUT/stats_of_peers
 cat /sys/kernel/debug/block/flash?/rqos/linnos/in_flight >$OUT/in_flight
 """
-
-#: What naming others than drives with the same data gives.
-WRONG_PEERS = {
-    "flash0": "EINVAL",
-    "flash1 flash0": "EINVAL",
-    "flash1 nosuch": "ENODEV",
-    "/dev/flash1": "ENODEV",
-    "flash1,flash2": "ENODEV",
-    # one that has gone, and a partition
-    "flash9": "ENODEV",
-    "flash1p1": "ENODEV",
-    "flash1 flash2 flash1": "EEXIST",
-    "flash1 flash2 loop0 loop1 loop2 loop3 loop4 loop5": "E2BIG",
-}
-
-NAME_PEERS = f"""
-import errno, subprocess
-from pathlib import Path
-peers = Path("/sys/block/flash0/linnos/peers")
-drive = Path("/sys/kernel/config/flashsim/flash9")
-drive.mkdir()
-(drive / "size_mb").write_text("16")
-(drive / "power").write_text("1")
-peers.write_text("flash9")
-assert peers.read_text() == "flash9\\n"
-(drive / "power").write_text("0")
-drive.rmdir()
-assert peers.read_text() == "\\n"
-subprocess.run(["addpart", "/dev/flash1", "1", "2048", "2048"], check=True)
-assert Path("/sys/block/flash1/flash1p1/partition").exists()
-peers.write_text("flash2 flash1")
-for names in {list(WRONG_PEERS)!r}:
-    try:
-        peers.write_text(names)
-        print("taken:", names)
-    except OSError as error:
-        print(errno.errorcode[error.errno] + ":", names)
-    assert peers.read_text() == "flash2 flash1\\n", peers.read_text()
-subprocess.run(["delpart", "/dev/flash1", "1"], check=True)
-"""
-
-_PEER = re.compile(
-    rb"linnos_(peer|decision): +dev=(\d+:\d+) sector=(\d+) "
-    rb"(?:peer=(\d+:\d+) pending=(\d+) expected=([a-z]+) latency_us=(\d+)"
-    rb"(?: features=\{([^}\n]*)\})?)?"
-)
 
 
 def made_trees() -> LatencyModel:
@@ -205,7 +118,6 @@ def test_all_that_it_said_is_recomputed(boot: Any, tmp_path: Path, queue_model: 
     (tmp_path / "cut.linnos").write_bytes(data[:-1])
     (tmp_path / "magic.linnos").write_bytes(b"X" + data[1:])
     (tmp_path / "crc.linnos").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    (tmp_path / "name_peers.py").write_text(NAME_PEERS)
     ran = boot(RUN)
 
     assert "overrun: 0\n" in (tmp_path / "stats").read_text()
@@ -245,8 +157,7 @@ def test_all_that_it_said_is_recomputed(boot: Any, tmp_path: Path, queue_model: 
     )
     np.testing.assert_array_equal(by_network["out_fast"], out[:, 0])
     np.testing.assert_array_equal(by_network["out_slow"], out[:, 1])
-    check_peers(tmp_path, trees)
-    for name in ("run", "swapped", "peers"):
+    for name in ("run", "swapped"):
         assert json.loads((tmp_path / f"{name}.json").read_text())["io_errors"] == 0
     assert set((tmp_path / "in_flight").read_text().splitlines()) == {"0 pages, 0 reads"}
     assert not any(word in ran.dmesg for word in ("BUG", "WARNING", "Call Trace"))
@@ -274,93 +185,3 @@ def check_against_recording(seen: npt.NDArray[Any], folder: Path, overdue_us: in
         met += np.count_nonzero(taught[:, place])
         compared += len(mine)
     assert compared > 2000 and met > 10
-
-
-def check_peers(folder: Path, model: LatencyModel) -> None:
-    """A slow read was refused if a peer was sooner by more than a failover, and only then."""
-    named = [line.split(": ", 1) for line in (folder / "named").read_text().splitlines()]
-    assert {names: error for error, names in named} == WRONG_PEERS
-    refused = (folder / "peers_refused").read_text()
-    for words in (
-        "flash0: peers refused: flash0: a disk is not its own peer",
-        "flash0: peers refused: nosuch: no disk with LinnOS has this name",
-        "flash0: peers refused: flash1: it is named twice",
-        "flash0: peers refused: loop5: there are too many",
-    ):
-        assert words in refused
-    left = (folder / "left").read_text().splitlines()
-    assert left == ["flash1 flash2", "flash2 flash0", "flash0 flash1"] * 4
-
-    assert "overrun: 0\n" in (folder / "stats_of_peers").read_text()
-    text = (folder / "peers.txt").read_bytes()
-    decided = decisions.parse_decisions(text)
-    assert decided["of_latency"].all()
-    us = predict_us(model, decided["features"], engine="numpy")
-    np.testing.assert_array_equal(decided["out_slow"], us)
-    slow = us > model.refuse_us
-
-    # What each peer was seen like is on the lines before the decision that it was asked for.
-    soonest_us = np.full(len(decided), CAP, np.int64)
-    n_asked = np.zeros(len(decided), np.int64)
-    asked: dict[tuple[bytes, bytes], list[tuple[bytes, ...]]] = {}
-    seen: list[str] = []
-    told_us: list[int] = []
-    drives = [parse_device(dev) for dev in (folder / "devs").read_text().split()]
-    row = 0
-    for event, dev, sector, *peer in _PEER.findall(text):
-        if event == b"peer":
-            asked.setdefault((dev, sector), []).append(tuple(peer))
-            continue
-        for _, pending, expected, latency_us, features in asked.pop((dev, sector), []):
-            n_asked[row] += 1
-            if expected == b"unknown":
-                assert not features
-                continue
-            assert expected in (b"fast", b"slow")
-            seen.append(features.decode())
-            told_us.append(int(latency_us))
-            assert sum(int(n, 16) for n in seen[-1].split(",")[:3]) == int(pending)
-            assert (expected == b"slow") == (told_us[-1] > model.refuse_us)
-            soonest_us[row] = min(soonest_us[row], told_us[-1])
-        row += 1
-    assert row == len(decided) and not asked
-    numbers = np.array([[int(n, 16) for n in one.split(",")] for one in seen], np.uint32)
-    np.testing.assert_array_equal(predict_us(model, numbers, engine="numpy"), told_us)
-    np.testing.assert_array_equal(decided["n_peers"], n_asked)
-    told = decided["soonest_us"] != decisions.UNKNOWN
-    np.testing.assert_array_equal(decided["soonest_us"][told], soonest_us[told])
-    assert told[n_asked > 0].any() and (soonest_us[~told] == CAP).all()
-    assert set(n_asked[~slow]) == {0} and set(n_asked[slow]) == {2, 3}
-    extras = {f"peer={dev} ".encode() for dev in (folder / "extra_devs").read_text().split()}
-    assert sum(text.count(extra) for extra in extras) > 20
-
-    explained = json.loads((folder / "explained.json").read_text())["decisions"]
-    asking = [each for each in explained if each["peers"]]
-    assert {each["predicted"] for each in asking} == {"slow"}
-    for each in asking:
-        least_us = each["peers"]["soonest_us"]
-        told_less = least_us is not None and least_us + 15 < each["out_slow"]
-        assert ("kept, since no peer was sooner (" in each["outcome"]) == (not told_less)
-        if told_less:
-            assert f", would take {least_us} us)" in each["outcome"]
-    assert any("kept" in each["outcome"] for each in asking)
-    assert any("revoked (" in each["outcome"] for each in asking)
-
-    sooner = slow & (soonest_us + 15 < us)
-    reason, revoked = decided["reason"], decided["revoked"]
-    np.testing.assert_array_equal(reason == decisions.FAST, ~slow)
-    np.testing.assert_array_equal(reason == decisions.KEPT, slow & ~sooner)
-    np.testing.assert_array_equal(revoked, sooner & (reason == decisions.SLOW))
-    assert (reason[sooner & ~revoked] == decisions.PROBE).all()
-    assert np.count_nonzero(revoked) > 100 < np.count_nonzero(reason == decisions.KEPT)
-
-    before, after = (
-        np.array((folder / name).read_text().split(), np.int64) for name in ("before", "after")
-    )
-    kept, gain_us, refusals = (after - before).reshape(3, 3)
-    gains_us = us.astype(np.int64) - soonest_us - 15
-    for k, drive in enumerate(drives):
-        here = decided["device"] == drive
-        assert kept[k] == np.count_nonzero(here & (reason == decisions.KEPT))
-        assert refusals[k] == np.count_nonzero(here & revoked)
-        assert gain_us[k] == gains_us[here & revoked].sum()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Models without trees: they tell how long a read would take, and nobody chooses by it.
-# No read is refused, drives and md are as without a model, and peers learn nothing.
+# No read is refused, drives and md are as without a model.
 . "$TESTS/lib.sh"
 
 null_disk nullb_f
@@ -24,16 +24,6 @@ asked=$(python3 -B $TESTS/ask.py /dev/nullb_f /dev/nullb_g)
 expect "asked" "0 1" "$(echo "$asked" | head -n 1)"
 echo "$asked" | sed 1d | grep -qv '^latency 16 ' && fail "told: $asked"
 [ "$(echo "$asked" | awk 'END { print $3 }')" -gt 1000 ] || fail "told: $asked"
-
-# a slow drive keeps its reads: that its peer would be sooner is not known
-use_model nullb_g last enforce
-expect "without peers" "ok=0 busy=4 other=0" "$(lcread -n 4 /dev/nullb_g)"
-echo nullb_f >$(linnos_dir nullb_g)/peers
-expect "a peer that does not choose" "ok=4 busy=0 other=0" "$(lcread -n 4 /dev/nullb_g)"
-use_model nullb_f last enforce
-lcread -u /dev/nullb_f >/dev/null
-expect "a peer that does" "ok=0 busy=4 other=0" "$(lcread -n 4 /dev/nullb_g)"
-echo >$(linnos_dir nullb_g)/peers
 
 # md reads from where it would anyway: with one reader, the first mirror
 mdadm --create /dev/md126 --run --metadata=1.2 --assume-clean --level=1 \

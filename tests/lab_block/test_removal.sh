@@ -42,40 +42,4 @@ wait $writer
 echo enforce >&3 2>/dev/null && fail "wrote to a disk that is gone"
 exec 3>&-
 
-# a peer that goes while it is asked, while it is named, and while it is read from
-null_disk nullb_p
-use_model nullb_p last enforce
-peers=$(linnos_dir nullb_p)/peers
-lcread -n 4 /dev/nullb_p >/dev/null
-for round in $(seq 5); do
-	null_disk nullb_r
-	use_model nullb_r last observe
-	echo nullb_p >$(linnos_dir nullb_r)/peers || fail "naming one that stays"
-	echo nullb_r >$peers || fail "naming one that goes"
-	while [ -e /sys/block/nullb_r ]; do lcread -n 20 /dev/nullb_p; sleep 0.0003; done >$OUT/asking &
-	asking=$!
-	lcread -n 500 /dev/nullb_r >/dev/null 2>&1 &
-	read=$!
-	while echo nullb_r >$peers; do sleep 0.0003; done 2>/dev/null &
-	writer=$!
-	sleep 0.0$round
-	remove_null_disk nullb_r
-	wait $writer
-	wait $read
-	wait $asking
-	expect "peers of round $round" "" "$(cat $peers)"
-	grep -q 'busy=[1-9]' $OUT/asking || fail "round $round: none was refused"
-	grep -q 'ok=[1-9]' $OUT/asking || fail "round $round: none was kept"
-	grep -q 'other=[1-9]' $OUT/asking && fail "round $round: $(cat $OUT/asking)"
-done
-# the last one has gone, and then none is named
-expect "no peer is left" "ok=4 busy=0 other=0" "$(lcread -n 4 /dev/nullb_p)"
-dmesg | grep -q 'nullb_p: its last peer, nullb_r, has gone' || fail "no word of it"
-echo >$peers
-expect "no peer is named" "ok=0 busy=4 other=0" "$(lcread -n 4 /dev/nullb_p)"
-# the other way round: it goes, and has peers
-null_disk nullb_r
-echo nullb_p >$(linnos_dir nullb_r)/peers
-remove_null_disk nullb_r
-remove_null_disk nullb_p
 clean_log

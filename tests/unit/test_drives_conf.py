@@ -10,14 +10,14 @@ import pytest
 from linnapp.commands._options import conf_option
 from linnapp.drive import drives_conf
 from linnapp.drive.drives_conf import DEFAULT_CONF, DriveEntry, DrivesConf, load_conf, parse
-from linnapp.errors import LinnappError
+from linnapp.errors import ConfWarning, LinnappError
 
 IDS = [f"/dev/disk/by-id/wwn-0x500{k}" for k in range(9)]
 ARRAY = "/dev/disk/by-id/md-uuid-1:2:3:4"
 CONF = DrivesConf(
     {
-        IDS[0]: DriveEntry("observe", Path("/m/a.linnos"), (IDS[1], IDS[2]), ARRAY),
-        IDS[1]: DriveEntry("enforce", Path("/m/with a space.linnos"), (IDS[0],)),
+        IDS[0]: DriveEntry("observe", Path("/m/a.linnos"), ARRAY),
+        IDS[1]: DriveEntry("enforce", Path("/m/with a space.linnos")),
         IDS[2]: DriveEntry("off"),
         "/dev/vda": DriveEntry("off", identity={"serial": "S 1", "sectors": "2048"}),
     },
@@ -33,7 +33,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert load_conf(path) == CONF
     assert list(path.parent.iterdir()) == [path]
     # Everything that it may have is explained in it.
-    for word in ("model = ", "mode = ", "peers = ", "array = ", "linnos = ", "wwid, ", "uuid = "):
+    for word in ("model = ", "mode = ", "array = ", "linnos = ", "wwid, ", "uuid = "):
         assert f"#   {word}" in path.read_text()
     drives_conf.save_conf(path, DrivesConf())
     assert not path.exists()
@@ -43,7 +43,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 def test_without_a_drive_and_its_array() -> None:
     left = CONF.without({IDS[1], "/dev/vda"}, {ARRAY, "/dev/md/my array [x]"})
     assert left.drives == {
-        IDS[0]: DriveEntry("observe", Path("/m/a.linnos"), (IDS[2],)),
+        IDS[0]: DriveEntry("observe", Path("/m/a.linnos")),
         IDS[2]: DriveEntry("off"),
     }
     assert left.arrays == {"/dev/md1": False}
@@ -71,10 +71,7 @@ def test_a_write_that_fails_leaves_the_file(tmp_path: Path, monkeypatch) -> None
 def test_renaming_changes_all_mentions_of_a_name_at_once() -> None:
     names = {IDS[0]: IDS[1], IDS[1]: IDS[0], ARRAY: "/dev/md0", "/dev/md1": "/dev/md2"}
     renamed = CONF.renamed(names)
-    assert renamed.drives[IDS[1]] == DriveEntry(
-        "observe", Path("/m/a.linnos"), (IDS[0], IDS[2]), "/dev/md0"
-    )
-    assert renamed.drives[IDS[0]].peers == (IDS[1],)
+    assert renamed.drives[IDS[1]] == DriveEntry("observe", Path("/m/a.linnos"), "/dev/md0")
     assert renamed.arrays["/dev/md0"] and "/dev/md1" not in renamed.arrays
     assert renamed.array_identities == {"/dev/md2": {"uuid": "1:2:3:4"}}
     with pytest.raises(ValueError, match="one name"):
@@ -97,11 +94,18 @@ def test_characters_that_other_programs_take_for_line_breaks_stay_in_a_name() ->
 DRIVE = f"[drive {IDS[0]}]\n"
 
 
+def test_parse_ignores_peers_with_a_warning_when_the_file_is_of_an_earlier_version() -> None:
+    with pytest.warns(ConfWarning, match="f:3: `peers` is ignored: .*refuses every latency-crit"):
+        conf = parse(f"{DRIVE}mode = off\npeers = {IDS[1]}\n", "f")
+    assert conf == DrivesConf({IDS[0]: DriveEntry("off")})
+    assert "peers" not in conf.to_text()
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("mode = off\n", "f:1: 'mode = off' before the first section"),
-        (f"# a\n\n{DRIVE}mdoe = off\n", "f:4: unknown key 'mdoe'; a drive has model, mode, peers"),
+        (f"# a\n\n{DRIVE}mdoe = off\n", "f:4: unknown key 'mdoe'; a drive has model, mode, array"),
         (f"{DRIVE}linnos = on\n", "f:2: unknown key 'linnos'"),
         (f"{DRIVE}mode off\n", "f:2: 'mode off', expected KEY = VALUE"),
         (f"{DRIVE}mode =\n", "f:2: 'mode =', expected KEY = VALUE"),
@@ -111,10 +115,6 @@ DRIVE = f"[drive {IDS[0]}]\n"
         (f"{DRIVE}mode = observe\n", f"f:1: {IDS[0]} has no model, which observe needs"),
         (f"{DRIVE}mode = off\nmodel = m\n", "f:3: model 'm', expected a whole path"),
         (f"{DRIVE}mode = off\nmodel = /m/../n\n", "f:3: model '/m/../n', expected a whole path"),
-        (f"{DRIVE}mode = off\npeers = sda\n", "f:3: peer 'sda', expected a path"),
-        (f"{DRIVE}mode = off\npeers = {IDS[0]}\n", "f:3: peer .* is the drive itself"),
-        (f"{DRIVE}mode = off\npeers = {IDS[1]} {IDS[1]}\n", "f:3: .*named twice"),
-        (f"{DRIVE}mode = off\npeers = {' '.join(IDS[1:])}\n", "f:3: 8 peers, a drive has 7"),
         (f"{DRIVE}mode = off\narray = /dev/md0\n", r"f:3: no section \[array /dev/md0\]"),
         (f"{DRIVE}mode = off\n{DRIVE}mode = off\n", "f:3: .* has a section in line 1 already"),
         ("[array /dev/md0]\nlinnos = 1\n", "f:2: linnos '1', expected on or off"),

@@ -81,7 +81,6 @@ def add_disk(block: Path, name: str) -> None:
     (block / name / "stat").write_text("  5 0 0 0 0 0 0 0 0 0 0\n")
     if (block / name / "linnos").is_dir():
         (block / name / "linnos" / "mode").write_text("off\n")
-        (block / name / "linnos" / "peers").write_text("\n")
 
 
 def add_array(block: Path, name: str, parts: dict[str, str], level: str = "raid1") -> Path:
@@ -157,15 +156,12 @@ def refused(target: list[str], says: str, conf: DrivesConf | None = None) -> Non
 def test_the_drives_of_an_array(block: Path) -> None:
     found = find_target(["md0"])
     assert (found.array, found.drives, found.words) == ("md0", ("sda", "sdb"), "/dev/md0")
-    assert found.peers_of("sda") == ["sdb"]
     check(found, DrivesConf())
     assert find_target(["sdb", "sda1"]).drives == ("sdb", "sda")
     # What md does not read from is not set up.
     add_disk(block, "sdd")
     add_array(block, "md1", {"sda": "in_sync", "sdb": "in_sync,write_mostly", "sdd": "spare"})
     assert find_target(["md1"]).drives == ("sda",)
-    (block / "md0" / "md" / "level").write_text("raid10\n")
-    assert found.peers_of("sda") == []
 
 
 def test_an_array_that_cannot_be(block: Path) -> None:
@@ -287,7 +283,7 @@ def test_there_and_back(
     conf_path = tmp_path / "etc" / "drives.conf"
     dry = run("enable", "md0", "--recordings", recordings, "--dry-run")
     assert dry.exit_code == 0, dry.output
-    assert "would upload sda's model, mode observe, peers sdb\n" in dry.output
+    assert "would upload sda's model, mode observe\n" in dry.output
     assert "would echo on >/sys/block/md0/md/linnos\n" in dry.output
     assert not conf_path.exists() and not (tmp_path / "state").exists() and not lines
 
@@ -297,12 +293,10 @@ def test_there_and_back(
         conf = load_conf(conf_path)
         assert conf is not None and conf.arrays == {f"{tmp_path}/by-id/md-uuid-0": True}
         assert (block / "md0" / "md" / "linnos").read_text() == "on"
-        for name, other in (("sda", "sdb"), ("sdb", "sda")):
+        for name in ("sda", "sdb"):
             entry = conf.drives[f"{tmp_path}/by-id/wwn-{name}"]
             assert entry.mode == Drive(name).mode == "observe"
-            assert entry.peers == (f"{tmp_path}/by-id/wwn-{other}",)
             assert entry.array == f"{tmp_path}/by-id/md-uuid-0"
-            assert Drive(name).peers == [other]
             assert entry.model is not None
             assert LatencyModel.load(entry.model).model_id == Drive(name).model_id
         # One set of models, however often.
@@ -316,7 +310,7 @@ def test_there_and_back(
     assert ran.exit_code == 0, ran.output
     assert (block / "md0" / "md" / "linnos").read_text() == "off"
     for name in ("sda", "sdb"):
-        assert Drive(name).mode == "off" and Drive(name).peers == []
+        assert Drive(name).mode == "off"
     assert not conf_path.exists() and not (tmp_path / "state").exists()
     before = len(lines)
     for words in (["disable"], ["disable", "md0"]):
@@ -414,7 +408,7 @@ def test_what_fails_half_way_is_taken_back(
     ran = run("enable", "md0", "--recordings", recordings)
     assert ran.exit_code == 1 and "no more" in str(ran.exception)
     for name in ("sda", "sdb"):
-        assert Drive(name).mode == "off" and not Drive(name).peers
+        assert Drive(name).mode == "off"
     assert (block / "md0" / "md" / "linnos").read_text().strip() == "off"
     assert not (tmp_path / "etc" / "drives.conf").exists()
     assert not list((tmp_path / "state" / "enable").glob("md0/*"))
@@ -640,8 +634,8 @@ def conf(block: Path, tmp_path: Path) -> DrivesConf:
     a, b = f"{tmp_path}/by-id/wwn-sda", f"{tmp_path}/by-id/wwn-sdb"
     return DrivesConf(
         {
-            a: DriveEntry("observe", tmp_path / "sda.linnos", (b,), f"{tmp_path}/by-id/md-uuid-0"),
-            b: DriveEntry("enforce", tmp_path / "sdb.linnos", (a,), f"{tmp_path}/by-id/md-uuid-0"),
+            a: DriveEntry("observe", tmp_path / "sda.linnos", f"{tmp_path}/by-id/md-uuid-0"),
+            b: DriveEntry("enforce", tmp_path / "sdb.linnos", f"{tmp_path}/by-id/md-uuid-0"),
         },
         {f"{tmp_path}/by-id/md-uuid-0": True},
     )
@@ -652,9 +646,8 @@ def test_models_and_modes_come_back(
 ) -> None:
     assert restore(conf, log=lambda _: None) == []
     assert [Drive(name).mode for name in ("sda", "sdb")] == ["observe", "enforce"]
-    for name, other in (("sda", "sdb"), ("sdb", "sda")):
+    for name in ("sda", "sdb"):
         assert Drive(name).model_id == LatencyModel.load(tmp_path / f"{name}.linnos").model_id
-        assert Drive(name).peers == [other]
     assert (block / "md0" / "md" / "linnos").read_text() == "on"
     # Again there is nothing to do.
     done = len(lines)
@@ -672,12 +665,11 @@ def test_each_drive_on_its_own(run: Run, block: Path, conf: DrivesConf, tmp_path
     assert [Drive(name).mode for name in ("sda", "sdb")] == ["off", "enforce"]
     assert (block / "md0" / "md" / "linnos").read_text() == "on"
     (tmp_path / "by-id" / "wwn-sda").unlink()
-    # Refusing reads, it would have to ask somebody.
+    # A drive that is missing does not keep the other from refusing reads.
     Drive("sdb").set_mode("off")
-    [sda, sdb] = restore(conf, wait_s=0.3, log=lambda _: None)
+    [sda] = restore(conf, wait_s=0.3, log=lambda _: None)
     assert "wwn-sda" in sda
-    assert "sdb: left in mode off, for none of its peers is there" in sdb
-    assert Drive("sdb").mode == "off"
+    assert Drive("sdb").mode == "enforce"
 
 
 def nodes(block: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> str:
@@ -709,7 +701,7 @@ def test_a_drive_that_has_another_name_is_found_again(
     (block / "md0").rename(block / "md127")
     (block / "md127" / "md" / "uuid").write_text("3AAA-1\n")
     a, b = (
-        dataclasses.replace(entry, peers=(), array=f"{dev}/md0", mode="observe", identity=said)
+        dataclasses.replace(entry, array=f"{dev}/md0", mode="observe", identity=said)
         for entry, said in zip(
             conf.drives.values(), ({"serial": "B 1"}, {"serial": "A 1"}), strict=True
         )
@@ -756,7 +748,7 @@ def test_another_drive_of_the_same_name_gets_nothing(
     dev = nodes(block, tmp_path, monkeypatch, "sda")
     known(block, sda="A", sdb="B")
     [entry, _] = conf.drives.values()
-    entry = dataclasses.replace(entry, peers=(), array=None, identity=said)
+    entry = dataclasses.replace(entry, array=None, identity=said)
     [failure] = restore(DrivesConf({f"{dev}/sda": entry}), log=lambda _: None)
     assert f"{dev}/sda is another device than the one that was enabled" in failure
     assert why in failure and "remove its section" in failure
@@ -775,7 +767,7 @@ def test_a_drive_that_is_known_by_less_or_by_nothing_is_restored(
     dev = nodes(block, tmp_path, monkeypatch, "sda")
     known(block, sda="A")
     [entry, _] = conf.drives.values()
-    entry = dataclasses.replace(entry, peers=(), array=None, identity=said)
+    entry = dataclasses.replace(entry, array=None, identity=said)
     assert restore(DrivesConf({f"{dev}/sda": entry}), log=lambda _: None) == []
     assert Drive("sda").mode == "observe"
 
@@ -789,7 +781,7 @@ def test_names_with_white_space_in_them_are_restored(
     array.symlink_to(block.parent / "dev" / "md0")
     drive.symlink_to(block.parent / "dev" / "sda")
     [entry, _] = conf.drives.values()
-    entry = dataclasses.replace(entry, peers=(), array=str(array))
+    entry = dataclasses.replace(entry, array=str(array))
     save_conf(tmp_path / "etc" / "drives.conf", DrivesConf({str(drive): entry}, {str(array): True}))
     ran = run("restore")
     assert ran.exit_code == 0, ran.output
@@ -806,7 +798,7 @@ def test_two_drives_with_one_serial_number_are_not_chosen_from(
     dev = nodes(block, tmp_path, monkeypatch, "sda", "sdb")
     known(block, sda="A", sdb="A")
     [entry, _] = conf.drives.values()
-    entry = dataclasses.replace(entry, peers=(), array=None, identity={"serial": "A"})
+    entry = dataclasses.replace(entry, array=None, identity={"serial": "A"})
     [failure] = restore(DrivesConf({f"{dev}/sdx": entry}), log=lambda _: None)
     assert "sda and sdb have the same serial; none is taken" in failure
 

@@ -19,7 +19,7 @@ from linnapp.insight.explain import Looked, View, usual_of
 from linnapp.insight.explain import explain as explain_all
 from linnapp.model import LatencyModel
 from linnapp.model.latency_engine import predict_us
-from linnapp.model.latency_model import CAP, FEATURES, LATENCIES, N_FEATURES, NEVER
+from linnapp.model.latency_model import CAP, FEATURES, N_FEATURES, NEVER
 from linnapp.trace.formats import decisions
 
 
@@ -127,67 +127,6 @@ def test_the_kernels_decisions_are_explained_from_their_features(
     assert any(words.startswith("revoked; ") for words in outcomes)
     assert any("took 1000 us, slow: let through" in words for words in outcomes)
     assert "\n  happened  revoked; how long" in "\n".join(explain(*arguments, as_json=False))
-
-
-PEER = (
-    "  w-1 [00{}] ..... 1.000000: linnos_peer: dev=251:0 sector={} peer=251:{} pending=1 "
-    "expected={} latency_us={}{}\n"
-)
-
-
-def test_what_peers_told_is_said(
-    explain: Explain,  # noqa: F811
-    tmp_path: Path,
-) -> None:
-    """Each with the next decision about its sector, whatever another CPU has put between."""
-    model = LatencyModel.mean_of_last(200, 500, overdue_us=CAP)
-    model.save(tmp_path / "mean.linnos")
-    row = [1] * N_FEATURES
-    for i in LATENCIES:
-        row[i] = 900
-    seen = " features={" + ",".join(f"{value:#x}" for value in row) + "}\n"
-
-    def slow(sector: int, reason: str) -> str:
-        told = {"fast": 500, "slow": 900, "revoked": int(reason == "slow"), "reason": reason}
-        line = decision(1.0, sector, **told).rstrip("\n") + seen
-        if reason == "slow":
-            return line
-        return line + ISSUE.format(1.0, 0, "R", 8, 8) + COMPLETE.format(1.001, 0, 8, 8, 0)
-
-    (tmp_path / "events.txt").write_text(
-        PEER.format(0, 8, 1, "slow", 1200, seen.rstrip("\n"))
-        + PEER.format(1, 16, 2, "fast", 300, "")
-        + PEER.format(0, 8, 2, "slow", 950, "")
-        + slow(16, "slow")
-        + slow(8, "kept")
-        + PEER.format(0, 8, 1, "unknown", 0, "")
-        + slow(8, "kept")
-        + PEER.format(0, 8, 1, "unknown", 0, "")
-        + PEER.format(0, 8, 2, "slow", 0xFFFFFF, "")
-        + slow(8, "kept")
-        + slow(8, "probe")
-        + PEER.format(0, 8, 1, "unknown", 0, "")
-        + PEER.format(0, 8, 2, "unknown", 0, "")
-        + slow(8, "kept")
-        + slow(8, "no-choice")
-        + PEER.format(0, 24, 2, "fast", 1, "")
-    )
-    found = explain("--events", tmp_path / "events.txt", "--model", tmp_path / "mean.linnos")
-    kept = "predicted slow and kept, since no peer was sooner"
-    assert [(each["peers"] or {}).get("soonest_us") for each in found["decisions"]] == [
-        *(300, 950, None, 0xFFFFFF, None, None, None),
-    ]
-    assert found["decisions"][1]["peers"] == {"asked": 2, "soonest": "251:2", "soonest_us": 950}
-    assert [each["outcome"].rpartition("; ")[0] for each in found["decisions"]] == [
-        "revoked (its peer 251:2 would take 300 us)",
-        f"{kept} (of 2 peers the soonest, 251:2, would take 950 us)",
-        f"{kept} (its peer could not tell)",
-        f"{kept} (of 2 peers the soonest, 251:2, stalls)",
-        "admitted all the same, as a probe",
-        f"{kept} (of 2 peers none could tell)",
-        "admitted, by a model that does not choose",
-    ]
-    assert found["decisions"][-1]["outcome"].endswith("took 1000 us, slow")
 
 
 def test_an_overdue_read_is_said_to_be_the_reason(

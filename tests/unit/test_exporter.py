@@ -46,7 +46,6 @@ DASHBOARD = MONITORING / "linnos-dashboard.json"
 COUNTERS = (
     *("reads", "latency_critical", "admitted", "revoked", "stalled", "probes", "slow"),
     *("false_submits", "false_revokes", "inferences", "inference_ns"),
-    *("kept", "expected_gain_us"),
 )
 #: 70 reads of 96 to 112 us, 30 of a second and a little
 LATENCY_COUNTS = [70 if k == 19 else 30 if k == 72 else 0 for k in range(N_BUCKETS)]
@@ -100,8 +99,6 @@ def test_values_are_the_kernels(tree: Path, capsys: pytest.CaptureFixture[str]) 
         'linnos_revoked_total{drive="sdb"}': 400,
         'linnos_slow_reads_total{drive="sda"}': 700,
         'linnos_inference_seconds_total{drive="sda"}': 1100e-9,
-        'linnos_kept_total{drive="sda"}': 1200,
-        'linnos_expected_gain_seconds_total{drive="sdb"}': 1300e-6,
         'linnos_disk_reads_total{drive="sda"}': 1000,
         'linnos_disk_read_seconds_total{drive="sda"}': 0.25,
         'linnos_disk_read_bytes_total{drive="sda"}': 8000 * 512,
@@ -274,13 +271,13 @@ def test_every_query_of_the_dashboard_is_of_the_hosts_chosen() -> None:
     assert names == ["datasource", "instance", "drive"]
 
 
-def test_the_dashboard_begins_with_four_numbers_and_nothing_overlaps() -> None:
+def test_dashboard_begins_with_three_numbers_and_nothing_overlaps() -> None:
     places = [
         (panel["type"], *(panel["gridPos"][name] for name in ("x", "y", "w", "h")))
         for panel in json.loads(DASHBOARD.read_text())["panels"]
     ]
     top = [(kind, x, w) for kind, x, y, w, _ in places if y == 0]
-    assert top == [("stat", 6 * k, 6) for k in range(4)]
+    assert top == [("stat", 8 * k, 8) for k in range(3)]
     cells = [(x + i, y + j) for _, x, y, w, h in places for i in range(w) for j in range(h)]
     assert len(cells) == len(set(cells)) and max(x for x, _ in cells) < 24
 

@@ -37,7 +37,6 @@ def row(drive: str = "sda", **changes: Any) -> DriveRow:
         in_flight=2,
         pending_pages=None,
         per_second={"admitted": 8.0, "revoked": 2.0, "probes": 1.0, "false_submits": 0.5},
-        expected_gain_us_mean=None,
         burst_s=None,
         model_id="12345678",
         model_age_s=90.0,

@@ -238,7 +238,7 @@ def kept(block: Path, tmp_path: Path) -> Path:
         path.with_suffix(".json").write_text(json.dumps(latency_record(model.model_id)))
         Drive(name).upload(model)
         Drive(name).set_mode("observe")
-        drives[f"{tmp_path}/by-id/wwn-{name}"] = DriveEntry("observe", path, (), array)
+        drives[f"{tmp_path}/by-id/wwn-{name}"] = DriveEntry("observe", path, array)
     (block / "md0" / "md" / "linnos").write_text("on\n")
     conf = tmp_path / "etc" / "drives.conf"
     save_conf(conf, DrivesConf(drives, {array: True}))

@@ -177,7 +177,7 @@ def test_drives_conf_has_what_is_active_then(array: Path) -> None:
     assert not conf_path.exists() and not any("drives.conf" in line for line in lines)
     for disk in ("sda", "sdb"):
         Drive(disk).upload(always_slow(50))
-    old = DriveEntry("observe", array / "old.linnos", (), "/dev/md0")
+    old = DriveEntry("observe", array / "old.linnos", "/dev/md0")
     save_conf(conf_path, DrivesConf({"/dev/sda": old, "/dev/sdx": old}, {"/dev/md0": True}))
     _, lines = run(array, "latency")
     conf = load_conf(conf_path)

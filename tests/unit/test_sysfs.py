@@ -323,62 +323,6 @@ def test_a_model_without_trees_is_shown_to_choose_nothing(
     assert "does not choose" not in capsys.readouterr().out
 
 
-def test_peers_are_named_and_shown(
-    live_tree: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    random_trees().save(tmp_path / "sda.linnos")
-    upload = ("upload", "--model", str(tmp_path / "sda.linnos"), "--device", "sda")
-    assert Drive("sda").peers is None
-    with pytest.raises(DeviceError, match="this kernel does not know of peers"):
-        run_cli(*upload, "--peers", "sdb")
-    for name, text in {"peers": "\n", "failover_us": "15\n", "stats/kept": "40\n"}.items():
-        (live_tree / name).write_text(text)
-    (live_tree / "stats" / "expected_gain_us").write_text("900\n")
-    for peers, why in {
-        "sda": "sda is not its own peer",
-        "sdb,sda1": "sda is not its own peer",
-        "sdb,sdb": "sdb is named twice as a peer of sda",
-        "sdb,sdc": "sdc.*lacks the LinnOS patch",
-        "sdz": "sdz: no such disk",
-    }.items():
-        with pytest.raises(DeviceError, match=why):
-            run_cli(*upload, "--peers", peers)
-    # Nothing has been done by halves.
-    assert (live_tree / "model").read_bytes() == b"" and Drive("sda").peers == []
-    make_tree(tmp_path / "more", monkeypatch, "sda sdb sdd sde sdf sdg sdh sdi sdj")
-    (tmp_path / "more" / "block" / "sda" / "linnos" / "peers").write_text("\n")
-    with pytest.raises(DeviceError, match="8 peers: a drive has 7 at most"):
-        Drive("sda").check_peers(["sdb", "sdd", "sde", "sdf", "sdg", "sdh", "sdi", "sdj"])
-    seven = ["sdb", "sdd", "sde", "sdf", "sdg", "sdh", "sdi"]
-    assert Drive("sda").check_peers(seven) == seven
-    monkeypatch.setenv("LINNAPP_SYSFS", str(tmp_path))
-
-    run_cli(*upload, "--peers", "sdb,", "--mode", "enforce")
-    assert capsys.readouterr().out.endswith("mode enforce, peers sdb\n")
-    assert (live_tree / "peers").read_text() == "sdb\n"
-    run_cli(*upload)
-    assert Drive("sda").peers == ["sdb"]
-    run_cli("status", "--json")
-    rows = json.loads(capsys.readouterr().out.partition("\n")[2])["drives"]
-    assert [row["peers"] for row in rows] == [["sdb"], None]
-    assert [row["failover_us"] for row in rows] == [15, None]
-    assert [row["expected_gain_us_mean"] for row in rows] == [300, None]
-    run_cli("status", "sda", "sdb")
-    shown = capsys.readouterr().out
-    for word in ("peers", "kept", "us gained per revoke", "40", "300"):
-        assert word in shown
-    random_model().save(tmp_path / "net.linnos")
-    run_cli("upload", "--model", str(tmp_path / "net.linnos"), "--device", "sda")
-    assert "sda asks no peers: a network tells no us" in capsys.readouterr().err
-    run_cli(*upload, "--peers", "")
-    assert (live_tree / "peers").read_text() == "\n"
-    run_cli("status", "sda")
-    assert "kept" not in capsys.readouterr().out
-
-
 def test_status_shows_reads_that_were_asked_about(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

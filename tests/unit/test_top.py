@@ -58,7 +58,6 @@ class Kernel:
         self.totals = {disk: dict.fromkeys((*COUNTERS, "reads"), 0) for disk in disks.split()}
         self.read_ms = dict.fromkeys(self.totals, 0.0)
         self.counts = {disk: [0] * N_BUCKETS for disk in self.totals}
-        self.gain_us = 0  # of each refused read; drives without peers do not know
         self.model = random_model()
         self.last = disks.split()[-1]
         (root / "block" / self.last / "linnos" / "model_id").write_text(self.model.model_id)
@@ -74,11 +73,6 @@ class Kernel:
             totals["latency_critical"] += reads
             totals["revoked"] += refused
             totals["admitted"] += reads - refused
-            if self.gain_us:
-                totals["kept"] = totals.get("kept", 0) + refused // 4
-                totals["expected_gain_us"] = (
-                    totals.get("expected_gain_us", 0) + refused * self.gain_us
-                )
             self.read_ms[disk] += (reads - refused) * us_here / 1e3
             directory = self.root / "block" / disk
             self.counts[disk][bisect.bisect(LOWEST_US, us_here) - 1] += reads - refused
@@ -164,40 +158,6 @@ def test_an_older_kernel_has_no_percentiles(kernel: Kernel, clock: Callable[[flo
     histogram = kernel.root / "block" / "sda" / "linnos/latency_us_histogram"
     replaced(histogram, "1 2 3\n")
     assert Drive("sda").latency_counts is None
-
-
-def test_what_peers_were_good_for_is_shown(kernel: Kernel, clock: Callable[[float], None]) -> None:
-    array = WatchedArray([])
-    array.look()
-    clock(2)
-    kernel.goes_on(100, 300, 40)
-    assert [row.expected_gain_us_mean for row in array.look()] == [None, None]
-    kernel.gain_us = 750
-    clock(2)
-    kernel.goes_on(100, 300, 40)
-    clock(2)
-    array.look()
-    kernel.goes_on(100, 300, 20)
-    clock(2)
-    rows = array.look()
-    assert [row.expected_gain_us_mean for row in rows] == [None, 750]
-    assert rows[1].per_second["kept"] == 2.5
-
-    def text(shown: RenderableType) -> str:
-        console = Console(width=160, record=True, file=io.StringIO())
-        console.print(shown)
-        return console.export_text()
-
-    assert re.search(r"^sdb .* 2\.5 +750 ", text(table(rows, 160)), re.M)
-    assert "kept/s" not in text(table(rows[:1], 160))
-    assert (
-        "predicted gain (expected_gain_us): 750 us a revoked read since the last look, 0.045 s in "
-        "all; 15 slow reads kept: no peer was sooner"
-    ) in text(opened(rows[1], 160))
-    assert "not known without peers" in text(opened(rows[0], 160))
-    clock(2)
-    kernel.goes_on(100, 300)
-    assert array.look()[1].expected_gain_us_mean is None  # nothing was refused
 
 
 def test_a_healthy_drive_does_not_look_broken(
@@ -643,9 +603,8 @@ def test_ctrl_c_ends_it_tidily(terminal: Terminal) -> None:
 
 @pytest.fixture
 def array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    """Of three drives that have peers."""
+    """Three drives of an array."""
     kernel = Kernel(tmp_path, monkeypatch, "nvme0n1 nvme1n1 nvme2n1")
-    kernel.gain_us = 1850
     for drive in kernel.totals:
         (tmp_path / "block" / drive / "linnos" / "mode").write_text("enforce\n")
         (tmp_path / "block" / drive / "linnos" / "model_id").write_text(kernel.model.model_id)
@@ -663,7 +622,7 @@ def kept(name: str, drawn: str) -> str:
 
 
 #: the last drive in a burst, where there is no room for the model's age
-SLOW = r" 2400 .* 1850 .* [1-9][\d.]* (s|min)\s*$"
+SLOW = r" 2400 .* [1-9][\d.]* (s|min)\s*$"
 
 
 def test_the_picture_in_the_docs_is_of_this_screen(array: Terminal) -> None:
@@ -674,7 +633,7 @@ def test_the_picture_in_the_docs_is_of_this_screen(array: Terminal) -> None:
     array.whole()
     picture = array.picture()
     titles = _titles(picture)
-    assert {"drive", "revoke/s", "kept/s", "gain", "burst", "nvme2n1"} <= titles
+    assert {"drive", "revoke/s", "burst", "nvme2n1"} <= titles
     assert titles == _titles(kept("top.svg", picture))
 
 

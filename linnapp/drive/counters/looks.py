@@ -77,9 +77,6 @@ class DriveRow:
     pending_pages: int | None
     #: Of every counter of ``stats/``.
     per_second: dict[str, float]
-    #: Of each read that was refused: by how much a peer was predicted to serve it sooner, a
-    #: failover taken off (the kernel's `expected_gain_us`); None if none was, or without peers.
-    expected_gain_us_mean: float | None
     #: For how long at least half of the hinted reads have been refused; None if they are not.
     burst_s: float | None
     model_id: str | None
@@ -150,8 +147,6 @@ class WatchedDrive:
         read_us = disk["read_ms"] * 1e3 / disk["read_ios"] if disk["read_ios"] else None
         self._latencies_us.append(read_us)
         hinted, revoked = moved.get("latency_critical", 0), moved.get("revoked", 0)
-        # Without peers nothing was ever won that one knows of.
-        has_gain = revoked and now.stats.get("expected_gain_us")
         if hinted and revoked >= BURST_SHARE * hinted:
             if self._burst_since_s is None:
                 self._burst_since_s = before.time_s
@@ -169,7 +164,6 @@ class WatchedDrive:
             in_flight=now.disk["in_flight"],
             pending_pages=now.pending_pages,
             per_second={name: delta / interval_s for name, delta in moved.items()},
-            expected_gain_us_mean=moved["expected_gain_us"] / revoked if has_gain else None,
             burst_s=None if self._burst_since_s is None else now.time_s - self._burst_since_s,
             model_id=now.model_id,
             model_age_s=None if uploaded is None else max(0.0, time.time() - uploaded),

@@ -36,22 +36,17 @@ _COUNTERS = {
     "admitted": ("linnos_admitted", 1, "Hinted reads that were admitted."),
     "revoked": ("linnos_revoked", 1, "Hinted reads that were refused with EBUSY."),
     "stalled": ("linnos_stalled", 1, "Hinted reads that the stall rule found slow."),
-    "kept": ("linnos_kept", 1, "Slow hinted reads admitted because no peer was sooner."),
     "probes": ("linnos_probes", 1, "Hinted reads admitted although predicted to be slow."),
     "slow": ("linnos_slow_reads", 1, "Completed reads slower than the model's threshold."),
     "false_submits": ("linnos_false_submits", 1, "Of the slow reads, those predicted to be fast."),
     "false_revokes": (
         *("linnos_false_revokes", 1),
-        "Reads predicted to be slow that were fast; counted in observe mode, and of kept reads.",
+        "Reads predicted to be slow that were fast; counted in observe mode.",
     ),
     "inferences": ("linnos_inferences", 1, "Times the network was asked."),
     "inference_ns": (
         *("linnos_inference_seconds", 1e9),
         "Time spent on asking the network, measured on one in 64.",
-    ),
-    "expected_gain_us": (
-        *("linnos_expected_gain_seconds", 1e6),
-        "By how much peers were predicted to serve revoked reads sooner, without the failover.",
     ),
     "read_ios": ("linnos_disk_reads", 1, "Reads that the disk completed."),
     "read_ms": (

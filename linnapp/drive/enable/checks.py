@@ -14,7 +14,6 @@ from linnapp.drive.drives_conf import DrivesConf
 from linnapp.drive.md import MdArray, cannot_ask, is_md
 from linnapp.drive.stable_ids import stable_id
 from linnapp.drive.sysfs import (
-    MAX_PEERS,
     Drive,
     disk_name,
     has_module,
@@ -73,16 +72,6 @@ class Target:
     def array_id(self) -> str | None:
         """The array's name that stays."""
         return None if self.array is None else name_to_keep(self.array)
-
-    def peers_of(self, drive: str) -> list[str]:
-        """Drives with the same data as one of them.
-
-        Of raid10 nobody says which hold a copy of which.
-        """
-        if self.array is not None and MdArray(self.array).level != "raid1":
-            return []
-        others = [name for name in self.drives if name != drive]
-        return others if len(others) <= MAX_PEERS else []
 
 
 def name_to_keep(name: str) -> str:

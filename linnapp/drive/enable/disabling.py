@@ -128,7 +128,5 @@ def _forget_upload(drive: Drive) -> None:
 def switch_off(drive: Drive, *, forget: bool) -> None:
     """Switch a drive off; the module is to observe it no more if `forget`."""
     drive.set_mode("off")
-    if drive.peers:
-        drive.set_peers([])
     if forget:
         drive.forget()

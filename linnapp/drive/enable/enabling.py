@@ -105,10 +105,7 @@ def steps(
         unnamed = [n for n in target.drives if observer_of(n) in ("none", "unnamed")]
         found.append(f"name {', '.join(unnamed)} to the module linnos")
     for name in target.drives:
-        peers = target.peers_of(name) if observer_of(name) == "kernel" else []
-        found.append(
-            f"upload {name}'s model, mode observe" + (f", peers {' '.join(peers)}" if peers else "")
-        )
+        found.append(f"upload {name}'s model, mode observe")
     if target.array is not None:
         found.append(f"echo on >/sys/block/{target.array}/md/linnos")
     kept = [name_to_keep(name) for name in target.named]
@@ -332,13 +329,11 @@ def _apply(target: Target, models: Path, conf_path: Path, conf: DrivesConf, log:
             entries = {}
             for name, drive in drives.items():
                 keep = name_to_keep(name)
-                peers = [] if drive.peers is None else target.peers_of(name)
                 path = models / f"{name}{SUFFIX}"
-                _give(drive, path, peers, first=keep not in conf.drives, log=log)
+                _give(drive, path, first=keep not in conf.drives, log=log)
                 entries[keep] = DriveEntry(
                     "observe",
                     path,
-                    tuple(map(name_to_keep, peers)),
                     target.array_id,
                     identity_of(name),
                 )
@@ -357,8 +352,8 @@ def _apply(target: Target, models: Path, conf_path: Path, conf: DrivesConf, log:
     log(f"written to {conf_path}")
 
 
-def _give(drive: Drive, path: Path, peers: list[str], *, first: bool, log: Log) -> None:
-    """Give a drive model, peers and mode; keep the model that it had, unless that was of ours."""
+def _give(drive: Drive, path: Path, *, first: bool, log: Log) -> None:
+    """Give a drive its model and mode; keep the model that it had, unless that was of ours."""
     model = load_model(path)
     if first:
         replace_model(drive, model, log)
@@ -366,8 +361,6 @@ def _give(drive: Drive, path: Path, peers: list[str], *, first: bool, log: Log) 
         drive.upload(model)
         with contextlib.suppress(LinnappError):
             state.save_upload(drive.name, model.model_id)
-    if drive.peers is not None:
-        drive.set_peers(drive.check_peers(peers))
     drive.set_mode("observe")
 
 

@@ -2,9 +2,8 @@
 """The kernel's decisions, one a latency-critical read, from its trace event as text.
 
 The text is what tracefs prints (``cat trace``) or ``trace-cmd report``: lines of the event
-``linnos_decision`` (docs/formats.md), and where they were recorded too, of ``linnos_peer``, which
-other drives were asked first, and of ``block_rq_issue`` and ``block_rq_complete``, which tell how
-long admitted reads took.
+``linnos_decision`` (docs/formats.md) and, if they were recorded too, of ``block_rq_issue`` and
+``block_rq_complete``, which tell how long admitted reads took.
 """
 
 from __future__ import annotations
@@ -20,33 +19,26 @@ from linnapp.native import HISTORY, N_FEATURES, N_FEATURES_MIN
 from linnapp.trace.blktrace import parse_device
 
 #: What the kernel found, as its trace event numbers and names it.
-FAST, SLOW, PROBE, NO_MODEL, STALLED, KEPT, NO_CHOICE = 0, 1, 2, 4, 5, 6, 7
+FAST, SLOW, PROBE, NO_MODEL, STALLED, NO_CHOICE = 0, 1, 2, 4, 5, 7
 REASONS = {
     FAST: "fast",
     SLOW: "slow",
     PROBE: "probe",
     NO_MODEL: "no-model",
     STALLED: "stalled",
-    KEPT: "kept",
     NO_CHOICE: "no-choice",
 }
 _REASON_OF = {name.encode(): number for number, name in REASONS.items()}
 
-#: `latency_us` of a read that was revoked, or whose end was not seen; `soonest_us` if no peer told
+#: `latency_us` of a read that was revoked, or whose end was not seen
 UNKNOWN = -1
 
-#: What a drive says that stalls.
-STALLED_US = 0xFFFFFF
-
-_DECISION_OR_PEER = re.compile(
+_DECISION = re.compile(
     rb" (\d+)\.(\d{6}): linnos_decision: +dev=(\d+:\d+) sector=(\d+) nr_sector=(\d+) pending=(\d+)"
     rb" hist_pending=(\d+),(\d+),(\d+),(\d+) hist_latency_us=(\d+),(\d+),(\d+),(\d+)"
     rb" out_fast=(-?\d+) out_slow=(-?\d+) revoked=(\d) reason=([a-z-]+)"
     rb"(?: features=\{([^}\n]*)\})?"
-    rb"|linnos_peer: +dev=(\d+:\d+) sector=(\d+) peer=(\d+:\d+) pending=\d+ expected=([a-z]+)"
-    rb" latency_us=(\d+)"
 )
-_N_PEER = 5  # groups of it
 _REQUEST = re.compile(
     rb" (\d+)\.(\d{6}): block_rq_(issue|complete): +(\d+),(\d+) R[A-Z]*"
     rb" (?:\d+ )?\([^)\n]*\) (\d+) \+ (\d+) [^\n]*\[([^]\n]*)\]"
@@ -59,8 +51,7 @@ _LOST = re.compile(rb"# entries-in-buffer/entries-written: (\d+)/(\d+)")
 #: Times are of the trace's clock. `hist_*` are oldest first and not capped; `latency_us` is that of
 #: the drive, from issue to completion, or ``UNKNOWN``. `features` are what a latency model saw,
 #: `of_latency` whether it was one; `out_fast` is then what is worth waiting for and `out_slow` what
-#: was predicted, in us. `n_peers` were asked first, of which `soonest_peer` told the least,
-#: `soonest_us`, or none did: ``UNKNOWN``.
+#: was predicted, in us.
 DECISION = np.dtype(
     [
         ("time_us", "<i8"),
@@ -76,9 +67,6 @@ DECISION = np.dtype(
         ("reason", "u1"),
         ("of_latency", "?"),
         ("features", "<u4", N_FEATURES),
-        ("n_peers", "u1"),
-        ("soonest_peer", "<u4"),
-        ("soonest_us", "<i8"),
         ("latency_us", "<i8"),
         ("failed", "?"),
     ]
@@ -93,15 +81,9 @@ def lost_events(text: bytes) -> int:
 
 def parse_decisions(text: bytes) -> npt.NDArray[Any]:
     """All decisions in a text, in the order of their lines; latencies are left unknown."""
-    rows, asked = _rows(text)
+    rows = _DECISION.findall(text)
     table = np.zeros(len(rows), DECISION)
-    table["latency_us"] = table["soonest_us"] = UNKNOWN
-    for k, peers in asked.items():
-        table["n_peers"][k] = len(peers)
-        told = [(int(us), peer) for peer, expected, us in peers if expected != b"unknown"]
-        if told:
-            table["soonest_us"][k], peer = min(told)
-            table["soonest_peer"][k] = parse_device(peer.decode())
+    table["latency_us"] = UNKNOWN
     if not rows:
         return table
     numbers = np.array([(*row[:2], *row[3:-2]) for row in rows]).astype(np.int64)
@@ -124,25 +106,6 @@ def parse_decisions(text: bytes) -> npt.NDArray[Any]:
         [int(number, 16) for number in features.split(b",") if number], np.uint32
     ).reshape(-1, N_FEATURES)
     return table
-
-
-def _rows(
-    text: bytes,
-) -> tuple[list[tuple[bytes, ...]], dict[int, list[tuple[bytes, ...]]]]:
-    """Of each decision its fields; by its number, of each peer that was asked for it, too."""
-    rows: list[tuple[bytes, ...]] = []
-    asked: dict[int, list[tuple[bytes, ...]]] = {}
-    # Another CPU may write lines between those about one read.
-    waiting: dict[tuple[bytes, bytes], list[tuple[bytes, ...]]] = {}
-    for found in _DECISION_OR_PEER.findall(text):
-        if not found[0]:
-            device, sector, *peer = found[-_N_PEER:]
-            waiting.setdefault((device, sector), []).append(tuple(peer))
-            continue
-        if waiting and (peers := waiting.pop((found[2], found[3]), None)):
-            asked[len(rows)] = peers
-        rows.append(found[:-_N_PEER])
-    return rows, asked
 
 
 @dataclasses.dataclass

@@ -20,7 +20,6 @@ enum linnos_reason {
 	LINNOS_PROBE = 2, /* slow, and admitted all the same */
 	LINNOS_NO_MODEL = 4,
 	LINNOS_STALLED = 5, /* the model said fast, the stall rule slow */
-	LINNOS_NO_FASTER_PEER = 6, /* slow, and no peer is sooner */
 	LINNOS_MODEL_UNVALIDATED = 7, /* the model only tells how long */
 };
 

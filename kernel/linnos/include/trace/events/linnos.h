@@ -19,7 +19,6 @@ TRACE_DEFINE_ENUM(LINNOS_PREDICTED_SLOW);
 TRACE_DEFINE_ENUM(LINNOS_PROBE);
 TRACE_DEFINE_ENUM(LINNOS_NO_MODEL);
 TRACE_DEFINE_ENUM(LINNOS_STALLED);
-TRACE_DEFINE_ENUM(LINNOS_NO_FASTER_PEER);
 TRACE_DEFINE_ENUM(LINNOS_MODEL_UNVALIDATED);
 TRACE_DEFINE_ENUM(BLK_LINNOS_PROBE);
 TRACE_DEFINE_ENUM(BLK_LINNOS_FAST);
@@ -33,7 +32,6 @@ TRACE_DEFINE_ENUM(BLK_LINNOS_SLOW);
 		{ LINNOS_PROBE,			"probe" },	\
 		{ LINNOS_NO_MODEL,		"no-model" },	\
 		{ LINNOS_STALLED,		"stalled" },	\
-		{ LINNOS_NO_FASTER_PEER,			"kept" },	\
 		{ LINNOS_MODEL_UNVALIDATED,		"no-choice" })
 
 #define show_linnos_expected(expected)				\
@@ -147,58 +145,6 @@ TRACE_EVENT(linnos_expected,
 		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->pending,
 		  show_linnos_expected(__entry->expected), __entry->latency_us)
 );
-
-#ifndef MODULE
-/**
- * linnos_peer - a drive on which a read would be slow has asked a peer of it
- * @dev: the disk that decides; its linnos_decision about this read follows
- * @sector: first sector of the read
- * @peer: the disk that was asked
- * @answer: what it told: BLK_LINNOS_UNKNOWN, or in us
- * @found: what was found there; no features if it was not asked
- */
-TRACE_EVENT(linnos_peer,
-
-	TP_PROTO(dev_t dev, u64 sector, dev_t peer, u32 answer,
-		 const struct linnos_prediction *found),
-
-	TP_ARGS(dev, sector, peer, answer, found),
-
-	TP_STRUCT__entry(
-		__field(dev_t, dev)
-		__field(u64, sector)
-		__field(dev_t, peer)
-		__field(u32, pending)
-		__field(u8, expected)
-		__field(u32, latency_us)
-		__dynamic_array(u32, features, found->n_features)
-	),
-
-	TP_fast_assign(
-		__entry->dev = dev;
-		__entry->sector = sector;
-		__entry->peer = peer;
-		__entry->pending = linnos_pending(&found->view);
-		__entry->expected = answer & BLK_LINNOS_US ?
-					    blk_linnos_verdict(answer) : answer;
-		__entry->latency_us = answer & BLK_LINNOS_US ?
-					      answer & BLK_LINNOS_US_MASK : 0;
-		memcpy(__get_dynamic_array(features), found->features,
-		       found->n_features * sizeof(u32));
-	),
-
-	TP_printk("dev=%d:%d sector=%llu peer=%d:%d pending=%u expected=%s latency_us=%u%s%s",
-		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->sector,
-		  MAJOR(__entry->peer), MINOR(__entry->peer), __entry->pending,
-		  show_linnos_expected(__entry->expected), __entry->latency_us,
-		  __get_dynamic_array_len(features) ? " features=" : "",
-		  __get_dynamic_array_len(features) ?
-			__print_array(__get_dynamic_array(features),
-				      __get_dynamic_array_len(features) / 4, 4)
-			: "")
-);
-
-#endif /* !MODULE */
 
 #endif /* _TRACE_LINNOS_H */
 
