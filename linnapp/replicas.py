@@ -192,7 +192,7 @@ _NO_BEST = {
 
 
 def best(fds: Sequence[int], size: int) -> list[int]:
-    """Ask the kernel which drives should serve a read that is about to be sent: linnos_kernel_best_drives(3).
+    """Ask the kernel which drives should serve the next read: linnos_kernel_best_drives(3).
 
     Parameters
     ----------

@@ -136,8 +136,8 @@ def test_a_program_finds_what_is_installed(tmp_path: Path, how: str) -> None:
     assert not [path for path in tmp_path.rglob("*") if not path.is_dir()]
 
 
-#: Around the loop of linnos_queue_prep_read(3): far more reads at once than the ring has entries, each of
-#: which is hedged, and one replica that ends early.
+#: Around the loop of linnos_queue_prep_read(3): far more reads at once than the ring has entries,
+#: each of which is hedged, and one replica that ends early.
 AROUND_LOOP = """
 #include <liblinnos.h>
 #include <liburing.h>
