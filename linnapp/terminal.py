@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What may be written to a terminal."""
+"""Print safely to a terminal."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import sys
 
 
 def printable(text: str) -> str:
-    """`text` with ? for what is none: a file's name may hold anything, also what moves a cursor."""
+    """Replace control characters by ?, because file names can contain escape sequences."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
 class StatusLine:
-    """On stderr, lines that stay; on a terminal, one below them that is written again and again."""
+    """Log lines on stderr and, on a terminal, a status line below them that is overwritten."""
 
     def __init__(self) -> None:
         self.is_live = sys.stderr.isatty()
 
     def log(self, line: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self.show("")
         print(line, file=sys.stderr, flush=True)
 
     def show(self, line: str) -> None:
-        """A line until the next one."""
+        """Replace the status line."""
         if self.is_live:
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)

@@ -181,8 +181,8 @@ python3-scipy (>= 1.10), blktrace, python3-venv, python3-prometheus-client (>= 0
  .
  Recording, labelling, evaluating and everything that looks at drives work with
  the packages that this one depends on. Training wants TensorFlow, or for models
- of latencies scikit-learn 1.3, and watching programs pyarrow and duckdb, all of
- which are on PyPI."
+ of latencies scikit-learn 1.3, and watching programs pyarrow, duckdb and, for
+ Elasticsearch, elasticsearch 8, all of which are on PyPI."
 }
 
 dkms() {

@@ -35,7 +35,7 @@ from typing import Any
 from eval.bench import OUT, BenchError
 from eval.work import write_json
 from linnapp.errors import LinnappError
-from linnapp.insight.calls import Reader, Wanted, call_names
+from linnapp.insight.calls import Filters, Reader, call_names
 from linnapp.insight.watch import check_can_watch
 from linnapp.stats import quantile_interval
 
@@ -270,7 +270,7 @@ def _turn(pid: int, command: Sequence[str], folder: Path, tracer: str | None) ->
         reader = None
         if tracer == "watch":
             reader = stack.enter_context(Reader())
-            reader.choose(Wanted(paths=[str(folder)]))
+            reader.choose(Filters(paths=[str(folder)]))
             reader.attach(16 << 20)
             reader.follow(pid)
         elif tracer == "strace":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What commands that send to Elasticsearch have in common: the option, and what is told."""
+"""The option and the messages of the commands that send to Elasticsearch."""
 
 from __future__ import annotations
 
@@ -14,35 +14,38 @@ if TYPE_CHECKING:
     from linnapp.insight.elastic import Outcome, Server
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-#: of reasons why documents were refused
-_SHOWN = 3
+#: number of different reasons for refused documents that are shown
+_MAX_REASONS = 3
 
 
-def elasticsearch_option(words: str) -> Callable[[_Command], _Command]:
-    """``--elasticsearch URL``."""
-    return click.option("--elasticsearch", "url", metavar="URL", help=words)
+def elasticsearch_option(help_text: str) -> Callable[[_Command], _Command]:
+    """Return the option ``--elasticsearch URL``."""
+    return click.option("--elasticsearch", "url", metavar="URL", help=help_text)
 
 
-def ready(url: str) -> Server:
-    """A server that is there and knows the fields."""
+def prepared_server(url: str) -> Server:
+    """Connect to a server and define the indices. Warn if the password is not encrypted."""
     from linnapp.insight.elastic import Server, prepare
 
     server = Server(url)
-    if server.is_overheard:
+    if server.sends_plain_password:
         click.echo(
-            f"linnapp: warning: {server.name}: the password goes there as it stands; "
-            "https:// hides it",
+            f"linnapp: warning: {server.name}: the password is sent without encryption; "
+            "https:// encrypts it",
             err=True,
         )
     prepare(server)
     return server
 
 
-def tell(outcome: Outcome, server: Server, rest: str, *, is_quiet: bool = False) -> None:
-    """Say what was sent, and what was not, which is all if quiet; `rest`: what to do about that."""
+def print_outcome(outcome: Outcome, server: Server, remedy: str, *, is_quiet: bool = False) -> None:
+    """Print what was sent and refused, or with `is_quiet` only the error.
+
+    `remedy` completes the error message: what to do about documents that were not sent.
+    """
     if outcome.why is not None:
         click.echo(
-            f"linnapp: error: {outcome.left} documents were not sent: {outcome.why}; {rest}",
+            f"linnapp: error: {outcome.left} documents were not sent: {outcome.why}; {remedy}",
             err=True,
         )
     if is_quiet:
@@ -50,13 +53,13 @@ def tell(outcome: Outcome, server: Server, rest: str, *, is_quiet: bool = False)
     sent = outcome.sent
     there = f", {sent.there_already} were there already" if sent.there_already else ""
     click.echo(f"{server.name}: {sent.created} documents sent{there}")
-    for reason, n in sent.refused.most_common(_SHOWN):
+    for reason, n in sent.refused.most_common(_MAX_REASONS):
         click.echo(f"{n} documents were refused: {printable(reason)}")
-    if len(sent.refused) > _SHOWN:
-        others = sum(n for _, n in sent.refused.most_common()[_SHOWN:])
+    if len(sent.refused) > _MAX_REASONS:
+        others = sum(n for _, n in sent.refused.most_common()[_MAX_REASONS:])
         click.echo(f"{others} documents were refused for other reasons")
 
 
-def status(outcome: Outcome) -> int:
-    """1 if not all of it is there."""
+def exit_status(outcome: Outcome) -> int:
+    """Return 1 if any document is missing on the server, else 0."""
     return int(outcome.why is not None or bool(outcome.sent.refused))

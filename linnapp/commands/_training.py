@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What training shows while it runs: on a terminal a live line, in a log one line per step."""
+"""Display of a training run: a live line on a terminal, a line for each step in a log."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from linnapp.model import LatencyModel, Model
 
 
-#: Of the reads of a recording as many may have been refused without a word.
+#: fraction of refused reads in a recording from which a warning is shown
 MAY_LACK = 0.01
 
 
 def latency_quality(record: dict[str, Any]) -> str:
-    """How well a latency model ranks reads, and how far off it is: on reads that it never saw.
+    """Describe ranking and error of a latency model's predictions for reads not used in training.
 
-    The record is of its training, or of an evaluation. Whether a read is beyond the point is not
-    what it is asked: that may lie below the median read, and is not what it refuses by.
+    `record` is that of a training or an evaluation. Classification at the slow threshold is not
+    shown: the threshold can be less than the median latency, and refusal does not depend on it.
     """
     areas = ", ".join(
         f"{name} {'-' if record[key] is None else format(record[key], '.3f')}"
@@ -91,8 +91,8 @@ class TrainingDisplay(Observer):
         if recorded["revoked"] > MAY_LACK * recorded["reads"]:
             self._line.log(
                 f"{drive}: {recorded['revoked'] / recorded['reads']:.0%} OF THE READS WERE REFUSED "
-                "while it was recorded: nobody knows what they would have taken, and the model is "
-                "of the others; record in mode observe"
+                "while it was recorded: their latencies are unknown and the model is trained on "
+                "the others; record in mode observe"
             )
         if record.get("kind") == "latency":
             self._latency(drive, record)
@@ -114,7 +114,7 @@ class TrainingDisplay(Observer):
         self._line.log(f"{drive}: NO MODEL: {as_options(why)}")
 
     def _quality(self, drive: str, record: dict[str, Any]) -> None:
-        """What a network's verdicts are worth on the validation slice."""
+        """Log the quality of a network's classification on the validation slice."""
         now, before = record["quality"]["validation"], record["quality"]["as_trained"]
         if record["margin"]:
             self._line.log(
@@ -141,7 +141,7 @@ class TrainingDisplay(Observer):
             )
 
     def _latency(self, drive: str, record: dict[str, Any]) -> None:
-        """What a latency model predicts by, and how well."""
+        """Log the kind of a latency model and the quality of its predictions."""
         if record["why_no_trees"]:
             self._line.log(
                 f"{drive}: {record['why_no_trees']}; the model is "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp dashboard``: dashboards for what others draw, to be imported there."""
+"""``linnapp dashboard``: print dashboards for Kibana and Grafana."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import click
 
 from linnapp.option_types import FILE
 
-#: As each of them exports it. Kibana's is of 7.10; later versions bring it up to date on import.
+#: files in the tools' export formats; Kibana's is that of 7.10, which later versions convert
 _FILES = {"kibana": "linnapp-watch.ndjson", "grafana": "linnos-dashboard.json"}
 
 
 @click.command()
 @click.argument("tool", type=click.Choice(list(_FILES)))
-@click.option("-o", "--output", type=FILE, help="File to write; else it is printed.")
+@click.option("-o", "--output", type=FILE, help="File to write; the default is standard output.")
 def dashboard(tool: str, output: Path | None) -> None:
-    """Write a dashboard, to be imported into Kibana or Grafana.
+    """Write a dashboard for import into Kibana or Grafana.
 
     \b
-    linnapp dashboard kibana -o linnapp.ndjson     of what `linnapp watch --elasticsearch` sends:
+    linnapp dashboard kibana -o linnapp.ndjson     for data of `linnapp watch --elasticsearch`:
                                                    Stack Management, Saved Objects, Import
-    linnapp dashboard grafana -o linnos.json       of what `linnapp exporter` serves to Prometheus:
+    linnapp dashboard grafana -o linnos.json       for metrics of `linnapp exporter`:
                                                    Dashboards, New, Import
     """
     from linnapp.files import replace_text

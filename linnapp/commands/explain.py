@@ -13,7 +13,7 @@ from linnapp.commands._options import model_option, reader_options
 from linnapp.option_types import FILE, PATH, FiniteRange
 
 if TYPE_CHECKING:
-    from linnapp.insight.explain import Choice, Looked
+    from linnapp.insight.explain import Choice, Selection
     from linnapp.model import LatencyModel, Model
 
 
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     "--last",
     type=click.IntRange(1, 10_000),
     default=10,
-    help="Explain so many decisions, the newest.",
+    help="Number of decisions to explain, the newest ones.",
 )
 @click.option(
     "--slow",
     is_flag=True,
-    help="Explain reads that were admitted and took longer than the model's point, slowest first.",
+    help="Explain admitted reads slower than the model's threshold, slowest first.",
 )
 @click.option(
     "--duration",
     type=FiniteRange(0, 1e6, min_open=True),
     default=10.0,
-    help="Watch DEV for so many seconds at most; without --slow, until there are enough.",
+    help="Maximum seconds to observe DEV; without --slow it ends when there are enough decisions.",
 )
 @click.option(
     "--trace",
     type=PATH,
-    help="Explain a recording's reads, a blktrace recording or a log with latencies.",
+    help="Explain the reads of a recording: of blktrace, or a log with latencies.",
 )
 @click.option(
     "--events",
     type=FILE,
-    help="Explain decisions that tracefs or `trace-cmd report` has printed into a file.",
+    help="Explain decisions in a file with the output of tracefs or `trace-cmd report`.",
 )
 @model_option(required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -61,22 +61,22 @@ def explain(
     device: str | None,
     allow_truncated: bool,
 ) -> None:
-    """Say of decisions what the model saw, what it said, why, and what happened.
+    """Explain decisions: the model's inputs, its outputs, the reasons and the actual result.
 
-    DEV is watched as it works, through the kernel's trace event (as root). --trace and --events
-    look at what was recorded, with the model that --model names.
+    DEV is observed through the kernel's trace event (as root). --trace and --events explain
+    recorded reads with the model that --model names.
 
-    What mattered most is told by how much more slow is than fast for its being what it was, and not
-    what is usual: the median of the reads predicted fast. What would have turned the verdict is the
-    nearest other value of one number that does, the others unchanged. A latency model says how long
-    a read would take, in us.
+    The importance of an input is the change of the margin between slow and fast when the input
+    is replaced by its typical value, the median of the reads predicted fast. Also shown is the
+    nearest value of one input that would have reversed the decision, the others unchanged. The
+    outputs of a latency model are predicted latencies in us.
     """
     if sum(source is not None for source in (drive, trace, events)) != 1:
-        raise click.UsageError("give one of DEV, --trace FILE and --events FILE")
+        raise click.UsageError("give exactly one of DEV, --trace FILE and --events FILE")
     if drive is None and model_path is None:
-        raise click.UsageError("--trace and --events need --model: a recording holds no model")
+        raise click.UsageError("--trace and --events need --model: a recording contains no model")
     if drive is not None and device is not None:
-        raise click.UsageError("--dev chooses a drive of a recording; DEV names one already")
+        raise click.UsageError("--dev selects a drive of a recording; omit it with DEV")
 
     from linnapp.insight import explain as explanation
     from linnapp.trace.blktrace import losses_of
@@ -84,41 +84,41 @@ def explain(
 
     chosen = explanation.Choice(last, slow)
     if drive is not None:
-        looked = _watch(drive, chosen, duration, model_path)
+        selection = _watch(drive, chosen, duration, model_path)
     elif trace is not None:
         assert model_path is not None
-        looked = explanation.from_recording(
+        selection = explanation.from_recording(
             trace, _model(model_path, drive_name(trace)), chosen,
             device=device, allow_truncated=allow_truncated,
         )  # fmt: skip
     else:
         assert events is not None and model_path is not None
-        looked = explanation.from_events(
+        selection = explanation.from_events(
             events.read_bytes(), _model(model_path, None), chosen, str(events), device=device
         )
-    model = looked.view.model
-    usual = explanation.usual_of(looked)
-    found = explanation.explain(looked, usual)
+    model = selection.view.model
+    typical = explanation.typical_inputs(selection)
+    found = explanation.explain(selection, typical)
     if as_json:
         shown = {
-            "source": looked.source,
+            "source": selection.source,
             "model_id": model.model_id,
             "threshold_us": model.threshold_us,
-            "decisions_seen": looked.n_seen,
-            "notes": looked.notes,
+            "decisions_seen": selection.n_seen,
+            "notes": selection.notes,
             **(losses_of(trace) if trace is not None else {}),
-            "usual": {**vars(usual), "numbers": looked.view.named(usual.numbers)},
-            "decisions": [each.to_json(looked.view) for each in found],
+            "usual": {**vars(typical), "numbers": selection.view.named(typical.numbers)},
+            "decisions": [each.to_json(selection.view) for each in found],
         }
         click.echo(json.dumps(shown, indent=1))
         return
     about = explanation.describe_model(model)
-    click.echo(f"{looked.source}: {about}; {len(found)} of {looked.n_seen} decisions")
-    for note in looked.notes:
+    click.echo(f"{selection.source}: {about}; {len(found)} of {selection.n_seen} decisions")
+    for note in selection.notes:
         click.echo(f"note: {note}")
-    click.echo(explanation.describe_usual(model, usual))
+    click.echo(explanation.describe_typical(model, typical))
     for each in found:
-        click.echo("\n" + explanation.format_decision(model, each, usual))
+        click.echo("\n" + explanation.format_decision(model, each, typical))
 
 
 def _model(path: Path, drive: str | None) -> Model | LatencyModel:
@@ -127,7 +127,7 @@ def _model(path: Path, drive: str | None) -> Model | LatencyModel:
     return load_model(find_model(path, drive))
 
 
-def _watch(name: str, chosen: Choice, duration_s: float, model_path: Path | None) -> Looked:
+def _watch(name: str, chosen: Choice, duration_s: float, model_path: Path | None) -> Selection:
     import time
 
     from linnapp.drive import tracefs
@@ -141,8 +141,8 @@ def _watch(name: str, chosen: Choice, duration_s: float, model_path: Path | None
     data = drive.read_model()
     if data is None or drive.mode == "off":
         raise DeviceError(
-            f"{drive.name}: mode {drive.mode}, {'no model' if data is None else 'a model'}: it "
-            "decides nothing; `linnapp upload --mode observe` makes it"
+            f"{drive.name}: mode {drive.mode}, {'no model' if data is None else 'a model'}: the "
+            "drive makes no decisions; `linnapp upload --mode observe` enables them"
         )
     model = (
         model_from_bytes(data, drive.name) if model_path is None else _model(model_path, drive.name)
@@ -155,11 +155,11 @@ def _watch(name: str, chosen: Choice, duration_s: float, model_path: Path | None
             while (left := end - time.monotonic()) > 0:
                 time.sleep(min(left, 0.05))
                 if not chosen.slow and drive.stats["latency_critical"] >= hinted + chosen.last:
-                    # The last of them may still be in the drive.
+                    # The last read may still be in flight.
                     time.sleep(0.05)
                     break
         except KeyboardInterrupt:
-            click.echo("stopped early: what was seen until here", err=True)
+            click.echo("stopped early; the decisions until now follow", err=True)
         recorder.stop()
         text = recorder.text()
     return from_events(text, model, chosen, drive.name, device=format_device(device))

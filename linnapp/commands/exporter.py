@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp exporter``: the drives' counters for Prometheus."""
+"""``linnapp exporter``: serve the drives' counters to Prometheus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DEFAULT = "127.0.0.1:9870"
 
 
 class Address(ParamType[tuple[str, int]]):
-    """HOST:PORT, :PORT or PORT; without HOST this machine alone."""
+    """HOST:PORT, :PORT or PORT. Without HOST only this machine can connect."""
 
     name = "[HOST:]PORT"
 
@@ -35,16 +35,18 @@ class Address(ParamType[tuple[str, int]]):
     "--listen",
     type=Address(),
     default=_DEFAULT,
-    help="Where to answer; other machines reach it only if HOST is one of this one's addresses.",
+    help="Address to serve; other machines can connect only if HOST is an external address.",
 )
 @click.option(
     "--look-every",
     type=FiniteRange(0.1, 60.0),
     default=5.0,
     metavar="S",
-    help="Seconds between two looks at the drives, for the page.",
+    help="Seconds between two snapshots of the drives for the page.",
 )
-@click.option("--no-page", is_flag=True, help="Metrics alone; look at drives when asked only.")
+@click.option(
+    "--no-page", is_flag=True, help="Serve only metrics, and read the drives only on request."
+)
 @click.option("--once", is_flag=True, help="Print the metrics and exit.")
 def exporter(
     devices: tuple[str, ...],
@@ -59,19 +61,19 @@ def exporter(
     /metrics    for Prometheus, read from the kernel's files when it asks
     /           the last hour of every drive: latencies, decisions, bursts
     /hour.json  the page's numbers
-    /-/healthy  whether it answers, for whoever restarts it
+    /-/healthy  health check for a service manager
 
-    Of the drives named, or of all that have LinnOS at the time; of disks that are no drives
-    (null_blk, loop, ram, zram), or have no medium, those with a model or a mode other than off.
-    Needs no root; as root it has the pending pages too. Alert rules and a Grafana dashboard are
-    in linnapp/monitoring.
+    Drives that are not named are included if they have LinnOS. Virtual disks (null_blk, loop, ram,
+    zram) and drives without a medium are included only with a model or a mode other than off.
+    Root is not needed, but only root can read the pending pages. Alert rules and a Grafana
+    dashboard are in linnapp/monitoring.
     """
     from linnapp.errors import needs
 
     with needs("the exporter needs prometheus_client", "'linnapp[exporter]'"):
         import prometheus_client
     if not (once or no_page):
-        with needs("the page, which --no-page leaves out, needs Jinja", "'linnapp[exporter]'"):
+        with needs("the page, which --no-page disables, needs Jinja", "'linnapp[exporter]'"):
             import jinja2  # noqa: F401
     from linnapp.drive.counters.metrics import DriveCollector
     from linnapp.drive.sysfs import Drive, check_has_drives

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp layers``: where the time of each I/O goes."""
+"""``linnapp layers``: show the time that I/Os spend in each layer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from linnapp.insight.functions import Call, FunctionTimes, Overhead
     from linnapp.insight.layers import Layers
 
-#: a layer in a bar of the picture
+#: letter of a layer in the bars
 _LETTERS = {"request": "r", "issue": "q", "drive": "d"}
 _BAR = 56
 _GROUP_WIDTH = 52
@@ -33,22 +33,20 @@ _GROUP_WIDTH = 52
     multiple=True,
     type=DRIVE,
     metavar="DEV",
-    help="A drive to record while `-- CMD ...` runs; may be given several times. Without it all "
-    "are, and those shown that served something.",
+    help="Drive to record while `-- CMD ...` runs; repeatable. By default all drives are recorded "
+    "and those that served I/Os are shown.",
 )
 @click.option(
     "--functions",
     is_flag=True,
-    help="Of the reads, writes and syncs of `-- CMD ...`: which of the kernel's functions they "
-    "spend their time in.",
+    help="Show in which kernel functions the reads, writes and syncs of `-- CMD ...` spend their "
+    "time.",
 )
-@click.option("--writes", is_flag=True, help="Of writes; else of reads.")
+@click.option("--writes", is_flag=True, help="Show writes instead of reads.")
 @click.option(
-    "--compare", is_flag=True, help="Of two recordings: which layer's time has changed, most first."
+    "--compare", is_flag=True, help="Compare the time in each layer between two recordings."
 )
-@click.option(
-    "-o", "--output", type=FILE, help="Also a picture; its suffix says of which kind, .png or .svg."
-)
+@click.option("-o", "--output", type=FILE, help="Also draw a picture, .png or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reader_options
 @click.pass_context
@@ -64,43 +62,45 @@ def layers(
     as_json: bool,
     **reader: Any,
 ) -> None:
-    """Show where the time of each I/O goes, from blktrace recordings.
+    """Show the time that I/Os spend in each layer, from blktrace recordings.
 
     \b
     linnapp layers az.blk                        a recording
     linnapp layers --compare old.blk new.blk     what changed
-    linnapp layers -- fio job.fio                whichever drives serve it
+    linnapp layers -- fio job.fio                all drives that serve it
     linnapp layers --device /dev/nvme0n1 -- fio job.fio
     linnapp layers --functions -- fio job.fio    within the kernel
 
     \b
-    request   until it has a request: waiting for a free tag
+    request   waiting for a free tag
     issue     plug, scheduler, dispatch
     drive     the driver and the drive
 
-    An I/O counts from when the block layer queues it: what a file system, the page cache or a
-    cgroup's io.max held it back by before that is not seen. If it was split, its layers are those
-    of the part that completed last.
+    Times start when the block layer queues an I/O. Earlier delays by a file system, the page cache
+    or a cgroup's io.max are not included. If an I/O was split, its layers are those of the part
+    that completed last.
 
-    With `-- CMD` drives are recorded while it runs, and its exit status is passed on; what others
-    had these drives do meanwhile counts, too. Needs root and a kernel with blktrace.
+    With `-- CMD` drives are recorded while CMD runs, and its exit status is returned. The I/Os of
+    other programs on these drives are included. Needs root and a kernel with blktrace.
 
-    With --functions the system calls of CMD, and of all it starts, are shown in the groups of
-    functions that they pass through, whatever drive or file system serves them. It needs root and
-    the kernel's function graph tracer. What tracing itself takes is measured, and taken off.
+    With --functions the time in system calls of CMD and its descendants is shown by groups of
+    kernel functions, for any drive and file system. It needs root and the kernel's function graph
+    tracer. The overhead of tracing is measured and subtracted.
     """
     from linnapp.errors import TraceError, TraceWarning
     from linnapp.insight.layers import NothingServedError, changes, layers_of
 
     command: list[str] = ctx.meta[COMMAND]
     if devices and not command:
-        raise click.UsageError("--device names what to record while `-- CMD ...` runs: give both")
+        raise click.UsageError("--device needs `-- CMD ...`")
     if functions:
         if not command or devices or writes or compare or output or any(reader.values()):
-            raise click.UsageError("--functions takes `-- CMD ...` and, of the options, --json")
+            raise click.UsageError(
+                "--functions needs `-- CMD ...` and allows only the option --json"
+            )
         ctx.exit(_show_functions(command, as_json))
     if bool(command) == bool(traces):
-        raise click.UsageError("give recordings, or `-- CMD ...` to run")
+        raise click.UsageError("give either recordings or `-- CMD ...`")
     if compare and len(traces) != 2:
         raise click.UsageError("--compare takes two recordings, before and after")
     if output is not None:
@@ -123,18 +123,18 @@ def layers(
         for i, trace in enumerate(traces):
             try:
                 with warnings.catch_warnings():
-                    if command:  # by names that nobody has seen; what counts follows
+                    if command:  # The file names are temporary; a warning follows below.
                         warnings.simplefilter("ignore", TraceWarning)
                     each = layers_of(trace, writes=writes, **reader)
             except TraceError as error:
-                # One that only had nothing to do does not hide the others that were recorded.
+                # An idle drive must not hide the other recorded drives.
                 if not command or (
                     recordings[i].events and not isinstance(error, NothingServedError)
                 ):
                     raise
                 without.append(str(devices[i]))
                 continue
-            # The recordings of a command are gone when this is read.
+            # The files of a command's recordings are deleted, so the device is named.
             found.append((devices[i].name if command else str(trace), each))
             if command and each.lost_events:
                 click.echo(
@@ -147,20 +147,22 @@ def layers(
     if command and not are_named:
         if not found:
             click.echo(_nothing_served(kind, without), err=True)
-        without = []  # they were not asked for
+        without = []  # These drives were not named by the user.
     for device in without:
-        click.echo(f"linnapp: warning: {device}: it served no {kind} meanwhile", err=True)
+        click.echo(
+            f"linnapp: warning: {device}: it served no {kind} while the command ran", err=True
+        )
     if command and not found:
         ctx.exit(status or 1)
     if output is not None:
         draw(found, output)
     if as_json:
-        said: dict[str, Any] = {"recordings": [{"name": n, **f.to_json()} for n, f in found]}
+        result: dict[str, Any] = {"recordings": [{"name": n, **f.to_json()} for n, f in found]}
         if compare:
-            said["changes"] = [
+            result["changes"] = [
                 {**vars(change), "beyond_chance": change.is_significant} for change in changed
             ]
-        click.echo(json.dumps(said, indent=1))
+        click.echo(json.dumps(result, indent=1))
     else:
         for name, each in found:
             _show(name, kind, each)
@@ -185,11 +187,11 @@ def _show_functions(command: Sequence[str], as_json: bool) -> int:
 
 def _nothing_served(kind: str, drives: Sequence[str]) -> str:
     remedy = (
-        "what is in the page cache is read from no drive (as root, to empty it: sync; "
+        "cached data is not read from a drive (to drop the page cache, as root: sync; "
         "echo 3 >/proc/sys/vm/drop_caches); --writes shows writes"
         if kind == "reads"
-        else "the page cache writes later unless told to (sync, fsync); without --writes reads "
-        "are shown"
+        else "the page cache writes later unless the program syncs (sync, fsync); without "
+        "--writes reads are shown"
     )
     return (
         f"linnapp: none of {', '.join(drives)} served {kind} while the command ran: {remedy}; "
@@ -203,16 +205,16 @@ def _show(name: str, kind: str, found: Layers) -> None:
     click.echo(f"{name}: {found.n} {kind}, us")
     columns = ("mean", "p50", "p95", "p99", "p999", "max")
     click.echo(f"  {'':8}" + "".join(f"{column:>11}" for column in (*columns, "share")))
-    said = found.to_json()
-    whole_share = sum(figures["share"] for figures in said["layers"].values())
-    for layer, figures in {
-        **said["layers"],
-        "total": {**said["total"], "share": whole_share},
+    values = found.to_json()
+    whole_share = sum(statistics["share"] for statistics in values["layers"].values())
+    for layer, statistics in {
+        **values["layers"],
+        "total": {**values["total"], "share": whole_share},
     }.items():
         click.echo(
             f"  {layer:8}"
-            + "".join(f"{figures[f'{column}_us']:>11.1f}" for column in columns)
-            + f"{figures['share']:>11.1%}"
+            + "".join(f"{statistics[f'{column}_us']:>11.1f}" for column in columns)
+            + f"{statistics['share']:>11.1%}"
         )
     click.echo(
         "  " + ", ".join(f"{_LETTERS[layer]} {layer}: {words}" for layer, words in LAYERS.items())
@@ -231,27 +233,27 @@ def _show(name: str, kind: str, found: Layers) -> None:
 
 
 def _show_changes(changed: Sequence[Any]) -> None:
-    click.echo("mean of the second, less that of the first, us")
+    click.echo("mean of the second recording minus that of the first, us")
     for change in changed:
         if change.low_us is None:
-            chance = "too short a recording to tell it from chance"
+            chance = "the recordings are too short for a significance test"
         else:
             chance = f"[{change.low_us:.1f}, {change.high_us:.1f}]" + (
-                "" if change.is_significant else ", could be chance"
+                "" if change.is_significant else ", not significant"
             )
         click.echo(f"  {change.layer:8} {change.us:>+11.1f}  {chance}")
-    told = next((change for change in changed if change.is_significant), None)
+    significant = next((change for change in changed if change.is_significant), None)
     click.echo(
-        "too short to tell what changed"
+        "the recordings are too short for a comparison"
         if all(change.low_us is None for change in changed)
-        else "no layer changed beyond chance"
-        if told is None
-        else f"it is the {told.layer}" + ("" if told.us > 0 else ", which takes less")
+        else "no layer changed significantly"
+        if significant is None
+        else f"the {significant.layer} became {'slower' if significant.us > 0 else 'faster'}"
     )
 
 
 def functions_json(times: FunctionTimes, overhead: Overhead) -> dict[str, Any]:
-    """Everything, for ``--json``."""
+    """Return all values of ``--functions --json``."""
     return {
         "calls": [call.to_json(overhead) for call in times.calls],
         "outside_us": times.outside_us,
@@ -270,17 +272,17 @@ def show_functions(times: FunctionTimes, overhead: Overhead) -> None:
     for call in times.calls:
         _show_call(call, overhead)
     if not times.calls:
-        click.echo("linnapp: the command made no system call that reads, writes or syncs", err=True)
+        click.echo("linnapp: the command made no system calls that read, write or sync", err=True)
     click.echo(
-        f"tracing a function takes {overhead.function_ns:.0f} ns here, {overhead.inside_ns:.0f} of "
-        f"them in its own time; {times.events} were traced"
+        f"tracing adds {overhead.function_ns:.0f} ns to a function call, {overhead.inside_ns:.0f} "
+        f"of them to its own time; {times.events} calls were traced"
     )
     if times.outside_us:
         click.echo(f"outside of these system calls: {times.outside_us:.1f} us")
     if times.missed:
         click.echo(
-            f"linnapp: warning: events were lost {times.missed} times, the buffer being full; "
-            f"{times.cut} calls that may lack a part are left out",
+            f"linnapp: warning: events were lost {times.missed} times because the buffer was full; "
+            f"{times.cut} incomplete calls are left out",
             err=True,
         )
 

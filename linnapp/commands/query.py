@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp query``: what was watched, asked in SQL."""
+"""``linnapp query``: query, compare, draw or send recorded calls and I/Os."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from typing import Any
 
 import click
 
-from linnapp.commands._elasticsearch import elasticsearch_option, ready, status, tell
+from linnapp.commands._elasticsearch import (
+    elasticsearch_option,
+    exit_status,
+    prepared_server,
+    print_outcome,
+)
 from linnapp.option_types import FILE, PATH, FiniteRange
 from linnapp.terminal import printable
 
-_SHOWN = 10_000
+_MAX_ROWS = 10_000
 
 
 @click.command()
@@ -26,28 +31,32 @@ _SHOWN = 10_000
     "--compare",
     nargs=2,
     metavar="BEFORE AFTER",
-    help="Instead of SQL: which calls take longer, or less, in the second of two sessions.",
+    help="Instead of SQL: show which calls became slower or faster between two sessions.",
 )
-@click.option("--by-path", is_flag=True, help="With --compare: the calls on each path apart.")
+@click.option(
+    "--by-path", is_flag=True, help="With --compare: compare the calls on each path separately."
+)
 @click.option(
     "--timeline",
     type=FILE,
-    help="Instead of SQL: draw a session as an HTML file that needs nothing else.",
+    help="Instead of SQL: draw a session as a self-contained HTML file.",
 )
-@elasticsearch_option("Instead of SQL: send it there, as `linnapp watch --elasticsearch` does.")
-@click.option("--session", metavar="NAME", help="With --timeline, --elasticsearch: which one.")
+@elasticsearch_option(
+    "Instead of SQL: send the recordings, as `linnapp watch --elasticsearch` does."
+)
+@click.option("--session", metavar="NAME", help="Session for --timeline and --elasticsearch.")
 @click.option(
     "--window",
     nargs=2,
     type=FiniteRange(0, 1e9),
     metavar="FROM TO",
-    help="With --timeline: these seconds of it.",
+    help="With --timeline: period in seconds since the session's start.",
 )
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="Print JSON: a list with an object a row; an infinity is null.",
+    help="Print JSON: a list with an object for each row; infinities are null.",
 )
 @click.pass_context
 def query(
@@ -63,7 +72,7 @@ def query(
     window: tuple[float, float] | None,
     as_json: bool,
 ) -> None:
-    """Ask what `linnapp watch -o FOLDER` has stored, in DuckDB's SQL.
+    """Query the recordings of `linnapp watch -o FOLDER` in DuckDB's SQL.
 
     \b
     linnapp query seen "select path, count(*), quantile_cont(duration_ns, 0.99)
@@ -83,12 +92,11 @@ def query(
            decision tag op sector bytes pid tid process watched call call_time_ns
            readahead metadata below failed
 
-    All sessions of the folder are in the tables. --compare names the calls whose mean duration
-    differs beyond chance between two of them, and says what they waited for, and what their I/Os
-    waited and took.
+    The tables contain all sessions of the folder. --compare shows the calls whose mean duration
+    differs significantly between two of them, with their waiting times and those of their I/Os.
 
-    --elasticsearch sends what is not there yet; ELASTIC_API_KEY, or ELASTIC_PASSWORD and a user in
-    the URL, let us in.
+    --elasticsearch sends the documents that the server does not have yet. ELASTIC_API_KEY, or
+    ELASTIC_PASSWORD and a user in the URL, contain the credentials.
 
     `result` is negative for an error: -2 is ENOENT. `describe calls` has the types, and
     docs/watch.md says what each column means.
@@ -101,12 +109,12 @@ def query(
             "--elasticsearch URL"
         )
     if by_path and compare is None:
-        raise click.UsageError("--by-path tells paths apart of what --compare compares")
+        raise click.UsageError("--by-path needs --compare")
     if timeline is None and not (window is None and (session is None or url is not None)):
-        raise click.UsageError("--session and --window say what --timeline draws")
+        raise click.UsageError("--session and --window need --timeline")
     if timeline is not None:
         if as_json:
-            raise click.UsageError("--json prints what is asked; --timeline draws it")
+            raise click.UsageError("--json cannot be combined with --timeline")
         _draw(folder, timeline, session, window)
         return
     if compare is not None:
@@ -117,14 +125,14 @@ def query(
     assert sql is not None
     columns, rows = query_(folder, sql)
     if as_json:
-        names = _apart(columns)
+        names = _unique_names(columns)
         click.echo("[", nl=False)
         for i, row in enumerate(rows):
-            said = json.dumps(dict(zip(names, map(_finite, row), strict=True)), default=str)
-            click.echo(f"{',' if i else ''}\n {said}", nl=False)
+            text = json.dumps(dict(zip(names, map(_json_value, row), strict=True)), default=str)
+            click.echo(f"{',' if i else ''}\n {text}", nl=False)
         click.echo("\n]")
         return
-    shown = [[_word(value) for value in row] for row in itertools.islice(rows, _SHOWN)]
+    shown = [[_cell(value) for value in row] for row in itertools.islice(rows, _MAX_ROWS)]
     more = next(rows, None) is not None
     widths = [max(map(len, column)) for column in zip(columns, *shown, strict=True)]
     for line in (columns, *shown):
@@ -132,7 +140,8 @@ def query(
         click.echo("  ".join(words).rstrip())
     if more:
         click.echo(
-            f"linnapp: warning: the first {_SHOWN} rows; --json prints all, `limit` asks for less",
+            f"linnapp: warning: only the first {_MAX_ROWS} rows are shown; "
+            "--json prints all, `limit` selects fewer",
             err=True,
         )
 
@@ -146,11 +155,13 @@ def _draw(
 
     check_can_draw()
     shown = timeline(folder, session, window)
-    said = recording(folder if shown.session is None else session_folder(folder, shown.session))
+    properties = recording(
+        folder if shown.session is None else session_folder(folder, shown.session)
+    )
     with replaced_file(output) as stream:
-        # Names of files that others may not list are in it.
+        # The page contains file names that other users may not list.
         os.fchmod(stream.fileno(), 0o600)
-        stream.write(page(shown, said).encode())
+        stream.write(page(shown, properties).encode())
 
 
 def _send(folder: Path, url: str, session: str | None, as_json: bool) -> int:
@@ -158,12 +169,12 @@ def _send(folder: Path, url: str, session: str | None, as_json: bool) -> int:
     from linnapp.insight.elastic import send
 
     check_can_store()
-    server = ready(url)
+    server = prepared_server(url)
     outcome = send(folder, server, session)
     if as_json:
         click.echo(json.dumps(outcome.to_json(), indent=1))
-    tell(outcome, server, "the same command sends the rest", is_quiet=as_json)
-    return status(outcome)
+    print_outcome(outcome, server, "the same command sends the rest", is_quiet=as_json)
+    return exit_status(outcome)
 
 
 def _compare(folder: Path, sessions: tuple[str, str], by_path: bool, as_json: bool) -> None:
@@ -179,7 +190,7 @@ def _compare(folder: Path, sessions: tuple[str, str], by_path: bool, as_json: bo
         a, b = change.before, change.after
         on = f" {printable(change.path or '(unknown)')}" if by_path else ""
         click.echo(
-            f"{change.call}{on}: takes {'longer' if change.us > 0 else 'less'}: mean "
+            f"{change.call}{on}: {'slower' if change.us > 0 else 'faster'}: mean "
             f"{a.mean_us:.1f} -> {b.mean_us:.1f} us, {change.us:+.1f} "
             f"[{change.low_us:.1f}, {change.high_us:.1f}]"
         )
@@ -200,13 +211,13 @@ def _compare(folder: Path, sessions: tuple[str, str], by_path: bool, as_json: bo
             click.echo(f"  of the mean: {', '.join(parts)} us")
     short = sum(change.low_us is None for change in found)
     click.echo(
-        f"{len(found)} kinds of calls in both, {len(changed)} of them changed beyond chance"
-        + (f"; {short} are too few to tell" if short else "")
+        f"{len(found)} kinds of calls in both, {len(changed)} with significant changes"
+        + (f"; {short} have too few calls for a comparison" if short else "")
     )
 
 
-def _apart(columns: list[str]) -> list[str]:
-    """Names for an object's members: the second `x` is `x_1`, as DuckDB calls it in a subquery."""
+def _unique_names(columns: list[str]) -> list[str]:
+    """Make column names unique: the second `x` becomes `x_1`, as in DuckDB's subqueries."""
     names: list[str] = []
     for column in columns:
         name, n = column, 0
@@ -217,18 +228,18 @@ def _apart(columns: list[str]) -> list[str]:
     return names
 
 
-def _finite(value: Any) -> Any:
-    """A value for JSON, which knows neither infinity nor what is no number: null."""
+def _json_value(value: Any) -> Any:
+    """Replace infinities and NaN, which JSON does not have, by null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: _json_value(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
+        return [_json_value(each) for each in value]
     return value
 
 
-def _word(value: Any) -> str:
+def _cell(value: Any) -> str:
     if value is None:
         return "-"
     word = f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp top``: the drives at work, live."""
+"""``linnapp top``: show the activity of drives live."""
 
 from __future__ import annotations
 
@@ -25,23 +25,22 @@ if TYPE_CHECKING:
     "--interval",
     type=FiniteRange(0.1, 1e6),
     default=1.0,
-    help="Seconds between looks; rates and means are those of one.",
+    help="Seconds between two snapshots; rates and means are those of the interval.",
 )
-@click.option("--once", is_flag=True, help="Print what one interval shows and exit.")
-@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON at each look.")
+@click.option("--once", is_flag=True, help="Print one interval and exit.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each interval.")
 def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) -> None:
-    """Show the drives named, or all that have LinnOS, as they work: a row a drive.
+    """Show the activity of the named drives, or of all that have LinnOS.
 
     \b
-    latency      mean of the reads of each of the last looks, a bar each, low to high
-    mean us      of the reads since the last look, from request to completion
+    latency      mean read latency of the last intervals, a bar for each
+    mean us      of the reads in the interval, from request to completion
     p50, p99 us  of the same reads, from issue to completion, within 12 %; the policy
                  times them while it is not off
     refused      share of the hinted reads that was refused with EBUSY
     reads/s      completed, with and without the hint
-    share        of drives in an md array: the part of its drives' reads that this one had
-    asked/s      where md or a program asks what to expect: reads that the model
-                 was asked about, hinted ones too
+    share        in an md array: the share of the array's reads that this drive served
+    asked/s      predictions queried by md or programs, including hinted reads
     flight       I/Os in flight; as root, pages pending as the policy counts them
     admit/s, revoke/s, probe/s   hinted reads: admitted, refused, admitted as probes
     burst        for how long at least half of the hinted reads have been refused
@@ -51,12 +50,12 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
     Keys: q quit, p pause, s sort by the next column, r reverse,
     up and down choose a drive, Enter opens it, Escape goes back.
 
-    Disks that are no drives (null_blk, loop, ram, zram), or have no medium, are shown if they are
-    named, have a model, or a mode other than off.
+    Virtual disks (null_blk, loop, ram, zram) and drives without a medium are shown only if they
+    are named, or have a model or a mode other than off.
 
-    Below are md arrays that ask, as `linnapp status` shows them.
+    md arrays that query their drives are shown below, as by `linnapp status`.
 
-    Nothing is traced. A kernel that has no latency_us_histogram shows no percentiles.
+    Nothing is traced. Percentiles need a kernel with latency_us_histogram.
     """
     from linnapp.drive.counters.looks import WatchedArray
     from linnapp.drive.md import guards
@@ -68,7 +67,7 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
         check_has_drives()
     if not once and not as_json and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise LinnappError(
-            "top needs a terminal; --once prints one look, --json a line of JSON at each"
+            "top needs a terminal; --once prints one interval, --json a line of JSON for each"
         )
     array = WatchedArray(names)
     if not once and not as_json:
@@ -95,8 +94,8 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
 def _print(rows: list[DriveRow]) -> None:
     from rich.console import Console
 
-    from linnapp.insight.top import of_arrays, table
+    from linnapp.insight.top import array_lines, table
 
-    # Nobody's terminal: whoever reads it can scroll.
+    # Output to a file or pipe is not limited by the width of a terminal.
     console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=160)
-    console.print(table(rows, console.width), *of_arrays(), sep="\n")
+    console.print(table(rows, console.width), *array_lines(), sep="\n")

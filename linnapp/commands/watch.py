@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp watch``: a program's storage system calls and the block I/Os they cause."""
+"""``linnapp watch``: record a program's storage system calls and the block I/Os they cause."""
 
 from __future__ import annotations
 
@@ -12,32 +12,39 @@ from typing import Any
 
 import click
 
-from linnapp.commands._elasticsearch import elasticsearch_option, ready, status, tell
+from linnapp.commands._elasticsearch import (
+    elasticsearch_option,
+    exit_status,
+    prepared_server,
+    print_outcome,
+)
 from linnapp.commands._options import COMMAND, BeforeACommand
 from linnapp.option_types import FOLDER, FiniteRange
 from linnapp.terminal import printable
 
 _PATH_WIDTH = 44
-#: of fewer calls one in a hundred is hardly one
+#: p99 of fewer calls is not meaningful
 _CALLS_FOR_P99 = 100
 _LAYERS = {
     "plug_ns": "plug or a free tag",
     "scheduler_ns": "scheduler",
     "drive_ns": "driver and drive",
 }
-#: of what is counted, that which was not to be in the tables
+#: counters of events that are left out on purpose
 _NOT_DROPPED = ("other_ios", "unfinished_calls", "filtered_calls", "filtered_ios")
 
 
-def _words(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+def _split_words(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for each in given for word in each.split(",") if word)
 
 
 def _words_option(
     option: str, name: str, metavar: str, words: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Takes what several options, or commas, have named."""
-    return click.option(option, name, multiple=True, callback=_words, metavar=metavar, help=words)
+    """Return an option that collects values from repetitions and comma-separated lists."""
+    return click.option(
+        option, name, multiple=True, callback=_split_words, metavar=metavar, help=words
+    )
 
 
 @click.command(cls=BeforeACommand, options_metavar="[OPTIONS]")
@@ -53,35 +60,37 @@ def _words_option(
 @click.option(
     "--path", "paths", multiple=True, metavar="PATH", help="Only this file or folder; repeatable."
 )
-@_words_option("--process", "processes", "NAME,...", "Only processes of these names.")
-@_words_option("--thread", "threads", "NAME|TID,...", "Only threads of these names or numbers.")
+@_words_option("--process", "processes", "NAME,...", "Only processes with these names.")
+@_words_option("--thread", "threads", "NAME|TID,...", "Only threads with these names or numbers.")
 @click.option(
     "--arguments",
     type=click.Choice(["raw", "detailed"]),
-    help="Store the calls' arguments, too: as six numbers, or by name, flags and modes in words.",
+    help="Also store the calls' arguments: six numbers, or named values with symbolic flags.",
 )
 @click.option(
     "-o",
     "--output",
     type=FOLDER,
-    help="Folder for the tables; `linnapp query` asks them. Without it the summary is all.",
+    help="Folder for the tables that `linnapp query` reads. Without it only the summary is shown.",
 )
 @click.option(
-    "--session", metavar="NAME", help="Keep it by this name in the folder, beside others."
+    "--session",
+    metavar="NAME",
+    help="Store the recording under this name, together with others in the folder.",
 )
-@elasticsearch_option("Send it there, too, when it is recorded: http://HOST:9200.")
+@elasticsearch_option("After recording, also send it to this server: http://HOST:9200.")
 @click.option("--duration", type=FiniteRange(0, 1e9, min_open=True), help="Seconds to watch.")
 @click.option(
     "--buffer-mib",
     type=click.Choice(["1", "4", "16", "64", "256"]),
     default="16",
-    help="Of what waits to be read; what does not fit is lost, and counted.",
+    help="Buffer between kernel and reader. Records that do not fit are lost and counted.",
 )
 @click.option(
     "--top",
     type=click.IntRange(1, 1_000_000),
     default=20,
-    help="Paths in the summary, sorted by time in calls; and tags.",
+    help="Number of paths in the summary, by time in calls, and of tags.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
@@ -100,7 +109,7 @@ def watch(
     as_json: bool,
     **wanted: tuple[str, ...],
 ) -> None:
-    """Watch a program's storage system calls, and the block I/Os they cause.
+    """Record a program's storage system calls and the block I/Os they cause.
 
     \b
     sudo linnapp watch -- fio job.fio                 a summary by path
@@ -110,43 +119,43 @@ def watch(
     sudo linnapp watch -o seen --arguments detailed -- make test
     sudo linnapp watch -o seen --session before -- make test
     sudo linnapp query seen "select call, count(*) from calls group by call"
-    sudo linnapp query seen --compare before after    which calls got slower?
+    sudo linnapp query seen --compare before after    which calls became slower?
     sudo linnapp watch -o seen --elasticsearch http://127.0.0.1:9200 -- make test
 
-    Calls that read, write, sync, open, name, remove or look at files, of CMD and all that it
-    starts, and with --pid all that the process starts from then on. Of each call there is how long
-    it ran, and what it waited for otherwise: its own I/Os, those of others, ext4's journal, a lock
-    or the like, a CPU.
+    Recorded are calls that read, write, sync, open, rename, remove or inspect files, made by CMD
+    and its descendants, or by the processes of --pid and those they start from then on. For each
+    call the time is divided into running and waiting: for its own I/Os, the I/Os of others, ext4's
+    journal, locks and similar, and a CPU.
 
-    A block I/O belongs to the call that the thread which queued it was in. Write-back by the
-    kernel's threads belongs to none, and is shown apart. Of each I/O there is what it waited for,
-    which drive served it, and what LinnOS decided, where the kernel has it; and its tag, by which
-    an application says what the I/O is for: the hint field of the I/O priority, from 8 on.
+    A block I/O belongs to the call in which its thread queued it. Write-back by kernel threads
+    belongs to no call and is shown separately. For each I/O the waiting times and the drive are
+    recorded, LinnOS' decision if the kernel has it, and the tag: applications can set the hint
+    field of the I/O priority, from 8 upward, to mark the purpose of an I/O.
 
-    What --call, --path, --process and --thread leave out is left out in the kernel, and counted;
-    given together, a call must suit all. With --call or --path the I/Os are those of the calls that
-    are left. A process is called as `ps -o comm` does: 15 bytes.
+    --call, --path, --process and --thread filter in the kernel, which counts the calls left out; a
+    call must match all of them. With --call or --path only the I/Os of matching calls are
+    recorded. Process names are those of `ps -o comm`: up to 15 bytes.
 
-    With --elasticsearch the server is asked before anything runs; ELASTIC_API_KEY, or
-    ELASTIC_PASSWORD and a user in the URL, let us in. It is sent when all is recorded, and what
-    cannot be sent then by `linnapp query FOLDER --elasticsearch URL`.
+    With --elasticsearch the connection is checked before CMD starts. ELASTIC_API_KEY, or
+    ELASTIC_PASSWORD and a user in the URL, contain the credentials. Documents are sent after the
+    recording; `linnapp query FOLDER --elasticsearch URL` sends those that could not be sent.
 
-    With `-- CMD` its exit status is passed on. Needs root, and a kernel with BTF.
+    The exit status is that of CMD. Needs root, and a kernel with BTF.
     """
-    from linnapp.insight.calls import Wanted
+    from linnapp.insight.calls import Filters
     from linnapp.insight.elastic import send
     from linnapp.insight.query import session_folder, summary
     from linnapp.insight.watch import watch as watch_
 
     command: list[str] = ctx.meta[COMMAND]
     if (command and pids) or (every and pids) or not (command or pids or every):
-        raise click.UsageError("give `-- CMD ...` to run, or --pid of what runs, or --all")
+        raise click.UsageError("give `-- CMD ...`, --pid PID or --all")
     if session is not None and output is None:
-        raise click.UsageError("--session names a recording that is kept: give -o FOLDER, too")
+        raise click.UsageError("--session needs -o FOLDER")
     if arguments is not None and output is None and url is None:
-        raise click.UsageError("--arguments is about what is kept: give -o FOLDER, too")
+        raise click.UsageError("--arguments needs -o FOLDER or --elasticsearch URL")
     with contextlib.ExitStack() as stack:
-        server = None if url is None else ready(url)
+        server = None if url is None else prepared_server(url)
         folder = output
         if folder is not None and session is not None:
             folder = output = session_folder(folder, session)
@@ -158,7 +167,7 @@ def watch(
             command=command,
             pids=pids,
             every=every,
-            wanted=Wanted(**wanted),
+            filters=Filters(**wanted),
             session=session,
             duration_s=duration,
             buffer_mib=int(buffer_mib),
@@ -167,18 +176,18 @@ def watch(
         found = summary(folder, top)
         outcome = None if server is None else send(folder, server)
     if as_json:
-        told = {} if outcome is None else {"elasticsearch": outcome.to_json()}
-        click.echo(json.dumps({**found, **told}, indent=1))
+        extra = {} if outcome is None else {"elasticsearch": outcome.to_json()}
+        click.echo(json.dumps({**found, **extra}, indent=1))
     else:
         _show(found, output)
     if outcome is None or server is None:
         ctx.exit(watched.status)
     if output is None:
-        rest = "they are gone; with -o FOLDER they would be kept"
+        rest = "they are lost; -o FOLDER would keep them"
     else:
         rest = f"`linnapp query {output} --elasticsearch URL` sends them"
-    tell(outcome, server, rest, is_quiet=as_json)
-    ctx.exit(watched.status or status(outcome))
+    print_outcome(outcome, server, rest, is_quiet=as_json)
+    ctx.exit(watched.status or exit_status(outcome))
 
 
 def _show(found: dict[str, Any], output: Path | None) -> None:
@@ -201,10 +210,10 @@ def _show(found: dict[str, Any], output: Path | None) -> None:
         )
     shown = sum(row["path"] is not None for row in found["by_path"])
     if found["paths"] > shown:
-        click.echo(f"and {found['paths'] - shown} paths more (--top)")
+        click.echo(f"and {found['paths'] - shown} more paths (--top)")
     if found["on_no_file"]["calls"]:
         click.echo(
-            f"on pipes, sockets and the like: {found['on_no_file']['calls']} calls, "
+            f"on pipes, sockets and similar: {found['on_no_file']['calls']} calls, "
             f"{found['on_no_file']['time_us'] / 1e3:.1f} ms"
         )
     ios = found["ios"]
@@ -212,17 +221,15 @@ def _show(found: dict[str, Any], output: Path | None) -> None:
         click.echo(f"{sum(found['parts_us'].values()) / 1e6:.3f} s in calls: {parts}")
     for op, layers in found["layers_us"].items():
         click.echo(
-            f"a {op} took {sum(layers.values()):.1f} us from the block layer on, on average: "
+            f"mean time of a {op} in block layer and drive {sum(layers.values()):.1f} us: "
             + ", ".join(f"{words} {layers[layer]:.1f}" for layer, words in _LAYERS.items())
         )
     if found["decisions"]:
-        told = ", ".join(f"{n} {decision}" for decision, n in found["decisions"].items())
-        click.echo(f"decided by LinnOS: {told}")
+        decisions = ", ".join(f"{n} {decision}" for decision, n in found["decisions"].items())
+        click.echo(f"LinnOS decisions: {decisions}")
     for row in found["by_tag"]:
         took = ", ".join(f"{p} {row[f'{p}_us']:.1f}" for p in ("p50", "p99") if row["p50_us"])
-        click.echo(
-            f"tag {row['tag']}: block I/Os {_ios(row)}" + (f"; they took {took} us" if took else "")
-        )
+        click.echo(f"tag {row['tag']}: block I/Os {_ios(row)}" + (f"; {took} us" if took else ""))
     click.echo(
         f"{found['calls']} calls in {found['seconds']:.1f} s, "
         f"{found['calls_without_path']} of them without a path; "
@@ -232,15 +239,15 @@ def _show(found: dict[str, Any], output: Path | None) -> None:
         ("outside_calls", "block I/Os outside of these calls (page faults, exec)"),
         (
             "kernel_threads",
-            "block I/Os of kernel threads (write-back, journal), whoever caused them",
+            "block I/Os of kernel threads (write-back, journal)",
         ),
     ):
         if ios[name]["ios"]:
             click.echo(f"{words}: {_ios(ios[name])}")
     if ios["below"]["ios"]:
-        click.echo(f"{ios['below']['ios']} I/Os more are parts of these, on the drives below")
+        click.echo(f"{ios['below']['ios']} more I/Os are parts of these, on the underlying drives")
     if found["ios_without_end"]:
-        click.echo(f"{found['ios_without_end']} I/Os whose end was not seen have no latency")
+        click.echo(f"{found['ios_without_end']} I/Os without a recorded completion have no latency")
     for name, words in COUNTS.items():
         if found[name]:
             click.echo(f"{found[name]} {words}")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Programs' storage calls, watched: recorded through BPF, put into words, asked and sent."""
+"""Show where time goes: system calls, block I/Os, kernel functions, drives and decisions."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The arguments of system calls as text: six registers as numbers, or each by its name.
+"""Format the arguments of system calls as JSON: six raw registers, or values by name.
 
-Both are JSON. Raw it is a list of the numbers that the kernel was given. In detail it is an object
-by the names of the manual pages, with flags, modes and the like in words; addresses are left out,
-and so are paths, which have columns of their own. What an address leads to is there where it is a
-word (of an extended attribute, of a symbolic link) or openat2()'s flags.
+``raw`` is a list of the numbers passed to the kernel. ``detailed`` is an object by the names in the
+manual pages, with flags and modes as symbols. Addresses are left out, and so are paths, which have
+their own columns. Data behind an address is included only for the names of extended attributes, the
+targets of symbolic links and the flags of openat2().
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Of each call its arguments in their order, as `name:kind`; without a kind it is an int. `-` is an
-#: address, or a path. Those that a machine does not have do no harm.
+#: Arguments of each call in order, as `name:kind`; the default kind is int. `-` is an address or a
+#: path. Calls that this architecture does not have are never recorded.
 _SIGNATURES = """
 read fd - count:size
 write fd - count:size
@@ -101,7 +101,7 @@ getdents64 fd - count
 AT_FDCWD = -100
 
 
-def _of_os(*names: str) -> dict[str, int]:
+def _os_constants(*names: str) -> dict[str, int]:
     return {name: getattr(os, name) for name in names}
 
 
@@ -113,21 +113,21 @@ _AT = {
     "AT_STATX_FORCE_SYNC": 0x2000,
     "AT_STATX_DONT_SYNC": 0x4000,
 }
-#: What bits mean, by kind of argument: a name that has several comes before those of its parts.
-#: Those that Python has are Python's; the others are the same on every machine.
+#: Names of bits by kind of argument. A name for several bits precedes those of its parts. Constants
+#: that Python lacks have the same value on every architecture.
 FLAGS: dict[str, dict[str, int]] = {
-    "open": _of_os(
+    "open": _os_constants(
         *("O_CREAT", "O_EXCL", "O_NOCTTY", "O_TRUNC", "O_APPEND", "O_NONBLOCK", "O_SYNC"),
         *("O_DSYNC", "O_ASYNC", "O_DIRECT", "O_LARGEFILE", "O_TMPFILE", "O_DIRECTORY"),
         *("O_NOFOLLOW", "O_NOATIME", "O_CLOEXEC", "O_PATH"),
     ),
     "rwf": {
-        **_of_os("RWF_HIPRI", "RWF_SYNC", "RWF_DSYNC", "RWF_NOWAIT", "RWF_APPEND"),
+        **_os_constants("RWF_HIPRI", "RWF_SYNC", "RWF_DSYNC", "RWF_NOWAIT", "RWF_APPEND"),
         **{"RWF_NOAPPEND": 0x20, "RWF_ATOMIC": 0x40, "RWF_DONTCACHE": 0x80},
-        "RWF_LATCRIT": 0x8000,  # LinnOS'
+        "RWF_LATCRIT": 0x8000,  # added by LinnOS
     },
-    "access": _of_os("R_OK", "W_OK", "X_OK"),
-    "xattr": _of_os("XATTR_CREATE", "XATTR_REPLACE"),
+    "access": _os_constants("R_OK", "W_OK", "X_OK"),
+    "xattr": _os_constants("XATTR_CREATE", "XATTR_REPLACE"),
     "at": _AT,
     "unlinkat": {"AT_REMOVEDIR": 0x200},
     "faccessat": {"AT_EACCESS": 0x200, **_AT},
@@ -163,25 +163,25 @@ FLAGS: dict[str, dict[str, int]] = {
         "IORING_ENTER_NO_IOWAIT": 0x80,
     },
 }
-#: What a value means, by kind of argument.
+#: names of values by kind of argument
 _VALUES = {
-    "whence": _of_os("SEEK_SET", "SEEK_CUR", "SEEK_END", "SEEK_DATA", "SEEK_HOLE"),
-    "advice": _of_os(
+    "whence": _os_constants("SEEK_SET", "SEEK_CUR", "SEEK_END", "SEEK_DATA", "SEEK_HOLE"),
+    "advice": _os_constants(
         *("POSIX_FADV_NORMAL", "POSIX_FADV_RANDOM", "POSIX_FADV_SEQUENTIAL"),
         *("POSIX_FADV_WILLNEED", "POSIX_FADV_DONTNEED", "POSIX_FADV_NOREUSE"),
     ),
 }
-_ACCESS_MODES = _of_os("O_RDONLY", "O_WRONLY", "O_RDWR")
+_ACCESS_MODES = _os_constants("O_RDONLY", "O_WRONLY", "O_RDWR")
 _NODES = {
     getattr(stat, name): name
     for name in ("S_IFREG", "S_IFDIR", "S_IFBLK", "S_IFCHR", "S_IFIFO", "S_IFSOCK", "S_IFLNK")
 }
-#: with either, and only then, an open's mode is looked at
+#: flags of open() with which its mode is used
 _MAKES_A_FILE = os.O_CREAT | (os.O_TMPFILE & ~os.O_DIRECTORY)
 
 
-def flags_in_words(kind: str, value: int) -> str:
-    """Names of all the bits that are set; what has none in hexadecimal."""
+def format_flags(kind: str, value: int) -> str:
+    """Return the names of the bits that are set, and the bits without a name in hexadecimal."""
     words = []
     if kind == "open":
         words = [name for name, mode in _ACCESS_MODES.items() if value & os.O_ACCMODE == mode]
@@ -219,9 +219,9 @@ def _quoted(word: Callable[[int], str]) -> Callable[[int], str]:
     return lambda value: json.dumps(word(value), ensure_ascii=False)
 
 
-#: JSON of a value, by kind of argument; that of numbers is the number.
+#: formatters to JSON by kind of argument; other kinds are numbers
 _TEXTS: dict[str, Callable[[int], str]] = {
-    **{kind: _quoted(functools.partial(flags_in_words, kind)) for kind in FLAGS},
+    **{kind: _quoted(functools.partial(format_flags, kind)) for kind in FLAGS},
     **{kind: functools.partial(_value, kind) for kind in _VALUES},
     "mode": _quoted(_permissions),
     "created": _quoted(_permissions),
@@ -229,29 +229,29 @@ _TEXTS: dict[str, Callable[[int], str]] = {
     "device": _quoted(lambda device: f"{os.major(device)}:{os.minor(device)}"),
     "folder": _folder,
 }
-#: How many bits of a register count, and whether one is a sign; of all others 32, without.
-_NUMBERS: dict[str, Any] = {
+#: number type of the register by kind of argument, default unsigned with 32 bits
+_NUMBER_TYPES: dict[str, Any] = {
     **{"int": np.int32, "folder": np.int32, "long": np.int64},
     **{"size": np.uint64, "resolve": np.uint64},
 }
 
 
 def signatures() -> dict[str, list[tuple[int, str, str]]]:
-    """Of each call the arguments that are told: register, name and kind."""
+    """Return register, name and kind of the formatted arguments of each call."""
     found = {}
     for line in _SIGNATURES.strip().splitlines():
         call, *arguments = line.split()
-        told = [argument.partition(":") for argument in arguments]
+        fields = [argument.partition(":") for argument in arguments]
         found[call] = [
             (register, name, kind or "int")
-            for register, (name, _, kind) in enumerate(told)
+            for register, (name, _, kind) in enumerate(fields)
             if name != "-"
         ]
     return found
 
 
 def raw(rows: npt.NDArray[np.void]) -> pa.Array:
-    """A list of six numbers for each row of calls."""
+    """Return a list of six numbers for each row of calls."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -260,40 +260,40 @@ def raw(rows: npt.NDArray[np.void]) -> pa.Array:
         pa.array(np.ascontiguousarray(numbers[:, register])).cast(pa.string())
         for register in range(numbers.shape[1])
     ]
-    return _known(rows, _wrapped("[", pc.binary_join_element_wise(*texts, ", "), "]"))
+    return _null_if_missing(rows, _wrapped("[", pc.binary_join_element_wise(*texts, ", "), "]"))
 
 
 def detailed(
     rows: npt.NDArray[np.void], call_names: Mapping[int, str], name: Callable[[int], str | None]
 ) -> pa.Array:
-    """An object for each row of calls."""
+    """Return an object with named values for each row of calls."""
     import pyarrow as pa
 
-    told = signatures()
-    # One call after the other, as arguments mean the same in all of its rows.
+    arguments = signatures()
+    # Rows of one call are formatted together because they have the same arguments.
     order = np.argsort(rows["call"], kind="stable")
     by_call = rows[order]
     calls, starts = np.unique(by_call["call"], return_index=True)
     objects = [pa.nulls(0, pa.string())]
-    for call, of_call in zip(calls.tolist(), np.split(by_call, starts)[1:], strict=True):
-        objects.append(_objects(of_call, told.get(call_names[call], []), name, pa))
-    place = np.empty(len(rows), np.int64)
-    place[order] = np.arange(len(rows))
-    return _known(rows, pa.concat_arrays(objects).take(pa.array(place)))
+    for call, call_rows in zip(calls.tolist(), np.split(by_call, starts)[1:], strict=True):
+        objects.append(_objects(call_rows, arguments.get(call_names[call], []), name, pa))
+    position = np.empty(len(rows), np.int64)
+    position[order] = np.arange(len(rows))
+    return _null_if_missing(rows, pa.concat_arrays(objects).take(pa.array(position)))
 
 
 def _objects(
     rows: npt.NDArray[np.void],
-    told: list[tuple[int, str, str]],
+    arguments: list[tuple[int, str, str]],
     name: Callable[[int], str | None],
     pa: Any,
 ) -> Any:
     import pyarrow.compute as pc
 
-    if not told:
+    if not arguments:
         return pa.repeat(pa.scalar("{}"), len(rows))
     pieces = []
-    for register, key, kind in told:
+    for register, key, kind in arguments:
         numbers = np.ascontiguousarray(rows["arguments"][:, register])
         if kind == "word":
             text = words(rows["word"], functools.partial(_word, name), pa)
@@ -312,11 +312,11 @@ def _objects(
 
 
 def _cast(registers: npt.NDArray[np.uint64], kind: str) -> npt.NDArray[Any]:
-    """What counts of them."""
-    wanted = _NUMBERS.get(kind, np.uint32)
-    if np.dtype(wanted).itemsize == 8:
-        return registers.view(wanted)
-    return registers.astype(np.uint32).view(wanted)
+    """Convert registers to the number type of an argument."""
+    number_type = _NUMBER_TYPES.get(kind, np.uint32)
+    if np.dtype(number_type).itemsize == 8:
+        return registers.view(number_type)
+    return registers.astype(np.uint32).view(number_type)
 
 
 def _word(name: Callable[[int], str | None], number: int) -> str | None:
@@ -325,10 +325,10 @@ def _word(name: Callable[[int], str | None], number: int) -> str | None:
 
 
 def words(numbers: npt.NDArray[Any], word: Callable[[int], str | None], pa: Any) -> Any:
-    """A word for each number: asked for once for each that there is."""
-    every, place = np.unique(numbers, return_inverse=True)
+    """Return a string for each number. `word` is called once for each distinct number."""
+    every, index = np.unique(numbers, return_inverse=True)
     words = pa.array([word(int(number)) for number in every], pa.string())
-    return words.take(pa.array(place.reshape(-1)))
+    return words.take(pa.array(index.reshape(-1)))
 
 
 def _wrapped(before: str, texts: pa.Array, after: str) -> pa.Array:
@@ -337,8 +337,8 @@ def _wrapped(before: str, texts: pa.Array, after: str) -> pa.Array:
     return pc.binary_join_element_wise(before, texts, after, "")
 
 
-def _known(rows: npt.NDArray[np.void], texts: pa.Array) -> pa.Array:
-    """Those of the rows that have arguments."""
+def _null_if_missing(rows: npt.NDArray[np.void], texts: pa.Array) -> pa.Array:
+    """Replace the text by null in rows without arguments."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

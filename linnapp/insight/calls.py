@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Reads what the kernel's side of watching records: rows of system calls and of block I/Os.
+"""Record system calls and block I/Os, and store them in Parquet tables.
 
-What is recorded, and how the two find each other, is told in linnapp/native/watch.bpf.c.
+`Reader` wraps the native library that attaches BPF programs and returns arrays of rows;
+linnapp/native/watch.bpf.c describes the events and how an I/O is assigned to a call. `Store` writes
+these rows, chunk by chunk, to two tables: ``calls.parquet`` has a row for each system call,
+``ios.parquet`` a row for each block I/O. A row of `ios` belongs to the row of `calls` with the same
+`tid` whose `time_ns` equals its `call_time_ns`.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-# Of linnapp/native/watch.h and watch_records.h.
+# Constants of linnapp/native/watch.h and watch_records.h.
 NULL = -(2**63)
 _FULL = 1
 _LAUNCHER, _FOLLOWED = 1, 3
@@ -42,23 +46,22 @@ _PROCESS_NAME, _THREAD_NAME, _THREAD = range(3)
 PREFLUSH, READAHEAD, METADATA, BELOW, COMPLETED, FAILED, IN_CALL, WATCHED = (
     1 << bit for bit in range(8)
 )
-#: times of an I/O that add up to its latency: until a scheduler has it, until the driver has it,
-#: until it ends
+#: parts of an I/O's latency: until the scheduler receives it, until the driver receives it, and
+#: until its completion
 LAYERS = ("plug_ns", "scheduler_ns", "drive_ns")
-#: times of a call that add up to its duration: it ran; slept for block I/O while some of its own
-#: was under way, or none was; for a commit of ext4's journal; for anything else; was not back yet
-#: though that was over; was made to give way
+#: parts of a call's duration: running; waiting for block I/O with and without own I/O in flight;
+#: waiting for a commit of ext4's journal; other waiting; runnable after a wait; preempted
 PARTS = (
     *("on_cpu_ns", "io_wait_ns", "others_io_wait_ns", "journal_wait_ns", "other_wait_ns"),
     *("wakeup_ns", "preempted_ns"),
 )
-#: how arguments of calls are recorded: `enum lw_arguments`
+#: ways to record the arguments of calls: `enum lw_arguments`
 ARGUMENTS = {"raw": 1, "detailed": 2}
-#: what LinnOS decided about a read, by its number in a row
+#: LinnOS' decisions about a read; a row stores the index
 DECISIONS = (None, "admitted", "revoked", "probe")
 SEVERAL = 0xFFFFFFFF
-#: an I/O's tag is the hint field of its priority; to values below the first the kernel gives
-#: meanings (limits of a command's duration)
+#: An I/O's tag is the hint field of its priority. The kernel uses the values below FIRST_TAG itself
+#: (command duration limits).
 TAG_SHIFT, TAG_MASK, FIRST_TAG = 3, 0x3FF, 8
 CALL_ROW = np.dtype(
     [(name, "<i8") for name in ("time_ns", "duration_ns", "result", "offset", "bytes", "fd")]
@@ -77,25 +80,25 @@ IO_ROW = np.dtype(
     + [(name, "<u4") for name in ("bytes", "device", "op", "flags", "call", "drive", "decision")]
     + [("priority", "<u4"), ("unused", "<u4")]
 )
-#: what is not in the rows, and why
+#: counters of data that the rows do not contain, with the reasons
 COUNTS = {
     "lost_calls": "calls were lost: the buffer was full",
-    "lost_names": "names of files were lost: the buffer was full, or they are too long",
+    "lost_names": "file names were lost: the buffer was full, or they are too long",
     "lost_ios": "block I/Os were lost: the buffer was full",
-    "untracked_calls": "calls were not followed: too many at a time",
-    "untracked_ios": "block I/Os were not followed: too many at a time",
-    "untracked_processes": "processes were not followed: too many at a time",
+    "untracked_calls": "calls were not followed: too many at the same time",
+    "untracked_ios": "block I/Os were not followed: too many at the same time",
+    "untracked_processes": "processes were not followed: too many at the same time",
     "compat_calls": "calls of 32-bit programs were not recorded",
-    "other_ios": "block I/Os of other programs meanwhile were not recorded",
-    "filtered_calls": "calls of these programs were not asked for",
-    "filtered_ios": "block I/Os were not asked for",
-    "missed_events": "events were missed: an interrupt came in between",
+    "other_ios": "block I/Os of other programs were not recorded",
+    "filtered_calls": "calls were left out by the filters",
+    "filtered_ios": "block I/Os were left out by the filters",
+    "missed_events": "events were missed during an interrupt",
     "unfinished_calls": "calls had not returned when the recording ended",
-    "names_left_out": "times a name was beyond those that are kept",
-    "files_left_out": "calls were on files beyond those whose first access is kept",
+    "names_left_out": "names exceeded the number that is kept",
+    "files_left_out": "calls used files beyond those whose first access is kept",
 }
 
-#: rows of each table in memory at a time
+#: rows of each table that are buffered in memory
 _ROWS = 65536
 
 
@@ -105,12 +108,12 @@ class _Counts(ctypes.Structure):
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The reader's library; loaded once."""
+    """Load the native library, once."""
     try:
         loaded = load_library("liblinnapp_watch.so", "LINNAPP_WATCH_LIB")
     except LinnappError as error:
         raise LinnappError(
-            f"{error}. It is built where clang, pkg-config and libbpf-dev 1.0 are installed"
+            f"{error}. It is built if clang, pkg-config and libbpf-dev 1.0 are installed"
         ) from error
     reader, rows, n = ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)
     status, number, size, name = ctypes.c_int, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_char_p
@@ -138,7 +141,7 @@ def library() -> ctypes.CDLL:
 
 
 def call_names() -> list[str]:
-    """The system calls that are recorded; a row's `call` is a place in this list."""
+    """Return the recorded system calls. A row's `call` is an index into this list."""
     names: list[str] = []
     while name := library().lw_call_name(len(names)):
         names.append(name.decode())
@@ -146,36 +149,36 @@ def call_names() -> list[str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
-    """What is to be recorded of the processes that are followed; all of it where nothing is named.
+class Filters:
+    """Filters on the calls of the followed processes. An empty filter selects everything.
 
-    What is left out costs no place in the buffer, and is counted.
+    The kernel drops and counts the other calls, so that they take no space in the buffer.
     """
 
-    #: System calls, as in :func:`call_names`.
+    #: names of system calls, from :func:`call_names`
     calls: Sequence[str] = ()
-    #: Files, and folders with all in them.
+    #: files, and folders with all their contents
     paths: Sequence[str] = ()
-    #: Names of processes; the kernel keeps 15 bytes of one.
+    #: names of processes, as the kernel keeps them (15 bytes)
     processes: Sequence[str] = ()
-    #: Names or numbers of threads.
+    #: names or numbers of threads
     threads: Sequence[str] = ()
 
 
-EVERYTHING = Wanted()
+NO_FILTERS = Filters()
 
 
-def _places(path: str) -> list[bytes]:
-    """Under which names programs may use a path: as it was given, and with links followed."""
+def _path_variants(path: str) -> list[bytes]:
+    """Return the absolute path as given and with links resolved; programs may use either."""
     given = os.path.abspath(path)  # noqa: PTH100 - resolve() follows links
-    places = dict.fromkeys((given, os.path.realpath(path)))
-    if "/" in places:
-        raise LinnappError(f"--path {path}: everything is in it; leave it away")
-    return [os.fsencode(place) for place in places]
+    variants = dict.fromkeys((given, os.path.realpath(path)))
+    if "/" in variants:
+        raise LinnappError(f"--path {path}: contains all files; omit the option")
+    return [os.fsencode(variant) for variant in variants]
 
 
 class Reader:
-    """Rows of calls and I/Os; a context, which frees them; :meth:`take` says which are filled."""
+    """Context manager that records calls and I/Os. :meth:`take` returns the rows read so far."""
 
     def __init__(self, rows: int = _ROWS) -> None:
         self._library = library()
@@ -200,24 +203,24 @@ class Reader:
             self._handle, len(self.calls), self.calls.ctypes.data, self.ios.ctypes.data
         )
 
-    def _explained(self) -> str:
+    def _error_text(self) -> str:
         return str(self._library.lw_error(self._handle).decode(errors="replace"))
 
-    def choose(self, wanted: Wanted) -> None:
-        """Leave out what is not wanted; before :meth:`attach`."""
+    def choose(self, filters: Filters) -> None:
+        """Set the filters. Must be called before :meth:`attach`."""
         names = call_names()
-        for call in wanted.calls:
+        for call in filters.calls:
             if call not in names:
                 close = difflib.get_close_matches(call, names, 3, 0.5) or names
                 raise LinnappError(
-                    f"--call {call}: not one that is recorded on this machine; there are "
+                    f"--call {call}: is not recorded on this machine; recorded are "
                     f"{', '.join(close)}" + ("" if close is names else ", among others")
                 )
             self._checked("--call", self._library.lw_choose_call(self._handle, names.index(call)))
-        for place in (place for path in wanted.paths for place in _places(path)):
-            self._checked("--path", self._library.lw_choose_path(self._handle, place))
-        chosen = [(_PROCESS_NAME, 0, name) for name in wanted.processes]
-        for thread in wanted.threads:
+        for variant in (variant for path in filters.paths for variant in _path_variants(path)):
+            self._checked("--path", self._library.lw_choose_path(self._handle, variant))
+        chosen = [(_PROCESS_NAME, 0, name) for name in filters.processes]
+        for thread in filters.threads:
             is_number = thread.isascii() and thread.isdigit() and int(thread) < 2**32
             chosen.append((_THREAD, int(thread), "") if is_number else (_THREAD_NAME, 0, thread))
         for kind, tid, name in chosen:
@@ -228,37 +231,37 @@ class Reader:
 
     def _checked(self, option: str, status: int) -> None:
         if status:
-            raise LinnappError(f"{option}: {self._explained()}")
+            raise LinnappError(f"{option}: {self._error_text()}")
 
     def attach(self, buffer_bytes: int) -> None:
-        """Record from now on; the buffer of what waits to be read is of a power of two."""
+        """Start recording. `buffer_bytes` must be a power of two."""
         if self._library.lw_attach(self._handle, buffer_bytes):
-            raise DeviceError(f"the kernel does not let itself be watched: {self._explained()}")
+            raise DeviceError(f"the kernel does not allow watching: {self._error_text()}")
 
     def follow(self, pid: int, *, is_launcher: bool = False) -> None:
-        """Follow a process and those it makes; of a launcher only those, from their exec on."""
+        """Follow a process and its children; of a launcher only the children, from exec onward."""
         if self._library.lw_follow(self._handle, pid, _LAUNCHER if is_launcher else _FOLLOWED):
-            raise DeviceError(self._explained())
+            raise DeviceError(self._error_text())
 
     def follow_all(self) -> None:
-        """Follow every process but this one; before :meth:`attach`."""
+        """Follow every process except this one. Must be called before :meth:`attach`."""
         self._library.lw_follow_every(self._handle, os.getpid())
 
     def keep_arguments(self, how: str) -> None:
-        """Record arguments of calls, of `ARGUMENTS`; before :meth:`attach`."""
+        """Record arguments of calls in one of the `ARGUMENTS` ways. Call before :meth:`attach`."""
         self._library.lw_keep_arguments(self._handle, ARGUMENTS[how])
 
     def read(self, timeout_ms: int) -> bool:
-        """Fill rows with what was recorded; whether they are to be taken before the next read."""
+        """Fill rows with recorded data. Return true if they are full and must be taken first."""
         status = self._library.lw_read(
             self._handle, timeout_ms, ctypes.byref(self._n_calls), ctypes.byref(self._n_ios)
         )
         if status < 0:
-            raise LinnappError(self._explained())
+            raise LinnappError(self._error_text())
         return bool(status == _FULL)
 
     def feed(self, record: bytes) -> bool:
-        """Fill rows with a record from memory; as :meth:`read`."""
+        """Fill rows with a record from memory. Return value as for :meth:`read`."""
         status = self._library.lw_feed(
             self._handle,
             record,
@@ -267,33 +270,33 @@ class Reader:
             ctypes.byref(self._n_ios),
         )
         if status < 0:
-            raise LinnappError("a record that was damaged")
+            raise LinnappError("the record is damaged")
         return bool(status == _FULL)
 
     def stop(self) -> None:
-        """Record no more; what was recorded is still there to be read."""
+        """Stop recording. Recorded data can still be read."""
         self._library.lw_stop(self._handle)
 
     def read_unfinished(self) -> bool:
-        """Fill rows with I/Os under way at the end; as :meth:`read`."""
+        """Fill rows with I/Os still in flight at the end. Return value as for :meth:`read`."""
         return bool(
             self._library.lw_read_unfinished(self._handle, ctypes.byref(self._n_ios)) == _FULL
         )
 
     def take(self) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
-        """Copies of the rows that are filled; there is room for others then."""
+        """Return copies of the filled rows and reuse their space."""
         rows = self.calls[: self._n_calls.value].copy(), self.ios[: self._n_ios.value].copy()
         self._reset()
         return rows
 
     def name(self, number: int) -> str | None:
-        """Of a process or a file, by its number in a row."""
+        """Return the name of a process or file by its number in a row."""
         name = self._library.lw_name(self._handle, number)
-        # Any bytes are a name; what is no text is shown as its bytes.
+        # A name can contain any bytes; those that are not UTF-8 are escaped.
         return None if name is None else str(name.decode(errors="backslashreplace"))
 
     def counts(self) -> dict[str, int]:
-        """How much is not in the rows; see :data:`COUNTS`."""
+        """Return the counters described by :data:`COUNTS`."""
         counts = _Counts()
         self._library.lw_counts(self._handle, ctypes.byref(counts))
         return {name: int(getattr(counts, name)) for name in COUNTS}
@@ -321,7 +324,7 @@ _KINDS = {
     stat.S_IFLNK: "link",
 }
 
-#: calls whose result is a number of bytes that were moved
+#: calls whose result is the number of bytes transferred
 MOVES_BYTES = (
     *("read", "write", "pread64", "pwrite64", "readv", "writev", "preadv", "pwritev"),
     *("preadv2", "pwritev2", "sendfile", "copy_file_range"),
@@ -329,9 +332,9 @@ MOVES_BYTES = (
 
 
 def check_can_store() -> None:
-    """Find out whether Parquet and SQL are there."""
+    """Raise if the libraries for Parquet and SQL are missing."""
     with needs(
-        "what is watched is stored as Parquet and asked in SQL, which needs pyarrow and duckdb",
+        "recordings are Parquet tables queried with SQL, which needs pyarrow and duckdb",
         "'linnapp[watch]'",
     ):
         importlib.import_module("duckdb")
@@ -339,20 +342,20 @@ def check_can_store() -> None:
 
 
 def check_is_text(folder: AnyPath) -> None:
-    """Refuse a folder whose name is not UTF-8: those who read and write the tables take none."""
+    """Raise if the folder's name is not UTF-8: pyarrow and duckdb cannot open it."""
     try:
         str(Path(folder).absolute()).encode()
     except UnicodeEncodeError as error:
         raise LinnappError(
-            f"{folder}: a name that is no text, which Parquet's files cannot have; choose another"
+            f"{folder}: the name is not UTF-8, which Parquet libraries need; choose another name"
         ) from error
 
 
 class Store:
-    """Writes the two tables; a context.
+    """Context manager that writes the two tables.
 
-    `session` is what this recording is called, in a column of its own; `arguments` how calls'
-    arguments are told, ``raw`` or ``detailed``, if at all.
+    `session` is the recording's name, stored in the column `session`. `arguments` selects how the
+    arguments of calls are stored: ``raw``, ``detailed``, or None to omit them.
     """
 
     def __init__(
@@ -375,7 +378,7 @@ class Store:
     def __enter__(self) -> Store:
         import pyarrow as pa
 
-        # Without rows there are tables, too.
+        # The tables exist even if there are no rows.
         self._write("calls", self._calls(np.zeros(0, CALL_ROW), pa))
         self._write("ios", self._ios(np.zeros(0, IO_ROW), pa))
         return self
@@ -387,7 +390,7 @@ class Store:
         self._writers.clear()
 
     def add(self, calls: npt.NDArray[np.void], ios: npt.NDArray[np.void]) -> None:
-        """Write rows, of `CALL_ROW` and of `IO_ROW`."""
+        """Write rows of type `CALL_ROW` and `IO_ROW`."""
         import pyarrow as pa
 
         if len(calls):
@@ -395,16 +398,16 @@ class Store:
         if len(ios):
             self._write("ios", self._ios(ios, pa))
 
-    def finish(self, said: dict[str, Any]) -> None:
-        """Close the tables, and write what is to be known of the recording beside them."""
-        # The recording's name is one that no other has.
-        said = {"recording": uuid.uuid4().hex, "host": socket.gethostname(), **said}
+    def finish(self, properties: dict[str, Any]) -> None:
+        """Close the tables and write the recording's properties next to them."""
+        # The identifier is unique, so that documents sent to Elasticsearch are, too.
+        properties = {"recording": uuid.uuid4().hex, "host": socket.gethostname(), **properties}
         with os_errors(self._folder):
             for writer in self._writers.values():
                 writer.close()
             self._writers.clear()
             place = self._folder / RECORDING_FILE
-            place.write_text(json.dumps(said, indent=1) + "\n")
+            place.write_text(json.dumps(properties, indent=1) + "\n")
             place.chmod(0o600)
 
     def _write(self, name: str, table: pa.Table) -> None:
@@ -413,7 +416,7 @@ class Store:
         path = self._folder / f"{name}.parquet"
         with os_errors(path):
             if name not in self._writers:
-                # Names of files that others may not list are in it.
+                # The table contains file names that other users may not list.
                 path.touch(0o600)
                 self._writers[name] = parquet.ParquetWriter(path, table.schema, compression="zstd")
             self._writers[name].write_table(table)
@@ -433,7 +436,7 @@ class Store:
                 "fd": _integers(rows["fd"], pa),
                 "path": _words(rows["path"], self._name, pa),
                 "to_path": _words(rows["to_path"], self._name, pa),
-                # `offset` is a word of SQL's own.
+                # `offset` is a reserved word of SQL.
                 "file_offset": _integers(rows["offset"], pa),
                 "bytes": _integers(rows["bytes"], pa),
                 "result": _integers(rows["result"], pa),
@@ -495,7 +498,7 @@ class Store:
 
 
 def schemas() -> dict[str, pa.Schema]:
-    """Columns of the tables, and their types."""
+    """Return the columns of the tables with their types."""
     import pyarrow as pa
 
     store = Store(".", (), lambda _: None)
@@ -509,7 +512,7 @@ def _integers(column: npt.NDArray[np.int64], pa: Any) -> Any:
 
 
 def _device(number: int) -> str | None:
-    """What a device is called; of none, as file systems without a drive have it, its number."""
+    """Return a device's name, or its number if it has no name, as tmpfs."""
     if number < 0:
         return None
     pair = f"{number >> 20}:{number & 0xFFFFF}"
@@ -517,7 +520,7 @@ def _device(number: int) -> str | None:
     return place.resolve().name if place.exists() else pair
 
 
-#: by the names of linnapp.insight.calls.PARTS
+#: names of the `PARTS` for people
 PART_NAMES = {
     "on_cpu_ns": "on a CPU",
     "io_wait_ns": "its own I/Os",
@@ -530,7 +533,7 @@ PART_NAMES = {
 
 
 def describe_parts(parts: Mapping[str, float | None]) -> str:
-    """Those parts that are not nothing, as shares of the whole; empty if nothing is known."""
+    """Format the parts that are not zero as fractions of their sum. Empty if all are zero."""
     known = {part: parts[part] or 0 for part in PART_NAMES}
     whole = sum(known.values())
     return ", ".join(

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Decisions and why they were made: what was seen, what mattered most, what would have turned it.
+"""Explain decisions: the inputs, the most important ones, and changes that reverse the result.
 
-A model is looked at from outside. What a number matters is the change of the output when it alone
-is as usual; what would turn the verdict is its nearest other value that does, the others unchanged.
+The model is treated as a black box. The importance of an input is the change of the output when
+this input alone is replaced by its typical value. A counterfactual is the nearest other value of
+one input that reverses the classification while the other inputs stay the same.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import Recorded, name_of, open_recording
 
 NOTE_ON_RECORDINGS = (
-    "whether the recorded reads were latency-critical is not in a recording; each is taken for one"
+    "recordings do not show which reads were latency-critical; all reads are treated as such"
 )
 
-#: Of a decision, as they are.
-_SHOWN = ("time_us", "sector", "n_sectors", "out_fast", "out_slow")
+#: fields of a decision that are copied to the JSON output
+_COPIED_FIELDS = ("time_us", "sector", "n_sectors", "out_fast", "out_slow")
 
-#: Values that are tried at first for a verdict that turns; most turn close by.
-_FIRST_TRIED = 128
+#: number of values tried first in the search for a counterfactual; most are close
+_FIRST_BATCH = 128
 
 AnyModel = Model | LatencyModel
 Table = npt.NDArray[Any]
@@ -43,13 +44,13 @@ Numbers = npt.NDArray[np.uint32]
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """Which decisions to explain: the newest; or of the slow reads admitted, the slowest."""
+    """Selection of decisions: the newest ones, or the slowest admitted reads."""
 
     last: int = 10
     slow: bool = False
 
     def take(self, table: Table, threshold_us: int) -> Table:
-        """The chosen rows, in order of time, or the slowest first."""
+        """Return the selected rows by time, or with `slow` the slowest first."""
         if not self.slow:
             return table[-self.last :]
         late = table[table["latency_us"] > threshold_us]
@@ -57,18 +58,19 @@ class Choice:
 
 
 class View:
-    """A model as numbers in and two outputs out, as its trace event has them.
+    """Common interface of both kinds of models: inputs and the two outputs of the trace event.
 
-    Slow is what has the second output larger. A network's numbers are those that its digits write;
-    a latency model's are its features, its outputs what is worth waiting for and what is expected.
+    A read is classified as slow if the second output is larger. The inputs of a network are the
+    numbers that its input digits encode. Those of a latency model are its features; its outputs are
+    the latency from which reads are refused and the predicted latency.
 
     Attributes
     ----------
     model : Model or LatencyModel
     names : sequence of str
-        Of the numbers.
+        Names of the inputs.
     empty : list of int
-        They, of a read of one page on an idle drive that has read nothing yet.
+        Inputs for a read of one page on an idle drive without history.
     """
 
     _HIGHEST = np.repeat(
@@ -89,11 +91,11 @@ class View:
         pending = [f"pages pending at the {read}" for read in reads]
         self.names = [*pending, "pages pending now", *(f"us of the {read}" for read in reads)]
         self.empty = [0] * HISTORY + [1] + [0] * HISTORY
-        # The kernel's own code where it can run the model: it needs no memory to speak of.
+        # The kernel's own code is used if it supports the model, because it needs little memory.
         self._engine: engine.Engine = "c" if model.n_hidden == KERNEL_HIDDEN else "numpy"
 
     def numbers(self, table: Table) -> Numbers:
-        """What the model saw of each decision, shape (n, k), as far as it can tell apart."""
+        """Return the inputs of each decision, shape (n, k), in the model's range."""
         if isinstance(self.model, LatencyModel):
             return np.ascontiguousarray(table["features"], np.uint32)
         now = table["pending"][:, np.newaxis]
@@ -101,7 +103,7 @@ class View:
         return np.asarray(np.minimum(seen, self._HIGHEST), np.uint32)
 
     def outputs(self, numbers: Numbers) -> npt.NDArray[np.int64]:
-        """Both outputs of each row; shape (n, 2)."""
+        """Return both outputs of each row, shape (n, 2)."""
         if isinstance(self.model, LatencyModel):
             us = predict_us(self.model, numbers).astype(np.int64)
             return np.stack([np.full_like(us, self.model.refuse_us), us], axis=1)
@@ -109,13 +111,13 @@ class View:
         return engine.infer(self.model, vectors, self._engine)
 
     def values(self, i: int, row: Numbers, n_sectors: int) -> npt.NDArray[np.int64]:
-        """Values of number `i`, rising, among which is the nearest that turns a row's verdict."""
+        """Return ascending values of input `i` that include the nearest counterfactual."""
         if not isinstance(self.model, LatencyModel):
-            # This read itself is among what is pending.
+            # The pending pages include those of this read.
             own_pages = min(max(1, -(-n_sectors // 8)), int(row[HISTORY]))
             return np.arange(own_pages if i == HISTORY else 0, int(self._HIGHEST[i]) + 1)
-        # A prediction changes only where a split's threshold is passed, the mean of the last
-        # latencies or the oldest read in flight would be too long.
+        # A prediction changes only at the threshold of a split, or where the mean of the last
+        # latencies or the age of the oldest read in flight becomes too long.
         edges, refuse_us = list(self._thresholds[i]), self.model.refuse_us
         if FEATURES[i] == "oldest_us":
             edges.append(refuse_us + self.model.overdue_us)
@@ -126,14 +128,14 @@ class View:
         return values[(values >= int(FEATURES[i] == "pages")) & (values <= CAP)]
 
     def named(self, values: Sequence[Any]) -> dict[str, Any]:
-        """A value for each number, by the trace event's names, or the features'."""
+        """Return the values by the names of the trace event or of the features."""
         if isinstance(self.model, LatencyModel):
             return dict(zip(FEATURES, values, strict=True))
         past, now, latencies = values[:HISTORY], values[HISTORY], values[HISTORY + 1 :]
         return {"pending": now, "hist_pending": list(past), "hist_latency_us": list(latencies)}
 
     def decided(self, chunk: IoChunk) -> Table:
-        """A recording's next reads as decisions; by a latency model, those that were answered."""
+        """Convert a recording's next reads to decisions. Latency models need completed reads."""
         latency = isinstance(self.model, LatencyModel)
         features = self._drive.features_of(chunk) if latency else 0
         reads = chunk.take(chunk.is_served_read if latency else chunk.is_read)
@@ -154,33 +156,33 @@ class View:
         table["reason"] = np.where(slow, decisions.SLOW, decisions.FAST)
         return table
 
-    def made(self, table: Table) -> npt.NDArray[np.bool_]:
-        """Which decisions are this model's."""
+    def is_maker_of(self, table: Table) -> npt.NDArray[np.bool_]:
+        """Return which decisions this model made."""
         made = np.asarray(table["of_latency"] == isinstance(self.model, LatencyModel))
-        said = np.stack([table["out_fast"], table["out_slow"]], axis=1)[made]
-        made[made] = (self.outputs(self.numbers(table[made])) == said).all(axis=1)
+        outputs = np.stack([table["out_fast"], table["out_slow"]], axis=1)[made]
+        made[made] = (self.outputs(self.numbers(table[made])) == outputs).all(axis=1)
         return made
 
 
 @dataclasses.dataclass(frozen=True)
-class Looked:
-    """Decisions that were looked at: tables of :data:`linnapp.trace.formats.decisions.DECISION`."""
+class Selection:
+    """Selected decisions: tables of :data:`linnapp.trace.formats.decisions.DECISION`."""
 
-    #: A drive's or file's name.
+    #: name of a drive or file
     source: str
-    #: Of the model that made them, or would have.
+    #: the model that made the decisions, or would have made them
     view: View
-    #: `chosen`, `recent`: those to explain; the newest, to take what is usual from.
+    #: `chosen`, `recent`: the decisions to explain; the newest ones, which define typical inputs
     chosen: Table
     recent: Table
     n_seen: int
-    #: What else there was, in words.
+    #: remarks on data that was left out
     notes: list[str]
 
 
 @dataclasses.dataclass(frozen=True)
-class Usual:
-    """What is usual of a model's numbers, by what, and what the model says to it."""
+class TypicalInputs:
+    """Typical inputs of a model, how they were obtained, and the outputs for them."""
 
     name: str
     numbers: list[int]
@@ -193,22 +195,22 @@ class Explanation:
     """One decision."""
 
     row: Any
-    #: `names`, `numbers`: what the model saw.
+    #: `names`, `numbers`: the inputs
     names: Sequence[str]
     numbers: list[int]
-    #: By how much slow is more than fast for each number's being not as usual.
+    #: importance of each input: change of the margin between slow and fast
     matters: list[int]
-    #: For each number the nearest value that alone would turn the verdict.
+    #: counterfactual of each input, None if there is none
     turns: list[int | None]
     outcome: str
 
     @property
     def slow(self) -> bool:
-        """The verdict."""
+        """Return whether the read was classified as slow."""
         return bool(self.row["out_slow"] > self.row["out_fast"])
 
     def nearest(self) -> list[tuple[str, int, int]]:
-        """The smallest change of a count, and of a time in us: name, value, and what it was."""
+        """Return name, value and old value of the nearest counterfactual count and time."""
         found = []
         for in_us in (False, True):
             changes = [
@@ -221,10 +223,10 @@ class Explanation:
         return found
 
     def to_json(self, view: View) -> dict[str, Any]:
-        """All fields by name."""
+        """Return all fields by name."""
         row, known = self.row, self.row["latency_us"] != decisions.UNKNOWN
         return {
-            **{name: int(row[name]) for name in _SHOWN},
+            **{name: int(row[name]) for name in _COPIED_FIELDS},
             "saw": view.named(self.numbers),
             "predicted": "slow" if self.slow else "fast",
             "mattered": view.named(self.matters),
@@ -238,18 +240,20 @@ class Explanation:
 
 def from_events(
     text: bytes, model: AnyModel, choice: Choice, source: str, *, device: str | None = None
-) -> Looked:
-    """Choose from what the kernel's trace events say.
+) -> Selection:
+    """Select decisions from the kernel's trace events.
 
-    The text is as :mod:`linnapp.trace.formats.decisions` reads it; of several drives `device`
-    chooses "major:minor".
+    `text` has the format that :mod:`linnapp.trace.formats.decisions` reads. `device`, as
+    "major:minor", selects one of several drives.
     """
     view = View(model)
     try:
         table = decisions.parse_decisions(text)
         decisions.add_answers(text, table)
     except (OverflowError, ValueError, KeyError, TraceError) as error:
-        raise TraceError(f"{source}: a damaged event, or one of a newer kernel: {error}") from error
+        raise TraceError(
+            f"{source}: an event is damaged or from an unsupported kernel: {error}"
+        ) from error
     notes = []
     if lost := decisions.lost_events(text):
         notes.append(f"{lost} older events did not fit the buffer")
@@ -267,35 +271,35 @@ def from_events(
     table = table[~without]
     if not len(table):
         raise TraceError(
-            f"{source}: no decision seen; only reads with the hint RWF_LATCRIT are decided, while "
-            "a model is active and the mode not off"
+            f"{source}: contains no decision; decisions are made only for reads with the hint "
+            "RWF_LATCRIT, while a model is active and the mode is not off"
         )
-    same = view.made(table)
+    same = view.is_maker_of(table)
     if not same.any():
         raise TraceError(
-            f"{source}: all decisions are of another model than {model.model_id}; name the one "
-            "that was active then with `model=`"
+            f"{source}: no decision was made by model {model.model_id}; name the model that was "
+            "active then with `model=`"
         )
     if not same.all():
         notes.append(f"{np.count_nonzero(~same)} decisions of another model left out")
         table = table[same]
-    # What is still in the drive has no answer yet; it would be the newest.
+    # Reads still in flight would be the newest ones, but their result is not known.
     answered = table["revoked"] | (table["latency_us"] != decisions.UNKNOWN)
     if answered.any() and not answered.all():
-        notes.append(f"{np.count_nonzero(~answered)} reads whose end was not seen left out")
+        notes.append(f"{np.count_nonzero(~answered)} reads without a recorded completion left out")
         table = table[answered]
     elif not answered.any():
         notes.append(
-            "no end of a read was seen; with block_rq_issue and block_rq_complete recorded too, "
-            "what happened is known"
+            "no completion was recorded; latencies are known if the events block_rq_issue and "
+            "block_rq_complete are recorded too"
         )
-    return Looked(source, view, choice.take(table, model.threshold_us), table, len(table), notes)
+    return Selection(source, view, choice.take(table, model.threshold_us), table, len(table), notes)
 
 
-def from_recording(trace: Recorded, model: AnyModel, choice: Choice, **reader: Any) -> Looked:
-    """Choose from a recording's reads: what the model would have said to each.
+def from_recording(trace: Recorded, model: AnyModel, choice: Choice, **reader: Any) -> Selection:
+    """Select from the decisions that the model would have made for a recording's reads.
 
-    :func:`~linnapp.trace.recorded.open_recording` takes `reader`.
+    `reader` is passed to :func:`~linnapp.trace.recorded.open_recording`.
     """
     view = View(model)
     if isinstance(model, LatencyModel):
@@ -311,47 +315,49 @@ def from_recording(trace: Recorded, model: AnyModel, choice: Choice, **reader: A
         chosen = choice.take(np.concatenate([chosen, table]), model.threshold_us)
         previous, recent = recent, table
     if not n_seen:
-        raise TraceError(f"{trace}: no read that was completed to explain")
+        raise TraceError(f"{trace}: contains no completed read to explain")
     recent = np.concatenate([previous, recent])
-    return Looked(name_of(trace), view, chosen, recent, n_seen, [NOTE_ON_RECORDINGS])
+    return Selection(name_of(trace), view, chosen, recent, n_seen, [NOTE_ON_RECORDINGS])
 
 
-def usual_of(looked: Looked) -> Usual:
-    """The median of each number over the reads predicted fast; where there are none, no history."""
-    view = looked.view
+def typical_inputs(selection: Selection) -> TypicalInputs:
+    """Return the median inputs of the reads predicted fast, or an empty history without any."""
+    view = selection.view
     name, numbers = "an empty history", view.empty
-    fast = looked.recent[looked.recent["out_slow"] <= looked.recent["out_fast"]]
+    fast = selection.recent[selection.recent["out_slow"] <= selection.recent["out_fast"]]
     if len(fast):
         name = f"the medians of {len(fast)} reads predicted fast"
         numbers = np.sort(view.numbers(fast), axis=0)[(len(fast) - 1) // 2].tolist()
     ((out_fast, out_slow),) = view.outputs(np.array([numbers], np.uint32)).tolist()
-    return Usual(name, numbers, out_fast, out_slow)
+    return TypicalInputs(name, numbers, out_fast, out_slow)
 
 
-def explain(looked: Looked, usual: Usual) -> list[Explanation]:
-    """Explain the chosen decisions, in the order in which they were chosen."""
-    view = looked.view
+def explain(selection: Selection, typical: TypicalInputs) -> list[Explanation]:
+    """Explain the selected decisions in their order."""
+    view = selection.view
     found = []
-    for row, numbers in zip(looked.chosen, view.numbers(looked.chosen), strict=True):
-        # A row for each number that is as usual instead, below the one that was.
+    for row, numbers in zip(selection.chosen, view.numbers(selection.chosen), strict=True):
+        # The actual inputs, then one row for each input with its typical value instead.
         rows = np.tile(numbers, (len(numbers) + 1, 1))
-        rows[np.arange(len(numbers)) + 1, np.arange(len(numbers))] = usual.numbers
+        rows[np.arange(len(numbers)) + 1, np.arange(len(numbers))] = typical.numbers
         margins = np.diff(view.outputs(rows))[:, 0]
-        turns = [_turn(view, numbers, i, int(row["n_sectors"])) for i in range(len(numbers))]
+        turns = [
+            _counterfactual(view, numbers, i, int(row["n_sectors"])) for i in range(len(numbers))
+        ]
         matters = (margins[0] - margins[1:]).tolist()
-        words = outcome(row, looked.view.model)
+        words = outcome(row, selection.view.model)
         found.append(Explanation(row, view.names, numbers.tolist(), matters, turns, words))
     return found
 
 
-def _turn(view: View, row: Numbers, i: int, n_sectors: int) -> int | None:
-    """The nearest other value of number `i` that alone turns a row's verdict."""
+def _counterfactual(view: View, row: Numbers, i: int, n_sectors: int) -> int | None:
+    """Return the nearest value of input `i` that reverses the classification, or None."""
     values = view.values(i, row, n_sectors)
     now = int(row[i])
     away = np.abs(values - now)
     nearest = values[np.argsort(away, kind="stable")][np.count_nonzero(away == 0) :]
     slow = _slow(view, row[np.newaxis])[0]
-    start, size = 0, _FIRST_TRIED
+    start, size = 0, _FIRST_BATCH
     while start < len(nearest):
         tried = nearest[start : start + size]
         rows = np.tile(row, (len(tried), 1))
@@ -369,62 +375,62 @@ def _slow(view: View, numbers: Numbers) -> npt.NDArray[np.bool_]:
 
 
 def outcome(row: Any, model: AnyModel) -> str:
-    """What became of a read that was decided, in words."""
+    """Describe the result of a decided read."""
     why = {
-        decisions.PROBE: "admitted all the same, as a probe",
-        decisions.STALLED: "stalled: reads are in flight and none has come back",
-        decisions.NO_CHOICE: "admitted, by a model that does not choose",
+        decisions.PROBE: "admitted as a probe",
+        decisions.STALLED: "stalled: reads are in flight and none has completed",
+        decisions.NO_CHOICE: "admitted by a model that is not validated",
     }.get(int(row["reason"]))
     if row["revoked"]:
-        return f"{why + '; ' if why else ''}revoked; how long it would have taken nobody knows"
+        return f"{why + '; ' if why else ''}revoked; its latency on this drive is unknown"
     predicted_slow = bool(row["out_slow"] > row["out_fast"] or row["reason"] == decisions.STALLED)
     words = why or ("predicted slow and admitted" if predicted_slow else "admitted")
     latency_us = int(row["latency_us"])
     if row["failed"]:
         return f"{words}; failed"
     if latency_us == decisions.UNKNOWN:
-        return f"{words}; its end was not seen"
+        return f"{words}; its completion was not recorded"
     slow = latency_us > model.threshold_us
     took = f"{words}; took {latency_us} us, {'slow' if slow else 'fast'}"
-    # Of fast and slow some models say nothing.
+    # Some models do not classify reads as fast or slow.
     if row["reason"] == decisions.NO_CHOICE or not getattr(model, "refuses", True):
         return took
     judged = {
-        (True, True): "rightly",
-        (True, False): "a false revoke, had it been refused",
-        (False, True): "let through",
-        (False, False): "rightly",
+        (True, True): "correct",
+        (True, False): "refusing it would have been a false revoke",
+        (False, True): "a slow read admitted",
+        (False, False): "correct",
     }[predicted_slow, slow]
     return f"{took}: {judged}"
 
 
-#: So many of the numbers are named that mattered most.
+#: number of inputs that are named, the most important ones
 _MOST_IMPORTANT = 3
 
 
 def describe_model(model: AnyModel) -> str:
-    """Which model it is, and what it calls slow."""
+    """Describe a model and its thresholds."""
     if not isinstance(model, LatencyModel):
         return f"model {model.model_id}, slow above {model.threshold_us} us"
-    refuses = f"not worth waiting for above {model.refuse_us} us"
-    said = NOT_ALWAYS.get(model.choosing)
+    threshold = f"refuses above {model.refuse_us} us"
+    note = NOT_ALWAYS.get(model.choosing)
     return (
         f"latency model {model.model_id}, slow above {model.threshold_us} us, "
-        + (refuses if model.refuses else "refuses nothing")
-        + (f", {said}" if said else "")
+        + (threshold if model.refuses else "refuses nothing")
+        + (f", {note}" if note else "")
     )
 
 
-def describe_usual(model: AnyModel, as_usual: Usual) -> str:
-    """What a model's numbers are held against."""
-    said = _said(model, as_usual.out_fast, as_usual.out_slow)
-    return f"usual is {as_usual.name}: {_saw(model, as_usual.numbers)}; {said}"
+def describe_typical(model: AnyModel, typical: TypicalInputs) -> str:
+    """Describe the typical inputs and the outputs for them."""
+    outputs = _format_outputs(model, typical.out_fast, typical.out_slow)
+    return f"typical is {typical.name}: {_format_inputs(model, typical.numbers)}; {outputs}"
 
 
-def format_decision(model: AnyModel, each: Explanation, as_usual: Usual) -> str:
-    """A decision as a paragraph: what mattered most has a line each, the largest first."""
+def format_decision(model: AnyModel, each: Explanation, typical: TypicalInputs) -> str:
+    """Format a decision as a paragraph with a line for each of the most important inputs."""
     row, verdict = each.row, "slow" if each.slow else "fast"
-    said = _said(model, int(row["out_fast"]), int(row["out_slow"]))
+    outputs = _format_outputs(model, int(row["out_fast"]), int(row["out_slow"]))
     if isinstance(model, LatencyModel):
         verdict = f": {verdict}" if model.refuses else ""
         oldest_us = each.numbers[FEATURES.index("oldest_us")]
@@ -432,12 +438,12 @@ def format_decision(model: AnyModel, each: Explanation, as_usual: Usual) -> str:
             verdict += ", by the oldest read in flight"
     else:
         verdict = f", {verdict}"
-        said = f"fast {row['out_fast']:,}, slow {row['out_slow']:,}: {said}"
+        outputs = f"fast {row['out_fast']:,}, slow {row['out_slow']:,}: {outputs}"
     lines = [
         f"{row['time_us'] / 1e6:.6f} s, read of {row['n_sectors'] / 2:g} KiB at sector "
         f"{row['sector']}",
-        f"  saw       {_saw(model, each.numbers)}",
-        f"  said      {said}{verdict}",
+        f"  saw       {_format_inputs(model, each.numbers)}",
+        f"  said      {outputs}{verdict}",
         f"  happened  {each.outcome}",
     ]
     unit = " us" if isinstance(model, LatencyModel) else ""
@@ -446,7 +452,7 @@ def format_decision(model: AnyModel, each: Explanation, as_usual: Usual) -> str:
     amounts = [f"{each.matters[i]:+,}{unit}" for i in most]
     for i, amount in zip(most, amounts, strict=True):
         head = "mattered" if i == most[0] else ""
-        values = f"{each.names[i]} {each.numbers[i]}, not {as_usual.numbers[i]}"
+        values = f"{each.names[i]} {each.numbers[i]}, not {typical.numbers[i]}"
         lines.append(f"  {head:8}  {amount:>{max(map(len, amounts))}}  {values}")
     if not getattr(model, "refuses", True):
         return "\n".join(lines)
@@ -455,14 +461,14 @@ def format_decision(model: AnyModel, each: Explanation, as_usual: Usual) -> str:
     return "\n".join([*lines, f"  {other} with {ways or 'no other value of any one number'}"])
 
 
-def _said(model: AnyModel, out_fast: int, out_slow: int) -> str:
+def _format_outputs(model: AnyModel, out_fast: int, out_slow: int) -> str:
     if isinstance(model, LatencyModel):
         return f"{out_slow:,} us"
     return f"margin {out_slow - out_fast:+,}"
 
 
-def _saw(model: AnyModel, numbers: list[int]) -> str:
-    """What a model saw, the newest read first; a latency model's names as docs/formats.md's."""
+def _format_inputs(model: AnyModel, numbers: list[int]) -> str:
+    """Format the inputs, newest read first. docs/formats.md defines a latency model's names."""
     if not isinstance(model, LatencyModel):
         pending, now, latency = numbers[:HISTORY], numbers[HISTORY], numbers[HISTORY + 1 :]
         past = list(zip(latency[::-1], pending[::-1], strict=True))

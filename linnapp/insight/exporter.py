@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What answers for the exporter: metrics, the page, the page's numbers."""
+"""HTTP server of ``linnapp exporter``: metrics for Prometheus, and a page with the last hour.
+
+The page is one HTML file that loads nothing else; ``/hour.json`` has the same values.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,13 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from linnapp.drive.counters.hour import MINUTES, Hour, Minute
 from linnapp.drive.counters.looks import DriveRow, WatchedArray
 from linnapp.errors import LinnappError
-from linnapp.insight.top import age
+from linnapp.insight.top import format_age
 
 if TYPE_CHECKING:
     import jinja2
 
 
-#: The page needs nothing but itself, and may load nothing else.
+#: the page is self-contained and may load nothing else
 _PAGE_HEADERS = (
     ("Content-Type", "text/html; charset=utf-8"),
     ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:"),
@@ -38,7 +41,7 @@ _PAGE_HEADERS = (
 )
 _TEXT_HEADERS = (("Content-Type", "text/plain"),)
 _JSON_HEADERS = (("Content-Type", "application/json"), ("Cache-Control", "no-store"))
-#: says that the exporter answers, and asks no drive
+#: health check that accesses no drive
 _HEALTHY = "/-/healthy"
 
 
@@ -46,7 +49,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of clients that go away or stay silent."""
+        """Ignore clients that disconnect or send nothing."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -55,12 +58,12 @@ class _Server6(_Server):
     address_family = socket.AF_INET6
 
 
-class _Silent(WSGIRequestHandler):
-    #: seconds until a client that neither asks nor reads is given up, and its thread with it
+class _QuietHandler(WSGIRequestHandler):
+    #: seconds after which an idle client is disconnected and its thread ends
     timeout = 30
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing of every request."""
+        """Do not log requests."""
 
 
 def _application(
@@ -78,54 +81,54 @@ def _application(
         headers: tuple[tuple[str, str], ...] = _PAGE_HEADERS
         if method not in ("GET", "HEAD"):
             status, headers = "405 Method Not Allowed", (*_TEXT_HEADERS, ("Allow", "GET, HEAD"))
-            body = b"ask with GET or HEAD\n"
+            body = b"use GET or HEAD\n"
         elif hour is None or path == _HEALTHY:
             headers = _TEXT_HEADERS
             body = b"healthy\n"
         elif path == "/":
-            body = page(hour, every_s).encode()
+            body = render_page(hour, every_s).encode()
         elif path == "/hour.json":
             headers = _JSON_HEADERS
-            body = json.dumps(data(hour)).encode()
+            body = json.dumps(page_data(hour)).encode()
         else:
             status, headers = "404 Not Found", _TEXT_HEADERS
-            body = b"there are /, /hour.json, /metrics and /-/healthy\n"
-        # A list of its own: the server adds to it.
+            body = b"available: /, /hour.json, /metrics and /-/healthy\n"
+        # The server appends to this list, so it must be a copy.
         start(status, [*headers, ("Content-Length", str(len(body)))])
         return [] if method == "HEAD" else [body]
 
     return answer
 
 
-def _look(hour: Hour, names: list[str], every_s: float) -> None:
+def _take_snapshots(hour: Hour, names: list[str], every_s: float) -> None:
     array = WatchedArray(names)
-    said = ""
+    last_warning = ""
     while True:
         try:
             hour.add(array.look(), time.time())
-            said = ""
+            last_warning = ""
         except Exception as error:
-            # Whatever it is: a thread that ends leaves a page that ages, and nobody is told.
-            words = f"{type(error).__name__}: {error}"
-            if words != said:
-                click.echo(f"linnapp: warning: no look at the drives: {words}", err=True)
-            said = words
+            # If this thread ended, the page would become stale without any message.
+            warning = f"{type(error).__name__}: {error}"
+            if warning != last_warning:
+                click.echo(f"linnapp: warning: cannot read the drives: {warning}", err=True)
+            last_warning = warning
         time.sleep(every_s)
 
 
 def serve(
     registry: CollectorRegistry,
     listen: tuple[str, int],
-    looks: tuple[list[str], float] | None,
+    page: tuple[list[str], float] | None,
 ) -> None:
-    """Answer at this address and port (0: any that is free) until interrupted.
+    """Serve at an address and port until interrupted. Port 0 selects a free one.
 
-    With `looks` there is the page of these drives, of all if there are none, and so many seconds
-    from one look to the next; without, metrics alone.
+    `page` contains the drives of the page, all if empty, and the seconds between two snapshots of
+    them. Without it only metrics are served.
     """
     host, port = listen
-    hour = None if looks is None else Hour()
-    every_s = 0.0 if looks is None else looks[1]
+    hour = None if page is None else Hour()
+    every_s = 0.0 if page is None else page[1]
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -135,14 +138,14 @@ def serve(
             port,
             _application(registry, hour, every_s),
             _Server6 if family == socket.AF_INET6 else _Server,
-            _Silent,
+            _QuietHandler,
         )
     except OSError as error:
         raise LinnappError(
             f"--listen {host}:{port}: {error.strerror or error}; choose another"
         ) from error
-    if hour is not None and looks is not None:
-        threading.Thread(target=_look, args=(hour, *looks), daemon=True).start()
+    if hour is not None and page is not None:
+        threading.Thread(target=_take_snapshots, args=(hour, *page), daemon=True).start()
     shown = f"[{host}]" if ":" in host else host
     click.echo(f"listening on http://{shown}:{server.server_port}/metrics", err=True)
     if hour is not None:
@@ -151,41 +154,41 @@ def serve(
         server.serve_forever()
 
 
-#: the width of a minute, in percent of a panel
+#: width of a minute in percent of the panel
 _MINUTE_WIDTH = 100 / MINUTES
 
-#: The page says how old its numbers are after as many intervals without a look.
-_LATE_LOOKS = 3
+#: number of missed snapshots after which the page shows the age of its values
+_STALE_AFTER = 3
 
 _TEMPLATE = files("linnapp").joinpath("monitoring", "hour.html.j2")
 
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """A logarithmic axis of latencies in whole decades, the same for all drives."""
+    """Logarithmic axis of latencies in whole decades, common to all drives."""
 
-    #: `low`, `high`: the powers of ten of the ends, in us.
+    #: `low`, `high`: exponents of the ends in us
     low: int
     high: int
 
     @classmethod
-    def of(cls, minutes: Iterable[Minute]) -> Scale:
-        """The shortest axis that shows all latencies."""
+    def containing(cls, minutes: Iterable[Minute]) -> Scale:
+        """Return the shortest axis that includes all latencies."""
         known = [us for m in minutes for us in (m.read_us, m.p99_us) if us]
         low = max(0, math.floor(math.log10(min(known, default=10))))
         return cls(low, max(low + 1, math.ceil(math.log10(max(known, default=1000)))))
 
     def percent(self, us: float) -> float:
-        """The height of a latency on the axis."""
+        """Return the height of a latency in percent of the axis."""
         return 100 * max(0.0, math.log10(max(us, 1e-3)) - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[tuple[str, float]]:
-        """The decades, with their heights."""
+        """Return the decades with their heights."""
         return [(duration(10.0**k), self.percent(10.0**k)) for k in range(self.low, self.high)]
 
 
 def duration(us: float) -> str:
-    """A latency in its largest unit."""
+    """Format a latency in its largest unit."""
     for unit, size in (("s", 1e6), ("ms", 1e3)):
         if us >= size:
             return f"{us / size:.3g} {unit}"
@@ -193,23 +196,23 @@ def duration(us: float) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Drawn:
-    """A drive as the page shows it; places are in percent of the panel, from the left and top."""
+class Panel:
+    """A drive's panel. Positions are in percent of the panel, from the left and the top."""
 
     name: str
     row: DriveRow | None
     #: SVG paths
     mean: str
     p99: str
-    #: of minutes in which reads were refused: from the left, and the share of the hinted reads
+    #: minutes with refused reads: left edge, and percentage of the hinted reads
     refused: list[tuple[float, float]]
-    #: the panel in words, for screen readers
+    #: description of the panel for screen readers
     words: str
 
 
-def _drawn(
+def _panel(
     name: str, row: DriveRow | None, minutes: list[Minute], scale: Scale, now_minute: int
-) -> Drawn:
+) -> Panel:
     def left(minute: Minute) -> float:
         return 100 - (now_minute - minute.minute + 1) * _MINUTE_WIDTH
 
@@ -219,7 +222,7 @@ def _drawn(
             us = latency_of(minute)
             if us is None:
                 continue
-            # "h0" draws a dot where a minute has no neighbour.
+            # "h0" draws a dot for a minute without neighbours.
             x, y = left(minute) + _MINUTE_WIDTH / 2, 100 - scale.percent(us)
             points.append(f"{'L' if before == minute.minute - 1 else 'M'}{x:.2f} {y:.2f}h0")
             before = minute.minute
@@ -233,7 +236,7 @@ def _drawn(
     words += "no reads" if mean_us is None else f"reads took {duration(mean_us)} on average"
     words += f", p99 of a minute up to {duration(max(p99s))}" if p99s else ""
     words += f"; {sum(m.revoked for m in minutes):.0f} reads refused in {len(refused)} minutes"
-    return Drawn(name, row, path(lambda m: m.read_us), path(lambda m: m.p99_us), refused, words)
+    return Panel(name, row, path(lambda m: m.read_us), path(lambda m: m.p99_us), refused, words)
 
 
 @functools.cache
@@ -241,30 +244,30 @@ def _template() -> jinja2.Template:
     import jinja2
 
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters.update(age=age, duration=duration)
+    environment.filters.update(age=format_age, duration=duration)
     return environment.from_string(_TEMPLATE.read_text())
 
 
-def page(hour: Hour, every_s: float, now_s: float | None = None) -> str:
-    """The page as of now; it reloads itself as often as drives are looked at."""
+def render_page(hour: Hour, every_s: float, now_s: float | None = None) -> str:
+    """Return the page for the time `now_s`. It reloads itself after each snapshot interval."""
     now_s = time.time() if now_s is None else now_s
     drives = hour.drives()
-    scale = Scale.of(minute for _, kept in drives.values() for minute in kept)
+    scale = Scale.containing(minute for _, kept in drives.values() for minute in kept)
     silent_s = 0.0 if hour.looked_s is None else now_s - hour.looked_s
     return _template().render(
         drives=[
-            _drawn(name, row, kept, scale, int(now_s // 60)) for name, (row, kept) in drives.items()
+            _panel(name, row, kept, scale, int(now_s // 60)) for name, (row, kept) in drives.items()
         ],
         ticks=scale.ticks(),
         minute_width=_MINUTE_WIDTH,
         every_s=max(1, round(every_s)),
-        silent_s=silent_s if silent_s > _LATE_LOOKS * max(1.0, every_s) else None,
+        silent_s=silent_s if silent_s > _STALE_AFTER * max(1.0, every_s) else None,
         when=time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now_s)),
     )
 
 
-def data(hour: Hour) -> dict[str, Any]:
-    """The page's numbers, for scripts."""
+def page_data(hour: Hour) -> dict[str, Any]:
+    """Return the page's values for scripts."""
     return {
         "looked_s": hour.looked_s,
         "drives": [

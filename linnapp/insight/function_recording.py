@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs a command under the kernel's function graph tracer, and finds out what that itself costs."""
+"""Run commands under the kernel's function graph tracer, and measure the tracer's overhead."""
 
 from __future__ import annotations
 
@@ -15,19 +15,26 @@ from typing import NoReturn
 
 from linnapp.drive.tracefs import FunctionTracer, function_tracer, traceable_functions
 from linnapp.errors import DeviceError, LinnappError
-from linnapp.insight.functions import FunctionTimes, Layout, Overhead, Symbols, add_up, grouped
+from linnapp.insight.functions import (
+    FunctionTimes,
+    Layout,
+    Overhead,
+    Symbols,
+    grouped,
+    sum_recordings,
+)
 from linnapp.trace.command import check_command, exit_status
 
 _SYMBOLS = Path("/proc/kallsyms")
 
-#: What tracing costs is found with reads of one byte of /dev/null, in batches of which the fastest
-#: counts: an interrupt makes others longer.
+#: The overhead is measured with reads of one byte of /dev/null. The fastest batch counts because
+#: interrupts lengthen others.
 _BATCHES, _BATCH = 40, 250
 _CHEAP_CALL, _CHEAP_FUNCTION = "pread64", "read_null"
 
 
 class FunctionRecording:
-    """Commands whose functions are recorded, one after the other; :func:`prepared` makes one."""
+    """Records the functions of commands, one at a time. Created by :func:`prepared`."""
 
     def __init__(
         self,
@@ -44,63 +51,63 @@ class FunctionRecording:
 
     def _times(self) -> FunctionTimes:
         recorder = self._recorder
-        return add_up(recorder.files(), recorder.layout, self._groups, self._symbols)
+        return sum_recordings(recorder.files(), recorder.layout, self._groups, self._symbols)
 
     def record(self, command: Sequence[str]) -> tuple[FunctionTimes, int]:
-        """Run a command; what was recorded, and its exit status, as a shell has it."""
+        """Run a command. Return the times and the exit status as in a shell."""
         check_command(command)
-        self._recorder.begin_anew()
+        self._recorder.reset()
         status = self._recorder.run(lambda: _execute(command))
         return self._times(), status
 
 
 @contextlib.contextmanager
 def prepared() -> Iterator[FunctionRecording]:
-    """The function graph tracer, for what reads and writes go through, until the block ends.
+    """Enable the function graph tracer for the functions of reads and writes.
 
-    Each CPU has a buffer of 64 MiB, emptied into a temporary file when it is half full.
+    Each CPU has a buffer of 64 MiB, which is moved to a temporary file when it is half full.
     """
     if os.geteuid() != 0:
         raise DeviceError("tracing needs root; run this command with sudo")
     traceable = traceable_functions()
     groups = grouped(traceable)
-    places = [place for place, name in enumerate(traceable) if name in groups]
+    indices = [index for index, name in enumerate(traceable) if name in groups]
     with _SYMBOLS.open() as lines:
         symbols = Symbols(lines, groups)
     if not len(symbols) or symbols.name(0) is not None:
         raise DeviceError(
-            f"{_SYMBOLS} has no addresses of functions: kernel.kptr_restrict hides them; as root: "
+            f"{_SYMBOLS} does not show addresses because of kernel.kptr_restrict; as root: "
             "sysctl kernel.kptr_restrict=1"
         )
-    # Before the tracer is there: its functions take longer even while it leaves a process out.
+    # Measured before the tracer is enabled: it also slows down processes that it does not trace.
     untraced_ns = _cheap_call_ns()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="linnapp-")))
-        tracer = stack.enter_context(function_tracer(places, buffer_kib=64 << 10))
+        tracer = stack.enter_context(function_tracer(indices, buffer_kib=64 << 10))
         recorder = stack.enter_context(_Recorder.opened(tracer, folder))
         yield FunctionRecording(recorder, groups, symbols, untraced_ns)
 
 
 def overhead_of(cheap: FunctionTimes, longer_ns: float) -> Overhead:
-    """What tracing adds to a function, from a recording of calls that hardly do anything else.
+    """Compute the overhead per function from a recording of calls that do almost nothing.
 
-    One of these takes longer by `longer_ns` than without tracing.
+    Such a call takes `longer_ns` longer than without tracing.
     """
     call = next((call for call in cheap.calls if call.name == _CHEAP_CALL), None)
     leaf = next((f for f in call.functions if f.name == _CHEAP_FUNCTION), None) if call else None
     if call is None or leaf is None:
         raise DeviceError(
-            "what tracing costs cannot be found: the function graph tracer has not recorded "
-            f"{_CHEAP_CALL} and {_CHEAP_FUNCTION} of this program's own reads of /dev/null"
+            "the overhead of tracing cannot be measured: the function graph tracer recorded no "
+            f"{_CHEAP_CALL} and {_CHEAP_FUNCTION} of this program's reads of /dev/null"
         )
     function_ns = longer_ns * call.calls / sum(f.calls for f in call.functions)
-    # It returns at once: nearly all of its time is the tracer's.
+    # The function returns at once, so nearly all of its time is the tracer's.
     inside_ns = min(leaf.self_ns / leaf.calls, max(0.0, function_ns))
     return Overhead(inside_ns, max(0.0, function_ns) - inside_ns)
 
 
 def layout_of(tracer: FunctionTracer) -> Layout:
-    """Where things are in what a tracer records."""
+    """Return the layout of a tracer's recordings from the kernel's format files."""
     page = tracer.page_format()
     number, fields = tracer.format("ftrace/funcgraph_exit")
     try:
@@ -118,13 +125,13 @@ def layout_of(tracer: FunctionTracer) -> Layout:
         )
     except KeyError as error:
         raise DeviceError(
-            f"the kernel's function graph tracer records no {error}; its format is one that this "
-            "version of linnapp does not know"
+            f"the kernel's function graph tracer does not record {error}; this version of linnapp "
+            "does not support its format"
         ) from error
 
 
 class _Recorder:
-    """Moves what a tracer records of a process into a file for each CPU."""
+    """Moves a tracer's data of one process to a file for each CPU."""
 
     def __init__(self, tracer: FunctionTracer, folder: Path, streams: list[int]) -> None:
         self._tracer = tracer
@@ -138,7 +145,7 @@ class _Recorder:
     @classmethod
     @contextlib.contextmanager
     def opened(cls, tracer: FunctionTracer, folder: Path) -> Iterator[_Recorder]:
-        """One, until the block ends."""
+        """Yield a recorder and close its files at the end."""
         streams = tracer.streams()
         try:
             recorder = cls(tracer, folder, streams)
@@ -152,19 +159,19 @@ class _Recorder:
                 os.close(stream)
 
     def files(self) -> list[Path]:
-        """The files, those of CPUs that have recorded something."""
+        """Return the files that are not empty."""
         return [path for path in self._paths if path.stat().st_size]
 
-    def begin_anew(self) -> None:
-        """Forget what was recorded."""
+    def reset(self) -> None:
+        """Discard the recorded data."""
         self._tracer.clear()
         for file in self._files:
             os.ftruncate(file, 0)
             os.lseek(file, 0, os.SEEK_SET)
 
     def run(self, act: Callable[[], int]) -> int:
-        """Record another process that does something; its exit status, as a shell has it."""
-        with _held(act) as (pid, begin):
+        """Record a child process that runs `act`. Return its exit status as in a shell."""
+        with _paused_child(act) as (pid, begin):
             self._tracer.trace(pid)
             begin()
             status = self._until_end(pid)
@@ -180,7 +187,7 @@ class _Recorder:
             waiting.register(end, select.POLLIN)
             files = dict(zip(self._streams, self._files, strict=True))
             for stream in files:
-                # Only when it is half full, so that reading it does not disturb what is recorded.
+                # Readable only when half full, so that reading rarely disturbs the process.
                 waiting.register(stream, select.POLLIN)
             while end not in (ready := [fd for fd, _ in waiting.poll()]):
                 for stream in ready:
@@ -190,7 +197,7 @@ class _Recorder:
         return exit_status(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
     def _move(self, stream: int, file: int) -> None:
-        """Whole pages; the last may have been filled in part."""
+        """Move whole pages; the last one may be partly filled."""
         while True:
             try:
                 page = os.read(stream, self.layout.page_bytes)
@@ -203,13 +210,13 @@ class _Recorder:
             except OSError as error:
                 raise LinnappError(
                     f"{tempfile.gettempdir()}: {error.strerror}; functions are recorded there: "
-                    "set TMPDIR to a folder with room"
+                    "set TMPDIR to a folder with enough space"
                 ) from error
 
 
 @contextlib.contextmanager
-def _held(act: Callable[[], int]) -> Iterator[tuple[int, Callable[[], object]]]:
-    """A process that does something once told to; ended when the block is left, or without us."""
+def _paused_child(act: Callable[[], int]) -> Iterator[tuple[int, Callable[[], object]]]:
+    """Fork a process that waits and then runs `act`. It ends with the block or this process."""
     read_end, write_end = os.pipe()
     pid = os.fork()
     if not pid:
@@ -228,18 +235,18 @@ def _held(act: Callable[[], int]) -> Iterator[tuple[int, Callable[[], object]]]:
 
 
 def _act(act: Callable[[], int], read_end: int, write_end: int) -> NoReturn:
-    """Be the process."""
+    """Run `act` in the child and exit."""
     status = 126
     try:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # nohup has one ignored, and that is handed on.
+            # Signals that are ignored, for example by nohup, stay ignored.
             if callable(signal.getsignal(number)):
                 signal.signal(number, signal.SIG_DFL)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it.
         os.close(write_end)
-        is_told = os.read(read_end, 1)
+        may_start = os.read(read_end, 1)
         os.close(read_end)
-        if is_told:
+        if may_start:
             status = act()
     finally:
         os._exit(status)
@@ -254,7 +261,7 @@ def _execute(command: Sequence[str]) -> NoReturn:
 
 
 def _cheap_call_ns(recorder: _Recorder | None = None) -> float:
-    """How long a read of /dev/null takes, traced or not."""
+    """Return the time of a read of /dev/null in ns, traced by `recorder` if given."""
     read_end, write_end = os.pipe()
 
     def act() -> int:
@@ -268,12 +275,12 @@ def _cheap_call_ns(recorder: _Recorder | None = None) -> float:
         os.write(write_end, str(best).encode())
         return 0
 
-    with os.fdopen(read_end) as told:
+    with os.fdopen(read_end) as result:
         with os.fdopen(write_end, "w"):
             if recorder is not None:
                 recorder.run(act)
             else:
-                with _held(act) as (pid, begin):
+                with _paused_child(act) as (pid, begin):
                     begin()
                     os.waitpid(pid, 0)
-        return float(told.read())
+        return float(result.read())

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel's function graph tracer recorded: time by function, group and system call.
+"""Sum the time of kernel functions by function, group and system call.
 
-The recordings are added up by ``linnapp/native/function_graph.c``; nothing here is done per event.
+The kernel's function graph tracer records the events and ``linnapp/native/function_graph.c`` sums
+them; no Python code runs per event. `GROUPS` defines the groups by the functions at their borders.
+A function that is in no group is not traced, and its time counts for its caller. Functions that are
+called for every page are therefore not slowed down by tracing.
 """
 
 from __future__ import annotations
@@ -19,12 +22,12 @@ from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.native import declared, native, of_one_kind
 
-#: A recorded address is that of the call to the tracer, at most so far into its function.
-_MOST_INTO = 32
+#: maximum offset in a function of the recorded address, which is that of the call to the tracer
+_MAX_CALL_OFFSET = 32
 
 
 class Layout(ctypes.Structure):
-    """Where things are in a recording: ``struct lg_layout``."""
+    """Offsets and sizes in a recording: ``struct lg_layout``."""
 
     _fields_ = of_one_kind(
         ctypes.c_uint32,
@@ -59,75 +62,75 @@ def _library() -> ctypes.CDLL:
 
 @dataclasses.dataclass(frozen=True)
 class Overhead:
-    """What the tracer adds to each function that it traces."""
+    """Time that tracing adds to each traced function."""
 
-    #: To the function's own time, as recorded.
+    #: to the function's own recorded time
     inside_ns: float
-    #: To that of the function that called it.
+    #: to the own time of its caller
     outside_ns: float
 
     @property
     def function_ns(self) -> float:
-        """Both."""
+        """Return the sum of both."""
         return self.inside_ns + self.outside_ns
 
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-    """A function within one kind of system call."""
+    """Times of a function within one kind of system call."""
 
     name: str
     group: str
     calls: int
-    #: In it and in what it called.
+    #: including called functions
     total_ns: int
-    #: Of that, outside of the traced functions that it called.
+    #: without the traced functions that it called
     self_ns: int
-    #: Traced functions that it called itself.
+    #: number of calls from it to traced functions
     children: int
 
     def own_ns(self, overhead: Overhead) -> float:
-        """Time of its own without what tracing it, and those it called, has added."""
+        """Return its own time without the overhead of tracing it and the functions it called."""
         return self.self_ns - overhead.inside_ns * self.calls - overhead.outside_ns * self.children
 
 
 @dataclasses.dataclass(frozen=True)
 class GroupTime:
-    """A group's part in a system call, of all its calls together."""
+    """Times of a group in one kind of system call, summed over all calls."""
 
-    #: Of its functions.
+    #: number of calls of its functions
     calls: int
-    #: Without what tracing has added.
+    #: without the overhead of tracing
     us: float
-    #: With it.
+    #: including the overhead
     measured_us: float
-    #: `share`, `measured_share`: of the system call's time, each of its own kind.
+    #: `share`, `measured_share`: fraction of the system call's time, without and with overhead
     share: float
     measured_share: float
 
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A kind of system call."""
+    """Times of one kind of system call."""
 
     name: str
     calls: int
-    #: By time of their own, longest first.
+    #: by own time, longest first
     functions: list[Function]
 
     @property
     def measured_us(self) -> float:
-        """Time of all its calls, as recorded."""
+        """Return the recorded time of all its calls."""
         return sum(function.self_ns for function in self.functions) / 1000
 
     def groups(self, overhead: Overhead) -> dict[str, GroupTime]:
-        """Its groups that occur, in the order of :data:`GROUPS`' keys."""
+        """Return the times of the groups that occur, in the order of :data:`GROUPS`."""
         found = {}
         us = {
             group: sum(f.own_ns(overhead) for f in self.functions if f.group == group) / 1000
             for group in GROUPS
         }
-        # Beyond what is measured of functions of a few ns nothing is left of them.
+        # The overhead can exceed the measured time of functions that take a few ns.
         us = {group: max(0.0, time) for group, time in us.items()}
         whole, whole_measured = sum(us.values()), self.measured_us
         for group in GROUPS:
@@ -144,7 +147,7 @@ class Call:
         return found
 
     def to_json(self, overhead: Overhead) -> dict[str, Any]:
-        """Everything; times in us are of all calls together."""
+        """Return all fields by name. Times in us are sums over all calls."""
         groups = self.groups(overhead)
         return {
             "call": self.name,
@@ -169,32 +172,32 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class FunctionTimes:
-    """What a recording came to."""
+    """Result of a recording."""
 
-    #: System calls, longest first.
+    #: kinds of system calls, longest total time first
     calls: list[Call]
-    #: In traced functions outside of these: page faults, exec, other system calls.
+    #: time in traced functions outside these calls: page faults, exec, other system calls
     outside_us: float
-    #: Functions that returned.
+    #: number of recorded function returns
     events: int
-    #: Times that events were lost, the buffer being full.
+    #: number of times that events were lost because the buffer was full
     missed: int
-    #: Calls left out, as a part of them was lost.
+    #: number of calls left out because a part of them was lost
     cut: int
 
 
-def add_up(
+def sum_recordings(
     recordings: Sequence[AnyPath], layout: Layout, groups: Mapping[str, str], symbols: Symbols
 ) -> FunctionTimes:
-    """Read the recordings of all CPUs."""
+    """Sum the recordings of all CPUs."""
     library = _library()
     paths = (ctypes.c_char_p * len(recordings))(*(os.fsencode(path) for path in recordings))
     counts = _TracerCounts()
     sums = library.lg_add_up(paths, len(recordings), layout, counts)
     if not sums:
         raise TraceError(
-            "what the function graph tracer has recorded cannot be read: it is not laid out as "
-            "the kernel's files under events/ftrace say, or memory or the file is at an end"
+            "the function graph tracer's recording cannot be read: its layout differs from the "
+            "kernel's files in events/ftrace, it is truncated, or memory is exhausted"
         )
     rows = (_Row * counts.rows)()
     try:
@@ -226,7 +229,7 @@ def add_up(
 
 
 class Symbols:
-    """Names, of those wanted, of functions by their addresses: lines as in ``/proc/kallsyms``."""
+    """Maps addresses to those of `names` that occur in `lines` of ``/proc/kallsyms``."""
 
     def __init__(self, lines: Iterable[str], names: Mapping[str, str]) -> None:
         found = []
@@ -242,14 +245,14 @@ class Symbols:
         return len(self._names)
 
     def name(self, address: int) -> str | None:
-        """The function at `address`, or a few bytes before."""
+        """Return the function that contains `address` within its first bytes, or None."""
         at = bisect.bisect_right(self._addresses, address) - 1
-        if at < 0 or address - self._addresses[at] > _MOST_INTO:
+        if at < 0 or address - self._addresses[at] > _MAX_CALL_OFFSET:
             return None
         return self._names[at]
 
 
-#: key: (what it is, names of functions as regular expressions), in the order of the way down
+#: key: (description, regular expression of function names), in the order in which an I/O passes
 GROUPS = {
     "entry": (
         "the system call itself",
@@ -292,7 +295,7 @@ GROUPS = {
         r"|blk_attempt_req_merge|attempt_merge|bio_attempt_.*_merge|elv_merge|elv_attempt_insert_merge"
         r"|blk_bio_list_merge|ll_.*_merge_fn|dd_bio_merge|kyber_bio_merge|bfq_bio_merge",
     ),
-    # What the block layer and md call, and of that the models.
+    # The functions that the block layer and md call, and the prediction.
     "linnos": ("LinnOS", r"(__)?blk_linnos_.*|linnos_predict"),
     "queue": (
         "block layer: queueing, scheduler, dispatch",
@@ -336,20 +339,20 @@ _CALL = re.compile(r"__\w+?_sys_(\w+)")
 
 
 def group_of(function: str) -> str | None:
-    """The group of a function; None of one that is in none.
+    """Return the group of a function, or None if it has none.
 
-    What a compiler has made of it, as ``name.isra.0``, is in the group of ``name``.
+    A variant made by the compiler, for example ``name.isra.0``, is in the group of ``name``.
     """
     found = _KNOWN.fullmatch(function.partition(".")[0])
     return found.lastgroup if found else None
 
 
 def grouped(functions: Iterable[str]) -> dict[str, str]:
-    """Of functions those that are in a group, and in which."""
+    """Return the groups of those functions that are in one."""
     return {name: group for name in functions if (group := group_of(name)) is not None}
 
 
 def system_call(function: str) -> str | None:
-    """``pread64`` of ``__x64_sys_pread64``; None of what is no system call."""
+    """Return ``pread64`` for ``__x64_sys_pread64``, or None for other functions."""
     found = _CALL.fullmatch(function)
     return found[1] if found else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the time of the I/Os of a recording goes, layer by layer, and what changed between two."""
+"""Measure the time of a recording's I/Os by layer of the block stack, and compare two."""
 
 from __future__ import annotations
 
@@ -25,59 +25,59 @@ from linnapp.trace.blktrace import (
 )
 from linnapp.trace.inspection import LatencyHistogram
 
-#: key, what it is: between which of blktrace's events
+#: key: description with blktrace's events at start and end
 LAYERS = {
-    "request": "until it has a request: a free tag (Q to G)",
+    "request": "waiting for a request: a free tag (Q to G)",
     "issue": "plug, scheduler, dispatch (G to D)",
     "drive": "driver and drive (D to C)",
 }
 
-#: The I/Os are told apart by how long they took in all: percentiles that bound the groups.
+#: percentiles of the total latency that separate the bands of I/Os
 BANDS = (0.0, 50.0, 90.0, 99.0, 99.9, 100.0)
 
-#: Sums are kept of blocks of time, from which :mod:`linnapp.stats` makes longer ones. The blocks
-#: become twice as long whenever there would be too many.
+#: Sums are kept for blocks of time, which :mod:`linnapp.stats` combines into longer ones. The block
+#: length doubles whenever there would be too many blocks.
 _BLOCK_NS, _BLOCKS_KEPT = 1_000_000, 4096
 
 
 @dataclasses.dataclass(frozen=True)
 class Band:
-    """I/Os between two percentiles of the whole latency."""
+    """I/Os between two percentiles of the total latency."""
 
-    #: `low`, `high`: Percentiles.
+    #: `low`, `high`: the percentiles
     low: float
     high: float
     n: int
-    #: By layer.
+    #: mean time by layer
     mean_us: dict[str, float]
 
 
 class NothingServedError(TraceError):
-    """A recording without such an I/O that the drive served."""
+    """The recording contains no I/O of the requested kind that the drive served."""
 
 
 class Layers:
-    """Times of I/Os, layer by layer; of chunk after chunk."""
+    """Accumulates times of I/Os by layer."""
 
     def __init__(self) -> None:
         self.by_layer = {layer: LatencyHistogram() for layer in LAYERS}
         self.total = LatencyHistogram()
-        #: of each layer in ns, by the bins of `total`
+        #: time of each layer in ns by the bins of `total`
         self._sums = np.zeros((len(LAYERS), LatencyHistogram.N_BINS))
-        #: block of time: how many I/Os, then the sum of each layer in ns
+        #: block of time: number of I/Os, then the sum of each layer in ns
         self._blocks: dict[int, npt.NDArray[np.float64]] = {}
         self._block_ns = _BLOCK_NS
-        #: by the kernel's own count; the I/Os next to them may have the wrong layers, or none
+        #: events lost according to the kernel; neighbouring I/Os may be wrong or missing
         self.lost_events = 0
         self.reads_left_out = 0
 
     @property
     def n(self) -> int:
-        """I/Os counted."""
+        """Return the number of I/Os."""
         return self.total.n
 
     def add(self, arrival_ns: npt.NDArray[np.uint64], times: npt.NDArray[np.uint64]) -> None:
-        """Count I/Os, of each its layers' times in ns: shape (layers, n)."""
+        """Add I/Os. `times` has the time in each layer in ns, shape (layers, n)."""
         if not len(arrival_ns):
             return
         total = np.sum(times, axis=0)
@@ -94,18 +94,19 @@ class Layers:
             self._blocks[int(key)] = self._blocks.get(int(key), 0.0) + column
         while len(self._blocks) > _BLOCKS_KEPT:
             self._block_ns *= 2
-            every, self._blocks = self._blocks, {}
-            for number, column in every.items():
+            shorter, self._blocks = self._blocks, {}
+            for number, column in shorter.items():
                 self._blocks[number // 2] = self._blocks.get(number // 2, 0.0) + column
 
     def mean_us(self, layer: str) -> float:
-        """Mean time in a layer."""
+        """Return the mean time in a layer."""
         return self.by_layer[layer].mean_us
 
     def bands(self) -> list[Band]:
-        """Fast I/Os, slow ones and the slowest: the mean of each layer; empty bands left out.
+        """Return the mean time in each layer for bands of fast to slow I/Os, without empty bands.
 
-        An I/O belongs to the band in which the end of its bin is: bins are within 1.6 % of it.
+        An I/O belongs to the band that contains the upper end of its histogram bin, which is within
+        1.6 % of its latency.
         """
         below = np.cumsum(self.total.counts)
         found = []
@@ -121,7 +122,7 @@ class Layers:
         return found
 
     def block_sums(self) -> stats.Floats | None:
-        """I/Os, then us in each layer, by blocks of time; None if the recording has too few."""
+        """Return number of I/Os and us in each layer by block of time, None if too few."""
         keys = np.array(sorted(self._blocks), np.uint64)
         blocks = stats.block_numbers(keys * np.uint64(self._block_ns))
         if blocks is None:
@@ -130,7 +131,7 @@ class Layers:
         return stats.block_sums(blocks, n, *(ns / 1000 for ns in times_ns))
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, latencies in us."""
+        """Return all values by name, latencies in us."""
         whole = self.total.mean_us
         return {
             "ios": self.n,
@@ -150,7 +151,7 @@ class Layers:
 
 
 def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
-    """Read a recording of blktrace; no other format says when a request was issued."""
+    """Read a blktrace recording; other formats do not contain issue times."""
     found = Layers()
     blktrace = BlktraceReader(trace, **reader)
     for chunk, times in blktrace.with_layers():
@@ -158,15 +159,13 @@ def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
             COMPLETED | ISSUED
         )
         served &= chunk.is_write if writes else chunk.is_read
-        # An issue that was lost, or handed back: where the time went is not known.
+        # The layers are unknown if the issue event was lost or the request was requeued.
         served &= times.any(axis=0)
         found.add(chunk.arrival_ns[served], times[:, served])
     if not found.n:
-        kind, other = (
-            ("write", "leave `writes=True` away") if writes else ("read", "try `writes=True`")
-        )
+        kind, other = ("write", "omit `writes=True`") if writes else ("read", "try `writes=True`")
         raise NothingServedError(
-            f"{trace}: no {kind} from its issue (D) to its completion (C); {other}, or record anew"
+            f"{trace}: has no {kind} with issue (D) and completion (C); {other}, or record again"
         )
     found.lost_events = blktrace.stats["lost_events"]
     found.reads_left_out = blktrace.stats["doubtful_reads"]
@@ -175,13 +174,13 @@ def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
 
 @dataclasses.dataclass(frozen=True)
 class Change(stats.Difference):
-    """How a layer's mean differs between two recordings, at 95 %."""
+    """Difference of a layer's mean between two recordings, with a 95 % interval."""
 
     layer: str
 
 
 def changes(before: Layers, after: Layers) -> list[Change]:
-    """How the mean of every layer changed, the largest change first."""
+    """Return the change of each layer's mean, the largest first."""
     sums = before.block_sums(), after.block_sums()
     intervals = [stats.Interval.unknown()] * len(LAYERS)
     if sums[0] is not None and sums[1] is not None:
@@ -197,7 +196,7 @@ _COLOURS = {"request": "#e69f00", "issue": "#56b4e9", "drive": "#555555"}
 
 
 def draw(found: Sequence[tuple[str, Layers]], path: AnyPath) -> None:
-    """Draw a row of bars a recording; errors as of :func:`~linnapp.figures.check_can_draw`."""
+    """Draw a panel of bars for each recording."""
     check_can_draw(path)
     from matplotlib.figure import Figure
 
@@ -214,8 +213,8 @@ def draw(found: Sequence[tuple[str, Layers]], path: AnyPath) -> None:
         axes.invert_yaxis()
         axes.set_title(f"{name}: {each.n} I/Os", fontsize=9, loc="left")
         axes.tick_params(labelsize=8)
-    panels[-1, 0].set_xlabel("mean of the I/Os that took as long (us)", fontsize=9)
-    # Beside the bars, none of which it may hide.
+    panels[-1, 0].set_xlabel("mean of the I/Os in the band (us)", fontsize=9)
+    # The legend is placed below the bars, so that it hides none.
     figure.tight_layout(rect=(0, 0.3 / figure.get_figheight(), 1, 1))
     figure.legend(*panels[0, 0].get_legend_handles_labels(), fontsize=7, loc="lower center", ncol=3)
     save(figure, path)

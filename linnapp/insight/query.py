@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What was watched: two tables in Parquet files, written chunk by chunk, and asked in SQL.
+"""Query recorded calls and I/Os with SQL, summarize them, and compare two sessions.
 
-``calls.parquet`` has a row for each system call, ``ios.parquet`` one for each block I/O. A row of
-`ios` belongs to the row of `calls` with its `tid` and, as `time_ns`, its `call_time_ns`. A folder
-may hold a recording, and named ones (sessions) in folders of their own: asked are all of them.
+A folder can contain a recording and, in subfolders, named recordings (sessions). The tables `calls`
+and `ios` combine all of them.
+
+:func:`changes` compares the mean duration of each kind of call between two sessions, by blocks of
+time as for layers of I/Os (:func:`linnapp.stats.differences`). The intervals are corrected for the
+number of kinds, so that all of them hold together with 95 % confidence.
 """
 
 from __future__ import annotations
@@ -38,22 +41,22 @@ if TYPE_CHECKING:
 
 
 def session_folder(folder: AnyPath, session: str) -> Path:
-    """Where a session is kept."""
+    """Return the subfolder of a session. Raise if the name cannot be a folder's."""
     if not session.isprintable() or "/" in session or session.startswith(".") or not session:
         raise LinnappError(
-            f"--session {session!r}: it names a folder: printable, without /, not with a dot first"
+            f"--session {session!r}: must be printable, must not contain / or start with a dot"
         )
     return Path(folder) / session
 
 
 def recordings(folder: AnyPath) -> list[Path]:
-    """The folders of a folder's recordings: itself, and those of its sessions."""
+    """Return the folders with recordings: the folder itself and those of its sessions."""
     folder = Path(folder)
     try:
         below = sorted(folder.iterdir())
     except OSError:
-        below = []  # whoever opens the tables says why
-    # With a dot first one is being written.
+        below = []  # Opening the tables reports the error.
+    # A folder that starts with a dot is still being written.
     below = [each for each in below if not each.name.startswith(".")]
     found = [each for each in (folder, *below) if (each / RECORDING_FILE).is_file()]
     return found or [folder]
@@ -61,7 +64,7 @@ def recordings(folder: AnyPath) -> list[Path]:
 
 @contextlib.contextmanager
 def opened(folder: AnyPath) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database with the tables `calls` and `ios` of a folder's recordings."""
+    """Yield a database with the tables `calls` and `ios` of all recordings in a folder."""
     check_can_store()
     check_is_text(folder)
     import duckdb
@@ -75,19 +78,19 @@ def opened(folder: AnyPath) -> Iterator[duckdb.DuckDBPyConnection]:
                 for path in paths:
                     with path.open("rb"):
                         pass
-                # One at a time, since that says which one is damaged.
+                # Reading one file at a time shows which one is damaged.
                 for path in paths:
                     database.execute(f"describe from read_parquet({_pattern(path)})")
                 names = ", ".join(map(_pattern, paths))
                 database.execute(f"create view {table} as from read_parquet([{names}])")
             except OSError as error:
                 raise TraceError(
-                    f"{path.parent}: {path.name}: {error.strerror}; a folder that "
-                    "`linnapp watch -o` has written is asked"
+                    f"{path.parent}: {path.name}: {error.strerror}; name a folder "
+                    "that `linnapp watch -o` has written"
                 ) from error
             except duckdb.Error as error:
                 raise TraceError(
-                    f"{path}: not a table that can be read: {_first(error)}"
+                    f"{path}: is not a readable table: {_first_line(error)}"
                 ) from error
         yield database
     finally:
@@ -95,34 +98,34 @@ def opened(folder: AnyPath) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _pattern(path: Path) -> str:
-    """A file's name in SQL: what has a special meaning in a pattern is meant as it stands."""
+    """Quote a file name for SQL, with pattern characters escaped."""
     quoted = str(path.resolve()).replace("'", "''")
     return "'" + "".join(f"[{c}]" if c in "*?[" else c for c in quoted) + "'"
 
 
-def _first(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0]
 
 
 def recording(folder: AnyPath) -> dict[str, Any]:
-    """What is known of a recording as a whole: command, seconds, and how much is not in it."""
+    """Return the properties of a recording: command, duration, counters of lost data."""
     path = Path(folder) / RECORDING_FILE
     try:
-        said = json.loads(path.read_bytes())
+        properties = json.loads(path.read_bytes())
     except OSError as error:
         raise explain_os_error(error, path) from error
     except ValueError as error:
         raise TraceError(f"{path}: damaged: {error}") from error
-    if not isinstance(said, dict) or not isinstance(said.get("recording"), str):
-        raise TraceError(f"{path}: damaged: no object with the recording's name")
-    return said
+    if not isinstance(properties, dict) or not isinstance(properties.get("recording"), str):
+        raise TraceError(f"{path}: damaged: the recording's identifier is missing")
+    return properties
 
 
 def chunks(folder: AnyPath) -> Iterator[tuple[str, int, int, Callable[[], pa.Table]]]:
-    """Of each chunk of a recording its table, the number of its first row, its length, its reader.
+    """Yield table name, number of the first row, number of rows and reader of each chunk.
 
-    The tables are there, and are tables: :func:`opened` finds that out. The reader raises
-    TraceError if the chunk is damaged.
+    :func:`opened` must have checked the tables. The reader raises TraceError if the chunk is
+    damaged.
     """
     import pyarrow as pa
     import pyarrow.parquet as parquet
@@ -131,7 +134,7 @@ def chunks(folder: AnyPath) -> Iterator[tuple[str, int, int, Callable[[], pa.Tab
         try:
             return file.read_row_group(group)
         except (OSError, pa.ArrowException) as error:
-            raise TraceError(f"{path}: not a table that can be read: {_first(error)}") from error
+            raise TraceError(f"{path}: is not a readable table: {_first_line(error)}") from error
 
     for table in TABLES:
         path = Path(folder) / f"{table}.parquet"
@@ -144,9 +147,9 @@ def chunks(folder: AnyPath) -> Iterator[tuple[str, int, int, Callable[[], pa.Tab
 
 
 def query(folder: AnyPath, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-    """Ask a recording for columns, and for rows, which are fetched as they are asked for.
+    """Return the columns of a query and an iterator that fetches its rows as needed.
 
-    In DuckDB's SQL, of the tables `calls` and `ios` that :func:`linnapp.insight.watch.watch`
+    `sql` is DuckDB's SQL on the tables `calls` and `ios` that :func:`linnapp.insight.watch.watch`
     wrote.
     """
     stack = contextlib.ExitStack()
@@ -159,7 +162,7 @@ def query(folder: AnyPath, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...
         except duckdb.Error as error:
             raise TraceError(f"the query: {str(error).strip()}") from error
         if result is None:
-            raise TraceError("the query: there is none; try: select * from calls limit 5")
+            raise TraceError("the query is empty; try: select * from calls limit 5")
         columns = [str(column[0]) for column in result.description or ()]
     except BaseException:
         stack.close()
@@ -178,7 +181,7 @@ def _rows(result: Any, stack: contextlib.ExitStack) -> Iterator[tuple[Any, ...]]
             raise TraceError(f"the query: {str(error).strip()}") from error
 
 
-#: pipes, sockets and what else is in no folder
+#: true for pipes, sockets and other objects outside file systems
 _NO_FILE = "coalesce(not starts_with(path, '/'), false)"
 
 _BY_PATH = f"""
@@ -231,8 +234,8 @@ _IOS = """
 select count(*) as ios, coalesce(sum(bytes) filter (op = 'read'), 0)::bigint as read_bytes,
   coalesce(sum(bytes) filter (op = 'write'), 0)::bigint as written_bytes
 from ios where """
-#: whose I/Os those are that no call of a watched program has queued, and those it has
-_WHOSE = {
+#: classes of I/Os: queued in or outside recorded calls, by kernel threads, by stacked drivers
+_IO_CLASSES = {
     "in_calls": "watched and call is not null and not below",
     "outside_calls": "watched and call is null and not below",
     "kernel_threads": "not watched and not below",
@@ -241,13 +244,14 @@ _WHOSE = {
 
 
 def summary(folder: AnyPath, top: int) -> dict[str, Any]:
-    """Calls and I/Os by so many paths, those that took most of the time first; I/Os by tag.
+    """Summarize calls and I/Os by path, the `top` paths with the longest total time, and by tag.
 
-    Pipes, sockets and the like are counted apart: what waits there waits for no drive. I/Os that a
-    driver passed on to drives below it are counted apart, since they are parts of others.
+    Calls on pipes, sockets and similar objects are counted separately because they wait for no
+    drive. I/Os that a stacked driver passed on are counted separately because they are parts of
+    others.
     """
     with opened(folder) as database:
-        n_paths, n_calls, without = ask(
+        n_paths, n_calls, without = fetch_rows(
             database,
             f"select count(distinct path) filter (not {_NO_FILE}), count(*), "
             "count(*) - count(path) from calls",
@@ -257,29 +261,33 @@ def summary(folder: AnyPath, top: int) -> dict[str, Any]:
             "calls": n_calls,
             "calls_without_path": without,
             "paths": n_paths,
-            **ask(database, "select count(*) - count(latency_ns) as ios_without_end from ios")[0],
-            "parts_us": ask(database, _PARTS)[0],
-            "layers_us": {row.pop("op"): row for row in ask(database, _LAYERS)},
-            "decisions": {row["decision"]: row["n"] for row in ask(database, _DECISIONS)},
-            "ios": {whose: ask(database, _IOS + where)[0] for whose, where in _WHOSE.items()},
-            "on_no_file": ask(database, _ON_NO_FILE)[0],
-            "by_path": ask(database, f"{_BY_PATH} limit {int(top)}"),
-            "by_tag": ask(database, f"{_BY_TAG} limit {int(top)}"),
+            **fetch_rows(
+                database, "select count(*) - count(latency_ns) as ios_without_end from ios"
+            )[0],
+            "parts_us": fetch_rows(database, _PARTS)[0],
+            "layers_us": {row.pop("op"): row for row in fetch_rows(database, _LAYERS)},
+            "decisions": {row["decision"]: row["n"] for row in fetch_rows(database, _DECISIONS)},
+            "ios": {
+                name: fetch_rows(database, _IOS + where)[0] for name, where in _IO_CLASSES.items()
+            },
+            "on_no_file": fetch_rows(database, _ON_NO_FILE)[0],
+            "by_path": fetch_rows(database, f"{_BY_PATH} limit {int(top)}"),
+            "by_tag": fetch_rows(database, f"{_BY_TAG} limit {int(top)}"),
         }
     return found
 
 
-def ask(
-    database: duckdb.DuckDBPyConnection, sql: str, given: dict[str, Any] | None = None
+def fetch_rows(
+    database: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """The rows of an answer, by column; what the query names as ``$name`` is given."""
-    result = database.execute(sql, given or {})
+    """Run a query with the parameters ``$name`` and return its rows as dictionaries."""
+    result = database.execute(sql, parameters or {})
     columns = [str(column[0]) for column in result.description or ()]
     return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
 
 
-#: Of every kind of call and every block of time: how many, ns in them, in waiting of their I/Os and
-#: at the drive. An I/O that a driver passed on is there once more, below.
+#: For each kind of call and block of time: number of calls, total duration, and the waiting and
+#: drive times of their I/Os. I/Os that a stacked driver passed on (`below`) are left out.
 _BLOCKS = f"""
 with bounds as (
   select min(time_ns) as first, max(time_ns) - min(time_ns) + 1 as span
@@ -307,45 +315,46 @@ from calls where session = $session group by 1, 2
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """A kind of call in one session; times in us."""
+    """Statistics of a kind of call in one session; times in us."""
 
     calls: int
-    #: `mean_us`, `p50_us`, `p99_us`: from call to return.
+    #: `mean_us`, `p50_us`, `p99_us`: duration from call to return
     mean_us: float
     p50_us: float
     p99_us: float
-    #: `ios`, `wait_us`, `drive_us`: of each call, on average: I/Os that it queued, what they waited
-    #: for the driver, and what they took from there on. I/Os at the same time count one after
-    #: another.
+    #: `ios`, `wait_us`, `drive_us`: means per call: number of I/Os queued, their time before the
+    #: driver, and their time in driver and drive. Times of concurrent I/Os are added.
     ios: float
     wait_us: float
     drive_us: float
-    #: What the mean is made of, by the names of :data:`linnapp.insight.calls.PARTS`.
+    #: parts of the mean by the names of :data:`linnapp.insight.calls.PARTS`
     parts_us: dict[str, float]
 
 
 @dataclasses.dataclass(frozen=True)
 class CallChange(stats.Difference):
-    """How the mean duration of a kind of call differs."""
+    """Difference of the mean duration of a kind of call."""
 
     call: str
-    #: None unless paths are told apart.
+    #: None unless `by_path`
     path: str | None
     before: Side
     after: Side
 
     def to_json(self) -> dict[str, Any]:
-        """All of it."""
+        """Return all fields by name."""
         return {**dataclasses.asdict(self), "beyond_chance": self.is_significant}
 
 
 def changes(folder: AnyPath, before: str, after: str, *, by_path: bool = False) -> list[CallChange]:
-    """Compare two sessions of a folder: what both have, that which changed most first.
+    """Compare two sessions of a folder. Return the kinds of calls in both, largest change first.
 
-    `by_path` tells calls of one kind on different files apart.
+    With `by_path`, calls on different files are different kinds.
     """
     with opened(folder) as database:
-        kept = {row["session"] for row in ask(database, "select distinct session from calls")}
+        kept = {
+            row["session"] for row in fetch_rows(database, "select distinct session from calls")
+        }
         for session in (before, after):
             if session not in kept:
                 names = ", ".join(sorted(name for name in kept if name is not None))
@@ -371,13 +380,15 @@ def _session(
 ) -> dict[_Kind, tuple[Side, _Blocks]]:
     given = {"session": session, "by_path": by_path}
     span = "select max(time_ns) - min(time_ns) + 1 as ns from calls where session = $session"
-    (row,) = ask(database, span, {"session": session})
+    (row,) = fetch_rows(database, span, {"session": session})
     n_blocks = stats.count_blocks(row["ns"]) or 1
     rows = database.execute(_BLOCKS, {**given, "blocks": n_blocks}).fetchall()
     blocks: dict[_Kind, list[tuple[float, ...]]] = {}
     for call, path, _, *sums in rows:
         blocks.setdefault((call, path), []).append(tuple(sums))
-    percentiles = {(row["call"], row["path"]): row for row in ask(database, _PERCENTILES, given)}
+    percentiles = {
+        (row["call"], row["path"]): row for row in fetch_rows(database, _PERCENTILES, given)
+    }
     found = {}
     for kind, sums in blocks.items():
         columns = np.array(sums, dtype=np.float64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What there is to draw of a session: its longest system calls and block I/Os, when and where."""
+"""Draw a session's longest system calls and block I/Os as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 from linnapp.errors import TraceError, needs
 from linnapp.files import AnyPath
 from linnapp.insight.calls import COUNTS, PARTS, describe_parts
-from linnapp.insight.query import ask, opened
+from linnapp.insight.query import fetch_rows, opened
 from linnapp.terminal import printable
 
-#: More of either would neither be seen nor quickly drawn.
-MOST = 3000
+#: maximum number of calls and of I/Os; more would be neither visible nor fast to draw
+MAX_DRAWN = 3000
 
 _BOUNDS = """
 select min(time_ns) as start_ns, max(time_ns + duration_ns) as end_ns from calls
@@ -31,16 +31,16 @@ _CALLS = f"""
 select time_ns, duration_ns, {", ".join(PARTS)}, tid, process, call, path, bytes, result
 from calls
 where {_IN_WINDOW.format(length="duration_ns")}
-order by duration_ns desc, time_ns limit {MOST}
+order by duration_ns desc, time_ns limit {MAX_DRAWN}
 """
 _IOS = f"""
 select time_ns, latency_ns, plug_ns, scheduler_ns, drive_ns, device, drive, op, sector, bytes,
   process, tid, call, decision, tag, failed
 from ios where not below and latency_ns is not null
   and {_IN_WINDOW.format(length="latency_ns")}
-order by latency_ns desc, time_ns limit {MOST}
+order by latency_ns desc, time_ns limit {MAX_DRAWN}
 """
-_HOW_MANY = f"""
+_COUNTS = f"""
 select
   (select count(*) from calls where {_IN_WINDOW.format(length="duration_ns")}) as calls,
   (select count(*) from ios where not below and latency_ns is not null
@@ -50,18 +50,18 @@ select
 
 @dataclasses.dataclass(frozen=True)
 class Timeline:
-    """Calls and I/Os of a stretch of time, the longest first."""
+    """Calls and I/Os of a period, the longest first."""
 
     session: str | None
-    #: Since 1970; seconds of the session count from there.
+    #: start of the session in ns since 1970, where its seconds start
     session_start_ns: int
-    #: `start_ns`, `end_ns`: of the stretch.
+    #: `start_ns`, `end_ns`: the period
     start_ns: int
     end_ns: int
-    #: `calls`, `ios`: rows of the tables, `MOST` of each at most.
+    #: `calls`, `ios`: rows of the tables, at most `MAX_DRAWN` each
     calls: list[dict[str, Any]]
     ios: list[dict[str, Any]]
-    #: `n_calls`, `n_ios`: how many there are; the others are shorter.
+    #: `n_calls`, `n_ios`: total numbers in the period
     n_calls: int
     n_ios: int
 
@@ -69,25 +69,27 @@ class Timeline:
 def timeline(
     folder: AnyPath, session: str | None = None, window_s: tuple[float, float] | None = None
 ) -> Timeline:
-    """Find what there is to draw of a session, which may be left out where there is one.
+    """Read the calls and I/Os to draw. `session` can be omitted if there is only one.
 
-    The window is from when to when, in seconds since the session's first call.
+    `window_s` is the start and end in seconds since the session's first call.
     """
     with opened(folder) as database:
-        kept = [row["session"] for row in ask(database, "select distinct session from calls")]
-        if session is None and len(kept) == 1:
-            session = kept[0]
-        if session not in kept:
-            names = ", ".join(sorted(name for name in kept if name)) or "none"
-            which = "several sessions" if session is None and kept else f"no session {session}"
+        sessions = [
+            row["session"] for row in fetch_rows(database, "select distinct session from calls")
+        ]
+        if session is None and len(sessions) == 1:
+            session = sessions[0]
+        if session not in sessions:
+            names = ", ".join(sorted(name for name in sessions if name)) or "none"
+            which = "several sessions" if session is None and sessions else f"no session {session}"
             raise TraceError(f"{folder}: {which}; --session names one: {names}")
-        [bounds] = ask(database, _BOUNDS, {"session": session})
+        [bounds] = fetch_rows(database, _BOUNDS, {"session": session})
         first_ns, start_ns, end_ns = bounds["start_ns"], bounds["start_ns"], bounds["end_ns"]
         if window_s is not None:
             start_ns, end_ns = (first_ns + int(1e9 * at_s) for at_s in window_s)
-        given = {"session": session, "start_ns": start_ns, "end_ns": end_ns}
-        [how_many] = ask(database, _HOW_MANY, given)
-        if not how_many["calls"] or end_ns <= start_ns:
+        parameters = {"session": session, "start_ns": start_ns, "end_ns": end_ns}
+        [counts] = fetch_rows(database, _COUNTS, parameters)
+        if not counts["calls"] or end_ns <= start_ns:
             took_s = (bounds["end_ns"] - first_ns) / 1e9
             raise TraceError(f"{folder}: no calls in that time; the session took {took_s:.3f} s")
         return Timeline(
@@ -95,17 +97,17 @@ def timeline(
             first_ns,
             start_ns,
             end_ns,
-            ask(database, _CALLS, given),
-            ask(database, _IOS, given),
-            how_many["calls"],
-            how_many["ios"],
+            fetch_rows(database, _CALLS, parameters),
+            fetch_rows(database, _IOS, parameters),
+            counts["calls"],
+            counts["ios"],
         )
 
 
 _TEMPLATE = files("linnapp").joinpath("monitoring", "timeline.html.j2")
-_THREADS, _ROWS, _LONGEST = 24, 12, 20
-#: in percent of the panel: what is shorter would not be seen
-_LEAST = 0.05
+_MAX_THREADS, _MAX_ROWS, _MAX_LISTED = 24, 12, 20
+#: minimum width of a bar, in percent of the panel, so that it is visible
+_MIN_WIDTH = 0.05
 
 _KINDS = {
     "read": [
@@ -124,7 +126,7 @@ _KINDS = {
 _KIND_OF = {call: kind for kind, calls in _KINDS.items() for call in calls}
 _LAYERS = ("plug_ns", "scheduler_ns", "drive_ns")
 
-#: class, left edge and width in percent, row, words
+#: class, left edge and width in percent, row, description
 Bar = tuple[str, float, float, int, str]
 
 
@@ -137,29 +139,29 @@ def _path(row: dict[str, Any]) -> str:
 
 
 class _Scale:
-    """From times to places in percent."""
+    """Converts times to positions in percent of the panel."""
 
     def __init__(self, shown: Timeline) -> None:
         self._start_ns = shown.start_ns
         self._span_ns = shown.end_ns - shown.start_ns
 
     def place(self, start_ns: int, length_ns: int) -> tuple[float, float]:
-        """Left edge and width, within the panel."""
+        """Return left edge and width, clipped to the panel."""
         left = 100 * (start_ns - self._start_ns) / self._span_ns
         right = left + 100 * length_ns / self._span_ns
-        left = min(max(left, 0.0), 100 - _LEAST)
-        return left, max(min(right, 100.0) - left, _LEAST)
+        left = min(max(left, 0.0), 100 - _MIN_WIDTH)
+        return left, max(min(right, 100.0) - left, _MIN_WIDTH)
 
 
 def _threads(shown: Timeline, scale: _Scale) -> Iterator[tuple[str, list[Bar]]]:
-    """The threads that were in calls for longest, each with its calls."""
+    """Yield the threads with the longest total time in calls, each with its bars."""
     by_thread = collections.defaultdict(list)
     for row in shown.calls:
         by_thread[row["tid"]].append(row)
     longest = sorted(
         by_thread.items(), key=lambda item: -sum(row["duration_ns"] for row in item[1])
     )
-    for tid, rows in longest[:_THREADS]:
+    for tid, rows in longest[:_MAX_THREADS]:
         bars = [
             (
                 _KIND_OF.get(row["call"], "other"),
@@ -174,11 +176,11 @@ def _threads(shown: Timeline, scale: _Scale) -> Iterator[tuple[str, list[Bar]]]:
 
 
 def _rows_for(ios: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:
-    """Each I/O, in the order of time, with the first row that is free; the last one takes all."""
-    ends = [0] * _ROWS
+    """Yield I/Os by time with the first free row. The last row takes all that find none."""
+    ends = [0] * _MAX_ROWS
     for io in sorted(ios, key=lambda io: int(io["time_ns"])):
         free = (i for i, end in enumerate(ends) if end <= io["time_ns"])
-        row = next(free, _ROWS - 1)
+        row = next(free, _MAX_ROWS - 1)
         ends[row] = io["time_ns"] + io["latency_ns"]
         yield io, row
 
@@ -212,25 +214,29 @@ def _drives(shown: Timeline, scale: _Scale) -> Iterator[tuple[str, list[Bar]]]:
 
 
 def check_can_draw() -> None:
-    """Find out whether a page can be made."""
+    """Raise if the library for the page is missing."""
     with needs("the timeline needs Jinja", "'linnapp[watch]'"):
         import jinja2  # noqa: F401
 
 
-def page(shown: Timeline, said: dict[str, Any]) -> str:
-    """The page; `said` is what :func:`~linnapp.insight.query.recording` says of the session."""
+def page(shown: Timeline, properties: dict[str, Any]) -> str:
+    """Return the HTML page. `properties` are those of :func:`~linnapp.insight.query.recording`."""
     import jinja2
 
     scale = _Scale(shown)
     threads = list(_threads(shown, scale))
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     return environment.from_string(_TEMPLATE.read_text()).render(
-        title=printable(" ".join(said.get("command") or []) or shown.session or "linnapp watch"),
+        title=printable(
+            " ".join(properties.get("command") or []) or shown.session or "linnapp watch"
+        ),
         session=shown.session and printable(shown.session),
         when=time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(shown.start_ns / 1e9)),
         from_s=(shown.start_ns - shown.session_start_ns) / 1e9,
         seconds=(shown.end_ns - shown.start_ns) / 1e9,
-        counts=[f"{said[name]} {words}" for name, words in COUNTS.items() if said.get(name)],
+        counts=[
+            f"{properties[name]} {words}" for name, words in COUNTS.items() if properties.get(name)
+        ],
         left_out_calls=shown.n_calls - sum(len(bars) for _, bars in threads),
         left_out_ios=shown.n_ios - len(shown.ios),
         n_calls=shown.n_calls,
@@ -246,6 +252,6 @@ def page(shown: Timeline, said: dict[str, Any]) -> str:
                 "took": _us(row["duration_ns"]),
                 "parts": describe_parts(row),
             }
-            for row in shown.calls[:_LONGEST]
+            for row in shown.calls[:_MAX_LISTED]
         ],
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What ``linnapp top`` draws, and the keys it listens to."""
+"""The screen of ``linnapp top``: drawing, and reactions to keys."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ from linnapp.model.latency_model import NOT_ALWAYS
 
 _BARS = "▁▂▃▄▅▆▇█"
 
-#: By how much a percentile may be off, of the kernel's histogram.
-_BIN = 1.12
+#: relative width of a bin of the kernel's histogram, the maximum error of a percentile
+_BIN_RATIO = 1.12
 
-#: columns: title, width at least, how dispensable; the most dispensable goes first where all do
-#: not fit
+#: columns: title, minimum width, rank; if not all fit, the highest rank is dropped first
 _COLUMNS = (
     ("drive", 8, 0),
     ("mode", 7, 5),
@@ -51,7 +50,7 @@ _COLUMNS = (
 )
 _LEFT = ("drive", "mode", "latency", "model")
 
-#: what `s` goes through: title, value
+#: orders that the key s selects in turn: title, sort key
 _SORTS: tuple[tuple[str, Callable[[DriveRow], float | str]], ...] = (
     ("drive", lambda row: row.drive),
     ("mean us", lambda row: -(row.read_us_mean or 0)),
@@ -62,12 +61,12 @@ _SORTS: tuple[tuple[str, Callable[[DriveRow], float | str]], ...] = (
 
 
 def sparkline(values: Sequence[float | None], width: int) -> str:
-    """The last values as bars, on a logarithmic scale from the least to the most shown."""
+    """Draw the last values as bars on a logarithmic scale from their minimum to their maximum."""
     shown = list(values[-width:])
     logs = [math.log(value) if value else None for value in shown]
     known = [log for log in logs if log is not None]
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
-    # A factor of two at least, or noise would look like bursts.
+    # The scale covers at least a factor of two, so that noise does not look like bursts.
     span = max(high - low, math.log(2))
     bars = "".join(
         " " if log is None else _BARS[min(7, int((log - low) / span * 8))] for log in logs
@@ -75,8 +74,8 @@ def sparkline(values: Sequence[float | None], width: int) -> str:
     return bars.rjust(width)
 
 
-def age(seconds: float | None) -> str:
-    """A time in its largest unit."""
+def format_age(seconds: float | None) -> str:
+    """Format a time in its largest unit."""
     if seconds is None:
         return "-"
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
@@ -92,19 +91,19 @@ def _rate(value: float | None) -> str:
 
 
 def _choosing(row: DriveRow) -> str:
-    """What is to be said of a model by which no read is refused, or sent elsewhere."""
+    """Return a note on a model that refuses or redirects no reads, else an empty string."""
     said = NOT_ALWAYS.get(row.model_usage or "")
     return f" {said}" if said else ""
 
 
 def _p99_us(row: DriveRow) -> float | None:
-    """The percentile; not below the mean where that is only since its bins are 12 % wide."""
+    """Return the 99th percentile. Use the mean if p99 is smaller only because of the bin width."""
     p99, mean = row.read_us_percentiles.get("p99"), row.read_us_mean
-    return mean if p99 and mean and p99 < mean <= _BIN * p99 else p99
+    return mean if p99 and mean and p99 < mean <= _BIN_RATIO * p99 else p99
 
 
 def _cells(row: DriveRow) -> dict[str, str]:
-    """What a row says, but for the bars."""
+    """Return the text of a drive's cells by column, without the bars."""
     rates = row.per_second
     us = row.read_us_mean
     return {
@@ -121,23 +120,23 @@ def _cells(row: DriveRow) -> dict[str, str]:
         "admit/s": _rate(rates.get("admitted")),
         "revoke/s": _rate(rates.get("revoked")),
         "probe/s": _rate(rates.get("probes")),
-        "burst": age(row.burst_s),
+        "burst": format_age(row.burst_s),
         "model": (row.model_id or "none") + _choosing(row),
-        "age": age(row.model_age_s),
+        "age": format_age(row.model_age_s),
     }
 
 
 def table(rows: Sequence[DriveRow], width: int, selected: str | None = None) -> Text:
-    """A row a drive, with as many columns as fit, and the rest for the bars.
+    """Draw a line for each drive with the columns that fit. The bars use the remaining width.
 
-    Lines of plain text: a rich Table of as much takes several times as long to draw.
+    The result is plain text because a rich Table takes several times as long to draw.
     """
     without = set()
     if not any(row.read_us_percentiles for row in rows):
         without |= {"p50 us", "p99 us"}
     if all(row.array is None for row in rows):
         without.add("share")
-    # Else it is the hinted reads again.
+    # Otherwise the column would repeat the hinted reads.
     if not any(row.is_asked for row in rows):
         without.add("asked/s")
     columns = [column for column in _COLUMNS if column[0] not in without]
@@ -170,8 +169,8 @@ def table(rows: Sequence[DriveRow], width: int, selected: str | None = None) -> 
     return shown
 
 
-def opened(row: DriveRow, width: int) -> RenderableType:
-    """One drive: a wide sparkline, every counter and knob."""
+def drive_details(row: DriveRow, width: int) -> RenderableType:
+    """Draw one drive in detail: a wide sparkline, all counters and settings."""
     spark = sparkline(row.latencies_us, max(10, min(len(row.latencies_us), width - 2)))
     known = [value for value in row.latencies_us if value is not None]
     scale = f"{min(known):.0f} to {max(known):.0f} us" if known else "no reads yet"
@@ -182,30 +181,30 @@ def opened(row: DriveRow, width: int) -> RenderableType:
         counters.add_row(name, f"{total}", _rate(row.per_second[name]))
     knobs = ", ".join(f"{name} {value}" for name, value in row.settings.items())
     uploaded = (
-        "when it was uploaded is not known"
+        "upload time unknown"
         if row.model_age_s is None
-        else f"uploaded {age(row.model_age_s)} ago"
+        else f"uploaded {format_age(row.model_age_s)} ago"
     )
     model = f"model {row.model_id}{_choosing(row)}, {uploaded}, slow above {row.threshold_us} us"
     return Group(
         Text(f"{row.drive}: {row.mode}, {model if row.model_id else 'no model'}"),
-        Text(f"mean read of each look, {scale}:"),
+        Text(f"mean read latency of each interval, {scale}:"),
         Text(spark),
         Text(
             f"{_rate(row.reads_per_s)} reads/s, {_rate(row.writes_per_s)} writes/s, "
             f"{row.in_flight} in flight, "
             f"pending {'-' if row.pending_pages is None else row.pending_pages} pages"
         ),
-        *([] if row.model_id is None else [Text(_slow_words(row))]),
-        *([] if row.array is None else [Text(_of_array(row))]),
+        *([] if row.model_id is None else [Text(_slow_summary(row))]),
+        *([] if row.array is None else [Text(_array_summary(row))]),
         Text(knobs),
         counters,
     )
 
 
-def _slow_words(row: DriveRow) -> str:
-    """How many reads were slow, beside how many would have been whoever admitted them."""
-    # The kernel counts reads as they come, the slow ones as they complete; a refused one does not.
+def _slow_summary(row: DriveRow) -> str:
+    """Return the fraction of slow reads among admitted reads and among all completed reads."""
+    # `reads` counts arrivals and `slow` completions; refused reads never complete.
     completed = row.totals.get("reads", 0) - row.totals.get("revoked", 0)
     shares = (
         f"{slow / reads:.1%}" if reads > 0 else "-"
@@ -221,18 +220,18 @@ def _slow_words(row: DriveRow) -> str:
     )
 
 
-def _of_array(row: DriveRow) -> str:
+def _array_summary(row: DriveRow) -> str:
     share = "not known" if row.array_read_share is None else f"{row.array_read_share:.1%}"
-    return f"in {row.array}; of the reads of its drives: {share}"
+    return f"in {row.array}; share of the array's reads: {share}"
 
 
-def of_arrays() -> list[Text]:
-    """A line for each md array that asks."""
+def array_lines() -> list[Text]:
+    """Return a line for each md array that queries its drives."""
     return [Text(each.words) for each in guards() if each.state != "off"]
 
 
 class Screen:
-    """What is shown, and what keys do to it."""
+    """State of the screen."""
 
     def __init__(self) -> None:
         self.rows: list[DriveRow] = []
@@ -244,11 +243,11 @@ class Screen:
         self.done = False
 
     def ordered(self) -> list[DriveRow]:
-        """The rows as sorted."""
+        """Return the rows in the selected order."""
         return sorted(self.rows, key=_SORTS[self.sort][1], reverse=self.reversed)
 
     def press(self, key: bytes) -> None:
-        """React to a key; others are ignored."""
+        """React to a key. Unknown keys are ignored."""
         if key in (b"q", b"Q"):
             self.done = True
         elif key in (b"p", b"P", b" "):
@@ -275,18 +274,18 @@ class Screen:
             self.selected = names[0 if by >= 0 else -1]
 
     def draw(self, width: int) -> RenderableType:
-        """The whole screen."""
+        """Draw the whole screen."""
         rows = self.ordered()
         chosen = next((row for row in rows if row.drive == self.selected), None)
         body: RenderableType
         if not rows:
-            body = Text("looking ...")
+            body = Text("measuring ...")
         elif self.open and chosen is not None:
-            body = opened(chosen, width)
+            body = drive_details(chosen, width)
         else:
             body = table(rows, width, self.selected)
-        what = f"sorted by {_SORTS[self.sort][0]}" + (", reversed" if self.reversed else "")
-        state = "paused" if self.paused else what
+        order = f"sorted by {_SORTS[self.sort][0]}" + (", reversed" if self.reversed else "")
+        state = "paused" if self.paused else order
         keys = "q quit  p pause  s sort  r reverse  ↑↓ choose  Enter open  Esc back"
         return Group(
             Text(
@@ -295,13 +294,13 @@ class Screen:
                 no_wrap=True,
             ),
             body,
-            *of_arrays(),
+            *array_lines(),
             Text(keys, style="dim", no_wrap=True),
         )
 
 
 def _keys(data: bytes) -> Iterator[bytes]:
-    """Split what a terminal sent into keys; an arrow is an escape sequence of three bytes."""
+    """Split terminal input into keys. An arrow is an escape sequence of three bytes."""
     while data:
         length = 3 if data[:2] in (b"\x1b[", b"\x1bO") and len(data) > 2 else 1
         yield data[:length]
@@ -309,8 +308,8 @@ def _keys(data: bytes) -> Iterator[bytes]:
 
 
 @contextlib.contextmanager
-def _keys_at_once(terminal: int) -> Iterator[None]:
-    """Have keys arrive when they are pressed, unseen; ctrl-C still interrupts."""
+def _unbuffered_keys(terminal: int) -> Iterator[None]:
+    """Read keys immediately and without echo. Ctrl-C still interrupts."""
     before = termios.tcgetattr(terminal)
     tty.setcbreak(terminal)
     try:
@@ -319,13 +318,13 @@ def _keys_at_once(terminal: int) -> Iterator[None]:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
-def run(look: Callable[[], list[DriveRow]], interval_s: float) -> None:
-    """Look and draw until somebody quits."""
+def run(take_snapshot: Callable[[], list[DriveRow]], interval_s: float) -> None:
+    """Take snapshots and draw them until the user quits."""
     terminal = sys.stdin.fileno()
     screen = Screen()
-    look()
+    take_snapshot()
     with (
-        _keys_at_once(terminal),
+        _unbuffered_keys(terminal),
         contextlib.suppress(KeyboardInterrupt),
         Live(screen=True, auto_refresh=False) as live,
     ):
@@ -336,11 +335,11 @@ def run(look: Callable[[], list[DriveRow]], interval_s: float) -> None:
             if select.select([terminal], [], [], left)[0]:
                 data = os.read(terminal, 64)
                 if not data:
-                    return  # the terminal has gone
+                    return  # The terminal was closed.
                 for key in _keys(data):
                     screen.press(key)
             if time.monotonic() >= due:
                 due = time.monotonic() + interval_s
-                rows = look()
+                rows = take_snapshot()
                 if not screen.paused:
                     screen.rows = rows

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Follows a program: runs it, or finds it, and stores its storage system calls and block I/Os."""
+"""Run or follow programs, and store their storage system calls and block I/Os."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pathlib import Path
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath, replaced_directory
 from linnapp.insight.calls import (
-    EVERYTHING,
+    NO_FILTERS,
+    Filters,
     Reader,
     Store,
-    Wanted,
     call_names,
     check_can_store,
     check_is_text,
@@ -27,63 +27,63 @@ from linnapp.insight.calls import (
 from linnapp.signals import signals_held
 from linnapp.trace.command import check_command, exit_status, started
 
-_TYPES = Path("/sys/kernel/btf/vmlinux")
-#: How long records wait in the buffer; a full eighth of it is read at once.
-_LOOK_MS = 50
-#: of the inode of the first PID namespace, linux/proc_ns.h
-_FIRST_PID_NAMESPACE = 0xEFFFFFFC
+_BTF = Path("/sys/kernel/btf/vmlinux")
+#: maximum time that records stay in the buffer; it is read earlier if an eighth is full
+_READ_EVERY_MS = 50
+#: inode number of the initial PID namespace, from linux/proc_ns.h
+_INITIAL_PID_NAMESPACE = 0xEFFFFFFC
 
 
 @dataclasses.dataclass(frozen=True)
 class Watched:
-    """What a recording came to."""
+    """Result of a recording."""
 
-    #: The command's exit status, as a shell has it; 0 without a command.
+    #: exit status of the command as in a shell, 0 without a command
     status: int
     seconds: float
-    #: Of what is not in the tables; see :data:`linnapp.insight.calls.COUNTS`.
+    #: counters of data that the tables do not contain, see :data:`linnapp.insight.calls.COUNTS`
     counts: dict[str, int]
 
 
 def check_can_watch() -> None:
-    """Find out why watching would not work, before it fails with less to say."""
+    """Raise the first reason why watching cannot work on this machine."""
     check_can_store()
     library()
     if os.geteuid() != 0:
         raise DeviceError("watching needs root; run this command with sudo")
-    if not _TYPES.exists():
+    if not _BTF.exists():
         raise DeviceError(
-            f"{_TYPES} is missing: this kernel has no BPF programs that know its "
-            "types; it lacks CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS or CONFIG_DEBUG_INFO_BTF"
+            f"{_BTF} is missing, so BPF programs cannot be loaded: the kernel needs "
+            "CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF"
         )
-    if Path("/proc/self/ns/pid").stat().st_ino != _FIRST_PID_NAMESPACE:
+    if Path("/proc/self/ns/pid").stat().st_ino != _INITIAL_PID_NAMESPACE:
         raise DeviceError(
-            "this is a PID namespace of its own (a container), where processes have other "
-            "numbers than the kernel's; watch from outside, with --pid"
+            "this process runs in a PID namespace (a container), where process numbers differ "
+            "from the kernel's; watch from the host with --pid"
         )
 
 
 def _check_empty(folder: Path) -> None:
-    """Refuse to write over what was recorded before: nobody can record that again."""
+    """Raise if the folder is not empty: a recording cannot be repeated, so it is not replaced."""
     check_is_text(folder)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         held = min((entry.name for entry in folder.iterdir()), default=None)
         if held is not None:
             raise LinnappError(
-                f"{folder}: holds {held} already; name another folder, remove this one, or keep "
-                "several recordings in one with --session NAME each"
+                f"{folder}: already contains {held}; name another folder, remove this one, or keep "
+                "several recordings in it with --session NAME"
             )
 
 
 def process_id(pid: int) -> int:
-    """`pid`, if it is a process."""
+    """Return `pid`. Raise if it is no process."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError as error:
         raise LinnappError(f"--pid {pid}: no such process") from error
     tgid = int(next(line for line in status.splitlines() if line.startswith("Tgid:")).split()[1])
     if tgid != pid:
-        raise LinnappError(f"--pid {pid}: a thread of process {tgid}; give that")
+        raise LinnappError(f"--pid {pid}: is a thread of process {tgid}; name the process")
     return pid
 
 
@@ -93,18 +93,35 @@ def watch(
     command: Sequence[str] = (),
     pids: Sequence[int] = (),
     every: bool = False,
-    wanted: Wanted = EVERYTHING,
+    filters: Filters = NO_FILTERS,
     session: str | None = None,
     duration_s: float | None = None,
     buffer_mib: int = 16,
     arguments: str | None = None,
 ) -> Watched:
-    """Follow a command until it ends, or processes; until ctrl-C at most.
+    """Record a command or processes until they end, or until `duration_s` or ctrl-C.
 
-    With `command` it is run and followed, and all that it starts; with `pids` these processes, and
-    all they start from now on; with `every` all but this one, until the command ends, if there is
-    one. `buffer_mib`, a power of two, is of what waits to be read; what does not fit is lost and
-    counted. Calls' `arguments` are stored as :mod:`linnapp.insight.arguments` has them.
+    Parameters
+    ----------
+    output : path
+        Folder for the tables; must be empty or missing.
+    command : sequence of str
+        Run this command. It and all its descendants are recorded.
+    pids : sequence of int
+        Record these processes, and those that they start from now on.
+    every : bool
+        Record all processes except this one, until `command` ends if it is given.
+    filters : Filters
+        Calls and I/Os to record of these processes.
+    session : str, optional
+        Name of the recording, stored in the column `session`.
+    duration_s : float, optional
+        Stop after this time.
+    buffer_mib : int
+        Size of the buffer between kernel and reader, a power of two. Records that do not fit are
+        lost and counted.
+    arguments : {"raw", "detailed"}, optional
+        Store the arguments of calls, see :mod:`linnapp.insight.arguments`.
     """
     if command:
         check_command(command)
@@ -115,7 +132,7 @@ def watch(
         folder = stack.enter_context(replaced_directory(output, (".parquet", ".json")))
         check_can_watch()
         reader = stack.enter_context(Reader())
-        reader.choose(wanted)
+        reader.choose(filters)
         if every:
             reader.follow_all()
         if arguments is not None:
@@ -131,11 +148,11 @@ def watch(
                     child = started(command)
             for pid in pids:
                 reader.follow(pid)
-            _until_end(reader, store, [child.pid] if child else pids, duration_s)
+            _record_until_end(reader, store, [child.pid] if child else pids, duration_s)
         except KeyboardInterrupt:
-            pass  # what was recorded until then is kept
+            pass  # The data recorded until now is kept.
         finally:
-            status = _ended(child)
+            status = _end(child)
         seconds = time.monotonic() - start
         reader.stop()
         while reader.read(0):
@@ -150,7 +167,7 @@ def watch(
                 "command": list(command),
                 "pids": list(pids),
                 "every": every,
-                "wanted": dataclasses.asdict(wanted),
+                "wanted": dataclasses.asdict(filters),
                 "arguments": arguments,
                 "seconds": seconds,
                 **counts,
@@ -159,8 +176,8 @@ def watch(
     return Watched(status, seconds, counts)
 
 
-def _ended(child: subprocess.Popen[bytes] | None) -> int:
-    """Its exit status as a shell has it; one that still runs is asked to end."""
+def _end(child: subprocess.Popen[bytes] | None) -> int:
+    """Terminate the child if it still runs. Return its exit status as in a shell."""
     if child is None:
         return 0
     if child.poll() is None:
@@ -169,16 +186,16 @@ def _ended(child: subprocess.Popen[bytes] | None) -> int:
     return exit_status(child.returncode)
 
 
-def _until_end(
+def _record_until_end(
     reader: Reader,
     store: Store,
     pids: Sequence[int],
     duration_s: float | None,
 ) -> None:
     deadline = None if duration_s is None else time.monotonic() + duration_s
-    with _ends_of(pids) as have_ended:
+    with _exit_poll(pids) as have_ended:
         while not have_ended():
-            wait_ms = _LOOK_MS
+            wait_ms = _READ_EVERY_MS
             if deadline is not None:
                 left_ms = int(1000 * (deadline - time.monotonic()))
                 if left_ms <= 0:
@@ -189,8 +206,8 @@ def _until_end(
 
 
 @contextlib.contextmanager
-def _ends_of(pids: Sequence[int]) -> Iterator[Callable[[], bool]]:
-    """Something that says whether all of some processes have ended; never without any."""
+def _exit_poll(pids: Sequence[int]) -> Iterator[Callable[[], bool]]:
+    """Yield a predicate: true once all processes have ended, never if `pids` is empty."""
     ends = select.poll()
     with contextlib.ExitStack() as stack:
         left = set()
@@ -198,7 +215,7 @@ def _ends_of(pids: Sequence[int]) -> Iterator[Callable[[], bool]]:
             try:
                 fd = os.pidfd_open(pid)
             except ProcessLookupError:
-                continue  # it has, since it was looked at
+                continue  # The process has ended already.
             stack.callback(os.close, fd)
             ends.register(fd, select.POLLIN)
             left.add(fd)

@@ -92,7 +92,7 @@ def _free_ports(n: int) -> list[int]:
 
 
 def _as_somebody() -> list[str]:
-    """It does not run as root; in a namespace of users of its own it does as another."""
+    """Start it in a user namespace, because it refuses to run as root."""
     if os.geteuid():
         return []
     command = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
@@ -181,11 +181,11 @@ def with_user(url: str) -> str:
 
 @pytest.fixture(scope="module")
 def seen(url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a program did, recorded and sent at once."""
+    """Record a program and send the recording."""
     try:
         watching.check_can_watch()
     except LinnappError as error:
-        pytest.skip(f"this machine does not let itself be watched: {error}")
+        pytest.skip(f"this machine does not allow watching: {error}")
     folder, place = (tmp_path_factory.mktemp(name) for name in ("seen", "place"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ELASTIC_PASSWORD", PASSWORD)
@@ -202,16 +202,18 @@ def rows(seen: Path, sql: str) -> list[tuple[Any, ...]]:
     return list(query(seen, sql)[1])
 
 
-def test_who_is_not_known_is_not_let_in(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_refuses_wrong_and_missing_credentials(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(LinnappError, match=r"refuses the key or the password \(401\)"):
         Server(url, {"ELASTIC_PASSWORD": "wrong"}).check()
-    with pytest.raises(LinnappError, match=r"wants to know who you are \(401\)"):
+    with pytest.raises(LinnappError, match=r"the server needs a user \(401\)"):
         Server(url, {}).check()
     with pytest.raises(LinnappError, match=r"may not do that \(403\)"):
-        Server(with_user(url)).put("/other", {})
+        Server(with_user(url)).create_index("other")
 
 
-def test_the_server_counts_what_was_recorded(url: str, seen: Path) -> None:
+def test_server_counts_match_the_recording(url: str, seen: Path) -> None:
     by_call = searched(url, "calls", {"by": {"terms": {"field": "call", "size": 100}}})
     found = {b["key"]: b["doc_count"] for b in by_call["aggregations"]["by"]["buckets"]}
     assert found == dict(rows(seen, "select call, count(*) from calls group by call"))
@@ -228,7 +230,7 @@ def test_the_server_counts_what_was_recorded(url: str, seen: Path) -> None:
     assert sums["bytes"]["value"] == n_bytes
 
 
-def test_the_servers_percentiles_are_those_of_the_tables(url: str, seen: Path) -> None:
+def test_server_percentiles_match_the_tables(url: str, seen: Path) -> None:
     asked_for = [50, 90, 99]
     found = searched(
         url,
@@ -237,7 +239,7 @@ def test_the_servers_percentiles_are_those_of_the_tables(url: str, seen: Path) -
         {"term": {"call": "write"}},
     )["aggregations"]["p"]["values"]
     for percent in asked_for:
-        # It estimates them: by their rank within half a percent.
+        # The server estimates percentiles; their rank is within half a percent.
         low, high = rows(
             seen,
             f"""select quantile_disc(duration_ns, {percent / 100 - 0.005}),
@@ -247,7 +249,7 @@ def test_the_servers_percentiles_are_those_of_the_tables(url: str, seen: Path) -
         assert low <= found[f"{percent}.0"] <= high, percent
 
 
-def test_dates_are_to_the_nanosecond_and_numbers_exact(url: str, seen: Path) -> None:
+def test_dates_keep_nanoseconds_and_numbers_are_exact(url: str, seen: Path) -> None:
     [[time_ns, first_ns, result]] = rows(
         seen,
         "select time_ns, first_access_ns, result from calls where call = 'fsync' "
@@ -261,18 +263,18 @@ def test_dates_are_to_the_nanosecond_and_numbers_exact(url: str, seen: Path) -> 
     assert hit["_source"]["first_access_ns"] == first_ns and hit["_source"]["result"] == result
     seconds, ns = divmod(time_ns, 10**9)
     said = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{ns:09d}"
-    # It leaves out zeros at the end.
+    # The server omits trailing zeros.
     assert hit["fields"]["@timestamp"] == [said.rstrip("0") + "Z"]
 
 
-def test_what_is_sent_twice_is_there_once(url: str, seen: Path) -> None:
+def test_documents_sent_twice_are_stored_once(url: str, seen: Path) -> None:
     [[n]] = rows(seen, "select (select count(*) from calls) + (select count(*) from ios)")
     again = run("query", seen, "--elasticsearch", with_user(url))
     assert again.exit_code == 0, (again.output, again.exception)
     assert again.output == f"{url}: 0 documents sent, {n} were there already\n"
 
 
-def test_fields_have_the_types_that_were_meant(url: str, seen: Path) -> None:
+def test_fields_have_the_types_of_the_template(url: str, seen: Path) -> None:
     for table, fields in elastic.mappings().items():
         index = elastic.INDICES[table]
         assert asked(url, f"/{index}/_mapping")[index]["mappings"] == {
@@ -287,7 +289,7 @@ def test_fields_have_the_types_that_were_meant(url: str, seen: Path) -> None:
     assert "colour" in reason and n == 1
 
 
-#: What Kibana makes of the queries of the panels.
+#: queries of the panels as Kibana sends them
 QUERIES = {
     "": {"match_all": {}},
     "result < 0": {"range": {"result": {"lt": 0}}},
@@ -305,13 +307,13 @@ PANELS = [
 
 
 def aggregations_of(panel: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
-    """Of each its kind, what it is for, and its parameters; they are numbered from 1."""
+    """Return type, purpose and parameters of each aggregation by its number, counted from 1."""
     found = json.loads(panel["visState"])["aggs"]
     return [(each["type"], each["schema"], each["params"]) for each in found]
 
 
 def aggregations(panel: dict[str, Any]) -> Any:
-    """As Kibana asks for a panel's: a bucket in another, the numbers in the innermost."""
+    """Build the nested aggregations that Kibana requests for a panel."""
     numbers: dict[str, Any] = {}
     for n, (kind, schema, parameters) in enumerate(aggregations_of(panel), 1):
         if schema == "metric" and kind != "count":
@@ -335,13 +337,15 @@ def aggregations(panel: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
-def test_every_panel_has_an_answer(url: str, seen: Path, panel: dict[str, Any]) -> None:
+def test_each_dashboard_panel_query_has_an_answer(
+    url: str, seen: Path, panel: dict[str, Any]
+) -> None:
     search = json.loads(panel["kibanaSavedObjectMeta"]["searchSourceJSON"])
     query = QUERIES[search["query"]["query"]]
     answer = searched(url, panel["table"], aggregations(panel), query)
     assert not answer["_shards"]["failed"]
     if panel["title"] in ("LinnOS' decisions", "Tags") and not answer["hits"]["total"]["value"]:
-        return  # this machine's kernel has none: the question is understood, that is all
+        return  # this kernel records no such I/Os, so only the syntax is checked
     inside, depth = answer["aggregations"], 0
     while True:
         [buckets] = [each["buckets"] for each in inside.values() if "buckets" in each] or [None]

@@ -55,7 +55,7 @@ def test_what_is_shown_is_what_the_kernel_did(boot, tmp_path: Path, queue_model:
         assert abs(each["latency_us"] - following["saw"]["hist_latency_us"][3]) <= 1
     slow = [each for each in decisions if each["latency_us"] > 3000]
     assert len(slow) == 4
-    assert all(each["outcome"].endswith("slow: let through") for each in slow)
+    assert all(each["outcome"].endswith("slow: a slow read admitted") for each in slow)
 
     slowest = json.loads((tmp_path / "slow.json").read_text())["decisions"]
     assert len(slowest) == 5

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from linnapp.insight.explain import Choice, explain, from_events, usual_of
+from linnapp.insight.explain import Choice, explain, from_events, typical_inputs
 from linnapp.learn.features.digits import digits
 from linnapp.model import LatencyModel, Model
 from linnapp.model.engine import infer
@@ -141,9 +141,9 @@ def test_all_that_it_said_is_recomputed(boot: Any, tmp_path: Path, queue_model: 
     assert counts["revoked"] == 0 < counts["false_revokes"]
     device = (tmp_path / "devs").read_text().split()[0]
     text = (tmp_path / "decisions.txt").read_bytes()
-    looked = from_events(text, trees, Choice(3), "flash0", device=device)
-    assert looked.n_seen == np.count_nonzero(seen["device"] == parse_device(device))
-    assert len(explain(looked, usual_of(looked))) == 3
+    selection = from_events(text, trees, Choice(3), "flash0", device=device)
+    assert selection.n_seen == np.count_nonzero(seen["device"] == parse_device(device))
+    assert len(explain(selection, typical_inputs(selection))) == 3
 
     swapped = decisions.parse_decisions((tmp_path / "swapped.txt").read_bytes())
     of = swapped["of_latency"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Runs in the guest: in which functions hinted reads of drives spend their time.
+"""Measure in the guest in which functions hinted reads spend their time.
 
 functions_of_reads.py NULL_READS NETWORK TREES DRIVE... prints a line of JSON for each drive, model
-and mode: `layers --functions` of the reads, and how long they take if nobody traces them.
+and mode: `layers --functions` of the reads, and their time without tracing.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def test_decisions_and_drives_are_told(boot_qemu, tmp_path: Path) -> None:
             assert decided["probe"]["n"] > 0 and "admitted" not in decided
             # They were over before any driver had them.
             assert revoked["all_failed"] and not revoked["served"] and revoked["is_read"]
-            assert f"decided by LinnOS: {revoked['n']} revoked, " in summary
+            assert f"LinnOS decisions: {revoked['n']} revoked, " in summary
         for each in set(decided) - {"revoked", None}:
             assert not decided[each]["some_failed"] and decided[each]["is_read"]
             assert decided[each]["served"] > 0.9 * decided[each]["n"]

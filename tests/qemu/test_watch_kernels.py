@@ -24,7 +24,7 @@ from linnapp.lab.qemu import QemuGuest, run
 
 pytestmark = pytest.mark.qemu
 
-#: Sessions, and what each is told.
+#: sessions and their options
 SESSIONS = {
     "everything": "",
     "path": "--path /run/mnt",

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.qemu
 
 DEBIAN = REPOSITORY / "build" / "kernel-debian"
 PROGRAM = REPOSITORY / "tests" / "unit" / "watched_programs" / "tagged_reads.c"
-#: The first who opens md's or dm's device has the kernel look for partitions, without a tag. Nobody
-#: waits for a udev, for there is none.
+#: When an md or dm device is opened first, the kernel reads partitions without a tag. There is no
+#: udev to wait for.
 SCRIPT = """
 watched() {{ linnapp watch -o $OUT/seen --session $1 -- {program} $2 >$OUT/$1; }}
 {modprobe}

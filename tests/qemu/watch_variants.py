@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""In the guest: have the kernel load the programs of `linnapp watch` in every variant.
+"""Load every variant of the BPF programs of `linnapp watch` in the guest.
 
-What is recorded is a constant to the verifier, which looks at other paths through the programs for
-each. Prints how many variants were loaded; each that was not, with what the kernel said.
+The options are constants to the verifier, so that it checks other paths through the programs for
+each variant. Prints the number of loaded variants, and the kernel's message for each failure.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import itertools
 import sys
 
 from linnapp.errors import DeviceError
-from linnapp.insight.calls import Reader, Wanted
+from linnapp.insight.calls import Filters, Reader
 
 PATHS = ((), tuple(f"/run/mnt/{k}" for k in range(8)))
 CALLS = ((), ("fsync",))
@@ -25,7 +25,7 @@ def main() -> int:
     for paths, calls, (processes, threads), arguments, follows_all in itertools.product(
         PATHS, CALLS, WHOSE, (None, "raw", "detailed"), (False, True)
     ):
-        wanted = Wanted(calls=calls, paths=paths, processes=processes, threads=threads)
+        wanted = Filters(calls=calls, paths=paths, processes=processes, threads=threads)
         with Reader(rows=1) as reader:
             reader.choose(wanted)
             if arguments:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What is sent to Elasticsearch arrives once, whatever the server does meanwhile.
+"""Test that each document reaches Elasticsearch once, also when requests fail.
 
-The servers here are made up, for what a real one does not do when it is asked to: refuse for a
-moment, break off, be another one. tests/elasticsearch/ has a real one.
+A fake server produces failures that a real one does not produce on request: overload, broken
+connections, another product. tests/elasticsearch/ uses a real server.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from linnapp.insight import calls, elastic
 from linnapp.insight import query as watch_query
 from linnapp.insight.elastic import Server
 
-ALLOWED = {"ELASTIC_API_KEY": "a key that nobody sees"}
+ALLOWED = {"ELASTIC_API_KEY": "a secret key"}
 
 
-class MadeUp(http.server.ThreadingHTTPServer):
-    """Answers as Elasticsearch does; `faults` are done first, one a bulk request."""
+class FakeServer(http.server.ThreadingHTTPServer):
+    """Fake Elasticsearch. Each bulk request consumes one of `faults`, if any is left."""
 
     daemon_threads = True
 
@@ -45,11 +45,12 @@ class MadeUp(http.server.ThreadingHTTPServer):
         self.faults: list[Any] = []
         self.seen: list[tuple[str, str]] = []
         self.authorization: set[str | None] = set()
+        self.is_elasticsearch = True
         self.root: tuple[int, Any] = (200, {"version": {"number": "8.19.4"}})
         self.largest = 1 << 30
-        #: answers to PUT requests, by the beginning of their paths
+        #: answers to PUT requests by the start of the path
         self.puts: dict[str, list[tuple[int, Any]]] = {}
-        #: what a bulk request does to every document
+        #: result of every document of a bulk request
         self.of_each: tuple[int, Any] | None = None
 
     @property
@@ -59,7 +60,7 @@ class MadeUp(http.server.ThreadingHTTPServer):
 
 class Answers(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: MadeUp
+    server: FakeServer
 
     def log_message(self, *_: object) -> None:
         pass
@@ -67,6 +68,9 @@ class Answers(http.server.BaseHTTPRequestHandler):
     def answer(self, status: int, said: Any, **headers: str) -> None:
         body = json.dumps(said).encode()
         self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        if self.server.is_elasticsearch:
+            self.send_header("X-Elastic-Product", "Elasticsearch")
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
         self.send_header("Content-Length", str(len(body)))
@@ -87,7 +91,11 @@ class Answers(http.server.BaseHTTPRequestHandler):
         self.answer(*self.server.root)
 
     def do_PUT(self) -> None:
-        json.loads(self.read())
+        body = self.read()
+        if self.path.split("?")[0].endswith("_bulk"):
+            self.store(body)
+            return
+        json.loads(body or b"{}")
         for path, answers in self.server.puts.items():
             if self.path.startswith(path) and answers:
                 status, said = answers.pop(0)
@@ -96,10 +104,10 @@ class Answers(http.server.BaseHTTPRequestHandler):
         self.answer(200, {"acknowledged": True})
 
     def do_POST(self) -> None:
-        body = self.read()
-        if not self.path.split("?")[0].endswith("_bulk"):
-            self.answer(200, {})
-            return
+        self.read()
+        self.answer(200, {})
+
+    def store(self, body: bytes) -> None:
         if len(body) > self.server.largest:
             self.answer(413, {})
             return
@@ -130,7 +138,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
             items.append(
                 {"create": {"status": status, **({} if status == 201 else {"error": error})}}
             )
-        # Whoever hears nothing of it sends it again.
+        # The client receives no answer and sends the documents again.
         if fault == "break off late":
             self.break_off()
             return
@@ -138,11 +146,11 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def made_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[MadeUp]:
-    monkeypatch.setattr(elastic, "_FIRST_WAIT_S", 0.001)
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServer]:
+    monkeypatch.setattr(elastic, "_FIRST_PAUSE_S", 0.001)
     for name in ("ELASTIC_API_KEY", "ELASTIC_PASSWORD"):
         monkeypatch.delenv(name, raising=False)
-    with MadeUp() as server:
+    with FakeServer() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield server
@@ -161,20 +169,22 @@ def recorded(folder: Path, n: int = 25, session: str | None = None) -> Path:
     )
 
 
-def sent(folder: Path, server: MadeUp, *more: object) -> Result:
+def sent(folder: Path, server: FakeServer, *more: object) -> Result:
     return run("query", folder, "--elasticsearch", server.url, *more)
 
 
-def test_a_row_is_a_document_with_the_tables_columns(made_up: MadeUp, tmp_path: Path) -> None:
+def test_send_stores_each_row_with_the_columns_as_fields(
+    server: FakeServer, tmp_path: Path
+) -> None:
     folder = recorded(tmp_path / "seen")
-    done = sent(folder, made_up)
+    done = sent(folder, server)
     assert done.exit_code == 0, (done.output, done.exception)
-    assert done.stdout == f"{made_up.url}: 26 documents sent\n"
+    assert done.stdout == f"{server.url}: 26 documents sent\n"
     name = watch_query.recording(folder)["recording"]
-    assert sorted(made_up.documents) == sorted(
+    assert sorted(server.documents) == sorted(
         [*(f"{name}-calls-{k}" for k in range(25)), f"{name}-ios-0"]
     )
-    document = made_up.documents[f"{name}-calls-7"]
+    document = server.documents[f"{name}-calls-7"]
     assert document == {
         **{"@timestamp": "2001-09-09T01:46:40.000000007Z", "time_ns": 10**18 + 7},
         **{"recording": name, "host": os.uname().nodename, "session": None, "duration_ns": 5},
@@ -185,13 +195,13 @@ def test_a_row_is_a_document_with_the_tables_columns(made_up: MadeUp, tmp_path: 
         **{part: 5 if part == "on_cpu_ns" else 0 for part in calls.PARTS},
     }
     for table, fields in elastic.mappings().items():
-        assert set(made_up.documents[f"{name}-{table}-0"]) == set(fields)
-    # The server learns the fields before the first document.
-    assert made_up.seen.index(("PUT", "/_index_template/linnapp-ios")) < made_up.seen.index(
-        ("POST", "/linnapp-calls/_bulk")
+        assert set(server.documents[f"{name}-{table}-0"]) == set(fields)
+    # The fields are defined before the first document is sent.
+    assert server.seen.index(("PUT", "/_index_template/linnapp-ios")) < server.seen.index(
+        ("PUT", "/linnapp-calls/_bulk")
     )
-    again = sent(folder, made_up)
-    assert again.stdout == f"{made_up.url}: 0 documents sent, 26 were there already\n"
+    again = sent(folder, server)
+    assert again.stdout == f"{server.url}: 0 documents sent, 26 were there already\n"
 
 
 @pytest.mark.parametrize(
@@ -204,44 +214,44 @@ def test_a_row_is_a_document_with_the_tables_columns(made_up: MadeUp, tmp_path: 
         ["break off late"],
     ],
 )
-def test_what_is_refused_for_a_moment_is_sent_again(
-    made_up: MadeUp, tmp_path: Path, faults: list[Any]
+def test_send_repeats_temporary_failures(
+    server: FakeServer, tmp_path: Path, faults: list[Any]
 ) -> None:
-    made_up.faults = list(faults)
-    done = sent(recorded(tmp_path / "seen"), made_up, "--json")
+    server.faults = list(faults)
+    done = sent(recorded(tmp_path / "seen"), server, "--json")
     assert done.exit_code == 0, (done.output, done.exception)
-    told = json.loads(done.stdout)
-    assert len(made_up.documents) == 26 and not made_up.faults
-    assert told["created"] + told["there_already"] == 26 and not told["left"]
+    answer = json.loads(done.stdout)
+    assert len(server.documents) == 26 and not server.faults
+    assert answer["created"] + answer["there_already"] == 26 and not answer["left"]
     if "break off late" not in faults:
-        assert told["created"] == 26
+        assert answer["created"] == 26
 
 
-def test_a_request_that_is_too_large_is_sent_in_parts(made_up: MadeUp, tmp_path: Path) -> None:
-    made_up.largest = 1500
-    made_up.faults = [[0], 429, [1], "break off"]
-    done = sent(recorded(tmp_path / "seen"), made_up)
-    assert done.stdout == f"{made_up.url}: 26 documents sent\n"
+def test_send_splits_a_request_that_is_too_large(server: FakeServer, tmp_path: Path) -> None:
+    server.largest = 1500
+    server.faults = [[0], 429, [1], "break off"]
+    done = sent(recorded(tmp_path / "seen"), server)
+    assert done.stdout == f"{server.url}: 26 documents sent\n"
 
 
-def test_a_document_that_is_refused_is_told_of(made_up: MadeUp, tmp_path: Path) -> None:
-    made_up.faults = ["refuse one"]
-    done = sent(recorded(tmp_path / "seen"), made_up)
+def test_send_reports_a_refused_document(server: FakeServer, tmp_path: Path) -> None:
+    server.faults = ["refuse one"]
+    done = sent(recorded(tmp_path / "seen"), server)
     assert done.exit_code == 1
     assert "25 documents sent" in done.stdout
     assert "1 documents were refused: no: field is a word" in done.stdout
 
 
-def test_a_server_that_stays_busy_is_given_up_and_told_of(
-    made_up: MadeUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_send_gives_up_when_the_server_stays_overloaded(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elastic, "_ATTEMPTS", 3)
-    made_up.faults = [429] * 3
-    done = sent(recorded(tmp_path / "seen"), made_up)
+    server.faults = [429] * 3
+    done = sent(recorded(tmp_path / "seen"), server)
     assert done.exit_code == 1
     assert "26 documents were not sent" in done.stderr
-    assert "tried 3 times: busy; it answers 429; the same command sends the rest" in done.stderr
-    assert sent(tmp_path / "seen", made_up).exit_code == 0 and len(made_up.documents) == 26
+    assert "tried 3 times: status 429: busy; the same command sends the rest" in done.stderr
+    assert sent(tmp_path / "seen", server).exit_code == 0 and len(server.documents) == 26
 
 
 FLOOD = (
@@ -253,42 +263,42 @@ READ_ONLY = "index [linnapp-calls] blocked by: [FORBIDDEN/8/index write (api)];"
 
 @pytest.mark.parametrize(
     ("status", "reason", "remedy"),
-    [(429, FLOOD, "make room on the disks"), (403, READ_ONLY, "that block has to be removed")],
+    [(429, FLOOD, "free space on the disks"), (403, READ_ONLY, "remove that block first")],
 )
-def test_a_block_is_named_at_once_and_not_retried(
-    made_up: MadeUp, tmp_path: Path, status: int, reason: str, remedy: str
+def test_send_reports_a_block_at_once_without_retrying(
+    server: FakeServer, tmp_path: Path, status: int, reason: str, remedy: str
 ) -> None:
     error = {"type": "cluster_block_exception", "reason": reason}
-    made_up.of_each = (status, error)
-    done = sent(recorded(tmp_path / "seen"), made_up)
+    server.of_each = (status, error)
+    done = sent(recorded(tmp_path / "seen"), server)
     assert done.exit_code == 1
-    assert f"26 documents were not sent: {made_up.url}: 25 documents: {reason}" in done.stderr
+    assert f"26 documents were not sent: {server.url}: 25 documents: {reason}" in done.stderr
     assert remedy in done.stderr
-    assert made_up.seen.count(("POST", "/linnapp-calls/_bulk")) == 1
-    # The same when the whole request is refused.
-    made_up.of_each = None
-    made_up.puts["/linnapp-calls"] = [(status, {"error": error})]
-    with pytest.raises(LinnappError) as told:
-        elastic.prepare(Server(made_up.url, {}))
-    assert reason in str(told.value) and remedy in str(told.value)
-    assert "privileges" not in str(told.value)
-    assert sent(tmp_path / "seen", made_up).exit_code == 0 and len(made_up.documents) == 26
+    assert server.seen.count(("PUT", "/linnapp-calls/_bulk")) == 1
+    # The result is the same when the whole request is refused.
+    server.of_each = None
+    server.puts["/linnapp-calls"] = [(status, {"error": error})]
+    with pytest.raises(LinnappError) as raised:
+        elastic.prepare(Server(server.url, {}))
+    assert reason in str(raised.value) and remedy in str(raised.value)
+    assert "privileges" not in str(raised.value)
+    assert sent(tmp_path / "seen", server).exit_code == 0 and len(server.documents) == 26
 
 
-def test_what_was_sent_before_a_block_is_counted(made_up: MadeUp, tmp_path: Path) -> None:
-    made_up.largest = 1500
+def test_send_counts_documents_stored_before_a_failure(server: FakeServer, tmp_path: Path) -> None:
+    server.largest = 1500
     folder = recorded(tmp_path / "seen")
-    sent(folder, made_up)
-    for name in [*made_up.documents][-5:]:
-        del made_up.documents[name]
-    made_up.of_each = (429, {"type": "cluster_block_exception", "reason": FLOOD})
-    told = json.loads(sent(folder, made_up, "--json").stdout)
-    assert told["left"] == 26 and told["created"] == 0
-    made_up.of_each = None
-    made_up.faults = [[], *["break off"] * 40]
-    told = json.loads(sent(folder, made_up, "--json").stdout)
-    assert told["left"] + told["created"] + told["there_already"] == 26
-    assert 0 < told["left"] < 26 and told["there_already"] > 0
+    sent(folder, server)
+    for name in [*server.documents][-5:]:
+        del server.documents[name]
+    server.of_each = (429, {"type": "cluster_block_exception", "reason": FLOOD})
+    answer = json.loads(sent(folder, server, "--json").stdout)
+    assert answer["left"] == 26 and answer["created"] == 0
+    server.of_each = None
+    server.faults = [[], *["break off"] * 40]
+    answer = json.loads(sent(folder, server, "--json").stdout)
+    assert answer["left"] + answer["created"] + answer["there_already"] == 26
+    assert 0 < answer["left"] < 26 and answer["there_already"] > 0
 
 
 @pytest.mark.parametrize(
@@ -298,23 +308,23 @@ def test_what_was_sent_before_a_block_is_counted(made_up: MadeUp, tmp_path: Path
         (429, {"type": "es_rejected_execution_exception", "reason": "rejected execution of"}),
     ],
 )
-def test_documents_that_stay_refused_for_the_moment_are_told_of_with_the_reason(
-    made_up: MadeUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, error: Any
+def test_send_reports_the_reason_of_documents_that_stay_refused(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, error: Any
 ) -> None:
     monkeypatch.setattr(elastic, "_ATTEMPTS", 3)
-    made_up.of_each = (status, error)
-    done = sent(recorded(tmp_path / "seen"), made_up)
+    server.of_each = (status, error)
+    done = sent(recorded(tmp_path / "seen"), server)
     assert done.exit_code == 1
     assert f"tried 3 times: 25 documents: {error['reason']}" in done.stderr
-    assert made_up.seen.count(("POST", "/linnapp-calls/_bulk")) == 3
+    assert server.seen.count(("PUT", "/linnapp-calls/_bulk")) == 3
 
 
-def test_retrying_ends_after_a_time_if_each_attempt_takes_long(
-    made_up: MadeUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_send_stops_retrying_after_the_time_limit(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elastic, "_PATIENCE_S", 0.0)
-    made_up.faults = [503] * 3
-    assert "tried 1 times: busy" in sent(recorded(tmp_path / "seen"), made_up).stderr
+    monkeypatch.setattr(elastic, "_RETRY_LIMIT_S", 0.0)
+    server.faults = [503] * 3
+    assert "tried 1 times: status 503: busy" in sent(recorded(tmp_path / "seen"), server).stderr
 
 
 @pytest.mark.parametrize(
@@ -326,32 +336,32 @@ def test_retrying_ends_after_a_time_if_each_attempt_takes_long(
         (404, "no such index [linnapp-calls] and [action.auto_create_index] is [false]"),
     ],
 )
-def test_each_refused_document_is_counted_with_the_reason(
-    made_up: MadeUp, tmp_path: Path, status: int, reason: str
+def test_send_counts_refused_documents_by_reason(
+    server: FakeServer, tmp_path: Path, status: int, reason: str
 ) -> None:
-    made_up.of_each = (status, {"type": "x", "reason": f"\x1b[2J{reason}\n"})
-    done = sent(recorded(tmp_path / "seen"), made_up)
+    server.of_each = (status, {"type": "x", "reason": f"\x1b[2J{reason}\n"})
+    done = sent(recorded(tmp_path / "seen"), server)
     assert done.exit_code == 1
     assert f"26 documents were refused: ?[2J{reason}\n" in done.stdout
-    assert made_up.seen.count(("POST", "/linnapp-calls/_bulk")) == 1
+    assert server.seen.count(("PUT", "/linnapp-calls/_bulk")) == 1
 
 
-def test_a_document_that_alone_is_too_large_is_refused_and_the_others_are_sent(
-    made_up: MadeUp, tmp_path: Path
+def test_send_refuses_only_the_document_that_is_too_large(
+    server: FakeServer, tmp_path: Path
 ) -> None:
-    made_up.largest = 560  # of the documents, the I/O's alone is smaller
-    done = sent(recorded(tmp_path / "seen"), made_up)
+    server.largest = 560  # only the document of the I/O is smaller
+    done = sent(recorded(tmp_path / "seen"), server)
     assert done.exit_code == 1
-    assert f"{made_up.url}: 1 documents sent" in done.stdout
+    assert f"{server.url}: 1 documents sent" in done.stdout
     assert "25 documents were refused: too large for the server (413): " in done.stdout
 
 
-def test_a_serverless_project_has_the_template_without_settings(made_up: MadeUp) -> None:
+def test_prepare_omits_settings_on_a_serverless_project(server: FakeServer) -> None:
     reason = "Settings [index.auto_expand_replicas] are not available when running in serverless"
-    made_up.puts["/_index_template/linnapp-calls"] = [(400, {"error": {"reason": reason}})]
-    elastic.prepare(Server(made_up.url, {}))
-    assert made_up.seen.count(("PUT", "/_index_template/linnapp-calls")) == 2
-    assert ("PUT", "/linnapp-ios") in made_up.seen
+    server.puts["/_index_template/linnapp-calls"] = [(400, {"error": {"reason": reason}})]
+    elastic.prepare(Server(server.url, {}))
+    assert server.seen.count(("PUT", "/_index_template/linnapp-calls")) == 2
+    assert ("PUT", "/linnapp-ios") in server.seen
 
 
 @pytest.mark.parametrize(
@@ -365,118 +375,125 @@ def test_a_serverless_project_has_the_template_without_settings(made_up: MadeUp)
         ("/linnapp-calls", 401, "unable to authenticate user [u] for REST request"),
     ],
 )
-def test_a_refused_preparation_has_the_request_and_the_reason(
-    made_up: MadeUp, path: str, status: int, reason: str
+def test_prepare_reports_the_request_and_the_reason_when_refused(
+    server: FakeServer, path: str, status: int, reason: str
 ) -> None:
-    made_up.puts[path] = [(status, {"error": {"type": "x", "reason": reason}})]
-    with pytest.raises(LinnappError) as told:
-        elastic.prepare(Server(made_up.url, {}))
-    assert reason in str(told.value)
+    server.puts[path] = [(status, {"error": {"type": "x", "reason": reason}})]
+    with pytest.raises(LinnappError) as raised:
+        elastic.prepare(Server(server.url, {}))
+    assert reason in str(raised.value)
     if status != 401:
-        assert f"PUT {path}" in str(told.value)
+        assert f"PUT {path}" in str(raised.value)
 
 
-def test_a_server_that_is_not_ready_is_told_of_with_the_reason(made_up: MadeUp) -> None:
-    made_up.root = (503, {"error": {"type": "master_not_discovered_exception", "reason": "none"}})
-    with pytest.raises(LinnappError, match="it answers 503: none"):
-        Server(made_up.url, {}).check()
+def test_check_reports_the_reason_when_the_server_is_not_ready(server: FakeServer) -> None:
+    server.root = (503, {"error": {"type": "master_not_discovered_exception", "reason": "none"}})
+    with pytest.raises(LinnappError, match="status 503: none"):
+        Server(server.url, {}).check()
 
 
-def test_http_to_a_port_that_speaks_tls_names_https(made_up: MadeUp) -> None:
+def test_check_accepts_elasticsearch_without_its_root_endpoint(server: FakeServer) -> None:
+    server.root = (405, {"error": "Incorrect HTTP method for uri [/] and method [GET]"})
+    Server(server.url, {}).check()
+    server.is_elasticsearch = False
+    with pytest.raises(LinnappError, match="status 405: Incorrect HTTP method"):
+        Server(server.url, {}).check()
+
+
+def test_check_suggests_https_when_the_port_uses_tls() -> None:
     class Closing(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             self.request.recv(100)
 
-    with socketserver.TCPServer(("127.0.0.1", 0), Closing) as server:
-        thread = threading.Thread(target=server.handle_request)
+    with socketserver.TCPServer(("127.0.0.1", 0), Closing) as closing:
+        thread = threading.Thread(target=closing.handle_request)
         thread.start()
-        with pytest.raises(LinnappError, match="speaks TLS.*https://"):
-            Server(f"http://127.0.0.1:{server.server_address[1]}", {}).check()
+        with pytest.raises(LinnappError, match="uses TLS.*https://"):
+            Server(f"http://127.0.0.1:{closing.server_address[1]}", {}).check()
         thread.join()
 
 
-def test_sessions_are_sent_apart_or_all(made_up: MadeUp, tmp_path: Path) -> None:
+def test_send_selects_a_session_or_all(server: FakeServer, tmp_path: Path) -> None:
     for session, n in (("before", 3), ("after", 5)):
         recorded(tmp_path / "seen" / session, n, session)
-    sent(tmp_path / "seen", made_up, "--session", "after")
-    assert Counter(each["session"] for each in made_up.documents.values()) == {"after": 6}
-    sent(tmp_path / "seen", made_up)
-    assert Counter(each["session"] for each in made_up.documents.values()) == {
+    sent(tmp_path / "seen", server, "--session", "after")
+    assert Counter(each["session"] for each in server.documents.values()) == {"after": 6}
+    sent(tmp_path / "seen", server)
+    assert Counter(each["session"] for each in server.documents.values()) == {
         "after": 6,
         "before": 4,
     }
-    refused = sent(tmp_path / "seen", made_up, "--session", "x")
+    refused = sent(tmp_path / "seen", server, "--session", "x")
     assert isinstance(refused.exception, LinnappError) and "x" in str(refused.exception)
 
 
-def test_a_table_that_is_damaged_is_told_of(made_up: MadeUp, tmp_path: Path) -> None:
+def test_send_reports_a_damaged_table(server: FakeServer, tmp_path: Path) -> None:
     calls = recorded(tmp_path / "seen") / "calls.parquet"
     whole = calls.read_bytes()
     place = parquet.read_metadata(calls).row_group(1).column(0).data_page_offset
     calls.write_bytes(whole[:place] + bytes(16) + whole[place + 16 :])
-    done = sent(tmp_path / "seen", made_up)
+    done = sent(tmp_path / "seen", server)
     assert done.exit_code == 1, (done.output, done.exception)
-    assert f"26 documents were not sent: {calls}: not a table that can be read: " in done.stderr
+    assert f"26 documents were not sent: {calls}: is not a readable table: " in done.stderr
     calls.write_bytes(whole[:-20])
-    refused = sent(tmp_path / "seen", made_up)
+    refused = sent(tmp_path / "seen", server)
     assert isinstance(refused.exception, LinnappError)
-    assert f"{calls}: not a table that can be read: " in str(refused.exception)
-    assert not made_up.documents
+    assert f"{calls}: is not a readable table: " in str(refused.exception)
+    assert not server.documents
 
 
-def test_each_obstacle_is_named(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(url: str, words: str, environment: dict[str, str] | None = None) -> None:
-        with pytest.raises(LinnappError, match=words) as error:
+def test_prepare_reports_failures_without_secrets(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(url: str, message: str, environment: dict[str, str] | None = None) -> None:
+        with pytest.raises(LinnappError, match=message) as error:
             elastic.prepare(Server(url, environment or {}))
-        assert "secret" not in str(error.value) and "key that" not in str(error.value)
+        assert "secret" not in str(error.value) and "secret key" not in str(error.value)
 
     for url in ("127.0.0.1:9200", "ftp://x", "http://", "http://u:secret@[::1", "http://x:99999"):
         refused(url, "--elasticsearch: ")
     for url in ("http://a..b", f"http://{'a' * 64}.example", "http://u:secret@x/\u00e4"):
-        refused(url, "--elasticsearch: no URL: ")
+        refused(url, "--elasticsearch: not a URL: ")
     refused("http://u:secret@127.0.0.1:1", r"^http://127.0.0.1:1: connection refused")
     refused("http://u:secret@name.invalid", r"^http://name.invalid:9200: ")
-    refused(made_up.url.replace("http:", "https:"), "no TLS: ")
-    refused(made_up.url, "ELASTIC_API_KEY: no key", {"ELASTIC_API_KEY": "secret\nkey"})
-    made_up.root = (401, {})
-    refused(made_up.url, r"wants to know who you are \(401\): set ELASTIC_API_KEY")
-    refused(made_up.url, "refuses the key or the password", ALLOWED)
-    made_up.root = (403, {"error": {"type": "security", "reason": "no"}})
-    refused(made_up.url, r"may not do that \(403\): no; it takes .*manage_index_templates")
-    made_up.root = (200, {"hello": "world"})
-    refused(made_up.url, r"somebody answers \(200\), but not as Elasticsearch")
-    made_up.root = (200, {"version": {"number": "7.6.2"}})
-    refused(made_up.url, "Elasticsearch 7.6.2; 7.8 at least")
-    made_up.root = (200, {"version": {"number": "2.11.0", "distribution": "opensearch"}})
-    elastic.prepare(Server(made_up.url, {}))
+    refused(server.url.replace("http:", "https:"), "no TLS: ")
+    refused(server.url, "ELASTIC_API_KEY: contains characters", {"ELASTIC_API_KEY": "secret\nkey"})
+    server.root = (401, {})
+    refused(server.url, r"the server needs a user \(401\); set ELASTIC_API_KEY")
+    refused(server.url, "refuses the key or the password", ALLOWED)
+    server.root = (403, {"error": {"type": "security", "reason": "no"}})
+    refused(server.url, r"may not do that \(403\): no; the user needs .*manage_index_templates")
+    server.root = (200, {"version": {"number": "2.11.0", "distribution": "opensearch"}})
+    server.is_elasticsearch = False
+    refused(server.url, r"the server \(200\) is not Elasticsearch 8 or later")
 
 
-def test_who_we_are_is_told_to_the_server_alone(made_up: MadeUp, tmp_path: Path) -> None:
+def test_credentials_are_sent_and_never_shown(server: FakeServer, tmp_path: Path) -> None:
     for url, environment, authorization in (
-        ("http://", ALLOWED, "ApiKey a key that nobody sees"),
+        ("http://", ALLOWED, "ApiKey a secret key"),
         ("http://u:p%40ss@", {}, "Basic dTpwQHNz"),
         ("http://u@", {"ELASTIC_PASSWORD": "p@ss"}, "Basic dTpwQHNz"),
         ("http://", {"ELASTIC_PASSWORD": "p@ss"}, "Basic ZWxhc3RpYzpwQHNz"),
         ("http://u@", {"ELASTIC_PASSWORD": "p\udce4"}, "Basic dTpw5A=="),
         ("http://", {}, None),
     ):
-        made_up.authorization.clear()
-        server = Server(made_up.url.replace("http://", url), environment)
-        server.check()
-        assert made_up.authorization == {authorization}
-        assert server.name == made_up.url and not server.is_overheard
-    assert Server("http://u:p@example.org", {}).is_overheard
-    assert not Server("https://u:p@example.org", {}).is_overheard
+        server.authorization.clear()
+        client = Server(server.url.replace("http://", url), environment)
+        client.check()
+        assert server.authorization == {authorization}
+        assert client.name == server.url and not client.sends_plain_password
+    assert Server("http://u:p@example.org", {}).sends_plain_password
+    assert not Server("https://u:p@example.org", {}).sends_plain_password
     assert Server("https://example.org/es/", {}).name == "https://example.org:9200/es"
     done = run("query", recorded(tmp_path / "seen"), "--elasticsearch",
-               made_up.url.replace("//", "//u:secret@"))  # fmt: skip
+               server.url.replace("//", "//u:secret@"))  # fmt: skip
     assert done.exit_code == 0 and "secret" not in done.output
     assert "secret" not in (tmp_path / "seen" / "recording.json").read_text()
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
-def test_a_certificate_must_be_one_that_is_trusted(
-    made_up: MadeUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_check_refuses_an_untrusted_certificate(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subprocess.run(
         [
@@ -489,20 +506,20 @@ def test_a_certificate_must_be_one_that_is_trusted(
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
-    made_up.socket = context.wrap_socket(made_up.socket, server_side=True)
-    url = f"https://localhost:{made_up.server_port}"
-    with pytest.raises(LinnappError, match=r"not to be trusted: self.signed .*SSL_CERT_FILE"):
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    url = f"https://localhost:{server.server_port}"
+    with pytest.raises(LinnappError, match=r"cannot be trusted: self.signed .*SSL_CERT_FILE"):
         Server(url, {}).check()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate"))
     Server(url, {}).check()
-    with pytest.raises(LinnappError, match="not to be trusted"):
+    with pytest.raises(LinnappError, match="cannot be trusted"):
         Server(url.replace("localhost", "127.0.0.1"), {}).check()
 
 
 # --- Kibana's dashboard.
 
 
-def test_the_dashboard_asks_for_fields_that_there_are(tmp_path: Path) -> None:
+def test_kibana_dashboard_uses_existing_fields_without_overlap(tmp_path: Path) -> None:
     done = run("dashboard", "kibana", "-o", tmp_path / "dashboard.ndjson")
     assert done.exit_code == 0 and not done.output
     lines = (tmp_path / "dashboard.ndjson").read_text().splitlines()
@@ -546,5 +563,5 @@ def test_the_dashboard_asks_for_fields_that_there_are(tmp_path: Path) -> None:
     assert len(taken) == 48 * (1 + max(y for _, y in taken))
 
 
-def test_grafanas_dashboard_is_printed() -> None:
+def test_grafana_dashboard_is_printed_by_default() -> None:
     assert json.loads(run("dashboard", "grafana").output)["title"]

@@ -20,7 +20,7 @@ from test_model_format import random_model
 
 from linnapp.cli import cli
 from linnapp.errors import LinnappError, TraceError
-from linnapp.insight.explain import Choice, Looked, View, from_events, usual_of
+from linnapp.insight.explain import Choice, Selection, View, from_events, typical_inputs
 from linnapp.insight.explain import explain as explained
 from linnapp.learn.features.digits import digits
 from linnapp.model import Model, engine, load_model
@@ -73,7 +73,7 @@ def test_answers_are_found_by_sector_and_drive() -> None:
         ISSUE.format(1.00001, 0, "R", 16, 8),
         ISSUE.format(1.00002, 0, "RA", 64, 8),
         ISSUE.format(1.00003, 1, "R", 16, 8),
-        ISSUE.format(1.00003, 0, "R", 800, 8),  # somebody else's
+        ISSUE.format(1.00003, 0, "R", 800, 8),  # of another process
         ISSUE.format(1.00003, 1, "WS", 16, 8),
         COMPLETE.format(1.00011, 0, 16, 8, 0),
         COMPLETE.format(1.00523, 1, 16, 8, 0),
@@ -163,9 +163,9 @@ def test_a_recording_explained(explain: Explain, recorded: Path, queue_model: Pa
     assert burst["mattered"]["hist_latency_us"] == [0] * 4
     assert burst["would_turn"]["hist_latency_us"] == [None] * 4
     assert burst["latency_us"] == 4131
-    assert burst["outcome"] == "predicted slow and admitted; took 4131 us, slow: rightly"
+    assert burst["outcome"] == "predicted slow and admitted; took 4131 us, slow: correct"
     assert revoked["revoked"] and revoked["latency_us"] is None
-    assert "revoked; how long it would have taken nobody knows" in revoked["outcome"]
+    assert "revoked; its latency on this drive is unknown" in revoked["outcome"]
     assert revoked["would_turn"]["pending"] == 13
 
 
@@ -173,11 +173,13 @@ def test_slow_ones_come_slowest_first(explain: Explain, recorded: Path, queue_mo
     slow = explain("--trace", recorded, "--model", queue_model, "--slow", "--last", 2)["decisions"]
     assert [each["latency_us"] for each in slow] == [4131, 4092]
     few = explain("--events", _one_slow(recorded), "--model", queue_model, "--slow")["decisions"]
-    assert [each["outcome"] for each in few] == ["admitted; took 3000 us, slow: let through"]
+    assert [each["outcome"] for each in few] == [
+        "admitted; took 3000 us, slow: a slow read admitted"
+    ]
 
 
-def _one_slow(beside: Path) -> Path:
-    path = beside.with_name("events.txt")
+def _one_slow(neighbour: Path) -> Path:
+    path = neighbour.with_name("events.txt")
     few = {"fast": 12_000, "slow": 7_000}
     path.write_text(
         decision(1.0, 16, **few)
@@ -190,21 +192,21 @@ def _one_slow(beside: Path) -> Path:
     return path
 
 
-def test_in_words(recorded: Path, queue_model: Path) -> None:
+def test_explain_prints_decisions_as_text(recorded: Path, queue_model: Path) -> None:
     ran = run("explain", "--trace", recorded, "--model", queue_model, "--slow", "--last", 1)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines() == [
         f"az.blk: model {Model.load(queue_model).model_id}, slow above 200 us; 1 of 231 decisions",
-        "note: whether the recorded reads were latency-critical is not in a recording; each is "
-        "taken for one",
-        "usual is the medians of 213 reads predicted fast: 1 page pending; last reads "
+        "note: recordings do not show which reads were latency-critical; all reads are "
+        "treated as such",
+        "typical is the medians of 213 reads predicted fast: 1 page pending; last reads "
         "100 us at 1, 100 us at 1, 100 us at 1, 100 us at 1; margin -11,000",
         "",
         "0.050029 s, read of 4 KiB at sector 2632",
         "  saw       30 pages pending; last reads 100 us at 1, 100 us at 1, 100 us at 1, "
         "100 us at 1",
         "  said      fast 12,000, slow 30,000: margin +18,000, slow",
-        "  happened  predicted slow and admitted; took 4131 us, slow: rightly",
+        "  happened  predicted slow and admitted; took 4131 us, slow: correct",
         "  mattered  +29,000  pages pending now 30, not 1",
         "  fast with pages pending now 12, not 30",
     ]
@@ -241,15 +243,15 @@ def test_printed_events_explained(explain: Explain, tmp_path: Path, queue_model:
     assert shown["notes"] == [
         "1 decisions without a model left out",
         "1 decisions of another model left out",
-        "1 reads whose end was not seen left out",
+        "1 reads without a recorded completion left out",
     ]
     assert [each["outcome"] for each in shown["decisions"]] == [
-        "admitted; took 1499990 us, slow: let through",
-        "revoked; how long it would have taken nobody knows",
-        "admitted all the same, as a probe; took 90 us, fast: a false revoke, had it been refused",
-        "stalled: reads are in flight and none has come back; revoked; how long it would have "
-        "taken nobody knows",
-        "predicted slow and admitted; took 10000 us, slow: rightly",
+        "admitted; took 1499990 us, slow: a slow read admitted",
+        "revoked; its latency on this drive is unknown",
+        "admitted as a probe; took 90 us, fast: refusing it would have been a false revoke",
+        "stalled: reads are in flight and none has completed; revoked; its latency on this "
+        "drive is unknown",
+        "predicted slow and admitted; took 10000 us, slow: correct",
     ]
     with path.open("a") as more:
         more.write(decision(3.0, 8, minor=1, **few))
@@ -258,14 +260,16 @@ def test_printed_events_explained(explain: Explain, tmp_path: Path, queue_model:
     (other,) = explain(*arguments, "--dev", "251:1")["decisions"]
     assert other["time_us"] == 3_000_000
     path.write_text(events(decision(1.5, 24, fast=1, slow=2)))
-    with pytest.raises(LinnappError, match="all decisions are of another model than"):
+    with pytest.raises(LinnappError, match="no decision was made by model"):
         explain(*arguments)
     path.write_text("nothing\n")
-    with pytest.raises(LinnappError, match="no decision seen; only reads with the hint"):
+    with pytest.raises(
+        LinnappError, match="contains no decision; decisions are made only for reads with the hint"
+    ):
         explain(*arguments)
 
 
-def test_where_nothing_is_fast_the_history_is_empty(
+def test_typical_inputs_are_empty_without_fast_reads(
     explain: Explain, tmp_path: Path, queue_model: Path
 ) -> None:
     path = tmp_path / "events.txt"
@@ -276,13 +280,13 @@ def test_where_nothing_is_fast_the_history_is_empty(
     assert shown["usual"]["numbers"]["hist_latency_us"] == [0] * 4
 
 
-def test_what_cannot_be_explained(
+def test_explain_refuses_invalid_sources(
     explain: Explain, tmp_path: Path, queue_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fails("give one of DEV, --trace FILE and --events FILE", "explain")
+    fails("give exactly one of DEV, --trace FILE and --events FILE", "explain")
     for message, *arguments in (
         ("need --model", "--trace", tmp_path / "x"),
-        ("DEV names one already", "sda", "--dev", "8:0"),
+        ("omit it with DEV", "sda", "--dev", "8:0"),
     ):
         with pytest.raises(click.UsageError, match=message):
             explain(*arguments)
@@ -341,7 +345,9 @@ def test_an_event_that_is_damaged_is_an_error(queue_model: Path, old: str, new: 
     text = decision(1.5, 16)
     assert old in text
     model = load_model(queue_model)
-    with pytest.raises(TraceError, match=r"^events.txt: a damaged event, or one of a newer kernel"):
+    with pytest.raises(
+        TraceError, match=r"^events.txt: an event is damaged or from an unsupported kernel"
+    ):
         from_events(text.replace(old, new, 1).encode(), model, Choice(1, False), "events.txt")
 
 
@@ -360,7 +366,7 @@ LIMITS = [999] * 5 + [9999] * 4
 
 
 def outputs(model: Model, rows: np.ndarray) -> np.ndarray:
-    """By the engine that is not the kernel's, past everything that is tested here."""
+    """Compute outputs with NumPy, independently of the tested code."""
     return engine.infer(model, digits(rows[:, 4], rows[:, :4], rows[:, 5:]), "numpy")
 
 
@@ -383,10 +389,10 @@ def test_the_nearest_change_is_the_nearest_and_what_mattered_is_a_difference(see
         numbers[4] = row["pending"]
     table["out_fast"], table["out_slow"] = outputs(model, np.array([usual_row, x])).T
     view = View(model)
-    looked = Looked("az", view, table[1:], table[:1], 2, [])
-    usual = usual_of(looked)
+    selection = Selection("az", view, table[1:], table[:1], 2, [])
+    usual = typical_inputs(selection)
     assert usual.numbers == usual_row.tolist()
-    (found,) = explained(looked, usual)
+    (found,) = explained(selection, usual)
     assert any(value is not None for value in found.turns)
 
     def verdicts(i: int, values: range) -> set[bool]:

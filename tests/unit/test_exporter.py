@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp exporter`, and that rules and dashboard ask for what it has, as Prometheus sees it."""
+"""Test `linnapp exporter`, and the alert rules and dashboard with Prometheus."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_values_are_the_kernels(tree: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_arrays_that_ask(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What somebody wrote to md/linnos; of named drives, those that they are members of."""
+    """The state of md/linnos is exported, for named drives only of their arrays."""
     for name, said in (("md0", "on"), ("md1", "off"), ("md2", "unguarded"), ("md3", None)):
         md = tree / "block" / name / "md"
         md.mkdir(parents=True)
@@ -254,7 +254,7 @@ def test_rules_and_dashboard_ask_for_what_there_is(
     }
 
 
-def test_every_query_of_the_dashboard_is_of_the_hosts_chosen() -> None:
+def test_dashboard_queries_select_the_chosen_hosts() -> None:
     """Drives of two hosts have the same names."""
     dashboard = json.loads(DASHBOARD.read_text())
     asked = [
@@ -282,8 +282,8 @@ def test_dashboard_begins_with_three_numbers_and_nothing_overlaps() -> None:
     assert len(cells) == len(set(cells)) and max(x for x, _ in cells) < 24
 
 
-def test_every_alert_has_a_place_in_the_runbook() -> None:
-    """As the annotation names it, a file of the clone and a heading in it."""
+def test_each_alert_is_in_the_runbook() -> None:
+    """The annotation names an existing file and a heading in it."""
     (group,) = yaml.safe_load(RULES.read_text())["groups"]
     alerts = [rule for rule in group["rules"] if "alert" in rule]
     for alert in alerts:
@@ -434,7 +434,7 @@ at 1500m of LinnosOff:
 @pytest.mark.parametrize(
     "case", [REBOOT_TEST, DOWN_TEST, ARRAYS_TEST], ids=["reboot", "down", "arrays"]
 )
-def test_nothing_is_off_in_silence_after_a_reboot(tmp_path: Path, case: str) -> None:
+def test_drives_that_are_off_after_a_reboot_raise_an_alert(tmp_path: Path, case: str) -> None:
     check_rules(tmp_path, case)
 
 
@@ -488,14 +488,14 @@ def get(url: str) -> str:
         return str(answer.read().decode())
 
 
-def test_the_exporter_reads_anew_each_time(exporter: str, tree: Path) -> None:
+def test_exporter_reads_the_drives_for_each_request(exporter: str, tree: Path) -> None:
     assert 'linnos_reads_total{drive="sda"} 100.0' in get(f"http://{exporter}/metrics")
     (tree / "block" / "sda" / "linnos" / "stats" / "reads").write_text("101\n")
     assert 'linnos_reads_total{drive="sda"} 101.0' in get(f"http://{exporter}/metrics")
 
 
 @pytest.mark.parametrize("options", [(), ("--no-page",)], ids=["page", "no page"])
-def test_it_says_that_it_is_healthy_and_asks_no_drive(tree: Path, options: tuple[str, ...]) -> None:
+def test_health_check_accesses_no_drive(tree: Path, options: tuple[str, ...]) -> None:
     with an_exporter(*options) as address:
         assert get(f"http://{address}/-/healthy") == "healthy\n"
         head, body = ask(address, b"HEAD /-/healthy HTTP/1.0\r\n\r\n")
@@ -533,7 +533,7 @@ def test_a_drive_on_its_way_out_is_left_out(tree: Path, capsys: pytest.CaptureFi
     assert once(capsys)["linnos_drives"] == 1
 
 
-def test_who_looks_goes_on_after_any_error(
+def test_snapshot_thread_continues_after_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It says so once, and the page says how old it is."""
@@ -553,11 +553,13 @@ def test_who_looks_goes_on_after_any_error(
     monkeypatch.setattr(WatchedArray, "look", look)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     with pytest.raises(Enough):
-        exporter_page._look(hour, [], 5.0)
-    assert capsys.readouterr().err.count("no look at the drives: RuntimeError: no luck") == 1
+        exporter_page._take_snapshots(hour, [], 5.0)
+    assert capsys.readouterr().err.count("cannot read the drives: RuntimeError: no luck") == 1
     assert hour.looked_s is not None
-    assert "The last look was" not in exporter_page.page(hour, 5.0, hour.looked_s + 14)
-    assert "The last look was 5 min ago" in exporter_page.page(hour, 5.0, hour.looked_s + 300)
+    assert "The last look was" not in exporter_page.render_page(hour, 5.0, hour.looked_s + 14)
+    assert "The last look was 5 min ago" in exporter_page.render_page(
+        hour, 5.0, hour.looked_s + 300
+    )
 
 
 def ask(address: str, request: bytes) -> tuple[bytes, bytes]:
@@ -637,7 +639,7 @@ def a_prometheus(exporter: str, directory: Path) -> Iterator[str]:
 
 
 def _address(log: Path, server: subprocess.Popen[bytes]) -> str:
-    """Where the server answers, once it does."""
+    """Wait until the server answers and return its address."""
     while server.poll() is None:
         match = re.search(r'address="?(127\.0\.0\.1:[1-9]\d*)', log.read_text())
         if match:
@@ -649,7 +651,7 @@ def _address(log: Path, server: subprocess.Popen[bytes]) -> str:
 
 
 def asked(address: str, query: str) -> list[Any]:
-    """What a server answers now."""
+    """Return the result of a query."""
     where = f"http://{address}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
     answer = json.loads(get(where))
     assert answer["status"] == "success", query

@@ -17,15 +17,15 @@ from linnapp.cli import cli
 from linnapp.commands.layers import functions_json, show_functions
 from linnapp.drive import tracefs
 from linnapp.errors import DeviceError, LinnappError, TraceError
-from linnapp.insight.function_recording import _held, layout_of, overhead_of
+from linnapp.insight.function_recording import _paused_child, layout_of, overhead_of
 from linnapp.insight.functions import (
     FunctionTimes,
     Layout,
     Overhead,
     Symbols,
-    add_up,
     group_of,
     grouped,
+    sum_recordings,
     system_call,
 )
 
@@ -58,14 +58,14 @@ SYMBOLS = Symbols([f"{at:016x} T {name}" for name, at in NAMES.items()], GROUPS)
 
 
 class Pages:
-    """What a CPU records; times in ns."""
+    """Builds the recording of a CPU; times in ns."""
 
     def __init__(self) -> None:
         self._pages: list[bytes] = []
-        self.anew(0)
+        self.start_page(0)
 
-    def anew(self, time: int, missed: bool = False) -> Pages:
-        """Begin a page."""
+    def start_page(self, time: int, missed: bool = False) -> Pages:
+        """Start a page."""
         self._time, self._missed, self._events = time, missed, b""
         return self
 
@@ -110,7 +110,7 @@ class Pages:
 
 
 def times_of(*recordings: Path) -> FunctionTimes:
-    return add_up(recordings, LAYOUT, GROUPS, SYMBOLS)
+    return sum_recordings(recordings, LAYOUT, GROUPS, SYMBOLS)
 
 
 def own_ns(times: FunctionTimes, call: int = 0) -> dict[str, int]:
@@ -127,7 +127,7 @@ def a_write(pages: Pages, pid: int, begin: int) -> Pages:
 
 
 def test_time_is_that_of_the_function_it_was_spent_in(tmp_path: Path) -> None:
-    pages = a_write(a_write(Pages().anew(500), 7, 1000).long_one(), 7, 5000).end()
+    pages = a_write(a_write(Pages().start_page(500), 7, 1000).long_one(), 7, 5000).end()
     found = times_of(pages.write(tmp_path / "cpu0"))
     (call,) = found.calls
     assert (call.name, call.calls, call.measured_us) == ("write", 2, 2.0)
@@ -145,9 +145,9 @@ def test_time_is_that_of_the_function_it_was_spent_in(tmp_path: Path) -> None:
 
 def test_a_thread_is_followed_from_cpu_to_cpu(tmp_path: Path) -> None:
     """And others' events are between its own."""
-    first = Pages().anew(1000).left(7, PAGES, 2, 1200, 1300)
+    first = Pages().start_page(1000).left(7, PAGES, 2, 1200, 1300)
     first.left(7, SLEEP, 2, 1400, 1700).left(8, PAGES, 2, 1710, 1750).end()
-    other = Pages().anew(900).left(8, PAGES, 2, 950, 1250).left(7, VFS, 1, 1100, 1800)
+    other = Pages().start_page(900).left(8, PAGES, 2, 950, 1250).left(7, VFS, 1, 1100, 1800)
     other.left(7, WRITE, 0, 1000, 2000).left(8, VFS, 1, 900, 2100).left(8, WRITE, 0, 900, 2200)
     other.end()
     found = times_of(first.write(tmp_path / "cpu0"), other.write(tmp_path / "cpu1"))
@@ -161,8 +161,8 @@ def test_a_thread_is_followed_from_cpu_to_cpu(tmp_path: Path) -> None:
 
 
 def test_calls_that_may_lack_a_part_are_left_out(tmp_path: Path) -> None:
-    pages = Pages().anew(500).left(7, PAGES, 2, 600, 700).end()
-    pages.anew(5000, missed=True).left(7, VFS, 1, 550, 6000).left(7, WRITE, 0, 500, 6100)
+    pages = Pages().start_page(500).left(7, PAGES, 2, 600, 700).end()
+    pages.start_page(5000, missed=True).left(7, VFS, 1, 550, 6000).left(7, WRITE, 0, 500, 6100)
     a_write(pages, 7, 10_000).end()
     found = times_of(pages.write(tmp_path / "cpu0"))
     assert (found.missed, found.cut) == (1, 1)
@@ -170,8 +170,8 @@ def test_calls_that_may_lack_a_part_are_left_out(tmp_path: Path) -> None:
 
 
 def test_a_thread_that_is_first_seen_after_a_loss_may_lack_a_part_as_well(tmp_path: Path) -> None:
-    pages = a_write(Pages().anew(500), 7, 1000).end()
-    pages.anew(5000, missed=True).left(9, VFS, 1, 4000, 6000).left(9, WRITE, 0, 3900, 6100)
+    pages = a_write(Pages().start_page(500), 7, 1000).end()
+    pages.start_page(5000, missed=True).left(9, VFS, 1, 4000, 6000).left(9, WRITE, 0, 3900, 6100)
     a_write(pages, 9, 10_000).end()
     found = times_of(pages.write(tmp_path / "cpu0"))
     assert (found.missed, found.cut) == (1, 1)
@@ -180,14 +180,14 @@ def test_a_thread_that_is_first_seen_after_a_loss_may_lack_a_part_as_well(tmp_pa
 
 def test_long_waits_and_what_is_outside_of_system_calls(tmp_path: Path) -> None:
     hour = 3600 * 10**9
-    pages = Pages().anew(500).left(7, FAULT, 0, 600, 700)
+    pages = Pages().start_page(500).left(7, FAULT, 0, 600, 700)
     a_write(pages, 7, hour).end()
     found = times_of(pages.write(tmp_path / "cpu0"))
     assert found.outside_us == pytest.approx(0.1) and found.calls[0].measured_us == 1.0
 
 
-def test_what_tracing_took_is_taken_off(tmp_path: Path) -> None:
-    (call,) = times_of(a_write(Pages().anew(500), 7, 1000).end().write(tmp_path / "c")).calls
+def test_group_times_exclude_the_tracing_overhead(tmp_path: Path) -> None:
+    (call,) = times_of(a_write(Pages().start_page(500), 7, 1000).end().write(tmp_path / "c")).calls
     overhead = Overhead(inside_ns=20, outside_ns=10)
     groups = call.groups(overhead)
     assert {name: round(1000 * group.us) for name, group in groups.items()} == {
@@ -203,8 +203,8 @@ def test_what_tracing_took_is_taken_off(tmp_path: Path) -> None:
     assert call.groups(Overhead(1000, 0))["entry"].us == 0
 
 
-def test_what_tracing_takes_is_found_with_cheap_calls(tmp_path: Path) -> None:
-    pages = Pages().anew(500)
+def test_overhead_is_measured_with_cheap_calls(tmp_path: Path) -> None:
+    pages = Pages().start_page(500)
     for k in range(5):
         begin = 1000 * (k + 1)
         pages.left(7, NAMES["read_null"], 2, begin + 200, begin + 240)
@@ -225,8 +225,8 @@ def test_what_tracing_takes_is_found_with_cheap_calls(tmp_path: Path) -> None:
         lambda data: data[:36] + struct.pack("<i", 1 << 20) + data[40:],  # too deep
     ],
 )
-def test_what_is_no_recording_is_refused(damage, tmp_path: Path) -> None:
-    path = a_write(Pages().anew(500), 7, 1000).end().write(tmp_path / "cpu0")
+def test_query_refuses_a_folder_without_a_recording(damage, tmp_path: Path) -> None:
+    path = a_write(Pages().start_page(500), 7, 1000).end().write(tmp_path / "cpu0")
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(TraceError, match="cannot be read"):
         times_of(path)
@@ -293,7 +293,7 @@ def tracing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def made_instance(path: Path) -> None:
-    """As the kernel does when a folder is made."""
+    """Create the files that the kernel creates with a folder."""
     subprocess.run(["mkdir", "-p", path / "options"], check=True)
 
 
@@ -317,8 +317,8 @@ def test_functions_are_chosen_by_their_places(
     assert (instance / "set_ftrace_filter").read_text() == ""
 
 
-def test_a_kernel_without_the_tracer_and_one_in_use_are_told_of(tracing: Path) -> None:
-    # Where the tracer cannot be in a buffer of its own there is one for all, here somebody's.
+def test_missing_or_busy_function_tracer_is_reported(tracing: Path) -> None:
+    # Without a buffer of its own the tracer is shared; here another process uses it.
     (tracing / "current_tracer").write_text("function\n")
     (tracing / "set_ftrace_filter").write_text("#### all functions enabled ####\n")
     refused = tracefs.function_tracer([0], buffer_kib=64)
@@ -339,12 +339,12 @@ def test_a_tracer_with_another_format_is_refused(
     monkeypatch.setattr(Path, "mkdir", made_instance)
     with (
         tracefs.function_tracer([0], buffer_kib=64) as tracer,
-        pytest.raises(DeviceError, match="records no 'calltime'"),
+        pytest.raises(DeviceError, match="does not record 'calltime'"),
     ):
         layout_of(tracer)
 
 
-def test_a_process_that_is_held_begins_when_it_is_told_to(tmp_path: Path) -> None:
+def test_paused_child_starts_when_released(tmp_path: Path) -> None:
     began = tmp_path / "began"
 
     def act() -> int:
@@ -358,29 +358,29 @@ def test_a_process_that_is_held_begins_when_it_is_told_to(tmp_path: Path) -> Non
     # with the terminal.
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
-        with _held(act) as (pid, begin):
+        with _paused_child(act) as (pid, begin):
             assert not began.exists()
             begin()
             assert status(pid) == 0
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        with _held(act) as (pid, begin):
+        with _paused_child(act) as (pid, begin):
             begin()
             assert status(pid) == 1
     finally:
         signal.signal(signal.SIGHUP, before)
     began.unlink()
-    with pytest.raises(KeyboardInterrupt), _held(act) as (pid, begin):
+    with pytest.raises(KeyboardInterrupt), _paused_child(act) as (pid, begin):
         raise KeyboardInterrupt
     with pytest.raises(ChildProcessError):
         os.waitpid(pid, 0)
     assert not began.exists()
 
 
-def test_a_process_is_not_told_to_begin_by_the_end_of_this_one(tmp_path: Path) -> None:
+def test_paused_child_does_not_start_when_the_parent_ends(tmp_path: Path) -> None:
     script = (
         "import os, sys\n"
-        "from linnapp.insight.function_recording import _held\n"
-        "with _held(lambda: os.write(1, b'began')) as (pid, begin):\n"
+        "from linnapp.insight.function_recording import _paused_child\n"
+        "with _paused_child(lambda: os.write(1, b'began')) as (pid, begin):\n"
         "    os._exit(0)\n"
     )
     # Its output is at an end when both have ended.
@@ -391,13 +391,13 @@ def test_a_process_is_not_told_to_begin_by_the_end_of_this_one(tmp_path: Path) -
 def test_with_functions_goes_a_command_and_nothing_else(tmp_path: Path) -> None:
     for arguments in (["t.blk"], ["--writes", "--", "fio"], ["--device", "/dev/x", "--", "fio"]):
         refused = CliRunner().invoke(cli, ["layers", "--functions", *arguments])
-        assert refused.exit_code == 2 and "--functions takes" in refused.output
+        assert refused.exit_code == 2 and "--functions needs" in refused.output
     missing = CliRunner().invoke(cli, ["layers", "--functions", "--", "/no/such/command"])
     assert isinstance(missing.exception, LinnappError)
 
 
 def test_the_table_has_every_group(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    times = times_of(a_write(Pages().anew(500), 7, 1000).end().write(tmp_path / "c"))
+    times = times_of(a_write(Pages().start_page(500), 7, 1000).end().write(tmp_path / "c"))
     show_functions(times, Overhead(20, 10))
     shown = capsys.readouterr().out
     assert "write: 1 calls, 0.9 us each; as recorded 1.0, of which tracing took 14.0%" in shown

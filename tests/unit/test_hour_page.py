@@ -74,7 +74,7 @@ def test_minute_has_percentiles_when_the_policy_timed_reads() -> None:
     assert "latency_counts" not in timed.to_json()
 
 
-def test_what_is_older_than_an_hour_is_forgotten() -> None:
+def test_hour_drops_older_minutes() -> None:
     hour = Hour()
     for minute in range(MINUTES + 5):
         hour.add([row("sda")] + ([row("gone")] if minute < 3 else []), NOW_S + 60 * minute)
@@ -98,7 +98,7 @@ def test_a_clock_that_is_set_back_leaves_nothing_in_the_future() -> None:
     [(120, 480, 2, 3), (99, 1001, 1, 4), (1000, 1000, 3, 4), (0.5, 3e6, 0, 7)],
 )
 def test_scale_is_the_shortest_in_decades(low: float, high: float, bottom: int, top: int) -> None:
-    scale = Scale.of([Minute(0, reads=1, read_us=low), Minute(1, reads=1, read_us=high)])
+    scale = Scale.containing([Minute(0, reads=1, read_us=low), Minute(1, reads=1, read_us=high)])
     assert (scale.low, scale.high) == (bottom, top)
     assert [words for words, _ in Scale(1, 7).ticks()] == (
         ["10 us", "100 us", "1 ms", "10 ms", "100 ms", "1 s"]
@@ -110,13 +110,13 @@ def test_page_leaves_a_gap_where_a_minute_has_no_reads() -> None:
     hour = Hour()
     for minute in (0, 1, 3):
         hour.add([row(read_us_mean=10.0 if minute else 100.0)], NOW_S + 60 * minute)
-    html = exporter_page.page(hour, 5.0, NOW_S + 180)
+    html = exporter_page.render_page(hour, 5.0, NOW_S + 180)
     (path,) = re.findall(r'<path class="mean" d="(.*?)"/>', html)
     assert path == "M94.17 0.00h0L95.83 100.00h0M99.17 100.00h0"
 
 
 class Outline(HTMLParser):
-    """What a page refers to, and whether its elements are closed."""
+    """Collects the references of a page and checks that its elements are closed."""
 
     VOID = frozenset({"meta", "link"})
 
@@ -166,7 +166,7 @@ def an_hour() -> Hour:
 
 
 def test_the_page_is_whole_and_needs_nothing_else() -> None:
-    html = exporter_page.page(an_hour(), 5.0, NOW_S)
+    html = exporter_page.render_page(an_hour(), 5.0, NOW_S)
     outline = Outline()
     outline.feed(html)
     assert (outline.open, outline.errors) == ([], [])
@@ -186,11 +186,11 @@ def test_the_page_is_whole_and_needs_nothing_else() -> None:
 
 
 def test_now_is_p99_and_what_is_refused() -> None:
-    """Of a model whose point is below the median read half of the reads are false submits."""
+    """Half of the reads are false submits if the threshold is less than the median latency."""
     hour = Hour()
     per_second = {"latency_critical": 10.0, "admitted": 9.8, "revoked": 0.2, "false_submits": 5.4}
     hour.add([row(per_second=per_second, read_us_percentiles={"p50": 87.0, "p99": 143.0})], NOW_S)
-    html = exporter_page.page(hour, 5.0, NOW_S)
+    html = exporter_page.render_page(hour, 5.0, NOW_S)
     assert "p99 143 us;" in html and "2.0 % refused;" in html
     assert "false submits" not in html and "5.4" not in html
 
@@ -198,18 +198,18 @@ def test_now_is_p99_and_what_is_refused() -> None:
 def test_names_are_text_and_nothing_else() -> None:
     hour = Hour()
     hour.add([row("<script>x</script>", model_id='"><b>')], NOW_S)
-    html = exporter_page.page(hour, 5.0, NOW_S)
+    html = exporter_page.render_page(hour, 5.0, NOW_S)
     assert "<script>" not in html and "<b>" not in html and "&lt;script&gt;" in html
 
 
 def test_before_the_first_numbers_the_page_says_so() -> None:
-    assert "No look at a drive yet" in exporter_page.page(Hour(), 5.0, NOW_S)
+    assert "No look at a drive yet" in exporter_page.render_page(Hour(), 5.0, NOW_S)
 
 
 def test_the_numbers_are_json() -> None:
     hour = Hour()
     hour.add([row(read_us_mean=None, reads_per_s=0.0)], NOW_S)
-    (drive,) = json.loads(json.dumps(exporter_page.data(hour), allow_nan=False))["drives"]
+    (drive,) = json.loads(json.dumps(exporter_page.page_data(hour), allow_nan=False))["drives"]
     assert drive["drive"] == "sda" and drive["now"]["mode"] == "enforce"
     (minute,) = drive["minutes"]
     assert minute["read_us"] is None and minute["revoked"] == 10
@@ -219,7 +219,7 @@ CHROMIUM = shutil.which("chromium")
 
 
 def browsed(tmp_path: Path, dark: bool, *arguments: str) -> str:
-    """What headless chromium says of `frame.html`."""
+    """Return the output of headless chromium for `frame.html`."""
     assert CHROMIUM is not None
     ran = subprocess.run(
         [
@@ -248,7 +248,7 @@ def browsed(tmp_path: Path, dark: bool, *arguments: str) -> str:
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [390, 1100])
 def test_a_browser_shows_it(tmp_path: Path, dark: bool, width: int) -> None:
-    """In the colours asked for, and nothing wider than the window."""
+    """The page uses the requested colours and nothing is wider than the window."""
     probe = (
         "<script>addEventListener('load', () => { document.title = [innerWidth, "
         "document.documentElement.scrollWidth, document.body.parentNode.offsetHeight, "
@@ -258,7 +258,7 @@ def test_a_browser_shows_it(tmp_path: Path, dark: bool, width: int) -> None:
     )
     # A frame: a window of chromium is never as narrow as a phone.
     (tmp_path / "page.html").write_text(
-        exporter_page.page(an_hour(), 5.0, NOW_S).replace("</body>", probe + "</body>")
+        exporter_page.render_page(an_hour(), 5.0, NOW_S).replace("</body>", probe + "</body>")
     )
     (tmp_path / "frame.html").write_text(
         f'<body style="margin:0"><iframe src="page.html" style="width:{width}px;height:2000px;'

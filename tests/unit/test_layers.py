@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the time of an I/O goes: of made-up recordings whose layers are known."""
+"""Test the time of I/Os by layer with synthetic recordings whose layers are known."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_without_requests_the_time_before_the_issue_is_one(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("kind", "sectors"), [(M, (0, 8)), (F, (8, 0))])
-def test_one_that_is_merged_shares_the_others_request(
+def test_merged_io_shares_the_request_of_the_other(
     tmp_path: Path, kind: int, sectors: tuple[int, int]
 ) -> None:
     made = TraceBuilder().add(Q, 0, sectors[0]).add(G, 1, sectors[0])
@@ -57,7 +57,7 @@ def test_one_that_is_merged_shares_the_others_request(
     assert times_us(made, tmp_path) == [[1, 19, 100], [2, 8, 100]]
 
 
-def test_of_one_that_is_split_the_part_that_ends_last_counts(tmp_path: Path) -> None:
+def test_split_io_has_the_layers_of_its_last_part(tmp_path: Path) -> None:
     made = TraceBuilder().add(Q, 0, 0, 8192).add(X, 1, 0, 4096)
     made.add(G, 2, 0).add(D, 3, 0).add(G, 10, 8).add(D, 30, 8).add(C, 50, 8).add(C, 203, 0)
     assert times_us(made, tmp_path) == [[2, 1, 200]]
@@ -66,12 +66,12 @@ def test_of_one_that_is_split_the_part_that_ends_last_counts(tmp_path: Path) -> 
     assert times_us(late, tmp_path) == [[10, 20, 173]]
 
 
-def test_what_was_handed_back_waits_again(tmp_path: Path) -> None:
+def test_requeued_io_waits_again(tmp_path: Path) -> None:
     made = TraceBuilder().add(Q, 0).add(G, 1).add(D, 2).add(R, 10).add(D, 50).add(C, 150)
     assert times_us(made, tmp_path) == [[1, 49, 100]]
 
 
-def test_only_what_the_drive_served_is_told_of(tmp_path: Path) -> None:
+def test_layers_include_only_ios_served_by_the_drive(tmp_path: Path) -> None:
     made = TraceBuilder()
     made.add(Q, 0, 0).add(C, 1, 0, error=EBUSY)
     made.add(Q, 2, 8).add(G, 2, 8).add(D, 2, 8).add(C, 90, 8, error=5)
@@ -84,14 +84,14 @@ def test_only_what_the_drive_served_is_told_of(tmp_path: Path) -> None:
     assert [found.mean_us(layer) for layer in ("request", "issue", "drive")] == [1, 4, 8]
     assert layers_of(path, writes=True).mean_us("drive") == 1
     made = TraceBuilder().add(Q, 0, 0).add(C, 1, 0, error=EBUSY)
-    with pytest.raises(TraceError, match=r"no read from its issue .* try `writes=True`"):
+    with pytest.raises(TraceError, match=r"has no read with issue .* try `writes=True`"):
         layers_of(made.write(tmp_path / "none.blk"))
 
 
-def test_what_was_handed_back_and_whose_issue_is_lost_is_not_told_of(tmp_path: Path) -> None:
-    """Its time is not known: no I/O of no time."""
+def test_requeued_io_without_issue_event_has_no_layer_times(tmp_path: Path) -> None:
+    """An I/O of unknown time is not counted as one of zero time."""
     made = TraceBuilder().add(Q, 0).add(G, 1).add(D, 2).add(R, 10).add(C, 150)
-    # Of one that was split, the issue of the part that ended last.
+    # A split I/O has the issue time of the part that completed last.
     made.add(Q, 200, 0, 8192).add(X, 201, 0, 4096).add(G, 202, 0).add(D, 203, 0).add(G, 204, 8)
     made.add(C, 210, 0).add(C, 900, 8)
     made.add(Q, 1000, 64).add(G, 1001, 64).add(D, 1003, 64).add(C, 1013, 64)
@@ -99,13 +99,13 @@ def test_what_was_handed_back_and_whose_issue_is_lost_is_not_told_of(tmp_path: P
     assert found.n == 1 and found.mean_us("drive") == 10
 
 
-def test_of_two_alike_in_flight_the_first_keeps_its_request(tmp_path: Path) -> None:
+def test_first_of_two_equal_ios_in_flight_keeps_its_request(tmp_path: Path) -> None:
     made = TraceBuilder().add(Q, 0).add(G, 1).add(Q, 2).add(G, 50)
     made.add(D, 60).add(D, 61).add(C, 100).add(C, 101)
     assert times_us(made, tmp_path)[0] == [1, 59, 40]
 
 
-def test_events_that_were_lost_are_told_of(tmp_path: Path) -> None:
+def test_lost_events_are_reported(tmp_path: Path) -> None:
     made = TraceBuilder().add(Q, 5).add(G, 15).add(D, 45).add(C, 145)
     made.add(Q, 200, lost=7).add(G, 201).add(D, 202).add(C, 300)
     shown = run(made.write(tmp_path / "t.blk"))
@@ -115,7 +115,7 @@ def test_events_that_were_lost_are_told_of(tmp_path: Path) -> None:
 def recorded(
     monkeypatch: pytest.MonkeyPatch, drives: dict[str, TraceBuilder], status: int = 0
 ) -> None:
-    """In the place of blktrace and a command: drives and what they do meanwhile."""
+    """Replace blktrace and a command by drives with given events."""
 
     def record(devices: Sequence[Path], folder: Path, **_: object) -> tuple[list[Recording], int]:
         found = []
@@ -174,7 +174,7 @@ def test_a_picture_that_cannot_be_is_refused_before_anything_runs(
 
 @pytest.mark.parametrize("name", ["fio", "pgbench"])
 def test_layers_add_up(name: str, tmp_path: Path) -> None:
-    """Of a recording: no part of an I/O's time is lost, none counted twice."""
+    """The layers of a recording's I/Os add up to their latency."""
     for chunk, times in BlktraceReader(unpack(name, tmp_path)).with_layers():
         issued = times.sum(axis=0) > 0
         assert issued.mean() > 0.9
@@ -192,7 +192,7 @@ def made_up(shift_us: float, seed: int, n: int = 20_000) -> Layers:
     return found
 
 
-def test_what_changed_is_named_and_chance_is_not() -> None:
+def test_changes_reports_only_significant_changes() -> None:
     told = changes(made_up(0, 1), made_up(5, 2))
     assert told[0].layer == "issue" and told[0].is_significant
     assert told[0].us == pytest.approx(5, abs=1)
@@ -202,7 +202,7 @@ def test_what_changed_is_named_and_chance_is_not() -> None:
     assert not changes(short, made_up(50, 1))[0].is_significant
 
 
-def test_of_a_long_recording_no_more_blocks_are_kept() -> None:
+def test_layers_limit_the_number_of_blocks() -> None:
     """The intervals are those of a fresh count with the longer blocks, and memory is bounded."""
     found = Layers()
     for hour in range(50):
@@ -216,7 +216,7 @@ def test_of_a_long_recording_no_more_blocks_are_kept() -> None:
 
 
 def test_intervals_hold_what_they_say() -> None:
-    """Of 60 pairs without a difference some three may be called one, of each layer."""
+    """About three of 60 equal pairs may be called different for each layer."""
     called = sum(
         change.is_significant
         for seed in range(60)
@@ -258,18 +258,18 @@ def test_the_command(tmp_path: Path) -> None:
     trace = unpack("pgbench", tmp_path)
     shown = run(trace, "-o", tmp_path / "l.svg")
     assert shown.exit_code == 0, shown.output
-    assert "23557 reads" in shown.output and "until it has a request" in shown.output
+    assert "23557 reads" in shown.output and "waiting for a request" in shown.output
     assert (tmp_path / "l.svg").read_text().count("p99.9 to p100") == 1
     compared = run("--compare", "--json", trace, trace)
     found = json.loads(compared.output)
     assert [change["beyond_chance"] for change in found["changes"]] == [False] * 3
     assert found["recordings"][0]["ios"] == 23557
-    assert "no layer changed beyond chance" in run("--compare", trace, trace).output
+    assert "no layer changed significantly" in run("--compare", trace, trace).output
     TraceBuilder().add(Q, 5).add(D, 45).add(C, 145).write(tmp_path / "s.blk")
-    assert "too short to tell" in run("--compare", trace, tmp_path / "s.blk").output
-    assert "give both" in run("--device", "/dev/null").output
-    assert "give recordings, or" in run(trace, "--", "true").output
-    assert "give recordings" in run().output
+    assert "too short for a comparison" in run("--compare", trace, tmp_path / "s.blk").output
+    assert "--device needs" in run("--device", "/dev/null").output
+    assert "give either recordings or" in run(trace, "--", "true").output
+    assert "give either recordings" in run().output
     assert "takes two recordings" in run("--compare", trace).output
     wrong = run(trace, "-o", tmp_path / "l.txt")
     assert isinstance(wrong.exception, LinnappError) and ".png or .svg" in str(wrong.exception)

@@ -39,7 +39,7 @@ from linnapp.drive.counters.latencies import LOWEST_US, N_BUCKETS
 from linnapp.drive.counters.looks import DriveRow, WatchedArray
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
-from linnapp.insight.top import Screen, age, opened, sparkline, table
+from linnapp.insight.top import Screen, drive_details, format_age, sparkline, table
 
 COUNTERS = ("latency_critical", "admitted", "revoked", "probes", "slow", "false_submits")
 
@@ -101,7 +101,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Time of the looks; call it to let so many seconds pass."""
+    """Clock of the snapshots; call it to let seconds pass."""
     now = [1000.0]
     monkeypatch.setattr(watching.time, "monotonic", lambda: now[0])
 
@@ -163,7 +163,7 @@ def test_an_older_kernel_has_no_percentiles(kernel: Kernel, clock: Callable[[flo
 def test_a_healthy_drive_does_not_look_broken(
     kernel: Kernel, clock: Callable[[float], None]
 ) -> None:
-    """Its model's point is below the median read, as it is where a failover is cheap."""
+    """The model's threshold is less than the median latency, as with a low-cost failover."""
     replaced(kernel.root / "block" / "sdb" / "linnos" / "threshold_us", "80\n")
     array = WatchedArray([])
     array.look()
@@ -179,14 +179,14 @@ def test_a_healthy_drive_does_not_look_broken(
         return console.export_text()
 
     shown = text(table(rows, 160))
-    # What p99 is and how many are refused; of what is above the point nothing.
+    # p99 and the refused share are shown, but not the reads slower than the threshold.
     assert re.search(r"^sdb .* 90 +88 +90 +1% ", shown, re.M)
     assert "1040" not in shown and "false" not in shown
-    # Beside it what it is of all reads, whoever decides.
+    # The details add the share among all reads.
     assert (
         "slower than 80 us: 52.5% of the admitted reads (slow admitted, stats/false_submits), "
         "53.5% of all reads (stats/slow)"
-    ) in text(opened(rows[1], 160))
+    ) in text(drive_details(rows[1], 160))
 
 
 def test_an_upload_that_nobody_remembers_has_no_age(
@@ -198,10 +198,10 @@ def test_an_upload_that_nobody_remembers_has_no_age(
     clock(1)
     console = Console(width=160, record=True, file=io.StringIO())
     for row in array.look():
-        console.print(opened(row, 160))
+        console.print(drive_details(row, 160))
     shown = console.export_text()
     assert "sda: observe, no model\n" in shown
-    assert f"model {kernel.model.model_id}, when it was uploaded is not known, slow above" in shown
+    assert f"model {kernel.model.model_id}, upload time unknown, slow above" in shown
     assert "- ago" not in shown
 
 
@@ -228,7 +228,7 @@ def test_reads_that_md_asks_about_are_shown(kernel: Kernel, clock: Callable[[flo
     shown = text(table(rows, 160))
     assert re.search(r"^sda .* 75% ", shown, re.M) and re.search(r"^sdb .* 25% ", shown, re.M)
     assert "asked/s" not in shown
-    # A hinted read is an inference, too: nobody else has asked.
+    # Hinted reads also count as inferences; there were no other queries.
     for totals in kernel.totals.values():
         totals["inferences"] = totals["latency_critical"]
     kernel.goes_on(0)
@@ -242,8 +242,8 @@ def test_reads_that_md_asks_about_are_shown(kernel: Kernel, clock: Callable[[flo
     assert [row.per_second["inferences"] for row in rows] == [2500, 2500]
     assert [row.array_read_share for row in rows] == [None, None]  # nothing was read
     assert re.search(r"^sdb .* - +2500 ", text(table(rows, 160)), re.M)
-    assert "in md0; of the reads of its drives: not known" in text(opened(rows[0], 160))
-    # Of one of them alone nobody knows what the other serves.
+    assert "in md0; share of the array's reads: not known" in text(drive_details(rows[0], 160))
+    # The share is unknown if only one drive of the array is shown.
     alone = WatchedArray(["sdb"])
     alone.look()
     clock(2)
@@ -287,7 +287,7 @@ def test_sparkline() -> None:
     ],
 )
 def test_age(seconds: float | None, shown: str) -> None:
-    assert age(seconds) == shown
+    assert format_age(seconds) == shown
 
 
 @pytest.mark.parametrize("width", [30, 60, 80, 100, 160])
@@ -342,7 +342,7 @@ def test_keys(kernel: Kernel, clock: Callable[[float], None]) -> None:
     assert screen.done
 
 
-def test_each_sort_puts_the_worst_drive_first(
+def test_each_sort_order_puts_the_worst_drive_first(
     kernel: Kernel, clock: Callable[[float], None]
 ) -> None:
     array = WatchedArray([])
@@ -377,8 +377,8 @@ def test_once_and_json(
     assert kernel.model.model_id in shown
 
 
-def test_what_top_refuses(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    fails("top needs a terminal; --once prints one look", "top")
+def test_top_refuses_invalid_arguments(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    fails("top needs a terminal; --once prints one interval", "top")
     with pytest.raises(LinnappError, match="sdz: no such disk"):
         cli.main(["top", "sdz", "--once"], standalone_mode=False)
     monkeypatch.setenv("LINNAPP_SYSFS", str(kernel.root / "none"))
@@ -455,10 +455,10 @@ class Terminal:
     def until(
         self, seen: Callable[[], object], us: float | None = None, revoked: int | None = None
     ) -> None:
-        """Let the drives work and the screen be drawn until something is seen on it.
+        """Let the drives work and the screen be drawn until `seen` returns true.
 
-        Reads of the last drive take `us` from now on, and so many are refused between two looks;
-        what is not given stays.
+        Reads of the last drive take `us` from now on, and `revoked` are refused in each interval.
+        Values that are not given stay the same.
         """
         self._us = self._us if us is None else us
         self._revoked = self._revoked if revoked is None else revoked
@@ -473,7 +473,7 @@ class Terminal:
         self._stream.feed(data)
 
     def _sent(self) -> bytes:
-        """What it has drawn meanwhile, if it has."""
+        """Return the output since the last call, empty if there is none."""
         ready = select.select([self._master, self._asked], [], [], 0.1)[0]
         if self._asked in ready:
             os.read(self._asked, 1)
@@ -487,7 +487,7 @@ class Terminal:
         return data
 
     def lines(self) -> list[list[tuple[str, bool, bool, bool]]]:
-        """Of each line what is in one style: text, bold, reverse, red."""
+        """Return the runs of equal style in each line: text, bold, reverse, red."""
         return [
             [
                 ("".join(cell.data for cell in run), *style)
@@ -615,7 +615,7 @@ def array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]
 
 
 def kept(name: str, drawn: str) -> str:
-    """A picture as it is in the docs; LINNOS_PICTURES=docs has it drawn anew."""
+    """Return a picture of the docs. LINNOS_PICTURES=docs replaces it first."""
     if "LINNOS_PICTURES" in os.environ:
         (Path(os.environ["LINNOS_PICTURES"]) / name).write_text(drawn)
     return (ROOT / "docs" / name).read_text()
@@ -640,9 +640,9 @@ def test_the_picture_in_the_docs_is_of_this_screen(array: Terminal) -> None:
 def animated(
     frames: list[tuple[str, list[list[tuple[str, bool, bool, bool]]]]], each_s: float
 ) -> str:
-    """What was done and what was on the screen then, one after the other, as one SVG.
+    """Return an animated SVG of the actions with the screens after them.
 
-    Where nothing moves, the second is shown.
+    The second frame is shown where animation is disabled.
     """
     n = len(frames)
     tall = max(k for _, lines in frames for k, runs in enumerate(lines, 1) if runs[0][0].strip())

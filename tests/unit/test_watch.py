@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is watched is what a program did: of made-up records, and of programs on this kernel."""
+"""Test recordings with synthetic records and with programs on this kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from linnapp.errors import LinnappError
 from linnapp.insight import calls
 from linnapp.insight import query as watch_query
 from linnapp.insight import watch as watching
-from linnapp.insight.calls import NULL, Reader, Store, Wanted, call_names
+from linnapp.insight.calls import NULL, Filters, Reader, Store, call_names
 from linnapp.insight.functions import GROUPS
 from linnapp.insight.layers import LAYERS
 from linnapp.insight.query import changes, query
@@ -52,7 +52,7 @@ NONE = FILE.pack(0, 0, 0, 0)
 
 
 def file_record(file: bytes, *components: bytes) -> bytes:
-    """Of a file with these components, the last one first."""
+    """Return the record of a file whose path components are given from last to first."""
     name = b"".join(b"/" + part for part in reversed(components)) + b"\0"
     return struct.pack("<IIQII", 1, 0, 0, 0, len(name)) + file + name
 
@@ -109,7 +109,7 @@ def io_record(
 
 
 def paths(*records: bytes) -> list[str | None]:
-    """Of the calls of some records."""
+    """Return the paths of the calls in some records."""
     with Reader(rows=100) as reader:
         for record in records:
             reader.feed(record)
@@ -129,7 +129,7 @@ def test_a_descriptor_has_the_name_of_its_file() -> None:
     assert paths(named, call_record("sync")) == [None]
 
 
-def test_what_has_no_name_is_called_as_the_kernel_does() -> None:
+def test_unnamed_files_have_the_kernels_name() -> None:
     for kind, name in (
         (stat.S_IFSOCK, "socket:[12]"),
         (stat.S_IFIFO, "pipe:[12]"),
@@ -184,7 +184,7 @@ def test_any_bytes_are_a_name() -> None:
     assert found == ["/a\nb/" + "\\xe4" * 255]
 
 
-def test_many_names_are_told_apart() -> None:
+def test_many_names_are_distinguished() -> None:
     n = 3000
     with Reader(rows=n + 1) as reader:
         for i in range(n):
@@ -228,7 +228,7 @@ def test_a_damaged_record_is_refused(record: bytes) -> None:
         reader.feed(record)
 
 
-def test_what_is_not_attached_has_nothing_to_read() -> None:
+def test_reader_returns_no_rows_before_attach() -> None:
     with Reader(rows=10) as reader, pytest.raises(LinnappError, match="nothing is recorded"):
         reader.read(0)
 
@@ -256,7 +256,7 @@ def asked(folder: Path, sql: str) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def test_rows_hold_what_the_records_said(tmp_path: Path) -> None:
+def test_rows_contain_the_fields_of_the_records(tmp_path: Path) -> None:
     read = call_record("pread64", FOO, result=4096, n_bytes=8192, offset=512, duration_ns=60)
     in_call = calls.IN_CALL | calls.WATCHED | calls.COMPLETED
     folder = stored(
@@ -308,7 +308,7 @@ def test_rows_hold_what_the_records_said(tmp_path: Path) -> None:
 def test_the_parts_of_a_calls_time_add_up(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each of another length, so that none takes another's place; the rest it ran."""
+    """All waits differ, so that exchanged columns are noticed; the rest is running time."""
     folder = stored(
         tmp_path / "seen",
         call_record("read", duration_ns=200, waits_ns=(1, 2, 4, 8, 16, 32)),
@@ -345,7 +345,7 @@ def test_a_summary_is_sorted_by_the_time_it_shows_and_waits_on_pipes_are_apart(
     assert head.split()[:3] == ["path", "time", "ms"]
     assert bar.split()[:6] == ["/bar", "20.0", "100", "0", "200.0", "200.0"]
     assert foo.split()[:6] == ["/foo", "0.0", "99", "0", "0.1", "-"]  # one in a hundred is none
-    assert "on pipes, sockets and the like: 1 calls, 30.0 ms" in rest
+    assert "on pipes, sockets and similar: 1 calls, 30.0 ms" in rest
 
 
 def test_an_inodes_number_that_is_used_again_is_another_file(tmp_path: Path) -> None:
@@ -411,13 +411,13 @@ def test_drives_and_decisions_have_names(
     assert [row["drive"] for row in rows[:3]] == ["4095:1", "4094:2", None]
     assert [row["decision"] for row in rows[:5]] == [None, "admitted", "revoked", "probe", "kept"]
     _show(watch_query.summary(folder, 1), None)
-    assert "decided by LinnOS: 2 admitted, 1 kept, 1 probe, 1 revoked" in capsys.readouterr().out
+    assert "LinnOS decisions: 2 admitted, 1 kept, 1 probe, 1 revoked" in capsys.readouterr().out
 
 
 def test_an_ios_tag_is_the_hint_of_its_priority(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of each class and level; to hints up to 7 the kernel gives meanings."""
+    """Tags work in each priority class and level. Hints up to 7 belong to the kernel."""
     tags = {
         0: None,
         2 << 13 | 4: None,
@@ -440,7 +440,7 @@ def test_an_ios_tag_is_the_hint_of_its_priority(
     assert [(row["tag"], row["ios"]) for row in summary["by_tag"]] == [(8, 2), (9, 1)]
     _show(summary, None)
     shown = capsys.readouterr().out
-    assert "tag 8: block I/Os 2, 4096 bytes read, 512 written; they took p50 0.1, p99" in shown
+    assert "tag 8: block I/Os 2, 4096 bytes read, 512 written; p50 0.1, p99" in shown
     assert "tag 9: block I/Os 1, 4096 bytes read, 0 written\n" in shown
 
 
@@ -461,7 +461,7 @@ def test_sessions_are_kept_side_by_side(tmp_path: Path) -> None:
         (None, 1),
     ]
     (folder / "before" / "ios.parquet").write_bytes(b"PAR1" * 5)
-    with pytest.raises(LinnappError, match="before/ios.parquet: not a table"):
+    with pytest.raises(LinnappError, match="before/ios.parquet: is not a readable table"):
         query(folder, "from calls")
     for name in ("", ".", "..", "a/b", "a\x1b", ".hidden"):
         with pytest.raises(LinnappError, match="--session"):
@@ -513,11 +513,9 @@ def test_the_call_that_changed_is_named_and_what_it_waited_for(tmp_path: Path) -
     assert parts[1]["io_wait_ns"] - parts[0]["io_wait_ns"] == pytest.approx(fsync.us, abs=0.01)
     shown = run("query", tmp_path / "seen", "--compare", "before", "after", "--by-path")
     assert shown.exit_code == 0, shown.output
-    assert shown.output.startswith("fsync /foo: takes longer: mean ")
+    assert shown.output.startswith("fsync /foo: slower: mean ")
     assert "\n  of the mean: on a CPU 5.0 -> 5.0, its own I/Os 4" in shown.output
-    assert (
-        "3 kinds of calls in both, 1 of them changed beyond chance; 1 are too few" in shown.output
-    )
+    assert "3 kinds of calls in both, 1 with significant changes; 1 have too few" in shown.output
     back = json.loads(
         run("query", tmp_path / "seen", "--compare", "after", "before", "--json").output
     )
@@ -528,7 +526,7 @@ def test_the_call_that_changed_is_named_and_what_it_waited_for(tmp_path: Path) -
         assert run("query", tmp_path / "seen", *arguments).exit_code == 2
 
 
-def test_all_that_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_include_missing_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = watch_query.summary(stored(tmp_path / "seen", call_record("read")), 5)
     _show(found, None)
     assert "nothing was dropped" in capsys.readouterr().out
@@ -555,7 +553,7 @@ def test_queries_are_answered_as_text_and_as_json(tmp_path: Path) -> None:
         {"a": 1, "a_2": 2, "a_1": 3, "b": None, "c": [None, 1.0]}
     ]
     drawn = run("query", folder, "--timeline", tmp_path / "x.html", "--json")
-    assert drawn.exit_code == 2 and "--timeline draws" in drawn.output
+    assert drawn.exit_code == 2 and "combined with --timeline" in drawn.output
     many = run("query", folder, "select range from range(20000)")
     assert len(many.stdout.splitlines()) == 10_001 and "the first 10000 rows" in many.stderr
 
@@ -611,7 +609,7 @@ def test_the_document_names_each_layer_where_it_is_shown() -> None:
         ("select error('stop') from calls", "stop"),
     ],
 )
-def test_a_query_that_cannot_be_is_refused_in_the_databases_words(
+def test_query_shows_the_databases_error_for_invalid_sql(
     tmp_path: Path, sql: str, words: str
 ) -> None:
     folder = stored(tmp_path / "seen", call_record("read"))
@@ -622,7 +620,7 @@ def test_a_query_that_cannot_be_is_refused_in_the_databases_words(
 def test_tables_that_are_damaged_are_named(tmp_path: Path) -> None:
     folder = stored(tmp_path / "seen", call_record("read"))
     (folder / "ios.parquet").write_bytes(b"PAR1" * 5)
-    with pytest.raises(LinnappError, match="ios.parquet: not a table that can be read"):
+    with pytest.raises(LinnappError, match="ios.parquet: is not a readable table"):
         query(folder, "from calls")
     (folder / "ios.parquet").unlink()
     with pytest.raises(LinnappError, match="ios.parquet: No such file .*linnapp watch -o"):
@@ -632,7 +630,9 @@ def test_tables_that_are_damaged_are_named(tmp_path: Path) -> None:
 # --- Why it cannot be.
 
 
-def test_each_obstacle_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_check_can_watch_names_each_missing_requirement(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def refused(message: str) -> None:
         with pytest.raises(LinnappError, match=message):
             watching.check_can_watch()
@@ -642,13 +642,13 @@ def test_each_obstacle_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         m.setattr(watching.os, "geteuid", lambda: 1000)
         refused("needs root; .*sudo")
     with monkeypatch.context() as m:
-        m.setattr(watching, "_TYPES", tmp_path / "none")
-        refused("none is missing: .*CONFIG_DEBUG_INFO_BTF")
+        m.setattr(watching, "_BTF", tmp_path / "none")
+        refused("none is missing, .*CONFIG_DEBUG_INFO_BTF")
     (tmp_path / "types").touch()
-    monkeypatch.setattr(watching, "_TYPES", tmp_path / "types")
+    monkeypatch.setattr(watching, "_BTF", tmp_path / "types")
     with monkeypatch.context() as m:
-        m.setattr(watching, "_FIRST_PID_NAMESPACE", 1)
-        refused("PID namespace of its own")
+        m.setattr(watching, "_INITIAL_PID_NAMESPACE", 1)
+        refused("runs in a PID namespace")
     with monkeypatch.context() as m:
         m.setitem(sys.modules, "duckdb", None)
         refused(r"pip install 'linnapp\[watch\]'")
@@ -659,7 +659,7 @@ def test_each_obstacle_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     calls.library.cache_clear()
 
 
-def test_what_is_to_be_watched_must_be_there(tmp_path: Path) -> None:
+def test_watch_refuses_missing_programs_and_processes(tmp_path: Path) -> None:
     out = tmp_path / "out"
     for arguments, words in (
         (("--", "no-such-command"), "no-such-command: no such command"),
@@ -670,22 +670,22 @@ def test_what_is_to_be_watched_must_be_there(tmp_path: Path) -> None:
         assert isinstance(refused.exception, LinnappError), refused.output
         assert words in str(refused.exception)
     for wanted, words in (
-        (("--call", "raed"), "--call raed: not one that is recorded .* read, "),
-        (("--call", "read,x" * 20), "--call xread: not one"),
-        (("--path", "/"), "--path /: everything is in it"),
+        (("--call", "raed"), "--call raed: is not recorded .* read, "),
+        (("--call", "read,x" * 20), "--call xread: is not recorded"),
+        (("--path", "/"), "--path /: contains all files"),
         (("--path", "/" + "x" * 300), "--path: a path of 301 bytes: 255 at most"),
         (("--path", "a", *("--path", "b") * 8), "--path: 8 paths at most"),
         (("--thread", ",".join(map(str, range(70)))), "64 processes and threads at most"),
-        (("--session", "a/b"), "--session 'a/b': it names a folder"),
+        (("--session", "a/b"), "--session 'a/b': must be printable"),
     ):
         refused = run("watch", "-o", out, *wanted, "--", "true")
         assert isinstance(refused.exception, LinnappError), refused.output
         assert re.search(words, str(refused.exception)), refused.exception
-    assert "give -o FOLDER" in run("watch", "--session", "a", "--", "true").output
-    assert "give -o FOLDER" in run("watch", "--arguments", "raw", "--", "true").output
+    assert "needs -o FOLDER" in run("watch", "--session", "a", "--", "true").output
+    assert "needs -o FOLDER" in run("watch", "--arguments", "raw", "--", "true").output
     assert "or --all" in run("watch", "--all", "--pid", 1).output
-    assert "give `-- CMD ...` to run, or --pid" in run("watch").output
-    assert "give `-- CMD ...` to run, or --pid" in run("watch", "--pid", 1, "--", "true").output
+    assert "give `-- CMD ...`, --pid" in run("watch").output
+    assert "give `-- CMD ...`, --pid" in run("watch", "--pid", 1, "--", "true").output
     assert not out.exists()
 
 
@@ -700,7 +700,7 @@ def kernel() -> None:
         with Reader() as reader:
             reader.attach(1 << 20)
     except LinnappError as error:
-        pytest.skip(f"this machine does not let itself be watched: {error}")
+        pytest.skip(f"this machine does not allow watching: {error}")
 
 
 @pytest.fixture
@@ -826,8 +826,8 @@ DIO = {
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="others have no open(), stat(), ...")
-def test_what_dio_observes_is_observed(kernel: None, tmp_path: Path) -> None:
-    """Each call with what is no descriptor and no address: refused, and recorded once."""
+def test_watch_records_the_cases_of_the_dio_paper(kernel: None, tmp_path: Path) -> None:
+    """Each call with an invalid descriptor and address fails and is recorded once."""
     calls = [call for kind in DIO.values() for call in kind.split()]
     assert len(set(calls)) == 42 and set(calls) <= set(call_names())
     (tmp_path / "calls.c").write_text(
@@ -848,7 +848,7 @@ def test_what_dio_observes_is_observed(kernel: None, tmp_path: Path) -> None:
 def test_a_split_io_is_one_that_ends_with_its_last_part(
     kernel: None, drive: Path, tmp_path: Path
 ) -> None:
-    """Of 256 KiB for a drive that takes 64 KiB at a time."""
+    """The I/O has 256 KiB and the drive accepts 64 KiB at a time."""
     device = drive.stat().st_dev
     limit = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/queue/max_sectors_kb")
     limit.write_text("64")
@@ -876,7 +876,7 @@ def test_a_split_io_is_one_that_ends_with_its_last_part(
 
 
 @pytest.mark.parametrize("scheduler", ["none", "mq-deadline"])
-def test_an_ios_time_is_told_layer_by_layer(
+def test_io_latency_is_split_by_layer(
     kernel: None, drive: Path, tmp_path: Path, scheduler: str
 ) -> None:
     """Eight threads at a drive that takes two at a time wait, where there is a scheduler for it."""
@@ -933,10 +933,10 @@ def tagged_reads(tmp_path: Path) -> Path:
     return program
 
 
-def test_each_io_has_the_tag_that_its_application_gave_it(
+def test_io_has_the_tag_set_by_its_application(
     tags: None, tagged_reads: Path, drive: Path, tmp_path: Path
 ) -> None:
-    """By threads, and by each request of a ring and of aio; the program says which."""
+    """Threads and requests of io_uring and aio set tags; the program prints which."""
     device = drive.stat().st_dev
     loop = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve().name
     folder = tmp_path / "seen"
@@ -956,7 +956,7 @@ def test_each_io_has_the_tag_that_its_application_gave_it(
     assert len(given) == 16 * (3 + 1 + 6 + 1)
     calls = {tag: {io["call"] for io in seen if io["tag"] == tag} for tag in (100, 400)}
     assert calls == {100: {"pread64"}, 400: {"io_submit"}}
-    assert re.search(r"^tag 400: block I/Os 16, 65536 bytes read, 0 written; they took", said, re.M)
+    assert re.search(r"^tag 400: block I/Os 16, 65536 bytes read, 0 written;", said, re.M)
     document = DOCUMENT.read_text().split("\n### Whose request it is: tags\n")[1].split("\n### ")[0]
     [sql] = re.findall(r"```sql\n(.*?)```", document, re.S)
     rows = {row["tag"]: row for row in asked(folder, sql)}
@@ -964,7 +964,7 @@ def test_each_io_has_the_tag_that_its_application_gave_it(
     assert all(row["ios"] >= 16 and row["p99_us"] > 0 for row in rows.values())
 
 
-def test_what_the_page_cache_does_for_a_thread_has_its_tag_and_write_back_has_none(
+def test_page_cache_reads_have_the_threads_tag_and_write_back_has_none(
     tags: None, drive: Path, tmp_path: Path
 ) -> None:
     """`ionice` gives a tag to a program that knows nothing of them."""
@@ -998,7 +998,7 @@ def test_what_the_page_cache_does_for_a_thread_has_its_tag_and_write_back_has_no
     of_calls = {row["call"]: row for row in found if row["call"]}
     assert {row["tag"] for row in of_calls.values()} == {77}
     assert of_calls["read"]["bytes"] == of_calls["fsync"]["bytes"] == 40_960
-    # What was left to write-back, and what the journal wrote, is of the kernel's own threads.
+    # Write-back and journal writes belong to kernel threads.
     others = [row for row in found if not row["watched"]]
     assert {row["tag"] for row in others} == {None}
     assert sum(row["bytes"] for row in others) >= 40_960
@@ -1040,9 +1040,9 @@ else:
 """
 
 
-def watched_by(folder: Path, wanted: Wanted, *arguments: object) -> watching.Watched:
+def watched_by(folder: Path, filters: Filters, *arguments: object) -> watching.Watched:
     program = [sys.executable, "-S", "-E", "-c", FILTERED, *map(str, arguments)]
-    seen = watching.watch(folder, command=program, wanted=wanted)
+    seen = watching.watch(folder, command=program, filters=filters)
     assert not seen.status and seen.counts["filtered_calls"] > 0
     assert not seen.counts["lost_calls"]
     return seen
@@ -1050,8 +1050,8 @@ def watched_by(folder: Path, wanted: Wanted, *arguments: object) -> watching.Wat
 
 def test_only_what_is_in_a_path_is_recorded(kernel: None, drive: Path, tmp_path: Path) -> None:
     place = drive / "place"
-    wanted = Wanted(paths=[f"{place}/in", f"{place}/nowhere"])
-    seen = watched_by(tmp_path / "seen", wanted, place, "main")
+    filters = Filters(paths=[f"{place}/in", f"{place}/nowhere"])
+    seen = watched_by(tmp_path / "seen", filters, place, "main")
     rows = asked(tmp_path / "seen", "select call, path, to_path from calls order by time_ns")
     # Whether a C library opens with openat(), or looks with statx(), is its own affair.
     found = [
@@ -1105,7 +1105,9 @@ def test_a_socket_is_in_no_path_and_a_fifo_is(kernel: None, tmp_path: Path) -> N
         os.write(client.fileno(), b"x")
     """)
     command = [sys.executable, "-S", "-c", script]
-    seen = watching.watch(tmp_path / "seen", command=command, wanted=Wanted(paths=[str(tmp_path)]))
+    seen = watching.watch(
+        tmp_path / "seen", command=command, filters=Filters(paths=[str(tmp_path)])
+    )
     assert seen.status == 0
     rows = asked(
         tmp_path / "seen",
@@ -1118,7 +1120,7 @@ def test_a_socket_is_in_no_path_and_a_fifo_is(kernel: None, tmp_path: Path) -> N
     ]
 
 
-def test_every_call_of_a_socket_that_is_left_out_is_counted(kernel: None, tmp_path: Path) -> None:
+def test_filtered_socket_calls_are_counted(kernel: None, tmp_path: Path) -> None:
     script = textwrap.dedent("""
         import os, socket, sys, threading
         def work():
@@ -1135,8 +1137,8 @@ def test_every_call_of_a_socket_that_is_left_out_is_counted(kernel: None, tmp_pa
 
     def left_out(times: int) -> int:
         command = [sys.executable, "-S", "-E", "-c", script, str(times)]
-        wanted = Wanted(paths=[str(tmp_path)])
-        seen = watching.watch(tmp_path / f"seen{times}", command=command, wanted=wanted)
+        filters = Filters(paths=[str(tmp_path)])
+        seen = watching.watch(tmp_path / f"seen{times}", command=command, filters=filters)
         assert seen.status == 0 and not seen.counts["missed_events"]
         return seen.counts["filtered_calls"]
 
@@ -1144,7 +1146,7 @@ def test_every_call_of_a_socket_that_is_left_out_is_counted(kernel: None, tmp_pa
 
 
 def test_a_name_that_is_read_late_is_compared_all_the_same(kernel: None, tmp_path: Path) -> None:
-    """Of two names in pages that are not there when the call begins, one is in the path."""
+    """One of two names in pages that are not resident at the call's start is in the path."""
     script = textwrap.dedent("""
         import ctypes, mmap, sys
         access = ctypes.CDLL(None).access
@@ -1159,7 +1161,7 @@ def test_a_name_that_is_read_late_is_compared_all_the_same(kernel: None, tmp_pat
     seen = watching.watch(
         tmp_path / "seen",
         command=[sys.executable, "-S", "-E", "-c", script, str(tmp_path)],
-        wanted=Wanted(paths=[f"{tmp_path}/in"]),
+        filters=Filters(paths=[f"{tmp_path}/in"]),
     )
     assert not seen.status
     rows = asked(tmp_path / "seen", "select path, result from calls")
@@ -1167,28 +1169,28 @@ def test_a_name_that_is_read_late_is_compared_all_the_same(kernel: None, tmp_pat
 
 
 def test_only_certain_calls_and_threads_are_recorded(kernel: None, tmp_path: Path) -> None:
-    def seen(wanted: Wanted, *arguments: object) -> list[tuple[str, str]]:
+    def seen(filters: Filters, *arguments: object) -> list[tuple[str, str]]:
         folder, place = tmp_path / f"{len(list(tmp_path.iterdir()))}", tmp_path / "place"
         shutil.rmtree(place, ignore_errors=True)
-        watched_by(folder, wanted, place, *arguments)
+        watched_by(folder, filters, place, *arguments)
         [left_out] = asked(folder, "select count(*) as n from ios where call is null")
-        assert left_out["n"] == 0 or not wanted.calls
+        assert left_out["n"] == 0 or not filters.calls
         return [
             (row["call"], row["process"])
             for row in asked(folder, "select call, process from calls")
         ]
 
-    found = seen(Wanted(calls=["fsync", "rename"]), "main")
+    found = seen(Filters(calls=["fsync", "rename"]), "main")
     assert sorted(call for call, _ in found) == ["fsync"] * 5 + ["rename"]
     [process] = {process for _, process in found}
-    found = seen(Wanted(threads=["worker"]))
+    found = seen(Filters(threads=["worker"]))
     assert {process for _, process in found} == {"worker"}
     assert [call for call, _ in found].count("fsync") == 5
     # A process is one with all of its threads.
-    found = seen(Wanted(calls=["fsync", "read"], processes=[process]))
+    found = seen(Filters(calls=["fsync", "read"], processes=[process]))
     assert [each for each in found if each[0] == "fsync"] == [("fsync", "worker")] * 5
     assert ("read", process) in found
-    assert seen(Wanted(processes=["nobody"])) == []
+    assert seen(Filters(processes=["nobody"])) == []
 
 
 #: seconds until a test gives up; it waits for nothing else so long
@@ -1222,7 +1224,7 @@ def lasts_until_grown(*files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def goes_when_followed(n: int, go: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs that wait for this file do nothing before so many of them are watched."""
+    """Create the file that programs wait for once `n` of them are followed."""
     followed: list[int] = []
     follow = Reader.follow
 
@@ -1260,7 +1262,7 @@ def test_a_thread_is_chosen_by_its_number(
         watching.watch(
             tmp_path / "seen",
             every=True,
-            wanted=Wanted(threads=[(tmp_path / "b").read_text()]),
+            filters=Filters(threads=[(tmp_path / "b").read_text()]),
             duration_s=0.1,
         )
     finally:
@@ -1321,7 +1323,7 @@ def started_in_the_place_of(pid: int, command: Sequence[str]) -> Iterator[subpro
     pytest.fail("other programs took the numbers")
 
 
-def test_processes_whose_numbers_share_a_place_are_told_apart(
+def test_processes_with_colliding_slots_are_distinguished(
     kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that is followed, another that is, and one that is not."""
@@ -1343,12 +1345,12 @@ def test_processes_whose_numbers_share_a_place_are_told_apart(
         for program in programs:
             program.wait(GIVE_UP_S)
     rows = asked(tmp_path / "seen", "select pid, count(*) as n from calls group by pid")
-    # What they start is followed, too.
+    # Their children are followed, too.
     seen = {row["pid"]: row["n"] for row in rows}
     assert seen.get(one, 0) > 3 and seen.get(other, 0) > 3 and left_out not in seen
 
 
-def test_calls_of_threads_whose_numbers_share_a_place_are_told_apart(
+def test_calls_of_threads_with_colliding_slots_are_distinguished(
     kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One sleeps in a call while the other begins and ends many."""
@@ -1397,10 +1399,10 @@ os.write(fifo, b"x")
     assert slept["slept_ns"] > 0.2e9
 
 
-def test_every_process_but_the_watcher_is_watched(
+def test_watch_all_records_every_other_process(
     kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two programs that nobody named; one begins after the watch."""
+    """Two programs that were not named are recorded; one starts after the watch."""
     script = f"while :; do echo >>{tmp_path}/$0; sleep 0.02; done"
     first = subprocess.Popen(["sh", "-c", script, "first"])
     lasts_until_grown(tmp_path / "first", tmp_path / "second", monkeypatch=monkeypatch)
@@ -1465,7 +1467,7 @@ def test_a_process_that_runs_is_watched_and_its_open_files_have_names(
 def test_only_calls_that_are_under_way_at_the_end_are_unfinished(
     kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One thread waits in a read for what the other writes, until that sleeps for good."""
+    """One thread waits in a read until the other writes, which then sleeps forever."""
     script = textwrap.dedent("""
         import os, threading, time
         r, w = os.pipe()
@@ -1508,7 +1510,7 @@ def heeded_interrupts() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_it_keeps_what_was_recorded_and_told_to_end_nothing(
+def test_watch_keeps_the_recording_when_interrupted(
     kernel: None, heeded_interrupts: None, tmp_path: Path, how: signal.Signals
 ) -> None:
     script = f"import os, time; open('{tmp_path}/begun', 'w').write('x'); time.sleep(600)"
@@ -1548,7 +1550,7 @@ def test_a_program_that_is_being_started_is_not_left_behind(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_what_does_not_fit_the_buffer_is_counted(
+def test_watch_counts_records_that_do_not_fit_the_buffer(
     kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader that never comes: every call is in the tables or among the lost."""

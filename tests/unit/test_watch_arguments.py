@@ -61,7 +61,7 @@ def test_raw_arguments_are_the_six_registers(tmp_path: Path) -> None:
             (2**32 - 100, ADDRESS, os.O_RDWR | os.O_CREAT | os.O_DIRECT | os.O_SYNC, 0o100640),
             {"dirfd": "AT_FDCWD", "flags": "O_RDWR|O_CREAT|O_SYNC|O_DIRECT", "mode": "0640"},
         ),
-        # As registers are: sign-extended, and with what is left of earlier calls.
+        # Registers are sign-extended and keep upper bits of earlier calls.
         (
             "openat",
             (2**64 - 100, ADDRESS, os.O_WRONLY | os.O_DSYNC | os.O_TRUNC, 0o777),
@@ -159,7 +159,7 @@ def test_detailed_arguments_have_names_and_words(
 
 
 def test_rows_keep_their_arguments_and_words(tmp_path: Path) -> None:
-    """Of several calls mixed; a word is that of the call it was told with."""
+    """Mixed calls keep their own arguments and strings."""
     lseek = [call_record("lseek", time_ns=10 * k, arguments=(k, 0, k % 3)) for k in range(6)]
     words = [b'user."\n', "user.größe".encode(), b"user.\xff"]
     named = [name_record(7, 10 * k + 5, 1, word) + b"" for k, word in enumerate(words)]
@@ -181,7 +181,7 @@ def test_rows_keep_their_arguments_and_words(tmp_path: Path) -> None:
     assert not any(row["to_path"] for row in asked(tmp_path / "seen", "select to_path from calls"))
 
 
-def test_every_call_is_known_and_has_six_arguments_at_most() -> None:
+def test_signatures_cover_all_calls_with_up_to_six_arguments() -> None:
     known = watch_arguments.signatures()
     assert set(call_names()) <= set(known)
     if platform.machine() == "x86_64":
@@ -193,7 +193,7 @@ def test_every_call_is_known_and_has_six_arguments_at_most() -> None:
 
 
 def test_the_values_are_those_of_the_systems_headers(tmp_path: Path) -> None:
-    """Of each name that this machine's headers have, which may be older than some."""
+    """Compare each name that this machine's headers define; they may lack newer ones."""
     values = {
         name: value
         for flags in watch_arguments.FLAGS.values()
@@ -253,7 +253,7 @@ def watched(tmp_path: Path, how: str) -> Path:
     return tmp_path / "seen"
 
 
-def test_what_a_program_gave_its_calls_is_told_in_words(kernel: None, tmp_path: Path) -> None:
+def test_detailed_arguments_match_those_of_the_program(kernel: None, tmp_path: Path) -> None:
     folder = watched(tmp_path, "detailed")
     rows = asked(
         folder,
@@ -298,7 +298,7 @@ def test_what_a_program_gave_its_calls_is_told_in_words(kernel: None, tmp_path: 
     assert {"flags": opened["flags"], "opens": 1, "files": 1} in answer
 
 
-def test_what_a_program_gave_its_calls_is_told_as_numbers(kernel: None, tmp_path: Path) -> None:
+def test_raw_arguments_match_those_of_the_program(kernel: None, tmp_path: Path) -> None:
     rows = asked(
         watched(tmp_path, "raw"),
         "select path, arguments, result from calls where call = 'lseek' and result < 0",

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("kernel")
 
 
 def answer(seen: Path, query: str) -> list[dict[str, Any]]:
-    """Of a query of the docs."""
+    """Return the answer to a query of the docs."""
     return asked(seen, (QUERIES / f"{query}.sql").read_text())
 
 
@@ -91,8 +91,8 @@ def test_clients_that_wait_for_compactions_are_found(drive: Path, tmp_path: Path
     seen = watched(tmp_path, "store", program, drive, 12_000)
     pauses = answer(seen, "pauses")
     assert len(pauses) == 5
-    # Where all four clients want a CPU in vain there are pauses, too; what others do meanwhile is
-    # less than a compaction, of whose end clients wait at four files of level 0.
+    # Pauses also occur while all four clients wait for a CPU. Other threads then do less than in a
+    # compaction, for whose end clients wait at four files of level 0.
     longest = pauses[0]
     assert "compact" in longest["names"] and longest["syncs"], pauses
     # Its files alone: 256 KiB each, read and written.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Where a call's time goes, held against delays put into the drive, the journal, a lock, a page.
+"""Test the parts of a call's time with delays in the drive, the journal, a lock and a page.
 
-The drives are as slow as tests/unit/slow_drive.py makes them, and it says how long they took. How
-long a thread was asleep, and how long it waited for a CPU, the scheduler has counted. Between the
-two lies what was waited for, however busy the machine is.
+tests/unit/slow_drive.py delays the drives and reports the delays. The scheduler counts the time
+that a thread slept or waited for a CPU. The measured waits must lie between the two, on a busy
+machine as well.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SIZE = 64 << 20
 MKFS = ["mkfs.ext4", "-q", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"]
 WAITS = ("io_wait_ns", "others_io_wait_ns", "journal_wait_ns", "other_wait_ns")
 
-#: What the watched programs begin with. Their first argument is where accounts go.
+#: Start of the recorded programs. Their first argument is the file for the accounts.
 ACCOUNTS = """
 import atexit, json, os, sys, threading, time
 accounts = []
@@ -66,7 +66,7 @@ def until_asleep(thread):
 
 @dataclass(frozen=True)
 class Account:
-    """How long a call took as its thread saw it: it ran, was ready to run, or slept."""
+    """Time of a call as its thread measured it: running, runnable and asleep."""
 
     tid: int
     took_s: float
@@ -120,17 +120,16 @@ def watched(tmp_path: Path, script: str, *arguments: object) -> tuple[Path, list
 
 
 def parts(folder: Path, where: str) -> dict[str, Any]:
-    """In seconds, of the calls that a condition names."""
+    """Return the parts in seconds, summed over the calls that match a condition."""
     sums = ", ".join(f"sum({part})::double / 1e9 as {part}" for part in ("duration_ns", *PARTS))
     [found] = asked(folder, f"select count(*) as n, {sums} from calls where {where}")
     return found
 
 
 def assert_waited(found: dict[str, Any], accounts: Iterable[Account], **at_least_s: float) -> None:
-    """Of some calls, that they waited for these things so long, and for all things no longer than
-    they slept.
+    """Check the minimum waits of some calls, and that all waits are no longer than their sleep.
 
-    A thread that is not on a CPU while something goes on is not asleep yet, or no more.
+    A thread that is off the CPU is not always asleep: it can be about to sleep or already awake.
     """
     accounts = list(accounts)
     assert found["n"] == len(accounts)
@@ -194,7 +193,7 @@ def test_a_free_tag_is_waited_for(slow: SlowDrive, tmp_path: Path) -> None:
     where = f"call like 'preadv%' and path = '{slow.device}'"
     calls = asked(folder, f"select time_ns / 1e9 as s from calls where {where}")
     assert len(calls) == 12 == len(ends_s)
-    # They end one after the other. Where others want the CPUs, they do not all begin at once.
+    # They end one after the other. On busy CPUs they do not all start at the same time.
     found = parts(folder, where)
     assert_waited(found, accounts, io_wait_ns=sum(ends_s) - sum(call["s"] for call in calls))
     # The fifth waits for the end of the first, the sixth for that of the second, ...
@@ -208,8 +207,8 @@ def test_a_free_tag_is_waited_for(slow: SlowDrive, tmp_path: Path) -> None:
     slack_s = SLACK_S * len(ios)
     awake_s = sum(account.awake_s for account in accounts)
     assert plug_s >= sum(ends_s[:8]) - begins_s - awake_s - slack_s
-    # ... and for no longer than until then, and its turn on a CPU. Whoever ends an I/O may lose its
-    # CPU before the tag is free: not for as long as the drive takes for the next one.
+    # The wait ends then, plus the time until the thread runs. The thread that completes an I/O may
+    # lose its CPU before the tag is free, but for less time than the drive takes for the next one.
     ends_in_kernel_s = sum(sorted(io["end_s"] for io in ios)[:8])
     assert plug_s <= ends_in_kernel_s - begins_s + awake_s + slack_s + 8 * DELAY_S
 
@@ -241,7 +240,7 @@ def test_a_page_that_another_thread_reads_is_waited_for(slow: SlowDrive, tmp_pat
 
 
 def test_a_lock_is_waited_for(slow: SlowDrive, tmp_path: Path) -> None:
-    """Of a file that another thread makes longer, past the page cache."""
+    """Another thread extends the file with direct I/O."""
     script = """
         import mmap
         fd = os.open(sys.argv[2], os.O_CREAT | os.O_RDWR | os.O_DIRECT)
@@ -304,7 +303,7 @@ def test_a_slow_journal_is_waited_for(slow: SlowDrive, tmp_path: Path) -> None:
     for call, account in zip(calls, accounts, strict=True):
         begin_s, end_s = call["time_ns"] / 1e9, (call["time_ns"] + call["duration_ns"]) / 1e9
         took_s = sum(max(0, min(end_s, end) - max(begin_s, begin)) for begin, end in served)
-        # What it commits, and that it is committed.
+        # The call waits for the data and for the commit record.
         assert took_s >= 2 * 3 * DELAY_S
         found = parts(folder, f"call = 'fsync' and time_ns = {call['time_ns']}")
         assert_waited(found, [account], journal_wait_ns=took_s)
@@ -324,8 +323,8 @@ def test_a_thread_that_has_to_give_way_did_not_run(tmp_path: Path) -> None:
         fd = os.open("/dev/zero", os.O_RDONLY)
         account(os.preadv, fd, [bytearray(16 << 20)] * 100, 0)
     """
-    # Where it is a virtual machine that runs this one, it may stop between the scheduler's look at
-    # its clock and what it tells of a switch: not thrice.
+    # A virtual machine may be stopped between the scheduler's clock read and the trace event, which
+    # is unlikely to happen three times.
     for name in "abc":
         (place := tmp_path / name).mkdir()
         folder, [account] = watched(place, script)
@@ -333,9 +332,9 @@ def test_a_thread_that_has_to_give_way_did_not_run(tmp_path: Path) -> None:
         if found["on_cpu_ns"] <= account.took_s - account.ready_s + SLACK_S:
             break
     assert_waited(found, [account])
-    # Others may run there, too.
+    # Other processes may run there, too.
     assert found["preempted_ns"] > 0.5 * found["on_cpu_ns"]
-    # Of thousands of switches some are long.
+    # Some of the thousands of switches take long.
     slack_s = SLACK_S + account.ready_s / 100
     assert found["preempted_ns"] <= account.ready_s + slack_s
     off_cpu_s = account.ready_s + sum(found[part] for part in WAITS)

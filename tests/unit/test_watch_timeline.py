@@ -124,18 +124,20 @@ def test_a_window_is_drawn_larger(seen: Path) -> None:
     assert "0.005 s" in page.text and "0.0065 s" in page.text
 
 
-def test_what_is_not_drawn_is_told(seen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timeline_reports_omitted_calls_and_ios(
+    seen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("_CALLS", "_IOS"):
         sql = getattr(watch_timeline, name)
         monkeypatch.setattr(
-            watch_timeline, name, sql.replace(f"limit {watch_timeline.MOST}", "limit 1")
+            watch_timeline, name, sql.replace(f"limit {watch_timeline.MAX_DRAWN}", "limit 1")
         )
     page = drawn(seen)
     assert "Not drawn: 2 shorter calls, 2 shorter I/Os." in page.text
     assert page.lanes["postgres 7"] == [("read", 30, 40, 1)]
 
 
-def test_what_cannot_be_drawn_is_refused(seen: Path, tmp_path: Path) -> None:
+def test_timeline_refuses_invalid_sessions_and_windows(seen: Path, tmp_path: Path) -> None:
     stored(watch_query.session_folder(seen, "second"), call_record("read"), session="second")
     output = tmp_path / "page.html"
     for arguments, words in (
