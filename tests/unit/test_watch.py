@@ -404,14 +404,13 @@ def test_drives_and_decisions_have_names(
         io_record(0, drive=4094 << 20 | 2, decision=1),
         io_record(0, drive=calls.SEVERAL, decision=2),
         io_record(0, decision=3),
-        io_record(0, decision=4),
         io_record(0, decision=1),
     )
     rows = asked(folder, "select drive, decision from ios")
     assert [row["drive"] for row in rows[:3]] == ["4095:1", "4094:2", None]
-    assert [row["decision"] for row in rows[:5]] == [None, "admitted", "revoked", "probe", "kept"]
+    assert [row["decision"] for row in rows[:4]] == [None, "admitted", "revoked", "probe"]
     _show(watch_query.summary(folder, 1), None)
-    assert "LinnOS decisions: 2 admitted, 1 kept, 1 probe, 1 revoked" in capsys.readouterr().out
+    assert "LinnOS decisions: 2 admitted, 1 probe, 1 revoked" in capsys.readouterr().out
 
 
 def test_an_ios_tag_is_the_hint_of_its_priority(
