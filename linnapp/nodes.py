@@ -32,8 +32,8 @@ _NEVER = (1 << 64) - 1
 
 #: `enum linnos_cluster_mode`, `enum linnos_kind` and `enum linnos_end`
 Mode = Literal["observe", "choose", "hedge"]
-Kind = Literal["first", "hedge", "copy"]
-End = Literal["answered", "failed", "taken back", "cancelled"]
+Kind = Literal["primary", "hedge", "probe"]
+End = Literal["succeeded", "failed", "ignored", "cancelled"]
 
 
 @dataclass(frozen=True)
@@ -505,15 +505,16 @@ class Read:
             raise ValueError("the read is answered already")
         return self._client._open()
 
-    def sent(self, node: int, kind: Kind = "first", *, now_ns: int | None = None) -> Attempt:
-        """It is sent to a node: an attempt, to be ended exactly once.
+    def sent(self, node: int, kind: Kind = "primary", *, now_ns: int | None = None) -> Attempt:
+        """Record that the read is sent to a node, and return the attempt, which must end once.
 
         Parameters
         ----------
         node : int
             `node`, `copy`, or what `hedge` said.
         kind : str
-            "first": chosen, or after another one's failure; "copy"; "hedge".
+            "primary" if the node was chosen, also after another one failed; "hedge"; or "probe" for
+            a copy that probes a node.
         """
         return Attempt(self, node, kind, now_ns)
 
@@ -572,14 +573,14 @@ class Attempt:
             handle, self._sending, read._choice, place, number, now_ns
         )
 
-    def ended(self, end: End = "answered", *, now_ns: int | None = None) -> None:
-        """It has ended, exactly once.
+    def ended(self, end: End = "succeeded", *, now_ns: int | None = None) -> None:
+        """Record that the attempt has ended. Each attempt ends exactly once.
 
         Parameters
         ----------
         end : str
-            "answered"; "failed"; "taken back": which says nothing of the node; "cancelled": before
-            it was answered.
+            "succeeded"; "failed"; "ignored" if the result says nothing about the node; or
+            "cancelled" before the node answered.
         now_ns : int, optional
             The time.
 

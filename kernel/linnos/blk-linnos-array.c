@@ -66,8 +66,8 @@
 #define ASKED_MOST 1024
 
 static const char *const linnos_array_modes[] = { "off", "on", "unguarded" };
-static const char *const linnos_slowness_names[] = { NULL, "usual", "slow", "slower",
-					     "bad" };
+static const char *const linnos_slowness_names[] = { NULL, "usual", "slow",
+						     "slower", "bad" };
 
 /* Slices of one sort, with asking or without. */
 struct linnos_slices {
@@ -102,7 +102,7 @@ struct linnos_gain {
 };
 
 static bool linnos_estimate_gain(const struct blk_linnos_guard *g,
-			   struct linnos_gain *gain)
+				 struct linnos_gain *gain)
 {
 	const struct linnos_moments *off = &g->slices[0].took;
 	const struct linnos_moments *on = &g->slices[1].took;
@@ -110,7 +110,8 @@ static bool linnos_estimate_gain(const struct blk_linnos_guard *g,
 	if (off->n < SLICES_ENOUGH || on->n < SLICES_ENOUGH)
 		return false;
 	gain->us = linnos_moments_mean_us(off) - linnos_moments_mean_us(on);
-	gain->error = linnos_moments_mean_variance(off) + linnos_moments_mean_variance(on);
+	gain->error = linnos_moments_mean_variance(off) +
+		      linnos_moments_mean_variance(on);
 	return true;
 }
 
@@ -138,7 +139,8 @@ static bool linnos_should_suspend(const struct blk_linnos_guard *g, int pays)
 		return pays < 0;
 	for (i = LINNOS_SLOWNESS_NONE + 1; i < LINNOS_N_SLOWNESS; i++) {
 		wished |= g->core.wished[i];
-		leaves |= g->core.wished[i] && linnos_guard_mostly_redirects(&g->core, i);
+		leaves |= g->core.wished[i] &&
+			  linnos_guard_mostly_redirects(&g->core, i);
 	}
 	return wished && !leaves;
 }
@@ -176,7 +178,7 @@ static void linnos_count_query(struct blk_linnos_guard *g, bool better)
 }
 
 static bool linnos_any_queried(const enum blk_linnos_expected *answers,
-			     unsigned int n, unsigned int home)
+			       unsigned int n, unsigned int home)
 {
 	unsigned int i;
 
@@ -196,14 +198,15 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *g, u64 slice)
 	/* who was late does not draw again */
 	if (g->slice < slice) {
 		pays = linnos_query_benefit_sign(g);
-		off_once = pays > 0 ? OFF_SLICE_EVERY_BENEFICIAL : OFF_SLICE_EVERY;
+		off_once = pays > 0 ? OFF_SLICE_EVERY_BENEFICIAL :
+				      OFF_SLICE_EVERY;
 		WRITE_ONCE(g->stays, linnos_should_suspend(g, pays));
 		/* who stays asks seldom enough */
 		WRITE_ONCE(g->leaves_for,
 			   g->stays ? U8_MAX : linnos_redirect_classes(g));
 		random = prandom_u32_state(&g->random);
-		WRITE_ONCE(g->asks,
-			   g->stays ? !(random % ON_SLICE_EVERY) : random % off_once);
+		WRITE_ONCE(g->asks, g->stays ? !(random % ON_SLICE_EVERY) :
+					       random % off_once);
 		WRITE_ONCE(g->slice, slice);
 	}
 	raw_spin_unlock_irqrestore(&g->lock, flags);
@@ -222,11 +225,13 @@ int blk_linnos_array_init(struct blk_linnos_array *array)
 EXPORT_SYMBOL_GPL(blk_linnos_array_init);
 
 /* Why a read would leave a disk of which this is expected. */
-static enum linnos_slowness linnos_answer_slowness(enum blk_linnos_expected answer)
+static enum linnos_slowness
+linnos_answer_slowness(enum blk_linnos_expected answer)
 {
 	if (answer & BLK_LINNOS_US)
 		return FIELD_GET(BLK_LINNOS_US_SLOWNESS, answer);
-	return answer == BLK_LINNOS_SLOW ? LINNOS_SLOWNESS_OVER_P90 : LINNOS_SLOWNESS_NONE;
+	return answer == BLK_LINNOS_SLOW ? LINNOS_SLOWNESS_OVER_P90 :
+					   LINNOS_SLOWNESS_NONE;
 }
 
 /*
@@ -234,7 +239,7 @@ static enum linnos_slowness linnos_answer_slowness(enum blk_linnos_expected answ
  * read? @lot: to be kept for blk_linnos_record_latency().
  */
 bool __blk_linnos_array_should_query(struct blk_linnos_array *array,
-			     struct blk_linnos_assignment *lot)
+				     struct blk_linnos_assignment *lot)
 {
 	struct blk_linnos_guard *g = array->guard;
 	u64 now_ns, slice;
@@ -265,8 +270,8 @@ EXPORT_SYMBOL_GPL(__blk_linnos_array_should_query);
  * Return: false if it is served there, whatever the others would do with it.
  */
 bool blk_linnos_may_redirect(const struct blk_linnos_array *array,
-			  const struct blk_linnos_assignment *lot,
-			  enum blk_linnos_expected home)
+			     const struct blk_linnos_assignment *lot,
+			     enum blk_linnos_expected home)
 {
 	enum linnos_slowness wish = linnos_answer_slowness(home);
 
@@ -292,9 +297,9 @@ EXPORT_SYMBOL_GPL(blk_linnos_may_redirect);
  * Return: a bit for each disk that should; 0 if home should.
  */
 unsigned long blk_linnos_redirect(struct blk_linnos_array *array,
-			       const enum blk_linnos_expected *answers,
-			       unsigned int n, unsigned int home,
-			       struct blk_linnos_assignment *lot)
+				  const enum blk_linnos_expected *answers,
+				  unsigned int n, unsigned int home,
+				  struct blk_linnos_assignment *lot)
 {
 	unsigned long best = blk_linnos_best(answers, n);
 	bool guarded = READ_ONCE(array->mode) == BLK_LINNOS_ARRAY_ON;
@@ -339,8 +344,8 @@ static void linnos_begin_slice(struct blk_linnos_guard *g,
 	}
 	if (slices->reads)
 		linnos_moments_add(&slices->took,
-				min_t(u64, SLICE_MAX_US,
-				      div64_u64(slices->us, slices->reads)));
+				   min_t(u64, SLICE_MAX_US,
+					 div64_u64(slices->us, slices->reads)));
 	slices->last = slice;
 	slices->reads = 0;
 	slices->us = 0;
@@ -348,7 +353,7 @@ static void linnos_begin_slice(struct blk_linnos_guard *g,
 
 /* blk_linnos_record_latency() of one that the guard wants to know of. */
 void __blk_linnos_record_latency(struct blk_linnos_array *array,
-			const struct blk_linnos_assignment *lot)
+				 const struct blk_linnos_assignment *lot)
 {
 	struct blk_linnos_guard *g = array->guard;
 	struct linnos_slices *slices = &g->slices[lot->asked];

@@ -171,13 +171,15 @@ static u32 linnos_request_pages_max(const struct blk_linnos *linnos)
  * one, and those in flight have hardly begun, as parts of one read have.
  */
 static bool linnos_burst_is_unlikely(const struct blk_linnos *linnos,
-			   const struct linnos_drive_snapshot *view, u32 usual_us)
+				     const struct linnos_drive_snapshot *view,
+				     u32 usual_us)
 {
 	u64 oldest_ns;
 	int i;
 
 	for (i = 0; i < LINNOS_HISTORY; i++)
-		if (linnos_classify_slowness(view->past[i].latency_us, usual_us) >=
+		if (linnos_classify_slowness(view->past[i].latency_us,
+					     usual_us) >=
 		    LINNOS_SLOWNESS_OVER_2X_P90)
 			return false;
 	if (!view->load.reads)
@@ -245,18 +247,20 @@ static bool linnos_predicts_burst(const struct linnos_prediction *found)
 }
 
 /* With @more_us added; a stalled drive is later than all that are not. */
-enum blk_linnos_expected linnos_expected_us(const struct linnos_prediction *found,
-					    u32 more_us)
+enum blk_linnos_expected
+linnos_expected_us(const struct linnos_prediction *found, u32 more_us)
 {
 	bool chooses = found->reason != LINNOS_MODEL_UNVALIDATED;
-	bool slow = chooses ? linnos_is_slow(found) : linnos_predicts_burst(found);
+	bool slow = chooses ? linnos_is_slow(found) :
+			      linnos_predicts_burst(found);
 	enum linnos_slowness wish = LINNOS_SLOWNESS_NONE;
 
 	if (found->stalled)
 		return BLK_LINNOS_STALLED;
 	/* of a model that does not choose bursts are told, to who has a guard */
 	if (chooses || slow)
-		wish = linnos_classify_slowness(found->out[1], found->overdue_us);
+		wish = linnos_classify_slowness(found->out[1],
+						found->overdue_us);
 	return BLK_LINNOS_US | (chooses ? 0 : BLK_LINNOS_US_UNVALIDATED) |
 	       min_t(u32, found->out[1] + more_us, BLK_LINNOS_US_MASK - 1) |
 	       FIELD_PREP(BLK_LINNOS_US_SLOWNESS, wish) |
@@ -281,7 +285,8 @@ static void linnos_fill_answer(const struct blk_linnos *linnos,
 		drive->flags |= BLK_EXPECT_SLOW;
 	if (found->stalled)
 		drive->flags |= BLK_EXPECT_STALLED;
-	if (linnos_history_is_stale(&linnos->drive, found->size, found->view.now_ns))
+	if (linnos_history_is_stale(&linnos->drive, found->size,
+				    found->view.now_ns))
 		drive->flags |= BLK_EXPECT_STALE;
 	if (expected == BLK_LINNOS_PROBE)
 		drive->flags |= BLK_EXPECT_PROBE;
@@ -299,13 +304,15 @@ linnos_answer_sender(struct blk_linnos *linnos,
 	bool slow = linnos_is_slow(found) || found->stalled;
 	/* passed over, for it is later than others */
 	bool later = linnos_predicts_burst(found) ||
-		     (found->n_features && found->reason != LINNOS_MODEL_UNVALIDATED &&
+		     (found->n_features &&
+		      found->reason != LINNOS_MODEL_UNVALIDATED &&
 		      linnos_history_is_stale(drive, found->size, now_ns));
 	bool many = most && atomic_read(&look->refused) >= most;
 
 	if ((slow || (later && many)) &&
 	    linnos_probe_claim(drive, found->size,
-			      found->reason == LINNOS_PREDICTED_SLOW, now_ns)) {
+			       found->reason == LINNOS_PREDICTED_SLOW,
+			       now_ns)) {
 		linnos_count(linnos, LINNOS_STAT_PROBES);
 		return BLK_LINNOS_PROBE;
 	}
@@ -320,7 +327,8 @@ linnos_answer_sender(struct blk_linnos *linnos,
 
 enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 					    u8 region, unsigned int bytes,
-					    u64 now_ns, enum linnos_query_kind asker,
+					    u64 now_ns,
+					    enum linnos_query_kind asker,
 					    struct blk_expect_drive *drive)
 {
 	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
@@ -346,9 +354,9 @@ enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 		return BLK_LINNOS_STALLED;
 	if (!found.n_features)
 		return expected;
-	return linnos_expected_us(&found,
-				  linnos_queueing_penalty_us(found.view.load.reads,
-						     found.overdue_us));
+	return linnos_expected_us(
+		&found, linnos_queueing_penalty_us(found.view.load.reads,
+						   found.overdue_us));
 }
 
 /**
@@ -363,9 +371,10 @@ enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
  * Context: Any. Takes no lock, does not sleep, allocates nothing.
  */
 enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
-					sector_t sector, unsigned int bytes,
-					u64 now_ns, enum linnos_query_kind asker,
-					struct blk_expect_drive *drive)
+					  sector_t sector, unsigned int bytes,
+					  u64 now_ns,
+					  enum linnos_query_kind asker,
+					  struct blk_expect_drive *drive)
 {
 	struct gendisk *disk = bdev->bd_disk;
 	/* md sees to it itself that it asks no drive that is gone */
@@ -418,7 +427,8 @@ enum blk_linnos_expected blk_linnos_expect(const struct blk_linnos_array *array,
 
 	if (array && READ_ONCE(array->mode) == BLK_LINNOS_ARRAY_ON)
 		asker = LINNOS_QUERY_THEN_READ_GUARDED;
-	return blk_linnos_query(bdev, sector, bytes, ktime_get_ns(), asker, NULL);
+	return blk_linnos_query(bdev, sector, bytes, ktime_get_ns(), asker,
+				NULL);
 }
 EXPORT_SYMBOL_GPL(blk_linnos_expect);
 

@@ -48,8 +48,9 @@ static unsigned long linnos_ask_drives(const struct fd *files,
 				       const struct blk_expect *ask)
 {
 	enum blk_linnos_expected answers[BLK_EXPECT_DRIVES_MAX];
-	enum linnos_query_kind asker = ask->flags & BLK_EXPECT_QUERY_ONLY ? LINNOS_QUERY_ONLY :
-								 LINNOS_QUERY_THEN_READ;
+	enum linnos_query_kind asker = ask->flags & BLK_EXPECT_QUERY_ONLY ?
+					       LINNOS_QUERY_ONLY :
+					       LINNOS_QUERY_THEN_READ;
 	u64 now_ns = ktime_get_ns();
 	unsigned int i;
 
@@ -61,8 +62,8 @@ static unsigned long linnos_ask_drives(const struct fd *files,
 			sector = (sector_t)drives[i].page
 				 << (12 - SECTOR_SHIFT);
 		answers[i] = blk_linnos_query(I_BDEV(file->f_mapping->host),
-					    sector, ask->bytes, now_ns, asker,
-					    &drives[i]);
+					      sector, ask->bytes, now_ns, asker,
+					      &drives[i]);
 		/* it is promised this read: do not have others looked at */
 		if (answers[i] == BLK_LINNOS_PROBE)
 			asker = LINNOS_QUERY_ONLY;
@@ -84,8 +85,8 @@ int blk_linnos_ioctl(bool may_read, struct blk_expect __user *user)
 		return -EBADF;
 	if (copy_from_user(&ask, user, sizeof(ask)))
 		return -EFAULT;
-	if (ask.flags & ~(BLK_EXPECT_QUERY_ONLY | BLK_EXPECT_HAS_PAGE) || !ask.bytes ||
-	    !ask.n_drives || ask.n_drives > BLK_EXPECT_DRIVES_MAX)
+	if (ask.flags & ~(BLK_EXPECT_QUERY_ONLY | BLK_EXPECT_HAS_PAGE) ||
+	    !ask.bytes || !ask.n_drives || ask.n_drives > BLK_EXPECT_DRIVES_MAX)
 		return -EINVAL;
 	bytes = ask.n_drives * sizeof(*drives);
 	if (copy_from_user(drives, user->drives, bytes))

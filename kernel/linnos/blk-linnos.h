@@ -31,9 +31,10 @@ enum linnos_query_kind {
 
 blk_status_t blk_linnos_decide(struct bio *bio);
 enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
-					sector_t sector, unsigned int bytes,
-					u64 now_ns, enum linnos_query_kind asker,
-					struct blk_expect_drive *drive);
+					  sector_t sector, unsigned int bytes,
+					  u64 now_ns,
+					  enum linnos_query_kind asker,
+					  struct blk_expect_drive *drive);
 int blk_linnos_ioctl(bool may_read, struct blk_expect __user *user);
 int blk_linnos_register(struct gendisk *disk);
 void blk_linnos_unregister(struct gendisk *disk);

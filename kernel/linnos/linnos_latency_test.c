@@ -264,8 +264,8 @@ static const struct linnos_model *active_of(struct linnos_fixture *fx)
 /* What one is told who sees what comes of it. */
 static enum blk_linnos_expected guarded(struct blk_linnos *linnos, u64 now_ns)
 {
-	return time_in(linnos_expect_read(linnos, 0, 4096, now_ns,
-					  LINNOS_QUERY_THEN_READ_GUARDED, NULL));
+	return time_in(linnos_expect_read(
+		linnos, 0, 4096, now_ns, LINNOS_QUERY_THEN_READ_GUARDED, NULL));
 }
 
 /*
@@ -485,7 +485,8 @@ static void linnos_test_expects_us(struct kunit *test)
 	/* a read in flight counts for those who choose; not in what is told */
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
-	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_QUERY_ONLY, &drive);
+	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_QUERY_ONLY,
+				  &drive);
 	KUNIT_EXPECT_EQ(test, time_in(told),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
 	KUNIT_EXPECT_EQ(test, FIELD_GET(BLK_LINNOS_US_SLOWNESS, told),
@@ -499,7 +500,8 @@ static void linnos_test_expects_us(struct kunit *test)
 	linnos->stall_us = 500;
 	send(linnos, &sent, REQ_OP_READ, 4096, ns + 100000);
 	ns += 600001;
-	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_QUERY_ONLY, &drive);
+	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_QUERY_ONLY,
+				  &drive);
 	KUNIT_EXPECT_EQ(test, time_in(told), stalled);
 	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
 	KUNIT_EXPECT_EQ(test, drive.flags,
@@ -515,7 +517,8 @@ static void linnos_test_expects_us(struct kunit *test)
 	KUNIT_EXPECT_GT(test, drive.latency_us, 175);
 	answer(linnos, &sent, BLK_STS_OK, ns);
 	/* the most that a model may say, and the most that there are */
-	KUNIT_EXPECT_EQ(test, linnos_queueing_penalty_us(1 << 18, LINNOS_LATENCY_CAP),
+	KUNIT_EXPECT_EQ(test,
+			linnos_queueing_penalty_us(1 << 18, LINNOS_LATENCY_CAP),
 			LINNOS_LATENCY_CAP);
 }
 
@@ -574,8 +577,8 @@ static void linnos_test_asked_where(struct kunit *test)
 	send(linnos, &sent, REQ_OP_READ, 4096, ns);
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		bdev->bd_start_sect = cases[i].start;
-		blk_linnos_query(bdev, cases[i].sector, 4096, ns, LINNOS_QUERY_ONLY,
-			       &drive);
+		blk_linnos_query(bdev, cases[i].sector, 4096, ns,
+				 LINNOS_QUERY_ONLY, &drive);
 		KUNIT_EXPECT_EQ_MSG(test, drive.latency_us, cases[i].us,
 				    "case %d", i);
 	}
@@ -621,7 +624,8 @@ static void linnos_test_no_choice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_FALSE_SUBMITS),
 			0);
-	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_QUERY_THEN_READ, &drive);
+	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_QUERY_THEN_READ,
+				  &drive);
 	KUNIT_EXPECT_EQ(test, told, BLK_LINNOS_UNKNOWN);
 	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
 	KUNIT_EXPECT_EQ(test, drive.flags,
@@ -731,8 +735,8 @@ static void linnos_test_may_leave(struct kunit *test)
 	};
 	const enum blk_linnos_expected always[] = {
 		BLK_LINNOS_SLOW, BLK_LINNOS_NOT_QUERIED, BLK_LINNOS_STALLED,
-		BLK_LINNOS_US |
-			FIELD_PREP(BLK_LINNOS_US_SLOWNESS, LINNOS_SLOWNESS_NORMAL)
+		BLK_LINNOS_US | FIELD_PREP(BLK_LINNOS_US_SLOWNESS,
+					   LINNOS_SLOWNESS_NORMAL)
 	};
 	struct blk_linnos_assignment tries = { .tries = true };
 	struct blk_linnos_array array = {};
@@ -759,7 +763,8 @@ static void ask_in_vain(struct blk_linnos_array *array, int n, u32 other_us,
 {
 	enum blk_linnos_expected answers[] = {
 		BLK_LINNOS_US | 100 |
-			FIELD_PREP(BLK_LINNOS_US_SLOWNESS, LINNOS_SLOWNESS_NORMAL),
+			FIELD_PREP(BLK_LINNOS_US_SLOWNESS,
+				   LINNOS_SLOWNESS_NORMAL),
 		other_us ? BLK_LINNOS_US | other_us : BLK_LINNOS_NOT_QUERIED
 	};
 
@@ -810,7 +815,8 @@ static void linnos_test_asks_in_vain(struct kunit *test)
 static void linnos_test_array(struct kunit *test)
 {
 	const enum blk_linnos_expected bad =
-		BLK_LINNOS_US | FIELD_PREP(BLK_LINNOS_US_SLOWNESS, LINNOS_SLOWNESS_OVER_3X_P90);
+		BLK_LINNOS_US |
+		FIELD_PREP(BLK_LINNOS_US_SLOWNESS, LINNOS_SLOWNESS_OVER_3X_P90);
 	const enum blk_linnos_expected slow =
 		BLK_LINNOS_US |
 		FIELD_PREP(BLK_LINNOS_US_SLOWNESS, LINNOS_SLOWNESS_OVER_P90);
@@ -849,7 +855,8 @@ static void linnos_test_array(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_STALLED, 99, 1, 1), 99);
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "unguarded"), 0);
 	KUNIT_EXPECT_EQ(test, leave(&array, bad | 2000, 99, 100, 2000), 99);
-	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &lot, bad | 2000));
+	KUNIT_EXPECT_TRUE(test,
+			  blk_linnos_may_redirect(&array, &lot, bad | 2000));
 	/* switched on again it begins anew */
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on"), 0);
 	blk_linnos_array_show_guard(&array, page);

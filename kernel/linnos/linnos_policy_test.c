@@ -59,7 +59,7 @@ static void read_ends(struct linnos_drive *drive, const struct rules *rules,
 		return;
 	obey(drive, rules);
 	linnos_probe_complete(drive, io, ended.end_ns,
-			  ended.latency_us > rules->late_us);
+			      ended.latency_us > rules->late_us);
 }
 
 static void read_takes(struct linnos_drive *drive, u32 pages, u32 us,
@@ -993,7 +993,8 @@ static void linnos_test_look_orders(struct kunit *test)
 static void linnos_test_look_parts(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
-	struct linnos_probe_state *medium = &drive->look[1], *large = &drive->look[2];
+	struct linnos_probe_state *medium = &drive->look[1],
+				  *large = &drive->look[2];
 	const u64 ns = START_NS + 50001;
 	struct linnos_io io[3];
 	int i;
@@ -1580,7 +1581,7 @@ static bool tells(struct block_device *bdev, unsigned int bytes, u64 now_ns,
 	struct blk_expect_drive drive = { 7, 7, 7, { 7 } };
 
 	return blk_linnos_query(bdev, LINNOS_SECTOR_UNKNOWN, bytes, now_ns,
-			      LINNOS_QUERY_THEN_READ, &drive) == expected &&
+				LINNOS_QUERY_THEN_READ, &drive) == expected &&
 	       drive.fd == 7 && drive.known == known && drive.flags == flags &&
 	       drive.latency_us == 0;
 }
@@ -1659,15 +1660,15 @@ static void linnos_test_look(struct kunit *test)
 	for (i = 0; i < 10; i++) {
 		KUNIT_EXPECT_EQ(test,
 				linnos_expect_read(linnos, 0, SLOW_BYTES,
-						   2 * START_NS, LINNOS_QUERY_ONLY,
-						   &drive),
+						   2 * START_NS,
+						   LINNOS_QUERY_ONLY, &drive),
 				SLOW);
 		KUNIT_EXPECT_EQ(test, drive.flags,
 				BLK_EXPECT_SLOW | BLK_EXPECT_STALE);
 		KUNIT_EXPECT_EQ(test,
 				linnos_expect_read(linnos, 0, 4096,
-						   2 * START_NS, LINNOS_QUERY_ONLY,
-						   &drive),
+						   2 * START_NS,
+						   LINNOS_QUERY_ONLY, &drive),
 				FAST);
 		KUNIT_EXPECT_EQ(test, drive.flags, BLK_EXPECT_STALE);
 	}

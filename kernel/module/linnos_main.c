@@ -255,7 +255,8 @@ static void linnos_resize_taps(struct work_struct *work)
 		mutex_unlock(&linnos->lock);
 	}
 	if (!list_empty(&linnos_drives))
-		schedule_delayed_work(&linnos_resize_work, LINNOS_RESIZE_INTERVAL);
+		schedule_delayed_work(&linnos_resize_work,
+				      LINNOS_RESIZE_INTERVAL);
 	mutex_unlock(&linnos_drives_lock);
 }
 

@@ -30,7 +30,7 @@
 typedef struct file *linnos_opened_t;
 
 static inline struct block_device *linnos_open_bdev(const char *path,
-					       linnos_opened_t *opened)
+						    linnos_opened_t *opened)
 {
 	*opened = bdev_file_open_by_path(path, BLK_OPEN_READ, NULL, NULL);
 	return IS_ERR(*opened) ? ERR_CAST(*opened) : file_bdev(*opened);
@@ -44,7 +44,7 @@ static inline void linnos_close_bdev(linnos_opened_t opened)
 typedef struct block_device *linnos_opened_t;
 
 static inline struct block_device *linnos_open_bdev(const char *path,
-					       linnos_opened_t *opened)
+						    linnos_opened_t *opened)
 {
 	*opened = blkdev_get_by_path(path, FMODE_READ, NULL);
 	return *opened;

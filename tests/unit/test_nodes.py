@@ -248,9 +248,9 @@ def test_what_is_done_twice_or_with_another_s_is_refused() -> None:
     read, other = (client.choose([0, 1], PAGE, home=0) for _ in range(2))
     attempt = read.sent(0)
     for wrong in ("slow", ""):
-        with pytest.raises(ValueError, match=f"end '{wrong}': one of answered, failed, taken back"):
+        with pytest.raises(ValueError, match=f"end '{wrong}': one of succeeded, failed, ignored"):
             attempt.ended(wrong)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match=f"kind '{wrong}': one of first, hedge, copy can be"):
+        with pytest.raises(ValueError, match=f"kind '{wrong}': one of primary, hedge, probe can be"):
             read.sent(0, wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="node 2: no candidate; these are 0, 1"):
         read.sent(2)
@@ -379,11 +379,13 @@ def test_defaults_and_names_are_those_of_the_headers(tmp_path: Path) -> None:
     options = {name for name, *_ in binding._ClusterOptions._fields_}
     assert set(given) == options - {"size", "mode", "flags", "key", "key_bytes"}
     expected = {f"o.{name}": value for name, value in given.items()}
-    for prefix, kind in (
-        *(("LINNOS_CLUSTER_", binding.Mode), ("LINNOS_", binding.Kind), ("LINNOS_", binding.End)),
-    ):
-        for number, name in enumerate(get_args(kind)):
-            expected[prefix + name.upper().replace(" ", "_")] = number
+    for number, name in enumerate(get_args(binding.Mode)):
+        expected[f"LINNOS_CLUSTER_{name.upper()}"] = number
+    kinds = ("PRIMARY_ATTEMPT", "HEDGE_ATTEMPT", "PROBE_COPY")
+    ends = ("SUCCEEDED", "FAILED", "RESULT_IGNORED", "CANCELLED")
+    for c_names, names in ((kinds, binding.Kind), (ends, binding.End)):
+        assert len(c_names) == len(get_args(names))
+        expected |= {f"LINNOS_{name}": number for number, name in enumerate(c_names)}
     expected |= {f"LINNOS_{state.upper()}": number for number, state in enumerate(STATES)}
     expected |= {
         "o.mode": get_args(binding.Mode).index("choose"),

@@ -18,7 +18,8 @@ static void linnos_load_from(s64 load, s64 write_pages,
 	seen->write_pages = linnos_saturate(write_pages);
 }
 
-void linnos_load_snapshot(const struct linnos_drive *drive, struct linnos_load *load)
+void linnos_load_snapshot(const struct linnos_drive *drive,
+			  struct linnos_load *load)
 {
 	linnos_load_from(atomic64_read(&drive->load),
 			 atomic64_read(&drive->write_pages), load);
@@ -81,7 +82,7 @@ static bool linnos_may_be_against(const struct linnos_probe_state *look)
  * a part of one of order 2 if a probe is wanted of that order and not of its own.
  */
 static u32 linnos_read_size_class(const struct linnos_drive *drive, u32 pages,
-			     u8 flags)
+				  u8 flags)
 {
 	const struct linnos_probe_state *look = drive->look;
 	u32 order = linnos_size_class(pages), larger;
@@ -99,7 +100,8 @@ static u32 linnos_read_size_class(const struct linnos_drive *drive, u32 pages,
 static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 			       u64 now_ns)
 {
-	struct linnos_probe_state *look = &drive->look[io->flags & LINNOS_IO_SIZE];
+	struct linnos_probe_state *look =
+		&drive->look[io->flags & LINNOS_IO_SIZE];
 	u64 since_ns = READ_ONCE(look->since_ns);
 
 	/* pairs with linnos_update_start_tracking() of who uses it: nothing to order */
@@ -114,7 +116,8 @@ static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 	if (unlikely(io->flags & LINNOS_IO_SLOW))
 		atomic_inc(&look->against);
 	if (linnos_is_wanted(since_ns))
-		cmpxchg(&look->since_ns, since_ns, since_ns | LINNOS_PROBE_SENT);
+		cmpxchg(&look->since_ns, since_ns,
+			since_ns | LINNOS_PROBE_SENT);
 }
 
 /*
@@ -158,7 +161,8 @@ void linnos_io_grow(struct linnos_drive *drive, struct linnos_io *io, u32 pages)
 
 static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 {
-	struct linnos_probe_state *look = &drive->look[io->flags & LINNOS_IO_SIZE];
+	struct linnos_probe_state *look =
+		&drive->look[io->flags & LINNOS_IO_SIZE];
 
 	io->flags &= ~LINNOS_IO_COUNTED;
 	if (!(io->flags & LINNOS_IO_READ)) {
@@ -202,7 +206,8 @@ void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
 		return;
 	if (joins->flags & LINNOS_IO_READ &&
 	    !linnos_answers_for(drive, io, joins))
-		linnos_probe_failed(&drive->look[joins->flags & LINNOS_IO_SIZE]);
+		linnos_probe_failed(
+			&drive->look[joins->flags & LINNOS_IO_SIZE]);
 	linnos_io_grow(drive, io, joins->pages);
 	linnos_count_out(drive, joins);
 }
@@ -218,7 +223,8 @@ void linnos_io_issue(struct linnos_io *io, u64 now_ns)
 bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
 		   struct linnos_completed_io *ended)
 {
-	struct linnos_probe_state *look = &drive->look[io->flags & LINNOS_IO_SIZE];
+	struct linnos_probe_state *look =
+		&drive->look[io->flags & LINNOS_IO_SIZE];
 	u64 us = 0;
 
 	if (!(io->flags & LINNOS_IO_COUNTED))
@@ -255,7 +261,7 @@ void linnos_history_add(struct linnos_history *history,
 
 /* The last reads that were not larger in order, oldest first. */
 void linnos_history_snapshot(const struct linnos_history *history, u32 size,
-			struct linnos_completed_io past[LINNOS_HISTORY])
+			     struct linnos_completed_io past[LINNOS_HISTORY])
 {
 	const struct linnos_completed_io *newest, *last;
 	u32 seen[LINNOS_SIZE_CLASSES] = {};
@@ -294,7 +300,7 @@ static u8 *linnos_put_digits(u8 *digit, int n, u32 value, u32 max)
 }
 
 void linnos_encode_digits(const struct linnos_drive_snapshot *view,
-			u8 digits[LINNOS_N_INPUTS])
+			  u8 digits[LINNOS_N_INPUTS])
 {
 	int i;
 
@@ -360,8 +366,8 @@ u64 linnos_oldest_ns(const struct linnos_start_slots *places)
 }
 
 /* Of one of the last reads, of which nothing may be known: it is endless ago. */
-static void linnos_past_features(const struct linnos_completed_io *ended, u64 now_ns,
-				 u32 *past)
+static void linnos_past_features(const struct linnos_completed_io *ended,
+				 u64 now_ns, u32 *past)
 {
 	past[LINNOS_PAST_LATENCY_US] = linnos_capped(ended->latency_us);
 	past[LINNOS_PAST_PENDING] = ended->pending;
@@ -373,8 +379,8 @@ static void linnos_past_features(const struct linnos_completed_io *ended, u64 no
 
 /* What a model of latencies sees of a read; in flight for longer is overdue. */
 void linnos_compute_features(const struct linnos_start_slots *places,
-			  const struct linnos_drive_snapshot *view, u32 overdue_us,
-			  u32 features[LINNOS_N_FEATURES])
+			     const struct linnos_drive_snapshot *view,
+			     u32 overdue_us, u32 features[LINNOS_N_FEATURES])
 {
 	u64 overdue_ns = (u64)overdue_us * NSEC_PER_USEC;
 	u32 *past = features + LINNOS_PAST;

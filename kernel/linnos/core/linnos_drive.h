@@ -159,7 +159,7 @@ static inline u32 linnos_pages_of(u64 bytes)
 
 void linnos_drive_reset_history(struct linnos_drive *drive, u64 now_ns);
 void linnos_load_snapshot(const struct linnos_drive *drive,
-		     struct linnos_load *load);
+			  struct linnos_load *load);
 u32 linnos_region_reads(const struct linnos_drive *drive, u8 region);
 
 void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
@@ -175,23 +175,26 @@ bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
 void linnos_history_add(struct linnos_history *history,
 			const struct linnos_completed_io *ended);
 void linnos_history_snapshot(const struct linnos_history *history, u32 size,
-			struct linnos_completed_io past[LINNOS_HISTORY]);
+			     struct linnos_completed_io past[LINNOS_HISTORY]);
 
 u64 linnos_oldest_ns(const struct linnos_start_slots *places);
 void linnos_encode_digits(const struct linnos_drive_snapshot *view,
-			u8 digits[LINNOS_N_INPUTS]);
+			  u8 digits[LINNOS_N_INPUTS]);
 void linnos_compute_features(const struct linnos_start_slots *places,
-			  const struct linnos_drive_snapshot *view, u32 overdue_us,
-			  u32 features[LINNOS_N_FEATURES]);
+			     const struct linnos_drive_snapshot *view,
+			     u32 overdue_us, u32 features[LINNOS_N_FEATURES]);
 
-void linnos_probe_note_fast_read(struct linnos_drive *drive, u32 size, u64 now_ns);
+void linnos_probe_note_fast_read(struct linnos_drive *drive, u32 size,
+				 u64 now_ns);
 void linnos_probe_close_window(struct linnos_probe_state *look);
-bool linnos_probe_window_allows(const struct linnos_drive *drive, u32 size, u64 now_ns);
+bool linnos_probe_window_allows(const struct linnos_drive *drive, u32 size,
+				u64 now_ns);
 bool linnos_probe_claim(struct linnos_drive *drive, u32 size, bool again,
-		       u64 now_ns);
+			u64 now_ns);
 void linnos_probe_failed(struct linnos_probe_state *look);
-void linnos_probe_complete(struct linnos_drive *drive, const struct linnos_io *io,
-		       u64 end_ns, bool late);
-bool linnos_history_is_stale(const struct linnos_drive *drive, u32 size, u64 now_ns);
+void linnos_probe_complete(struct linnos_drive *drive,
+			   const struct linnos_io *io, u64 end_ns, bool late);
+bool linnos_history_is_stale(const struct linnos_drive *drive, u32 size,
+			     u64 now_ns);
 
 #endif /* _LINNOS_DRIVE_H */

@@ -104,7 +104,8 @@ static int linnos_redirect_z_score(const struct linnos_moments took[2])
 {
 	u64 stayed_us = linnos_moments_mean_us(&took[0]);
 	u64 left_us = linnos_moments_mean_us(&took[1]);
-	u64 error = linnos_moments_mean_variance(&took[0]) + linnos_moments_mean_variance(&took[1]);
+	u64 error = linnos_moments_mean_variance(&took[0]) +
+		    linnos_moments_mean_variance(&took[1]);
 	u64 by_us = stayed_us > left_us ? stayed_us - left_us :
 					  left_us - stayed_us;
 	u64 eighths = 0;
@@ -118,7 +119,7 @@ static int linnos_redirect_z_score(const struct linnos_moments took[2])
 
 /* Did those that left take longer than they were predicted to take at home? */
 static bool linnos_redirect_underdelivers(const struct linnos_guard *guard,
-				       enum linnos_slowness wish)
+					  enum linnos_slowness wish)
 {
 	const struct linnos_moments *left = &guard->took[wish][1];
 
@@ -127,10 +128,10 @@ static bool linnos_redirect_underdelivers(const struct linnos_guard *guard,
 
 /* By what that costs, as if all reads wished so; took[0] is above took[1]. */
 static u32 linnos_max_control_share(const struct linnos_guard *guard,
-			   const struct linnos_moments took[2])
+				    const struct linnos_moments took[2])
 {
-	u64 cost_us =
-		linnos_moments_mean_us(&took[0]) - linnos_moments_mean_us(&took[1]);
+	u64 cost_us = linnos_moments_mean_us(&took[0]) -
+		      linnos_moments_mean_us(&took[1]);
 	u64 mean_us = linnos_guard_mean_us(guard);
 	u64 stay = div64_u64(mean_us * ALL * COST_PERCENT, 100 * (cost_us + 1));
 
@@ -138,10 +139,12 @@ static u32 linnos_max_control_share(const struct linnos_guard *guard,
 }
 
 /* How many of 1024 that wish so leave. */
-static u32 linnos_redirect_share(const struct linnos_guard *guard, enum linnos_slowness wish)
+static u32 linnos_redirect_share(const struct linnos_guard *guard,
+				 enum linnos_slowness wish)
 {
 	const struct linnos_moments *took = guard->took[wish];
-	int eighths = wish == LINNOS_SLOWNESS_OVER_3X_P90 ? BAD_AFTER : USUAL_AFTER;
+	int eighths = wish == LINNOS_SLOWNESS_OVER_3X_P90 ? BAD_AFTER :
+							    USUAL_AFTER;
 	u32 share, stay_most = ALL - CONTROL_MIN, stay_least = CONTROL_MIN;
 
 	if (took[0].n >= ENOUGH && took[1].n >= ENOUGH) {
@@ -162,7 +165,8 @@ static u32 linnos_redirect_share(const struct linnos_guard *guard, enum linnos_s
 	if (eighths >= 0)
 		share = linnos_normal_cdf[min_t(int, eighths, EIGHTHS - 1)];
 	else
-		share = ALL - linnos_normal_cdf[min_t(int, -eighths, EIGHTHS - 1)];
+		share = ALL -
+			linnos_normal_cdf[min_t(int, -eighths, EIGHTHS - 1)];
 	share = clamp_t(u32, share, REDIRECT_MIN, ALL - stay_least);
 	return max_t(u32, share, ALL - stay_most);
 }
@@ -179,7 +183,8 @@ u32 linnos_random(u64 *state)
 }
 
 struct linnos_assignment linnos_guard_assign(struct linnos_guard *guard,
-				    enum linnos_slowness wish, u32 home_us)
+					     enum linnos_slowness wish,
+					     u32 home_us)
 {
 	struct linnos_assignment lot = { .home_us = home_us, .wish = wish };
 
@@ -212,8 +217,8 @@ void linnos_moments_add(struct linnos_moments *took, u64 us)
 	took->square += us * us * LINNOS_GUARD_ONE;
 }
 
-void linnos_guard_record_latency(struct linnos_guard *guard, struct linnos_assignment lot,
-			u64 latency_us)
+void linnos_guard_record_latency(struct linnos_guard *guard,
+				 struct linnos_assignment lot, u64 latency_us)
 {
 	struct linnos_moments *took = guard->took[lot.wish];
 
@@ -240,7 +245,7 @@ void linnos_guard_record_latency(struct linnos_guard *guard, struct linnos_assig
 
 /* Do most of those that wish so leave, or may they soon? */
 bool linnos_guard_mostly_redirects(const struct linnos_guard *guard,
-			 enum linnos_slowness wish)
+				   enum linnos_slowness wish)
 {
 	const struct linnos_moments *took = guard->took[wish];
 
@@ -249,8 +254,9 @@ bool linnos_guard_mostly_redirects(const struct linnos_guard *guard,
 	return linnos_redirect_share(guard, wish) > ALL / 2;
 }
 
-void linnos_guard_get_benefit(const struct linnos_guard *guard, enum linnos_slowness wish,
-			struct linnos_redirect_benefit *worth)
+void linnos_guard_get_benefit(const struct linnos_guard *guard,
+			      enum linnos_slowness wish,
+			      struct linnos_redirect_benefit *worth)
 {
 	const struct linnos_moments *took = guard->took[wish];
 

@@ -82,12 +82,14 @@ void linnos_moments_add(struct linnos_moments *took, u64 us);
 u64 linnos_moments_mean_variance(const struct linnos_moments *took);
 enum linnos_slowness linnos_classify_slowness(u32 home_us, u32 usual_us);
 struct linnos_assignment linnos_guard_assign(struct linnos_guard *guard,
-				    enum linnos_slowness wish, u32 home_us);
-void linnos_guard_record_latency(struct linnos_guard *guard, struct linnos_assignment lot,
-			u64 latency_us);
+					     enum linnos_slowness wish,
+					     u32 home_us);
+void linnos_guard_record_latency(struct linnos_guard *guard,
+				 struct linnos_assignment lot, u64 latency_us);
 bool linnos_guard_mostly_redirects(const struct linnos_guard *guard,
-			 enum linnos_slowness wish);
-void linnos_guard_get_benefit(const struct linnos_guard *guard, enum linnos_slowness wish,
-			struct linnos_redirect_benefit *worth);
+				   enum linnos_slowness wish);
+void linnos_guard_get_benefit(const struct linnos_guard *guard,
+			      enum linnos_slowness wish,
+			      struct linnos_redirect_benefit *worth);
 
 #endif /* _LINNOS_GUARD_H */

@@ -58,7 +58,8 @@ static s64 linnos_probe_interval_ns(const struct linnos_drive *drive)
 }
 
 /* A read is sent there, and expected to be fast. Not each one sets the clock. */
-void linnos_probe_note_fast_read(struct linnos_drive *drive, u32 size, u64 now_ns)
+void linnos_probe_note_fast_read(struct linnos_drive *drive, u32 size,
+				 u64 now_ns)
 {
 	struct linnos_probe_state *look = &drive->look[size];
 	s64 age_ns = now_ns - READ_ONCE(look->chosen_ns);
@@ -74,7 +75,8 @@ void linnos_probe_close_window(struct linnos_probe_state *look)
 }
 
 /* 0: there was none. */
-static u64 linnos_last_completion_ns(const struct linnos_history *history, u32 size)
+static u64 linnos_last_completion_ns(const struct linnos_history *history,
+				     u32 size)
 {
 	u32 n = READ_ONCE(history->n[size]);
 
@@ -82,8 +84,8 @@ static u64 linnos_last_completion_ns(const struct linnos_history *history, u32 s
 }
 
 /* Are reads of a larger order in flight, or were there just now? */
-static bool linnos_larger_reads_active(const struct linnos_drive *drive, u32 size,
-			      u64 now_ns)
+static bool linnos_larger_reads_active(const struct linnos_drive *drive,
+				       u32 size, u64 now_ns)
 {
 	s64 after_ns = linnos_probe_interval_ns(drive);
 	u64 end_ns;
@@ -98,21 +100,22 @@ static bool linnos_larger_reads_active(const struct linnos_drive *drive, u32 siz
 }
 
 /* May a read go there against the model's word? The window is open, and not full. */
-bool linnos_probe_window_allows(const struct linnos_drive *drive, u32 size, u64 now_ns)
+bool linnos_probe_window_allows(const struct linnos_drive *drive, u32 size,
+				u64 now_ns)
 {
 	int window = READ_ONCE(drive->look[size].window);
 	int against = atomic_read(&drive->look[size].against);
 
 	if (!window)
 		return false;
-	return against < 1 ||
-	       (against < window && linnos_larger_reads_active(drive, size, now_ns));
+	return against < 1 || (against < window &&
+			       linnos_larger_reads_active(drive, size, now_ns));
 }
 
 /* Is it time for a probe? @age_ns, @reads: since the drive was last known, or probed. */
 static bool linnos_probe_is_due(const struct linnos_drive *drive,
-				const struct linnos_probe_state *look, s64 age_ns,
-				u32 reads)
+				const struct linnos_probe_state *look,
+				s64 age_ns, u32 reads)
 {
 	u64 after_ns = READ_ONCE(drive->probe_after_us) * NSEC_PER_USEC;
 	u64 most = READ_ONCE(drive->probe_after_refused);
@@ -134,7 +137,7 @@ static void linnos_back_off(struct linnos_probe_state *look)
  * @again: also if the last probe was in time.
  */
 bool linnos_probe_claim(struct linnos_drive *drive, u32 size, bool again,
-		       u64 now_ns)
+			u64 now_ns)
 {
 	struct linnos_probe_state *look = &drive->look[size];
 	u64 since_ns = READ_ONCE(look->since_ns);
@@ -171,8 +174,8 @@ void linnos_probe_failed(struct linnos_probe_state *look)
 		cmpxchg(&look->since_ns, since_ns, 0ULL);
 }
 
-static void linnos_window_move(struct linnos_probe_state *look, bool late, bool larger,
-			       u64 now_ns)
+static void linnos_window_move(struct linnos_probe_state *look, bool late,
+			       bool larger, u64 now_ns)
 {
 	u8 window = READ_ONCE(look->window);
 
@@ -194,8 +197,8 @@ static void linnos_window_move(struct linnos_probe_state *look, bool late, bool 
 }
 
 /* A read has been answered. @late: it was wrong to send it there. */
-void linnos_probe_complete(struct linnos_drive *drive, const struct linnos_io *io,
-		       u64 end_ns, bool late)
+void linnos_probe_complete(struct linnos_drive *drive,
+			   const struct linnos_io *io, u64 end_ns, bool late)
 {
 	u32 size = io->flags & LINNOS_IO_SIZE;
 	struct linnos_probe_state *look = &drive->look[size];
@@ -222,7 +225,8 @@ void linnos_probe_complete(struct linnos_drive *drive, const struct linnos_io *i
 }
 
 /* Has it answered no read of this order for so long that what is known may be old? */
-bool linnos_history_is_stale(const struct linnos_drive *drive, u32 size, u64 now_ns)
+bool linnos_history_is_stale(const struct linnos_drive *drive, u32 size,
+			     u64 now_ns)
 {
 	s64 after_ns = READ_ONCE(drive->probe_after_us) * NSEC_PER_USEC;
 	u64 end_ns = linnos_last_completion_ns(&drive->history, size);
@@ -236,7 +240,8 @@ void linnos_drive_reset_history(struct linnos_drive *drive, u64 now_ns)
 	struct linnos_probe_state *look;
 
 	memset(&drive->history, 0, sizeof(drive->history));
-	for (look = drive->look; look < drive->look + LINNOS_SIZE_CLASSES; look++) {
+	for (look = drive->look; look < drive->look + LINNOS_SIZE_CLASSES;
+	     look++) {
 		WRITE_ONCE(look->chosen_ns, now_ns);
 		WRITE_ONCE(look->since_ns, 0);
 		atomic_set(&look->refused, 0);

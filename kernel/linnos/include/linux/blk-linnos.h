@@ -201,20 +201,21 @@ ssize_t blk_linnos_array_show(struct blk_linnos_array *array, char *page);
 int blk_linnos_array_store(struct blk_linnos_array *array, const char *word);
 ssize_t blk_linnos_array_show_guard(struct blk_linnos_array *array, char *page);
 bool __blk_linnos_array_should_query(struct blk_linnos_array *array,
-			     struct blk_linnos_assignment *lot);
+				     struct blk_linnos_assignment *lot);
 bool blk_linnos_may_redirect(const struct blk_linnos_array *array,
-			  const struct blk_linnos_assignment *lot,
-			  enum blk_linnos_expected home);
+			     const struct blk_linnos_assignment *lot,
+			     enum blk_linnos_expected home);
 unsigned long blk_linnos_redirect(struct blk_linnos_array *array,
-			       const enum blk_linnos_expected *answers,
-			       unsigned int n, unsigned int home,
-			       struct blk_linnos_assignment *lot);
+				  const enum blk_linnos_expected *answers,
+				  unsigned int n, unsigned int home,
+				  struct blk_linnos_assignment *lot);
 void __blk_linnos_record_latency(struct blk_linnos_array *array,
-			const struct blk_linnos_assignment *lot);
+				 const struct blk_linnos_assignment *lot);
 
 /* A read begins: should disks be asked about it? */
-static inline bool blk_linnos_array_should_query(struct blk_linnos_array *array,
-					 struct blk_linnos_assignment *lot)
+static inline bool
+blk_linnos_array_should_query(struct blk_linnos_array *array,
+			      struct blk_linnos_assignment *lot)
 {
 	*lot = (struct blk_linnos_assignment){};
 	return IS_ENABLED(CONFIG_BLK_LINNOS) && READ_ONCE(array->mode) &&
@@ -222,8 +223,9 @@ static inline bool blk_linnos_array_should_query(struct blk_linnos_array *array,
 }
 
 /* It was answered. */
-static inline void blk_linnos_record_latency(struct blk_linnos_array *array,
-				    const struct blk_linnos_assignment *lot)
+static inline void
+blk_linnos_record_latency(struct blk_linnos_array *array,
+			  const struct blk_linnos_assignment *lot)
 {
 	if (IS_ENABLED(CONFIG_BLK_LINNOS) && lot->start_ns)
 		__blk_linnos_record_latency(array, lot);
