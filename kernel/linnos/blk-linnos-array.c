@@ -8,12 +8,13 @@
  * (core/linnos_guard.c). So an array whose disks' models mislead is soon read as if it
  * did not ask.
  *
- * A read that leaves also takes another disk's time, and one that stays finds home
- * less busy than if all did: of that a lot knows nothing. So time is cut in slices, and
- * in one of %OFF_SLICE_EVERY, by lot, nobody is asked, or of %OFF_SLICE_EVERY_BENEFICIAL while asking is
- * known to pay. Slices with and without asking tell what that is worth. If that is less
- * than nothing, or not known yet and of no kind of reads most leave, the array stays: it
- * asks in one slice of %ON_SLICE_EVERY, to notice when that changes.
+ * A redirected read also takes time of another disk, and a read that stays finds the default
+ * disk less busy than it would be if all reads stayed. A random assignment per read cannot
+ * show this. Time is therefore divided into slices. In one randomly chosen slice out of
+ * %OFF_SLICE_EVERY no disk is queried; once queries have proved beneficial, it is one out of
+ * %OFF_SLICE_EVERY_BENEFICIAL. Comparing slices with and without queries gives the benefit.
+ * If it is negative, or not known yet and no class of reads is mostly redirected, the array
+ * stops redirecting and queries in one slice out of %ON_SLICE_EVERY, to notice a change.
  *
  * A prediction takes a while, too. So a read's home is asked first, and the others only
  * if it may leave for what that says. If fewer than %FEW of 1024 that wish so leave, one
@@ -129,7 +130,10 @@ static int linnos_query_benefit_sign(const struct blk_linnos_guard *g)
 	return gain.us < 0 ? -1 : 1;
 }
 
-/* @pays: linnos_query_benefit_sign(); as long as that is not known: does any kind of reads leave? */
+/*
+ * Return true if the array should stop redirecting. @pays is linnos_query_benefit_sign(); while it
+ * is unknown, the answer depends on whether any class of reads is mostly redirected.
+ */
 static bool linnos_should_suspend(const struct blk_linnos_guard *g, int pays)
 {
 	bool leaves = false, wished = false;

@@ -334,6 +334,7 @@ enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
 	struct linnos_prediction found __uninitialized;
 	bool guarded = asker == LINNOS_QUERY_THEN_READ_GUARDED;
+	u32 penalty_us;
 
 	linnos_predict_read(linnos, region, bytes, now_ns, guarded, &found);
 	if (linnos_is_unknown(&found) && !(guarded && found.guides))
@@ -354,9 +355,9 @@ enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 		return BLK_LINNOS_STALLED;
 	if (!found.n_features)
 		return expected;
-	return linnos_expected_us(
-		&found, linnos_queueing_penalty_us(found.view.load.reads,
-						   found.overdue_us));
+	penalty_us = linnos_queueing_penalty_us(found.view.load.reads,
+						found.overdue_us);
+	return linnos_expected_us(&found, penalty_us);
 }
 
 /**

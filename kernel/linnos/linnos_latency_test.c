@@ -261,11 +261,12 @@ static const struct linnos_model *active_of(struct linnos_fixture *fx)
 	return rcu_dereference_protected(fx->linnos->model, true);
 }
 
-/* What one is told who sees what comes of it. */
+/* Return the answer to a caller that will read and has a guard. */
 static enum blk_linnos_expected guarded(struct blk_linnos *linnos, u64 now_ns)
 {
-	return time_in(linnos_expect_read(
-		linnos, 0, 4096, now_ns, LINNOS_QUERY_THEN_READ_GUARDED, NULL));
+	enum linnos_query_kind kind = LINNOS_QUERY_THEN_READ_GUARDED;
+
+	return time_in(linnos_expect_read(linnos, 0, 4096, now_ns, kind, NULL));
 }
 
 /*

@@ -250,7 +250,7 @@ def test_what_is_done_twice_or_with_another_s_is_refused() -> None:
     for wrong in ("slow", ""):
         with pytest.raises(ValueError, match=f"end '{wrong}': one of succeeded, failed, ignored"):
             attempt.ended(wrong)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match=f"kind '{wrong}': one of primary, hedge, probe can be"):
+        with pytest.raises(ValueError, match=f"kind '{wrong}': one of primary, hedge, probe"):
             read.sent(0, wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="node 2: no candidate; these are 0, 1"):
         read.sent(2)

@@ -205,9 +205,11 @@ void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
 	if (!(joins->flags & LINNOS_IO_COUNTED))
 		return;
 	if (joins->flags & LINNOS_IO_READ &&
-	    !linnos_answers_for(drive, io, joins))
-		linnos_probe_failed(
-			&drive->look[joins->flags & LINNOS_IO_SIZE]);
+	    !linnos_answers_for(drive, io, joins)) {
+		u32 size_class = joins->flags & LINNOS_IO_SIZE;
+
+		linnos_probe_failed(&drive->look[size_class]);
+	}
 	linnos_io_grow(drive, io, joins->pages);
 	linnos_count_out(drive, joins);
 }

@@ -3,13 +3,13 @@
  * LinnOS: what is known of a drive: what is in flight, how its last reads went, and
  * when it was last probed. Whoever uses it tells what happens and when, I/O by I/O.
  *
- *	linnos_io_begin ──► in flight ──► linnos_io_issue ──► linnos_io_end
- *	                        │                                  │
- *	                        ▼                                  ▼
- *	                  linnos_load_snapshot                    linnos_history_add
- *	                        └───────► struct linnos_drive_snapshot ◄─────┘
- *	                                          │
- *	                          digits of the network, features of the trees
+ *	linnos_io_begin --> in flight --> linnos_io_issue --> linnos_io_end
+ *	                        |                                  |
+ *	              linnos_load_snapshot               linnos_history_add
+ *	                        |                                  |
+ *	                        +-> struct linnos_drive_snapshot <-+
+ *	                                          |
+ *	                digits of the network, features of the trees
  *
  * An I/O is a request of the block layer; of a read that was split each part is one.
  * What is in flight, the places and the looks may be used by several CPUs at once. Of
