@@ -6,7 +6,6 @@
 #include "direct.h"
 #include "messages.h"
 #include "io_channels.h"
-#include "latcrit.h"
 #include "array_options.h"
 #include "versioned_struct.h"
 #include "uring_backend.h"
@@ -214,13 +213,6 @@ static int set_up(struct linnos_array *a, const char *const *models, const struc
 	if (error)
 		return error;
 	a->known->missing = a->known->common.gone = missing;
-	a->hint = a->is_files && o->flags & LINNOS_HINT;
-	for (unsigned int k = 0; k < a->n; k++)
-		if (!(missing & 1u << k))
-			a->hint = a->hint &&
-				  latcrit_is_known(a->replicas[k].fd, a->replicas[k].size_bytes);
-	a->guards_hints = a->hint && !(o->flags & LINNOS_UNGUARDED);
-	hints_init(&a->hints, (uintptr_t)a);
 	a->asks = a->is_files && o->flags & LINNOS_QUERY_KERNEL && best_is_known(a);
 	if (!a->is_files || !a->known->hedging)
 		return 0;
@@ -282,7 +274,7 @@ static int take_backend(struct linnos_array *a, const struct linnos_backend *bac
 static int open_array(struct linnos_array **array, unsigned int n, const struct what *what,
 		      const char *const *models, const struct linnos_options *options)
 {
-	const uint32_t of_files = LINNOS_BUFFERED | LINNOS_HINT | LINNOS_QUERY_KERNEL;
+	const uint32_t of_files = LINNOS_BUFFERED | LINNOS_QUERY_KERNEL;
 	struct linnos_array *a = calloc(1, sizeof(*a));
 	struct linnos_options o;
 	int error;
@@ -433,7 +425,6 @@ void linnos_array_get_stats(struct linnos_array *a, struct linnos_stats *stats, 
 	s.hedges_won = c.hedges_won;
 	s.hedges_denied = c.hedges_denied;
 	s.failovers = c.failovers;
-	s.refused = q.refused;
 	s.errors = c.errors;
 	s.failed = q.failed;
 	/* An end may have been counted after its beginning was looked at. */
@@ -466,9 +457,4 @@ uint64_t linnos_array_size(const struct linnos_array *a)
 int linnos_array_queries_kernel(const struct linnos_array *a)
 {
 	return a && a->asks;
-}
-
-int linnos_array_uses_hint(const struct linnos_array *a)
-{
-	return a && a->hint;
 }

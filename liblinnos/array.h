@@ -16,7 +16,6 @@
 #define LINNOS_ARRAY_H
 
 #include "core.h"
-#include "hints.h"
 #include "liblinnos.h"
 
 #include <stdbool.h>
@@ -44,15 +43,13 @@ struct replica {
 
 /* What a queue has counted beside its chooser. */
 struct queue_counts {
-	uint64_t bytes, refused, failed, sent, landed, copies, copies_landed, without_ring, late,
-		cancelled;
+	uint64_t bytes, failed, sent, landed, copies, copies_landed, without_ring, late, cancelled;
 };
 
 struct linnos_array {
 	unsigned int n;
 	struct replica replicas[CHOOSER_DRIVES_MAX];
-	bool is_files, hint, asks;
-	bool guards_hints; /* not all reads carry it */
+	bool is_files, asks;
 	/* The program has closed descriptors of ours. A new one could have the number of a closed
 	 * replica, so none is opened any more. */
 	bool has_lost_descriptors;
@@ -60,7 +57,6 @@ struct linnos_array {
 	struct linnos_backend backend;
 	struct linnos_predictor *known;
 	struct hooks hooks;
-	struct hints hints;
 
 	pthread_mutex_t lock;
 	struct linnos_queue *queues;

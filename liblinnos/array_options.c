@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 #define KNOWN_FLAGS                                                                                \
-	(LINNOS_BUFFERED | LINNOS_HINT | LINNOS_QUERY_KERNEL | LINNOS_UNGUARDED |                  \
-	 LINNOS_HEDGE_BY_GAIN | LINNOS_PREDICT_ALL)
+	(LINNOS_BUFFERED | LINNOS_QUERY_KERNEL | LINNOS_UNGUARDED | LINNOS_HEDGE_BY_GAIN |         \
+	 LINNOS_PREDICT_ALL)
 
 int options_copy_in(struct linnos_options *taken, const struct linnos_options *given)
 {

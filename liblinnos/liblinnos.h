@@ -100,7 +100,7 @@ struct linnos_replica {
  * @replicas: what it has
  * @backend: outlives the array; the structure itself is copied
  * @models: as for linnos_array_open()
- * @options: likewise; %LINNOS_BUFFERED, %LINNOS_HINT and %LINNOS_QUERY_KERNEL are refused
+ * @options: likewise; %LINNOS_BUFFERED and %LINNOS_QUERY_KERNEL are refused
  *
  * Return: as linnos_array_open().
  */
@@ -194,7 +194,6 @@ void linnos_array_write_complete(struct linnos_array *array, struct linnos_attem
  * @hedges_won: those of them that were answered first
  * @hedges_denied: those not sent for the cap's sake
  * @failovers: attempts sent because another one had come back without the bytes
- * @refused: attempts with the hint that the kernel revoked with EBUSY
  * @errors: attempts that a replica answered with an error, or not to the end
  * @failed: reads that no replica could answer
  * @in_flight: attempts at the replicas now, those included that lost their race, copies not
@@ -221,7 +220,6 @@ struct linnos_stats {
 	uint64_t hedges_won;
 	uint64_t hedges_denied;
 	uint64_t failovers;
-	uint64_t refused;
 	uint64_t errors;
 	uint64_t failed;
 	uint64_t in_flight;
@@ -264,14 +262,6 @@ int linnos_array_get_replica_stats(struct linnos_array *array, unsigned int repl
  * Return: bytes that the largest replica held when it was opened.
  */
 uint64_t linnos_array_size(const struct linnos_array *array);
-
-/**
- * linnos_array_uses_hint() - do reads carry the hint?
- * @array: an array
- *
- * Return: 1 when %LINNOS_HINT was given and the kernel knows RWF_LATCRIT on every replica, else 0.
- */
-int linnos_array_uses_hint(const struct linnos_array *array);
 
 /**
  * linnos_array_queries_kernel() - is the kernel asked?
@@ -373,10 +363,10 @@ struct linnos_read_options {
  * @bytes: of any size; at most 0x7ffff000 are read
  * @offset: in bytes, of any alignment
  *
- * A replica that answers with an error, or ends before @bytes while others do not, is followed by
- * the next best; the last one is asked without the hint. Hedged are reads of 1 MiB and less. What
- * is not aligned as O_DIRECT wants it on the replica is read through the library's memory, and
- * hedged reads always are.
+ * When a replica answers with an error, or ends before @bytes while others do not, the read goes to
+ * the next best replica. Only reads of up to 1 MiB are hedged. A read that is not aligned as
+ * O_DIRECT requires on that replica goes through the library's memory, and so does every hedged
+ * read.
  *
  * Return: @bytes; fewer, 0 among it, only where the replicas end; -%EINVAL, -%EFAULT, -%ENOMEM, or
  * the last replica's error when all have failed.
@@ -625,7 +615,7 @@ void linnos_request_complete(uint64_t handle, ssize_t result);
  *
  * One system call, for kernels with LinnOS and a model uploaded to each drive: it knows of all that
  * the drives have to do, where an array knows of its own reads. It needs no array. Send the read
- * soon, without the hint: a drive may be promised it, to be looked at.
+ * soon and without RWF_LATCRIT: the kernel may have promised it to a drive as a probe.
  *
  * Return: a bit for each drive that no other is better than, the first the lowest; 0 when all are
  * gone; -%ENOTTY on a kernel that cannot tell; -%EBADF, -%ENOTBLK for descriptors that are not

@@ -45,25 +45,21 @@ extern "C" {
 
 /* For &linnos_options.flags. */
 #define LINNOS_BUFFERED (1u << 0)
-#define LINNOS_HINT (1u << 1)
-#define LINNOS_QUERY_KERNEL (1u << 2)
-#define LINNOS_UNGUARDED (1u << 3)
-#define LINNOS_HEDGE_BY_GAIN (1u << 4)
-#define LINNOS_PREDICT_ALL (1u << 5)
+#define LINNOS_QUERY_KERNEL (1u << 1)
+#define LINNOS_UNGUARDED (1u << 2)
+#define LINNOS_HEDGE_BY_GAIN (1u << 3)
+#define LINNOS_PREDICT_ALL (1u << 4)
 
 /**
  * struct linnos_options - how an array reads
  * @size: sizeof(struct linnos_options) of the caller
  * @flags: %LINNOS_BUFFERED: open paths without O_DIRECT, so that the page cache answers
- *	what it has (predictions are then of cache and drive together); %LINNOS_HINT: where the
- *	kernel knows RWF_LATCRIT, all but the last attempt of a read carry it, and a drive
- *	predicted to be slow by the kernel refuses it with EBUSY, which is a failover;
- *	%LINNOS_QUERY_KERNEL: where a read goes first the kernel is asked, which knows of other
- *programs' reads and of all writes: of a drive that has LinnOS and a model of latencies its
- *	prediction counts instead of the array's own; %LINNOS_UNGUARDED: predictions are
- *	followed whatever comes of it, where otherwise of the reads that would leave home some
- *	stay, by lot, and more of them the less those gain that leave (&linnos_stats.stayed),
- *	and all carry the hint, where otherwise only as many do as gain by being refused;
+ *	what it has (predictions are then of cache and drive together);
+ *	%LINNOS_QUERY_KERNEL: the kernel, which knows of other programs' reads and of all writes, is
+ *asked before a read is first sent; for a drive that has LinnOS and a model of latencies, its
+ *	prediction replaces the array's own; %LINNOS_UNGUARDED: every read follows the
+ *	predictions; otherwise some of the reads that would leave home stay there at random, and
+ *	the less the others gain by leaving, the more stay (&linnos_stats.stayed);
  *	%LINNOS_HEDGE_BY_GAIN: a read is sent to a second replica as well, at once, later or never,
  *	by what it is expected to gain there and what it costs others
  *	(docs/latency-model.md#when-to-send-two); %LINNOS_PREDICT_ALL: every replica's model
@@ -145,8 +141,7 @@ struct linnos_chooser;
  * @models: a file by `linnapp train --kind latency` for each, or NULL in its place, or for all:
  *	without one, or with one without trees, no read leaves that replica for another, and none
  *	leaves home for it, unless home fails or hangs
- * @options: NULL for the defaults; %LINNOS_BUFFERED, %LINNOS_HINT and %LINNOS_QUERY_KERNEL are of
- *no effect
+ * @options: NULL for the defaults; %LINNOS_BUFFERED and %LINNOS_QUERY_KERNEL have no effect
  *
  * Return: 0 or a negative errno.
  */

@@ -3,7 +3,6 @@
 #include "reads.h"
 #include "best.h"
 #include "messages.h"
-#include "latcrit.h"
 #include "versioned_struct.h"
 
 #include <errno.h>
@@ -148,14 +147,6 @@ static struct attempt *attempt_of(struct linnos_queue *q, struct linnos_read *r,
 	return at;
 }
 
-/* Have all others been asked? */
-static bool is_last(const struct linnos_read *r)
-{
-	const struct linnos_predictor *known = r->queue->array->known;
-
-	return (r->choice.tried | READ_ONCE(known->common.gone)) == (1u << known->n) - 1;
-}
-
 bool read_is_timed(const struct linnos_read *r)
 {
 	return read_due_ns(r) != UINT64_MAX;
@@ -185,9 +176,6 @@ static struct attempt *attempt_new(struct linnos_read *r, unsigned int replica,
 	at->in_callers_ring = r->where == READ_CALLERS_RING;
 	if (at->in_callers_ring)
 		attempt_list_add(&q->ring_attempts, at);
-	/* The last one has nobody after it. */
-	at->hinted =
-		q->array->hint && !r->is_plain && kind == LINNOS_PRIMARY_ATTEMPT && !is_last(r);
 	r->flying[r->flying[0] ? 1 : 0] = at;
 	send_next(r, at);
 	return at;
@@ -233,8 +221,6 @@ void attempt_prepare(const struct attempt *at, struct io_uring_sqe *sqe, int fix
 	}
 	io_uring_sqe_set_flags(sqe, at->sqe_flags | (fixed_file < 0 ? 0 : IOSQE_FIXED_FILE));
 	sqe->ioprio = at->ioprio;
-	if (at->hinted)
-		sqe->rw_flags = RWF_LATCRIT;
 	sqe->user_data = attempt_handle(at);
 	if (a->hooks.prepared)
 		a->hooks.prepared(a->hooks.context, at->replica, sqe);
@@ -272,14 +258,12 @@ static bool goes_on(struct attempt *at, ssize_t result)
 	}
 	at->from = at->got;
 	at->from -= at->from % a->replicas[at->replica].align_bytes;
-	at->hinted = false;
 	return true;
 }
 
 enum how {
 	FULL,
 	AT_END, /* all that there is */
-	REVOKED,
 	CALLERS_FAULT,
 	CANCELLED,
 	NO_MEMORY,
@@ -302,8 +286,6 @@ static enum how how_ended(const struct attempt *at, ssize_t result)
 		return at->read && !at->in_callers_ring ? FAILED : CANCELLED;
 	if (result == -EFAULT)
 		return CALLERS_FAULT;
-	if (at->hinted && result == -EBUSY)
-		return REVOKED;
 	if (!at->read && (result > 0 || result == -EINTR))
 		return UNFINISHED;
 	/* A replica that ends before others do has lost bytes. */
@@ -314,21 +296,19 @@ static enum how how_ended(const struct attempt *at, ssize_t result)
 static void account(struct attempt *at, enum how how, uint64_t now_ns)
 {
 	static const enum linnos_end ends[] = {
-		[FULL] = LINNOS_SUCCEEDED,	    [AT_END] = LINNOS_RESULT_IGNORED,
-		[REVOKED] = LINNOS_RESULT_IGNORED,  [CALLERS_FAULT] = LINNOS_RESULT_IGNORED,
-		[CANCELLED] = LINNOS_CANCELLED,	    [NO_MEMORY] = LINNOS_RESULT_IGNORED,
-		[NOT_SENT] = LINNOS_RESULT_IGNORED, [UNFINISHED] = LINNOS_RESULT_IGNORED,
+		[FULL] = LINNOS_SUCCEEDED,
+		[AT_END] = LINNOS_RESULT_IGNORED,
+		[CALLERS_FAULT] = LINNOS_RESULT_IGNORED,
+		[CANCELLED] = LINNOS_CANCELLED,
+		[NO_MEMORY] = LINNOS_RESULT_IGNORED,
+		[NOT_SENT] = LINNOS_RESULT_IGNORED,
+		[UNFINISHED] = LINNOS_RESULT_IGNORED,
 		[FAILED] = LINNOS_FAILED,
 	};
-	uint64_t issued_ns = sending_of(&at->sending)->io.issued_ns;
 	struct linnos_queue *q = at->queue;
 
 	linnos_chooser_on_complete(q->chooser, &at->sending, ends[how], now_ns);
-	if (q->array->guards_hints && how == FULL)
-		hints_heard(&q->array->hints, at->replica, now_ns - issued_ns);
 	count(at->kind == LINNOS_PROBE_COPY ? &q->counts.copies_landed : &q->counts.landed, 1);
-	if (how == REVOKED)
-		count(&q->counts.refused, 1);
 	if (how == CANCELLED && at->is_lost)
 		count(&q->counts.cancelled, 1);
 }
@@ -446,10 +426,6 @@ int read_begin(struct linnos_queue *q, struct linnos_read *r, const struct iovec
 			r->deadline_ns = now_ns + o->deadline_ns;
 	}
 	linnos_choose(q->chooser, &r->choice, now_ns);
-	if (a->guards_hints) {
-		r->hint = hints_begin(&a->hints, r->choice.replica, now_ns);
-		r->is_plain = !r->hint.is_carried;
-	}
 	if (!attempt_new(r, r->choice.replica, LINNOS_PRIMARY_ATTEMPT, now_ns)) {
 		count(&q->counts.failed, 1);
 		return error_say(-ENOMEM, "read of %zu bytes at %lld: out of memory", r->bytes,
@@ -558,8 +534,6 @@ static enum linnos_outcome finish(struct linnos_read *r, const struct attempt *a
 		linnos_chooser_on_answer(q->chooser, &r->choice, &at->sending,
 					 lost ? &lost->sending : NULL, now_ns);
 		count(&q->counts.bytes, result);
-		if (q->array->guards_hints)
-			hints_answered(&q->array->hints, &r->hint, now_ns);
 	} else {
 		count(&q->counts.failed, 1);
 		keep_error_text(r);
@@ -579,9 +553,6 @@ static enum linnos_outcome leave_it(struct linnos_read *r, int error, uint64_t n
 	r->is_done = true;
 	read_unlist(q, r);
 	linnos_chooser_on_answer(q->chooser, &r->choice, NULL, NULL, now_ns);
-	/* It took so long at least. */
-	if (q->array->guards_hints)
-		hints_answered(&q->array->hints, &r->hint, now_ns);
 	for (unsigned int i = 0; i < 2; i++)
 		if (r->flying[i])
 			lose(q, r->flying[i]);
@@ -652,30 +623,6 @@ static enum linnos_outcome all_failed(struct linnos_read *r, const struct attemp
 	return finish(r, at, r->error ? r->error : -EIO, now_ns);
 }
 
-/* The next best, and when there is none of those that have only refused. */
-static int next_after_failure(struct linnos_read *r, uint64_t now_ns)
-{
-	int replica = linnos_choose_next(r->queue->chooser, &r->choice, now_ns);
-
-	if (replica >= 0 || !r->refused)
-		return replica;
-	r->choice.tried &= ~r->refused;
-	r->refused = 0;
-	r->is_plain = true;
-	return linnos_choose_next(r->queue->chooser, &r->choice, now_ns);
-}
-
-static enum linnos_outcome ask(struct linnos_read *r, unsigned int replica,
-			       const struct attempt *at, uint64_t now_ns)
-{
-	if (attempt_new(r, replica, LINNOS_PRIMARY_ATTEMPT, now_ns))
-		return LINNOS_READ_RESUBMIT;
-	return finish(r, at,
-		      error_say(-ENOMEM, "read of %zu bytes at %llu: out of memory", r->bytes,
-				(unsigned long long)r->offset),
-		      now_ns);
-}
-
 static enum linnos_outcome fail_over(struct linnos_read *r, const struct attempt *at,
 				     uint64_t now_ns)
 {
@@ -683,17 +630,15 @@ static enum linnos_outcome fail_over(struct linnos_read *r, const struct attempt
 
 	if (r->flying[0])
 		return LINNOS_READ_PENDING;
-	replica = next_after_failure(r, now_ns);
-	return replica < 0 ? all_failed(r, at, now_ns) : ask(r, replica, at, now_ns);
-}
-
-/* Is a read that was refused where it went first asked for there again? */
-static bool stays(struct linnos_read *r)
-{
-	struct linnos_array *a = r->queue->array;
-
-	return a->guards_hints && !r->refused && !r->error && !r->flying[0] &&
-	       !hints_refused(&a->hints, &r->hint);
+	replica = linnos_choose_next(r->queue->chooser, &r->choice, now_ns);
+	if (replica < 0)
+		return all_failed(r, at, now_ns);
+	if (attempt_new(r, replica, LINNOS_PRIMARY_ATTEMPT, now_ns))
+		return LINNOS_READ_RESUBMIT;
+	return finish(r, at,
+		      error_say(-ENOMEM, "read of %zu bytes at %llu: out of memory", r->bytes,
+				(unsigned long long)r->offset),
+		      now_ns);
 }
 
 /* An attempt with memory of its own has bytes for the caller. */
@@ -751,14 +696,6 @@ static enum linnos_outcome read_resubmit_remainder(struct linnos_read *r, struct
 					r->bytes, (unsigned long long)r->offset,
 					strerror(-(int)result)),
 			      now_ns);
-	case REVOKED:
-		if (stays(r)) {
-			r->is_plain = true;
-			r->hint.since_ns = now_ns;
-			return ask(r, at->replica, at, now_ns);
-		}
-		r->refused |= 1u << at->replica;
-		return fail_over(r, at, now_ns);
 	default:
 		r->error = result < 0 ? result : 0;
 		return fail_over(r, at, now_ns);

@@ -47,7 +47,7 @@ struct attempt {
 	size_t got;	 /* bytes of data that are there */
 	enum linnos_kind kind;
 	uint32_t sqe_flags, ioprio;
-	bool in_callers_ring, hinted, is_lost, is_unwanted;
+	bool in_callers_ring, is_lost, is_unwanted;
 	bool is_unsent;	 /* the backend had no room for it */
 	bool is_retried; /* its result was not the replica's doing */
 	bool no_memory;	 /* for the rest of it */
@@ -74,17 +74,14 @@ struct linnos_read {
 	void *user;
 	uint64_t deadline_ns; /* UINT64_MAX: none */
 	uint32_t sqe_flags, ioprio;
-	uint32_t refused;     /* replicas, by bit: because of the hint */
 	unsigned int replica; /* that has answered or failed last */
 	bool is_listed, is_done;
-	bool is_plain; /* without the hint from now on */
-	size_t got;    /* bytes for the caller */
-	int error;     /* of the last attempt; 0: its replica ends too early */
+	size_t got; /* bytes for the caller */
+	int error;  /* of the last attempt; 0: its replica ends too early */
 	ssize_t result;
 	struct attempt *flying[2];
 	struct attempt *next; /* to be sent: one, or its rest and a hedge */
 	struct attempt *copy; /* likewise, by reaper_submit_probe_copy(); NULL: none */
-	struct hint hint;     /* where hints are guarded */
 	struct linnos_choice choice;
 	char *error_text; /* of a read that has failed, for its completion; NULL: none */
 };

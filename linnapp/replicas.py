@@ -82,7 +82,6 @@ class Stats:
     hedges_won: int
     hedges_denied: int
     failovers: int
-    refused: int
     errors: int
     failed: int
     in_flight: int
@@ -174,7 +173,6 @@ def _library() -> ctypes.CDLL:
         linnos_array_restore_replica=(status, handle, number),
         linnos_set_model=(status, handle, number, ctypes.c_char_p),
         linnos_array_size=(u64, handle),
-        linnos_array_uses_hint=(status, handle),
         linnos_array_queries_kernel=(status, handle),
         linnos_preadv=(
             *(ctypes.c_ssize_t, handle, iov, ctypes.c_int, ctypes.c_int64),
@@ -271,8 +269,6 @@ class Replicas(Closable):
         Hedges that calm times save up at most.
     buffered : bool
         Through the page cache, rather than with O_DIRECT.
-    hint : bool
-        Let a kernel that knows RWF_LATCRIT refuse reads that it predicts to be slow.
     ask : bool
         Ask a kernel with LinnOS where a read goes first; it knows of writes and others' reads.
     ask_all : bool
@@ -307,7 +303,6 @@ class Replicas(Closable):
         extra_io_percent: float = 5,
         extra_io_burst: int = 100,
         buffered: bool = False,
-        hint: bool = False,
         ask: bool = False,
         ask_all: bool = False,
         unguarded: bool = False,
@@ -334,7 +329,7 @@ class Replicas(Closable):
             hedge_us=hedge_us,
             extra_io_burst=extra_io_burst,
         )
-        flags = (buffered, hint, ask, unguarded, hedge_by_gain, ask_all)  # as LINNOS_BUFFERED, ...
+        flags = (buffered, ask, unguarded, hedge_by_gain, ask_all)  # as LINNOS_BUFFERED, ...
         options = _ArrayOptions(
             ctypes.sizeof(_ArrayOptions),
             sum(bool(flag) << bit for bit, flag in enumerate(flags)),
@@ -464,11 +459,6 @@ class Replicas(Closable):
     def size(self) -> int:
         """Bytes that the largest replica held when the array was opened."""
         return int(_library().linnos_array_size(self._open()))
-
-    @property
-    def uses_hint(self) -> bool:
-        """Whether reads carry RWF_LATCRIT."""
-        return bool(_library().linnos_array_uses_hint(self._open()))
 
     @property
     def asks(self) -> bool:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What the guard is worth, and what it costs, on the workloads of Fig. 8.
 
-Refusals with a guard and without: as published each read carries the hint; guarded only as far as
-to be refused gains (liblinnos/hints.h). Predictions with a guard and without: unguarded each read
+Refusals are compared with a guard and without it. As published, each read carries the hint; with
+the guard, reads carry it only as far as they gain from being refused
+(replayer/policies/hint_guard.h). Predictions are compared likewise: without the guard, each read
 goes where it is predicted to be answered first.
 """
 

@@ -390,60 +390,6 @@ TEST(memory_that_is_none_is_the_callers_fault)
 	put_away(a, N, fds);
 }
 
-/* A kernel that revokes every read with the hint: whatever this one says to the hint. */
-static int refuse_hinted(void *context, unsigned int replica, uint64_t offset, int result)
-{
-	unsigned int *asked = context;
-
-	(void)offset;
-	asked[replica]++;
-	return result == -EOPNOTSUPP || result == -EINVAL ? -EBUSY : result;
-}
-
-TEST(revoked_reads_walk_on_and_the_last_one_is_plain)
-{
-	unsigned int asked[N] = {0};
-	struct linnos_array *a;
-	int fds[N];
-	char buf[4096];
-
-	a = made_up_array(N, BYTES, fds, NULL);
-	assert(!linnos_array_uses_hint(a));
-	a->hint = true;
-	a->hooks = (struct hooks){.answer = refuse_hinted, .context = asked};
-	for (unsigned int i = 1; i <= 10; i++) {
-		assert(linnos_pread(a->queues, buf, sizeof(buf), 4096) == sizeof(buf));
-		assert(is_right(buf, sizeof(buf), 4096));
-		assert(stats_of(a).refused == 2 * i && stats_of(a).failovers == 2 * i);
-		assert(asked[0] == i && asked[1] == i && asked[2] == i);
-	}
-	/* A refusal says nothing against the drive. */
-	assert(stats_of(a).errors == 0);
-	put_away(a, N, fds);
-}
-
-/* Not the last one is plain, but its home once more; and most are so from the start. */
-TEST(guarded_hints_are_left_out_where_nothing_comes_of_them)
-{
-	unsigned int asked[N] = {0}, refused;
-	struct linnos_array *a;
-	int fds[N];
-	char buf[4096];
-
-	a = made_up_array(N, BYTES, fds, NULL);
-	a->hint = a->guards_hints = true;
-	a->hooks = (struct hooks){.answer = refuse_hinted, .context = asked};
-	for (unsigned int i = 1; i <= 2000; i++) {
-		assert(linnos_pread(a->queues, buf, sizeof(buf), 4096) == sizeof(buf));
-		assert(is_right(buf, sizeof(buf), 4096));
-	}
-	/* Twice if it leaves, for the next one refuses it, too. */
-	refused = asked[0] + asked[1] + asked[2] - 2000;
-	assert(stats_of(a).refused == refused && refused > 30 && refused < 1500);
-	assert(stats_of(a).failovers < refused && !stats_of(a).errors && !stats_of(a).failed);
-	put_away(a, N, fds);
-}
-
 TEST(who_cannot_be_asked_says_why)
 {
 	uint32_t latency_us[16 + 1];
@@ -456,21 +402,6 @@ TEST(who_cannot_be_asked_says_why)
 	assert(linnos_kernel_best_drives(2, fds, 4096, latency_us) == -ENOTTY);
 	assert(linnos_kernel_best_drives(1, fds + 1, 4096, latency_us) == -EBADF);
 	close(fds[0]);
-}
-
-TEST(a_hint_that_the_kernel_does_not_know_is_not_used)
-{
-	struct linnos_options o = LINNOS_OPTIONS_INIT;
-	struct linnos_array *a;
-	int fds[N];
-	char buf[4096];
-
-	o.flags = LINNOS_HINT;
-	a = made_up_array(N, BYTES, fds, &o);
-	assert(!linnos_array_uses_hint(a));
-	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf));
-	assert(stats_of(a).refused == 0 && stats_of(a).failovers == 0);
-	put_away(a, N, fds);
 }
 
 static bool refused(const struct linnos_options *o, int error, const char *why)
@@ -603,8 +534,7 @@ TEST(null_in_the_place_of_what_was_not_made_is_refused_by_name)
 	linnos_array_get_stats(a, &stats, sizeof(stats));
 	assert(!stats.reads && !stats.cancelled);
 	assert(linnos_array_get_replica_stats(a, 0, &one, sizeof(one)) == -EINVAL);
-	assert(!linnos_array_size(a) && !linnos_array_uses_hint(a) &&
-	       !linnos_array_queries_kernel(a));
+	assert(!linnos_array_size(a) && !linnos_array_queries_kernel(a));
 	assert(!linnos_array_predictor(a));
 	assert(linnos_predictor_get_replica_stats(NULL, 0, 1, &one, sizeof(one)) == -EINVAL);
 	assert(linnos_predictor_get_histogram(NULL, 0, NULL, 0) == -EINVAL);
@@ -638,7 +568,7 @@ TEST(a_replica_that_is_not_there_is_dropped_from_the_start)
 	o.home = 1;
 	o.hedge_us = 1;
 	o.extra_io_percent = 100;
-	o.flags = LINNOS_HINT | LINNOS_QUERY_KERNEL;
+	o.flags = LINNOS_QUERY_KERNEL;
 	registered.register_files = 1;
 	assert(!linnos_array_open_fds(&a, N, fds, NULL, &o) && linnos_array_size(a) == BYTES);
 	assert(!linnos_queue_create(&q, a, &registered));

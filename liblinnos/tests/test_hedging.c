@@ -239,45 +239,6 @@ TEST(a_failure_waits_for_the_attempt_beside_it)
 	put_away(a, N, fds);
 }
 
-/* One has refused because of the hint, the other fails: the bytes are there. */
-TEST(a_replica_that_has_only_refused_is_asked_again)
-{
-	struct linnos_options o = hedged(500, 100);
-
-	for (int with_hedge = 0; with_hedge < 2; with_hedge++) {
-		struct kernel k = {0};
-		struct linnos_completion c;
-		struct linnos_array *a;
-		char buf[READ_BYTES];
-		int fds[N], first;
-
-		a = array_on(&k, fds, &o);
-		a->hint = true;
-		assert(!linnos_array_drop_replica(a, 2));
-		assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, buf));
-		first = k.pending[0].fd;
-		if (with_hedge) {
-			k.now_ns += 600 * US;
-			linnos_queue_prep_retry(hedge_due(a), new_sqe(&k));
-		}
-		assert(complete_as(a, &k, 0, -EBUSY, &c) ==
-		       (with_hedge ? LINNOS_READ_PENDING : LINNOS_READ_RESUBMIT));
-		assert(k.pending[0].fd != first && !k.pending[0].rw_flags);
-		assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_RESUBMIT);
-		assert(k.pending[0].fd == first && !k.pending[0].rw_flags);
-		assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE && c.result == READ_BYTES);
-		assert(is_right(buf, READ_BYTES, 0) && !stats_of(a).failed);
-
-		/* Once: what fails then has failed. */
-		assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, buf));
-		assert(complete_as(a, &k, 0, -EBUSY, &c) == LINNOS_READ_RESUBMIT);
-		assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_READ_RESUBMIT);
-		assert(complete_as(a, &k, 0, -ENODATA, &c) == LINNOS_READ_DONE);
-		assert(c.result == -ENODATA && stats_of(a).failed == 1);
-		put_away(a, N, fds);
-	}
-}
-
 TEST(by_percentile_it_begins_when_enough_was_seen)
 {
 	struct linnos_options o = hedged(0, 50);

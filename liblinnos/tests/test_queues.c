@@ -647,7 +647,7 @@ TEST(what_a_backend_cannot_be_is_named)
 	assert(linnos_array_open_backend(&a, 1, &r, linnos_memory_backend(m), NULL, NULL) ==
 	       -EINVAL);
 	assert(says("struct linnos_replica of 8 bytes"));
-	o.flags = LINNOS_HINT;
+	o.flags = LINNOS_QUERY_KERNEL;
 	assert(linnos_array_open_backend(&a, 1, &good, linnos_memory_backend(m), NULL, &o) ==
 	       -EINVAL);
 	assert(says("not of a backend"));

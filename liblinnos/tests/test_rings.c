@@ -127,7 +127,7 @@ TEST(a_drive_tells_its_blocks)
 	assert(fd >= 0 && read(fd, content, BYTES) == BYTES && !close(fd));
 	assert(!posix_memalign((void **)&buf, 65536, BYTES));
 	o.explore_ms = 0;
-	o.flags = LINNOS_HINT;
+	o.flags = LINNOS_QUERY_KERNEL;
 	assert(!linnos_array_open(&a, 1, &path, NULL, &o) && linnos_array_size(a) == BYTES);
 	assert(a->replicas[0].align_bytes == block);
 	assert(!linnos_queue_create(&queue, a, NULL));

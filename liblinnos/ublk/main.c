@@ -39,8 +39,6 @@ static void open_array(struct mirror *m, const struct options *o)
 		die("%s", linnos_error());
 	m->hedges = o->reads.hedge_us || o->reads.hedge_percentile > 0 ||
 		    o->reads.flags & LINNOS_HEDGE_BY_GAIN;
-	if (o->reads.flags & LINNOS_HINT && !linnos_array_uses_hint(m->array))
-		complain("--hint: this kernel does not know RWF_LATCRIT; reads go without it");
 	linnos_array_get_stats(m->array, &stats, sizeof(stats));
 	if (stats.not_choosing)
 		complain("%llu of %u replicas have no model, or one without trees: reads stay at "

@@ -73,8 +73,6 @@ static const char help[] =
 	"  --hedge-by-gain       likewise, at once, later or never, by what that gains and costs\n"
 	"  --extra-io P          hedges and copies are never more than P percent of the reads (5)\n"
 	"  --extra-io-burst N    hedges that calm times save up at most (100)\n"
-	"  --hint                on a kernel with LinnOS: let it refuse reads that it predicts to "
-	"be slow\n"
 	"\n"
 	"Output:\n"
 	"  --json                one JSON object a line: when ready, on SIGUSR1, and at the end\n"
@@ -107,7 +105,6 @@ enum {
 	HEDGE_BY_GAIN,
 	EXTRA_IO,
 	EXTRA_IO_BURST,
-	HINT,
 	JSON,
 	VERSION,
 	HELP,
@@ -131,7 +128,6 @@ static const struct option known[] = {
 	{"hedge-by-gain", no_argument, NULL, HEDGE_BY_GAIN},
 	{"extra-io", required_argument, NULL, EXTRA_IO},
 	{"extra-io-burst", required_argument, NULL, EXTRA_IO_BURST},
-	{"hint", no_argument, NULL, HINT},
 	{"json", no_argument, NULL, JSON},
 	{"version", no_argument, NULL, VERSION},
 	{"help", no_argument, NULL, HELP},
@@ -246,9 +242,6 @@ static void take(struct options *o, int option, const char *text)
 		break;
 	case EXTRA_IO_BURST:
 		r->extra_io_burst = whole("extra-io-burst", text, 0, UINT32_MAX);
-		break;
-	case HINT:
-		r->flags |= LINNOS_HINT;
 		break;
 	case JSON:
 		o->json = true;

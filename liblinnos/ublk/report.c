@@ -34,7 +34,6 @@ static const struct counter of_reads[] = {
 	{"hedges_won", OF_READS(hedges_won)},
 	{"hedges_denied", OF_READS(hedges_denied)},
 	{"failovers", OF_READS(failovers)},
-	{"refused", OF_READS(refused)},
 	{"read_errors", OF_READS(errors)},
 	{"hedges_saved_us", OF_READS(hedges_saved_us)},
 	{"without_ring", OF_READS(without_ring)},

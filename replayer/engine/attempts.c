@@ -2,8 +2,8 @@
 /* I/Os and the attempts that serve them: see attempts.h. */
 #include "attempts.h"
 #include "buffers.h"
+#include "drive/latcrit.h"
 #include "error.h"
-#include "latcrit.h"
 
 #include <errno.h>
 #include <stdio.h>

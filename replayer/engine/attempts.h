@@ -6,8 +6,8 @@
 #ifndef REPLAYER_ATTEMPTS_H
 #define REPLAYER_ATTEMPTS_H
 
-#include "hints.h"
 #include "observer.h"
+#include "policies/hint_guard.h"
 #include "replay.h"
 
 #include <stdbool.h>

@@ -8,15 +8,15 @@
  * on the way back through its stack, which virtual time does not see. With hedging set up the
  * read's timer serves both, in turn: the failover while one is due, else the hedge.
  *
- * With --guarded not every read is hinted, and of those that home revokes some go there again,
- * plain: as many as what comes of it says (hints.h).
+ * With --guarded not every read carries the hint, and some of the reads that home revokes go there
+ * again without it. How many do depends on what reads gained by leaving (hint_guard.h).
  */
 #include "engine/attempts.h"
 #include "error.h"
 #include "hedging.h"
 #include "policy.h"
 
-_Static_assert(MAX_DRIVES <= HINTS_DRIVES_MAX, "hints are of fewer drives");
+_Static_assert(MAX_DRIVES <= HINTS_DRIVES_MAX, "struct hints has room for fewer drives");
 
 /* Is this replica the only one left that could still answer? Then the read must not be revoked. */
 static bool is_last(const struct replay *r, const struct io *io, unsigned int drive)

@@ -51,7 +51,7 @@ def test_it_reads_what_is_there(paths: list[Path], models: list[Path]) -> None:
     content = paths[0].read_bytes()
     rng = np.random.default_rng(1)
     with Replicas(paths, models) as array:
-        assert array.size == BYTES and not array.uses_hint
+        assert array.size == BYTES
         for _ in range(300):
             size, offset = int(rng.integers(0, 20_000)), int(rng.integers(0, BYTES))
             assert array.pread(size, offset) == content[offset : offset + size]

@@ -32,7 +32,7 @@ def test_the_man_page_has_the_options_that_help_has(program: Path) -> None:
     assert told.returncode == 0
     page = (ROOT / "docs" / "linnos-ublk.8").read_text().replace("\\-", "-")
     options = set(re.findall(r"^  (--[a-z-]+)", told.stdout, re.MULTILINE))
-    assert len(options) == 21
+    assert len(options) == 20
     assert set(re.findall(r"^\.(?:B|BI|BR) (--[a-z-]+)", page, re.MULTILINE)) == options
     assert max(map(len, told.stdout.splitlines())) <= 110
 

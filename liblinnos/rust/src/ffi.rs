@@ -41,7 +41,6 @@ pub struct Stats {
     pub hedges_won: u64,
     pub hedges_denied: u64,
     pub failovers: u64,
-    pub refused: u64,
     pub errors: u64,
     pub failed: u64,
     pub in_flight: u64,

@@ -57,7 +57,6 @@ struct linnos_stats {
   uint64_t hedges_won;
   uint64_t hedges_denied;
   uint64_t failovers;
-  uint64_t refused;
   uint64_t errors;
   uint64_t failed;
   uint64_t in_flight;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* The latency-critical hint: see latcrit.h. */
+/* Support for the latency-critical hint: see latcrit.h. */
 #include "latcrit.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/uio.h>
 
-/* A whole block of any drive, at no place that the drive has, though aligned. */
+/* A multiple of every drive's block size, so that the read is aligned although it lies past the end
+ * of the drive. */
 #define BLOCK_BYTES 65536u
 
 bool latcrit_is_known(int fd, uint64_t size_bytes)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Which reads carry the hint: see hints.h. */
-#include "hints.h"
+/* Decides which reads carry the latency-critical hint: see hint_guard.h. */
+#include "hint_guard.h"
 
 #include "spin.h"
 
@@ -8,9 +8,10 @@
 
 #define ALL 1024
 
-/* A home is slow whose last answer took longer than so many times the mean. */
+/* A drive is slow when its last answer took longer than this many times the mean. */
 #define SLOW_MEANS 2
-/* Of numbers that differ little a xorshift makes such at first, and of 0 nothing else. Odd. */
+/* A xorshift generator starts with similar numbers for similar seeds, and never leaves 0. An odd
+ * factor spreads the seeds and keeps an odd seed from becoming 0. */
 #define SPREAD 0x9e3779b97f4a7c15ULL
 
 void hints_init(struct hints *h, uint64_t random)
@@ -25,7 +26,7 @@ static uint32_t draw(struct hints *h)
 	return linnos_random(&h->random) % ALL;
 }
 
-/* How many of 1024 that are refused should leave. */
+/* Returns how many of 1024 refused reads should leave. */
 static uint32_t share_of(const struct hints *h, enum linnos_slowness wish)
 {
 	struct linnos_redirect_benefit worth;
@@ -36,7 +37,7 @@ static uint32_t share_of(const struct hints *h, enum linnos_slowness wish)
 
 struct hint hints_begin(struct hints *h, unsigned int home, uint64_t now_ns)
 {
-	/* Nobody predicts what it takes at home. */
+	/* There is no prediction of the latency at home. */
 	struct hint hint = {.since_ns = now_ns, .lot.home_us = UINT32_MAX};
 	uint32_t last_us = READ_ONCE(h->last_us[home]);
 

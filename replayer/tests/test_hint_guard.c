@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Which reads carry the hint, when what comes of it is made up here. */
-#include "hints.h"
+/* Which reads carry the hint, with synthetic latencies. */
+#include "policies/hint_guard.h"
 
 #include "test.h"
 
@@ -11,19 +11,19 @@
 #define N_READS 4000u
 #define REFUSAL_US 15
 
-/* What a home of three drives does with a read. */
+/* How the default drive of a read behaves. */
 struct load {
-	double refused; /* share of the hinted */
+	double refused; /* share of the hinted reads */
 	double home_us, refused_home_us, elsewhere_us;
-	uint32_t last_us; /* what home took for its last answer */
+	uint32_t last_us; /* latency of the last answer of the default drive */
 };
 
 struct outcome {
 	unsigned int hinted, refused, left;
-	double lost_us; /* a read, by means */
+	double lost_us; /* per read, computed from the means */
 };
 
-/* Latencies vary as widely as their mean. */
+/* The standard deviation of the latencies equals their mean. */
 static double exponential(double mean_us)
 {
 	return -mean_us * log((rand() + 0.5) / (RAND_MAX + 1.0));
@@ -76,7 +76,7 @@ static const struct load gains = {.refused = 0.2,
 				  .elsewhere_us = 200,
 				  .last_us = 100};
 
-TEST(where_it_gains_nearly_all_reads_are_hinted_and_leave)
+TEST(hints_mark_nearly_all_reads_when_leaving_gains)
 {
 	struct hints *h = new_hints(1);
 	struct outcome seen;
@@ -88,7 +88,7 @@ TEST(where_it_gains_nearly_all_reads_are_hinted_and_leave)
 	free(h);
 }
 
-TEST(where_it_loses_hardly_any_are_hinted_and_none_the_less_both_ways_go_on)
+TEST(hints_mark_few_reads_when_leaving_loses_but_compare_both_outcomes)
 {
 	unsigned int hinted = 0, refused = 0, left = 0;
 
@@ -107,7 +107,7 @@ TEST(where_it_loses_hardly_any_are_hinted_and_none_the_less_both_ways_go_on)
 	assert(left > 0.4 * refused && left < 0.6 * refused);
 }
 
-TEST(few_are_hinted_before_anything_is_known)
+TEST(hints_mark_a_third_of_the_reads_when_nothing_is_known)
 {
 	unsigned int hinted = 0;
 
@@ -117,11 +117,11 @@ TEST(few_are_hinted_before_anything_is_known)
 		hinted += hints_begin(h, 0, 0).is_carried;
 		free(h);
 	}
-	/* One in six is to leave, so of two hinted one. */
+	/* One in six should leave, and half of the hinted reads would. */
 	assert(hinted > 3000 * 0.28 && hinted < 3000 * 0.36);
 }
 
-TEST(a_change_is_noticed_either_way)
+TEST(hints_adapt_when_the_load_changes)
 {
 	struct hints *h = new_hints(3);
 
@@ -133,7 +133,7 @@ TEST(a_change_is_noticed_either_way)
 	free(h);
 }
 
-TEST(homes_whose_last_answer_was_slow_are_judged_by_themselves)
+TEST(hints_judge_drives_separately_when_their_last_answer_was_slow)
 {
 	struct load slow = gains;
 	struct hints *h = new_hints(4);
@@ -148,7 +148,7 @@ TEST(homes_whose_last_answer_was_slow_are_judged_by_themselves)
 	free(h);
 }
 
-TEST(what_it_costs_to_find_out_is_little)
+TEST(hints_cost_little_when_leaving_neither_gains_nor_loses)
 {
 	double lost_us = 0;
 
@@ -156,11 +156,11 @@ TEST(what_it_costs_to_find_out_is_little)
 		struct hints *h = new_hints(seed);
 		struct load noise = loses;
 
-		/* As slow elsewhere, but for what it takes to be refused. */
+		/* Another drive takes as long, plus the time of the refusal. */
 		noise.elsewhere_us = noise.refused_home_us + REFUSAL_US;
 		lost_us += replay(h, &noise, N_READS).lost_us / 20;
 		free(h);
 	}
-	/* Of 100 us; all hinted it would be 3. */
+	/* A read takes 100 us; if all reads were hinted, the cost would be 3 us. */
 	assert(lost_us < 1);
 }
