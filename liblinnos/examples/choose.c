@@ -23,8 +23,7 @@ int main(void)
 		return 1;
 	}
 	for (unsigned int i = 0; i < 1000; i++) {
-		struct linnos_choice c = {
-			.offset = 4096 * i, .bytes = 4096, .home = LINNOS_DEFAULT_ROUND_ROBIN};
+		struct linnos_choice c = {.offset = 4096 * i, .bytes = 4096, .home = i % 3};
 		struct linnos_attempt first, second;
 		uint64_t end_ns, other_end_ns = UINT64_MAX;
 		int other = -1;
