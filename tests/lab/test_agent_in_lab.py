@@ -39,7 +39,7 @@ print(json.dumps(told))
 """
 
 
-def test_it_tells_what_the_kernel_does(boot, tmp_path: Path) -> None:
+def test_agent_reports_the_predictions_of_the_kernel(boot, tmp_path: Path) -> None:
     (tmp_path / "ask.py").write_text(ASK)
     drives = "".join(f"drive /dev/flash{k}\n" for k in range(3))
     (tmp_path / "agent.conf").write_text(f"{drives}listen 127.0.0.1\nallow 127.0.0.1\n")

@@ -55,7 +55,7 @@ def _background(folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("name", ["sqlite", "wiredtiger"])
-def test_it_reads_from_mirrors_that_are_expected_to_be_fast(name: str, tmp_path: Path) -> None:
+def test_application_reads_from_mirrors_that_are_predicted_fast(name: str, tmp_path: Path) -> None:
     rows = ROWS[name]
     app = replace(APPLICATIONS[name], data=(rows,), load=(rows, 1000, 1), seconds=1.0)
     if missing := app.missing():
@@ -86,7 +86,7 @@ def test_it_reads_from_mirrors_that_are_expected_to_be_fast(name: str, tmp_path:
     assert sum(reads["unguarded"]["mirrors"]) > 500 and reads["unguarded"]["probes"][0] > 0
 
 
-def test_by_the_modules_on_a_kernel_without_linnos(tmp_path: Path) -> None:
+def test_application_runs_with_the_modules_on_a_kernel_without_linnos(tmp_path: Path) -> None:
     if not MODULE_KERNEL.exists():
         pytest.skip(f"{MODULE_KERNEL}: no kernel; make kernel-um-module")
     rows = ROWS["sqlite"]

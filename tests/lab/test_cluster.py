@@ -110,7 +110,7 @@ def test_each_node_has_the_bytes_and_serves_what_is_read_from_it(tmp_path: Path)
 
 
 @with_engine("gluster")
-def test_what_a_node_that_is_gone_had_others_serve_until_it_is_back(tmp_path: Path) -> None:
+def test_other_nodes_serve_reads_while_a_node_is_gone(tmp_path: Path) -> None:
     killed, back = Cluster(Array(3), "gluster").gone(0)
     script = f"""{READS_AND_MOUNTS}
     read_it() {{

@@ -96,7 +96,7 @@ def bounding_set(unit: Path = UNIT) -> str:
 
 
 @pytest.mark.lab
-def test_what_the_page_says_to_try_in_the_lab(tmp_path: Path) -> None:
+def test_lab_example_of_the_page_runs(tmp_path: Path) -> None:
     command = ["linnapp", "lab", "run", "--out", tmp_path, "--", "sh", "eval/enable.sh", tmp_path]
     path = f"{ROOT}/.venv/bin:{os.environ['PATH']}"
     ran = subprocess.run(

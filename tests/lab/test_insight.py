@@ -42,7 +42,7 @@ ls -d /sys/kernel/debug/tracing/instances/* >$OUT/instances.txt 2>/dev/null || :
 """
 
 
-def test_what_is_shown_is_what_the_kernel_did(boot, tmp_path: Path, queue_model: Path) -> None:
+def test_views_show_the_decisions_of_the_kernel(boot, tmp_path: Path, queue_model: Path) -> None:
     boot(RUN.format(model=queue_model, here=HERE), Array(n_drives=1, size_mb=64))
     last = json.loads((tmp_path / "last.json").read_text())
     decisions: list[dict[str, Any]] = last["decisions"]

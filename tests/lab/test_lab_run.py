@@ -39,7 +39,7 @@ def test_output_and_exit_status_pass_through(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (7, "out\n", "err\n")
 
 
-def test_much_output_arrives_whole() -> None:
+def test_long_output_arrives_complete() -> None:
     ran = lab_run("--drives", "0", "--", "seq", "100000")
     assert ran.stdout == "".join(f"{n}\n" for n in range(1, 100001))
 
@@ -77,7 +77,9 @@ def test_a_run_repeats_exactly(quick_fio: Path, monkeypatch: pytest.MonkeyPatch)
     assert first.stdout == second.stdout
 
 
-def test_nothing_of_the_host_but_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guest_sees_nothing_of_the_host_except_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("A_SECRET", "of-the-caller")
     monkeypatch.chdir(tmp_path)
     script = (

@@ -110,7 +110,9 @@ def check(seen: npt.NDArray[Any], model: LatencyModel, *, enforced: bool) -> Non
         assert same[known].all()
 
 
-def test_all_that_it_said_is_recomputed(boot: Any, tmp_path: Path, queue_model: Path) -> None:
+def test_predictions_of_the_kernel_equal_recomputed_ones(
+    boot: Any, tmp_path: Path, queue_model: Path
+) -> None:
     trees, network = made_trees(), Model.load(queue_model)
     trees.save(tmp_path / "trees.linnos")
     data = (tmp_path / "trees.linnos").read_bytes()

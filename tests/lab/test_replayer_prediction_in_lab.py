@@ -24,7 +24,7 @@ def summary(path: Path) -> dict[str, Any]:
     return parsed
 
 
-def test_it_leaves_the_drive_that_has_a_burst_and_comes_back(boot, tmp_path: Path) -> None:
+def test_lowest_leaves_a_drive_during_its_burst_and_returns(boot, tmp_path: Path) -> None:
     """Models from one run's own reads; another run's reads are then sent by them."""
     traces = []
     for n in (2500, 12000):

@@ -80,7 +80,7 @@ def test_losers_are_bounded(boot, tmp_path: Path, policy: str) -> None:
     assert result["config"]["losers"] == 8
 
 
-def test_what_a_drive_cannot_keep_up_with_is_late_and_told(boot, tmp_path: Path) -> None:
+def test_reads_of_an_overloaded_drive_are_reported_late(boot, tmp_path: Path) -> None:
     """1000 reads a second for a drive that answers 100: the last answer comes 9 s after its time.
 
     Every read takes 10 ms from its submission, and only that is the service time.

@@ -121,7 +121,7 @@ def test_an_ordinary_user(folder: Path, python: str, expected: dict[str, str]) -
     assert short_loop(other, python, environment, user=NOBODY) == expected
 
 
-def test_what_ran_before_leaves_no_trace(tmp_path: Path) -> None:
+def test_commands_run_before_do_not_change_the_result(tmp_path: Path) -> None:
     """Nor do other versions of it: how often they look at the clock, and when they sleep."""
     scenario = dataclasses.replace(short_scenario(tmp_path / "workload"), inject=ROTATING)
     runs, logs = [], []

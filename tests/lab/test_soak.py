@@ -17,7 +17,7 @@ from linnapp.trace.formats import replay_log
 
 
 @pytest.mark.lab
-def test_nothing_is_wrong_lost_or_counted_twice(tmp_path: Path) -> None:
+def test_small_soak_finds_no_problems(tmp_path: Path) -> None:
     """The command for ten million reads is in docs/studies.md."""
     replayer = REPOSITORY / "build" / "replayer" / "replayer"
     models = REPOSITORY / "models" / "example"

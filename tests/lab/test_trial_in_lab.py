@@ -144,7 +144,7 @@ def test_a_trial_says_what_choosing_is_worth_and_leaves_nothing(boot, tmp_path: 
 
 @pytest.mark.lab
 @pytest.mark.skipif(not N_NULL, reason="LINNOS_NULL_TRIALS says of how many trials, as 100")
-def test_where_on_changes_nothing_hardly_a_trial_says_that_it_does(boot, tmp_path: Path) -> None:
+def test_trials_without_an_effect_hardly_ever_decide(boot, tmp_path: Path) -> None:
     """Of an array whose drives have bursts, by models to which nothing is ever slow."""
     save_models(tmp_path)
     never = recent_model()

@@ -265,9 +265,7 @@ def test_a_killed_server_leaves_nothing_that_cannot_be_removed(
     assert lines(tmp_path / "live")[-1]["state"] == "stopped"
 
 
-def test_what_a_killed_server_has_left_is_no_obstacle(
-    boot: Any, folder: Path, tmp_path: Path
-) -> None:
+def test_server_starts_after_a_killed_server(boot: Any, folder: Path, tmp_path: Path) -> None:
     """Killed between making the device and starting it, where a FIFO has it wait; and later."""
     run(
         boot,
@@ -388,7 +386,9 @@ def test_a_flush_that_failed_is_known_after_a_recovery(
     assert "/dev/flash1 was DROPPED before" in (tmp_path / "second.err").read_text()
 
 
-def test_who_was_dropped_is_out_after_a_recovery(boot: Any, folder: Path, tmp_path: Path) -> None:
+def test_dropped_replica_stays_out_after_a_recovery(
+    boot: Any, folder: Path, tmp_path: Path
+) -> None:
     run(
         boot,
         folder,
@@ -493,7 +493,9 @@ int ioctl(int fd, unsigned long request, ...)
 """
 
 
-def test_what_cannot_be_is_refused_with_its_remedy(boot: Any, folder: Path, tmp_path: Path) -> None:
+def test_server_refuses_invalid_setups_and_names_the_remedy(
+    boot: Any, folder: Path, tmp_path: Path
+) -> None:
     subprocess.run(
         ["gcc", "-shared", "-fPIC", "-o", tmp_path / "large_blocks.so", "-x", "c", "-"],
         input=LARGE_BLOCKS, check=True, text=True,

@@ -36,7 +36,7 @@ def _first_time_it_crashes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return crashed
 
 
-def test_it_is_started_again(
+def test_guest_is_started_again_when_qemu_crashes_during_boot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     crashed = _first_time_it_crashes(tmp_path, monkeypatch)
@@ -47,7 +47,7 @@ def test_it_is_started_again(
     assert f"{QEMU} crashed while the guest booted: once more" in capsys.readouterr().err
 
 
-def test_of_a_command_that_had_begun_nothing_is_repeated(tmp_path: Path) -> None:
+def test_command_is_not_repeated_when_qemu_crashes_after_it_began(tmp_path: Path) -> None:
     began = tmp_path / "began"
 
     def crash() -> None:

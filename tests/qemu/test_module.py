@@ -127,7 +127,7 @@ def replayed(trace: str, latencies_us: list[float]) -> Iterator[Question]:
     assert not in_flight
 
 
-def test_what_is_counted_is_what_the_trace_says(debian: DebianKernel, tmp_path: Path) -> None:
+def test_counters_and_answers_agree_with_the_trace(debian: DebianKernel, tmp_path: Path) -> None:
     model = LatencyModel.mean_of_last(threshold_us=100, refuse_us=10**6, overdue_us=10**7)
     model.save(tmp_path / "mean.linnos")
     debian.boot(OBSERVED.format(model=tmp_path / "mean.linnos"), tmp_path, n_cpus=1, n_drives=1)
@@ -253,7 +253,7 @@ rmmod linnos
 """
 
 
-def test_it_comes_and_goes_under_load(kernel: DebianKernel, tmp_path: Path) -> None:
+def test_module_is_loaded_and_removed_under_load(kernel: DebianKernel, tmp_path: Path) -> None:
     log = kernel.boot(CHANGING.format(model=NETWORK), tmp_path, n_drives=3, drive_mb=128)
     assert "absent: not observed" in log
     assert "a module cannot refuse reads" in log

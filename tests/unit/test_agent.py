@@ -181,9 +181,7 @@ def test_addresses_that_are_not_named_are_not_answered(program: Path, tmp_path: 
             mine.recv(200)
 
 
-def test_who_asks_too_often_is_answered_as_often_as_is_allowed(
-    program: Path, tmp_path: Path
-) -> None:
+def test_queries_beyond_the_rate_limit_are_not_answered(program: Path, tmp_path: Path) -> None:
     # one a second, and a tenth of it at once, which is one
     with running(program, tmp_path, "listen 127.0.0.1 PORT", "allow 127.0.0.1 1") as agent:
         with udp(agent) as mine:
@@ -364,7 +362,7 @@ def test_a_drive_that_the_unit_must_not_open_keeps_it_from_starting(
         ("drive /dev/a\nlisten 127.0.0.1\n", "nobody would be answered"),
     ],
 )
-def test_what_it_does_not_start_with_it_says(
+def test_agent_names_the_setting_that_keeps_it_from_starting(
     program: Path, tmp_path: Path, configuration: str, says: str
 ) -> None:
     key = tmp_path / "key"

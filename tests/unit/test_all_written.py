@@ -13,6 +13,6 @@ from eval.cache import ROOT
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the shim is for x86-64")
 
 
-def test_what_was_on_the_stack_is_not_told() -> None:
+def test_decisions_contain_no_stale_stack_data() -> None:
     latency = ROOT / "models" / "example" / "latency" / "flash1.linnos"
     kernel.run("all_written", str(latency), str(MODEL), quiet=True)

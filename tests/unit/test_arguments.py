@@ -81,7 +81,7 @@ MODEL = LatencyModel.mean_of_last(500, 1000, 300)
         ),
     ],
 )
-def test_what_is_no_value_of_an_option_is_refused(
+def test_invalid_option_values_are_refused(
     make: Callable[[], object], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -94,7 +94,7 @@ def test_numpy_numbers_are_numbers() -> None:
 
 
 @pytest.mark.parametrize("in_memory", [False, True])
-def test_what_is_no_option_of_a_recording_is_refused(tmp_path: Path, in_memory: bool) -> None:
+def test_invalid_recording_options_are_refused(tmp_path: Path, in_memory: bool) -> None:
     path = tmp_path / "az.trace"
     random_log(path, n=200)
     trace = linnapp.load(path) if in_memory else path

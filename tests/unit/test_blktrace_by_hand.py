@@ -50,7 +50,7 @@ def check(path: Path) -> int:
 
 
 @pytest.mark.parametrize("name", ["fio", "pgbench", "nullblk"])
-def test_of_what_was_recorded(tmp_path: Path, name: str) -> None:
+def test_reader_equals_the_walk_on_recorded_traces(tmp_path: Path, name: str) -> None:
     packed = RECORDED / f"{name}.blk.xz"
     path = tmp_path / f"{name}.blk"
     if packed.exists():
@@ -135,7 +135,9 @@ class BlockLayer:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("traced", ["GDXM", "GDM", "DXM", "DM", "X", ""])
-def test_of_all_that_a_block_layer_does(tmp_path: Path, traced: str, seed: int) -> None:
+def test_reader_equals_the_walk_on_simulated_block_layers(
+    tmp_path: Path, traced: str, seed: int
+) -> None:
     flags = check(BlockLayer(seed, traced).run(200, tmp_path / "made.blk"))
     assert flags & ERROR and flags & REVOKED
     for what, flag in (("D", REQUEUED), ("M", MERGED), ("D", SPLIT), ("X", SPLIT)):

@@ -299,7 +299,7 @@ def test_failed_read_is_an_error_not_a_revocation(tmp_path: Path) -> None:
     assert ios.is_served_read.tolist() == [False, False, True]
 
 
-def test_what_does_not_count(tmp_path: Path) -> None:
+def test_discards_flushes_passthrough_and_notes_are_not_counted(tmp_path: Path) -> None:
     t = TraceBuilder()
     t.add(Q, 10, 0, 65536, flags=WRITE | DISCARD)
     t.add(Q, 11, 0, 0, flags=WRITE)  # an empty flush
@@ -408,7 +408,7 @@ def test_a_drive_that_is_not_in_a_recording_is_told_of_those_that_are(tmp_path: 
 
 
 @pytest.mark.parametrize("device", ["", "4104:0", "8:1048576", "9999999999:5", "\u0668:0", "0:0"])
-def test_what_is_no_drives_number_is_none(tmp_path: Path, device: str) -> None:
+def test_invalid_device_numbers_are_refused(tmp_path: Path, device: str) -> None:
     """Cut to 32 bits, 4104:0 was 8:0."""
     path = write_one(tmp_path / "a.blk")
     with pytest.raises(TraceError, match=r"^device .* `lsblk` shows"):

@@ -32,17 +32,17 @@ def test_library_module(built: Path, program: str, test: str) -> None:
     BUILDS.passes(program, test)
 
 
-def test_it_is_clean_under_asan_ubsan_and_tsan(built: Path) -> None:
+def test_c_tests_pass_under_asan_ubsan_and_tsan(built: Path) -> None:
     assert BUILDS.make("check-sanitized").count("tests passed") == 5
 
 
-def test_what_can_be_seen_is_what_the_header_has(built: Path) -> None:
+def test_exported_symbols_equal_the_header(built: Path) -> None:
     version = (SOURCE / "liblinnos-ceph.map").read_text()
     assert names(version, r"^\t(linnos_\w+);") == FUNCTIONS
     assert BUILDS.shown("liblinnos-ceph", "LIBLINNOS_CEPH_1") == [FUNCTIONS, FUNCTIONS]
 
 
-def test_of_ceph_it_calls_what_librados_has_for_everybody(built: Path) -> None:
+def test_library_calls_only_public_functions_of_librados(built: Path) -> None:
     called = names(BUILDS.symbols("liblinnos-ceph.so", "-D", "-u"), r" U (rados_\w+)")
     header = Path("/usr/include/rados/librados.h").read_text()
     for name in called:

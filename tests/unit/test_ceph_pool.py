@@ -129,7 +129,7 @@ def known(pool: Pool, name: str) -> list[int]:
 
 
 @needs_headers
-def test_what_an_osd_has_is_read_and_counted(rados: ctypes.CDLL) -> None:
+def test_pool_reads_and_counts_the_data_of_an_osd(rados: ctypes.CDLL) -> None:
     with Pool("data") as pool:
         assert Reading(rados, pool, "a", 16, 64).ended(16) == b"x" * 16
         # where the object ends
@@ -166,7 +166,7 @@ def test_errors_say_what_failed_and_what_to_do(rados: ctypes.CDLL) -> None:
 
 
 @needs_headers
-def test_what_ctypes_would_cut_is_refused(rados: ctypes.CDLL) -> None:
+def test_pool_refuses_values_that_ctypes_would_truncate(rados: ctypes.CDLL) -> None:
     for options, says in (
         ({"agent_port": 65536}, "agent_port 65536: 0 to 65535"),
         ({"fresh_ms": -1}, "fresh_ms -1: 0 to"),
@@ -236,7 +236,7 @@ def test_reads_leave_an_osd_that_is_slow_unless_they_are_only_observed(rados: ct
 
 
 @needs_headers
-def test_who_closes_waits_for_reads_of_others(
+def test_close_waits_for_reads_of_other_threads(
     rados: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool, close = Pool("data"), rados.linnos_ceph_close
@@ -266,7 +266,7 @@ def test_who_closes_waits_for_reads_of_others(
 
 
 @needs_headers
-def test_who_is_interrupted_while_closing_may_close_again(
+def test_close_can_be_repeated_after_an_interrupt(
     rados: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool, close, closed = Pool("data"), rados.linnos_ceph_close, []

@@ -209,7 +209,7 @@ def test_a_user_with_cephx_reads_what_it_may(ceph: Ceph, client: Path) -> None:
     assert said.startswith("client.nobody at the monitors: ") and "keyring" in said
 
 
-def test_of_two_osds_of_a_host_one_is_read_from(ceph: Ceph, client: Path) -> None:
+def test_only_one_osd_per_host_is_read_from(ceph: Ceph, client: Path) -> None:
     *osds, done = reads(ceph, client, "reader", "flat")
     assert done.split()[2:4] == ["0", "0"]
     held = [[HOSTS[int(osd)] for osd in line.split()[1:]] for line in osds]
@@ -304,9 +304,7 @@ def stopped(ceph: Ceph) -> Iterator[None]:
             daemon.send_signal(signal.SIGCONT)
 
 
-def test_who_closes_waits_for_osds_and_a_limit_of_ceph_s_ends_reads(
-    ceph: Ceph, tmp_path: Path
-) -> None:
+def test_close_waits_for_stopped_osds_and_op_timeout_ends_reads(ceph: Ceph, tmp_path: Path) -> None:
     short = tmp_path / "ceph.conf"
     short.write_text(ceph.configuration.read_text() + "rados osd op timeout = 5\n")
     with (

@@ -51,7 +51,7 @@ def fails(message: str, *arguments: object, **kw: object) -> None:
     assert len(result.stderr.strip().splitlines()) <= 4
 
 
-def test_what_is_mistyped_is_told_what_is_near() -> None:
+def test_mistyped_command_names_near_commands() -> None:
     fails("No such command 'trainn'. Did you mean 'train'?", "trainn")
     fails("No such command 'trian'. Did you mean 'trial' or 'train' or 'trace'?", "trian")
     fails("'--trace'", "train", "--trase", "x")

@@ -34,18 +34,18 @@ def test_library_module(built: Path, program: str, test: str) -> None:
     BUILDS.passes(program, test)
 
 
-def test_it_is_clean_under_asan_ubsan_and_tsan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c_tests_pass_under_asan_ubsan_and_tsan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LINNOS_READS", "20000")
     assert BUILDS.make("check-sanitized").count("tests passed") == 6
 
 
-def test_what_can_be_seen_is_what_the_header_has(built: Path) -> None:
+def test_exported_symbols_equal_the_header(built: Path) -> None:
     version = (SOURCE / "liblinnos-cluster.map").read_text()
     assert names(version, r"^\t(linnos_\w+);") == FUNCTIONS
     assert BUILDS.shown("liblinnos-cluster", "LIBLINNOS_CLUSTER_1") == [FUNCTIONS, FUNCTIONS]
 
 
-def test_it_neither_prints_nor_does_io_nor_asks_the_time(built: Path) -> None:
+def test_library_neither_prints_nor_does_io_nor_reads_the_clock(built: Path) -> None:
     assert names(BUILDS.symbols("liblinnos-cluster.a", "-u"), r" U (\w+)") <= {
         *("calloc", "free", "memcpy", "memset", "memcmp", "vsnprintf", "__vsnprintf_chk"),
         *("exp2", "log2", "fmin", "fmax", "__stack_chk_fail", "_GLOBAL_OFFSET_TABLE_"),

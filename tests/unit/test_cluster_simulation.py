@@ -39,7 +39,7 @@ def mean_us(program: Path, rule: str, **options: Any) -> float:
     return sum(run["mean_us"] for run in runs) / len(runs)
 
 
-def test_what_it_does_not_know_is_refused(program: Path) -> None:
+def test_simulation_refuses_invalid_options(program: Path) -> None:
     for wrong in ("rule=best", "nodes=2", "speed=3", "agents=asleep", "clients=0", "seconds"):
         ran = subprocess.run([program, wrong], capture_output=True, text=True, check=False)
         assert ran.returncode == 2 and wrong.split("=")[0] in ran.stderr
@@ -131,7 +131,7 @@ def test_under_load_it_is_no_worse_than_the_engines_own_choice(program: Path) ->
         assert mean_us(program, rule, **busy) < 1.015 * primary
 
 
-def test_of_many_nodes_a_home_is_asked_first(program: Path) -> None:
+def test_library_queries_the_default_replica_first_with_many_nodes(program: Path) -> None:
     many = {
         "burst_us": 2000, "burst_one_in": 10, "nodes": 300, "clients": 100,
         "reads_per_s": 100_000, "seconds": 1,
@@ -142,7 +142,7 @@ def test_of_many_nodes_a_home_is_asked_first(program: Path) -> None:
     assert first["asked"] <= 1 and first["mean_us"] < 0.9 * never["mean_us"]
 
 
-def test_what_observing_says_choosing_wins(program: Path) -> None:
+def test_observe_mode_estimates_the_gain_of_choosing(program: Path) -> None:
     observed = simulated(program, Run("observe", 7, BURSTS))
     chosen = simulated(program, Run("library", 7, BURSTS))
     assert observed["moved"] == observed["copies"] == 0
@@ -151,7 +151,7 @@ def test_what_observing_says_choosing_wins(program: Path) -> None:
     assert 0.8 * won_us < said_us < 1.2 * won_us
 
 
-def test_it_is_clean_under_sanitizers() -> None:
+def test_simulation_is_clean_under_sanitizers() -> None:
     out = BUILT / "asan"
     made(
         f"OUT={out}", "CFLAGS=-O1 -g",

@@ -55,7 +55,7 @@ def test_without_the_variable_there_are_the_recorded_applications() -> None:
     assert "msr-1370" not in CELLS
 
 
-def test_who_names_what_is_not_there_is_told(
+def test_run_names_unknown_cells_and_missing_traces(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "compiled", lambda _: tmp_path)
@@ -112,7 +112,7 @@ def test_a_half_is_sped_up_cut_and_slowed_where_it_is_short(folder: Path, tmp_pa
     assert slowed[-1][0] == pytest.approx(4.0, rel=0.01)
 
 
-def test_it_is_one_volume_on_all_drives_which_others_are_not(folder: Path) -> None:
+def test_only_trace_cells_replay_one_volume_on_all_drives(folder: Path) -> None:
     one, places = cells.of_traces(50)["msr-1370"], Places(Path("/out"), None)
     begins = lab._beside(one, places, [Path("/out/volume.iolog")])
     assert "--spread --replicate-writes" in begins and "volume.iolog" in begins

@@ -188,7 +188,7 @@ def test_malformed_lines_are_located(tmp_path: Path, line: str) -> None:
     assert not out.exists()
 
 
-def test_nothing_left_is_an_error(heimdall: Path, tmp_path: Path) -> None:
+def test_convert_without_matching_ios_is_an_error(heimdall: Path, tmp_path: Path) -> None:
     target = tmp_path / "out"
     with pytest.raises(TraceError, match="no I/O to convert by `slice_s=100:200`$"):
         convert(heimdall, target, filters=Filters((100, 200)))

@@ -89,7 +89,7 @@ def unpacked(packages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
     return root
 
 
-def test_they_hold_what_their_names_say(packages: dict[str, Path]) -> None:
+def test_packages_contain_their_files_and_share_none(packages: dict[str, Path]) -> None:
     holds = {
         name: {line.split()[5] for line in said("dpkg-deb", "-c", package).splitlines()}
         for name, package in packages.items()
@@ -164,7 +164,7 @@ def test_the_wheel_s_list_of_hashes_is_left_out(unpacked: Path) -> None:
     assert (info / "METADATA").is_file() and not (info / "RECORD").exists()
 
 
-def test_what_needs_a_library_says_so(packages: dict[str, Path]) -> None:
+def test_packages_depend_on_the_libraries_they_need(packages: dict[str, Path]) -> None:
     needs = {name: said("dpkg-deb", "-f", path, "Depends") for name, path in packages.items()}
     version = said("dpkg-deb", "-f", packages["liblinnos1"], "Version").strip()
     assert f"liblinnos1 (= {version})" in needs["liblinnos-dev"]
@@ -262,7 +262,7 @@ def test_python_reads_ceph_by_the_package_s_library(unpacked: Path, tmp_path: Pa
 @pytest.mark.skipif(
     Path("/var/lib/linnapp/venv").exists(), reason="the packages' environment is here"
 )
-def test_what_is_missing_is_to_go_where_the_command_looks_for_it(
+def test_missing_module_message_names_the_environment_of_the_command(
     unpacked: Path, tmp_path: Path
 ) -> None:
     """By the system's own Python, whose pip Debian forbids to install anything."""

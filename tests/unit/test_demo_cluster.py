@@ -114,7 +114,7 @@ def test_the_picture_has_a_dot_and_a_ring_a_rule_and_says_what_they_are(
         (PermissionError(13, "Permission denied", "out"), "Permission denied: 'out'"),
     ],
 )
-def test_what_stops_it_is_one_sentence(
+def test_demo_reports_errors_in_one_sentence(
     raised: BaseException, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> None:

@@ -102,7 +102,7 @@ def test_built_and_in_the_initramfs(root: Root, action: str) -> None:
     assert root.called(f"update-initramfs -u -k {KERNEL}")
 
 
-def test_what_is_built_stays_until_its_source_is_newer(root: Root) -> None:
+def test_trigger_rebuilds_only_when_the_source_is_newer(root: Root) -> None:
     root.write("installed", "")
     log = root.write(f"var/lib/dkms/linnos/1.0/{KERNEL}/x86_64/log/make.log", "")
     source = root.write("usr/src/linux-source-6.1.tar.xz", "")

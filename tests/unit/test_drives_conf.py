@@ -26,7 +26,7 @@ CONF = DrivesConf(
 )
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_saved_configuration_loads_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "etc" / "linnapp" / "drives.conf"
     assert load_conf(path) is None
     drives_conf.save_conf(path, CONF)

@@ -377,14 +377,14 @@ def test_a_model_of_bursts_alone_is_for_md(
         ({"chooses": False, "why_no_trees": "W", "remedy": "R"}, r"does not choose \(W\); R"),
     ],
 )
-def test_what_a_model_is_worth(changed: dict[str, Any], says: str) -> None:
+def test_why_not_names_the_weakness_of_a_model(changed: dict[str, Any], says: str) -> None:
     why = enabling.why_not({**RECORD, **changed})
     assert bool(why) == bool(says)
     assert re.search(says, why)
 
 
 @pytest.mark.parametrize("step", ["second drive", "array", "conf"])
-def test_what_fails_half_way_is_taken_back(
+def test_enable_undoes_its_changes_when_a_step_fails(
     run: Run, block: Path, tmp_path: Path, recordings: Path, monkeypatch, step: str
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
@@ -415,7 +415,7 @@ def test_what_fails_half_way_is_taken_back(
     assert not list((tmp_path / "state" / "enable").glob("md0/*"))
 
 
-def test_what_was_enabled_before_comes_back(
+def test_failed_enable_restores_the_previous_configuration(
     run: Run, block: Path, tmp_path: Path, recordings: Path, monkeypatch
 ) -> None:
     assert run("enable", "md0", "--recordings", recordings).exit_code == 0
@@ -836,7 +836,9 @@ def test_without_a_file(run: Run) -> None:
     assert "no such file; `linnapp enable` writes it" in str(ran.exception)
 
 
-def test_who_changed_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str]) -> None:
+def test_journal_names_the_command_and_the_login_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str]
+) -> None:
     login = tmp_path / "loginuid"
     monkeypatch.setattr(journal, "_LOGIN", login)
     monkeypatch.setattr("os.geteuid", lambda: 0)

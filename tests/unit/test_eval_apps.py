@@ -247,7 +247,7 @@ def test_a_report_of_db_bench_that_does_not_add_up(
 
 
 @pytest.mark.parametrize("text", ["", "nonsense\n", "1,2\n3\n"])
-def test_what_is_no_report_is_refused_by_name(tmp_path: Path, text: str) -> None:
+def test_invalid_report_is_refused_by_name(tmp_path: Path, text: str) -> None:
     path = _write(tmp_path / "report", text)
     for read in (
         lambda: reports.of_client(path, 1.0),
@@ -297,7 +297,7 @@ def test_an_application_that_nobody_knows_is_refused(
         EXPERIMENT.run(Context("apps", Cache(tmp_path / "cache"), 1, True, tmp_path))
 
 
-def test_it_runs_only_when_it_is_asked_for() -> None:
+def test_apps_experiment_runs_only_on_request() -> None:
     assert "apps" in experiments.ON_REQUEST and "apps" not in experiments.NAMES
     assert experiments.load("apps") is EXPERIMENT
 
@@ -309,7 +309,7 @@ def _operations(rng: np.random.Generator, n: int, mean_us: float) -> Operations:
     return Operations(start_us, mean_us * hard * rng.exponential(1.0, n), 8.0)
 
 
-def test_what_is_half_as_slow_is_found_to_be() -> None:
+def test_score_finds_halved_latencies() -> None:
     rng = np.random.default_rng(3)
     cells = [{OFF: _operations(rng, 20000, 100.0), ON: _operations(rng, 21000, 50.0)}
              for _ in range(4)]  # fmt: skip

@@ -74,7 +74,7 @@ def test_without_redis_its_benchmark_names_what_is_missing(
         watching.redis(tracer="strace")
 
 
-def test_where_nothing_can_be_watched_its_benchmarks_say_why(
+def test_watch_benchmarks_say_that_they_need_root(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)

@@ -83,7 +83,7 @@ def test_digest_tells_values_apart() -> None:
     assert digest([1, 2]) == digest((1, 2))
 
 
-def test_it_knows_how_long_what_was_asked_for_took(tmp_path: Path) -> None:
+def test_cache_remembers_how_long_each_entry_took(tmp_path: Path) -> None:
     first = Cache(tmp_path)
     name = first.get("thing", {"a": 1}, lambda folder: time.sleep(0.01)).name
     again = Cache(tmp_path)

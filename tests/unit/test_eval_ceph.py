@@ -60,7 +60,7 @@ def test_gains_are_over_the_primary_and_the_library_is_compared_with_each() -> N
     assert by_title[RULES["balance"]][-1] == "6" and by_title[RULES[LIBRARY[1]]][-2] == "0.5"
 
 
-def test_it_is_said_against_ceph_s_rules_and_the_best_other_one(tmp_path: Path) -> None:
+def test_reading_compares_with_the_rules_of_ceph_and_the_best_other(tmp_path: Path) -> None:
     words = reading(data()).splitlines()[1]
     assert words.startswith("bursts, 20 us one way, 8 clients: liblinnos-ceph, 1")
     assert "the best rule without extra reads, lowest own last latency" in words
@@ -99,7 +99,7 @@ def test_clients_reads_are_put_together_in_their_order() -> None:
     assert both.disk_reads == (3, 0, 0) and both.counted == {"asked": 4, "strayed": 5}
 
 
-def test_it_runs_only_when_it_is_asked_for() -> None:
+def test_ceph_experiment_runs_only_on_request() -> None:
     assert "ceph" in experiments.ON_REQUEST and "ceph" not in experiments.NAMES
     assert experiments.load("ceph") is EXPERIMENT
 

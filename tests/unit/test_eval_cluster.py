@@ -86,7 +86,7 @@ def test_means_shares_and_costs_are_those_of_the_reads() -> None:
     ("prediction_us", "says"),
     [(100.0, "worth it"), (145.0, "below, by less"), (160.0, "lost"), (150.0, "undecided")],
 )
-def test_it_is_said_whether_it_is_worth_it(prediction_us: float, says: str) -> None:
+def test_reading_judges_the_gain_of_the_prediction(prediction_us: float, says: str) -> None:
     data = data_of({**TAKES, "prediction": prediction_us, "library": 112.0})
     assert f"below it: {says}" in reading(data)
     # two at once are no rival for who sends one
@@ -201,12 +201,12 @@ def test_the_client_has_no_engine_but_the_real_one() -> None:
     assert EXPERIMENT.name == "cluster"
 
 
-def test_what_is_drawn_is_whole_turns_of_whole_rounds() -> None:
+def test_measured_time_consists_of_whole_rounds_and_turns() -> None:
     assert MEASURED_MS * 1000 == ROUNDS * N_DRIVES * TURN_US
     assert N_BLOCKS * TURN_US == MEASURED_MS * 1000
 
 
-def test_what_is_not_there_is_told_with_what_brings_it(
+def test_compiled_names_missing_programs_and_their_targets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there, absent = tmp_path / "there", tmp_path / "absent"

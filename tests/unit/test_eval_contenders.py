@@ -32,7 +32,7 @@ def test_a_cap_is_a_contender_of_its_own() -> None:
     assert contenders.ours((one.name,)) == [one.name]
 
 
-def test_what_is_being_developed_is_no_part_of_any_result() -> None:
+def test_policies_in_development_are_in_no_result() -> None:
     developed = {contender.name for contender in contenders.DEVELOPED}
     assert developed == {"linnos, guarded", "linnos-hl, 5% cap, guarded", "lowest, unguarded"}
     assert not developed & set(contenders.NAMES)

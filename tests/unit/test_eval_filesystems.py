@@ -35,7 +35,7 @@ from eval.work import StepError
 GUEST = ROOT / "eval" / "experiments" / "filesystems" / "guest"
 
 
-def test_it_runs_only_when_it_is_asked_for() -> None:
+def test_filesystems_experiment_runs_only_on_request() -> None:
     assert "filesystems" in experiments.ON_REQUEST and "filesystems" not in experiments.NAMES
     assert experiments.load("filesystems") is EXPERIMENT
 
@@ -89,7 +89,7 @@ def test_a_file_system_that_nobody_knows_is_refused(
         ("btrfs", "mkfs.btrfs -q -K", 512),
     ],
 )
-def test_where_a_journal_or_metadata_are(
+def test_region_script_finds_the_journal_or_metadata(
     system: str, make: str, size_mb: int, tmp_path: Path
 ) -> None:
     image = tmp_path / "image"
@@ -139,7 +139,7 @@ def test_a_mix_does_filebenchs_operations(mix: str, tmp_path: Path) -> None:
     assert (tmp_path / "weblog").stat().st_size > 0 or mix != "webserver"
 
 
-def test_what_a_thread_does_follows_from_the_seed(tmp_path: Path) -> None:
+def test_worker_operations_follow_from_the_seed(tmp_path: Path) -> None:
     sizes = []
     for folder, seed in (("a", "1"), ("b", "1"), ("c", "2")):
         (tmp_path / folder).mkdir()
@@ -169,7 +169,7 @@ def _report(path: Path, latency_us: Callable[[int, int], float], threads: int = 
     return path
 
 
-def test_what_takes_half_as_long_again_is_found_to(tmp_path: Path) -> None:
+def test_slowdown_is_one_half_for_operations_that_take_half_longer(tmp_path: Path) -> None:
     base = reports.of_operations(_report(tmp_path / "a", lambda t, i: 10 + i % 7), 3)
     slowed = reports.of_operations(
         _report(tmp_path / "b", lambda t, i: (10 + i % 7) * (2 if i % 2 else 1)), 3
@@ -218,7 +218,7 @@ def test_a_commit_step_by_step(tmp_path: Path) -> None:
         commits.of_trace(path, 1000, 500)
 
 
-def test_what_comes_back_is_told_block_by_block(tmp_path: Path) -> None:
+def test_blocks_read_counts_wrong_and_missing_blocks(tmp_path: Path) -> None:
     blocks.write(tmp_path, "1", 4, 3)
     assert blocks.read(tmp_path, "1", 4, 3) == {
         "right": 12, "wrong": 0, "unreadable": 0, "missing": 0,

@@ -50,7 +50,7 @@ def data() -> dict[str, Any]:
     return {"kernel": "6.12", "points": points}
 
 
-def test_it_is_there_when_asked_for() -> None:
+def test_functions_experiment_runs_only_on_request() -> None:
     assert "functions" in experiments.ON_REQUEST and "functions" not in experiments.NAMES
     assert experiments.load("functions") is EXPERIMENT
     assert set(text.SHORT) | {"wait"} == set(GROUPS)
@@ -73,6 +73,6 @@ def test_words_are_of_the_data() -> None:
     assert "of 4 KiB is pages (in 6 of 6 cases, 50% to 50%)" in said
 
 
-def test_it_is_drawn(tmp_path: Path) -> None:
+def test_draw_writes_a_figure(tmp_path: Path) -> None:
     text.draw(data(), tmp_path / "f.png")
     assert (tmp_path / "f.png").stat().st_size > 10_000

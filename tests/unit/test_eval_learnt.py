@@ -58,7 +58,7 @@ def test_only_what_has_happened_is_seen() -> None:
         np.testing.assert_array_equal(full, cut)
 
 
-def test_what_is_seen_of_a_drive() -> None:
+def test_features_of_a_drive_log_contain_only_the_past() -> None:
     log = DriveLog.of(
         _records(
             [0, 100, 200, 1000], [50, 5000, 100, 100], op=[0, 1, 0, 0], pages=[1, 4, 2, 1],
@@ -118,7 +118,7 @@ def bursts() -> tuple[NDArray[Any], NDArray[Any]]:
     return run(6_000, at_random=False), run(6_000, at_random=True)
 
 
-def test_what_can_be_known_is_found(bursts: tuple[NDArray[Any], NDArray[Any]]) -> None:
+def test_learnt_choices_avoid_predictable_bursts(bursts: tuple[NDArray[Any], NDArray[Any]]) -> None:
     recording, replay = bursts
     predicted = learnt.predict(recording, replay)
     chosen = learnt.choices(predicted, replay["home"])
@@ -131,7 +131,7 @@ def test_what_can_be_known_is_found(bursts: tuple[NDArray[Any], NDArray[Any]]) -
     assert latency_us[followed].mean() < 250
 
 
-def test_where_nothing_can_be_known_nothing_is_gained(
+def test_learnt_choices_gain_nothing_from_random_latencies(
     bursts: tuple[NDArray[Any], NDArray[Any]],
 ) -> None:
     rng = np.random.default_rng(3)

@@ -69,7 +69,7 @@ def test_a_black_box_can_know_what_comes_in_turns(lab: tuple[dict[str, Any], Con
     assert all(0.2 < row["followed"] < 0.5 for row in lab[0]["learnt"])
 
 
-def test_what_is_tuned_and_too_short_is_on_record(lab: tuple[dict[str, Any], Context]) -> None:
+def test_training_reads_and_tuned_options_are_recorded(lab: tuple[dict[str, Any], Context]) -> None:
     for row in lab[0]["prepared"]:
         assert row["training_reads"] == [900, 901, 902] and not row["enough"]
         tried = row["heuristic_adv"]["tried"]
@@ -259,7 +259,7 @@ def test_a_trace_with_nothing_to_learn_from_is_named_and_the_others_go_on(
 
 
 @pytest.mark.parametrize("name", ["unseen", "uscope", "windows"])
-def test_what_is_injected_is_replayed_compared_and_told(
+def test_injected_experiments_are_replayed_compared_and_drawn(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made_up_lab.install(monkeypatch)

@@ -45,7 +45,7 @@ def counted() -> tuple[Experiment, list[str]]:
     return experiment, runs
 
 
-def test_what_is_finished_is_not_run_again(
+def test_finished_experiment_is_not_run_again(
     counted: tuple[Experiment, list[str]], tmp_path: Path
 ) -> None:
     experiment, runs = counted
@@ -78,14 +78,14 @@ def test_other_seeds_and_other_data_to_build_on_are_not_finished(
     assert record is not None and len(record["seeds"]) == 1
 
 
-def test_what_another_experiment_left_is_asked_for_by_name(tmp_path: Path) -> None:
+def test_data_of_names_the_target_that_makes_missing_data(tmp_path: Path) -> None:
     context = Context("claims", Cache(tmp_path), 1, True, tmp_path / "claims")
     with pytest.raises(StepError, match=r"fig08/data.json: not there; `make eval-fig08` makes it"):
         context.data_of("fig08")
     assert len(Context("x", Cache(tmp_path), 1, True, tmp_path, n_seeds=2).seeds) == 2
 
 
-def test_what_is_left_is_told_from_the_last_time(tmp_path: Path) -> None:
+def test_plan_estimates_the_remaining_time_from_the_last_run(tmp_path: Path) -> None:
     for name, seconds in (("first", 600.0), ("second", 120.0)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "record.json").write_text(json.dumps({"seconds": seconds}))
@@ -138,7 +138,7 @@ def test_pages_are_written_when_results_are_committed_or_when_asked_for(
     assert written == [True, True] and "| 2 |" in page.read_text()
 
 
-def test_what_is_committed_of_other_cells_stays_with_its_code(
+def test_commit_keeps_other_cells_with_their_code(
     counted: tuple[Experiment, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "RESULTS", tmp_path)

@@ -29,7 +29,7 @@ def test_no_share_where_there_is_nothing_to_gain() -> None:
     assert percent(math.nan) == "-"
 
 
-def test_where_there_is_nothing_to_gain_it_is_a_tie_or_a_loss_but_never_dropped() -> None:
+def test_ranked_share_without_a_possible_gain_is_a_tie_or_a_loss() -> None:
     assert ranked_share(80, 100, 60) == pytest.approx(0.5)
     assert ranked_share(100.5, 100, 99.5) == 0
     assert ranked_share(150, 100, 99.5) == -math.inf

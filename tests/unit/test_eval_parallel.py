@@ -73,7 +73,7 @@ def test_no_cpu_waits_for_the_last_of_a_kind() -> None:
     assert last.result
 
 
-def test_of_several_that_could_begin_the_first_does() -> None:
+def test_ready_tasks_start_in_the_order_of_their_addition() -> None:
     work = Work(1)
     begun: list[int] = []
     first = work.add("test", lambda: begun.append(0))

@@ -42,7 +42,7 @@ def page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     return report.page(tmp_path)
 
 
-def test_nothing_is_outside_of_the_page(page: str) -> None:
+def test_page_refers_to_no_other_file(page: str) -> None:
     assert f"data:image/png;base64,{base64.b64encode(b'png').decode()}" in page
     links = re.findall(r'(?:src|href)="([^"]*)"', page)
     assert links and all(link.startswith(("data:", "#")) for link in links)

@@ -226,13 +226,13 @@ def test_claims_of_variants_have_no_better_side() -> None:
     assert judge(gain, [unsure, Interval(0.015, 0.012, 0.02)], 5) == NOT_SHOWN
 
 
-def test_what_was_measured_of_something_else_is_not_judged() -> None:
+def test_claims_measured_elsewhere_are_not_judged() -> None:
     other = replace(_claim(1.0, 2.0), unlike="another machine")
     assert judge(other, [Interval(0.5, 0.4, 0.6)], 5) == NOT_COMPARABLE
     assert judge(other, [], 5) == UNKNOWN
 
 
-def test_of_each_ten_seconds_the_first_are_kept_and_joined() -> None:
+def test_kept_joins_the_start_of_each_ten_seconds() -> None:
     time_us = np.array([0, 400_000, 600_000, 9_999_999, 10_000_000, 10_499_999, 20_100_000])
     n = len(time_us)
     chunk = iolog.Workload(time_us, np.arange(n), np.full(n, 4096), np.zeros(n, bool))

@@ -33,7 +33,7 @@ def test_a_folder_stands_for_the_traces_in_it_by_name(tmp_path: Path) -> None:
     assert str(tmp_path) not in str(trace_files.digests(given))
 
 
-def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+def test_missing_and_duplicate_traces_are_errors(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "README").write_text("no trace\n")
     for path, why in (("gone", "no such file or folder"), ("empty", "no trace in it")):
@@ -90,7 +90,7 @@ def data() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_what_is_above_and_below_is_counted(data: dict[str, Any]) -> None:
+def test_counts_of_higher_and_lower_means(data: dict[str, Any]) -> None:
     of = scores.lines(data)
     assert [(line.iops, line.slowness) for line in of] == [
         (1000, "calm"), (1000, "bursts"), (2000, "calm"), (2000, "bursts"),

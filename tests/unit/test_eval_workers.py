@@ -45,7 +45,7 @@ def test_a_worker_is_not_held_where_its_caller_is() -> None:
     assert workers.call(os.getenv, "OPENBLAS_NUM_THREADS") == "1"
 
 
-def test_what_a_function_raises_comes_back() -> None:
+def test_call_raises_the_exception_of_the_function() -> None:
     with pytest.raises(ZeroDivisionError):
         workers.call(operator.truediv, 1, 0)
 

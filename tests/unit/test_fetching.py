@@ -157,7 +157,7 @@ def test_a_drive_has_its_mode_still_and_its_new_model(
         ("missing", "store/sda.json: No such file or directory"),
     ],
 )
-def test_what_is_not_whole_changes_nothing(
+def test_fetch_changes_nothing_when_a_file_is_damaged(
     tmp_path: Path,
     block: Path,
     run: Run,
@@ -214,7 +214,7 @@ def test_models_come_from_a_server(
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
-def test_what_comes_over_tls_does_not_lead_elsewhere(
+def test_https_store_refuses_a_redirect_to_http(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certificate = tmp_path / "server.pem"
@@ -240,7 +240,7 @@ def test_what_comes_over_tls_does_not_lead_elsewhere(
                 ModelStore(f"{safe}/models").record("moved")
 
 
-def test_what_names_no_model_is_refused(tmp_path: Path) -> None:
+def test_model_store_refuses_invalid_locations_and_names(tmp_path: Path) -> None:
     for where in ("ftp://host/x", "file:///etc"):
         with pytest.raises(LinnappError, match="expected a directory, or http:// or https://"):
             ModelStore(where)

@@ -34,7 +34,7 @@ def demos_rows() -> dict[str, dict[str, str]]:
     return {row[0]: dict(zip(header, row, strict=True)) for row in found}
 
 
-def test_its_rows_are_those_of_the_demos_table() -> None:
+def test_readme_rows_equal_the_table_of_the_demo() -> None:
     """Which is in eval/results/tables.md, whole."""
     rows = demos_rows()
     shown = re.findall(r"^\| [^|]*\(`([^`]+)`\) \|(.*)\|$", README, re.M)

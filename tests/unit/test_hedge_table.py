@@ -135,7 +135,7 @@ RECORDED = Path(__file__).resolve().parents[2] / "traces" / "recorded"
 
 
 @pytest.mark.parametrize("name", ["fio", "pgbench"])
-def test_of_a_recordings_second_half_no_more_is_late_than_the_first_half_promises(
+def test_table_of_the_first_half_holds_for_the_second_half(
     name: str,
 ) -> None:
     first, second = linnapp.load(RECORDED / f"{name}.blk.xz").split(0.5)
@@ -176,7 +176,7 @@ def test_training_keeps_it_beside_the_model(long_log: Path, tmp_path: Path) -> N
     assert 0.03 < np.mean(unseen > after_us) < 0.12
 
 
-def test_of_few_reads_it_says_so(tmp_path: Path) -> None:
+def test_train_warns_when_reads_are_too_few_for_the_table(tmp_path: Path) -> None:
     path = tmp_path / "few.trace"
     random_log(path, n=700)
     result = run("train", "--kind", "latency", "--trace", path, "-o", tmp_path / "m")

@@ -219,7 +219,7 @@ def test_a_baselines_log_trains_networks_that_the_replayer_takes(
     assert run["config"]["heimdall_network"] == given.split(",")
 
 
-def test_of_few_reads_nothing_is_learnt_and_no_read_moves(
+def test_networks_of_few_reads_redirect_nothing(
     tmp_path: Path, drives: list[Path], trace: Path
 ) -> None:
     few = heimdall.reads_of(records([(i * 100, 50, 4096, READ) for i in range(100)]))
@@ -309,7 +309,7 @@ def test_there_is_a_network_for_each_drive_and_none_is_overwritten(
     assert f"--json {first}: it is the --heimdall-network" in ran.stderr
 
 
-def test_what_is_no_log_is_said_to_be_none(tmp_path: Path) -> None:
+def test_main_names_files_that_are_not_replay_logs(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("latencies")
     for name in ("text", "nothing"):
         with pytest.raises(SystemExit, match="python -m eval.heimdall: ") as ended:

@@ -196,7 +196,7 @@ def test_an_output_that_is_a_link_stays_one(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "target").read_text().startswith("fio version 3 iolog")
 
 
-def test_where_models_go_is_looked_at_before_a_trace_is(
+def test_train_checks_the_output_folder_before_the_trace(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a day's recording one would wait for minutes, to be told of a name."""
@@ -286,7 +286,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(run: Run, full_disk: Path, l
 
 
 @pytest.mark.parametrize("made", ["open", "mkdir"])
-def test_what_is_interrupted_as_it_begins_leaves_nothing(
+def test_interrupt_at_creation_leaves_no_temporary_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str
 ) -> None:
     """No moment at which there is a temporary file that nobody would remove."""

@@ -230,7 +230,7 @@ def test_the_papers_search_stays_within_ten_percentiles() -> None:
     assert paper.boost_area_us < wide.boost_area_us
 
 
-def test_by_size_a_replica_serves_a_read_of_the_same_size() -> None:
+def test_revoked_read_is_served_as_a_read_of_the_same_size() -> None:
     """To revoke what is large, and so takes long on every drive, gains nothing."""
     latency_us = np.array([100] * 45 + [900] * 45 + [5000] * 10)
     pages = np.array([1] * 45 + [64] * 45 + [1, 64] * 5)

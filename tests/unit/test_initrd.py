@@ -50,7 +50,7 @@ def test_modules_are_loaded_after_those_they_need(modules: Path, tmp_path: Path)
     assert (root / "bin" / "busybox").read_bytes() == b"static"
 
 
-def test_what_is_missing_is_named(modules: Path) -> None:
+def test_missing_modules_and_programs_are_named(modules: Path) -> None:
     with pytest.raises(LabError, match="there is no module xfs"):
         initrd(modules, ["xfs"], "")
     (modules / "kernel" / "nvme.ko.xz").write_bytes(b"?")

@@ -125,7 +125,7 @@ def test_replay_log(tmp_path: Path) -> None:
         inspect(path)
 
 
-def test_nothing_in_it(tmp_path: Path) -> None:
+def test_inspect_refuses_a_trace_without_ios(tmp_path: Path) -> None:
     path = tmp_path / "x.iolog"
     path.write_text("fio version 3 iolog\n0 /dev/x add\n")
     with pytest.raises(TraceError, match="no read or write"):

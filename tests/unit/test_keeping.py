@@ -127,7 +127,7 @@ def test_steering_is_foreseen_by_predictions_drawn_by_lot() -> None:
     assert sizes.passed_over([foreseen(100)]) == 0.5
 
 
-def test_what_training_records_is_what_is_foreseen(tmp_path: Path) -> None:
+def test_foreseen_takes_expectations_from_the_training_record(tmp_path: Path) -> None:
     us = np.arange(1, 1001, dtype=np.uint32)
     pages = np.where(us <= 900, 1, 32)
     small, large = record_of_predictions(us, pages)
@@ -437,7 +437,7 @@ def test_a_drive_that_refuses_goes_back_to_observe(
         assert "linnapp recalibrate" in found.words
 
 
-def test_others_at_work_are_waited_for(
+def test_keeper_waits_while_another_command_holds_the_lock(
     kept: Path,
     clock: Clock,
     block: Path,
@@ -457,7 +457,7 @@ def test_others_at_work_are_waited_for(
     assert not MdArray("md0").asks
 
 
-def test_what_md_calls_later_and_the_orders_of_size_are_the_kernel_s() -> None:
+def test_margin_and_size_classes_equal_the_kernels() -> None:
     headers = [
         (ROOT / "kernel/linnos" / name).read_text()
         for name in ("include/linux/blk-linnos.h", "core/linnos_model.h")
@@ -468,7 +468,7 @@ def test_what_md_calls_later_and_the_orders_of_size_are_the_kernel_s() -> None:
     assert SIZES_TO_PAGES[:-1] == tuple(int(values[name]) for name in orders)
 
 
-def test_what_cannot_be_looked_at_is_said_once(
+def test_keeper_reports_an_unusable_configuration_once(
     kept: Path,
     clock: Clock,
     block: Path,

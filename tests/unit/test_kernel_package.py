@@ -41,7 +41,7 @@ def test_a_configuration_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert f"no configuration to read at {wanted}" in refused(tmp_path, "deb", "--config", wanted)
 
 
-def test_what_is_no_configuration_is_not_taken_for_one(tmp_path: Path) -> None:
+def test_build_refuses_a_file_that_is_not_a_configuration(tmp_path: Path) -> None:
     wrong = tmp_path / "notes"
     wrong.write_text("CONFIG_NET=y\n")
     assert f"{wrong} is not a kernel's configuration" in refused(tmp_path, "deb", "--config", wrong)

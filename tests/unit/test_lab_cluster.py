@@ -84,7 +84,7 @@ def test_an_osd_and_its_place_are_its_nodes() -> None:
     assert places == "root=default,host=node0;root=default,host=node1"
 
 
-def test_what_an_osd_takes_of_a_processor_holds_reads_up() -> None:
+def test_cpu_time_of_an_osd_is_in_the_setup_script() -> None:
     charged = Cluster(Array(3), "ceph", osd_us=105).setup_script()
     # three times each
     assert "dispatch delay duration = 0.0000350\n" in charged
@@ -116,7 +116,7 @@ def test_without_a_network_all_are_on_one_machine(engine: str) -> None:
 
 
 @pytest.mark.parametrize(("engine", "program"), [("gluster", "glusterfsd"), ("ceph", "ceph-osd")])
-def test_what_is_not_installed_is_named_with_what_installs_it(
+def test_missing_programs_are_named_with_the_target_that_installs_them(
     tmp_path: Path, engine: str, program: str
 ) -> None:
     needed = missing(engine, "")
@@ -133,11 +133,11 @@ def test_drives_that_are_too_small_are_refused() -> None:
         Cluster(Array(3, size_mb=1000), "ceph").setup_script()
 
 
-def test_more_nodes_than_there_may_be_are_refused() -> None:
+def test_lab_cluster_refuses_too_many_nodes() -> None:
     ran = CliRunner().invoke(cli, ["lab", "cluster", "--nodes", "17", "--", "true"])
     assert ran.exit_code == 2 and "17 is not in the range" in ran.output
 
 
-def test_what_an_osd_takes_is_refused_where_there_is_none() -> None:
+def test_lab_cluster_refuses_osd_us_without_osds() -> None:
     ran = CliRunner().invoke(cli, ["lab", "cluster", "--osd-us", "105", "--", "true"])
     assert ran.exit_code == 2 and "gluster has no OSDs" in ran.output

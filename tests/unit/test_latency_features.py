@@ -112,7 +112,7 @@ def test_a_blktrace(tmp_path: Path) -> None:
     assert last["age_us_2"] == CAP
 
 
-def test_nothing_to_observe(tmp_path: Path) -> None:
+def test_features_without_reads_are_empty(tmp_path: Path) -> None:
     random_log(tmp_path / "az.trace")
     [chunk] = open_recording(tmp_path / "az.trace")
     drive = LoggedDrive(100)
@@ -120,7 +120,7 @@ def test_nothing_to_observe(tmp_path: Path) -> None:
         assert drive.features_of(nothing).shape == (0, len(FEATURES))
 
 
-def test_what_else_a_black_box_can_know() -> None:
+def test_additional_black_box_features() -> None:
     start = 1000 * np.array([0, 20, 120, 120])
     end = 1000 * np.array([100, 900, 420, 300])
     now = start[[0, 2, 3]]

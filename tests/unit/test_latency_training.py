@@ -129,7 +129,7 @@ def test_the_figures_of_a_slice_are_of_trees_that_had_not_seen_it(
     assert "false_submit_ratio" not in record
 
 
-def test_what_the_test_slice_holds_decides_nothing_but_the_trees(
+def test_training_settings_do_not_depend_on_the_test_slice(
     of_log: Learnt, long_log: Path, tmp_path: Path
 ) -> None:
     ios = [row.split(",") for row in long_log.read_text().splitlines()]
@@ -254,7 +254,7 @@ def test_bins_are_those_that_scikit_learn_finds(weights: float | None) -> None:
         assert np.array_equal(ours, theirs) and len(ours) == 254
 
 
-def test_what_is_beyond_the_base_is_in_the_leaves() -> None:
+def test_times_moves_an_overflowing_base_into_the_leaves() -> None:
     rng = np.random.default_rng(5)
     parts = [
         dataclasses.replace(
@@ -310,7 +310,7 @@ def test_train_names_the_line_of_a_wrong_time_stamp(tmp_path: Path, kind: str) -
     assert not (tmp_path / "out").exists()
 
 
-def test_what_a_model_was_trained_on_is_known_by_its_contents(
+def test_evaluate_recognises_the_training_trace_by_its_contents(
     models: tuple[Path, str], long_log: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(models[0], tmp_path / "m")
@@ -403,7 +403,7 @@ def closed_loop_log(path: Path, n: int = 9000) -> None:
     path.write_text("".join(lines))
 
 
-def test_how_often_a_drive_is_read_does_not_make_it_slow(tmp_path: Path) -> None:
+def test_predictions_do_not_depend_on_the_read_rate(tmp_path: Path) -> None:
     """In a closed loop that is what was recorded; who chooses a drive reads it more often."""
     path = tmp_path / "loop.log"
     closed_loop_log(path)
@@ -442,7 +442,7 @@ def test_a_question_without_a_place_is_answered_by_the_mean() -> None:
     assert len(set(predict_us(model, asked).tolist())) == 1
 
 
-def test_what_is_worse_than_one_number() -> None:
+def test_worse_than_names_the_failed_criterion() -> None:
     one = latency_training.Quality(0.5, 1.0, 0.5)
     assert dataclasses.replace(one, deviance=0.4, auc=0.6).worse_than(one) == ""
     assert dataclasses.replace(one, deviance=0.4, auc=None).worse_than(one) == ""
@@ -471,7 +471,9 @@ def test_reads_are_refused_only_where_it_helps(of_log: Learnt, long_log: Path) -
     assert (model.refuse_us, record["refuse_us"]) == (NEVER, None)
 
 
-def test_of_many_reads_every_third(long_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_uses_every_third_read_of_a_long_recording(
+    long_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole, _ = load_latency_reads(long_log, 500)
     monkeypatch.setattr(latency_training, "MAX_READS", len(whole) // 2 - 100)
     _, record = trained(long_log)

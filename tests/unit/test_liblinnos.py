@@ -60,13 +60,13 @@ def test_drives_of_any_block_size_are_read_without_a_detour(
         subprocess.run(["/sbin/losetup", "--detach", device], check=True)
 
 
-def test_it_is_clean_under_asan_ubsan_and_tsan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_c_tests_pass_under_asan_ubsan_and_tsan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LINNOS_READS", "2000")
     ran = BUILDS.make("check-sanitized")
     assert ran.count("tests passed") == 18
 
 
-def test_what_can_be_seen_is_what_the_header_has(built: Path) -> None:
+def test_exported_symbols_equal_the_header(built: Path) -> None:
     assert names((LIBRARY / "liblinnos.map").read_text(), r"^\t(linnos_\w+);") == FUNCTIONS
     assert BUILDS.shown("liblinnos", "LIBLINNOS_1") == [FUNCTIONS, FUNCTIONS]
 
@@ -76,14 +76,14 @@ def test_header_has_the_version_of_the_project() -> None:
     assert ".".join(parts) == __version__
 
 
-def test_it_neither_prints_nor_ends_the_program(built: Path) -> None:
+def test_library_neither_prints_nor_exits(built: Path) -> None:
     calls = names(BUILDS.symbols("liblinnos.a", "-u"), r" U (\w+)")
     assert "preadv" in calls
     forbidden = {"exit", "_exit", "abort", "printf", "fprintf", "puts", "fputs", "perror"}
     assert not calls & (forbidden | {"stdout", "stderr", "__assert_fail", "__fprintf_chk"})
 
 
-def test_it_has_no_state_but_each_threads_last_error(built: Path) -> None:
+def test_library_has_no_state_except_the_error_text_of_each_thread(built: Path) -> None:
     """No other variables, that is; what is written down in a program is no state."""
     listed = BUILDS.symbols("liblinnos.a")
     assert re.findall(r" [bBdDcC] (\w+)$", listed, re.MULTILINE) == ["error_text"]

@@ -104,7 +104,7 @@ def test_a_table_goes_through_in_the_recordings_own_chunks(tmp_path: Path) -> No
     assert np.count_nonzero(table.is_served_read) == 1000
 
 
-def test_what_a_model_of_latencies_sees_of_a_table_is_in_its_recording(tmp_path: Path) -> None:
+def test_latency_features_of_a_table_are_read_from_its_recording(tmp_path: Path) -> None:
     """Requests are not in a table: of the same file the same, of another one nothing."""
     path = array_trace(tmp_path / "az.blk", 1, 1000)
     table = linnapp.load(path, chunk_ios=300)
@@ -124,7 +124,7 @@ def test_what_a_model_of_latencies_sees_of_a_table_is_in_its_recording(tmp_path:
         open_recording(table, overdue_us=120)
 
 
-def test_as_a_data_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_to_pandas_returns_all_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # All that is asked of pandas is its constructor, which takes a dict of columns.
     monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
     table = linnapp.load(array_trace(tmp_path / "az.blk", 1, 300))

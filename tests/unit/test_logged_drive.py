@@ -125,7 +125,7 @@ def assert_same(got: Columns, expected: Columns) -> None:
 @pytest.mark.parametrize("ties_in_order", [True, False])
 @pytest.mark.parametrize("shares", [CALM, BUSY], ids=["calm", "busy"])
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_found_is_found_by_a_walk(
+def test_core_equals_the_reference(
     seed: int, shares: tuple[list[float], list[float]], ties_in_order: bool
 ) -> None:
     columns = made_up(2500, seed, shares, first_ns=seed * 10**18)
@@ -147,7 +147,7 @@ def test_a_hundred_thousand() -> None:
     assert_same(by_the_core(columns, 2000, 1 << 14, ties_in_order=False), expected)
 
 
-def test_what_a_recording_says_was_pending_is_what_is_remembered() -> None:
+def test_core_remembers_the_pending_pages_of_the_recording() -> None:
     columns = made_up(2000, 4, CALM, first_ns=1)
     pending = np.random.default_rng(1).integers(1, 100_000, 2000)
     for ties_in_order in (True, False):
@@ -171,7 +171,7 @@ def test_asking_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("n", "size_bytes"), [(131_072, 1), (130, 256 << 20)])
-def test_more_in_flight_than_a_drive_is_given_is_an_error(n: int, size_bytes: int) -> None:
+def test_too_many_ios_in_flight_are_an_error(n: int, size_bytes: int) -> None:
     def fed(drive: LoggedDrive, rows: int) -> list[NDArray[np.uint32]]:
         # All pending for an hour, one a us.
         return drive.feed(

@@ -36,7 +36,7 @@ def array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return md
 
 
-def test_it_is_read_as_it_is_written(array: Path) -> None:
+def test_guard_is_parsed_from_its_file(array: Path) -> None:
     (guard,) = guards()
     assert (guard.array, guard.state, guard.steered) == ("md0", "choosing", 426)
     assert guard.gain_percent == (43, 41, 45)
@@ -69,7 +69,7 @@ def test_another_model_has_the_array_judge_anew(
 
 
 @pytest.mark.parametrize("text", ["", CHOOSING.replace("steered", "x"), CHOOSING + "more 1\n"])
-def test_what_is_not_understood_hides_nothing_else(array: Path, text: str) -> None:
+def test_malformed_guard_is_left_out_of_status(array: Path, text: str) -> None:
     (array / "linnos_guard").write_text(text)
     with pytest.raises(ValueError):
         Guard.parse("md0", text)

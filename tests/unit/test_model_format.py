@@ -140,7 +140,7 @@ def of_units(weight: int, bias: int | np.ndarray, margins: int | np.ndarray) -> 
         ((0, 0, 32767), (0, 0, 32768), "an output weight is 32768"),
     ],
 )
-def test_what_is_not_narrow_is_refused_at_its_exact_bound(
+def test_wide_sums_are_refused_at_their_exact_bound(
     last: tuple[int, int, int], first: tuple[int, int, int], message: str
 ) -> None:
     check_kernel_accepts(of_units(*last).to_bytes())

@@ -243,7 +243,7 @@ def test_attempts_that_a_caller_forgets_stay_where_the_library_knows_them() -> N
     assert not client._in_flight
 
 
-def test_what_is_done_twice_or_with_another_s_is_refused() -> None:
+def test_repeated_calls_and_foreign_attempts_are_refused() -> None:
     client = Nodes(3)
     read, other = (client.choose([0, 1], PAGE, home=0) for _ in range(2))
     attempt = read.sent(0)
@@ -279,7 +279,7 @@ def test_what_is_done_twice_or_with_another_s_is_refused() -> None:
             call()
 
 
-def test_what_cannot_be_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     for options, says in (
         ({"explore_ms": 0}, "explore_ms 0; 1 to 250"),
         ({"hedge_percent": 99}, "hedge_percent 99; 100 or more"),

@@ -66,7 +66,7 @@ def test_a_command_says_the_same(command: tuple[str, ...], both: tuple[Path, Pat
     assert len(plain) > 100
 
 
-def test_it_is_known_for_what_a_model_was_trained_on(
+def test_evaluate_recognises_the_training_trace_packed_or_not(
     both: tuple[Path, Path], tmp_path: Path
 ) -> None:
     """Packed or not; and by records of before, whose hash is of the file as it was packed."""
@@ -86,7 +86,9 @@ def test_it_is_known_for_what_a_model_was_trained_on(
             assert found["trained_on_this_trace"] is (path in known)
 
 
-def test_what_is_converted_is_the_same(both: tuple[Path, Path], tmp_path: Path) -> None:
+def test_convert_writes_the_same_file_packed_or_not(
+    both: tuple[Path, Path], tmp_path: Path
+) -> None:
     outs = []
     out = tmp_path / "out.iolog"
     for path in both:
@@ -107,14 +109,14 @@ def test_a_text_trace_is_read_packed(name: str, tmp_path: Path) -> None:
     assert "1 reads, 0 writes" in said("inspect", str(packed_trace))
 
 
-def test_its_drive_has_its_name_and_it_its_size(both: tuple[Path, Path]) -> None:
+def test_packed_trace_has_the_drive_name_and_the_unpacked_size(both: tuple[Path, Path]) -> None:
     plain, same = both
     assert drive_name(same) == drive_name(plain) == "fio"
     assert BlktraceReader(same).size_bytes == plain.stat().st_size
     assert load(same).name == "fio.blk.xz"
 
 
-def test_it_is_unpacked_once_and_again_when_it_has_changed(tmp_path: Path) -> None:
+def test_unpacked_file_is_cached_until_the_trace_changes(tmp_path: Path) -> None:
     path = tmp_path / "a.blk.xz"
     path.write_bytes(lzma.compress(b"one"))
     first = packed.unpacked(path)

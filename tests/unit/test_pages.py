@@ -84,7 +84,7 @@ def test_shares_of_oracle_are_those_of_the_cells() -> None:
 BURSTS_IN_CLUSTERS = "bursts, 20 us one way"
 
 
-def test_of_gluster_has_a_row_for_each_rule() -> None:
+def test_gluster_table_has_a_row_for_each_rule() -> None:
     tables = json.loads((RESULTS / "cluster.json").read_text())["tables"]
     (table,) = of_gluster({BURSTS_IN_CLUSTERS: tables[BURSTS_IN_CLUSTERS]})
     assert [row[0] for row in table.rows] == list(RULES.values())

@@ -82,7 +82,7 @@ def trial(loads: list[Load], seed: int, *, on: int) -> tuple[np.ndarray, np.ndar
     return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
 
 
-def test_what_does_nothing_is_hardly_ever_said_to_do_something(loads: list[Load]) -> None:
+def test_trials_without_an_effect_hardly_ever_decide(loads: list[Load]) -> None:
     """Of any latency decided on, at any look."""
     n = 200
     wrong = 0

@@ -73,7 +73,7 @@ def drives() -> list[DriveReads]:
     return made
 
 
-def test_what_drives_have_in_common_gains_nothing(drives: list[DriveReads]) -> None:
+def test_slowness_common_to_all_drives_gains_nothing(drives: list[DriveReads]) -> None:
     slow = drives[0].latency_us > 500
     assert area_under_roc(drives[0].predicted, slow) == 1.0
     judged = judge([[drive] for drive in drives])

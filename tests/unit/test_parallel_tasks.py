@@ -47,7 +47,7 @@ def test_ctrl_c_that_one_process_is_told_of_is_for_all(keeps: bool) -> None:
         run_tasks(tasks, Observer(), 2, keep_interrupted=keeps)
 
 
-def test_where_ctrl_c_is_ignored_no_process_heeds_it() -> None:
+def test_processes_ignore_ctrl_c_when_the_caller_does() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         tasks = [Task("a", _begin_and_wait, (0.5,)), Task("b", _wait, (0.1,))]

@@ -16,5 +16,5 @@ def test_reads_that_end_and_begin_meanwhile_stall_nothing() -> None:
     kernel.run("stall_race", quiet=True)
 
 
-def test_of_two_that_ask_at_once_neither_forgets_a_probe() -> None:
+def test_concurrent_queries_do_not_lose_a_probe() -> None:
     kernel.run("probe_race", quiet=True)

@@ -117,7 +117,7 @@ def test_few_reads_use_the_prior_and_the_record_says_so(tmp_path: Path) -> None:
     assert "guard" not in judged.output
 
 
-def test_it_comes_with_a_record_of_how_it_was_made() -> None:
+def test_prior_has_a_record_of_its_training() -> None:
     record = json.loads((prior.FOLDER / f"{prior.NAME}.json").read_text())
     model = prior.shipped()
     assert record["model_id"] == model.model_id

@@ -88,7 +88,7 @@ def test_five_percentiles(active_us: int | None, retrain: bool) -> None:
         assert f"threshold, {active_us} us" in decision.reason
 
 
-def test_what_sampling_explains_comes_on_top() -> None:
+def test_decide_adds_the_sampling_error_to_the_limit() -> None:
     distribution = uniform()
     (point,) = find_inflection_points([distribution], LabellingOptions(threshold_us=900), 1)
     for sampling, retrain in ((0.0, True), (2.0, True), (4.0, False)):
@@ -286,7 +286,7 @@ def test_a_model_that_serves_the_newest_reads_no_better_is_not_uploaded(
     assert Drive("sdb").read_model() != old["sdb"].to_bytes()
 
 
-def test_where_no_model_is_better_than_none_the_active_one_stays(
+def test_recalibrate_keeps_the_active_model_when_a_new_one_gains_nothing(
     array: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """sda's network refuses every read, whatever it looks like; sdb's is as it was learnt."""
@@ -373,7 +373,7 @@ def test_recalibrate_compares_networks_by_what_refusing_saves() -> None:
     assert knowing >= 45
 
 
-def test_what_killed_runs_left_is_removed(array: Path) -> None:
+def test_recalibrate_removes_the_files_of_killed_runs(array: Path) -> None:
     left = [array / "models" / name for name in (".recording.x", ".20260101-000000.y")]
     for path in left:
         path.mkdir(parents=True)
@@ -534,7 +534,7 @@ def test_an_array_that_asks_does_not_while_its_drives_are_recorded(
     assert [line for line in lines if off in line] == [f"md0: {off}", f"md1: {off}"]
 
 
-def test_what_an_array_is_told_while_its_drives_are_recorded_is_kept(
+def test_recalibrate_keeps_array_settings_changed_during_recording(
     array: Path, arrays: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def record(*_: object, **__: object) -> None:
@@ -598,7 +598,7 @@ def test_told_to_end_while_it_records_it_leaves_all_as_it_was(
         ),
     ],
 )
-def test_what_could_not_be_uploaded_is_refused_before_it_is_recorded(
+def test_recalibrate_refuses_unusable_arguments_before_recording(
     array: Path,
     monkeypatch: pytest.MonkeyPatch,
     devices: list[str],

@@ -45,7 +45,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (0, "none", "denies it to root, too"),
     ],
 )
-def test_what_denies_kernel_events_is_named(
+def test_traceable_functions_names_the_reason_when_access_is_denied(
     machine: Path, monkeypatch: pytest.MonkeyPatch, user: int, state: str, why: str
 ) -> None:
     """As a locked-down kernel has tracefs: it is there, and nobody may look into it."""
@@ -66,7 +66,7 @@ def test_what_denies_kernel_events_is_named(
     assert ("needs root" in str(error.value)) == (user != 0)
 
 
-def test_nothing_in_the_way(machine: Path) -> None:
+def test_check_can_trace_passes_on_a_suitable_machine(machine: Path) -> None:
     check_can_trace([machine / "sda"])
 
 
@@ -193,7 +193,7 @@ def test_drives_that_serve_requests_are_found(
 
 
 @pytest.mark.parametrize(("script", "status"), [("exit 3", 3), ("kill -9 $$", 137)])
-def test_how_the_command_ended_is_told_as_a_shell_does(
+def test_exit_status_of_the_command_follows_the_shell(
     script: str, status: int, tmp_path: Path
 ) -> None:
     tracer = subprocess.Popen(["sleep", "60"])
@@ -213,7 +213,7 @@ def test_a_file_is_as_large_as_what_is_in_it(tmp_path: Path) -> None:
     assert 4096 <= recording._progress([], tmp_path, 1.0).size_bytes < 1 << 20
 
 
-def test_of_many_drives_the_buffers_are_smaller() -> None:
+def test_trace_buffers_are_smaller_with_many_drives() -> None:
     assert recording._buffer_kib(3, 2) == recording._buffer_kib(2, 64) == 1024
     assert recording._buffer_kib(24, 64) == 85
     assert recording._buffer_kib(1000, 256) == 64

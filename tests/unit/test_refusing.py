@@ -41,7 +41,7 @@ def reads(
     return ScoredReads(score.astype(np.int64), latency_us, np.ones(n, np.uint16), 500, 15.0, 3)
 
 
-def test_what_obeys_the_limits_stays_as_it_was_trained() -> None:
+def test_choose_margin_returns_zero_when_the_limits_are_met() -> None:
     assert choose_margin(reads(), reads(seed=2), 0.12) == 0
 
 
@@ -119,7 +119,7 @@ def taken(
 @pytest.mark.parametrize("n", [500, 2000, 10_000, pytest.param(100_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("drive", [rarely_slow, heavy_tailed])
 @pytest.mark.parametrize("alike", [1, 50])
-def test_of_scores_that_know_nothing_hardly_any_is_used(
+def test_random_scores_are_hardly_ever_accepted(
     n: int, drive: Callable[[int, np.random.Generator], np.ndarray], alike: int
 ) -> None:
     latency_us = drive(n, np.random.default_rng(n))
@@ -192,7 +192,7 @@ def seldom(per_mille: float, seed: int = 1, *, slow_us: int = 2000) -> ScoredRea
     return whole
 
 
-def test_what_refuses_next_to_nothing_is_harmless() -> None:
+def test_choose_margin_requires_a_gain_unless_hardly_any_read_is_refused() -> None:
     """A network of a calm drive is one; what it does in no calm is to be worth it."""
     assert choose_margin(seldom(0.5), seldom(0.5, 2), 0.12) == 0
     assert choose_margin(seldom(150), seldom(0.5, 2), 0.12) == 0
@@ -258,7 +258,7 @@ def refusing_all(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_nothing_is_written_that_is_worse_than_admitting_all(
+def test_train_writes_no_model_that_is_worse_than_admitting_all(
     tmp_path: Path, refusing_all: None
 ) -> None:
     trace, out = array_trace(tmp_path / "d.blk", 1), tmp_path / "m"

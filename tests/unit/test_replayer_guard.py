@@ -94,7 +94,7 @@ def test_force_names_drives_of_the_command_line(drives: list[Path], trace: Path)
     assert "/dev/other: not one of --devices" in ran.stderr
 
 
-def test_what_a_replay_wrote_is_told_from_everything_else(
+def test_content_is_ours_recognises_only_replayed_blocks(
     tmp_path: Path, drives: list[Path]
 ) -> None:
     """So that a chance likeness to a signature is no reason to refuse the next replay."""

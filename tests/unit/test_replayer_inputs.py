@@ -152,7 +152,7 @@ def test_a_specification_of_slowness_that_says_nothing_clear_is_refused(
     ],
 )
 @pytest.mark.parametrize("prefill", ["touched", "none"])
-def test_nothing_to_count_is_found_before_anything_is_written(
+def test_options_that_leave_nothing_to_count_fail_before_writing(
     tmp_path: Path, drives: list[Path], options: list[str], prefill: str
 ) -> None:
     trace = write_trace(tmp_path / "t", [(i * 100, "write", i * BLOCK, BLOCK) for i in range(90)])

@@ -38,9 +38,7 @@ def models(folder: Path, model: LatencyModel = MEAN_OF_LAST) -> str:
     return ",".join(map(str, paths))
 
 
-def test_it_reads_and_writes_and_says_how_often_it_explored(
-    tmp_path: Path, drives: list[Path]
-) -> None:
+def test_lowest_reports_how_often_it_explored(tmp_path: Path, drives: list[Path]) -> None:
     """Drives without a difference, read once a ms: two of them are silent most of the time.
 
     What a busy machine makes reads take does not decide whether they are looked at: no guard.
@@ -144,7 +142,7 @@ def hedge_tables(folder: Path, rows: str = "0 1\n") -> str:
     return ",".join(map(str, paths))
 
 
-def test_by_prediction_it_hedges_at_what_the_table_says(
+def test_lowest_p99_hedges_after_the_time_in_the_table(
     tmp_path: Path, drives: list[Path], trace: Path
 ) -> None:
     """Files answer within a second, and not within a microsecond."""

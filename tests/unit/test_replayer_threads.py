@@ -107,7 +107,7 @@ def test_a_policy_that_keeps_a_count_of_the_drives_is_refused(
 
 
 @pytest.mark.parametrize("option", ["--depth", "--losers", "--hedge-burst"])
-def test_what_is_shared_out_is_enough_for_all(
+def test_limits_smaller_than_the_number_of_threads_are_refused(
     tmp_path: Path, drives: list[Path], option: str
 ) -> None:
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])

@@ -47,7 +47,7 @@ def models(tmp_path: Path) -> list[Path]:
     return found
 
 
-def test_it_reads_what_is_there(paths: list[Path], models: list[Path]) -> None:
+def test_reads_return_the_content_of_the_replicas(paths: list[Path], models: list[Path]) -> None:
     content = paths[0].read_bytes()
     rng = np.random.default_rng(1)
     with Replicas(paths, models) as array:
@@ -199,7 +199,7 @@ def test_reads_are_hedged_by_their_predictions(
         assert bool(hedges) == is_hedged
 
 
-def test_what_cannot_be_opened_is_named(tmp_path: Path, paths: list[Path]) -> None:
+def test_opening_errors_name_the_argument(tmp_path: Path, paths: list[Path]) -> None:
     with pytest.raises(FileNotFoundError, match=f"replica {tmp_path}/none: No such file"):
         Replicas([*paths, tmp_path / "none"])
     (tmp_path / "text").write_text("no model")
@@ -269,7 +269,7 @@ def test_buffers_that_cannot_be_read_into_are_refused(paths: list[Path]) -> None
         array.pread(1, 0)
 
 
-def test_who_is_interrupted_while_closing_may_close_again(
+def test_close_can_be_repeated_after_an_interrupt(
     paths: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library, closed = replicas._library(), []

@@ -110,7 +110,7 @@ def test_the_site_names_all_pages_and_loads_nothing_from_elsewhere(pages: list[P
         assert not re.search(r"<(?:script|img|iframe|link)[^>]*(?:src|href)=.?(?:https?:)?//", text)
 
 
-def test_what_is_a_number_in_a_table_is_told_from_words() -> None:
+def test_marked_classifies_numbers_and_words_in_tables() -> None:
     found = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "site_hooks.py")
     assert found and found.loader
     hooks = importlib.util.module_from_spec(found)

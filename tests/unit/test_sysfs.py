@@ -71,7 +71,7 @@ def test_files_of_the_module(tree: Path) -> None:
         Drive("sdd")
 
 
-def test_what_is_no_drive_is_meant_once_it_is_named_or_set_up(
+def test_virtual_devices_are_used_only_when_named_or_set_up(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     block = tree.parents[1]
@@ -233,7 +233,7 @@ def test_a_file_that_holds_no_number_is_named_with_what_it_holds(
         getattr(Drive("sda"), attribute)
 
 
-def test_what_the_system_refuses_is_a_device_error(tree: Path) -> None:
+def test_system_errors_become_device_errors(tree: Path) -> None:
     with pytest.raises(DeviceError, match="File name too long"):
         Drive("a" * 300)
     (tree / "mode").unlink()
@@ -246,7 +246,7 @@ def test_what_the_system_refuses_is_a_device_error(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["queue", "linnos", "*", "s?a", "a**b", "sd[a]", "", ".", ".."])
-def test_what_names_no_drive_is_none(tree: Path, name: str) -> None:
+def test_drive_refuses_names_that_are_not_disks(tree: Path, name: str) -> None:
     """Not some drive whose directory has such an entry: it would be given another's model."""
     with pytest.raises(DeviceError, match=f"^{re.escape(name)}: no such disk .*lsblk"):
         Drive(name)
@@ -399,7 +399,7 @@ def test_upload_can_be_undone_and_the_undoing_too(live_tree: Path, tmp_path: Pat
         run_cli("upload", "--previous", "--device", "sdb")
 
 
-def test_who_has_no_home_looks_all_the_same(
+def test_status_works_without_a_home_directory(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def nobody(uid: int) -> object:

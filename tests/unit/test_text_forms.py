@@ -340,7 +340,7 @@ REFUSED: dict[str, tuple[str | bytes, list[str], int | None]] = {
 
 
 @pytest.mark.parametrize("case", list(REFUSED))
-def test_what_cannot_be_read_is_refused_by_both_for_the_same_reason(
+def test_both_refuse_unreadable_traces_for_the_same_reason(
     tmp_path: Path, drives: list[Path], case: str
 ) -> None:
     content, words, line = REFUSED[case]

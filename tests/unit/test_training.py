@@ -170,7 +170,7 @@ def test_the_graph_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(made) == 1
 
 
-def test_nothing_to_learn_is_an_error() -> None:
+def test_train_refuses_too_few_reads_and_only_fast_reads() -> None:
     digits, slow = noisy_reads()
     with pytest.raises(TraceError, match="too few"):
         train(digits[:50], slow[:50])
@@ -231,7 +231,7 @@ def test_array_gets_a_model_and_a_record_per_drive(tmp_path: Path) -> None:
     assert [(out / f"d{i}.linnos").read_bytes() for i in range(2)] == models
 
 
-def test_nothing_that_is_trained_depends_on_the_test_slice(tmp_path: Path) -> None:
+def test_training_does_not_depend_on_the_test_slice(tmp_path: Path) -> None:
     """Neither the point, the labels and the bias, nor the epoch, nor the weights."""
     short = Recipe(training=TrainingOptions(max_epochs=2))
     records = []

@@ -70,7 +70,7 @@ def reads(md: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[bool
     return made_by
 
 
-def test_what_keeps_a_trial_from_working(
+def test_trial_refuses_unsuitable_arrays_and_plans(
     md: Path, block: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(says: str, device: str = "md0", plan: Plan = PLAN) -> None:
@@ -97,7 +97,7 @@ def test_what_keeps_a_trial_from_working(
     assert (md / "linnos").read_text().strip() == "off"
 
 
-def test_it_ends_when_it_is_decided_and_leaves_what_it_found(
+def test_trial_ends_when_decided_and_restores_the_mode(
     md: Path, reads: Any, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(1)
@@ -113,7 +113,7 @@ def test_it_ends_when_it_is_decided_and_leaves_what_it_found(
     assert json.loads(json.dumps(to_json(found)))["latencies"]["p99"]["decided"]
 
 
-def test_it_ends_when_nothing_will_be_decided(md: Path, reads: Any) -> None:
+def test_trial_ends_when_a_decision_is_hopeless(md: Path, reads: Any) -> None:
     rng = np.random.default_rng(1)
     reads(lambda _: rng.lognormal(5, 0.5, 1000))
     found = run_trial("md0", dataclasses.replace(PLAN, hours=0.02), Said())
@@ -121,7 +121,7 @@ def test_it_ends_when_nothing_will_be_decided(md: Path, reads: Any) -> None:
     assert "no difference that could be told" in to_text(found)
 
 
-def test_what_goes_wrong_leaves_the_array_as_it_was(md: Path, reads: Any) -> None:
+def test_trial_restores_the_array_after_errors_and_interrupts(md: Path, reads: Any) -> None:
     reads(lambda _: np.zeros(0))
     with pytest.raises(DeviceError, match="nobody read from it in 2 s"):
         run_trial("md0", PLAN, Said())
@@ -158,7 +158,7 @@ def test_pairs_of_a_busy_array_do_not_count(md: Path, reads: Any) -> None:
     assert found.disturbed == 1 and "not counted: 1 pairs" in to_text(found)
 
 
-def test_what_a_killed_trial_left_is_put_back_once(
+def test_put_back_left_restores_the_array_once_after_a_killed_trial(
     md: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = tmp_path / "run" / "trial-md0.json"
@@ -201,7 +201,7 @@ def test_reads_that_have_not_ended_count_as_long_as_they_waited(tmp_path: Path) 
     assert sorted(read_latencies_us(tmp_path / "md0.blk")) == [250, 500, 700]
 
 
-def test_what_was_steered_and_what_predictions_took_are_the_kernel_s_counts(
+def test_trial_takes_steered_share_and_prediction_cost_from_the_kernel(
     md: Path, block: Path, reads: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 300 reads a block 60 are steered, and predictions take 0.4 % of a core more with on."""
@@ -245,7 +245,7 @@ def test_a_picture_has_pairs_and_latencies_in_plain_numbers(tmp_path: Path) -> N
     assert not any(re.search(r"times|\^|\.\d", word) for word in words)
 
 
-def test_who_is_harmed_is_told_how_to_end_it() -> None:
+def test_trial_warning_names_the_command_that_stops_it() -> None:
     harm, gain = Effect(100, 120, 1.1, 1.3, 0.01), Effect(100, 80, 0.7, 0.9, 0.01)
     for effects, was_on, is_told in (
         ({"p99": harm, "mean": harm}, True, True),
