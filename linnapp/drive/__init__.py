@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What touches a kernel: a drive's policy in sysfs, its state, and what is done by these."""
+"""Access to the kernel: a drive's policy in sysfs, its saved state, and operations on both."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which of this machine's disks can be recorded."""
+"""Find the disks of this machine that can be recorded."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from linnapp.errors import DeviceError
 
 
 def drives_to_record() -> list[Path]:
-    """Every disk of this machine that serves requests itself.
+    """Return every disk of this machine that serves requests itself.
 
-    Of md, dm and other drivers that pass I/Os on the disks below are meant: nothing is issued to
-    the upper one, so that its own recording has no layers. Disks without a medium are left out.
+    For md, dm and other drivers that pass I/Os on, the disks under them are returned: no requests
+    are issued to the upper device, so a recording of it has no layers. Disks without a medium are
+    left out.
     """
     found = []
     for disk in sorted((sysfs_root() / "block").glob("*")):
         device = Path("/dev") / disk.name.replace("!", "/")
         try:
             serves = (
-                # Only what has queues of requests has this folder.
+                # Only devices with request queues have this folder.
                 (disk / "mq").is_dir()
                 and int((disk / "size").read_text()) > 0
                 and not any((disk / "slaves").glob("*"))
             )
         except (OSError, ValueError):
-            continue  # it is being removed
+            continue  # the disk is being removed
         if serves and device.exists():
             found.append(device)
     if not found:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""``/etc/linnapp/drives.conf``: which model and mode each drive is to have, also after a reboot.
+"""``/etc/linnapp/drives.conf``: the model and mode that each drive gets, also after a reboot.
 
-Sections of a drive or an array, each by a name that stays::
+Each drive or array has a section, which is named by a path that does not change::
 
     [drive /dev/disk/by-id/wwn-0x5002538f31b2c3d4]
     model = /var/lib/linnapp/enable/md0/20261124-101500/nvme0n1.linnos
@@ -16,8 +16,8 @@ Sections of a drive or an array, each by a name that stays::
     linnos = on
     uuid = 3aaa0122:29827cfa:5331ad66:ca767371
 
-Files without what a device is known by (:mod:`linnapp.drive.stable_ids`) are read as well.
-What is not understood is an error, so that no drive is left without a word as it is.
+Files without the identities of devices (:mod:`linnapp.drive.stable_ids`) are read as well.
+Unknown lines are an error, so that no drive silently stays as it is.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ _NEEDED = {"drive": "mode", "array": "linnos"}
 
 @dataclasses.dataclass(frozen=True)
 class DriveEntry:
-    """What a drive is to have."""
+    """The settings to give a drive."""
 
     #: {"off", "observe", "enforce"}
     mode: str
     model: Path | None = None
-    #: The md array that it is in.
+    #: The md array that contains the drive.
     array: str | None = None
-    #: What it is known by under another name, by the key.
+    #: Values that identify the drive under another name, by key.
     identity: Identity = dataclasses.field(default_factory=dict)
 
 
@@ -73,16 +73,16 @@ class DriveEntry:
 class DrivesConf:
     """The file's content."""
 
-    #: By a name that stays, a path.
+    #: By a path that does not change.
     drives: Mapping[str, DriveEntry] = dataclasses.field(default_factory=dict)
-    #: Whether md asks, by the array's name.
+    #: True if md queries LinnOS, by the array's name.
     arrays: Mapping[str, bool] = dataclasses.field(default_factory=dict)
-    #: What arrays are known by under another name.
+    #: Values that identify the arrays under another name.
     array_identities: Mapping[str, Identity] = dataclasses.field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to be restored."""
+        """True if there is nothing to restore."""
         return not self.drives and not self.arrays
 
     def updated(
@@ -91,7 +91,7 @@ class DrivesConf:
         arrays: Mapping[str, bool],
         array_identities: Mapping[str, Identity] | None = None,
     ) -> DrivesConf:
-        """With these in the place of those of the same names."""
+        """Return a copy in which these entries replace those of the same names."""
         return DrivesConf(
             {**self.drives, **drives},
             {**self.arrays, **arrays},
@@ -99,7 +99,10 @@ class DrivesConf:
         )
 
     def renamed(self, names: Mapping[str, str]) -> DrivesConf:
-        """With other names for some drives and arrays; ValueError if two would have one name."""
+        """Return a copy with other names for some drives and arrays.
+
+        Raises ValueError if two would have the same name.
+        """
 
         def now(name: str) -> str:
             return names.get(name, name)
@@ -118,7 +121,7 @@ class DrivesConf:
         return DrivesConf(drives, arrays, known)
 
     def without(self, drives: set[str], arrays: set[str]) -> DrivesConf:
-        """Without these drives and arrays, and without mention of them."""
+        """Return a copy without these drives and arrays and without references to them."""
         left = {
             name: dataclasses.replace(
                 entry,
@@ -134,7 +137,7 @@ class DrivesConf:
         )
 
     def to_text(self) -> str:
-        """As the file has it."""
+        """Return the text of the file."""
         lines = [HEADER]
         for name, entry in self.drives.items():
             lines.append(f"[drive {name}]")
@@ -159,7 +162,7 @@ class DrivesConf:
 
 
 def load_conf(path: AnyPath) -> DrivesConf | None:
-    """Read the file; None if there is none."""
+    """Read the file; return None if it does not exist."""
     try:
         text = Path(path).read_text("utf-8")
     except FileNotFoundError:
@@ -172,7 +175,7 @@ def load_conf(path: AnyPath) -> DrivesConf | None:
 
 
 def load_filled_conf(path: AnyPath) -> DrivesConf:
-    """Read the file, which is to be there and to name something."""
+    """Read the file, which must exist and have at least one section."""
     found = load_conf(path)
     if found is None:
         raise LinnappError(f"{path}: no such file; `linnapp enable` writes it")
@@ -182,7 +185,10 @@ def load_filled_conf(path: AnyPath) -> DrivesConf:
 
 
 def save_conf(path: AnyPath, conf: DrivesConf) -> None:
-    """Write the file, whole or not at all; an empty one is removed, and an empty folder of it."""
+    """Write the file atomically.
+
+    If it would be empty, it is removed instead, as is its folder if that is then empty.
+    """
     path = Path(path)
     with os_errors(path):
         if conf.is_empty:
@@ -196,7 +202,7 @@ def save_conf(path: AnyPath, conf: DrivesConf) -> None:
 
 @dataclasses.dataclass
 class _Section:
-    """A section as it is read: where it begins, and its keys with their lines."""
+    """A section while the file is read: its first line, and its keys with their lines."""
 
     kind: str
     name: str
@@ -205,7 +211,7 @@ class _Section:
 
 
 def parse(text: str, source: str) -> DrivesConf:
-    """Understand the text of a file, which errors call `source`."""
+    """Parse the text of a file; error messages call the file `source`."""
     sections = list(_sections(text, source))
     drives = {s.name: _drive(s, source) for s in sections if s.kind == "drive"}
     in_arrays = [section for section in sections if section.kind == "array"]

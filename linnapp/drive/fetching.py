@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Gives this machine's drives the models that were trained elsewhere.
+"""Fetch models that were trained elsewhere and give them to this machine's drives.
 
-A store is what `linnapp fleet` and `linnapp train` write: of each drive a model, and beside it a
-record, which comes last and has the model's id. A drive that has the model of that id is left
-alone. What is fetched must be a model by all that a kernel would check, and the one of the record.
-It is kept here, and ``drives.conf`` has it, for after a reboot, when the store may not be there.
+A store is the output of `linnapp fleet` and `linnapp train`: for each drive a model and a record.
+The record is written last and holds the model's id. A drive that already has the model with that
+id is not changed. A fetched model must pass all checks of the kernel and match its record. It is
+stored on this machine and entered in ``drives.conf``, so that it can be restored after a reboot,
+when the store may be unreachable.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _TIMEOUT_S = 30.0
 
 
 class _StaysSafe(urllib.request.HTTPRedirectHandler):
-    """Refuses to be redirected from https to an address without TLS."""
+    """Refuses redirects from https to an address without TLS."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
@@ -54,7 +55,7 @@ _OPENER = urllib.request.build_opener(_StaysSafe)
 
 
 class ModelStore:
-    """The models in a directory, or at an address that begins with http:// or https://."""
+    """The models in a directory or at an address that begins with http:// or https://."""
 
     def __init__(self, where: str) -> None:
         self.where = where.rstrip("/") or "/"
@@ -64,7 +65,7 @@ class ModelStore:
         self._is_remote = scheme is not None
 
     def read(self, name: str) -> bytes:
-        """Read a file of the store; `name` may lead into a folder."""
+        """Read a file of the store; `name` may be a path with folders."""
         parts = name.split("/")
         if not all(parts) or ".." in parts:
             raise LinnappError(f"{name!r}: not the name of a model, such as array7/nvme0n1")
@@ -84,7 +85,7 @@ class ModelStore:
         return Path(self.where, name).open("rb")
 
     def record(self, name: str) -> tuple[str, str]:
-        """The record of a drive: of which model it is, and the text."""
+        """Return the id of a drive's model and the text of its record."""
         path = f"{self.where}/{name}.json"
         try:
             text = self.read(f"{name}.json").decode()
@@ -96,7 +97,7 @@ class ModelStore:
         return found, text
 
     def model(self, name: str, model_id: str) -> Model | LatencyModel:
-        """The model of a drive, which must be the one of that id."""
+        """Return the model of a drive, which must have this id."""
         path = f"{self.where}/{name}{SUFFIX}"
         model = model_from_bytes(self.read(f"{name}{SUFFIX}"), path)
         if model.model_id != model_id:
@@ -115,11 +116,12 @@ def fetch(
     mode: str | None = None,
     log: Log = print,
 ) -> list[str]:
-    """Give drives the models that a store has of them, each on its own; returned is what failed.
+    """Give drives their models from a store, each independently, and return the errors.
 
-    `wanted` has by device what the store calls it, without a suffix: ``array7/nvme0n1``; None: its
-    own name. The mode is left as drives.conf has it, or else as it is, unless given. A model that
-    is none, or that the kernel refuses, changes nothing.
+    `wanted` maps each device to its name in the store without a suffix, ``array7/nvme0n1``; None
+    stands for the device's own name. Unless `mode` is given, the mode is the one in drives.conf, or
+    else does not change. A file that is not a model, or a model that the kernel refuses, changes
+    nothing.
     """
     failures = []
     with alone():
@@ -140,7 +142,7 @@ def fetch(
 def _fetch(
     store: ModelStore, name: str, drive: Drive, conf: DrivesConf, mode: str | None, log: Log
 ) -> DrivesConf:
-    """Give a drive its model; what drives.conf is to have, then."""
+    """Give a drive its model and return the new content of drives.conf."""
     keep = name_to_keep(drive.name)
     path = state.drive_directory(drive.name) / f"fetched{SUFFIX}"
     model_id, record = store.record(name)
@@ -152,7 +154,7 @@ def _fetch(
     if was != model_id:
         replace_model(drive, model, log)
     model.save(path)
-    # `linnapp keep` goes by it.
+    # `linnapp keep` reads it.
     replace_text(path.with_suffix(".json"), record)
     restore_drive(keep, entry)
     had = "has it already" if was == model_id else f"it had {was or 'none'}"
@@ -161,7 +163,7 @@ def _fetch(
 
 
 def _kept(path: Path, model_id: str) -> Model | LatencyModel | None:
-    """The model of this id, if it was fetched before."""
+    """Return the model with this id if it was fetched before."""
     with contextlib.suppress(ModelError):
         model = load_model(path)
         if model.model_id == model_id:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One line to the journal for whoever changes a drive: what, who, by which command."""
+"""Write a line to the journal for each change of a drive: the change, the user, the command."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import syslog
 from collections.abc import Callable
 from pathlib import Path
 
-#: Who hears of what is done, a line for each step.
+#: Receives a line for each step that is done.
 Log = Callable[[str], None]
 
-#: what the kernel says of a process that nobody's login began
+#: the kernel's login uid of a process that no login started
 _NO_LOGIN = 2**32 - 1
 
 _LOGIN = Path("/proc/self/loginuid")
 
 
 def note(what: str) -> None:
-    """Write ``nvme0n1: mode off -> observe``; without a journal and a syslog it is lost."""
+    """Write ``nvme0n1: mode off -> observe``; it is lost if there is no journal and no syslog."""
     syslog.openlog("linnapp", 0, syslog.LOG_DAEMON)
     syslog.syslog(syslog.LOG_NOTICE, f"{what} ({_command()}, by {_who()})")
 
 
 def _command() -> str:
-    """``linnapp upload``; the arguments after that may be long."""
+    """Return ``linnapp upload``, without the further arguments, which may be long."""
     program, *words = sys.argv[:2] if sys.argv and sys.argv[0] else ["python"]
     return " ".join([Path(program).name, *(word for word in words if word.isalpha())])
 
 
 def _who() -> str:
-    """The user, and who logged in to become it with sudo or su."""
+    """Return the user, and the user who logged in if sudo or su was used."""
     user, login = os.geteuid(), _NO_LOGIN
     with contextlib.suppress(OSError, ValueError):
         login = int(_LOGIN.read_text())

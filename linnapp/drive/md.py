@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An md array as the kernel shows it, ``/sys/block/<md>/md``: its mirrors, and whether it asks."""
+"""An md array in ``/sys/block/<md>/md``: its mirrors, and whether it queries LinnOS."""
 
 from __future__ import annotations
 
@@ -18,33 +18,35 @@ from linnapp.files import os_errors
 class Mirror:
     """A member of an array."""
 
-    #: What md was given: a disk, or a partition.
+    #: The device that was given to md: a disk or a partition.
     part: str
-    #: The disk that it is on.
+    #: The disk that contains it.
     disk: str
-    #: ``in_sync``, ``faulty``, ``write_mostly``, ``spare`` and what else md says.
+    #: ``in_sync``, ``faulty``, ``write_mostly``, ``spare`` and other states of md.
     states: frozenset[str]
 
 
 @dataclasses.dataclass(frozen=True)
 class Guard:
-    """Whether an array gains by reading elsewhere than it would by itself, as its kernel says.
+    """The kernel's measurement of the benefit that an array has from redirecting reads.
 
     Attributes
     ----------
     state : str
-        ``off``, ``unguarded``, ``choosing``, or ``staying``: what its drives predict is known not
-        to be worth it, and hardly a read goes elsewhere for it.
+        ``off``, ``unguarded``, ``choosing``, or ``staying``. In ``staying``, the predictions of
+        the drives are known to have no benefit, and very few reads are redirected.
     steered : int
-        Reads that have gone elsewhere since it was switched on.
+        Reads that were redirected since this was switched on.
     gain_percent : tuple of int or None
-        By how much that makes the mean of all reads lower, and between what it is in 95 of 100
-        cases; None if it is not known yet.
+        Reduction of the mean latency of all reads in percent, and the bounds of its 95 %
+        confidence interval; None if it is not known yet.
     homes : dict
-        By how slow the drive was called that md would have read from (``usual``, ``slow``,
-        ``slower``, ``bad``), of the reads that another was predicted to answer sooner: how many
-        ``wished`` to leave and ``left``, what those took that stayed and left (``stayed_us``,
-        ``left_us``; 0: none did lately), and how many of 1024 leave now (``share``).
+        Statistics by the predicted slowness of the default replica (``usual``, ``slow``,
+        ``slower``, ``bad``), for the reads for which another replica was predicted to be faster:
+        the number of such reads (``wished``) and of those redirected (``left``), the mean latency
+        in µs of the control group and of the redirected reads (``stayed_us``, ``left_us``; 0 if
+        there were none recently), and the current share of redirected reads in 1024ths
+        (``share``).
     """
 
     array: str
@@ -55,7 +57,7 @@ class Guard:
 
     @classmethod
     def parse(cls, array: str, text: str) -> Guard:
-        """Of the text of ``md/linnos_guard``; ValueError of another."""
+        """Parse the text of ``md/linnos_guard``; raise ValueError if it is not valid."""
         values = {name: rest for name, *rest in map(str.split, text.splitlines())}
         try:
             (state,), (steered,) = values.pop("state"), values.pop("steered")
@@ -74,7 +76,7 @@ class Guard:
 
     @property
     def words(self) -> str:
-        """All of it in a line."""
+        """Return all values in one line."""
         if self.state == "unguarded":
             return f"{self.array}: choosing, unguarded"
         parts = [f"{self.array}: {self.state}, {self.steered} reads steered"]
@@ -113,30 +115,30 @@ class MdArray:
 
     @property
     def n_mirrors(self) -> int:
-        """Members that it is to have."""
+        """Nominal number of members."""
         return int(self._text("raid_disks").split()[0])
 
     @property
     def n_missing(self) -> int:
-        """Members that it lacks."""
+        """Number of members that are missing."""
         return int(self._text("degraded") or 0)
 
     @property
     def metadata(self) -> str:
-        """``1.2``, ``none``, or ``external:`` and whose."""
+        """``1.2``, ``none``, or ``external:`` and the name of the external format."""
         return self._text("metadata_version")
 
     @property
     def sync_action(self) -> str:
-        """``idle``, or what goes on: ``resync``, ``check``."""
+        """``idle``, or the current operation: ``resync``, ``check``."""
         return self._text("sync_action")
 
     @property
     def mirrors(self) -> list[Mirror]:
-        """What it has now, spares and faulty ones too."""
+        """Current members, including spare and faulty ones."""
         found = []
         for directory in sorted(self._directory.glob("dev-*")):
-            with contextlib.suppress(OSError):  # it is being removed
+            with contextlib.suppress(OSError):  # the member is being removed
                 states = (directory / "state").read_text().strip().split(",")
                 block = (directory / "block").resolve(strict=True)
                 disk = block.parent if (block / "partition").exists() else block
@@ -145,24 +147,24 @@ class MdArray:
 
     @property
     def attribute(self) -> Path:
-        """The file that says, and is told, whether it asks."""
+        """The file that shows and sets whether the array queries LinnOS."""
         return self._directory / "linnos"
 
     @property
     def asks(self) -> bool | None:
-        """Whether it asks LinnOS before it reads; None if this md cannot."""
+        """True if the array queries LinnOS before it reads; None if this md cannot."""
         if not self.attribute.exists():
             return None
         return {"on": True, "unguarded": True, "off": False}.get(self.state)
 
     @property
     def state(self) -> str:
-        """``off``, ``on`` or ``unguarded``, of one that can ask."""
+        """``off``, ``on`` or ``unguarded``, for an array that can query LinnOS."""
         return self._text("linnos")
 
     @property
     def guard(self) -> Guard | None:
-        """Whether that is worth it; None if this md has no such file."""
+        """Measurement of the benefit; None if this md has no such file."""
         path = self.attribute.with_name("linnos_guard")
         if not path.exists():
             return None
@@ -172,14 +174,13 @@ class MdArray:
             raise DeviceError(f"{path}: not understood: {error}") from error
 
     def set_asks(self, on: bool) -> None:
-        """Switch that on, guarded, or off; errors as :meth:`set_state` has them."""
+        """Switch queries on, with the guard, or off; raises the errors of :meth:`set_state`."""
         self.set_state("on" if on else "off")
 
     def set_state(self, state: str, *, noted: bool = True) -> None:
-        """Give it one of the states, and note a change in the journal unless told not to.
+        """Set one of the states, and record a change in the journal unless `noted` is false.
 
-        An array that is told anew to be on forgets what choosing was worth: for its drives have got
-        other models.
+        Setting an array to on again resets the measured benefit, as its drives have new models.
         """
         try:
             if self.asks is None:
@@ -195,7 +196,7 @@ class MdArray:
 
 
 def cannot_ask(name: str) -> str:
-    """What to do about an array whose md has no such attribute."""
+    """Explain what to do about an array whose md has no such attribute."""
     return (
         f"{name}: this md does not ask LinnOS (/sys/block/{name}/md/linnos is missing); "
         "boot the patched kernel; or install linnos-dkms, stop the array, modprobe -r raid1 "
@@ -204,12 +205,12 @@ def cannot_ask(name: str) -> str:
 
 
 def arrays() -> list[MdArray]:
-    """All that run."""
+    """Return all running arrays."""
     return _those_left(path.parent.name for path in sysfs_root().glob("block/*/md"))
 
 
 def arrays_of(drive: str) -> list[MdArray]:
-    """The arrays that a disk, or a partition of it, is a member of."""
+    """Return the arrays that have a disk, or a partition of it, as a member."""
     disk = sysfs_root() / "block" / drive
     return _those_left(
         path.name for pattern in ("", "*/") for path in disk.glob(f"{pattern}holders/md*")
@@ -219,13 +220,13 @@ def arrays_of(drive: str) -> list[MdArray]:
 def _those_left(names: Iterable[str]) -> list[MdArray]:
     found = []
     for name in sorted(set(names)):
-        with contextlib.suppress(DeviceError):  # it is being stopped
+        with contextlib.suppress(DeviceError):  # the array is being stopped
             found.append(MdArray(name))
     return found
 
 
 def guards() -> list[Guard]:
-    """Of all arrays that may ask, but those that are being stopped."""
+    """Return the guards of all arrays that can query LinnOS, except those being stopped."""
     found = []
     for array in arrays():
         with contextlib.suppress(DeviceError):
@@ -236,7 +237,7 @@ def guards() -> list[Guard]:
 
 
 def restart_guards(drive: str) -> None:
-    """Have the arrays of a drive that are on find out anew what choosing is worth."""
+    """Make the arrays of a drive that are on measure the benefit from the start."""
     for array in arrays_of(drive):
         with contextlib.suppress(DeviceError):
             if array.asks and array.state == "on":
@@ -244,5 +245,5 @@ def restart_guards(drive: str) -> None:
 
 
 def is_md(device: str) -> bool:
-    """Whether a device is an md array, or lies on one."""
+    """Return true if a device is an md array or a part of one."""
     return (sysfs_root() / "block" / disk_name(device) / "md").is_dir()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Has drives serve all that would come to them by itself, while they are recorded.
+"""Let drives serve their full default load while they are recorded.
 
-In ``enforce``, what is refused is never seen to be slow, and where md asks, what it steers away
-from a slow mirror is not seen there either. Of such a recording the inflection point would drift
-away from the drive's, and refuse other reads, and drift again. So drives that enforce observe,
-and arrays that ask do not, until that is over.
+In ``enforce``, a refused read is never seen to be slow. If md queries LinnOS, reads that it
+redirects from a slow mirror are not seen there either. The inflection point of such a recording
+would drift away from the drive's own, other reads would be refused, and it would drift further.
+Therefore, during the recording, drives in ``enforce`` are set to ``observe`` and arrays do not
+query LinnOS.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from linnapp.signals import signals_held
 
 @contextlib.contextmanager
 def observing(names: Sequence[str], log: Log) -> Iterator[None]:
-    """Keep no read from the disks of these names for a while, then have all as it was before.
+    """Redirect no read from these disks until the block ends, then restore the settings.
 
-    A mode, or an array's state, that somebody else sets meanwhile is left as it is. An array that
-    is on again finds out anew what choosing is worth (:meth:`.MdArray.set_state`).
+    A mode or an array's state that was changed by another process in the meantime is not touched.
+    An array that is switched on again measures its benefit from the start
+    (:meth:`.MdArray.set_state`).
     """
     enforcing: list[Drive] = []
     asking: list[tuple[MdArray, str]] = []
@@ -43,7 +45,7 @@ def observing(names: Sequence[str], log: Log) -> Iterator[None]:
         yield
     finally:
         failures = []
-        with signals_held():  # told to end once more, the others are still to be switched back
+        with signals_held():  # after another signal, the remaining ones must still be restored
             for drive in enforcing:
                 try:
                     if drive.mode == "observe":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Gives drives the models and modes that drives.conf has, as after a reboot.
+"""Give drives the models and modes of drives.conf, for example after a reboot.
 
-Only what differs is written, so that it can be done again at any time.
+Only differences are written, so this can be repeated at any time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from linnapp.drive.sysfs import Drive, observed
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.model import load_model
 
-#: how often it is looked whether a drive has come
+#: interval between checks for a drive that is not there yet
 _LOOK_S = 0.2
 
 
@@ -28,11 +28,11 @@ def restore(
     log: Log = print,
     renamed: dict[str, str] | None = None,
 ) -> list[str]:
-    """Give all drives and arrays of the file back what they are to have, each on its own.
+    """Apply the settings of the file to all its drives and arrays, each independently.
 
-    All in all, `wait_s` is waited for drives that are not there yet. Returned is what failed: the
-    name, and why. Of a drive that failed the mode is as it was. `renamed` gets the names in
-    drives.conf of those that have another name now, and these.
+    In total, wait up to `wait_s` for drives that do not exist yet. Return an error with the name
+    and the reason for each failure. The mode of a drive that failed does not change. `renamed`
+    receives the names in drives.conf of devices that now have another name, with the new names.
     """
     deadline = time.monotonic() + wait_s
     failures = []
@@ -62,7 +62,7 @@ def restore(
 
 
 def _with_name(name: str, error: LinnappError) -> str:
-    """The error, with the name in drives.conf before it unless it begins with that."""
+    """Return the message, prefixed with the name in drives.conf unless it begins with that."""
     return str(error) if str(error).startswith(name) else f"{name}: {error}"
 
 
@@ -79,7 +79,7 @@ def restore_drive(name: str, entry: DriveEntry) -> Drive:
 
 
 def _found(name: str, known: Identity, deadline: float) -> str:
-    """The device that drives.conf names so, once it is there."""
+    """Wait for the device that drives.conf names `name`, and return its current name."""
     while True:
         try:
             return find_device(name, known)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What a disk or an md array is known by after a reboot.
+"""Identify a disk or an md array after a reboot.
 
-Names such as ``/dev/vda`` and ``/dev/md127`` are given in the order in which devices are found.
-Links that udev makes in ``/dev/disk/by-id`` stay the same. For devices without such a name
-drives.conf also has what they say of themselves: a WWID, a serial number or an array's UUID is
-enough to find a device under another name; model and size can only show that it is another one.
+Names such as ``/dev/vda`` and ``/dev/md127`` depend on the order in which devices are found. The
+links that udev makes in ``/dev/disk/by-id`` do not change. For devices without such a link,
+drives.conf also has the values that the devices report. A WWID, a serial number or an array's UUID
+suffices to find a device under another name. A model name and a size can only show that a device
+is a different one.
 """
 
 from __future__ import annotations
@@ -19,18 +20,21 @@ from linnapp.drive.md import is_md
 from linnapp.drive.sysfs import disk_name, node_of, sysfs_root
 from linnapp.errors import DeviceError
 
-#: Best first: what a drive itself answers, and an array has written on it, then what is made up of
-#: model and serial number.
+#: Best first: ids that a drive itself reports or an array stores on disk, then ids that are built
+#: from the model name and the serial number.
 _PREFERRED = ("wwn-", "nvme-eui.", "nvme-uuid.", "md-uuid-", "nvme-", "scsi-", "ata-")
 
 
 def _links() -> Path:
-    """``/dev/disk/by-id``, or of another tree, for tests."""
+    """Return ``/dev/disk/by-id``, or the directory that tests use instead."""
     return Path(os.environ.get("LINNAPP_BY_ID", "/dev/disk/by-id"))
 
 
 def stable_id(name: str) -> str | None:
-    """The path of the best stable name of ``nvme0n1``; None if it has none, as virtual disks."""
+    """Return the path of the best stable name of ``nvme0n1``.
+
+    None if it has none, as is the case for virtual disks.
+    """
     found = []
     with contextlib.suppress(OSError):
         for link in sorted(_links().iterdir()):
@@ -46,14 +50,14 @@ def _rank(path: str) -> tuple[int, int, str]:
     return place, len(name), path
 
 
-#: By the key in drives.conf: files below the disk's directory, the first that says anything.
+#: By key in drives.conf: files below the disk's directory; the first that is not empty is used.
 _FILES = {
     "wwid": ("wwid", "device/wwid"),
     "serial": ("serial", "device/serial"),
     "product": ("device/model",),
     "sectors": ("size",),
 }
-#: Any of these alone is enough, the first that both have.
+#: Any of these alone suffices; the first that both have is compared.
 _UNIQUE = ("uuid", "wwid", "serial")
 _OTHER = ("product", "sectors")
 KEYS = {"drive": (*_UNIQUE[1:], *_OTHER), "array": _UNIQUE[:1]}
@@ -62,7 +66,7 @@ Identity = Mapping[str, str]
 
 
 def identity_of(name: str) -> dict[str, str]:
-    """What a disk says of itself, or the UUID of an md array."""
+    """Return the values that a disk reports, or the UUID of an md array."""
     directory = sysfs_root() / "block" / name
     if is_md(name):
         uuid = _said(directory / "md" / "uuid") or _uuid_by_mdadm(name)
@@ -75,7 +79,7 @@ def identity_of(name: str) -> dict[str, str]:
 
 
 def _said(path: Path) -> str:
-    """A file's text in one line, as drives.conf can have it."""
+    """Return a file's text in one line, as it is written to drives.conf."""
     text = ""
     with contextlib.suppress(OSError):
         text = path.read_text(errors="replace")
@@ -83,7 +87,7 @@ def _said(path: Path) -> str:
 
 
 def _uuid_by_mdadm(name: str) -> str:
-    """For kernels without ``md/uuid``."""
+    """Return the UUID of an array on kernels without ``md/uuid``."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         ran = subprocess.run(
             ["mdadm", "--detail", "--export", str(node_of(name))],
@@ -99,7 +103,7 @@ def _uuid_by_mdadm(name: str) -> str:
 
 
 def warn_of_name(name: str) -> str | None:
-    """What may happen to a device without a name that stays the same; None if it has one."""
+    """Return a warning for a device whose name may change; None if it has a stable name."""
     if stable_id(name) is not None:
         return None
     unique = [key for key in _UNIQUE if key in identity_of(name)]
@@ -117,15 +121,15 @@ def warn_of_name(name: str) -> str | None:
 
 
 def find_device(name: str, recorded: Identity) -> str:
-    """The device that drives.conf calls `name`, under the name that it has now.
+    """Return the current name of the device that drives.conf calls `name`.
 
     Raises
     ------
     DeviceError
-        If it is not there, or if another device has its name now.
+        If it does not exist, or if its name now belongs to another device.
     """
     is_there = Path(name).exists()
-    # Other names than the kernel's are links that udev or a user has made to this device.
+    # Names other than the kernel's are links to this device that udev or a user made.
     if is_there and (not recorded or Path(name) != node_of(Path(name).resolve().name)):
         return name
     why = ""

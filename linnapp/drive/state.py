@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What linnapp remembers between runs: the model before the last upload, counters last seen.
+"""State that linnapp keeps between runs: the previous model and the last counters.
 
-Kept per drive in a directory: ``LINNAPP_STATE`` if set, ``/var/lib/linnapp`` for root, and
+It is kept per drive in a directory: ``LINNAPP_STATE`` if set, ``/var/lib/linnapp`` for root, and
 ``~/.local/state/linnapp`` (or ``XDG_STATE_HOME``) otherwise.
 """
 
@@ -21,7 +21,7 @@ _OF_ROOT = Path("/var/lib/linnapp")
 
 
 def state_directory() -> Path:
-    """Where state is kept; it need not exist yet."""
+    """Return the directory of the state, which may not exist yet."""
     if "LINNAPP_STATE" in os.environ:
         return Path(os.environ["LINNAPP_STATE"])
     if os.geteuid() == 0:
@@ -38,7 +38,7 @@ def state_directory() -> Path:
 
 
 def drive_directory(drive: str) -> Path:
-    """The directory of one drive's state, made if needed."""
+    """Return the directory of one drive's state, and create it if needed."""
     directory = state_directory() / drive
     with os_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
@@ -46,13 +46,13 @@ def drive_directory(drive: str) -> Path:
 
 
 def save_previous_model(drive: str, data: bytes) -> None:
-    """Remember the model that an upload is about to replace."""
+    """Save the model that an upload is about to replace."""
     with replaced_file(drive_directory(drive) / "previous.linnos") as stream:
         stream.write(data)
 
 
 def previous_model(drive: str) -> Path:
-    """The model before the last upload."""
+    """Return the path of the model before the last upload."""
     path = state_directory() / drive / "previous.linnos"
     if not path.exists():
         raise LinnappError(f"{drive}: no model before the active one is known ({path} is missing)")
@@ -60,15 +60,15 @@ def previous_model(drive: str) -> Path:
 
 
 def save_upload(drive: str, model_id: str) -> None:
-    """Remember that a drive was given a model just now."""
+    """Save the time at which a drive was given a model."""
     save_json(drive, "upload", {"model_id": model_id, "time": time.time()})
 
 
 def uploaded_at(drive: str, model_id: str) -> float | None:
-    """When a drive was given its active model, in seconds since 1970.
+    """Return the time at which a drive was given its active model, in seconds since 1970.
 
-    Only root uploads, but everybody may ask: root's state is looked at too. None when it was not
-    `linnapp` that uploaded it, or it could not remember it.
+    Only root uploads, but any user may call this, so root's state is also read. None if the model
+    was not uploaded by `linnapp`, or if the time could not be saved.
     """
     for directory in _directories():
         upload = _load(directory / drive / "upload.json")
@@ -79,13 +79,13 @@ def uploaded_at(drive: str, model_id: str) -> float | None:
 
 
 def load_shared(name: str) -> dict[str, Any]:
-    """What is remembered of all drives together: this user's file, or else root's."""
+    """Return the state that all drives share: this user's file, or else root's."""
     found = (_load(directory / name) for directory in _directories())
     return next((content for content in found if content), {})
 
 
 def _directories() -> list[Path]:
-    """This user's state, and root's."""
+    """Return this user's state directory and root's."""
     directories = [] if "LINNAPP_STATE" in os.environ else [_OF_ROOT]
     with contextlib.suppress(LinnappError):
         directories.insert(0, state_directory())
@@ -93,14 +93,14 @@ def _directories() -> list[Path]:
 
 
 def load_json(drive: str, name: str) -> dict[str, Any]:
-    """A remembered object, empty when there is none or it is unreadable."""
+    """Return a saved object; empty if there is none or it is unreadable."""
     with contextlib.suppress(LinnappError):
         return _load(state_directory() / drive / f"{name}.json")
     return {}
 
 
 def save_json(drive: str, name: str, content: dict[str, Any]) -> None:
-    """Remember an object; it replaces the old one at once or not at all."""
+    """Save an object; it replaces the old one atomically."""
     replace_text(drive_directory(drive) / f"{name}.json", json.dumps(content, indent=1) + "\n")
 
 

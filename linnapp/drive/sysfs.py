@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The kernel's files per drive, ``/sys/block/<disk>/linnos`` (docs/ABI-sysfs-block-linnos).
 
-Or those of linnos.ko, for kernels without the patch, ``/sys/kernel/linnos/<disk>``. The only module
-that touches them. ``LINNAPP_SYSFS`` puts another tree in the place of ``/sys``.
+With linnos.ko, for kernels without the patch, these are in ``/sys/kernel/linnos/<disk>``. No other
+module accesses them. ``LINNAPP_SYSFS`` replaces ``/sys`` with another tree.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DISK_STAT = (
     *("in_flight", "busy_ms"),
 )
 
-#: Disks of memory, of a file, or of nothing.
+#: Disks in memory, backed by a file, or without storage.
 _NO_DRIVES = ("loop", "nullb", "ram", "zram")
 
 #: larger than any model; a read that returns more is not one
@@ -45,11 +45,12 @@ _MAX_MODEL_BYTES = 64 << 20
 
 
 def sysfs_root() -> Path:
-    """Where sysfs is: ``/sys``, unless ``LINNAPP_SYSFS`` says otherwise."""
+    """Return the mount point of sysfs: ``/sys``, unless ``LINNAPP_SYSFS`` is set."""
     return Path(os.environ.get("LINNAPP_SYSFS", "/sys"))
 
 
-#: What observes a disk: a patched kernel, the module, a module to which it is not named, nothing.
+#: The observer of a disk: a patched kernel, the module, the module once it is given the disk's
+#: name, or none.
 ObservedBy = Literal["kernel", "module", "unnamed", "none"]
 
 
@@ -58,7 +59,7 @@ def _module() -> Path:
 
 
 def observer_of(name: str) -> ObservedBy:
-    """What observes the disk of this name, or would."""
+    """Return the observer of the disk of this name, or the one that could observe it."""
     if (sysfs_root() / "block" / name / "linnos").is_dir():
         return "kernel"
     if (_module() / name).is_dir():
@@ -67,7 +68,7 @@ def observer_of(name: str) -> ObservedBy:
 
 
 def has_module() -> bool:
-    """Whether the module linnos is loaded, or there to be."""
+    """Return true if the module linnos is loaded or installed."""
     if _module().is_dir():
         return True
     with contextlib.suppress(OSError):
@@ -76,10 +77,13 @@ def has_module() -> bool:
 
 
 def observed(device: str) -> Drive:
-    """A drive, named to the module, and that loaded, if the kernel has no LinnOS itself."""
+    """Return a drive.
+
+    If the kernel has no LinnOS itself, load the module and give it the drive's name first.
+    """
     name = disk_name(device)
     if observer_of(name) == "none":
-        with contextlib.suppress(OSError):  # there is no modprobe
+        with contextlib.suppress(OSError):  # modprobe does not exist
             subprocess.run(["modprobe", "-q", "linnos"], check=False)
     if observer_of(name) == "unnamed" and not has_no_queue(name):
         _write(_module() / "add", name)
@@ -88,7 +92,7 @@ def observed(device: str) -> Drive:
 
 
 class Drive:
-    """A disk whose kernel has LinnOS: ``/dev/nvme0n1``, ``nvme0n1``, or a partition's."""
+    """A disk whose kernel has LinnOS: ``/dev/nvme0n1``, ``nvme0n1``, or one of its partitions."""
 
     def __init__(self, device: str) -> None:
         try:
@@ -131,7 +135,7 @@ class Drive:
 
     @property
     def device_number(self) -> int:
-        """The disk's number, as the kernel keeps it: major << 20 | minor."""
+        """The disk's number in the kernel's internal form: major << 20 | minor."""
         major, minor = _numbers(self._disk / "dev", 2, ":")
         return major << 20 | minor
 
@@ -139,12 +143,12 @@ class Drive:
     def mode(self) -> str:
         """``off``, ``observe`` or ``enforce``."""
         text = self._read("mode")
-        # Some kernels' files show all choices with the current one in brackets.
+        # The files of some kernels show all choices, with the current one in brackets.
         current = re.search(r"\[(\w+)\]", text)
         return current[1] if current else text
 
     def set_mode(self, mode: str) -> None:
-        """Switch the mode; a mode that needs a model is refused without one."""
+        """Set the mode; the kernel refuses a mode that needs a model if there is none."""
         if mode not in MODES:
             raise DeviceError(f"mode {mode!r}: expected one of {', '.join(MODES)}")
         before = self.mode
@@ -153,9 +157,9 @@ class Drive:
             journal.note(f"{self.name}: mode {before} -> {mode}")
 
     def forget(self) -> None:
-        """Have the module not observe it any more, and let go of model and counts.
+        """Make the module stop observing this drive and free its model and counts.
 
-        A patched kernel observes every disk: there, nothing is done.
+        A patched kernel observes every disk; there, this does nothing.
         """
         if self.observer == "module":
             _write(_module() / "remove", self.name)
@@ -163,13 +167,13 @@ class Drive:
 
     @property
     def model_id(self) -> str | None:
-        """CRC-32 of the active model, or None."""
+        """CRC-32 of the active model; None if there is none."""
         text = self._read("model_id")
         return None if text == "none" else text
 
     @property
     def model_kind(self) -> Kind | None:
-        """Kind of the active model, or None."""
+        """Kind of the active model; None if there is none."""
         if not self.runs_latency_models:
             return None if self.model_id is None else "network"
         kind = self._read("model_kind")
@@ -177,9 +181,9 @@ class Drive:
 
     @property
     def model_usage(self) -> Choosing | None:
-        """Whether reads may be refused, or sent elsewhere, by the active model.
+        """Whether the active model may be used to refuse or redirect reads.
 
-        None without one, or where it cannot be read.
+        None if there is no model or it cannot be read.
         """
         kind = self.model_kind
         if kind != "latency":
@@ -193,7 +197,7 @@ class Drive:
 
     @property
     def runs_latency_models(self) -> bool:
-        """Whether this kernel knows the second kind of model."""
+        """True if this kernel supports latency models."""
         return (self._directory / "model_kind").exists()
 
     @property
@@ -208,16 +212,19 @@ class Drive:
 
     @property
     def failover_us(self) -> int | None:
-        """How late a probe may be beyond the threshold; None if the kernel does not say."""
+        """Cost in µs of a refusal and a read from another disk; None if it is not reported.
+
+        A probe is late if it takes longer than the threshold and this together.
+        """
         if not (self._directory / "failover_us").exists():
             return None
         return self._number("failover_us")
 
     @property
     def latency_counts(self) -> list[int] | None:
-        """Reads by how long they took, in the buckets of :mod:`linnapp.drive.counters.latencies`.
+        """Number of reads by latency, in the buckets of :mod:`linnapp.drive.counters.latencies`.
 
-        None where the kernel does not count them, or in other buckets.
+        None if the kernel does not count them or uses other buckets.
         """
         path = self._directory / "latency_us_histogram"
         if not path.exists():
@@ -242,16 +249,16 @@ class Drive:
 
     @property
     def disk_stat(self) -> dict[str, int]:
-        """What the block layer counts of the disk, whatever the policy's mode.
+        """Counters of the block layer for this disk, which do not depend on the policy's mode.
 
-        `read_ios`, `read_merges`, `read_sectors`, `read_ms`, the same of writes, `in_flight` and
-        `busy_ms`. The times are from request to completion: what a scheduler adds is in them.
+        `read_ios`, `read_merges`, `read_sectors`, `read_ms`, the same for writes, `in_flight` and
+        `busy_ms`. The times are from request to completion, so they include time in a scheduler.
         """
         return disk_stat(self.name)
 
     @property
     def pending_pages(self) -> int | None:
-        """Pages of 4 KiB that the policy has in flight; None where debugfs cannot be read."""
+        """Number of 4 KiB pages that the policy has in flight; None if debugfs cannot be read."""
         path = sysfs_root() / "kernel/debug"
         if self._directory.parent == self._disk:
             path /= f"block/{self.name}/rqos/linnos/in_flight"
@@ -264,7 +271,7 @@ class Drive:
         return int(counts[1]) if counts else None
 
     def read_model(self) -> bytes | None:
-        """Content of the active model, or None."""
+        """Return the content of the active model; None if there is none."""
         path = self._directory / "model"
         try:
             with path.open("rb") as stream:
@@ -276,7 +283,10 @@ class Drive:
         return data or None
 
     def upload(self, model: Model | LatencyModel) -> None:
-        """Replace the active model and check that the kernel has it; refused, the old one stays."""
+        """Replace the active model and check that the kernel has it.
+
+        If the kernel refuses it, the old model stays active.
+        """
         path = self._directory / "model"
         if isinstance(model, LatencyModel):
             self.check_runs_latency_models(f"model {model.model_id} is a latency model")
@@ -290,7 +300,7 @@ class Drive:
         try:
             with path.open("wb", buffering=0) as stream:
                 view = memoryview(data)
-                # sysfs takes a page per call and replaces the model with the last one.
+                # sysfs accepts one page per call and replaces the model at the last one.
                 while view:
                     view = view[stream.write(view) :]
         except OSError as error:
@@ -309,7 +319,7 @@ class Drive:
             journal.note(f"{self.name}: model {before or 'none'} -> {active}")
 
     def check_runs_latency_models(self, what: str = "latency models are asked for") -> None:
-        """Refuse what needs a kernel that knows the second kind of model."""
+        """Raise ModelError if this kernel does not support latency models."""
         if not self.runs_latency_models:
             raise ModelError(
                 f"{what}, which this kernel does not run ({self._directory}/model_kind is "
@@ -319,16 +329,16 @@ class Drive:
 
 
 def drives() -> list[str]:
-    """Names of the drives that are meant where none is named.
+    """Return the names of the drives to use if the user names none.
 
-    All disks whose kernel has LinnOS, but of those that are no drives, as `_NO_DRIVES` and slots
-    without a medium, only what somebody gave a mode other than off, or a model.
+    These are all disks whose kernel has LinnOS. Disks that are not drives, as in `_NO_DRIVES`, and
+    slots without a medium are included only if they have a mode other than off or a model.
     """
     return [name for name in _with_linnos() if _is_drive(name) or _is_set_up(name)]
 
 
 def check_has_drives() -> None:
-    """Find out whether any drive is meant where none is named."""
+    """Raise DeviceError if there are no drives to use when the user names none."""
     if drives():
         return
     if others := _with_linnos():
@@ -352,12 +362,12 @@ def _is_drive(name: str) -> bool:
     try:
         size = (sysfs_root() / "block" / name / "size").read_text().strip()
     except OSError:
-        size = ""  # it is being removed
+        size = ""  # the disk is being removed
     return not is_made_up(name) and size != "0"
 
 
 def is_made_up(name: str) -> bool:
-    """Whether it is a disk of memory, of a file, or of nothing."""
+    """Return true if it is a disk in memory, backed by a file, or without storage."""
     return name.startswith(_NO_DRIVES)
 
 
@@ -370,10 +380,10 @@ def _is_set_up(name: str) -> bool:
 
 
 def md_drives() -> dict[str, list[str]]:
-    """The disks below each md array, by its name; of a partition in it the disk is meant."""
+    """Return the disks below each md array, by its name; for a partition, its disk."""
     found = {}
     for array in sorted((sysfs_root() / "block").glob("md*")):
-        # It or a disk may go meanwhile.
+        # The array or a disk may disappear in the meantime.
         with contextlib.suppress(OSError):
             members = sorted((array / "slaves").iterdir())
             found[array.name] = sorted({_disk_of(member) for member in members})
@@ -381,14 +391,14 @@ def md_drives() -> dict[str, list[str]]:
 
 
 def _disk_of(member: Path) -> str:
-    """The disk that a link to it, or to one of its partitions, leads to."""
+    """Return the disk to which a link leads; for a partition, its disk."""
     directory = member.resolve()
     return directory.parent.name if (directory / "partition").exists() else member.name
 
 
 _NVME_HEAD = re.compile(r"nvme(\d+)(n\d+)")
 _NVME_PATH = re.compile(r"nvme(\d+)c(\d+)(n\d+)")
-#: what no more than passes I/Os on, by the beginning of its name, or is memory
+#: devices that only pass I/Os on, or are memory, by the beginning of their names
 _KINDS_WITHOUT_QUEUE = {
     "bcache": "a bcache device",
     "drbd": "a DRBD device",
@@ -399,7 +409,7 @@ _KINDS_WITHOUT_QUEUE = {
 
 
 def nvme_paths(name: str) -> list[str]:
-    """The paths below the head of NVMe's multipath; none of another disk."""
+    """Return the paths below the head of NVMe multipath; empty for any other disk."""
     head = _NVME_HEAD.fullmatch(name)
     if head is None:
         return []
@@ -408,7 +418,10 @@ def nvme_paths(name: str) -> list[str]:
 
 
 def has_no_queue(name: str) -> str | None:
-    """Why LinnOS cannot observe a disk that serves no requests itself, and what to do; or None."""
+    """Explain why LinnOS cannot observe a disk that serves no requests itself, and what to do.
+
+    None if the disk has request queues.
+    """
     disk = sysfs_root() / "block" / name
     if (disk / "mq").is_dir():
         return None
@@ -441,7 +454,7 @@ def has_no_queue(name: str) -> str | None:
 
 
 def has_no_node(name: str) -> str | None:
-    """Why a disk cannot be opened, and what to do about it; None if that is not known of it."""
+    """Explain why a disk cannot be opened, and what to do; None if the reason is not known."""
     path = _NVME_PATH.fullmatch(name)
     if path is None:
         return None
@@ -453,12 +466,12 @@ def has_no_node(name: str) -> str | None:
 
 
 def node_of(name: str) -> Path:
-    """Where the node of a disk is; "!" in the kernel's names is "/" there."""
+    """Return the path of a disk's device node; "!" in the kernel's names is "/" there."""
     return Path("/dev", name.replace("!", "/"))
 
 
 def _no_disk(device: str, name: str) -> DeviceError:
-    """An error for what has the name of something near a disk, or of nothing."""
+    """Return the error for a name that is not a disk, with the similar device if there is one."""
     block = sysfs_root() / "block"
     disks = sorted(path.name for path in block.glob("*"))
     what = f"no such disk under {block}"
@@ -476,7 +489,7 @@ def _no_disk(device: str, name: str) -> DeviceError:
 
 
 def disk_name(device: str) -> str:
-    """Name of the disk that a device is, or is a partition of."""
+    """Return the name of the disk that a device is or is a partition of."""
     path = Path(device)
     name = path.name
     if "/" in device:
@@ -500,7 +513,7 @@ def disk_name(device: str) -> str:
     disks = sorted(path.name for path in block.glob("*"))
     if name in disks:
         return name
-    # A partition's directory lies in its disk's, as others do that are none.
+    # A partition's directory is in its disk's, as are others that are not partitions.
     for disk in disks:
         if (block / disk / name / "partition").is_file():
             return disk
@@ -508,7 +521,7 @@ def disk_name(device: str) -> str:
 
 
 def disk_stat(name: str) -> dict[str, int]:
-    """What the block layer counts of a disk, observed or not, as :attr:`Drive.disk_stat`."""
+    """Return the block layer's counters of a disk, observed or not, as :attr:`Drive.disk_stat`."""
     columns = _numbers(sysfs_root() / "block" / name / "stat", len(_DISK_STAT))
     return dict(zip(_DISK_STAT, columns, strict=True))
 
@@ -519,13 +532,13 @@ def _write(path: Path, text: str) -> None:
 
 
 def _text(path: Path) -> str:
-    """What one of the kernel's files says."""
+    """Return the text of one of the kernel's files."""
     with os_errors(path, explained):
         return path.read_text(errors="replace").strip()
 
 
 def _numbers(path: Path, n: int, separator: str | None = None) -> list[int]:
-    """The first `n` numbers in one of the kernel's files."""
+    """Return the first `n` numbers in one of the kernel's files."""
     text = _text(path)
     try:
         found = [int(word) for word in text.split(separator)]
@@ -540,7 +553,7 @@ def _numbers(path: Path, n: int, separator: str | None = None) -> list[int]:
 
 
 def explained(error: OSError, path: AnyPath) -> DeviceError:
-    """What went wrong with one of the kernel's files, and what to do about it."""
+    """Explain an error of one of the kernel's files, and what to do about it."""
     reason = error.strerror or str(error)
     if error.errno in (errno.EACCES, errno.EPERM):
         reason += "; run as root"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Records kernel events of a drive, or functions, in a buffer of one's own, beside whoever else.
+"""Record kernel events of a drive, or functions, in a buffer separate from other users' buffers.
 
-The only module that touches tracefs. ``LINNAPP_SYSFS`` puts another tree in the place of ``/sys``.
+No other module accesses tracefs. ``LINNAPP_SYSFS`` replaces ``/sys`` with another tree.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ EXPECTED = "linnos/linnos_expected"
 SENT = "block/block_bio_queue"
 REQUESTS = ("block/block_rq_issue", "block/block_rq_complete")
 
-#: Of a recording of events, all CPUs' together; each has its share.
+#: Total size for all CPUs of the buffer of an event recording; each CPU has an equal share.
 _BUFFER_KIB = 32768
 
 
 class Recorder:
-    """A running recording; :func:`recording` makes one."""
+    """A running recording; :func:`recording` creates one."""
 
     def __init__(self, instance: AnyPath, events: Sequence[str]) -> None:
         self._instance = Path(instance)
         self._events = events
 
     def write(self, name: str, text: str) -> None:
-        """Write one of the buffer's files."""
+        """Write to one of the buffer's files."""
         _written(self._instance / name, text)
 
     def stop(self, *events: str) -> None:
-        """Record no more, of these events or all."""
+        """Stop recording these events, or all if none are given."""
         for event in events or self._events:
             self.write(f"events/{event}/enable", "0")
 
     def text(self) -> bytes:
-        """What is in the buffer, oldest first."""
+        """Return the content of the buffer, oldest first."""
         path = self._instance / "trace"
         with os_errors(path, explained):
             return path.read_bytes()
@@ -56,9 +56,10 @@ class Recorder:
 
 @contextlib.contextmanager
 def recording(events: Sequence[str], *devices: int) -> Iterator[Recorder]:
-    """Record events of drives until the block ends; when the buffer is full the oldest go.
+    """Record events of drives until the block ends; a full buffer drops the oldest events.
 
-    Events are "subsystem/event", each with a field `dev`, a number as the kernel keeps it.
+    Events are "subsystem/event". Each must have a field `dev`, a number in the kernel's internal
+    form.
     """
     root = _tracing_directory()
     for event in events:
@@ -84,7 +85,7 @@ def recording(events: Sequence[str], *devices: int) -> Iterator[Recorder]:
 
 
 class FunctionTracer:
-    """The function graph tracer, in a buffer; :func:`function_tracer` makes one."""
+    """The function graph tracer with a buffer; :func:`function_tracer` creates one."""
 
     def __init__(self, root: AnyPath, buffer: AnyPath) -> None:
         self._root = Path(root)
@@ -94,12 +95,12 @@ class FunctionTracer:
         _written(self._buffer / name, text)
 
     def trace(self, pid: int) -> None:
-        """Trace a process, and all that it starts from now on."""
+        """Trace a process and all processes that it starts from now on."""
         self._write("set_ftrace_pid", str(pid))
         self._write("tracing_on", "1")
 
     def stop(self) -> None:
-        """Record no more; what is in the buffer stays."""
+        """Stop recording; the content of the buffer is kept."""
         self._write("tracing_on", "0")
 
     def clear(self) -> None:
@@ -107,12 +108,12 @@ class FunctionTracer:
         self._write("trace", "")
 
     def streams(self) -> list[int]:
-        """A descriptor for each CPU's part of the buffer, for reading pages without waiting."""
+        """Return a descriptor for each CPU's part of the buffer, for non-blocking page reads."""
         parts = sorted((self._buffer / "per_cpu").glob("cpu*/trace_pipe_raw"))
         return [os.open(part, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) for part in parts]
 
     def format(self, event: str) -> tuple[int, dict[str, tuple[int, int]]]:
-        """An event's number, and of each of its fields the offset and the size."""
+        """Return an event's number, and the offset and size of each of its fields."""
         text = _text(self._root / "events" / event / "format")
         number = re.search(r"^ID: (\d+)", text, re.M)
         fields = _fields(text)
@@ -121,18 +122,18 @@ class FunctionTracer:
         return int(number[1]), fields
 
     def page_format(self) -> dict[str, tuple[int, int]]:
-        """Of each field of a page of the buffer the offset and the size."""
+        """Return the offset and size of each field of a page of the buffer."""
         return _fields(_text(self._root / "events" / "header_page"))
 
 
 @contextlib.contextmanager
 def function_tracer(functions: Collection[int], *, buffer_kib: int) -> Iterator[FunctionTracer]:
-    """Have the function graph tracer at hand until the block ends; nothing is traced yet.
+    """Set up the function graph tracer until the block ends, without tracing anything yet.
 
-    Kernels before 6.12 have one such tracer for all; that is taken if nobody uses it. Functions are
-    given by their places in :func:`traceable_functions`: by their names it would take the kernel a
-    search through all that it has for each. When the buffer of a CPU is full the oldest go, and
-    that is marked.
+    Kernels before 6.12 have a single such tracer, which is used if it is idle. Functions are given
+    by their indices in :func:`traceable_functions`, because for each name the kernel would search
+    all of its functions. When the buffer of a CPU is full, the oldest entries are dropped, and the
+    buffer marks the loss.
     """
     root = _tracing_directory()
     if "function_graph" not in _text(root / "available_tracers").split():
@@ -146,7 +147,7 @@ def function_tracer(functions: Collection[int], *, buffer_kib: int) -> Iterator[
         contextlib.ExitStack() as stack,
     ):
         try:
-            # Functions are chosen first: the tracer would begin with every one there is.
+            # Choose functions first, because the tracer would otherwise start with all functions.
             _prepare(instance, functions, buffer_kib, stack)
             buffer = instance
         except DeviceError:
@@ -158,14 +159,14 @@ def function_tracer(functions: Collection[int], *, buffer_kib: int) -> Iterator[
 
 
 def traceable_functions() -> list[str]:
-    """Names of the functions that this kernel can trace, in its order; some occur twice."""
+    """Return the names of the functions that this kernel can trace, in its order, not unique."""
     text = _text(_tracing_directory() / "available_filter_functions")
     return [line.split()[0] for line in text.splitlines() if line]
 
 
 @contextlib.contextmanager
 def _instance(root: Path, name: str) -> Iterator[Path]:
-    """A buffer of one's own, gone when the block ends."""
+    """Create a separate buffer, which is removed when the block ends."""
     instance = root / "instances" / name
     try:
         with os_errors(instance, explained):
@@ -179,7 +180,7 @@ def _instance(root: Path, name: str) -> Iterator[Path]:
 def _prepare(
     buffer: Path, functions: Collection[int], buffer_kib: int, stack: contextlib.ExitStack
 ) -> None:
-    """Set a buffer up for the tracer; what is undone when `stack` is left is put on it."""
+    """Set up a buffer for the tracer and push the steps that undo this on `stack`."""
 
     def undo(name: str, text: str) -> None:
         with contextlib.suppress(OSError):
@@ -188,7 +189,7 @@ def _prepare(
     settings = (
         ("tracing_on", "0", "1"),
         ("set_ftrace_filter", "".join(f"{place + 1}\n" for place in functions), ""),
-        # Nothing, until somebody is to be traced: no process has this number.
+        # Trace nothing until a process is chosen: no process has this number.
         ("set_ftrace_pid", str(2**22 - 1), ""),
         ("options/function-fork", "1", "0"),
         ("buffer_size_kb", str(buffer_kib), "1408"),
@@ -200,7 +201,7 @@ def _prepare(
 
 
 def _check_idle(root: Path) -> None:
-    """Refuse to take the one tracer that there is from somebody else."""
+    """Raise DeviceError if another user has the kernel's single tracer."""
     tracer = _text(root / "current_tracer").strip()
     chosen = _text(root / "set_ftrace_filter").strip()
     if tracer != "nop" or not chosen.startswith("####"):
@@ -230,13 +231,13 @@ def _written(path: Path, text: str) -> None:
 
 
 def _tracing_directory() -> Path:
-    """Where tracefs is mounted."""
+    """Return the directory where tracefs is mounted."""
     for place in ("kernel/tracing", "kernel/debug/tracing"):
         path = sysfs_root() / place
         try:
             if (path / "events").is_dir():
                 return path
-            # May not be looked into, or nothing is mounted there.
+            # It cannot be read, or nothing is mounted there.
             next(path.iterdir(), None)
         except OSError as error:
             if error.errno in (errno.EACCES, errno.EPERM):
@@ -249,7 +250,7 @@ def _tracing_directory() -> Path:
 
 
 def explained(error: OSError, path: AnyPath) -> DeviceError:
-    """What went wrong with one of the kernel's files, and what to do about it."""
+    """Explain an error of one of the kernel's files, and what to do about it."""
     reason = error.strerror or str(error)
     if error.errno in (errno.EACCES, errno.EPERM):
         state = lockdown()

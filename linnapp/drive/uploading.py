@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Gives a drive its model, and keeps the one before for the way back."""
+"""Give a drive its model and keep the previous one, so that the upload can be undone."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ def upload(
     mode: str | None = None,
     warn: Callable[[str], None] = warnings.warn,
 ) -> Drive:
-    """Give a drive its model, atomically, check that the kernel has it, then switch the mode.
+    """Upload a model atomically, check that the kernel has it, then set the mode.
 
     Parameters
     ----------
     model : Model or LatencyModel
-        Or what was fitted, see :mod:`linnapp.learn.fitted`.
+        Or a fitted predictor, see :mod:`linnapp.learn.fitted`.
     device : path
-        ``/dev/nvme0n1``, a partition, whose disk is then meant, or the disk's bare name.
+        ``/dev/nvme0n1``, the disk's bare name, or a partition, which stands for its disk.
     mode : {"off", "observe", "enforce"}, optional
-        Left as it is unless given.
+        Does not change unless given.
     warn : callable
-        Told when the model that was active cannot be kept for ``linnapp upload --previous``.
+        Called when the previous model cannot be kept for ``linnapp upload --previous``.
 
     Raises
     ------
     DeviceError
         If there is no such disk, its kernel lacks LinnOS, or it cannot be written.
     ModelError
-        If the kernel does not run such a model, or refused it; the old one is then still active.
+        If the kernel does not support or refuses the model; the old one is then still active.
     ValueError
-        If there is no such mode.
+        If the mode is unknown.
     """
     if mode is not None:
         check_choice("mode", mode, MODES)
@@ -56,9 +56,9 @@ def upload(
 
 
 def replace_model(drive: Drive, model: Model | LatencyModel, warn: Callable[[str], None]) -> None:
-    """Give a drive its model, and keep the one that was active; errors as :func:`upload` has them.
+    """Upload a model and keep the previous one; raises the errors of :func:`upload`.
 
-    `warn` is told when that cannot be kept.
+    `warn` is called when the previous model cannot be kept.
     """
     active = drive.read_model()
     drive.upload(model)
@@ -68,6 +68,6 @@ def replace_model(drive: Drive, model: Model | LatencyModel, warn: Callable[[str
             state.save_previous_model(drive.name, active)
         except LinnappError as error:
             warn(f"`linnapp upload --previous` will not work: {error}")
-    # Where nothing can be remembered, the model's age is shown as unknown.
+    # If the time cannot be saved, the model's age is shown as unknown.
     with contextlib.suppress(LinnappError):
         state.save_upload(drive.name, model.model_id)
