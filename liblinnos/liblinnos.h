@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * DOC: liblinnos, reads from the replica that is predicted to answer first
+ * DOC: liblinnos, read from the replica that is predicted to answer first
  *
  * An array is a set of replicas that hold the same bytes at the same offsets: block devices, files,
- * or whatever a backend reads. For each of them a model of latencies (`linnapp train --kind
- * latency`, docs/formats.md) predicts from the array's own reads how long a new one would take
- * there. A read goes to the lowest prediction, fails over to the next one on an error, and, where
- * that is asked for, is hedged under a cap on extra I/O. Any Linux kernel will do;
- * docs/liblinnos.md has the whole of it. The choice without the I/O is linnos_choose.h.
+ * or anything that a backend reads. For each replica a latency model (`linnapp train --kind
+ * latency`, docs/formats.md) predicts from the array's own reads how long a new read would take
+ * there. A read is sent to the replica with the lowest prediction and fails over to the next one on
+ * an error. If the options ask for it, reads are hedged under a cap on extra I/O. Any Linux kernel
+ * will do. docs/liblinnos.md is the complete description. linnos_choose.h has the choice without
+ * the I/O.
  *
- * Errors are negative errno values, and linnos_error() has the text: which thing, what is wrong
- * with it, what to do. NULL in the place of an array or a queue that could not be made is such an
- * error, or means nothing to do, or zeros. The library prints nothing, ends nothing, and has no
- * state but its arrays and each thread's last error.
+ * Errors are negative errno values, and linnos_error() returns the message: which object, what is
+ * wrong with it, what to do. If an array or a queue could not be created and the resulting NULL is
+ * passed on, the call fails with an error, does nothing, or returns zeros. The library prints
+ * nothing, never ends the program, and has no state except its arrays and the last error of each
+ * thread.
  *
- * Threads: an array may be used by any number of threads at once, a queue by one at a time: each
- * has its own. Reading needs no lock of others. linnos_array_close() and linnos_queue_close() want
- * what they close to themselves. An array does not survive fork(2) in the child. The thread that
- * begins reads must outlive them.
+ * Threads: an array may be used by any number of threads at once, a queue by one thread at a time,
+ * so that each thread needs its own. Reads of different threads share only locks that are held for
+ * an instant. No other thread may use an array or a queue during linnos_array_close() or
+ * linnos_queue_close(). After fork(2) the child cannot use the array. The thread that begins reads
+ * must not exit before they complete.
  *
- * ABI: structures that may grow carry their size, or come with it. New members are appended, and
- * zero in them is what was before. So a program that was built with an older header works. One with
- * a newer header works as long as the members that this library does not know are zero: else it is
- * refused with -%E2BIG. ..._SIZE_VER0 are the sizes of the first version.
+ * ABI: structures that may grow contain their size or are passed together with it. New members are
+ * appended, and zero in a new member selects the previous behaviour. So a program that was built
+ * with an older header works. A program with a newer header works as long as the members that this
+ * library does not know are zero; otherwise the call fails with -%E2BIG. The ..._SIZE_VER0
+ * constants are the sizes of the first version.
  */
 #ifndef LIBLINNOS_H
 #define LIBLINNOS_H
@@ -45,13 +49,14 @@ struct linnos_queue_submit_read;
 
 /**
  * linnos_array_open() - open an array
- * @array: set; NULL on failure
+ * @array: set to the array; NULL on failure
  * @n_replicas: 1 to linnos_replicas_max()
- * @paths: block devices or regular files, opened for reading, with O_DIRECT if that can be; NULL:
- *	that replica is not there, and counts as dropped for good; at least one is there. No two
- *	are the same. A shorter one is asked, and what it does not have is read from another;
- *	an empty one is refused
- * @models: a file for each, or NULL in its place, or NULL for all of them: as for
+ * @paths: block devices or regular files. They are opened for reading, with O_DIRECT if possible.
+ *	NULL in place of a path means that the replica is absent; it counts as dropped for as long
+ *	as the array is open. At least one replica must be present, and no two may be the same. A
+ *	replica may be shorter than the others: what it does not hold is read from another one. An
+ *	empty replica is rejected if another one is not empty.
+ * @models: for each replica a model file or NULL, or NULL for all of them, as for
  *	linnos_predictor_create()
  * @options: NULL for the defaults
  *
@@ -62,12 +67,13 @@ int linnos_array_open(struct linnos_array **array, unsigned int n_replicas,
 		      const struct linnos_options *options);
 
 /**
- * linnos_array_open_fds() - open an array by descriptors
+ * linnos_array_open_fds() - open an array from file descriptors
  * @array: as for linnos_array_open()
- * @n_replicas: likewise
- * @fds: open for reading; the caller's, who closes them after the array; -1: it is not there
+ * @n_replicas: as for linnos_array_open()
+ * @fds: descriptors that are open for reading, or -1 if a replica is absent. The caller keeps them
+ *	open until the array is closed and then closes them.
  * @models: as for linnos_array_open()
- * @options: likewise; %LINNOS_BUFFERED is of no effect
+ * @options: as for linnos_array_open(); %LINNOS_BUFFERED has no effect
  *
  * Return: as linnos_array_open().
  */
@@ -75,12 +81,15 @@ int linnos_array_open_fds(struct linnos_array **array, unsigned int n_replicas, 
 			  const char *const *models, const struct linnos_options *options);
 
 /**
- * struct linnos_replica - what a backend has
- * @size: sizeof(struct linnos_replica) of the caller; the members of an array lie so far apart
- * @name: for messages; NULL: its number
- * @bytes: how many it holds
- * @align_bytes: to what offsets and sizes of reads must be aligned; a power of two, 0: 1
- * @memory_align_bytes: likewise the addresses of memory, up to 4096
+ * struct linnos_replica - a replica of a backend
+ * @size: sizeof(struct linnos_replica) of the caller, which is also the distance between the
+ *	elements of an array of them
+ * @name: name in messages; NULL to use its number
+ * @bytes: its size
+ * @align_bytes: required alignment of offsets and sizes of reads; a power of two, or 0 for no
+ *	requirement
+ * @memory_align_bytes: required alignment of memory addresses; a power of two up to 4096, or 0 for
+ *	no requirement
  */
 struct linnos_replica {
 	size_t size;
@@ -90,17 +99,17 @@ struct linnos_replica {
 	uint32_t memory_align_bytes;
 };
 
-/* Its size in the first version, which never changes. */
+/* The size in the first version. It never changes. */
 #define LINNOS_REPLICA_SIZE_VER0 32
 
 /**
- * linnos_array_open_backend() - open an array of what a backend reads
+ * linnos_array_open_backend() - open an array of replicas that a backend reads
  * @array: as for linnos_array_open()
- * @n_replicas: likewise
- * @replicas: what it has
- * @backend: outlives the array; the structure itself is copied
+ * @n_replicas: as for linnos_array_open()
+ * @replicas: the replicas of the backend
+ * @backend: the structure is copied; the functions and the context must outlive the array
  * @models: as for linnos_array_open()
- * @options: likewise; %LINNOS_BUFFERED and %LINNOS_QUERY_KERNEL are refused
+ * @options: as for linnos_array_open(); %LINNOS_BUFFERED and %LINNOS_QUERY_KERNEL are rejected
  *
  * Return: as linnos_array_open().
  */
@@ -110,106 +119,112 @@ int linnos_array_open_backend(struct linnos_array **array, unsigned int n_replic
 			      const struct linnos_options *options);
 
 /**
- * linnos_array_close() - give an array back
+ * linnos_array_close() - close an array and free its memory
  * @array: an array, or NULL
  *
- * Waits for copies, and for attempts that have lost their race: the kernel still writes to their
- * memory. A replica that hangs holds it up until the kernel gives the read up.
+ * Waits for copies, and for the slower attempts of hedged reads, because the kernel still writes to
+ * their memory. If a replica hangs, this takes until the kernel fails the read.
  *
- * Return: 0; -%EBUSY, and nothing is closed, while it has queues.
+ * Return: 0; -%EBUSY while the array has queues, and nothing is closed.
  */
 int linnos_array_close(struct linnos_array *array);
 
 /**
- * linnos_array_predictor() - what an array knows of its replicas
+ * linnos_array_predictor() - get the predictor of an array
  * @array: an array
  *
- * For linnos_predictor_drop_replica(), linnos_predictor_restore_replica(),
- * linnos_predictor_set_model(), and to choose by the same knowledge for I/O of one's own.
+ * For linnos_predictor_drop_replica(), linnos_predictor_restore_replica() and
+ * linnos_predictor_set_model(), and for choosing replicas for I/O outside the array from the same
+ * state.
  *
- * Return: the array's.
+ * Return: the predictor, which belongs to the array.
  */
 struct linnos_predictor *linnos_array_predictor(struct linnos_array *array);
 
 /**
- * linnos_array_drop_replica() - leave a replica out from now on
+ * linnos_array_drop_replica() - stop sending reads to a replica
  * @array: an array
  * @replica: from 0
  *
- * As linnos_predictor_drop_replica(). Attempts that are there already, or were prepared for there,
- * are answered and count.
+ * As linnos_predictor_drop_replica(). Attempts that are already in flight at the replica, or
+ * prepared for it, are completed and counted.
  *
- * Return: 0; -%EINVAL: no such replica; -%EBUSY: it is the last one, and stays.
+ * Return: 0; -%EINVAL if there is no such replica; -%EBUSY if it is the last one, which cannot be
+ * dropped.
  */
 int linnos_array_drop_replica(struct linnos_array *array, unsigned int replica);
 
 /**
- * linnos_array_restore_replica() - take a replica back that was dropped, and copied anew
+ * linnos_array_restore_replica() - use a dropped replica again after its data was restored
  * @array: an array
  * @replica: from 0
  *
- * Return: 0; -%EINVAL: no such replica; -%ENODEV: it was not there when the array was opened.
+ * Return: 0; -%EINVAL if there is no such replica; -%ENODEV if it was absent when the array was
+ * opened.
  */
 int linnos_array_restore_replica(struct linnos_array *array, unsigned int replica);
 
 /**
- * linnos_set_model() - exchange a replica's model, under load too
+ * linnos_set_model() - replace the model of a replica, also under load
  * @array: an array
  * @replica: from 0
  * @model: a file, or NULL
  *
- * Return: 0; or a negative errno: the old one stays.
+ * Return: 0; or a negative errno, and the old model stays in use.
  */
 int linnos_set_model(struct linnos_array *array, unsigned int replica, const char *model);
 
 /**
- * linnos_array_write_start() - tell of a write that is about to be sent
+ * linnos_array_write_start() - report a write that is about to be sent
  * @array: an array
- * @write: filled; the caller's until linnos_array_write_complete()
- * @replica: where
- * @bytes: how many
+ * @write: filled by the library; the caller keeps it until linnos_array_write_complete()
+ * @replica: where the write is sent
+ * @bytes: its size
  *
- * The array writes nothing itself: predictions count it.
+ * The array writes nothing itself. Its predictions count the write until it completes.
  *
- * Return: 0; -%EINVAL: no such replica.
+ * Return: 0; -%EINVAL if there is no such replica.
  */
 int linnos_array_write_start(struct linnos_array *array, struct linnos_attempt *write,
 			     unsigned int replica, size_t bytes);
 
 /**
- * linnos_array_write_complete() - tell that it has ended
+ * linnos_array_write_complete() - report that a write has completed
  * @array: an array
- * @write: of linnos_array_write_start(), of whichever thread
+ * @write: the write, from linnos_array_write_start() of any thread
  */
 void linnos_array_write_complete(struct linnos_array *array, struct linnos_attempt *write);
 
 /**
- * struct linnos_stats - what an array has done since it was opened
- * @reads: begun
- * @bytes: given to callers
- * @moved: reads sent elsewhere than home because a prediction was lower there
- * @explored: copies of reads sent to hear of a replica that had been silent; where there is no
- *	io_uring, reads
+ * struct linnos_stats - statistics of an array since it was opened
+ * @reads: reads begun
+ * @bytes: bytes returned to callers
+ * @moved: reads that were redirected from their default replica because another one had a lower
+ *	prediction
+ * @explored: copies of reads sent to replicas that had completed nothing for a while; without
+ *	io_uring, users' reads sent there instead
  * @hedges: second attempts sent because the first had not been answered in time
- * @hedges_won: those of them that were answered first
- * @hedges_denied: those not sent for the cap's sake
- * @failovers: attempts sent because another one had come back without the bytes
- * @errors: attempts that a replica answered with an error, or not to the end
+ * @hedges_won: second attempts that were answered first
+ * @hedges_denied: second attempts that were not sent because of the cap
+ * @failovers: attempts sent because another one had returned without the bytes
+ * @errors: attempts that a replica completed with an error or with too few bytes
  * @failed: reads that no replica could answer
- * @in_flight: attempts at the replicas now, those included that lost their race, copies not
- * @saved_us_estimate: over @moved, the sum of what was predicted for home less what was measured
- *	elsewhere: as good as the predictions, and negative where reads had better stayed
- * @hedges_saved_us: over @hedges_won, how much later the attempt that lost was answered: measured,
- *	as far as it has been answered yet
- * @asked: reads of which the kernel told how long they would take on some replica
+ * @in_flight: attempts in flight now, including the slower attempts of hedged reads, without copies
+ * @saved_us_estimate: sum over @moved of the latency predicted for the default replica minus the
+ *	latency measured at the other one. It is only as accurate as the predictions, and negative
+ *	if redirection made reads slower.
+ * @hedges_saved_us: sum over @hedges_won of how much later the other attempt was answered. It is
+ *	measured, and includes only other attempts that have already been answered.
+ * @asked: reads for which the kernel returned a prediction for at least one replica
  * @without_ring: hedged reads of linnos_pread() that were only read, and copies that were not sent,
- *	because the kernel gave no ring for them: descriptors or memory are short
- * @not_choosing: replicas that have no model, or one without trees: no read leaves them for
- *	another, nor another for them, unless one fails or hangs
- * @stayed: reads that would have left home for a lower prediction and stayed by lot, see
- *	%LINNOS_UNGUARDED
- * @late: reads that were over by their deadline, without an answer
- * @cancelled: attempts that were taken back because another one had won, or time was over
+ *	because the kernel could not create a ring (too few descriptors or too little memory)
+ * @not_choosing: replicas without a model or with one that has no trees. No read is redirected from
+ *	or to them unless one fails or hangs.
+ * @stayed: reads that would have been redirected to a lower prediction and were randomly assigned
+ *	to the control group at their default replica, see %LINNOS_UNGUARDED
+ * @late: reads that ended at their deadline without an answer
+ * @cancelled: attempts that were cancelled because another one was answered first or the deadline
+ *	had come
  */
 struct linnos_stats {
 	uint64_t reads;
@@ -234,40 +249,40 @@ struct linnos_stats {
 };
 
 /**
- * linnos_array_get_stats() - count what an array has done, in all its queues
+ * linnos_array_get_stats() - get the statistics of an array, summed over its queues
  * @array: an array
- * @stats: filled with what this library knows of it, the rest zeroed
+ * @stats: filled with the members that this library has; the rest is zeroed
  * @bytes: sizeof(struct linnos_stats) of the caller
  */
 void linnos_array_get_stats(struct linnos_array *array, struct linnos_stats *stats, size_t bytes);
 
 /**
- * linnos_array_get_replica_stats() - count what a replica has done
+ * linnos_array_get_replica_stats() - get the statistics of a replica
  * @array: an array
  * @replica: from 0
- * @stats: filled with what this library knows of it, the rest zeroed
+ * @stats: filled with the members that this library has; the rest is zeroed
  * @bytes: sizeof(struct linnos_replica_stats) of the caller
  *
- * linnos_predictor_get_histogram() of linnos_array_predictor() has its latencies.
+ * For its latencies call linnos_predictor_get_histogram() with linnos_array_predictor().
  *
- * Return: 0; -%EINVAL: no such replica.
+ * Return: 0; -%EINVAL if there is no such replica.
  */
 int linnos_array_get_replica_stats(struct linnos_array *array, unsigned int replica,
 				   struct linnos_replica_stats *stats, size_t bytes);
 
 /**
- * linnos_array_size() - size of an array
+ * linnos_array_size() - get the size of an array
  * @array: an array
  *
- * Return: bytes that the largest replica held when it was opened.
+ * Return: the size in bytes of the largest replica when it was opened.
  */
 uint64_t linnos_array_size(const struct linnos_array *array);
 
 /**
- * linnos_array_queries_kernel() - is the kernel asked?
+ * linnos_array_queries_kernel() - check whether the array queries the kernel
  * @array: an array
  *
- * Return: 1 when %LINNOS_QUERY_KERNEL was given, all replicas are block devices and the kernel has
+ * Return: 1 if %LINNOS_QUERY_KERNEL was given, all replicas are block devices and the kernel has
  * LinnOS, else 0.
  */
 int linnos_array_queries_kernel(const struct linnos_array *array);
@@ -277,13 +292,15 @@ int linnos_array_queries_kernel(const struct linnos_array *array);
 /**
  * struct linnos_queue_options - how a queue reads
  * @size: sizeof(struct linnos_queue_options) of the caller
- * @n_buffers: registered buffers
- * @buffers: where they are: of its own ring the library registers them, of the caller's ring the
- *	caller has; a read into one of them needs no pages looked up. Kept by the caller
- * @first_buffer: of the caller's ring, the index of the first of them
- * @register_files: 1: files and devices are registered in its own ring
+ * @n_buffers: number of registered buffers
+ * @buffers: the buffers. The library registers them in the queue's own ring; the caller registers
+ *	them in its own ring. Reads into a registered buffer need no lookup of its pages. The caller
+ *	keeps the buffers and this array while the queue exists.
+ * @first_buffer: index of the first of them in the caller's ring
+ * @register_files: 1 to register the files and devices in the queue's own ring
  * @reserved: zero
- * @fixed_files: NULL, or for each replica its index in the caller's ring's registered files; copied
+ * @fixed_files: NULL, or for each replica its index among the registered files of the caller's
+ *	ring. The array is copied.
  */
 struct linnos_queue_options {
 	size_t size;
@@ -295,22 +312,22 @@ struct linnos_queue_options {
 	const int *fixed_files;
 };
 
-/* Its size in the first version, which never changes. */
+/* The size in the first version. It never changes. */
 #define LINNOS_QUEUE_OPTIONS_SIZE_VER0 40
 
-/* The defaults, which are also those of NULL. */
+/* The defaults, which NULL selects as well. */
 #define LINNOS_QUEUE_OPTIONS_INIT                                                                  \
 	{                                                                                          \
 		sizeof(struct linnos_queue_options), 0, 0, 0, 0, 0, 0                              \
 	}
 
 /**
- * linnos_queue_create() - a thread begins to read an array
- * @queue: set; NULL on failure
- * @array: outlives it
+ * linnos_queue_create() - create a queue for one thread
+ * @queue: set to the queue; NULL on failure
+ * @array: must outlive the queue
  * @options: NULL for the defaults
  *
- * Its own ring is made when a call first needs one.
+ * The queue's own ring is created when a call first needs one.
  *
  * Return: 0 or a negative errno.
  */
@@ -318,26 +335,28 @@ int linnos_queue_create(struct linnos_queue **queue, struct linnos_array *array,
 			const struct linnos_queue_options *options);
 
 /**
- * linnos_queue_close() - a thread ends to read it
- * @queue: or NULL
+ * linnos_queue_close() - close a queue
+ * @queue: a queue, or NULL
  *
- * Return: 0; -%EBUSY, and nothing is closed, while reads of linnos_queue_submit_read() have not
- * come back by linnos_queue_wait(), or attempts of linnos_queue_prep_read() have no
- * linnos_queue_complete(): see linnos_queue_abandon_reads().
+ * Return: 0; -%EBUSY, and nothing is closed, while linnos_queue_wait() has not returned all reads
+ * of linnos_queue_submit_read(), or attempts of linnos_queue_prep_read() have not been passed to
+ * linnos_queue_complete(), see linnos_queue_abandon_reads().
  */
 int linnos_queue_close(struct linnos_queue *queue);
 
-/* For &linnos_read_options.flags; also %LINNOS_NEVER_HEDGE. */
+/* For &linnos_read_options.flags, in addition to %LINNOS_NEVER_HEDGE. */
 
 /**
  * struct linnos_read_options - how one read is served
  * @size: sizeof(struct linnos_read_options) of the caller
  * @flags: %LINNOS_NEVER_HEDGE or 0
- * @home: its home replica; %LINNOS_DEFAULT_ROUND_ROBIN: as the array's option has it
- * @deadline_ns: after so many ns it is over, with -%ETIME, if there is no answer; 0: never
- * @sqe_flags: of linnos_queue_prep_read(): IOSQE_ASYNC, IOSQE_IO_DRAIN; links, skipped completions
- *and selected buffers are refused: which attempt will serve the read is not known beforehand
- * @ioprio: of its attempts, as in an entry of io_uring
+ * @home: its default replica, or %LINNOS_DEFAULT_ROUND_ROBIN to use the option of the array
+ * @deadline_ns: end the read with -%ETIME if there is no answer after this many ns; 0 for no
+ *	deadline
+ * @sqe_flags: for linnos_queue_prep_read(): IOSQE_ASYNC, IOSQE_IO_DRAIN. Links, skipped completions
+ *	and selected buffers are rejected, because it is not known in advance which attempt will
+ *	serve the read.
+ * @ioprio: I/O priority of its attempts, as in an io_uring entry
  */
 struct linnos_read_options {
 	size_t size;
@@ -348,7 +367,7 @@ struct linnos_read_options {
 	uint32_t ioprio;
 };
 
-/* Its size in the first version, which never changes. */
+/* The size in the first version. It never changes. */
 #define LINNOS_READ_OPTIONS_SIZE_VER0 32
 
 #define LINNOS_READ_OPTIONS_INIT                                                                   \
@@ -358,43 +377,43 @@ struct linnos_read_options {
 
 /**
  * linnos_pread() - read from the replica that is predicted to answer first
- * @queue: the thread's
- * @buf: of any alignment
- * @bytes: of any size; at most 0x7ffff000 are read
+ * @queue: the queue of this thread
+ * @buf: memory of any alignment
+ * @bytes: any size; at most 0x7ffff000 bytes are read
  * @offset: in bytes, of any alignment
  *
- * When a replica answers with an error, or ends before @bytes while others do not, the read goes to
- * the next best replica. Only reads of up to 1 MiB are hedged. A read that is not aligned as
- * O_DIRECT requires on that replica goes through the library's memory, and so does every hedged
- * read.
+ * If a replica returns an error, or ends before @bytes while others do not, the read is sent to the
+ * next best replica. Only reads of up to 1 MiB are hedged. A read that does not have the alignment
+ * that O_DIRECT requires on the replica is read into the library's memory and copied, as is every
+ * hedged read.
  *
- * Return: @bytes; fewer, 0 among it, only where the replicas end; -%EINVAL, -%EFAULT, -%ENOMEM, or
- * the last replica's error when all have failed.
+ * Return: @bytes; a smaller number, including 0, only at the end of the replicas; -%EINVAL,
+ * -%EFAULT, -%ENOMEM, or the error of the last replica if all have failed.
  */
 ssize_t linnos_pread(struct linnos_queue *queue, void *buf, size_t bytes, off_t offset);
 
 /**
- * linnos_preadv() - likewise, into several places, and as this read wants it
- * @queue: the thread's
- * @iov: where to
- * @n_iov: how many there are, 1 to 1024
+ * linnos_preadv() - read into several buffers, with options for this read
+ * @queue: the queue of this thread
+ * @iov: the buffers
+ * @n_iov: number of buffers, 1 to 1024
  * @offset: as for linnos_pread()
  * @options: NULL for the defaults
  *
- * Return: as linnos_pread(); -%ETIME at its deadline, when nothing has been written to @iov and
- * nothing will be.
+ * Return: as linnos_pread(); -%ETIME at the deadline, after which nothing has been and nothing will
+ * be written to @iov.
  */
 ssize_t linnos_preadv(struct linnos_queue *queue, const struct iovec *iov, int n_iov, off_t offset,
 		      const struct linnos_read_options *options);
 
 /**
- * enum linnos_outcome - what a completion means
- * @LINNOS_READ_DONE: the read is over; &linnos_completion.result has its bytes, or why there are
- *none
- * @LINNOS_READ_RESUBMIT: &linnos_completion.read goes on at another replica, or at the same for its
- *rest: give it to linnos_queue_prep_retry()
- * @LINNOS_READ_PENDING: an attempt of a read that is over, or that another attempt is still under
- *way for
+ * enum linnos_outcome - meaning of a completion
+ * @LINNOS_READ_DONE: the read is complete; &linnos_completion.result is its number of bytes or its
+ *	error
+ * @LINNOS_READ_RESUBMIT: &linnos_completion.read continues at another replica, or at the same one
+ *	with the remaining bytes. Pass it to linnos_queue_prep_retry().
+ * @LINNOS_READ_PENDING: nothing to do: the attempt belongs to a read that is already complete, or
+ *	another attempt of the read is still in flight
  */
 enum linnos_outcome {
 	LINNOS_READ_DONE,
@@ -404,15 +423,15 @@ enum linnos_outcome {
 
 /**
  * struct linnos_completion - filled by linnos_queue_wait(), linnos_queue_complete() and
- *linnos_queue_next_expired()
- * @user: as given with the read; NULL with %LINNOS_READ_PENDING
- * @queue: the read's; NULL where it is not known
- * @read: with %LINNOS_READ_RESUBMIT, for linnos_queue_prep_retry()
- * @result: with %LINNOS_READ_DONE, as linnos_preadv() returns it
- * @replica: with %LINNOS_READ_DONE, who answered or failed last
- * @error_text: with %LINNOS_READ_DONE and a negative @result, why, as linnos_error() has it of a
- *call; it is the library's, and valid until the next read of the queue begins or the queue is
- *	closed; else NULL
+ * linnos_queue_next_expired()
+ * @user: the pointer given with the read; NULL with %LINNOS_READ_PENDING
+ * @queue: the queue of the read; NULL if it is not known
+ * @read: with %LINNOS_READ_RESUBMIT, the argument for linnos_queue_prep_retry()
+ * @result: with %LINNOS_READ_DONE, the value that linnos_preadv() would return
+ * @replica: with %LINNOS_READ_DONE, the replica that answered, or failed last
+ * @error_text: with %LINNOS_READ_DONE and a negative @result, the message, as linnos_error()
+ *	returns it for a call. It belongs to the library and is valid until the next read of the
+ *	queue begins or the queue is closed. Otherwise NULL.
  * @reserved: zeros
  */
 struct linnos_completion {
@@ -426,15 +445,15 @@ struct linnos_completion {
 };
 
 /**
- * linnos_queue_submit_read() - begin a read in the queue's own ring, or by its backend
- * @queue: the thread's
- * @iov: where to; both the array and the memory are the library's until the read comes back
- * @n_iov: likewise
+ * linnos_queue_submit_read() - begin a read in the queue's own ring or through its backend
+ * @queue: the queue of this thread
+ * @iov: the buffers; the library uses the array and the buffers until the read completes
+ * @n_iov: number of buffers, 1 to 1024
  * @offset: as for linnos_pread()
  * @options: NULL for the defaults
- * @user: comes back in &linnos_completion.user
+ * @user: returned in &linnos_completion.user
  *
- * It is submitted by linnos_queue_wait() at the latest.
+ * The read is submitted by linnos_queue_wait() at the latest.
  *
  * Return: 0 or a negative errno.
  */
@@ -443,12 +462,13 @@ int linnos_queue_submit_read(struct linnos_queue *queue, const struct iovec *iov
 
 /**
  * linnos_queue_wait() - wait for reads of linnos_queue_submit_read()
- * @queue: the thread's
- * @completions: filled
- * @n_completions: how many there is room for
- * @timeout_ns: 0: do not wait; below 0: for ever
+ * @queue: the queue of this thread
+ * @completions: filled with the reads that have completed
+ * @n_completions: number of elements in @completions
+ * @timeout_ns: 0 to return at once, negative to wait without a limit
  *
- * Return: how many have come back; 0: none has, in this time; or a negative errno.
+ * Return: the number of reads that have completed; 0 if none has within this time; or a negative
+ * errno.
  */
 int linnos_queue_wait(struct linnos_queue *queue, struct linnos_completion *completions,
 		      unsigned int n_completions, int64_t timeout_ns);
@@ -457,88 +477,93 @@ int linnos_queue_wait(struct linnos_queue *queue, struct linnos_completion *comp
 
 /**
  * linnos_queue_prep_read() - prepare a read for the caller's io_uring
- * @queue: the thread's
- * @sqe: a free entry of the caller's ring; submit it soon, since predictions count it from now on
+ * @queue: the queue of this thread
+ * @sqe: a free entry of the caller's ring. Submit it soon, because predictions count it from now
+ *	on.
  * @iov: as for linnos_queue_submit_read()
- * @n_iov: likewise
- * @offset: likewise
+ * @n_iov: as for linnos_queue_submit_read()
+ * @offset: as for linnos_pread()
  * @options: NULL for the defaults
- * @user: comes back in &linnos_completion.user
+ * @user: returned in &linnos_completion.user
  *
- * The entry's user_data is then a handle for linnos_queue_complete(), a multiple of 64. It is the
- * caller's, who may add a mark of his own below that, or keep the handle elsewhere and put what he
- * likes in its place.
+ * The entry's user_data is set to a handle for linnos_queue_complete(), a multiple of 64. The
+ * caller may store a tag in its low six bits, or keep the handle elsewhere and replace it.
  *
- * Return: 0; -%EAGAIN when @sqe is NULL, since the ring is full: nothing has begun; or another
- * negative errno: @sqe then is a no-op, whose handle is 0: its completion is %LINNOS_READ_PENDING.
+ * Return: 0; -%EAGAIN if @sqe is NULL because the ring is full, and nothing has begun; or another
+ * negative errno. In this case @sqe is a no-op with the handle 0, whose completion is
+ * %LINNOS_READ_PENDING.
  */
 int linnos_queue_prep_read(struct linnos_queue *queue, struct io_uring_sqe *sqe,
 			   const struct iovec *iov, int n_iov, off_t offset,
 			   const struct linnos_read_options *options, void *user);
 
 /**
- * linnos_queue_complete() - hear how an attempt ended
- * @handle: which linnos_queue_prep_read() or linnos_queue_prep_retry() has put into the entry
- * @result: of its completion
- * @completion: filled; queues of several arrays may share a ring, and it says whose this is
+ * linnos_queue_complete() - process the completion of an attempt
+ * @handle: the handle that linnos_queue_prep_read() or linnos_queue_prep_retry() has stored in the
+ *	entry
+ * @result: result of the completion
+ * @completion: filled. Queues of several arrays may share a ring; this structure contains the queue
+ *	of the read.
  *
- * Return: what is to be done, see &enum linnos_outcome.
+ * Return: what the caller must do, see &enum linnos_outcome.
  */
 enum linnos_outcome linnos_queue_complete(uint64_t handle, int result,
 					  struct linnos_completion *completion);
 
 /**
- * linnos_queue_prep_retry() - prepare what a read goes on with
- * @read: from linnos_queue_complete() or linnos_queue_next_expired(), once each time
+ * linnos_queue_prep_retry() - prepare the next attempt of a read
+ * @read: from linnos_queue_complete() or linnos_queue_next_expired(); one call for each time it was
+ *	returned
  * @sqe: as for linnos_queue_prep_read()
  *
- * Return: 0; -%EAGAIN when @sqe is NULL: it is to be called again with the same read, when what the
- * ring has was submitted. When the read is over by then, @sqe is a no-op, and @read gone.
+ * Return: 0; -%EAGAIN if @sqe is NULL: submit the entries of the ring, then repeat the call with
+ * the same read. If the read has completed by then, @sqe becomes a no-op, and @read must not be
+ * used any more.
  */
 int linnos_queue_prep_retry(struct linnos_read *read, struct io_uring_sqe *sqe);
 
 /**
- * linnos_queue_next_timeout_ns() - how long may the caller sleep?
- * @queue: the thread's
+ * linnos_queue_next_timeout_ns() - get the time until a hedge or a deadline is due
+ * @queue: the queue of this thread
  *
- * Return: ns until linnos_queue_next_expired() may have something; 0: it is time; -1: nothing is
- * waited for.
+ * Return: ns until linnos_queue_next_expired() should be called; 0 if it should be called now; -1
+ * if no read waits for a hedge or a deadline.
  */
 int64_t linnos_queue_next_timeout_ns(struct linnos_queue *queue);
 
 /**
- * linnos_queue_next_expired() - a read that has waited long enough
- * @queue: the thread's
+ * linnos_queue_next_expired() - get the next read whose hedge or deadline is due
+ * @queue: the queue of this thread
  * @completion: filled
  *
  * Call it until it returns %LINNOS_READ_PENDING.
  *
- * Return: %LINNOS_READ_RESUBMIT: &linnos_completion.read is hedged, which counts against the cap:
- * give it to linnos_queue_prep_retry(), its attempt under way goes on; %LINNOS_READ_DONE: a read's
- * deadline has come.
+ * Return: %LINNOS_READ_RESUBMIT if &linnos_completion.read is to be hedged, which counts against
+ * the cap: pass it to linnos_queue_prep_retry(), while its first attempt stays in flight.
+ * %LINNOS_READ_DONE if the deadline of a read has come.
  */
 enum linnos_outcome linnos_queue_next_expired(struct linnos_queue *queue,
 					      struct linnos_completion *completion);
 
 /**
- * linnos_queue_next_orphan() - an attempt that nobody waits for any more
- * @queue: the thread's
+ * linnos_queue_next_orphan() - get the next attempt whose read is already complete
+ * @queue: the queue of this thread
  *
- * For who wants to cancel it, by io_uring_prep_cancel64() of the user_data that its entry had. Its
- * completion comes in any case, and is linnos_queue_complete()'s.
+ * The caller can cancel it with io_uring_prep_cancel64() and the user_data of its entry. Its
+ * completion arrives in any case and must be passed to linnos_queue_complete().
  *
- * Return: its handle, each once; 0: there is none.
+ * Return: its handle, once for each such attempt; 0 if there is none.
  */
 uint64_t linnos_queue_next_orphan(struct linnos_queue *queue);
 
 /**
- * linnos_queue_abandon_reads() - forget reads whose ring is gone
- * @queue: the thread's
+ * linnos_queue_abandon_reads() - discard reads whose ring no longer exists
+ * @queue: the queue of this thread
  *
- * For the end: when a ring was torn down that had reads of linnos_queue_prep_read(), no completions
- * of theirs may be given to linnos_queue_complete() any more, and after this the queue can be
- * closed. Neither @user nor a result comes back. A replica may still write to the memory that these
- * reads were given, until the kernel has ended them: it is the caller's to keep, but where reads
+ * Call this after a ring with reads of linnos_queue_prep_read() was torn down. No completions of
+ * these reads may be passed to linnos_queue_complete() any more, and the queue can then be closed.
+ * Neither @user nor a result is returned for them. A replica may still write to the memory of these
+ * reads until the kernel has ended them. The caller must keep that memory, except for reads that
  * are hedged or have deadlines.
  */
 void linnos_queue_abandon_reads(struct linnos_queue *queue);
@@ -546,12 +571,13 @@ void linnos_queue_abandon_reads(struct linnos_queue *queue);
 /* --- Backends ------------------------------------------------------------------------------ */
 
 /**
- * struct linnos_request - an attempt, for a backend to serve
- * @handle: for linnos_request_complete(); not 0
- * @offset: in bytes, aligned as the replica wants it
- * @bytes: how many, likewise
- * @buf: where to, likewise; the backend's until linnos_request_complete()
- * @replica: whose
+ * struct linnos_request - an attempt that a backend must serve
+ * @handle: argument for linnos_request_complete(); never 0
+ * @offset: in bytes, aligned as the replica requires
+ * @bytes: number of bytes to read, aligned as the replica requires
+ * @buf: memory to read into, aligned as the replica requires; the backend may use it until
+ *	linnos_request_complete()
+ * @replica: the replica to read from
  * @reserved: zero
  */
 struct linnos_request {
@@ -564,21 +590,23 @@ struct linnos_request {
 };
 
 /**
- * struct linnos_backend - what reads replicas
+ * struct linnos_backend - functions that read replicas
  * @size: sizeof(struct linnos_backend) of the caller
- * @context: for @now_ns and @open
- * @now_ns: the time, not 0, as all its threads see it; NULL: CLOCK_MONOTONIC
- * @open: makes one thread's part of it, *queue; 0 or a negative errno
- * @close: gives it back; nothing is under way there
- * @submit: begins to serve a request, which ends by linnos_request_complete(), from @wait only; 0;
- *-%EAGAIN: there is no room for it now, and it is submitted again after the next @wait; or another
- *	negative errno: it is as if the replica had failed it with that
- * @cancel: NULL, or what is under way need not be served any more, but must be ended soon, with
- *	-%ECANCELED if it was not served
- * @wait: returns when something has ended, or the time is over: for ever if it is below 0; 0 or a
- *	negative errno
- * @fd: NULL, or the descriptor that becomes readable when something has ended, so that the array's
- *	thread can wait for what has lost a race; else that is heard of by the queue's next call
+ * @context: argument of @now_ns and @open
+ * @now_ns: return the current time, never 0 and the same for all threads; NULL for CLOCK_MONOTONIC
+ * @open: create the backend's queue for one thread in *queue; return 0 or a negative errno
+ * @close: free a queue; nothing is in flight there
+ * @submit: begin to serve a request, which is completed by linnos_request_complete(), called from
+ *	within @wait only. Return 0; -%EAGAIN if there is no room for it now, and it is submitted
+ *	again after the next @wait; or another negative errno, which is handled as if the replica
+ *	had failed the request with it.
+ * @cancel: NULL, or a function that requests cancellation: the request need not be served any more
+ *	but must be completed soon, with -%ECANCELED if it was not served
+ * @wait: return when a request has completed or the time is over; a negative time means no limit.
+ *	Return 0 or a negative errno.
+ * @fd: NULL, or a function that returns the descriptor which becomes readable when a request has
+ *	completed, so that a thread of the array can wait for the slower attempts of hedged reads.
+ *	Without it their completions are processed by the next call for the queue.
  */
 struct linnos_backend {
 	size_t size;
@@ -592,34 +620,34 @@ struct linnos_backend {
 	int (*fd)(void *queue);
 };
 
-/* Its size in the first version, which never changes. */
+/* The size in the first version. It never changes. */
 #define LINNOS_BACKEND_SIZE_VER0 72
 
 /**
- * linnos_request_complete() - a request has been served, or not
- * @handle: its
- * @result: how many bytes have been read from its beginning on, or a negative errno
+ * linnos_request_complete() - report that a request has completed
+ * @handle: the handle of the request
+ * @result: number of bytes that were read, counted from its beginning, or a negative errno
  */
 void linnos_request_complete(uint64_t handle, ssize_t result);
 
 /* --- Asking the kernel ----------------------------------------------------------------------- */
 
 /**
- * linnos_kernel_best_drives() - ask the kernel which drives should serve a read that is about to be
- *sent
- * @n_drives: how many hold the same, 1 to 16
- * @fds: block devices open for reading, whole drives or partitions
+ * linnos_kernel_best_drives() - query the kernel which drives should serve a read that is about to
+ * be sent
+ * @n_drives: number of drives that hold the same data, 1 to 16
+ * @fds: block devices that are open for reading, whole drives or partitions
  * @bytes: size of the read, not 0
- * @latency_us: NULL, or filled for each: how many us it would take there; 0: not known;
- *	UINT32_MAX: the drive is gone, or stalled
+ * @latency_us: NULL, or filled for each drive with the predicted latency in us; 0 if it is not
+ *	known; UINT32_MAX if the drive is gone or stalled
  *
- * One system call, for kernels with LinnOS and a model uploaded to each drive: it knows of all that
- * the drives have to do, where an array knows of its own reads. It needs no array. Send the read
- * soon and without RWF_LATCRIT: the kernel may have promised it to a drive as a probe.
+ * This is one system call, for kernels with LinnOS and a model for each drive. The kernel knows all
+ * I/O of the drives, whereas an array knows only its own reads. It needs no array. Send the read
+ * soon and without RWF_LATCRIT, because the kernel may have assigned it to a drive as a probe.
  *
- * Return: a bit for each drive that no other is better than, the first the lowest; 0 when all are
- * gone; -%ENOTTY on a kernel that cannot tell; -%EBADF, -%ENOTBLK for descriptors that are not
- * what they should be; -%EINVAL.
+ * Return: a bit for each drive to which no other drive is preferable, bit 0 for the first drive; 0
+ * if all drives are gone; -%ENOTTY if the kernel does not support the query; -%EBADF or -%ENOTBLK
+ * if a descriptor is not suitable; -%EINVAL.
  */
 int linnos_kernel_best_drives(unsigned int n_drives, const int *fds, size_t bytes,
 			      uint32_t *latency_us);

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * DOC: linnos_choose, which replica answers first: the core of liblinnos
+ * DOC: linnos_choose, choose the replica that answers first (the core of liblinnos)
  *
- * For whoever does the I/O by himself, on drives, on nodes behind a network, or in a simulation:
- * this chooses, is told what was sent and how it ended, and says when to send a read a second time.
- * It does no I/O, has no clock and starts no thread.
+ * For programs that do the I/O themselves: on drives, on nodes behind a network, or in a
+ * simulation. The caller asks a chooser where to send each read and reports each submission and
+ * completion to it. The chooser also returns the time at which a second attempt should be sent. It
+ * does no I/O, has no clock and starts no thread.
  *
- *	linnos_choose ──► send ──► linnos_chooser_on_submit ──► linnos_chooser_on_complete ──►
- *linnos_chooser_on_answer │                          ▲                    │ failed │ hedge_at_ns │
- *▼ └───────► linnos_choose_hedge ────┴──────────── linnos_choose_next
+ *	linnos_choose ──► send ──► linnos_chooser_on_submit ──► linnos_chooser_on_complete
+ *	  │                 ▲                                     │ failed       │ answered
+ *	  │ hedge_at_ns     ├──────── linnos_choose_next ◄────────┘              ▼
+ *	  └──► linnos_choose_hedge                            linnos_chooser_on_answer
  *
- * What is known of the replicas (struct linnos_predictor) is shared; a chooser belongs to one
- *thread. Who chooses waits for nobody; who tells of an end has a lock for an instant. Times are
- *absolute, in ns of one clock, not 0, and a thread's do not go back. examples/choose.c is an
- *example.
+ * The state of the replicas (struct linnos_predictor) is shared by all threads. A chooser belongs
+ * to one thread. Choosing and reporting take only locks that are held for an instant. Times are
+ * absolute, in ns of one clock, never 0, and never decrease within a thread. examples/choose.c is a
+ * complete example.
  *
- * Errors are negative errno values, and linnos_error() has the text.
+ * Errors are negative errno values, and linnos_error() returns the message.
  *
- * ABI: structures that may grow carry or come with their size; new members come at the end, and
- * zero in them is what was before. No array in them has as many members as there are replicas.
+ * ABI: structures that may grow contain their size or are passed together with it. New members are
+ * appended, and zero in a new member selects the previous behaviour. No structure contains an array
+ * with one element per replica.
  */
 #ifndef LIBLINNOS_CHOOSE_H
 #define LIBLINNOS_CHOOSE_H
@@ -31,7 +34,7 @@
 extern "C" {
 #endif
 
-/* The version of this header. linnos_version() has that of the library. */
+/* The version of this header. linnos_version() returns the version of the library. */
 #define LIBLINNOS_VERSION_MAJOR 0
 #define LIBLINNOS_VERSION_MINOR 1
 #define LIBLINNOS_VERSION_PATCH 0
@@ -40,7 +43,7 @@ extern "C" {
 	LIBLINNOS_VERSION_CODE(LIBLINNOS_VERSION_MAJOR, LIBLINNOS_VERSION_MINOR,                   \
 			       LIBLINNOS_VERSION_PATCH)
 
-/* For &linnos_options.home: replicas take turns, read by read. */
+/* For &linnos_options.home: reads use the replicas round robin. */
 #define LINNOS_DEFAULT_ROUND_ROBIN (-1)
 
 /* For &linnos_options.flags. */
@@ -53,36 +56,39 @@ extern "C" {
 /**
  * struct linnos_options - how an array reads
  * @size: sizeof(struct linnos_options) of the caller
- * @flags: %LINNOS_BUFFERED: open paths without O_DIRECT, so that the page cache answers
- *	what it has (predictions are then of cache and drive together);
- *	%LINNOS_QUERY_KERNEL: the kernel, which knows of other programs' reads and of all writes, is
- *asked before a read is first sent; for a drive that has LinnOS and a model of latencies, its
- *	prediction replaces the array's own; %LINNOS_UNGUARDED: every read follows the
- *	predictions; otherwise some of the reads that would leave home stay there at random, and
- *	the less the others gain by leaving, the more stay (&linnos_stats.stayed);
- *	%LINNOS_HEDGE_BY_GAIN: a read is sent to a second replica as well, at once, later or never,
- *	by what it is expected to gain there and what it costs others
- *	(docs/latency-model.md#when-to-send-two); %LINNOS_PREDICT_ALL: every replica's model
- *predicts each read, where otherwise one whose home is idle and predicted as low as the others
- *	lately were stays without asking them, 32 reads of a thread at most
- * @home: the replica that reads stay at when predictions hardly differ, from 0; or
+ * @flags: %LINNOS_BUFFERED: open paths without O_DIRECT, so that the page cache can answer reads.
+ *	Predictions then apply to cache and drive together.
+ *	%LINNOS_QUERY_KERNEL: query the kernel before a read is first sent, because the kernel knows
+ *	the reads of other programs and all writes. For a drive that has LinnOS and a latency model,
+ *	the kernel's prediction replaces the array's own.
+ *	%LINNOS_UNGUARDED: every read follows the predictions. Otherwise a random part of the reads
+ *	that would be redirected stays at its default replica as a control group; the less
+ *	redirection gains, the larger is that part (&linnos_stats.stayed).
+ *	%LINNOS_HEDGE_BY_GAIN: decide for each read whether and when to send it to a second replica
+ *	as well, from the latency that this is expected to save and from its cost to other reads
+ *	(docs/latency-model.md#when-to-send-two).
+ *	%LINNOS_PREDICT_ALL: predict the latency of each read at every replica. Otherwise a read
+ *	stays at its default replica without predictions for the others if that replica is idle and
+ *	its prediction is as low as theirs recently were, for at most 32 reads of a thread in a row.
+ * @home: default replica, from 0, which serves reads when the predictions hardly differ; or
  *	%LINNOS_DEFAULT_ROUND_ROBIN
- * @home_margin_percent: how much lower than home's, in percent of it, another prediction
- *	must be for a read to leave home, 0 to 100
- * @explore_ms: of a replica that has answered nothing for so long, and has nothing in
- *	flight, a copy of the next read is asked for, whose answer nobody waits for: at most one
- *	in a hundred reads, and a fifth of @extra_io_percent where reads are hedged; 0: never
- * @hedge_us: a read not answered after so many us is sent to a second replica as well; 0: not by a
- *	fixed time
- * @extra_io_burst: hedges that calm times save up at most, in each thread
- * @hedge_percentile: the same, after this percentile of the latencies that have been seen, as
- *	soon as enough were; in percent: 95, not 0.95; 1 and above, below 100, 0: not by a
- *	percentile
- * @extra_io_percent: hedges and copies at any moment are at most so many percent of the reads begun
- *	until then, in each thread and so in all, 0 to 100; 5, not 0.05
- * @hedge_tables: a file for each replica that `linnapp train --kind latency` writes beside its
- *	model: a read is hedged once it has taken longer than nearly all do that were predicted to
- *	take as long; NULL: not by prediction; read when the array is opened
+ * @home_margin_percent: a read leaves its default replica only for a prediction that is lower by
+ *	more than this percentage of the default replica's prediction, 0 to 100
+ * @explore_ms: if a replica has completed nothing for this time and has nothing in flight, send it
+ *	a copy of the next read, for whose completion no caller waits. Copies are at most 1 % of the
+ *	reads, and at most a fifth of @extra_io_percent if reads are hedged. 0 disables copies.
+ * @hedge_us: send a read that is not answered after this many us to a second replica as well; 0
+ *	disables hedging after a fixed time
+ * @extra_io_burst: largest number of hedges that can accumulate while none is needed, for each
+ *	thread
+ * @hedge_percentile: as @hedge_us, with this percentile of the observed latencies as the delay, as
+ *	soon as enough were observed; in percent (95, not 0.95), at least 1 and less than 100; 0
+ *	disables it
+ * @extra_io_percent: hedges and copies never exceed this percentage of the reads begun so far, in
+ *	each thread and therefore in total; 0 to 100, in percent (5, not 0.05)
+ * @hedge_tables: a file for each replica that `linnapp train --kind latency` writes next to its
+ *	model. A read is hedged once it has taken longer than nearly all reads with the same
+ *	prediction. NULL disables this. The files are read when the array is opened.
  */
 struct linnos_options {
 	size_t size;
@@ -97,10 +103,10 @@ struct linnos_options {
 	const char *const *hedge_tables;
 };
 
-/* Its size in the first version, which never changes. */
+/* The size in the first version. It never changes. */
 #define LINNOS_OPTIONS_SIZE_VER0 56
 
-/* The defaults, which are also those of NULL: no hedging. */
+/* The defaults, which NULL selects as well: no hedging. */
 #define LINNOS_OPTIONS_INIT                                                                        \
 	{                                                                                          \
 		sizeof(struct linnos_options), 0, LINNOS_DEFAULT_ROUND_ROBIN, 25, 20, 0, 100, 0,   \
@@ -108,24 +114,25 @@ struct linnos_options {
 	}
 
 /**
- * linnos_error() - say what went wrong
+ * linnos_error() - get the message of the last error
  *
- * Return: of the call of this thread that failed last, the thing, what is wrong with it and what to
- * do; "" when none has. It is the thread's until its next call that fails.
+ * Return: a message for the last call of this thread that failed: which object, what is wrong with
+ * it and what to do; "" if no call has failed. The text is valid until the next call of this thread
+ * fails.
  */
 const char *linnos_error(void);
 
 /**
  * linnos_version() - get the version of the library that the program runs with
  *
- * Return: its %LIBLINNOS_VERSION, for example 1002003 for version 1.2.3.
+ * Return: %LIBLINNOS_VERSION of the library, for example 1002003 for version 1.2.3.
  */
 unsigned int linnos_version(void);
 
 /**
- * linnos_replicas_max() - how many replicas there may be
+ * linnos_replicas_max() - get the largest number of replicas
  *
- * Return: 16, of this version.
+ * Return: 16 in this version.
  */
 unsigned int linnos_replicas_max(void);
 
@@ -135,12 +142,12 @@ struct linnos_predictor;
 struct linnos_chooser;
 
 /**
- * linnos_predictor_create() - begin to know replicas
- * @known: set; NULL on failure
+ * linnos_predictor_create() - create a predictor for a set of replicas
+ * @known: set to the predictor; NULL on failure
  * @n_replicas: 1 to linnos_replicas_max()
- * @models: a file by `linnapp train --kind latency` for each, or NULL in its place, or for all:
- *	without one, or with one without trees, no read leaves that replica for another, and none
- *	leaves home for it, unless home fails or hangs
+ * @models: for each replica a file written by `linnapp train --kind latency`, or NULL; or NULL for
+ *	all replicas. If a replica has no model, or a model without trees, reads are not redirected
+ *	from or to it unless the default replica fails or hangs.
  * @options: NULL for the defaults; %LINNOS_BUFFERED and %LINNOS_QUERY_KERNEL have no effect
  *
  * Return: 0 or a negative errno.
@@ -149,53 +156,58 @@ int linnos_predictor_create(struct linnos_predictor **known, unsigned int n_repl
 			    const char *const *models, const struct linnos_options *options);
 
 /**
- * linnos_predictor_free() - forget it
- * @known: without choosers, or NULL
+ * linnos_predictor_free() - free a predictor
+ * @known: a predictor that has no choosers, or NULL
  */
 void linnos_predictor_free(struct linnos_predictor *known);
 
 /**
- * linnos_predictor_drop_replica() - leave a replica out from now on
- * @known: what is known
+ * linnos_predictor_drop_replica() - stop sending reads to a replica
+ * @known: the predictor
  * @replica: from 0
  *
- * For the writer of a mirror, whose write has failed on one replica: what it holds is out of date.
- * Reads that begin when this has returned do not go there, by no choice, failover, hedge or copy.
+ * For the writer of a mirror after a write has failed on one replica, whose contents are then out
+ * of date. Reads that begin after this call has returned are not sent there: not by the first
+ * choice, nor as a failover, hedge or copy.
  *
- * Return: 0; -%EINVAL: no such replica; -%EBUSY: it is the last one, and stays.
+ * Return: 0; -%EINVAL if there is no such replica; -%EBUSY if it is the last one, which cannot be
+ * dropped.
  */
 int linnos_predictor_drop_replica(struct linnos_predictor *known, unsigned int replica);
 
 /**
- * linnos_predictor_restore_replica() - take a replica back that was dropped
- * @known: what is known
- * @replica: from 0; it holds what the others hold
+ * linnos_predictor_restore_replica() - use a dropped replica again
+ * @known: the predictor
+ * @replica: from 0; it must hold the same data as the others
  *
- * What it answered before is forgotten: it is looked at by a copy before reads go there, where
- * @explore_ms and @extra_io_percent of the options allow copies.
+ * The history of the replica is reset. If @explore_ms and @extra_io_percent of the options allow
+ * copies, it is probed by a copy before reads are sent there.
  *
- * Return: 0; -%EINVAL: no such replica; -%ENODEV: an array's, which was opened without it.
+ * Return: 0; -%EINVAL if there is no such replica; -%ENODEV for a replica of an array that was
+ * opened without it.
  */
 int linnos_predictor_restore_replica(struct linnos_predictor *known, unsigned int replica);
 
 /**
- * linnos_predictor_set_model() - exchange a replica's model
- * @known: what is known; it may be in use
+ * linnos_predictor_set_model() - replace the model of a replica
+ * @known: the predictor; other threads may be using it
  * @replica: from 0
- * @model: as for linnos_predictor_create(), or NULL
+ * @model: a file as for linnos_predictor_create(), or NULL
  *
- * Return: 0; the old model is not used any more; or a negative errno: it stays.
+ * Return: 0, and no thread uses the old model any more; or a negative errno, and the old model
+ * stays in use.
  */
 int linnos_predictor_set_model(struct linnos_predictor *known, unsigned int replica,
 			       const char *model);
 
 /**
- * enum linnos_state - how a replica is doing
- * @LINNOS_HEALTHY: its last read was answered in order
- * @LINNOS_SLOW: that took longer than any does of a drive in order, or one is in flight for so long
- * @LINNOS_SILENT: in order, but nothing was heard of it for longer than &linnos_options.explore_ms
+ * enum linnos_state - health of a replica
+ * @LINNOS_HEALTHY: its last read completed without an error and in time
+ * @LINNOS_SLOW: its last read took longer than any read of a healthy drive, or one has been in
+ *	flight for that long
+ * @LINNOS_SILENT: healthy, but no read has completed for longer than &linnos_options.explore_ms
  * @LINNOS_FAILING: its last read failed
- * @LINNOS_DROPPED: by linnos_predictor_drop_replica(), or an array was opened without it
+ * @LINNOS_DROPPED: dropped by linnos_predictor_drop_replica(), or absent when the array was opened
  */
 enum linnos_state {
 	LINNOS_HEALTHY,
@@ -206,17 +218,17 @@ enum linnos_state {
 };
 
 /**
- * struct linnos_replica_stats - what a replica has done
+ * struct linnos_replica_stats - statistics of a replica
  * @state: enum linnos_state
- * @chooses: 1: its model moves reads
+ * @chooses: 1 if its model may redirect reads
  * @served: reads that it answered first
- * @errors: attempts that it answered with an error, or not to the end
- * @answered: attempts that it answered, losers and copies among them
- * @in_flight: reads there now, all threads'
- * @predicted_us: over @answered, the sum of what was predicted
- * @took_us: and of what it took
- * @near: of them, those that took between half and twice what was predicted
- * @model_id: CRC-32 of its model's file; 0: it has none
+ * @errors: attempts that it completed with an error or with too few bytes
+ * @answered: attempts that it answered, including the slower attempts of hedged reads and copies
+ * @in_flight: reads in flight there, from all threads
+ * @predicted_us: sum of the predicted latencies of the attempts in @answered
+ * @took_us: sum of their measured latencies
+ * @near: number of them whose latency was between half and twice the prediction
+ * @model_id: CRC-32 of its model file; 0 if it has no model
  * @reserved: zero
  */
 struct linnos_replica_stats {
@@ -234,53 +246,54 @@ struct linnos_replica_stats {
 };
 
 /**
- * linnos_predictor_get_replica_stats() - count what a replica has done
- * @known: what is known
+ * linnos_predictor_get_replica_stats() - get the statistics of a replica
+ * @known: the predictor
  * @replica: from 0
- * @now_ns: the time
- * @stats: filled with what this library knows of it, the rest zeroed
+ * @now_ns: current time
+ * @stats: filled with the members that this library has; the rest is zeroed
  * @bytes: sizeof(struct linnos_replica_stats) of the caller
  *
- * Return: 0; -%EINVAL: no such replica.
+ * Return: 0; -%EINVAL if there is no such replica.
  */
 int linnos_predictor_get_replica_stats(struct linnos_predictor *known, unsigned int replica,
 				       uint64_t now_ns, struct linnos_replica_stats *stats,
 				       size_t bytes);
 
 /**
- * linnos_predictor_get_histogram() - how long a replica took, answer by answer
- * @known: what is known
+ * linnos_predictor_get_histogram() - get the latency histogram of a replica
+ * @known: the predictor
  * @replica: from 0
- * @counts: NULL, or filled: attempts that took from linnos_bucket_ns(i) to linnos_bucket_ns(i + 1)
- * @n_counts: how many there is room for
+ * @counts: NULL, or filled: element i is the number of attempts whose latency was at least
+ *	linnos_bucket_ns(i) and less than linnos_bucket_ns(i + 1)
+ * @n_counts: number of elements in @counts
  *
- * Return: how many buckets there are; -%EINVAL: no such replica.
+ * Return: the number of buckets; -%EINVAL if there is no such replica.
  */
 int linnos_predictor_get_histogram(struct linnos_predictor *known, unsigned int replica,
 				   uint64_t *counts, unsigned int n_counts);
 
 /**
- * linnos_bucket_ns() - where a bucket begins
- * @bucket: from 0; four a doubling
+ * linnos_bucket_ns() - get the lower limit of a histogram bucket
+ * @bucket: from 0; there are four buckets for each doubling
  *
- * Return: ns.
+ * Return: the limit in ns.
  */
 uint64_t linnos_bucket_ns(unsigned int bucket);
 
 /* --- Choosing ------------------------------------------------------------------------------ */
 
 /**
- * linnos_chooser_create() - begin to choose, in one thread
- * @chooser: set; NULL on failure
- * @known: outlives it
+ * linnos_chooser_create() - create a chooser for one thread
+ * @chooser: set to the chooser; NULL on failure
+ * @known: the predictor, which must outlive it
  *
  * Return: 0 or a negative errno.
  */
 int linnos_chooser_create(struct linnos_chooser **chooser, struct linnos_predictor *known);
 
 /**
- * linnos_chooser_free() - end to choose
- * @chooser: or NULL; what it has counted stays
+ * linnos_chooser_free() - free a chooser
+ * @chooser: a chooser, or NULL; its statistics remain in the predictor
  */
 void linnos_chooser_free(struct linnos_chooser *chooser);
 
@@ -289,18 +302,18 @@ void linnos_chooser_free(struct linnos_chooser *chooser);
 
 /**
  * struct linnos_choice - a read, from linnos_choose() to linnos_chooser_on_answer()
- * @offset: set by the caller: of the read, in bytes
- * @bytes: likewise
- * @home: likewise: its home replica; or %LINNOS_DEFAULT_ROUND_ROBIN: as &linnos_options.home has
- *it. linnos_choose() leaves there which it was
- * @flags: likewise: %LINNOS_NEVER_HEDGE or 0
- * @replica: where to send it
- * @copy: where to send a copy, whose answer nobody waits for; -1: nowhere
- * @predicted_us: how long it is predicted to take
- * @tried: replicas to which it was sent, by bit
- * @hedge_at_ns: when linnos_choose_hedge() is to be called, if there is no answer by then;
- *UINT64_MAX: never
- * @own: the library's
+ * @offset: set by the caller: offset of the read in bytes
+ * @bytes: set by the caller: size of the read in bytes
+ * @home: set by the caller: its default replica, or %LINNOS_DEFAULT_ROUND_ROBIN to use
+ *	&linnos_options.home. linnos_choose() replaces it with the default replica it has used.
+ * @flags: set by the caller: %LINNOS_NEVER_HEDGE or 0
+ * @replica: where to send the read
+ * @copy: where to send a copy, for whose completion no caller waits; -1 if no copy is needed
+ * @predicted_us: predicted latency of the read
+ * @tried: bitmap of the replicas to which it was sent
+ * @hedge_at_ns: when to call linnos_choose_hedge() if there is no answer by then; UINT64_MAX if
+ *	never
+ * @own: private to the library
  */
 struct linnos_choice {
 	uint64_t offset;
@@ -316,42 +329,42 @@ struct linnos_choice {
 };
 
 /**
- * linnos_choose() - where does a read go?
- * @chooser: the thread's
- * @choice: its first four members are set; the others are, then
- * @now_ns: the time
+ * linnos_choose() - choose the replica for a read
+ * @chooser: the chooser of this thread
+ * @choice: the caller sets the first four members; this function sets the others
+ * @now_ns: current time
  */
 void linnos_choose(struct linnos_chooser *chooser, struct linnos_choice *choice, uint64_t now_ns);
 
 /**
- * linnos_choose_next() - where does it go when that has failed?
- * @chooser: the thread's
- * @choice: of linnos_choose()
- * @now_ns: the time
+ * linnos_choose_next() - choose another replica after an attempt has failed
+ * @chooser: the chooser of this thread
+ * @choice: the read, from linnos_choose()
+ * @now_ns: current time
  *
- * Return: the best of those that have not been tried, which &linnos_choice.replica then is; -1:
- * none is left.
+ * Return: the best of the replicas that have not been tried, also stored in &linnos_choice.replica;
+ * -1 if all have been tried.
  */
 int linnos_choose_next(struct linnos_chooser *chooser, struct linnos_choice *choice,
 		       uint64_t now_ns);
 
 /**
- * linnos_choose_hedge() - it has waited long enough
- * @chooser: the thread's
- * @choice: of linnos_choose(), whose &linnos_choice.hedge_at_ns has come
- * @now_ns: the time
+ * linnos_choose_hedge() - decide whether to send a second attempt now
+ * @chooser: the chooser of this thread
+ * @choice: the read, from linnos_choose(), when the time &linnos_choice.hedge_at_ns has come
+ * @now_ns: current time
  *
- * Return: where to send it as well, which counts against the cap; -1: nowhere, now, and
- * &linnos_choice.hedge_at_ns says when to ask again.
+ * Return: where to send the second attempt, which counts against the cap; -1 if none is to be sent
+ * now. &linnos_choice.hedge_at_ns is then the time of the next call.
  */
 int linnos_choose_hedge(struct linnos_chooser *chooser, struct linnos_choice *choice,
 			uint64_t now_ns);
 
 /**
- * enum linnos_kind - what was sent
- * @LINNOS_PRIMARY_ATTEMPT: a read, chosen or after another one's failure
- * @LINNOS_HEDGE_ATTEMPT: a read's second attempt beside one that is under way
- * @LINNOS_PROBE_COPY: of a read, to hear of a replica
+ * enum linnos_kind - purpose of an attempt
+ * @LINNOS_PRIMARY_ATTEMPT: the first attempt of a read, or one after a failure
+ * @LINNOS_HEDGE_ATTEMPT: a second attempt while another one of the same read is in flight
+ * @LINNOS_PROBE_COPY: a copy of a read that measures the current latency of a replica
  * @LINNOS_WRITE: a write
  */
 enum linnos_kind {
@@ -364,32 +377,33 @@ enum linnos_kind {
 /**
  * struct linnos_attempt - an attempt, from linnos_chooser_on_submit() to
  * linnos_chooser_on_complete()
- * @own: the library's
+ * @own: private to the library
  */
 struct linnos_attempt {
 	uint64_t own[8];
 };
 
 /**
- * linnos_chooser_on_submit() - something is sent to a replica
- * @chooser: the thread's
- * @sending: filled
- * @choice: the read it is of; of a write, or a copy, only @offset and @bytes count
- * @replica: where
- * @kind: what
- * @now_ns: the time
+ * linnos_chooser_on_submit() - report that an attempt is being sent to a replica
+ * @chooser: the chooser of this thread
+ * @sending: the attempt, which this function fills
+ * @choice: the read it belongs to; for a write or a copy only @offset and @bytes are used
+ * @replica: where it is sent
+ * @kind: its purpose
+ * @now_ns: current time
  */
 void linnos_chooser_on_submit(struct linnos_chooser *chooser, struct linnos_attempt *sending,
 			      const struct linnos_choice *choice, unsigned int replica,
 			      enum linnos_kind kind, uint64_t now_ns);
 
 /**
- * enum linnos_end - how it ended
- * @LINNOS_SUCCEEDED: with its bytes
+ * enum linnos_end - result of an attempt
+ * @LINNOS_SUCCEEDED: it returned its bytes
  * @LINNOS_FAILED: the replica failed it
- * @LINNOS_RESULT_IGNORED: that says nothing of the replica: refused, not sent, the caller's fault
- * @LINNOS_CANCELLED: before it was answered, by the caller; was it late by then, it counts as an
- *	answer that took as long
+ * @LINNOS_RESULT_IGNORED: the result says nothing about the replica: the attempt was rejected or
+ *	not sent, or the error is the caller's
+ * @LINNOS_CANCELLED: the caller cancelled it before it was answered. If it was overdue by then, it
+ *	counts as an answer with that latency.
  */
 enum linnos_end {
 	LINNOS_SUCCEEDED,
@@ -399,22 +413,22 @@ enum linnos_end {
 };
 
 /**
- * linnos_chooser_on_complete() - it has ended
- * @chooser: the thread's, which may be another one than it was sent by
- * @sending: of linnos_chooser_on_submit()
- * @end: how
- * @now_ns: the time
+ * linnos_chooser_on_complete() - report that an attempt has completed
+ * @chooser: the chooser of this thread, which may differ from the one that reported the submission
+ * @sending: the attempt, from linnos_chooser_on_submit()
+ * @end: its result
+ * @now_ns: current time
  */
 void linnos_chooser_on_complete(struct linnos_chooser *chooser, struct linnos_attempt *sending,
 				enum linnos_end end, uint64_t now_ns);
 
 /**
- * linnos_chooser_on_answer() - a read's user has the answer
- * @chooser: the thread's
- * @choice: of linnos_choose(), which ends here
- * @winner: the attempt that has answered; NULL: its time was over, nobody has
- * @loser: of a hedged read the other one, which is still under way; NULL: there is none
- * @now_ns: the time
+ * linnos_chooser_on_answer() - report that the user of a read has its answer
+ * @chooser: the chooser of this thread
+ * @choice: the read, from linnos_choose(); it ends here
+ * @winner: the attempt that was answered; NULL if the read was ended without an answer
+ * @loser: the other attempt of a hedged read if it is still in flight, else NULL
+ * @now_ns: current time
  */
 void linnos_chooser_on_answer(struct linnos_chooser *chooser, struct linnos_choice *choice,
 			      const struct linnos_attempt *winner, struct linnos_attempt *loser,
