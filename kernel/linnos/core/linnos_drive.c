@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* LinnOS: what is in flight on a drive, how its last reads went; see linnos_drive.h. */
+/* LinnOS: the I/O in flight and the last completed reads of a drive; see linnos_drive.h. */
 #include "linnos_drive.h"
 
 #define READ_PAGES_MASK (LINNOS_LOAD_READ - 1)
 
-/* A log that is replayed may be of a drive that does not exist. */
+/* Limit a number of pages: a replayed log may contain more than any real drive has. */
 static u32 linnos_saturate(u64 pages)
 {
 	return min_t(u64, pages, S32_MAX);
@@ -25,7 +25,7 @@ void linnos_load_snapshot(const struct linnos_drive *drive,
 			 atomic64_read(&drive->write_pages), load);
 }
 
-/* Return: how many reads are in flight there; %LINNOS_LATENCY_CAP if nobody knows. */
+/* Return the reads in flight in a region, or %LINNOS_LATENCY_CAP if it is unknown. */
 u32 linnos_region_reads(const struct linnos_drive *drive, u8 region)
 {
 	if (unlikely(region == LINNOS_REGION_UNKNOWN))
@@ -33,7 +33,7 @@ u32 linnos_region_reads(const struct linnos_drive *drive, u8 region)
 	return atomic_read(&drive->in_region[region]);
 }
 
-/* Return: its number plus 1, or 0 if all are taken. */
+/* Allocate a start slot. Return its index plus 1, or 0 if all slots are taken. */
 static u8 linnos_start_slot_get(struct linnos_start_slots *places, u64 now_ns)
 {
 	unsigned long *word = places->taken, free;
@@ -42,7 +42,7 @@ static u8 linnos_start_slot_get(struct linnos_start_slots *places, u64 now_ns)
 	for (at = 0; at < LINNOS_START_SLOTS; at += BITS_PER_LONG, word++) {
 		while ((free = ~READ_ONCE(*word))) {
 			bit = __ffs(free);
-			/* not if another was quicker: look again */
+			/* another CPU took it: try again */
 			if (test_and_set_bit_lock(bit, word))
 				continue;
 			WRITE_ONCE(places->start_ns[at + bit], now_ns);
@@ -56,30 +56,31 @@ static void linnos_start_slot_put(struct linnos_start_slots *places, u8 place)
 {
 	u32 at = place - 1;
 
-	/* whoever takes it next finds no time in it */
+	/* the next read to take the slot must not appear with this start time */
 	WRITE_ONCE(places->start_ns[at], 0);
 	clear_bit_unlock(at % BITS_PER_LONG,
 			 &places->taken[at / BITS_PER_LONG]);
 }
 
-/* Is a probe of this order wanted, and none sent yet? */
+/* Return true if a probe is needed and none is in flight yet. */
 static bool linnos_is_wanted(u64 since_ns)
 {
 	return unlikely(since_ns && !(since_ns & LINNOS_PROBE_SENT));
 }
 
-/* May reads of this order have been admitted although the model calls them slow? */
+/* Return true if reads of this size class may have been admitted although predicted slow. */
 static bool linnos_may_be_against(const struct linnos_probe_state *look)
 {
 	return READ_ONCE(look->since_ns) || READ_ONCE(look->window);
 }
 
 /*
- * The order of size that a read was admitted as. A device's limits (virt_boundary,
- * segments, chunks) and how its memory lies may have split it into requests of a smaller
- * order. A read that was admitted against the model, although none of its own order may
- * be, is such a part. Of other reads this is not known: a request of order 1 is taken for
- * a part of one of order 2 if a probe is wanted of that order and not of its own.
+ * Return the size class that a read was admitted with. It may have been split into requests
+ * of a smaller class, because of the device's limits (virt_boundary, segments, chunks) and
+ * the layout of its buffer in memory. A request that was predicted slow but admitted must be
+ * such a part if no read of its own class can have been admitted in this way. For other
+ * requests this is not known. A request of class 1 is taken for a part of a read of class 2
+ * if class 2 needs a probe and class 1 does not.
  */
 static u32 linnos_read_size_class(const struct linnos_drive *drive, u32 pages,
 				  u8 flags)
@@ -104,7 +105,7 @@ static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 		&drive->look[io->flags & LINNOS_IO_SIZE];
 	u64 since_ns = READ_ONCE(look->since_ns);
 
-	/* pairs with linnos_update_start_tracking() of who uses it: nothing to order */
+	/* pairs with linnos_update_start_tracking(); no ordering is needed */
 	if (READ_ONCE(drive->watching)) {
 		io->place = linnos_start_slot_get(&drive->places, now_ns);
 		atomic_inc(&drive->in_region[io->region]);
@@ -121,8 +122,9 @@ static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 }
 
 /*
- * An I/O is in flight from now on. @region: linnos_region_of() a read;
- * @flags: LINNOS_IO_READ or 0, and what was decided; @now_ns, @region: ignored for writes.
+ * Count an I/O as in flight. @region: linnos_region_of() the address. @flags: 0 for a write;
+ * LINNOS_IO_READ for a read, plus LINNOS_IO_FAST or LINNOS_IO_SLOW if it was predicted.
+ * @region and @now_ns are ignored for writes.
  */
 void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
 		     u8 region, u32 pages, u8 flags, u64 now_ns)
@@ -169,7 +171,7 @@ static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 		atomic64_add(-(s64)io->pages, &drive->write_pages);
 		return;
 	}
-	/* fully ordered: before its place is left, for who looks at both */
+	/* fully ordered before the start slot is freed, for readers of both */
 	(void)atomic64_sub_return(LINNOS_LOAD_READ + io->pages, &drive->load);
 	if (io->region != LINNOS_REGION_UNKNOWN)
 		atomic_dec(&drive->in_region[io->region]);
@@ -182,8 +184,9 @@ static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 }
 
 /*
- * If @joins was the probe, is the answer to @io its own? Not if the drive was given @io
- * before the probe was wanted, and it is only put back into its queue.
+ * Return true if the completion of @io can stand for that of @joins, should @joins be the
+ * probe. It cannot if @io was first issued before the probe was needed and has only been
+ * requeued, or if it is not counted in the same size class.
  */
 static bool linnos_answers_for(const struct linnos_drive *drive,
 			       const struct linnos_io *io,
@@ -198,7 +201,7 @@ static bool linnos_answers_for(const struct linnos_drive *drive,
 	       (!io->issued_ns || io->issued_ns >= since_ns);
 }
 
-/* @joins becomes a part of @io: it is not counted any more, and did not end. */
+/* Merge @joins into @io. @joins is no longer counted, and is not recorded as completed. */
 void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
 		    struct linnos_io *joins)
 {
@@ -214,14 +217,20 @@ void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
 	linnos_count_out(drive, joins);
 }
 
-/* Given again, for the drive has handed it back or not answered, it took that time, too. */
+/*
+ * Record the time of issue. If an I/O is issued again after a requeue or a timeout, the first
+ * time is kept, so that its latency includes all attempts.
+ */
 void linnos_io_issue(struct linnos_io *io, u64 now_ns)
 {
 	if (!io->issued_ns)
 		io->issued_ns = now_ns;
 }
 
-/* An I/O is not in flight any more. Return: a read was answered, and @ended says how. */
+/*
+ * Stop counting an I/O as in flight. Return true if it is a read that the drive completed
+ * successfully; @ended then describes it.
+ */
 bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
 		   struct linnos_completed_io *ended)
 {
@@ -261,7 +270,7 @@ void linnos_history_add(struct linnos_history *history,
 	history->end_ns = ended->end_ns;
 }
 
-/* The last reads that were not larger in order, oldest first. */
+/* Copy the last reads of this and all smaller size classes, oldest first. */
 void linnos_history_snapshot(const struct linnos_history *history, u32 size,
 			     struct linnos_completed_io past[LINNOS_HISTORY])
 {
@@ -330,7 +339,10 @@ static u32 linnos_us_between(u64 from_ns, u64 to_ns)
 	return linnos_capped(div_u64(to_ns - from_ns, NSEC_PER_USEC));
 }
 
-/* Of the reads in flight: the first start, or 0, and how many before a time. */
+/*
+ * Statistics of the reads in flight: the oldest start time, or 0 if there is none, and the
+ * number of reads that started before @due_ns.
+ */
 struct linnos_starts {
 	u64 oldest_ns;
 	u64 due_ns;
@@ -358,7 +370,7 @@ static void linnos_starts_see(const struct linnos_start_slots *places,
 	}
 }
 
-/* 0: none is in flight. */
+/* Return the oldest start time of the reads in flight, or 0 if none is known. */
 u64 linnos_oldest_ns(const struct linnos_start_slots *places)
 {
 	struct linnos_starts starts = {};
@@ -367,7 +379,7 @@ u64 linnos_oldest_ns(const struct linnos_start_slots *places)
 	return starts.oldest_ns;
 }
 
-/* Of one of the last reads, of which nothing may be known: it is endless ago. */
+/* Compute the features of one of the last reads. If there is none, its age is the maximum. */
 static void linnos_past_features(const struct linnos_completed_io *ended,
 				 u64 now_ns, u32 *past)
 {
@@ -379,7 +391,10 @@ static void linnos_past_features(const struct linnos_completed_io *ended,
 				LINNOS_LATENCY_CAP;
 }
 
-/* What a model of latencies sees of a read; in flight for longer is overdue. */
+/*
+ * Compute the features of a latency model. A read in flight for more than @overdue_us is
+ * overdue.
+ */
 void linnos_compute_features(const struct linnos_start_slots *places,
 			     const struct linnos_drive_snapshot *view,
 			     u32 overdue_us, u32 features[LINNOS_N_FEATURES])
@@ -401,7 +416,7 @@ void linnos_compute_features(const struct linnos_start_slots *places,
 		features[LINNOS_OLDEST_US] =
 			linnos_us_between(starts.oldest_ns, view->now_ns);
 	features[LINNOS_OVERDUE] = starts.overdue;
-	/* the history has its last read at the end, a model at the beginning */
+	/* the snapshot begins with the oldest read, the features with the latest */
 	for (i = LINNOS_HISTORY - 1; i >= 0; i--, past += LINNOS_N_PAST)
 		linnos_past_features(&view->past[i], view->now_ns, past);
 	features[LINNOS_IN_REGION] = view->in_region;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * LinnOS: what is known of a drive: what is in flight, how its last reads went, and
- * when it was last probed. Whoever uses it tells what happens and when, I/O by I/O.
+ * LinnOS: the state of a drive: the I/O in flight, the last completed reads, and the
+ * probes. The caller reports each I/O when it starts, is issued and completes.
  *
  *	linnos_io_begin --> in flight --> linnos_io_issue --> linnos_io_end
  *	                        |                                  |
@@ -11,9 +11,11 @@
  *	                                          |
  *	                digits of the network, features of the trees
  *
- * An I/O is a request of the block layer; of a read that was split each part is one.
- * What is in flight, the places and the looks may be used by several CPUs at once. Of
- * the history, whoever adds to it or copies it sees to it that nobody else writes.
+ * An I/O is a request of the block layer. If a read was split, each part is an I/O.
+ *
+ * Locking: several CPUs may use the load counters, the start slots and the probe states
+ * concurrently. A caller that adds to the history or copies it has to make sure that no
+ * other CPU writes the history meanwhile.
  */
 #ifndef _LINNOS_DRIVE_H
 #define _LINNOS_DRIVE_H
@@ -23,15 +25,15 @@
 #define LINNOS_PAGE_BYTES 4096
 
 /*
- * The reads in flight and their pages are counted in one word, the pages of writes in
- * another on the same cache line, so that an I/O pays for one atomic operation. The word
- * overflows at 2^24 reads of %LINNOS_IO_PAGES_MAX pages: the requests alone would take
- * gigabytes of memory.
+ * One word counts the reads in flight and their pages. Another word, on the same cache
+ * line, counts the pages of writes. An I/O therefore needs one atomic operation. The first
+ * word overflows at 2^24 reads of %LINNOS_IO_PAGES_MAX pages, whose requests alone would
+ * take gigabytes of memory.
  */
 #define LINNOS_LOAD_PAGE_BITS 40
 #define LINNOS_LOAD_READ ((s64)1 << LINNOS_LOAD_PAGE_BITS)
 
-/* What is in flight, in 4 KiB pages, each I/O rounded up. */
+/* The I/O in flight, in 4 KiB pages; the size of each I/O is rounded up. */
 struct linnos_load {
 	u32 reads;
 	u32 read_pages;
@@ -39,15 +41,16 @@ struct linnos_load {
 };
 
 /*
- * Reads of one die of flash wait for each other while others pass. Which address is on
- * which die only the drive knows, but it spreads addresses by its own pages: so reads in
- * flight are also counted by 8 KiB of address, modulo 512 KiB, wherever that starts from.
- * A read that spans several is counted in its first. Writes are not: a drive buffers
- * them, and programs them where it likes.
+ * Reads of the same flash die wait for each other, reads of other dies do not. Only the
+ * drive knows the die of an address, but it stripes addresses across dies in units of its
+ * own pages. Reads in flight are therefore also counted by region: the address in units of
+ * 8 KiB, modulo 512 KiB, whatever address the drive's striping starts at. A read that spans
+ * several regions is counted in its first region. Writes are not counted by region, because
+ * a drive buffers them and programs them on any die.
  */
 #define LINNOS_REGIONS 64
 #define LINNOS_REGION_BYTES_LOG2 13
-/* Whoever asks did not say where; or a read is not counted by region. */
+/* The caller did not give the address, or the read is not counted by region. */
 #define LINNOS_REGION_UNKNOWN 0xff
 
 static inline u8 linnos_region_of(u64 offset_bytes)
@@ -55,74 +58,78 @@ static inline u8 linnos_region_of(u64 offset_bytes)
 	return offset_bytes >> LINNOS_REGION_BYTES_LOG2 & (LINNOS_REGIONS - 1);
 }
 
-/* No more pages are counted of one I/O, nor remembered as pending. */
+/* Upper limit of &linnos_io.pages and &linnos_io.pending. */
 #define LINNOS_IO_PAGES_MAX 0xffff
 
-#define LINNOS_START_SLOTS 128 /* so many reads in flight have one */
+#define LINNOS_START_SLOTS 128 /* reads in flight that have a start time */
 
-/* Of &linnos_io.flags; in the two bits below them the order of a read's size. */
+/* Bits of &linnos_io.flags; %LINNOS_IO_SIZE masks the size class of a read. */
 #define LINNOS_IO_SIZE 0x03
 #define LINNOS_IO_COUNTED 0x04
 #define LINNOS_IO_READ 0x08
-#define LINNOS_IO_FAST 0x10 /* by the model's word, when it was decided */
-#define LINNOS_IO_SLOW 0x20 /* and admitted against it */
+#define LINNOS_IO_FAST 0x10 /* predicted fast when the read was admitted */
+#define LINNOS_IO_SLOW 0x20 /* predicted slow, but admitted */
 #define LINNOS_IO_ANSWERED 0x40
 
-/* An I/O in flight; all zeros: one that is not counted. */
+/* An I/O in flight. All members are 0 if it is not counted. */
 struct linnos_io {
-	u64 issued_ns; /* when the drive was first given it; 0: not yet */
-	u16 pages; /* its own, merged ones included */
-	u16 pending; /* pages pending when it was counted, its own among them */
-	u8 place; /* of a read in struct linnos_start_slots; 0: none */
+	u64 issued_ns; /* when it was first issued to the drive; 0 before that */
+	u16 pages; /* its size, including merged I/O */
+	u16 pending; /* pages in flight when it was counted, including its own */
+	u8 place; /* start slot of a read, plus 1; 0 if it has none */
 	u8 flags;
-	u8 region; /* of a read, where it is counted */
+	u8 region; /* region in which a read is counted */
 };
 
 struct linnos_completed_io {
-	u64 end_ns; /* 0: there was none */
-	u64 nr; /* it was the drive's so manyth */
-	u32 latency_us; /* how long the drive took */
+	u64 end_ns; /* 0 if no read has completed */
+	u64 nr; /* sequence number of this read on the drive */
+	u32 latency_us; /* from issue to completion */
 	u16 pages;
 	u16 pending; /* as in struct linnos_io */
 };
 
-/* The last reads of each order of size, at their number modulo LINNOS_HISTORY. */
+/*
+ * The last completed reads of each size class. The n-th read of a class is at index n modulo
+ * %LINNOS_HISTORY.
+ */
 struct linnos_history {
-	u64 end_ns; /* when the last of all ended */
-	u64 nr; /* how many there have been */
-	u32 n[LINNOS_SIZE_CLASSES]; /* and of each order, as far as 32 bits tell */
+	u64 end_ns; /* time of the last completion */
+	u64 nr; /* number of completed reads */
+	u32 n[LINNOS_SIZE_CLASSES]; /* the same per size class, modulo 2^32 */
 	struct linnos_completed_io last[LINNOS_SIZE_CLASSES][LINNOS_HISTORY];
 };
 
 /*
- * Since when reads are in flight. The lowest places are taken first: of few reads a
- * decision looks at what is near. Should all be taken, a read goes without.
+ * Start times of the reads in flight. Slots are allocated from the lowest index, so that a
+ * decision with few reads in flight touches few cache lines. If all slots are taken, a read
+ * has none.
  */
 struct linnos_start_slots {
 	unsigned long taken[LINNOS_START_SLOTS / BITS_PER_LONG];
-	u64 start_ns[LINNOS_START_SLOTS]; /* 0: for an instant, when just taken */
+	u64 start_ns[LINNOS_START_SLOTS]; /* 0 for an instant after a slot is taken */
 };
 
-#define LINNOS_PROBE_SENT 1ULL /* in @since_ns: the probe is in flight */
+#define LINNOS_PROBE_SENT 1ULL /* flag in @since_ns: the probe is in flight */
 
-/* Is the drive still slow? See linnos_probe.c. */
+/* State of the probes of one size class; see linnos_probe.c. */
 struct linnos_probe_state {
-	u64 chosen_ns; /* the last read expected to be fast, or answered probe */
-	u64 since_ns; /* since when a probe is wanted; 0: none is */
-	atomic_t refused; /* since a probe was answered */
-	atomic_t asked; /* since one was told to be the probe, and none was sent */
-	atomic_t in_flight; /* reads, but not of the smallest order */
-	atomic_t against; /* of them admitted against the model */
-	u8 window; /* so many of these may be in flight */
-	u8 backoff; /* probes were late: wait 2^this times as long */
+	u64 chosen_ns; /* last read expected to be fast, or last completed probe */
+	u64 since_ns; /* since when a probe is needed; 0 if none is */
+	atomic_t refused; /* reads refused or redirected since the last completed probe */
+	atomic_t asked; /* callers since one was told to send the probe and did not */
+	atomic_t in_flight; /* reads in flight; not maintained for the smallest class */
+	atomic_t against; /* reads in flight that were predicted slow, but admitted */
+	u8 window; /* limit of @against; 0 if closed */
+	u8 backoff; /* after late probes, wait 2^backoff times as long */
 } ____cacheline_aligned_in_smp;
 
 /*
- * A drive. @load: reads in units of %LINNOS_LOAD_READ, plus their pages. @watching: places
- * and @in_region are kept.
+ * A drive. @load: the number of reads times %LINNOS_LOAD_READ, plus their pages. @watching:
+ * true if @places and @in_region are maintained.
  */
 struct linnos_drive {
-	/* when to probe; 0: never for that reason */
+	/* when to probe; 0 disables this reason to probe */
 	u32 probe_after_us;
 	u32 probe_after_refused;
 
@@ -135,7 +142,7 @@ struct linnos_drive {
 	struct linnos_history history ____cacheline_aligned_in_smp;
 };
 
-/* A drive as a read of so many pages finds it; @past is oldest first. */
+/* The state of a drive when a read of @pages pages is predicted. @past is oldest first. */
 struct linnos_drive_snapshot {
 	u64 now_ns;
 	u32 pages;
@@ -145,7 +152,7 @@ struct linnos_drive_snapshot {
 	struct linnos_completed_io past[LINNOS_HISTORY];
 };
 
-/* With those of the read that asks. */
+/* Return the pages in flight, including those of the predicted read. */
 static inline u32 linnos_pending(const struct linnos_drive_snapshot *view)
 {
 	return view->load.read_pages + view->load.write_pages + view->pages;

@@ -1,55 +1,69 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * LinnOS: is it worth leaving home? See linnos_guard.h.
+ * LinnOS guard: an online A/B test of redirecting reads. See linnos_guard.h.
  *
- * The lot is what makes the comparison fair: of one kind of wish those that leave
- * and those that stay differ in nothing else, whatever the load and however it
- * changes. The share that leaves follows from how sure it is that leaving helps
- * (Thompson, Biometrika 25, 1933): the difference of the means over its standard
- * error, as the chance that it is above 0. It is never 0 or 1, so that a change of
- * load is noticed, and what is old is forgotten.
+ * The random assignment makes the comparison fair: within a slowness class, the redirected
+ * group and the control group differ in nothing but the replica, whatever the load is and
+ * however it changes.
  *
- *	difference, in standard errors   -2     -1     0     1     2
- *	share, home is bad               0.16   0.5   0.84  0.98  1.00
- *	share, otherwise                 0.02   0.02  0.16  0.5   0.84
+ * Share of redirected reads
  *
- * Who leaves also takes another drive's time, which the lot does not see: so a
- * difference of nothing is rather a reason to stay, unless home is so slow that it is
- * hardly a matter of prediction. Before there are answers nineteen in twenty leave: the
- * model has been judged by reads that it had not seen. Of one that has not been, one in
- * six does.
+ * The share is the probability that redirecting is better (Thompson sampling, Biometrika 25,
+ * 1933). It follows from the z-score, the difference of the two means divided by its standard
+ * error. The share never reaches 0 or 1, so that the guard notices when the load changes, and
+ * old samples decay.
  *
- * Until enough have stayed, what those that left took is held against what they were
- * predicted to take at home: did they take longer, then leaving is no better. So many
- * readers who follow the same news to one drive notice it by the first answers.
+ *	z-score of (control - redirected)        -2     -1     0     1     2
+ *	share, default replica over 3 x its p90  0.16   0.5   0.84  0.98  1.00
+ *	share, all other classes                 0.02   0.02  0.16  0.5   0.84
  *
- * To stay where home is known to be slower costs by as much: once the difference is
- * more than one and a half of its standard error, so few stay that it costs all reads
- * a hundredth of their mean, but 1 in 512 at least. These are just enough to know it by.
- * So of those that stayed enough are always remembered, else many would stay until the
- * first of them are answered, and at a home that hangs that takes long.
+ * The second row is shifted because a redirected read also takes time from the reads of the
+ * other drive. The A/B test cannot see that cost, so without a measured benefit most reads
+ * stay at the default replica. The first row is shifted the other way: at more than three
+ * times its p90 the default replica is so slow that the prediction hardly matters.
  *
- * Latencies have heavy tails. One counts as %TAIL times the mean at most; and a
- * variance is estimated as if %PRIOR more reads had been seen that vary as widely as
- * their mean, so that few reads that happen to be alike decide nothing.
+ * Before enough samples exist
+ *
+ * With a validated model, that is, one tested on reads that it was not trained on, 96 % of
+ * the reads are redirected, with an unvalidated model 16 %. Until the control group has enough
+ * samples, the redirected reads are compared with the latency that was predicted for them at
+ * the default replica. If they took longer, redirecting does not pay off. Many clients that
+ * follow the same information to one drive thus notice it with their first completions.
+ *
+ * Size of the control group
+ *
+ * A control read is expensive if the default replica is known to be slower. Once the z-score
+ * reaches 1.5, the control group is limited so that it adds at most 1 % to the mean latency
+ * of all reads, but it gets at least 1 read in 512. That is just enough to keep the
+ * measurement up to date. The samples of the control group therefore never decay below the
+ * minimum. Otherwise a burst of control reads would be sent before the first of them
+ * completes, and on a drive that hangs that takes long.
+ *
+ * Heavy tails
+ *
+ * A latency counts as at most %TAIL times the mean. The variance is estimated as if %PRIOR
+ * more reads had been seen whose standard deviation equals their mean, so that a few similar
+ * samples do not look certain.
  */
 #include "linnos_guard.h"
 
-/* Some 2,000 reads. Less than half of 2^11, less than a read, does not fade. */
+/* Decay over about 2,000 reads. Values below 2^10, less than one read, do not decay. */
 #define FORGET_SHIFT 11
 #define MEAN_SHIFT LINNOS_GUARD_MEAN_SHIFT
 #define TAIL 20
 #define PRIOR 4
-/* Fewer answers of either sort decide nothing. */
+/* Minimum number of samples in each group. */
 #define ENOUGH (3 * LINNOS_GUARD_ONE)
 
-/* 2 s: sums of squares stay below 2^64. */
+/* 2 s. Keeps the sums of squares below 2^64. */
 #define LATENCY_MAX_US 0x1fffffU
 
 /*
- * What is thought of leaving, in eighths of a standard error, without answers of those
- * that stayed; or of those that left, while fewer than so many have wished; and what is
- * added to what is known later.
+ * Z-scores, in eighths of a standard error. BEFORE is assumed while there are too few control
+ * samples, or too few redirected samples among the first BEGINNING reads of a class;
+ * BEFORE_UNJUDGED is the same for an unvalidated model. BAD_AFTER and USUAL_AFTER are added to
+ * the measured z-score: the first for the class over three times the p90, the second for all
+ * others.
  */
 #define BEGINNING 1024
 #define BEFORE 14
@@ -57,9 +71,10 @@
 #define BAD_AFTER 8
 #define USUAL_AFTER (-8)
 
+/* Shares are in 1/ALL. */
 #define ALL 1024
 
-/* The normal distribution: of 1024 as many are below so many eighths of a sigma. */
+/* Standard normal CDF, in 1/1024, in steps of an eighth of a standard deviation. */
 #define EIGHTHS 25
 static const u16 linnos_normal_cdf[EIGHTHS] = {
 	512,  563,  613,  662,	708,  752,  792,  829,	862,
@@ -67,15 +82,24 @@ static const u16 linnos_normal_cdf[EIGHTHS] = {
 	1011, 1015, 1018, 1020, 1021, 1022, 1023,
 };
 
-/* Of 1024. To stay costs more where leaving helps; where it costs too much, fewer do. */
+/*
+ * Minimum shares of the groups, in 1/1024. CONTROL_MIN_COSTLY applies if control reads would
+ * otherwise cost more than COST_PERCENT of the mean latency.
+ */
 #define REDIRECT_MIN 16
 #define CONTROL_MIN 4
 #define CONTROL_MIN_COSTLY 2
 #define COST_PERCENT 1
-/* In eighths of a standard error: of three that stayed hardly more is seen. */
+/*
+ * From this z-score on, in eighths, the cost limits the control group. Three control samples
+ * rarely reach a higher one.
+ */
 #define KNOWN 12
 
-/* At home it is predicted to take @home_us, and nine in ten took @usual_us at most. */
+/*
+ * Classify a prediction. @home_us: predicted latency at the default replica. @usual_us: the 90th
+ * percentile of its latencies in the training data.
+ */
 enum linnos_slowness linnos_classify_slowness(u32 home_us, u32 usual_us)
 {
 	if (home_us <= usual_us)
@@ -87,7 +111,7 @@ enum linnos_slowness linnos_classify_slowness(u32 home_us, u32 usual_us)
 	return LINNOS_SLOWNESS_OVER_3X_P90;
 }
 
-/* The square of the standard error of the mean, in us, of at least one read. */
+/* Return the square of the standard error of the mean, in us^2. @took has a sample. */
 u64 linnos_moments_mean_variance(const struct linnos_moments *took)
 {
 	u64 mean_us = linnos_moments_mean_us(took);
@@ -99,7 +123,7 @@ u64 linnos_moments_mean_variance(const struct linnos_moments *took)
 	return div64_u64(spread * LINNOS_GUARD_ONE, took->n);
 }
 
-/* By how many eighths of a standard error leaving is better, or, below 0, worse. */
+/* Return the z-score in eighths; positive if the redirected group is faster. */
 static int linnos_redirect_z_score(const struct linnos_moments took[2])
 {
 	u64 stayed_us = linnos_moments_mean_us(&took[0]);
@@ -110,14 +134,17 @@ static int linnos_redirect_z_score(const struct linnos_moments took[2])
 					  left_us - stayed_us;
 	u64 eighths = 0;
 
-	/* by / sqrt(error), without a root; more makes no difference */
+	/* 8 * by_us / sqrt(error) without a square root; larger values make no difference */
 	while (eighths < EIGHTHS + BAD_AFTER &&
 	       error * (eighths + 1) * (eighths + 1) < 64 * by_us * by_us)
 		eighths++;
 	return stayed_us > left_us ? (int)eighths : -(int)eighths;
 }
 
-/* Did those that left take longer than they were predicted to take at home? */
+/*
+ * Return true if redirected reads took longer than was predicted for them at the default
+ * replica.
+ */
 static bool linnos_redirect_underdelivers(const struct linnos_guard *guard,
 					  enum linnos_slowness wish)
 {
@@ -126,7 +153,10 @@ static bool linnos_redirect_underdelivers(const struct linnos_guard *guard,
 	return left->n >= ENOUGH && left->sum_us > guard->claimed_us[wish];
 }
 
-/* By what that costs, as if all reads wished so; took[0] is above took[1]. */
+/*
+ * Return the largest share of control reads whose cost is acceptable, if all reads were of this
+ * class. The control group, took[0], must be slower than the redirected group, took[1].
+ */
 static u32 linnos_max_control_share(const struct linnos_guard *guard,
 				    const struct linnos_moments took[2])
 {
@@ -138,7 +168,7 @@ static u32 linnos_max_control_share(const struct linnos_guard *guard,
 	return clamp_t(u64, stay, CONTROL_MIN_COSTLY, ALL);
 }
 
-/* How many of 1024 that wish so leave. */
+/* Return the share of the reads of this class to redirect, in 1/ALL. */
 static u32 linnos_redirect_share(const struct linnos_guard *guard,
 				 enum linnos_slowness wish)
 {
@@ -182,6 +212,7 @@ u32 linnos_random(u64 *state)
 	return x >> 32;
 }
 
+/* Assign a read to a group at random. @home_us: predicted latency at the default replica. */
 struct linnos_assignment linnos_guard_assign(struct linnos_guard *guard,
 					     enum linnos_slowness wish,
 					     u32 home_us)
@@ -202,7 +233,7 @@ static u64 linnos_decayed(u64 value, u32 shift)
 	return value - ((value + (1 << (shift - 1))) >> shift);
 }
 
-/* What reads took was a while ago: 1/2^@shift of it is forgotten. */
+/* Decay by a factor of 1 - 1/2^@shift. */
 void linnos_moments_decay(struct linnos_moments *took, u32 shift)
 {
 	took->n = linnos_decayed(took->n, shift);
@@ -217,6 +248,7 @@ void linnos_moments_add(struct linnos_moments *took, u64 us)
 	took->square += us * us * LINNOS_GUARD_ONE;
 }
 
+/* Add the latency of a completed read. @lot: its group, from linnos_guard_assign(). */
 void linnos_guard_record_latency(struct linnos_guard *guard,
 				 struct linnos_assignment lot, u64 latency_us)
 {
@@ -243,7 +275,10 @@ void linnos_guard_record_latency(struct linnos_guard *guard,
 	linnos_moments_add(took + lot.left, latency_us);
 }
 
-/* Do most of those that wish so leave, or may they soon? */
+/*
+ * Return true if most reads of this class are redirected. For an unvalidated model without
+ * enough samples, return true unless the first results contradict the model.
+ */
 bool linnos_guard_mostly_redirects(const struct linnos_guard *guard,
 				   enum linnos_slowness wish)
 {
@@ -254,6 +289,7 @@ bool linnos_guard_mostly_redirects(const struct linnos_guard *guard,
 	return linnos_redirect_share(guard, wish) > ALL / 2;
 }
 
+/* Fill @worth with the mean latencies of both groups and the share that is redirected. */
 void linnos_guard_get_benefit(const struct linnos_guard *guard,
 			      enum linnos_slowness wish,
 			      struct linnos_redirect_benefit *worth)

@@ -1,75 +1,83 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * LinnOS: is it worth leaving home?
+ * LinnOS guard: an online A/B test of redirecting reads. See linnos_guard.c.
  *
- * A read has a home, where it goes when nobody knows better. Predictions say that
- * another replica would answer sooner, and may be wrong. So reads that would leave are
- * sorted by how slow home is called, and of each kind some leave and some stay, by lot.
- * What both take tells what leaving is worth; the kinds for which it is worth nothing
- * stay.
+ * Every read has a default replica, which the names below call its home. A model may predict
+ * that another replica is faster, and may be wrong. The guard classifies such reads by how
+ * slow the default replica is predicted to be. Within each class, it assigns each read at
+ * random either to the redirected group ("left"), which goes to the other replica, or to the
+ * control group ("stayed"), which goes to the default replica. It compares the latencies of
+ * both groups, and redirects few reads of the classes that gain nothing.
  *
- * Whoever uses it has a lock around it.
+ * Locking: the caller serializes all calls for one guard.
  */
 #ifndef _LINNOS_GUARD_H
 #define _LINNOS_GUARD_H
 
 #include "linnos_shim.h"
 
-/* Why would a read leave home? */
+/*
+ * How slow the default replica is predicted to be, compared with the 90th percentile of its
+ * latencies in the training data. Each class is tested separately.
+ */
 enum linnos_slowness {
-	LINNOS_SLOWNESS_NONE, /* it would not */
-	LINNOS_SLOWNESS_NORMAL, /* slower than another, and not unusually slow */
-	LINNOS_SLOWNESS_OVER_P90, /* slower than 9 in 10 of its reads when it was learnt */
-	LINNOS_SLOWNESS_OVER_2X_P90, /* twice as slow */
-	LINNOS_SLOWNESS_OVER_3X_P90, /* thrice: collecting garbage, flushing, or failing */
+	LINNOS_SLOWNESS_NONE, /* the read would not be redirected */
+	LINNOS_SLOWNESS_NORMAL, /* up to its p90, but slower than another replica */
+	LINNOS_SLOWNESS_OVER_P90, /* slower than its p90 */
+	LINNOS_SLOWNESS_OVER_2X_P90, /* more than twice its p90 */
+	LINNOS_SLOWNESS_OVER_3X_P90, /* over three times: garbage collection, flush or failure */
 	LINNOS_N_SLOWNESS,
 };
 
+/* Weight of one sample. */
 #define LINNOS_GUARD_ONE 1024
 
-/* What reads took. */
+/* Exponentially decayed moments of latencies. */
 struct linnos_moments {
-	u32 n; /* the older ones counting less; in 1/%LINNOS_GUARD_ONE */
-	u64 sum_us; /* weighted alike */
-	u64 square; /* sum of the squares */
+	u32 n; /* weighted number of samples, in 1/%LINNOS_GUARD_ONE */
+	u64 sum_us; /* weighted sum */
+	u64 square; /* weighted sum of squares */
 };
 
 struct linnos_guard {
-	/* of each kind of wish the reads that stayed, and those that left */
+	/* latencies by slowness class; [0]: control group, [1]: redirected group */
 	struct linnos_moments took[LINNOS_N_SLOWNESS][2];
-	/* predicted to take at home, of those that left; a sum as in linnos_moments */
+	/* sum, as in linnos_moments, of redirected reads' predictions for their default replica */
 	u64 claimed_us[LINNOS_N_SLOWNESS];
-	u64 wished[LINNOS_N_SLOWNESS]; /* how many there were of each kind, and */
-	u64 left[LINNOS_N_SLOWNESS]; /* how many of these left */
-	u64 mean_us; /* of all reads, lately */
-	u64 random; /* state of the lot */
-	/* set by its user: home's model was not tried on reads it had not seen */
+	u64 wished[LINNOS_N_SLOWNESS]; /* number of reads of each class */
+	u64 left[LINNOS_N_SLOWNESS]; /* number of redirected reads of each class */
+	u64 mean_us; /* recent mean of all reads, times 2^LINNOS_GUARD_MEAN_SHIFT */
+	u64 random; /* state of linnos_random() */
+	/* set by the caller: the default replica's model was not tested on held-out reads */
 	bool unjudged;
 };
 
 #define LINNOS_GUARD_MEAN_SHIFT 10
 
-/* What reads take in the mean, lately. */
+/* Return the recent mean latency of all reads. */
 static inline u64 linnos_guard_mean_us(const struct linnos_guard *guard)
 {
 	return guard->mean_us >> LINNOS_GUARD_MEAN_SHIFT;
 }
 
-/* Marsaglia, "Xorshift RNGs" (2003): nobody gains by foreseeing it. */
+/*
+ * Return 32 pseudo-random bits (Marsaglia, "Xorshift RNGs", 2003). They need not be
+ * unpredictable: no caller gains by predicting them.
+ */
 u32 linnos_random(u64 *state);
 
-/* Of a read, to be kept until it is answered. */
+/* The group of a read. The caller keeps it until the read completes. */
 struct linnos_assignment {
-	u32 home_us; /* what it was predicted to take at home */
-	u8 wish; /* why it would have left home, an enum linnos_slowness */
-	bool left; /* it did */
+	u32 home_us; /* predicted latency at the default replica */
+	u8 wish; /* slowness class, an enum linnos_slowness */
+	bool left; /* true: redirected group; false: control group */
 };
 
-/* What leaving home is worth for a kind of wish. */
+/* Measured benefit of redirecting the reads of one slowness class. */
 struct linnos_redirect_benefit {
-	u32 stayed_us; /* mean of the reads that stayed, 0: none did lately */
-	u32 left_us; /* of those that left, likewise */
-	u32 share; /* so many of 1024 that wish so leave */
+	u32 stayed_us; /* mean of the control group; 0 if it has no samples */
+	u32 left_us; /* mean of the redirected group; 0 if it has no samples */
+	u32 share; /* share of the reads that is redirected, in 1/1024 */
 };
 
 static inline u64 linnos_moments_mean_us(const struct linnos_moments *took)

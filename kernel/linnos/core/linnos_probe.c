@@ -1,53 +1,56 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * LinnOS: is a drive that is called slow still slow?
+ * LinnOS: probe whether a drive that is predicted slow is still slow.
  *
- * A drive all of whose reads are refused completes nothing, and would be called slow
- * for ever. So when no read was sent there for too long that was expected to be fast,
- * or too many have been refused, one is sent all the same, a *probe*. It is late if it
- * took longer than fast and a failover:
+ * If all reads of a drive are refused, none completes, and the drive would be predicted
+ * slow forever. A read is therefore admitted all the same, a *probe*, if no read that was
+ * expected to be fast was sent to the drive for too long, or if too many reads were refused.
+ * A probe is late if it took longer than the slow threshold plus the cost of a failover:
  *
  *	refused, refused, ... probe ──► late: wait twice as long ──► probe ...
  *	                        │
- *	                        └► in time: another may be in flight, at once
+ *	                        └► in time: the next probe may follow at once
  *
- * The window: how many reads may be in flight against the model's word. After a probe in
- * time others follow, one at a time, until the model says fast by itself. A model that
- * has not learnt that small reads pass much larger ones is wrong for longer: while these
- * are in flight, or have ended just now, a read in time opens the window by one and a
- * late one closes it by ten, so that it stays open where the model is wrong in more than
- * ten of eleven cases. All of this is by order of size.
+ * The window limits how many reads may be in flight although the model predicts them slow.
+ * After a probe in time, more reads are admitted, one at a time, until the model predicts
+ * fast by itself. A model that was not trained on small reads overtaking much larger ones is
+ * wrong for longer. While larger reads are in flight, or completed a short time ago, a read
+ * in time therefore opens the window by one, and a late read closes it by ten. The window
+ * thus stays open if the model is wrong in more than ten of eleven cases. Each size class has
+ * its own probes and its own window.
  *
- * A probe has no number. Whoever asks first when one is wanted is told to send it, at
- * @since_ns, and so is the next caller, should the first not do so. The next read of this
- * order that is counted in is taken for the probe, whoever sent it, and while it is in
- * flight nobody else is told to send one. The first read that the drive was given after
- * @since_ns and has answered tells what the probe was to tell: it is of the same order, and
- * the drive took the time. One that fails tells nothing.
+ * A probe has no identifier. When a probe is needed, the first caller that queries the drive
+ * is told to send it, and the time is stored in @since_ns. The next caller is told so, too,
+ * in case the first one does not send its read. The next read of this size class that is
+ * counted as in flight is taken for the probe, whichever caller sent it. While it is in
+ * flight, no other caller is told to send one. The first read that was issued after @since_ns
+ * and completed successfully decides whether the probe was late: it has the same size class,
+ * and its latency is that of the drive. A read that fails decides nothing.
  *
- * The reads of the callers that were told may never be counted in: they were not sent, or
- * they wait for a tag, or they were split or merged into requests of another order. So
- * others are told when a probe would be due again, and the wait doubles as after a late
- * probe: a slow drive gets hardly more reads than it would if all probes were late.
+ * The reads of the callers that were told to send the probe may never be counted: they may
+ * not have been sent, may wait for a tag, or may have been split or merged into requests of
+ * another size class. Other callers are therefore told once a probe would be due again, and
+ * the wait doubles as after a late probe. A slow drive thus gets barely more reads than it
+ * would if all probes were late.
  *
- * So a caller that asks and sends nothing delays probes by no more than late probes
- * would, and one that reads without asking does not make the drive seem probed: the
- * clock is set by reads that were expected to be fast, and by answers. But such a caller
- * can make probes late by what else it has in flight.
+ * Consequently, a caller that queries the drive but sends no read delays probes by no more
+ * than late probes would. A caller that reads without a query does not make the drive look
+ * probed, because only reads that were expected to be fast, and completions, set the clock.
+ * But such a caller can make probes late with its other I/O in flight.
  */
 #include "linnos_drive.h"
 
 #define BACKOFF_MAX \
-	3 /* one hinted read in 800 is a probe then, or one in 80 ms */
+	3 /* by default, one probe in 800 refused reads or in 80 ms */
 
 #define WINDOW_FIRST 11
 #define WINDOW_LOST 10
 #define WINDOW_MAX 50
 
-/* A second caller is told to send the probe if it asks so soon after the first. */
+/* A second caller is told to send the probe if it queries this soon after the first. */
 #define SECOND_CALLER_NS (500 * NSEC_PER_USEC)
 
-/* Where time alone never makes a probe due, others than probes still need one. */
+/* The interval for all other purposes if @probe_after_us is 0. */
 #define AFTER_US_DEFAULT 10000
 
 static s64 linnos_probe_interval_ns(const struct linnos_drive *drive)
@@ -57,7 +60,10 @@ static s64 linnos_probe_interval_ns(const struct linnos_drive *drive)
 	return after_us * NSEC_PER_USEC;
 }
 
-/* A read is sent there, and expected to be fast. Not each one sets the clock. */
+/*
+ * Note that a read that is expected to be fast is sent to the drive. To save writes to the
+ * cache line, the clock is set only after an eighth of the interval.
+ */
 void linnos_probe_note_fast_read(struct linnos_drive *drive, u32 size,
 				 u64 now_ns)
 {
@@ -74,7 +80,7 @@ void linnos_probe_close_window(struct linnos_probe_state *look)
 		WRITE_ONCE(look->window, 0);
 }
 
-/* 0: there was none. */
+/* Return the time of the last completion in this size class, or 0 if there was none. */
 static u64 linnos_last_completion_ns(const struct linnos_history *history,
 				     u32 size)
 {
@@ -83,7 +89,7 @@ static u64 linnos_last_completion_ns(const struct linnos_history *history,
 	return READ_ONCE(history->last[size][(n - 1) % LINNOS_HISTORY].end_ns);
 }
 
-/* Are reads of a larger order in flight, or were there just now? */
+/* Return true if reads of a larger size class are in flight or completed a short time ago. */
 static bool linnos_larger_reads_active(const struct linnos_drive *drive,
 				       u32 size, u64 now_ns)
 {
@@ -99,7 +105,7 @@ static bool linnos_larger_reads_active(const struct linnos_drive *drive,
 	return false;
 }
 
-/* May a read go there against the model's word? The window is open, and not full. */
+/* Return true if a read that is predicted slow may be admitted: the window is open, not full. */
 bool linnos_probe_window_allows(const struct linnos_drive *drive, u32 size,
 				u64 now_ns)
 {
@@ -112,7 +118,10 @@ bool linnos_probe_window_allows(const struct linnos_drive *drive, u32 size,
 			       linnos_larger_reads_active(drive, size, now_ns));
 }
 
-/* Is it time for a probe? @age_ns, @reads: since the drive was last known, or probed. */
+/*
+ * Return true if a probe is due. @age_ns, @reads: the time and the number of reads since the
+ * drive was last expected to be fast or probed, or since a caller was told to send a probe.
+ */
 static bool linnos_probe_is_due(const struct linnos_drive *drive,
 				const struct linnos_probe_state *look,
 				s64 age_ns, u32 reads)
@@ -133,15 +142,16 @@ static void linnos_back_off(struct linnos_probe_state *look)
 }
 
 /*
- * Is this read to be sent there as a probe? Of several callers two are told so.
- * @again: also if the last probe was in time.
+ * Return true if the caller should send its read as a probe. If several callers query the
+ * drive, up to two get true. @again: also return true without a wait while the window is open,
+ * that is, after a probe in time.
  */
 bool linnos_probe_claim(struct linnos_drive *drive, u32 size, bool again,
 			u64 now_ns)
 {
 	struct linnos_probe_state *look = &drive->look[size];
 	u64 since_ns = READ_ONCE(look->since_ns);
-	/* a read that was chosen just now may make the age negative */
+	/* may be negative: another CPU may have noted a later read */
 	s64 age_ns = now_ns - (since_ns ?: READ_ONCE(look->chosen_ns));
 	u32 reads;
 
@@ -154,18 +164,18 @@ bool linnos_probe_claim(struct linnos_drive *drive, u32 size, bool again,
 	if (!(again && !since_ns && READ_ONCE(look->window)) &&
 	    !linnos_probe_is_due(drive, look, age_ns, reads))
 		return false;
-	/* before others see that one has been told */
+	/* before other CPUs see the new @since_ns */
 	atomic_set(&look->asked, 0);
 	if (cmpxchg(&look->since_ns, since_ns, now_ns & ~LINNOS_PROBE_SENT) !=
 	    since_ns)
 		return false;
-	/* those who were told have not sent their reads */
+	/* the callers that were told have not sent their reads */
 	if (since_ns)
 		linnos_back_off(look);
 	return true;
 }
 
-/* A read has ended without an answer. If it was the probe, the next may be one. */
+/* A read ended without success. If it was the probe, allow another probe. */
 void linnos_probe_failed(struct linnos_probe_state *look)
 {
 	u64 since_ns = READ_ONCE(look->since_ns);
@@ -184,7 +194,7 @@ static void linnos_window_move(struct linnos_probe_state *look, bool late,
 		return;
 	}
 	if (late) {
-		/* the wait begins anew */
+		/* restart the wait */
 		WRITE_ONCE(look->chosen_ns, now_ns);
 		window = 0;
 	} else if (!larger) {
@@ -196,7 +206,7 @@ static void linnos_window_move(struct linnos_probe_state *look, bool late,
 	atomic_set(&look->refused, 0);
 }
 
-/* A read has been answered. @late: it was wrong to send it there. */
+/* A read completed successfully. @late: it exceeded the slow threshold and a failover. */
 void linnos_probe_complete(struct linnos_drive *drive,
 			   const struct linnos_io *io, u64 end_ns, bool late)
 {
@@ -205,7 +215,7 @@ void linnos_probe_complete(struct linnos_drive *drive,
 	u64 since_ns = READ_ONCE(look->since_ns);
 	bool found, larger;
 
-	/* is it the probe's answer? only once */
+	/* only one completion is that of the probe */
 	found = since_ns & LINNOS_PROBE_SENT &&
 		io->issued_ns >= (since_ns ^ LINNOS_PROBE_SENT) &&
 		cmpxchg(&look->since_ns, since_ns, 0ULL) == since_ns;
@@ -224,7 +234,10 @@ void linnos_probe_complete(struct linnos_drive *drive,
 		linnos_window_move(look, late, larger, end_ns);
 }
 
-/* Has it answered no read of this order for so long that what is known may be old? */
+/*
+ * Return true if no read of this size class completed within probe_after_us, so that the history
+ * may be stale.
+ */
 bool linnos_history_is_stale(const struct linnos_drive *drive, u32 size,
 			     u64 now_ns)
 {
@@ -234,7 +247,10 @@ bool linnos_history_is_stale(const struct linnos_drive *drive, u32 size,
 	return after_ns && (s64)(now_ns - end_ns) > after_ns;
 }
 
-/* What is in flight remains counted. Nobody else writes the history meanwhile. */
+/*
+ * Reset the history and the probes. I/O in flight remains counted. The caller makes sure that
+ * no other CPU writes the history meanwhile.
+ */
 void linnos_drive_reset_history(struct linnos_drive *drive, u64 now_ns)
 {
 	struct linnos_probe_state *look;
