@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The lab: run any command on the patched kernel, on this machine, in virtual time.
 
-`uml` boots a guest and knows nothing of what runs in it; `array` brings up
+`uml` boots a guest and does not depend on the command that runs in it; `array` sets up
 the emulated drives; `cli` is `linnapp lab`.
 """

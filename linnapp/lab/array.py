@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The emulated flash array: shell commands that bring it up in a guest."""
+"""The emulated flash array: shell commands that set it up in a guest."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 CONFIGFS = "/sys/kernel/config/flashsim"
 
-#: A drive's flushes count from when it was switched on, and what ran before that may have taken a
-#: little longer elsewhere, also in virtual time. So wait for a full second of the guest's clock, to
-#: the nanosecond: every step from reading the clock to what follows is the same in every boot.
+#: A drive's flushes are timed from its power-on, and the steps before that may take slightly
+#: different times on other machines, also in virtual time. So wait for a full second of the guest's
+#: clock, to the nanosecond: all steps after reading the clock take the same time in every boot.
 WAIT_FOR_FULL_SECOND = """\
 left_ns=$((1000000000 - $(/bin/date +%s%N) % 1000000000))
 /bin/sleep "$((left_ns / 1000000000)).$(printf %09d $((left_ns % 1000000000)))"
@@ -24,7 +24,7 @@ class Array:
 
     #: Replicas; three in the paper.
     n_drives: int = 3
-    #: Profile of every drive, or several separated by commas, one a drive.
+    #: Profile of every drive, or one per drive, separated by commas.
     profile: str = "enterprise"
     #: Exported size of each drive.
     size_mb: int = 1024
@@ -32,7 +32,7 @@ class Array:
     seed: int = 1
     #: Start from a drive in steady state, not from a fresh one.
     precondition: bool = True
-    #: More flashsim attributes, name to value, for every drive.
+    #: More flashsim attributes for every drive, name to value.
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -41,7 +41,7 @@ class Array:
         return [f"/dev/flash{k}" for k in range(self.n_drives)]
 
     def setup_script(self) -> str:
-        """Shell commands that power the drives on; empty when there are none."""
+        """Shell commands that power the drives on; empty if there are no drives."""
         if not self.n_drives:
             return ""
         profiles = self.profile.split(",")

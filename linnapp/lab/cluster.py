@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A cluster in one guest: a network namespace a node, wires that take time, a drive each.
+"""A cluster in one guest: a network namespace and a drive per node, and links with latency.
 
-LinnOS keeps what it knows per disk, so nodes stay apart although they share a kernel. They share
-its page cache, too, and its clock: programs read with O_DIRECT, and no clock is ever off.
+LinnOS keeps its state per disk, so nodes are separate although they share a kernel. They also share
+its page cache and its clock: programs must read with O_DIRECT, and clocks never differ.
 
-The command runs on a machine of its own, the client, from which a wire leads to each node: two
-macvlans on a device that does nothing, with netem at both ends. All delays are the same and there
-is no jitter, so that a run repeats.
+The command runs on a separate machine, the client, which has a link to each node: two macvlans on a
+dummy device, with netem at both ends. All delays are equal and there is no jitter, so that a run is
+repeatable.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from linnapp.lab.engines import ceph, gluster
 from linnapp.lab.engines.hosts import FOLDER, Engine, Hosts
 from linnapp.lab.guest import REPOSITORY
 
-#: The kernel with networks of several nodes.
+#: The kernel with support for several network namespaces.
 CLUSTER_KERNEL = REPOSITORY / "build" / "linux-um-cluster" / "linux"
 AGENT = REPOSITORY / "build" / "agent" / "linnos-agent"
 
-#: By name; None: no engine.
+#: By name; None if there is no engine.
 ENGINES: dict[str, Engine | None] = {"none": None, "gluster": gluster, "ceph": ceph}
 
 #: Programs that every cluster needs; all engines' packages come with them.
@@ -34,18 +34,19 @@ _NEEDED = ("ip", "tc")
 
 @dataclass(frozen=True)
 class Cluster:
-    """Nodes of a guest, and what they run."""
+    """Nodes of a guest and the programs that run on them."""
 
-    #: A drive a node: /dev/flash0 is node 0's.
+    #: One drive per node: /dev/flash0 belongs to node 0.
     drives: Array
     #: One of `ENGINES`.
     engine: str = "gluster"
-    #: What a datagram takes from the client to a node, and back. None: no network is between, all
-    #: are on the client's own machine, for which any of the lab's kernels will do.
+    #: Latency of a datagram from the client to a node, and of one back. If None, there is no
+    #: network: all nodes are on the client's own machine, and any of the lab's kernels is
+    #: sufficient.
     one_way_us: int | None = 50
-    #: Nodes that have the same, of GlusterFS; None: all.
+    #: Number of nodes that hold the same data, with GlusterFS; None for all.
     replicas: int | None = None
-    #: Of a processor, that an OSD takes for a read. 0: nothing, as all else.
+    #: CPU time in µs that an OSD takes for a read; 0 for none, as all other computation.
     osd_us: int = 0
 
     @property
@@ -55,16 +56,16 @@ class Cluster:
 
     @property
     def addresses(self) -> list[str]:
-        """Of the nodes, as the client reaches them."""
+        """Addresses of the nodes, as the client reaches them."""
         network = "127.0" if self.one_way_us is None else "10.0"
         return [f"{network}.{k}.2" for k in range(self.drives.n_drives)]
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the command is told, besides the drives."""
+        """Environment variables of the command, in addition to those of the drives."""
         return {
             "LINNOS_NODES": ",".join(self.addresses),
-            # half of each drive is not the engine's: for what else the drives have to do
+            # half of each drive is not used by the engine, so that other load can run on it
             "LINNOS_BESIDE": ",".join(f"{device}p2" for device in self.devices),
             "LINNOS_CLUSTER": FOLDER,
             **(self._engine.environment(self._hosts) if self._engine else {}),
@@ -81,7 +82,7 @@ class Cluster:
         return Hosts(self.devices, self.addresses, size_mb, is_wired, self.replicas, self.osd_us)
 
     def setup_script(self) -> str:
-        """Shell commands that bring drives, wires and servers up, in this order."""
+        """Shell commands that set up drives, links and servers, in this order."""
         parts = [self.drives.setup_script(), self._wires(), self._agents()]
         if self._engine:
             parts.append(_lines(self._engine.set_up(self._hosts)))
@@ -95,7 +96,7 @@ class Cluster:
             inside = f"ip -n node{k}"
             lines += [
                 f"ip netns add node{k}",
-                # the wire is one that nobody else is on, with two ends
+                # a dummy device of its own makes each link point to point
                 f"ip link add cable{k} type dummy",
                 f"ip link set cable{k} up",
                 f"ip link add link cable{k} name wire{k} type macvlan mode bridge",
@@ -111,17 +112,20 @@ class Cluster:
         return _lines(lines)
 
     def cut(self, node: int) -> tuple[str, str]:
-        """Shell commands that cut a node's wire and mend it: datagrams vanish, nobody is told."""
+        """Return shell commands that cut a node's link and restore it.
+
+        Datagrams are lost without an error.
+        """
         lossy = [f"{line} loss 100%" for line in self._delayed(node, "change")]
         return "; ".join(lossy), "; ".join(self._delayed(node, "change"))
 
     def halted(self, node: int) -> tuple[str, str]:
-        """Shell commands that let a node's server stand still, and go on."""
+        """Return shell commands that stop and resume a node's server process."""
         process = f"$(cat {self._server(node)}.pid)"
         return f"kill -STOP {process}", f"kill -CONT {process}"
 
     def gone(self, node: int) -> tuple[str, str]:
-        """Shell commands that kill a node's server and agent, and start them again."""
+        """Return shell commands that kill a node's server and agent and start them again."""
         killed = f"kill -KILL $(cat {self._server(node)}.pid {FOLDER}/agent{node}.pid)"
         assert self._engine
         return killed, "\n".join((self._agent(node), self._engine.server(self._hosts, node)))
@@ -143,7 +147,7 @@ class Cluster:
             configuration = [
                 f"drive {self.devices[k]}",
                 f"listen {address}",
-                # the client is in the node's network, or on its machine
+                # the client is at the other end of the node's link, or on the same machine
                 f"allow {'127.0.0.0/8' if self.one_way_us is None else f'10.0.{k}.1'} 1000000",
             ]
             written = f"printf '%s\\n' {shlex.join(configuration)} >{FOLDER}/agent{k}.conf"
@@ -161,7 +165,7 @@ def _lines(lines: Sequence[str]) -> str:
 
 
 def missing(engine: str, path: str) -> list[str]:
-    """Programs that one of `ENGINES` needs and that are not in this $PATH."""
+    """Return the programs that one of `ENGINES` needs and that are not in this $PATH."""
     folders = [Path(folder) for folder in path.split(":") if folder]
     of_engine = ENGINES[engine]
     return [
@@ -172,5 +176,5 @@ def missing(engine: str, path: str) -> list[str]:
 
 
 def installed_by(engine: str) -> str:
-    """The command that installs what one of `ENGINES` needs."""
+    """Return the command that installs the programs that one of `ENGINES` needs."""
     return (ENGINES[engine] or gluster).INSTALLED_BY

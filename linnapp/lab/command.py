@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the lab's two commands have in common: options, environment, exit."""
+"""Options, environment and exit handling that the commands of the lab share."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import click
 from linnapp.lab.guest import REPOSITORY, LabError, Result
 from linnapp.option_types import FILE, FOLDER, FiniteRange
 
-#: Besides PATH, what of the caller's environment a command in the lab has too.
+#: Variables of the caller's environment that a command in the lab also has, besides PATH.
 _KEPT = ("LANG", "TERM")
 
 
 class HasDevices(Protocol):
-    """Drives of a guest; ``devices`` are their paths there."""
+    """Drives of a guest; ``devices`` are their paths in the guest."""
 
     @property
     def devices(self) -> list[str]: ...
@@ -30,7 +30,7 @@ class HasDevices(Protocol):
 
 @dataclass(frozen=True)
 class Asked:
-    """What every lab command is given: the options of :func:`guest_options`, and the command."""
+    """Arguments of every lab command: the options of :func:`guest_options`, and the command."""
 
     size_mb: int
     out_dir: Path | None
@@ -43,7 +43,7 @@ class Asked:
 
     @property
     def of_guest(self) -> dict[str, Any]:
-        """What a guest of any kind takes of it."""
+        """The arguments that guests of all kinds need."""
         return {
             "kernel": self.kernel,
             "memory_mb": self.mem_mb,
@@ -62,7 +62,10 @@ def _tell_of_new_folder(_: click.Context, __: click.Parameter, out_dir: Path | N
 def guest_options(
     default_kernel: Path, made_by: str, memory_mb: int
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options and the argument that every lab command takes, as its first, an `Asked`."""
+    """Add the options and the argument of every lab command.
+
+    The command receives them as an `Asked`, its first argument.
+    """
     options = [
         click.option("--size-mb", default=1024, help="Size of each drive."),
         click.option(
@@ -107,11 +110,11 @@ def guest_options(
 
 
 def guest_environment(drives: HasDevices, out_dir: Path | None) -> dict[str, str]:
-    """Environment of a user's command in the lab: the drives, and where commands are.
+    """Environment of a user's command in the lab: the drives and the search path.
 
-    Commands are found as the caller would find them, and this project's besides. What must come out
-    the same for everyone runs at fixed places instead, see ``eval.places``. The guest may
-    write to `out_dir`.
+    Commands are found in the caller's PATH, and this project's commands in addition. Commands whose
+    output must be the same for every user run at fixed paths instead, see ``eval.places``. The
+    guest may write to `out_dir`.
     """
     path = [
         str(Path(sys.executable).parent),
@@ -129,10 +132,11 @@ def guest_environment(drives: HasDevices, out_dir: Path | None) -> dict[str, str
 
 
 def run_and_exit(boot: Callable[[], Result], dmesg: Path | None) -> NoReturn:
-    """Boot a guest for a command of the user's, save the kernel log, and end as it ended."""
+    """Boot a guest for a user's command, save the kernel log, and exit with the command's
+    status."""
     if dmesg is not None:
         _check_writable(dmesg)
-    # Asked to end, take the guest and its temporary files along.
+    # On SIGTERM, also end the guest and remove its temporary files.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         result = boot()
@@ -147,10 +151,10 @@ def run_and_exit(boot: Callable[[], Result], dmesg: Path | None) -> NoReturn:
 
 
 def _check_writable(path: Path) -> None:
-    """Fail on a place that cannot be written to before the boot, not after it."""
+    """Fail before the boot, not after it, if a file cannot be written."""
     try:
         existed = path.exists()
-        # Appending leaves a file that is there as it is until there is something to replace it.
+        # Opening for appending keeps an existing file as it is until there is new content.
         with path.open("a"):
             pass
         if not existed:

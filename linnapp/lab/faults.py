@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Fault rules of flashsim drives, from the JSON rule files of the FISPDK fault injector.
 
-A rule file says which requests to which files are damaged, and how. Here each
-entry becomes one fault rule of the emulated drive that holds the file: the
-file's name is resolved to its extents, so that nothing but that file's blocks
-is touched.
+A rule file lists the requests to be damaged, by file, and the kind of damage. Here each
+entry becomes one fault rule of the emulated drive that contains the file: the
+file's name is resolved to its extents, so that only that file's blocks
+are affected.
 
-The form, with `write` and `read` both optional::
+The format, in which `write` and `read` are both optional::
 
     {"write": {"files": [
         {"fileName": "/mnt/data/file",
@@ -18,13 +18,13 @@ The form, with `write` and `read` both optional::
 
 `frequency` is ALL, ALL_AFTER or INTERVAL, the last two with `nRequests`. `type`
 is CORRUPTION (with `corruptionPattern` BIT_FLIP, RANDOM_BIT_FLIP, ALL_ZEROS or
-ALL_ONES), DELAY (with `latencyUs`), MEDIUM_ERROR or LOST_WRITE. A BIT_FLIP without
-`offset` (byte) or `index` (bit) leaves it to the drive's seed. Optional, beyond
-the thesis: `tag`, the I/O tag that must match, and `count`, BLOCK (the default:
-4 KiB blocks are counted, however the kernel merged them) or REQUEST. Case, spaces,
-hyphens and underscores in the words do not matter.
+ALL_ONES), DELAY (with `latencyUs`), MEDIUM_ERROR or LOST_WRITE. For a BIT_FLIP without
+`offset` (byte) or `index` (bit), the drive's random seed determines them. Two optional keys are
+not in the thesis: `tag`, the I/O tag that must match, and `count`, BLOCK (the default:
+4 KiB blocks are counted, even if the kernel merged them) or REQUEST. Case, spaces,
+hyphens and underscores in the words are ignored.
 
-Source of the form and its meaning: Miranda, "Realistic Fault Assessment in
+Source of the format and its meaning: Miranda, "Realistic Fault Assessment in
 SPDK-enabled Storage Stacks", 2023, Annex I.
 """
 
@@ -53,11 +53,11 @@ _FIEMAP_FLAG_SYNC = 0x1
 _FIEMAP_HEADER = struct.Struct("=QQIIII")
 _FIEMAP_EXTENT = struct.Struct("=QQQQQIIII")
 _FIEMAP_EXTENT_LAST = 0x1
-#: The place is not known, not final, or not all the file's own.
+#: The location is not known or not final, or the extent is not used by this file alone.
 _FIEMAP_EXTENT_UNUSABLE = 0x2 | 0x4 | 0x8 | 0x100 | 0x200 | 0x400 | 0x2000
 _EXTENTS_PER_CALL = 512
 
-#: Ranges written to configfs at once; it takes a page.
+#: Number of ranges written to configfs at once; it accepts one page.
 _RANGES_PER_WRITE = 100
 
 _FREQUENCIES = {"ALL": "all", "ALLAFTER": "all_after", "INTERVAL": "interval"}
@@ -76,22 +76,22 @@ _TYPES = {"DELAY": "delay", "MEDIUMERROR": "medium_error", "LOSTWRITE": "lost_wr
 
 
 class FaultError(LinnappError):
-    """A rule file that is not of the form, or a file that cannot be resolved."""
+    """A rule file with an invalid format, or a file that cannot be resolved."""
 
 
 @dataclass(frozen=True)
 class FaultRule:
     """One entry of a rule file."""
 
-    #: File whose blocks it is for, or a drive itself.
+    #: File whose blocks are affected, or a drive itself.
     file_name: str
-    #: Attributes of the drive's rule, name to value, but for its ranges.
+    #: Attributes of the drive's rule, name to value, except its ranges.
     knobs: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Extents:
-    """Where a file lies."""
+    """Location of a file on a disk."""
 
     #: Name of the disk, such as ``flash0``.
     disk: str
@@ -100,7 +100,10 @@ class Extents:
 
 
 def _only(where: str, entry: Mapping[str, Any], *allowed: str) -> None:
-    """Refuse other keys: a word misspelt is a fault not injected, which looks like one survived."""
+    """Refuse other keys.
+
+    With a misspelt key a fault would not be injected, which would look like a fault survived.
+    """
     unknown = sorted(set(entry) - set(allowed))
     if unknown:
         raise FaultError(
@@ -163,7 +166,7 @@ def _entry_rule(where: str, op: str, file_name: str, entry: Mapping[str, Any]) -
 
 
 def _encodes(name: str) -> bool:
-    """Whether a file can have this name; half of a surrogate pair is no character."""
+    """Return true if a file can have this name; an unpaired surrogate is not a character."""
     try:
         os.fsencode(name)
     except UnicodeEncodeError:
@@ -172,7 +175,10 @@ def _encodes(name: str) -> bool:
 
 
 def parse_rules(document: object) -> list[FaultRule]:
-    """Rules of a rule file that ``json.load`` has read, in its order, `write` and `read` mixed."""
+    """Return the rules of a rule file as read by ``json.load``, in its order.
+
+    Rules of `write` and `read` are not separated.
+    """
     if not isinstance(document, Mapping) or not document:
         raise FaultError("a rule file is an object with the keys write and read")
     _only("a rule file is an object with the keys write and read", document, "write", "read")
@@ -213,14 +219,14 @@ def load_rules(path: AnyPath) -> list[FaultRule]:
         raise FaultError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from None
     except RecursionError:
         raise FaultError(f"{path}: not a rule file: nested too deeply") from None
-    except ValueError as error:  # JSONDecodeError, or a number of thousands of digits
+    except ValueError as error:  # JSONDecodeError, or a number with thousands of digits
         raise FaultError(f"{path}: not JSON: {error}") from None
     except FaultError as error:
         raise FaultError(f"{path}: {error}") from None
 
 
 def _disk_and_start(file_name: str, device: int) -> tuple[str, int]:
-    """Disk that a device number stands for, and where on it the device begins (sectors)."""
+    """Return the disk of a device number, and the device's first sector on it."""
     node = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
     if not node.exists():
         raise FaultError(
@@ -234,7 +240,8 @@ def _disk_and_start(file_name: str, device: int) -> tuple[str, int]:
 
 
 def _file_extents(file_name: str, fd: int) -> Iterable[tuple[int, int]]:
-    """Physical extents of an open file as (first byte, bytes) of its file system's device."""
+    """Yield the physical extents of an open file as (first byte, bytes) of its file system's
+    device."""
     offset = 0
     room = _FIEMAP_HEADER.size + _EXTENTS_PER_CALL * _FIEMAP_EXTENT.size
     while True:
@@ -268,10 +275,10 @@ def _file_extents(file_name: str, fd: int) -> Iterable[tuple[int, int]]:
 
 
 def resolve(file_name: str) -> Extents:
-    """Where a file or block device lies; of a partition given by name, its one range.
+    """Return the location of a file or block device; for a partition, its single range.
 
-    A file is on a file system on a disk or its partition, with its blocks allocated (`fallocate`
-    does that for a file yet to be written).
+    A file must be on a file system on a disk or partition, and its blocks must be allocated
+    (`fallocate` does that for a file that is not written yet).
     """
     try:
         fd = os.open(file_name, os.O_RDONLY)
@@ -317,11 +324,11 @@ def _write(path: Path, value: str) -> None:
 
 
 def install(rules: Iterable[FaultRule]) -> list[Path]:
-    """Make and enable the drives' rules, all or none, and tell their directories in configfs.
+    """Create and enable the drives' rules, all or none, and return their directories in configfs.
 
-    Every file is resolved before the first rule is made, and rules are enabled only when all of
-    them have been made. They are called ``faults0``, ``faults1``, ...; ``matched`` and
-    ``injected`` in their directories count.
+    Every file is resolved before the first rule is created, and rules are enabled only when all of
+    them exist. They are named ``faults0``, ``faults1``, ...; ``matched`` and ``injected`` in their
+    directories are counters.
     """
     placed = [(rule, resolve(rule.file_name)) for rule in rules]
     for _, extents in placed:
@@ -356,12 +363,12 @@ def install(rules: Iterable[FaultRule]) -> list[Path]:
 
 
 def installed(disk: str) -> list[Path]:
-    """Rules of a drive (``flash0``), as directories in configfs, sorted by name."""
+    """Return the rules of a drive (``flash0``) as directories in configfs, sorted by name."""
     return sorted(path for path in _drive_rules(disk).iterdir() if path.is_dir())
 
 
 def remove(disk: str) -> int:
-    """Remove all rules of a drive; how many there were."""
+    """Remove all rules of a drive and return their number."""
     rules = installed(disk)
     for directory in rules:
         directory.rmdir()

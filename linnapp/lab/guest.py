@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What the labs have in common: a booted guest, one command in it, how it ended.
+"""Common parts of both labs: boot a guest, run one command in it, report how it ended.
 
 Both labs share a folder with their guest for one boot, the control folder:
-setup.sh and command.sh go in, status and dmesg come out. Of the caller's
-environment the command sees what it is given and nothing else.
+setup.sh and command.sh go in, status and dmesg come out. The command's
+environment has only the variables that it is given, not the caller's.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-#: Where the labs find what `make` has built.
+#: Root of the repository, which contains the output of `make`.
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-#: Where a guest looks for commands unless told otherwise.
+#: Default search path for commands in a guest.
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-#: File descriptors of the machine that the command's keys come from, and its output and errors go
-#: to, the same in every run: their numbers stand in what the guest can read.
+#: File descriptors of the machine for the command's input, output and errors. They are the same in
+#: every run, because the guest can read these numbers.
 KEYS_FD, OUT_FD, ERR_FD = 7, 8, 9
-#: The machine ends with who started it, also when that was killed.
+#: The machine ends with the process that started it, even if that was killed.
 _REDIRECT = (
     f"exec {KEYS_FD}<&0 {OUT_FD}>&1 {ERR_FD}>&2 0</dev/null 1>machine.log 2>&1; "
     'exec setpriv --pdeathsig TERM "$@"'
 )
 
-#: Between two looks whether a guest that is sent keys has ended.
+#: Interval between checks whether a guest that receives keys has ended.
 _KEYS_LOOK_S = 0.2
 
 
 class LabError(RuntimeError):
-    """The guest could not be booted, or died before its command ended."""
+    """The guest could not be booted, or it died before its command ended."""
 
 
 class CrashError(LabError):
-    """The program that is the machine died of a signal."""
+    """The program that runs the machine was killed by a signal."""
 
     def __init__(self, message: str, *, began: bool) -> None:
         super().__init__(message)
@@ -58,48 +58,48 @@ class CrashError(LabError):
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of the host that a guest is to see."""
+    """A folder of the host that a guest can see."""
 
-    #: Where it is on the host.
+    #: Path on the host.
     source: Path
-    #: Whether the guest may write to it.
+    #: True if the guest may write to it.
     writable: bool = False
 
 
 @dataclass
 class Guest:
-    """What to boot."""
+    """Configuration of a guest."""
 
     #: The guest's kernel.
     kernel: Path
     #: Guest memory.
     memory_mb: int = 3072
-    #: A folder of the host that the guest may write to, seen there under the same path; made if it
-    #: is not there.
+    #: A folder of the host that the guest may write to, under the same path in the guest; created
+    #: if it does not exist.
     out_dir: Path | None = None
-    #: More folders of the host, by where the guest sees them.
+    #: More folders of the host, by their paths in the guest.
     folders: Mapping[str, Folder] = field(default_factory=dict)
     #: Shell commands that run before the user's; the first failure ends the boot.
     setup: str = ""
-    #: The command's environment, besides a few variables that are the same in every run.
+    #: The command's environment, in addition to a few variables that are the same in every run.
     environment: Mapping[str, str] = field(default_factory=dict)
     #: More kernel parameters.
     kernel_args: Sequence[str] = ()
     #: Host seconds after which the guest is stopped.
     timeout_s: float | None = None
-    #: Where there is a choice, the UML lab: time stands still while something runs. Otherwise the
-    #: guest has the host's clock, for who wants to know how long the kernel takes.
+    #: For the UML lab, which can do both: time stops while something runs. If false, the guest uses
+    #: the host's clock, for measuring the execution time of the kernel.
     virtual_time: bool = True
 
     def shared(self) -> dict[str, Folder]:
-        """All folders of the host besides its root, by where the guest sees them."""
+        """All folders of the host except its root, by their paths in the guest."""
         out = {} if self.out_dir is None else {str(self.out_dir.resolve()): self.out_dir}
         return {**{place: Folder(path, True) for place, path in out.items()}, **self.folders}
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a command in the guest ended."""
+    """Outcome of a command in the guest."""
 
     #: Its exit status.
     status: int
@@ -110,7 +110,7 @@ class Result:
 def _write_control(
     control: Path, command: Sequence[str], guest: Guest, cwd: Path, mounts: Sequence[str]
 ) -> None:
-    """Write what the guest's first process will run; `mounts` are commands that mount folders."""
+    """Write the scripts that the guest's first process runs; `mounts` are the mount commands."""
     environment = {
         "PATH": DEFAULT_PATH,
         "HOME": "/run/home",
@@ -118,7 +118,7 @@ def _write_control(
         "LANG": "C.UTF-8",
         "TERM": "dumb",
         "PWD": str(cwd),
-        # A run must not depend on the order of a hash table.
+        # A run must not depend on the iteration order of a hash table.
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         **guest.environment,
@@ -126,11 +126,11 @@ def _write_control(
     settings = [f"{name}={value}" for name, value in environment.items()]
     lines = [
         f"cd {shlex.quote(str(cwd))} || exit 125",
-        # Not the shell's: it has variables of its own, and those of the kernel command line.
+        # Do not use the shell's environment: it has its own variables and the kernel parameters.
         "exec " + shlex.join(["/usr/bin/env", "-i", "--", *settings, *command]),
     ]
-    # The drives first: what mount does depends on the host's folders, and would
-    # shift the moment at which they are switched on, and with it their rhythm.
+    # The drives come first: the duration of the mounts depends on the host's folders, and would
+    # shift the time at which the drives are switched on, and thus their phase.
     (control / "setup.sh").write_text(guest.setup + "".join(f"{line}\n" for line in mounts))
     (control / "command.sh").write_text("\n".join(lines) + "\n")
 
@@ -153,23 +153,23 @@ def boot(
     command : sequence of str
         Program and arguments, found through the PATH of ``guest.environment``.
     guest : Guest
-        What to boot.
+        The configuration of the guest.
     machine : callable
-        Takes the control folder; returns the program that is the machine,
-        with its arguments, and its environment. It runs in the control folder, can read what is
-        typed from KEYS_FD, and what it writes to OUT_FD and ERR_FD is the command's output. Where
-        ``guest.shared()`` has its K-th folder, the control folder has a
+            Takes the control folder; returns the program that runs the machine,
+            with its arguments, and its environment. It runs in the control folder, can read typed
+            keys from KEYS_FD, and writes the command's output to OUT_FD and ERR_FD. For the K-th
+            folder of ``guest.shared()``, the control folder has a
         symbolic link to it, ``folderK``.
     mount : callable
-        Takes ``folderK`` and the folder; returns the shell command that mounts it in
-        this kind of guest, the mount point left out.
+            Takes ``folderK`` and the folder; returns the shell command that mounts it in
+            this kind of guest, without the mount point.
     cwd : Path, optional
         Working folder of the command, by default the caller's.
     keys : int, optional
-        File descriptor of a terminal: what is typed there is the machine's to read, key by key.
+            File descriptor of a terminal; keys typed there are passed to the machine one by one.
     stdout, stderr : binary file, optional
-        Where the command's output goes while it runs, by default to this
-        process's own.
+            Destination of the command's output while it runs, by default this
+            process's own.
     """
     out = stdout if stdout is not None else sys.stdout.buffer
     err = stderr if stderr is not None else sys.stderr.buffer
@@ -204,16 +204,16 @@ def boot(
 
 @contextlib.contextmanager
 def _typed(terminal: int) -> Iterator[int]:
-    """Have keys arrive when they are pressed; yields the read end of a pipe that has them.
+    """Pass keys on when they are pressed; yield the read end of a pipe that receives them.
 
-    Ctrl-C stays the caller's. The terminal is afterwards as it was.
+    Ctrl-C is still handled by the caller. The terminal's settings are restored at the end.
     """
     before = termios.tcgetattr(terminal)
     read, write = os.pipe()
     done = threading.Event()
 
     def pump() -> None:
-        with contextlib.suppress(OSError):  # the guest, or the terminal, has gone
+        with contextlib.suppress(OSError):  # the guest or the terminal is gone
             while not done.is_set():
                 if select.select([terminal], [], [], _KEYS_LOOK_S)[0]:
                     os.write(write, os.read(terminal, 4096))
@@ -238,17 +238,17 @@ def _pump(source: BinaryIO, sink: BinaryIO) -> None:
             sink.write(chunk)
             sink.flush()
         except (BrokenPipeError, ValueError):
-            # The reader of our output went away; the guest must still be
-            # drained, or it would wait for ever.
+            # The reader of our output is gone. The guest's output must still be
+            # read, or the guest would block forever.
             continue
 
 
-#: Leaders of the sessions of guests that run now, of all threads.
+#: Session leaders of the guests that run now, in all threads.
 _running: set[int] = set()
 
 
 def end_all() -> None:
-    """End all guests of this process, whichever thread waits for them: ctrl-C is told one alone."""
+    """End all guests of this process, in all threads, because only one thread receives ctrl-C."""
     for leader in tuple(_running):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(leader, signal.SIGKILL)
@@ -259,10 +259,11 @@ def _wait_for(
     outputs: Sequence[tuple[int, BinaryIO]],
     timeout_s: float | None,
 ) -> int:
-    """Copy the guest's output while it runs, wait for it, leave nothing of it behind.
+    """Copy the guest's output while it runs, wait for it, and end all of its processes.
 
-    The process leads a session of its own. An output is the read end of a pipe from the guest, and
-    where its content goes. Returned is the exit status, or minus the signal that it died of.
+    The process leads its own session. Each output is the read end of a pipe from the guest, and the
+    destination of its content. Return the exit status, or the negative number of the signal that
+    killed it.
     """
     pumps = []
     _running.add(process.pid)
@@ -276,25 +277,26 @@ def _wait_for(
     except subprocess.TimeoutExpired:
         raise LabError(f"the guest did not finish within {timeout_s:g} s: stopped") from None
     finally:
-        # A guest can be several processes; whatever is left of them goes too,
+        # A guest can consist of several processes. End the remaining ones,
         # also when the user pressed ctrl-C.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         _running.discard(process.pid)
         for pump, source in pumps:
-            # At the end of its pipe, unless another process holds that, or nobody reads our output.
+            # The pipe is at its end unless another process holds it, or the reader of our output
+            # stalls.
             pump.join(timeout=60)
             source.close()
 
 
 def _read_result(control: Path, ended: int) -> Result:
-    """Read how the command ended from the control folder; `ended` as :func:`_wait_for` has it."""
+    """Read the command's outcome from the control folder; `ended` is from :func:`_wait_for`."""
     try:
         status = (control / "status").read_text().strip()
         dmesg = (control / "dmesg").read_text(errors="replace")
     except FileNotFoundError:
-        # Of the machine itself, and where it is a program of its own, of the kernel in it.
+        # Logs of the machine, and of its kernel if that has a log of its own.
         logs = [control / "machine.log", control / "console"]
         words = [log.read_text(errors="replace") for log in logs if log.exists()]
         tail = "\n".join("\n".join(words).splitlines()[-30:])

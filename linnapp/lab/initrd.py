@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A first root for kernels that have the drivers of the lab's root as modules.
+"""An initial root for kernels that have the drivers of the lab's root as modules.
 
-A distribution's kernel has. Their drivers are loaded from here, and then the QEMU lab's own root,
-the host's files over 9p, takes this one's place.
+Distributions' kernels do. The modules are loaded from this root, which is then replaced by the
+QEMU lab's own root, the host's files over 9p.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from linnapp.lab.guest import LabError
 
-#: What the root needs; what these need in their turn is found.
+#: The modules that the root needs; their dependencies are found automatically.
 ROOT_MODULES = ("virtio_pci", "9p", "9pnet_virtio")
 
 _INIT = """\
@@ -28,7 +28,7 @@ exec /bin/busybox switch_root /root /bin/sh "$@"
 
 
 def initrd(kernel_modules: Path, modules: Sequence[str], options: str) -> bytes:
-    """A first root, as a cpio archive."""
+    """Build an initial root as a cpio archive."""
     busybox = _busybox(kernel_modules)
     paths = _with_dependencies(kernel_modules, [*ROOT_MODULES, *modules])
     names = [f"{number}.ko" for number in range(len(paths))]
@@ -47,11 +47,11 @@ def initrd(kernel_modules: Path, modules: Sequence[str], options: str) -> bytes:
 
 
 def _busybox(kernel_modules: Path) -> bytes:
-    """The one unpacked beside the kernel, or else the one installed."""
+    """Return the busybox unpacked next to the kernel, or else the installed one."""
     beside = kernel_modules.resolve().parents[2] / "bin" / "busybox"
     found = str(beside) if beside.exists() else shutil.which("busybox")
     data = Path(found).read_bytes() if found else b""
-    # A program with libraries names here what loads them.
+    # A dynamically linked program names its loader here.
     if not data or b"/ld-linux" in data[:4096]:
         raise LabError(
             f"{found or 'busybox'}: not there, or it needs libraries; apt-get install "
@@ -61,7 +61,7 @@ def _busybox(kernel_modules: Path) -> bytes:
 
 
 def _with_dependencies(kernel_modules: Path, wanted: Iterable[str]) -> list[Path]:
-    """Files of modules in the order in which they can be loaded; built-in ones are left out."""
+    """Return the files of modules in loading order; built-in modules are left out."""
     needs: dict[str, tuple[Path, list[str]]] = {}
     try:
         lines = (kernel_modules / "modules.dep").read_text().splitlines()
@@ -102,7 +102,7 @@ def _content(path: Path) -> bytes:
 
 
 def _cpio(files: Iterable[tuple[str, int, bytes]]) -> bytes:
-    """An archive in the kernel's format (Documentation/driver-api/early-userspace)."""
+    """Build an archive in the kernel's format (Documentation/driver-api/early-userspace)."""
     parts = []
     for number, (name, mode, data) in enumerate([*files, ("TRAILER!!!", 0, b"")], start=1):
         fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0)

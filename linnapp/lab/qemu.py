@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Boot an x86-64 guest with several CPUs and real NVMe controllers, run one command in it.
 
-The kernel is booted directly, its root is the host's own file system over 9p,
-read-only. KVM is used where it works, QEMU's own translator (TCG) otherwise.
-Time is real here: this lab shows that the code works on real drivers and
-several CPUs, it measures no latencies.
+The kernel is booted directly, and its root is the host's own file system over 9p,
+read-only. KVM is used if it works, otherwise QEMU's own translator (TCG).
+Time is real here: this lab tests the code with real drivers and
+several CPUs. It does not measure latencies.
 """
 
 from __future__ import annotations
@@ -36,46 +36,46 @@ INIT = Path(__file__).with_name("init-qemu.sh")
 QEMU = "qemu-system-x86_64"
 DEFAULT_KERNEL = REPOSITORY / "build" / "linux-x86" / "bzImage"
 
-#: What drives, and what is on them, need of a kernel that has it as modules.
+#: Modules that drives and their content need if the kernel does not have them built in.
 _MODULES = ("crc32c_generic", "nvme", "ext4", "xfs", "virtio_console", "virtio_rng")
 
-#: QEMU 7.2's translator crashes now and then, about once in some hundred boots.
+#: QEMU 7.2's translator crashes occasionally, about once in some hundred boots.
 _BOOTS = 3
 
-#: 9p options that a guest needs to see the files as they are, in big messages.
+#: 9p options with which a guest sees the files unchanged, in large messages.
 _9P = "trans=virtio,version=9p2000.L,msize=262144"
 _ROOT = f"{_9P},cache=loose"
 
-#: numpy's argsort has masked gathers of AVX2, at which programs crashed under QEMU's translator
-#: (two of four runs). X86_V3 is what numpy 2.4 calls them, AVX2 what older ones do.
+#: numpy's argsort uses masked gathers of AVX2, at which programs crashed under QEMU's translator
+#: (two of four runs). The feature is named X86_V3 in numpy 2.4 and AVX2 in older versions.
 _ENVIRONMENT = {"NPY_DISABLE_CPU_FEATURES": "X86_V3 AVX2"}
 
 
 @dataclass
 class QemuGuest(Guest):
-    """What to boot under QEMU."""
+    """Configuration of a guest under QEMU."""
 
     memory_mb: int = 2048
     #: CPUs of the guest.
     n_cpus: int = 2
-    #: NVMe controllers with one namespace each, ``/dev/nvme0n1`` and on.
+    #: Number of NVMe controllers with one namespace each, ``/dev/nvme0n1`` and on.
     n_drives: int = 3
-    #: Controllers in front of each drive. With more than one, the drives are multipath ones.
+    #: Number of controllers per drive. With more than one, the drives are multipath drives.
     n_paths: int = 1
-    #: Size of each; the backing files are sparse and vanish with the guest.
+    #: Size of each; the backing files are sparse and are removed with the guest.
     drive_mb: int = 1024
-    #: ``kvm``, ``tcg``, or ``auto`` for KVM where it works.
+    #: ``kvm``, ``tcg``, or ``auto``, which means KVM if it works.
     accel: str = "auto"
-    #: Modules of a kernel that has the drivers of the root and the drives as such, like
+    #: Module folder of a kernel whose drivers for the root and the drives are modules, like
     #: ``/lib/modules/VERSION``.
     modules: Path | None = None
-    #: Time in the guest is a count of the instructions that it has run, a ns each, and goes on with
-    #: the machine's only while it waits. Needs ``tcg``, and one CPU makes most sense.
+    #: Time in the guest is the number of executed instructions, in ns, and follows the machine's
+    #: clock only while the guest waits. This needs ``tcg`` and is most useful with one CPU.
     counts_instructions: bool = False
-    #: QEMU 7.2, where it translates, may keep the breakpoint of a kernel that is patching its own
-    #: text, and the guest dies of an int3 long gone: a stock kernel whose trace points are switched
-    #: under load does within seconds. With all CPUs in one thread it does not; nor do they then
-    #: race as they would.
+    #: When translating, QEMU 7.2 may keep the breakpoint of a kernel that patches its own text. The
+    #: guest then dies of an int3 that no longer exists. This happens within seconds in a stock
+    #: kernel whose tracepoints are switched under load. It does not happen with all CPUs in one
+    #: thread, but then the CPUs do not run concurrently either.
     one_thread: bool = False
 
     @property
@@ -84,17 +84,17 @@ class QemuGuest(Guest):
         return [f"/dev/nvme{k}n1" for k in range(self.n_drives)]
 
 
-#: A probe under KVM takes a second. Where /dev/kvm is there but slower than
-#: translation (some nested guests), it does not even print within this time.
+#: A probe under KVM takes a second. Where /dev/kvm exists but is slower than
+#: translation (in some nested guests), the guest does not even print within this time.
 _PROBE_S = 10
 
 
 @functools.cache
 def kvm_works(kernel: Path) -> bool:
-    """Whether this user can boot the kernel under KVM here, tried out once.
+    """Return true if this user can boot the kernel under KVM here; the result is cached.
 
-    The device file says too little: on a machine that is a guest itself, KVM
-    may refuse the processor model, or run slower than translation.
+    The existence of the device file is not sufficient: on a machine that is itself a guest, KVM
+    may refuse the processor model, or may be slower than translation.
     """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False
@@ -117,13 +117,13 @@ def _machine(accel: str, n_cpus: int, memory_mb: int) -> list[str]:
         # With this, the guest's reboot ends QEMU.
         "-no-reboot",
         *("-display", "none", "-machine", "q35", "-accel", accel, "-cpu", "max"),
-        # The MP table, which takes the place of ACPI here, knows sockets only.
+        # The MP table, which replaces ACPI here, describes sockets only.
         *("-smp", f"{n_cpus},sockets={n_cpus}", "-m", str(memory_mb)),
     ]
 
 
 def _drive(number: int, n_paths: int) -> list[str]:
-    """A drive's controllers, and where there are several, the namespace that they share."""
+    """Return a drive's controllers and, if there are several, the namespace that they share."""
     if n_paths == 1:
         return ["-device", f"nvme,drive=drive{number},serial=linnos{number}"]
     arguments = ["-device", f"nvme-subsys,id=subsystem{number},nqn=linnos{number}"]
@@ -140,19 +140,19 @@ def _arguments(guest: QemuGuest, control: Path) -> list[str]:
         f"rootflags={_ROOT}",
         "ro",
         "quiet",
-        # The lab's drives have no hardware.
+        # The lab's drives are virtual.
         "blk_linnos.virtual=1",
         "console=ttyS0",
-        # A panic reboots at once, and that ends QEMU.
+        # Reboot immediately on a panic, which ends QEMU.
         "panic=-1",
         "log_buf_len=4M",
         "mitigations=off",
         "init=/bin/sh",
         *(["rdinit=/init"] if guest.modules else []),
-        # No SCSI disk unless a test asks for one, nor memory for it.
+        # Create no SCSI disk, and allocate no memory for one, unless a test requests it.
         *("scsi_debug.add_host=0", "scsi_debug.fake_rw=1"),
         *guest.kernel_args,
-        # After the dashes: what the kernel hands to init.
+        # The kernel passes the arguments after the dashes to init.
         "--",
         str(INIT),
     ]
@@ -182,7 +182,7 @@ def _arguments(guest: QemuGuest, control: Path) -> list[str]:
     for k, folder in enumerate(guest.shared().values()):
         shares.append((f"folder{k}", folder.source.resolve(), _access(folder)))
     for tag, path, options in shares:
-        # A comma in a QEMU option is written twice.
+        # A comma in a QEMU option must be doubled.
         escaped = str(path).replace(",", ",,")
         arguments += [
             "-fsdev",
@@ -208,7 +208,7 @@ def run(
 ) -> Result:
     """Run a command in a freshly booted guest and wait for it.
 
-    `cwd`, `stdout` and `stderr` are as :func:`~linnapp.lab.guest.boot` has them.
+    For `cwd`, `stdout` and `stderr` see :func:`~linnapp.lab.guest.boot`.
     """
     if shutil.which(QEMU) is None:
         raise LabError(f"{QEMU} is not installed: apt-get install qemu-system-x86")
@@ -227,7 +227,8 @@ def run(
                 stderr=stderr,
             )
         except CrashError as crash:
-            # No guest can have done that, and of a command that had begun nobody knows how much.
+            # No guest can cause this crash. If the command had started, its progress is unknown, so
+            # it must not be repeated.
             if crash.began or not left:
                 raise
             print(f"linnapp: {QEMU} crashed while the guest booted: once more", file=sys.stderr)

@@ -2,14 +2,14 @@
 """Boot a user-mode Linux guest in virtual time and run one command in it.
 
 The guest's root is the host's own file system, read-only; it can write to
-tmpfs and to the folders of the host that it is given. Time in the guest moves
+tmpfs and to the folders of the host that it is given. Time in the guest advances
 only when nothing in it can run (`time-travel=inf-cpu`), so a latency measured
-there does not depend on how busy the host is.
+there does not depend on the load of the host.
 
-Nor does the machine know where it was started, by whom and with what in the
-environment: it runs in the control folder, and everything it is given has a
-short name there, which is the same in every run. On the host's side of a mount
-stands `/proc/self/cwd/NAME/.`, which the host resolves.
+The machine does not depend on where, by whom and with which environment it was
+started either: it runs in the control folder, and everything it is given has a
+short name there, which is the same in every run. The host's side of a mount
+is `/proc/self/cwd/NAME/.`, which the host resolves.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from linnapp.lab.guest import (
     boot,
 )
 
-#: What the guest's first process reads.
+#: Scripts that the guest's first process reads.
 _INIT = ("init.sh", "init-mounts.sh")
 DEFAULT_KERNEL = REPOSITORY / "build" / "linux-um" / "linux"
 
@@ -50,7 +50,7 @@ MOUNT_HOSTFS = "LIBMOUNT_FORCE_MOUNT2=always mount -t hostfs"
 
 #: Wall clock at boot, the same in every run so that a run repeats exactly.
 WALL_CLOCK_START_NS = 1_600_000_000 * 10**9
-#: What the kernel logs before it ends a program for want of mappings on the host.
+#: Kernel message before it kills a program because the host allows no more mappings.
 _TOO_MANY_MAPPINGS = "UML ran out of memory on the host side!"
 _VIRTUAL_TIME = ("time-travel=inf-cpu", f"time-travel-start={WALL_CLOCK_START_NS}")
 
@@ -65,8 +65,8 @@ def run(
 ) -> Result:
     """Run a command in a freshly booted guest and wait for it.
 
-    `cwd`, `stdout` and `stderr` are as :func:`~linnapp.lab.guest.boot` has them. Where the output
-    is a terminal the command has one of its size, and reads what is typed there.
+    For `cwd`, `stdout` and `stderr` see :func:`~linnapp.lab.guest.boot`. If the output is a
+    terminal, the command has a terminal of the same size and reads the keys typed there.
     """
     if not os.access(guest.kernel, os.X_OK):
         raise LabError(f"{guest.kernel}: no lab kernel there; `make kernel` builds it")
@@ -102,14 +102,14 @@ def run(
 
 @contextmanager
 def _one_cpu() -> Iterator[int]:
-    """A CPU for a guest, its own as long as there are as many as guests.
+    """Yield a CPU for a guest, which it shares with no other guest if there are enough CPUs.
 
-    A guest is two processes that take turns, the kernel and what runs on it. On two CPUs each turn
-    waits until an idle one has woken up: several times as long as the turn itself.
+    A guest is two processes that alternate: the kernel and the program that runs on it. On two CPUs
+    each turn waits until an idle CPU has woken up, which takes several times as long as the turn.
     """
     cpus = sorted(os.sched_getaffinity(0))
     for cpu in cpus:
-        # Gone with whoever holds it, and nobody's file.
+        # The claim ends with the process that holds it and leaves no file.
         with socket.socket(socket.AF_UNIX) as claim:
             try:
                 claim.bind(f"\0linnos-guest-on-cpu-{cpu}")
@@ -128,7 +128,7 @@ def _mount(name: str, folder: Folder) -> str:
 def _arguments(guest: Guest, keys: bool) -> list[str]:
     return [
         *_without_randomisation(),
-        # The shell that starts us has added to the environment.
+        # The shell that starts us has added variables to the environment.
         *("/usr/bin/env", "-i", "HOME=.", "TMPDIR=./tmp"),
         "./linux",
         f"mem={guest.memory_mb}M",
@@ -137,7 +137,7 @@ def _arguments(guest: Guest, keys: bool) -> list[str]:
         "rootflags=/",
         "ro",
         "quiet",
-        # The lab's drives have no hardware.
+        # The lab's drives are virtual.
         "blk_linnos.virtual=1",
         *(_VIRTUAL_TIME if guest.virtual_time else ()),
         "con=null",
@@ -150,17 +150,17 @@ def _arguments(guest: Guest, keys: bool) -> list[str]:
         "panic=-1",
         "log_buf_len=4M",
         "init=/bin/sh",
-        # No SCSI disk unless a test asks for one, nor memory for it.
+        # Create no SCSI disk, and allocate no memory for one, unless a test requests it.
         *("scsi_debug.add_host=0", "scsi_debug.fake_rw=1"),
         *guest.kernel_args,
-        # After the dashes: what the kernel hands to init.
+        # The kernel passes the arguments after the dashes to init.
         *("--", "-c", f'"{MOUNT_HOSTFS} -nr -o /proc/self/cwd/. none /run && . /run/init.sh"'),
     ]
 
 
 @functools.cache
 def _without_randomisation() -> tuple[str, ...]:
-    """What starts a program at the same addresses each time, where the host allows it.
+    """Return a command prefix that disables address space randomisation, if the host allows it.
 
     The guest's memory grows by the gap before the kernel's heap, whose size is otherwise random.
     """
@@ -173,5 +173,5 @@ def _without_randomisation() -> tuple[str, ...]:
 
 
 def _tmpfs_dir() -> str:
-    """A folder for the guest's memory file; tmpfs, or it would be written to disk."""
+    """Return a folder for the guest's memory file, on tmpfs so that it is not written to disk."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
