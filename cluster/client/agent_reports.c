@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * What agents are asked, and what they tell (linnos-agent(8), ../agent/datagram.h).
+ * Queries to agents and their reports (linnos-agent(8), ../agent/datagram.h).
  *
- * Of each node one question at most is under way. Who was asked and has not answered in time
- * several times in a row is asked once a second: a node without an agent costs next to nothing.
+ * At most one query per node is outstanding. A node that repeatedly did not answer in time is
+ * queried only once a second, so a node without an agent costs almost nothing.
  */
 #include "cluster.h"
 
@@ -15,28 +15,37 @@
 #include <errno.h>
 #include <math.h>
 
-/* An answer that comes later is not waited for. */
+/* The time that is allowed for an answer. */
 #define ANSWER_WITHIN_NS (10 * NS_PER_MS)
-/* A node is asked no sooner again than after this part of the time for which news count. */
+/*
+ * The minimum interval between queries to a node, as a divisor of the time for which reports are
+ * used.
+ */
 #define ASK_EVERY 50
-/* Who has not answered so often is silent, and then asked so rarely. */
+/* After this number of unanswered queries an agent is considered silent and is queried rarely. */
 #define SILENT 3
 #define SILENT_EVERY_NS (1000 * NS_PER_MS)
 
-/* To ask first must be worth so many times what it takes. So many reads decide that, of each one
- * counts for so much, and of those that are worth it one in so many is sent at once, to see what it
- * takes. */
+/*
+ * Querying an agent before a read is sent must pay: reads without recent data must be slower than
+ * the median by WORTH round trips of a query. This takes BLIND_ENOUGH samples, each later sample
+ * has the weight BLIND_SHARE, and one in ONE_BLIND_IN of such reads is sent without a query, to
+ * keep measuring its latency.
+ */
 #define WORTH 1.5
 #define BLIND_ENOUGH 32
 #define BLIND_SHARE (1.0 / 32)
 #define ONE_BLIND_IN 16
 #define WAY_SHARE (1.0 / 16)
-/* And of the answers so many must say something. */
+/* The minimum fraction of answers that must contain usable information. */
 #define TELLING_LEAST 0.5
-/* An answer is waited for so many times as long as they usually take. */
+/* An answer is waited for up to this number of mean round trips. */
 #define PATIENCE 3
 
-/* A node that only says how much it has in flight: so much longer for each. */
+/*
+ * For a node that only reports its number of pending reads: the relative increase in latency per
+ * read.
+ */
 #define CROWDING 0.1
 #define PENDING_STEP 0.1
 
@@ -55,7 +64,10 @@ static bool may_be_asked(const struct linnos_cluster *c, const struct node *n, u
 	return now_ns >= n->asked_ns + every_ns;
 }
 
-/* The one that was not asked for longest; the one that is read tells by itself. */
+/*
+ * Queue the candidate that was not queried for longest; the chosen node is measured by the read
+ * itself.
+ */
 void report_candidates_for_query(struct linnos_cluster *c, const uint32_t *candidates,
 				 unsigned int n, unsigned int chosen, uint64_t now_ns)
 {
@@ -73,7 +85,7 @@ void report_candidates_for_query(struct linnos_cluster *c, const uint32_t *candi
 	}
 	if (longest_ns == UINT64_MAX)
 		return;
-	/* The oldest is overwritten. */
+	/* The oldest entry is overwritten. */
 	c->to_ask[c->next_to_ask++ % TO_ASK] = which;
 	c->n_to_ask += c->n_to_ask < TO_ASK;
 }
@@ -85,7 +97,7 @@ void report_unknown_read_cost(struct linnos_cluster *c, double us)
 	c->blind_us += (us - c->blind_us) * fmax(share, BLIND_SHARE);
 }
 
-/* It takes less to ask first than reads lose that do not know. */
+/* Return true if a query costs less than reads without recent data lose. */
 static bool asking_first_is_worth_it(const struct linnos_cluster *c)
 {
 	return c->o.mode != LINNOS_CLUSTER_OBSERVE && c->n_blind >= BLIND_ENOUGH && c->way_us > 0 &&
@@ -123,7 +135,7 @@ int64_t linnos_cluster_next_query_node(struct linnos_cluster *c, uint64_t now_ns
 	int64_t found = -1;
 
 	pthread_mutex_lock(&c->lock);
-	/* One is left for a read that is worth to ask first. */
+	/* Keep one query for a read that should query first. */
 	if (asking_first_is_worth_it(c) && c->asks_first && c->questions.tokens < 2)
 		c->n_to_ask = 0;
 	while (found < 0 && c->n_to_ask && budget_allows(&c->questions)) {
@@ -166,7 +178,7 @@ size_t linnos_cluster_build_query(struct linnos_cluster *c, uint32_t node, uint1
 	return question_write(&question, c->o.key, c->o.key_bytes, datagram);
 }
 
-/* A median, too. */
+/* Return by how much the number of pending reads exceeds its median, which is updated. */
 static double pending_beyond_usual(struct linnos_cluster *c, double pending)
 {
 	c->usual_pending += pending > c->usual_pending ? PENDING_STEP : -PENDING_STEP;
@@ -175,8 +187,8 @@ static double pending_beyond_usual(struct linnos_cluster *c, double pending)
 }
 
 /*
- * What an answer says of a read, in proportion to what is usual; 0: nothing. How long the answer
- * was on its way is no part of it: questions may be late where reads are not.
+ * Return the latency that an answer predicts as a ratio to the median; 0 if it predicts none. The
+ * round trip time of the query is not included, because queries may be delayed where reads are not.
  */
 static double ratio_of(struct linnos_cluster *c, const struct node *n, const struct answer *a)
 {
@@ -185,7 +197,7 @@ static double ratio_of(struct linnos_cluster *c, const struct node *n, const str
 
 	if (a->known == BLK_EXPECT_GONE || a->state & BLK_EXPECT_STALLED)
 		return FAILED;
-	/* That little is in flight says nothing: nobody may have sent anything there. */
+	/* A low number of pending reads says nothing, because there may be no load. */
 	if (a->state & STATE_PENDING_KNOWN)
 		beyond = pending_beyond_usual(c, a->pending);
 	if (beyond > 0)

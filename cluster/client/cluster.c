@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * Choosing between nodes: see linnos_cluster.h.
+ * Choice between nodes: see linnos_cluster.h.
  *
- * A read stays at home, where its engine would send it, unless another candidate is expected to
- * take less by more than a margin: by less than that nodes in order differ by chance, and homes
- * spread reads better than news do. It leaves for any of those that are within the margin of
- * the best, by lot, so that clients with the same news do not meet at one node. And whether leaving
- * is worth it is watched by guards of the core (linnos_guard.h): some stay, and what these and
- * those take decides how many leave.
+ * A read stays at its default node, where the engine would send it, unless another candidate is
+ * expected to be faster by more than a margin. Healthy nodes differ by chance by less than this
+ * margin, and the default placement spreads reads better than agent reports do. A redirected read
+ * goes to a random candidate among those within the margin of the best, so that clients with the
+ * same reports do not all choose the same node. The guards of the core (linnos_guard.h) measure
+ * whether redirecting is beneficial: some reads stay as a control group, and the latencies of both
+ * groups determine how many reads are redirected.
  *
- * A node that was slow is looked at by one read at a time: a copy that nobody waits for, within
- * their share of the reads, or else, some time later, a user's read whose home it is.
+ * A node that was slow is probed by one read at a time. The probe is a copy that no caller waits
+ * for, within the limit on copies, or otherwise, some time later, a user's read whose default node
+ * it is.
  */
 #include "cluster.h"
 
@@ -25,23 +27,23 @@
 
 #define PAGE_BYTES 4096
 
-/* Larger reads are neither hedged nor copied: whoever serves them would have to send them twice. */
+/* Larger reads are neither hedged nor copied, because the data would have to be sent twice. */
 #define EXTRA_BYTES_MAX (1u << 20)
 
-/* What calm times save up: of hedges and copies together, of copies, of questions. */
+/* How many hedges and copies together, copies, and queries may be saved up while few are used. */
 #define EXTRA_BURST 100
 #define COPIES_BURST 10
 #define QUESTIONS_BURST 8
 
 #define EXPLORE_MS_MAX 250
 
-/* A hedge that comes later never comes: some thirty years. */
+/* A hedge that is due later, in about thirty years, is never sent. */
 #define HEDGE_WAIT_MAX_NS 1e18
 
-/* A sum forgets so much with each. */
+/* The fraction by which a decayed sum is reduced with each sample. */
 #define FORGOTTEN (1.0 / 1024)
 
-/* Of a choice what only this library knows. */
+/* The private part of a choice. */
 struct own {
 	const uint32_t *candidates;
 	uint64_t start_ns;
@@ -180,10 +182,10 @@ void linnos_cluster_free(struct linnos_cluster *c)
 
 /* --- Choosing ------------------------------------------------------------------------------ */
 
-/* Of a read the candidates, and what is expected of them. */
+/* The candidates of a read and their expected latencies. */
 struct field {
 	unsigned int n;
-	uint32_t out; /* by bit: not to be chosen */
+	uint32_t out; /* bitmap of candidates that must not be chosen */
 	double ratio[LINNOS_CLUSTER_CANDIDATES];
 	double usual_us;
 };
@@ -211,7 +213,7 @@ static uint32_t us_of(const struct field *f, unsigned int k)
 	return fmin(f->usual_us * f->ratio[k], UINT32_MAX / 2);
 }
 
-/* One of those that are within the margin of the best, by lot; -1: all are out. */
+/* Return a random candidate among those within the margin of the best; -1 if all are excluded. */
 static int near_best(struct linnos_cluster *c, const struct field *f)
 {
 	unsigned int near[LINNOS_CLUSTER_CANDIDATES], n = 0;
@@ -226,7 +228,7 @@ static int near_best(struct linnos_cluster *c, const struct field *f)
 	return n ? (int)near[cluster_draw(c) % n] : -1;
 }
 
-/* The candidate for which it is time to be looked at, and longest; -1: none. */
+/* Return the candidate that is due for a probe and was read longest ago; -1 if there is none. */
 static int to_look_at(struct linnos_cluster *c, const struct linnos_choice *choice,
 		      const struct field *f, uint64_t now_ns)
 {
@@ -243,7 +245,7 @@ static int to_look_at(struct linnos_cluster *c, const struct linnos_choice *choi
 	return longest;
 }
 
-/* Has a copy look. */
+/* Request a probe copy if a candidate is due for one. */
 static void explore(struct linnos_cluster *c, struct linnos_choice *choice, const struct field *f,
 		    uint64_t now_ns)
 {
@@ -258,7 +260,7 @@ static void explore(struct linnos_cluster *c, struct linnos_choice *choice, cons
 	choice->copy = k;
 }
 
-/* The read would leave home for another: does it? */
+/* Return true if a read that is expected to be faster elsewhere is redirected. */
 static bool leaves(struct linnos_cluster *c, struct linnos_choice *choice, double ratio)
 {
 	struct own *own = own_of(choice);
@@ -267,13 +269,14 @@ static bool leaves(struct linnos_cluster *c, struct linnos_choice *choice, doubl
 	own->would_move = true;
 	if (c->o.mode == LINNOS_CLUSTER_OBSERVE)
 		return false;
-	/* Who leaves a node that fails has nothing to compare. */
+	/* A failing node has no latency to compare with. */
 	if (c->o.flags & LINNOS_CLUSTER_UNGUARDED || node_of(c, choice, choice->home)->failing)
 		return true;
 	/*
-	 * Kinds that have an account each, so that what one gains hides no loss of another. Of a
-	 * node that is slow, and of one in order, what is expected is what reads took in the mean:
-	 * who may gain nothing leaves. Between these it is a read or two that took long: he stays.
+	 * Each kind of read has its own account, so that a gain of one does not hide a loss of
+	 * another. For a slow and for a healthy default node, the expectation is a mean of
+	 * latencies, so a read is redirected even if the gain is uncertain. Between these the
+	 * expectation rests on one or two slow reads, so the read stays.
 	 */
 	own->in_order = ratio < IN_ORDER;
 	own->lot = linnos_guard_assign(&c->guard[own->in_order],
@@ -390,7 +393,7 @@ int linnos_cluster_choose_hedge(struct linnos_cluster *c, struct linnos_choice *
 	pthread_mutex_lock(&c->lock);
 	look(c, choice, &f, now_ns);
 	k = near_best(c, &f);
-	/* Where all are slow a second read makes them slower. */
+	/* If all nodes are slow, a second read makes them slower. */
 	if (k >= 0 && f.ratio[k] >= SLOW)
 		k = -1;
 	if (k >= 0 && !budget_allows(&c->extra)) {
@@ -406,7 +409,7 @@ int linnos_cluster_choose_hedge(struct linnos_cluster *c, struct linnos_choice *
 	return k;
 }
 
-/* --- What becomes of it -------------------------------------------------------------------- */
+/* --- Submission and completion ------------------------------------------------------------- */
 
 static struct sending *sending_of(const struct linnos_attempt *sending)
 {
@@ -436,7 +439,10 @@ void linnos_cluster_on_submit(struct linnos_cluster *c, struct linnos_attempt *s
 		.kind = kind,
 		.order = own->order,
 	};
-	/* A copy at the home that its read has left takes what that would have taken there. */
+	/*
+	 * A copy at the default node of a redirected read measures the latency that the read would
+	 * have had there.
+	 */
 	s->lot.left = false;
 	if (kind != LINNOS_PROBE_COPY || replica != (unsigned int)choice->home || !own->lot.left)
 		s->lot.wish = LINNOS_SLOWNESS_NONE;
@@ -451,10 +457,10 @@ static void answered(struct linnos_cluster *c, const struct sending *s, double u
 	double ratio = usual > 0 ? us / usual : 1;
 
 	node_learn(&c->knowing, &c->nodes[s->node], s, ratio, now_ns);
-	/* Only of a slow home there are copies. */
+	/* Only slow default nodes get probe copies. */
 	if (s->lot.wish != LINNOS_SLOWNESS_NONE)
 		linnos_guard_record_latency(&c->guard[false], s->lot, us);
-	/* Those that look, and those that are in a hurry, are not like the others. */
+	/* Probe copies and hedges are not representative of other reads. */
 	if (s->kind != LINNOS_PRIMARY_ATTEMPT)
 		return;
 	usual_add(&c->knowing.usual, s->order, us);
@@ -475,7 +481,9 @@ void linnos_cluster_on_complete(struct linnos_cluster *c, struct linnos_attempt 
 	n = &c->nodes[s->node];
 	node_forget(n, s);
 	c->stats.ended++;
-	/* Who sends all that is late elsewhere, and takes it back, must know that it was late. */
+	/*
+	 * A caller may hedge all late reads and cancel the first attempt; it counts as a slow one.
+	 */
 	if (end == LINNOS_CANCELLED && us >= SLOW * usual_us(&c->knowing.usual, s->order))
 		end = LINNOS_SUCCEEDED;
 	if (end == LINNOS_SUCCEEDED) {
@@ -496,7 +504,7 @@ void linnos_cluster_on_answer(struct linnos_cluster *c, const struct linnos_choi
 
 	pthread_mutex_lock(&c->lock);
 	linnos_guard_record_latency(&c->guard[own->in_order], own->lot, us);
-	/* The mean of all reads both know. */
+	/* Both guards need the mean of all reads. */
 	linnos_guard_record_latency(&c->guard[!own->in_order],
 				    (struct linnos_assignment){.wish = LINNOS_SLOWNESS_NONE}, us);
 	if (own->blind && !own->moved)
@@ -511,7 +519,7 @@ void linnos_cluster_on_answer(struct linnos_cluster *c, const struct linnos_choi
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* --- What came of it ----------------------------------------------------------------------- */
+/* --- Statistics ---------------------------------------------------------------------------- */
 
 void linnos_cluster_get_stats(struct linnos_cluster *c, struct linnos_cluster_stats *stats,
 			      size_t bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A client from within. All of it is under its lock. */
+/* Internals of a client. The lock protects all of them. */
 #ifndef LINNOS_CLUSTER_H
 #define LINNOS_CLUSTER_H
 
@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-/* Nodes that reads had the choice of and that may be asked about. */
+/* The maximum number of recent candidates whose agents wait to be queried. */
 #define TO_ASK 8
 
 struct linnos_cluster {
@@ -20,26 +20,28 @@ struct linnos_cluster {
 	uint8_t key[KEY_BYTES_MAX];
 	uint32_t n_nodes;
 	struct knowing knowing;
-	struct linnos_guard guard[2]; /* of those whose home is in order [1], and of others */
+	struct linnos_guard
+		guard[2]; /* for reads whose default node is healthy [1], and for others */
 	struct budget extra, copies, questions;
 	uint64_t random, next_home;
-	/* By what reads take longer than usual whose home was not known; what questions take, and
-	 * how many of their answers say something.
+	/*
+	 * How much slower than the median reads are without recent data about their default node;
+	 * the round trip time of a query; the fraction of answers that contain usable information.
 	 */
 	double blind_us, way_us, telling;
-	double usual_pending; /* that agents tell of */
+	double usual_pending; /* median number of pending reads in agent reports */
 	uint32_t n_blind;
-	bool asks_first;	     /* its user does */
-	double took_us, expected_us; /* sums over first attempts, fading */
+	bool asks_first;	     /* the caller uses linnos_cluster_should_query_first() */
+	double took_us, expected_us; /* decayed sums over primary attempts */
 	uint32_t to_ask[TO_ASK], next_to_ask, n_to_ask;
 	struct linnos_cluster_stats stats;
 	struct node nodes[];
 };
 
 uint64_t cluster_draw(struct linnos_cluster *c);
-/* A read of which nothing was known took longer than usual by so much. */
+/* Record how much slower than the median a read was without recent data about its default node. */
 void report_unknown_read_cost(struct linnos_cluster *c, double us);
-/* Of one of a read's candidates to which it does not go the agent may be worth a question. */
+/* Queue one of the candidates that the read is not sent to for a query to its agent. */
 void report_candidates_for_query(struct linnos_cluster *c, const uint32_t *candidates,
 				 unsigned int n, unsigned int chosen, uint64_t now_ns);
 unsigned int size_class_of(uint64_t bytes);

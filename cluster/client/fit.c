@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* What a node's reads take in the mean: see fit.h. */
+/* Mean latency of a node's reads: see fit.h. */
 #include "fit.h"
 
 #include <math.h>
 
-/* The last hundred or so count. */
+/* The weight of old reads after each read; about the last hundred reads count. */
 #define KEPT (1 - 1.0 / 128)
-/* As many as take what is usual are taken to have been seen before. */
+/* The prior: this number of reads at the median. */
 #define PRIOR 24
-/* And as if in this sum of squares there had been no slope. */
+/* The prior of the slope is 0, with this sum of squares. */
 #define PRIOR_SQUARE 2
-/* Further, in doublings, nothing is told, and nothing took: a tail would draw the line. */
+/* Limits of reports and latencies, in doublings: an outlier would dominate the regression. */
 #define TOLD_LEAST (-2.0)
 #define TOLD_MOST 3.0
 #define TOOK_MOST 2.0

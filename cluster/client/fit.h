@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a node's reads take in the mean, and how much more or less when its agent tells more or less
- * than it usually does: a line by least squares, in doublings, for which older reads count less. So
- * what an agent tells counts by what it was worth, and one that always says the same, or anything,
- * moves nobody.
+ * The mean latency of a node's reads, and how much it changes with the reports of the node's agent:
+ * a least-squares line in doublings, in which older reads have less weight. A report therefore
+ * counts as much as it proved accurate. An agent that always reports the same, or random values,
+ * has no influence.
  *
- * All in proportion to what is usual, and of reads that are no slow node's: see node.h.
+ * All values are relative to the median, and come from reads while the node was not slow: see
+ * node.h.
  */
 #ifndef LINNOS_CLUSTER_FIT_H
 #define LINNOS_CLUSTER_FIT_H
 
 struct fit {
-	float n;     /* of all reads, and of those of which something was told */
-	float ratio; /* what they took: a mean */
+	float n;     /* number of all reads (decayed); n_told is that of the reads with a report */
+	float ratio; /* their mean ratio */
 	float n_told;
-	float told, took; /* means of doublings; and sums about them */
+	float told, took; /* means in doublings; below them the sums about these means */
 	float square, product;
 };
 
-/* With @told 0 of nothing that was told. */
+/* Return the expected ratio; @told is 0 if there is no report. */
 double fit_expect(const struct fit *f, double told);
-/* Of what was seen so much still counts. */
+/* Multiply the weight of all samples by @left. */
 void fit_fade(struct fit *f, double left);
 void fit_learn(struct fit *f, double told, double ratio);
 

@@ -1,29 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * DOC: linnos_cluster, which node answers first
+ * DOC: linnos_cluster, choose the node that is expected to answer a read first
  *
- * For a client whose data lies on several nodes, of any engine that lets it say who serves a read.
- * It has the manner and the types of linnos_choose.h: it chooses, is told what was sent and how it
- * ended, and says when to send a read a second time. It does no I/O, has no clock and starts no
- * thread. A chooser of linnos_choose.h knows 16 replicas by models of their drives; this one knows
- * any number of nodes by what its own reads took there, and by what their agents tell.
+ * This library is for a client of replicated data on several nodes, with any storage engine that
+ * lets the client select the node that serves a read. Its interface and types follow
+ * linnos_choose.h: the library chooses a node, the caller reports when a read was sent and how it
+ * completed, and the library tells the caller when to send a hedge. It does no I/O, has no clock
+ * and starts no thread. A chooser of linnos_choose.h handles 16 replicas with a model of each
+ * drive. This library handles any number of nodes, using the latencies of the client's own reads
+ * and the reports of the nodes' agents.
  *
- *	linnos_cluster_choose ──► send ──► linnos_cluster_on_submit ──► linnos_cluster_on_complete
- *	      │                                     ▲                     │        │ failed
- *	      │ hedge_at_ns                         │                     │        ▼
- *	      └───────► linnos_cluster_choose_hedge ───────┴────────────────
- *linnos_cluster_choose_next │ linnos_cluster_next_query_node ──► linnos_cluster_build_query ▼
- *	linnos_cluster_should_query_first      ──► send ──► _news        linnos_cluster_on_answer
+ *	linnos_cluster_choose ─► send ─► linnos_cluster_on_submit ─► linnos_cluster_on_complete
+ *	      │                             ▲       ▲                 │           │ failed
+ *	      │ hedge_at_ns                 │       │                 │           ▼
+ *	      └─► linnos_cluster_choose_hedge       └─────────────────┼─ linnos_cluster_choose_next
+ *	                                                              ▼
+ *	                                                  linnos_cluster_on_answer
  *
- * Any number of threads may use one; a call has a lock for less than a microsecond. Times are
- * absolute, in ns of one clock, not 0. Errors are negative errno values, and
- * linnos_cluster_error() has the text. docs/cluster.md says what it goes by, and has what it is
- *worth.
+ *	linnos_cluster_next_query_node, or linnos_cluster_should_query_first before a read
+ *	      └─► linnos_cluster_build_query ─► send ─► linnos_cluster_receive_report
  *
- * ABI: structures that may grow carry their size, or come with it. New members are appended, and
- * zero in them is what was before. So a program that was built with an older header works. One with
- * a newer header works as long as the members that this library does not know are zero: else it is
- * refused with -%E2BIG. ..._SIZE_VER0 are the sizes of the first version.
+ * Any number of threads may use one client. A call holds a lock for less than a microsecond. Times
+ * are absolute, in ns of one clock, and not 0. Errors are negative errno values, and
+ * linnos_cluster_error() returns the text. docs/cluster.md describes the algorithm and its measured
+ * benefit.
+ *
+ * ABI: structures that may grow contain their size or are passed with it. New members are appended,
+ * and zero in them means the previous behaviour, so a program that was built with an older header
+ * works. A program with a newer header works as long as the members that this library does not know
+ * are zero; otherwise the call fails with -%E2BIG. ..._SIZE_VER0 are the sizes of the first
+ * version.
  */
 #ifndef LIBLINNOS_CLUSTER_H
 #define LIBLINNOS_CLUSTER_H
@@ -34,17 +40,18 @@
 extern "C" {
 #endif
 
-/* A question or an answer of linnos-agent has so many bytes at most. */
+/* The maximum length of a query to or an answer from linnos-agent, in bytes. */
 #define LINNOS_CLUSTER_DATAGRAM 96
 
-/* Candidates of a read, at most. */
+/* The maximum number of candidates of a read. */
 #define LINNOS_CLUSTER_CANDIDATES 16
 
 /**
- * enum linnos_cluster_mode - what is done with what is known
- * @LINNOS_CLUSTER_OBSERVE: reads stay at home; what they would have gained elsewhere is counted
- * @LINNOS_CLUSTER_CHOOSE: they go where they are expected to be answered first
- * @LINNOS_CLUSTER_HEDGE: and to a second node, if that takes long
+ * enum linnos_cluster_mode - what the predictions are used for
+ * @LINNOS_CLUSTER_OBSERVE: reads stay at their default node; only the expected gain elsewhere is
+ *	counted
+ * @LINNOS_CLUSTER_CHOOSE: each read goes to the node that is expected to answer first
+ * @LINNOS_CLUSTER_HEDGE: in addition, a read that takes long is sent to a second node
  */
 enum linnos_cluster_mode {
 	LINNOS_CLUSTER_OBSERVE,
@@ -56,30 +63,34 @@ enum linnos_cluster_mode {
 #define LINNOS_CLUSTER_UNGUARDED (1u << 0)
 
 /**
- * struct linnos_cluster_options - how a client reads
+ * struct linnos_cluster_options - configuration of a client
  * @size: sizeof(struct linnos_cluster_options) of the caller
  * @mode: an enum linnos_cluster_mode
- * @flags: %LINNOS_CLUSTER_UNGUARDED: what is expected is followed whatever comes of it, where
- *	otherwise of the reads that would leave home some stay, by lot, and more of them the less
- *	those gain that leave
- * @home_margin_percent: how much less than at home a read must be expected to take elsewhere to
- *	leave, in percent of what it is expected to take at home, 0 to 100
- * @report_ttl_ms: what an agent told counts for so long after it was asked; 0: it never does
- * @report_max_uses: and for so many reads
- * @explore_ms: a node that was slow is looked at again after so long, by one read at a time, and
- *	whenever that was slow again after twice as long, up to a quarter of a second; that is how
- *	it begins, and how long nodes stay slow is learnt; 1 to 250
- * @hedge_percent: a read is hedged when it has taken so many percent of what is usual for its size,
- *	or of what it was expected to take, if that is more; 100 or more
- * @probe_percent: of the reads so many at most have a copy asked for, that looks at such a node
- *	and that nobody waits for; where none may be, a user's read looks, some time later
- * @extra_io_percent: hedges and copies are at no moment more than so many percent of the reads
- * @query_percent: nor are questions to agents
- * @seed: of the random choices, for reproducible simulations: equal seeds and calls give equal
- *	choices; 0: drawn by getrandom(2), so that each client chooses differently. The cookies of
- *	questions do not depend on it
- * @key: that agents want questions to be signed with; it is copied; NULL: none
- * @key_bytes: its length, 0 to 256
+ * @flags: %LINNOS_CLUSTER_UNGUARDED: always follow the predictions. Without it, some of the reads
+ *	that would be redirected stay at their default node at random, and the smaller the gain of
+ *	the redirected reads, the more reads stay
+ * @home_margin_percent: how much faster than the default node another node must be expected to be
+ *	for a read to be redirected, in percent of the latency expected at the default node, 0 to
+ *	100
+ * @report_ttl_ms: how long the report of an agent is used, counted from the query; 0 to never use
+ *	reports
+ * @report_max_uses: the maximum number of reads that one report is used for
+ * @explore_ms: the initial time after which a slow node is probed again, by one read at a time. It
+ *	doubles after each probe that was slow again, up to 250 ms, and adapts to how long nodes
+ *	stay slow; 1 to 250
+ * @hedge_percent: a read is hedged after this percentage of the median latency of its size class,
+ *	or of its expected latency if that is higher; 100 or more
+ * @probe_percent: the maximum percentage of reads that are accompanied by a probe copy, a duplicate
+ *	read of a slow node that no caller waits for. If no copy is allowed, a user's read probes
+ *	the node some time later
+ * @extra_io_percent: the maximum percentage of hedges and probe copies among the reads so far, at
+ *	any moment
+ * @query_percent: the maximum percentage of queries to agents among the reads so far
+ * @seed: seed of the random choices, for reproducible simulations: equal seeds and calls give equal
+ *	choices. 0 draws it with getrandom(2), so that each client chooses differently. The cookies
+ *	of queries do not depend on it
+ * @key: the key that agents require queries to be signed with; it is copied; NULL if there is none
+ * @key_bytes: length of @key, 0 to 256
  */
 struct linnos_cluster_options {
 	size_t size;
@@ -98,10 +109,10 @@ struct linnos_cluster_options {
 	size_t key_bytes;
 };
 
-/* Its size in the first version, which never changes. */
+/* The size of the first version, which never changes. */
 #define LINNOS_CLUSTER_OPTIONS_SIZE_VER0 88
 
-/* The defaults, which are also those of NULL. */
+/* The defaults, which are also used if the options are NULL. */
 #define LINNOS_CLUSTER_OPTIONS_INIT                                                                \
 	{                                                                                          \
 		sizeof(struct linnos_cluster_options), LINNOS_CLUSTER_CHOOSE, 0, 5, 50, 8, 20,     \
@@ -111,17 +122,17 @@ struct linnos_cluster_options {
 struct linnos_cluster;
 
 /**
- * linnos_cluster_error() - say what went wrong
+ * linnos_cluster_error() - get the text of the last error
  *
- * Return: of the call of this thread that failed last, the thing, what is wrong with it and what to
- * do; "" when none has.
+ * Return: a description of the last call of this thread that failed: the object, what is wrong with
+ * it and what to do; "" if none failed.
  */
 const char *linnos_cluster_error(void);
 
 /**
- * linnos_cluster_create() - begin to know nodes
- * @cluster: set; NULL on failure
- * @n_nodes: they are numbered from 0
+ * linnos_cluster_create() - create a client of a number of nodes
+ * @cluster: set to the new client; NULL on failure
+ * @n_nodes: the number of nodes, which are numbered from 0
  * @options: NULL for the defaults
  *
  * Return: 0 or a negative errno.
@@ -130,171 +141,179 @@ int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
 			  const struct linnos_cluster_options *options);
 
 /**
- * linnos_cluster_free() - forget them
- * @cluster: nothing is in flight; or NULL
+ * linnos_cluster_free() - free a client
+ * @cluster: a client with no read in flight, or NULL
  */
 void linnos_cluster_free(struct linnos_cluster *cluster);
 
 /**
- * linnos_cluster_choose() - where does a read go?
- * @cluster: what is known
- * @choice: its first four members are set: @offset is of no effect, @home is the candidate that the
- *	engine itself would read from, counted from 0, or %LINNOS_DEFAULT_ROUND_ROBIN; the others
- *are, then:
- *	@replica, @copy and @tried are candidates
- * @candidates: nodes that have the data, each once; they stay there until
+ * linnos_cluster_choose() - choose the node for a read
+ * @cluster: the client
+ * @choice: the caller sets its first four members. @offset has no effect. @home is the candidate
+ *	that the engine itself would read from, counted from 0, or %LINNOS_DEFAULT_ROUND_ROBIN. This
+ *	function sets the other members; @replica, @copy and @tried refer to candidates
+ * @candidates: nodes that hold the data, each once; the array must stay valid until
  *	linnos_cluster_on_answer()
  * @n_candidates: 1 to %LINNOS_CLUSTER_CANDIDATES
- * @now_ns: the time
+ * @now_ns: the current time
  *
- * Return: the node to send it to; -%EINVAL: no such nodes, or not so many.
+ * Return: the node to send the read to; -%EINVAL if a candidate, @home or @n_candidates is out of
+ * range.
  */
 int64_t linnos_cluster_choose(struct linnos_cluster *cluster, struct linnos_choice *choice,
 			      const uint32_t *candidates, unsigned int n_candidates,
 			      uint64_t now_ns);
 
 /**
- * linnos_cluster_choose_next() - where does it go when that has failed?
- * @cluster: what is known
- * @choice: of linnos_cluster_choose()
- * @now_ns: the time
+ * linnos_cluster_choose_next() - choose another node after the read has failed
+ * @cluster: the client
+ * @choice: the choice from linnos_cluster_choose()
+ * @now_ns: the current time
  *
- * Return: the candidate, which @replica then is: the best that it was not sent to; -1: none is
- * left.
+ * Return: the best candidate that the read was not sent to, which is also stored in @replica; -1 if
+ * none is left.
  */
 int linnos_cluster_choose_next(struct linnos_cluster *cluster, struct linnos_choice *choice,
 			       uint64_t now_ns);
 
 /**
- * linnos_cluster_choose_hedge() - it has waited long enough
- * @cluster: what is known
- * @choice: of linnos_cluster_choose(), whose @hedge_at_ns has come
- * @now_ns: the time
+ * linnos_cluster_choose_hedge() - choose a second node for a read that takes long
+ * @cluster: the client
+ * @choice: the choice from linnos_cluster_choose() whose @hedge_at_ns has passed
+ * @now_ns: the current time
  *
- * Return: the candidate to send it to as well, which counts against the cap; -1: none.
+ * Return: the candidate to send the hedge to, which then counts against @extra_io_percent; -1 if no
+ * hedge should be sent.
  */
 int linnos_cluster_choose_hedge(struct linnos_cluster *cluster, struct linnos_choice *choice,
 				uint64_t now_ns);
 
 /**
- * linnos_cluster_on_submit() - a read is sent to a node
- * @cluster: what is known
- * @sending: filled; it stays where it is until linnos_cluster_on_complete()
- * @choice: the read it is of
- * @replica: the candidate
+ * linnos_cluster_on_submit() - record that a read is sent to a node
+ * @cluster: the client
+ * @sending: filled; it must not move until linnos_cluster_on_complete()
+ * @choice: the choice that the attempt belongs to
+ * @replica: the candidate it is sent to
  * @kind: %LINNOS_PRIMARY_ATTEMPT, %LINNOS_HEDGE_ATTEMPT or %LINNOS_PROBE_COPY
- * @now_ns: the time
+ * @now_ns: the current time
  */
 void linnos_cluster_on_submit(struct linnos_cluster *cluster, struct linnos_attempt *sending,
 			      const struct linnos_choice *choice, unsigned int replica,
 			      enum linnos_kind kind, uint64_t now_ns);
 
 /**
- * linnos_cluster_on_complete() - it has ended, each exactly once
- * @cluster: what is known
- * @sending: of linnos_cluster_on_submit()
- * @end: how
- * @now_ns: the time
+ * linnos_cluster_on_complete() - record that an attempt has completed; call it exactly once for
+ * each
+ * @cluster: the client
+ * @sending: the attempt from linnos_cluster_on_submit()
+ * @end: how the attempt ended
+ * @now_ns: the current time
  */
 void linnos_cluster_on_complete(struct linnos_cluster *cluster, struct linnos_attempt *sending,
 				enum linnos_end end, uint64_t now_ns);
 
 /**
- * linnos_cluster_on_answer() - a read's user has the answer
- * @cluster: what is known
- * @choice: of linnos_cluster_choose(), which ends here
- * @winner: the attempt that has answered, which may have ended; NULL: nobody has
- * @now_ns: the time
+ * linnos_cluster_on_answer() - record that a read is complete for its user
+ * @cluster: the client
+ * @choice: the choice from linnos_cluster_choose(), which is no longer used afterwards
+ * @winner: the attempt that answered, which may have completed already; NULL if none did
+ * @now_ns: the current time
  */
 void linnos_cluster_on_answer(struct linnos_cluster *cluster, const struct linnos_choice *choice,
 			      const struct linnos_attempt *winner, uint64_t now_ns);
 
-/* --- What agents tell ---------------------------------------------------------------------- */
+/* --- Agent reports ------------------------------------------------------------------------- */
 
 /**
- * linnos_cluster_should_query_first() - is a read worth to ask before it is sent?
- * @cluster: what is known
- * @candidates: of a read that linnos_cluster_choose() will be called for
- * @n_candidates: likewise
- * @home: likewise
- * @now_ns: the time
- * @until_ns: set: no use to wait for longer
+ * linnos_cluster_should_query_first() - decide whether to query an agent before sending a read
+ * @cluster: the client
+ * @candidates: the candidates of a read that linnos_cluster_choose() will be called for
+ * @n_candidates: the number of candidates, as for linnos_cluster_choose()
+ * @home: the default candidate, as for linnos_cluster_choose()
+ * @now_ns: the current time
+ * @until_ns: set to the time after which waiting for the answer no longer pays
  *
- * It is where nothing is known of its home, and reads of which that is so take longer than usual by
- * more than a question takes, as they do in a cluster with far more nodes than a client reads from.
- * Who would rather not wait need not call it.
+ * A query is beneficial if there are no recent data about the default node and such reads have been
+ * slower than the median by more than the round trip of a query. This is the case in a cluster with
+ * far more nodes than a client usually reads from. A caller that does not want to wait need not
+ * call this function.
  *
- * Return: the node to ask, whose answer is to be waited for, or until then; -1: send it at once.
+ * Return: the node to query; the caller waits for its answer, at most until @until_ns; -1 if the
+ * read should be sent at once.
  */
 int64_t linnos_cluster_should_query_first(struct linnos_cluster *cluster,
 					  const uint32_t *candidates, unsigned int n_candidates,
 					  int32_t home, uint64_t now_ns, uint64_t *until_ns);
 
 /**
- * linnos_cluster_next_query_node() - whose agent should be asked now?
- * @cluster: what is known
- * @now_ns: the time
+ * linnos_cluster_next_query_node() - choose the node whose agent should be queried next
+ * @cluster: the client
+ * @now_ns: the current time
  *
- * To be called after each read that was sent, or as often as the caller likes.
+ * Call it after each read that was sent, or as often as the caller likes.
  *
- * Return: a node that reads had the choice of and of which least is known, or -1: nobody.
+ * Return: a recent candidate of reads, preferring the one that has not been queried for longest; -1
+ * if no agent should be queried now.
  */
 int64_t linnos_cluster_next_query_node(struct linnos_cluster *cluster, uint64_t now_ns);
 
 /**
- * linnos_cluster_build_query() - what to ask an agent
- * @cluster: what is known
- * @node: whose agent
- * @drive: which of that agent's drives
- * @bytes: of a read there, not 0
- * @now_ns: the time when it is sent
- * @datagram: filled
+ * linnos_cluster_build_query() - build a query to an agent
+ * @cluster: the client
+ * @node: the node of the agent
+ * @drive: the index of the drive on that agent
+ * @bytes: the size of a read there, not 0
+ * @now_ns: the time at which the query is sent
+ * @datagram: filled with the query
  *
- * What was asked there before and is not answered will not be listened to. Each question has a
- * cookie from getrandom(2), without which an answer is refused.
+ * An earlier query to this node that is still unanswered becomes invalid: its answer will be
+ * refused. Each query contains a cookie from getrandom(2), and an answer without this cookie is
+ * refused.
  *
- * Return: its length; 0: no such node, or no bytes, or getrandom(2) failed.
+ * Return: the length of the query; 0 if there is no such node, @bytes is 0, or getrandom(2) failed.
  */
 size_t linnos_cluster_build_query(struct linnos_cluster *cluster, uint32_t node, uint16_t drive,
 				  uint32_t bytes, uint64_t now_ns,
 				  uint8_t datagram[LINNOS_CLUSTER_DATAGRAM]);
 
 /**
- * linnos_cluster_receive_report() - an agent has told something
- * @cluster: what is known
- * @node: whose agent
- * @datagram: what came from there; anything
- * @bytes: its length
- * @now_ns: the time
+ * linnos_cluster_receive_report() - process a datagram from an agent
+ * @cluster: the client
+ * @node: the node of the agent
+ * @datagram: the received datagram, with arbitrary contents
+ * @bytes: the length of @datagram
+ * @now_ns: the current time
  *
- * Return: 0; -%EBADMSG: it is no answer; -%ENOMSG: not to the last question.
+ * Return: 0; -%EBADMSG if it is not a valid answer; -%ENOMSG if it does not answer the last query.
  */
 int linnos_cluster_receive_report(struct linnos_cluster *cluster, uint32_t node,
 				  const uint8_t *datagram, size_t bytes, uint64_t now_ns);
 
-/* --- What came of it ----------------------------------------------------------------------- */
+/* --- Statistics ---------------------------------------------------------------------------- */
 
 /**
- * struct linnos_cluster_stats - what a client has done
- * @reads: that were chosen for
- * @would_move: those of them that were expected to be answered sooner by another than home
- * @moved: that were sent there
- * @stayed: that stayed by lot
- * @copies: copies asked for
- * @hedges: second attempts asked for
- * @hedges_won: those of them that were the first to answer
- * @hedges_denied: refused for the cap
- * @failovers: by linnos_cluster_choose_next()
- * @sent: attempts, copies and hedges among them
- * @ended: attempts
+ * struct linnos_cluster_stats - statistics of a client
+ * @reads: reads that a node was chosen for
+ * @would_move: reads that another node was expected to answer earlier than the default node
+ * @moved: reads that were redirected to another node
+ * @stayed: reads that stayed at the default node as the control group, chosen at random
+ * @copies: probe copies requested
+ * @hedges: hedges requested
+ * @hedges_won: hedges that were the first to answer
+ * @hedges_denied: hedges not sent because of @extra_io_percent
+ * @failovers: reads that linnos_cluster_choose_next() found another node for
+ * @sent: attempts sent, including hedges and probe copies
+ * @ended: attempts completed
  * @errors: attempts that failed
- * @asked_first: reads that were worth to ask first
- * @questions: asked
- * @answers: listened to
- * @refused: datagrams that were not
- * @saved_us: over @moved, what they were expected to take at home less what they took
- * @would_save_us: over those of @would_move that were answered at home, what they took less what
- *	they were expected to take elsewhere, in so far as expectations have been right
+ * @asked_first: reads for which an agent was to be queried before the read was sent
+ * @questions: queries built
+ * @answers: answers accepted
+ * @refused: received datagrams that were refused
+ * @saved_us: sum over the reads in @moved of the latency expected at the default node minus the
+ *	actual latency
+ * @would_save_us: sum over the reads in @would_move that the default node answered, of the actual
+ *	latency minus the latency expected at the best node; the expectation is scaled by the ratio
+ *	of actual to expected latencies so far
  */
 struct linnos_cluster_stats {
 	uint64_t reads;
@@ -318,24 +337,25 @@ struct linnos_cluster_stats {
 };
 
 /**
- * linnos_cluster_get_stats() - count it
- * @cluster: what is known
- * @stats: filled with what this library knows of it, the rest zeroed
+ * linnos_cluster_get_stats() - get the statistics of a client
+ * @cluster: the client
+ * @stats: filled with the members that this library knows; the rest is zeroed
  * @bytes: sizeof(struct linnos_cluster_stats) of the caller
  */
 void linnos_cluster_get_stats(struct linnos_cluster *cluster, struct linnos_cluster_stats *stats,
 			      size_t bytes);
 
 /**
- * struct linnos_cluster_node - how a node is doing
- * @state: %LINNOS_HEALTHY; %LINNOS_SLOW: reads avoid it; %LINNOS_FAILING: its last one failed;
- *	%LINNOS_SILENT: none was answered yet
- * @expected_us: what a read of a page would take
- * @in_flight: own reads there
- * @answered: own reads that it answered, hedges and copies among them
- * @errors: that failed there
- * @report_age_us: of what its agent told last, UINT64_MAX: nothing that counts
- * @is_trusted: what its agent told was not far worse than own reads
+ * struct linnos_cluster_node - the state of a node
+ * @state: %LINNOS_HEALTHY; %LINNOS_SLOW if reads avoid it; %LINNOS_FAILING if the last read there
+ *	failed; %LINNOS_SILENT if no read has completed there yet
+ * @expected_us: the expected latency of a read of one page
+ * @in_flight: this client's attempts in flight there
+ * @answered: this client's attempts that the node answered, including hedges and probe copies
+ * @errors: this client's attempts that failed there
+ * @report_age_us: age of the last usable report of its agent; UINT64_MAX if there is none
+ * @is_trusted: 1 if the reports of its agent are not far less accurate than the client's own
+ *	latencies
  * @reserved: zero
  */
 struct linnos_cluster_node {
@@ -350,14 +370,14 @@ struct linnos_cluster_node {
 };
 
 /**
- * linnos_cluster_get_node() - look at a node
- * @cluster: what is known
- * @node: from 0
- * @now_ns: the time
- * @stats: filled with what this library knows of it, the rest zeroed
+ * linnos_cluster_get_node() - get the state of a node
+ * @cluster: the client
+ * @node: the index of the node, from 0
+ * @now_ns: the current time
+ * @stats: filled with the members that this library knows; the rest is zeroed
  * @bytes: sizeof(struct linnos_cluster_node) of the caller
  *
- * Return: 0; -%EINVAL: no such node.
+ * Return: 0; -%EINVAL if there is no such node.
  */
 int linnos_cluster_get_node(struct linnos_cluster *cluster, uint32_t node, uint64_t now_ns,
 			    struct linnos_cluster_node *stats, size_t bytes);

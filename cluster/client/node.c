@@ -1,42 +1,49 @@
 // SPDX-License-Identifier: MIT
-/* What is known of a node: see node.h. */
+/* State of a node: see node.h. */
 #include "node.h"
 
 #include <math.h>
 #include <stddef.h>
 
-/* What own reads took says half as much after so long. */
+/* The half-life of the latency of the client's own reads. */
 #define HALF_NS (50 * NS_PER_MS)
-/* Who was heard of within so long is known: to ask him first tells little. */
+/* A node with data younger than this is known: querying it before a read adds little. */
 #define KNOWN_FOR_NS (10 * NS_PER_MS)
-/* What they took in the mean, likewise. */
+/* The half-life of the mean latency of the client's own reads. */
 #define MEAN_HALF_NS (250 * NS_PER_MS)
-/* A read in flight is taken to make the next one longer by so much: drives serve many at once. */
+/*
+ * The relative increase in latency for each read in flight, small because drives serve many in
+ * parallel.
+ */
 #define CROWDING 0.1
-/* Of two that tell the one that knows it longer counts so much. */
+/* The weight of the older one of the two sources. */
 #define OLDER 0.25
-/* Errors, in doublings: of one that has no history, the largest, what the last one counts for, and
- * what is luck. */
+/*
+ * Prediction errors in doublings: the initial value, the maximum, the weight of the latest error,
+ * and the error that is expected by chance.
+ */
 #define ERROR_FIRST 0.25
 #define ERROR_MAX 3.0
 #define ERROR_SHARE (1.0 / 8)
 #define ERROR_LEAST 0.1
-/* Who is off by so much more than own reads are is not listened to. */
+/* An agent whose error exceeds that of the client's own latencies by more than this is ignored. */
 #define TRUST_BEYOND 0.5
-/* Nobody is left alone for longer, or not at all; a look moves that so far, if it came at about its
- * time. */
+/*
+ * Bounds of the time between probes of a slow node, and the factor by which a probe changes it.
+ * Only a probe whose interval was within WAIT_NEAR times the current one counts.
+ */
 #define WAIT_MAX_NS (250.0 * NS_PER_MS)
 #define WAIT_MIN_NS (1.0 * NS_PER_MS)
 #define WAIT_STEP 1.1
 #define WAIT_NEAR 4
-/* The first so many reads move a median faster. */
+/* The first reads move a median faster. */
 #define FIRST_READS 16
 #define FIRST_STEP 0.2
 #define STEP 0.01
-/* Of what is usual a network and an engine take no more than so much. */
+/* The maximum latency of network and storage engine, relative to the median. */
 #define OFFSET_MAX 1.0
 
-/* How far a read moves a median that so many have moved. */
+/* Return the step by which a read moves a median, given the number of reads so far. */
 static double step_of(uint32_t *n)
 {
 	bool is_early = *n < FIRST_READS;
@@ -58,7 +65,7 @@ void usual_add(struct usual *u, unsigned int order, double us)
 		u->us[order] = fmax(us, u->us[order] / (1 + step));
 }
 
-/* Of the size, else of the nearest that is known. */
+/* Return the median of the size class, or that of the nearest size class with data. */
 double usual_us(const struct usual *u, unsigned int order)
 {
 	for (unsigned int by = 0; by < N_SIZE_CLASSES; by++) {
@@ -85,7 +92,8 @@ static double faded(uint64_t age_ns, uint64_t half_ns)
 	return exp2(-(double)age_ns / half_ns);
 }
 
-/* How long nobody looks whether a node is still slow, which is also when half of it is forgotten.
+/*
+ * Return the time until a slow node is probed again, which is also the half-life of its slowness.
  */
 static uint64_t wait_ns(const struct knowing *k, const struct node *n)
 {
@@ -95,7 +103,7 @@ static uint64_t wait_ns(const struct knowing *k, const struct node *n)
 	return fmin(ns, WAIT_MAX_NS);
 }
 
-/* What the oldest read in flight has waited already. */
+/* Return how long the oldest read in flight has been waiting, relative to the median. */
 static double waited(const struct knowing *k, const struct node *n, uint64_t now_ns)
 {
 	double usual = n->oldest ? usual_us(&k->usual, n->oldest->order) : 0;
@@ -123,7 +131,10 @@ bool node_is_trusted(const struct node *n)
 	return n->told_error <= n->own_error + TRUST_BEYOND;
 }
 
-/* Of one that is in order; of one that nobody has read, or for long, as usual whatever is told. */
+/*
+ * Return the ratio expected of a healthy node. It approaches the median if no read has completed
+ * there for long, regardless of the agent's reports.
+ */
 static double ordinary(const struct node *n, double told, uint64_t now_ns)
 {
 	return 1 +
@@ -139,7 +150,7 @@ struct expected node_expect(const struct knowing *k, const struct node *n, uint6
 		double fade = faded(since(n->heard_ns, now_ns), HALF_NS);
 
 		own_weight = fade / (n->own_error + ERROR_LEAST);
-		/* One that was slow is so for longer, and as long as somebody looks. */
+		/* A slow node stays slow for longer, and does so while a probe is in flight. */
 		if (n->own >= SLOW)
 			fade = n->in_flight ? 1 : faded(since(n->heard_ns, now_ns), wait_ns(k, n));
 		e.own = 1 + (n->own - 1) * fade;
@@ -153,7 +164,7 @@ struct expected node_expect(const struct knowing *k, const struct node *n, uint6
 		else
 			weight *= OLDER;
 	}
-	/* In doublings, as errors are. */
+	/* Combine in doublings, the unit of the errors. */
 	if (weight > 0) {
 		sum = (e.own > 0 ? own_weight * log2(e.own) : 0) + weight * log2(fmax(e.told, 1));
 		e.ratio = exp2(sum / (own_weight + weight));
@@ -206,12 +217,12 @@ void node_learn(struct knowing *k, struct node *n, const struct sending *s, doub
 		k->told_offset = fmin(fmax(k->told_offset, -OFFSET_MAX), OFFSET_MAX);
 		be_wrong(&n->told_error, s->told, ratio);
 	}
-	/* Those that look at one that is slow are not like the others. */
+	/* Probes of a slow node are not representative of other reads. */
 	if (ratio < SLOW || !n->strikes) {
 		fit_fade(&n->fit, faded(since(n->heard_ns, now_ns), MEAN_HALF_NS));
 		fit_learn(&n->fit, s->told, fmin(fmax(ratio, RATIO_LEAST), SLOW));
 	}
-	/* How long it takes until one in two is in order again. */
+	/* Adapt wait_ns to the time after which one probe in two is fast again. */
 	if (n->own >= SLOW && !n->failing && s->sent_ns > n->heard_ns) {
 		double age_ns = s->sent_ns - n->heard_ns, after = age_ns / wait_ns(k, n);
 
@@ -219,7 +230,9 @@ void node_learn(struct knowing *k, struct node *n, const struct sending *s, doub
 			k->wait_ns *= ratio < SLOW ? 1 / WAIT_STEP : WAIT_STEP;
 		k->wait_ns = fmin(fmax(k->wait_ns, WAIT_MIN_NS), WAIT_MAX_NS);
 	}
-	/* Those that were under way when one was slow are one strike with it. */
+	/*
+	 * Reads that were already in flight at the last completion belong to the same slow period.
+	 */
 	if (ratio < SLOW)
 		n->strikes = 0;
 	else if (s->sent_ns >= n->heard_ns || !n->strikes)

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a client knows of a node, and what it makes of it: how long a read would take there, in
- * proportion to what is usual for its size.
+ * What a client knows about a node, and the latency that it expects of a read there, relative to
+ * the median of the size class.
  *
- * Nodes in order differ little, and for long: what counts is what reads of each took in the mean,
- * more or less as its agent tells more or less than usually (fit.h).
+ * Healthy nodes differ little, and their differences persist. Their expected latency is the mean of
+ * the reads of each node, corrected by how much the latest report of its agent deviates from the
+ * agent's usual reports (fit.h).
  *
- * That a node is out of order two things tell: what the client's own reads took, and what the
- * node's agent predicts. Each is weighed by how far it has been off lately, of this node, and own
- * reads count less with age. So who reads a node often goes by what it sees, who reads it seldom by
- * what it is told, and an agent that is wrong, or lies, by what it is worth. An agent that is off
- * by far more than own reads is not listened to.
+ * Two sources show that a node is unhealthy: the latencies of the client's own reads and the
+ * predictions of the node's agent. Each is weighted by its recent accuracy for this node, and own
+ * latencies lose weight with age. A client that often reads from a node therefore relies on its own
+ * latencies, and a client that rarely does relies on the agent's reports, weighted by their past
+ * accuracy. An agent that is wrong or dishonest loses weight accordingly. If it is far less
+ * accurate than the client's own latencies, it is ignored.
  *
- * A read that was slow makes a node slow until another one is not: that is looked for after a
- * while, which doubles. A read in flight counts by what it has waited already, before it has an
- * end.
+ * After a slow read a node counts as slow until another read is fast. The node is probed after a
+ * wait, which doubles with each slow read. A read in flight counts with the time it has waited
+ * already.
  *
- * Of whom nothing is known, or nothing any more, a read takes what is usual.
+ * If there are no data about a node, or they are too old, a read is expected to take the median.
  */
 #ifndef LINNOS_CLUSTER_NODE_H
 #define LINNOS_CLUSTER_NODE_H
@@ -27,70 +29,72 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Reads of up to 1, 2, 4 ... pages, and of more than the last but one. */
+/* Size classes: reads of up to 1, 2, 4, ... pages; the last class includes all larger reads. */
 #define N_SIZE_CLASSES 10
 
 #define NS_PER_US 1000ull
 #define NS_PER_MS 1000000ull
 
-/* Up to so many times what is usual a node is in order. */
+/* A node is healthy up to this multiple of the median. */
 #define IN_ORDER 1.5
-/* From so many times what is usual on a node is slow: what a drive in order takes for one read in
- * some tens. */
+/*
+ * A node is slow from this multiple of the median on. A healthy drive exceeds it in about one read
+ * in several tens.
+ */
 #define SLOW 2.5
-/* Of a node that fails, or whose agent says that its drive hangs. */
+/* The ratio of a node that fails, or whose agent reports that its drive is stalled. */
 #define FAILED 1000.0
 
-/* Nothing takes less of what is usual. */
+/* The minimum ratio to the median. */
 #define RATIO_LEAST 0.01
 
-/* How long reads of a client usually take: medians. */
+/* Medians of the latencies of a client's reads. */
 struct usual {
-	double us[N_SIZE_CLASSES];  /* 0: none was seen */
-	uint32_t n[N_SIZE_CLASSES]; /* until they are not the first any more */
+	double us[N_SIZE_CLASSES];  /* 0 if there is none */
+	uint32_t n[N_SIZE_CLASSES]; /* number of reads, up to FIRST_READS */
 };
 
 void usual_add(struct usual *u, unsigned int order, double us);
-/* 0 as long as nothing is known. */
+/* Return 0 if there are no data. */
 double usual_us(const struct usual *u, unsigned int order);
 
-/* A read in flight, inside of struct linnos_attempt. */
+/* A read in flight, stored inside struct linnos_attempt. */
 struct sending {
 	struct sending *next, *previous;
 	uint64_t sent_ns;
 	uint32_t node, expected_us;
-	float own, told; /* what each alone would have expected; 0: nothing */
+	float own, told; /* ratio that each source alone would predict; 0 if none */
 	uint8_t kind, order;
-	struct linnos_assignment lot; /* of a copy, what the guard wants to know of it */
+	struct linnos_assignment lot; /* of a copy: the assignment for the guard */
 };
 
 struct node {
 	struct sending *oldest, *newest;
 	uint32_t in_flight;
-	uint32_t strikes; /* in a row it was slow so often */
+	uint32_t strikes; /* number of consecutive slow periods */
 	bool failing;
-	float own; /* what own reads took, lately */
+	float own; /* recent ratio of own reads */
 	float own_error, told_error;
 	struct fit fit;
-	uint64_t heard_ns; /* when the last one ended; 0: none has */
+	uint64_t heard_ns; /* time of the last completion; 0 if there is none */
 	uint64_t n_answered, n_errors;
 
-	float told; /* by its agent; 0: nothing */
+	float told; /* ratio reported by its agent; 0 if there is none */
 	uint32_t told_uses, sent_since_asked;
-	uint64_t told_of_ns; /* it was asked then */
-	uint64_t asked_ns;   /* for the last time */
-	uint64_t cookie;     /* of that; 0: it is answered */
+	uint64_t told_of_ns; /* time of the query that the report answers */
+	uint64_t asked_ns;   /* time of the last query */
+	uint64_t cookie;     /* cookie of the last query; 0 if it is answered */
 	uint32_t asked_bytes, unanswered;
 };
 
-/* How to know: what of a client's options concerns a node. */
+/* The parameters of all nodes of a client. */
 struct knowing {
 	struct usual usual;
 	uint64_t news_for_ns;
-	double wait_ns; /* before a node that was slow is looked at for the first time */
+	double wait_ns; /* initial time until a slow node is probed */
 	uint32_t report_max_uses;
-	double told_offset; /* what reads took beyond what agents predicted, of what is usual: a
-			       median */
+	double told_offset; /* median of the latency of reads minus that predicted by agents,
+			       relative to the median latency */
 	uint32_t n_told;
 };
 
@@ -99,23 +103,23 @@ struct expected {
 	double ratio;
 };
 
-/* 0 of what another thread has seen a moment later. */
+/* Return the time since @then_ns; 0 if another thread has recorded a later time. */
 uint64_t since(uint64_t then_ns, uint64_t now_ns);
 
 void node_init(struct node *n);
 struct expected node_expect(const struct knowing *k, const struct node *n, uint64_t now_ns);
 void node_sent(struct node *n, struct sending *s);
-/* It is in flight no more. */
+/* Remove a read that is no longer in flight. */
 void node_forget(struct node *n, struct sending *s);
-/* It took so many times what is usual. */
+/* Record a latency, as a ratio to the median. */
 void node_learn(struct knowing *k, struct node *n, const struct sending *s, double ratio,
 		uint64_t now_ns);
 void node_fail(struct node *n, uint64_t now_ns);
 bool node_has_report(const struct knowing *k, const struct node *n, uint64_t now_ns);
-/* Was anything heard of it lately, by whomever? */
+/* Return true if own reads or the agent have provided data recently. */
 bool node_has_recent_data(const struct knowing *k, const struct node *n, uint64_t now_ns);
 bool node_is_trusted(const struct node *n);
-/* Should somebody look whether it is still slow? */
+/* Return true if a probe should check whether the node is still slow. */
 bool node_needs_probe(const struct knowing *k, const struct node *n, double ratio, uint64_t now_ns);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Three nodes, the second slow for a while; ask() is the network. */
+/* Example with three nodes, the second of which becomes slow; ask() simulates the network. */
 #include <linnos_cluster.h>
 #include <stdio.h>
 
@@ -17,7 +17,7 @@ int main(void)
 	unsigned int n_slow = 0;
 	uint64_t now_ns = 1000000;
 
-	options.seed = 1; /* so that each run prints the same; a client leaves it 0 */
+	options.seed = 1; /* for reproducible output; a client leaves it 0 */
 	if (linnos_cluster_create(&cluster, 3, &options)) {
 		puts(linnos_cluster_error());
 		return 1;

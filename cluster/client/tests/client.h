@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A client with a clock that stands still, and nodes that take as long as a test says. */
+/* A client with a simulated clock, and nodes with latencies set by the test. */
 #ifndef LINNOS_CLUSTER_TEST_CLIENT_H
 #define LINNOS_CLUSTER_TEST_CLIENT_H
 
@@ -16,7 +16,7 @@ static uint64_t now_ns;
 static uint64_t takes_us[N];
 static const uint32_t nodes[N] = {0, 1, 2};
 
-/* Without a seed in the options the choices are those of seed 1, so that tests repeat. */
+/* If the options contain no seed, use seed 1, so that tests are reproducible. */
 static inline void open_client(const struct linnos_cluster_options *given)
 {
 	struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;
@@ -63,7 +63,7 @@ static inline struct linnos_choice chosen(int home, uint64_t bytes)
 	return c;
 }
 
-/* One read from its beginning to its end, its copy beside; where it went. */
+/* Execute one read and its probe copy, if any; return the node it was sent to. */
 static inline struct linnos_choice read_once(int home, uint64_t bytes)
 {
 	struct linnos_choice c = chosen(home, bytes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Where reads go. */
+/* Tests of which node a read is sent to. */
 #include "client.h"
 
 #include <errno.h>
@@ -95,7 +95,7 @@ TEST(nodes_that_differ_by_little_keep_their_reads)
 	open_client(NULL);
 	takes_us[0] = 102;
 	takes_us[1] = 98;
-	/* until it is known what is usual */
+	/* until the medians are known */
 	for (int k = 0; k < 100; k++)
 		read_once(k % N, PAGE);
 	for (int k = 0; k < 1000; k++)
@@ -277,7 +277,7 @@ TEST(the_longest_patience_is_no_hurry)
 		linnos_cluster_on_complete(cluster, &first, LINNOS_FAILED, now_ns);
 		linnos_cluster_on_answer(cluster, &c, NULL, now_ns);
 	}
-	/* in ns it is more than 64 bits have */
+	/* in ns the value does not fit 64 bits */
 	assert(chosen(0, PAGE).hedge_at_ns > now_ns + 3600000 * MS);
 	close_client();
 }
@@ -364,8 +364,10 @@ TEST(equal_seeds_and_calls_give_equal_choices)
 	assert(sums[0] == sums[1]);
 }
 
-/* The most crowded node's share, in percent, of clients that read in lock-step when one of three
- * nodes has become slow. */
+/*
+ * Return the percentage of clients at the most crowded node, with clients that read in lock-step
+ * after one of three nodes has become slow.
+ */
 static unsigned int most_crowded_percent(const struct linnos_cluster_options *o)
 {
 	enum { CLIENTS = 100, CALM = 300, SLOW_ROUNDS = 20 };
@@ -392,7 +394,7 @@ static unsigned int most_crowded_percent(const struct linnos_cluster_options *o)
 		}
 		for (int k = 0; k < N; k++)
 			most = reads[k] > most ? reads[k] : most;
-		/* In the first of these rounds no client knows yet. */
+		/* In the first of these rounds no client knows that the node is slow. */
 		crowded += round > CALM ? most : 0;
 		time_ns += 6 * MS;
 	}

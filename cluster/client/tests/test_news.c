@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What agents are asked, what is listened to, and for how long. */
+/* Tests of queries to agents, which reports are accepted, and how long they are used. */
 #include "client.h"
 #include "../cluster.h"
 #include "datagram.h"
@@ -12,7 +12,7 @@
 
 static uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
 
-/* What an honest agent says to what is in the datagram; its length. */
+/* Replace the query in the datagram by the answer of a correct agent; return its length. */
 static size_t answered(uint32_t us, const char *key)
 {
 	size_t key_bytes = key ? strlen(key) : 0;
@@ -126,7 +126,7 @@ TEST(only_the_answer_to_the_last_question_is_listened_to)
 	bytes = answered(5000, NULL);
 	assert(linnos_cluster_receive_report(cluster, 0, old, bytes, now_ns) == -ENOMSG);
 	assert(!linnos_cluster_receive_report(cluster, 0, datagram, bytes, now_ns));
-	/* a second time it is nobody's */
+	/* a repeated answer is refused */
 	assert(linnos_cluster_receive_report(cluster, 0, datagram, bytes, now_ns) == -ENOMSG);
 	for (size_t k = 0; k < 2 * LINNOS_CLUSTER_DATAGRAM; k++)
 		assert(linnos_cluster_receive_report(cluster, 0, (const uint8_t[256]){0}, k,
@@ -221,8 +221,10 @@ TEST(who_does_not_answer_is_asked_once_a_second)
 	close_client();
 }
 
-/* A read of a home of which nothing is known; was it worth to ask first? Its agent predicts, or
- * has no model. */
+/*
+ * Execute a read without data about its default node, whose agent predicts or has no model. Return
+ * true if the agent was queried first.
+ */
 static bool agent_predicts = true;
 
 static bool blind_read(uint64_t home_takes_us)
@@ -251,7 +253,7 @@ TEST(to_ask_first_is_worth_it_where_reads_lose_more_that_do_not_know)
 
 	open_client(NULL);
 	warm_up();
-	/* so that it is known how long a question takes */
+	/* so that the round trip time of a query is known */
 	linnos_cluster_build_query(cluster, 1, 0, PAGE, now_ns, datagram);
 	assert(!linnos_cluster_receive_report(cluster, 1, datagram, answered(100, NULL),
 					      now_ns + 40 * US));
@@ -263,10 +265,10 @@ TEST(to_ask_first_is_worth_it_where_reads_lose_more_that_do_not_know)
 	slow_before = stats().moved;
 	for (int k = 0; k < 200; k++)
 		asked += blind_read(k % 5 ? 100 : 3000);
-	/* some are sent at once, to see what that takes */
+	/* some are sent at once, to measure their latency */
 	assert(asked > 160 && asked < 200);
 	assert(stats().moved - slow_before > 25);
-	/* and not where something is known */
+	/* no query if there are data about the node */
 	assert(linnos_cluster_should_query_first(cluster, nodes, N, 0, now_ns, &(uint64_t){0}) ==
 	       -1);
 	for (int k = 0; k < 2000; k++)
@@ -348,7 +350,7 @@ TEST(recorded_signed_answer_is_refused_by_another_process)
 	o.key_bytes = sizeof(key) - 1;
 	for (o.seed = 0; o.seed < 2; o.seed++) {
 		assert(!linnos_cluster_create(&client, N, &o));
-		/* The first question of one process is answered, and the answer is recorded. */
+		/* The first query of one process is answered, and the answer is recorded. */
 		next_cookie(client, o.key, o.key_bytes, datagram);
 		bytes = answered(900, key);
 		child = fork();
@@ -361,7 +363,7 @@ TEST(recorded_signed_answer_is_refused_by_another_process)
 			_exit(error == -ENOMSG ? 0 : 1);
 		}
 		assert(waitpid(child, &status, 0) == child && status == 0);
-		/* The process that asked accepts it, once. */
+		/* The process that sent the query accepts it, once. */
 		assert(!linnos_cluster_receive_report(client, 0, datagram, bytes, MS));
 		assert(linnos_cluster_receive_report(client, 0, datagram, bytes, MS) == -ENOMSG);
 		linnos_cluster_free(client);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What is made of own reads and of what an agent tells. */
+/* Tests of the estimate made from a client's own reads and an agent's reports. */
 #include "../../../liblinnos/tests/test.h"
 #include "node.h"
 
@@ -28,7 +28,7 @@ static double expected(void)
 	return node_expect(&knowing, &node, now_ns).ratio;
 }
 
-/* A read that takes so many times what is usual. */
+/* Complete a read with a latency given as a ratio to the median. */
 static void read_takes(double ratio)
 {
 	struct expected e = node_expect(&knowing, &node, now_ns);
@@ -184,7 +184,7 @@ TEST(news_that_were_never_worth_anything_make_no_node_better)
 	read_takes(1);
 	tell(0.1);
 	assert(expected() >= 0.99);
-	/* the same of every read, and anything of any */
+	/* an agent that reports a constant, and one that reports random values */
 	for (unsigned int k = 0; k < 200; k++) {
 		tell(0.5);
 		read_takes(1);
@@ -212,7 +212,7 @@ TEST(news_that_come_true_make_a_node_better_and_worse)
 	assert(expected() < 0.8);
 	tell(1.3);
 	assert(expected() > 1.15);
-	/* what was told is forgotten, then what they took */
+	/* the report expires first, then the own latencies */
 	now_ns += knowing.news_for_ns;
 	assert(expected() > 0.95 && expected() < 1.05);
 }
@@ -265,7 +265,7 @@ TEST(who_tells_what_is_not_so_is_not_listened_to)
 	assert(!node_is_trusted(&node));
 	tell(20);
 	assert(expected() < 1.2);
-	/* and is again when it is so */
+	/* and is trusted again once it is accurate */
 	for (unsigned int k = 0; k < 40; k++) {
 		tell(1);
 		read_takes(1);
@@ -296,7 +296,7 @@ TEST(a_slow_node_is_looked_at_by_one_and_later_each_time)
 	heard_ns = now_ns;
 	assert(!node_needs_probe(&knowing, &node, SLOW, heard_ns + 10 * NS_PER_MS - 1));
 	assert(node_needs_probe(&knowing, &node, SLOW, heard_ns + 10 * NS_PER_MS));
-	/* at once, so that it says nothing of how long that lasts */
+	/* immediate reads say nothing about how long the node stays slow */
 	read_takes(20);
 	heard_ns = now_ns;
 	assert(!node_needs_probe(&knowing, &node, SLOW, heard_ns + 20 * NS_PER_MS - 1));
@@ -331,7 +331,7 @@ TEST(what_is_usual_is_a_median_of_each_size)
 	}
 	assert(usual_us(&u, 0) > 90 && usual_us(&u, 0) < 120);
 	assert(usual_us(&u, 8) == 1000);
-	/* of a size that was not seen that of the nearest */
+	/* a size class without data uses the nearest one */
 	assert(usual_us(&u, 1) == usual_us(&u, 0) && usual_us(&u, 9) == 1000);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Clients of nodes that are queues, made up so that leaving home gains nothing, or costs others
- * more than it gains: choosing must not be worse than the engine's own choice. No agents.
+ * Clients of simulated nodes with queues, where redirecting reads gains nothing or costs other
+ * clients more than it gains. Choosing must not be slower than the engine's own choice. There are
+ * no agents.
  */
 #include "client.h"
 
@@ -12,18 +13,18 @@
 #define CLIENTS_MAX 64
 #define SERVERS_MAX 4
 #define SEEDS 5
-/* Half of the way to a node and back. */
+/* One-way network latency. */
 #define WAY_NS (20 * US)
 #define SERVICE_US 100.0
 
 struct queues {
 	unsigned int clients, servers;
 	double reads_per_s, seconds;
-	/* of the service, an exponential share */
+	/* exponentially distributed fraction of the service time */
 	double chance;
-	/* what it takes longer where it is not at home */
+	/* additional latency at nodes other than the default node */
 	double miss_us;
-	/* beginning at half of the time, what node 0 takes longer for a fiftieth of it */
+	/* additional latency of node 0, from half of the run on and for a fiftieth of it */
 	double burst_us;
 };
 
@@ -33,13 +34,13 @@ struct read {
 	struct linnos_cluster *client;
 	uint64_t begin_ns, end_ns[2]; /* of the first attempt and of its copy */
 	unsigned int to_end;
-	struct read *next; /* by which it has to end next */
+	struct read *next; /* list of reads by next completion */
 };
 
 static uint64_t dice;
 static uint64_t free_ns[N][SERVERS_MAX];
 
-/* Above 0, below 1. */
+/* Return a number greater than 0 and less than 1. */
 static double uniform(void)
 {
 	return ((chance(&dice) >> 11) + 0.5) * 0x1p-53;
@@ -74,7 +75,7 @@ static void wait_for(struct read **waiting, struct read *r)
 	*waiting = r;
 }
 
-/* Of all that end by then; Return: the sum of what users waited. */
+/* Complete all reads that end by then. Return the sum of their response times. */
 static double end_until(struct read **waiting, uint64_t ns)
 {
 	double sum_us = 0;
@@ -147,7 +148,7 @@ static double mean_us(const struct queues *q, uint32_t mode, uint64_t seed)
 	return sum_us / n;
 }
 
-/* What choosing takes, of what the engine's own choice does, is no more than one. */
+/* The mean latency relative to that of the engine's own choice must be at most one. */
 static void choosing_costs_nothing(struct queues q)
 {
 	double sum = 0;

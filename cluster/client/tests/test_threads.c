@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * A million reads of several threads through one client while nodes fail, hang for a while and come
- * back, and their agents tell anything: each that was sent has ended, each read has one answer if
- * any node could give one, and in the end nothing is in flight. LINNOS_READS: so many.
+ * A million reads by several threads through one client while nodes fail, hang and recover, and
+ * their agents send arbitrary reports. Each attempt must complete, each read must have one answer
+ * if any node could give one, and no read may be in flight at the end. LINNOS_READS sets the number
+ * of reads.
  */
 #include "../../../liblinnos/tests/test.h"
 #include "linnos_cluster.h"
@@ -17,7 +18,7 @@
 #define REPLICAS 3
 #define MS 1000000ull
 #define US 1000ull
-/* Reads that a thread has in flight at once. */
+/* Reads that one thread keeps in flight. */
 #define DEPTH 8
 
 struct in_flight {
@@ -32,7 +33,7 @@ static struct linnos_cluster *cluster;
 static atomic_ullong now_ns, n_answered, n_unanswered;
 static uint64_t n_reads;
 
-/* Each node fails for a tenth of the time, in turns of its own. */
+/* Each node fails for a tenth of the time, with its own period. */
 static bool fails(uint32_t node, uint64_t at_ns)
 {
 	return (at_ns / (10 * MS) + 3 * node) % 10 == 0;
@@ -59,7 +60,7 @@ static void begin(struct in_flight *r, uint64_t *state, uint64_t at_ns)
 		send(r, r->choice.copy, LINNOS_PROBE_COPY, at_ns);
 }
 
-/* The oldest attempt ends, somehow. */
+/* Complete the oldest attempt with a random result. */
 static void end_one(struct in_flight *r, uint64_t *state, uint64_t at_ns)
 {
 	unsigned int k = r->n_ended++;
