@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""linnos-agent on drives of the lab's kernel: what it tells is what the kernel predicts."""
+"""linnos-agent on drives of the lab's kernel: it reports what the kernel predicts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_agent_reports_the_predictions_of_the_kernel(boot, tmp_path: Path) -> No
         f"linnapp upload --model {latency} --device /dev/flash1 --mode observe\n"
         "dd if=/dev/flash1 of=/dev/null bs=4k count=50 iflag=direct 2>/dev/null\n"
         "python3 ask.py\n"
-        # eight megabytes in flight while it is asked
+        # eight megabytes are in flight during the query
         "dd if=/dev/flash1 of=/dev/null bs=8M count=1 iflag=direct 2>/dev/null & sleep 0.0005\n"
         "python3 ask.py\n"
         "kill $agent; wait $agent; echo $?\n"
@@ -62,9 +62,9 @@ def test_agent_reports_the_predictions_of_the_kernel(boot, tmp_path: Path) -> No
     assert [drive["known"] for drive in off] == [OFF] * 3
     assert [drive["known"] for drive in on] == [VERDICT, LATENCY, OFF]
     for told in (*off, *on):
-        # the bits of the state that are the kernel's, and the rest the same
+        # the kernel's bits of the state, and all other fields, are equal
         assert [told["known"], told["state"] & 255, told["latency_us"]] == told["kernel"]
-        # pages are what LinnOS counts
+        # LinnOS counts pages
         assert told["state"] & ~255 == PENDING_KNOWN | (told["known"] != OFF and PENDING_PAGES)
         assert told["pending"] == 0
     assert on[1]["latency_us"] > 0

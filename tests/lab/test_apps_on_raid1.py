@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An application on a raid1 with a load beside it, as `make eval-apps` runs them, only smaller."""
+"""An application on a raid1 with background load, as in `make eval-apps`, but smaller."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ def test_application_reads_from_mirrors_that_are_predicted_fast(name: str, tmp_p
     if missing := app.missing():
         pytest.skip(f"not installed: {', '.join(package for _, package in missing)}")
     make_data(app, tmp_path)
-    # md by itself prefers the first of idle mirrors, and that is the one not to be read.
+    # md prefers the first of idle mirrors; the models predict that this one is slow.
     models = [_always(drive == 0, tmp_path / f"model{drive}") for drive in range(3)]
     traces = _background(tmp_path)
     reads, keys = {}, {}
-    # These models gain nothing, and would not be followed for long.
+    # These models have no gain, so the guard would soon stop following them.
     for state in ("off", "unguarded"):
         folder = tmp_path / state
         ran = run_once(
             app, Case(name, "ext4", state), ARRAY, tmp_path / lab.DATA, folder, models,
             traces, seed=1, memory_mb=1024,
         )  # fmt: skip
-        # Every row or value was compared in the guest, and the mirrors block by block.
+        # The guest compared every row or value, and the mirrors block by block.
         done = app.operations(app, folder)[name]
         reads[state], keys[state] = ran["counted"], done.start_us.tolist()
         assert ran["reads"] > 1000 and ran["data_errors"] == 0
@@ -81,7 +81,7 @@ def test_application_reads_from_mirrors_that_are_predicted_fast(name: str, tmp_p
     assert keys["off"] == keys["unguarded"]
     assert sum(reads["off"]["inferences"]) == 0
     assert reads["off"]["mirrors"][0] > sum(reads["off"]["mirrors"]) / 2
-    # Looks at the one that is said to be slow, and what else its file system reads at once.
+    # Probes of the mirror with slow predictions, and other simultaneous file system reads.
     assert reads["unguarded"]["mirrors"][0] < sum(reads["unguarded"]["mirrors"]) / 4
     assert sum(reads["unguarded"]["mirrors"]) > 500 and reads["unguarded"]["probes"][0] > 0
 
@@ -101,5 +101,5 @@ def test_application_runs_with_the_modules_on_a_kernel_without_linnos(tmp_path: 
             models, _background(tmp_path), seed=1, memory_mb=1024,
         )  # fmt: skip
     assert ran["reads"] > 1000 and ran["data_errors"] == 0
-    # Its guard lets md follow them for a while.
+    # The guard of the module lets md follow the models for a while.
     assert all(ran["counted"]["inferences"]) and ran["counted"]["probes"][0] > 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp lab cluster`: nodes that the network is between, and an engine on their drives."""
+"""`linnapp lab cluster`: nodes connected by a network, with a storage engine on their drives."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is shown of a drive at work is what the kernel did."""
+"""Views of a drive under load show what the kernel did."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_views_show_the_decisions_of_the_kernel(boot, tmp_path: Path, queue_mode
     for each in decisions:
         assert each["saw"]["pending"] == 1
         assert each["would_turn"]["pending"] == 13
-    # One read at a time: what a read took is the newest number that the next one saw.
+    # One read at a time, so its latency is the newest latency in the history of the next.
     for each, following in itertools.pairwise(decisions):
         assert abs(each["latency_us"] - following["saw"]["hist_latency_us"][3]) <= 1
     slow = [each for each in decisions if each["latency_us"] > 3000]

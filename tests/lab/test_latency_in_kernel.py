@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A latency model in the kernel: uploaded, asked, replaced under load; all it said is checked."""
+"""A latency model in the kernel: upload, queries, replacement under load, all checked."""
 
 from __future__ import annotations
 

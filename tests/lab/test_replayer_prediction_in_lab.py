@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Choosing the lowest prediction, on drives of which one after the other has a burst."""
+"""The policy `lowest` on drives that have bursts one after the other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def summary(path: Path) -> dict[str, Any]:
 
 
 def test_lowest_leaves_a_drive_during_its_burst_and_returns(boot, tmp_path: Path) -> None:
-    """Models from one run's own reads; another run's reads are then sent by them."""
+    """Models are trained on the reads of one run and direct the reads of another."""
     traces = []
     for n in (2500, 12000):
         (tmp_path / f"{n}").mkdir()
@@ -56,7 +56,7 @@ def test_lowest_leaves_a_drive_during_its_burst_and_returns(boot, tmp_path: Path
     assert lowest["extra_ios"] == lowest["explored"]
     assert lowest["response_mean_us"] < 0.7 * baseline["response_mean_us"]
     assert lowest["explored"] <= lowest["reads"] / 100
-    # Nobody is locked out.
+    # No drive is locked out.
     assert min(lowest["reads_served_by"]) > 0.1 * lowest["reads"]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The replayer beside one slow drive: whom it holds up, and that what it holds up is told."""
+"""The replayer with one slow drive: which reads it delays, and that delays are reported."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_reads_of_an_overloaded_drive_are_reported_late(boot, tmp_path: Path) ->
     assert result["lag_max_us"] > 8_900_000
     assert result["response_max_us"] > 9_000_000
     assert result["max_us"] == result["service_max_us"] < 11_000
-    # Submitted one after the other: what is submitted when shows in the log, beyond 32 bits too.
+    # The log shows the times of submission, one after the other, also beyond 32 bits.
     submit_ns = log["due_ns"] + log["lag_ns"]
     assert (np.diff(submit_ns) >= 10_000_000).all()
     for prefix, ns in (("service", log["latency_ns"]), ("response", replay_log.response_ns(log))):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A recording and a replay come out the same wherever, by whom and with what environment."""
+"""Recordings and replays are the same in any folder, for any user and any environment."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_an_ordinary_user(folder: Path, python: str, expected: dict[str, str]) -
 
 
 def test_commands_run_before_do_not_change_the_result(tmp_path: Path) -> None:
-    """Nor do other versions of it: how often they look at the clock, and when they sleep."""
+    """Nor do other versions of a program, which read the clock or sleep at other times."""
     scenario = dataclasses.replace(short_scenario(tmp_path / "workload"), inject=ROTATING)
     runs, logs = [], []
     for k, before in enumerate(["", "date; date; sleep 0.0123456; date +%N"]):

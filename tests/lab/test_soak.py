@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The soak (eval/soak.py), small; and that its bookkeeping sees what it is there to see."""
+"""A small run of the soak test (eval/soak.py); its bookkeeping detects errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_small_soak_finds_no_problems(tmp_path: Path) -> None:
     assert found["problems"] == []
     assert found["reads"] == 60_000
     assert min(found["revoked"], found["hedges_won"], found["io_errors"]) > 50
-    # How many reads still ask the dead drive is the model's affair; one in 64 does in any case.
+    # The model decides how many reads go to the dead drive, but at least one in 64 does.
     assert found["injected_errors"]["flash2 dead"] > 15_000 / 64
 
 

@@ -145,13 +145,13 @@ def test_a_trial_says_what_choosing_is_worth_and_leaves_nothing(boot, tmp_path: 
 @pytest.mark.lab
 @pytest.mark.skipif(not N_NULL, reason="LINNOS_NULL_TRIALS says of how many trials, as 100")
 def test_trials_without_an_effect_hardly_ever_decide(boot, tmp_path: Path) -> None:
-    """Of an array whose drives have bursts, by models to which nothing is ever slow."""
+    """The drives of the array have bursts; the models never predict a slow read."""
     save_models(tmp_path)
     never = recent_model()
     never.output_bias[0] = 10**9
     never.save(tmp_path / "never.linnos")
     trials = f"{sys.executable} {Path(__file__).with_name('null_trials.py')} /dev/md0 {N_NULL}"
-    # For longer than the trials take: 16 s each, and as much again to begin and end recordings.
+    # Longer than the trials: 16 s each, and as much to start and end the recordings.
     load = f"{READS} {N_NULL * 20000} 2000"
     boot(
         f"{BEGIN}\nmodels never\nbursts 1\n{load} >/dev/null & load=$!\n"
@@ -163,5 +163,5 @@ def test_trials_without_an_effect_hardly_ever_decide(boot, tmp_path: Path) -> No
     wrong = [trial for trial in found if trial["decided"]]
     print(f"{len(wrong)} of {len(found)} trials were wrong", *wrong, sep="\n")
     assert len(found) == N_NULL
-    # Three standard deviations more than were promised: not even then.
+    # At most three standard deviations more than the promised share.
     assert len(wrong) <= N_NULL * ERROR + 3 * math.sqrt(N_NULL * ERROR * (1 - ERROR))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""linnos-ublk: a mirror as a block device, on drives that are slow, fail and hold wrong bytes.
+"""linnos-ublk: a mirror as a block device, on drives that are slow, fail or hold wrong data.
 
-The kernel's policy is off: to linnos-ublk the drives are those of a stock kernel.
+The kernel's policy is off, so linnos-ublk sees the drives as on a stock kernel.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def test_a_killed_server_leaves_nothing_that_cannot_be_removed(
 
 
 def test_server_starts_after_a_killed_server(boot: Any, folder: Path, tmp_path: Path) -> None:
-    """Killed between making the device and starting it, where a FIFO has it wait; and later."""
+    """The first is killed before it starts the device, where it waits at a FIFO, others later."""
     run(
         boot,
         folder,

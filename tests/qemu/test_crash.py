@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""QEMU itself crashes: before the command begins it is started again, after that it is said."""
+"""Crashes of QEMU: a guest that crashes before its command begins is restarted, later not."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_command_is_not_repeated_when_qemu_crashes_after_it_began(tmp_path: Path
     def crash() -> None:
         while not began.exists():
             time.sleep(0.1)
-        # The one whose guest writes to this folder.
+        # Only the QEMU whose guest writes to this folder.
         subprocess.run(["pkill", "-SEGV", "-f", f"{QEMU}.*path={tmp_path}"], check=True)
 
     guest = QemuGuest(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""linnos.ko on Debian's own, unmodified kernels: what it counts is what the trace points of the
-same run say, what it answers follows from that, and it can come and go under load."""
+"""linnos.ko on unmodified Debian kernels: its counters agree with the tracepoints of the same
+run, its answers follow from them, and it can be loaded and removed under load."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_counters_and_answers_agree_with_the_trace(debian: DebianKernel, tmp_pat
     reads = int((tmp_path / "reads").read_text())
     assert reads == len(latencies_us) > 500
 
-    # Each read in its bucket, but for what passes between the two that are told of it.
+    # Each read is in its bucket, except for the delay between module and tracepoint.
     counted = np.fromstring((tmp_path / "histogram").read_text(), dtype=int, sep=" ")
     assert counted.sum() == reads
     traced_us = np.array(latencies_us)
@@ -261,7 +261,7 @@ def test_module_is_loaded_and_removed_under_load(kernel: DebianKernel, tmp_path:
     assert "nvme1n1 has gone" in log
     assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n0\n" * 2
 
-    # Both idle, by a network that has seen nothing: fast.
+    # Both drives are idle; a network without history predicts fast.
     assert json.loads((tmp_path / "best").read_text()) == [0, 1]
 
     verdict, no_policy = 4, 0
@@ -270,13 +270,13 @@ def test_module_is_loaded_and_removed_under_load(kernel: DebianKernel, tmp_path:
     for best, drives in answers:
         assert [known for known, _, _ in drives] == [verdict, verdict, no_policy]
         slow = [flags & 1 for _, flags, _ in drives]
-        # Of the third nothing is known, which is as good as a fast one, unless one is to be probed.
+        # An unknown drive, the third, counts as a fast one unless a drive is to be probed.
         probed = [flags >> 3 & 1 for _, flags, _ in drives]
         if any(probed):
             assert best == sum(1 << k for k, is_to_be in enumerate(probed) if is_to_be)
         else:
             assert best == sum(1 << k for k, is_slow in enumerate(slow) if not is_slow)
-    # Both verdicts were there.
+    # Both predictions occurred, fast and slow.
     assert {flags & 1 for _, drives in answers for _, flags, _ in drives[:2]} == {0, 1}
     assert int((tmp_path / "inferences").read_text()) >= len(answers)
 

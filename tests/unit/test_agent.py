@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""linnos-agent on this machine: over UDP and its Unix socket, with nobody it need not answer."""
+"""linnos-agent on this machine, over UDP and its Unix socket; it ignores other clients."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def test_addresses_that_are_not_named_are_not_answered(program: Path, tmp_path: 
 
 
 def test_queries_beyond_the_rate_limit_are_not_answered(program: Path, tmp_path: Path) -> None:
-    # one a second, and a tenth of it at once, which is one
+    # one query per second; a burst may be a tenth of that, rounded up to one
     with running(program, tmp_path, "listen 127.0.0.1 PORT", "allow 127.0.0.1 1") as agent:
         with udp(agent) as mine:
             for cookie in range(50):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Nothing clears what a decision keeps on the stack: all that it tells is written before."""
+"""A decision on the stack is not cleared first, so all fields that it reports must be written."""
 
 from __future__ import annotations
 

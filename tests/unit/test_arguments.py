@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the library's functions are given and cannot use is refused, by name."""
+"""The library's functions refuse invalid arguments and name them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The blktrace reader sees of every recording what a plain walk, sector by sector, sees."""
+"""The blktrace reader agrees with a plain walk through the recording, sector by sector."""
 
 from __future__ import annotations
 

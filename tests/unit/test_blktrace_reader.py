@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The blktrace reader: matching of events to I/Os, features, and traces that are broken."""
+"""The blktrace reader: matching of events to I/Os, features, and damaged traces."""
 
 from __future__ import annotations
 
@@ -409,7 +409,7 @@ def test_a_drive_that_is_not_in_a_recording_is_told_of_those_that_are(tmp_path: 
 
 @pytest.mark.parametrize("device", ["", "4104:0", "8:1048576", "9999999999:5", "\u0668:0", "0:0"])
 def test_invalid_device_numbers_are_refused(tmp_path: Path, device: str) -> None:
-    """Cut to 32 bits, 4104:0 was 8:0."""
+    """4104:0, truncated to 32 bits, was taken for 8:0."""
     path = write_one(tmp_path / "a.blk")
     with pytest.raises(TraceError, match=r"^device .* `lsblk` shows"):
         read_all(path, device=device)

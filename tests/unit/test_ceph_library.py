@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""liblinnos-ceph: its C tests, under sanitizers too; what it shows and calls."""
+"""liblinnos-ceph: its C tests, also under sanitizers; the symbols that it exports and uses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_library_calls_only_public_functions_of_librados(built: Path) -> None:
     header = Path("/usr/include/rados/librados.h").read_text()
     for name in called:
         assert re.search(rf"CEPH_RADOS_API [\w ]+?[ *]{name}\(", header), name
-    # it writes nothing
+    # the library does not write
     assert not {name for name in called if "write" in name or "remove" in name}
 
 

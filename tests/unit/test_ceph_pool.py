@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""liblinnos-ceph from Python, with the librados of its C tests, in which a test says what happens.
+"""liblinnos-ceph from Python, with the fake librados of its C tests, which the tests control.
 
-test_ceph_real.py has it on a real Ceph.
+test_ceph_real.py tests it on a real Ceph.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def known(pool: Pool, name: str) -> list[int]:
 def test_pool_reads_and_counts_the_data_of_an_osd(rados: ctypes.CDLL) -> None:
     with Pool("data") as pool:
         assert Reading(rados, pool, "a", 16, 64).ended(16) == b"x" * 16
-        # where the object ends
+        # a read across the end of the object is short
         assert Reading(rados, pool, b"\xff", 16).ended(3, b"y") == b"yyy"
         assert Reading(rados, pool, "a", 16).ended(0) == b""
         assert pool.read("a", 0) == b"" and not rados.requests()
@@ -276,7 +276,7 @@ def test_close_can_be_repeated_after_an_interrupt(
     one = Reading(rados, pool, "a", 16)
 
     def interrupt() -> None:
-        with contextlib.suppress(ValueError):  # once it is being closed
+        with contextlib.suppress(ValueError):  # raised once the pool is closing
             while True:
                 pool.osds("a")
         os.kill(os.getpid(), signal.SIGINT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""liblinnos-ceph, from C and Python, and a real Ceph with cephx: a monitor, four OSDs in memory."""
+"""liblinnos-ceph from C and Python on a real Ceph with cephx: a monitor, four OSDs in memory."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_only_one_osd_per_host_is_read_from(ceph: Ceph, client: Path) -> None:
     assert done.split()[2:4] == ["0", "0"]
     held = [[HOSTS[int(osd)] for osd in line.split()[1:]] for line in osds]
     assert all(len(set(hosts)) == len(hosts) for hosts in held)
-    # that is not so by chance: they are in the same groups
+    # no coincidence: the placement groups contain two OSDs of one host
     assert min(map(len, held)) == 2
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The command line as a user meets it: exit status, one-line errors, nothing half-written."""
+"""The command line as a user sees it: exit status, one-line errors, no partial output."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""liblinnos-cluster: its C tests, under sanitizers too; what it shows, installs and documents."""
+"""liblinnos-cluster: its C tests, also under sanitizers; symbols, installation, documentation."""
 
 from __future__ import annotations
 

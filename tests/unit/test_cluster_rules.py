@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The rules of rivals: their C tests, and that each table has all of them."""
+"""The alternative heuristics: their C tests, and that each table lists all of them."""
 
 from __future__ import annotations
 

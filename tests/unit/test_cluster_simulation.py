@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""liblinnos-cluster in linnos-simulation: no herds, slow drives, agents that are dead or lie."""
+"""liblinnos-cluster in linnos-simulation: no herds, slow drives, dead and lying agents."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Traces as the load beside a cluster's reads: how cells are named, refused, and written."""
+"""Traces as background load of a cluster: how configurations are named, refused, written."""
 
 from __future__ import annotations
 

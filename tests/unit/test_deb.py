@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`make deb`: packages that hold what they should, and switch nothing on."""
+"""`make deb`: the packages contain the right files and enable nothing."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_packages_depend_on_the_libraries_they_need(packages: dict[str, Path]) -
     needs = {name: said("dpkg-deb", "-f", path, "Depends") for name, path in packages.items()}
     version = said("dpkg-deb", "-f", packages["liblinnos1"], "Version").strip()
     assert f"liblinnos1 (= {version})" in needs["liblinnos-dev"]
-    # whose header its own includes
+    # linnos_cluster.h includes a header of liblinnos-dev
     assert f"liblinnos-dev (= {version})" in needs["liblinnos-cluster-dev"]
     for library in ("libc6", "liburing2"):
         assert library in needs["liblinnos1"] and library in needs["linnos-tools"]
@@ -265,7 +265,7 @@ def test_python_reads_ceph_by_the_package_s_library(unpacked: Path, tmp_path: Pa
 def test_missing_module_message_names_the_environment_of_the_command(
     unpacked: Path, tmp_path: Path
 ) -> None:
-    """By the system's own Python, whose pip Debian forbids to install anything."""
+    """The command runs with the system's Python, for which Debian forbids pip install."""
     (tmp_path / "prometheus_client.py").write_text("raise ImportError('not installed')\n")
     modules = unpacked / "usr" / "lib" / "python3" / "dist-packages"
     ran = subprocess.run(

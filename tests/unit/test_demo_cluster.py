@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The cluster's demo: its table, words and picture, of the run that docs/cluster.md shows."""
+"""The cluster demo: its table, text and picture for the run that docs/cluster.md shows."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What linnos-dkms does when apt installs it, or a kernel: a sentence each, and no error."""
+"""linnos-dkms when apt installs it or a kernel: it prints one sentence and never fails."""
 
 from __future__ import annotations
 

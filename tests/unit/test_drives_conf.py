@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""drives.conf: what is written is read again, and what is not understood is named by its line."""
+"""drives.conf: a saved file loads unchanged, and errors name the line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_saved_configuration_loads_unchanged(tmp_path: Path) -> None:
     drives_conf.save_conf(path, CONF)
     assert load_conf(path) == CONF
     assert list(path.parent.iterdir()) == [path]
-    # Everything that it may have is explained in it.
+    # The file explains every setting.
     for word in ("model = ", "mode = ", "array = ", "linnos = ", "wwid, ", "uuid = "):
         assert f"#   {word}" in path.read_text()
     drives_conf.save_conf(path, DrivesConf())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp enable`, `restore` and `disable` on files in the place of the kernel's.
+"""`linnapp enable`, `restore` and `disable` on plain files in place of sysfs.
 
-The lab has the kernel itself: tests/lab/test_enable.py.
+tests/lab/test_enable.py uses the real kernel.
 """
 
 from __future__ import annotations
@@ -366,7 +366,7 @@ def test_a_model_of_bursts_alone_is_for_md(
     ("changed", "says"),
     [
         ({}, ""),
-        ({"auc": 0.8}, ""),  # the last latencies tell as much, and choose nothing
+        ({"auc": 0.8}, ""),  # no better than the last latencies, which choose nothing
         (
             {"auc": 0.75, "auc_pending": 0.76},
             "area under ROC of 0.750, the number of pending pages",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Applications on raid1: what they report is read right or refused, and counted and told right."""
+"""Applications on raid1: their reports are parsed or refused, and scored and described."""
 
 from __future__ import annotations
 
@@ -322,7 +322,7 @@ def test_score_finds_halved_latencies() -> None:
         assert value == pytest.approx(0.5, abs=0.03) and 0.4 < low < value < high < 0.6, field
     value, low, high = scored["throughput"][ON]
     assert value == pytest.approx(1.05) and low <= value <= high
-    # It would rest on 80 of the 80,000.
+    # p99.9 would rest on 80 of the 80,000 operations.
     assert scored["modes"][OFF]["p999_us"] is None and scored["below"][ON]["p999_us"] is None
 
 

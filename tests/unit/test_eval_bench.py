@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The list of benchmarks: whatever there is stands in it, with what it measures and where."""
+"""The list of benchmarks is complete and says what each one measures and where it is."""
 
 from __future__ import annotations
 

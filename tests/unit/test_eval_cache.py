@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Finished work is taken from the cache, anything else is made again."""
+"""Finished work is taken from the cache; other work is repeated."""
 
 from __future__ import annotations
 

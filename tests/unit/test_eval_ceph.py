@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Ceph's numbers and words, of reads that were made up."""
+"""Scores and text of the Ceph experiment, computed from synthetic reads."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The cluster's numbers and words, of reads that were made up; and which rules its client has."""
+"""The cluster's scores and text, computed from synthetic reads; and the rules of its client."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ def test_means_shares_and_costs_are_those_of_the_reads() -> None:
 def test_reading_judges_the_gain_of_the_prediction(prediction_us: float, says: str) -> None:
     data = data_of({**TAKES, "prediction": prediction_us, "library": 112.0})
     assert f"below it: {says}" in reading(data)
-    # two at once are no rival for who sends one
+    # a rule that sends two reads is no alternative to one that sends a single read
     best = {100.0: "shipped: the prediction"}.get(prediction_us, "C3")
     assert f"below the best of all without extra reads, {best}." in reading(data)
-    # shipped queues may be better than it or not: they ask
+    # rules with shipped queues do not count here, because they query the nodes
     data["cells"][0]["rules"]["pending"]["mean_us"] = [1.0, 1.0, 1.0]
     assert "the best rule that asks nobody is lowest own last latency, 1" in reading(data)
 

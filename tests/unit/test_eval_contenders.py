@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who is compared, and what the heuristics are set to."""
+"""The compared policies and the settings of the heuristics."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""File systems on a slow drive: the plan, the places of journals, the numbers of runs."""
+"""File systems on a slow drive: the plan, the locations of journals, the results of runs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The study of the kernel's functions: what is told of made-up data."""
+"""The study of the kernel's functions: text and figure of synthetic data."""
 
 from __future__ import annotations
 

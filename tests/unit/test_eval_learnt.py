@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The bound `learnt`: nothing of the future is seen, and what can be known is found."""
+"""The bound `learnt`: it uses only the past, and finds everything that is predictable."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def test_features_of_a_drive_log_contain_only_the_past() -> None:
     assert (named["latency_us_1"], named["age_us_1"], named["pages_2"]) == (100, 100, 1)
     in_flight, oldest_us, idle_us, since_us = seen[len(FEATURES) :][:4]
     assert (in_flight, oldest_us, idle_us, since_us) == (1, 300, 100, 200)
-    # Pages written and read in the last 1, 10, ... ms.
+    # Pages written and pages read in the last 1, 10, ... ms.
     assert seen[len(FEATURES) + 4 : -6].tolist() == [4, 3] * 4
-    # Block 9 is the second page of the write at 100 us; 4 pages were written since, its own.
+    # Block 9 is the second page of the write at 100 us; its 4 pages are those written since.
     assert seen[-2:].tolist() == [300, 4]
     (unwritten,) = _at(log, [400], block=7)
     assert np.isnan(unwritten[-2:]).all()
@@ -127,7 +127,7 @@ def test_learnt_choices_avoid_predictable_bursts(bursts: tuple[NDArray[Any], NDA
     latency_us = replay["latency_ns"] / 1000
     home_us = latency_us[replay["served_by"] == replay["home"]].mean()
     assert home_us == pytest.approx(733, rel=0.1)
-    # A slow drive's first reads cannot be known; all later ones can.
+    # The first reads of a burst are not predictable; all later ones are.
     assert latency_us[followed].mean() < 250
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Experiments from the workloads to their tables, on a lab where what must come out is known."""
+"""Experiments from workload to table, on a fake lab whose results are known."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_training_reads_and_tuned_options_are_recorded(lab: tuple[dict[str, Any]
     for row in lab[0]["prepared"]:
         assert row["training_reads"] == [900, 901, 902] and not row["enough"]
         tried = row["heuristic_adv"]["tried"]
-        # Each queue, then each latency at the best of them, and `heuristic` as it is.
+        # Each queue limit, each latency limit at the best of them, and the default `heuristic`.
         assert len(tried) <= len(tuning.QUEUE_PERCENTS) + 1 + len(tuning.BUSY_PERCENTS) + 1
         plain = [t["options"] for t in tried if t["options"][2:] == [*tuning.NEVER_BUSY]]
         assert 1 <= len(plain) <= 2
@@ -286,7 +286,7 @@ def test_injected_experiments_are_replayed_compared_and_drawn(
     if name == "unseen":
         assert {row["seen"] for row in data["rows"]} == {True, False}
     if name == "uscope":
-        # Measured before there was a rival.
+        # Results of a time before the policy `prequal` existed.
         older = {**data, "points": [row for row in data["points"] if row["policy"] != "prequal"]}
         before, after = (next(iter(uscope.table(what).values())) for what in (older, data))
         assert before.header == tuple(name for name in after.header if name != "prequal")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What runs an experiment: finished is finished, and times are recorded."""
+"""The experiment runner: finished experiments are not repeated, and times are recorded."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Improvement and share of the oracle's gain, at their edges."""
+"""Improvement and share of the oracle's gain, including edge cases."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Several things at a time: all of them done, in their order, each thread on one CPU."""
+"""Parallel tasks: all are done, results keep their order, each thread stays on one CPU."""
 
 from __future__ import annotations
 

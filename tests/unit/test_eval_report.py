@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The report: one page with nothing outside of it, and no data taken for markup."""
+"""The report: a self-contained page that never takes data for markup."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Replays become numbers with intervals, and only what they say is said."""
+"""Replays become scores with intervals; the text claims only what they support."""
 
 from __future__ import annotations
 

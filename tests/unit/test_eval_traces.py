@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which files are traces that were brought, and what is counted of their runs."""
+"""User-supplied traces: which files are used, and the counts of their runs."""
 
 from __future__ import annotations
 
@@ -99,23 +99,23 @@ def test_counts_of_higher_and_lower_means(data: dict[str, Any]) -> None:
     counted = {count.what: count for count in scores.counts(of)}
     lowest = counted["`lowest` against doing nothing"]
     assert (lowest.n, lowest.above, lowest.below) == (4, 1, 2)
-    # Each block was harder for both by as much; for `two` another half of them was.
+    # Each block was slower for both by the same factor; for `two`, other blocks were.
     assert (lowest.surely_above, lowest.surely_below) == (1, 2)
     two = counted["`lowest-two, 5% cap` against doing nothing"]
     assert (two.above, two.below, two.surely_below) == (0, 2, 1)
     assert lowest.worst == (pytest.approx(0.03), "t at 1000, calm")
     assert lowest.median_calm == pytest.approx(0.018)
     assert lowest.median_bursts == pytest.approx((-0.6 - 0.25) / 2)
-    # 3 % above home, 20 % below shortest-queue, level, 50 % above shortest-queue.
+    # 3 % slower than baseline, 20 % faster than shortest-queue, equal, 50 % slower than it.
     rules = counted["`lowest` against the best rule"]
     assert (rules.above, rules.below, rules.worst[1]) == (2, 1, "t at 2000, bursts")
-    # Where the hedge was not run nothing is said of it.
+    # Lines in which the hedge was not run do not count.
     hedge = counted["`lowest-two, 5% cap` against `hedge, 5% cap`"]
     assert (hedge.n, hedge.above, hedge.below) == (3, 1, 2)
     md = counted["md raid1, `on` against `off`"]
     assert (md.n, md.above, md.below) == (3, 1, 2)
     assert md.median_bursts == pytest.approx((-0.5 - 0.75) / 2)
-    # A percentile that no replay was long enough for, and policies that were not run.
+    # No count for a percentile that no replay was long enough for, nor for absent policies.
     assert not [what for what in counted if "p99" in what or "clone" in what or "linnos`" in what]
 
 

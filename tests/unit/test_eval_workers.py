@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Workers: own processes, one thread each, and errors that come back in the caller's words."""
+"""Workers: separate processes with one thread each, whose errors reach the caller."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 # ruff: noqa: F811
-"""`linnapp fetch` from a directory and from servers, on files in the place of the kernel's.
+"""`linnapp fetch` from a directory and from servers, on plain files in place of sysfs.
 
-The lab has the kernel itself: tests/lab/test_fetch_in_lab.py.
+tests/lab/test_fetch_in_lab.py uses the real kernel.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The README shows the committed results, and its one-liners print what it shows."""
+"""The README shows the committed results, and its one-liners print the output shown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def demos_rows() -> dict[str, dict[str, str]]:
 
 
 def test_readme_rows_equal_the_table_of_the_demo() -> None:
-    """Which is in eval/results/tables.md, whole."""
+    """eval/results/tables.md contains the whole table."""
     rows = demos_rows()
     shown = re.findall(r"^\| [^|]*\(`([^`]+)`\) \|(.*)\|$", README, re.M)
     assert len(shown) == 7

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""When to hedge, by how long a read was predicted to take: what is learnt of it, what is kept."""
+"""Hedge tables: the time to hedge as a function of the predicted latency."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The rival `heimdall`: what its networks learn from, and that the replayer computes the same."""
+"""The policy `heimdall`: its training data, and the same computation in the replayer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every command on files, numbers and places that cannot be right: an error, never a traceback."""
+"""Every command on invalid files, numbers and paths: an error, never a traceback."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_an_output_that_is_a_link_stays_one(run: Run, tmp_path: Path) -> None:
 def test_train_checks_the_output_folder_before_the_trace(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a day's recording one would wait for minutes, to be told of a name."""
+    """Reading the recording of a day takes minutes; a wrong name is reported before."""
 
     def read(*arguments: object, **options: object) -> None:
         raise AssertionError("the trace was opened")
@@ -289,7 +289,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(run: Run, full_disk: Path, l
 def test_interrupt_at_creation_leaves_no_temporary_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str
 ) -> None:
-    """No moment at which there is a temporary file that nobody would remove."""
+    """There is never a temporary file that is not removed after an interrupt."""
     real = getattr(Path, made)
 
     def interrupted(self: Path, *arguments: Any, **keywords: Any) -> None:

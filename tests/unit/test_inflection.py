@@ -231,12 +231,12 @@ def test_the_papers_search_stays_within_ten_percentiles() -> None:
 
 
 def test_revoked_read_is_served_as_a_read_of_the_same_size() -> None:
-    """To revoke what is large, and so takes long on every drive, gains nothing."""
+    """Revoking a large read has no gain, because it takes long on every drive."""
     latency_us = np.array([100] * 45 + [900] * 45 + [5000] * 10)
     pages = np.array([1] * 45 + [64] * 45 + [1, 64] * 5)
     sized, mixed = LatencyDistribution(latency_us, pages), LatencyDistribution(latency_us)
     failover = 15.0
-    # One threshold, two replicas: small and large reads are averaged over their own latencies.
+    # One threshold, two replicas: small and large reads fail over to reads of their own size.
     expected = 0.0
     for size in (1, 64):
         own = latency_us[pages == size].astype(float)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A first root for kernels with modules: the archive, and the order in which modules are loaded."""
+"""The initrd for kernels with modules: the archive, and the order of loading."""
 
 from __future__ import annotations
 

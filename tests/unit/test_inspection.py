@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `inspect` reports: rates over windows, sizes, percentiles within their promised error."""
+"""`inspect` reports rates over windows, sizes, and percentiles within the promised error."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # ruff: noqa: F811
-"""`linnapp keep` on files in the place of the kernel's: tests/lab/test_keep_in_lab.py has those."""
+"""`linnapp keep` on plain files in place of sysfs; test_keep_in_lab.py uses the real kernel."""
 
 from __future__ import annotations
 
@@ -443,7 +443,7 @@ def test_keeper_waits_while_another_command_holds_the_lock(
     block: Path,
     tmp_path: Path,
 ) -> None:
-    """A trial switches the array itself; what is wrong is switched back when it has ended."""
+    """A trial switches the array itself, so a wrong mode is reset only after the trial."""
     said: list[str] = []
     keeper = Keeper(kept, 600, 60, said.append, verbose=False)
     clock.seen = lambda: asked(5000)
@@ -485,7 +485,7 @@ def test_keeper_reports_an_unusable_configuration_once(
     assert len(said) == 2 and "expected [drive NAME]" in said[1]
     kept.unlink()
     looks(keeper, clock, 1)
-    # Another model than the file's: nothing is foreseen of it.
+    # The active model is not that of the file, so nothing is known about it.
     kept.write_text(whole)
     Drive("sda").upload(random_trees(np.random.default_rng(9)))
     (tmp_path / "models" / "sda.json").write_text(json.dumps(latency_record("00000000")))

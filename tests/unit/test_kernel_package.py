@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`kernel/build.sh`: what it takes for a configuration or a tree, and what it does not."""
+"""`kernel/build.sh`: the configurations and trees that it accepts and refuses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What brings a cluster up, without booting one."""
+"""The setup of a lab cluster, without booting one."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_an_osd_and_its_place_are_its_nodes() -> None:
 
 def test_cpu_time_of_an_osd_is_in_the_setup_script() -> None:
     charged = Cluster(Array(3), "ceph", osd_us=105).setup_script()
-    # three times each
+    # 105 us are a delay of 35 us, three times per read
     assert "dispatch delay duration = 0.0000350\n" in charged
     assert charged.count("timerslack_ns; exec ceph-osd") == 3
     free = Cluster(Array(3), "ceph").setup_script()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Features of a latency model: those of a log and of a recording are those of a plain walk."""
+"""Features of a latency model: those of logs and recordings equal those of a plain walk."""
 
 from __future__ import annotations
 
@@ -125,6 +125,6 @@ def test_additional_black_box_features() -> None:
     end = 1000 * np.array([100, 900, 420, 300])
     now = start[[0, 2, 3]]
     found = np.column_stack(of_all(now, np.array([0, 2, 3]), start, end))
-    # In flight; us since the oldest came, the last completion, the last arrival.
+    # I/Os in flight; us since the oldest arrived, the last completion, the last arrival.
     nothing = [0, np.nan, np.nan, np.nan]
     np.testing.assert_array_equal(found, [nothing, [1, 100, 20, 100], [2, 100, 20, 0]])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Training of latency models: reproducible, judged by later reads, never worse than none."""
+"""Training of latency models: reproducible, validated on later reads, never worse than none."""
 
 from __future__ import annotations
 
@@ -404,7 +404,7 @@ def closed_loop_log(path: Path, n: int = 9000) -> None:
 
 
 def test_predictions_do_not_depend_on_the_read_rate(tmp_path: Path) -> None:
-    """In a closed loop that is what was recorded; who chooses a drive reads it more often."""
+    """The closed loop determines the recorded rate; a client that chooses the drive changes it."""
     path = tmp_path / "loop.log"
     closed_loop_log(path)
     model, _ = trained(path)

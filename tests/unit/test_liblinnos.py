@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""liblinnos: its C tests, under sanitizers too; what it shows, what is installed and documented."""
+"""liblinnos: its C tests, also under sanitizers; exported symbols, installation, documentation."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_library_neither_prints_nor_exits(built: Path) -> None:
 
 
 def test_library_has_no_state_except_the_error_text_of_each_thread(built: Path) -> None:
-    """No other variables, that is; what is written down in a program is no state."""
+    """It has no other variable; read-only data is no state."""
     listed = BUILDS.symbols("liblinnos.a")
     assert re.findall(r" [bBdDcC] (\w+)$", listed, re.MULTILINE) == ["error_text"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The library: what docs/library.md shows gives what the commands give."""
+"""The library: the examples of docs/library.md have the same results as the commands."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_table_goes_through_in_the_recordings_own_chunks(tmp_path: Path) -> No
 
 
 def test_latency_features_of_a_table_are_read_from_its_recording(tmp_path: Path) -> None:
-    """Requests are not in a table: of the same file the same, of another one nothing."""
+    """A table has no requests, so they are read again; a changed or missing file is an error."""
     path = array_trace(tmp_path / "az.blk", 1, 1000)
     table = linnapp.load(path, chunk_ios=300)
     chunks = list(open_recording(path, overdue_us=120, chunk_ios=300))
@@ -125,7 +125,7 @@ def test_latency_features_of_a_table_are_read_from_its_recording(tmp_path: Path)
 
 
 def test_to_pandas_returns_all_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # All that is asked of pandas is its constructor, which takes a dict of columns.
+    # The library only calls the constructor of pandas, which takes a dict of columns.
     monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
     table = linnapp.load(array_trace(tmp_path / "az.blk", 1, 300))
     frame = table.to_pandas()

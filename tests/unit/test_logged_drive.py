@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The compiled core, told of logs of every kind, finds what a plain walk through them finds."""
+"""The compiled core computes the same features of logs as a plain Python reference."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_asking_changes_nothing() -> None:
 @pytest.mark.parametrize(("n", "size_bytes"), [(131_072, 1), (130, 256 << 20)])
 def test_too_many_ios_in_flight_are_an_error(n: int, size_bytes: int) -> None:
     def fed(drive: LoggedDrive, rows: int) -> list[NDArray[np.uint32]]:
-        # All pending for an hour, one a us.
+        # One I/O per us, each pending for an hour.
         return drive.feed(
             ("pending", "features"), np.arange(rows) * 1000, np.full(rows, 3600 * 10**9),
             np.arange(rows), np.full(rows, size_bytes), np.full(rows, COMPLETED),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `linnapp status` and `top` say of md arrays that ask: choosing or staying, and why."""
+"""`linnapp status` and `top` show the guard of md arrays: choosing or staying, and why."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The model file: layout, checksum, and refusal of whatever the kernel would refuse."""
+"""The model file: layout, checksum, and refusal of all files that the kernel would refuse."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def of_units(weight: int, bias: int | np.ndarray, margins: int | np.ndarray) -> 
     )
 
 
-# 31 nines by 100 are 27900; 256 * 32767 * 256 is just less than 2^31.
+# 31 digits of 9 times 100 are 27900; 256 * 32767 * 256 is just less than 2^31.
 @pytest.mark.parametrize(
     ("last", "first", "message"),
     [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""liblinnos-cluster from Python: it chooses as C does, and no mistake of a caller harms it."""
+"""liblinnos-cluster from Python: it chooses as in C, and mistakes of a caller do no harm."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Packed traces are read by every command and by the replayer as if they were not packed."""
+"""Every command and the replayer read compressed traces as if they were not compressed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_command_says_the_same(command: tuple[str, ...], both: tuple[Path, Pat
 def test_evaluate_recognises_the_training_trace_packed_or_not(
     both: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """Packed or not; and by records of before, whose hash is of the file as it was packed."""
+    """Older records contain the hash of the compressed file; they are recognised, too."""
     plain, same = both
     model = tmp_path / "fio.linnos"
     model.write_bytes(MODEL.read_bytes())

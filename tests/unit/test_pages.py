@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tables of pages are those that the experiments make of the committed results."""
+"""The tables in the documentation equal those made from the committed results."""
 
 from __future__ import annotations
 

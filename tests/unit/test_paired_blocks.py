@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Intervals of `linnapp trial` are right, also where it may end at any of several looks.
+"""Intervals of `linnapp trial` are right, even if it may end at any interim analysis.
 
-Trials are drawn from recordings of drives that have bursts of slow reads: each block is a stretch
-of one, of whichever program it is that pair's turn.
+Trials are drawn from recordings of drives that have bursts of slow reads. Each block is a part of
+a recording, of the program whose turn it is in that pair.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def trial(loads: list[Load], seed: int, *, on: int) -> tuple[np.ndarray, np.ndar
 
 
 def test_trials_without_an_effect_hardly_ever_decide(loads: list[Load]) -> None:
-    """Of any latency decided on, at any look."""
+    """No latency decides a trial at any interim analysis more often than promised."""
     n = 200
     wrong = 0
     for seed in range(n):
@@ -95,7 +95,7 @@ def test_trials_without_an_effect_hardly_ever_decide(loads: list[Load]) -> None:
             for name in DECIDING
         )
     print(f"{wrong} of {n} trials were wrong")
-    # Three standard deviations more than were promised: not even then.
+    # At most three standard deviations more than the promised share.
     assert wrong <= n * ERROR + 3 * math.sqrt(n * ERROR * (1 - ERROR))
 
 

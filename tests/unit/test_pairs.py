@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Pairs of reads of one moment: who is paired, what following a prediction gains, by hand."""
+"""Pairs of simultaneous reads: the pairing, and the gain of following a prediction."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tasks in processes of their own: what ends them, and what becomes of errors and results."""
+"""Tasks in separate processes: how they end, and how errors and results are returned."""
 
 from __future__ import annotations
 

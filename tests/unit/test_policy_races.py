@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What others do while one looks at a drive misleads nobody."""
+"""Concurrent reads and queries do not confuse the policy."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The prior: in any drive's units it predicts as in its own, and few reads are enough for it."""
+"""The prior: it scales to the units of any drive, and few reads are enough for it."""
 
 from __future__ import annotations
 

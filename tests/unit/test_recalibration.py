@@ -289,7 +289,7 @@ def test_a_model_that_serves_the_newest_reads_no_better_is_not_uploaded(
 def test_recalibrate_keeps_the_active_model_when_a_new_one_gains_nothing(
     array: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """sda's network refuses every read, whatever it looks like; sdb's is as it was learnt."""
+    """The new network of sda refuses every read; that of sdb is used as trained."""
     old = always_fast(50)
     for disk in "sda", "sdb":
         Drive(disk).upload(old)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Why a recording cannot be made, in words that name the remedy; traces left on are ended."""
+"""Errors of recording name the reason and the remedy; traces that were left on are ended."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_traceable_functions_names_the_reason_when_access_is_denied(
     machine: Path, monkeypatch: pytest.MonkeyPatch, user: int, state: str, why: str
 ) -> None:
-    """As a locked-down kernel has tracefs: it is there, and nobody may look into it."""
+    """A locked-down kernel has tracefs, but does not let any process read it."""
     monkeypatch.setattr(tracefs.os, "geteuid", lambda: user)
     states = "none integrity confidentiality".replace(state, f"[{state}]")
     (machine / "lockdown").write_text(f"{states}\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How many fast reads a model may refuse, and that none is made that would be worse than none."""
+"""Limit on refused fast reads; no model is made that would be worse than none."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def seldom(per_mille: float, seed: int = 1, *, slow_us: int = 2000) -> ScoredRea
 
 
 def test_choose_margin_requires_a_gain_unless_hardly_any_read_is_refused() -> None:
-    """A network of a calm drive is one; what it does in no calm is to be worth it."""
+    """A network of a drive without bursts refuses hardly any read; others must have a gain."""
     assert choose_margin(seldom(0.5), seldom(0.5, 2), 0.12) == 0
     assert choose_margin(seldom(150), seldom(0.5, 2), 0.12) == 0
     blind = reads(knows=0, slow_us=510)
@@ -274,7 +274,7 @@ def test_train_writes_no_model_that_is_worse_than_admitting_all(
     assert record["margin"] == 0
     quality = record["quality"]["validation"]
     assert quality["false_revoke_share"] == 1.0
-    # A network that tells nothing apart costs the failovers that it asks for.
+    # A network that does not discriminate costs the failovers that it requests.
     assert quality["mean_us"] == pytest.approx(quality["always_fast_mean_us"] + 2 * 15)
 
 

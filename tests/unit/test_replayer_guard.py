@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the replayer refuses to overwrite: drives that carry something or are in use, and files."""
+"""The replayer refuses to overwrite files and drives that have data or are in use."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_force_names_drives_of_the_command_line(drives: list[Path], trace: Path)
 def test_content_is_ours_recognises_only_replayed_blocks(
     tmp_path: Path, drives: list[Path]
 ) -> None:
-    """So that a chance likeness to a signature is no reason to refuse the next replay."""
+    """Thus a replayed block that happens to look like a signature does not stop the next replay."""
     library = tmp_path / "content.so"
     sources = [f"{SOURCE}/{name}.c" for name in ("drive/content", "drive/sparse", "error")]
     subprocess.run(["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", f"-I{SOURCE}", "-o", library,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the replayer takes: option values, traces, and how it says what it did with them."""
+"""Inputs of the replayer: option values and traces, and its reports about them."""
 
 from __future__ import annotations
 

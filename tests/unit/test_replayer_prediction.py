@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The replayer's policies that predict: their models, what they send, what they report."""
+"""Predicting policies of the replayer: their models, their I/O, their reports."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def models(folder: Path, model: LatencyModel = MEAN_OF_LAST) -> str:
 
 
 def test_lowest_reports_how_often_it_explored(tmp_path: Path, drives: list[Path]) -> None:
-    """Drives without a difference, read once a ms: two of them are silent most of the time.
+    """The drives are equal and read once per ms, so two of them are idle most of the time.
 
-    What a busy machine makes reads take does not decide whether they are looked at: no guard.
+    The guard is off, so that latencies on a busy machine have no effect on probes.
     """
     rng = np.random.default_rng(1)
     trace = write_trace(
@@ -57,7 +57,7 @@ def test_lowest_reports_how_often_it_explored(tmp_path: Path, drives: list[Path]
     run, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
     assert (run["data_errors"], run["io_errors"], run["hedged"]) == (0, 0, 0)
     assert run["reads"] == sum(run["reads_served_by"]) == 1050
-    # Copies, for which no user waits: extra I/O.
+    # Probe copies, for which no user waits, count as extra I/O.
     assert 0 < run["explored"] <= 10
     assert run["extra_ios"] == run["explored"] == log["extra_ios"].sum()
     assert run["extra_io_ratio"] == pytest.approx(run["explored"] / run["reads"])
@@ -145,7 +145,7 @@ def hedge_tables(folder: Path, rows: str = "0 1\n") -> str:
 def test_lowest_p99_hedges_after_the_time_in_the_table(
     tmp_path: Path, drives: list[Path], trace: Path
 ) -> None:
-    """Files answer within a second, and not within a microsecond."""
+    """Reads of files take more than a microsecond and less than the other row's 4000 s."""
     runs = []
     for rows in ("0 1\n", "0 4000000000\n"):
         replay(drives, [trace], "lowest-p99", "--latency-model", models(tmp_path), "--spread",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The replayer with several submitters: nothing is lost, done twice, or counted wrongly."""
+"""The replayer with several submitters: no I/O is lost, repeated, or counted wrongly."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""liblinnos from Python, and its examples: what is read, what is counted, what is said."""
+"""liblinnos from Python, and its examples: data, counters and messages."""
 
 from __future__ import annotations
 

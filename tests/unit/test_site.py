@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""docs/build_site.py makes a site of all pages, whose links hold and which loads nothing else.
+"""docs/build_site.py builds a site of all pages with working links and no external resources.
 
-Where there is chromium it looks at every page, as wide as a phone, and searches.
+If chromium is installed, a test opens every page at the width of a phone and searches.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The sysfs interface, on a tree of plain files; the lab tests do the same on the kernel."""
+"""The sysfs interface, on a tree of plain files; the lab tests use the real kernel."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_virtual_devices_are_used_only_when_named_or_set_up(
     for name in odd:
         shutil.copytree(tree, block / name / "linnos")
         (block / name / "linnos" / "mode").write_text("off\n")
-    # A slot without a medium, and one with.
+    # nbd0 is a slot without a medium, sda has one.
     (block / "nbd0" / "size").write_text("0\n")
     (block / "sda" / "size").write_text("2097152\n")
     assert drives() == ["sda", "sdb"]
@@ -247,7 +247,7 @@ def test_system_errors_become_device_errors(tree: Path) -> None:
 
 @pytest.mark.parametrize("name", ["queue", "linnos", "*", "s?a", "a**b", "sd[a]", "", ".", ".."])
 def test_drive_refuses_names_that_are_not_disks(tree: Path, name: str) -> None:
-    """Not some drive whose directory has such an entry: it would be given another's model."""
+    """A pattern must not match some drive, which would get the model of another."""
     with pytest.raises(DeviceError, match=f"^{re.escape(name)}: no such disk .*lsblk"):
         Drive(name)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Text traces: linnapp and the replayer read the same I/Os, or refuse for the same reason."""
+"""Text traces: linnapp and the replayer read the same I/Os, or refuse them alike."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Training: reproducible, biased, honest about its validation slice, and whole or nothing."""
+"""Training: reproducible, biased, independent of the later slices, complete or not at all."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_array_gets_a_model_and_a_record_per_drive(tmp_path: Path) -> None:
 
 
 def test_training_does_not_depend_on_the_test_slice(tmp_path: Path) -> None:
-    """Neither the point, the labels and the bias, nor the epoch, nor the weights."""
+    """Inflection point, labels, bias, epoch and weights stay the same."""
     short = Recipe(training=TrainingOptions(max_epochs=2))
     records = []
     for name, slower_from in (("calm", None), ("slow", 2560)):
@@ -245,11 +245,11 @@ def test_training_does_not_depend_on_the_test_slice(tmp_path: Path) -> None:
     assert one["threshold_us"] == other["threshold_us"]
     assert one["bias_search"] == other["bias_search"] and one["epochs"] == other["epochs"]
     assert one["training"] == other["training"] and one["validation"] == other["validation"]
-    # Nearly all of the slice is slow in one of them.
+    # Nearly all reads of the test slice are slow in one of the traces.
     tests = [record["test"] for record in records]
     assert tests[0]["true_slow"] + tests[0]["false_submit"] < 200
     assert tests[1]["true_slow"] + tests[1]["false_submit"] > 400
-    # The figures by which a model is called good are those of the slice that decided nothing.
+    # The quality of a model is measured on the slice that had no influence on it.
     assert one["decided_by"]["test"] == []
     for record in records:
         assert record["accuracy"] == record["test"]["accuracy"]

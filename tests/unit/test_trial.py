@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp trial` on files in the place of the kernel's; the lab has the kernel itself."""
+"""`linnapp trial` on plain files in place of sysfs; a lab test uses the real kernel."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_reads_that_have_not_ended_count_as_long_as_they_waited(tmp_path: Path) 
 def test_trial_takes_steered_share_and_prediction_cost_from_the_kernel(
     md: Path, block: Path, reads: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 300 reads a block 60 are steered, and predictions take 0.4 % of a core more with on."""
+    """60 of 300 reads per block are steered; predictions take 0.4 % of a core more when on."""
     counts = {"s": 0.0, "reads": 0.0, "steered": 0.0, "ns": 0.0}
 
     def served(on: bool) -> Any:
@@ -226,7 +226,7 @@ def test_trial_takes_steered_share_and_prediction_cost_from_the_kernel(
     assert "   steered 20 %\nextra work of predictions: 0.4 % of a core\n" in to_text(found)
     told = to_json(found)
     assert (told["steered_share"], told["extra_core_share"]) == (found.steered, found.extra_core)
-    # Of an md that does not count.
+    # An md without these counters.
     (md / "linnos_guard").unlink()
     reads(lambda _: np.full(300, 100.0))
     found = run_trial("md0", PLAN, Said())
