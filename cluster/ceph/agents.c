@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What agents tell: see agents.h. */
+/* Reports of agents: see agents.h. */
 #include "agents.h"
 
 #include "clock.h"
@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* NONE: none is known yet. */
+/* @fd is NONE as long as the address is unknown. */
 struct agent {
 	atomic_int fd;
 	_Atomic uint16_t drive;
@@ -92,8 +92,7 @@ void agents_resolve(struct agents *a, uint32_t node, const char *address, unsign
 	if (fd < 0)
 		return;
 	a->agents[node].drive = drive;
-	/* whoever asks meanwhile has a number that is the one's or the other's, and nobody else's
-	 */
+	/* a concurrent query uses either the old or the new number, and never a mix */
 	if (before != NONE) {
 		dup3(fd, before, O_CLOEXEC);
 		close(fd);
@@ -114,7 +113,10 @@ void agents_ask(struct agents *a, uint32_t bytes, uint64_t now_ns)
 		return;
 	length = linnos_cluster_build_query(a->cluster, node, a->agents[node].drive, bytes, now_ns,
 					    datagram);
-	/* what cannot be sent will not be answered, and that is all: others' turn comes */
+	/*
+	 * ignore errors: a query that cannot be sent counts as unanswered, and other agents are
+	 * queried next
+	 */
 	fd = a->agents[node].fd;
 	if (length && fd != NONE)
 		send(fd, datagram, length, MSG_DONTWAIT | MSG_NOSIGNAL);

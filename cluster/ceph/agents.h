@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What agents of the nodes tell: a socket for each node, and a thread that listens to all. */
+/*
+ * Reports of the nodes' agents: a socket for each node, and a thread that receives from all of
+ * them.
+ */
 #ifndef LINNOS_CEPH_AGENTS_H
 #define LINNOS_CEPH_AGENTS_H
 
@@ -13,12 +16,13 @@ int agents_create(struct agents **agents, struct linnos_cluster *cluster, uint32
 		  uint16_t port);
 void agents_free(struct agents *agents);
 
-/* A node's agent is at this address, and its drive is that agent's how many-th; perhaps another one
- * than before. */
+/*
+ * Set the address of a node's agent and the index of the node's drive on that agent; either may
+ * change later.
+ */
 void agents_resolve(struct agents *agents, uint32_t node, const char *address, unsigned int drive);
 
-/* Ask whom the library would like to hear of next, for a read of so many bytes; waits for nobody.
- */
+/* Query the agent that the library chooses, for a read of this size, without waiting. */
 void agents_ask(struct agents *agents, uint32_t bytes, uint64_t now_ns);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What monitors say: see answers.h. */
+/* Answers of the monitors: see answers.h. */
 #include "answers.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bob Jenkins' mix of 1996, which is in the public domain. */
+/* Bob Jenkins' mix function of 1996, which is in the public domain. */
 static void mix(uint32_t *a, uint32_t *b, uint32_t *c)
 {
 	static const uint8_t shifts[3][3] = {{13, 8, 13}, {12, 16, 5}, {3, 10, 15}};
@@ -25,7 +25,7 @@ static uint32_t little_endian(const uint8_t *bytes)
 	       (uint32_t)bytes[3] << 24;
 }
 
-/* Ceph's `rjenkins`, by which every pool spreads its objects unless it is older than 2009. */
+/* Ceph's `rjenkins`, the hash that all pools use unless they are older than 2009. */
 uint32_t object_hash(const char *name)
 {
 	uint32_t a = 0x9e3779b9, b = a, c = 0;
@@ -42,7 +42,7 @@ uint32_t object_hash(const char *name)
 	memcpy(last, k, left);
 	a += little_endian(last);
 	b += little_endian(last + 4);
-	/* its first byte is the length's */
+	/* the lowest byte is reserved for the length */
 	c += bytes + (little_endian(last + 8) << 8);
 	mix(&a, &b, &c);
 	return c;
@@ -58,7 +58,10 @@ uint32_t group_of(uint32_t hash, uint32_t n_groups)
 	return (hash & mask) < n_groups ? hash & mask : hash & mask >> 1;
 }
 
-/* Names come before what is looked for, and may have the same words. */
+/*
+ * Return the text after the last occurrence of @words. Names come earlier and may contain the same
+ * words.
+ */
 static const char *behind_last(const char *answer, const char *words)
 {
 	const char *last = NULL;
@@ -75,8 +78,11 @@ bool read_number(const char *answer, const char *words, uint64_t *number)
 	return at && sscanf(at, "%" SCNu64, number) == 1;
 }
 
-/* osdmap e15 pool 'data' (1) object 'o5' -> pg 1.232019de (1.6) -> up ([2,1,0], p2) acting
- * ([2,1,0], p2) */
+/*
+ * Example:
+ * osdmap e15 pool 'data' (1) object 'o5' -> pg 1.232019de (1.6) -> up ([2,1,0], p2) acting
+ * ([2,1,0], p2)
+ */
 bool read_mapped(const char *answer, struct mapped *mapped)
 {
 	const char *pg = behind_last(answer, " -> pg "), *acting;
@@ -104,7 +110,7 @@ bool read_mapped(const char *answer, struct mapped *mapped)
 	return true;
 }
 
-/* The text of a member of JSON, the first behind a place. */
+/* Read the text of the first occurrence of a JSON member. */
 static bool read_text(const char *json, const char *member, char *text, size_t room)
 {
 	const char *at = strstr(json, member), *end;
@@ -131,7 +137,7 @@ bool read_found(const char *answer, struct found *found)
 	if (!port)
 		return false;
 	*port = 0;
-	/* that of IPv6 stands in brackets */
+	/* an IPv6 address is in brackets */
 	strcpy(found->address, address[0] == '[' ? address + 1 : address);
 	found->address[strcspn(found->address, "]")] = 0;
 	return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The clock: see clock.h. A module of its own, for tests have another one. */
+/* The clock: see clock.h. It is a separate module so that tests can replace it. */
 #include "clock.h"
 
 #include <time.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The clock that all times are of, in ns. */
+/* The clock of all times, in ns. */
 #ifndef LINNOS_CEPH_CLOCK_H
 #define LINNOS_CEPH_CLOCK_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* librados' own counters: see counters.h. */
+/* Performance counters of librados: see counters.h. */
 #include "counters.h"
 
 #include "answers.h"
@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* What one handle says is 3,000 bytes. */
+/* The maximum answer of a handle; a typical one has 3,000 bytes. */
 enum { SAID_MAX = 1 << 20 };
 
 void counters_folder(char *folder, size_t room)
@@ -56,7 +56,7 @@ bool read_unanswered(const char *counters, uint64_t *unanswered)
 	    !read_counter(counters, "op_resend", &resent) ||
 	    !read_counter(counters, "op_reply", &answered))
 		return false;
-	/* they are not read at one instant */
+	/* the counters are not read atomically */
 	*unanswered = sent > resent + answered ? sent - resent - answered : 0;
 	return true;
 }
@@ -74,7 +74,7 @@ bool counters_unanswered(const char *folder, unsigned int handle, uint64_t *unan
 		return false;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	counters_path(folder, handle, address.sun_path, sizeof(address.sun_path));
-	/* with the zero that ends it; who listens may be about to go */
+	/* including the terminating zero; the listener may be closing */
 	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) ||
 	    send(fd, question, sizeof(question), MSG_NOSIGNAL) != sizeof(question) ||
 	    !read_all(fd, &bytes, sizeof(bytes)))

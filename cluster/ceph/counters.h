@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * librados' own counters of a handle, by its admin socket: how many reads a replica has sent on.
+ * Count the reads that a replica redirected, from librados' performance counters at the admin
+ * socket of a handle.
  *
- * No call says whether a read was. But a request that the OSD sends back is sent once more by
- * librados and answered once, so what was sent less what was answered and what is under way is what
- * was.
+ * No librados call reports redirected reads. But librados sends a redirected request a second time
+ * and counts one answer, so the number of redirected reads is the number of requests sent, minus
+ * those answered, minus those in flight.
  */
 #ifndef LINNOS_CEPH_COUNTERS_H
 #define LINNOS_CEPH_COUNTERS_H
@@ -13,16 +14,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A folder that is this user's alone; "": there is none. */
+/* Create a folder that only this user can access; "" if that fails. */
 void counters_folder(char *folder, size_t room);
 
-/* Where a handle's socket is to be. */
+/* Get the path of a handle's socket. */
 void counters_path(const char *folder, unsigned int handle, char *path, size_t room);
 
-/* false: nobody says. */
+/* Return false if the socket does not answer. */
 bool counters_unanswered(const char *folder, unsigned int handle, uint64_t *unanswered);
 
-/* Of what the socket says; false: it says something else. */
+/* Parse the answer of the socket; return false if it has a different format. */
 bool read_unanswered(const char *counters, uint64_t *unanswered);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Where objects lie: see placement.h. */
+/* Object placement: see placement.h. */
 #include "placement.h"
 
 #include "clock.h"
@@ -16,40 +16,46 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A handle is a client of its own, with threads and a connection to each OSD that it reads from. */
+/* A handle is a separate client, with threads and a connection to each OSD that it reads from. */
 enum { HANDLES_MAX = 64 };
 
 /*
- * Objects that were written last, of a group. A replica hears that a write is complete with the
- * second one after it (Ceph 16.2), so it sends on reads of the last two, for as long as they are
- * that; and of more where several are under way at once.
+ * The number of recently written objects of a group that are read from the primary. A replica
+ * learns that a write is complete only with the second write after it (Ceph 16.2), so it redirects
+ * reads of the two objects written last, and of more if several writes are in flight.
  */
 enum { FRESH = 4 };
 
-/* Who cannot be asked is not asked for each read, and of what is known but in part less often. */
+/* The interval until the monitors are asked again: after no answer, and after an incomplete one. */
 #define ASK_AGAIN_NS UINT64_C(1000000000)
 #define ASK_MORE_NS UINT64_C(10000000000)
 
-/* With every map all that is known is old, and most of it true: 100 groups a second are looked at.
+/*
+ * Each new map makes all placements outdated, although most are still right. At most 100 groups a
+ * second are refreshed.
  */
 #define REFRESH_EVERY_NS UINT64_C(10000000)
 
-/* An OSD is looked for again with another map, but no sooner; and a handle that no group needs
- * twice in a row, when it is looked at so often, is given back. */
+/*
+ * An OSD is looked up again with a new map, but not earlier than this. At the same interval unused
+ * handles are searched; a handle that is unused twice in a row is closed.
+ */
 #define MEET_AGAIN_NS UINT64_C(60000000000)
 
-/* OSDs that are added while a pool is open, besides as many as there are. */
+/* Room for OSDs that are added while a pool is open, in addition to twice the present number. */
 enum { OSDS_MORE = 64 };
 
-/* Monitors that do not answer hold nobody for longer, who closes among them. */
+/* The maximum time to wait for monitors that do not answer, also when closing. */
 static const char mon_timeout_s[] = "10";
 
 struct group {
-	/* of the map that it was asked in; 0: never */
+	/* the epoch of the map that the placement is from; 0 if it is unknown */
 	uint32_t epoch;
 	bool is_asked, is_misplaced;
-	/* nobody has said: not before then again; and at the latest then, although there is no
-	 * other map: not all was asked for; 0: all was */
+	/*
+	 * After no answer, do not ask before ask_after_ns. After an incomplete answer, ask again
+	 * after ask_more_ns even without a new map; 0 if the answer was complete.
+	 */
 	uint64_t ask_after_ns, ask_more_ns;
 	unsigned int n_osds;
 	uint32_t osds[REPLICAS_MAX];
@@ -60,7 +66,7 @@ struct group {
 	unsigned int n_written;
 };
 
-/* client is NULL: there is none. All but in_flight is the thread's alone to change. */
+/* @client is NULL if the slot is free. Only the thread changes the members, except in_flight. */
 struct handle {
 	char host[NAME_MAX_BYTES];
 	rados_t client;
@@ -69,13 +75,16 @@ struct handle {
 	bool is_idle;
 };
 
-/* When an OSD was found last, in which map; its handle's number, counted from 1; 0: none. */
+/*
+ * When and in which map an OSD was last looked up, and its handle's number, counted from 1; 0 if it
+ * has none.
+ */
 struct osd {
 	uint64_t found_ns;
 	uint32_t epoch, handle;
 };
 
-/* An object whose group is to be asked for. */
+/* An object whose group the monitors are to be asked for. */
 struct wanted {
 	struct wanted *next;
 	char object[];
@@ -88,9 +97,9 @@ struct places {
 	void *of;
 	uint32_t n_osds;
 	pthread_t thread;
-	/* of the map when the thread last looked for another one */
+	/* epoch of the map at the thread's last check for a new one */
 	uint64_t seen_epoch;
-	/* where the handles' admin sockets are; "": nowhere */
+	/* folder of the handles' admin sockets; "" if there is none */
 	char folder[64];
 
 	pthread_mutex_t lock;
@@ -100,11 +109,11 @@ struct places {
 	uint32_t epoch, n_groups;
 	struct group *groups;
 	struct osd *osds;
-	/* the first one has no place */
+	/* the first handle has no crush_location */
 	struct handle handles[HANDLES_MAX];
 	rados_ioctx_t users_pool;
 	uint64_t idle_after_ns, connect_after_ns;
-	/* of handles that are gone; UINT64_MAX: unknown */
+	/* count of closed handles; UINT64_MAX if unknown */
 	uint64_t bounced;
 	struct wanted *wanted, **last_wanted;
 	uint64_t n_asked, refresh_after_ns;
@@ -112,7 +121,10 @@ struct places {
 
 /* ---- monitors ---- */
 
-/* What they answer to a command of JSON without its braces, to be freed; NULL: it failed. */
+/*
+ * Send the monitors a command, given as JSON without the outer braces. Return the answer, which the
+ * caller frees, or NULL on failure.
+ */
 static char *ask(struct places *p, const char *command)
 {
 	char line[4 * NAME_MAX_BYTES + 256], *answer = NULL, *text = NULL, *said = NULL;
@@ -120,16 +132,16 @@ static char *ask(struct places *p, const char *command)
 	const char *lines = line;
 	int status;
 
-	/* whoever closes waits for one answer, not for all that one leads to */
+	/* closing waits for the current answer only, not for further commands */
 	if (p->is_ending)
 		return NULL;
 	snprintf(line, sizeof(line), "{%s}", command);
 	status = rados_mon_command(p->handles[0].client, &lines, 1, "", 0, &answer, &bytes, &said,
 				   &said_bytes);
-	/* a string, which it is not; nothing at all comes without a buffer */
+	/* the answer is not null-terminated, and an empty answer has no buffer */
 	if (status >= 0)
 		text = answer ? strndup(answer, bytes) : strdup("");
-	/* what is wrong is said in one, too */
+	/* the error text is in a buffer as well */
 	rados_buffer_free(answer);
 	rados_buffer_free(said);
 	return text;
@@ -144,7 +156,7 @@ static bool ask_number(struct places *p, const char *command, const char *words,
 	return is_there;
 }
 
-/* What a pool has by a name; errors of it, and pools without it, are alike. */
+/* Get a variable of the pool. The result does not distinguish an error from a missing variable. */
 static char *ask_pool(struct places *p, const char *variable)
 {
 	char command[2 * NAME_MAX_BYTES], pool[NAME_MAX_BYTES];
@@ -156,7 +168,7 @@ static char *ask_pool(struct places *p, const char *variable)
 	return ask(p, command);
 }
 
-/* false: nobody says, or it is none that can be. */
+/* Return false if the monitors do not answer or the number is invalid. */
 static bool ask_groups(struct places *p, uint64_t *n_groups)
 {
 	char *answer = ask_pool(p, "pg_num");
@@ -186,7 +198,7 @@ static int configure(struct places *p, rados_t client, const char *host, unsigne
 		counters_path(p->folder, slot, path, sizeof(path));
 		rados_conf_set(client, "admin_socket", path);
 	}
-	/* whoever opens a pool waits as long as librados would; the thread does not */
+	/* the caller who opens a pool waits as long as with librados; the thread does not */
 	rados_conf_set(client, "client_mount_timeout", mon_timeout_s);
 	snprintf(place, sizeof(place), "host=%s", host);
 	status = rados_conf_set(client, "crush_location", place);
@@ -194,7 +206,7 @@ static int configure(struct places *p, rados_t client, const char *host, unsigne
 			  : 0;
 }
 
-/* One that claims to be on a host; "": nowhere. */
+/* Add a handle that claims to be on a host; "" for none. */
 static int add_handle(struct places *p, const char *host, unsigned int slot)
 {
 	const char *user = p->login.user ? p->login.user : "admin";
@@ -238,7 +250,10 @@ static void shut_handle(const struct handle *h)
 	rados_shutdown(h->client);
 }
 
-/* The number of a host's handle, counted from 1; 0: there can be no more; negative: not now. */
+/*
+ * Return the number of a host's handle, counted from 1; 0 if there is no free slot; negative if it
+ * cannot be created now.
+ */
 static int handle_at(struct places *p, const char *host)
 {
 	unsigned int slot = 0;
@@ -251,7 +266,7 @@ static int handle_at(struct places *p, const char *host)
 	}
 	if (!slot)
 		return 0;
-	/* whoever cannot be connected to is not for each group */
+	/* after a failed connection do not try again for each group */
 	if (clock_ns() < p->connect_after_ns || p->is_ending)
 		return -1;
 	if (!add_handle(p, host, slot))
@@ -260,7 +275,9 @@ static int handle_at(struct places *p, const char *host)
 	return -1;
 }
 
-/* Which of its host's OSDs it is, in the order of their numbers; -1: nobody says. */
+/*
+ * Return the index of an OSD among those of its host, in the order of their numbers; -1 if unknown.
+ */
 static int rank_of(struct places *p, uint32_t osd, const char *host)
 {
 	char command[2 * NAME_MAX_BYTES], name[NAME_MAX_BYTES], *answer, *end;
@@ -283,8 +300,10 @@ static int rank_of(struct places *p, uint32_t osd, const char *host)
 	return is_there ? rank : -1;
 }
 
-/* Where an OSD is, and who reads there, as of not too long ago; false: monitors have not said all
- * of it. */
+/*
+ * Look up the host of an OSD and the handle for it, unless this was done recently. Return false if
+ * the answers of the monitors are incomplete.
+ */
 static bool meet(struct places *p, uint32_t osd, uint32_t epoch)
 {
 	const struct osd *known = &p->osds[osd];
@@ -300,7 +319,7 @@ static bool meet(struct places *p, uint32_t osd, uint32_t epoch)
 	answer = ask(p, command);
 	if (!answer)
 		return false;
-	/* it may be on no host at all */
+	/* an OSD may be on no host */
 	is_placed = read_found(answer, &found);
 	free(answer);
 	if (is_placed) {
@@ -317,7 +336,7 @@ static bool meet(struct places *p, uint32_t osd, uint32_t epoch)
 	return true;
 }
 
-/* Nobody is asked there any more. */
+/* Return true if a handle was unused in this and the previous check. */
 static bool is_unused(struct places *p, const bool used[HANDLES_MAX], unsigned int k)
 {
 	struct handle *h = &p->handles[k];
@@ -327,7 +346,7 @@ static bool is_unused(struct places *p, const bool used[HANDLES_MAX], unsigned i
 	return h->is_idle && was_idle;
 }
 
-/* Of one that is taken away what it has counted stays. */
+/* Close a handle and keep its counters. */
 static void take_away(struct places *p, unsigned int k)
 {
 	struct handle gone = p->handles[k];
@@ -345,7 +364,7 @@ static void take_away(struct places *p, unsigned int k)
 	p->bounced = bounced < UINT64_MAX - p->bounced ? p->bounced + bounced : UINT64_MAX;
 }
 
-/* Hosts go, and their handles are threads and connections. */
+/* Close the handles of hosts that are no longer used, because each has threads and connections. */
 static void take_unused_away(struct places *p)
 {
 	bool used[HANDLES_MAX] = {true};
@@ -372,9 +391,9 @@ out:
 /* ---- the thread ---- */
 
 /*
- * Replicas that can be read from. A handle's read goes to the first of its host's OSDs that a group
- * has: where several are on one host, as where racks or drives are told apart and hosts are not,
- * that is the only one of them.
+ * Set the replicas that can be read from. A read by a handle goes to the first of its host's OSDs
+ * in the group. If several OSDs of a group are on one host (because the failure domain is the rack
+ * or the drive), only the first of them can be read from.
  */
 static void take(struct places *p, struct group *g, const struct mapped *mapped)
 {
@@ -421,14 +440,14 @@ static void ask_for(struct places *p, const char *object)
 	g->is_asked = false;
 	g->ask_after_ns = is_known ? 0 : clock_ns() + ASK_AGAIN_NS;
 	g->ask_more_ns = are_current ? 0 : clock_ns() + (are_met ? MEET_AGAIN_NS : ASK_MORE_NS);
-	/* a monitor may be behind another one */
+	/* a monitor may have an older map than another */
 	if (is_known && mapped.epoch >= g->epoch) {
 		if (mapped.epoch > p->epoch)
 			p->epoch = mapped.epoch;
 		g->epoch = mapped.epoch;
 		g->is_misplaced = mapped.hash != hash || mapped.group != number ||
 				  mapped.osds[0] >= p->n_osds;
-		/* of whom nobody knows where he is, he may be on another one's host */
+		/* an OSD with an unknown host may share a host with another one */
 		if (!are_met)
 			mapped.n_osds = 1;
 		take(p, g, &mapped);
@@ -446,7 +465,7 @@ static void look_for_another_map(struct places *p)
 		return;
 	if (n_groups != p->n_groups) {
 		groups = calloc(n_groups, sizeof(*groups));
-		/* it is met again in a second */
+		/* try again in a second */
 		if (!groups)
 			return;
 	}
@@ -482,7 +501,7 @@ static void *ask_monitors(void *of)
 	while (!p->is_ending) {
 		struct wanted *one = p->wanted;
 
-		/* however many objects are asked for */
+		/* check even if many objects are queued */
 		if (has_passed(&until)) {
 			bool is_used = p->is_used;
 
@@ -511,7 +530,7 @@ static void *ask_monitors(void *of)
 	return NULL;
 }
 
-/* ---- who reads ---- */
+/* ---- calls of readers ---- */
 
 static void want(struct places *p, struct group *g, const char *object)
 {
@@ -565,7 +584,7 @@ enum place place_of(struct places *p, const char *object, uint64_t now_ns,
 	if (g->epoch && !g->is_misplaced) {
 		place = is_fresh(p, g, hash, now_ns) ? PLACE_FRESH : PLACE_KNOWN;
 		*n = 0;
-		/* one that has lost its handle since is read from by none */
+		/* skip an OSD whose handle has been closed since */
 		for (unsigned int k = 0; k < g->n_osds; k++)
 			if (!k || p->osds[g->osds[k]].handle)
 				osds[(*n)++] = g->osds[k];
@@ -625,7 +644,9 @@ void places_count(struct places *p, struct place_counts *counts)
 	*counts = (struct place_counts){.asked = p->n_asked, .bounced = p->bounced, .handles = 1};
 	for (uint32_t k = 0; k < p->n_groups; k++)
 		counts->misplaced += p->groups[k].is_misplaced;
-	/* by the handle without a place nothing is asked of a replica; nobody shuts the others now
+	/*
+	 * the handle without a crush_location never reads from a replica; in_flight keeps the other
+	 * handles open meanwhile
 	 */
 	for (unsigned int k = 1; k < HANDLES_MAX; k++) {
 		is_counted[k] = p->handles[k].client;
@@ -649,7 +670,7 @@ void places_count(struct places *p, struct place_counts *counts)
 		counts->bounced -= counts->bounced < under_way ? counts->bounced : under_way;
 }
 
-/* ---- begin and end ---- */
+/* ---- creation and destruction ---- */
 
 static void free_all(struct places *p)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where objects lie, and the handles that read there.
+ * Object placement, and the handles that read from each host.
  *
- * The monitors are asked by a thread of its own: whoever reads never waits for them. It asks for
- * the group of an object that somebody has read, and of what is then needed: the OSD's host, and a
- * handle that claims to be there. Once a second, while there are reads, it looks whether the map
- * has changed; a group of an older map is asked for again when it is read from, and until then is
- * where it was. An OSD is looked for again, too: it may have moved. A host that no group has any
- * more loses its handle. To be late costs time, never a wrong answer: Ceph itself sends each read
- * where it belongs.
+ * A separate thread asks the monitors, so reads never wait for them. It asks for the group of an
+ * object that was read, and then for the OSD's host, and creates a handle that claims to be on that
+ * host. Once a second, while there are reads, it checks for a new map. A group from an older map is
+ * asked for again at its next read, and its old placement is used until then. OSDs are looked up
+ * again as well, because they may have moved. The handle of a host that no group uses is closed.
+ * Outdated placement costs time but never returns wrong data, because Ceph redirects each read to
+ * the right OSD.
  */
 #ifndef LINNOS_CEPH_PLACES_H
 #define LINNOS_CEPH_PLACES_H
@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What is the user's, for every handle. */
+/* The user's options, for all handles. */
 struct login {
 	const char *configuration, *user, *pool;
 };
@@ -29,34 +29,42 @@ enum place { PLACE_UNKNOWN, PLACE_FRESH, PLACE_KNOWN };
 struct places;
 struct handle;
 
-/* Called by the thread when an OSD is met, perhaps again: at which address, and the how many-th of
- * its host. */
+/*
+ * Called by the thread when an OSD is looked up, possibly again: its address, and its index on its
+ * host.
+ */
 typedef void (*meet_osd)(void *of, uint32_t osd, const char *address, unsigned int rank);
 
-/* *main: the pool by the handle without a place, which lives as long as this; *users: likewise, for
- * whatever its user does with it; errors are negative, and said. */
+/*
+ * @main is set to the pool of the handle without a crush_location, which exists as long as the
+ *	result. @users is set to a second one, for the caller's own use. Errors are negative, and
+ *	their text is set.
+ */
 int places_create(struct places **places, const struct login *login, uint64_t fresh_ns,
 		  meet_osd tell, void *of, rados_ioctx_t *main, rados_ioctx_t *users);
 void places_free(struct places *places);
 
-/* OSDs that can be told apart are numbered below this; there is room for some that come later. */
+/* Return the upper bound of OSD numbers, with room for OSDs that are added later. */
 uint32_t places_osds(const struct places *places);
 
-/* Who holds an object: the primary first, and then those that a handle reads from. */
+/* Get the OSDs of an object: the primary first, then those that a handle reads from. */
 enum place place_of(struct places *places, const char *object, uint64_t now_ns,
 		    uint32_t osds[REPLICAS_MAX], unsigned int *n);
 void place_written(struct places *places, const char *object, uint64_t now_ns);
 
-/* A handle whose reads that OSD is asked for, for one of them: until it is left; NULL: there is
- * none. */
+/*
+ * Return the handle that reads from an OSD, and hold it until place_leave(); NULL if there is none.
+ */
 struct handle *place_enter(struct places *places, uint32_t osd);
 void place_leave(struct places *places, struct handle *handle);
 rados_ioctx_t handle_pool(const struct handle *handle);
 
 struct place_counts {
 	uint64_t asked, misplaced, handles;
-	/* requests of handles with a place that were sent and answered by nobody, beyond those that
-	 * are under way; UINT64_MAX: unknown */
+	/*
+	 * requests of handles with a crush_location that were sent but not answered, minus those in
+	 * flight; UINT64_MAX if unknown
+	 */
 	uint64_t bounced;
 };
 

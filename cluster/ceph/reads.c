@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reads of Ceph: see linnos_ceph.h.
+ * Reads of Ceph objects: see linnos_ceph.h.
  *
- * A read has an attempt at the OSD that was chosen, and perhaps a copy, which nobody waits for. It
- * is given back when both have ended; its user is told as soon as the first has.
+ * A read has an attempt at the chosen OSD, and possibly a probe copy that no caller waits for. It
+ * is freed when both are complete. The user is notified as soon as the first is complete.
  */
 #include "linnos_ceph.h"
 
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So much of an object's name an error has, and what is wrong with it has room. */
+/* Error texts contain this many bytes of an object's name, so that the reason always fits. */
 #define NAMED "128"
 
 _Static_assert(REPLICAS_MAX == LINNOS_CLUSTER_CANDIDATES, "the library's candidates");
@@ -30,7 +30,7 @@ struct linnos_ceph {
 	struct linnos_cluster *cluster;
 	struct places *places;
 	struct agents *agents;
-	/* the one that reads from primaries, and one for all that its user may set in it */
+	/* one that reads from primaries, and one that the user may configure */
 	rados_ioctx_t pool, users_pool;
 	char *configuration, *user, *name;
 	atomic_ullong reads, unknown, fresh, replica_reads, retried;
@@ -44,11 +44,11 @@ struct attempt {
 	rados_read_op_t op;
 	size_t bytes;
 	int status;
-	/* a copy's */
+	/* buffer of a copy */
 	void *own;
-	/* NULL: the primary's */
+	/* NULL to read from the primary */
 	struct handle *handle;
-	/* the library has been told that it was sent, and not yet that it has ended */
+	/* submission was reported to liblinnos-cluster, but not completion */
 	bool is_counted;
 	struct linnos_attempt sending;
 };
@@ -59,9 +59,9 @@ struct read {
 	void *of, *buffer;
 	size_t bytes;
 	uint64_t offset;
-	/* the library has chosen another than the primary */
+	/* liblinnos-cluster has chosen an OSD other than the primary */
 	bool is_elsewhere;
-	/* -1: the primary, by librados */
+	/* -1 for the primary, chosen by librados */
 	int osd;
 	struct linnos_choice choice;
 	uint32_t osds[REPLICAS_MAX];
@@ -92,7 +92,7 @@ static void leave(struct attempt *attempt)
 	attempt->handle = NULL;
 }
 
-/* By its handle, or by that of primaries if it has none. */
+/* Send an attempt with its handle, or with that of primaries if it has none. */
 static int send_attempt(struct attempt *attempt, void *buffer)
 {
 	struct read *read = attempt->read;
@@ -118,13 +118,13 @@ fail:
 	return status;
 }
 
-/* There is no such object: an answer like any other. */
+/* Return true for an answer; a missing object is one, too. */
 static bool is_answer(ssize_t bytes)
 {
 	return bytes >= 0 || bytes == -ENOENT;
 }
 
-/* That there is nothing to read no drive was asked for: it tells something only if it was late. */
+/* A read without data did not access a drive, so its latency counts only if it was late. */
 static enum linnos_end end_of(ssize_t bytes)
 {
 	if (!is_answer(bytes))
@@ -172,7 +172,7 @@ static void end_attempt(rados_completion_t completion, void *of)
 		linnos_cluster_on_answer(ceph->cluster, &read->choice,
 					 is_answer(bytes) ? &attempt->sending : NULL, now_ns);
 	}
-	/* what a replica cannot give the primary may, and knows how to repair */
+	/* retry at the primary, which can repair an object that a replica cannot read */
 	if (!is_answer(bytes) && read->is_elsewhere) {
 		read->is_elsewhere = false;
 		read->osd = -1;
@@ -227,7 +227,7 @@ static struct read *begun(struct linnos_ceph *ceph, const char *object, void *bu
 	return read;
 }
 
-/* By which handle it goes; the primary's is none, whatever it is called. */
+/* Choose an OSD and its handle; the primary has none. */
 static void choose(struct read *read, unsigned int n, uint64_t now_ns)
 {
 	struct linnos_ceph *ceph = read->ceph;
@@ -262,8 +262,10 @@ static int refused(const struct linnos_ceph *ceph, const char *object, const voi
 		return status;
 	if (!buffer || !done)
 		return error_null(!buffer ? "buffer" : "function to call");
-	/* to an OSD none means all of the object, and librados counts in an int: more would end
-	 * the program */
+	/*
+	 * for an OSD, 0 means the whole object, and librados counts in an int: larger values would
+	 * abort the program
+	 */
 	if (!bytes || bytes > INT32_MAX)
 		return error_say(-EINVAL, "a read of %." NAMED "s: %zu bytes; 1 to %d", object,
 				 bytes, INT32_MAX);
@@ -294,7 +296,10 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 	case PLACE_KNOWN:
 		choose(read, n, now_ns);
 	}
-	/* before it is sent: it may end, and be gone, at any moment after */
+	/*
+	 * send the copy first, because the read may complete and be freed at any time after
+	 * submission
+	 */
 	if (read->first.is_counted && read->choice.copy >= 0)
 		send_copy(read, now_ns);
 	status = send_attempt(&read->first, buffer);
@@ -437,7 +442,7 @@ void linnos_ceph_get_stats(struct linnos_ceph *ceph, struct linnos_ceph_stats *s
 	versioned_struct_copy_out(stats, bytes, &own, sizeof(own));
 }
 
-/* ---- begin and end ---- */
+/* ---- creation and destruction ---- */
 
 static void meet(void *of, uint32_t osd, const char *address, unsigned int rank)
 {
@@ -447,7 +452,7 @@ static void meet(void *of, uint32_t osd, const char *address, unsigned int rank)
 		agents_resolve(ceph->agents, osd, address, rank);
 }
 
-/* false: no memory. */
+/* Return false if memory is exhausted. */
 static bool copy_text(char **copy, const char *text)
 {
 	*copy = text ? strdup(text) : NULL;
@@ -505,7 +510,7 @@ int linnos_ceph_open(struct linnos_ceph **ceph, const char *pool,
 		error_say(status, "%s", linnos_cluster_error());
 		goto fail;
 	}
-	/* OSDs are met when objects are read, which is later */
+	/* OSDs are looked up only after the first read, so this is early enough */
 	if (o.agent_port)
 		status =
 			agents_create(&c->agents, c->cluster, places_osds(c->places), o.agent_port);
@@ -526,7 +531,7 @@ void linnos_ceph_close(struct linnos_ceph *c)
 	while (c->in_flight)
 		pthread_cond_wait(&c->none_left, &c->lock);
 	pthread_mutex_unlock(&c->lock);
-	/* its thread meets OSDs, and tells agents */
+	/* free this first, because its thread uses the agents */
 	if (c->places)
 		places_free(c->places);
 	if (c->agents)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Waiting for a read: see waiting.h. */
+/* Wait for a read: see waiting.h. */
 #include "waiting.h"
 
 void waiting_begin(struct waiting *w)

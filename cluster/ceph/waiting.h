@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A thread that waits for a read which ends on another one. */
+/* A thread that waits for a read that completes on another thread. */
 #ifndef LINNOS_CEPH_WAITING_H
 #define LINNOS_CEPH_WAITING_H
 
@@ -15,14 +15,16 @@ struct waiting {
 	ssize_t bytes;
 };
 
-/* Before the read is sent: until waiting_end() the thread cannot be cancelled, or somebody would
- * write to a stack that is gone. */
+/*
+ * Call this before the read is sent. The thread cannot be cancelled until waiting_end(), because
+ * the completion would otherwise write to a stack that no longer exists.
+ */
 void waiting_begin(struct waiting *waiting);
 
-/* For whoever has read: what is called then, of a struct waiting. */
+/* The completion callback; @of is a struct waiting. */
 void waiting_wake(void *of, ssize_t bytes, int node);
 
-/* was_sent: somebody will be waking; else there is nothing to wait for. */
+/* @was_sent is true if waiting_wake() will be called; otherwise there is nothing to wait for. */
 void waiting_end(struct waiting *waiting, bool was_sent);
 
 #endif

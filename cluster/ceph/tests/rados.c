@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A librados for tests: see rados.h. */
+/* A mock of librados for tests: see rados.h. */
 #include "rados.h"
 
 #include "../answers.h"
@@ -101,7 +101,7 @@ void end_request(unsigned int k, long bytes, char letter)
 	*op->status = bytes < 0 ? bytes : 0;
 	completion = op->completion;
 	completion->value = bytes < 0 ? bytes : 0;
-	/* who is called may give the op back */
+	/* the callback may release the op */
 	completion->done(completion, completion->of);
 	free(completion);
 }
@@ -205,7 +205,7 @@ static void say_which(uint32_t host, char *text, size_t room)
 			n += snprintf(text + n, room - n, "%u\n", osd);
 }
 
-/* A negative errno. */
+/* Return a negative errno. */
 static int answer(const char *line, char *text, size_t room)
 {
 	unsigned int number;
@@ -252,7 +252,7 @@ void tell_monitors(void (*change)(struct monitors *))
 	pthread_mutex_unlock(&lock);
 }
 
-/* What is wrong comes in a buffer, too, and no bytes come without one. */
+/* An error text is in a buffer as well, and an empty answer has no buffer. */
 int rados_mon_command(rados_t client, const char **lines, size_t n, const char *in, size_t in_bytes,
 		      char **out, size_t *out_bytes, char **said, size_t *said_bytes)
 {
@@ -299,7 +299,7 @@ int rados_aio_get_return_value(rados_completion_t completion)
 	return ((struct completion *)completion)->value;
 }
 
-/* It lives until it is called. */
+/* The completion exists until its callback is called. */
 void rados_aio_release(rados_completion_t completion)
 {
 	(void)completion;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A librados in which a test says what happens: three OSDs, and reads that end when they are told
- * to. */
+/* A mock of librados that the test controls: three OSDs, and reads that complete on request. */
 #ifndef LINNOS_CEPH_TEST_RADOS_H
 #define LINNOS_CEPH_TEST_RADOS_H
 
@@ -9,48 +8,54 @@
 
 enum { OSDS = 9 };
 
-/* What monitors say; OSD k is on the host node<host[k]>, which is that of k % 3 to begin with. */
+/* The answers of the monitors. Initially OSD k is on the host node<host[k]>, which is k % 3. */
 struct monitors {
 	uint32_t epoch, n_groups;
 	/* that hold each object, the primary first */
 	uint32_t osds[3], host[OSDS];
-	/* of each group; and what they say is wrong, or nothing; or nothing of where an OSD is */
+	/* wrong groups; no answers; or no host for an OSD */
 	bool are_elsewhere, are_silent, find_nothing;
-	/* the OSD is on no host */
+	/* the OSD has no host */
 	bool is_nowhere[OSDS];
 	bool is_erasure_coded;
 	uint64_t n_asked;
-	/* commands, and what one takes */
+	/* number of commands, and the time that one takes */
 	unsigned int n_commands, takes_us;
 };
 
 extern struct monitors monitors;
 
-/* Change it while a pool is open. */
+/* Change the answers while a pool is open. */
 void tell_monitors(void (*change)(struct monitors *));
 
-/* A read that was sent and has not ended: by the handle of which host, "" by none, and how. */
+/* A read in flight: the host of its handle, "" if none, and its flags. */
 struct request {
 	char host[32], namespace[32], object[64];
 	int flags;
 	uint64_t offset;
 };
 
-/* Handles that claim a place and would wait for monitors as long as librados does. */
+/*
+ * Return the number of handles with a location that would wait for monitors as long as librados
+ * does.
+ */
 unsigned int patient_handles(void);
-/* Handles that claim none, and whose admin socket is another than their user wants. */
+/*
+ * Return the number of handles without a location whose admin socket differs from the user's
+ * setting.
+ */
 unsigned int moved_sockets(void);
 
-/* One in so many is not taken, for want of memory; 0: all are. */
+/* Make one in @n submissions fail with ENOMEM; 0 for none. */
 void sends_fail_each(unsigned int n);
 
 unsigned int requests(void);
 struct request request(unsigned int k);
 
-/* The clock stands still unless it is moved. */
+/* Advance the clock, which otherwise stands still. */
 void pass_us(uint64_t us);
 
-/* End one: its bytes are filled with a letter; a negative errno instead. */
+/* Complete a request: fill its bytes with a letter, or fail with a negative errno. */
 void end_request(unsigned int k, long bytes, char letter);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What monitors of Ceph 16.2.15 have said, word by word. */
+/* Literal answers of the monitors of Ceph 16.2.15. */
 #include "../answers.h"
 #include "../counters.h"
 
@@ -99,7 +99,7 @@ TEST(an_osd_has_a_host_and_an_address)
 	assert(read_found("{\"addr\":\"[fd00::1]:6800\",\"crush_location\":{\"host\":\"a b\"}}",
 			  &found));
 	assert(!strcmp(found.host, "a b") && !strcmp(found.address, "fd00::1"));
-	/* an OSD that is nowhere, and one whose place is of racks alone */
+	/* an OSD without a location, and one whose location has only racks */
 	assert(!read_found("{\"addr\":\"1.2.3.4:1\",\"host\":\"x\",\"crush_location\":{}}",
 			   &found));
 }
@@ -196,7 +196,7 @@ TEST(a_socket_may_close_while_it_is_asked)
 	assert(!bind(listener, (struct sockaddr *)&address, sizeof(address)));
 	assert(!listen(listener, 16));
 	assert(!pthread_create(&thread, NULL, hang_up, &listener));
-	/* no signal ends this program */
+	/* no signal may end this program */
 	for (unsigned int k = 0; k < 2000; k++)
 		assert(!counters_unanswered(folder, 1, &unanswered));
 	shutdown(listener, SHUT_RDWR);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Where reads go, with a librados that is none; of the library that chooses nothing is made up. */
+/* Tests of where reads go, with a mock of librados and the real library that chooses. */
 #include "../linnos_ceph.h"
 #include "datagram.h"
 #include "rados.h"
@@ -70,7 +70,7 @@ static void begin(const char *object)
 	assert(!linnos_ceph_aio_read(ceph, object, buffer, sizeof(buffer), 64, note, buffer));
 }
 
-/* Who holds an object is known: of so many. */
+/* Wait until the OSDs of an object are known and their number is @n. */
 static int *osds_of(const char *object, unsigned int n)
 {
 	static int osds[LINNOS_CLUSTER_CANDIDATES];
@@ -87,7 +87,10 @@ static void know(const char *object)
 	assert(osds_of(object, 3)[0] == (int)monitors.osds[0]);
 }
 
-/* Within some seconds of the real clock an object is held by an OSD that was not before. */
+/*
+ * Return true if within a few seconds of the real clock an OSD holds an object that it did not hold
+ * before.
+ */
 static bool comes_to_be_at(const char *object, unsigned int place, int osd)
 {
 	int osds[LINNOS_CLUSTER_CANDIDATES];
@@ -121,7 +124,7 @@ TEST(nobody_waits_for_monitors)
 	assert(ended.n == 1 && ended.bytes == sizeof(buffer) && ended.osd == -1);
 	assert(buffer[0] == 'x' && buffer[sizeof(buffer) - 1] == 'x');
 	wait_until_asked(1);
-	/* once a group, and one handle a host */
+	/* the monitors are asked once per group, and there is one handle per host */
 	read_once("a", 0);
 	read_once("a", 0);
 	assert(stats().asked_monitors == 1 && stats().handles == 4);
@@ -141,17 +144,20 @@ TEST(reads_leave_an_osd_that_is_slow_by_the_handle_of_another_s_host)
 
 		pass_us(500);
 		begin("a");
-		/* the first attempt is the last to be sent, behind its copy */
+		/* the first attempt is sent last, after its copy */
 		r = request(requests() - 1);
-		/* the primary by librados' own handle, another by its host's */
+		/*
+		 * the primary is read by the handle without a location, another OSD by its host's
+		 * handle
+		 */
 		assert(!*r.host == (r.flags == LIBRADOS_OPERATION_NOFLAG));
 		assert(strcmp(r.host, "node1"));
 		n_left += !!*r.host;
-		/* it turns slow when it has been quick for a while */
+		/* the node becomes slow after having been fast for a while */
 		pass_us(*r.host || k < 200 ? 100 : 3000);
 		end_request(requests() - 1, sizeof(buffer), 'x');
 		assert(ended.n == k + 1 && ended.osd == (*r.host ? r.host[4] - '0' : 1));
-		/* a copy looks at the slow one */
+		/* a probe copy checks the slow node */
 		if (requests()) {
 			n_copies++;
 			assert(!strcmp(request(0).host, "node1"));
@@ -185,7 +191,7 @@ TEST(what_was_written_is_the_primary_s_for_a_while)
 	open_pool(&options);
 	know("a");
 	linnos_ceph_wrote(ceph, "a");
-	/* until its group has been written to often enough: all groups are */
+	/* until the group has had enough later writes: all groups get them */
 	for (unsigned int k = 0; k < 1000; k++) {
 		snprintf(other, sizeof(other), "b%u", k);
 		linnos_ceph_wrote(ceph, other);
@@ -199,7 +205,7 @@ TEST(what_a_replica_cannot_give_is_asked_of_the_primary)
 {
 	open_pool(NULL);
 	know("a");
-	/* all go to the primary until it turns slow */
+	/* all reads go to the primary until it becomes slow */
 	for (unsigned int k = 0; k < 200 && !stats().replica_reads; k++)
 		read_once("a", k < 100 ? 100 : 3000);
 	assert(stats().replica_reads);
@@ -209,7 +215,7 @@ TEST(what_a_replica_cannot_give_is_asked_of_the_primary)
 			end_request(requests() - 1, sizeof(buffer), 'x');
 	} while (!requests());
 	ended.n = 0;
-	/* its copy, if there is one, is nobody's */
+	/* ignore its copy, if there is one */
 	end_request(requests() - 1, -EIO, 0);
 	assert(!ended.n && requests() >= 1);
 	assert(!*request(requests() - 1).host && stats().retried == 1);
@@ -268,7 +274,7 @@ TEST(another_map_is_met_however_much_is_asked_for)
 	unsigned int k;
 
 	set_monitors();
-	/* each object has a group of its own, more or less */
+	/* nearly every object has a group of its own */
 	monitors.n_groups = 1 << 16;
 	open_with(NULL);
 	know("a");
@@ -277,7 +283,7 @@ TEST(another_map_is_met_however_much_is_asked_for)
 		snprintf(object, sizeof(object), "b%u", k);
 		read_once(object, 0);
 		usleep(50);
-		/* until then those that are new are not where 2^16 groups would have them */
+		/* until then, new objects are not where 2^16 groups would place them */
 		if (k % 1000 == 999 && (s = stats(), !s.misplaced))
 			break;
 	}
@@ -328,12 +334,12 @@ TEST(a_monitor_may_be_behind_another_one)
 TEST(of_two_osds_of_a_host_only_the_first_is_a_handle_s)
 {
 	set_monitors();
-	/* 0 and 3 are on one host: who claims to be there reads from whichever comes first */
+	/* 0 and 3 are on one host: a handle with this location reads from the first of them */
 	monitors.osds[1] = 3;
 	open_with(NULL);
 	assert(osds_of("a", 2)[1] == 3);
 	linnos_ceph_close(ceph);
-	/* and beside the primary none is */
+	/* and only the primary remains */
 	set_monitors();
 	monitors.osds[1] = 4;
 	open_with(NULL);
@@ -382,7 +388,7 @@ TEST(an_osd_that_has_moved_is_read_from_where_it_is)
 	know("a");
 	assert(stats().handles == 4);
 	tell_monitors(move);
-	/* it was found a moment ago, and is not looked for with each map */
+	/* it was found a moment ago, and is not looked up again with each map */
 	for (unsigned int k = 0; k < 50 && stats().asked_monitors == 1; k++) {
 		osds_of("a", 3);
 		usleep(100000);
@@ -398,7 +404,7 @@ TEST(an_osd_that_has_moved_is_read_from_where_it_is)
 	r = request(0);
 	assert(!strcmp(r.host, "node5"));
 	end_request(0, 4, 'x');
-	/* the handle of the host that nothing is on goes, the second time that this is seen */
+	/* the handle of the host without OSDs is closed at the second check */
 	for (unsigned int k = 0; k < 50 && stats().handles == 5; k++) {
 		osds_of("a", 3);
 		pass_us(61000000);
@@ -427,7 +433,7 @@ TEST(an_osd_that_is_on_no_host_any_more_is_not_read_from_in_any_group)
 	for (unsigned int k = 0; k < 50 && linnos_ceph_osds(ceph, "a", osds) == 3; k++)
 		usleep(100000);
 	assert(osds_of("a", 2)[1] == 0);
-	/* the clock stands still: of this one the monitors are not asked yet */
+	/* the clock stands still, so the monitors are not asked for this one yet */
 	assert(osds_of("an object of another group", 2)[1] == 0);
 	linnos_ceph_close(ceph);
 }
@@ -483,7 +489,7 @@ TEST(that_there_is_nothing_to_read_tells_nothing_of_drives)
 	for (unsigned int k = 0; k < 2000; k++) {
 		pass_us(500);
 		begin("a");
-		/* no object, or past its end: no drive has been asked */
+		/* a missing object or a read past its end does not access a drive */
 		pass_us(k % 10 ? 20 : 100);
 		while (requests())
 			end_request(0, k % 10 ? k % 2 ? -ENOENT : 0 : 16, 'x');
@@ -519,14 +525,14 @@ TEST(agents_are_asked_of_the_drive_that_is_the_osd_s)
 	assert(!getsockname(agent, (struct sockaddr *)&at, &bytes));
 	options.agent_port = ntohs(at.sin_port);
 	set_monitors();
-	/* 5 is its host's second one; where 4, the primary, is nobody knows */
+	/* 5 is the second OSD of its host; the host of 4, the primary, is unknown */
 	memcpy(monitors.osds, (uint32_t[]){4, 5, 0}, sizeof(monitors.osds));
 	monitors.is_nowhere[4] = true;
 	open_with(&options);
-	/* whoever is met first has its number */
+	/* the first file opened next gets this descriptor */
 	close(STDIN_FILENO);
 	know("a");
-	/* nobody answers: the others of three are asked, each once */
+	/* no agent answers: the two nodes that are not read from are queried, once each */
 	for (unsigned int k = 0; k < 3; k++) {
 		read_once("a", 0);
 		pass_us(20000);
@@ -540,7 +546,7 @@ TEST(agents_are_asked_of_the_drive_that_is_the_osd_s)
 	assert(n_asked[0] && n_asked[1]);
 	linnos_ceph_close(ceph);
 	close(agent);
-	/* it was given back */
+	/* it was closed */
 	assert(fcntl(STDIN_FILENO, F_GETFD) < 0);
 	assert(input < 0 || (dup2(input, STDIN_FILENO) == STDIN_FILENO && !close(input)));
 }
@@ -570,7 +576,7 @@ TEST(who_closes_waits_for_one_answer_of_the_monitors)
 		tell_monitors(count_commands);
 	} while (!n_commands);
 	linnos_ceph_close(ceph);
-	/* where the group is, and of each of its three OSDs where that is, and who else is there */
+	/* the placement of the group, and for each of its three OSDs the host and the OSDs there */
 	assert(monitors.n_commands < 7);
 }
 
@@ -593,7 +599,7 @@ TEST(signals_are_the_program_s)
 	options.agent_port = LINNOS_CEPH_AGENT_PORT;
 	open_pool(&options);
 	know("a");
-	/* the only thread that would have it */
+	/* only this thread would receive the signal */
 	pthread_sigmask(SIG_BLOCK, &mine, NULL);
 	kill(getpid(), SIGUSR1);
 	usleep(100000);
@@ -656,7 +662,7 @@ TEST(what_cannot_be_is_refused_with_the_reason)
 	newer.appended = 1;
 	assert(linnos_ceph_open(&ceph, "data", &newer.o) == -E2BIG);
 	assert(strstr(linnos_ceph_error(), "older than the program's header"));
-	/* Its options are looked at when what is not known is zero. */
+	/* Unknown options are accepted if they are zero; then the others are checked. */
 	newer.appended = 0;
 	assert(linnos_ceph_open(&ceph, "data", &newer.o) == -EINVAL);
 	assert(strstr(linnos_ceph_error(), "agent_port 70000"));
@@ -673,17 +679,17 @@ TEST(what_cannot_be_is_refused_with_the_reason)
 	linnos_ceph_get_stats(NULL, &s, sizeof(s));
 	assert(!s.reads && !s.handles);
 	open_pool(NULL);
-	/* to an OSD that would be all of the object */
+	/* for an OSD, 0 bytes would mean the whole object */
 	assert(linnos_ceph_aio_read(ceph, "a", buffer, 0, 0, note, buffer) == -EINVAL);
 	assert(linnos_ceph_aio_read_from(ceph, -1, "a", buffer, 0, 0, note, buffer) == -EINVAL);
 	assert(!requests() && strstr(linnos_ceph_error(), "0 bytes"));
-	/* by that librados would end the program */
+	/* librados would abort the program */
 	assert(linnos_ceph_read(ceph, "a", buffer, (size_t)INT32_MAX + 1, 0) == -EINVAL);
 	assert(linnos_ceph_aio_read(ceph, "", buffer, 1, 0, note, buffer) == -EINVAL);
 	assert(!requests() && strstr(linnos_ceph_error(), "without a name"));
 	assert(linnos_ceph_read(ceph, "a", NULL, 1, 0) == -EINVAL);
 	assert(!requests() && strstr(linnos_ceph_error(), "buffer"));
-	/* of the longest name what is wrong is told */
+	/* the error text is complete even with the longest name */
 	memset(name, 'n', sizeof(name) - 1);
 	assert(linnos_ceph_aio_read(ceph, name, buffer, 0, 0, note, buffer) == -EINVAL);
 	assert(strstr(linnos_ceph_error(), "0 bytes"));

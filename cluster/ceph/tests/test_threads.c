@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reads of several threads while OSDs fail, librados takes no more, and the map changes, so that
- * handles come and go: each read ends once, with what its object holds or an error, and a pool that
- * is closed meanwhile waits for all of them. LINNOS_READS: so many.
+ * Reads by several threads while OSDs fail, librados rejects submissions, and the map changes, so
+ * that handles are opened and closed. Each read must complete once, with the contents of its object
+ * or an error, and closing a pool must wait for all reads. LINNOS_READS sets the number of reads.
  */
 #include "../linnos_ceph.h"
 #include "rados.h"
@@ -16,12 +16,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Of a thread so many are in flight at once; a librados of tests has room for twice all of them. */
+/* DEPTH reads per thread are in flight; the mock has room for twice all of them. */
 enum { THREADS = 4, DEPTH = 7, OBJECTS = 26, BYTES = 16 };
 
 struct slot {
 	char buffer[BYTES], letter;
-	/* it is in flight; of the thread, until it has ended */
+	/* true while in flight; set by the thread and cleared on completion */
 	atomic_bool is_used;
 };
 
@@ -70,7 +70,7 @@ static void begin(struct reader *r, struct slot *slot, const char *object)
 		r->n_begun++;
 		return;
 	}
-	/* librados has not taken it, or the OSD has lost its handle */
+	/* librados rejected it, or the OSD's handle was closed */
 	assert(status == -ENOMEM || (n && status == -ENXIO));
 	n_refused++;
 	slot->is_used = false;
@@ -106,7 +106,7 @@ static void *read_all(void *of)
 	return NULL;
 }
 
-/* One read in twenty fails; the rest is there at once, or when the drive has been slow. */
+/* One read in twenty fails; the others complete at once, or late if the drive is slow. */
 static void *serve(void *of)
 {
 	uint64_t random = 1;
@@ -147,14 +147,14 @@ static void *change_map(void *of)
 	(void)of;
 	while (!is_closed) {
 		tell_monitors(change);
-		/* what is known of OSDs and handles is old now */
+		/* the placement of OSDs and the handles are outdated now */
 		pass_us(61000000);
 		usleep(100000);
 	}
 	return NULL;
 }
 
-/* Of all that the library was told to be sent it is told the end, within a few seconds. */
+/* Return true once all attempts reported as sent are reported as complete, within a few seconds. */
 static bool all_is_told(void)
 {
 	struct linnos_cluster_stats s;
@@ -175,7 +175,7 @@ static void *close_pool(void *of)
 	return of;
 }
 
-/* No OSD answers, and all that librados has taken is waited for. */
+/* No OSD answers, and closing waits for all reads that librados has accepted. */
 static void close_while_reads_are_in_flight(struct reader *readers)
 {
 	pthread_t closer;
