@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The subcommands of ``linnapp``, one module each; they parse options and print, nothing more."""
+"""The subcommands of ``linnapp``, one module each; they only parse options and print results."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads users' numpy files; any fault of one is an error that names it."""
+"""Read users' numpy files; every problem is an error that names the file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from linnapp.errors import LinnappError
 
-#: what numpy and zipfile raise for a file that is damaged, encrypted or packed in an unknown way
+#: exceptions of numpy and zipfile for a damaged, encrypted or unsupported file
 _DAMAGED = (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from linnapp.learn.options import Kind, Recipe
 
 
-#: Options that say nothing to the training of a latency model.
+#: Options that do not apply to the training of a latency model.
 OF_NETWORKS = {"bias": "--bias", "max_epochs": "--epochs"}
 
 #: where :class:`BeforeACommand` leaves the command in the context's ``meta``
@@ -24,7 +24,7 @@ COMMAND = "linnapp.command"
 
 
 class BeforeACommand(click.Command):
-    """Takes what follows ``--`` as the command to run, before click reads the options."""
+    """Takes the arguments after ``--`` as the command to run, before click reads the options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Split the arguments at the first ``--``."""
@@ -37,7 +37,7 @@ class BeforeACommand(click.Command):
 
 
 def reader_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of reading a blktrace recording: keywords of ``BlktraceReader``."""
+    """Add the options for reading a blktrace recording: keywords of ``BlktraceReader``."""
     for option in (
         click.option(
             "--allow-truncated", is_flag=True, help="Use what there is of a trace cut off."
@@ -49,7 +49,7 @@ def reader_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def array_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add what an array is, to its inflection points; defaults are the library's."""
+    """Add the options of an array for its inflection points; defaults are the library's."""
     from linnapp.learn.labelling.inflection import LabellingOptions
 
     default = LabellingOptions()
@@ -77,7 +77,7 @@ def array_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add all options of finding inflection points."""
+    """Add all options for finding inflection points."""
     from linnapp.learn.labelling.inflection import LabellingOptions
 
     default = LabellingOptions()
@@ -117,7 +117,7 @@ def model_option(*, required: bool) -> Callable[[Callable[..., None]], Callable[
 
 
 def conf_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--conf``, which drives.conf is meant."""
+    """Add ``--conf``, the path of drives.conf."""
     return click.option(
         "--conf",
         type=FILE,
@@ -128,9 +128,9 @@ def conf_option(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add what a user chooses of training, labelling and reading; :func:`recipe_from` takes it.
+    """Add the options for training, labelling and reading; :func:`recipe_from` converts them.
 
-    The rest are arguments of the library (:func:`linnapp.fit_network`).
+    All others are only arguments of the library (:func:`linnapp.fit_network`).
     """
     from linnapp.learn.judging.refusing import MAX_REFUSED_FAST
     from linnapp.learn.options import Recipe
@@ -175,7 +175,7 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def kind_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--kind``, of which kind the models are; :func:`check_kind` holds the others to it."""
+    """Add ``--kind``, the kind of the models; :func:`check_kind` checks the others against it."""
     return click.option(
         "--kind",
         type=click.Choice(["network", "latency"]),
@@ -186,7 +186,7 @@ def kind_option(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def check_kind(context: click.Context, kind: Kind) -> None:
-    """Refuse options that say nothing to a kind of model."""
+    """Raise an error for options that do not apply to a kind of model."""
     if kind == "latency":
         for name, option in OF_NETWORKS.items():
             if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
@@ -194,9 +194,9 @@ def check_kind(context: click.Context, kind: Kind) -> None:
 
 
 def recipe_from(options: dict[str, Any], kind: Kind = "network") -> Recipe:
-    """What :func:`recipe_options` parsed, and options of the library by their names, as a recipe.
+    """Build a recipe from the values of :func:`recipe_options` and from options of the library.
 
-    What says nothing to a kind of model is left out.
+    Options that do not apply to a kind of model are left out.
     """
     from linnapp.learn.options import OPTIONS, recipe_of
 

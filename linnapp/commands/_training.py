@@ -44,7 +44,7 @@ def latency_quality(record: dict[str, Any]) -> str:
 
 
 class TrainingDisplay(Observer):
-    """Writes an array's training to stderr."""
+    """Prints an array's training to stderr."""
 
     def __init__(self) -> None:
         self._line = StatusLine()
@@ -53,12 +53,12 @@ class TrainingDisplay(Observer):
         self.without_model: list[str] = []
 
     def reading(self, drive: str, done_bytes: int, total_bytes: int) -> None:
-        """A trace is being read."""
+        """Report the progress of reading a trace."""
         share = done_bytes / total_bytes if total_bytes else 1
         self._line.show(f"{drive}: reading {share:4.0%}")
 
     def labelled(self, drive: str, point: InflectionPoint, n_reads: int) -> None:
-        """A drive's inflection point is known."""
+        """Report a drive's inflection point."""
         self._line.log(
             f"{drive}: {n_reads} reads to learn from; inflection point {point.threshold_us} us "
             f"(p{point.percentile:.1f}, from p{point.start_percentile:.1f}), "
@@ -68,11 +68,11 @@ class TrainingDisplay(Observer):
             self._line.log(as_options(warning))
 
     def candidate(self, drive: str, bias: float, mean_us: float) -> None:
-        """A bias was tried."""
+        """Report a bias that was tried."""
         self._line.log(f"{drive}: bias {bias:g}: the array's mean read would take {mean_us:.1f} us")
 
     def epoch(self, drive: str, epoch: Epoch) -> None:
-        """An epoch is over."""
+        """Report the end of an epoch."""
         confusion = epoch.confusion
         self._line.log(
             f"{drive}: epoch {epoch.number:2d}  loss {epoch.loss:.4f}  "
@@ -84,7 +84,7 @@ class TrainingDisplay(Observer):
         )
 
     def trained(self, drive: str, model: Model | LatencyModel, record: dict[str, Any]) -> None:
-        """A drive's model is ready."""
+        """Report a drive's complete model."""
         stopped = " (interrupted: the best epoch so far)" if record["interrupted"] else ""
         verdicts = ""
         recorded = record["trace"]
@@ -109,7 +109,7 @@ class TrainingDisplay(Observer):
         )
 
     def no_gain(self, drive: str, why: str) -> None:
-        """A drive gets no model."""
+        """Report that a drive gets no model."""
         self.without_model.append(drive)
         self._line.log(f"{drive}: NO MODEL: {as_options(why)}")
 

@@ -22,5 +22,5 @@ def completion(ctx: click.Context, shell: str) -> None:
     assert ctx.parent is not None
     kind = get_completion_class(shell)
     assert kind is not None
-    # The script calls linnapp itself; what it asks is in an environment variable.
+    # The script calls linnapp, and passes its query in an environment variable.
     click.echo(kind(ctx.parent.command, {}, "linnapp", "_LINNAPP_COMPLETE").source())

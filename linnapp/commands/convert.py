@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp convert``: a trace from one format to another."""
+"""``linnapp convert``: convert a trace to another format."""
 
 from __future__ import annotations
 

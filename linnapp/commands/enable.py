@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp enable``: from an array to one that reads from the best mirror, in one go."""
+"""``linnapp enable``: record, train and upload, so that an array reads from the best mirror."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def enable(
 
 
 def _in_words(seen: Seen) -> str:
-    """How far it is."""
+    """Return the progress as text."""
     reads = ", ".join(f"{name} {n}" for name, n in seen.reads.items())
     drops = f", {seen.dropped} EVENTS DROPPED" if seen.dropped else ""
     return (
@@ -82,7 +82,7 @@ def _in_words(seen: Seen) -> str:
 
 
 def _too_few(seen: Seen) -> str:
-    """How long it would have to be recorded, if there will be too few reads; empty if not."""
+    """Return the recording time needed if there will be too few reads, otherwise an empty text."""
     fewest = min(seen.reads.values())
     if seen.seconds < min(30.0, seen.of_seconds / 2) or not fewest:
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp evaluate``: judge a model on a trace."""
+"""``linnapp evaluate``: evaluate a model on a trace."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def evaluate(model_path: Path, traces: tuple[Path, ...], as_json: bool, **reader
 def _echo(
     path: Path, model: Model | LatencyModel, result: Evaluation, taught_by_it: bool | None
 ) -> None:
-    """All figures of a drive."""
+    """Print all values of a drive."""
     from linnapp.learn.judging.evaluation import LatencyEvaluation
     from linnapp.model import LatencyModel
     from linnapp.model.latency_model import TREES_TO_CHOOSE
@@ -101,7 +101,7 @@ def _echo(
         )
     click.echo(f"model {result.model_id} ({path}), slow above {result.threshold_us} us")
     if isinstance(model, LatencyModel) and not model.refuses:
-        # Fast or slow was not what it was asked, and its point may lie below the median read.
+        # The model does not classify as fast or slow, and its point may be below the median read.
         click.echo(f"{c.total} reads, mean latency {result.mean_us:.1f} us; it refuses nothing")
     else:
         _echo_verdicts(result)
@@ -129,7 +129,7 @@ def _echo(
 
 
 def _echo_pairs(pairs: PairsJudged) -> None:
-    """What the predictions are worth to who chooses among the drives."""
+    """Print the benefit of the predictions for choosing among the drives."""
 
     def shown(estimate: Estimate, form: str) -> str:
         text = format(estimate.value, form)
@@ -152,7 +152,7 @@ def _echo_pairs(pairs: PairsJudged) -> None:
 
 
 def _echo_verdicts(result: Evaluation) -> None:
-    """How many reads it calls fast and slow, and how many of these are."""
+    """Print the number of reads classified as fast and slow, and how many of these are."""
     c = result.confusion
     click.echo(
         f"{c.total} reads, accuracy {c.accuracy:.2%}, "
@@ -173,7 +173,7 @@ def _echo_verdicts(result: Evaluation) -> None:
 
 
 def _is_of_training(model: Path, trace: Path) -> bool | None:
-    """Whether a model was trained on this recording, by its record; None without one."""
+    """Return true if a model was trained on this recording; None if it has no record."""
     from linnapp.trace.recorded import is_of_contents
 
     try:

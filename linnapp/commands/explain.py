@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp explain``: decisions in explanation."""
+"""``linnapp explain``: explain decisions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp fetch``: models that were trained elsewhere."""
+"""``linnapp fetch``: fetch models that were trained elsewhere."""
 
 from __future__ import annotations
 

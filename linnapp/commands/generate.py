@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp generate``: a workload from a profile."""
+"""``linnapp generate``: generate a workload from a profile."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp help``: topics, and the help of every command."""
+"""``linnapp help``: topics and the help of every command."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def help_(ctx: click.Context, topic: str | None) -> None:
         click.echo(f"Commands: {', '.join(group.list_commands(parent))}")
     elif topic in topics:
         _licence, text = topics[topic].read_text().split("\n", 1)
-        # A pager only where someone is looking.
+        # Use a pager only on a terminal.
         if sys.stdout.isatty():
             click.echo_via_pager(text)
         else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp inspect``: what a trace holds."""
+"""``linnapp inspect``: show the properties of a trace."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _show(inspection: Inspection) -> None:
 
 
 def _draw_cdf(latency: LatencyHistogram) -> None:
-    """The CDF as bars, one line per percentile step; latency on a logarithmic axis."""
+    """Print the CDF as bars, one line per percentile step; latency is on a logarithmic axis."""
     import math
 
     steps = (1, 10, 25, 50, 75, 90, 95, 99, 99.9, 100)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp keep``: the kill switch, as linnapp-keep.service runs it."""
+"""``linnapp keep``: the watchdog that linnapp-keep.service runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def keep(conf: Path, window_s: float, every_s: float, verbose: bool) -> None:
     from linnapp.drive.drives_conf import load_filled_conf
     from linnapp.drive.keep.keeping import keep as go_on
 
-    # What happens to it later on is said, and waited out.
+    # Fail now if the file is missing. If it becomes unreadable later, that is logged and waited
+    # out.
     load_filled_conf(conf)
     log = partial(click.echo, err=True)
     go_on(conf, window_s=window_s, every_s=every_s, log=log, verbose=verbose)

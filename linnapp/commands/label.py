@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp label``: the inflection points of an array's drives."""
+"""``linnapp label``: find the inflection points of an array's drives."""
 
 from __future__ import annotations
 

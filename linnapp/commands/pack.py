@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp pack``: a model file from weights trained elsewhere."""
+"""``linnapp pack``: build a model file from weights trained elsewhere."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def pack(weights: Path, output: Path, threshold_us: int | None, scale: int | Non
         if "threshold_us" not in arrays or arrays["threshold_us"].size != 1:
             raise ModelError(f"{weights}: no threshold_us in it; give --threshold-us")
         number = arrays["threshold_us"]
-        # Not astype(): it would take text, and what is behind a decimal point off.
+        # Not astype(): it would accept text, and cut off decimals.
         if number.dtype.kind not in "iuf" or not float(number.item()).is_integer():
             raise ModelError(
                 f"{weights}: threshold_us is {number.item()!r}; expected a whole number of us, or "

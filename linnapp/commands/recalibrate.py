@@ -87,7 +87,7 @@ def recalibrate(
                 log=log,
             )
         except LinnappError as error:
-            # A loop outlives a bad night; a single run reports it.
+            # With --every, an error must not end the loop; a single run reports it.
             if every is None:
                 raise
             log(f"failed, models stay as they are: {as_options(str(error))}")

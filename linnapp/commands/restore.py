@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp restore``: models and modes of drives.conf, as after a reboot."""
+"""``linnapp restore``: give drives the models and modes of drives.conf, as after a reboot."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp status``: what the kernel does per drive."""
+"""``linnapp status``: show the state and counters of each drive."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _TITLES = (
 )
 _N_TEXT = 4
 
-#: columns of the terminal that the titles need, and that each drive beside them does
+#: columns of the terminal for the titles, and for each drive next to them
 _LABEL_WIDTH = 21
 _CELL_WIDTH = 23
 
-#: counters shown as rates since the last look
+#: counters shown as rates since the last snapshot
 _RATES = ("reads", "latency_critical", "admitted", "revoked", "probes")
 
-#: shown if a drive is asked about reads without a hint, as by md: those and the hinted ones
+#: shown if a drive is queried for reads without a hint, for example by md; includes hinted reads
 _ASKED_TITLES = ("asked",)
 _ASKED_RATES = ("inferences",)
 
@@ -78,7 +78,7 @@ def status(devices: tuple[str, ...], as_json: bool, watch: bool, interval: float
     elif not watch or not sys.stdout.isatty():
         from rich.console import Console
 
-        # Nobody's terminal: whoever reads it can scroll.
+        # The output is not a terminal, so it need not fit its width.
         console = (
             Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=200)
         )
@@ -99,7 +99,7 @@ def status(devices: tuple[str, ...], as_json: bool, watch: bool, interval: float
 
 
 def _looks(devices: Sequence[str]) -> list[dict[str, Any]]:
-    """What the drives named do, or all that are there: one that is being removed hides no other."""
+    """Return a snapshot of these drives or of all; a drive that is being removed hides no other."""
     from linnapp.drive.sysfs import Drive, drives
     from linnapp.errors import DeviceError
 
@@ -169,15 +169,15 @@ def _share(part: int, whole: int) -> float | None:
 def _since_last(
     stats: dict[str, int], now: float, last: dict[str, Any]
 ) -> tuple[float | None, dict[str, float] | None]:
-    """How long ago the last look was, and what the counters did since; None where not known."""
+    """Return the time since the last snapshot and the counters' increases; None if not known."""
     then, before = last.get("time"), last.get("stats")
-    # It is a file, and may be anything.
+    # The snapshot comes from a file, which may have any content.
     if not isinstance(then, int | float) or not isinstance(before, dict):
         return None, None
     moved = {}
     for name in _RATES + _ASKED_RATES:
         was = before.get(name, 0)
-        # Counters that went back mean another boot or another disk of that name.
+        # Counters that decreased mean a reboot or another disk of that name.
         if not isinstance(was, int) or stats.get(name, 0) < was:
             return None, None
         if name in stats:
@@ -189,7 +189,7 @@ def _since_last(
 
 
 def _cells(row: dict[str, Any], between: str, asked: bool) -> list[str]:
-    """A drive's values in the order of the titles; rates follow their counter."""
+    """Return a drive's values in the order of the titles; rates follow their counter."""
     from linnapp.model.latency_model import NOT_ALWAYS
 
     rates = row["per_second"] or {}
@@ -221,13 +221,13 @@ def _count(row: dict[str, Any], rates: dict[str, float], name: str, between: str
 
 
 def _part(stats: dict[str, int], name: str, whole: int, words: str) -> str:
-    """A counter, and what share of others it is."""
+    """Return a counter and its share of `whole` as text."""
     share = _share(stats.get(name, 0), whole)
     return f"{stats.get(name, 0)}{'' if share is None else words.format(share)}"
 
 
 def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
-    """A line per drive where that fits, else a column per drive, as many as fit side by side."""
+    """Return a line per drive if that fits, otherwise a column per drive, in rows that fit."""
     from rich.console import Group
     from rich.measure import Measurement
     from rich.table import Table

@@ -41,7 +41,7 @@ def trace(
     for device in devices:
         if why := has_no_node(device.name):
             raise DeviceError(why)
-        with contextlib.suppress(DeviceError):  # recording says what is wrong
+        with contextlib.suppress(DeviceError):  # the recording reports the error
             if why := has_no_queue(disk_name(str(device))):
                 display.log(f"linnapp: warning: nothing is issued to what is recorded: {why}")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp train``: one model per drive of an array."""
+"""``linnapp train``: train one model per drive of an array."""
 
 from __future__ import annotations
 

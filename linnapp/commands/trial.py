@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp trial``: what choosing mirrors is worth, on this machine, under its own load."""
+"""``linnapp trial``: measure the benefit of choosing mirrors on this machine under its own load."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def trial(
 
 
 def to_text(found: TrialOutcome) -> str:
-    """What was found, for a screen."""
+    """Return the outcome as text."""
     plan, (off, on) = found.plan, found.reads
     lines = [
         f"{found.array}: {len(found.pairs)} of {plan.n_pairs} pairs of {plan.block_s:g} s with "
@@ -149,7 +149,7 @@ def _verdict(found: TrialOutcome) -> str:
 
 
 def to_json(found: TrialOutcome) -> dict[str, Any]:
-    """What was found, for programs."""
+    """Return the outcome as JSON."""
     plan = found.plan
     latencies: dict[str, Any] = {}
     for name, (off_us, on_us) in found.latencies_us.items():
