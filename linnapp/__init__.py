@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """LinnApp: the user-space side of LinnOS.
 
-Tracing, labelling, training, quantising and uploading of the models with which the kernel
-predicts whether a drive would serve a read fast or slow. As a library (docs/library.md): arrays
-in, objects out; what is used is imported when it is first named.
+It traces, labels, trains, quantises and uploads the models with which the kernel
+predicts whether a drive would serve a read fast or slow. As a library (docs/library.md), it takes
+arrays and returns objects; its modules are imported when they are first used.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Checks of what the library's functions are given: what is wrong is said, never guessed at."""
+"""Checks of the arguments of the library's functions: report errors, never guess a value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def check_choice(name: str, value: Any, accepted: Sequence[str]) -> None:
-    """Refuse what is none of the accepted words."""
+    """Raise ValueError if the value is not one of the accepted words."""
     if value not in accepted:
         raise ValueError(f"{name}={value!r}: accepted are {', '.join(map(repr, accepted))}")
 
@@ -25,10 +25,10 @@ def check_number(
     whole: bool = False,
     open_ends: str = "",
 ) -> None:
-    """Refuse what is no number, with a TypeError, or one out of range, with a ValueError.
+    """Raise TypeError if the value is not a number, and ValueError if it is out of range.
 
-    The ends, `low` and `high`, are accepted but for those that `open_ends` names: "low", "high",
-    or "low high". What is infinite, or no number as floats know it, is out of range.
+    The ends, `low` and `high`, are accepted except those that `open_ends` names: "low", "high",
+    or "low high". Infinities and NaN are out of range.
     """
     kind = numbers.Integral if whole else numbers.Real
     if isinstance(value, bool) or not isinstance(value, kind):
@@ -49,29 +49,30 @@ def check_number(
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Refuse what is neither True nor False."""
+    """Raise TypeError if the value is neither True nor False."""
     if not isinstance(value, bool):
         raise TypeError(f"{name}={value!r}: expected True or False, not {type(value).__name__}")
 
 
 def check_kind(name: str, value: Any, kind: type, where: str = "") -> None:
-    """Refuse what is of another class; `where` may say where such are found."""
+    """Raise TypeError for another class; `where` may say where suitable objects are found."""
     if not isinstance(value, kind):
         found = type(value).__name__
         raise TypeError(f"{name}={value!r}: expected {kind.__name__}{where}, not {found}")
 
 
 def did_you_mean(name: str, accepted: Iterable[str]) -> str:
-    """A question that names what is near to a mistyped name; empty where nothing is.
+    """Return a question that names the words similar to a mistyped name; empty if there are none.
 
-    Several: two letters swapped, 'trian' is nearer to 'trial' than to 'train'.
+    It may name several: 'trian', with two letters swapped, is more similar to 'trial' than to
+    'train'.
     """
     near = difflib.get_close_matches(name, list(accepted))
     return f"Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def check_names(function: str, given: Collection[str], accepted: Sequence[str]) -> None:
-    """Refuse keyword arguments that nobody knows."""
+    """Raise TypeError for unknown keyword arguments."""
     for name in given:
         if name not in accepted:
             near = difflib.get_close_matches(name, accepted, n=1)

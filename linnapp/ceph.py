@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Ceph is read from the OSD that answers first: liblinnos-ceph for Python, by ctypes.
+"""Read from the Ceph OSD with the lowest expected latency: ctypes bindings for liblinnos-ceph.
 
-Writes, and everything else, go by librados as ever. docs/cluster.md has an example.
+Writes and all other operations use librados as usual. docs/cluster.md has an example.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from linnapp.native import (
 _CANDIDATES = 16
 _UNKNOWN = (1 << 64) - 1
 
-#: Where linnos-agent listens, unless its configuration says otherwise.
+#: Default port of linnos-agent.
 AGENT_PORT = 7316
 
 
 @dataclass(frozen=True)
 class PoolStats:
-    """What was done since a pool was opened; linnos_ceph(3) defines each number.
+    """Counters since a pool was opened; linnos_ceph(3) defines each number.
 
     Attributes
     ----------
     bounced : int or None
-        None: librados' counters could not be read.
+        None if librados' counters could not be read.
     """
 
     reads: int
@@ -70,7 +70,7 @@ class _PoolOptions(ctypes.Structure):
 
 
 class _PoolCounters(ctypes.Structure):
-    """`struct linnos_ceph_stats`, whose members `PoolStats` has in their order."""
+    """`struct linnos_ceph_stats`, whose members are those of `PoolStats` in the same order."""
 
     _fields_ = of_counters(PoolStats)
 
@@ -78,7 +78,7 @@ class _PoolCounters(ctypes.Structure):
 @functools.cache
 def _library() -> ctypes.CDLL:
     handle, status, size, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_char_p
-    # In a checkout only this finds the library that it needs; what is wrong will be said below.
+    # In a checkout, only this finds the library that it needs. Errors are reported below.
     with contextlib.suppress(LinnappError):
         nodes.library()
     return load_public(
@@ -116,32 +116,32 @@ def _object(name: str | bytes) -> bytes:
 
 
 class Pool(Closable):
-    """A replicated pool, opened; any number of threads may read from it at once.
+    """An open replicated pool; any number of threads may read from it at the same time.
 
-    It connects as librados does, and waits as long: for monitors as `client_mount_timeout` of
-    ceph.conf says, for an OSD as `rados_osd_op_timeout`, which by default is for ever. Neither is
-    interrupted by ctrl-C. A process that was forked opens one of its own.
+    It connects as librados does, with the same timeouts: `client_mount_timeout` of ceph.conf for
+    monitors, and `rados_osd_op_timeout` for an OSD, which is unlimited by default. Ctrl-C does
+    not interrupt either. A forked process must open a pool of its own.
 
     Parameters
     ----------
     pool : str
-        Its name.
+        The pool's name.
     configuration : path, optional
-        ceph.conf. Default: where librados looks, $CEPH_CONF first.
+        ceph.conf. Default: librados' search path, $CEPH_CONF first.
     user : str, optional
-        As whom, without `client.`. Default: admin.
+        Name of the Ceph user without `client.`. Default: admin.
     agent_port : int
-        Where linnos-agent listens on the OSDs' hosts, `AGENT_PORT` by default there; 0: no agent
-        is asked.
+        Port of linnos-agent on the OSDs' hosts, by default `AGENT_PORT`. If 0, no agent
+        is queried.
     fresh_ms : int
-        An object that was written is read from its primary for so long at most.
+        Maximum time for which a written object is read from its primary.
     **choosing
-        As `linnapp.nodes.Nodes` has them; `mode` is "observe" or "choose".
+        Options of `linnapp.nodes.Nodes`; `mode` is "observe" or "choose".
 
     Raises
     ------
     OSError
-        What Ceph does not allow or have, with the remedy.
+        If Ceph does not permit or have something; the message says what to do.
     LinnappError
         If the library is not built.
     """
@@ -180,8 +180,8 @@ class Pool(Closable):
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[ctypes.c_void_p]:
-        """The handle, which nobody closes meanwhile."""
-        # There librados has no threads, and its locks are as they happened to be.
+        """Yield the handle, and keep other threads from closing it until the block ends."""
+        # After a fork, librados has no threads there, and its locks are in the state of the fork.
         if os.getpid() != self._process:
             raise ValueError("the pool was opened before this process was forked; open it in here")
         with self._changed:
@@ -202,20 +202,20 @@ class Pool(Closable):
         Parameters
         ----------
         name : str or bytes
-            The object's, in the default namespace, without a locator.
+            Name of the object, in the default namespace, without a locator.
         length, offset : int
-            In bytes.
+            Size in bytes.
 
         Returns
         -------
         bytes
-            Fewer than asked for only where the object ends.
+            Fewer than requested only at the end of the object.
 
         Raises
         ------
         OSError
-            FileNotFoundError: there is no such object; else what the OSDs do not allow, or why they
-            could not read it, the primary last.
+                FileNotFoundError if the object does not exist; otherwise an operation that the OSDs
+                do not permit, or the error of the last OSD to fail, which is the primary.
         """
         check_fits(63, length=length)
         buffer = bytearray(length)
@@ -228,7 +228,7 @@ class Pool(Closable):
         Returns
         -------
         int
-            Bytes read; fewer than the buffer holds only where the object ends.
+            Number of bytes read; fewer than the buffer's size only at the end of the object.
         """
         check_fits(64, offset=offset)
         with self._open() as handle, to_be_filled([buffer]) as places:
@@ -241,28 +241,28 @@ class Pool(Closable):
         return n
 
     def wrote(self, name: str | bytes) -> None:
-        """An object has been written, by whatever means, or is about to be.
+        """Report that an object has been written, by any client, or is about to be.
 
-        Not to say so is no error: a replica never gives what is out of date, but has the read sent
-        to the primary, which takes longer.
+        Omitting this is not an error: a replica never returns stale data, but has the read
+        forwarded to the primary, which takes longer.
         """
         with self._open() as handle:
             _library().linnos_ceph_wrote(handle, _object(name))
 
     def osds(self, name: str | bytes) -> list[int]:
-        """Who holds an object: its primary, then the other OSDs that can be read from.
+        """Return the OSDs that hold an object: the primary, then the others that can be read from.
 
         Returns
         -------
         list of int
-            Empty as long as that is not known; the monitors are asked for it now.
+            Empty as long as they are not known; this call then requests them from the monitors.
         """
         found = (ctypes.c_int * _CANDIDATES)()
         with self._open() as handle:
             return found[: _library().linnos_ceph_osds(handle, _object(name), found)]
 
     def stats(self) -> PoolStats:
-        """What was done until now; asks librados, which takes longer than a read may."""
+        """Return the counters; queries librados, which may take longer than a read."""
         raw = _PoolCounters()
         with self._open() as handle:
             _library().linnos_ceph_get_stats(handle, ctypes.byref(raw), ctypes.sizeof(raw))
@@ -272,22 +272,22 @@ class Pool(Closable):
         return PoolStats(**values)
 
     def client_stats(self) -> nodes.ClientStats:
-        """What was chosen until now, and what it has saved."""
+        """Return statistics of the choices so far, and of the time that they have saved."""
         with self._open() as handle:
             return nodes.client_stats(_library().linnos_ceph_cluster(handle))
 
     def osd_stats(self, osd: int) -> nodes.NodeStats:
-        """How an OSD is doing, by its number."""
+        """Return the statistics of an OSD, given by its number."""
         with self._open() as handle:
             return nodes.node_stats(_library().linnos_ceph_cluster(handle), osd, None)
 
     def close(self) -> None:
-        """Give it back, when all reads that others have begun have ended. May be repeated."""
+        """Close the pool when all reads of other threads have ended. May be repeated."""
         if os.getpid() != self._process:
             return
         with self._changed:
             self._is_closing = True
-            # which ctrl-C interrupts: the next one to close has the handle still
+            # ctrl-C may interrupt this; the handle is then still there for the next call of close
             self._changed.wait_for(lambda: not self._n_calls)
             handle, self._handle = self._handle, ctypes.c_void_p()
             if handle:

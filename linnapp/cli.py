@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The ``linnapp`` command: a group whose subcommands are imported only when they are used.
 
-Importing TensorFlow, numpy or rich for ``linnapp --help`` would make it slow, so the group knows
-each command's name, module and one line of help, and nothing else.
+Importing TensorFlow, numpy or rich for ``linnapp --help`` would make it slow, so the group has
+only each command's name, module and one line of help.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import click
 from linnapp import __version__
 from linnapp.errors import ConfWarning, LinnappError, TraceWarning, as_options
 
-#: command: (module:attribute, one line of help), in the order of a user's way through them
+#: command: (module:attribute, one line of help), in the order in which users need them
 _COMMANDS = {
     "trace": ("linnapp.commands.trace:trace", "Record drives with blktrace."),
     "layers": ("linnapp.commands.layers:layers", "Show where the time of each I/O goes."),
@@ -65,7 +65,7 @@ _COMMANDS = {
     "lab": ("linnapp.lab.cli:lab", "Run commands on the patched kernel with an array up."),
 }
 
-#: what --help lists together: title, an example, commands
+#: groups of --help: title, an example, commands
 _GROUPS = (
     ("Record, and look", "sudo linnapp layers -- fio job.fio",
         ("trace", "inspect", "layers", "watch", "query")),
@@ -85,7 +85,7 @@ _GROUPS = (
 
 
 class LazyGroup(click.Group):
-    """A click group that imports a command's module when the command is asked for."""
+    """A click group that imports a command's module when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of all commands."""
@@ -101,7 +101,7 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; what it warns of is shown once, as lines on stderr."""
+        """Run the command; print each of its warnings once, as a line on stderr."""
         shown: set[str] = set()
 
         def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
@@ -121,23 +121,23 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; for a name that there is not, say which are near."""
+        """Find the command; for an unknown name, suggest similar ones."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             from linnapp.arguments import did_you_mean
 
-            # click's own suggestions know nothing of commands that are not imported.
+            # click's own suggestions do not include commands that are not imported.
             if meant := did_you_mean(args[0], _COMMANDS):
                 raise click.UsageError(f"{error.message} {meant}", ctx) from None
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands by what they are for, without importing them."""
+        """List the commands by purpose, without importing them."""
         for title, example, names in _GROUPS:
             with formatter.section(title):
                 formatter.write_dl(
-                    # Of one width, so that the lists stand below each other.
+                    # All names have the same width, so that the columns of all lists are aligned.
                     [(f"{name:{max(map(len, _COMMANDS))}}", _COMMANDS[name][1]) for name in names]
                 )
                 formatter.write_text(f"$ {example}")
@@ -160,22 +160,22 @@ def cli() -> None:
 
 
 class _ToldToEndError(BaseException):
-    """A signal that ends the program; not an error that anybody may handle."""
+    """A signal that ends the program; it is not an error and must not be handled as one."""
 
 
 @contextlib.contextmanager
 def _ending_in_order() -> Iterator[None]:
-    """Told to end (kill, timeout, a terminal that is closed), leave nothing behind, then do.
+    """After a signal that ends the program (kill, timeout, closed terminal), clean up, then end.
 
-    Half-written files go, kernel events are switched off, the terminal is as it was. Told once
-    more, the program ends at once.
+    Incomplete files are removed, kernel events are switched off, and the terminal is restored. At
+    the second signal, the program ends immediately.
     """
 
     told: list[int] = []
 
     def end(number: int, _: object) -> None:
         signal.signal(number, signal.SIG_DFL)
-        # Nor does one that was lost come again.
+        # Also cancel the repetition of a signal that was lost.
         signal.setitimer(signal.ITIMER_REAL, 0)
         told.append(number)
         raise _ToldToEndError
@@ -184,8 +184,8 @@ def _ending_in_order() -> Iterator[None]:
         if not isinstance(unraisable.exc_value, _ToldToEndError):
             report(unraisable)
             return
-        # It came in a destructor, of which there are many in TensorFlow. It comes once more, and
-        # waits for whoever then holds such signals.
+        # The signal arrived in a destructor, of which TensorFlow has many. It is repeated by a
+        # timer and, if signals are held at that time, delivered afterwards.
         signal.signal(told[0], end)
         signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(told[0]))
         signal.setitimer(signal.ITIMER_REAL, 0.1)
@@ -193,7 +193,7 @@ def _ending_in_order() -> Iterator[None]:
     taken = [
         number
         for number in (signal.SIGTERM, signal.SIGHUP)
-        # nohup has it ignored.
+        # nohup sets the signal to be ignored.
         if signal.getsignal(number) is signal.SIG_DFL
     ]
     for number in taken:
@@ -202,14 +202,14 @@ def _ending_in_order() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if not told:  # else a library may have made an error of its own of it
+        if not told:  # otherwise a library may have turned the signal into an error of its own
             raise
     finally:
-        # Who held them may have put our own answer back.
+        # Code that held the signals may have restored our handler.
         for number in taken:
             signal.signal(number, signal.SIG_DFL)
     if told:
-        # As if it had never been held up: whoever waits sees the signal.
+        # End as if the signal had not been caught: the parent process sees the signal.
         os.kill(os.getpid(), told[0])
 
 
@@ -222,10 +222,10 @@ def main() -> None:
 
 
 def _warn_of_another_clone() -> None:
-    """Warn when the current folder lies in a clone of LinnOS whose code is not what runs.
+    """Warn if the current folder is in a clone of LinnOS whose code is not the running code.
 
-    That happens when the environment of one clone is active in another, and when ``linnapp`` is
-    also installed. The kernel, the libraries and the models would then be the other clone's.
+    That happens if the environment of one clone is active in another, or if ``linnapp`` is
+    also installed. The kernel, the libraries and the models would then be those of the other clone.
     """
     try:
         here = Path.cwd()
@@ -246,10 +246,10 @@ def _warn_of_another_clone() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Put something in the place of stdin, stdout and stderr that the caller has closed.
+    """Replace stdin, stdout and stderr if the caller has closed them.
 
-    Files that are opened would get their numbers, and what is printed would go there. Writing to
-    stdout is then an error, as of other programs.
+    Otherwise, files that are opened later would get their numbers and receive the output. After
+    this, writing to stdout is an error, as in other programs.
     """
     while (number := os.open(os.devnull, os.O_RDONLY)) <= 2:
         if number == 1:
@@ -273,17 +273,17 @@ def _run() -> None:
         status = error.exit_code
     except LinnappError as error:
         message = str(error)
-        # What "-" stands for has another name for those who read it.
+        # For the user, the copy of standard input has another name, "-".
         if input_module := sys.modules.get("linnapp.trace.standard_input"):
             message = input_module.named(message)
         print(f"linnapp: error: {as_options(message)}", file=sys.stderr)
         status = 1
     except BrokenPipeError:
-        # The reader (`head`, `less`) has gone.
+        # The reader (`head`, `less`) is gone.
         _drop_output()
         status = 128 + signal.SIGPIPE
     except OSError as error:
-        # Of the machine or a name that the user gave (too long, no permission, disk full, ...).
+        # An error of the machine, or a bad file name (too long, no permission, disk full, ...).
         print(f"linnapp: error: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
         try:
             sys.stdout.flush()
@@ -299,5 +299,5 @@ def _run() -> None:
 
 
 def _drop_output() -> None:
-    """Keep the interpreter from complaining at exit of what cannot be written."""
+    """Prevent errors of the interpreter at exit about output that cannot be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

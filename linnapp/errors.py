@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The errors that a user can do something about.
+"""Errors that a user can fix.
 
-Every one of them names the thing, what is wrong with it, and the remedy. The command line prints
-the message and exits with status 1; anything else is a bug and keeps its traceback.
+Each message names the object, the problem, and the remedy. The command line prints
+the message and exits with status 1; any other exception is a bug and keeps its traceback.
 
-Whatever reads, writes or asks a kernel raises one when it cannot. Docstrings name them where that
-is not all there is to say: of the library's own functions, and of what leaves something behind.
-What is called `check_...` raises the first reason that there is.
+Functions that read files, write files or query a kernel raise one of these if that fails.
+Docstrings list them only where they add to this: in functions of the library, and where something
+remains after the failure. Functions named `check_...` raise an error for the first problem found.
 
-Messages name arguments as the library has them, "`allow_truncated=True`"; the command line makes
-options of these (:func:`as_options`).
+Messages name arguments as in the library, "`allow_truncated=True`"; the command line converts
+them to options (:func:`as_options`).
 """
 
 import contextlib
@@ -20,10 +20,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-#: An argument in a message, and its value.
+#: An argument and its value in a message.
 _ARGUMENT = re.compile(r"`(\w+)=([^`]*)`")
 
-#: Options that are named otherwise than the arguments.
+#: Options whose names differ from those of the arguments.
 _OPTIONS = {
     "device": "dev",
     "models_dir": "models",
@@ -35,15 +35,15 @@ _OPTIONS = {
 
 
 class LinnappError(Exception):
-    """Base of all errors that are the input's or the machine's, not the program's."""
+    """Base of all errors that are caused by the input or the machine, not by the program."""
 
 
 class TraceError(LinnappError):
-    """A trace that cannot be read or holds nothing to work with."""
+    """A trace that cannot be read or contains no usable data."""
 
 
 class TraceWarning(UserWarning):
-    """Something is wrong with a trace that is used all the same."""
+    """A problem in a trace that is nevertheless used."""
 
 
 class ConfWarning(UserWarning):
@@ -51,19 +51,19 @@ class ConfWarning(UserWarning):
 
 
 class NoGainError(LinnappError):
-    """A drive's reads teach nothing that would be better than admitting all of them."""
+    """No model of this drive's reads would be better than admitting all of them."""
 
 
 class ModelError(LinnappError):
-    """A model file or weights that break the format or the kernel's limits."""
+    """A model file or weights that violate the format or the kernel's limits."""
 
 
 class DeviceError(LinnappError):
-    """A drive that is missing, or whose kernel or driver cannot do what was asked."""
+    """A drive is missing, or its kernel or driver does not support an operation."""
 
 
 def as_options(message: str) -> str:
-    """A message of the library in the words of the command line: "`device=`" is --dev there."""
+    """Return a message with arguments replaced by options, for example "`device=`" by --dev."""
 
     def option(found: re.Match[str]) -> str:
         name, value = found[1], found[2].strip("'\"")
@@ -75,10 +75,10 @@ def as_options(message: str) -> str:
 
 @contextlib.contextmanager
 def needs(what: str, install: str) -> Iterator[None]:
-    """Import libraries that not everybody has installed, or say that `what` needs them.
+    """Import optional libraries; if they are missing, raise an error that `what` needs them.
 
-    That is in the words of the message: "figures need matplotlib". `install` is what pip is to
-    install.
+    `what` begins the message: "figures need matplotlib". `install` is the name of the package for
+    pip.
     """
     try:
         yield
@@ -88,10 +88,11 @@ def needs(what: str, install: str) -> Iterator[None]:
 
 
 def install_command(libraries: str) -> str:
-    """For a shell, what installs libraries, named as pip knows them, where this program finds them.
+    """Return a shell command that installs libraries where this program finds them.
 
-    Debian's own pip installs nothing outside of a virtual environment. The packaged command says in
-    ``LINNAPP_ENVIRONMENT`` which one it looks for; a clone has one that `make venv` makes.
+    The libraries are named as in pip. Debian's own pip installs nothing outside a virtual
+    environment. The packaged command sets ``LINNAPP_ENVIRONMENT`` to the environment that it uses;
+    in a clone, `make venv` creates one.
     """
     if sys.prefix != sys.base_prefix:
         return f"{shlex.quote(str(Path(sys.prefix, 'bin', 'pip')))} install {libraries}"

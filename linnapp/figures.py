@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where figures are drawn, and whether they can be."""
+"""Draw figures and save them, and check in advance that this is possible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SUFFIXES = (".png", ".svg")
 
 
 def axes_for(axes: Any = None) -> Any:
-    """The axes that were given, or new ones, which a notebook shows."""
+    """Return the given axes, or create new ones, which a notebook shows."""
     if axes is not None:
         return axes
     with needs("figures need matplotlib", "matplotlib"):
@@ -22,7 +22,7 @@ def axes_for(axes: Any = None) -> Any:
 
 
 def check_can_draw(path: AnyPath) -> None:
-    """Find out why no picture could be had, before anything is recorded for it."""
+    """Raise an error if a figure cannot be drawn, before anything is recorded for it."""
     path = Path(path)
     if path.suffix not in SUFFIXES:
         raise LinnappError(f"{path}: a picture's name ends in {' or '.join(SUFFIXES)}")
@@ -33,7 +33,7 @@ def check_can_draw(path: AnyPath) -> None:
 
 
 def in_plain_numbers(axis: Any) -> None:
-    """Label a logarithmic axis 100, 200, 500, and not with powers of ten."""
+    """Label a logarithmic axis 100, 200, 500 instead of powers of ten."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -42,6 +42,6 @@ def in_plain_numbers(axis: Any) -> None:
 
 
 def save(figure: Any, path: AnyPath) -> None:
-    """Write a figure, whole or not at all; its suffix says of which kind."""
+    """Write a figure atomically; the suffix determines its format."""
     with replaced_file(path) as stream:
         figure.savefig(stream, dpi=120, format=Path(path).suffix[1:])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Output that appears whole or not at all: written beside its place, then renamed."""
+"""Write files atomically: under a temporary name in the same folder, then renamed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import IO
 from linnapp.errors import LinnappError
 from linnapp.signals import signals_held
 
-#: what every function of the package takes for the name of a file or folder
+#: type of all file and folder names that the package's functions accept
 AnyPath = str | os.PathLike[str]
 
 
@@ -29,7 +29,7 @@ def explain_os_error(error: OSError, path: AnyPath) -> LinnappError:
 def os_errors(
     path: AnyPath, explained: Callable[[OSError, AnyPath], LinnappError] = explain_os_error
 ) -> Iterator[None]:
-    """Explain what the system refuses of `path` in the block."""
+    """Convert the system's errors in the block into errors about `path`."""
     try:
         yield
     except OSError as error:
@@ -38,7 +38,7 @@ def os_errors(
 
 @contextlib.contextmanager
 def locked_folder(folder: AnyPath, taken: str) -> Iterator[None]:
-    """Have a folder alone, which is made where there is none; `taken` says that another has it."""
+    """Lock a folder, which is created if needed; `taken` is the message if it is locked already."""
     with contextlib.ExitStack() as stack:
         with os_errors(folder):
             Path(folder).mkdir(parents=True, exist_ok=True)
@@ -52,10 +52,10 @@ def locked_folder(folder: AnyPath, taken: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def replaced_file(path: AnyPath) -> Iterator[IO[bytes]]:
-    """Open a temporary file beside `path`; rename it onto `path` when the block succeeds.
+    """Open a temporary file next to `path`; rename it to `path` if the block succeeds.
 
-    Its directory must exist. If that cannot be written, the disk is full, or `path` is there and no
-    regular file (a rename would put a file in a device's place), `path` is untouched.
+    The directory must exist. If it is not writable, the disk is full, or `path` exists and is not a
+    regular file (a rename would replace a device by a file), `path` is unchanged.
     """
     path = _replaceable(Path(path), directory=False)
     temporary = _beside(path)
@@ -63,7 +63,7 @@ def replaced_file(path: AnyPath) -> Iterator[IO[bytes]]:
         try:
             stream = temporary.open("xb")
         except OSError as error:
-            # Not the temporary file's name, which means nothing to the user.
+            # The name of the temporary file would mean nothing to the user.
             raise LinnappError(
                 f"{path.parent}: {error.strerror}; {path.name} goes there"
             ) from error
@@ -80,18 +80,18 @@ def replaced_file(path: AnyPath) -> Iterator[IO[bytes]]:
         raise
 
 
-#: names of standard output, which a rename must not replace
+#: names of standard output, which must not be replaced by a rename
 _STANDARD_OUTPUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 
 def is_standard_output(path: AnyPath) -> bool:
-    """Whether a name means standard output."""
+    """Return true if a name stands for standard output."""
     return os.fspath(path) in _STANDARD_OUTPUT
 
 
 @contextlib.contextmanager
 def output_file(path: AnyPath) -> Iterator[IO[bytes]]:
-    """Open a file as :func:`replaced_file` does, or standard output by one of its names."""
+    """Open a file like :func:`replaced_file`, or standard output by one of its names."""
     if not is_standard_output(path):
         with replaced_file(path) as stream:
             yield stream
@@ -102,50 +102,50 @@ def output_file(path: AnyPath) -> Iterator[IO[bytes]]:
 
 
 def replace_text(path: AnyPath, text: str) -> None:
-    """Write a text file in UTF-8, whole or not at all; see :func:`replaced_file`."""
+    """Write a text file in UTF-8 atomically; see :func:`replaced_file`."""
     with replaced_file(path) as stream:
         stream.write(text.encode())
 
 
 def _beside(path: Path) -> Path:
-    """A name for what will take the place of `path`.
+    """Return a temporary name for the replacement of `path`.
 
-    Known before there is such a file, not after as with tempfile: whenever an interruption comes,
-    it can be removed.
+    Unlike with tempfile, the name is known before the file exists, so the file can be removed after
+    an interruption at any point.
     """
     return path.parent / f".{path.name}.{os.urandom(4).hex()}"
 
 
 def _explained(error: OSError, temporary: Path, path: Path) -> LinnappError:
-    """As :func:`explain_os_error`, with the name that the output is to have."""
+    """Convert an error like :func:`explain_os_error`, with the final name of the output."""
     if error.filename is not None:
         error.filename = str(error.filename).replace(str(temporary), str(path))
     return explain_os_error(error, path)
 
 
 def _remove(temporary: Path) -> None:
-    """Remove what there is of a file; where none can be there is none."""
+    """Remove a file; ignore errors, because the file may not exist."""
     with contextlib.suppress(OSError):
         temporary.unlink()
 
 
 def _replaceable(path: Path, *, directory: bool) -> Path:
-    """What `path` really names, a link followed, when it is absent or of the right kind."""
+    """Resolve links in `path`; raise an error if it exists and is not of the right kind."""
     try:
         real = path.resolve()
         if real.exists() and not (real.is_dir() if directory else real.is_file()):
             wanted = "a directory" if directory else "a regular file"
             found = "a directory" if real.is_dir() else "a file, or a device"
             raise LinnappError(f"{path}: {found}; the output is {wanted}")
-    except (OSError, RuntimeError) as error:  # a loop of links, or a name too long
+    except (OSError, RuntimeError) as error:  # a loop of links, or a name that is too long
         raise LinnappError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
     return real
 
 
 def check_replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Path:
-    """Find out whether :func:`replaced_directory` would work, before hours of work for it.
+    """Check that :func:`replaced_directory` will work, before hours of computation.
 
-    Returned is what `path` really names, a link followed.
+    Return `path` with links resolved.
     """
     path = _replaceable(Path(path), directory=True)
     with os_errors(path):
@@ -164,12 +164,12 @@ def check_replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Path:
 
 
 def check_can_make(path: AnyPath) -> None:
-    """Find out whether files and folders can be made where `path` is to be."""
+    """Check that files and folders can be created in the place of `path`."""
     path = Path(path)
     there = next(parent for parent in path.parents if os.path.lexists(parent))
     if not there.is_dir():
         raise LinnappError(f"{there}: not a directory; {path.name} is to go there")
-    # Rights are not all: some file systems take no folder of root's either.
+    # Permissions are not sufficient: some file systems refuse new folders even for root.
     made = _beside(there / path.name)
     try:
         made.mkdir(0o700)
@@ -184,12 +184,13 @@ def check_can_make(path: AnyPath) -> None:
 def replaced_directory(
     path: AnyPath, suffixes: tuple[str, ...], replaced: Collection[str] = ()
 ) -> Iterator[Path]:
-    """Yield a temporary directory beside `path`; it takes the place of `path` on success.
+    """Yield a temporary directory next to `path`; it replaces `path` on success.
 
-    A previous `path` is moved aside first and removed last, so that a complete directory exists
-    under one of the two names at every moment. It may hold files with these suffixes only, and
-    folders of such files, as made by another run; else it is somebody's own. All of them are kept
-    but files in `path` itself that the block writes again or that `replaced` names.
+    A previous `path` is moved aside first and removed last, so a complete directory exists
+    under one of the two names at any time. It may only contain files with these suffixes and
+    folders of such files, which another run wrote; otherwise it belongs to the user and is refused.
+    All of these files are kept, except files in `path` itself that the block writes again or that
+    `replaced` names.
     """
     path = check_replaced_directory(path, suffixes)
     parent = path.parent
@@ -205,7 +206,7 @@ def replaced_directory(
         if path.exists():
             _keep_others(path, temporary, {*replaced, *(each.name for each in temporary.iterdir())})
         temporary.chmod(0o755)
-        with signals_held():  # between the two renames nothing has the name
+        with signals_held():  # between the two renames, `path` does not exist
             _put_in_place(temporary, path)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -221,7 +222,7 @@ def replaced_directory(
 
 
 def _is_made_of(entry: Path, suffixes: tuple[str, ...]) -> bool:
-    """Whether a file has one of the suffixes, or a folder holds nothing else."""
+    """Return true if a file has one of the suffixes, or a folder contains only such files."""
     if entry.is_dir() and not entry.is_symlink():
         return all(_is_made_of(each, suffixes) for each in entry.iterdir())
     return entry.suffix in suffixes and entry.is_file()
@@ -238,7 +239,7 @@ def _keep_others(old: Path, new: Path, replaced: Collection[str]) -> None:
 
 
 def _link(old: AnyPath, new: AnyPath) -> None:
-    """Have the same file under another name: a hard link also keeps its owner."""
+    """Create another name for a file; a hard link also keeps its owner."""
     try:
         os.link(old, new, follow_symlinks=False)
     except OSError:

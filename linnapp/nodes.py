@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Reads go to the node that answers first: liblinnos-cluster for Python, by ctypes.
+"""Choose the node with the lowest expected latency: ctypes bindings for liblinnos-cluster.
 
-It does no I/O: it chooses a node, is told what was sent there and how that ended, and says whose
-agent to ask. docs/cluster.md has an example.
+The library does no I/O. It chooses a node, is informed of each read that is sent and of its result,
+and names the agent to query next. docs/cluster.md has an example.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ End = Literal["succeeded", "failed", "ignored", "cancelled"]
 
 @dataclass(frozen=True)
 class ClientStats:
-    """What a client has done; linnos_cluster.h defines each number.
+    """Counters of a client; linnos_cluster.h defines each number.
 
     Attributes
     ----------
     saved_us : int
-        Over `moved`, what they were expected to take at home less what they took.
+        Sum over `moved` of the latency expected at the default node, minus the actual latency.
     would_save_us : int
-        Over those of `would_move` that were answered at home, what they would have saved elsewhere.
+        Sum over the reads of `would_move` that the default node served: the actual latency minus
+        the latency expected from the other node.
     """
 
     reads: int
@@ -70,18 +71,18 @@ class ClientStats:
 
 @dataclass(frozen=True)
 class NodeStats:
-    """How a node is doing; linnos_cluster.h defines each number.
+    """Statistics of a node; linnos_cluster.h defines each number.
 
     Attributes
     ----------
     state : str
-        One of `linnapp.replicas.STATES`, without the last.
+        One of `linnapp.replicas.STATES` except the last.
     expected_us : int
-        What a read of a page would take.
+        Expected latency of a read of one page.
     report_age_us : int or None
-        Of what its agent told last; None: nothing that counts.
+        Age of its agent's last report; None if there is no valid one.
     is_trusted : bool
-        What its agent told was not far worse than own reads.
+        True if its agent's predictions were not much less accurate than the client's own estimates.
     """
 
     state: str
@@ -108,7 +109,7 @@ class _ClusterOptions(ctypes.Structure):
 
 
 class _ClusterCounters(ctypes.Structure):
-    """`struct linnos_cluster_stats`, whose members `ClientStats` has in their order."""
+    """`struct linnos_cluster_stats`, whose members are those of `ClientStats` in the same order."""
 
     _fields_ = of_counters(ClientStats, "saved_us", "would_save_us")
 
@@ -189,7 +190,7 @@ def _number(kind: Any, what: str, value: str) -> int:
 
 
 class Choosing(TypedDict, total=False):
-    """Options of `Nodes`, which says what they mean."""
+    """Options of `Nodes`, which documents them."""
 
     mode: Mode
     home_margin_percent: int
@@ -223,7 +224,7 @@ def options_of(
     unguarded: bool = False,
     **unknown: object,
 ) -> _ClusterOptions:
-    """The options of `Nodes` as the library wants them; `owner` is whom they were given to."""
+    """Convert the options of `Nodes` to the library's form; errors name the class `owner`."""
     for name in unknown:
         raise TypeError(f"{owner.__name__}() got an unexpected keyword argument {name!r}")
     whole = {
@@ -250,14 +251,14 @@ def options_of(
 
 
 def client_stats(handle: ctypes.c_void_p) -> ClientStats:
-    """What a client has done until now, of whichever library it is."""
+    """Return the counters of a client, which may belong to another library."""
     raw = _ClusterCounters()
     library().linnos_cluster_get_stats(handle, ctypes.byref(raw), ctypes.sizeof(raw))
     return ClientStats(**counted(raw))
 
 
 def node_stats(handle: ctypes.c_void_p, node: int, now_ns: int | None) -> NodeStats:
-    """How one of its nodes is doing."""
+    """Return the statistics of one of a client's nodes."""
     check_fits(32, node=node)
     raw = _NodeStats()
     _check(
@@ -284,47 +285,47 @@ def _time(now_ns: int | None) -> int:
 
 
 class Nodes(Closable):
-    """What a client knows of nodes; any number of threads may use one at once.
+    """A client's knowledge of its nodes; any number of threads may use it at the same time.
 
     Times are absolute, in ns of one clock, not 0, and default to `time.monotonic_ns()`.
 
     Parameters
     ----------
     n_nodes : int
-        They are numbered from 0.
+        Number of nodes, which are numbered from 0.
     mode : str
-        "observe": reads stay at home, and what they would have gained is counted; "choose";
-        "hedge": a read that takes long is sent to a second node as well.
+        "observe": reads go to the default node, and the possible gain is counted; "choose";
+        "hedge": a read that takes long is also sent to a second node.
     home_margin_percent : int
-        How much less than at home a read must be expected to take elsewhere to leave.
+        A read leaves its default node if its expected latency elsewhere is lower by this margin.
     report_ttl_ms, report_max_uses : int
-        What an agent told counts for so long, and for so many reads; 0: it never does.
+        Time and number of reads for which an agent's report is valid; 0 if it is never used.
     explore_ms : int
-        A node that was slow is looked at again after so long, to begin with.
+        Initial wait before a node that was slow is probed again.
     hedge_percent : int
-        A read is hedged when it has taken so many percent of what is usual.
+        A read is hedged when it has taken this percentage of the usual latency.
     probe_percent, extra_io_percent, query_percent : float
-        Of the reads so many, in percent, have a copy that looks at a slow node; are hedged or
-        copied; have a question to an agent, at most.
+        Upper limits in percent of the reads: for copies that probe a slow node; for hedges and
+        copies together; for queries to an agent.
     seed : int
-        Of the random choices, for reproducible simulations; 0: drawn at random, so that clients
-        choose differently.
+        Seed of the random choices, for reproducible simulations; 0 for a random seed, so that
+        clients choose differently.
     key : bytes, optional
-        That agents want questions to be signed with, 256 bytes at most.
+        Key with which queries are signed, as the agents require; at most 256 bytes.
     unguarded : bool
-        Follow what is expected whatever comes of it.
+        Follow the expected latencies even if that has no benefit.
 
     Raises
     ------
     OSError
-        What an option cannot be, and what it can.
+        If an option is invalid; the message gives its range.
     LinnappError
         If the library is not built.
     """
 
     def __init__(self, n_nodes: int, **choosing: Unpack[Choosing]) -> None:
         self._handle = ctypes.c_void_p()
-        #: The library has their addresses.
+        #: Keeps the attempts alive, because the library has their addresses.
         self._in_flight: set[Attempt] = set()
         check_fits(32, n_nodes=n_nodes)
         options = options_of(type(self), **choosing)
@@ -348,33 +349,34 @@ class Nodes(Closable):
         never_hedge: bool = False,
         now_ns: int | None = None,
     ) -> Read:
-        """Where does a read go?
+        """Choose the node for a read.
 
         Parameters
         ----------
         candidates : sequence of int
             Nodes that have the data, each once; 1 to 16.
         home : int, optional
-            The candidate that the engine itself would read from. Default: in turn.
+            The default node, from which the engine itself would read. Default: round robin.
         never_hedge : bool
-            Send it to one node at a time.
+            Send the read to one node at a time.
 
         Raises
         ------
         OSError
-            There are no such nodes, or not so many candidates.
+            If a node does not exist, or the number of candidates is out of range.
         """
         return Read(self, candidates, size, home, never_hedge, now_ns)
 
     def ask_first(
         self, candidates: Sequence[int], home: int, *, now_ns: int | None = None
     ) -> tuple[int, int] | None:
-        """Is a read worth to ask before it is chosen for?
+        """Return the node to query before a choice, if the query is likely to be worthwhile.
 
         Returns
         -------
         tuple of int, or None
-            The node to ask, and until when to wait for the answer; None: choose at once.
+            The node to query, and the time until which to wait for the answer; None to choose
+            immediately.
         """
         nodes, at = _nodes(candidates), _place(candidates, home)
         until_ns = ctypes.c_uint64()
@@ -384,19 +386,19 @@ class Nodes(Closable):
         return None if node < 0 else (node, until_ns.value)
 
     def next_probe(self, *, now_ns: int | None = None) -> int | None:
-        """The node whose agent should be asked now, or None; to be called after each read sent."""
+        """Return the node whose agent to query now, or None; call this after each read sent."""
         node: int = library().linnos_cluster_next_query_node(self._open(), _time(now_ns))
         return None if node < 0 else node
 
     def question(self, node: int, drive: int, size: int, *, now_ns: int | None = None) -> bytes:
-        """The datagram to send to an agent; what it was asked before is not listened to any more.
+        """Return the datagram to send to an agent; answers to earlier queries are then ignored.
 
         Parameters
         ----------
         drive : int
-            Its number in that agent's configuration.
+            The drive's number in that agent's configuration.
         size : int
-            Of a read there, in bytes, not 0.
+            Size of a read from that drive, in bytes, not 0.
         """
         check_fits(32, node=node, size=size)
         check_fits(16, drive=drive)
@@ -409,12 +411,12 @@ class Nodes(Closable):
         return datagram.raw[:length]
 
     def news(self, node: int, datagram: bytes, *, now_ns: int | None = None) -> bool:
-        """An agent has told something.
+        """Process an agent's report.
 
         Returns
         -------
         bool
-            Whether it is the answer to the last question, and listened to.
+            True if it is the answer to the last query and is used.
         """
         check_fits(32, node=node)
         return not library().linnos_cluster_receive_report(
@@ -422,15 +424,15 @@ class Nodes(Closable):
         )
 
     def stats(self) -> ClientStats:
-        """What the client has done until now."""
+        """Return the client's counters."""
         return client_stats(self._open())
 
     def node_stats(self, node: int, *, now_ns: int | None = None) -> NodeStats:
-        """How a node is doing."""
+        """Return the statistics of a node."""
         return node_stats(self._open(), node, now_ns)
 
     def close(self) -> None:
-        """Forget the nodes, and what is in flight. May be repeated. No other thread may use it."""
+        """Free nodes and attempts in flight, while no other thread uses them. May be repeated."""
         if self._handle:
             handle, self._handle = self._handle, ctypes.c_void_p()
             library().linnos_cluster_free(handle)
@@ -450,7 +452,7 @@ def _place(candidates: Sequence[int], node: int) -> int:
 
 
 class Read:
-    """A read to send to `node`, from `Nodes.choose` to `answered`; one thread at a time has it."""
+    """A read to send to `node`, from `Nodes.choose` to `answered`; used by one thread at a time."""
 
     def __init__(
         self,
@@ -464,7 +466,7 @@ class Read:
         check_fits(64, size=size)
         self._client = client
         self._candidates = tuple(candidates)
-        #: The choice has its address.
+        #: Keeps the array alive, because the choice has its address.
         self._nodes = _nodes(self._candidates)
         self._choice = _Choice(
             bytes=size,
@@ -480,23 +482,23 @@ class Read:
 
     @property
     def home(self) -> int:
-        """The node that it would have gone to unchosen."""
+        """The default node, which would have served it without a choice."""
         place: int = self._choice.home
         return self._candidates[place]
 
     @property
     def copy(self) -> int | None:
-        """The node to send a copy to, whose answer nobody waits for."""
+        """The node to send a probe copy to, whose answer is not waited for."""
         return self._candidates[self._choice.copy] if self._choice.copy >= 0 else None
 
     @property
     def expected_us(self) -> int:
-        """How long it would take at `node`; 0: nothing is known."""
+        """Expected latency at `node`; 0 if it is not known."""
         return int(self._choice.predicted_us)
 
     @property
     def hedge_at_ns(self) -> int | None:
-        """When to call `hedge`, if there is no answer by then; None: never."""
+        """Time at which to call `hedge` if there is no answer by then; None for never."""
         at: int = self._choice.hedge_at_ns
         return None if at == _NEVER else at
 
@@ -511,7 +513,7 @@ class Read:
         Parameters
         ----------
         node : int
-            `node`, `copy`, or what `hedge` said.
+            `node`, `copy`, or the result of `hedge`.
         kind : str
             "primary" if the node was chosen, also after another one failed; "hedge"; or "probe" for
             a copy that probes a node.
@@ -519,12 +521,13 @@ class Read:
         return Attempt(self, node, kind, now_ns)
 
     def next(self, *, now_ns: int | None = None) -> int | None:
-        """Where does it go when that has failed?
+        """Choose another node after a failure.
 
         Returns
         -------
         int or None
-            The best that it was not sent to, which `node` then is; None: none is left.
+            The best node to which the read was not sent, which becomes `node`; None if none is
+            left.
         """
         place = library().linnos_cluster_choose_next(self._open(), self._choice, _time(now_ns))
         if place < 0:
@@ -533,23 +536,23 @@ class Read:
         return self.node
 
     def hedge(self, *, now_ns: int | None = None) -> int | None:
-        """It has waited long enough: `hedge_at_ns` has come.
+        """Choose a second node; call this when the time `hedge_at_ns` has come.
 
         Returns
         -------
         int or None
-            The node to send it to as well; None: none.
+            The node to which to send the read as well; None for no hedge.
         """
         place = library().linnos_cluster_choose_hedge(self._open(), self._choice, _time(now_ns))
         return self._candidates[place] if place >= 0 else None
 
     def answered(self, winner: Attempt | None, *, now_ns: int | None = None) -> None:
-        """Its user has the answer, and the read ends here.
+        """Record that the user has the answer. The read ends here.
 
         Parameters
         ----------
         winner : Attempt or None
-            The one that has answered, which may have ended; None: nobody has.
+            The attempt that was answered, which may have ended; None if all have failed.
         """
         if winner is not None and winner._read is not self:
             raise ValueError("the winner is another read's")
@@ -567,7 +570,8 @@ class Attempt:
         self._read = read
         self._sending = _Sending()
         handle, now_ns = read._open(), _time(now_ns)
-        # Before the library knows it: an interruption in between must not free it.
+        # Keep it alive before the library has its address: an interruption in between must not free
+        # it.
         read._client._in_flight.add(self)
         library().linnos_cluster_on_submit(
             handle, self._sending, read._choice, place, number, now_ns
@@ -587,7 +591,7 @@ class Attempt:
         Raises
         ------
         ValueError
-            It has ended before, or its client is closed.
+            If it has ended before, or its client is closed.
         """
         client = self._read._client
         handle, number, now_ns = client._open(), _number(End, "end", end), _time(now_ns)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Types of command-line options: what they take, and what they say to what they do not take."""
+"""Types of command-line options: accepted values, and error messages for all others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 else:
 
     class ParamType(click.ParamType):
-        """click's, which took no type arguments before 8.4."""
+        """click's class, which took no type arguments before 8.4."""
 
         def __class_getitem__(cls, _: object) -> type[ParamType]:
             return cls
@@ -59,25 +59,25 @@ class OutputPath(NamedPath):
         return Path("/dev/stdout") if str(value) == "-" else super().convert(value, param, ctx)
 
 
-#: A file or folder, or one of them alone, there or not.
+#: A file or folder, or only one of these, which may not exist.
 PATH = NamedPath()
 FILE = NamedPath(dir_okay=False)
 FOLDER = NamedPath(file_okay=False)
-#: Who may not read it hears from the check for root what to do.
+#: Readability is not checked: the check for root has the better message.
 DRIVE = NamedPath(readable=False)
-#: What `linnapp inspect` and `linnapp convert` read and write.
+#: Input and output of `linnapp inspect` and `linnapp convert`.
 TRACE_IN = InputPath()
 TRACE_OUT = OutputPath(dir_okay=False)
 
-#: nearly three centuries, whose nanoseconds fit 63 bits
+#: nearly three centuries; in nanoseconds this fits in 63 bits
 _MOST_SECONDS = 9e9
-#: an EiB; offsets and what is computed of them fit 63 bits
+#: an EiB; offsets and values computed from them fit in 63 bits
 _MOST_BYTES = 1 << 60
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class FiniteRange(click.FloatRange):
-    """A number between bounds; "nan" and "inf", which ``float`` takes too, are none."""
+    """A number between bounds; "nan" and "inf", which ``float`` accepts, are refused."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -101,7 +101,7 @@ class ByteSize(ParamType[int]):
         match = re.fullmatch(r"(\d+)([KMGT]?)(i?B)?", str(value), re.I)
         if not match:
             self.fail(f"{value!r}: expected a number of bytes, or e.g. 512M, 1G", param, ctx)
-        # Counted, not parsed: int() refuses thousands of digits.
+        # Digits are counted first, because int() refuses numbers with thousands of digits.
         digits = match[1].lstrip("0") or "0"
         size = int(digits) * _UNITS[match[2].upper()] if len(digits) < 20 else _MOST_BYTES + 1
         if size > _MOST_BYTES:

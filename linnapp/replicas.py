@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads from the replica that is predicted to answer first: liblinnos for Python, by ctypes."""
+"""Read from the replica with the lowest predicted latency: ctypes bindings for liblinnos."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ STATES = ("healthy", "slow", "silent", "failing", "dropped")
 
 @dataclass(frozen=True)
 class ReplicaStats:
-    """What a replica has done; liblinnos(3) defines each number.
+    """Counters of a replica; liblinnos(3) defines each number.
 
     Attributes
     ----------
     state : str
         One of `STATES`.
     predicted_us, took_us : int
-        Over `answered`, the sums of what was predicted and of what it took.
+        Sums over `answered` of the predicted and the actual latencies.
     near : int
-        Of `answered`, those that took between half and twice what was predicted.
+        Number of reads in `answered` whose latency was between half and twice the predicted one.
     histogram : dict of int to int
-        How many took so many ns or more, up to the next bucket; those that are empty are left out.
+        Number of reads by the lower bound of their latency bucket, in ns, without empty buckets.
     """
 
     state: str
@@ -62,16 +62,16 @@ class ReplicaStats:
 
 @dataclass(frozen=True)
 class Stats:
-    """What an array has done since it was opened; liblinnos(3) defines each number.
+    """Counters of an array since it was opened; liblinnos(3) defines each number.
 
     Attributes
     ----------
     saved_us_estimate : int
-        Over `moved`, what was predicted for home less what was measured elsewhere.
+        Sum over `moved` of the latency predicted for the default replica minus the actual latency.
     hedges_saved_us : int
-        Over `hedges_won`, how much later the attempt that lost was answered.
+        Sum over `hedges_won` of the time by which the other attempt was answered later.
     served_by, errors_by : tuple of int
-        One a replica: `served` and `errors` of `Replicas.replica_stats`.
+        `served` and `errors` of `Replicas.replica_stats`, one value per replica.
     """
 
     reads: int
@@ -112,7 +112,7 @@ class _ArrayOptions(ctypes.Structure):
 
 
 class _ArrayCounters(ctypes.Structure):
-    """`struct linnos_stats` of liblinnos.h, whose members `Stats` has in their order."""
+    """`struct linnos_stats` of liblinnos.h, with the members of `Stats` in the same order."""
 
     _fields_ = of_counters(Stats, "saved_us_estimate")
 
@@ -190,25 +190,25 @@ _NO_BEST = {
 
 
 def best(fds: Sequence[int], size: int) -> list[int]:
-    """Ask the kernel which drives should serve the next read: linnos_kernel_best_drives(3).
+    """Query the kernel for the best drives for the next read: linnos_kernel_best_drives(3).
 
     Parameters
     ----------
     fds : sequence of int
-        Descriptors of block devices that hold the same bytes, open for reading; 1 to 16.
+        Descriptors of block devices with identical content, open for reading; 1 to 16.
     size : int
-        Bytes that will be read, 1 or more.
+        Number of bytes that will be read, 1 or more.
 
     Returns
     -------
     list of int
-        Places in `fds` of the drives that no other is better than, lowest first; empty when all
-        drives have been removed.
+        Indices in `fds` of the drives that are equally good and better than all others, in
+        increasing order; empty if all drives have been removed.
 
     Raises
     ------
     OSError
-        ENOTTY on a kernel without LinnOS, else what is wrong with a descriptor.
+        ENOTTY on a kernel without LinnOS, otherwise the error of a descriptor.
     """
     if not 1 <= len(fds) <= _REPLICAS_MAX:
         raise ValueError(f"{len(fds)} drives; 1 to {_REPLICAS_MAX} can be asked")
@@ -234,56 +234,61 @@ def _check(error: int) -> None:
 
 
 class Replicas(Closable):
-    """An array of replicas, opened; any number of threads may read from it at once.
+    """An open array of replicas; any number of threads may read from it at the same time.
 
-    Each thread has a queue of its own, from its first read until the array is closed or, if that is
-    sooner, the thread has ended and another one reads for the first time.
+    Each thread has its own queue, from its first read until the array is closed or, if that is
+    earlier, until the thread has ended and another one reads for the first time.
 
     Parameters
     ----------
     paths : sequence of path or None
-        Block devices or files that hold the same bytes. None: that replica is not there, and counts
-        as dropped; at least one is.
+        Block devices or files with identical content. None stands for a missing replica, which
+        is treated as dropped; at least one must be present.
     models : sequence of path or None, optional
-        A model of latencies for each, by `linnapp train --kind latency`. None: no read leaves that
-        replica, nor home for it, unless one fails.
+        A latency model for each replica, from `linnapp train --kind latency`. With None, no read
+        is redirected from or to that replica unless a read fails.
     home : int, optional
-        The replica that reads stay at when predictions hardly differ. Default: in turn.
+        The default replica, which reads use unless another is predicted to be clearly faster.
+        Default: round robin.
     home_margin_percent : int
-        How much lower another prediction must be for a read to leave home.
+        Minimum margin by which the prediction of another replica must be lower for a redirect.
     explore_ms : int
-        A replica silent for so long is looked at again; 0: never.
+        Time after which a replica without reads is probed; 0 for never.
     hedge_us : int
-        Ask a second replica after so many us; 0: not by a fixed time.
+        Time in µs after which a second replica is read as well; 0 for no fixed time.
     hedge_percentile : float
-        The same after a percentile of the latencies seen, in percent: 95, not 0.95; 0: not by a
+        The same, as a percentile of the observed latencies, in percent: 95, not 0.95; 0 for no
         percentile.
     hedge_tables : sequence of path, optional
-        The same by each read's prediction: what `linnapp train --kind latency` writes beside each
-        replica's model.
+        The same, depending on each read's prediction: the tables that `linnapp train --kind
+        latency` writes next to each replica's model.
     hedge_by_gain : bool
-        At once, later or never, by what that is expected to gain and what it costs other reads.
+        Hedge immediately, later or never, depending on the expected gain of the hedge and on its
+        cost for other reads.
     extra_io_percent : float
-        Hedges are at most so many percent of the reads: 5, not 0.05.
+        Maximum number of hedges in percent of the reads: 5, not 0.05.
     extra_io_burst : int
-        Hedges that calm times save up at most.
+        Maximum number of hedges that can be saved up in times with few hedges.
     buffered : bool
-        Through the page cache, rather than with O_DIRECT.
+        Read through the page cache instead of with O_DIRECT.
     ask : bool
-        Ask a kernel with LinnOS where a read goes first; it knows of writes and others' reads.
+        Query a kernel with LinnOS for the replica; it knows about writes and reads of other
+        processes.
     ask_all : bool
-        Have every replica's model predict each read; otherwise one whose home is idle, and
-        predicted as low as the others lately were, stays without asking them.
+        Let every replica's model predict each read. Otherwise, if the default replica is idle and
+        its prediction is as low as the others' recent ones, the others are not predicted.
     unguarded : bool
-        Follow predictions whatever comes of it; otherwise of the reads that would leave home some
-        stay, by lot, and more of them the less those gain that leave.
+        Follow predictions even if that has no benefit. Otherwise a random part of the reads that
+        would be redirected stays at the default replica as a control group, which grows as the
+        measured benefit of redirecting falls.
 
     Raises
     ------
     OSError
-        What the operating system, a model or an option does not allow, with the remedy.
+        If the operating system, a model or an option does not permit this; the message says what to
+        do.
     TypeError
-        If one path is given where a sequence is wanted.
+        If one path is given instead of a sequence.
     LinnappError
         If the library is not built.
     """
@@ -329,7 +334,7 @@ class Replicas(Closable):
             hedge_us=hedge_us,
             extra_io_burst=extra_io_burst,
         )
-        flags = (buffered, ask, unguarded, hedge_by_gain, ask_all)  # as LINNOS_BUFFERED, ...
+        flags = (buffered, ask, unguarded, hedge_by_gain, ask_all)  # bits of LINNOS_BUFFERED, ...
         options = _ArrayOptions(
             ctypes.sizeof(_ArrayOptions),
             sum(bool(flag) << bit for bit, flag in enumerate(flags)),
@@ -376,7 +381,7 @@ class Replicas(Closable):
         home: int | None = None,
         never_hedge: bool = False,
     ) -> bytes:
-        """Read bytes, as `preadv` does; fewer than asked for only where the replicas end."""
+        """Read bytes, like `preadv`; fewer than requested only at the end of the replicas."""
         buffer = bytearray(size)
         n = self.preadv(
             [buffer], offset, deadline_us=deadline_us, home=home, never_hedge=never_hedge
@@ -384,7 +389,7 @@ class Replicas(Closable):
         return bytes(memoryview(buffer)[:n])
 
     def preadinto(self, buffer: Any, offset: int) -> int:
-        """Read into a writable buffer, such as a numpy array or a bytearray: `preadv` of one."""
+        """Read into one writable buffer, such as a numpy array or a bytearray, like `preadv`."""
         return self.preadv([buffer], offset)
 
     def preadv(
@@ -396,23 +401,24 @@ class Replicas(Closable):
         home: int | None = None,
         never_hedge: bool = False,
     ) -> int:
-        """Read into writable buffers, one after the other.
+        """Read into writable buffers, in this order.
 
         Parameters
         ----------
         buffers : sequence of writable, C-contiguous buffers
-            All of them are to be filled.
+            The buffers to fill.
         deadline_us : int
-            After so many us the read is over, with TimeoutError, if there is no answer; 0: never.
+            Time in µs after which the read fails with TimeoutError if it has no answer; 0 for
+            never.
         home : int, optional
-            The replica that this read stays at when predictions hardly differ.
+            The default replica of this read, unless another is predicted to be clearly faster.
         never_hedge : bool
-            Send it to one replica at a time.
+            Send the read to one replica at a time.
 
         Returns
         -------
         int
-            Bytes read; fewer than the buffers hold only where the replicas end.
+            Number of bytes read; fewer than the buffers' size only at the end of the replicas.
 
         Raises
         ------
@@ -443,30 +449,33 @@ class Replicas(Closable):
         return n
 
     def drop(self, replica: int) -> None:
-        """Leave a replica out from now on, whose bytes are out of date; the last one cannot be."""
+        """Stop using a replica whose content is out of date; the last one cannot be dropped."""
         _check(_library().linnos_array_drop_replica(self._open(), replica))
 
     def restore(self, replica: int) -> None:
-        """Take a dropped replica back, when it holds what the others hold."""
+        """Use a dropped replica again, once its content equals that of the others."""
         _check(_library().linnos_array_restore_replica(self._open(), replica))
 
     def set_model(self, replica: int, model: AnyPath | None) -> None:
-        """Exchange a replica's model, while others read, too; the old one stays if it is none."""
+        """Replace a replica's model, also while other threads read.
+
+        If the new file is not a valid model, the old model stays.
+        """
         path = None if model is None else os.fsencode(model)
         _check(_library().linnos_set_model(self._open(), replica, path))
 
     @property
     def size(self) -> int:
-        """Bytes that the largest replica held when the array was opened."""
+        """Size in bytes of the largest replica when the array was opened."""
         return int(_library().linnos_array_size(self._open()))
 
     @property
     def asks(self) -> bool:
-        """Whether the kernel is asked: `ask` was given, and it can tell."""
+        """True if the kernel is queried: `ask` was given, and the kernel supports it."""
         return bool(_library().linnos_array_queries_kernel(self._open()))
 
     def stats(self) -> Stats:
-        """What the array has done until now."""
+        """Return the array's counters."""
         raw = _ArrayCounters()
         _library().linnos_array_get_stats(self._open(), ctypes.byref(raw), ctypes.sizeof(raw))
         by = [self._replica(k) for k in range(self._n)]
@@ -486,7 +495,7 @@ class Replicas(Closable):
         return raw
 
     def replica_stats(self, replica: int) -> ReplicaStats:
-        """What a replica has done until now."""
+        """Return a replica's counters."""
         library, raw = _library(), self._replica(replica)
         known = library.linnos_array_predictor(self._open())
         counts = (
@@ -503,13 +512,13 @@ class Replicas(Closable):
         return ReplicaStats(**values, histogram=histogram)
 
     def close(self) -> None:
-        """Give the array back; waits for attempts that have lost their race. May be repeated.
+        """Close the array; waits for attempts that lost to a hedge. May be repeated.
 
         No other thread may be reading.
         """
         if not self._handle:
             return
-        # One by one: after ctrl-C, for which each may wait, the next call goes on.
+        # Close the queues one by one: each may wait, and after ctrl-C the next call continues here.
         while self._queues:
             _library().linnos_queue_close(self._queues.popitem()[1])
         handle, self._handle = self._handle, ctypes.c_void_p()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Signals: what ends this program waits until it may come, and its processes end with it."""
+"""Signals: delay those that end this program, and end child processes with their parent."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from collections.abc import Callable, Iterator
 
 #: linux/prctl.h
 _PR_SET_PDEATHSIG = 1
-# Not after a fork, where another thread may have held the loader's lock.
+# Not loaded after a fork, when another thread may have held the loader's lock.
 _prctl = ctypes.CDLL(None).prctl
 
 
 def end_with_parent(number: signal.Signals) -> None:
-    """Have this process sent a signal when its parent ends, even if that is killed."""
+    """Let the kernel send this process a signal when its parent ends, even if that is killed."""
     _prctl(_PR_SET_PDEATHSIG, number)
 
 
 @contextlib.contextmanager
 def signals_held(*numbers: signal.Signals) -> Iterator[Callable[[], None]]:
-    """Have what ends this program (ctrl-C, SIGTERM and SIGHUP unless given) come afterwards.
+    """Delay signals that end this program (ctrl-C, SIGTERM and SIGHUP by default) until the end.
 
-    So nothing is left half done. Yielded is what lets in what has come so far, where it may: ctrl-C
-    raises KeyboardInterrupt there.
+    So nothing is left half done. Yield a function that delivers the signals received so far, for
+    points at which this is safe: on ctrl-C, it raises KeyboardInterrupt.
     """
     held: list[int] = []
     numbers = numbers or (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
-    # Those that are ignored, or that end the program without its doing, stay as they are; only
-    # the first thread may change any.
+    # Signals that are ignored, or that end the program without a handler, are not changed; only
+    # the main thread may change any.
     if threading.current_thread() is not threading.main_thread():
         before.clear()
     taken = {number: handler for number, handler in before.items() if callable(handler)}

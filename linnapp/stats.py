@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""Statistics: the one module that says how certain a number is, and whether a difference is chance.
+"""Statistics: compute confidence intervals and decide whether differences are significant.
 
 All functions take arrays. There are four rules:
 
 - *Three or more seeds*: Student's t over the seeds' values (:func:`mean_interval`). Each seed has
-  its own drives, load and models, so seeds are the only independent repetitions. A latency, or the
-  ratio of two latencies, is taken as a logarithm first: seeds differ by factors, and it must not
-  matter which of two policies is the numerator. A statistic of all seeds' reads together
+  its own drives, load and models, so seeds are the only independent repetitions. For a latency, or
+  the ratio of two latencies, logarithms are used: seeds differ by factors, and the result must not
+  depend on which of two policies is the numerator. A statistic of all seeds' reads together
   (a mean, a percentile) is treated in the same way through its jackknife pseudo-values
   (:func:`jackknife_interval`).
 - *Two seeds*: no interval. Student's t with one degree of freedom gives one that is nine times as
-  wide as with four, which excludes nothing.
-- *One seed*: a bootstrap over blocks of time (:func:`block_interval`). Reads that follow each other
-  share a burst, so single reads must not be drawn. A block lasts at least ``BLOCK_S``, longer than
-  the pauses of a drive, and with fewer than ``MIN_BLOCKS`` of them nothing is said
-  (:func:`block_numbers`). Such an interval is about these drives and this stretch of the load.
+  wide as with four degrees, which excludes nothing.
+- *One seed*: a bootstrap over blocks of time (:func:`block_interval`). Consecutive reads
+  share a burst, so single reads must not be resampled. A block lasts at least ``BLOCK_S``, longer
+  than the pauses of a drive, and with fewer than ``MIN_BLOCKS`` blocks no interval is computed
+  (:func:`block_numbers`). Such an interval applies to these drives and this part of the load only.
 - *A decision*: a permutation test (:func:`exchanges`, :func:`p_value`). If two models, or a switch
-  that is off and on, are equally good, then what they did in a block could as well have been
-  exchanged. The test is exact for any distribution of latencies. Where several cases are tested at
-  once, :func:`holm` corrects their p-values.
-
-The intervals are nominally of 95 %. This is how often they hold the truth, as
-tests/unit/test_stats.py measures it (2,000 trials each, two binomial errors are 1.0 %), for normal
-values and for skewed ones, three in ten of which have a burst that adds five times as much::
+  that is off and on, are equally good, then their results in a block could as well have been
+  exchanged. The test is exact for any distribution of latencies. When several hypotheses are tested
+  together, :func:`holm` corrects their p-values.
+The intervals are nominally of 95 %. Their actual coverage, as measured by
+tests/unit/test_stats.py (2,000 trials each, two binomial errors are 1.0 %), for normal
+values and for skewed ones, of which three in ten have a burst that adds five times as much, is::
 
     Student's t       3 seeds: normal 94.8 %, bursts 56.7 %
     Student's t       5 seeds: normal 95.8 %, bursts 68.7 %
@@ -30,9 +29,9 @@ values and for skewed ones, three in ten of which have a burst that adds five ti
     block bootstrap  8 blocks: normal 93.8 %, bursts 77.0 %
     block bootstrap 20 blocks: normal 95.6 %, bursts 87.0 %
 
-So a mean of few skewed values is less certain than its interval says: the truth is above it when no
-value had a burst. Differences between two sides that both have bursts are symmetric, and no test of
-this module rejects a true null hypothesis more often than it says on either kind of data.
+So a mean of few skewed values is less certain than its interval suggests: the true mean is higher
+if no value had a burst. Differences between two sides that both have bursts are symmetric, and no
+test of this module rejects a true null hypothesis more often than its level on either kind of data.
 """
 
 from __future__ import annotations
@@ -49,11 +48,11 @@ import numpy.typing as npt
 
 LEVEL = 0.95
 
-#: Garbage collection and flushes slow a drive for up to a second.
+#: Garbage collection and flushes slow a drive down for up to a second.
 BLOCK_S = 1.0
 
-#: With fewer blocks the bootstrap covers too little, and a permutation test can hardly decide.
-#: More blocks than the maximum would be shorter without being worth more.
+#: With fewer blocks, the coverage of the bootstrap is too low and a permutation test has little
+#: power. More blocks than the maximum would be shorter without a benefit.
 MIN_BLOCKS, MAX_BLOCKS = 8, 20
 
 N_RESAMPLES = 4000
@@ -63,7 +62,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Interval:
-    """A number and its confidence interval; the ends are not numbers where none can be given."""
+    """A number and its confidence interval, whose bounds are NaN if none can be computed."""
 
     value: float
     low: float
@@ -71,76 +70,77 @@ class Interval:
 
     @property
     def is_known(self) -> bool:
-        """Whether there are ends."""
+        """True if the bounds are known."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
     def is_above(self) -> bool:
-        """Whether the whole interval is above zero."""
+        """True if the whole interval is greater than zero."""
         return self.low > 0
 
     @property
     def is_below(self) -> bool:
-        """Whether the whole interval is below zero."""
+        """True if the whole interval is less than zero."""
         return self.high < 0
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval excludes zero."""
+        """True if the interval excludes zero."""
         return self.is_above or self.is_below
 
     @property
     def ends(self) -> tuple[float | None, float | None]:
-        """Low and high; None where no interval can be given."""
+        """Lower and upper bound; None if no interval can be computed."""
         return number_or_none(self.low), number_or_none(self.high)
 
     def agreeing_with(self, is_significant: bool) -> Interval:
-        """The interval, made to hold zero unless a test says that the value is not zero."""
+        """Return the interval, extended to include zero unless a test says that it is not zero."""
         if is_significant or not self.excludes_zero:
             return self
         return Interval(self.value, min(self.low, 0.0), max(self.high, 0.0))
 
     @classmethod
     def unknown(cls, value: float = math.nan) -> Interval:
-        """A number of which nobody can say how certain it is."""
+        """Return a number whose uncertainty is unknown."""
         return cls(value, math.nan, math.nan)
 
     def to_json(self) -> list[float | None]:
-        """Value, low, high; null for what is not a number."""
+        """Value, lower and upper bound; null for NaN."""
         return [number_or_none(self.value), *self.ends]
 
     @classmethod
     def from_json(cls, numbers: Sequence[float | None]) -> Interval:
-        """The opposite of :meth:`to_json`."""
+        """Return the interval of a :meth:`to_json` result."""
         value, low, high = (math.nan if end is None else end for end in numbers)
         return cls(value, low, high)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """By how much a mean time differs between two recordings, in us."""
+    """Difference of the mean latencies of two recordings, in µs."""
 
     us: float
-    #: `low_us`, `high_us`: its interval; None where there were too few blocks of time.
+    #: `low_us` and `high_us` are the confidence interval; None if there were too few blocks of
+    #: time.
     low_us: float | None
     high_us: float | None
 
     @property
     def is_significant(self) -> bool:
-        """Whether the interval excludes zero."""
+        """True if the interval excludes zero."""
         if self.low_us is None or self.high_us is None:
             return False
         return self.low_us > 0 or self.high_us < 0
 
 
 def number_or_none(value: float) -> float | None:
-    """The value, or None where it is not finite, which JSON does not know."""
+    """Return the value, or None if it is not finite, which JSON cannot represent."""
     return value if math.isfinite(value) else None
 
 
 def student_t(share: float, freedom: int) -> float:
     """Quantile of Student's t distribution."""
-    # SciPy takes a second to load, which commands without an interval do not have to wait for.
+    # SciPy takes a second to load; commands without an interval need not wait for it.
     from scipy.stats import t
 
     return float(t.ppf(share, freedom))
@@ -154,9 +154,9 @@ def normal_quantile(share: float) -> float:
 
 
 def mean_interval(values: Sequence[float] | Floats, level: float = LEVEL) -> Interval:
-    """Student's t interval of the mean of three or more independent values, as of seeds.
+    """Student's t interval of the mean of three or more independent values, such as those of seeds.
 
-    Values that are not numbers are left out.
+    Values that are NaN are left out.
     """
     known = np.asarray(values, float)
     known = known[~np.isnan(known)]
@@ -169,10 +169,10 @@ def mean_interval(values: Sequence[float] | Floats, level: float = LEVEL) -> Int
 
 
 def jackknife_interval(whole: float, without: Floats, level: float = LEVEL) -> Interval:
-    """The same for a statistic of all seeds' data together.
+    """Return the interval of a statistic of all seeds' data together.
 
-    `without` are its values where one seed after the other is left out. For a mean of seeds that
-    are of one size this is :func:`mean_interval`.
+    `without` are its values with one seed left out at a time. For a mean over seeds of
+    equal size, this is :func:`mean_interval`.
     """
     n = len(without)
     around = mean_interval(n * whole - (n - 1) * np.asarray(without, float), level)
@@ -180,7 +180,7 @@ def jackknife_interval(whole: float, without: Floats, level: float = LEVEL) -> I
 
 
 def positive_mean_interval(values: Sequence[float] | Floats) -> Interval:
-    """The interval of a mean of values that differ by factors, computed on its logarithm."""
+    """Return the interval of a mean of values that differ by factors, computed on logarithms."""
     known = np.asarray(values, float)
     known = known[~np.isnan(known)]
     if len(known) < 3:
@@ -191,9 +191,10 @@ def positive_mean_interval(values: Sequence[float] | Floats) -> Interval:
 
 
 def quantile_interval(values: Sequence[float] | Floats, share: float = 0.5) -> Interval:
-    """A quantile of independent values, between two of them that hold it with 95 % or more.
+    """Return a quantile of independent values and an interval with a coverage of 95 % or more.
 
-    How many values are below a quantile is binomial, whatever the distribution.
+    The bounds are two of the values. The number of values less than a quantile is binomial,
+    whatever the distribution.
     """
     from scipy.stats import binom
 
@@ -204,7 +205,7 @@ def quantile_interval(values: Sequence[float] | Floats, share: float = 0.5) -> I
         return Interval.unknown()
     value = float(np.quantile(known, share, method="nearest"))
     # The quantile is in [known[low], known[high]] unless fewer than low + 1, or more than high,
-    # of the values are below it.
+    # of the values are less than it.
     low = int(binom.ppf((1 - LEVEL) / 2, n, share)) - 1
     high = int(binom.isf((1 - LEVEL) / 2, n, share))
     if low < 0 or high >= n:
@@ -213,16 +214,16 @@ def quantile_interval(values: Sequence[float] | Floats, share: float = 0.5) -> I
 
 
 def count_blocks(span_ns: float, most: int = MAX_BLOCKS) -> int:
-    """How many blocks of at least ``BLOCK_S`` fit into a time, up to `most`; 0 if too few."""
+    """Return how many blocks of ``BLOCK_S`` or more fit into a time, up to `most`; 0 if too few."""
     n = min(most, int(span_ns / (BLOCK_S * 1e9)))
     return n if n >= MIN_BLOCKS else 0
 
 
 def block_numbers(time_ns: npt.NDArray[Any], min_rows: int = 1) -> npt.NDArray[np.int64] | None:
-    """The block of time of each row; None if there are too few blocks to say anything.
+    """Return the block of time of each row; None if there are too few blocks.
 
-    The blocks are as many as :func:`count_blocks` says, all of one length, and there are at least
-    `min_rows` rows for each. Blocks without a row are not numbered.
+    The number of blocks is that of :func:`count_blocks`. All have the same length, and there are at
+    least `min_rows` rows for each. Blocks without a row are not numbered.
     """
     if not len(time_ns):
         return None
@@ -241,7 +242,7 @@ def block_sums(blocks: npt.NDArray[Any], *columns: npt.NDArray[Any] | float) -> 
 
 
 def _kept(draw: Callable[..., npt.NDArray[Any]]) -> Callable[..., npt.NDArray[Any]]:
-    """Keep what was drawn for later calls with the same numbers; nobody may write to it."""
+    """Cache the random draws for later calls with the same arguments; results are read-only."""
 
     @functools.lru_cache(maxsize=8)
     @functools.wraps(draw)
@@ -255,24 +256,25 @@ def _kept(draw: Callable[..., npt.NDArray[Any]]) -> Callable[..., npt.NDArray[An
 
 @_kept
 def resamples(n_blocks: int, n: int = N_RESAMPLES, seed: int = 1) -> Floats:
-    """How often each block is in each resample of the block bootstrap; shape (n, n_blocks)."""
+    """Return the multiplicity of each block in each bootstrap resample; shape (n, n_blocks)."""
     share = np.full(n_blocks, 1 / n_blocks)
     return np.random.default_rng(seed).multinomial(n_blocks, share, n).astype(np.float64)
 
 
 @_kept
 def shuffles(n_blocks: int, n: int, seed: int = 1) -> npt.NDArray[np.int64]:
-    """Random orders of blocks; shape (n, n_blocks)."""
+    """Return random permutations of blocks; shape (n, n_blocks)."""
     every = np.tile(np.arange(n_blocks), (n, 1))
     return np.random.default_rng(seed).permuted(every, axis=1)
 
 
 def tail(n_blocks: int, level: float = LEVEL) -> float:
-    """The share of the resamples beyond each end of an interval.
+    """Return the share of the resamples outside each bound of an interval.
 
-    Less than half of what the level leaves: resamples of n blocks vary less than the truth, by
-    sqrt(1 - 1 / n), and the normal distribution has lighter tails than Student's t. This is the
-    expanded percentile interval (Hesterberg, The American Statistician 69:4, 2015, section 5.3).
+    It is less than half of one minus the level: resamples of n blocks vary less than the true
+    values, by sqrt(1 - 1 / n), and the normal distribution has lighter tails than Student's t. This
+    is the expanded percentile interval (Hesterberg, The American Statistician 69:4, 2015, section
+    5.3).
     """
     from scipy.stats import norm
 
@@ -283,7 +285,7 @@ def tail(n_blocks: int, level: float = LEVEL) -> float:
 def block_interval(
     value: float, resampled: Floats, n_blocks: int, level: float = LEVEL
 ) -> Interval:
-    """The interval of a statistic whose values in resamples of so many blocks are given."""
+    """Return the interval of a statistic from its values in resamples of `n_blocks` blocks."""
     known = resampled[np.isfinite(resampled)]
     if n_blocks < MIN_BLOCKS or not len(known) or not math.isfinite(value):
         return Interval.unknown(value)
@@ -293,7 +295,7 @@ def block_interval(
 
 
 def ratio_interval(parts: Sequence[float] | Floats, wholes: Sequence[float] | Floats) -> Interval:
-    """A ratio of sums over blocks of time; blocks in which the whole is nothing do not count."""
+    """Return the interval of a ratio of sums over blocks of time, except blocks with whole 0."""
     part, whole = np.asarray(parts, float), np.asarray(wholes, float)
     part, whole = part[whole > 0], whole[whole > 0]
     if not len(whole):
@@ -305,12 +307,12 @@ def ratio_interval(parts: Sequence[float] | Floats, wholes: Sequence[float] | Fl
 
 
 def differences(before: Floats, after: Floats, n_tests: int = 1) -> list[Interval]:
-    """By how much the means of two recordings differ: one interval a column but the first.
+    """Return the differences of the means of two recordings: an interval per column but the first.
 
-    `before` and `after` have a row for each block of time: how many there are, then sums over them.
-    The intervals are so wide that `n_tests` of them hold together. One excludes zero only if
-    exchanging blocks between the recordings at random does not make as large a difference either:
-    the bootstrap alone says so too often where a few blocks have long bursts.
+    `before` and `after` have a row for each block of time: the number of samples, then sums over
+    them. The intervals are wide enough for `n_tests` of them to hold together. One excludes zero
+    only if a permutation test, which exchanges blocks between the recordings at random, also
+    rejects: the bootstrap alone excludes zero too often if a few blocks have long bursts.
     """
     level = 1 - (1 - LEVEL) / n_tests
     n = round(N_RESAMPLES * max(1.0, min(n_tests, 10)))
@@ -342,9 +344,10 @@ def _means(sums: Floats) -> Floats:
 
 @_kept
 def exchanges(n_pairs: int, n: int = N_RESAMPLES, seed: int = 1) -> Floats:
-    """Which pairs have their two members exchanged; shape (exchanges, n_pairs), zeros and ones.
+    """Return which pairs have their two members exchanged; shape (exchanges, n_pairs), 0 or 1.
 
-    All that there are but the one that exchanges none, or `n` of them by lot if there are more.
+    These are all combinations except the one without an exchange, or a random `n` of them if there
+    are more.
     """
     if 2**n_pairs - 1 <= n:
         every = list(itertools.product((0.0, 1.0), repeat=n_pairs))
@@ -354,28 +357,29 @@ def exchanges(n_pairs: int, n: int = N_RESAMPLES, seed: int = 1) -> Floats:
 
 
 def p_value(found: float, by_chance: Floats) -> float:
-    """How often chance does at least as much: what was found is itself one of the outcomes."""
+    """Return the probability of at least this value by chance; the value itself is one outcome."""
     margin = 1e-9 * max(1.0, abs(found))
     as_large = np.count_nonzero(by_chance >= found - margin)
     return float((1 + as_large) / (1 + len(by_chance)))
 
 
 def paired_p_value(differences: Floats) -> float:
-    """One-sided p-value of paired differences, one a block, being above zero by chance.
+    """Return the one-sided p-value for paired differences, one per block, being greater than zero.
 
-    Under the null hypothesis the two sides may be exchanged in each block, which is its difference
-    with the other sign.
+    Under the null hypothesis the two sides may be exchanged in each block, which changes the sign
+    of its difference.
     """
     found = float(differences.sum())
     return p_value(found, found - 2 * exchanges(len(differences)) @ differences)
 
 
 def conditional_power(found: float, done: float, needed: float) -> float:
-    """The chance that a test which is done in part will reject at its end (stochastic curtailment).
+    """Return the chance that a partly complete test will reject at its end.
 
-    Lan, Simon and Halperin, Sequential Analysis 1:3, 1982. `found` is the difference so far in its
-    standard errors, `done` the share of the data that there is, `needed` how many standard errors
-    reject at the end. The truth is supposed to be what was found and one standard error more.
+    This is stochastic curtailment: Lan, Simon and Halperin, Sequential Analysis 1:3, 1982. `found`
+    is the difference so far in its standard errors, `done` the share of the data that is available,
+    `needed` the number of standard errors that reject at the end. The true difference is assumed to
+    be one standard error more than `found`.
     """
     from scipy.stats import norm
 
@@ -385,7 +389,7 @@ def conditional_power(found: float, done: float, needed: float) -> float:
 
 
 def holm(p_values: Sequence[float] | Floats) -> Floats:
-    """p-values of several tests, corrected so that they hold together (Holm, 1979)."""
+    """Return the p-values of several tests, corrected to hold together (Holm, 1979)."""
     p = np.asarray(p_values, float)
     order = np.argsort(p)
     corrected = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
@@ -395,7 +399,7 @@ def holm(p_values: Sequence[float] | Floats) -> Floats:
 
 
 def p_value_of(interval: Interval, expected: float, n: int) -> float:
-    """Two-sided p-value of `expected` being the truth, from an interval of n values by Student's t.
+    """Return the two-sided p-value of a true value `expected`, from a t interval of n values.
 
     For an interval that was computed on logarithms, pass logarithms.
     """

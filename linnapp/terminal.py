@@ -18,7 +18,7 @@ class StatusLine:
         self.is_live = sys.stderr.isatty()
 
     def log(self, line: str) -> None:
-        """Print a line that stays."""
+        """Print a line that is not overwritten."""
         self.show("")
         print(line, file=sys.stderr, flush=True)
 

@@ -132,8 +132,7 @@ def guest_environment(drives: HasDevices, out_dir: Path | None) -> dict[str, str
 
 
 def run_and_exit(boot: Callable[[], Result], dmesg: Path | None) -> NoReturn:
-    """Boot a guest for a user's command, save the kernel log, and exit with the command's
-    status."""
+    """Boot a guest for a user's command, save the kernel log, and exit with its status."""
     if dmesg is not None:
         _check_writable(dmesg)
     # On SIGTERM, also end the guest and remove its temporary files.

@@ -240,8 +240,7 @@ def _disk_and_start(file_name: str, device: int) -> tuple[str, int]:
 
 
 def _file_extents(file_name: str, fd: int) -> Iterable[tuple[int, int]]:
-    """Yield the physical extents of an open file as (first byte, bytes) of its file system's
-    device."""
+    """Yield an open file's physical extents as (first byte, bytes) of its file system's device."""
     offset = 0
     room = _FIEMAP_HEADER.size + _EXTENTS_PER_CALL * _FIEMAP_EXTENT.size
     while True:
