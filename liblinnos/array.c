@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Opening an array, and what it tells of itself. */
+/* Open and close arrays, and return their statistics. */
 #include "array.h"
 #include "best.h"
 #include "bounce.h"
@@ -55,7 +55,7 @@ static int open_path(const struct linnos_options *o, struct replica *r, const ch
 	int flags = O_RDONLY | O_CLOEXEC;
 
 	r->fd = open(path, o->flags & LINNOS_BUFFERED ? flags : flags | O_DIRECT);
-	/* A file system without O_DIRECT. */
+	/* The file system does not support O_DIRECT. */
 	if (r->fd < 0 && errno == EINVAL)
 		r->fd = open(path, flags);
 	if (r->fd >= 0) {
@@ -92,7 +92,7 @@ static int look_at(struct linnos_array *a, struct replica *r)
 		a->size_bytes = r->size_bytes;
 	if (flags & O_DIRECT)
 		direct_io_needs(r->fd, &r->align_bytes, &r->memory_align_bytes);
-	/* Which no drive of today does; its reads would all fail. */
+	/* No current drive requires more. All reads of such a drive would fail. */
 	if (r->memory_align_bytes > BOUNCE_ALIGN)
 		return error_say(
 			-EINVAL,
@@ -167,7 +167,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Of files and devices: each is one of its own, and holds something if the others do. */
+/* Check that no two files or devices are the same, and that none is empty unless all are. */
 static int check_files(const struct linnos_array *a, uint32_t *missing)
 {
 	struct stat stats[CHOOSER_DRIVES_MAX];
@@ -199,7 +199,7 @@ static int check_files(const struct linnos_array *a, uint32_t *missing)
 	return 0;
 }
 
-/* All that needs the replicas to be there. */
+/* Set up everything that needs the replicas to be open. */
 static int set_up(struct linnos_array *a, const char *const *models, const struct linnos_options *o)
 {
 	uint32_t missing = 0;
@@ -236,10 +236,10 @@ static void give_back(struct linnos_array *a)
 	free(a);
 }
 
-/* What is to be opened: one of these. */
+/* The replicas to open: exactly one of these is set. */
 struct what {
 	const char *const *paths;
-	bool has_others; /* paths: one may be left out */
+	bool has_others; /* paths: there are several, so one may be NULL */
 	const int *fds;
 	const struct linnos_replica *replicas;
 	const struct linnos_backend *backend;
@@ -427,7 +427,7 @@ void linnos_array_get_stats(struct linnos_array *a, struct linnos_stats *stats, 
 	s.failovers = c.failovers;
 	s.errors = c.errors;
 	s.failed = q.failed;
-	/* An end may have been counted after its beginning was looked at. */
+	/* A completion may be counted after the count of submissions was read. */
 	s.in_flight = q.sent > q.landed ? q.sent - q.landed : 0;
 	s.saved_us_estimate = c.saved_us;
 	s.hedges_saved_us = c.hedges_saved_us;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An array from within. The way of a read is one way down:
+ * Internals of an array. A read passes through these layers from top to bottom:
  *
- *   ring                the calls for a ring of the caller's ─┐
- *   queue               the calls for one of the library's   ─┤
- *   lanes               its attempts at a backend, and those that outlive it
- *   reads               which attempt next: begins a read, hears how an attempt ended
- *   choose              which replica (linnos_choose.h), from what is known
- *   uring_backend, bounce    what serves attempts, and memory for them
+ *   ring                calls for a ring of the caller ─────────┐
+ *   queue               calls for the library's own ring ───────┤
+ *   io_channels         attempts at a backend, and orphaned attempts
+ *   reads               begin a read, process completions, choose the next attempt
+ *   choose              choose a replica (linnos_choose.h) from the state of the replicas
+ *   uring_backend, bounce    serve attempts, and memory for them
  *
- * An array is as it was opened, but for what is known and for what is under its lock; a queue is
- * its thread's.
+ * An array does not change after it was opened, except for the predictor and the members under its
+ * lock. A queue is used by its thread only.
  */
 #ifndef LINNOS_ARRAY_H
 #define LINNOS_ARRAY_H
@@ -23,10 +23,10 @@
 struct lanes;
 struct io_uring_sqe;
 
-/* For tests: what they put in the place of the clock and of what drives answer. */
+/* For tests: replacements for the clock and for results of drives. */
 struct hooks {
 	uint64_t (*clock_ns)(void *context);
-	/* An attempt's result, which it may change, of so many bytes at offset. */
+	/* May change an attempt's result, which is for a read at this offset. */
 	int (*answer)(void *context, unsigned int replica, uint64_t offset, int result);
 	void (*prepared)(void *context, unsigned int replica, struct io_uring_sqe *sqe);
 	void *context;
@@ -35,13 +35,13 @@ struct hooks {
 struct replica {
 	char *name; /* for messages */
 	int fd;
-	bool is_ours; /* to close */
-	/* What it wants of offsets and sizes, and of memory; 1: nothing. Powers of two. */
+	bool is_ours; /* true: close it with the array */
+	/* Required alignment of offsets and sizes, and of memory; powers of two, 1 for none. */
 	uint32_t align_bytes, memory_align_bytes;
 	uint64_t size_bytes;
 };
 
-/* What a queue has counted beside its chooser. */
+/* Counters of a queue in addition to those of its chooser. */
 struct queue_counts {
 	uint64_t bytes, failed, sent, landed, copies, copies_landed, without_ring, late, cancelled;
 };
@@ -50,8 +50,8 @@ struct linnos_array {
 	unsigned int n;
 	struct replica replicas[CHOOSER_DRIVES_MAX];
 	bool is_files, asks;
-	/* The program has closed descriptors of ours. A new one could have the number of a closed
-	 * replica, so none is opened any more. */
+	/* The program has closed descriptors of the library. The number of a closed replica could
+	 * be reused for a new descriptor, so no new ring is opened. */
 	bool has_lost_descriptors;
 	uint64_t size_bytes;
 	struct linnos_backend backend;
@@ -60,13 +60,13 @@ struct linnos_array {
 
 	pthread_mutex_t lock;
 	struct linnos_queue *queues;
-	struct queue_counts past;      /* of queues that are closed */
-	struct linnos_chooser *writer; /* of linnos_array_write_start(), which only tells */
-	struct lanes *lanes;	       /* for what has lost, and copies; NULL: none yet */
+	struct queue_counts past;      /* sum over the closed queues */
+	struct linnos_chooser *writer; /* for linnos_array_write_start(), only reports */
+	struct lanes *lanes;	       /* for orphaned attempts and copies; NULL: none yet */
 };
 
 uint64_t array_clock_ns(const struct linnos_array *a);
-/* How many bytes the largest replica holds now, as far as they tell. */
+/* Return the current size of the largest replica in bytes. */
 uint64_t array_size_now(const struct linnos_array *a);
 
 void array_count(struct linnos_array *a, struct queue_counts *sum);

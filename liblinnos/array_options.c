@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Options as a caller of any version gives them: see array_options.h. */
+/* Options from a caller that was built with any version of the header: see array_options.h. */
 #include "array_options.h"
 #include "messages.h"
 #include "versioned_struct.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* linnos_kernel_best_drives(): the kernel is asked, which sees all that its drives have to do. */
+/* linnos_kernel_best_drives(): query the kernel, which knows all I/O of its drives. */
 #include "best.h"
 
 #include <errno.h>
@@ -12,15 +12,15 @@
 
 _Static_assert(CHOOSER_DRIVES_MAX == BLK_EXPECT_DRIVES_MAX, "the kernel is asked for as many");
 
-/* A question and its drives, one behind the other as the kernel has them. */
+/* A query followed by its drives, in the layout that the kernel expects. */
 union question {
 	struct blk_expect ask;
 	char room[BLK_EXPECT_BYTES(BLK_EXPECT_DRIVES_MAX)];
 };
 
 /*
- * The block devices of a kernel without the patch do not know the question: linnos.ko has a device
- * that does. It stays open, for it is asked before each read.
+ * The block devices of an unpatched kernel do not support the query, but linnos.ko provides a
+ * device that does. It stays open because it is queried before each read.
  */
 static int ask_module(struct blk_expect *ask)
 {
@@ -46,7 +46,7 @@ static bool is_block_device(int fd)
 	return !fstat(fd, &s) && S_ISBLK(s.st_mode);
 }
 
-/* The offset counts with BLK_EXPECT_HAS_PAGE. */
+/* The offset is used only if @flags contains BLK_EXPECT_HAS_PAGE. */
 static int ask_kernel(union question *q, const int *fds, unsigned int n_drives,
 		      uint64_t offset_bytes, size_t bytes, uint32_t flags)
 {
@@ -65,7 +65,8 @@ static int ask_kernel(union question *q, const int *fds, unsigned int n_drives,
 	if (!ioctl(fds[0], BLKEXPECT, &q->ask))
 		return 0;
 	error = errno;
-	/* some SCSI hosts say EINVAL to what they do not know; what is asked here is valid */
+	/* Some SCSI hosts return EINVAL for an unknown ioctl, and the arguments of this query are
+	 * valid. */
 	if ((error == ENOTTY || error == EINVAL) && is_block_device(fds[0]))
 		return ask_module(&q->ask);
 	return -error;
@@ -100,7 +101,7 @@ static int ask_of_array(union question *q, const struct linnos_array *a, uint64_
 	unsigned int there = (unsigned int)__builtin_ctz(~a->known->missing);
 	int fds[BLK_EXPECT_DRIVES_MAX];
 
-	/* Of one that is missing any other's answer will do: it is not read. */
+	/* For an absent replica query any other one: the answer is not used. */
 	for (unsigned int k = 0; k < a->n; k++)
 		fds[k] = a->replicas[a->known->missing & 1u << k ? there : k].fd;
 	return ask_kernel(q, fds, a->n, offset_bytes, bytes, flags | BLK_EXPECT_HAS_PAGE);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Page-aligned memory, reused: see bounce.h. */
+/* Page-aligned memory for attempts, which is reused: see bounce.h. */
 #include "bounce.h"
 
 #include <stdlib.h>
@@ -49,8 +49,8 @@ void bounce_quarantine(struct bounce *b)
 {
 	if (!b)
 		return;
-	/* A drive writes to the pages that it was given, and a copy by the kernel fails; where the
-	 * mapping cannot be changed, all of it stays. */
+	/* A drive keeps writing to the pages it was given, and a copy by the kernel fails. If the
+	 * mapping cannot be replaced, the memory is leaked. */
 	mmap(b->data, b->bytes, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 	     -1, 0);
 	free(b);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* The hedges' budget: see budget.h. */
+/* The budget for hedges: see budget.h. */
 #include "budget.h"
 
 #include <math.h>
 
-/* Twenty times 0.05 may come out as less than 1. */
+/* Twenty times 0.05 may be slightly less than 1. */
 #define ROUNDING 1e-6
 
 static void add(struct budget *b, double tokens)

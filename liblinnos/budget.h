@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hedges' budget, a token bucket. It starts empty; each read that is started earns a share of a
- * token (0.05), a hedge costs one, and the bucket holds no more than its burst (100). So hedges are
- * never more than that share of the reads so far, and however long the drives were calm, of n reads
- * in a row at most 0.05 n + 100 are hedged.
+ * The budget for hedges, a token bucket. It starts empty. Each read that is started earns a
+ * fraction of a token (0.05), a hedge costs one token, and the bucket holds at most its burst
+ * (100). Hedges therefore never exceed that fraction of the reads so far. However long no hedge was
+ * needed before, at most 0.05 n + 100 of n consecutive reads are hedged.
  */
 #ifndef LINNOS_BUDGET_H
 #define LINNOS_BUDGET_H
@@ -11,14 +11,14 @@
 #include <stdbool.h>
 
 struct budget {
-	double share; /* of a token that a read earns; infinite: there is no limit */
+	double share; /* tokens earned by a read; infinite for no limit */
 	double burst;
 	double tokens;
 };
 
-/* A read is started. */
+/* Account for a read that is started. */
 void budget_earn(struct budget *b);
-/* A hedge was revoked: no drive has had it. */
+/* Return the token of a hedge that was revoked before any drive received it. */
 void budget_refund(struct budget *b);
 bool budget_allows(const struct budget *b);
 void budget_spend(struct budget *b);

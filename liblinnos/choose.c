@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Choosing between replicas, in any number of threads: see linnos_choose.h. */
+/* Choose between replicas, in any number of threads: see linnos_choose.h. */
 #include "core.h"
 #include "messages.h"
 #include "model_file.h"
@@ -13,24 +13,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Without a model: what no drive in order takes. */
+/* Overdue time without a model: no read of a healthy drive takes longer. */
 #define OVERDUE_US 10000
-/* A percentile of hedging is off by 1/64 at most. */
+/* The error of a hedging percentile is at most 1/64. */
 #define HISTOGRAM_BITS 6
-/* Reads whose home is idle stay without the others being asked, so many in a row at most. */
+/* At most this many reads in a row stay at an idle default replica without predictions for the
+ * others. */
 #define LOOK_EVERY 32
 
-/* Thresholds by percentile: beyond it must lie so many of the latencies seen, it is looked up again
- * after so many, and half of them are forgotten when there are so many. */
+/* Thresholds from a percentile: at least BEYOND_MIN of the observed latencies must be longer. The
+ * percentile is computed again every LOOK_UP_EVERY latencies, and the counts are halved when there
+ * are LATENCIES_MAX of them. */
 #define BEYOND_MIN 10
 #define LOOK_UP_EVERY 64
 #define LATENCIES_MAX 20000
 
-/* Of a choice what only the core knows. */
+/* The private part of struct linnos_choice. */
 struct choice_own {
 	uint64_t start_ns;
-	uint64_t sent_ns;  /* its last attempt but hedges */
-	double claimed_us; /* that its hedge gains; 0: there is none, or it is not known */
+	uint64_t sent_ns;  /* submission of the last attempt, except hedges */
+	double claimed_us; /* expected gain of its hedge; 0 if there is no hedge or the gain is
+			      unknown */
 	struct linnos_assignment lot;
 	uint32_t home_us;
 	bool moved;
@@ -54,7 +57,7 @@ unsigned int linnos_replicas_max(void)
 	return CHOOSER_DRIVES_MAX;
 }
 
-/* --- What is known ------------------------------------------------------------------------- */
+/* --- Predictors ------------------------------------------------------------------------------- */
 
 static struct linnos_latency *model_new(unsigned int replica, const char *path, int *error)
 {
@@ -81,7 +84,7 @@ static int read_hedge_tables(struct linnos_predictor *known)
 			return error_say(-EINVAL, "no hedge table for replica %u", k);
 		error = hedge_table_read(&known->hedge_tables[k], known->o.hedge_tables[k], why);
 	}
-	/* The caller's, who may let go of it. */
+	/* The caller may free the array of paths. */
 	known->o.hedge_tables = NULL;
 	return error ? error_say(error, "hedge table %s", why) : 0;
 }
@@ -113,7 +116,7 @@ static int set_up(struct linnos_predictor *known, const char *const *models)
 	return 0;
 }
 
-/* Processes that read in lock-step must not choose alike. */
+/* Initialize the random generator, so that processes that read in lock-step do not choose alike. */
 static int draw_at_random(struct linnos_predictor *known)
 {
 	int error = random_u64(&known->common.guard.random);
@@ -212,7 +215,8 @@ int linnos_predictor_restore_replica(struct linnos_predictor *known, unsigned in
 	return 0;
 }
 
-/* Nobody uses a model any more that could be found until now. Under the lock. */
+/* Wait until no thread uses a model that it may have loaded before now. The caller holds the
+ * lock. */
 static void wait_for_choosers(const struct linnos_predictor *known)
 {
 	for (const struct linnos_chooser *ch = known->choosers; ch; ch = ch->next) {
@@ -242,7 +246,7 @@ int linnos_predictor_set_model(struct linnos_predictor *known, unsigned int repl
 
 /* --- Counting ------------------------------------------------------------------------------ */
 
-/* All members are 64 bits wide. */
+/* All members of both structures are 64 bits wide. */
 static void add_up(void *sum, const void *of, size_t bytes)
 {
 	uint64_t *to = sum;
@@ -404,7 +408,7 @@ void chooser_copy_not_sent(struct linnos_chooser *ch, bool for_ever)
 		WRITE_ONCE(ch->known->common.users_explore, true);
 }
 
-/* Models that are found in between stay as long. */
+/* Models loaded between begin_choosing() and end_choosing() are not freed before the latter. */
 static void begin_choosing(struct linnos_chooser *ch)
 {
 	__atomic_store_n(&ch->choosing, ch->choosing + 1, __ATOMIC_SEQ_CST);
@@ -437,7 +441,8 @@ static int next_best(struct linnos_chooser *ch, const struct linnos_choice *c, u
 				    c->tried);
 }
 
-/* Plans the second attempt at a replica by what it gains; under `learning`. Is it time? */
+/* Plan the second attempt, at @replica, by its expected gain. Return true if it is due now. The
+ * caller holds `learning`. */
 static bool is_second_due(struct linnos_chooser *ch, struct linnos_choice *c, int replica,
 			  uint64_t now_ns)
 {
@@ -544,7 +549,8 @@ int linnos_choose_next(struct linnos_chooser *ch, struct linnos_choice *c, uint6
 	return replica;
 }
 
-/* Beside the bucket, which counts in fractions: at no moment more than the share of the reads. */
+/* In addition to the token bucket, which counts in fractions: hedges and copies must never exceed
+ * the allowed fraction of the reads. */
 static bool cap_allows(const struct linnos_chooser *ch)
 {
 	return budget_allows(&ch->hedges) &&
@@ -583,7 +589,7 @@ int linnos_choose_hedge(struct linnos_chooser *ch, struct linnos_choice *c, uint
 	return replica;
 }
 
-/* --- What becomes of it -------------------------------------------------------------------- */
+/* --- Reports ---------------------------------------------------------------------------------- */
 
 void linnos_chooser_on_submit(struct linnos_chooser *ch, struct linnos_attempt *sending,
 			      const struct linnos_choice *c, unsigned int replica,
@@ -668,7 +674,8 @@ void linnos_chooser_on_complete(struct linnos_chooser *ch, struct linnos_attempt
 	struct observer *o = &ch->known->drives[s->replica];
 	enum observed_end observed = OBSERVED_IGNORED;
 
-	/* Who sends all that is late elsewhere, and takes it back, must know that it was late. */
+	/* A caller that sends every late read to another replica and cancels the first attempt must
+	 * still record that this attempt was late. */
 	if (end == LINNOS_CANCELLED &&
 	    now_ns > s->io.issued_ns + READ_ONCE(o->overdue_us) * 1000ull)
 		end = LINNOS_SUCCEEDED;
@@ -680,7 +687,7 @@ void linnos_chooser_on_complete(struct linnos_chooser *ch, struct linnos_attempt
 		count(&ch->counts.errors, 1);
 		count(&ch->replicas[s->replica].errors, 1);
 	}
-	/* Of no bytes a drive is not asked. */
+	/* A read of no bytes does not reach the drive. */
 	if (s->io.pages && end == LINNOS_SUCCEEDED)
 		observed = OBSERVED_ANSWERED;
 	else if (s->io.pages && end == LINNOS_FAILED)

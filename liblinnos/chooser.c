@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Chooses the replica that is predicted to answer first: see chooser.h. */
+/* Choose the replica that is predicted to answer first: see chooser.h. */
 #include "chooser.h"
 
 #include "spin.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* After all predictions. */
+/* Added to the rank of unhealthy drives. Larger than any prediction. */
 #define OUT_US (1ull << 40)
 
 void chooser_model_changed(struct chooser *c, unsigned int drive)
@@ -68,12 +68,13 @@ static uint32_t predicted_us(struct chooser *c, unsigned int drive, uint64_t off
 	if (c->told && c->told->known & 1u << drive)
 		return c->told->us[drive];
 	observer_features(&c->drives[drive], offset_bytes, pages, now_ns, features);
-	/* Not before begin_choosing() has said that it may be in use. */
+	/* Load the model only after begin_choosing() has marked models as in use. */
 	return linnos_latency_us(__atomic_load_n(&c->models[drive], __ATOMIC_SEQ_CST), features);
 }
 
-/* How long a drive has been silent; 0 while nobody should look at it: a read is under way that will
- * tell, or it is left alone. */
+/* Return the time since a drive's last completion; 0 if the drive must not be probed, because a
+ * read is in flight whose completion will update its history, or because the drive must be left
+ * alone. */
 static uint64_t silent_ns(const struct chooser *c, unsigned int drive, uint64_t now_ns)
 {
 	const struct observer *o = &c->drives[drive];
@@ -97,7 +98,8 @@ static bool is_out(const struct chooser *c, unsigned int drive, uint64_t now_ns)
 
 	if (c->told && c->told->last & 1u << drive)
 		return true;
-	/* That it was slow, or taken back, is forgotten by who looks again. */
+	/* These two states count only if probes are sent: only a completion ends them, and an
+	 * unhealthy drive receives no other reads. */
 	return READ_ONCE(o->failing) || (READ_ONCE(o->slow) && c->explore_ns) ||
 	       (READ_ONCE(o->unheard) && c->explore_ns && c->budget.share > 0) ||
 	       observer_is_stalled(o, now_ns);
@@ -108,7 +110,8 @@ static bool chooses(const struct chooser *c, unsigned int drive)
 	return (READ_ONCE(c->common->chooses) | (c->told ? c->told->known : 0)) & 1u << drive;
 }
 
-/* What is added to a prediction for the reads that a drive has in flight, and home has not. */
+/* Return the queueing penalty for the reads that @drive has in flight in excess of those at
+ * @home. */
 static uint64_t queueing_penalty_us(const struct chooser *c, unsigned int home, unsigned int drive)
 {
 	struct linnos_load at_home, there;
@@ -151,7 +154,7 @@ int chooser_find_fastest(struct chooser *c, unsigned int home, uint64_t offset_b
 	return best;
 }
 
-/* A drive to look at because it is told so; -1: none. */
+/* Return a drive for which the external predictions request a probe; -1 if there is none. */
 static int externally_requested_probe(const struct chooser *c, unsigned int best)
 {
 	for (unsigned int drive = 0; c->told && drive < c->n_drives; drive++)
@@ -166,7 +169,8 @@ static enum linnos_slowness wish_of(const struct chooser *c, unsigned int drive)
 	return linnos_classify_slowness(c->us[drive], READ_ONCE(c->drives[drive].overdue_us));
 }
 
-/* Do reads leave it, that have it as their home? As the last choice has predicted. */
+/* Return true if most reads whose default replica is this drive are redirected, by the predictions
+ * of the last choice. */
 static bool is_mostly_avoided(struct chooser *c, unsigned int drive, uint64_t now_ns)
 {
 	bool leaves;
@@ -179,7 +183,7 @@ static bool is_mostly_avoided(struct chooser *c, unsigned int drive, uint64_t no
 	return leaves;
 }
 
-/* The avoided drive that has been silent for longest; -1: none has for long enough. */
+/* Return the avoided drive whose last completion is oldest; -1 if no avoided drive is stale. */
 static int longest_idle_drive(struct chooser *c, unsigned int best, uint64_t now_ns)
 {
 	uint32_t known = READ_ONCE(c->common->gone) | (c->told ? c->told->known : 0);
@@ -198,14 +202,14 @@ static int longest_idle_drive(struct chooser *c, unsigned int best, uint64_t now
 	return silent;
 }
 
-/* Where a copy of a read that goes to best should go, -1: nowhere. */
+/* Return where a copy of a read that is sent to @best should go; -1 for no copy. */
 static int copy_to(struct chooser *c, unsigned int best, uint64_t now_ns)
 {
 	int drive;
 
 	if (!budget_allows(&c->budget) || (c->extra && !budget_allows(c->extra)))
 		return -1;
-	/* Nobody becomes silent much sooner than he is looked for. */
+	/* A drive does not become stale much earlier than the next check. */
 	if (!c->told && now_ns < c->look_for_silent_ns)
 		return -1;
 	drive = externally_requested_probe(c, best);
@@ -221,7 +225,7 @@ static int copy_to(struct chooser *c, unsigned int best, uint64_t now_ns)
 	return drive;
 }
 
-/* Is what was last predicted of an idle home as good as a new prediction? */
+/* Return true if the last prediction for an idle default drive can be used instead of a new one. */
 static bool is_as_before(struct chooser *c, unsigned int home, uint32_t pages)
 {
 	if (c->at_home[home].pages != pages || c->at_home[home].n >= DEFAULT_PREDICT_EVERY - 1)
@@ -231,7 +235,7 @@ static bool is_as_before(struct chooser *c, unsigned int home, uint32_t pages)
 					    DEFAULT_TOLERANCE * c->us[home]);
 }
 
-/* Does a read stay without the others being asked? */
+/* Return true if a read can stay at its default drive without predictions for the others. */
 static bool can_stay_without_predicting(struct chooser *c, unsigned int home, uint64_t offset_bytes,
 					uint32_t pages, uint64_t now_ns)
 {
@@ -270,7 +274,7 @@ struct choice chooser_read(struct chooser *c, unsigned int home, uint64_t offset
 		c->n_unasked = 0;
 		choice.drive = chooser_find_fastest(c, home, offset_bytes, pages, now_ns, 0);
 	}
-	/* Who leaves a home that is out has nothing to compare. */
+	/* If the default drive is unhealthy, redirection needs no control group. */
 	if (choice.drive != home && !c->common->unguarded &&
 	    !(READ_ONCE(c->common->gone) & 1u << home) && !is_out(c, home, now_ns)) {
 		spin_take(&c->common->guard_lock);

@@ -1,40 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chooses the replica that is predicted to answer first.
+ * Choose the replica that is predicted to answer first.
  *
- * Predictions are off by more than replicas usually differ. If the least difference counted, then
- * all reads of a moment would go to one drive for nothing, and meet there. So a read stays at its
- * home drive unless another is predicted to take less by more than a margin.
+ * Margin: predictions are less accurate than replicas usually differ. If the smallest difference
+ * decided, all reads of a moment would go to one drive without need and queue there. A read
+ * therefore stays at its default drive unless the prediction for another drive is lower by more
+ * than a margin.
  *
- * What is predicted was learnt from reads that stayed at home: what those cause that leave is not
- * in it, and of several that come at once all would leave for the same drive. So each read that
- * another drive has in flight beyond those at home counts as a part of what is overdue there.
+ * Queueing penalty: the models were trained with reads that stayed at their default drives. They do
+ * not include the load that redirected reads cause, and several reads that arrive together would
+ * all leave for the same drive. Each read that another drive has in flight in excess of those at
+ * the default drive therefore adds a fraction of that drive's overdue time to its prediction.
  *
- * Whether leaving is worth it nobody knows beforehand: of the reads that would leave some stay, and
- * what these and those take decides how many do (linnos_guard.h).
+ * Control group: it is not known in advance whether redirection reduces latency. A part of the
+ * reads that would be redirected stays, and the latencies of both groups determine its size
+ * (linnos_guard.h).
  *
- * A model without trees, or unguarded one of few (linnos_latency_is_validated()), moves no read:
- * none leaves such a home, and none leaves home for such a drive.
+ * Models: a model without trees moves no read, nor does a model with few trees if reads are
+ * unguarded (linnos_latency_is_validated()). No read leaves a default drive with such a model, and
+ * none is redirected to one.
  *
- * A drive is out when its last read failed, when that took longer than any does of a drive in
- * order, or when one is in flight for so long. It comes after all others, whatever is predicted and
- * whichever models there are, until it is heard of again.
+ * Unhealthy drives: a drive is unhealthy if its last read failed, if its last read took longer than
+ * any read of a healthy drive, or if one has been in flight for that long. It ranks after all other
+ * drives, regardless of predictions and models, until a read completes there normally.
  *
- * A drive that is not read is not heard of, and would be judged by its last words for ever. So of a
- * drive that has answered no read for explore_ns, and has none in flight that would tell, a copy of
- * the next read is asked for: the user's read goes where it is predicted to be answered first, and
- * nobody waits for the copy. A drive that fails is left alone for longer each time (observer.h).
- * Copies are at most PROBE_COPY_SHARE of all reads, and of what else reads cost beside themselves
- * they take their part.
+ * Probes: a drive without reads produces no completions, so its last latencies would be used
+ * forever. If a drive has completed no read for explore_ns and has none in flight, a copy of the
+ * next read is requested. The user's read goes to the drive with the best prediction, and no caller
+ * waits for the copy. A drive that fails is left alone for longer each time (observer.h). Copies
+ * are at most PROBE_COPY_SHARE of all reads, and if extra I/O is capped they count against the cap.
  *
- * What somebody else knows of drives takes the place of predictions, where he knows it.
+ * External predictions, for example of the kernel, replace the models' predictions for the drives
+ * they cover.
  *
- * Several threads choose between the same drives, each with a chooser of its own: they share the
- * observers, the models and struct chooser_common. Where all are asked each time, a read costs a
- * prediction for each; with look_every, one whose home is idle, and predicted as low as would keep
- * it at home by what the others' predictions were when this thread last made them, stays without
- * asking them, so many times at most. Nor is home itself asked but each HOME_EVERYth time, while it
- * answers within DEFAULT_TOLERANCE what was predicted.
+ * Threads: several threads choose between the same drives, each with its own chooser. They share
+ * the observers, the models and struct chooser_common. If look_every is 0, every read costs one
+ * prediction per drive. Otherwise a read stays without predictions for the other drives if its
+ * default drive is idle and its prediction is within the margin of the last predictions that this
+ * thread made for the others; at most look_every reads in a row do so. Even the default drive's
+ * latency is then predicted only for every DEFAULT_PREDICT_EVERYth read, as long as its recent
+ * reads took at most DEFAULT_TOLERANCE times the prediction.
  */
 #ifndef LINNOS_CHOOSER_H
 #define LINNOS_CHOOSER_H
@@ -46,35 +51,36 @@
 #define CHOOSER_DRIVES_MAX 16
 
 #define PROBE_COPY_SHARE 0.01
-/* Where extra I/O is capped, of the cap: the rest is for hedges. */
+/* If extra I/O is capped, the fraction of the cap for copies. The rest is for hedges. */
 #define PROBE_COPY_SHARE_OF_EXTRA 0.2
-/* In explore_ns silent drives are looked for so often, with look_every: so a drive may be silent
- * for an eighth longer. */
+/* With look_every, stale drives are looked for this many times per explore_ns. A drive may
+ * therefore be stale for up to an eighth of explore_ns longer. */
 #define LOOKS 8
-/* What calm reads save up. */
+/* Largest number of copies that can accumulate while none is needed. */
 #define PROBE_COPY_BURST 10
 
 #define DEFAULT_PREDICT_EVERY 4
 #define DEFAULT_TOLERANCE 2
-/* Of reads that nobody wished elsewhere, what one in so many took is told to the guard by
- * chooser_answered_sampled(): their mean is that of thousands. */
+/* chooser_answered_sampled() reports to the guard one in this many of the reads that are not
+ * subject to redirection. The guard needs only their mean, which covers thousands of reads. */
 #define STAYED_SAMPLE_EVERY 8
 
-/* Of drives that are known elsewhere, by bit. */
+/* External predictions for the drives. Bitmaps have one bit per drive. */
 struct told {
-	uint32_t known; /* of these us is told, and when to look at them again is not ours to say */
-	uint32_t last;	/* after all others */
-	uint32_t to_ask; /* a copy of the next read should go there, to hear of it */
+	uint32_t known;	 /* with a value in us; no probes by explore_ns */
+	uint32_t last;	 /* drives that rank after all others */
+	uint32_t to_ask; /* drives to which a copy of the next read should go */
 	uint32_t us[CHOOSER_DRIVES_MAX];
 };
 
-/* What choosers of several threads share: but for the guard, words of their own. */
+/* Data shared by the choosers of several threads. Except for the guard, each member is one word and
+ * is accessed atomically. */
 struct chooser_common {
-	bool unguarded;	    /* predictions are followed, whatever comes of it */
-	bool users_explore; /* there are no copies: users' reads go where they would */
-	uint32_t gone;	    /* drives that no read goes to any more, by bit */
-	uint32_t chooses;   /* those whose models do */
-	uint64_t start_ns;  /* of the first read: from then on drives are silent */
+	bool unguarded;	    /* follow the predictions without a control group */
+	bool users_explore; /* copies cannot be sent; users' reads go where copies would */
+	uint32_t gone;	    /* bitmap of the drives to which no read is sent any more */
+	uint32_t chooses;   /* bitmap of the drives whose models redirect reads */
+	uint64_t start_ns;  /* time of the first read; drives can be stale from then on */
 	struct linnos_guard guard ____cacheline_aligned_in_smp;
 	unsigned long guard_lock;
 };
@@ -84,52 +90,53 @@ struct chooser {
 	unsigned int n_drives;
 	struct observer *drives;
 	struct linnos_latency **models;
-	uint64_t explore_ns; /* 0: never */
+	uint64_t explore_ns; /* 0 disables probes */
 	unsigned int margin_percent;
-	unsigned int look_every; /* 0: all are asked each time */
-	unsigned int n_unasked;	 /* reads since they were */
+	unsigned int look_every; /* 0: predict every read for all drives */
+	unsigned int n_unasked;	 /* reads since all drives were predicted */
 	unsigned int n_stayed;
-	uint64_t look_for_silent_ns; /* with look_every: not before */
+	uint64_t look_for_silent_ns; /* with look_every: time of the next check */
 	struct {
-		uint32_t pages; /* of the read that home was last asked for; 0: it was not */
-		uint32_t n;	/* reads since */
+		uint32_t pages; /* size of the read last predicted for it as default drive; 0 if
+				   none */
+		uint32_t n;	/* reads since then */
 	} at_home[CHOOSER_DRIVES_MAX];
-	uint32_t us[CHOOSER_DRIVES_MAX]; /* predicted by the last choice, of the drives it was
-					    between */
+	uint32_t us[CHOOSER_DRIVES_MAX]; /* predictions of the last choice, for the drives
+					    considered by it */
 	struct budget budget;
-	struct budget *extra;	 /* of hedges and copies together; NULL: there are no hedges */
-	const struct told *told; /* for the next choice; NULL: nobody tells */
+	struct budget *extra;	 /* for hedges and copies together; NULL without hedges */
+	const struct told *told; /* for the next choice; NULL if there are none */
 };
 
-/* The first chooser, and all that it shares with others. */
+/* Initialize the first chooser and the data that it shares with others. */
 void chooser_init(struct chooser *c, struct chooser_common *common, unsigned int n_drives,
 		  struct observer *drives, struct linnos_latency **models, uint64_t explore_ns,
 		  unsigned int margin_percent, bool guarded);
-/* Another one, of another thread. */
+/* Initialize a chooser for another thread. */
 void chooser_join(struct chooser *c, const struct chooser *first);
-/* A drive has another model. Nobody else does so meanwhile. */
+/* Record that a drive has a new model. The caller excludes concurrent calls. */
 void chooser_model_changed(struct chooser *c, unsigned int drive);
-/* Copies are part of the extra I/O that is allowed, a share of the reads: of which hedges have the
- * rest, if there is a budget for them. */
+/* Take the budget for copies from the extra I/O that is allowed as a fraction of the reads. Hedges
+ * have the rest if there is a budget for them. */
 void chooser_set_probe_budget(struct chooser *c, double extra_share, struct budget *hedges);
-/* The drive with the lowest prediction of those whose bit is not in mask, -1 when all are. Home
- * itself unless it is out, or another is lower by more than the margin; of equals the first after
- * home. */
+/* Return the drive with the lowest prediction among those whose bit in @mask is clear; -1 if there
+ * is none. Return the default drive unless it is unhealthy or another one is lower by more than the
+ * margin. Of equal drives, return the first one after the default drive. */
 int chooser_find_fastest(struct chooser *c, unsigned int home, uint64_t offset_bytes,
 			 uint32_t pages, uint64_t now_ns, uint32_t mask);
 
 struct choice {
 	unsigned int drive;
-	int copy; /* where a copy should go, to hear of the drive; -1: nowhere */
-	struct linnos_assignment lot; /* to be kept for chooser_answered() */
+	int copy;		      /* where to send a copy as a probe; -1 for none */
+	struct linnos_assignment lot; /* argument for chooser_answered() */
 };
 
-/* Where a new read goes. */
+/* Choose a drive for a new read. */
 struct choice chooser_read(struct chooser *c, unsigned int home, uint64_t offset_bytes,
 			   uint32_t pages, uint64_t now_ns);
-/* Its user has had the answer. */
+/* Record the latency of a read whose user has the answer. */
 void chooser_answered(struct chooser *c, struct linnos_assignment lot, uint64_t latency_ns);
-/* Likewise, but for most of those for which no lot was drawn. */
+/* As chooser_answered(), but skip most reads without an assignment. */
 void chooser_answered_sampled(struct chooser *c, struct linnos_assignment lot, uint64_t latency_ns);
 
 #endif

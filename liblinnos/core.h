@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The core from within: what choosers share, and what each has counted.
+ * Internals of the core: the data shared by choosers, and the counters of each chooser.
  *
- * Words that several threads write are atomic, or under `lock` (which choosers there are, whose
- * model is exchanged) or `learning` (races and percentiles). A chooser's own are written by its
- * thread alone, and read by whoever counts.
+ * Words that several threads write are atomic, or protected by `lock` (the list of choosers, model
+ * replacement) or `learning` (hedging by gain, percentiles). The members of a chooser are written
+ * by its thread only and read by any thread that sums the counters.
  */
 #ifndef LINNOS_CORE_H
 #define LINNOS_CORE_H
@@ -18,7 +18,7 @@
 
 #include <pthread.h>
 
-/* Larger reads are not hedged: whoever serves them would have to copy them. */
+/* Larger reads are not hedged, because their data would have to be copied. */
 #define HEDGED_BYTES_MAX (1u << 20)
 
 #define BUCKET_BITS 2
@@ -36,26 +36,26 @@ struct counts {
 };
 
 struct linnos_predictor {
-	struct chooser first; /* those of threads are like it */
+	struct chooser first; /* template for the choosers of threads */
 	struct chooser_common common;
 	struct observer drives[CHOOSER_DRIVES_MAX];
 	struct linnos_latency *models[CHOOSER_DRIVES_MAX];
 	unsigned int n;
-	unsigned int next_home; /* of the next chooser's first read; begins at random */
+	unsigned int next_home; /* default of the next chooser's first read; random at first */
 	struct linnos_options o;
-	uint32_t missing; /* were not there when the array was opened, by bit; gone for good */
+	uint32_t missing; /* bitmap: absent when the array was opened, and therefore never used */
 	bool hedging, races;
-	struct hedge_table *hedge_tables; /* by replica; NULL: not hedged by prediction */
-	uint64_t hedge_ns; /* 0: not hedged, not enough seen yet, by prediction or by gain */
+	struct hedge_table *hedge_tables; /* by replica; NULL: not by prediction */
+	uint64_t hedge_ns;		  /* 0: none, other rules, or too few latencies yet */
 
 	pthread_mutex_t lock;
 	struct linnos_chooser *choosers;
-	struct counts past; /* of choosers that are gone */
+	struct counts past; /* sum over the freed choosers */
 	struct replica_counts *past_replicas;
 
 	pthread_mutex_t learning;
 	struct race race;
-	struct histogram latencies; /* of first attempts, in ns; fades */
+	struct histogram latencies; /* of first attempts, in ns; old ones fade */
 	uint64_t n_latencies;
 };
 
@@ -65,16 +65,16 @@ struct linnos_chooser {
 	struct linnos_chooser *next;
 	unsigned int next_home;
 	struct budget hedges;
-	uint32_t choosing; /* odd: between two steps of it; models are in use */
+	uint32_t choosing; /* odd: between begin_choosing() and end_choosing(), models are in use */
 	struct counts counts;
 	struct replica_counts *replicas;
 };
 
-/* A read from outside is in the core's hands; how its attempts end. */
+/* The private part of struct linnos_attempt. */
 struct sending {
 	struct linnos_io io;
 	uint32_t predicted_us, met_pages;
-	uint64_t lost_ns; /* 0: it has not lost */
+	uint64_t lost_ns; /* when the other attempt won; 0 if none has */
 	double claimed_us;
 	uint8_t replica, kind;
 	bool lost_to_hedge;
@@ -92,17 +92,18 @@ static inline uint32_t pages_of(uint64_t bytes)
 	return (bytes + LINNOS_PAGE_BYTES - 1) / LINNOS_PAGE_BYTES;
 }
 
-/* Written by one thread, read by any. */
+/* Add to a counter that one thread writes and any thread reads. */
 static inline void count(uint64_t *counter, uint64_t more)
 {
 	WRITE_ONCE(*counter, *counter + more);
 }
 
-/* What somebody else knows of the drives, for the next linnos_choose(). */
+/* Provide external predictions for the next linnos_choose(). */
 void chooser_tell(struct linnos_chooser *ch, const struct told *told);
-/* A copy could not be sent, for want of what it takes; for ever: nor will any be. */
+/* Record that a copy could not be sent for lack of resources. With for_ever no further copies can
+ * be sent. */
 void chooser_copy_not_sent(struct linnos_chooser *ch, bool for_ever);
-/* What all have counted until now. */
+/* Sum the counters of all choosers so far. */
 void known_count(struct linnos_predictor *known, struct counts *counts);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What O_DIRECT wants of a device or a file: see direct.h. */
+/* Alignment requirements of O_DIRECT: see direct.h. */
 #include "direct.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What file systems want at most, where the kernel does not tell. */
+/* The largest requirement of any file system, used if the kernel does not report one. */
 #define FILE_ALIGN_BYTES 4096u
 
 static bool is_power_of_two(uint32_t v)
@@ -21,11 +21,11 @@ static bool is_power_of_two(uint32_t v)
 void direct_io_needs(int fd, uint32_t *align_bytes, uint32_t *memory_align_bytes)
 {
 	int logical_bytes;
-/* Of Linux 6.1, of which the headers may be older. */
+/* Since Linux 6.1; the headers may be older. */
 #ifdef STATX_DIOALIGN
 	struct statx st;
 
-	/* Zeros are told of what has no O_DIRECT. */
+	/* The kernel reports zeros if O_DIRECT is not supported. */
 	if (!syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) &&
 	    st.stx_mask & STATX_DIOALIGN && is_power_of_two(st.stx_dio_offset_align) &&
 	    is_power_of_two(st.stx_dio_mem_align)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* When to hedge a read, by how long it was predicted to take: see hedge_table.h. */
+/* Delays after which reads are hedged, by prediction: see hedge_table.h. */
 #include "hedge_table.h"
 
 #include <errno.h>
@@ -12,7 +12,8 @@
 #define LINE_BYTES 128
 #define REMEDY "`linnapp train --kind latency` makes one"
 
-/* Digits, then `end`; false when that is not what stands there, or no number of 32 bits. */
+/* Parse digits followed by `end`. Return false for anything else and for a number of more than 32
+ * bits. */
 static bool take_number(const char **at, char end, uint32_t *value)
 {
 	uint64_t number = 0;
@@ -27,7 +28,7 @@ static bool take_number(const char **at, char end, uint32_t *value)
 	return true;
 }
 
-/* What is wrong with a line; NULL: nothing. */
+/* Parse a line. Return the error in it, or NULL. */
 static const char *take_row(struct hedge_table *table, const char *line)
 {
 	unsigned int n = table->n_rows;

@@ -15,14 +15,14 @@ struct histogram {
 	uint64_t *counts;
 };
 
-/* False when there is no memory. */
+/* Return false if there is no memory. */
 bool histogram_init(struct histogram *h, unsigned int bits);
 void histogram_free(struct histogram *h);
 void histogram_clear(struct histogram *h);
-/* Half of all counts is forgotten; how many there are then. */
+/* Halve all counts. Return their sum. */
 uint64_t histogram_fade(struct histogram *h);
-/* The middle of the bucket that holds the rank-th smallest value, from 1; UINT64_MAX when there are
- * not so many. */
+/* Return the middle of the bucket that holds the rank-th smallest value, from 1; UINT64_MAX if
+ * there are fewer values. */
 uint64_t histogram_at_rank(const struct histogram *h, uint64_t rank);
 
 static inline uint32_t histogram_bucket(const struct histogram *h, uint64_t value)
@@ -40,7 +40,7 @@ static inline void histogram_add(struct histogram *h, uint64_t value)
 	h->counts[histogram_bucket(h, value)]++;
 }
 
-/* The place of a percentile (0 to 1) among so many sorted values, from 1: nearest rank. */
+/* Return the nearest rank, from 1, of a percentile (0 to 1) among this number of sorted values. */
 uint64_t nearest_rank(uint64_t count, double fraction);
 
 #endif

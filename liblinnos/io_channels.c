@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A queue's part of the backend: see io_channels.h. */
+/* I/O channels (struct lane), a queue's part of the backend: see io_channels.h. */
 #include "io_channels.h"
 #include "messages.h"
 #include "thread.h"
@@ -14,34 +14,35 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A request for which a backend has no room is sent again after a completion, or after this time;
- * and it has failed when a backend that serves nothing has had no room for so long. */
+/* A request for which the backend had no room is submitted again after a completion or after
+ * UNSENT_RETRY_NS. It fails if a backend that serves nothing has had no room for UNSENT_MAX_NS. */
 #define UNSENT_RETRY_NS 1000000
 #define UNSENT_MAX_NS 1000000000ull
-/* How long a backend whose wait fails is given to end what is in flight when its queue is closed.
- */
+/* When a queue is closed, a backend whose wait fails has this time to complete what is in
+ * flight. */
 #define CLOSING_MAX_NS 1000000000ull
-/* How often the waiter looks for work by itself: a program may have closed the descriptor that is
- * to wake it up, as closefrom(3) does. */
+/* Interval at which the reaper checks for work without being woken up. The program may have closed
+ * the descriptor that wakes it up, as closefrom(3) does. */
 #define CLOSED_WAKE_MS 1000
 
 struct lane {
 	struct lane *next;
 	struct linnos_array *array;
-	void *part; /* of the backend */
+	void *part; /* the backend's queue */
 	struct attempt *attempts;
-	struct attempt *first_unsent, *last_unsent; /* the backend was full; by attempt.next */
-	uint64_t unsent_ns;			    /* since when none could be sent */
-	unsigned int in_flight, n_unsent;	    /* in_flight includes those that are unsent */
-	unsigned int n_interrupted;		    /* waits, in a row */
-	bool fd_is_closed;			    /* seen by the waiter */
-	bool has_new;				    /* since the last wait, which sends it */
+	struct attempt *first_unsent,
+		*last_unsent;		  /* no room in the backend; linked by attempt.next */
+	uint64_t unsent_ns;		  /* time since which none could be sent */
+	unsigned int in_flight, n_unsent; /* in_flight includes those that are unsent */
+	unsigned int n_interrupted;	  /* consecutive interrupted waits */
+	bool fd_is_closed;		  /* noticed by the reaper */
+	bool has_new;			  /* since the last wait, which submits it */
 };
 
 struct lanes {
 	struct lane *free;
-	struct lane *lost;	    /* for the waiter to take */
-	struct linnos_queue *queue; /* the waiter's */
+	struct lane *lost;	    /* to be taken by the reaper */
+	struct linnos_queue *queue; /* the reaper's */
 	pthread_t waiter;
 	int wake_fd;
 	bool stopping;
@@ -84,7 +85,7 @@ static bool is_broken(const struct lane *lane)
 	return lane->array->is_files && uring_is_broken(lane->part);
 }
 
-/* One that is free, or a new one. */
+/* Take a free I/O channel, or create one. */
 static struct lane *lane_get(struct linnos_array *a, int *error)
 {
 	struct lane *lane = NULL;
@@ -134,7 +135,7 @@ static void done(struct linnos_read *r)
 	q->last_done = r;
 }
 
-/* Passes one result on. Returns the attempt that is to be sent next; NULL: none. */
+/* Process the result of an attempt. Return the attempt to be sent next, or NULL. */
 static struct attempt *end_attempt(struct attempt *at, ssize_t result)
 {
 	struct linnos_read *r;
@@ -194,7 +195,7 @@ static struct attempt *take_unsent(struct lane *lane)
 	return at;
 }
 
-/* A submission that fails is followed by the read's next attempt, if it has one. */
+/* If a submission fails, the next attempt of the read is submitted, if it has one. */
 void io_channel_submit(struct lane *lane, struct attempt *at)
 {
 	while (at) {
@@ -205,11 +206,11 @@ void io_channel_submit(struct lane *lane, struct attempt *at)
 		at->lane = lane;
 		lane->in_flight++;
 		lane->has_new = true;
-		/* Requests are sent in the order in which they came. */
+		/* Requests are submitted in the order in which they arrived. */
 		error = lane->first_unsent ? -EAGAIN : submit(lane, at);
 		if (!error)
 			return;
-		if (error == -EAGAIN) { /* there is no room */
+		if (error == -EAGAIN) { /* the backend has no room */
 			keep_unsent(lane, at);
 			return;
 		}
@@ -226,15 +227,15 @@ void attempt_not_sent(struct attempt *at, int error)
 	io_channel_submit(lane, end_attempt(at, error));
 }
 
-/* Sends what the backend had no room for. What it refuses for too long, while it serves nothing
- * else of this lane, has failed. */
+/* Submit the requests for which the backend had no room. A request fails if the backend has refused
+ * it for too long and serves no other request of this channel. */
 static void send_unsent(struct lane *lane)
 {
 	uint64_t now_ns = lane->first_unsent ? array_clock_ns(lane->array) : 0;
 
 	while (lane->first_unsent) {
 		struct attempt *at = lane->first_unsent;
-		/* Nobody waits for it any more. */
+		/* No read waits for the attempt any more. */
 		int error =
 			at->read || at->kind == LINNOS_PROBE_COPY ? submit(lane, at) : -ECANCELED;
 
@@ -263,7 +264,7 @@ void linnos_request_complete(uint64_t handle, ssize_t result)
 	io_channel_submit(lane, end_attempt(at, result));
 }
 
-/* Waits for the backend, and sends what it had no room for until then. */
+/* Wait for the backend, then submit the requests for which it had no room before. */
 static int wait_for_backend(struct lane *lane, int64_t timeout_ns)
 {
 	int error;
@@ -282,7 +283,7 @@ static int wait_for_backend(struct lane *lane, int64_t timeout_ns)
 	return error;
 }
 
-/* What is due now. */
+/* Send the hedges and end the reads that are due now. */
 static void serve_due(struct linnos_queue *q)
 {
 	struct linnos_read *r;
@@ -308,7 +309,8 @@ void io_channel_cancel_orphans(struct linnos_queue *q)
 		}
 }
 
-/* The kernel has dropped what is in flight, as far as can be known: reads are not waited for. */
+/* The kernel has dropped the attempts in flight, as far as can be known. Do not wait for the
+ * reads. */
 static void give_up_reads(struct linnos_queue *q, int error)
 {
 	for (struct attempt *at = q->lane->attempts; at; at = at->later) {
@@ -340,7 +342,8 @@ int io_channel_wait(struct linnos_queue *q, int64_t timeout_ns)
 	}
 	serve_due(q);
 	io_channel_cancel_orphans(q);
-	/* Failovers, hedges and cancels: the caller may not come back for long. */
+	/* Submit failovers, hedges and cancel requests now, because the caller may not call again
+	 * for a long time. */
 	while (!error && lane->has_new) {
 		error = wait_for_backend(lane, 0);
 		io_channel_cancel_orphans(q);
@@ -352,7 +355,7 @@ static void wake(const struct lanes *lanes)
 {
 	uint64_t one = 1;
 
-	/* Full only when it is awake already. */
+	/* The write fails only if the counter is full, and then the reaper is awake already. */
 	if (write(lanes->wake_fd, &one, sizeof(one)) < 0)
 		return;
 }
@@ -370,8 +373,8 @@ static void lane_put(struct lane **list, struct lane *lane)
 	*list = lane;
 }
 
-/* All attempts in it are the waiter's from now on, who sends what was not sent. False: there is no
- * waiter. */
+/* Hand all attempts of the channel over to the reaper, which also sends those that were not sent.
+ * Return false if there is no reaper. */
 static bool hand_over(struct lane *lane)
 {
 	struct linnos_array *a = lane->array;
@@ -388,7 +391,7 @@ static bool hand_over(struct lane *lane)
 	if (can) {
 		for (struct attempt *at = lane->attempts; at; at = at->later)
 			at->queue = a->lanes->queue;
-		/* One in which nothing is under way would never be readable. */
+		/* A channel without attempts in flight would never become readable. */
 		lane_put(waits ? &a->lanes->lost : &a->lanes->free, lane);
 	}
 	array_unlock(a);
@@ -403,13 +406,14 @@ void io_channel_hand_over(struct linnos_queue *q)
 
 	if (!lane || q->n_live || !lane->in_flight || !can_be_left(lane))
 		return;
-	/* What has ended is heard of here; and cancels need nobody to wake up. */
+	/* Process completions here. Cancel requests then need not wake up the reaper. */
 	wait_for_backend(lane, 0);
 	if (hand_over(lane))
 		q->lane = NULL;
 }
 
-/* Nobody will tell of their ends. A drive may still write to their memory: it is not used again. */
+/* No completions will arrive. A drive may still write to the memory of the attempts, so it is not
+ * used again. */
 static void forsake(struct lane *lane)
 {
 	while (lane->attempts)
@@ -418,7 +422,7 @@ static void forsake(struct lane *lane)
 	lane->in_flight = lane->n_unsent = 0;
 }
 
-/* Until nothing is in flight, or the backend cannot wait for it. */
+/* Wait until nothing is in flight, or the backend fails to wait. */
 static void lane_drain(struct lane *lane)
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -458,7 +462,8 @@ void reaper_submit_probe_copy(struct attempt *copy)
 	struct lane *lane;
 	int error = 0;
 
-	/* It would stay there until the queue's next call; which is soon where it is in use. */
+	/* The copy stays in the queue's channel until the next call for the queue, which is soon if
+	 * the queue is in use. */
 	if (!a->backend.fd) {
 		lane = io_channel_get(q, &error);
 		if (lane)
@@ -469,7 +474,7 @@ void reaper_submit_probe_copy(struct attempt *copy)
 	}
 	lane = lane_get(a, &error);
 	if (!lane) {
-		/* It will not be otherwise the next time. */
+		/* Later attempts would fail with the same error. */
 		probe_copy_cancel(copy, error == -ENOSYS || error == -EPERM);
 		return;
 	}
@@ -480,11 +485,11 @@ void reaper_submit_probe_copy(struct attempt *copy)
 	io_channel_free(lane);
 }
 
-/* --- The waiter ------------------------------------------------------------- */
+/* --- The reaper ------------------------------------------------------------ */
 
 struct waiting {
 	struct lane **lanes;
-	struct pollfd *fds; /* the last one is the call to wake up */
+	struct pollfd *fds; /* the last element is the descriptor that wakes up the reaper */
 	unsigned int n, allocated;
 };
 
@@ -507,8 +512,8 @@ static bool make_room(struct waiting *w, unsigned int n)
 	return lanes && fds;
 }
 
-/* Takes the lanes that were handed over, as far as there is room. True when there will be no more.
- */
+/* Take the channels that were handed over, as far as there is memory. Return true if there will be
+ * no more. */
 static bool take_lost(struct linnos_array *a, struct waiting *w)
 {
 	struct lanes *lanes = a->lanes;
@@ -549,7 +554,7 @@ static void give_free(struct linnos_array *a, struct waiting *w)
 	w->n = n;
 }
 
-/* Is there something that is to be sent without a completion that would wake the waiter up? */
+/* Return true if something must be sent and no completion would wake up the reaper for it. */
 static bool has_unsent(const struct lane *lane)
 {
 	return lane->first_unsent || (lane->array->is_files && uring_has_unsubmitted(lane->part));
@@ -562,7 +567,7 @@ static void *reaper_thread(void *array)
 	uint64_t calls;
 	int wake_fd;
 
-	/* Until whoever starts it has left. */
+	/* Wait until the thread that starts the reaper has released the lock. */
 	array_lock(a);
 	wake_fd = a->lanes->wake_fd;
 	array_unlock(a);
@@ -570,8 +575,9 @@ static void *reaper_thread(void *array)
 		int timeout_ms = CLOSED_WAKE_MS;
 		bool stopping = take_lost(a, &w);
 
-		/* Copies are sent here: the kernel tells of an answer in the thread that has sent,
-		 * which it does not while that waits for a drive in pread(2). */
+		/* Copies are submitted by this thread: the kernel reports a completion in the
+		 * thread that submitted the request, which it cannot do while that thread waits for
+		 * a drive in pread(2). */
 		give_free(a, &w);
 		if (stopping && !w.n)
 			break;
@@ -609,7 +615,7 @@ int reaper_start(struct linnos_array *a, const char **why)
 	*why = "io_uring";
 	if (!lanes)
 		return error;
-	/* The first read finds one, and it is known that there can be one. */
+	/* Create one for the first read, and to find out whether one can be created. */
 	lanes->free = io_channel_new(a, &error);
 	if (!lanes->free) {
 		free(lanes);

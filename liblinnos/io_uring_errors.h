@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which errors of io_uring_enter(2) pass by themselves. */
+/* Classify the errors of io_uring_enter(2) as transient or permanent. */
 #ifndef LINNOS_IO_URING_ERRORS_H
 #define LINNOS_IO_URING_ERRORS_H
 

@@ -630,7 +630,7 @@ struct linnos_backend {
  */
 void linnos_request_complete(uint64_t handle, ssize_t result);
 
-/* --- Asking the kernel ----------------------------------------------------------------------- */
+/* --- Querying the kernel -------------------------------------------------------------------- */
 
 /**
  * linnos_kernel_best_drives() - query the kernel which drives should serve a read that is about to

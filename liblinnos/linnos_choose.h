@@ -136,7 +136,7 @@ unsigned int linnos_version(void);
  */
 unsigned int linnos_replicas_max(void);
 
-/* --- What is known ------------------------------------------------------------------------- */
+/* --- Predictors ------------------------------------------------------------------------------- */
 
 struct linnos_predictor;
 struct linnos_chooser;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What linnos_error() says: see messages.h. */
+/* The message of linnos_error(): see messages.h. */
 #include "messages.h"
 #include "linnos_choose.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* What linnos_error() says: each thread's own. */
+/* The message of linnos_error(), one for each thread. */
 #ifndef LINNOS_MESSAGES_H
 #define LINNOS_MESSAGES_H
 
 #define ERROR_BYTES 512
 
-/* Keeps a message for this thread and returns error. */
+/* Store a message for this thread and return @error. */
 int error_say(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* NULL was given in the place of a thing that should have been made before; -EINVAL. */
+/* Report that NULL was given in place of an object that must be created first. Return -EINVAL. */
 int error_null(const char *thing);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Reads a model of latencies from its file: see model_file.h. */
+/* Read a latency model from its file: see model_file.h. */
 #include "model_file.h"
 
 #include <errno.h>
@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* More than any model has. */
+/* Larger than any model. */
 #define FILE_BYTES_MAX (64u << 10)
-/* Of a model file of the other kind. */
+/* Version of model files with a fast/slow network. */
 #define NETWORK_VERSION 1
 #define REMEDY "`linnapp train --kind latency` makes one"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads a model of latencies from its file. */
+/* Read a latency model from its file. */
 #ifndef LINNOS_MODEL_FILE_H
 #define LINNOS_MODEL_FILE_H
 
@@ -9,10 +9,10 @@
 
 #define MODEL_WHY_BYTES 512
 
-/* The model, for free(); NULL when there is none: *error is then a negative errno, and why[] says
- * which file, what is wrong with it and what to do. */
+/* Return the model, which the caller frees with free(). On failure return NULL, set *error to a
+ * negative errno and why[] to a message: which file, what is wrong with it, what to do. */
 struct linnos_latency *model_file_read(const char *path, int *error, char why[MODEL_WHY_BYTES]);
-/* Without a file: the mean of the last four latencies is the prediction. */
+/* Return a model for drives without a file, which predicts the mean of the last four latencies. */
 struct linnos_latency *model_mean_of_last(uint32_t overdue_us);
 
 #endif

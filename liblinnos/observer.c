@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a model of latencies sees of a drive: see observer.h. */
+/* The state of a drive from which its latency model predicts: see observer.h. */
 #include "observer.h"
 
 #include "spin.h"
@@ -10,7 +10,7 @@
 #define HISTORY_WORDS (sizeof(struct linnos_history) / sizeof(u64))
 _Static_assert(sizeof(struct linnos_history) % sizeof(u64) == 0, "copied by words");
 
-/* So many bytes of the history, from one of its members on, for everybody; under the lock. */
+/* Copy this part of the history to where other threads read it. The caller holds the lock. */
 static void publish(struct observer *o, const void *from, size_t bytes)
 {
 	size_t at = ((const char *)from - (const char *)&o->drive.history) / sizeof(u64);
@@ -32,7 +32,7 @@ static void publish_end(struct observer *o)
 	__atomic_store_n(&o->sequence, o->sequence + 1, __ATOMIC_RELEASE);
 }
 
-/* The last reads that were not larger in order. */
+/* Get the last reads of this and smaller size classes. */
 static void see_history(const struct observer *o, u32 size, struct linnos_completed_io *past)
 {
 	struct linnos_history h;
@@ -91,7 +91,7 @@ void observer_submitted(struct observer *o, struct linnos_io *io, uint64_t now_n
 		WRITE_ONCE(o->drive.places.start_ns[io->place - 1], now_ns);
 }
 
-/* It had all that was in flight to wait for. */
+/* The read may have waited for everything in flight, so the limit grows with the pending pages. */
 static bool is_late(const struct observer *o, uint64_t start_ns, uint64_t now_ns, uint32_t pending)
 {
 	uint64_t usual_ns = LATE_OVERDUES * READ_ONCE(o->overdue_us) * 1000ull;
@@ -118,7 +118,7 @@ static void be_quiet(struct observer *o, const struct linnos_io *io, uint64_t no
 	uint64_t first_ns = QUIET_TIMES * took_ns, quiet_ns = o->quiet_ns;
 	bool was_bad = o->failing || o->slow;
 
-	/* Those that were under way when one failed are one failure with it. */
+	/* Reads that were already in flight when one failed belong to the same failure. */
 	if (was_bad && io->issued_ns >= o->heard_ns && 2 * quiet_ns > first_ns)
 		quiet_ns *= 2;
 	else if (!was_bad || first_ns > quiet_ns)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* A thread's queue, and its reads: where the thread waits for the drive itself, or in a lane. */
+/* Queues and their reads. The calling thread waits for the drive itself, or the read is sent
+ * through the queue's I/O channel. */
 #include "messages.h"
 #include "io_channels.h"
 #include "versioned_struct.h"
@@ -74,7 +75,7 @@ int linnos_queue_create(struct linnos_queue **queue, struct linnos_array *a,
 		error = queue_new(queue, a, &o);
 	if (error)
 		return error;
-	/* That it can be is known at once. */
+	/* Register at once, so that the caller is told of an error now. */
 	if ((o.register_files || (o.n_buffers && !o.fixed_files && !o.first_buffer)) &&
 	    !io_channel_get(*queue, &error)) {
 		queue_free(*queue);
@@ -138,7 +139,7 @@ static int ask_drive(const struct linnos_array *a, const struct attempt *at)
 	off_t offset = (off_t)(at->offset + at->from);
 	ssize_t n;
 
-	/* pread() costs less than preadv() of a single buffer. */
+	/* pread() has less overhead than preadv() with a single buffer. */
 	if (at->iov)
 		n = preadv(fd, at->iov, at->n_iov, offset);
 	else
@@ -146,7 +147,7 @@ static int ask_drive(const struct linnos_array *a, const struct attempt *at)
 	return n < 0 ? -errno : (int)n;
 }
 
-/* The calling thread waits for the drive itself. */
+/* The calling thread waits for the drive in pread(2). */
 static ssize_t read_plainly(struct linnos_read *r)
 {
 	const struct linnos_array *a = r->queue->array;
@@ -164,7 +165,7 @@ static ssize_t read_plainly(struct linnos_read *r)
 static ssize_t read_in_lane(struct linnos_queue *q, struct linnos_read *r)
 {
 	q->n_live++;
-	/* It may be over when it has been sent. */
+	/* The read may be complete as soon as it has been sent. */
 	read_list(q, r);
 	io_channel_submit(q->lane, read_take_next(r));
 	while (!r->is_done) {
@@ -175,13 +176,13 @@ static ssize_t read_in_lane(struct linnos_queue *q, struct linnos_read *r)
 			q->n_live--;
 		}
 	}
-	/* Copies, too, if they are there. */
+	/* Copies as well, if the channel has any. */
 	io_channel_cancel_orphans(q);
 	io_channel_hand_over(q);
 	return r->result;
 }
 
-/* There is no ring for it: then it is only read, if it may take as long as it wants. */
+/* Without a ring the read is not hedged. It fails if it has a deadline. */
 static ssize_t read_without_lane(struct linnos_queue *q, struct linnos_read *r, int error)
 {
 	struct attempt *at;
@@ -210,7 +211,7 @@ static ssize_t preadv_now(struct linnos_queue *q, const struct iovec *iov, int n
 		return error;
 	if (r.copy)
 		reaper_submit_probe_copy(r.copy);
-	/* A priority is of an entry of a ring only. */
+	/* A priority needs an io_uring entry. */
 	if (q->array->is_files && !read_is_timed(&r) && !r.ioprio)
 		return read_plainly(&r);
 	return io_channel_get(q, &error) ? read_in_lane(q, &r) : read_without_lane(q, &r, error);
@@ -292,7 +293,7 @@ int linnos_queue_wait(struct linnos_queue *q, struct linnos_completion *completi
 	if (!q)
 		return error_null("queue");
 	end_ns = timeout_ns > 0 ? queue_time(q) + (uint64_t)timeout_ns : 0;
-	/* What is there at once is taken with it. */
+	/* Take also what has already completed. */
 	if (q->lane)
 		error = io_channel_wait(q, 0);
 	while (!error && !q->first_done && q->n_live && timeout_ns) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Is a read sent to a second replica as well? See race.h. */
+/* Hedging by gain: see race.h. */
 #include "race.h"
 
 #include <math.h>
@@ -8,39 +8,42 @@
 #define BINS_A_DOUBLING 4
 #define LOWEST_EXPONENT (-2)
 
-/* Fewer answers tell of no distribution. */
+/* A distribution needs at least this many latencies. */
 #define ENOUGH 200
-/* Half of a distribution is forgotten when it has so many answers. */
+/* The counts of a distribution are halved when they reach this number. */
 #define FULL 4000
-/* Until a power of two has many more answers of its own it counts as having these of all. */
+/* The distribution over all predictions counts as this many latencies of each power of two. */
 #define OF_ALL 50
 /*
- * And one read that nobody has seen: half of its distribution is beyond 8 times what was predicted,
- * a quarter beyond 16, ... So who has waited longer than any read ever took does not think that the
- * answer must come at once.
+ * One latency that was never observed is added: half of its distribution is beyond 8 times the
+ * prediction, a quarter beyond 16 times, and so on. A read that has waited longer than any read
+ * before is therefore not expected to be answered at once.
  */
 #define TAIL_FROM (4 * BINS_A_DOUBLING)
-/* To wait for what so few reads do tells nothing. */
+/* It is useless to wait for a bin with a smaller fraction of the reads than this. */
 #define SELDOM 1e-4
 
-/* A race moves the price by so much; as many reads as earn a race move it back. */
+/* A hedge raises the price by this fraction. The number of reads that earn one hedge lowers it
+ * again by the same amount. */
 #define PRICE_STEP 0.02
 #define PRICE_FIRST_US 100
 #define PRICE_LEAST_US 1
 
-/* A drive works on so many reads at once, at most: each loses no less than this part of what
- * another one takes, whatever can be seen of it. */
+/* A drive serves at most this many reads at once. A further read therefore delays each of the
+ * others by at least 1/AT_ONCE of its own latency, even if no delay was measured. */
 #define AT_ONCE 32
 
-/* Some 500 races, as many reads, and 4000 attempts are remembered. */
+/* The decayed sums cover about 512 hedged reads, 128 reads and 4096 attempts. */
 #define RACE_FORGET (1 / 512.0)
 #define READS_FORGET (1 / 128.0)
 #define ATTEMPTS_FORGET (1 / 4096.0)
-/* At first races are believed for what one of 1 ms would say; later never less than this. */
+/* Initially expected and measured gain are equal, with the weight of one hedge that gains 1 ms. The
+ * expectation is never reduced to less than this fraction. */
 #define CLAIMED_FIRST_US 1000
 #define BELIEVED_LEAST (1 / 16.0)
 
-/* What a prediction stands for; before: of all that is sooner than a bin, its weight and mean. */
+/* Distribution of the latency for one prediction. before[i] and before_us[i] are the sums of the
+ * weights, and of the weighted latencies, of all bins before bin i. */
 struct expected {
 	double weights[RACE_BINS], us[RACE_BINS];
 	double before[RACE_BINS + 1], before_us[RACE_BINS + 1];
@@ -54,7 +57,7 @@ void race_init(struct race *race, double share)
 	race->claimed_us = race->gained_us = CLAIMED_FIRST_US;
 }
 
-/* Where by_prediction has the ratios of such a prediction, which is not 0. */
+/* Return the index in by_prediction for a prediction, which must not be 0. */
 static unsigned int class_of(uint32_t predicted_us)
 {
 	unsigned int exponent = 31 - __builtin_clz(predicted_us);
@@ -65,7 +68,7 @@ static unsigned int class_of(uint32_t predicted_us)
 /* 2^(quarters / 4), relative to the first bin. */
 static double ratio(unsigned int bin, const double within[BINS_A_DOUBLING])
 {
-	/* From 2^LOWEST_EXPONENT on. */
+	/* The first bin begins at 2^LOWEST_EXPONENT. */
 	static const double doublings[RACE_BINS / BINS_A_DOUBLING] = {0.25, 0.5, 1,  2,	 4,
 								      8,    16,	 32, 64, 128};
 
@@ -113,7 +116,8 @@ static void expect(const struct race *race, uint32_t predicted_us, struct expect
 	}
 }
 
-/* E[max(0, X1 - t - X2); X1 > t], and in *late P[X1 > t]. No bin before from is beyond t. */
+/* Return E[max(0, X1 - t - X2); X1 > t] and store P[X1 > t] in *late. All bins before bin @from are
+ * below t. */
 static double gain_after(const struct expected *first, const struct expected *second,
 			 unsigned int from, double t, double *late)
 {
@@ -134,7 +138,7 @@ static double gain_after(const struct expected *first, const struct expected *se
 	return gain_us;
 }
 
-/* How much longer an attempt takes for each page of others: least squares. */
+/* Return how much longer an attempt takes for each page of other reads, by least squares. */
 static double us_a_page(const struct race *race)
 {
 	double n = race->n, variance, covariance;
@@ -146,8 +150,9 @@ static double us_a_page(const struct race *race)
 	return variance > 0 && covariance > 0 ? covariance / variance : 0;
 }
 
-/* The others are the reads that are there, and those that come while it is: as many as are usual
- * come while one of the usual length is. */
+/* The other reads are those in flight at the second replica and those that arrive while the second
+ * attempt is in flight. The mean number of reads in flight arrives within one mean latency
+ * (Little's law). */
 static double others_lose_us(const struct race *race, const struct racing *read)
 {
 	double usual_us = race->us / race->n;
@@ -173,7 +178,8 @@ struct race_plan race_plan(const struct race *race, const struct racing *read)
 	cost_us = race->price_us + others_lose_us(race, read);
 	expect(race, read->first_us, &first);
 	expect(race, read->second_us, &second);
-	/* At once, or when one more bin has passed in which answers come. */
+	/* The second attempt is sent at once, or after one of the bins, in which the first may be
+	 * answered. */
 	for (unsigned int i = 0; i < RACE_BINS; i++) {
 		double t = i ? read->first_us * lower_edge(i) : read->waited_us;
 		double late, gain_us, worth_us;
@@ -181,7 +187,7 @@ struct race_plan race_plan(const struct race *race, const struct racing *read)
 		if (i && (t <= read->waited_us || first.weights[i - 1] < SELDOM))
 			continue;
 		gain_us = gain_after(&first, &second, i, t, &late);
-		/* Whoever waits longer gains less. */
+		/* The gain decreases with the waiting time. */
 		if (trust * gain_us <= best_us)
 			break;
 		worth_us = trust * gain_us - late * cost_us;

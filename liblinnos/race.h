@@ -1,31 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A read's race: is it sent to a second replica as well, at once, later or never?
+ * Hedging by gain: decide whether to send a read to a second replica as well, at once, later or
+ * never.
  *
- * What a read takes is its prediction times a ratio, whose distribution is learnt from what was
- * answered: X1 where it was sent, X2 at the second replica. If it is sent there t us later, unless
- * it is answered by then,
+ * The latency of a read is its prediction times a ratio whose distribution is estimated from
+ * completed reads: X1 at the replica it was sent to, X2 at the second one. If the second attempt is
+ * sent t us later, unless the first has been answered by then,
  *
  *	gain(t) = E[max(0, X1 - t - X2); X1 > t]
- *	cost(t) = P[X1 > t] * (what others lose + price)
+ *	cost(t) = P[X1 > t] * (delay of other reads + price)
  *
- * and the t with the highest gain - cost is waited for; where none is above 0 it is never sent. To
- * wait costs the reads that are late, and spares the copies of all that are not.
+ * The read waits for the t with the highest gain - cost. If no t has a positive difference, it is
+ * never hedged. Waiting delays the second attempt of late reads, but avoids it for all reads that
+ * are not late.
  *
- * What others lose: each of the reads that are at the second replica meanwhile takes longer for
- * each page that is pending there; by how much is learnt, too. The price is that of a limited good:
- * it rises with each race and falls with each read, so that races come to be a given share of the
- * reads, those that gain most. Both attempts of a race are waited for, so what it has gained is
- * measured: as far as races gain less than they were expected to, less is expected.
+ * Delay of other reads: each read at the second replica in this time takes longer for each page
+ * that is pending there. The increase per page is estimated as well. The price is that of a limited
+ * resource: it rises with each hedge and falls with each read, so that hedges become a given
+ * fraction of the reads, namely those with the highest gain. Both attempts of a hedged read are
+ * completed, so the gain is measured. If hedges gain less than expected, the expectation is reduced
+ * accordingly.
  *
- * The derivation, and what it is worth: docs/latency-model.md. Times are in us.
+ * The derivation and an evaluation are in docs/latency-model.md. Times are in us.
  */
 #ifndef LINNOS_RACE_H
 #define LINNOS_RACE_H
 
 #include <stdint.h>
 
-/* Four bins of ratios a doubling, from 1/4 to 256; the first and the last have what is beyond. */
+/* Four bins of ratios for each doubling, from 1/4 to 256. The first and the last bin include all
+ * lower and higher ratios. */
 #define RACE_BINS 40
 #define RACE_PREDICTIONS 24
 
@@ -34,16 +38,17 @@ struct race_ratios {
 };
 
 struct race {
-	double share; /* of the reads that may be raced; infinite: there is no limit */
+	double share; /* fraction of reads that may be hedged; infinite for no limit */
 	double price_us;
 	struct race_ratios all, by_prediction[RACE_PREDICTIONS]; /* by its power of two */
-	double claimed_us, gained_us; /* by races, the older ones counting less */
-	/* Of attempts, likewise: the pages that were pending for others, and what they took. */
+	double claimed_us, gained_us; /* decayed sums over hedged reads */
+	/* Decayed sums over attempts: the pages that were pending for other reads, and the
+	 * latencies. */
 	double n, pages, us, pages_squared, pages_us;
-	double reads; /* in flight where one is sent, lately */
+	double reads; /* decayed mean of reads in flight at the chosen replica */
 };
 
-/* A read that might be raced. */
+/* A read that might be hedged. */
 struct racing {
 	uint32_t first_us, second_us; /* predicted */
 	double waited_us;
@@ -53,18 +58,18 @@ struct racing {
 
 struct race_plan {
 	double wait_us; /* from now on; infinite: never */
-	double gain_us; /* of a race after that wait */
+	double gain_us; /* expected gain of a hedge after that wait */
 };
 
 void race_init(struct race *race, double share);
-/* A read begins, at a replica with so many in flight. */
+/* Account for a new read at a replica with this number of reads in flight. */
 void race_begin(struct race *race, uint32_t reads);
 struct race_plan race_plan(const struct race *race, const struct racing *read);
-/* A second attempt would be sent now, if the budget has it. */
+/* Account for a second attempt that is due now, whether or not the budget allows it. */
 void race_wanted(struct race *race);
-/* An attempt is answered, which met so many pages of others. */
+/* Record the latency of an attempt. @pages were pending for other reads when it was sent. */
 void race_answered(struct race *race, uint32_t predicted_us, uint32_t pages, double took_us);
-/* Both attempts are. */
+/* Record the gain of a hedged read, both attempts of which have completed. */
 void race_ended(struct race *race, double claimed_us, double gained_us);
 
 #endif

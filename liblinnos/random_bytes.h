@@ -7,12 +7,12 @@
 #include <stdint.h>
 #include <sys/random.h>
 
-/* Returns 0 or a negative errno. */
+/* Return 0 or a negative errno. */
 static inline int random_u64(uint64_t *value)
 {
 	ssize_t n;
 
-	/* Requests of up to 256 bytes are never answered in part. */
+	/* The kernel never returns fewer bytes for requests of up to 256 bytes. */
 	do
 		n = getrandom(value, sizeof(*value), 0);
 	while (n < 0 && errno == EINTR);

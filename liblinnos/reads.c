@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A copy of a larger read has its beginning. */
+/* A copy of a larger read contains only its first bytes. */
 #define COPIED_BYTES_MAX HEDGED_BYTES_MAX
-/* As preadv(2). */
+/* The limit of preadv(2). */
 #define IOV_MAX_PARTS 1024
-/* What an attempt can have, whichever will serve the read. */
+/* Flags that any attempt of a read can have. */
 #define SQE_FLAGS (IOSQE_ASYNC | IOSQE_IO_DRAIN)
 
 /* --- Attempts ------------------------------------------------------------------------------ */
@@ -56,7 +56,7 @@ static void attempt_put(struct attempt *at)
 	q->free_attempts = at;
 }
 
-/* Where the registered buffer is that all of it lies in; -1: there is none. */
+/* Return the index of the registered buffer that contains all of it; -1 if there is none. */
 static int buffer_of(const struct linnos_queue *q, const char *data, size_t bytes)
 {
 	for (uint32_t i = 0; i < q->o.n_buffers; i++) {
@@ -92,7 +92,8 @@ static bool bounce_it(struct attempt *at)
 	return at->bounce;
 }
 
-/* Where so many of the replica's bytes go: to the read's memory, if nothing forbids it. */
+/* Decide where this part of the replica is read to: the memory of the read, unless something
+ * forbids it. Return false if there is no memory. */
 static bool place(struct attempt *at, uint64_t offset, size_t bytes, bool may_outlive)
 {
 	const struct linnos_array *a = at->queue->array;
@@ -120,7 +121,7 @@ static bool place(struct attempt *at, uint64_t offset, size_t bytes, bool may_ou
 	return true;
 }
 
-/* Of so many bytes at an offset; counts from now on. */
+/* Create an attempt for the range in @c, which predictions count from now on. */
 static struct attempt *attempt_of(struct linnos_queue *q, struct linnos_read *r,
 				  const struct linnos_choice *c, unsigned int replica,
 				  enum linnos_kind kind, bool may_outlive, uint64_t now_ns)
@@ -152,7 +153,7 @@ bool read_is_timed(const struct linnos_read *r)
 	return read_due_ns(r) != UINT64_MAX;
 }
 
-/* Before one that waits to be sent already: a hedge for which the caller had no entry. */
+/* It goes before an attempt that is already waiting: a hedge for which the caller had no entry. */
 static void send_next(struct linnos_read *r, struct attempt *at)
 {
 	at->next = r->next;
@@ -163,8 +164,8 @@ static struct attempt *attempt_new(struct linnos_read *r, unsigned int replica,
 				   enum linnos_kind kind, uint64_t now_ns)
 {
 	struct linnos_queue *q = r->queue;
-	/* The other attempt of a race may answer while this one still reads; and a backend may be
-	 * unable to wait, while the caller waits for nothing else. */
+	/* The other attempt of a hedged read may be answered while this one is in flight. Also, a
+	 * backend's wait may fail while the caller waits for nothing else. */
 	bool may_outlive =
 		read_is_timed(r) || r->flying[0] || (r->where == READ_NOW && !q->array->is_files);
 	struct attempt *at = attempt_of(q, r, &r->choice, replica, kind, may_outlive, now_ns);
@@ -181,7 +182,7 @@ static struct attempt *attempt_new(struct linnos_read *r, unsigned int replica,
 	return at;
 }
 
-/* NULL: there is no memory for it. */
+/* Return NULL if there is no memory. */
 static struct attempt *copy_of(struct linnos_read *r, uint64_t now_ns)
 {
 	struct linnos_choice copied = {
@@ -226,7 +227,8 @@ void attempt_prepare(const struct attempt *at, struct io_uring_sqe *sqe, int fix
 		a->hooks.prepared(a->hooks.context, at->replica, sqe);
 }
 
-/* Sent again where it was: interrupted, or done in part. */
+/* Return true if the attempt must be sent to the same replica again, because it was interrupted or
+ * only part of it was read. */
 static bool goes_on(struct attempt *at, ssize_t result)
 {
 	const struct linnos_array *a = at->queue->array;
@@ -237,8 +239,9 @@ static bool goes_on(struct attempt *at, ssize_t result)
 	if (result == -EINTR)
 		return ++at->n_interrupted < INTERRUPTED_MAX;
 	/*
-	 * The kernel ends reads of a thread that exits with EFAULT or ECANCELED. Whoever waits for
-	 * the read sends it again, once: memory that is not the caller's fails a second time.
+	 * When a thread exits, the kernel ends its reads with EFAULT or ECANCELED. The thread that
+	 * waits for the read sends it again, once: if the memory is invalid, the second attempt
+	 * fails as well.
 	 */
 	if ((result == -EFAULT || result == -ECANCELED) && at->read && at->lane &&
 	    !at->is_retried) {
@@ -250,7 +253,8 @@ static bool goes_on(struct attempt *at, ssize_t result)
 	at->got = end;
 	if (at->got >= at->want)
 		return false;
-	/* The rest of several places is not several places: all of it anew, into one. */
+	/* The remainder of several buffers does not start at a buffer. Read everything again, into
+	 * one. */
 	if (at->iov) {
 		at->got = 0;
 		at->no_memory = !bounce_it(at);
@@ -263,12 +267,12 @@ static bool goes_on(struct attempt *at, ssize_t result)
 
 enum how {
 	FULL,
-	AT_END, /* all that there is */
+	AT_END, /* everything up to the end of the replicas */
 	CALLERS_FAULT,
 	CANCELLED,
 	NO_MEMORY,
 	NOT_SENT,
-	UNFINISHED, /* lost: nobody wants the rest */
+	UNFINISHED, /* orphaned: the remainder is not needed */
 	FAILED,
 };
 
@@ -280,15 +284,15 @@ static enum how how_ended(const struct attempt *at, ssize_t result)
 		return NOT_SENT;
 	if (result >= 0 && at->got >= at->want)
 		return FULL;
-	/* Only the caller cancels what is in the caller's ring; in a queue's own only what is lost
-	 * is cancelled. */
+	/* In the caller's ring only the caller cancels. In a queue's own ring only orphans are
+	 * cancelled. */
 	if (result == -ECANCELED)
 		return at->read && !at->in_callers_ring ? FAILED : CANCELLED;
 	if (result == -EFAULT)
 		return CALLERS_FAULT;
 	if (!at->read && (result > 0 || result == -EINTR))
 		return UNFINISHED;
-	/* A replica that ends before others do has lost bytes. */
+	/* A replica that ends before the others has lost data. */
 	return result >= 0 && at->offset + at->got >= array_size_now(at->queue->array) ? AT_END
 										       : FAILED;
 }
@@ -376,7 +380,7 @@ static int total_bytes(const struct iovec *iov, int n_iov, size_t *bytes)
 	for (int i = 0; i < n_iov; i++) {
 		size_t room = READ_BYTES_MAX - *bytes;
 
-		/* The kernel would refuse it at every replica. */
+		/* Every replica's kernel call would fail. */
 		if (n_iov > 1 && iov[i].iov_len > SSIZE_MAX)
 			return error_say(-EINVAL, "a read into %zu bytes at one place",
 					 iov[i].iov_len);
@@ -459,7 +463,7 @@ static struct timed_reads *list_of(struct linnos_queue *q, const struct linnos_r
 	return r->where == READ_CALLERS_RING ? &q->in_callers_ring : &q->in_own;
 }
 
-/* Mostly the order in which they begin is that of their times, too: few have to be passed. */
+/* Reads usually begin in the order of their times, so few entries have to be passed. */
 void read_list(struct linnos_queue *q, struct linnos_read *r)
 {
 	struct timed_reads *list = list_of(q, r);
@@ -490,7 +494,7 @@ static void read_unlist(struct linnos_queue *q, struct linnos_read *r)
 	r->is_listed = false;
 }
 
-/* It goes on without the read. */
+/* Detach an attempt from its read, which completes without it. */
 static void lose(struct linnos_queue *q, struct attempt *at)
 {
 	bool is_sent = at != at->read->next;
@@ -513,7 +517,7 @@ static void land(struct linnos_read *r, const struct attempt *at)
 	}
 }
 
-/* Of a read whose caller does not wait for it alone, and so cannot ask linnos_error(). */
+/* A caller that does not wait for this read only cannot call linnos_error() for it. */
 static void keep_error_text(struct linnos_read *r)
 {
 	if (r->where != READ_NOW && !r->error_text)
@@ -543,7 +547,7 @@ static enum linnos_outcome finish(struct linnos_read *r, const struct attempt *a
 	return LINNOS_READ_DONE;
 }
 
-/* Whatever is under way comes too late. */
+/* Complete the read with an error. Attempts in flight are too late. */
 static enum linnos_outcome leave_it(struct linnos_read *r, int error, uint64_t now_ns)
 {
 	struct linnos_queue *q = r->queue;
@@ -589,8 +593,8 @@ enum linnos_outcome read_due(struct linnos_queue *q, struct timed_reads *list,
 
 		*read = r;
 		read_unlist(q, r);
-		/* One that waits to be prepared again is not in anybody's hands but the caller's.
-		 */
+		/* The caller holds a read that waits to be prepared again, so it cannot expire
+		 * now. */
 		if (r->deadline_ns <= now_ns && !r->next)
 			return expire(r, now_ns);
 		if (r->choice.hedge_at_ns > now_ns || r->next || r->flying[1]) {
@@ -641,7 +645,7 @@ static enum linnos_outcome fail_over(struct linnos_read *r, const struct attempt
 		      now_ns);
 }
 
-/* An attempt with memory of its own has bytes for the caller. */
+/* Copy the bytes of an attempt with its own memory to the caller. */
 static void copy_out(const struct attempt *at, struct linnos_read *r)
 {
 	size_t end = at->got < at->want ? at->got : at->want, left;
@@ -667,7 +671,8 @@ static enum linnos_outcome read_resubmit_remainder(struct linnos_read *r, struct
 	case AT_END:
 		return finish(r, at, r->got, now_ns);
 	case CANCELLED:
-		/* Not by us: a chain of the caller's, or its end, has taken it along. */
+		/* Not cancelled by the library: by the caller, by the caller's chain of entries, or
+		 * by the end of the ring. */
 		return finish(r, at,
 			      error_say(result, "read of %zu bytes at %llu: it was cancelled",
 					r->bytes, (unsigned long long)r->offset),
@@ -685,7 +690,8 @@ static enum linnos_outcome read_resubmit_remainder(struct linnos_read *r, struct
 					r->bytes, (unsigned long long)r->offset),
 			      now_ns);
 	case NOT_SENT:
-		/* No replica is to blame, and none could be asked. */
+		/* The replica did not cause the error, and no other replica could be read
+		 * either. */
 		if (r->flying[0])
 			return LINNOS_READ_PENDING;
 		return finish(r, at,

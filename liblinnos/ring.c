@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Reads in the caller's io_uring: prepared and heard of here, submitted and waited for there. */
+/* Reads in the caller's io_uring: the library prepares entries and processes completions, the
+ * caller submits and waits. */
 #include "messages.h"
 #include "io_channels.h"
 
@@ -97,7 +98,7 @@ static enum linnos_outcome tell(enum linnos_outcome outcome, struct linnos_read 
 	c->result = r->result;
 	c->replica = r->replica;
 	c->error_text = r->error_text;
-	/* The caller still has it, for linnos_queue_prep_retry(). */
+	/* The caller still has the read and will pass it to linnos_queue_prep_retry(). */
 	if (r->next)
 		r->next->held = r;
 	else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A word that is taken for some tens of ns, unless its thread has lost the processor. */
+/* A spin lock that is held for some tens of ns, unless its thread is preempted. */
 #ifndef LINNOS_SPIN_H
 #define LINNOS_SPIN_H
 
@@ -13,7 +13,7 @@ static inline void spin_take(unsigned long *word)
 		sched_yield();
 }
 
-/* Nobody else writes to it while it is taken. */
+/* No other thread writes to the word while it is locked. */
 static inline void spin_leave(unsigned long *word)
 {
 	__atomic_store_n(word, 0, __ATOMIC_RELEASE);

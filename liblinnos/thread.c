@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Threads of a library's own: see thread.h. */
+/* Threads of a library: see thread.h. */
 #include "thread.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The backend of files and block devices: see uring_backend.h. */
+/* The backend for files and block devices: see uring_backend.h. */
 #include "uring_backend.h"
 #include "io_uring_errors.h"
 #include "io_channels.h"
@@ -11,26 +11,26 @@
 #include <string.h>
 #include <time.h>
 
-/* A full submission queue is submitted. Completions for which the completion queue has no room are
- * kept by the kernel. */
+/* The submission queue is submitted when it is full. The kernel keeps completions that do not fit
+ * into the completion queue. */
 #define ENTRIES 64
 
 /* How long to wait for completions of a ring whose descriptor is gone. */
 #define BROKEN_RING_WAIT_NS 1000000000ull
 #define BROKEN_RING_POLL_NS 1000000
-/* Waits that are interrupted so often in a row pause in between. */
+/* After this many interrupted waits in a row there is a pause between waits. */
 #define INTERRUPTED_OFTEN 100
 
 struct uring {
 	struct io_uring ring;
 	bool has_files, has_buffers;
-	uint64_t prepared[ENTRIES]; /* handles by entry; 0: a cancellation */
+	uint64_t prepared[ENTRIES]; /* handles by entry; 0 for a cancel request */
 	uint64_t n_prepared;
 	unsigned int n_interrupted;
-	uint64_t refused_ns; /* when the kernel began to refuse; 0: it does not */
+	uint64_t refused_ns; /* when the kernel began to refuse; 0 if it does not */
 	/*
-	 * Why the ring cannot be entered any more; 0: it can. Requests that were submitted still
-	 * complete, and their completions can be read without a system call.
+	 * Error after which the ring cannot be entered any more; 0 if it can. Requests that were
+	 * submitted still complete, and their completions can be read without a system call.
 	 */
 	int error;
 	uint64_t heard_ns; /* when the ring broke, or the last completion arrived after that */
@@ -62,7 +62,7 @@ static int uring_open(void *context, void **queue)
 	return error;
 }
 
-/* Is the ring's descriptor closed, or another file's by now? */
+/* Return true if the ring's descriptor was closed, or is another file's by now. */
 static bool descriptor_is_gone(const struct uring *u)
 {
 	return u->error == -EBADF || u->error == -EOPNOTSUPP;
@@ -79,10 +79,10 @@ static void uring_close(void *queue)
 	free(u);
 }
 
-/* Looks at the result of entering the ring, and whether it is of any use to enter it again. */
+/* Check the result of entering the ring. Set the ring's error if entering it again is useless. */
 static void check_entered(struct uring *u, int result)
 {
-	/* A signal ends a wait as often as it arrives, and that is no refusal. */
+	/* A signal can interrupt any number of waits, which is no refusal. */
 	const bool is_refused =
 		result < 0 && result != -ETIME && (result != -EINTR || io_uring_sq_ready(&u->ring));
 
@@ -98,8 +98,8 @@ static void check_entered(struct uring *u, int result)
 	u->heard_ns = clock_ns();
 }
 
-/* Submits what is prepared, as far as the kernel takes it now. Returns an error if it never will.
- */
+/* Submit the prepared entries as far as the kernel accepts them now. Return an error if it never
+ * will. */
 static int submit(struct uring *u)
 {
 	int result = 0;
@@ -111,7 +111,7 @@ static int submit(struct uring *u)
 	return u->error;
 }
 
-/* NULL: *error is -EAGAIN if there may be an entry after the next wait. */
+/* On failure return NULL; *error is -EAGAIN if an entry may be free after the next wait. */
 static struct io_uring_sqe *get_sqe(struct uring *u, uint64_t handle, int *error)
 {
 	struct io_uring_sqe *sqe = u->error ? NULL : io_uring_get_sqe(&u->ring);
@@ -149,7 +149,7 @@ static void uring_cancel(void *queue, uint64_t handle)
 	sqe->user_data = 0;
 }
 
-/* Returns how many completions there were. */
+/* Process all completions. Return their number. */
 static unsigned int reap(struct uring *u)
 {
 	struct io_uring_cqe *cqe;
@@ -160,14 +160,15 @@ static unsigned int reap(struct uring *u)
 		int result = cqe->res;
 
 		io_uring_cqe_seen(&u->ring, cqe);
-		/* A cancelled request has a completion of its own. */
+		/* A cancelled request produces its own completion. Cancel requests have the handle
+		 * 0 and are ignored. */
 		if (handle)
 			linnos_request_complete(handle, result);
 	}
 	return n;
 }
 
-/* Ends requests that the kernel has not taken, and never will. Returns how many there were. */
+/* Fail the requests that the kernel has not accepted and never will. Return their number. */
 static unsigned int fail_unsubmitted(struct uring *u)
 {
 	unsigned int n = io_uring_sq_ready(&u->ring), i;

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* No structure will be as large: such a size was never set. */
+/* No structure will be as large. A larger size means that the member was never set. */
 #define BYTES_MAX 4096
 
 int versioned_struct_copy_in(void *to, size_t bytes, const void *given, size_t ver0_bytes,
@@ -28,7 +28,7 @@ int versioned_struct_copy_in(void *to, size_t bytes, const void *given, size_t v
 					 "bytes; it is older than the program's header",
 					 name, i, bytes);
 	memcpy(to, given, size < bytes ? size : bytes);
-	/* From now on it is a structure of this library's. */
+	/* The copy has the size of this library's structure. */
 	memcpy(to, &bytes, sizeof(bytes));
 	return 0;
 }
