@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Who may not ask costs no hash. What is no question, or not signed, takes nothing of the rate of
- * those who ask rightly: else anybody who can send in their name would silence them.
+ * A sender that is not allowed is ignored before a hash is computed. Malformed and unsigned
+ * datagrams do not count against the rate of a source. Otherwise anyone who can forge its address
+ * could block it.
  */
 #include "agent.h"
 
@@ -11,7 +12,7 @@ static size_t ignore(struct agent *agent, enum ignored why)
 	return 0;
 }
 
-/* Sets *key to the one that the question is signed with, if there are keys. */
+/* Read and verify a query. If keys are configured, set *key to the one that signed it. */
 static enum datagram_fault read_question(const struct agent *agent, struct question *question,
 					 const uint8_t *datagram, size_t bytes,
 					 const struct key **key)

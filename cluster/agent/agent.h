@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What is done with a datagram: it is answered, or ignored, and counted. */
+/* Handle a datagram: answer or ignore it, and count it. */
 #ifndef LINNOS_AGENT_AGENT_H
 #define LINNOS_AGENT_AGENT_H
 
 #include "allowed.h"
 #include "datagram.h"
 
-/* Two, so that a key can be exchanged while clients still use the old one. */
+/* Two, so that a key can be replaced while clients still use the old one. */
 #define KEYS_MAX 2
 
 struct key {
@@ -24,15 +24,15 @@ enum ignored {
 };
 
 /**
- * struct agent - all that answering needs
- * @ask: fills an answer's @known, @state, @latency_us and @pending
- * @drives: @ask's
- * @n_drives: how many
- * @generation: of this start
- * @keys: questions that are signed with any of them are answered, signed with the same
- * @n_keys: how many; 0: nothing is signed
- * @answered: how many
- * @ignored: how many, by why
+ * struct agent - everything needed to answer queries
+ * @ask: fills @known, @state, @latency_us and @pending of an answer
+ * @drives: passed to @ask
+ * @n_drives: the number of drives
+ * @generation: identifies this start of the agent
+ * @keys: queries that are signed with any of them are answered, signed with the same key
+ * @n_keys: the number of keys; 0 if nothing is signed
+ * @answered: the number of queries answered
+ * @ignored: the number of datagrams ignored, by reason
  */
 struct agent {
 	void (*ask)(void *drives, const struct question *question, uint64_t now_ns,
@@ -47,8 +47,8 @@ struct agent {
 };
 
 /*
- * @rate: of who asks, NULL of somebody who is not answered. The answer takes the place of the
- * question. Returns its length, which is @bytes, or 0: send nothing.
+ * @rate is that of the source, or NULL if the source is not allowed. The answer replaces the query.
+ *	Return its length, which is @bytes, or 0 if nothing is to be sent.
  */
 size_t agent_answer(struct agent *agent, struct rate *rate, uint64_t now_ns,
 		    uint8_t datagram[DATAGRAM_BYTES_MAX], size_t bytes);

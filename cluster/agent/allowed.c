@@ -19,7 +19,7 @@ void rate_set(struct rate *rate, uint32_t per_second)
 	rate->due_ns = 0;
 }
 
-/* What is refused costs no share of what comes later. */
+/* A refused query does not use up the rate of later ones. */
 bool rate_take(struct rate *rate, uint64_t now_ns)
 {
 	uint64_t due_ns = rate->due_ns > now_ns ? rate->due_ns : now_ns;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who is answered, and how often: networks that the configuration names, each with a rate. */
+/* Access control: the networks that are answered, and the rate limit of each. */
 #ifndef LINNOS_AGENT_ALLOWED_H
 #define LINNOS_AGENT_ALLOWED_H
 
@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 
 /**
- * struct rate - at most so many a second, and a tenth of a second's worth at once
- * @interval_ns: between two; 0: none is let through
- * @due_ns: when the next one would be if all had kept their distance
+ * struct rate - rate limit, with a burst of a tenth of a second
+ * @interval_ns: interval between two queries; 0 to refuse all
+ * @due_ns: when the next query would come if all had kept the interval
  */
 struct rate {
 	uint64_t interval_ns;
@@ -19,9 +19,9 @@ struct rate {
 
 /**
  * struct network - addresses that are answered
- * @address: IPv6, or IPv4 as IPv6 has it (::ffff:a.b.c.d)
- * @prefix_bits: how many of its bits count, 0 to 128
- * @rate: of each of them; see sources.h
+ * @address: IPv6, or IPv4 as an IPv4-mapped IPv6 address (::ffff:a.b.c.d)
+ * @prefix_bits: length of the prefix, 0 to 128
+ * @rate: the rate limit of each address; see sources.h
  */
 struct network {
 	uint8_t address[16];
@@ -32,9 +32,9 @@ struct network {
 void rate_set(struct rate *rate, uint32_t per_second);
 bool rate_take(struct rate *rate, uint64_t now_ns);
 
-/* "10.0.0.0/24", "fd00::/8", or an address; a prefix must cover all bits that are set. */
+/* Parse "10.0.0.0/24", "fd00::/8", or an address; the prefix must cover all bits that are set. */
 bool network_parse(struct network *network, const char *text);
-/* The first that has the address, or NULL. */
+/* Return the first network that contains the address, or NULL. */
 struct network *network_of(struct network *networks, unsigned int n, const struct sockaddr *from);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A directive and two arguments at most; one word more is seen, and is one too many. */
+/* A directive has at most two arguments; one more word is parsed in order to reject it. */
 enum { WORDS_MAX = 4 };
 
 #define RATE_MAX 10000000
@@ -81,7 +81,7 @@ static const char *take_network(struct configuration *c, char *const *words)
 	return words[2] ? take_rate(&network->rate, words[2]) : NULL;
 }
 
-/* IPv4 as IPv6 has it, so that there is one kind of address. */
+/* IPv4 addresses are stored as IPv4-mapped, so that there is only one kind of address. */
 static const char *take_listener(struct configuration *c, char *const *words)
 {
 	unsigned long port = DEFAULT_PORT;

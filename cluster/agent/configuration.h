@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* /etc/linnos/agent.conf, a directive a line: which drives, where to listen, who is answered. */
+/*
+ * /etc/linnos/agent.conf, with one directive per line: drives, listening addresses, allowed
+ * sources.
+ */
 #ifndef LINNOS_AGENT_CONFIGURATION_H
 #define LINNOS_AGENT_CONFIGURATION_H
 
@@ -23,7 +26,7 @@
 struct configuration {
 	unsigned int n_drives, n_networks, n_listeners;
 	char drives[DRIVES_MAX][PATH_BYTES];
-	char models[DRIVES_MAX][PATH_BYTES]; /* "": none */
+	char models[DRIVES_MAX][PATH_BYTES]; /* "" if there is none */
 	struct network networks[NETWORKS_MAX];
 	struct sockaddr_in6 listeners[LISTENERS_MAX];
 	struct rate local_rate;
@@ -32,10 +35,7 @@ struct configuration {
 	char keys[KEYS_MAX][PATH_BYTES];
 };
 
-/*
- * Returns NULL, or what is wrong, with the file's name and the line, in memory of its own that is
- * good until the next call.
- */
+/* Return NULL, or an error text with file name and line, which stays valid until the next call. */
 const char *configuration_read(struct configuration *c, FILE *file, const char *name);
 
 #endif

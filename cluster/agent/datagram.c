@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Both kinds share their first 28 bytes but for @n_drives, @known and @state, which are zeros in a
- * question. What must be zero is looked at, so that a later version can use it.
+ * Query and answer have the same layout in the first 28 bytes, except that @n_drives, @known and
+ * @state are zero in a query. Fields that must be zero are checked, so that a later version can use
+ * them.
  */
 #include "datagram.h"
 
@@ -20,10 +21,10 @@ enum {
 	KNOWN = 20,
 	STATE = 22,
 	BYTES = 24,
-	/* a question's */
+	/* of a query */
 	PAGE = 28,
 	QUESTION_REST = 32,
-	/* an answer's */
+	/* of an answer */
 	LATENCY_US = 28,
 	PENDING = 32,
 	ANSWER_ZERO = 36,
@@ -81,7 +82,7 @@ static size_t sign(uint8_t *datagram, const void *key, size_t key_bytes)
 	return DATAGRAM_BYTES_MAX;
 }
 
-/* As long for a wrong tag as for a right one. */
+/* The comparison takes the same time for a wrong tag as for a right one. */
 static bool tag_is_right(const void *key, size_t key_bytes, const uint8_t *datagram)
 {
 	uint8_t tag[DATAGRAM_TAG_BYTES], differ = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The one datagram of linnos-agent: a question about a read, and its answer, as linnos-agent(8) has
- * them. An answer is as long as its question, so that nobody is sent more than he sent himself,
- * under whoever's address. Clients build this file, too.
+ * The datagram of linnos-agent: a query about a read and its answer, as documented in
+ * linnos-agent(8). An answer is as long as its query, so that a forged source address cannot
+ * amplify traffic. Clients compile this file, too.
  */
 #ifndef LINNOS_AGENT_DATAGRAM_H
 #define LINNOS_AGENT_DATAGRAM_H
@@ -16,35 +16,38 @@
 #define DATAGRAM_BYTES_MAX (DATAGRAM_BYTES + DATAGRAM_TAG_BYTES)
 #define DATAGRAM_VERSION 1
 
-/* Of what datagrams are signed with. */
+/* The maximum length of the key that signs datagrams. */
 #define KEY_BYTES_MAX 256
 
-/* For &question.flags; the first two are the kernel's BLK_EXPECT_QUERY_ONLY and
- * BLK_EXPECT_HAS_PAGE. */
+/*
+ * For &question.flags; both have the values of the kernel's BLK_EXPECT_QUERY_ONLY and
+ * BLK_EXPECT_HAS_PAGE.
+ */
 #define QUESTION_LOOK 0x1u
 #define QUESTION_AT 0x2u
 #define QUESTION_FLAGS (QUESTION_LOOK | QUESTION_AT)
 
 /*
- * For &answer.state: the lower bits are the kernel's BLK_EXPECT_SLOW, STALLED, STALE, PROBE and
- * NO_CHOICE; of the number of I/Os in flight, whether it is known, and whether it is of pages.
+ * For &answer.state. The lower bits are the kernel's BLK_EXPECT_SLOW, STALLED, STALE, PROBE and
+ * UNVALIDATED. These flags say whether the number of I/Os in flight is known, and whether it counts
+ * pages.
  */
 #define STATE_PENDING_KNOWN 0x100u
 #define STATE_PENDING_PAGES 0x200u
 
 /*
- * For &answer.known, beside the kernel's enum blk_expect_known: it has no such question, and the
- * agent watches nothing.
+ * For &answer.known, in addition to the kernel's enum blk_expect_known: the kernel does not support
+ * queries, and the agent does not watch the drive.
  */
 #define KNOWN_NO_KERNEL 0xffffu
 
 /**
- * struct question - what is asked
- * @cookie: comes back
- * @bytes: of the read, not 0
- * @page: where on the drive it begins, by 4096, with %QUESTION_AT
- * @drive: its number in the agent's configuration, from 0
- * @flags: %QUESTION_LOOK: no read will follow
+ * struct question - a query
+ * @cookie: returned in the answer
+ * @bytes: size of the read, not 0
+ * @page: its offset on the drive in units of 4096 bytes, with %QUESTION_AT
+ * @drive: index of the drive in the agent's configuration, from 0
+ * @flags: %QUESTION_LOOK if no read will follow
  */
 struct question {
 	uint64_t cookie;
@@ -55,18 +58,18 @@ struct question {
 };
 
 /**
- * struct answer - what is told
- * @cookie: the question's
- * @clock_ns: the node's CLOCK_MONOTONIC when the question came
- * @generation: another one after a restart of the agent: what was told before counts no more
- * @bytes: the question's
- * @latency_us: how long the read would take, 0 if nothing is predicted
- * @pending: what is in flight, pages or requests
- * @drive: the question's
- * @n_drives: how many there are
- * @flags: the question's
+ * struct answer - an answer
+ * @cookie: copied from the query
+ * @clock_ns: the node's CLOCK_MONOTONIC when the query arrived
+ * @generation: changes when the agent restarts; earlier answers are then outdated
+ * @bytes: copied from the query
+ * @latency_us: predicted latency of the read, 0 if there is no prediction
+ * @pending: number of pages or requests in flight
+ * @drive: copied from the query
+ * @n_drives: number of drives
+ * @flags: copied from the query
  * @known: an enum blk_expect_known, or %KNOWN_NO_KERNEL
- * @state: %STATE_PENDING_KNOWN and its like
+ * @state: %STATE_PENDING_KNOWN and the flags listed there
  */
 struct answer {
 	uint64_t cookie;
@@ -82,13 +85,13 @@ struct answer {
 	uint16_t state;
 };
 
-/* A key of 0 bytes is none. Each returns the datagram's length. */
+/* @key_bytes is 0 if there is no key. Both functions return the length of the datagram. */
 size_t question_write(const struct question *question, const void *key, size_t key_bytes,
 		      uint8_t datagram[DATAGRAM_BYTES_MAX]);
 size_t answer_write(const struct answer *answer, const void *key, size_t key_bytes,
 		    uint8_t datagram[DATAGRAM_BYTES_MAX]);
 
-/* Why a datagram is not one. */
+/* Result of parsing a datagram. */
 enum datagram_fault { DATAGRAM_GOOD, DATAGRAM_MALFORMED, DATAGRAM_NOT_SIGNED };
 
 enum datagram_fault question_read(struct question *question, const void *key, size_t key_bytes,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The question is one of the drive itself on a kernel with LinnOS, and of /dev/linnos where the
- * module observes; where there is neither, requests may be watched. Nothing is read from a drive;
- * it is open because who asks must be allowed to.
+ * A kernel with LinnOS is queried through the drive itself. If the module observes the drive, the
+ * query goes to /dev/linnos. If there is neither, the agent may watch the drive's requests. The
+ * agent reads no data from a drive. It opens the drive because the kernel requires an open file
+ * descriptor as permission to query.
  */
 #include "drives.h"
 
@@ -38,7 +39,7 @@ static int module_fd(void)
 	return fd;
 }
 
-/* Of what the kernel tells of it. */
+/* Open a sysfs file of the drive. */
 static int open_told(const struct drive *drive, const char *what)
 {
 	char path[96];
@@ -48,7 +49,7 @@ static int open_told(const struct drive *drive, const char *what)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Returns what to take if it is not told. */
+/* Return @otherwise if the file cannot be read. */
 static unsigned long told_number(const struct drive *drive, const char *what,
 				 unsigned long otherwise)
 {
@@ -64,7 +65,10 @@ static unsigned long told_number(const struct drive *drive, const char *what,
 	return strtoul(text, NULL, 10);
 }
 
-/* Where LinnOS tells pages, which root may read; then what every block device has. */
+/*
+ * Open LinnOS' file with pages in flight, which only root may read, or else the one that every
+ * block device has.
+ */
 static void open_pending(struct drive *drive)
 {
 	char path[128], disk[64], link[256];
@@ -120,7 +124,7 @@ void drive_open(struct drive *drive, const char *path)
 	open_pending(drive);
 }
 
-/* Returns false if the drive is there no more. */
+/* Read the number of I/Os in flight. Return false if the drive no longer exists. */
 static bool tell_pending(const struct drive *drive, struct answer *answer)
 {
 	char text[64], *second;
@@ -132,7 +136,7 @@ static bool tell_pending(const struct drive *drive, struct answer *answer)
 	if (bytes <= 0)
 		return bytes == 0 || errno != ENODEV;
 	text[bytes] = 0;
-	/* "N pages, M reads", or "reads writes" of every block device */
+	/* the format is "N pages, M reads" with LinnOS, otherwise "reads writes" */
 	answer->pending = strtoul(text, &second, 10);
 	if (drive->pending_is_counted)
 		answer->state |= STATE_PENDING_KNOWN;
@@ -143,7 +147,7 @@ static bool tell_pending(const struct drive *drive, struct answer *answer)
 	return true;
 }
 
-/* What a driver does not know is ENOTTY, but EINVAL with some SCSI hosts. */
+/* A driver that does not know the ioctl returns ENOTTY, but some SCSI hosts return EINVAL. */
 static bool ask_kernel(const struct drive *drive, union expect *e)
 {
 	if (!ioctl(drive->fd, BLKEXPECT, &e->ask))
@@ -205,7 +209,7 @@ void drive_ask(struct drive *drive, const struct question *question, uint64_t no
 		close_both(drive);
 		return;
 	}
-	/* LinnOS' own file is there when it is on */
+	/* LinnOS' own file exists only while LinnOS is enabled */
 	if (answer->known != drive->known)
 		open_pending(drive);
 	drive->known = answer->known;
@@ -214,7 +218,7 @@ void drive_ask(struct drive *drive, const struct question *question, uint64_t no
 			watched_ask(drive->watched, question, now_ns, answer);
 		return;
 	}
-	/* a kernel without LinnOS does not say that a drive is gone, but its file is */
+	/* a kernel without LinnOS does not report that a drive is gone, but its sysfs file does */
 	close_both(drive);
 	answer->known = BLK_EXPECT_GONE;
 	answer->state = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The node's drives, open for reading, and what the kernel expects of them. */
+/* The node's drives, which are open for reading, and the kernel's predictions for them. */
 #ifndef LINNOS_AGENT_DRIVES_H
 #define LINNOS_AGENT_DRIVES_H
 
@@ -10,16 +10,16 @@
 #include "watched.h"
 
 /**
- * struct drive - one of them
- * @path: of its block device
- * @number: of that, while it is there
- * @fd: open for reading, or -1 while it is not there
- * @pending_fd: the file that tells what is in flight, or -1
- * @pending_is_pages: it is LinnOS' own; otherwise that of every block device, of requests
- * @pending_is_counted: unless the kernel was told not to
- * @known: what the last answer was made of
- * @look_again_ns: of a drive that is not there: not before
- * @watched: what predicts where the kernel does not, or NULL
+ * struct drive - one drive
+ * @path: path of its block device
+ * @number: device number while the drive exists
+ * @fd: open for reading, or -1 while the drive does not exist
+ * @pending_fd: file with the number of I/Os in flight, or -1
+ * @pending_is_pages: the file is that of LinnOS; otherwise that of every block device, in requests
+ * @pending_is_counted: false if the kernel's I/O accounting is disabled
+ * @known: @known of the last answer
+ * @look_again_ns: time of the next attempt to open a missing drive
+ * @watched: state of the agent's own predictions if the kernel makes none, or NULL
  */
 struct drive {
 	const char *path;
@@ -32,11 +32,11 @@ struct drive {
 	struct watched *watched;
 };
 
-/* Opens what is there; what is not is looked for again, each second at most. */
+/* Open a drive. A missing drive is tried again at most once a second. */
 void drive_open(struct drive *drive, const char *path);
-/* From now on its requests are told, as soon as it is there. */
+/* Watch the requests of the drive as soon as it exists. */
 void drive_watch(struct drive *drive, struct watched *watched);
-/* Fills @known, @state, @latency_us and @pending. */
+/* Fill @known, @state, @latency_us and @pending. */
 void drive_ask(struct drive *drive, const struct question *question, uint64_t now_ns,
 	       struct answer *answer);
 

@@ -11,7 +11,7 @@ struct hash {
 	uint8_t block[BLOCK_BYTES];
 };
 
-/* The first 32 bits behind the point of the cube roots of the first 64 primes. */
+/* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t constants[ROUNDS] = {
 	0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4,
 	0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe,
@@ -56,7 +56,7 @@ static void compress(struct hash *hash)
 	}
 	memcpy(s, hash->state, sizeof(s));
 	for (unsigned int k = 0; k < ROUNDS; k++) {
-		/* the words stay where they are, and each is called as the next one was */
+		/* instead of moving the words, rotate their names */
 		uint32_t a = s[-k & 7], b = s[(1 - k) & 7], c = s[(2 - k) & 7];
 		uint32_t e = s[(4 - k) & 7], f = s[(5 - k) & 7], g = s[(6 - k) & 7];
 		uint32_t *d = &s[(3 - k) & 7], *h = &s[(7 - k) & 7];

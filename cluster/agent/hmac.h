@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* HMAC-SHA-256 (RFC 2104, FIPS 180-4), here so that a daemon of a few system calls needs no
- * library. */
+/*
+ * HMAC-SHA-256 (RFC 2104, FIPS 180-4), implemented here so that a daemon with few system calls
+ * needs no library.
+ */
 #ifndef LINNOS_AGENT_HMAC_H
 #define LINNOS_AGENT_HMAC_H
 

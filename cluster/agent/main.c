@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * linnos-agent: tells others what this node's drives are predicted to take.
+ * linnos-agent: serve latency predictions for this node's drives.
  *
- * One thread, and no state of those who ask: a datagram comes, and goes back answered, or does not.
- * Sockets and drives are opened first; from then on the process makes half a dozen system calls.
+ * There is a single thread and no state per client: each datagram is answered or ignored. Sockets
+ * and drives are opened first. After that the process uses only half a dozen system calls.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@
 
 #define DEFAULT_CONFIGURATION "/etc/linnos/agent.conf"
 
-/* From one socket, before the others are looked at. */
+/* The maximum number of datagrams to read from one socket before the next one. */
 enum { BATCH = 64 };
 
 static const char help[] =
@@ -64,7 +64,7 @@ static uint64_t clock_of(clockid_t clock)
 static void ask_drive(void *of, const struct question *question, uint64_t now_ns,
 		      struct answer *answer)
 {
-	/* as the drive is now */
+	/* bring the state of watched drives up to date */
 	requests_take(false);
 	drive_ask((struct drive *)of + question->drive, question, now_ns, answer);
 }
@@ -74,7 +74,7 @@ static int listen_on(const struct sockaddr_in6 *address)
 	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), off = 0;
 	struct sockaddr_in ipv4 = {.sin_family = AF_INET, .sin_port = address->sin6_port};
 
-	/* A machine without IPv6 has IPv4 all the same. */
+	/* A machine without IPv6 may still have IPv4. */
 	if (IN6_IS_ADDR_V4MAPPED(&address->sin6_addr)) {
 		if (fd >= 0)
 			close(fd);
@@ -90,9 +90,7 @@ static int listen_on(const struct sockaddr_in6 *address)
 	return fd;
 }
 
-/*
- * One that an agent before left behind is in the way, and one that is answered is another agent's.
- */
+/* Remove the socket of an agent that has ended, but not one that another agent still serves. */
 static void remove_left_behind(const struct sockaddr_un *address)
 {
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -120,7 +118,7 @@ static int listen_locally(const char *path)
 	return fd;
 }
 
-/* Returns false, and says what is wrong. */
+/* Return false, after printing the reason, if the key cannot be read. */
 static bool read_key(struct key *key, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -149,7 +147,7 @@ static bool read_key(struct key *key, const char *path)
 	return true;
 }
 
-/* All of them, or none: a key that cannot be read leaves those that are in use. */
+/* Read all keys, or change none: if one cannot be read, the current keys stay in use. */
 static bool read_keys(void)
 {
 	static struct key read[KEYS_MAX];
@@ -162,7 +160,7 @@ static bool read_keys(void)
 	return true;
 }
 
-/* Of a datagram's sender; NULL: it is not answered. */
+/* Return the rate limit of a datagram's sender; NULL if it is not allowed. */
 static struct rate *rate_of(const struct sockaddr_storage *from, socklen_t bytes, bool is_local)
 {
 	const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)from;
@@ -175,14 +173,14 @@ static struct rate *rate_of(const struct sockaddr_storage *from, socklen_t bytes
 			     (const struct sockaddr *)from);
 	if (!network)
 		return NULL;
-	/* Whatever the port: a host is one source. */
+	/* The port does not matter: a host is one source. */
 	return from->ss_family == AF_INET ? source_rate(&sources, &ipv4->sin_addr,
 							sizeof(ipv4->sin_addr), &network->rate)
 					  : source_rate(&sources, &ipv6->sin6_addr,
 							sizeof(ipv6->sin6_addr), &network->rate);
 }
 
-/* Returns false when there is nothing more. */
+/* Return false if there are no more datagrams. */
 static bool serve_one(struct agent *agent, int fd, bool is_local)
 {
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
@@ -192,7 +190,7 @@ static bool serve_one(struct agent *agent, int fd, bool is_local)
 
 	bytes = recvfrom(fd, datagram, sizeof(datagram), MSG_TRUNC, (struct sockaddr *)&from,
 			 &from_bytes);
-	/* any other error is of a datagram that was sent before */
+	/* any other error belongs to a datagram that was sent before */
 	if (bytes < 0)
 		return errno != EAGAIN && errno != EWOULDBLOCK;
 	bytes = agent_answer(agent, rate_of(&from, from_bytes, is_local), clock_of(CLOCK_MONOTONIC),
@@ -221,7 +219,7 @@ static void report(const struct agent *agent)
 		 (unsigned long long)ignored[IGNORED_NO_DRIVE]);
 }
 
-/* SIGUSR1 asks for a report and SIGHUP for the keys to be read again; the others are the end. */
+/* SIGUSR1 prints a report, SIGHUP reads the keys again, and the other signals end the agent. */
 static bool is_to_end(const struct agent *agent, int signals)
 {
 	struct signalfd_siginfo told;
@@ -264,9 +262,9 @@ static void open_drives(struct agent *agent)
 		if (drives[k].fd >= 0)
 			continue;
 		/*
-		 * One that is not there keeps nobody from the others; one that is no drive does,
-		 * and one that must not be opened: by its mode, or by the unit's DeviceAllow
-		 * (EPERM).
+		 * A missing drive does not prevent the start. A path that is no drive does, and so
+		 * does a drive that must not be opened, because of its mode or the unit's
+		 * DeviceAllow (EPERM).
 		 */
 		if (errno == ENOTBLK || errno == EACCES || errno == EPERM)
 			die("%s: %s", configuration.drives[k], strerror(errno));
@@ -289,7 +287,7 @@ static struct linnos_latency *read_model(unsigned int k)
 	return model;
 }
 
-/* Root's own, too. The unit forbids the call where it has none to give up. */
+/* Drop all capabilities, also if root. The unit may forbid this call if there are none to drop. */
 static void drop_capabilities(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -301,7 +299,7 @@ static void drop_capabilities(void)
 		    strerror(errno));
 }
 
-/* Drives with a model of which the kernel itself does not say what they take. */
+/* Watch the drives that have a model but no predictions by the kernel. */
 static void watch_drives(void)
 {
 	const struct question look = {.flags = QUESTION_LOOK, .bytes = 4096};
@@ -325,7 +323,7 @@ static void watch_drives(void)
 			drive_watch(&drives[k], &watched[k]);
 }
 
-/* Stricter than a start, which waits for drives that are not there. */
+/* The check is stricter than a start, which waits for missing drives. */
 static int check_drives(void)
 {
 	int status = EXIT_SUCCESS;
@@ -363,7 +361,7 @@ static void run(void)
 	open_drives(&agent);
 	watch_drives();
 	fds[n + 2] = (struct pollfd){requests_fd(), POLLIN, 0};
-	/* of the local socket its mode tells who may ask: nothing is signed there */
+	/* the mode of the local socket controls access, so nothing is signed there */
 	local = agent;
 	local.n_keys = 0;
 	for (unsigned int k = 0; k < n; k++)
@@ -371,7 +369,7 @@ static void run(void)
 	fds[n] = (struct pollfd){-1, POLLIN, 0};
 	if (*configuration.socket)
 		fds[n].fd = listen_locally(configuration.socket);
-	/* Nothing below needs a privilege: ports below 1024 are taken, and drives are watched. */
+	/* Nothing below needs a privilege: ports below 1024 are bound, and drives are watched. */
 	drop_capabilities();
 	do {
 		if (poll(fds, n + 3, -1) < 0 && errno != EINTR)
@@ -383,7 +381,7 @@ static void run(void)
 				serve(&agent, fds[k].fd, false);
 		if (fds[n].revents)
 			serve(&local, fds[n].fd, true);
-		/* they are one in what is told of them */
+		/* reports show the sum of both */
 		agent.answered += local.answered;
 		local.answered = 0;
 		for (unsigned int why = 0; why < IGNORED_KINDS; why++) {

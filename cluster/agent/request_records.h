@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* What the kernel's side (requests.bpf.c) tells the agent of requests, and what it is told. */
+/*
+ * Records about requests from the kernel side (requests.bpf.c) to the agent, and the shared
+ * settings.
+ */
 #ifndef LINNOS_AGENT_REQUEST_RECORDS_H
 #define LINNOS_AGENT_REQUEST_RECORDS_H
 
@@ -8,7 +11,7 @@
 #define WATCHED_MAX 64
 
 enum request_event {
-	REQUEST_WAITS, /* in a scheduler */
+	REQUEST_WAITS, /* inserted into a scheduler */
 	REQUEST_ISSUED,
 	REQUEST_ANSWERED,
 	REQUEST_FAILED,
@@ -16,10 +19,10 @@ enum request_event {
 };
 
 /**
- * struct request_record - what happened to a read or a write
- * @request: its address, which no other has before it ends
- * @sector: its last 32 bits
- * @bytes: of all of it
+ * struct request_record - an event of a read or a write
+ * @request: its address, which is unique until it completes
+ * @sector: the low 32 bits of its first sector
+ * @bytes: its total length
  * @disk: as in &request_watch.disks
  */
 struct request_record {
@@ -33,13 +36,13 @@ struct request_record {
 	__u16 unused;
 };
 
-/* For &request_watch.disks: one that is not there. */
+/* For &request_watch.disks: a missing disk. */
 #define NO_DISK 0xffffffffu
 
 /**
- * struct request_watch - in memory of both sides
- * @disks: by major << 20 | minor, up to the first 0
- * @lost: so many records did not fit
+ * struct request_watch - memory shared by both sides
+ * @disks: major << 20 | minor of each disk, up to the first 0
+ * @lost: number of records that did not fit
  */
 struct request_watch {
 	__u32 disks[WATCHED_MAX];

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The kernel's side of a watched drive: a record of each read's and write's insertion into a
- * scheduler, issue and end, as linnos.ko has them (kernel/module/linnos_tap.c).
+ * The kernel side of watched drives. It writes a record when a read or write is inserted into a
+ * scheduler, issued and completed, as linnos.ko does (kernel/module/linnos_tap.c).
  *
- * Records wait until the agent is asked, or there are many: a wake-up each would cost more.
+ * Records are collected until a query arrives or there are many of them, because waking the agent
+ * for each would cost more.
  */
 #include <stdbool.h>
 #include <linux/bpf.h>
@@ -12,7 +13,9 @@
 
 #include "request_records.h"
 
-/* Of the kernel's types what is read; where it lies is found out when the program is loaded. */
+/*
+ * The members of kernel types that are read; their offsets are resolved when the program is loaded.
+ */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct gendisk {
 	int major;
@@ -35,7 +38,7 @@ struct request {
 #define REQ_OP_READ 0
 #define REQ_OP_WRITE 1
 
-/* What is taken at a time, in some 20 us. */
+/* The number of bytes per wake-up, which takes about 20 us to process. */
 #define WAKE_BYTES (16 << 10)
 #define RECORD_BYTES (sizeof(struct request_record) + BPF_RINGBUF_HDR_SZ)
 
@@ -72,7 +75,7 @@ static __always_inline int tell(const struct request *rq, enum request_event eve
 
 	if (op > REQ_OP_WRITE || !rq->__data_len)
 		return 0;
-	/* of a queue without a disk both are 0, which nobody has asked for */
+	/* for a queue without a disk both numbers are 0, which is never watched */
 	disk = rq->q->disk->major << 20 | rq->q->disk->first_minor;
 	if (!is_watched(disk))
 		return 0;
@@ -112,7 +115,7 @@ int BPF_PROG(request_is_merged, struct request *rq)
 	return tell(rq, REQUEST_MERGED);
 }
 
-/* Of all that is left of it: the last answer counts. */
+/* Only the completion of the last remaining part counts. */
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(request_ends, struct request *rq, int error, unsigned int bytes)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The kernel's side is loaded, and its records are taken, with libbpf where the agent has that. */
+/* Load the kernel side and read its records, with libbpf if the agent was built with it. */
 #include "requests.h"
 
 #ifdef HAVE_LIBBPF
@@ -12,10 +12,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* More than the buffer holds: who fills it as fast as it is read keeps nobody from an answer. */
+/*
+ * More than the buffer holds, so that a drive that fills it as fast as it is read cannot block
+ * answers.
+ */
 #define TAKEN_MAX 32768
 
-/* Compiled: linked in, so that there is no file to lose. */
+/* The compiled program is linked in, so that no separate file is needed. */
 __asm__(".section .rodata\n"
 	".balign 8\n"
 	"requests_object: .incbin \"" REQUESTS_OBJECT "\"\n"
@@ -32,7 +35,7 @@ static bool is_losing;
 static unsigned int n_taken;
 static int wakes = -1;
 
-/* What libbpf says first: the reason of a failure. */
+/* The first message of libbpf, which contains the reason of a failure. */
 static char said[256];
 
 static int on_message(enum libbpf_print_level level, const char *format, va_list arguments)
@@ -67,8 +70,8 @@ static int on_record(void *context, void *record, size_t bytes)
 }
 
 /*
- * libbpf's own descriptor is readable as long as there is one record, which on a busy drive there
- * always is. This one is after a wake-up, once.
+ * libbpf's own descriptor is readable while there is any record, which is always the case on a busy
+ * drive. This one becomes readable once after each wake-up.
  */
 static int open_wakes(int records)
 {
@@ -127,7 +130,7 @@ void requests_take(bool woken)
 		return;
 	if (woken)
 		epoll_wait(wakes, &event, 1, 0);
-	/* what waits is from before: an end would be taken for that of one long gone */
+	/* ignore the remaining records: their completions could be matched with later requests */
 	lost = watch->lost;
 	is_losing = lost != n_lost;
 	n_lost = lost;

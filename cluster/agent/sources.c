@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A rate for each source of questions: see sources.h. */
+/* A rate limit for each source of queries: see sources.h. */
 #include "sources.h"
 
 static uint64_t mix(uint64_t x)
@@ -21,7 +21,7 @@ static uint64_t hash(uint64_t secret, const uint8_t *address, size_t bytes)
 struct rate *source_rate(struct sources *sources, const void *address, size_t bytes,
 			 const struct rate *limit)
 {
-	/* 128 bits: two addresses with the same are not to be found. */
+	/* 128 bits, so that an attacker cannot find two addresses with the same hash. */
 	const uint64_t id[2] = {hash(sources->secret[0], address, bytes) | 1,
 				hash(sources->secret[1], address, bytes)};
 	struct source *set = sources->sets[id[1] % SOURCE_SETS], *idle = set;

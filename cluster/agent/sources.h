@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A rate for each source of questions, so that one that asks too often, or in whose name somebody
- * else asks, silences no other. The table has a fixed size. Where it is full, the source that could
- * ask again soonest gives its place up: a flood from invented addresses makes the table forget
- * sources, which then may ask at their full rate, but it takes nothing from them.
+ * A rate limit for each source of queries, so that a source that queries too often, or whose
+ * address is forged, does not block others. The table has a fixed size. If it is full, the source
+ * that could query again first is replaced. A flood from forged addresses therefore makes the table
+ * forget sources, which may then query at their full rate, but does not block them.
  */
 #ifndef LINNOS_AGENT_SOURCES_H
 #define LINNOS_AGENT_SOURCES_H
@@ -14,16 +14,16 @@
 #define SOURCES_PER_SET 4
 
 struct source {
-	uint64_t id[2]; /* of its address; both 0: none */
+	uint64_t id[2]; /* hash of its address; both are 0 if the entry is free */
 	struct rate rate;
 };
 
 struct sources {
-	uint64_t secret[2]; /* nobody can choose addresses that share a set */
+	uint64_t secret[2]; /* prevents choosing addresses that share a set */
 	struct source sets[SOURCE_SETS][SOURCES_PER_SET];
 };
 
-/* Returns the rate of an address, of which @limit has the interval. */
+/* Return the rate of an address; a new one gets the interval of @limit. */
 struct rate *source_rate(struct sources *sources, const void *address, size_t bytes,
 			 const struct rate *limit);
 

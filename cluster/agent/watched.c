@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: MIT
 /*
- * Requests are found by their address. The end of one may not be told: an interrupt that comes
- * while a record is made makes none of its own. So who is issued at an address that is taken has it
- * alone, and what is more than the kernel has in flight is dropped.
+ * Requests are identified by their address. A completion record may be missing, because an
+ * interrupt that arrives while a record is made cannot make one of its own. A request that is
+ * issued at an address in use therefore replaces the old one, and requests in excess of the
+ * kernel's count are dropped.
  */
 #include "watched.h"
 
 #include <linux/blk-linnos.h>
 
-/* As drives of the kernel's policy have it unless told otherwise. */
+/* The default of drives in the kernel's policy. */
 #define PROBE_AFTER_US 10000
-/* Looks at what the kernel has in flight, and between two of them. */
+/* Number of comparisons with the kernel's count before a request is dropped, and their interval. */
 #define LOOKS 8
 #define LOOK_NS UINT64_C(1000000)
 
 #define SLOTS_LOG2 14
 #define SLOTS (1u << SLOTS_LOG2)
-/* One more is not counted. */
+/* Further requests are not tracked. */
 #define IN_FLIGHT_MAX (SLOTS / 2)
 
-/* An open-addressed table, by @request and @of; 0 is nobody's. */
+/* An open-addressing hash table, keyed by @request and @of; @request is 0 in a free slot. */
 static struct in_flight {
 	uint64_t request;
 	struct watched *of;
@@ -33,7 +34,7 @@ static unsigned int home_of(uint64_t request)
 	return request * UINT64_C(0x9e3779b97f4a7c15) >> (64 - SLOTS_LOG2);
 }
 
-/* Where it is, or would be. */
+/* Return the slot of a request, or the free slot where it would be. */
 static struct in_flight *find(const struct watched *w, uint64_t request)
 {
 	unsigned int at = home_of(request);
@@ -43,7 +44,9 @@ static struct in_flight *find(const struct watched *w, uint64_t request)
 	return &slots[at];
 }
 
-/* Who comes behind takes its slot, unless his home is behind it. */
+/*
+ * Free a slot. Following entries move forward, unless their hash position is behind the free slot.
+ */
 static void end(struct in_flight *f, uint64_t now_ns, enum observed_end how)
 {
 	unsigned int free = f - slots;
@@ -60,7 +63,7 @@ static void end(struct in_flight *f, uint64_t now_ns, enum observed_end how)
 	n_in_flight--;
 }
 
-/* Of all drives if none is named. */
+/* Drop the requests of a drive, or of all drives if @w is NULL. */
 static void take_back(const struct watched *w)
 {
 	for (unsigned int at = 0; at < SLOTS;)
@@ -76,8 +79,9 @@ void watched_lost(void)
 }
 
 /*
- * If the drive has been given more than the kernel says, again and again, for one that begins or
- * ends between the two counts is no reason, the oldest is taken for one whose end was missed.
+ * If more requests are tracked than the kernel has in flight, drop the oldest one, whose completion
+ * record is assumed lost. This takes several comparisons in a row, because a request may start or
+ * complete between the two counts.
  */
 static void drop_missed(struct watched *w, uint32_t kernel, uint64_t now_ns)
 {
@@ -116,14 +120,17 @@ static void begin(struct in_flight *f, struct watched *w, const struct request_r
 	n_in_flight++;
 }
 
-/* Given again, it is where it was; what waits may have become more, in front, too. */
+/*
+ * Return true if the record belongs to another request at the same address. A request that is
+ * issued again has the same sector. A waiting request may have grown by merges, also at its front.
+ */
 static bool is_other(const struct in_flight *f, const struct request_record *r)
 {
 	return !(f->io.flags & LINNOS_IO_READ) != !r->is_read ||
 	       (f->io.issued_ns && f->sector != r->sector);
 }
 
-/* It waits, or is issued. */
+/* Process the insertion or issue of a request. */
 static void goes_on(struct watched *w, struct in_flight *f, const struct request_record *r)
 {
 	uint32_t pages = linnos_pages_of(r->bytes);
@@ -156,13 +163,13 @@ static void feed(struct watched *w, const struct request_record *r)
 	}
 	if (!f->request)
 		return;
-	/* whose issue was missed tells nothing */
+	/* without an issue record the latency is unknown */
 	if (r->event != REQUEST_MERGED && f->io.issued_ns)
 		how = r->event == REQUEST_FAILED ? OBSERVED_FAILED : OBSERVED_ANSWERED;
 	end(f, r->time_ns, how);
 }
 
-/* A drive may be named twice: of two daemons on it each has its own. */
+/* The same drive may be configured twice; each entry keeps its own state. */
 void watched_feed(struct watched *all, unsigned int n, const struct request_record *r)
 {
 	for (struct watched *w = all; w < all + n; w++)

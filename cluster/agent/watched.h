@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Drives whose requests the agent is told of: what its own model predicts, as the kernel would. */
+/*
+ * Drives whose requests the agent watches; it predicts their latency with its own copy of the
+ * model, as the kernel would.
+ */
 #ifndef LINNOS_AGENT_WATCHED_H
 #define LINNOS_AGENT_WATCHED_H
 
@@ -8,14 +11,14 @@
 #include "request_records.h"
 
 /**
- * struct watched - one of them
- * @observer: what is known of it
- * @model: what makes a prediction of that
- * @request_pages_max: of no larger read are there requests
- * @disk: in &request_watch.disks: whose requests are its own, perhaps another's, too
- * @n_issued: its requests in flight, but those in a scheduler
- * @look_ns: when it is next compared with what the kernel has
- * @n_more: so many times in a row it was more
+ * struct watched - one drive
+ * @observer: the history of the drive
+ * @model: the latency model
+ * @request_pages_max: maximum size of a request; larger reads are split
+ * @disk: its entry in &request_watch.disks; several drives may have the same number
+ * @n_issued: its requests in flight, excluding those in a scheduler
+ * @look_ns: time of the next comparison with the kernel's count
+ * @n_more: number of consecutive comparisons in which @n_issued was higher
  */
 struct watched {
 	struct observer observer;
@@ -27,13 +30,19 @@ struct watched {
 	uint64_t look_ns;
 };
 
-/* The drive is there, as new, under this number (major << 20 | minor); or not, NO_DISK. */
+/*
+ * Start with an empty history for the drive with this number (major << 20 | minor), or NO_DISK if
+ * the drive does not exist.
+ */
 void watched_begin(struct watched *w, uint32_t disk, uint32_t request_pages_max);
-/* Something happened to a request, perhaps of one of them. */
+/* Process a record, which may belong to one of the drives. */
 void watched_feed(struct watched *all, unsigned int n, const struct request_record *r);
-/* Records were lost: nobody knows what is in flight. */
+/* Records were lost, so the requests in flight are unknown. */
 void watched_lost(void);
-/* Fills @known, @state, @latency_us and @pending, which may have what the kernel says of it. */
+/*
+ * Fill @known, @state, @latency_us and @pending; the last two may contain the kernel's count
+ * before.
+ */
 void watched_ask(struct watched *w, const struct question *question, uint64_t now_ns,
 		 struct answer *answer);
 

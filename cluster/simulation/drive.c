@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* The time of a drive: see drive.h. */
+/* Timing of a drive: see drive.h. */
 #include "drive.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* kernel/flashsim/profile.c names their sources; rows_per_erase is block_slices times
- * pages_per_block. */
+/*
+ * kernel/flashsim/profile.c has the sources of these values; rows_per_erase is block_slices times
+ * pages_per_block.
+ */
 static const struct profile profiles[] = {
 	{.name = "consumer",
 	 .channels = 4,
@@ -132,7 +134,7 @@ static uint64_t injected_ns(const struct drive *d, uint64_t now_ns)
 		       : i->burst_ns;
 }
 
-/* Into the gap before the last booking, or behind it. */
+/* Book a transfer into the gap before the last booking, or after it. */
 static uint64_t transferred(struct channel *ch, uint64_t ready_ns, uint64_t ns, bool commit)
 {
 	uint64_t begin_ns = ready_ns;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A node's drive, as far as its time goes: flashsim's way of taking it (docs/flashsim.md), with the
- * parameters of its profiles, but without mapping, data or a buffer that can be full. What is left
- * of writes is what a flush leaves to the chips: programs, and erases at the rate of the profile.
- * How many programs a page that is written costs, with collections, is the one number that is
- * fitted (docs/cluster.md#how-near-it-is).
+ * The timing of a node's drive. It follows flashsim's model (docs/flashsim.md) with the parameters
+ * of its profiles, but without a mapping, data, or a buffer that can fill up. Writes are modelled
+ * by the operations that a flush sends to the chips: programs, and erases at the rate of the
+ * profile. The number of programs per written page, including garbage collection, is the only
+ * fitted parameter (docs/cluster.md#how-near-it-is).
  */
 #ifndef SIMULATION_DRIVE_H
 #define SIMULATION_DRIVE_H
@@ -35,16 +35,17 @@ struct chip {
 };
 
 struct channel {
-	uint64_t begin_ns, end_ns; /* of its last booking */
+	uint64_t begin_ns, end_ns; /* the last booking */
 };
 
-/* What happens to drives from outside: what the lab injects. */
+/* External slow-downs of drives, as the lab injects them. */
 struct injected {
 	uint64_t seed;
-	uint64_t burst_ns, turn_ns; /* every read takes so much longer, for so long */
-	uint32_t one_in;	    /* drives; of three all take turns */
+	uint64_t burst_ns,
+		turn_ns; /* additional latency of every read, and how long a period lasts */
+	uint32_t one_in; /* one in this many drives is slow; if there are as many drives, they take turns */
 	uint32_t n_drives;
-	uint32_t slow_drive; /* UINT32_MAX: none */
+	uint32_t slow_drive; /* UINT32_MAX if there is none */
 	uint64_t slow_ns, slow_from_ns, slow_to_ns;
 };
 
@@ -56,22 +57,24 @@ struct drive {
 	uint64_t host_free_ns;
 	uint32_t number, next_chip;
 	double rows_owed, erases_owed;
-	/* What an agent sees of it. */
+	/* The state that an agent sees. */
 	uint32_t pending;
 	struct {
 		uint64_t took_ns, end_ns;
 	} recent[RECENT];
 	uint32_t n_recent;
-	float average_us; /* of what reads took */
+	float average_us; /* moving average of the service time */
 };
 
 void drive_init(struct drive *d, const struct profile *p, const struct injected *injected,
 		uint32_t number);
 void drive_free(struct drive *d);
-/* So much was written since the last flush. */
+/* Simulate a flush of @bytes, written since the previous one. */
 void drive_flush(struct drive *d, uint64_t now_ns, double bytes);
-/* When a read of 4 KiB that comes now ends; which page it is of is drawn from place. With commit it
- * does come. */
+/*
+ * Return the completion time of a 4 KiB read that arrives at @now_ns; @place determines its page.
+ * The read occupies the drive only if @commit is set.
+ */
 uint64_t drive_read(struct drive *d, uint64_t place, uint64_t now_ns, bool commit);
 bool drive_is_slow(const struct drive *d, uint64_t now_ns);
 

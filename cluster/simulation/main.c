@@ -4,11 +4,12 @@
  *
  *	linnos-simulation NAME=VALUE... [log=FILE]
  *
- * Reads of 4 KiB come by a Poisson process, each from any of the clients, of an object whose three
- * replicas a hash has placed. A rule says where it goes; it takes the network's way there, the
- *drive's time, and the way back. Agents are asked over the same network. The library under test is
- *the real one, with the real datagrams; its clock is that of the simulation. Equal arguments give
- *equal results, and all rules meet the same reads. Prints one object of JSON.
+ * Reads of 4 KiB arrive as a Poisson process, each at a random client, for an object whose three
+ * replicas are placed by a hash. A policy chooses the node. The read then takes the network latency
+ * to the node, the service time of the drive, and the network latency back. Queries to agents use
+ * the same network. The library under test is the real one, with the real datagrams, and uses the
+ * simulated clock. Equal arguments give equal results, and all policies get the same reads. The
+ * program prints one JSON object.
  */
 #include "datagram.h"
 #include "drive.h"
@@ -23,16 +24,16 @@
 
 #define N_REPLICAS 3
 
-/* Drives are busy for so long before reads count. */
+/* The warm-up of the drives before reads count. */
 #define WARM_UP_NS (50 * NS_PER_MS)
 #define AGENT_NS 5000
-/* What an agent knows longer is not what its drive does now. */
+/* Older latencies say nothing about the present state of a drive. */
 #define RECENT_NS (50 * NS_PER_MS)
 #define BIN_NS (100 * NS_PER_MS)
 #define BINS_MAX 1024
 #define LIE_US_FAST 20
 #define LIE_US_SLOW 20000
-/* What a drive's last read weighs in the average that its server tells, as Elasticsearch's. */
+/* Weight of the last read in the moving average that a server reports, as in Elasticsearch. */
 #define AVERAGE_NEW 0.3f
 
 enum event_type {
@@ -51,7 +52,7 @@ struct read;
 
 struct attempt {
 	struct read *read;
-	struct rule_server told; /* with the answer */
+	struct rule_server told; /* statistics returned with the answer */
 	struct rule_sending of_rule;
 	uint8_t replica;
 	bool is_first;
@@ -67,7 +68,7 @@ struct read {
 	struct attempt attempts[N_REPLICAS];
 };
 
-/* Its library, or what a rule knows. */
+/* The client's library, or the state of another policy. */
 struct client {
 	struct linnos_cluster *cluster;
 	struct rule_client of_rule;
@@ -76,12 +77,14 @@ struct client {
 struct scenario {
 	const struct profile *profile;
 	uint32_t n_nodes, n_clients;
-	bool in_sets; /* three nodes that follow each other have the same, as GlusterFS' */
+	bool in_sets; /* disjoint sets of three consecutive nodes hold the same objects, as in
+			 GlusterFS */
 	double reads_per_s, seconds;
 	uint64_t seed, one_way_ns, news_delay_ns;
 	double written_bytes_per_s;
 	struct injected injected;
-	const char *agents; /* "on", "dead", "fast" and "slow": node 0's lies */
+	const char
+		*agents; /* "on", "dead", or "fast" and "slow" if node 0 reports wrong latencies */
 };
 
 struct question_sent {
@@ -102,10 +105,10 @@ struct logged {
 	uint64_t due_ns, latency_ns;
 };
 
-/* Rules that are no rivals'. */
+/* Policies that are not among the alternatives of cluster/rules. */
 static const struct own_rule {
 	struct rule rule;
-	bool is_library, deaf; /* it asks no agents */
+	bool is_library, deaf; /* it does not query agents */
 	enum linnos_cluster_mode mode;
 } own_rules[] = {
 	{.rule.name = "observe", .is_library = true, .mode = LINNOS_CLUSTER_OBSERVE},
@@ -124,14 +127,14 @@ static uint64_t now_ns = NS_PER_MS;
 
 static struct client *clients;
 static const struct rule *rule;
-static const struct own_rule *own; /* NULL: a rival's */
+static const struct own_rule *own; /* NULL for one of the alternatives */
 static struct linnos_cluster_options options = LINNOS_CLUSTER_OPTIONS_INIT;
 static struct event *heap;
 static uint64_t n_events, heap_room, n_numbered;
 static uint64_t arrivals, draws;
 static struct logged *log_of;
 static uint64_t n_reads, log_room, n_attempts, n_asked, n_answered, begin_ns, end_ns;
-static struct rule_hedging hedging; /* all clients' */
+static struct rule_hedging hedging; /* shared by all clients */
 static bool asks_first = true;
 static uint64_t to_slow[BINS_MAX], in_bin[BINS_MAX], *in_second, most_in_second, second_total,
 	second;
@@ -201,7 +204,7 @@ static struct event next_event(void)
 	return first;
 }
 
-/* Attempts, questions and what may be due later have it. */
+/* Release a reference held by an attempt, a query or a later event. */
 static void let_go(struct read *read)
 {
 	if (!--read->n_holders)
@@ -212,7 +215,10 @@ static void begin_once(struct read *read);
 
 /* --- Agents -------------------------------------------------------------------------------- */
 
-/* By what its drive's last reads took, all clients': what a black box knows without a model. */
+/*
+ * Return the mean latency of the drive's recent reads by all clients, a prediction that needs no
+ * model.
+ */
 static uint32_t predicted_us(const struct drive *d)
 {
 	uint64_t sum_ns = 0, n = 0;
@@ -225,7 +231,7 @@ static uint32_t predicted_us(const struct drive *d)
 	return n ? sum_ns / n / NS_PER_US : 0;
 }
 
-/* The read waits for it, if there is one. */
+/* Send a query to an agent; @read, if not NULL, waits for the answer. */
 static void ask(uint32_t client, uint32_t node, struct read *read)
 {
 	struct question_sent *q = got(1, sizeof(*q));
@@ -308,7 +314,7 @@ static void count_sent(uint32_t node, bool is_copy)
 	uint64_t bin = since / BIN_NS;
 
 	n_attempts++;
-	/* nobody waits for a copy */
+	/* no client waits for a copy */
 	if (bin < BINS_MAX && !is_copy) {
 		in_bin[bin]++;
 		to_slow[bin] += node == scenario.injected.slow_drive;
@@ -382,7 +388,7 @@ static void answer_comes(struct attempt *a)
 			   &a->told, now_ns);
 	if (a->is_first && rule->hedges > 0)
 		rule_hedging_learn(&hedging, now_ns - a->of_rule.sent_ns);
-	/* a copy's answer is for nobody */
+	/* a copy never answers the read */
 	if (!read->is_answered &&
 	    !(c->cluster && a != &read->attempts[0] && (int)a->replica == read->choice.copy)) {
 		read->is_answered = true;
@@ -466,7 +472,7 @@ static void begin(struct read *read)
 	}
 	replica = own ? oracle(read)
 		      : rule_choose(rule, &c->of_rule, read->nodes, N_REPLICAS, now_ns);
-	/* servers say of themselves what they have to */
+	/* with these policies, all servers report their state */
 	for (unsigned int k = 0; rule->asks == RULE_ASKS_ALL && k < N_REPLICAS; k++)
 		ask(read->client, read->nodes[k], NULL);
 	send_read(read, replica, LINNOS_PRIMARY_ATTEMPT);
@@ -669,7 +675,7 @@ static void print(const char *path)
 		perror(path);
 		exit(1);
 	}
-	count_sent(0, true); /* the last second ends */
+	count_sent(0, true); /* close the last second */
 	if (second_total > 1000)
 		worst_share = fmax(worst_share, (double)most_in_second / second_total);
 	for (uint64_t k = 0; k < n_reads; k++)
@@ -745,7 +751,7 @@ static bool take(const char *name, const char *value)
 		i->slow_from_ns = NS_PER_MS + WARM_UP_NS + (uint64_t)(number * NS_PER_MS);
 	else if (!strcmp(name, "slow_to_ms"))
 		i->slow_to_ns = NS_PER_MS + WARM_UP_NS + (uint64_t)(number * NS_PER_MS);
-	/* of the library */
+	/* options of the library */
 	else if (!strcmp(name, "margin"))
 		options.home_margin_percent = number;
 	else if (!strcmp(name, "report_ttl_ms"))

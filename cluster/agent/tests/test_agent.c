@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Who is answered, with what; and that everything else is ignored and counted. */
+/* Tests of which queries are answered, and that all others are ignored and counted. */
 #include "../../../liblinnos/tests/test.h"
 #include "agent.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which addresses a network has, and how often it may ask. */
+/* Tests of the addresses of a network, and of the rate limit. */
 #include "../../../liblinnos/tests/test.h"
 #include "allowed.h"
 
@@ -28,7 +28,7 @@ TEST(a_network_has_its_addresses_and_no_others)
 	assert(has("0.0.0.0/0", "192.0.2.1") && !has("0.0.0.0/0", "::1"));
 	assert(has("fd00::/8", "fdff::1") && !has("fd00::/8", "fe00::1"));
 	assert(has("::/0", "fd00::1") && has("::/0", "10.0.0.1"));
-	/* a socket for both kinds tells of IPv4 so */
+	/* a dual-stack socket reports IPv4 addresses in this form */
 	assert(has("10.0.1.0/24", "::ffff:10.0.1.9"));
 }
 
@@ -72,7 +72,7 @@ TEST(as_many_as_the_rate_says_and_a_tenth_of_a_second_at_once)
 	while (rate_take(&rate, now_ns))
 		at_once++;
 	assert(at_once == 101);
-	/* tried ten times as often as is allowed, for a second */
+	/* query ten times as often as allowed, for a second */
 	for (unsigned int k = 0; k < 10000; k++)
 		later += rate_take(&rate, now_ns += 100000);
 	assert(later == 1000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a configuration may say, and how one is told what is wrong. */
+/* Tests of configurations and their error messages. */
 #include "../../../liblinnos/tests/test.h"
 #include "configuration.h"
 

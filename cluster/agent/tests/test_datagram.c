@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The datagram of linnos-agent(8), byte by byte; and all that is none. */
+/* Tests of the datagram of linnos-agent(8), byte by byte, and of malformed datagrams. */
 #include "../../../liblinnos/tests/test.h"
 #include "datagram.h"
 

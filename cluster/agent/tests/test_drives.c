@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Drives of kernels without LinnOS: one that is pulled, and one whose host knows no question. */
+/*
+ * Tests of drives on kernels without LinnOS: one that is removed, and one whose host does not know
+ * the ioctl.
+ */
 #include "../../../liblinnos/tests/test.h"
 #include "drives.h"
 
@@ -11,7 +14,7 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 
-/* Descriptors of what is opened below. */
+/* Descriptors returned by the functions below. */
 enum { DRIVE = 1000, MODULE, IN_FLIGHT, IO_STATS };
 
 static bool is_pulled, has_module, has_no_counts;
@@ -62,7 +65,7 @@ int __wrap_fstat(int fd, struct stat *s)
 	return 0;
 }
 
-/* As kernfs has it: a file that is open of a device that has been removed. */
+/* Behave like kernfs: reading an open file of a removed device fails. */
 ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at)
 {
 	(void)bytes;
@@ -88,7 +91,7 @@ static struct answer told_of(struct drive *drive, uint64_t now_ns)
 	return answer;
 }
 
-/* The module is opened once and for all: this comes first. */
+/* This test comes first, because the module is opened only once. */
 TEST(a_drive_that_is_pulled_is_gone_without_linnos_too_and_comes_back)
 {
 	struct drive drive;
@@ -106,7 +109,7 @@ TEST(a_drive_that_is_pulled_is_gone_without_linnos_too_and_comes_back)
 	is_pulled = false;
 	answer = told_of(&drive, 5 * SECOND_NS);
 	assert(answer.known == KNOWN_NO_KERNEL && answer.state & STATE_PENDING_KNOWN);
-	/* where the kernel was told to count nothing, nothing in flight is no news */
+	/* without I/O accounting, a count of 0 says nothing */
 	has_no_counts = true;
 	drive_open(&drive, "/dev/drive");
 	assert(!(told_of(&drive, 5 * SECOND_NS).state & STATE_PENDING_KNOWN));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Hashes and tags that FIPS 180-4 and RFC 4231 have as examples. */
+/* Tests with the example hashes and tags of FIPS 180-4 and RFC 4231. */
 #include "../../../liblinnos/tests/test.h"
 #include "hmac.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A rate for each source, in a table of a fixed size. */
+/* Tests of the rate limit of each source, in a table of a fixed size. */
 #include "../../../liblinnos/tests/test.h"
 #include "sources.h"
 
@@ -26,7 +26,7 @@ static void begin(void)
 	memset(&sources, 0, sizeof(sources));
 	sources.secret[0] = chance(&state);
 	sources.secret[1] = chance(&state);
-	rate_set(&limit, 100); /* and 11 at once */
+	rate_set(&limit, 100); /* a burst of 11 */
 }
 
 TEST(source_that_asks_too_often_silences_no_other)
@@ -51,7 +51,7 @@ TEST(source_over_its_rate_stays_known_among_others)
 {
 	begin();
 	assert(taken(1, 1000) == 11);
-	/* Half as many as there is room for. */
+	/* Half as many sources as the table holds. */
 	for (uint32_t k = 0; k < SOURCE_SETS * SOURCES_PER_SET / 2; k++)
 		taken(1000 + k, 1);
 	assert(taken(1, 10) == 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What comes of the records of requests, without a kernel that makes them. */
+/* Tests of watched drives with synthetic records of requests. */
 #include "../../../liblinnos/tests/test.h"
 #include "model_file.h"
 #include "watched.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define US UINT64_C(1000)
-/* No clock shows 0. */
+/* The clock never returns 0. */
 #define T0 (UINT64_C(1000000) * US)
 #define OVERDUE_US 100
 
@@ -28,7 +28,7 @@ static void begin(void)
 	}
 }
 
-/* A read of a page of the first drive. */
+/* Return a record of a read of one page on the first drive. */
 static struct request_record record_of(enum request_event event, uint64_t request, uint64_t time_ns)
 {
 	return (struct request_record){.request = request,
@@ -47,7 +47,7 @@ static void feed(enum request_event event, uint64_t request, uint64_t time_ns)
 	watched_feed(drives, 2, &r);
 }
 
-/* Where the kernel says so much of what is in flight. */
+/* Query the drive, given the kernel's number of requests in flight. */
 static struct answer asked_where(uint32_t kernel, uint64_t now_ns)
 {
 	struct question question = {.bytes = 4096, .flags = QUESTION_LOOK};
@@ -121,13 +121,13 @@ TEST(predictions_follow_what_reads_took)
 		feed(REQUEST_ANSWERED, k, T0 + 90 * US);
 	}
 	assert(asked(T0 + 100 * US).latency_us == 90 && !asked(T0 + 100 * US).pending);
-	/* too few trees to choose by, and so none that says slow */
+	/* the model has too few trees to be validated, so it never classifies a drive as slow */
 	assert(asked(T0 + 100 * US).state ==
 	       (STATE_PENDING_KNOWN | STATE_PENDING_PAGES | BLK_EXPECT_UNVALIDATED));
 	feed(REQUEST_ISSUED, 5, T0 + 200 * US);
 	assert(asked(T0 + 30000 * US).state & BLK_EXPECT_STALLED);
 	assert(asked(T0 + 30000 * US).state & BLK_EXPECT_SLOW);
-	/* one that failed says nothing of how long another takes */
+	/* a failed request has no latency */
 	feed(REQUEST_FAILED, 5, T0 + 30000 * US);
 	assert(asked(T0 + 30001 * US).latency_us == 90);
 	assert(!(asked(T0 + 30001 * US).state & BLK_EXPECT_STALLED));
@@ -138,7 +138,7 @@ TEST(what_waits_in_a_scheduler_is_in_flight_and_may_grow_and_be_merged)
 	struct request_record r = record_of(REQUEST_ISSUED, 2, T0 + 10 * US);
 
 	begin();
-	/* in front, too: it begins elsewhere then */
+	/* a merge at the front changes its first sector */
 	r.sector = 8;
 	r.bytes = 12288;
 	feed(REQUEST_WAITS, 1, T0);
@@ -148,7 +148,7 @@ TEST(what_waits_in_a_scheduler_is_in_flight_and_may_grow_and_be_merged)
 	assert(asked(T0).pending == 4);
 	feed(REQUEST_MERGED, 1, T0);
 	assert(asked(T0).pending == 3);
-	/* given back and again: as one, and from the first time on */
+	/* requeued and issued again: counted once, from the first issue on */
 	r.time_ns = T0 + 50 * US;
 	watched_feed(drives, 2, &r);
 	assert(asked(T0).pending == 3);
@@ -165,7 +165,7 @@ TEST(an_end_that_was_missed_does_not_count_for_ever)
 	uint64_t now_ns = T0 + 30000 * US;
 
 	begin();
-	/* the address is another's */
+	/* another request uses the same address */
 	feed(REQUEST_ISSUED, 1, T0);
 	write.is_read = 0;
 	write.bytes = 8192;
@@ -173,7 +173,10 @@ TEST(an_end_that_was_missed_does_not_count_for_ever)
 	assert(drives[0].observer.drive.write_pages == 2);
 	feed(REQUEST_ANSWERED, 1, T0);
 
-	/* the kernel has less, but not of what waits, and not each time: some are on their way */
+	/*
+	 * the kernel's count is lower, but excludes waiting requests, and not each time: some are
+	 * in transit
+	 */
 	feed(REQUEST_ISSUED, 1, T0);
 	feed(REQUEST_ISSUED, 2, T0 + 20000 * US);
 	write.disk = OTHER;
@@ -188,7 +191,7 @@ TEST(an_end_that_was_missed_does_not_count_for_ever)
 	for (unsigned int k = 0; k < 8; k++, now_ns += 2000 * US)
 		asked_where(1, now_ns);
 	assert(asked_where(1, now_ns).pending == 2);
-	/* what is young is not taken for it */
+	/* a young request is not dropped */
 	feed(REQUEST_ANSWERED, 2, now_ns);
 	feed(REQUEST_ISSUED, 3, now_ns);
 	for (uint64_t end_ns = now_ns + 19000 * US; now_ns < end_ns; now_ns += 1000 * US)
@@ -197,7 +200,7 @@ TEST(an_end_that_was_missed_does_not_count_for_ever)
 	watched_lost();
 	assert(!asked(now_ns).pending);
 	begin();
-	/* of one whose beginning was missed nothing is known */
+	/* a request without issue record has no latency */
 	feed(REQUEST_ANSWERED, 3, T0 + 50 * US);
 	feed(REQUEST_WAITS, 4, T0);
 	feed(REQUEST_ANSWERED, 4, T0 + 50 * US);
@@ -211,7 +214,7 @@ TEST(a_drive_that_is_back_is_as_new_and_others_are_as_before)
 
 	begin();
 	feed(REQUEST_ISSUED, 1, T0);
-	/* at the same address, once the first is gone */
+	/* at the same address, after the first has completed */
 	watched_feed(drives, 2, &other);
 	watched_begin(&drives[0], NO_DISK, 0);
 	assert(*drives[0].disk == NO_DISK && !asked(T0).pending);
@@ -243,7 +246,7 @@ TEST(more_than_there_is_room_for_are_not_counted)
 		feed(REQUEST_ISSUED, k * 64, T0);
 	most = asked(T0).pending;
 	assert(most > MANY / 4 && most < MANY);
-	/* the last first, and then the first: each finds its own */
+	/* completing in this order, the last first and then the first, each finds its own slot */
 	for (uint64_t k = MANY; k > MANY / 8; k--)
 		feed(REQUEST_ANSWERED, k * 64, T0 + k);
 	assert(asked(T0).pending == MANY / 8);
