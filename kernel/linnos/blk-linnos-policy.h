@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* LinnOS: a drive's state, which nobody but the policy and its tests knows. */
+/* LinnOS: the state of a drive, private to the policy and its tests. */
 #ifndef _BLK_LINNOS_POLICY_H
 #define _BLK_LINNOS_POLICY_H
 
@@ -16,7 +16,7 @@
 
 #include "blk-linnos.h"
 #include "linnos_drive.h"
-/* The module listens to trace points. */
+/* The module is called by trace points, the built-in policy by rq_qos. */
 #ifdef MODULE
 #include "linnos_tap.h"
 #else
@@ -29,25 +29,29 @@ enum linnos_mode {
 	LINNOS_ENFORCE,
 };
 
-/* Without a model no read is slow. */
+/* Value of the slow threshold without a model: no read is slow. */
 #define LINNOS_NO_THRESHOLD U32_MAX
 
 struct linnos_prediction {
 	struct linnos_drive_snapshot view;
-	u32 size; /* order of size of the requests that it will be split into */
+	u32 size; /* size class of the requests that the read will be split into */
 	enum linnos_reason reason;
-	bool guides; /* who has a guard may go by it */
+	bool guides; /* callers with a guard may follow the prediction */
 	bool stalled;
 	u32 overdue_us;
-	u32 n_features; /* 0 of a network */
+	u32 n_features; /* 0 if the model is a network */
 	u32 features[LINNOS_N_FEATURES];
-	/* a network's, if traced; of trees, in us, what is worth waiting for and predicted */
+	/*
+	 * Network: both outputs, if traced. Trees: the latency above which a read is refused,
+	 * and the predicted latency, in us.
+	 */
 	s64 out[LINNOS_N_OUTPUTS];
 };
 
 /*
- * Latencies are counted in buckets, four to a doubling, so that a percentile is within
- * an eighth of the truth. The first has all below 4 us, the last begins at 12.6 s.
+ * Latencies are counted in a histogram with four buckets per power of two, so that a
+ * percentile is accurate to within an eighth. The first bucket ends at 4 us, the last one
+ * begins at 12.6 s.
  */
 #define LINNOS_LATENCY_BUCKETS 88
 
@@ -55,12 +59,12 @@ static inline u32 linnos_latency_bucket(u32 us)
 {
 	u32 shift = fls(us | 4) - 3;
 
-	/* the two bits below the highest, and how far that is up */
+	/* the two bits below the highest set bit, and the position of that bit */
 	return min((shift << 2) + (max(us, 3U) >> shift) - 3,
 		   LINNOS_LATENCY_BUCKETS - 1U);
 }
 
-/* Files of stats/, and behind them the buckets of latencies. */
+/* Counters: the files of stats/, followed by the buckets of the latency histogram. */
 enum linnos_stat {
 	LINNOS_STAT_READS,
 	LINNOS_STAT_LATENCY_CRITICAL,
@@ -83,19 +87,19 @@ struct linnos_stats {
 
 struct linnos_model {
 	struct rcu_head rcu;
-	size_t bytes; /* of this */
+	size_t bytes; /* allocated size of this structure */
 	u32 id; /* CRC-32 of its file */
 	u32 threshold_us; /* a read slower than this is slow */
-	bool chooses; /* reads may be refused, or sent elsewhere, by it */
-	bool guides; /* at least by who has a guard */
-	struct linnos_latency *latency; /* &trees, or NULL of a network */
+	bool chooses; /* validated: reads may be refused or redirected by it */
+	bool guides; /* callers with a guard may redirect reads by it */
+	struct linnos_latency *latency; /* &trees, or NULL if it is a network */
 	union {
 		struct linnos_net net;
 		struct linnos_latency trees;
 	};
 };
 
-/* A model file on its way in, chunk by chunk. */
+/* A model file that is being written to sysfs, chunk by chunk. */
 struct linnos_upload {
 	const void *writer; /* identity only, never dereferenced */
 	size_t bytes;
@@ -104,27 +108,27 @@ struct linnos_upload {
 };
 
 struct blk_linnos {
-	/* read by every I/O, seldom written */
+	/* read by every I/O, rarely written */
 	enum linnos_mode mode;
 	u32 threshold_us; /* the active model's, or LINNOS_NO_THRESHOLD */
 	struct linnos_model __rcu *model;
-	struct linnos_stats __percpu *stats; /* NULL if never on */
+	struct linnos_stats __percpu *stats; /* NULL if the policy was never on */
 	u32 stall_us;
 	u32 failover_us;
 	u64 stall_since_ns; /* when stall_us was set */
 
 	struct linnos_drive drive;
-	raw_spinlock_t history_lock; /* serialises writers of its history */
-	seqcount_raw_spinlock_t history_seq; /* of who copies it */
+	raw_spinlock_t history_lock; /* serialises writers of drive.history */
+	seqcount_raw_spinlock_t history_seq; /* for readers that copy it */
 
 	/* configuration */
 #ifdef MODULE
 	struct linnos_tap tap ____cacheline_aligned_in_smp;
 #else
 	struct rq_qos rqos ____cacheline_aligned_in_smp;
-	bool attached; /* rqos is in the queue's list: it has once been on */
+	bool attached; /* rqos is in the queue's list: the policy has been on */
 #endif
-	struct mutex lock; /* mode, stall_us, model, upload */
+	struct mutex lock; /* protects mode, stall_us, model and upload */
 	struct linnos_upload upload;
 	struct gendisk *disk;
 	struct kobject kobj;
@@ -136,7 +140,10 @@ static inline bool linnos_is_on(const struct blk_linnos *linnos)
 	return smp_load_acquire(&linnos->mode) != LINNOS_OFF;
 }
 
-/* Neither fast nor slow, to who has no guard: no model, or one that does not choose. */
+/*
+ * Return true if a caller without a guard must treat the drive as neither fast nor slow: it
+ * has no model, or an unvalidated one.
+ */
 static inline bool linnos_is_unknown(const struct linnos_prediction *found)
 {
 	return found->reason == LINNOS_NO_MODEL ||
@@ -149,7 +156,7 @@ static inline bool linnos_is_slow(const struct linnos_prediction *found)
 	       found->reason == LINNOS_STALLED;
 }
 
-/* @sector: of the disk, not of a partition */
+/* @sector: on the disk, not on a partition */
 static inline u8 linnos_region_at(sector_t sector)
 {
 	return linnos_region_of((u64)sector << SECTOR_SHIFT);
@@ -161,7 +168,7 @@ static inline void linnos_count(struct blk_linnos *linnos,
 	this_cpu_inc(linnos->stats->count[stat]);
 }
 
-/* blk-linnos.c; of a module linnos_tap.c */
+/* blk-linnos.c; in the module linnos_tap.c */
 #ifdef MODULE
 struct blk_linnos *linnos_of_disk(const struct gendisk *disk);
 #else

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LinnOS: refuse a read that this drive would serve slowly.
+ * LinnOS: refuse a read that the drive would serve slowly.
  *
- * An SSD is slow in bursts: garbage collection, buffer flushes, failing chips. An
- * application that has its data on several drives marks a read as latency-critical
- * (RWF_LATCRIT), and a model of the drive predicts whether it would be slow right
- * now. Such a read ends with -EBUSY before it is throttled or charged to a cgroup and
- * before it has a request or a tag, and the application reads another replica.
+ * An SSD is slow in bursts, because of garbage collection, buffer flushes or failing chips.
+ * An application that stores its data on several drives marks a read as latency-critical
+ * (RWF_LATCRIT). A model of the drive predicts whether the read would be slow right now.
+ * If so, the read fails with -EBUSY before it is throttled or charged to a cgroup, and
+ * before it gets a request or a tag. The application then reads another replica.
  *
  *	submit_bio
  *	    │
@@ -18,31 +18,33 @@
  *	                                        ▲                │
  *	                             history ◄──┴──── done ◄─────┘
  *
- * What a model sees is counted by request: the 4 KiB pages of reads and writes in
- * flight, and of each of the last four reads its latency, from issue to completion, and
- * what was pending when it joined (linnos_drive.c). What cgroups, tags, schedulers and
- * plugs hold back is no load, and their time no latency.
+ * The inputs of a model are collected per request (linnos_drive.c): the 4 KiB pages of reads
+ * and writes in flight, and for each of the last four reads its latency, from issue to
+ * completion, and the pages that were in flight when it started. I/O that is held back by
+ * cgroups, tags, schedulers or plugs is not counted as load, and the time it waits there is
+ * not counted as latency.
  *
- * Models are trained in user space and uploaded per drive (blk-linnos-model.c). The
- * network of Hao et al., "LinnOS: Predictability on Unpredictable Flash Storage with a
- * Light Neural Network", OSDI 2020, tells slow from fast (linnos_network.c). Trees
- * predict microseconds (linnos_latency.c).
+ * Models are trained in user space and uploaded per drive (blk-linnos-model.c). There are two
+ * kinds. The network of Hao et al., "LinnOS: Predictability on Unpredictable Flash Storage
+ * with a Light Neural Network", OSDI 2020, classifies reads as slow or fast
+ * (linnos_network.c). Decision trees predict the latency in microseconds (linnos_latency.c).
  *
- * A read is decided once, before the block layer splits it; each part is then
- * remembered as a request of its own. Reads without the hint and writes are only
- * counted; discards, flushes without data and passthrough are not.
+ * A read is decided once, before the block layer splits it. Each part is then counted as a
+ * request of its own. Reads without the hint and writes are counted, but never refused.
+ * Discards, flushes without data and passthrough requests are not counted.
  *
- * A drive all of whose reads are refused completes none and would stay slow for ever:
- * so now and then one is admitted all the same, a probe (linnos_probe.c). And the
- * history shows a burst only when its first slow read completes: the stall rule, off
- * unless stall_us is set, refuses reads when none in flight has completed for that long.
+ * If all reads of a drive are refused, none completes, and the drive would be predicted slow
+ * forever. From time to time a read is therefore admitted all the same, a probe
+ * (linnos_probe.c). Moreover, the history does not show a burst until its first slow read
+ * completes. The stall rule therefore refuses reads if reads are in flight and none has
+ * completed for stall_us; it is off unless stall_us is set.
  *
- * md raid1 and raid10, and programs (blk-linnos-ioctl.c), ask each drive what to expect
- * and send the read, without the hint, to the best one. Nothing is refused then, and a
- * drive that is passed over is probed by the read of one who asks.
+ * md raid1 and raid10, and programs (blk-linnos-ioctl.c), query each drive and send the read,
+ * without the hint, to the best one. No read is refused then, and a drive that is avoided is
+ * probed with the read of a caller that queries it.
  *
- * The policy joins the queue when it is first switched on and stays until the disk
- * goes. Switching it off is a flag, whatever is in flight.
+ * The policy is added to the queue when it is first switched on, and remains there until the
+ * disk is removed. Switching it off only sets a flag, whatever is in flight.
  */
 #include <linux/blk-linnos.h>
 #include <linux/blkdev.h>
@@ -80,7 +82,7 @@ static void linnos_count_decision(struct blk_linnos *linnos,
 	linnos_count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
 	linnos_count(linnos,
 		     admit ? LINNOS_STAT_ADMITTED : LINNOS_STAT_REVOKED);
-	/* an admitted read is counted when it gets its request */
+	/* an admitted read is counted when it gets a request */
 	if (!admit)
 		linnos_count(linnos, LINNOS_STAT_READS);
 	if (reason == LINNOS_STALLED)
@@ -89,7 +91,7 @@ static void linnos_count_decision(struct blk_linnos *linnos,
 		linnos_count(linnos, LINNOS_STAT_PROBES);
 }
 
-/* Return: true if a latency-critical read is admitted. */
+/* Return true if a latency-critical read is admitted. */
 bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 {
 	struct linnos_drive *drive = &linnos->drive;
@@ -99,8 +101,8 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	bool slow, admit;
 
 	/*
-	 * Who reads a file must not learn from refusals where on the drive others
-	 * read. md and BLKEXPECT say where a read begins.
+	 * Ignore the address: otherwise a process that reads a file could infer from
+	 * refusals which addresses other processes read. Only md and BLKEXPECT use it.
 	 */
 	linnos_predict_read(linnos, LINNOS_REGION_UNKNOWN, bio->bi_iter.bi_size,
 			    now_ns, false, &found);
@@ -114,7 +116,7 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	if (admit) {
 		linnos_probe_note_fast_read(drive, found.size, now_ns);
 	} else if (READ_ONCE(linnos->mode) != LINNOS_ENFORCE) {
-		/* not "observe": it may have been switched off meanwhile */
+		/* not "== LINNOS_OBSERVE": it may have been switched off meanwhile */
 		admit = true;
 	} else if ((found.reason == LINNOS_PREDICTED_SLOW &&
 		    linnos_probe_window_allows(drive, found.size, now_ns)) ||
@@ -128,7 +130,7 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	trace_linnos_decision(disk_devt(linnos->disk), bio->bi_iter.bi_sector,
 			      bio_sectors(bio), !admit, reason, &found);
 
-	/* its request will know by this what was predicted */
+	/* blk_linnos_track() derives the prediction from the flag and the hint */
 	if (!linnos_is_unknown(&found))
 		bio_set_flag(bio, BIO_LATCRIT_DECIDED);
 	if (slow || linnos_is_unknown(&found))
@@ -144,15 +146,15 @@ static bool linnos_is_load(const struct bio *bio)
 }
 
 /*
- * May a read with the hint, not yet throttled nor accounted, go to its drive? It is
- * decided once, however often it is submitted. Whoever submits a bio holds the disk, and
- * the disk the policy.
+ * Decide whether to admit a bio with the hint, before it is throttled or accounted. A bio is
+ * decided once, however often it is submitted. The submitter holds a reference to the disk,
+ * and the disk one to the policy. Return: BLK_STS_OK or BLK_STS_REVOKED.
  */
 blk_status_t blk_linnos_decide(struct bio *bio)
 {
 	struct blk_linnos *linnos = bio->bi_bdev->bd_disk->linnos;
 
-	/* a stacked driver leaves it to the drives below */
+	/* a stacked driver has no policy: the drives below it decide */
 	if (!linnos || bio_flagged(bio, BIO_LATCRIT_DECIDED))
 		return BLK_STS_OK;
 	if (bio_op(bio) != REQ_OP_READ || !linnos_is_load(bio) ||
@@ -160,7 +162,7 @@ blk_status_t blk_linnos_decide(struct bio *bio)
 		bio->bi_opf &= ~REQ_LATCRIT;
 		return BLK_STS_OK;
 	}
-	/* not blk_time_get_ns(), which is the time of a plug's first I/O */
+	/* not blk_time_get_ns(), which returns the time of the first I/O of a plug */
 	return linnos_decide_read(linnos, bio, ktime_get_ns()) ?
 		       BLK_STS_OK :
 		       BLK_STS_REVOKED;
@@ -177,7 +179,7 @@ static void blk_linnos_track(struct rq_qos *rqos, struct request *rq,
 		return;
 	if (bio_op(bio) == REQ_OP_READ) {
 		flags = LINNOS_IO_READ;
-		/* of one that was split, its last part */
+		/* if it was split, only the last part has this flag */
 		if (bio_flagged(bio, BIO_LATCRIT_DECIDED))
 			flags |= bio->bi_opf & REQ_LATCRIT ? LINNOS_IO_FAST :
 							     LINNOS_IO_SLOW;
@@ -201,7 +203,7 @@ static void blk_linnos_issue(struct rq_qos *rqos, struct request *rq)
 {
 	struct linnos_io *io = linnos_io_of(rq);
 
-	/* not blk_time_get_ns(), as above */
+	/* not blk_time_get_ns(), as in blk_linnos_decide() */
 	if (io->flags & LINNOS_IO_COUNTED && io->flags & LINNOS_IO_READ)
 		linnos_io_issue(io, ktime_get_ns());
 }
@@ -216,8 +218,9 @@ void __blk_linnos_join(struct request *rq, struct request *next)
 }
 
 /*
- * The last answer counts: SCSI ends what is good of a read that failed first, and that
- * may be no byte at all. A request whose bios a multipath driver has taken away gets none.
+ * Record whether the drive completed a request successfully. The last call for a request
+ * counts: if a read fails, SCSI first completes the good part of it, which may be 0 bytes, with
+ * success. There is no call for a request whose bios a multipath driver has taken back.
  */
 void __blk_linnos_answer(struct request *rq, blk_status_t status)
 {
@@ -285,7 +288,7 @@ static int linnos_attach(struct blk_linnos *linnos)
 	mutex_unlock(&q->rq_qos_mutex);
 	if (ret)
 		return ret;
-	/* without it nobody is told of a request's issue */
+	/* without accounting, rq_qos_issue() is not called */
 	blk_stat_enable_accounting(q);
 	static_branch_inc(&blk_linnos_key);
 	linnos->attached = true;
@@ -293,9 +296,10 @@ static int linnos_attach(struct blk_linnos *linnos)
 }
 
 /*
- * The first time that a policy leaves off it joins the queue's list, which waits for the
- * I/O in flight. Nothing else waits: to switch off must work on a drive that does not
- * answer. I/O that got its request while it was off is not counted.
+ * Set the mode. When a policy is switched on for the first time, it is added to the queue's
+ * list, which waits for the I/O in flight. No other change of the mode waits, because it must
+ * be possible to switch the policy off on a drive that does not respond. I/O whose request was
+ * allocated while the policy was off is not counted.
  */
 int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 {
@@ -309,7 +313,7 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 			return ret;
 		linnos_reset_history(linnos);
 	}
-	/* pairs with linnos_is_on(): the counters are there */
+	/* pairs with linnos_is_on(): the counters have been allocated */
 	smp_store_release(&linnos->mode, mode);
 	return 0;
 }
@@ -318,7 +322,7 @@ static bool linnos_virtual;
 module_param_named(virtual, linnos_virtual, bool, 0644);
 MODULE_PARM_DESC(virtual, "also for disks without hardware (loop, nbd, ram)");
 
-/* Not of a disk that cannot be an SSD: it has no hardware, or it is removable. */
+/* Register the policy of a disk, unless it cannot be an SSD: no hardware, or removable. */
 int blk_linnos_register(struct gendisk *disk)
 {
 	bool hardware = disk_to_dev(disk)->parent &&
@@ -330,20 +334,20 @@ int blk_linnos_register(struct gendisk *disk)
 	linnos = linnos_alloc(disk);
 	if (!linnos)
 		return -ENOMEM;
-	/* blk_linnos_release() drops it, whatever happens here */
+	/* blk_linnos_release() frees it, even if this function fails */
 	disk->linnos = linnos;
 	return kobject_init_and_add(&linnos->kobj, &linnos_ktype,
 				    &disk_to_dev(disk)->kobj, "linnos");
 }
 
-/* The disk may stay open for long. */
+/* Switch the policy off for good. It is freed later, because the disk may stay open. */
 void blk_linnos_unregister(struct gendisk *disk)
 {
 	struct blk_linnos *linnos = disk->linnos;
 
 	if (!linnos)
 		return;
-	/* nobody can switch it on again when this returns */
+	/* when this returns, the policy cannot be switched on again */
 	kobject_del(&linnos->kobj);
 	guard(mutex)(&linnos->lock);
 	linnos_set_mode(linnos, LINNOS_OFF);

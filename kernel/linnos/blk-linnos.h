@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* LinnOS: what the policy (blk-linnos.c) and the rest of the block layer share. */
+/* LinnOS: the interface between the policy (blk-linnos.c) and the block layer. */
 #ifndef _BLK_LINNOS_H
 #define _BLK_LINNOS_H
 
@@ -14,19 +14,22 @@ struct request;
 
 DECLARE_STATIC_KEY_FALSE(blk_linnos_key);
 
-/* Has any disk's policy ever been on? All that is paid by those who do not use it. */
+/*
+ * Return true if the policy of any disk has been on. This test is the only cost for systems
+ * that do not use LinnOS.
+ */
 static inline bool blk_linnos_enabled(void)
 {
 	return static_branch_unlikely(&blk_linnos_key);
 }
 
-/* Where a read begins that may be anywhere. */
+/* The sector of a read whose address is not known. */
 #define LINNOS_SECTOR_UNKNOWN (~(sector_t)0)
 
 enum linnos_query_kind {
-	LINNOS_QUERY_ONLY, /* no read will follow: nothing is promised or counted */
-	LINNOS_QUERY_THEN_READ, /* it may be sent there */
-	LINNOS_QUERY_THEN_READ_GUARDED, /* and what comes of that decides of others */
+	LINNOS_QUERY_ONLY, /* no read follows; no probe is claimed, nothing is counted */
+	LINNOS_QUERY_THEN_READ, /* the read may be sent to this drive */
+	LINNOS_QUERY_THEN_READ_GUARDED, /* and a guard records its latency */
 };
 
 blk_status_t blk_linnos_decide(struct bio *bio);
@@ -55,14 +58,14 @@ void blk_linnos_release(struct gendisk *disk);
 void __blk_linnos_join(struct request *rq, struct request *next);
 void __blk_linnos_answer(struct request *rq, blk_status_t status);
 
-/* A scheduler has merged two requests into the first. */
+/* A scheduler has merged @next into @rq. */
 static inline void blk_linnos_join(struct request *rq, struct request *next)
 {
 	if (blk_linnos_enabled())
 		__blk_linnos_join(rq, next);
 }
 
-/* The drive has answered a request with a bio, or a part of it. */
+/* The drive has completed a request that has a bio, or a part of the request. */
 static inline void blk_linnos_answer(struct request *rq, blk_status_t status)
 {
 	if (blk_linnos_enabled())
