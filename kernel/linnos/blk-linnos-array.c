@@ -1,35 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LinnOS: does an array gain by reading elsewhere than it would by itself?
+ * LinnOS: measure whether an md array gains from redirecting reads.
  *
- * A stacked driver (md) has a rule of its own, and a disk that it would read from by
- * that: the read's home. Of the reads that would leave it for what their disks are
- * expected to do some stay, by lot, and what both take decides how many leave
- * (core/linnos_guard.c). So an array whose disks' models mislead is soon read as if it
- * did not ask.
+ * A stacked driver (md) selects a disk for each read by a rule of its own. That is the read's
+ * default disk, which the names below call its home. If the predictions say that another disk
+ * is faster, the read is redirected or, at random, kept at the default disk as a control. The
+ * latencies of both groups decide how many reads are redirected (core/linnos_guard.c). An
+ * array whose disks have misleading models is therefore soon read as if it had no models.
  *
- * A redirected read also takes time of another disk, and a read that stays finds the default
- * disk less busy than it would be if all reads stayed. A random assignment per read cannot
- * show this. Time is therefore divided into slices. In one randomly chosen slice out of
+ * A redirected read also takes time of another disk, and a control read finds the default
+ * disk less busy than it would be if no read were redirected. A random assignment per read
+ * cannot show this. Time is therefore divided into slices. In one randomly chosen slice out of
  * %OFF_SLICE_EVERY no disk is queried; once queries have proved beneficial, it is one out of
  * %OFF_SLICE_EVERY_BENEFICIAL. Comparing slices with and without queries gives the benefit.
  * If it is negative, or not known yet and no class of reads is mostly redirected, the array
  * stops redirecting and queries in one slice out of %ON_SLICE_EVERY, to notice a change.
  *
- * A prediction takes a while, too. So a read's home is asked first, and the others only
- * if it may leave for what that says. If fewer than %FEW of 1024 that wish so leave, one
- * read in 2^%EXPLORE_SHIFT asks the others, by lot; likewise where home is no slower than
- * usual, and fewer than one in %SELDOM find a better disk then.
+ * A prediction takes time, too. The default disk is therefore queried first, and the other
+ * disks only if the read may be redirected according to the answer. If fewer than %FEW of 1024
+ * reads of a slowness class are redirected, the other disks are queried for one read in
+ * 2^%EXPLORE_SHIFT of that class, chosen at random. The same applies if the default disk is
+ * not unusually slow and fewer than one read in %SELDOM find a better disk then.
  *
- * An array has one guard, with a lock: a guard a CPU would have to learn everything many
- * times. Reads that would leave take it twice, for less than a microsecond, and one in
- * 2^%SAMPLE_SHIFT of those for which others were asked at a usual home once more. Of all
- * reads one in 2^%SAMPLE_SHIFT, by lot, counts for its slice when it is answered, whatever
- * it wished: were those that wish to leave told more often, slices of few reads would be
- * slower for it.
+ * An array has one guard, with a lock. A guard per CPU would have to collect all samples once
+ * per CPU. Reads for which another disk is better take the lock twice, for less than a
+ * microsecond. If the default disk is not unusually slow, one in 2^%SAMPLE_SHIFT of the reads
+ * for which other disks were queried takes it once more. One read in 2^%SAMPLE_SHIFT, chosen
+ * at random from all reads, adds its latency to its slice when it completes. Sampling has to
+ * be uniform. If reads that can be redirected were sampled more often, slices with few reads
+ * would be biased towards slow reads.
  *
- * Nobody stays at a disk that is stalled to see what that takes; nor do reads that probe
- * a disk draw a lot: these are sent to learn of it.
+ * No read is kept as a control at a disk that is stalled. A read that probes a disk is not
+ * assigned at random either, because it is sent to measure that disk.
  */
 #include <linux/bitfield.h>
 #include <linux/blk-linnos.h>
@@ -45,23 +47,29 @@
 
 #include "linnos_guard.h"
 
-/* By so many slices at once: in 1/%LINNOS_GUARD_ONE a mean would not fade by one. */
+/*
+ * Means decay once every 2^%FADE_SHIFT slices: the decay of a single slice would be lost in
+ * rounding to 1/%LINNOS_GUARD_ONE.
+ */
 #define FADE_SHIFT 5
-/* 16.8 ms: longer than reads take, shorter than most bursts */
+/* log2 of a slice in ns, 16.8 ms: longer than most reads, shorter than most bursts */
 #define SLICE_SHIFT 24
 #define OFF_SLICE_EVERY 64
 #define OFF_SLICE_EVERY_BENEFICIAL 256
 #define ON_SLICE_EVERY 8
-/* What slices tell is remembered for 2^13 of them: two minutes, of many reads a second. */
+/* Slices decay over 2^13 slices, that is, two minutes if every slice has reads. */
 #define FORGET_SLICES 13
-/* Eight, which have faded a little since the last: what is known is not forgotten at once. */
+/*
+ * Minimum number of slices of each kind. It is a little less than eight, so that eight are
+ * still enough after they have decayed a little.
+ */
 #define SLICES_ENOUGH (15 * LINNOS_GUARD_ONE / 2)
-/* Means of slices, in us: sums of their squares stay below 2^64. */
+/* Upper limit of the mean of a slice, in us. Keeps sums of squares below 2^64. */
 #define SLICE_MAX_US 0x7ffff
 #define SAMPLE_SHIFT 3
 #define EXPLORE_SHIFT 2
 #define FEW 64
-/* A question costs less than 1 % of a usual read, a better disk saves a quarter. */
+/* A query costs less than 1 % of a normal read, a better disk saves a quarter. */
 #define SELDOM 32
 #define ASKED_ENOUGH 64
 #define ASKED_MOST 1024
@@ -70,38 +78,40 @@ static const char *const linnos_array_modes[] = { "off", "on", "unguarded" };
 static const char *const linnos_slowness_names[] = { NULL, "usual", "slow",
 						     "slower", "bad" };
 
-/* Slices of one sort, with asking or without. */
+/* Slices of one kind, with or without queries. */
 struct linnos_slices {
-	u64 last; /* the number of the last one */
-	u64 reads; /* of it, and */
-	u64 us; /* what they took together */
-	struct linnos_moments took; /* means of the slices before */
+	u64 last; /* number of the last slice */
+	u64 reads; /* sampled reads of the last slice */
+	u64 us; /* sum of their latencies */
+	struct linnos_moments took; /* mean latencies of previous slices */
 };
 
 struct blk_linnos_guard {
-	/* each read looks at this line */
-	u64 slice; /* number of the present one */
-	bool asks; /* in it */
-	bool stays; /* asking is not worth it */
-	u8 leaves_for; /* a bit for each wish for which the others are asked */
+	/* this cache line is read for each read */
+	u64 slice; /* number of the current slice */
+	bool asks; /* disks are queried in this slice */
+	bool stays; /* suspended: queries do not pay off */
+	u8 leaves_for; /* bitmap of the classes for which other disks are queried */
 
-	/* of the rest; completions take it, on PREEMPT_RT too */
+	/* protects the rest; raw, because completions take it on PREEMPT_RT, too */
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
-	struct linnos_guard core; /* decides of single reads */
-	struct linnos_slices slices[2]; /* without asking, and with */
-	u32 begun; /* slices that had a read */
-	/* with a usual home, the older ones counting less: */
-	u32 asked; /* reads of which the others were asked, and */
-	u32 better; /* those for which one of them was better */
-	struct rnd_state random; /* of the slices' lots */
+	struct linnos_guard core; /* assigns single reads */
+	struct linnos_slices
+		slices[2]; /* [0]: without queries, [1]: with queries */
+	u32 begun; /* number of slices with a sampled read */
+	/* class LINNOS_SLOWNESS_NORMAL; old reads decay */
+	u32 asked; /* reads for which other disks were queried */
+	u32 better; /* those of them for which another disk was better */
+	struct rnd_state random; /* selects slices */
 };
 
-/* What asking gains, in us of a slice's mean, and the square of its standard error. */
+/* The gain from queries, in us of a slice's mean, and its squared standard error. */
 struct linnos_gain {
 	s64 us;
 	u64 error;
 };
 
+/* Return false if there are too few slices. */
 static bool linnos_estimate_gain(const struct blk_linnos_guard *g,
 				 struct linnos_gain *gain)
 {
@@ -117,8 +127,9 @@ static bool linnos_estimate_gain(const struct blk_linnos_guard *g,
 }
 
 /*
- * Is it worth it to ask? 1: yes, -1: no; by what all reads took, if that is known by more
- * than three standard errors, for it is looked at often.
+ * Return 1 if queries make the mean read of the array faster, -1 if they make it slower, and 0
+ * if that is not known. The difference must exceed three standard errors, because it is tested
+ * often.
  */
 static int linnos_query_benefit_sign(const struct blk_linnos_guard *g)
 {
@@ -149,7 +160,7 @@ static bool linnos_should_suspend(const struct blk_linnos_guard *g, int pays)
 	return wished && !leaves;
 }
 
-/* A bit for each wish. */
+/* Return a bitmap of the slowness classes for which other disks should be queried. */
 static u8 linnos_redirect_classes(const struct blk_linnos_guard *g)
 {
 	struct linnos_redirect_benefit worth;
@@ -166,7 +177,7 @@ static u8 linnos_redirect_classes(const struct blk_linnos_guard *g)
 	return which;
 }
 
-/* The others were asked although home is usual: is one better? */
+/* Other disks were queried although the default disk is not slow. @better: one is better. */
 static void linnos_count_query(struct blk_linnos_guard *g, bool better)
 {
 	unsigned long flags;
@@ -199,13 +210,13 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *g, u64 slice)
 	int pays;
 
 	raw_spin_lock_irqsave(&g->lock, flags);
-	/* who was late does not draw again */
+	/* another CPU may have started this slice already */
 	if (g->slice < slice) {
 		pays = linnos_query_benefit_sign(g);
 		off_once = pays > 0 ? OFF_SLICE_EVERY_BENEFICIAL :
 				      OFF_SLICE_EVERY;
 		WRITE_ONCE(g->stays, linnos_should_suspend(g, pays));
-		/* who stays asks seldom enough */
+		/* a suspended array queries rarely enough */
 		WRITE_ONCE(g->leaves_for,
 			   g->stays ? U8_MAX : linnos_redirect_classes(g));
 		random = prandom_u32_state(&g->random);
@@ -216,7 +227,7 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *g, u64 slice)
 	raw_spin_unlock_irqrestore(&g->lock, flags);
 }
 
-/* Nothing else of an array is used before. Return: 0 or -ENOMEM. */
+/* Initialize an array; must be called first. Return: 0 or -ENOMEM. */
 int blk_linnos_array_init(struct blk_linnos_array *array)
 {
 	array->mode = BLK_LINNOS_ARRAY_OFF;
@@ -228,7 +239,7 @@ int blk_linnos_array_init(struct blk_linnos_array *array)
 }
 EXPORT_SYMBOL_GPL(blk_linnos_array_init);
 
-/* Why a read would leave a disk of which this is expected. */
+/* Return the slowness class of an answer of the default disk. */
 static enum linnos_slowness
 linnos_answer_slowness(enum blk_linnos_expected answer)
 {
@@ -239,8 +250,8 @@ linnos_answer_slowness(enum blk_linnos_expected answer)
 }
 
 /*
- * blk_linnos_array_should_query() of one whose mode is not off: should disks be asked about a
- * read? @lot: to be kept for blk_linnos_record_latency().
+ * blk_linnos_array_should_query() for an array whose mode is not off. Return true if disks
+ * should be queried for a read. The caller keeps @lot for blk_linnos_record_latency().
  */
 bool __blk_linnos_array_should_query(struct blk_linnos_array *array,
 				     struct blk_linnos_assignment *lot)
@@ -266,12 +277,12 @@ bool __blk_linnos_array_should_query(struct blk_linnos_array *array,
 EXPORT_SYMBOL_GPL(__blk_linnos_array_should_query);
 
 /**
- * blk_linnos_may_redirect() - are others to be asked, too?
- * @array: asks
- * @lot: of blk_linnos_array_should_query()
- * @home: what blk_linnos_expect() has told of the disk that would serve the read
+ * blk_linnos_may_redirect() - check whether the other disks have to be queried, too
+ * @array: the array
+ * @lot: from blk_linnos_array_should_query()
+ * @home: answer of blk_linnos_expect() for the default disk
  *
- * Return: false if it is served there, whatever the others would do with it.
+ * Return: false if the default disk serves the read, whatever is expected of the others.
  */
 bool blk_linnos_may_redirect(const struct blk_linnos_array *array,
 			     const struct blk_linnos_assignment *lot,
@@ -281,7 +292,7 @@ bool blk_linnos_may_redirect(const struct blk_linnos_array *array,
 
 	if (home == BLK_LINNOS_STALLED || home == BLK_LINNOS_NOT_QUERIED)
 		return true;
-	/* fast or unknown: no other is better; to be probed: it is promised this read */
+	/* fast or unknown: no other disk is better; probe: the disk is to get this read */
 	if (wish == LINNOS_SLOWNESS_NONE)
 		return false;
 	return READ_ONCE(array->mode) != BLK_LINNOS_ARRAY_ON || lot->tries ||
@@ -290,15 +301,15 @@ bool blk_linnos_may_redirect(const struct blk_linnos_array *array,
 EXPORT_SYMBOL_GPL(blk_linnos_may_redirect);
 
 /**
- * blk_linnos_redirect() - which disks should serve a read, rather than its home
- * @array: asks
- * @answers: what blk_linnos_expect() has told of each disk
- * @n: how many disks, up to %BITS_PER_LONG
- * @home: which of them would serve it otherwise, and may be left
- * @lot: of blk_linnos_array_should_query()
+ * blk_linnos_redirect() - choose the disks that should serve a read
+ * @array: the array
+ * @answers: answer of blk_linnos_expect() for each disk
+ * @n: number of disks, at most %BITS_PER_LONG
+ * @home: index of the default disk
+ * @lot: from blk_linnos_array_should_query()
  *
  * Context: Any. Does not sleep.
- * Return: a bit for each disk that should; 0 if home should.
+ * Return: a bitmap of disks; 0 if the default disk should serve the read.
  */
 unsigned long blk_linnos_redirect(struct blk_linnos_array *array,
 				  const enum blk_linnos_expected *answers,
@@ -318,12 +329,12 @@ unsigned long blk_linnos_redirect(struct blk_linnos_array *array,
 		linnos_count_query(g, leaves);
 	if (!leaves)
 		return 0;
-	/* of one that is stalled or gone there is nothing to compare */
+	/* a disk that is stalled or gone is not compared with others */
 	if (wish == LINNOS_SLOWNESS_NONE || !guarded)
 		return best;
 	lot->asked = true;
 	lot->wish = wish;
-	/* only a model of latencies says how long */
+	/* only a latency model predicts microseconds */
 	lot->home_us = answers[home] & BLK_LINNOS_US ?
 			       answers[home] & BLK_LINNOS_US_MASK :
 			       U32_MAX;
@@ -336,7 +347,7 @@ unsigned long blk_linnos_redirect(struct blk_linnos_array *array,
 }
 EXPORT_SYMBOL_GPL(blk_linnos_redirect);
 
-/* A slice begins; those of both sorts before are forgotten alike. */
+/* Begin a slice. Previous slices of both kinds decay at the same rate. */
 static void linnos_begin_slice(struct blk_linnos_guard *g,
 			       struct linnos_slices *slices, u64 slice)
 {
@@ -355,7 +366,7 @@ static void linnos_begin_slice(struct blk_linnos_guard *g,
 	slices->us = 0;
 }
 
-/* blk_linnos_record_latency() of one that the guard wants to know of. */
+/* blk_linnos_record_latency() for a read that the guard has assigned or sampled. */
 void __blk_linnos_record_latency(struct blk_linnos_array *array,
 				 const struct blk_linnos_assignment *lot)
 {
@@ -371,7 +382,7 @@ void __blk_linnos_record_latency(struct blk_linnos_array *array,
 	unsigned long flags;
 
 	raw_spin_lock_irqsave(&g->lock, flags);
-	/* late ones count in the next of their sort */
+	/* a read that completes late counts in the current slice of its kind */
 	if (lot->counts && slice > slices->last)
 		linnos_begin_slice(g, slices, slice);
 	if (lot->counts) {
@@ -384,7 +395,7 @@ void __blk_linnos_record_latency(struct blk_linnos_array *array,
 }
 EXPORT_SYMBOL_GPL(__blk_linnos_record_latency);
 
-/* In sysfs: off, on or unguarded. Return: how many bytes were written to @page. */
+/* Show the mode in sysfs: off, on or unguarded. Return: number of bytes written to @page. */
 ssize_t blk_linnos_array_show(struct blk_linnos_array *array, char *page)
 {
 	return sysfs_emit(page, "%s\n",
@@ -393,8 +404,8 @@ ssize_t blk_linnos_array_show(struct blk_linnos_array *array, char *page)
 EXPORT_SYMBOL_GPL(blk_linnos_array_show);
 
 /*
- * Told to be on, also if it is, an array forgets what it knows of leaving: who has given
- * its disks other models says so. Return: 0 or -EINVAL.
+ * Set the mode. Writing "on" resets the guard, even if the mode is on already: do so after
+ * loading other models for the disks. Return: 0 or -EINVAL.
  */
 int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 {
@@ -418,7 +429,7 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 }
 EXPORT_SYMBOL_GPL(blk_linnos_array_store);
 
-/* What asking is worth to all reads, and between what it is 19 times in 20. */
+/* Print the gain from queries in percent of the mean read, and its 95 % interval. */
 static int linnos_emit_gain(const struct blk_linnos_guard *g, char *page,
 			    int at)
 {
@@ -432,7 +443,10 @@ static int linnos_emit_gain(const struct blk_linnos_guard *g, char *page,
 		return sysfs_emit_at(page, at, "gain_percent n/a\n");
 	off_us = linnos_moments_mean_us(off) + 1;
 	gain.us *= 100;
-	/* Few slices without asking may have seen no burst, and seem alike: the wider sort's. */
+	/*
+	 * Use the larger variance of the two kinds. The few slices without queries may have missed
+	 * all bursts, and then look too similar.
+	 */
 	wider = max(linnos_moments_mean_variance(off) * off->n,
 		    linnos_moments_mean_variance(on) * on->n);
 	error_us = 200 *
@@ -442,7 +456,7 @@ static int linnos_emit_gain(const struct blk_linnos_guard *g, char *page,
 			     min_t(s64, (gain.us + error_us) / off_us, 100));
 }
 
-/* Likewise: is leaving home worth it? */
+/* Show the state and the measurements of the guard in sysfs. */
 ssize_t blk_linnos_array_show_guard(struct blk_linnos_array *array, char *page)
 {
 	u8 mode = READ_ONCE(array->mode);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LinnOS: what a drive has done, and what to expect of a read there: the history and its
- * lock, what a model says of a read, and the answer to one who asks. The policy in the
- * block layer (blk-linnos.c) and the module that listens to its trace points count
- * requests in and out (linnos_drive.c) and tell of their end.
+ * LinnOS: the history of a drive and its lock, predictions for a read, and answers to queries.
+ * The policy in the block layer (blk-linnos.c), or the module that attaches to the block
+ * layer's trace points, counts the requests in flight (linnos_drive.c) and reports their
+ * completion.
  */
 #include <linux/bitfield.h>
 #include <linux/blk-linnos.h>
@@ -18,14 +18,15 @@
 #include <trace/events/linnos.h>
 
 /*
- * Probe after as long as the short bursts last, or after a hundred refusals where reads
- * come faster: were every probe slow, one read in a hundred would be, and that spoils the
- * 99th percentile. So the wait doubles while probes are slow.
+ * Default conditions for a probe: after the duration of short bursts, or after a hundred
+ * refusals if reads arrive faster. If every probe were slow, one read in a hundred would be
+ * slow, which degrades the 99th percentile. The wait therefore doubles while probes are slow.
  */
 #define PROBE_AFTER_REVOKES 100
 #define PROBE_AFTER_US (10 * USEC_PER_MSEC)
 
-#define FAILOVER_US 15 /* a refusal and a second submission, in the paper */
+/* Cost of a refusal and a second submission, in the paper. */
+#define FAILOVER_US 15
 
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat)
 {
@@ -66,7 +67,7 @@ void linnos_free(struct blk_linnos *linnos)
 	kfree(linnos);
 }
 
-/* Only a policy in use needs counters. @linnos->lock is held. */
+/* Allocate counters; only a policy in use needs them. @linnos->lock is held. */
 int linnos_alloc_stats(struct blk_linnos *linnos)
 {
 	struct linnos_stats __percpu *stats;
@@ -82,9 +83,10 @@ int linnos_alloc_stats(struct blk_linnos *linnos)
 }
 
 /*
- * The history is written by completions, in interrupts of any CPU, under a lock that
- * is raw because completion may not sleep on PREEMPT_RT either. Decisions copy it by
- * the sequence count, without writing to the lock's line.
+ * Add a read to the history, or reset it if @ended is NULL. Completions write the history in
+ * interrupts on any CPU. The lock is raw because completions must not sleep on PREEMPT_RT
+ * either. Decisions copy the history under the sequence count, so that they do not write to
+ * the lock's cache line.
  */
 static void linnos_history_update(struct blk_linnos *linnos,
 				  const struct linnos_completed_io *ended)
@@ -117,23 +119,23 @@ static void linnos_history_copy(const struct blk_linnos *linnos, u32 size,
 	} while (read_seqcount_retry(&linnos->history_seq, seq));
 }
 
-/* A read has a place before it is counted in, and until after it is counted out. */
+/* A read holds its start slot before, while and after it is counted as in flight. */
 static bool linnos_reads_are_in_flight(const struct blk_linnos *linnos)
 {
 	struct linnos_load load;
 
-	/* behind a look at places: one that had left its own has been counted out */
+	/* after slots were read: a read that has freed its slot is no longer counted */
 	smp_rmb();
 	linnos_load_snapshot(&linnos->drive, &load);
-	/* before one: what is counted has its place */
+	/* before slots are read: a read that is counted has its slot */
 	smp_rmb();
 	return load.reads;
 }
 
-/* Reads are in flight, and none has completed for too long. */
+/* Return true if reads are in flight and none has completed for stall_us. */
 static bool linnos_is_stalled(const struct blk_linnos *linnos, u64 now_ns)
 {
-	/* pairs with stall_us_store(): since when is known */
+	/* pairs with stall_us_store(): stall_since_ns has been set */
 	u64 stall_ns = (u64)smp_load_acquire(&linnos->stall_us) * NSEC_PER_USEC;
 	u64 since_ns = 0;
 	int looks;
@@ -141,23 +143,23 @@ static bool linnos_is_stalled(const struct blk_linnos *linnos, u64 now_ns)
 	if (likely(!stall_ns))
 		return false;
 	/*
-	 * No place taken: the only read has ended since it was counted, and the history
-	 * may not say so yet. One counted after that look is another, its place taken
-	 * before: a second look sees it, unless it has come and gone in between. Or it
-	 * never had a place.
+	 * If no slot is taken although reads are counted, the only read has completed since it
+	 * was counted, and may not be in the history yet. If a read is still counted then, it
+	 * is another one, which took its slot before it was counted. The second iteration finds
+	 * that slot, unless this read has started and completed in between, or has no slot.
 	 */
 	for (looks = 0; !since_ns && looks < 2; looks++) {
 		if (!linnos_reads_are_in_flight(linnos))
 			return false;
 		since_ns = linnos_oldest_ns(&linnos->drive.places);
 	}
-	/* those that were in flight before are as old as the rule */
+	/* reads without a slot that are older than the rule count from when it was set */
 	since_ns = max(since_ns ?: READ_ONCE(linnos->stall_since_ns),
 		       READ_ONCE(linnos->drive.history.end_ns));
 	return (s64)(now_ns - since_ns) > (s64)stall_ns;
 }
 
-/* The most that a request has; a test's disk has no queue. */
+/* Return the maximum size of a request. The disk of a KUnit test has no queue. */
 static u32 linnos_request_pages_max(const struct blk_linnos *linnos)
 {
 	const struct request_queue *q = linnos->disk->queue;
@@ -167,8 +169,9 @@ static u32 linnos_request_pages_max(const struct blk_linnos *linnos)
 }
 
 /*
- * No burst, whatever a model says: none of the last reads took as long as would be called
- * one, and those in flight have hardly begun, as parts of one read have.
+ * Return true if there is no sign of a burst: none of the last reads was more than twice as
+ * slow as @usual_us, and the reads in flight have only just started, like the parts of a
+ * read that was split.
  */
 static bool linnos_burst_is_unlikely(const struct blk_linnos *linnos,
 				     const struct linnos_drive_snapshot *view,
@@ -190,8 +193,9 @@ static bool linnos_burst_is_unlikely(const struct blk_linnos *linnos,
 }
 
 /*
- * Changes nothing. @guarded: for one who follows a model of bursts alone; where it is
- * plain that this is none he need not wait for that.
+ * Predict a read, without side effects on the drive. @guarded: the caller has a guard, and may
+ * follow a model that only knows synthetic bursts. If there is no sign of a burst, such a
+ * model is not evaluated, to save time.
  */
 void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 			 unsigned int bytes, u64 now_ns, bool guarded,
@@ -238,7 +242,7 @@ static u32 linnos_predicted_us(const struct linnos_prediction *found)
 	return found->n_features ? found->out[1] : 0;
 }
 
-/* Is this a burst, by a model that knows added bursts alone, and nothing finer? */
+/* Return true if a model that only knows synthetic bursts predicts a burst. */
 static bool linnos_predicts_burst(const struct linnos_prediction *found)
 {
 	return found->reason == LINNOS_MODEL_UNVALIDATED &&
@@ -246,7 +250,10 @@ static bool linnos_predicts_burst(const struct linnos_prediction *found)
 		       LINNOS_SLOWNESS_OVER_2X_P90;
 }
 
-/* With @more_us added; a stalled drive is later than all that are not. */
+/*
+ * Encode a predicted latency, plus @more_us, as an answer. A stalled drive ranks after all
+ * drives that are not stalled.
+ */
 enum blk_linnos_expected
 linnos_expected_us(const struct linnos_prediction *found, u32 more_us)
 {
@@ -257,7 +264,7 @@ linnos_expected_us(const struct linnos_prediction *found, u32 more_us)
 
 	if (found->stalled)
 		return BLK_LINNOS_STALLED;
-	/* of a model that does not choose bursts are told, to who has a guard */
+	/* an unvalidated model reports only bursts, to callers with a guard */
 	if (chooses || slow)
 		wish = linnos_classify_slowness(found->out[1],
 						found->overdue_us);
@@ -292,7 +299,7 @@ static void linnos_fill_answer(const struct blk_linnos *linnos,
 		drive->flags |= BLK_EXPECT_PROBE;
 }
 
-/* To one who may send his read: is the drive to be probed with it? */
+/* Answer a caller that may send its read to the drive, and decide whether that is a probe. */
 static enum blk_linnos_expected
 linnos_answer_sender(struct blk_linnos *linnos,
 		     const struct linnos_prediction *found)
@@ -302,7 +309,7 @@ linnos_answer_sender(struct blk_linnos *linnos,
 	u32 most = READ_ONCE(drive->probe_after_refused);
 	u64 now_ns = found->view.now_ns;
 	bool slow = linnos_is_slow(found) || found->stalled;
-	/* passed over, for it is later than others */
+	/* the drive is avoided, because others are expected to be faster */
 	bool later = linnos_predicts_burst(found) ||
 		     (found->n_features &&
 		      found->reason != LINNOS_MODEL_UNVALIDATED &&
@@ -350,7 +357,7 @@ enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 		linnos_fill_answer(linnos, &found, expected, drive);
 	if (expected == BLK_LINNOS_PROBE || expected == BLK_LINNOS_UNKNOWN)
 		return expected;
-	/* whatever the model says: nobody stays there to see what it takes */
+	/* whatever the model predicts: no read is kept at a stalled drive as a control */
 	if (found.stalled)
 		return BLK_LINNOS_STALLED;
 	if (!found.n_features)
@@ -361,13 +368,13 @@ enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 }
 
 /**
- * blk_linnos_query() - blk_linnos_expect() for one who wants to know more
- * @bdev: the drive, or a part of it, held open by the caller
- * @sector: where on @bdev the read begins, or %LINNOS_SECTOR_UNKNOWN
- * @bytes: the size of the read
- * @now_ns: the time, the same for all drives that may serve it
- * @asker: does a read follow? If not, it is never told %BLK_LINNOS_PROBE
- * @drive: is told what is known, unless it is NULL
+ * blk_linnos_query() - blk_linnos_expect() with details of the prediction
+ * @bdev: the drive, or a partition of it, held open by the caller
+ * @sector: first sector of the read on @bdev, or %LINNOS_SECTOR_UNKNOWN
+ * @bytes: size of the read
+ * @now_ns: current time, the same for all drives that may serve the read
+ * @asker: whether a read follows; if not, the answer is never %BLK_LINNOS_PROBE
+ * @drive: filled with the details, unless it is NULL
  *
  * Context: Any. Takes no lock, does not sleep, allocates nothing.
  */
@@ -378,7 +385,7 @@ enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
 					  struct blk_expect_drive *drive)
 {
 	struct gendisk *disk = bdev->bd_disk;
-	/* md sees to it itself that it asks no drive that is gone */
+	/* md, which passes no @drive, never queries a drive that is gone */
 	bool gone = drive && test_bit(GD_DEAD, &disk->state);
 	enum blk_linnos_expected expected = gone ? BLK_LINNOS_NOT_QUERIED :
 						   BLK_LINNOS_UNKNOWN;
@@ -387,7 +394,7 @@ enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
 			    linnos_region_at(bdev->bd_start_sect + sector);
 	struct blk_linnos *linnos;
 
-	/* of a module: it may be told to observe the drive no longer */
+	/* the module may stop observing the drive at any time */
 	guard(rcu)();
 	linnos = linnos_of_disk(disk);
 	if (!gone && linnos && linnos_is_on(linnos))
@@ -404,19 +411,20 @@ enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
 }
 
 /**
- * blk_linnos_expect() - what would a drive do with a read now?
- * @array: asks, or NULL: nobody sees what comes of it
- * @bdev: the drive, or a part of it, held open by the caller
- * @sector: where on @bdev the read begins
- * @bytes: the size of the read
+ * blk_linnos_expect() - predict how a drive would serve a read now
+ * @array: the array that queries the drive, or NULL if there is no guard
+ * @bdev: the drive, or a partition of it, held open by the caller
+ * @sector: first sector of the read on @bdev
+ * @bytes: size of the read
  *
- * For those who have the same data on several drives, to be asked right before the read
- * is sent, without the hint, to one of those that blk_linnos_best() returns: of each, or,
- * if blk_linnos_may_redirect() says so, only of the one that would serve it. Modes observe
- * and enforce answer alike, and nothing is known of a drive that is gone.
+ * For callers that store the same data on several drives. Call it right before the read is
+ * sent, without the hint, to one of the drives that blk_linnos_best() returns. Query all
+ * drives, or only the default drive if blk_linnos_may_redirect() returns false for it. The
+ * answers are the same in the modes observe and enforce. Nothing is known of a drive that is
+ * gone.
  *
- * An array that is on has a guard. So it may follow a model that is not known to predict
- * better than one number for all reads, too, where that knows of bursts.
+ * An array whose mode is on has a guard. It may therefore also follow an unvalidated model,
+ * that is, one not known to predict better than a constant, if that model knows bursts.
  *
  * Context: Process context. Takes no lock, does not sleep, allocates nothing.
  */
@@ -433,7 +441,7 @@ enum blk_linnos_expected blk_linnos_expect(const struct blk_linnos_array *array,
 }
 EXPORT_SYMBOL_GPL(blk_linnos_expect);
 
-/* An I/O is not in flight any more; @now_ns: the time, if it was issued. */
+/* Report that an I/O is no longer in flight. @now_ns: the time if it was issued, else 0. */
 void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
 			 u64 now_ns)
 {
@@ -454,7 +462,10 @@ void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
 	if (slow && io->flags & LINNOS_IO_FAST)
 		linnos_count(linnos, LINNOS_STAT_FALSE_SUBMITS);
 	if (READ_ONCE(linnos->mode) != LINNOS_ENFORCE) {
-		/* a probe is no mistake; nor was this one */
+		/*
+		 * In mode enforce, such a read is a probe, and not a mistake. In mode observe
+		 * it is not a probe, and must not move the window.
+		 */
 		if (!slow && io->flags & LINNOS_IO_SLOW)
 			linnos_count(linnos, LINNOS_STAT_FALSE_REVOKES);
 		io->flags &= ~LINNOS_IO_SLOW;
@@ -462,7 +473,10 @@ void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
 	linnos_probe_complete(&linnos->drive, io, ended.end_ns, late);
 }
 
-/* Who wants to know since when reads are in flight? @linnos->lock is held. */
+/*
+ * Track start times of reads if the stall rule or a latency model needs them. @linnos->lock is
+ * held.
+ */
 void linnos_update_start_tracking(struct blk_linnos *linnos)
 {
 	struct linnos_model *active;
