@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LinnOS: a program asks which of its drives should serve a read, BLKEXPECT.
+ * LinnOS: BLKEXPECT, an ioctl by which a program queries which of its drives should serve a
+ * read.
  *
- * One call for all drives, so that all are seen at the same moment; and no page to map,
- * for a model computes the answer, and it may promise a probe. The read is then sent
- * without the hint.
+ * One call queries all drives, so that all are predicted for the same moment. There is no page
+ * to map instead, because a model computes the answer, and because the answer may select the
+ * caller's read as a probe. The caller then sends the read without the hint.
  *
- * Rights: each descriptor must be open for reading, and a security module may object
- * as to a read. Whoever may read a drive can time his reads and see the disk's stat: an
- * answer tells no more of others than that, but in which 64th of the addresses their
- * reads are, if the model goes by it. As with the hint, he has a drive probed by one
- * read at a time.
+ * Permissions: each descriptor must be open for reading, and a security module may refuse the
+ * query as it may refuse a read. A process that may read a drive can measure its own latencies
+ * and read the disk's stat file. The answers reveal no more than that about other processes,
+ * except which of the 64 regions of the addresses their reads are in, if the model uses that.
+ * As with the hint, a process can cause a drive to be probed by one read at a time.
  *
- * No drive is asked before all descriptors have been checked, so that none is promised
- * a read that is not sent. After EFAULT one may have been promised; another caller is told
- * to send it when a probe would be due again. The descriptors are held meanwhile.
+ * No drive is queried before all descriptors have been checked, so that no drive waits for a
+ * probe that is not sent. After EFAULT, one may do so; another caller is told to send the probe
+ * when one would be due again. The descriptors are held during the call.
  */
 #include <linux/blk-linnos.h>
 #include <linux/blkdev.h>
@@ -35,14 +36,14 @@ static int linnos_may_ask(struct file *file)
 	if (!S_ISBLK(file->f_mapping->host->i_mode))
 		return -ENOTBLK;
 #ifdef MODULE
-	/* only when it was opened: this is not for modules to ask */
+	/* checked at open() only: security_file_permission() is not exported to modules */
 	return 0;
 #else
 	return security_file_permission(file, MAY_READ);
 #endif
 }
 
-/* Ask the drives that are held open by @files. Return: which are best. */
+/* Query the drives that @files hold open. Return a bitmap of the best ones. */
 static unsigned long linnos_ask_drives(const struct fd *files,
 				       struct blk_expect_drive *drives,
 				       const struct blk_expect *ask)
@@ -64,14 +65,14 @@ static unsigned long linnos_ask_drives(const struct fd *files,
 		answers[i] = blk_linnos_query(I_BDEV(file->f_mapping->host),
 					      sector, ask->bytes, now_ns, asker,
 					      &drives[i]);
-		/* it is promised this read: do not have others looked at */
+		/* this read will probe the drive: it cannot probe others, too */
 		if (answers[i] == BLK_LINNOS_PROBE)
 			asker = LINNOS_QUERY_ONLY;
 	}
 	return blk_linnos_best(answers, ask->n_drives);
 }
 
-/* BLKEXPECT; @may_read: the device it is called on is open for reading. */
+/* BLKEXPECT. @may_read: the device that the ioctl is called on is open for reading. */
 int blk_linnos_ioctl(bool may_read, struct blk_expect __user *user)
 {
 	struct blk_expect_drive drives[BLK_EXPECT_DRIVES_MAX];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* LinnOS: the model that is active on a drive, its answer, and the upload of another. */
+/* LinnOS: the active model of a drive, its predictions, and the upload of a new model. */
 #define pr_fmt(fmt) "linnos: " fmt
 
 #include <linux/blkdev.h>
@@ -13,7 +13,10 @@
 
 static_assert(LINNOS_LATENCY_BYTES_MAX <= LINNOS_NETWORK_BYTES);
 
-/* Reading the clock twice costs as much as an inference: measure one in so many. */
+/*
+ * Measure the duration of one inference in %INFERENCE_SAMPLE: reading the clock twice costs as
+ * much as an inference.
+ */
 #define INFERENCE_SAMPLE 64
 
 static bool linnos_predict_network(const struct linnos_model *active,
@@ -44,7 +47,7 @@ static bool linnos_predict_latency(struct blk_linnos *linnos,
 	return found->out[1] > found->out[0];
 }
 
-/* Return: will it be slow, by the model? */
+/* Return true if the model predicts that the read will be slow. */
 bool linnos_predict(struct blk_linnos *linnos,
 		    const struct linnos_model *active,
 		    struct linnos_prediction *found)
@@ -65,7 +68,7 @@ bool linnos_predict(struct blk_linnos *linnos,
 	return slow;
 }
 
-/* One of neither kind is refused as a network would be. */
+/* A file of neither kind is treated as a network, whose checks reject it. */
 static bool linnos_is_latency_file(const void *file, size_t bytes)
 {
 	return bytes >= LINNOS_FILE_HEADER &&
@@ -73,7 +76,7 @@ static bool linnos_is_latency_file(const void *file, size_t bytes)
 		       LINNOS_LATENCY_VERSION;
 }
 
-/* Pages exactly: kmalloc() would round a model up to the next power of two. */
+/* Allocate whole pages: kmalloc() would round the size up to the next power of two. */
 static struct linnos_model *linnos_model_alloc(const void *file,
 					       size_t file_bytes)
 {
@@ -131,9 +134,10 @@ static int linnos_refuse_model(const struct blk_linnos *linnos,
 }
 
 /*
- * Make a whole model file the active model; @linnos->lock is held. A read in flight was
- * decided by the old model and is held against the threshold of the new. Return: 0; or
- * -ENOMEM, or -EINVAL after a line in the kernel log, and the old model stays.
+ * Make a complete model file the active model. @linnos->lock is held. A read in flight was
+ * decided by the old model, but is compared with the threshold of the new one. Return: 0 or
+ * -ENOMEM, or -EINVAL after a message in the kernel log. After an error, the old model
+ * remains active.
  */
 int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
 {
@@ -157,7 +161,7 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
 	return 0;
 }
 
-/* Write a model as its file, of %LINNOS_NETWORK_BYTES at most. Return: its size. */
+/* Store a model as a file of at most %LINNOS_NETWORK_BYTES. Return: its size. */
 size_t linnos_model_store(const struct linnos_model *active, void *file)
 {
 	return active->latency ? linnos_latency_store(active->latency, file) :
@@ -178,13 +182,14 @@ static int linnos_upload_refuse(struct blk_linnos *linnos,
 }
 
 /*
- * Take the next piece of a model file; @linnos->lock is held. @writer: identifies the
- * open file, so that two writers do not mix. Return: as linnos_set_model().
+ * Add the next chunk of a model file. @linnos->lock is held. @writer identifies the open file,
+ * so that the chunks of two writers are not mixed. Return: as linnos_set_model().
  *
- * sysfs hands a write over in pages. Offset 0 starts anew, and what completes the file
- * activates the model. A piece shorter than a page that does not complete it is the
- * end of a truncated one. One truncated between two pages is found out when the next
- * file begins, for sysfs does not say when a file is closed.
+ * sysfs passes a write in chunks of a page. A chunk at offset 0 starts a new file, and the chunk
+ * that completes the file activates the model. A chunk that is shorter than a page and does not
+ * complete the file is the end of a truncated file. A file that is truncated at a page boundary
+ * is detected only when the next file starts, because sysfs does not report when a file is
+ * closed.
  */
 int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 			const void *chunk, size_t offset, size_t bytes)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LinnOS: /sys/block/<disk>/linnos, one file a setting or a counter, documented in
- * Documentation/ABI/testing/sysfs-block-linnos. No decision is made here.
+ * LinnOS: /sys/block/<disk>/linnos, with one file per setting or counter. The files are
+ * documented in Documentation/ABI/testing/sysfs-block-linnos. No decision is made here.
  */
 #include <linux/blkdev.h>
 #include <linux/kobject.h>
@@ -13,8 +13,8 @@
 #include "blk-linnos-policy.h"
 
 /*
- * A file: with functions of its own; or @at which byte of struct blk_linnos it has a
- * u32, @max at most; or the counter @stat.
+ * A file. It has its own @show and @store functions; or it is a u32 of at most @max at offset
+ * @at of struct blk_linnos; or it shows the counter @stat.
  */
 struct linnos_file {
 	struct attribute attr;
@@ -130,13 +130,13 @@ static int stall_us_store(struct blk_linnos *linnos, const char *page)
 	return 0;
 }
 
-/* An array of counters in a line, as the disk's own stat. */
+/* An array of counters in one line, like the stat file of the disk. */
 static ssize_t latency_us_histogram_show(struct blk_linnos *linnos, char *page)
 {
 	ssize_t at = 0;
 	int i;
 
-	/* 20 digits and a blank each at most */
+	/* at most 20 digits and a blank per bucket */
 	static_assert(LINNOS_LATENCY_BUCKETS * 21 < PAGE_SIZE);
 	for (i = 0; i < LINNOS_LATENCY_BUCKETS; i++)
 		at += sysfs_emit_at(page, at, i ? " %llu" : "%llu",
@@ -197,7 +197,7 @@ static struct bin_attribute *linnos_bin_attrs[] = {
 		    .max = (_max), __VA_ARGS__)
 #define STAT(_name, _stat) LINNOS_FILE(_name, 0444, .stat = LINNOS_STAT_##_stat)
 
-/* A module refuses no read: it has no files of refusals. */
+/* The module does not refuse reads, so it has no files about refusals. */
 static struct attribute *linnos_attrs[] = {
 	LINNOS_FILE(mode, 0644, .show = mode_show, .store = mode_store),
 	LINNOS_FILE(model_id, 0444, .show = model_id_show),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * LinnOS latency model: reading a model file, and predicting.
+ * LinnOS latency model: parse a model file, and predict latencies.
  *
- * A file is accepted only when no features could make a prediction read outside of the
- * model or overflow: splits name features that there are, trees are complete, and 256
- * leaves of 16 bits fit 32. Nothing is checked at run time.
+ * A file is accepted only if no values of the features can make a prediction access memory
+ * outside of the model or overflow: all splits refer to existing features, all trees are
+ * complete, and the sum of 256 leaves of 16 bits fits 32 bits. Predictions check nothing.
  */
 #include "linnos_model.h"
 
@@ -17,20 +17,20 @@
 #define AT_BASE 40
 #define AT_RESERVED_B 44
 
-/* Splits to a leaf, past reads, and bits behind the point. */
+/* Depth of a tree, number of past reads, and fractional bits of leaves. */
 static const u8 linnos_shape[AT_RESERVED_A - AT_SHAPE] = {
 	LINNOS_TREE_DEPTH,
 	LINNOS_HISTORY,
 	LINNOS_LOG_BITS,
 };
 
-/* Of the sum of all leaves: 0 is 1 us, and the cap of the features the end. */
+/* Range of the sum of all leaves: 0 is 1 us, LOG_END is the cap of the features. */
 #define LOG_END (24 << LINNOS_LOG_BITS)
 
-/* A split in the file is its feature's number and, below it, the limit. */
+/* In the file, the high bits of a split are its feature, the low bits its threshold. */
 #define FEATURE_BITS 8
 
-/* Between two entries of the table of powers, straight lines. */
+/* Interpolate linearly between two entries of the table of powers. */
 #define STEP_BITS 5
 #define POWER_BITS 16
 
@@ -67,14 +67,14 @@ enum linnos_model_error linnos_latency_check_header(const void *file,
 	return LINNOS_MODEL_OK;
 }
 
-/* Bytes to allocate for the model in a file of that size. */
+/* Return the number of bytes to allocate for the model in a file of @file_bytes. */
 size_t linnos_latency_sizeof(size_t file_bytes)
 {
 	return sizeof(struct linnos_latency) +
 	       file_bytes / LINNOS_TREE_BYTES * sizeof(struct linnos_tree);
 }
 
-/* As linnos_network_parse(). @model: linnos_latency_sizeof() bytes. */
+/* Like linnos_network_parse(). @model has linnos_latency_sizeof() bytes. */
 enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 					     const void *file, size_t bytes)
 {
@@ -99,11 +99,11 @@ enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 	p += LINNOS_FILE_HEADER;
 	end = model->trees + model->n_trees;
 	for (tree = model->trees; tree < end; tree++) {
-		tree->split[0] = 0; /* there is none */
+		tree->split[0] = 0; /* unused */
 		for (i = 1; i < LINNOS_TREE_LEAVES; i++, p += 4) {
 			if (p[3] >= n_features)
 				return LINNOS_MODEL_SPLIT;
-			/* in memory, its feature is below its limit */
+			/* in memory, the feature is in the low bits */
 			tree->split[i] =
 				rol32(get_unaligned_le32(p), FEATURE_BITS);
 		}
@@ -114,7 +114,7 @@ enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 	return LINNOS_MODEL_OK;
 }
 
-/* Its file, of %LINNOS_LATENCY_BYTES_MAX at most. Return: its size. */
+/* Store a model as a file of at most %LINNOS_LATENCY_BYTES_MAX. Return: its size. */
 size_t linnos_latency_store(const struct linnos_latency *model, void *file)
 {
 	const struct linnos_tree *end = model->trees + model->n_trees, *tree;
@@ -133,7 +133,7 @@ size_t linnos_latency_store(const struct linnos_latency *model, void *file)
 	return p - (u8 *)file;
 }
 
-/* Only where the value is larger than the limit is the difference negative. */
+/* The difference is negative if and only if the value is larger than the threshold. */
 static inline u64 linnos_tree_step(const struct linnos_tree *tree,
 				   const u64 *values, u64 at)
 {
@@ -142,7 +142,7 @@ static inline u64 linnos_tree_step(const struct linnos_tree *tree,
 	return 2 * at + ((split - values[(u8)split]) >> 63);
 }
 
-/* Trees do not wait for each other: the next ones are under way. */
+/* Trees do not depend on each other, so that the CPU evaluates several in parallel. */
 static s32 linnos_trees_sum(const struct linnos_latency *model,
 			    const u32 *features)
 {
@@ -166,10 +166,10 @@ static s32 linnos_trees_sum(const struct linnos_latency *model,
 	return sum;
 }
 
-/* 2^(@log / 2^LINNOS_LOG_BITS), rounded: us of a logarithm. */
+/* Return 2^(@log / 2^LINNOS_LOG_BITS), rounded: the latency in us of a logarithm. */
 static u32 linnos_latency_power(s32 log)
 {
-	/* 2^(k / 32) with POWER_BITS behind the point, rounded */
+	/* 2^(k / 32) with POWER_BITS fractional bits, rounded */
 	static const u32 power[(1 << STEP_BITS) + 1] = {
 		65536,	66971,	68438,	69936,	71468,	73032,	74632,
 		76266,	77936,	79642,	81386,	83169,	84990,	86851,
@@ -194,8 +194,9 @@ static u32 linnos_latency_power(s32 log)
 }
 
 /*
- * Return: 1 to %LINNOS_LATENCY_CAP; where a read in flight is overdue, not less than it
- * has been. @features: each at most %LINNOS_LATENCY_CAP.
+ * Return the predicted latency, from 1 us to %LINNOS_LATENCY_CAP. If a read in flight is overdue,
+ * it is at least the time by which that read is overdue. Each of the @features must be at most
+ * %LINNOS_LATENCY_CAP.
  */
 u32 linnos_latency_us(const struct linnos_latency *model,
 		      const u32 features[LINNOS_N_FEATURES])
@@ -218,9 +219,10 @@ u32 linnos_latency_us(const struct linnos_latency *model,
 }
 
 /*
- * Readers who chose by the mean of the last four latencies have waited longer than those
- * who did not. Nor have the few trees that only know bursts been judged by the drive's
- * reads: who follows them must see what comes of it (linnos_guard.h).
+ * Return true if the model is validated. A model without trees is not: in experiments, clients
+ * that chose a replica by the mean of the last four latencies waited longer than those that did
+ * not choose. A model with only a few trees knows synthetic bursts, and was not tested on reads
+ * of the drive: a caller that follows it needs a guard (linnos_guard.h).
  */
 bool linnos_latency_is_validated(const struct linnos_latency *model)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
-/* LinnOS models: what both kinds of file have in common. */
+/* LinnOS models: the parts that both kinds of model file have in common. */
 #include "linnos_model.h"
 
 const char *linnos_model_error_string(enum linnos_model_error error)
@@ -23,7 +23,7 @@ const char *linnos_model_error_string(enum linnos_model_error error)
 	return strings[error];
 }
 
-/* Its own field counts as zero. */
+/* Compute the CRC-32 of a file, with 0 in the field of the CRC itself. */
 static u32 linnos_file_crc32(const u8 *file, size_t bytes)
 {
 	static const u8 zeros[4];
@@ -34,7 +34,7 @@ static u32 linnos_file_crc32(const u8 *file, size_t bytes)
 	return ~crc32_le(crc, file + rest, bytes - rest);
 }
 
-/* Can this be the beginning of a file of the kind with that version? */
+/* Check that this can be the beginning of a model file with that version. */
 enum linnos_model_error linnos_file_check_start(const u8 *file, size_t bytes,
 						u32 version)
 {
@@ -49,7 +49,7 @@ enum linnos_model_error linnos_file_check_start(const u8 *file, size_t bytes,
 	return LINNOS_MODEL_OK;
 }
 
-/* With a header that is right: is all of it there, as it was written? */
+/* Check that a file with a valid header is complete and undamaged. */
 enum linnos_model_error linnos_file_check_whole(const u8 *file, size_t bytes)
 {
 	u32 total_bytes = get_unaligned_le32(file + LINNOS_FILE_TOTAL_BYTES);

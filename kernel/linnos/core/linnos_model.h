@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* LinnOS models of both kinds: their files, and what they make of a read. */
+/* LinnOS models of both kinds: their file formats and predictions. */
 #ifndef _LINNOS_MODEL_H
 #define _LINNOS_MODEL_H
 
 #include "linnos_shim.h"
 
-#define LINNOS_HISTORY 4 /* so many completed reads are looked at */
+#define LINNOS_HISTORY 4 /* number of completed reads that a model uses */
 
 /*
- * Orders of size of a read: up to 64 KiB, up to 1 MiB, and more. How long 1 MiB took
- * tells nothing of 4 KiB, but small reads tell of all.
+ * Size classes of a read: up to 64 KiB, up to 1 MiB, and larger. The latency of a read of 1 MiB
+ * does not help to predict one of 4 KiB, but the latencies of small reads help to predict all.
  */
 #define LINNOS_SIZE_CLASSES 3
 #define LINNOS_SMALL_PAGES 16
@@ -20,14 +20,14 @@ static inline u32 linnos_size_class(u32 pages)
 	return (pages > LINNOS_SMALL_PAGES) + (pages > LINNOS_MEDIUM_PAGES);
 }
 
-/* Model files begin alike (see Documentation/ABI); the version says which kind it is. */
+/* Offsets in the header of all model files (see Documentation/ABI). The version gives the kind. */
 #define LINNOS_FILE_VERSION 8
 #define LINNOS_FILE_TOTAL_BYTES 12
 #define LINNOS_FILE_CRC32 16
 #define LINNOS_FILE_THRESHOLD_US 36
 #define LINNOS_FILE_HEADER 64
 
-/* Which check a model file failed; linnos_model_error_string() says it. */
+/* The check that a model file failed; linnos_model_error_string() describes it. */
 enum linnos_model_error {
 	LINNOS_MODEL_OK = 0,
 	LINNOS_MODEL_TRUNCATED,
@@ -50,15 +50,14 @@ enum linnos_model_error linnos_file_check_start(const u8 *file, size_t bytes,
 enum linnos_model_error linnos_file_check_whole(const u8 *file, size_t bytes);
 
 /*
- * The network says fast or slow: 31 -> 256 ReLU -> 2. Its inputs are decimal digits:
+ * The network, 31 -> 256 ReLU -> 2, classifies a read as fast or slow. Its inputs are decimal
+ * digits, most significant digit first:
  *
  *	digit	 0 .. 11  pending pages when the last four reads arrived,
  *			  oldest first, three digits each (capped at 999)
  *		12 .. 14  pending pages now, this read included
  *		15 .. 30  latency_us of the last four reads, oldest first,
  *			  four digits each (capped at 9999)
- *
- * most significant digit first.
  */
 #define LINNOS_NETWORK_VERSION 1
 
@@ -77,15 +76,15 @@ enum linnos_model_error linnos_file_check_whole(const u8 *file, size_t bytes);
 	 4 * LINNOS_N_HIDDEN * (LINNOS_N_INPUTS + 1 + LINNOS_N_OUTPUTS) + \
 	 8 * LINNOS_N_OUTPUTS)
 
-/* Four hidden units to a 64-bit word, unit 4 n + k in bits 16 k and up. */
+/* Four hidden units per 64-bit word: unit 4 n + k is in word n, from bit 16 k. */
 #define LINNOS_LANES 4
 #define LINNOS_WORDS (LINNOS_N_HIDDEN / LINNOS_LANES)
 
 /* A checked network; output 0 is fast, output 1 is slow. */
 struct linnos_net {
-	/* with an offset that keeps them positive; the last ones are the biases */
+	/* with an offset that keeps them positive; the last row contains the biases */
 	u64 weights[LINNOS_N_INPUTS + 1][LINNOS_WORDS];
-	/* slow less fast, of even and odd units in a word, the second one first */
+	/* slow minus fast, for the even and the odd units of a word, the second one first */
 	u64 margin_pairs[LINNOS_WORDS][2];
 	s16 output_weights[LINNOS_N_OUTPUTS][LINNOS_N_HIDDEN];
 	s64 output_bias[LINNOS_N_OUTPUTS];
@@ -97,7 +96,7 @@ struct linnos_hidden {
 	u64 sums[LINNOS_WORDS];
 };
 
-/* Can this be the beginning of a file? Return: the first check that failed. */
+/* Check that this can be the beginning of a file. Return: the first check that failed. */
 enum linnos_model_error linnos_network_check_header(const void *file,
 						    size_t bytes);
 enum linnos_model_error linnos_network_parse(struct linnos_net *net,
@@ -114,14 +113,14 @@ void linnos_outputs(const struct linnos_net *net,
 		    s64 out[LINNOS_N_OUTPUTS]);
 
 /*
- * A model of latencies says how long: a sum of small decision trees, trained by gradient
- * boosting (Friedman, Annals of Statistics 29, 2001). Each has four splits between its
- * root and each leaf, so that no branch can be mispredicted. The sum of the leaves is
- * the logarithm of the expected latency, in fixed point.
+ * A latency model predicts the latency of a read. It is a sum of small decision trees, trained
+ * by gradient boosting (Friedman, Annals of Statistics 29, 2001). Each tree has four splits
+ * between its root and each leaf, so that its evaluation needs no branch that could be
+ * mispredicted. The sum of the leaves is the logarithm of the expected latency, in fixed point.
  */
 #define LINNOS_LATENCY_VERSION 2
 
-/* See docs/formats.md. Those of the last reads stand together, the latest first. */
+/* See docs/formats.md. The features of each past read are adjacent, the latest read first. */
 enum linnos_latency_feature {
 	LINNOS_OWN_PAGES,
 	LINNOS_READ_PAGES,
@@ -142,26 +141,27 @@ enum linnos_latency_past {
 
 #define LINNOS_IN_REGION (LINNOS_PAST + LINNOS_HISTORY * LINNOS_N_PAST)
 #define LINNOS_N_FEATURES (LINNOS_IN_REGION + 1)
-/* A model may know only the first ones: those trained before there were more do. */
+/* Models that were trained before LINNOS_IN_REGION was added use one feature less. */
 #define LINNOS_N_FEATURES_MIN LINNOS_IN_REGION
 
-#define LINNOS_LATENCY_CAP 0xffffff /* us; what has never been is as old */
+#define LINNOS_LATENCY_CAP 0xffffff /* us; also the age of missing reads */
 
 #define LINNOS_TREE_DEPTH 4
 #define LINNOS_TREE_LEAVES 16 /* 2^depth */
 #define LINNOS_TREES_MAX 256
-/* Fewer know bursts alone: see linnos_latency_is_validated(). */
+/* Models with fewer trees only know synthetic bursts; see linnos_latency_is_validated(). */
 #define LINNOS_TREES_TO_CHOOSE 16
 
-/* In the file, a tree has its splits and its leaves, of 32 and 16 bits. */
+/* In the file, a tree consists of splits of 32 bits and leaves of 16 bits. */
 #define LINNOS_TREE_BYTES \
 	(4 * (LINNOS_TREE_LEAVES - 1) + 2 * LINNOS_TREE_LEAVES)
 #define LINNOS_LATENCY_BYTES_MAX \
 	(LINNOS_FILE_HEADER + LINNOS_TREES_MAX * LINNOS_TREE_BYTES)
 
 /*
- * Models learn from reads that stayed at home. Readers who choose by the same news
- * meet on one drive: each so many reads in flight add @overdue_us.
+ * Models are trained on reads that were not redirected. Clients that choose by the same
+ * information meet on one drive, which models do not predict. Every %LINNOS_CROWD reads in
+ * flight therefore add @overdue_us.
  */
 #define LINNOS_CROWD 40
 
@@ -172,11 +172,12 @@ static inline u32 linnos_queueing_penalty_us(u32 reads, u32 overdue_us)
 	return min_t(u64, us, LINNOS_LATENCY_CAP);
 }
 
-#define LINNOS_LOG_BITS 10 /* behind the point of leaves, log2 of us */
+#define LINNOS_LOG_BITS 10 /* fractional bits of leaves, log2 of us */
 
 /*
- * From 1, a split is a limit above 8 bits of a feature's number; those of n are 2 n and,
- * where the feature is larger than the limit, 2 n + 1. Beyond the last are the leaves.
+ * Splits are numbered from 1. A split is a feature in the low 8 bits and a threshold above them.
+ * The children of node n are 2 n and, if the feature is larger than the threshold, 2 n + 1. The
+ * leaves follow after the last split.
  */
 struct linnos_tree {
 	u32 split[LINNOS_TREE_LEAVES];
@@ -187,12 +188,12 @@ struct linnos_latency {
 	u32 refuse_us; /* a read predicted to be slower than this is refused */
 	u32 overdue_us; /* a read in flight for longer is overdue */
 	s32 base; /* what the leaves are added to */
-	u32 n_trees; /* 0: it is the mean of the last latencies */
+	u32 n_trees; /* if 0, the mean of the last latencies is predicted */
 	u8 header[LINNOS_FILE_HEADER]; /* of its file */
 	struct linnos_tree trees[];
 };
 
-/* As those of a network. */
+/* Like the functions of a network. */
 enum linnos_model_error linnos_latency_check_header(const void *file,
 						    size_t bytes);
 size_t linnos_latency_sizeof(size_t file_bytes);

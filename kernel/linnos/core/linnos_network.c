@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * LinnOS network: its file, and its decision in integers.
+ * LinnOS network: its file format, and inference in integer arithmetic.
  *
- * Hidden weights and biases carry a scale s, output weights s and output biases
- * s * s, so each output is s * s times that of the rounded floating-point network,
- * exactly.
+ * Hidden weights and biases are scaled by s, output weights by s, and output biases by s * s.
+ * Each output is therefore exactly s * s times that of the rounded floating-point network.
  *
- * Without vector registers, which a kernel has to save first, a 64-bit word holds four
- * 16-bit numbers, one for each of four hidden units. Multiplying the word multiplies
- * all four, adding adds all four. They disturb each other on the way, but the word is
- * right modulo 2^64: when each of the final sums, with its offset, lies between 0 and
- * 65535, there is only one way to split the word into four of them.
+ * Vector registers are not used, because a kernel has to save them first. Instead, a 64-bit word
+ * holds four 16-bit lanes, one for each of four hidden units. Multiplying the word multiplies
+ * all four, and adding to it adds to all four. Intermediate results carry over from one lane to
+ * the next, but the word is correct modulo 2^64. If each of the final sums, with its offset, is
+ * between 0 and 65535, there is only one way to split the word into four sums.
  *
- * So a network is accepted only when its weights fit 16 bits, and no decimal digits
- * can bring a hidden sum out of 16 bits or the difference of the output sums out of
- * 32. Nothing is checked at run time.
+ * A network is therefore accepted only if its weights fit 16 bits, and if no decimal digits can
+ * make a hidden sum exceed 16 bits or the difference of the output sums exceed 32 bits. Inference
+ * checks nothing.
  */
 #include "linnos_model.h"
 
@@ -23,7 +22,7 @@
 #define AT_SCALE 32
 #define AT_RESERVED_B 40
 
-/* Inputs, hidden units and outputs; past reads, and digits of their numbers. */
+/* Number of inputs, hidden units and outputs, past reads, and digits of their values. */
 static const u8 linnos_shape[AT_RESERVED_A - AT_SHAPE] = {
 	LINNOS_N_INPUTS,       0, LINNOS_N_HIDDEN & 0xff, LINNOS_N_HIDDEN >> 8,
 	LINNOS_N_OUTPUTS,      0, LINNOS_HISTORY,	  LINNOS_PENDING_DIGITS,
@@ -32,13 +31,13 @@ static const u8 linnos_shape[AT_RESERVED_A - AT_SHAPE] = {
 
 #define DIGIT_MAX 9
 
-/* A word's lanes, and what takes every other of them. */
+/* The lanes of a word, and a mask of every other lane. */
 #define LANE_BITS 16
 #define EVEN_LANES 0x0000ffff0000ffffULL
 #define OFFSETS 0x8000800080008000ULL
 #define BIT_31 0x80000000ULL
 
-/* With it, both outputs and their difference fit 64 bits. */
+/* With this limit, both outputs and their difference fit 64 bits. */
 #define OUTPUT_BIAS_LIMIT 0x2000000000000000LL /* 2^61 */
 
 enum linnos_model_error linnos_network_check_header(const void *file,
@@ -68,7 +67,7 @@ static bool fits_16_bits(s32 value)
 	return value >= S16_MIN && value <= S16_MAX;
 }
 
-/* Return: whether @value fits. @words have only the offset there before. */
+/* Set a lane of @words that contains only the offset. Return true if @value fits. */
 static bool linnos_set_lane(u64 *words, int unit, s32 value)
 {
 	words[unit / LINNOS_LANES] ^= (u64)(u16)value
@@ -83,7 +82,7 @@ static s32 linnos_lane(const u64 *words, int unit)
 	return (s16)(word >> unit % LINNOS_LANES * LANE_BITS);
 }
 
-/* A sum is largest when each digit is 9 where its weight helps and 0 elsewhere. */
+/* A sum is largest if each digit with a positive weight is 9 and all others are 0. */
 static void linnos_hidden_range(const struct linnos_net *net, int unit,
 				s32 *low, s32 *high)
 {
@@ -99,8 +98,9 @@ static void linnos_hidden_range(const struct linnos_net *net, int unit,
 }
 
 /*
- * The margin will be the upper half of a sum of products of two hidden sums with two
- * weights. The lower half has the products that nobody wants, and must not run over.
+ * Prepare the weights of linnos_margin(): the margin is the upper half of a sum of products of
+ * two hidden sums with two weights. The lower half contains the unwanted products, and must not
+ * overflow into the upper half. Return false if it might.
  */
 static bool linnos_pair_margins(struct linnos_net *net)
 {
@@ -125,11 +125,11 @@ static bool linnos_pair_margins(struct linnos_net *net)
 		net->margin_pairs[word][lane % 2] += (u64)margin
 						     << (lane < 2 ? 32 : 0);
 	}
-	/* leaves room for the rounding of the lower half */
+	/* less than S32_MAX: leave room for the rounding of the lower half */
 	return wanted < S32_MAX && unwanted < S32_MAX;
 }
 
-/* Return: the first check of the whole file that failed; @net is undefined then. */
+/* Parse a file. Return: the first check that failed; @net is undefined then. */
 enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 					     const void *file, size_t bytes)
 {
@@ -169,7 +169,7 @@ enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 						  LINNOS_MODEL_NOT_NARROW;
 }
 
-/* Its file, of %LINNOS_NETWORK_BYTES. Return: its size. */
+/* Store a network as a file of %LINNOS_NETWORK_BYTES. Return: its size. */
 size_t linnos_network_store(const struct linnos_net *net, void *file)
 {
 	int i, unit, k;
@@ -189,7 +189,7 @@ size_t linnos_network_store(const struct linnos_net *net, void *file)
 	return p - (u8 *)file;
 }
 
-/* Digits are taken by fours: as many weights and digits fit the registers. */
+/* Process four digits at once: that many weights and digits fit the registers. */
 #define AT_ONCE 4
 #define N_USED ((LINNOS_N_INPUTS + AT_ONCE - 1) / AT_ONCE * AT_ONCE)
 
@@ -203,15 +203,18 @@ void linnos_hidden_layer(const struct linnos_net *net,
 	int n = 0, i, word;
 	u64 less = 0;
 
-	/* Zeros are left out: written in any case, no branch to mispredict. */
+	/*
+	 * Skip zeros. Each digit is written, and overwritten by the next one if it is zero, so that
+	 * there is no branch that could be mispredicted.
+	 */
 	for (i = 0; i < LINNOS_N_INPUTS; i++) {
 		digit[n] = digits[i];
 		weights[n] = net->weights[i];
 		n += digits[i] != 0;
-		/* what the offsets of the weights will add */
+		/* what the offsets of the weights will add, to be subtracted */
 		less += OFFSETS * digits[i];
 	}
-	/* odd ones out multiply by zero */
+	/* fill up to a multiple of AT_ONCE with zeros */
 	for (; n % AT_ONCE || !n; n++) {
 		digit[n] = 0;
 		weights[n] = net->weights[0];
@@ -232,18 +235,18 @@ void linnos_hidden_layer(const struct linnos_net *net,
 	}
 }
 
-/* Output of slow less output of fast: the read is slow when it is greater than zero. */
+/* Return the output for slow minus that for fast. The read is slow if this is positive. */
 s64 linnos_margin(const struct linnos_net *net,
 		  const struct linnos_hidden *hidden)
 {
-	/* rounds the lower half, which may be negative */
+	/* round the lower half, which may be negative */
 	u64 total = BIT_31;
 	int word;
 
 #pragma GCC unroll 2
 	for (word = 0; word < LINNOS_WORDS; word++) {
 		u64 sums = hidden->sums[word];
-		/* ReLU: the offset's bit is set where a sum is not negative */
+		/* ReLU: the bit of the offset is set if a sum is not negative */
 		u64 positive = sums & OFFSETS;
 
 		sums &= positive - (positive >> 15);

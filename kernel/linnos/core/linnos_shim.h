@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
-/* LinnOS: all that the core wants of a kernel. Programs have it from elsewhere. */
+/* LinnOS: the kernel interfaces that the core needs. Programs have their own versions. */
 #ifndef _LINNOS_SHIM_H
 #define _LINNOS_SHIM_H
 
@@ -20,7 +20,7 @@
 #include "../userspace/linnos_programs.h"
 #endif
 
-/* Where all of a variable is written anyway; old kernels and programs lack it. */
+/* For variables that are written completely before use; missing in old kernels and programs. */
 #ifndef __uninitialized
 #define __uninitialized
 #endif
