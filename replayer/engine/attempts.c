@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* I/Os and the attempts that serve them: see attempts.h. */
+/* I/Os and their attempts: see attempts.h. */
 #include "attempts.h"
 #include "buffers.h"
 #include "drive/latcrit.h"
@@ -12,8 +12,10 @@
 
 #define REPORTED_ERRORS 5
 
-/* Blocks are filled and checked in pieces, between which others get their turn: see ring_worked().
- * To prepare a block for a read costs about as much as to fill so many bytes. */
+/*
+ * Blocks are filled and checked in pieces, between which ring_worked() handles other I/Os.
+ * Preparing a block for a read takes about as long as filling NOTE_BYTES.
+ */
 #define PIECE_BLOCKS 16u
 #define NOTE_BYTES 512u
 
@@ -109,7 +111,7 @@ static void attempt_free(struct replay *r, struct attempt *a)
 	r->free_attempts = a;
 }
 
-/* Its submission entry is complete. */
+/* The attempt's submission queue entry is complete. */
 static void attempt_prepared(struct replay *r, struct attempt *a)
 {
 	a->later = NULL;
@@ -130,7 +132,7 @@ void attempts_submitted(struct replay *r)
 		observer_submitted(&r->observers[a->drive], &a->observed, r->ring.now_ns);
 		if (io->submitted)
 			continue;
-		/* A hedge is due so long after the submission, not after the preparation. */
+		/* The hedge delay starts at the submission, not at the preparation. */
 		if (io->timer.place && !io->failing_over && r->ring.now_ns > io->submit_ns)
 			timer_arm(&r->timers, &io->timer,
 				  io->timer.at_ns + (r->ring.now_ns - io->submit_ns));
@@ -140,7 +142,7 @@ void attempts_submitted(struct replay *r)
 	r->unsubmitted = NULL;
 }
 
-/* Sends what of the attempt is not done yet. */
+/* Queue the part of the attempt that is not done yet. */
 static void queue(struct replay *r, struct attempt *a)
 {
 	static const int operations[][2] = {{IORING_OP_READ, IORING_OP_READ_FIXED},
@@ -157,14 +159,18 @@ static void queue(struct replay *r, struct attempt *a)
 	sqe->flags |= IOSQE_FIXED_FILE;
 	if (a->hinted)
 		sqe->rw_flags = RWF_LATCRIT;
-	/* Best effort in the middle, as is usual: without a class of its own the kernel would put
-	 * the process's priority in the tag's place. */
+	/*
+	 * Use best effort with the middle priority, the usual default. Without an explicit class
+	 * the kernel would replace the tag by the process's priority.
+	 */
 	sqe->ioprio = io->tag ? 2 << 13 | io->tag << 3 | 4 : 0;
 	io_uring_sqe_set_data(sqe, a);
 }
 
-/* A drive may do a part only: the rest is sent again, from a whole block on, as long as it does at
- * least one. The rest of a hinted read is plain: a part of it cannot be revoked. */
+/*
+ * Resubmit the rest of a short completion, from a whole block on, if at least one block was done.
+ * The rest of a hinted read has no hint, because a part of a read cannot be revoked.
+ */
 static bool continue_short(struct replay *r, struct attempt *a, int result)
 {
 	uint32_t done;

@@ -12,12 +12,12 @@
 #define SLAB_BYTES (256u << 10)
 #define REGISTERED_MAX 1024
 
-/* I/Os that are due so close together may all be in flight, and their successors with them. */
+/* I/Os that are due within this interval, and within the next one, may all be in flight. */
 #define BURST_NS 10000000ull
-/* Beyond it buffers are mapped when they are needed. */
+/* Beyond this, buffers are mapped on demand. */
 #define RESERVED_BYTES_MAX (64u << 20)
 
-struct expected { /* of one size */
+struct expected { /* for one size class */
 	uint64_t bin;
 	uint32_t in_last_bin, in_bin; /* I/Os due */
 	uint32_t peak, of_all_traces;
@@ -38,14 +38,16 @@ struct buffer_pool *buffers_new(struct io_uring *ring, const struct buffer_pool 
 	p->ring = ring;
 	if (like)
 		memcpy(p->expected, like->expected, sizeof(p->expected));
-	/* Linux before 5.19 cannot add to a table later: then nothing is registered. */
+	/* Before Linux 5.19, entries cannot be added later, so nothing is registered. */
 	if (!io_uring_register_buffers_sparse(ring, REGISTERED_MAX))
 		p->may_register = REGISTERED_MAX;
 	return p;
 }
 
-/* The ring's number of this memory. Beyond the limit on locked memory there is none, and the
- * buffers work all the same. */
+/*
+ * Register memory with the ring and return its index. If the limit on locked memory is exceeded,
+ * buffers are used without registration.
+ */
 static int registered(struct buffer_pool *p, void *data, uint32_t bytes)
 {
 	struct iovec memory = {.iov_base = data, .iov_len = bytes};
@@ -59,7 +61,10 @@ static int registered(struct buffer_pool *p, void *data, uint32_t bytes)
 	return p->n_registered++;
 }
 
-/* One mapping serves many small buffers: a mapping each would fill the process's map. */
+/*
+ * One mapping contains many small buffers, because one mapping for each would exceed the process's
+ * limit.
+ */
 static void grow(struct buffer_pool *p, unsigned int size_class)
 {
 	uint32_t bytes = BLOCK_BYTES << size_class;

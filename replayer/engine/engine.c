@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A run, by one submitter or several: see engine.h. */
+/* A run with one or several submitters: see engine.h. */
 #include "engine.h"
 #include "attempts.h"
 #include "buffers.h"
@@ -15,16 +15,16 @@
 #include <pthread.h>
 #include <string.h>
 
-/* A thread with a ring, a share of the I/Os, and all that follows from them. */
+/* A thread with a ring, a share of the I/Os, and all state that depends on them. */
 struct submitter {
 	pthread_t thread;
 	struct replay replay;
 };
 
-/* All of them but the first, which is the program's own thread. */
+/* All submitters except the first, which is the main thread. */
 struct team {
 	const struct replay *first;
-	pthread_barrier_t barrier; /* all are prepared; the run begins */
+	pthread_barrier_t barrier; /* reached by all when prepared; then the run begins */
 	unsigned int n;
 	struct submitter *submitters;
 };
@@ -41,7 +41,7 @@ static uint64_t smallest_bytes(const struct replay *r)
 	return bytes - bytes % BLOCK_BYTES;
 }
 
-/* Of N threads each takes one of N I/Os, and so much of what is limited. */
+/* With N threads, each takes one of N I/Os, and the same share of all limits. */
 static void take_share(struct replay *r, unsigned int share)
 {
 	unsigned int n = r->o.threads;
@@ -85,7 +85,7 @@ static void expect_buffers(void *context, unsigned int trace, const struct trace
 	if (trace != scan->trace)
 		buffers_expect_trace(r->buffers);
 	scan->trace = trace;
-	/* Without the traces' times all may come at once, up to --depth. */
+	/* Without the trace's times, all I/Os may be due at once, limited by --depth. */
 	buffers_expect(r->buffers, r->o.saturate ? 0 : io->at_ns, io->size_bytes);
 	if (scan->visit)
 		scan->visit(scan->context, trace, io);
@@ -114,7 +114,7 @@ static void *submit(void *submitter)
 	return NULL;
 }
 
-/* The others are as the first is before its run, which has seen all I/Os. */
+/* The other submitters start as copies of the first one, which has scanned all I/Os. */
 static void team_prepare(struct replay *first)
 {
 	static pthread_mutex_t results_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -144,7 +144,7 @@ static void team_prepare(struct replay *first)
 		memset(&r->timers, 0, sizeof(r->timers));
 		memset(&r->c, 0, sizeof(r->c));
 		take_share(r, i + 1);
-		/* Signals are the first's. */
+		/* Only the first thread handles signals. */
 		error = thread_begin(&team.submitters[i].thread, submit, &team.submitters[i]);
 		if (error)
 			die("--threads %u: %s", first->o.threads, strerror(-error));
@@ -152,7 +152,7 @@ static void team_prepare(struct replay *first)
 	pthread_barrier_wait(&team.barrier);
 }
 
-/* Another's results are the first's from now on. */
+/* Add the results of another submitter to those of the first. */
 static void take_results(struct replay *first, struct replay *r)
 {
 	uint64_t *into = (uint64_t *)&first->c, *from = (uint64_t *)&r->c;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine: a run, by one submitter or with --threads by several, each with the loop of loop.h.
+ * The engine: a run with one submitter, or several with --threads, each with its own loop (loop.h).
  *
- * Of N threads the k-th takes the I/Os k, k + N, ... of each trace, with rings, buffers, timers and
- * counts of its own, and a part of --depth, --losers and --hedge-burst; so the hedges of all are no
- * more than the budget's share of all reads. They share the drives and what was written to them,
- * the series and the log. Their results are added up when all have ended.
+ * With N threads, thread k takes the I/Os k, k + N, ... of each trace. It has its own rings,
+ * buffers, timers and counters, and a share of --depth, --losers and --hedge-burst, so that all
+ * hedges together do not exceed the budget. The threads share the drives and their contents, the
+ * time series and the log. Their results are added up when all have ended.
  */
 #ifndef REPLAYER_ENGINE_H
 #define REPLAYER_ENGINE_H
@@ -14,8 +14,11 @@
 
 struct replay;
 
-/* Opens the ring; scans the traces (sources_scan()) and so learns which buffers the run wants;
- * replays: arms the injection, runs to the traces' end, drains, disarms; frees. */
+/*
+ * engine_setup() opens the ring. engine_scan() scans the traces (sources_scan()), which determines
+ * the buffers that the run needs. engine_run() starts the injection, replays the traces to their
+ * end, waits for all I/Os, and stops the injection. engine_close() frees everything.
+ */
 void engine_setup(struct replay *r);
 void engine_scan(struct replay *r, scan_visit *visit, void *context);
 void engine_run(struct replay *r);

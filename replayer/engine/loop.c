@@ -10,10 +10,15 @@
 
 #include <unistd.h>
 
-/* In a backlog the clock is read again after so many submissions, to keep their stamps honest. */
+/*
+ * With a backlog, read the clock again after this number of submissions, to keep timestamps
+ * accurate.
+ */
 #define ISSUE_BATCH 8
-/* Saturated: the drive works on the first I/Os of a round while the next are prepared. Larger
- * batches leave it idle, and a system call for each costs about as much as is won. */
+/*
+ * With --saturate, the drive works on the first I/Os of a round while the next are prepared. Larger
+ * batches leave the drive idle. Smaller ones cost about as much in system calls as they gain.
+ */
 #define SATURATE_BATCH 2
 
 static sig_atomic_t interrupted;
@@ -25,8 +30,10 @@ static int times_interrupted(void)
 
 void loops_interrupt(void)
 {
-	/* The first drains, the second does not wait for drives that never answer, the third is for
-	 * despair. */
+	/*
+	 * The first signal drains, the second does not wait for drives that never answer, and the
+	 * third ends the program at once.
+	 */
 	if (__atomic_add_fetch(&interrupted, 1, __ATOMIC_RELAXED) > 2)
 		_exit(130);
 }
@@ -54,7 +61,10 @@ void loop_open(struct replay *r, const struct replay *like)
 
 bool loop_close(struct replay *r)
 {
-	/* What is still at a drive owns its buffer: the kernel cleans up behind the program. */
+	/*
+	 * The kernel still uses the buffers of I/Os at the drives; it cleans up after the program
+	 * has ended.
+	 */
 	if (r->user_ios_in_flight || storms_in_flight(r->storms) || r->losers_in_flight ||
 	    r->explorations_in_flight)
 		return false;
@@ -105,8 +115,10 @@ static void fire_timers(struct replay *r)
 		t->expired(r, t);
 }
 
-/* Takes what is due, as far as --depth has places; how many. *full_until_ns is when there last was
- * none. */
+/*
+ * Start the I/Os that are due, limited by --depth, and return their number. *full_until_ns is the
+ * last time when --depth was reached.
+ */
 static unsigned int issue_due(struct replay *r, uint64_t full_until_ns)
 {
 	unsigned int issued = 0;
@@ -124,7 +136,7 @@ static unsigned int issue_due(struct replay *r, uint64_t full_until_ns)
 	return issued;
 }
 
-/* Whether the run is over, for one reason or another. */
+/* Return true if the run has to stop, for any reason. */
 static bool must_stop(struct replay *r)
 {
 	if (times_interrupted() && !r->draining) {
@@ -139,15 +151,17 @@ static bool must_stop(struct replay *r)
 	attempts_reap(r);
 	if (attempts_timed_out(r)) {
 		r->stop_reason = "timeout";
-		/* Nor need others go on. */
+		/* The other threads stop as well. */
 		__atomic_store_n(&interrupted, 2, __ATOMIC_RELAXED);
 		return true;
 	}
 	return false;
 }
 
-/* Every user has an answer, and none will come. The run is over then, and storms end with it; what
- * still is at a drive is waited for all the same, and checked. */
+/*
+ * Return true if all users have their answers and no I/O will follow. Then the run is over, and
+ * storms end, too. I/Os still at the drives are waited for and checked.
+ */
 static bool is_over(struct replay *r)
 {
 	if (!r->end_ns)
@@ -158,7 +172,7 @@ static bool is_over(struct replay *r)
 
 void loop_run(struct replay *r, struct progress *progress)
 {
-	uint64_t full_until_ns = 0; /* I/Os due by then found no place under --depth */
+	uint64_t full_until_ns = 0; /* I/Os due up to this time were delayed by --depth */
 	bool full = false;
 
 	if (r->o.saturate)
@@ -174,7 +188,7 @@ void loop_run(struct replay *r, struct progress *progress)
 			full_until_ns = r->ring.now_ns;
 		}
 		issued = issue_due(r, full_until_ns);
-		/* Nothing to be on time for: one system call submits and waits. */
+		/* No timer is pending, so one system call submits and waits. */
 		if (r->o.saturate && !r->timers.count && r->user_ios_in_flight) {
 			ring_submit_and_wait(&r->ring);
 			progress_show(progress, r);
@@ -182,7 +196,10 @@ void loop_run(struct replay *r, struct progress *progress)
 		}
 		ring_submit(&r->ring);
 		if (issued == ISSUE_BATCH) {
-			/* More may be due: no sleep, but a look at clock and completions. */
+			/*
+			 * More I/Os may be due: do not sleep, but read the clock and check for
+			 * completions.
+			 */
 			ring_wait_until(&r->ring, 0);
 			continue;
 		}

@@ -8,7 +8,10 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-/* Both came with Linux 6.12; the feature tells of the flag, which has none of its own. */
+/*
+ * Both came with Linux 6.12. The flag has no feature bit of its own, so this one is checked
+ * instead.
+ */
 #ifndef IORING_ENTER_ABS_TIMER
 #define IORING_ENTER_ABS_TIMER (1U << 5)
 #endif
@@ -16,7 +19,7 @@
 #define IORING_FEAT_MIN_TIMEOUT (1U << 15)
 #endif
 
-/* The longest sleep: a signal that arrives just before it must not wait longer than this. */
+/* The longest sleep: a signal that arrives just before it is not delayed by more than this. */
 #define WAIT_MAX_NS 1000000000ull
 
 uint64_t ring_monotonic_ns(void)
@@ -27,8 +30,11 @@ uint64_t ring_monotonic_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Work on content from which the clock is read again before its reading is used, some us; and from
- * which completions are looked for. A reading costs 256 ns of the lab's virtual time. */
+/*
+ * The amount of content work, in bytes, after which the clock is read again before it is used, and
+ * after which completions are checked: some microseconds. Reading the clock costs 256 ns of the
+ * lab's virtual time.
+ */
 #define LOOK_BYTES (16u << 10)
 #define COLLECT_BYTES (64u << 10)
 
@@ -53,7 +59,7 @@ static void note_completions(struct ring *ring)
 {
 	uint32_t tail = completion_tail(ring);
 
-	/* Without a place left those that come now are taken to be seen later. */
+	/* If the table is full, these completions get the timestamp of a later check. */
 	if (tail == ring->seen_tail || ring->n_seen == N_SEEN)
 		return;
 	ring->seen[ring->n_seen++] = (struct seen){tail, ring->now_ns};
@@ -81,7 +87,7 @@ void ring_worked(struct ring *ring, uint32_t bytes)
 		return;
 	ring->uncollected_bytes = 0;
 	ring_submit(ring);
-	/* Completions are handed over in a system call only. */
+	/* Completions are delivered only during a system call. */
 	io_uring_get_events(&ring->uring);
 	if (completion_tail(ring) != ring->seen_tail) {
 		look(ring);
@@ -107,7 +113,7 @@ void ring_submit(struct ring *ring)
 
 		if (n < 0 && n != -EINTR && n != -EAGAIN && n != -EBUSY)
 			die("io_uring_submit: %s", strerror(-n));
-		/* EBUSY: completions must be reaped first; the caller's loop does that. */
+		/* EBUSY: the caller's loop must reap completions first. */
 		if (n == -EBUSY || n == -EAGAIN)
 			return;
 	}
@@ -188,8 +194,10 @@ static unsigned int power_of_two(unsigned int v, unsigned int max)
 void ring_open(struct ring *ring, unsigned int depth, const int *drives, unsigned int n_drives,
 	       uint64_t (*clock_ns)(void), const sig_atomic_t *stop)
 {
-	/* The most the kernel has is used: completions handled by this thread only, when it waits
-	 * for them. */
+	/*
+	 * Use the best mode that the kernel supports: only this thread handles completions, when it
+	 * waits for them.
+	 */
 	static const unsigned int flags[] = {IORING_SETUP_SINGLE_ISSUER |
 						     IORING_SETUP_DEFER_TASKRUN,
 					     IORING_SETUP_COOP_TASKRUN, 0};
@@ -199,7 +207,7 @@ void ring_open(struct ring *ring, unsigned int depth, const int *drives, unsigne
 	memset(ring, 0, sizeof(*ring));
 	ring->clock_ns = clock_ns;
 	ring->stop = stop;
-	/* Timers of a waiting thread may otherwise be 50 us late. */
+	/* Otherwise timers of a waiting thread may be 50 us late. */
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 	for (unsigned int i = 0; n < 0 && i < sizeof(flags) / sizeof(*flags); i++) {
 		memset(&p, 0, sizeof(p));
@@ -221,8 +229,10 @@ void ring_open(struct ring *ring, unsigned int depth, const int *drives, unsigne
 
 void ring_close(struct ring *ring)
 {
-	/* The kernel takes a ring apart in its own time; the drives must be free when this program
-	 * has ended. */
+	/*
+	 * The kernel frees a ring asynchronously, but the drives must be closed when this program
+	 * has ended.
+	 */
 	io_uring_unregister_files(&ring->uring);
 	io_uring_queue_exit(&ring->uring);
 }
@@ -238,8 +248,8 @@ uint64_t ring_wait_for_round_time(struct ring *ring, uint64_t round_ns)
 	uint64_t at;
 
 	/*
-	 * Not before a quarter of it: what the system did just now leaves traces, such as the
-	 * scheduler's timers, that a moment of rest lets run out.
+	 * Wait for at least a quarter of it: recent system activity leaves traces, such as
+	 * scheduler timers, which expire during a short rest.
 	 */
 	ring->now_ns = ring->clock_ns();
 	at = ((ring->now_ns + round_ns / 4) / round_ns + 1) * round_ns;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Timers: a binary heap by time, ties in the order of arming, so that a run
- * repeats exactly. */
+/*
+ * Timers: a binary heap ordered by time, with ties in the order of arming, so that a run is exactly
+ * repeatable.
+ */
 #ifndef REPLAYER_TIMERS_H
 #define REPLAYER_TIMERS_H
 
@@ -8,8 +10,8 @@
 
 struct timer {
 	uint64_t at_ns, order;
-	uint32_t place; /* index in the heap + 1; 0: not armed */
-	/* What its owner does then; whoever takes it off the heap calls it. */
+	uint32_t place; /* index in the heap + 1; 0 if not armed */
+	/* Called by the code that takes an expired timer off the heap. */
 	void (*expired)(void *context, struct timer *timer);
 };
 
@@ -19,12 +21,12 @@ struct timers {
 	uint64_t order;
 };
 
-/* Arms or moves a timer. */
+/* Arm or move a timer. */
 void timer_arm(struct timers *t, struct timer *timer, uint64_t at_ns);
 void timer_disarm(struct timers *t, struct timer *timer);
-/* The earliest timer at or before now, disarmed, or NULL. */
+/* Disarm and return the earliest timer that has expired, or NULL. */
 struct timer *timer_expired(struct timers *t, uint64_t now_ns);
-/* When the next one is due; UINT64_MAX without any. */
+/* Return the time of the next timer; UINT64_MAX if there is none. */
 uint64_t timer_next(const struct timers *t);
 
 #endif

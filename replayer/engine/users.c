@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The users' I/Os: see users.h. */
+/* Users' I/Os: see users.h. */
 #include "users.h"
 #include "error.h"
 #include "policies/policy.h"
@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define REPORTED_ERRORS 5 /* of wrong data; the rest are counted */
+#define REPORTED_ERRORS 5 /* limit for wrong data; further errors are only counted */
 
-/* For the series and the log, one at a time. */
+/* Record an I/O in the series and the log, one thread at a time. */
 static void keep(struct replay *r, const struct io *io, const struct attempt *by, uint32_t extra)
 {
 	struct log_record record = {
@@ -41,7 +41,7 @@ static void keep(struct replay *r, const struct io *io, const struct attempt *by
 		pthread_mutex_unlock(r->results_lock);
 }
 
-/* The user has the answer: counted here and nowhere else. `by` is NULL when every drive failed. */
+/* The I/O is complete for its user. It is counted only here. `by` is NULL if every drive failed. */
 static void answer(struct replay *r, struct io *io, struct attempt *by)
 {
 	uint64_t latency = r->done_ns - io->submit_ns;
@@ -112,7 +112,7 @@ static void report_data_error(struct replay *r, const struct attempt *a,
 			: "");
 }
 
-/* A whole answer of a drive: is it right? */
+/* Check the contents of a complete read; return true if they are right. */
 static bool check(struct replay *r, const struct attempt *a)
 {
 	struct content_error e;
@@ -130,7 +130,9 @@ static void write_done(struct replay *r, struct attempt *a, int result)
 	struct io *io = a->io;
 
 	if (result == (int)io->size_bytes) {
-		/* A replicated write is done with its last copy, and counted as the home drive's.
+		/*
+		 * A replicated write is complete with its last copy, and is counted for the default
+		 * drive.
 		 */
 		if (io->served_by == SERVED_BY_NONE || a->drive == io->home)
 			io->served_by = a->drive;
@@ -144,13 +146,16 @@ static void write_done(struct replay *r, struct attempt *a, int result)
 	}
 }
 
-/* Asks another replica after an error: one that was not asked yet, else one that only revoked. */
+/*
+ * After an error, send the read to another replica: one that was not tried yet, otherwise one that
+ * has only revoked it.
+ */
 static void failover_on_error(struct replay *r, struct io *io)
 {
 	uint32_t all = (1u << r->n_drives) - 1;
 	int drive;
 
-	/* Another attempt, or a failover that waits for its timer, will bring the answer. */
+	/* Another attempt or a pending failover will bring the answer. */
 	if (io->in_flight || (io->failing_over && io->timer.place))
 		return;
 	drive = replica_after_home(r, io, io->tried);
@@ -202,7 +207,7 @@ static void read_done(struct replay *r, struct attempt *a, int result)
 	}
 }
 
-/* Nobody waits for it; what the drive has to say is checked and counted as any read's. */
+/* A probe copy has completed. No user waits for it, but it is checked and counted like any read. */
 static void copy_done(struct replay *r, struct attempt *a, int result)
 {
 	r->explorations_in_flight--;

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: MIT
 /*
- * c3: the ranking by which C3 chooses a replica (Suresh et al., "C3: Cutting Tail Latency in Cloud
- * Data Stores via Adaptive Replica Selection", NSDI 2015), on this program's own counters. The
- * lowest score is read:
+ * c3: the ranking that C3 uses to choose a replica (Suresh et al., "C3: Cutting Tail Latency in
+ * Cloud Data Stores via Adaptive Replica Selection", NSDI 2015), based on this program's own
+ * counters. The drive with the lowest score is read:
  *
  *	score = response - service + queue^3 * service
  *	queue = 1 + outstanding * clients + waiting
  *
- * The cube makes drives of different speeds have queues less different than their speeds: a fast
- * one is not given a queue that would take long should it become slow.
+ * The cube keeps the queue lengths of drives with different speeds closer together than their
+ * speeds. A fast drive does not get a queue that would take long if the drive became slow.
  *
- * What they are here; of all but outstanding there are moving averages:
+ * The terms are defined as follows; all but outstanding and clients are moving averages:
  *
- *	response       a read's latency
- *	service        from the later of its submission and the drive's last answer to its own
- *	               answer: of a drive that does one after another how long each takes, of one
- *	               that does many the time in which one of them leaves the queue
- *	outstanding    this program's I/Os at the drive, writes as well
- *	clients        1: nobody else reads there
- *	waiting        this program's I/Os that an answer left behind at the drive
+ *	response       the latency of a read
+ *	service        the time from the submission or the drive's previous answer, whichever is
+ *	               later, to the answer. For a drive without parallelism it is the time per
+ *	               read, for others the interval at which reads leave the queue.
+ *	outstanding    this program's I/Os at the drive, including writes
+ *	clients        1, because no other client reads there
+ *	waiting        this program's I/Os at the drive when it answers
  *
- * In the paper, servers measure service and waiting and send them along with each answer. C3 also
- * limits the rate that each client sends to a server, for the sake of the other clients: there are
- * none here, and nothing is limited.
+ * In the paper, servers measure service and waiting and send them with each answer. C3 also limits
+ * the rate at which each client sends to a server, for the benefit of other clients. There are no
+ * other clients here, so nothing is limited.
  */
 #include "engine/attempts.h"
 #include "error.h"
 #include "policy.h"
 #include "stale.h"
 
-/* Of the average each answer replaces so much: the last ten answers, about. */
+/* The weight of each new answer in the average: about the last ten answers count. */
 #define WEIGHT 0.1
 
 struct average {
@@ -58,7 +58,10 @@ static double score(const struct replay *r, unsigned int drive)
 	const struct ranked *d = (const struct ranked *)r->policy_state + drive;
 	double queue = 1 + r->in_flight[drive] + d->waiting.value;
 
-	/* The paper's stores hear of those that rank last, too: some reads go to all replicas. */
+	/*
+	 * In the paper's stores, low-ranked replicas are measured as well, because some reads go to
+	 * all replicas.
+	 */
 	if (is_stale(r, drive, d->heard_ns))
 		return 0;
 	return d->response_us.value - d->service_us.value +

@@ -2,9 +2,9 @@
 /*
  * Hedging: see hedging.h.
  *
- * A read that is not answered in time is sent to the next replica as well, and the first answer
- * wins. Without the budget, when a whole array is slow, every read would be sent twice and make it
- * slower still.
+ * A read that is not answered in time is also sent to the next replica, and the first answer wins.
+ * Without the budget, every read would be sent twice when a whole array is slow, which would make
+ * it even slower.
  */
 #include "hedging.h"
 #include "engine/attempts.h"
@@ -46,7 +46,10 @@ void hedging_arm_after(struct replay *r, struct io *io, uint64_t after_ns)
 		timer_arm(&r->timers, &io->timer, io->submit_ns + after_ns);
 }
 
-/* Whichever attempt loses stays at its drive: none of them may be full of such reads. */
+/*
+ * Return true if a drive involved has too many orphaned reads: the attempt that loses stays at its
+ * drive.
+ */
 static bool would_lose_too_many(const struct replay *r, const struct io *io, unsigned int drive)
 {
 	for (const struct attempt *a = io->in_flight; a; a = a->next)
@@ -72,7 +75,9 @@ void hedging_fire(struct replay *r, struct io *io, unsigned int send_flags)
 {
 	int drive = replica_after_home(r, io, io->tried);
 
-	/* All have been asked: then the next one that is not at work on this read. */
+	/*
+	 * All drives have been tried: use the next one that has no attempt of this read in flight.
+	 */
 	if (drive < 0) {
 		uint32_t busy = io->failed;
 

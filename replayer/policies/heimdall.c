@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
- * heimdall: a small network for each drive says whether a read would fall into one of the drive's
- * slow periods, and such a read goes to another replica (Kurniawan et al., "Heimdall: Optimizing
- * Storage I/O Admission with Extensive Machine Learning Pipeline", EuroSys 2025).
+ * heimdall: a small network for each drive predicts whether a read would fall into one of the
+ * drive's slow periods. Such a read goes to another replica (Kurniawan et al., "Heimdall:
+ * Optimizing Storage I/O Admission with Extensive Machine Learning Pipeline", EuroSys 2025).
  *
- * home: slow? ──yes──► home + 1: slow? ──yes──► ... ──yes──► home
+ * default: slow? ──yes──► default + 1: slow? ──yes──► ... ──yes──► default
  *
- * What the network sees: the I/Os in flight at the drive; of its last three reads that were
- * answered the I/Os in flight that they met, their latencies and their throughputs; the size of
- * this read. One inference a read: the paper's joint inferences are for drives with more I/Os than
- * there is time to ask. In the paper the way to another replica leads over a refusal; here nothing
- * is charged for that, nor for the inference.
+ * The inputs of the network are the I/Os in flight at the drive, the size of this read, and for
+ * each of the drive's last three completed reads the I/Os in flight at its submission, its latency
+ * and its throughput. There is one inference per read. The paper's joint inferences are meant for
+ * drives with more I/Os than there is time for inferences. In the paper a read reaches another
+ * replica only after it is refused. Here neither refusal nor inference costs time.
  *
- * This is built from what the paper describes. How reads are labelled is in eval/heimdall.py, which
- * trains.
+ * This is an implementation of the paper's description. eval/heimdall.py labels the reads and
+ * trains the networks.
  */
 #include "engine/attempts.h"
 #include "error.h"

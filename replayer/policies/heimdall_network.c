@@ -13,14 +13,17 @@
 
 #define WEIGHT_BITS 10
 #define VALUE_BITS 20
-/* A thousand: no sum of products leaves 64 bits then, with hidden values cut off as below. */
+/*
+ * A weight of 1024, scaled: with the limit on hidden values below, no sum of products exceeds 64
+ * bits.
+ */
 #define WEIGHT_MAX (1ll << 20)
 #define HIDDEN_MAX (1ll << 34)
 
 struct source {
 	FILE *file;
 	const char *option, *path;
-	unsigned int n; /* numbers read */
+	unsigned int n; /* count of numbers read */
 };
 
 static int64_t number(struct source *s, int64_t min, int64_t max)
@@ -45,7 +48,7 @@ static void numbers(struct source *s, int64_t *into, unsigned int n)
 		into[i] = number(s, -WEIGHT_MAX, WEIGHT_MAX);
 }
 
-/* Feature by feature its range; neuron by neuron its bias and its weights. */
+/* For each feature its range, and for each neuron its bias and its weights. */
 static void read_all(struct source *s, struct heimdall_network *n)
 {
 	for (unsigned int i = 0; i < HEIMDALL_INPUTS; i++) {
@@ -102,7 +105,7 @@ static int64_t sum(const int64_t *weights, const int64_t *values, unsigned int n
 	return total;
 }
 
-/* ReLU; what no trained network comes near is cut off. */
+/* ReLU, limited to a value that no trained network comes near. */
 static int64_t hidden(int64_t total)
 {
 	total = total < 0 ? 0 : total >> WEIGHT_BITS;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Heimdall's network: 11 features, two hidden layers of 128 and 16 (ReLU), one output, in whole
- * numbers. The policy (policies/heimdall.c) has the paper; eval/heimdall.py trains it and writes
- * the file.
+ * Heimdall's network: 11 features, two hidden layers of 128 and 16 neurons (ReLU), and one output,
+ * in integer arithmetic. policies/heimdall.c cites the paper. eval/heimdall.py trains the network
+ * and writes the file.
  *
- * A feature is scaled to its range in training, 0 to 2^20, and cut off there. Weights and biases
- * carry 1024, so that a sum of products carries 2^30; what a hidden neuron gives carries 2^20
- * again. A read is slow when the output is above 0.
+ * Each feature is scaled from its range in training to 0 to 2^20, and clamped. Weights and biases
+ * are scaled by 2^10, so that a sum of products is scaled by 2^30. The output of a hidden neuron is
+ * scaled by 2^20 again. A read is predicted slow if the output is greater than 0.
  */
 #ifndef REPLAYER_HEIMDALL_NETWORK_H
 #define REPLAYER_HEIMDALL_NETWORK_H
@@ -26,9 +26,9 @@ struct heimdall_network {
 	int64_t output_bias, output[HEIMDALL_SECOND];
 };
 
-/* Dies with a message that names the option when the file is missing or no network. */
+/* Exit with a message that names the option if the file is missing or is not a network. */
 struct heimdall_network *heimdall_network_read(const char *option, const char *path);
-/* The output: slow when it is above 0. */
+/* Return the output; greater than 0 means slow. */
 int64_t heimdall_network_logit(const struct heimdall_network *n,
 			       const uint32_t features[HEIMDALL_INPUTS]);
 

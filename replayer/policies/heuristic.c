@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * heuristic: the queue length tells. A drive with more pending 4 KiB pages than the limit, this
- * read included, is taken to be slow; the read goes to the first replica from home on that is not,
- * or to the last one.
+ * heuristic: choose by queue length. A drive with more pending 4 KiB pages than the limit,
+ * including this read, is assumed to be slow. The read goes to the first replica from the default
+ * drive on that is not slow, or to the last one.
  *
- * The pending pages are those this replayer has at the drive, which is all an application can know.
- * The limit is --heuristic-queue, else the p95 of the queue lengths that the reads of --profile
+ * The pending pages are those of this replayer, which is all that an application can know. The
+ * limit is --heuristic-queue, otherwise the p95 of the queue lengths that the reads of --profile
  * met.
  */
 #include "engine/attempts.h"
@@ -27,13 +27,13 @@ static void queue_limit_setup(struct replay *r)
 	}
 }
 
-/* With this read, would the drive have more pages pending than the limit? */
+/* Return true if the drive would have more pages pending than the limit, including this read. */
 static bool queue_is_long(struct replay *r, const struct io *io, unsigned int drive)
 {
 	return r->pending_pages[drive] + io_pages(io) > r->o.heuristic_queue_pages;
 }
 
-/* To the first drive from home on that is not slow, or to the last. */
+/* Send to the first drive from the default drive on that is not slow, or to the last. */
 static void read_where_not(struct replay *r, struct io *io,
 			   bool (*is_slow)(struct replay *r, const struct io *io,
 					   unsigned int drive))
@@ -62,23 +62,26 @@ const struct policy policy_heuristic = {
 };
 
 /*
- * heuristic-adv: queue length, the last four reads, and a busy state per drive.
+ * heuristic-adv: choose by queue length, the last four reads, and a busy state per drive.
  *
  *                 2 of the last 4 reads were slow
  *        idle ─────────────────────────────────────► busy
  *          ▲                                           │
  *          └───────────────────────────────────────────┘
- *           the last read was fast, or nothing was heard for STALE_NS
+ *           the last read was fast, or no read completed for STALE_NS
  *
- * A drive is passed over while it is busy or its queue is long. One slow read may be chance, two of
- * four are a burst. A drive that is passed over completes no reads and would stay busy for ever, so
- * that after STALE_NS it is tried again. Slow means longer than --heuristic-busy-us, else than the
- * drive's inflection point where a model is uploaded, else than the p95 of --profile.
+ * A drive is avoided while it is busy or its queue is long. One slow read may be chance; two of
+ * four indicate a slow period. An avoided drive completes no reads and would stay busy forever, so
+ * it is tried again after STALE_NS. A read is slow if it takes longer than --heuristic-busy-us,
+ * otherwise than the drive's inflection point if a model is uploaded, otherwise than the p95 of
+ * --profile.
  */
 #define HISTORY 4
 #define SLOW_OF_HISTORY 2
-/* Buffer flushes and garbage collection keep a drive slow for some milliseconds: to ask earlier
- * finds it slow still, to wait longer leaves a recovered drive idle. */
+/*
+ * Buffer flushes and garbage collection keep a drive slow for some milliseconds. An earlier attempt
+ * would find it still slow; a later one would leave a recovered drive idle.
+ */
 #define STALE_NS 10000000ull
 
 struct drive_state {

@@ -26,7 +26,7 @@ static uint32_t draw(struct hints *h)
 	return linnos_random(&h->random) % ALL;
 }
 
-/* Returns how many of 1024 refused reads should leave. */
+/* Return how many of 1024 refused reads should be redirected. */
 static uint32_t share_of(const struct hints *h, enum linnos_slowness wish)
 {
 	struct linnos_redirect_benefit worth;
@@ -37,7 +37,7 @@ static uint32_t share_of(const struct hints *h, enum linnos_slowness wish)
 
 struct hint hints_begin(struct hints *h, unsigned int home, uint64_t now_ns)
 {
-	/* There is no prediction of the latency at home. */
+	/* There is no prediction of the latency at the default drive. */
 	struct hint hint = {.since_ns = now_ns, .lot.home_us = UINT32_MAX};
 	uint32_t last_us = READ_ONCE(h->last_us[home]);
 

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decides which reads carry the latency-critical hint, by whether reads gain from being refused.
+ * Decide which reads carry the latency-critical hint, depending on whether reads benefit from being
+ * refused.
  *
- * A drive refuses a hinted read that its network calls slow, and the read then goes to another
- * drive, even if that takes longer. To find out, some of the refused reads, chosen at random, are
- * sent to their default drive again without the hint. The guard (linnos_guard.h) compares what
- * these take from then on with what the reads that left take in all, the refusal included. Reads
- * are sorted by how long their default drive took for its last answer.
+ * A drive refuses a hinted read that its network classifies as slow, and the read then goes to
+ * another drive, even if that takes longer. To measure the benefit, some of the refused reads,
+ * chosen at random, are sent to their default drive again without the hint. The guard
+ * (linnos_guard.h) compares the latency of these reads, from the second submission on, with the
+ * total latency of the redirected reads, including the refusal. Reads are classified by the last
+ * latency of their default drive.
  *
- * A read that is refused and stays has paid for the refusal. Where fewer than half of the refused
- * reads should leave, only some reads carry the hint and half of the refused ones stay: as many
- * leave as the guard asks for, and it still sees both outcomes. Where the hint gains nothing, one
- * read in 32 carries it.
+ * A refused read that stays has lost the time of the refusal. If fewer than half of the refused
+ * reads should be redirected, only some reads carry the hint, and half of the refused ones stay. As
+ * many reads are then redirected as the guard asks for, and it still measures both groups. If the
+ * hint is of no benefit, one read in 32 carries it.
  *
- * At first nothing is known, and the network may have been trained on only a few hundred reads: one
- * in six of the reads that would be refused leaves until three of each kind have been answered.
+ * At first there are no samples, and the network may have been trained on only a few hundred reads.
+ * One in six of the reads that would be refused is redirected until three reads of each group have
+ * completed.
  *
  * Several threads may call these functions at the same time.
  */
@@ -37,19 +40,22 @@ struct hints {
 
 /* The state of one read from hints_begin() to hints_answered(). */
 struct hint {
-	uint64_t since_ns; /* when it began, or was sent again to the drive that refused it */
+	uint64_t since_ns; /* start time, or the time of the second submission to the drive that
+			      refused it */
 	struct linnos_assignment lot;
 	bool is_carried, is_refused;
 };
 
 /* The seed may be any number. */
 void hints_init(struct hints *h, uint64_t random);
-/* Decides whether a new read carries the hint. */
+/* Decide whether a new read carries the hint. */
 struct hint hints_begin(struct hints *h, unsigned int home, uint64_t now_ns);
-/* Its default drive has refused the read. Returns whether it goes to another drive; otherwise the
- * caller sets since_ns and sends it there again. */
+/*
+ * The default drive has refused the read. Return true if it goes to another drive; otherwise the
+ * caller sets since_ns and sends it there again.
+ */
 bool hints_refused(struct hints *h, struct hint *hint);
-/* A drive has answered a read took_ns after it was sent there. */
+/* Record that a drive has completed a read took_ns after its submission. */
 void hints_heard(struct hints *h, unsigned int drive, uint64_t took_ns);
 /* The read is complete. */
 void hints_answered(struct hints *h, const struct hint *hint, uint64_t now_ns);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The bounds: policies that ask flashsim drives what they know of themselves. */
+/* Bounds: policies that query flashsim drives about their internal state. */
 #include "drive/device.h"
 #include "engine/attempts.h"
 #include "error.h"
@@ -10,9 +10,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-/* How long the drive would take for all of this read if it were submitted now and nothing else
- * came: injection included, its parts where the kernel splits it. False with errno where the drive
- * is no flashsim drive. */
+/*
+ * Query how long the drive would take for this whole read if it were submitted now and no other I/O
+ * came, including injected delays and, if the kernel splits the read, all of its parts. Return
+ * false, with errno set, if the drive is not a flashsim drive.
+ */
 static bool oracle_ask(const struct device *d, const struct io *io, uint64_t *latency_ns)
 {
 	struct flashsim_oracle q = {.sector = io->offset_bytes / 512,
@@ -38,19 +40,20 @@ static void oracle_require(struct replay *r)
 }
 
 /*
- * oracle: asks the emulator which replica would answer first, injection included, and reads there.
+ * oracle: query the emulator which replica would answer first, including injected delays, and read
+ * from it.
  *
- * A bound for policies that see the drives from outside and send a read once: for each read by
- * itself nothing better can be chosen. It does not know which reads come later. It is no bound
- * where injection hits reads by count or by chance: there a drive that is passed over keeps its
- * slow reads for later, and a policy that takes them at once may fare better.
+ * This is a bound for policies that see the drives from outside and send a read once: for a single
+ * read no choice is better. It does not know later reads. It is not a bound if injection selects
+ * reads by count or at random: an avoided drive then keeps its slow reads for later, and a policy
+ * that takes them at once may be faster.
  */
 static void oracle_read(struct replay *r, struct io *io)
 {
 	uint64_t best_ns = UINT64_MAX, ns;
 	unsigned int best = io->home;
 
-	/* From the home drive on, so that a tie stays at home. */
+	/* Start with the default drive, so that it wins a tie. */
 	for (unsigned int i = 0; i < r->n_drives; i++) {
 		unsigned int drive = (io->home + i) % r->n_drives;
 
@@ -72,16 +75,17 @@ const struct policy policy_oracle = {
 };
 
 /*
- * verdict: linnos with a network that is never wrong, at no cost. A bound: what its protocol could
- * reach at best.
+ * verdict: linnos with a network that is never wrong and costs nothing. It is an upper bound of
+ * what the protocol of linnos can gain.
  *
- * home: slow? ──yes──► home + 1: slow? ──yes──► ... ──yes──► last: takes the read unasked
+ * default: slow? ──yes──► default + 1: slow? ──yes──► ... ──yes──► last: takes the read
  *
- * Slow is what linnos counts as such: more whole us than the drive's inflection point. Whether this
- * read would be, the emulator says at the moment of the choice. Between a verdict and the next
- * drive lies --failover-us, as after a revocation, and a drive passed over is counted as one. It
- * tells fast from slow, not fast from faster: a slow read on the last drive, and a fast one on a
- * drive that is not the fastest, are part of the protocol.
+ * Slow has the same meaning as for linnos: a latency, in whole us, that exceeds the drive's
+ * inflection point. The emulator reports at the time of the decision whether this read would be
+ * slow. Between a classification and the next drive lies --failover-us, as after a revocation, and
+ * an avoided drive counts as a revocation. The policy distinguishes fast from slow, but not degrees
+ * of fast: a slow read on the last drive, and a fast one on a drive that is not the fastest, are
+ * part of the protocol.
  */
 static void verdict_setup(struct replay *r)
 {
@@ -111,7 +115,7 @@ static void walk(struct replay *r, struct io *io)
 			attempt_send(r, io, drive, SEND_PLAIN);
 			return;
 		}
-		/* The way through the replicas is part of the read's time. */
+		/* The time to walk through the replicas is part of the read's latency. */
 		io->submitted = true;
 		io->revocations++;
 		if (r->o.failover_us > 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Policies that know nothing of the drives. */
+/* Policies that know nothing about the drives. */
 #include "drive/splitmix.h"
 #include "engine/attempts.h"
 #include "policy.h"
@@ -26,8 +26,10 @@ const struct policy policy_random = {
 	.read = random_read,
 };
 
-/* It buys its tail with twice the read load (--clone-copies 2) or more. A drive that holds --losers
- * lost reads is left out. */
+/*
+ * The tail latency is reduced at the cost of twice the read load (--clone-copies 2) or more. A
+ * drive with the maximum number of orphaned reads (--losers) is left out.
+ */
 static void clone_read(struct replay *r, struct io *io)
 {
 	unsigned int copies = r->o.clone_copies < r->n_drives ? r->o.clone_copies : r->n_drives;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A replay policy decides to which replica a read goes, and when another one is asked. One file a
- * family of them, one line each in policy.c. users.c calls the hooks below; attempts.h is
- * what they work with.
+ * A policy decides which replica a read goes to, and when another one is tried. Each family of
+ * policies has a file, and each policy a line in policy.c. users.c calls the hooks below; policies
+ * use the functions of attempts.h.
  */
 #ifndef REPLAYER_POLICY_H
 #define REPLAYER_POLICY_H
@@ -16,22 +16,29 @@ struct attempt;
 struct policy {
 	const char *name;
 	const char *help;  /* one line for --help */
-	bool needs_linnos; /* drives must decide reads with the hint */
-	bool keeps_count;  /* of what is at the drives or was answered: not with --threads */
-	bool is_bound;	   /* knows what cannot be known: tells what there is to win */
-	/* Reads are hedged at it (hedging.h), unless --hedge-us or --hedge-percentile says else. */
+	bool needs_linnos; /* drives must decide on hinted reads */
+	bool keeps_count;  /* counts I/Os at the drives or their completions: not with --threads */
+	bool is_bound; /* uses information that is not available in practice, to show the possible
+			  gain */
+	/*
+	 * Reads are hedged at this percentile (hedging.h), unless --hedge-us or --hedge-percentile
+	 * is given.
+	 */
 	double hedge_percentile;
 
-	/* Before the run: reads what it needs, dies with the remedy when that is missing. Optional.
+	/*
+	 * Called before the run: read inputs, and exit with the remedy if one is missing. Optional.
 	 */
 	void (*setup)(struct replay *r);
-	/* A user's read has arrived: sends at least one attempt. */
+	/* A user's read has arrived: send at least one attempt. */
 	void (*read)(struct replay *r, struct io *io);
-	/* A hinted attempt came back with EBUSY. Required with needs_linnos. */
+	/* A hinted attempt has returned EBUSY. Required with needs_linnos. */
 	void (*revoked)(struct replay *r, struct io *io, struct attempt *a);
-	/* The timer that the policy armed has run out and the read is not answered. */
+	/* The timer armed by the policy has expired and the read is not answered. */
 	void (*timer)(struct replay *r, struct io *io);
-	/* A read attempt was answered by its drive, whether or not it won. Optional. */
+	/*
+	 * A drive has completed a read attempt, which may or may not be the first answer. Optional.
+	 */
 	void (*answered)(struct replay *r, struct io *io, struct attempt *a);
 };
 

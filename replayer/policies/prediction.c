@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The lowest policies: before a drive is asked, a model of each drive predicts how long this read
- * would take there, and it goes to the lowest prediction (chooser.h). The drives need no support
- * for it. They differ in when the next lowest is asked as well.
+ * The lowest policies: before a read is sent, a model of each drive predicts its latency there, and
+ * the read goes to the drive with the lowest prediction (chooser.h). The drives need no special
+ * support. The policies differ in when the drive with the next lowest prediction gets the read as
+ * well.
  */
 #include "chooser.h"
 #include "engine/attempts.h"
@@ -23,8 +24,9 @@ struct predictor {
 	struct chooser chooser;
 	struct chooser_common common;
 	struct linnos_latency *models[MAX_DRIVES];
-	struct hedge_table *hedge_tables; /* by drive; NULL: as all others hedge, or not */
-	struct race *race;		  /* NULL: there are none */
+	struct hedge_table
+		*hedge_tables; /* by drive; NULL to hedge as other policies do, or not at all */
+	struct race *race;     /* NULL without hedging by gain */
 };
 
 static struct linnos_latency *model_read(const char *path)
@@ -38,7 +40,7 @@ static struct linnos_latency *model_read(const char *path)
 	return model;
 }
 
-/* Reads the models of --latency-model; dies when one is missing or is none. */
+/* Read the models of --latency-model; exit if one is missing or invalid. */
 static void setup(struct replay *r)
 {
 	struct predictor *p = xcalloc(1, sizeof(*p));
@@ -70,7 +72,7 @@ static void setup(struct replay *r)
 	r->policy_state = p;
 }
 
-/* To look at a drive is paid for by the budget of hedges. */
+/* Probe copies are charged to the hedge budget. */
 static void setup_hedged(struct replay *r)
 {
 	struct predictor *p;
@@ -80,7 +82,7 @@ static void setup_hedged(struct replay *r)
 	chooser_set_probe_budget(&p->chooser, r->hedge_budget.share, &r->hedge_budget);
 }
 
-/* Sent twice, at once or later, where that gains most (race.h). */
+/* Send reads twice, at once or later, where the gain is highest (race.h). */
 static void setup_two(struct replay *r)
 {
 	struct predictor *p;
@@ -91,7 +93,7 @@ static void setup_two(struct replay *r)
 	race_init(p->race, r->hedge_budget.share);
 }
 
-/* Hedging a read at the p99 of those that were predicted to take as long. */
+/* Hedge a read at the p99 of the reads with a similar prediction. */
 static void setup_p99(struct replay *r)
 {
 	char why[HEDGE_TABLE_WHY_BYTES];
@@ -109,7 +111,7 @@ static void setup_p99(struct replay *r)
 			die("--hedge-table %s", why);
 }
 
-/* The best of the drives that have not been asked; -1: there is none. */
+/* Return the best drive that was not tried; -1 if there is none. */
 static int next_best(struct replay *r, const struct io *io)
 {
 	struct predictor *p = r->policy_state;
@@ -118,14 +120,14 @@ static int next_best(struct replay *r, const struct io *io)
 				    r->ring.now_ns, io->tried);
 }
 
-/* What is to be learnt of the attempt that has just been sent. */
+/* Record the prediction and load of the attempt that was just sent. */
 static void race_enter(struct io *io, uint32_t predicted_us, const struct linnos_load *met)
 {
 	io->in_flight->predicted_us = predicted_us;
 	io->in_flight->met_pages = met->read_pages;
 }
 
-/* The next best drive is asked as well, now or at a time that is waited for. */
+/* Send to the next best drive as well, now or at a time that the timer is set to. */
 static void race(struct replay *r, struct io *io)
 {
 	struct predictor *p = r->policy_state;
@@ -134,7 +136,7 @@ static void race(struct replay *r, struct io *io)
 	struct race_plan plan;
 	int drive = next_best(r, io);
 
-	/* After an error a read goes its own way. */
+	/* After an error, the failover handles the read. */
 	if (drive < 0 || !io->in_flight)
 		return;
 	read.first_us = io->in_flight->predicted_us;
@@ -184,7 +186,7 @@ static void read_lowest(struct replay *r, struct io *io)
 		hedging_arm(r, io);
 }
 
-/* Of a race the winner comes first. */
+/* Learn from an attempt. The first completion of a hedged read is the winner. */
 static void race_learn(struct replay *r, struct io *io, const struct attempt *a)
 {
 	struct predictor *p = r->policy_state;

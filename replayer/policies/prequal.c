@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT
 /*
- * prequal: the rule by which Prequal chooses a server (Wydrowski et al., "Load is not what you
- * should balance: Introducing Prequal", NSDI 2024), on this program's own counters.
+ * prequal: the rule that Prequal uses to choose a server (Wydrowski et al., "Load is not what you
+ * should balance: Introducing Prequal", NSDI 2024), based on this program's own counters.
  *
- *	requests in flight there > a quantile of what was in flight lately ──► hot, else cold
+ *	requests in flight at the drive > a quantile of recent values ──► hot, otherwise cold
  *
- *	one is cold:    of the cold ones the lowest estimated latency
- *	all are hot:    the fewest requests in flight
+ *	any drive is cold:    the lowest estimated latency of the cold drives
+ *	all drives are hot:   the fewest requests in flight
  *
- * The estimate is the median of the drive's latest latencies, of reads that met about as many
- * requests there as are there now.
+ * The estimate is the median of the drive's recent latencies of reads that met about the same
+ * number of requests in flight as there are now.
  *
- * There the servers count and estimate, clients learn it by probes, which age and are used up, and
- * choose among a few. This program sends all that the array is given, so it knows at every read
- * what a probe of each drive would say. What others do to a drive it sees in latencies alone.
+ * In the paper, servers count and estimate; clients get the values by probes, which expire and are
+ * used up, and choose among a few servers. This program sends all of the array's I/Os, so for every
+ * read it knows the result of a probe of each drive. The load of other programs is visible only in
+ * the latencies.
  */
 #include "engine/attempts.h"
 #include "error.h"
@@ -23,15 +24,20 @@
 
 #include <stdlib.h>
 
-/* The paper's, for most of its measurements: 2^-0.25. */
+/* The value that the paper uses in most measurements: 2^-0.25. */
 #define HOT_QUANTILE 0.84
-/* Looks at a drive from which the quantile is taken: of three drives at the last 80 reads, so that
- * it follows a burst of requests and is no chance of a few. */
+/*
+ * The number of samples for the quantile. With three drives these are the last 80 reads, few enough
+ * to follow a burst of requests and enough to limit noise.
+ */
 #define LOOKS 240u
-/* More in flight are all the same: no estimate tells them apart. */
+/* Higher numbers of requests in flight are treated as equal. */
 #define RIF_MAX 1023u
-/* Latencies that are remembered, and of how many of them, the nearest by requests in flight, the
- * median is taken: the fewest that two outliers do not move. */
+/*
+ * The number of latencies that are remembered, and the number of those, nearest by requests in
+ * flight, that the median is taken of. It is the smallest number for which two outliers do not
+ * matter.
+ */
 #define LATENCIES 64u
 #define NEAREST 5u
 
@@ -49,7 +55,7 @@ struct estimator { /* of one drive */
 struct prequal {
 	struct estimator drives[MAX_DRIVES];
 	uint16_t looks[LOOKS];
-	uint32_t n_with[RIF_MAX + 1]; /* of the looks, by requests in flight */
+	uint32_t n_with[RIF_MAX + 1]; /* histogram of the samples, by requests in flight */
 	uint64_t n_looks;
 };
 
@@ -73,7 +79,7 @@ static void look(struct prequal *p, uint32_t requests)
 	p->n_with[requests]++;
 }
 
-/* The most requests in flight with which a drive is cold. */
+/* Return the maximum number of requests in flight of a cold drive. */
 static uint32_t cold_max(const struct prequal *p)
 {
 	uint32_t rank = nearest_rank(p->n_looks < LOOKS ? p->n_looks : LOOKS, HOT_QUANTILE);
@@ -96,13 +102,13 @@ static int by_latency(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The median of the answers that met about so many requests; UINT32_MAX without any. */
+/* Return the median latency with about this number of requests; UINT32_MAX if there is none. */
 static uint32_t estimate_us(const struct estimator *e, uint32_t requests)
 {
 	unsigned int n = e->n < LATENCIES ? e->n : LATENCIES, n_near = 0;
 	uint32_t near[LATENCIES], far, next = 0;
 
-	/* Within a distance that grows until there are enough. */
+	/* Increase the distance until there are enough samples. */
 	do {
 		far = next;
 		next = UINT32_MAX;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a policy learns from the per-I/O log of an earlier run: see profile.h. */
+/* Statistics from the per-I/O log of an earlier run: see profile.h. */
 #include "profile.h"
 #include "error.h"
 #include "results/io_log.h"
@@ -11,7 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For the queue lengths only so many I/Os are held in memory; a longer log is read up to there. */
+/*
+ * The maximum number of I/Os held in memory for the queue lengths; the rest of a longer log is
+ * ignored.
+ */
 #define QUEUE_IOS_MAX (4u << 20)
 
 static FILE *open_log(const char *path)
@@ -59,12 +62,12 @@ double profile_percentile_us(const char *path, double fraction)
 
 struct event { /* an I/O arrives at a drive or leaves it */
 	uint64_t at_ns;
-	int32_t pages; /* negative: leaves */
+	int32_t pages; /* negative if it leaves */
 	uint8_t drive;
 	bool read;
 };
 
-/* At the same instant those that leave go first. */
+/* At the same time, departures come first. */
 static int by_time(const void *a, const void *b)
 {
 	const struct event *x = a, *y = b;
@@ -81,7 +84,7 @@ uint32_t profile_pending_pages(const char *path, double fraction)
 	struct latency found;
 	int64_t pending[256] = {0};
 	FILE *f = open_log(path);
-	uint32_t n = 0, pages, instant = 0; /* where the I/Os that arrive together begin */
+	uint32_t n = 0, pages, instant = 0; /* index of the first I/O with the same arrival time */
 
 	while (n < 2 * QUEUE_IOS_MAX && next_record(f, path, &record)) {
 		uint64_t at = record.due_ns + record.lag_ns;
@@ -94,7 +97,10 @@ uint32_t profile_pending_pages(const char *path, double fraction)
 	fclose(f);
 	qsort(events, n, sizeof(*events), by_time);
 	latency_init(&found, LATENCY_EXACT_MAX);
-	/* Those that arrive together do not see each other: a log has them as they ended. */
+	/*
+	 * I/Os that arrive together do not count each other, because a log is in the order of
+	 * completion.
+	 */
 	for (uint32_t i = 0; i < n; i++) {
 		if (events[i].read)
 			latency_add(&found, pending[events[i].drive] + events[i].pages);

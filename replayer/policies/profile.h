@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* What a policy learns from the per-I/O log of an earlier run. */
+/* Statistics from the per-I/O log of an earlier run. */
 #ifndef REPLAYER_PROFILE_H
 #define REPLAYER_PROFILE_H
 
 #include <stdint.h>
 
-/* The percentile (0 to 1) of the reads' latencies, in us. Dies when the log is none, truncated or
- * without reads. */
+/*
+ * Return the percentile (0 to 1) of the reads' latencies, in us. Exit if the file is not a log, is
+ * truncated or has no reads.
+ */
 double profile_percentile_us(const char *path, double fraction);
-/* The percentile of the pending 4 KiB pages that a read found on its drive, its own included.
- * Attempts that the log does not tell of (losers of a race, revoked ones) are missing, so the log
- * should be of a baseline run. */
+/*
+ * Return the percentile of the pending 4 KiB pages that a read met at its drive, including its own.
+ * Attempts that are not in the log (orphaned and revoked ones) are missing, so the log should be of
+ * a baseline run.
+ */
 uint32_t profile_pending_pages(const char *path, double fraction);
 
 #endif

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * The linnos policies: reads carry the latency-critical hint, and a revoked one fails over.
+ * The linnos policies: reads carry the latency-critical hint, and a revoked read fails over.
  *
- * home: hint ──EBUSY──► home + 1: hint ──EBUSY──► ... ──EBUSY──► last: plain, it cannot be revoked
+ * default: hint ─EBUSY─► default + 1: hint ─EBUSY─► ... ─EBUSY─► last: plain, it cannot be revoked
  *
  * Between EBUSY and the next attempt lies --failover-us: the time that an application would spend
- * on the way back through its stack, which virtual time does not see. With hedging set up the
- * read's timer serves both, in turn: the failover while one is due, else the hedge.
+ * in its own stack, which virtual time does not include. With hedging, the read's timer serves both
+ * purposes in turn: the failover while one is pending, otherwise the hedge.
  *
- * With --guarded not every read carries the hint, and some of the reads that home revokes go there
- * again without it. How many do depends on what reads gained by leaving (hint_guard.h).
+ * With --guarded not every read carries the hint, and some of the reads that the default drive
+ * revokes are sent there again without it. Their number depends on the benefit of redirecting
+ * (hint_guard.h).
  */
 #include "engine/attempts.h"
 #include "error.h"
@@ -18,7 +19,10 @@
 
 _Static_assert(MAX_DRIVES <= HINTS_DRIVES_MAX, "struct hints has room for fewer drives");
 
-/* Is this replica the only one left that could still answer? Then the read must not be revoked. */
+/*
+ * Return true if this replica is the only one left that can answer, so that the read must not be
+ * revoked.
+ */
 static bool is_last(const struct replay *r, const struct io *io, unsigned int drive)
 {
 	uint32_t all = (1u << r->n_drives) - 1;
@@ -28,7 +32,7 @@ static bool is_last(const struct replay *r, const struct io *io, unsigned int dr
 
 static void send_to(struct replay *r, struct io *io, unsigned int drive)
 {
-	/* With another attempt at work this one continues a revoked hedge. */
+	/* If another attempt is in flight, this one continues a revoked hedge. */
 	unsigned int hedge = io->in_flight ? SEND_HEDGE : 0;
 
 	attempt_send(r, io, drive, hedge | (is_last(r, io, drive) ? SEND_PLAIN : SEND_HINT));
@@ -75,11 +79,13 @@ static void fail_over(struct replay *r, struct io *io)
 		send_home(r, io);
 		return;
 	}
-	/* While another attempt runs (a hedge race), nothing more is owed. */
+	/* If another attempt is in flight (hedging), nothing more is to be done. */
 	if (drive < 0 && io->in_flight)
 		return;
-	/* All were asked, and the last revoked one was a hedge whose rival failed: back to any that
-	 * works. */
+	/*
+	 * All drives were tried, and the last one revoked a hedge whose primary attempt failed:
+	 * return to any drive that works.
+	 */
 	if (drive < 0) {
 		drive = replica_after_home(r, io, io->failed);
 		attempt_send(r, io, drive < 0 ? io->home : (unsigned int)drive, SEND_PLAIN);
@@ -90,7 +96,7 @@ static void fail_over(struct replay *r, struct io *io)
 
 static void revocation_revoked(struct replay *r, struct io *io, struct attempt *a)
 {
-	/* A revoked hedge has cost the array nothing: the budget gets it back. */
+	/* A revoked hedge has cost the array nothing, so the budget is refunded. */
 	if (a->hedge)
 		budget_refund(&r->hedge_budget);
 	else if (r->policy_state && a->drive == io->home)
@@ -134,21 +140,23 @@ const struct policy policy_linnos =
 	       "latency-critical reads; a revoked one goes to the next replica, the last "
 	       "is never revoked",
 	       .setup = setup);
-/* For the rare false submit only. */
+/* Only for the rare false submit. */
 const struct policy policy_linnos_h99 =
 	LINNOS("linnos-h99", "linnos, and hedging at p99", .setup = setup, .hedge_percentile = 99);
 
 /*
- * linnos-hl hedges what the network lets through wrongly. Its false submits are the slow reads that
- * remain, so a hedge need not wait longer than their share says: the threshold is the smaller of
- * p95 and the percentile 1 - false-submit ratio of the usual latency.
+ * linnos-hl hedges the reads that the network admits wrongly. These false submits are the remaining
+ * slow reads, so a hedge need not wait longer than their fraction implies: the threshold is the
+ * smaller of p95 and the percentile 1 - false-submit ratio of the latencies in the profile.
  */
 
-/* Fewer decisions than this say nothing about the network's errors. */
+/* Fewer decisions do not allow an estimate of the network's errors. */
 #define DECISIONS_MIN 1000
 
-/* Given, else from what the kernel has counted since the models were uploaded, else 0: the
- * threshold is then p95. */
+/*
+ * Return the option's value, otherwise that of the kernel's counters since the models were
+ * uploaded, otherwise 0, in which case the threshold is p95.
+ */
 static double false_submit_ratio(const struct replay *r)
 {
 	uint64_t decided = 0, wrong = 0;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * shortest-queue: every read goes to the replica with the fewest pending 4 KiB pages, and of equal
- * ones to the first from home on. Nothing is learnt and nothing is set: what a balancer does. With
- * -h95 it is hedged, at the shortest queue among the drives that were not asked yet.
+ * shortest-queue: every read goes to the replica with the fewest pending 4 KiB pages; in a tie, to
+ * the first one from the default drive on. Like a load balancer, it has no training and no
+ * settings. With -h95 it is hedged, to the shortest queue among the drives that were not tried yet.
  *
- * The pending pages are those this replayer has at the drive, which is all an application can know.
- * A read counts from the moment it is decided on, so that reads due together spread.
+ * The pending pages are those of this replayer, which is all that an application can know. A read
+ * counts from the moment of its decision, so that reads due at the same time are distributed.
  */
 #include "engine/attempts.h"
 #include "hedging.h"
 #include "policy.h"
 
-/* Of the drives whose bit is not in mask; -1 when all are. */
+/* Return the drive with the shortest queue that is not in @mask; -1 if there is none. */
 static int shortest_queue(const struct replay *r, const struct io *io, uint32_t mask)
 {
 	int shortest = -1;

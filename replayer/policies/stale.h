@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When a drive that a policy passes over is asked again.
+ * When a drive that a policy avoids is tried again.
  *
- * One that was slow would be passed over for ever by what it last took. So when it was not heard of
- * for as long as buffer flushes and garbage collection keep a drive slow, some milliseconds, the
- * next read goes there; the one read, and no other before it is answered.
+ * A drive that was slow would be avoided forever because of its last latency. If no read has
+ * completed there for as long as buffer flushes and garbage collection keep a drive slow, some
+ * milliseconds, the next read goes there. No other read follows before it has completed.
  */
 #ifndef REPLAYER_STALE_H
 #define REPLAYER_STALE_H
