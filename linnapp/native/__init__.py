@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Loads what is compiled: the core, ``liblinnapp_native.so``, built by `make` from the C files
-here, and the libraries that programs in C use, too."""
+"""Load compiled code: the core, ``liblinnapp_native.so``, built by `make` from the C files here,
+and the libraries that C programs use as well."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from linnapp.errors import LinnappError
 
 LIBRARY = "liblinnapp_native.so"
 
-#: of the kernel's code: past reads that are seen, and all that a model of latencies sees
+#: from the kernel's code: number of past reads in the input, and inputs of a latency model
 HISTORY, N_FEATURES = 4, 23
-#: As many a model of latencies knows at least: those trained before there were more do.
+#: Minimum number of inputs of a latency model; models from before the last was added have this.
 N_FEATURES_MIN = 22
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def library_path(name: str, variable: str) -> Path:
-    """Where a compiled library is: environment `variable`, beside this file, or ``build/lib``."""
+    """Find a compiled library: environment `variable`, next to this file, or ``build/lib``."""
     override = os.environ.get(variable)
     if override:
         return Path(override)
@@ -50,10 +50,11 @@ def load_library(name: str, variable: str) -> ctypes.CDLL:
 def load_public(
     soname: str, variable: str, goals: tuple[str, str], version: str, **functions: tuple[Any, ...]
 ) -> ctypes.CDLL:
-    """Load a library that programs in C use, too, of which a system may have any version.
+    """Load a library that C programs use as well, of which any version may be installed.
 
-    `goals` are of make: what builds one in a checkout, in the folder of that name, and what
-    installs it. Of another `version` of its symbols a library has other structures.
+    `goals` are of make: the one that builds the library in a checkout, in the folder of that name,
+    and the one that installs it. A library with another `version` of its symbols has other
+    structures.
     """
     made = _REPOSITORY / "build" / goals[0] / soname
     path = os.environ.get(variable) or (str(made) if made.exists() else soname)
@@ -76,20 +77,20 @@ def load_public(
 
 
 def check_status(status: int, said: Callable[[], bytes]) -> None:
-    """Raise what a library says of the call of this thread that failed last, if it did."""
+    """Raise the library's message for the last failed call of this thread, if the call failed."""
     if status < 0:
         raise OSError(-status, os.fsdecode(said()))
 
 
 def check_fits(n_bits: int, **values: int) -> None:
-    """Raise a ValueError for a number that ctypes would cut to its lower bits."""
+    """Raise a ValueError for a number that ctypes would truncate to its lower bits."""
     for name, value in values.items():
         if not 0 <= value < 1 << n_bits:
             raise ValueError(f"{name} {value}: 0 to {(1 << n_bits) - 1} can be")
 
 
 def declared(library: ctypes.CDLL, **functions: tuple[Any, ...]) -> ctypes.CDLL:
-    """The library, once its functions are known: of each what it returns, then what it takes."""
+    """Declare functions of a library: for each, the result type, then the argument types."""
     for name, (result, *arguments) in functions.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -97,12 +98,12 @@ def declared(library: ctypes.CDLL, **functions: tuple[Any, ...]) -> ctypes.CDLL:
 
 
 def of_one_kind(kind: Any, *names: str) -> tuple[tuple[str, Any], ...]:
-    """Fields of a structure, all of one type."""
+    """Return fields of a structure that all have the same type."""
     return tuple((name, kind) for name in names)
 
 
 def of_counters(counted: Any, *signed: str) -> tuple[tuple[str, Any], ...]:
-    """Fields of a structure that are the numbers of a dataclass, in its order."""
+    """Return fields of a structure for the numbers of a dataclass, in the same order."""
     return tuple(
         (field.name, ctypes.c_int64 if field.name in signed else ctypes.c_uint64)
         for field in dataclasses.fields(counted)
@@ -111,13 +112,13 @@ def of_counters(counted: Any, *signed: str) -> tuple[tuple[str, Any], ...]:
 
 
 def counted(raw: ctypes.Structure) -> dict[str, Any]:
-    """A structure's numbers by their names."""
+    """Return a structure's numbers by name."""
     return {name: getattr(raw, name) for name, *_ in raw._fields_}
 
 
 @contextlib.contextmanager
 def to_be_filled(buffers: Sequence[Any]) -> Iterator[list[ctypes.Array[ctypes.c_char]]]:
-    """What a library may write to of writable, C-contiguous buffers; empty ones are left out."""
+    """Yield the memory of writable, C-contiguous buffers for a library; empty ones are left out."""
     with contextlib.ExitStack() as views:
         given = [views.enter_context(memoryview(buffer)) for buffer in buffers]
         given = [view for view in given if view.nbytes]
@@ -130,18 +131,18 @@ def to_be_filled(buffers: Sequence[Any]) -> Iterator[list[ctypes.Array[ctypes.c_
         try:
             yield places
         finally:
-            # A view with one of them cannot be given back.
+            # A memoryview that one of these refers to could not be released.
             places.clear()
 
 
 class Closable(abc.ABC):
-    """What holds an object of a library by its `_handle`, and gives it back with `close`."""
+    """Holds an object of a library as its `_handle`, and frees it with `close`."""
 
     _handle: ctypes.c_void_p
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Give it back; may be repeated."""
+        """Free the object; may be repeated."""
 
     def __enter__(self) -> Self:
         return self
@@ -156,5 +157,5 @@ class Closable(abc.ABC):
 
 @functools.cache
 def native() -> ctypes.CDLL:
-    """The compiled core; loaded once."""
+    """Return the compiled core, which is loaded once."""
     return load_library(LIBRARY, "LINNAPP_NATIVE_LIB")

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * blktrace's binary events, from files to one order.
+ * blktrace's binary events, merged from files into one order.
  *
  * A trace is one file per CPU, or one file that blkparse -d merged. Each file is read through a
- * fixed buffer; the earliest head of all files is next. Timestamps within a file can be out of
- * order by a little (blkparse writes batches), so events are put in order while they are read
- * ahead; equal times keep their order. A file that goes back by more is refused: it is two
- * recordings, one behind the other.
+ * fixed buffer, and the earliest head of all files is next. Timestamps within a file can be
+ * slightly out of order (blkparse writes batches), so events are sorted while they are read ahead.
+ * Events with equal times keep their order. A file that goes back further is refused: it consists
+ * of two recordings, one after the other.
  */
 #include "blktrace_private.h"
 
@@ -39,11 +39,11 @@ struct lt_source {
 	const char *path;
 	unsigned char *buffer;
 	size_t start, end;
-	uint64_t offset;		/* in the file, of buffer[start] */
+	uint64_t offset;		/* file position of buffer[start] */
 	uint32_t version;
 	bool swapped, eof, at_end;
 	struct blk_event head;		/* valid unless at_end */
-	size_t head_bytes;		/* of it in the file */
+	size_t head_bytes;		/* its size in the file */
 };
 
 static void swap_event(struct blk_event *e, uint32_t version)
@@ -78,7 +78,7 @@ static size_t event_bytes(const struct lt_source *s)
 	return s->version == 8 ? sizeof(struct event_v8) : sizeof(struct blk_event_v7);
 }
 
-/* How many bytes there are in the buffer, @want of them if the file has as many. */
+/* Fill the buffer with @want bytes if the file has as many; return how many it contains. */
 static size_t fill(struct lt_events *events, struct lt_source *s, size_t want)
 {
 	while (s->end - s->start < want && !s->eof) {
@@ -98,7 +98,7 @@ static size_t fill(struct lt_events *events, struct lt_source *s, size_t want)
 	return s->end - s->start;
 }
 
-/* Whether an event begins here of a version that is known, the same one in all files. */
+/* Return true if an event with a known version begins here, the same version in all files. */
 static bool check_magic(struct lt_events *events, struct lt_source *s, size_t have)
 {
 	const struct lt_source *first = events->sources;
@@ -106,7 +106,7 @@ static bool check_magic(struct lt_events *events, struct lt_source *s, size_t ha
 	uint32_t magic;
 
 	if (have < sizeof(magic)) {
-		/* elsewhere such an end is one of an event */
+		/* elsewhere, such an end is an event that is cut off */
 		if (!at)
 			lt_fail(events->failure, "%s: not a blktrace file (%zu bytes long)",
 				s->path, have);
@@ -141,7 +141,7 @@ static bool check_magic(struct lt_events *events, struct lt_source *s, size_t ha
 			s->version);
 		return false;
 	}
-	/* an idle CPU's file is empty */
+	/* the file of an idle CPU is empty */
 	while (first < s && !first->version)
 		first++;
 	s->version = magic;
@@ -158,7 +158,7 @@ static bool check_magic(struct lt_events *events, struct lt_source *s, size_t ha
 	return true;
 }
 
-/* Read the next event of @s, of any kind, into its head; pdus are skipped. */
+/* Read the next event of @s, of any kind, into its head; payloads are skipped. */
 static void advance_one(struct lt_events *events, struct lt_source *s)
 {
 	struct blk_event *e = &s->head;
@@ -200,7 +200,7 @@ static void advance_one(struct lt_events *events, struct lt_source *s)
 #define NOTE_MESSAGE 2
 #define NOTE_DROPPED "linnapp: events dropped: "
 
-/* What lt_events_copy() has written of events that the kernel dropped: it numbers no such event. */
+/* Read lt_events_copy()'s note about events that the kernel dropped and did not number. */
 static void read_note(struct lt_events *events, const struct lt_source *s)
 {
 	const struct blk_event *e = &s->head;
@@ -216,7 +216,7 @@ static void read_note(struct lt_events *events, const struct lt_source *s)
 	events->stats->lost_events += strtoull(number, NULL, 10);
 }
 
-/* Write a note in the layout of the events. */
+/* Write a note in the byte order and version of the events. */
 static bool write_note(const struct lt_source *like, uint64_t dropped, FILE *out)
 {
 	const struct blk_event *first = &like->head;
@@ -238,8 +238,8 @@ static bool write_note(const struct lt_source *like, uint64_t dropped, FILE *out
 }
 
 /*
- * Notes (process names, messages) are dropped at once: blkparse -d makes the times of all other
- * events relative to the first and leaves those of notes absolute.
+ * Notes (process names, messages) are skipped immediately, because blkparse -d makes the times of
+ * all other events relative to the first event and leaves those of notes absolute.
  */
 static void advance(struct lt_events *events, struct lt_source *s)
 {
@@ -253,7 +253,7 @@ static void advance(struct lt_events *events, struct lt_source *s)
 	}
 }
 
-/* The earliest head of all sources; the file of the lower CPU wins a tie. */
+/* Return the source with the earliest head; on a tie, the one with the lower CPU number. */
 static struct lt_source *earliest(struct lt_events *events)
 {
 	struct lt_source *best = NULL;
@@ -264,16 +264,16 @@ static struct lt_source *earliest(struct lt_events *events)
 	return best;
 }
 
-/* ---- what is read ahead ---- */
+/* ---- read-ahead ---- */
 
 /**
- * lt_events_lost() - whether the completion of a request was lost
- * @sector: of the request, as are @bytes and @write
- * @in_flight: how many requests there are of exactly these sectors
- * @until_ns: when they all have completed if none was lost
+ * lt_events_lost() - find out whether the completion of a request was lost
+ * @sector: first sector of the request, whose length and direction are @bytes and @write
+ * @in_flight: number of requests in flight on exactly these sectors
+ * @until_ns: time by which all have completed if no completion was lost
  *
- * Return: whether some of them stay without completion until then, or as far as events are read
- * ahead. Requests that are on the same sectors at the same time all complete.
+ * Return: true if some of them have no completion until then, or until the end of the read-ahead.
+ * If several requests are on the same sectors at the same time, all of them complete.
  */
 bool lt_events_lost(const struct lt_events *events, uint64_t sector, uint32_t bytes, bool write,
 		    uint32_t in_flight, uint64_t until_ns)
@@ -297,10 +297,10 @@ bool lt_events_lost(const struct lt_events *events, uint64_t sector, uint32_t by
 	return true;
 }
 
-/* Whether an event is one that was missing: it stands behind later ones of its CPU. */
+/* Return true if an event was counted as missing: it follows later events of its CPU. */
 static bool fills_gap(struct lt_events *events, const struct blk_event *e)
 {
-	/* A file that is out of order has a gap for each event that comes too late. */
+	/* A file that is out of order has a gap for each late event. */
 	for (uint32_t i = events->gaps_len; i && i + LT_REORDER > events->gaps_len; i--) {
 		struct lt_gap *gap = &events->gaps[(events->gaps_start + i - 1) % LT_AHEAD];
 
@@ -316,8 +316,8 @@ static bool fills_gap(struct lt_events *events, const struct blk_event *e)
 }
 
 /*
- * Per CPU the kernel numbers the events, so a gap counts what is missing; the numbers wrap. False,
- * and a failure, where a second recording begins.
+ * The kernel numbers the events of each CPU, so a gap shows the number of missing events. The
+ * numbers wrap around. Return false and fail if a second recording begins.
  */
 static bool check_sequence(struct lt_events *events, const struct lt_source *s,
 			   const struct blk_event *e)
@@ -352,7 +352,7 @@ static bool check_sequence(struct lt_events *events, const struct lt_source *s,
 	return true;
 }
 
-/* Put the head of a source where it belongs among what is read ahead, where there is room. */
+/* Insert the head of a source into the sorted read-ahead if there is room. */
 static bool insert(struct lt_events *events, const struct lt_source *s)
 {
 	const struct blk_event *incoming = &s->head;
@@ -386,7 +386,7 @@ static bool insert(struct lt_events *events, const struct lt_source *s)
 	return true;
 }
 
-/* The next event in order of time; NULL at the end, and on a failure. */
+/* Return the next event in order of time; NULL at the end and on a failure. */
 const struct blk_event *lt_events_next(struct lt_events *events)
 {
 	const struct blk_event *event;
@@ -411,19 +411,19 @@ const struct blk_event *lt_events_next(struct lt_events *events)
 	return event;
 }
 
-/* One that comes some events later, if it is there: to have its part at hand. */
+/* Return the event LT_PEEK events later, if there is one, to prefetch the memory of its part. */
 const struct blk_event *lt_events_peek(const struct lt_events *events)
 {
 	return events->len > LT_PEEK ? &events->ahead[(events->start + LT_PEEK) % LT_AHEAD] : NULL;
 }
 
-/* How many events are missing from now on, or from before, and until when. */
+/* Return the number of events missing from now on, or from an earlier time, and the gap's end. */
 uint32_t lt_events_gap(struct lt_events *events, uint64_t now_ns, uint64_t *until_ns)
 {
 	while (events->gaps_len) {
 		const struct lt_gap *gap = &events->gaps[events->gaps_start];
 
-		/* what happened at its start came before it */
+		/* an event with the time of the gap's start came before the gap */
 		if (gap->from_ns >= now_ns && gap->until_ns > now_ns)
 			return 0;
 		events->gaps_start = (events->gaps_start + 1) % LT_AHEAD;
@@ -436,7 +436,7 @@ uint32_t lt_events_gap(struct lt_events *events, uint64_t now_ns, uint64_t *unti
 	return 0;
 }
 
-/* Open the files and read the first event of each; false when out of memory. */
+/* Open the files and read the first event of each; return false if out of memory. */
 bool lt_events_open(struct lt_events *events, const char *const *paths, int n_paths)
 {
 	events->sources = calloc(n_paths, sizeof(*events->sources));
@@ -460,13 +460,16 @@ bool lt_events_open(struct lt_events *events, const char *const *paths, int n_pa
 	return true;
 }
 
-/* Copy all events of freshly opened files in order, and how many were dropped; how many, or -1. */
+/*
+ * Copy all events of freshly opened files in order, and a note with the number of dropped events.
+ * Return the number of events, or -1.
+ */
 int64_t lt_events_copy(struct lt_events *events, FILE *out, uint64_t dropped)
 {
 	struct lt_source *s = earliest(events);
 	int64_t n = 0;
 
-	/* The note has the byte order of this machine, as what was recorded here has. */
+	/* The note has the byte order of this machine, as do recordings made on it. */
 	if (dropped && s && !s->swapped && !write_note(s, dropped, out))
 		return -1;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The files of a recording: one that is merged, or one for each CPU, each of them packed or not.
+ * The files of a recording: a merged one, or one for each CPU, each of which may be packed.
  */
 #include "blktrace_parser.h"
 #include "packed.h"
@@ -14,7 +14,7 @@
 
 #define PER_CPU ".blktrace."
 
-/* The length of a file name's part before ".blktrace.N", with any packing; 0 if it is none's. */
+/* Return the length of a file name before ".blktrace.N[.PACKING]"; 0 for any other name. */
 static size_t base_length(const char *name, long *cpu)
 {
 	const char *found = NULL, *at = name;
@@ -40,7 +40,7 @@ static bool is_file(const char *path)
 	return !stat(path, &st) && S_ISREG(st.st_mode);
 }
 
-/* A name in the folder of @path. */
+/* Return the path of a name in the folder of @path. */
 static char *beside(const char *path, const char *name)
 {
 	const char *slash = strrchr(path, '/');
@@ -51,7 +51,7 @@ static char *beside(const char *path, const char *name)
 	return joined;
 }
 
-/* Of two files of one CPU the one that was named, or else the one that is not packed. */
+/* Return true if @path is preferred to @than, a file of the same CPU: the named or unpacked one. */
 static bool is_better(const char *path, const char *than, const char *trace)
 {
 	return strcmp(than, trace) && (!strcmp(path, trace) || strlen(path) < strlen(than));
@@ -95,7 +95,7 @@ static void add_per_cpu(struct lt_files *files, const char *trace, const char *b
  * lt_find_files() - find the files of a trace
  * @trace: a merged file, one of blktrace's files for each CPU, or the part of their names before
  *	".blktrace."
- * @files: where to put their names, in the order of the CPUs, to be freed with lt_free_files()
+ * @files: receives their names, in the order of the CPUs, to be freed with lt_free_files()
  */
 void lt_find_files(const char *trace, struct lt_files *files)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The interface of the blktrace parser, and what is counted of events; see blktrace_private.h. */
+/* The interface of the blktrace parser, and the event counters; see blktrace_private.h. */
 #include "blktrace_private.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ struct lt_parser {
 	bool finished;
 };
 
-/* Where actions are counted; others say nothing of I/Os. A request's (G) is not. */
+/* Counter of each action; other actions do not concern I/Os. Requests (G) are not counted. */
 static const size_t counters[ACT_MASK + 1] = {
 	[ACT_QUEUE] = offsetof(struct lt_stats, queued),
 	[ACT_BACKMERGE] = offsetof(struct lt_stats, back_merges),
@@ -47,8 +47,8 @@ void *lt_alloc(struct lt_failure *failure, size_t bytes)
 }
 
 /*
- * Whether an I/O's event can be one of a drive's. Parts of sectors would leave parts of no length,
- * and what is behind the last byte or time that fits 63 bits wraps in whoever reads on.
+ * Return true if the values of an I/O's event are possible for a drive. Parts of sectors would
+ * leave parts of length zero, and a last byte or time that exceeds 63 bits would overflow later.
  */
 static bool plausible(struct lt_parser *p, const struct blk_event *e)
 {
@@ -69,7 +69,9 @@ static bool plausible(struct lt_parser *p, const struct blk_event *e)
 	return !wrong;
 }
 
-/* Count the event for its device; false when it belongs to another drive than the one wanted. */
+/*
+ * Count the event for its device; return false if it belongs to another drive than the chosen one.
+ */
 static bool wanted_device(struct lt_parser *p, const struct blk_event *e)
 {
 	uint32_t *wanted = &p->options.device;
@@ -106,7 +108,10 @@ static void on_event(struct lt_parser *p, const struct blk_event *e)
 		++*(uint64_t *)((char *)&p->stats + counters[action]);
 	else if (action != ACT_GETRQ)
 		return;
-	/* Of the device below, written before the Q, which has the new sector already. */
+		/*
+		 * It names the device below, and comes before the Q, which already has the new
+		 * sector.
+		 */
 	if (action == ACT_REMAP)
 		return;
 	if (!e->bytes || e->action & (CAT_DISCARD | CAT_PASSTHROUGH | CAT_ZONE_STATE |
@@ -118,12 +123,12 @@ static void on_event(struct lt_parser *p, const struct blk_event *e)
 
 /**
  * lt_open() - start reading a trace
- * @paths: the files, one per CPU, or one merged; of no more use once it has returned
- * @n_paths: how many
- * @options: how
+ * @paths: the files, one per CPU, or one merged; not used after the call
+ * @n_paths: number of files
+ * @options: options for reading
  *
- * Return: a parser, to be closed with lt_close(); lt_error() tells whether it is usable. NULL when
- * out of memory.
+ * Return: a parser, to be closed with lt_close(), which is usable if lt_error() returns an empty
+ * string; NULL if out of memory.
  */
 struct lt_parser *lt_open(const char *const *paths, int n_paths, const struct lt_options *options)
 {
@@ -146,13 +151,13 @@ struct lt_parser *lt_open(const char *const *paths, int n_paths, const struct lt
 }
 
 /**
- * lt_read() - the next I/Os in arrival order
+ * lt_read() - read the next I/Os in arrival order
  * @p: the parser
- * @n: how many are wanted
- * @rows: where to put them
+ * @n: number of I/Os requested
+ * @rows: receives the I/Os
  *
- * Return: how many there were, fewer than @n only at the end of the trace; 0 when there are no
- * more; -1 on an error, which lt_error() tells.
+ * Return: the number of I/Os, fewer than @n only at the end of the trace; 0 if there are no
+ * more; -1 on an error, which lt_error() describes.
  */
 int64_t lt_read(struct lt_parser *p, int64_t n, struct lt_row *rows)
 {
@@ -174,11 +179,11 @@ int64_t lt_read(struct lt_parser *p, int64_t n, struct lt_row *rows)
 
 /**
  * lt_merge() - copy all events of a freshly opened parser's files to one file, in time order
- * @p: the parser; of no more use afterwards but for lt_error() and lt_close()
+ * @p: the parser; afterwards, only lt_error() and lt_close() may be called
  * @path: the file to create
- * @dropped: how many events blktrace says the kernel has dropped, for whoever reads the file
+ * @dropped: number of events that the kernel dropped according to blktrace; noted in the file
  *
- * Return: events written, or -1 on an error, which lt_error() tells.
+ * Return: number of events written, or -1 on an error, which lt_error() describes.
  */
 int64_t lt_merge(struct lt_parser *p, const char *path, uint64_t dropped)
 {
@@ -192,13 +197,13 @@ int64_t lt_merge(struct lt_parser *p, const char *path, uint64_t dropped)
 	return lt_failed(&p->failure) ? -1 : n;
 }
 
-/** lt_stats() - what was seen so far; complete once lt_read() returned 0 */
+/** lt_stats() - get the counters so far; complete once lt_read() has returned 0 */
 void lt_stats(const struct lt_parser *p, struct lt_stats *stats)
 {
 	*stats = p->stats;
 }
 
-/** lt_error() - why the last call failed; an empty string when it did not */
+/** lt_error() - get the reason for the last failure; an empty string if there was none */
 const char *lt_error(const struct lt_parser *p)
 {
 	return p->failure.why;

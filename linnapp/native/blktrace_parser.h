@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From blktrace's binary events to I/Os with the features that the kernel saw.
+ * Convert blktrace's binary events to I/Os with the features that the kernel saw.
  *
- * The interface that linnapp/trace/blktrace.py loads through ctypes. See the comment at the head of
- * blktrace_parser.c for what is matched with what.
+ * linnapp/trace/blktrace.py loads this interface through ctypes. The comment at the head of
+ * blktrace_requests.c explains how events are matched.
  */
 #ifndef LINNAPP_BLKTRACE_PARSER_H
 #define LINNAPP_BLKTRACE_PARSER_H
 
 #include <stdint.h>
 
-/* of what a model sees, as in linnos_model.h of the kernel */
+/* dimensions of a model's input, as in the kernel's linnos_model.h */
 #define LT_HISTORY 4
 #define LT_FEATURES 23
 #define LT_MAX_DEVICES 16
@@ -19,7 +19,7 @@
 
 #define LT_MAX_CPUS 4096
 
-/* The files of a trace; @missing: CPUs below the last one that have no file. */
+/* The files of a trace; @missing is the number of CPUs below the last one without a file. */
 struct lt_files {
 	int32_t n, missing;
 	char *names[LT_MAX_CPUS];
@@ -38,11 +38,11 @@ enum lt_io_flag {
 	LT_SPLIT = 1 << 5,
 	LT_REQUEUED = 1 << 6,
 	LT_ISSUED = 1 << 7,
-	/* events are missing: what it saw, or how long it took, may be wrong */
+	/* events are missing, so its features or its latency may be wrong */
 	LT_DOUBTFUL = 1 << 8,
 };
 
-/* Filled in by lt_stats(); every field is a count of events or I/Os but the last ones. */
+/* Filled by lt_stats(); every field except the last ones is a count of events or I/Os. */
 struct lt_stats {
 	uint64_t events;
 	uint64_t bytes;
@@ -62,9 +62,9 @@ struct lt_stats {
 	uint64_t revoked;
 	uint64_t errors;
 	uint64_t out_of_order;
-	uint64_t lost_events;		/* numbers that are missing, and those next */
-	uint64_t dropped_events;	/* that blktrace said were dropped, see lt_merge() */
-	uint64_t doubtful_reads;	/* of those that completed */
+	uint64_t lost_events;		/* missing numbers, and the next field's events */
+	uint64_t dropped_events;	/* reported by blktrace as dropped, see lt_merge() */
+	uint64_t doubtful_reads;	/* number of doubtful completed reads */
 	uint64_t reads;
 	uint64_t writes;
 	uint32_t big_endian;
@@ -73,17 +73,19 @@ struct lt_stats {
 	uint64_t device_events[LT_MAX_DEVICES];
 };
 
-/* An I/O as it was submitted, with what the kernel saw of the drive then. */
+/* An I/O as it was submitted, with the state of the drive that the kernel saw. */
 struct lt_row {
 	uint64_t arrival_ns;
-	uint64_t latency_ns;		/* 0: did not complete */
+	uint64_t latency_ns;		/* 0 if it did not complete */
 	uint64_t sector;
-	uint64_t to_request_ns;		/* of the part that ended last: from Q to G, */
+	uint64_t to_request_ns;		/* times of the part that ended last: from Q to G, */
 	uint64_t to_issue_ns;		/* to D */
 	uint64_t to_completion_ns;	/* and to C */
 	uint32_t bytes;
 	uint32_t pending;
-	/* of reads: the last ones that it sees, oldest first, and all for a model of latencies */
+	/*
+	 * for reads: the last reads in the history, oldest first, and all inputs of a latency model
+	 */
 	uint32_t hist_pending[LT_HISTORY];
 	uint32_t hist_latency_us[LT_HISTORY];
 	uint32_t features[LT_FEATURES];
@@ -91,12 +93,12 @@ struct lt_row {
 };
 
 /*
- * How to read a trace.
+ * Options for reading a trace.
  *
- * max_age_ns: give an I/O up when it has not completed after so long
+ * max_age_ns: time after which an I/O that has not completed is given up
  * device: kernel device number (major << 20 | minor) to keep, 0 for the first in the trace
- * overdue_us: a read in flight for longer is overdue, for a model of latencies
- * allow_truncated: take an event that is cut off as the end of its file
+ * overdue_us: time after which a latency model's input counts a read in flight as overdue
+ * allow_truncated: treat an event that is cut off as the end of its file
  */
 struct lt_options {
 	uint64_t max_age_ns;

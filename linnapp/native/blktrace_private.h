@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <sys/queue.h>
 
-/* struct blk_io_trace of linux/blktrace_api.h: an event as version 7 has it on the disk */
+/* struct blk_io_trace of linux/blktrace_api.h: the on-disk layout of an event in version 7 */
 struct blk_event_v7 {
 	uint32_t magic, sequence;
 	uint64_t time, sector;
@@ -26,7 +26,7 @@ struct blk_event_v7 {
 	uint16_t error, pdu_len;
 };
 
-/* An event, whatever version of blktrace wrote it. */
+/* An event, independent of the version of blktrace that wrote it. */
 struct blk_event {
 	uint64_t time;
 	uint64_t sector;
@@ -44,7 +44,9 @@ _Static_assert(LT_HISTORY == LINNOS_HISTORY && LT_FEATURES == LINNOS_N_FEATURES,
 enum blk_action { ACT_QUEUE = 1, ACT_BACKMERGE, ACT_FRONTMERGE, ACT_GETRQ, ACT_REQUEUE = 6,
 		  ACT_ISSUE, ACT_COMPLETE, ACT_SPLIT = 13, ACT_REMAP = 15, ACT_MASK = 0xff };
 
-/* Those from 16 on are of version 8, as zone resets, opens, closes and finishes (17 to 21) are. */
+/*
+ * Categories from 16 on are those of version 8: 17 to 21 are zone reset, open, close, finish etc.
+ */
 #define CATEGORY(bit) (1ull << (16 + (bit)))
 #define CAT_WRITE CATEGORY(1)
 #define CAT_PASSTHROUGH CATEGORY(9)
@@ -54,7 +56,7 @@ enum blk_action { ACT_QUEUE = 1, ACT_BACKMERGE, ACT_FRONTMERGE, ACT_GETRQ, ACT_R
 #define CAT_ZONE_STATE (CATEGORY(22) - CATEGORY(17))
 #define CAT_WRITE_ZEROES CATEGORY(22)
 
-/* Why the parser cannot go on; empty as long as it can. */
+/* The reason why the parser cannot continue; empty as long as it can. */
 struct lt_failure {
 	char why[LT_PACKED_WHY];
 };
@@ -72,43 +74,43 @@ static inline bool lt_failed(const struct lt_failure *failure)
 /* ---- blktrace_events.c ---- */
 
 /*
- * So many events are read ahead: enough for the completion of nearly every I/O, so that one of
- * which the completion was lost is told from one that takes long.
+ * Number of events to read ahead: enough for the completion of nearly every I/O, so that an I/O
+ * whose completion was lost can be distinguished from a slow one.
  */
 #define LT_AHEAD (1u << 12)
 
-/* By how many events one may be out of the order of the times: blkparse writes in batches. */
+/* Maximum number of events by which one may be out of time order: blkparse writes in batches. */
 #define LT_REORDER 1024u
 
-/* Numbers of a CPU's events that are missing, from the event before them to the one behind. */
+/* A gap in the numbers of a CPU's events, between the event before it and the one after it. */
 struct lt_gap {
 	uint64_t from_ns, until_ns;
 	uint32_t cpu, first, missing;
 };
 
-/* The numbers that the kernel has given to a CPU's events. */
+/* State of the numbering of a CPU's events. */
 struct lt_sequence {
 	uint64_t time;
 	uint32_t last;
 	bool any;
 };
 
-/* So far ahead memory is asked for an event's part. */
+/* Distance in events at which the memory of an event's part is prefetched. */
 #define LT_PEEK 8u
 
 struct lt_events {
 	struct lt_source *sources;
 	int n_sources;
-	const char *path;		/* of the first */
+	const char *path;		/* of the first file */
 	bool allow_truncated;
-	uint32_t *device;		/* that is wanted; 0: the first one's */
+	uint32_t *device;		/* the device to keep; 0 for the first event's */
 	struct lt_stats *stats;
 	struct lt_failure *failure;
 
-	/* read ahead, in order of time */
+	/* events read ahead, in order of time */
 	struct blk_event *ahead;
 	uint32_t start, len;
-	uint64_t given_ns;		/* the time of the last one that was given */
+	uint64_t given_ns;		/* time of the last event returned */
 	bool has_queue, has_issue;
 	struct lt_gap *gaps;
 	uint32_t gaps_start, gaps_len;
@@ -141,26 +143,26 @@ struct lt_requests {
 	struct linnos_drive drive;
 	uint64_t now_ns;
 	bool has_requests;		/* the trace has G events */
-	bool crowded;			/* so many I/Os on the same sectors that one was not found */
-	bool has_issues;		/* and D events, so far */
+	bool crowded;			/* an I/O was not found among too many on its sectors */
+	bool has_issues;		/* it has had D events so far */
 	uint64_t first_ns;		/* of the first event */
-	uint64_t mean_ns[2];		/* of reads and writes, from D to C */
-	uint64_t held_mean_ns;		/* from Q to D */
-	uint64_t old_from_ns;		/* when to look for what is no load any more */
-	uint64_t n_ended;		/* requests */
-	/* where events are missing */
-	bool doubt;			/* nothing that arrives now is sure */
+	uint64_t mean_ns[2];		/* mean latencies of reads and writes, from D to C */
+	uint64_t held_mean_ns;		/* mean time from Q to D */
+	uint64_t old_from_ns;		/* next search for requests that are no longer load */
+	uint64_t n_ended;		/* number of requests that have ended */
+	/* if events are missing */
+	bool doubt;			/* all I/Os that arrive now are doubtful */
 	uint64_t gap_until_ns;
-	uint64_t sure_from_ns;		/* no suspect is left; 0: not yet */
-	uint64_t doubt_ended;		/* requests, when suspects are given up */
-	bool gap_hides;			/* requests may be in flight of which nothing is known */
+	uint64_t sure_from_ns;		/* when no suspect was left; 0 if some are left */
+	uint64_t doubt_ended;		/* n_ended at which suspects are given up */
+	bool gap_hides;			/* unknown requests may be in flight */
 	uint32_t n_suspects;
-	uint32_t sure_reads[LINNOS_SIZE_CLASSES];	/* that arrived behind the gap, and are in the history */
-	uint64_t doubt_until_ns;	/* for those that leave next */
+	uint32_t sure_reads[LINNOS_SIZE_CLASSES];	/* later than the gap, in the history */
+	uint64_t doubt_until_ns;	/* for the I/Os that are returned next */
 	void *spares[LT_SPARE_KINDS];	/* memory, each with a pointer to the next */
-	struct lt_ios ios;		/* that have not been taken, in order of arrival */
+	struct lt_ios ios;		/* not yet returned, in order of arrival */
 	struct lt_parts in_flight;
-	struct lt_parts chains[LT_CHAINS];	/* by their first sector */
+	struct lt_parts chains[LT_CHAINS];	/* hashed by their first sector */
 };
 
 void lt_requests_init(struct lt_requests *requests);

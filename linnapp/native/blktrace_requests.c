@@ -1,42 +1,44 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * blktrace's events as requests of a drive, and as I/Os with what they saw of it.
+ * Convert blktrace's events to requests of a drive, and to I/Os with the state that they saw.
  *
- * blktrace names no request, only (direction, sector, bytes), so an I/O is followed as the runs of
- * sectors that it waits for, its parts. Each is in a request, of which the drive's state knows:
+ * blktrace does not identify requests, it only gives (direction, sector, bytes). So an I/O is
+ * followed as the runs of sectors that it waits for, its parts. Each part belongs to a request,
+ * which is counted in the drive's state:
  *
- *	Q  an I/O, with one part; the state does not have its request yet, what the host holds
- *	   back is no load
- *	X  a part is cut in two, and the later one has a request of its own
+ *	Q  an I/O with one part; its request is not in the state yet, because I/Os that the host
+ *	   holds back are not load
+ *	X  a part is split in two, and the second one has its own request
  *	G  the state has the request (at Q in a trace without G)
- *	M  F  a part shares the request before or behind it, which grows
- *	D  the drive is given the request: all of the range is one, whatever came before
- *	R  the drive has handed it back, and is given it again; it took the time in between
- *	C  parts, or the front of one, are answered; the request ends with the last one
+ *	M  F  a part joins the request before or after it, which grows
+ *	D  the drive is given the request: the whole range is one request, whatever came before
+ *	R  the drive has returned it and will be given it again; the time in between counts
+ *	C  parts, or the front of one, are completed; the request ends with the last one
  *
- * An I/O sees the state at its Q, and ends when it waits for no part any more.
+ * An I/O sees the state at its Q, and ends when it waits for no more parts.
  *
- * Two I/Os in flight on the same sectors cannot be told apart: an event takes the part that is in
- * the state it should be in before that event, of several the one that waited longest; a refusal
- * (EBUSY, EAGAIN) the youngest, because it follows its submission at once.
+ * Two I/Os in flight on the same sectors cannot be distinguished: an event takes the part in the
+ * state that it should have before that event. If there are several, it takes the one that waited
+ * longest. A refusal (EBUSY, EAGAIN) takes the youngest, because it immediately follows its
+ * submission.
  *
- * I/Os leave in order of arrival, so one that never completes would hold back all that came later:
- * after max_age_ns of trace time it is given up.
+ * I/Os are returned in order of arrival, so one that never completes would hold back all later
+ * ones: after max_age_ns of trace time it is given up.
  *
- * The kernel drops events when its buffers are full. Most often nothing but what does not fit
- * together tells of it, so:
+ * The kernel drops events when its buffers are full. Usually this is only visible in events that do
+ * not fit together, so:
  *
- *	- An I/O of which the completion was lost is over when the next one on exactly its sectors
- *	  comes, unless all that are in flight there complete in what is read ahead: those are I/Os
- *	  of one time. Otherwise each later completion would be taken for that of the I/O before.
- *	- Whatever was not answered for long, while much that came later was, is no load any more.
- *	- A request that is issued without a submission is an I/O that arrives then.
+ *	- An I/O whose completion was lost is over when the next one on exactly its sectors
+ *	  comes, unless all I/Os in flight on them complete within the read-ahead: those are
+ *	  concurrent. Otherwise each later completion would be assigned to the I/O before.
+ *	- A request that has not completed for long, while many later ones have, is no longer load.
+ *	- A request that is issued without a submission is an I/O that arrives at that time.
  *
- * Where numbers of events are missing, all that is in flight meanwhile is suspect: it is given up
- * as soon as a few later requests have ended. Reads are doubtful (LT_DOUBTFUL) that were in flight,
- * and those that arrive until no suspect is left and four reads of their size have ended that came
- * after the gap, as many as the history holds; also those that counted an I/O as load that never
- * completed, and those without an issue in a trace that has issues.
+ * If event numbers are missing, all requests in flight at that time are suspect: they are given up
+ * as soon as a few later requests have ended. The following reads are doubtful (LT_DOUBTFUL): those
+ * in flight, and those that arrive before no suspect is left and four reads of their size that came
+ * after the gap have ended, as many as the history holds. Reads that counted an I/O as load that
+ * never completed are doubtful as well, as are those without an issue in a trace that has issues.
  */
 #include "blktrace_private.h"
 
@@ -45,36 +47,36 @@
 #include <string.h>
 
 /*
- * How far to look for the part of an event: among those in flight, and among those whose sectors
- * hash alike. No drive has that many, but a trace that lost its completions does, and must not take
- * time squared.
+ * Limits of the search for the part of an event: among those in flight, and among those whose
+ * sectors have the same hash. No drive has that many in flight, but a trace that lost its
+ * completions does, and must not take quadratic time.
  */
 #define SCAN_LIMIT 4096
 #define CHAIN_LIMIT 256
 
 /*
- * When an I/O is no load any more that may still complete. A drive's slowest reads take that long,
- * but seldom while so many others come and go that its completion is not among what is read ahead.
+ * When an I/O that may still complete is no longer load. A drive's slowest reads take that long,
+ * but rarely while so many other I/Os complete that its completion is not in the read-ahead.
  */
 #define OVER_NS 20000000ull
 #define OVER_MEANS 64
 #define OVER_ENDED 64
-/* And a suspect, besides two for each other suspect. */
+/* Requests that must end before suspects are given up, plus two for each suspect. */
 #define SUSPECT_ENDED 32
-/* How long nothing may have happened on an I/O's sectors, in mean latencies, when it is over. */
+/* Time without an event on an I/O's sectors, in mean latencies, after which it is over. */
 #define QUIET_MEANS 2
-/* And when it is not the drive's yet, in means of how long the host held back the last ones. */
+/* The same before its issue, in means of the time for which the host held back recent I/Os. */
 #define HELD_MEANS 16
-/* What is issued without submission so soon is the end of something from before the trace. */
+/* A request issued without submission this early belongs to an I/O from before the trace. */
 #define EARLY_NS 1000000000ull
 
 struct request {
-	struct linnos_io io;		/* in the drive's state, when it is counted */
-	uint64_t issued_ns;		/* the last time */
-	uint64_t ended_before;		/* how many requests had ended when it was made */
+	struct linnos_io io;		/* in the drive's state, if it is counted */
+	uint64_t issued_ns;		/* time of the last issue */
+	uint64_t ended_before;		/* number of requests that had ended when it was created */
 	uint32_t n_parts;
 	bool issued;
-	bool over;			/* it is no load any more */
+	bool over;			/* it is no longer load */
 	bool suspect;			/* its events may be missing */
 };
 
@@ -83,26 +85,26 @@ struct lt_part {
 	struct lt_io *io;
 	struct request *request;
 	uint64_t sector;
-	uint64_t requested_ns;		/* 0: not told */
-	uint64_t touched_ns;		/* by the last event */
+	uint64_t requested_ns;		/* 0 if it is not in the trace */
+	uint64_t touched_ns;		/* time of the last event */
 	uint32_t bytes;
 };
 
 /* An I/O as it was submitted. */
 struct lt_io {
 	TAILQ_ENTRY(lt_io) arrival;
-	struct lt_parts parts;		/* that it waits for */
+	struct lt_parts parts;		/* the parts that it waits for */
 	uint32_t left_bytes;
 	bool early;			/* submitted before the trace began */
 	bool open;			/* it has neither ended nor been given up */
-	uint64_t doubt_until_ns;	/* it was load until then, and never completed */
+	uint64_t doubt_until_ns;	/* it was wrongly counted as load until then */
 	struct lt_row row;
 };
 
-/* What an event should find a part in. */
+/* The state in which an event should find a part. */
 enum state { QUEUED, REQUESTED, ISSUED, REFUSED };
 
-/* How well a part suits that is queued, has a request, is issued; not below 0. */
+/* Score of a part that is queued, has a request, is issued; a negative one excludes it. */
 static const int suits[][3] = {
 	[QUEUED] = { 6, 3, -9 }, [REQUESTED] = { 3, 6, -9 }, [ISSUED] = { 0, 3, 6 },
 	[REFUSED] = { 6, 3, 0 },
@@ -112,14 +114,14 @@ static const int suits[][3] = {
 #define BEST_SCORE 8
 #define SAME_REQUEST 10
 
-/* What is left of an event's sectors, and what they are looked for in. */
+/* The remaining sectors of an event, and how to search for their parts. */
 struct range {
 	uint64_t sector;
 	uint32_t bytes;
 	bool write;
-	bool splits;			/* what is cut off has a request of its own */
+	bool splits;			/* a part that is cut off has its own request */
 	enum state state;
-	const struct request *request;	/* of the part before, if more are in it */
+	const struct request *request;	/* of the part before, if it has more parts */
 };
 
 static uint64_t end_of(uint64_t sector, uint32_t bytes)
@@ -142,7 +144,7 @@ static uint64_t ns_since(uint64_t from_ns, uint64_t to_ns)
 	return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
-/* ---- memory: what is given back is used again ---- */
+/* ---- memory: freed objects are reused ---- */
 
 static void *take_spare(struct lt_requests *p, enum lt_spare kind, size_t bytes)
 {
@@ -160,14 +162,14 @@ static void give_spare(struct lt_requests *p, enum lt_spare kind, void *memory)
 	p->spares[kind] = memory;
 }
 
-/* ---- requests in the drive's state, where zero is no time ---- */
+/* ---- requests in the drive's state, in which a time of 0 means none ---- */
 
 static bool is_counted(const struct request *r)
 {
 	return r->io.flags & LINNOS_IO_COUNTED;
 }
 
-/* It is in flight from now on. */
+/* Count the part's request as in flight from now on. */
 static void count(struct lt_requests *p, const struct lt_part *part)
 {
 	if (!is_counted(part->request) && !part->request->over)
@@ -195,7 +197,7 @@ static void leave(struct lt_requests *p, struct request *r)
 	give_spare(p, LT_SPARE_REQUEST, r);
 }
 
-/* It is no load any more, although it may still complete. */
+/* End the load of a request that may still complete. */
 static void end_load(struct lt_requests *p, struct lt_part *part)
 {
 	struct request *r = part->request;
@@ -209,7 +211,7 @@ static void end_load(struct lt_requests *p, struct lt_part *part)
 	p->n_suspects -= r->suspect;
 }
 
-/* The part shares another one's request from now on. */
+/* Let the part join another part's request. */
 static void join(struct lt_requests *p, struct lt_part *part, struct request *r)
 {
 	p->n_ended -= part->request->n_parts == 1;
@@ -253,7 +255,7 @@ static void drop_part(struct lt_requests *p, struct lt_part *part)
 	give_spare(p, LT_SPARE_PART, part);
 }
 
-/* Cut a part so that one starts at @sector. */
+/* Split a part so that one starts at @sector. */
 static struct lt_part *cut(struct lt_requests *p, struct lt_part *part, uint64_t sector, bool splits)
 {
 	uint32_t bytes = (end_of(part->sector, part->bytes) - sector) * SECTOR_BYTES;
@@ -288,7 +290,7 @@ static int suitable(const struct lt_part *part, const struct range *range)
 
 	if (is_write(part) != range->write)
 		return -1;
-	/* the part before it has been issued just now, and with it the request of both */
+		/* the part before it has just been issued, and with it the request of both */
 	if (r == range->request && range->state == REQUESTED)
 		return RIGHT_STATE;
 	return suits[range->state][r->issued ? ISSUED : is_counted(r) ? REQUESTED : QUEUED];
@@ -296,7 +298,7 @@ static int suitable(const struct lt_part *part, const struct range *range)
 
 /*
  * Choose among the parts that start where the range does. Their request counts most, then the
- * state, then the length: all of the range, part of it (a merge), more (a partial completion).
+ * state, then the length: the whole range, part of it (a merge), more (a partial completion).
  */
 static struct lt_part *find(struct lt_requests *p, const struct range *range)
 {
@@ -324,7 +326,7 @@ static struct lt_part *find(struct lt_requests *p, const struct range *range)
 
 enum where { AROUND, BEFORE, BEHIND };
 
-/* The youngest part around the start of the range, or right before or behind all of it. */
+/* Return the youngest part around the start of the range, or directly before or after the range. */
 static struct lt_part *find_near(struct lt_requests *p, const struct range *range, enum where where)
 {
 	struct lt_part *part;
@@ -344,13 +346,13 @@ static struct lt_part *find_near(struct lt_requests *p, const struct range *rang
 	return NULL;
 }
 
-/* The part that the range starts with, no longer than it; it is taken from the range. */
+/* Remove the part with which the range starts, at most the whole range, from the range. */
 static struct lt_part *take(struct lt_requests *p, struct range *range)
 {
 	struct lt_part *part = find(p, range);
 
 	if (!part && !p->crowded) {
-		/* its split was not traced */
+		/* its split is not in the trace */
 		part = find_near(p, range, AROUND);
 		if (part)
 			part = cut(p, part, range->sector, range->splits);
@@ -364,7 +366,7 @@ static struct lt_part *take(struct lt_requests *p, struct range *range)
 	return part;
 }
 
-/* ---- where events are missing ---- */
+/* ---- missing events ---- */
 
 static void suspect(struct lt_requests *p, struct lt_part *part)
 {
@@ -375,7 +377,7 @@ static void suspect(struct lt_requests *p, struct lt_part *part)
 	r->suspect |= !r->over;
 }
 
-/* Events are missing from now on, or from before, until then. */
+/* Begin a gap: events are missing from now on, or from an earlier time, until @until_ns. */
 static void begin_gap(struct lt_requests *p, uint64_t until_ns, uint32_t missing)
 {
 	struct lt_part *part;
@@ -387,18 +389,18 @@ static void begin_gap(struct lt_requests *p, uint64_t until_ns, uint32_t missing
 	TAILQ_FOREACH(part, &p->in_flight, in_flight)
 		suspect(p, part);
 	p->doubt_ended = 0;
-	/* Then all may be missing that tells of a request, but for its completion. */
+	/* In that case all events of a request except its completion may be missing. */
 	p->gap_hides |= missing > p->events->has_issue;
 }
 
-/* Whether what an I/O saw on its arrival may be wrong. */
+/* Return true if the state that an I/O saw on its arrival may be wrong. */
 static bool is_doubtful(const struct lt_requests *p, const struct lt_row *row)
 {
 	return !p->sure_from_ns ||
 	       p->sure_reads[linnos_size_class(linnos_pages_of(row->bytes))] < LT_HISTORY;
 }
 
-/* A read has ended, and is in the history: did it come when all was sure again? */
+/* A read was added to the history: count those that arrived when everything was certain again. */
 static void count_sure(struct lt_requests *p, const struct lt_row *row, uint32_t pages, bool sure)
 {
 	sure &= p->sure_from_ns && row->arrival_ns >= p->sure_from_ns;
@@ -407,7 +409,7 @@ static void count_sure(struct lt_requests *p, const struct lt_row *row, uint32_t
 	p->doubt = !p->sure_from_ns || p->sure_reads[0] < LT_HISTORY;
 }
 
-/* Suspects whose completion does not come. */
+/* Give up suspects whose completion does not come. */
 static void end_suspects(struct lt_requests *p)
 {
 	struct lt_part *part;
@@ -429,7 +431,7 @@ static void end_suspects(struct lt_requests *p)
 
 /* ---- I/Os ---- */
 
-/* What a model sees of a read that arrives. */
+/* Compute the inputs of a model for an arriving read. */
 static void look(struct lt_requests *p, struct lt_row *row)
 {
 	struct linnos_drive_snapshot view = {
@@ -471,7 +473,7 @@ static struct lt_io *submit(struct lt_requests *p, const struct range *range, ui
 	if (p->doubt)
 		io->row.flags |= is_doubtful(p, &io->row) ? LT_DOUBTFUL : 0;
 	part = add_part(p, io, range->sector, range->bytes, NULL);
-	/* a trace that does not tell when a bio has its request */
+	/* in a trace without G events, the bio has its request from now on */
 	if (part && !p->has_requests)
 		count(p, part);
 	if (part && p->doubt && p->now_ns <= p->gap_until_ns)
@@ -479,7 +481,7 @@ static struct lt_io *submit(struct lt_requests *p, const struct range *range, ui
 	return io;
 }
 
-/* Where the time of a part went; that of the last one stays. Zeros: its issue is not known. */
+/* Record the times of a part's layers over those of earlier parts; 0 if its issue is unknown. */
 static void note_layers(struct lt_requests *p, struct lt_row *row, const struct lt_part *part)
 {
 	uint64_t issued_ns = part->request->issued_ns;
@@ -502,7 +504,7 @@ static void close_io(struct lt_requests *p, struct lt_io *io)
 		p->stats->errors++;
 }
 
-/* The mean of the last latencies, without what no drive takes longer for than usual. */
+/* Update the mean of recent latencies, in which outliers are limited to 8 times the mean. */
 static void learn_mean(struct lt_requests *p, const struct lt_part *part)
 {
 	uint64_t *mean_ns = &p->mean_ns[is_write(part)];
@@ -514,7 +516,7 @@ static void learn_mean(struct lt_requests *p, const struct lt_part *part)
 	*mean_ns = *mean_ns ? *mean_ns - *mean_ns / 16 + took_ns / 16 : took_ns + 1;
 }
 
-/* A request that was no load any more has been answered after all. */
+/* Add a request to the history that was no longer load, but has completed after all. */
 static void remember_late(struct lt_requests *p, const struct lt_part *part, uint64_t took_ns)
 {
 	const struct request *r = part->request;
@@ -550,7 +552,7 @@ static void answer(struct lt_requests *p, struct lt_part *part, int error)
 		close_io(p, part->io);
 
 	if (r->over) {
-		/* where nothing is missing it was slow, and no more */
+		/* if no events are missing, it was just slow */
 		part->io->doubt_until_ns = r->suspect ? p->now_ns : 0;
 		if (!error)
 			remember_late(p, part, took_ns);
@@ -558,9 +560,9 @@ static void answer(struct lt_requests *p, struct lt_part *part, int error)
 		return;
 	}
 	count(p, part);
-	/* from its arrival where no issue was traced */
+	/* from its arrival if no issue was traced */
 	linnos_io_issue(&r->io, row->arrival_ns + 1);
-	/* the last answer counts */
+	/* the last completion counts */
 	r->io.flags &= ~LINNOS_IO_ANSWERED;
 	r->io.flags |= error ? 0 : LINNOS_IO_ANSWERED;
 	if (p->doubt && !error && !is_write(part) && r->n_parts == 1)
@@ -568,7 +570,7 @@ static void answer(struct lt_requests *p, struct lt_part *part, int error)
 	drop_part(p, part);
 }
 
-/* Longer than all but a few I/Os take. */
+/* Return a latency that only very few I/Os exceed. */
 static uint64_t slowest_ns(const struct lt_requests *p, bool write)
 {
 	uint64_t ns = OVER_MEANS * (p->mean_ns[write] + p->held_mean_ns);
@@ -576,7 +578,7 @@ static uint64_t slowest_ns(const struct lt_requests *p, bool write)
 	return ns > OVER_NS ? ns : OVER_NS;
 }
 
-/* Its completion was lost: it neither counts any longer nor holds back others. */
+/* Give up an I/O whose completion was lost: it is no longer load and does not hold back others. */
 static void give_up(struct lt_requests *p, struct lt_io *io, bool lost)
 {
 	struct lt_part *part;
@@ -594,9 +596,10 @@ static void give_up(struct lt_requests *p, struct lt_io *io, bool lost)
 }
 
 /*
- * An I/O comes to exactly these sectors: was the one before it lost? It is over if nothing has
- * happened to those sectors for some time, and some of their requests stay without completion as
- * far as events are read ahead. What is issued now may be alone there itself.
+ * An I/O arrives on exactly these sectors: find out whether the one before it was lost. That one is
+ * over if no event has occurred on those sectors for some time, and some of their requests do not
+ * complete within the read-ahead. If the new I/O is issued now, it may be the only one there
+ * itself.
  */
 static void give_up_lost(struct lt_requests *p, const struct range *range, bool issued)
 {
@@ -634,7 +637,7 @@ static void give_up_lost(struct lt_requests *p, const struct range *range, bool 
 	}
 }
 
-/* The I/O that arrived first of those that are left, if it has ended, or must have @at_end. */
+/* Return the first I/O in order of arrival if it has ended, or must have @at_end. */
 bool lt_requests_take(struct lt_requests *p, bool at_end, struct lt_row *row)
 {
 	struct lt_io *io = TAILQ_FIRST(&p->ios);
@@ -645,7 +648,7 @@ bool lt_requests_take(struct lt_requests *p, bool at_end, struct lt_row *row)
 		give_up(p, io, false);
 	if (p->doubt_until_ns && io->row.arrival_ns <= p->doubt_until_ns)
 		io->row.flags |= LT_DOUBTFUL;
-	/* those behind it saw it in flight until then */
+	/* those after it saw it in flight until then */
 	if (io->doubt_until_ns > p->doubt_until_ns)
 		p->doubt_until_ns = io->doubt_until_ns;
 	*row = io->row;
@@ -656,7 +659,7 @@ bool lt_requests_take(struct lt_requests *p, bool at_end, struct lt_row *row)
 	return true;
 }
 
-/* What was not answered for long, while much that came later was, is no load any more. */
+/* End the load of requests that have not completed for long, while many later ones have. */
 static void end_old_loads(struct lt_requests *p)
 {
 	struct lt_part *part;
@@ -678,7 +681,7 @@ static void end_old_loads(struct lt_requests *p)
 	}
 }
 
-/* So late it is: what is older than an I/O can be is given up. */
+/* Advance the time, and give up I/Os that are too old. */
 void lt_requests_advance(struct lt_requests *p, uint64_t now_ns)
 {
 	struct lt_part *oldest = TAILQ_FIRST(&p->in_flight);
@@ -706,7 +709,7 @@ void lt_requests_advance(struct lt_requests *p, uint64_t now_ns)
 
 /* ---- events ---- */
 
-/* The first G: the trace tells who has a request, and who waits for one is no load. */
+/* The first G: the trace shows when I/Os get a request, so those that wait for one are not load. */
 static void has_requests(struct lt_requests *p)
 {
 	struct lt_part *part;
@@ -717,7 +720,7 @@ static void has_requests(struct lt_requests *p)
 			uncount(p, part->request);
 }
 
-/* An event happens to a part; @r is the request of all of the event's range, if one is known. */
+/* Apply an event to a part; @r is the request of the event's whole range, if one is known. */
 static void on_part(struct lt_requests *p, uint32_t action, struct lt_part *part,
 		    struct request *r, int error)
 {
@@ -728,7 +731,7 @@ static void on_part(struct lt_requests *p, uint32_t action, struct lt_part *part
 		part->io->row.flags |= LT_MERGED;
 		/* fallthrough */
 	case ACT_GETRQ:
-		/* of two I/Os alike the first one's stays */
+		/* of two equal I/Os, the time of the first is kept */
 		if (!part->requested_ns)
 			part->requested_ns = p->now_ns;
 		/* fallthrough */
@@ -757,8 +760,8 @@ static void on_part(struct lt_requests *p, uint32_t action, struct lt_part *part
 }
 
 /*
- * The front of a range is issued that was never submitted: its Q is missing, or came before the
- * trace began, or the trace has none at all, where that is no reason for doubt.
+ * The front of a range is issued without a submission: its Q is missing, or came before the
+ * trace began, or the trace has no Q events, in which case this is no reason for doubt.
  */
 static void submit_issued(struct lt_requests *p, const struct range *issued)
 {
@@ -775,7 +778,7 @@ static void submit_issued(struct lt_requests *p, const struct range *issued)
 			range.bytes = (part->sector - range.sector) * SECTOR_BYTES;
 	}
 	io = submit(p, &range, p->events->has_queue ? LT_DOUBTFUL : 0);
-	/* every trace begins with some */
+	/* every trace begins with some of these */
 	if (io)
 		io->early = !p->doubt && ns_since(p->first_ns, p->now_ns) < EARLY_NS;
 }
@@ -794,7 +797,7 @@ static enum state state_before(uint32_t action, int error)
 	return error == EBUSY || error == EAGAIN ? REFUSED : ISSUED;
 }
 
-/* Something has happened, at the time of lt_requests_advance(), to an I/O with data. */
+/* Process an event of an I/O with data, at the time of lt_requests_advance(). */
 void lt_requests_see(struct lt_requests *p, const struct blk_event *e)
 {
 	/* The kernel logs the negative errno in 16 bits; some versions log it positive. */
@@ -802,9 +805,9 @@ void lt_requests_see(struct lt_requests *p, const struct blk_event *e)
 	uint32_t action = e->action & ACT_MASK;
 	struct range range = {
 		.sector = e->sector, .bytes = e->bytes, .write = e->action & CAT_WRITE,
-		/* what has been answered in part is still one request */
+		/* what has completed partially is still one request */
 		.splits = action != ACT_COMPLETE && action != ACT_REQUEUE,
-		/* what can be merged with */
+		/* the state of a possible merge partner */
 		.state = REQUESTED,
 	};
 	struct lt_part *part = NULL;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A drive whose I/Os are known from a log: what each of them found there.
+ * Simulate a drive whose I/Os are known from a log: compute the state that each of them found.
  *
- * linnapp/trace/logged_drive.py loads it through ctypes. What a drive's state is, and what a model
- * sees of it, is the kernel's (linnos_drive.h); here is only who tells it, in the order of time,
- * from I/Os whose latency is known when they arrive.
+ * linnapp/trace/logged_drive.py loads it through ctypes. The drive's state and the inputs of a
+ * model are computed by the kernel's code (linnos_drive.h). This file only calls it in the order of
+ * time, from I/Os whose latency is known when they arrive.
  *
  *	I/O ──► looks ──► waiting, while its instant lasts ──► in flight, a heap by end ──► history
  *
- * Times are moved by 1 ns: in the core a start or an end at 0 means that there was none.
+ * 1 ns is added to all times, because in the core a start or an end of 0 means that there was none.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,8 +17,9 @@
 #include "linnos_drive.h"
 
 /*
- * I/Os in order of arrival, one array per column; calls follow each other. The flags are those of
- * enum lt_io_flag. Only what was completed and not revoked is on the drive; others only look.
+ * I/Os in order of arrival, one array per column; consecutive calls continue the log. The flags are
+ * those of enum lt_io_flag. Only completed I/Os that were not revoked load the drive; others only
+ * see its state.
  */
 struct ld_ios {
 	int64_t n;
@@ -27,20 +28,22 @@ struct ld_ios {
 	const uint64_t *sector;
 	const uint32_t *bytes;
 	const uint8_t *flags;
-	const uint32_t *pending; /* to remember of each; NULL: what it found, and its own */
-	uint8_t ties_in_order;	 /* those of one instant see those before them; else they do not */
+	const uint32_t *pending; /* to store in the history; NULL for computed values */
+	uint8_t ties_in_order;	 /* an I/O sees earlier ones of the same instant */
 };
 
-/* What each I/O found, a row each; NULL where nobody asks. Reads only, but for pending. */
+/*
+ * The state that each I/O found, one row each; NULL if not requested. Reads only, except pending.
+ */
 struct ld_seen {
-	uint32_t *pending;	   /* pages in flight, its own among them */
+	uint32_t *pending;	   /* pages in flight, including its own */
 	uint32_t *hist_pending;	   /* [n][LINNOS_HISTORY] of the last reads, oldest first */
-	uint32_t *hist_latency_us; /* likewise */
-	uint32_t *hist_nr;	   /* likewise: the drive's so manyth answered read; 0: none */
+	uint32_t *hist_latency_us; /* as hist_pending */
+	uint32_t *hist_nr;	   /* as hist_pending: their sequence numbers; 0 for none */
 	uint32_t *features;	   /* [n][LINNOS_N_FEATURES] of a latency model */
 };
 
-/* No drive is given more at once: a log that says so has wrong times. */
+/* No drive has more I/Os in flight: a log that implies more has wrong times. */
 #define LD_IOS_MAX ((1 << 17) - 1)
 #define LD_PAGES_MAX ((1 << 23) - 1)
 
@@ -56,18 +59,18 @@ struct ld_drive {
 	uint64_t instant_ns;
 	uint64_t nr;
 	uint64_t pages;
-	int in_flight; /* in a heap: the first to end is at 0 */
-	int waiting;   /* behind it */
+	int in_flight; /* number of I/Os in a heap: the first to end is at 0 */
+	int waiting;   /* number of I/Os after the heap */
 	struct ld_io ios[LD_IOS_MAX];
 };
 
-/* Of those that end together, the first to arrive is the first in the history. */
+/* Of I/Os that end together, the first to arrive is the first in the history. */
 static bool ends_before(const struct ld_io *a, const struct ld_io *b)
 {
 	return a->end_ns < b->end_ns || (a->end_ns == b->end_ns && a->nr < b->nr);
 }
 
-/* The first of those that wait is in flight from now on. */
+/* Put the first waiting I/O in flight. */
 static void ld_begin(struct ld_drive *d)
 {
 	int at = d->in_flight++;
@@ -84,7 +87,7 @@ static void ld_begin(struct ld_drive *d)
 	d->ios[at] = new;
 }
 
-/* Nobody waits, and the first to end has ended. */
+/* End the I/O that ends first; no I/O is waiting. */
 static void ld_end(struct ld_drive *d)
 {
 	struct ld_io *first = &d->ios[0];
@@ -125,7 +128,7 @@ static uint8_t ld_region(const struct ld_ios *ios, int64_t row)
 	return linnos_region_of(ios->sector[row] * SECTOR_BYTES);
 }
 
-/* Return: pages in flight, its own among them. */
+/* Return: number of pages in flight, including its own. */
 static uint32_t ld_look(const struct ld_drive *d, const struct ld_ios *ios, int64_t row,
 			const struct ld_seen *seen)
 {
@@ -149,7 +152,7 @@ static uint32_t ld_look(const struct ld_drive *d, const struct ld_ios *ios, int6
 	return ios->pending ? ios->pending[row] : linnos_pending(&view);
 }
 
-/* Return: false if it is more than a drive is given at once. */
+/* Return: false if the drive would have more in flight than its limits. */
 static bool ld_wait(struct ld_drive *d, const struct ld_ios *ios, int64_t row, uint32_t pending)
 {
 	uint32_t pages = linnos_pages_of(ios->bytes[row]);
@@ -176,7 +179,7 @@ static bool ld_wait(struct ld_drive *d, const struct ld_ios *ios, int64_t row, u
 	return true;
 }
 
-/* Return: a drive that has done nothing yet, or NULL without memory. */
+/* Return: a drive without any I/Os yet, or NULL if out of memory. */
 struct ld_drive *ld_open(uint32_t overdue_us)
 {
 	struct ld_drive *d = calloc(1, sizeof(*d));
@@ -188,7 +191,7 @@ struct ld_drive *ld_open(uint32_t overdue_us)
 	return d;
 }
 
-/* Return: false if more is in flight than a drive is given at once. */
+/* Return: false if the drive would have more in flight than its limits. */
 bool ld_feed(struct ld_drive *d, const struct ld_ios *ios, const struct ld_seen *seen)
 {
 	for (int64_t row = 0; row < ios->n; row++) {

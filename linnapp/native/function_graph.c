@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Adds up what the kernel's function graph tracer has recorded: raw pages of its ring buffer, a
+ * Add up the recordings of the kernel's function graph tracer: raw pages of its ring buffer, a
  * file for each CPU.
  *
- * An event for each function that returned has the times it was entered and left, and its depth
- * among those traced. A function returns after all that it has called, so a thread's events come
- * in post-order: at each depth it is enough to keep the sum of the times that have ended there
- * since the function above began. What is at depth 0 is the outermost call; all of it is held back
- * until then, and is then counted under that call.
+ * The event of each function that returned has its entry and return times, and its depth among the
+ * traced functions. A function returns after all functions that it called, so a thread's events
+ * come in post-order: at each depth it is sufficient to keep the sum of the times that have ended
+ * there since the calling function began. The function at depth 0 is the outermost call. All sums
+ * are pending until it returns, and are then counted under that call.
  *
- * A thread may have moved from CPU to CPU, so the files are merged by time. Of each one page is
- * kept, and of every thread one call: memory does not depend on how much was recorded.
+ * A thread may have moved between CPUs, so the files are merged by time. One page of each file and
+ * one call of each thread are kept: memory does not depend on the length of the recording.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,24 +24,24 @@
 #define MAX_DEPTH 256
 #define MAX_PAGE_BYTES (1u << 20)
 
-/* Flags in the number of bytes of a page: events were lost before it; how many follows it. */
+/* Flags in a page's number of bytes: events were lost before it; their number follows the data. */
 #define MISSED_EVENTS (1u << 31)
 #define MISSED_STORED (1u << 30)
 
-/* Types of an event, in the lowest five bits of its head (linux/ring_buffer.h). */
+/* Types of an event, in the lowest five bits of its header (linux/ring_buffer.h). */
 #define TYPE_BITS 5
 #define TYPE_DATA_MAX 28
 #define TYPE_PADDING 29
 #define TYPE_TIME_EXTEND 30
 #define TYPE_TIME_STAMP 31
-/* Of an absolute time, what the event has; the rest is that of the page. */
+/* The bits of an absolute time in the event; the others are those of the page's time. */
 #define TIME_STAMP_MASK ((1ull << 59) - 1)
 
-/* Addresses that were met, numbered in the order of that. */
+/* Addresses, numbered in the order of their first occurrence. */
 struct addresses {
 	uint64_t *of;
 	uint32_t n, room;
-	uint32_t *slots;	/* number + 1 by hash; 0: free */
+	uint32_t *slots;	/* number + 1 by hash; 0 if free */
 	uint32_t n_slots;
 };
 
@@ -53,7 +53,7 @@ struct sum {
 	uint64_t children;
 };
 
-/* Sums by number of the function; few in one call. */
+/* Sums by number of the function; one call has few of them. */
 struct sums {
 	struct sum *of;
 	uint32_t n, room;
@@ -64,7 +64,7 @@ struct sums {
 struct thread {
 	struct thread *next;
 	int32_t pid;
-	bool is_cut;		/* a part of its present call is missing */
+	bool is_cut;		/* a part of its current call is missing */
 	uint64_t below_ns[MAX_DEPTH + 2];
 	uint32_t below[MAX_DEPTH + 2];
 	struct sums pending;
@@ -82,7 +82,7 @@ struct cpu {
 	uint8_t *page;
 	uint32_t at, end;
 	uint64_t time_ns;
-	bool has_missed;	/* before the event at hand */
+	bool has_missed;	/* before the current event */
 	bool is_done;
 	struct event event;
 };
@@ -123,7 +123,7 @@ static bool rehash(struct addresses *a)
 	return true;
 }
 
-/* The number of an address; UINT32_MAX without memory. */
+/* Return the number of an address; UINT32_MAX if out of memory. */
 static uint32_t number_of(struct addresses *a, uint64_t address)
 {
 	uint32_t at;
@@ -148,7 +148,7 @@ static uint32_t number_of(struct addresses *a, uint64_t address)
 	return a->n - 1;
 }
 
-/* The sum of a function, made if there is none; NULL without memory. */
+/* Return the sum of a function, which is created if needed; NULL if out of memory. */
 static struct sum *sum_of(struct sums *sums, uint32_t function)
 {
 	if (function >= sums->n_places) {
@@ -196,7 +196,7 @@ static struct thread *thread_of(struct lg_sums *s, int32_t pid)
 		if (!thread)
 			return NULL;
 		thread->pid = pid;
-		/* All that it had recorded until now may have been lost. */
+		/* All of its earlier events may have been lost. */
 		thread->is_cut = s->counts.missed > 0;
 		thread->next = *list;
 		*list = thread;
@@ -204,7 +204,7 @@ static struct thread *thread_of(struct lg_sums *s, int32_t pid)
 	return thread;
 }
 
-/* Whatever is pending may lack a part from now on. */
+/* Mark all pending calls: parts of them may be missing from now on. */
 static void cut_all(struct lg_sums *s)
 {
 	for (int i = 0; i < THREAD_LISTS; i++)
@@ -212,7 +212,7 @@ static void cut_all(struct lg_sums *s)
 			thread->is_cut = true;
 }
 
-/* The outermost function of a call has returned: count what was pending. */
+/* Count the pending sums when the outermost function of a call has returned. */
 static int end_call(struct lg_sums *s, struct thread *thread, uint32_t call)
 {
 	if (call >= s->n_calls) {
@@ -281,7 +281,7 @@ static int add_event(struct lg_sums *s, const struct event *event)
 	return err;
 }
 
-/* Fill the page; false at the end of the file. */
+/* Read the next page; 0 at the end of the file. */
 static int next_page(const struct lg_layout *layout, struct cpu *cpu)
 {
 	uint32_t have = 0, commit;
@@ -330,7 +330,7 @@ static uint64_t u64_at(const uint8_t *from)
 	return value;
 }
 
-/* Take the next function that returned from a CPU's file into @cpu->event. */
+/* Read the next function that returned from a CPU's file into @cpu->event. */
 static int next_event(struct lg_sums *s, struct cpu *cpu)
 {
 	const struct lg_layout *layout = &s->layout;
@@ -346,7 +346,11 @@ static int next_event(struct lg_sums *s, struct cpu *cpu)
 			if (err || cpu->is_done)
 				return err;
 			if (cpu->has_missed) {
-				/* What this CPU's threads were in, and where they went, is lost. */
+								/*
+								 * The current calls of this CPU's
+								 * threads, and their migrations,
+								 * are lost.
+								 */
 				s->counts.missed++;
 				cut_all(s);
 			}
@@ -371,14 +375,14 @@ static int next_event(struct lg_sums *s, struct cpu *cpu)
 			continue;
 		}
 		if (type == TYPE_PADDING && !delta) {
-			cpu->at = cpu->end;	/* nothing more in this page */
+			cpu->at = cpu->end;	/* end of the data in this page */
 			continue;
 		}
 		cpu->time_ns += delta;
 		if (type && type <= TYPE_DATA_MAX) {
 			bytes = 4 * type;
 		} else {
-			/* Its length comes first, and counts itself. */
+			/* Its length comes first and includes itself. */
 			if (left < sizeof(uint32_t))
 				return -EINVAL;
 			bytes = u32_at(data);
@@ -420,7 +424,7 @@ static int merge(struct lg_sums *s, struct cpu *cpus, int32_t n)
 	}
 	for (;;) {
 		struct cpu *first = NULL;
-		uint64_t until = UINT64_MAX;	/* when another one's turn comes */
+		uint64_t until = UINT64_MAX;	/* when the next event of another CPU comes */
 
 		for (int32_t i = 0; i < n; i++) {
 			if (cpus[i].is_done)
@@ -459,14 +463,14 @@ static int check_layout(const struct lg_layout *layout)
 }
 
 /**
- * lg_add_up() - read recordings
+ * lg_add_up() - read and add up recordings
  * @paths: a file for each CPU
- * @n_paths: how many
- * @layout: of what is in them
- * @counts: filled
+ * @n_paths: number of files
+ * @layout: layout of the pages and events
+ * @counts: receives the counters
  *
- * Return: what was found, for lg_rows() and lg_free(). NULL with errno set: EINVAL where the files
- * are not what the layout says, ENOMEM, or that of opening or reading.
+ * Return: the sums, for lg_rows() and lg_free(). NULL with errno set: EINVAL if the files do not
+ * match the layout, ENOMEM, or the error of opening or reading.
  */
 struct lg_sums *lg_add_up(const char *const *paths, int32_t n_paths,
 			  const struct lg_layout *layout, struct lg_counts *counts)
@@ -507,9 +511,9 @@ struct lg_sums *lg_add_up(const char *const *paths, int32_t n_paths,
 }
 
 /**
- * lg_rows() - what was found
- * @sums: of lg_add_up()
- * @rows: room for as many as it has counted
+ * lg_rows() - get the results
+ * @sums: the result of lg_add_up()
+ * @rows: room for the number of rows in its counters
  */
 void lg_rows(const struct lg_sums *sums, struct lg_row *rows)
 {
@@ -530,8 +534,8 @@ void lg_rows(const struct lg_sums *sums, struct lg_row *rows)
 }
 
 /**
- * lg_free() - free what lg_add_up() has made
- * @sums: that, or NULL
+ * lg_free() - free the result of lg_add_up()
+ * @sums: the result, or NULL
  */
 void lg_free(struct lg_sums *sums)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the function graph tracer has recorded, added up: see function_graph.c. Everything that
- * starts with lg_ is called from Python (linnapp/insight/functions.py).
+ * Sums of the function graph tracer's recordings: see function_graph.c. The functions whose names
+ * start with lg_ are called from Python (linnapp/insight/functions.py).
  */
 #ifndef LINNAPP_FUNCTION_GRAPH_H
 #define LINNAPP_FUNCTION_GRAPH_H
@@ -9,17 +9,17 @@
 #include <stdint.h>
 
 /**
- * struct lg_layout - where things are, as the kernel's `format` files say
- * @page_bytes: a page of the ring buffer, its header included
+ * struct lg_layout - layout of pages and events, from the kernel's `format` files
+ * @page_bytes: size of a page of the ring buffer, including its header
  * @commit_at: offset of the number of bytes in a page
  * @data_at: offset of the first event
  * @exit_type: number of the event funcgraph_exit
- * @pid_at: offset in an event of the thread; 4 bytes
- * @function_at: of the function's address; 8 bytes
- * @depth_at: of its depth; 4 bytes
- * @begin_at: of the time it was entered; 8 bytes
- * @end_at: of the time it was left; 8 bytes
- * @exit_bytes: least size of such an event
+ * @pid_at: offset of the thread's id in an event; 4 bytes
+ * @function_at: offset of the function's address; 8 bytes
+ * @depth_at: offset of its depth; 4 bytes
+ * @begin_at: offset of the entry time; 8 bytes
+ * @end_at: offset of the return time; 8 bytes
+ * @exit_bytes: minimum size of such an event
  */
 struct lg_layout {
 	uint32_t page_bytes;
@@ -35,13 +35,13 @@ struct lg_layout {
 };
 
 /**
- * struct lg_row - a function, called from within another that nothing traced has called
- * @call: address of that other, the outermost
+ * struct lg_row - a function that was called within an outermost traced function
+ * @call: address of the outermost function, which no traced function has called
  * @function: the function's address
- * @calls: how many
- * @total_ns: time in it and in what it called
- * @self_ns: of that, outside of the traced functions that it called
- * @children: traced functions that it called itself
+ * @calls: number of calls
+ * @total_ns: time in it and in the functions that it called
+ * @self_ns: the part of that outside the traced functions that it called
+ * @children: number of traced functions that it called directly
  */
 struct lg_row {
 	uint64_t call;
@@ -53,11 +53,11 @@ struct lg_row {
 };
 
 /**
- * struct lg_counts - of what was read
- * @events: functions that returned
- * @missed: pages before which events were lost, as the kernel says
- * @cut: outermost calls that were dropped, as a part of them is missing
- * @rows: for lg_rows()
+ * struct lg_counts - counters of the input
+ * @events: number of functions that returned
+ * @missed: number of pages before which the kernel lost events
+ * @cut: number of outermost calls that were dropped because a part of them is missing
+ * @rows: number of rows for lg_rows()
  */
 struct lg_counts {
 	uint64_t events;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Unpacks files; see packed.h.
+ * Unpack files; see packed.h.
  *
- * Readers seek, read twice, or hand a name on. So a packed file is unpacked once, into a temporary
- * file without a name that lasts as long as this process. The programs that packed it unpack it:
- * they are installed where such files are made, and nothing has to be linked. Text of block layer
- * events is replaced in the same way by the binary events that it stands for.
+ * Readers seek, read twice, or pass a name on. So a packed file is unpacked once, into a temporary
+ * file without a name that exists as long as this process. It is unpacked by the program that
+ * packed it, which is installed where such files are made, so no library has to be linked. Text of
+ * block layer events is replaced in the same way by the equivalent binary events.
  */
 #include "packed.h"
 
@@ -27,20 +27,20 @@
 
 extern char **environ;
 
-#define HEAD_BYTES 262		/* up to tar's magic */
-#define WORDS 1024		/* of a program that fails */
+#define HEAD_BYTES 262		/* up to and including tar's magic */
+#define WORDS 1024		/* bytes of a failing program's message */
 
-/* Files are known by their first bytes, as names say little. */
+/* Packings are recognised by the first bytes of a file, because names are unreliable. */
 static const struct packing {
 	const char *suffix, *magic;
-	unsigned int at, n;	/* where the magic is, and its length */
-	const char *program;	/* unpacks its input to its output; NULL: it is not read */
+	unsigned int at, n;	/* offset and length of the magic */
+	const char *program;	/* unpacks its input to its output; NULL if not supported */
 	const char *option;
-	const char *remedy;	/* if it is not read */
+	const char *remedy;	/* advice if it is not supported */
 } packings[] = {
 	{ ".gz", "\x1f\x8b", 0, 2, "gzip", "-dc", NULL },
 	{ ".xz", "\xfd" "7zXZ", 0, 6, "xz", "-dc", NULL },
-	/* by default zstd refuses what was packed with --long */
+	/* by default, zstd refuses files that were packed with --long */
 	{ ".zst", "\x28\xb5\x2f\xfd", 0, 4, "zstd", "-dcq", NULL },
 	{ ".bz2", "BZh", 0, 3, "bzip2", "-dc", NULL },
 	{ ".zip", "PK\x03\x04", 0, 4, NULL, NULL, "unzip" },
@@ -54,7 +54,7 @@ static const struct packing {
 
 const char *const lt_packed_suffixes[] = { ".gz", ".xz", ".zst", ".bz2", NULL };
 
-/* A file that was unpacked or translated, by what tells that it has not changed. */
+/* A file that was unpacked or translated, with the data that show that it has not changed. */
 static struct unpacked {
 	struct unpacked *next;
 	struct stat of;
@@ -91,7 +91,7 @@ static const char *temporary_folder(void)
 	return folder && *folder ? folder : "/tmp";
 }
 
-/* A file without a name where temporary ones go, or -1. */
+/* Create a temporary file without a name; return its descriptor or -1. */
 static int create_temporary(void)
 {
 	char path[4096];
@@ -108,7 +108,10 @@ static int create_temporary(void)
 	return fd;
 }
 
-/* Run the program from one descriptor to another; 0, or its status, with its words in @words. */
+/*
+ * Run the program from one descriptor to another; return 0 or its status, with its message in
+ * @words.
+ */
 static int run(const struct packing *packing, int from, int to, char *words)
 {
 	char *const argv[] = { (char *)packing->program, (char *)packing->option,
@@ -141,7 +144,7 @@ static int run(const struct packing *packing, int from, int to, char *words)
 	return spawned ? -spawned : status;
 }
 
-/* A temporary file with the contents of @fd, or -1. */
+/* Return a temporary file with the unpacked contents of @fd, or -1. */
 static int unpack(int fd, const char *path, const struct packing *packing, char *why)
 {
 	int to = create_temporary(), status;
@@ -175,7 +178,7 @@ static int unpack(int fd, const char *path, const struct packing *packing, char 
 	return -1;
 }
 
-/* A temporary file with the events of a text, or -1; @fd is that text. */
+/* Return a temporary file with the events of the text in @fd, or -1. */
 static int translate(int fd, const char *path, char *why)
 {
 	int to = create_temporary();
@@ -198,7 +201,7 @@ static bool has_event_text(int fd)
 	return n > 0 && lt_events_are_text(head, n);
 }
 
-/* What is to be read instead of an open file: -2 if that itself, or -1. */
+/* Return the file to read instead of an open file: -2 for the file itself, -1 on an error. */
 static int replacement_of(int fd, const char *path, char *why)
 {
 	unsigned char head[HEAD_BYTES];
@@ -229,14 +232,14 @@ static int replacement_of(int fd, const char *path, char *why)
 	return events;
 }
 
-/* As lt_packed_unpack(), for an open file. */
+/* Do the same as lt_packed_unpack() for an open file. */
 static int find_unpacked(int fd, const char *path, char *why)
 {
 	struct unpacked *known;
 	struct stat now;
 	int found;
 
-	/* A pipe has nothing to look at without taking it. */
+	/* The data of a pipe cannot be inspected without consuming it. */
 	if (fstat(fd, &now) || !S_ISREG(now.st_mode))
 		return -2;
 	for (known = all_unpacked; known; known = known->next)
@@ -261,7 +264,7 @@ int lt_packed_unpack(const char *path, char *why)
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), found;
 
 	if (fd < 0)
-		return -2;	/* its reader will say why */
+		return -2;	/* its reader will report the error */
 	pthread_mutex_lock(&lock);
 	found = find_unpacked(fd, path, why);
 	pthread_mutex_unlock(&lock);
