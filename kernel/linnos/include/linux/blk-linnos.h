@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * LinnOS for those who have the same data on several drives: which of them should
- * serve a read that is about to be sent? Documented in block/linnos/blk-linnos-expect.c.
+ * LinnOS interface for stacked drivers that store the same data on several drives: choose the
+ * drive that should serve a read. See block/linnos/blk-linnos-expect.c.
  */
 #ifndef _LINUX_BLK_LINNOS_H
 #define _LINUX_BLK_LINNOS_H
@@ -13,35 +13,38 @@
 
 struct block_device;
 
-/* What was found about a latency-critical read. */
+/* The result of a prediction, and the reason of a decision. */
 enum linnos_reason {
 	LINNOS_PREDICTED_FAST = 0,
 	LINNOS_PREDICTED_SLOW = 1,
-	LINNOS_PROBE = 2, /* slow, and admitted all the same */
+	LINNOS_PROBE = 2, /* predicted slow, but admitted */
 	LINNOS_NO_MODEL = 4,
-	LINNOS_STALLED = 5, /* the model said fast, the stall rule slow */
-	LINNOS_MODEL_UNVALIDATED = 7, /* the model only tells how long */
+	LINNOS_STALLED = 5, /* predicted fast, but slow by the stall rule */
+	LINNOS_MODEL_UNVALIDATED = 7, /* prediction refuses no read */
 };
 
 /**
- * enum blk_linnos_expected - what a drive is expected to do with a read now
- * @BLK_LINNOS_PROBE: it was slow, and it is time to probe it: send it this read. Who
- *	gets this answer need not ask other drives. Of several callers two get it.
- * @BLK_LINNOS_FAST: serve it fast
- * @BLK_LINNOS_UNKNOWN: it has no policy or no model that chooses, its mode is off, or
- *	it is gone; who has a guard is told of bursts. As good as a fast one.
- * @BLK_LINNOS_SLOW: serve it slowly
- * @BLK_LINNOS_NOT_QUERIED: for the caller, a drive that may not serve the read
- * @BLK_LINNOS_US: serve it within some time, by a model of latencies, told in the same
- *	word by the next four
- * @BLK_LINNOS_US_SLOW: more than the model finds worth waiting for, or stalled
- * @BLK_LINNOS_US_UNVALIDATED: of a model that knows added bursts alone, to who has a guard
- * @BLK_LINNOS_US_SLOWNESS: how slow that is for this drive, an enum linnos_slowness;
- *	LINNOS_SLOWNESS_NONE: not so slow that a read would leave it
- * @BLK_LINNOS_US_MASK: the microseconds
- * @BLK_LINNOS_STALLED: it answers nobody, whatever its model says: later than all others
+ * enum blk_linnos_expected - how a drive is expected to serve a read now
+ * @BLK_LINNOS_PROBE: the drive was slow, and it is time to probe it: send it this read. The
+ *	caller need not query other drives. If several callers query the drive, two get this
+ *	answer.
+ * @BLK_LINNOS_FAST: the read would be fast
+ * @BLK_LINNOS_UNKNOWN: the drive has no policy or no validated model, its mode is off, or it
+ *	is gone; ranks like a fast drive. Callers with a guard get predictions of bursts from an
+ *	unvalidated model, too.
+ * @BLK_LINNOS_SLOW: the read would be slow
+ * @BLK_LINNOS_NOT_QUERIED: set by the caller for a drive that may not serve the read
+ * @BLK_LINNOS_US: flag: a latency model predicts the time, and the following fields are valid
+ * @BLK_LINNOS_US_SLOW: flag: the model would refuse the read, or the drive is stalled
+ * @BLK_LINNOS_US_UNVALIDATED: flag: the model only knows synthetic bursts; only for callers
+ *	with a guard
+ * @BLK_LINNOS_US_SLOWNESS: slowness class for this drive, an enum linnos_slowness;
+ *	LINNOS_SLOWNESS_NONE if the read should not be redirected
+ * @BLK_LINNOS_US_MASK: the predicted latency in microseconds
+ * @BLK_LINNOS_STALLED: reads are in flight and none has completed for stall_us, whatever the
+ *	model predicts; ranks after all other drives
  *
- * Answers are to be given to blk_linnos_best() rather than compared.
+ * Pass answers to blk_linnos_best() instead of comparing them.
  */
 enum blk_linnos_expected {
 	BLK_LINNOS_PROBE,
@@ -75,13 +78,13 @@ blk_linnos_expect(const struct blk_linnos_array *array,
 #endif
 
 /*
- * How much sooner must another drive be expected to answer before a read leaves the one
- * that the caller would choose? Predictions are off by a factor of 1.4 to 2, and without
- * a margin all readers would follow the last difference to one drive at once.
+ * A read is redirected only if another drive is predicted to be faster than the default drive
+ * by this margin. Predictions are off by a factor of 1.4 to 2. Without a margin, all clients
+ * would follow the smallest difference to one drive at once.
  */
 #define BLK_LINNOS_MARGIN_PERCENT 25
 
-/* Of drives some of which only tell fast from slow. */
+/* Reduce an answer to fast or slow, for sets of drives that do not all predict microseconds. */
 static inline enum blk_linnos_expected
 blk_linnos_verdict(enum blk_linnos_expected answer)
 {
@@ -103,7 +106,7 @@ blk_linnos_lowest(const enum blk_linnos_expected *answers, unsigned int n)
 			lowest_us = min_t(unsigned int, lowest_us,
 					  answers[i] & BLK_LINNOS_US_MASK);
 	for (i = 0; i < n; i++)
-		/* 24 bits by 100 fit 32 */
+		/* a number of 24 bits times 100 fits 32 bits */
 		if (answers[i] & BLK_LINNOS_US &&
 		    (answers[i] != BLK_LINNOS_STALLED ||
 		     lowest_us == BLK_LINNOS_US_MASK) &&
@@ -115,16 +118,16 @@ blk_linnos_lowest(const enum blk_linnos_expected *answers, unsigned int n)
 }
 
 /**
- * blk_linnos_best() - which drives should serve a read
- * @answers: what blk_linnos_expect() has told of each drive
- * @n: how many drives, up to %BITS_PER_LONG
+ * blk_linnos_best() - choose the drives that should serve a read
+ * @answers: the answer of blk_linnos_expect() for each drive
+ * @n: number of drives, at most %BITS_PER_LONG
  *
- * A drive to be probed is best. Where the models of all that were asked tell
- * microseconds, those within %BLK_LINNOS_MARGIN_PERCENT of the lowest are, slow or not.
- * Otherwise fast ones are best, those of which nothing is known among them, and
- * microseconds do not count. A stalled drive is best only where all are that were asked.
+ * A drive to be probed is best. If the answers of all queried drives are in microseconds, all
+ * drives are best that are within %BLK_LINNOS_MARGIN_PERCENT of the fastest one, slow or not.
+ * Otherwise, fast and unknown drives are best, and microseconds are ignored. A stalled drive is
+ * best only if all queried drives are stalled.
  *
- * Return: a bit for each drive that no other is better than; 0 if none was asked.
+ * Return: a bitmap of the drives that are best; 0 if no drive was queried.
  */
 static inline unsigned long
 blk_linnos_best(const enum blk_linnos_expected *answers, unsigned int n)
@@ -159,7 +162,7 @@ blk_linnos_best(const enum blk_linnos_expected *answers, unsigned int n)
 
 struct blk_linnos_guard;
 
-/* Does an array ask, and does it see whether that is worth it? */
+/* Modes of an array: no queries, queries with a guard, queries without a guard. */
 enum {
 	BLK_LINNOS_ARRAY_OFF,
 	BLK_LINNOS_ARRAY_ON,
@@ -167,9 +170,9 @@ enum {
 };
 
 /**
- * struct blk_linnos_array - of an array: does it ask, and is it worth it?
- * @mode: one of the above
- * @guard: knows what reads took that went elsewhere than home, and those that stayed
+ * struct blk_linnos_array - an array that redirects reads
+ * @mode: one of the modes above
+ * @guard: latencies of redirected reads and of control reads
  */
 struct blk_linnos_array {
 	u8 mode;
@@ -177,14 +180,14 @@ struct blk_linnos_array {
 };
 
 /**
- * struct blk_linnos_assignment - what was drawn for a read, to be kept until it is answered
- * @start_ns: when; 0: the guard does not want to know what it took
- * @home_us: what it was expected to take at home
- * @wish: why it would have left home, an enum linnos_slowness
- * @left: it did
- * @asked: disks were asked about it
- * @counts: for its slice
- * @tries: the others are asked also where that is mostly in vain
+ * struct blk_linnos_assignment - group of a read; the caller keeps it until completion
+ * @start_ns: when the read started; 0 if the guard does not need its latency
+ * @home_us: predicted latency at the default disk
+ * @wish: slowness class of the default disk, an enum linnos_slowness
+ * @left: true if the read is redirected
+ * @asked: true if disks were queried for the read
+ * @counts: true if the read is sampled for its slice
+ * @tries: true if the other disks are queried even where that rarely helps
  */
 struct blk_linnos_assignment {
 	u64 start_ns;
@@ -212,7 +215,7 @@ unsigned long blk_linnos_redirect(struct blk_linnos_array *array,
 void __blk_linnos_record_latency(struct blk_linnos_array *array,
 				 const struct blk_linnos_assignment *lot);
 
-/* A read begins: should disks be asked about it? */
+/* Call at the start of a read. Return true if disks should be queried for it. */
 static inline bool
 blk_linnos_array_should_query(struct blk_linnos_array *array,
 			      struct blk_linnos_assignment *lot)
@@ -222,7 +225,7 @@ blk_linnos_array_should_query(struct blk_linnos_array *array,
 	       __blk_linnos_array_should_query(array, lot);
 }
 
-/* It was answered. */
+/* Call when the read completes. */
 static inline void
 blk_linnos_record_latency(struct blk_linnos_array *array,
 			  const struct blk_linnos_assignment *lot)

@@ -41,7 +41,7 @@ TRACE_DEFINE_ENUM(BLK_LINNOS_SLOW);
 		{ BLK_LINNOS_UNKNOWN,		"unknown" },	\
 		{ BLK_LINNOS_SLOW,		"slow" })
 
-/* A module refuses no read, and decides about none. */
+/* The module does not decide about reads. */
 #ifndef MODULE
 /**
  * linnos_decision - a latency-critical read was admitted or refused
@@ -50,10 +50,10 @@ TRACE_DEFINE_ENUM(BLK_LINNOS_SLOW);
  * @nr_sector: sectors
  * @revoked: the read was refused; never in observe mode, whatever the reason
  * @reason: an enum linnos_reason
- * @found: what was found: pages pending, this read included; of the last four reads,
- *	oldest first, pages pending when they arrived and latencies; both outputs of
- *	the network, or of a model of latencies what is worth waiting for and what it
- *	predicts, in us, and its features, as enum linnos_latency_feature
+ * @found: the prediction: the pages in flight, including this read; for the last four reads,
+ *	oldest first, the pages in flight when they arrived, and their latencies; both outputs
+ *	of a network, or for a latency model the latency above which a read is refused and
+ *	the predicted latency, in us, and its features, as in enum linnos_latency_feature
  */
 TRACE_EVENT(linnos_decision,
 
@@ -115,11 +115,11 @@ TRACE_EVENT(linnos_decision,
 #endif /* !MODULE */
 
 /**
- * linnos_expected - somebody asked what to expect of a read
+ * linnos_expected - a drive was queried for a read
  * @dev: the disk
- * @pending: pages pending, the read included
+ * @pending: pages in flight, including the read
  * @expected: the answer: probe, fast, unknown or slow
- * @latency_us: what a model of latencies predicts; 0 of another
+ * @latency_us: predicted latency; 0 if the model is a network
  */
 TRACE_EVENT(linnos_expected,
 

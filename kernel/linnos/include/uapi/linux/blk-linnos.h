@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: ((GPL-2.0-only WITH Linux-syscall-note) OR MIT) */
 /*
- * LinnOS for a program that has the same data on several drives: which of them
- * should serve a read that is about to be sent? One call asks them all.
+ * LinnOS interface for programs that store the same data on several drives: choose the drive
+ * that should serve a read. One call queries all drives.
  *
  *	struct blk_expect *ask = calloc(1, BLK_EXPECT_BYTES(3));
  *
@@ -11,7 +11,7 @@
  *	if (ioctl(ask->drives[0].fd, BLKEXPECT, ask) == 0)
  *		read from one of those whose bit is set in ask->best
  *
- * How it is answered, and who may ask: block/linnos/blk-linnos-ioctl.c.
+ * For the details and the permissions see block/linnos/blk-linnos-ioctl.c.
  */
 #ifndef _UAPI_LINUX_BLK_LINNOS_H
 #define _UAPI_LINUX_BLK_LINNOS_H
@@ -19,29 +19,30 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-/* For &blk_expect.n_drives: not more of them. */
+/* Maximum of &blk_expect.n_drives. */
 #define BLK_EXPECT_DRIVES_MAX 16
 
 /*
- * For &blk_expect.flags: no read will follow. No drive is to be looked at by it,
- * and none is counted as passed over.
+ * For &blk_expect.flags: no read will follow. The answer never selects the read as a probe, and
+ * no drive is counted as avoided.
  */
 #define BLK_EXPECT_QUERY_ONLY 0x00000001
 /*
- * And: &blk_expect_drive.page says where the read begins. Who knows should say so:
- * reads near each other wait for each other, and many drives are predicted better.
+ * For &blk_expect.flags: &blk_expect_drive.page is the address of the read. Set it if the address
+ * is known: reads of nearby addresses wait for each other, and with the address the predictions
+ * for many drives are better.
  */
 #define BLK_EXPECT_HAS_PAGE 0x00000002
 
 /**
- * enum blk_expect_known - what an answer is made of
- * @BLK_EXPECT_NO_POLICY: a device that has no policy: one stacked on others, or
- *	whose driver does not use blk-mq
- * @BLK_EXPECT_OFF: nothing, the policy's mode is off
- * @BLK_EXPECT_NO_MODEL: nothing, the drive has no model
- * @BLK_EXPECT_GONE: the drive has been removed, or its driver has given it up
- * @BLK_EXPECT_FAST_OR_SLOW: a model that tells fast from slow
- * @BLK_EXPECT_LATENCY: a model of latencies
+ * enum blk_expect_known - what an answer is based on
+ * @BLK_EXPECT_NO_POLICY: nothing: the device has no policy, because it is stacked on
+ *	others or because its driver does not use blk-mq
+ * @BLK_EXPECT_OFF: nothing: the mode of the policy is off
+ * @BLK_EXPECT_NO_MODEL: nothing: the drive has no model
+ * @BLK_EXPECT_GONE: nothing: the drive has been removed, or its driver has given it up
+ * @BLK_EXPECT_FAST_OR_SLOW: a model that classifies reads as fast or slow
+ * @BLK_EXPECT_LATENCY: a model that predicts latencies
  */
 enum blk_expect_known {
 	BLK_EXPECT_NO_POLICY,
@@ -53,16 +54,16 @@ enum blk_expect_known {
 };
 
 /*
- * For &blk_expect_drive.flags. Of a drive of which something is known:
+ * For &blk_expect_drive.flags, if the drive has a model:
  *
  * SLOW		predicted to be slow, or stalled
  * STALLED	reads are in flight, and none has completed for stall_us
- * STALE	it has answered no read of this order of size for probe_after_us: what is
- *		known may be old
- * PROBE	and that is why this read should be sent there, to look again. Two callers
- *		are told so; others later, should no read be sent
- * NO_CHOICE	its model has learnt too little to choose by: @latency_us is told, and
- *		&blk_expect.best is as if nothing were known
+ * STALE	no read of this size class has completed for probe_after_us, so that the
+ *		history may be stale
+ * PROBE	this read should be sent to the drive to probe it. Up to two callers get this
+ *		flag, and other callers later if no read is sent
+ * UNVALIDATED	the model is not good enough to choose by: @latency_us is set, but
+ *		&blk_expect.best treats the drive as unknown
  */
 #define BLK_EXPECT_SLOW 0x00000001
 #define BLK_EXPECT_STALLED 0x00000002
@@ -71,13 +72,13 @@ enum blk_expect_known {
 #define BLK_EXPECT_UNVALIDATED 0x00000010
 
 /**
- * struct blk_expect_drive - a drive, and what is expected of it
+ * struct blk_expect_drive - a drive, and the prediction for it
  * @fd: in: the drive or a partition of it, open for reading
  * @known: out: an enum blk_expect_known
- * @flags: out: %BLK_EXPECT_SLOW and its like
- * @page: in, with %BLK_EXPECT_HAS_PAGE: the first byte's offset on @fd, by 4096; 32 bits
- *	of it are enough. The answer takes its place: who asks again says it again
- * @latency_us: out: how long the read would take, in microseconds, of
+ * @flags: out: a combination of %BLK_EXPECT_SLOW and the other flags above
+ * @page: in, with %BLK_EXPECT_HAS_PAGE: the offset of the read on @fd, divided by 4096; the
+ *	low 32 bits are enough. The answer overwrites it: set it again before another call
+ * @latency_us: out: the predicted latency in microseconds if @known is
  *	%BLK_EXPECT_LATENCY; otherwise 0
  */
 struct blk_expect_drive {
@@ -91,12 +92,12 @@ struct blk_expect_drive {
 };
 
 /**
- * struct blk_expect - a question about a read
- * @flags: in: 0, or of %BLK_EXPECT_QUERY_ONLY and %BLK_EXPECT_HAS_PAGE
- * @n_drives: in: how many may serve it, 1 to %BLK_EXPECT_DRIVES_MAX
- * @bytes: in: its size, not 0
- * @best: out: a bit for each drive that no other is better than; 0 if all are
- *	gone. With more than one bit set it does not matter which
+ * struct blk_expect - a query for a read
+ * @flags: in: a combination of %BLK_EXPECT_QUERY_ONLY and %BLK_EXPECT_HAS_PAGE, or 0
+ * @n_drives: in: number of drives that may serve the read, 1 to %BLK_EXPECT_DRIVES_MAX
+ * @bytes: in: size of the read, not 0
+ * @best: out: a bitmap of the best drives; 0 if all drives are gone. If more than one bit is
+ *	set, read from any of these drives
  * @drives: the drives
  */
 struct blk_expect {
@@ -112,10 +113,15 @@ struct blk_expect {
 	 (n_drives) * sizeof(struct blk_expect_drive))
 
 /*
- * On any block device that is open for reading; it need not be one of them.
- * EBADF: it, or one of them, is not open for reading. ENOTBLK: one is no block
- * device. EINVAL: flags, n_drives or bytes. EFAULT. ENOTTY: a kernel without.
- * Then no drive has been asked.
+ * Call it on any block device that is open for reading, which need not be one of the drives.
+ *
+ * EBADF	the block device or a drive is not open for reading
+ * ENOTBLK	a drive is not a block device
+ * EINVAL	@flags, @n_drives or @bytes is invalid
+ * EFAULT	the struct is not accessible
+ * ENOTTY	the kernel does not have BLKEXPECT
+ *
+ * After any error but EFAULT, no drive has been queried.
  */
 #define BLKEXPECT _IOWR(0x12, 160, struct blk_expect)
 
