@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LinnOS as a module, built for a kernel that has it: all that it does there is to
- * say so.
+ * LinnOS module for a kernel that has LinnOS built in: it only reports that it is not needed.
  */
 #define pr_fmt(fmt) "linnos: " fmt
 

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LinnOS as a module: which drives, and who is told.
+ * LinnOS as a module: the list of observed drives, and the interfaces to user space.
  *
- *	/sys/kernel/linnos/add		a disk's name: observe it
- *	/sys/kernel/linnos/remove	not any more
- *	/sys/kernel/linnos/<disk>/	as /sys/block/<disk>/linnos of a kernel with LinnOS,
- *					without the files that are about refusals
- *	/dev/linnos			BLKEXPECT, which a stock kernel's block devices do not know
+ *	/sys/kernel/linnos/add		write the name of a disk to observe it
+ *	/sys/kernel/linnos/remove	write the name of a disk to stop observing it
+ *	/sys/kernel/linnos/<disk>/	like /sys/block/<disk>/linnos of a kernel with LinnOS,
+ *					without the files about refusals
+ *	/dev/linnos			BLKEXPECT, which block devices of stock kernels lack
  *	/sys/kernel/debug/linnos/<disk>/in_flight
+ *	/sys/kernel/debug/linnos/<disk>/missed
  *
- * How drives are observed is in linnos_tap.c. What is known of one, its model, the
- * files and the ioctl are those of block/linnos/ in a kernel with LinnOS, the same
- * sources.
+ * linnos_tap.c observes the I/O of the drives. The state of a drive, its model, the files and
+ * the ioctl are implemented by the same sources as in a kernel with LinnOS, block/linnos/.
  *
- * A drive that is named is held, its struct gendisk. Not open, so that nothing that
- * wants it for itself is in the way. A disk that is removed is given back before
- * del_gendisk() returns, for then its driver may go, whose code would free what is held;
- * should it return, it has to be named again.
+ * The module holds a reference to the struct gendisk of each observed drive. It does not keep
+ * the drive open, so that others can still open it exclusively. When a disk is removed, the
+ * module drops the reference before del_gendisk() returns, because the disk's driver may be
+ * unloaded after that, and its code would be needed to release the disk. If the disk comes
+ * back, it has to be added again.
  */
 #define pr_fmt(fmt) "linnos: " fmt
 
@@ -38,7 +39,7 @@
 #include "blk-linnos-policy.h"
 #include "linnos_versions.h"
 
-/* As BLK_LINNOS depends on 64BIT: times are read whole without a lock. */
+/* BLK_LINNOS depends on 64BIT, too: 64-bit times must be readable without a lock. */
 #if BITS_PER_LONG != 64
 #error "linnos.ko is for 64-bit kernels"
 #endif
@@ -46,7 +47,7 @@
 #define CREATE_TRACE_POINTS
 #include <trace/events/linnos.h>
 
-/* How often it is looked whether a disk's queue has grown. */
+/* Interval of the check whether the queue of a disk has grown. */
 #define LINNOS_RESIZE_INTERVAL (2 * HZ)
 
 static DEFINE_MUTEX(linnos_drives_lock);
@@ -98,7 +99,7 @@ static int missed_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(missed);
 
-/* The disk called so, open, or an error. */
+/* Open a disk by name. Return the disk or an error pointer. */
 static struct gendisk *linnos_open_disk(const char *name,
 					linnos_opened_t *opened)
 {
@@ -111,7 +112,7 @@ static struct gendisk *linnos_open_disk(const char *name,
 	path = kasprintf(GFP_KERNEL, "/dev/%s", name);
 	if (!path)
 		return ERR_PTR(-ENOMEM);
-	/* subsystems' names have a slash where sysfs has this */
+	/* in sysfs names, '!' stands for a slash */
 	strreplace(path, '!', '/');
 	bdev = linnos_open_bdev(path, opened);
 	kfree(path);
@@ -138,7 +139,7 @@ static void linnos_remove_drive(struct blk_linnos *linnos)
 {
 	struct gendisk *disk = linnos->disk;
 
-	/* nobody can switch it on again */
+	/* from here on, its mode cannot be set to on again */
 	kobject_del(&linnos->kobj);
 	debugfs_remove(linnos->tap.debugfs);
 	mutex_lock(&linnos->lock);
@@ -150,7 +151,10 @@ static void linnos_remove_drive(struct blk_linnos *linnos)
 	put_device(disk_to_dev(disk));
 }
 
-/* A disk, or a partition, is removed; or each is told of, for the module is. */
+/*
+ * A disk or a partition is removed. It is also called for each disk and partition when the
+ * interface is unregistered.
+ */
 static void linnos_on_removal(LINNOS_OF_CLASS(dev))
 {
 	struct blk_linnos *linnos, *next;
@@ -170,7 +174,10 @@ static struct class_interface linnos_removals = {
 	.remove_dev = linnos_on_removal,
 };
 
-/* The class of disks has no name for modules: any disk leads to it. */
+/*
+ * Get notified of removals. The class of disks, block_class, is not exported to modules, but can
+ * be reached from any disk.
+ */
 static int linnos_subscribe_removals(struct gendisk *disk)
 {
 	int ret = 0;
@@ -191,7 +198,7 @@ static int linnos_add_disk(struct gendisk *disk)
 	struct blk_linnos *linnos;
 	int ret;
 
-	/* nobody would be told of its removal */
+	/* its removal would not be reported any more */
 	if (linnos_is_gone(disk))
 		return -ENODEV;
 	linnos = linnos_alloc(disk);
@@ -241,7 +248,7 @@ out:
 	return ret;
 }
 
-/* Of a queue that has grown, observe all. */
+/* Provide slots for all requests of queues that have grown. */
 static void linnos_resize_taps(struct work_struct *work)
 {
 	struct blk_linnos *linnos;
@@ -260,7 +267,7 @@ static void linnos_resize_taps(struct work_struct *work)
 	mutex_unlock(&linnos_drives_lock);
 }
 
-/* A line's worth of a file that is written: a name. */
+/* Copy the name that was written to a sysfs file, without white space around it. */
 static int linnos_name_of(const char *page, char name[DISK_NAME_LEN])
 {
 	if (strscpy(name, skip_spaces(page), DISK_NAME_LEN) < 0)
@@ -317,7 +324,7 @@ static const struct file_operations linnos_fops = {
 	.llseek = noop_llseek,
 };
 
-/* Anybody may open it: what is asked about are descriptors, open for reading. */
+/* All users may open it: queries need descriptors of drives that are open for reading. */
 static struct miscdevice linnos_misc = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "linnos",
@@ -325,7 +332,7 @@ static struct miscdevice linnos_misc = {
 	.fops = &linnos_fops,
 };
 
-/* One that is not there keeps nobody from the others. */
+/* Add the drives of a list. An error for one drive does not affect the others. */
 static void linnos_add_named(char *names)
 {
 	char *name;
@@ -375,7 +382,7 @@ module_init(linnos_init);
 
 static void __exit linnos_exit(void)
 {
-	/* nobody adds a drive any more */
+	/* after this, no drive can be added */
 	sysfs_remove_files(linnos_kobj, linnos_attrs);
 	misc_deregister(&linnos_misc);
 	class_interface_unregister(&linnos_removals);

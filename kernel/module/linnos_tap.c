@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LinnOS as a module: told of I/O by the block layer's trace points.
+ * LinnOS as a module: observe I/O through the block layer's trace points.
  *
- * A kernel that is not patched calls nobody when a request starts, is issued and
- * ends, but whoever listens to its trace points, which a module can find by name:
+ * An unpatched kernel has no hooks for a policy. The module therefore attaches to the block
+ * layer's trace points, which it finds by name. They are called when a request starts, is
+ * issued and completes:
  *
  *	block_io_start ──► block_rq_issue ──► block_rq_complete
- *	  in flight          the drive's         answered, in the history
- *	                     time begins
+ *	  in flight          latency             added to the
+ *	                     begins              history
  *
- * Before Linux 6.5 there is no block_io_start. A request is in flight there from
- * block_rq_insert on, or, if it does not wait in a scheduler, from its issue.
+ * Linux before 6.5 does not have block_io_start. There, a request is counted as in flight from
+ * block_rq_insert on, or from its issue if it does not wait in a scheduler.
  *
- * Merged. Bios that are merged into a request are seen when it is issued: it has
- * grown. Two requests that are merged, block_rq_merge, end one of them.
+ * Merges: bios that were merged into a request are detected when it is issued, because it has
+ * grown. If two requests are merged, block_rq_merge reports the one that ceases to exist.
  *
- * Requests have no room for what is remembered of each. It is in a table of the
- * drive, at the request's place among all that its queue may have: hardware queue
- * and tag. Nobody else has the place as long as the request has it, so that no
- * lock is needed, and nothing is allocated for an I/O.
+ * A struct request has no room for the state of an I/O. Each drive has a table instead, with a
+ * slot for each hardware queue and tag. A slot belongs to the request that has the tag, so that
+ * no lock is needed, and no I/O needs an allocation.
  *
- * The ends of some requests are not told: one that fails before it is sent, or that a
- * stacked driver takes back. So a place may be found taken by a request that has
- * long gone; it is counted out then.
+ * The end of some requests is not reported: of those that fail before they are issued, and of
+ * those that a stacked driver takes back. A slot can therefore still contain a request that
+ * ended long ago. When such a slot is reused, the old request is first removed from the load.
  *
- * Told of all I/O of all disks, as soon as one drive is named: a look into a small
- * hash tells whether it is one of ours. As long as none is, nobody listens.
+ * As soon as one drive is observed, the trace points are called for the I/O of all disks. A
+ * lookup in a small hash table tells whether a disk is observed. If no drive is observed, the
+ * module is not attached to the trace points.
  */
 #define pr_fmt(fmt) "linnos: " fmt
 
@@ -44,7 +45,7 @@
 #include "blk-linnos-policy.h"
 #include "linnos_versions.h"
 
-/* The drives, by queue. Written under linnos_drives_lock, read under RCU. */
+/* The observed drives by queue. Written under linnos_drives_lock, read under RCU. */
 static DEFINE_HASHTABLE(linnos_by_queue, 6);
 static unsigned int linnos_n_drives;
 
@@ -64,7 +65,7 @@ struct blk_linnos *linnos_of_disk(const struct gendisk *disk)
 	return linnos_of_queue(disk->queue);
 }
 
-/* Reads and writes with data are a drive's load. */
+/* Return true if a request is load of the drive: a read or a write with data. */
 static bool linnos_rq_counts(const struct request *rq)
 {
 	if (!blk_rq_bytes(rq))
@@ -79,13 +80,13 @@ static bool linnos_rq_counts(const struct request *rq)
 	}
 }
 
-/* A request has a scheduler's tag, or, without a scheduler, the driver's. */
+/* Return the scheduler's tag of a request or, if there is no scheduler, the driver's tag. */
 static unsigned int linnos_tag_of(const struct request *rq)
 {
 	return rq->internal_tag >= 0 ? rq->internal_tag : rq->tag;
 }
 
-/* The place of a request, or NULL if the queue has grown. */
+/* Return the slot of a request, or NULL if the queue has grown. */
 static struct linnos_slot *linnos_slot_of(const struct blk_linnos *linnos,
 					  const struct request *rq)
 {
@@ -98,7 +99,7 @@ static struct linnos_slot *linnos_slot_of(const struct blk_linnos *linnos,
 	return &slots->at[rq->mq_hctx->queue_num * slots->depth + tag];
 }
 
-/* Where a request is counted, or NULL if it is not. */
+/* Return the slot of a request that is counted as in flight, or NULL if it is not. */
 static struct linnos_slot *linnos_counted(const struct blk_linnos *linnos,
 					  const struct request *rq)
 {
@@ -109,7 +110,7 @@ static struct linnos_slot *linnos_counted(const struct blk_linnos *linnos,
 	return slot;
 }
 
-/* Nobody knows how it ended; if it was the probe, the next may be one. */
+/* Stop counting a request whose result is unknown. If it was the probe, allow another. */
 static void linnos_lose(struct blk_linnos *linnos, struct linnos_slot *slot)
 {
 	slot->io.flags &= ~LINNOS_IO_ANSWERED;
@@ -127,9 +128,9 @@ static void linnos_grow(struct blk_linnos *linnos, struct linnos_slot *slot,
 }
 
 /*
- * Without block_io_start a request may have been merged from several reads before it is
- * seen. Its order of size is that of the first of them, as where it is seen before: they
- * were asked about one by one, and the probe may be among them.
+ * Count a request as in flight. Without block_io_start, several reads may have been merged into
+ * it before it is first seen. Its size class is that of the first of these reads, as with
+ * block_io_start: the drive was queried for each read separately, and one may be the probe.
  */
 static struct linnos_slot *linnos_count_in(struct blk_linnos *linnos,
 					   const struct request *rq)
@@ -142,7 +143,7 @@ static struct linnos_slot *linnos_count_in(struct blk_linnos *linnos,
 		atomic_inc(&linnos->tap.missed);
 		return NULL;
 	}
-	/* the end of the last one that was here has not been told */
+	/* the end of the previous request in this slot was not reported */
 	if (unlikely(slot->io.flags & LINNOS_IO_COUNTED))
 		linnos_lose(linnos, slot);
 	if (req_op(rq) == REQ_OP_READ) {
@@ -160,12 +161,12 @@ static struct linnos_slot *linnos_count_in(struct blk_linnos *linnos,
 	return slot;
 }
 
-/* Of a request that is ours; called under RCU. */
+/* Handle the start of a request of an observed drive. Called under RCU. */
 static void linnos_start(struct blk_linnos *linnos, const struct request *rq)
 {
 	struct linnos_slot *slot;
 
-	/* without block_io_start: it was there before, and is put back */
+	/* without block_io_start: a requeued request is inserted again */
 	slot = LINNOS_HAS_IO_START ? NULL : linnos_counted(linnos, rq);
 	if (slot && !slot->io.issued_ns)
 		linnos_grow(linnos, slot, rq);
@@ -173,7 +174,7 @@ static void linnos_start(struct blk_linnos *linnos, const struct request *rq)
 		linnos_count_in(linnos, rq);
 }
 
-/* block_io_start: a bio has got a request. Before 6.5, block_rq_insert. */
+/* block_io_start: a request was allocated for a bio. Before 6.5: block_rq_insert. */
 static void linnos_on_start(void *data, struct request *rq)
 {
 	struct blk_linnos *linnos;
@@ -185,7 +186,7 @@ static void linnos_on_start(void *data, struct request *rq)
 	rcu_read_unlock();
 }
 
-/* block_rq_issue: the drive is given a request, perhaps again. */
+/* block_rq_issue: a request is issued to the drive, perhaps again after a requeue. */
 static void linnos_on_issue(void *data, struct request *rq)
 {
 	struct blk_linnos *linnos;
@@ -208,7 +209,10 @@ out:
 	rcu_read_unlock();
 }
 
-/* block_rq_merge: it has been added to another, which is larger when issued. */
+/*
+ * block_rq_merge: a request was merged into another one. The growth of the other one is detected
+ * when it is issued.
+ */
 static void linnos_on_merge(void *data, struct request *rq)
 {
 	struct linnos_io joined = {};
@@ -224,9 +228,9 @@ static void linnos_on_merge(void *data, struct request *rq)
 }
 
 /*
- * block_rq_complete: the drive has answered a request, or a part of it. The last
- * answer counts: SCSI ends what is good of a read that failed first, and that may be no
- * byte at all. A request whose bios a multipath driver has taken away gets none.
+ * block_rq_complete: the drive has completed a request, or a part of it. The last call for a
+ * request counts: if a read fails, SCSI first completes the good part of it, which may be 0 bytes,
+ * with success. A request whose bios a multipath driver has taken back is not successful.
  */
 static void linnos_on_complete(void *data, struct request *rq,
 			       blk_status_t error, unsigned int bytes)
@@ -266,7 +270,7 @@ static struct linnos_point linnos_points[] = {
 	{ "block_rq_complete", linnos_on_complete },
 };
 
-/* They are called as void pointers: here the compiler sees what with. */
+/* Check the types of the callbacks at compile time: they are registered as void pointers. */
 static void __maybe_unused linnos_check_points(void)
 {
 #if LINNOS_HAS_IO_START
@@ -291,7 +295,7 @@ static void linnos_find_point(struct tracepoint *point, void *data)
 /**
  * linnos_tap_find_points() - find the block layer's trace points
  *
- * Return: 0, or -ENOENT after a line in the log that says which is missing.
+ * Return: 0, or -ENOENT after a message in the kernel log that names the missing one.
  */
 int linnos_tap_find_points(void)
 {
@@ -313,7 +317,7 @@ static void linnos_unregister_tracepoints(int n)
 	while (n--)
 		tracepoint_probe_unregister(linnos_points[n].point,
 					    linnos_points[n].called, NULL);
-	/* nobody is in our functions any more */
+	/* when this returns, no CPU runs our functions any more */
 	tracepoint_synchronize_unregister();
 }
 
@@ -333,7 +337,7 @@ static int linnos_listen(void)
 }
 
 /**
- * linnos_tap_begin() - a drive is told of its I/O from now on
+ * linnos_tap_begin() - start to observe the I/O of a drive
  * @linnos: the drive, its mode off
  *
  * Context: Process context, linnos_drives_lock held.
@@ -353,10 +357,10 @@ int linnos_tap_begin(struct blk_linnos *linnos)
 }
 
 /**
- * linnos_tap_end() - a drive is told of nothing any more
+ * linnos_tap_end() - stop observing the I/O of a drive
  * @linnos: the drive, its mode off for good
  *
- * What is in flight is forgotten. Nobody asks the drive when this returns.
+ * The state of I/O in flight is discarded. When this returns, no query uses the drive any more.
  *
  * Context: Process context, linnos_drives_lock held.
  */
@@ -370,9 +374,9 @@ void linnos_tap_end(struct blk_linnos *linnos)
 }
 
 /*
- * How many requests may be in flight, of a queue that is not being changed.
- * Schedulers have as many tags as nr_requests says, drivers those of the set. A
- * queue that changes is frozen, which soon ends; that of a dying disk for good.
+ * Get the number of hardware queues and tags, while the queue is not being changed. A scheduler
+ * has nr_requests tags, a driver has those of its tag set. A queue is frozen for a short time
+ * while it is changed, and forever if its disk is dying.
  */
 static int linnos_size_of(struct blk_linnos *linnos, unsigned int *n_queues,
 			  unsigned int *depth)
@@ -388,14 +392,14 @@ static int linnos_size_of(struct blk_linnos *linnos, unsigned int *n_queues,
 		msleep(20);
 	}
 	*n_queues = q->nr_hw_queues;
-	/* what a scheduler has that is switched to, unless told more */
+	/* at least the default number of tags of a scheduler that may be selected later */
 	*depth = max3((unsigned int)q->nr_requests, q->tag_set->queue_depth,
 		      2U * BLKDEV_DEFAULT_RQ);
 	percpu_ref_put(&q->q_usage_counter);
 	return 0;
 }
 
-/* Nobody else knows them any more. */
+/* Free slots that no other CPU can access any more. */
 static void linnos_drop_slots(struct blk_linnos *linnos,
 			      struct linnos_slots *slots)
 {
@@ -407,10 +411,10 @@ static void linnos_drop_slots(struct blk_linnos *linnos,
 }
 
 /**
- * linnos_tap_fit() - have a place for each request that a drive may be given
+ * linnos_tap_fit() - provide a slot for each request that a drive may have in flight
  * @linnos: the drive
  *
- * If there are more places than before, what is in flight is not counted any more.
+ * If the number of slots grows, I/O that is in flight is no longer counted.
  *
  * Context: Process context, @linnos->lock held.
  * Return: 0; -ENOMEM, -ENODEV, or -EBUSY if the queue has been frozen for 2 s.
@@ -448,11 +452,11 @@ int linnos_tap_fit(struct blk_linnos *linnos)
  * @linnos: the drive
  * @mode: the new mode
  *
- * Leaving off starts with an empty history. I/O that was in flight before is not
+ * When the mode changes from off, the history is reset. I/O that was already in flight is not
  * counted.
  *
  * Context: Process context, @linnos->lock held.
- * Return: 0; -EOPNOTSUPP for enforce; those of linnos_tap_fit().
+ * Return: 0; -EOPNOTSUPP for enforce; -ENOMEM; the errors of linnos_tap_fit().
  */
 int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 {
@@ -471,7 +475,7 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 			return ret;
 		linnos_reset_history(linnos);
 	}
-	/* pairs with linnos_is_on(): the counters are there */
+	/* pairs with linnos_is_on(): the counters have been allocated */
 	smp_store_release(&linnos->mode, mode);
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * LinnOS as a module: how it is told of I/O, see linnos_tap.c.
+ * LinnOS as a module: observe I/O through trace points, see linnos_tap.c.
  */
 #ifndef _LINNOS_TAP_H
 #define _LINNOS_TAP_H
@@ -10,7 +10,7 @@
 
 #include "linnos_drive.h"
 
-/* No read is decided here. */
+/* The module does not decide about reads. */
 #define trace_linnos_decision_enabled() false
 
 struct blk_linnos;
@@ -19,9 +19,9 @@ struct request;
 struct request_queue;
 
 /**
- * struct linnos_slot - what is remembered of a request in flight
- * @rq: whose it is; NULL: of none
- * @io: how it is counted
+ * struct linnos_slot - the state of a request in flight
+ * @rq: the request, or NULL if the slot has not been used
+ * @io: the I/O as counted in the load of the drive
  */
 struct linnos_slot {
 	const struct request *rq;
@@ -29,10 +29,10 @@ struct linnos_slot {
 };
 
 /**
- * struct linnos_slots - one for each request that a queue may have in flight
- * @n_queues: hardware queues
- * @depth: tags of each
- * @at: at the number of the hardware queue times @depth, and the tag
+ * struct linnos_slots - a slot for each request that a queue may have in flight
+ * @n_queues: number of hardware queues
+ * @depth: number of tags per hardware queue
+ * @at: the slots; the index is the number of the hardware queue times @depth, plus the tag
  */
 struct linnos_slots {
 	unsigned int n_queues;
@@ -41,12 +41,12 @@ struct linnos_slots {
 };
 
 /**
- * struct linnos_tap - how a drive's I/O is found
- * @by_queue: among the drives, by @queue
- * @queue: of the disk
- * @slots: of its requests; allocated when its mode first leaves off
- * @missed: requests that had none, for the queue had grown
- * @debugfs: its folder there
+ * struct linnos_tap - the connection of a drive to the trace points
+ * @by_queue: entry in the hash table of observed drives, by @queue
+ * @queue: the queue of the disk
+ * @slots: slots for its requests; allocated when its mode first changes from off
+ * @missed: number of requests without a slot, because the queue had grown
+ * @debugfs: the directory of the drive in debugfs
  */
 struct linnos_tap {
 	struct hlist_node by_queue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * LinnOS as a module: what kernels from 6.1 on call differently.
+ * LinnOS as a module: differences between kernel versions since 6.1.
  */
 #ifndef _LINNOS_VERSIONS_H
 #define _LINNOS_VERSIONS_H
@@ -10,22 +10,22 @@
 #include <linux/file.h>
 #include <linux/version.h>
 
-/* Since 6.12. */
+/* Available since 6.12. */
 #ifndef fd_file
 #define fd_file(f) ((f).file)
 #endif
 
-/* Is it told when a bio gets a request? */
+/* True if the kernel has the trace point block_io_start. */
 #define LINNOS_HAS_IO_START (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0))
 
-/* What a class's interface is told of a device that goes. */
+/* The parameters of &class_interface.remove_dev. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
 #define LINNOS_OF_CLASS(dev) struct device *dev
 #else
 #define LINNOS_OF_CLASS(dev) struct device *dev, struct class_interface *of
 #endif
 
-/* Open a block device for a moment; what to close is in @opened. */
+/* Open a block device for a short time. @opened is to be passed to linnos_close_bdev(). */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
 typedef struct file *linnos_opened_t;
 
