@@ -43,7 +43,7 @@ def in_lab(*command: object, out: Path) -> str:
     return done.stdout
 
 
-def test_the_page_s_program_reads_what_it_has_written(tmp_path: Path) -> None:
+def test_example_program_reads_its_own_writes(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "cluster.md").read_text().split("\n## Ceph\n")[1]
     (tmp_path / "p.c").write_text(page.split("```c\n")[1].split("```")[0])
     headers = ("cluster/ceph", "cluster/client", "liblinnos")
@@ -56,7 +56,7 @@ def test_the_page_s_program_reads_what_it_has_written(tmp_path: Path) -> None:
     assert in_lab(tmp_path / "p", out=tmp_path) == "hello\n"
 
 
-def test_reads_leave_a_slow_drive_fresh_objects_stay_and_what_bounces_is_counted(
+def test_reads_leave_a_slow_drive_except_for_fresh_objects(
     tmp_path: Path,
 ) -> None:
     said = in_lab(sys.executable, Path(__file__).with_name("ceph_reads.py"), out=tmp_path)

@@ -57,7 +57,7 @@ for k, address in enumerate(os.environ["LINNOS_NODES"].split(",")):
 """
 
 
-def test_the_network_takes_its_time_and_the_same_each_time(tmp_path: Path) -> None:
+def test_network_delay_is_constant_and_repeatable(tmp_path: Path) -> None:
     (tmp_path / "ask.py").write_text(ROUND_TRIPS)
     options = ("--engine", "none", "--nodes", "2", "--one-way-us", "200")
     first, again = (ran(tmp_path, 'python3 "$LINNOS_OUT"/ask.py', *options) for _ in range(2))
@@ -87,7 +87,7 @@ READS_AND_MOUNTS = """
 
 
 @with_engine("gluster")
-def test_each_node_has_the_bytes_and_serves_what_is_read_from_it(tmp_path: Path) -> None:
+def test_each_node_stores_the_data_and_serves_its_reads(tmp_path: Path) -> None:
     read = " ".join(
         (
             "dd if=$place/file of=/dev/null bs=4096 count=100 iflag=direct 2>/dev/null",
@@ -195,7 +195,7 @@ for settled in (False, True):
 
 
 @with_engine("ceph")
-def test_ceph_reads_from_the_drive_of_the_node_that_a_handle_is_next_to(tmp_path: Path) -> None:
+def test_ceph_reads_from_the_node_nearest_to_the_handle(tmp_path: Path) -> None:
     (tmp_path / "read.py").write_text(LOCALIZED)
     options = ("--engine", "ceph", "--size-mb", "1024")
     out = ran(tmp_path, f'{sys.executable} "$LINNOS_OUT"/read.py', *options)

@@ -28,7 +28,7 @@ SLOW = Slowness("interval", 10, 10_000)
 IN_JOURNAL = Slowness("interval", 10, 10_000, "journal")
 
 
-def test_mail_suffers_more_than_pages_and_commits_are_watched(tmp_path: Path) -> None:
+def test_varmail_slows_more_than_webserver_and_commits_are_observed(tmp_path: Path) -> None:
     mail = Case(EXT4, Mix("varmail", 4, 20, 12, 3000), (SLOW, IN_JOURNAL))
     pages = Case(EXT4, Mix("webserver", 4, 20, 6, 6000), (SLOW,))
     watched = Case(EXT4, Mix("varmail", 4, 20, 6, 3000), (), CACHED, STEADY, steps=True)
@@ -52,7 +52,7 @@ def test_mail_suffers_more_than_pages_and_commits_are_watched(tmp_path: Path) ->
     assert min(steps["commit record"]) > 30
 
 
-def test_repair_of_mirrors_that_differ_makes_the_right_one_wrong(tmp_path: Path) -> None:
+def test_md_repair_copies_wrong_data_over_the_right_mirror(tmp_path: Path) -> None:
     found = {
         kind: store_wrong_data(Wrong("ext4", kind, "zeros"), 1, tmp_path / kind)
         for kind in ("md", "md_without", "md_repaired")
@@ -65,6 +65,6 @@ def test_repair_of_mirrors_that_differ_makes_the_right_one_wrong(tmp_path: Path)
     assert found["md_repaired"]["wrong"] == found["md"]["wrong"] > hit / 2
 
 
-def test_btrfs_corrects_what_one_of_three_mirrors_has_wrong(tmp_path: Path) -> None:
+def test_btrfs_corrects_wrong_data_of_one_of_three_mirrors(tmp_path: Path) -> None:
     found = store_wrong_data(Wrong("btrfs", "btrfs1c3", "lost_write"), 1, tmp_path)
     assert found["injected"] > 0 and found["right"] == FILES * BLOCKS

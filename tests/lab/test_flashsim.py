@@ -30,7 +30,7 @@ def _drive(profile: str = "enterprise-a", size_mb: int = 256, precondition: bool
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_data_is_what_was_written(boot, profile: str) -> None:
+def test_reads_return_the_data_written(boot, profile: str) -> None:
     boot(
         f"{FIO} --filename=/dev/flash0 --rw=randwrite --bsrange=512-256k --blockalign=512"
         " --iodepth=64 --size=64m --verify=crc32c --verify_fatal=1 --verify_state_save=0"
@@ -39,7 +39,7 @@ def test_data_is_what_was_written(boot, profile: str) -> None:
     )
 
 
-def test_discarded_pages_read_as_zeros_and_give_memory_back(boot, tmp_path: Path) -> None:
+def test_discarded_pages_read_as_zeros_and_free_memory(boot, tmp_path: Path) -> None:
     boot(
         r"""
 free() { awk '/^MemFree/ { print $2 }' /proc/meminfo; }
@@ -89,7 +89,7 @@ python3 /run/tmp/aligned.py >$OUT/answers
     ]
 
 
-def test_a_series_of_words_takes_little_memory_and_any_data_is_kept(boot, tmp_path: Path) -> None:
+def test_counting_words_are_stored_compactly_and_other_data_unchanged(boot, tmp_path: Path) -> None:
     script = r"""
 cat >/run/tmp/series.py <<'PYTHON'
 import fcntl, mmap, os, struct
@@ -152,7 +152,7 @@ python3 /run/tmp/series.py >$OUT/grown_kb
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_reads_alone_are_stable_and_writes_bring_a_tail(boot, tmp_path: Path, profile: str) -> None:
+def test_writes_add_a_latency_tail_to_stable_reads(boot, tmp_path: Path, profile: str) -> None:
     boot(
         f"{READS} /dev/flash0 2000 $OUT/alone.npy\n"
         f"{READS} /dev/flash0 4000 $OUT/mixed.npy --write-share 0.2 --max-kb 64",
@@ -167,7 +167,7 @@ def test_reads_alone_are_stable_and_writes_bring_a_tail(boot, tmp_path: Path, pr
     assert mixed.max() < 50_000
 
 
-def test_random_writes_make_the_drive_collect_and_erase(boot, tmp_path: Path) -> None:
+def test_random_writes_start_garbage_collection(boot, tmp_path: Path) -> None:
     boot(
         "cat /sys/kernel/debug/flashsim/flash0/counters >$OUT/before\n"
         f"{FIO} --filename=/dev/flash0 --rw=randwrite --bs=16k --iodepth=16 --size=256m"
@@ -186,7 +186,7 @@ def test_random_writes_make_the_drive_collect_and_erase(boot, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("profile", ["consumer", "enterprise-a"])
-def test_large_io_takes_its_time_on_the_link(boot, tmp_path: Path, profile: str) -> None:
+def test_large_io_takes_link_transfer_time(boot, tmp_path: Path, profile: str) -> None:
     script = r"""
 cat >/run/tmp/large.py <<'PYTHON'
 import mmap, os, time
@@ -223,7 +223,7 @@ def test_two_boots_give_the_same_times(boot, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("profile", ["consumer", "enterprise-b"])
-def test_oracle_says_what_is_then_measured(boot, tmp_path: Path, profile: str) -> None:
+def test_oracle_predicts_the_measured_latencies(boot, tmp_path: Path, profile: str) -> None:
     boot(
         f"echo random >{INJECT}/pattern; echo 100000 >{INJECT}/ratio_ppm; echo 1 >{INJECT}/arm\n"
         f"{READS} /dev/flash0 3000 $OUT/reads.npy --write-share 0.3 --max-kb 1024 --oracle",
@@ -237,9 +237,7 @@ def test_oracle_says_what_is_then_measured(boot, tmp_path: Path, profile: str) -
 
 
 @pytest.mark.parametrize("profile", ["consumer", "enterprise-a"])
-def test_oracle_knows_when_the_last_part_of_a_read_is_there(
-    boot, tmp_path: Path, profile: str
-) -> None:
+def test_oracle_includes_the_last_part_of_a_split_read(boot, tmp_path: Path, profile: str) -> None:
     # Four requests; of these every third is late, the last ones of a read among them.
     slow = f"echo 3 >{INJECT}/interval; echo 3000 >{INJECT}/latency_us; echo read >{INJECT}/op\n"
     slow += f"echo interval >{INJECT}/pattern\n"
@@ -264,7 +262,7 @@ def test_oracle_knows_when_the_last_part_of_a_read_is_there(
     assert np.median(said["injected"]) > idle + 700_000
 
 
-def test_injection_patterns_hit_what_they_say(boot, tmp_path: Path) -> None:
+def test_injection_patterns_delay_the_stated_reads(boot, tmp_path: Path) -> None:
     setup = f"echo read >{INJECT}/op; echo 5000 >{INJECT}/latency_us\n"
     runs = {
         "interval": "interval=50",
@@ -361,7 +359,7 @@ rmdir flash9
     assert (tmp_path / "accepted").read_text() == ""
 
 
-def test_a_drive_comes_and_goes_under_load(boot) -> None:
+def test_drive_is_removed_and_added_under_load(boot) -> None:
     boot(
         f"""
 cd /sys/kernel/config/flashsim

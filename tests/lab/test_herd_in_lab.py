@@ -59,7 +59,7 @@ def mean_us(folder: Path, name: str, readers: int) -> float:
     return float(np.average([one["response_mean_us"] for one in ran], weights=reads))
 
 
-def test_readers_who_know_nothing_of_each_other_do_not_herd(boot, tmp_path: Path) -> None:
+def test_independent_readers_do_not_herd(boot, tmp_path: Path) -> None:
     last_read(threshold_us=500, refuse_us=2**32 - 1, overdue_us=300).save(tmp_path / "m.linnos")
     replayer = (
         f"replayer --devices {','.join(DRIVES)} --readonly --spread --quiet --start-every 1"

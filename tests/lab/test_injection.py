@@ -80,7 +80,7 @@ def slots(
     return turn, place < slot_ms, sure
 
 
-def test_two_drives_are_slow_at_once_and_others_later(boot, tmp_path: Path) -> None:
+def test_two_drives_are_slow_at_a_time_in_rotation(boot, tmp_path: Path) -> None:
     log = replay(boot, tmp_path, "all:latency_us=3000,slot_ms=40,every_ms=150,rotate,at_once=2")
     turn, inside, sure = slots(log, 40, 150)
     mine = np.isin((log["home"] - turn) % 3, (0, 1))
@@ -104,7 +104,7 @@ def test_a_drive_is_slow_for_a_minute_from_a_stated_time(boot, tmp_path: Path) -
     assert due.sum() == 1200
 
 
-def test_slow_from_a_stated_time_to_the_end(boot, tmp_path: Path) -> None:
+def test_drive_is_slow_from_a_stated_time_to_the_end(boot, tmp_path: Path) -> None:
     log = replay(boot, tmp_path, "all:latency_us=5000,start_ms=400,op=read,drive=0+2")
     due = (log["home"] != 1) & (log["op"] == replay_log.READ) & (submitted_ms(log) > 400)
     sure = np.abs(submitted_ms(log) - 400) > 1
@@ -176,7 +176,7 @@ def knobs_of(kind: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_oracle_says_what_is_then_measured(boot, tmp_path: Path, kind: str) -> None:
+def test_oracle_predicts_the_measured_latencies(boot, tmp_path: Path, kind: str) -> None:
     """With five requests in the drive all the time: reads that a fault rule holds there."""
     knobs = "\n".join(f"echo {value} >{name}" for name, value in knobs_of(kind).items())
     boot(

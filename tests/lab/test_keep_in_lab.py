@@ -141,7 +141,7 @@ def record(folder: Path, name: str, model: Any, **of_latency: Any) -> None:
     (folder / f"{name}.json").write_text(json.dumps(whole))
 
 
-def test_steering_and_refusals_that_nobody_foresaw(boot, tmp_path: Path) -> None:
+def test_keeper_resets_unexpected_steering_and_refusals(boot, tmp_path: Path) -> None:
     header = {"threshold_us": 1000, "refuse_us": 2**32 - 1, "overdue_us": 300}
     foreseen = {
         "kind": "latency",
@@ -186,7 +186,7 @@ def states(folder: Path) -> dict[str, str]:
     return dict(line[4:].split(": ") for line in lines)
 
 
-def test_another_load_switches_back_and_a_burst_does_not(boot, tmp_path: Path) -> None:
+def test_keeper_resets_after_a_new_load_but_not_after_a_burst(boot, tmp_path: Path) -> None:
     boot(BEGIN + LOAD, Array(n_drives=2, size_mb=64, precondition=False))
     log = text(tmp_path, "log")
     print(log)

@@ -101,7 +101,7 @@ def _path(output: str) -> str:
     return path.removeprefix("PATH=")
 
 
-def test_output_to_a_terminal_is_one_in_the_guest() -> None:
+def test_terminal_for_output_is_a_terminal_in_the_guest() -> None:
     command = shlex.join(
         [sys.executable, "-m", "linnapp", "lab", "run", "--drives", "0", "--", "test", "-t", "1"]
     )
@@ -159,7 +159,7 @@ def test_top_in_the_lab() -> None:
 
 
 @pytest.mark.long
-def test_the_tour(tmp_path: Path) -> None:
+def test_tour_runs_in_the_lab(tmp_path: Path) -> None:
     """`make tour`, twice: whoever looks on sees bursts, and is told why reads were refused."""
     for _ in range(2):
         subprocess.run(
@@ -177,7 +177,7 @@ def test_the_tour(tmp_path: Path) -> None:
         assert "happened  revoked; how long" in told and "; took 2" in told
 
 
-def test_a_server_of_the_guest_s_own_is_reached_there() -> None:
+def test_server_in_the_guest_is_reachable_there() -> None:
     script = (
         "linnapp exporter --listen 127.0.0.1:0 2>/run/said & until grep -q http /run/said; do "
         "sleep 0.1; done; python3 -c 'import sys, urllib.request; print(urllib.request.urlopen("
@@ -206,14 +206,14 @@ def test_folders_with_awkward_names(tmp_path: Path) -> None:
         (("--set", "channels", "--", "true"), "NAME=VALUE"),
     ],
 )
-def test_errors_name_the_thing(arguments: tuple[str, ...], message: str) -> None:
+def test_errors_name_the_cause(arguments: tuple[str, ...], message: str) -> None:
     ran = lab_run(*arguments)
     assert ran.returncode != 0
     assert message in ran.stderr
     assert "Traceback" not in ran.stderr
 
 
-def test_no_guest_outlives_who_started_it(tmp_path: Path) -> None:
+def test_guest_ends_when_its_starter_is_killed(tmp_path: Path) -> None:
     """Not even when that is killed, and can do nothing about it."""
     began = tmp_path / "began"
     arguments = ["--drives", "0", "--out", str(tmp_path), "--"]
@@ -260,7 +260,7 @@ for place in range(0, len(memory), 2 * mmap.PAGESIZE):
 """
 
 
-def test_a_program_that_the_host_has_no_mappings_for(tmp_path: Path) -> None:
+def test_programs_without_host_mappings_run(tmp_path: Path) -> None:
     allowed = int(Path("/proc/sys/vm/max_map_count").read_text())
     if allowed > 100_000:
         pytest.skip(f"this host lets a process have {allowed} mappings")

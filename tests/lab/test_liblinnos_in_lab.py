@@ -46,7 +46,9 @@ def told(path: Path) -> dict[str, float]:
 @pytest.mark.parametrize(
     "kernel", [pytest.param(name, marks=getattr(pytest.mark, name)) for name in KERNELS]
 )
-def test_fewer_reads_are_slow_than_from_home(boot, tmp_path: Path, kernel: str) -> None:
+def test_fewer_reads_are_slow_than_at_the_default_replica(
+    boot, tmp_path: Path, kernel: str
+) -> None:
     if not KERNELS[kernel].exists():
         pytest.fail(f"{KERNELS[kernel]}: no kernel; `make kernel-unpatched` builds it")
     drives = " ".join(DRIVES)
@@ -124,7 +126,7 @@ while os.path.exists("go"):
 
 
 @pytest.mark.lab
-def test_the_kernel_tells_of_what_the_library_cannot_see(boot, tmp_path: Path) -> None:
+def test_kernel_queries_help_with_load_that_the_library_cannot_see(boot, tmp_path: Path) -> None:
     drives = " ".join(DRIVES)
     recordings = " ".join(f"--trace traces/{Path(drive).name}.blk" for drive in DRIVES)
     with_models = " ".join(f"{drive}=models/{Path(drive).name}.linnos" for drive in DRIVES)
@@ -164,9 +166,7 @@ STUCK = {"fails": (500_000, True), "slow": (500_000, False), "hangs": (30_000_00
 
 @pytest.mark.lab
 @pytest.mark.parametrize("trees", [True, False])
-def test_one_thread_keeps_its_rate_beside_a_replica_that_is_stuck(
-    boot, tmp_path: Path, trees: bool
-) -> None:
+def test_one_thread_keeps_its_rate_with_a_stuck_replica(boot, tmp_path: Path, trees: bool) -> None:
     models = REPOSITORY / "models" / "example" / "latency"
     with_models = (f"{drive}={models / Path(drive).name}.linnos" for drive in DRIVES)
     given = " ".join(with_models if trees else DRIVES)

@@ -73,7 +73,7 @@ bursts 0
 
 
 @EACH_KERNEL
-def test_choosing_does_no_harm(boot: Any, tmp_path: Path, kernel: str) -> None:
+def test_guarded_choosing_does_not_slow_reads(boot: Any, tmp_path: Path, kernel: str) -> None:
     saved(tmp_path)
     script = FUNCTIONS + BEGIN
     for model in MODELS:

@@ -101,7 +101,7 @@ wait
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["latency", "network"])
-def test_five_rounds_of_one_load_leave_point_and_refusals_and_another_load_is_followed(
+def test_recalibration_is_stable_on_one_load_and_follows_a_new_one(
     kind: str, boot, tmp_path: Path
 ) -> None:
     workload = tmp_path / "load"

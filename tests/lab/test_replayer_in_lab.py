@@ -139,7 +139,7 @@ def test_a_hedge_goes_where_the_fewest_pages_are_pending(boot, tmp_path: Path) -
     assert (reads["home"] == 1).all() and (reads["served_by"] == 0).all()
 
 
-def test_verdict_walks_the_ring_and_knows(boot, tmp_path: Path) -> None:
+def test_verdict_fails_over_around_the_ring_to_a_fast_drive(boot, tmp_path: Path) -> None:
     traces = write_traces(tmp_path, 3000, 500, 1.0, blocks_max=1)
     boot(
         f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy verdict"
@@ -161,7 +161,7 @@ def test_verdict_walks_the_ring_and_knows(boot, tmp_path: Path) -> None:
     assert (over_us >= 40).all() and (over_us <= 42).all()
 
 
-def test_with_all_drives_slow_the_last_takes_the_read(boot, tmp_path: Path) -> None:
+def test_last_drive_takes_the_read_when_all_are_slow(boot, tmp_path: Path) -> None:
     traces = write_traces(tmp_path, 200, 2000, 1.0, blocks_max=1)
     boot(
         f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy verdict"
@@ -203,7 +203,7 @@ INJECTED = {
 }
 
 
-def test_a_bound_says_whether_it_holds(boot, tmp_path: Path) -> None:
+def test_output_says_if_a_bound_holds(boot, tmp_path: Path) -> None:
     traces = write_traces(tmp_path, 50, 1000, 1.0, blocks_max=1)
     replay = f"replayer --devices {','.join(DRIVES)} --trace {traces}"
     script = f"{replay} --policy baseline --json $OUT/none.json\n"
@@ -216,7 +216,7 @@ def test_a_bound_says_whether_it_holds(boot, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("policy", ["linnos", "linnos-hl", "linnos-h99"])
-def test_revoked_reads_fail_over_and_pay_for_it(
+def test_revoked_reads_fail_over_at_a_cost(
     boot, tmp_path: Path, queue_model: Path, policy: str
 ) -> None:
     traces = write_traces(tmp_path, 8000, 60, 0.8)
@@ -248,7 +248,7 @@ def test_revoked_reads_fail_over_and_pay_for_it(
 
 #: To be revoked costs more than a queue does; and where drives burst it gains.
 @pytest.mark.parametrize("load", ["--failover-us 200", f"--inject {ROTATING}"])
-def test_guarded_reads_are_hinted_as_far_as_that_gains(
+def test_guard_hints_reads_only_while_it_gains(
     boot, tmp_path: Path, queue_model: Path, load: str
 ) -> None:
     traces = write_traces(tmp_path, 5000, 60, 1.0)
@@ -397,7 +397,7 @@ def test_a_second_interrupt_does_not_wait_for_the_drives(boot, tmp_path: Path) -
     assert result["elapsed_s"] < 2
 
 
-def test_a_loser_that_no_drive_has_yet_is_cancelled_and_counted(boot, tmp_path: Path) -> None:
+def test_unsubmitted_loser_is_cancelled_and_counted(boot, tmp_path: Path) -> None:
     """Two commands fill a drive here; what a burst holds up waits in the kernel's work queue.
 
     There, and nowhere else, the kernel can take a read back.
@@ -431,7 +431,7 @@ def test_a_loser_that_no_drive_has_yet_is_cancelled_and_counted(boot, tmp_path: 
     assert result["blocks_checked"] == served == after - before
 
 
-def test_a_drive_that_carries_something_or_is_mounted_is_left_alone(boot, tmp_path: Path) -> None:
+def test_drives_with_data_or_mounts_are_not_overwritten(boot, tmp_path: Path) -> None:
     trace = tmp_path / "t"
     trace.write_text(f"fio version 3 iolog\n0 /dev/x read 0 {BLOCK}\n0 /dev/x write 0 {BLOCK}\n")
     boot(

@@ -64,7 +64,7 @@ def test_lowest_leaves_a_drive_during_its_burst_and_returns(boot, tmp_path: Path
 TABLE = "linnos hedge table 1\n0 400\n1000 1500\n"
 
 
-def test_a_read_is_hedged_at_what_the_table_says_of_its_prediction(boot, tmp_path: Path) -> None:
+def test_read_is_hedged_after_the_time_in_the_table(boot, tmp_path: Path) -> None:
     """The mean of the last four is predicted, and no read begins before the last has ended.
 
     Of a drive of which each fifth read takes 4 ms longer, the four before that one were fast; where
@@ -110,7 +110,7 @@ def test_a_read_is_hedged_at_what_the_table_says_of_its_prediction(boot, tmp_pat
         )
 
 
-def test_one_user_keeps_his_rate_beside_a_drive_that_is_stuck(boot, tmp_path: Path) -> None:
+def test_one_user_keeps_its_rate_with_a_stuck_drive(boot, tmp_path: Path) -> None:
     """Who reads again when he has an answer, from the drives in turn; no model moves a read."""
     # The drive's reads take so many ms, and fail or succeed.
     cases = {"slow": (500, False), "hangs": (30_000, False), "fails": (500, True)}

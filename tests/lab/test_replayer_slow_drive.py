@@ -44,7 +44,7 @@ def summary(path: Path) -> dict[str, Any]:
     ("policy", "latency_us"),
     [("clone", 20_000), ("hedge --hedge-us 1000 --hedge-budget none", 2_000_000)],
 )
-def test_a_slow_replica_holds_up_no_reads_but_those_that_wait_for_it(
+def test_slow_replica_delays_only_reads_that_wait_for_it(
     boot, tmp_path: Path, policy: str, latency_us: int
 ) -> None:
     """32 places are enough: every read has its answer after 1.2 ms, the loser much later."""
@@ -107,7 +107,7 @@ def test_reads_of_an_overloaded_drive_are_reported_late(boot, tmp_path: Path) ->
     assert "999 I/Os were submitted more than 100 us after they were due" in ran.stdout
 
 
-def test_on_time_the_two_times_agree(boot, tmp_path: Path) -> None:
+def test_service_and_response_times_agree_without_lag(boot, tmp_path: Path) -> None:
     trace = write_reads(tmp_path / "t", range(0, 400_000, 400))
     boot(
         f"replayer --devices {DRIVES} --trace {trace} --spread --policy baseline"
@@ -118,7 +118,7 @@ def test_on_time_the_two_times_agree(boot, tmp_path: Path) -> None:
     assert 0 < result["response_mean_us"] - result["service_mean_us"] < 5
 
 
-def test_calm_reads_save_up_no_more_hedges_than_the_bucket_holds(boot, tmp_path: Path) -> None:
+def test_unused_hedges_accumulate_only_up_to_the_bucket_size(boot, tmp_path: Path) -> None:
     """Two calm seconds earn 1000 hedges; of the slow one the budget pays for 5 % and 100 more."""
     trace = write_reads(tmp_path / "t", range(0, 3_000_000, 100))
     bursts = " ".join(slow(drive, 3000) + ",start_ms=2000,slot_ms=1100" for drive in range(3))
@@ -157,7 +157,7 @@ def test_a_drive_that_never_answers_ends_the_run(boot, tmp_path: Path, how: str)
     assert 5 <= result["elapsed_s"] < 7
 
 
-def test_a_loser_that_never_comes_back_is_told(boot, tmp_path: Path) -> None:
+def test_loser_that_never_completes_is_reported(boot, tmp_path: Path) -> None:
     trace = write_reads(tmp_path / "t", range(0, 30_000, 300))
     ran = boot(
         f"replayer --devices {DRIVES} --trace {trace} --spread --policy clone --timeout 5"

@@ -60,7 +60,7 @@ ASKED = {
 ALREADY = {"build", "lint", "demo"}
 
 
-def test_every_target_that_one_is_told_of_is_here() -> None:
+def test_every_documented_target_is_listed() -> None:
     told = "".join((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
     named = set(re.findall(r"(?:`|^ {4})make ([a-z][a-z0-9._-]*)", told, re.MULTILINE))
     assert named == RUN.keys() | ASKED.keys() | ALREADY
@@ -106,13 +106,13 @@ def make(clone: Path, *arguments: str) -> str:
 
 @pytest.mark.long
 @pytest.mark.parametrize("target", RUN)
-def test_a_target_is_run_twice(clone: Path, target: str) -> None:
+def test_target_runs_twice(clone: Path, target: str) -> None:
     for _ in range(2):
         make(clone, target, *RUN[target])
 
 
 @pytest.mark.parametrize("target", ASKED)
-def test_a_long_target_is_there(clone: Path, target: str) -> None:
+def test_long_target_exists(clone: Path, target: str) -> None:
     """That it can be run again is seen where it is said, or by nobody."""
     asked = make(clone, "--dry-run", target)
     assert re.search(r"-m (pytest|eval)|lab run|build_site|packaging/build.sh|-C tests/fuzz", asked)
@@ -120,7 +120,7 @@ def test_a_long_target_is_there(clone: Path, target: str) -> None:
 
 @pytest.mark.lab
 @pytest.mark.long
-def test_the_demo_is_run_thrice_on_a_trace_in_between(
+def test_demo_repeats_exactly_after_a_run_on_another_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one place, as in one clone: a second of workload, one epoch, and few of the policies."""
@@ -157,7 +157,7 @@ def test_the_demo_is_run_thrice_on_a_trace_in_between(
     not (CLUSTER_KERNEL.exists() and AGENT.exists()) or bool(missing("gluster", DEFAULT_PATH)),
     reason="what it needs is not there: `make kernel-cluster agent cluster deps-gluster`",
 )
-def test_the_clusters_demo_is_run_twice(
+def test_cluster_demo_runs_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A round of bursts, and few of the rules."""

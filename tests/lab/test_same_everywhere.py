@@ -103,7 +103,7 @@ def expected(folder: Path, python: str) -> dict[str, str]:
     return short_loop(clone(folder / "a"), python, environment)
 
 
-def test_another_folder_and_a_big_environment(
+def test_result_is_the_same_in_another_folder_with_a_big_environment(
     folder: Path, python: str, expected: dict[str, str]
 ) -> None:
     other = clone(folder / "a folder, with more in its name than the other one" / "linnos")
@@ -113,7 +113,9 @@ def test_another_folder_and_a_big_environment(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
-def test_an_ordinary_user(folder: Path, python: str, expected: dict[str, str]) -> None:
+def test_result_is_the_same_for_an_ordinary_user(
+    folder: Path, python: str, expected: dict[str, str]
+) -> None:
     other = clone(folder / "ordinary")
     for path in [other, *other.rglob("*")]:
         os.chown(path, NOBODY, NOBODY)

@@ -82,7 +82,7 @@ WELL = [(0, 0, 1), (2, 0, 3), (0, 1, 2), (1, 0, 0)]
         (WELL, {"hedges_won": 0}, "hedges_won: none happened"),
     ],
 )
-def test_the_books_show_what_went_wrong(
+def test_bookkeeping_shows_injected_errors(
     tmp_path: Path, ios: list[tuple[int, int, int]], changes: dict[str, int], problem: str | None
 ) -> None:
     found = soak.check(tmp_path, books(tmp_path, ios, **changes))

@@ -162,7 +162,7 @@ def table(rows: list[Row]) -> str:
 
 @pytest.mark.lab
 @pytest.mark.long
-def test_small_reads_are_served_beside_large_ones(boot, tmp_path: Path, program: Path) -> None:
+def test_small_reads_are_served_during_large_reads(boot, tmp_path: Path, program: Path) -> None:
     loads = loads_of(SWEEP) if SWEEP else SHORT
     script = [SCRIPT.format(program=program, seconds=0.6)]
     for k, load in enumerate(loads):

@@ -102,7 +102,7 @@ def interval(outcome: dict[str, Any], name: str) -> tuple[float, float]:
 
 
 @pytest.mark.lab
-def test_a_trial_says_what_choosing_is_worth_and_leaves_nothing(boot, tmp_path: Path) -> None:
+def test_trial_measures_the_gain_of_choosing_and_leaves_no_files(boot, tmp_path: Path) -> None:
     save_models(tmp_path)
     never = recent_model()
     never.output_bias[0] = 10**9

@@ -162,7 +162,7 @@ def test_reads_move_away_from_a_slow_drive(boot: Any, folder: Path, tmp_path: Pa
     assert 0 < stopped["hedges"] <= 0.05 * stopped["reads"]
 
 
-def test_drives_fail_and_no_read_is_wrong(boot: Any, sanitized: Path, tmp_path: Path) -> None:
+def test_reads_are_right_when_drives_fail(boot: Any, sanitized: Path, tmp_path: Path) -> None:
     """Reads fail now and then on all drives, then the writes of one; under UBSan."""
     run(
         boot,
@@ -224,9 +224,7 @@ def test_drives_fail_and_no_read_is_wrong(boot: Any, sanitized: Path, tmp_path: 
         assert "linnos-ublk --resync /dev/flash" in stale
 
 
-def test_a_killed_server_leaves_nothing_that_cannot_be_removed(
-    boot: Any, folder: Path, tmp_path: Path
-) -> None:
+def test_device_of_a_killed_server_can_be_removed(boot: Any, folder: Path, tmp_path: Path) -> None:
     run(
         boot,
         folder,
@@ -302,9 +300,7 @@ def test_server_starts_after_a_killed_server(boot: Any, folder: Path, tmp_path: 
         assert "what a server left that had ended" in (tmp_path / f"{name}.err").read_text()
 
 
-def test_a_file_system_outlives_servers_that_are_killed(
-    boot: Any, folder: Path, tmp_path: Path
-) -> None:
+def test_file_system_survives_killed_servers(boot: Any, folder: Path, tmp_path: Path) -> None:
     """Three times, under reads, writes and flushes of a file system: nothing fails or is lost."""
     run(
         boot,
@@ -348,9 +344,7 @@ def test_a_file_system_outlives_servers_that_are_killed(
     assert "it has a server, process " in (tmp_path / "served").read_text()
 
 
-def test_a_flush_that_failed_is_known_after_a_recovery(
-    boot: Any, folder: Path, tmp_path: Path
-) -> None:
+def test_failed_flush_is_reported_after_a_recovery(boot: Any, folder: Path, tmp_path: Path) -> None:
     """A drive fails a flush while another has yet to answer it, and the server is killed.
 
     Done again the flush succeeds, for the drive is back, with nothing of what was written.
@@ -440,7 +434,7 @@ os.execvp("linnos-ublk", ["linnos-ublk", *sys.argv[1:]])
 """
 
 
-def test_a_stop_at_once_does_what_a_killed_server_had_left(
+def test_immediate_stop_completes_the_work_of_a_killed_server(
     boot: Any, folder: Path, tmp_path: Path
 ) -> None:
     """More writes than there are tags, each slow, so that some wait in the kernel all the time."""
@@ -573,7 +567,7 @@ def one_user(name: str, reads: int) -> str:
     )
 
 
-def test_one_user_keeps_his_rate_beside_a_replica_that_is_stuck(
+def test_one_user_keeps_its_rate_with_a_stuck_replica(
     boot: Any, folder: Path, tmp_path: Path
 ) -> None:
     script = (

@@ -143,7 +143,7 @@ def committed(policy: str) -> dict[str, Any]:
         if (view, policy) != ("explain", "baseline")
     ],
 )
-def test_a_view_changes_nothing_or_it_is_printed(
+def test_views_do_not_change_the_system(
     view: str, policy: str, bare_log: Callable[[str], np.ndarray[Any, Any]], tmp_path: Path
 ) -> None:
     bare, before = bare_log(policy), committed(policy)

@@ -92,7 +92,7 @@ def expect_on(walk: Walk) -> None:
     assert len(after) == len(DISKS) and all(b > a for a, b in zip(before, after, strict=True))
 
 
-def test_no_reboot_and_nothing_left(machine: Machine) -> None:
+def test_module_works_without_reboot_and_leaves_no_files(machine: Machine) -> None:
     walk = Walk(machine)
     machine.run(
         "mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 --raid-devices=3 "

@@ -41,7 +41,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
         machine.stop()
 
 
-def test_the_document_is_true(machine: Machine) -> None:
+def test_commands_of_the_document_work(machine: Machine) -> None:
     walk = Walk(machine)
     before, seen, done = last_stage()
     if not done:

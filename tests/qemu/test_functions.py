@@ -48,7 +48,7 @@ def counting(script: str, out: Path, **settings: Any) -> str:
     return output.getvalue().decode()
 
 
-def test_functions_of_writes_are_told(tmp_path: Path) -> None:
+def test_layers_shows_the_functions_of_writes(tmp_path: Path) -> None:
     kernels = list((KERNEL / "boot").glob("vmlinuz-*"))
     if not kernels:
         pytest.skip(f"{KERNEL}: no kernel with its functions traceable; make kernel-debian")
@@ -90,7 +90,7 @@ HOOKS = {
 }
 
 
-def test_functions_of_linnos_are_told(tmp_path: Path) -> None:
+def test_layers_shows_the_functions_of_linnos(tmp_path: Path) -> None:
     if not OURS.exists():
         pytest.skip(
             f"{OURS}: no kernel of ours with its functions traceable; make kernel-x86-functions"

@@ -67,7 +67,9 @@ KERNEL_ARGS = (
 
 
 @pytest.mark.parametrize("cpus", [2, 4])
-def test_the_account_ends_at_zero(boot_qemu, tmp_path: Path, queue_model: Path, cpus: int) -> None:
+def test_in_flight_counts_end_at_zero(
+    boot_qemu, tmp_path: Path, queue_model: Path, cpus: int
+) -> None:
     boot_qemu(
         SCRIPT.format(model=queue_model, rounds=ROUNDS, cpus=cpus),
         n_cpus=cpus,

@@ -306,7 +306,7 @@ rmmod linnos
 """
 
 
-def test_a_queue_may_grow(kernel: DebianKernel, tmp_path: Path) -> None:
+def test_queue_can_grow(kernel: DebianKernel, tmp_path: Path) -> None:
     kernel.boot(GROWING.format(), tmp_path, n_drives=1, drive_mb=64)
     assert int((tmp_path / "missed").read_text()) == 0
     assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
@@ -342,7 +342,7 @@ rmmod linnos
 """
 
 
-def test_reads_that_fail_are_no_answer(kernel: DebianKernel, tmp_path: Path) -> None:
+def test_failed_reads_are_not_in_the_history(kernel: DebianKernel, tmp_path: Path) -> None:
     kernel.boot(FAILING.format(model=NETWORK), tmp_path, n_drives=1, drive_mb=64)
     good, failed, good_again = (
         sum(int(n) for n in (tmp_path / name).read_text().split())
@@ -379,13 +379,13 @@ rmmod linnos
 """
 
 
-def test_drivers_may_go(kernel: DebianKernel, tmp_path: Path) -> None:
+def test_drivers_can_be_removed(kernel: DebianKernel, tmp_path: Path) -> None:
     log = kernel.boot(DRIVERS_GO, tmp_path, n_drives=1, drive_mb=64)
     assert "nvme0n1 has gone" in log
     assert "sda has gone" in log
 
 
-def test_a_kernel_with_linnos_gets_one_that_says_so(debian: DebianKernel, tmp_path: Path) -> None:
+def test_module_refuses_a_kernel_with_linnos(debian: DebianKernel, tmp_path: Path) -> None:
     release = debian.modules.name
     # As its headers say.
     with_linnos = {**os.environ, "CONFIG_BLK_LINNOS": "y"}

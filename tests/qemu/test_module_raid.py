@@ -34,7 +34,7 @@ rmmod linnos
 
 @pytest.mark.parametrize("name", LEVELS)
 @pytest.mark.parametrize("kernel", ALL)
-def test_md_asks_the_module(tmp_path: Path, kernel: str, name: str) -> None:
+def test_md_queries_the_module(tmp_path: Path, kernel: str, name: str) -> None:
     debian = debian_kernel(kernel, raid=True)
     level = LEVELS[name]
     drives = ",".join(f"nvme{k}n1" for k in range(level.n_drives))
@@ -48,7 +48,7 @@ def test_md_asks_the_module(tmp_path: Path, kernel: str, name: str) -> None:
     check(level, tmp_path)
 
 
-def test_headers_that_are_being_configured_will_do(tmp_path: Path) -> None:
+def test_build_accepts_headers_that_dpkg_is_configuring(tmp_path: Path) -> None:
     debian = debian_kernel("kernel-debian", raid=True)
     release = debian.modules.name
     known = Path("/var/lib/dpkg")
@@ -77,7 +77,7 @@ def test_headers_that_are_being_configured_will_do(tmp_path: Path) -> None:
     assert not built.exists()
 
 
-def test_without_versions_to_compare_neither_is_left(tmp_path: Path) -> None:
+def test_build_without_comparable_versions_leaves_no_modules(tmp_path: Path) -> None:
     debian = debian_kernel("kernel-debian", raid=True)
     stock = tmp_path / "kernel" / "drivers" / "md"
     stock.mkdir(parents=True)

@@ -79,7 +79,9 @@ done
 """
 
 
-def test_paths_go_and_come_back_under_load(boot_qemu, tmp_path: Path, queue_model: Path) -> None:
+def test_paths_are_removed_and_return_under_load(
+    boot_qemu, tmp_path: Path, queue_model: Path
+) -> None:
     boot_qemu(
         SCRIPT.format(model=queue_model, rounds=ROUNDS),
         n_drives=1,

@@ -46,9 +46,7 @@ echo $(($(cat $d/stats/reads) - first))
 """
 
 
-def test_commands_past_the_block_layer_are_not_counted(
-    boot_qemu, tmp_path: Path, queue_model: Path
-) -> None:
+def test_passthrough_commands_are_not_counted(boot_qemu, tmp_path: Path, queue_model: Path) -> None:
     compiler = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", PASSTHROUGH, "-luring"]
     subprocess.run([*compiler, "-o", tmp_path / "passthrough"], check=True)
     ran = boot_qemu(

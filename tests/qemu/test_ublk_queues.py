@@ -98,7 +98,7 @@ def folder(request: pytest.FixtureRequest) -> Path:
     return out
 
 
-def test_queues_keep_the_promises_of_one(folder: Path, tmp_path: Path) -> None:
+def test_several_queues_keep_the_guarantees_of_one(folder: Path, tmp_path: Path) -> None:
     """A drive fails under load, then the server is killed: no content is wrong, replicas equal."""
     kernel = debian_kernel("kernel-debian", ours=False)
     kernel.boot(

@@ -39,7 +39,7 @@ def asked(folder: Path, sql: str) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def test_decisions_and_drives_are_told(boot_qemu, tmp_path: Path) -> None:
+def test_watch_records_decisions_and_drives(boot_qemu, tmp_path: Path) -> None:
     constant_model(tmp_path / "slow.linnos", (0, 1))
     constant_model(tmp_path / "fast.linnos", (1, 0))
     boot_qemu(SCRIPT.format(models=tmp_path), timeout_s=1800)

@@ -135,7 +135,7 @@ def test_the_c_tests_pass_under_sanitizers() -> None:
     made("check-sanitized")
 
 
-def test_a_question_is_answered_over_udp_and_locally(program: Path, tmp_path: Path) -> None:
+def test_query_is_answered_over_udp_and_unix_socket(program: Path, tmp_path: Path) -> None:
     with running(program, tmp_path, "listen 127.0.0.1 PORT", "allow 127.0.0.0/8") as agent:
         with udp(agent) as mine:
             mine.send(question(cookie=77))
@@ -153,7 +153,7 @@ def test_a_question_is_answered_over_udp_and_locally(program: Path, tmp_path: Pa
     assert not agent.socket.exists()
 
 
-def test_all_else_is_ignored(program: Path, tmp_path: Path) -> None:
+def test_malformed_datagrams_are_ignored(program: Path, tmp_path: Path) -> None:
     with running(program, tmp_path, "listen 127.0.0.1 PORT", "allow 127.0.0.1") as agent:
         with udp(agent) as mine:
             for wrong in (b"", b"x", question()[:63], question() * 2, b"\0" * 64, b"\xff" * 70000):
@@ -168,7 +168,7 @@ def test_all_else_is_ignored(program: Path, tmp_path: Path) -> None:
     assert "1 about no drive" in said
 
 
-def test_addresses_that_are_not_named_are_not_answered(program: Path, tmp_path: Path) -> None:
+def test_unlisted_addresses_are_not_answered(program: Path, tmp_path: Path) -> None:
     with (
         running(program, tmp_path, "listen 127.0.0.1 PORT", "allow 192.0.2.0/24") as agent,
         udp(agent) as mine,
@@ -193,7 +193,7 @@ def test_queries_beyond_the_rate_limit_are_not_answered(program: Path, tmp_path:
     assert int(too_many) >= 1 and int(answered) + int(too_many) == 50
 
 
-def test_with_a_key_both_are_signed(program: Path, tmp_path: Path) -> None:
+def test_queries_and_answers_are_signed_with_a_key(program: Path, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_bytes(KEY + b"\n")
     key.chmod(0o600)
@@ -210,7 +210,7 @@ def test_with_a_key_both_are_signed(program: Path, tmp_path: Path) -> None:
         assert "2 not signed" in agent.ended()
 
 
-def test_one_client_does_not_silence_the_others(program: Path, tmp_path: Path) -> None:
+def test_one_client_cannot_block_the_others(program: Path, tmp_path: Path) -> None:
     directives = ("listen 127.0.0.1 PORT", "allow 127.0.0.0/8 1")
     with running(program, tmp_path, *directives) as agent:
         with udp(agent) as first:
@@ -272,14 +272,14 @@ def test_keys_are_exchanged_while_the_agent_runs(program: Path, tmp_path: Path) 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has capabilities to give up")
-def test_capabilities_are_given_up_without_a_model(program: Path, tmp_path: Path) -> None:
+def test_agent_drops_capabilities_without_a_model(program: Path, tmp_path: Path) -> None:
     with running(program, tmp_path) as agent:
         locally(agent, tmp_path, question(1))
         status = Path(f"/proc/{agent.process.pid}/status").read_text()
         assert {int(bits, 16) for bits in re.findall(r"Cap(?:Prm|Eff):\s(\w+)", status)} == {0}
 
 
-def test_another_agent_does_not_take_the_socket_of_one_that_answers(
+def test_second_agent_does_not_take_the_socket_of_a_running_one(
     program: Path, tmp_path: Path
 ) -> None:
     with running(program, tmp_path) as agent:
@@ -339,7 +339,7 @@ def preloaded(source: str, folder: Path) -> Path:
     return library
 
 
-def test_a_drive_that_the_unit_must_not_open_keeps_it_from_starting(
+def test_agent_does_not_start_if_the_unit_must_not_open_a_drive(
     program: Path, tmp_path: Path
 ) -> None:
     library = preloaded(REFUSES, tmp_path)
@@ -399,7 +399,7 @@ int fstat(int fd, struct stat *s)
 """
 
 
-def test_a_check_opens_every_drive(program: Path, tmp_path: Path) -> None:
+def test_check_opens_every_drive(program: Path, tmp_path: Path) -> None:
     place = tmp_path / "agent.conf"
     place.write_text(f"drive /dev/null\ndrive /dev/zero\nsocket {tmp_path}/socket\n")
     ran = checked(program, place)
@@ -411,9 +411,7 @@ def test_a_check_opens_every_drive(program: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "socket").exists()
 
 
-def test_a_model_that_cannot_be_used_is_told_of_and_the_agent_goes_on(
-    program: Path, tmp_path: Path
-) -> None:
+def test_agent_reports_an_unusable_model_and_continues(program: Path, tmp_path: Path) -> None:
     broken, network = tmp_path / "broken.linnos", ROOT / "models" / "example" / "flash0.linnos"
     broken.write_bytes(LATENCY.read_bytes()[:300])
     says = {
@@ -445,7 +443,7 @@ long syscall(long number, long a, long b, long c, long d, long e, long f)
 """
 
 
-def test_without_the_right_to_watch_it_says_so_and_goes_on(program: Path, tmp_path: Path) -> None:
+def test_agent_without_bpf_permission_says_so_and_continues(program: Path, tmp_path: Path) -> None:
     prefix = ["env", f"LD_PRELOAD={preloaded(FORBIDS, tmp_path)}"]
     if os.geteuid() == 0:
         prefix = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", *prefix]
@@ -468,7 +466,7 @@ def test_without_the_right_to_watch_it_says_so_and_goes_on(program: Path, tmp_pa
     or Path("/dev/linnos").exists(),
     reason="needs root, and a kernel that describes its types and predicts nothing",
 )
-def test_a_drive_that_is_watched_is_predicted(program: Path, tmp_path: Path) -> None:
+def test_agent_predicts_a_watched_drive(program: Path, tmp_path: Path) -> None:
     model, data = tmp_path / "mean.linnos", tmp_path / "drive"
     LatencyModel.mean_of_last(100, 100, 100).save(model)
     data.write_bytes(bytes(1 << 24))
@@ -506,7 +504,7 @@ def test_a_drive_that_is_watched_is_predicted(program: Path, tmp_path: Path) -> 
     assert "CapEff:\t0000000000000000" in rights
 
 
-def test_the_example_is_good_and_the_man_page_has_all_of_it(program: Path) -> None:
+def test_example_is_valid_and_documented_in_the_man_page(program: Path) -> None:
     example = SOURCE / "agent.conf"
     # nothing is wrong with it but that its drive is to be named
     ran = checked(program, example)

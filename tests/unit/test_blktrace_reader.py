@@ -131,7 +131,7 @@ def test_a_split_ends_with_its_last_piece_in_any_order(tmp_path: Path, traced_sp
     assert stats["unmatched_completions"] == 0
 
 
-def test_host_delay_is_not_the_drives(tmp_path: Path) -> None:
+def test_host_delay_is_not_part_of_the_drive_latency(tmp_path: Path) -> None:
     # The second read waits 5 ms for a tag, the third in a scheduler; the trace is of a kernel
     # that tells when a bio gets its request.
     t = TraceBuilder()
@@ -168,7 +168,7 @@ def test_history_pairs_a_latency_with_what_was_pending_at_its_request(tmp_path: 
     assert latencies_us(ios) == [50, 99, 10]
 
 
-def test_a_read_that_was_handed_back_was_the_drives_from_its_first_issue_on(tmp_path: Path) -> None:
+def test_latency_of_a_requeued_read_starts_at_its_first_issue(tmp_path: Path) -> None:
     t = TraceBuilder()
     t.add(Q, 0, 0).add(G, 0, 0).add(D, 10, 0).add(R, 3010, 0)
     t.add(D, 5000, 0).add(C, 5080, 0)
@@ -178,7 +178,7 @@ def test_a_read_that_was_handed_back_was_the_drives_from_its_first_issue_on(tmp_
     assert latencies_us(ios) == [5070, 1090]
 
 
-def test_pieces_are_pending_one_by_one(tmp_path: Path) -> None:
+def test_split_parts_are_pending_one_by_one(tmp_path: Path) -> None:
     t = TraceBuilder()
     t.add(Q, 0, 800).add(G, 0, 800).add(D, 0, 800).add(C, 10, 800)
     t.add(Q, 20, 0, 32768).add(X, 20, 0, 8192, pdu=(16).to_bytes(8, "big"))
@@ -241,7 +241,7 @@ def test_merged_reads_are_one_in_the_history(tmp_path: Path) -> None:
     assert ios.hist_pending[-1].tolist() == [0, 0, 0, 1]
 
 
-def test_features_of_a_latency_model_are_the_requests(tmp_path: Path) -> None:
+def test_latency_features_are_those_of_the_request(tmp_path: Path) -> None:
     t = TraceBuilder()
     t.add(Q, 0, 0, 16384).add(X, 0, 0, 8192)
     t.add(G, 0, 0, 8192).add(D, 10, 0, 8192).add(G, 100, 16, 8192).add(D, 110, 16, 8192)
@@ -401,7 +401,7 @@ def write_one(path: Path) -> Path:
     return t.write(path)
 
 
-def test_a_drive_that_is_not_in_a_recording_is_told_of_those_that_are(tmp_path: Path) -> None:
+def test_missing_drive_error_names_the_recorded_drives(tmp_path: Path) -> None:
     path = write_one(tmp_path / "a.blk")
     with pytest.raises(TraceError, match=r"nothing of 8:16, but events of 8:0 \(3 events\); ch"):
         read_all(path, device="8:16")
@@ -415,7 +415,7 @@ def test_invalid_device_numbers_are_refused(tmp_path: Path, device: str) -> None
         read_all(path, device=device)
 
 
-def test_a_name_that_is_no_text_is_read(tmp_path: Path) -> None:
+def test_file_names_that_are_not_utf8_are_accepted(tmp_path: Path) -> None:
     path = write_one(tmp_path / "a\udcff.blk")
     assert latencies_us(read_all(path)[0]) == [10]
     path.write_bytes(path.read_bytes()[:-1])
@@ -448,7 +448,9 @@ def test_every_truncation_is_an_error_or_allowed(tmp_path: Path) -> None:
         (b"\x06tae" + bytes(44), "blktrace version 6"),
     ],
 )
-def test_files_that_are_no_trace(tmp_path: Path, content: bytes, message: str) -> None:
+def test_files_that_are_not_traces_are_refused(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
     path = tmp_path / "x.blk"
     path.write_bytes(content)
     with pytest.raises(TraceError, match=message) as caught:
@@ -475,7 +477,7 @@ def test_corruption_in_the_middle_is_located(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("action", [Q, X, D, C, M, R])
-def test_events_that_no_drive_has_are_refused(
+def test_impossible_events_are_refused(
     tmp_path: Path, action: int, size: int, sector: int, time_us: float, message: str
 ) -> None:
     path = TraceBuilder().add(Q, 1, 0, 512).add(action, time_us, sector, size).write(tmp_path / "x")
@@ -497,7 +499,7 @@ def test_a_split_of_one_byte_does_not_hang(tmp_path: Path) -> None:
     assert "x.blk: corrupt: event 2 (1 bytes" in reading.stderr
 
 
-def test_ios_without_completion_do_not_take_time_squared(tmp_path: Path) -> None:
+def test_ios_without_completion_take_linear_time(tmp_path: Path) -> None:
     n = 400_000  # in flight at once, all of one sector, then given up one by one
     events = np.zeros(3 * n, blk_event)
     events["magic"] = 0x65617407

@@ -31,7 +31,7 @@ def one_liners() -> list[str]:
     return [line[2] for line in words]
 
 
-def test_there_are_five_of_them() -> None:
+def test_documentation_has_five_scripts() -> None:
     assert len(one_liners()) == 5
 
 
@@ -113,13 +113,13 @@ needs_bpftrace = pytest.mark.skipif(
 
 @needs_bpftrace
 @pytest.mark.parametrize("program", one_liners(), ids=range(len(one_liners())))
-def test_bpftrace_takes_it(program: str, tracefs: Path) -> None:
+def test_bpftrace_accepts_the_script(program: str, tracefs: Path) -> None:
     ran = parsed(program, tracefs)
     assert ran.returncode == 0, ran.stderr[-2000:]
 
 
 @needs_bpftrace
-def test_bpftrace_would_not_take_a_field_that_there_is_not(tracefs: Path) -> None:
+def test_bpftrace_refuses_unknown_fields(tracefs: Path) -> None:
     ran = parsed("tracepoint:linnos:linnos_decision { @ = count(args->nothing); }", tracefs)
     assert ran.returncode != 0
     ran = parsed("tracepoint:linnos:linnos_expected { @ = sum(args->revoked); }", tracefs)

@@ -46,7 +46,7 @@ def found(chunk: IoChunk, *names: str) -> list[np.ndarray]:
     return LoggedDrive().feed(names, *columns, ties_in_order=True)
 
 
-def test_features_computed_anew_are_the_readers(tmp_path: Path) -> None:
+def test_recomputed_features_equal_those_of_the_reader(tmp_path: Path) -> None:
     chunk = whole(busy_trace(tmp_path / "a.blk"))
     names = ("pending", "hist_pending", "hist_latency_us")
     for name, column in zip(names, found(chunk, *names), strict=True):
@@ -56,7 +56,7 @@ def test_features_computed_anew_are_the_readers(tmp_path: Path) -> None:
     assert np.bincount(orders)[:2].min() > 50
 
 
-def test_absent_reads_leave_no_mark(tmp_path: Path) -> None:
+def test_absent_reads_have_no_effect(tmp_path: Path) -> None:
     chunk = whole(busy_trace(tmp_path / "a.blk"))
     arrival = chunk.arrival_ns
     completion = arrival + chunk.latency_ns
@@ -87,7 +87,7 @@ def third_of_reads(tmp_path: Path) -> tuple[IoChunk, np.ndarray]:
     return chunk, chosen
 
 
-def test_revoked_reads_are_no_history_and_no_load(third_of_reads) -> None:
+def test_revoked_reads_are_neither_history_nor_load(third_of_reads) -> None:
     """A recording made in enforce mode: what was revoked never was on the drive."""
     chunk, revoked = third_of_reads
     flags = np.where(revoked, COMPLETED | REVOKED, chunk.flags).astype(np.uint8)
@@ -96,7 +96,7 @@ def test_revoked_reads_are_no_history_and_no_load(third_of_reads) -> None:
     assert_equal(made, made_from(chunk.take(~revoked)))
 
 
-def test_failed_reads_are_load_but_no_history(third_of_reads) -> None:
+def test_failed_reads_are_load_but_not_history(third_of_reads) -> None:
     """As a write of the same length is."""
     chunk, failed = third_of_reads
     flags = np.where(failed, COMPLETED | ERROR, chunk.flags).astype(np.uint8)
@@ -130,7 +130,7 @@ def test_labels_follow_from_the_added_latency(third_of_reads) -> None:
     assert np.count_nonzero(made.slow & (made.recorded_us <= 300)) > 100  # slow by the burst alone
 
 
-def test_a_tiny_chunk_gives_nothing() -> None:
+def test_tiny_chunk_has_no_examples() -> None:
     empty = IoChunk(
         *(np.zeros(0, np.uint64) for _ in range(3)),
         *(np.zeros(0, np.uint32) for _ in range(2)),
@@ -179,7 +179,7 @@ def test_sampling_is_seeded_and_meets_the_share(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept_ios", [0, 1000, 10**6])
-def test_a_part_is_the_same_kept_or_read_anew(
+def test_part_is_the_same_from_memory_or_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_ios: int
 ) -> None:
     path = busy_trace(tmp_path / "a.blk")

@@ -51,10 +51,10 @@ def test_library_calls_only_public_functions_of_librados(built: Path) -> None:
     assert not {name for name in called if "write" in name or "remove" in name}
 
 
-def test_c_plus_plus_takes_the_header() -> None:
+def test_header_compiles_as_c_plus_plus() -> None:
     takes_cplusplus(HEADER, ROOT / "liblinnos", ROOT / "cluster" / "client")
 
 
-def test_the_man_page_has_all_that_the_header_has() -> None:
+def test_man_page_documents_the_whole_header() -> None:
     macros = {"LINNOS_CEPH_OPTIONS_INIT", "LINNOS_CEPH_AGENT_PORT"}
     documented(ROOT / "docs" / "linnos_ceph.3", HEADER.read_text(), FUNCTIONS | macros)

@@ -202,7 +202,7 @@ def test_pool_refuses_values_that_ctypes_would_truncate(rados: ctypes.CDLL) -> N
 
 
 @needs_headers
-def test_buffers_that_cannot_be_read_into_are_refused(rados: ctypes.CDLL) -> None:
+def test_unwritable_buffers_are_refused(rados: ctypes.CDLL) -> None:
     with Pool("data") as pool:
         with pytest.raises(TypeError, match="read-only"):
             pool.readinto("a", b"1234")
@@ -213,7 +213,7 @@ def test_buffers_that_cannot_be_read_into_are_refused(rados: ctypes.CDLL) -> Non
 
 
 @needs_headers
-def test_reads_leave_an_osd_that_is_slow_unless_they_are_only_observed(rados: ctypes.CDLL) -> None:
+def test_reads_leave_a_slow_osd_except_in_observe_mode(rados: ctypes.CDLL) -> None:
     for mode in ("choose", "observe"):
         with Pool("data", mode=mode, agent_port=binding.AGENT_PORT) as pool:
             assert known(pool, "a") == [1, 2, 0]
@@ -296,7 +296,7 @@ def test_close_can_be_repeated_after_an_interrupt(
 
 
 @needs_headers
-def test_a_process_that_was_forked_has_no_pool(rados: ctypes.CDLL) -> None:
+def test_forked_process_cannot_use_the_pool(rados: ctypes.CDLL) -> None:
     with Pool("data") as pool:
         child = os.fork()
         if not child:
@@ -319,7 +319,7 @@ def test_a_process_that_was_forked_has_no_pool(rados: ctypes.CDLL) -> None:
         assert Reading(rados, pool, "a", 16).ended(16)
 
 
-def test_without_the_library_the_remedy_is_told(
+def test_missing_library_error_names_the_remedy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("LINNOS_CEPH_LIB", str(tmp_path / "none.so"))
@@ -333,7 +333,7 @@ def test_without_the_library_the_remedy_is_told(
 
 
 @needs_headers
-def test_structures_and_numbers_are_those_of_the_header(tmp_path: Path) -> None:
+def test_structures_and_constants_equal_the_header(tmp_path: Path) -> None:
     expected = {
         "LINNOS_CEPH_AGENT_PORT": binding.AGENT_PORT,
         "LINNOS_CLUSTER_CANDIDATES": binding._CANDIDATES,

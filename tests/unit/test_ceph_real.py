@@ -198,7 +198,7 @@ def reads(ceph: Ceph, client: Path, user: str, pool: str, seconds: int = 0) -> l
     return ran.stdout.splitlines()
 
 
-def test_a_user_with_cephx_reads_what_it_may(ceph: Ceph, client: Path) -> None:
+def test_cephx_user_reads_only_permitted_pools(ceph: Ceph, client: Path) -> None:
     *osds, done = reads(ceph, client, "reader", "data")
     # a handle for each host, and that of primaries
     assert done == f"done {3 * N_OBJECTS} 0 0 4"
@@ -231,7 +231,7 @@ def content(k: int, n_bytes: int) -> bytes:
     return chr(ord("@") + k).encode() * n_bytes
 
 
-def test_the_page_s_program_reads_what_was_written(
+def test_example_program_reads_the_data_written(
     ceph: Ceph, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (ROOT / "docs" / "cluster.md").read_text().split("\n## Ceph\n")[1]
@@ -245,7 +245,7 @@ def test_the_page_s_program_reads_what_was_written(
     assert all(re.fullmatch(r"osd\.\d: \w+, \d+ us", line) for line in osds)
 
 
-def test_python_reads_what_it_may_from_many_threads(ceph: Ceph) -> None:
+def test_python_reads_only_permitted_pools_from_many_threads(ceph: Ceph) -> None:
     def read(pool: Pool, k: int) -> None:
         for at in (0, 4096, 12288):
             assert pool.read(f"object{k}", 4096, at) == content(k, 4096)
@@ -327,7 +327,7 @@ def test_close_waits_for_stopped_osds_and_op_timeout_ends_reads(ceph: Ceph, tmp_
         assert hurried.read("object1", 1) == b"A"
 
 
-def test_reads_are_right_while_an_osd_is_killed_and_comes_back(ceph: Ceph, client: Path) -> None:
+def test_reads_are_right_while_an_osd_is_killed_and_restarted(ceph: Ceph, client: Path) -> None:
     command = arguments(ceph, client, "reader", "data", 25)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as reading:
         time.sleep(5)

@@ -59,7 +59,7 @@ def test_mistyped_command_names_near_commands() -> None:
     assert "No such command 'xyzzy'." in said and "mean" not in said
 
 
-def test_a_drive_that_may_not_be_read_is_left_to_the_check_for_root(
+def test_unreadable_drive_is_left_to_the_check_for_root(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drive = tmp_path / "drive"
@@ -70,7 +70,7 @@ def test_a_drive_that_may_not_be_read_is_left_to_the_check_for_root(
         assert "is not readable" not in said
 
 
-def test_a_folder_that_the_lab_makes_is_told_of(tmp_path: Path) -> None:
+def test_lab_run_says_that_it_creates_the_out_folder(tmp_path: Path) -> None:
     out, none = tmp_path / "out", tmp_path / "kernel"
     said = run("lab", "run", "--out", out, "--kernel", none, "--", "true").stderr
     assert f"--out {out}: there is no such folder yet; it is made" in said
@@ -79,7 +79,7 @@ def test_a_folder_that_the_lab_makes_is_told_of(tmp_path: Path) -> None:
     assert "no such folder" not in said
 
 
-def test_help_of_what_is_mistyped_names_what_is_near() -> None:
+def test_help_of_a_mistyped_command_names_near_commands() -> None:
     fails("nor a command. Did you mean 'explain'?", "help", "explian")
     fails("nor a command. Did you mean 'labelling' or 'label'?", "help", "labeling")
     fails("nor a command. Did you mean 'trial' or 'train' or 'training'?", "help", "trian")
@@ -106,7 +106,7 @@ def _examples() -> list[str]:
 
 
 @pytest.mark.parametrize("example", _examples())
-def test_an_example_of_help_is_understood(example: str) -> None:
+def test_examples_of_help_are_parsed(example: str) -> None:
     """Of a command of its group, with options that there are."""
     from linnapp import cli
 
@@ -199,7 +199,7 @@ def test_train_alone_then_evaluate_predict(tmp_path: Path) -> None:
     assert 0 < expected.sum() < 500
 
 
-def test_a_drive_name_that_is_no_text_is_an_error(tmp_path: Path) -> None:
+def test_drive_name_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     generate = ("generate", "demo", "-o", "out", "--drives", 1, "--duration", 0.01)
     assert run(*generate, cwd=tmp_path).returncode == 0
     source = "out/flash0.iolog"
@@ -219,7 +219,7 @@ def test_label(tmp_path: Path) -> None:
     assert all(100 < drive["threshold_us"] < 1500 for drive in found["drives"])
 
 
-def test_label_warns_about_a_point_below_the_median_whatever_the_order(tmp_path: Path) -> None:
+def test_label_warns_about_a_point_below_the_median_in_any_order(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     for name, median_us in (("fast", 60), ("slow", 400), ("third", 90)):
         latency_us = median_us * np.exp(0.25 * rng.normal(size=2000)) + (
@@ -240,7 +240,7 @@ def test_label_warns_about_a_point_below_the_median_whatever_the_order(tmp_path:
     assert found[0] == found[1]
 
 
-def test_a_figure_of_reads_that_all_took_as_long(tmp_path: Path) -> None:
+def test_figure_of_equal_latencies_is_drawn(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("".join(f"{i},100,1,4096,0,{i},4096\n" for i in range(300)))
     result = run("label", "--trace", "d.csv", "--figures", "f", cwd=tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
@@ -322,7 +322,7 @@ def test_no_patched_kernel(tmp_path: Path) -> None:
     fails("sdb: no such disk", "upload", "--model", model, "--device", "sdb", **env)
 
 
-def test_trace_says_why_it_cannot(tmp_path: Path) -> None:
+def test_trace_names_the_reason_when_it_cannot_record(tmp_path: Path) -> None:
     fails("/dev/none: No such file", "trace", "/dev/none", "-o", tmp_path / "t")
     fails("not a block device", "trace", "/dev/null", "-o", tmp_path / "t")
     assert not (tmp_path / "t").exists()
@@ -356,7 +356,7 @@ def test_streams_that_are_closed(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (1, b"")
 
 
-def test_a_pipe_is_told_of(tmp_path: Path) -> None:
+def test_pipe_as_input_is_refused_by_name(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "p")
     for line in "inspect p", "label --trace p", "convert p out":
         fails("p: a pipe", *line.split(), cwd=tmp_path)
@@ -457,7 +457,7 @@ def test_completion() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_told_to_end_it_leaves_nothing_half_written(tmp_path: Path, number: int) -> None:
+def test_termination_leaves_no_partial_output(tmp_path: Path, number: int) -> None:
     out = tmp_path / "out"
     process = subprocess.Popen(
         [
@@ -494,7 +494,7 @@ LOST = "gone = type('Gone', (), {'__del__': lambda gone: tell()})()\n    del gon
         (f"{LOST}    with signals_held(): time.sleep(0.5); print('done', flush=True)", b"done\n"),
     ],
 )
-def test_told_to_end_while_that_has_to_wait_it_says_nothing(told: str, printed: bytes) -> None:
+def test_deferred_termination_prints_no_message(told: str, printed: bytes) -> None:
     """As in training."""
     script = (
         "import signal, time; from linnapp import cli; from linnapp.signals import signals_held\n"
@@ -515,7 +515,7 @@ def test_told_to_end_while_that_has_to_wait_it_says_nothing(told: str, printed: 
         "fleet -o m --workers 2 a",
     ],
 )
-def test_told_to_end_in_the_middle_of_tensorflow_nothing_is_left(
+def test_termination_during_tensorflow_leaves_no_files_or_processes(
     tmp_path: Path, command: str, number: signal.Signals
 ) -> None:
     """Not of processes either, even where the signal comes to the first of them alone."""
@@ -552,9 +552,7 @@ def test_told_to_end_in_the_middle_of_tensorflow_nothing_is_left(
 
 
 @pytest.mark.parametrize("told", [[signal.SIGTERM], [signal.SIGINT] * 2])
-def test_told_to_end_it_takes_its_processes_along(
-    tmp_path: Path, told: list[signal.Signals]
-) -> None:
+def test_termination_ends_the_child_processes(tmp_path: Path, told: list[signal.Signals]) -> None:
     """By ctrl-C, where that may keep results, when it comes once more."""
     script = (
         "import sys; from linnapp import cli; sys.argv = ['linnapp', 'wait']\n"
@@ -594,7 +592,7 @@ def _end(how: str, _: object) -> None:
 
 
 @pytest.mark.parametrize(("how", "said"), [("killed", "SIGKILL"), ("gone", "with status 3")])
-def test_a_process_that_ends_is_named_by_its_drive(how: str, said: str) -> None:
+def test_ended_process_is_named_by_its_drive(how: str, said: str) -> None:
     with pytest.raises(LinnappError, match=f"b: its process has ended \\({said}\\)"):
         run_tasks([Task("a", _end, ("not",)), Task("b", _end, (how,))], None, 2)
 

@@ -12,7 +12,7 @@ from eval.experiments.cluster.lab import GUEST
 SOURCE = Path(__file__).parent / "cluster_client"
 
 
-def test_the_client_asks_remembers_and_ends_as_it_says(tmp_path: Path) -> None:
+def test_client_queries_remembers_and_ends_as_documented(tmp_path: Path) -> None:
     agent = ROOT / "cluster" / "agent"
     uapi = ROOT / "kernel" / "linnos" / "include" / "uapi"
     client, core = ROOT / "cluster" / "client", ROOT / "liblinnos"

@@ -54,14 +54,12 @@ def test_library_neither_prints_nor_does_io_nor_reads_the_clock(built: Path) -> 
     }
 
 
-def test_c_plus_plus_takes_the_header() -> None:
+def test_header_compiles_as_c_plus_plus() -> None:
     takes_cplusplus(HEADER, ROOT / "liblinnos")
 
 
 @pytest.mark.parametrize("how", ["shared", "static"])
-def test_the_page_s_program_finds_what_is_installed_and_does_what_it_says(
-    tmp_path: Path, how: str
-) -> None:
+def test_example_program_builds_with_installed_files_and_runs(tmp_path: Path, how: str) -> None:
     page = (ROOT / "docs" / "cluster.md").read_text()
     (said,) = re.findall(r"^    (\d+ slow, \d+ left home, \d+ copies)$", page, re.M)
     root = tmp_path / "opt"
@@ -121,7 +119,7 @@ int main(void)
 """
 
 
-def test_the_man_page_s_read_goes_on_until_a_node_answers(tmp_path: Path) -> None:
+def test_man_page_example_retries_until_a_node_answers(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "linnos_cluster.3").read_text().replace("\\-", "-")
     (example,) = re.findall(r"^\.EX\n(.*?)^\.EE$", page, re.M | re.S)
     root = tmp_path / "opt"
@@ -133,7 +131,7 @@ def test_the_man_page_s_read_goes_on_until_a_node_answers(tmp_path: Path) -> Non
     assert said == f"0 {1 << 5}, 1 {1 << 7 | 1 << 3 | 1 << 5}, -1, 1\n"
 
 
-def test_a_program_may_have_both_libraries(built: Path, tmp_path: Path) -> None:
+def test_program_can_use_both_libraries(built: Path, tmp_path: Path) -> None:
     CLibrary(ROOT / "liblinnos", ROOT / "build" / "liblinnos").make("all")
     (tmp_path / "p.c").write_text(
         "#include <liblinnos.h>\n#include <linnos_cluster.h>\n#include <stdio.h>\n"
@@ -152,7 +150,7 @@ def test_a_program_may_have_both_libraries(built: Path, tmp_path: Path) -> None:
     assert cluster.startswith("no nodes") and replicas and "nodes" not in replicas
 
 
-def test_the_man_page_has_all_that_the_header_has() -> None:
+def test_man_page_documents_the_whole_header() -> None:
     page = (ROOT / "docs" / "linnos_cluster.3").read_text().replace("\\-", "-")
     header = HEADER.read_text()
     members = names(header, r"^ \* @(\w+):")

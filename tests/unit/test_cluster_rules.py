@@ -32,7 +32,7 @@ def test_rule(built: None, program: str, test: str) -> None:
     BUILDS.passes(program, test)
 
 
-def test_every_table_has_them_all() -> None:
+def test_every_table_lists_all_rules() -> None:
     assert re.findall(r"\.name = \"([a-z0-9-]+)\"", TABLE) == list(RIVALS)
     client = names((GUEST / "reads.c").read_text(), OWN)
     simulation = names((ROOT / "cluster" / "simulation" / "main.c").read_text(), OWN)

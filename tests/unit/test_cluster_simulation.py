@@ -54,7 +54,7 @@ def test_equal_arguments_give_equal_reads(program: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_all_rules_meet_the_same_reads_and_each_has_one_answer(
+def test_all_rules_get_the_same_reads_and_answer_each_once(
     program: Path, tmp_path: Path, rule: str
 ) -> None:
     due = []
@@ -67,7 +67,7 @@ def test_all_rules_meet_the_same_reads_and_each_has_one_answer(
     assert np.array_equal(*due)
 
 
-def test_a_cell_has_its_rules_numbers(program: Path, tmp_path: Path) -> None:
+def test_cell_has_the_statistics_of_its_rules(program: Path, tmp_path: Path) -> None:
     cell = Cell("small", {"burst_us": 2000}, ("primary", "library", "oracle"))
     found = scored(program, cell, SEEDS, tmp_path)
     rules = found["rules"]
@@ -89,7 +89,7 @@ def test_with_equal_drives_there_is_no_herd(program: Path) -> None:
         assert simulated(program, Run("library", seed, BURSTS))["worst_share"] < 0.45
 
 
-def test_a_slow_drive_is_left_and_has_its_reads_back_after_it_has_recovered(
+def test_reads_leave_a_slow_drive_and_return_after_its_recovery(
     program: Path,
 ) -> None:
     for n_clients in (1, 16):
@@ -99,7 +99,7 @@ def test_a_slow_drive_is_left_and_has_its_reads_back_after_it_has_recovered(
         assert found["back_ms"] <= 1000
 
 
-def test_without_news_of_agents_it_is_no_worse_than_the_engines_own_choice(
+def test_library_without_reports_is_no_slower_than_the_engine(
     program: Path,
 ) -> None:
     calm = {**CALM, "agents": "dead"}
@@ -111,20 +111,20 @@ def test_without_news_of_agents_it_is_no_worse_than_the_engines_own_choice(
 
 
 @pytest.mark.parametrize("lie", ["fast", "slow"])
-def test_an_agent_that_lies_costs_hardly_more_than_to_have_none(program: Path, lie: str) -> None:
+def test_lying_agent_costs_hardly_more_than_no_agent(program: Path, lie: str) -> None:
     without = mean_us(program, "library-deaf", **BURSTS)
     assert mean_us(program, "library", **BURSTS, agents=lie) < 1.01 * without
     calm = mean_us(program, "primary", **CALM)
     assert mean_us(program, "library", **CALM, agents=lie) < 1.01 * calm
 
 
-def test_news_that_come_late_are_no_worse_than_none(program: Path) -> None:
+def test_late_reports_are_no_worse_than_none(program: Path) -> None:
     without = mean_us(program, "library-deaf", **BURSTS)
     for late_us in (1000, 10_000, 30_000):
         assert mean_us(program, "library", **BURSTS, news_delay_us=late_us) < 1.02 * without
 
 
-def test_under_load_it_is_no_worse_than_the_engines_own_choice(program: Path) -> None:
+def test_library_under_load_is_no_slower_than_the_engine(program: Path) -> None:
     busy = {**CALM, "profile": "consumer", "reads_per_s": 300_000, "seconds": 0.3}
     primary = mean_us(program, "primary", **busy)
     for rule in ("library", "library-deaf", "library-hedge"):
@@ -163,6 +163,6 @@ def test_simulation_is_clean_under_sanitizers() -> None:
             json.dumps(simulated(out / "linnos-simulation", Run(rule, 7, options)))
 
 
-def test_cells_are_named_once_and_have_rules_that_there_are() -> None:
+def test_cells_have_unique_names_and_existing_rules() -> None:
     assert len({cell.name for cell in CELLS}) == len(CELLS)
     assert all(set(cell.rules) <= set(RULES) and "library" in cell.rules for cell in CELLS)

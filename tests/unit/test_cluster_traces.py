@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return given
 
 
-def test_a_cell_is_named_by_its_trace_and_told_by_its_content(folder: Path) -> None:
+def test_cell_is_named_by_its_trace_and_identified_by_content(folder: Path) -> None:
     found = cells.of_traces(50)
     assert sorted(found) == ["deep-my-trace.trace", "msr-1370"]
     one = found["msr-1370"]
@@ -77,7 +77,7 @@ def test_two_traces_of_one_name_are_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["az-e", "bursts"])
-def test_a_trace_that_is_called_as_a_cell_or_a_load_is_refused(
+def test_trace_named_like_a_cell_or_load_is_refused(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(cluster, "compiled", lambda _: tmp_path)
@@ -87,7 +87,7 @@ def test_a_trace_that_is_called_as_a_cell_or_a_load_is_refused(
 
 
 @pytest.mark.parametrize("lines", ["0 0 0 4096 1\n", "0 0 0 4096 1\n1e12 0 0 4096 1\n"])
-def test_a_trace_whose_times_cannot_be_is_refused(tmp_path: Path, lines: str) -> None:
+def test_trace_with_impossible_times_is_refused(tmp_path: Path, lines: str) -> None:
     (tmp_path / NAME).write_text(lines)
     with pytest.raises(StepError, match="its I/Os lie over"):
         brought.written(tmp_path / NAME, tmp_path, 0, 9.0, 0.5, 1 << 20)
@@ -98,7 +98,7 @@ def _read(volume: Path) -> list[tuple[float, str]]:
     return [(int(w[0]) / 1e6, w[2]) for w in words if len(w) > 2 and w[2] in ("read", "write")]
 
 
-def test_a_half_is_sped_up_cut_and_slowed_where_it_is_short(folder: Path, tmp_path: Path) -> None:
+def test_half_of_a_trace_is_scaled_to_the_required_length(folder: Path, tmp_path: Path) -> None:
     """By :data:`demo.TARGET_IOPS`: 4,000 I/Os are 2 s then, and a half is one."""
     trace = folder / NAME
     for half, kind in enumerate(("read", "write")):
@@ -119,7 +119,7 @@ def test_only_trace_cells_replay_one_volume_on_all_drives(folder: Path) -> None:
     assert "--spread" not in lab._beside(CELLS["az-e"], places, [Path("/out/flash0.iolog")])
 
 
-def test_models_are_of_a_trace_by_its_content(folder: Path, tmp_path: Path) -> None:
+def test_models_are_cached_by_the_content_of_the_trace(folder: Path, tmp_path: Path) -> None:
     asked: list[dict[str, Any]] = []
 
     class Kept(Cache):

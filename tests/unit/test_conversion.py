@@ -94,7 +94,7 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize("name", list(SAMPLES))
-def test_public_formats_are_told_apart_and_read_alike(tmp_path: Path, name: str) -> None:
+def test_public_formats_are_detected_and_read_equally(tmp_path: Path, name: str) -> None:
     path = tmp_path / "trace.txt"
     path.write_text(SAMPLES[name])
     assert detect_format(path) == name
@@ -208,7 +208,7 @@ def test_convert_without_matching_ios_is_an_error(heimdall: Path, tmp_path: Path
         "1,100,1,0,8192,0.0,0\n1,100,1,4096,4096,1.0,4096\n2,100,0,0,0,2.0,0\n",
     ],
 )
-def test_ios_of_no_length_are_left_out_and_counted(tmp_path: Path, content: str) -> None:
+def test_zero_length_ios_are_left_out_and_counted(tmp_path: Path, content: str) -> None:
     source, target = tmp_path / "in", tmp_path / "out.iolog"
     source.write_text(content)
     result = CliRunner().invoke(cli, ["convert", str(source), str(target)])
@@ -250,7 +250,7 @@ def fio(directory: Path, *options: str) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio not installed")
-def test_fio_replays_what_we_write(tmp_path: Path) -> None:
+def test_fio_replays_the_output_of_convert(tmp_path: Path) -> None:
     target = tmp_path / "file"
     target.write_bytes(bytes(1 << 20))
     ios = Workload(
@@ -267,7 +267,7 @@ def test_fio_replays_what_we_write(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("fio") is None, reason="fio not installed")
-def test_we_read_what_fio_writes(tmp_path: Path) -> None:
+def test_linnapp_reads_the_output_of_fio(tmp_path: Path) -> None:
     log = tmp_path / "out.iolog"
     fio(
         tmp_path, "--filename=file", "--size=1M", "--rw=randrw", "--bs=4k", f"--write_iolog={log}",

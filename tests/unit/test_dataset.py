@@ -48,7 +48,7 @@ def test_columns_are_those_of_the_served_reads(tmp_path: Path) -> None:
     assert reads.hist_latency_us.max() > 1000  # capped at its own digits, not at those of pending
 
 
-def test_digits_in_blocks_are_digits_at_once(
+def test_digits_are_the_same_in_blocks_or_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = a_trace(tmp_path / "d.blk")
@@ -62,7 +62,7 @@ def test_digits_in_blocks_are_digits_at_once(
     assert np.array_equal(reads.every(3).digits(), expected[::3])
 
 
-def test_no_served_read_is_an_error_that_says_what_there_was(tmp_path: Path) -> None:
+def test_trace_without_served_reads_is_an_error_that_counts_its_ios(tmp_path: Path) -> None:
     builder = TraceBuilder()
     builder.io(0, 50, 8, flags=WRITE)
     builder.add(Q, 100, 16).add(C, 101, 16, error=-EBUSY)

@@ -127,9 +127,7 @@ def test_packages_contain_their_files_and_share_none(packages: dict[str, Path]) 
         assert not {path for path in files & others if not path.endswith("/")}
 
 
-def test_the_modules_source_is_for_dkms_and_has_none_of_the_kernel_s(
-    packages: dict[str, Path], unpacked: Path
-) -> None:
+def test_dkms_source_contains_no_kernel_files(packages: dict[str, Path], unpacked: Path) -> None:
     package = packages["linnos-dkms"]
     assert said("dpkg-deb", "-f", package, "Architecture").strip() == "all"
     version = said("dpkg-deb", "-f", package, "Version").strip()
@@ -150,7 +148,7 @@ def test_the_modules_source_is_for_dkms_and_has_none_of_the_kernel_s(
         assert f"VERSION={version}\n" in (scripts / script).read_text()
 
 
-def test_all_can_read_them_and_nothing_is_of_now(packages: dict[str, Path]) -> None:
+def test_package_files_are_readable_and_have_reproducible_dates(packages: dict[str, Path]) -> None:
     for package in packages.values():
         for line in said("dpkg-deb", "-c", package, TZ="UTC").splitlines():
             mode, owner, _, day, *_ = line.split()
@@ -221,7 +219,7 @@ def test_a_program_is_built_as_documented_with_what_the_package_needs(
     said(tmp_path / "program", LD_LIBRARY_PATH=str(found.parents[1]))
 
 
-def test_the_command_runs_where_it_is_put(unpacked: Path, tmp_path: Path) -> None:
+def test_installed_command_runs(unpacked: Path, tmp_path: Path) -> None:
     modules = unpacked / "usr" / "lib" / "python3" / "dist-packages"
     command = [sys.executable, unpacked / "usr" / "bin" / "linnapp"]
     shown = subprocess.run(
@@ -241,7 +239,7 @@ def test_the_command_runs_where_it_is_put(unpacked: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(not HAS_LIBRADOS, reason="no librados: `make ceph`")
-def test_python_reads_ceph_by_the_package_s_library(unpacked: Path, tmp_path: Path) -> None:
+def test_python_reads_ceph_with_the_packaged_library(unpacked: Path, tmp_path: Path) -> None:
     (library,) = unpacked.glob("usr/lib/*/liblinnos-ceph.so.1")
     program = "from linnapp.ceph import Pool; Pool('data', configuration='/no/ceph.conf')"
     ran = subprocess.run(
@@ -289,7 +287,7 @@ def test_missing_module_message_names_the_environment_of_the_command(
     ), ran.stderr
 
 
-def test_processes_of_the_command_do_not_begin_it_again(unpacked: Path) -> None:
+def test_child_processes_do_not_run_the_command_again(unpacked: Path) -> None:
     """Those that train drives side by side run its file first, under another name."""
     ran = (
         "import runpy, sys; sys.modules['linnapp.cli'] = None; "
@@ -325,7 +323,7 @@ def test_a_program_is_built_against_a_library(
     assert f"{name}.so.1" in needed
 
 
-def test_no_trace_of_the_machine_that_built_them(unpacked: Path) -> None:
+def test_packages_contain_no_paths_of_the_build_machine(unpacked: Path) -> None:
     """Files name neither the checkout nor a temporary folder."""
     here = str(ROOT).encode()
     for path in unpacked.rglob("*"):

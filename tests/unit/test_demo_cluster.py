@@ -35,7 +35,7 @@ def changed(**runs: dict[str, float]) -> dict[str, Any]:
     return result
 
 
-def test_the_page_shows_what_was_printed() -> None:
+def test_page_shows_the_printed_table() -> None:
     assert printed().startswith(demo_cluster.announcement(ROUNDS))
     assert demo_cluster.result_text(SHOWN) in printed()
     # the first and the last step
@@ -54,7 +54,7 @@ def test_every_rule_has_a_line_with_its_numbers() -> None:
     assert len({len(line) for line in (header, *lines)}) == 1
 
 
-def test_the_rival_named_is_the_best_one_and_neither_the_library_nor_the_oracle() -> None:
+def test_best_alternative_is_neither_the_library_nor_the_oracle() -> None:
     assert demo_cluster.best_rival(changed(oracle={"mean_us": 1}, library={"mean_us": 2})) == (
         "own-latency"
     )
@@ -74,7 +74,9 @@ def test_the_rival_named_is_the_best_one_and_neither_the_library_nor_the_oracle(
         ([0.1, -0.05, 0.2], "a mean too near to tell apart"),
     ],
 )
-def test_a_difference_is_one_where_the_interval_says_so(below: list[float], says: str) -> None:
+def test_difference_is_named_only_if_its_interval_excludes_zero(
+    below: list[float], says: str
+) -> None:
     result = changed(own_latency={"mean_us": 1, "p99_us": 2})
     for rule in result["below"]:
         result["below"][rule]["own-latency"] = below
@@ -83,7 +85,7 @@ def test_a_difference_is_one_where_the_interval_says_so(below: list[float], says
     assert said.count(says) == 2
 
 
-def test_the_picture_has_a_dot_and_a_ring_a_rule_and_says_what_they_are(
+def test_picture_has_a_dot_and_a_ring_per_rule_and_a_legend(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: list[Figure] = []
@@ -128,7 +130,7 @@ def test_demo_reports_errors_in_one_sentence(
     assert str(stopped.value.code).startswith("\nmake demo-cluster: ")
 
 
-def test_a_kernel_that_is_not_there_is_told_before_anything_is_measured(
+def test_missing_kernel_is_reported_before_measuring(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo_cluster, "compiled", lambda folder: folder / "gluster_reads")
@@ -138,7 +140,7 @@ def test_a_kernel_that_is_not_there_is_told_before_anything_is_measured(
     assert not (tmp_path / "summary.json").exists()
 
 
-def test_with_json_nothing_else_is_on_stdout(
+def test_json_output_is_alone_on_stdout(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(demo_cluster, "demo", lambda *_, **__: SHOWN)

@@ -39,7 +39,7 @@ def lab(linear: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("kind", SEEN)
-def test_lines_are_told_apart_without_a_kind_of_cone(kind: str) -> None:
+def test_lines_are_distinguishable_when_colour_blind(kind: str) -> None:
     colour = {}
     for policy in demo.DRAWN:
         rgb = np.array(to_rgb(figures.style(policy)["color"]))
@@ -50,7 +50,7 @@ def test_lines_are_told_apart_without_a_kind_of_cone(kind: str) -> None:
         assert len(dashes) == 2 or np.linalg.norm(colour[a] - colour[b]) >= APART, (a, b)
 
 
-def test_names_stand_apart_and_lines_end_where_they_rest_on_enough(
+def test_labels_do_not_overlap_and_lines_end_at_enough_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: list[Figure] = []

@@ -94,7 +94,7 @@ def root(tmp_path: Path) -> Root:
 
 
 @pytest.mark.parametrize("action", ["configure", "triggered"])
-def test_built_and_in_the_initramfs(root: Root, action: str) -> None:
+def test_installation_builds_the_modules_and_updates_the_initramfs(root: Root, action: str) -> None:
     assert root.run("postinst", action) == (
         f"linnos-dkms: {KERNEL}: building linnos, raid1 and raid10\n"
     )
@@ -115,7 +115,7 @@ def test_trigger_rebuilds_only_when_the_source_is_newer(root: Root) -> None:
     assert root.run("postinst", "triggered") == ""
 
 
-def test_a_build_that_fails_is_taken_back_with_its_sentence(root: Root) -> None:
+def test_failed_build_is_removed_and_explained(root: Root) -> None:
     root.write("why", "CC raid1.o\nkernel/module/build.sh: raid1.ko is of another kernel\n")
     printed = root.run("postinst", "configure")
     assert f"{KERNEL}: the kernel's own modules stay: raid1.ko is of another kernel\n" in printed
@@ -123,7 +123,7 @@ def test_a_build_that_fails_is_taken_back_with_its_sentence(root: Root) -> None:
     assert not root.called("update-initramfs") and not (root.tree / "build").exists()
 
 
-def test_a_build_that_no_longer_works_leaves_the_initramfs_too(root: Root) -> None:
+def test_failed_rebuild_is_removed_from_the_initramfs(root: Root) -> None:
     root.write("installed", "")
     log = root.write(f"var/lib/dkms/linnos/1.0/{KERNEL}/x86_64/log/make.log", "")
     os.utime(log, (0, 0))
@@ -149,7 +149,7 @@ def test_each_reason_is_a_sentence(root: Root) -> None:
     assert not root.called("dkms install")
 
 
-def test_kernels_older_than_the_one_that_runs_are_passed_over(root: Root) -> None:
+def test_kernels_older_than_the_running_one_are_skipped(root: Root) -> None:
     for other in ("6.1.0-9-amd64", "6.1.0-57-amd64"):
         (root.folder / "lib/modules" / other / "kernel").mkdir(parents=True)
     printed = root.run("postinst", "configure")
@@ -168,7 +168,7 @@ def test_md_that_is_loaded_is_unloaded_or_named(root: Root) -> None:
     ) in root.run("postinst", "configure")
 
 
-def test_secure_boot_without_the_key(root: Root) -> None:
+def test_secure_boot_without_the_key_is_explained(root: Root) -> None:
     """What it would not load must not come before md's own: the root may be on an array."""
     variable = root.folder / "sys/firmware/efi/efivars/SecureBoot-8be4df61"
     variable.parent.mkdir(parents=True)
@@ -187,7 +187,7 @@ def test_secure_boot_without_the_key(root: Root) -> None:
         assert root.called("update-initramfs") is is_built
 
 
-def test_removed_and_the_initramfs_has_the_kernel_s_own(root: Root) -> None:
+def test_removal_restores_the_kernels_modules_in_the_initramfs(root: Root) -> None:
     root.write("in_initramfs", f"usr/lib/modules/{KERNEL}/updates/dkms/linnos.ko\n")
     root.write("sys/module/raid1/version", "linnos\n")
     assert root.run("prerm", "upgrade", "2.0") == ""

@@ -32,14 +32,14 @@ def example() -> tuple[list[str], str]:
     return found[1].split(), found[2].strip()
 
 
-def test_the_decision_that_is_explained(recording: None) -> None:
+def test_documented_explanation_equals_the_output(recording: None) -> None:
     command, shown = example()
     ran = CliRunner().invoke(cli, command)
     assert ran.exit_code == 0, ran.output
     assert ran.stdout.strip() == shown, "what stands in docs/insight.md is not what is printed"
 
 
-def test_the_models_that_are_trained(recording: None, tmp_path: Path) -> None:
+def test_documented_training_equals_the_output(recording: None, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "latency-model.md").read_text()
     found = re.search(r"```sh\nlinnapp (train .*)\n```\n\n```text\n(.*?)```", page, re.S)
     assert found

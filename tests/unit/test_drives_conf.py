@@ -40,7 +40,7 @@ def test_saved_configuration_loads_unchanged(tmp_path: Path) -> None:
     drives_conf.save_conf(path, DrivesConf())
 
 
-def test_without_a_drive_and_its_array() -> None:
+def test_removed_drive_and_array_leave_the_file() -> None:
     left = CONF.without({IDS[1], "/dev/vda"}, {ARRAY, "/dev/md/my array [x]"})
     assert left.drives == {
         IDS[0]: DriveEntry("observe", Path("/m/a.linnos")),
@@ -68,7 +68,7 @@ def test_a_write_that_fails_leaves_the_file(tmp_path: Path, monkeypatch) -> None
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_renaming_changes_all_mentions_of_a_name_at_once() -> None:
+def test_renamed_changes_all_occurrences_of_a_name() -> None:
     names = {IDS[0]: IDS[1], IDS[1]: IDS[0], ARRAY: "/dev/md0", "/dev/md1": "/dev/md2"}
     renamed = CONF.renamed(names)
     assert renamed.drives[IDS[1]] == DriveEntry("observe", Path("/m/a.linnos"), "/dev/md0")
@@ -85,7 +85,7 @@ def test_a_name_that_the_file_cannot_have_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "f").exists()
 
 
-def test_characters_that_other_programs_take_for_line_breaks_stay_in_a_name() -> None:
+def test_unicode_line_breaks_are_kept_in_names() -> None:
     name = "/dev/md/a\u2028b\x0cc"
     conf = DrivesConf({}, {name: True})
     assert parse(conf.to_text(), "f") == conf
@@ -94,7 +94,7 @@ def test_characters_that_other_programs_take_for_line_breaks_stay_in_a_name() ->
 DRIVE = f"[drive {IDS[0]}]\n"
 
 
-def test_parse_ignores_peers_with_a_warning_when_the_file_is_of_an_earlier_version() -> None:
+def test_parse_ignores_peers_of_an_older_file_with_a_warning() -> None:
     with pytest.warns(ConfWarning, match="f:3: `peers` is ignored: .*refuses every latency-crit"):
         conf = parse(f"{DRIVE}mode = off\npeers = {IDS[1]}\n", "f")
     assert conf == DrivesConf({IDS[0]: DriveEntry("off")})
@@ -133,7 +133,7 @@ def test_a_bad_line_is_named(text: str, says: str) -> None:
         parse(text, "f")
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LinnappError, match="directory"):
         load_conf(tmp_path)
     (tmp_path / "f").write_bytes(b"\xff\xfe")
@@ -141,7 +141,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         load_conf(tmp_path / "f")
 
 
-def test_the_commands_mean_the_same_file() -> None:
+def test_all_commands_use_the_same_file() -> None:
     def command() -> None:
         """Take an option."""
 

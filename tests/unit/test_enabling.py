@@ -154,7 +154,7 @@ def refused(target: list[str], says: str, conf: DrivesConf | None = None) -> Non
 # -- what is there --
 
 
-def test_the_drives_of_an_array(block: Path) -> None:
+def test_find_target_returns_the_drives_of_an_array(block: Path) -> None:
     found = find_target(["md0"])
     assert (found.array, found.drives, found.words) == ("md0", ("sda", "sdb"), "/dev/md0")
     check(found, DrivesConf())
@@ -165,7 +165,7 @@ def test_the_drives_of_an_array(block: Path) -> None:
     assert find_target(["md1"]).drives == ("sda",)
 
 
-def test_an_array_that_cannot_be(block: Path) -> None:
+def test_unsuitable_arrays_are_refused(block: Path) -> None:
     md = block / "md0" / "md"
     for file, text, says in (
         ("level", "raid5", "md0 is raid5: only raid1 and raid10"),
@@ -193,7 +193,7 @@ def test_an_array_that_cannot_be(block: Path) -> None:
     refused(["md0", "sda"], "md0 is an md array: name one array, or drives")
 
 
-def test_drives_that_cannot_be(block: Path) -> None:
+def test_unsuitable_drives_are_refused(block: Path) -> None:
     refused(["sda"], "sda: a single drive to read from")
     refused(["sda", "sda1"], "sda1: sda is named twice")
     refused(["sda", "sdz"], "sdz: no such disk")
@@ -222,7 +222,7 @@ def test_drives_that_cannot_be(block: Path) -> None:
         check(find_target(["sda", "sdb"]), conf)
 
 
-def test_rights_and_space(block: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_enable_requires_root_and_disk_space(block: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(enable_checks, "LEAST_FREE_BYTES", 1 << 62)
     refused(["md0"], "MiB are free")
     monkeypatch.setattr("os.access", lambda path, mode: False)  # as on a read-only file system
@@ -231,7 +231,7 @@ def test_rights_and_space(block: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused(["md0"], "need root")
 
 
-def test_a_module_that_is_to_be_told(
+def test_enable_adds_and_disable_removes_drives_of_the_module(
     block: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str]
 ) -> None:
     monkeypatch.setattr(enable_checks, "has_module", lambda: True)
@@ -267,7 +267,7 @@ def test_a_module_that_is_to_be_told(
     ]
 
 
-def test_the_best_of_a_drive_s_names(block: Path, tmp_path: Path) -> None:
+def test_drives_are_identified_by_their_most_stable_name(block: Path, tmp_path: Path) -> None:
     for name in ("ata-X_1", "scsi-1", "wwn-0x5", "wwn-0x5-part1"):
         target = "sdq1" if "part" in name else "sdq"
         (tmp_path / "by-id" / name).symlink_to(f"../../{target}")
@@ -278,7 +278,7 @@ def test_the_best_of_a_drive_s_names(block: Path, tmp_path: Path) -> None:
 # -- enabling --
 
 
-def test_there_and_back(
+def test_enable_and_disable_restore_the_initial_state(
     run: Run, block: Path, tmp_path: Path, recordings: Path, lines: list[str]
 ) -> None:
     conf_path = tmp_path / "etc" / "drives.conf"
@@ -321,7 +321,7 @@ def test_there_and_back(
     assert len(lines) == before and not (tmp_path / "state").exists()
 
 
-def test_a_model_that_was_there_is_kept(
+def test_disable_restores_the_previous_model(
     run: Run, block: Path, tmp_path: Path, recordings: Path
 ) -> None:
     old = random_trees(np.random.default_rng(7))
@@ -334,7 +334,7 @@ def test_a_model_that_was_there_is_kept(
     assert [path.name for path in (tmp_path / "state").iterdir()] == ["sda"]
 
 
-def test_models_that_are_not_worth_it(
+def test_enable_refuses_models_without_a_gain(
     run: Run, block: Path, tmp_path: Path, recordings: Path
 ) -> None:
     ran = run("enable", "md0", "--recordings", made(tmp_path / "r", auc=0.4))
@@ -521,7 +521,9 @@ def test_a_recording_that_could_not_be_merged_is_ended(
     assert not (tmp_path / "etc").exists() and not (tmp_path / "state").exists()
 
 
-def test_one_at_a_time(run: Run, tmp_path: Path, recordings: Path) -> None:
+def test_only_one_command_changes_drives_at_a_time(
+    run: Run, tmp_path: Path, recordings: Path
+) -> None:
     (tmp_path / "state" / "enable").mkdir(parents=True)
     with (tmp_path / "state" / "enable" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -533,7 +535,9 @@ def test_one_at_a_time(run: Run, tmp_path: Path, recordings: Path) -> None:
             )
 
 
-def test_a_bad_file_stops_everything(run: Run, tmp_path: Path, recordings: Path) -> None:
+def test_invalid_configuration_stops_every_command(
+    run: Run, tmp_path: Path, recordings: Path
+) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "drives.conf").write_text("[drive sda]\n")
     for words in (["enable", "md0", "--recordings", recordings], ["disable"], ["restore"]):
@@ -574,7 +578,7 @@ def test_models_of_an_array_that_had_the_name_before_stay(
     assert not (tmp_path / "state").exists()
 
 
-def test_a_drive_that_has_gone_is_forgotten_all_the_same(
+def test_disable_forgets_a_missing_drive(
     run: Run, block: Path, tmp_path: Path, recordings: Path
 ) -> None:
     assert run("enable", "md0", "--recordings", recordings).exit_code == 0
@@ -642,7 +646,7 @@ def conf(block: Path, tmp_path: Path) -> DrivesConf:
     )
 
 
-def test_models_and_modes_come_back(
+def test_restore_uploads_models_and_sets_modes(
     block: Path, conf: DrivesConf, tmp_path: Path, lines: list[str]
 ) -> None:
     assert restore(conf, log=lambda _: None) == []
@@ -830,7 +834,7 @@ def test_enable_warns_of_names_that_do_not_stay_and_records_what_a_drive_is_know
     assert conf.array_identities == {"/dev/md0": {"uuid": "1:2:3:4"}}
 
 
-def test_without_a_file(run: Run) -> None:
+def test_restore_without_a_configuration_does_nothing(run: Run) -> None:
     ran = run("restore")
     assert ran.exit_code == 1
     assert "no such file; `linnapp enable` writes it" in str(ran.exception)

@@ -60,7 +60,7 @@ def _write(path: Path, text: str) -> Path:
     return path
 
 
-def test_data_are_made_on_the_copies_of_kernel_and_programs(
+def test_data_are_made_with_copies_of_kernel_and_programs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As everything that is run: not on what somebody builds meanwhile."""
@@ -82,7 +82,7 @@ def test_data_are_made_on_the_copies_of_kernel_and_programs(
         lab.make_data(programs.APPLICATIONS["sqlite"], tmp_path / "data")
 
 
-def test_another_kernel_is_for_as_long_as_that_lasts(tmp_path: Path) -> None:
+def test_other_kernel_is_used_only_within_its_context(tmp_path: Path) -> None:
     before = guests._kernel, guests._programs
     other = tmp_path / "linux-other" / "linux"
     other.parent.mkdir()
@@ -260,7 +260,7 @@ def test_invalid_report_is_refused_by_name(tmp_path: Path, text: str) -> None:
             read()
 
 
-def test_counts_are_of_the_run_alone(tmp_path: Path) -> None:
+def test_counters_are_the_difference_over_the_run(tmp_path: Path) -> None:
     look = "mirror0 {}\nmirror1 13\nmirror2 13\ninferences {} 5 5\nprobes 0 0 0\n"
     before = _write(tmp_path / "before", look.format(20, 5))
     after = _write(tmp_path / "after", look.format(120, 7))
@@ -289,9 +289,7 @@ def test_a_missing_application_is_named_with_its_package(
         assert all(package in packages + everyone for package in app.programs.values())
 
 
-def test_an_application_that_nobody_knows_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_unknown_application_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(design, "NAMES", ("sqlite", "mongodb"))
     with pytest.raises(StepError, match="LINNOS_APPS: mongodb: no such application; known are"):
         EXPERIMENT.run(Context("apps", Cache(tmp_path / "cache"), 1, True, tmp_path))
@@ -326,7 +324,7 @@ def test_score_finds_halved_latencies() -> None:
     assert scored["modes"][OFF]["p999_us"] is None and scored["below"][ON]["p999_us"] is None
 
 
-def test_the_mean_of_classes_is_the_one_that_was_reported() -> None:
+def test_mean_of_classes_is_the_reported_mean() -> None:
     n = 4000
     start_us = np.repeat([1e6, 3e6, 5e6, 7e6], n // 4)
     runs = {
@@ -369,7 +367,7 @@ def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     return json.loads(json.dumps(EXPERIMENT.run(context)))  # type: ignore[no-any-return]
 
 
-def test_every_load_is_told_with_what_it_rests_on(data: dict[str, Any], tmp_path: Path) -> None:
+def test_every_load_has_scores_tables_and_text(data: dict[str, Any], tmp_path: Path) -> None:
     rows = {(row["load"], row["file_system"]): row for row in data["loads"]}
     assert {load for load, _ in rows} == {
         "wiredtiger", "sqlite", "select", "tpcb", "rocksdb", "fio",

@@ -82,7 +82,7 @@ def test_watch_benchmarks_say_that_they_need_root(
         watching.rate()
 
 
-def test_ratios_are_of_pairs_and_what_was_dropped_is_summed() -> None:
+def test_ratios_are_paired_and_dropped_records_are_summed() -> None:
     pairs = watching.Pairs()
     for k in range(1, 6):
         pairs.bare.append(watching.Run(k, 1.0, 1.0))

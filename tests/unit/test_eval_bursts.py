@@ -29,7 +29,7 @@ def _write(folder: Path, events: list[str], written: int | None = None) -> None:
     (folder / "devices.txt").write_text("251:0\n251:1\n251:2\n")
 
 
-def test_decisions_are_read_back(tmp_path: Path) -> None:
+def test_decisions_are_parsed_from_trace_events(tmp_path: Path) -> None:
     events = [
         EVENT.format(
             time=1.5, minor=2, sector=16, pending=7, fast=-5, slow=9, revoked=1, reason="slow"
@@ -167,7 +167,7 @@ def test_latencies_of_cells_are_averaged_and_numbers_added() -> None:
     assert pooled["probe_mean_us"] is None
 
 
-def test_the_whole_becomes_tables_words_and_a_figure(tmp_path: Path) -> None:
+def test_data_become_tables_text_and_a_figure(tmp_path: Path) -> None:
     where = {"workload": "az-e", "array": "enterprise"}
     pair = {"policy": "linnos", "reference": "hedge", "below": [0.1, 0.05, 0.2]}
     patterns = list(design.PATTERNS)

@@ -31,7 +31,7 @@ def test_equal_parameters_are_made_once(tmp_path: Path) -> None:
     assert made == [first, other]
 
 
-def test_interrupted_work_is_made_again(tmp_path: Path) -> None:
+def test_interrupted_work_is_repeated(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
 
     def fails(folder: Path) -> None:
@@ -45,7 +45,7 @@ def test_interrupted_work_is_made_again(tmp_path: Path) -> None:
     assert made == [folder] and not (folder / "half").exists()
 
 
-def test_new_code_makes_it_again_unless_told_otherwise(
+def test_new_code_repeats_the_work_unless_any_version_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Path] = []
@@ -60,7 +60,7 @@ def test_new_code_makes_it_again_unless_told_otherwise(
 
 
 @pytest.mark.parametrize("library", ["numpy", "tensorflow"])
-def test_another_version_of_a_library_makes_it_again(
+def test_new_library_version_repeats_the_work(
     library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Path] = []
@@ -78,7 +78,7 @@ def test_another_version_of_a_library_makes_it_again(
     assert len(made) == 3
 
 
-def test_digest_tells_values_apart() -> None:
+def test_digest_differs_for_different_values() -> None:
     assert digest({"a": 1}) != digest({"a": "1"})
     assert digest([1, 2]) == digest((1, 2))
 

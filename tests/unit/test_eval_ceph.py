@@ -49,7 +49,7 @@ def data(*names: str) -> dict[str, Any]:
     return {"cells": [{**told(CELLS[name]), **scored} for name in names or ("8-clients",)]}
 
 
-def test_gains_are_over_the_primary_and_the_library_is_compared_with_each() -> None:
+def test_gains_are_relative_to_the_primary_and_each_alternative() -> None:
     (cell,) = data()["cells"]
     assert cell["rules"]["ceph-library-agents"]["share_of_gain"] == pytest.approx([0.95] * 3)
     assert cell["below"]["ceph-library-agents"]["own-latency"] == pytest.approx([0.125] * 3)
@@ -69,7 +69,7 @@ def test_reading_compares_with_the_rules_of_ceph_and_the_best_other(tmp_path: Pa
     assert (tmp_path / "figure.png").stat().st_size > 1000
 
 
-def test_cells_are_told_apart_and_have_a_column_of_bursts_or_a_row() -> None:
+def test_cells_have_distinct_headings_and_a_column_or_row() -> None:
     assert len({heading(told(cell)) for cell in CELLS.values()}) == len(CELLS)
     tables = table(data("1-client", "stuck", "az-e", "16-clients", "co-c"))
     bursts, failing, loads = pages.of_ceph({title: asdict(one) for title, one in tables.items()})
@@ -88,7 +88,7 @@ def test_cells_are_told_apart_and_have_a_column_of_bursts_or_a_row() -> None:
     assert len(only.header) == 4
 
 
-def test_clients_reads_are_put_together_in_their_order() -> None:
+def test_reads_of_clients_are_merged_in_order() -> None:
     clients = []
     for first_ns in (0, 5):
         reads = np.zeros(3, READ)

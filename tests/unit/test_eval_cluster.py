@@ -69,7 +69,7 @@ def data_of(takes: dict[str, float]) -> dict[str, Any]:
     return {"cells": [{**cells.told(CELLS["50us"]), **score(seeds)}]}
 
 
-def test_means_shares_and_costs_are_those_of_the_reads() -> None:
+def test_means_shares_and_costs_follow_from_the_reads() -> None:
     (cell,) = data_of(TAKES)["cells"]
     rules = cell["rules"]
     assert cell["seeds"] == 3 and cell["reads"] == 12_000
@@ -106,14 +106,14 @@ def test_each_rule_has_its_row_and_the_figure_is_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "figure.png").stat().st_size > 1000
 
 
-def test_rules_of_other_reads_are_not_compared() -> None:
+def test_rules_with_different_reads_are_not_compared() -> None:
     mixed = made_up(1, TAKES)
     mixed["pending"] = made_up(2, TAKES)["pending"]
     with pytest.raises(ValueError, match="not the reads of the others"):
         score([mixed])
 
 
-def test_cells_are_told_apart_and_those_that_are_named_are_chosen(
+def test_cells_have_distinct_headings_and_are_chosen_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert len({heading(cells.told(cell)) for cell in CELLS.values()}) == len(CELLS)
@@ -127,7 +127,7 @@ def test_cells_are_told_apart_and_those_that_are_named_are_chosen(
     assert drives == [ARRAYS[name] for name in ("consumer", "enterprise", "enterprise")]
 
 
-def test_a_cell_is_measured_by_itself_and_once(
+def test_each_cell_is_measured_separately_and_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of it but the guests: which are asked for, of which models, and what is left of them."""

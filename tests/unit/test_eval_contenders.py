@@ -20,7 +20,7 @@ from eval.experiments.windows import replays as windows_replays
 from linnapp.trace.formats import replay_log
 
 
-def test_a_cap_is_a_contender_of_its_own() -> None:
+def test_capped_policy_is_a_separate_policy() -> None:
     assert len(set(contenders.NAMES)) == len(contenders.NAMES)
     free, capped = contenders.named(("hedge", "hedge, 5% cap"))
     assert free.options == ("--hedge-budget", "none")
@@ -38,7 +38,7 @@ def test_policies_in_development_are_in_no_result() -> None:
     assert not developed & set(contenders.NAMES)
 
 
-def test_rivals_are_neither_ours_nor_bounds() -> None:
+def test_alternatives_are_neither_our_policies_nor_bounds() -> None:
     rivals = contenders.rivals((*contenders.NAMES, contenders.LEARNT, "home"))
     assert {"baseline", "clone", "shortest-queue", "hedge, 5% cap", "heuristic-adv"} <= set(rivals)
     assert {"shortest-queue-h95", "shortest-queue-h95, 5% cap", "prequal", "c3"} <= set(rivals)
@@ -58,7 +58,7 @@ def test_rivals_are_neither_ours_nor_bounds() -> None:
     ],
     ids=["Fig. 8", "injected", "unseen", "windows", "traces", "the demo"],
 )  # fmt: skip
-def test_no_table_of_policies_is_without_the_strongest_rivals(names: Sequence[str]) -> None:
+def test_every_policy_table_has_the_strongest_alternatives(names: Sequence[str]) -> None:
     assert {"clone", "heimdall", "prequal", "c3", "hedge", "heuristic-adv"} <= set(names)
     assert {"shortest-queue", "shortest-queue-h95"} <= set(names)
 
@@ -87,7 +87,7 @@ def _log(path: Path, start_us: list[int], latency_us: list[int], pages: list[int
     return path
 
 
-def test_queues_are_those_that_reads_met(tmp_path: Path) -> None:
+def test_search_uses_the_queues_seen_by_reads(tmp_path: Path) -> None:
     read, write = replay_log.READ, replay_log.WRITE
     log = _log(
         tmp_path / "log", [0, 10, 20, 200, 210], [100, 100, 300, 10, 10], [4, 1, 2, 1, 1],
@@ -106,7 +106,7 @@ def test_queues_are_those_that_reads_met(tmp_path: Path) -> None:
     assert tuning.queue_pages(records, [100], replicate_writes=True) == [5]
 
 
-def test_the_demos_rows_that_hedge_are_told_when() -> None:
+def test_demo_rows_that_hedge_have_a_hedging_time() -> None:
     assert {row.name for row in demo.ROWS if row.hedges} == {
         "hedge", "hedge, 5% cap", "shortest-queue-h95", "shortest-queue-h95, 5% cap", "linnos-hl",
         "linnos-hl, 5% cap", "lowest-h95, 5% cap",
@@ -118,9 +118,7 @@ PLAIN = ("--heuristic-queue", "77")
 CELL = cells.Cell("az-e", "enterprise", 1, train_s=10.0, replay_s=4.0, kept_s=1.0)
 
 
-def test_the_search_sees_the_recording_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_uses_only_the_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = _log(
         tmp_path / "log", list(range(0, 10_000, 10)), [50] * 900 + [4000] * 100, [1] * 1000,
         [replay_log.READ] * 1000,
@@ -154,7 +152,7 @@ def test_the_search_sees_the_recording_alone(
     assert len(asked) <= 10
 
 
-def test_a_contender_is_replayed_with_what_it_learnt(
+def test_policy_is_replayed_with_its_tuned_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = Cache(tmp_path)

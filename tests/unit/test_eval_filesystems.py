@@ -40,7 +40,7 @@ def test_filesystems_experiment_runs_only_on_request() -> None:
     assert experiments.load("filesystems") is EXPERIMENT
 
 
-def test_every_parameter_of_table_3_is_there() -> None:
+def test_configurations_cover_every_parameter_of_table_3() -> None:
     assert len(CONFIGURATIONS) == len({c.title for c in CONFIGURATIONS})
     options = {s: " ".join(f"{c.mkfs} {c.mount} {c.tune}" for c in CONFIGURATIONS
                            if c.file_system == s and c.in_table) for s in SYSTEMS}  # fmt: skip
@@ -57,7 +57,7 @@ def test_every_parameter_of_table_3_is_there() -> None:
     assert {m.name for m in design.MIXES} == set(MIXES)
 
 
-def test_the_first_run_is_part_of_everything() -> None:
+def test_first_run_is_part_of_every_selection() -> None:
     first, everything = (design.cases(design.chosen(SYSTEMS), every) for every in (False, True))
     assert len(first) < len(everything)
     # On a flash drive besides, which comes last.
@@ -72,9 +72,7 @@ def test_the_first_run_is_part_of_everything() -> None:
     ]  # fmt: skip
 
 
-def test_a_file_system_that_nobody_knows_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_unknown_file_system_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(measured, "CHOSEN", ("ext4", "zfs"))
     with pytest.raises(StepError, match="LINNOS_FILESYSTEMS: zfs: no such file system; known are"):
         EXPERIMENT.run(Context("filesystems", Cache(tmp_path / "cache"), 1, True, tmp_path))
@@ -122,7 +120,7 @@ def _worker(mix: str, folder: Path, seed: str = "1") -> Worker:
 
 
 @pytest.mark.parametrize("mix", MIXES)
-def test_a_mix_does_filebenchs_operations(mix: str, tmp_path: Path) -> None:
+def test_mix_has_the_operations_of_filebench(mix: str, tmp_path: Path) -> None:
     worker = _worker(mix, tmp_path)
     with (tmp_path / "weblog").open("ab", buffering=0) as log:
         worker.run(4, 10, log.fileno())
@@ -149,7 +147,7 @@ def test_worker_operations_follow_from_the_seed(tmp_path: Path) -> None:
     assert sizes[0] == sizes[1] != sizes[2]
 
 
-def test_a_read_that_is_not_what_was_written_is_told(tmp_path: Path) -> None:
+def test_worker_reports_wrong_data(tmp_path: Path) -> None:
     worker = _worker("webserver", tmp_path)
     for path in worker.size:
         Path(path).write_bytes(bytes(worker.size[path]))
@@ -185,7 +183,7 @@ def test_slowdown_is_one_half_for_operations_that_take_half_longer(tmp_path: Pat
     assert len(twice["count"]["read"]) == 2 * reports.BLOCKS
 
 
-def test_runs_of_other_operations_are_not_compared(tmp_path: Path) -> None:
+def test_runs_with_different_operations_are_not_compared(tmp_path: Path) -> None:
     base = reports.of_operations(_report(tmp_path / "a", lambda t, i: 1), 3)
     other = reports.of_operations(_report(tmp_path / "b", lambda t, i: 1, threads=2), 2)
     with pytest.raises(StepError, match="are not those"):
@@ -206,7 +204,7 @@ TRACE = """\
 """
 
 
-def test_a_commit_step_by_step(tmp_path: Path) -> None:
+def test_commit_time_is_split_into_steps(tmp_path: Path) -> None:
     path = tmp_path / "trace"
     path.write_text("".join(TRACE.format(n=n, s=n) for n in range(1, 4)))
     steps = commits.of_trace(path, 1000, 500)
@@ -261,7 +259,7 @@ def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     return json.loads(json.dumps(EXPERIMENT.run(context)))  # type: ignore[no-any-return]
 
 
-def test_all_is_told_with_its_numbers(data: dict[str, Any], tmp_path: Path) -> None:
+def test_data_become_tables_text_and_a_figure(data: dict[str, Any], tmp_path: Path) -> None:
     tables = EXPERIMENT.table(data)
     for heading, table in tables.items():
         assert table.rows and all(len(row) == len(table.header) for row in table.rows), heading
@@ -293,7 +291,7 @@ def test_all_is_told_with_its_numbers(data: dict[str, Any], tmp_path: Path) -> N
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_difference_is_told_only_where_intervals_do_not_meet() -> None:
+def test_difference_is_named_only_if_intervals_do_not_overlap() -> None:
     base = {"base_us": 10.0, "slowdown": [1.0, 0.9, 1.1]}
     assert not text.apart(base, {"base_us": 9.5, "slowdown": [1.0, 0.9, 1.1]})
     assert text.apart(base, {"base_us": 7.0, "slowdown": [1.0, 0.9, 1.1]})

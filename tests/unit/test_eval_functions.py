@@ -56,7 +56,7 @@ def test_functions_experiment_runs_only_on_request() -> None:
     assert set(text.SHORT) | {"wait"} == set(GROUPS)
 
 
-def test_the_posters_figures_stand_beside_ours() -> None:
+def test_table_compares_our_values_with_the_poster() -> None:
     tables = text.table(data())
     beside, every = tables.values()
     rows = {row[0]: row[1:] for row in beside.rows}
@@ -67,7 +67,7 @@ def test_the_posters_figures_stand_beside_ours() -> None:
     assert every.rows[0][-2:] == ("25", "1.0")
 
 
-def test_words_are_of_the_data() -> None:
+def test_text_follows_from_the_data() -> None:
     said = text.reading(data())
     assert "Boots differ by 1.0% in the middle case, by 1% at most" in said
     assert "of 4 KiB is pages (in 6 of 6 cases, 50% to 50%)" in said

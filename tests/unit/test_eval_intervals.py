@@ -54,7 +54,7 @@ def two_errors(rate: float, trials: int = TRIALS) -> float:
 
 
 @pytest.mark.parametrize("n_seeds", [3, 5])
-def test_pooled_mean_lies_in_its_interval_as_often_as_said(n_seeds: int) -> None:
+def test_pooled_interval_covers_the_mean_at_the_stated_rate(n_seeds: int) -> None:
     """Seeds make all reads slower or faster; the interval is about seeds, so it is about 100 us."""
     found = [trial.mean("a") for trial in _trials({"a": 100.0}, n_seeds)]
     held = np.mean([i.low <= 100.0 <= i.high for i in found])
@@ -65,14 +65,14 @@ def test_pooled_mean_lies_in_its_interval_as_often_as_said(n_seeds: int) -> None
 
 
 @pytest.mark.parametrize("n_seeds", [3, 5])
-def test_pooled_difference_is_called_no_oftener_than_said_where_there_is_none(n_seeds: int) -> None:
+def test_pooled_difference_has_the_stated_false_positive_rate(n_seeds: int) -> None:
     trials = _trials({"a": 100, "b": 100}, n_seeds)
     assert np.mean([trial.below("a", "b").excludes_zero for trial in trials]) <= 0.05 + two_errors(
         0.05
     )
 
 
-def test_pooled_difference_is_about_seeds_and_not_about_their_blocks() -> None:
+def test_pooled_difference_generalises_over_seeds_not_blocks() -> None:
     """A policy gains another share in each seed, in all of its blocks: nothing but seeds varies."""
     rng = np.random.default_rng(8)
     held = {3: 0, 5: 0}
@@ -91,7 +91,7 @@ def test_pooled_difference_is_about_seeds_and_not_about_their_blocks() -> None:
         assert abs(held[n_seeds] / TRIALS - 0.95) <= two_errors(0.95) + 0.01
 
 
-def test_pooled_difference_is_called_though_the_seeds_differ_more() -> None:
+def test_pooled_difference_is_found_despite_larger_seed_spread() -> None:
     found = [trial.below("a", "b") for trial in _trials({"a": 80, "b": 100}, N_SEEDS)]
     assert np.mean([i.is_above for i in found]) > 0.9
     assert np.mean([i.low <= 0.2 <= i.high for i in found]) >= 0.95 - two_errors(0.95) - 0.01
@@ -117,7 +117,7 @@ def test_one_seed_draws_its_blocks() -> None:
     assert held / TRIALS >= 0.88
 
 
-def test_one_seed_calls_no_difference_oftener_than_said_where_there_is_none() -> None:
+def test_one_seed_has_the_stated_false_positive_rate() -> None:
     """Two policies with bursts of their own, which last a block."""
     rng = np.random.default_rng(4)
     called = {"mean": 0, "p90": 0}
@@ -179,7 +179,7 @@ def test_percentiles_of_blocks_agree_with_the_reads() -> None:
         assert (interval.high - interval.low) / true_us < 0.2
 
 
-def test_a_percentile_rests_on_a_hundred_reads_or_is_not_given() -> None:
+def test_percentile_requires_a_hundred_reads_beyond_it() -> None:
     latency_us = np.arange(99_999.0)
     assert intervals.percentile(latency_us, 99.9) is None
     assert intervals.percentile(np.arange(100_000.0), 99.9) == pytest.approx(99_899.0, abs=1)
@@ -187,7 +187,7 @@ def test_a_percentile_rests_on_a_hundred_reads_or_is_not_given() -> None:
     assert intervals.percentile(np.arange(999.0), 90) is None
 
 
-def test_reads_that_tell_of_a_policy_are_its_alone() -> None:
+def test_reads_of_a_policy_are_selected_by_its_mask() -> None:
     blocks = Blocks(np.arange(100.0), 100.0, n_blocks=10)
     latency_us = np.where(np.arange(100) % 2 == 0, 10.0, 30.0)
     blocks.add("all", latency_us)
@@ -199,7 +199,7 @@ def test_reads_that_tell_of_a_policy_are_its_alone() -> None:
     assert drawn.share("even", "even", "all").value == pytest.approx(1)
 
 
-def test_other_reads_are_refused() -> None:
+def test_different_reads_are_refused() -> None:
     blocks = Blocks(np.arange(100.0), 100.0)
     with pytest.raises(ValueError, match="hedge: 99 latencies of 100 reads"):
         blocks.add("hedge", np.ones(99))

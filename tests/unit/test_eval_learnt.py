@@ -39,7 +39,7 @@ def _at(log: DriveLog, at_us: list[int], block: int = 0) -> NDArray[np.float32]:
     )  # fmt: skip
 
 
-def test_only_what_has_happened_is_seen() -> None:
+def test_features_use_only_past_events() -> None:
     rng = np.random.default_rng(1)
     n = 400
     start = np.sort(rng.integers(0, 100_000, n))
@@ -93,12 +93,12 @@ def test_a_small_read_does_not_see_larger_ones() -> None:
         assert row[-6] == 40  # the last write's
 
 
-def test_a_drive_without_io_has_nothing_to_show() -> None:
+def test_drive_without_io_has_empty_features() -> None:
     log = DriveLog.of(_records([0], [10], served_by=1), 0)
     assert _at(log, [5, 6]).shape == (2, _at(log, [5]).shape[1])
 
 
-def test_ties_stay_at_home() -> None:
+def test_ties_go_to_the_default_replica() -> None:
     predicted = np.array([[1, 1, 1], [2, 1, 1], [1, 1, 2]], np.float32)
     assert learnt.choices(predicted, np.array([1, 2, 2])).tolist() == [1, 2, 0]
 

@@ -47,7 +47,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Conte
     return data, context
 
 
-def test_every_contender_comes_to_what_the_rule_says(lab: tuple[dict[str, Any], Context]) -> None:
+def test_every_policy_reaches_its_known_latency(lab: tuple[dict[str, Any], Context]) -> None:
     (cell,) = lab[0]["cells"]
     assert (cell["workload"], cell["array"], cell["seeds"]) == ("bs-c", "consumer", 3)
     mean = {name: fields["mean_us"][0] for name, fields in cell["policies"].items()}
@@ -61,7 +61,7 @@ def test_every_contender_comes_to_what_the_rule_says(lab: tuple[dict[str, Any], 
     assert cell["policies"]["hedge, 5% cap"]["extra_io_ratio"] == pytest.approx(0.05)
 
 
-def test_a_black_box_can_know_what_comes_in_turns(lab: tuple[dict[str, Any], Context]) -> None:
+def test_black_box_bound_predicts_rotating_bursts(lab: tuple[dict[str, Any], Context]) -> None:
     (cell,) = lab[0]["cells"]
     mean = {name: fields["mean_us"][0] for name, fields in cell["policies"].items()}
     assert mean["oracle"] <= mean["learnt"] < mean["home, at random's load"]
@@ -80,7 +80,7 @@ def test_training_reads_and_tuned_options_are_recorded(lab: tuple[dict[str, Any]
         assert row["heuristic_adv"]["options"] in [t["options"] for t in tried]
 
 
-def test_figures_tables_and_claims_follow(
+def test_figures_tables_and_claims_are_made(
     lab: tuple[dict[str, Any], Context], tmp_path: Path
 ) -> None:
     data, context = lab
@@ -113,7 +113,7 @@ def test_figures_tables_and_claims_follow(
     claims.draw(made, tmp_path / "claims.png")
 
 
-def test_replicas_that_are_written_alike_are_set_beside_fig08(
+def test_replicated_writes_are_compared_with_fig08(
     lab: tuple[dict[str, Any], Context], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, of_fig08 = lab
@@ -165,7 +165,7 @@ def _trace(path: Path, n: int = 2000, *, writes_only: bool = False) -> Path:
     return path
 
 
-def test_traces_are_held_against_doing_nothing_calm_and_with_bursts(
+def test_traces_are_compared_with_baseline_calm_and_with_bursts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made_up_lab.install(monkeypatch)
@@ -231,7 +231,7 @@ def _counted(data: dict[str, Any]) -> Table:
     return traces.EXPERIMENT.table(data)["Counts, by the mean unless p99 is said"]
 
 
-def test_a_trace_with_nothing_to_learn_from_is_named_and_the_others_go_on(
+def test_unusable_trace_is_named_and_the_others_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made_up_lab.install(monkeypatch)
@@ -294,7 +294,7 @@ def test_injected_experiments_are_replayed_compared_and_drawn(
         uscope.draw(older, tmp_path / "older.png")
 
 
-def test_guards_are_held_against_doing_without(
+def test_guarded_policies_are_compared_with_unguarded_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made_up_lab.install(monkeypatch)
@@ -337,7 +337,7 @@ def test_guards_are_held_against_doing_without(
     assert row[0] == "`bs-c`" and len(row) == len(tables[2].header)
 
 
-def test_a_loss_beyond_chance_is_bold() -> None:
+def test_significant_loss_is_bold() -> None:
     assert guarded._above([-0.1, -0.2, -0.05]) == "**+10.0** [+5.0, +20.0]"
     assert guarded._above([0.1, 0.05, 0.2]) == "-10.0 [-20.0, -5.0]"
     assert guarded._above([0.0, -0.1, 0.1]) == "0.0 [-10.0, +10.0]"

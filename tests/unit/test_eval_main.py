@@ -58,7 +58,7 @@ def test_finished_experiment_is_not_run_again(
     assert "In words." in (tmp_path / "cpu" / "reading.md").read_text()
 
 
-def test_other_seeds_and_other_data_to_build_on_are_not_finished(
+def test_other_seeds_or_input_data_are_run_again(
     counted: tuple[Experiment, list[str]], tmp_path: Path
 ) -> None:
     experiment, runs = counted
@@ -95,7 +95,7 @@ def test_plan_estimates_the_remaining_time_from_the_last_run(tmp_path: Path) -> 
     assert plan.left(2) == ""
 
 
-def test_alone_it_would_take_what_was_cached_too(
+def test_time_includes_the_work_taken_from_the_cache(
     counted: tuple[Experiment, list[str]], tmp_path: Path
 ) -> None:
     experiment, _ = counted
@@ -166,7 +166,7 @@ def test_commit_keeps_other_cells_with_their_code(
     assert commit("newest", "a", figure=b"some")["codes"] == {**expected, "a": "newest"}
 
 
-def test_development_s_results_are_not_committed(
+def test_results_of_development_runs_are_not_committed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(command, "run", pytest.fail)
@@ -185,7 +185,7 @@ def test_development_s_results_are_not_committed(
         ([(i * 10**9, 1) for i in range(999)], r"d.csv: its I/Os lie over 9.98e\+08 s"),
     ],
 )
-def test_the_demo_refuses_traces_that_teach_nothing(
+def test_demo_refuses_traces_without_enough_reads(
     tmp_path: Path, lines: list[tuple[int, int]], message: str
 ) -> None:
     trace = tmp_path / "d.csv"
@@ -194,7 +194,9 @@ def test_the_demo_refuses_traces_that_teach_nothing(
         demo.check_teaches(trace, demo.inspected(trace))
 
 
-def test_the_demo_s_output_may_be_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_refuses_a_file_as_output_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("kept")
     monkeypatch.setattr("sys.argv", ["demo", "--out", str(tmp_path / "file")])
     with pytest.raises(SystemExit, match="make demo: .*Not a directory"):

@@ -23,7 +23,7 @@ def test_oracle_share() -> None:
     assert oracle_share(140, 100, 60) == pytest.approx(-1)
 
 
-def test_no_share_where_there_is_nothing_to_gain() -> None:
+def test_share_is_undefined_without_a_possible_gain() -> None:
     assert math.isnan(oracle_share(90, 100, 99.5))
     assert math.isnan(oracle_share(90, 100, 101))
     assert percent(math.nan) == "-"
@@ -40,12 +40,12 @@ def test_ranked_share_without_a_possible_gain_is_a_tie_or_a_loss() -> None:
     assert percent(-math.inf) == "a loss"
 
 
-def test_quantiles_pass_over_what_does_not_exist() -> None:
+def test_quantiles_skip_missing_values() -> None:
     assert quantiles([1, math.nan, 3], (0, 50, 100)) == [1, 2, 3]
     assert all(math.isnan(q) for q in quantiles([math.nan]))
 
 
-def test_the_mean_recall_is_of_rows_with_slow_reads() -> None:
+def test_mean_recall_uses_only_rows_with_slow_reads() -> None:
     shape = {"model": "A", "accuracy": 1.0, "false_submit_ratio": 0.0, "false_revoke_ratio": 0.0}
     rows = [{**shape, "slow_recall": None}, {**shape, "slow_recall": 0.25}]
     mean = table3.averages({"rows": rows})
@@ -54,12 +54,12 @@ def test_the_mean_recall_is_of_rows_with_slow_reads() -> None:
     assert percent(without["A"]["slow_recall"]) == "-"
 
 
-def test_the_papers_shapes_have_the_papers_numbers_of_features() -> None:
+def test_shapes_have_the_feature_counts_of_the_paper() -> None:
     inputs = {name: shape.n_inputs for name, shape in table3.MODELS.items()}
     assert inputs == {"LinnOS": 31, "A": 17, "B": 24, "C": 31, "D": 73, "E": 2048}
 
 
-def test_a_models_gain_is_of_the_same_reads() -> None:
+def test_gain_of_a_model_uses_common_workloads_only() -> None:
     def row(model: str, workload: str, right: float) -> dict[str, object]:
         blocks = [right, right + 0.1] * 9
         return {"model": model, "workload": workload, "seed": 1, "accuracy_by_block": blocks}

@@ -31,7 +31,7 @@ def test_threads_stay_on_one_cpu_and_the_caller_does_not() -> None:
     assert os.sched_getaffinity(threading.get_native_id()) == before
 
 
-def test_an_error_ends_it() -> None:
+def test_error_ends_the_parallel_work() -> None:
     def work(i: int) -> int:
         if i == 3:
             raise ValueError("the third")
@@ -84,7 +84,7 @@ def test_ready_tasks_start_in_the_order_of_their_addition() -> None:
     assert begun == [0, 1, 2, 3]
 
 
-def test_after_an_error_nothing_begins() -> None:
+def test_no_task_starts_after_an_error() -> None:
     work = Work(1)
     begun: list[str] = []
 

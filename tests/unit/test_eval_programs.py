@@ -12,7 +12,7 @@ from eval.places import Places
 from linnapp.lab.array import Array
 
 
-def test_kernel_and_replayer_are_copied_and_come_first(
+def test_copies_of_kernel_and_replayer_are_used_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("linux", "replayer"):
@@ -30,7 +30,7 @@ def test_kernel_and_replayer_are_copied_and_come_first(
     assert first == (tmp_path / "out" / "bin").resolve()
 
 
-def test_without_a_replayer_it_says_what_builds_one(
+def test_missing_replayer_error_names_its_target(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "linux").write_text("")

@@ -20,7 +20,7 @@ def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [line.split(" 0:")[0] for line in capsys.readouterr().err.splitlines()]
 
 
-def test_in_a_log_stand_the_first_and_the_last(
+def test_log_shows_the_first_and_the_last_item(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(work, "QUIET_S", 1e9)
@@ -28,7 +28,7 @@ def test_in_a_log_stand_the_first_and_the_last(
     assert shown(capsys) == ["[fig08] replaying: 1/40", "[fig08] replaying: 40/40"]
 
 
-def test_each_line_where_they_are_far_apart(
+def test_log_shows_each_item_when_they_are_far_apart(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(work, "QUIET_S", 0.0)

@@ -56,13 +56,13 @@ def test_text_is_escaped_and_its_markdown_is_not(page: str) -> None:
     assert "<ul><li>one</li><li><em>two</em></li></ul>" in page
 
 
-def test_long_tables_are_folded_and_what_has_not_run_is_named(page: str) -> None:
+def test_long_tables_are_folded_and_missing_experiments_are_named(page: str) -> None:
     assert "<summary>Many (40 rows)</summary>" in page and "<h4>Few</h4>" in page
     assert "Not run yet, or by an earlier version: <code>make eval-second</code>" in page
     assert "(2 s of CPU time, 2 guests at a time), 5 s with it" in page
 
 
-def test_data_of_an_earlier_version_are_no_traceback(
+def test_data_of_an_earlier_version_are_reported_without_traceback(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def tables(data: dict[str, Any]) -> dict[str, Table]:
@@ -80,7 +80,7 @@ def test_data_of_an_earlier_version_are_no_traceback(
         report.run_finished(experiment, tmp_path)
 
 
-def test_a_page_of_the_committed_results_says_the_same(
+def test_page_of_committed_results_equals_that_of_the_data(
     page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     results = tmp_path / "results"
@@ -90,12 +90,12 @@ def test_a_page_of_the_committed_results_says_the_same(
     assert report.committed_page(results) == page
 
 
-def test_the_committed_page_is_of_the_committed_results() -> None:
+def test_committed_page_is_up_to_date() -> None:
     """If not: `python -m eval.report --committed`."""
     assert report.committed_page(report.RESULTS) == (report.RESULTS / "report.html").read_text()
 
 
-def test_the_page_begins_with_what_was_won_and_lost() -> None:
+def test_page_begins_with_gains_and_losses() -> None:
     low, none, high = [-0.2, -0.3, -0.1], [0.0, -0.1, 0.1], [0.2, 0.1, 0.3]
     numbers = {
         "az-e": {"lowest": {"baseline": high, "hedge": high, "clone": low}},

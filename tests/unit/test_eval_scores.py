@@ -83,7 +83,7 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {"workload": "az-e", "array": "enterprise", **numbers}
 
 
-def test_pooled_over_seeds_and_a_tail_only_where_it_rests_on_enough(scored: dict[str, Any]) -> None:
+def test_scores_are_pooled_over_seeds_and_tails_need_enough_reads(scored: dict[str, Any]) -> None:
     assert scored["seeds"] == 3 and scored["reads"] == 3 * N_READS
     baseline = scored["policies"]["baseline"]
     assert baseline["p99_us"] is not None
@@ -93,7 +93,7 @@ def test_pooled_over_seeds_and_a_tail_only_where_it_rests_on_enough(scored: dict
     assert low < value < high
 
 
-def test_a_difference_is_called_only_where_there_is_one(scored: dict[str, Any]) -> None:
+def test_difference_is_reported_only_if_there_is_one(scored: dict[str, Any]) -> None:
     assert scores.verdict(scores.below(scored, "linnos", "hedge")) == "below"
     assert scores.verdict(scores.below(scored, "hedge", "linnos")) == "above"
     assert scores.below(scored, "linnos", "hedge").value == pytest.approx(0.26, abs=0.02)
@@ -104,12 +104,12 @@ def test_a_difference_is_called_only_where_there_is_one(scored: dict[str, Any]) 
     assert ours[2] > theirs[1]
 
 
-def test_the_best_rival_is_no_bound_and_not_ours(scored: dict[str, Any]) -> None:
+def test_best_alternative_is_neither_a_bound_nor_our_policy(scored: dict[str, Any]) -> None:
     assert scores.best_rival(scored) == "heuristic-adv"
     assert scored["policies"]["linnos"]["share_of_oracle"][0] == pytest.approx(2 / 3, abs=0.03)
 
 
-def test_other_reads_cannot_be_compared(tmp_path: Path) -> None:
+def test_different_reads_cannot_be_compared(tmp_path: Path) -> None:
     latency_us = np.ones(100)
     results = {
         "baseline": _replayed(tmp_path / "a", "baseline", 1, latency_us),
@@ -119,7 +119,7 @@ def test_other_reads_cannot_be_compared(tmp_path: Path) -> None:
         scores.blocks_of(None, _cell(1).replay_s, results)
 
 
-def test_tables_and_words_are_made_of_the_scores(scored: dict[str, Any], tmp_path: Path) -> None:
+def test_tables_and_text_are_made_from_the_scores(scored: dict[str, Any], tmp_path: Path) -> None:
     grid = [
         {"workload": "az-e", "array": "enterprise", "seed": 1, "policy": p, "reads": 1, "writes": 1,
          "response_mean_us": 1.0, "revoked": 0, "hedged": 0, "late_ios": 2, "data_errors": 0,
@@ -194,9 +194,7 @@ def test_a_claim_is_worse_or_better_only_by_a_joint_test_of_its_cases() -> None:
 
 
 @pytest.mark.parametrize(("n_seeds", "n_cases"), [(3, 8), (5, 24)])
-def test_a_claim_that_holds_is_called_worse_no_oftener_than_said(
-    n_seeds: int, n_cases: int
-) -> None:
+def test_true_claim_is_called_worse_at_most_at_the_stated_rate(n_seeds: int, n_cases: int) -> None:
     """All cases are exactly at the worse end of the range."""
     trials, worse = 500, 0
     values = np.random.default_rng(n_cases).normal(0.1, 0.02, (trials, n_cases, n_seeds))

@@ -25,13 +25,13 @@ def test_repeats_of_one_kind_do_not_overlap() -> None:
         assert all(b - a >= seeds.BLOCK for a, b in pairwise(repeats))
 
 
-def test_fewer_seeds_are_the_first() -> None:
+def test_fewer_seeds_are_a_prefix() -> None:
     for development in (True, False):
         assert len(seeds.repeats(development)) == 5
         assert seeds.repeats(development, 2) == seeds.repeats(development)[:2]
 
 
-def test_windows_stay_in_their_range_and_are_not_all_alike() -> None:
+def test_windows_stay_in_range_and_vary() -> None:
     assert windows.PARAMETERS["windows"] <= seeds.MAX_WINDOWS
     drawn = [windows.draw_window(seeds.window_base(True) + i, (1, 2)) for i in range(200)]
     assert drawn == [windows.draw_window(seeds.window_base(True) + i, (1, 2)) for i in range(200)]

@@ -128,7 +128,7 @@ def _workloads() -> dict[str, Any]:
         (table1, _workloads(), "iops_mean of az-c, by 4.0 %"),
     ],
 )
-def test_data_become_tables_words_and_a_figure(
+def test_data_become_tables_text_and_a_figure(
     module: ModuleType, data: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     assert words in module.reading(data)
@@ -146,7 +146,7 @@ def test_drives_that_fall_behind_are_named() -> None:
     assert "slack below 5 % and burstiness of 5 to 30 %: nothing." in words
 
 
-def test_workloads_unlike_the_papers_on_these_drives_are_named() -> None:
+def test_workloads_that_differ_from_the_paper_are_named() -> None:
     data = _workloads()
     for row in data["rows"]:
         if row["workload"] == "az-c":
@@ -176,7 +176,7 @@ def test_days_of_two_seeds_are_kept_apart() -> None:
     assert fig07.spreads(data)["az-e", 60, 0]["std"] == pytest.approx(alone / 2)
 
 
-def test_a_window_without_a_point_is_passed_over_and_told() -> None:
+def test_window_without_a_point_is_skipped_and_counted() -> None:
     data = _day(7.0)
     # The third window of an hour, and all that come after the jump at ten hours.
     gone = [
@@ -220,7 +220,7 @@ def test_claims_are_measured_on_such_data() -> None:
     assert judged["mean of LinnOS+HL below hedging at p95"] == claims.UNKNOWN
 
 
-def test_digits_are_of_whole_numbers_and_capped() -> None:
+def test_digits_of_integers_are_capped() -> None:
     largest = (16 << 30) - 4096
     digits = table3._digits(np.array([[largest, 0], [5, 123]]), table3.OFFSET_DIGITS)
     assert ["".join(map(str, row)) for row in digits.tolist()] == [
@@ -229,7 +229,7 @@ def test_digits_are_of_whole_numbers_and_capped() -> None:
     assert table3._digits(np.array([[12_345]]), 4).tolist() == [[9, 9, 9, 9]]
 
 
-def test_claims_of_experiments_not_run_here_stand_as_committed(
+def test_claims_of_experiments_not_run_keep_committed_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = Context("claims", Cache(tmp_path), 1, False, tmp_path / "out" / "claims")
@@ -254,7 +254,7 @@ def test_claims_of_experiments_not_run_here_stand_as_committed(
     assert judged["accuracy"] != claims.UNKNOWN
 
 
-def test_the_cpus_share_is_of_all_seeds(tmp_path: Path) -> None:
+def test_cpu_share_pools_seeds_not_drives(tmp_path: Path) -> None:
     rows = [
         {
             "workload": "az-e", "seed": seed, "drive": drive, "reads_per_s": 1000.0 * seed,
@@ -271,7 +271,7 @@ def test_the_cpus_share_is_of_all_seeds(tmp_path: Path) -> None:
     cpu.draw(data, tmp_path / "cpu.png")
 
 
-def test_four_past_reads_are_the_kernels(tmp_path: Path) -> None:
+def test_history_length_equals_the_kernels(tmp_path: Path) -> None:
     path = busy_trace(tmp_path / "a.blk")
     reads = load_reads(path)
     digits, latency_us = table3._features(path, table3.Shape(4, ()))

@@ -16,7 +16,7 @@ from eval.work import StepError
 LINE = "0.000 0 0 4096 1\n"
 
 
-def test_a_folder_stands_for_the_traces_in_it_by_name(tmp_path: Path) -> None:
+def test_folder_expands_to_its_traces_by_name(tmp_path: Path) -> None:
     for name in ("b.trace", "a.trace", "deep/er/c.trace"):
         (tmp_path / "all" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "all" / name).write_text(LINE * 2)
@@ -119,7 +119,7 @@ def test_counts_of_higher_and_lower_means(data: dict[str, Any]) -> None:
     assert not [what for what in counted if "p99" in what or "clone" in what or "linnos`" in what]
 
 
-def test_shares_are_of_a_gain_that_is_one(data: dict[str, Any]) -> None:
+def test_shares_require_a_significant_gain(data: dict[str, Any]) -> None:
     of = scores.lines(data)
     # Half a percent is none.
     assert scores.shares(of, "lowest") == [
@@ -128,7 +128,7 @@ def test_shares_are_of_a_gain_that_is_one(data: dict[str, Any]) -> None:
     assert scores.shares(of, "clone") == []
 
 
-def test_the_first_table_says_percent_of_doing_nothing(data: dict[str, Any]) -> None:
+def test_first_table_shows_percent_relative_to_baseline(data: dict[str, Any]) -> None:
     tables = traces.EXPERIMENT.table(data)
     first, counts, shares, *_ = tables.values()
     row = dict(zip(first.header, first.rows[1], strict=True))

@@ -37,7 +37,7 @@ def _replayed(
     return Replayed(Replay(cell, policy), {"mean_us": float(np.mean(latency_us))}, folder)
 
 
-def test_each_read_stands_under_one_cause(tmp_path: Path) -> None:
+def test_each_read_has_one_cause(tmp_path: Path) -> None:
     results = {
         "baseline": _replayed(tmp_path / "b", "baseline", [100, 500, 500, 100, 100]),
         "hedge": _replayed(tmp_path / "h", "hedge", [100, 300, 500, 100, 100]),
@@ -113,7 +113,7 @@ def test_windows_without_a_share_are_named_and_counted(windows: dict[str, Any]) 
     text.table(windows)
 
 
-def test_a_window_is_won_where_the_intervals_part(windows: dict[str, Any]) -> None:
+def test_window_is_won_if_the_intervals_do_not_overlap(windows: dict[str, Any]) -> None:
     assert comparison.said(windows["windows"][0], "linnos", "hedge") == "below"
     assert comparison.said(windows["windows"][1], "linnos", "hedge") == "undecided"
     row = comparison.wins(windows)["enterprise drives"]

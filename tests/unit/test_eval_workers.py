@@ -25,19 +25,19 @@ def _stopped_afterwards() -> Iterator[None]:
     workers.stop()
 
 
-def test_a_worker_is_another_process_that_stays() -> None:
+def test_worker_is_a_persistent_process() -> None:
     first = workers.call(os.getpid)
     assert first != os.getpid()
     assert workers.call(os.getpid) == first
 
 
-def test_after_a_stop_there_is_a_new_one() -> None:
+def test_stopped_worker_is_replaced() -> None:
     first = workers.call(os.getpid)
     workers.stop()
     assert workers.call(os.getpid) != first
 
 
-def test_a_worker_is_not_held_where_its_caller_is() -> None:
+def test_worker_is_not_pinned_to_the_cpu_of_its_caller() -> None:
     (cpus,) = map_parallel(
         lambda which: workers.call(os.sched_getaffinity, which), [0], jobs=1, what="test"
     )
@@ -56,7 +56,7 @@ def test_a_failed_training_says_why(tmp_path: Path) -> None:
     assert not (tmp_path / "models").exists()
 
 
-def test_research_s_options_reach_the_library(
+def test_options_of_experiments_reach_the_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Recipe] = []

@@ -77,7 +77,7 @@ def columns(path: Path) -> list[tuple[int, int, int, int]]:
     ],
 )
 @pytest.mark.parametrize("form", ["plain", "CRLF", "byte order mark", "gzip"])
-def test_the_common_texts_are_recordings(
+def test_common_event_texts_are_read_as_recordings(
     tmp_path: Path, text: str, ios: list[tuple[int, int, int, int]], form: str
 ) -> None:
     path = tmp_path / "sda.txt"
@@ -88,7 +88,7 @@ def test_the_common_texts_are_recordings(
     assert columns(path) == ios
 
 
-def test_an_error_is_one_whatever_its_sign(tmp_path: Path) -> None:
+def test_error_code_counts_with_any_sign(tmp_path: Path) -> None:
     for error in ("-5", "5", "65531"):
         path = tmp_path / f"{error}.txt"
         path.write_text(FTRACE.replace("[-5]", f"[{error}]"))
@@ -119,7 +119,7 @@ def test_blkparse_text_holds_what_its_recording_does(tmp_path: Path) -> None:
         np.testing.assert_array_equal(getattr(printed, name), expected, err_msg=name)
 
 
-def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
+def test_line_that_is_not_an_event_is_named(tmp_path: Path) -> None:
     path = tmp_path / "sda.txt"
     lines = BLKPARSE.splitlines(keepends=True)
     path.write_text("".join([*lines[:4], lines[4].replace("D", "?"), *lines[5:]]))
@@ -127,7 +127,7 @@ def test_a_line_that_is_no_event_is_named(tmp_path: Path) -> None:
         load(path)
 
 
-def test_the_replayer_reads_them_too(tmp_path: Path, drives: list[Path]) -> None:
+def test_replayer_reads_event_texts(tmp_path: Path, drives: list[Path]) -> None:
     path = tmp_path / "sda.txt"
     path.write_text(BLKPARSE.replace("95839968", "512"))
     log = tmp_path / "o.log"

@@ -86,7 +86,7 @@ def once(capsys: pytest.CaptureFixture[str], *devices: str) -> dict[str, float]:
     }
 
 
-def test_values_are_the_kernels(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_equal_the_kernels_values(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = once(capsys)
     model_id = Drive("sda").model_id
     assert found["linnos_drives"] == 2
@@ -123,7 +123,9 @@ def test_values_are_the_kernels(tree: Path, capsys: pytest.CaptureFixture[str]) 
     assert not any('drive="sda"' in name for name in only)
 
 
-def test_arrays_that_ask(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_of_md_arrays_that_query_linnos(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The state of md/linnos is exported, for named drives only of their arrays."""
     for name, said in (("md0", "on"), ("md1", "off"), ("md2", "unguarded"), ("md3", None)):
         md = tree / "block" / name / "md"
@@ -234,7 +236,7 @@ def rule_queries() -> list[str]:
     return [rule["expr"] for rule in group["rules"]]
 
 
-def test_rules_and_dashboard_ask_for_what_there_is(
+def test_rules_and_dashboard_use_existing_metrics(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tree / "block" / "md0" / "md").mkdir(parents=True)
@@ -503,7 +505,7 @@ def test_health_check_accesses_no_drive(tree: Path, options: tuple[str, ...]) ->
         assert b" 405 " in ask(address, b"POST /-/healthy HTTP/1.0\r\n\r\n")[0].splitlines()[0]
 
 
-def test_the_page_shows_what_the_looks_saw(exporter: str, tree: Path) -> None:
+def test_page_shows_the_values_of_the_snapshots(exporter: str, tree: Path) -> None:
     stats = tree / "block" / "sda" / "linnos" / "stats"
     deadline = time.monotonic() + 600
     revoked = 0.0
@@ -523,7 +525,7 @@ def test_the_page_shows_what_the_looks_saw(exporter: str, tree: Path) -> None:
         get(f"http://{exporter}/hour.html")
 
 
-def test_a_drive_on_its_way_out_is_left_out(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drive_under_removal_is_left_out(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its files are there, and empty: the others are looked at all the same."""
     array = WatchedArray([])
     array.look()
@@ -570,7 +572,7 @@ def ask(address: str, request: bytes) -> tuple[bytes, bytes]:
         return head, body
 
 
-def test_the_page_s_server_knows_its_protocol(exporter: str) -> None:
+def test_page_server_follows_http(exporter: str) -> None:
     for path in (b"/", b"/hour.json", b"/nothing"):
         head, body = ask(exporter, b"HEAD %s HTTP/1.0\r\n\r\n" % path)
         assert not body and re.search(rb"Content-Length: [1-9]", head), path
@@ -585,7 +587,7 @@ def test_the_page_s_server_knows_its_protocol(exporter: str) -> None:
     assert b" 200 " in ask(exporter, b"GET / HTTP/1.0\r\n\r\n")[0].splitlines()[0]
 
 
-def test_the_page_alone_needs_jinja(
+def test_only_the_page_requires_jinja(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
@@ -599,9 +601,7 @@ def test_the_page_alone_needs_jinja(
         cli.main(["exporter", "--once"], standalone_mode=False)
 
 
-def test_without_the_page_there_are_metrics_alone(
-    tree: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_metrics_are_served_without_the_page(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # And nothing that only the page needs.
     (tree / "without").mkdir()
     (tree / "without" / "jinja2.py").write_text("raise ImportError('missing')\n")

@@ -45,7 +45,7 @@ def test_each_fault_and_frequency() -> None:
         assert "n" not in rule.knobs
 
 
-def test_random_bit_flip_leaves_the_place_to_the_seed() -> None:
+def test_position_of_a_random_bit_flip_follows_from_the_seed() -> None:
     fault = {"type": "CORRUPTION", "corruptionPattern": "RANDOM_BIT_FLIP", "offset": 4}
     (rule,) = parse_rules(_document(frequency="ALL", faultType=fault))
     assert not {"offset", "bit"} & set(rule.knobs)
@@ -95,7 +95,7 @@ def test_wrong_documents_name_the_place(document: object, names: str) -> None:
         parse_rules(document)
 
 
-def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(FaultError, match="none.json"):
         load_rules(tmp_path / "none.json")
     (tmp_path / "bad.json").write_text("{")

@@ -129,7 +129,7 @@ def test_drives_get_their_models_and_keep_them_without_the_store(
     assert run(*words).exit_code == 1
 
 
-def test_a_drive_has_its_mode_still_and_its_new_model(
+def test_fetched_model_keeps_the_mode_of_the_drive(
     tmp_path: Path,
     block: Path,
     run: Run,

@@ -93,7 +93,7 @@ def test_fleet(tmp_path: Path, patience: None, capfd: pytest.CaptureFixture[str]
     assert train_fleet(arrays, out, RECIPE, workers=1) == []
 
 
-def test_a_worker_is_killed_at_work(tmp_path: Path, patience: None) -> None:
+def test_fleet_continues_when_a_worker_is_killed(tmp_path: Path, patience: None) -> None:
     """Another takes its drive, and nobody is told but by the time it takes."""
     from distributed import LocalCluster
 
@@ -125,7 +125,7 @@ def test_a_worker_is_killed_at_work(tmp_path: Path, patience: None) -> None:
     assert not any(r.error for r in results)
 
 
-def test_latency_models_of_what_teaches_something(
+def test_fleet_trains_latency_models_of_usable_traces(
     tmp_path: Path, patience: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Both kinds are trained; who gets no network because none would be better has not failed."""
@@ -148,7 +148,7 @@ def test_latency_models_of_what_teaches_something(
         cli.main([*refused, "--kind", "latency"], standalone_mode=False)
 
 
-def test_no_scheduler_there(
+def test_missing_scheduler_is_an_error(
     tmp_path: Path, patience: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fleet, "CONNECT_TIMEOUT_S", 0.5)
@@ -206,7 +206,7 @@ def test_fleet_warns_of_points_below_the_median(
     assert len(warned) == 1 and "x/low: model 1234abcd" in warned[0] and "p49.9" in warned[0]
 
 
-def test_workers_are_not_asked_of_a_scheduler(tmp_path: Path) -> None:
+def test_workers_option_is_refused_with_a_scheduler(tmp_path: Path) -> None:
     command = ["fleet", str(tmp_path), "-o", "m", "--scheduler", "tcp://127.0.0.1:1"]
     with pytest.raises(click.UsageError, match="--workers are those of a local cluster"):
         cli.main([*command, "--workers", "2"], standalone_mode=False)

@@ -36,7 +36,7 @@ def test_fuzz(target: str, tmp_path: Path) -> None:
     assert int(executed) > kept >= 9
 
 
-def test_the_agent_goes_on_whatever_is_sent_to_its_sockets(tmp_path: Path) -> None:
+def test_agent_survives_random_datagrams(tmp_path: Path) -> None:
     """Each datagram is counted, once, and nobody gets what is not the answer to his question."""
     for _ in range(2):
         said = run("sockets", 2, tmp_path).stdout

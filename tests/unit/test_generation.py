@@ -103,7 +103,7 @@ def test_inspect_shows_the_profiles_own_figures(name: str, tmp_path: Path) -> No
     assert shown["write_bytes_max"] == max(profile.write_sizes)
 
 
-def test_bursts_correlate_across_drives_and_each_drive_looks_the_same() -> None:
+def test_burst_correlation_does_not_change_single_drives() -> None:
     def rates(correlation: float, seed: int) -> list[np.ndarray]:
         profile = dataclasses.replace(load_profile("demo"), burst_correlation=correlation)
         own, shared = array_seeds(seed, 3)

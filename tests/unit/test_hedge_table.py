@@ -21,7 +21,7 @@ from linnapp.model import LatencyModel, load_model
 from linnapp.model.latency_engine import predict_us
 
 
-def test_a_row_is_the_percentile_of_what_was_predicted_about_as_long() -> None:
+def test_row_is_the_percentile_of_reads_with_similar_predictions() -> None:
     """Three predictions, which are three classes; of each thousand one in a hundred is late."""
     predicted = np.repeat([100, 200, 1000], 1000)
     latency = predicted + np.tile(np.r_[np.zeros(980, int), np.arange(20)], 3)
@@ -47,7 +47,7 @@ def test_two_classes_a_doubling_and_no_prediction_between_them() -> None:
     assert sum(row.reads for row in table.rows) == len(predicted)
 
 
-def test_a_longer_prediction_is_never_late_earlier() -> None:
+def test_longer_predictions_never_have_shorter_hedging_times() -> None:
     rng = np.random.default_rng(2)
     predicted = np.exp(rng.uniform(3, 12, 40_000)).astype(int)
     latency = rng.gamma(1.0, 300, len(predicted)).astype(int)  # whatever was predicted
@@ -66,7 +66,7 @@ def test_a_longer_prediction_is_never_late_earlier() -> None:
     assert backwards.why_one_row == ""
 
 
-def test_a_row_has_ten_reads_beyond() -> None:
+def test_row_requires_ten_reads_beyond_its_percentile() -> None:
     assert [reads_needed(p) for p in (50, 90, 95, 99, 99.9)] == [20, 100, 200, 1000, 10_000]
     predicted = np.r_[np.full(1000, 100), np.full(999, 1000), np.full(5, 30_000)]
     table = learn(predicted, predicted, 99, predicted)
@@ -75,7 +75,7 @@ def test_a_row_has_ten_reads_beyond() -> None:
     assert [row.reads for row in learn(predicted[1:], predicted[1:], 99, predicted).rows] == [2003]
 
 
-def test_with_few_reads_it_is_the_percentile_of_all_and_says_so() -> None:
+def test_few_reads_give_one_row_with_the_reason() -> None:
     few = np.full(999, 80)
     table = learn(few, few, 99, np.arange(3000))
     assert table.rows == (Row(0, 2969, 3000),)
@@ -145,7 +145,7 @@ def test_table_of_the_first_half_holds_for_the_second_half(
     assert 0.001 < late <= 0.01
 
 
-def test_training_keeps_it_beside_the_model(long_log: Path, tmp_path: Path) -> None:
+def test_train_saves_the_table_with_the_model(long_log: Path, tmp_path: Path) -> None:
     out, lower = tmp_path / "m", tmp_path / "lower"
     result = run("train", "--kind", "latency", "--trace", long_log, "-o", out)
     assert result.exit_code == 0, result.output

@@ -33,7 +33,7 @@ def records(rows: list[tuple[int, int, int, int]]) -> np.ndarray[Any, Any]:
     return made
 
 
-def test_features_are_what_the_policy_sees_when_a_read_is_sent() -> None:
+def test_features_are_those_at_submission_of_a_read() -> None:
     reads = heimdall.reads_of(
         records(
             [
@@ -70,7 +70,7 @@ def test_a_period_goes_on_until_three_reads_in_a_row_are_calm() -> None:
     assert heimdall.slow_periods(latency[:8], throughput[:8], 500, 10)[5:].tolist() == [1, 1, 0]
 
 
-def test_noise_is_what_contradicts_its_period_and_periods_that_are_too_short() -> None:
+def test_noise_contradicts_its_period_or_is_in_a_short_period() -> None:
     latency = np.full(30, 100)
     latency[[5, 6, 8]] = 1000  # a period, with a fast read in it
     latency[14] = 1000  # one read
@@ -93,7 +93,7 @@ def bursts(n: int = 4000, seed: int = 1) -> Reads:
     return heimdall.reads_of(records([tuple(map(int, row)) for row in rows]))
 
 
-def test_labels_are_the_periods_that_there_were() -> None:
+def test_labels_find_the_periods_of_the_trace() -> None:
     reads = bursts()
     labels = heimdall.label(reads)
     slow = reads.latency_us > 500
@@ -147,7 +147,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 # A thousand is the largest weight that a file may have.
 @pytest.mark.parametrize("span", [300, 20_000, heimdall.WEIGHT_MAX])
-def test_the_replayer_computes_the_same(tmp_path: Path, engine: ctypes.CDLL, span: int) -> None:
+def test_replayer_computes_the_same_outputs(tmp_path: Path, engine: ctypes.CDLL, span: int) -> None:
     rng = np.random.default_rng(9)
     features = rng.integers(0, 2500, (500, N_INPUTS))
     features[0], features[1] = 0, 2**32 - 1
@@ -165,7 +165,7 @@ def test_the_replayer_computes_the_same(tmp_path: Path, engine: ctypes.CDLL, spa
     assert min(logits) < 0 < max(logits)
 
 
-def test_whole_numbers_say_what_the_trained_network_says() -> None:
+def test_integer_network_agrees_with_the_trained_network() -> None:
     """Weights are rounded to a thousandth: of a few reads in a thousand that may decide."""
     from sklearn.neural_network import MLPClassifier
 
@@ -234,7 +234,7 @@ def test_networks_of_few_reads_redirect_nothing(
     assert np.array_equal(log["served_by"], log["home"])
 
 
-def test_reads_that_are_all_alike_are_never_slow() -> None:
+def test_equal_reads_are_never_slow() -> None:
     alike = heimdall.reads_of(records([(i * 100, 50, 4096, READ) for i in range(1000)]))
     network, told = heimdall.learn(alike, 1)
     assert not told["learnt"] and told["slow"] == 0
@@ -295,7 +295,7 @@ def test_bad_networks_are_named_with_the_remedy(
     assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
 
 
-def test_there_is_a_network_for_each_drive_and_none_is_overwritten(
+def test_each_drive_needs_a_network_and_no_file_is_overwritten(
     tmp_path: Path, drives: list[Path], trace: Path
 ) -> None:
     ran = replay(drives, [trace], "heimdall", status=1)

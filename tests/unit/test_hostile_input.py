@@ -176,7 +176,9 @@ def test_every_command_is_tried() -> None:
 
 
 @pytest.mark.parametrize("line", WRITERS)
-def test_no_output_goes_where_none_can(run: Run, folder: Path, tmp_path: Path, line: str) -> None:
+def test_outputs_to_impossible_paths_are_refused(
+    run: Run, folder: Path, tmp_path: Path, line: str
+) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     loop = tmp_path / "loop"
@@ -217,14 +219,14 @@ def test_train_checks_the_output_folder_before_the_trace(
         train_array(["good.blk"], file)
 
 
-def test_training_replaces_no_directory_of_other_things(run: Run, tmp_path: Path) -> None:
+def test_training_does_not_replace_a_folder_with_other_files(run: Run, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("kept")
     said = refused(run, "train", "--trace", "good.blk", "-o", tmp_path, "--epochs", 1)
     assert "holds thesis.tex" in said and "name another directory" in said
     assert (tmp_path / "thesis.tex").read_text() == "kept"
 
 
-def test_watching_writes_over_no_recording(run: Run, tmp_path: Path) -> None:
+def test_watch_does_not_overwrite_a_recording(run: Run, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     for folder, options in ((seen, ()), (seen / "before", ("--session", "before"))):
         folder.mkdir()
@@ -235,7 +237,7 @@ def test_watching_writes_over_no_recording(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "begun").exists()
 
 
-def test_a_folder_whose_name_is_no_text_is_refused_before_anything_runs(
+def test_watch_refuses_a_folder_name_that_is_not_utf8_before_running(
     run: Run, tmp_path: Path
 ) -> None:
     folder = tmp_path / "\udcff"
@@ -329,7 +331,7 @@ SPECIAL = ("9" * 200 + "T", "99999999T", "0:1e308", "1e308:", "nan:1", "1:0", "x
 
 
 @pytest.mark.parametrize("command", BASES)
-def test_no_number_is_too_strange(run: Run, command: str) -> None:
+def test_extreme_numbers_are_errors_without_traceback(run: Run, command: str) -> None:
     found: click.Command = cli.cli
     for word in command.split():
         assert isinstance(found, click.Group)
@@ -375,7 +377,7 @@ def test_pack_takes_whole_thresholds_only(
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
 @pytest.mark.parametrize("name", ["hidden_weights", "output_bias"])
-def test_pack_refuses_weights_that_are_no_numbers(
+def test_pack_refuses_weights_that_are_not_numbers(
     run: Run, tmp_path: Path, name: str, value: float
 ) -> None:
     floats = {key: array.astype(float) for key, array in weights().items()}
@@ -418,7 +420,7 @@ def test_archives_that_are_damaged_encrypted_or_hold_something_else(
     assert "no threshold_us in it" in refused(run, "pack", tmp_path / "other.npz", "-o", "out/m")
 
 
-def test_traces_of_next_to_nothing(run: Run) -> None:
+def test_tiny_traces_are_errors_without_traceback(run: Run) -> None:
     for name in "one.blk", "writes.blk", "unanswered.blk":
         assert name in refused(run, "train", "--trace", name, "-o", "out/m")
 
@@ -434,9 +436,7 @@ def test_traces_of_next_to_nothing(run: Run) -> None:
         ("'/dev/a b': an iolog's is one word", "convert good.iolog 'a b.iolog'"),
     ],
 )
-def test_options_that_mean_nothing_here_are_refused(
-    run: Run, folder: Path, message: str, line: str
-) -> None:
+def test_inapplicable_options_are_refused(run: Run, folder: Path, message: str, line: str) -> None:
     before = sorted(folder.rglob("*"))
     assert message in refused(run, *shlex.split(line))
     assert sorted(folder.rglob("*")) == before
@@ -508,7 +508,7 @@ PROFILE = (Path(__file__).parents[2] / "traces" / "demo.toml").read_text()
         ("4096 = 0.60", "big = 1", "read_sizes is .*a table of bytes = weight"),
     ],
 )
-def test_profiles_that_no_workload_has(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_impossible_profiles_are_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in PROFILE
     path = tmp_path / "p.toml"
     path.write_text(PROFILE.replace(old, new, 1))
@@ -516,13 +516,13 @@ def test_profiles_that_no_workload_has(tmp_path: Path, old: str, new: str, messa
         load_profile(str(path))
 
 
-def test_a_profile_that_is_unknown_is_told_those_that_are_known() -> None:
+def test_unknown_profile_error_lists_known_profiles() -> None:
     with pytest.raises(cli.LinnappError, match="'none' is unknown; known are .*demo"):
         load_profile("none")
 
 
 @pytest.mark.parametrize("kind", ["read", "write"])
-def test_sizes_that_are_no_table(tmp_path: Path, kind: str) -> None:
+def test_invalid_size_tables_are_refused(tmp_path: Path, kind: str) -> None:
     other = {"read": "write", "write": "read"}[kind]
     path = tmp_path / "p.toml"
     path.write_text(f"{kind}_sizes = 4096\n{other}_sizes = {{4096 = 1}}\n")
@@ -569,13 +569,15 @@ def test_unknown_keys_of_rules_are_refused(document: object, message: str) -> No
         (b'{"read": ' + b"9" * 5000 + b"}", "not JSON: Exceeds the limit"),
     ],
 )
-def test_rule_files_that_are_none(run: Run, tmp_path: Path, content: bytes, message: str) -> None:
+def test_invalid_rule_files_are_refused(
+    run: Run, tmp_path: Path, content: bytes, message: str
+) -> None:
     (tmp_path / "rules.json").write_bytes(content)
     assert message in refused(run, "faults", "install", tmp_path / "rules.json")
 
 
 @pytest.mark.parametrize("command", ["run", "qemu"])
-def test_a_kernel_log_that_cannot_be_written_is_seen_before_the_boot(
+def test_unwritable_kernel_log_is_reported_before_the_boot(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     from linnapp.lab import cli as lab_cli

@@ -48,7 +48,7 @@ def row(drive: str = "sda", **changes: Any) -> DriveRow:
     return dataclasses.replace(seen, **changes)
 
 
-def test_minute_is_the_sum_of_its_looks() -> None:
+def test_minute_is_the_sum_of_its_snapshots() -> None:
     hour = Hour()
     hour.add([row()], NOW_S)
     hour.add([row(read_us_mean=480.0, reads_per_s=20.0)], NOW_S + 5)
@@ -165,7 +165,7 @@ def an_hour() -> Hour:
     return hour
 
 
-def test_the_page_is_whole_and_needs_nothing_else() -> None:
+def test_page_is_complete_without_other_files() -> None:
     html = exporter_page.render_page(an_hour(), 5.0, NOW_S)
     outline = Outline()
     outline.feed(html)
@@ -185,7 +185,7 @@ def test_the_page_is_whole_and_needs_nothing_else() -> None:
     assert 5 <= min(shares) < 6 and 88 <= max(shares) <= 89
 
 
-def test_now_is_p99_and_what_is_refused() -> None:
+def test_now_shows_p99_and_the_refused_share() -> None:
     """Half of the reads are false submits if the threshold is less than the median latency."""
     hour = Hour()
     per_second = {"latency_critical": 10.0, "admitted": 9.8, "revoked": 0.2, "false_submits": 5.4}
@@ -195,14 +195,14 @@ def test_now_is_p99_and_what_is_refused() -> None:
     assert "false submits" not in html and "5.4" not in html
 
 
-def test_names_are_text_and_nothing_else() -> None:
+def test_names_are_escaped() -> None:
     hour = Hour()
     hour.add([row("<script>x</script>", model_id='"><b>')], NOW_S)
     html = exporter_page.render_page(hour, 5.0, NOW_S)
     assert "<script>" not in html and "<b>" not in html and "&lt;script&gt;" in html
 
 
-def test_before_the_first_numbers_the_page_says_so() -> None:
+def test_page_without_snapshots_says_so() -> None:
     assert "No look at a drive yet" in exporter_page.render_page(Hour(), 5.0, NOW_S)
 
 
@@ -247,7 +247,7 @@ def browsed(tmp_path: Path, dark: bool, *arguments: str) -> str:
 )
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [390, 1100])
-def test_a_browser_shows_it(tmp_path: Path, dark: bool, width: int) -> None:
+def test_page_works_in_a_browser(tmp_path: Path, dark: bool, width: int) -> None:
     """The page uses the requested colours and nothing is wider than the window."""
     probe = (
         "<script>addEventListener('load', () => { document.title = [innerWidth, "

@@ -110,7 +110,7 @@ def test_permuting_the_drives_permutes_the_points(
         assert permuted == [points[i] for i in order]
 
 
-def test_equal_drives_among_others_have_one_point() -> None:
+def test_equal_drives_in_a_mixed_array_have_equal_points() -> None:
     one, slow, _ = unequal_drives()
     points = find_inflection_points([one, slow, one])
     assert points[0] == points[2] != points[1]
@@ -134,7 +134,7 @@ def test_many_unequal_drives_are_labelled_in_bounded_time() -> None:
     assert time.process_time() - begin < 30
 
 
-def test_among_equals_the_candidate_nearest_to_the_start_is_taken() -> None:
+def test_search_prefers_the_candidate_nearest_to_the_start_in_ties() -> None:
     """Ten different latencies make runs of 100 candidates that are worth the same."""
     latency_us = np.repeat([100, 110, 120, 130, 140, 150, 900, 1000, 3000, 9000], 10)
     (point,) = find_inflection_points([LatencyDistribution(latency_us)])
@@ -145,7 +145,7 @@ def test_among_equals_the_candidate_nearest_to_the_start_is_taken() -> None:
     assert distances[equals[0]] != distances[equals].min()
 
 
-def test_both_methods_choose_points_of_equal_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_methods_choose_points_with_equal_means(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inflection, "N_SIMULATED", 100_000)
     drives = [bimodal(1), bimodal(2, 0.1)]
     exact = find_inflection_points(drives)
@@ -194,7 +194,7 @@ def long_tailed(n: int = 20_000) -> LatencyDistribution:
 
 
 @pytest.mark.parametrize("n_drives", [1, 3])
-def test_the_search_goes_on_until_the_best_lies_inside(n_drives: int) -> None:
+def test_search_widens_until_the_best_point_is_inside(n_drives: int) -> None:
     drives = [long_tailed()] * n_drives
     points = find_inflection_points(drives)
     judge = _Exact(drives[:1], [3], 3, 15.0)
@@ -211,7 +211,7 @@ def test_the_search_goes_on_until_the_best_lies_inside(n_drives: int) -> None:
         assert judge.mean_sum(chosen) <= means.min() + 1e-9
 
 
-def test_the_search_goes_up_as_well_and_says_where_it_ended() -> None:
+def test_search_also_goes_up_and_reports_its_end() -> None:
     # Failovers so dear that only the slowest read of a thousand is worth one, or none.
     (point,) = find_inflection_points([long_tailed()], LabellingOptions(failover_us=1e4))
     assert point.at_edge
@@ -252,7 +252,7 @@ def test_revoked_read_is_served_as_a_read_of_the_same_size() -> None:
     assert by_size.threshold_us == 900
 
 
-def test_two_drives_are_two_replicas() -> None:
+def test_number_of_replicas_is_at_most_the_number_of_drives() -> None:
     drives = [bimodal(1), bimodal(2, 0.1)]
     points = find_inflection_points(drives, LabellingOptions(replicas=3))
     assert [point.replicas for point in points] == [2, 2]

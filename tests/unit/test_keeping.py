@@ -78,7 +78,7 @@ f job-21-77 [000] .. 10.001001: block_bio_queue: 8,0 W 64 + 8 [f]
 SDA, SDB = 8 << 20, 8 << 20 | 16
 
 
-def test_questions_are_the_next_read_s_of_their_task() -> None:
+def test_queries_belong_to_the_next_read_of_their_task() -> None:
     first, second = parse_questions(EVENTS)
     assert first == Question({SDA: Answer("fast", 400), SDB: Answer("fast", 90)}, SDB, 100)
     assert passed_over(first, SDA) and not passed_over(first, SDB)
@@ -101,7 +101,7 @@ def test_questions_are_the_next_read_s_of_their_task() -> None:
         (Answer("unknown", 0), Answer("fast", 0), False),
     ],
 )
-def test_a_read_is_steered_as_md_does_it(here: Answer, there: Answer, over: bool) -> None:
+def test_reads_are_steered_as_in_md(here: Answer, there: Answer, over: bool) -> None:
     assert passed_over(Question({SDA: here, SDB: there}, SDB, 9), SDA) == over
     assert not passed_over(Question({SDA: here, SDB: there}, SDA, 9), SDA)
 
@@ -113,7 +113,7 @@ def foreseen(*us: int) -> Foreseen:
     return Foreseen("id", 0.05, 0.5, {16: (1.0, us)} if us else {})
 
 
-def test_steering_is_foreseen_by_predictions_drawn_by_lot() -> None:
+def test_expected_steering_follows_from_random_predictions() -> None:
     alike, twice = foreseen(100, 100), foreseen(200, 200)
     assert alike.passed_over([alike]) == 0.0
     assert twice.passed_over([alike]) == 1.0 and alike.passed_over([twice]) == 0.0
@@ -167,7 +167,7 @@ def figure(*shares: float, window_s: float = 600, n: int = 100, every_s: float =
     return found.beyond(len(shares) * every_s, window_s)
 
 
-def test_ten_minutes_in_a_row() -> None:
+def test_keeper_resets_after_ten_bad_minutes_in_a_row() -> None:
     assert figure(*[0.21] * 9) == ""
     assert figure(*[0.21] * 10) == "21% of the reads are X (training foresaw 5%, the bound is 20%)"
     assert figure(*[0.20] * 100) == ""
@@ -179,7 +179,7 @@ def test_ten_minutes_in_a_row() -> None:
     assert figure(*[1.0] * MIN_LOOKS, window_s=0) != ""
 
 
-def test_few_reads_are_gathered() -> None:
+def test_keeper_accumulates_few_reads() -> None:
     # 20 a minute: judged every five minutes, three times at the least.
     assert figure(*[1.0] * 14, n=20) == ""
     assert figure(*[1.0] * 15, n=20) != ""
@@ -198,7 +198,7 @@ def mirror(block: Path, seen: Foreseen) -> KeptMirror:
     return KeptMirror(Drive("sda"), seen, Figure.of_share("reads are refused", seen.refused))
 
 
-def test_predictions_that_are_off(block: Path) -> None:
+def test_keeper_resets_an_array_with_wrong_predictions(block: Path) -> None:
     def why(seen: Foreseen, served: Served) -> str:
         found = mirror(block, seen)
         for k in range(10):
@@ -313,7 +313,7 @@ def count(block: Path, name: str, us: int, n: int) -> None:
     ("us", "n", "rightly"),
     [(2000, MIN_SERVED, True), (2000, MIN_SERVED - 1, False), (110, 100, False), (90, 100, False)],
 )
-def test_a_mirror_that_is_slow_is_left_rightly(
+def test_steering_away_from_a_slow_mirror_is_accepted(
     kept: Path, clock: Clock, block: Path, us: int, n: int, rightly: bool
 ) -> None:
     """All reads go elsewhere, of which nothing was foreseen; by how it serves others."""
@@ -330,7 +330,7 @@ def test_a_mirror_that_is_slow_is_left_rightly(
     assert rightly or "switched back: sda: 100% of the reads are sent elsewhere" in said[-1]
 
 
-def test_an_array_goes_back_and_stays(
+def test_array_is_reset_and_stays_off(
     run: Run,
     kept: Path,
     clock: Clock,
@@ -382,7 +382,7 @@ def test_an_array_goes_back_and_stays(
     assert set(left) == {"status.json"}
 
 
-def test_enabling_anew_is_the_end_of_it(
+def test_enabling_again_clears_the_reset(
     run: Run, kept: Path, clock: Clock, tmp_path: Path, recordings: Path
 ) -> None:
     keeper = Keeper(kept, 600, 60, lambda line: None, verbose=False)
@@ -416,7 +416,7 @@ def enforcing(kept: Path, block: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("refused", "us", "back"), [(30, 100, False), (60, 100, True), (60, 2**20, False)]
 )
-def test_a_drive_that_refuses_goes_back_to_observe(
+def test_drive_with_too_many_refusals_is_reset_to_observe(
     kept: Path, clock: Clock, block: Path, tmp_path: Path, refused: int, us: int, back: bool
 ) -> None:
     """Unless what it serves is beyond the model's threshold."""
@@ -505,5 +505,5 @@ at 40m of LinnosSwitchedBack:
 
 
 @needs_prometheus
-def test_the_alert_fires_from_then_on_and_ends(tmp_path: Path) -> None:
+def test_alert_fires_from_the_reset_until_enabled_again(tmp_path: Path) -> None:
     check_rules(tmp_path, RULE_TEST)

@@ -102,11 +102,11 @@ def test_ours_finds_every_constant_of_the_patches() -> None:
     }
 
 
-def test_no_value_is_mainlines() -> None:
+def test_values_do_not_collide_with_mainline() -> None:
     assert not clashes(ours(), mainline())
 
 
-def test_trees_at_hand() -> None:
+def test_values_do_not_collide_with_available_kernel_trees() -> None:
     looked_at = 0
     for tree in trees():
         text = "\n".join(
@@ -126,7 +126,7 @@ def test_trees_at_hand() -> None:
     assert looked_at
 
 
-def test_the_number_of_our_ioctl_is_no_other_ones() -> None:
+def test_ioctl_number_is_unused_elsewhere() -> None:
     """BLKEXPECT's, among all of the block layer; up to Linux 6.18 it gives numbers up to 142."""
     ours_in = REPOSITORY / "kernel" / "linnos" / "include" / "uapi" / "linux" / "blk-linnos.h"
     number = re.compile(r"\b_IO[WR]*\(\s*0x12\s*,\s*(\d+)")
@@ -144,7 +144,7 @@ def test_the_number_of_our_ioctl_is_no_other_ones() -> None:
 
 
 @pytest.mark.parametrize("policy", [True, False])
-def test_no_file_takes_the_hint_without_a_policy(tmp_path: Path, policy: bool) -> None:
+def test_files_without_a_policy_refuse_the_hint(tmp_path: Path, policy: bool) -> None:
     """The test for FMODE_CAN_LATCRIT fails for every mode a file can have."""
     patch = next(SERIES.glob("0001-*.patch")).read_text()
     start = patch.index("+#ifdef CONFIG_BLK_LATCRIT")

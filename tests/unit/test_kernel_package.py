@@ -36,7 +36,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
-def test_a_configuration_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_configuration_is_named(tmp_path: Path) -> None:
     wanted = tmp_path / "none"
     assert f"no configuration to read at {wanted}" in refused(tmp_path, "deb", "--config", wanted)
 
@@ -103,13 +103,13 @@ def test_a_patch_that_does_not_apply_is_named_with_the_file(tmp_path: Path, tree
     )
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path, tree: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path, tree: Path) -> None:
     (tree / "block/blk-core.c").unlink()
     said = last_line(refused(tmp_path, "um", "--ksrc", tree))
     assert said.endswith(f"{FIRST.name} does not apply to {tree}: block/blk-core.c (missing)")
 
 
-def test_the_patch_that_is_named_is_the_one_that_fails(tmp_path: Path, tree: Path) -> None:
+def test_error_names_the_patch_that_fails(tmp_path: Path, tree: Path) -> None:
     """The first applies to this tree; the second finds none of its lines."""
     said = last_line(refused(tmp_path, "um", "--ksrc", tree))
     assert re.search(r": 0002-\S* does not apply to .*: block/blk-core\.c,", said)
@@ -130,7 +130,7 @@ def changed_lines(patch: Path) -> dict[str, int]:
     return files
 
 
-def test_the_cover_letter_tells_what_the_series_inserts() -> None:
+def test_cover_letter_has_the_diffstat_of_the_series() -> None:
     """File by file, as `git diff --stat` does."""
     told = dict(re.findall(r"^ (\S+) +\| +(\d+) [+-]+$", COVER.read_text(), flags=re.MULTILINE))
     changed: dict[str, list[int]] = {}

@@ -26,7 +26,7 @@ def volumes(volfile: str) -> dict[str, str]:
     return dict(re.findall(r"^volume (\S+)\n(.*?)^end-volume$", volfile, re.MULTILINE | re.DOTALL))
 
 
-def test_a_client_reads_from_the_node_it_is_told() -> None:
+def test_client_reads_from_the_given_node() -> None:
     addresses = ["10.0.0.2", "10.0.1.2"]
     known = volumes(client_volfile(addresses, read_node=1))
     assert list(known) == ["node0", "node1", "replicas"]
@@ -37,7 +37,7 @@ def test_a_client_reads_from_the_node_it_is_told() -> None:
         assert f"option remote-port {PORT}\n" in known[name]
 
 
-def test_the_engine_chooses_where_no_node_is_named() -> None:
+def test_engine_chooses_the_node_by_default() -> None:
     replicas = volumes(client_volfile(["10.0.0.2"], read_hash_mode=3))["replicas"]
     assert "read-subvolume-index" not in replicas
     assert "option read-hash-mode 3\n" in replicas
@@ -59,7 +59,7 @@ def test_sets_of_nodes_have_volumes_of_their_own() -> None:
     assert "10.0.3.2" in files["read-hash-mode3-1"] and "10.0.3.2" not in files["read-hash-mode3"]
 
 
-def test_a_node_that_is_gone_comes_back_as_it_was() -> None:
+def test_stopped_node_restarts_with_the_same_command() -> None:
     cluster = Cluster(Array(3), "ceph", 20)
     killed, back = cluster.gone(1)
     assert killed == "kill -KILL $(cat /run/cluster/osd1.pid /run/cluster/agent1.pid)"
@@ -73,7 +73,7 @@ def test_a_server_has_its_brick_and_its_address() -> None:
     assert "subvolumes brick\n" in known["server"]
 
 
-def test_an_osd_and_its_place_are_its_nodes() -> None:
+def test_osd_and_its_location_belong_to_its_node() -> None:
     known = configparser.ConfigParser()
     known.read_string(configuration(Hosts(["/dev/flash0"], ["10.0.0.2", "10.0.1.2"], 1, True)))
     assert known["osd.1"]["public addr"] == "10.0.1.2"
@@ -94,7 +94,7 @@ def test_cpu_time_of_an_osd_is_in_the_setup_script() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_set_up_is_a_script_that_a_shell_can_read(engine: str) -> None:
+def test_setup_is_a_valid_shell_script(engine: str) -> None:
     cluster = Cluster(Array(3), engine, 20)
     script = cluster.setup_script()
     subprocess.run(["sh", "-n"], input=script, text=True, check=True)

@@ -49,7 +49,7 @@ def test_expected_mean_is_the_mean_over_all_outcomes() -> None:
     assert by_size == pytest.approx((100 + 30 + 510) / 2)
 
 
-def test_bursts_judge_a_bias_with_the_share_of_reads_that_meet_one(
+def test_bias_is_evaluated_with_the_share_of_reads_in_bursts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A network that refuses what has a high digit, whatever the bias."""
@@ -84,7 +84,7 @@ def test_bursts_judge_a_bias_with_the_share_of_reads_that_meet_one(
         assert both.expected_mean_us[bias] == pytest.approx(expected)
 
 
-def test_dear_failovers_want_a_low_bias(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expensive_failovers_lead_to_a_low_bias(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     digits = rng.integers(0, 10, (8000, 31), dtype=np.uint8)
     slow = rng.random(8000) < np.where(digits[:, 27] >= 7, 0.5, 0.02)

@@ -72,7 +72,7 @@ def test_features(log: Path) -> None:
 
 
 @pytest.mark.parametrize("chunk_ios", [64, 500, 2999])
-def test_chunks_do_not_show(tmp_path: Path, chunk_ios: int) -> None:
+def test_result_does_not_depend_on_chunk_size(tmp_path: Path, chunk_ios: int) -> None:
     path = tmp_path / "random.trace"
     random_log(path)
     (whole,) = open_recording(path)
@@ -95,14 +95,14 @@ def test_a_line_far_too_late_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", ["-5", "nan", "x", "99999999999999999999"])
-def test_a_latency_that_is_none_names_its_line(tmp_path: Path, bad: str) -> None:
+def test_invalid_latency_error_names_the_line(tmp_path: Path, bad: str) -> None:
     path = tmp_path / "bad.trace"
     path.write_text(line(0, 10, 1, 4096) + line(1, 10, 1, 4096).replace(",10,", f",{bad},", 1))
     with pytest.raises(TraceError, match=r"bad\.trace:2"):
         list(open_recording(path))
 
 
-def test_zero_latency_is_no_completion(tmp_path: Path) -> None:
+def test_zero_latency_means_no_completion(tmp_path: Path) -> None:
     path = tmp_path / "zero.trace"
     path.write_text(line(0, 0, 1, 4096) + line(1, 10, 1, 4096))
     reader = open_recording(path)
@@ -122,7 +122,7 @@ def test_traces_without_latencies_are_refused(tmp_path: Path) -> None:
         open_recording(path)
 
 
-def test_dev_means_nothing_for_a_log(log: Path) -> None:
+def test_device_option_is_refused_for_a_log(log: Path) -> None:
     with pytest.raises(TraceError, match="`device=`"):
         open_recording(log, device="8:0")
 

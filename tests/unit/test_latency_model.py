@@ -178,7 +178,7 @@ def test_round_trip(tmp_path: Path, n_trees: int) -> None:
 
 
 @pytest.mark.parametrize("n_trees", [0, 32])
-def test_a_model_that_knows_less_is_what_it_was(n_trees: int) -> None:
+def test_model_with_fewer_features_keeps_its_predictions(n_trees: int) -> None:
     model = random_trees(3, n_trees)
     old = dataclasses.replace(
         model, splits=model.splits % (N_FEATURES_MIN << 24), n_features=N_FEATURES_MIN
@@ -202,7 +202,7 @@ def test_a_model_that_knows_less_is_what_it_was(n_trees: int) -> None:
             dataclasses.replace(old, n_features=few)
 
 
-def test_a_model_that_knows_less_splits_by_no_more() -> None:
+def test_model_with_fewer_features_splits_only_by_those() -> None:
     splits = np.full((1, N_SPLITS), N_FEATURES_MIN << 24, np.uint32)
     leaves = np.zeros((1, N_LEAVES), np.int16)
     knows = LatencyModel(splits, leaves, 0, 1, 1, 1)
@@ -326,7 +326,7 @@ def test_wrong_arrays(changes: dict[str, np.ndarray], message: str) -> None:
         LatencyModel(**(arrays | changes), base=0, threshold_us=1, refuse_us=1, overdue_us=1)
 
 
-def test_a_kind_is_not_taken_for_the_other(tmp_path: Path) -> None:
+def test_model_kinds_are_not_confused(tmp_path: Path) -> None:
     network, trees = random_model().to_bytes(), random_trees().to_bytes()
     with pytest.raises(ModelError, match="version 1, a network; expected a latency model"):
         LatencyModel.from_bytes(network)

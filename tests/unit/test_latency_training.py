@@ -97,7 +97,7 @@ def test_same_seed_same_bytes_and_it_learns(of_log: Learnt, long_log: Path) -> N
     json.dumps(record)
 
 
-def test_the_figures_of_a_slice_are_of_trees_that_had_not_seen_it(
+def test_slices_are_evaluated_by_trees_not_trained_on_them(
     long_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grown = []
@@ -145,7 +145,7 @@ def test_training_settings_do_not_depend_on_the_test_slice(
     assert before["auc"] != after["auc"]
 
 
-def test_few_reads_that_the_prior_does_not_tell_apart_teach_bursts_alone(tmp_path: Path) -> None:
+def test_few_reads_without_help_of_the_prior_train_bursts_alone(tmp_path: Path) -> None:
     path = tmp_path / "few.trace"
     rng = np.random.default_rng(1)
     at_ms, took_us = np.cumsum(rng.exponential(0.3, 500)), rng.choice([30, 900], 500)
@@ -209,7 +209,7 @@ FAR_APART = {
 
 
 @pytest.mark.parametrize("latency_us", FAR_APART.values(), ids=FAR_APART.keys())
-def test_reads_that_are_far_apart_are_learnt_from(tmp_path: Path, latency_us: np.ndarray) -> None:
+def test_reads_far_apart_are_used_for_training(tmp_path: Path, latency_us: np.ndarray) -> None:
     path = tmp_path / "az.trace"
     path.write_text("".join(line(i * 1.0, int(us), 1, 4096) for i, us in enumerate(latency_us)))
     model, record = trained(path)
@@ -220,7 +220,7 @@ def test_reads_that_are_far_apart_are_learnt_from(tmp_path: Path, latency_us: np
         assert quality["trees"]["deviance"] < quality["one number"]["deviance"]
 
 
-def test_one_read_of_half_a_second_leaves_the_others_as_they_are(tmp_path: Path) -> None:
+def test_one_outlier_does_not_change_other_predictions(tmp_path: Path) -> None:
     """It has drawn their mean up twofold, which is not what any of them takes."""
     rng = np.random.default_rng(4)
     large = rng.random(5000) < 0.5
@@ -273,7 +273,7 @@ def test_times_moves_an_overflowing_base_into_the_leaves() -> None:
 
 
 @pytest.mark.parametrize("refused", [0, 5, 30])
-def test_a_recording_that_lacks_what_was_refused_is_told_of(tmp_path: Path, refused: int) -> None:
+def test_train_warns_of_recordings_that_lack_refused_reads(tmp_path: Path, refused: int) -> None:
     builder = TraceBuilder()
     for i in range(400):
         builder.io(200 * i, 200 * i + 100 + i % 9, 8 * i)
@@ -287,7 +287,7 @@ def test_a_recording_that_lacks_what_was_refused_is_told_of(tmp_path: Path, refu
 
 
 @pytest.mark.parametrize("kind", ["latency", "network"])
-def test_next_to_nothing_makes_no_model(tmp_path: Path, kind: str) -> None:
+def test_too_few_reads_make_no_model(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "az.trace"
     path.write_text("".join(line(i * 1.0, 100 + i % 7, 1, 4096) for i in range(127)))
     result = run("train", "--kind", kind, "--trace", path, "-o", tmp_path / "m")
@@ -341,7 +341,7 @@ def turning_log(path: Path, n: int = 6000) -> None:
     )
 
 
-def test_trees_that_later_reads_show_worse_are_not_used(tmp_path: Path) -> None:
+def test_trees_that_fail_on_later_reads_are_not_used(tmp_path: Path) -> None:
     path = tmp_path / "turning.trace"
     turning_log(path)
     model, record = trained(path)
@@ -365,7 +365,7 @@ def lasting_log(path: Path, n: int = 6000) -> None:
     path.write_text("".join(line(i * 1.0, int(latency_us[i]), 1, 4096) for i in range(n)))
 
 
-def test_trees_are_used_though_the_last_latencies_tell_more(tmp_path: Path) -> None:
+def test_trees_are_used_even_if_last_latencies_rank_better(tmp_path: Path) -> None:
     """Nobody chooses by these: without trees all reads would be one."""
     path = tmp_path / "lasting.trace"
     lasting_log(path)
@@ -376,7 +376,7 @@ def test_trees_are_used_though_the_last_latencies_tell_more(tmp_path: Path) -> N
     assert record["prediction"] == "trees" and model.chooses
 
 
-def test_trees_that_know_nothing_are_not_used(tmp_path: Path) -> None:
+def test_uninformative_trees_are_not_used(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     used = 0
     for i in range(20):
@@ -422,7 +422,7 @@ def test_predictions_do_not_depend_on_the_read_rate(tmp_path: Path) -> None:
     assert predicted_us[2100, 100] > 1500 and predicted_us[2100, 2300] > 400, predicted_us
 
 
-def test_a_question_without_a_place_is_answered_by_the_mean() -> None:
+def test_query_without_an_offset_is_answered_by_the_mean() -> None:
     rng = np.random.default_rng(3)
     features = np.zeros((20_000, N_FEATURES), np.uint32)
     features[:, FEATURES.index("in_region")] = 5 * rng.integers(0, 2, len(features))
@@ -485,7 +485,7 @@ def test_training_uses_every_third_read_of_a_long_recording(
 
 
 @pytest.mark.parametrize("version", ["1.8.2", "1.9.3"])
-def test_trees_that_are_kept_in_another_way_are_an_error(
+def test_unknown_scikit_learn_tree_layout_is_an_error(
     long_log: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
     """Of the required version that is nobody's fault but ours."""
@@ -506,7 +506,9 @@ def test_trees_that_are_kept_in_another_way_are_an_error(
     assert f"scikit-learn~={latency_training.SCIKIT_LEARN}\n" in required
 
 
-def test_without_scikit_learn(long_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_without_scikit_learn_is_an_error(
+    long_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
     with pytest.raises(LinnappError, match="pip install scikit-learn"):
         trained(long_log)

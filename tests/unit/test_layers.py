@@ -43,7 +43,7 @@ def test_a_plain_io_has_three_layers(tmp_path: Path) -> None:
     assert times_us(made, tmp_path) == [[10, 30, 100]]
 
 
-def test_without_requests_the_time_before_the_issue_is_one(tmp_path: Path) -> None:
+def test_time_before_issue_is_one_layer_without_request_events(tmp_path: Path) -> None:
     assert times_us(TraceBuilder().add(Q, 5).add(D, 45).add(C, 145), tmp_path) == [[0, 40, 100]]
 
 
@@ -128,7 +128,7 @@ def recorded(
     monkeypatch.setattr(recording, "record", record)
 
 
-def test_a_drive_that_does_nothing_does_not_hide_the_others(
+def test_idle_drive_does_not_hide_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     busy = TraceBuilder().add(Q, 5).add(G, 15).add(D, 45).add(C, 145)
@@ -161,7 +161,7 @@ def test_without_a_name_all_drives_are_recorded(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("name", ["l.txt", "missing/l.svg"])
-def test_a_picture_that_cannot_be_is_refused_before_anything_runs(
+def test_invalid_picture_name_is_refused_before_running(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def record(*_: object, **__: object) -> None:
@@ -215,7 +215,7 @@ def test_layers_limit_the_number_of_blocks() -> None:
     assert np.allclose(sums[:, 1:] / sums[:, :1], 7) and sums[:, 0].sum() == found.n
 
 
-def test_intervals_hold_what_they_say() -> None:
+def test_intervals_cover_at_the_stated_rate() -> None:
     """About three of 60 equal pairs may be called different for each layer."""
     called = sum(
         change.is_significant

@@ -40,7 +40,7 @@ def test_library_module(built: Path, program: str, test: str) -> None:
 
 
 @pytest.mark.parametrize("block_bytes", [512, 4096, 16384, 65536])
-def test_drives_of_any_block_size_are_read_without_a_detour(
+def test_drives_of_any_block_size_are_read_directly(
     built: Path, tmp_path: Path, block_bytes: int
 ) -> None:
     """Blocks above 4 KiB are to be had from Linux 6.15 on."""
@@ -106,14 +106,14 @@ int main(void)
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=lambda header: header.name)
-def test_c_plus_plus_takes_the_header(header: Path) -> None:
+def test_header_compiles_as_c_plus_plus(header: Path) -> None:
     subprocess.run(
         ["clang", "-x", "c++", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", header], check=True
     )
 
 
 @pytest.mark.parametrize("how", ["shared", "static"])
-def test_a_program_finds_what_is_installed(tmp_path: Path, how: str) -> None:
+def test_program_builds_with_installed_files(tmp_path: Path, how: str) -> None:
     root = tmp_path / "opt"
     BUILDS.make("install", f"PREFIX={root}")
     (tmp_path / "p.c").write_text(PROGRAM)
@@ -199,7 +199,7 @@ int main(int argc, char **argv)
 """
 
 
-def test_the_loop_of_the_man_page_serves_a_ring_that_is_full(built: Path, tmp_path: Path) -> None:
+def test_man_page_loop_works_with_a_full_ring(built: Path, tmp_path: Path) -> None:
     page = (LIBRARY.parent / "docs" / "linnos_queue_prep_read.3").read_text()
     example = page[page.index(".SH EXAMPLES") :]
     (loop,) = re.findall(r"^\.nf\n(.*?)^\.fi$", example, re.M | re.S)
@@ -221,7 +221,7 @@ def test_the_loop_of_the_man_page_serves_a_ring_that_is_full(built: Path, tmp_pa
     assert hedges > 100 and failovers > 0
 
 
-def test_the_core_alone_does_what_its_page_says(built: Path, tmp_path: Path) -> None:
+def test_core_alone_works_as_its_page_says(built: Path, tmp_path: Path) -> None:
     page = (LIBRARY.parent / "docs" / "liblinnos.md").read_text()
     (said,) = re.findall(r"^    (\d+ hedged, \d+ slow)$", page, re.M)
     program = LIBRARY / "examples" / "choose.c"
@@ -234,7 +234,7 @@ def test_the_core_alone_does_what_its_page_says(built: Path, tmp_path: Path) -> 
     assert (ran.returncode, ran.stdout) == (0, f"{said}\n")
 
 
-def test_the_man_pages_have_all_that_the_header_has() -> None:
+def test_man_pages_document_the_whole_header() -> None:
     pages = "\n".join(page.read_text().replace("\\-", "-") for page in PAGES)
     header = DECLARED
     members = names(header, r"^ \* @(\w+):")

@@ -40,7 +40,7 @@ def python_examples() -> list[str]:
     return re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.S)
 
 
-def test_first_half_trains_and_second_judges_in_five_lines(
+def test_first_half_trains_and_second_half_validates_in_five_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -56,7 +56,7 @@ def test_first_half_trains_and_second_judges_in_five_lines(
     assert capsys.readouterr().out == f"{model.model_id}: area under ROC {area:.3f}\n"
 
 
-def test_the_documents_example_gives_what_the_commands_give(
+def test_documented_example_equals_the_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -135,7 +135,7 @@ def test_to_pandas_returns_all_columns(tmp_path: Path, monkeypatch: pytest.Monke
     assert frame["is_served_read"].sum() == 300
 
 
-def test_without_pandas_there_is_an_error_that_says_so(
+def test_missing_pandas_error_names_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
@@ -165,7 +165,7 @@ def test_without_pandas_there_is_an_error_that_says_so(
         ),
     ],
 )
-def test_a_library_that_is_missing_is_no_fault_of_the_trace(
+def test_missing_library_is_not_reported_as_a_trace_error(
     library: str, words: str, use: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
@@ -174,7 +174,7 @@ def test_a_library_that_is_missing_is_no_fault_of_the_trace(
     assert not isinstance(error.value, TraceError)
 
 
-def test_a_library_is_to_be_installed_where_it_is_looked_for(
+def test_missing_library_message_names_the_environment_searched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("LINNAPP_ENVIRONMENT", raising=False)
@@ -231,7 +231,7 @@ def test_only_reads_that_follow_each_other_are_a_part(
         linnapp.inflection_point(reads[50:20])
 
 
-def test_a_fitted_network_predicts_what_is_judged(tmp_path: Path) -> None:
+def test_fitted_network_predicts_as_in_evaluate(tmp_path: Path) -> None:
     first, second = linnapp.load(array_trace(tmp_path / "az.blk", 1, 2000)).split()
     model = linnapp.fit_network(first, bias=2, max_epochs=3, even_if_worse=True)
     slow = model.predict(second)
@@ -245,7 +245,7 @@ def test_a_fitted_network_predicts_what_is_judged(tmp_path: Path) -> None:
     assert np.isnan(model.score(second[:1]))
 
 
-def test_a_fitted_latency_model_predicts_what_is_judged(tmp_path: Path) -> None:
+def test_fitted_latency_model_predicts_as_in_evaluate(tmp_path: Path) -> None:
     path = array_trace(tmp_path / "az.blk", 1, 3000)
     first, second = linnapp.load(path).split()
     model = linnapp.fit_latency(first, hedge_percentile=90)
@@ -262,7 +262,7 @@ def test_a_fitted_latency_model_predicts_what_is_judged(tmp_path: Path) -> None:
     assert model.hedge_table_.percentile == 90
 
 
-def test_models_are_what_their_ids_say(tmp_path: Path) -> None:
+def test_equal_model_ids_mean_equal_models(tmp_path: Path) -> None:
     one = LatencyModel.mean_of_last(500, 1000, 300)
     again = LatencyModel.from_bytes(one.to_bytes())
     other = LatencyModel.mean_of_last(501, 1000, 300)
@@ -316,7 +316,7 @@ def test_options_are_checked_before_anything_is_done(
         linnapp.inflection_point("there is no such file", serch="wide")
 
 
-def test_figures_are_drawn_where_they_are_wanted(tmp_path: Path) -> None:
+def test_figures_are_drawn_on_the_given_axes(tmp_path: Path) -> None:
     reads = linnapp.load(array_trace(tmp_path / "az.blk", 1, 2000))
     axes = Figure().subplots(1, 3)
     assert reads.plot(axes[0]) is axes[0]
@@ -333,9 +333,7 @@ def test_figures_are_drawn_where_they_are_wanted(tmp_path: Path) -> None:
         model.plot(reads[:0], axes[2])
 
 
-def test_without_axes_there_is_a_figure_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plot_without_axes_makes_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "agg")
     reads = linnapp.load(array_trace(tmp_path / "az.blk", 1, 200))
     assert reads.plot().figure is not reads.plot().figure
@@ -344,7 +342,7 @@ def test_without_axes_there_is_a_figure_of_its_own(
         reads.plot()
 
 
-def test_the_command_line_says_its_own_words_for_arguments() -> None:
+def test_as_options_names_the_command_line_options() -> None:
     assert as_options("choose one with `device=`") == "choose one with --dev"
     assert as_options("pass `allow_truncated=True` to") == "pass --allow-truncated to"
     assert as_options("`kind='latency'` may") == "--kind latency may"

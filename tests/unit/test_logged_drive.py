@@ -141,7 +141,7 @@ def test_core_equals_the_reference(
         assert_same(by_the_core(columns, 150, chunk_ios, ties_in_order=ties_in_order), expected)
 
 
-def test_a_hundred_thousand() -> None:
+def test_core_equals_the_reference_on_a_hundred_thousand_ios() -> None:
     columns = made_up(100_000, 9, CALM, first_ns=0)
     expected = by_the_reference(columns, 2000, ties_in_order=False)
     assert_same(by_the_core(columns, 2000, 1 << 14, ties_in_order=False), expected)
@@ -157,7 +157,7 @@ def test_core_remembers_the_pending_pages_of_the_recording() -> None:
         assert_same(by_the_core(columns, 150, 300, **kind), expected)
 
 
-def test_asking_changes_nothing() -> None:
+def test_query_does_not_change_the_state() -> None:
     """What was revoked, or is only asked, finds the drive and is not found there."""
     columns = made_up(2000, 5, BUSY, first_ns=0)
     asks = np.random.default_rng(2).random(2000) < 0.5
@@ -188,7 +188,7 @@ def test_too_many_ios_in_flight_are_an_error(n: int, size_bytes: int) -> None:
     assert features[-1, FEATURES.index("read_pages")] == (n - 3) * pages
 
 
-def test_nothing() -> None:
+def test_empty_log_is_accepted() -> None:
     none = np.empty(0)
     pending, features = LoggedDrive().feed(("pending", "features"), *(5 * (none,)))
     assert pending.shape == (0,) and features.shape == (0, len(FEATURES))

@@ -173,7 +173,7 @@ def test_slow_read_keeps_its_latency_when_others_pass_it(tmp_path: Path) -> None
     assert stats["missing_completions"] == stats["doubtful_reads"] == 0
 
 
-def test_numbers_that_wrap_are_no_losses(tmp_path: Path) -> None:
+def test_wrapped_sequence_numbers_are_not_losses(tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace._sequence[0] = 2**32 - 50
     for i in range(100):
@@ -185,7 +185,7 @@ def test_numbers_that_wrap_are_no_losses(tmp_path: Path) -> None:
     assert chunk.is_served_read.all()
 
 
-def test_numbers_that_are_missing_at_the_wrap_are_counted(tmp_path: Path) -> None:
+def test_missing_sequence_numbers_at_the_wrap_are_counted(tmp_path: Path) -> None:
     trace = TraceBuilder()
     trace._sequence[0] = 2**32 - 4
     trace.io(0, 80, 0)
@@ -194,7 +194,7 @@ def test_numbers_that_are_missing_at_the_wrap_are_counted(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("error", [EBUSY, EAGAIN, -EBUSY, -EAGAIN])
-def test_refusal_is_of_the_youngest_of_two_reads(tmp_path: Path, error: int) -> None:
+def test_refusal_belongs_to_the_younger_of_two_reads(tmp_path: Path, error: int) -> None:
     trace = TraceBuilder()
     trace.add(Q, 10, 0).add(G, 10, 0)  # waits in the scheduler
     trace.add(Q, 20, 0).add(C, 21, 0, error=error)
@@ -206,7 +206,7 @@ def test_refusal_is_of_the_youngest_of_two_reads(tmp_path: Path, error: int) -> 
     assert stats["errors"] == (abs(error) == EAGAIN)
 
 
-def test_reads_of_one_block_are_told_apart_up_to_256(tmp_path: Path) -> None:
+def test_reads_of_one_block_are_distinguished_up_to_256(tmp_path: Path) -> None:
     """CHAIN_LIMIT: a drive has more than four reads of one block at a time."""
     trace = TraceBuilder()
     for i in range(200):
@@ -221,7 +221,7 @@ def test_reads_of_one_block_are_told_apart_up_to_256(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("late_ns", "completes"), [(0, True), (1, False)])
-def test_io_is_given_up_after_its_age_and_not_at_it(
+def test_io_is_abandoned_after_its_maximum_age_not_at_it(
     tmp_path: Path, late_ns: int, completes: bool
 ) -> None:
     trace = TraceBuilder().add(Q, 0, 0).add(C, 1_000_000 + late_ns / 1000, 0)
@@ -230,7 +230,7 @@ def test_io_is_given_up_after_its_age_and_not_at_it(
     assert stats["missing_completions"] == (not completes)
 
 
-def test_read_that_was_handed_back_is_refused_where_it_waits(tmp_path: Path) -> None:
+def test_requeued_read_is_refused_while_it_waits(tmp_path: Path) -> None:
     trace = TraceBuilder().add(Q, 0, 0).add(G, 0, 0).add(D, 10, 0).add(R, 20, 0)
     trace.add(C, 30, 0, error=EBUSY)
     chunk, stats = read(trace.write(tmp_path / "back.blk"))
@@ -238,9 +238,7 @@ def test_read_that_was_handed_back_is_refused_where_it_waits(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("numbered", [True, False])
-def test_submission_that_is_missing_makes_the_issue_the_arrival(
-    tmp_path: Path, numbered: bool
-) -> None:
+def test_missing_submission_makes_the_issue_the_arrival(tmp_path: Path, numbered: bool) -> None:
     events = [
         (2e6 + i * 1000.0 + at, a, i * 8, READ)
         for i in range(100)

@@ -54,7 +54,7 @@ def test_guard_is_parsed_from_its_file(array: Path) -> None:
     assert "left 95 us, stayed -" in early.words
 
 
-def test_another_model_has_the_array_judge_anew(
+def test_new_model_restarts_the_guard_of_the_array(
     array: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     activate_what_is_written(tmp_path, monkeypatch)
@@ -77,7 +77,7 @@ def test_malformed_guard_is_left_out_of_status(array: Path, text: str) -> None:
     assert "sda" in run("status").stdout
 
 
-def test_status_and_top_say_it(array: Path) -> None:
+def test_status_and_top_show_the_guard(array: Path) -> None:
     top = ("top", "--once", "--interval", "0.1")
     line = "md0: choosing, 426 reads steered, mean lower by 43 [41, 45] %"
     for command in (("status",), top):

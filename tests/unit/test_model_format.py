@@ -148,7 +148,7 @@ def test_wide_sums_are_refused_at_their_exact_bound(
         of_units(*first)
 
 
-def test_the_lower_half_of_the_margin_may_not_run_over() -> None:
+def test_margin_must_not_overflow_its_lower_half() -> None:
     # The first two units of each four reach 20000, the weights of the last two say 838 or 839.
     bias = np.tile(np.array([20000, 20000, 0, 0], np.int32), 64)
     margins = np.tile(np.array([0, 0, 838, 838]), 64)
@@ -173,7 +173,7 @@ def test_the_kernel_refuses_what_is_not_narrow_with_a_remedy() -> None:
         Model.from_bytes(with_checksum(data))
 
 
-def test_quantise_takes_the_largest_scale_that_will_do() -> None:
+def test_quantise_uses_the_largest_valid_scale() -> None:
     rng = np.random.default_rng(3)
     weights = {
         "hidden_weights": rng.normal(0, 0.4, (31, 256)),

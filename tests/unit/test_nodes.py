@@ -44,14 +44,14 @@ def read_once(client: Nodes, took_us: int, now_ns: int, **options: Any) -> tuple
     return read, now_ns
 
 
-def test_the_page_s_program_chooses_as_that_in_c(capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_example_chooses_as_the_one_in_c(capsys: pytest.CaptureFixture[str]) -> None:
     page = (ROOT / "docs" / "cluster.md").read_text()
     (said,) = re.findall(r"^    (\d+ slow, \d+ left home, \d+ copies)$", page, re.MULTILINE)
     exec(PROGRAMS[0], {})
     assert capsys.readouterr().out == f"{said}\n"
 
 
-def test_a_node_whose_agent_says_that_its_drive_is_gone_is_left(tmp_path: Path) -> None:
+def test_reads_leave_a_node_whose_agent_reports_a_missing_drive(tmp_path: Path) -> None:
     """By what the page has, over real sockets; the other one has no agent."""
     made()
     program = ROOT / "build" / "agent" / "linnos-agent"
@@ -86,7 +86,7 @@ def test_a_node_whose_agent_says_that_its_drive_is_gone_is_left(tmp_path: Path) 
         assert went.count(1) > 500
 
 
-def test_reads_are_worth_to_ask_first_where_nothing_is_known(tmp_path: Path) -> None:
+def test_query_first_is_recommended_when_nothing_is_known(tmp_path: Path) -> None:
     """One node in five is slow, and nobody reads one twice; a real agent answers, time is made."""
     made()
     program = ROOT / "build" / "agent" / "linnos-agent"
@@ -113,7 +113,7 @@ def test_reads_are_worth_to_ask_first_where_nothing_is_known(tmp_path: Path) -> 
     assert asked == stats.asked_first > 100 and stats.refused == stats.answers > 100
 
 
-def test_default_clients_ask_with_different_cookies() -> None:
+def test_default_clients_use_different_cookies() -> None:
     made()
     with Nodes(1) as one, Nodes(1) as other:
         cookies = {client.question(0, 0, PAGE)[8:16] for client in (one, other) for _ in range(4)}
@@ -121,7 +121,7 @@ def test_default_clients_ask_with_different_cookies() -> None:
 
 
 @pytest.mark.parametrize("secret", [KEY, bytes(range(11, 256)) + bytes(11)])
-def test_questions_are_signed_and_junk_is_refused(tmp_path: Path, secret: bytes) -> None:
+def test_queries_are_signed_and_invalid_answers_are_refused(tmp_path: Path, secret: bytes) -> None:
     """Also with the longest key that an agent takes."""
     made()
     program = ROOT / "build" / "agent" / "linnos-agent"
@@ -148,7 +148,7 @@ def test_questions_are_signed_and_junk_is_refused(tmp_path: Path, secret: bytes)
         assert "1 not signed" in agent.ended()
 
 
-def test_a_failed_read_goes_to_each_of_the_others() -> None:
+def test_failed_read_is_retried_on_every_other_node() -> None:
     with Nodes(5) as client:
         read = client.choose([4, 1, 3], PAGE, home=1, now_ns=MS)
         assert (read.node, read.home, read.copy, read.hedge_at_ns) == (1, 1, None, None)
@@ -165,7 +165,7 @@ def test_a_failed_read_goes_to_each_of_the_others() -> None:
         assert client.node_stats(3).errors == 1
 
 
-def test_a_read_that_takes_long_is_hedged() -> None:
+def test_slow_read_is_hedged() -> None:
     now_ns = MS
     with Nodes(3, mode="hedge", extra_io_percent=10) as client:
         for k in range(100):
@@ -187,7 +187,7 @@ def test_a_read_that_takes_long_is_hedged() -> None:
     assert (stats.hedges, stats.hedges_won, stats.sent, stats.ended) == (1, 1, 102, 102)
 
 
-def test_modes_and_the_guard_are_those_that_were_asked_for() -> None:
+def test_modes_and_guard_follow_the_options() -> None:
     moved = {}
     for name, options in (
         *[(mode, {"mode": mode}) for mode in get_args(binding.Mode)],
@@ -227,7 +227,7 @@ def test_threads_share_a_client() -> None:
         assert not client._in_flight
 
 
-def test_attempts_that_a_caller_forgets_stay_where_the_library_knows_them() -> None:
+def test_forgotten_attempts_stay_allocated_for_the_library() -> None:
     with Nodes(3) as client:
         for _ in range(100):
             read = client.choose([0, 1, 2], PAGE, home=1)
@@ -323,7 +323,7 @@ def test_invalid_arguments_are_named() -> None:
         assert client.stats().reads == 0
 
 
-def test_without_the_library_or_with_another_the_remedy_is_told(
+def test_missing_or_incompatible_library_error_names_the_remedy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("LINNOS_CLUSTER_LIB", str(tmp_path / "none.so"))
@@ -359,19 +359,19 @@ MIRRORS = {
 HEADERS = (f"-I{SOURCE}", f"-I{ROOT / 'liblinnos'}")
 
 
-def test_structures_are_those_of_the_headers(tmp_path: Path) -> None:
+def test_structures_equal_the_headers(tmp_path: Path) -> None:
     expected = layout(MIRRORS)
     assert in_c(tmp_path, "linnos_cluster.h", expected, *HEADERS) == expected
 
 
-def test_an_option_that_there_is_not_is_named() -> None:
+def test_unknown_option_is_named() -> None:
     with pytest.raises(
         TypeError, match=r"^Nodes\(\) got an unexpected keyword argument 'hedge_us'"
     ):
         Nodes(3, **{"hedge_us": 1})
 
 
-def test_defaults_and_names_are_those_of_the_headers(tmp_path: Path) -> None:
+def test_defaults_and_names_equal_the_headers(tmp_path: Path) -> None:
     given: dict[str, Any] = dict(binding.options_of.__kwdefaults__ or {})
     assert list(given) == list(get_type_hints(binding.Choosing))
     assert given.pop("mode") == "choose" and given.pop("key") is None

@@ -30,7 +30,7 @@ def test_pages_have_the_committed_tables(name: str) -> None:
         assert page == with_tables(page, tables), f"`python -m eval --pages {name}` writes it"
 
 
-def test_with_tables_replaces_the_table_whose_header_begins_alike() -> None:
+def test_with_tables_replaces_the_table_with_the_same_first_column() -> None:
     table = Shown(("a", "b"), [("1", "2")])
     page = "text\n\n| a | old |\n|---|---|\n| x | y |\n| z | z |\n\n| b |\n|---|\n| 1 |\n"
     made = with_tables(page, [table])
@@ -156,7 +156,7 @@ def test_every_has_mean_and_p99_of_each_run() -> None:
     assert (calm["md off"], calm["md on"], bursts["md on"]) == ("90.0/300", "**91.0**/290", "-/-")
 
 
-def test_counted_counts_by_mean_and_by_p99() -> None:
+def test_counted_counts_wins_by_mean_and_by_p99() -> None:
     table = traces.counted([CALM, BURSTS])
     row = next(row for row in table.rows if row[:2] == ("`linnos`", "doing nothing"))
     assert row[2:6] == ("1", "1", "+2.0", "+2.0/-55.0")
@@ -167,7 +167,7 @@ def test_counted_counts_by_mean_and_by_p99() -> None:
     assert row[2:4] == ("1 (0)", "1 (1)") and row[6:8] == ("1", "0")
 
 
-def test_summed_says_where_a_policy_is_above_most() -> None:
+def test_summed_names_the_run_with_the_largest_loss() -> None:
     row = next(row for row in traces.summed([CALM, BURSTS], {}).rows if row[0] == "`linnos`")
     assert row[2:5] == ("1", "1", "+2.0, MSR 105 at 2000, calm")
     assert row[5:] == ("0", "1", "+5.0, MSR 105 at 2000, bursts")

@@ -107,7 +107,7 @@ def truth(loads: list[Load]) -> dict[str, float]:
     return {name: on / off for name in DECIDING for off, on in [every.latencies_us(name)]}
 
 
-def test_the_truth_is_rejected_as_seldom_as_is_said(loads: list[Load]) -> None:
+def test_true_effect_is_rejected_at_most_at_the_stated_rate(loads: list[Load]) -> None:
     n, error = 150, 0.1
     for name, factor in truth(loads).items():
         rejected = sum(
@@ -118,7 +118,7 @@ def test_the_truth_is_rejected_as_seldom_as_is_said(loads: list[Load]) -> None:
         assert rejected <= n * error + 3 * math.sqrt(n * error * (1 - error))
 
 
-def test_the_truth_is_within_the_interval(loads: list[Load]) -> None:
+def test_interval_covers_the_true_effect(loads: list[Load]) -> None:
     """Also when a trial ends because it is decided, or hopeless."""
     n, missed, decided, pairs = 20, 0, 0, 0
     expected = truth(loads)
@@ -194,7 +194,7 @@ def test_latencies_are_those_of_the_reads() -> None:
         PairedBlocks(np.zeros((1, 2, N_BINS)), np.zeros((1, 2))).latencies_us("p99")
 
 
-def test_looks_have_their_shares_of_the_error() -> None:
+def test_interim_analyses_divide_the_error_rate() -> None:
     for n in (8, 12, 40, 720, 10000):
         found = looks(n)
         assert found == sorted(set(found)) and found[-1] == n

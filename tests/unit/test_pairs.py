@@ -25,7 +25,7 @@ def reads(
     return DriveReads(columns[0].astype(np.uint64), *columns[1:])
 
 
-def test_each_is_the_others_nearest_of_its_kind() -> None:
+def test_nearest_pairs_mutually_nearest_reads_of_one_kind() -> None:
     first = reads([0, 1000, 1100, 5000, 9000], kind=[0, 0, 0, 1, 0])
     second = reads([90, 1090, 5000, 5150, 9300], kind=[0, 0, 0, 1, 0])
     here, there = nearest(first, second)
@@ -43,7 +43,7 @@ def test_a_margin_keeps_reads_on_their_drive_unless_the_other_is_better_by_more(
     assert judged.with_margin_us.value == 0
 
 
-def test_gains_by_hand() -> None:
+def test_gains_equal_a_manual_computation() -> None:
     """Two pairs: one in the order predicted, by more than the margin, and one not, by less."""
     first = reads([0, 1000], [100, 300], [100, 90], [2, 1])
     second = reads([10, 1010], [500, 200], [400, 100], [1, 1])
@@ -95,7 +95,9 @@ def cut(drive: DriveReads, length: int) -> Iterator[DriveReads]:
 
 
 @pytest.mark.parametrize("lengths", [(500, 500, 500), (6000, 70, 1000)])
-def test_parts_say_what_the_whole_says(drives: list[DriveReads], lengths: tuple[int, ...]) -> None:
+def test_parts_give_the_result_of_the_whole(
+    drives: list[DriveReads], lengths: tuple[int, ...]
+) -> None:
     whole = judge([[drive] for drive in drives])
     parts = judge([cut(*both) for both in zip(drives, lengths, strict=True)])
     # But for pairs of which a part's end is between the two.

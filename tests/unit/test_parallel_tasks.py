@@ -41,7 +41,7 @@ def _wait(seconds: float, _: Any) -> float:
 
 
 @pytest.mark.parametrize("keeps", [False, True])
-def test_ctrl_c_that_one_process_is_told_of_is_for_all(keeps: bool) -> None:
+def test_ctrl_c_in_one_process_ends_all(keeps: bool) -> None:
     tasks = [Task("a", _begin_and_wait, (600.0,)), Task("b", _wait, (600.0,))]
     with pytest.raises(KeyboardInterrupt):
         run_tasks(tasks, Observer(), 2, keep_interrupted=keeps)
@@ -84,14 +84,14 @@ def _fails(how: str, _: Any) -> Any:
         ("result", "cannot pickle '_thread.lock'"),
     ],
 )
-def test_an_error_is_told_whether_it_can_be_pickled_or_not(how: str, said: str) -> None:
+def test_error_is_raised_even_if_it_cannot_be_pickled(how: str, said: str) -> None:
     with pytest.raises((RuntimeError, ValueError, TypeError), match=said) as caught:
         run_tasks([Task("a", _fails, (how,)), Task("b", _wait, (600.0,))], None, 2)
     told = [str(caught.value), *getattr(caught.value, "__notes__", ())]
     assert how == "result" or any("in _fails" in text for text in told), "where it was"
 
 
-def test_if_it_is_killed_its_processes_end(tmp_path: Path) -> None:
+def test_killed_parent_ends_its_processes(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, waiting_tasks.__file__],
         cwd=tmp_path,

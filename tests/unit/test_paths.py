@@ -41,7 +41,7 @@ def public_functions() -> Iterator[tuple[str, object]]:
                     yield f"{module.__name__}.{name}.{member}", function
 
 
-def test_no_signature_asks_for_a_path_object() -> None:
+def test_no_signature_requires_a_path_object() -> None:
     checked = 0
     for name, function in public_functions():
         for parameter in inspect.signature(function).parameters.values():  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ def test_no_signature_asks_for_a_path_object() -> None:
     assert checked > 30
 
 
-def test_strings_do_what_paths_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strings_work_like_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     model = random_model()
     model.save("x.linnos")

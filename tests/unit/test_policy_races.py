@@ -12,7 +12,7 @@ from eval.bench import kernel
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the shim is for x86-64")
 
 
-def test_reads_that_end_and_begin_meanwhile_stall_nothing() -> None:
+def test_concurrent_starts_and_completions_do_not_stall() -> None:
     kernel.run("stall_race", quiet=True)
 
 

@@ -44,7 +44,7 @@ def features(n: int = 5000) -> np.ndarray:
 
 
 @pytest.mark.parametrize("unit_us", [1, 12.5, 64, 100, 257, 1000, 20_000])
-def test_in_the_units_of_a_drive_it_predicts_as_in_its_own(unit_us: float) -> None:
+def test_prior_predicts_in_the_units_of_a_drive_as_in_its_own(unit_us: float) -> None:
     """Exactly, within the rounding of a leaf, wherever times are whole in both."""
     times = list(prior.TIMES)
     here = features()
@@ -91,14 +91,14 @@ def test_extreme_units_stay_within_the_format() -> None:
         assert LatencyModel.from_bytes(model.to_bytes()) == model
 
 
-def test_the_median_is_of_small_reads_if_there_are_some() -> None:
+def test_median_uses_small_reads_if_there_are_enough() -> None:
     latency_us = np.repeat([100, 900], [20, 80])
     assert prior.median_us(latency_us, np.repeat([1, 64], [20, 80])) == 100
     assert prior.median_us(latency_us, np.repeat([1, 64], [19, 81])) == 900
     assert prior.median_us(np.zeros(5), np.ones(5)) == 1
 
 
-def test_few_reads_use_the_prior_and_the_record_says_so(tmp_path: Path) -> None:
+def test_few_reads_use_the_prior_and_record_it(tmp_path: Path) -> None:
     path = tmp_path / "few.trace"
     random_log(path, n=700)
     assert linnapp.fit_latency(path).record_["prediction"] == "trees of added bursts"
@@ -126,7 +126,7 @@ def test_prior_has_a_record_of_its_training() -> None:
     assert {int(seed) for seed in seeds} <= set(DEVELOPMENT)
 
 
-def test_help_says_it() -> None:
+def test_help_explains_the_prior() -> None:
     assert "the prior" in run("help", "training").output
 
 
@@ -140,7 +140,7 @@ def log_of(took_us: np.ndarray) -> LatencyReads:
     return LatencyReads(rows, took_us.astype(np.uint32), rows[:, 0], arrival_ns)
 
 
-def test_the_more_reads_the_further_from_the_prior() -> None:
+def test_prior_has_less_influence_with_more_reads() -> None:
     """Every second read takes three times as long, for a reason that only this drive has."""
     like = LatencyModel.mean_of_last(1000, NEVER, 1000)
     ratios = []

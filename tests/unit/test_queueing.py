@@ -23,7 +23,7 @@ def by_definition(arrival: np.ndarray, completion: np.ndarray, depth: int) -> tu
 
 
 @pytest.mark.parametrize("depth", [1, 4, 32])
-def test_any_cut_into_chunks_gives_what_the_definition_says(depth: int) -> None:
+def test_any_chunk_size_gives_the_defined_result(depth: int) -> None:
     rng = np.random.default_rng(1)
     gaps = rng.choice([0, 20_000, 3_000_000], 2000, p=[0.2, 0.75, 0.05])
     arrival = np.cumsum(gaps)
@@ -55,14 +55,14 @@ def test_assumed_service_is_one_io_after_another() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_drive_that_never_gets_done_serves_until_the_end_of_time() -> None:
+def test_overloaded_drive_serves_until_the_time_limit() -> None:
     one = np.array([1, 2]), np.full(2, 4096)
     for mb_s in 1e-9, 1e-300, 5e-324:
         arrival, end = AssumedService(0, mb_s).serve(*one)
         assert (end > arrival).all() and (np.diff(end) >= 0).all()
 
 
-def test_a_recording_is_judged_by_its_latencies(tmp_path: Path) -> None:
+def test_slack_and_burstiness_of_a_recording_use_its_latencies(tmp_path: Path) -> None:
     t = TraceBuilder()
     t.io(0, 100, 0, 4096)
     t.io(1000, 1100, 8, 4096)  # 0.9 ms after the last: no slack
@@ -77,7 +77,7 @@ def test_a_recording_is_judged_by_its_latencies(tmp_path: Path) -> None:
     assert inspect(path, queue_depth=2, service=(1, 1e6)).to_json() == found
 
 
-def test_a_workload_has_neither_without_an_assumption(tmp_path: Path) -> None:
+def test_workload_has_no_slack_without_assumed_service(tmp_path: Path) -> None:
     path = tmp_path / "x.iolog"
     path.write_text(
         "fio version 3 iolog\n0 /dev/x add\n"

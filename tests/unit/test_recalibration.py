@@ -77,7 +77,9 @@ def uniform(n: int = 10_000) -> LatencyDistribution:
 @pytest.mark.parametrize(
     ("active_us", "retrain"), [(900, False), (941, False), (951, True), (840, True), (None, True)]
 )
-def test_five_percentiles(active_us: int | None, retrain: bool) -> None:
+def test_decide_retrains_after_a_move_of_five_percentiles(
+    active_us: int | None, retrain: bool
+) -> None:
     distribution = uniform()
     (point,) = find_inflection_points([distribution], LabellingOptions(threshold_us=900), 1)
     decision = decide("sda", active_us, distribution, point)
@@ -170,7 +172,7 @@ def test_first_run_trains_second_keeps_and_a_moved_point_retrains(array: Path) -
     assert Model.load(array / "state" / "sda" / "previous.linnos").threshold_us == 50
 
 
-def test_drives_conf_has_what_is_active_then(array: Path) -> None:
+def test_drives_conf_names_the_active_models(array: Path) -> None:
     """A boot restores the new model, and another drive's entry is left alone."""
     conf_path = array / "drives.conf"
     _, lines = run(array, "latency")
@@ -392,7 +394,7 @@ def test_only_drives_that_moved_are_trained(array: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["sda.json", "sda.linnos"]
 
 
-def test_the_whole_disk_is_recorded_whatever_names_it(
+def test_whole_disk_is_recorded_even_if_a_partition_is_named(
     array: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorded: list[Path] = []
@@ -469,7 +471,7 @@ def test_a_drive_that_enforces_observes_while_it_is_recorded(
 
 
 @pytest.mark.parametrize("chosen", ["off", "enforce"])
-def test_a_mode_that_is_set_while_it_is_recorded_is_kept(
+def test_mode_set_during_recording_is_kept(
     array: Path, monkeypatch: pytest.MonkeyPatch, chosen: str
 ) -> None:
     Drive("sda").set_mode("enforce")
@@ -503,7 +505,9 @@ def asks(block: Path) -> list[str]:
     return [(block / f"md{k}" / "md" / "linnos").read_text().strip() for k in range(3)]
 
 
-def test_an_array_is_not_recorded_anew_while_others_switch_it(array: Path, arrays: Path) -> None:
+def test_recalibrate_refuses_to_record_while_another_command_runs(
+    array: Path, arrays: Path
+) -> None:
     """Also in a block of a trial in which it is off."""
     (arrays / "md0" / "md" / "linnos").write_text("off\n")
     with alone(), pytest.raises(LinnappError, match="another linnapp enable, disable, trial or"):
@@ -512,7 +516,7 @@ def test_an_array_is_not_recorded_anew_while_others_switch_it(array: Path, array
 
 
 @pytest.mark.parametrize("end", [None, KeyboardInterrupt, SystemExit, LinnappError])
-def test_an_array_that_asks_does_not_while_its_drives_are_recorded(
+def test_array_does_not_query_while_its_drives_are_recorded(
     array: Path, arrays: Path, monkeypatch: pytest.MonkeyPatch, end: type[BaseException] | None
 ) -> None:
     """What it steers away would be missing in the recording. It asks again whatever ends that."""
@@ -567,7 +571,7 @@ main()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_told_to_end_while_it_records_it_leaves_all_as_it_was(
+def test_termination_while_recording_restores_modes_and_arrays(
     array: Path, arrays: Path, number: signal.Signals
 ) -> None:
     Drive("sda").set_mode("enforce")
@@ -613,7 +617,7 @@ def test_recalibrate_refuses_unusable_arguments_before_recording(
         recalibrate(devices, array / "models", recipe, duration_s=1)
 
 
-def test_two_at_once_do_not_meet(array: Path) -> None:
+def test_concurrent_recalibrations_exclude_each_other(array: Path) -> None:
     (array / "models").mkdir()
     with (array / "models" / ".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -663,7 +667,7 @@ def test_latency_models_follow_the_load_and_do_not_swing(array: Path) -> None:
     assert {disk: Drive(disk).model_id for disk in active} == moved, lines
 
 
-def test_the_newest_reads_have_not_taught_what_is_judged_by_them(array: Path) -> None:
+def test_newest_reads_evaluate_a_model_not_trained_on_them(array: Path) -> None:
     run(array, kind="latency")
     (out,) = (p for p in (array / "models").iterdir() if p.is_dir())
     model = LatencyModel.load(out / "sda.linnos")
@@ -696,7 +700,7 @@ def test_kinds_are_not_mixed_by_accident(array: Path) -> None:
         run(array)
 
 
-def test_a_kernel_without_latency_models_is_told_before_recording(
+def test_missing_latency_support_is_reported_before_recording(
     array: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def record(*_: object, **__: object) -> None:

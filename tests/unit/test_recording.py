@@ -128,7 +128,7 @@ def test_a_recording_is_never_written_over(machine: Path, monkeypatch: pytest.Mo
         ("[none]", "", "exit status 7"),
     ],
 )
-def test_words_of_blktrace_are_explained(
+def test_messages_of_blktrace_are_explained(
     machine: Path, lockdown: str, words: str, remedy: str
 ) -> None:
     (machine / "lockdown").write_text(lockdown)
@@ -144,7 +144,7 @@ class _Ioctls:
         self.seen.append(request)
 
 
-def test_a_trace_that_nobody_reads_is_ended(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_abandoned_trace_is_ended(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ioctls = _Ioctls()
     monkeypatch.setattr(recording.fcntl, "ioctl", ioctls)
     recording._end_abandoned_traces([machine / "sda"])
@@ -154,9 +154,7 @@ def test_a_trace_that_nobody_reads_is_ended(machine: Path, monkeypatch: pytest.M
     assert ioctls.seen == [0x1275, 0x1276]
 
 
-def test_a_trace_that_somebody_reads_is_left_alone(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trace_in_use_is_left_running(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ioctls = _Ioctls()
     monkeypatch.setattr(recording.fcntl, "ioctl", ioctls)
     monkeypatch.setattr(recording, "_ORPHAN_S", 0.3)
@@ -205,7 +203,7 @@ def test_exit_status_of_the_command_follows_the_shell(
         tracer.wait()
 
 
-def test_a_file_is_as_large_as_what_is_in_it(tmp_path: Path) -> None:
+def test_recording_file_size_equals_its_contents(tmp_path: Path) -> None:
     """blktrace makes it longer beforehand, by 16 MiB a drive and CPU."""
     with (tmp_path / "sda.blktrace.0").open("wb") as stream:
         stream.write(b"x" * 4096)
@@ -219,7 +217,7 @@ def test_trace_buffers_are_smaller_with_many_drives() -> None:
     assert recording._buffer_kib(1000, 256) == 64
 
 
-def test_a_command_that_is_being_started_is_not_left_behind(
+def test_starting_command_is_ended_on_interrupt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An interrupt that comes before the command is known is heeded once it is."""
@@ -265,7 +263,7 @@ def recorded_files(
         (None, "No space left on device"),
     ],
 )
-def test_files_that_cannot_be_merged_are_kept(
+def test_unmergeable_files_are_kept(
     machine: Path, monkeypatch: pytest.MonkeyPatch, second: bytes | None, why: str
 ) -> None:
     data = small_recording()

@@ -68,7 +68,7 @@ def test_the_limit_is_used_where_refusing_pays() -> None:
 
 
 @pytest.mark.parametrize("knows", [-1, 0])
-def test_scores_that_say_nothing_are_no_gain(knows: int) -> None:
+def test_uninformative_scores_have_no_gain(knows: int) -> None:
     """Slow reads cost hardly more than a failover; the scores are wrong, or empty."""
     taught, judged = (reads(knows=knows, shift=700, slow_us=510, seed=seed) for seed in (1, 2))
     with pytest.raises(NoGainError, match=r"mean read would take \d+\.\d us .* `even_if_w"):
@@ -129,7 +129,7 @@ def test_random_scores_are_hardly_ever_accepted(
 
 
 @pytest.mark.parametrize("drive", [rarely_slow, heavy_tailed])
-def test_scores_that_know_something_are_used(
+def test_informative_scores_are_used(
     drive: Callable[[int, np.random.Generator], np.ndarray],
 ) -> None:
     drawn = [
@@ -140,9 +140,7 @@ def test_scores_that_know_something_are_used(
 
 
 @pytest.mark.parametrize(("n_slow", "expected"), [(2, False), (3, False), (4, True)])
-def test_refusing_pays_only_if_other_draws_of_the_blocks_would_say_so(
-    n_slow: int, expected: bool
-) -> None:
+def test_refusals_pay_only_if_resampled_blocks_agree(n_slow: int, expected: bool) -> None:
     """All that is slow is refused, in so many of twenty blocks: what if a recording had none?
 
     Of twenty blocks drawn anew none is one of three in 3.9 % of all cases, one of four in 1.2 %.
@@ -156,7 +154,7 @@ def test_refusing_pays_only_if_other_draws_of_the_blocks_would_say_so(
 
 
 @pytest.mark.parametrize(("as_good", "expected"), [(4, True), (5, False), (9, False)])
-def test_refusing_pays_only_if_hardly_any_shuffle_gains_as_much(
+def test_refusals_are_significant_only_if_few_shuffles_gain_as_much(
     as_good: int, expected: bool
 ) -> None:
     slow = np.arange(2000) % 10 == 0
@@ -168,7 +166,7 @@ def test_refusing_pays_only_if_hardly_any_shuffle_gains_as_much(
     assert refusals.is_significant(0) == expected
 
 
-def test_a_network_that_would_do_harm_is_heard_only_when_it_is_sure() -> None:
+def test_choose_margin_keeps_only_confident_refusals_of_a_harmful_network() -> None:
     """Failovers so dear that only the highest scores are worth one."""
     taught, judged = (
         dataclasses.replace(reads(knows=1.5, shift=500, seed=seed), failover_us=1000.0)
@@ -205,7 +203,7 @@ def test_choose_margin_requires_a_gain_unless_hardly_any_read_is_refused() -> No
 
 
 @pytest.mark.parametrize("slow", [0, 1])
-def test_a_network_that_refuses_nothing_is_told_of(
+def test_train_warns_of_a_network_that_refuses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: int
 ) -> None:
     model = random_model()
@@ -352,7 +350,7 @@ def test_a_raised_margin_is_in_the_file_and_in_the_record(
         (("--max-refused", "1"), 1.0),
     ],
 )
-def test_a_bias_that_is_asked_for_has_no_limit(options: tuple[str, ...], limit: float) -> None:
+def test_explicit_bias_has_no_limit_on_refusals(options: tuple[str, ...], limit: float) -> None:
     import click
 
     parsed: list[Recipe] = []

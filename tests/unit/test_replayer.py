@@ -196,7 +196,7 @@ def test_another_drives_block_is_found(tmp_path: Path, drives: list[Path]) -> No
     assert stderr.count("DATA ERROR") == stderr.count("drive0 block 0 ")
 
 
-def test_unwritten_blocks_must_be_zeros_unless_told(tmp_path: Path, drives: list[Path]) -> None:
+def test_unwritten_blocks_must_be_zero_by_default(tmp_path: Path, drives: list[Path]) -> None:
     overwrite(drives[0], 5 * BLOCK + 100, b"x")
     trace = write_trace(tmp_path / "t", [(0, "read", 0, 16 * BLOCK)])
     ran = replay(drives, [trace], "baseline", "--prefill", "none", status=2)
@@ -263,7 +263,7 @@ def test_a_short_write_is_continued_to_its_true_error(tmp_path: Path, drives: li
     assert summary(tmp_path / "o.json")["short_ios"] == 1
 
 
-def test_a_read_that_ends_early_is_told_as_that(tmp_path: Path, drives: list[Path]) -> None:
+def test_short_read_is_reported_as_short(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(
         tmp_path / "t", [(0, "write", 0, BLOCK), *again_and_again(100_000, 0, 16 * BLOCK)]
     )
@@ -300,7 +300,7 @@ def test_interrupt_gives_the_summary_so_far(
 @pytest.mark.parametrize(
     "before_the_first_read", [["--settle-ms", "600000"], ["--warmup", "599", "--settle-ms", "0"]]
 )
-def test_an_interrupt_before_anything_is_counted_keeps_earlier_results(
+def test_interrupt_before_counting_keeps_earlier_results(
     tmp_path: Path, drives: list[Path], before_the_first_read: list[str]
 ) -> None:
     trace = write_trace(tmp_path / "t", again_and_again(0, 0, BLOCK))
@@ -319,7 +319,7 @@ def test_an_interrupt_before_anything_is_counted_keeps_earlier_results(
 
 
 @pytest.mark.parametrize("options", [[], ["--help"], ["--version"]])
-def test_results_that_nobody_can_read_are_an_error(
+def test_unwritable_standard_output_is_an_error(
     tmp_path: Path, drives: list[Path], options: list[str]
 ) -> None:
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
@@ -332,7 +332,7 @@ def test_results_that_nobody_can_read_are_an_error(
     assert "standard output: No space left on device" in ran.stderr
 
 
-def test_a_run_says_who_gets_writes_and_what_reads_are_compared_with(
+def test_output_says_where_writes_go_and_how_data_is_checked(
     tmp_path: Path, drives: list[Path]
 ) -> None:
     trace = write_trace(tmp_path / "t", [(0, "write", 0, BLOCK), (200_000, "read", 0, BLOCK)])
@@ -448,7 +448,7 @@ def test_each_io_is_stamped_when_it_is_submitted_and_when_it_is_done(tmp_path: P
     assert (log["latency_ns"] > 0).all()
 
 
-def test_buffers_for_the_traces_bursts_are_there_before_the_run(
+def test_buffers_for_bursts_are_allocated_before_the_run(
     tmp_path: Path, drives: list[Path]
 ) -> None:
     """The burst after a second is of other sizes than what came before."""
@@ -496,7 +496,7 @@ def test_blktrace_files_are_replayed(tmp_path: Path, drives: list[Path], name: s
     assert summary(tmp_path / "o.json")["skipped_trace_lines"] == 1  # the revoked read
 
 
-def test_write_storms_wander_and_leave_content_right(tmp_path: Path, drives: list[Path]) -> None:
+def test_write_storms_rotate_and_keep_the_content_right(tmp_path: Path, drives: list[Path]) -> None:
     traces = [write_trace(tmp_path / f"t{k}", mixed_ios(4000, k)) for k in range(N_DRIVES)]
     storm = "storm:size_mb=1,block_kb=64,depth=4,every_ms=50,rotate"
     ran = replay(drives, traces, "random", "--inject", storm, "--json", str(tmp_path / "o.json"))

@@ -247,7 +247,7 @@ def test_readonly_reads_and_leaves_writes_out(tmp_path: Path, drives: list[Path]
         (["--force", "drive0"], "--force"),
     ],
 )
-def test_readonly_with_something_that_writes_is_an_error(
+def test_readonly_with_a_writing_option_is_an_error(
     drives: list[Path], trace: Path, options: list[str], message: str
 ) -> None:
     assert message in replay(drives, [trace], "baseline", "--readonly", *options, status=1).stderr
@@ -346,7 +346,7 @@ def test_json_and_log_must_be_two_files(
     assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
 
 
-def test_a_drive_that_is_a_trace_or_the_profile(
+def test_drive_given_as_trace_or_profile_is_refused(
     tmp_path: Path, drives: list[Path], trace: Path
 ) -> None:
     assert "it is the trace" in replay([trace], [trace], "baseline", status=1).stderr

@@ -76,7 +76,7 @@ HEADER = "fio version 3 iolog\n"
         ("--inject", "all:latency_us=1,slot_ms=1,every_ms=5,rotate,at_once=4"),
     ],
 )
-def test_a_value_that_cannot_be_meant_is_refused(
+def test_implausible_option_values_are_refused(
     tmp_path: Path, drives: list[Path], option: str, value: str
 ) -> None:
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
@@ -98,7 +98,7 @@ def test_a_value_that_cannot_be_meant_is_refused(
         ("--inject", "storm:size_mb=1,every_ms=12.5,rotate,at_once=2"),
     ],
 )
-def test_a_value_that_can_be_meant_is_taken(
+def test_plausible_option_values_are_accepted(
     tmp_path: Path, drives: list[Path], option: str, value: str
 ) -> None:
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
@@ -132,7 +132,7 @@ def test_a_value_that_can_be_meant_is_taken(
         ("storm:size_mb=1,at_once=2", 'at_once needs "rotate"'),
     ],
 )
-def test_a_specification_of_slowness_that_says_nothing_clear_is_refused(
+def test_ambiguous_injection_is_refused(
     tmp_path: Path, drives: list[Path], spec: str, message: str
 ) -> None:
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
@@ -160,7 +160,7 @@ def test_options_that_leave_nothing_to_count_fail_before_writing(
     assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
 
 
-def test_a_pipe_that_nobody_writes_to_is_no_trace(tmp_path: Path, drives: list[Path]) -> None:
+def test_pipe_is_refused_as_a_trace(tmp_path: Path, drives: list[Path]) -> None:
     os.mkfifo(tmp_path / "pipe")
     ran = replay(drives, [tmp_path / "pipe"], "baseline", status=1)
     assert f"trace {tmp_path}/pipe: " in ran.stderr and "pipes cannot be read twice" in ran.stderr
@@ -192,7 +192,7 @@ def test_a_huge_io_is_refused(tmp_path: Path, drives: list[Path]) -> None:
 
 @pytest.mark.parametrize("folder", ["plain", "a.blktrace.0", "x.blktrace.dir"])
 @pytest.mark.parametrize("name", ["t", "t.blktrace.0", "t.blktrace.1"])
-def test_all_cpus_are_read_whatever_the_folder_is_called(
+def test_files_of_all_cpus_are_read_in_any_folder(
     tmp_path: Path, drives: list[Path], folder: str, name: str
 ) -> None:
     where = tmp_path / folder
@@ -216,9 +216,7 @@ def due_us(log: Path) -> dict[int, float]:
     )  # fmt: skip
 
 
-def test_an_early_line_waits_for_its_own_time_and_drags_no_other(
-    tmp_path: Path, drives: list[Path]
-) -> None:
+def test_out_of_order_line_keeps_its_own_time(tmp_path: Path, drives: list[Path]) -> None:
     at = [0, 100, 300_000, 200, 300, 250, 400]
     trace = write_trace(tmp_path / "t", [(t, "read", i * BLOCK, BLOCK) for i, t in enumerate(at)])
     replay(drives, [trace], "baseline", "--log", str(tmp_path / "o.log"))
@@ -307,7 +305,7 @@ def test_a_bad_line_of_five_columns_is_named(
         "fio version 3 iolog\n0 /dev/x read 8192 0\n0 /dev/x read 4096 4096\n",
     ],
 )
-def test_reads_of_no_length_are_counted_and_not_done(
+def test_zero_length_reads_are_counted_but_not_submitted(
     tmp_path: Path, drives: list[Path], content: str
 ) -> None:
     (tmp_path / "t").write_text(content)

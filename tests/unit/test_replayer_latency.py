@@ -88,7 +88,7 @@ def test_the_histogram_is_within_its_bound(library: ctypes.CDLL, exact_max: int)
         assert abs(got - wanted) <= wanted / 2048
 
 
-def test_no_value_pays_for_those_before_it(library: ctypes.CDLL) -> None:
+def test_adding_a_value_takes_constant_time(library: ctypes.CDLL) -> None:
     """The first that is too many moves nothing: all are in the histogram, memory goes in steps."""
     chunk, n_chunks = 65536, 4
     latency = Latency()

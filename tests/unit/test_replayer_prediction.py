@@ -67,7 +67,7 @@ def test_lowest_reports_how_often_it_explored(tmp_path: Path, drives: list[Path]
     assert run["config"]["explore_ms"] == 1
 
 
-def test_a_model_without_trees_says_so_and_moves_no_read(
+def test_model_without_trees_is_reported_and_redirects_no_read(
     tmp_path: Path, drives: list[Path], trace: Path
 ) -> None:
     # No drive is late on a busy machine.
@@ -94,7 +94,7 @@ def test_exploration_can_be_turned_off(tmp_path: Path, drives: list[Path], trace
 
 
 @pytest.mark.parametrize(("policy", "hedges"), [("lowest", False), ("lowest-h95", True)])
-def test_hedges_come_on_top_under_their_budget(
+def test_hedges_have_a_separate_budget(
     tmp_path: Path, drives: list[Path], trace: Path, policy: str, hedges: bool
 ) -> None:
     replay(drives, [trace], policy, "--latency-model", models(tmp_path), "--spread",
@@ -106,7 +106,7 @@ def test_hedges_come_on_top_under_their_budget(
     assert run["extra_ios"] == run["hedged"] + run["explored"] <= 0.05 * run["reads"]
 
 
-def test_a_policy_that_hedges_explores_with_a_fifth_of_the_budget(
+def test_hedging_policy_explores_with_a_fifth_of_the_budget(
     tmp_path: Path, drives: list[Path]
 ) -> None:
     """Two drives are silent most of the time, and no read is late."""
@@ -121,7 +121,7 @@ def test_a_policy_that_hedges_explores_with_a_fifth_of_the_budget(
     assert 0 < run["explored"] <= 0.2 * 0.02 * run["reads"]
 
 
-def test_a_second_replica_is_asked_where_that_gains_and_within_the_budget(
+def test_second_read_is_sent_if_it_gains_within_the_budget(
     tmp_path: Path, drives: list[Path], trace: Path
 ) -> None:
     """Files answer at once or, on a busy machine, late: some reads are raced, and all are right."""
@@ -160,7 +160,7 @@ def test_lowest_p99_hedges_after_the_time_in_the_table(
     assert late["config"]["hedge_percentile"] is None
 
 
-def test_hedge_tables_are_there_for_each_drive_and_are_tables(
+def test_missing_or_invalid_hedge_tables_are_refused(
     tmp_path: Path, drives: list[Path], trace: Path
 ) -> None:
     given = ("lowest-p99", "--latency-model", models(tmp_path))
@@ -220,7 +220,9 @@ def test_bad_models_are_named_with_the_remedy(
     assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
 
 
-def test_there_is_a_model_for_each_drive(tmp_path: Path, drives: list[Path], trace: Path) -> None:
+def test_number_of_models_must_equal_number_of_drives(
+    tmp_path: Path, drives: list[Path], trace: Path
+) -> None:
     ran = replay(drives, [trace], "lowest", status=1)
     assert "policy lowest: needs a model of latencies for each drive" in ran.stderr
     one = models(tmp_path).split(",")[0]

@@ -26,7 +26,7 @@ from replaying import (
 from linnapp.trace.formats import replay_log
 
 
-def test_threads_do_all_that_one_does(tmp_path: Path, drives: list[Path]) -> None:
+def test_threads_do_the_work_of_one(tmp_path: Path, drives: list[Path]) -> None:
     """Of few blocks, so that they read what others have written, and while it is written."""
     few = [
         (at, action, offset % (64 * BLOCK), length)

@@ -65,7 +65,7 @@ def test_reads_return_the_content_of_the_replicas(paths: list[Path], models: lis
         assert array.pread(100, BYTES + 30) == b"" == array.pread(0, 0)
 
 
-def test_a_kernel_that_cannot_tell_is_not_asked(paths: list[Path]) -> None:
+def test_kernel_without_linnos_is_not_queried(paths: list[Path]) -> None:
     with Replicas(paths, ask=True) as array:
         assert array.pread(8, 8) == paths[0].read_bytes()[8:16]
         assert not array.asks and array.stats().asked == 0
@@ -88,7 +88,7 @@ def test_threads_share_an_array(paths: list[Path]) -> None:
     assert stats.hedges <= 80 and stats.failed == 0
 
 
-def test_reads_are_hedged_by_what_that_gains(paths: list[Path], models: list[Path]) -> None:
+def test_reads_are_hedged_by_expected_gain(paths: list[Path], models: list[Path]) -> None:
     with Replicas(paths, models, hedge_by_gain=True, extra_io_percent=5) as array:
         for offset in range(0, 4000 * 512, 512):
             assert len(array.pread(4096, offset % (BYTES - 4096))) == 4096
@@ -98,7 +98,7 @@ def test_reads_are_hedged_by_what_that_gains(paths: list[Path], models: list[Pat
         Replicas(paths, hedge_by_gain=True, hedge_us=100)
 
 
-def test_a_read_is_served_as_it_wants(paths: list[Path]) -> None:
+def test_read_options_are_followed(paths: list[Path]) -> None:
     content = paths[0].read_bytes()
     first, second = bytearray(100), np.zeros(512, np.uint64)
     with Replicas(paths, hedge_us=1, extra_io_percent=100) as array:
@@ -114,7 +114,7 @@ def test_a_read_is_served_as_it_wants(paths: list[Path]) -> None:
             array.pread(8, 0, home=3)
 
 
-def test_a_replica_is_dropped_taken_back_and_counted(
+def test_replica_is_dropped_restored_and_counted(
     tmp_path: Path, paths: list[Path], models: list[Path]
 ) -> None:
     with Replicas(paths, [*models[:2], None], home=1) as array:
@@ -149,7 +149,7 @@ def test_a_replica_is_dropped_taken_back_and_counted(
         assert not array.replica_stats(2).chooses
 
 
-def test_a_replica_that_loses_its_bytes_is_left(paths: list[Path]) -> None:
+def test_reads_leave_a_truncated_replica(paths: list[Path]) -> None:
     with Replicas(paths, home=1) as array:
         with paths[1].open("r+b") as file:
             file.truncate(4096)
@@ -166,7 +166,7 @@ def test_a_replica_that_loses_its_bytes_is_left(paths: list[Path]) -> None:
         assert array.preadinto(words, 0) == 8192
 
 
-def test_one_replica_is_enough_and_offsets_that_cannot_be_are_named(paths: list[Path]) -> None:
+def test_read_needs_one_replica_and_names_invalid_offsets(paths: list[Path]) -> None:
     with Replicas(paths) as array:
         for path in paths[1:]:
             with path.open("r+b") as file:
@@ -221,7 +221,7 @@ def test_opening_errors_name_the_argument(tmp_path: Path, paths: list[Path]) -> 
         Replicas([])
 
 
-def test_one_path_is_no_list_and_percent_no_share(paths: list[Path]) -> None:
+def test_single_path_and_fractional_percent_are_refused(paths: list[Path]) -> None:
     for one in (str(paths[0]), paths[0]):
         with pytest.raises(TypeError, match=r"paths '.*': a list of paths is wanted"):
             Replicas(one)  # type: ignore[arg-type]
@@ -231,7 +231,7 @@ def test_one_path_is_no_list_and_percent_no_share(paths: list[Path]) -> None:
         Replicas(paths, hedge_percentile=0.95)
 
 
-def test_a_mirror_opens_without_the_replica_that_it_lost(paths: list[Path]) -> None:
+def test_mirror_opens_without_a_missing_replica(paths: list[Path]) -> None:
     with Replicas([paths[0], None, paths[2]], home=1) as array:
         assert array.pread(4096, 0) == paths[0].read_bytes()[:4096]
         assert array.replica_stats(1).state == "dropped"
@@ -241,7 +241,7 @@ def test_a_mirror_opens_without_the_replica_that_it_lost(paths: list[Path]) -> N
         Replicas([paths[0], paths[0]])
 
 
-def test_drives_that_cannot_be_asked_are_named(paths: list[Path]) -> None:
+def test_drives_that_cannot_be_queried_are_named(paths: list[Path]) -> None:
     """What they answer on a kernel that can tell is tested in the lab."""
     with paths[0].open() as file:
         with pytest.raises(OSError, match="this kernel cannot tell; it needs LinnOS") as caught:
@@ -257,7 +257,7 @@ def test_drives_that_cannot_be_asked_are_named(paths: list[Path]) -> None:
         replicas.best([-1], 4096)
 
 
-def test_buffers_that_cannot_be_read_into_are_refused(paths: list[Path]) -> None:
+def test_unwritable_buffers_are_refused(paths: list[Path]) -> None:
     with Replicas(paths) as array:
         with pytest.raises(TypeError, match="read-only"):
             array.preadinto(b"1234", 0)
@@ -294,7 +294,7 @@ def test_close_can_be_repeated_after_an_interrupt(
     assert closed == [0]
 
 
-def test_without_the_library_the_remedy_is_told(
+def test_missing_library_error_names_the_remedy(
     paths: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("LINNOS_LIB", str(tmp_path / "liblinnos.so"))
@@ -304,7 +304,7 @@ def test_without_the_library_the_remedy_is_told(
     replicas._library.cache_clear()
 
 
-def test_structures_are_those_of_the_header(tmp_path: Path) -> None:
+def test_structures_equal_the_header(tmp_path: Path) -> None:
     mirrors = {
         "linnos_options": replicas._ArrayOptions,
         "linnos_stats": replicas._ArrayCounters,
@@ -329,7 +329,7 @@ def test_the_documents_example_runs(
     assert np.array_equal(names["block"], np.arange(512, 1024, dtype=np.uint64))  # type: ignore[arg-type]
 
 
-def test_the_example_in_c_tells_latencies(paths: list[Path], models: list[Path]) -> None:
+def test_c_example_prints_latencies(paths: list[Path], models: list[Path]) -> None:
     given = [f"{path}={model}" for path, model in zip(paths, models, strict=True)]
 
     def run(*arguments: str) -> dict[str, float]:

@@ -38,7 +38,7 @@ def decided(old: np.ndarray, new: np.ndarray, *, by_chance: bool = True) -> Deci
     )
 
 
-def test_noise_of_a_steady_load_retrains_nothing_a_new_load_does() -> None:
+def test_only_a_new_load_retrains_not_noise() -> None:
     recordings = [recording(seed) for seed in range(16)]
     pairs = list(itertools.pairwise(recordings))
     naive = [decided(*pair, by_chance=False).retrain for pair in pairs]
@@ -52,7 +52,7 @@ def test_noise_of_a_steady_load_retrains_nothing_a_new_load_does() -> None:
         assert f"{aged.sampling_percentiles:.1f} that sampling explains" in aged.reason
 
 
-def test_reads_that_come_in_bursts_say_less_than_as_many_alone() -> None:
+def test_reads_in_bursts_are_less_informative_than_independent_reads() -> None:
     latency_us = recording(1)
     (bursty,) = sampling_percentiles([LatencyBlocks(latency_us)], OPTIONS, 1)
     alone = np.random.default_rng(1).permutation(latency_us)

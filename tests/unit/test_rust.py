@@ -15,7 +15,7 @@ from replaying import BUILT, LIBRARY
 CRATE = LIBRARY / "rust"
 
 
-def test_the_crate_reads(tmp_path: Path) -> None:
+def test_crate_reads_from_replicas(tmp_path: Path) -> None:
     cargo = shutil.which("cargo")
     if cargo is None:
         pytest.skip("there is no cargo")
@@ -42,7 +42,7 @@ def test_the_crate_reads(tmp_path: Path) -> None:
         ("linnos_replica_stats", "ReplicaStats"),
     ],
 )
-def test_structures_are_those_of_the_header(struct: str, mirror: str) -> None:
+def test_structures_equal_the_header(struct: str, mirror: str) -> None:
     header = "".join((LIBRARY / name).read_text() for name in ("linnos_choose.h", "liblinnos.h"))
     body = header[header.index(f"struct {struct} {{") :]
     fields = re.findall(r"^\t(\w.*[ *])(\w+);$", body[: body.index("\n};")], re.MULTILINE)

@@ -14,7 +14,7 @@ from eval.bench import MODEL, kernel
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the shim is for x86-64")
 
 
-def test_a_cpu_alone_takes_no_line_and_many_take_few(tmp_path: Path) -> None:
+def test_single_cpu_shares_no_cache_lines_and_many_share_few(tmp_path: Path) -> None:
     results = tmp_path / "lines.json"
     # It fails, too, if its account does not end at zero, wherever the I/Os were completed.
     kernel.run("shared_lines", "-m", "8", "-j", str(results), str(MODEL), quiet=True)

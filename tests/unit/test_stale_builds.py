@@ -12,9 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(("folder", "module"), [("replayer", "budget"), ("liblinnos", "budget")])
-def test_a_source_that_has_moved_is_found_where_it_is(
-    tmp_path: Path, folder: str, module: str
-) -> None:
+def test_moved_source_is_found(tmp_path: Path, folder: str, module: str) -> None:
     built = tmp_path / "obj" / f"{module}.o"
     make = ["make", "-C", ROOT / folder, f"OUT={tmp_path}", built]
     subprocess.run(make, check=True, capture_output=True)

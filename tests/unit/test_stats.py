@@ -45,7 +45,7 @@ def coverage(intervals: list[Interval], truth: float) -> float:
 
 
 @pytest.mark.parametrize("n", [3, 5, 20])
-def test_mean_interval_covers_as_often_as_it_says(n: int) -> None:
+def test_mean_interval_covers_at_the_stated_rate(n: int) -> None:
     values = np.random.default_rng(n).normal(7, 2, (TRIALS, n))
     covered = coverage([stats.mean_interval(row) for row in values], 7)
     assert abs(covered - stats.LEVEL) <= two_errors(stats.LEVEL)
@@ -61,7 +61,7 @@ def test_mean_interval_gives_no_ends_for_two_values_and_leaves_unknown_ones_out(
 
 
 @pytest.mark.parametrize("n", [3, 5, 20])
-def test_jackknife_interval_of_a_ratio_of_totals_covers_nearly_as_often_as_it_says(n: int) -> None:
+def test_jackknife_interval_of_a_ratio_covers_nearly_at_the_stated_rate(n: int) -> None:
     """Each seed has its own ratio, and its own size, which is its weight in the total."""
     rng = np.random.default_rng(n)
     whole = rng.uniform(90, 110, (TRIALS, n))
@@ -89,7 +89,7 @@ def test_positive_mean_interval_covers_values_that_differ_by_factors() -> None:
 
 
 @pytest.mark.parametrize(("n", "share"), [(6, 0.5), (20, 0.5), (40, 0.5), (40, 0.25)])
-def test_quantile_interval_covers_at_least_as_often_as_it_says(n: int, share: float) -> None:
+def test_quantile_interval_covers_at_least_at_the_stated_rate(n: int, share: float) -> None:
     values = np.random.default_rng(n).exponential(1, (TRIALS, n))
     found = [stats.quantile_interval(row, share) for row in values]
     covered = coverage(found, -math.log(1 - share))
@@ -152,7 +152,7 @@ def test_ratio_interval_leaves_blocks_without_the_whole_out() -> None:
 
 @pytest.mark.parametrize("n_blocks", [(8, 8), (20, 20), (8, 20)])
 @pytest.mark.parametrize("draw", [normal, bursts])
-def test_differences_exclude_zero_no_oftener_than_said_when_there_is_none(
+def test_differences_have_the_stated_false_positive_rate(
     draw: Draw, n_blocks: tuple[int, int]
 ) -> None:
     """With bursts in recordings of two lengths the bootstrap alone would, in 9 % of cases."""
@@ -163,7 +163,7 @@ def test_differences_exclude_zero_no_oftener_than_said_when_there_is_none(
     assert np.mean([one.excludes_zero for one in found]) <= 0.05 + two_errors(0.05)
 
 
-def test_differences_hold_together_and_find_what_is_there() -> None:
+def test_differences_hold_jointly_and_find_real_ones() -> None:
     rng = np.random.default_rng(3)
     means = bursts(rng, (60, 2, 20)) + np.array([[0.0], [10.0]])
     sums = np.stack([np.full_like(means, 50), 50 * means], axis=-1)
@@ -185,7 +185,7 @@ def test_a_test_that_does_not_reject_widens_the_interval_to_zero() -> None:
 
 @pytest.mark.parametrize("n_blocks", [8, 15, 20])
 @pytest.mark.parametrize("draw", [normal, bursts])
-def test_paired_p_value_rejects_equals_no_oftener_than_said(draw: Draw, n_blocks: int) -> None:
+def test_paired_p_value_has_the_stated_false_positive_rate(draw: Draw, n_blocks: int) -> None:
     values = draw(np.random.default_rng(n_blocks), (TRIALS, 2, n_blocks))
     p = np.array([stats.paired_p_value(a - b) for a, b in values])
     for nominal in (0.025, 0.05, 0.2):
@@ -217,7 +217,7 @@ def test_holm_by_hand() -> None:
     assert stats.holm([]).tolist() == []
 
 
-def test_holm_rejects_any_true_null_no_oftener_than_said() -> None:
+def test_holm_has_the_stated_family_wise_error_rate() -> None:
     p = np.random.default_rng(1).random((TRIALS, 24))
     assert np.mean([stats.holm(row).min() <= 0.05 for row in p]) <= 0.05 + two_errors(0.05)
     # One that is false makes way for the others, which Bonferroni's correction would not.

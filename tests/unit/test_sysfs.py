@@ -117,7 +117,7 @@ def below(tree: Path, name: str, *slaves: str, kind: str = "") -> None:
         (directory / "slaves" / slave.rstrip("0123456789")).symlink_to(tree.parents[1] / slave)
 
 
-def test_a_device_without_a_request_queue_is_named_with_what_is_below(tree: Path) -> None:
+def test_device_without_a_request_queue_is_named_with_its_lower_devices(tree: Path) -> None:
     block = tree.parents[1]
     below(tree, "dm-0", "sda", "sdb", kind="dm")
     below(tree, "md0", "sda", kind="md")
@@ -144,7 +144,7 @@ def test_a_device_without_a_request_queue_is_named_with_what_is_below(tree: Path
 
 
 @pytest.mark.parametrize("by_module", [False, True])
-def test_parts_of_an_nvme_subsystem_are_told_apart(
+def test_parts_of_an_nvme_subsystem_are_distinguished(
     tree: Path, by_module: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
@@ -213,7 +213,7 @@ def test_errors_name_the_remedy(tree: Path) -> None:
         ("dev", "device_number"),
     ],
 )
-def test_a_file_that_holds_no_number_is_named_with_what_it_holds(
+def test_file_without_a_number_is_named_with_its_content(
     tree: Path, path: str, attribute: str
 ) -> None:
     file = tree.parent / path
@@ -272,7 +272,7 @@ def test_other_shapes_are_refused_by_name(tree: Path) -> None:
     assert (tree / "model").read_bytes() == b""
 
 
-def test_a_kernel_that_runs_no_latency_models_is_told_by_what_it_lacks(
+def test_kernel_without_latency_models_is_recognised_by_model_kind(
     tree: Path, tmp_path: Path
 ) -> None:
     (tree / "model_kind").unlink()
@@ -323,9 +323,7 @@ def test_a_model_without_trees_is_shown_to_choose_nothing(
     assert "does not choose" not in capsys.readouterr().out
 
 
-def test_status_shows_reads_that_were_asked_about(
-    tree: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_status_shows_queried_reads(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stats = tree / "stats"
     (stats / "latency_critical").write_text("700\n")
     (stats / "inferences").write_text("700\n")
@@ -341,7 +339,7 @@ def test_status_shows_reads_that_were_asked_about(
     assert row["per_second"]["inferences"] == pytest.approx(100 / row["since_s"])
 
 
-def test_status_says_what_share_is_slow_whoever_decides(
+def test_status_shows_the_share_of_slow_reads_in_any_mode(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A point below the median read: half of a healthy drive's reads are beyond it."""
@@ -361,7 +359,7 @@ def test_status_says_what_share_is_slow_whoever_decides(
     assert "false" not in shown
 
 
-def test_watched_into_a_file_each_look_is_there(
+def test_watch_output_to_a_file_has_every_snapshot(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     looks = iter((500, 700))
@@ -384,7 +382,7 @@ def run_cli(*arguments: str) -> None:
     cli.main(list(arguments), standalone_mode=False)
 
 
-def test_upload_can_be_undone_and_the_undoing_too(live_tree: Path, tmp_path: Path) -> None:
+def test_upload_and_its_undo_can_be_undone(live_tree: Path, tmp_path: Path) -> None:
     one, two = random_model(1), random_model(2)
     for i, model in enumerate((one, two)):
         model.save(tmp_path / f"{i}.linnos")
@@ -416,7 +414,7 @@ def test_status_works_without_a_home_directory(
         run_cli("upload", "--previous", "--device", "sda")
 
 
-def test_rates_since_the_last_look(
+def test_status_shows_rates_since_the_last_snapshot(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 1000.0
@@ -451,7 +449,7 @@ def test_rates_since_the_last_look(
         "{",
     ],
 )
-def test_a_last_look_that_is_damaged_is_none(
+def test_damaged_last_snapshot_is_ignored(
     tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], remembered: str
 ) -> None:
     (tmp_path / "state" / "sda").mkdir(parents=True)
@@ -481,7 +479,7 @@ def test_a_drive_that_is_being_removed_hides_no_other(
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 @pytest.mark.parametrize("n_drives", [1, 3, 7])
-def test_status_is_whole_on_any_terminal(
+def test_status_is_complete_on_any_terminal(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

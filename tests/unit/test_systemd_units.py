@@ -66,7 +66,7 @@ def test_units_are_well_formed() -> None:
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 @pytest.mark.parametrize("unit", sorted(UNITS.glob("*.service")), ids=lambda unit: unit.stem)
-def test_a_service_may_do_little_but_its_work(unit: Path) -> None:
+def test_services_have_few_permissions(unit: Path) -> None:
     """By systemd's own measure, from 0 (nothing) to 10 (everything that root may)."""
     ran = subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "--threshold=30", unit],
@@ -286,7 +286,7 @@ def test_the_timer_recalibrates_again_and_again(drives: Drives, machine: Machine
     ]
 
 
-def test_the_exporter_answers_with_the_little_that_it_may(drives: Drives, machine: Machine) -> None:
+def test_exporter_works_with_its_few_permissions(drives: Drives, machine: Machine) -> None:
     """As root without a capability: Python may be in a home that is closed to others here."""
     machine.run(
         "sh", "-c",
@@ -312,7 +312,7 @@ def test_the_exporter_answers_with_the_little_that_it_may(drives: Drives, machin
     assert "warning" not in journal and "Traceback" not in journal
 
 
-def test_the_kill_switch_may_write_what_it_must(drives: Drives, machine: Machine) -> None:
+def test_kill_switch_can_write_its_files(drives: Drives, machine: Machine) -> None:
     """Without the kernel's events, by its counters alone: of the reads all are refused."""
     state, conf_path = machine.directory / "state", "/etc/linnapp/drives.conf"
     model = random_model(1)

@@ -63,7 +63,7 @@ def check_figures(name: str, shown: dict[str, float]) -> None:
     + [(name, seed, 3) for name in ("az-c", "bi-c", "bs-c", "co-c") for seed in (2, 3, 4, 5)]
     + [("bs-e", 2, 3)],
 )
-def test_ten_minutes_hold_every_figure(name: str, seed: int, n_drives: int) -> None:
+def test_ten_minutes_have_every_value_of_the_table(name: str, seed: int, n_drives: int) -> None:
     profile = load_profile(name)
     own, shared = array_seeds(seed, 3)
     firsts = []
@@ -93,7 +93,7 @@ def test_ten_minutes_hold_every_figure(name: str, seed: int, n_drives: int) -> N
             assert np.mean(getattr(one, column)[:n] != getattr(other, column)[:n]) > 0.3, column
 
 
-def test_the_commands_show_them(tmp_path: Path) -> None:
+def test_commands_show_the_values_of_the_table(tmp_path: Path) -> None:
     def run(*arguments: object) -> str:
         result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
         assert result.exit_code == 0, result.output
@@ -154,7 +154,7 @@ def test_from_how_long_on_a_trace_has_its_busiest_window(name: str) -> None:
 
 
 @pytest.mark.parametrize("ratio", [1, 1.01, 1.5, 3, 50])
-def test_any_mean_and_maximum_can_be_had(ratio: float) -> None:
+def test_any_mean_and_maximum_is_possible(ratio: float) -> None:
     check_rates(Windowed(100, 100 * ratio, clump_ios=1, clump_ms=1))
 
 

@@ -91,7 +91,7 @@ def widened(ios: list[tuple[int, bool, int, int]]) -> list[tuple[int, bool, int,
 
 
 @pytest.mark.parametrize("name", list(text_formats()))
-def test_every_format_is_told_by_what_it_holds_and_read_alike(
+def test_every_format_is_detected_and_read_equally(
     tmp_path: Path, drives: list[Path], name: str
 ) -> None:
     path = tmp_path / "t.txt"
@@ -163,7 +163,7 @@ def test_columns_are_separated_by_commas_or_blanks(
         ("0.0,0,0,4096,1\n", [0]),
     ],
 )
-def test_numbers_are_read_alike(
+def test_numbers_are_read_equally(
     tmp_path: Path, drives: list[Path], content: str, times_us: list[int]
 ) -> None:
     path = tmp_path / "t.txt"
@@ -379,7 +379,7 @@ def test_a_form_that_is_ambiguous_is_settled_by_the_user(
     assert by_replayer(path, drives, "--from", "heimdall") == widened(IOS)
 
 
-def test_the_units_that_are_assumed_are_said(tmp_path: Path) -> None:
+def test_assumed_units_are_named(tmp_path: Path) -> None:
     path = tmp_path / "t.txt"
     path.write_text("\n".join(text_of("mqsim")))
     said = CliRunner().invoke(cli, ["inspect", str(path)]).output
@@ -397,7 +397,7 @@ VOLUMES = {
 
 
 @pytest.mark.parametrize("name", list(VOLUMES))
-def test_several_volumes_are_said_and_one_can_be_kept(
+def test_several_volumes_are_reported_and_one_can_be_selected(
     tmp_path: Path, drives: list[Path], name: str
 ) -> None:
     first = {"iolog": "/dev/sdb", "msr": "hm_0", "tencent": "1063", "heimdall": "0"}[name]
@@ -415,7 +415,7 @@ def test_several_volumes_are_said_and_one_can_be_kept(
     assert "volumes" not in kept.stderr
 
 
-def test_times_that_go_back_are_sorted_and_said(tmp_path: Path, drives: list[Path]) -> None:
+def test_times_out_of_order_are_sorted_and_reported(tmp_path: Path, drives: list[Path]) -> None:
     path = tmp_path / "jobs.iolog"
     at = [0, 100, 300, 200, 400_000, 350, 360]
     path.write_text(
@@ -440,7 +440,7 @@ def test_times_that_go_back_are_sorted_and_said(tmp_path: Path, drives: list[Pat
     assert "order" not in replay(drives, [tmp_path / "out.iolog"], "baseline").stderr
 
 
-def test_a_slow_io_and_an_idle_time_are_no_mistakes(tmp_path: Path) -> None:
+def test_slow_ios_and_idle_times_are_not_errors(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     # Written at its end, an I/O of 12 s.
     path.write_text(
@@ -524,7 +524,7 @@ def test_a_dash_is_refused_elsewhere(
     assert not (tmp_path / "-").exists()
 
 
-def test_the_replayer_takes_no_dash(tmp_path: Path, drives: list[Path]) -> None:
+def test_replayer_refuses_a_dash(tmp_path: Path, drives: list[Path]) -> None:
     path = tmp_path / "t.iolog"
     path.write_text("\n".join(text_of("iolog")) + "\n")
     for options in (["--json", "-"], ["--log", "-"], ["--trace", "-"], ["--devices", "-"]):
@@ -543,7 +543,7 @@ def test_the_replayer_takes_no_dash(tmp_path: Path, drives: list[Path]) -> None:
         ("hello\n", "not a trace in a known format"),
     ],
 )
-def test_learning_says_what_it_takes(
+def test_training_names_the_accepted_formats(
     tmp_path: Path, command: str, content: str, words: str
 ) -> None:
     path = tmp_path / "log.csv"

@@ -167,7 +167,7 @@ def test_a_line_cut_off_is_located(tmp_path: Path, name: str) -> None:
         convert(path, tmp_path / "out", source_format=name)
 
 
-def test_a_malformed_line_far_in_is_told_by_its_start(tmp_path: Path) -> None:
+def test_long_malformed_line_is_shown_by_its_start(tmp_path: Path) -> None:
     path = tmp_path / "t"
     path.write_text("0 0 0 512 1\n" * 300_000 + "y" * (3 << 20) + "\n")
     with pytest.raises(TraceError, match=":300001: 'yyy") as raised:
@@ -175,20 +175,20 @@ def test_a_malformed_line_far_in_is_told_by_its_start(tmp_path: Path) -> None:
     assert len(str(raised.value)) < 500
 
 
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_errors(tmp_path: Path) -> None:
     path = tmp_path / "t"
     path.write_bytes(b"0 0 0 512 1\n\xff\x00\xfe 0 0 512 1\n")
     with pytest.raises(TraceError, match=":2: "):
         list(read_columns(path, FORMATS["heimdall"]))
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_files_are_errors(tmp_path: Path) -> None:
     for path, message in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
         with pytest.raises(LinnappError, match=message):
             list(read_columns(path, FORMATS["msr"]))
 
 
-def test_iolog_passes_over_what_is_no_io(tmp_path: Path) -> None:
+def test_iolog_skips_lines_that_are_not_ios(tmp_path: Path) -> None:
     path = _write(
         tmp_path / "t", "iolog", "0 f add", "0 f open", "5 f read 0 512", "6 f sync",
         "7 f trim 0 9", "8 f write 512 512", "9 f wait 10", "9 f close",

@@ -118,7 +118,7 @@ def test_an_io_sees_what_came_before_its_instant(tmp_path: Path) -> None:
     assert chunk.hist_latency_us[5].tolist() == [0, 0, 50, 200]
 
 
-def test_the_order_of_lines_tells_nothing_of_latencies(tmp_path: Path) -> None:
+def test_order_of_lines_does_not_reveal_latencies(tmp_path: Path) -> None:
     """Of random latencies nothing can be known, but for lines that stand in the order of ends."""
     rng = np.random.default_rng(6)
     n = 6000

@@ -189,9 +189,7 @@ def test_a_healthy_drive_does_not_look_broken(
     ) in text(drive_details(rows[1], 160))
 
 
-def test_an_upload_that_nobody_remembers_has_no_age(
-    kernel: Kernel, clock: Callable[[float], None]
-) -> None:
+def test_upload_without_a_record_has_no_age(kernel: Kernel, clock: Callable[[float], None]) -> None:
     (kernel.root / "state" / "sdb" / "upload.json").unlink()
     array = WatchedArray([])
     array.look()
@@ -205,7 +203,7 @@ def test_an_upload_that_nobody_remembers_has_no_age(
     assert "- ago" not in shown
 
 
-def test_reads_that_md_asks_about_are_shown(kernel: Kernel, clock: Callable[[float], None]) -> None:
+def test_reads_queried_by_md_are_shown(kernel: Kernel, clock: Callable[[float], None]) -> None:
     def below(array: str, *members: str) -> None:
         slaves = kernel.root / "block" / array / "slaves"
         slaves.mkdir(parents=True)
@@ -252,7 +250,7 @@ def test_reads_that_md_asks_about_are_shown(kernel: Kernel, clock: Callable[[flo
     assert (row.array, row.array_read_share) == ("md0", None)
 
 
-def test_drives_that_go_and_come_back(kernel: Kernel, clock: Callable[[float], None]) -> None:
+def test_drives_can_disappear_and_return(kernel: Kernel, clock: Callable[[float], None]) -> None:
     kernel.goes_on(10)
     array = WatchedArray([])
     array.look()
@@ -625,7 +623,7 @@ def kept(name: str, drawn: str) -> str:
 SLOW = r" 2400 .* [1-9][\d.]* (s|min)\s*$"
 
 
-def test_the_picture_in_the_docs_is_of_this_screen(array: Terminal) -> None:
+def test_picture_in_the_docs_is_up_to_date(array: Terminal) -> None:
     for us in (90, 110, 400, 100, 120, 90, 110):
         shown = rf"nvme2n1 .* {us} "
         array.until(lambda shown=shown: re.search(shown, array.line("nvme2n1")), us)
@@ -693,7 +691,7 @@ rect {{ fill: #c5c8c6 }}
 """
 
 
-def test_the_recording_in_the_docs_is_of_this_program(array: Terminal) -> None:
+def test_recording_in_the_docs_is_up_to_date(array: Terminal) -> None:
     """A burst comes; the drives are sorted, the screen is paused, a drive is opened; it goes."""
     frames = []
 

@@ -148,7 +148,7 @@ def test_ctrl_c_waits_until_tensorflow_is_between_two_steps(two_epochs: TrainedN
 
 
 @pytest.mark.parametrize("limit", [4, SETTLED_EPOCHS, 60])
-def test_the_best_epoch_is_kept_whatever_the_limit(limit: int) -> None:
+def test_best_epoch_is_kept_with_any_epoch_limit(limit: int) -> None:
     rng = np.random.default_rng(1)
     digits = rng.integers(0, 10, (3000, 31), dtype=np.uint8)
     slow = rng.random(3000) < 0.5  # nothing to learn: overfits at once
@@ -392,7 +392,7 @@ def test_failure_leaves_the_old_models(tmp_path: Path, monkeypatch: pytest.Monke
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d.blk", "m"]
 
 
-def test_a_full_disk_is_said_of_the_models_not_of_what_is_written_beside_them(
+def test_full_disk_error_names_the_model_not_the_temporary_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = array_trace(tmp_path / "d.blk", 1, 1000)
@@ -429,7 +429,7 @@ def lopsided_digits(n: int = 4000, seed: int = 5) -> np.ndarray:
     return digits
 
 
-def test_folded_weights_make_of_plain_digits_what_the_others_make_of_scaled_ones() -> None:
+def test_folded_weights_give_the_outputs_of_scaled_digits() -> None:
     digits = lopsided_digits()
     scaling = network.Scaling.of(digits)
     scaled = (digits - scaling.mean) * scaling.factor
@@ -475,7 +475,7 @@ def test_decay_makes_weights_smaller_and_biases_none() -> None:
     assert sizes[1] < 0.95 * sizes[0]
 
 
-def test_a_record_tells_of_options_that_are_in_use_only() -> None:
+def test_record_contains_only_options_in_use() -> None:
     """Models that were trained before there were these have the records that they had."""
     newer = {"standardise", "weight_decay"}
     plain = drive_training.record_of_training(TrainingOptions())

@@ -256,6 +256,6 @@ def test_trial_warning_names_the_command_that_stops_it() -> None:
         assert ("`linnapp disable` switches it off" in to_text(found)) is is_told
 
 
-def test_a_change_in_words() -> None:
+def test_change_is_described_in_words() -> None:
     assert in_words(Effect(520, 161, 0.25, 0.39, 1.0)) == "69 [61, 75] % lower"
     assert in_words(Effect(100, 104, 0.9, 1.2, 1.0)) == "4 [-10, 20] % higher, undecided"

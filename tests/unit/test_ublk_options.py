@@ -27,7 +27,7 @@ def ran(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
 
 
-def test_the_man_page_has_the_options_that_help_has(program: Path) -> None:
+def test_man_page_has_the_options_of_help(program: Path) -> None:
     told = ran(program, "--help")
     assert told.returncode == 0
     page = (ROOT / "docs" / "linnos-ublk.8").read_text().replace("\\-", "-")
@@ -64,7 +64,7 @@ def test_bad_usage_says_what_would_be_accepted(
 
 
 @pytest.mark.skipif(Path("/dev/ublk-control").exists(), reason="this kernel has ublk")
-def test_a_kernel_without_the_driver_is_told_of(program: Path) -> None:
+def test_missing_driver_error_names_the_remedy(program: Path) -> None:
     told = ran(program, "--assume-clean", "a", "b")
     assert told.returncode == 1
     assert "modprobe ublk_drv" in told.stderr

@@ -140,7 +140,7 @@ def test_unnamed_files_have_the_kernels_name() -> None:
         assert paths(file_record(file), call_record("read", file)) == [name]
 
 
-def test_a_name_is_that_of_the_call_that_was_given_it() -> None:
+def test_name_belongs_to_the_call_that_received_it() -> None:
     folder = file_record(FOLDER, b"data", b"srv")
     stat_ = call_record("newfstatat", FOLDER)
 
@@ -178,7 +178,7 @@ def test_a_second_name_is_relative_to_its_own_folder(elsewhere: bool, name: str)
         assert row["fd"] == NULL and row["inode"] == NULL
 
 
-def test_any_bytes_are_a_name() -> None:
+def test_names_can_contain_any_bytes() -> None:
     long = bytes([0xE4]) * 255
     found = paths(file_record(FOO, long, b"a\nb"), call_record("read", FOO))
     assert found == ["/a\nb/" + "\\xe4" * 255]
@@ -197,7 +197,7 @@ def test_many_names_are_distinguished() -> None:
         assert reader.counts()["names_left_out"] == 0
 
 
-def test_full_rows_are_taken_and_others_follow() -> None:
+def test_full_buffer_is_taken_and_reading_continues() -> None:
     with Reader(rows=2) as reader:
         assert not reader.feed(call_record("read", time_ns=1))
         assert reader.feed(call_record("read", time_ns=2))
@@ -467,7 +467,7 @@ def test_sessions_are_kept_side_by_side(tmp_path: Path) -> None:
             watch_query.session_folder(folder, name)
 
 
-def test_the_call_that_changed_is_named_and_what_it_waited_for(tmp_path: Path) -> None:
+def test_changed_call_is_named_with_its_waits(tmp_path: Path) -> None:
     """fsync() takes 300 us more, all of it at the drive; reads differ by chance alone."""
     rng = np.random.default_rng(5)
     n = 400
@@ -844,7 +844,7 @@ def test_watch_records_the_cases_of_the_dio_paper(kernel: None, tmp_path: Path) 
     assert all(row["result"] < 0 for row in rows)
 
 
-def test_a_split_io_is_one_that_ends_with_its_last_part(
+def test_split_io_is_one_io_that_ends_with_its_last_part(
     kernel: None, drive: Path, tmp_path: Path
 ) -> None:
     """The I/O has 256 KiB and the drive accepts 64 KiB at a time."""
@@ -1047,7 +1047,9 @@ def watched_by(folder: Path, filters: Filters, *arguments: object) -> watching.W
     return seen
 
 
-def test_only_what_is_in_a_path_is_recorded(kernel: None, drive: Path, tmp_path: Path) -> None:
+def test_filter_records_only_calls_within_the_path(
+    kernel: None, drive: Path, tmp_path: Path
+) -> None:
     place = drive / "place"
     filters = Filters(paths=[f"{place}/in", f"{place}/nowhere"])
     seen = watched_by(tmp_path / "seen", filters, place, "main")
@@ -1144,7 +1146,7 @@ def test_filtered_socket_calls_are_counted(kernel: None, tmp_path: Path) -> None
     assert left_out(5000) - left_out(0) == 4 * 2 * 5000
 
 
-def test_a_name_that_is_read_late_is_compared_all_the_same(kernel: None, tmp_path: Path) -> None:
+def test_filter_compares_names_that_are_read_late(kernel: None, tmp_path: Path) -> None:
     """One of two names in pages that are not resident at the call's start is in the path."""
     script = textwrap.dedent("""
         import ctypes, mmap, sys
@@ -1537,7 +1539,7 @@ def test_watch_keeps_the_recording_when_interrupted(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["begun", "seen"]
 
 
-def test_a_program_that_is_being_started_is_not_left_behind(
+def test_starting_program_is_ended_on_interrupt(
     kernel: None, heeded_interrupts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs = interrupted_as_it_starts(watching, monkeypatch)

@@ -141,7 +141,7 @@ def assert_waited(found: dict[str, Any], accounts: Iterable[Account], **at_least
     assert sum(found[part] for part in WAITS) <= asleep_s + slack_s, (found, accounts)
 
 
-def test_a_slow_drive_is_waited_for(slow: SlowDrive, tmp_path: Path) -> None:
+def test_wait_for_a_slow_drive_is_shown(slow: SlowDrive, tmp_path: Path) -> None:
     script = """
         import mmap
         fd = os.open(sys.argv[2], os.O_RDONLY | os.O_DIRECT)
@@ -168,7 +168,7 @@ def test_a_slow_drive_is_waited_for(slow: SlowDrive, tmp_path: Path) -> None:
     assert found["others_io_wait_ns"] == found["journal_wait_ns"] == 0
 
 
-def test_a_free_tag_is_waited_for(slow: SlowDrive, tmp_path: Path) -> None:
+def test_wait_for_a_free_tag_is_shown(slow: SlowDrive, tmp_path: Path) -> None:
     """Twelve threads at a drive that has four tags, and serves one at a time."""
     script = """
         import mmap
@@ -213,7 +213,7 @@ def test_a_free_tag_is_waited_for(slow: SlowDrive, tmp_path: Path) -> None:
     assert plug_s <= ends_in_kernel_s - begins_s + awake_s + slack_s + 8 * DELAY_S
 
 
-def test_a_page_that_another_thread_reads_is_waited_for(slow: SlowDrive, tmp_path: Path) -> None:
+def test_wait_for_a_page_read_by_another_thread_is_shown(slow: SlowDrive, tmp_path: Path) -> None:
     script = """
         fd = os.open(sys.argv[2], os.O_RDONLY)
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
@@ -239,7 +239,7 @@ def test_a_page_that_another_thread_reads_is_waited_for(slow: SlowDrive, tmp_pat
     assert others["io_wait_ns"] == 0
 
 
-def test_a_lock_is_waited_for(slow: SlowDrive, tmp_path: Path) -> None:
+def test_wait_for_a_lock_is_shown(slow: SlowDrive, tmp_path: Path) -> None:
     """Another thread extends the file with direct I/O."""
     script = """
         import mmap
@@ -276,7 +276,7 @@ def test_a_lock_is_waited_for(slow: SlowDrive, tmp_path: Path) -> None:
     assert found["journal_wait_ns"] == found["others_io_wait_ns"] == 0
 
 
-def test_a_slow_journal_is_waited_for(slow: SlowDrive, tmp_path: Path) -> None:
+def test_wait_for_a_slow_journal_is_shown(slow: SlowDrive, tmp_path: Path) -> None:
     """On a drive of its own, the data's being fast: waiting for the data is told apart."""
     script = """
         for i in range(5):
@@ -309,7 +309,7 @@ def test_a_slow_journal_is_waited_for(slow: SlowDrive, tmp_path: Path) -> None:
         assert_waited(found, [account], journal_wait_ns=took_s)
 
 
-def test_a_thread_that_has_to_give_way_did_not_run(tmp_path: Path) -> None:
+def test_preempted_thread_is_shown_as_not_running(tmp_path: Path) -> None:
     """To another on the same CPU, which it shares with it evenly."""
     script = """
         import signal
