@@ -260,7 +260,7 @@ for place in range(0, len(memory), 2 * mmap.PAGESIZE):
 """
 
 
-def test_programs_without_host_mappings_run(tmp_path: Path) -> None:
+def test_too_many_mappings_error_names_the_sysctl(tmp_path: Path) -> None:
     allowed = int(Path("/proc/sys/vm/max_map_count").read_text())
     if allowed > 100_000:
         pytest.skip(f"this host lets a process have {allowed} mappings")

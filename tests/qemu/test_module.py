@@ -342,7 +342,7 @@ rmmod linnos
 """
 
 
-def test_failed_reads_are_not_in_the_history(kernel: DebianKernel, tmp_path: Path) -> None:
+def test_failed_reads_are_not_in_the_histogram(kernel: DebianKernel, tmp_path: Path) -> None:
     kernel.boot(FAILING.format(model=NETWORK), tmp_path, n_drives=1, drive_mb=64)
     good, failed, good_again = (
         sum(int(n) for n in (tmp_path / name).read_text().split())

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.qemu
 BLOCK = Path(__file__).parents[1] / "lab_block"
 
 
-def test_failed_reads_are_not_in_the_history(boot_qemu, tmp_path: Path) -> None:
+def test_failed_reads_are_not_in_the_histogram(boot_qemu, tmp_path: Path) -> None:
     compile_it = ["gcc", "-O2", BLOCK / "lcread.c", "-o", tmp_path / "lcread", "-luring", "-laio"]
     subprocess.run(compile_it, check=True)
     Model(

@@ -321,7 +321,7 @@ def test_enable_and_disable_restore_the_initial_state(
     assert len(lines) == before and not (tmp_path / "state").exists()
 
 
-def test_disable_restores_the_previous_model(
+def test_enable_saves_the_previous_model(
     run: Run, block: Path, tmp_path: Path, recordings: Path
 ) -> None:
     old = random_trees(np.random.default_rng(7))
@@ -834,7 +834,7 @@ def test_enable_warns_of_names_that_do_not_stay_and_records_what_a_drive_is_know
     assert conf.array_identities == {"/dev/md0": {"uuid": "1:2:3:4"}}
 
 
-def test_restore_without_a_configuration_does_nothing(run: Run) -> None:
+def test_restore_without_a_configuration_is_an_error(run: Run) -> None:
     ran = run("restore")
     assert ran.exit_code == 1
     assert "no such file; `linnapp enable` writes it" in str(ran.exception)

@@ -271,7 +271,7 @@ def test_cpu_share_pools_seeds_not_drives(tmp_path: Path) -> None:
     cpu.draw(data, tmp_path / "cpu.png")
 
 
-def test_history_length_equals_the_kernels(tmp_path: Path) -> None:
+def test_features_with_four_past_reads_equal_the_kernels(tmp_path: Path) -> None:
     path = busy_trace(tmp_path / "a.blk")
     reads = load_reads(path)
     digits, latency_us = table3._features(path, table3.Shape(4, ()))

@@ -209,7 +209,7 @@ FAR_APART = {
 
 
 @pytest.mark.parametrize("latency_us", FAR_APART.values(), ids=FAR_APART.keys())
-def test_reads_far_apart_are_used_for_training(tmp_path: Path, latency_us: np.ndarray) -> None:
+def test_latencies_that_differ_widely_are_learnt(tmp_path: Path, latency_us: np.ndarray) -> None:
     path = tmp_path / "az.trace"
     path.write_text("".join(line(i * 1.0, int(us), 1, 4096) for i, us in enumerate(latency_us)))
     model, record = trained(path)

@@ -262,7 +262,7 @@ def test_fitted_latency_model_predicts_as_in_evaluate(tmp_path: Path) -> None:
     assert model.hedge_table_.percentile == 90
 
 
-def test_equal_model_ids_mean_equal_models(tmp_path: Path) -> None:
+def test_models_compare_by_content(tmp_path: Path) -> None:
     one = LatencyModel.mean_of_last(500, 1000, 300)
     again = LatencyModel.from_bytes(one.to_bytes())
     other = LatencyModel.mean_of_last(501, 1000, 300)

@@ -55,7 +55,7 @@ def test_assumed_service_is_one_io_after_another() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_overloaded_drive_serves_until_the_time_limit() -> None:
+def test_extremely_slow_assumed_service_does_not_overflow() -> None:
     one = np.array([1, 2]), np.full(2, 4096)
     for mb_s in 1e-9, 1e-300, 5e-324:
         arrival, end = AssumedService(0, mb_s).serve(*one)

@@ -203,7 +203,7 @@ def test_exit_status_of_the_command_follows_the_shell(
         tracer.wait()
 
 
-def test_recording_file_size_equals_its_contents(tmp_path: Path) -> None:
+def test_progress_excludes_preallocated_file_space(tmp_path: Path) -> None:
     """blktrace makes it longer beforehand, by 16 MiB a drive and CPU."""
     with (tmp_path / "sda.blktrace.0").open("wb") as stream:
         stream.write(b"x" * 4096)

@@ -94,7 +94,7 @@ def test_exploration_can_be_turned_off(tmp_path: Path, drives: list[Path], trace
 
 
 @pytest.mark.parametrize(("policy", "hedges"), [("lowest", False), ("lowest-h95", True)])
-def test_hedges_have_a_separate_budget(
+def test_hedges_and_probes_stay_within_the_budget(
     tmp_path: Path, drives: list[Path], trace: Path, policy: str, hedges: bool
 ) -> None:
     replay(drives, [trace], policy, "--latency-model", models(tmp_path), "--spread",
