@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Errors and the allocations that end in one. */
+/* Errors, and allocations that exit on failure. */
 #include "error.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ bool all_printed(void)
 	errno = 0;
 	if (!fflush(stdout) && !ferror(stdout))
 		return true;
-	/* Of an earlier write nobody knows the reason any more. */
+	/* The reason of an earlier failed write is no longer known. */
 	warn_user("standard output: %s", strerror(errno ? errno : EIO));
 	return false;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* replayer: replays block traces against an array of replicated drives. The order of a run, top to
- * bottom. */
+/*
+ * replayer: replay block traces against an array of replicated drives. main() shows the order of a
+ * run.
+ */
 #include "drive/guard.h"
 #include "drive/prefill.h"
 #include "engine/engine.h"
@@ -38,7 +40,7 @@ static void require_policy(struct replay *r)
 	if (r->o.policy->needs_linnos)
 		for (unsigned int k = 0; k < r->n_drives; k++)
 			device_require_linnos(&r->devices[k], r->linnos_mode[k], r->model_id[k]);
-	/* What the policy's setup goes by. */
+	/* The policy's setup uses it. */
 	r->hedge_budget = (struct budget){.share = r->o.hedge_budget, .burst = r->o.hedge_burst};
 	if (r->o.policy->setup)
 		r->o.policy->setup(r);
@@ -46,7 +48,10 @@ static void require_policy(struct replay *r)
 		hedging_setup_percentile(r, r->o.policy->hedge_percentile);
 }
 
-/* What only the run itself can tell: the scan has found the rest. */
+/*
+ * Exit if all I/Os fell into the warm-up. Only the run itself can show this; the scan has found all
+ * other causes.
+ */
 static void require_counted(const struct replay *r)
 {
 	if (!r->stop_reason && !r->c.reads && !r->c.writes)
@@ -54,13 +59,16 @@ static void require_counted(const struct replay *r)
 		    (unsigned long long)r->c.warmup_ios, r->o.warmup_s);
 }
 
-/* Those of an earlier run are worth more than those of one that was ended before its first I/O. */
+/*
+ * Return false if the run ended before its first I/O was counted; then the results of an earlier
+ * run are kept.
+ */
 static bool has_results(const struct replay *r)
 {
 	return r->c.reads || r->c.writes || r->c.timed_out;
 }
 
-/* What was asked for, in its files; false when it could not be written to its end. */
+/* Write the requested result files. Return false if one could not be written completely. */
 static bool write_results(struct replay *r)
 {
 	bool written;
@@ -101,7 +109,7 @@ int main(int argc, char **argv)
 		r->log = log_create(r->o.log_path, r->o.policy->name, r->n_drives, r->o.seed);
 	sigaction(SIGINT, &on_stop, NULL);
 	sigaction(SIGTERM, &on_stop, NULL);
-	/* A file size limit is an error of a write like others. */
+	/* Exceeding the file size limit is handled like any other write error. */
 	signal(SIGXFSZ, SIG_IGN);
 	engine_setup(r);
 	if (r->o.prefill == PREFILL_TOUCHED)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Numbers as people write them: see number.h. */
+/* Parse numbers: see number.h. */
 #include "number.h"
 
 #include <errno.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers as people write them: decimal digits, the whole text, and nothing that only C reads as a
- * number (010 as eight, 0x10, inf, leading blanks). */
+/*
+ * Parse numbers in ordinary notation: decimal digits, the whole text, and no notation that is
+ * specific to C (octal 010, 0x10, inf, leading blanks).
+ */
 #ifndef REPLAYER_NUMBER_H
 #define REPLAYER_NUMBER_H
 
@@ -8,15 +10,17 @@
 #include <stdint.h>
 
 bool parse_whole(const char *text, uint64_t *value);
-/* With a sign, a fraction or an exponent. */
+/* Parse a number that may have a sign, a fraction or an exponent. */
 bool parse_number(const char *text, double *value);
-/* The same, and what follows it. */
+/* Parse a number like parse_number(), and return what follows it in *unit. */
 bool parse_number_unit(const char *text, double *value, const char **unit);
-/* Takes the digits off the front of a text, leading zeros and all; false, and nothing taken, when
- * there are none or too many for 64 bits. */
+/*
+ * Parse the digits at the start of a text, including leading zeros, and advance it. Return false,
+ * without advancing, if there are none or too many for 64 bits.
+ */
 bool number_take(const char **text, uint64_t *value);
 
-/* The place of a word among those of "this|that"; -1 when it is none of them. */
+/* Return the index of a word in "this|that"; -1 if it is not in the list. */
 int word_place(const char *words, const char *text);
 
 #endif

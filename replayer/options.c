@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The command line: see options.h. */
+/* Command line: see options.h. */
 #include "options.h"
 #include "error.h"
 #include "number.h"
@@ -161,7 +161,7 @@ const unsigned int n_option_rows = sizeof(option_rows) / sizeof(*option_rows);
 
 #define N_ROWS (sizeof(option_rows) / sizeof(*option_rows))
 #define SHORT_HELP 'h'
-#define FIRST_ROW 1000 /* getopt's number of the table's first row */
+#define FIRST_ROW 1000 /* getopt's value for the first row of the table */
 
 /* Paragraphs of --help. */
 static const char *const introduction[] = {
@@ -212,7 +212,10 @@ static void print_injections(void)
 #define HELP_COLUMNS 110
 #define HELP_INDENT 26
 
-/* Words up to the last column, further lines indented; the first begins at column `at`. */
+/*
+ * Print words up to the last column, with further lines indented; the first line starts at column
+ * `at`.
+ */
 static void print_wrapped(const char *text, int at, int indent)
 {
 	while (*text) {
@@ -292,7 +295,10 @@ static uint64_t whole(const char *option, const char *text, uint64_t min, uint64
 	return v;
 }
 
-/* "5%" or 0.05 or none. More than every read is no budget: that is what none says. */
+/*
+ * Parse "5%", 0.05 or "none". A budget of more than all reads is an error, because "none" expresses
+ * it.
+ */
 static double share(const char *option, const char *text)
 {
 	const char *unit;
@@ -311,7 +317,7 @@ static double share(const char *option, const char *text)
 	    option, text);
 }
 
-/* Standard input cannot be read twice, and results go to files. */
+/* Standard input cannot be read twice, and results are written to files. */
 static void require_name(const char *option, const char *path)
 {
 	if (!strcmp(path, "-"))
@@ -348,7 +354,7 @@ static void parse_tags(struct options *o, const char *option, char *text)
 	}
 }
 
-/* As it was given: what follows takes lists apart, and getopt sorts. */
+/* Copy the arguments, because parsing splits lists in place and getopt reorders them. */
 static char **copy_of(int argc, char **argv)
 {
 	char **copy = xcalloc(argc + 1, sizeof(*copy));
@@ -434,7 +440,7 @@ static void set_initial(struct options *o)
 	}
 }
 
-/* What getopt needs of the table. */
+/* Build getopt's options from the table. */
 static void long_options(struct option *options)
 {
 	for (unsigned int i = 0; i < N_ROWS; i++)
@@ -444,7 +450,7 @@ static void long_options(struct option *options)
 						     .val = FIRST_ROW + i};
 }
 
-/* Option by option, as the table has it. */
+/* Parse the options according to the table. */
 static void parse_each(struct options *o, int argc, char **argv)
 {
 	struct option options[N_ROWS + 1] = {0};
@@ -465,7 +471,7 @@ static void parse_each(struct options *o, int argc, char **argv)
 		die("%s: unexpected argument; `replayer --help` shows the usage", argv[optind]);
 }
 
-/* Whether the option of this field was given. */
+/* Return true if the option of this field was given. */
 static bool is_given(const struct options *o, size_t at)
 {
 	for (unsigned int i = 0; i < N_ROWS; i++)
@@ -495,11 +501,11 @@ static void make_readonly(struct options *o)
 	if (is_given(o, offsetof(struct options, prefill)) && o->prefill != PREFILL_NONE)
 		die("--prefill writes to the drives; with --readonly nothing is written");
 	o->prefill = PREFILL_NONE;
-	/* What the drives hold is not the replayer's. */
+	/* The contents of the drives were not written by the replayer. */
 	o->unwritten = UNWRITTEN_ANY;
 }
 
-/* What no option says alone. */
+/* Check combinations of options. */
 static void require_agreement(struct options *o)
 {
 	if (!o->n_devices)
@@ -529,7 +535,7 @@ static void require_agreement(struct options *o)
 		    o->warmup_s, o->duration_s);
 }
 
-/* Each thread has a part of what is limited, and knows of its own I/Os alone. */
+/* Each thread has a share of every limit, and knows only its own I/Os. */
 static void require_shares(const struct options *o)
 {
 	if (o->threads == 1)

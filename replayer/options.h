@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line. */
+/* Command line options. */
 #ifndef REPLAYER_OPTIONS_H
 #define REPLAYER_OPTIONS_H
 
@@ -10,8 +10,10 @@
 #include <stdint.h>
 
 #define MAX_INJECTS 64
-/* The I/O tag that flashsim's fault rules match is the hint field of the I/O priority, which
- * Linux 6.5 brought. The kernel gives meanings to values below 8. */
+/*
+ * flashsim's fault rules match the I/O tag, which is the hint field of the I/O priority (Linux 6.5
+ * and later). The kernel defines the meaning of values below 8.
+ */
 #define TAG_MIN 8
 #define TAG_MAX 1023
 
@@ -29,8 +31,8 @@ struct options {
 	char *devices[MAX_DRIVES];
 	char *traces[MAX_DRIVES];
 	char *injects[MAX_INJECTS];
-	char *forced[MAX_DRIVES];  /* devices to overwrite whatever they carry */
-	uint16_t tags[MAX_DRIVES]; /* of each trace's I/Os; 0: none */
+	char *forced[MAX_DRIVES];  /* devices to overwrite even if they contain something */
+	uint16_t tags[MAX_DRIVES]; /* tag of each trace's I/Os; 0 if there is none */
 	const struct policy *policy;
 	char *latency_models[MAX_DRIVES];
 	unsigned int n_latency_models;
@@ -38,74 +40,77 @@ struct options {
 	unsigned int n_hedge_tables;
 	char *heimdall_networks[MAX_DRIVES];
 	unsigned int n_heimdall_networks;
-	double explore_ms;    /* 0: never */
+	double explore_ms;    /* 0 to disable */
 	uint32_t home_margin; /* percent */
 	uint32_t home_unasked;
 	bool unguarded, guarded;
-	const char *from, *volume; /* of the traces; NULL: not given */
+	const char *from, *volume; /* format and volume of the traces; NULL if not given */
 	const char *scenario, *json_path, *log_path, *profile_path;
 	uint64_t seed;
 	double failover_us;
 	double start_every_s;
-	double hedge_us;		/* < 0: not given */
-	double hedge_percentile;	/* < 0: the policy's own */
-	double hedge_budget;		/* share of reads; infinite when given as "none" */
-	double hedge_burst;		/* hedges that the budget saves up at most */
-	double false_submit_ratio;	/* < 0: from the kernel's counters */
-	uint32_t heuristic_queue_pages; /* 0: from the profile */
-	uint32_t threshold_us;		/* 0: the drives' own */
-	double heuristic_busy_us;	/* < 0: the threshold that hedge-ip uses */
+	double hedge_us;		/* negative if not given */
+	double hedge_percentile;	/* negative for the policy's own */
+	double hedge_budget;		/* fraction of reads; infinite for "none" */
+	double hedge_burst;		/* maximum number of hedges that can be saved up */
+	double false_submit_ratio;	/* negative to use the kernel's counters */
+	uint32_t heuristic_queue_pages; /* 0 to use the profile */
+	uint32_t threshold_us;		/* 0 to use the drives' own */
+	double heuristic_busy_us;	/* negative to use the threshold of hedge-ip */
 	unsigned int clone_copies;
-	double timeout_s;			     /* for an I/O at a drive; 0: none */
-	double duration_s, warmup_s, skip_s, rerate; /* duration 0: to the trace's end */
+	double timeout_s;			     /* for an I/O at a drive; 0 for none */
+	double duration_s, warmup_s, skip_s, rerate; /* duration_s is 0 for the whole trace */
 	bool replicate_writes, spread, fit, saturate, quiet;
 	bool readonly;
 	uint32_t loops;
-	double interval_s;		 /* of the time series */
-	unsigned int prefill, unwritten; /* PREFILL_, UNWRITTEN_ */
+	double interval_s;		 /* interval of the time series */
+	unsigned int prefill, unwritten; /* values of PREFILL_ and UNWRITTEN_ */
 	unsigned int settle_ms;
 	unsigned int depth, threads;
-	unsigned int losers;	 /* lost reads that a drive may hold */
-	bool given[MAX_OPTIONS]; /* by place in option_rows[] */
+	unsigned int losers;	 /* maximum number of orphaned reads per drive */
+	bool given[MAX_OPTIONS]; /* by index in option_rows[] */
 };
 
-/* What an option's field of struct options holds. */
+/* The type of an option's field in struct options. */
 enum option_kind {
 	OPTION_FLAG,	     /* bool */
 	OPTION_WHOLE,	     /* uint32_t */
 	OPTION_WHOLE64,	     /* uint64_t */
 	OPTION_WHOLE_NUMBER, /* double */
-	OPTION_NUMBER,	     /* double; < 0: not given */
-	OPTION_SHARE,	     /* double, of 1; infinite for "none" */
+	OPTION_NUMBER,	     /* double; negative if not given */
+	OPTION_SHARE,	     /* double, a fraction of 1; infinite for "none" */
 	OPTION_TEXT,	     /* const char * */
-	OPTION_CHOICE,	     /* unsigned int, the place of the word in .argument */
-	OPTION_LIST,	     /* char *[MAX_DRIVES], how many at .count_at */
-	OPTION_REPEATED,     /* char *[MAX_INJECTS], likewise; given several times */
-	OPTION_TAGS,	     /* uint16_t[MAX_DRIVES], likewise */
+	OPTION_CHOICE,	     /* unsigned int, the index of the word in .argument */
+	OPTION_LIST,	     /* char *[MAX_DRIVES], number at .count_at */
+	OPTION_REPEATED,     /* char *[MAX_INJECTS], number at .count_at; may be repeated */
+	OPTION_TAGS,	     /* uint16_t[MAX_DRIVES], number at .count_at */
 	OPTION_POLICY,	     /* const struct policy * */
 	OPTION_VERSION,
 	OPTION_HELP,
 };
 
-/* All there is to know of an option: the command line is parsed with it, --help and the results'
- * config are made of it, and the man page is checked against it. Without a name it is a heading of
- * --help. */
+/*
+ * All properties of an option. They are used to parse the command line and to generate --help and
+ * the results' config, and the man page is checked against them. A row without a name is a heading
+ * of --help.
+ */
 struct option_row {
 	const char *name;
-	const char *argument; /* as --help shows it; NULL: takes none */
+	const char *argument; /* as shown by --help; NULL if there is none */
 	enum option_kind kind;
-	size_t at, count_at;  /* in struct options */
-	uint64_t first, last; /* of whole numbers */
-	double min, max;      /* of others; below min only the initial value: there is none */
+	size_t at, count_at;  /* offsets in struct options */
+	uint64_t first, last; /* range of whole numbers */
+	double min, max; /* range of other numbers; only the initial value, which means none, may be
+			    less than min */
 	double initial;
-	const char *json; /* its name in config; NULL: not there */
+	const char *json; /* name in config; NULL if it is not there */
 	const char *help;
 };
 
 extern const struct option_row option_rows[];
 extern const unsigned int n_option_rows;
 
-/* Exits after --help and --version; dies on a bad command line. */
+/* Parse the command line. Exit after --help and --version, and on errors. */
 void options_parse(struct options *o, int argc, char **argv);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What is written to a drive, and the proof that a read returned it: see content.h. */
+/* Contents of a drive, and verification of reads: see content.h. */
 #include "content.h"
 #include "splitmix.h"
 
@@ -8,7 +8,7 @@
 #define STEP SPLITMIX_STEP
 #define POISON 0x5bad5bad5bad5badull
 #define LOW_UNKNOWN UINT32_MAX
-#define RUN_BLOCKS 16u /* generations side by side, in 128 bytes */
+#define RUN_BLOCKS 16u /* consecutive generations, in 128 bytes */
 
 static uint64_t place_key(const struct content *c, uint64_t block)
 {
@@ -43,7 +43,7 @@ void content_free(struct content *c)
 	sparse_free(&c->blocks);
 }
 
-/* Of a block that was never written: generation 0, and none under way. */
+/* A block that was never written has generation 0, and no write in flight. */
 static struct generation generation_of(const struct content *c, uint64_t block)
 {
 	const struct generation *run = sparse_get(&c->blocks, block / RUN_BLOCKS);
@@ -65,7 +65,7 @@ bool content_is_ours(const void *block)
 {
 	const uint64_t *words = block;
 
-	/* The words after the first are an odd number and its steps. */
+	/* The words after the first are an odd number and its multiples. */
 	if (!((words[1] - STEP) & 1))
 		return false;
 	for (unsigned int i = 2; i < BLOCK_WORDS; i++)
@@ -74,7 +74,7 @@ bool content_is_ours(const void *block)
 	return true;
 }
 
-/* One more is issued; which. */
+/* Issue the next generation and return it. */
 static uint32_t next_generation(struct content *c, uint64_t block)
 {
 	struct generation g;
@@ -82,7 +82,7 @@ static uint32_t next_generation(struct content *c, uint64_t block)
 	pthread_mutex_lock(&c->lock);
 	g = generation_of(c, block);
 	g.issued++;
-	/* At 65535 overlapping generations the block counts as unknown. */
+	/* With 65535 overlapping generations the contents count as unknown. */
 	if (g.span < GENERATION_UNKNOWN)
 		g.span++;
 	g.lone = !g.outstanding;
@@ -152,8 +152,10 @@ static bool block_matches(const uint64_t *words, uint64_t place, uint32_t genera
 	return !differ;
 }
 
-/* While a write is in flight a reader may see a part of it: each word then is of one accepted
- * generation. */
+/*
+ * While a write is in flight, a read may return a part of it: each word is then of one accepted
+ * generation.
+ */
 static bool block_is_torn(const uint64_t *words, uint64_t place, uint32_t low, uint32_t high)
 {
 	for (unsigned int i = 0; i < BLOCK_WORDS; i++) {

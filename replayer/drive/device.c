@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The drives of the array: see device.h. */
+/* Drives of the array: see device.h. */
 #include "device.h"
 #include "error.h"
 #include "latcrit.h"
@@ -20,14 +20,16 @@
 #define BUSY_TRIES 20
 #define BUSY_PAUSE_US 50000
 
-/* The kernel's name of the disk that a device number belongs to; a partition leads to its disk. */
+/*
+ * Return the kernel's name of the disk with this device number; for a partition, that of its disk.
+ */
 static char *disk_name(dev_t dev)
 {
 	char name[NAME_MAX];
 
 	if (blkid_devno_to_wholedisk(dev, name, sizeof(name), NULL))
 		return NULL;
-	/* In /dev it may be a path, as cciss/c0d0; in /sys it is one word. */
+	/* In /dev the name may be a path, such as cciss/c0d0; in /sys it has no slashes. */
 	for (char *slash = name; (slash = strchr(slash, '/'));)
 		*slash = '!';
 	return xstrdup(name);
@@ -42,12 +44,14 @@ void device_open(struct device *d, const char *path, bool readonly)
 	d->path = xstrdup(path);
 	if (stat(path, &st))
 		die("drive %s: %s", path, strerror(errno));
-	/* Reading harms no one: a mounted drive may be read. */
+	/* Reading is harmless, so a mounted drive may be read. */
 	if (S_ISBLK(st.st_mode) && !readonly)
 		flags |= O_EXCL;
 	d->direct = true;
-	/* A program that has just ended may hold the drive for another moment: io_uring lets go of
-	 * it late. */
+	/*
+	 * A program that has just ended may hold the drive a little longer, because io_uring closes
+	 * it late.
+	 */
 	for (unsigned int i = 0; i < BUSY_TRIES; i++) {
 		d->fd = open(path, flags);
 		if (d->fd >= 0 || errno != EBUSY)
@@ -162,8 +166,10 @@ void device_require_linnos(const struct device *d, char mode[16], char model_id[
 		    "/sys/block/%s/linnos); only whole disks with a kernel built with "
 		    "CONFIG_BLK_LINNOS have one",
 		    d->path, d->disk ? d->disk : "?");
-	/* Kernel files that offer a choice mark the active word with brackets; a bare word is as
-	 * good. */
+	/*
+	 * Kernel files with several choices mark the active one with brackets; a plain word is
+	 * accepted as well.
+	 */
 	if (strchr(mode, '[')) {
 		char *from = strchr(mode, '[') + 1;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The drives of the array: opening them, their size, and what their kernel says about LinnOS. */
+/* Drives of the array: open them, get their size, and read what the kernel reports about LinnOS. */
 #ifndef REPLAYER_DEVICE_H
 #define REPLAYER_DEVICE_H
 
@@ -11,36 +11,46 @@
 
 struct device {
 	char *path;
-	char *disk;	  /* the whole disk's kernel name, NULL for a plain file */
-	char *linnos_dir; /* /sys/block/<disk>/linnos, NULL when the kernel has none */
+	char *disk;	  /* kernel name of the whole disk, NULL for a regular file */
+	char *linnos_dir; /* /sys/block/<disk>/linnos, NULL if it does not exist */
 	int fd;
-	bool direct; /* O_DIRECT; false only for files whose file system has none */
+	bool direct; /* O_DIRECT; false only for files on a file system without it */
 	uint64_t size_bytes;
 };
 
-/* Kernel counters of one drive, of /sys/block/<disk>/linnos/stats. */
+/* Kernel counters of one drive, from /sys/block/<disk>/linnos/stats. */
 struct linnos_stats {
 	bool present;
 	uint64_t latency_critical, false_submits;
 };
 
-/* Opens for reading and writing; block devices exclusively, so that one that is mounted, whole or
- * in part, is refused. With readonly for reading, and with others. Dies on failure. */
+/*
+ * Open a drive for reading and writing. Block devices are opened exclusively, so that one that is
+ * mounted, as a whole or in part, is refused. With readonly, open for reading only and not
+ * exclusively. Exit on failure.
+ */
 void device_open(struct device *d, const char *path, bool readonly);
 void device_close(struct device *d);
 
-/* The first line of a small file, of the kernel's for instance; false when there is none. */
+/*
+ * Read the first line of a small file, such as one of the kernel's; return false if there is none.
+ */
 bool first_line(char *text, size_t size, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The model's inflection point; false when the kernel does not tell. */
+/* Get the model's inflection point; return false if the kernel does not report it. */
 bool device_threshold_us(const struct device *d, uint64_t *threshold_us);
-/* The same; dies, with the option that gives the time instead, when the kernel does not tell. */
+/*
+ * Like device_threshold_us(), but exit if the kernel does not report it; the message names the
+ * option that sets it.
+ */
 uint64_t device_require_threshold_us(const struct device *d, const char *policy,
 				     const char *option);
 void device_linnos_stats(const struct device *d, struct linnos_stats *stats);
-/* Dies, with the remedy, unless reads with the hint will be decided on this drive: hint known to
- * the kernel, a model uploaded, mode not off. Returns the model's id and the mode. */
+/*
+ * Exit, with the remedy, unless the drive decides on hinted reads: the kernel knows the hint, a
+ * model is uploaded, and the mode is not off. Return the id of the model and the mode.
+ */
 void device_require_linnos(const struct device *d, char mode[16], char model_id[16]);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a replay must not destroy: see guard.h. */
+/* Protection against overwriting data: see guard.h. */
 #include "guard.h"
 #include "content.h"
 #include "device.h"
@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Someone may look at a drive for a moment: udev at a new one, a program that is just ending. */
+/* A drive may be open for a moment: by udev if it is new, or by a program that is just ending. */
 #define HOLDER_TRIES 20
 #define HOLDER_PAUSE_US 50000
 
@@ -40,7 +40,7 @@ static bool is_forced(const struct options *o, const char *path)
 	return false;
 }
 
-/* Whether the block that holds what libblkid has found is a replay's. */
+/* Return true if the block with libblkid's signature was written by a replay. */
 static bool found_in_our_block(blkid_probe probe, int fd)
 {
 	char block[BLOCK_BYTES];
@@ -74,7 +74,7 @@ static void refuse_signature(const char *path, blkid_probe probe)
 	    path, kind, type, path);
 }
 
-/* Through the page cache, for libblkid reads where and as much as it likes. */
+/* This reads through the page cache, because libblkid reads at any offset and length. */
 static void require_no_signature(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC), found;
@@ -84,10 +84,10 @@ static void require_no_signature(const char *path)
 		die("drive %s: %s", path, strerror(errno));
 	if (!probe || blkid_probe_set_device(probe, fd, 0, 0))
 		die("drive %s: libblkid cannot examine it: %s", path, strerror(errno));
-	/* Without reading ahead: what it asks for and no more. */
+	/* Disable read-ahead: read only what is requested. */
 	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
 	blkid_probe_enable_superblocks(probe, true);
-	/* A damaged superblock is still somebody's. */
+	/* A damaged superblock still belongs to someone. */
 	blkid_probe_set_superblocks_flags(probe, BLKID_SUBLKS_MAGIC | BLKID_SUBLKS_TYPE |
 							 BLKID_SUBLKS_USAGE | BLKID_SUBLKS_BADCSUM);
 	blkid_probe_enable_partitions(probe, true);
@@ -105,7 +105,7 @@ static void require_no_signature(const char *path)
 
 /* ---- holders ---- */
 
-/* The disk that a partition is of; others are whole themselves. */
+/* Return the disk of a partition; other devices are returned unchanged. */
 static dev_t whole_disk(dev_t dev)
 {
 	dev_t whole;
@@ -113,7 +113,10 @@ static dev_t whole_disk(dev_t dev)
 	return blkid_devno_to_wholedisk(dev, NULL, 0, &whole) ? dev : whole;
 }
 
-/* A block device is also its whole disk and its partitions: held one, held all. */
+/*
+ * Return true if a file is the drive. A block device includes its whole disk and its partitions: if
+ * one is open, all count as open.
+ */
 static bool is_drive(const struct drive *d, const struct stat *st)
 {
 	dev_t ours = d->st.st_rdev, theirs = st->st_rdev;
@@ -124,7 +127,7 @@ static bool is_drive(const struct drive *d, const struct stat *st)
 	       (ours == theirs || whole_disk(ours) == theirs || ours == whole_disk(theirs));
 }
 
-/* The flags that a process opened a file with; -1 when it is gone. */
+/* Return the flags with which a process opened a file; -1 if the process has ended. */
 static int open_flags(const char *pid, const char *fd)
 {
 	char *path = xasprintf("/proc/%s/fdinfo/%s", pid, fd), line[128];
@@ -145,7 +148,10 @@ static bool for_control_only(const struct stat *st, int flags)
 	       (S_ISBLK(st->st_mode) && (flags & O_ACCMODE) == O_RDONLY && (flags & O_NONBLOCK));
 }
 
-/* A drive that this process has open, as its name for an error; NULL when it has none. */
+/*
+ * Return the name of a drive that this process has open, for an error message; NULL if there is
+ * none.
+ */
 static const struct drive *held_by(const char *pid, const struct drive *drives, unsigned int n)
 {
 	char *folder = xasprintf("/proc/%s/fd", pid);
@@ -214,7 +220,7 @@ static void require_not_held(const struct drive *drives, unsigned int n)
 	}
 }
 
-/* The file behind a loop device, as far as a drive can be it; false when there is none. */
+/* Get the file behind a loop device if it could be a drive; return false if there is none. */
 static bool backing_file(const char *loop, const char *node, struct stat *st)
 {
 	struct loop_info64 info;
@@ -225,7 +231,7 @@ static bool backing_file(const char *loop, const char *node, struct stat *st)
 	if (!first_line(file, sizeof(file), "/sys/block/%s/loop/backing_file", loop))
 		return false;
 	stat(file, st);
-	/* The name may lead elsewhere by now; the device knows. */
+	/* The path may lead elsewhere by now, so ask the device. */
 	fd = open(node, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd >= 0 && !ioctl(fd, LOOP_GET_STATUS64, &info)) {
 		st->st_dev = info.lo_device;
@@ -237,7 +243,7 @@ static bool backing_file(const char *loop, const char *node, struct stat *st)
 	return true;
 }
 
-/* The kernel holds a loop device's file open where no process can be asked. */
+/* The kernel holds the file of a loop device open, which is not visible in any process. */
 static void require_no_loop(const struct drive *drives, unsigned int n)
 {
 	DIR *dir = opendir("/sys/block");
@@ -269,10 +275,10 @@ static void stat_drive(struct drive *d, const char *path)
 
 /* ---- outputs ---- */
 
-/* The option that reads this file, other than --trace; NULL: none. */
+/* Return the option that reads this file, other than --trace; NULL if there is none. */
 static const char *read_by(const struct options *o, const struct stat *file)
 {
-	/* Of each there is one a drive at most; a path not given is no file. */
+	/* There is at most one of each per drive; a path that was not given is no file. */
 	for (unsigned int k = 0; k < MAX_DRIVES; k++) {
 		if (trace_is_file(o->latency_models[k], file))
 			return "--latency-model";
@@ -312,7 +318,10 @@ static void require_replaceable(const struct options *o, const char *option, con
 		die("--%s %s: it is the %s", option, path, read_by(o, &st));
 }
 
-/* Where an output will be, though it may not be there yet: its folder, without links, and name. */
+/*
+ * Resolve the path of an output that may not exist yet: its folder without symbolic links, and its
+ * name.
+ */
 static char *look_at_output(const struct options *o, const char *option, const char *path)
 {
 	char *copy = xstrdup(path), *beside = xasprintf("%s.new", path), *folder, *place;
@@ -332,7 +341,7 @@ static char *look_at_output(const struct options *o, const char *option, const c
 	return place;
 }
 
-/* Whether b is what a is written to before it gets its name. */
+/* Return true if b is the temporary file that a is written to before it is renamed. */
 static bool is_beside(const char *a, const char *b)
 {
 	size_t n = strlen(a);

@@ -11,8 +11,10 @@
 #define RWF_LATCRIT 0x00008000
 #endif
 
-/* Tells whether the kernel supports the hint on this file or drive of size_bytes. It reads past the
- * end, which transfers nothing, but the kernel checks the flags first. */
+/*
+ * Return true if the kernel supports the hint on this file or drive of size_bytes. The function
+ * reads past the end, which transfers nothing, but the kernel checks the flags first.
+ */
 bool latcrit_is_known(int fd, uint64_t size_bytes);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The blocks that reads touch, written before the run: see prefill.h. */
+/* Write the blocks that reads touch before the run: see prefill.h. */
 #include "prefill.h"
 #include "engine/attempts.h"
 #include "engine/engine.h"
@@ -10,11 +10,11 @@
 #include <stddef.h>
 #include <string.h>
 
-#define WRITE_BLOCKS 256u /* 1 MiB a write */
+#define WRITE_BLOCKS 256u /* 1 MiB per write */
 #define WRITE_DEPTH 16u	  /* writes in flight per drive */
 #define LEAF_BLOCKS 512u  /* bits of a leaf: 64 bytes */
 
-/* The owner of the prefill's writes is the number of those at the drives. */
+/* The owner of a prefill write is the counter of writes in flight. */
 static void write_done(struct replay *r, struct attempt *a, int result)
 {
 	uint32_t *writing = a->io->owner;
@@ -25,7 +25,7 @@ static void write_done(struct replay *r, struct attempt *a, int result)
 		attempt_failed(r, a, result);
 }
 
-/* Which blocks are to be written: a bit for each. */
+/* Bitmap of the blocks to be written. */
 struct touched {
 	struct sparse words; /* leaves of LEAF_WORDS */
 	uint64_t n_blocks, count;
@@ -47,7 +47,7 @@ static void touch(void *context, unsigned int trace, const struct trace_io *io)
 	}
 }
 
-/* The bits of 64 blocks from a multiple of 64 on. */
+/* Return the bits of 64 blocks, starting at a multiple of 64. */
 static uint64_t word_at(const struct touched *t, uint64_t block)
 {
 	const uint64_t *words = sparse_get(&t->words, block / LEAF_BLOCKS);
@@ -55,8 +55,10 @@ static uint64_t word_at(const struct touched *t, uint64_t block)
 	return words ? words[block % LEAF_BLOCKS / 64] : 0;
 }
 
-/* The next run of set bits at or after *from, at most WRITE_BLOCKS long; its length, 0 at the
- * end. */
+/*
+ * Find the next run of set bits at or after *from. Return its length, at most WRITE_BLOCKS, or 0 at
+ * the end.
+ */
 static uint32_t next_run(const struct touched *t, uint64_t *from)
 {
 	uint64_t at = *from, word;
@@ -81,9 +83,9 @@ static uint32_t next_run(const struct touched *t, uint64_t *from)
 }
 
 /*
- * Every block that a read of any trace touches is written on every drive, since any of them may
- * serve it; under every policy alike, so that the drives are in the same state. Blocks no read
- * touches stay as they are.
+ * Write every block that a read of any trace touches on every drive, because any drive may serve
+ * it. This is the same for all policies, so that the drives are in the same state. Other blocks
+ * stay unchanged.
  */
 void prefill(struct replay *r)
 {
@@ -126,9 +128,12 @@ void prefill(struct replay *r)
 	if (r->c.io_errors)
 		die("prefill: %llu writes failed; a drive is unusable (or use --prefill none)",
 		    (unsigned long long)r->c.io_errors);
-	/* Lets the drives put away what they buffered, so that the run does not start inside it. */
+	/*
+	 * Give the drives time to flush their buffers, so that the run does not start during a
+	 * flush.
+	 */
 	if (r->c.prefill_blocks)
 		ring_sleep_until(&r->ring, r->ring.now_ns + r->o.settle_ms * 1000000ull);
-	/* Only the prefill's own block count outlives it. */
+	/* Keep only the number of prefilled blocks. */
 	memset(&r->c, 0, offsetof(struct counters, prefill_blocks));
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The blocks that reads touch, written before the run, so that every read has content to check. */
+/* Write the blocks that reads touch before the run, so that every read can be verified. */
 #ifndef REPLAYER_PREFILL_H
 #define REPLAYER_PREFILL_H
 
 struct replay;
 
-/* Reads the traces through once; dies when a drive refuses a write. */
+/* Read the traces once and write the blocks; exit if a drive fails a write. */
 void prefill(struct replay *r);
 
 #endif

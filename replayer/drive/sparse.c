@@ -12,7 +12,10 @@ static uint64_t n_tops(const struct sparse *s)
 	return (s->n + SPARSE_NODE - 1) / SPARSE_NODE;
 }
 
-/* Room for the fullest case; only what is touched takes memory, from the front on. */
+/*
+ * Reserve address space for the largest size; memory is used only for the pages that are touched,
+ * from the start.
+ */
 static void *reserve(uint64_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -32,7 +35,7 @@ void sparse_init(struct sparse *s, uint64_t n, uint32_t leaf_bytes)
 	s->top = reserve(n_tops(s) * sizeof(*s->top));
 	s->nodes = reserve(n_tops(s) * SPARSE_NODE * sizeof(*s->nodes));
 	s->leaves = reserve(n * leaf_bytes);
-	/* The top is touched all over, and small. */
+	/* The top level is small, and accesses are spread over all of it. */
 	madvise(s->top, n_tops(s) * sizeof(*s->top), MADV_NOHUGEPAGE);
 }
 

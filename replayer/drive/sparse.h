@@ -2,11 +2,11 @@
 /*
  * A sparse array of small leaves, for tables with an entry for every block of a drive.
  *
- * A drive of 4 TB has a thousand million blocks and a trace may touch a few of them, far apart. A
- * flat table would take a page of memory for each, or two megabytes where huge pages are on. Here a
- * touched place takes its own leaf and a node of 64 indices; what was never touched takes four
- * bytes for 64 leaves. Leaves never move, and making one costs the same at any size. One thread at
- * a time may make leaves, while others look for them.
+ * A drive of 4 TB has a billion blocks, and a trace may touch a few of them, far apart. A flat
+ * table would take a page of memory for each, or 2 MiB with huge pages. Here a touched entry takes
+ * a leaf and a node of 64 indices, and untouched entries take four bytes for 64 leaves. Leaves
+ * never move, and the cost of creating one does not depend on the size. One thread at a time may
+ * create leaves while others look them up.
  */
 #ifndef REPLAYER_SPARSE_H
 #define REPLAYER_SPARSE_H
@@ -17,19 +17,19 @@
 #define SPARSE_NODE 64u /* leaves per node */
 
 struct sparse {
-	uint32_t *top;	 /* node of SPARSE_NODE leaves, plus one; 0: none */
-	uint32_t *nodes; /* leaf, plus one; 0: none */
+	uint32_t *top;	 /* index of a node of SPARSE_NODE leaves, plus one; 0 if there is none */
+	uint32_t *nodes; /* index of a leaf, plus one; 0 if there is none */
 	char *leaves;
 	uint64_t n;
 	uint32_t leaf_bytes, n_nodes, n_leaves;
 };
 
-/* An array of n leaves, all zero; dies when out of memory. At most 2^32 - 1 of them. */
+/* Create an array of n leaves, all zero, at most 2^32 - 1; exit if out of memory. */
 void sparse_init(struct sparse *s, uint64_t n, uint32_t leaf_bytes);
 void sparse_free(struct sparse *s);
 void *sparse_make_slowly(struct sparse *s, uint64_t i);
 
-/* Leaf i, or NULL when it was never made. */
+/* Return leaf i, or NULL if it was never created. */
 static inline void *sparse_get(const struct sparse *s, uint64_t i)
 {
 	uint32_t node = __atomic_load_n(&s->top[i / SPARSE_NODE], __ATOMIC_ACQUIRE), leaf;
@@ -41,7 +41,7 @@ static inline void *sparse_get(const struct sparse *s, uint64_t i)
 	return leaf ? s->leaves + (leaf - 1) * (uint64_t)s->leaf_bytes : NULL;
 }
 
-/* Leaf i; it is made where there is none. */
+/* Return leaf i; create it if there is none. */
 static inline void *sparse_make(struct sparse *s, uint64_t i)
 {
 	void *leaf = sparse_get(s, i);

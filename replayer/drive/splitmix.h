@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* splitmix64: what is written to the drives, and every random choice, follows from --seed by it. */
+/* splitmix64: generates the contents of the drives and all random choices from --seed. */
 #ifndef REPLAYER_SPLITMIX_H
 #define REPLAYER_SPLITMIX_H
 
@@ -7,7 +7,7 @@
 
 #define SPLITMIX_STEP 0x9e3779b97f4a7c15ull
 
-/* The finaliser: every input bit reaches every output bit. */
+/* The finaliser: every input bit affects every output bit. */
 static inline uint64_t splitmix_mix(uint64_t x)
 {
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -15,7 +15,7 @@ static inline uint64_t splitmix_mix(uint64_t x)
 	return x ^ (x >> 31);
 }
 
-/* The next pseudo-random number; the state begins with the seed. */
+/* Return the next pseudo-random number; the initial state is the seed. */
 static inline uint64_t splitmix_next(uint64_t *state)
 {
 	return splitmix_mix(*state += SPLITMIX_STEP);

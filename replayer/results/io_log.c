@@ -9,16 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Small enough that writing it does not hold up the event loop for long. */
+/* Small enough that a write does not delay the event loop for long. */
 #define BUFFER_BYTES (1024 * sizeof(struct log_record))
 
 struct log_file {
 	FILE *file;
-	int error; /* errno of the write that failed */
+	int error; /* errno of the failed write */
 	char *path, *beside;
 };
 
-static char *unfinished; /* removed when the program dies */
+static char *unfinished; /* removed if the program exits on an error */
 
 static void remove_unfinished(void)
 {

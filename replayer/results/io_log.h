@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The binary per-I/O log of replayer(1): written beside its final name and renamed when
- * complete. */
+/*
+ * The binary per-I/O log of replayer(1). It is written to a temporary file next to its final name
+ * and renamed when it is complete.
+ */
 #ifndef REPLAYER_IO_LOG_H
 #define REPLAYER_IO_LOG_H
 
@@ -8,8 +10,8 @@
 
 struct log_record {
 	uint64_t due_ns;
-	uint64_t latency_ns; /* the service time; with lag_ns the response time */
-	uint64_t lag_ns;     /* submission minus due */
+	uint64_t latency_ns; /* service time; the sum with lag_ns is the response time */
+	uint64_t lag_ns;     /* submission time minus due time */
 	uint64_t offset_bytes;
 	uint32_t size_bytes, device_latency_us;
 	uint8_t home, op, served_by, flags;
@@ -30,7 +32,7 @@ struct log_header {
 _Static_assert(sizeof(struct log_record) == 48, "replayer(1)");
 _Static_assert(sizeof(struct log_header) == 64, "replayer(1)");
 
-/* The log's 32-bit time holds what does not fit as its largest value. */
+/* Convert to the 32-bit times of the log; larger values become the maximum. */
 static inline uint32_t saturate_u32(uint64_t v)
 {
 	return v > UINT32_MAX ? UINT32_MAX : v;
@@ -40,8 +42,10 @@ struct log_file;
 
 struct log_file *log_create(const char *path, const char *policy, uint32_t n_drives, uint64_t seed);
 void log_append(struct log_file *l, const struct log_record *record);
-/* Completes the file and gives it its name; or tells why there is none: a log that could not be
- * written to its end is removed, and the run goes on without it. */
+/*
+ * Complete the file and rename it. Return NULL, or the reason of a failure: an incomplete log is
+ * removed, and the run continues without it.
+ */
 const char *log_finish(struct log_file *l);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HISTOGRAM_BITS 11   /* a percentile is off by 1/2048 at most */
+#define HISTOGRAM_BITS 11   /* a percentile has an error of at most 1/2048 */
 #define CHUNK_VALUES 65536u /* 256 KiB */
 
 void latency_init(struct latency *l, uint32_t exact_max)
@@ -40,7 +40,7 @@ static void keep(struct latency *l, uint32_t ns)
 void latency_add(struct latency *l, uint64_t ns)
 {
 	histogram_add(&l->histogram, ns);
-	/* A value of 4.3 s and more does not fit a u32. */
+	/* A value of 4.3 s or more does not fit a u32. */
 	if (l->count >= l->exact_max || ns > UINT32_MAX)
 		l->exact = false;
 	if (l->exact)

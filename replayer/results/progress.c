@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Progress of a run on stderr: see progress.h. The time comes from the engine; the clock is not
- * read again. */
+/*
+ * Progress of a run on stderr: see progress.h. The time comes from the engine; the clock is not
+ * read again.
+ */
 #include "progress.h"
 #include "policies/policy.h"
 #include "replay.h"

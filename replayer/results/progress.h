@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Progress of a run on stderr: a line that rewrites itself on a terminal, else a line every few
- * seconds. */
+/*
+ * Progress of a run on stderr: a line that is rewritten on a terminal, otherwise a line every few
+ * seconds.
+ */
 #ifndef REPLAYER_PROGRESS_H
 #define REPLAYER_PROGRESS_H
 
@@ -15,7 +17,7 @@ struct progress {
 };
 
 void progress_start(struct progress *p, const struct replay *r, uint64_t now_ns);
-/* While the drives are prefilled, with so many blocks in all. */
+/* During the prefill; `blocks` is the total number. */
 void progress_show_prefill(struct progress *p, const struct replay *r, uint64_t blocks);
 void progress_show(struct progress *p, const struct replay *r);
 void progress_end(struct progress *p);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a run reports: see report.h. */
+/* Results of a run: see report.h. */
 #include "report.h"
 #include "error.h"
 #include "policies/policy.h"
@@ -38,7 +38,7 @@ static json_t *count(uint64_t v)
 	return json_integer((json_int_t)v);
 }
 
-/* Numbers that do not exist (an average of nothing, a setting not used) are null. */
+/* Undefined numbers (the mean of no values, an unused setting) are null. */
 static json_t *number(double v)
 {
 	return isfinite(v) ? json_real(v) : json_null();
@@ -48,7 +48,7 @@ static json_t *text_of(const char *v, size_t length)
 {
 	json_t *s = json_stringn(v, length);
 
-	/* A path need not be UTF-8. */
+	/* A path need not be valid UTF-8. */
 	return s ? s : json_string("(not UTF-8)");
 }
 
@@ -57,7 +57,7 @@ static json_t *text(const char *v)
 	return v ? text_of(v, strlen(v)) : json_null();
 }
 
-/* NaN when there are too few values to know. */
+/* Return NaN if there are too few values. */
 static double percentile_us(struct latency *l, double fraction)
 {
 	return latency_is_enough(l->count, fraction)
@@ -89,8 +89,10 @@ static double ratio(uint64_t part, uint64_t of)
 	return of ? (double)part / (double)of : NAN;
 }
 
-/* False submits among the latency-critical reads that the kernel decided during the run; NaN where
- * it counts none. */
+/*
+ * Return the fraction of false submits among the latency-critical reads that the kernel decided on
+ * during the run; NaN if there are none.
+ */
 static double kernel_false_submit_ratio(const struct replay *r)
 {
 	uint64_t wrong = 0, decided = 0;
@@ -117,7 +119,7 @@ static json_t *names(char *const *list, unsigned int n)
 
 /* ---- config ---- */
 
-/* A choice's word, of "this|that". */
+/* Return a word of "this|that". */
 static json_t *word(const char *words, unsigned int place)
 {
 	while (place--)
@@ -125,7 +127,9 @@ static json_t *word(const char *words, unsigned int place)
 	return text_of(words, strcspn(words, "|"));
 }
 
-/* An option's value. A number below the option's range stands for none, and is null. */
+/*
+ * Return the value of an option. A number less than the option's minimum means none, and is null.
+ */
 static json_t *option_value(const struct options *o, const struct option_row *row)
 {
 	const void *at = (const char *)o + row->at;
@@ -165,7 +169,7 @@ static json_t *option_value(const struct options *o, const struct option_row *ro
 	return NULL;
 }
 
-/* For each drive an object or a number. */
+/* Return an array with an object or a number for each drive. */
 static json_t *by_drive(struct replay *r, json_t *(*of)(struct replay *r, unsigned int drive))
 {
 	json_t *a = json_array();
@@ -191,7 +195,10 @@ static json_t *linnos(struct replay *r, unsigned int drive)
 			 r->model_id[drive]);
 }
 
-/* Every setting, as the options table has them; what a policy has found out in its own place. */
+/*
+ * Return all settings in the order of the options table; those determined by a policy follow their
+ * option.
+ */
 static json_t *config(struct replay *r)
 {
 	const struct options *o = &r->o;
@@ -204,7 +211,7 @@ static json_t *config(struct replay *r)
 	set(c, "threshold_us", by_drive(r, threshold_us));
 	set(c, "hedge_percentile", number(r->hedge_percentile_used));
 	set(c, "false_submit_ratio", number(r->false_submit_ratio_used));
-	/* Without a budget nothing is saved up; a timeout of 0 is none. */
+	/* Without a budget nothing is saved up; a timeout of 0 means none. */
 	if (!isfinite(o->hedge_budget))
 		set(c, "hedge_burst", json_null());
 	if (!(o->timeout_s > 0))
@@ -236,7 +243,7 @@ static json_t *served_by(struct replay *r, unsigned int drive)
 	return count(r->c.served_by[drive]);
 }
 
-/* Columns, for they are plotted: one value per interval in which a read was answered. */
+/* Columns, as needed for plots: one value per interval in which a read was answered. */
 static json_t *series(struct replay *r)
 {
 	static const struct {
@@ -296,7 +303,7 @@ static bool all_direct(const struct replay *r)
 	return true;
 }
 
-/* What "no data errors" is worth. */
+/* Return how meaningful the absence of data errors is. */
 static const char *data_check(const struct replay *r)
 {
 	if (r->o.readonly)
@@ -316,8 +323,10 @@ static const char *const wish_names[LINNOS_N_SLOWNESS] = {
 	[LINNOS_SLOWNESS_OVER_3X_P90] = "bad",
 };
 
-/* By how slow home was predicted, or, guarding hints, answered last: reads that would leave it, and
- * what became of them. */
+/*
+ * Reads that would be redirected, by slowness class, and how many were. The class comes from the
+ * predicted latency of the default drive, or with guarded hints from its last latency.
+ */
 static json_t *guard(struct replay *r)
 {
 	json_t *wishes;
@@ -343,7 +352,7 @@ static json_t *guard(struct replay *r)
 static void set_answers(json_t *o, struct replay *r)
 {
 	set(o, "policy", text(r->o.policy->name));
-	/* Null where the policy is none. */
+	/* Null if the policy is not a bound. */
 	set(o, "bound_holds",
 	    r->o.policy->is_bound ? json_boolean(!inject_counts_reads(r->inject)) : json_null());
 	set(o, "scenario", text(r->o.scenario));
@@ -429,7 +438,7 @@ static void set_run(json_t *o, struct replay *r)
 
 	if (uname(&u))
 		die("uname: %s", strerror(errno));
-	/* Without its version, which is when the kernel was built. */
+	/* Without its version, which is the time when the kernel was built. */
 	kernel = xasprintf("%s %s %s", u.sysname, u.release, u.machine);
 	set(o, "elapsed_s", number((double)(r->end_ns - r->start_ns) / 1e9));
 	set(o, "percentiles",
@@ -472,7 +481,7 @@ bool report_json(struct replay *r, const char *path)
 	set_checks(o, r);
 	set_load(o, r);
 	set_run(o, r);
-	/* A fixed order and number of digits: two equal runs give equal files. */
+	/* A fixed order and number of digits, so that equal runs give equal files. */
 	if (json_dump_file(o, beside, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) ||
 	    rename(beside, path)) {
 		int error = errno;
@@ -501,7 +510,7 @@ static void print_latencies(const char *what, struct latency *l)
 }
 
 #define ULL(x) ((unsigned long long)(x))
-/* What happened so often, if it did. */
+/* Print a count if it is not 0. */
 #define NOTE(n, what, ...) ((n) ? (void)printf("%llu " what "\n", ULL(n), ##__VA_ARGS__) : (void)0)
 
 static void print_guard(const struct linnos_guard *g)
@@ -544,7 +553,7 @@ void report_text(struct replay *r)
 	printf("%s%s%s: %llu reads, %llu writes in %.3f s%s%s\n", r->o.policy->name,
 	       *r->o.scenario ? ", " : "", r->o.scenario, ULL(c->reads), ULL(c->writes), elapsed,
 	       r->stop_reason ? ", " : "", r->stop_reason ? r->stop_reason : "");
-	/* What a user waits begins when the I/O is due, whether or not the drives keep up. */
+	/* A user's response time starts when the I/O is due, whether or not the drives keep up. */
 	print_latencies("read  response", &r->latency[READ_RESPONSE]);
 	print_latencies("read  service ", &r->latency[READ_SERVICE]);
 	print_latencies("write response", &r->latency[WRITE_RESPONSE]);

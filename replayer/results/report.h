@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a run reports: one JSON object and a summary to read. */
+/* Results of a run: a JSON object and a readable summary. */
 #ifndef REPLAYER_REPORT_H
 #define REPLAYER_REPORT_H
 
@@ -7,9 +7,9 @@
 
 struct replay;
 
-/* Before the run: dies when the summary could not be written after it. */
+/* Before the run: exit if the results could not be written after it. */
 void report_require_writable(const char *path);
-/* Written beside its final name, then renamed; false, with a warning, when it could not be. */
+/* Write to a temporary file and rename it; return false, with a warning, on failure. */
 bool report_json(struct replay *r, const char *path);
 void report_text(struct replay *r);
 

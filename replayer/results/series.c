@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define HISTOGRAM_BITS 6 /* a percentile is off by 1/64 at most */
+#define HISTOGRAM_BITS 6 /* a percentile has an error of at most 1/64 */
 
 struct values {
 	uint64_t sum_ns, max_ns;
@@ -17,7 +17,7 @@ struct values {
 
 struct series {
 	uint64_t interval_ns;
-	uint64_t interval, reads; /* the open one */
+	uint64_t interval, reads; /* the current interval */
 	struct values service, response;
 	struct series_row *rows;
 	uint64_t n, allocated;
@@ -104,7 +104,7 @@ void series_add(struct series *s, uint64_t at_ns, uint64_t service_ns, uint64_t 
 {
 	uint64_t interval = at_ns / s->interval_ns;
 
-	/* Completions of one look at the ring share a time, so that none goes back. */
+	/* Completions found at the same time share a timestamp, so that time never goes back. */
 	if (interval > s->interval) {
 		close_interval(s);
 		s->interval = interval;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Slow drives: see inject.h. */
+/* Injection of slow drives: see inject.h. */
 #include "inject.h"
 #include "error.h"
 #include "inject_spec.h"
@@ -18,11 +18,11 @@
 
 struct inject {
 	unsigned int n;
-	char *dirs[MAX_DRIVES]; /* NULL: no injection on this drive */
+	char *dirs[MAX_DRIVES]; /* NULL if there is no injection on this drive */
 	bool armed, counts_reads;
 };
 
-static struct inject *active; /* disarmed also when the program dies */
+static struct inject *active; /* disarmed also if the program exits on an error */
 
 static bool try_write_knob(const char *dir, const char *knob, const char *value)
 {
@@ -68,7 +68,10 @@ static void add_storm(struct storm *storm, const struct inject_spec *s, unsigned
 	};
 }
 
-/* Every read of a slot, or none: then only the clock decides. */
+/*
+ * Return true unless a specification affects every read of a slot, in which case only the clock
+ * decides.
+ */
 static bool counts_reads(const struct inject_spec *s)
 {
 	if (!strcmp(s->op, "write") || !s->latency_us)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What --inject says: see inject_spec.h. */
+/* Parse --inject: see inject_spec.h. */
 #include "inject_spec.h"
 #include "drive/device.h"
 #include "error.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Far beyond any run, and small enough that times in ns and sizes in bytes fit 64 bits. */
+/* Much longer than any run, and small enough that times in ns and sizes in bytes fit 64 bits. */
 #define MS_MAX 1e9
 #define LATENCY_US_MAX 60000000u
 #define IOS_MAX UINT32_MAX
@@ -21,7 +21,7 @@
 #define STORM_BLOCK_KB_MAX 1024u
 #define STORM_DEPTH_MAX 256u
 
-/* The patterns, as bits; all but storms are flashsim's. */
+/* The patterns, as bits; all but storms are done by flashsim. */
 enum { ALL = 1, CONTINUOUS = 2, RANDOM = 4, INTERVAL = 8, STORM = 16 };
 #define BY_FLASHSIM (ALL | CONTINUOUS | RANDOM | INTERVAL)
 #define ANY (BY_FLASHSIM | STORM)
@@ -35,8 +35,10 @@ static const struct inject_pattern patterns[] = {
 };
 #define N_PATTERNS (sizeof(patterns) / sizeof(*patterns))
 
-/* Name, patterns that have it, what its value is, field; the least and the most of a number, the
- * choices of a word. */
+/*
+ * Name, patterns that use it, type of its value, field; the minimum and maximum of a number, or the
+ * choices of a word.
+ */
 static const struct key {
 	const char *name;
 	unsigned int patterns;
@@ -72,7 +74,7 @@ static const struct key {
 #define N_KEYS (sizeof(keys) / sizeof(*keys))
 _Static_assert(N_KEYS <= 32, "inject_spec.given has no bit for each key");
 
-/* What is wrong with `what`, and what could have been said instead. */
+/* Exit with a message that says what is wrong with `what`, and what is allowed. */
 __attribute__((noreturn)) static void bad_spec(const struct inject_spec *s, const char *why,
 					       const char *what)
 {
@@ -118,7 +120,7 @@ static uint64_t whole(const struct inject_spec *s, const struct key *key, const 
 	return v;
 }
 
-/* A number with a fraction if need be, as that many thousandths. */
+/* Parse a number with an optional fraction, in thousandths. */
 static uint64_t thousandths(const struct inject_spec *s, const struct key *key, const char *value)
 {
 	double v;
@@ -131,7 +133,7 @@ static uint64_t thousandths(const struct inject_spec *s, const struct key *key, 
 	return v * 1000 + 0.5;
 }
 
-/* "1%", "10000ppm" or a share of 1, to parts per million. */
+/* Parse "1%", "10000ppm" or a fraction of 1, in parts per million. */
 static uint64_t ratio_ppm(const struct inject_spec *s, const struct key *key, const char *value)
 {
 	double v = -1, per_unit = 0;
@@ -144,7 +146,7 @@ static uint64_t ratio_ppm(const struct inject_spec *s, const struct key *key, co
 	return v * per_unit + 0.5;
 }
 
-/* "all", "1" or "0+2", to bits. */
+/* Parse "all", "1" or "0+2" to a bitmap. */
 static uint64_t drive_set(const struct inject_spec *s, const struct key *key, const char *value,
 			  unsigned int n_drives)
 {
@@ -223,7 +225,7 @@ static void require(const struct inject_spec *s, const char *name)
 		bad_spec(s, "missing key", name);
 }
 
-/* Keys that mean something with one shape only, and then must be given. */
+/* Check keys that belong to one shape only, and are required there. */
 static void require_shape(const struct inject_spec *s)
 {
 	static const struct {
@@ -303,7 +305,7 @@ struct inject_spec inject_spec_parse(const char *text, unsigned int n_drives)
 	if (s.at_once > n_drives)
 		die("--inject %s: at_once=%u: there are only %u drives to be slow", text,
 		    (unsigned int)s.at_once, n_drives);
-	/* Without slots a drive is slow from the first moment on, or from the one named. */
+	/* Without slots a drive is slow from the start of the run, or from the given time on. */
 	if (!s.is_storm && s.start_us && !s.window_us)
 		s.window_us = FOREVER_US;
 	free(copy);

@@ -33,14 +33,16 @@ static void write_done(struct replay *r, struct attempt *a, int result)
 	s->in_flight--;
 	if (result != (int)a->io->size_bytes) {
 		attempt_failed(r, a, result);
-		/* A drive that refuses would be asked again at once, and for ever: the next slot
-		 * tries again. */
+		/*
+		 * A drive that fails writes would be written again at once, and forever; wait for
+		 * the next slot instead.
+		 */
 		s->slot_end_ns = 0;
 	}
 	write_next(r, s);
 }
 
-/* From one of the storm's turns to the next, in ns. */
+/* Return the time from one of the storm's turns to the next, in ns. */
 static uint64_t to_next_turn(struct storm *s)
 {
 	uint64_t ns = 0;
@@ -52,7 +54,7 @@ static uint64_t to_next_turn(struct storm *s)
 	return ns;
 }
 
-/* A slot begins. */
+/* Start a slot. */
 static void begin_slot(void *replay, struct timer *t)
 {
 	struct storm *s = (struct storm *)((char *)t - offsetof(struct storm, timer));
@@ -65,8 +67,7 @@ static void begin_slot(void *replay, struct timer *t)
 	s->offset_bytes = splitmix_next(&r->random_state) % blocks * BLOCK_BYTES;
 	if (s->every_ns)
 		timer_arm(&r->timers, t, t->at_ns + to_next_turn(s));
-	/* A write of the last slot may still be under way: the new slot fills up to the depth only.
-	 */
+	/* Writes of the previous slot may still be in flight; they count for the depth. */
 	while (s->in_flight < s->depth && write_next(r, s))
 		;
 }

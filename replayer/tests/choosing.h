@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A policy by itself: what it would send is noted, and the test says what was answered. */
+/* Test a policy in isolation: record what it sends, and simulate the answers. */
 #ifndef REPLAYER_TESTS_CHOOSING_H
 #define REPLAYER_TESTS_CHOOSING_H
 
@@ -14,21 +14,21 @@
 
 static unsigned int sent_to;
 
-/* Its place in the replayer is attempts.c. */
+/* Replaces the function of attempts.c. */
 void attempt_send(struct replay *r, struct io *io, unsigned int drive, unsigned int flags)
 {
 	assert(drive < r->n_drives && flags == SEND_PLAIN);
 	sent_to = drive;
 }
 
-/* Its setup is still to come. */
+/* Return a replay before the setup of its policy. */
 static struct replay *replay_before(const struct policy *policy)
 {
 	struct replay *r = calloc(1, sizeof(*r));
 
 	r->n_drives = N_DRIVES;
 	r->o.policy = policy;
-	/* No drive was heard of for a second. */
+	/* No read has completed on any drive for a second. */
 	r->ring.now_ns = 1000000000;
 	return r;
 }
@@ -47,7 +47,9 @@ static void replay_end(struct replay *r)
 	free(r);
 }
 
-/* Where a read of this home goes; it is not in flight afterwards. */
+/*
+ * Return the drive that a read with this default drive is sent to; it is not in flight afterwards.
+ */
 static unsigned int chosen(struct replay *r, unsigned int home)
 {
 	struct io io = {.home = home, .size_bytes = BLOCK_BYTES};
@@ -56,7 +58,7 @@ static unsigned int chosen(struct replay *r, unsigned int home)
 	return sent_to;
 }
 
-/* A read ends now that met so many others at the drive. */
+/* Complete a read that met @met other I/Os at the drive. */
 static void answer(struct replay *r, unsigned int drive, uint32_t met, uint32_t latency_us)
 {
 	struct io io = {.size_bytes = BLOCK_BYTES};

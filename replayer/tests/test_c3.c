@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* c3: the lowest score of response time, service time and cubed queue. */
+/* Tests of c3: the lowest score of response time, service time and cubed queue. */
 #include "choosing.h"
 
-/* So many answers that nothing is left in the averages of what was before. */
+/* Complete enough reads that earlier values no longer affect the averages. */
 static void answers(struct replay *r, unsigned int drive, uint32_t latency_us)
 {
 	for (unsigned int i = 0; i < 200; i++) {
@@ -11,7 +11,7 @@ static void answers(struct replay *r, unsigned int drive, uint32_t latency_us)
 	}
 }
 
-/* Idle drives that take so long, all of them heard of just now. */
+/* Return a replay of idle drives with these latencies, all completed just now. */
 static struct replay *heard_of(uint32_t us0, uint32_t us1, uint32_t us2)
 {
 	struct replay *r = replay_under(&policy_c3);
@@ -44,7 +44,7 @@ TEST(of_equal_scores_home_is_read)
 
 TEST(queues_are_as_different_as_the_cube_root_of_speeds)
 {
-	/* A drive about eight times as fast is read until its queue is twice as long. */
+	/* A drive about eight times as fast is chosen until its queue is twice as long. */
 	struct replay *r = heard_of(79, 10, 100000);
 	unsigned int n = 0;
 
@@ -60,7 +60,7 @@ TEST(of_a_drive_that_does_many_at_once_service_is_the_time_between_answers)
 {
 	struct replay *r = heard_of(200, 200, 8000);
 
-	/* Each took 200 us, and one was answered every 50. */
+	/* Each read took 200 us, and one completed every 50 us. */
 	for (unsigned int i = 0; i < 200; i++) {
 		wait_us(r, 50);
 		answer(r, 1, 3, 200);
@@ -82,7 +82,7 @@ TEST(what_answers_leave_behind_counts_as_queue)
 	r->in_flight[1] = 4;
 	answers(r, 1, 10);
 	r->in_flight[1] = 0;
-	/* A thousand us more of others' answers, and these would be forgotten. */
+	/* Drive 0 would become stale after a thousand us more of the others' answers. */
 	answer(r, 0, 0, 11);
 	assert(chosen(r, 1) == 0);
 	replay_end(r);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* heimdall: what its network is shown, and where a read goes by what it says. */
+/* Tests of heimdall: the inputs of its network, and the choice by its output. */
 #include "choosing.h"
 #include "policies/heimdall_network.h"
 
@@ -11,7 +11,7 @@
 #define THROUGHPUT(i) (7 + (i))
 #define SIZE 10
 
-/* Weights and biases carry 1024; features have a range of 1024 here. */
+/* Weights and biases are scaled by 1024; features have a range of 1024 here. */
 #define ONE 1024
 #define RANGE 1024
 
@@ -25,7 +25,10 @@ static void neurons(FILE *f, unsigned int n, unsigned int inputs, int input, int
 	}
 }
 
-/* Slow is a read for which this feature is above the limit, whatever the others are. */
+/*
+ * Return a network for which a read is slow if this feature exceeds the limit, whatever the others
+ * are.
+ */
 static char *network_of(int feature, int limit)
 {
 	char *path = strdup("/tmp/test_heimdall.XXXXXX");
@@ -41,7 +44,7 @@ static char *network_of(int feature, int limit)
 	return path;
 }
 
-/* The limits of the first drive and of the others. */
+/* Set the limits of the first drive and of the others. */
 static struct replay *replay_with_limits(int feature, int first, int others)
 {
 	struct replay *r = replay_before(&policy_heimdall);
@@ -62,7 +65,7 @@ static struct replay *replay_with(int feature, int limit)
 	return replay_with_limits(feature, limit, limit);
 }
 
-/* All drives are heard of now, and nothing is remarkable. */
+/* Complete reads with ordinary values on all drives. */
 static void hear_of_all(struct replay *r)
 {
 	for (unsigned int i = 0; i < HEIMDALL_HISTORY; i++)
@@ -107,7 +110,7 @@ TEST(a_read_that_is_predicted_slow_everywhere_stays_at_home)
 
 TEST(each_drive_has_a_network_of_its_own_which_sees_the_size)
 {
-	/* 4096 bytes are beyond the range, so as much as its end. */
+	/* 4096 bytes are beyond the range and clamped to its end. */
 	for (int limit = RANGE - 1; limit <= RANGE; limit++) {
 		struct replay *r = replay_with_limits(SIZE, limit, RANGE);
 
@@ -117,7 +120,7 @@ TEST(each_drive_has_a_network_of_its_own_which_sees_the_size)
 	}
 }
 
-/* Whose answers are remarkable by their place from the oldest on, and only by that. */
+/* Check that only the answer at this position, from the oldest on, changes the feature. */
 static void remembers(int feature, unsigned int place, uint32_t met, uint32_t latency_us, int limit)
 {
 	struct replay *r = replay_with(feature, limit);
@@ -139,7 +142,7 @@ TEST(of_the_last_three_answers_the_oldest_comes_first)
 {
 	for (unsigned int i = 0; i < HEIMDALL_HISTORY; i++) {
 		remembers(MET(i), i, 9, BLOCK_BYTES, 8);
-		/* Four bytes a us. */
+		/* Four bytes per us. */
 		remembers(THROUGHPUT(i), i, 0, BLOCK_BYTES / 4, 3);
 	}
 }

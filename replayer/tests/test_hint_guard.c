@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which reads carry the hint, with synthetic latencies. */
+/* Tests of which reads carry the hint, with synthetic latencies. */
 #include "policies/hint_guard.h"
 
 #include "test.h"
@@ -13,7 +13,7 @@
 
 /* How the default drive of a read behaves. */
 struct load {
-	double refused; /* share of the hinted reads */
+	double refused; /* fraction of the hinted reads */
 	double home_us, refused_home_us, elsewhere_us;
 	uint32_t last_us; /* latency of the last answer of the default drive */
 };
@@ -117,7 +117,7 @@ TEST(hints_mark_a_third_of_the_reads_when_nothing_is_known)
 		hinted += hints_begin(h, 0, 0).is_carried;
 		free(h);
 	}
-	/* One in six should leave, and half of the hinted reads would. */
+	/* One in six should be redirected, and half of the hinted reads would be. */
 	assert(hinted > 3000 * 0.28 && hinted < 3000 * 0.36);
 }
 

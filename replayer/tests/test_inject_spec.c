@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What --inject says. What it refuses is in tests/unit/test_replayer_inputs.py. */
+/* Tests of valid --inject specifications. tests/unit/test_replayer_inputs.py tests invalid ones. */
 #include "slow/inject_spec.h"
 
 #include "test.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Latencies and their percentiles. */
+/* Tests of latencies and their percentiles. */
 #include "results/latency.h"
 
 #include "test.h"
@@ -26,7 +26,9 @@ TEST(percentiles_are_of_what_was_added)
 	latency_free(&counted);
 }
 
-/* Of values in two halves, some beyond what is kept, against all of them in one. */
+/*
+ * Compare two merged sets, some of whose values exceed what is stored, with one set of all values.
+ */
 static void merge(uint32_t exact_max, uint32_t other_exact_max)
 {
 	struct latency all, half, other;

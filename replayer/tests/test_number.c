@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Numbers as people write them. */
+/* Tests of the number parser. */
 #include "number.h"
 
 #include "test.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* prequal: hot and cold by requests in flight, of the cold the lowest estimate. */
+/*
+ * Tests of prequal: hot and cold drives by requests in flight, and the lowest estimate of the cold
+ * ones.
+ */
 #include "choosing.h"
 
 static void answers(struct replay *r, unsigned int drive, uint32_t met, uint32_t latency_us)
@@ -40,12 +43,15 @@ TEST(a_hot_drive_is_passed_over_however_fast)
 {
 	struct replay *r = heard_of(300, 100, 200);
 
-	/* Mostly nothing is in flight, so one request is more than the quantile. */
+	/* Mostly no request is in flight, so one request exceeds the quantile. */
 	for (unsigned int i = 0; i < 100; i++)
 		chosen(r, 0);
 	r->in_flight[1] = 1;
 	assert(chosen(r, 1) == 2);
-	/* Of one read in three, in flight at one drive of three: still beyond it. */
+	/*
+	 * For one read in three, one of three drives has a request in flight, which still exceeds
+	 * the quantile.
+	 */
 	for (unsigned int i = 0; i < 100; i++) {
 		r->in_flight[1] = i % 3 == 0;
 		assert(chosen(r, 0) == (i % 3 ? 1 : 2));
@@ -57,7 +63,7 @@ TEST(what_is_often_in_flight_is_not_hot)
 {
 	struct replay *r = heard_of(300, 100, 200);
 
-	/* One drive of three has always one, so a third of all looks have. */
+	/* One drive of three always has a request, and so does a third of all samples. */
 	r->in_flight[1] = 1;
 	for (unsigned int i = 0; i < 100; i++)
 		chosen(r, 0);
@@ -75,7 +81,7 @@ TEST(with_all_hot_the_fewest_in_flight_are_read)
 	r->in_flight[1] = 7;
 	r->in_flight[2] = 8;
 	assert(chosen(r, 0) == 1);
-	/* Of as many the first from home on. */
+	/* In a tie, the first drive from the default drive on is chosen. */
 	r->in_flight[0] = r->in_flight[2] = 7;
 	assert(chosen(r, 2) == 2);
 	replay_end(r);
@@ -128,7 +134,10 @@ TEST(a_drive_that_is_not_heard_of_is_asked_again_by_one_read)
 	assert(chosen(r, 0) == 0);
 	wait_us(r, 2000);
 	assert(chosen(r, 0) == 2);
-	/* While it is at it, no other waits for it, not even where one is not many. */
+	/*
+	 * While that read is in flight, no other read waits for it, even if one request does not
+	 * make a drive hot.
+	 */
 	r->in_flight[0] = r->in_flight[1] = r->in_flight[2] = 1;
 	for (unsigned int i = 0; i < 100; i++)
 		chosen(r, 0);

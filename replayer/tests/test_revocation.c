@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* linnos with --guarded: a revoked read goes on, or home once more. */
+/* Tests of linnos with --guarded: a revoked read fails over or returns to its default drive. */
 #include "engine/attempts.h"
 #include "policies/hedging.h"
 #include "policies/policy.h"
@@ -28,7 +28,7 @@ int replica_after_home(const struct replay *r, const struct io *io, uint32_t mas
 	return -1;
 }
 
-/* Nothing is hedged, and a failover takes no time. */
+/* There is no hedging, and a failover takes no time. */
 void hedging_arm(struct replay *r, struct io *io)
 {
 }
@@ -73,7 +73,10 @@ struct outcome {
 	unsigned int hinted, stayed, left;
 };
 
-/* A read of home 0, which revokes it; what home and the next one take for it. */
+/*
+ * Send a read with default drive 0, which revokes it; the latencies of that drive and of the next
+ * one are given.
+ */
 static void one_read(struct replay *r, uint64_t home_us, uint64_t next_us, struct outcome *seen)
 {
 	struct io io = {.home = 0, .submit_ns = r->ring.now_ns};
@@ -84,7 +87,7 @@ static void one_read(struct replay *r, uint64_t home_us, uint64_t next_us, struc
 	if (sent_as == SEND_HINT) {
 		seen->hinted++;
 		policy_linnos.revoked(r, &io, &a);
-		/* Where it stays nobody can revoke it again. */
+		/* A read that stays cannot be revoked again. */
 		assert(sent_to == 0 ? sent_as == SEND_PLAIN : sent_to == 1 && sent_as == SEND_HINT);
 		*(sent_to ? &seen->left : &seen->stayed) += 1;
 	}

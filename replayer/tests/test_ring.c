@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The ring, with a clock of the test's own, in which all sleeps are some ns long. */
+/* Tests of the ring with a simulated clock, in which all sleeps last some ns. */
 #include "engine/ring.h"
 
 #include "test.h"
@@ -56,7 +56,7 @@ TEST(a_round_time_is_a_multiple_and_a_quarter_away)
 	open_ring(1234, 100);
 	assert(ring_wait_for_round_time(&ring, 1000) == 2000);
 	assert(ring.now_ns >= 2000);
-	/* 3000 would be too soon. */
+	/* 3000 would be too early. */
 	time_ns = 2700;
 	assert(ring_wait_for_round_time(&ring, 1000) == 4000);
 	ring_close(&ring);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The traces of a run as one stream of I/Os. */
+/* Tests of the traces of a run as one stream of I/Os. */
 #include "trace/sources.h"
 
 #include "test.h"
@@ -9,7 +9,7 @@
 
 #define MIB (1u << 20)
 
-/* A fio iolog with these lines. */
+/* Return a fio iolog with these lines. */
 static char *trace(const char *lines)
 {
 	char path[] = "/tmp/traceXXXXXX";
@@ -47,7 +47,7 @@ static void close_traces(void)
 	o = (struct options){0};
 }
 
-/* The next I/O of them all, which is due at this time and place. */
+/* Check the next I/O of all sources. */
 static void next_is(unsigned int source, uint64_t at_us, uint64_t offset_bytes, uint32_t size_bytes)
 {
 	struct source *s = source_first(&all);
@@ -184,7 +184,7 @@ TEST(each_share_has_its_ios_and_all_have_them_all)
 			taken |= 1 << i;
 		}
 	}
-	/* Each of them is counted where it is taken. */
+	/* Each I/O is counted by the share that uses it. */
 	assert(taken == 31 && all.realigned == 2);
 	close_traces();
 }

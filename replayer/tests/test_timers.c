@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Timers: a heap by time, ties in the order of arming. */
+/* Tests of timers: a heap ordered by time, with ties in the order of arming. */
 #include "engine/timers.h"
 
 #include "test.h"
@@ -42,7 +42,7 @@ TEST(ties_expire_in_the_order_of_arming)
 	timer_arm(&t, &b, 5);
 	timer_arm(&t, &a, 5);
 	timer_arm(&t, &c, 5);
-	timer_arm(&t, &b, 5); /* again: behind the others */
+	timer_arm(&t, &b, 5); /* armed again: after the others */
 	assert(timer_expired(&t, 5) == &a);
 	assert(timer_expired(&t, 5) == &c);
 	assert(timer_expired(&t, 5) == &b);
@@ -74,7 +74,7 @@ TEST(disarmed_and_moved_timers_leave_the_heap_in_order)
 		timer_arm(&t, &all[i], (i * 37) % N);
 	for (unsigned int i = 0; i < N; i += 3)
 		timer_disarm(&t, &all[i]);
-	timer_disarm(&t, &all[0]); /* a second time: nothing happens */
+	timer_disarm(&t, &all[0]); /* a second time has no effect */
 	timer_arm(&t, &all[1], 0);
 	assert(timer_expired(&t, 0) == &all[1]);
 	while ((first = timer_expired(&t, N))) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The traces of a run as one stream of I/Os by due time: see sources.h. */
+/* The traces of a run as one stream of I/Os ordered by due time: see sources.h. */
 #include "sources.h"
 #include "drive/content.h"
 #include "engine/buffers.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Offsets are signed in the kernel, and an I/O at the largest one must not wrap. */
-#define TIME_MAX_NS 1e18 /* 32 years; sums of a few fit 64 bits */
+#define TIME_MAX_NS 1e18 /* 32 years; sums of a few such values fit 64 bits */
 #define OFFSET_MAX (INT64_MAX - BUFFER_BYTES_MAX - BLOCK_BYTES)
 
 static void open_trace(const struct sources *all, struct source *s, const char *path)
@@ -18,8 +18,10 @@ static void open_trace(const struct sources *all, struct source *s, const char *
 		trace_set_zero(s->trace, s->zero_ns);
 }
 
-/* The next I/O of the trace, which begins again as often as --loops says; every time the whole
- * replay later. */
+/*
+ * Get the next I/O of the trace. The trace is repeated --loops times, each time later by the length
+ * of the whole replay.
+ */
 static bool next_io(struct sources *all, struct source *s)
 {
 	while (!trace_next(s->trace, &s->next)) {
@@ -36,7 +38,10 @@ static bool next_io(struct sources *all, struct source *s)
 	return true;
 }
 
-/* The next one that --skip and --readonly leave, at its time in the run; false at the end. */
+/*
+ * Get the next I/O that is not excluded by --skip and --readonly, and set its due time; return
+ * false at the end.
+ */
 static bool next_due(struct sources *all, struct source *s)
 {
 	uint64_t skip_ns = all->o->skip_s * 1e9;
@@ -59,7 +64,10 @@ static bool next_due(struct sources *all, struct source *s)
 	       s->next.at_ns < all->o->duration_s * 1e9;
 }
 
-/* Widens to 4 KiB blocks and makes sure that every drive has them, for any may serve it. */
+/*
+ * Extend an I/O to 4 KiB blocks, and check that it fits every drive, because any drive may serve
+ * it.
+ */
 static void place(struct sources *all, struct source *s)
 {
 	struct trace_io *io = &s->next;
@@ -105,7 +113,7 @@ bool source_advance(struct sources *all, struct source *s)
 	return true;
 }
 
-/* Recordings of several drives share a clock: it starts with the first I/O of them all. */
+/* Recordings of several drives share a clock; time starts with the first I/O of all of them. */
 static void set_zero(struct sources *all)
 {
 	uint64_t zero = UINT64_MAX, at;
@@ -164,7 +172,9 @@ struct source *source_first(struct sources *all)
 	return first;
 }
 
-/* Whether one pass's I/O is due after the warm-up and before the end, in this pass or a later one.
+/*
+ * Return true if an I/O of the first pass is due between the warm-up and the end, in this or a
+ * later pass.
  */
 static bool counts(const struct sources *all, uint64_t at_ns)
 {
@@ -179,7 +189,7 @@ static bool counts(const struct sources *all, uint64_t at_ns)
 	       (!all->o->duration_s || at_ns < all->o->duration_s * 1e9);
 }
 
-/* A --skip or --warmup that leaves nothing is a mistake, not a result. */
+/* Exit if --skip or --warmup excludes all I/Os, which must be a mistake. */
 static void die_of_nothing(const struct sources *all, uint64_t ios)
 {
 	if (ios)
@@ -198,8 +208,10 @@ static void die_of_nothing(const struct sources *all, uint64_t ios)
 	    all->o->skip_s);
 }
 
-/* One pass over all traces, as they stand in the first loop; how many I/Os, and whether one of them
- * counts. */
+/*
+ * Scan all traces as in the first loop; return the number of I/Os, and set *any_counts if one of
+ * them counts.
+ */
 static uint64_t scan_pass(struct sources *all, scan_visit *visit, void *context, uint64_t *last_ns,
 			  bool *any_counts)
 {
@@ -231,7 +243,10 @@ void sources_scan(struct sources *all, scan_visit *visit, void *context)
 	all->loops = 1;
 	all->loop_ns = 0;
 	if (all->o->loops > 1) {
-		/* The whole traces, however long the run: they begin again where they end. */
+		/*
+		 * Scan the whole traces regardless of --duration, because they are repeated from
+		 * their end.
+		 */
 		all->endless = true;
 		scan_pass(all, NULL, NULL, &last_ns, &any_counts);
 		all->endless = false;

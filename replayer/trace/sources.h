@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The traces of a run as one stream of I/Os by due time. */
+/* The traces of a run as one stream of I/Os ordered by due time. */
 #ifndef REPLAYER_SOURCES_H
 #define REPLAYER_SOURCES_H
 
@@ -14,44 +14,48 @@ struct source { /* one trace and its next I/O */
 	struct trace_io next;
 	bool have;
 	unsigned int drive;
-	uint64_t n; /* I/Os so far */
+	uint64_t n; /* number of I/Os so far */
 	uint32_t loop;
 	bool have_zero;
-	uint64_t zero_ns, skipped; /* the clock's start; what earlier loops passed over */
+	uint64_t zero_ns, skipped; /* start of its clock; records skipped in earlier loops */
 };
 
 struct sources {
-	const struct options *o; /* which traces, and what of them */
+	const struct options *o; /* traces, and which of their I/Os to use */
 	unsigned int n_drives;
-	uint64_t limit_bytes; /* of the smallest drive, in whole blocks: what a trace may touch */
-	uint32_t loops;	      /* passes over the traces; 1 while they are scanned */
-	uint64_t loop_ns;     /* how much later each of them is */
-	bool endless;	      /* whatever --duration says */
-	/* Of every n_shares I/Os of a trace one is taken, and all others passed over. */
+	uint64_t limit_bytes; /* of the smallest drive, in whole blocks: the limit of offsets */
+	uint32_t loops;	      /* number of passes over the traces; 1 during the scan */
+	uint64_t loop_ns;     /* length of a pass */
+	bool endless;	      /* ignore --duration */
+	/* Of every n_shares I/Os of a trace, only one is used. */
 	unsigned int n_shares, share;
 	struct source each[MAX_DRIVES];
 
-	uint64_t realigned;	  /* I/Os widened to 4 KiB blocks */
-	uint64_t folded;	  /* offsets folded into the drive's size by --fit */
-	uint64_t writes_left_out; /* by --readonly */
+	uint64_t realigned;	  /* I/Os extended to 4 KiB blocks */
+	uint64_t folded;	  /* offsets reduced to the drive's size by --fit */
+	uint64_t writes_left_out; /* excluded by --readonly */
 };
 
-/* An I/O of this trace, by its place on the command line. */
+/* Called for an I/O of a trace, given by its index on the command line. */
 typedef void scan_visit(void *context, unsigned int trace, const struct trace_io *io);
 
-/* Before anything is written: reads every trace to its end, so that a bad line, an I/O that no
- * drive can take, and a run in which nothing would be counted are found now; tells visit() of every
- * I/O. Learns how long a loop is. */
+/*
+ * Read all traces to their end before anything is written. This finds malformed lines, I/Os that no
+ * drive can take, and runs in which nothing would be counted. Call visit() for every I/O, and
+ * determine the length of a loop.
+ */
 void sources_scan(struct sources *all, scan_visit *visit, void *context);
-/* Opens all traces, again from their start, and reads the first I/O of each. */
+/* Open all traces from the start, and read the first I/O of each. */
 void sources_open(struct sources *all);
 void sources_close(struct sources *all);
-/* Reads the next I/O of a trace; false at its end or the run's. Dies on one that no drive can take.
+/*
+ * Read the next I/O of a trace; return false at its end or that of the run. Exit on an I/O that no
+ * drive can take.
  */
 bool source_advance(struct sources *all, struct source *s);
-/* The source whose I/O is due first, or NULL; ties go to the first trace. */
+/* Return the source with the earliest I/O, or NULL; in a tie, the first trace. */
 struct source *source_first(struct sources *all);
-/* How many lines or records had no data to read or write. */
+/* Return the number of lines or records without data to read or write. */
 uint64_t sources_skipped(const struct sources *all);
 
 #endif

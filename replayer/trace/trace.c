@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Finds the format of a trace and hands its I/Os out one by one. */
+/* Detect the format of a trace and return its I/Os one by one. */
 #include "trace.h"
 #include "blktrace_parser.h"
 #include "error.h"
@@ -17,11 +17,11 @@ struct trace {
 	void *state;
 	char *path;
 	bool have_first;
-	struct trace_io first; /* read ahead to know when the trace begins */
+	struct trace_io first; /* read ahead to determine when the trace begins */
 	uint64_t zero_ns;
 };
 
-/* Opens the trace; of a recording with a file for each CPU the first one with anything in it. */
+/* Open the trace; for a recording with a file per CPU, the first one that is not empty. */
 static int open_first_file(const char *path, char *why)
 {
 	struct lt_files files;
@@ -38,8 +38,10 @@ static int open_first_file(const char *path, char *why)
 	return fd;
 }
 
-/* Whether a file begins with blktrace's magic, of whose bytes one is the version, in either byte
- * order. */
+/*
+ * Return true if a file begins with blktrace's magic in either byte order; one of its bytes is the
+ * version.
+ */
 static bool is_blktrace(const unsigned char *head, ssize_t n)
 {
 	return n >= 4 && (!memcmp(head + 1, "tae", 3) || !memcmp(head, "eat", 3));

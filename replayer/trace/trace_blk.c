@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * blktrace's own binary format: a file that `blkparse -d` merged, or the per-CPU files, named by
- * any one of them or by their base. The matching of events is that of linnapp
- * (linnapp/native/blktrace_parser.c), so that both agree on what an I/O is; only arrival, place and
- * direction are used here. Revoked reads are left out: they touched nothing, and the read that
- * their user sent to another drive is in that drive's trace.
+ * blktrace's binary format: a file merged by `blkparse -d`, or the per-CPU files, given by any one
+ * of them or by their base name. Events are matched by the same code as in linnapp
+ * (linnapp/native/blktrace_parser.c), so that both agree on the I/Os. Only arrival time, offset and
+ * direction are used here. Revoked reads are left out: they reached no drive, and the trace of the
+ * drive that their user sent the read to contains it.
  */
 #include "blktrace_parser.h"
 #include "error.h"
@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #define CHUNK_IOS 4096
-/* Traces are read several times; what is missing in each is said once. */
+/* Traces are read several times, but losses in each are reported once. */
 #define REPORTED_MAX 64
 /* Longer than the block layer lets a request live. */
 #define MAX_AGE_NS 60000000000ull
-/* Of what offsets in bytes can name, with room for the I/O's length. */
+/* The largest sector whose byte offset, plus the I/O's length, can be represented. */
 #define SECTOR_MAX ((INT64_MAX - (uint64_t)UINT32_MAX) / 512)
 
 struct blk {
@@ -50,7 +50,7 @@ static void *blk_open(int fd, const char *path, const struct trace_choice *choic
 	return b;
 }
 
-/* Says once what is missing in a trace that has been read to its end. */
+/* Report once what is missing in a trace that has been read to its end. */
 static void report_losses(const struct blk *b)
 {
 	static char *reported[REPORTED_MAX];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Text traces, one I/O a line. The reader is that of linnapp (linnapp/native/text_reader.c), so
- * that both accept the same lines and take the same I/Os from them. The replayer ignores the names
- * of files and devices: an I/O's default replica follows from the trace's place on the command
- * line.
+ * Text traces with one I/O per line. The parser is the same as in linnapp
+ * (linnapp/native/text_reader.c), so that both accept the same lines and get the same I/Os from
+ * them. The replayer ignores the names of files and devices: an I/O's default replica follows from
+ * the position of the trace on the command line.
  */
 #include "error.h"
 #include "text_trace.h"
@@ -25,7 +25,7 @@ struct text {
 	uint8_t is_write[CHUNK_IOS];
 };
 
-/* The format that the user named, or that the file's first bytes show. */
+/* Return the format given by the user, or detected from the first bytes of the file. */
 static const struct lt_text_format *find_format(int fd, const char *path, const char *name,
 						struct lt_text_options *options)
 {
