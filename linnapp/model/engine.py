@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Runs a model on feature vectors: in numpy, or with the kernel's own C code.
+"""Run a network on feature vectors, in numpy or with the kernel's own C code.
 
-``c`` is kernel/linnos/core built as a shared library, the files that the kernel runs; ``numpy``
-is independent of it and takes any shape of network.
+The engine ``c`` is kernel/linnos/core, the source files that the kernel runs, built as a shared
+library. The engine ``numpy`` is independent of it and accepts a network of any shape.
 """
 
 from __future__ import annotations
@@ -22,14 +22,35 @@ from linnapp.native import declared, load_library
 Engine = Literal["numpy", "c"]
 ENGINES: tuple[Engine, ...] = ("numpy", "c")
 
-#: rows at a time; 256 hidden sums of 8 bytes each keep this within a CPU's cache levels
+#: Number of rows that are computed at a time. With 256 hidden sums of 8 bytes each, they fit into
+#: the cache levels of a CPU.
 _CHUNK_ROWS = 4096
 
 
 def infer(
     model: Model, digits: npt.NDArray[Any], engine: Engine = "numpy"
 ) -> npt.NDArray[np.int64]:
-    """Compute the two outputs for each vector of digits: int64, shape (n, 2), scale squared."""
+    """Compute the two outputs for each feature vector.
+
+    Parameters
+    ----------
+    model : Model
+    digits : integer array, shape (n, N_INPUTS)
+        Decimal digits, 0 to 9.
+    engine : {"numpy", "c"}
+
+    Returns
+    -------
+    int64 array, shape (n, 2)
+        Fixed-point outputs (fast, slow) with scale ``model.scale ** 2``.
+
+    Raises
+    ------
+    LinnappError
+        If `digits` has the wrong shape or type, or holds values outside 0 to 9.
+    ModelError
+        If the kernel's code rejects the model (engine ``c`` only).
+    """
     check_choice("engine", engine, ENGINES)
     check_features(digits, model.n_inputs, model.n_inputs, 9)
     rows = np.ascontiguousarray(digits, np.uint8)
@@ -37,7 +58,13 @@ def infer(
 
 
 def check_features(features: npt.NDArray[Any], least: int, most: int, highest: int) -> None:
-    """Refuse what is no table of so many numbers a read, 0 to `highest`."""
+    """Check that `features` is an integer table of shape (n, `least` to `most`), 0 to `highest`.
+
+    Raises
+    ------
+    LinnappError
+        If it is not.
+    """
     if features.ndim != 2 or not least <= features.shape[1] <= most:
         raise LinnappError(f"features of shape {features.shape}: the model takes (n, {least})")
     if features.dtype.kind not in "iu":
@@ -52,13 +79,13 @@ def check_features(features: npt.NDArray[Any], least: int, most: int, highest: i
 def predict(
     model: Model, digits: npt.NDArray[Any], engine: Engine = "numpy"
 ) -> npt.NDArray[np.bool_]:
-    """Whether each read is predicted slow; parameters and errors as for :func:`infer`."""
+    """Predict whether each read will be slow. Parameters and errors are those of :func:`infer`."""
     outputs = infer(model, digits, engine)
     return np.asarray(outputs[:, 1] > outputs[:, 0])
 
 
 def _infer_numpy(model: Model, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    # Doubles hold sums of a narrow model exactly, and the matrix products may run in BLAS.
+    # Doubles represent the sums of a narrow model exactly, and the matrix products can run in BLAS.
     weights = model.hidden_weights.astype(np.float64)
     output_weights = model.output_weights.astype(np.float64)
     out = np.empty((len(digits), output_weights.shape[1]), np.int64)
@@ -71,7 +98,7 @@ def _infer_numpy(model: Model, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The kernel's code; loaded once."""
+    """Return the kernel's code as a shared library, which is loaded once."""
     data, n, error = ctypes.c_void_p, ctypes.c_long, ctypes.c_int
     return declared(
         load_library("liblinnos_engine.so", "LINNOS_ENGINE"),
@@ -88,7 +115,18 @@ def library() -> ctypes.CDLL:
 
 
 def check_kernel_accepts(data: bytes) -> ctypes.Array[ctypes.c_char]:
-    """Have the kernel's own parser look at a network's file; what it made of it."""
+    """Parse the file of a network with the kernel's own parser.
+
+    Returns
+    -------
+    ctypes array of char
+        The parsed network.
+
+    Raises
+    ------
+    ModelError
+        If the kernel would reject the file.
+    """
     engine = library()
     network = ctypes.create_string_buffer(engine.linnos_network_sizeof())
     error = engine.linnos_network_parse(network, data, len(data))
@@ -101,7 +139,7 @@ def check_kernel_accepts(data: bytes) -> ctypes.Array[ctypes.c_char]:
 def outputs_and_margins(
     model: Model, digits: npt.NDArray[np.uint8]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Both outputs by the kernel's code, and the margin, which is what it decides by."""
+    """Compute the outputs and the margins, by which the kernel decides, with the kernel's code."""
     network = check_kernel_accepts(model.to_bytes())
     out = np.empty((len(digits), 2), np.int64)
     margins = np.empty(len(digits), np.int64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What all kinds of model files have in common: how they begin, and their checksum."""
+"""Properties that all kinds of model files share: the header's beginning and the checksum."""
 
 from __future__ import annotations
 
@@ -17,45 +17,58 @@ MAGIC = b"LINNOSMD"
 HEADER_BYTES = 64
 SUFFIX = ".linnos"
 
-#: The kinds of model, each with a format version of its own.
+#: Kinds of model. Each kind has its own format version.
 NETWORK, LATENCY = 1, 2
 KINDS = {NETWORK: "network", LATENCY: "latency model"}
 
 _BEGIN = struct.Struct("<8sIII")
 
-#: offset of the CRC-32, which covers the whole file with this field zero
+#: Offset of the CRC-32. It covers the whole file, with this field set to zero.
 _CRC_OFFSET = 16
 
-#: larger than any file these formats can describe with sane sizes; bounds what is read
+#: Larger than any file that these formats can describe with sensible sizes. It limits how much is
+#: read.
 _MAX_FILE_BYTES = 64 << 20
 
 REMEDY = "; make it again with `linnapp train` or `linnapp pack`"
 
 
 class Identified(abc.ABC):
-    """A model of any kind: it is what its file says, and so are two of the same id."""
+    """Base class of all models. A model is identified by its file: equal ids are equal models."""
 
     @abc.abstractmethod
     def to_bytes(self) -> bytes:
-        """Serialise, with checksum; the result is what the kernel's ``model`` file takes."""
+        """Serialise the model, with its checksum, as the kernel's ``model`` file accepts it."""
 
     @classmethod
     @abc.abstractmethod
     def from_bytes(cls, data: bytes, name: str = "model") -> Self:
-        """Parse a model file's content."""
+        """Parse the content of a model file.
+
+        Parameters
+        ----------
+        data : bytes
+        name : str
+            The name that error messages use.
+
+        Raises
+        ------
+        ModelError
+            If it is not a valid model of this kind.
+        """
 
     @classmethod
     def load(cls, path: AnyPath) -> Self:
-        """Read a model file; see :meth:`from_bytes` for the errors."""
+        """Read a model file. See :meth:`from_bytes` for the errors."""
         return cls.from_bytes(read(path), str(path))
 
     @property
     def model_id(self) -> str:
-        """CRC-32 of the file as 8 hex digits, as the kernel prints it."""
+        """CRC-32 of the file as 8 hexadecimal digits, as the kernel prints it."""
         return f"{struct.unpack_from('<I', self.to_bytes(), _CRC_OFFSET)[0]:08x}"
 
     def save(self, path: AnyPath) -> None:
-        """Write the model file beside `path`, then rename it into place."""
+        """Write the model to a temporary file next to `path`, then rename it to `path`."""
         with replaced_file(path) as stream:
             stream.write(self.to_bytes())
 
@@ -67,7 +80,7 @@ class Identified(abc.ABC):
 
 
 def read(path: AnyPath) -> bytes:
-    """Read a model file."""
+    """Read the bytes of a model file. Raise ModelError if the file cannot be read."""
     path = Path(path)
     try:
         with path.open("rb") as stream:
@@ -77,7 +90,7 @@ def read(path: AnyPath) -> bytes:
 
 
 def version(data: bytes, name: str) -> int:
-    """The version of a model file's content; nothing behind it is looked at."""
+    """Return the format version of a model file's content. The fields after it are not checked."""
     if len(data) < HEADER_BYTES:
         raise ModelError(
             f"{name}: {len(data)} bytes, shorter than a model's header of {HEADER_BYTES}" + REMEDY
@@ -92,7 +105,7 @@ def version(data: bytes, name: str) -> int:
 
 
 def check(data: bytes, wanted: int, name: str) -> None:
-    """Check what comes before the fields of a kind: magic, version, size and checksum."""
+    """Check the magic, version, size and checksum, which precede the fields of a kind."""
     number = version(data, name)
     if number != wanted:
         raise ModelError(
@@ -112,21 +125,26 @@ def check(data: bytes, wanted: int, name: str) -> None:
         )
 
 
-#: fields that must have one value, and what it is in words
+#: Fields that must have a fixed value: the value, and a description of the field.
 Known = Mapping[str, tuple[int, str]]
 
 
 class HeaderFields:
-    """A kind's fields, from the checksum to the header's end, in formats of :mod:`struct`."""
+    """The header fields of one kind, after the checksum, in formats of :mod:`struct`."""
 
     def __init__(self, **fields: str) -> None:
         self._names = tuple(fields)
         self._struct = struct.Struct("<" + "".join(fields.values()))
 
     def read(self, data: bytes, known: Known, name: str) -> dict[str, int]:
-        """The fields of a file, by name; refused if they are not as `known` has them, with words.
+        """Return the fields of a file by name.
 
-        What is left of the header is reserved, and so are fields of that name.
+        The rest of the header, and fields whose name begins with ``reserved``, must be zero.
+
+        Raises
+        ------
+        ModelError
+            If a field differs from its value in `known`, or a reserved field is not zero.
         """
         values = self._struct.unpack_from(data, _BEGIN.size)
         found = dict(zip(self._names, values, strict=True))
@@ -139,7 +157,7 @@ class HeaderFields:
         return found
 
     def sealed(self, model: Identified, known: Known, number: int, body: bytes) -> bytes:
-        """A whole file of this version; what follows the header is `body`."""
+        """Return a complete file of version `number`, in which `body` follows the header."""
         fields = self._struct.pack(
             *(known[f][0] if f in known else getattr(model, f, 0) for f in self._names)
         )
@@ -150,7 +168,13 @@ class HeaderFields:
 
 
 def check_ranges(*fields: tuple[str, int, int, int]) -> None:
-    """Refuse a field, by name and value, that is below its least or above its most."""
+    """Check fields, each given as (name, value, minimum, maximum).
+
+    Raises
+    ------
+    ModelError
+        If a value is out of range.
+    """
     for name, value, low, high in fields:
         if not low <= value <= high:
             raise ModelError(f"model: {name} is {value}, accepted are {low} to {high}")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Runs a latency model on features: in numpy, or with the C code that the kernel runs.
+"""Run a latency model on features, in numpy or with the C code that the kernel runs.
 
-``c`` is kernel/linnos/core built as a shared library; ``numpy`` is independent of it.
+The engine ``c`` is kernel/linnos/core built as a shared library. The engine ``numpy`` is
+independent of it.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from linnapp.model.latency_model import (
     LatencyModel,
 )
 
-#: rows at a time
+#: Number of rows that are computed at a time.
 _CHUNK_ROWS = 1 << 14
 
-#: 2^(k / 32) with 16 bits behind the point; between two of them, straight lines
+#: Table of 2^(k / 32) with 16 fractional bits. Values between two entries are interpolated
+#: linearly.
 _STEP_BITS = 5
 _POWER_BITS = 16
 _POWER = np.rint(2.0 ** (np.arange(2**_STEP_BITS + 1) / 2**_STEP_BITS + _POWER_BITS)).astype(
@@ -41,7 +43,15 @@ _POWER = np.rint(2.0 ** (np.arange(2**_STEP_BITS + 1) / 2**_STEP_BITS + _POWER_B
 def predict_us(
     model: LatencyModel, features: npt.NDArray[Any], engine: Engine = "numpy"
 ) -> npt.NDArray[np.uint32]:
-    """How long each read should take, in us; features that the model does not know may lack."""
+    """Predict the latency of each read in us.
+
+    Columns of features that the model does not use may be absent. Parameters and errors are those
+    of :func:`linnapp.model.engine.infer`.
+
+    Returns
+    -------
+    uint32 array, shape (n,)
+    """
     check_choice("engine", engine, ENGINES)
     check_features(features, model.n_features, N_FEATURES, CAP)
     rows = np.zeros((len(features), N_FEATURES), np.uint32)
@@ -52,9 +62,9 @@ def predict_us(
 def predict_hinted_us(
     model: LatencyModel, features: npt.NDArray[np.uint32]
 ) -> npt.NDArray[np.uint32]:
-    """Predict reads as the kernel does that may refuse them: it does not say where they are.
+    """Predict reads like a kernel that can refuse them: the location of a read is not used.
 
-    Otherwise a program that may read one file would learn from refusals where others read.
+    Otherwise a program that may read only one file could infer from refusals where others read.
     """
     features = np.array(features, np.uint32)
     features[:, PLACE:] = CAP
@@ -75,13 +85,13 @@ def _predict_numpy(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt
 
 
 def recent_mean_us(features: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-    """Mean of the last reads' latencies, rounded down, at least 1."""
+    """Return the mean latency of the last reads in us, rounded down and at least 1."""
     latencies = features[:, list(LATENCIES)].sum(axis=1, dtype=np.int64)
     return np.asarray(np.maximum(latencies // len(LATENCIES), 1))
 
 
 def leaves_of(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt.NDArray[np.int16]:
-    """The leaf that each read comes to in each tree; shape (n, n_trees)."""
+    """Return the leaf that each read reaches in each tree, shape (n, n_trees)."""
     place, threshold = model.splits >> 24, model.splits & np.uint32(CAP)
     here = np.arange(len(features))
     leaves = np.empty((len(features), model.n_trees), np.int16)
@@ -95,7 +105,7 @@ def leaves_of(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt.NDAr
 
 
 def power(log: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """2 to the power of fixed-point numbers, rounded: 1 to `CAP`."""
+    """Return 2 to the power of fixed-point numbers, rounded and limited to the range 1 to `CAP`."""
     log = np.clip(log, 0, 24 << FRACTION_BITS)
     whole, fraction = log >> FRACTION_BITS, log & ((1 << FRACTION_BITS) - 1)
     within = FRACTION_BITS - _STEP_BITS
@@ -106,7 +116,13 @@ def power(log: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def parse_in_c(data: bytes) -> Any:
-    """Have the C engine look at a model file; what it made of it."""
+    """Parse a model file with the C engine and return the parsed model.
+
+    Raises
+    ------
+    ModelError
+        If the C engine rejects the file.
+    """
     core = library()
     parsed = ctypes.create_string_buffer(core.linnos_latency_sizeof(len(data)))
     error = core.linnos_latency_parse(parsed, data, len(data))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The second kind of model: how long a read would take (``.linnos`` version 2, docs/formats.md).
+"""The latency model, which predicts how long a read takes (``.linnos`` version 2, docs/formats.md).
 
-Boosted trees over integers that a kernel has, all complete, so that a prediction is the same four
-steps for each tree. Leaves are logarithms in fixed point; their sum is that of the
-expected latency.
+It consists of boosted trees over integers that are available in a kernel. All trees are complete,
+so a prediction takes the same four steps in each tree. The leaves are fixed-point logarithms, and
+their sum is the logarithm of the expected latency.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from linnapp.native import HISTORY, N_FEATURES_MIN
 
 VERSION = envelope.LATENCY
 
-#: No feature is larger: 16.8 s in us, which a drive that is in use does not reach.
+#: Maximum of every feature: 16.8 s in us, which a drive that is in use does not reach.
 CAP = 2**24 - 1
 
-#: Features of the read and of the drive; then of each of the last reads, the latest first, `PAST`.
+#: Features of the read and the drive. The features `PAST` of each of the last reads follow, the
+#: most recent read first.
 NOW = (
     "pages",
     "read_pages",
@@ -35,80 +36,86 @@ NOW = (
 )
 PAST = ("latency_us", "pending", "pages", "age_us")
 
-#: Of the read and the drive, too; it came later, and stands behind what there was.
+#: A feature of the read and the drive that was added later and therefore follows the older ones.
 LATER = ("in_region",)
 
-#: All features in their order; `latency_us_1` is the latency of the read that completed last.
+#: All features in order. `latency_us_1` is the latency of the read that completed last.
 FEATURES = NOW + tuple(f"{name}_{ago}" for ago in range(1, HISTORY + 1) for name in PAST) + LATER
 N_FEATURES = len(FEATURES)
 
-#: Where in a row the last reads' latencies stand.
+#: Columns that hold the latencies of the last reads.
 LATENCIES = tuple(FEATURES.index(f"latency_us_{ago}") for ago in range(1, HISTORY + 1))
 
-#: Which of them tells where a read is.
+#: Column that depends on the location of a read.
 PLACE = FEATURES.index("in_region")
 
-#: Splits from a tree's root to each of its leaves.
+#: Number of splits from the root of a tree to each of its leaves.
 DEPTH = 4
 N_SPLITS, N_LEAVES = (1 << DEPTH) - 1, 1 << DEPTH
 MAX_TREES = 256
 
-#: With fewer a model knows bursts, and not the drive.
+#: A model with fewer trees has learned bursts only, not the drive.
 TREES_TO_CHOOSE = 16
 
-#: By whom a model is followed: all; those who see what comes of it alone; nobody.
+#: Users that may follow a model: all, only those that measure the effect (guarded), or none.
 Choosing = Literal["always", "guarded", "never"]
 
-#: What is to be said of one that not all follow.
+#: Descriptions of models that not all users follow.
 NOT_ALWAYS = {"guarded": "chooses in md alone", "never": "does not choose"}
 
-#: Leaves and `base` are log2 of us with so many bits behind the point.
+#: Leaves and `base` are log2 of us with this number of fractional bits.
 FRACTION_BITS = 10
 
-#: Leaves have 16 bits, and `base` goes no further.
+#: Leaves have 16 bits, and `base` has the same range.
 LEAF_LIMIT = 1 << 15
 
-#: what follows the checksum
+#: Fields after the checksum.
 _FIELDS = envelope.HeaderFields(
     n_features="H", n_trees="H", depth="B", history="B", fraction_bits="B", reserved="B",
     overdue_us="I", refuse_us="I", threshold_us="I", base="i",
 )  # fmt: skip
 
-#: what the engine is compiled for, and what it is in words
+#: Values that the engine is compiled for, and their descriptions.
 _KNOWN = {
     "depth": (DEPTH, "splits to a leaf"),
     "history": (HISTORY, "past reads"),
     "fraction_bits": (FRACTION_BITS, "bits behind the point"),
 }
 
-#: As `refuse_us`: nothing is refused, since no prediction is higher.
+#: Value of `refuse_us` that refuses no read, because no prediction is higher.
 NEVER = 2**32 - 1
 
-#: A split that sends every read to the left.
+#: Threshold of a split that sends every read to the left.
 NO_SPLIT = CAP
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class LatencyModel(envelope.Identified):
-    """Boosted trees; without any, the mean of the last reads' latencies is the prediction.
+    """Boosted trees. Without trees, the prediction is the mean latency of the last reads.
 
     Attributes
     ----------
     splits : uint32 array, shape (n_trees, 15)
-        Level by level: the feature's place times 2**24, plus a threshold; a read with more than
-        that goes right.
+        Level by level: the column of the feature times 2**24, plus a threshold. A read whose
+        feature exceeds the threshold goes to the right.
     leaves : int16 array, shape (n_trees, 16)
-        From left to right; fixed point with `FRACTION_BITS`.
+        From left to right, fixed point with `FRACTION_BITS` fractional bits.
     base : int
-        What the leaves are added to.
+        Constant to which the leaves are added, in the same fixed-point format.
     threshold_us : int
-        The inflection point: a read is slow when it takes longer.
+        The inflection point: a read that takes longer is slow.
     refuse_us : int
-        As a verdict: what is predicted to take longer is not worth waiting for.
+        Limit of the fast/slow classification: a read with a longer predicted latency is refused.
     overdue_us : int
-        A read in flight for longer is overdue, and so long is the least that is predicted.
+        A read that has been in flight for longer is overdue. The prediction is at least the age of
+        the oldest read in flight minus this time.
     n_features : int
-        How many it knows, from the first on.
+        Number of features that the model uses, counted from the first column.
+
+    Raises
+    ------
+    ModelError
+        If the arrays or the fields are not valid.
     """
 
     splits: npt.NDArray[np.uint32]
@@ -134,20 +141,24 @@ class LatencyModel(envelope.Identified):
 
     @classmethod
     def mean_of_last(cls, threshold_us: int, refuse_us: int, overdue_us: int) -> LatencyModel:
-        """The simple one: what the last reads took, on average."""
+        """Return the model without trees, which predicts the mean latency of the last reads."""
         none = np.empty((0, N_SPLITS), np.uint32), np.empty((0, N_LEAVES), np.int16)
         return cls(*none, 0, threshold_us, refuse_us, overdue_us)
 
     def without_trees(self) -> LatencyModel:
-        """All else of this model."""
+        """Return a copy of this model without trees."""
         return dataclasses.replace(self, splits=self.splits[:0], leaves=self.leaves[:0], base=0)
 
     def times(self, other: LatencyModel) -> LatencyModel:
-        """The product of what two models predict, with all else of this one."""
+        """Return a model that predicts the product of the two models' predictions.
+
+        All other fields are those of `self`, except `n_features`, which is the larger one.
+        """
         leaves: npt.NDArray[Any] = np.concatenate((self.leaves, other.leaves)).astype(np.int32)
         base = max(-LEAF_LIMIT, min(self.base + other.base, LEAF_LIMIT - 1))
         if len(leaves):
-            # Each read meets a leaf of every tree: what is beyond the base's limit they share.
+            # Each read reaches one leaf in every tree, so the leaves share the excess over the
+            # base's limit.
             each, rest = divmod(self.base + other.base - base, len(leaves))
             leaves += each
             leaves[:rest] += 1
@@ -161,7 +172,7 @@ class LatencyModel(envelope.Identified):
 
     @property
     def refuses(self) -> bool:
-        """Whether it ever calls a read slow; a model may only say what to expect."""
+        """True if the model can classify a read as slow. Otherwise it only predicts latencies."""
         return self.refuse_us < NEVER
 
     @property
@@ -171,17 +182,18 @@ class LatencyModel(envelope.Identified):
 
     @property
     def chooses(self) -> bool:
-        """Whether reads may be refused, or sent elsewhere, by it, come of that what may.
+        """True if reads may be refused or redirected by this model without measuring the effect.
 
-        The mean of the last latencies tells how a drive has been; who chose by it has waited longer
-        than who did not. Few trees know bursts alone: who follows them must see what comes of it,
-        see :attr:`choosing`. As ``linnos_latency_is_validated()`` in the kernel.
+        The mean of the last latencies describes only the drive's past, and reads steered by it took
+        longer than reads that were not. Few trees have learned bursts only, so they may be followed
+        only if the effect is measured, see :attr:`choosing`. The kernel uses the same rule in
+        ``linnos_latency_is_validated()``.
         """
         return self.n_trees >= TREES_TO_CHOOSE
 
     @property
     def choosing(self) -> Choosing:
-        """Who may choose by it; md that is on, and liblinnos, see what comes of that."""
+        """Users that may follow the model. An active md array and liblinnos measure the effect."""
         return "always" if self.chooses else "guarded" if self.n_trees else "never"
 
     def __repr__(self) -> str:
@@ -189,7 +201,7 @@ class LatencyModel(envelope.Identified):
         return f"<LatencyModel {self.model_id}: {self.n_trees} trees, {refuses}>"
 
     def check(self) -> None:
-        """Refuse what the C engine would refuse."""
+        """Check what the C engine checks. Raise ModelError if it would reject the model."""
         expected = (self.n_trees, N_SPLITS), (self.n_trees, N_LEAVES)
         if (self.splits.shape, self.leaves.shape) != expected:
             raise ModelError(

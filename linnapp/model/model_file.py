@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The integer model and its file format (``.linnos``, docs/formats.md).
+"""The integer network model and its file format (``.linnos``, docs/formats.md).
 
-A model is what the kernel runs: a network 31 -> 256 ReLU -> 2 in fixed point, the drive's
-inflection point, and the shape of the features it expects. The checks here are the kernel's:
-what this module loads, the kernel accepts, unless it lacks the shape.
+A model is what the kernel runs: a fixed-point network 31 -> 256 ReLU -> 2, the drive's inflection
+point, and the shape of the features that it expects. The checks are those of the kernel, which
+accepts every model that this module loads, provided that it is compiled for the model's shape.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ VERSION = envelope.NETWORK
 SCALE = 1000
 N_OUTPUTS = 2
 
-#: what follows the checksum
+#: Fields after the checksum.
 _FIELDS = envelope.HeaderFields(
     n_inputs="H", n_hidden="H", n_outputs="H", history="B", pending_digits="B", latency_digits="B",
     reserved8="B", reserved16="H", scale="I", threshold_us="I",
 )  # fmt: skip
 
-#: digits of a count of pending pages and of a latency in us; more is as much
+#: Number of digits of a count of pending pages and of a latency in us. Larger values are clipped.
 PENDING_DIGITS, LATENCY_DIGITS = 3, 4
 N_INPUTS = (HISTORY + 1) * PENDING_DIGITS + HISTORY * LATENCY_DIGITS
 
-#: what the engine is compiled for, and what it is in words
+#: Values that the engine is compiled for, and their descriptions.
 _KNOWN = {
     "n_outputs": (N_OUTPUTS, "outputs"),
     "history": (HISTORY, "past reads"),
@@ -44,15 +44,15 @@ _KNOWN = {
     "latency_digits": (LATENCY_DIGITS, "digits of a latency"),
 }
 
-#: hidden units of the models that the kernel's engine is compiled for
+#: Number of hidden units that the kernel's engine is compiled for.
 KERNEL_HIDDEN = 256
 
-#: Output biases are smaller.
+#: Output biases must be smaller than this in absolute value.
 OUTPUT_BIAS_LIMIT = 2**61
 
 
 class NotNarrowError(ModelError):
-    """Weights so large that the kernel's sums of 16 and 32 bits could overflow."""
+    """The weights are so large that the kernel's sums of 16 and 32 bits could overflow."""
 
     def __init__(self, message: str) -> None:
         super().__init__(
@@ -63,22 +63,29 @@ class NotNarrowError(ModelError):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Model(envelope.Identified):
-    """An integer network with the drive it belongs to described by its inflection point.
+    """An integer network and the inflection point of the drive that it belongs to.
 
     Attributes
     ----------
     hidden_weights : int32 array, shape (N_INPUTS, n_hidden)
-        Scale `scale`.
+        Fixed point with scale `scale`.
     hidden_bias : int32 array, shape (n_hidden,)
-        Scale `scale`: the inputs are plain digits.
+        Fixed point with scale `scale`, because the inputs are plain digits.
     output_weights : int32 array, shape (n_hidden, 2)
-        Scale `scale`.
+        Fixed point with scale `scale`.
     output_bias : int64 array, shape (2,)
-        Scale ``scale ** 2``.
+        Fixed point with scale ``scale ** 2``.
     threshold_us : int
-        The inflection point: a read is slow when it takes longer.
+        The inflection point: a read that takes longer is slow.
     scale : int
         Fixed-point scale.
+
+    Raises
+    ------
+    ModelError
+        If the arrays or the fields are not valid.
+    NotNarrowError
+        If a sum could overflow in the kernel.
     """
 
     hidden_weights: npt.NDArray[np.int32]
@@ -115,9 +122,14 @@ class Model(envelope.Identified):
         return f"<Model {self.model_id}: {self.n_hidden} units, slow above {self.threshold_us} us>"
 
     def check(self) -> None:
-        """Refuse what the kernel would refuse: shapes that disagree, a header field out of range.
+        """Check what the kernel checks.
 
-        NotNarrowError: a sum could overflow for some vector of digits 0 to 9.
+        Raises
+        ------
+        ModelError
+            If shapes do not agree or a header field is out of range.
+        NotNarrowError
+            If a sum could overflow for some vector of digits 0 to 9.
         """
         w1, b1 = self.hidden_weights, self.hidden_bias
         w2, b2 = self.output_weights, self.output_bias
@@ -146,7 +158,7 @@ class Model(envelope.Identified):
         self._check_narrow()
 
     def _check_narrow(self) -> None:
-        """Bound every sum over all digit vectors, as ``linnos_network_parse()`` in the kernel."""
+        """Bound every sum over all digit vectors, like ``linnos_network_parse()`` in the kernel."""
         narrow = np.iinfo(np.int16)
         margins = np.diff(self.output_weights.astype(np.int64))[:, 0]
         terms = 9 * self.hidden_weights.astype(np.int64)
@@ -162,8 +174,8 @@ class Model(envelope.Identified):
             for number in int(numbers.max()), int(numbers.min()):
                 if not narrow.min <= number <= narrow.max:
                     raise NotNarrowError(f"model: {name} {number}, outside 16 bits")
-        # The kernel takes units by fours. What the first two of them reach it multiplies with the
-        # weights of the last two as well, and that must not get in its way.
+        # The kernel processes units in groups of four. It also multiplies the sums of the first two
+        # units with the weights of the last two, and these products must not overflow either.
         padding = -self.n_hidden % 4
         tops = np.pad(np.maximum(most, 0), (0, padding)).reshape(-1, 4)
         sizes = np.pad(np.abs(margins), (0, padding)).reshape(-1, 4)
@@ -219,21 +231,26 @@ class Model(envelope.Identified):
 
 
 def load_model(path: AnyPath) -> Model | LatencyModel:
-    """Read a model file of any kind; see :meth:`Model.from_bytes` for the errors."""
+    """Read a model file of any kind. See :meth:`Model.from_bytes` for the errors."""
     return model_from_bytes(envelope.read(path), str(path))
 
 
 def model_from_bytes(data: bytes, name: str = "model") -> Model | LatencyModel:
-    """Parse a model file of any kind; see :meth:`Model.from_bytes` for the errors."""
+    """Parse a model file of any kind. See :meth:`Model.from_bytes` for the errors."""
     if envelope.version(data, name) == envelope.LATENCY:
         return LatencyModel.from_bytes(data, name)
     return Model.from_bytes(data, name)
 
 
 def find_model(path: AnyPath, drive: str | None = None) -> Path:
-    """Resolve what a user calls a model: the file, or the directory that training wrote.
+    """Return the file of a model, given the file itself or the directory that training wrote.
 
-    In a directory of several models, the one of the disk's name, `drive`, is meant.
+    In a directory of several models, the one with the disk's name, `drive`, is used.
+
+    Raises
+    ------
+    ModelError
+        If there is no such model, or the directory holds several models.
     """
     path = Path(path)
     if not path.is_dir():
@@ -252,7 +269,7 @@ def find_model(path: AnyPath, drive: str | None = None) -> Path:
 
 
 def _exact_integers(array: npt.NDArray[Any], dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
-    """Convert to `dtype`, refusing values that it cannot hold exactly."""
+    """Convert to `dtype`. Raise ModelError if the values cannot be represented exactly."""
     if array.dtype.kind not in "iu":
         raise ModelError(
             f"model: {name} is {array.dtype}, not integer; quantise it first (`linnapp pack` does)"
