@@ -1,27 +1,29 @@
 # SPDX-License-Identifier: MIT
-"""Statistics: compute confidence intervals and decide whether differences are significant.
+"""Confidence intervals and significance tests. All statistics of the project are in this module.
 
 All functions take arrays. There are four rules:
 
-- *Three or more seeds*: Student's t over the seeds' values (:func:`mean_interval`). Each seed has
-  its own drives, load and models, so seeds are the only independent repetitions. For a latency, or
-  the ratio of two latencies, logarithms are used: seeds differ by factors, and the result must not
-  depend on which of two policies is the numerator. A statistic of all seeds' reads together
-  (a mean, a percentile) is treated in the same way through its jackknife pseudo-values
-  (:func:`jackknife_interval`).
-- *Two seeds*: no interval. Student's t with one degree of freedom gives one that is nine times as
-  wide as with four degrees, which excludes nothing.
-- *One seed*: a bootstrap over blocks of time (:func:`block_interval`). Consecutive reads
-  share a burst, so single reads must not be resampled. A block lasts at least ``BLOCK_S``, longer
-  than the pauses of a drive, and with fewer than ``MIN_BLOCKS`` blocks no interval is computed
-  (:func:`block_numbers`). Such an interval applies to these drives and this part of the load only.
-- *A decision*: a permutation test (:func:`exchanges`, :func:`p_value`). If two models, or a switch
-  that is off and on, are equally good, then their results in a block could as well have been
-  exchanged. The test is exact for any distribution of latencies. When several hypotheses are tested
-  together, :func:`holm` corrects their p-values.
-The intervals are nominally of 95 %. Their actual coverage, as measured by
-tests/unit/test_stats.py (2,000 trials each, two binomial errors are 1.0 %), for normal
-values and for skewed ones, of which three in ten have a burst that adds five times as much, is::
+- *Three or more seeds*: Student's t over the values of the seeds (:func:`mean_interval`). Each seed
+  has its own drives, load and models, so seeds are the only independent repetitions. Latencies and
+  ratios of two latencies are first converted to logarithms, because seeds differ by factors and the
+  result must not depend on which of two policies is the numerator. A statistic of the reads of all
+  seeds together (a mean, a percentile) is treated in the same way through its jackknife
+  pseudo-values (:func:`jackknife_interval`).
+- *Two seeds*: no interval. Student's t with one degree of freedom gives an interval that is nine
+  times as wide as with four, which excludes nothing.
+- *One seed*: a bootstrap over blocks of time (:func:`block_interval`). Consecutive reads share a
+  burst, so single reads must not be resampled. A block lasts at least ``BLOCK_S``, which is longer
+  than the pauses of a drive. With fewer than ``MIN_BLOCKS`` blocks there is no interval
+  (:func:`block_numbers`). Such an interval applies only to these drives and this period of the
+  load.
+- *A decision*: a permutation test (:func:`exchanges`, :func:`p_value`). If two models, or the two
+  positions of a switch, are equally good, their results in a block are exchangeable. The test is
+  exact for any distribution of latencies. If several cases are tested at once, :func:`holm`
+  corrects their p-values.
+
+The nominal coverage of the intervals is 95 %. tests/unit/test_stats.py measures their actual
+coverage (2,000 trials each, two binomial standard errors are 1.0 %) for normal values and for
+skewed values, of which three in ten have a burst that adds five times as much::
 
     Student's t       3 seeds: normal 94.8 %, bursts 56.7 %
     Student's t       5 seeds: normal 95.8 %, bursts 68.7 %
@@ -29,9 +31,10 @@ values and for skewed ones, of which three in ten have a burst that adds five ti
     block bootstrap  8 blocks: normal 93.8 %, bursts 77.0 %
     block bootstrap 20 blocks: normal 95.6 %, bursts 87.0 %
 
-So a mean of few skewed values is less certain than its interval suggests: the true mean is higher
-if no value had a burst. Differences between two sides that both have bursts are symmetric, and no
-test of this module rejects a true null hypothesis more often than its level on either kind of data.
+The mean of a few skewed values is therefore less certain than its interval suggests: if no value
+had a burst, the true mean is higher than the interval. The differences between two sides that both
+have bursts are symmetric, and no test of this module rejects a true null hypothesis more often than
+its level on either kind of data.
 """
 
 from __future__ import annotations
@@ -48,11 +51,11 @@ import numpy.typing as npt
 
 LEVEL = 0.95
 
-#: Garbage collection and flushes slow a drive down for up to a second.
+#: Length of a block in seconds. Garbage collection and flushes slow a drive for up to a second.
 BLOCK_S = 1.0
 
-#: With fewer blocks, the coverage of the bootstrap is too low and a permutation test has little
-#: power. More blocks than the maximum would be shorter without a benefit.
+#: With fewer blocks the coverage of the bootstrap is too low and a permutation test rarely rejects.
+#: More blocks than the maximum would be shorter without improving the result.
 MIN_BLOCKS, MAX_BLOCKS = 8, 20
 
 N_RESAMPLES = 4000
@@ -62,7 +65,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Interval:
-    """A number and its confidence interval, whose bounds are NaN if none can be computed."""
+    """A value and its confidence interval. The ends are NaN if no interval can be computed."""
 
     value: float
     low: float
@@ -70,17 +73,17 @@ class Interval:
 
     @property
     def is_known(self) -> bool:
-        """True if the bounds are known."""
+        """True if the interval has ends."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
     def is_above(self) -> bool:
-        """True if the whole interval is greater than zero."""
+        """True if the whole interval is above zero."""
         return self.low > 0
 
     @property
     def is_below(self) -> bool:
-        """True if the whole interval is less than zero."""
+        """True if the whole interval is below zero."""
         return self.high < 0
 
     @property
@@ -90,37 +93,37 @@ class Interval:
 
     @property
     def ends(self) -> tuple[float | None, float | None]:
-        """Lower and upper bound; None if no interval can be computed."""
+        """Low and high end, or None if no interval can be computed."""
         return number_or_none(self.low), number_or_none(self.high)
 
     def agreeing_with(self, is_significant: bool) -> Interval:
-        """Return the interval, extended to include zero unless a test says that it is not zero."""
+        """Return the interval, extended to include zero unless a test result is significant."""
         if is_significant or not self.excludes_zero:
             return self
         return Interval(self.value, min(self.low, 0.0), max(self.high, 0.0))
 
     @classmethod
     def unknown(cls, value: float = math.nan) -> Interval:
-        """Return a number whose uncertainty is unknown."""
+        """Return a value whose uncertainty is unknown."""
         return cls(value, math.nan, math.nan)
 
     def to_json(self) -> list[float | None]:
-        """Value, lower and upper bound; null for NaN."""
+        """Return value, low and high, with None (JSON null) instead of NaN and infinity."""
         return [number_or_none(self.value), *self.ends]
 
     @classmethod
     def from_json(cls, numbers: Sequence[float | None]) -> Interval:
-        """Return the interval of a :meth:`to_json` result."""
+        """Restore an interval from the result of :meth:`to_json`."""
         value, low, high = (math.nan if end is None else end for end in numbers)
         return cls(value, low, high)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference of the mean latencies of two recordings, in µs."""
+    """Difference of a mean time between two recordings, in us."""
 
     us: float
-    #: `low_us` and `high_us` are the confidence interval; None if there were too few blocks of
+    #: Ends of the confidence interval, `low_us` and `high_us`. None if there were too few blocks of
     #: time.
     low_us: float | None
     high_us: float | None
@@ -134,29 +137,39 @@ class Difference:
 
 
 def number_or_none(value: float) -> float | None:
-    """Return the value, or None if it is not finite, which JSON cannot represent."""
+    """Return `value`, or None if it is not finite, because JSON has no such numbers."""
     return value if math.isfinite(value) else None
 
 
 def student_t(share: float, freedom: int) -> float:
-    """Quantile of Student's t distribution."""
-    # SciPy takes a second to load; commands without an interval need not wait for it.
+    """Return a quantile of Student's t distribution with `freedom` degrees of freedom."""
+    # SciPy takes a second to load. Commands that compute no interval do not have to wait for it.
     from scipy.stats import t
 
     return float(t.ppf(share, freedom))
 
 
 def normal_quantile(share: float) -> float:
-    """Quantile of the standard normal distribution."""
+    """Return a quantile of the standard normal distribution."""
     from scipy.stats import norm
 
     return float(norm.ppf(share))
 
 
 def mean_interval(values: Sequence[float] | Floats, level: float = LEVEL) -> Interval:
-    """Student's t interval of the mean of three or more independent values, such as those of seeds.
+    """Return Student's t interval of the mean of three or more independent values, such as seeds.
 
-    Values that are NaN are left out.
+    NaN values are ignored. With fewer than three values the interval is unknown.
+
+    Parameters
+    ----------
+    values : array-like, shape (n,)
+    level : float
+        Nominal coverage.
+
+    Returns
+    -------
+    Interval
     """
     known = np.asarray(values, float)
     known = known[~np.isnan(known)]
@@ -169,10 +182,10 @@ def mean_interval(values: Sequence[float] | Floats, level: float = LEVEL) -> Int
 
 
 def jackknife_interval(whole: float, without: Floats, level: float = LEVEL) -> Interval:
-    """Return the interval of a statistic of all seeds' data together.
+    """Return Student's t interval of a statistic of the data of all seeds together.
 
-    `without` are its values with one seed left out at a time. For a mean over seeds of
-    equal size, this is :func:`mean_interval`.
+    `whole` is the statistic, and `without` holds its values if one seed at a time is left out. For
+    the mean over seeds of equal size, the result is that of :func:`mean_interval`.
     """
     n = len(without)
     around = mean_interval(n * whole - (n - 1) * np.asarray(without, float), level)
@@ -180,7 +193,7 @@ def jackknife_interval(whole: float, without: Floats, level: float = LEVEL) -> I
 
 
 def positive_mean_interval(values: Sequence[float] | Floats) -> Interval:
-    """Return the interval of a mean of values that differ by factors, computed on logarithms."""
+    """Return the interval of a mean of values that differ by factors, computed on its logarithm."""
     known = np.asarray(values, float)
     known = known[~np.isnan(known)]
     if len(known) < 3:
@@ -191,10 +204,10 @@ def positive_mean_interval(values: Sequence[float] | Floats) -> Interval:
 
 
 def quantile_interval(values: Sequence[float] | Floats, share: float = 0.5) -> Interval:
-    """Return a quantile of independent values and an interval with a coverage of 95 % or more.
+    """Return a quantile of independent values and the distribution-free interval that contains it.
 
-    The bounds are two of the values. The number of values less than a quantile is binomial,
-    whatever the distribution.
+    The ends are two of the values, and the coverage is at least 95 %: the number of values below a
+    quantile has a binomial distribution, whatever the distribution of the values.
     """
     from scipy.stats import binom
 
@@ -204,8 +217,8 @@ def quantile_interval(values: Sequence[float] | Floats, share: float = 0.5) -> I
     if not n:
         return Interval.unknown()
     value = float(np.quantile(known, share, method="nearest"))
-    # The quantile is in [known[low], known[high]] unless fewer than low + 1, or more than high,
-    # of the values are less than it.
+    # The quantile is in [known[low], known[high]] unless fewer than low + 1 of the values, or more
+    # than high, are less than it.
     low = int(binom.ppf((1 - LEVEL) / 2, n, share)) - 1
     high = int(binom.isf((1 - LEVEL) / 2, n, share))
     if low < 0 or high >= n:
@@ -214,16 +227,26 @@ def quantile_interval(values: Sequence[float] | Floats, share: float = 0.5) -> I
 
 
 def count_blocks(span_ns: float, most: int = MAX_BLOCKS) -> int:
-    """Return how many blocks of ``BLOCK_S`` or more fit into a time, up to `most`; 0 if too few."""
+    """Return how many blocks of ``BLOCK_S`` fit into a period, up to `most`, or 0 if too few."""
     n = min(most, int(span_ns / (BLOCK_S * 1e9)))
     return n if n >= MIN_BLOCKS else 0
 
 
 def block_numbers(time_ns: npt.NDArray[Any], min_rows: int = 1) -> npt.NDArray[np.int64] | None:
-    """Return the block of time of each row; None if there are too few blocks.
+    """Return the block of time of each row, or None if there are too few blocks for a statistic.
 
-    The number of blocks is that of :func:`count_blocks`. All have the same length, and there are at
-    least `min_rows` rows for each. Blocks without a row are not numbered.
+    Parameters
+    ----------
+    time_ns : array, shape (n,)
+        Time of each row.
+    min_rows : int
+        Minimum number of rows per block, on average.
+
+    Returns
+    -------
+    int64 array, shape (n,), or None
+        All blocks have the same length, and :func:`count_blocks` gives their number. Blocks without
+        rows are not numbered.
     """
     if not len(time_ns):
         return None
@@ -236,13 +259,13 @@ def block_numbers(time_ns: npt.NDArray[Any], min_rows: int = 1) -> npt.NDArray[n
 
 
 def block_sums(blocks: npt.NDArray[Any], *columns: npt.NDArray[Any] | float) -> Floats:
-    """Sums of columns in each block; shape (blocks, columns). A number stands for all rows."""
+    """Return the sums of columns per block, shape (blocks, columns). Scalars apply to all rows."""
     ones = np.ones(len(blocks))
     return np.stack([np.bincount(blocks, ones * column) for column in columns], axis=1)
 
 
 def _kept(draw: Callable[..., npt.NDArray[Any]]) -> Callable[..., npt.NDArray[Any]]:
-    """Cache the random draws for later calls with the same arguments; results are read-only."""
+    """Cache the result of a function of integers. The cached array is read-only."""
 
     @functools.lru_cache(maxsize=8)
     @functools.wraps(draw)
@@ -256,25 +279,25 @@ def _kept(draw: Callable[..., npt.NDArray[Any]]) -> Callable[..., npt.NDArray[An
 
 @_kept
 def resamples(n_blocks: int, n: int = N_RESAMPLES, seed: int = 1) -> Floats:
-    """Return the multiplicity of each block in each bootstrap resample; shape (n, n_blocks)."""
+    """Return how often each block occurs in each bootstrap resample, shape (n, n_blocks)."""
     share = np.full(n_blocks, 1 / n_blocks)
     return np.random.default_rng(seed).multinomial(n_blocks, share, n).astype(np.float64)
 
 
 @_kept
 def shuffles(n_blocks: int, n: int, seed: int = 1) -> npt.NDArray[np.int64]:
-    """Return random permutations of blocks; shape (n, n_blocks)."""
+    """Return random permutations of blocks, shape (n, n_blocks)."""
     every = np.tile(np.arange(n_blocks), (n, 1))
     return np.random.default_rng(seed).permuted(every, axis=1)
 
 
 def tail(n_blocks: int, level: float = LEVEL) -> float:
-    """Return the share of the resamples outside each bound of an interval.
+    """Return the share of the resamples beyond each end of an interval.
 
-    It is less than half of one minus the level: resamples of n blocks vary less than the true
-    values, by sqrt(1 - 1 / n), and the normal distribution has lighter tails than Student's t. This
-    is the expanded percentile interval (Hesterberg, The American Statistician 69:4, 2015, section
-    5.3).
+    It is less than half of ``1 - level``: resamples of n blocks vary less than the true statistic,
+    by a factor of sqrt(1 - 1 / n), and the normal distribution has lighter tails than Student's t.
+    This is the expanded percentile interval (Hesterberg, The American Statistician 69:4, 2015,
+    section 5.3).
     """
     from scipy.stats import norm
 
@@ -285,7 +308,7 @@ def tail(n_blocks: int, level: float = LEVEL) -> float:
 def block_interval(
     value: float, resampled: Floats, n_blocks: int, level: float = LEVEL
 ) -> Interval:
-    """Return the interval of a statistic from its values in resamples of `n_blocks` blocks."""
+    """Return the interval of a statistic, given its values in resamples of `n_blocks` blocks."""
     known = resampled[np.isfinite(resampled)]
     if n_blocks < MIN_BLOCKS or not len(known) or not math.isfinite(value):
         return Interval.unknown(value)
@@ -295,7 +318,7 @@ def block_interval(
 
 
 def ratio_interval(parts: Sequence[float] | Floats, wholes: Sequence[float] | Floats) -> Interval:
-    """Return the interval of a ratio of sums over blocks of time, except blocks with whole 0."""
+    """Return a ratio of sums over blocks of time. Blocks in which the whole is zero are ignored."""
     part, whole = np.asarray(parts, float), np.asarray(wholes, float)
     part, whole = part[whole > 0], whole[whole > 0]
     if not len(whole):
@@ -307,12 +330,22 @@ def ratio_interval(parts: Sequence[float] | Floats, wholes: Sequence[float] | Fl
 
 
 def differences(before: Floats, after: Floats, n_tests: int = 1) -> list[Interval]:
-    """Return the differences of the means of two recordings: an interval per column but the first.
+    """Return intervals of the differences of two recordings' means, for each column but the first.
 
-    `before` and `after` have a row for each block of time: the number of samples, then sums over
-    them. The intervals are wide enough for `n_tests` of them to hold together. One excludes zero
-    only if a permutation test, which exchanges blocks between the recordings at random, also
-    rejects: the bootstrap alone excludes zero too often if a few blocks have long bursts.
+    The intervals are wide enough that `n_tests` of them hold simultaneously. An interval excludes
+    zero only if a permutation test agrees, that is, if exchanging blocks between the recordings at
+    random rarely makes as large a difference. The bootstrap alone excludes zero too often if a few
+    blocks have long bursts.
+
+    Parameters
+    ----------
+    before, after : array, shape (blocks, 1 + columns)
+        For each block of time, its number of rows, then the sums of the columns over them.
+    n_tests : int
+
+    Returns
+    -------
+    list of Interval
     """
     level = 1 - (1 - LEVEL) / n_tests
     n = round(N_RESAMPLES * max(1.0, min(n_tests, 10)))
@@ -344,10 +377,10 @@ def _means(sums: Floats) -> Floats:
 
 @_kept
 def exchanges(n_pairs: int, n: int = N_RESAMPLES, seed: int = 1) -> Floats:
-    """Return which pairs have their two members exchanged; shape (exchanges, n_pairs), 0 or 1.
+    """Return which pairs have their two members exchanged, shape (exchanges, n_pairs), as 0 and 1.
 
-    These are all combinations except the one without an exchange, or a random `n` of them if there
-    are more.
+    All possible exchanges are returned except the one that exchanges none. If there are more than
+    `n`, the result is a random sample of `n`.
     """
     if 2**n_pairs - 1 <= n:
         every = list(itertools.product((0.0, 1.0), repeat=n_pairs))
@@ -357,16 +390,16 @@ def exchanges(n_pairs: int, n: int = N_RESAMPLES, seed: int = 1) -> Floats:
 
 
 def p_value(found: float, by_chance: Floats) -> float:
-    """Return the probability of at least this value by chance; the value itself is one outcome."""
+    """Return the share of chance outcomes that are at least `found`, which is one of them."""
     margin = 1e-9 * max(1.0, abs(found))
     as_large = np.count_nonzero(by_chance >= found - margin)
     return float((1 + as_large) / (1 + len(by_chance)))
 
 
 def paired_p_value(differences: Floats) -> float:
-    """Return the one-sided p-value for paired differences, one per block, being greater than zero.
+    """Return the one-sided p-value of paired differences, one per block, being positive by chance.
 
-    Under the null hypothesis the two sides may be exchanged in each block, which changes the sign
+    Under the null hypothesis the two sides can be exchanged in each block, which changes the sign
     of its difference.
     """
     found = float(differences.sum())
@@ -374,12 +407,19 @@ def paired_p_value(differences: Floats) -> float:
 
 
 def conditional_power(found: float, done: float, needed: float) -> float:
-    """Return the chance that a partly complete test will reject at its end.
+    """Return the probability that an unfinished test rejects at its end (stochastic curtailment).
 
-    This is stochastic curtailment: Lan, Simon and Halperin, Sequential Analysis 1:3, 1982. `found`
-    is the difference so far in its standard errors, `done` the share of the data that is available,
-    `needed` the number of standard errors that reject at the end. The true difference is assumed to
-    be one standard error more than `found`.
+    See Lan, Simon and Halperin, Sequential Analysis 1:3, 1982. The true difference is assumed to be
+    one standard error larger than the observed one.
+
+    Parameters
+    ----------
+    found : float
+        Difference so far, in its standard errors.
+    done : float
+        Share of the data that is available, between 0 and 1.
+    needed : float
+        Number of standard errors at which the test rejects at the end.
     """
     from scipy.stats import norm
 
@@ -389,7 +429,7 @@ def conditional_power(found: float, done: float, needed: float) -> float:
 
 
 def holm(p_values: Sequence[float] | Floats) -> Floats:
-    """Return the p-values of several tests, corrected to hold together (Holm, 1979)."""
+    """Correct the p-values of several tests so that they hold simultaneously (Holm, 1979)."""
     p = np.asarray(p_values, float)
     order = np.argsort(p)
     corrected = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
@@ -399,7 +439,7 @@ def holm(p_values: Sequence[float] | Floats) -> Floats:
 
 
 def p_value_of(interval: Interval, expected: float, n: int) -> float:
-    """Return the two-sided p-value of a true value `expected`, from a t interval of n values.
+    """Return the two-sided p-value of `expected`, from a Student's t interval of `n` values.
 
     For an interval that was computed on logarithms, pass logarithms.
     """
