@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""From reads to a model: labelling, features, network or trees, judging."""
+"""Training: from recorded reads to a model. Labelling, features, networks, trees, validation."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""From one drive's trace and inflection point to its model and the record of how it was made."""
+"""Train one drive's model from its trace and inflection point, and record how it was made."""
 
 from __future__ import annotations
 
@@ -34,26 +34,35 @@ from linnapp.learn.record import (
 from linnapp.model import Model, engine
 from linnapp.trace.recorded import Recorded, drive_name
 
-#: Of a longer trace every second, third, ... read is trained on: it bounds memory to some 500 MB,
-#: and a network of this size learns nothing more from more.
+#: A longer trace is thinned to every second, third, ... read. The limit bounds memory use to about
+#: 500 MB, and a network of this size does not learn more from more reads.
 MAX_READS = 8_000_000
 
 
-#: What each slice of a trace decides. Figures on a slice flatter a model as far as it decided.
+#: The decisions that each slice of a trace makes. Results on a slice are optimistic to the extent
+#: that the slice has contributed to decisions.
 DECIDED_BY = {
     "training": ["threshold_us", "labels", "weights"],
     "validation": ["bias", "epoch", "margin"],
     "test": [],
 }
 
-#: Records of models that were made without these do not name them.
+#: Records of models that were trained without these options do not contain them.
 ONLY_IN_USE = ("standardise", "weight_decay")
 
 
 def train_drive(
     trace: Recorded, point: InflectionPoint, recipe: Recipe, observer: Observer | None = None
 ) -> TrainedDrive:
-    """Train one drive's model, of the kind that the recipe says; NoGainError if that is no gain."""
+    """Train the model of one drive, of the kind that `recipe` selects.
+
+    Raises
+    ------
+    TraceError
+        If the trace cannot be trained on.
+    NoGainError
+        If the model would not be better than admitting every read.
+    """
     if recipe.kind == "latency":
         from linnapp.learn.trees.training import train_latency
 
@@ -89,7 +98,8 @@ def train_drive(
         )
     except NoGainError as error:
         raise NoGainError(f"{trace}: {error}") from error
-    # What is a margin for slow to the network as it was trained is a head start for fast.
+    # A margin that favours "slow" in the trained network is equivalent to an offset of the "fast"
+    # output.
     model = dataclasses.replace(model, output_bias=model.output_bias + np.array([margin, 0]))
     record = {
         "model_id": model.model_id,
@@ -112,7 +122,7 @@ def train_drive(
 
 @dataclasses.dataclass(frozen=True)
 class _Bursts:
-    """Examples of added bursts for each part of the trace, when there are to be any."""
+    """Examples of synthetic bursts for each part of the trace, or None without them."""
 
     training: BurstReads | None = None
     validation: BurstReads | None = None
@@ -121,7 +131,7 @@ class _Bursts:
 
 @dataclasses.dataclass(frozen=True)
 class _Lesson:
-    """What there is to learn from a trace: its reads, their digits and labels, added bursts."""
+    """Training data from one trace: its reads, their digits and labels, and synthetic bursts."""
 
     reads: ReadSet
     digits: npt.NDArray[np.uint8]
@@ -135,7 +145,7 @@ def _prepare(trace: Recorded, point: InflectionPoint, recipe: Recipe) -> _Lesson
     limits = _limits(reads, parts.training, point, recipe)
     bursts = _sample(trace, parts, point, limits, recipe)
     if len(reads) > MAX_READS:
-        reads = reads.every(-(-len(reads) // MAX_READS))  # the others are let go of here
+        reads = reads.every(-(-len(reads) // MAX_READS))  # Frees the other reads.
     return _Lesson(reads, reads.digits(), limits.slow(reads.latency_us, reads.pages), bursts)
 
 
@@ -162,7 +172,7 @@ def _examples(bursts: BurstReads | None) -> Examples | None:
 
 
 def _limits(reads: ReadSet, rows: slice, point: InflectionPoint, recipe: Recipe) -> SlowLimits:
-    """What to teach as slow; medians come from the training part alone."""
+    """Return the limits for labelling reads slow. Medians come from the training part alone."""
     if recipe.labels == "paper":
         return SlowLimits.of_paper(point.threshold_us)
     return SlowLimits.of_avoidable(
@@ -192,7 +202,7 @@ def _choose_bias(
 
 def _of_labels(lesson: _Lesson, recipe: Recipe) -> dict[str, Any]:
     return {
-        # What is taught as slow; every confusion below is about these labels.
+        # The definition of a slow read, which also applies to every confusion matrix below.
         "labels": recipe.labels,
         "labelled_slow_ratio": float(np.mean(lesson.slow)),
     }
@@ -220,7 +230,7 @@ def _of_decisions(
     by_slice = {name: Confusion.of(slow[rows], refused[rows]) for name, rows in vars(parts).items()}
     test = by_slice["test"]
     return {
-        # Of the integer model on the test slice, which decided nothing.
+        # Results of the integer model on the test slice, which contributed to no decision.
         "accuracy": test.accuracy,
         "false_submit_ratio": test.false_submit_ratio,
         "false_revoke_ratio": test.false_revoke_ratio,
@@ -234,7 +244,7 @@ def _of_decisions(
 
 
 def _of_margin(scored: ScoredReads, margin: int, parts: Split, recipe: Recipe) -> dict[str, Any]:
-    """What came of the limits, about reads beyond the point, as ``linnapp evaluate`` counts."""
+    """Return the effect of the limits on slow reads, counted as by ``linnapp evaluate``."""
     validation = scored.take(parts.validation)
     return {
         "max_refused": recipe.refused_limit,
@@ -249,7 +259,7 @@ def _of_margin(scored: ScoredReads, margin: int, parts: Split, recipe: Recipe) -
 
 
 def record_of_training(options: TrainingOptions) -> dict[str, Any]:
-    """Options of training; of :data:`ONLY_IN_USE` those that are in use."""
+    """Return the training options, those of :data:`ONLY_IN_USE` only if they are used."""
     unused = TrainingOptions()
     return {
         name: value

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The library's models (docs/library.md): fitted to a table of reads, they predict those of others.
+"""Models of the Python library (docs/library.md), which are fitted to one table of reads.
 
-What :mod:`linnapp.learn.recipe` does with the traces of an array, this does with one recording.
+They do for one recording what :mod:`linnapp.learn.recipe` does for the traces of an array.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from linnapp.learn.trees.hedge_table import HedgeTable
 from linnapp.model import LatencyModel, Model
 from linnapp.trace.recorded import Recorded, drive_name
 
-#: What says how an inflection point is found.
+#: Options that determine how an inflection point is found.
 _LABELLING = ("by_size", "failover_us", "method", "replicas", "search", "seed", "threshold_us")
 
-#: Parts of the reads, by their scores, that a figure shows.
+#: Number of groups, by score, into which a figure divides the reads.
 _PARTS = 20
 
 
 class FittedModel(abc.ABC):
-    """A drive's model, and how it was made.
+    """A drive's model and the record of how it was made.
 
-    Two are equal if their models are, whatever they were made from.
+    Two instances are equal if their models are equal, whatever they were made from.
 
     Attributes
     ----------
     model_ : Model or LatencyModel
-        What the kernel runs.
+        The model that the kernel runs.
     point_ : InflectionPoint
-        Found in the part of the reads that it was trained on.
+        The inflection point of the part of the reads that the model was trained on.
     record_ : dict
-        How it was made and how good it is (linnapp/topics/records.txt), as JSON takes it.
+        How the model was made and how good it is (linnapp/topics/records.txt), JSON serialisable.
     """
 
     def __init__(self, trained: TrainedDrive, point: InflectionPoint) -> None:
@@ -62,37 +62,51 @@ class FittedModel(abc.ABC):
 
     @property
     def model_id(self) -> str:
-        """CRC-32 of the model's file as 8 hex digits, as the kernel prints it."""
+        """CRC-32 of the model's file as 8 hexadecimal digits, as the kernel prints it."""
         return self.model_.model_id
 
     @abc.abstractmethod
     def predict(self, reads: Recorded) -> npt.NDArray[Any]:
-        """What it says of each read that was served: of ``reads.is_served_read``, in order."""
+        """Predict each served read, that is, the rows of ``reads.is_served_read``, in order."""
 
     def score(self, reads: Recorded) -> float:
-        """The chance that it takes a slow read for slower than a fast one: 0.5 is guessing.
+        """Return the probability that a slow read scores higher than a fast one; 0.5 is chance.
 
-        That is the area under the ROC curve; not a number where all reads are slow, or all fast.
-        :func:`linnapp.evaluate` has all figures.
+        This is the area under the ROC curve. It is NaN if all reads are slow or all are fast.
+        :func:`linnapp.evaluate` returns all metrics.
         """
         area = self.evaluate(reads).auc
         return float("nan") if area is None else area
 
     def evaluate(self, reads: Recorded) -> Evaluation:
-        """All figures on these reads."""
+        """Return all metrics on these reads."""
         return evaluate(self.model_, reads)
 
     def save(self, path: AnyPath) -> None:
-        """Write the model to `path`, and beside it ``.json``, its record.
+        """Write the model to `path`, and its record to the same name with the suffix ``.json``.
 
-        Of a latency model also ``.hedge``, when to hedge by it.
+        For a latency model, also write its hedging table with the suffix ``.hedge``.
         """
         self._trained.save(path)
 
     def plot(self, reads: Recorded, axes: Any = None) -> Any:
-        """Draw how long reads took by how slow they were taken to be, in twentieths.
+        """Plot the latency of reads against their predicted slowness, in groups of 5 %.
 
-        Reads that it was not fitted to tell more.
+        Reads that the model was not fitted to are more informative.
+
+        Parameters
+        ----------
+        reads : IoTable or path
+        axes : matplotlib axes, optional
+
+        Returns
+        -------
+        matplotlib axes
+
+        Raises
+        ------
+        TraceError
+            If there is no completed read.
         """
         axes = axes_for(axes)
         found = list(predictions(self.model_, reads))
@@ -124,35 +138,35 @@ class FittedModel(abc.ABC):
 
 
 class FittedNetwork(FittedModel):
-    """The paper's network, which says of a read that it would be slow, or fast."""
+    """The network of the paper, which classifies reads as fast or slow."""
 
     model_: Model
 
     def predict(self, reads: Recorded) -> npt.NDArray[np.bool_]:
-        """Whether each served read would be slow, shape (n,); see :meth:`FittedModel.predict`."""
+        """Predict whether each served read is slow, shape (n,). See :meth:`FittedModel.predict`."""
         refused = [part.refused for part in predictions(self.model_, reads)]
         return np.concatenate([np.empty(0, np.bool_), *refused])
 
 
 class FittedLatency(FittedModel):
-    """Trees, which say how long a read would take.
+    """Boosted trees, which predict the latency of a read.
 
     Attributes
     ----------
     hedge_table_ : HedgeTable
-        When to hedge a read, by what is predicted of it.
+        When to hedge a read, depending on its predicted latency.
     """
 
     model_: LatencyModel
 
     @property
     def hedge_table_(self) -> HedgeTable:
-        """When to hedge a read, by what is predicted of it."""
+        """Times after which reads are hedged, depending on their predicted latency."""
         assert self._trained.hedge_table is not None
         return self._trained.hedge_table
 
     def predict(self, reads: Recorded) -> npt.NDArray[np.uint32]:
-        """How long each served read would take, in us, shape (n,).
+        """Predict the latency of each served read in us, shape (n,).
 
         See :meth:`FittedModel.predict`.
         """
@@ -161,98 +175,108 @@ class FittedLatency(FittedModel):
 
 
 def fit_network(reads: Recorded, **options: Unpack[NetworkOptions]) -> FittedNetwork:
-    """Train a network: slow or fast. As ``linnapp train`` does for a single trace.
+    """Train a network that classifies reads, as ``linnapp train`` does for a single trace.
 
     Parameters
     ----------
     reads : IoTable or path
-        What :func:`~linnapp.trace.recorded.load` has read, or a part of it.
+        A table from :func:`~linnapp.trace.recorded.load`, or a part of it.
     bias : float or "auto"
-        How much worse a false submit is than a false revoke; "auto": what gives the array the
-        lowest mean latency.
+        Weight of a false submit relative to a false revoke. "auto" selects the value that gives the
+        array the lowest mean latency.
     labels : {"avoidable", "paper"}
-        What is taught as slow; see :mod:`linnapp.learn.labelling.labels`.
+        Definition of a slow read in training; see :mod:`linnapp.learn.labelling.labels`.
     max_refused : float, optional
-        Share of the fast reads that it may refuse; 1 is no limit.
+        Maximum share of the fast reads that the model may refuse. 1 means no limit.
     even_if_worse : bool
-        Make one even if, by the validation slice, it is not better than admitting every read.
+        Return a model even if it is not better than admitting every read of the validation slice.
     seed : int
         Equal seeds give equal models, bit for bit.
     observer : Observer, optional
-        Told of what goes on.
+        Receives progress reports.
     **options
-        Others of :class:`~linnapp.learn.network.training.TrainingOptions` and, about the
+        Other options of :class:`~linnapp.learn.network.training.TrainingOptions` and, for the
         inflection point, of :class:`~linnapp.learn.labelling.inflection.LabellingOptions`.
+
+    Returns
+    -------
+    FittedNetwork
 
     Raises
     ------
     TraceError
-        If there is nothing to learn from.
+        If the reads are not sufficient for training.
     NoGainError
         If no model would be better than admitting every read.
     TypeError, ValueError
-        If an option is not known, or its value is none.
+        If an option is unknown or its value is invalid.
     """
     trained, point = _fit(reads, recipe_of("network", options), options.get("observer"))
     return FittedNetwork(trained, point)
 
 
 def fit_latency(reads: Recorded, **options: Unpack[LatencyOptions]) -> FittedLatency:
-    """Train a latency model: how long a read will take. As ``linnapp train --kind latency``.
+    """Train a model that predicts the latency of reads, as ``linnapp train --kind latency``.
 
     Parameters
     ----------
     reads : IoTable or path
-        What :func:`~linnapp.trace.recorded.load` has read, or a part of it.
+        A table from :func:`~linnapp.trace.recorded.load`, or a part of it.
     hedge_percentile : float
-        A read is late when it takes longer than so many percent do of those that are predicted to
-        take as long, in each eighth of the recording.
+        A read is late if it takes longer than this percentage of the reads with a similar predicted
+        latency, in each eighth of the recording.
     max_refused : float, optional
-        Share of the fast reads that it may refuse; 1 is no limit.
+        Maximum share of the fast reads that the model may refuse. 1 means no limit.
     prior : bool
-        Of few reads make what other drives taught, see :class:`~linnapp.learn.options.Recipe`.
+        If there are few reads, start from a model of other drives; see
+        :class:`~linnapp.learn.options.Recipe`.
     seed : int
         Equal seeds give equal models, bit for bit.
     validation_share, test_share : float
         See :func:`linnapp.learn.features.split.split`.
     observer : Observer, optional
-        Told of what goes on.
+        Receives progress reports.
     **options
-        About the inflection point, those of
+        Options for the inflection point, see
         :class:`~linnapp.learn.labelling.inflection.LabellingOptions`.
+
+    Returns
+    -------
+    FittedLatency
 
     Raises
     ------
     TraceError
-        If there is nothing to learn from.
+        If the reads are not sufficient for training.
     TypeError, ValueError
-        If an option is not known, or its value is none.
+        If an option is unknown or its value is invalid.
     """
     trained, point = _fit(reads, recipe_of("latency", options), options.get("observer"))
     return FittedLatency(trained, point)
 
 
 def inflection_point(reads: Recorded, **options: Any) -> InflectionPoint:
-    """Find a drive's inflection point: beyond it, a read is slow. As ``linnapp label`` does.
+    """Find a drive's inflection point, beyond which a read is slow, as ``linnapp label`` does.
 
     Parameters
     ----------
     reads : IoTable or path
-        The drive stands for its replicas.
+        Recording of the drive, which also represents its replicas.
     **options
         Those of :class:`~linnapp.learn.labelling.inflection.LabellingOptions`, and `seed`.
 
     Returns
     -------
     InflectionPoint
-        From all these reads; what fits a model finds one in the part that it trains on.
+        The inflection point of all these reads. Functions that fit a model use the training part
+        only.
 
     Raises
     ------
     TraceError
         If there is no served read.
     TypeError, ValueError
-        If an option is not known, or its value is none.
+        If an option is unknown or its value is invalid.
     """
     check_names("inflection_point", options, _LABELLING)
     recipe = recipe_of("network", options)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Trains the drives of many arrays on a Dask cluster.
+"""Train the drives of many arrays on a Dask cluster.
 
-Each array is a small graph of tasks: the latencies of each drive are read, the inflection points of
-the array are found from all of them, and each drive is trained. A task reads one trace from shared
-storage where it runs and returns something small, so that no process ever holds more than one
-trace. Models are saved as they arrive: a fleet that was stopped continues with the drives that have
-no model yet.
+Each array is a small graph of tasks: one task per drive reads its latencies, one task finds the
+inflection points of the array from all of them, and one task per drive trains its model. A task
+reads one trace from shared storage and returns a small result, so that no process ever holds more
+than one trace. Models are saved as they arrive: an interrupted fleet continues with the drives that
+have no model yet.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from linnapp.learn.record import TrainedDrive
 from linnapp.model import SUFFIX
 from linnapp.signals import signals_held
 
-#: how long a scheduler has to answer
+#: Time in seconds within which a scheduler must answer.
 CONNECT_TIMEOUT_S = 20.0
 
 
@@ -43,11 +43,11 @@ class Progress:
     array: str
     drive: str
     model_id: str | None
-    #: An error, or that no model would be better than admitting every read.
+    #: An error message, or the message that no model would be better than admitting every read.
     error: str | None = None
-    #: Whether training again may give a model.
+    #: True if training failed with an error, so that another attempt may give a model.
     failed: bool = False
-    #: Where the inflection point of a model lies among the drive's latencies.
+    #: Percentile of the inflection point among the drive's latencies.
     threshold_percentile: float | None = None
 
 
@@ -72,9 +72,29 @@ def train_fleet(
 ) -> list[Progress]:
     """Train all drives of all arrays that have no model yet.
 
-    The traces of each array, each other's replicas, are on storage that every worker sees.
-    `out_dir` gets ``<array>/<drive>.linnos`` and ``.json``; drives that have both are left alone.
-    `scheduler` is the address of a Dask scheduler; without it a local cluster is started.
+    Parameters
+    ----------
+    arrays : mapping of str to sequence of path
+        The traces of each array, whose drives are replicas. All workers must be able to read them.
+    out_dir : path
+        Receives ``<array>/<drive>.linnos`` and ``.json``. Drives that have both are skipped.
+    recipe : Recipe
+    scheduler : str, optional
+        Address of a Dask scheduler. By default a local cluster is started.
+    workers : int, optional
+        Number of processes of the local cluster.
+    on_progress : callable, optional
+        Called with the result of each drive.
+
+    Returns
+    -------
+    list of Progress
+        The results in order of completion.
+
+    Raises
+    ------
+    LinnappError
+        If no cluster can be started or reached.
     """
     out_dir = Path(out_dir)
     with needs("a fleet needs Dask", "distributed"):
@@ -96,14 +116,15 @@ def train_fleet(
             points = client.submit(_find_points, latencies, recipe, pure=False)
             for i, (trace, drive) in enumerate(zip(traces, drive_names(traces), strict=True)):
                 if _missing(out_dir, name, [trace]):
-                    # A higher priority than reading: arrays are finished one after another.
+                    # The priority is higher than that of reading, so that arrays are finished one
+                    # after another.
                     task = client.submit(_train, trace, points, i, recipe, pure=False, priority=10)
                     tasks[task] = (name, drive)
         for task in as_completed(tasks):
             name, drive = tasks.pop(task)
             try:
                 result: TrainedDrive = task.result()
-            except Exception as error:  # a worker's error may be of any kind
+            except Exception as error:  # A worker's error can be of any type.
                 progress = Progress(
                     *(name, drive, None, str(error) or repr(error)),
                     failed=not isinstance(error, NoGainError),
@@ -124,22 +145,23 @@ def train_fleet(
 
 @contextlib.contextmanager
 def _connected(scheduler: str | None, workers: int | None) -> Iterator[Any]:
-    """A client of the scheduler, or of a local cluster that ends with it."""
+    """Return a client of the scheduler, or of a local cluster that ends with the context."""
     from distributed import Client, LocalCluster
 
     with contextlib.ExitStack() as stack:
         try:
             cluster = None
             if scheduler is None:
-                with signals_held():  # a cluster that is interrupted while it starts stays behind
-                    # One thread each: a worker holds one trace at a time.
+                # A cluster that is interrupted while it starts would keep running.
+                with signals_held():
+                    # One thread per worker: a worker holds one trace at a time.
                     cluster = stack.enter_context(
                         LocalCluster(
                             n_workers=workers,
                             threads_per_worker=1,
                             processes=True,
                             dashboard_address="127.0.0.1:0",
-                            silence_logs=logging.CRITICAL,  # errors are reported, not logged
+                            silence_logs=logging.CRITICAL,  # Errors are reported, not logged.
                         )
                     )
             client = stack.enter_context(Client(cluster or scheduler, timeout=CONNECT_TIMEOUT_S))
@@ -154,7 +176,7 @@ def _connected(scheduler: str | None, workers: int | None) -> Iterator[Any]:
 
 
 def _find_points(latencies: list[LatencyDistribution], recipe: Recipe) -> list[InflectionPoint]:
-    """The inflection points of an array's drives, without the candidates that training ignores."""
+    """Return the inflection points of an array's drives, without the candidates."""
     points = find_inflection_points(latencies, recipe.labelling, recipe.training.seed)
     return [
         dataclasses.replace(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What decides what a trace is trained to, and who is told of it meanwhile."""
+"""Training configuration, and the observer that receives progress reports."""
 
 from __future__ import annotations
 
@@ -20,61 +20,64 @@ from linnapp.learn.network.training import Epoch, TrainingOptions
 from linnapp.model import LatencyModel, Model
 from linnapp.trace.recorded import check_options
 
-#: What is predicted: slow or fast, by the paper's network; or how long a read will take, by trees.
+#: Prediction: slow or fast, by the paper's network, or the latency of a read, by trees.
 Kind = Literal["network", "latency"]
 KINDS: tuple[Kind, ...] = ("network", "latency")
 
 
 class Observer:
-    """What a caller may want to show while an array is trained; this one shows nothing."""
+    """Receives progress reports while an array is trained. The methods of this class do nothing."""
 
     def reading(self, drive: str, done_bytes: int, total_bytes: int) -> None:
-        """A trace is being read."""
+        """Called while a trace is being read."""
 
     def labelled(self, drive: str, point: InflectionPoint, n_reads: int) -> None:
-        """A drive's inflection point is known, from so many reads."""
+        """Called when the inflection point of a drive has been found from `n_reads` reads."""
 
     def candidate(self, drive: str, bias: float, mean_us: float) -> None:
-        """A bias was tried; the array's mean read latency would be `mean_us`."""
+        """Called after a bias was tried. The array's expected mean read latency is `mean_us`."""
 
     def epoch(self, drive: str, epoch: Epoch) -> None:
-        """An epoch is over."""
+        """Called after an epoch."""
 
     def trained(self, drive: str, model: Model | LatencyModel, record: dict[str, Any]) -> None:
-        """A drive's model is ready."""
+        """Called when the model of a drive is complete."""
 
     def no_gain(self, drive: str, why: str) -> None:
-        """A drive gets no model, for none would be better than admitting every read."""
+        """Called if a drive gets no model because none is better than admitting every read."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """Everything that decides what a trace is trained to, besides the trace.
+    """Training configuration: everything except the trace that determines the result.
 
     Attributes
     ----------
+    labelling : LabellingOptions
+    training : TrainingOptions
     labels : {"avoidable", "paper"}
-        What is taught as slow; see :mod:`linnapp.learn.labelling.labels`.
+        Definition of a slow read in training; see :mod:`linnapp.learn.labelling.labels`.
     auto_bias : bool
         Choose the bias by :func:`~linnapp.learn.network.bias.choose_bias`.
     reader : dict
         Options of :func:`~linnapp.trace.recorded.open_recording`.
     kind : {"network", "latency"}
-        Of the latter's training, labelling, seed, slices and `max_refused` are all that there is
-        to choose.
+        Kind of model. A latency model uses only the seed and the slices of `training`, and
+        `labelling`, `reader`, `max_refused`, `prior` and `hedge_percentile`.
     max_refused : float, optional
-        Share of the fast reads of the training slice and of the validation slice that a model may
-        refuse; 1 is no limit. By the kind unless given.
+        Maximum share of the fast reads of the training slice and of the validation slice that a
+        model may refuse. 1 means no limit. The default depends on the kind.
     even_if_worse : bool
-        Make a network even if, by the validation slice, it is not better than admitting every
-        read, by more than chance. A latency model of which that holds refuses nothing.
+        Return a network even if it is not significantly better than admitting every read of the
+        validation slice. A latency model without a significant gain refuses no reads.
     prior : bool
-        With a latency model: where the drive's own reads teach no trees, take the prior
-        (:mod:`linnapp.learn.trees.prior`) unless they show it worse than one number. Not by itself:
-        md, which follows it at once, was slower by it on calm traces of few hundred reads.
+        For a latency model: if the drive's own reads are too few for trees, use the prior
+        (:mod:`linnapp.learn.trees.prior`) unless the reads show that it is worse than a constant.
+        It is not the default, because md, which follows the prior immediately, was slower with it
+        on traces of a few hundred reads without bursts.
     hedge_percentile : float
-        With a latency model: a read is late when it takes longer than so many percent do of those
-        that are predicted to take as long.
+        For a latency model: a read is late if it takes longer than this percentage of the reads
+        with a similar predicted latency.
     """
 
     labelling: LabellingOptions = dataclasses.field(default_factory=LabellingOptions)
@@ -104,7 +107,7 @@ class Recipe:
 
     @property
     def refused_limit(self) -> float:
-        """Which share of the fast reads a model may refuse."""
+        """Maximum share of the fast reads that a model may refuse."""
         return MAX_REFUSED_FAST[self.kind] if self.max_refused is None else self.max_refused
 
 
@@ -126,14 +129,14 @@ class _Both(_Labelling, total=False):
 
 
 class LatencyOptions(_Both, total=False):
-    """Options of a latency model: those of :class:`Recipe` and its parts that say something."""
+    """Options of a latency model: those of :class:`Recipe` and its parts that have an effect."""
 
     hedge_percentile: float
     prior: bool
 
 
 class NetworkOptions(_Both, total=False):
-    """Options of a network; `bias` is a number, or "auto", which takes the best of several."""
+    """Options of a network. `bias` is a number, or "auto", which selects the best of several."""
 
     labels: Labels
     even_if_worse: bool
@@ -156,13 +159,22 @@ OPTIONS: dict[Kind, tuple[str, ...]] = {
 def recipe_of(
     kind: Kind, given: Mapping[str, Any], *, reader: dict[str, Any] | None = None
 ) -> Recipe:
-    """A recipe from options by name.
+    """Return a training configuration, given its options by name.
 
     Parameters
     ----------
+    kind : {"network", "latency"}
     given : mapping
-        As :class:`NetworkOptions` or :class:`LatencyOptions` says; an `observer` is none of its.
-        A `bias` that is a number is meant: unless `max_refused` says else, it is not limited.
+        Options of :class:`NetworkOptions` or :class:`LatencyOptions`. An `observer` is checked, but
+        not part of the result. If `bias` is a number, `max_refused` is 1 (no limit) by default, so
+        that the bias has its full effect.
+    reader : dict, optional
+        Options of :func:`~linnapp.trace.recorded.open_recording`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an option is unknown or its value is invalid.
     """
     check_names(f"fit_{kind}", given, OPTIONS[kind])
     if given.get("observer") is not None:

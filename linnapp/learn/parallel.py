@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Runs one task per drive, in as many processes as there are CPUs.
+"""Run one task per drive, in as many processes as there are CPUs.
 
-Each task gets an observer as its last argument; in another process its calls travel through a pipe
-to the caller's. Whatever ends :func:`run_tasks`, or its process, no process is left of it: they are
-killed, for TensorFlow in the middle of a step heeds nothing else. (An executor of
-concurrent.futures waits for what they do.) The one exception is a ctrl-C that is to keep results:
-it is passed on to tasks, which may end early with one.
+Each task receives an observer as its last argument. In another process, its calls are sent through
+a pipe to the observer of the caller. When :func:`run_tasks` or its process ends for any reason, all
+worker processes are killed, because TensorFlow reacts to no other signal during a step. (An
+executor of concurrent.futures waits for running tasks.) The only exception is a ctrl-C after which
+results are kept: it is forwarded to the tasks, which can end early with a result.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from typing import Any, cast
 from linnapp.errors import LinnappError
 from linnapp.signals import end_with_parent, signals_held
 
-#: How long what ends this program waits at most.
+#: Maximum delay in seconds until a request to end this program is noticed.
 _LOOK_S = 0.2
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A call of `function` with `arguments` and an observer; `name` stands for its result."""
+    """A call of `function` with `arguments` and an observer. `name` identifies its result."""
 
     name: str
     function: Callable[..., Any]
@@ -44,13 +44,27 @@ def run_tasks(
     *,
     keep_interrupted: bool = False,
 ) -> dict[str, Any]:
-    """Run tasks and collect their results by name, in the order of the tasks.
+    """Run tasks and return their results by name, in the order of the tasks.
 
-    Their functions and arguments can be pickled, and `observer`'s methods are called from them.
-    There are at most so many `processes`, as many as usable CPUs unless given; one task, or one
-    process, runs in the caller itself. After ctrl-C KeyboardInterrupt is raised, or with
-    `keep_interrupted` the results are returned that there are, if any; tasks that have not begun
-    are dropped. Ctrl-C once more ends all.
+    Parameters
+    ----------
+    tasks : sequence of Task
+        Their functions and arguments must be picklable.
+    observer : object
+        Its methods are called by the tasks.
+    processes : int, optional
+        Maximum number of processes, by default the number of usable CPUs. A single task, or a
+        single process, runs in the calling process.
+    keep_interrupted : bool
+        After ctrl-C, return the available results instead of raising KeyboardInterrupt. Tasks that
+        have not begun are dropped. A second ctrl-C ends everything.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After ctrl-C, unless `keep_interrupted` is set and there are results.
+    LinnappError
+        If a worker process ends unexpectedly.
     """
     limit = min(processes or len(os.sched_getaffinity(0)), len(tasks))
     if limit == 1:
@@ -69,14 +83,14 @@ def _run_here(tasks: Sequence[Task], observer: Any) -> tuple[dict[str, Any], boo
             done[task.name] = task.function(*task.arguments, observer)
         except KeyboardInterrupt:
             return done, True
-        # The ones after it are not begun.
+        # The remaining tasks are not started.
         if _was_interrupted(done[task.name]):
             return done, True
     return done, False
 
 
 def _was_interrupted(result: Any) -> bool:
-    """Whether a task turned ctrl-C into its result, which then says so."""
+    """Return true if ctrl-C ended a task early and the task returned a result nevertheless."""
     return bool(getattr(result, "interrupted", False))
 
 
@@ -87,7 +101,7 @@ def _run_apart(
     done: dict[str, Any] = {}
     workers: list[_Worker] = []
     told = interrupted = False
-    # So that no process begins unknown, and no message is received by half.
+    # Ensures that every started process is known and no message is received in part.
     with signals_held() as let_in:
         try:
             while len(workers) < limit:
@@ -109,7 +123,7 @@ def _run_apart(
                     if told or not keep_interrupted:
                         raise
                     told = True
-                # One that a task alone was told of is for all, too.
+                # A ctrl-C that only one task has received applies to all tasks.
                 if (told or stopped) and not interrupted:
                     if not keep_interrupted:
                         raise KeyboardInterrupt
@@ -123,14 +137,15 @@ def _run_apart(
 
 
 class _Worker:
-    """A process that does one task after the other."""
+    """A process that runs one task after another."""
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.task: Task | None = None
         self._process = context.Process(target=_work, args=(theirs, os.getpid()), daemon=True)
-        # Ctrl-C is to wait until the process is ready for it; what would let it in is done before.
+        # Ctrl-C must wait until the process can handle it. The call that would unblock it is made
+        # before.
         resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
@@ -142,11 +157,18 @@ class _Worker:
 
     def begin(self, task: Task) -> None:
         self.task = task
-        with contextlib.suppress(BrokenPipeError):  # found out when its answer is received
+        # The error is detected when the result is received.
+        with contextlib.suppress(BrokenPipeError):
             self.pipe.send(task)
 
     def receive(self, done: dict[str, Any], observer: Any) -> bool:
-        """Take a call of the observer, or the result of the task: did ctrl-C end it early?"""
+        """Receive an observer call or the result of the task.
+
+        Returns
+        -------
+        bool
+            True if ctrl-C ended the task early.
+        """
         assert self.task is not None
         try:
             what, value = self.pipe.recv()
@@ -175,7 +197,7 @@ class _Worker:
 
 
 class _RemoteObserver:
-    """Sends every call of a method through the pipe."""
+    """Forwards all method calls through the pipe."""
 
     def __init__(self, pipe: connection.Connection) -> None:
         self._pipe = pipe
@@ -189,10 +211,10 @@ class _RemoteObserver:
 
 
 def _work(pipe: connection.Connection, caller: int) -> None:
-    """In a worker: do what the pipe says, until it is closed or the calling process has ended.
+    """Run the tasks received from the pipe until it is closed or the calling process has ended.
 
-    Ctrl-C comes twice, from the terminal and from the caller, and ends a task once. Where the
-    caller heeds none, as in the background of a script, nor does a worker.
+    Ctrl-C is received twice, from the terminal and from the caller, and interrupts a task once. If
+    the caller ignores SIGINT, as in the background of a script, the worker ignores it, too.
     """
     end_with_parent(signal.SIGKILL)
     if os.getppid() != caller:
@@ -230,7 +252,7 @@ def _work(pipe: connection.Connection, caller: int) -> None:
 
 
 def _sendable(error: BaseException) -> BaseException:
-    """What stands for a task's error in the caller, which sees where it was."""
+    """Return an exception that represents a task's error in the caller, with its traceback."""
     where = traceback.format_exc()
     if not isinstance(error, (LinnappError, KeyboardInterrupt)):
         error.add_note(where)

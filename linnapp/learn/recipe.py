@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""From the traces of an array to its models: label, train, quantise, record.
+"""Train the models of an array from its traces: label, train, quantise, record.
 
-The drives of an array are each other's replicas: their inflection points are found together, and
-each drive then gets a model of its own, ``<trace>.linnos``, with a training record beside it,
-``<trace>.json``, and of a latency model when to hedge by it, ``<trace>.hedge``. All of them appear
-at once or none does; what the directory holds of other drives stays.
+The drives of an array are replicas of each other. Their inflection points are found together. Each
+drive then gets its own model, ``<trace>.linnos``, a training record, ``<trace>.json``, and, for a
+latency model, a hedging table, ``<trace>.hedge``. Either all of these files appear at once or none.
+Files of other drives in the directory are kept.
 
-Labelling needs only each drive's latency distribution, training only its own trace, so no process
-ever holds more than one trace (:mod:`linnapp.learn.parallel` and :mod:`linnapp.learn.fleet` spread
-the work).
+Labelling needs only the latency distribution of each drive, and training needs only its own trace,
+so no process ever holds more than one trace (:mod:`linnapp.learn.parallel` and
+:mod:`linnapp.learn.fleet` distribute the work).
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from linnapp.learn.record import HEDGE_SUFFIX, TrainedDrive
 from linnapp.model import SUFFIX
 from linnapp.trace.recorded import Recorded, drive_name
 
-#: Of all that a drive is trained to.
+#: Suffixes of all files that training writes for a drive.
 SUFFIXES = (SUFFIX, HEDGE_SUFFIX, ".json")
 
 
 def drive_names(traces: Sequence[AnyPath]) -> list[str]:
-    """The drives of several traces."""
+    """Return the drives of several traces. Raise TraceError if two have the same name."""
     names = [drive_name(trace) for trace in traces]
     for name in names:
         if names.count(name) > 1:
@@ -53,10 +53,15 @@ def drive_names(traces: Sequence[AnyPath]) -> list[str]:
 def read_latencies(
     trace: Recorded, recipe: Recipe, observer: Observer | None = None, *, whole: bool = False
 ) -> LatencyDistribution:
-    """Read a trace for what labelling needs of it: its training slice, or all of it.
+    """Read the latencies of a trace that labelling needs: of its training slice, or of all reads.
 
-    A point that is trained for must come from the training slice alone, or figures on the others
-    would be of reads that had a say in what counts as slow.
+    An inflection point for training must come from the training slice alone. Otherwise results on
+    the other slices would be about reads that contributed to the definition of a slow read.
+
+    Raises
+    ------
+    TraceError
+        If there are too few reads.
     """
     observer = observer or Observer()
     name = drive_name(trace)
@@ -94,26 +99,32 @@ def train_array(
     Parameters
     ----------
     traces : sequence of path
-        One per drive; a single one stands for its replicas.
+        One per drive. A single trace represents all replicas.
     out_dir : path
-        Gets a model and a record per trace, in one step: the directory is replaced. Models of
-        other drives that are in it stay.
+        Receives a model and a record per trace. The directory is replaced in one step, but models
+        of other drives in it are kept.
+    recipe : Recipe, optional
+    observer : Observer, optional
+        Receives progress reports.
+    processes : int, optional
+        Maximum number of processes; see :func:`~linnapp.learn.parallel.run_tasks`.
 
     Returns
     -------
     list of str
-        The drives that have a new model: not those for which no model would be better than
-        admitting every read (the observer is told), and after ctrl-C those that had begun, with
-        their best epoch. For the others `out_dir` keeps what it held.
+        The drives that have a new model. Drives for which no model would be better than admitting
+        every read are reported to the observer instead. After ctrl-C, the drives whose training had
+        begun are included with their best epoch. For all other drives, `out_dir` keeps its previous
+        files.
 
     Raises
     ------
     TraceError
-        If a trace cannot be read, or has nothing to learn from.
+        If a trace cannot be read or is not sufficient for training.
     NoGainError
-        If there is no drive for which a model would be better.
+        If a model would not be better for any drive.
     KeyboardInterrupt
-        If ctrl-C came before any drive had a model; nothing is then written.
+        If ctrl-C is received before any drive has a model. No files are written.
     """
     recipe = recipe or Recipe()
     observer = observer or Observer()
@@ -141,9 +152,9 @@ def train_labelled(
     processes: int | None = None,
     keep_interrupted: bool = True,
 ) -> list[str]:
-    """Train the models of drives whose inflection points are known; as :func:`train_array`.
+    """Train the models of drives with known inflection points, like :func:`train_array`.
 
-    With `keep_interrupted` false, ctrl-C leaves `out_dir` as it was and raises KeyboardInterrupt.
+    If `keep_interrupted` is false, ctrl-C leaves `out_dir` unchanged and raises KeyboardInterrupt.
     """
     out_dir = Path(out_dir)
     observer = observer or Observer()
@@ -175,7 +186,10 @@ def train_labelled(
 def _train_or_why_not(
     trace: Recorded, point: InflectionPoint, recipe: Recipe, observer: Observer
 ) -> TrainedDrive | NoGainError:
-    """A drive's model; or why there is none, which is no reason to leave the others without."""
+    """Return a drive's model, or the error that explains why it has none.
+
+    The error is returned, not raised, so that the other drives still get their models.
+    """
     try:
         return train_drive(trace, point, recipe, observer)
     except NoGainError as error:
@@ -183,7 +197,7 @@ def _train_or_why_not(
 
 
 def save_drive(directory: AnyPath, name: str, result: TrainedDrive) -> None:
-    """Write all that a drive was trained to; the record comes last: with it there, it is done."""
+    """Write all files of a drive. The record is last: if it exists, the others are complete."""
     result.save(Path(directory) / f"{name}{SUFFIX}")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What training a drive gives: a model, and the record of how it was made, whatever its kind."""
+"""The result of training a drive: a model of any kind, and the record of how it was made."""
 
 from __future__ import annotations
 
@@ -22,46 +22,49 @@ from linnapp.trace.blktrace import TraceStats
 from linnapp.trace.recorded import Recorded, contents_of
 from linnapp.trace.table import IoTable
 
-#: Beside a latency model: when to hedge by it.
+#: Suffix of the hedging table of a latency model.
 HEDGE_SUFFIX = ".hedge"
 
-#: Reads of up to so many pages of 4 KiB are alike: the kernel's orders of size.
+#: Upper limits of the size classes in pages of 4 KiB. They are those of the kernel.
 SIZES_TO_PAGES = (16, 256, 2**32 - 1)
 
-#: Of which predictions are recorded: each stands for as many reads.
+#: Percentiles of the predictions that are recorded. Each represents the same number of reads.
 PREDICTED_PERCENTILES = tuple(2.5 + 5 * k for k in range(20))
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainedDrive:
-    """What a drive was trained to."""
+    """The result of training a drive."""
 
     model: Model | LatencyModel
-    #: How it was made and how good it is (linnapp/topics/records.txt), as JSON takes it.
+    #: How the model was made and how good it is (linnapp/topics/records.txt), JSON serialisable.
     record: dict[str, Any]
-    #: With a latency model.
+    #: Hedging table. Only latency models have one.
     hedge_table: HedgeTable | None = None
 
     def save(self, path: AnyPath) -> None:
-        """Write the model, and the rest beside it; the record comes last: with it, it is done."""
+        """Write the model, its hedging table and its record.
+
+        The record is written last: if it exists, the other files are complete.
+        """
         path = Path(path)
         self.model.save(path)
         hedge_table = path.with_suffix(HEDGE_SUFFIX)
         if self.hedge_table is not None:
             replace_text(hedge_table, self.hedge_table.to_text())
-        else:  # that of a latency model, in whose place a network comes
+        else:  # A network may replace a latency model that had a hedging table.
             with os_errors(hedge_table):
                 hedge_table.unlink(missing_ok=True)
         replace_text(path.with_suffix(".json"), json.dumps(self.record, indent=1) + "\n")
 
     @property
     def interrupted(self) -> bool:
-        """Whether ctrl-C ended training early."""
+        """True if ctrl-C ended training early."""
         return bool(self.record["interrupted"])
 
 
 def record_of_point(point: InflectionPoint, recipe: Recipe) -> dict[str, Any]:
-    """How a drive's inflection point was found."""
+    """Return the part of the record that describes how the inflection point was found."""
     return {
         "threshold_us": point.threshold_us,
         "threshold_percentile": round(point.percentile, 2),
@@ -77,7 +80,7 @@ def record_of_point(point: InflectionPoint, recipe: Recipe) -> dict[str, Any]:
 def record_of_predictions(
     predicted_us: npt.NDArray[np.uint32], pages: npt.NDArray[Any]
 ) -> list[dict[str, Any]]:
-    """What a latency model predicts, by size of the reads."""
+    """Return the distribution of a latency model's predictions, by size class of the reads."""
     found, from_pages = [], 0
     for to_pages in SIZES_TO_PAGES:
         these = predicted_us[(pages > from_pages) & (pages <= to_pages)]
@@ -95,7 +98,7 @@ def record_of_predictions(
 
 
 def record_of_trace(trace: Recorded, stats: TraceStats) -> dict[str, Any]:
-    """What was trained from."""
+    """Return the part of the record that describes the training data."""
     files, sha256 = contents_of(trace)
     part = {}
     if isinstance(trace, IoTable) and not trace.whole:
@@ -104,7 +107,7 @@ def record_of_trace(trace: Recorded, stats: TraceStats) -> dict[str, Any]:
 
 
 def record_of_versions(trainer: dict[str, str]) -> dict[str, str]:
-    """What trained: this program, the libraries `trainer`, and what all stand on."""
+    """Return the versions of this program, the libraries in `trainer`, numpy and Python."""
     return {
         "linnapp": __version__,
         **trainer,

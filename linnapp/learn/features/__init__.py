@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What a model sees of reads: features, as digits, of what was recorded and what is added."""
+"""Input features of a model, as digits, from recorded reads and from synthetic bursts."""

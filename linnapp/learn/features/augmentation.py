@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Bursts of continuous slowness, added to a recorded trace for training.
+"""Synthetic bursts of continuous slowness that are added to a recorded trace for training.
 
-A network that has only seen the latencies of the recording answers arbitrarily when a drive
-becomes slower than it ever was there: to a perceptron on decimal digits, four reads of 2013 us are
-a point far from all its examples, not "much slower than 200 us". Bai et al. ("uScope", JSA
-2025) report the effect: single slow I/Os are predicted, continuous ones are not. It also never saw
-what revocation itself does: a drive that is avoided has little pending, and only old, slow reads
-in its history.
+A network that has only seen the latencies of the recording gives arbitrary answers when a drive
+becomes slower than it ever was there. For a perceptron on decimal digits, four reads of 2013 us are
+a point far from all its examples, not "much slower than 200 us". Bai et al. ("uScope", JSA 2025)
+report the effect: single slow I/Os are predicted, continuous ones are not. Such a network has also
+never seen the effect of revocation: an avoided drive has few pending pages, and only old, slow
+reads in its history.
 
-So examples of both are made from the recording. Windows of time are drawn; every read that arrives
-in one takes longer by an amount drawn for the window, over all magnitudes that the digits can hold;
-in some windows most reads are left out of the drive's account, as if they had been
-revoked. Pending pages and histories are then computed anew. Reads that nothing
-can tell apart from others are not used: those of a window before its first slow read has
-completed, and those after a window as long as the latest completed read was a slow one.
+This module therefore makes examples of both from the recording. It chooses windows of time at
+random. Every read that arrives in a window takes longer by an amount that is chosen for the window,
+from all magnitudes that the digits can represent. In some windows most reads do not count as sent
+to the drive, as if they had been revoked. Pending pages and histories are then recomputed. Reads
+that cannot be distinguished from others are not used: reads of a window before its first slow read
+has completed, and reads after a window while the read that completed last was a slow one.
 """
 
 from __future__ import annotations
@@ -34,56 +34,56 @@ from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import Recorded
 from linnapp.trace.rows import Rows
 
-#: Share of a chunk's time that windows cover, and their lengths: a flush takes milliseconds, a
-#: garbage collection under load up to some hundred.
+#: Share of a chunk's time that windows cover, and the lengths of windows. A flush takes
+#: milliseconds, a garbage collection under load up to a few hundred milliseconds.
 COVERED = 0.3
 SHORTEST_NS = 2_000_000
 LONGEST_NS = 200_000_000
 
-#: Over more a drive has next to nothing to do for a chunk, or a time is wrong; windows all over it
-#: would take the memory.
+#: Maximum span of a chunk. In a longer chunk the drive has almost no load, or a time is wrong, and
+#: windows for the whole span would exhaust the memory.
 MOST_DAYS = 30
 _DAY_NS = 86_400_000_000_000
 
-#: Share of a window's reads that the drive is sent; the others count as revoked.
+#: Shares of a window's reads that are sent to the drive. The others count as revoked.
 SENT = (1.0, 1.0, 0.3, 0.1, 0.03)
 
-#: After a window, reads for so long show how trust returns.
+#: Reads during this time after a window show how the drive becomes trusted again.
 AFTER_NS = 5_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class BurstReads(Rows):
-    """Reads of the added bursts and of the moments after them."""
+    """Reads of synthetic bursts and reads shortly after them."""
 
-    #: uint8 array, shape (n, N_INPUTS); feature vectors.
+    #: uint8 array, shape (n, N_INPUTS). Feature vectors.
     digits: DigitArray
-    #: bool array, shape (n,); labels.
+    #: bool array, shape (n,). Labels.
     slow: npt.NDArray[np.bool_]
-    #: int64 array, shape (n,); what each read takes on the drive, added latency included.
+    #: int64 array, shape (n,). Latency on the drive, including the added latency.
     latency_us: npt.NDArray[np.int64]
-    #: int64 array, shape (n,); what it took in the recording: what a replica without the burst
-    #: might take.
+    #: int64 array, shape (n,). Latency in the recording, which a replica without the burst might
+    #: have.
     recorded_us: npt.NDArray[np.int64]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Slowed:
-    """I/Os that reached the drive, with bursts added."""
+    """I/Os that reached the drive, with synthetic bursts added."""
 
-    #: As recorded.
+    #: The I/Os as recorded.
     done: IoChunk
-    #: Added latency included.
+    #: Latencies, including the added latency.
     latency_ns: npt.NDArray[np.int64]
-    #: What was asked for of each I/O, of :data:`linnapp.trace.logged_drive.SEEN`.
+    #: The requested columns for each I/O, from :data:`linnapp.trace.logged_drive.SEEN`.
     found: list[npt.NDArray[np.uint32]]
-    #: Served reads before which another had completed.
+    #: Served reads that arrived after another read had completed.
     known: npt.NDArray[np.bool_]
-    #: Those in a burst.
+    #: Reads in a burst.
     burst: npt.NDArray[np.bool_]
-    #: Those whose history has a read of a burst.
+    #: Reads whose history contains a read of a burst.
     any_is_slow: npt.NDArray[np.bool_]
-    #: Those soon after a burst, when the latest read that completed was in none.
+    #: Reads shortly after a burst, if the read that completed last was not in a burst.
     after: npt.NDArray[np.bool_]
 
 
@@ -94,8 +94,8 @@ def _slow_down(
     wanted: tuple[str, ...],
     overdue_us: int = 0,
 ) -> _Slowed | None:
-    """Add bursts; None to too few I/Os."""
-    # A revoked read was never on the drive; a failed I/O was, but left no trace in the history.
+    """Add bursts. Return None if there are too few I/Os."""
+    # A revoked read never reached the drive. A failed I/O did, but it is not part of the history.
     done = chunk.take((chunk.flags & (COMPLETED | REVOKED)) == COMPLETED)
     if len(done) <= HISTORY:
         return None
@@ -115,7 +115,7 @@ def _slow_down(
         *(arrival, latency, done.sector, done.size_bytes, flags),
         ties_in_order=chunk.ties_in_order,
     )
-    # The drive's first, second, ... answered read; the first of all where there was none.
+    # Reads in order of completion. Index 0 is a placeholder for a read that has no predecessor.
     answered = np.flatnonzero(present & done.is_read & ((done.flags & ERROR) == 0))
     by_end = answered[np.argsort((arrival + latency)[answered], kind="stable")]
     history = np.concatenate(([0], by_end))[nr]
@@ -135,9 +135,22 @@ def add_bursts(
     rng: np.random.Generator,
     limits: SlowLimits | None = None,
 ) -> BurstReads:
-    """Make examples, or none, of continuous slowness from recorded I/Os, in order of arrival.
+    """Make examples of continuous slowness from recorded I/Os.
 
-    Added latencies start at `threshold_us`.
+    Parameters
+    ----------
+    chunk : IoChunk
+        I/Os in order of arrival.
+    threshold_us : int
+        Minimum of the added latencies.
+    rng : Generator
+    limits : SlowLimits, optional
+        Limits for the labels. By default a read is slow if it takes longer than `threshold_us`.
+
+    Returns
+    -------
+    BurstReads
+        The examples. There are none if the chunk has too few I/Os.
     """
     limits = limits or SlowLimits.of_paper(threshold_us)
     slowed = _slow_down(chunk, threshold_us, rng, ("pending", "hist_pending", "hist_latency_us"))
@@ -157,29 +170,29 @@ def add_bursts(
 
 @dataclasses.dataclass(frozen=True)
 class SlowedReads(Rows):
-    """Reads of added bursts and of the moments after them, as a latency model sees them."""
+    """Reads of synthetic bursts and shortly after them, with the features of a latency model."""
 
-    #: uint32 array, shape (n, linnapp.native.N_FEATURES)
+    #: uint32 array, shape (n, linnapp.native.N_FEATURES).
     features: npt.NDArray[np.uint32]
-    #: int64 array, shape (n,); added latency included.
+    #: int64 array, shape (n,). Latency, including the added latency.
     latency_us: npt.NDArray[np.int64]
-    #: int64 array, shape (n,); without it.
+    #: int64 array, shape (n,). Latency without the added latency.
     recorded_us: npt.NDArray[np.int64]
-    #: int64 array, shape (n,); which of the chunk's served reads each is.
+    #: int64 array, shape (n,). Index of each read among the served reads of the chunk.
     place: npt.NDArray[np.int64]
 
     def before(self, place: int) -> SlowedReads:
-        """Those made from the first served reads, `place` of them."""
+        """Return the reads that were made from the first `place` served reads."""
         return self.take(self.place < place)
 
 
 def add_slow_reads(
     chunk: IoChunk, threshold_us: int, overdue_us: int, rng: np.random.Generator
 ) -> SlowedReads:
-    """As :func:`add_bursts`, for a model of latencies.
+    """Make examples of continuous slowness for a latency model, like :func:`add_bursts`.
 
-    That sees a read in flight for longer than `overdue_us`, too: one of a burst is used before any
-    of it has completed when there is such a one.
+    A latency model also sees that a read has been in flight for longer than `overdue_us`. If there
+    is such a read, reads of a burst are used even before any read of the burst has completed.
     """
     slowed = _slow_down(chunk, threshold_us, rng, ("features",), overdue_us)
     if slowed is None:
@@ -197,7 +210,7 @@ def add_slow_reads(
 
 
 def burst_count(chunk: IoChunk) -> int:
-    """How many bursts :func:`add_bursts` adds to a chunk."""
+    """Return the number of bursts that :func:`add_bursts` adds to a chunk."""
     return _n_windows(int(chunk.arrival_ns[-1] - chunk.arrival_ns[0])) if len(chunk) else 0
 
 
@@ -207,7 +220,13 @@ def _n_windows(span_ns: int) -> int:
 
 
 def check_span(trace: Recorded, chunk: IoChunk) -> None:
-    """Refuse I/Os that lie so far apart that windows between them are beyond counting."""
+    """Check the time span of a chunk, because the number of windows grows with it.
+
+    Raises
+    ------
+    TraceError
+        If the I/Os span more than `MOST_DAYS` days.
+    """
     days = int(chunk.arrival_ns[-1] - chunk.arrival_ns[0]) / _DAY_NS if len(chunk) else 0
     if days > MOST_DAYS:
         raise TraceError(
@@ -217,7 +236,7 @@ def check_span(trace: Recorded, chunk: IoChunk) -> None:
 
 
 def no_reads() -> BurstReads:
-    """Reads of no burst."""
+    """Return an empty set of reads."""
     none = np.empty(0, np.int64)
     return BurstReads(np.empty((0, N_INPUTS), np.uint8), none.astype(bool), none, none)
 
@@ -228,11 +247,11 @@ def _windows(
     threshold_us: int,
     rng: np.random.Generator,
 ) -> tuple[npt.NDArray[np.int64], ...]:
-    """Draw windows: starts and ends in ns, added latency in us, share of reads sent."""
+    """Choose windows at random: starts and ends in ns, added latency in us, share of reads sent."""
     span = max(1, last_ns - first_ns)
     n = _n_windows(span)
     length = _log_uniform(SHORTEST_NS, LONGEST_NS, n, rng)
-    # Gaps of random length between windows, so that they never overlap.
+    # Windows are separated by gaps of random length, so they never overlap.
     gap = rng.dirichlet(np.ones(n + 1))[:n] * max(0, span - int(length.sum()))
     starts = first_ns + np.cumsum(gap).astype(np.int64) + np.cumsum(length) - length
     longest_us = 10**LATENCY_DIGITS - 1

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Collects examples of added bursts from the three parts of a trace, in chunks.
+"""Make examples of synthetic bursts for the three parts of a trace, in chunks.
 
-Training examples come from the training part alone, and those for validation and for testing each
-from their own, so that what judges a network was made from reads that it never saw. The passes go
-through the trace in chunks; a short trace is gone over again with new draws until there are enough
-bursts and examples.
+Training, validation and test examples come each from their own part of the trace. A short trace is
+processed several times with new random windows until there are enough bursts and examples.
 """
 
 from __future__ import annotations
@@ -29,17 +27,17 @@ from linnapp.learn.labelling.labels import SlowLimits
 from linnapp.trace.blktrace import IoChunk
 from linnapp.trace.recorded import Recorded, name_of, open_recording
 
-#: enough to learn from, whatever the length of the trace
+#: Enough to learn from, whatever the length of the trace.
 MAX_ROWS = 500_000
 MAX_HELD_OUT_ROWS = 100_000
 
-#: A burst's added latency is one point on a scale of three decades, and a network learns the
-#: scale only from many: a short trace is gone over until so many bursts have been drawn.
+#: The added latency of a burst is one point on a scale of three decades, and a network learns the
+#: scale only from many points. A short trace is repeated until there are this many bursts.
 MIN_BURSTS = 2000
 MAX_PASSES = 100
 
-#: I/Os of a part that stay in memory from one pass to the next, at some 70 bytes each: short traces
-#: are gone over a hundred times, and reading them takes longer than making bursts of them.
+#: Number of I/Os of a part that are cached between passes, at about 70 bytes each. Short traces are
+#: processed up to a hundred times, and reading them takes longer than adding bursts to them.
 KEPT_IOS = 1_000_000
 
 
@@ -52,11 +50,26 @@ def sample_bursts(
     limits: SlowLimits | None = None,
     **reader_options: Any,
 ) -> tuple[BurstReads, BurstReads, BurstReads]:
-    """Make the examples that training, validation and test add to a trace's own reads.
+    """Make the examples that are added to a trace's reads for training, validation and testing.
 
-    A `share` of those to train on is added, fewer where the trace is very short.
+    Parameters
+    ----------
+    trace : path or table
+    parts : Split
+    share : float
+        Share of added examples among all training examples. Very short traces have fewer.
+    threshold_us : int
+        Minimum of the added latencies.
+    seed : int
+    limits : SlowLimits, optional
+        See :func:`~linnapp.learn.features.augmentation.add_bursts`.
+
+    Returns
+    -------
+    tuple of BurstReads
+        Examples for training, validation and testing.
     """
-    # The drive's name is part of the seed: drives of one array get different bursts.
+    # The drive's name is part of the seed, so that the drives of an array get different bursts.
     drive = zlib.crc32(os.fsencode(name_of(trace)))
     n_train = parts.training.stop
     wanted = min(MAX_ROWS, round(n_train * share / (1 - share)))
@@ -71,7 +84,7 @@ def sample_bursts(
         rng = np.random.default_rng([seed, drive, number])
         found = [no_reads()]
         n_found = 0
-        # What one pass over a long trace yields is thinned evenly, not cut off.
+        # The examples of one pass over a long trace are thinned evenly, not truncated.
         expected = max(1.0, COVERED * n_train)
         keep = min(1.0, 2 * limit / expected)
         n_bursts = 0
@@ -95,7 +108,10 @@ def sample_bursts(
 
 
 class _Part:
-    """The I/Os from a part's first served read, or the trace's begin, on, in chunks; repeatedly."""
+    """Iterate, repeatedly, over the I/Os of a part in chunks.
+
+    The part begins at its first served read, or at the beginning of the trace.
+    """
 
     def __init__(self, trace: Recorded, part: slice, reader_options: dict[str, Any]) -> None:
         self._trace = trace
@@ -123,7 +139,7 @@ class _Part:
         seen = 0
         for chunk in open_recording(self._trace, **self._options):
             served = np.cumsum(chunk.is_served_read)
-            # Served read number `index` and all I/Os after it begin at this row of the chunk.
+            # The served read number `index`, and all I/Os after it, begin at this row of the chunk.
             begin, end = (
                 int(np.searchsorted(served, index - seen, side="right")) if index else 0
                 for index in (self._part.start, self._part.stop)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The served reads of a trace, compact enough to hold a day of them in memory."""
+"""The served reads of a trace, in columns compact enough to hold a day of reads in memory."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from linnapp.trace.blktrace import IoChunk, TraceStats
 from linnapp.trace.recorded import Reader, Recorded, open_recording
 from linnapp.trace.rows import Rows
 
-#: reads whose digits are made at a time
+#: Number of reads whose digits are computed at a time.
 _DIGIT_ROWS = 1 << 18
 
 
 @dataclasses.dataclass(frozen=True)
 class ReadSet(Rows):
-    """Reads that the drive answered, in arrival order, with what the kernel knew of each."""
+    """Reads that the drive answered, in arrival order, and what the kernel knew at each read."""
 
-    #: uint32 array, shape (n,); not capped.
+    #: uint32 array, shape (n,). Not capped.
     latency_us: npt.NDArray[np.uint32]
-    #: uint16 array, shape (n,); 4 KiB pages of the read, rounded up.
+    #: uint16 array, shape (n,). Number of 4 KiB pages of the read, rounded up.
     pages: npt.NDArray[np.uint16]
-    #: unsigned array, shape (n,); pending 4 KiB pages at arrival; capped at what its digits can
-    #: hold, as are the others.
+    #: unsigned array, shape (n,). Number of pending 4 KiB pages at arrival. This column and the
+    #: following ones are capped at the maximum that their digits can represent.
     pending: npt.NDArray[Any]
-    #: `hist_pending`, `hist_latency_us`: unsigned array, shape (n, HISTORY); of the last completed
-    #: reads, oldest first.
+    #: `hist_pending`, `hist_latency_us`: unsigned arrays, shape (n, HISTORY). Values of the last
+    #: completed reads, oldest first.
     hist_pending: npt.NDArray[Any]
     hist_latency_us: npt.NDArray[Any]
-    #: uint64 array, shape (n,)
+    #: uint64 array, shape (n,).
     arrival_ns: npt.NDArray[np.uint64]
-    #: Of the whole trace.
+    #: Statistics of the whole trace.
     stats: TraceStats
 
     def every(self, step: int) -> ReadSet:
-        """Every `step`-th read, in memory of their own."""
+        """Return a copy of every `step`-th read."""
         return self.take(slice(None, None, step)).each(np.copy)
 
     def digits(self, rows: slice | npt.NDArray[np.intp] = slice(None)) -> DigitArray:
-        """Feature vectors of the selected reads; shape (n, N_INPUTS)."""
+        """Return the feature vectors of the selected reads, shape (n, N_INPUTS)."""
         pending = self.pending[rows]
         n = len(pending)
         hist_pending, hist_latency_us = self.hist_pending[rows], self.hist_latency_us[rows]
@@ -62,7 +62,7 @@ class ReadSet(Rows):
 
 
 def _capped(array: npt.NDArray[np.uint32], n_digits: int) -> npt.NDArray[Any]:
-    """Cap at the largest number of `n_digits` digits, in 16 bits where that is enough."""
+    """Cap at the largest number with `n_digits` digits. Use 16 bits if they are sufficient."""
     cap = 10**n_digits - 1
     capped = np.minimum(array, np.uint32(min(cap, 2**32 - 1)))
     return capped.astype(np.uint16) if cap < 1 << 16 else capped
@@ -74,7 +74,21 @@ def load_reads(
     on_progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> ReadSet:
-    """Read a trace's served reads."""
+    """Read the served reads of a trace.
+
+    Parameters
+    ----------
+    trace : path or IoTable
+    on_progress : callable, optional
+        Called with the number of bytes read so far and their total.
+    **options
+        Those of :func:`~linnapp.trace.recorded.open_recording`.
+
+    Raises
+    ------
+    TraceError
+        If the trace contains no completed read.
+    """
     reader = open_recording(trace, **options)
     parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(6)]
     for chunk in _reported(reader, on_progress):
@@ -93,7 +107,7 @@ def load_reads(
     columns = []
     for column in parts:
         columns.append(np.concatenate(column))
-        column.clear()  # never hold all columns twice
+        column.clear()  # Avoids holding all columns twice.
     latency_us, pages, pending, hist_pending, hist_latency_us, arrival_ns = columns
     return ReadSet(
         latency_us, pages, pending, hist_pending, hist_latency_us, arrival_ns, reader.stats

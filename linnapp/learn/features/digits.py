@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Feature vectors: what the network sees of a read, as decimal digits (docs/formats.md)."""
+"""Feature vectors: the network's view of a read, as decimal digits (docs/formats.md)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,24 @@ def digits(
     hist_pending: UInt32Array,
     hist_latency_us: UInt32Array,
 ) -> DigitArray:
-    """Write features as digits from 0 to 9, most significant first; shape (n, N_INPUTS).
+    """Encode features as digits from 0 to 9, most significant first.
 
-    Past pending pages at arrival come first, then those now, the read's own included, then past
-    latencies in us; what is past is of shape (n, HISTORY), oldest first.
+    Parameters
+    ----------
+    pending : uint32 array, shape (n,)
+        Pending pages at arrival, including those of the read itself.
+    hist_pending, hist_latency_us : uint32 array, shape (n, HISTORY)
+        Pending pages and latencies (us) of the last completed reads, oldest first.
+
+    Returns
+    -------
+    uint8 array, shape (n, N_INPUTS)
+        The digits of `hist_pending`, then of `pending`, then of `hist_latency_us`.
+
+    Raises
+    ------
+    ValueError
+        If an array has the wrong shape.
     """
     n = len(pending)
     for name, array in (("hist_pending", hist_pending), ("hist_latency_us", hist_latency_us)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A trace's reads in three parts, in order of time: to train on, to choose by, to judge on."""
+"""Split a trace's reads, in order of time, into parts for training, validation and testing."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Protocol
 
 from linnapp.errors import TraceError
 
-#: Of fewer reads nothing is learnt, by either kind of model.
+#: Minimum number of reads from which a model of either kind can be trained.
 LEAST_READS = 128
 
 
 class Shares(Protocol):
-    """How much of the reads is kept from training."""
+    """Shares of the reads that are not used for training."""
 
     @property
     def validation_share(self) -> float:
-        """Of all, what comes before the test's."""
+        """Share of all reads that precedes the test part."""
 
     @property
     def test_share(self) -> float:
-        """Of all, the end."""
+        """Share of all reads at the end."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """Three parts of a trace's reads, in order of time."""
+    """Three consecutive parts of a trace's reads, in order of time."""
 
     training: slice
     validation: slice
@@ -34,7 +34,7 @@ class Split:
 
 
 def split(n: int, options: Shares) -> Split:
-    """Split `n` reads: what is trained on, then what chooses, then what only judges."""
+    """Split `n` reads into parts for training, for validation and for testing only."""
     first_test = n - max(1, round(n * options.test_share))
     first_validation = first_test - max(1, round(n * options.validation_share))
     return Split(
@@ -45,7 +45,7 @@ def split(n: int, options: Shares) -> Split:
 
 
 def check_enough(n_reads: int) -> None:
-    """Refuse to learn from next to nothing."""
+    """Raise TraceError if there are too few reads to train on."""
     if n_reads < LEAST_READS:
         raise TraceError(
             f"{n_reads} reads are too few to learn from: at least {LEAST_READS} are needed, some "

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What a model is worth, and whether that is more than chance."""
+"""Validation: the benefit of a model, and its statistical significance."""

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Whether refusing reads gains an array something, or only seems to.
+"""Test whether refusing reads has a statistically significant benefit.
 
-A model that knows nothing has gained something on every second recording, and the best of many ways
-to refuse has on nearly all. Two tests tell it from a model that knows something:
+A model without any knowledge shows a benefit on every second recording, and the best of many
+refusal policies shows one on almost all of them. Two tests distinguish it from a useful model:
 
-- A permutation test: would the best of as many ways gain as much if the scores had nothing to do
-  with the reads? Blocks of the scores are laid on other blocks of the reads, again and again.
-- A block bootstrap: would this way gain something in other recordings of the drive? Blocks of the
-  reads, with their scores, are drawn anew.
+- A permutation test: would the best of as many policies have the same gain if the scores were
+  unrelated to the reads? Blocks of scores are repeatedly assigned to other blocks of reads.
+- A block bootstrap: would this policy have a gain in other recordings of the drive? Blocks of
+  reads are resampled together with their scores.
 
-Both use blocks of consecutive reads, because slow reads come in bursts, and what predicts one of
-them predicts the next. See :mod:`linnapp.stats` for how often each is wrong.
+Both use blocks of consecutive reads, because slow reads come in bursts and whatever predicts one of
+them predicts the next. See :mod:`linnapp.stats` for the error rate of each.
 """
 
 from __future__ import annotations
@@ -25,31 +25,43 @@ import numpy.typing as npt
 from linnapp import stats
 from linnapp.learn.labelling.inflection import size_classes
 
-#: With this many the share of shuffles is known to a tenth of a percent.
+#: With this number of shuffles the p-value is known to 0.1 %.
 N_SHUFFLES = 999
 
-#: Scores without any knowledge pass so often.
+#: Significance level: the share of uninformative scores that pass the permutation test.
 CHANCE = 0.005
 
 N_BLOCKS = stats.MAX_BLOCKS
 
-#: Means that differ by so little are taken for equal.
+#: Means whose ratio is at most this are considered equal.
 FLAT = 1.001
 
 Floats = npt.NDArray[np.float64]
 
 
 def array_means_us(sums: Floats, failover_us: float, replicas: int) -> Floats:
-    """The mean latency of an array whose drives all behave like this one, for each way to refuse.
+    """Return the mean latency of an array whose drives all behave like this one, for each policy.
 
-    Of shape (..., 1 + ways), the first that of refusing none. `sums` are of shape (..., kinds,
-    1 + ways, 2), by size class: the number of reads and their latencies added up, of all reads
-    first, then of those that each way refuses.
+    Parameters
+    ----------
+    sums : array, shape (..., classes, 1 + policies, 2)
+        For each size class, the number of reads and the sum of their latencies: first of all reads,
+        then of the reads that each policy refuses.
+    failover_us : float
+        Cost of a failover.
+    replicas : int
+        Number of drives that hold each block.
+
+    Returns
+    -------
+    array, shape (..., 1 + policies)
+        Mean latencies in us. The first one is that of refusing no read.
     """
     refused = sums.copy()
     refused[..., 0, :] = 0.0
     reads, total_us = sums[..., :1, 0], sums[..., :1, 1]
-    each = np.maximum(reads, 1)  # a resample may have no read of a class, which then weighs nothing
+    # A resample may contain no read of a class, which then has no weight.
+    each = np.maximum(reads, 1)
     share = refused[..., 0] / each
     admitted_us = (total_us - refused[..., 1]) / each
     mean_us = np.broadcast_to(total_us / each, share.shape)
@@ -60,30 +72,34 @@ def array_means_us(sums: Floats, failover_us: float, replicas: int) -> Floats:
 
 @dataclasses.dataclass(frozen=True)
 class Refusals:
-    """Reads in order of time, and which of several ways to refuse refuses each.
+    """Reads in order of time, and the refusal policies (`ways`) that refuse each of them.
 
-    The ways refuse ever fewer reads: what one refuses, all before it refuse.
+    The policies are nested: each policy refuses a subset of the reads that the previous one
+    refuses.
     """
 
-    #: `latency_us`, `pages`: array, shape (n,)
+    #: `latency_us`, `pages`: array, shape (n,).
     latency_us: npt.NDArray[Any]
     pages: npt.NDArray[Any]
-    #: integer array, shape (n,); by how many ways a read is refused.
+    #: integer array, shape (n,). Number of policies that refuse each read.
     level: npt.NDArray[Any]
     ways: int
-    #: Cost of a failover.
+    #: Cost of a failover in us.
     failover_us: float
-    #: Drives that hold each block.
+    #: Number of drives that hold each block.
     replicas: int
 
     def means_us(self) -> Floats:
-        """The array's mean latency if no read were refused, then that by each way."""
+        """Return the array's mean latency in us if no read is refused, then for each policy."""
         kinds, n_kinds = self._kinds()
         sums = self._sums(kinds, self.level, self.latency_us, n_kinds)
         return array_means_us(sums, self.failover_us, self.replicas)
 
     def sums_of(self, blocks: npt.NDArray[np.int64]) -> Floats:
-        """Sums of each block; shape (blocks, kinds, 1 + ways, 2). `blocks` numbers the reads'."""
+        """Return the sums of each block, shape (blocks, classes, 1 + ways, 2).
+
+        `blocks` holds the block number of each read.
+        """
         kinds, n_kinds = self._kinds()
         n_blocks = int(blocks.max()) + 1
         cells = blocks * n_kinds + kinds
@@ -91,7 +107,7 @@ class Refusals:
         return sums.reshape(n_blocks, n_kinds, 1 + self.ways, 2)
 
     def is_significant(self, way: int) -> bool:
-        """Whether both tests say that a way's gain is none by chance, as many as were tried."""
+        """Return true if both tests find a significant gain, given how many policies were tried."""
         length = len(self.level) // N_BLOCKS
         if not length:
             return False
@@ -105,13 +121,13 @@ class Refusals:
         return stats.p_value(float(gain_us), self._best_shuffled_us) <= CHANCE
 
     def _newest(self, n: int) -> Refusals:
-        """The last `n` reads."""
+        """Return the last `n` reads."""
         newest = {name: getattr(self, name)[-n:] for name in ("latency_us", "pages", "level")}
         return dataclasses.replace(self, **newest)
 
     @functools.cached_property
     def _best_shuffled_us(self) -> Floats:
-        """What the best way gains with blocks of the scores on other blocks of the reads."""
+        """Gains of the best policy if blocks of scores are assigned to other blocks of reads."""
         kinds, n_kinds = self._kinds()
         shape = (N_BLOCKS, len(kinds) // N_BLOCKS)
         kind_of, level_of, latency_of = (
@@ -129,19 +145,19 @@ class Refusals:
         return np.asarray(means_us[..., :1] - means_us[..., 1:])
 
     def _kinds(self) -> tuple[npt.NDArray[np.int64], int]:
-        """Size classes, numbered without gaps, and how many there are."""
+        """Return the size classes, numbered without gaps, and their number."""
         found, kinds = np.unique(size_classes(self.pages), return_inverse=True)
         return np.asarray(kinds, np.int64), len(found)
 
     def _sums(
         self, kinds: npt.NDArray[Any], level: npt.NDArray[Any], us: npt.NDArray[Any], n_kinds: int
     ) -> Floats:
-        """Reads and their latencies by size class, and by the ways that refuse them."""
+        """Return the number of reads and the sum of their latencies by size class and policy."""
         shape = (n_kinds, 1 + self.ways)
         cells = kinds * shape[1] + level
         size = n_kinds * shape[1]
         found = np.stack([np.bincount(cells, minlength=size), np.bincount(cells, us, size)], axis=1)
-        # Refused by way j is what has a level of at least j + 1.
+        # Policy j refuses the reads whose level is at least j + 1.
         return np.asarray(found.reshape(*shape, 2)[:, ::-1].cumsum(axis=1)[:, ::-1])
 
 
@@ -153,9 +169,9 @@ def expected_mean_us(
     replicas: int,
     pages: npt.NDArray[np.uint16] | None = None,
 ) -> float:
-    """Mean latency of an array whose drives all behave like this one.
+    """Return the mean latency, in us, of an array whose drives all behave like this one.
 
-    With `pages` replicas serve reads of the same size class.
+    If `pages` is given, a refused read is served by another replica like reads of its size class.
     """
     if pages is None:
         pages = np.ones(len(latency_us), np.uint16)

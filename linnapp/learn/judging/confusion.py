@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How many reads were predicted as they were, and how many not."""
+"""Confusion matrix: the number of reads that were predicted correctly and incorrectly."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy.typing as npt
 
 @dataclasses.dataclass(frozen=True)
 class Confusion:
-    """Counts of reads by truth and prediction.
+    """Number of reads by actual and predicted class.
 
     Attributes
     ----------
     true_fast, true_slow : int
-        Predicted as they were.
+        Correctly predicted reads.
     false_submit : int
-        Slow, predicted fast: submitted to a busy drive.
+        Slow reads that were predicted fast, and therefore submitted to a busy drive.
     false_revoke : int
-        Fast, predicted slow: revoked for nothing.
+        Fast reads that were predicted slow, and therefore revoked needlessly.
     """
 
     true_fast: int
@@ -30,7 +30,7 @@ class Confusion:
 
     @classmethod
     def of(cls, slow: npt.NDArray[np.bool_], predicted: npt.NDArray[np.bool_]) -> Confusion:
-        """Count; both arrays have shape (n,)."""
+        """Count the reads. Both arrays have shape (n,)."""
         return cls(
             true_fast=int(np.count_nonzero(~slow & ~predicted)),
             true_slow=int(np.count_nonzero(slow & predicted)),
@@ -40,31 +40,31 @@ class Confusion:
 
     @property
     def total(self) -> int:
-        """All reads."""
+        """Number of all reads."""
         return self.true_fast + self.true_slow + self.false_submit + self.false_revoke
 
     @property
     def accuracy(self) -> float | None:
-        """Share of reads predicted as they were; None without reads."""
+        """Share of correctly predicted reads, or None without reads."""
         return (self.true_fast + self.true_slow) / self.total if self.total else None
 
     @property
     def false_submit_ratio(self) -> float | None:
-        """False submits per read (the paper's rate); None without reads."""
+        """False submits per read (the rate that the paper uses), or None without reads."""
         return self.false_submit / self.total if self.total else None
 
     @property
     def false_revoke_ratio(self) -> float | None:
-        """False revokes per read; None without reads."""
+        """False revokes per read, or None without reads."""
         return self.false_revoke / self.total if self.total else None
 
     @property
     def slow_recall(self) -> float | None:
-        """Share of slow reads that were predicted; None without slow reads."""
+        """Share of slow reads that were predicted slow, or None without slow reads."""
         slow = self.true_slow + self.false_submit
         return self.true_slow / slow if slow else None
 
     def to_json(self) -> dict[str, float | None]:
-        """Counts and ratios by name."""
+        """Return the counts and ratios by name."""
         ratios = ("accuracy", "false_submit_ratio", "false_revoke_ratio", "slow_recall")
         return dataclasses.asdict(self) | {name: getattr(self, name) for name in ratios}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Judges a model on a trace: how often it would have been right, and how well it ranks reads."""
+"""Evaluate a model on a trace: how accurate its predictions are and how well it ranks reads."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ from linnapp.trace.blktrace import IoChunk
 from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import Recorded, open_recording
 
-#: Ranking needs all scores at once. Of a longer trace every second, fourth, ... read is ranked,
-#: which bounds memory to 200 MB and moves an area by less than 0.001.
+#: Ranking needs all scores at once. In a longer trace only every second, fourth, ... read is
+#: ranked, which limits memory to 200 MB and changes the area under the ROC curve by less than
+#: 0.001.
 MAX_RANKED_READS = 4_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """A model against a trace.
+    """Metrics of a model on a trace.
 
     Attributes
     ----------
     confusion : Confusion
-        Over all served reads.
-    mean_admitted_us : float
-        Mean latency of those that the model would have admitted.
+        Of all served reads.
+    mean_us, mean_admitted_us : float
+        Mean latency of all served reads, and of those that the model would have admitted.
     auc : float or None
-        Area under the ROC curve of the model's margin (slow output less fast output); None where
-        all reads are slow, or all fast.
+        Area under the ROC curve of the model's score. The score of a network is its margin (output
+        for slow minus output for fast). None if all reads are slow or all are fast.
     auc_last_latencies, auc_pending : float or None
-        Of the mean of the last reads' latencies alone, and of the pending pages alone: what a model
-        must beat to be worth its while.
+        The same for the mean latency of the last reads alone, and for the number of pending pages
+        alone. A useful model must have a larger area than these.
     """
 
     model_id: str
@@ -54,12 +55,12 @@ class Evaluation:
 
     @property
     def always_fast_accuracy(self) -> float:
-        """Accuracy of predicting every read fast: the share of fast reads."""
+        """Accuracy of predicting every read as fast, that is, the share of fast reads."""
         return self._fast / self.confusion.total
 
     @property
     def false_revoke_share(self) -> float | None:
-        """Share of the fast reads that the model would revoke; None without fast reads."""
+        """Share of the fast reads that the model would revoke, or None without fast reads."""
         return self.confusion.false_revoke / self._fast if self._fast else None
 
     @property
@@ -67,7 +68,7 @@ class Evaluation:
         return self.confusion.true_fast + self.confusion.false_revoke
 
     def to_json(self) -> dict[str, Any]:
-        """All figures by name."""
+        """Return all metrics by name."""
         figures = dataclasses.asdict(self)
         del figures["confusion"]
         return {
@@ -81,16 +82,16 @@ class Evaluation:
 
 @dataclasses.dataclass(frozen=True)
 class LatencyEvaluation(Evaluation):
-    """A latency model against a trace; as a verdict it refuses what it predicts beyond `refuse_us`.
+    """Metrics of a latency model on a trace. It refuses reads predicted to exceed `refuse_us`.
 
     Attributes
     ----------
     chooses : bool
-        Whether reads may be refused, or sent elsewhere, by it.
+        True if reads may be refused or redirected by the model.
     mean_predicted_us : float
     mean_abs_log2_error, mean_abs_log2_error_last_latencies : float
-        Mean distance of the latency from the prediction, and from the mean of the last reads'
-        latencies, in powers of two.
+        Mean absolute error of the base-2 logarithm of the latency: of the prediction, and of the
+        mean latency of the last reads.
     """
 
     refuse_us: int
@@ -100,12 +101,12 @@ class LatencyEvaluation(Evaluation):
     mean_abs_log2_error_last_latencies: float
 
     def to_json(self) -> dict[str, Any]:
-        """All figures by name."""
+        """Return all metrics by name."""
         return {"kind": "latency", **super().to_json()}
 
 
 class _Scores:
-    """What reads are ranked by; of very many every second, fourth, ... one."""
+    """Scores by which reads are ranked. If there are very many, only every n-th is kept."""
 
     def __init__(self) -> None:
         self._step = 1
@@ -113,7 +114,7 @@ class _Scores:
         self._parts: list[tuple[npt.NDArray[Any], ...]] = []
 
     def add(self, *columns: npt.NDArray[Any]) -> None:
-        """The next reads, one array a column; kept are multiples of the step."""
+        """Add the next reads, one array per column. Only every `_step`-th read is kept."""
         first = -self._n_seen % self._step
         self._n_seen += len(columns[0])
         self._parts.append(tuple(column[first :: self._step].copy() for column in columns))
@@ -122,12 +123,12 @@ class _Scores:
             self._step *= 2
 
     def columns(self) -> list[npt.NDArray[Any]]:
-        """All that were kept."""
+        """Return all reads that were kept, by column."""
         return [np.concatenate(column) for column in zip(*self._parts, strict=True)]
 
 
 class _Tally:
-    """What is counted of the reads, chunk by chunk."""
+    """Metrics that are accumulated chunk by chunk."""
 
     def __init__(self, threshold_us: int) -> None:
         self._threshold_us = threshold_us
@@ -142,7 +143,7 @@ class _Tally:
         refused: npt.NDArray[np.bool_],
         score: npt.NDArray[Any],
     ) -> npt.NDArray[np.uint64]:
-        """The next served reads, whether the model refuses them, how slow it takes them to be."""
+        """Add the next served reads with the model's refusals and scores. Return latencies, us."""
         latency_us = served.latency_ns // np.uint64(1000)
         slow = latency_us > np.uint64(self._threshold_us)
         self._counts += np.array(dataclasses.astuple(Confusion.of(slow, refused)))
@@ -155,7 +156,7 @@ class _Tally:
         return latency_us
 
     def result(self, model_id: str, trace: Recorded) -> Evaluation:
-        """What came of it."""
+        """Return the metrics. Raise TraceError if no reads were added."""
         confusion = Confusion(*(int(count) for count in self._counts))
         if not confusion.total:
             raise TraceError(f"{trace}: no completed read to evaluate on")
@@ -174,14 +175,14 @@ class _Tally:
 
 @dataclasses.dataclass(frozen=True)
 class Predictions:
-    """What a model says of a chunk's served reads."""
+    """Predictions of a model for the served reads of a chunk."""
 
-    #: The reads.
+    #: The served reads.
     served: IoChunk
-    #: bool array, shape (n,); what it would refuse.
+    #: bool array, shape (n,). True for reads that the model would refuse.
     refused: npt.NDArray[np.bool_]
-    #: integer array, shape (n,); how slow it takes them to be: of a network the margin of slow over
-    #: fast, of a latency model the prediction in us.
+    #: integer array, shape (n,). Predicted slowness: for a network the margin of slow over fast,
+    #: for a latency model the predicted latency in us.
     score: npt.NDArray[Any]
 
 
@@ -190,7 +191,7 @@ def predictions(
     trace: Recorded,
     **reader_options: Any,
 ) -> Iterator[Predictions]:
-    """Run a model over a trace's served reads, chunk by chunk; errors as of :func:`evaluate`."""
+    """Run a model on the served reads of a trace, in chunks. Errors are as for :func:`evaluate`."""
     if not isinstance(model, Model | LatencyModel):
         raise TypeError(
             f"model={model!r}: expected a Model or a LatencyModel, as linnapp.load_model() has them"
@@ -220,19 +221,27 @@ def evaluate(
     trace: Recorded,
     **reader_options: Any,
 ) -> Evaluation:
-    """Run a model over a trace's served reads, in chunks.
+    """Run a model on the served reads of a trace, in chunks.
 
     Parameters
     ----------
     model : Model or LatencyModel
-        Or what was fitted, see :mod:`linnapp.learn.fitted`.
+        Or a fitted model, see :mod:`linnapp.learn.fitted`.
+    trace : path or IoTable
     **reader_options
         Those of :func:`~linnapp.trace.recorded.open_recording`.
 
     Returns
     -------
     Evaluation
-        Of a latency model, a :class:`LatencyEvaluation`.
+        For a latency model, a :class:`LatencyEvaluation`.
+
+    Raises
+    ------
+    TypeError
+        If `model` is not a model.
+    TraceError
+        If the trace cannot be read or contains no completed read.
     """
     model = getattr(model, "model_", model)
     tally = _Tally(getattr(model, "threshold_us", 0))

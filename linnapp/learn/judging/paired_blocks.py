@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Whether a switch changes latencies, from blocks of time with it off and on, in pairs.
+"""Test whether a switch changes latencies, given pairs of time blocks with the switch off and on.
 
-Reads of one time are alike, so the block is the unit and not the read. Each pair of blocks that
-follow each other has its order drawn by lot. If the switch does nothing, either block of a pair
-could as well have been the other, whatever the load did meanwhile: the difference between all `on`
-and all `off` blocks is then one of those that exchanging the blocks of pairs gives. That is the
+Reads at about the same time are alike, so the block is the unit, not the read. The order within
+each pair of consecutive blocks is chosen at random. If the switch has no effect, the two blocks of
+a pair are exchangeable, whatever the load does: the difference between all `on` and all `off`
+blocks is then one of the differences that exchanging blocks within pairs gives. This is the
 permutation test of a randomised experiment (Fisher, The Design of Experiments, 1935, section 21),
-which asks nothing of how latencies are distributed.
+which makes no assumption about the distribution of latencies.
 
-An interval holds all factors that the test does not reject, once the latencies with `on` have been
-divided by them: of the mean, all; of a percentile, those near it, for the median has a factor of
-its own. Whether it leaves out that nothing changes is the test's word, which needs no such factor.
+An interval contains all factors that the test does not reject after the latencies with `on` have
+been divided by them. For the mean, all latencies are divided. For a percentile, only those near it
+are divided, because the median has its own factor. Whether the interval excludes 1 is decided by
+the test of no effect, which needs no such factor.
 
-It is looked at several times, and may end at any look. Each look has its share of the 5 %, so that
-all together are wrong in at most so many of a hundred trials (Bonferroni's inequality, as spending
-functions have it: Lan and DeMets, Biometrika 70:3, 1983): half for the last look, the other half
-for those before. Mean and 99th percentile have half of that each, so that both hold together.
+A trial has several interim analyses and may end at each of them. Each analysis has its share of the
+5 % error, so that at most 5 % of all trials have a wrong result at any analysis (Bonferroni's
+inequality, in the form of a spending function: Lan and DeMets, Biometrika 70:3, 1983). The final
+analysis has half of it, the earlier ones share the other half. Mean and 99th percentile use half of
+each share, so that both hold simultaneously.
 """
 
 from __future__ import annotations
@@ -31,29 +33,30 @@ import numpy.typing as npt
 
 from linnapp import stats
 
-#: Of wrong intervals, in a hundred trials.
+#: Maximum share of trials with a wrong interval.
 ERROR = 0.05
 
-#: Bins of 4.4 %, from 1 us to two minutes; within one, reads are spread evenly.
+#: Bins with a width of 4.4 %, from 1 us to two minutes. Reads are assumed to be evenly distributed
+#: within a bin.
 STEPS_PER_OCTAVE = 16
 N_BINS = 27 * STEPS_PER_OCTAVE
 
-#: With fewer pairs there are too few ways to exchange blocks for the last look to decide.
+#: With fewer pairs there are too few possible exchanges for the final analysis to be significant.
 MIN_PAIRS = 8
-#: Before that many the share of a look could not be met, with the looks that a day has.
+#: With fewer pairs an interim analysis of a day's trial could not reach its significance level.
 _FIRST_LOOK = 12
 _LOOK_EVERY = 1.5
 
-#: With these the smallest share, a thousandth, is known to a third.
+#: Sufficient to estimate the smallest significance level, 0.1 %, with a relative error of a third.
 N_EXCHANGES = 4000
 
-#: What the chance to decide by the last look has to be for going on.
+#: Minimum power (probability of a significant final result) for continuing a trial.
 FUTILITY_POWER = 0.1
 
-#: Octaves beyond which nothing is looked for, and how exactly.
+#: Search range and precision of the ends of intervals, in octaves.
 _FARTHEST, _NEAREST = 20.0, 0.002
 
-#: Latencies that are asked about, by name; of the first two it is decided, the last is shown.
+#: Latency statistics by name. The first two are tested, the last one is only displayed.
 MEASURES: dict[str, float | None] = {"p99": 0.99, "mean": None, "p50": 0.5}
 DECIDING = ("p99", "mean")
 
@@ -61,18 +64,18 @@ Floats = npt.NDArray[np.float64]
 
 
 def bins_of(latency_us: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """How many latencies are in each bin; shape (N_BINS,)."""
+    """Return the number of latencies in each bin, shape (N_BINS,)."""
     bins = np.log2(np.maximum(latency_us, 1.0)) * STEPS_PER_OCTAVE
     return np.bincount(np.minimum(bins.astype(np.int64), N_BINS - 1), minlength=N_BINS)
 
 
 def bin_edges_us() -> Floats:
-    """Where bins begin, and where the last one ends."""
+    """Return the lower edges of the bins, and the upper edge of the last one, in us."""
     return np.asarray(2.0 ** (np.arange(N_BINS + 1) / STEPS_PER_OCTAVE))
 
 
 def looks(n_pairs: int) -> list[int]:
-    """After how many pairs it is looked, the last one after all."""
+    """Return the numbers of pairs after which a trial is analysed, including the final analysis."""
     found, at = [], float(_FIRST_LOOK)
     while at * math.sqrt(_LOOK_EVERY) < n_pairs:
         found.append(round(at))
@@ -81,7 +84,10 @@ def looks(n_pairs: int) -> list[int]:
 
 
 def alpha_of_analysis(n_pairs: int, *, last: bool) -> float:
-    """What a look of a trial of so many pairs has of the 5 %, for each latency decided on."""
+    """Return the significance level of one analysis, for each tested statistic.
+
+    `n_pairs` is the number of pairs at the final analysis, and `last` selects that analysis.
+    """
     earlier = len(looks(n_pairs)) - 1
     share = ERROR / len(DECIDING)
     return share if not earlier else share / 2 / (1 if last else earlier)
@@ -89,29 +95,30 @@ def alpha_of_analysis(n_pairs: int, *, last: bool) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Effect:
-    """By which factor the switch changes a latency."""
+    """Effect of the switch on a latency statistic, as a factor."""
 
     off_us: float
     on_us: float
-    #: `low`, `high`: the interval of on / off.
+    #: `low`, `high`: confidence interval of on / off.
     low: float
     high: float
-    #: The chance to leave out 1 by the last look if it is at the far end of what is likely.
+    #: Probability that the final interval excludes 1 if the true effect is at the far end of the
+    #: likely range.
     power: float
 
     @property
     def factor(self) -> float:
-        """On / off."""
+        """Ratio of on to off."""
         return self.on_us / self.off_us
 
     @property
     def is_decided(self) -> bool:
-        """Whether the interval leaves out that nothing changes."""
+        """True if the interval excludes "no change"."""
         return not self.low <= 1 <= self.high
 
     @property
     def is_done(self) -> bool:
-        """Whether it is decided, or will hardly be."""
+        """True if the result is significant, or is unlikely to become significant."""
         return self.is_decided or self.power < FUTILITY_POWER
 
 
@@ -121,9 +128,9 @@ class PairedBlocks:
     Parameters
     ----------
     counts : array, shape (pairs, 2, N_BINS)
-        Reads by latency; off first, then on, in whichever order they were.
+        Histograms of the latencies: off first, then on, regardless of their order in time.
     sums_us : array, shape (pairs, 2)
-        Latencies added up.
+        Sums of the latencies.
     """
 
     def __init__(self, counts: npt.NDArray[Any], sums_us: Floats) -> None:
@@ -133,35 +140,50 @@ class PairedBlocks:
 
     @functools.cached_property
     def _exchanged(self) -> Floats:
-        """Which pairs have their blocks exchanged; the same in each run."""
+        """The pairs whose blocks are exchanged. They are the same in every run."""
         return stats.exchanges(self.n_pairs, N_EXCHANGES)
 
     @property
     def reads(self) -> tuple[int, int]:
-        """With off, and with on."""
+        """Number of reads with the switch off and on."""
         off, on = self._below[:, :, -1].sum(axis=0)
         return int(off), int(on)
 
     def latencies_us(self, measure: str) -> tuple[float, float]:
-        """With off, and with on, of all reads of all blocks."""
+        """Return a statistic of all reads with the switch off, and on, in us.
+
+        Raises
+        ------
+        ValueError
+            If there are no reads with off, or with on.
+        """
         if not all(self.reads):
             raise ValueError("no reads with off, or with on")
         off, on = _logs(measure, self._parts(measure, 0.0).sum(axis=0)).tolist()
         return 2.0**off, 2.0**on
 
     def p_value(self, measure: str, octaves: float = 0.0) -> float:
-        """How often exchanging blocks makes as large a difference in p99, mean or p50, by chance.
+        """Return how often exchanging blocks gives as large a difference in `measure` by chance.
 
-        Latencies with on are supposed to be longer by `octaves`.
+        Parameters
+        ----------
+        measure : {"p99", "mean", "p50"}
+        octaves : float
+            Effect under the null hypothesis: the switch makes latencies longer by this much.
         """
         found, exchanged = self._differences(measure, octaves)
         return stats.p_value(abs(found), np.abs(exchanged))
 
     def effect(self, measure: str, error: float, of_pairs: int) -> Effect:
-        """What the switch changes.
+        """Return the effect of the switch.
 
-        `error` is the chance that the interval is wrong, `of_pairs` how many there will be at the
-        last look.
+        Parameters
+        ----------
+        measure : {"p99", "mean", "p50"}
+        error : float
+            Probability that the interval is wrong.
+        of_pairs : int
+            Number of pairs at the final analysis.
         """
         off_us, on_us = self.latencies_us(measure)
         octaves = math.log2(on_us / off_us)
@@ -170,14 +192,14 @@ class PairedBlocks:
             return self.p_value(measure, there) > error
 
         low, high = (_farthest(octaves, side, is_possible) for side in (-1, 1))
-        if is_possible(0.0):  # what the test of no effect says holds for any distribution
+        if is_possible(0.0):  # The test of no effect is valid for any distribution, so it decides.
             low, high = min(low, 0.0), max(high, 0.0)
         _, exchanged = self._differences(measure, octaves)
         power = _power(octaves, float(exchanged.std()), self.n_pairs / of_pairs, of_pairs)
         return Effect(off_us, on_us, 2.0**low, 2.0**high, power)
 
     def _parts(self, measure: str, octaves: float) -> Floats:
-        """What is added up over the blocks of a side, on made shorter; shape (pairs, 2, k)."""
+        """Return the sums of each block, `on` made faster by `octaves`; shape (pairs, 2, k)."""
         share = MEASURES[measure]
         if share is None:
             sums = self._sums_us * (1.0, 2.0**-octaves)
@@ -186,10 +208,10 @@ class PairedBlocks:
         return np.stack([off, _made_alike(off, on, share, octaves) if octaves else on], axis=1)
 
     def _differences(self, measure: str, octaves: float) -> tuple[float, Floats]:
-        """By how many octaves on is longer: as it was, and with blocks exchanged at random."""
+        """Return by how many octaves on is slower: as observed, and with blocks exchanged."""
         parts = self._parts(measure, octaves)
         if MEASURES[measure] is not None:
-            # Where nobody has any, or all have all, nothing is added up: differences stay.
+            # Bins that are zero, or have reached the total, on all sides need not be summed.
             every = parts.sum(axis=(0, 1))
             parts = parts[..., : 1 + np.searchsorted(every, every[-1])]
             parts = parts[..., np.searchsorted(every, 0, "right") :]
@@ -200,16 +222,16 @@ class PairedBlocks:
 
 
 def _logs(measure: str, sides: Floats) -> Floats:
-    """A latency's logarithm to the base of 2; shape (...) of (..., k)."""
+    """Return the base-2 logarithm of a statistic; shape (...) for sums of shape (..., k)."""
     share = MEASURES[measure]
     if share is not None:
         return _quantile_logs(sides, share)
-    # A side without reads has no latency: it differs in nothing.
+    # A side without reads has no latency. It is treated as equal.
     return np.asarray(np.log2(np.maximum(sides[..., 1], 1) / np.maximum(sides[..., 0], 1)))
 
 
 def _quantile_logs(below: Floats, share: float) -> Floats:
-    """Logarithms of a quantile; `below`, shape (..., N_BINS), is cumulative."""
+    """Return the logarithms of a quantile; `below`, shape (..., N_BINS), is cumulative."""
     wanted = share * below[..., -1:]
     at = np.minimum(np.count_nonzero(below < wanted, axis=-1)[..., None], N_BINS - 1)
     up_to = np.take_along_axis(below, at, -1)
@@ -219,17 +241,17 @@ def _quantile_logs(below: Floats, share: float) -> Floats:
 
 
 def _made_alike(off: Floats, on: Floats, share: float, octaves: float) -> Floats:
-    """What on would be if all that it did were to make a quantile longer by so many octaves.
+    """Return `on` as it would be if its only effect were to make a quantile longer by `octaves`.
 
-    Its median is laid on that of off, its quantile is made shorter by `octaves`, and what is
-    between in proportion. Both are cumulative.
+    The median of `on` is moved to that of `off`, its quantile is made shorter by `octaves`, and the
+    latencies in between are moved proportionally. Both histograms are cumulative.
     """
     sides = np.stack([off.sum(axis=0), on.sum(axis=0)])
     medians, quantiles = _quantile_logs(sides, 0.5), _quantile_logs(sides, share)
     edges = np.arange(N_BINS + 1) / STEPS_PER_OCTAVE
     at = (medians[1], max(quantiles[1], medians[1] + 1e-3))
     moved = edges - np.interp(edges, at, (medians[1] - medians[0], octaves))
-    # Nothing overtakes.
+    # The order of latencies is preserved.
     places = np.interp(edges[1:], np.maximum.accumulate(moved), edges) * STEPS_PER_OCTAVE
     lower = np.minimum(places.astype(np.int64), N_BINS - 1)
     padded = np.concatenate([np.zeros((len(on), 1)), on], axis=-1)
@@ -240,7 +262,7 @@ def _made_alike(off: Floats, on: Floats, share: float, octaves: float) -> Floats
 
 
 def _farthest(start: float, side: int, is_possible: Callable[[float], bool]) -> float:
-    """The end of the interval on one side, from a value that is in it."""
+    """Return the end of the interval on one side, starting from a value inside the interval."""
     inside, step = start, 0.05
     while step < _FARTHEST and is_possible(start + side * step):
         inside = start + side * step
@@ -253,11 +275,10 @@ def _farthest(start: float, side: int, is_possible: Callable[[float], bool]) -> 
 
 
 def _power(octaves: float, error: float, done: float, of_pairs: int) -> float:
-    """The chance that the last look decides (stochastic curtailment).
+    """Return the probability that the final analysis is significant (stochastic curtailment).
 
-    Lan, Simon and Halperin, Sequential Analysis 1:3, 1982: what comes is supposed to be the
-    difference that was found, and one standard error more. `done` is the share of the pairs that
-    are.
+    See Lan, Simon and Halperin, Sequential Analysis 1:3, 1982. The true effect is assumed to be one
+    standard error larger than the observed one. `done` is the share of the pairs that is complete.
     """
     if done >= 1:
         return 0.0

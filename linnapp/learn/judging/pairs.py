@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Whether predictions say which of several drives would be sooner at one moment.
+"""Test whether predictions identify the faster of several drives at the same moment.
 
-How well they rank reads over time, as an area under the ROC curve does, is for the most part how
-well they tell a busy moment from a quiet one, which all drives of an array have in common: who
-chooses among them gains nothing by that. Here reads of about one size that began on two drives at
-about one time, in recordings of one machine, stand for one read that either could have served.
+The area under the ROC curve mostly measures how well predictions distinguish busy moments from
+quiet ones. All drives of an array share these moments, so this ability is of no use in choosing
+among the drives. This module therefore pairs reads of similar size that began on two drives at
+about the same time, in recordings of one machine. A pair represents one read that either drive
+could have served.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from linnapp.trace.logged_drive import PAGE_BYTES
 from linnapp.trace.recorded import Recorded
 from linnapp.trace.rows import Rows
 
-#: Reads of a pair began within so many us. It is as long as a read takes: of more of them the one
-#: finds another load than the other, of less there are few.
+#: Maximum time between the reads of a pair in us, about the duration of a read. A longer limit
+#: would pair reads under different loads, a shorter one would give few pairs.
 WITHIN_US = 200
 
-#: By how much lower the other drive's prediction must be for a read to leave home, as of `replayer
-#: --home-margin`.
+#: The other drive's prediction must be lower by this share to redirect a read from the default
+#: replica, as with `replayer --home-margin`.
 HOME_MARGIN = 0.25
 
-#: Pairs whose sums are kept together.
+#: Number of pairs whose sums are stored together.
 _PAIRS_A_SUM = 32
 
 Floats = npt.NDArray[np.float64]
@@ -44,21 +45,20 @@ Floats = npt.NDArray[np.float64]
 class DriveReads(Rows):
     """Served reads of a drive, in order of arrival."""
 
-    #: uint64 array, shape (n,), on a clock that all drives have.
+    #: uint64 array, shape (n,). The clock is common to all drives.
     arrival_ns: npt.NDArray[np.uint64]
-    #: arrays, shape (n,)
+    #: Arrays of shape (n,).
     latency_us: npt.NDArray[np.uint32]
     predicted: npt.NDArray[Any]
-    #: By what another way to choose goes: pending pages, or what another model predicts.
+    #: Score of an alternative policy: pending pages, or the prediction of another model.
     rival: npt.NDArray[Any]
-    #: What it is by itself, as its size class; what could be one read served by either drive, is of
-    #: one kind.
+    #: Class of the read, such as its size class. Only reads of the same class are paired.
     kind: npt.NDArray[np.int64]
 
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """A number, with its 95 % interval by blocks of time; None where there are too few."""
+    """A value and its 95 % interval over blocks of time, whose ends are None for too few blocks."""
 
     value: float
     low: float | None
@@ -67,24 +67,28 @@ class Estimate:
 
 @dataclasses.dataclass(frozen=True)
 class PairsJudged:
-    """What predictions are worth to who chooses; times in us, means of all pairs."""
+    """Benefit of predictions for choosing a drive. Times are in us, means over all pairs."""
 
     pairs: int
-    #: Share of the pairs of which the slower read was predicted to be; ties count half.
+    #: Share of the pairs in which the slower read has the higher prediction. Ties count half.
     right: Estimate
-    #: What is gained by the lower prediction over drives in turn, and over the lower `rival`.
+    #: Gain of the lower prediction compared with round robin, and with the lower `rival`.
     over_turns_us: Estimate
     over_rival_us: Estimate
-    #: And over turns where home is left for a prediction that is lower by `HOME_MARGIN` alone.
+    #: Gain compared with round robin if a read leaves the default replica only for a prediction
+    #: that is lower by `HOME_MARGIN`.
     with_margin_us: Estimate
-    #: By the drive that was sooner: what nobody knows beforehand.
+    #: Gain of the faster drive, an upper bound that cannot be known in advance.
     at_best_us: Estimate
 
 
 def nearest(
     first: DriveReads, second: DriveReads, within_us: float = WITHIN_US
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Rows of the pairs of two drives' reads: each is the other's nearest of its kind."""
+    """Return the rows of paired reads of two drives, each of which is nearest to the other.
+
+    Only reads of the same class are paired, at most `within_us` apart.
+    """
     found = [(np.empty(0, np.intp), np.empty(0, np.intp))]
     for kind in np.intersect1d(first.kind, second.kind):
         rows = [np.flatnonzero(reads.kind == kind) for reads in (first, second)]
@@ -104,16 +108,16 @@ def nearest(
 def _nearest_to(
     times: npt.NDArray[np.int64], others: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.intp]:
-    """Of each time, which of the others is nearest; both ascend."""
+    """Return the index of the nearest other time for each time. Both arrays ascend."""
     after = np.minimum(np.searchsorted(others, times), len(others) - 1)
     before = np.maximum(after - 1, 0)
     return np.where(times - others[before] <= others[after] - times, before, after)
 
 
 def judge(drives: Sequence[Iterable[DriveReads]]) -> PairsJudged:
-    """Judge the predictions for several drives, whose reads come in parts, in order of time.
+    """Evaluate predictions for several drives, whose reads are given in parts, in order of time.
 
-    Memory is that of two parts of each drive, and of 2 bytes a pair.
+    Memory use is two parts of each drive and 2 bytes per pair.
     """
     sums, starts_ns = [np.empty((0, 7))], [np.empty(0, np.uint64)]
     for parts in _together(drives):
@@ -136,12 +140,13 @@ def judge(drives: Sequence[Iterable[DriveReads]]) -> PairsJudged:
 def judge_models(
     models: Sequence[LatencyModel], traces: Sequence[Recorded], **reader_options: Any
 ) -> PairsJudged:
-    """Judge models of an array's drives, against the fewest pending pages.
+    """Compare the models of an array's drives with choosing the fewest pending pages.
 
     Parameters
     ----------
+    models : sequence of LatencyModel
     traces : sequence of path or IoTable
-        Of the drives, in the order of `models`, recorded at once on one machine.
+        Simultaneous recordings of the drives on one machine, in the order of `models`.
     """
 
     def reads(model: LatencyModel, trace: Recorded) -> Iterator[DriveReads]:
@@ -159,7 +164,7 @@ def judge_models(
 
 
 def _together(drives: Sequence[Iterable[DriveReads]]) -> Iterator[list[DriveReads]]:
-    """Parts of all drives of the same stretch of time, no longer than the parts as they come."""
+    """Yield parts of all drives that cover the same period, no longer than the input parts."""
     streams = [iter(drive) for drive in drives]
     held = [(next(stream, None), next(stream, None)) for stream in streams]
     while True:
@@ -183,7 +188,7 @@ def _together(drives: Sequence[Iterable[DriveReads]]) -> Iterator[list[DriveRead
 
 
 def _columns(first: DriveReads, second: DriveReads) -> Floats:
-    """Of each pair a one, whether it was ranked right, what it took by each way to choose."""
+    """Return for each pair: 1, whether the ranking is correct, and the latency of each policy."""
     latency_us, predicted, rival = (
         np.column_stack((getattr(first, name), getattr(second, name))).astype(np.float64)
         for name in ("latency_us", "predicted", "rival")
@@ -201,7 +206,10 @@ def _columns(first: DriveReads, second: DriveReads) -> Floats:
 
 
 def _chosen_us(latency_us: Floats, score: Floats, margin: float = 0.0) -> Floats:
-    """What reads took, either drive being home as often, if they leave for a lower score."""
+    """Return the mean latency if reads are redirected to a lower score.
+
+    Each drive of a pair is the default replica equally often.
+    """
     leaves = score[:, ::-1] < (1 - margin) * score
     return np.asarray(np.where(leaves, latency_us[:, ::-1], latency_us).mean(axis=1))
 
@@ -213,7 +221,7 @@ def _judged(sums: Floats, starts_ns: npt.NDArray[np.uint64]) -> PairsJudged:
     numbers = stats.block_numbers(starts_ns)
     blocks = sums.sum(axis=0)[None] if numbers is None else stats.block_sums(numbers, *sums.T)
     n = len(blocks)
-    # The first row is the blocks as they are.
+    # The first row is the original data.
     weights = np.concatenate([np.ones((1, n)), stats.resamples(n)])
     drawn = weights @ blocks
     means = drawn[:, 1:] / drawn[:, :1]

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Beyond which score reads are refused: so that it pays, and that most fast reads are spared.
+"""Choose the score above which reads are refused, so that most fast reads are admitted.
 
-A model of either kind gives a read a score: the network by how much its output for slow is above
-that for fast, a latency model the microseconds. Reads with a score above a cut are refused. What a
-cut is worth is judged on later reads than were learnt from, by the array's expected mean latency
-(:mod:`linnapp.learn.network.bias`), in which a fast read refused costs a failover and a slow one
-saved may gain milliseconds. And it is to be no accident: the best of many cuts gains something on
-nearly all reads (:mod:`linnapp.learn.judging.chance`).
+A model of either kind assigns a score to each read: the network its margin (output for slow minus
+output for fast), a latency model the predicted latency in us. Reads with a score above a threshold
+(`cut`) are refused. A threshold is evaluated on reads that are later than the training data, by the
+array's expected mean latency (:mod:`linnapp.learn.network.bias`), in which a refused fast read
+costs a failover and a refused slow read can save milliseconds. The benefit must also be
+statistically significant, because the best of many thresholds has some benefit on almost any reads
+(:mod:`linnapp.learn.judging.chance`).
 """
 
 from __future__ import annotations
@@ -21,50 +22,50 @@ from linnapp.errors import NoGainError
 from linnapp.learn.judging.chance import FLAT, Refusals, expected_mean_us
 from linnapp.trace.rows import Rows
 
-#: At most so many of the fast reads of the training slice and of the validation slice are refused,
-#: by the kind of the model. Of later ones it may be more.
+#: Maximum share of the fast reads of the training slice and of the validation slice that is
+#: refused, by kind of model. The share of later reads can be larger.
 MAX_REFUSED_FAST = {"network": 0.15, "latency": 0.10}
 
-#: scores that are tried as the one beyond which reads are refused
+#: Number of scores that are tried as the threshold.
 _CANDIDATES = 64
 
-#: A network that refuses no more of the reads than this does no harm, whatever it knows.
+#: A network that refuses at most this share of the reads is harmless, whatever its quality.
 SELDOM = 0.001
 
-#: What to do about a model that refuses nothing.
+#: Advice for a model that refuses no reads.
 REMEDY = "record longer, under the load that the drive is slow under"
 
 
 @dataclasses.dataclass(frozen=True)
 class ScoredReads(Rows):
-    """Reads, and how slow a model takes them to be."""
+    """Reads and their predicted slowness."""
 
-    #: integer array, shape (n,)
+    #: integer array, shape (n,).
     score: npt.NDArray[np.integer[Any]]
-    #: uint32 array, shape (n,)
+    #: uint32 array, shape (n,).
     latency_us: npt.NDArray[np.uint32]
-    #: array, shape (n,); sizes.
+    #: array, shape (n,). Sizes in pages of 4 KiB.
     pages: npt.NDArray[Any]
     #: The inflection point: reads that take longer are slow.
     threshold_us: int
-    #: Cost of a failover.
+    #: Cost of a failover in us.
     failover_us: float
-    #: Drives that hold each block.
+    #: Number of drives that hold each block.
     replicas: int
 
     @property
     def fast(self) -> npt.NDArray[np.bool_]:
-        """Which took no longer than the inflection point."""
+        """True for reads that took no longer than the inflection point."""
         return np.asarray(self.latency_us <= self.threshold_us)
 
     def refused(self, cut: int | None) -> npt.NDArray[np.bool_]:
-        """Which have a score above the cut; none without one."""
+        """Return which reads have a score above `cut`. None means that no read is refused."""
         if cut is None:
             return np.zeros(len(self.score), np.bool_)
         return np.asarray(self.score > cut)
 
     def mean_us(self, cut: int | None) -> float:
-        """The array's expected mean latency with this cut."""
+        """Return the array's expected mean latency in us with this threshold."""
         return expected_mean_us(
             self.latency_us,
             self.refused(cut),
@@ -74,25 +75,30 @@ class ScoredReads(Rows):
         )
 
     def refuses_almost_nothing(self, cut: int) -> bool:
-        """Whether a cut refuses next to nothing."""
+        """Return true if a threshold refuses almost no reads."""
         return bool(self.refused(cut).mean() <= SELDOM)
 
     def refused_fast_share(self, cut: int | None) -> float:
-        """Which share of the fast reads a cut refuses; 0 of none."""
+        """Return the share of the fast reads that is refused, or 0 if there are no fast reads."""
         fast = self.fast
         return float(self.refused(cut)[fast].mean()) if fast.any() else 0.0
 
     def min_threshold(self, max_refused: float) -> int:
-        """The lowest score as a cut that refuses at most this share of the fast reads."""
+        """Return the lowest threshold that refuses at most this share of the fast reads."""
         fast = self.score[self.fast]
         if not len(fast):
             return int(self.score.min())
         return int(np.percentile(fast, 100 * (1 - max_refused), method="higher"))
 
     def best_threshold(self, at_least: int, *, prefer_min_threshold: bool = False) -> int | None:
-        """The cut from `at_least` on with the lowest expected mean; None if that may be chance.
+        """Return the threshold with the lowest expected mean, or None if it is not significant.
 
-        With `prefer_min_threshold`, `at_least` itself if what that gains is no chance.
+        Parameters
+        ----------
+        at_least : int
+            Minimum of the threshold.
+        prefer_min_threshold : bool
+            Return `at_least` itself if its gain is significant.
         """
         shares = np.linspace(0, 100, _CANDIDATES)
         tried = np.maximum(np.percentile(self.score, shares, method="lower"), at_least)
@@ -112,7 +118,10 @@ class ScoredReads(Rows):
         return None
 
     def quality(self, cut: int | None) -> dict[str, float]:
-        """What a cut does, beside admitting every read; slow is what is beyond the point."""
+        """Return the metrics of a threshold and of admitting every read.
+
+        A read is slow if it takes longer than the inflection point.
+        """
         fast, refused = self.fast, self.refused(cut)
         return {
             "mean_us": self.mean_us(cut),
@@ -126,30 +135,30 @@ class ScoredReads(Rows):
 def choose_margin(
     taught: ScoredReads, judged: ScoredReads, max_refused: float, *, even_if_worse: bool = False
 ) -> int:
-    """By how much a network's output for slow must be above that for fast to refuse a read.
+    """Choose the margin of slow over fast above which a network refuses a read.
 
     Parameters
     ----------
     taught, judged : ScoredReads
-        Of the training and of the validation slice, scored by the network as it was trained, which
-        refuses what has a score above 0.
+        The training and the validation slice, scored by the network as trained, which refuses reads
+        with a score above 0.
     max_refused : float
-        Share of the fast reads of either that may be refused; 1 is no limit.
+        Maximum share of the fast reads of either slice that may be refused. 1 means no limit.
     even_if_worse : bool
-        The limit is all that is asked for.
+        Consider only this limit, not the gain.
 
     Returns
     -------
     int
-        0 if the network obeys the limit as it was trained, and lowers the array's expected mean on
-        the validation slice by more than chance, or refuses next to nothing there. Else the least
-        that obeys the limit, if the mean is then lower by more than chance, or a larger one with
-        which it is the lowest.
+        0 if the network as trained obeys the limit and either lowers the array's expected mean on
+        the validation slice significantly or refuses almost no reads there. Otherwise the smallest
+        margin that obeys the limit if it lowers the mean significantly, or a larger one with the
+        lowest mean.
 
     Raises
     ------
     NoGainError
-        If none has a mean that is below that of admitting every read by more than chance.
+        If no margin has a significantly lower mean than admitting every read.
     """
     both = (taught, judged)
     least = 0
@@ -162,8 +171,8 @@ def choose_margin(
         return cut
     figures = judged.quality(least)
     harmless = not least and figures["mean_us"] <= FLAT * figures["always_fast_mean_us"]
-    # One that was taught by added bursts may do next to nothing in a calm recording. What it does
-    # elsewhere, in reads that taught it, is to be worth it.
+    # A network that was trained with synthetic bursts may refuse almost nothing in a recording
+    # without bursts. It is accepted if it has a benefit on the training slice.
     if (
         harmless
         and judged.refuses_almost_nothing(0)

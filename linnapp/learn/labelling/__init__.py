@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""From which latency on a read is slow, and which reads are taught as slow."""
+"""Labelling: the latency above which a read is slow, and the reads that are labelled slow."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A drive's inflection point as a figure: CDF and point above, candidates and areas below."""
+"""Figure of a drive's inflection point: CDF (top), candidates and their areas (bottom)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from linnapp.learn.labelling.inflection import InflectionPoint, LatencyDistribut
 def draw(
     path: AnyPath, drive: str, distribution: LatencyDistribution, point: InflectionPoint
 ) -> None:
-    """Draw a PNG."""
+    """Write the figure as a PNG file."""
     path = Path(path)
     with needs("figures need matplotlib", "matplotlib"):
         from matplotlib.figure import Figure
     percentiles = np.concatenate((np.arange(1, 99, 0.25), np.arange(99, 99.99, 0.01)))
     figure = Figure(figsize=(6.4, 6.4), layout="constrained")
     cdf, areas = figure.subplots(2, 1)
-    cdf.set_xscale("log")  # first: of equal latencies it makes a range, which a linear one has not
+    # Set first: a logarithmic axis has a range even if all latencies are equal, a linear one does
+    # not.
+    cdf.set_xscale("log")
     cdf.plot(distribution.percentile_us(percentiles), percentiles, color="tab:blue")
     start_us = float(distribution.percentile_us(point.start_percentile))
     cdf.plot(start_us, point.start_percentile, "o", color="tab:gray", label="slope one")

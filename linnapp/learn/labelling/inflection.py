@@ -1,34 +1,35 @@
 # SPDX-License-Identifier: MIT
-"""Inflection points: the latency beyond which it pays to ask another replica.
+"""Inflection points: the latency beyond which it pays to read from another replica.
 
-Section 4.2 of Hao et al., OSDI 2020. An array holds each block on several drives. A read that its
-drive would serve slower than the drive's inflection point is revoked and goes to the next
-replica, the last of which always serves it. For a candidate point, the *boost area* is the area
-between the CDFs of read latency without and with this admission control; the point with the
-largest area wins. Candidates lie within ten percentiles, in steps of 0.1, of the point where the
-CDF's slope is one. That is where the search begins: as long as the best candidate is the lowest or
-highest of those tried, ten percentiles more are tried beyond it, so that the point found lies
-between worse ones; `search="paper"` ends it there.
+See section 4.2 of Hao et al., OSDI 2020. An array stores each block on several drives. A read that
+would take longer on its drive than the drive's inflection point is revoked and sent to the next
+replica; the last replica always serves it. For a candidate point, the *boost area* is the area
+between the CDFs of read latency without and with this admission control. The point with the largest
+area is chosen. Candidates lie within ten percentiles, in steps of 0.1, of the point where the CDF's
+slope is one, at which the search begins. As long as the best candidate is the lowest or highest one
+tried, the search continues by ten percentiles beyond it, so that the result lies between worse
+candidates. `search="paper"` disables this extension.
 
-The area between the two CDFs is the difference of their means. Draws on different replicas are
-independent, so the mean has a closed form: with A(t) the mean latency of admitted reads times
-their share, S(t) the share revoked, c the cost of a failover, and M the mean of the last replica,
+The area between the two CDFs is the difference of their means. Latencies on different replicas are
+assumed independent, so the mean has a closed form: with A(t) the mean latency of admitted reads
+times their share, S(t) the share revoked, c the cost of a failover, and M the mean of the last
+replica,
 
     mean = A1(t1) + S1(t1) (c + A2(t2) + S2(t2) (c + M3))
 
 A revoked read is "failed over to another randomly selected node" (section 4.2.1), so the mean is
 the expectation over all orders in which the other drives can follow. A point therefore does not
-depend on the order in which the drives are given, and drives that are alike have one point.
+depend on the order in which the drives are given, and identical drives have the same point.
+``exact`` evaluates the closed form over the empirical distributions. ``simulate`` draws a million
+random reads as the paper does, each with a random order of drives. Both estimate the same quantity.
 
-``exact`` evaluates it over the empirical distributions; ``simulate`` draws a million random reads
-as the paper does, each with an order of its own. Both return the same quantity.
+The closed form does not model load: the best point of a drive that is slower than its replicas can
+be so low that most of its reads count as slow. :meth:`InflectionPoint.warning` reports this.
 
-The closed form knows no load: the best point of a drive that is slower than its replicas can lie
-so low that most of its reads count as slow. :meth:`InflectionPoint.warning` says so.
-
-The paper draws every replica's latency from all reads of that drive. A failover asks for the same
-block, though, so a large read stays large: with `by_size` the draws on the replicas come from
-reads of the same size, and a point no longer looks good because it trades large reads for small.
+The paper draws the latency on every replica from all reads of that drive. A failover, however,
+reads the same block, so a large read stays large. With `by_size`, latencies on the replicas are
+drawn from reads of the same size, and a point no longer looks good because it exchanges large reads
+for small ones.
 """
 
 from __future__ import annotations
@@ -46,29 +47,30 @@ from linnapp.arguments import check_choice, check_flag, check_number
 from linnapp.errors import TraceError
 from linnapp.figures import axes_for
 
-#: what a failover costs besides the next replica's latency, the paper's figure
+#: Cost of a failover in us, in addition to the next replica's latency, as in the paper.
 FAILOVER_US = 15.0
 
 REPLICAS = 3
 
-#: How far candidates go to either side at first, as in the paper, and how far each extension goes:
-#: so many steps, ten percentiles.
+#: Initial range of candidates on each side, as in the paper, and the size of each extension, in
+#: steps: ten percentiles.
 _EXTENSION = 100
 STEP_PERCENTILES = 0.1
 N_SIMULATED = 1_000_000
 
-#: The latency axis is scaled by this percentile to give "slope one" a meaning that a single
-#: outlier cannot change.
+#: The latency axis is scaled by this percentile, so that a single outlier does not change the point
+#: where the slope is one.
 _SCALE_PERCENTILE = 99.9
 _HIGHEST_PERCENTILE = 99.9
 
-#: thresholds of different drives depend on each other a little; two or three rounds settle them
+#: The thresholds of different drives depend slightly on each other. They converge in two or three
+#: rounds.
 _MAX_ROUNDS = 4
 
-#: Beyond a lower point lie most reads of the drive.
+#: If the point is at a lower percentile, most reads of the drive are slow.
 LOWEST_PERCENTILE = 50.0
 
-#: the class of all reads, when sizes do not matter
+#: The class of all reads, if sizes are not considered.
 _ALL_SIZES = -1
 
 Method = Literal["exact", "simulate"]
@@ -78,22 +80,25 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True)
 class LabellingOptions:
-    """How to find inflection points.
+    """Options for finding inflection points.
 
     Attributes
     ----------
     method : {"exact", "simulate"}
         Closed form, or random reads as in the paper.
     replicas : int
-        Drives that hold each block, at most as many as there are, unless there is one only. Where
-        there are more, any of the others are equally likely to hold it.
+        Number of drives that hold each block. It is limited to the number of drives, unless there
+        is only one drive. If there are more drives, each of the others is equally likely to hold
+        it.
+    failover_us : float
+        Cost of a failover in us.
     by_size : bool
-        Compare replicas within read sizes, as a failover does.
+        Compare replicas within size classes, because a failover reads the same block.
     threshold_us : int, optional
-        Take this as every drive's point instead of searching.
+        Use this inflection point for all drives instead of searching.
     search : {"wide", "paper"}
-        Try more while the best candidate lies at an end of what was tried, or leave it at the
-        paper's ten percentiles.
+        Extend the search while the best candidate is at an end of its range, or limit it to ten
+        percentiles like the paper.
     """
 
     method: Method = "exact"
@@ -114,21 +119,27 @@ class LabellingOptions:
 
 
 def size_classes(pages: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Size classes: 1, 2, 3 to 4, 5 to 8, ... pages are 0, 1, 2, 3, ..."""
+    """Return the size class of each read: 0, 1, 2, 3, ... for 1, 2, 3 to 4, 5 to 8, ... pages."""
     return np.asarray(np.ceil(np.log2(np.maximum(pages, 1))), np.int64)
 
 
 class LatencyDistribution:
-    """Empirical distribution of a drive's read latencies, kept as counts of whole microseconds.
+    """Empirical distribution of a drive's read latencies, stored as counts of whole microseconds.
 
-    Its size is the number of different latencies, not of reads.
+    Memory use is proportional to the number of different latencies, not of reads.
 
     Parameters
     ----------
+    latency_us : array, shape (n,)
     pages : array, shape (n,), optional
-        Sizes in 4 KiB pages. When given, replicas are compared within size classes.
+        Sizes in 4 KiB pages. If given, replicas are compared within size classes.
     counts : integer array, shape (n,), optional
-        How many reads each entry stands for; one unless given.
+        Number of reads that each entry represents, by default one.
+
+    Raises
+    ------
+    TraceError
+        If there are no reads.
     """
 
     def __init__(
@@ -165,7 +176,7 @@ class LatencyDistribution:
 
     @functools.cached_property
     def contents(self) -> tuple[Any, ...]:
-        """Equal for equal distributions, and sortable."""
+        """Sort key that is equal for equal distributions."""
         return (
             self._values_us.astype(np.float64).tobytes(),
             self._below.tobytes(),
@@ -174,43 +185,43 @@ class LatencyDistribution:
 
     @property
     def min_us(self) -> float:
-        """Smallest latency."""
+        """Minimum latency in us."""
         return float(self._values_us[0])
 
     @property
     def mean_us(self) -> float:
-        """Mean latency."""
+        """Mean latency in us."""
         return float(self._prefix_us[-1] / len(self))
 
     def parts(self) -> list[tuple[int, float]]:
-        """Size classes and their shares of the reads; one class of all without sizes."""
+        """Return the size classes and their shares of the reads. Without sizes there is one."""
         if not self._by_size:
             return [(_ALL_SIZES, 1.0)]
         return [(kind, len(part) / len(self)) for kind, part in self._by_size.items()]
 
     def of_size(self, kind: int) -> LatencyDistribution:
-        """The reads of a size class; all reads where there are none of it."""
+        """Return the reads of a size class, or all reads if the class is empty."""
         return self._by_size.get(kind, self)
 
     def percentile_us(self, percentile: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Smallest latency that at least this percentage of reads do not exceed."""
+        """Return the smallest latency that at least this percentage of reads do not exceed."""
         rank = np.ceil(np.asarray(percentile) / 100 * len(self) - 1e-9).astype(np.int64)
         index = np.searchsorted(self._below, np.clip(rank, 1, len(self)), side="left") - 1
         return np.asarray(self._values_us[index])
 
     def share_at_most(self, latency_us: npt.ArrayLike) -> FloatArray:
-        """The CDF: share of reads that take at most so long."""
+        """Return the CDF: the share of reads that take at most `latency_us`."""
         count = self._below[np.searchsorted(self._values_us, latency_us, side="right")]
         return np.asarray(count / len(self), np.float64)
 
     def admitted(self, threshold_us: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """A(t) in us and S(t): admitted share of the mean latency, and share revoked."""
+        """Return A(t) in us and S(t): the admitted share of the mean latency, and share revoked."""
         index = np.searchsorted(self._values_us, threshold_us, side="right")
         n = len(self)
         return self._prefix_us[index] / n, 1 - self._below[index] / n
 
     def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
-        """Latencies of `n` random reads, in us."""
+        """Draw the latencies of `n` random reads, in us."""
         rank = rng.integers(1, len(self) + 1, n)
         return self._values_us[np.searchsorted(self._below, rank) - 1].astype(np.float64)
 
@@ -224,23 +235,23 @@ class InflectionPoint:
     threshold_us : int
         A read that takes longer is slow.
     percentile : float
-        Of the drive's latencies.
+        Percentile of the threshold among the drive's latencies.
     start_percentile : float
-        Where the CDF's slope is one.
+        Percentile at which the CDF's slope is one.
     slow_ratio : float
         Share of reads slower than the threshold.
     boost_area_us : float
-        The array's mean latency without admission control minus that with it, in us, summed
-        over its drives.
+        The array's mean latency without admission control minus that with it, in us, summed over
+        its drives.
     searched_percentiles : tuple of float
-        The lowest and the highest that was tried.
+        The lowest and the highest candidate.
     candidate_percentiles, candidate_areas_us : float array
-        All that was tried.
+        All candidates and their boost areas.
     at_edge : bool
-        Whether the search ended at an end of what can be tried, p0.1 or p99.9, with no worse
-        candidate beyond. Elsewhere the point lies between two that are worse.
+        True if the search ended at the limit of its range, p0.1 or p99.9, without a worse candidate
+        beyond. Otherwise the point lies between two worse candidates.
     replicas : int
-        Drives that hold each block, as the search had it.
+        Number of drives that hold each block, as used by the search.
     """
 
     threshold_us: int
@@ -270,7 +281,7 @@ class InflectionPoint:
         )
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw what was tried, and how much each candidate would gain; on new axes unless given."""
+        """Plot the boost areas of all candidates, on new axes by default, and return the axes."""
         axes = axes_for(axes)
         axes.plot(self.candidate_percentiles, self.candidate_areas_us, ".-", color="tab:blue")
         axes.axvline(self.percentile, color="tab:red")
@@ -280,9 +291,10 @@ class InflectionPoint:
 
 
 def slope_one_percentile(distribution: LatencyDistribution) -> float:
-    """Where the CDF's slope is one, its latency axis scaled from the minimum to p99.9.
+    """Return the percentile at which the slope of the scaled CDF is one.
 
-    That is where the CDF is farthest above the diagonal: its knee.
+    The latency axis is scaled from the minimum to p99.9. At this percentile the CDF is farthest
+    above the diagonal. It is the knee of the CDF.
     """
     percentiles = np.arange(1, 1000) / 10.0
     latency_us = distribution.percentile_us(percentiles).astype(np.float64)
@@ -294,7 +306,10 @@ def slope_one_percentile(distribution: LatencyDistribution) -> float:
 
 
 def replica_count(n_drives: int, replicas: int) -> int:
-    """Drives that hold each block: no more than there are; a single one stands for all."""
+    """Return the number of drives that hold each block, at most `n_drives`.
+
+    A single drive represents all of its replicas.
+    """
     return replicas if n_drives == 1 else min(replicas, n_drives)
 
 
@@ -305,12 +320,12 @@ def find_inflection_points(
 ) -> list[InflectionPoint]:
     """Find the inflection points of an array's drives, in the order of `distributions`.
 
-    That order decides nothing else. `seed` is used by "simulate" only.
+    The results do not depend on this order. `seed` is used by the method "simulate" only.
     """
     options = options or LabellingOptions()
     replicas = replica_count(len(distributions), options.replicas)
-    # The search takes the drives in turn, so it needs an order that the caller does not choose.
-    # Equal drives get one point together; a drive alone stands for all of its replicas.
+    # The search processes the drives one after another, so it needs an order that is independent of
+    # the caller's. Equal drives share one point. A single drive represents all of its replicas.
     kinds = {one.contents: one for one in sorted(distributions, key=lambda one: one.contents)}
     places = {contents: place for place, contents in enumerate(kinds)}
     different = list(kinds.values())
@@ -362,13 +377,14 @@ def find_inflection_points(
 
 
 class _Window:
-    """A drive's candidates: percentiles in even steps around the start, or the point given."""
+    """A drive's candidates: percentiles in equal steps around the start, or the given point."""
 
     def __init__(self, distribution: LatencyDistribution, options: LabellingOptions) -> None:
         self._widens = options.search == "wide" and options.threshold_us is None
         self.start = slope_one_percentile(distribution)
         self._distribution = distribution
-        # Candidates are counted in steps from the start; rounding keeps both ends within.
+        # Candidates are numbered in steps from the start. Rounding keeps both ends within the
+        # range.
         self._lowest = -int((self.start - STEP_PERCENTILES / 2) / STEP_PERCENTILES)
         self._highest = int((_HIGHEST_PERCENTILE - self.start) / STEP_PERCENTILES + 0.5)
         if options.threshold_us is None:
@@ -388,7 +404,7 @@ class _Window:
         return percentiles, self._distribution.percentile_us(percentiles)
 
     def search(self, areas_of: Callable[[npt.NDArray[Any]], FloatArray]) -> None:
-        """Compute the areas of all candidates; if wide, of more until the best lies inside."""
+        """Compute the areas of all candidates. Extend a wide search until the best is inside."""
         self.areas_us = areas_of(self.thresholds_us)
         while self._widens:
             low, high = self.best_at_ends()
@@ -407,20 +423,24 @@ class _Window:
         self.best = int(equals[np.argmin(np.abs(equals + self._first))])
 
     def best_at_ends(self) -> tuple[bool, bool]:
-        """Whether the lowest candidate, and the highest, has the area of the best."""
+        """Return whether the lowest candidate, and the highest, has the same area as the best."""
         best = self.areas_us.max()
         return bool(self.areas_us[0] == best), bool(self.areas_us[-1] == best)
 
 
 class _Exact:
-    """The closed form, averaged over the orders of the drives.
+    """The closed form, averaged over all orders of the drives.
 
     Parameters
     ----------
     distributions : sequence of LatencyDistribution
         The different drives.
     counts : sequence of int
-        How many drives of each there are. They share one threshold.
+        Number of drives with each distribution. They share one threshold.
+    replicas : int
+        Number of drives that hold each block.
+    failover_us : float
+        Cost of a failover.
     """
 
     def __init__(
@@ -436,13 +456,13 @@ class _Exact:
         self._failover_us = failover_us
 
     def mean_sum(self, thresholds: Sequence[float]) -> float:
-        """Sum over the drives of the mean latency with these thresholds."""
+        """Return the mean latencies with these thresholds, summed over the drives."""
         return float(self.mean_sums(thresholds, 0, np.asarray(thresholds[:1]))[0])
 
     def mean_sums(
         self, thresholds: Sequence[float], place: int, candidates: npt.NDArray[Any]
     ) -> FloatArray:
-        """The same for each candidate in the place of the threshold of one kind of drives."""
+        """Return the same sum for each candidate threshold of the drives `place`."""
         total = np.zeros(len(candidates))
         for first, count in enumerate(self._counts):
             for kind, share in self._distributions[first].parts():
@@ -458,17 +478,17 @@ class _Exact:
     def _mean(
         self, first: int, kind: int, admitted: Sequence[tuple[FloatArray, FloatArray]]
     ) -> FloatArray | float:
-        """Mean latency of reads that go to drive `first`, then to random others.
+        """Return the mean latency of reads that go to drive `first`, then to random other drives.
 
-        A read that visits drives o1, o2, ... costs B(o1) + S(o1) B(o2) + ..., with B = A + c S, and
-        at the last drive its mean M. The expectation of S(o1)...S(oj) B(oj+1) over random orders is
-        the sum of that product over all sets of j drives and one more, divided by their number:
-        coefficients of a polynomial, which takes time in proportion to drives times replicas where
-        the number of orders grows with a power of the drives.
+        A read that visits drives o1, o2, ... costs B(o1) + S(o1) B(o2) + ..., where B = A + c S,
+        and at the last drive its mean M. The expectation of S(o1)...S(oj) B(oj+1) over random
+        orders is the sum of that product over all sets of j drives and one more, divided by their
+        number. These sums are coefficients of a polynomial, which takes time proportional to drives
+        times replicas, while the number of orders grows with a power of the number of drives.
         """
         own_us, revoked = admitted[first]
-        # By the number of drives, sums over sets of them: of products of S, alone and times the B
-        # or the M of one more drive.
+        # By the number of drives: sums, over all sets of that many drives, of the products of S,
+        # alone and multiplied by the B or the M of one more drive.
         sets: list[FloatArray | float] = [1.0, *[0.0] * (self._hops - 1)]
         with_visit: list[FloatArray | float] = [0.0] * self._hops
         with_last: list[FloatArray | float] = [0.0] * self._hops
@@ -493,9 +513,9 @@ class _Exact:
 
 
 class _Simulation:
-    """Random reads: each replica's latency is drawn, the same draws for every candidate.
+    """Random reads: the latency on each replica is drawn, with the same draws for every candidate.
 
-    The parameters are those of :class:`_Exact`.
+    The parameters are those of :class:`_Exact`, and `seed`.
     """
 
     def __init__(
@@ -510,13 +530,14 @@ class _Simulation:
         self._counts = counts
         self._failover_us = failover_us
         kind_of_drive = np.repeat(np.arange(len(counts)), counts)
-        #: of each kind of drives that reads go to first: kinds and latencies on each hop
+        #: For each kind of drive that reads go to first: the kinds of drives and the latencies on
+        #: each hop.
         self._draws = []
         for first in range(len(distributions)):
             parts = distributions[first].parts()
             n_reads = rng.multinomial(N_SIMULATED, [share for _, share in parts])
             size = np.repeat(np.arange(len(parts)), n_reads)
-            # A random order of the other drives: of those left, each is as likely as the others.
+            # A random order of the other drives: each of the remaining drives is equally likely.
             used = np.full((N_SIMULATED, 1), np.searchsorted(kind_of_drive, first))
             hops = []
             for hop in range(replicas):
@@ -535,7 +556,7 @@ class _Simulation:
             self._draws.append(hops)
 
     def mean_sum(self, thresholds: Sequence[float]) -> float:
-        """Sum over the drives of the mean latency with these thresholds."""
+        """Return the mean latencies with these thresholds, summed over the drives."""
         total = 0.0
         limits = np.asarray(thresholds)
         for hops, count in zip(self._draws, self._counts, strict=True):
@@ -550,7 +571,7 @@ class _Simulation:
     def mean_sums(
         self, thresholds: Sequence[float], place: int, candidates: npt.NDArray[Any]
     ) -> FloatArray:
-        """The same for each candidate in the place of the threshold of one kind of drives."""
+        """Return the same sum for each candidate threshold of the drives `place`."""
         tried = list(thresholds)
         means = np.empty(len(candidates))
         for i, candidate in enumerate(candidates):

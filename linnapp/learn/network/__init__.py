@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The paper's network: its floats, their training, its integers."""
+"""The network of the paper: its float form, its training, and its quantisation."""

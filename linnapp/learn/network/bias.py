@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Chooses the training bias: the one that gives the array the lowest mean read latency.
+"""Choose the training bias that gives the array the lowest mean read latency.
 
-For each candidate a network is trained, and its decisions on the validation slice are put into the
-array's expected latency: with A the mean latency of the reads that it admits times their share, S
-the share that it revokes, c the cost of a failover and M the drive's mean latency,
+For each candidate a network is trained, and its decisions on the validation slice are used to
+compute the expected latency of the array: with A the mean latency of the reads that it admits times
+their share, S the share that it revokes, c the cost of a failover and M the drive's mean latency,
 
     mean = A + S (c + A + S (c + ... M))
 
-over the replicas, the last of which serves every read. The drive stands for its replicas, as in
-labelling with a single trace. A read that meets an added burst and is revoked takes, on a replica
-without the burst, what it took in the recording.
+over the replicas, the last of which serves every read. The drive represents its replicas, as in
+labelling with a single trace. A read in a synthetic burst that is revoked is assumed to have its
+recorded latency on a replica without the burst.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from linnapp.learn.network import training
 from linnapp.learn.network.floats import outputs_of
 from linnapp.learn.network.training import TrainingOptions
 
-#: spaced by 2: the mean is flat around its minimum
+#: Spaced by a factor of 2, because the mean is flat around its minimum.
 CANDIDATES = (0.5, 1.0, 2.0, 4.0, 8.0)
 
-#: reads and epochs that tell candidates apart; the final training has no such limits
+#: Limits on reads and epochs that are sufficient to compare candidates. The final training has
+#: none.
 SEARCH_READS = 100_000
 SEARCH_EPOCHS = 12
 
-#: Share of reads that are assumed to meet a burst. Drives are in one for a few percent of the time.
+#: Assumed share of reads in a burst. Drives are in a burst for a few percent of the time.
 BURST_PREVALENCE = 0.05
 
 
@@ -59,11 +60,40 @@ def choose_bias(
     bursts: BurstReads | None = None,
     on_candidate: Callable[[float, float], None] | None = None,
 ) -> BiasChoice:
-    """Train with each candidate and choose the best, or of those within 0.1 % the one nearest to 1.
+    """Train with each candidate and choose the bias with the lowest expected mean latency.
 
-    The bias of `options` is not used; `added` examples are trained on, too. Added bursts of the
-    validation part judge with weight :data:`BURST_PREVALENCE`, the rest by
-    :func:`expected_mean_us`. `on_candidate` is called with each candidate and its mean in us.
+    Among candidates within 0.1 % of the best, the one closest to 1 is chosen. Synthetic bursts of
+    the validation part have weight :data:`BURST_PREVALENCE`, and the result of
+    :func:`~linnapp.learn.judging.chance.expected_mean_us` has the remaining weight.
+
+    Parameters
+    ----------
+    digits : uint8 array, shape (n, n_inputs)
+    slow : bool array, shape (n,)
+    latency_us : uint32 array, shape (n,)
+    options : TrainingOptions
+        Its bias is not used.
+    failover_us : float
+        Cost of a failover.
+    replicas : int
+        Number of drives that hold each block.
+    pages : uint16 array, shape (n,), optional
+        Sizes, if latencies on replicas are those of the same size class.
+    added : Examples, optional
+        More examples to train on.
+    bursts : BurstReads, optional
+        Synthetic bursts of the validation part.
+    on_candidate : callable, optional
+        Called with each candidate and its mean latency in us.
+
+    Returns
+    -------
+    BiasChoice
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If a training is interrupted, because an incomplete search has no result.
     """
     step = -(-len(latency_us) // SEARCH_READS)
     digits, slow, latency_us = digits[::step], slow[::step], latency_us[::step]
@@ -80,7 +110,7 @@ def choose_bias(
         )
         network = training.train(digits, slow, tried, added=added)
         if network.interrupted:
-            raise KeyboardInterrupt  # half a search has chosen nothing
+            raise KeyboardInterrupt  # An incomplete search has no result.
         outputs = outputs_of(network.weights, digits[judged])
         means[candidate] = expected_mean_us(
             latency_us[judged],

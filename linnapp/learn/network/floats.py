@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The float network, in Keras: 31 digits -> 256 ReLU -> 2.
 
-TensorFlow is imported by what trains and by nothing else. The network is so small that anything
-done per read in Python or in an input pipeline would take most of the time: Keras takes many
+TensorFlow is imported only for training. The network is so small that any operation per read in
+Python or in an input pipeline would dominate the training time. Keras therefore processes many
 batches per call of the graph, from arrays that are shuffled beforehand.
 """
 
@@ -21,49 +21,50 @@ import numpy.typing as npt
 
 from linnapp.errors import needs
 
-#: Part of the recipe, not of the machine: threads would share sums out and change their last bits.
-#: The network is so small that a second thread gains nothing; several drives use several processes.
+#: A property of the algorithm, not of the machine: with more threads, sums are split differently
+#: and their last bits change. The network is so small that a second thread has no benefit. Several
+#: drives are trained in several processes.
 THREADS = 1
 
-#: batches per call of the graph; ctrl-C is noticed between calls
+#: Batches per call of the graph. Ctrl-C is handled between calls.
 _STEPS_PER_CALL = 128
 
-#: digits that are made floats at a time, 16 MB of them
+#: Number of digits that are converted to floats at a time (16 MB).
 _FLOATS_AT_A_TIME = 1 << 22
 
-#: reads whose outputs are computed at a time
+#: Number of reads whose outputs are computed at a time.
 _OUTPUT_ROWS = 1 << 15
 
-#: Digits average 4.5, not 0: weights start smaller, as normalised inputs would have it.
+#: The mean of a digit is 4.5, not 0. Initial weights are smaller than for normalised inputs.
 _INPUT_MEAN = 4.5
 
-#: Of a digit that was 9 in one read of a hundred and else 0.
+#: Standard deviation of a digit that is 9 in one read of a hundred and 0 otherwise.
 _LEAST_DEVIATION = 0.9
 
-#: glibc's names (malloc.h) for what mallopt() sets
+#: Parameters of mallopt() in glibc (malloc.h).
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 Weights = dict[str, npt.NDArray[np.float32]]
 
-#: in the order in which Keras lists the variables
+#: In the order in which Keras lists the variables.
 _NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
 
 
 @dataclasses.dataclass(frozen=True)
 class Scaling:
-    """What a digit is to the first weights while they are trained: (digit - mean) * factor."""
+    """Scaling of digits during training: (digit - mean) * factor."""
 
-    #: `mean`, `factor`: float32 array, shape (n_inputs,)
+    #: `mean`, `factor`: float32 array, shape (n_inputs,).
     mean: npt.NDArray[np.float32]
     factor: npt.NDArray[np.float32]
 
     @classmethod
     def of(cls, digits: npt.NDArray[np.uint8]) -> Scaling:
-        """Standardise: mean 0 and deviation 1 over these digits, shape (n, n_inputs).
+        """Return the scaling to mean 0 and standard deviation 1 over `digits`, shape (n, n_inputs).
 
-        A digit that is nearly always the same is not blown up (:data:`_LEAST_DEVIATION`). One that
-        is always the same gets a factor of 0, and so no weight: else what its first, random weight
-        says would be all that there is when it is another one day.
+        A digit that is almost constant is not magnified (:data:`_LEAST_DEVIATION`). A constant
+        digit has a factor of 0 and therefore no weight. Otherwise its random initial weight alone
+        would determine the effect of a different value in later reads.
         """
         mean = digits.mean(axis=0, dtype=np.float64)
         deviation = digits.std(axis=0, dtype=np.float64)
@@ -71,7 +72,7 @@ class Scaling:
         return cls(mean.astype(np.float32), factor.astype(np.float32))
 
     def folded(self, weights: Weights) -> Weights:
-        """Weights that make of plain digits what `weights` make of scaled ones."""
+        """Return weights with the same outputs for plain digits as `weights` for scaled ones."""
         first = weights["hidden_weights"].astype(np.float64) * self.factor[:, np.newaxis]
         bias = weights["hidden_bias"] - self.mean.astype(np.float64) @ first
         return {
@@ -82,17 +83,24 @@ class Scaling:
 
 
 def import_tensorflow() -> Any:
-    """Import TensorFlow, quietly, with the threads and determinism that training needs."""
-    # Read once at import: no banner on each start, no oneDNN path that differs between CPUs.
+    """Import TensorFlow without messages, with the threads and determinism that training needs.
+
+    Raises
+    ------
+    LinnappError
+        If TensorFlow is not installed.
+    """
+    # These are read once, at import: no banner on each start, and no oneDNN code that differs
+    # between CPUs.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-    # Keras runs on other libraries too; a user's choice among them is for the user's own models.
+    # Keras supports other backends. The user's choice among them is for the user's own models.
     os.environ["KERAS_BACKEND"] = "tensorflow"
-    # It reports missing GPUs before any setting of its own can keep it from that.
+    # TensorFlow reports missing GPUs before any of its own settings can prevent the message.
     with needs("training needs TensorFlow", "tensorflow"), _silenced_stderr():
         import tensorflow as tf
-    # Set once per process; a second call, after first use, is refused and not needed.
+    # Can be set once per process. A second call, after the first use, fails and is not needed.
     with contextlib.suppress(RuntimeError):
         tf.config.threading.set_intra_op_parallelism_threads(THREADS)
         tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -102,10 +110,10 @@ def import_tensorflow() -> Any:
 
 
 def _keep_freed_memory() -> None:
-    """Tell glibc to keep what is freed for the next batch, which asks for as much again.
+    """Let glibc keep freed memory for the next batch, which needs the same amount.
 
-    Handing it back to the kernel and getting it anew, zeroed, a page fault for each page, took a
-    third of the processor's time in training. Other C libraries have no such call.
+    Returning the memory to the kernel and receiving zeroed pages again, with a page fault for each,
+    took a third of the CPU time of training. Other C libraries do not have this function.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
@@ -115,7 +123,7 @@ def _keep_freed_memory() -> None:
 
 @contextlib.contextmanager
 def _silenced_stderr() -> Iterator[None]:
-    """Send what C++ code writes to file descriptor 2 to nowhere."""
+    """Discard the output of C++ code to file descriptor 2."""
     sys.stderr.flush()
     saved = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -138,11 +146,23 @@ def build(
     scaling: Scaling | None = None,
     weight_decay: float = 0.0,
 ) -> Any:
-    """Make a network, ready for ``fit`` on what :func:`batches` makes.
+    """Build a network that can be trained with ``fit`` on the result of :func:`batches`.
 
-    `bias` multiplies the loss of truly slow reads; `scaling` is of the digits, before the first
-    weights. `weight_decay` is the share by which each step, at a learning rate of 1, makes weights
-    smaller; biases keep.
+    Parameters
+    ----------
+    n_inputs, n_hidden : int
+    bias : float
+        Multiplies the loss of slow reads.
+    learning_rate : float
+    seed : int
+    scaling : Scaling, optional
+        Scaling of the digits before the first weights.
+    weight_decay : float
+        Share by which each step reduces the weights, at a learning rate of 1. Biases do not decay.
+
+    Returns
+    -------
+    keras.Sequential
     """
     tf = import_tensorflow()
     keras = tf.keras
@@ -176,13 +196,16 @@ def build(
         steps_per_execution=_STEPS_PER_CALL,
         jit_compile=False,
     )
-    # Were its variables made while the graph is, TensorFlow would make the graph twice.
+    # If the variables were created with the graph, TensorFlow would build the graph twice.
     network.optimizer.build(network.trainable_variables)
     return network
 
 
 def hinge(library: Any, slow: Any, outputs: Any, bias: float) -> Any:
-    """Loss of each read: of two classes, the categorical hinge is max(0, 1 - (right - wrong))."""
+    """Return the categorical hinge loss of each read, max(0, 1 - (right - wrong)) for two classes.
+
+    The loss of slow reads is multiplied by `bias`.
+    """
     margin = (2 * slow - 1) * (outputs[:, 1] - outputs[:, 0])
     return (1 + (bias - 1) * slow) * library.maximum(1 - margin, 0)
 
@@ -190,19 +213,19 @@ def hinge(library: Any, slow: Any, outputs: Any, bias: float) -> Any:
 def batches(
     digits: npt.NDArray[np.uint8], slow: npt.NDArray[np.bool_], size: int, seed: int
 ) -> Any:
-    """A dataset of batches, in another order in each epoch; what fills no batch waits for the next.
+    """Return a dataset of batches in a different random order in each epoch.
 
-    The digits and labels are floats, of shape (size, n_inputs) and (size,). The arrays stay where
-    they are. (Keras shuffles arrays itself, but copies them first, and with a seed repeats one
-    order in all epochs.)
+    Reads that do not fill a batch are left out of the epoch. Digits and labels are floats of shapes
+    (size, n_inputs) and (size,). The arrays are not copied. (Keras can shuffle arrays itself, but
+    copies them first, and with a seed it repeats the same order in all epochs.)
     """
     tf = import_tensorflow()
     rng = np.random.default_rng(seed)
     n_inputs = digits.shape[1]
     n_batches = len(slow) // size
 
-    # Floats are made of many batches at a time: of one, TensorFlow's call of a function to do it
-    # takes as long as a third of a training step.
+    # Many batches are converted to floats at a time: for a single batch, the call from TensorFlow
+    # to the conversion function takes as long as a third of a training step.
     at_a_time = max(1, min(_STEPS_PER_CALL, _FLOATS_AT_A_TIME // (size * n_inputs)))
 
     def shuffled() -> Iterator[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
@@ -223,7 +246,7 @@ def batches(
 
 
 def outputs_now(network: Any, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-    """Outputs of a network in training; shape (n, 2)."""
+    """Return the outputs of a network during training, shape (n, 2)."""
     out = np.empty((len(digits), 2), np.float32)
     for start in range(0, len(digits), _OUTPUT_ROWS):
         part = slice(start, start + _OUTPUT_ROWS)
@@ -232,12 +255,12 @@ def outputs_now(network: Any, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.f
 
 
 def named_weights(arrays: list[npt.NDArray[np.float32]]) -> Weights:
-    """What Keras calls the weights of a network, by name."""
+    """Return the weights of a network by name, given the arrays in the order of Keras."""
     return dict(zip(_NAMES, arrays, strict=True))
 
 
 def outputs_of(weights: Weights, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-    """Outputs of the float network, computed in numpy; shape (n, 2)."""
+    """Return the outputs of the float network, computed in numpy, shape (n, 2)."""
     out = np.empty((len(digits), 2), np.float32)
     for start in range(0, len(digits), _OUTPUT_ROWS):
         part = slice(start, start + _OUTPUT_ROWS)

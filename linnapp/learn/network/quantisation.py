@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""From float weights to the kernel's integers.
+"""Quantise float weights to the integers of the kernel.
 
-Hidden weights and biases are rounded at scale s, output weights at s, output biases at s * s. The
-inputs are plain digits, so every hidden sum carries s and every output s * s: the integer network
-is the float network of the rounded weights, exactly. The scale is 1000, or less where the kernel's
-sums of 16 bits could overflow.
+Hidden weights and biases are rounded at scale s, output weights at s, and output biases at s * s.
+The inputs are plain digits, so every hidden sum has scale s and every output has scale s * s: the
+integer network is exactly the float network with the rounded weights. The scale is 1000, or less if
+the kernel's sums of 16 bits could overflow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from linnapp.errors import ModelError
 from linnapp.model import SCALE, Model
 from linnapp.model.model_file import NotNarrowError
 
-#: What is tried, from the largest: the published weights have 1000.
+#: Scales that are tried, from the largest. The published weights have 1000.
 SCALES = tuple(range(SCALE, 0, -50))
 
 _NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
@@ -29,24 +29,28 @@ def quantise(
     threshold_us: int,
     scale: int | None = None,
 ) -> Model:
-    """Make a model of float or integer weights.
+    """Make a model from float or integer weights.
 
     Parameters
     ----------
     weights : dict of str to array
         ``hidden_weights`` (N_INPUTS, H), ``hidden_bias`` (H,), ``output_weights`` (H, 2) and
-        ``output_bias`` (2,). Floats are rounded at their scales; integers carry them already.
+        ``output_bias`` (2,). Floats are rounded at their scales. Integers must already be scaled.
     threshold_us : int
         The inflection point.
     scale : int, optional
-        Fixed-point scale s; of floats, unless given, the largest of `SCALES` that will do.
+        Fixed-point scale s. The default for floats is the largest of `SCALES` without overflow.
+
+    Returns
+    -------
+    Model
 
     Raises
     ------
     ModelError
-        If an array is missing, mixed kinds are given, or a value is not finite.
+        If an array is missing, integers and floats are mixed, or a value is not finite.
     NotNarrowError
-        If a sum could overflow at this scale, or at any.
+        If a sum could overflow at this scale, or at all scales.
     """
     missing = [name for name in _NAMES if name not in weights]
     if missing:

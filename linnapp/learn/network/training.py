@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""Trains a drive's network (:mod:`linnapp.learn.network.floats`).
+"""Train a drive's network (:mod:`linnapp.learn.network.floats`).
 
 31 digits -> 256 ReLU -> 2, categorical hinge loss, sections 4.3 and 4.4 of Hao et al., OSDI 2020.
-The loss of truly slow reads is multiplied by a bias: predicting one of them fast (a false submit)
-costs the user the slow read, while a false revoke costs a failover. Digits go in as they are,
-so that the kernel needs no normalisation; where training is asked to standardise them, what that
-does is folded into the weights (:class:`~linnapp.learn.network.floats.Scaling`).
+The loss of slow reads is multiplied by a bias: if a slow read is predicted fast (a false submit),
+the user waits for the slow read, while a false revoke costs a failover. Digits are not normalised,
+so that the kernel needs no normalisation. If training standardises them, the scaling is folded into
+the weights afterwards (:class:`~linnapp.learn.network.floats.Scaling`).
 
-Examples made otherwise than by recording (:mod:`linnapp.learn.features.augmentation`) can be added,
-to the training and to the validation reads each of their own.
+Synthetic examples (:mod:`linnapp.learn.features.augmentation`) can be added to the training reads
+and to the validation reads, different examples for each.
 
-The trace is split in three, in order of time (:func:`split`). The first part is trained on. The
-second, for validation, chooses: training stops when the loss there no longer falls and keeps the
-weights of the best epoch. The last, for testing, decides nothing, so that figures on it say what to
-expect of reads still to come. Equal seeds give equal models, bit for bit, on one machine type and
-TensorFlow version.
+The trace is split into three parts, in order of time (:func:`split`). The first part is for
+training. The second, for validation, selects the epoch: training stops when the validation loss no
+longer decreases and keeps the weights of the best epoch. The last, for testing, contributes to no
+decision, so that results on it predict the results on future reads. Equal seeds give equal models,
+bit for bit, on the same machine type and TensorFlow version.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ TEST_SHARE = 0.15
 BURST_SHARE = 0.3
 PATIENCE_EPOCHS = 5
 
-#: Training does not stop before so many epochs: a calm validation slice has few slow reads, and its
-#: loss may rise for a while, by chance, before bursts have been learnt at all.
+#: Minimum number of epochs before training stops early. A validation slice with few slow reads can
+#: have a rising loss for a while, by chance, before bursts have been learned at all.
 SETTLED_EPOCHS = 15
 MAX_EPOCHS = 60
 
-#: Training stops by itself after so many reads in all (but not before MIN_EPOCHS): a long trace
-#: has learnt in few epochs what a short one needs many for.
+#: Training stops after this number of reads in total (but not before MIN_EPOCHS), because a long
+#: trace needs few epochs where a short one needs many.
 READ_BUDGET = 40_000_000
 MIN_EPOCHS = 8
 LEARNING_RATE = 1e-3
 
-#: enough steps per epoch to learn from a short trace, batches large enough to be fast on a long
+#: Enough steps per epoch to learn from a short trace, and large enough batches for a long trace.
 _STEPS_PER_EPOCH = 256
 _MIN_BATCH = 64
 _MAX_BATCH = 4096
@@ -70,30 +70,30 @@ _MAX_BATCH = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Epoch:
-    """One line of a training's history."""
+    """One epoch of the training history."""
 
-    #: From 1.
+    #: Numbered from 1.
     number: int
-    #: `loss`, `validation_loss`: per example; that on validation weighs recorded reads and added
-    #: bursts.
+    #: `loss`, `validation_loss`: mean per example. The validation loss is a weighted mean over
+    #: recorded reads and synthetic bursts.
     loss: float
     validation_loss: float
-    #: On the validation slice of the recording.
+    #: Confusion matrix of the validation slice of the recording.
     confusion: Confusion
-    #: On the added bursts of the validation slice; empty without them.
+    #: Confusion matrix of the synthetic bursts of the validation slice. Empty if there are none.
     bursts: Confusion
-    #: Whether no earlier epoch had a lower validation loss.
+    #: True if no earlier epoch had a lower or equal validation loss.
     best: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainedNetwork:
-    """Float weights of the best epoch, and how training went."""
+    """The float weights of the best epoch, and the training history."""
 
-    #: As :func:`linnapp.learn.network.quantisation.quantise` takes them.
+    #: In the form that :func:`linnapp.learn.network.quantisation.quantise` expects.
     weights: Weights
     epochs: list[Epoch]
-    #: Whether ctrl-C ended training early.
+    #: True if ctrl-C ended training early.
     interrupted: bool
 
     @property
@@ -104,25 +104,32 @@ class TrainedNetwork:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingOptions:
-    """How to train; the defaults are the module's constants.
+    """Training options. The defaults are the constants of the module.
 
     Attributes
     ----------
     bias : float
-        Multiplies the loss of truly slow reads.
+        Multiplies the loss of slow reads.
+    seed : int
+        Seed of all random choices.
+    n_hidden : int
+        Number of hidden units.
     max_epochs : int, optional
-        At most so many; from the length of the trace unless given.
+        Maximum number of epochs. The default depends on the length of the trace.
     patience_epochs : int
-        Stop after so many without a better validation loss.
+        Stop after this number of epochs without a lower validation loss.
     validation_share, test_share : float
-        Shares of the reads that are kept for validation and for testing; see :func:`split`.
+        Shares of the reads that are reserved for validation and for testing; see :func:`split`.
+    learning_rate : float
+        Learning rate of Adam.
     burst_share : float
-        Share of added bursts among the training examples, and their weight in the validation
-        loss; 0 trains on the recording alone, as the paper does.
+        Share of synthetic bursts among the training examples, and their weight in the validation
+        loss. 0 trains on the recording alone, as in the paper.
     standardise : bool
-        Train on digits of mean 0 and deviation 1, and fold that into the weights afterwards.
+        Train on digits scaled to mean 0 and standard deviation 1, and fold the scaling into the
+        weights afterwards.
     weight_decay : float
-        Share by which each step makes weights smaller, times the learning rate.
+        Share by which each step reduces the weights, multiplied by the learning rate.
     """
 
     bias: float = DEFAULT_BIAS
@@ -155,14 +162,14 @@ class TrainingOptions:
 
 
 def epoch_limit(n_train: int, options: TrainingOptions) -> int:
-    """How many epochs there may be."""
+    """Return the maximum number of epochs."""
     if options.max_epochs is not None:
         return options.max_epochs
     return min(MAX_EPOCHS, max(MIN_EPOCHS, READ_BUDGET // max(n_train, 1)))
 
 
 def batch_size(n_train: int) -> int:
-    """Reads per step: a power of two, so that an epoch has some hundreds of steps."""
+    """Return the number of reads per step, a power of two: an epoch has a few hundred steps."""
     wanted = max(1, n_train // _STEPS_PER_EPOCH)
     return int(min(_MAX_BATCH, max(_MIN_BATCH, 1 << (wanted.bit_length() - 1))))
 
@@ -184,21 +191,30 @@ def train(
     added: Examples | None = None,
     added_validation: Examples | None = None,
 ) -> TrainedNetwork:
-    """Train a network on a drive's reads; when interrupted by ctrl-C, what was best so far.
+    """Train a network on a drive's reads. If ctrl-C interrupts it, return the best epoch so far.
 
     Parameters
     ----------
     digits : uint8 array, shape (n, n_inputs)
-        Feature vectors in arrival order; :func:`split` says what each serves for.
+        Feature vectors in arrival order, which are split by :func:`split`.
+    slow : bool array, shape (n,)
+        Labels.
+    options : TrainingOptions, optional
+    on_epoch : callable, optional
+        Called after each epoch.
     added, added_validation : Examples, optional
-        More examples to train on, and to validate on.
+        More examples for training, and for validation.
+
+    Returns
+    -------
+    TrainedNetwork
 
     Raises
     ------
     TraceError
-        If there are too few reads, or none of one class, to learn from.
+        If there are too few reads, all reads have the same label, or training diverges.
     KeyboardInterrupt
-        If ctrl-C comes before the first epoch is over.
+        If ctrl-C is received before the end of the first epoch.
     """
     options = options or TrainingOptions()
     parts = split(len(slow), options)
@@ -216,9 +232,10 @@ def train(
     judged = [Examples(digits[parts.validation], slow[parts.validation])]
     if added_validation is not None and len(added_validation):
         judged.append(added_validation)
-    import_tensorflow()  # which takes seconds, and may be left in the middle
-    # A step may not: TensorFlow answers with an error of its own. That is nothing to who is told
-    # to end; ctrl-C has a result.
+    import_tensorflow()  # This takes seconds and can be interrupted.
+    # A training step cannot be interrupted safely, because TensorFlow then fails with an error of
+    # its own. SIGINT is therefore held and handled between steps, where training has a result.
+    # Other signals that end the process need no result.
     with signals_held(signal.SIGINT) as let_in:
         return _train(taught, judged, options, on_epoch, let_in)
 
@@ -232,8 +249,8 @@ def _train(
 ) -> TrainedNetwork:
     """Train and keep the best epoch.
 
-    What validates are recorded reads, then added bursts if there are any. Ctrl-C may come where
-    `let_in` is called: between two steps.
+    The validation sets in `judged` are the recorded reads, then the synthetic bursts, if there are
+    any. Ctrl-C is handled when `let_in` is called, between two steps.
     """
     scaling = Scaling.of(taught.digits) if options.standardise else None
     keras = import_tensorflow().keras
@@ -256,7 +273,8 @@ def _train(
         if len(judged) > 1:
             bursts, burst_loss = _judged(network, judged[1], options.bias)
             loss = (1 - options.burst_share) * loss + options.burst_share * burst_loss
-        # In 32 bits: Keras compares in them, and the history must call the same epoch best.
+        # Rounded to 32 bits, because Keras compares 32-bit values and the history must select the
+        # same best epoch.
         logs["val_loss"] = loss = float(np.float32(loss))
         best = loss < min((e.validation_loss for e in history if e.best), default=np.inf)
         latest = Epoch(index + 1, logs["loss"], loss, confusion, bursts, best)
@@ -298,7 +316,7 @@ def _train(
 
 
 def _judged(network: Any, examples: Examples, bias: float) -> tuple[Confusion, float]:
-    """How a network in training does on examples, and the mean loss there."""
+    """Return the confusion matrix and mean loss of a network during training on examples."""
     outputs = outputs_now(network, examples.digits)
     loss = hinge(np, examples.slow.astype(np.float32), outputs, bias)
     confusion = Confusion.of(examples.slow, outputs[:, 1] > outputs[:, 0])

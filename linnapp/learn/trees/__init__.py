@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Models of latencies: boosted trees, and when to hedge by them."""
+"""Latency models: boosted trees, and hedging tables."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Bursts that a model of latencies learns from, beside what was recorded.
+"""Synthetic bursts for training a latency model, in addition to the recorded reads.
 
-Trees predict no more than they have seen. A recording of a drive at its ease teaches them nothing
-of a burst of garbage collection: so bursts are added to it
+Trees cannot predict higher latencies than they have seen. A recording of a lightly loaded drive
+contains no information about bursts of garbage collection, so bursts are added to it
 (:mod:`linnapp.learn.features.augmentation`).
 """
 
@@ -16,25 +16,39 @@ import numpy as np
 from linnapp.learn.features.augmentation import COVERED, SlowedReads, add_slow_reads, check_span
 from linnapp.trace.recorded import Recorded, open_recording
 
-#: Enough to learn from; a short recording is gone over again with new draws.
+#: Sufficient for training. A short recording is processed again with new random bursts.
 ENOUGH_ROWS = 20_000
 MAX_PASSES = 100
 
-#: A burst adds at least so many times what is overdue: less is told from load by nobody.
+#: Minimum latency that a burst adds, as a multiple of `overdue_us`. A smaller increase cannot be
+#: distinguished from load.
 LEAST_OVERDUES = 2
 
-#: Of a long recording only so many are kept.
+#: Maximum number of rows that are kept of a long recording.
 MAX_ROWS = 500_000
 
-#: What all added reads together weigh beside the recorded ones: drives are in such a burst seldom,
-#: and where both kinds of reads look alike the recorded ones must decide.
+#: Total weight of the added reads relative to the recorded ones. Drives are seldom in such a burst,
+#: and if both kinds of reads look alike, the recorded ones must decide.
 WEIGHT = 0.03
 
 
 def sample(trace: Recorded, n_reads: int, overdue_us: int, seed: int, **reader: Any) -> SlowedReads:
-    """Add bursts to a recording; the reads' places are those among its `n_reads` served ones.
+    """Add bursts to a recording and return the reads in and shortly after them.
 
-    A read in flight for longer than `overdue_us` is overdue; that is the least that a burst adds.
+    Parameters
+    ----------
+    trace : path or IoTable
+    n_reads : int
+        Number of served reads of the recording. `place` of the result is an index among them.
+    overdue_us : int
+        A read in flight for longer is overdue. Bursts add at least `LEAST_OVERDUES` times as much.
+    seed : int
+    **reader
+        Options of :func:`~linnapp.trace.recorded.open_recording`.
+
+    Returns
+    -------
+    SlowedReads
     """
     rng = np.random.default_rng(seed)
     kept = min(1.0, MAX_ROWS / max(1.0, 2 * COVERED * n_reads))

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""When to hedge a read, by how long it was predicted to take.
+"""Hedging table: how long to wait before hedging a read, by its predicted latency.
 
-A read is late when it has taken longer than nearly all do that were predicted to take as long. What
-those take is a percentile of reads that had no part in the trees which predicted them, in classes
-of the prediction, two a doubling. A longer prediction is never late earlier: classes of which that
-would hold are made one, which is isotonic regression of the percentile.
+A read is late if it has taken longer than almost all reads with a similar prediction. The limit is
+a percentile of the latencies of reads that were not used to train the trees that predicted them, in
+classes of the prediction, two per doubling. Limits must not decrease with the prediction. Classes
+that violate this are merged, which is an isotonic regression of the percentile.
 
-Slow reads come in bursts, so that of later reads more are late than the percentile says: up to
-3.9 % instead of 1 % in the second halves of recordings by the first. All times are therefore
-multiplied by the factor with which no eighth of the recording has more late reads than the
-percentile says. With it at most 1.0 % of the other half's reads were late in 16 tests, forward and
-backward on five recordings of real drives and three of emulated ones. A load that differs from the
-recorded one can have more.
+Slow reads come in bursts, so more future reads are late than the percentile implies: up to 3.9 %
+instead of 1 % in the second halves of recordings, with a table from the first halves. All limits
+are therefore multiplied by the smallest factor with which no eighth of the recording has more late
+reads than the percentile implies. With this factor at most 1.0 % of the reads of the other half
+were late in 16 tests, forward and backward on five recordings of real drives and three of emulated
+ones. Under a load that differs from the recorded one, more reads can be late.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: Beyond a row's percentile there must have been so many reads.
+#: Minimum number of reads beyond the percentile of a row.
 MIN_BEYOND = 10
 
-#: Classes of the prediction in each doubling of it.
+#: Number of classes per doubling of the prediction.
 PER_DOUBLING = 2
 
-#: Consecutive parts of the recording, in none of which more reads are late.
+#: Number of consecutive parts of the recording that are considered separately.
 N_PARTS = 8
 
-#: what a file can hold
+#: Maximum value in a file.
 _MOST_US = 2**32 - 1
 
 FIRST_LINE = "linnos hedge table 1"
@@ -40,7 +40,7 @@ FIRST_LINE = "linnos hedge table 1"
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """From which prediction on a read is hedged after how long."""
+    """Reads with a prediction of at least `from_us` are hedged after `after_us`."""
 
     from_us: int
     after_us: int
@@ -49,19 +49,19 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class HedgeTable:
-    """When to hedge reads of a drive.
+    """Times after which reads of a drive are hedged.
 
     Attributes
     ----------
     percentile : float
-        In each eighth of the recording, how many percent of the reads at least took no longer than
+        In each eighth of the recording, at least this percentage of the reads took no longer than
         `after_us` of their rows.
     rows : tuple of Row
-        By rising predictions, the first from 0.
+        In order of rising predictions. The first begins at 0.
     why_one_row : str
-        Why predictions do not count; empty when they do.
+        Reason why the table does not depend on the prediction, or empty if it does.
     factor : float
-        By which the percentiles of the rows are multiplied; see :func:`raised`.
+        Factor by which the percentiles of the rows are multiplied; see :func:`raised`.
     """
 
     percentile: float
@@ -70,12 +70,12 @@ class HedgeTable:
     factor: float = 1.0
 
     def after_us(self, predicted_us: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """When to hedge reads of these predictions."""
+        """Return the time in us after which reads with these predictions are hedged."""
         at = np.searchsorted([row.from_us for row in self.rows], predicted_us, side="right") - 1
         return np.array([row.after_us for row in self.rows])[at]
 
     def to_text(self) -> str:
-        """What the file beside a model holds (docs/formats.md)."""
+        """Return the content of the file that accompanies a model (docs/formats.md)."""
         reads = sum(row.reads for row in self.rows)
         times = f" times {self.factor:.2f}" if self.factor > 1 else ""
         lines = [
@@ -86,7 +86,7 @@ class HedgeTable:
         return "\n".join(lines) + "\n"
 
     def to_json(self) -> dict[str, Any]:
-        """For the training record."""
+        """Return the table for the training record."""
         return {
             "percentile": self.percentile,
             "why_one_row": self.why_one_row or None,
@@ -96,7 +96,7 @@ class HedgeTable:
 
 
 def reads_needed(percentile: float) -> int:
-    """How many reads a row needs, for ``MIN_BEYOND`` of them to be beyond the percentile."""
+    """Return how many reads a row needs so that ``MIN_BEYOND`` of them exceed the percentile."""
     return math.ceil(round(MIN_BEYOND * 100 / (100 - percentile), 6))
 
 
@@ -106,7 +106,7 @@ def learn(
     percentile: float,
     all_latency_us: npt.NDArray[Any],
 ) -> HedgeTable:
-    """When to hedge, from reads whose latencies had no part in their predictions.
+    """Compute a hedging table from reads that were not used to train their predictions.
 
     Parameters
     ----------
@@ -114,7 +114,11 @@ def learn(
     percentile : float
         Above 0 and below 100.
     all_latency_us : array, shape (m,), m > 0
-        Of all reads of the recording: where the others are too few, this is their table.
+        Latencies of all reads of the recording, which are used if the others are too few.
+
+    Returns
+    -------
+    HedgeTable
     """
     needed = reads_needed(percentile)
     if len(latency_us) < needed:
@@ -129,7 +133,7 @@ def learn(
     classes = np.floor(PER_DOUBLING * np.log2(predicted)).astype(int)
     starts = _enough(np.flatnonzero(np.diff(classes, prepend=-1)), len(classes), needed)
     stops = [*starts[1:], len(classes)]
-    rising: list[tuple[int, int, int]] = []  # first read, behind the last, percentile
+    rising: list[tuple[int, int, int]] = []  # First read, one past the last read, percentile.
     for start, stop in zip(starts, stops, strict=True):
         first = start
         after_us = _percentile_us(latency[first:stop], percentile)
@@ -147,12 +151,15 @@ def learn(
 def raised(
     table: HedgeTable, predicted_us: npt.NDArray[Any], latency_us: npt.NDArray[Any]
 ) -> HedgeTable:
-    """The table with all times multiplied by the factor that each eighth of these reads needs.
+    """Return the table with all times multiplied by the factor that these reads require.
+
+    The factor is the smallest, not below 1, that is sufficient for each eighth of the reads.
 
     Parameters
     ----------
+    table : HedgeTable
     predicted_us, latency_us : array, shape (n,), n > 0
-        All reads of the recording in order of time, also those that taught.
+        All reads of the recording in order of time, including the training data.
     """
     n_parts = max(1, min(N_PARTS, len(latency_us) // reads_needed(table.percentile)))
     ratios = latency_us / table.after_us(predicted_us)
@@ -171,7 +178,7 @@ def raised(
 
 
 def _enough(starts: npt.NDArray[np.intp], n: int, needed: int) -> list[int]:
-    """Join classes, given by their first reads of `n`, until each has as many reads as it needs."""
+    """Merge classes, given by their first reads of `n`, until each has at least `needed` reads."""
     kept = [0]
     for start in starts[1:]:
         if start - kept[-1] >= needed and n - start >= needed:
@@ -180,10 +187,10 @@ def _enough(starts: npt.NDArray[np.intp], n: int, needed: int) -> list[int]:
 
 
 def _from_us(number: int) -> int:
-    """The least whole prediction of a class."""
+    """Return the smallest integer prediction of a class."""
     return math.ceil(2 ** (number / PER_DOUBLING))
 
 
 def _percentile_us(latency_us: npt.NDArray[Any], percentile: float) -> int:
-    """By nearest rank, as everywhere; at least 1, since 0 would be to send every read twice."""
+    """Return the percentile by nearest rank, at least 1, because 0 would duplicate every read."""
     return max(1, int(np.percentile(latency_us, percentile, method="inverted_cdf")))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The prior: what trees know of a drive before its own reads have taught any.
+"""The prior: trees that describe a drive before its own reads are sufficient for training.
 
-They were grown from many emulated drives (``eval/prior.py``), each as if its median read took
-:data:`UNIT_US`. A drive's own median, of which some tens of reads tell enough, turns the prior into
-a model of that drive: limits on times, and what is predicted, are multiplied by it.
+The trees were trained on many emulated drives (``eval/prior.py``), each scaled as if its median
+read took :data:`UNIT_US`. The median of a drive can be estimated from a few tens of reads. It turns
+the prior into a model of that drive: time thresholds and predictions are multiplied by it.
 """
 
 from __future__ import annotations
@@ -21,31 +21,32 @@ from linnapp.model.latency_model import CAP, FEATURES, FRACTION_BITS, LEAF_LIMIT
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _SHIPPED = _PACKAGE / "prior"
-#: in an installed package within it, in a checkout beside it
+#: Inside an installed package, or next to it in a checkout.
 FOLDER = _SHIPPED if _SHIPPED.is_dir() else _PACKAGE.parent / "models" / "prior"
 NAME = "prior"
 
-#: What the prior's median read takes. Times in it have eight bits behind the point, and the longest
-#: is 65,536 times the median.
+#: Latency of the prior's median read in us. Times in the prior therefore have eight fractional
+#: bits, and the longest time is 65,536 times the median.
 UNIT_US = 256
 
-#: Of these reads the median is: of one order of size, as a history's are (docs/formats.md).
+#: Maximum size in pages of the reads whose median is used. They form one size class, like those of
+#: a history (docs/formats.md).
 SMALL_PAGES = 16
-#: Of fewer, it is that of all reads.
+#: If there are fewer small reads, the median of all reads is used.
 LEAST_SMALL = 20
 
-#: Features that are times.
+#: Columns of features that are times.
 TIMES = tuple(at for at, name in enumerate(FEATURES) if "_us" in name)
 
 
 def median_us(latency_us: npt.NDArray[Any], pages: npt.NDArray[Any]) -> float:
-    """The unit of a drive that served these reads."""
+    """Return the unit of time of a drive that served these reads: the median latency in us."""
     small = latency_us[pages <= SMALL_PAGES]
     return max(1.0, float(np.median(small if len(small) >= LEAST_SMALL else latency_us)))
 
 
 def in_units(features: npt.NDArray[np.uint32], unit_us: float) -> npt.NDArray[np.uint32]:
-    """Features of a drive as if its median read took `UNIT_US`; what has never been stays so."""
+    """Scale the features as if the drive's median read took `UNIT_US`. "Never" stays unchanged."""
     scaled = features.copy()
     for at in TIMES:
         times = np.minimum(features[:, at] * (UNIT_US / unit_us), CAP - 1)
@@ -54,9 +55,9 @@ def in_units(features: npt.NDArray[np.uint32], unit_us: float) -> npt.NDArray[np
 
 
 def of_drive(prior: LatencyModel, unit_us: float) -> LatencyModel:
-    """The prior as a model of a drive whose median read takes `unit_us`."""
+    """Return the prior as a model of a drive whose median read takes `unit_us`."""
     place, limit = prior.splits >> 24, prior.splits & np.uint32(CAP)
-    # A whole number is above a limit if it is above the whole part of it.
+    # An integer exceeds a limit if and only if it exceeds the integer part of the limit.
     times = np.minimum(np.floor(limit * (unit_us / UNIT_US)), CAP - 1).astype(np.uint32)
     is_time = np.isin(place, TIMES) & (limit < CAP - 1)
     shift = round(math.log2(unit_us / UNIT_US) * (1 << FRACTION_BITS))
@@ -69,11 +70,11 @@ def of_drive(prior: LatencyModel, unit_us: float) -> LatencyModel:
 
 @functools.cache
 def shipped() -> LatencyModel:
-    """The one that comes with the project."""
+    """Load the prior that is part of the project."""
     return LatencyModel.load(FOLDER / f"{NAME}.linnos")
 
 
 def is_of_prior(model: LatencyModel) -> bool:
-    """Whether a drive's model begins with the prior in that drive's units."""
+    """Return true if a drive's model begins with the prior in units of that drive."""
     theirs = shipped().leaves
     return np.array_equal(model.leaves[: len(theirs)], theirs)

@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""From one drive's trace to its latency model.
+"""Train a latency model from one drive's trace.
 
-Gradient boosting (Friedman, Annals of Statistics 29, 2001) with gamma deviance: what is learnt is
-the mean of reads that cannot be told apart, as a logarithm, so that slow reads weigh and fast ones
-are still told apart. scikit-learn grows the trees; here they are made complete and integer.
+The method is gradient boosting (Friedman, Annals of Statistics 29, 2001) with gamma deviance: it
+estimates, as a logarithm, the mean latency of reads that cannot be distinguished, so that slow
+reads have weight and fast reads are still distinguished. scikit-learn grows the trees. This module
+makes them complete and converts them to integers.
 
-Later reads judge what earlier ones taught. Trees of the training slice show on the validation slice
-whether they tell reads apart better than one number for all of them would, and beyond which
-prediction a read is to be refused; trees of both slices show on the test slice what to expect. The
-model's own are then grown from all, the latest reads being the likest to those to come.
+Models are validated on later reads than those that they were trained on. Trees of the training
+slice show on the validation slice whether they predict reads better than a constant would, and
+above which prediction a read should be refused. Trees of both slices show on the test slice which
+accuracy to expect. The final trees are then grown from all reads, because the most recent reads are
+most similar to future ones.
 
-A few trees more learn from bursts that are added to the recording
-(:mod:`linnapp.learn.trees.bursts`) by how much longer a read then takes than the others predict.
-To them a recorded read is as it was predicted: they say nothing where there is no burst.
+A few more trees are trained on synthetic bursts that are added to the recording
+(:mod:`linnapp.learn.trees.bursts`). They predict by which factor a read takes longer than the other
+trees predict. For recorded reads this factor is one, so these trees have no effect without a burst.
 
-Where a recording is too short to tell its reads apart, or its trees are worth nothing, they stand
-alone, and multiply the mean; or if that is asked for, and worth it, the model is the prior
-(:mod:`linnapp.learn.trees.prior`) times a few trees of where that was wrong.
+If a recording is too short to distinguish its reads, or its trees have no benefit, the burst trees
+are used alone and multiply the mean. If the prior is requested and has a benefit, the model is
+instead the prior (:mod:`linnapp.learn.trees.prior`) times a few trees that correct its errors.
 """
 
 from __future__ import annotations
@@ -67,55 +69,60 @@ from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import Recorded, drive_name, open_recording
 from linnapp.trace.rows import Rows
 
-#: 128 steps a prediction. More trees, deeper ones, or several times as much of both ranked later
-#: reads no better (docs/latency-model.md); nor did a number of trees that the validation slice
-#: chose: it is small, and not like what comes after.
+#: 128 steps per prediction. More trees, deeper trees, or several times as much of both did not rank
+#: later reads better (docs/latency-model.md). Selecting the number of trees on the validation slice
+#: did not help either, because the slice is small and differs from later reads.
 N_TREES = 32
 
-#: Those that say where the prior is wrong of a drive, and how many of its reads the prior is worth.
-#: With the prior's they are as many as of a drive's own model.
+#: Number of trees that correct the prior for a drive, and the number of reads to which the prior's
+#: weight corresponds. With the prior's trees, the total equals that of a drive's own model.
 N_SHRUNK_TREES = 8
 SHRUNK_LEARNING_RATE = 0.2
 PRIOR_IS_WORTH = 100
 
-#: What each tree corrects of what is left.
+#: Learning rate: the share of the remaining error that each tree corrects.
 LEARNING_RATE = 0.15
 
-#: Those that learn from added bursts: fewer, for there is less to tell, and they must say by how
-#: much, up to a hundredfold.
+#: Number of trees that are trained on synthetic bursts. It is smaller, because there is less to
+#: distinguish, but the trees must predict factors of up to a hundred.
 N_BURST_TREES = 8
 BURST_LEARNING_RATE = 0.35
 
-#: No tree divides a prediction by more than this. Newton's steps know no limit: where one read of
-#: 30 s has drawn the mean of thousands up, the first tree takes the others to far below 1 us.
-#: Trees of drives without such a read divide by less than five, and are as undamped ones.
+#: Maximum factor by which a tree divides a prediction. Newton steps are unlimited: if one read of
+#: 30 s has increased the mean of thousands of reads, the first tree predicts far less than 1 us for
+#: the others. Trees of drives without such a read divide by less than five, so the limit does not
+#: change them.
 LARGEST_STEP = 16.0
 
-#: Of the required version (requirements.txt); another may keep its trees in another way.
+#: The required version (requirements.txt). Another version may store its trees differently.
 SCIKIT_LEARN = "1.9"
 
-#: Reads that a leaf must be learnt from.
+#: Minimum number of reads in a leaf.
 MIN_LEAF_READS = 50
 
-#: Reads to train on below which they are not told apart.
+#: With fewer reads in the training slice, no trees are trained to distinguish them.
 MIN_READS = 1000
 
-#: Of more, every second, third, ... is used: trees of this size learn nothing more from more.
+#: Longer traces are thinned to every second, third, ... read, because trees of this size do not
+#: learn more from more reads.
 MAX_READS = 2_000_000
 
-#: Every so manieth read is taught without where it is: a question may not say it.
+#: In every n-th training row the location of the read is unknown, because a query may not contain
+#: it.
 UNPLACED_EVERY = 10
 
-#: And every so manieth as if its drive had been read so many times as often, at most. Choosing does
-#: that to a drive, and one that is read in a closed loop is slow when reads come seldom to others.
+#: Every n-th training row is changed as if its drive had been read more often, up to REPACED_MOST
+#: times as often. Choosing among replicas has this effect on a drive, and in a closed loop a drive
+#: is slow when reads to the other drives are rare.
 REPACED_EVERY = 10
 REPACED_MOST = 256
 
-#: A read is overdue when it has taken longer than so many percent of all do.
+#: A read is overdue if it takes longer than this percentage of all reads.
 OVERDUE_PERCENTILE = 90
 
-#: What each slice of a trace decides, as in :data:`linnapp.learn.drive_training.DECIDED_BY`. The
-#: figures on the test slice are of trees that had not seen it.
+#: The decisions that each slice of a trace makes, as in
+#: :data:`linnapp.learn.drive_training.DECIDED_BY`. Results on the test slice are those of trees
+#: that were trained without it.
 DECIDED_BY = {
     "training": ["prediction", "threshold_us", "overdue_us", "trees"],
     "validation": ["prediction", "refuse_us", "trees", "hedge_table"],
@@ -125,42 +132,42 @@ DECIDED_BY = {
 
 @dataclasses.dataclass(frozen=True)
 class LatencyReads(Rows):
-    """A trace's served reads, in order of arrival."""
+    """Served reads of a trace, in order of arrival."""
 
-    #: uint32 array, shape (n, N_FEATURES)
+    #: uint32 array, shape (n, N_FEATURES).
     features: npt.NDArray[np.uint32]
-    #: uint32 array, shape (n,)
+    #: uint32 array, shape (n,).
     latency_us: npt.NDArray[np.uint32]
-    #: uint32 array, shape (n,); pending pages at arrival.
+    #: uint32 array, shape (n,). Pending pages at arrival.
     pending: npt.NDArray[np.uint32]
-    #: uint64 array, shape (n,)
+    #: uint64 array, shape (n,).
     arrival_ns: npt.NDArray[np.uint64]
 
     @property
     def pages(self) -> npt.NDArray[np.uint32]:
-        """Their sizes."""
+        """Sizes of the reads in pages of 4 KiB."""
         return self.features[:, 0]
 
 
 @dataclasses.dataclass(frozen=True)
 class Lesson:
-    """What trees are grown from."""
+    """Training data for trees."""
 
-    #: Every `step`-th of a recording.
+    #: Every `step`-th read of a recording.
     reads: LatencyReads
     step: int
-    #: Reads of bursts added to it.
+    #: Reads in synthetic bursts that were added to the recording.
     bursts: SlowedReads
-    #: Has what is no tree: the model's thresholds.
+    #: Model that provides all fields other than trees, such as thresholds.
     like: LatencyModel
     seed: int
-    #: The recording's reads are not told apart: what each took was their mean.
+    #: True if the recorded reads are not distinguished: each is assumed to take their mean.
     level: bool = False
-    #: They only say where the prior is wrong, see :meth:`_shrunk`.
+    #: True if the reads only correct the prior, see :meth:`_shrunk`.
     of_prior: bool = False
 
     def grown(self, n_reads: int | None = None) -> tuple[LatencyModel, float]:
-        """Trees of the first `n_reads`, or all: :func:`grow`."""
+        """Grow trees from the first `n_reads` reads, or all; returns the result of :func:`grow`."""
         n_reads = len(self.reads) if n_reads is None else n_reads
         recorded = self.reads.take(slice(0, n_reads))
         if self.of_prior:
@@ -171,7 +178,7 @@ class Lesson:
             mean_us = max(1.0, float(recorded.latency_us.mean()))
             base = min(round(math.log2(mean_us) * (1 << FRACTION_BITS)), LEAF_LIMIT - 1)
             calm, drift = dataclasses.replace(self.like.without_trees(), base=base), 0.0
-            # What a read took by itself is not to be told apart here either.
+            # The individual latency of a read is not considered here either.
             ratios = (slowed_us - added.recorded_us + mean_us) / mean_us
         else:
             calm, drift = grow(
@@ -196,12 +203,12 @@ class Lesson:
         return calm.times(bursts), drift + burst_drift
 
     def known(self, recorded: LatencyReads) -> LatencyModel:
-        """The prior in the unit of these reads, of which it takes nothing else."""
+        """Return the prior in the unit of these reads, which is all that it uses of them."""
         unit_us = prior.median_us(recorded.latency_us, recorded.pages)
         return self.like.without_trees().times(prior.of_drive(prior.shipped(), unit_us))
 
     def _shrunk(self, recorded: LatencyReads) -> tuple[LatencyModel, float]:
-        """The prior times trees of where these reads show it wrong: by less, the fewer they are."""
+        """Return the prior times trees that correct it: fewer reads give a smaller correction."""
         known, n = self.known(recorded), len(recorded)
         ratios = np.maximum(recorded.latency_us, 1) / predict_us(known, recorded.features)
         own, drift = grow(
@@ -219,7 +226,7 @@ class Lesson:
 def load_latency_reads(
     trace: Recorded, overdue_us: int, step: int = 1, **reader: Any
 ) -> tuple[LatencyReads, TraceStats]:
-    """Every `step`-th served read of a trace."""
+    """Read every `step`-th served read of a trace. Return the reads and the trace's statistics."""
     opened = open_recording(trace, overdue_us=overdue_us, **reader)
     drive = LoggedDrive(overdue_us)
     none = np.empty(0, np.uint32)
@@ -247,7 +254,7 @@ def train_latency(
     recipe: Recipe,
     observer: Observer | None = None,
 ) -> TrainedDrive:
-    """Train one drive's latency model; as :func:`linnapp.learn.drive_training.train_drive`."""
+    """Train one drive's latency model, like :func:`linnapp.learn.drive_training.train_drive`."""
     shown = observer or Observer()
     begin = time.monotonic()
     overdue_us, step, per_s = _overdue_us(trace, recipe)
@@ -267,7 +274,8 @@ def train_latency(
         chosen = dataclasses.replace(chosen, refuse_us=refuse_us)
         lesson = dataclasses.replace(lesson, like=chosen)
     model = expected = chosen
-    # Of later reads only, each slice by trees that have not seen it.
+    # Predictions of later reads only: each slice is predicted by trees that were trained without
+    # it.
     predicted_us = [predict_us(chosen, judged.features)]
     if chosen.n_trees:
         expected, _ = lesson.grown(parts.validation.stop)
@@ -320,9 +328,9 @@ def _hedge_table(
     of_training: LatencyModel,
     recipe: Recipe,
 ) -> hedge_table.HedgeTable:
-    """When to hedge: learnt from reads after the training slice, raised so that it fits all.
+    """Return the hedging table of reads after the training slice, raised so that it fits all reads.
 
-    `predicted_us` are those of the validation and of the test slice.
+    `predicted_us` holds the predictions of the validation slice and of the test slice.
     """
     later_us = np.concatenate(predicted_us)
     first = parts.validation.start
@@ -345,14 +353,26 @@ def _lesson(
 def _tried(
     lesson: Lesson, parts: Split, *, with_prior: bool
 ) -> tuple[Lesson, LatencyModel, dict[str, Quality | None], str]:
-    """What to learn from, what of it the training slice teaches, how good that is, and why no more.
+    """Choose the training data, and train on the training slice.
 
-    The reads are told apart if there are enough of them, and that is worth something on the
-    validation slice. Otherwise they are not, so that is what it is held against; that the last
-    latencies' mean may tell them apart as well is no reason not to. The prior, if it may be used,
-    is judged likewise; as no read has taught it, of a short recording those of the training slice
-    judge it, too, and it is taken unless it is worse by more than chance: it knows what so few
-    reads do not show.
+    Trees distinguish the recorded reads if there are enough of them and if this improves
+    predictions of the validation slice. The alternative is not to distinguish them, so trees are
+    compared with a constant. The mean of the last latencies may also distinguish reads, but this is
+    no reason against trees. The prior, if permitted, is evaluated in the same way. No read of a
+    short recording was used to train it, so the training slice is used to evaluate it, too. It is
+    then used unless it is significantly worse than a constant, because it contains knowledge that
+    so few reads cannot show.
+
+    Returns
+    -------
+    lesson : Lesson
+        The training data.
+    model : LatencyModel
+        The model that was trained on the training slice.
+    tried : dict
+        The quality of each kind of model that was tried, or None.
+    why : str
+        Why the trees do not distinguish the reads, or an empty string.
     """
     n_training, few = parts.training.stop, parts.training.stop < MIN_READS
     judged = lesson.reads.take(slice(0, parts.validation.stop) if few else parts.validation)
@@ -382,9 +402,9 @@ def _tried(
 
 
 def _worse_by_more_than_chance(model: LatencyModel, reads: LatencyReads) -> bool:
-    """Whether the reads' own mean predicts them significantly better.
+    """Return true if the mean of the reads predicts them significantly better than the model.
 
-    With too few blocks of time nobody can tell, and the model is not known to be worse.
+    If there are too few blocks of time for a test, the result is false.
     """
     blocks = stats.block_numbers(reads.arrival_ns)
     if blocks is None:
@@ -396,7 +416,7 @@ def _worse_by_more_than_chance(model: LatencyModel, reads: LatencyReads) -> bool
 
 
 def _one_number(reads: LatencyReads, parts: Split) -> Quality:
-    """How well the mean of the reads that teach predicts those that judge."""
+    """Return the quality of the training reads' mean as a prediction of the validation reads."""
     mean_us = max(1, round(float(reads.latency_us[parts.training].mean())))
     judged = reads.take(parts.validation)
     return Quality.of_predicted(np.full(len(judged), mean_us, np.uint32), judged, mean_us)
@@ -413,10 +433,16 @@ def _name_of(model: LatencyModel, lesson: Lesson) -> str:
 def predict_newest(
     model: LatencyModel, trace: Recorded, recipe: Recipe, *, own: bool
 ) -> tuple[LatencyReads, npt.NDArray[np.uint32]]:
-    """Predict the test slice, by the recipe, of a recording by trees that have not seen it, in us.
+    """Predict the test slice of a recording, in us, with trees that were trained without it.
 
-    If :func:`train_latency` made the model of this recording, as `own` says, all of that taught its
-    trees; those of the reads before are grown again, and predict in their place.
+    If :func:`train_latency` made the model from this recording (`own`), its trees were trained on
+    all reads. In this case the trees are grown again from the reads before the test slice.
+
+    Returns
+    -------
+    reads : LatencyReads
+        The test slice.
+    predicted_us : uint32 array, shape (n,)
     """
     _, step, _ = _overdue_us(trace, recipe)
     reads, _ = load_latency_reads(trace, model.overdue_us, step, **recipe.reader)
@@ -433,7 +459,7 @@ def predict_newest(
 
 
 def _overdue_us(trace: Recorded, recipe: Recipe) -> tuple[int, int, float]:
-    """From when a read is overdue, every how manieth read is used, how many there are a second."""
+    """Return the overdue time in us, the step between reads that are used, and reads per second."""
     found, ends_ns = [np.empty(0, np.uint32)], [np.empty(0, np.uint64)]
     for chunk in open_recording(trace, **recipe.reader):
         served = chunk.is_served_read
@@ -454,12 +480,12 @@ def _overdue_us(trace: Recorded, recipe: Recipe) -> tuple[int, int, float]:
 
 
 def _how_long(per_s: float, recipe: Recipe) -> str:
-    """What to record so that there are reads enough for trees."""
+    """Return advice on how long to record so that there are enough reads for trees."""
     share = 1 - recipe.training.validation_share - recipe.training.test_share
     reads = math.ceil(MIN_READS / share) + 1
     if not per_s:
         return f"record {reads} reads"
-    seconds = math.ceil(1.05 * reads / per_s)  # a little more than it takes
+    seconds = math.ceil(1.05 * reads / per_s)  # 5 % more than necessary.
     long = f"{seconds} s" if seconds <= 120 else f"{math.ceil(seconds / 60)} minutes"
     rate = f"{per_s:.0f}" if per_s >= 10 else f"{per_s:.2g}"
     return f"record for {long}, which at this recording's {rate} reads a second are enough"
@@ -467,25 +493,26 @@ def _how_long(per_s: float, recipe: Recipe) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Quality:
-    """How well a model predicts reads."""
+    """Quality of predictions."""
 
-    #: Gamma deviance of the latencies, half of it: what training makes small.
+    #: Half of the mean gamma deviance of the latencies, which training minimises.
     deviance: float
-    #: Mean distance of prediction and latency, in powers of two.
+    #: Mean absolute difference of the base-2 logarithms of prediction and latency.
     mean_abs_log2_error: float
-    #: Area under the ROC curve of the prediction, for slow reads; None without slow or fast ones.
+    #: Area under the ROC curve of the prediction, for slow reads. None if all are slow or all are
+    #: fast.
     auc: float | None
 
     @classmethod
     def of(cls, model: LatencyModel, reads: LatencyReads) -> Quality:
-        """Judge a model."""
+        """Evaluate a model."""
         return cls.of_predicted(predict_us(model, reads.features), reads, model.threshold_us)
 
     @classmethod
     def of_predicted(
         cls, predicted_us: npt.NDArray[np.uint32], reads: LatencyReads, threshold_us: int
     ) -> Quality:
-        """Judge what was predicted, where a read is slow beyond `threshold_us`."""
+        """Evaluate predictions. A read is slow if it takes longer than `threshold_us`."""
         return cls(
             float(np.mean(deviances(predicted_us, reads.latency_us))),
             mean_abs_log2_error(predicted_us, reads.latency_us),
@@ -493,7 +520,7 @@ class Quality:
         )
 
     def worse_than(self, one_number: Quality) -> str:
-        """In what trees are no better than one number for all reads; empty: in nothing."""
+        """Return why trees are no better than a constant, or an empty string if they are."""
         if self.deviance >= one_number.deviance:
             return (
                 "trees predict the validation slice no better than one number for all reads: "
@@ -507,25 +534,31 @@ class Quality:
         return ""
 
     def to_json(self) -> dict[str, float | None]:
-        """All figures by name."""
+        """Return all metrics by name."""
         return dataclasses.asdict(self)
 
 
 def deviances(
     predicted_us: npt.NDArray[Any] | float, latency_us: npt.NDArray[Any]
 ) -> npt.NDArray[np.float64]:
-    """Half the gamma deviance of each read; latencies count as 1 us at least."""
+    """Return half of the gamma deviance of each read. Latencies are at least 1 us."""
     ratio = np.maximum(latency_us, 1) / predicted_us
     return np.asarray(ratio - np.log(ratio) - 1)
 
 
 def mean_abs_log2_error(predicted_us: npt.NDArray[Any], latency_us: npt.NDArray[Any]) -> float:
-    """Mean distance in powers of two; latencies count as 1 us at least."""
+    """Return the mean absolute error of the base-2 logarithm. Latencies are at least 1 us."""
     return float(np.mean(np.abs(np.log2(np.maximum(latency_us, 1) / predicted_us))))
 
 
 def check_scikit_learn() -> None:
-    """Find out whether trees can be grown here."""
+    """Check that trees can be grown.
+
+    Raises
+    ------
+    LinnappError
+        If scikit-learn is missing or too old.
+    """
     with needs("latency models need scikit-learn", "scikit-learn"):
         import sklearn.ensemble  # noqa: F401
         import threadpoolctl  # noqa: F401
@@ -547,15 +580,31 @@ def grow(
     learning_rate: float,
     weights: npt.NDArray[np.float64] | None = None,
 ) -> tuple[LatencyModel, float]:
-    """Grow trees, and tell the largest difference to them as grown, in powers of two.
+    """Grow trees, and return the largest difference between integer and original trees (log2).
 
     Parameters
     ----------
+    features : uint32 array, shape (n, N_FEATURES)
     targets : array, shape (n,)
-        What each read took, or how many times as long as it might have; above 0. Of reads that
-        look alike the mean is learnt.
+        Latency of each read, or its factor relative to a prediction; positive. The trees estimate
+        the mean of reads with similar features.
     like : LatencyModel
-        Has what is no tree: the model's thresholds, and how many features it knows.
+        Provides all fields other than trees: thresholds, and the number of features that are used.
+    seed : int
+    n_trees : int
+    learning_rate : float
+    weights : float array, shape (n,), optional
+
+    Returns
+    -------
+    model : LatencyModel
+    drift : float
+        Largest difference of the base-2 logarithms of the predictions, in a sample of the rows.
+
+    Raises
+    ------
+    LinnappError
+        If scikit-learn is missing or too old, or the integer trees differ from the original ones.
     """
     check_scikit_learn()
     from threadpoolctl import threadpool_limits
@@ -591,17 +640,17 @@ def boost(
     learning_rate: float,
     weights: npt.NDArray[np.float64] | None = None,
 ) -> Any:
-    """As scikit-learn has them, the trees of :func:`grow`; features may be more than a model's."""
+    """Return the trees of :func:`grow` as scikit-learn has them. More features can be given."""
     from sklearn._loss.loss import HalfGammaLoss
     from sklearn.ensemble import HistGradientBoostingRegressor
     from threadpoolctl import threadpool_limits
 
-    # Exact: no feature has more than 24 bits.
+    # The conversion is exact, because no feature has more than 24 bits.
     x = features.astype(np.float32)
     x[::UNPLACED_EVERY, FEATURES.index("in_region") :] = CAP
     _repace(x[REPACED_EVERY // 2 :: REPACED_EVERY], seed)
-    # Its threads wait for each other by spinning: on a busy machine that takes minutes. And sums
-    # in another order would be other trees.
+    # The threads of scikit-learn wait for each other by spinning, which takes minutes on a busy
+    # machine. Sums in a different order would also give different trees.
     with threadpool_limits(1), _percentiles_of_one_sort():
         for loss in ("gamma", _damped(HalfGammaLoss(), learning_rate)):
             boosting = HistGradientBoostingRegressor(
@@ -622,20 +671,21 @@ def boost(
 
 @contextlib.contextmanager
 def _percentiles_of_one_sort() -> Iterator[None]:
-    """Have scikit-learn find the bins of weighted reads in less than a tenth of its time.
+    """Make scikit-learn find the bins of weighted reads in less than a tenth of the time.
 
-    Their bounds are percentiles of each feature, and it sorts the feature anew for each of them.
+    Their bounds are percentiles of each feature, and scikit-learn sorts the feature for each of
+    them.
     """
     from sklearn.ensemble._hist_gradient_boosting import binning
 
     theirs = getattr(binning, "_weighted_percentile", None)
-    if theirs is None:  # in versions that find them in another way
+    if theirs is None:  # Other versions of scikit-learn find them differently.
         yield
         return
     last: tuple[Any, Any, Any] = (None, None, None)
 
     def percentile(values: Any, weights: Any, rank: float, average: bool = False) -> Any:
-        """As theirs of one feature: where the rank falls between two reads, the mean of both."""
+        """Like the original, for one feature: the mean of two reads if the rank is between them."""
         nonlocal last
         of, ascending, up_to = last
         if of is not values:
@@ -656,10 +706,10 @@ def _percentiles_of_one_sort() -> Iterator[None]:
 
 
 def _damped(loss: Any, learning_rate: float) -> Any:
-    """A loss whose steps divide by no more than :data:`LARGEST_STEP`.
+    """Return a loss whose steps divide by at most :data:`LARGEST_STEP`.
 
-    A leaf is the learning rate times gradients over second derivatives, which are 1 - r and r for
-    a read that took r times what was predicted: it is the small r that make it large.
+    The value of a leaf is the learning rate times the ratio of gradients to second derivatives. For
+    a read that took r times the predicted latency, these are 1 - r and r, so small r make it large.
     """
     least = learning_rate / math.log(LARGEST_STEP)
     undamped = loss.gradient_hessian
@@ -675,14 +725,14 @@ def _damped(loss: Any, learning_rate: float) -> Any:
 
 
 def _largest_step(boosting: Any) -> float:
-    """By what a tree divides a prediction at most."""
+    """Return the largest factor by which a tree divides a prediction."""
     nodes = np.concatenate([tree.nodes for [tree] in boosting._predictors])
     least = float(nodes["value"][nodes["is_leaf"] == 1].min())
-    return math.exp(min(-least, 700.0))  # more is no float
+    return math.exp(min(-least, 700.0))  # Larger exponents overflow.
 
 
 def _whose_fault() -> str:
-    """Why trees are not what was grown, and what to do."""
+    """Return the reason why integer trees differ from the original ones, and a remedy."""
     here = str(_versions()["scikit-learn"])
     if here.startswith(f"{SCIKIT_LEARN}."):
         return "a defect of linnapp; report it with the recording"
@@ -693,7 +743,7 @@ def _whose_fault() -> str:
 
 
 def _repace(x: npt.NDArray[np.float32], seed: int) -> None:
-    """Let the last reads have been so many times as short ago as reads might have come faster."""
+    """Divide the ages of past reads by a random factor, as if reads had arrived more often."""
     times_as_often = REPACED_MOST ** np.random.default_rng(seed).random(len(x))
     for past in range(1, HISTORY + 1):
         age_us = x[:, FEATURES.index(f"age_us_{past}")]
@@ -703,10 +753,10 @@ def _repace(x: npt.NDArray[np.float32], seed: int) -> None:
 def _complete(
     nodes: npt.NDArray[Any], scale: float
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int16]]:
-    """A tree with all leaves at one depth: below a leaf, everything goes left."""
+    """Convert a tree to a complete tree. Below a leaf of the original, all reads go left."""
     splits = np.full((1 << DEPTH) - 1, NO_SPLIT, np.uint32)
     leaves = np.zeros(1 << DEPTH, np.int16)
-    waiting = [(0, 0, 0)]  # node, level, place in the level
+    waiting = [(0, 0, 0)]  # Node, level, position in the level.
     while waiting:
         at, level, place = waiting.pop()
         node = nodes[at]
@@ -731,7 +781,7 @@ def _refuse_us(
     recipe: Recipe,
     point: InflectionPoint,
 ) -> int:
-    """Beyond which prediction refusing reads gives the array the lowest mean latency."""
+    """Return the prediction above which refusing reads gives the array the lowest mean latency."""
     scored, later = (
         ScoredReads(
             predict_hinted_us(model, reads.features),
@@ -758,7 +808,7 @@ def _versions() -> dict[str, str]:
 def _of_test(
     model: LatencyModel, simple: LatencyModel, reads: LatencyReads, parts: Split
 ) -> dict[str, Any]:
-    """Figures on the test slice, which decided nothing."""
+    """Return metrics on the test slice, which contributed to no decision."""
     test = reads.take(parts.test)
     predicted_us = predict_us(model, test.features)
     slow = test.latency_us > model.threshold_us
@@ -768,7 +818,7 @@ def _of_test(
     fast = confusion.true_fast + confusion.false_revoke
     return {
         "accuracy": confusion.accuracy,
-        # Not all of these a failover would have spared: no false submits, as a network's are.
+        # A failover would not have avoided all of these, so they are not called false submits.
         "slow_admitted_ratio": confusion.false_submit_ratio,
         "false_revoke_ratio": confusion.false_revoke_ratio,
         "false_revoke_share": confusion.false_revoke / fast if fast else None,
