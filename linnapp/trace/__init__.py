@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""I/Os: drives recorded, traces read and looked at; of text in `formats`, made in `workloads`."""
+"""I/O traces: recording drives, reading and inspecting traces, text formats, and workloads."""

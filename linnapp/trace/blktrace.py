@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Reads blktrace's binary files as I/Os with the features that the kernel saw.
+"""Read blktrace's binary files as I/Os with the features that the kernel saw.
 
-The parsing and matching is compiled (linnapp/native/blktrace_parser.c); this module finds the
-files of a trace and hands the I/Os out in chunks of numpy columns, so that a trace of any length
-is processed in bounded memory.
+Parsing and matching are compiled code (linnapp/native/blktrace_parser.c). This module finds the
+files of a trace and returns the I/Os in chunks of numpy columns, so that traces of any length are
+processed in bounded memory.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from linnapp.native import HISTORY, N_FEATURES, declared, native, of_one_kind
 from linnapp.trace.packed import unpacked
 
 WRITE, COMPLETED, ERROR, REVOKED, MERGED, SPLIT, REQUEUED, ISSUED = (1 << bit for bit in range(8))
-#: Events are missing: what the I/O saw, or how long it took, may be wrong.
+#: Events are missing, so the features or the latency of the I/O may be wrong.
 DOUBTFUL = 1 << 8
 
-#: I/Os per chunk: 256 Ki rows of about 70 bytes, enough to make the calls' cost vanish
+#: I/Os per chunk: 256 Ki rows of about 70 bytes, enough to make the cost of calls negligible.
 CHUNK_IOS = 1 << 18
 
-#: after so long without a completion the block layer's own timeout has long aborted an I/O
+#: Time in seconds after which an I/O without completion is dropped. The timeout of the block layer
+#: is much shorter.
 MAX_AGE_S = 60
 
 _PER_CPU = re.compile(r".+\.blktrace\.\d+(\.\w+)?")
@@ -41,11 +42,11 @@ _MAX_DEVICES = 16
 _MAX_CPUS = 4096
 
 
-#: where the time of an I/O went: rows of what :meth:`BlktraceReader.with_layers` gives
+#: Phases of an I/O: the rows of the array that :meth:`BlktraceReader.with_layers` returns.
 _LAYERS = ("to_request_ns", "to_issue_ns", "to_completion_ns")
 
 
-#: struct lt_row of linnapp/native/blktrace_parser.h
+#: ``struct lt_row`` of linnapp/native/blktrace_parser.h.
 _ROW = np.dtype(
     [
         *((name, np.uint64) for name in ("arrival_ns", "latency_ns", "sector", *_LAYERS)),
@@ -59,7 +60,7 @@ _ROW = np.dtype(
     align=True,
 )
 
-#: Rows that stay in a processor's cache between the parser and the columns.
+#: Number of rows that fit into a CPU cache between the parser and the columns.
 _BLOCK_ROWS = 4096
 
 
@@ -100,26 +101,26 @@ class IoChunk:
 
     #: Time of the Q event.
     arrival_ns: npt.NDArray[np.uint64]
-    #: The drive's: from D to C, of the part that took longest; from Q where no D was traced; 0 when
-    #: the C of its last sector is missing.
+    #: Latency of the drive: from D to C, of the part that took longest. It is measured from Q if no
+    #: D was traced, and 0 if the C of the last sector is missing.
     latency_ns: npt.NDArray[np.uint64]
-    #: First sector of 512 bytes.
+    #: First sector, in units of 512 bytes.
     sector: npt.NDArray[np.uint64]
     size_bytes: npt.NDArray[np.uint32]
-    #: Pending 4 KiB pages at arrival, its own included.
+    #: Pending 4 KiB pages at arrival, including those of the I/O itself.
     pending: npt.NDArray[np.uint32]
-    #: `WRITE`, `COMPLETED`, `ERROR`, `REVOKED`, `MERGED`, `SPLIT`, `REQUEUED`, `ISSUED`,
+    #: Bits `WRITE`, `COMPLETED`, `ERROR`, `REVOKED`, `MERGED`, `SPLIT`, `REQUEUED`, `ISSUED`,
     #: `DOUBTFUL`.
     flags: npt.NDArray[np.uint16]
-    #: `hist_pending`, `hist_latency_us`: shape (n, HISTORY); the last completed reads
-    #: when this one arrived, oldest first; zeros for writes.
+    #: `hist_pending`, `hist_latency_us`: shape (n, HISTORY). The reads that had completed last when
+    #: this one arrived, oldest first. Zero for writes.
     hist_pending: npt.NDArray[np.uint32]
     hist_latency_us: npt.NDArray[np.uint32]
-    #: Shape (n, N_FEATURES); what a model of latencies sees of each read, where that was asked for;
-    #: zeros for writes.
+    #: Shape (n, N_FEATURES). Features of a latency model for each read, if requested. Zero for
+    #: writes.
     features: npt.NDArray[np.uint32] | None = dataclasses.field(default=None, kw_only=True)
-    #: I/Os with the same `arrival_ns` stand in the order in which they arrived, as events do. Lines
-    #: of a log do not: there those of one instant do not see each other.
+    #: True if I/Os with the same `arrival_ns` are in order of arrival, as events are. The lines of
+    #: a log are not: there, I/Os with the same time do not see each other.
     ties_in_order: bool = dataclasses.field(default=True, kw_only=True)
 
     def __len__(self) -> int:
@@ -127,29 +128,29 @@ class IoChunk:
 
     @property
     def is_write(self) -> npt.NDArray[np.bool_]:
-        """Which I/Os are writes."""
+        """True for writes."""
         return np.asarray((self.flags & WRITE) != 0)
 
     @property
     def is_read(self) -> npt.NDArray[np.bool_]:
-        """Which I/Os are reads."""
+        """True for reads."""
         return np.asarray((self.flags & WRITE) == 0)
 
     @property
     def is_served_read(self) -> npt.NDArray[np.bool_]:
-        """Which I/Os are reads that the drive answered: these have a latency to learn from.
+        """True for reads that the drive answered, whose latency can be used for training.
 
-        Reads that missing events make doubtful are left out.
+        Reads that are doubtful because events are missing are excluded.
         """
         others = WRITE | ERROR | REVOKED | DOUBTFUL
         return np.asarray((self.flags & (others | COMPLETED)) == COMPLETED)
 
     def take(self, rows: npt.NDArray[np.bool_] | slice) -> IoChunk:
-        """The I/Os that `rows` selects."""
+        """Return the I/Os that `rows` selects."""
         return self._each(lambda column: column[rows])
 
     def copy(self) -> IoChunk:
-        """The same I/Os in memory of their own; a chunk may be a view of a longer buffer."""
+        """Return a copy of the I/Os. A chunk may be a view of a longer buffer."""
         return self._each(np.copy)
 
     def _each(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> IoChunk:
@@ -160,22 +161,22 @@ class IoChunk:
         )
 
 
-#: of a chunk, an array each, whatever was asked for
+#: Columns that every chunk has, one array each.
 COLUMNS = tuple(f.name for f in dataclasses.fields(IoChunk) if not f.kw_only)
 
 
-#: by the name of a recording: what was missing in it when it was read last
+#: By name of a recording: the losses that were found when it was last read.
 _losses: dict[str, dict[str, int]] = {}
 
 
 def losses_of(trace: AnyPath) -> dict[str, int]:
-    """Return what was missing in a recording that has been read: see :attr:`TraceStats.losses`."""
+    """Return the losses of a recording that has been read: see :attr:`TraceStats.losses`."""
     return _losses.get(str(trace), {"lost_events": 0, "reads_left_out": 0})
 
 
 @dataclasses.dataclass(frozen=True)
 class TraceStats:
-    """What a reader saw: counts of events, I/Os and of what was wrong.
+    """Counts of events, I/Os and problems that a reader found.
 
     The fields are those of ``struct lt_stats`` in linnapp/native/blktrace_parser.h.
     """
@@ -189,28 +190,36 @@ class TraceStats:
 
     @property
     def losses(self) -> dict[str, int]:
-        """Events that are missing, and how many reads are left out for that, by name."""
+        """Number of missing events, and of reads that are excluded because of them, by name."""
         return {
             "lost_events": self.counts.get("lost_events", 0),
             "reads_left_out": self.counts.get("doubtful_reads", 0),
         }
 
     def with_counts(self, **counts: int) -> TraceStats:
-        """The same, but for these counts."""
+        """Return a copy in which these counts are replaced."""
         return dataclasses.replace(self, counts=self.counts | counts)
 
 
 def trace_files(trace: AnyPath) -> list[Path]:
-    """Find the files of a trace: one merged file, or all per-CPU files in the order of the CPUs.
+    """Find the files of a trace: one merged file, or all per-CPU files in order of the CPUs.
 
-    The name is that of a merged file (``blkparse -d``), of one of blktrace's per-CPU files, or what
-    the names of these begin with. Every file may be packed, see :mod:`linnapp.trace.packed`.
+    Parameters
+    ----------
+    trace : path
+        Name of a merged file (``blkparse -d``), of one of the per-CPU files of blktrace, or their
+        common prefix. Files may be packed, see :mod:`linnapp.trace.packed`.
+
+    Raises
+    ------
+    TraceError
+        If there is no such file.
     """
     return _find_files(trace)[0]
 
 
 def _find_files(trace: AnyPath) -> tuple[list[Path], int]:
-    """Find the files of a trace, and count the CPUs in between that have none."""
+    """Find the files of a trace, and count the CPUs in between that have no file."""
     trace = Path(trace)
     if trace.exists() and not trace.is_file() and not trace.is_dir():
         raise TraceError(f"{trace}: a pipe or a device; a recording is a file, which is read twice")
@@ -230,7 +239,7 @@ def _find_files(trace: AnyPath) -> tuple[list[Path], int]:
 
 
 def is_blktrace(trace: AnyPath) -> bool:
-    """Whether `trace` names per-CPU files, or a file that begins as blktrace's do."""
+    """Return true if `trace` names per-CPU files, or a file that begins like blktrace's files."""
     try:
         paths = trace_files(trace)
     except TraceError:
@@ -245,16 +254,22 @@ def is_blktrace(trace: AnyPath) -> bool:
 
 
 def parse_device(text: str) -> int:
-    """Turn "major,minor" or "major:minor" into the kernel's device number."""
+    """Convert "major,minor" or "major:minor" to the kernel's device number.
+
+    Raises
+    ------
+    TraceError
+        If `text` is not a device number.
+    """
     match = re.fullmatch(r"(\d{1,4})[,:](\d{1,7})", text, re.ASCII)
-    # 12 and 20 bits; what is beyond would be another drive's.
+    # 12 and 20 bits. Larger numbers would refer to another drive.
     if not match or int(match[1]) >> 12 or int(match[2]) >> 20:
         raise TraceError(f"device {text!r}: expected major:minor, as `lsblk` shows")
     return int(match[1]) << 20 | int(match[2])
 
 
 def format_device(device: int) -> str:
-    """Turn the kernel's device number into "major:minor"."""
+    """Convert the kernel's device number to "major:minor"."""
     return f"{device >> 20}:{device & 0xFFFFF}"
 
 
@@ -275,20 +290,32 @@ def _library() -> ctypes.CDLL:
 
 
 class BlktraceReader:
-    """Iterates over a trace's I/Os in chunks.
+    """Iterate over the I/Os of a trace in chunks.
 
     Parameters
     ----------
+    trace : path
+        See :func:`trace_files`.
     overdue_us : int, optional
-        Compute what a model of latencies sees, to which a read in flight for longer is overdue.
+        Compute the features of a latency model, for which a read in flight for longer is overdue.
     device : str, optional
-        "major:minor" of the drive to keep, when the trace holds several.
+        "major:minor" of the drive to keep if the trace contains several.
     chunk_ios : int
-        I/Os per chunk; memory is proportional.
+        I/Os per chunk. Memory use is proportional to it.
     max_age_s : float
-        An I/O without completion is given up after so long (trace time).
+        An I/O without completion is dropped after this time (trace time).
     allow_truncated : bool
-        Take an event that is cut off as the end of the trace, instead of an error.
+        Treat a truncated event as the end of the trace instead of raising an error.
+
+    Raises
+    ------
+    TraceError
+        If the trace cannot be found or read, is empty, or contains several drives without `device`.
+
+    Warns
+    -----
+    TraceWarning
+        If events are missing or out of order.
     """
 
     def __init__(
@@ -305,7 +332,7 @@ class BlktraceReader:
         self.paths, self._missing_files = _find_files(trace)
         self.overdue_us = overdue_us
         self.device = 0 if device is None else parse_device(device)
-        if device is not None and not self.device:  # the parser would take any
+        if device is not None and not self.device:  # The parser would interpret 0 as any drive.
             raise TraceError(f"device {device!r}: no drive has this number; `lsblk` shows them")
         self.chunk_ios = chunk_ios
         self.max_age_s = max_age_s
@@ -314,12 +341,12 @@ class BlktraceReader:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all files of the trace."""
+        """Total size of all files of the trace in bytes."""
         return sum(unpacked(path).stat().st_size for path in self.paths)
 
     @property
     def stats(self) -> TraceStats:
-        """Counts so far; final after the last chunk."""
+        """Counts so far. They are final after the last chunk."""
         if self._stats is None:
             raise RuntimeError("no chunk has been read yet")
         return self._stats
@@ -328,10 +355,10 @@ class BlktraceReader:
         return (self._chunk(rows) for rows in self._chunks(self._columns()))
 
     def with_layers(self) -> Iterator[tuple[IoChunk, npt.NDArray[np.uint64]]]:
-        """Chunks, and where the time of their I/Os went: uint64, shape (3, n), in ns.
+        """Return chunks and the phases of their I/Os: uint64 array, shape (3, n), in ns.
 
-        From Q to the request (G, or a merge), from there to D, from D to C; of the part that
-        completed last. Zeros for I/Os that were never issued.
+        The phases are from Q to the request (G, or a merge), from there to D, and from D to C, of
+        the part that completed last. They are zero for I/Os that were never issued.
         """
         for rows in self._chunks([*self._columns(), *_LAYERS]):
             yield self._chunk(rows), np.array([rows[name] for name in _LAYERS])
@@ -382,7 +409,7 @@ class BlktraceReader:
         self._report_losses()
 
     def _report_losses(self) -> None:
-        """Warn of what is missing in the recording, and remember it for :func:`losses_of`."""
+        """Warn about missing events in the recording, and store losses for :func:`losses_of`."""
         losses = self.stats.losses
         _losses[str(self.trace)] = losses
         parts = []
@@ -425,9 +452,23 @@ class BlktraceReader:
 
 
 def merge(trace: AnyPath, target: AnyPath, dropped: int = 0) -> int:
-    """Merge per-CPU files into one by time, without notes (process names); how many events.
+    """Merge per-CPU files into one by time, without notes (process names).
 
-    How many events blktrace says were `dropped` is noted in the file.
+    Parameters
+    ----------
+    trace, target : path
+    dropped : int
+        Number of events that blktrace reported as dropped, which is noted in the file.
+
+    Returns
+    -------
+    int
+        Number of events.
+
+    Raises
+    ------
+    TraceError
+        If a file cannot be read or written.
     """
     library = _library()
     parser = _open(trace_files(trace), _ParserOptions(allow_truncated=True))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The command that runs while something is recorded: whether it is there, its start, its end."""
+"""Run a command while something is recorded: check it, start it, return its exit status."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from linnapp.errors import LinnappError
 
 
 def check_command(command: Sequence[str]) -> None:
-    """Find out whether a command is there to be run."""
+    """Check that a command exists and is executable. Raise LinnappError if not."""
     try:
         found = shutil.which(command[0])
-    except ValueError as error:  # a NUL in it
+    except ValueError as error:  # A NUL character in the name.
         raise LinnappError(f"{command[0]!r}: {error}") from error
     if found is None:
         raise LinnappError(f"{command[0]}: no such command, or not executable")
 
 
 def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start it; within :func:`linnapp.signals.signals_held`, so that it is not left behind."""
+    """Start a command. Call this within :func:`linnapp.signals.signals_held` to avoid an orphan."""
     try:
         return subprocess.Popen(list(command))
     except OSError as error:
@@ -29,5 +29,5 @@ def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def exit_status(returncode: int) -> int:
-    """As a shell has it, of what :mod:`subprocess` says: 128 and more of what a signal ended."""
+    """Return the exit status as a shell does: 128 plus the signal number after a signal."""
     return returncode if returncode >= 0 else 128 - returncode

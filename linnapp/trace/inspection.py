@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What a trace holds: counts, mix, rates, sizes (the columns of the paper's Table 1), latencies.
+"""Summarise a trace: counts, mix, rates, sizes (the columns of the paper's Table 1), latencies.
 
-Everything is accumulated chunk by chunk, so memory does not grow with the trace: latencies go
-into a histogram with 64 bins per power of two, which bounds the error of a percentile to 1.6 %.
+Everything is accumulated chunk by chunk, so memory use does not depend on the length of the trace.
+Latencies are counted in a histogram with 64 bins per power of two, which limits the error of a
+percentile to 1.6 %.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from linnapp.trace.workloads.arrivals import WINDOW_S
 
 PERCENTILES = (50, 80, 90, 95, 99, 99.9, 99.99)
 
-#: beyond it no time or place is
+#: Maximum of valid times and offsets.
 _LAST = 2**62
 
 _LATENCIES = ("read_latency", "write_latency", "read_response", "write_response")
@@ -37,7 +38,7 @@ _SUB_BITS = 6
 
 
 class LatencyHistogram:
-    """Counts of latencies in ns: exact below 128 ns, within 1.6 % above."""
+    """Histogram of latencies in ns, exact up to 127 ns and within 1.6 % for longer ones."""
 
     N_BINS = 64 * _SUB_BINS
 
@@ -58,9 +59,9 @@ class LatencyHistogram:
 
     @staticmethod
     def bins(latency_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """The bin of each latency; they are in order."""
+        """Return the bin of each latency. Bins are in ascending order."""
         value = latency_ns.astype(np.int64)
-        # frexp is exact for what a double holds exactly, far above any latency.
+        # frexp() is exact for integers that a double represents exactly, far beyond any latency.
         exponent = np.maximum(np.frexp(value.astype(np.float64))[1] - 1 - _SUB_BITS, 0)
         return np.asarray(exponent * _SUB_BINS + (value >> exponent), np.int64)
 
@@ -72,11 +73,11 @@ class LatencyHistogram:
 
     @property
     def mean_us(self) -> float:
-        """Mean latency; exact."""
+        """Mean latency, which is exact."""
         return self._sum_ns / self.n / 1000 if self.n else 0.0
 
     def percentile_us(self, percentile: float) -> float:
-        """A percentile, rounded up to its bin's end."""
+        """Return a percentile, rounded up to the end of its bin."""
         if not self.n:
             return 0.0
         rank = max(1, int(np.ceil(percentile / 100 * self.n - 1e-9)))
@@ -84,14 +85,15 @@ class LatencyHistogram:
         return min(float(self._upper_ns(np.array([index]))[0]), float(self.max_ns)) / 1000
 
     def to_json(self) -> dict[str, float]:
-        """Mean, percentiles and maximum in us."""
+        """Return mean, percentiles and maximum in us."""
         named = {f"p{str(p).replace('.', '')}_us": self.percentile_us(p) for p in PERCENTILES}
         return {"mean_us": self.mean_us, **named, "max_us": self.max_ns / 1000}
 
     def doublings(self) -> list[tuple[float, int]]:
-        """From which power of two of us on, and how many up to the next; empty ones between, too.
+        """Return the number of latencies in each power of two of us, with the lower limit.
 
-        A latency belongs where the end of its bin is, within 1.6 %.
+        Empty ranges in between are included. A latency is assigned by the end of its bin, which is
+        within 1.6 %.
         """
         used = np.nonzero(self.counts)[0]
         power = np.floor(np.log2(np.maximum(self._upper_ns(used), 1) / 1000)).astype(int)
@@ -101,14 +103,17 @@ class LatencyHistogram:
         return [(2.0 ** (int(power[0]) + i), n) for i, n in enumerate(counts)]
 
     def cdf(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Latency in us and cumulative share, one point per bin that is not empty."""
+        """Return latencies in us and their cumulative shares, with one point per non-empty bin."""
         used = np.nonzero(self.counts)[0]
         share = np.cumsum(self.counts[used]) / max(self.n, 1)
         return np.minimum(self._upper_ns(used), self.max_ns) / 1000, share
 
 
 class WindowCounts:
-    """I/Os in each part of 10 s; kept are those of 10 s with an I/O in them, four bytes a part."""
+    """Number of I/Os in each part of 10 s windows.
+
+    Only windows with an I/O are stored. Each part needs four bytes.
+    """
 
     def __init__(self, parts: int) -> None:
         self._parts = parts
@@ -116,7 +121,7 @@ class WindowCounts:
         self._windows: dict[int, npt.NDArray[np.uint32]] = {}
 
     def add(self, time_us: npt.NDArray[np.int64]) -> None:
-        """Count I/Os; times may go back."""
+        """Count I/Os. Times need not be in order."""
         parts, counts = np.unique(time_us // self._part_us, return_counts=True)
         window, place = np.divmod(parts, self._parts)
         for key in np.unique(window).tolist():
@@ -124,7 +129,7 @@ class WindowCounts:
             row[place[window == key]] += counts[window == key].astype(np.uint32)
 
     def most(self) -> int:
-        """Those in the busiest 10 s, whenever they begin; to a part."""
+        """Return the number of I/Os in the busiest 10 s, which may begin at any part."""
         none = np.zeros(self._parts, np.int64)
         most = 0
         for key, row in self._windows.items():
@@ -144,7 +149,7 @@ class WorkloadSummary:
         self._origin_us: int | None = None
         self._first_us = 0
         self._last_us = 0
-        #: to a tenth of a second
+        #: Resolution: a tenth of a second.
         self._busiest = WindowCounts(100)
         self._end_bytes = 0
 
@@ -152,7 +157,8 @@ class WorkloadSummary:
         """Count a chunk."""
         if not len(chunk):
             return
-        # Windows count from the first chunk's start; a log in completion order may go back a bit.
+        # Windows begin at the start of the first chunk. A log in order of completion may go back
+        # slightly.
         if self._origin_us is None:
             self._origin_us = self._first_us = int(chunk.time_us.min())
         self._first_us = min(self._first_us, int(chunk.time_us.min()))
@@ -169,7 +175,7 @@ class WorkloadSummary:
         self._busiest.add(chunk.time_us - self._origin_us)
 
     def to_json(self) -> dict[str, Any]:
-        """All figures by name."""
+        """Return all statistics by name."""
         total = self.reads + self.writes
         span_us = self._last_us - self._first_us
         duration_s = span_us / 1e6
@@ -184,7 +190,7 @@ class WorkloadSummary:
             "read_fraction": self.reads / total if total else 0.0,
             "duration_s": duration_s,
             "iops_mean": total / duration_s if duration_s else 0.0,
-            # A trace shorter than the window has no 10 s average but its own.
+            # A trace that is shorter than the window has no 10 s average except its own mean.
             "iops_max_10s": self._busiest.most() / min(WINDOW_S, duration_s) if duration_s else 0.0,
             "read_bytes_mean": mean("read", self.reads),
             "write_bytes_mean": mean("write", self.writes),
@@ -198,29 +204,30 @@ class WorkloadSummary:
 
 @dataclasses.dataclass(frozen=True)
 class Inspection:
-    """What a trace holds."""
+    """Summary of a trace."""
 
     trace: str
-    #: As :func:`linnapp.trace.formats.conversion.detect_format` calls it, or ``replay_log``.
+    #: A name of :func:`linnapp.trace.formats.conversion.detect_format`, or ``replay_log``.
     trace_format: str
     #: Counts, rates and sizes.
     summary: dict[str, Any]
-    #: `read_latency`, `write_latency` of formats with latencies; of a replay's log `read_response`
-    #: and `write_response`, too: from when an I/O was due, not from its submission.
+    #: `read_latency`, `write_latency` for formats with latencies. The log of a replay also has
+    #: `read_response` and `write_response`, which begin when an I/O was due, not when it was
+    #: submitted.
     latencies: dict[str, LatencyHistogram]
-    #: For formats with latencies: counts of events and of what was wrong with them.
+    #: For formats with latencies: counts of events and of problems.
     events: dict[str, int]
-    #: Of no I/O when there are neither latencies nor an assumption.
+    #: Contains no I/O if there are neither latencies nor an assumed service time.
     queue: QueueSummary
-    #: What stood in for latencies.
+    #: The assumed service time, which replaces latencies.
     service: AssumedService | None
-    #: The units that were assumed, in words.
+    #: Description of the units that were assumed.
     units: str
-    #: Sentences about what is not as it seems: several volumes, times out of order.
+    #: Notes on unexpected properties: several volumes, times out of order.
     notes: list[str]
 
     def to_json(self) -> dict[str, Any]:
-        """All figures by name; latencies only where the format has them."""
+        """Return all statistics by name. Latencies are included only if the format has them."""
         out: dict[str, Any] = {"trace": self.trace, "format": self.trace_format}
         out |= {"units": self.units, "notes": self.notes, **self.summary}
         out["slack"], out["burstiness"] = self.queue.slack, self.queue.burstiness
@@ -246,15 +253,27 @@ def inspect(
 
     Parameters
     ----------
+    trace : path
+    source_format : str, optional
+        By default the format is detected.
     queue_depth : int
-        Others in flight from which on an I/O has to wait for the drive's queue.
+        Number of I/Os in flight at which the next I/O has to wait for the drive's queue.
     service : (float, float), optional
-        Of a workload that has no latencies: us per I/O and MB/s of the drive to assume. Other
-        traces do not use it.
+        For a workload without latencies: us per I/O, and MB/s, of the assumed drive. It is not used
+        for other traces.
     volume : str, optional
-        Of a text trace of several volumes, the one to look at.
+        The volume to inspect, in a text trace with several volumes.
     **reader_options
         Those of :func:`linnapp.trace.recorded.open_recording`.
+
+    Returns
+    -------
+    Inspection
+
+    Raises
+    ------
+    TraceError
+        If the trace cannot be read or contains no read or write.
     """
     trace = Path(trace)
     summary = WorkloadSummary()
@@ -275,7 +294,7 @@ def inspect(
     if replayed:
         for chunk, records in _replayed(trace):
             summary.add(chunk)
-            # What failed was not answered.
+            # Failed I/Os have no latency.
             answered = records["served_by"] != replay_log.NOBODY
             for kind, rows in (("read", ~chunk.is_write), ("write", chunk.is_write)):
                 served = records[answered & rows]
@@ -296,7 +315,7 @@ def inspect(
             served = (io.flags & (others | blktrace.COMPLETED)) == blktrace.COMPLETED
             latencies["read_latency"].add(io.latency_ns[served & io.is_read])
             latencies["write_latency"].add(io.latency_ns[served & io.is_write])
-            # One that failed was in the drive all the same, one that was revoked never.
+            # A failed I/O was in the drive nevertheless. A revoked one never was.
             rows = (io.latency_ns > 0) & ((io.flags & blktrace.REVOKED) == 0)
             arrival_ns = io.arrival_ns[rows].astype(np.int64)
             queue.add(arrival_ns, arrival_ns + io.latency_ns[rows].astype(np.int64))
@@ -330,7 +349,7 @@ def inspect(
 
 
 def _replayed(path: Path) -> Iterator[tuple[Workload, npt.NDArray[Any]]]:
-    """I/Os of a per-I/O log, and its records of them."""
+    """Return the I/Os of a per-I/O log, and its records."""
     try:
         records = replay_log.read(path)
     except ValueError as error:

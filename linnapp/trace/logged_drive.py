@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What each I/O of a log found on its drive: pending pages, the last reads, a model's features.
+"""State of a drive at each I/O of a log: pending pages, last reads, and features of a model.
 
-All of it is the kernel's own code (kernel/linnos/core, docs/formats.md), told of I/Os in the order
-of time by linnapp/native/drive_log.c. An I/O is in flight from its arrival for as long as its
-latency says. How long ago writes were, and how much was written lately, is not among the features:
-on a real drive's log, trees that also had these ranked later reads worse.
+All values are computed by the kernel's own code (kernel/linnos/core, docs/formats.md), to which
+linnapp/native/drive_log.c reports the I/Os in order of time. An I/O is in flight from its arrival
+for the duration of its latency. The time since recent writes and the amount written recently are
+not among the features: on a real drive's log, trees with these features ranked later reads worse.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PAGE_BYTES = 4096
 
 UInt32 = npt.NDArray[np.uint32]
 
-#: what is seen: fields of struct ld_seen, and how many numbers of each I/O
+#: Results: fields of struct ld_seen, and the number of values per I/O.
 SEEN = {
     "pending": 1,
     "hist_pending": HISTORY,
@@ -60,7 +60,7 @@ def _library() -> ctypes.CDLL:
 
 
 class LoggedDrive:
-    """A drive that is told of I/Os, chunk by chunk; it has done nothing yet.
+    """A drive to which I/Os are reported, chunk by chunk. It is initially idle.
 
     For ``features``, a read in flight for longer than `overdue_us` is overdue.
     """
@@ -83,31 +83,35 @@ class LoggedDrive:
         ties_in_order: bool = False,
         pending: npt.NDArray[Any] | None = None,
     ) -> list[UInt32]:
-        """What the next I/Os find; from then on they are on the drive.
+        """Return the state of the drive at each of the next I/Os, and add them to the drive.
 
         Parameters
         ----------
         wanted : tuple of str
-            Of `SEEN`.
+            Names from `SEEN`.
         arrival_ns, latency_ns, sector, size_bytes, flags : arrays, shape (n,)
-            In order of arrival; as of an :class:`~linnapp.trace.blktrace.IoChunk`. What was not
-            ``COMPLETED``, or was ``REVOKED``, finds the drive as others do and is never on it; what
-            ended with ``ERROR`` is, but does not enter the history.
+            Columns of an :class:`~linnapp.trace.blktrace.IoChunk`, in order of arrival. I/Os that
+            are not ``COMPLETED``, or are ``REVOKED``, see the state of the drive, but are never in
+            flight on it. I/Os with ``ERROR`` are in flight, but do not enter the history.
         ties_in_order : bool
-            As of an IoChunk.
+            As in an IoChunk.
         pending : array, shape (n,), optional
-            What to remember of each as pending, where that is known better than from these I/Os.
+            Numbers of pending pages to store for the I/Os, if they are known more precisely than
+            from these I/Os.
 
         Returns
         -------
         list of uint32 array, shape (n,) or (n, numbers)
-            Zeros of writes, but for ``pending``. Of the last reads, which are oldest first,
-            ``hist_nr`` says the drive's how manyth answered read each was, from 1; 0 for none.
+            Values for writes are zero, except ``pending``. The last reads are oldest first.
+            ``hist_nr`` is the sequence number, among the drive's answered reads, of each of the
+            last reads, starting at 1, or 0 if there is none.
 
         Raises
         ------
         TraceError
-            If more is in flight than a drive is given at once.
+            If more I/O is in flight than a drive can have.
+        ValueError
+            If the columns have different lengths.
         """
         n = len(arrival_ns)
         given: list[npt.NDArray[Any]] = [
@@ -134,10 +138,10 @@ class LoggedDrive:
         return list(found.values())
 
     def features_of(self, chunk: IoChunk) -> UInt32:
-        """What a latency model sees of each served read of the next chunk, in order of arrival.
+        """Return the features of each served read of the next chunk, in order of arrival.
 
-        If the chunk has features, these are they: a recording of blktrace tells which requests
-        there were.
+        If the chunk has features, they are returned, because a blktrace recording contains the
+        actual requests.
         """
         if chunk.features is not None:
             return chunk.features[chunk.is_served_read]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Files packed with gzip, xz, zstd or bzip2, which are read as if they were not.
+"""Read files packed with gzip, xz, zstd or bzip2 as if they were not packed.
 
 The unpacking is compiled (linnapp/native/packed.c), so that `replayer` reads the same files.
 """
@@ -15,7 +15,7 @@ from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.native import declared, native
 
-#: ends of the names of packed files, as in linnapp/native/packed.c
+#: Suffixes of packed files, as in linnapp/native/packed.c.
 SUFFIXES = (".gz", ".xz", ".zst", ".bz2")
 
 _WHY_BYTES = 9216
@@ -29,8 +29,13 @@ def _library() -> ctypes.CDLL:
 def unpacked(path: AnyPath) -> Path:
     """Return a file with the contents of `path`: `path` itself unless it is packed.
 
-    Files are known to be packed by their first bytes. The returned name is valid as long as this
-    process lasts, and every time that it is opened it begins at its start.
+    Packed files are recognised by their first bytes. The returned name is valid until this process
+    ends, and each time it is opened, reading begins at the start.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be unpacked.
     """
     why = ctypes.create_string_buffer(_WHY_BYTES)
     fd = _library().lt_packed_unpack(os.fsencode(path), why)
@@ -40,7 +45,7 @@ def unpacked(path: AnyPath) -> Path:
 
 
 def without_packing(name: str) -> str:
-    """Return a file name without the end that says how the file is packed."""
+    """Return a file name without the suffix of the packing format."""
     for suffix in SUFFIXES:
         name = name.removesuffix(suffix)
     return name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Opens a recording of any kind that says how long I/Os took: blktrace, or a log with latencies."""
+"""Open a recording with latencies of any kind: blktrace, or a log."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from linnapp.trace.formats.text_trace import TextFormat, text_formats
 from linnapp.trace.packed import SUFFIXES, unpacked, without_packing
 from linnapp.trace.table import IoTable, PartReader, TableReader
 
-#: Ends of names that say what kind of file it is, and nothing of the drive.
+#: Suffixes that describe the kind of file and are not part of the drive's name.
 _SUFFIXES = (".trace", ".csv", ".log", ".txt")
 
-#: What :func:`open_recording` and :func:`load` take besides the recording.
+#: Options of :func:`open_recording` and :func:`load`.
 _OPTIONS = ("text_format", "device", "chunk_ios", "max_age_s", "allow_truncated")
 
-#: Largest share of lost events, and of reads left out because of them, in a recording that a drive
-#: gets a model from. Events are lost while a drive is busiest, so in the worst case all reads that
-#: are missing were slow. With 1 % missing, no percentile of the latencies moves by more than one
-#: point; with more, the slowest percent, which a model is to predict, could be missing entirely.
+#: Maximum share of lost events, and of reads excluded because of them, in a recording from which a
+#: model is trained. Events are lost while a drive is busiest, so in the worst case all missing
+#: reads were slow. With 1 % missing, no percentile of the latencies changes by more than one point.
+#: With more, the slowest percent, which a model has to predict, could be missing completely.
 MAX_LOST_SHARE = 0.01
 
 Reader = BlktraceReader | LatencyLogReader | TableReader
 
-#: what everything that goes through a recording takes: its path, or what :func:`load` made of it
+#: Type of recordings that functions accept: a path, or a table that :func:`load` returned.
 Recorded = AnyPath | IoTable
 
 
@@ -46,29 +46,29 @@ def open_recording(
     overdue_us: int | None = None,
     **options: Any,
 ) -> Reader:
-    """A reader of a recording's I/Os with their features and latencies.
+    """Return a reader of a recording's I/Os with their features and latencies.
 
     Parameters
     ----------
     trace : path or IoTable
-        A blktrace recording, see :func:`~linnapp.trace.blktrace.trace_files`, or a text trace in a
-        format with latencies; or what :func:`load` has read.
+        A blktrace recording, see :func:`~linnapp.trace.blktrace.trace_files`, a text trace in a
+        format with latencies, or a table from :func:`load`.
     text_format : TextFormat, optional
-        What the trace is, if it is text; found out when not given.
+        Format of a text trace. By default it is detected.
     overdue_us : int, optional
-        Of a blktrace recording, say what a model of latencies saw, too, see
-        :class:`~linnapp.trace.blktrace.BlktraceReader`; a table's is read again for that.
+        For a blktrace recording, also compute the features of a latency model, see
+        :class:`~linnapp.trace.blktrace.BlktraceReader`. For a table, its recording is read again.
     **options
-        Others of :class:`~linnapp.trace.blktrace.BlktraceReader`; for a log only `chunk_ios` means
-        something, and `device` must not be given.
+        Other options of :class:`~linnapp.trace.blktrace.BlktraceReader`. For a log only `chunk_ios`
+        has an effect, and `device` must not be given.
 
     Raises
     ------
     TraceError
-        If there is no such trace, its format has no latencies, or a device is asked for of what
-        holds one; or if a table's recording is not there any more as it was.
+        If there is no such trace, its format has no latencies, `device` is given for a recording of
+        a single drive, or the recording of a table is missing or has changed.
     TypeError, ValueError
-        If an option is not known, or its value is none.
+        If an option is unknown or its value is invalid.
     """
     check_options({"text_format": text_format, **options})
     if isinstance(trace, IoTable):
@@ -90,7 +90,13 @@ def open_recording(
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse what is no option of :func:`open_recording`, or no value of one."""
+    """Check the options of :func:`open_recording`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an option is unknown or its value is invalid.
+    """
     check_names("open_recording", options, _OPTIONS)
     if options.get("text_format") is not None:
         known = ", one of linnapp.trace.formats.text_trace.text_formats()"
@@ -106,9 +112,14 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 
 def check_losses(trace: AnyPath, **options: Any) -> None:
-    """Refuse a recording in which too many events were lost to give a drive a model by it.
+    """Check that not too many events were lost to train a model from a recording.
 
     `options` are those of :func:`open_recording`.
+
+    Raises
+    ------
+    TraceError
+        If the share of lost events or excluded reads exceeds :data:`MAX_LOST_SHARE`.
     """
     reader = open_recording(trace, **options)
     for _ in reader:
@@ -126,7 +137,13 @@ def check_losses(trace: AnyPath, **options: Any) -> None:
 
 
 def load(trace: AnyPath, **options: Any) -> IoTable:
-    """Read a recording into memory; options are those of :func:`open_recording`."""
+    """Read a recording into memory. Options are those of :func:`open_recording`.
+
+    Raises
+    ------
+    TraceError
+        If the recording cannot be read or contains no read or write.
+    """
     reader = open_recording(trace, **options)
     chunks = [chunk.copy() for chunk in reader]
     if not chunks:
@@ -151,7 +168,10 @@ def load(trace: AnyPath, **options: Any) -> IoTable:
 def _read_again(
     table: IoTable, reader: BlktraceReader, overdue_us: int
 ) -> BlktraceReader | PartReader:
-    """Requests are not in a table, and which were overdue only they tell."""
+    """Read the recording of a table again, with the features of a latency model.
+
+    They depend on requests, which a table does not contain.
+    """
     try:
         same = _digest_of_unpacked(reader.paths) == table.sha256
     except OSError as error:
@@ -164,19 +184,19 @@ def _read_again(
 
 
 def name_of(trace: Recorded) -> str:
-    """A recording's file name."""
+    """Return the file name of a recording."""
     return trace.name if isinstance(trace, IoTable) else Path(trace).name
 
 
 def drive_name(trace: Recorded) -> str:
-    """A recording's drive; see :func:`drive_of`."""
+    """Return the drive of a recording; see :func:`drive_of`."""
     if isinstance(trace, IoTable):
         return drive_of(trace.files[0])
     return drive_of(trace_files(trace)[0].name)
 
 
 def contents_of(trace: Recorded) -> tuple[list[str], str]:
-    """Names of a recording's files, and the SHA-256 over their contents, unpacked, in order."""
+    """Return the names of a recording's files, and the SHA-256 of their unpacked contents."""
     if isinstance(trace, IoTable):
         return list(trace.files), trace.sha256
     paths = trace_files(trace)
@@ -184,11 +204,11 @@ def contents_of(trace: Recorded) -> tuple[list[str], str]:
 
 
 def is_of_contents(trace: AnyPath, sha256: str) -> bool:
-    """Whether a record's SHA-256 is of this recording; old ones are of files as they are packed."""
+    """Return true if `sha256` is that of this recording, unpacked or, in old records, packed."""
     paths = trace_files(trace)
     if sha256 == _digest_of_unpacked(paths):
         return True
-    # One that is not packed has been read whole just now.
+    # Files that are not packed have just been compared.
     return any(path.suffix in SUFFIXES for path in paths) and sha256 == digest(paths)
 
 
@@ -197,7 +217,7 @@ def _digest_of_unpacked(paths: Sequence[Path]) -> str:
 
 
 def digest(paths: Sequence[AnyPath]) -> str:
-    """SHA-256 over files' contents, in order, as they are."""
+    """Return the SHA-256 of the contents of files, in order, without unpacking."""
     total = hashlib.sha256()
     for path in paths:
         with Path(path).open("rb") as stream:
@@ -215,7 +235,7 @@ def drive_of(name: str) -> str:
 
 
 def _log_format(trace: Path) -> TextFormat | None:
-    """The format of a text trace; None of a recording, and of what BlktraceReader reports."""
+    """Return the format of a text trace, or None for blktrace and what BlktraceReader rejects."""
     if is_blktrace(trace) or not trace.is_file() or not trace.stat().st_size:
         return None
     try:

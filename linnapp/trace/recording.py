@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Records drives with blktrace: checks that it can work, runs it, merges what it wrote."""
+"""Record drives with blktrace: check that it can work, run it, and merge its files."""
 
 from __future__ import annotations
 
@@ -24,25 +24,26 @@ from linnapp.signals import end_with_parent, signals_held
 from linnapp.trace import blktrace
 from linnapp.trace.command import exit_status, started
 
-#: the only categories that the features need; plugs and inserts share "queue" with submissions
+#: The only categories that the features need. Plugs and inserts share "queue" with submissions.
 ACTIONS = ("queue", "requeue", "issue", "complete")
 
-#: blktrace's buffers per CPU; large enough to ride out a second of 100,000 IOPS
+#: Size of each buffer of blktrace. All buffers of a CPU hold one second of 100,000 IOPS.
 _BUFFER_KIB = 1024
 _BUFFERS = 8
-#: Of many drives at once they are smaller: all buffers together, as long as each has the least.
+#: If many drives are recorded at once, buffers are smaller: the total is limited to this, but each
+#: buffer has at least the minimum.
 _ALL_BUFFERS_KIB = 1 << 20
 _LEAST_BUFFER_KIB = 64
 
-#: How often whoever is shown how far a recording is hears of it.
+#: Interval in seconds between progress reports.
 PROGRESS_EVERY_S = 0.5
 
 _DEBUGFS = Path("/sys/kernel/debug")
 
-#: how long the blktrace of a recording that was killed may take to end by itself
+#: Time in seconds within which the blktrace of a killed recording must end by itself.
 _ORPHAN_S = 5.0
 
-# linux/fs.h
+# From linux/fs.h.
 BLKTRACE_STOP = 0x1275
 BLKTRACE_TEARDOWN = 0x1276
 _LOCKDOWN = Path("/sys/kernel/security/lockdown")
@@ -53,26 +54,26 @@ _TOTAL = re.compile(
 
 
 class UnmergedError(DeviceError):
-    """A recording was made, but blktrace failed on the way, or its files could not be merged."""
+    """A recording was made, but blktrace failed during it, or its files could not be merged."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """What was recorded of one drive."""
+    """The recording of one drive."""
 
     #: Disk name.
     drive: str
     #: The merged trace.
     path: Path
-    #: Events in it.
+    #: Number of events in the trace.
     events: int
-    #: Events lost because the buffers were full.
+    #: Number of events lost because the buffers were full.
     dropped: int
 
 
 @dataclasses.dataclass(frozen=True)
 class RecordingProgress:
-    """State of a running recording: seconds, events (from the size) and bytes so far."""
+    """State of a running recording: seconds, events (estimated from the size) and bytes so far."""
 
     seconds: float
     events: int
@@ -81,7 +82,13 @@ class RecordingProgress:
 
 
 def check_can_trace(devices: Sequence[AnyPath]) -> None:
-    """Find out why blktrace would not work, before it fails with less to say."""
+    """Check the conditions for blktrace, whose own messages are less helpful.
+
+    Raises
+    ------
+    DeviceError
+        If a drive cannot be traced.
+    """
     for device in devices:
         try:
             mode = Path(device).stat().st_mode
@@ -109,7 +116,7 @@ def check_can_trace(devices: Sequence[AnyPath]) -> None:
 
 
 def lockdown() -> str:
-    """``none``, ``integrity`` or ``confidentiality``."""
+    """Return the kernel's lockdown state: ``none``, ``integrity`` or ``confidentiality``."""
     with contextlib.suppress(OSError):
         chosen = re.search(r"\[(\w+)\]", _LOCKDOWN.read_text())
         if chosen:
@@ -129,39 +136,42 @@ def record(
     on_interrupted: Callable[[], None] | None = None,
     unmerged_dir: AnyPath | None = None,
 ) -> tuple[list[Recording], int]:
-    """Trace drives until the time is up, the command ends, or ctrl-C.
+    """Trace drives until the time has elapsed, the command ends, or ctrl-C is received.
 
     Parameters
     ----------
+    devices : sequence of path
     out_dir : path
-        Gets one ``<drive>.blk`` per device, each appearing whole.
+        Receives one ``<drive>.blk`` per device. Each file appears when it is complete.
     duration_s : float, optional
-        Stop after so long.
+        Stop after this time.
     command : sequence of str
-        Run this once tracing is on, and stop when it ends.
+        Run this command once tracing has started, and stop when it ends.
     on_progress : callable, optional
-        Called every `progress_every_s`; what it raises ends the recording, and nothing is left.
+        Called every `progress_every_s` seconds. If it raises an exception, the recording ends and
+        all files are removed.
     keep_interrupted : bool
-        Whether ctrl-C ends a recording, or there is to be none then.
+        If true, ctrl-C ends the recording normally. Otherwise it discards the recording and raises
+        KeyboardInterrupt.
     on_interrupted : callable, optional
         Called when ctrl-C has ended a recording that is kept.
     unmerged_dir : path, optional
-        Where blktrace's own files go when they cannot be merged, or blktrace fails; `out_dir`
-        unless given.
+        Receives the files of blktrace if they cannot be merged or blktrace fails. The default is
+        `out_dir`.
 
     Returns
     -------
     list of Recording
         In the order of `devices`.
     int
-        The command's exit status, as a shell has it; 0 without a command.
+        Exit status of the command as in a shell, or 0 without a command.
 
     Raises
     ------
     LinnappError
-        If a drive cannot be traced, or `out_dir` holds a recording of it already.
+        If a drive cannot be traced, or `out_dir` already contains a recording of it.
     UnmergedError
-        If blktrace failed on the way, or its files cannot be merged; they are kept.
+        If blktrace failed during the recording, or its files cannot be merged. They are kept.
     """
     out_dir = Path(out_dir)
     drives = [Path(device) for device in devices]
@@ -170,7 +180,7 @@ def record(
     with os_errors(out_dir):
         there = next((path for path in paths if path.exists()), None)
     if there is not None:
-        # Nobody can record that again.
+        # An existing recording cannot be repeated, so it is not overwritten.
         raise LinnappError(f"{there}: is there already; name another folder, or remove this one")
     scratch = out_dir / f".blktrace.{os.urandom(4).hex()}"
     try:
@@ -204,7 +214,7 @@ def record(
 
 @contextlib.contextmanager
 def _kept(scratch: Path, kept_in: Path) -> Iterator[list[Path]]:
-    """Keep what blktrace has written if the block fails once the yielded list is not empty."""
+    """Keep the files of blktrace if the block fails while the yielded list is not empty."""
     recorded: list[Path] = []
     try:
         yield recorded
@@ -238,9 +248,9 @@ def _run_blktrace(
     progress_every_s: float,
     recorded: list[Path],
 ) -> tuple[int, str, bool]:
-    """Return the command's exit status, what blktrace said, and whether ctrl-C ended it.
+    """Return the command's exit status, the output of blktrace, and whether ctrl-C ended it.
 
-    If blktrace fails by itself, `scratch` is appended to `recorded` before that is raised.
+    If blktrace fails by itself, `scratch` is appended to `recorded` before the exception is raised.
     """
     arguments = ["blktrace", "-D", str(scratch), "-n", str(_BUFFERS)]
     arguments += ["-b", str(_buffer_kib(len(devices), os.cpu_count() or 1))]
@@ -258,16 +268,18 @@ def _run_blktrace(
                 arguments,
                 stdout=stream,
                 stderr=subprocess.STDOUT,
-                # Its own session: a ctrl-C at the terminal reaches us, and we end it in order.
+                # Its own session: ctrl-C in the terminal reaches only this process, which then ends
+                # blktrace.
                 start_new_session=True,
-                # When we are killed it must not go on for ever, and keep the next from starting.
+                # If this process is killed, blktrace must not run forever and block the next
+                # recording.
                 preexec_fn=lambda: end_with_parent(signal.SIGINT),
             )
         _wait_until_tracing(devices, tracer, log)
         status = _wait_for_end(
             devices, scratch, tracer, duration_s, command, on_progress, progress_every_s
         )
-        # It records until it is told to end.
+        # blktrace records until it receives a signal.
         ended = tracer.poll() is not None
     except KeyboardInterrupt:
         if tracer is None:
@@ -289,7 +301,7 @@ def _run_blktrace(
 
 
 def _buffer_kib(n_devices: int, n_cpus: int) -> int:
-    """Size of each of the buffers that every drive has on every CPU."""
+    """Return the size in KiB of each of the buffers that every drive has on every CPU."""
     share_kib = _ALL_BUFFERS_KIB // (n_devices * n_cpus * _BUFFERS)
     return min(_BUFFER_KIB, max(_LEAST_BUFFER_KIB, share_kib))
 
@@ -299,14 +311,14 @@ def _directory(device: Path) -> Path:
 
 
 def is_traced(device: AnyPath) -> bool:
-    """Whether the kernel records this drive for blktrace now."""
+    """Return true if the kernel is currently tracing this drive for blktrace."""
     return (_directory(Path(device)) / "dropped").exists()
 
 
 def _end_abandoned_traces(devices: Sequence[Path]) -> None:
-    """Switch off tracing that was left on by a blktrace that is gone; wait for one that ends.
+    """Stop tracing that a killed blktrace has left on, or wait for a blktrace that is ending.
 
-    The kernel traces a drive for one reader at a time, and goes on when that was killed.
+    The kernel traces a drive for one reader at a time, and continues if the reader is killed.
     """
     for device in devices:
         directory = _directory(device)
@@ -318,12 +330,12 @@ def _end_abandoned_traces(devices: Sequence[Path]) -> None:
                     fcntl.ioctl(drive, BLKTRACE_TEARDOWN)
                 break
             if time.monotonic() > deadline:
-                break  # somebody's own: blktrace will say that the drive is busy
+                break  # Another user's trace: blktrace will report that the drive is busy.
             time.sleep(0.1)
 
 
 def _has_reader(directory: Path) -> bool:
-    """Whether any process has a file in `directory` open."""
+    """Return true if any process has a file in `directory` open."""
     for link in Path("/proc").glob("[0-9]*/fd/*"):
         with contextlib.suppress(OSError):
             if link.readlink().parent == directory:
@@ -336,8 +348,8 @@ def _wait_until_tracing(
 ) -> None:
     deadline = time.monotonic() + 30
     files = [_DEBUGFS / "block" / device.resolve().name / "dropped" for device in devices]
-    # The files appear with the setup; the start follows once all threads of blktrace are up. Where
-    # the kernel refuses what these open, blktrace says so, and its exit status is 0.
+    # The files appear during setup. Tracing starts once all threads of blktrace are running. If the
+    # kernel refuses to open the files, blktrace prints a message, but its exit status is 0.
     up_at: float | None = None
     while up_at is None or time.monotonic() < up_at + 0.2:
         output = log.read_text(errors="replace")
@@ -369,8 +381,8 @@ def _wait_for_end(
             while tracer.poll() is None:
                 if child is not None and (status := child.poll()) is not None:
                     return exit_status(status)
-                # Woken up for nothing, we would disturb what is recorded: in the lab each look at
-                # the clock moves it on.
+                # Unnecessary wake-ups would disturb the recording: in the lab, each reading of the
+                # clock advances it.
                 steps = [] if on_progress is None else [progress_every_s]
                 if duration_s is not None:
                     steps.append(duration_s - (time.monotonic() - start))
@@ -388,7 +400,7 @@ def _wait_for_end(
 
 @contextlib.contextmanager
 def _ends(processes: Sequence[subprocess.Popen[bytes]]) -> Iterator[select.poll]:
-    """Something to wait with until one of several processes ends."""
+    """Return a poll object that reports when one of several processes ends."""
     ends = select.poll()
     with contextlib.ExitStack() as stack:
         for process in processes:
@@ -399,7 +411,7 @@ def _ends(processes: Sequence[subprocess.Popen[bytes]]) -> Iterator[select.poll]
 
 
 def _progress(devices: Sequence[Path], scratch: Path, seconds: float) -> RecordingProgress:
-    # blktrace maps its files, and makes them longer ahead of what it writes.
+    # blktrace maps its files, and extends them before it writes.
     stats = [path.stat() for path in scratch.glob("*.blktrace.*")]
     size = sum(min(found.st_size, 512 * found.st_blocks) for found in stats)
     dropped = 0
@@ -414,7 +426,8 @@ def _failure(output: str, status: int | None) -> str:
     if "Permission denied" in words or "Operation not permitted" in words:
         state = lockdown()
         if state != "none":
-            # Already "integrity", which Secure Boot switches on, denies what blktrace reads from.
+            # Even "integrity", which Secure Boot enables, denies access to the files that blktrace
+            # reads.
             words += (
                 f" (the kernel is locked down: {state}; switch Secure Boot off, or trace in the "
                 "lab: linnapp lab run -- linnapp trace ...)"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Arrays with a row for each I/O, of which rows are taken and which are joined."""
+"""Base class for arrays with a row per I/O, from which rows can be selected and joined."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Fields that are arrays have a row for each I/O, the others are of all."""
+    """Fields that are arrays have a row for each I/O. Other fields apply to all rows."""
 
     def _columns(self) -> list[str]:
         fields = (field.name for field in dataclasses.fields(self))
@@ -23,17 +23,17 @@ class Rows:
         return len(getattr(self, self._columns()[0]))
 
     def each(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Self:
-        """With every array changed alike."""
+        """Return a copy in which `change` was applied to every array."""
         changed = {name: change(getattr(self, name)) for name in self._columns()}
         return dataclasses.replace(self, **changed)
 
     def take(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.intp] | slice) -> Self:
-        """The I/Os that `rows` selects."""
+        """Return the I/Os that `rows` selects."""
         return self.each(lambda column: column[rows])
 
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:
-        """One of several; what is of all is as in the first."""
+        """Concatenate several instances. Fields that are not arrays are taken from the first."""
         first, *others = parts
         names = first._columns()
         columns = {n: [getattr(part, n) for part in (first, *others)] for n in names}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Standard input as a trace.
 
-Readers seek and read twice, so it is copied once to a temporary file without a name, which lasts as
-long as this process.
+Readers seek and read twice, so standard input is copied once to a temporary file without a name,
+which exists until this process ends.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def _copy() -> IO[bytes]:
 
 
 def copied() -> Path:
-    """Return the name of a file with what standard input held."""
+    """Return the name of a file with the content of standard input."""
     return Path(f"/proc/self/fd/{_copy().fileno()}")
 
 
 def named(message: str) -> str:
-    """Return a message with "standard input" for the temporary file."""
+    """Return a message with "standard input" in place of the name of the temporary file."""
     if not _copy.cache_info().currsize:
         return message
     return message.replace(str(copied()), "standard input")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A recording in memory: its I/Os as a table of arrays, to look at and to compute with.
+"""A recording in memory: its I/Os as a table of arrays, for inspection and computation.
 
-What takes a recording takes such a table in the place of a path and goes through it in the same
-chunks, so that the results are the same. A table needs some 70 bytes an I/O; where that is too
-much, give the path.
+Functions that accept the path of a recording also accept a table. They process it in the same
+chunks, so that the results are identical. A table needs about 70 bytes per I/O. If this is too
+much, use the path.
 """
 
 from __future__ import annotations
@@ -22,20 +22,26 @@ from linnapp.trace.blktrace import COLUMNS, IoChunk, TraceStats
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class IoTable(IoChunk):
-    """All I/Os of a recording: the columns of :class:`~linnapp.trace.blktrace.IoChunk`.
+    """The I/Os of a recording, with the columns of :class:`~linnapp.trace.blktrace.IoChunk`.
 
     Attributes
     ----------
+    name : str
+        File name of the recording.
+    files : tuple of str
+        Names of all files of the recording.
     sha256 : str
-        Over their contents, unpacked, in order.
+        Of the unpacked contents of the files, in order.
+    stats : TraceStats
+        Counts of the reader.
     chunk_ends : tuple of int
-        Where each chunk that was read ends.
+        Index of the end of each chunk that was read.
     reader : reader
-        What it was read with.
+        The reader of the recording.
     first : int
-        Of a part: its first I/O's place in the recording.
+        For a part, the index of its first I/O in the recording.
     whole : bool
-        Whether these are all I/Os of the recording.
+        True if the table contains all I/Os of the recording.
     """
 
     name: str
@@ -48,7 +54,15 @@ class IoTable(IoChunk):
     whole: bool = True
 
     def __getitem__(self, rows: slice) -> IoTable:
-        """Some I/Os that follow each other, ``reads[:n]``; each still knows what came before it."""
+        """Return consecutive I/Os, ``reads[:n]``. They keep the history of the whole recording.
+
+        Raises
+        ------
+        TypeError
+            If `rows` is not a slice.
+        ValueError
+            If the step is not 1.
+        """
         if not isinstance(rows, slice):
             raise TypeError(
                 f"reads[{rows!r}]: expected a slice as in reads[:1000]; reads.take(mask) chooses "
@@ -72,13 +86,16 @@ class IoTable(IoChunk):
         )
 
     def split(self, share: float = 0.5) -> tuple[IoTable, IoTable]:
-        """The I/Os up to a share of them, and those after: to train on, and to judge on."""
+        """Split the I/Os in order of time, for training and for testing.
+
+        `share` is the share of the first part.
+        """
         check_number("share", share, 0, 1, open_ends="low high")
         at = round(len(self) * share)
         return self[:at], self[at:]
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw which share of the reads took at most how long; on new axes unless given."""
+        """Plot the cumulative distribution of read latencies, on new axes by default."""
         axes = axes_for(axes)
         latency_us = np.sort(self.latency_ns[self.is_served_read]) / 1000
         axes.set_xscale("log")
@@ -96,7 +113,10 @@ class IoTable(IoChunk):
         return f"<IoTable {self}: {len(self)} I/Os>"
 
     def to_pandas(self) -> Any:
-        """As a ``pandas.DataFrame``, a row per I/O; ``hist_latency_us_1`` is the latest read's."""
+        """Return a ``pandas.DataFrame``, one row per I/O.
+
+        In columns such as ``hist_latency_us_1``, 1 is the most recent read.
+        """
         with needs("a data frame needs pandas", "pandas"):
             import pandas as pd
         columns: dict[str, Any] = {}
@@ -113,7 +133,7 @@ class IoTable(IoChunk):
 
 
 class TableReader:
-    """Iterates over a table's I/Os in the chunks in which they were read."""
+    """Iterate over the I/Os of a table in the chunks in which they were read."""
 
     def __init__(self, table: IoTable) -> None:
         self.stats = table.stats
@@ -121,7 +141,7 @@ class TableReader:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the recording's files."""
+        """Total size of the recording's files in bytes."""
         return self.stats["bytes"]
 
     def __iter__(self) -> Iterator[IoChunk]:
@@ -132,7 +152,7 @@ class TableReader:
 
 
 class PartReader(TableReader):
-    """Iterates over the I/Os that a table is a part of, by reading the whole recording again."""
+    """Iterate over the I/Os of a table that is a part, by reading the recording again."""
 
     def __init__(self, table: IoTable, reader: Iterable[IoChunk]) -> None:
         super().__init__(table)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Text formats: workloads, logs of latencies, the replayer's log, the kernel's events."""
+"""Text formats: workloads, latency logs, the replayer's log, and the kernel's events."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Traces from one format to another, in chunks, through filters.
+"""Convert traces from one format to another, in chunks, with filters.
 
-A format's reader yields :class:`~linnapp.trace.formats.iolog.Workload` chunks in the order of time.
-Formats are told apart by what the first lines hold; ``--from`` overrules that.
+The reader of a format yields :class:`~linnapp.trace.formats.iolog.Workload` chunks in order of
+time. Formats are detected by the first lines of a file, unless ``--from`` is given.
 """
 
 from __future__ import annotations
@@ -35,28 +35,34 @@ _CHUNK_IOS = 1 << 18
 
 @dataclasses.dataclass(frozen=True)
 class Filters:
-    """What to do with the I/Os on their way."""
+    """Filters that are applied to the I/Os."""
 
-    #: Keep this part of the input's own time, in seconds; it then starts at 0.
+    #: Keep this period of the input's own time, in seconds. It then starts at 0.
     slice_s: tuple[float, float] | None = None
-    #: Multiply the rate of arrivals, after slicing.
+    #: Factor by which the rate of arrivals is multiplied, after slicing.
     rerate: float = 1.0
-    #: Wrap offsets into a drive of so many bytes, and align offsets and sizes to 4 KiB.
+    #: Wrap offsets into a drive of this size, and align offsets and sizes to 4 KiB.
     fit_bytes: int | None = None
 
 
 def input_formats() -> list[str]:
-    """Names for ``--from``."""
+    """Return the names that ``--from`` accepts."""
     return ["blktrace", *text_formats()]
 
 
 def output_formats() -> list[str]:
-    """Names for ``--to``; a workload has no latencies to write."""
+    """Return the names that ``--to`` accepts. A workload has no latencies that could be written."""
     return [name for name, known in text_formats().items() if not known.has_latency]
 
 
 def format_of(path: AnyPath, source_format: str | None = None) -> TextFormat | None:
-    """Tell a trace's format by its content, or by what the user named; None is blktrace."""
+    """Return a trace's format, detected or as the user named it. None means blktrace.
+
+    Raises
+    ------
+    TraceError
+        If the format is unknown or cannot be detected.
+    """
     path = Path(path)
     if source_format == "blktrace":
         return None
@@ -77,12 +83,12 @@ def format_of(path: AnyPath, source_format: str | None = None) -> TextFormat | N
 
 
 def detect_format(path: AnyPath) -> str:
-    """Tell the name of a trace's format by its content."""
+    """Return the name of a trace's format, detected by its content."""
     return name_of_format(format_of(path))
 
 
 def name_of_format(text_format: TextFormat | None) -> str:
-    """Return the name of what :func:`format_of` found."""
+    """Return the name of the result of :func:`format_of`."""
     return "blktrace" if text_format is None else text_format.name
 
 
@@ -91,9 +97,15 @@ def read_workload(
 ) -> Iterator[Workload]:
     """Read a trace of any known format as a workload.
 
-    Options are for blktrace those of :class:`~linnapp.trace.blktrace.BlktraceReader`; for text
-    formats ``volume``, the one to keep, and ``on_counts``, as of
-    :func:`linnapp.trace.formats.text_trace.read_columns`.
+    Parameters
+    ----------
+    path : path
+    source_format : str or TextFormat, optional
+        By default the format is detected.
+    **options
+        For blktrace, those of :class:`~linnapp.trace.blktrace.BlktraceReader`. For text formats
+        ``volume``, the one to keep, and ``on_counts``, as for
+        :func:`linnapp.trace.formats.text_trace.read_columns`.
     """
     path = Path(path)
     if not isinstance(source_format, TextFormat):
@@ -108,12 +120,12 @@ def read_workload(
 def _read_blktrace(path: Path, **options: Any) -> Iterator[Workload]:
     first_ns: int | None = None
     for chunk in blktrace.BlktraceReader(path, **options):
-        # Revoked I/Os are the policy's doing; the workload holds their retries elsewhere.
+        # Revoked I/Os result from the policy. The workload contains their retries on other drives.
         if first_ns is None:
             first_ns = int(chunk.arrival_ns[0])
         kept = chunk.take((chunk.flags & blktrace.REVOKED) == 0)
         yield Workload(
-            # Events that lie further apart than the reader sorts may go back.
+            # Times can decrease if events are farther apart than the reader sorts.
             np.maximum(kept.arrival_ns.astype(np.int64) - first_ns, 0) // 1000,
             (kept.sector * np.uint64(SECTOR_BYTES)).astype(np.int64),
             kept.size_bytes.astype(np.int64),
@@ -199,7 +211,7 @@ def convert(
     filters: Filters | None = None,
     **options: Any,
 ) -> int:
-    """Convert a trace, and tell how many I/Os; the target appears whole or not at all."""
+    """Convert a trace and return the number of I/Os. The target appears complete or not at all."""
     source, target = Path(source), Path(target)
     filters = filters or Filters()
     chunks = filtered(read_workload(source, source_format, **options), filters)

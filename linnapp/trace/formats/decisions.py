@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The kernel's decisions, one a latency-critical read, from its trace event as text.
+"""The kernel's decisions, one per latency-critical read, from its trace event in text form.
 
-The text is what tracefs prints (``cat trace``) or ``trace-cmd report``: lines of the event
+The text is the output of tracefs (``cat trace``) or of ``trace-cmd report``: lines of the event
 ``linnos_decision`` (docs/formats.md) and, if they were recorded too, of ``block_rq_issue`` and
-``block_rq_complete``, which tell how long admitted reads took.
+``block_rq_complete``, which give the latencies of admitted reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from linnapp.native import HISTORY, N_FEATURES, N_FEATURES_MIN
 from linnapp.trace.blktrace import parse_device
 
-#: What the kernel found, as its trace event numbers and names it.
+#: Reasons of decisions, with the numbers and names of the kernel's trace event.
 FAST, SLOW, PROBE, NO_MODEL, STALLED, NO_CHOICE = 0, 1, 2, 4, 5, 7
 REASONS = {
     FAST: "fast",
@@ -30,7 +30,7 @@ REASONS = {
 }
 _REASON_OF = {name.encode(): number for number, name in REASONS.items()}
 
-#: `latency_us` of a read that was revoked, or whose end was not seen
+#: Value of `latency_us` for a read that was revoked or whose completion was not seen.
 UNKNOWN = -1
 
 _DECISION = re.compile(
@@ -48,10 +48,10 @@ _LOST = re.compile(rb"# entries-in-buffer/entries-written: (\d+)/(\d+)")
 
 #: Columns of a table of decisions.
 #:
-#: Times are of the trace's clock. `hist_*` are oldest first and not capped; `latency_us` is that of
-#: the drive, from issue to completion, or ``UNKNOWN``. `features` are what a latency model saw,
-#: `of_latency` whether it was one; `out_fast` is then what is worth waiting for and `out_slow` what
-#: was predicted, in us.
+#: Times use the trace's clock. `hist_*` are oldest first and not capped. `latency_us` is that of
+#: the drive, from issue to completion, or ``UNKNOWN``. `features` are the inputs of a latency
+#: model. |`of_latency` is true if the decision was made by a latency model: `out_fast` is then the
+#: refusal |limit and `out_slow` the prediction, in us.
 DECISION = np.dtype(
     [
         ("time_us", "<i8"),
@@ -74,13 +74,13 @@ DECISION = np.dtype(
 
 
 def lost_events(text: bytes) -> int:
-    """How many events the buffer had no room for, by the head of the text; 0 without one."""
+    """Return the number of events that were lost, according to the header of the text, or 0."""
     counts = _LOST.search(text)
     return int(counts[2]) - int(counts[1]) if counts else 0
 
 
 def parse_decisions(text: bytes) -> npt.NDArray[Any]:
-    """All decisions in a text, in the order of their lines; latencies are left unknown."""
+    """Parse all decisions in a text, in order of the lines. Latencies are left unknown."""
     rows = _DECISION.findall(text)
     table = np.zeros(len(rows), DECISION)
     table["latency_us"] = UNKNOWN
@@ -97,7 +97,8 @@ def parse_decisions(text: bytes) -> npt.NDArray[Any]:
     table["out_slow"] = numbers[:, 14]
     table["revoked"] = numbers[:, 15] == 1
     table["reason"] = [_REASON_OF[row[-2]] for row in rows]
-    # Hexadecimal, as the kernel prints arrays; none of a network, fewer of an older kernel's trees.
+    # Hexadecimal, as the kernel prints arrays. A network has no features, and the trees of an older
+    # kernel have fewer.
     missing = [N_FEATURES - 1 - row[-1].count(b",") for row in rows]
     seen = [row[-1] + more * b",0" for row, more in zip(rows, missing, strict=True)]
     table["of_latency"] = [0 <= more <= N_FEATURES - N_FEATURES_MIN for more in missing]
@@ -110,7 +111,7 @@ def parse_decisions(text: bytes) -> npt.NDArray[Any]:
 
 @dataclasses.dataclass
 class _Read:
-    """An admitted read between its decision and its end."""
+    """An admitted read between its decision and its completion."""
 
     row: int
     first: int
@@ -123,7 +124,7 @@ class _Read:
 
 @dataclasses.dataclass(eq=False)
 class _Request:
-    """Sectors that were given to the driver in one piece, and the reads that they are part of."""
+    """Sectors that were issued to the driver in one request, and the reads that they belong to."""
 
     first: int
     end: int
@@ -132,12 +133,12 @@ class _Request:
 
 
 def add_answers(text: bytes, table: npt.NDArray[Any]) -> None:
-    """Fill in how long the admitted reads took, from the same text's block requests.
+    """Add the latencies of the admitted reads from the block requests of the same text.
 
-    Written are `latency_us` and `failed` of the table. A request is a decision's when it reads its
-    sectors on its drive, and is the next to do so: a decision and a request know nothing else of
-    each other. The latency of a read that was split is that of the part that took longest; the
-    kernel counts each part as a read.
+    The columns `latency_us` and `failed` of the table are written. A request belongs to a decision
+    if it is the next request that reads the decision's sectors on its drive, because decisions and
+    requests have no other link. If a read was split, its latency is that of the slowest part, while
+    the kernel counts each part as a read.
     """
     waiting: dict[int, list[_Read]] = {}
     in_drive: dict[int, list[_Request]] = {}
@@ -146,7 +147,7 @@ def add_answers(text: bytes, table: npt.NDArray[Any]) -> None:
     k = 0
     for seconds, micros, what, major, minor, sector, count, tail in _REQUEST.findall(text):
         time_us = int(seconds) * 1_000_000 + int(micros)
-        # What was decided in the same microsecond was decided before.
+        # A decision in the same microsecond was made before the request.
         while k < len(order) and times[k] <= time_us:
             row = table[order[k]]
             if not row["revoked"]:
@@ -167,7 +168,7 @@ def add_answers(text: bytes, table: npt.NDArray[Any]) -> None:
 
 
 def _taken(waiting: list[_Read], first: int, end: int) -> list[_Read]:
-    """The oldest reads that these sectors are of, no sector twice."""
+    """Return the oldest reads that contain these sectors, each sector in one read only."""
     taken: list[_Read] = []
     for read in waiting:
         low, high = max(read.first, first), min(read.end, end)
@@ -181,7 +182,7 @@ def _taken(waiting: list[_Read], first: int, end: int) -> list[_Read]:
 def _complete(
     in_drive: list[_Request], first: int, end: int, time_us: int, failed: bool, table: Any
 ) -> None:
-    """Sectors are done; a request that completes in pieces does so from its beginning on."""
+    """Complete sectors. A request that completes in parts does so from its beginning."""
     for request in in_drive:
         if request.first == first and end <= request.end:
             break

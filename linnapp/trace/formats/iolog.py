@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """fio's iolog, version 3: the text format of workloads.
 
-``<time> <file> <action> <offset> <bytes>``; the time is in microseconds since the start, as fio
-3.33 writes and replays it. Only reads and writes are kept; other actions are passed over.
+The columns are ``<time> <file> <action> <offset> <bytes>``. The time is in microseconds since the
+start, as fio 3.33 writes and replays it. Only reads and writes are kept; other actions are skipped.
 """
 
 from __future__ import annotations
@@ -24,20 +24,26 @@ HEADER = "fio version 3 iolog"
 
 @dataclasses.dataclass(frozen=True)
 class Workload(Rows):
-    """I/Os to be replayed, in the order of their times."""
+    """I/Os to be replayed, in order of time."""
 
-    #: int64 array, shape (n,); since the start of the workload.
+    #: int64 array, shape (n,). Time in us since the start of the workload.
     time_us: npt.NDArray[np.int64]
-    #: int64 array, shape (n,)
+    #: int64 array, shape (n,).
     offset_bytes: npt.NDArray[np.int64]
-    #: int64 array, shape (n,)
+    #: int64 array, shape (n,).
     size_bytes: npt.NDArray[np.int64]
-    #: bool array, shape (n,)
+    #: bool array, shape (n,).
     is_write: npt.NDArray[np.bool_]
 
 
 def write(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
-    """Write an iolog, and tell how many I/Os; it appears whole or not at all."""
+    """Write an iolog and return the number of I/Os. It appears completely or not at all.
+
+    Raises
+    ------
+    LinnappError
+        If `device` cannot be written as one word of text.
+    """
     try:
         words = device.encode().split()
     except UnicodeEncodeError as error:
@@ -66,6 +72,6 @@ def write(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
 
 
 def read(path: AnyPath, **options: Any) -> Iterator[Workload]:
-    """Read an iolog in chunks; options are those of :func:`~.text_trace.read_columns`."""
+    """Read an iolog in chunks. Options are those of :func:`~.text_trace.read_columns`."""
     for columns in read_columns(path, text_formats()["iolog"], **options):
         yield Workload(columns.time_ns // 1000, *columns[1:4])

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Reads a log with one completed I/O a line as I/Os with what a kernel would have seen of each.
+"""Read a log of completed I/Os, one per line, with the state that a kernel would have seen.
 
-Such a log says when each I/O was submitted and how long it took, and so what was in flight and what
-had completed at any moment: all that :class:`~linnapp.trace.blktrace.BlktraceReader` finds out from
-events. Logs are seldom in order of submission, for threads write when an I/O is over; the reader
-sorts them. The lines' order of I/Os of one instant would tell which was over first: they are put in
-an order that says nothing of it, and do not see each other.
+Such a log contains the submission time and the latency of each I/O, and therefore which I/Os were
+in flight and which had completed at any time. This is all that
+:class:`~linnapp.trace.blktrace.BlktraceReader` derives from events. Logs are seldom in order of
+submission, because threads write a line when an I/O completes, so the reader sorts them. For I/Os
+that were submitted at the same time, the order of the lines would show which completed first. They
+are therefore put into an order that is independent of it, and do not see each other.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from linnapp.trace.packed import unpacked
 
 
 class LatencyLogReader:
-    """Iterates over a log's I/Os in chunks, in order of submission."""
+    """Iterate over the I/Os of a log in chunks, in order of submission."""
 
     def __init__(
         self,
@@ -53,12 +54,12 @@ class LatencyLogReader:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the log."""
+        """Size of the log in bytes."""
         return unpacked(self.trace).stat().st_size
 
     @property
     def stats(self) -> TraceStats:
-        """Counts so far; final after the last chunk."""
+        """Counts so far. They are final after the last chunk."""
         return TraceStats(dict(self._counts), False, {})
 
     def __iter__(self) -> Iterator[IoChunk]:
@@ -97,7 +98,7 @@ class LatencyLogReader:
 
 
 def _observed(columns: Columns, drive: LoggedDrive) -> IoChunk:
-    """The next I/Os, with what they found on the drive."""
+    """Return the next I/Os with the state of the drive at their arrival."""
     completed = columns.latency_ns > 0
     arrival_ns = columns.time_ns.astype(np.uint64)
     latency_ns = columns.latency_ns.astype(np.uint64)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What drives were expected to do with reads, and what they did, from trace events as text.
+"""Queries of expected latencies and the actual latencies, from trace events in text form.
 
-Somebody who has the same data on several drives (md, a program with BLKEXPECT) asks each of them
-(``linnos_expected``), and sends the read to one (``block_bio_queue``): the next one that the same
-task sends to a drive that it has asked. ``block_rq_issue`` and ``block_rq_complete`` tell how long
-it took there, as for decisions (:mod:`linnapp.trace.formats.decisions`).
+A process that has the same data on several drives (md, or a program that uses BLKEXPECT) queries
+each of them (``linnos_expected``) and sends the read to one (``block_bio_queue``): the next read
+that the same task sends to a drive that it has queried. ``block_rq_issue`` and
+``block_rq_complete`` give its latency there, as for decisions
+(:mod:`linnapp.trace.formats.decisions`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _ASKED_OR_SENT = re.compile(
     rb"|block_bio_queue: +(\d+,\d+) R[A-Z]* (\d+) \+ (\d+) )"
 )
 
-#: What :func:`~linnapp.trace.formats.decisions.add_answers` wants of a read, and fills in.
+#: Columns that :func:`~linnapp.trace.formats.decisions.add_answers` reads and writes.
 _SENT = np.dtype(
     [
         ("time_us", "<i8"),
@@ -41,28 +42,28 @@ _SENT = np.dtype(
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What a drive was expected to do with a read."""
+    """The expectation of a drive for a read."""
 
-    #: {"probe", "fast", "unknown", "slow"}
+    #: {"probe", "fast", "unknown", "slow"}.
     expected: str
-    #: By a model of latencies; 0 of another.
+    #: Prediction of a latency model in us, or 0 for other models.
     predicted_us: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """A read about which drives were asked."""
+    """A read for which drives were queried."""
 
-    #: Of each drive, by its number.
+    #: Answers of the drives, by device number.
     answers: dict[int, Answer]
-    #: The drive that served it.
+    #: The drive that served the read.
     sent_to: int
-    #: From issue to completion there; `UNKNOWN` if that was not seen, or it failed.
+    #: Latency from issue to completion there, or `UNKNOWN` if it was not seen or the read failed.
     latency_us: int
 
 
 def parse_questions(text: bytes) -> list[Question]:
-    """All questions in a text whose read was sent to one of the drives that were asked."""
+    """Return all queries in a text whose read was sent to one of the queried drives."""
     asking: dict[bytes, dict[int, Answer]] = {}
     asked: list[dict[int, Answer]] = []
     sent: list[tuple[int, int, int, int]] = []
@@ -72,7 +73,7 @@ def parse_questions(text: bytes) -> list[Question]:
         if device:
             answers = asking.setdefault(task, {})
             number = parse_device(device.decode())
-            if number in answers:  # the read before was never sent: another task did it
+            if number in answers:  # The previous read was not sent by this task.
                 answers.clear()
             answers[number] = Answer(expected.decode(), int(us))
             continue

@@ -49,23 +49,23 @@ VERSION = 2
 
 READ, WRITE = 0, 1
 
-#: in served_by: every drive failed, or a write failed; the latency is that of the error
+#: Value of served_by if every drive failed, or a write failed. The latency is that of the error.
 NOBODY = 255
 
 REVOKED, HEDGED, HEDGE_WON, DATA_ERROR, IO_ERROR, EXPLORED = 1, 2, 4, 8, 16, 32
 
 
 def response_ns(records: NDArray[Any]) -> NDArray[np.uint64]:
-    """Times from when the I/Os were due until their users had the answers.
+    """Return the times from when the I/Os were due until their completion, in ns.
 
-    ``latency_ns`` is the service time, from the submission; it leaves out how
-    long an I/O waited to be submitted, which is ``lag_ns``.
+    ``latency_ns`` is the service time since the submission. It excludes the time that an I/O waited
+    to be submitted, which is ``lag_ns``.
     """
     return np.asarray(records["latency_ns"] + records["lag_ns"], np.uint64)
 
 
 def is_replay_log(path: AnyPath) -> bool:
-    """Whether a file begins as a per-I/O log does."""
+    """Return true if a file begins like a per-I/O log."""
     path = Path(path)
     try:
         with unpacked(path).open("rb") as file:
@@ -75,9 +75,14 @@ def is_replay_log(path: AnyPath) -> bool:
 
 
 def read(path: AnyPath) -> NDArray[Any]:
-    """Map a log that `replayer --log` wrote into memory: one element per user I/O, as they ended.
+    """Map a log of `replayer --log` into memory: one element per user I/O, in order of completion.
 
-    It may be larger than memory, and be read in slices.
+    The log may be larger than memory and can be read in slices.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a complete log of the current version.
     """
     path = Path(path)
     file = unpacked(path)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Text traces, one I/O a line, as columns of numbers and back.
+"""Read and write text traces, one I/O per line, as columns of numbers.
 
 The table of formats, the reader and the writer are compiled (linnapp/native/text_*.c), and the
-replayer is linked with the same files. This module goes through a file in chunks, so that memory
-does not grow with it.
+replayer is linked with the same files. This module processes a file in chunks, so that memory use
+does not depend on its size.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 SECTOR_BYTES = 512
 
-#: I/Os per chunk: 33 bytes each
+#: I/Os per chunk, at 33 bytes each.
 CHUNK_IOS = 1 << 18
 
-#: Of these names the first few are shown.
+#: Maximum number of volume names that are shown.
 _VOLUMES_SHOWN = 6
 
 _MAX_FIELDS = 32
@@ -48,47 +48,47 @@ _TOLD, _DETECTED = 0, 1
 
 @dataclasses.dataclass(frozen=True)
 class TextFormat:
-    """A text trace with one I/O a line: an entry of the table in linnapp/native/text_formats.c."""
+    """A text format, one I/O per line: an entry of the table in linnapp/native/text_formats.c."""
 
     name: str
-    #: Columns, for help and errors.
+    #: Description of the columns, for help and error messages.
     description: str
-    #: None: white space. Either is read, and this one is written.
+    #: None means white space. Any white space is read, and a space is written.
     delimiter: str | None
-    #: Where ``time``, ``offset``, ``size``, ``type`` and, if there are such, ``volume`` and
-    #: ``latency`` are.
+    #: Positions of the columns ``time``, ``offset``, ``size``, ``type`` and, if they exist,
+    #: ``volume`` and ``latency``.
     columns: dict[str, int]
     #: The unit of the time column is ten to this power nanoseconds.
     time_unit_log10_ns: int
-    #: `read_types`, `write_types`: values of the type column; the first one is written.
+    #: `read_types`, `write_types`: values of the type column. The first one is used for writing.
     read_types: tuple[str, ...]
     write_types: tuple[str, ...]
     #: `offset_unit_bytes`, `size_unit_bytes`: units of the two columns.
     offset_unit_bytes: int
     size_unit_bytes: int
-    #: Start of a header line that may come first.
+    #: Beginning of an optional header line.
     header: str
-    #: Columns of a line.
+    #: Number of columns of a line.
     n_columns: int
-    #: A column that repeats the size; 0 is none.
+    #: Position of a column that repeats the size, or 0 if there is none.
     same_as_size: int
-    #: As `time_unit_log10_ns`, of the latency column.
+    #: Like `time_unit_log10_ns`, for the latency column.
     latency_unit_log10_ns: int
-    #: Whether times are of completion.
+    #: True if times are those of completion.
     at_end: bool
-    #: Whether the unit of time is too coarse to tell which I/Os were in flight together.
+    #: True if the unit of time is too coarse to determine which I/Os were in flight simultaneously.
     coarse: bool
-    #: Whether the format was found out by the first lines; values that exclude it are refused then.
+    #: True if the format was detected from the first lines. Values that exclude it are then errors.
     detected: bool = False
 
     @property
     def has_latency(self) -> bool:
-        """Whether lines say how long the I/O took."""
+        """True if lines contain the latency of the I/O."""
         return "latency" in self.columns
 
     @property
     def units(self) -> str:
-        """The units that are assumed, in words."""
+        """Description of the units that are assumed."""
         words = {1: "bytes", SECTOR_BYTES: f"sectors of {SECTOR_BYTES} bytes"}
         unit = _library().lt_text_unit(self.time_unit_log10_ns).decode()
         return (
@@ -99,22 +99,23 @@ class TextFormat:
 
 @dataclasses.dataclass(frozen=True)
 class TextCounts:
-    """Counts of a text trace that has been read, and what a user should know of it."""
+    """Counts of a text trace that has been read, and notes for the user."""
 
-    #: I/Os of no length, which are left out.
+    #: I/Os of size zero, which are skipped.
     empty: int
-    #: Lines that are left out, for they neither read nor write (trim, sync, wait).
+    #: Lines that are skipped because they neither read nor write (trim, sync, wait).
     skipped: int
-    #: I/Os that were earlier than one on a line before, and by how much at most, on which line.
+    #: Number of I/Os that were earlier than an I/O on a previous line, the maximum delay, and its
+    #: line.
     out_of_order: int
     most_late_ns: int
     most_late_line: int
-    #: How many volumes there are, and the I/Os of the first ones by their names.
+    #: Number of volumes, and the number of I/Os of the first volumes by name.
     n_volumes: int
     volumes: dict[str, int]
 
     def notes(self, volume: str | None = None) -> list[str]:
-        """Sentences about what is not as it seems; `volume` is the one that was kept."""
+        """Return notes on unexpected properties. `volume` is the volume that was kept."""
         notes = []
         if self.n_volumes > 1 and volume is None:
             names = ", ".join(f"{name} ({ios} I/Os)" for name, ios in self.volumes.items())
@@ -134,16 +135,16 @@ class TextCounts:
 
 
 class Columns(NamedTuple):
-    """Consecutive I/Os of a text trace, in the order of time."""
+    """Consecutive I/Os of a text trace, in order of time."""
 
-    #: int64 array, shape (n,); from the first I/O on, or as an iolog has it.
+    #: int64 array, shape (n,). Time since the first I/O, or as given in an iolog.
     time_ns: npt.NDArray[np.int64]
-    #: `offset_bytes`, `size_bytes`: int64 array, shape (n,)
+    #: `offset_bytes`, `size_bytes`: int64 array, shape (n,).
     offset_bytes: npt.NDArray[np.int64]
     size_bytes: npt.NDArray[np.int64]
-    #: bool array, shape (n,)
+    #: bool array, shape (n,).
     is_write: npt.NDArray[np.bool_]
-    #: int64 array, shape (n,); 0 where the line does not say.
+    #: int64 array, shape (n,). 0 if the line contains no latency.
     latency_ns: npt.NDArray[np.int64]
 
 
@@ -252,7 +253,7 @@ def _described(raw: _Format, time_digits: int = -1) -> TextFormat:
 
 @functools.cache
 def text_formats() -> dict[str, TextFormat]:
-    """Return the table of text formats by their names; the iolog is one of them."""
+    """Return the table of text formats by name, which includes the iolog."""
     n = ctypes.c_int32()
     table = _library().lt_text_formats(ctypes.byref(n))
     return {table[i].name.decode(): _described(table[i]) for i in range(n.value)
@@ -260,14 +261,20 @@ def text_formats() -> dict[str, TextFormat]:
 
 
 def find_format(name: str) -> TextFormat | None:
-    """Find a text format by "NAME", or by "NAME:UNIT" with another unit of time."""
+    """Find a text format by "NAME", or by "NAME:UNIT" for a different unit of time."""
     digits = ctypes.c_int32()
     raw = _library().lt_text_find(os.fsencode(name), ctypes.byref(digits))
     return _described(raw.contents, digits.value) if raw else None
 
 
 def detect_text_format(path: AnyPath) -> TextFormat:
-    """Find out the format of a text trace by what its first lines hold."""
+    """Detect the format of a text trace from its first lines.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read or its format is unknown.
+    """
     path = Path(path)
     try:
         with unpacked(path).open("rb") as stream:
@@ -303,10 +310,30 @@ def read_columns(
     on_progress: Callable[[int], None] | None = None,
     on_counts: Callable[[TextCounts], None] | None = None,
 ) -> Iterator[Columns]:
-    """Read a text trace in chunks, in the order of time.
+    """Read a text trace in chunks, in order of time.
 
-    I/Os of one instant are in the order of their lines, or, without `ties_as_lines`, of size and
-    place. A line may stand `window` lines too late, which is 16,384 if not given.
+    Parameters
+    ----------
+    path : path
+    text_format : TextFormat
+    volume : str, optional
+        Keep this volume only.
+    chunk_ios : int
+        I/Os per chunk.
+    window : int
+        Number of lines by which a line may be late. The default, 0, means 16,384.
+    ties_as_lines : bool
+        Keep I/Os with the same time in order of their lines. Otherwise they are ordered by size and
+        offset.
+    on_progress : callable, optional
+        Called with the number of bytes read.
+    on_counts : callable, optional
+        Called with the counts at the end.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be read or a line is not valid.
     """
     path = Path(path)
     library = _library()
@@ -343,23 +370,23 @@ def read_columns(
                 if n:
                     yield Columns(time[:n], offset[:n], size[:n], is_write[:n], latency[:n])
         finally:
-            # Also of a trace that is not read to its end, by --slice.
+            # This is also done if a trace is not read to its end, because of --slice.
             if on_counts is not None:
                 on_counts(_counts_of(library, reader))
             library.lt_text_close(reader)
 
 
 class LineWriter:
-    """Turns I/Os into the lines of a text trace.
+    """Convert I/Os to the lines of a text trace.
 
-    Columns that hold nothing of an I/O are filled with `literals`, else with "0".
+    Columns without data of an I/O are filled with `literals`, by position, and otherwise with "0".
     """
 
     def __init__(self, text_format: TextFormat, literals: dict[int, str]) -> None:
         self._format = text_format
         columns = {at: name for name, at in text_format.columns.items()}
         fields = [_FIELDS.get(columns.get(at, ""), _LITERAL) for at in range(text_format.n_columns)]
-        # Microseconds are whole in every unit; more digits would be made up.
+        # Microseconds are integers in every unit. More digits would have no meaning.
         decimals = text_format.time_unit_log10_ns - 3
         self._time_factor = 10 ** max(0, -decimals)
         self._line = _Line(
@@ -375,7 +402,7 @@ class LineWriter:
         )
 
     def lines(self, ios: Workload) -> bytes:
-        """The lines of some I/Os; offsets and sizes must be multiples of the format's units."""
+        """Return the lines of some I/Os. Offsets and sizes must be multiples of the units."""
         library = _library()
         n = len(ios)
         arrays = (

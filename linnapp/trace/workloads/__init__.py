@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Workloads that are made: when I/Os arrive, where they go, how large they are."""
+"""Synthetic workloads: arrival times, offsets and sizes of I/Os."""

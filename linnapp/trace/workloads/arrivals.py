@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""When the I/Os of a profile arrive: two processes, and what their fields must be.
+"""Arrival times of the I/Os of a profile: two processes, and the constraints of their fields.
 
-`TwoState` is a Markov-modulated Poisson process with two states, the simplest that is bursty at
-the scale of a drive's queue. Its rates are long-run averages.
+`TwoState` is a Markov-modulated Poisson process with two states, the simplest process that is
+bursty on the time scale of a drive's queue. Its rates are long-run averages.
 
-`Windowed` holds its mean and its busiest 10 seconds in a trace of minutes already: a rate for each
-window of 10 s, from a distribution that has both figures, and within the windows clumps of I/Os
-that arrive within milliseconds. Nothing is drawn that could be apportioned, so that what a trace
-says of the profile does not hang on its seed.
+`Windowed` reproduces its mean rate and the rate of its busiest 10 seconds even in a trace of a few
+minutes. Each window of 10 s has a rate, from a distribution with both properties, and within the
+windows there are clumps of I/Os that arrive within milliseconds. Numbers that can be apportioned
+are not drawn at random, so that these properties of a trace do not depend on its seed.
 
-Both can be correlated across the drives of an array, and one drive alone looks the same whatever
-the correlation is.
+Both processes can be correlated across the drives of an array. The process of a single drive is the
+same whatever the correlation is.
 """
 
 from __future__ import annotations
@@ -25,25 +25,26 @@ import numpy.typing as npt
 
 from linnapp.errors import LinnappError
 
-#: those of `linnapp inspect`, which the busiest one is measured with
+#: The window of `linnapp inspect`, which measures the busiest window.
 WINDOW_S = 10
 _WINDOW_US = WINDOW_S * 1_000_000
 
-#: arrivals drawn at a time; bounds memory whatever the duration
+#: Number of arrivals drawn at a time, which bounds memory use whatever the duration.
 BATCH = 1 << 16
 
-#: clumps drawn at a time; drives of unequal rates stay in step whatever they use of the last
+#: Number of clumps drawn at a time. Drives with different rates remain synchronised, whatever part
+#: of the last batch they use.
 _CLUMPS = 1024
 
 _SHORTEST_MS = 0.001
 
-#: rate of the quietest window, in means
+#: Rate of the quietest window, relative to the mean.
 _QUIET = 0.2
 
-#: four months; their rates are made at once
+#: Four months. The rates of all windows are computed at once.
 _MOST_WINDOWS = 1 << 20
 
-#: windows over which the rate changes, about
+#: Approximate number of windows over which the rate changes.
 _SMOOTH = 3
 
 Times = Iterator[npt.NDArray[np.int64]]
@@ -52,14 +53,14 @@ Check = Callable[[bool, str], None]
 
 @dataclasses.dataclass(frozen=True)
 class TwoState:
-    """Poisson arrivals at the rate of a state that changes; the fields are those of the file."""
+    """Poisson arrivals at the rate of a state that changes. The fields are those of the file."""
 
     calm_iops: float
     burst_iops: float
     calm_ms: float
     burst_ms: float
 
-    #: the fields, and what is more than any drive has
+    #: The fields and their maxima, which exceed those of any drive.
     most: ClassVar[dict[str, float]] = {
         "calm_iops": 1e9,
         "burst_iops": 1e9,
@@ -68,7 +69,7 @@ class TwoState:
     }
 
     def check(self, check: Check) -> None:
-        """Call `check` with what must hold, and what is wrong when it does not."""
+        """Call `check` with each condition, and the message if it is not met."""
         check(
             min(self.calm_iops, self.burst_iops) >= 0 and max(self.calm_iops, self.burst_iops) > 0,
             "calm_iops and burst_iops must not be negative, and one of them positive",
@@ -91,7 +92,7 @@ class TwoState:
         rng: np.random.Generator,
         shared: np.random.SeedSequence | None,
     ) -> Times:
-        """Arrival times in us, in batches of whole stays."""
+        """Yield arrival times in us, in batches of complete stays in a state."""
         end_us = duration_s * 1e6
         now_us = 0.0
         batch: list[npt.NDArray[np.float64]] = []
@@ -102,7 +103,7 @@ class TwoState:
             stays = self._stays(end_us, rng)
         for stay_end_us, burst in stays:
             stay_us = stay_end_us - now_us
-            # A Poisson process given its count is that many uniform times in order.
+            # Given its count, a Poisson process is that number of uniform times in order.
             n = rng.poisson((self.burst_iops if burst else self.calm_iops) * stay_us / 1e6)
             batch.append(now_us + np.sort(rng.random(n)) * stay_us)
             n_batch += n
@@ -114,7 +115,7 @@ class TwoState:
             yield np.concatenate(batch).astype(np.int64)
 
     def _stays(self, end_us: float, rng: np.random.Generator) -> Iterator[_Stay]:
-        """The two-state process, calm at first."""
+        """Yield the stays of the two-state process, which begins in the calm state."""
         now_us = 0.0
         burst = False
         while now_us < end_us:
@@ -130,10 +131,11 @@ class TwoState:
         rng: np.random.Generator,
         shared: np.random.SeedSequence,
     ) -> Iterator[_Stay]:
-        """A drive's own process or, for `correlation` of the time, the one that all share.
+        """Yield the stays of a drive's own process, or of the shared one.
 
-        Which one it is changes for all drives at the same moments, every ten bursts or so: that
-        is rare enough to leave the lengths of the stays as they are.
+        The shared process is used for `correlation` of the time. All drives change between the
+        processes at the same times, about every ten bursts. This is rare enough not to change the
+        lengths of the stays.
         """
         process, choice = (_shared_rng(shared, child) for child in range(2))
         own, common = self._stays(end_us, rng), self._stays(end_us, process)
@@ -156,20 +158,20 @@ class TwoState:
                 common_end_us, common_burst = next(common)
 
 
-#: a stretch of time in which a drive's state does not change: its end (us), whether it is a burst
+#: A period in which the state does not change: its end (us), and whether it is a burst.
 _Stay = tuple[float, bool]
 
 
 @dataclasses.dataclass(frozen=True)
 class Windowed:
-    """A rate for each 10 s, and clumps within them; the fields are those of the file."""
+    """A rate for each 10 s, and clumps within them. The fields are those of the file."""
 
     iops_mean: float
     iops_max_10s: float
     clump_ios: float
     clump_ms: float
 
-    #: the fields, and what is more than any drive has or a batch should hold
+    #: The fields and their maxima, which exceed those of any drive or a sensible batch.
     most: ClassVar[dict[str, float]] = {
         "iops_mean": 1e7,
         "iops_max_10s": 1e7,
@@ -178,7 +180,7 @@ class Windowed:
     }
 
     def check(self, check: Check) -> None:
-        """Call `check` with what must hold, and what is wrong when it does not."""
+        """Call `check` with each condition, and the message if it is not met."""
         check(self.iops_mean > 0, f"iops_mean {self.iops_mean} is not positive")
         check(
             self.iops_max_10s >= self.iops_mean,
@@ -193,20 +195,20 @@ class Windowed:
 
     @property
     def mean_iops(self) -> float:
-        """Arrivals per second, of any whole trace."""
+        """Arrivals per second, in any whole trace."""
         return self.iops_mean
 
     @property
     def shortest_s(self) -> float:
-        """How long a trace must be to have the busiest window; a shorter one has a lesser one."""
+        """Minimum duration in s of a trace whose busiest window has `iops_max_10s`."""
         windows = (self.iops_max_10s / self.iops_mean - _QUIET) / (1 - _QUIET)
         return math.ceil(windows - 1e-9) * WINDOW_S
 
     def rates(self, n_windows: int) -> npt.NDArray[np.float64]:
-        """The windows' rates from the lowest to the highest, along a power of their rank.
+        """Return the rates of the windows in ascending order, as a power of their rank.
 
-        Their mean is `iops_mean` and the last is `iops_max_10s`, or in fewer windows than that
-        needs, what the mean leaves when all others are at the lowest.
+        Their mean is `iops_mean` and the last is `iops_max_10s`. If there are too few windows for
+        this, the last is the rate that the mean permits if all others have the lowest rate.
         """
         if n_windows <= 1:
             return np.full(n_windows, self.iops_mean)
@@ -227,7 +229,7 @@ class Windowed:
         rng: np.random.Generator,
         shared: np.random.SeedSequence | None,
     ) -> Times:
-        """Arrival times in us, in batches of whole clumps."""
+        """Yield arrival times in us, in batches of complete clumps."""
         n_full = int(duration_s // WINDOW_S)
         if n_full > _MOST_WINDOWS:
             raise LinnappError(
@@ -237,7 +239,8 @@ class Windowed:
         rates = np.append(self._ordered(n_full, correlation, rng, shared), self.iops_mean)
         lengths_us = np.full(n_full + 1, float(_WINDOW_US))
         lengths_us[-1] = duration_s * 1e6 - n_full * _WINDOW_US
-        # Apportioned, not drawn: the sum is the mean's, each window's its rate's.
+        # Counts are apportioned, not random: their sum is that of the mean, and each follows its
+        # rate.
         counts = np.diff(np.floor(np.cumsum(rates * lengths_us / 1e6) + 0.5), prepend=0)
         for window, (count, length_us) in enumerate(zip(counts, lengths_us, strict=True)):
             if count:
@@ -253,9 +256,10 @@ class Windowed:
         rng: np.random.Generator,
         shared: np.random.SeedSequence | None,
     ) -> npt.NDArray[np.float64]:
-        """The windows' rates in order of time: by the ranks of a smooth random walk's values.
+        """Return the rates of the windows in order of time, by the ranks of a smooth random walk.
 
-        The values are normal, and those of two drives correlated: part of the variance is shared.
+        The values of the walk are normally distributed, and those of two drives are correlated by
+        sharing a part of the variance.
         """
 
         def smooth(source: np.random.Generator) -> npt.NDArray[np.float64]:
@@ -280,12 +284,12 @@ class Windowed:
         *,
         begins: bool,
     ) -> Times:
-        """Arrivals within a window, in order."""
+        """Yield the arrivals within a window, in order."""
         spread_us = min(self.clump_ms * 1e3, length_us)
         order = np.argsort(starts)
         starts, sizes = starts[order] * (length_us - spread_us), sizes[order]
         if begins:
-            # A trace's windows count from its first I/O, wherever they are measured.
+            # The windows of a trace are counted from its first I/O, wherever they are measured.
             starts[0] = 0.0
         batches = np.flatnonzero(np.diff(np.cumsum(sizes) // BATCH)) + 1
         held = np.empty(0)
@@ -293,7 +297,7 @@ class Windowed:
             some = np.repeat(starts[first:last], sizes[first:last])
             some += rng.random(len(some)) * spread_us
             held = np.sort(np.concatenate((held, some)))
-            # What comes after the next batch's first has to wait for it.
+            # Arrivals after the first of the next batch must wait for it.
             ready = len(held) if last == len(starts) else int(np.searchsorted(held, starts[last]))
             yield np.minimum(held[:ready], np.nextafter(length_us, 0)).astype(np.int64)
             held = held[ready:]
@@ -305,9 +309,9 @@ class Windowed:
         rng: np.random.Generator,
         common: np.random.Generator | None,
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-        """Clumps of `count` I/Os in all: where they start, as a share of the window, and sizes.
+        """Return clumps of `count` I/Os in total: starts, as shares of the window, and sizes.
 
-        For `correlation` of the clumps both are the same on all drives.
+        A share of `correlation` of the clumps is the same on all drives.
         """
         starts, sizes = [], []
         left = count
@@ -327,8 +331,8 @@ class Windowed:
 
 
 def power_law_sizes(mean_bytes: float, max_bytes: int, unit_bytes: int) -> dict[int, float]:
-    """Sizes and weights with a given mean: a power law over the unit times powers of two."""
-    # The last may be the maximum itself, which follows in any case.
+    """Return sizes and weights with a given mean: a power law over the unit times powers of two."""
+    # The last power could equal the maximum, which is appended in any case.
     n_powers = (-(-max_bytes // unit_bytes) - 1).bit_length()
     sizes = np.append(unit_bytes * 2.0 ** np.arange(n_powers), max_bytes)
     logs = np.log(sizes / unit_bytes)
@@ -342,7 +346,7 @@ def power_law_sizes(mean_bytes: float, max_bytes: int, unit_bytes: int) -> dict[
 
 
 def _bisect(falling: Callable[[float], float], low: float, high: float) -> float:
-    """Where a falling function is 0; the nearer end, when it is so nowhere between."""
+    """Return the zero of a decreasing function, or the closer end if there is none in between."""
     for _ in range(100):
         middle = (low + high) / 2
         if falling(middle) > 0:
@@ -353,7 +357,7 @@ def _bisect(falling: Callable[[float], float], low: float, high: float) -> float
 
 
 def _shared_rng(shared: np.random.SeedSequence, *child: int) -> np.random.Generator:
-    # Not spawn(): its children differ from call to call, and every drive needs the same ones.
+    # spawn() is not used: its children differ from call to call, but all drives need the same ones.
     return np.random.default_rng(
         np.random.SeedSequence(shared.entropy, spawn_key=(*shared.spawn_key, *child))
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Workloads from profiles: seeded arrivals, sizes and offsets (traces/README.md).
+"""Generate workloads from profiles: seeded arrivals, sizes and offsets (traces/README.md).
 
 Arrivals are one of the processes of :mod:`linnapp.trace.workloads.arrivals`. Popularity follows a
-power law over regions scattered by a permutation.
+power law over regions that are scattered by a permutation.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ ALIGNMENT_BYTES = 4096
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _SHIPPED = _PACKAGE / "profiles"
-#: in an installed package within it, in a checkout beside it
+#: Inside an installed package, or next to it in a checkout.
 PROFILE_DIR = _SHIPPED if _SHIPPED.is_dir() else _PACKAGE.parent / "traces"
 
-#: the forms that arrivals take; which one it is, the fields tell
+#: The kinds of arrival processes, which are recognised by their fields.
 _ARRIVALS: tuple[type[TwoState | Windowed], ...] = (TwoState, Windowed)
 
-#: where in the file a field is, but for the tables of sizes
+#: Tables of the file that contain the fields, except the tables of sizes.
 _TABLES = {
     "arrivals": (*(field for form in _ARRIVALS for field in form.most), "burst_correlation"),
     "offsets": ("zipf_exponent", "region_bytes"),
@@ -41,7 +41,7 @@ _TOP = ("description", "drive_bytes", "read_fraction")
 _SIZES = ("read_sizes", "write_sizes")
 _SIZE_FIGURES = ("mean_bytes", "max_bytes")
 
-#: the numbers, and what is more than any drive has; fractions are checked more closely
+#: Numbers and their maxima, which exceed those of any drive. Fractions have stricter checks.
 _MOST = {
     "drive_bytes": 1 << 60,
     "read_fraction": math.inf,
@@ -55,7 +55,13 @@ _MOST_REGIONS = 1 << 26
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """A workload's statistics; the fields are those of the file, see traces/README.md."""
+    """Statistics of a workload. The fields are those of the file, see traces/README.md.
+
+    Raises
+    ------
+    LinnappError
+        If a field is not valid.
+    """
 
     name: str
     description: str
@@ -76,7 +82,7 @@ class Profile:
         for owner, limits in ((self, _MOST), (self.arrivals, self.arrivals.most)):
             for name, most in limits.items():
                 value = getattr(owner, name)
-                # Not isinstance(): a bool is an int, and means something else.
+                # isinstance() is not used, because a bool is an int but has a different meaning.
                 whole = type(value) is int
                 check(
                     whole or (type(value) is float and name not in _WHOLE and math.isfinite(value)),
@@ -110,7 +116,7 @@ class Profile:
         self.check_regions(self.drive_bytes)
 
     def check_regions(self, drive_bytes: int) -> None:
-        """Refuse a drive of more regions than fit memory."""
+        """Raise LinnappError if a drive has more regions than fit into memory."""
         if drive_bytes // self.region_bytes > _MOST_REGIONS:
             raise LinnappError(
                 f"profile {self.name}: a drive of {drive_bytes} bytes has more than "
@@ -119,17 +125,23 @@ class Profile:
 
     @property
     def mean_iops(self) -> float:
-        """Average of arrivals per second."""
+        """Mean number of arrivals per second."""
         return self.arrivals.mean_iops
 
 
 def profile_names() -> list[str]:
-    """Names of the profiles that come with the project."""
+    """Return the names of the profiles that are part of the project."""
     return sorted(path.stem for path in PROFILE_DIR.glob("*.toml"))
 
 
 def load_profile(name: str) -> Profile:
-    """Load a profile by name, or from a TOML file by its path."""
+    """Load a profile by name, or from a TOML file by path.
+
+    Raises
+    ------
+    LinnappError
+        If the profile is unknown, cannot be read or is not valid.
+    """
     path = Path(name)
     if path.suffix != ".toml":
         path = PROFILE_DIR / f"{name}.toml"
@@ -147,7 +159,7 @@ def load_profile(name: str) -> Profile:
         raise LinnappError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from error
     except RecursionError as error:
         raise LinnappError(f"{path}: not a profile: nested too deeply") from error
-    except ValueError as error:  # TOMLDecodeError, or a number of thousands of digits
+    except ValueError as error:  # TOMLDecodeError, or a number with thousands of digits.
         raise LinnappError(f"{path}: {error}") from error
     return _parse_profile(path.stem, raw)
 
@@ -165,7 +177,7 @@ def _parse_profile(name: str, raw: dict[str, Any]) -> Profile:
             flat.update(value)
         else:
             unknown.append(key)
-    # The form with the most of its fields there is the one meant; that of two states when in doubt.
+    # The kind of which most fields are present is used; in case of doubt, the two-state process.
     form = max(_ARRIVALS, key=lambda form: len(flat.keys() & form.most.keys()))
     others = {field for other in _ARRIVALS for field in other.most} - form.most.keys()
     unknown += [f"arrivals.{field}" for field in sorted(others & flat.keys())]
@@ -187,7 +199,7 @@ def _parse_profile(name: str, raw: dict[str, Any]) -> Profile:
 
 
 def _sizes(name: str, key: str, table: object) -> dict[int, float]:
-    """A table of sizes in bytes and their weights, or of the sizes' mean and maximum."""
+    """Parse a table of sizes in bytes and their weights, or of the mean and the maximum size."""
     if isinstance(table, dict) and table.keys() & set(_SIZE_FIGURES):
         return _sizes_from_figures(name, key, table)
     try:
@@ -226,7 +238,7 @@ def _sizes_from_figures(name: str, key: str, table: dict[str, Any]) -> dict[int,
 def array_seeds(
     seed: int | Sequence[int], n_drives: int
 ) -> tuple[list[np.random.SeedSequence], np.random.SeedSequence]:
-    """Seeds for `generate`: one for each drive, and the one that they share."""
+    """Return seeds for `generate`: one for each drive, and one that they share."""
     *own, shared = np.random.SeedSequence(seed).spawn(n_drives + 1)
     return own, shared
 
@@ -238,10 +250,16 @@ def generate(
     drive_bytes: int,
     shared: np.random.SeedSequence | None = None,
 ) -> Iterator[Workload]:
-    """Draw one drive's workload; offsets and sizes stay below `drive_bytes`.
+    """Generate the workload of one drive. Offsets and sizes stay within `drive_bytes`.
 
-    Drives get different seeds, spawned from one, and all of an array the same `shared` one, see
-    `array_seeds`. That is needed when the profile's bursts are correlated.
+    Drives need different seeds, spawned from one, and all drives of an array the same `shared`
+    seed; see `array_seeds`. The shared seed is required if the bursts of the profile are
+    correlated.
+
+    Raises
+    ------
+    ValueError
+        If bursts are correlated and `shared` is None.
     """
     if profile.burst_correlation and shared is None:
         raise ValueError(f"profile {profile.name}: correlated bursts need a shared seed")
@@ -263,12 +281,12 @@ def generate(
         yield Workload(times_us, np.minimum(offset, last), size, is_write)
 
 
-#: from which rows are wanted to sizes; those of the other rows mean nothing
+#: A function that returns sizes for the selected rows. Sizes in other rows are undefined.
 _Draw = Callable[[npt.NDArray[np.bool_], np.random.Generator], npt.NDArray[np.int64]]
 
 
 def _draw(sizes: dict[int, float]) -> _Draw:
-    """Sizes drawn each for itself."""
+    """Return a function that draws each size independently."""
     values = np.array(list(sizes), np.int64)
     weights = np.array(list(sizes.values()))
 
@@ -278,15 +296,15 @@ def _draw(sizes: dict[int, float]) -> _Draw:
     return draw
 
 
-#: 2 ** 64 over the golden ratio: its multiples fall evenly, however many there are
+#: 2 ** 64 over the golden ratio. Its multiples are evenly distributed, however many there are.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _even_draw(sizes: dict[int, float]) -> _Draw:
-    """Sizes in an order that is random, and in numbers that are not.
+    """Return a function that draws sizes in random order, but in fixed proportions.
 
-    Of a size that is one I/O in thousands and half of the bytes, drawn freely, ten minutes hold
-    now twice as many, now none.
+    If a size is one I/O in thousands but half of the bytes, independent draws would give ten
+    minutes with twice as many of these I/Os, and others with none.
     """
     values = np.array(list(sizes), np.int64)
     cumulative = np.cumsum(list(sizes.values()))
