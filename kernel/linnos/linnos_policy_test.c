@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests of LinnOS: what is known of a drive, when it is looked at again, what
- * is decided, and what is expected of a read. No disk is involved; the lab tests do
- * that.
+ * KUnit tests of LinnOS: the state of a drive, probes, decisions, and answers to queries. No
+ * disk is used; the lab tests use disks.
  */
 #include <linux/delay.h>
 #include <linux/kthread.h>
@@ -24,7 +23,7 @@ static struct linnos_drive *drive_of(struct kunit *test)
 	return &policy_of(test)->drive;
 }
 
-/* A read gets its request and is issued, */
+/* Start a read and issue it. */
 static void read_begins(struct linnos_drive *drive, struct linnos_io *io,
 			u32 pages, u8 flags, u64 now_ns)
 {
@@ -32,7 +31,7 @@ static void read_begins(struct linnos_drive *drive, struct linnos_io *io,
 	linnos_io_issue(io, now_ns);
 }
 
-/* When is it probed, and which answer is late? */
+/* The conditions for a probe, and the latency above which a read is late. */
 struct rules {
 	u32 probe_after_us;
 	u32 probe_after_refused;
@@ -45,7 +44,7 @@ static void obey(struct linnos_drive *drive, const struct rules *rules)
 	drive->probe_after_refused = rules->probe_after_refused;
 }
 
-/* and is answered. */
+/* Complete a read successfully. */
 static void read_ends(struct linnos_drive *drive, const struct rules *rules,
 		      struct linnos_io *io, u64 now_ns)
 {
@@ -71,7 +70,7 @@ static void read_takes(struct linnos_drive *drive, u32 pages, u32 us,
 	read_ends(drive, NULL, &io, end_ns);
 }
 
-/* What is in flight */
+/* I/O in flight */
 
 static void linnos_test_pending(struct kunit *test)
 {
@@ -85,7 +84,7 @@ static void linnos_test_pending(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 1, 1, 5));
 	read_begins(drive, &third, 16, 0, 2000);
 	KUNIT_EXPECT_EQ(test, third.pending, 22);
-	/* merged: its own pages and the drive's, not what it has joined */
+	/* a merge adds to the pages of the I/O and the drive, but not to the pending pages */
 	linnos_io_grow(drive, &third, 2);
 	linnos_io_grow(drive, &write, 3);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 2, 19, 8));
@@ -102,7 +101,7 @@ static void linnos_test_pending(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 }
 
-/* The largest are counted as less than they are, and out again as that. */
+/* The size of the largest I/O saturates, and the same size is subtracted at the end. */
 static void linnos_test_largest(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -126,7 +125,7 @@ static void linnos_test_largest(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 }
 
-/* 32 full queues of the largest requests of NVMe drives, and more than can be. */
+/* 32 full queues with the largest requests of NVMe drives, and impossible values. */
 static void linnos_test_full_queues(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -149,7 +148,7 @@ static void linnos_test_full_queues(struct kunit *test)
 	atomic64_set(&drive->write_pages, 0);
 }
 
-/* One that was not counted in is not counted out, nor is one twice. */
+/* An I/O that is not counted is not subtracted, and no I/O is subtracted twice. */
 static void linnos_test_counted_once(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -180,13 +179,13 @@ static void linnos_test_latency(struct kunit *test)
 	struct linnos_completed_io ended;
 	struct linnos_io io;
 
-	/* handed back, and issued again: since the first time */
+	/* requeued and issued again: the latency starts at the first issue */
 	read_begins(drive, &io, 1, 0, 1000);
 	linnos_io_issue(&io, 8000);
 	io.flags |= LINNOS_IO_ANSWERED;
 	KUNIT_EXPECT_TRUE(test, linnos_io_end(drive, &io, 10999, &ended));
 	KUNIT_EXPECT_EQ(test, ended.latency_us, 9);
-	/* by another CPU's clock */
+	/* completed before its start, by the clock of another CPU */
 	read_begins(drive, &io, 1, 0, 1000);
 	io.flags |= LINNOS_IO_ANSWERED;
 	KUNIT_EXPECT_TRUE(test, linnos_io_end(drive, &io, 999, &ended));
@@ -196,7 +195,7 @@ static void linnos_test_latency(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test,
 			  linnos_io_end(drive, &io, long_us * 1000, &ended));
 	KUNIT_EXPECT_EQ(test, ended.latency_us, U32_MAX);
-	/* neither answered nor issued */
+	/* not successful, and then not issued */
 	read_begins(drive, &io, 1, 0, 1000);
 	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, 9000, &ended));
 	linnos_io_begin(drive, &io, 0, 1, LINNOS_IO_READ, 1000);
@@ -205,7 +204,7 @@ static void linnos_test_latency(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 }
 
-/* Since when reads are in flight; of one more than there are places, nothing. */
+/* Start times of the reads in flight. One more read than there are slots has none. */
 static void linnos_test_places(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -218,7 +217,7 @@ static void linnos_test_places(struct kunit *test)
 	io = kunit_kcalloc(test, n, sizeof(*io), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, io);
 	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->places), 0);
-	/* of those that are in flight when it is switched on, neither */
+	/* a read that was in flight before tracking was switched on has none either */
 	read_begins(drive, &before, 1, 0, 10);
 	drive->watching = true;
 	for (i = 0; i < n; i++)
@@ -228,7 +227,7 @@ static void linnos_test_places(struct kunit *test)
 	read_ends(drive, NULL, &before, 500);
 	read_ends(drive, NULL, &io[0], 500);
 	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->places), 101);
-	/* the lowest that is free, whoever had it */
+	/* the lowest free slot is used, whichever read had it before */
 	read_ends(drive, NULL, &io[70], 500);
 	read_begins(drive, &io[0], 1, 0, 300);
 	KUNIT_EXPECT_EQ(test, io[0].place, 1);
@@ -237,7 +236,7 @@ static void linnos_test_places(struct kunit *test)
 	read_begins(drive, &io[70], 1, 0, 400);
 	KUNIT_EXPECT_EQ(test, io[70].place, 71);
 
-	/* switched off, each that has a place leaves it */
+	/* after tracking is switched off, each read still frees its slot */
 	drive->watching = false;
 	for (i = 0; i < n; i++)
 		read_ends(drive, NULL, &io[i], 500);
@@ -247,7 +246,7 @@ static void linnos_test_places(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 }
 
-/* Reads that begin in one 8 KiB of each 512 KiB meet, until they end. */
+/* Reads are counted by region: 8 KiB of each 512 KiB. */
 static void linnos_test_regions(struct kunit *test)
 {
 	static const struct {
@@ -266,13 +265,13 @@ static void linnos_test_regions(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(cases); i++)
 		KUNIT_EXPECT_EQ_MSG(test, linnos_region_of(cases[i].offset),
 				    cases[i].region, "%llu", cases[i].offset);
-	/* of those that are in flight when it is switched on, nothing */
+	/* reads that were in flight before tracking was switched on are not counted */
 	linnos_io_begin(drive, &before, 5, 1, LINNOS_IO_READ, 0);
 	drive->watching = true;
 	linnos_io_begin(drive, &here, 5, 300, LINNOS_IO_READ, 0);
 	linnos_io_begin(drive, &joins, 5, 1, LINNOS_IO_READ, 0);
 	linnos_io_begin(drive, &there, 63, 1, LINNOS_IO_READ, 0);
-	/* a buffer takes it */
+	/* a write is not counted by region */
 	linnos_io_begin(drive, &write, 5, 1, 0, 0);
 	KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, 5), 2);
 	KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, 63), 1);
@@ -294,7 +293,7 @@ static void linnos_test_regions(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, linnos_region_reads(drive, i), 0);
 }
 
-/* What has completed */
+/* Completed reads */
 
 static bool sees(const struct linnos_drive *drive, u32 size, u32 a, u32 b,
 		 u32 c, u32 d)
@@ -306,7 +305,7 @@ static bool sees(const struct linnos_drive *drive, u32 size, u32 a, u32 b,
 	       past[2].latency_us == c && past[3].latency_us == d;
 }
 
-/* The last four that were not larger in order, oldest first. */
+/* The last four reads of the same or a smaller size class, oldest first. */
 static void linnos_test_history(struct kunit *test)
 {
 	static const u32 pages[] = { 1, 300, 17, 2, 16, 256, 257, 4 };
@@ -319,7 +318,7 @@ static void linnos_test_history(struct kunit *test)
 			KUNIT_EXPECT_TRUE(test, sees(drive, 0, 0, 0, 0, 10));
 			KUNIT_EXPECT_TRUE(test, sees(drive, 2, 0, 0, 10, 20));
 		}
-		/* at one instant: in the order in which they were added */
+		/* at the same time: the order is that in which they were added */
 		read_takes(drive, pages[i], 10 * (i + 1), START_NS);
 	}
 	KUNIT_EXPECT_TRUE(test, sees(drive, 0, 10, 40, 50, 80));
@@ -330,7 +329,7 @@ static void linnos_test_history(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, sees(drive, 2, 0, 0, 0, 0));
 }
 
-/* After so many reads of one order, those that never were are not the last. */
+/* Overflow of the counter of one size class: empty entries of others are not the last reads. */
 static void linnos_test_history_wraps(struct kunit *test)
 {
 	static const u32 many[] = { S32_MAX - 2, U32_MAX - 2 };
@@ -352,7 +351,7 @@ static void linnos_test_history_wraps(struct kunit *test)
 	}
 }
 
-/* What models see, by hand. */
+/* Inputs of models, compared with values computed by hand. */
 static void linnos_test_views(struct kunit *test)
 {
 	static const struct linnos_drive_snapshot view = {
@@ -388,7 +387,7 @@ static void linnos_test_views(struct kunit *test)
 	linnos_encode_digits(&view, digits);
 	KUNIT_EXPECT_EQ(test, sizeof(digits), sizeof(expected));
 	KUNIT_EXPECT_MEMEQ(test, digits, expected, sizeof(expected));
-	/* overdue, not quite, and later than who looks */
+	/* not quite overdue, overdue, and started after the snapshot */
 	drive->watching = true;
 	read_begins(drive, &io[0], 1, 0, 16000000);
 	read_begins(drive, &io[1], 1, 0, 15000000);
@@ -396,14 +395,14 @@ static void linnos_test_views(struct kunit *test)
 	linnos_compute_features(&drive->places, &view, 4000, seen);
 	KUNIT_EXPECT_EQ(test, sizeof(seen), sizeof(features));
 	KUNIT_EXPECT_MEMEQ(test, seen, features, sizeof(features));
-	/* younger than that for which it would be overdue */
+	/* the time is shorter than the overdue limit */
 	linnos_compute_features(&drive->places, &view, U32_MAX, seen);
 	KUNIT_EXPECT_EQ(test, seen[LINNOS_OVERDUE], 0);
 	for (i = 0; i < 3; i++)
 		read_ends(drive, NULL, &io[i], START_NS);
 }
 
-/* From how many microseconds on a bucket counts, spelled out once more. */
+/* The lower limit of a bucket in us, computed independently. */
 static u32 bucket_from_us(u32 bucket)
 {
 	return bucket ? (4 + (bucket + 3) % 4) << ((bucket + 3) / 4 - 1) : 0;
@@ -427,7 +426,7 @@ static void linnos_test_latency_buckets(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(cases); i++)
 		KUNIT_EXPECT_EQ_MSG(test, linnos_latency_bucket(cases[i].us),
 				    cases[i].bucket, "%u us", cases[i].us);
-	/* every one has its first and its last, and comes after the one before */
+	/* the first and the last value of each bucket, and no gaps between buckets */
 	for (bucket = 1; bucket < LINNOS_LATENCY_BUCKETS; bucket++) {
 		us = bucket_from_us(bucket);
 		KUNIT_EXPECT_EQ(test, linnos_latency_bucket(us), bucket);
@@ -436,7 +435,7 @@ static void linnos_test_latency_buckets(struct kunit *test)
 	}
 }
 
-/* Is it still slow? A read of more than 150 us was late. */
+/* Probes. A read of more than 150 us is late. */
 
 static const struct rules after_time = { .probe_after_us = 50, .late_us = 150 };
 static const struct rules after_refused = { .probe_after_refused = 3,
@@ -463,7 +462,7 @@ static bool claim_again(struct linnos_drive *drive, u64 now_ns)
 
 #define SINCE(now_ns) ((now_ns) & ~LINNOS_PROBE_SENT)
 
-/* A small read that was admitted against the model takes so long. */
+/* A small read that was predicted slow but admitted takes @us. */
 static void against_takes(struct linnos_drive *drive, const struct rules *rules,
 			  u32 us, u64 end_ns)
 {
@@ -490,18 +489,18 @@ static void linnos_test_look_after_time(struct kunit *test)
 		ns++;
 		KUNIT_EXPECT_TRUE_MSG(test, claim(drive, &after_time, ns),
 				      "%u us", waits_us[i]);
-		/* so is the next, should the first not be sent */
+		/* the next caller is told, too, in case the first one does not send its read */
 		KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns + 1));
 		KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 1));
 		read_begins(drive, &io, 1, 0, ns + 2);
 		KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 3));
-		/* however long it takes */
+		/* however long the probe takes */
 		KUNIT_EXPECT_FALSE(test, claim(drive, &after_time,
 					       ns + NSEC_PER_SEC));
 		ns += 1000000;
 		read_ends(drive, &after_time, &io, ns);
 	}
-	/* the wait is as short as ever */
+	/* after a probe in time, the wait is as short as at the beginning */
 	ns += 400001;
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
 	against_takes(drive, &after_time, 150, ns + 150000);
@@ -510,7 +509,7 @@ static void linnos_test_look_after_time(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns + 200001));
 }
 
-/* A read that was sent there makes it known, to an eighth of the wait. */
+/* A read that is expected to be fast restarts the wait, to within an eighth of it. */
 static void linnos_test_look_chosen(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -522,7 +521,7 @@ static void linnos_test_look_chosen(struct kunit *test)
 	linnos_drive_reset_history(drive, START_NS);
 	linnos_probe_note_fast_read(drive, 0, START_NS + 6251);
 	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, START_NS + 56251));
-	/* what is older changes nothing */
+	/* an older time changes nothing */
 	linnos_probe_note_fast_read(drive, 0, START_NS);
 	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, START_NS + 56251));
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, START_NS + 56252));
@@ -545,12 +544,12 @@ static void linnos_test_look_after_refused(struct kunit *test)
 		against_takes(drive, &after_refused, 151, ns + 151000);
 		KUNIT_EXPECT_EQ(test, atomic_read(&look->refused), 0);
 	}
-	/* neither */
+	/* neither condition is set: there is no probe */
 	atomic_set(&look->refused, 1000000);
 	KUNIT_EXPECT_FALSE(test, claim(drive, &(struct rules){}, ns));
 }
 
-/* Nobody sends it: another is told when a probe would be due again, by the clock. */
+/* The probe is not sent: by time, other callers are told when a probe would be due again. */
 static void linnos_test_look_unsent_time(struct kunit *test)
 {
 	static const u32 waits_us[] = { 50, 100, 200, 400, 400 };
@@ -571,13 +570,13 @@ static void linnos_test_look_unsent_time(struct kunit *test)
 		KUNIT_EXPECT_TRUE_MSG(test, claim(drive, &after_time, ns),
 				      "%u us", waits_us[i]);
 	}
-	/* a read that comes late is still the probe, and in time */
+	/* a read that is sent late is still the probe, and completes in time */
 	ns += NSEC_PER_SEC;
 	against_takes(drive, &after_time, 150, ns);
 	KUNIT_EXPECT_EQ(test, look->since_ns, 0);
 	KUNIT_EXPECT_EQ(test, look->backoff, 0);
 	KUNIT_EXPECT_EQ(test, look->window, 1);
-	/* with the window open, too, only two are told at a time */
+	/* while the window is open, only two callers are told at a time, too */
 	KUNIT_EXPECT_TRUE(test, claim_again(drive, ns));
 	KUNIT_EXPECT_TRUE(test, claim_again(drive, ns));
 	KUNIT_EXPECT_FALSE(test, claim_again(drive, ns));
@@ -585,7 +584,7 @@ static void linnos_test_look_unsent_time(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, claim_again(drive, SINCE(ns) + 50001));
 }
 
-/* The second caller is not told if it comes later. */
+/* The second caller is not told if it queries more than 500 us after the first. */
 static void linnos_test_look_second(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -600,7 +599,7 @@ static void linnos_test_look_second(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, claim(drive, &rules, ns + 500000));
 }
 
-/* And by the number of reads that asked meanwhile. */
+/* The probe is not sent: by the number of queries, other callers are told. */
 static void linnos_test_look_unsent_refused(struct kunit *test)
 {
 	static const int limits[] = { 3, 6, 12, 24, 24 };
@@ -619,7 +618,7 @@ static void linnos_test_look_unsent_refused(struct kunit *test)
 	}
 }
 
-/* Of hinted reads, sent in requests of so many pages, how many go to a slow drive? */
+/* Return how many of @n hinted reads go to a slow drive, split into @part pages each. */
 static int slow_reads(struct linnos_drive *drive, u32 pages, u32 part, int n,
 		      u8 flags)
 {
@@ -643,7 +642,7 @@ static int slow_reads(struct linnos_drive *drive, u32 pages, u32 part, int n,
 			u32 size = min(left, part);
 
 			left -= size;
-			/* only the last part of a bio knows what was decided */
+			/* only the last part of a bio has the flags of the decision */
 			read_begins(drive, &io[parts], size, left ? 0 : flags,
 				    ns);
 		}
@@ -660,7 +659,7 @@ static int slow_reads(struct linnos_drive *drive, u32 pages, u32 part, int n,
 	return admitted;
 }
 
-/* However a device splits them: some, but no more than one in fifty. */
+/* However a device splits reads, some are admitted, but no more than one in fifty. */
 static void linnos_test_look_split(struct kunit *test)
 {
 	static const u32 cases[][2] = { { 1, 1 },     { 32, 32 },
@@ -684,7 +683,7 @@ static void linnos_test_look_split(struct kunit *test)
 	}
 }
 
-/* The last part of a read that was split is what its answer and its window go by. */
+/* The last part of a split read completes the probe and counts for the window. */
 static void linnos_test_look_last_part(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -704,7 +703,7 @@ static void linnos_test_look_last_part(struct kunit *test)
 	read_ends(drive, &after_time, &last, ns + 150000);
 	KUNIT_EXPECT_EQ(test, look[1].window, 1);
 	KUNIT_EXPECT_EQ(test, look[0].window, 0);
-	/* the window is of the read, and closes for it */
+	/* the window is that of the read's size class, and a late read closes it */
 	KUNIT_EXPECT_TRUE(test, linnos_probe_window_allows(drive, 1, ns));
 	read_begins(drive, &first, 8, 0, ns);
 	read_begins(drive, &last, 8, LINNOS_IO_SLOW, ns);
@@ -712,7 +711,7 @@ static void linnos_test_look_last_part(struct kunit *test)
 	read_ends(drive, &after_time, &first, ns + 1000);
 	read_ends(drive, &after_time, &last, ns + 151000);
 	KUNIT_EXPECT_EQ(test, look[1].window, 0);
-	/* one of its own order that may be against the model goes before */
+	/* if its own class may have such a read, it is counted there */
 	look[0].window = 1;
 	look[1].window = 1;
 	read_begins(drive, &last, 8, LINNOS_IO_SLOW, ns);
@@ -721,7 +720,7 @@ static void linnos_test_look_last_part(struct kunit *test)
 	read_ends(drive, &after_time, &last, ns);
 }
 
-/* Small reads of one plug that are counted when they have been merged, as in Linux 6.1. */
+/* Small reads of one plug that are merged before they are counted, as in Linux 6.1. */
 static void linnos_test_look_plugged(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -743,7 +742,7 @@ static void linnos_test_look_plugged(struct kunit *test)
 		admitted += n;
 		if (!n)
 			continue;
-		/* beside others of the program that did not ask */
+		/* merged with other reads of the program, for which it did not query */
 		read_begins(drive, &io, n + 31, 0, ns);
 		ns += 2000000;
 		read_ends(drive, NULL, &io, ns);
@@ -753,7 +752,7 @@ static void linnos_test_look_plugged(struct kunit *test)
 	KUNIT_EXPECT_GE(test, admitted, 5);
 }
 
-/* One that is not answered tells nothing, and the next may be it. */
+/* A probe that fails decides nothing, and the next read may be the probe. */
 static void linnos_test_look_lost(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -763,7 +762,7 @@ static void linnos_test_look_lost(struct kunit *test)
 
 	linnos_drive_reset_history(drive, START_NS);
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
-	/* a write and a read of another order are not the probe */
+	/* a write and a read of another size class are not the probe */
 	linnos_io_begin(drive, &other, 0, 1, 0, ns);
 	linnos_io_end(drive, &other, 0, &ended);
 	read_begins(drive, &other, 17, 0, ns);
@@ -772,7 +771,7 @@ static void linnos_test_look_lost(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, drive->look[0].since_ns,
 			SINCE(ns) | LINNOS_PROBE_SENT);
 	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns));
-	/* one of another order */
+	/* a read of another size class fails */
 	linnos_io_end(drive, &other, ns + 1, &ended);
 	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 1));
 	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, ns + 2, &ended));
@@ -780,7 +779,7 @@ static void linnos_test_look_lost(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns + 3));
 }
 
-/* One that a scheduler has merged tells nothing by itself: what it has joined may. */
+/* If a scheduler merges the probe, the request that it is merged into may stand for it. */
 static void linnos_test_look_joined(struct kunit *test)
 {
 	static const struct {
@@ -813,7 +812,7 @@ static void linnos_test_look_joined(struct kunit *test)
 	}
 }
 
-/* Into one that the drive has been given before, and that was put back: that tells nothing. */
+/* A requeued request that was issued before the probe was needed cannot stand for it. */
 static void linnos_test_look_joined_issued(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -839,7 +838,7 @@ static void linnos_test_look_joined_issued(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
 }
 
-/* Writes that are merged do not: into one that is not counted, or not known. */
+/* A merge of a write does not affect the probe. */
 static void linnos_test_look_joined_writes(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -856,7 +855,7 @@ static void linnos_test_look_joined_writes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, drive->look[0].backoff, 1);
 }
 
-/* Whose answer tells? */
+/* The read that decides whether the probe was late. */
 static void linnos_test_look_third(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -870,24 +869,24 @@ static void linnos_test_look_third(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
 	read_begins(drive, &probe, 1, LINNOS_IO_SLOW, ns + 1);
 	read_begins(drive, &large, 17, 0, ns + 1);
-	/* the drive was given it before, or it is of another order */
+	/* issued before the probe was needed, or of another size class */
 	read_ends(drive, &after_time, &early, ns + 2);
 	read_ends(drive, &after_time, &large, ns + 200000);
 	KUNIT_EXPECT_EQ(test, look->backoff, 0);
 	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 200000));
-	/* one that waited in the host meanwhile, and was late */
+	/* a read that was issued after that, and was late */
 	linnos_io_issue(&waiting, ns + 3);
 	read_ends(drive, &after_time, &waiting, ns + 200003);
 	KUNIT_EXPECT_EQ(test, look->backoff, 1);
 	KUNIT_EXPECT_EQ(test, look->since_ns, 0);
-	/* the other has nothing more to tell */
+	/* the probe itself decides nothing any more */
 	read_ends(drive, &after_time, &probe, ns + 300000);
 	KUNIT_EXPECT_EQ(test, look->backoff, 1);
 	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 300003));
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns + 300004));
 }
 
-/* Alone: one at a time, until one is late or the model says fast by itself. */
+/* Without larger reads: one read at a time, until one is late or the model predicts fast. */
 static void linnos_test_window_alone(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -897,12 +896,12 @@ static void linnos_test_window_alone(struct kunit *test)
 
 	linnos_drive_reset_history(drive, ns);
 	KUNIT_EXPECT_FALSE(test, allows(drive, ns));
-	/* only a probe opens it */
+	/* only a probe opens the window */
 	against_takes(drive, &after_time, 150, ns);
 	KUNIT_EXPECT_EQ(test, look->window, 0);
 	look->window = 1;
 	KUNIT_EXPECT_TRUE(test, allows(drive, ns));
-	/* asked ahead of a read: likewise */
+	/* the same applies to a query ahead of a read */
 	KUNIT_EXPECT_TRUE(test, claim_again(drive, ns));
 	read_begins(drive, &io, 1, LINNOS_IO_SLOW, ns);
 	KUNIT_EXPECT_FALSE(test, allows(drive, ns));
@@ -910,7 +909,7 @@ static void linnos_test_window_alone(struct kunit *test)
 	read_ends(drive, &after_time, &io, ns + 1);
 	KUNIT_EXPECT_EQ(test, look->window, 1);
 	KUNIT_EXPECT_TRUE(test, allows(drive, ns));
-	/* late: the wait begins anew, and is no longer, for nobody looked */
+	/* late: the wait restarts, but is not doubled, because this was not a probe */
 	atomic_set(&look->refused, 5);
 	ns += NSEC_PER_SEC;
 	against_takes(drive, &after_time, 151, ns);
@@ -925,7 +924,7 @@ static void linnos_test_window_alone(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, allows(drive, ns));
 }
 
-/* Beside larger reads: wide, for the model has not learnt what they do. */
+/* With larger reads in flight: the window opens wide, because the model may be wrong. */
 static void linnos_test_window_larger(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -953,7 +952,7 @@ static void linnos_test_window_larger(struct kunit *test)
 		read_begins(drive, &io[i], 1, LINNOS_IO_SLOW, ns);
 	}
 	KUNIT_EXPECT_FALSE(test, allows(drive, ns));
-	/* not those of its own order, nor for long after the last has ended */
+	/* larger reads only, and only for a limited time after the last one has completed */
 	for (i = 1; i < 11; i++)
 		read_ends(drive, NULL, &io[i], ns);
 	KUNIT_EXPECT_FALSE(test, linnos_probe_window_allows(drive, 1, ns));
@@ -962,12 +961,12 @@ static void linnos_test_window_larger(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, allows(drive, ns + 50000));
 	read_ends(drive, NULL, &io[0], ns);
 	KUNIT_EXPECT_TRUE(test, allows(drive, ns + 50000));
-	/* and then it closes at once */
+	/* after that, a late read closes the window at once */
 	against_takes(drive, &after_time, 151, ns + 50000);
 	KUNIT_EXPECT_EQ(test, look->window, 0);
 }
 
-/* Who reads large does not make it seem looked at for small ones. */
+/* Large reads do not make the drive look probed for small reads. */
 static void linnos_test_look_orders(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -989,7 +988,7 @@ static void linnos_test_look_orders(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
 }
 
-/* What is too large for one request, by how it lies in memory, is parts of it. */
+/* A read that is split, because of the layout of its buffer, is a probe by its parts. */
 static void linnos_test_look_parts(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -1004,7 +1003,7 @@ static void linnos_test_look_parts(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, linnos_probe_claim(drive, 2, false, ns));
 	read_begins(drive, &io[0], 16, 0, ns);
 	KUNIT_EXPECT_EQ(test, large->since_ns, SINCE(ns));
-	/* one of its own order that is promised goes first */
+	/* a probe of the request's own size class takes precedence */
 	KUNIT_EXPECT_TRUE(test, linnos_probe_claim(drive, 1, false, ns));
 	read_begins(drive, &io[1], 128, 0, ns);
 	KUNIT_EXPECT_EQ(test, medium->since_ns, SINCE(ns) | LINNOS_PROBE_SENT);
@@ -1024,7 +1023,7 @@ static void linnos_test_look_parts(struct kunit *test)
 	}
 }
 
-/* What is known of an order is old when no read of it has been answered. */
+/* The history of a size class is stale if no read of it has completed for long. */
 static void linnos_test_silent(struct kunit *test)
 {
 	struct linnos_drive *drive = drive_of(test);
@@ -1041,14 +1040,14 @@ static void linnos_test_silent(struct kunit *test)
 
 /* Requests */
 
-/* What is expected. */
+/* Answers. */
 #define FAST BLK_LINNOS_FAST
 #define SLOW BLK_LINNOS_SLOW
 #define STALLED BLK_LINNOS_STALLED
 #define PROBE BLK_LINNOS_PROBE
 #define UNKNOWN BLK_LINNOS_UNKNOWN
 
-/* 40 KiB is where the model of fill_file() begins to say slow. */
+/* The model of fill_file() predicts slow from 40 KiB on. */
 #define SLOW_BYTES (10 * 4096)
 
 static u64 stat_of(struct kunit *test, enum linnos_stat stat)
@@ -1056,14 +1055,14 @@ static u64 stat_of(struct kunit *test, enum linnos_stat stat)
 	return linnos_stat(policy_of(test), stat);
 }
 
-/* A hinted read. Return: whether it is admitted. */
+/* Send a read with the hint. Return true if it is admitted. */
 static bool asks(struct blk_linnos *linnos, struct sent *sent,
 		 unsigned int bytes, u64 now_ns)
 {
 	return send(linnos, sent, HINTED_READ, bytes, now_ns);
 }
 
-/* With that model; nothing but a test's own rules makes a look due. */
+/* Upload that model. No probe is due unless a test sets the conditions. */
 static int linnos_policy_test_init(struct kunit *test)
 {
 	int ret = linnos_test_init(test);
@@ -1118,7 +1117,7 @@ static void linnos_test_requests(struct kunit *test)
 	blk_linnos_ops.merge(&linnos->rqos, &more.rq, &more.bio);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 1, 4, 0));
 
-	/* switched off meanwhile, and one begun since */
+	/* the policy is switched off, and then a read starts */
 	linnos->mode = LINNOS_OFF;
 	send(linnos, &sent, REQ_OP_READ, 4096, START_NS);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 1, 4, 0));
@@ -1139,7 +1138,7 @@ static u64 latencies_in_all(struct kunit *test)
 	return sum;
 }
 
-/* The last answer counts. SCSI ends what is good of a read that failed first. */
+/* The last call counts. SCSI completes the good part of a failed read first. */
 static void linnos_test_answers(struct kunit *test)
 {
 	static const struct {
@@ -1168,20 +1167,20 @@ static void linnos_test_answers(struct kunit *test)
 				    "case %d", i);
 		KUNIT_EXPECT_EQ(test, linnos->drive.history.nr, counted);
 	}
-	/* a multipath driver's, whose bios have gone, by the clock that there is */
+	/* a multipath driver's request whose bios were taken back; uses the real clock */
 	send(linnos, &sent, REQ_OP_READ, 4096, START_NS);
 	blk_linnos_ops.issue(&linnos->rqos, &sent.rq);
 	blk_linnos_ops.done(&linnos->rqos, &sent.rq);
 	blk_linnos_ops.done(&linnos->rqos, &sent.rq);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(&linnos->drive, 0, 0, 0));
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_LATENCY + 19), counted);
-	/* what is forgotten is the history, no counter */
+	/* this resets the history, but no counter */
 	linnos_reset_history(linnos);
 	KUNIT_EXPECT_EQ(test, latencies_in_all(test), counted);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_SLOW), 0);
 }
 
-/* As if it had joined the queue's policies before. */
+/* Changes of the mode, as if the policy had been added to the queue before. */
 static void linnos_test_modes(struct kunit *test)
 {
 	static const struct {
@@ -1211,7 +1210,7 @@ static void linnos_test_modes(struct kunit *test)
 
 /* Decisions */
 
-/* What its request will know of it. */
+/* Return the flags from which the request derives the prediction. */
 static int flags_of(struct sent *sent)
 {
 	return (bio_flagged(&sent->bio, BIO_LATCRIT_DECIDED) ? 1 : 0) +
@@ -1254,14 +1253,14 @@ static void linnos_test_enforce(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_SLOW), 1);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_SUBMITS), 1);
 
-	/* by what is pending, itself included and rounded up */
+	/* decided by the pages in flight, including its own, rounded up */
 	KUNIT_EXPECT_FALSE(test,
 			   asks(linnos, &sent, SLOW_BYTES - 4095, START_NS));
 	KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_SLOW);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(&linnos->drive, 0, 0, 0));
 	send(linnos, &write, REQ_OP_WRITE, SLOW_BYTES - 4096, START_NS);
 	KUNIT_EXPECT_FALSE(test, asks(linnos, &sent, 4096, START_NS));
-	/* one that does not ask */
+	/* a read without the hint */
 	KUNIT_EXPECT_TRUE(test,
 			  send(linnos, &sent, REQ_OP_READ, 4096, START_NS));
 	KUNIT_EXPECT_EQ(test, flags_of(&sent), UNDECIDED);
@@ -1294,7 +1293,7 @@ static void linnos_test_observe(struct kunit *test)
 		answer(linnos, &sent, BLK_STS_OK,
 		       NSEC_PER_SEC + 150000 + 1000 * i);
 	}
-	/* taken for slow, and was not; nothing else has gone wrong */
+	/* one read was predicted slow, but was fast; there is no other error */
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_REVOKES), 1);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_SLOW), 1);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_SUBMITS), 0);
@@ -1310,7 +1309,7 @@ static bool may_go(struct bio *bio)
 	return blk_linnos_decide(bio) == BLK_STS_OK;
 }
 
-/* Who may decide, and how often. */
+/* A bio is decided by the policy of its disk, and only once. */
 static void linnos_test_decided_once(struct kunit *test)
 {
 	struct blk_linnos *linnos = policy_of(test);
@@ -1323,7 +1322,7 @@ static void linnos_test_decided_once(struct kunit *test)
 	bio_init(&bio, NULL, NULL, 0, HINTED_READ);
 	bio.bi_bdev = bdev;
 	bio.bi_iter.bi_size = SLOW_BYTES;
-	/* left to the drives below, with the hint */
+	/* without a policy, the hint is kept for the drives below */
 	KUNIT_EXPECT_TRUE(test, may_go(&bio));
 	KUNIT_EXPECT_TRUE(test, bio.bi_opf & REQ_LATCRIT);
 	linnos->disk->linnos = linnos;
@@ -1345,7 +1344,7 @@ static void linnos_test_decided_once(struct kunit *test)
 	linnos->disk->linnos = NULL;
 }
 
-/* How many of so many slow reads are admitted; @sent is the last of them. */
+/* Return how many of @n slow reads are admitted. @sent is the last of them. */
 static int admitted_of(struct blk_linnos *linnos, int n, struct sent *sent,
 		       u64 now_ns)
 {
@@ -1372,23 +1371,23 @@ static void linnos_test_probes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 3, &sent, ns), 1);
 	KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_SLOW);
 	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->drive.look[0].against), 1);
-	/* late; a failover may have been worth it, and here it is not */
+	/* late, and then slow but within the cost of a failover */
 	linnos->failover_us = 30;
 	answer(linnos, &sent, BLK_STS_OK, ns + 181000);
 	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 6, &sent, ns), 0);
 	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 1, &sent, ns), 1);
 	answer(linnos, &sent, BLK_STS_OK, ns + 180000);
-	/* in time: another at once, one at a time */
+	/* in time: another one is admitted at once, one at a time */
 	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 3, &sent, ns), 1);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_PROBES), 3);
 	answer(linnos, &sent, BLK_STS_OK, ns + 1000);
-	/* until it is fast by itself */
+	/* until the model predicts fast */
 	KUNIT_EXPECT_TRUE(test, asks(linnos, &fast, 4096, ns));
 	answer(linnos, &fast, BLK_STS_OK, ns + 1000);
 	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 1, &sent, ns), 0);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_REVOKES), 0);
 
-	/* and time: none that was expected to be fast */
+	/* by time: since the last read that was expected to be fast */
 	linnos->drive.probe_after_refused = 0;
 	linnos->drive.probe_after_us = 50;
 	ns = NSEC_PER_SEC;
@@ -1408,7 +1407,7 @@ static void linnos_test_stall(struct kunit *test)
 	const u64 ns = 20000000;
 
 	linnos->drive.watching = true;
-	/* off by default; only reads in flight count */
+	/* off by default; writes in flight do not count */
 	send(linnos, &write, REQ_OP_WRITE, 4096, 2000);
 	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, ns - 2));
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, 2 * ns), FAST);
@@ -1419,7 +1418,7 @@ static void linnos_test_stall(struct kunit *test)
 	send(linnos, &plain, REQ_OP_READ, 4096, ns);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500000), FAST);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500001), STALLED);
-	/* also if the model says slow */
+	/* also if the model predicts slow */
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + 500001),
 			STALLED);
 	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, ns + 500000));
@@ -1428,13 +1427,13 @@ static void linnos_test_stall(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_SLOW);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_STALLED), 1);
 
-	/* and again with every read that completes; no window opens for it */
+	/* it restarts with every completion; the window does not admit stalled reads */
 	take_us(linnos, 1, 1, ns + 600000);
 	linnos->drive.look[0].window = 1;
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 1100000), FAST);
 	linnos->drive.look[0].window = 1;
 	KUNIT_EXPECT_FALSE(test, asks(linnos, &sent, 4096, ns + 1100001));
-	/* observed, it is admitted, counted, and wrong if it was fast */
+	/* in mode observe, it is admitted and counted, as a false revoke if it was fast */
 	linnos->mode = LINNOS_OBSERVE;
 	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, ns + 1100001));
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_REVOKED), 2);
@@ -1446,7 +1445,7 @@ static void linnos_test_stall(struct kunit *test)
 	answer(linnos, &write, BLK_STS_OK, 1);
 }
 
-/* What is expected of a read */
+/* Answers to queries */
 
 static void linnos_test_best(struct kunit *test)
 {
@@ -1475,7 +1474,7 @@ static void linnos_test_best(struct kunit *test)
 		{ { N, N, F, S }, 0x4 },
 #define D STALLED
 #define T(n) (BLK_LINNOS_US | (n))
-		/* stalled: after all others, of any kind; nearly as late is earlier */
+		/* stalled drives rank after all others, even after very slow ones */
 		{ { D, S, N, N }, 0x2 },
 		{ { D, D, N, N }, 0x3 },
 		{ { D, T(9), S, N }, 0x2 },
@@ -1496,7 +1495,7 @@ static void linnos_test_best(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(cases); i++)
 		KUNIT_EXPECT_EQ(test, blk_linnos_best(cases[i].answers, 4),
 				cases[i].best);
-	/* no more than was given */
+	/* only the given number of answers is used */
 	KUNIT_EXPECT_EQ(test, blk_linnos_best(cases[0].answers, 2), 0x3);
 	KUNIT_EXPECT_EQ(test, blk_linnos_best(cases[0].answers, 0), 0);
 
@@ -1508,7 +1507,7 @@ static void linnos_test_best(struct kunit *test)
 			BIT(BITS_PER_LONG - 1));
 }
 
-/* A question is no decision: nothing is counted but the inference. */
+/* A query is not a decision: only the inference is counted. */
 static void linnos_test_expect(struct kunit *test)
 {
 	struct blk_linnos *linnos = policy_of(test);
@@ -1522,7 +1521,7 @@ static void linnos_test_expect(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, START_NS),
 				SLOW);
 	}
-	/* with what is pending */
+	/* the pages in flight count */
 	send(linnos, &write, REQ_OP_WRITE, SLOW_BYTES - 4096, START_NS);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, START_NS), SLOW);
 	answer(linnos, &write, BLK_STS_OK, START_NS);
@@ -1532,7 +1531,7 @@ static void linnos_test_expect(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_INFERENCES), 5);
 }
 
-/* Who asks when it is time to look again is told to send his read. */
+/* A caller that queries when a probe is due is told to send its read. */
 static void linnos_test_expect_probe(struct kunit *test)
 {
 	struct blk_linnos *linnos = policy_of(test);
@@ -1540,17 +1539,17 @@ static void linnos_test_expect_probe(struct kunit *test)
 	struct sent sent;
 	int i;
 
-	/* as often as reads were sent elsewhere */
+	/* after three reads were sent to other drives */
 	linnos->mode = LINNOS_OBSERVE;
 	linnos->drive.probe_after_refused = 3;
 	for (i = 0; i < 3; i++)
 		KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns),
 				SLOW);
-	/* two are told, and as long as they do not send their reads two of three */
+	/* two callers are told; while they do not send their reads, two of three are */
 	for (i = 0; i < 5; i++)
 		KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + i),
 				i % 3 == 2 ? SLOW : PROBE);
-	/* that it is fast for others does not matter */
+	/* a fast read in between does not matter */
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns), FAST);
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_PROBES), 4);
 	ns += NSEC_PER_SEC;
@@ -1558,7 +1557,7 @@ static void linnos_test_expect_probe(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns), SLOW);
 	answer(linnos, &sent, BLK_STS_OK, ns + 150000);
 
-	/* in time: another, whoever sends it */
+	/* in time: another probe, whichever caller sends it */
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + 150000),
 			PROBE);
 	send(linnos, &sent, REQ_OP_READ, 4096, ns + 150001);
@@ -1567,14 +1566,14 @@ static void linnos_test_expect_probe(struct kunit *test)
 	answer(linnos, &sent, BLK_STS_OK, ns + 300002);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + 300002),
 			PROBE);
-	/* fast by itself, and then slow again */
+	/* predicted fast, and then slow again */
 	take_us(linnos, 1, 10, ns + 400000);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 400000), FAST);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + 400000),
 			SLOW);
 }
 
-/* What blk_linnos_query() returns and tells. */
+/* Return true if blk_linnos_query() returns and fills in these values. */
 static bool tells(struct block_device *bdev, unsigned int bytes, u64 now_ns,
 		  enum blk_linnos_expected expected, u32 known, u32 flags)
 {
@@ -1586,7 +1585,7 @@ static bool tells(struct block_device *bdev, unsigned int bytes, u64 now_ns,
 	       drive.latency_us == 0;
 }
 
-/* In full: from what it is known, and how old that is. */
+/* The details of an answer: what it is based on, and how old that is. */
 static void linnos_test_ask(struct kunit *test)
 {
 	const u32 slow = BLK_EXPECT_SLOW, stale = BLK_EXPECT_STALE;
@@ -1622,7 +1621,7 @@ static void linnos_test_ask(struct kunit *test)
 	take_us(linnos, 1, 10, START_NS);
 	KUNIT_EXPECT_TRUE(test, tells(bdev, SLOW_BYTES, START_NS + 50000, SLOW,
 				      verdict, slow));
-	/* stale; of a drive that is slow one asker looks */
+	/* stale; if the drive is slow, the caller is told to probe it */
 	KUNIT_EXPECT_TRUE(test,
 			  tells(bdev, SLOW_BYTES, START_NS + 50001, PROBE,
 				verdict, slow | stale | BLK_EXPECT_PROBE));
@@ -1632,7 +1631,7 @@ static void linnos_test_ask(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, tells(bdev, SLOW_BYTES, START_NS + 50002, SLOW,
 				      verdict, slow | stale));
 	answer(linnos, &sent, BLK_STS_OK, START_NS + 50003);
-	/* it has answered, and another does not come back */
+	/* a read has completed, but another one does not */
 	linnos->stall_us = 10;
 	linnos->drive.watching = true;
 	send(linnos, &sent, REQ_OP_READ, 4096, START_NS + 50003);
@@ -1642,7 +1641,7 @@ static void linnos_test_ask(struct kunit *test)
 	linnos->disk->linnos = NULL;
 }
 
-/* Who only looks changes nothing, and may do so at any time. */
+/* A query without a read changes nothing, and is possible at any time. */
 static void linnos_test_look(struct kunit *test)
 {
 	struct blk_linnos *linnos = policy_of(test);
@@ -1676,7 +1675,7 @@ static void linnos_test_look(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_PROBES), 0);
 }
 
-/* All at once */
+/* Concurrency */
 
 #define THREADS 8
 #define THREAD_IOS 10000
@@ -1684,12 +1683,12 @@ static void linnos_test_look(struct kunit *test)
 
 struct race {
 	struct blk_linnos *linnos;
-	struct sent *sent; /* of all */
+	struct sent *sent; /* of all threads */
 	atomic_t ready;
 	atomic_t running;
 };
 
-/* Reads and writes begin, grow and end, some not answered, as if issued now. */
+/* Start, grow and end reads and writes, some of which fail, as if issued now. */
 static int race_thread(void *argument)
 {
 	struct race *race = argument;
@@ -1699,7 +1698,7 @@ static int race_thread(void *argument)
 	u32 x = nr;
 
 	for (n = 0; n < THREAD_IOS + THREAD_DEPTH; n++) {
-		/* the clock of a guest may stand still, at zero */
+		/* the clock of a guest may stand still at 0 */
 		u64 now_ns = ktime_get_ns() + START_NS;
 		struct sent *sent = &own[n % THREAD_DEPTH];
 		blk_opf_t opf = xorshift32(&x) % 4 ? REQ_OP_READ : REQ_OP_WRITE;
@@ -1724,7 +1723,7 @@ static int race_thread(void *argument)
 	return 0;
 }
 
-/* A copy as a decision takes it: is it of one moment? */
+/* Copy the history as a decision does. Return true if the copy is consistent. */
 static bool is_consistent(struct blk_linnos *linnos,
 			  struct linnos_history *copy)
 {
@@ -1771,7 +1770,7 @@ static void linnos_test_race(struct kunit *test)
 		KUNIT_EXPECT_FALSE(test, IS_ERR(task));
 	}
 	while (atomic_read(&race->running)) {
-		/* places are taken now and then, and left in any case */
+		/* slots are allocated from time to time, and always freed */
 		WRITE_ONCE(drive->watching, !drive->watching);
 		inconsistent += !is_consistent(linnos, copy);
 		usleep_range(1, 2);

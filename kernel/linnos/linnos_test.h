@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the KUnit tests of LinnOS share: a model file, and a policy without a
- * disk.
+ * Shared by the KUnit tests of LinnOS: a model file, and a policy without a disk.
  */
 #ifndef _LINNOS_TEST_H
 #define _LINNOS_TEST_H
@@ -18,7 +17,7 @@
 
 #define SEED 0x4c696e6e4f53ULL
 
-/* The model file's offsets, spelled out once more on purpose. */
+/* The offsets of the model file, defined again on purpose. */
 #define FILE_BYTES 34896
 #define FILE_CRC 16
 #define FILE_HIDDEN_WEIGHTS 64
@@ -34,7 +33,7 @@ struct linnos_fixture {
 	struct blk_linnos *linnos;
 };
 
-/* The kernel's own CRC, not the engine's. */
+/* Uses the kernel's CRC directly, not the code that is tested. */
 static inline void seal(u8 *file)
 {
 	put_unaligned_le32(0, file + FILE_CRC);
@@ -64,8 +63,8 @@ static inline void set_output_bias(u8 *file, int output, s64 bias)
 }
 
 /*
- * A network one can check by hand: slow when 10 pages or more are pending.
- * Unit 0 passes on the tens of what is pending now, unit 1 the hundreds.
+ * A network that can be checked by hand: it predicts slow if 10 pages or more are pending.
+ * Unit 0 passes on the tens digit of the pages pending now, unit 1 the hundreds digit.
  */
 static inline void fill_file(u8 *file)
 {
@@ -101,7 +100,7 @@ static inline int linnos_test_init(struct kunit *test)
 	fx->linnos = linnos_alloc(&fx->disk);
 	if (!fx->linnos)
 		return -ENOMEM;
-	/* slow is late */
+	/* a slow read is late */
 	fx->linnos->failover_us = 0;
 	test->priv = fx;
 	return linnos_alloc_stats(fx->linnos);
@@ -125,8 +124,8 @@ static inline u32 xorshift32(u32 *x)
 }
 
 /*
- * Random weights, field by field in the order of the file: of up to 100, for 31
- * nines by 100 are 27900, and biases of up to 2000.
+ * Random weights up to 100 and biases up to 2000, field by field in the order of the file. With
+ * 31 digits of 9, the sum is at most 31 * 9 * 100 + 2000 = 29900.
  */
 static inline void fill_random(u8 *file, u32 *x)
 {
@@ -147,7 +146,7 @@ static inline void fill_random(u8 *file, u32 *x)
 	seal(file);
 }
 
-/* The outputs straight from the file, in 64 bits throughout. Return: is it slow? */
+/* Compute the outputs from the file, in 64 bits. Return true if the prediction is slow. */
 static inline bool infer_by_hand(const u8 *file, const u8 *digits, s64 *out)
 {
 	int i, unit, k;
@@ -184,7 +183,7 @@ static inline int put_chunk(struct linnos_fixture *fx, const void *writer,
 	return ret;
 }
 
-/* Write @fx->file as sysfs would, in pages. */
+/* Write @fx->file in chunks of a page, as sysfs does. */
 static inline int upload(struct linnos_fixture *fx, size_t bytes)
 {
 	size_t at;
@@ -198,7 +197,7 @@ static inline int upload(struct linnos_fixture *fx, size_t bytes)
 
 #define HINTED_READ (REQ_OP_READ | REQ_LATCRIT)
 
-/* A bio and the request that it gets. */
+/* A bio and its request. */
 struct sent {
 	struct request rq;
 	struct bio bio;
@@ -209,20 +208,20 @@ static inline struct linnos_io *io_of(struct sent *sent)
 	return (struct linnos_io *)sent->rq.linnos;
 }
 
-/* It gets its request, and is issued at once. */
+/* Allocate the request of a bio, and issue it at once. */
 static inline void get_request(struct blk_linnos *linnos, struct sent *sent,
 			       u64 now_ns)
 {
 	struct linnos_io *io = io_of(sent);
 
 	blk_linnos_ops.track(&linnos->rqos, &sent->rq, &sent->bio);
-	/* not when this test runs, but when it says */
+	/* use the time of the test, not the real clock */
 	if (io->flags & LINNOS_IO_COUNTED && io->place)
 		linnos->drive.places.start_ns[io->place - 1] = now_ns;
 	linnos_io_issue(io, now_ns);
 }
 
-/* Return: whether it is admitted; only with %REQ_LATCRIT it may not be. */
+/* Send a bio. Return false if it is refused, which only happens with %REQ_LATCRIT. */
 static inline bool send(struct blk_linnos *linnos, struct sent *sent,
 			blk_opf_t opf, unsigned int bytes, u64 now_ns)
 {
@@ -243,7 +242,7 @@ static inline void answer(struct blk_linnos *linnos, struct sent *sent,
 	linnos_request_done(linnos, io_of(sent), now_ns);
 }
 
-/* Reads without the hint, one after the other, of so many us each. */
+/* Complete @n reads without the hint, one after the other, of @us each. */
 static inline void take_us(struct blk_linnos *linnos, int n, u32 us, u64 end_ns)
 {
 	struct sent sent;
@@ -254,13 +253,13 @@ static inline void take_us(struct blk_linnos *linnos, int n, u32 us, u64 end_ns)
 	}
 }
 
-/* An answer without how slow that is for the drive. */
+/* Return an answer without the slowness class. */
 static inline int time_in(enum blk_linnos_expected answer)
 {
 	return answer & ~BLK_LINNOS_US_SLOWNESS;
 }
 
-/* What somebody is told who has a read of so many bytes. */
+/* Return the answer for a caller that has a read of @bytes. */
 static inline int expected_of(struct blk_linnos *linnos, unsigned int bytes,
 			      u64 now_ns)
 {

@@ -117,7 +117,7 @@ struct linnos_probe_state {
 	u64 chosen_ns; /* last read expected to be fast, or last completed probe */
 	u64 since_ns; /* since when a probe is needed; 0 if none is */
 	atomic_t refused; /* reads refused or redirected since the last completed probe */
-	atomic_t asked; /* callers since one was told to send the probe and did not */
+	atomic_t asked; /* queries since a caller was to send the probe */
 	atomic_t in_flight; /* reads in flight; not maintained for the smallest class */
 	atomic_t against; /* reads in flight that were predicted slow, but admitted */
 	u8 window; /* limit of @against; 0 if closed */
