@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests of LinnOS: models of latencies, their file and its upload, what
- * they predict, and what they see of a drive.
+ * KUnit tests of LinnOS: latency models, their files and uploads, their predictions, and
+ * arrays that follow them.
  */
 #include <linux/bitfield.h>
 #include <linux/delay.h>
@@ -10,12 +10,12 @@
 #include "linnos_guard.h"
 #include "linnos_test.h"
 
-/* The file once more, spelled out on purpose. */
+/* The constants of the file format, defined again on purpose. */
 #define HEADER 64
 #define SPLITS 15
 #define LEAVES 16
 #define N_FEATURES 23
-/* before there was the last one */
+/* before the last feature was added */
 #define N_FEATURES_OLD 22
 #define CAP 0xffffff
 #define TREES 32
@@ -24,7 +24,7 @@
 #define OVERDUE_US 1000
 #define REFUSE_US 300
 
-/* 24 bits, as often few of them as many. */
+/* Return a number of up to 24 bits; all numbers of bits are about equally likely. */
 static u32 random_size(u32 *x)
 {
 	u32 value = xorshift32(x);
@@ -57,8 +57,8 @@ static void fill_header(u8 *file, u32 trees)
 }
 
 /*
- * The same trees for every implementation, from a stream of random numbers:
- * every split's feature, its limit, and then the leaves.
+ * The same trees for every implementation, from a stream of random numbers: the feature and the
+ * threshold of each split, and then the leaves.
  */
 static void fill_trees(u8 *file, u32 *x)
 {
@@ -76,7 +76,7 @@ static void fill_trees(u8 *file, u32 *x)
 	seal_trees(file, TREES_BYTES);
 }
 
-/* No trees: what the last four reads took on average. */
+/* A model without trees: the mean latency of the last four reads. */
 static void fill_mean(u8 *file)
 {
 	fill_header(file, 0);
@@ -116,7 +116,7 @@ static void linnos_test_trees_round_trip(struct kunit *test)
 	KUNIT_EXPECT_MEMEQ(test, fx->file, fx->again, TREES_BYTES);
 }
 
-/* Models that were trained before know less, and remain what they are. */
+/* Older models have one feature less, and their predictions do not change. */
 static void linnos_test_trees_old(struct kunit *test)
 {
 	struct linnos_latency *model = alloc_latency(test);
@@ -221,8 +221,8 @@ static void linnos_test_trees_header(struct kunit *test)
 }
 
 /*
- * The line in the log is compared with what user space gets: the CRC-32 of all
- * predictions as little-endian 32-bit integers.
+ * The line in the log is compared with the result of user space: the CRC-32 of all predictions
+ * as little-endian 32-bit integers.
  */
 #define VECTORS 100000
 
@@ -270,15 +270,15 @@ static enum blk_linnos_expected guarded(struct blk_linnos *linnos, u64 now_ns)
 }
 
 /*
- * The mean is what a test can foresee. It would not choose; what those do with
- * its numbers that choose is what most tests are about.
+ * Treat the model without trees as validated. Tests can compute its prediction, the mean, but
+ * most tests are about callers that follow the predictions of validated models.
  */
 static void let_it_choose(struct blk_linnos *linnos)
 {
 	rcu_dereference_protected(linnos->model, true)->chooses = true;
 }
 
-/* What reading the model file gives, in @fx->again. */
+/* Store the active model in @fx->again, as a read of the sysfs file does. */
 static size_t stored(struct linnos_fixture *fx)
 {
 	return linnos_model_store(active_of(fx), fx->again);
@@ -305,7 +305,7 @@ static void linnos_test_trees_upload(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, stored(fx), TREES_BYTES);
 	KUNIT_EXPECT_MEMEQ(test, fx->file, fx->again, TREES_BYTES);
 
-	/* refused: the old one stays, and nothing is left of the new */
+	/* rejected: the old model remains active, and the new one is freed */
 	fx->file[TREES_BYTES - 1] ^= 1;
 	KUNIT_EXPECT_EQ(test, upload_trees(fx, TREES_BYTES), -EINVAL);
 	fx->file[TREES_BYTES - 1] ^= 1;
@@ -317,7 +317,7 @@ static void linnos_test_trees_upload(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, linnos->upload.file);
 	KUNIT_EXPECT_EQ(test, active_of(fx)->id, id);
 
-	/* the smallest, and back to a network */
+	/* the smallest model, and back to a network */
 	fill_mean(fx->file);
 	KUNIT_EXPECT_EQ(test, upload_trees(fx, HEADER), 0);
 	KUNIT_EXPECT_EQ(test, active_of(fx)->latency->n_trees, 0);
@@ -327,7 +327,7 @@ static void linnos_test_trees_upload(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, linnos->drive.watching);
 }
 
-/* The largest comes in several pieces. */
+/* The largest model is written in several chunks. */
 static void linnos_test_trees_pieces(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
@@ -346,7 +346,7 @@ static void linnos_test_trees_pieces(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, active_of(fx));
 	KUNIT_EXPECT_EQ(test, stored(fx), bytes);
 	KUNIT_EXPECT_MEMEQ(test, fx->file, fx->again, bytes);
-	/* nothing may follow */
+	/* a chunk that exceeds the file is rejected */
 	KUNIT_ASSERT_EQ(test, put_chunk(fx, fx, fx->file, 0, PAGE_SIZE), 0);
 	KUNIT_EXPECT_EQ(test, put_chunk(fx, fx, fx->file, PAGE_SIZE, bytes),
 			-EINVAL);
@@ -358,11 +358,11 @@ static void linnos_test_trees_memory(struct kunit *test)
 	size_t largest = linnos_latency_sizeof(LINNOS_LATENCY_BYTES_MAX);
 
 	kunit_info(test, "model %zu, the largest %zu bytes", model, largest);
-	/* beside what a disk has with any model */
+	/* including the state that each disk has */
 	KUNIT_EXPECT_LE(test, largest + sizeof(struct blk_linnos), 32 * 1024);
 }
 
-/* What is seen, and what follows from it */
+/* Decisions and answers */
 
 static int linnos_latency_test_init(struct kunit *test)
 {
@@ -382,7 +382,7 @@ static int linnos_latency_test_init(struct kunit *test)
 	return ret;
 }
 
-/* Slow beyond refuse_us; and a probe is a probe. */
+/* A read predicted slower than refuse_us is refused, and probes work as with a network. */
 static void linnos_test_refuses(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
@@ -392,7 +392,7 @@ static void linnos_test_refuses(struct kunit *test)
 
 	take_us(linnos, 4, REFUSE_US, ns);
 	KUNIT_EXPECT_TRUE(test, send(linnos, &sent, HINTED_READ, 4096, ns));
-	/* 300 us on average, and then 301 */
+	/* the mean is 300 us, and then 301 us */
 	answer(linnos, &sent, BLK_STS_OK, ns + (REFUSE_US + 4) * 1000);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_FALSE_SUBMITS),
 			1);
@@ -402,7 +402,7 @@ static void linnos_test_refuses(struct kunit *test)
 	linnos->drive.probe_after_us = 100;
 	KUNIT_EXPECT_TRUE(test, send(linnos, &sent, HINTED_READ, 4096, ns));
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 1);
-	/* it is the oldest like any other */
+	/* the probe counts for the oldest start time like any other read */
 	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&linnos->drive.places), ns);
 	answer(linnos, &sent, BLK_STS_OK, ns + 20000);
 	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&linnos->drive.places), 0);
@@ -424,13 +424,13 @@ static void linnos_test_lowest(struct kunit *test)
 		{ { US(100), N, SLOW(1000), US(50) }, 0x8 },
 		{ { US(90), US(90), US(90), US(90) }, 0xf },
 		{ { N, US(16000000), N, N }, 0x2 },
-		/* the least slow; and slow by its own model, but lowest */
+		/* the least slow ones; and one that is slow by its own model, but fastest */
 		{ { SLOW(500), SLOW(1000), SLOW(600), N }, 0x5 },
 		{ { US(500), SLOW(100), N, N }, 0x2 },
 		{ { STALLED, US(16000000), N, N }, 0x2 },
 		{ { STALLED, US(900), N, N }, 0x2 },
 		{ { STALLED, STALLED, N, N }, 0x3 },
-		/* not all tell microseconds */
+		/* not all answers are in microseconds */
 		{ { US(10), BLK_LINNOS_FAST, SLOW(50), BLK_LINNOS_UNKNOWN },
 		  0xb },
 		{ { US(10), BLK_LINNOS_SLOW, US(500), N }, 0x5 },
@@ -452,7 +452,7 @@ static void linnos_test_lowest(struct kunit *test)
 	}
 }
 
-/* How long it would take; a drive that is passed over is looked at. */
+/* Answers in microseconds. A drive that is avoided is probed. */
 static void linnos_test_expects_us(struct kunit *test)
 {
 	const int stalled = BLK_LINNOS_US | BLK_LINNOS_US_SLOW |
@@ -469,13 +469,13 @@ static void linnos_test_expects_us(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
 			BLK_LINNOS_US | 200);
 
-	/* when it has answered nothing for long, and went without many reads */
+	/* probed if no read has completed for long and many reads were sent to other drives */
 	linnos->drive.probe_after_us = 5000;
 	linnos->drive.probe_after_refused = 3;
 	for (i = 0; i < 9; i++)
 		KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 5000000),
 				BLK_LINNOS_US | 200);
-	/* heard of lately: who asks writes nothing that all who ask read */
+	/* not stale: a query does not write to a cache line that all queries read */
 	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->drive.look[0].refused), 0);
 	ns += 5000001;
 	for (i = 0; i < 3; i++)
@@ -483,7 +483,7 @@ static void linnos_test_expects_us(struct kunit *test)
 				BLK_LINNOS_US | 200);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns), BLK_LINNOS_PROBE);
 	send(linnos, &sent, REQ_OP_READ, 4096, ns);
-	/* a read in flight counts for those who choose; not in what is told */
+	/* a read in flight adds to the returned answer, but not to drive.latency_us */
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
 	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_QUERY_ONLY,
@@ -497,7 +497,7 @@ static void linnos_test_expects_us(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 100000),
 			BLK_LINNOS_US | 175);
 
-	/* stalled: later than all that are not; and what its model says */
+	/* stalled: ranks last, but drive.latency_us is that of the model */
 	linnos->stall_us = 500;
 	send(linnos, &sent, REQ_OP_READ, 4096, ns + 100000);
 	ns += 600001;
@@ -508,7 +508,7 @@ static void linnos_test_expects_us(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, drive.flags,
 			BLK_EXPECT_SLOW | BLK_EXPECT_STALLED);
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 175);
-	/* also when its model has come to say so itself */
+	/* also after the model has come to predict slow by itself */
 	told = linnos_expect_read(linnos, 0, 4096, ns + NSEC_PER_SEC,
 				  LINNOS_QUERY_ONLY, &drive);
 	KUNIT_EXPECT_EQ(test, time_in(told), stalled);
@@ -517,15 +517,15 @@ static void linnos_test_expects_us(struct kunit *test)
 				BLK_EXPECT_STALE);
 	KUNIT_EXPECT_GT(test, drive.latency_us, 175);
 	answer(linnos, &sent, BLK_STS_OK, ns);
-	/* the most that a model may say, and the most that there are */
+	/* the penalty saturates */
 	KUNIT_EXPECT_EQ(test,
 			linnos_queueing_penalty_us(1 << 18, LINNOS_LATENCY_CAP),
 			LINNOS_LATENCY_CAP);
 }
 
 /*
- * 128 us; twice as long where a read is in flight in the region, and eight times
- * where the question does not say where.
+ * Predict 128 us; twice that if a read is in flight in the region, and eight times that if the
+ * query does not give the address.
  */
 static void fill_region_trees(u8 *file)
 {
@@ -548,7 +548,7 @@ static void fill_region_trees(u8 *file)
 	seal_trees(file, TREES_BYTES);
 }
 
-/* A partition's sectors are the disk's from where it begins. */
+/* Sectors on a partition are converted to sectors on the disk. */
 static void linnos_test_asked_where(struct kunit *test)
 {
 	static const struct {
@@ -590,8 +590,8 @@ static void linnos_test_asked_where(struct kunit *test)
 }
 
 /*
- * A model without trees: it tells how long, and nothing follows from it, neither a
- * refusal, nor a choice, nor a look at a drive that was passed over.
+ * A model without trees reports latencies, but they do not cause refusals, redirected reads, or
+ * probes of a drive that is avoided.
  */
 static void linnos_test_no_choice(struct kunit *test)
 {
@@ -633,7 +633,7 @@ static void linnos_test_no_choice(struct kunit *test)
 			BLK_EXPECT_UNVALIDATED | BLK_EXPECT_STALE);
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 5000);
 
-	/* nor to who has a guard, without trees; with few it is told to him alone */
+	/* the same for callers with a guard; only these may follow a model with few trees */
 	KUNIT_EXPECT_EQ(test, guarded(linnos, ns), BLK_LINNOS_UNKNOWN);
 	rcu_dereference_protected(linnos->model, true)->guides = true;
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
@@ -644,7 +644,7 @@ static void linnos_test_no_choice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, guarded(linnos, ns),
 			BLK_LINNOS_US | BLK_LINNOS_US_UNVALIDATED |
 				BLK_LINNOS_US_SLOW | 5000);
-	/* a stalled drive is left, whatever few trees say */
+	/* a stalled drive is reported, whatever a model with few trees predicts */
 	send(linnos, &sent, REQ_OP_READ, 4096, ns);
 	KUNIT_EXPECT_EQ(test, guarded(linnos, ns + 100001), BLK_LINNOS_STALLED);
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 100001),
@@ -652,17 +652,17 @@ static void linnos_test_no_choice(struct kunit *test)
 	answer(linnos, &sent, BLK_STS_IOERR, ns + 100001);
 	linnos->drive.probe_after_us = 100;
 	linnos->drive.probe_after_refused = 1;
-	/* who goes elsewhere for it comes back to look */
+	/* a drive that is avoided because of such a model is probed */
 	KUNIT_EXPECT_EQ(test, guarded(linnos, ns), BLK_LINNOS_PROBE);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 1);
-	/* not where it is no burst, however long nobody was there; nor is the model asked */
+	/* not without a sign of a burst, even if stale; the model is not evaluated then */
 	take_us(linnos, 4, 100, ns);
 	inferences = linnos_stat(linnos, LINNOS_STAT_INFERENCES);
 	for (i = 0; i < 8; i++, ns += 10000000)
 		KUNIT_EXPECT_EQ(test, guarded(linnos, ns), BLK_LINNOS_UNKNOWN);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_INFERENCES),
 			inferences);
-	/* one of the last took longer, or one has been in flight for a while */
+	/* one of the last reads was slow, or one has been in flight for a while */
 	linnos->stall_us = 0;
 	take_us(linnos, 1, 100 + 2 * OVERDUE_US, ns);
 	KUNIT_EXPECT_TRUE(test, guarded(linnos, ns) & BLK_LINNOS_US);
@@ -692,7 +692,7 @@ static struct kunit_suite linnos_latency_model_suite = {
 	.test_cases = linnos_latency_model_cases,
 };
 
-/* Of @n reads of an array, those that leave the first of two disks for the second. */
+/* Send @n reads to two disks, the first being the default. Return how many are redirected. */
 static int leave(struct blk_linnos_array *array, enum blk_linnos_expected home,
 		 int n, u32 stayed_us, u32 left_us)
 {
@@ -716,7 +716,7 @@ static int leave(struct blk_linnos_array *array, enum blk_linnos_expected home,
 	return left;
 }
 
-/* In the next slice. */
+/* Begin the next slice. Return true if redirecting is suspended; @page is the guard's file. */
 static bool stays(struct blk_linnos_array *array, char *page)
 {
 	struct blk_linnos_assignment lot;
@@ -727,7 +727,7 @@ static bool stays(struct blk_linnos_array *array, char *page)
 	return strstr(page, "state staying\n");
 }
 
-/* The others are asked or not, whatever is known of leaving. */
+/* Answers for which other disks are never or always queried, whatever the guard knows. */
 static void linnos_test_may_leave(struct kunit *test)
 {
 	static const enum blk_linnos_expected never[] = {
@@ -758,7 +758,7 @@ static void linnos_test_may_leave(struct kunit *test)
 	kfree(array.guard);
 }
 
-/* So many reads at a usual home ask another disk, which is expected to take @other_us. */
+/* Send @n reads at a normal default disk, and query another one, expected to take @other_us. */
 static void ask_in_vain(struct blk_linnos_array *array, int n, u32 other_us,
 			struct blk_linnos_assignment lot)
 {
@@ -777,7 +777,7 @@ static void ask_in_vain(struct blk_linnos_array *array, int n, u32 other_us,
 	}
 }
 
-/* The others are not asked where that is mostly in vain, but for a read in a while. */
+/* If other disks are rarely better, they are queried only for a few reads. */
 static void linnos_test_asks_in_vain(struct kunit *test)
 {
 	const enum blk_linnos_expected usual =
@@ -795,7 +795,7 @@ static void linnos_test_asks_in_vain(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, page);
 	KUNIT_ASSERT_EQ(test, blk_linnos_array_init(&array), 0);
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on"), 0);
-	/* nobody else to be asked: nothing is known by that */
+	/* there is no other disk: this says nothing about others */
 	ask_in_vain(&array, 999, 0, counts);
 	KUNIT_EXPECT_FALSE(test, stays(&array, page));
 	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &lot, usual));
@@ -803,16 +803,16 @@ static void linnos_test_asks_in_vain(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, stays(&array, page));
 	KUNIT_EXPECT_FALSE(test, blk_linnos_may_redirect(&array, &lot, usual));
 	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &tries, usual));
-	/* of slower homes that says nothing */
+	/* this does not affect slower classes */
 	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &lot, slow));
-	/* those that try notice when it changes */
+	/* the few reads that still query notice a change */
 	ask_in_vain(&array, 99, 50, tries);
 	KUNIT_EXPECT_FALSE(test, stays(&array, page));
 	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &lot, usual));
 	kfree(array.guard);
 }
 
-/* An array leaves what is called slow while that is worth it, unless it is told to. */
+/* An array redirects reads while they gain from it, or always if it is unguarded. */
 static void linnos_test_array(struct kunit *test)
 {
 	const enum blk_linnos_expected bad =
@@ -833,32 +833,32 @@ static void linnos_test_array(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "ON\n"), -EINVAL);
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on\n"), 0);
 	KUNIT_EXPECT_FALSE(test, stays(&array, page));
-	/* as good as home: nobody leaves, or is counted */
+	/* not better by the margin: no read is redirected or counted */
 	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_US | 130, 99, 130, 1),
 			0);
-	/* worth it */
+	/* redirecting pays off */
 	KUNIT_EXPECT_GT(test, leave(&array, bad | 2000, 2000, 2000, 100), 1900);
 	KUNIT_EXPECT_FALSE(test, stays(&array, page));
 	KUNIT_EXPECT_NOT_NULL(test, strstr(page, "usual wished 0 "));
 	KUNIT_EXPECT_NOT_NULL(test, strstr(page, "bad wished 2000 "));
-	/* not worth it any more */
+	/* redirecting no longer pays off */
 	leave(&array, bad | 2000, 8000, 100, 2000);
 	KUNIT_EXPECT_LT(test, leave(&array, bad | 2000, 2000, 100, 2000), 100);
 	KUNIT_EXPECT_TRUE(test, stays(&array, page));
 	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &lot, bad));
-	/* while others are worth it, it asks for this one seldom */
+	/* while another class gains, other disks are rarely queried for this one */
 	leave(&array, slow | 500, 500, 500, 100);
 	KUNIT_EXPECT_FALSE(test, stays(&array, page));
 	KUNIT_EXPECT_FALSE(test, blk_linnos_may_redirect(&array, &lot, bad));
 	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &tries, bad));
-	/* nobody stays at a disk that is stalled, and nobody at all if so told */
+	/* no control reads at a stalled disk, and none at all if unguarded */
 	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_US | 2000, 99, 1, 1), 0);
 	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_STALLED, 99, 1, 1), 99);
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "unguarded"), 0);
 	KUNIT_EXPECT_EQ(test, leave(&array, bad | 2000, 99, 100, 2000), 99);
 	KUNIT_EXPECT_TRUE(test,
 			  blk_linnos_may_redirect(&array, &lot, bad | 2000));
-	/* switched on again it begins anew */
+	/* switching on again resets the guard */
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "on"), 0);
 	blk_linnos_array_show_guard(&array, page);
 	KUNIT_EXPECT_NOT_NULL(test,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests of LinnOS: the model file, its upload, and what a model takes.
+ * KUnit tests of LinnOS: the model file, its upload, and the memory of a model.
  */
 #include "linnos_test.h"
 
@@ -79,13 +79,13 @@ static enum linnos_model_error parse_sealed(struct linnos_fixture *fx)
 	return parse(fx);
 }
 
-/* Each sum up to the last value that it may reach, and one further. */
+/* Each sum is tested at its limit and one beyond it. */
 static void linnos_test_narrow(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
 	int unit;
 
-	/* 9 * 7 + bias is exactly the largest, with digits that do not help */
+	/* 9 * 7 + bias is exactly the maximum: digits with negative weights are 0 */
 	set_hidden(fx->file, 3, 255, 7);
 	set_hidden(fx->file, 4, 255, -7);
 	set_hidden_bias(fx->file, 255, S16_MAX - 63);
@@ -97,7 +97,7 @@ static void linnos_test_narrow(struct kunit *test)
 	set_hidden_bias(fx->file, 255, S16_MIN + 62);
 	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_NOT_NARROW);
 
-	/* numbers whose low 16 bits would do, and one that another undoes */
+	/* weights of which only the low 16 bits fit, and one that the bias cancels */
 	fill_file(fx->file);
 	set_hidden(fx->file, 3, 255, 0x10000);
 	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_NOT_NARROW);
@@ -108,11 +108,11 @@ static void linnos_test_narrow(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_NOT_NARROW);
 	set_output(fx->file, 255, 1, S16_MAX);
 	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_OK);
-	/* each fits, not their difference */
+	/* each output weight fits, but not their difference */
 	set_output(fx->file, 255, 0, -1);
 	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_NOT_NARROW);
 
-	/* margin: 255 units by 32767 by 257 are less than 2^31, 256 are more */
+	/* margin: 255 * 32767 * 257 is less than 2^31, 256 * 32767 * 257 is more */
 	fill_file(fx->file);
 	for (unit = 0; unit < 256; unit++) {
 		set_hidden(fx->file, 12, unit, 0);
@@ -133,8 +133,8 @@ static void linnos_test_narrow(struct kunit *test)
 }
 
 /*
- * What the lower half of the margin has: products of the first two units of a
- * word, which reach the most, with the weights of the last two.
+ * The lower half of the margin contains the products of the first two units of a word, whose
+ * sums are the largest here, with the weights of the last two.
  */
 static void linnos_test_narrow_lower_half(struct kunit *test)
 {
@@ -149,7 +149,7 @@ static void linnos_test_narrow_lower_half(struct kunit *test)
 		set_output(fx->file, unit, 1, first ? 0 : 800);
 	}
 	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_OK);
-	/* 128 units by 20000 by 839 are 2^31 */
+	/* 128 * 20000 * 839 reaches 2^31 */
 	for (unit = 0; unit < 256; unit++)
 		set_output(fx->file, unit, 1, unit % 4 < 2 ? 0 : 839);
 	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_NOT_NARROW);
@@ -177,7 +177,7 @@ static void linnos_test_upload(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, active_id(fx), first);
 	KUNIT_EXPECT_EQ(test, fx->linnos->threshold_us, 150);
 
-	/* nothing happens before the last byte, and a restart is fine */
+	/* the model is activated with the last byte, and an upload can be restarted */
 	set_output_bias(fx->file, 0, 700000);
 	seal(fx->file);
 	second = get_unaligned_le32(fx->file + FILE_CRC);
@@ -202,7 +202,7 @@ static void linnos_test_upload_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, upload(fx, FILE_BYTES), -EINVAL);
 	fx->file[FILE_BYTES - 1] ^= 1;
 
-	/* pieces out of order, of two writers, or past the end */
+	/* chunks out of order, of two writers, or past the end */
 	KUNIT_EXPECT_EQ(test,
 			put_chunk(fx, fx, fx->file + PAGE_SIZE, PAGE_SIZE,
 				  PAGE_SIZE),

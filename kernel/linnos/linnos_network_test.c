@@ -26,7 +26,7 @@ static void linnos_test_features(struct kunit *test)
 	KUNIT_EXPECT_MEMEQ(test, digits, expected, sizeof(digits));
 }
 
-/* Margin and both outputs, which must be those straight from the file. */
+/* Check the margin and both outputs against those computed from the file. */
 static bool infer(struct kunit *test, const u8 *digits, s64 *out)
 {
 	struct linnos_fixture *fx = test->priv;
@@ -76,10 +76,10 @@ static void linnos_test_equal_outputs_are_fast(struct kunit *test)
 }
 
 /*
- * The same vectors for every implementation, also outside the kernel: a
- * xorshift32 stream from 0x4c494e4e makes the model, and then the digits, x % 10.
- * The line in the log is compared with what the others get: the CRC-32 of all
- * output pairs as little-endian 64-bit integers.
+ * The same vectors for every implementation, also outside the kernel: a xorshift32 stream that
+ * starts with 0x4c494e4e generates the model and then the digits, x % 10. The line in the log is
+ * compared with the results of the others: the CRC-32 of all output pairs as little-endian
+ * 64-bit integers.
  */
 #define VECTORS 100000
 
@@ -107,7 +107,7 @@ static void linnos_test_vectors(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, n, VECTORS);
 }
 
-/* Sums up to the first and last value of 16 bits. */
+/* Hidden sums up to the smallest and the largest value of 16 bits. */
 static void linnos_test_extremes(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
@@ -119,7 +119,7 @@ static void linnos_test_extremes(struct kunit *test)
 		set_hidden(fx->file, i, 8, 100);
 		set_hidden(fx->file, i, 9, -100);
 	}
-	/* 31 nines by 100 are 27900 */
+	/* 31 * 9 * 100 = 27900 */
 	set_hidden_bias(fx->file, 8, 32767 - 27900);
 	set_hidden_bias(fx->file, 9, -32768 + 27900);
 	seal(fx->file);
@@ -130,7 +130,7 @@ static void linnos_test_extremes(struct kunit *test)
 
 		for (i = 0; i < 31; i++)
 			digits[i] = xorshift32(&x) % 10;
-		/* all zero, all nine, and mostly zero as real ones */
+		/* digits that are all 0, all 9, and mostly 0 as in practice */
 		for (i = 0; n % 2 && i < 31; i++)
 			digits[i] *= xorshift32(&x) % 2;
 		if (n < 2)
