@@ -70,7 +70,7 @@ extern "C" {
  *	%LINNOS_PREDICT_ALL: predict the latency of each read at every replica. Otherwise a read
  *	stays at its default replica without predictions for the others if that replica is idle and
  *	its prediction is as low as theirs recently were, for at most 32 reads of a thread in a row.
- * @home: default replica, from 0, which serves reads when the predictions hardly differ; or
+ * @home: default replica, from 0, which serves reads when the predictions barely differ; or
  *	%LINNOS_DEFAULT_ROUND_ROBIN
  * @home_margin_percent: a read leaves its default replica only for a prediction that is lower by
  *	more than this percentage of the default replica's prediction, 0 to 100

@@ -75,7 +75,7 @@ int linnos_queue_create(struct linnos_queue **queue, struct linnos_array *a,
 		error = queue_new(queue, a, &o);
 	if (error)
 		return error;
-	/* Register at once, so that the caller is told of an error now. */
+	/* Register at once, so that this call returns the error. */
 	if ((o.register_files || (o.n_buffers && !o.fixed_files && !o.first_buffer)) &&
 	    !io_channel_get(*queue, &error)) {
 		queue_free(*queue);

@@ -186,9 +186,9 @@ static unsigned int fail_unsubmitted(struct uring *u)
 }
 
 /*
- * What was submitted completes without the ring being entered, unless the descriptor is gone: then
- * the kernel may have dropped it, as it may have completions that did not fit into the queue. Wait
- * for a limited time in these cases.
+ * Submitted requests complete without the ring being entered, unless the descriptor is gone: then
+ * the kernel may have dropped them, as it may have dropped completions that did not fit into the
+ * queue. Wait for a limited time in these cases.
  */
 static int wait_for_submitted(struct uring *u, int64_t timeout_ns)
 {

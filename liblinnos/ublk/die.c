@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What goes wrong: see die.h. */
+/* Error messages: see die.h. */
 #include "die.h"
 
 #include <stdarg.h>

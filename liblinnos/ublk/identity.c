@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* How a drive is recognised after a reboot: see identity.h. */
+/* Identify drives across reboots: see identity.h. */
 #include "identity.h"
 
 #include <limits.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define NAME "name "
-/* The end of a longer path is kept; the inode tells such files apart. */
+/* Only the end of a longer path is kept. The inode distinguishes files with the same end. */
 #define PATH_KEPT 150
 
 /* Read an attribute in sysfs into value, without spaces at either end. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a drive is recognised after a reboot. */
+/* Identify drives across reboots. */
 #ifndef LINNOS_UBLK_IDENTITY_H
 #define LINNOS_UBLK_IDENTITY_H
 
@@ -15,7 +15,8 @@
  * which may be another drive's after a reboot.
  */
 void identity_get(char id[IDENTITY_BYTES], const char *path, const struct stat *st);
-/* As if the drive had none of these, for two drives that claim the same. */
+/* Write the identity that a drive without any of these would have, for two drives that report the
+ * same one. */
 void identity_get_name(char id[IDENTITY_BYTES], const struct stat *st);
 /* Return true if the identity is valid until the next boot only. */
 bool identity_is_name(const char *id);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * linnos-ublk: a mirror that reads from the replica predicted to answer first, as a block device of
- * any kernel that has ublk. docs/ublk.md says what it promises, mirror.h how that is kept.
+ * linnos-ublk: a mirror that reads from the replica predicted to answer first, as a block device
+ * for any kernel that has ublk. docs/ublk.md describes its guarantees, mirror.h how they are kept.
  */
 #include "die.h"
 #include "record.h"
@@ -47,7 +47,7 @@ static void open_array(struct mirror *m, const struct options *o)
 			 (unsigned long long)stats.not_choosing, m->n);
 }
 
-/* What its server's successor needs to know is not less than what that knows. */
+/* A server that takes over the device must not find an older record than this server has. */
 static void keep_record(struct mirror *m)
 {
 	int error = record_write(m->device.number, m->recorded, m->n, m->in);
@@ -59,7 +59,7 @@ static void keep_record(struct mirror *m)
 	    strerror(-error));
 }
 
-/* All replicas that are in become equal, on their media, and that they are served is recorded. */
+/* Make all replicas in the mirror equal on their media. */
 static void make_equal(struct mirror *m, const struct options *o, uint32_t current)
 {
 	if (!o->compare || m->device.is_taken_over)
@@ -93,7 +93,8 @@ static void end_state(struct mirror *m)
 			 strerror(-error));
 }
 
-/* A device whose server was killed is served again, without the replicas that it had dropped. */
+/* Return true if the device of a killed server is recovered. The replicas that this server had
+ * dropped are left out. */
 static bool is_recovered(struct mirror *m, const struct options *o)
 {
 	if (o->device == NO_DEVICE || !ublk_is_left(&m->device, o->device, o->recover))
@@ -128,7 +129,7 @@ int main(int argc, char **argv)
 	ublk_open_control(&m.device);
 	recovered = is_recovered(&m, &o);
 	replicas_open(m.replicas, &m.geometry, &o, m.in, recovered);
-	/* Who had them until now may have been another that recovered it, and dropped one. */
+	/* Another server may have recovered the device in the meantime, and dropped a replica. */
 	if (recovered && record_read(o.device, o.paths, o.n) != m.in)
 		die("/dev/ublkb%u was served meanwhile; once more", o.device);
 	avoid_reclaim_deadlock();

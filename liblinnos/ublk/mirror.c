@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Starts the device, its workers, and stops both: see mirror.h. */
+/* Start and stop the device and its workers: see mirror.h. */
 #include "mirror.h"
 #include "die.h"
 #include "ublk_abi.h"
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #define SECTOR_SHIFT 9
-/* How long nothing must come before a device that can be recovered is stopped, and how often that
- * is waited for at most. */
+/* A device that can be recovered is stopped after no request has arrived for PAUSE_NS, or after
+ * PAUSES_MAX such periods. */
 #define PAUSE_NS 100000000
 #define PAUSES_MAX 50
 
@@ -74,9 +74,10 @@ static void paused(struct mirror *m)
 }
 
 /*
- * The kernel waits for what we have, which is served meanwhile, and ends every fetch. What it has
- * yet to give us it fails, if the device can be recovered: what a killed server had left, for a
- * moment after START, and what waits for a tag. So such a device is stopped when no more comes.
+ * Stop the device. The kernel waits for the requests that this server has, which it continues to
+ * serve, and ends every fetch. If the device can be recovered, the kernel fails the requests that
+ * it has not handed over yet: for a moment after START those that a killed server had left, and
+ * requests that wait for a tag. Such a device is therefore stopped when no more requests arrive.
  */
 static void stop(struct mirror *m)
 {
@@ -175,7 +176,7 @@ static void fetched(struct worker *w, struct request *r, int result)
 		tell(w, m->workers, OF_STOPPING, 0);
 }
 
-/* One that could not be given, for want of memory, is sent again. */
+/* A message that could not be delivered for lack of memory is sent again. */
 static void message_sent(struct worker *w, const struct subject *s, int result)
 {
 	w->n_messages--;
@@ -245,7 +246,7 @@ static void work(struct worker *w)
 		reads_due(w);
 }
 
-/* The kernel wants all fetches of a queue from the thread that serves it. */
+/* The kernel requires that the thread which serves a queue submits all of its fetches. */
 static void fetch_all(struct worker *w)
 {
 	for (unsigned int tag = 0; tag < w->mirror->device.depth; tag++) {
@@ -262,7 +263,7 @@ static bool is_busy(const struct worker *w)
 	return w->n_fetching || w->n_reading || w->n_messages;
 }
 
-/* Of any but the first. */
+/* The thread of any worker but the first. */
 static void *serve_queue(void *worker)
 {
 	struct worker *w = worker;
@@ -270,7 +271,7 @@ static void *serve_queue(void *worker)
 
 	pthread_mutex_lock(&m->gate);
 	pthread_mutex_unlock(&m->gate);
-	/* liburing 2.3 has a declaration of io_uring_enable_rings() only. */
+	/* liburing 2.3 only declares io_uring_enable_rings() and does not define it. */
 	if (syscall(__NR_io_uring_register, w->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0))
 		die("/dev/ublkb%u cannot be served: io_uring: %s", m->device.number,
 		    strerror(errno));
@@ -289,11 +290,12 @@ static int create_ring(struct worker *w)
 {
 	const struct mirror *m = w->mirror;
 	const unsigned int depth = m->device.depth;
-	/* Another thread's than that which makes it. */
+	/* The ring of another thread is enabled by that thread, not by the thread that creates
+	 * it. */
 	const unsigned int always = IORING_SETUP_SQE128 | IORING_SETUP_CQSIZE |
 				    (w->queue ? IORING_SETUP_R_DISABLED : 0);
-	/* A tag has a command under way, or legs, or attempts of which one may have lost, and may
-	 * have been told of its turn. */
+	/* Each tag may have a command in flight, or replica writes, or attempts one of which may be
+	 * orphaned, and a message for its deferred write. */
 	const unsigned int entries = 2 * depth + 8, completions = depth * (m->n + 5) + 64;
 	struct io_uring_params p = {
 		.flags = always | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SINGLE_ISSUER,
@@ -301,7 +303,7 @@ static int create_ring(struct worker *w)
 	};
 	int error = io_uring_queue_init_params(entries, &w->ring, &p);
 
-	/* A kernel of the first version has no SINGLE_ISSUER. */
+	/* The oldest supported kernels do not have SINGLE_ISSUER. */
 	if (error != -EINVAL)
 		return error;
 	p = (struct io_uring_params){.flags = always, .cq_entries = completions};
@@ -344,9 +346,9 @@ static int prepare_signals(struct mirror *m)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGUSR1);
-	/* For the threads to come, too. */
+	/* Threads created later inherit this mask. */
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	/* Nobody may be there to read what is said, and it goes on. */
+	/* If no program reads the output, the server must continue. */
 	signal(SIGPIPE, SIG_IGN);
 	m->signals = signalfd(-1, &set, SFD_CLOEXEC);
 	return m->signals < 0 ? -errno : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The command line: see options.h. */
+/* Parse the command line: see options.h. */
 #include "options.h"
 #include "die.h"
 
@@ -12,7 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of more processors several share one, unless more are asked for: each has memory. */
+/* More processors share a queue, unless more queues are requested, because each queue needs
+ * memory. */
 #define QUEUES 4
 #define QUEUE_DEPTH 128
 #define QUEUE_DEPTH_MAX 1024
@@ -258,7 +259,7 @@ static void take(struct options *o, int option, const char *text)
 	}
 }
 
-/* DEV=MODEL, unless there is a file of the whole name. */
+/* Split DEV=MODEL, unless there is a file with the whole name. */
 static void take_replica(struct options *o, char *argument)
 {
 	char *equals = strrchr(argument, '=');

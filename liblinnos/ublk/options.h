@@ -13,20 +13,20 @@
 #define QUEUES_MAX 32
 
 struct options {
-	unsigned int n; /* replicas */
+	unsigned int n; /* number of replicas */
 	const char *paths[REPLICAS_MAX];
 	const char *models[REPLICAS_MAX];   /* NULL: none */
 	bool assume_clean, compare, resync; /* exactly one */
 	bool recover;
 	bool json;
-	uint32_t device; /* N of /dev/ublkbN; NO_DEVICE: the first free one */
-	uint32_t remove; /* likewise; NO_DEVICE: nothing is to be removed */
-	uint64_t bytes;	 /* of the mirror; 0: as the replicas have */
+	uint32_t device; /* N of /dev/ublkbN; NO_DEVICE for the first free one */
+	uint32_t remove; /* N of /dev/ublkbN; NO_DEVICE to remove none */
+	uint64_t bytes;	 /* of the mirror; 0 for the size of the replicas */
 	unsigned int queues, queue_depth;
 	struct linnos_options reads;
 };
 
-/* Exits after --help and --version, and with EXIT_USAGE on a bad command line. */
+/* Parse the command line. Exits after --help and --version, and with EXIT_USAGE on a bad one. */
 void options_parse(struct options *o, int argc, char **argv);
 
 #endif

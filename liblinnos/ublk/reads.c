@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-/* Reads that no replica could answer are each told of, up to so many a worker. */
+/* Each worker reports this many failed reads individually. */
 #define READS_TOLD 10
 
 static void read_failed(struct worker *w)

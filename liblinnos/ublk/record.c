@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which replicas are in a device's mirror: see record.h. */
+/* Record the replicas of a device's mirror: see record.h. */
 #include "record.h"
 #include "die.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The drives and files that the mirror is made of: see replicas.h. */
+/* The drives and files of the mirror: see replicas.h. */
 #include "replicas.h"
 #include "die.h"
 #include "state.h"
@@ -22,8 +22,8 @@
 #define COMPARED_BYTES (1u << 20) /* at a time */
 #define WAIT_MS 10
 
-/* Of a queue's attribute; 0 when the kernel has none of this name. A partition has no queue of its
- * own, its drive's is one folder up. */
+/* Read an attribute of a device's queue; 0 if the kernel does not have it. A partition has no queue
+ * of its own; that of its drive is one folder up. */
 static unsigned long long queue_attribute(dev_t device, const char *name)
 {
 	static const char *const folders[] = {"", "../"};
@@ -60,9 +60,9 @@ static void look_at_drive(struct replica *r)
 static void look_at_file(struct replica *r, const struct stat *st)
 {
 	r->bytes = st->st_size;
-	/* What O_DIRECT wants at most on any file system. */
+	/* The largest alignment that O_DIRECT requires on any file system. */
 	r->logical_bytes = r->physical_bytes = BLOCK_BYTES;
-	/* A hole where nothing is. */
+	/* Punch a hole beyond the end of the file to find out whether this is supported. */
 	r->can_zero =
 		!fallocate(r->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 			   (st->st_size + BLOCK_BYTES) & ~(off_t)(BLOCK_BYTES - 1), BLOCK_BYTES);
@@ -91,13 +91,13 @@ void wait_a_little(void)
 	nanosleep(&pause, NULL);
 }
 
-/* Whoever else has it may let go of it: a server that was killed does after its last I/O. */
+/* Wait for another owner to release it: a killed server does after its last I/O. */
 static int open_alone(const char *path, int flags, bool is_block, unsigned int patience)
 {
 	for (;; patience--) {
 		int fd = open(path, flags);
 
-		/* As O_EXCL keeps others from a drive. */
+		/* Lock a file as O_EXCL locks a drive. */
 		if (fd >= 0 && !is_block && flock(fd, LOCK_EX | LOCK_NB)) {
 			close(fd);
 			errno = errno == EWOULDBLOCK ? EBUSY : errno;
@@ -123,7 +123,7 @@ static void open_one(struct replica *r, const char *path, unsigned int patience)
 	if (r->is_block)
 		flags |= O_EXCL;
 	r->fd = open_alone(path, flags, r->is_block, patience);
-	/* A file system without O_DIRECT. */
+	/* The file system does not support O_DIRECT. */
 	if (r->fd < 0 && errno == EINVAL && !r->is_block)
 		r->fd = open_alone(path, flags & ~O_DIRECT, r->is_block, patience);
 	if (r->fd < 0 && errno == EBUSY && !r->is_block)
@@ -143,7 +143,7 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Before they are opened: the second of two would be busy. */
+/* Check before opening, when the second of two would be reported as busy. */
 static void reject_duplicates(const struct options *o)
 {
 	for (unsigned int k = 1; k < o->n; k++)
@@ -207,7 +207,7 @@ void replicas_open(struct replica *replicas, struct geometry *g, const struct op
 	fit_size(replicas, g, o, in);
 }
 
-/* Read or write a range as a whole. 0 or a negative errno. */
+/* Read or write a whole range. Return 0 or a negative errno. */
 static int transfer(const struct replica *r, char *buf, size_t bytes, uint64_t offset, bool writes)
 {
 	for (size_t done = 0; done < bytes;) {
@@ -277,7 +277,7 @@ static void lose(const struct replica *r, unsigned int left, char why[WHY_BYTES]
 		 r->path, why, __builtin_popcount(left));
 }
 
-/* One range of a region. Returns the replicas that are equal there. */
+/* Make one range of a region equal. Return the replicas that are equal there. */
 static uint32_t resync_range(const struct replica *replicas, char *buffers[2], size_t bytes,
 			     uint64_t at, uint32_t opened, uint32_t current, uint64_t *copied,
 			     char why[][WHY_BYTES])
@@ -285,7 +285,8 @@ static uint32_t resync_range(const struct replica *replicas, char *buffers[2], s
 	unsigned int source = 0;
 	int error = -EIO;
 
-	/* One that cannot be read here is written to, and may be readable after that. */
+	/* A current replica that cannot be read here is overwritten with another one's data, and
+	 * may be readable after that. */
 	for (unsigned int k = 0; error && k < REPLICAS_MAX; k++)
 		if (current & 1u << k) {
 			source = k;

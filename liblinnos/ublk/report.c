@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* What the mirror has done: see report.h. */
+/* Statistics of the mirror: see report.h. */
 #include "report.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 
-/* Both outputs are made of these. */
+/* A counter that both output formats print. */
 struct counter {
 	const char *name;
 	size_t at;
@@ -73,7 +73,7 @@ static struct linnos_replica_stats replica_stats(const struct mirror *m, unsigne
 	return s;
 }
 
-/* At one moment. */
+/* A snapshot of the statistics. */
 struct state {
 	const char *name;
 	uint32_t in;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the mirror has done, for people or as JSON, on stdout. */
+/* Statistics of the mirror on stdout, as text or as JSON. */
 #ifndef LINNOS_UBLK_REPORT_H
 #define LINNOS_UBLK_REPORT_H
 
 #include "mirror.h"
 
-/* context: a bool, whether as JSON. */
+/* context points to a bool, which is true for JSON. */
 void report(const struct mirror *m, const char *state, void *context);
 
 #endif

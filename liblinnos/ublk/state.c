@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What is known about a mirror's replicas after a crash: see state.h. */
+/* The state of a mirror's replicas after a crash: see state.h. */
 #include "state.h"
 #include "die.h"
 #include "replicas.h"
@@ -17,7 +17,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-/* Tests have another place. */
+/* Tests use another folder. */
 #ifndef STATE_FOLDER
 #define STATE_FOLDER "/var/lib/linnos-ublk"
 #endif
@@ -26,7 +26,7 @@
 #define REGION_SHIFT 26
 #define LOCK_WAITS 100
 #define REGIONS_PER_SECTOR (8 * STATE_SECTOR_BYTES)
-/* Of a file that is being written, and is not yet one. */
+/* Suffix of a file that is still being written. */
 #define NEW ".new"
 
 static_assert(sizeof(struct state_head) == 512, "written as one sector");
@@ -136,7 +136,8 @@ int state_staged(struct mirror_state *s, int result)
 
 	s->is_writing = false;
 	if (result != written) {
-		/* Bits that were on the file still are: none that is wanted was left out. */
+		/* Bits that were in the file still are: the failed write contained all wanted
+		 * bits. */
 		result = result < 0 ? result : -ENOSPC;
 		if (!s->has_failed)
 			complain("%s cannot be written: %s; writes to regions that are not marked "
@@ -146,7 +147,7 @@ int state_staged(struct mirror_state *s, int result)
 		return result;
 	}
 	s->has_failed = false;
-	/* A bit that was cleared meanwhile is to go with the next write. */
+	/* A bit that was cleared in the meantime will be cleared in the file by the next write. */
 	for (size_t i = 0; i < bits_bytes(s); i++)
 		s->recorded[i] = s->wanted[i] &
 				 s->staged[i / STATE_SECTOR_BYTES].bits[i % STATE_SECTOR_BYTES];
@@ -158,7 +159,7 @@ static uint32_t out(const struct mirror_state *s)
 	return (uint32_t)((1ull << s->head.n_members) - 1) & ~s->head.in;
 }
 
-/* Return true if a member is to be copied to later, by the bits. */
+/* Return true if the bits are needed to copy to a member later. */
 static bool are_bits_kept(const struct mirror_state *s)
 {
 	return out(s) & ~s->head.gone;
@@ -253,7 +254,7 @@ static int write_new(struct mirror_state *s, const char *path)
 	return error;
 }
 
-/* Write the file as a whole, in place of the one that is there. */
+/* Write a complete new file that replaces the present one. */
 static int replace_file(struct mirror_state *s)
 {
 	char path[sizeof(s->path) + sizeof(NEW)];
@@ -270,7 +271,7 @@ static int replace_file(struct mirror_state *s)
 	return error ? error : sync_folder(STATE_FOLDER);
 }
 
-/* Return why the file cannot be understood, or NULL. */
+/* Return the reason why the file cannot be read, or NULL. */
 static const char *read_head(int fd, struct state_head *head,
 			     char members[STATE_MEMBERS_MAX][IDENTITY_BYTES])
 {
@@ -291,7 +292,7 @@ static const char *read_head(int fd, struct state_head *head,
 	return NULL;
 }
 
-/* A sector that is damaged stands for regions that all may differ. */
+/* If a sector is damaged, all of its regions may differ. */
 static void read_bits(struct mirror_state *s)
 {
 	create_bits(s, s->head.bytes);
@@ -323,7 +324,7 @@ static unsigned int find_member(const struct mirror_state *s, const char *id)
 
 /* --- Whether the mirror may start --------------------------------------------------------- */
 
-/* The opened replicas, as they were given. */
+/* The opened replicas, in the order of the command line. */
 struct given {
 	unsigned int n;
 	uint32_t opened;
@@ -341,7 +342,7 @@ static void identify(struct given *g, const struct options *o, uint32_t opened)
 				die("%s: %s", o->paths[k], strerror(errno));
 			identity_get(g->ids[k], o->paths[k], &st[k]);
 		}
-	/* Some makers give all their drives the same serial number. */
+	/* Some vendors give all their drives the same serial number. */
 	for (unsigned int k = 1; k < o->n; k++)
 		for (unsigned int i = 0; i < k; i++)
 			if (opened & 1u << k && !strcmp(g->ids[i], g->ids[k])) {
@@ -366,12 +367,12 @@ static bool names_any(const struct mirror_state *s, const struct given *g)
 	return false;
 }
 
-/* Another process may have replaced the file before we had its lock. */
+/* Lock the file. Another process may have replaced it before this one had the lock. */
 static void lock(int fd, const char *path)
 {
 	struct stat opened, there;
 
-	/* A server that was killed lets go of it when its last I/O has ended. */
+	/* A killed server releases the lock after its last I/O. */
 	for (unsigned int i = 0; i < LOCK_WAITS && flock(fd, LOCK_EX | LOCK_NB); i++)
 		wait_a_little();
 	if (flock(fd, LOCK_EX | LOCK_NB) || fstat(fd, &opened) || stat(path, &there) ||
@@ -379,7 +380,7 @@ static void lock(int fd, const char *path)
 		die("%s: another linnos-ublk serves this mirror, with other members of it", path);
 }
 
-/* If the file is about the given replicas, it becomes s. */
+/* Use the file as s if it is about the given replicas. */
 static void consider(struct mirror_state *s, const char *name, const struct given *g, bool compares)
 {
 	struct mirror_state found = {.fd = -1};
@@ -423,7 +424,7 @@ static void find(struct mirror_state *s, const struct given *g, bool compares)
 	while (errno = 0, (entry = readdir(folder))) {
 		const char *end = strchr(entry->d_name, '.');
 
-		/* A file that was never completed is no record. */
+		/* A file that was never completed is not a record. */
 		if (!end && strlen(entry->d_name) < 64)
 			consider(s, entry->d_name, g, compares);
 	}
@@ -454,7 +455,7 @@ static void read_boot(char boot[40])
 	fclose(file);
 }
 
-/* Return true if names in the record may be those of other drives by now. */
+/* Return true if names in the record may belong to other drives by now. */
 static bool is_of_another_boot(const struct mirror_state *s)
 {
 	bool any = false;
@@ -466,7 +467,8 @@ static bool is_of_another_boot(const struct mirror_state *s)
 	return any && memcmp(boot, s->head.boot, sizeof(boot)) != 0;
 }
 
-/* Dies if the record says that the replicas may differ, and it was not asked to repair them. */
+/* Die if the record says that the replicas may differ, since --assume-clean does not repair
+ * them. */
 static void check_equal(const struct mirror_state *s, const struct options *o, uint32_t current)
 {
 	for (unsigned int k = 0; k < o->n; k++)
@@ -482,7 +484,7 @@ static void check_equal(const struct mirror_state *s, const struct options *o, u
 		    count_regions(s), s->n_regions, s->path, paths_of(o));
 }
 
-/* Dies if the record does not say how these replicas can be made equal. */
+/* Die if the record does not say how these replicas can be made equal. */
 static void check_repairable(const struct mirror_state *s, const struct options *o, uint32_t opened,
 			     uint64_t bytes, bool is_needed)
 {
@@ -524,7 +526,7 @@ static void check_record(const struct mirror_state *s, const struct options *o, 
 		check_repairable(s, o, opened, bytes, is_needed);
 }
 
-/* Nothing is known about drives that the record does not name. */
+/* Add a drive that the record does not name. Nothing is known about it. */
 static void add_member(struct mirror_state *s, const struct options *o, unsigned int k,
 		       const char *id, bool has_died)
 {
@@ -540,7 +542,7 @@ static void add_member(struct mirror_state *s, const struct options *o, unsigned
 	memcpy(s->members[s->head.n_members++], id, IDENTITY_BYTES);
 }
 
-/* A file of this name may be another mirror's, or damaged. */
+/* Find a free name. A file of the first name may belong to another mirror, or be damaged. */
 static void name_file(struct mirror_state *s)
 {
 	uint32_t number = checksum(s->members, sizeof(s->members));

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is known about a mirror's replicas after a crash: which hold the current data, and in which
- * regions they may differ. It is kept in a file of the mirror's own, /var/lib/linnos-ublk/NAME:
+ * The state of a mirror's replicas after a crash: which of them hold the current data, and in which
+ * regions they may differ. Each mirror has its own file for it, /var/lib/linnos-ublk/NAME:
  *
  *   offset 0		struct state_head, 512 bytes
  *   512		the identities of the members: all drives that the mirror has had
  *   8192		a bit for each region of 64 MiB, in sectors of 512 bytes
  *
- * A bit is on the file before the first write to its region is sent, and stays until a flush of all
- * replicas has covered the region's last write and no member is out. So:
+ * A bit is set in the file before the first write to its region is sent. It stays set until a flush
+ * of all replicas has covered the region's last write and no member is out of the mirror.
+ * Therefore:
  *
  *   - Members that are in hold every write that was acknowledged. They are equal where no bit is
  *     set, and everywhere if the file says "clean", which an orderly stop writes.
  *   - A member that is out lacks writes only where a bit is set, unless it is gone: --compare or a
- *     new size begins without it, and bits need not be kept for it any more. It leaves `in` on the
- * file before the write that it lacks is acknowledged.
+ *     new size begins without it, and no bits need to be kept for it any more. A member is removed
+ *     from `in` in the file before the write that it lacks is acknowledged.
  *
- * Whoever starts the mirror makes the regions with a bit equal, copying from a member that is in,
- * and flushes all of them, before anything can be read. The file then gets its new content as a
- * whole (written to another file, synced, renamed), and changes in place from then on, by writes of
- * whole sectors, so that a full file system cannot prevent that. Each sector has a checksum; a
- * power cut leaves it old or new.
+ * When the mirror is started, the regions with a bit are made equal by copying from a member that
+ * is in, and all members are flushed, before anything can be read. The file is then replaced as a
+ * whole (written to another file, synced, renamed). From then on it is changed in place by writes
+ * of whole sectors, so that a full file system cannot prevent that. Each sector has a checksum.
+ * After a power failure a sector has its old or its new content.
  *
- * A lock on the file belongs to the process that serves the mirror. The functions from
- * state_drop() on are called with the mirror's lock held.
+ * The process that serves the mirror holds a lock on the file. The functions from state_drop() on
+ * are called with the mirror's lock held.
  */
 #ifndef LINNOS_UBLK_STATE_H
 #define LINNOS_UBLK_STATE_H
@@ -33,7 +34,7 @@
 
 #define STATE_MEMBERS_MAX 32
 #define STATE_BITS_OFFSET 8192
-/* How long a region has had no write, at least, when its bit is cleared. */
+/* The bit of a region is cleared only after at least this time without a write to it. */
 #define STATE_KEEP_S 5
 
 struct state_head {
@@ -41,9 +42,9 @@ struct state_head {
 	uint32_t version;
 	uint32_t n_members;
 	uint64_t bytes; /* of the mirror */
-	uint32_t in;	/* members that hold the current data, by bit */
+	uint32_t in;	/* bitmap of members that hold the current data */
 	uint32_t is_clean;
-	uint32_t gone; /* members that are out, and may lack writes anywhere */
+	uint32_t gone; /* bitmap of members out that may lack writes anywhere */
 	uint32_t members_crc;
 	char boot[40]; /* the kernel's boot_id */
 	uint8_t unused[428];
@@ -57,54 +58,58 @@ struct state_sector {
 };
 
 struct mirror_state {
-	int fd;		 /* of the file; < 0 if there is none yet */
-	char path[96];	 /* likewise, or of the file to come */
-	bool are_equal;	 /* nothing is to be copied before the start */
-	bool forgets;	 /* members that are not given are gone */
-	bool is_lost;	 /* a replica was dropped, and that is not on the file */
-	bool is_writing; /* a write of the bits is under way */
+	int fd;		 /* < 0 if there is no file yet */
+	char path[96];	 /* of the file, which may not exist yet */
+	bool are_equal;	 /* no copying is needed before the start */
+	bool forgets;	 /* members that are not given become gone */
+	bool is_lost;	 /* a replica was dropped, which is not in the file */
+	bool is_writing; /* a write of the bits is in flight */
 	bool is_sweeping, has_failed;
 	int64_t next_sweep_s;
 	struct state_head head;
 	char members[STATE_MEMBERS_MAX][IDENTITY_BYTES];
-	unsigned int member_of[REPLICAS_MAX]; /* by replica */
+	unsigned int member_of[REPLICAS_MAX]; /* index of the member for each replica */
 	size_t n_regions, n_sectors;
 	uint8_t *wanted;     /* as the file is to become */
-	uint8_t *recorded;   /* as it is at least */
+	uint8_t *recorded;   /* bits that are certainly in the file */
 	uint8_t *touched;    /* regions written to since the last sweep began */
 	uint8_t *candidates; /* regions whose bits this sweep may clear */
 	struct state_sector *staged;
 };
 
 /*
- * Find the record of the mirror that the opened replicas belong to. Return those that hold the
- * current data, by bit: the regions that state_may_differ() names are to be made equal to these.
- * Dies if the record forbids what the options ask for; has_died: the last server was killed, and
- * its requests will be given to us again.
+ * Find the record of the mirror that the opened replicas belong to. Return a bitmap of those that
+ * hold the current data. The others must be made equal to these in the regions that
+ * state_may_differ() returns. Dies if the record forbids what the options ask for. has_died means
+ * that the last server was killed, and that its requests will be received again.
  */
 uint32_t state_open(struct mirror_state *s, const struct options *o, uint64_t bytes,
 		    uint32_t opened, bool has_died);
-/* Return the end of the region at *at if it may differ, and move *at to it; 0 if none does. */
+/* Get the next region that may differ, from *at on. Set *at to the start of the remaining part and
+ * return its end; 0 if there is none. */
 uint64_t state_may_differ(const struct mirror_state *s, uint64_t *at);
-/* Replicas are equal: record that a mirror of them is about to be served. 0 or a negative errno. */
+/* Record that a mirror of these replicas, which are equal now, is about to be served. Return 0 or a
+ * negative errno. */
 int state_begin(struct mirror_state *s, uint32_t in);
-/* All that was written is flushed on the replicas that are in: they are equal. */
+/* Record an orderly stop: all writes are flushed on the replicas that are in, which are equal.
+ * Return 0 or a negative errno. */
 int state_end(struct mirror_state *s, uint32_t in);
 
-/* A replica is out of date from now on. */
+/* Record that a replica is out of date from now on. Return 0 or a negative errno. */
 int state_drop(struct mirror_state *s, unsigned int replica);
-/* A write is about to be sent. Return true if it may be, false if its bits are not on the file. */
+/* Mark the regions of a write that is about to be sent. Return true if it may be sent, false if its
+ * bits are not in the file yet. */
 bool state_touch(struct mirror_state *s, uint64_t start, uint64_t bytes);
-/* Return true if the bits of this range are on the file. */
+/* Return true if the bits of this range are in the file. */
 bool state_is_recorded(const struct mirror_state *s, uint64_t start, uint64_t bytes);
-/* Prepare the bits for a write to the file at STATE_BITS_OFFSET. Return its length. */
+/* Prepare the bits for a write to the file at STATE_BITS_OFFSET. Return the length of the write. */
 size_t state_stage(struct mirror_state *s);
-/* That write has ended. 0 or a negative errno. */
+/* Process the result of that write. Return 0 or a negative errno. */
 int state_staged(struct mirror_state *s, int result);
-/* A flush of all replicas begins. Return true if bits may be cleared when it has succeeded; what is
- * being written is touched after that. */
+/* Begin a flush of all replicas. Return true if bits may be cleared when it has succeeded. The
+ * caller then touches the regions of the writes in flight. */
 bool state_sweep_begin(struct mirror_state *s, int64_t now_s);
-/* The flush has ended. Return true if the bits are to be written. */
+/* End the flush. Return true if the bits must be written. */
 bool state_sweep_end(struct mirror_state *s, bool has_succeeded, int64_t now_s);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The kernel's side of the device: see ublk.h. */
+/* The interface to the ublk driver: see ublk.h. */
 #include "ublk.h"
 #include "die.h"
 #include "ublk_abi.h"
@@ -14,14 +14,14 @@
 
 #define CONTROL "/dev/ublk-control"
 #define REQUEST_BYTES_MAX (512u << 10)
-#define ZEROED_BYTES_MAX (64u << 20) /* at once; other writes to it wait meanwhile */
+#define ZEROED_BYTES_MAX (64u << 20) /* per request; overlapping writes wait for it */
 #define SECTOR_SHIFT 9
-/* Until udev has made the node of a new device. */
+/* Waits until udev has created the node of a new device. */
 #define NODE_WAITS 300
-/* Until a server that is there is believed. */
+/* Waits after which an existing server is considered alive. */
 #define ALIVE_WAITS 100
-/* Until the kernel has noticed that one is gone which was serving as many requests as there can be:
- * they have to time out, after 30 s from when that was last looked at. */
+/* Waits until the kernel has noticed that a server is gone which had the largest possible number of
+ * requests: they must time out, 30 s after the last check. */
 #define GONE_WAITS 7000
 
 static uint32_t encoded(const struct ublk_device *d, uint32_t legacy, uint32_t encoding)
@@ -37,12 +37,12 @@ static void prep_control(const struct ublk_device *d, struct io_uring_sqe *sqe, 
 {
 	struct ublksrv_ctrl_cmd *command = (struct ublksrv_ctrl_cmd *)sqe->cmd;
 
-	/* Of an entry of twice the size. */
+	/* Control commands use entries of twice the size. */
 	memset(sqe, 0, 2 * sizeof(*sqe));
 	sqe->opcode = IORING_OP_URING_CMD;
 	sqe->fd = d->control_fd;
 	sqe->cmd_op = op;
-	/* They sleep. */
+	/* The commands sleep. */
 	sqe->flags = IOSQE_ASYNC;
 	command->dev_id = d->number;
 	command->queue_id = (uint16_t)-1;
@@ -109,19 +109,19 @@ static const char *why_not_added(int error)
 	}
 }
 
-/* The first command of all finds out which encoding the driver knows. */
+/* Send the first command, which also finds out which encoding the driver supports. */
 static int first_control(struct ublk_device *d, uint32_t legacy, uint32_t encoding,
 			 struct ublksrv_ctrl_dev_info *info)
 {
 	int error = control(d, encoding, 0, info, sizeof(*info)), legacy_error;
 
-	/* Of a driver before Linux 6.4 the one, of one without CONFIG_BLKDEV_UBLK_LEGACY_OPCODES
-	 * the other. */
+	/* The result for an unknown encoding is ENODEV (drivers before Linux 6.4, for the new one)
+	 * or EOPNOTSUPP (drivers without CONFIG_BLKDEV_UBLK_LEGACY_OPCODES, for the old one). */
 	d->is_legacy = false;
 	if (error != -ENODEV && error != -EOPNOTSUPP)
 		return error;
 	legacy_error = control(d, legacy, 0, info, sizeof(*info));
-	/* It knows the new one, and has no such device. */
+	/* The driver knows the new encoding, and there is no such device. */
 	if (error == -ENODEV && (legacy_error == -EOPNOTSUPP || legacy_error == -ENODEV))
 		return error;
 	d->is_legacy = true;
@@ -135,8 +135,8 @@ static struct ublk_params params_of(const struct ublk_device *d, const struct ge
 		.types = UBLK_PARAM_TYPE_BASIC,
 		.basic =
 			{
-				/* Drives without a cache that a power loss empties take a flush for
-				 * nothing, at no cost. */
+				/* On drives without a volatile cache the flushes are unnecessary,
+				 * but cost nothing. */
 				.attrs = UBLK_ATTR_VOLATILE_CACHE | UBLK_ATTR_FUA,
 				.logical_bs_shift = __builtin_ctz(g->logical_bytes),
 				.physical_bs_shift = __builtin_ctz(g->physical_bytes),
@@ -222,7 +222,7 @@ void ublk_add(struct ublk_device *d, const struct options *o, const struct geome
 		die("a new ublk device: %s%s", strerror(-error), why_not_added(error));
 	if (error)
 		die("/dev/ublkb%u: %s%s", number, strerror(-error), why_not_added(error));
-	/* No more queues than there are processors. */
+	/* There are at most as many queues as processors. */
 	take_info(d, &info);
 	p = params_of(d, g);
 	error = control(d, COMMAND(d, SET_PARAMS), 0, &p, sizeof(p));
@@ -236,7 +236,8 @@ void ublk_add(struct ublk_device *d, const struct options *o, const struct geome
 	}
 }
 
-/* Nobody serves it or is about to: who does has its requests open, which one process can. */
+/* Return true if no process serves the device or is about to: a server keeps its node open, which
+ * only one process can. */
 static bool is_abandoned(const struct ublk_device *d)
 {
 	int fd = open_node(d->number);
@@ -300,14 +301,15 @@ static int start_recovery(struct ublk_device *d)
 	}
 }
 
-/* The last step before it is served: it can be done once, so all else is in order by now. */
+/* Take over a device, which is the last step before it is served. It can be done only once, so
+ * everything else must be set up before. */
 void ublk_take_over(struct ublk_device *d, const struct geometry *g)
 {
 	const struct ublk_params want = params_of(d, g);
 	struct ublk_params have = {.len = sizeof(have)};
 	int error = control(d, COMMAND(d, GET_PARAMS), 0, &have, sizeof(have));
 
-	/* Without those that were dropped, blocks may be smaller, and so the end further on. */
+	/* Without the dropped replicas, blocks may be smaller, and the device may end later. */
 	if (!error && (have.basic.dev_sectors > want.basic.dev_sectors ||
 		       have.basic.logical_bs_shift < want.basic.logical_bs_shift ||
 		       (have.types & ~want.types & UBLK_PARAM_TYPE_DISCARD)))
@@ -334,7 +336,7 @@ int ublk_delete(struct ublk_device *d)
 {
 	int error;
 
-	/* The kernel waits until nobody has it open or mapped. */
+	/* The kernel waits until no process has the device open or mapped. */
 	for (unsigned int i = 0; i < d->n_queues; i++) {
 		if (d->requests[i])
 			munmap((void *)d->requests[i], requests_bytes(d->depth));
@@ -346,7 +348,7 @@ int ublk_delete(struct ublk_device *d)
 	error = control(d, COMMAND(d, STOP_DEV), 0, NULL, 0);
 	if (!error)
 		error = control(d, COMMAND(d, DEL_DEV), 0, NULL, 0);
-	/* Another one was quicker. */
+	/* Another process has deleted it. */
 	return error == -ENODEV ? 0 : error;
 }
 

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel's side of the device: /dev/ublk-control, which makes and removes it, and /dev/ublkcN,
- * through which its requests come.
+ * The interface to the ublk driver: /dev/ublk-control, which creates and deletes the device, and
+ * /dev/ublkcN, through which its requests arrive.
  *
- *   ublk_add ──► commands that fetch requests, one a tag of each queue ──► START ──► /dev/ublkbN
- *   STOP ──► every fetch comes back aborted ──► ublk_delete
+ *   ublk_add ──► commands that fetch requests, one per tag of each queue ──► START ──► /dev/ublkbN
+ *   STOP ──► every fetch completes as aborted ──► ublk_delete
  *
- * A device that can be recovered outlives a server that is killed. It keeps its requests, also
- * those that the server had, until another has taken it over; what that has is done once more:
+ * A device that can be recovered continues to exist when its server is killed. It keeps its
+ * requests, including those that the server had, until another server has taken it over. The
+ * requests that the killed server had are then repeated:
  *
  *   ublk_is_left ──► ublk_take_over ──► commands that fetch requests ──► RECOVER ──► /dev/ublkbN
  *
- * START reads the partition table, RECOVER waits for the fetches, and STOP waits for requests, so
- * both are submitted to the ring that serves the requests, and waited for in between; the rest is
- * done when a call returns.
+ * START reads the partition table, RECOVER waits for the fetches, and STOP waits for requests. All
+ * three are therefore submitted to the ring that serves the requests, which continues while they
+ * are in flight. The other commands are complete when their function returns.
  */
 #ifndef LINNOS_UBLK_UBLK_H
 #define LINNOS_UBLK_UBLK_H
@@ -26,8 +27,8 @@ struct ublksrv_io_desc;
 
 struct ublk_device {
 	uint32_t number;
-	int control_fd, fd; /* fd: of /dev/ublkcN; < 0: not open */
-	bool is_legacy;	    /* the driver knows the commands' first encoding only */
+	int control_fd, fd; /* fd: of /dev/ublkcN; < 0 if it is not open */
+	bool is_legacy;	    /* the driver only knows the first encoding of commands */
 	bool is_taken_over;
 	struct io_uring control;
 	unsigned int n_queues, depth;
@@ -36,30 +37,31 @@ struct ublk_device {
 };
 
 enum ublk_command {
-	UBLK_START, /* or RECOVER, of a device that was taken over */
+	UBLK_START, /* or RECOVER for a device that was taken over */
 	UBLK_STOP,
 };
 
-/* Die when there is no driver, no right, or no such device. */
+/* These functions die if there is no driver, no permission, or no such device. */
 void ublk_open_control(struct ublk_device *d);
 void ublk_add(struct ublk_device *d, const struct options *o, const struct geometry *g);
-/* Whether there is such a device that waits for a server; waits for one that is ending. What one
- * has left that was killed before START, or whose device cannot be recovered, is taken away. Dies
- * if it is served, or left and not to be recovered. */
+/* Return true if there is such a device that waits for a server. Waits for a server that is ending.
+ * A device whose server was killed before START, or that cannot be recovered, is deleted. Dies if
+ * the device has a server, or if it waits for one but is not to be recovered. */
 bool ublk_is_left(struct ublk_device *d, uint32_t number, bool recover);
 void ublk_take_over(struct ublk_device *d, const struct geometry *g);
-/* It cannot be served: a device of our own goes, one that was taken over waits for another. */
+/* Release a device that cannot be served: delete it if this process has created it, or leave it for
+ * another server if it was taken over. */
 void ublk_give_up(struct ublk_device *d);
-/* Stops what still runs, and takes the device away; of any process. 0 or a negative errno. */
+/* Stop and delete the device, whichever process serves it. Return 0 or a negative errno. */
 int ublk_delete(struct ublk_device *d);
 void ublk_remove(uint32_t number);
 
 void ublk_prep_command(const struct ublk_device *d, struct io_uring_sqe *sqe,
 		       enum ublk_command command);
-/* The first request of a queue's tag, to be written to or read from buf. */
+/* Fetch the first request for a tag of a queue, whose data is written to or read from @buf. */
 void ublk_prep_fetch(const struct ublk_device *d, struct io_uring_sqe *sqe, unsigned int queue,
 		     unsigned int tag, const void *buf);
-/* A tag's request is done, with so many bytes or a negative errno; and the next one. */
+/* Complete a tag's request with a number of bytes or a negative errno, and fetch the next one. */
 void ublk_prep_commit(const struct ublk_device *d, struct io_uring_sqe *sqe, unsigned int queue,
 		      unsigned int tag, const void *buf, int result);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What <linux/ublk_cmd.h> has, and since Linux 6.4, in case the header is older: commands encoded
- * as those of ioctl(2) are. */
+/* Commands with the encoding of ioctl(2), which <linux/ublk_cmd.h> has since Linux 6.4. They are
+ * defined here in case the header is older. */
 #ifndef LINNOS_UBLK_ABI_H
 #define LINNOS_UBLK_ABI_H
 

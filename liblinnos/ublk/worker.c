@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What all that a worker does goes through: see worker.h. */
+/* Functions that all parts of a worker use: see worker.h. */
 #include "worker.h"
 #include "die.h"
 #include "io_uring_errors.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker serves one queue of the device: a thread with a ring, which the kernel gives the queue's
- * requests through and their attempts and legs go through, and with a queue of liblinnos' to choose
- * replicas by. What several workers need to agree on is the mirror's.
+ * A worker serves one queue of the device. It is a thread with a ring, through which the kernel
+ * delivers the queue's requests and which carries the reads and replica writes for them, and with a
+ * queue of liblinnos to choose replicas. Data that several workers must agree on is in the mirror.
  */
 #ifndef LINNOS_UBLK_WORKER_H
 #define LINNOS_UBLK_WORKER_H
@@ -11,7 +11,8 @@
 
 #include <pthread.h>
 
-/* What our completions are of; those of reads are liblinnos' handles, marked by both low bits. */
+/* What a completion belongs to. Completions of reads have the handle of liblinnos, with both low
+ * bits set. */
 enum kind {
 	OF_FETCH,
 	OF_LEG,
@@ -19,14 +20,14 @@ enum kind {
 	OF_PAUSE,
 	OF_STOP,
 	OF_SIGNAL,
-	OF_MESSAGE,  /* that we have sent */
-	OF_TURN,     /* of a write that waited: told by another worker, as the next two */
-	OF_STOPPING, /* the kernel gives it no more: all are to stop */
-	OF_END,	     /* it has ended */
+	OF_MESSAGE,  /* a message that was sent */
+	OF_TURN,     /* a deferred write may start: message, as the next two */
+	OF_STOPPING, /* the kernel gives a worker no more requests: stop */
+	OF_END,	     /* a worker has ended */
 	OF_STATE,    /* a write of the mirror's state */
 };
 #define READ_MARK 3u
-/* From where on the parts of the others lie in user_data. */
+/* Positions of the other fields in user_data. */
 #define KIND_SHIFT 2
 #define REPLICA_SHIFT 6
 #define TAG_SHIFT 16
@@ -37,43 +38,42 @@ enum kind {
 
 struct request {
 	struct worker *worker;
-	struct request *earlier, *later; /* of the writes of all workers */
+	struct request *earlier, *later; /* list of the writes of all workers */
 	unsigned int tag, op;
-	bool is_fua, keeps_blocks; /* keeps_blocks: zeros are to be written, not holes made */
-	bool waits;		   /* as are earlier and later, under the mirror's lock */
+	bool is_fua, keeps_blocks; /* keeps_blocks: write zeros without punching holes */
+	bool waits;		   /* protected by the mirror's lock, as earlier and later */
 	uint64_t start, bytes;
-	bool is_recorded; /* the bits of its regions are on the mirror's state file, or cannot be:
-			   */
-	int record_error; /* then this is why */
-	bool sweeps;	  /* a flush after whose success bits may be cleared */
-	unsigned int n_legs;	/* under way */
-	uint32_t sent, failed;	/* replicas, by bit */
-	uint32_t writes_zeroes; /* that cannot make holes after all */
+	bool is_recorded;	/* its bits are in the state file, or cannot be */
+	int record_error;	/* in this case the reason */
+	bool sweeps;		/* a flush whose success allows bits to be cleared */
+	unsigned int n_legs;	/* replica writes in flight */
+	uint32_t sent, failed;	/* bitmaps of replicas */
+	uint32_t writes_zeroes; /* replicas that cannot punch holes after all */
 	uint32_t synced;	/* FUA of zeros: the sync has been sent */
 	int errors[REPLICAS_MAX];
 	uint32_t written[REPLICAS_MAX];		  /* bytes */
-	struct linnos_attempt told[REPLICAS_MAX]; /* of writes, by which reads are predicted */
+	struct linnos_attempt told[REPLICAS_MAX]; /* writes, for the predictions of reads */
 };
 
 struct worker {
 	struct mirror *mirror;
 	unsigned int queue; /* of the device */
-	pthread_t thread;   /* but of the first, which is the program's */
+	pthread_t thread;   /* the first worker uses the main thread */
 	struct linnos_queue *reads;
 	struct io_uring ring;
 	struct request *requests; /* by tag */
 	char *buffers;
-	unsigned int n_fetching; /* tags that the kernel has or we serve */
+	unsigned int n_fetching; /* tags that the kernel has or that are being served */
 	unsigned int n_reading;	 /* attempts in the ring */
 	unsigned int n_messages; /* messages and writes of the mirror's state in the ring */
 	struct mirror_stats stats;
 };
 
-/* What a completion is of. */
+/* The decoded user_data of a completion. */
 struct subject {
 	enum kind kind;
 	unsigned int tag, replica;
-	unsigned int to, told; /* OF_MESSAGE: which worker was told what kind */
+	unsigned int to, told; /* OF_MESSAGE: the recipient and the kind of the message */
 };
 
 static inline uint64_t subject_pack(const struct subject *s)
@@ -93,7 +93,7 @@ static inline struct subject subject_unpack(uint64_t user_data)
 	};
 }
 
-/* Counters of a worker's, which others may look at meanwhile. */
+/* Add to a counter of a worker, which others may read at the same time. */
 static inline void count(uint64_t *counter, uint64_t n)
 {
 	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
@@ -106,11 +106,11 @@ static inline char *buffer(const struct worker *w, unsigned int tag)
 
 /* Return a free submission entry. Exits if the ring can no longer be entered. */
 struct io_uring_sqe *get_sqe(struct worker *w);
-/* Submit, and wait until a request completes or the time is over; for ever if it is below 0. Exits
- * if the ring can no longer be entered. */
+/* Submit, and wait until a request completes or the time is over. A negative time means no limit.
+ * Exits if the ring can no longer be entered. */
 void wait_for_completions(struct worker *w, int64_t timeout_ns);
 void commit(struct worker *w, const struct request *r, int result);
-/* Another worker's next completion. */
+/* Send a message, which becomes a completion of the other worker's ring. */
 void tell(struct worker *w, const struct worker *to, enum kind kind, unsigned int tag);
 
 /* reads.c */
@@ -121,9 +121,9 @@ void reads_due(struct worker *w);
 /* writes.c */
 void write_begin(struct worker *w, struct request *r);
 void flush_begin(struct worker *w, struct request *r);
-/* A write that waited goes on; not under the mirror's lock. */
+/* Continue a deferred write. The caller does not hold the mirror's lock. */
 void write_continue(struct worker *w, struct request *r);
-/* The mirror's state has been written. */
+/* Process the completion of a write of the mirror's state. */
 void state_heard(struct worker *w, int result);
 void replica_write_complete(struct worker *w, struct request *r, unsigned int k, int result);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Writes, zeros and flushes, a leg to each replica: see mirror.h. */
+/* Writes, zeros and flushes, which are sent to each replica: see mirror.h. */
 #include "worker.h"
 #include "die.h"
 #include "record.h"
@@ -16,7 +16,8 @@ static bool is_zeroing(const struct request *r)
 	return r->op == UBLK_IO_OP_DISCARD || r->op == UBLK_IO_OP_WRITE_ZEROES;
 }
 
-/* Discarded blocks read as zeros, too: what they hold must not depend on the replica. */
+/* Discarded blocks must read as zeros, too, because their content must not depend on the
+ * replica. */
 static int hole_mode(const struct mirror *m, const struct request *r, unsigned int k)
 {
 	if (m->replicas[k].is_block && (r->keeps_blocks || r->writes_zeroes & 1u << k))
@@ -60,7 +61,8 @@ static void submit_replica_writes(struct worker *w, struct request *r)
 		}
 }
 
-/* More is to be done there: interrupted, done in part, or in another way. */
+/* Return true if the replica write must be submitted again: it was interrupted or incomplete, or
+ * another method is needed. */
 static bool replica_write_resubmit(const struct mirror *m, struct request *r, unsigned int k,
 				   int result)
 {
@@ -96,8 +98,9 @@ static const char *name_of(const struct request *r)
 }
 
 /*
- * Called under the lock. The order matters: a thread that finds the replica out of `in` sees no
- * read go there after that, nor does a server that takes the place of this one send one.
+ * Drop a replica. The caller holds the lock. The order matters: a thread that finds the replica
+ * removed from `in` sees no later read sent there, and a server that takes over from this one sends
+ * none either.
  */
 static void drop(struct mirror *m, unsigned int k, const struct request *r)
 {
@@ -129,9 +132,10 @@ static void drop(struct mirror *m, unsigned int k, const struct request *r)
 }
 
 /*
- * Done once more, a flush may succeed that has failed, without what it should have covered. So who
- * fails one is dropped before the others have answered, for we may be killed until then, and who
- * takes our place must know. The last one that is left is for judge().
+ * A flush that has failed may succeed when it is repeated, without the data that it should have
+ * covered. A replica that fails a flush is therefore dropped before the others have answered: this
+ * server may be killed until then, and the server that takes over must know. The last replica is
+ * left to judge().
  */
 static void replica_write_failed(struct mirror *m, const struct request *r, unsigned int k)
 {
@@ -147,7 +151,8 @@ static void replica_write_failed(struct mirror *m, const struct request *r, unsi
 	pthread_mutex_unlock(&m->lock);
 }
 
-/* Some legs have failed: who is dropped, and what the device answers. Under the lock. */
+/* Some replica writes have failed: drop these replicas, and return the result for the device. The
+ * caller holds the lock. */
 static int judge(struct mirror *m, const struct request *r)
 {
 	uint32_t failed = r->failed & m->in, kept = m->in & ~failed;
@@ -161,11 +166,11 @@ static int judge(struct mirror *m, const struct request *r)
 			changed = changed || !is_zeroing(r) || r->errors[k] != -EOPNOTSUPP;
 			error = error ? error : r->errors[k];
 		}
-	/* None can, and nothing was done: they are as equal as before. */
+	/* All replicas failed and none was changed: they are as equal as before. */
 	if (!kept && !changed)
 		return error;
-	/* The mirror is not without the last one; with others, it could answer now the old and now
-	 * the new. */
+	/* Keep one replica as the mirror's last one. Several of them might return the old data in
+	 * one read and the new data in another. */
 	if (!kept)
 		failed &= failed - 1;
 	for (unsigned int k = 0; k < m->n; k++)
@@ -206,7 +211,7 @@ static int64_t now_s(void)
 	return now.tv_sec;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static void write_state(struct worker *w)
 {
 	struct mirror *m = w->mirror;
@@ -249,7 +254,7 @@ void flush_begin(struct worker *w, struct request *r)
 	r->start = r->bytes = 0;
 	pthread_mutex_lock(&m->lock);
 	r->sweeps = state_sweep_begin(&m->state, now_s());
-	/* The flush may not cover what is being written. */
+	/* The flush may not cover the writes in flight. */
 	for (const struct request *o = m->first_write; r->sweeps && o; o = o->later)
 		state_touch(&m->state, o->start, o->bytes);
 	pthread_mutex_unlock(&m->lock);
@@ -268,7 +273,8 @@ static void flush_end(struct worker *w, struct request *r)
 	pthread_mutex_unlock(&m->lock);
 }
 
-/* Under the lock; so a write of our own that has failed ends later. */
+/* Start a deferred write. The caller holds the lock, so a failed write of this worker ends
+ * later. */
 static void write_start_deferred(struct worker *w, struct request *r)
 {
 	struct io_uring_sqe *sqe;
@@ -364,7 +370,7 @@ void replica_write_complete(struct worker *w, struct request *r, unsigned int k,
 	}
 	if (r->op == UBLK_IO_OP_WRITE)
 		linnos_array_write_complete(m->array, &r->told[k]);
-	/* An answer of no bytes is an end that is not there for the others. */
+	/* A result of no bytes means that the replica ends there, which the others do not. */
 	if (r->op == UBLK_IO_OP_WRITE && !result)
 		result = -ENOSPC;
 	if (result < 0) {
