@@ -290,7 +290,7 @@ static int suitable(const struct lt_part *part, const struct range *range)
 
 	if (is_write(part) != range->write)
 		return -1;
-		/* the part before it has just been issued, and with it the request of both */
+	/* the part before it has just been issued, and with it the request of both */
 	if (r == range->request && range->state == REQUESTED)
 		return RIGHT_STATE;
 	return suits[range->state][r->issued ? ISSUED : is_counted(r) ? REQUESTED : QUEUED];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds out the format of a text trace by what its first lines hold.
+ * Detect the format of a text trace from its first lines.
  *
- * Many formats are a few columns of numbers, and what a line looks like does not tell them apart.
- * So each format is tried on the first lines, and what they would mean is judged: sizes that are no
- * whole sectors, one I/O in some minutes, device numbers without end. Where one format is left, it
- * is taken. Where none or several are, the user has to say which.
+ * Many formats are a few columns of numbers, and the appearance of a line does not distinguish
+ * them. So each format is tried on the first lines, and the result is checked for implausible
+ * values: sizes that are not whole sectors, one I/O in some minutes, too many device numbers. If
+ * exactly one format remains, it is used. Otherwise the user has to name the format.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,24 +19,24 @@
 #define SHOWN_BYTES 60
 #define REASON_BYTES 300
 
-#define SLOWEST_NS 60e9		/* the median time from one I/O to the next */
+#define SLOWEST_NS 60e9		/* maximum of the median time between I/Os */
 #define SLOWEST_OF_FEW_NS 3600e9
-#define FASTEST_NS 20.0		/* and the mean one */
+#define FASTEST_NS 20.0		/* minimum of the mean time between I/Os */
 #define LARGEST_MEDIAN (16 << 20)
 #define LARGEST_DEVICE_DIGITS 5
 
-/* The lines as one format has them. */
+/* The first lines, read in one format. */
 struct probe {
 	const struct lt_text_format *format;
 	bool whole;		/* all lines could be read */
-	int64_t rows;		/* room for so many I/Os, one for each line */
-	int64_t n;		/* I/Os */
+	int64_t rows;		/* room for this number of I/Os, one for each line */
+	int64_t n;		/* number of I/Os */
 	int64_t *time, *offset, *size, *latency, *line;
 	uint8_t *is_write;
 	struct lt_text_counts counts;
 	bool has_long_device;
-	bool is_doubtful;	/* what speaks against it is no proof */
-	int64_t bad_line;	/* of one that could not be read */
+	bool is_doubtful;	/* the argument against it is not conclusive */
+	int64_t bad_line;	/* the line that could not be read */
 	char why_not[REASON_BYTES];
 };
 
@@ -51,10 +51,10 @@ static void say(char *why, const char *format, ...)
 	va_end(arguments);
 }
 
-/* ---- text that is no trace of ours at all ---- */
+/* ---- text that is not a supported trace at all ---- */
 
 static const struct form {
-	const char *begins;	/* a line at the start */
+	const char *begins;	/* start of one of the first lines */
 	const char *sentence;
 } forms[] = {
 	{ "version https://git-lfs", "a pointer of Git LFS to a file that is elsewhere; fetch it with "
@@ -87,7 +87,7 @@ static int count_of(char c, const char *text, size_t n)
 	return found;
 }
 
-/* Whether the text cannot be read as lines at all; @why says what it is. */
+/* Return true if the data cannot be read as lines at all; describe the data in @why. */
 static bool is_no_text(const unsigned char *head, size_t n, char *why)
 {
 	size_t line = line_length((const char *)head, n);
@@ -131,7 +131,7 @@ static bool has_semicolons(const char *head, size_t n, char *why)
 	return *why;
 }
 
-/* ---- what the lines would mean ---- */
+/* ---- plausibility of the lines in a format ---- */
 
 static int by_value(const void *left, const void *right)
 {
@@ -154,7 +154,7 @@ static int64_t median_of(const int64_t *values, int64_t n)
 	return median;
 }
 
-/* The median of the times between I/Os, in ns. */
+/* Return the median of the times between I/Os, in ns. */
 static double median_gap(const struct probe *p)
 {
 	int64_t *gaps, n = p->n - 1;
@@ -197,7 +197,7 @@ static double unit_ns(int32_t digits)
 	return ns;
 }
 
-/* Add the units of time with which the rate of arrival would be plausible. */
+/* Append the units of time with which the rate of arrival would be plausible. */
 static void suggest_units(struct probe *p, double gap_units)
 {
 	static const int32_t digits[] = { 9, 6, 3, 2, 0 };
@@ -256,8 +256,8 @@ static bool times_speak_against(struct probe *p)
 	return false;
 }
 
-/* Where many I/Os are of no whole number of sectors, one of them, the smallest; or -1. A few are
- * refused by the reader, line by line. */
+/* Return the smallest I/O that is not a whole number of sectors if there are many of them, else -1.
+ * A few are refused by the reader, line by line. */
 static int64_t find_odd_size(const struct probe *p)
 {
 	int64_t odd = 0, found = -1;
@@ -282,7 +282,7 @@ static bool sizes_speak_against(struct probe *p)
 		as_bytes += p->size[i] / f->size_unit_bytes % SECTOR_BYTES == 0;
 		largest = p->size[i] > largest ? p->size[i] : largest;
 	}
-	/* A column of 0 and 1 is no size. */
+	/* A column of 0 and 1 is not a size. */
 	if (p->counts.empty > 9 * p->n || (p->counts.empty && largest == f->size_unit_bytes))
 		return speaks_against(p, "its I/Os would have no length, or one of %d bytes",
 				      f->size_unit_bytes);
@@ -298,7 +298,7 @@ static bool sizes_speak_against(struct probe *p)
 						  p->is_write[odd] ? "write" : "read",
 						  (long long)p->size[odd]);
 	}
-	/* Such large whole numbers may all the same be a simulator's ns. */
+	/* Such large whole numbers may nevertheless be ns of a simulator. */
 	p->is_doubtful = f->time_digits == 0 && median_gap(p) >= 1000;
 	return 2 * as_bytes >= p->n &&
 	       speaks_against(p, "its sizes are in sectors, and here they are multiples of %d, as sizes "
@@ -325,7 +325,7 @@ static bool columns_speak_against(struct probe *p)
 					     "in all lines: have fio log offsets (log_offset=1)");
 }
 
-/* ---- all formats on the lines ---- */
+/* ---- try all formats on the lines ---- */
 
 static void free_probe(struct probe *p)
 {
@@ -349,7 +349,7 @@ static bool alloc_probe(struct probe *p, int64_t rows)
 	return p->time && p->offset && p->size && p->latency && p->line && p->is_write;
 }
 
-/* Where a line begins, counted from 1. */
+/* Return the start of a line; lines are counted from 1. */
 static size_t start_of_line(const char *text, size_t n, int64_t line)
 {
 	size_t at = 0;
@@ -366,7 +366,9 @@ static bool is_long_number(const char *name)
 	return !name[digits] && digits > LARGEST_DEVICE_DIGITS;
 }
 
-/* Read the lines in a format up to the first one that is none of it; false when that is the first. */
+/*
+ * Read lines in a format up to the first one that does not fit; return false if that is the first.
+ */
 static bool probe_lines(struct probe *p, const char *text, size_t n)
 {
 	const struct lt_text_options options = { .window = p->rows, .time_digits = -1,
@@ -389,7 +391,7 @@ static bool probe_lines(struct probe *p, const char *text, size_t n)
 		lt_text_close(r);
 		if (p->n >= 0)
 			return p->n || p->counts.empty;
-		/* The lines before are of the format all the same. */
+		/* The lines before it are nevertheless in the format. */
 		p->whole = false;
 		p->bad_line = line;
 		n = start_of_line(text, n, line);
@@ -398,7 +400,7 @@ static bool probe_lines(struct probe *p, const char *text, size_t n)
 	}
 }
 
-/* The error of a format in the first lines, as the reader has it. */
+/* Return the line of a format's first error in the text, with the reader's message. */
 static int64_t error_in(const struct lt_text_format *format, const char *text, size_t n, char *error)
 {
 	const struct lt_text_options options = { .window = 1, .time_digits = -1,
@@ -422,7 +424,10 @@ static int64_t error_in(const struct lt_text_format *format, const char *text, s
 
 static const struct lt_text_format *detect(const char *head, size_t n, bool first, char *why);
 
-/* Whether all lines but the first are of one format; @why then says what is wrong with that. */
+/*
+ * Return true if all lines but the first are in one format; describe the first line's error in
+ * @why.
+ */
 static bool explain_first_line(const char *head, size_t n, char *why)
 {
 	char error[LT_TEXT_WHY_BYTES] = "", ignored[LT_TEXT_WHY_BYTES] = "";
@@ -456,7 +461,7 @@ static void say_unknown(const char *head, size_t n, char *why)
 	say(why, "'. `linnapp help formats` shows their columns; --from FORMAT chooses one");
 }
 
-/* Find out for each format what speaks against it. */
+/* Find the arguments against each format. */
 static void judge(struct probe *probes, int n)
 {
 	int64_t most = 0;
@@ -473,7 +478,7 @@ static void judge(struct probe *probes, int n)
 	}
 }
 
-/* Choose the format that is left, or return NULL. */
+/* Return the only remaining format, or NULL. */
 static const struct lt_text_format *choose(struct probe *probes, int n, char *why)
 {
 	const struct probe *left[MAX_FORMATS];
@@ -504,7 +509,7 @@ static const struct lt_text_format *choose(struct probe *probes, int n, char *wh
 	}
 	if (n_left)
 		return NULL;
-	/* In lines without an I/O nothing is wrong, and whatever reads them says that there is none. */
+	/* Lines without an I/O are not wrong; their reader reports that there are none. */
 	for (struct probe *p = probes; p < probes + n; p++)
 		if (!p->n && p->whole && !p->format->refusal)
 			return p->format;
@@ -550,12 +555,12 @@ static const struct lt_text_format *detect(const char *head, size_t n, bool firs
 }
 
 /**
- * lt_text_detect() - find out the format of a text trace
- * @head: how the file begins, up to LT_TEXT_HEAD_BYTES
- * @n: bytes of it; fewer than that are the whole file
+ * lt_text_detect() - detect the format of a text trace
+ * @head: the beginning of the file, up to LT_TEXT_HEAD_BYTES
+ * @n: number of bytes; fewer than that are the whole file
  * @why: room for LT_TEXT_WHY_BYTES
  *
- * Return: the format; NULL when there is none, or several could be: @why is a sentence about that.
+ * Return: the format; NULL if there is none or if several are possible, which @why describes.
  */
 const struct lt_text_format *lt_text_detect(const char *head, int64_t n, char *why)
 {
@@ -571,12 +576,12 @@ const struct lt_text_format *lt_text_detect(const char *head, int64_t n, char *w
 	}
 	formats = lt_text_formats(&n_formats);
 	for (int32_t i = 0; i < n_formats; i++)
-		/* Of any version: the reader says which of them it knows. */
+		/* Any version: the reader reports versions that it does not support. */
 		if ((formats[i].flags & LT_TEXT_IOLOG) && n >= 11 && !memcmp(head, "fio version", 11))
 			return &formats[i];
 	if (has_semicolons(head, n, why))
 		return NULL;
-	/* A line that goes on behind the head is not judged. */
+	/* Leave out a last line that is not complete in the head. */
 	if (n >= LT_TEXT_HEAD_BYTES - 3 && memchr(head, '\n', n))
 		while (head[n - 1] != '\n')
 			n--;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Translates text of block layer events to blktrace's binary events: see text_events.h. */
+/* Translate text of block layer events to blktrace's binary events: see text_events.h. */
 #include "text_events.h"
 
 #include "blktrace_private.h"
@@ -12,9 +12,9 @@
 
 #define EVENT_MAGIC 0x65617407u
 #define SHOWN_BYTES 120
-#define LINES_SEEN 64		/* by lt_events_are_text() */
+#define LINES_SEEN 64		/* number of lines that lt_events_are_text() reads */
 
-/* More of blktrace's actions and categories than the parser looks at. */
+/* Actions and categories of blktrace that the parser does not use. */
 #define ACT_INSERT 12
 #define CAT_READ CATEGORY(0)
 #define CAT_QUEUE CATEGORY(4)
@@ -23,7 +23,7 @@
 #define CAT_COMPLETE CATEGORY(7)
 #define CAT_FS CATEGORY(8)
 
-/* Events by their names in ftrace, and by blkparse's letters. */
+/* Events by their names in ftrace and by blkparse's letters. */
 static const struct kind {
 	const char *name, *letters;
 	uint32_t action;
@@ -38,7 +38,7 @@ static const struct kind {
 	{ "block_rq_complete", "C", ACT_COMPLETE | CAT_COMPLETE },
 	{ "block_split", "X", ACT_SPLIT },
 	{ "block_bio_remap", "A", ACT_REMAP },
-	/* No request's: plugging, messages, sleeping, bounces, what drivers add. */
+	/* Not about requests: plugging, messages, sleeping, bounces, events of drivers. */
 	{ "block_plug", "P", 0 },
 	{ "block_unplug", "U", 0 },
 	{ "", "UT", 0 },
@@ -51,7 +51,7 @@ static const struct kind {
 
 #define N_KINDS (sizeof(kinds) / sizeof(*kinds))
 
-/* What a line is. */
+/* Kinds of lines. */
 enum line { NO_EVENT, AN_EVENT, THE_END, MALFORMED };
 
 static const char *skip_blanks(const char *at)
@@ -59,7 +59,7 @@ static const char *skip_blanks(const char *at)
 	return at + strspn(at, " \t");
 }
 
-/* Take a whole number and the blanks behind it off the front of a text. */
+/* Remove a whole number and the blanks after it from the start of a text. */
 static bool take_number(const char **at, uint64_t *value)
 {
 	char *end;
@@ -72,7 +72,7 @@ static bool take_number(const char **at, uint64_t *value)
 	return !errno;
 }
 
-/* "8,0" */
+/* Read "8,0". */
 static bool take_device(const char **at, uint32_t *device)
 {
 	uint64_t major, minor;
@@ -86,7 +86,7 @@ static bool take_device(const char **at, uint32_t *device)
 	return true;
 }
 
-/* Seconds with a fraction, as ns. */
+/* Read seconds with a fraction as ns. */
 static bool take_time(const char **at, uint64_t *ns)
 {
 	uint64_t scale = 1000000000, seconds;
@@ -105,7 +105,7 @@ static bool take_time(const char **at, uint64_t *ns)
 	return true;
 }
 
-/* The letters that say what an I/O does, as "R", "WS", "FF" or "D". */
+/* Read the letters of an I/O's operation, for example "R", "WS", "FF" or "D". */
 static bool take_operation(const char **at, uint32_t *action)
 {
 	size_t n = strspn(*at, "RWDFNASMBEUPZO");
@@ -119,7 +119,7 @@ static bool take_operation(const char **at, uint32_t *action)
 	return true;
 }
 
-/* "SECTOR + SECTORS", or of a split "SECTOR / SECTOR"; an I/O without either has no data. */
+/* Read "SECTOR + SECTORS", or for a split "SECTOR / SECTOR"; an I/O without either has no data. */
 static bool take_place(const char **at, struct blk_event_v7 *e)
 {
 	const char *start = *at;
@@ -148,7 +148,7 @@ static bool take_place(const char **at, struct blk_event_v7 *e)
 	return true;
 }
 
-/* A completion's error, in the last brackets of the line: either sign, or 16 bits of it. */
+/* Read a completion's error in the last brackets of the line: either sign, or its lower 16 bits. */
 static void read_error(const char *at, struct blk_event_v7 *e)
 {
 	const char *bracket = strrchr(at, '[');
@@ -157,7 +157,7 @@ static void read_error(const char *at, struct blk_event_v7 *e)
 	e->error = error < 0 ? -error : error;
 }
 
-/* "  8,0    1        4     0.000082000   661  D   R 95839968 + 8 [fio]" */
+/* Read "  8,0    1        4     0.000082000   661  D   R 95839968 + 8 [fio]". */
 static enum line read_blkparse(const char *at, struct blk_event_v7 *e)
 {
 	uint64_t cpu, sequence, pid;
@@ -189,7 +189,10 @@ static enum line read_blkparse(const char *at, struct blk_event_v7 *e)
 	if (!take_operation(&at, &e->action))
 		return MALFORMED;
 	if (!take_place(&at, e)) {
-		/* A command that is passed through has bytes and its own in hexadecimal digits. */
+		/*
+		 * A passthrough command has a size in bytes and its own bytes in hexadecimal
+		 * digits.
+		 */
 		e->action |= strchr(at, '(') ? CAT_PASSTHROUGH : CAT_FS;
 		if (!strchr(at, '(') && *at != '[' && *at)
 			return MALFORMED;
@@ -201,7 +204,7 @@ static enum line read_blkparse(const char *at, struct blk_event_v7 *e)
 	return AN_EVENT;
 }
 
-/* The name of an event of the block layer in a line of ftrace or perf; its end is a colon. */
+/* Find the name of a block layer event in a line of ftrace or perf, which ends with a colon. */
 static const char *find_event(const char *line, const struct kind **kind)
 {
 	for (const char *at = line; (at = strstr(at, "block_")); at++) {
@@ -218,8 +221,8 @@ static const char *find_event(const char *line, const struct kind **kind)
 }
 
 /*
- * "  fio-5405  [002] d..1. 8018.233160: block_rq_issue: 8,0 R 4096 () 184067232 + 8 [fio]", or of
- * perf "fio  5405 [002]  8018.233160: block:block_rq_issue: ..."
+ * Read "  fio-5405  [002] d..1. 8018.233160: block_rq_issue: 8,0 R 4096 () 184067232 + 8 [fio]", or
+ * perf's "fio  5405 [002]  8018.233160: block:block_rq_issue: ..."
  */
 static enum line read_ftrace(const char *line, struct blk_event_v7 *e)
 {
@@ -229,7 +232,7 @@ static enum line read_ftrace(const char *line, struct blk_event_v7 *e)
 
 	if (!event || !kind->action)
 		return NO_EVENT;
-	/* Back over "block:" and the colon of the time to the time. */
+	/* Go back over "block:" and the colon after the time. */
 	if (event - line > 6 && !strncmp(event - 6, "block:", 6))
 		event -= 6;
 	for (at = event; at > line && (at[-1] == ' ' || at[-1] == '\t');)
@@ -246,7 +249,10 @@ static enum line read_ftrace(const char *line, struct blk_event_v7 *e)
 	at = skip_blanks(strchr(event + (strncmp(event, "block:", 6) ? 0 : 6), ':') + 1);
 	if (!take_device(&at, &e->device) || !take_operation(&at, &e->action))
 		return MALFORMED;
-	/* Requests have bytes, and a command in parentheses, which is empty of reads and writes. */
+		/*
+		 * Requests have a number of bytes, and a command in parentheses, empty for reads
+		 * and writes.
+		 */
 	if (!take_place(&at, e)) {
 		take_number(&at, &bytes);
 		if (*at == '(') {
@@ -272,7 +278,7 @@ static bool is_void(const char *line)
 	return !*line || *line == '#';
 }
 
-/* The reader of the first line that has an event; NULL when none has. */
+/* Return the reader for the first line that has an event; NULL if there is none. */
 static read_line *find_reader(const char *head, size_t n)
 {
 	read_line *found = NULL;
@@ -308,14 +314,17 @@ bool lt_events_are_text(const char *head, size_t n)
 static bool write_event(FILE *out, struct blk_event_v7 *e, uint32_t action)
 {
 	e->action = action;
-	/* The text has one order, and so one numbering: each CPU's own would have gaps. */
+		/*
+		 * The text has one order, so it gets one numbering: the numbers of each CPU would
+		 * have gaps.
+		 */
 	e->cpu = 0;
 	e->sequence++;
 	return fwrite(e, sizeof(*e), 1, out) == 1;
 }
 
-/* A recording of issues and completions only has no arrivals: they are put where requests are
- * issued, which is as early as is known. */
+/* A recording with only issues and completions has no arrivals: they are written where requests are
+ * issued, the earliest time known. */
 static bool write_with_arrival(FILE *out, struct blk_event_v7 *e)
 {
 	uint32_t action = e->action, rest = action & ~(ACT_MASK | CAT_ISSUE);
@@ -327,7 +336,7 @@ static bool write_with_arrival(FILE *out, struct blk_event_v7 *e)
 		       false;
 }
 
-/* Go through the text once; with @out, write what is found. */
+/* Read the whole text; if @out is not NULL, write its events. */
 static bool translate(FILE *in, FILE *out, bool *has_arrivals, const char *path, char *why)
 {
 	read_line *reader = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of text traces, one I/O a line. A new format is one entry here. */
+/* The table of text trace formats, one I/O per line. A new format is one entry here. */
 #include <string.h>
 
 #include "text_trace.h"
@@ -120,20 +120,20 @@ static const struct unit {
 
 #define N_UNITS (sizeof(units) / sizeof(*units))
 
-/** lt_text_format_bytes() - of struct lt_text_format, by which a caller knows this version */
+/** lt_text_format_bytes() - get the size of struct lt_text_format, which identifies the version */
 int64_t lt_text_format_bytes(void)
 {
 	return sizeof(struct lt_text_format);
 }
 
-/** lt_text_formats() - the table, and how many formats it has */
+/** lt_text_formats() - get the table and the number of its formats */
 const struct lt_text_format *lt_text_formats(int32_t *n)
 {
 	*n = N_FORMATS;
 	return formats;
 }
 
-/** lt_text_unit() - the name of the unit of 10^@digits ns */
+/** lt_text_unit() - get the name of the unit of 10^@digits ns */
 const char *lt_text_unit(int32_t digits)
 {
 	for (size_t i = 0; i < N_UNITS; i++)
@@ -143,11 +143,11 @@ const char *lt_text_unit(int32_t digits)
 }
 
 /**
- * lt_text_find() - a format by its name
+ * lt_text_find() - find a format by its name
  * @name: "FORMAT", or "FORMAT:UNIT" with another unit of time: s, ms, us, 100ns or ns
- * @time_digits: set to the unit's, or to -1 when none is named
+ * @time_digits: set to the unit's, or to -1 if no unit is named
  *
- * Return: the format, or NULL when the table has none of this name.
+ * Return: the format, or NULL if the table has none of this name.
  */
 const struct lt_text_format *lt_text_find(const char *name, int32_t *time_digits)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads text traces, one I/O a line, into columns, in order of time.
+ * Read text traces, one I/O per line, into columns, in order of time.
  *
- * Lines are cut out of a buffer in place and only the columns that matter are looked at. Numbers
- * are read as integers, times as whole nanoseconds: the time of an MSR trace, in 100 ns since
- * 1601, is exact in neither a double nor, as nanoseconds, in 64 bits. So the whole units of the
- * first I/O are taken off before they are multiplied.
+ * Lines are split in place in a buffer and only the relevant columns are parsed. Numbers are read
+ * as integers, times as whole nanoseconds: the time of an MSR trace, in 100 ns since 1601, is exact
+ * neither in a double nor, as nanoseconds, in 64 bits. So the whole units of the first I/O are
+ * subtracted before the multiplication.
  *
- * I/Os need not stand in the order of their times: threads and devices write their lines when they
- * come to it. They are sorted within a window of lines, which bounds the memory, and how many were
- * out of order is counted. A time that is more than MOST_LATE_NS before an earlier line's is
- * refused, for then one of the two is wrong, or the trace has to be sorted as a whole. So is a single
- * time far ahead of, or far behind, those on the lines around it.
+ * I/Os need not be in the order of their times, because threads and devices write their lines with
+ * delays. They are sorted within a window of lines, which bounds the memory, and those that were
+ * out of order are counted. A time more than MOST_LATE_NS before an earlier line's is refused,
+ * because then one of the two is wrong, or the trace has to be sorted as a whole. A single time far
+ * ahead of, or far behind, those on the lines around it is refused as well.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -28,11 +28,11 @@
 #define TEXT_BUFFER_BYTES (1 << 18)	/* also the longest line */
 #endif
 #define MAX_WORDS 16
-#define TOLD_BYTES 200		/* of a malformed line, for the message */
+#define TOLD_BYTES 200		/* maximum part of a malformed line in the message */
 #define MOST_LATE_NS 60000000000ll
-#define ALONE_NS 10000000000ll	/* a single I/O so far from those around it is a mistake */
+#define ALONE_NS 10000000000ll	/* a single I/O with this distance from its neighbours is an error */
 #define MOST_EARLY_NS (366ll * 24 * 3600 * 1000000000)
-#define MAX_VOLUMES 65536	/* that are told apart */
+#define MAX_VOLUMES 65536	/* limit of distinct volumes */
 #define VOLUME_SLOTS (2 * MAX_VOLUMES)
 #define SMALLEST_IO 512
 #define LARGEST_IO (1ll << 30)
@@ -58,7 +58,7 @@ struct row {
 };
 
 struct volume {
-	char *raw;	/* as it stands in the lines; the name follows its end */
+	char *raw;	/* the text in the lines; the name follows its end */
 	size_t length;
 	int64_t ios;
 };
@@ -68,12 +68,12 @@ struct lt_text_reader {
 	struct lt_text_format format;
 	struct lt_text_options options;
 	struct words reads, writes, passed_over, skipped;
-	int n_columns;		/* of which a field is kept: one more than there may be */
-	char separator;		/* as the first line has it; 0: not known yet */
+	int n_columns;		/* columns to store: one more than permitted */
+	char separator;		/* from the first line; 0 if not known yet */
 	int64_t unit_ns, latency_unit_ns;
-	char *buffer;		/* of TEXT_BUFFER_BYTES, or NULL: all is in @text */
+	char *buffer;		/* TEXT_BUFFER_BYTES long, or NULL if all is in @text */
 	const char *text;
-	size_t start, end;	/* what of the text is not parsed yet */
+	size_t start, end;	/* the part of the text that is not parsed yet */
 	bool at_end, cut_off;	/* the last line has no end */
 	bool failed;
 	struct lt_text_counts counts;
@@ -82,9 +82,9 @@ struct lt_text_reader {
 	int64_t first_units, first_ns;
 	int64_t latest_ns, latest_line;
 	struct {
-		int64_t line;	/* of the last I/O, if it is far from the one before; else 0 */
+		int64_t line;	/* line of the last I/O if it is far from the one before, else 0 */
 		bool is_ahead;
-		int64_t before_ns;	/* the latest time before it; INT64_MIN: there is none */
+		int64_t before_ns;	/* the latest time before it; INT64_MIN if there is none */
 	} alone;
 
 	struct row *rows;	/* twice the window */
@@ -94,7 +94,7 @@ struct lt_text_reader {
 	int64_t zero_ns, last_ns;
 
 	struct volume *volumes;
-	int32_t *slots;		/* of volumes, one more than their number; 0 is free */
+	int32_t *slots;		/* hash table of volumes: number + 1, or 0 if free */
 	int64_t last_volume;
 };
 
@@ -135,7 +135,7 @@ static inline void strip(const char **start, const char **end)
 		--*end;
 }
 
-/* Keep a column, without blanks and the quotes that spreadsheets put around it. */
+/* Store a column without blanks and without the quotes that spreadsheets add. */
 static inline void set_field(struct field *field, const char *start, const char *end)
 {
 	strip(&start, &end);
@@ -147,7 +147,7 @@ static inline void set_field(struct field *field, const char *start, const char 
 	field->end = end;
 }
 
-/* Cut a line, stripped, into columns; returns how many there are, at most r->n_columns. */
+/* Split a stripped line into columns; return their number, at most r->n_columns. */
 static int split_line(const struct lt_text_reader *r, struct field line, struct field *fields)
 {
 	const char *at = line.start, *end = line.end;
@@ -160,7 +160,9 @@ static int split_line(const struct lt_text_reader *r, struct field line, struct 
 			while (at < end && *at != ',')
 				at++;
 			set_field(&fields[n++], begin, at);
-			/* A comma at the end of a line of all columns begins no other. */
+			/*
+			 * A comma at the end of a line with all columns does not begin another one.
+			 */
 			if (at == end || (at + 1 == end && n == r->format.max_columns))
 				return n;
 			at++;
@@ -179,13 +181,13 @@ static int split_line(const struct lt_text_reader *r, struct field line, struct 
 	return n;
 }
 
-/* Digits up to the first other character; false on overflow. */
+/* Read digits up to the first other character; return false on overflow. */
 static inline bool read_digits(const char **start, const char *end, int64_t *value)
 {
 	const char *at = *start, *safe = end - at > 18 ? at + 18 : end;
 	int64_t total = 0;
 
-	/* So many digits always fit. */
+	/* This number of digits always fits. */
 	for (; at < safe && (unsigned char)(*at - '0') <= 9; at++)
 		total = 10 * total + (*at - '0');
 	for (; at < end && (unsigned char)(*at - '0') <= 9; at++)
@@ -197,7 +199,7 @@ static inline bool read_digits(const char **start, const char *end, int64_t *val
 	return true;
 }
 
-/* A whole number, not negative. */
+/* Read a whole number that is not negative. */
 static inline bool read_count(struct field field, int64_t *value)
 {
 	const char *at = field.start;
@@ -209,13 +211,15 @@ static inline bool read_count(struct field field, int64_t *value)
 	return read_digits(&at, field.end, value) && at == field.end;
 }
 
-/* A count of units, in bytes. */
+/* Read a number of units and convert it to bytes. */
 static inline bool read_bytes(struct field field, int32_t unit_bytes, int64_t *bytes)
 {
 	return read_count(field, bytes) && !__builtin_mul_overflow(*bytes, unit_bytes, bytes);
 }
 
-/* A time with an exponent, as spreadsheets and awk leave them; as exact as a double is. */
+/*
+ * Read a time with an exponent, as written by spreadsheets and awk, with the precision of a double.
+ */
 static bool read_float_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns)
 {
 	char text[64], *end;
@@ -228,7 +232,7 @@ static bool read_float_time(int64_t unit_ns, struct field field, int64_t *units,
 	text[length] = '\0';
 	for (const char *c = text; *c; c++)
 		if (!strchr("+-.0123456789eE", *c))
-			return false;	/* strtod() also knows nan, inf and hexadecimals */
+			return false;	/* strtod() also accepts nan, inf and hexadecimal numbers */
 	value = strtod(text, &end);
 	if (!length || *end || value > 9e18 || value < -9e18)
 		return false;
@@ -238,7 +242,9 @@ static bool read_float_time(int64_t unit_ns, struct field field, int64_t *units,
 	return true;
 }
 
-/* A time as whole units of its column and nanoseconds on top; digits below 1 ns are dropped. */
+/*
+ * Read a time as whole units of its column and additional nanoseconds; smaller digits are dropped.
+ */
 static inline bool read_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns)
 {
 	const char *at = field.start;
@@ -267,7 +273,7 @@ static inline bool read_time(int64_t unit_ns, struct field field, int64_t *units
 	return digits;
 }
 
-/* A latency in ns; not negative. */
+/* Read a latency in ns, which must not be negative. */
 static bool read_latency(const struct lt_text_reader *r, struct field field, int64_t *latency)
 {
 	int64_t units, ns;
@@ -277,9 +283,9 @@ static bool read_latency(const struct lt_text_reader *r, struct field field, int
 	       !__builtin_add_overflow(units, ns, latency);
 }
 
-/* ---- what is wrong with a line ---- */
+/* ---- errors in a line ---- */
 
-/* Copy what can be printed of a text; returns the end of the copy. */
+/* Copy the printable characters of a text; return the end of the copy. */
 static char *put_printable(char *out, const char *text, size_t length)
 {
 	bool cut = length > TOLD_BYTES;
@@ -308,7 +314,7 @@ static void fail(struct lt_text_reader *r, const char *format, ...)
 	va_end(arguments);
 }
 
-/* The line is shown, then what is wrong with it, then what a line of the format looks like. */
+/* The message shows the line, then the error, then an example line of the format. */
 __attribute__((format(printf, 3, 4)))
 static void fail_line(struct lt_text_reader *r, struct field line, const char *format, ...)
 {
@@ -327,13 +333,13 @@ static void fail_line(struct lt_text_reader *r, struct field line, const char *f
 	strncat(r->why, r->format.description, sizeof(r->why) - strlen(r->why) - 1);
 }
 
-/* How much of a word is shown. */
+/* Return how many characters of a word to show. */
 static int shown_length(struct field field)
 {
 	return field.end - field.start < 40 ? field.end - field.start : 40;
 }
 
-/* What speaks against a number. */
+/* Return the reason why a number is invalid. */
 static const char *problem_of(struct field field)
 {
 	size_t length = field.end - field.start;
@@ -375,7 +381,7 @@ static bool add_volume(struct lt_text_reader *r, struct field field, uint32_t sl
 	struct volume *v;
 	char *name;
 
-	/* Their memory doubles as they become more. */
+	/* The array doubles when it is full. */
 	if (!(n & (n - 1))) {
 		v = realloc(r->volumes, (n ? 2 * n : 1) * sizeof(*v));
 		if (!v)
@@ -401,7 +407,7 @@ static bool add_volume(struct lt_text_reader *r, struct field field, uint32_t sl
 	return true;
 }
 
-/* Count an I/O of a volume; false when out of memory. */
+/* Count an I/O of a volume; return false if out of memory. */
 static bool count_volume(struct lt_text_reader *r, struct field field)
 {
 	uint32_t hash = 2166136261u;
@@ -430,7 +436,9 @@ static bool count_volume(struct lt_text_reader *r, struct field field)
 	return true;
 }
 
-/* Whether the last volume counted is the one to keep: by its whole name or its last column. */
+/*
+ * Return true if the last volume counted is the one to keep: by its full name or its last column.
+ */
 static bool is_kept(const struct lt_text_reader *r, struct field last_column)
 {
 	const char *wanted = r->options.volume;
@@ -446,7 +454,7 @@ static bool is_kept(const struct lt_text_reader *r, struct field last_column)
 
 enum outcome { FAILED, NO_IO, AN_IO };
 
-/* Refuse what no drive does, where the format was found out by the first lines only. */
+/* Refuse values that no drive has, if the format was detected only from the first lines. */
 static bool is_possible(struct lt_text_reader *r, struct field line, const struct row *row)
 {
 	const char *what = row->is_write ? "write" : "read";
@@ -466,8 +474,8 @@ static bool is_possible(struct lt_text_reader *r, struct field line, const struc
 }
 
 /*
- * Find out whether the I/O before this one stands alone in time. One far behind is no mistake if it
- * took so long, in a log that is written as I/Os end.
+ * Return true if the I/O before this one is isolated in time. In a log that is written as I/Os end,
+ * one far behind is not an error if its latency was that long.
  */
 static bool is_last_alone(const struct lt_text_reader *r, const struct row *row, int64_t difference)
 {
@@ -494,7 +502,7 @@ static bool is_in_order(struct lt_text_reader *r, const struct row *row)
 {
 	static const char remedy[] = "one of the two time stamps is wrong, or the trace has to be "
 				     "sorted by time";
-	/* read_row_time() has seen to it that it fits. */
+	/* read_row_time() has checked that this does not overflow. */
 	int64_t difference = row->time - r->latest_ns;
 
 	if (r->latest_line && llabs(difference) <= MOST_EARLY_NS &&
@@ -537,7 +545,7 @@ static bool has_fraction(struct field field)
 	return false;
 }
 
-/* The time of an I/O, whose latency is known. */
+/* Read the time of an I/O whose latency is known. */
 static bool read_row_time(struct lt_text_reader *r, struct field line, struct field field,
 			  struct row *row)
 {
@@ -557,7 +565,7 @@ static bool read_row_time(struct lt_text_reader *r, struct field line, struct fi
 	if (__builtin_sub_overflow(units, r->first_units, &units) ||
 	    __builtin_mul_overflow(units, r->unit_ns, &units) ||
 	    __builtin_add_overflow(units, ns - r->first_ns, &row->time) ||
-	    /* in whole units: more than they say is not known */
+	    /* in whole units, because that is the precision of the times */
 	    ((f->flags & LT_TEXT_AT_END) &&
 	     __builtin_sub_overflow(row->time, row->latency / r->unit_ns * r->unit_ns,
 				    &row->time)) ||
@@ -656,7 +664,7 @@ static enum outcome parse_line(struct lt_text_reader *r, struct field line, stru
 											FAILED;
 }
 
-/* The next line without its end; false at the end of the file or on an error (errno). */
+/* Get the next line without its end; return false at the end of the file or on an error (errno). */
 static bool next_line(struct lt_text_reader *r, const char **start, const char **end)
 {
 	size_t searched = r->start;
@@ -688,7 +696,7 @@ static bool next_line(struct lt_text_reader *r, const char **start, const char *
 		}
 		searched = r->end;
 		if (r->end == TEXT_BUFFER_BYTES) {
-			/* no trace has such a line: let it be told as one that is malformed */
+			/* no trace has such a line; it will be reported as malformed */
 			*start = r->text;
 			*end = r->text + r->end;
 			r->start = r->end;
@@ -713,7 +721,7 @@ static bool begins_with(struct field line, const char *text)
 	       !strncasecmp(line.start, text, length);
 }
 
-/* Whether a first line names columns: no column of it begins as a number does. */
+/* Return true if a first line names columns: none of them begins like a number. */
 static bool names_columns(struct field line)
 {
 	bool at_start = true;
@@ -726,7 +734,9 @@ static bool names_columns(struct field line)
 	return true;
 }
 
-/* Whether the first line of the file has no I/O. An iolog's has a version, which is checked. */
+/*
+ * Return true if the first line of the file has no I/O. An iolog's has a version, which is checked.
+ */
 static bool is_header(struct lt_text_reader *r, struct field line)
 {
 	const char *header = r->format.header;
@@ -741,7 +751,7 @@ static bool is_header(struct lt_text_reader *r, struct field line)
 			     shown_length(line), line.start);
 		return true;
 	}
-	/* A user who names the format has seen that the first line says so, too. */
+	/* A user who names the format has checked what the first line says. */
 	return (header && begins_with(line, header)) ||
 	       (r->options.known_by == LT_TEXT_TOLD && names_columns(line));
 }
@@ -752,7 +762,7 @@ static void skip_byte_order_mark(const char **start, const char *end)
 		*start += 3;
 }
 
-/* Parse lines up to one with an I/O; false at the end, or on a failure. */
+/* Parse lines up to one with an I/O; return false at the end or on a failure. */
 static bool next_row(struct lt_text_reader *r, struct row *row)
 {
 	const char *start, *end;
@@ -784,7 +794,7 @@ static bool next_row(struct lt_text_reader *r, struct row *row)
 	return false;
 }
 
-/* ---- the order of time ---- */
+/* ---- sorting by time ---- */
 
 #define COMPARE(a, b) ((a) < (b) ? -1 : (a) > (b))
 
@@ -812,13 +822,13 @@ static int by_place(const void *left, const void *right)
 	return COMPARE(a->line, b->line);
 }
 
-/* Read on until there are I/Os of which no later line can be earlier; false on a failure. */
+/* Read on until there are I/Os that are earlier than all later lines; return false on a failure. */
 static bool make_ready(struct lt_text_reader *r)
 {
 	int (*order)(const void *, const void *) = r->options.ties_by_place ? by_place : by_line;
 	int64_t window = r->options.window;
 
-	/* What is left of the last time. */
+	/* Keep the I/Os that were not returned yet. */
 	r->n_rows -= r->next;
 	memmove(r->rows, r->rows + r->next, r->n_rows * sizeof(*r->rows));
 	r->next = 0;
@@ -897,12 +907,12 @@ static struct lt_text_reader *open_reader(const struct lt_text_format *format,
 
 /**
  * lt_text_open() - start reading a text trace
- * @fd: the open file; stays the caller's
- * @format: what a line has; its strings must live as long as the reader
- * @options: what of it to read, and how; so must its strings
+ * @fd: the open file, which remains the caller's
+ * @format: the format of a line; its strings must live as long as the reader
+ * @options: what to read, and how; its strings must live as long as the reader, too
  *
- * Return: a reader, to be closed with lt_text_close(); NULL when out of memory or when @format has
- * a column beyond LT_TEXT_MAX_FIELDS.
+ * Return: a reader, to be closed with lt_text_close(); NULL if out of memory or if @format has
+ * a column after LT_TEXT_MAX_FIELDS.
  */
 struct lt_text_reader *lt_text_open(int fd, const struct lt_text_format *format,
 				    const struct lt_text_options *options)
@@ -920,7 +930,7 @@ struct lt_text_reader *lt_text_open(int fd, const struct lt_text_format *format,
 	return r;
 }
 
-/** lt_text_open_memory() - as lt_text_open(), of @n bytes at @text, which stay the caller's */
+/** lt_text_open_memory() - read @n bytes at @text, which remain the caller's; see lt_text_open() */
 struct lt_text_reader *lt_text_open_memory(const char *text, size_t n,
 					   const struct lt_text_format *format,
 					   const struct lt_text_options *options)
@@ -936,13 +946,13 @@ struct lt_text_reader *lt_text_open_memory(const char *text, size_t n,
 }
 
 /**
- * lt_text_read() - the next I/Os in the order of their times
+ * lt_text_read() - read the next I/Os in the order of their times
  * @r: the reader
- * @rows: room in the columns
- * @columns: where to put them; times in ns, from the first I/O on or as an iolog has them
+ * @rows: number of rows in the columns
+ * @columns: receives the I/Os; times in ns, relative to the first I/O, except those of an iolog
  *
- * Return: how many I/Os were written, fewer than @rows only at the end of the trace; -1 when the
- * trace is malformed or cannot be read: lt_text_line_number() and lt_text_error() say where, why.
+ * Return: the number of I/Os written, fewer than @rows only at the end of the trace; -1 if the
+ * trace is malformed or cannot be read: see lt_text_line_number() and lt_text_error().
  */
 int64_t lt_text_read(struct lt_text_reader *r, int64_t rows, const struct lt_text_columns *columns)
 {
@@ -968,32 +978,32 @@ int64_t lt_text_read(struct lt_text_reader *r, int64_t rows, const struct lt_tex
 	return rows;
 }
 
-/** lt_text_error() - why lt_text_read() failed */
+/** lt_text_error() - get the reason why lt_text_read() failed */
 const char *lt_text_error(const struct lt_text_reader *r)
 {
 	return r->why;
 }
 
-/** lt_text_line_number() - of the line at which it failed, from 1 */
+/** lt_text_line_number() - get the number of the line at which it failed, from 1 */
 int64_t lt_text_line_number(const struct lt_text_reader *r)
 {
 	return r->counts.lines;
 }
 
-/** lt_text_counts() - of what has been read so far */
+/** lt_text_counts() - get the counters of the lines read so far */
 const struct lt_text_counts *lt_text_counts(const struct lt_text_reader *r)
 {
 	return &r->counts;
 }
 
-/** lt_text_volume() - the name of a volume, by its number in the order of the lines */
+/** lt_text_volume() - get the name of a volume by its number, in the order of occurrence */
 const char *lt_text_volume(const struct lt_text_reader *r, int64_t i, int64_t *ios)
 {
 	*ios = r->volumes[i].ios;
 	return r->volumes[i].raw + r->volumes[i].length;
 }
 
-/** lt_text_close() - free a reader; NULL is none */
+/** lt_text_close() - free a reader, which may be NULL */
 void lt_text_close(struct lt_text_reader *r)
 {
 	if (!r)

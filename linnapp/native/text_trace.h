@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Text traces, one I/O a line, to columns and back.
+ * Convert text traces, one I/O per line, to columns and back.
  *
  * linnapp loads this through ctypes (linnapp/trace/formats/text_trace.py), and the replayer is
  * linked with it, so that both read the same traces:
  *
  *   text_formats.c  the table of formats
- *   text_detect.c   finds out the format of a trace by what its first lines hold
+ *   text_detect.c   detects the format of a trace from its first lines
  *   text_reader.c   reads lines and sorts I/Os by time
  *   text_writer.c   writes lines
  */
@@ -19,14 +19,14 @@
 
 #define LT_TEXT_MAX_FIELDS 32
 #define LT_TEXT_WHY_BYTES 2048		/* room for any message */
-#define LT_TEXT_HEAD_BYTES (256 << 10)	/* lt_text_detect() looks at so much of a file */
-#define LT_TEXT_WINDOW 16384		/* an I/O may be so many lines too late */
+#define LT_TEXT_HEAD_BYTES (256 << 10)	/* lt_text_detect() reads up to this many bytes */
+#define LT_TEXT_WINDOW 16384		/* number of lines by which an I/O may be late */
 
 enum lt_text_flags {
-	/* The header is a part of the format; times are not relative to the first I/O; an I/O on a
-	 * file may have any size; columns are separated by blanks only. */
+	/* The header is a part of the format; times are not relative to the first I/O; an
+	 * I/O on a file may have any size; columns are separated by blanks only. */
 	LT_TEXT_IOLOG = 1,
-	/* The time is that of completion, and the latency is subtracted. */
+	/* The time is that of the completion, so the latency is subtracted. */
 	LT_TEXT_AT_END = 2,
 	/* The unit of time is too coarse to tell which I/Os were in flight together. */
 	LT_TEXT_COARSE = 4,
@@ -34,27 +34,27 @@ enum lt_text_flags {
 	LT_TEXT_DEVICE = 8,
 };
 
-/* A format: how a line is read. Columns count from 0; lists of words are separated by spaces. */
+/* A format: how to read a line. Columns count from 0; lists of words are separated by spaces. */
 struct lt_text_format {
 	const char *name;
-	const char *description;	/* of its columns */
-	const char *reads;		/* words of the type column; the first is written */
+	const char *description;	/* columns in words */
+	const char *reads;		/* words of the type column; the first is used for writing */
 	const char *writes;
 	const char *passed_over;	/* lines of these types have no I/O; may be NULL */
-	const char *skipped;		/* so do these, and they are counted; may be NULL */
+	const char *skipped;		/* also without an I/O, but counted; may be NULL */
 	const char *header;		/* the start of a first line without an I/O, or NULL */
-	const char *refusal;		/* why such a trace cannot be used, or NULL */
-	int32_t separator;		/* ',' or ' ', for writing; either is read */
+	const char *refusal;		/* reason why such a trace cannot be used, or NULL */
+	int32_t separator;		/* ',' or ' ', for writing; the reader accepts both */
 	int32_t n_columns;
-	int32_t max_columns;		/* trailing ones are ignored */
+	int32_t max_columns;		/* further ones are ignored */
 	int32_t time_at;
 	int32_t offset_at;
 	int32_t size_at;
 	int32_t type_at;
-	int32_t volume_at;		/* its first column */
-	int32_t volume_columns;		/* how many name it; 0: there is none */
-	int32_t latency_at;		/* 0: there is none */
-	int32_t same_as_size_at;	/* a column that repeats the size; 0: there is none */
+	int32_t volume_at;		/* first column of the name */
+	int32_t volume_columns;		/* number of columns of the name; 0 if there is none */
+	int32_t latency_at;		/* 0 if there is none */
+	int32_t same_as_size_at;	/* a column that repeats the size; 0 if there is none */
 	int32_t time_digits;		/* the unit is 10^time_digits ns */
 	int32_t latency_digits;
 	int32_t offset_unit_bytes;
@@ -62,24 +62,24 @@ struct lt_text_format {
 	int32_t flags;
 };
 
-/* Where the format comes from. */
+/* How the format is known. */
 enum lt_text_known_by {
-	LT_TEXT_TOLD,		/* the user named it: a first line may name columns */
+	LT_TEXT_TOLD,		/* named by the user: the first line may name columns */
 	LT_TEXT_DETECTED,	/* from the first lines: values that no drive has are refused */
-	LT_TEXT_PROBED,		/* it is only tried */
+	LT_TEXT_PROBED,		/* only tried */
 };
 
 struct lt_text_options {
 	const char *volume;	/* the only volume to keep, or NULL */
-	int64_t window;		/* an I/O may be so many lines too late; 0: LT_TEXT_WINDOW */
-	int32_t time_digits;	/* instead of the format's; -1: no */
-	int32_t ties_by_place;	/* order I/Os of one instant by size and offset, not by line */
+	int64_t window;		/* as LT_TEXT_WINDOW, which 0 stands for */
+	int32_t time_digits;	/* replaces the format's; -1 for none */
+	int32_t ties_by_place;	/* sort I/Os of one instant by size and offset, not by line */
 	int32_t known_by;	/* enum lt_text_known_by */
 };
 
 /*
- * Where lt_text_read() puts I/Os, and lt_text_write() takes them from; rows of each. The reader
- * gives offsets and sizes in bytes, the writer takes them in the units of its format.
+ * I/Os that lt_text_read() returns or lt_text_write() writes, in rows. Offsets and sizes are in
+ * bytes for the reader, and in the units of the format for the writer.
  */
 struct lt_text_columns {
 	int64_t *time;
@@ -87,22 +87,22 @@ struct lt_text_columns {
 	int64_t *size;
 	uint8_t *is_write;
 	int64_t *latency;		/* in ns; may be NULL */
-	int64_t *line;			/* where it stands; may be NULL */
+	int64_t *line;			/* line number; may be NULL */
 };
 
 struct lt_text_counts {
-	int64_t lines;		/* so far */
-	int64_t empty;		/* I/Os of no length, which are left out */
-	int64_t skipped;	/* lines of another kind that are left out */
-	int64_t out_of_order;	/* I/Os earlier than one on a line before */
-	int64_t most_late_ns;	/* by how much, at most */
+	int64_t lines;		/* lines read so far */
+	int64_t empty;		/* I/Os of length 0, which are left out */
+	int64_t skipped;	/* lines of other types, which are left out */
+	int64_t out_of_order;	/* I/Os earlier than one on a previous line */
+	int64_t most_late_ns;	/* maximum time by which one was late */
 	int64_t most_late_line;
-	int64_t n_volumes;	/* with an I/O */
+	int64_t n_volumes;	/* number of volumes with an I/O */
 	int64_t fractions;	/* times with a fractional part */
 	int64_t first_units;	/* whole units of the first I/O's time */
 };
 
-/* A line to be written: literals, with the columns of an I/O among them. */
+/* A line to be written: literals and columns of an I/O. */
 enum lt_text_field {
 	LT_TEXT_LITERAL,
 	LT_TEXT_TIME,
@@ -114,7 +114,7 @@ enum lt_text_field {
 struct lt_text_line {
 	int32_t separator;
 	int32_t n_fields;
-	int32_t time_decimals;		/* digits after the point of a time */
+	int32_t time_decimals;		/* decimals of a time */
 	int32_t fields[LT_TEXT_MAX_FIELDS];	/* enum lt_text_field */
 	const char *literals[LT_TEXT_MAX_FIELDS];
 	const char *read;

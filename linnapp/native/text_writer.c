@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes I/Os as lines of text.
+ * Write I/Os as lines of text.
  *
- * A decimal point is put among the digits of a whole number, so that no time is rounded.
+ * A decimal point is inserted between the digits of a whole number, so that no time is rounded.
  */
 #include <stdbool.h>
 #include <string.h>
 
 #include "text_trace.h"
 
-#define NUMBER_BYTES 24	/* of 64 bits with sign, point and a leading zero */
+#define NUMBER_BYTES 24	/* a 64-bit number with sign, point and a leading zero */
 
 static char *put_text(char *out, const char *text)
 {
@@ -19,7 +19,7 @@ static char *put_text(char *out, const char *text)
 	return out + length;
 }
 
-/* A number with a point before its last @decimals digits. */
+/* Write a number with a point before its last @decimals digits. */
 static char *put_number(char *out, int64_t value, int decimals)
 {
 	char digits[NUMBER_BYTES];
@@ -40,7 +40,7 @@ static char *put_number(char *out, int64_t value, int decimals)
 	return out;
 }
 
-/** lt_text_line_bytes() - the most that one line can take */
+/** lt_text_line_bytes() - get the maximum length of a line */
 int64_t lt_text_line_bytes(const struct lt_text_line *line)
 {
 	int64_t bytes = 1;
@@ -60,13 +60,13 @@ int64_t lt_text_line_bytes(const struct lt_text_line *line)
 }
 
 /**
- * lt_text_write() - I/Os as lines
- * @line: what a line looks like
- * @rows: how many I/Os
- * @columns: the I/Os; times with the wanted decimals as their last digits
+ * lt_text_write() - write I/Os as lines
+ * @line: the format of a line
+ * @rows: number of I/Os
+ * @columns: the I/Os; the last digits of the times are the requested decimals
  * @out: room for @rows times lt_text_line_bytes()
  *
- * Return: bytes written to @out.
+ * Return: number of bytes written to @out.
  */
 int64_t lt_text_write(const struct lt_text_line *line, int64_t rows,
 		      const struct lt_text_columns *columns, char *out)
