@@ -69,9 +69,7 @@ static bool plausible(struct lt_parser *p, const struct blk_event *e)
 	return !wrong;
 }
 
-/*
- * Count the event for its device; return false if it belongs to another drive than the chosen one.
- */
+/* Count the event for its device; return false if another drive was chosen. */
 static bool wanted_device(struct lt_parser *p, const struct blk_event *e)
 {
 	uint32_t *wanted = &p->options.device;
@@ -108,10 +106,7 @@ static void on_event(struct lt_parser *p, const struct blk_event *e)
 		++*(uint64_t *)((char *)&p->stats + counters[action]);
 	else if (action != ACT_GETRQ)
 		return;
-		/*
-		 * It names the device below, and comes before the Q, which already has the new
-		 * sector.
-		 */
+	/* It names the device below, and comes before the Q, which already has the new sector. */
 	if (action == ACT_REMAP)
 		return;
 	if (!e->bytes || e->action & (CAT_DISCARD | CAT_PASSTHROUGH | CAT_ZONE_STATE |

@@ -83,9 +83,7 @@ struct lt_row {
 	uint64_t to_completion_ns;	/* and to C */
 	uint32_t bytes;
 	uint32_t pending;
-	/*
-	 * for reads: the last reads in the history, oldest first, and all inputs of a latency model
-	 */
+	/* for reads: the last reads in the history, oldest first, and a latency model's inputs */
 	uint32_t hist_pending[LT_HISTORY];
 	uint32_t hist_latency_us[LT_HISTORY];
 	uint32_t features[LT_FEATURES];

@@ -44,9 +44,7 @@ _Static_assert(LT_HISTORY == LINNOS_HISTORY && LT_FEATURES == LINNOS_N_FEATURES,
 enum blk_action { ACT_QUEUE = 1, ACT_BACKMERGE, ACT_FRONTMERGE, ACT_GETRQ, ACT_REQUEUE = 6,
 		  ACT_ISSUE, ACT_COMPLETE, ACT_SPLIT = 13, ACT_REMAP = 15, ACT_MASK = 0xff };
 
-/*
- * Categories from 16 on are those of version 8: 17 to 21 are zone reset, open, close, finish etc.
- */
+/* Categories from 16 on exist in version 8 only, for example those of zones (17 to 21). */
 #define CATEGORY(bit) (1ull << (16 + (bit)))
 #define CAT_WRITE CATEGORY(1)
 #define CAT_PASSTHROUGH CATEGORY(9)

@@ -32,9 +32,7 @@ struct ld_ios {
 	uint8_t ties_in_order;	 /* an I/O sees earlier ones of the same instant */
 };
 
-/*
- * The state that each I/O found, one row each; NULL if not requested. Reads only, except pending.
- */
+/* The state that each I/O found, in rows; NULL if not requested. Reads only, except pending. */
 struct ld_seen {
 	uint32_t *pending;	   /* pages in flight, including its own */
 	uint32_t *hist_pending;	   /* [n][LINNOS_HISTORY] of the last reads, oldest first */

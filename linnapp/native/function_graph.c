@@ -346,11 +346,7 @@ static int next_event(struct lg_sums *s, struct cpu *cpu)
 			if (err || cpu->is_done)
 				return err;
 			if (cpu->has_missed) {
-								/*
-								 * The current calls of this CPU's
-								 * threads, and their migrations,
-								 * are lost.
-								 */
+				/* The current calls and migrations of its threads are lost. */
 				s->counts.missed++;
 				cut_all(s);
 			}

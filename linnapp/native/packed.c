@@ -108,10 +108,7 @@ static int create_temporary(void)
 	return fd;
 }
 
-/*
- * Run the program from one descriptor to another; return 0 or its status, with its message in
- * @words.
- */
+/* Run the program from one descriptor to another; return 0 or its status, its message in @words. */
 static int run(const struct packing *packing, int from, int to, char *words)
 {
 	char *const argv[] = { (char *)packing->program, (char *)packing->option,

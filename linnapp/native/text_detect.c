@@ -366,9 +366,7 @@ static bool is_long_number(const char *name)
 	return !name[digits] && digits > LARGEST_DEVICE_DIGITS;
 }
 
-/*
- * Read lines in a format up to the first one that does not fit; return false if that is the first.
- */
+/* Read lines up to the first one that is not in a format; return false if that is the first. */
 static bool probe_lines(struct probe *p, const char *text, size_t n)
 {
 	const struct lt_text_options options = { .window = p->rows, .time_digits = -1,
@@ -424,10 +422,7 @@ static int64_t error_in(const struct lt_text_format *format, const char *text, s
 
 static const struct lt_text_format *detect(const char *head, size_t n, bool first, char *why);
 
-/*
- * Return true if all lines but the first are in one format; describe the first line's error in
- * @why.
- */
+/* Return true if only the first line is not in a format; describe its error in @why. */
 static bool explain_first_line(const char *head, size_t n, char *why)
 {
 	char error[LT_TEXT_WHY_BYTES] = "", ignored[LT_TEXT_WHY_BYTES] = "";

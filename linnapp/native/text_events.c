@@ -189,10 +189,7 @@ static enum line read_blkparse(const char *at, struct blk_event_v7 *e)
 	if (!take_operation(&at, &e->action))
 		return MALFORMED;
 	if (!take_place(&at, e)) {
-		/*
-		 * A passthrough command has a size in bytes and its own bytes in hexadecimal
-		 * digits.
-		 */
+		/* A passthrough command has a size and its bytes in hexadecimal digits. */
 		e->action |= strchr(at, '(') ? CAT_PASSTHROUGH : CAT_FS;
 		if (!strchr(at, '(') && *at != '[' && *at)
 			return MALFORMED;
@@ -249,10 +246,7 @@ static enum line read_ftrace(const char *line, struct blk_event_v7 *e)
 	at = skip_blanks(strchr(event + (strncmp(event, "block:", 6) ? 0 : 6), ':') + 1);
 	if (!take_device(&at, &e->device) || !take_operation(&at, &e->action))
 		return MALFORMED;
-		/*
-		 * Requests have a number of bytes, and a command in parentheses, empty for reads
-		 * and writes.
-		 */
+	/* Requests have bytes, and a command in parentheses, which is empty for reads and writes. */
 	if (!take_place(&at, e)) {
 		take_number(&at, &bytes);
 		if (*at == '(') {
@@ -314,10 +308,7 @@ bool lt_events_are_text(const char *head, size_t n)
 static bool write_event(FILE *out, struct blk_event_v7 *e, uint32_t action)
 {
 	e->action = action;
-		/*
-		 * The text has one order, so it gets one numbering: the numbers of each CPU would
-		 * have gaps.
-		 */
+	/* The text has one order, so one numbering: the numbers of each CPU would have gaps. */
 	e->cpu = 0;
 	e->sequence++;
 	return fwrite(e, sizeof(*e), 1, out) == 1;

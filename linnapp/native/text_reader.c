@@ -160,9 +160,7 @@ static int split_line(const struct lt_text_reader *r, struct field line, struct 
 			while (at < end && *at != ',')
 				at++;
 			set_field(&fields[n++], begin, at);
-			/*
-			 * A comma at the end of a line with all columns does not begin another one.
-			 */
+			/* A comma after the last column does not begin another one. */
 			if (at == end || (at + 1 == end && n == r->format.max_columns))
 				return n;
 			at++;
@@ -217,9 +215,7 @@ static inline bool read_bytes(struct field field, int32_t unit_bytes, int64_t *b
 	return read_count(field, bytes) && !__builtin_mul_overflow(*bytes, unit_bytes, bytes);
 }
 
-/*
- * Read a time with an exponent, as written by spreadsheets and awk, with the precision of a double.
- */
+/* Read a time with an exponent, as spreadsheets and awk write it, with a double's precision. */
 static bool read_float_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns)
 {
 	char text[64], *end;
@@ -242,9 +238,7 @@ static bool read_float_time(int64_t unit_ns, struct field field, int64_t *units,
 	return true;
 }
 
-/*
- * Read a time as whole units of its column and additional nanoseconds; smaller digits are dropped.
- */
+/* Read a time as whole units of its column and further nanoseconds; smaller digits are dropped. */
 static inline bool read_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns)
 {
 	const char *at = field.start;
@@ -436,9 +430,7 @@ static bool count_volume(struct lt_text_reader *r, struct field field)
 	return true;
 }
 
-/*
- * Return true if the last volume counted is the one to keep: by its full name or its last column.
- */
+/* Return true if the last volume counted is to be kept, by its full name or its last column. */
 static bool is_kept(const struct lt_text_reader *r, struct field last_column)
 {
 	const char *wanted = r->options.volume;
@@ -734,9 +726,7 @@ static bool names_columns(struct field line)
 	return true;
 }
 
-/*
- * Return true if the first line of the file has no I/O. An iolog's has a version, which is checked.
- */
+/* Return true if the first line has no I/O. The version in an iolog's first line is checked. */
 static bool is_header(struct lt_text_reader *r, struct field line)
 {
 	const char *header = r->format.header;

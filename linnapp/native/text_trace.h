@@ -23,8 +23,8 @@
 #define LT_TEXT_WINDOW 16384		/* number of lines by which an I/O may be late */
 
 enum lt_text_flags {
-	/* The header is a part of the format; times are not relative to the first I/O; an
-	 * I/O on a file may have any size; columns are separated by blanks only. */
+	/* The header is a part of the format; times are not relative to the first I/O; an I/O on a
+	 * file may have any size; columns are separated by blanks only. */
 	LT_TEXT_IOLOG = 1,
 	/* The time is that of the completion, so the latency is subtracted. */
 	LT_TEXT_AT_END = 2,

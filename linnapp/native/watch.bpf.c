@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 /*
- * The kernel's side of `linnapp watch`: a record for each storage system call of the processes
- * followed, when it returns, and one for each block I/O, when it completes.
+ * The kernel's side of `linnapp watch`: write a record for each storage system call of the followed
+ * processes when it returns, and one for each block I/O when it completes.
  *
- * An I/O is a bio from the moment that the block layer queues it until its last part has ended.
- * What was merged into one request, or split into several, is still one I/O here. The thread that
- * queues a bio is the one whose call wants it, so the two need no guesswork to find each other: the
- * call that this thread is in, if it is in one.
+ * An I/O is a bio from the time that the block layer queues it until its last part has ended. Bios
+ * that were merged into one request, or split into several, still are one I/O each. The thread that
+ * queues a bio is the one whose call needs it, so the association of both is exact: it is the
+ * thread's current call, if there is one.
  *
- * A descriptor is turned into its struct file right here, so nothing needs to follow dup(), fork()
- * or exec(). A file's name is told where it is opened, or used for the first time: its dentries up
- * to the root, since d_path() may be called from few places, none of them here.
+ * A descriptor is converted to its struct file here, so dup(), fork() and exec() need not be
+ * followed. A file's name is reported when it is opened or first used: its dentries up to the root,
+ * because d_path() may only be called from few places, none of which are here.
  *
- * What a call's thread did while it did not run is told where the scheduler switches to another, by
- * whether the kernel itself accounts the sleep as one for I/O, and by who wakes it.
+ * When the scheduler switches from a call's thread to another, the reason for its wait is derived
+ * from whether the kernel itself accounts the sleep as one for I/O, and from the waking thread.
  *
- * Every system call and every switch of every thread passes here, and for most there is nothing to
- * do. That is seen at a glance (struct lw_glance), without a look-up in a table.
+ * Every system call and every switch of every thread passes here, and most need no action. This is
+ * decided with plain loads (struct lw_glance), without a look-up in a map.
  *
- * What nobody asked for is left out here, before it costs a place in the buffer, and is counted.
+ * Calls and I/Os that do not match the user's filters are left out here, before they take space in
+ * the buffer, and are counted.
  *
- * Only tracepoints are used, no probes in functions, which some kernels forbid.
+ * Only tracepoints are used, no probes in functions, which some kernels do not permit.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,7 +32,7 @@
 
 #include "watch_records.h"
 
-/* Of the kernel's types what is read; where it lies is found out when the program is loaded. */
+/* The fields of the kernel's types that are read; offsets are found when the program is loaded. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct signal_struct {
 	struct {
@@ -133,7 +134,7 @@ struct task_struct {
 	struct bio_list *bio_list;
 };
 
-/* Stands for a place that has an address in it. */
+/* Placeholder for a place that contains an address. */
 struct list_head {
 	struct list_head *next;
 };
@@ -174,7 +175,7 @@ struct request {
 
 enum req_flag_bits { __REQ_META, __REQ_FUA, __REQ_PREFLUSH, __REQ_RAHEAD, __REQ_LATCRIT };
 
-/* Of include/trace/events/linnos.h, which this kernel may not have. */
+/* From include/trace/events/linnos.h, which this kernel may not have. */
 enum linnos_reason { LINNOS_PROBE = 2 };
 
 struct vector_part {
@@ -199,22 +200,22 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 const volatile struct lw_settings settings SEC(".rodata.settings") = {};
 
 struct call_in_flight {
-	__u64 time_ns;		/* first, as the reader looks at it, too; 0: it has returned */
-	__u64 args[8];	/* six are read; a power of two for the verifier */
+	__u64 time_ns;		/* first, because the reader checks it, too; 0 if it has returned */
+	__u64 args[8];	/* six are used; a power of two for the verifier */
 	struct lw_call call;
 	struct lw_file file;
-	__u32 is_elsewhere;	/* not in a path that is asked for, as far as known */
-	__u32 ios;		/* its own, under way */
-	__u64 ios_end_ns;	/* when there were none any more */
-	__u64 off_ns;		/* since when it does not run; 0: it does */
+	__u32 is_elsewhere;	/* not in a requested path, as far as known */
+	__u32 ios;		/* number of its own I/Os in flight */
+	__u64 ios_end_ns;	/* time at which the last of them ended */
+	__u64 off_ns;		/* time at which it stopped running; 0 if it runs */
 	__u64 woken_ns;
 	__u32 off_for;		/* enum lw_wait */
 	__u8 is_woken_by_journal;
-	__u8 is_returning;	/* its duration is fixed */
+	__u8 is_returning;	/* its duration is final */
 	__u64 waits_ns[LW_N_WAITS];
 };
 
-/* What was split off a bio. */
+/* A part that was split off a bio. */
 struct part {
 	__u64 whole;
 	struct lw_stages stages;
@@ -228,15 +229,15 @@ struct decided_read {
 
 struct named_file {
 	struct lw_file file;
-	__u32 is_elsewhere;	/* not in a path that is asked for */
+	__u32 is_elsewhere;	/* not in a requested path */
 	__u32 is_told;
 };
 
-/* Where paths are put together: of a folder up to its end, and a name in it from there on. */
+/* Buffer for composing paths: a folder's path ends at FOLDER_END, where a name in it starts. */
 #define FOLDER_END 4096
 struct path_text {
 	char text[FOLDER_END + 2 * LW_PREFIX];
-	/* Never used: is there since the verifier believes a mask where it forgets a comparison. */
+	/* Never used: the verifier loses a comparison but trusts a mask, whose range reaches here. */
 	char beyond[FOLDER_END];
 };
 
@@ -247,7 +248,7 @@ struct {
 	__uint(max_entries, 16 << 20);
 } records SEC(".maps");
 
-/* A map of this kind, of so many places, from keys to values. */
+/* A map of this kind with this number of places, from keys to values. */
 #define MAP(name, kind, places, key_type, value_type)	\
 	struct {					\
 		__uint(type, BPF_MAP_TYPE_##kind);	\
@@ -258,7 +259,7 @@ struct {
 
 MAP(processes, HASH, 16384, __u32, __u32);
 
-/* By thread: the last call, if it is under way (time_ns is not 0). */
+/* By thread: the last call; it is in progress if time_ns is not 0. */
 MAP(calls_in_flight, HASH, 32768, __u32, struct call_in_flight);
 
 MAP(ios_in_flight, HASH, 65536, __u64, struct lw_io_record);
@@ -266,10 +267,10 @@ MAP(ios_in_flight, HASH, 65536, __u64, struct lw_io_record);
 /* By address. */
 MAP(parts, HASH, 65536, __u64, struct part);
 
-/* By thread: the last read that LinnOS decided, until it is queued. */
+/* By thread: the last read about which LinnOS decided, until it is queued. */
 MAP(decided, LRU_HASH, 16384, __u32, struct decided_read);
 
-/* By thread: the last I/O, by address, that it queued for a driver which passes it on. */
+/* By thread: address of the last I/O that it queued for a driver that passes I/Os on. */
 MAP(passed_on, LRU_HASH, 16384, __u32, __u64);
 
 /* Files whose names are known, by address. */
@@ -285,12 +286,12 @@ static __always_inline void count(__u32 counter)
 {
 	__u64 *value = bpf_map_lookup_elem(&counters, &counter);
 
-	/* An interrupt's increment may come in between on the same CPU. */
+	/* An increment by an interrupt can occur in between on the same CPU. */
 	if (value)
 		__sync_fetch_and_add(value, 1);
 }
 
-/* Count what only call_enters() counts, which the kernel never runs twice at a time on a CPU. */
+/* Count in call_enters(), where no atomic operation is needed: it is never nested on a CPU. */
 static __always_inline void count_skipped(void)
 {
 	__u32 counter = LW_SKIPPED_CALLS;
@@ -300,7 +301,7 @@ static __always_inline void count_skipped(void)
 		++*value;
 }
 
-/* A wake-up of the reader for each record would cost more than the record. */
+/* Wake the reader if the buffer is 1/8 full: a wake-up per record would be too expensive. */
 static __always_inline __u64 wake_up(void)
 {
 	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) >
@@ -310,8 +311,8 @@ static __always_inline __u64 wake_up(void)
 }
 
 /*
- * Who runs. What hangs from it is read by plain loads, of which one that faults gives 0: reading by
- * a helper (BPF_CORE_READ) takes 5 ns each time, and there is much to read in each call.
+ * Return the running task. Its fields are read by plain loads, which give 0 on a fault: reading by
+ * a helper (BPF_CORE_READ) takes 5 ns each time, and each call needs many reads.
  */
 static __always_inline struct task_struct *current_task(void)
 {
@@ -327,7 +328,7 @@ static __always_inline struct lw_place *place_of(__u32 number)
 {
 	__u32 place = LW_PLACE(number);
 
-	/* The compiler knows how much that can be, and the verifier of 6.1 does not. */
+	/* The compiler knows the bound, but the verifier of 6.1 does not. */
 	barrier_var(place);
 	return &glance.places[place & (LW_N_PLACES - 1)];
 }
@@ -354,7 +355,7 @@ static __always_inline bool is_chosen(const struct lw_choice *choice)
 	return bpf_map_lookup_elem(&choices, choice);
 }
 
-/* Whether this thread is one of those asked for. */
+/* Return true if this thread is one of those requested. */
 static __noinline int is_asked_for(__u32 tid)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -401,7 +402,7 @@ struct walk {
 	struct dentry *dentry;
 	struct mount *mount;
 	struct path_text *to;
-	__u32 start;	/* of the text so far */
+	__u32 start;	/* start of the text so far */
 	bool is_done;
 };
 
@@ -418,7 +419,7 @@ static long prepend_component(__u32 index, struct walk *walk)
 		walk->is_done = below == mount || !below;
 		return walk->is_done;
 	}
-	/* Of a mount that is gone, or of a file system that is mounted nowhere. */
+	/* The mount is gone, or the file system is not mounted. */
 	if (parent == dentry || !parent) {
 		walk->is_done = true;
 		return 1;
@@ -436,7 +437,7 @@ static long prepend_component(__u32 index, struct walk *walk)
 	return 0;
 }
 
-/* Write the path of a dentry, to end before `end`; returns where it starts, -1 if too long. */
+/* Write the path of a dentry so that it ends before `end`; return its start, or -1 if too long. */
 static __always_inline int write_path(struct dentry *dentry, struct vfsmount *vfsmount,
 				      struct path_text *to, __u32 end)
 {
@@ -451,14 +452,14 @@ static __always_inline int write_path(struct dentry *dentry, struct vfsmount *vf
 	return walk.is_done ? (int)walk.start : -1;
 }
 
-/* Whether the text from `start` on is one of the paths asked for, or in one. */
+/* Return true if the text from `start` on is a requested path, or is in one. */
 static __always_inline bool is_in_paths(const struct path_text *path, __u32 start)
 {
 	const char *text;
 
 	if (start > FOLDER_END)
 		return false;
-	/* That of 6.1 forgets it where the compiler compares one copy and adds another. */
+	/* The verifier of 6.1 loses the bound if one copy is compared and another one added. */
 	barrier_var(start);
 	text = path->text + (start & (2 * FOLDER_END - 1));
 #pragma unroll
@@ -474,7 +475,7 @@ static __always_inline bool is_in_paths(const struct path_text *path, __u32 star
 	return false;
 }
 
-/* Tell the name of a file, or of a directory that names are relative to; remember where it is. */
+/* Report the name of a file or directory; remember whether it is in the requested paths. */
 static __noinline int tell_path(struct dentry *dentry, struct vfsmount *vfsmount,
 				struct lw_file *file, bool in_any_case)
 {
@@ -537,7 +538,7 @@ static __always_inline struct named_file *known_name(struct lw_file *file)
 		       NULL;
 }
 
-/* Say what a file is; whether it is in the paths asked for. */
+/* Describe a file; return true if it is in the requested paths. */
 static __always_inline bool describe_file(struct file *file, struct inode *inode, bool is_new,
 					  struct lw_file *to)
 {
@@ -552,7 +553,7 @@ static __always_inline bool describe_file(struct file *file, struct inode *inode
 			 false);
 }
 
-/* A directory that a name is relative to. */
+/* A directory to which a name is relative. */
 struct folder {
 	struct dentry *dentry;
 	struct vfsmount *mount;
@@ -595,7 +596,7 @@ static __always_inline void describe_folder(int fd, struct lw_file *to)
 		tell_path(dentry, folder.mount, to, true);
 }
 
-/* Whether a name that a call was given is in the paths asked for; yes where that is not known. */
+/* Return true if a name in a call's arguments is in the requested paths or cannot be read. */
 static __noinline int name_is_in_paths(__u64 name, int fd)
 {
 	struct path_text *path;
@@ -646,7 +647,7 @@ static __always_inline void read_arguments(struct pt_regs *regs, __u64 *args)
 #endif
 }
 
-/* The descriptor that a call without names is about: its first or its second argument. */
+/* Return the descriptor of a call without names: its first or its second argument. */
 static __always_inline int descriptor(struct pt_regs *regs, __s8 which)
 {
 #ifdef __TARGET_ARCH_x86
@@ -662,7 +663,7 @@ static __always_inline int folder_fd(const struct call_in_flight *call, __s8 fd)
 	return fd < 0 ? AT_FDCWD : (int)call->args[fd & 7];
 }
 
-/* Whether a call is in the paths asked for, by the names that it was given. */
+/* Return true if a call is in the requested paths, by the names in its arguments. */
 static __always_inline bool names_are_in_paths(const struct call_in_flight *call)
 {
 	const struct lw_call *what = &call->call;
@@ -687,8 +688,8 @@ static __always_inline void is_over(struct call_in_flight *call, __u32 tid)
 }
 
 /*
- * Where a thread's next call is noted, with nothing in it. It stays until the thread ends: to add and
- * to remove it each time would take as long as all the rest.
+ * Return the entry for a thread's next call, empty. It exists until the thread ends: adding and
+ * removing it each time would take as long as everything else.
  */
 static __always_inline struct call_in_flight *room_for_call(__u32 tid)
 {
@@ -706,7 +707,7 @@ static __always_inline struct call_in_flight *room_for_call(__u32 tid)
 	return bpf_map_lookup_elem(&calls_in_flight, &tid);
 }
 
-/* The call that a thread is in, of those that are recorded. */
+/* Return the current call of a thread if it is recorded. */
 static __always_inline struct call_in_flight *call_under_way(__u32 tid)
 {
 	struct call_in_flight *call;
@@ -717,7 +718,7 @@ static __always_inline struct call_in_flight *call_under_way(__u32 tid)
 	return call && call->time_ns ? call : NULL;
 }
 
-/* Of Linux 6.2 and later: has the verifier let an address that was read be read from. */
+/* In Linux 6.2 and later: lets the verifier permit reads through an address that was read. */
 extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
 
 static __always_inline bool is_known_as_socket(struct task_struct *task, int fd)
@@ -735,7 +736,7 @@ static __always_inline bool is_known_as_socket(struct task_struct *task, int fd)
 	return operations && operations == glance.socket_operations;
 }
 
-/* Whether a file is a socket, and not only the name of one; so are all that share its operations. */
+/* Return true if a file is a socket, not only its name; all sockets share their operations. */
 static __always_inline bool is_socket(struct file *file)
 {
 	__u64 operations = (__u64)BPF_CORE_READ(file, f_op);
@@ -745,13 +746,13 @@ static __always_inline bool is_socket(struct file *file)
 	if ((BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK ||
 	    BPF_CORE_READ(file, f_mode) & FMODE_PATH)
 		return false;
-	/* Another thread may have closed it meanwhile, and its place may be another file's by now. */
+	/* Another thread may have closed it, and its memory may belong to another file now. */
 	if (operations == (__u64)BPF_CORE_READ(file, f_op))
 		glance.socket_operations = operations;
 	return true;
 }
 
-/* A call begins that nothing so far leaves out; of a descriptor, or of a name. */
+/* Begin a call that is not left out so far, by descriptor or by name. */
 static __noinline int begin_call(struct pt_regs *regs, const struct lw_call *known,
 				 struct file *file, __u32 tid)
 {
@@ -766,7 +767,7 @@ static __noinline int begin_call(struct pt_regs *regs, const struct lw_call *kno
 	if (known->path >= 0) {
 		if (settings.by_path)
 			call->is_elsewhere = !names_are_in_paths(call);
-		/* Where an open leads is seen when it returns. */
+		/* The file that is opened is determined at the return. */
 		if (!call->is_elsewhere)
 			describe_folder(folder_fd(call, known->fd), &call->file);
 	} else {
@@ -782,7 +783,7 @@ static __noinline int begin_call(struct pt_regs *regs, const struct lw_call *kno
 	return 0;
 }
 
-/* What most calls come to is in here, and little; where it goes on is not in its way. */
+/* The short path of most calls; the rest is in a separate function to keep it fast. */
 static __always_inline int enter_call(struct pt_regs *regs, long nr, bool can_cast)
 {
 	struct task_struct *task = current_task();
@@ -805,7 +806,7 @@ static __always_inline int enter_call(struct pt_regs *regs, long nr, bool can_ca
 		int fd = descriptor(regs, known->fd);
 		bool no_socket = known->flags & LW_NO_SOCKETS;
 
-		/* A socket is in no path, and most of what a server reads and writes is one. */
+		/* A socket is in no path, and most calls of a server use one. */
 		if (can_cast && no_socket && is_known_as_socket(task, fd))
 			goto skipped;
 		file = file_of(task, fd);
@@ -824,14 +825,14 @@ int BPF_PROG(call_enters, struct pt_regs *regs, long nr)
 	return enter_call(regs, nr, true);
 }
 
-/* In its place where the kernel has no bpf_rdonly_cast(). */
+/* Replacement on kernels without bpf_rdonly_cast(). */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(call_enters_old, struct pt_regs *regs, long nr)
 {
 	return enter_call(regs, nr, false);
 }
 
-/* Copy an argument's name, which the call has just read, so that its page is there. */
+/* Copy an argument's name. The call has just read it, so its page is present. */
 static __always_inline void tell_name(const struct call_in_flight *call, __u32 tid,
 				      __u32 argument, __u64 from)
 {
@@ -864,7 +865,7 @@ lost:
 	count(LW_LOST_NAMES);
 }
 
-/* How many bytes a call asks for in all parts of its vector. */
+/* Return the number of bytes that a call requests in all parts of its vector. */
 static __always_inline __s64 vector_bytes(__u64 parts, __u64 n)
 {
 	struct vector_part part;
@@ -893,7 +894,7 @@ static __always_inline __s64 offset_of(const struct call_in_flight *call, __s64 
 		return offset;
 	if ((call->file.mode & S_IFMT) != S_IFREG && (call->file.mode & S_IFMT) != S_IFBLK)
 		return LW_NONE;
-	/* Afterwards, as only then one that appends knows. */
+	/* At the return, because the position of an append is not known earlier. */
 	file = file_of(current_task(), call->args[call->call.fd & 7]);
 	if (!file || (__u64)file != call->file.address)
 		return LW_NONE;
@@ -901,7 +902,7 @@ static __always_inline __s64 offset_of(const struct call_in_flight *call, __s64 
 	return result > 0 ? offset - result : offset;
 }
 
-/* A call's thread runs again: say where the time since it ran went. */
+/* A call's thread runs again: assign the time since it last ran. */
 static __always_inline void runs_again(struct call_in_flight *call, __u64 now_ns)
 {
 	__u64 off_ns = call->off_ns, until_ns = call->woken_ns;
@@ -910,12 +911,12 @@ static __always_inline void runs_again(struct call_in_flight *call, __u64 now_ns
 	if (!off_ns)
 		return;
 	call->off_ns = 0;
-	/* Woken while it was on its way to sleep; or that was not seen. */
+	/* It was woken while it was going to sleep, or the wake-up was not seen. */
 	if (what == LW_PREEMPTED || until_ns <= off_ns || until_ns > now_ns)
 		until_ns = now_ns;
 	else if (what == LW_OTHER_WAIT && call->is_woken_by_journal)
 		what = LW_JOURNAL_WAIT;
-	/* What follows its last I/O's end is work that completes it, and the wake-up. */
+	/* The time after the end of its last I/O is completion work and the wake-up. */
 	if (what == LW_IO_WAIT && !call->ios && call->ios_end_ns > off_ns &&
 	    call->ios_end_ns < until_ns)
 		until_ns = call->ios_end_ns;
@@ -930,7 +931,7 @@ int BPF_PROG(threads_switch, bool is_preempted, struct task_struct *from, struct
 	struct call_in_flight *call = call_under_way(from->pid);
 
 	if (call && !call->is_returning) {
-		/* Not the tracepoint's own argument for it, which older kernels lack. */
+		/* Older kernels do not pass the state as an argument of the tracepoint. */
 		if (is_preempted || !from->__state)
 			call->off_for = LW_PREEMPTED;
 		else if (!BPF_CORE_READ_BITFIELD_PROBED(from, in_iowait))
@@ -945,7 +946,7 @@ int BPF_PROG(threads_switch, bool is_preempted, struct task_struct *from, struct
 	return 0;
 }
 
-/* Whether this is a thread of ext4's journal (jbd2), which commits what others wait for. */
+/* Return true in a thread of ext4's journal (jbd2), which commits data for which others wait. */
 static __always_inline bool is_journal_thread(void)
 {
 	char comm[LW_COMM];
@@ -966,7 +967,7 @@ int BPF_PROG(thread_is_woken, struct task_struct *task)
 	return 0;
 }
 
-/* A thread's call returns, if it is in one. */
+/* End a thread's current call, if there is one. */
 static __noinline int end_call(long result)
 {
 	__u64 id = bpf_get_current_pid_tgid(), now_ns;
@@ -978,7 +979,7 @@ static __noinline int end_call(long result)
 	if (!call)
 		return 0;
 	now_ns = bpf_ktime_get_ns();
-	runs_again(call, now_ns);	/* if that was not seen */
+	runs_again(call, now_ns);	/* in case this was not seen */
 	call->is_returning = true;
 	if (call->call.flags & LW_OPENS && result >= 0) {
 		struct file *file = file_of(current_task(), result);
@@ -988,7 +989,7 @@ static __noinline int end_call(long result)
 			call->is_elsewhere = !describe_file(file, BPF_CORE_READ(file, f_inode),
 							    true, &call->file);
 	} else if (settings.by_path && call->call.path >= 0 && !call->is_elsewhere) {
-		/* A name whose page was not there when the call began is there now. */
+		/* A name whose page was not present when the call began is present now. */
 		call->is_elsewhere = !names_are_in_paths(call);
 	}
 	if (call->is_elsewhere) {
@@ -1051,7 +1052,7 @@ int BPF_PROG(call_returns, struct pt_regs *regs, long result)
 	return place_of(current_task()->pid)->calls ? end_call(result) : 0;
 }
 
-/* Whether nobody asked for an I/O: with calls or paths asked for, one that is in none of them. */
+/* Return true if an I/O does not match the filters; those of calls and paths apply to its call. */
 static __always_inline bool is_filtered(__u32 flags, __u32 tid, const struct call_in_flight *call)
 {
 	bool by_call = settings.by_call || settings.by_path;
@@ -1063,7 +1064,7 @@ static __always_inline bool is_filtered(__u32 flags, __u32 tid, const struct cal
 	return by_call ? !call || call->is_elsewhere : !is_asked_for(tid);
 }
 
-/* Of an I/O of md or dm, note the drive that they pass it on to: in the thread that queued it. */
+/* For an I/O of md or dm, note the drive to which they pass it, in the thread that queued it. */
 static __always_inline void note_drive(const struct lw_io_record *io, __u64 key, bool is_passed_on)
 {
 	__u32 tid = io->tid;
@@ -1084,7 +1085,7 @@ static __always_inline void note_drive(const struct lw_io_record *io, __u64 key,
 									      LW_SEVERAL;
 }
 
-/* What LinnOS has just decided about a read that is now queued; it decides right before. */
+/* Return the decision of LinnOS about a read that is queued now, directly after it. */
 static __always_inline __u32 take_decision(const struct lw_io_record *io)
 {
 	struct decided_read *last;
@@ -1100,7 +1101,7 @@ static __always_inline __u32 take_decision(const struct lw_io_record *io)
 	return decision;
 }
 
-/* Have the call that an I/O is of know that it has ended, if it is still under way. */
+/* Record the end of an I/O in its call, if that is still in progress. */
 static __always_inline void note_end(const struct lw_io_record *io, __u64 now_ns)
 {
 	struct call_in_flight *call;
@@ -1112,7 +1113,7 @@ static __always_inline void note_end(const struct lw_io_record *io, __u64 now_ns
 	if (!call || call->time_ns != io->call_time_ns ||
 	    __sync_fetch_and_sub(&call->ios, 1) != 1)
 		return;
-	/* Where the drive has no FUA, a flush follows that is not seen. */
+	/* If the drive has no FUA, a flush follows that is not seen. */
 	call->ios_end_ns = io->flags & LW_FUA ? 0 : now_ns;
 }
 
@@ -1142,7 +1143,7 @@ int BPF_PROG(io_is_queued, struct bio *bio)
 	io.bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
 	io.device = BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor);
 	io.op = opf & REQ_OP_MASK;
-	/* Every kernel that has hints in it has set it by now, also from the thread's own. */
+	/* Kernels that set hints have done so by now, also from the thread's own priority. */
 	io.priority = BPF_CORE_READ(bio, bi_ioprio);
 	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH))
 		io.flags |= LW_PREFLUSH;
@@ -1152,7 +1153,7 @@ int BPF_PROG(io_is_queued, struct bio *bio)
 		io.flags |= LW_READAHEAD;
 	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_META))
 		io.flags |= LW_METADATA;
-	/* Set while a driver without requests (md, dm) works on one: it hands on parts of it. */
+	/* Set while a driver without requests (md, dm) handles an I/O and passes on parts of it. */
 	if (current_task()->bio_list)
 		io.flags |= LW_BELOW;
 	note_drive(&io, key, BPF_CORE_READ(disk, fops, submit_bio) != NULL);
@@ -1167,7 +1168,7 @@ int BPF_PROG(io_is_queued, struct bio *bio)
 	io.time_ns = bpf_ktime_get_ns();
 	if (!bpf_map_update_elem(&ios_in_flight, &key, &io, BPF_NOEXIST))
 		return 0;
-	/* There is another with this address, whose end was not seen; or the table is full. */
+	/* Another I/O has this address, because its end was not seen; or the table is full. */
 	old = bpf_map_lookup_elem(&ios_in_flight, &key);
 	if (!old) {
 		if (call)
@@ -1190,7 +1191,7 @@ int BPF_PROG(io_is_queued, struct bio *bio)
 SEC("tp_btf/block_split")
 int BPF_PROG(io_is_split, struct bio *part)
 {
-	/* What is split off is chained to the rest, whose address stays the whole's. */
+	/* The part that is split off is chained to the rest, which keeps the whole's address. */
 	struct part new = { .whole = (__u64)BPF_CORE_READ(part, bi_private) };
 	struct lw_io_record *io = bpf_map_lookup_elem(&ios_in_flight, &new.whole);
 	__u64 key = (__u64)part;
@@ -1204,7 +1205,7 @@ int BPF_PROG(io_is_split, struct bio *part)
 	return 0;
 }
 
-/* LinnOS' own event, of kernels that have it: of a read that is queued next, by this thread. */
+/* The event of LinnOS, on kernels that have it: this thread queues the read next. */
 SEC("tp_btf/linnos_decision")
 int read_is_decided(__u64 *ctx)
 {
@@ -1221,7 +1222,7 @@ int read_is_decided(__u64 *ctx)
 	return 0;
 }
 
-/* What happens to a request happens to each of its bios. */
+/* Events of a request apply to each of its bios. */
 struct passage {
 	struct bio *bio;
 	__u64 time_ns;
@@ -1319,7 +1320,7 @@ static __always_inline void end(__u64 key, bool has_failed)
 	bpf_map_delete_elem(&ios_in_flight, &key);
 }
 
-/* Of a driver without requests; of one with them, an end before there was a request. */
+/* For drivers without requests; for others, an I/O that ends before it has a request. */
 SEC("tp_btf/block_bio_complete")
 int BPF_PROG(io_completes, void *queue, struct bio *bio)
 {
@@ -1349,7 +1350,7 @@ static long end_next(__u32 index, struct ending *ending)
 	return !ending->bytes;
 }
 
-/* Those bios of a request have ended that are within its first bytes. */
+/* The bios of a request within its first `bytes` bytes have ended. */
 SEC("tp_btf/block_rq_complete")
 int BPF_PROG(request_completes, struct request *request, int error, unsigned int bytes)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The reader's side of `linnapp watch`: loads the kernel's side, reads its records, finds out what
- * every file is called and fills rows.
+ * The user-space side of `linnapp watch`: load the kernel's side, read its records, determine the
+ * name of each file and fill rows.
  *
- * Names are kept once and go by numbers. Memory is bounded: by MAX_NAME_BYTES of names, MAX_INODES
- * files, and by one entry for each struct file and thread that the kernel had at a time.
+ * Names are stored once and identified by numbers. Memory is bounded: by MAX_NAME_BYTES of names,
+ * MAX_INODES files, and one entry for each struct file and thread that existed at the same time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,12 +28,12 @@
 
 #define MAX_NAME_BYTES (128 << 20)
 #define MAX_NAMES (1 << 20)
-/* As many as a table of 2^22 entries takes. */
+/* The maximum that fits in a table of 2^22 entries. */
 #define MAX_INODES ((1 << 21) - 2)
 
 #define ARGUMENT_BYTES (LW_N_ARGUMENTS * sizeof(uint64_t))
 
-/* The kernel's side, compiled: linked in, so that there is no file to lose. */
+/* The compiled kernel's side, linked into the library so that it is a single file. */
 __asm__(".section .rodata\n"
 	".balign 8\n"
 	"lw_object: .incbin \"" LW_OBJECT "\"\n"
@@ -42,7 +42,7 @@ __asm__(".section .rodata\n"
 extern const char lw_object[] __attribute__((visibility("hidden")));
 extern const char lw_object_end[] __attribute__((visibility("hidden")));
 
-/* An open-addressed table from numbers to entries; 0 stands for none. */
+/* An open-addressed hash table from numbers to entries; key 0 is a free one. */
 struct entry {
 	uint64_t key;
 	union {
@@ -66,7 +66,7 @@ struct table {
 
 struct names {
 	char **text;
-	uint32_t *slots;	/* number and 1 more, by hash */
+	uint32_t *slots;	/* number + 1 by hash */
 	size_t n, capacity, bytes;
 };
 
@@ -76,7 +76,7 @@ struct lw_watch {
 	size_t n_links;
 	struct ring_buffer *ring;
 	int calls_in_flight, ios_in_flight, counters, processes;
-	struct lw_glance *glance;	/* the kernel's own */
+	struct lw_glance *glance;	/* the kernel's memory */
 	int64_t to_epoch_ns;
 	struct names names;
 	struct table files, calls, inodes;
@@ -109,7 +109,7 @@ static uint64_t mixed(uint64_t key)
 	return key;
 }
 
-/* The entry of a key, or the free one where it belongs; NULL without memory. */
+/* Return the entry of a key, or the free entry for it; NULL if out of memory. */
 static struct entry *entry_of(struct table *t, uint64_t key)
 {
 	if (2 * (t->used + 1) > t->capacity) {
@@ -180,7 +180,7 @@ static int grow_names(struct names *names)
 	return 0;
 }
 
-/* The number of a name; LW_NO_NAME where no more are kept. */
+/* Return the number of a name; LW_NO_NAME if no more names can be stored. */
 static int32_t number_of(struct lw_watch *w, const char *text, size_t length)
 {
 	struct names *names = &w->names;
@@ -223,7 +223,7 @@ static int32_t file_name(struct lw_watch *w, const struct lw_file *file)
 		       LW_NO_NAME;
 }
 
-/* The path of a file; of what has none, what the kernel calls it. */
+/* Return the path of a file; if it has none, the kernel's description. */
 static int32_t path_of(struct lw_watch *w, const struct lw_name_record *record)
 {
 	size_t length = strnlen(record->name, record->length);
@@ -242,7 +242,7 @@ static int32_t path_of(struct lw_watch *w, const struct lw_name_record *record)
 				  (unsigned long long)record->file.inode));
 }
 
-/* A name that a call was given, in its directory if it is relative. */
+/* Return the absolute path for a name in a call's arguments, from its directory. */
 static int32_t absolute(struct lw_watch *w, int32_t name, int32_t directory)
 {
 	char path[2 * LW_LONG_NAME + 8];
@@ -261,8 +261,8 @@ static int32_t absolute(struct lw_watch *w, int32_t name, int32_t directory)
 }
 
 /*
- * When a file was first accessed, as far as is recorded. The key leaves something to chance only
- * between file systems or generations: of 2^21 files, one in ten million that any two share it.
+ * Return the first access to a file in the recording. The key can only collide between file systems
+ * or generations: for 2^21 files, any two collide with a probability of one in ten million.
  */
 static int64_t first_access_ns(struct lw_watch *w, const struct lw_file *file, int64_t time_ns)
 {
@@ -297,7 +297,7 @@ static int add_call(struct lw_watch *w, const struct lw_call_record *r, bool has
 	}
 	directory = file_name(w, &r->file);
 	if (is_file || (path != LW_NO_NAME && !*w->names.text[path])) {
-		/* An empty name stands for the directory itself, which may be any file. */
+		/* An empty name stands for the directory argument itself, which may be any file. */
 		is_file = true;
 		path = directory;
 	} else {
@@ -364,7 +364,7 @@ static int add_name(struct lw_watch *w, const struct lw_name_record *r)
 
 static int add_io(struct lw_watch *w, const struct lw_io_record *r)
 {
-	/* What went past the scheduler spent no time there. */
+	/* I/Os that bypassed the scheduler spent no time there. */
 	uint64_t issue_ns = r->stages.issue_ns, insert_ns = r->stages.insert_ns ?: issue_ns;
 	bool is_ended = r->flags & LW_COMPLETED;
 
@@ -394,7 +394,7 @@ static int add_io(struct lw_watch *w, const struct lw_io_record *r)
 	return ++w->n_ios == w->capacity ? -ENOBUFS : 0;
 }
 
-/* A record, of which each is checked: also a file of them may be fed. */
+/* Process a record. Each is checked, because records may also come from a file. */
 static int on_record(void *context, void *data, size_t size)
 {
 	const struct lw_name_record *name = data;
@@ -421,7 +421,7 @@ static int on_record(void *context, void *data, size_t size)
 	return -EINVAL;
 }
 
-/* What libbpf says last, without its name: the reason of a failure. */
+/* libbpf's last message without its prefix: the reason for a failure. */
 static char last_said[1024];
 
 static int on_message(enum libbpf_print_level level, const char *format, va_list arguments)
@@ -433,7 +433,7 @@ static int on_message(enum libbpf_print_level level, const char *format, va_list
 	return 0;
 }
 
-/* LinnOS' event is there where the kernel has LinnOS. */
+/* The event of LinnOS, on kernels that have it. */
 #define DECISIONS "linnos_decision"
 /* See watch.bpf.c. */
 #define CAST "bpf_rdonly_cast"
@@ -446,7 +446,7 @@ static bool has_event(const struct btf *btf, const char *event)
 	return btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) >= 0;
 }
 
-/* What there is to choose between programs by. */
+/* Properties of the kernel that determine which programs are loaded. */
 struct kernel {
 	bool has_decisions;
 	bool can_cast;
@@ -526,7 +526,7 @@ static int attach(struct lw_watch *w, struct bpf_program *program)
 }
 
 /**
- * lw_new() - Make a reader that is attached to nothing yet
+ * lw_new() - create a reader that is not attached yet
  */
 struct lw_watch *lw_new(void)
 {
@@ -534,9 +534,10 @@ struct lw_watch *lw_new(void)
 }
 
 /**
- * lw_choose_call() - Record this call, and other chosen ones; before lw_attach(), as all choices
+ * lw_choose_call() - record only this call and other chosen ones; like all choices, before
+ * lw_attach()
  * @w: the reader
- * @call: its place in the table of calls
+ * @call: its index in the table of calls
  *
  * Return: 0, or -EINVAL.
  */
@@ -550,9 +551,9 @@ int lw_choose_call(struct lw_watch *w, uint32_t call)
 }
 
 /**
- * lw_choose_path() - Record what concerns this file, or this folder and all in it
+ * lw_choose_path() - record only calls and I/Os of this file, or of this folder and its content
  * @w: the reader
- * @path: absolute, without a slash at its end
+ * @path: absolute path without a slash at its end
  *
  * Return: 0, or a negative errno.
  */
@@ -572,11 +573,11 @@ int lw_choose_path(struct lw_watch *w, const char *path)
 }
 
 /**
- * lw_choose_thread() - Record this thread's, or this process'
+ * lw_choose_thread() - record only this thread or process, and other chosen ones
  * @w: the reader
  * @kind: enum lw_choice_kind
- * @tid: a thread's number; 0 for a name
- * @name: of a thread or a process; empty for a number. What the kernel keeps of it counts
+ * @tid: a thread's id; 0 for a name
+ * @name: name of a thread or a process, compared as truncated by the kernel; empty for an id
  *
  * Return: 0, or a negative errno.
  */
@@ -595,9 +596,9 @@ int lw_choose_thread(struct lw_watch *w, uint32_t kind, uint32_t tid, const char
 }
 
 /**
- * lw_follow_every() - Follow every process but one
+ * lw_follow_every() - follow every process except one
  * @w: the reader
- * @but: its number
+ * @but: its process id
  */
 void lw_follow_every(struct lw_watch *w, uint32_t but)
 {
@@ -605,7 +606,7 @@ void lw_follow_every(struct lw_watch *w, uint32_t but)
 }
 
 /**
- * lw_keep_arguments() - Record the arguments of calls
+ * lw_keep_arguments() - record the arguments of calls
  * @w: the reader
  * @how: enum lw_arguments
  */
@@ -615,11 +616,11 @@ void lw_keep_arguments(struct lw_watch *w, uint32_t how)
 }
 
 /**
- * lw_attach() - Load the kernel's side and start to record
+ * lw_attach() - load the kernel's side and start recording
  * @w: the reader
- * @buffer_bytes: of the records on their way; a power of two
+ * @buffer_bytes: size of the record buffer; a power of two
  *
- * Return: 0, or a negative errno; lw_error() has the reason in words.
+ * Return: 0, or a negative errno; lw_error() has the reason as text.
  */
 int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 {
@@ -672,7 +673,7 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 				   on_record, w, NULL);
 	if (!w->ring)
 		return fail(w, -errno, "buffer: %s", last_said);
-	/* What sees I/Os begin comes last, and goes first: their ends must not be missed. */
+	/* The program that sees I/Os begin is attached last and detached first, so no end is lost. */
 	bpf_object__for_each_program(program, w->object) {
 		if (strcmp(bpf_program__name(program), "io_is_queued") && attach(w, program))
 			return -EINVAL;
@@ -687,9 +688,9 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 }
 
 /**
- * lw_follow() - Follow a process, and those it makes from now on
+ * lw_follow() - follow a process and the processes that it creates from now on
  * @w: the reader
- * @pid: its number in the first namespace
+ * @pid: its process id in the initial namespace
  * @how: enum lw_follow
  *
  * Return: 0, or a negative errno.
@@ -706,11 +707,11 @@ int lw_follow(struct lw_watch *w, uint32_t pid, uint32_t how)
 }
 
 /**
- * lw_rows() - Say where rows go, and begin with the first
+ * lw_rows() - set the memory for rows, and restart at the first row
  * @w: the reader
- * @capacity: rows of each
- * @calls: rows of calls
- * @ios: rows of I/Os
+ * @capacity: number of rows of each kind
+ * @calls: rows for calls
+ * @ios: rows for I/Os
  */
 void lw_rows(struct lw_watch *w, uint64_t capacity, struct lw_call_row *calls,
 	     struct lw_io_row *ios)
@@ -722,13 +723,13 @@ void lw_rows(struct lw_watch *w, uint64_t capacity, struct lw_call_row *calls,
 }
 
 /**
- * lw_read() - Turn records into rows, after those that are there
+ * lw_read() - convert records to rows, after the existing ones
  * @w: the reader
- * @timeout_ms: how long to wait at most before looking
- * @n_calls: rows of calls there are then
- * @n_ios: rows of I/Os
+ * @timeout_ms: maximum time to wait for records
+ * @n_calls: set to the number of call rows
+ * @n_ios: set to the number of I/O rows
  *
- * Return: 0, LW_FULL when the rows must be taken (lw_rows()) before the next read, or a negative
+ * Return: 0, LW_FULL if the rows must be taken (lw_rows()) before the next read, or a negative
  * errno.
  */
 int lw_read(struct lw_watch *w, int timeout_ms, uint64_t *n_calls, uint64_t *n_ios)
@@ -750,12 +751,12 @@ int lw_read(struct lw_watch *w, int timeout_ms, uint64_t *n_calls, uint64_t *n_i
 }
 
 /**
- * lw_feed() - Take a record from memory
+ * lw_feed() - process a record from memory
  * @w: the reader
- * @record: as the kernel's side wrote it
- * @size: of it
- * @n_calls: rows of calls there are then
- * @n_ios: rows of I/Os
+ * @record: a record as written by the kernel's side
+ * @size: its size
+ * @n_calls: set to the number of call rows
+ * @n_ios: set to the number of I/O rows
  *
  * Return: 0, LW_FULL, or -EINVAL.
  */
@@ -813,9 +814,9 @@ static void count(struct lw_watch *w)
 }
 
 /**
- * lw_counts() - Say what is not in the rows
+ * lw_counts() - get the numbers of calls and I/Os that are not in the rows
  * @w: the reader
- * @counts: filled in
+ * @counts: receives the counters
  */
 void lw_counts(struct lw_watch *w, struct lw_counts *counts)
 {
@@ -825,10 +826,10 @@ void lw_counts(struct lw_watch *w, struct lw_counts *counts)
 }
 
 /**
- * lw_stop() - Record no more
+ * lw_stop() - stop recording
  * @w: the reader
  *
- * What the buffer still has is read afterwards.
+ * The remaining records in the buffer can be read afterwards.
  */
 void lw_stop(struct lw_watch *w)
 {
@@ -839,7 +840,7 @@ void lw_stop(struct lw_watch *w)
 	detach(w);
 	struct bpf_map *calls = bpf_object__find_map_by_name(w->object, "calls_in_flight");
 	uint64_t call[bpf_map__value_size(calls) / sizeof(uint64_t)];
-	/* A thread's last call has a time, the first thing there, until it returns. */
+	/* A thread's last call has a time, its first member, which is not 0 until it returns. */
 	while (!bpf_map_get_next_key(w->calls_in_flight, tid ? &tid : NULL, &tid)) {
 		if (!bpf_map_lookup_elem(w->calls_in_flight, &tid, call) && call[0])
 			w->counts.unfinished_calls++;
@@ -847,11 +848,11 @@ void lw_stop(struct lw_watch *w)
 }
 
 /**
- * lw_read_unfinished() - Make rows of the I/Os that are under way, once nothing is recorded
+ * lw_read_unfinished() - create rows for the I/Os in flight after the recording has stopped
  * @w: the reader
- * @n_ios: rows of I/Os there are then
+ * @n_ios: set to the number of I/O rows
  *
- * Return: 0, or LW_FULL as lw_read() does.
+ * Return: 0, or LW_FULL as for lw_read().
  */
 int lw_read_unfinished(struct lw_watch *w, uint64_t *n_ios)
 {
@@ -869,7 +870,7 @@ int lw_read_unfinished(struct lw_watch *w, uint64_t *n_ios)
 }
 
 /**
- * lw_name() - A name by its number
+ * lw_name() - get a name by its number
  * @w: the reader
  * @number: from a row
  *
@@ -881,10 +882,10 @@ const char *lw_name(const struct lw_watch *w, int32_t number)
 }
 
 /**
- * lw_call_name() - What a system call is called
- * @call: from a row
+ * lw_call_name() - get the name of a system call
+ * @call: number from a row
  *
- * Return: the name; NULL beyond the last.
+ * Return: the name; NULL for a number that is too large.
  */
 const char *lw_call_name(uint32_t call)
 {
@@ -892,7 +893,7 @@ const char *lw_call_name(uint32_t call)
 }
 
 /**
- * lw_error() - Why the last call failed
+ * lw_error() - get the reason for the last failure
  * @w: the reader
  */
 const char *lw_error(const struct lw_watch *w)
@@ -901,7 +902,7 @@ const char *lw_error(const struct lw_watch *w)
 }
 
 /**
- * lw_close() - Detach, and free everything
+ * lw_close() - detach and free everything
  * @w: the reader
  */
 void lw_close(struct lw_watch *w)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From the kernel's records of system calls and block I/Os to rows of two tables.
+ * Convert the kernel's records of system calls and block I/Os to rows of two tables.
  *
- * The interface that linnapp/insight/watch.py loads through ctypes; see watch.bpf.c for what is
- * recorded. Of one thread.
+ * linnapp/insight/watch.py loads this interface through ctypes; see watch.bpf.c for what is
+ * recorded. It is for use by a single thread.
  */
 #ifndef LINNAPP_WATCH_H
 #define LINNAPP_WATCH_H
@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A name's number; see lw_name(). */
+/* The number of a missing name; see lw_name(). */
 #define LW_NO_NAME (-1)
-/* In a number's place where there is none. */
+/* The value of a missing number. */
 #define LW_NULL INT64_MIN
 
 struct lw_call_row {
@@ -24,30 +24,30 @@ struct lw_call_row {
 	int64_t bytes;
 	int64_t fd;
 	int64_t inode;
-	int64_t first_access_ns;	/* of the file; tells it from others of this inode */
-	/* These add up to duration_ns. */
+	int64_t first_access_ns;	/* of the file; distinguishes it from others of this inode */
+	/* The following times add up to duration_ns. */
 	int64_t on_cpu_ns;
 	int64_t waits_ns[6];		/* by enum lw_wait */
 	uint64_t arguments[6];
 	uint32_t pid;
 	uint32_t tid;
-	int32_t process;		/* names */
+	int32_t process;		/* number of a name, as are the paths */
 	int32_t path;
 	int32_t to_path;
 	uint32_t call;			/* see lw_call_name() */
 	uint32_t device;		/* of the inode's file system; major << 20 | minor */
 	uint32_t mode;
-	int32_t word;			/* a name: see struct lw_call */
+	int32_t word;			/* number of a name: see struct lw_call */
 	uint32_t has_arguments;
 };
 
 struct lw_io_row {
 	int64_t time_ns;
-	int64_t latency_ns;		/* LW_NULL: its end was not seen */
-	int64_t plug_ns;		/* until a scheduler has it */
-	int64_t scheduler_ns;		/* until the driver has it */
-	int64_t drive_ns;		/* until it ends; LW_NULL of each: not seen */
-	int64_t call_time_ns;		/* LW_NULL: queued outside of any call that is recorded */
+	int64_t latency_ns;		/* LW_NULL if its end was not seen */
+	int64_t plug_ns;		/* until a scheduler received it */
+	int64_t scheduler_ns;		/* until the driver received it */
+	int64_t drive_ns;		/* until it ended; each of these is LW_NULL if not seen */
+	int64_t call_time_ns;		/* LW_NULL if it was not queued in a recorded call */
 	uint64_t sector;
 	uint32_t pid;
 	uint32_t tid;
@@ -57,27 +57,27 @@ struct lw_io_row {
 	uint32_t op;
 	uint32_t flags;			/* enum lw_io_flag */
 	uint32_t call;
-	uint32_t drive;			/* that it was passed on to; LW_SEVERAL */
+	uint32_t drive;			/* the drive to which it was passed on, or LW_SEVERAL */
 	uint32_t decision;		/* enum lw_decision */
 	uint32_t priority;		/* class << 13 | hint << 3 | level */
 	uint32_t unused;
 };
 
-/* What is not in the rows, and why. */
+/* Numbers of events that are not in the rows, by reason. */
 struct lw_counts {
 	uint64_t lost_calls;		/* the buffer was full */
 	uint64_t lost_names;
 	uint64_t lost_ios;
-	uint64_t untracked_calls;	/* more at a time than the kernel's tables hold */
+	uint64_t untracked_calls;	/* more at the same time than fit in the kernel's tables */
 	uint64_t untracked_ios;
 	uint64_t untracked_processes;
 	uint64_t compat_calls;		/* of 32-bit programs */
-	uint64_t other_ios;		/* of programs that are not followed */
-	uint64_t filtered_calls;	/* not asked for */
+	uint64_t other_ios;		/* of processes that are not followed */
+	uint64_t filtered_calls;	/* not requested */
 	uint64_t filtered_ios;
-	uint64_t missed_events;		/* an interrupt came in between */
-	uint64_t unfinished_calls;	/* had not returned when the recording ended */
-	uint64_t names_left_out;	/* beyond what is kept in memory */
+	uint64_t missed_events;		/* because of a concurrent interrupt */
+	uint64_t unfinished_calls;	/* not returned when the recording ended */
+	uint64_t names_left_out;	/* more than are kept in memory */
 	uint64_t files_left_out;
 };
 

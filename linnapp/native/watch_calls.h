@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system calls that `linnapp watch` records: DIO's 42, and what else reads, writes, names or
- * removes files. Which argument is what; see struct lw_call.
+ * The system calls that `linnapp watch` records: the 42 of DIO, and others that read, write, name
+ * or remove files, with the meanings of their arguments; see struct lw_call.
  */
 #ifndef LINNAPP_WATCH_CALLS_H
 #define LINNAPP_WATCH_CALLS_H
