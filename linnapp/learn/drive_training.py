@@ -98,8 +98,8 @@ def train_drive(
         )
     except NoGainError as error:
         raise NoGainError(f"{trace}: {error}") from error
-    # A margin that favours "slow" in the trained network is equivalent to an offset of the "fast"
-    # output.
+    # A read is refused if its output for slow exceeds that for fast by more than the margin. Adding
+    # the margin to the output for fast has the same effect.
     model = dataclasses.replace(model, output_bias=model.output_bias + np.array([margin, 0]))
     record = {
         "model_id": model.model_id,

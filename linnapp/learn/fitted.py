@@ -154,7 +154,7 @@ class FittedLatency(FittedModel):
     Attributes
     ----------
     hedge_table_ : HedgeTable
-        When to hedge a read, depending on its predicted latency.
+        Times after which reads are hedged, depending on their predicted latency.
     """
 
     model_: LatencyModel

@@ -63,6 +63,8 @@ def sample_bursts(
     seed : int
     limits : SlowLimits, optional
         See :func:`~linnapp.learn.features.augmentation.add_bursts`.
+    **reader_options
+        Those of :func:`~linnapp.trace.recorded.open_recording`.
 
     Returns
     -------

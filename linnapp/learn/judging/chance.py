@@ -25,7 +25,7 @@ import numpy.typing as npt
 from linnapp import stats
 from linnapp.learn.labelling.inflection import size_classes
 
-#: With this number of shuffles the p-value is known to 0.1 %.
+#: The resolution of p-values with this number of shuffles is 0.1 %.
 N_SHUFFLES = 999
 
 #: Significance level: the share of uninformative scores that pass the permutation test.
@@ -169,9 +169,25 @@ def expected_mean_us(
     replicas: int,
     pages: npt.NDArray[np.uint16] | None = None,
 ) -> float:
-    """Return the mean latency, in us, of an array whose drives all behave like this one.
+    """Return the mean latency of an array whose drives all behave like this one.
 
-    If `pages` is given, a refused read is served by another replica like reads of its size class.
+    Parameters
+    ----------
+    latency_us : uint32 array, shape (n,)
+    revoked : bool array, shape (n,)
+        Reads that are refused.
+    failover_us : float
+        Cost of a failover.
+    replicas : int
+        Number of drives that hold each block.
+    pages : uint16 array, shape (n,), optional
+        Sizes in pages of 4 KiB. If given, another replica serves a refused read like reads of the
+        same size class.
+
+    Returns
+    -------
+    float
+        Mean latency in us.
     """
     if pages is None:
         pages = np.ones(len(latency_us), np.uint16)

@@ -32,6 +32,9 @@ class Evaluation:
 
     Attributes
     ----------
+    model_id : str
+    threshold_us : int
+        The inflection point of the model: a read that takes longer is slow.
     confusion : Confusion
         Of all served reads.
     mean_us, mean_admitted_us : float
@@ -86,6 +89,8 @@ class LatencyEvaluation(Evaluation):
 
     Attributes
     ----------
+    refuse_us : int
+        Limit of the model: it refuses reads with a longer predicted latency.
     chooses : bool
         True if reads may be refused or redirected by the model.
     mean_predicted_us : float

@@ -47,7 +47,8 @@ MIN_PAIRS = 8
 _FIRST_LOOK = 12
 _LOOK_EVERY = 1.5
 
-#: Sufficient to estimate the smallest significance level, 0.1 %, with a relative error of a third.
+#: The smallest significance level, about 0.1 %, is then estimated with a standard error of about
+#: half of it.
 N_EXCHANGES = 4000
 
 #: Minimum power (probability of a significant final result) for continuing a trial.

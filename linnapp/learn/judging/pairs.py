@@ -147,6 +147,8 @@ def judge_models(
     models : sequence of LatencyModel
     traces : sequence of path or IoTable
         Simultaneous recordings of the drives on one machine, in the order of `models`.
+    **reader_options
+        Those of :func:`~linnapp.trace.recorded.open_recording`.
     """
 
     def reads(model: LatencyModel, trace: Recorded) -> Iterator[DriveReads]:

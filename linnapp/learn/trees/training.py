@@ -358,10 +358,10 @@ def _tried(
     Trees distinguish the recorded reads if there are enough of them and if this improves
     predictions of the validation slice. The alternative is not to distinguish them, so trees are
     compared with a constant. The mean of the last latencies may also distinguish reads, but this is
-    no reason against trees. The prior, if permitted, is evaluated in the same way. No read of a
-    short recording was used to train it, so the training slice is used to evaluate it, too. It is
-    then used unless it is significantly worse than a constant, because it contains knowledge that
-    so few reads cannot show.
+    no reason against trees. The prior, if permitted, is evaluated in the same way. The recorded
+    reads were not used to train it, so for a short recording the training slice is also used to
+    evaluate it. In this case the prior is used unless it is significantly worse than a constant,
+    because it contains knowledge that so few reads cannot show.
 
     Returns
     -------
