@@ -27,7 +27,7 @@ from linnapp.trace.command import exit_status, started
 #: The only categories that the features need. Plugs and inserts share "queue" with submissions.
 ACTIONS = ("queue", "requeue", "issue", "complete")
 
-#: Size of each buffer of blktrace. All buffers of a CPU hold one second of 100,000 IOPS.
+#: Size and number of blktrace's buffers per CPU, sufficient for a second at 100,000 IOPS.
 _BUFFER_KIB = 1024
 _BUFFERS = 8
 #: If many drives are recorded at once, buffers are smaller: the total is limited to this, but each
@@ -150,6 +150,8 @@ def record(
     on_progress : callable, optional
         Called every `progress_every_s` seconds. If it raises an exception, the recording ends and
         all files are removed.
+    progress_every_s : float
+        Interval between progress reports in seconds.
     keep_interrupted : bool
         If true, ctrl-C ends the recording normally. Otherwise it discards the recording and raises
         KeyboardInterrupt.

@@ -211,7 +211,33 @@ def convert(
     filters: Filters | None = None,
     **options: Any,
 ) -> int:
-    """Convert a trace and return the number of I/Os. The target appears complete or not at all."""
+    """Convert a trace. The target appears complete or not at all.
+
+    Parameters
+    ----------
+    source, target : path
+    source_format : str or TextFormat, optional
+        By default the format is detected.
+    target_format : str
+        A name of :func:`output_formats`.
+    device_name : str
+        Name of the drive in the target.
+    filters : Filters, optional
+    **options
+        Those of :func:`read_workload`.
+
+    Returns
+    -------
+    int
+        Number of I/Os.
+
+    Raises
+    ------
+    TraceError
+        If the source cannot be read, or no I/O is left after filtering.
+    LinnappError
+        If the target format cannot represent an I/O.
+    """
     source, target = Path(source), Path(target)
     filters = filters or Filters()
     chunks = filtered(read_workload(source, source_format, **options), filters)

@@ -50,8 +50,8 @@ _LOST = re.compile(rb"# entries-in-buffer/entries-written: (\d+)/(\d+)")
 #:
 #: Times use the trace's clock. `hist_*` are oldest first and not capped. `latency_us` is that of
 #: the drive, from issue to completion, or ``UNKNOWN``. `features` are the inputs of a latency
-#: model. |`of_latency` is true if the decision was made by a latency model: `out_fast` is then the
-#: refusal |limit and `out_slow` the prediction, in us.
+#: model. `of_latency` is true if a latency model made the decision: `out_fast` is then the refusal
+#: limit and `out_slow` the prediction, in us.
 DECISION = np.dtype(
     [
         ("time_us", "<i8"),
