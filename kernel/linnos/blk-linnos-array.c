@@ -96,8 +96,8 @@ struct blk_linnos_guard {
 	/* protects the rest; raw, because completions take it on PREEMPT_RT, too */
 	raw_spinlock_t lock ____cacheline_aligned_in_smp;
 	struct linnos_guard core; /* assigns single reads */
-	struct linnos_slices
-		slices[2]; /* [0]: without queries, [1]: with queries */
+	/* [0]: without queries, [1]: with queries */
+	struct linnos_slices slices[2];
 	u32 begun; /* number of slices with a sampled read */
 	/* class LINNOS_SLOWNESS_NORMAL; old reads decay */
 	u32 asked; /* reads for which other disks were queried */

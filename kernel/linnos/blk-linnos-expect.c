@@ -146,7 +146,7 @@ static bool linnos_is_stalled(const struct blk_linnos *linnos, u64 now_ns)
 	 * If no slot is taken although reads are counted, the only read has completed since it
 	 * was counted, and may not be in the history yet. If a read is still counted then, it
 	 * is another one, which took its slot before it was counted. The second iteration finds
-	 * that slot, unless this read has started and completed in between, or has no slot.
+	 * that slot, unless the read has completed in between, or never had a slot.
 	 */
 	for (looks = 0; !since_ns && looks < 2; looks++) {
 		if (!linnos_reads_are_in_flight(linnos))

@@ -50,7 +50,7 @@
 /* A second caller is told to send the probe if it queries this soon after the first. */
 #define SECOND_CALLER_NS (500 * NSEC_PER_USEC)
 
-/* The interval for all other purposes if @probe_after_us is 0. */
+/* If @probe_after_us is 0, time alone never makes a probe due, and other uses of it get this. */
 #define AFTER_US_DEFAULT 10000
 
 static s64 linnos_probe_interval_ns(const struct linnos_drive *drive)
@@ -61,8 +61,8 @@ static s64 linnos_probe_interval_ns(const struct linnos_drive *drive)
 }
 
 /*
- * Note that a read that is expected to be fast is sent to the drive. To save writes to the
- * cache line, the clock is set only after an eighth of the interval.
+ * Record that a read that is expected to be fast is sent to the drive. The time is updated at
+ * most once per eighth of the interval, to save writes to the cache line.
  */
 void linnos_probe_note_fast_read(struct linnos_drive *drive, u32 size,
 				 u64 now_ns)
@@ -169,7 +169,7 @@ bool linnos_probe_claim(struct linnos_drive *drive, u32 size, bool again,
 	if (cmpxchg(&look->since_ns, since_ns, now_ns & ~LINNOS_PROBE_SENT) !=
 	    since_ns)
 		return false;
-	/* the callers that were told have not sent their reads */
+	/* the callers that were told to send the probe have not done so */
 	if (since_ns)
 		linnos_back_off(look);
 	return true;
@@ -206,7 +206,7 @@ static void linnos_window_move(struct linnos_probe_state *look, bool late,
 	atomic_set(&look->refused, 0);
 }
 
-/* A read completed successfully. @late: it exceeded the slow threshold and a failover. */
+/* A read completed. @late: it took longer than the slow threshold plus a failover. */
 void linnos_probe_complete(struct linnos_drive *drive,
 			   const struct linnos_io *io, u64 end_ns, bool late)
 {

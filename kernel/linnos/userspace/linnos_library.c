@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
-/* What only the user-space library has: both kinds of model over many reads. */
+/* Functions of the user-space library only: apply both kinds of model to many reads. */
 #include "linnos_drive.h"
 
 #define DIGIT_MAX 9
 
-/* Bytes to allocate for a network, for callers that cannot see the structure. */
+/* Return the size of a network, for callers that do not know the structure. */
 size_t linnos_network_sizeof(void)
 {
 	return sizeof(struct linnos_net);
 }
 
 /**
- * linnos_features_batch() - what the network sees of many reads
- * @pending: one a row: pages pending now
+ * linnos_features_batch() - compute the inputs of the network for many reads
+ * @pending: pages pending now, one per row
  * @hist_pending: @n rows of %LINNOS_HISTORY
- * @hist_latency_us: likewise
+ * @hist_latency_us: @n rows of %LINNOS_HISTORY
  * @digits: filled in: @n rows of %LINNOS_N_INPUTS
  * @n: number of rows
  */
@@ -42,10 +42,10 @@ void linnos_features_batch(const u32 *pending, const u32 *hist_pending,
  * @net: a parsed network
  * @digits: @n rows of %LINNOS_N_INPUTS
  * @n: number of rows
- * @out: filled in: both outputs, fast and slow, one row each
- * @margin: filled in: what decides, one a row
+ * @out: filled in: @n rows of both outputs, fast and slow
+ * @margin: filled in: the difference that decides, one per row
  *
- * Return: @n, or -1 - row when a row holds a value that is not a digit.
+ * Return: @n, or -1 - row if a row contains a value that is not a digit.
  */
 long linnos_network_batch(const struct linnos_net *net, const u8 *digits,
 			  long n, s64 *out, s64 *margin)
@@ -72,9 +72,9 @@ long linnos_network_batch(const struct linnos_net *net, const u8 *digits,
  * @model: a parsed model
  * @features: @n rows of %LINNOS_N_FEATURES
  * @n: number of rows
- * @us: filled in: one a row
+ * @us: filled in: one prediction per row
  *
- * Return: @n, or -1 - row when a row holds a number above %LINNOS_LATENCY_CAP.
+ * Return: @n, or -1 - row if a row contains a number higher than %LINNOS_LATENCY_CAP.
  */
 long linnos_latency_batch(const struct linnos_latency *model,
 			  const u32 *features, long n, u32 *us)

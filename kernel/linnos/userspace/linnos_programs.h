@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * LinnOS: what the core wants of a kernel, for programs; see linnos_shim.h.
+ * LinnOS: the kernel interfaces that the core needs, for programs; see linnos_shim.h.
  *
- * One is built with LINNOS_THREADS where several threads use one drive; else what is
- * atomic in a kernel is plain arithmetic there.
+ * A program in which several threads use one drive is built with LINNOS_THREADS. Without it, the
+ * kernel's atomic operations are plain arithmetic.
  */
 #ifndef _LINNOS_PROGRAMS_H
 #define _LINNOS_PROGRAMS_H
@@ -46,7 +46,7 @@ typedef s64 atomic64_t;
 #define atomic_read(v) __atomic_load_n(v, __ATOMIC_RELAXED)
 #define atomic_set(v, i) __atomic_store_n(v, i, __ATOMIC_RELAXED)
 #define atomic64_add_return(i, v) __atomic_add_fetch(v, i, __ATOMIC_RELAXED)
-#define test_and_set_bit_lock(bit, word)                               \
+#define test_and_set_bit_lock(bit, word)                              \
 	(!!(__atomic_fetch_or(word, 1UL << (bit), __ATOMIC_ACQUIRE) & \
 	    1UL << (bit)))
 #define clear_bit_unlock(bit, word) \
@@ -129,7 +129,7 @@ static inline void linnos_put(u64 value, u8 *p, int bytes)
 #define put_unaligned_le32(value, p) linnos_put(value, p, 4)
 #define put_unaligned_le64(value, p) linnos_put(value, p, 8)
 
-/* The first byte that is another one, or NULL. */
+/* Return the first byte that differs from @byte, or NULL. */
 static inline const void *memchr_inv(const void *p, int byte, size_t bytes)
 {
 	const u8 *at = p, *end = at + bytes;
@@ -140,7 +140,7 @@ static inline const void *memchr_inv(const void *p, int byte, size_t bytes)
 	return NULL;
 }
 
-/* IEEE 802.3, reflected, four bits a step. */
+/* CRC-32 of IEEE 802.3, reflected, four bits per step. */
 static inline u32 crc32_le(u32 crc, const u8 *p, size_t bytes)
 {
 	static const u32 table[16] = {
