@@ -174,7 +174,7 @@ def test_tour_runs_in_the_lab(tmp_path: Path) -> None:
         seen, told = shown.split("\x1b[?1049l")
         assert re.search(r"flash1 .*\b[5-9]\d% ", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", " ", seen))
         assert re.search(r"revoked [1-9]", told) and "data errors 0 in" in told
-        assert "happened  revoked; how long" in told and "; took 2" in told
+        assert "happened  revoked; its latency" in told and "; took 2" in told
 
 
 def test_server_in_the_guest_is_reachable_there() -> None:

@@ -62,7 +62,7 @@ def test_absent_reads_have_no_effect(tmp_path: Path) -> None:
     completion = arrival + chunk.latency_ns
     pages = -(-chunk.size_bytes.astype(np.int64) // 4096)
     present = ~chunk.is_read | (np.random.default_rng(2).random(len(chunk)) < 0.3)
-    flags = np.where(present, chunk.flags, REVOKED | COMPLETED).astype(np.uint8)
+    flags = np.where(present, chunk.flags, REVOKED | COMPLETED).astype(np.uint16)
     (pending,) = found(dataclasses.replace(chunk, flags=flags), "pending")
     for i in range(0, len(chunk), 37):
         others = present & (arrival < arrival[i]) & (completion > arrival[i])
@@ -90,7 +90,7 @@ def third_of_reads(tmp_path: Path) -> tuple[IoChunk, np.ndarray]:
 def test_revoked_reads_are_neither_history_nor_load(third_of_reads) -> None:
     """A recording made in enforce mode: what was revoked never was on the drive."""
     chunk, revoked = third_of_reads
-    flags = np.where(revoked, COMPLETED | REVOKED, chunk.flags).astype(np.uint8)
+    flags = np.where(revoked, COMPLETED | REVOKED, chunk.flags).astype(np.uint16)
     made = made_from(dataclasses.replace(chunk, flags=flags))
     assert len(made) > 500
     assert_equal(made, made_from(chunk.take(~revoked)))
@@ -99,8 +99,8 @@ def test_revoked_reads_are_neither_history_nor_load(third_of_reads) -> None:
 def test_failed_reads_are_load_but_not_history(third_of_reads) -> None:
     """As a write of the same length is."""
     chunk, failed = third_of_reads
-    flags = np.where(failed, COMPLETED | ERROR, chunk.flags).astype(np.uint8)
-    as_writes = np.where(failed, COMPLETED | IS_WRITE, chunk.flags).astype(np.uint8)
+    flags = np.where(failed, COMPLETED | ERROR, chunk.flags).astype(np.uint16)
+    as_writes = np.where(failed, COMPLETED | IS_WRITE, chunk.flags).astype(np.uint16)
     made = made_from(dataclasses.replace(chunk, flags=flags))
     assert len(made) > 500
     assert_equal(made, made_from(dataclasses.replace(chunk, flags=as_writes)))
@@ -134,7 +134,7 @@ def test_tiny_chunk_has_no_examples() -> None:
     empty = IoChunk(
         *(np.zeros(0, np.uint64) for _ in range(3)),
         *(np.zeros(0, np.uint32) for _ in range(2)),
-        np.zeros(0, np.uint8),
+        np.zeros(0, np.uint16),
         *(np.zeros((0, 4), np.uint32) for _ in range(2)),
     )
     assert len(augmentation.add_bursts(empty, 300, np.random.default_rng(1))) == 0

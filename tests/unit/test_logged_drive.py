@@ -59,7 +59,7 @@ def made_up(n: int, seed: int, shares: tuple[list[float], list[float]], first_ns
         # Half of them in few places, so that they meet; some in the last one of all.
         "sector": np.where(meet, 8 * where.integers(0, 64, n), where.choice(PLACES, n)),
         "size_bytes": rng.choice(SIZES, n, p=SIZE_SHARES).astype(np.uint32),
-        "flags": flags.astype(np.uint8),
+        "flags": flags.astype(np.uint16),
     }
 
 

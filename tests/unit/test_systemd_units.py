@@ -195,7 +195,8 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     recordings = tmp_path / "state" / "recordings"
     recordings.mkdir(parents=True)
     for number, disk in enumerate(("sda", "sdb"), 1):
-        array_trace(recordings / f"{disk}.blk", number)
+        # Long enough to compare two models: 15 % of the reads have to span 8 s.
+        array_trace(recordings / f"{disk}.blk", number, n=6000, pause_us=9000)
     group = root / f"linnos-test-{os.getpid()}"
     namespaces = ("mount", "pid", "cgroup", "uts", "ipc", "net")
     process = None

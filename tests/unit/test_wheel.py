@@ -85,7 +85,7 @@ def test_the_wheel_works_in_an_empty_environment(
 
     assert [line.split()[0] for line in run("generate", "--list").splitlines()] == profile_names()
     run("generate", "demo", "-o", "made", "--duration", "1", "--drives", "1")
-    assert "(iolog)" in run("inspect", "made/flash0.iolog")
+    assert "(iolog:" in run("inspect", "made/flash0.iolog")
     array_trace(tmp_path / "az.blk", 1, 200)
     assert "200 reads" in run("inspect", "az.blk")
     digits = np.random.default_rng(1).integers(0, 10, (100, 31), dtype=np.uint8)
