@@ -136,7 +136,7 @@ def test_program_can_use_both_libraries(built: Path, tmp_path: Path) -> None:
     (tmp_path / "p.c").write_text(
         "#include <liblinnos.h>\n#include <linnos_cluster.h>\n#include <stdio.h>\n"
         "int main(void)\n{\n\tstruct linnos_cluster *c;\n\tstruct linnos_predictor *k;\n"
-        "\tlinnos_cluster_create(&c, 0, 0);\n\tlinnos_known_create(&k, 0, 0, 0);\n"
+        "\tlinnos_cluster_create(&c, 0, 0);\n\tlinnos_predictor_create(&k, 0, 0, 0);\n"
         '\tprintf("%s|%s", linnos_cluster_error(), linnos_error());\n\treturn 0;\n}\n'
     )
     subprocess.run(

@@ -207,7 +207,10 @@ def _bare(cell: str) -> str:
 
 def _side(cell: str) -> int:
     """On which side of zero an interval is, 0 if on both. Ends rounded to zero keep their sign."""
-    _, low, high = re.findall(r"-?[\d.]+", cell)
+    _, *ends = re.findall(r"-?[\d.]+", cell)
+    if not ends:  # too few seeds for an interval
+        return 0
+    low, high = ends
     return int(not low.startswith("-")) - int(high.startswith("-"))
 
 
