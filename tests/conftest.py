@@ -25,7 +25,7 @@ from linnapp.model import Model
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command in the guest left behind."""
+    """The result of a command in the guest."""
 
     status: int
     stdout: str
@@ -40,19 +40,19 @@ GIVE_UP_S = 1800.0
 
 
 def pytest_configure() -> None:
-    """What ignores ctrl-C hands that on, as a job begun with `&` in a script does: not to ours."""
+    """Restore the default for ctrl-C, which a background job of a script inherits as ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first: begun last, one would have other workers wait for it."""
+    """Run the longest tests first, so that no worker waits for one that starts last."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 @pytest.fixture(scope="session")
 def quick_fio(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a `fio` that starts at once in the guest: see lab/fio_start.c."""
+    """Return a folder with a `fio` that starts quickly in the guest: see lab/fio_start.c."""
     directory = tmp_path_factory.mktemp("fio")
     source = Path(__file__).parent / "lab" / "fio_start.c"
     compile_it = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A session that was recorded, in a real Elasticsearch: counts, percentiles, and Kibana's panels.
+"""A recorded session in a real Elasticsearch: counts, percentiles, and Kibana's panels.
 
-`make test-elasticsearch` fetches the server, of the kind that its makers test plugins with. It runs
-here with its security on, on loopback, with 256 MiB of heap, and knows one user who may do just
-what `linnapp` says that it takes.
+`make test-elasticsearch` fetches the server, the edition for testing plugins. It runs here on
+loopback with security enabled and 256 MiB of heap. Its one user has only the rights that `linnapp`
+says it needs.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Sends datagrams that are hardly questions to a linnos-agent, and wants it to go on as before.
+"""Send mostly malformed datagrams to a linnos-agent and check that it keeps working.
 
 ``agent_sockets.py AGENT FOLDER --seconds N``: over IPv4, IPv6 and its Unix socket, signed and not,
-by whom it answers, whom it does not, and who is not there any more when the answer comes. Between
-them questions are asked that must be answered. Whatever else comes back must be the answer to
-something that was sent, in its length. At the end each datagram was counted by the agent, once, and
-it ends as it should: nothing that its sanitizers would say.
+from clients that it answers, clients that it ignores, and clients that are gone before the answer.
+Valid queries in between must be answered. Everything else that returns must be an answer to
+something that was sent, of the right length. In the end the agent must have counted each datagram
+once, and it must exit normally without a report of its sanitizers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def signed(datagram: bytes) -> bytes:
 
 
 class Damage:
-    """Makes datagrams of good ones and of those that are kept."""
+    """Make datagrams from valid ones and from the kept corpus."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -87,7 +87,7 @@ class Damage:
 
 
 class Sender:
-    """A socket that asks; `answers` is whether the agent answers whoever is behind it."""
+    """A socket that sends queries; `answers` is true if the agent answers this client."""
 
     def __init__(
         self, own: socket.socket, to: tuple[str, int] | str, is_answered: bool, is_signed: bool
@@ -158,7 +158,7 @@ def free_port(family: socket.AddressFamily, address: str) -> int:
 
 
 class Run:
-    """An agent, and those who send to it."""
+    """An agent and its clients."""
 
     def __init__(self, agent: Path, folder: Path, seed: int) -> None:
         self.chance = random.Random(seed)

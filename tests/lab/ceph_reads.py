@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""In the cluster's client: reads by linnapp.ceph while a drive turns slow, and what they did."""
+"""In the cluster's client: read with linnapp.ceph while a drive becomes slow, and report it."""
 
 import ctypes
 import dataclasses
@@ -59,7 +59,7 @@ def read(what):
 
 
 def read_replicas(what):
-    """Each object from each that has it but the primary, by its number."""
+    """Read each object, by its number, from each replica except the primary."""
     ended, asked = threading.Event(), [0, 0, 0]
     data, before, n = ctypes.create_string_buffer(BYTES), disk_reads(), stats()["bounced"]
     done = DONE(lambda of, n_bytes, osd: ended.set())

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Crash a mirror of linnos-ublk at random moments, and check what is left after each crash.
+"""Crash a mirror of linnos-ublk at random moments, and check its state after each crash.
 
 Runs in a guest: ``crash_mirror.py MOMENTS SEED``. Each replica is a loop device on a file of a
-file system: what was not flushed is in the page cache only, and is lost when the file system is
-shut down without its journal's last transactions. So is what was not synced in /var/lib, which has
-a file system of its own. A crash does that to both and kills the server with SIGKILL, in an order
-that changes. Prints a JSON object of what was done.
+file system. Data that was not flushed is only in the page cache, and is lost when the file system
+is shut down without its journal's last transactions. The same holds for data that was not synced
+in /var/lib, which has a file system of its own. A crash does that to both and kills the server
+with SIGKILL, in a varying order. Prints a JSON object with what was done.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def create_drives() -> None:
 
 
 def path_of(drive: str) -> str:
-    """No udev makes other names; there is no other device mapper device."""
+    """Return the path. There is no udev and no other device mapper device."""
     return f"/dev/dm-{DRIVES.index(drive)}"
 
 
@@ -93,14 +93,14 @@ def switch_on() -> None:
 
 
 def fail_drive(drive: str) -> None:
-    """All its reads and writes fail until it is switched on again."""
+    """Make all reads and writes of the drive fail until it is switched on again."""
     run("dmsetup", "suspend", "--noudevsync", "--nolockfs", drive)
     run("dmsetup", "reload", drive, "--table", table(drive, "error"))
     run("dmsetup", "resume", "--noudevsync", drive)
 
 
 def write_back_some(chance: random.Random) -> None:
-    """A drive writes some of what is in its cache at any time."""
+    """Write back a part of the drive's cache, as a drive may do at any time."""
     for drive in DRIVES:
         fd = os.open(IMAGES / drive, os.O_RDONLY)
         for offset in chance.sample(BLOCKS, len(BLOCKS) // 4):
@@ -116,7 +116,7 @@ def shut_down(folder: Path | str) -> None:
 
 
 def cut_power() -> None:
-    """What was not flushed is lost. The server has been killed."""
+    """Drop all data that was not flushed. The server has been killed."""
     shut_down("/var/lib")
     shut_down(IMAGES)
     for k, drive in enumerate(DRIVES):
@@ -131,7 +131,7 @@ def cut_power() -> None:
 
 
 class Direct:
-    """A file for direct I/O of whole blocks, with a buffer for each user."""
+    """A file for direct I/O of whole blocks, with a buffer per user."""
 
     def __init__(self, path: str, flags: int, length: int = BLOCK) -> None:
         self.fd = os.open(path, flags | os.O_DIRECT)
@@ -164,7 +164,7 @@ def number_of(block: bytes, offset: int) -> int:
 
 
 class Model:
-    """Which version of each block may be there: those from durable to issued."""
+    """The versions that each block may have, from the durable to the issued one."""
 
     def __init__(self) -> None:
         self.issued = dict.fromkeys(BLOCKS, 0)
@@ -199,7 +199,7 @@ class Model:
 
 
 class Load:
-    """Writers with blocks of their own, until the device fails or they are told to end."""
+    """Writers with separate blocks, until the device fails or they are stopped."""
 
     def __init__(self, model: Model, seed: int) -> None:
         self.model, self.ends, self.n_writes = model, False, 0
@@ -237,7 +237,7 @@ class Load:
 
 
 class Server:
-    """linnos-ublk, until it is killed or stopped."""
+    """A linnos-ublk that runs until it is killed or stopped."""
 
     def __init__(self, mode: str, drives: list[str], *options: str) -> None:
         self.err = Path("/run/server.err").open("w+")  # noqa: SIM115
@@ -271,7 +271,7 @@ def die_with_parent() -> None:
 
 
 def refused(mode: str, drives: list[str]) -> str:
-    """What linnos-ublk says when it does not start; nothing if it does."""
+    """Return the message of linnos-ublk if it does not start, or "" if it does."""
     ran = subprocess.run(
         ["timeout", "20", "linnos-ublk", "--device", "0", f"--{mode}",
          *(path_of(d) for d in drives)],
@@ -281,7 +281,7 @@ def refused(mode: str, drives: list[str]) -> str:
 
 
 def check_served(model: Model, drives: list[str], whole: bool) -> None:
-    """What the device returns, again and again, and what each replica of it holds."""
+    """Check that reads of the device repeat, and what each replica contains."""
     device = Direct(DEVICE, os.O_RDONLY)
     for offset in BLOCKS:
         numbers = {number_of(device.read(offset), offset) for _ in range(2 * len(DRIVES))}
@@ -309,7 +309,7 @@ def check_equal(drives: list[str], whole: bool) -> None:
 
 
 def writes_of_record(model: Model, offset: int, n: int) -> int:
-    """How many writes to the drive of /var/lib come with N writes to the mirror at this place."""
+    """Count the writes to the drive of /var/lib for N writes to the mirror at this offset."""
     device, chance = Direct(DEVICE, os.O_RDWR), random.Random(0)
     fd = os.open("/var/lib", os.O_RDONLY)
     LIBC.syncfs(fd)
@@ -323,7 +323,7 @@ def writes_of_record(model: Model, offset: int, n: int) -> int:
 
 
 def check_record_is_needed(model: Model, server: Server) -> None:
-    """When the record cannot be written, writes that depend on it fail, and no others."""
+    """Check that only writes that depend on the record fail when it cannot be written."""
     device, chance = Direct(DEVICE, os.O_RDWR), random.Random(0)
 
     def fails(offset: int) -> bool:
@@ -347,7 +347,7 @@ def check_record_is_needed(model: Model, server: Server) -> None:
 
 
 def differing_drives() -> int:
-    """How many replicas differ from the first one, where anything is written."""
+    """Count the replicas that differ from the first one in any written block."""
     images = []
     for drive in DRIVES:
         replica = Direct(path_of(drive), os.O_RDONLY)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Hinted reads of a drive, one after the other: DEV COUNT."""
+"""Submit hinted reads of a drive, one after the other: DEV COUNT."""
 
 from __future__ import annotations
 

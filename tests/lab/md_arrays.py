@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of md arrays over drives that LinnOS knows have in common."""
+"""Common parts of the tests of md arrays over drives with LinnOS."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ EACH_KERNEL = pytest.mark.parametrize(
 
 
 def built(kernel: str) -> Path:
-    """The kernel of this name; the test fails where there is none."""
+    """Return the kernel of this name; the test fails if it does not exist."""
     if not KERNELS[kernel].exists():
         pytest.fail(f"{KERNELS[kernel]}: no kernel; see `make help`")
     return KERNELS[kernel]
@@ -112,7 +112,7 @@ def save_models(directory: Path) -> None:
 
 
 def recent_model() -> Model:
-    """Slow if one of the last four reads took a millisecond or more."""
+    """Return a model that predicts slow if one of the last four reads took 1 ms or more."""
     hidden_weights = np.zeros((31, 256), np.int32)
     hidden_weights[[15, 19, 23, 27], 0] = 500
     output_weights = np.zeros((256, 2), np.int32)
@@ -127,7 +127,7 @@ def recent_model() -> Model:
 
 
 def result(path: Path) -> dict[str, Any]:
-    """Of a run of paced_reads.py, which lost and changed nothing."""
+    """Return the result of paced_reads.py; no read may be lost or wrong."""
     one: dict[str, Any] = json.loads(path.read_text())
     assert one["errors"] == [] and one["wrong"] == [], path.name
     return one

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs in the guest: trials of an array one after the other, a line of JSON for each.
+"""Runs in the guest: trials of an array one after the other, with one line of JSON each.
 
 null_trials.py ARRAY N
 """
@@ -11,7 +11,7 @@ from linnapp.drive.trial.blocks import Plan, run_trial
 
 
 class Quiet:
-    """A display that shows nothing."""
+    """A display without output."""
 
     def log(self, line: str) -> None:
         """Nothing."""

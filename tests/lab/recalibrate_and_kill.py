@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Runs in the guest: recalibrates loaded drives, and kills the command at every step.
+"""Runs in the guest: recalibrate loaded drives, and kill the command at every step.
 
-A run of `linnapp recalibrate` is a process of its own, forked after the slow import of TensorFlow,
-that gets SIGKILL at one step. After the recording, one run is forked at each step, so that
-nothing is repeated: the copy goes on and dies there, the run itself waits, and goes on in the end.
-After each death, prints what every drive then has: its mode, its model, and how many of some hinted
-reads it made a decision on. One JSON object a line.
+Each run of `linnapp recalibrate` is a separate process, forked after the slow import of
+TensorFlow, that gets SIGKILL at one step. After the recording, the run forks at each step, so that
+no work is repeated: the copy continues and dies at its step, the run itself waits and completes in
+the end. After each death the script prints the state of every drive: its mode, its model, and the
+number of decisions about some hinted reads. One JSON object per line.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def die(*_: Any, **__: Any) -> None:
 
 
 def before(target: Any, name: str, call: int = 1) -> Any:
-    """Die when `target.name` is called for the nth time."""
+    """Die at the nth call of `target.name`."""
     return _at(target, name, call, after=False)
 
 
 def after(target: Any, name: str, call: int = 1) -> Any:
-    """Die when the nth call of `target.name` is over."""
+    """Die after the nth call of `target.name`."""
     return _at(target, name, call, after=True)
 
 
@@ -97,7 +97,7 @@ def while_recording(*, tracer_too: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def half_uploaded() -> Iterator[None]:
-    """Die when half of a model's pages are in the kernel's file."""
+    """Die when half of a model's pages are written to the kernel's file."""
     real = Path.open
 
     def opened(self: Path, mode: str = "r", *arguments: Any, **keywords: Any) -> Any:
@@ -138,7 +138,7 @@ WHILE_UPLOADING: dict[str, Callable[[], Any]] = {
 
 @contextlib.contextmanager
 def copies(report: Callable[[str, int], None], reset: Callable[[], None]) -> Iterator[None]:
-    """Fork at the steps after the recording; the copies die, each where it is said."""
+    """Fork at the steps after the recording; each copy dies at its step."""
 
     def copy(step: str, at: Callable[[], Any] | None) -> bool:
         """True in the copy; in the run itself False, when the copy is dead and reported."""
@@ -192,7 +192,7 @@ def copies(report: Callable[[str, int], None], reset: Callable[[], None]) -> Ite
 
 
 def run(arguments: list[str], log: Path, at: Any) -> int:
-    """`linnapp recalibrate` in a process of its own; its wait status."""
+    """Run `linnapp recalibrate` in a separate process; return its wait status."""
     pid = os.fork()
     if not pid:
         status = 1
@@ -218,7 +218,7 @@ def run(arguments: list[str], log: Path, at: Any) -> int:
 
 
 def hinted_reads(device: str) -> dict[str, int]:
-    """Some reads with the hint: how many were decided on, and how they ended."""
+    """Submit some hinted reads; return the number of decisions and their results."""
     # Of a probe too: it was predicted slow first.
     inferences = Path("/sys/block") / Path(device).name / "linnos" / "stats" / "inferences"
     begin = int(inferences.read_text())
@@ -239,7 +239,7 @@ def hinted_reads(device: str) -> dict[str, int]:
 
 
 def look(devices: list[str]) -> dict[str, Any]:
-    """What every drive has."""
+    """Return the state of every drive."""
     found = {}
     for device in devices:
         drive = Drive(device)
@@ -293,7 +293,7 @@ def main() -> None:
 
 
 def _is_traced(devices: list[str]) -> bool:
-    """Whether a drive is still being traced, once what ends by itself has had its time."""
+    """Return true if a drive is still traced after the time for an orderly end."""
     files = [Path(f"/sys/kernel/debug/block/{Path(d).name}/dropped") for d in devices]
     for _ in range(100):
         if not any(file.exists() for file in files):

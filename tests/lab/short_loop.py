@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Record and replay a piece of the demo's workload: what test_same_everywhere.py compares.
+"""Record and replay a part of the demo's workload, for test_same_everywhere.py to compare.
 
 python tests/lab/short_loop.py OUT        # OUT/record/flashK.blk, OUT/summary.json
 """
@@ -19,7 +19,7 @@ SECONDS = 0.3
 
 
 def short_scenario(workload: Path) -> guests.Scenario:
-    """The workload, written to a folder, on small drives."""
+    """Return the scenario; its workload is written to a folder, its drives are small."""
     host.linnapp(
         "generate", "demo", "-o", str(workload), "--drives", str(N_DRIVES),
         "--duration", str(SECONDS), "--seed", str(SEED), "--drive-bytes", "64M",
@@ -34,7 +34,7 @@ def short_scenario(workload: Path) -> guests.Scenario:
 
 
 def main(out: Path) -> None:
-    """Leave what both guests wrote."""
+    """Write the output of both guests."""
     scenario = short_scenario(out / "workload")
     guests.record(scenario, out / "record")
     models = [small_cell.FOLDER / f"flash{k}.linnos" for k in range(N_DRIVES)]

@@ -27,13 +27,13 @@ ARRAY = PartedArray(size_mb=128, mirror_mb=64, precondition=False)
 
 
 def _always(slow: bool, path: Path) -> Path:
-    """A model whose answer is the same whatever it sees."""
+    """Save a model with a constant answer."""
     model = Model(
         hidden_weights=np.zeros((31, 256), np.int32),
         hidden_bias=np.zeros(256, np.int32),
         output_weights=np.zeros((256, 2), np.int32),
         output_bias=np.array((0, 1) if slow else (1, 0), np.int64),
-        # So a look at a drive that is said to be slow never finds it fast.
+        # Thus a probe of a drive that is predicted slow never finds it fast.
         threshold_us=1,
     )
     model.save(path)
@@ -41,7 +41,7 @@ def _always(slow: bool, path: Path) -> Path:
 
 
 def _background(folder: Path) -> list[Path]:
-    """Reads and writes on the second parts, 500 a second on each."""
+    """Write traces of reads and writes on the second parts, 500 per second on each."""
     rng = np.random.default_rng(1)
     n = 900
     paths = []

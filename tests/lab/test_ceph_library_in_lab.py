@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""liblinnos-ceph on Ceph itself, as Debian has it: what it reads, and from whose drive."""
+"""liblinnos-ceph on a real Ceph from Debian: what it reads and from which drive."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = [
 
 
 def in_lab(*command: object, out: Path) -> str:
-    """What a command says on the client of a cluster with Ceph."""
+    """Return the output of a command on the client of a cluster with Ceph."""
     done = subprocess.run(
         [sys.executable, "-m", "linnapp", "lab", "cluster", "--engine", "ceph", "--out", out, "--",
          "env", f"LD_LIBRARY_PATH={':'.join(map(str, LIBRARIES))}", *command],

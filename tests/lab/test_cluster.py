@@ -31,7 +31,7 @@ def with_engine(engine: str) -> pytest.MarkDecorator:
 
 
 def ran(out: Path, script: str, *options: str) -> str:
-    """What a script says in the cluster's client."""
+    """Return the output of a script on the cluster's client."""
     done = subprocess.run(
         [sys.executable, "-m", "linnapp", "lab", "cluster", "--out", out, "--size-mb", "256",
          *options, "--", "sh", "-euc", script],

@@ -89,7 +89,7 @@ refused enable /dev/md7
 
 
 def bounding_set(unit: Path = UNIT) -> str:
-    """What a unit leaves its command of root's capabilities, as setpriv takes it."""
+    """Return the capabilities that a unit leaves to its command, as options of setpriv."""
     found = re.search("^CapabilityBoundingSet=(.*)$", unit.read_text(), re.MULTILINE)
     assert found
     return ",".join(f"+{name.removeprefix('CAP_').lower()}" for name in found[1].split())

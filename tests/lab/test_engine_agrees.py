@@ -22,7 +22,7 @@ SEED = 0x4C494E4E
 
 
 def _xorshift32(n: int, seed: int) -> np.ndarray:
-    """The stream that the KUnit case draws its model and vectors from."""
+    """Yield the random numbers from which the KUnit case draws its model and vectors."""
     out = np.empty(n, np.uint32)
     x = seed
     for i in range(n):
@@ -51,7 +51,7 @@ def vectors() -> tuple[Model, np.ndarray]:
 
 
 def _sizes(x: np.ndarray) -> np.ndarray:
-    """As the KUnit case has them: 24 bits, as often few of them as many."""
+    """Return sizes as in the KUnit case: 24 bits, small and large ones equally often."""
     return x >> (8 + (x & 31) % 24)
 
 

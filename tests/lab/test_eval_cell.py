@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""One small cell of Fig. 8, replayed again, gives the committed numbers exactly.
+"""One small configuration of Fig. 8, replayed again, gives exactly the committed numbers.
 
-And on a kernel without LinnOS, of the policies that do not ask it.
+So do policies that do not query LinnOS on a kernel without it.
 """
 
 from __future__ import annotations

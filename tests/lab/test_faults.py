@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Fault rules damage exactly what they say, the same on every run, and nothing else.
+"""Fault rules damage exactly what they say, equally in every run, and nothing else.
 
 The experiment of the FISPDK thesis (Miranda, 2023): a file of 316,672 4-KiB
 blocks is written while a rule is active, and read back.
@@ -83,7 +83,7 @@ THESIS = {
 
 @pytest.mark.long
 def test_thesis_experiment_is_exact_and_three_runs_agree(boot, tmp_path: Path) -> None:
-    """Each boot runs all three frequencies, one after the other, over the same two files."""
+    """Each boot runs all three frequencies, one after the other, on the same two files."""
     knobs = {"blocks": THESIS_BLOCKS}
     script = PREPARE % knobs
     for name, (frequency, fault, *_) in THESIS.items():
@@ -170,7 +170,7 @@ cat $rule/injected >>$OUT/tagged
 
 
 def test_tags_of_threads_rings_and_aio_reach_the_driver(boot, tmp_path: Path) -> None:
-    """The same program that `linnapp watch` tells the tags of, on kernels that can be watched."""
+    """This program also tests tags in `linnapp watch`, on kernels that can be watched."""
     source = Path(__file__).parents[1] / "unit" / "watched_programs" / "tagged_reads.c"
     program = tmp_path / "tagged_reads"
     subprocess.run(["gcc", "-O2", "-pthread", "-o", program, source, "-luring"], check=True)

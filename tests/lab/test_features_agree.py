@@ -109,7 +109,7 @@ def test_kernel_and_blktrace_see_the_same(
 
 
 def _closest(candidates: list[int], event: re.Match[str], reads: IoChunk) -> int:
-    """The first read of this block with the event's outcome; unhinted ones are never revoked."""
+    """Return the first read of this block with this outcome; only hinted reads are revoked."""
     for index, row in enumerate(candidates):
         if bool(reads.flags[row] & REVOKED) == (event["revoked"] == "1") and int(
             reads.pending[row]

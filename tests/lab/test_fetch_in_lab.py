@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp fetch`: models that a fleet was trained to, from a server to the kernel."""
+"""`linnapp fetch` brings models of a fleet from a server to the kernel."""
 
 from __future__ import annotations
 

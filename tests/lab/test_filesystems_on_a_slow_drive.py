@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Small mixes on a file system whose drive is slow now and then, as `make eval-filesystems`."""
+"""Small mixes on a file system whose drive is slow at times, as in `make eval-filesystems`."""
 
 from __future__ import annotations
 

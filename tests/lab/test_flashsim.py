@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The emulated drive: data, times, injection, oracle, and that all of it repeats."""
+"""The emulated drive: data, latencies, injection, oracle and repeatability."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def test_injection_patterns_delay_the_stated_reads(boot, tmp_path: Path) -> None
 def _reads_in_windows(
     boot, tmp_path: Path, *, start_us: int, open_us: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Reads while windows open every 50 ms: when each was sent (ns), and whether it was slow."""
+    """Read while windows open every 50 ms; return the times (ns) and which reads were slow."""
     boot(
         f"""
 echo continuous >{INJECT}/pattern
@@ -325,7 +325,7 @@ def test_a_window_opens_and_closes_by_the_clock(boot, tmp_path: Path) -> None:
 
 
 def test_slots_begin_at_the_start_and_keep_their_length(boot, tmp_path: Path) -> None:
-    """Windows of 20 ms, every 50 ms from 190 ms on: later than a period, and across its end."""
+    """Windows of 20 ms every 50 ms from 190 ms on: after a period, and across its end."""
     start, slow = _reads_in_windows(boot, tmp_path, start_us=190_000, open_us=20_000)
     # When it was armed is known to within 2 ms: soon before the first read.
     t_ms = (start - start[0]) / 1e6 - 190

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Many replayers on one array, none of which knows of the others, choose by what its drives did.
+"""Many independent replayers on one array choose by the latencies of its drives.
 
-As liblinnos/tests/test_herd.c, which has the library alone and drives that are simulated. Each
-knows its own reads alone: of 300, with 20 reads a second, one sees a burst by the first that it
-sends there. `LINNOS_HERD=1,300` runs so many.
+liblinnos/tests/test_herd.c tests the same with the library alone and simulated drives. Each
+replayer knows only its own reads: one of 300, with 20 reads per second, notices a burst by the
+first read that it sends there. `LINNOS_HERD=1,300` sets the numbers of replayers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOADS = {
 
 
 def write_traces(folder: Path, name: str, readers: int, per_second: int, seconds: float) -> None:
-    """One a reader: who does a read is drawn, and the reads of all are those of one."""
+    """Write one trace per reader; the reads of a single load are divided at random."""
     rng = np.random.default_rng(1)
     n = int(per_second * seconds)
     at_us = np.sort(rng.integers(0, int(seconds * 1e6), n))
@@ -53,7 +53,7 @@ def write_traces(folder: Path, name: str, readers: int, per_second: int, seconds
 
 
 def mean_us(folder: Path, name: str, readers: int) -> float:
-    """Of the reads of all of them."""
+    """Return the mean over the reads of all readers."""
     ran = [json.loads((folder / f"{name}_{k}.json").read_text()) for k in range(readers)]
     reads = [one["reads"] for one in ran]
     return float(np.average([one["response_mean_us"] for one in ran], weights=reads))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Slow drives of kinds beside the plain burst: how slow, where, when and which, by the replayer's
-specification, and that the emulator's oracle knows them."""
+"""Patterns of slow drives other than plain bursts, set by the replayer's --inject: how slow,
+where, when and which reads; and that the emulator's oracle predicts them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SUBMIT_US = 10
 def replay(
     boot: Any, folder: Path, spec: str, n: int = 4000, every_us: int = 250, blocks_max: int = 1
 ) -> NDArray[Any]:
-    """The log of reads and writes, each drive's own, at even distances, from 31 to 34 MiB."""
+    """Return the log of equally spaced reads and writes of each drive, from 31 to 34 MiB."""
     rng = np.random.default_rng(1)
     for k in range(3):
         with (folder / f"t{k}").open("w") as file:
@@ -73,7 +73,7 @@ def slow(log: NDArray[Any], than_us: int = QUIET_US) -> NDArray[np.bool_]:
 def slots(
     log: NDArray[Any], slot_ms: float, every_ms: float
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The slot of each I/O, whether it is in there, and whether that is sure."""
+    """Return the slot of each I/O, if the I/O is in it, and if that is certain."""
     turn, place = np.divmod(submitted_ms(log), every_ms)
     margin = SUBMIT_US / 1000
     sure = (place > margin) & (np.abs(place - slot_ms) > margin) & (place < every_ms - margin)
@@ -90,7 +90,7 @@ def test_two_drives_are_slow_at_a_time_in_rotation(boot, tmp_path: Path) -> None
 
 
 def test_a_drive_is_slow_for_a_minute_from_a_stated_time(boot, tmp_path: Path) -> None:
-    """All of its I/O, and nothing before, after, or on another drive."""
+    """All I/O of this drive is slow in that minute; no other I/O is."""
     log = replay(
         boot,
         tmp_path,
@@ -177,7 +177,7 @@ def knobs_of(kind: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_oracle_predicts_the_measured_latencies(boot, tmp_path: Path, kind: str) -> None:
-    """With five requests in the drive all the time: reads that a fault rule holds there."""
+    """Five requests are always in the drive: reads that a fault rule holds there."""
     knobs = "\n".join(f"echo {value} >{name}" for name, value in knobs_of(kind).items())
     boot(
         f"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp keep`, the kill switch, on the booted kernel: ten minutes are ten seconds here."""
+"""`linnapp keep`, the watchdog, on the booted kernel: ten seconds here stand for ten minutes."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ linnapp status --json >$OUT/status
 
 
 def record(folder: Path, name: str, model: Any, **of_latency: Any) -> None:
-    """Save a model, and what training would have said of it."""
+    """Save a model with its training record."""
     model.save(folder / f"{name}.linnos")
     test = {"true_fast": 950, "false_submit": 0, "true_slow": 50, "false_revoke": 0}
     whole = {"model_id": model.model_id, "test": test, **of_latency}

@@ -95,7 +95,7 @@ def test_guest_sees_nothing_of_the_host_except_its_files(
 
 
 def _path(output: str) -> str:
-    """PATH in the output of env: the caller's is in it, so that its tools are found."""
+    """Return PATH from the output of env. It contains the caller's PATH, with its tools."""
     (path,) = (line for line in output.splitlines() if line.startswith("PATH="))
     assert os.environ["PATH"] in path
     return path.removeprefix("PATH=")
@@ -115,9 +115,9 @@ SMALL = ("--size-mb", "64", "--")
 
 
 def in_a_terminal(*arguments: str, keys: bytes, after: bytes) -> str:
-    """What `linnapp lab run ARGUMENTS` shows in a terminal of 31 rows and 97 columns.
+    """Return the output of `linnapp lab run ARGUMENTS` in a terminal of 31 rows and 97 columns.
 
-    `keys` are pressed once `after` was shown.
+    `keys` are pressed as soon as `after` has appeared.
     """
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 31, 97, 0, 0))
@@ -144,14 +144,14 @@ def in_a_terminal(*arguments: str, keys: bytes, after: bytes) -> str:
 
 
 def test_a_terminal_is_one_in_the_guest() -> None:
-    """It has the size of the caller's, and what is typed there is read."""
+    """It has the size of the caller's terminal, and input is read."""
     script = "tty <&0 >/dev/null && stty size && echo ready && read -r line && echo got $line"
     shown = in_a_terminal(*SMALL, "sh", "-ec", script, keys=b"a line\n", after=b"ready")
     assert shown.split("\r\n") == ["31 97", "ready", "a line", "got a line", ""]
 
 
 def test_top_in_the_lab() -> None:
-    """One has nowhere else to look at it, before there is a machine to try."""
+    """The lab lets users try `linnapp top` without a patched machine."""
     script = "echo observe >/sys/block/flash0/linnos/mode; linnapp top --interval 0.1"
     shown = in_a_terminal(*SMALL, "sh", "-ec", script, keys=b"q", after=b"flash2")
     assert "linnapp top" in shown and "flash0" in shown
@@ -160,7 +160,7 @@ def test_top_in_the_lab() -> None:
 
 @pytest.mark.long
 def test_tour_runs_in_the_lab(tmp_path: Path) -> None:
-    """`make tour`, twice: whoever looks on sees bursts, and is told why reads were refused."""
+    """`make tour`, twice: it shows bursts and explains why reads were refused."""
     for _ in range(2):
         subprocess.run(
             [sys.executable, "-m", "linnapp", "generate", "demo", "-o", tmp_path, "--drives", "3",
@@ -214,7 +214,7 @@ def test_errors_name_the_cause(arguments: tuple[str, ...], message: str) -> None
 
 
 def test_guest_ends_when_its_starter_is_killed(tmp_path: Path) -> None:
-    """Not even when that is killed, and can do nothing about it."""
+    """SIGKILL gives the starter no chance to end the guest itself."""
     began = tmp_path / "began"
     arguments = ["--drives", "0", "--out", str(tmp_path), "--"]
     arguments += ["sh", "-c", f": >{began}; while :; do :; done"]
@@ -234,7 +234,7 @@ def test_guest_ends_when_its_starter_is_killed(tmp_path: Path) -> None:
 
 
 def _processes_of(session: int) -> list[int]:
-    """Processes of a session that have not ended."""
+    """Return the processes of a session that have not ended."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

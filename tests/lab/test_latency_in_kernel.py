@@ -76,7 +76,7 @@ cat /sys/kernel/debug/block/flash?/rqos/linnos/in_flight >$OUT/in_flight
 
 
 def made_trees() -> LatencyModel:
-    """Trees over all features, undecided about a drive with a few reads in flight."""
+    """Return trees over all features that predict both if a few reads are in flight."""
     rng = np.random.default_rng(12)
     usual = np.array(
         [next((us for end, us in USUAL.items() if f.rstrip("_1234").endswith(end)), 8)
@@ -92,7 +92,7 @@ def made_trees() -> LatencyModel:
 
 
 def check(seen: npt.NDArray[Any], model: LatencyModel, *, enforced: bool) -> None:
-    """Every decision of the trees is what numpy makes of what they saw."""
+    """Check that every decision of the trees equals that of numpy for the same features."""
     features = seen["features"]
     us = predict_us(model, features, engine="numpy")
     np.testing.assert_array_equal(seen["out_slow"], us)
@@ -166,7 +166,7 @@ def test_predictions_of_the_kernel_equal_recomputed_ones(
 
 
 def check_against_recording(seen: npt.NDArray[Any], folder: Path, overdue_us: int) -> None:
-    """What trees are taught from a recording is what the kernel showed them, but for the place."""
+    """Check that training features equal those in the kernel, except for the location."""
     compared = met = 0
     place = FEATURES.index("in_region")
     for k, dev in enumerate((folder / "devs").read_text().split()):

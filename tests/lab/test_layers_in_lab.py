@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp layers` names the layer into which a delay was put, and how long it was."""
+"""`linnapp layers` names the layer of an injected delay and its length."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""liblinnos beside reading from home only, on drives of which one after the other is slow.
+"""liblinnos compared with reading only from the default replica, on drives that are slow in turn.
 
-On the lab's kernel, whose policy is off, as it is after boot, and on one that was built without
-LinnOS. The whole loop is there: reads from home are recorded with blktrace, models of latencies are
-trained from that, and the same reads are done again by the library.
+Tested on the lab's kernel, whose policy is off after boot, and on one built without LinnOS. The
+whole loop is tested: blktrace records reads from the default replica, latency models are trained
+on the recording, and the library repeats the same reads.
 """
 
 from __future__ import annotations

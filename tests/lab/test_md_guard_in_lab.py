@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""md raid1 whose drives' models mislead is soon read as if it did not ask; where models help, it
-goes on to choose."""
+"""The guard of md raid1 soon stops redirecting reads if the drives' models mislead, and
+keeps redirecting them if the models help."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 \
 
 
 def opposite_network() -> Model:
-    """Slow if none of the last four reads took a millisecond."""
+    """Return a network that predicts slow if none of the last four reads took a millisecond."""
     model = recent_model()
     return dataclasses.replace(
         model,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""md raid1 over drives that LinnOS knows: reads go to a mirror that is not slow right now, and md
-keeps its promises meanwhile."""
+"""md raid1 over drives with LinnOS reads from a mirror that is not slow, and keeps md's
+guarantees."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""md raid10 over drives that LinnOS knows, in each of its layouts: reads go to a copy that is not
-slow right now, and md keeps its promises meanwhile."""
+"""md raid10 over drives with LinnOS, in each of its layouts, reads from a copy that is not slow,
+and keeps md's guarantees."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp recalibrate` of drives that enforce: what they refuse moves no point, and of one load
-one recording is as good as another."""
+"""`linnapp recalibrate` of drives in mode enforce: refusals do not move the inflection point,
+and recordings of one load are equivalent."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp recalibrate` on the kernel's own drives: what it decides, and SIGKILL at every step."""
+"""`linnapp recalibrate` on the kernel's drives: its decisions, and SIGKILL at every step."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BOTH_ARE_NEW = {"second uploaded", "remembering"}
 
 @pytest.fixture
 def old_model(queue_model: Path, tmp_path: Path) -> Path:
-    """A model whose point no drive has any more, all reads are beyond it, and that revokes all."""
+    """Return a model that revokes every read; no drive has its inflection point any more."""
     model = Model.load(queue_model)
     path = tmp_path / "old.linnos"
     Model(

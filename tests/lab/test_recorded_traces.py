@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The recordings of real applications are as their README shows them, and can be replayed."""
+"""Recordings of real applications agree with their README and can be replayed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_readme_shows_what_inspect_says(name: str, tmp_path: Path) -> None:
 @pytest.mark.lab
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recording_is_replayed(boot, name: str, tmp_path: Path) -> None:
-    """Every I/O of its first second, when it was due."""
+    """Every I/O of the first second is submitted when it is due."""
     trace = unpack(name, tmp_path)
     boot(
         f"linnapp convert {trace} $OUT/t.iolog --slice 0:1\n"

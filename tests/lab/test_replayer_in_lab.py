@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The replayer against drives that burst, fail and revoke, in the lab's virtual time."""
+"""The replayer on drives that have bursts, fail and revoke, in the lab's virtual time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROTATING = "continuous:latency_us=3000,op=read,ratio=100%,slot_ms=50,every_ms=20
 def write_traces(
     folder: Path, n: int, every_us: int, read_share: float, blocks_max: int = 8
 ) -> str:
-    """One trace a drive; what --trace takes."""
+    """Write one trace per drive; return the argument of --trace."""
     names = []
     for k in range(3):
         rng = np.random.default_rng(k)
@@ -83,7 +83,7 @@ def test_the_oracle_never_waits_for_a_burst_on_one_drive(boot, tmp_path: Path) -
 
 
 def test_reads_go_where_the_fewest_pages_are_pending(boot, tmp_path: Path) -> None:
-    """Everyone's home is the second drive; no I/O of a handful is over before the last is sent."""
+    """All reads have the second drive as default; none ends before the last is sent."""
     # What comes in one handful, and where it should go: (action, blocks, drive).
     handful = [
         ("read", 4, 1), ("read", 2, 2), ("read", 1, 0),
@@ -116,7 +116,7 @@ def test_reads_go_where_the_fewest_pages_are_pending(boot, tmp_path: Path) -> No
 
 
 def test_a_hedge_goes_where_the_fewest_pages_are_pending(boot, tmp_path: Path) -> None:
-    """The replica after the home drive has a write in its queue, the one after that nothing."""
+    """The next replica has a write in its queue, the one after that is idle."""
     n, every_us = 50, 50_000
     home, next_, none = (tmp_path / f"{name}.iolog" for name in ("home", "next", "none"))
     header = "fio version 3 iolog\n"
@@ -291,7 +291,7 @@ BY_COUNTERS = ("shortest-queue", "shortest-queue-h95", "prequal", "c3")
 
 @pytest.mark.parametrize("policy", [*PLAIN, *BY_COUNTERS])
 def test_a_drive_failing_mid_run_loses_no_read(boot, tmp_path: Path, policy: str) -> None:
-    """null_blk's bad blocks make one drive of three answer every I/O with an error."""
+    """Bad blocks of null_blk make one of three drives answer every I/O with an error."""
     traces = write_traces(tmp_path, 8000, 250, 0.8)
     boot(
         "cd /sys/kernel/config/nullb\n"
@@ -317,7 +317,7 @@ def test_a_drive_failing_mid_run_loses_no_read(boot, tmp_path: Path, policy: str
 
 
 def test_every_corrupted_read_is_found(boot, tmp_path: Path) -> None:
-    """On each drive another fault; the 50th read is behind what the replayer reads as it begins."""
+    """Each drive has another fault; the 50th read comes after those at the replayer's start."""
     traces = write_traces(tmp_path, 4000, 250, 0.8, blocks_max=1)
     rules = [f"/sys/kernel/config/flashsim/flash{k}/rules/r1" for k in range(3)]
     boot(
@@ -338,7 +338,7 @@ def test_every_corrupted_read_is_found(boot, tmp_path: Path) -> None:
 
 
 def test_a_rule_with_a_tag_hits_the_ios_that_carry_it_and_no_others(boot, tmp_path: Path) -> None:
-    """Under `random` every drive serves every trace's reads; one trace's carry the rule's tag."""
+    """Under `random`, drives serve the reads of all traces; those of one carry the tag."""
     traces = write_traces(tmp_path, 2000, 250, 0.8, blocks_max=1)
     rule = "/sys/kernel/config/flashsim/flash1/rules/r1"
     boot(
@@ -359,7 +359,7 @@ def test_a_rule_with_a_tag_hits_the_ios_that_carry_it_and_no_others(boot, tmp_pa
 
 
 def test_lost_writes_are_found_when_their_blocks_are_read(boot, tmp_path: Path) -> None:
-    """Every block is written twice and then read; every tenth write is lost."""
+    """Every block is written twice and then read; one write in ten is lost."""
     blocks = np.random.default_rng(1).permutation(2000) * BLOCK
     trace = tmp_path / "t.iolog"
     with trace.open("w") as file:
@@ -398,9 +398,9 @@ def test_a_second_interrupt_does_not_wait_for_the_drives(boot, tmp_path: Path) -
 
 
 def test_unsubmitted_loser_is_cancelled_and_counted(boot, tmp_path: Path) -> None:
-    """Two commands fill a drive here; what a burst holds up waits in the kernel's work queue.
+    """The drive takes two commands; others wait in the kernel's work queue during a burst.
 
-    There, and nowhere else, the kernel can take a read back.
+    Only there can the kernel cancel a read.
     """
     traces = write_traces(tmp_path, 3000, 300, 0.8, blocks_max=1)
     count = (

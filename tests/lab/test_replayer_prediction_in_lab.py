@@ -65,10 +65,10 @@ TABLE = "linnos hedge table 1\n0 400\n1000 1500\n"
 
 
 def test_read_is_hedged_after_the_time_in_the_table(boot, tmp_path: Path) -> None:
-    """The mean of the last four is predicted, and no read begins before the last has ended.
+    """The model predicts the mean of the last four reads; reads do not overlap.
 
-    Of a drive of which each fifth read takes 4 ms longer, the four before that one were fast; where
-    it is each second one, two of the four were slow. Nobody leaves home but for a hedge.
+    If each fifth read takes 4 ms longer, the four reads before it were fast. If each second read
+    does, two of the four were slow. Reads leave the default replica only for a hedge.
     """
     n, every_us = 100, 10_000
     reads = [f"{i * every_us} /dev/x read {i * 4096} 4096\n" for i in range(n)]
@@ -111,7 +111,7 @@ def test_read_is_hedged_after_the_time_in_the_table(boot, tmp_path: Path) -> Non
 
 
 def test_one_user_keeps_its_rate_with_a_stuck_drive(boot, tmp_path: Path) -> None:
-    """Who reads again when he has an answer, from the drives in turn; no model moves a read."""
+    """A user reads from the drives in turn, one read at a time; no model redirects a read."""
     # The drive's reads take so many ms, and fail or succeed.
     cases = {"slow": (500, False), "hangs": (30_000, False), "fails": (500, True)}
     n = 25000

@@ -27,7 +27,7 @@ def slow(drive: int, latency_us: int) -> str:
 
 
 def write_reads(path: Path, at_us: Iterable[int], seed: int = 1) -> Path:
-    """Reads of random blocks at these times."""
+    """Write a trace of reads of random blocks at these times."""
     rng = np.random.default_rng(seed)
     with path.open("w") as file:
         file.write("fio version 3 iolog\n")
@@ -47,7 +47,7 @@ def summary(path: Path) -> dict[str, Any]:
 def test_slow_replica_delays_only_reads_that_wait_for_it(
     boot, tmp_path: Path, policy: str, latency_us: int
 ) -> None:
-    """32 places are enough: every read has its answer after 1.2 ms, the loser much later."""
+    """A depth of 32 is enough: reads take up to 1.2 ms, but the losers much longer."""
     trace = write_reads(tmp_path / "t", range(0, 8000 * 250, 250))
     boot(
         f"replayer --devices {DRIVES} --trace {trace} --spread --policy {policy} --depth 32"
@@ -81,7 +81,7 @@ def test_losers_are_bounded(boot, tmp_path: Path, policy: str) -> None:
 
 
 def test_reads_of_an_overloaded_drive_are_reported_late(boot, tmp_path: Path) -> None:
-    """1000 reads a second for a drive that answers 100: the last answer comes 9 s after its time.
+    """A drive that serves 100 reads/s gets 1000 reads in 1 s, so the last is 9 s late.
 
     Every read takes 10 ms from its submission, and only that is the service time.
     """
@@ -119,7 +119,7 @@ def test_service_and_response_times_agree_without_lag(boot, tmp_path: Path) -> N
 
 
 def test_unused_hedges_accumulate_only_up_to_the_bucket_size(boot, tmp_path: Path) -> None:
-    """Two calm seconds earn 1000 hedges; of the slow one the budget pays for 5 % and 100 more."""
+    """Two seconds without bursts earn 1000 hedges, but only 5 % and 100 more can be used."""
     trace = write_reads(tmp_path / "t", range(0, 3_000_000, 100))
     bursts = " ".join(slow(drive, 3000) + ",start_ms=2000,slot_ms=1100" for drive in range(3))
     boot(

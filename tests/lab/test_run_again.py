@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What README and CONTRIBUTING have one run with `make` can be run again in the same clone."""
+"""Targets of `make` in README and CONTRIBUTING can be run again in the same clone."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make(clone: Path, *arguments: str) -> str:
-    """What make says; the packages are there, however new the lists of them are."""
+    """Return the output of make; packages are installed, even if package lists are new."""
     there = (
         "requirements.txt",
         "pyproject.toml",
@@ -113,7 +113,7 @@ def test_target_runs_twice(clone: Path, target: str) -> None:
 
 @pytest.mark.parametrize("target", ASKED)
 def test_long_target_exists(clone: Path, target: str) -> None:
-    """That it can be run again is seen where it is said, or by nobody."""
+    """Long targets are not run here; their documentation says if they can be run again."""
     asked = make(clone, "--dry-run", target)
     assert re.search(r"-m (pytest|eval)|lab run|build_site|packaging/build.sh|-C tests/fuzz", asked)
 
@@ -123,7 +123,7 @@ def test_long_target_exists(clone: Path, target: str) -> None:
 def test_demo_repeats_exactly_after_a_run_on_another_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one place, as in one clone: a second of workload, one epoch, and few of the policies."""
+    """All runs use one folder: a second of workload, one epoch and few policies."""
     rows = ("baseline", "heimdall", "linnos", "lowest")
     monkeypatch.setattr(demo, "ROWS", tuple(row for row in demo.ROWS if row.name in rows))
 
@@ -160,7 +160,7 @@ def test_demo_repeats_exactly_after_a_run_on_another_trace(
 def test_cluster_demo_runs_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A round of bursts, and few of the rules."""
+    """One round of bursts and few rules."""
     rules = ("round-robin", "own-latency", "library", "library-hedge", "oracle")
     monkeypatch.setattr(demo_cluster, "ORDER", rules)
     monkeypatch.setattr(sys, "argv", ["demo-cluster", "--rounds", "1"])

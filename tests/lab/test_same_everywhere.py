@@ -36,7 +36,7 @@ NOBODY = 65534
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """Somewhere that other users may look into, unlike pytest's own folders."""
+    """Return a folder that other users can read, unlike pytest's folders."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -44,7 +44,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def python() -> str:
-    """An interpreter that every user can run: all runs take the same."""
+    """Return an interpreter that every user can run; all runs use the same."""
     candidates = [sys.executable, "/usr/bin/python3"]
     if os.geteuid() != 0:
         return candidates[0]
@@ -63,7 +63,7 @@ def python() -> str:
 
 
 def clone(target: Path) -> Path:
-    """A second clone, with what was built in this one."""
+    """Make a second clone with the binaries of this one."""
     ignored = shutil.ignore_patterns("__pycache__", "obj")
     for name in (*FOLDERS, *BUILT):
         source = REPOSITORY / name
@@ -78,7 +78,7 @@ def clone(target: Path) -> Path:
 def short_loop(
     clone: Path, python: str, environment: Mapping[str, str], user: int | None = None
 ) -> dict[str, str]:
-    """Hashes of what the short loop leaves, run in a clone."""
+    """Return hashes of the output of the short loop in a clone."""
     identity = {} if user is None else {"user": user, "group": user, "extra_groups": []}
     ran = subprocess.run(
         [python, "tests/lab/short_loop.py", "out/short"],
@@ -98,7 +98,7 @@ def short_loop(
 
 @pytest.fixture(scope="module")
 def expected(folder: Path, python: str) -> dict[str, str]:
-    """What comes out in a clone with a short name, with next to no environment."""
+    """Return the result in a clone with a short name and a minimal environment."""
     environment = {"PATH": SHORT_PATH, "HOME": os.environ.get("HOME", "/")}
     return short_loop(clone(folder / "a"), python, environment)
 

@@ -30,9 +30,9 @@ def test_small_soak_finds_no_problems(tmp_path: Path) -> None:
 
 
 def books(folder: Path, ios: list[tuple[int, int, int]], **changes: int) -> list[Path]:
-    """Traces of three reads and a write, and what a replay of `ios` would leave.
+    """Return traces of three reads and a write, and the logs that a replay of `ios` would write.
 
-    An I/O is its home drive, 0 (read) or 1 (write), and its block.
+    An I/O consists of its default drive, 0 (read) or 1 (write), and its block.
     """
     lines = {0: ["read 4096", "write 8192"], 1: ["read 0"], 2: ["read 12288"]}
     traces = []

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Nobody's reads, of whatever size, hinted or not, have the small reads of others refused for good.
+"""No other reads, of any size, hinted or not, let all small reads be refused for good.
 
 Of hinted 4 KiB reads, one each 100 us, on a drive that is fast for them, nine in ten are served
-beside large reads, and by the same reckoning when the kernel is asked, by a program or by md.
-Whether the drive is fast for them is measured: by the same reads without the hint beside the same
-load. `LINNOS_SWEEP=256,1024:9,20` tries these KiB every so many ms, from one thread and from eight,
-with the hint and without; `LINNOS_SWEEP_TABLE=FILE` leaves the table of eval/results/studies.md.
+during large reads. The same holds when a program or md queries the kernel. The same reads without
+the hint under the same load measure if the drive is fast for them. `LINNOS_SWEEP=256,1024:9,20`
+tries these sizes in KiB at these intervals in ms, from one thread and from eight, with the hint and
+without. `LINNOS_SWEEP_TABLE=FILE` writes the table of eval/results/studies.md.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ THRESHOLD_US = 82
 
 @dataclass(frozen=True)
 class Beside:
-    """What somebody else reads meanwhile: so many KiB, every so many ms, from each thread."""
+    """The load of other readers: size in KiB, interval in ms, number of threads."""
 
     kib: int
     period_ms: int
@@ -116,7 +116,7 @@ def read(out: Path, name: str) -> dict[str, Any]:
 
 
 def share_served(said: dict[str, Any], way: str) -> float:
-    """Of the small reads, by this drive; md has those that it spares it read from the other."""
+    """Return the share of small reads that this drive serves; md reads others from its mirror."""
     asked = said["served"] + said["refused"]
     return (said["served"] - (said["elsewhere"] if way == "md" else 0)) / asked
 
@@ -129,9 +129,11 @@ Row = tuple[Beside, float, dict[tuple[str, str], float]]
 
 
 def table(rows: list[Row]) -> str:
-    """A line for each size and number of threads, a column for each distance. In a cell: how many
-    reads without the hint are slow, and the least that are served with it, to who asks, and by md,
-    over all models (of md over the networks) and loads with the hint and without."""
+    """Return a row for each size and number of threads, and a column for each interval.
+
+    A cell has the share of slow reads without the hint, and the least shares that are served with
+    the hint, for queries, and by md, over all models (md: networks) and loads.
+    """
     periods = sorted({load.period_ms for load, _, _ in rows})
     lines = [
         "| KiB | threads | " + " | ".join(f"every {period} ms" for period in periods) + " |",

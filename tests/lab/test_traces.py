@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A trace on md raid1: bursts reach the mirrors, and the attribute is as it is said."""
+"""Traces on md raid1: bursts reach the mirrors, and the attribute has the stated values."""
 
 from __future__ import annotations
 

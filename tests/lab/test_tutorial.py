@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""docs/tutorial.md, followed: its commands run, and print what it shows.
+"""The commands of docs/tutorial.md run and print the output that it shows.
 
-``LINNOS_TUTORIAL=1`` writes what they print into the page instead.
+``LINNOS_TUTORIAL=1`` writes the output into the page instead.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+")
 
 
 def steps() -> list[tuple[str, str]]:
-    """Commands, and what they are said to print."""
+    """Return commands and their documented output."""
     return [(step[1], step[2] or "") for step in STEP.finditer(PAGE.read_text())]
 
 
 def printed(commands: list[str]) -> list[str]:
-    """What each block prints, one shell for all of them."""
+    """Return the output of each block; all run in one shell."""
     shutil.rmtree(ROOT / "out" / "tutorial", ignore_errors=True)
     script = "set -e\n" + "".join(f"{each}echo '{END_OF_STEP}'\n" for each in commands)
     ran = subprocess.run(
@@ -42,12 +42,12 @@ def printed(commands: list[str]) -> list[str]:
 
 
 def words(text: str) -> list[str]:
-    """With numbers and what is drawn left out: the layout is not what is compared."""
+    """Return the text without numbers and drawings, because the layout is not compared."""
     return NUMBER.sub("N", re.sub(r"[▁-█]", " ", text)).split()
 
 
 def near(shown: str, found: str) -> bool:
-    """Training rounds differently on another model of CPU; meeting a burst is a factor of ten."""
+    """Return true within the effects of rounding on other CPUs; a burst is a factor of ten."""
     a, b = (abs(float(number.replace(",", ""))) for number in (shown, found))
     return abs(a - b) <= 0.5 * max(a, b) or max(a, b) < 20
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""linnos-ublk after crashes: no replica that may be read differs from another, nothing that was
-flushed is missing, and two reads of a block return the same."""
+"""linnos-ublk after crashes: all readable replicas are equal, no flushed data is missing, and
+two reads of a block return the same."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ reads_of() {{ awk '$1 == "reads" {{ print $2 }}' /sys/kernel/debug/flashsim/flas
 
 
 def built(out: Path, sanitize: str = "") -> Path:
-    """linnos-ublk, in a folder of its own."""
+    """Build linnos-ublk in a separate folder."""
     make = ["make", "-s", "-C", str(SOURCE), f"OUT={out}", f"SANITIZE={sanitize}"]
     subprocess.run(make, check=True, capture_output=True, text=True)
     return out
@@ -75,13 +75,13 @@ def folder() -> Path:
 
 @pytest.fixture(scope="module")
 def sanitized() -> Path:
-    """Under UBSan; for ASan there is no room in the guest's addresses."""
+    """Build with UBSan; ASan does not fit into the guest's address space."""
     ubsan = "-fsanitize=undefined -fno-sanitize-recover=all"
     return built(REPOSITORY / "build" / "ublk-ubsan", ubsan)
 
 
 def run(boot: Any, folder: Path, script: str, **parameters: str) -> None:
-    """Run a script beside linnos-ublk; each part of it must succeed."""
+    """Run a script with linnos-ublk; each command must succeed."""
     boot(
         f"PATH={folder}:$PATH\n{SHELL}{script}",
         Array(size_mb=32, precondition=False, parameters=parameters),
@@ -93,7 +93,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def well(path: Path) -> dict[str, Any]:
-    """Of a run of paced_reads.py, which lost and changed nothing."""
+    """Return the result of paced_reads.py; no read may be lost or wrong."""
     one: dict[str, Any] = json.loads(path.read_text())
     assert one["errors"] == [] and one["wrong"] == [], path.name
     return one
@@ -163,7 +163,7 @@ def test_reads_move_away_from_a_slow_drive(boot: Any, folder: Path, tmp_path: Pa
 
 
 def test_reads_are_right_when_drives_fail(boot: Any, sanitized: Path, tmp_path: Path) -> None:
-    """Reads fail now and then on all drives, then the writes of one; under UBSan."""
+    """Reads fail at times on all drives, then the writes of one drive; under UBSan."""
     run(
         boot,
         sanitized,
@@ -301,7 +301,7 @@ def test_server_starts_after_a_killed_server(boot: Any, folder: Path, tmp_path: 
 
 
 def test_file_system_survives_killed_servers(boot: Any, folder: Path, tmp_path: Path) -> None:
-    """Three times, under reads, writes and flushes of a file system: nothing fails or is lost."""
+    """The server is killed three times during I/O of a file system; nothing fails or is lost."""
     run(
         boot,
         folder,
@@ -345,9 +345,9 @@ def test_file_system_survives_killed_servers(boot: Any, folder: Path, tmp_path: 
 
 
 def test_failed_flush_is_reported_after_a_recovery(boot: Any, folder: Path, tmp_path: Path) -> None:
-    """A drive fails a flush while another has yet to answer it, and the server is killed.
+    """A drive fails a flush, another has not answered it yet, and the server is killed.
 
-    Done again the flush succeeds, for the drive is back, with nothing of what was written.
+    A repeated flush would succeed, because the drive is back, but without the data written before.
     """
     run(
         boot,
@@ -437,7 +437,7 @@ os.execvp("linnos-ublk", ["linnos-ublk", *sys.argv[1:]])
 def test_immediate_stop_completes_the_work_of_a_killed_server(
     boot: Any, folder: Path, tmp_path: Path
 ) -> None:
-    """More writes than there are tags, each slow, so that some wait in the kernel all the time."""
+    """There are more slow writes than tags, so some always wait in the kernel."""
     (tmp_path / "stopped.py").write_text(STOPPED_AT_ONCE)
     run(
         boot,
@@ -559,7 +559,7 @@ STUCK = {"fails": (500_000, True), "slow": (500_000, False), "hangs": (30_000_00
 
 
 def one_user(name: str, reads: int) -> str:
-    """Who reads again when he has an answer."""
+    """Return a script of a user that sends one read at a time."""
     return (
         f"fio --name=u --filename=/dev/ublkb0 --rw=randread --bs=4k --direct=1 --iodepth=1"
         f" --ioengine=psync --number_ios={reads} --size=16m --norandommap --randrepeat=1"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A small cell of Fig. 8, replayed while each view looks on: what the view changes is printed."""
+"""A small configuration of Fig. 8 is replayed with each view; the view's effect is printed."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ until [ -s scrapes.txt ]; do sleep 0.1; done
 
 @dataclass(frozen=True)
 class View:
-    """What looks on: its start before the replay, its end, and how far it may shift latencies.
+    """A view: its start before the replay, its end, and how far it may shift latencies.
 
     Attributes
     ----------
     start, end : str
         Shell commands.
     mean_off_by : float
-        Share of the mean that is allowed; 0: nothing may differ.
+        Allowed relative change of the mean; 0 if nothing may change.
     """
 
     start: str
@@ -85,7 +85,7 @@ VIEWS = {
 
 
 def _seen(view: str, policy: str, folder: Path) -> str:
-    """That the view has seen the replay, and what of it."""
+    """Check that the view saw the replay; return a description."""
     if view == "top":
         looks = [json.loads(line)["drives"] for line in (folder / "top.txt").open()]
         busy = [rows for rows in looks if sum(row["reads_per_s"] for row in rows) > 1000]
@@ -116,7 +116,7 @@ def _log(folder: Path, policy: str) -> np.ndarray[Any, Any]:
 
 @pytest.fixture(scope="module")
 def bare_log(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], np.ndarray[Any, Any]]:
-    """The log of a policy's replay that nobody looks on, whose numbers are those committed."""
+    """Return the log of a policy's replay without a view; its numbers are the committed ones."""
 
     @functools.cache
     def replayed(policy: str) -> np.ndarray[Any, Any]:
@@ -128,7 +128,7 @@ def bare_log(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], np.nda
 
 
 def committed(policy: str) -> dict[str, Any]:
-    """The numbers of its replay that are committed."""
+    """Return the committed numbers of the policy's replay."""
     runs = json.loads((small_cell.FOLDER / "numbers.json").read_text())["runs"]
     return dict(runs[policy])
 

@@ -25,9 +25,9 @@ FLASHSIM_IOC_ORACLE = 3 << 30 | ORACLE.size << 16 | 0xF5 << 8 | 1
 
 
 def apart(n: int) -> list[memoryview]:
-    """Pages that do not lie together in memory.
+    """Return pages that are not adjacent in memory.
 
-    Such that do make larger bios, by chance, and these are split at other places.
+    Adjacent pages would form larger bios, which are split at other places.
     """
     memory = memoryview(mmap.mmap(-1, 2 * n * PAGE))
     for page in range(2 * n):

@@ -21,7 +21,7 @@ CHUNK_BLOCKS = 256
 
 
 def content(first_block: int, out: np.ndarray) -> np.ndarray:
-    """What the file should hold, into [n, 512] of uint64: no block like another, no zeros."""
+    """Return the expected content of the file as uint64 [n, 512]: unique blocks without zeros."""
     block = np.arange(first_block, first_block + len(out), dtype=np.uint64)[:, None]
     word = np.arange(BLOCK // 8, dtype=np.uint64)[None, :]
     return np.bitwise_xor(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The ioctl BLKEXPECT for the tests in the guest, spelled out once more on purpose.
+"""The ioctl BLKEXPECT for tests in the guest, implemented again on purpose.
 
-As a program, ``ask.py FILE...`` prints which are best and what is known of each, or the error. A
+As a program, ``ask.py FILE...`` prints the best drives and the state of each, or the error. A
 number is a descriptor.
 """
 
@@ -30,7 +30,7 @@ _libc.ioctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p]
 
 @dataclass(frozen=True)
 class Drive:
-    """What is told of a drive."""
+    """The reported state of a drive."""
 
     known: str
     flags: int = 0
@@ -39,20 +39,20 @@ class Drive:
 
 @dataclass(frozen=True)
 class Answer:
-    """Which are best, and all of it."""
+    """The best drives, and the whole answer."""
 
     best: set[int]
     drives: tuple[Drive, ...]
 
 
 def call(fd: int, address: int | None) -> None:
-    """The system call; OSError if it fails."""
+    """Make the system call; raise OSError if it fails."""
     if _libc.ioctl(fd, BLKEXPECT, address) < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def packed(fds: Sequence[int], size: int = 4096, flags: int = 0, n: int | None = None) -> bytes:
-    """A question; what it does not say of the answer is rubbish."""
+    """Return a packed query; fields of the answer are filled with garbage."""
     head = struct.pack("<4I", flags, len(fds) if n is None else n, size, 0xAAAAAAAA)
     return head + b"".join(struct.pack("<i3I", fd, 7, 7, 7) for fd in fds)
 
@@ -64,7 +64,7 @@ def ask(
     n: int | None = None,
     at: int | None = None,
 ) -> Answer:
-    """Ask, on the first of the descriptors or on `at`."""
+    """Query on the first of the descriptors or on `at`."""
     buffer = ctypes.create_string_buffer(packed(fds, size, flags, n), 16 + 16 * len(fds))
     call(fds[0] if at is None else at, ctypes.addressof(buffer))
     best = struct.unpack_from("<I", buffer.raw, 12)[0]
@@ -79,7 +79,7 @@ def ask(
 
 
 def chosen(drives: Sequence[Drive]) -> set[int]:
-    """Which should be best by what is told of each."""
+    """Return the drives that should be best according to the state of each."""
     there = {k: drive for k, drive in enumerate(drives) if drive.known != "gone"}
     to_look_at = {k for k, drive in there.items() if drive.flags & PROBE}
     if to_look_at:
@@ -93,7 +93,7 @@ def chosen(drives: Sequence[Drive]) -> set[int]:
 
 
 def error_of(*arguments: object, **keywords: object) -> str:
-    """The name of the error that asking ends with."""
+    """Return the name of the error that the query fails with."""
     try:
         ask(*arguments, **keywords)  # type: ignore[arg-type]
     except OSError as error:

@@ -41,7 +41,7 @@ def use(name: str, model: str) -> None:
 
 
 def state(name: str) -> dict[str, str]:
-    """All that there is to see of a drive, but for what an inference counts."""
+    """Return the visible state of a drive, except for the counters of inferences."""
     folder = Path("/sys/block") / name / "linnos" / "stats"
     found = {p.name: p.read_text() for p in folder.iterdir() if "inference" not in p.name}
     found["in_flight"] = Path(f"/sys/kernel/debug/block/{name}/rqos/linnos/in_flight").read_text()
@@ -49,7 +49,7 @@ def state(name: str) -> dict[str, str]:
 
 
 def the_kernels_own_answer() -> None:
-    """What is told is what the tracepoint says, and what a hinted read is decided by."""
+    """Check that the answer equals the tracepoint's and the decision about a hinted read."""
     for fd in FDS:
         read(fd)
     (TRACING / "trace").write_text("")
@@ -120,7 +120,7 @@ def bad_memory() -> None:
 
 
 def asked_by_nobody() -> str:
-    """What ask.py prints for one who may read no folder of ours."""
+    """Return the output of ask.py for a user who cannot read our folders."""
     command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
     command += ["/usr/bin/python3", "-", "/dev/nullb_a", "/dev/nullb_b"]
     program = Path(__file__).with_name("ask.py").read_text()
@@ -151,7 +151,7 @@ def rights() -> None:
 
 
 def nothing_changes() -> None:
-    """Asking, and looking above all; the tests of the policy look closer."""
+    """Check that queries, above all those with LOOK, change nothing; policy tests check more."""
     before = [state(name) for name in NAMES]
     inferences = int(linnos("nullb_a", "stats/inferences"))
     for _ in range(50):
@@ -162,7 +162,7 @@ def nothing_changes() -> None:
 
 
 def kinds() -> None:
-    """No model, verdicts among latencies, off."""
+    """Check drives without a model, with a network among latency models, and in mode off."""
     use("nullb_b", "slow")
     # 110 us are slow for nullb_c's model: not worse than a verdict, and not better
     assert ask(FDS).best == {0} and ask(FDS[1:]).best == {0, 1}
@@ -179,7 +179,7 @@ def kinds() -> None:
 
 
 def a_promise() -> None:
-    """A drive that is slow for long is to be looked at, and all are told until one does."""
+    """Check that all queries say that a drive is to be probed, until a read probes it."""
     use("nullb_a", "slow")
     use("nullb_b", "fast")
     read(FDS[0], 1)
@@ -211,7 +211,7 @@ def a_promise() -> None:
 
 
 def unasked() -> None:
-    """Drives of which nobody wants to know for long go on counting, and know it when asked."""
+    """Check that drives keep counting while there are no queries."""
     reads = [int(linnos(name, "stats/reads")) for name in NAMES]
     told = ask(FDS, flags=LOOK)
     subprocess.run(["sleep", "30"], check=True)
@@ -234,7 +234,7 @@ def parts_and_stacks() -> None:
 
 
 def gone() -> None:
-    """Drives that are removed while they are open, one after the other."""
+    """Check drives that are removed while they are open, one after the other."""
     for n, name in enumerate(NAMES, 1):
         Path(f"/sys/kernel/config/nullb/{name}/power").write_text("0")
         answer = ask(FDS)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Run in the guest as ``ask_removed.py STAYS GOES``: asks both until the second has been removed.
+"""Run in the guest as ``ask_removed.py STAYS GOES``: query both until the second is removed.
 
-It is held open all the time, and asked as the first and as the second.
+The second stays open all the time, and is queried as the first and as the second drive.
 """
 
 from __future__ import annotations

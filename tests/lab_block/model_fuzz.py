@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Mutated model files of both kinds, and an independent judge of which of them are models.
+"""Mutated model files of both kinds, and an independent check which of them are valid.
 
 Run in the guest as ``model_fuzz.py DISK N``: writes N of them to the disk's ``model`` and checks
-that only models are taken, that a refusal leaves the active model alone, and that the kernel says
-one line for each refusal and nothing else.
+that only valid models are accepted, that a refusal does not change the active model, and that the
+kernel logs one line for each refusal and nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EXTREME = np.array(
 
 
 def sealed(data: bytes) -> bytes:
-    """The same file with the checksum that belongs to it."""
+    """Return the file with its correct checksum."""
     blank = data[:16] + bytes(4) + data[20:]
     return data[:16] + struct.pack("<I", zlib.crc32(blank)) + data[20:]
 
@@ -53,7 +53,7 @@ def random_trees(rng: np.random.Generator) -> bytes:
 
 
 def is_model(data: bytes) -> bool:
-    """What docs/formats.md says."""
+    """Return true if docs/formats.md says that the data are a model."""
     return is_network(data) or is_trees(data)
 
 
@@ -74,7 +74,7 @@ def is_trees(data: bytes) -> bool:
 
 
 def is_network(data: bytes) -> bool:
-    """In arithmetic that cannot overflow."""
+    """Check a network with arithmetic that cannot overflow."""
     if len(data) != BYTES or data[:8] != b"LINNOSMD":
         return False
     version, total, crc = struct.unpack_from("<III", data, 8)
@@ -103,7 +103,7 @@ def is_network(data: bytes) -> bool:
 
 
 def mutations(seed: int, n: int) -> Iterator[bytes]:
-    """`n` files: some models, most of them not, every check reached."""
+    """Yield `n` files: some valid models, most invalid; every check is reached."""
     rng = np.random.default_rng(seed)
     good = random_model(rng)
     for i in range(n):
@@ -141,7 +141,7 @@ def mutations(seed: int, n: int) -> Iterator[bytes]:
 
 
 def from_trees(rng: np.random.Generator) -> bytes:
-    """The same of a latency model."""
+    """Yield mutations of a latency model."""
     data = bytearray(random_trees(rng))
     kind = rng.integers(5)
     if kind == 0:  # flipped bits anywhere
@@ -159,7 +159,7 @@ def from_trees(rng: np.random.Generator) -> bytes:
 
 
 class KernelLog:
-    """The guest's kernel log since the last look."""
+    """The guest's kernel log since the last call."""
 
     def __init__(self) -> None:
         self._syslog = ctypes.CDLL(None).klogctl
@@ -179,7 +179,7 @@ def crc_of(data: bytes) -> int:
 
 
 def write(model: int, data: bytes) -> bool:
-    """Write a file as cat would; false if the kernel refused it."""
+    """Write a file as cat would; return false if the kernel refused it."""
     try:
         at = 0
         while at < len(data):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``region_ask.py DRIVE``: in how many of its 64 regions would a read be slow?"""
+"""``region_ask.py DRIVE``: print in how many of the drive's 64 regions a read would be slow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAUSE_S = 130e-6
 
 
 def is_slow(fd: int, page: int) -> bool:
-    """Whether a read there would be, by the drive's model."""
+    """Return true if the drive's model predicts a slow read there."""
     time.sleep(PAUSE_S)
     question = struct.pack("<4I", LOOK | AT, 1, 4096, 0) + struct.pack("<i3I", fd, 0, 0, page)
     buffer = ctypes.create_string_buffer(question, len(question))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""``region_spy.py FILE``: for each 8 KiB of 512, how many of 20 hinted reads are refused; prints
-those that are refused more or less often than most.
+"""``region_spy.py FILE``: submit 20 hinted reads for each 8 KiB of 512, and print the places where
+more or fewer are refused than at most others.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The policy in the block layer: one shell script a subject, run in the booted kernel.
+"""The policy in the block layer: one shell script per subject, run in the booted kernel.
 
-Each ``test_*.sh`` beside this file says in its first lines what it proves; ``debug_*.sh`` need what
-only the debug kernel has, above all faults on request. They use null_blk, whose latency is a timer
-and nothing else.
+The first lines of each ``test_*.sh`` in this folder say what it proves. ``debug_*.sh`` need
+features of the debug kernel, above all fault injection. They use null_blk, whose latency is only a
+timer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DEBUG_KERNEL = HERE.parents[1] / "build" / "linux-um-debug" / "linux"
 
 @pytest.fixture(scope="session")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the tests' own programs, compiled: see the beginning of each."""
+    """Compile the programs of the tests; the beginning of each describes it."""
     directory = tmp_path_factory.mktemp("tools")
     for program in ("lcread", "failnth", "passthrough"):
         compile_it = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", HERE / f"{program}.c"]
@@ -60,9 +60,9 @@ def constant_model(output_bias: tuple[int, int], **weights: np.ndarray) -> Model
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``slow`` and ``fast`` whatever the read; ``queue`` and ``deep``: slow from 10 and 300 pending
-    pages; of latencies ``last``, slow if the last read took more than 50 us, ``region``, slow if
-    another read is in flight in its region, and ``mean``, of the last four reads, without trees.
+    """Save models: constant ``slow`` and ``fast``; ``queue`` and ``deep``, slow from 10 and 300
+    pending pages; latency models ``last``, slow if the last read took more than 50 us, ``region``,
+    slow if another read is in flight in its region, and ``mean`` of four reads, without trees.
     """
     directory = tmp_path_factory.mktemp("models")
     constant_model((0, 1)).save(directory / "slow.linnos")
@@ -134,5 +134,5 @@ def test_kunit_suites_under_debug(boot: Callable[..., Ran], debug_kernel: Path) 
 def test_block_layer_under_debug(
     name: str, boot: Callable[..., Ran], tools: Path, models: Path, debug_kernel: Path
 ) -> None:
-    """The same with KASAN, lockdep and UBSAN looking on."""
+    """Run the same tests with KASAN, lockdep and UBSAN."""
     run_script(name, boot, tools, models, kernel=debug_kernel)

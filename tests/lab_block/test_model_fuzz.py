@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Mutated model files: taken if and only if they are models, by the library and by the kernel."""
+"""Mutated model files: library and kernel accept them if and only if they are valid."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FILES = 3000
 
 
 def test_library_takes_only_models() -> None:
-    """100,000 files; the judge is slow, so it sees what was accepted and a sample of the rest."""
+    """The independent check is slow, so it sees all accepted files and a sample of the others."""
     taken = 0
     for i, data in enumerate(mutations(7, 100_000)):
         try:
@@ -47,7 +47,7 @@ def test_library_takes_only_models() -> None:
 
 @pytest.mark.lab
 def test_kernel_takes_only_models(boot: Callable[..., Ran]) -> None:
-    """Every check, and what the kernel says; LINNOS_FUZZ_FILES sets how many files."""
+    """Every check and the kernel's messages; LINNOS_FUZZ_FILES sets the number of files."""
     n = int(os.environ.get("LINNOS_FUZZ_FILES", FILES))
     ran = boot(
         f"{sys.executable} {HERE / 'model_fuzz.py'} flash0 {n}",
