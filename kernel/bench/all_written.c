@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Is all written that is told of a decision?
+ * Test that everything a decision outputs is initialised.
  *
  *	all_written LATENCY_MODEL NETWORK_MODEL
  *
- * Nothing clears what a decision keeps on the stack, not even a kernel that does so
- * by default. What was there before must neither decide nor get out, by an event or
- * by an answer. The kernel's own blk-linnos.c and its like (policy.h) decide about
- * the same reads twice, once with zeros and once with ones left on the stack before
- * each call: what they tell must be the same. There are drives with a model of either
- * kind and one without, and the models change meanwhile.
+ * Nothing clears the stack memory of a decision, not even a kernel that
+ * initialises stack variables by default. Previous stack contents must neither
+ * affect a decision nor leak through an event or an answer. The kernel's own
+ * blk-linnos.c and related files (policy.h) decide on the same reads twice,
+ * once with zeros and once with ones left on the stack before each call. The
+ * outputs must be the same. There are drives with a model of each kind and one
+ * without, and the models change meanwhile.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -36,7 +37,7 @@ static void tell_expected(u32 pending, u32 expected, u32 latency_us);
 
 #include "measure.h"
 
-/* One sum a message, of both times. */
+/* One checksum per message, for both runs. */
 static struct told {
 	const char *what;
 	u64 sum;
@@ -59,7 +60,7 @@ static void told_all(void)
 		abort();
 }
 
-/* What an event has of it. */
+/* The fields that an event contains. */
 static void tell_found(const char *what, const struct linnos_prediction *found)
 {
 	u32 n = found->n_features, pending = linnos_pending(&found->view);
@@ -151,7 +152,7 @@ static void step(void)
 	sim_now_ns += rnd() % 20000;
 	shim_cpu = rnd() % SHIM_CPUS;
 	if (!way && k) {
-		/* the other kind's, with which a drive was made for that */
+		/* the other kind's model, for which a drive was created */
 		struct linnos_model *model = disks[k]->linnos->model;
 
 		disks[k]->linnos->model = spare[k];

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * System calls for those who count their instructions, or want to know how long they
- * take: a question about drives, a hinted read, and the least there is.
+ * Execute system calls, to count their instructions or measure their time: a
+ * query about drives, a hinted read, and the cheapest calls.
  *
  *	ask_calls [--ticks] ask|hinted|getppid|clock N DEVICE...
  *
- * N of them: BLKEXPECT about all devices, reads of 4 KiB of the first one with
- * RWF_LATCRIT, which may be refused, getppid(), clock_gettime(). Before that each
- * device is read from a few times. With --ticks it prints the median and the quartiles
- * of a call, in ticks of the processor's time stamp counter; with clock, of what a call
- * takes longer than one of the clock that does not read the hardware.
+ * The program executes N calls: BLKEXPECT about all devices, 4 KiB reads of the
+ * first device with RWF_LATCRIT, which may be refused, getppid(), or
+ * clock_gettime(). Before that each device is read a few times. With --ticks it
+ * prints the median and the quartiles of the time of a call, in ticks of the
+ * processor's time stamp counter. With clock these are the differences to a
+ * clock that does not read the hardware.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -89,7 +90,7 @@ int main(int argc, char **argv)
 			if (preadv2(first, &block, 1, 0, RWF_LATCRIT) != BLOCK && errno != EBUSY)
 				die("hinted read");
 		} else if (!strcmp(argv[1], "clock")) {
-			/* by turns, the one first and the other */
+			/* alternate between the two clocks */
 			syscall(SYS_clock_gettime, clocks[i % 2], &now);
 			middle = __rdtsc();
 			syscall(SYS_clock_gettime, clocks[!(i % 2)], &now);

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT
 /*
- * What does a model take to judge a read? The network as the kernel has it, beside a
- * plain loop, and trees.
+ * Measure how long a model takes to classify a read: the kernel's network, a
+ * plain loop for comparison, and trees.
  *
  *	bench_engine [--json FILE] NETWORK TREES
  *
- * From what is known of a drive to what the model says. The drive's state is made up:
- * what matters is that digits and zeros are as frequent as those of real reads.
+ * The measurement includes everything from the state of a drive to the output
+ * of the model. The state is synthetic. Only the frequency of digits and zeros
+ * matters, and it is that of real reads.
  */
 #include "linnos_drive.h"
 #include "measure.h"
 #include "plain_network.h"
 
-/* Few enough for a first-level cache, where a read's features are. */
+/*
+ * Few enough for the first-level cache, which also holds a real read's
+ * features.
+ */
 #define VIEWS 64
 
 static struct linnos_drive_snapshot views[VIEWS];
@@ -80,7 +84,10 @@ static const struct way ways[] = {
 	{ "trees", run_trees },
 };
 
-/* 90 us a read, 12 more for a page before it, and some ms in bursts; 1 to 32 pages. */
+/*
+ * 90 us per read, 12 us more for each page before it, and some ms in bursts; 1
+ * to 32 pages.
+ */
 static void make_views(void)
 {
 	u64 now_ns = 1000000000;

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What does the policy take of an I/O, and of who asks which drive to read from?
+ * Measure the cost of the policy for an I/O, and for a query about the best
+ * drive.
  *
  *	bench_policy [--json FILE] MODEL...
  *
- * The kernel's own blk-linnos.c and its like, compiled into this program (policy.h):
- * a decision about a hinted read, all of it that a read or a write goes through, and
- * what BLKEXPECT asks of 1, 3 and 8 drives, all beside the system call that does the
- * least. Drives observe, have four reads in flight, and have answered some.
+ * The kernel's own blk-linnos.c and related files are compiled into this
+ * program (policy.h). It measures a decision on a hinted read, the whole path
+ * of a read and of a write, and BLKEXPECT queries about 1, 3 and 8 drives,
+ * compared with the cheapest system call. Drives are in observe mode, have four
+ * reads in flight, and have completed some.
  */
 #include <stdint.h>
 
-/* The clock is read for what that takes; each reading is so much after the last. */
+/*
+ * The clock is read because reading it is part of the cost; each reading is
+ * this much later than the last.
+ */
 #define CLOCK_STEP_NS 123000
 static uint64_t made_up_ns(void);
 #define SHIM_CLOCK_NS made_up_ns()
@@ -37,7 +42,10 @@ static uint64_t made_up_ns(void)
 	return now_ns += CLOCK_STEP_NS;
 }
 
-/* As linnos_ask_drives() of blk-linnos-ioctl.c, which holds files besides. */
+/*
+ * The same as linnos_ask_drives() of blk-linnos-ioctl.c, which also holds the
+ * files.
+ */
 static void ask(int n)
 {
 	enum blk_linnos_expected answers[DRIVES];
@@ -66,7 +74,9 @@ static void ask_8(void)
 	ask(8);
 }
 
-/* Admitted, since the drive observes, and never sent. */
+/*
+ * The read is admitted, because the drive is in observe mode, and never sent.
+ */
 static void decide(void)
 {
 	struct bio bio = { .bi_bdev = &bdevs[0], .bi_opf = REQ_LATCRIT };

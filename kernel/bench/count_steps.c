@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * How many instructions does a call of a function take? Runs a program and
- * steps through the calls, one instruction at a time.
+ * Count the instructions of a function call by single-stepping a program.
  *
  *	count_steps ADDRESS SKIP CALLS OUT PROGRAM [ARGUMENT...]
  *
- * Writes one number for each of CALLS calls of the function at the address
- * (hexadecimal, of a program that is not relocated), after SKIP of them, to
- * OUT. Meant for a user-mode Linux kernel, where a processor's own counters are
- * not to be had: what it counts does not depend on how busy the machine is.
- * x86-64 only.
+ * The program skips SKIP calls of the function at the address (hexadecimal, of
+ * a program that is not relocated). For each of the next CALLS calls it writes
+ * one number to OUT. It is meant for a user-mode Linux kernel, which has no
+ * access to the processor's counters. The count does not depend on the load of
+ * the machine. x86-64 only.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -49,7 +48,10 @@ static void resume(enum __ptrace_request how, int signal)
 		die("ptrace");
 }
 
-/* Returns the signal that stopped it, 0 for an exec; ends with the child. */
+/*
+ * Return the signal that stopped the child, 0 for an exec; exit when the child
+ * ends.
+ */
 static int wait_for_stop(void)
 {
 	int status;
@@ -75,9 +77,9 @@ static struct user_regs_struct registers(void)
 }
 
 /*
- * From the function's first instruction to the one after its call. A signal
- * that arrives with the last step is left in *pending: who loses one makes a
- * kernel wait for ever.
+ * Step from the function's first instruction to the one after its call. A
+ * signal that arrives with the last step is stored in *pending, because losing
+ * one makes a kernel wait forever.
  */
 static long count_call(struct user_regs_struct entry, int *pending)
 {
@@ -136,7 +138,7 @@ int main(int argc, char **argv)
 		resume(PTRACE_CONT, signal);
 		signal = wait_for_stop();
 		if (!signal) {
-			/* it has started itself anew */
+			/* it has executed itself again */
 			arm(1);
 			continue;
 		}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What others do while the policy (policy.h) looks: each of their acts before one or
- * another of the words that it reads or swaps, in all ways that keep their order.
+ * Simulate concurrent actions while the policy (policy.h) runs: each action
+ * happens before one of the words that the policy reads or swaps, in all
+ * combinations that keep the order of the actions.
  */
 #ifndef _BENCH_INTERLEAVE_H
 #define _BENCH_INTERLEAVE_H
@@ -18,20 +19,23 @@ static void others_act(void);
 
 #include "policy.h"
 
-/* Who looks reads words, and no more of them. */
+/* The maximum number of words that the code under test reads. */
 #define WORDS 16
 #define ACTS_MAX 8
 
 static void (*const *acts)(void);
 static int n_acts, acted = ACTS_MAX, word;
-/* The words before which they act, in the order of acts. */
+/*
+ * The index of the word before which each action happens, in the order of
+ * actions.
+ */
 static int before[ACTS_MAX];
 
 static void others_act(void)
 {
 	static bool acting;
 
-	/* they read, too */
+	/* actions read words, too */
 	if (acting)
 		return;
 	acting = true;
@@ -47,7 +51,7 @@ static void look_begins(void)
 	word = 0;
 }
 
-/* What was to come later still happens now. */
+/* Execute the actions that are still to come. */
 static void look_ends(void)
 {
 	if (!word || word > WORDS)
@@ -56,7 +60,10 @@ static void look_ends(void)
 	others_act();
 }
 
-/* All ways for this act and those after it. Return: in how many @is_wrong says so. */
+/*
+ * Try all combinations for this action and those after it. Return the number of
+ * those for which @is_wrong returns true.
+ */
 static int try_all(bool (*is_wrong)(void), int act, int from)
 {
 	int wrong = 0, i;

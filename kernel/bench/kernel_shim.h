@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * As much of the kernel as the policy needs to run in a program: the same atomic
- * operations, locks and per-CPU data, so that its paths can be timed on real cores.
- * Interrupts and preemption do not exist here. What is only needed to compile does
- * nothing. x86-64 only.
+ * The parts of the kernel that the policy needs to run in a program: the same
+ * atomic operations, locks and per-CPU data, so that its paths can be timed on
+ * real cores. There are no interrupts and no preemption. Functions that are
+ * only needed to compile do nothing. x86-64 only.
  */
 #ifndef _KERNEL_SHIM_H
 #define _KERNEL_SHIM_H
@@ -33,7 +33,7 @@ typedef __s64 s64;
 
 #define CONFIG_BLK_LINNOS 1
 
-/* Words of the kernel that say nothing to a compiler. */
+/* Annotations of the kernel that have no effect on a compiler. */
 #define __percpu
 #define __user
 #define __rcu
@@ -136,7 +136,10 @@ static inline void spin_lock(raw_spinlock_t *lock)
 #define raw_spin_lock_irqsave(lock, flags) ((void)((flags) = 0), spin_lock(lock))
 #define raw_spin_unlock_irqrestore(lock, flags) ((void)(flags), smp_store_release(&(lock)->locked, 0))
 
-/* Until the end of the block. Nobody waits for readers, nor for who changes a setting. */
+/*
+ * Held until the end of the block. No code waits for readers or for a change of
+ * a setting.
+ */
 #define guard(name) guard_##name
 #define guard_rcu() barrier()
 #define guard_mutex(lock) ((void)(lock))
@@ -167,7 +170,7 @@ static inline int read_seqcount_retry(const seqcount_raw_spinlock_t *s, unsigned
 	return READ_ONCE(s->sequence) != sequence;
 }
 
-/* CPUs are threads, and their data a page apart. */
+/* CPUs are threads, and their data are a page apart. */
 #ifndef SHIM_CPUS
 #define SHIM_CPUS 2
 #endif
@@ -187,10 +190,10 @@ struct rcu_head {
 #define rcu_dereference(p) READ_ONCE(p)
 #define rcu_dereference_protected(p, condition) (p)
 #define rcu_replace_pointer(p, new, condition) __atomic_exchange_n(&(p), new, __ATOMIC_SEQ_CST)
-/* never: another CPU may use it */
+/* never free: another CPU may use it */
 #define call_rcu(head, function) ((void)(function))
 
-/* A branch that is taken. */
+/* A static branch that is always taken. */
 #define DEFINE_STATIC_KEY_FALSE(name) int name
 #define DECLARE_STATIC_KEY_FALSE(name) extern int name
 #define static_branch_unlikely(key) unlikely(*(key))
@@ -209,7 +212,7 @@ static inline u64 ktime_get_ns(void)
 #endif
 }
 
-/* All that is allocated, each from a page of its own, and never given back. */
+/* All allocations, each on a page of its own; they are never freed. */
 #define SHIM_BYTES (4 << 20)
 static char shim_memory[SHIM_BYTES] __aligned(PAGE_SIZE);
 static size_t shim_used;
@@ -316,7 +319,7 @@ struct rq_qos_ops {
 #define blk_stat_disable_accounting(q) ((void)(q))
 
 #define LINNOS_TRACE_HISTORY 4
-/* A program that has these events says so. */
+/* A program that defines these events defines SHIM_TRACES. */
 #ifndef SHIM_TRACES
 #define trace_linnos_decision_enabled() 0
 #define trace_linnos_decision(...) ((void)0)

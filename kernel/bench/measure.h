@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For benchmarks: the same random numbers in every run, a clock, quantiles, and what
- * a function takes: time, with all in the caches and with nothing there, and
- * instructions, which are the same on a machine that is busy.
+ * For benchmarks: reproducible random numbers, a clock, quantiles, and the cost
+ * of a function: its time with warm and with cold caches, and its number of
+ * instructions, which does not depend on the load of the machine.
  */
 #ifndef MEASURE_H
 #define MEASURE_H
@@ -38,14 +38,14 @@ static inline int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Sorts the values. */
+/* Return the median; the values are sorted. */
 static inline double median(double *values, long n)
 {
 	qsort(values, n, sizeof(*values), by_value);
 	return values[n / 2];
 }
 
-/* Of no name: nowhere. Ends the program if it cannot be written. */
+/* Return NULL if there is no name. Exit if the file cannot be written. */
 static inline FILE *open_json(const char *path)
 {
 	FILE *f = fopen(path ? path : "/dev/null", "w");
@@ -65,7 +65,7 @@ static inline void close_json(FILE *f)
 	}
 }
 
-/* What is measured; the first is what others are compared with. */
+/* A function to measure; the others are compared with the first one. */
 struct way {
 	const char *name;
 	void (*run)(void);
@@ -78,7 +78,7 @@ static inline void nothing(void)
 #define BATCH 256
 #define BATCHES 101
 
-/* Median of batches. */
+/* Return the median of batches. */
 static inline double warm_ns(void (*run)(void))
 {
 	double times[BATCHES];
@@ -96,7 +96,7 @@ static inline double warm_ns(void (*run)(void))
 #define COLD 501
 #define COLD_BYTES (2 << 20)
 
-/* As much memory as a second-level cache has is written before each. */
+/* Memory of the size of a second-level cache is written before each call. */
 static inline double cold_ns(void (*run)(void))
 {
 	static uint8_t elsewhere[COLD_BYTES];
@@ -113,10 +113,10 @@ static inline double cold_ns(void (*run)(void))
 	return median(times, COLD);
 }
 
-/* As many as one sample of the policy's clock is taken for. */
+/* The number of calls per sample of the policy's clock. */
 #define COUNTED 64
 
-/* valgrind knows it by its name */
+/* valgrind identifies it by its name */
 __attribute__((noipa)) void run_counted(void (*run)(void));
 void run_counted(void (*run)(void))
 {
@@ -124,7 +124,10 @@ void run_counted(void (*run)(void))
 		run();
 }
 
-/* A call's mean, counted by valgrind in a run of its own; -1 without that. */
+/*
+ * Return the mean of a call, counted by valgrind in a separate run; -1 if
+ * valgrind is not installed.
+ */
 static inline double instructions(const char *program, const char *arguments, int way)
 {
 	char command[4096], line[256];
@@ -144,7 +147,10 @@ static inline double instructions(const char *program, const char *arguments, in
 	return counted;
 }
 
-/* Print a table, and an object for the JSON file; how to run this once more is told. */
+/*
+ * Print a table, and an object to the JSON file; the arguments are those for
+ * running the program again.
+ */
 static inline void measure(const struct way *ways, int n, FILE *json, const char *program,
 			   const char *arguments)
 {
@@ -152,7 +158,7 @@ static inline void measure(const struct way *ways, int n, FILE *json, const char
 	double idle_cold, first = 0;
 
 	if (only) {
-		/* the first for what is done once */
+		/* once first, for one-time initialisation */
 		ways[atoi(only)].run();
 		run_counted(ways[atoi(only)].run);
 		exit(0);

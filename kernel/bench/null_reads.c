@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reads of 4 KiB from a drive that does nothing (null_blk), to see what the
- * block layer itself costs.
+ * Send 4 KiB reads to a drive that does nothing (null_blk), to measure the cost
+ * of the block layer itself.
  *
- *	null_reads DEVICE --batches N M [--hint|--write]	time them: submitted
- *		M at a time, prints the median and the lower and upper quartile of
- *		N batches, in ticks of the processor's time stamp counter for one;
- *		with --write they are writes
+ *	null_reads DEVICE --batches N M [--hint|--write]	measure the time: submit
+ *		M at a time, and print the median and the lower and upper quartile
+ *		of N batches, in ticks of the processor's time stamp counter per
+ *		I/O; with --write these are writes
  *	null_reads DEVICE --plain N [--hint]	N reads, one after the other, for
- *		those who count instructions
- *	null_reads --ticks			prints ticks per nanosecond
+ *		counting instructions
+ *	null_reads --ticks			print ticks per nanosecond
  *
- * The time stamp counter is the host's, also in a guest in virtual time whose
- * clock says nothing of what a program costs.
+ * The time stamp counter is that of the host, also in a guest in virtual time,
+ * whose clock does not include the time of computations.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,7 +34,7 @@
 
 #define BLOCK 4096
 #define BATCH_MAX 64
-#define SPREAD 4096 /* blocks over which the reads go */
+#define SPREAD 4096 /* number of blocks that are read */
 
 static void die(const char *what)
 {
@@ -72,7 +72,7 @@ static void timed(int fd, char *buffer, long batches, long batch, int hint, int 
 				.aio_rw_flags = hint ? RWF_LATCRIT : 0,
 			};
 			list[k] = &iocbs[k];
-			/* not the block that follows: nothing to merge */
+			/* not the next block, which could be merged */
 			block = (block + 1037) % SPREAD;
 		}
 		begin = __rdtsc();

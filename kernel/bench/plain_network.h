@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The network as one would write it down first: what the kernel's is compared with. */
+/*
+ * A straightforward implementation of the network, for comparison with the
+ * kernel's.
+ */
 #ifndef PLAIN_NETWORK_H
 #define PLAIN_NETWORK_H
 
@@ -7,7 +10,9 @@
 
 #include "linnos_model.h"
 
-/* As in the file, but for the weights of a hidden unit, which stand together. */
+/*
+ * As in the file, except that the weights of each hidden unit are consecutive.
+ */
 struct plain_network {
 	s32 hidden_weights[LINNOS_N_HIDDEN][LINNOS_N_INPUTS];
 	s32 hidden_bias[LINNOS_N_HIDDEN];
@@ -15,7 +20,7 @@ struct plain_network {
 	s64 output_bias[LINNOS_N_OUTPUTS];
 };
 
-/* Of a file that linnos_network_parse() takes. */
+/* Read a file that linnos_network_parse() accepts. */
 static inline void plain_read(struct plain_network *net, const u8 *file)
 {
 	const u8 *p = file + LINNOS_FILE_HEADER;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel's own policy in a program: blk-linnos.c and its like, with
+ * The kernel's own policy in a program: blk-linnos.c and related files, with
  * kernel_shim.h for the rest of the kernel. There is no sysfs.
  */
 #ifndef _BENCH_POLICY_H
@@ -16,7 +16,7 @@
 const struct kobj_type {
 } linnos_ktype;
 
-/* A drive that observes. Ends the program if there is no such model. */
+/* Create a drive in observe mode. Exit if the model cannot be read. */
 static inline struct gendisk *make_drive(const char *model)
 {
 	static unsigned char file[LINNOS_NETWORK_BYTES + 1];
@@ -42,14 +42,14 @@ static inline struct gendisk *make_drive(const char *model)
 	return disk;
 }
 
-/* An I/O, one request. */
+/* An I/O with one request. */
 struct io {
 	struct block_device bdev;
 	struct bio bio;
 	struct request rq;
 };
 
-/* As the block layer does. Return: false if it is refused. */
+/* Start an I/O as the block layer does. Return false if it is refused. */
 static inline bool io_begin(struct io *io, struct gendisk *disk, int op, bool hint,
 			    u32 bytes)
 {
@@ -72,7 +72,7 @@ static inline void io_end(struct io *io)
 	blk_linnos_ops.done(&io->bdev.bd_disk->linnos->rqos, &io->rq);
 }
 
-/* Ends the program if not all that has begun has ended. */
+/* Exit unless all I/Os that were started have completed. */
 static inline void check_idle(const struct gendisk *disk)
 {
 	if (!atomic64_read(&disk->linnos->drive.load) &&

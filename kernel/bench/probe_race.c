@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Is a probe in flight forgotten where two ask at once for one?
+ * Test that a probe in flight is not lost when two callers request one at the
+ * same time.
  *
  *	probe_race
  *
- * The kernel's own linnos_probe.c, compiled into this program (policy.h), is asked whether
- * a read is to be a probe. Meanwhile another caller asks, and a read begins that has a
- * late answer (interleave.h). Fails if neither of the two is told to send the probe, if the read in flight is not taken for it, or if its answer does not count.
+ * The kernel's own linnos_probe.c is compiled into this program (policy.h) and
+ * is called to decide whether a read becomes a probe. Meanwhile another caller
+ * does the same, and a read starts that completes late (interleave.h). The test
+ * fails if neither of the two is to send the probe and the read in flight is
+ * not used as one, or if its completion does not count.
  */
 #include "interleave.h"
 
@@ -70,7 +73,10 @@ int main(void)
 	drive->watching = true;
 	acts = in_order;
 	n_acts = ARRAY_SIZE(in_order);
-	/* by the clock, and because the last probe was in time */
+	/*
+	 * because of the clock, and because the previous probe completed in
+	 * time
+	 */
 	for (i = 0; i < 2; i++, again = true)
 		wrong += try_all(is_wrong, 0, 0);
 	return wrong != 0;

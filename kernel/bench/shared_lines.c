@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How many lines of memory go from one CPU to another for an I/O, with up to 64?
+ * Count the cache lines that move from one CPU to another per I/O, with up to
+ * 64 CPUs.
  *
  *	shared_lines [-j JSON] [-l] [-m CPUS] MODEL...
  *
- * No machine with so many is needed, nor one that is idle: the kernel's own
- * blk-linnos.c and its like run in this program (policy.h) on CPUs that are
- * numbers, one step at a time in the order of a clock that is made up. The
- * compiler has them report each access to memory (-fsanitize=thread, whose
- * functions are those below), and it is counted what caches that keep one
- * another's lines valid would have to move: a line is read that another CPU has
- * written since, or written that this CPU does not have for itself alone. What it
- * costs is not modelled: nobody waits.
+ * This needs neither a machine with that many CPUs nor an idle one. The
+ * kernel's own blk-linnos.c and related files run in this program (policy.h) on
+ * simulated CPUs, one step at a time in the order of a simulated clock. The
+ * compiler reports each memory access (-fsanitize=thread, whose functions are
+ * defined below). The program counts the transfers that coherent caches would
+ * need: a line is read that another CPU has written since, or is written that
+ * this CPU does not own exclusively. Delays by these transfers are not
+ * modelled.
  *
- * Each CPU has reads or writes in flight, and sends the next a moment after one
- * has ended. So the CPUs take turns, and a line that all of them write is always
- * elsewhere: this is the worst case.
+ * Each CPU keeps reads or writes in flight, and sends the next one shortly
+ * after one has completed. CPUs therefore alternate, and a line that all of
+ * them write is always in another cache: this is the worst case.
  *
- * -l tells which lines they are.
+ * -l prints the lines.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -31,7 +32,10 @@ static uint64_t sim_now_ns;
 
 #define QUIETLY __attribute__((no_sanitize("thread")))
 
-/* Lines of what is allocated; each is in some caches, or one's own. */
+/*
+ * Lines of the allocated memory; each is shared by some caches, or owned by
+ * one.
+ */
 #define LINE_BYTES 64
 
 static struct line {
@@ -43,7 +47,10 @@ QUIETLY static void touch_line(struct line *line, bool write)
 {
 	uint64_t me = 1ULL << shim_cpu;
 
-	/* what nobody has had comes from memory: not from another CPU */
+	/*
+	 * a line that no CPU has used comes from memory and not from another
+	 * CPU
+	 */
 	if (line->sharers && (write ? line->sharers != me : !(line->sharers & me)))
 		line->moved++;
 	line->sharers = write ? me : line->sharers | me;
@@ -53,13 +60,13 @@ QUIETLY static void touch(const volatile void *p, size_t bytes, bool write)
 {
 	size_t at = (const volatile char *)p - shim_memory, n;
 
-	/* it may be elsewhere */
+	/* the memory may be elsewhere */
 	if (at < SHIM_BYTES)
 		for (n = at / LINE_BYTES; n <= (at + bytes - 1) / LINE_BYTES; n++)
 			touch_line(&lines[n], write);
 }
 
-/* What the compiler calls. */
+/* Functions that the compiler calls. */
 #define ACCESS(bytes)                                                             \
 	QUIETLY void __tsan_read##bytes(void *p) { touch(p, bytes, false); }      \
 	QUIETLY void __tsan_write##bytes(void *p) { touch(p, bytes, true); }
@@ -114,12 +121,12 @@ QUIETLY void __tsan_atomic_thread_fence(int order) {}
 ATOMICS(32)
 ATOMICS(64)
 
-/* What is sent, and what the drive does. */
+/* The I/Os that are sent, and how they complete. */
 static const struct load {
 	const char *name;
 	bool hinted;
 	u32 writes_of_10;
-	int completed_by; /* how many CPUs further on */
+	int completed_by; /* number of the completing CPU, relative to the submitting one */
 } loads[] = {
 	{ "plain reads", false, 0, 0 },
 	{ "hinted reads", true, 0, 0 },
@@ -128,14 +135,14 @@ static const struct load {
 	{ "hinted reads, completed elsewhere", true, 0, 1 },
 };
 
-/* A drive takes so long, or up to a quarter more or less. */
+/* Mean latency of a drive; actual ones differ by up to a quarter. */
 static const int drives_us[] = { 80, 8 };
 static const int cpu_counts[] = { 1, 2, 4, 8, 16, 64 };
 
 #define DEPTH 4
 #define IOS_OF_CPU 3000
 #define IOS_BEFORE 500
-/* From the end of an I/O until its successor is sent. */
+/* From the completion of an I/O to the submission of the next. */
 #define PAUSE_NS 1000
 
 static struct cpu_io {
@@ -154,7 +161,7 @@ static struct cpu_io *first_due(int n)
 	return first;
 }
 
-/* Transfers of an I/O. */
+/* Return the number of transfers per I/O. */
 static double measure_load(struct gendisk *disk, int cpus, const struct load *load, int drive_us)
 {
 	u32 drive_ns = drive_us * 1000;
@@ -172,7 +179,7 @@ static double measure_load(struct gendisk *disk, int cpus, const struct load *lo
 		sim_now_ns = io->due_ns;
 		shim_cpu = (io - ios) / DEPTH;
 		if (!io->in_flight) {
-			/* none is refused */
+			/* no read is refused */
 			io_begin(&io->io, disk, write ? REQ_OP_WRITE : REQ_OP_READ,
 				 load->hinted && !write, 4096);
 			io->due_ns += drive_ns * 3 / 4 + rnd() % (drive_ns / 2);
@@ -195,7 +202,7 @@ static double measure_load(struct gendisk *disk, int cpus, const struct load *lo
 	return (double)moved / (IOS_OF_CPU - IOS_BEFORE) / cpus;
 }
 
-/* Which lines, for one who wants to know: the first are struct blk_linnos. */
+/* Print the lines; the first are those of struct blk_linnos. */
 static void print_lines(int cpus)
 {
 	double n_ios = (double)(IOS_OF_CPU - IOS_BEFORE) * cpus;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Is a drive taken for a stalled one that is not?
+ * Test that a drive is not classified as stalled when it is not.
  *
  *	stall_race
  *
- * The kernel's own blk-linnos-expect.c, compiled into this program (policy.h), asks whether
- * the drive is stalled, which it never is: its reads take 100 us each, a second after
- * those before. Whatever else happens, happens while it asks (interleave.h). Fails if the
- * answer is ever yes.
+ * The kernel's own blk-linnos-expect.c is compiled into this program (policy.h)
+ * and checks whether the drive is stalled. It never is: its reads take 100 us
+ * each, and come a second after the previous ones. All other actions happen
+ * during the check (interleave.h). The test fails if the check ever returns
+ * true.
  */
 #include "interleave.h"
 
@@ -17,7 +18,10 @@
 static struct blk_linnos *linnos;
 static u64 now_ns = SECOND_NS;
 
-/* Two reads: B begins when A ends, maybe before that has been told of. */
+/*
+ * Two reads: B starts when A completes, possibly before that completion is
+ * recorded.
+ */
 static struct linnos_io a, b;
 static struct linnos_completed_io a_ended, b_ended;
 
@@ -54,8 +58,9 @@ static void b_is_told(void)
 }
 
 /*
- * In this order, each before so manyth a word is read. No read comes and goes before one
- * is told of the end of that before it: two looks are quicker than that.
+ * The actions happen in this order, each before a word with a given index is
+ * read. No read starts and completes before the completion of the previous one
+ * is recorded, because two checks take less time than that.
  */
 static void (*const in_order[])(void) = { a_ends, b_begins, a_is_told, b_ends, b_is_told };
 

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Do two cores that read from one drive decide twice as many reads as one?
+ * Measure whether two cores that read from one drive decide on twice as many
+ * reads as one core.
  *
  *	two_cores [--json FILE] MODEL
  *
- * The kernel's own blk-linnos.c and its like, compiled into this program
- * (policy.h), admit and complete hinted reads on two pinned
- * threads: on one drive that both use, and on a drive each. The latter is what
- * the machine's cores give at most. There is no block layer and no drive here.
- * Their work, done in between, keeps the cores from meeting all the time: once
- * there is none of it, the worst case, and once 1 us of work that scales by
- * itself, less than a read from null_blk takes in a kernel without LinnOS.
+ * The kernel's own blk-linnos.c and related files are compiled into this
+ * program (policy.h). They admit and complete hinted reads on two pinned
+ * threads: on one drive that both use, and on one drive each. The latter is the
+ * maximum that the machine's cores allow. There is no block layer and no drive.
+ * Other work between the reads keeps the cores from accessing the same lines
+ * all the time. It is measured with none of it, which is the worst case, and
+ * with 1 us, which scales perfectly and is less than the time of a read from
+ * null_blk in a kernel without LinnOS.
  */
 #include "policy.h"
 
@@ -22,7 +24,7 @@
 #define READS 100000
 #define ROUNDS 9
 
-/* What else a read makes its core do, and no other core waits for. */
+/* Time of the other work of a core per read, which no other core waits for. */
 static u64 other_work_ns;
 static pthread_barrier_t start_line;
 
@@ -40,7 +42,7 @@ static void work(void)
 		;
 }
 
-/* Each core has a few reads in flight, as one process would. */
+/* Each core has a few reads in flight, as a process would. */
 static void *submit_and_complete(void *argument)
 {
 	struct core *core = argument;
@@ -68,7 +70,7 @@ static void *submit_and_complete(void *argument)
 	return NULL;
 }
 
-/* Decisions per second; all are admitted. */
+/* Return the decisions per second; all reads are admitted. */
 static double decided_per_s(int cores, struct gendisk *first, struct gendisk *second)
 {
 	struct core core[2] = { { 0, first }, { 1, second } };
@@ -120,7 +122,7 @@ int main(int argc, char **argv)
 			other_work_ns);
 		for (i = 0; i < 3; i++) {
 			double per_s = median(rate[i], ROUNDS);
-			/* sorted by now */
+			/* sorted at this point */
 			double ratio = per_s / rate[0][ROUNDS / 2];
 
 			printf("  %-10s %6.2f million decisions/s, %.2f x\n", names[i],
