@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * flashsim: what an inference costs.
+ * flashsim: the cost of an inference.
  *
- * Computing takes no virtual time. An experiment writes to the parameter
- * charge_ns what one inference of LinnOS takes on real hardware, and whoever
- * submits a read that is asked about, or asks about one, waits for so long.
+ * Computing takes no virtual time. An experiment therefore writes the time of
+ * one inference of LinnOS on real hardware to the parameter charge_ns. A thread
+ * that submits a read with a prediction, or queries a prediction, waits for
+ * this time.
  */
 #include <linux/delay.h>
 #include <linux/module.h>
@@ -28,7 +29,7 @@ static void charge_question(void *data, dev_t dev, u32 pending, u8 expected,
 		ndelay(READ_ONCE(charge_ns));
 }
 
-/* Context: parameters are written one at a time. */
+/* Context: the kernel serialises writes to parameters. */
 static int charge_ns_set(const char *text, const struct kernel_param *param)
 {
 	uint before = charge_ns;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * flashsim: configfs. Makes drives and sets their parameters.
+ * flashsim: configfs. Create drives and set their parameters.
  *
- *   mkdir /sys/kernel/config/flashsim/flash0
- *   echo consumer > .../flash0/profile
- *   echo 1 > .../flash0/power              now /dev/flash0 exists
- *   echo 1 > .../flash0/precondition
- *   echo continuous > .../flash0/inject/pattern
- *   echo 1 > .../flash0/inject/arm
+ *  mkdir /sys/kernel/config/flashsim/flash0
+ *  echo consumer > .../flash0/profile
+ *  echo 1 > .../flash0/power              now /dev/flash0 exists
+ *  echo 1 > .../flash0/precondition
+ *  echo continuous > .../flash0/inject/pattern
+ *  echo 1 > .../flash0/inject/arm
  *
  * Parameters can be changed while the drive is off, injection at any time. The
- * subdirectory rules is in rules.c.
+ * subdirectory rules is implemented in rules.c.
  */
 #include <linux/module.h>
 #include <linux/string.h>
@@ -23,7 +23,7 @@
 
 #define DEFAULT_PROFILE		"enterprise"
 #define DEFAULT_SIZE_MB		1024
-/* 1 TiB: what the mapping's 32 bits could number is 16 times as much. */
+/* 1 TiB. The mapping's 32-bit numbers would allow 16 times as much. */
 #define MAX_SIZE_MB		BIT(20)
 /* The widest design among the sources of profile.c. */
 #define MAX_CHANNELS		32U
@@ -88,7 +88,7 @@ static struct configfs_attribute drive_attr_##_name = {			\
 	.store		= drive_##_name##_store,			\
 }
 
-/* Name, smallest and largest value that make sense at all. */
+/* Name, minimum and maximum of the values that make sense. */
 DRIVE_PARAM(channels, 1, MAX_CHANNELS);
 DRIVE_PARAM(chips_per_channel, 1, 16);
 DRIVE_PARAM(planes, 1, 4);
@@ -105,7 +105,7 @@ DRIVE_PARAM(channel_transfer_ns, 0, 10000000);
 DRIVE_PARAM(controller_ns, 0, 10000000);
 DRIVE_PARAM(buffer_ns, 0, 10000000);
 DRIVE_PARAM(host_transfer_ns, 0, 10000000);
-/* The largest request must fit beside what is on its way to flash. */
+/* The largest request must fit in addition to the data being programmed. */
 DRIVE_PARAM(buffer_mb, 2, 4096);
 DRIVE_PARAM(buffer_watermark_pct, 1, 100);
 DRIVE_PARAM(flush_interval_us, 100, 60000000);
@@ -296,7 +296,7 @@ static const char * const op_names[] = {
 	[FLASHSIM_OP_READ | FLASHSIM_OP_WRITE] = "both",
 };
 
-/* Unlike sysfs_match_string(), goes on behind a number without a name. */
+/* Unlike sysfs_match_string(), this continues after a number without a name. */
 static int find_name(const char * const *names, int n, const char *page)
 {
 	int i;
@@ -439,7 +439,7 @@ static const struct config_item_type inject_type = {
 
 /* ---- drives ---- */
 
-/* The last reference may be a disk's that somebody still holds open. */
+/* The last reference may be that of a disk that is still open. */
 static void drive_release(struct config_item *item)
 {
 	kfree(to_drive(item));

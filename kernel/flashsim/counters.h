@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * flashsim: what a drive counts.
- */
+/* flashsim: counters of a drive. */
 #ifndef FLASHSIM_COUNTERS_H
 #define FLASHSIM_COUNTERS_H
 
 #include <linux/types.h>
 
 /**
- * struct flashsim_counters - what a drive did since it was switched on
+ * struct flashsim_counters - the operations of a drive since it was switched on
  *
  * Reads and writes are requests that reached the drive, after merging and
  * splitting by the block layer. Page counts are in 4 KiB units, erases count

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * flashsim: the block device. Requests in, data moved, completions out.
+ * flashsim: the block device. Receive requests, move data, complete requests.
  *
- * A request's data moves when it is submitted. Then the model is told, under the
- * drive's lock, and names the time of completion, for which the request's own
- * hrtimer is set. Only writes that wait for room in the buffer, and cache flushes,
- * get their time later, when the model has advanced far enough; while there are
- * such requests the drive's timer wakes the model at each of its events.
+ * A request's data moves when it is submitted. Then the request is passed to
+ * the model, under the drive's lock. The model returns the time of completion,
+ * for which the request's own hrtimer is set. Only writes that wait for room in
+ * the buffer, and cache flushes, get their time later, when the model has
+ * advanced far enough. While there are such requests, the drive's timer
+ * advances the model at each of its events.
  *
- * All that depends on the kernel version is in disk_limits() and the ioctl's
- * signature: before 6.9 the limits are set with blk_queue_*() calls on the queue,
- * before 6.5 an ioctl takes an fmode_t.
+ * All code that depends on the kernel version is in disk_limits() and the
+ * ioctl's signature: before 6.9 the limits are set with blk_queue_*() calls on
+ * the queue, before 6.5 an ioctl takes an fmode_t.
  */
 #include <linux/blk-mq.h>
 #include <linux/ktime.h>
@@ -27,17 +28,19 @@
 /* Largest request: 1 MiB, in the middle of what NVMe drives accept. */
 #define MAX_SECTORS		2048U
 
-/* Longest read the oracle is asked about: bounds that time too. */
+/*
+ * Longest read that the oracle accepts; this also bounds the time of the query.
+ */
 #define MAX_ORACLE_SECTORS	(64U << (20 - SECTOR_SHIFT))
 
 /* Longest discard taken at once: bounds the time with interrupts off. */
 #define MAX_DISCARD_SECTORS	(64U << (20 - SECTOR_SHIFT))
 
 /**
- * struct disk_rq - what the driver adds to a request (its pdu)
- * @cmd: what the model knows of it
- * @timer: fires when it is done
- * @status: what the block layer will be told
+ * struct disk_rq - private data of the driver in a request (its pdu)
+ * @cmd: the request as the model sees it
+ * @timer: expires when the request is complete
+ * @status: the status for the block layer
  */
 struct disk_rq {
 	struct flashsim_cmd cmd;
@@ -50,7 +53,7 @@ static struct flashsim_drive *disk_drive(struct gendisk *disk)
 	return disk->private_data;
 }
 
-/* Wake the model for those who wait for it. */
+/* Set the timer to the model's next event if requests wait for it. */
 static void drive_set_timer(struct flashsim_drive *drive)
 {
 	u64 t = flashsim_model_next_event(drive->model);
@@ -72,7 +75,7 @@ static enum hrtimer_restart drive_timer_fn(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/* The model knows when a request will be done. */
+/* Called by the model when the completion time of a request is known. */
 static void disk_complete_at(struct flashsim_cmd *cmd, u64 when)
 {
 	struct disk_rq *drq = container_of(cmd, struct disk_rq, cmd);
@@ -98,7 +101,9 @@ static void disk_complete_rq(struct request *rq)
 	blk_mq_end_request(rq, drq->status);
 }
 
-/* Units the request touches; a discard only those it covers wholly. */
+/*
+ * Set the units that the request touches; a discard affects only whole units.
+ */
 static void cmd_set_range(struct flashsim_cmd *cmd, struct request *rq)
 {
 	u64 start = blk_rq_pos(rq);
@@ -162,7 +167,7 @@ static void drive_inject(struct flashsim_drive *drive, struct flashsim_cmd *cmd,
 		drive->counters.injected_writes++;
 }
 
-/* Move a read's or write's data, as far as the fault rules let it. */
+/* Move the data of a read or write, subject to the fault rules. */
 static void disk_transfer(struct flashsim_drive *drive, struct disk_rq *drq,
 			  struct request *rq)
 {
@@ -250,7 +255,10 @@ static int disk_init_request(struct blk_mq_tag_set *set, struct request *rq,
 	return 0;
 }
 
-/* A request has its timer or waits in the model: slow, but not lost. */
+/*
+ * A request has its timer or waits in the model: it may be slow, but is never
+ * lost.
+ */
 static enum blk_eh_timer_return disk_timeout(struct request *rq)
 {
 	return BLK_EH_RESET_TIMER;
@@ -263,7 +271,7 @@ static const struct blk_mq_ops disk_mq_ops = {
 	.timeout	= disk_timeout,
 };
 
-/* How much of a read the block layer makes the first request. */
+/* Return how much of a read the block layer puts into the first request. */
 static u32 oracle_part(struct gendisk *disk, u64 sector, u32 nr_sectors)
 {
 	u32 max_sectors = queue_max_sectors(disk->queue);
@@ -273,11 +281,14 @@ static u32 oracle_part(struct gendisk *disk, u64 sector, u32 nr_sectors)
 	return min(nr_sectors, end > start ? end - start : max_sectors);
 }
 
-/* The requests of one read, all submitted at once: the last one counts. */
+/*
+ * Return the completion time of the last request of a read; all of them are
+ * submitted at once.
+ */
 static u64 oracle_read(struct flashsim_drive *drive, struct gendisk *disk,
 		       u64 sector, u32 nr_sectors, u64 now)
 {
-	/* They would be counted; this one's count is thrown away. */
+	/* Use a copy, because these requests would be counted. */
 	struct flashsim_inject inject = drive->inject;
 	struct flashsim_inject_io io = {
 		.op = FLASHSIM_OP_READ,
@@ -313,7 +324,10 @@ static int oracle_ask(struct flashsim_drive *drive, struct gendisk *disk,
 	u64 now;
 
 	lockdep_assert_held(&drive->model_mutex);
-	/* It may be off, or on again as another disk, while this was open. */
+	/*
+	 * Since the disk was opened, it may have been switched off, or on again
+	 * as another disk.
+	 */
 	if (drive->disk != disk || !drive->model)
 		return -ENODEV;
 	if (q->op != FLASHSIM_ORACLE_READ || !q->nr_sectors ||
@@ -377,7 +391,10 @@ static void disk_limits(const struct flashsim_drive *drive,
 		.max_segments = USHRT_MAX,
 		.max_hw_discard_sectors = MAX_DISCARD_SECTORS,
 		.discard_granularity = 1U << FLASHSIM_UNIT_SHIFT,
-		/* A segment of memory is whole sectors: faults hit such. */
+		/*
+		 * A memory segment consists of whole sectors, as faults
+		 * require.
+		 */
 		.dma_alignment = SECTOR_SIZE - 1,
 		.features = drive->params.volatile_cache ?
 			    BLK_FEAT_WRITE_CACHE : 0,
@@ -385,7 +402,7 @@ static void disk_limits(const struct flashsim_drive *drive,
 }
 
 /**
- * flashsim_power_on() - make the drive's disk
+ * flashsim_power_on() - create the drive's disk
  * @drive: the drive, off; the caller holds the configuration mutex
  *
  * Return: 0 or a negative error.
@@ -440,7 +457,9 @@ int flashsim_power_on(struct flashsim_drive *drive)
 	err = add_disk(disk);
 	if (err)
 		goto err_disk;
-	/* Whoever has the disk open can ask the drive: put in disk_free(). */
+	/*
+	 * A process with an open disk can query the drive: put in disk_free().
+	 */
 	config_item_get(&drive->group.cg_item);
 	flashsim_stats_add(drive);
 	return 0;
@@ -482,9 +501,9 @@ void flashsim_power_off(struct flashsim_drive *drive)
 void flashsim_precondition(struct flashsim_drive *drive)
 {
 	/*
-	 * Seconds of work on a large drive: not under the spinlock. A frozen
-	 * queue submits nothing, so nothing waits for the model's timer either;
-	 * the mutex keeps out the oracle and debugfs.
+	 * This takes seconds on a large drive, too long for the spinlock. A
+	 * frozen queue submits nothing, so no request waits for the model's
+	 * timer either. The mutex excludes the oracle and debugfs.
 	 */
 	blk_mq_freeze_queue(drive->disk->queue);
 	mutex_lock(&drive->model_mutex);

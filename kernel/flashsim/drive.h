@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * flashsim: a drive: what configfs, the disk and debugfs share.
+ * flashsim: a drive, with the state that configfs, the disk and debugfs share.
  */
 #ifndef FLASHSIM_DRIVE_H
 #define FLASHSIM_DRIVE_H
@@ -24,21 +24,21 @@
  * @group: the directory
  * @inject_group: its subdirectory inject
  * @rules_group: its subdirectory rules
- * @profile: name of the profile last chosen
+ * @profile: name of the profile chosen last
  * @params: parameters, fixed while powered
  * @size_mb: exported size
- * @seed: seed of all that is random in the drive
+ * @seed: seed of all random choices of the drive
  * @power: the disk exists; changes under flashsim_mutex
- * @lock: protects all below that changes while I/O runs
- * @model_mutex: held over work on the model that is too long for @lock
+ * @lock: protects the members below that change during I/O
+ * @model_mutex: held during work on the model that is too long for @lock
  * @clock: the drive's clock
  * @in_flight: requests in the drive
  * @inject: injection
  * @rules: fault rules
- * @nr_rules: how many
+ * @nr_rules: number of fault rules
  * @counters: counters
  * @model: time and space of the drive
- * @timer: wakes the model while requests wait for it
+ * @timer: advances the model while requests wait for it
  * @store: data
  * @tag_set: block layer tags
  * @disk: the disk
@@ -56,7 +56,7 @@ struct flashsim_drive {
 
 	/* Taken in interrupts: the model, injection, counters. */
 	spinlock_t lock;
-	/* Taken before lock, around work on the model too long for it. */
+	/* Taken before lock, for work on the model that is too long for it. */
 	struct mutex model_mutex;
 	struct flashsim_clock clock;
 	atomic_t in_flight;

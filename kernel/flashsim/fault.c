@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * flashsim: faults by rule. Which I/O is hit, and what happens to it.
+ * flashsim: faults by rule. Decide which I/Os are hit, and apply the effects.
  *
- * A rule says what it matches (kind of I/O, ranges of the disk, a tag), which of
+ * A rule defines its matches (kind of I/O, ranges of the disk, a tag), which of
  * the matches are hit (all; all after the first n; every n-th), and the fault.
  * Each rule counts its own matches, so a rule does the same on every run that
  * presents the same I/Os.
  *
- * What is counted: requests, or the 4 KiB blocks that they touch. Counting
+ * A rule counts requests, or the 4 KiB blocks that they touch. Counting
  * blocks makes a rule independent of how the block layer merged and split what an
  * application wrote, as long as the blocks come in the same order.
  *
  * The tag is the hint field of the I/O priority (bits 3 to 12), which an
  * application sets for itself with ioprio_set(2) or for one I/O in io_uring's
- * sqe->ioprio or libaio's aio_reqprio; it travels with direct I/O down to here,
- * through file systems too. Tags 0 to 7 have meanings of their own in the kernel.
+ * sqe->ioprio or libaio's aio_reqprio; it is passed with direct I/O down to here,
+ * through file systems, too. The kernel defines the meaning of tags 0 to 7.
  *
- * Faults of a write damage what is stored, and stay. Faults of a read damage what
- * is delivered, once; what is stored stays whole. In both cases only bytes of the
- * request that lie in the rule's ranges are touched.
+ * Faults of a write damage the stored data permanently. Faults of a read damage
+ * the returned data once; the stored data stay intact. In both cases only bytes
+ * of the request that lie in the rule's ranges are changed.
  *
- *   delay          latency_us more, as in inject.c
+ *   delay          latency_us is added, as in inject.c
  *   bit_flip       one bit: byte `offset` of the part that is hit (modulo its
- *                  length), bit `bit`; either can be left to the seed
+ *                  length), bit `bit`; either can be derived from the seed
  *   zeros, ones    all bits of the part
  *   medium_error   the whole request fails; a write stores nothing
  *   lost_write     the part is not stored, and the write reports success
@@ -40,14 +40,20 @@
 /* Bits 3 to 12 of an I/O priority; kernels before 6.5 have no name for them. */
 #define IOPRIO_TAG(prio)	(((prio) >> 3) & 0x3ff)
 
-/* Part of [@start, @end) in a range of the rule; false if there is none. */
+/*
+ * Get the part of [@start, @end) in a range of the rule; return false if there
+ * is none.
+ */
 static bool rule_clip(const struct flashsim_rule *rule, u64 *start, u64 *end)
 {
 	u32 lo = 0, hi = rule->nr_ranges;
 
 	if (!rule->nr_ranges)
 		return true;
-	/* Ranges are sorted and apart: find the first that ends after @start. */
+	/*
+	 * Ranges are sorted and disjoint: find the first that ends after
+	 * @start.
+	 */
 	while (lo < hi) {
 		u32 mid = (lo + hi) / 2;
 
@@ -63,7 +69,7 @@ static bool rule_clip(const struct flashsim_rule *rule, u64 *start, u64 *end)
 	return true;
 }
 
-/* Count a match; true if it is to be hit. */
+/* Count a match; return true if the rule hits it. */
 static bool rule_next(struct flashsim_rule *rule)
 {
 	s64 n = ++rule->matched;
@@ -81,7 +87,7 @@ static bool rule_next(struct flashsim_rule *rule)
 	return false;
 }
 
-/* Sectors [@start, @end) were hit by @rule: note what to do. */
+/* Record the effect of @rule on sectors [@start, @end). */
 static void rule_hit(struct flashsim_rule *rule, struct flashsim_faults *faults,
 		     u64 seed, u64 start, u64 end)
 {
@@ -120,11 +126,11 @@ static void rule_hit(struct flashsim_rule *rule, struct flashsim_faults *faults,
 }
 
 /**
- * flashsim_faults_decide() - let the rules look at a request
+ * flashsim_faults_decide() - apply the rules to a request
  * @rules: the drive's rules; the caller holds the drive's lock
  * @seed: seed of the drive
  * @rq: a read or write
- * @faults: out: what is to happen to it
+ * @faults: out: the effects on the request
  */
 void flashsim_faults_decide(struct list_head *rules, u64 seed,
 			    struct request *rq, struct flashsim_faults *faults)
@@ -162,12 +168,13 @@ void flashsim_faults_decide(struct list_head *rules, u64 seed,
 }
 
 /**
- * flashsim_faults_alloc() - room for what rules may do to a request
- * @faults: out: set up, nothing decided
- * @nr_rules: rules the drive has
- * @nr_units: units the request touches
+ * flashsim_faults_alloc() - allocate memory for the effects of rules on a
+ * request
+ * @faults: out: initialised, without effects
+ * @nr_rules: number of rules of the drive
+ * @nr_units: number of units that the request touches
  *
- * Return: false without memory; may sleep.
+ * Return: false if out of memory; may sleep.
  */
 bool flashsim_faults_alloc(struct flashsim_faults *faults, u32 nr_rules,
 			   u32 nr_units)
@@ -182,8 +189,8 @@ bool flashsim_faults_alloc(struct flashsim_faults *faults, u32 nr_rules,
 }
 
 /**
- * flashsim_faults_free() - free what flashsim_faults_alloc() gave
- * @faults: the faults
+ * flashsim_faults_free() - free the memory from flashsim_faults_alloc()
+ * @faults: the effects
  */
 void flashsim_faults_free(struct flashsim_faults *faults)
 {
@@ -191,8 +198,8 @@ void flashsim_faults_free(struct flashsim_faults *faults)
 }
 
 /**
- * flashsim_faults_lost() - whether a sector of a write is lost
- * @faults: what was decided
+ * flashsim_faults_lost() - check whether a sector of a write is lost
+ * @faults: the effects
  * @sector: the sector
  *
  * Return: true if it must not be stored.
@@ -213,11 +220,11 @@ bool flashsim_faults_lost(const struct flashsim_faults *faults, u64 sector)
 }
 
 /**
- * flashsim_faults_damage() - do to some bytes what was decided
- * @faults: what was decided
+ * flashsim_faults_damage() - apply the effects to some bytes
+ * @faults: the effects
  * @data: the bytes
- * @sector: where they are on the disk
- * @len: how many, whole sectors
+ * @sector: their position on the disk
+ * @len: their number, in whole sectors
  */
 void flashsim_faults_damage(const struct flashsim_faults *faults, u8 *data,
 			    u64 sector, u32 len)

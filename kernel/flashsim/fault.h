@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * flashsim: faults, by rule.
- */
+/* flashsim: fault rules. */
 #ifndef FLASHSIM_FAULT_H
 #define FLASHSIM_FAULT_H
 
@@ -13,7 +11,7 @@
 struct flashsim_drive;
 struct request;
 
-/* What happens to an I/O that a rule hits. */
+/* The effect of a rule on an I/O that it hits. */
 enum flashsim_fault {
 	FLASHSIM_FAULT_DELAY,
 	FLASHSIM_FAULT_BIT_FLIP,
@@ -23,7 +21,7 @@ enum flashsim_fault {
 	FLASHSIM_FAULT_LOST_WRITE,
 };
 
-/* Which of its matches a rule hits. */
+/* The matches that a rule hits. */
 enum flashsim_frequency {
 	FLASHSIM_FREQ_ALL,
 	FLASHSIM_FREQ_ALL_AFTER,
@@ -41,16 +39,16 @@ struct flashsim_range {
 };
 
 /**
- * struct flashsim_rule_knobs - what a rule does; each a file in configfs
- * @op: mask of FLASHSIM_OP_*
- * @tag: I/O tag that matches; -1: any
+ * struct flashsim_rule_knobs - settings of a rule; each is a file in configfs
+ * @op: mask of FLASHSIM_OP_
+ * @tag: I/O tag that matches; -1 for any
  * @count: count requests (0) or 4 KiB blocks (1)
  * @frequency: which matches are hit: enum flashsim_frequency
  * @n: parameter of @frequency
- * @fault: what happens to them: enum flashsim_fault
+ * @fault: the effect on them: enum flashsim_fault
  * @latency_us: for a delay
- * @offset: for a bit flip: which byte; -1: from the seed
- * @bit: for a bit flip: which bit; -1: from the seed
+ * @offset: for a bit flip: the byte; -1 to derive it from the seed
+ * @bit: for a bit flip: the bit; -1 to derive it from the seed
  */
 struct flashsim_rule_knobs {
 	s64 op;
@@ -67,13 +65,13 @@ struct flashsim_rule_knobs {
 /**
  * struct flashsim_rule - a fault rule: a directory in configfs, see fault.c
  * @item: the directory
- * @list: place among the drive's rules, in the order they were made
+ * @list: list of the drive's rules, in the order of their creation
  * @drive: the drive
- * @enabled: it looks at I/Os
- * @knobs: what it does
- * @ranges_mutex: serialises those who replace @ranges
- * @nr_ranges: ranges; 0: the whole disk
- * @ranges: sorted, and none touches the next
+ * @enabled: the rule is applied to I/Os
+ * @knobs: its settings
+ * @ranges_mutex: serialises changes of @ranges
+ * @nr_ranges: number of ranges; 0 for the whole disk
+ * @ranges: sorted and not adjacent
  * @matched: matches since the rule was enabled
  * @injected: hits among them
  */
@@ -83,7 +81,7 @@ struct flashsim_rule {
 	struct flashsim_drive *drive;
 	bool enabled;
 	struct flashsim_rule_knobs knobs;
-	struct mutex ranges_mutex; /* of writers; @drive->lock for readers */
+	struct mutex ranges_mutex; /* taken by writers; readers take @drive->lock */
 	u32 nr_ranges;
 	struct flashsim_range *ranges;
 	u64 matched;
@@ -107,11 +105,11 @@ struct flashsim_hit {
 };
 
 /**
- * struct flashsim_faults - what the rules decided about a request
+ * struct flashsim_faults - the effects of the rules on a request
  * @extra_ns: delay
- * @medium_error: it fails
- * @nr_hits: damaged parts
- * @max_hits: room for them
+ * @medium_error: the request fails
+ * @nr_hits: number of damaged parts
+ * @max_hits: capacity of @hits
  * @hits: the parts
  */
 struct flashsim_faults {

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The flash drive emulator: what all of its parts use.
+ * The flash drive emulator: declarations shared by all parts.
  *
- *   main.c     the module
- *   config.c   configfs: makes drives, sets their parameters
- *   rules.c    configfs of the fault rules
- *   drive.h    a drive
- *   disk.c     the block device: requests in, data moved, completions out
- *   stats.c    debugfs
- *   model.c    time: chips, channels, the write buffer, and when an I/O is done;
- *              and the clock
- *   ftl.c      space: where each page lives, garbage collection, wear
- *   store.c    the data itself
- *   fault.c    faults, by rule
- *   inject.c   slowness put on top, by pattern, shape, place and time
- *   profile.c  the drives that ship with the emulator, with their sources
+ *  main.c     the module
+ *  config.c   configfs: create drives, set their parameters
+ *  rules.c    configfs of the fault rules
+ *  drive.h    a drive
+ *  disk.c     the block device: receive requests, move data, complete requests
+ *  stats.c    debugfs
+ *  model.c    time: chips, channels, the write buffer, completion times of I/Os;
+ *             and the clock
+ *  ftl.c      space: location of each page, garbage collection, wear
+ *  store.c    the data itself
+ *  fault.c    faults, by rule
+ *  inject.c   additional latency, by pattern, shape, place and time
+ *  profile.c  the predefined drives, with the sources of their parameters
  *
- * Each calls only those below it. Only model.c and ftl.c know how a drive works
- * inside; they move no data. Only store.c holds data; it knows no time.
+ * Each part calls only those listed after it. Only model.c and ftl.c implement
+ * the internals of a drive; they move no data. Only store.c holds data; it does
+ * not use time.
  */
 #ifndef FLASHSIM_H
 #define FLASHSIM_H
@@ -37,9 +38,9 @@
 #define FLASHSIM_OP_WRITE	BIT(1)
 
 /**
- * flashsim_hash() - a number that looks random, the same on every run
- * @seed: which sequence
- * @n: which member of it
+ * flashsim_hash() - get a pseudo-random number, the same on every run
+ * @seed: the sequence
+ * @n: index in the sequence
  *
  * Return: 64 well-mixed bits (the finaliser of SplitMix64).
  */

@@ -33,7 +33,7 @@
 #include "ftl.h"
 #include "profile.h"
 
-/* Rewrites of the whole drive that preconditioning does. */
+/* The number of times that preconditioning overwrites the drive. */
 #define PRECONDITION_PASSES	3
 
 #define PRECONDITION_SALT	0x7072656bULL
@@ -122,7 +122,7 @@ static void ftl_close(struct flashsim_ftl *ftl, u32 chip, u32 block)
 	ftl->blocks[block].closed_at = ftl->chips[chip].rows;
 }
 
-/* A free block of the chip; the caller knows that there is one. */
+/* Return a free block of the chip; the caller has checked that there is one. */
 static u32 ftl_open(struct flashsim_ftl *ftl, u32 chip, bool most_worn)
 {
 	u32 first = chip_first_block(ftl, chip);
@@ -165,8 +165,8 @@ static void ftl_erase(struct flashsim_ftl *ftl, u32 chip, u32 block,
 }
 
 /*
- * The closed block that lags most erases behind the most erased one of the chip,
- * if these are more than wear_delta; or FLASHSIM_NONE.
+ * Return the closed block that has the fewest erases, if it lags the most
+ * erased block of the chip by more than wear_delta; otherwise FLASHSIM_NONE.
  */
 static u32 ftl_lagging(const struct flashsim_ftl *ftl, u32 chip)
 {
@@ -191,14 +191,14 @@ static u32 ftl_lagging(const struct flashsim_ftl *ftl, u32 chip)
 	return least_worn;
 }
 
-/* The closed block with the fewest valid units, if any has garbage. */
+/* Return the closed block with the fewest valid units, if any has garbage. */
 static u32 ftl_greedy(const struct flashsim_ftl *ftl, u32 chip)
 {
 	u32 first = chip_first_block(ftl, chip);
 	u32 best = FLASHSIM_NONE, least = ftl->block_units;
 	u32 b;
 
-	/* Most blocks hold more than the least: of them nothing else is asked. */
+	/* Check @valid first: for most blocks it decides alone. */
 	for (b = first; b < first + ftl->chip_blocks; b++) {
 		const struct flashsim_block *blk = &ftl->blocks[b];
 
@@ -211,9 +211,9 @@ static u32 ftl_greedy(const struct flashsim_ftl *ftl, u32 chip)
 }
 
 /*
- * The closed block with the highest cost-benefit score, if any has garbage: of
- * (1 - u) / 2u * age, with u the valid share. In 64-bit integers, scaled so that
- * neither factor is lost.
+ * Return the closed block with the highest cost-benefit score, if any has
+ * garbage. The score is (1 - u) / 2u * age, where u is the fraction of valid
+ * units, in 64-bit integers and scaled so that neither factor is lost.
  */
 static u32 ftl_cost_benefit(const struct flashsim_ftl *ftl, u32 chip)
 {
@@ -232,8 +232,8 @@ static u32 ftl_cost_benefit(const struct flashsim_ftl *ftl, u32 chip)
 			return b;
 		benefit = (won * (now - blk->closed_at + 1)) << 16;
 		/*
-		 * Divide only what has a higher score: it takes longest. Where the
-		 * product is above 64 bits no benefit reaches it.
+		 * Divide only for a higher score, because division is slow. If
+		 * the product exceeds 64 bits, no benefit reaches it.
 		 */
 		if (best == FLASHSIM_NONE ||
 		    (!check_mul_overflow(best_score + 1, 2ULL * blk->valid,
@@ -269,7 +269,9 @@ static void ftl_move(struct flashsim_ftl *ftl, u32 chip, u32 victim, u32 lpn,
 		c->gc_block = ftl_open(ftl, chip, true);
 		c->gc_unit = 0;
 	}
-	/* As ftl_map() would, but that the blocks are known: both this chip's. */
+	/*
+	 * Like ftl_map(), except that the blocks are known to be on this chip.
+	 */
 	ppn = c->gc_block * ftl->block_units + c->gc_unit;
 	ftl->l2p[lpn] = ppn;
 	ftl->p2l[ppn] = lpn;
@@ -288,7 +290,9 @@ static void ftl_move(struct flashsim_ftl *ftl, u32 chip, u32 victim, u32 lpn,
 	}
 }
 
-/* Move what is valid in @victim to the chip's collection block, and erase it. */
+/*
+ * Move the valid units of @victim to the chip's collection block, and erase it.
+ */
 static void ftl_collect(struct flashsim_ftl *ftl, u32 chip, u32 victim,
 			struct flashsim_gc_work *work)
 {
@@ -317,7 +321,7 @@ static void ftl_gc(struct flashsim_ftl *ftl, u32 chip,
 	while (c->free < ftl->p->gc_high_blocks) {
 		u32 victim = ftl_victim(ftl, chip, level);
 
-		/* chip_valid_max leaves garbage somewhere, always. */
+		/* chip_valid_max ensures that there is always garbage. */
 		if (WARN_ON_ONCE(victim == FLASHSIM_NONE))
 			break;
 		ftl_collect(ftl, chip, victim, work);
@@ -341,7 +345,9 @@ u32 flashsim_ftl_write_row(struct flashsim_ftl *ftl, const u32 *lpn, u32 n,
 	struct flashsim_ftl_chip *c;
 	u32 chip, first, i;
 
-	/* All chips cannot be full: their limits add up to more than the disk. */
+	/*
+	 * Not all chips can be full: their limits add up to more than the disk.
+	 */
 	for (i = 0; i < ftl->nr_chips; i++) {
 		chip = ftl->next_chip;
 		ftl->next_chip = (chip + 1) % ftl->nr_chips;
@@ -369,7 +375,7 @@ u32 flashsim_ftl_write_row(struct flashsim_ftl *ftl, const u32 *lpn, u32 n,
 }
 
 /**
- * flashsim_ftl_trim() - a logical unit holds nothing any more
+ * flashsim_ftl_trim() - discard the contents of a logical unit
  * @ftl: the mapping
  * @lpn: the unit
  */
@@ -379,12 +385,12 @@ void flashsim_ftl_trim(struct flashsim_ftl *ftl, u32 lpn)
 }
 
 /**
- * flashsim_ftl_precondition() - age the mapping as long random writes would
+ * flashsim_ftl_precondition() - age the mapping as random writes would
  * @ftl: the mapping
  * @seed: seed of the drive
  *
- * Overwrites random units until the share of valid units in the blocks has
- * settled. Takes no time in the emulated drive.
+ * Overwrite random units until the fraction of valid units in the blocks has
+ * settled. This takes no time in the emulated drive.
  */
 void flashsim_ftl_precondition(struct flashsim_ftl *ftl, u64 seed)
 {
@@ -394,7 +400,7 @@ void flashsim_ftl_precondition(struct flashsim_ftl *ftl, u64 seed)
 	u64 n = 0;
 	u32 next = 0, k, row;
 
-	/* A drive that was trimmed is full again first. */
+	/* Fill the drive first, because it may have been trimmed. */
 	while (next < ftl->nr_units) {
 		for (k = 0; k < ftl->row_units && next < ftl->nr_units; next++)
 			if (ftl->l2p[next] == FLASHSIM_NONE)
@@ -413,9 +419,9 @@ void flashsim_ftl_precondition(struct flashsim_ftl *ftl, u64 seed)
 }
 
 /**
- * flashsim_ftl_wear() - a chip's state, for debugfs
+ * flashsim_ftl_wear() - get the state of a chip, for debugfs
  * @ftl: the mapping
- * @chip: which chip
+ * @chip: the chip
  * @free: out: free blocks
  * @valid: out: valid units
  * @min_erases: out: erases of the least erased block
@@ -437,7 +443,10 @@ void flashsim_ftl_wear(const struct flashsim_ftl *ftl, u32 chip, u32 *free,
 	}
 }
 
-/* Write the whole drive once, in order: drives are not empty in service. */
+/*
+ * Write the whole drive once, in order, because drives in service are not
+ * empty.
+ */
 static void ftl_fill(struct flashsim_ftl *ftl)
 {
 	struct flashsim_gc_work work = {};
@@ -452,13 +461,14 @@ static void ftl_fill(struct flashsim_ftl *ftl)
 }
 
 /**
- * flashsim_ftl_init() - a mapping with the whole drive written once, in order
+ * flashsim_ftl_init() - create a mapping with the whole drive written once, in
+ * order
  * @ftl: the mapping
  * @p: parameters, which must outlive it
- * @counters: counters, likewise
+ * @counters: counters, which must outlive it
  * @nr_units: exported size in units
  *
- * Return: 0, -ENOMEM, or -EINVAL when the geometry makes no sense.
+ * Return: 0, -ENOMEM, or -EINVAL if the geometry is invalid.
  */
 int flashsim_ftl_init(struct flashsim_ftl *ftl, const struct flashsim_params *p,
 		      struct flashsim_counters *counters, u32 nr_units)
@@ -485,10 +495,10 @@ int flashsim_ftl_init(struct flashsim_ftl *ftl, const struct flashsim_params *p,
 	ftl->block_units = ftl->row_units * p->pages_per_block;
 
 	/*
-	 * Blocks of a chip: its share of the disk and the spare ones. A small
-	 * drive's spare share may be less than collection needs to work at all
+	 * The blocks of a chip are its share of the disk and spare blocks. The
+	 * spare share of a small drive may be too small for garbage collection
 	 * (two open blocks, the high watermark, two blocks of slack between
-	 * chips), and is then raised to that.
+	 * chips). It is then raised to this minimum.
 	 */
 	share = DIV_ROUND_UP_ULL(nr_units,
 				 (u64)ftl->nr_chips * ftl->block_units);
@@ -518,7 +528,7 @@ int flashsim_ftl_init(struct flashsim_ftl *ftl, const struct flashsim_params *p,
 		ftl->chips[i].free = ftl->chip_blocks;
 		ftl->chips[i].user_block = FLASHSIM_NONE;
 		ftl->chips[i].gc_block = FLASHSIM_NONE;
-		/* Chips do not all erase in the same moment. */
+		/* Chips do not all erase at the same time. */
 		ftl->chips[i].slices = i * p->block_slices / ftl->nr_chips;
 	}
 	ftl_fill(ftl);

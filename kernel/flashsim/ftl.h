@@ -12,7 +12,9 @@ struct flashsim_counters;
 struct flashsim_ftl_chip;
 struct flashsim_params;
 
-/* Most units programmed at once on one chip: 4 planes of 16 KiB. */
+/*
+ * Maximum number of units programmed at once on one chip: 4 planes of 16 KiB.
+ */
 #define FLASHSIM_MAX_ROW_UNITS	16U
 
 /**
@@ -49,7 +51,7 @@ struct flashsim_ftl {
 };
 
 /**
- * struct flashsim_gc_work - chip time that garbage collection asks for
+ * struct flashsim_gc_work - chip time that garbage collection needs
  * @rows_read: rows read
  * @rows_programmed: rows programmed
  * @units_moved: units that crossed the channel, each way

@@ -1,43 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * flashsim: slowness put on top of what the drive does by itself.
+ * flashsim: latency added to that of the emulated drive.
  *
- * An I/O matches when injection is armed, the I/O is of the chosen kind, touches
- * the slow region, and reaches the drive inside an active window. Then the
- * pattern says whether it is hit, and the shape how much time it gets.
+ * An I/O matches if injection is armed, and the I/O is of the chosen kind,
+ * touches the slow region, and reaches the drive during an active window. The
+ * pattern then decides whether it is hit, and the shape how much latency is
+ * added.
  *
  * Patterns:
  *
- *   all         every one
- *   random      each by chance, ratio_ppm in a million
- *   continuous  of every period_ios the first ratio_ppm share, in a row
- *               (1 %: 1000 in a row of every 100,000)
- *   interval    one in every `interval`
+ *  all         every I/O
+ *  random      each at random, with a probability of ratio_ppm in a million
+ *  continuous  the first ratio_ppm fraction of every period_ios, in a row
+ *              (1 %: 1000 in a row of every 100,000)
+ *  interval    one in every `interval`
  *
  * Only matching I/Os are counted, so a continuous burst starts with the window.
- * Whether the n-th matching I/O is hit depends on n and the seed alone.
+ * Whether the n-th matching I/O is hit depends only on n and the seed.
  *
- * Shapes, of latency_us:
+ * Shapes, based on latency_us:
  *
- *   constant    always that
- *   ramp        from 0 at the window's opening up to that in its middle, and
- *               down to 0 again
- *   queue       that for every at_depth requests that are in the drive
- *   pareto      by chance, that being the median:
+ *  constant    always this value
+ *  ramp        from 0 at the start of the window to this value in its middle, and
+ *              back to 0
+ *  queue       this value for every at_depth requests in the drive
+ *  pareto      at random, with this value as the median:
  *
- *                 P(extra > x) = (x / latency_us)^-tail / 2
+ *                P(extra > x) = (x / latency_us)^-tail / 2
  *
- *               The die is a hash of the seed, the sector and the time in
- *               steps of FLASHSIM_INJECT_DRAW_NS: whoever asks for the same
- *               place at the same time gets the same draw, and asking does
- *               not change what others get.
+ *              The random number is a hash of the seed, the sector and the time
+ *              in steps of FLASHSIM_INJECT_DRAW_NS. Queries for the same sector
+ *              at the same time get the same value, and a query does not change
+ *              the values of others.
  *
- * Windows of the same time on several drives make slow slots that wander: the
- * windows are dealt in window_turns turns, and a drive has those of its mask.
+ * Windows with the same times on several drives make slow periods that move
+ * between drives: the windows are assigned in window_turns turns, and a drive
+ * has those of its mask.
  *
- * The time is added to the I/O's own completion. It occupies no chip: other
- * I/Os are not held up, as if this one had needed retries that the drive did
- * with resources of its own.
+ * The latency is added to the I/O's own completion. It occupies no chip, so
+ * other I/Os are not delayed, as if the drive had done retries for this one
+ * with separate resources.
  */
 #include <linux/errno.h>
 #include <linux/log2.h>
@@ -48,15 +50,18 @@
 #include "flashsim.h"
 #include "inject.h"
 
-/* Keep the dice of injection apart from those of the model, and each other. */
+/*
+ * Separate the random numbers of injection from those of the model, and from
+ * each other.
+ */
 #define INJECT_SALT	0x696e6a656374ULL
 #define PARETO_SALT	0x70617265746fULL
 
-/* Binary logarithms here have so many bits after the point. */
+/* Binary logarithms have this number of fractional bits. */
 #define LOG_BITS	16
 
 /**
- * flashsim_inject_init() - nothing injected, the defaults of every knob
+ * flashsim_inject_init() - set the defaults, without injection
  * @inj: the injection
  */
 void flashsim_inject_init(struct flashsim_inject *inj)
@@ -79,11 +84,12 @@ void flashsim_inject_init(struct flashsim_inject *inj)
 /**
  * flashsim_inject_arm() - start or stop injecting
  * @inj: the injection
- * @on: start: the window clock and the count of matching I/Os begin anew
+ * @on: true to start; this resets the window clock and the count of matching
+ *	I/Os
  * @now: the time, ns
  *
- * Return: 0, or -EINVAL when the shape needs what is not set; it is not armed
- * then.
+ * Return: 0, or -EINVAL if a setting that the shape needs is missing; then
+ * injection is not armed.
  */
 int flashsim_inject_arm(struct flashsim_inject *inj, bool on, u64 now)
 {
@@ -98,8 +104,8 @@ int flashsim_inject_arm(struct flashsim_inject *inj, bool on, u64 now)
 }
 
 /*
- * The first window opens window_start_us after arming, the next ones every
- * window_every_us after it. @into: how long this one is open already.
+ * The first window starts window_start_us after arming, the next ones every
+ * window_every_us after it. @into is the time since the start of this window.
  */
 static bool inject_in_window(const struct flashsim_inject *inj, u64 now,
 			     u64 *into)
@@ -171,20 +177,26 @@ static u64 ramp(const struct flashsim_inject *inj, u64 peak_ns, u64 into)
 {
 	u64 len = inj->window_us * NSEC_PER_USEC;
 
-	/* It was there when injection was armed, and has been taken away. */
+	/* The window was removed after injection was armed. */
 	if (!len)
 		return 0;
 	return mul_u64_u64_div_u64(peak_ns, 2 * min(into, len - into), len);
 }
 
-/* Binary logarithm of @x, from 1 to 2^32, with LOG_BITS after the point. */
+/*
+ * Return the binary logarithm of @x, from 1 to 2^32, with LOG_BITS fractional
+ * bits.
+ */
 static u32 log2_fixed(u64 x)
 {
 	u32 log = ilog2(x);
 	u64 m = x << 31 >> log;
 	int i;
 
-	/* @m is from 1 to 2, with 31 bits after the point: square, and see. */
+	/*
+	 * @m is from 1 to 2, with 31 fractional bits: square it to get the next
+	 *	bit.
+	 */
 	for (i = 0; i < LOG_BITS; i++) {
 		m = (m * m) >> 31;
 		log <<= 1;
@@ -196,10 +208,12 @@ static u32 log2_fixed(u64 x)
 	return log;
 }
 
-/* @x times two to the power of @log, which has LOG_BITS after the point. */
+/*
+ * Return @x times two to the power of @log, which has LOG_BITS fractional bits.
+ */
 static u64 scale_exp2(u64 x, s64 log, u64 max)
 {
-	/* Two to the powers of 1/2, 1/4, ..., with 31 bits after the point. */
+	/* Two to the powers of 1/2, 1/4, ..., with 31 fractional bits. */
 	static const u32 roots[LOG_BITS] = {
 		0xb504f334, 0x9837f052, 0x8b95c1e4, 0x85aac368,
 		0x82cd8699, 0x8164d1f4, 0x80b1ed50, 0x8058d7d3,
@@ -224,7 +238,7 @@ static u64 pareto(const struct flashsim_inject *inj, u64 seed, u64 median_ns,
 {
 	u64 when = div64_u64(now - inj->armed_ns, FLASHSIM_INJECT_DRAW_NS);
 	u64 die = flashsim_hash(flashsim_hash(seed ^ PARETO_SALT, when), sector);
-	/* 2^31 is the median: what is drawn is median * (die / 2^31)^(-1/tail). */
+	/* 2^31 is the median: the result is median * (die / 2^31)^(-1/tail). */
 	s64 log = (31LL << LOG_BITS) - log2_fixed((die >> 32) + 1);
 
 	return scale_exp2(median_ns, div64_s64(log * 1000, inj->tail_milli),
@@ -250,13 +264,13 @@ static u64 inject_extra(const struct flashsim_inject *inj, u64 seed,
 }
 
 /**
- * flashsim_inject_next() - what this I/O gets; it is counted
+ * flashsim_inject_next() - count an I/O and get its additional latency
  * @inj: the injection
  * @seed: seed of the drive
  * @io: the I/O
  * @now: when it reaches the drive, ns
  *
- * Return: time to add, ns; 0 when the I/O is not hit.
+ * Return: latency to add, ns; 0 if the I/O is not hit.
  */
 u64 flashsim_inject_next(struct flashsim_inject *inj, u64 seed,
 			 const struct flashsim_inject_io *io, u64 now)

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * flashsim: slowness put on top, by pattern, shape, place and time.
- */
+/* flashsim: additional latency, by pattern, shape, place and time. */
 #ifndef FLASHSIM_INJECT_H
 #define FLASHSIM_INJECT_H
 
 #include <linux/time64.h>
 #include <linux/types.h>
 
-/* The longest latency_us, and the longest that a Pareto draw can be. */
+/* The maximum of latency_us and of a Pareto value. */
 #define FLASHSIM_INJECT_MAX_US	(60 * USEC_PER_SEC)
 
-/* Turns that windows can be dealt in: the bits of a mask. */
+/* The maximum number of turns of windows: the bits of a mask. */
 #define FLASHSIM_INJECT_MAX_TURNS	64
 
-/* For so long a sector's Pareto draw stays the same. */
+/* The time for which a sector's Pareto value stays the same. */
 #define FLASHSIM_INJECT_DRAW_NS	(10 * NSEC_PER_MSEC)
 
-/* Which I/Os injection hits, see inject.c. */
+/* The I/Os that are hit, see inject.c. */
 enum flashsim_pattern {
 	FLASHSIM_INJECT_NONE,
 	FLASHSIM_INJECT_ALL,
@@ -26,7 +24,7 @@ enum flashsim_pattern {
 	FLASHSIM_INJECT_INTERVAL,
 };
 
-/* How much time it adds to them, see inject.c. */
+/* The latency that is added to them, see inject.c. */
 enum flashsim_shape {
 	FLASHSIM_INJECT_CONSTANT,
 	FLASHSIM_INJECT_RAMP,
@@ -35,24 +33,25 @@ enum flashsim_shape {
 };
 
 /**
- * struct flashsim_inject - slowness put on top of the drive's own, see inject.c
+ * struct flashsim_inject - latency added to the drive's own, see inject.c
  * @pattern: which I/Os are hit
- * @shape: how much time is added to them
- * @op: mask of FLASHSIM_OP_*
- * @ratio_ppm: share of matching I/Os hit
+ * @shape: how much latency is added
+ * @op: mask of FLASHSIM_OP_
+ * @ratio_ppm: fraction of matching I/Os that are hit
  * @period_ios: length of the cycle of the continuous pattern
  * @interval: distance between hits of the interval pattern
- * @latency_us: time added to an I/O that is hit: at the ramp's peak, at the
- *	queue shape's depth, at the Pareto distribution's median
- * @at_depth: queue: I/Os in the drive that make it latency_us
+ * @latency_us: latency added to an I/O that is hit: at the ramp's peak, at the
+ *	queue shape's depth, as the Pareto distribution's median
+ * @at_depth: queue: number of I/Os in the drive for which latency_us is added
  * @tail_milli: Pareto: the tail index, in thousandths
  * @region_sector: first sector of the slow region
- * @region_sectors: its length; 0: the whole drive
- * @window_start_us: when the first window opens, after arming
- * @window_us: how long it is open; 0: always
- * @window_every_us: from one window's opening to the next; 0: there is one
- * @window_turns: the windows are dealt in so many turns
- * @window_turn_mask: which of them are this drive's
+ * @region_sectors: its length; 0 for the whole drive
+ * @window_start_us: start of the first window, after arming
+ * @window_us: length of a window; 0 for always
+ * @window_every_us: from the start of one window to the next; 0 for a single
+ *	window
+ * @window_turns: number of turns in which windows are assigned to drives
+ * @window_turn_mask: the turns of this drive
  * @armed: injection is on
  * @armed_ns: when it was armed, the zero of the window clock
  * @matched: matching I/Os seen since then
@@ -80,11 +79,11 @@ struct flashsim_inject {
 };
 
 /**
- * struct flashsim_inject_io - what injection looks at
+ * struct flashsim_inject_io - the properties of an I/O that injection uses
  * @op: FLASHSIM_OP_READ or FLASHSIM_OP_WRITE
  * @sector: first sector
- * @nr_sectors: how many
- * @in_flight: requests in the drive when this one reaches it, itself not counted
+ * @nr_sectors: number of sectors
+ * @in_flight: other requests in the drive when this one reaches it
  */
 struct flashsim_inject_io {
 	u32 op;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * flashsim: KUnit tests of injection: what a shape adds, where and when.
+ * flashsim: KUnit tests of injection: the latency added by a shape, where and
+ * when.
  */
 #include <kunit/test.h>
 #include <linux/math64.h>
@@ -14,7 +15,7 @@
 #define US	((u64)NSEC_PER_USEC)
 #define MS	((u64)NSEC_PER_MSEC)
 
-/* Every read and write is hit, from ARMED on. */
+/* Return an injection that hits every read and write, from ARMED on. */
 static struct flashsim_inject armed(enum flashsim_shape shape)
 {
 	struct flashsim_inject inj;
@@ -41,7 +42,7 @@ static u64 extra_of(const struct flashsim_inject *inj, u64 sector,
 	return flashsim_inject_next(&copy, SEED, &io, ARMED + t);
 }
 
-/* Of an I/O for which only the time matters. */
+/* Return the added latency of an I/O for which only the time matters. */
 static u64 extra_at(const struct flashsim_inject *inj, u64 t)
 {
 	return extra_of(inj, 0, 8, 0, t);
@@ -65,7 +66,7 @@ static void flashsim_test_ramp(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, extra_at(&inj, 15 * MS), 0);
 	KUNIT_EXPECT_EQ(test, extra_at(&inj, 62 * MS), 1200 * US);
 
-	/* The longest and highest there is. */
+	/* The maximum latency and depth. */
 	inj.latency_us = FLASHSIM_INJECT_MAX_US;
 	inj.window_start_us = 0;
 	inj.window_us = U64_MAX / NSEC_PER_USEC;
@@ -86,7 +87,7 @@ static void flashsim_test_ramp_needs_window(struct kunit *test)
 	inj.window_us = 1000;
 	KUNIT_EXPECT_EQ(test, flashsim_inject_arm(&inj, true, ARMED), 0);
 	KUNIT_EXPECT_NE(test, extra_at(&inj, 500 * US), 0);
-	/* Taken away while it is armed. */
+	/* The window is removed while injection is armed. */
 	inj.window_us = 0;
 	KUNIT_EXPECT_EQ(test, extra_at(&inj, 500 * US), 0);
 }
@@ -105,7 +106,7 @@ static void flashsim_test_queue(struct kunit *test)
 
 #define DRAWS	100000
 
-/* How many of DRAWS sectors get more than @x_ns. */
+/* Return the number of sectors among DRAWS that get more than @x_ns. */
 static u32 above(const struct flashsim_inject *inj, u64 x_ns, u64 t)
 {
 	u32 n = 0, i;
@@ -118,8 +119,8 @@ static u32 above(const struct flashsim_inject *inj, u64 x_ns, u64 t)
 static void flashsim_test_pareto(struct kunit *test)
 {
 	/*
-	 * What a share of the draws exceeds, in thousandths of the median:
-	 * (2 * share)^(-1/tail).
+	 * The value that a fraction of the draws exceeds, in thousandths of the
+	 * median: (2 * share)^(-1/tail).
 	 */
 	static const struct {
 		u32 tail_milli, share_ppm, milli;
@@ -143,7 +144,7 @@ static void flashsim_test_pareto(struct kunit *test)
 
 		inj.tail_milli = points[i].tail_milli;
 		n = above(&inj, points[i].milli * US, i * 20 * MS);
-		/* Four standard deviations, and the rounding of `milli`. */
+		/* Four standard deviations, plus the rounding of `milli`. */
 		KUNIT_EXPECT_LT_MSG(test, abs((int)(n - expected)),
 				    4 * int_sqrt(expected) + expected / 15,
 				    "tail %u: %u above %u thousandths",
@@ -155,12 +156,15 @@ static void flashsim_test_pareto_bounds(struct kunit *test)
 {
 	struct flashsim_inject inj = armed(FLASHSIM_INJECT_PARETO);
 
-	/* Nothing is below the distribution's least: the median / 2^(1/tail). */
+	/*
+	 * No value is less than the distribution's minimum: the median /
+	 * 2^(1/tail).
+	 */
 	inj.latency_us = 1000;
 	inj.tail_milli = 2000;
 	KUNIT_EXPECT_EQ(test, above(&inj, 707 * US, 0), DRAWS);
 	KUNIT_EXPECT_LT(test, above(&inj, 708 * US, 0), DRAWS);
-	/* Nor above the most that is added. */
+	/* No value exceeds the maximum. */
 	inj.latency_us = FLASHSIM_INJECT_MAX_US;
 	inj.tail_milli = 500;
 	KUNIT_EXPECT_EQ(test, above(&inj, FLASHSIM_INJECT_MAX_US * US, 0), 0);
@@ -179,7 +183,10 @@ static void flashsim_test_pareto_is_of_place_and_time(struct kunit *test)
 	u64 first = extra_of(&inj, 80, 8, 0, 0);
 	int i;
 
-	/* How often, how long, with what else in the drive: all the same. */
+	/*
+	 * The number of queries, the length of the I/O and other I/Os in the
+	 * drive do not matter.
+	 */
 	for (i = 0; i < 5; i++)
 		KUNIT_EXPECT_EQ(test, first,
 				flashsim_inject_next(&inj, SEED, &io,
@@ -189,7 +196,7 @@ static void flashsim_test_pareto_is_of_place_and_time(struct kunit *test)
 	KUNIT_EXPECT_NE(test, first,
 			extra_of(&inj, 80, 8, 0, FLASHSIM_INJECT_DRAW_NS));
 	KUNIT_EXPECT_NE(test, first, extra_of(&inj, 88, 8, 0, 0));
-	/* Replicas are seeded differently. */
+	/* Replicas have different seeds. */
 	KUNIT_EXPECT_NE(test, first,
 			flashsim_inject_next(&inj, SEED + 1, &io, ARMED));
 }
@@ -254,7 +261,7 @@ static void flashsim_test_turns(struct kunit *test)
 				mine);
 		KUNIT_EXPECT_EQ(test, extra_at(&inj, opens + 2 * MS), 0);
 	}
-	/* A single window is the first turn's. */
+	/* A single window belongs to the first turn. */
 	inj.window_every_us = 0;
 	KUNIT_EXPECT_NE(test, extra_at(&inj, 8 * MS), 0);
 	KUNIT_EXPECT_EQ(test, extra_at(&inj, 27 * MS), 0);

@@ -1,42 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * flashsim: time. Chips, channels, the write buffer, and when an I/O is done.
+ * flashsim: time. Chips, channels, the write buffer, and completion times of
+ * I/Os.
  *
- *            writes                                     reads
- *              |  link to the drive                       ^  link to the host
- *        write buffer --- flush: rows, to chips in turn   |
- *              |                                          |
- *   channel 0  +--[backlog]--> chip 0  ----- sense -------+
- *              +--[backlog]--> chip 1
- *   channel 1  +--[backlog]--> chip 2      one transfer at a time on a channel
- *              ...                         and in each direction of the link
+ *           writes                                     reads
+ *             |  link to the drive                       ^  link to the host
+ *       write buffer --- flush: rows, to chips in turn   |
+ *             |                                          |
+ *  channel 0  +--[backlog]--> chip 0  ----- sense -------+
+ *             +--[backlog]--> chip 1
+ *  channel 1  +--[backlog]--> chip 2      one transfer at a time on a channel
+ *             ...                         and in each direction of the link
  *
  * A chip does one thing at a time. It has a time until which it is committed
- * (busy_until), and a backlog of programs, moves and erases that have not begun.
- * A read goes before the backlog, but not before what the chip has begun: a read
- * behind a program or an erase waits for its end, or for the next point where the
- * chip can suspend it. When reads_ahead reads in a row have overtaken a chip's
- * backlog, or the write buffer is nearly full, one step of the backlog goes
- * first. So reads are quick while the drive is idle inside, slow in bursts while
- * it flushes or collects garbage, and writes are not starved.
+ * (busy_until), and a backlog of programs, moves and erases that have not
+ * started. A read goes before the backlog, but not before an operation that has
+ * started: a read behind a program or an erase waits for its end, or for the
+ * next point where the chip can suspend it. When reads_ahead reads in a row
+ * have overtaken a chip's backlog, or the write buffer is nearly full, one step
+ * of the backlog goes first. Reads are therefore fast while the drive is
+ * internally idle, and slow in bursts while it flushes or collects garbage, and
+ * writes are not starved.
  *
- * A write first gets its room in the buffer; when that is full it waits for a
- * program to end. Then its data crosses the link, one write after another, and it
- * is done when they are in the buffer, and dirty. Dirty units leave the buffer when
- * more than the watermark are dirty, and at every tick of the flush interval;
- * always in whole rows, except on a cache flush command. Units stay readable in the
- * buffer until programmed.
+ * A write first reserves its room in the buffer; if the buffer is full it waits
+ * for a program to complete. Then its data crosses the link, one write after
+ * another. It is complete when its data are in the buffer, where they are
+ * dirty. Dirty units leave the buffer when more than the watermark are dirty,
+ * and at every tick of the flush interval; always in whole rows, except on a
+ * cache flush command. Units stay readable in the buffer until they are
+ * programmed.
  *
- * Nothing here runs by itself. The state is brought up to date, event by event
- * and in the order of their times, whenever somebody looks: flashsim_model_advance()
- * is called with the time of each submission, and by a timer only while requests
- * wait for the model. Advancing in one step or in many gives the same state, so a
- * run does not depend on who looked when, and the oracle can look without a trace.
+ * The model does not run by itself. Every access first brings the state up to
+ * date, event by event and in the order of their times:
+ * flashsim_model_advance() is called with the time of each submission, and by a
+ * timer only while requests wait for the model. Advancing in one step or in
+ * many gives the same state, so a run does not depend on the times of accesses,
+ * and the oracle leaves no trace.
  *
  * Channel transfers are booked ahead, into the first gap that is long enough: a
- * read that will finish its sense late must not keep the channel from others now.
- * So is the link to the host: what a read has of a row goes there when it has left
- * the channel, between the rows of others, not when all of the read is there.
+ * read that will finish its sense late must not block the channel for others
+ * now. The same holds for the link to the host: the units of a read in one row
+ * are sent when they have left the channel, between the rows of other reads,
+ * and not when the whole read is complete.
  */
 #include <linux/ktime.h>
 #include <linux/list.h>
@@ -53,12 +58,13 @@
 #include "profile.h"
 
 /*
- * Bookings kept per channel: more than its chips leave apart under the largest
- * reads. Beyond that the shortest gap between two is given up.
+ * Maximum number of bookings per channel: more than its chips leave separate
+ * under the largest reads. Beyond that, the shortest gap between two bookings
+ * is closed.
  */
 #define CHANNEL_SLOTS		512
 
-/* Share of the buffer in use above which the backlog no longer waits. */
+/* Percentage of the buffer in use above which the backlog no longer waits. */
 #define URGENT_PCT		90
 
 #define MODEL_SALT		0x666c757368ULL
@@ -74,17 +80,17 @@ enum op_type {
 };
 
 /**
- * struct fs_op - work for a chip that has not begun, or is under way
+ * struct fs_op - an operation of a chip that has not started, or is in progress
  * @next: next in the list, or FLASHSIM_NONE
  * @n: OP_PROGRAM: units in @lpn
  * @type: enum op_type
- * @page_type: OP_PROGRAM: which of the pages that share a word line
+ * @page_type: OP_PROGRAM: index of the page among those that share a word line
  * @reads: OP_GC: rows to read
  * @programs: program steps
  * @erases: OP_GC: erase steps
  * @units_per_read: OP_GC: units transferred for each row read
  * @seq: OP_PROGRAM: its number, for cache flushes
- * @end: when it is done, once begun
+ * @end: when it is complete, once started
  * @lpn: OP_PROGRAM: logical units
  */
 struct fs_op {
@@ -103,18 +109,18 @@ struct fs_op {
 
 /**
  * struct fs_chip - a chip
- * @busy_until: end of what it is committed to
+ * @busy_until: end of the work that it is committed to
  * @head: first operation of the backlog
- * @tail: last one
- * @run_head: first program committed and not ended
- * @run_tail: last one
- * @reads: steps left of the operation at the head of the backlog
- * @programs: likewise
- * @erases: likewise
+ * @tail: last operation of the backlog
+ * @run_head: first program committed and not complete
+ * @run_tail: last such program
+ * @reads: read steps left of the operation at the head of the backlog
+ * @programs: program steps left of it
+ * @erases: erase steps left of it
  * @overtaken: reads that went before the backlog since its last step
  * @backlog: operations in the backlog
  * @busy_ns: time committed since power on
- * @event: its place among the chips, by the time of its next event
+ * @event: node in the queue of chips, ordered by the time of the next event
  */
 struct fs_chip {
 	u64 busy_until;
@@ -132,10 +138,10 @@ struct fs_chip {
 };
 
 /**
- * struct fs_arrival - a write whose data is on the link
- * @when: all of it is in the buffer
+ * struct fs_arrival - a write whose data are on the link
+ * @when: time when all data are in the buffer
  * @unit: first unit
- * @nr_units: how many
+ * @nr_units: number of units
  */
 struct fs_arrival {
 	u64 when;
@@ -148,7 +154,10 @@ struct fs_slot {
 	u64 end;
 };
 
-/* What takes one transfer at a time: a channel, or a direction of the link. */
+/*
+ * A resource with one transfer at a time: a channel, or a direction of the
+ * link.
+ */
 struct fs_channel {
 	u32 n;
 	struct fs_slot slot[CHANNEL_SLOTS];
@@ -158,42 +167,42 @@ struct fs_channel {
  * struct flashsim_model - the drive's time
  * @p: parameters
  * @counters: counters
- * @complete: told of every request when it will be done
+ * @complete: called when the completion time of a request is known
  * @ftl: space
  * @seed: seed of the drive
  * @now: time of the last event or submission
  * @chips: chips, chip i on channel i % channels
- * @channels: channels, and after them the link to the host
- * @link_free: until when the link to the drive is taken
- * @arrivals: writes on it, as many as the buffer has units at most, a ring
+ * @channels: channels, followed by the link to the host
+ * @link_free: time until which the link to the drive is in use
+ * @arrivals: ring of writes on the link, at most one per unit of the buffer
  * @arrival_head: index of the first
- * @nr_arrivals: how many
- * @events: chips that have an event to come
+ * @nr_arrivals: number of writes on the link
+ * @events: chips with a pending event
  * @ops: pool of operations
- * @free_op: first free one
- * @ops_free: how many are free
+ * @free_op: first free operation
+ * @ops_free: number of free operations
  * @unit_state: UNIT_* of every logical unit
  * @dirty_ring: dirty units in the order of arrival
  * @ring_size: its size
  * @ring_head: index of the oldest
  * @dirty: entries in the ring
  * @buffer_units: size of the buffer
- * @buffer_used: units promised to writes, dirty or being programmed
- * @watermark: dirty units above which flushing starts
+ * @buffer_used: units reserved by writes, dirty or being programmed
+ * @watermark: number of dirty units above which flushing starts
  * @flush_phase: time of the first tick of the flush interval
- * @next_flush: time of the next tick that has something to do
- * @program_steps: steps a program can be suspended between
- * @erase_steps: likewise an erase
+ * @next_flush: time of the next tick with dirty rows to flush
+ * @program_steps: steps between which a program can be suspended
+ * @erase_steps: steps between which an erase can be suspended
  * @seq: programs queued so far
- * @programs_out: programs not ended
+ * @programs_out: programs not complete
  * @waiting: writes that wait for room in the buffer
  * @flushing: cache flushes that wait for programs
- * @dry: the oracle is at work: touch only the shadows
+ * @dry: the oracle is active: change only the shadows
  * @generation: current generation of shadows
- * @shadow_chips: what the oracle works on
+ * @shadow_chips: copies of chips that the oracle works on
  * @shadow_chip_gen: generation of each
- * @shadow_channels: likewise
- * @shadow_channel_gen: likewise
+ * @shadow_channels: copies of channels that the oracle works on
+ * @shadow_channel_gen: generation of each
  */
 struct flashsim_model {
 	const struct flashsim_params *p;
@@ -237,10 +246,10 @@ struct flashsim_model {
 };
 
 /**
- * flashsim_now() - what time it is
- * @clock: the drive's clock; calls for it come one at a time
+ * flashsim_now() - get the time
+ * @clock: the drive's clock; the caller serialises calls for it
  *
- * Time never runs backwards for the model, whichever CPU reads the clock.
+ * The model's time never runs backwards, whichever CPU reads the clock.
  *
  * Return: the time, ns.
  */
@@ -292,7 +301,7 @@ static void channel_forget(struct fs_channel *ch, u64 now)
 	memmove(ch->slot, ch->slot + i, ch->n * sizeof(ch->slot[0]));
 }
 
-/* One booking instead of two, where least time is lost between them. */
+/* Merge the two bookings with the shortest gap between them. */
 static void channel_close_gap(struct fs_channel *ch)
 {
 	u32 i, best = 1;
@@ -307,7 +316,7 @@ static void channel_close_gap(struct fs_channel *ch)
 		(ch->n - best) * sizeof(ch->slot[0]));
 }
 
-/* Book the first @len ns that are free from @ready on; return their end. */
+/* Book the first free @len ns from @ready on; return their end. */
 static u64 channel_book(struct flashsim_model *m, u32 channel, u64 ready,
 			u64 len)
 {
@@ -363,7 +372,10 @@ static void op_free(struct flashsim_model *m, u32 i)
 	m->ops_free++;
 }
 
-/* A time for the pages of a word line: early ones fast, late ones slow. */
+/*
+ * Return the time for a page of a word line: early pages are fast, late ones
+ * slow.
+ */
 static u64 page_time(const struct flashsim_model *m, u64 ns, u32 page_type)
 {
 	return div_u64(ns * (100 + (int)(page_type - 1) *
@@ -415,7 +427,7 @@ static void chip_enqueue(struct flashsim_model *m, struct fs_chip *c, u32 i)
 	}
 }
 
-/* Commit the chip to the next step of its backlog, which begins at @t. */
+/* Commit the chip to the next step of its backlog, which starts at @t. */
 static void chip_step(struct flashsim_model *m, u32 chip, u64 t)
 {
 	struct fs_chip *c = get_chip(m, chip);
@@ -448,7 +460,7 @@ static void chip_step(struct flashsim_model *m, u32 chip, u64 t)
 	if (c->reads || c->programs || c->erases)
 		return;
 
-	/* Its last step: it leaves the backlog. */
+	/* After its last step, the operation leaves the backlog. */
 	c->head = op->next;
 	c->backlog--;
 	if (c->head != FLASHSIM_NONE)
@@ -572,7 +584,10 @@ static void flush_rows(struct flashsim_model *m)
 	if (m->dirty < m->ftl.row_units)
 		return;
 	m->counters->flushes++;
-	/* Discards make short rows; then the pool can run out before the buffer. */
+	/*
+	 * Discards cause short rows; then the pool can be exhausted before the
+	 * buffer.
+	 */
 	while (m->dirty >= m->ftl.row_units && m->ops_free >= 2)
 		flush_row(m);
 }
@@ -583,7 +598,7 @@ static bool buffer_fits(const struct flashsim_model *m,
 	return m->buffer_used + cmd->nr_units <= m->buffer_units;
 }
 
-/* A write has its room: its data sets out. */
+/* A write has its room: start the transfer of its data. */
 static void buffer_admit(struct flashsim_model *m, struct flashsim_cmd *cmd,
 			 u64 t)
 {
@@ -614,7 +629,9 @@ static void buffer_admit_waiting(struct flashsim_model *m, u64 t)
 		list_del(&cmd->wait);
 		buffer_admit(m, cmd, t);
 	}
-	/* Whoever still waits needs room soon, whatever the watermark. */
+	/*
+	 * Writes that still wait need room soon, regardless of the watermark.
+	 */
 	if (!list_empty(&m->waiting))
 		flush_rows(m);
 }
@@ -624,7 +641,7 @@ static u64 next_arrival(const struct flashsim_model *m)
 	return m->nr_arrivals ? m->arrivals[m->arrival_head].when : U64_MAX;
 }
 
-/* The first write on the link is in the buffer. */
+/* The first write on the link has reached the buffer. */
 static void buffer_arrive(struct flashsim_model *m, u64 t)
 {
 	struct fs_arrival *a = &m->arrivals[m->arrival_head];
@@ -635,7 +652,7 @@ static void buffer_arrive(struct flashsim_model *m, u64 t)
 	m->nr_arrivals--;
 	for (u = a->unit; u < a->unit + a->nr_units; u++) {
 		if (m->unit_state[u] & UNIT_DIRTY) {
-			/* In the place of what was there. */
+			/* It replaces the previous contents. */
 			m->buffer_used--;
 		} else {
 			m->unit_state[u] |= UNIT_DIRTY;
@@ -690,9 +707,9 @@ static void chip_event(struct flashsim_model *m, struct fs_chip *c, u64 t)
 }
 
 /**
- * flashsim_model_advance() - let everything happen that is due
+ * flashsim_model_advance() - process all events that are due
  * @m: the model
- * @now: the time, ns; never less than at any earlier call
+ * @now: the time, ns; never less than in any earlier call
  */
 void flashsim_model_advance(struct flashsim_model *m, u64 now)
 {
@@ -724,10 +741,10 @@ void flashsim_model_advance(struct flashsim_model *m, u64 now)
 }
 
 /**
- * flashsim_model_next_event() - when the model has to be looked at again
+ * flashsim_model_next_event() - get the time when the model must be advanced
  * @m: the model
  *
- * Return: the time, ns, or U64_MAX while nobody waits for it.
+ * Return: the time, ns, or U64_MAX while no request waits for it.
  */
 u64 flashsim_model_next_event(struct flashsim_model *m)
 {
@@ -781,7 +798,7 @@ static bool unit_is_buffered(const struct flashsim_model *m, u32 unit)
 	       (state & (UNIT_DIRTY | UNIT_DEAD)) == UNIT_DIRTY;
 }
 
-/* Units from @unit on that are in the buffer or nowhere. */
+/* Count units from @unit on that are in the buffer or unmapped. */
 static u32 units_without_flash(struct flashsim_model *m, u32 unit, u32 end)
 {
 	u32 n;
@@ -799,7 +816,7 @@ static u32 units_without_flash(struct flashsim_model *m, u32 unit, u32 end)
 	return n;
 }
 
-/* Units from @unit on, itself on flash, that lie in the same row. */
+/* Count units from @unit on, which is on flash, that lie in the same row. */
 static u32 units_of_row(const struct flashsim_model *m, u32 unit, u32 end)
 {
 	u32 row = m->ftl.l2p[unit] / m->ftl.row_units;
@@ -839,9 +856,10 @@ static u64 read_units(struct flashsim_model *m, u32 unit, u32 nr, u64 now)
 }
 
 /**
- * flashsim_model_oracle_begin() - ask about reads that are not submitted
+ * flashsim_model_oracle_begin() - start a query about reads that are not
+ * submitted
  * @m: the model
- * @now: when they would be, ns
+ * @now: their assumed submission time, ns
  */
 void flashsim_model_oracle_begin(struct flashsim_model *m, u64 now)
 {
@@ -851,12 +869,12 @@ void flashsim_model_oracle_begin(struct flashsim_model *m, u64 now)
 }
 
 /**
- * flashsim_model_oracle_read() - when a read would be done
+ * flashsim_model_oracle_read() - get the completion time of a read
  * @m: the model, between flashsim_model_oracle_begin() and _end()
  * @unit: first unit
- * @nr_units: how many
+ * @nr_units: number of units
  *
- * It is taken to be submitted behind those asked about before.
+ * The read is assumed to be submitted after those queried before.
  *
  * Return: the time, ns, injection not included.
  */
@@ -866,7 +884,7 @@ u64 flashsim_model_oracle_read(struct flashsim_model *m, u32 unit, u32 nr_units)
 }
 
 /**
- * flashsim_model_oracle_end() - forget them; the model is as before
+ * flashsim_model_oracle_end() - end the query; the model is as before
  * @m: the model
  */
 void flashsim_model_oracle_end(struct flashsim_model *m)
@@ -905,10 +923,10 @@ static void submit_discard(struct flashsim_model *m, struct flashsim_cmd *cmd,
 }
 
 /**
- * flashsim_model_submit() - a request reaches the drive
+ * flashsim_model_submit() - submit a request to the drive
  * @m: the model
- * @cmd: the request; it is completed now, or when the model advances to the
- *	time when it is known how long that takes
+ * @cmd: the request; its completion time is reported now, or when the model has
+ *	advanced far enough to know it
  * @now: the time, ns
  */
 void flashsim_model_submit(struct flashsim_model *m, struct flashsim_cmd *cmd,
@@ -936,12 +954,12 @@ void flashsim_model_submit(struct flashsim_model *m, struct flashsim_cmd *cmd,
 		submit_flush(m, cmd, now);
 		break;
 	}
-	/* What was queued on idle chips begins in this very moment. */
+	/* Operations that were queued on idle chips start at this time. */
 	flashsim_model_advance(m, now);
 }
 
 /**
- * flashsim_model_precondition() - age the drive, in no time
+ * flashsim_model_precondition() - age the drive, without using time
  * @m: the model
  */
 void flashsim_model_precondition(struct flashsim_model *m)
@@ -952,7 +970,7 @@ void flashsim_model_precondition(struct flashsim_model *m)
 /**
  * flashsim_model_show() - print the state, for debugfs
  * @m: the model
- * @s: where to
+ * @s: the output
  */
 void flashsim_model_show(struct flashsim_model *m, struct seq_file *s)
 {
@@ -983,16 +1001,16 @@ static u32 steps(u32 total_ns, u32 suspend_ns)
 }
 
 /**
- * flashsim_model_create() - a drive that has just been switched on
+ * flashsim_model_create() - create the model of a drive that is switched on
  * @p: parameters, which must outlive it
- * @counters: counters, likewise; zeroed once the mapping is set up
+ * @counters: counters, which must outlive it; zeroed once the mapping is set up
  * @nr_units: exported size in units
- * @seed: seed of all that is random
+ * @seed: seed of all random choices
  * @now: the time, ns
  * @complete: called once for each request
  *
- * Return: the model, or an ERR_PTR: -ENOMEM, or -EINVAL when the parameters do
- * not fit together.
+ * Return: the model, or an ERR_PTR: -ENOMEM, or -EINVAL if the parameters are
+ * inconsistent.
  */
 struct flashsim_model *flashsim_model_create(const struct flashsim_params *p,
 					     struct flashsim_counters *counters,
@@ -1033,9 +1051,9 @@ struct flashsim_model *flashsim_model_create(const struct flashsim_params *p,
 	timerqueue_init_head(&m->events);
 
 	/*
-	 * Programs under way hold buffer units, so the buffer bounds them: one
-	 * a row, or one a unit where cache flushes make short rows. Each may
-	 * have a collection queued before it.
+	 * Programs in progress hold buffer units, so their number is limited by
+	 * the buffer: one per row, or one per unit if cache flushes cause short
+	 * rows. Each may have a collection queued before it.
 	 */
 	nr_ops = m->buffer_units;
 	if (!p->volatile_cache)
@@ -1076,7 +1094,7 @@ struct flashsim_model *flashsim_model_create(const struct flashsim_params *p,
 }
 
 /**
- * flashsim_model_destroy() - free a model that no request is in any more
+ * flashsim_model_destroy() - free a model without requests
  * @m: the model
  */
 void flashsim_model_destroy(struct flashsim_model *m)

@@ -14,8 +14,8 @@ struct flashsim_params;
 struct seq_file;
 
 /**
- * struct flashsim_clock - the time that a model is shown
- * @latest: the latest, ns
+ * struct flashsim_clock - the time of a model
+ * @latest: the latest value, ns
  */
 struct flashsim_clock {
 	u64 latest;
@@ -33,10 +33,10 @@ struct flashsim_model;
  * @op: REQ_OP_READ, REQ_OP_WRITE, REQ_OP_DISCARD or REQ_OP_FLUSH
  * @unit: first unit touched
  * @nr_units: units touched
- * @extra_ns: injected time
- * @wait: place in the queue of writes waiting for the buffer, or of flushes
- * @flush_seq: flush: last program that was under way when it came
- * @flush_left: flush: how many of them are not finished
+ * @extra_ns: injected latency
+ * @wait: node in the queue of writes waiting for the buffer, or of flushes
+ * @flush_seq: flush: last program in progress when it was submitted
+ * @flush_left: flush: number of these programs that are not complete
  */
 struct flashsim_cmd {
 	enum req_op op;
@@ -49,11 +49,11 @@ struct flashsim_cmd {
 };
 
 /**
- * typedef flashsim_complete_fn - a request's time of completion is known
- * @cmd: the request; the model has forgotten it
- * @when: the time, ns; at once if that is past
+ * typedef flashsim_complete_fn - called when a completion time is known
+ * @cmd: the request; the model no longer uses it
+ * @when: the time, ns; complete at once if it is past
  *
- * Context: that of the call that made the model advance, its locks held.
+ * Context: that of the call that advanced the model, with its locks held.
  */
 typedef void (*flashsim_complete_fn)(struct flashsim_cmd *cmd, u64 when);
 

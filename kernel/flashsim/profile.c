@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * flashsim: the drives that ship with the emulator.
+ * flashsim: the predefined drives of the emulator.
  *
- * The values come from published figures and are not fitted to any policy or
+ * The values come from publications and are not fitted to any policy or
  * experiment:
  *
  *   channels, chips		4 to 32 channels of 4 to 16 chips: the range of the
@@ -12,7 +12,7 @@
  *				FAST '12; MQSim (Tavakkol et al., FAST '18) ships 75 us
  *   page_program_ns (tPROG)	500 to 1300 us for one page of each plane, averaged
  *				over the pages of a word line: Grupp et al.
- *				consumer-nvme: what makes 32 chips write 1260 MB/s,
+ *				consumer-nvme: chosen so that 32 chips write 1260 MB/s,
  *				the rate of an SM951 of 256 GB
  *   block_erase_ns (tBERS)	3 to 10 ms: Grupp et al.; MQSim ships 3.8 ms
  *   page_spread_pct		the pages of a word line differ in speed, the first
@@ -22,7 +22,7 @@
  *   host_transfer_ns		4 KiB at 550 MB/s (SATA 6 Gb/s), or 3.2 GB/s (PCIe
  *				3, four lanes)
  *				consumer-nvme: 2150 MB/s, as Samsung's SM951 reads
- *   controller_ns, buffer_ns	what is left of data sheet latencies: Intel P4500
+ *   controller_ns, buffer_ns	remainder of data sheet latencies: Intel P4500
  *				85 us random read, 10 us buffered read, 13 us write;
  *				Samsung 850 EVO 100 us read and 25 us write at queue
  *				depth 1
@@ -50,7 +50,9 @@
 
 static const struct flashsim_profile profiles[] = {
 	{
-		/* TLC on SATA: few chips, small volatile buffer, nothing suspended. */
+		/*
+		 * TLC on SATA: few chips, small volatile buffer, no suspension.
+		 */
 		.name = "consumer",
 		.params = {
 			.channels = 4,
@@ -83,9 +85,10 @@ static const struct flashsim_profile profiles[] = {
 		},
 	}, {
 		/*
-		 * MLC on NVMe, four lanes of PCIe 3, 256 GB: the class of the drives
-		 * in the consumer array of Hao et al. Twice the chips of the one
-		 * above, otherwise built and run like it.
+		 * MLC on NVMe, four lanes of PCIe 3, 256 GB: the class of the
+		 * drives in the consumer array of Hao et al. It has twice the
+		 * chips of the profile above, and is otherwise designed like
+		 * it.
 		 */
 		.name = "consumer-nvme",
 		.params = {
@@ -118,7 +121,7 @@ static const struct flashsim_profile profiles[] = {
 			.queue_depth = 1024,
 		},
 	}, {
-		/* MLC on NVMe, mixed use: nothing suspended, greedy. */
+		/* MLC on NVMe, mixed use: no suspension, greedy. */
 		.name = "enterprise-a",
 		.params = {
 			.channels = 16,
@@ -150,7 +153,10 @@ static const struct flashsim_profile profiles[] = {
 			.queue_depth = 1024,
 		},
 	}, {
-		/* TLC on NVMe, mixed use: erases suspended, large buffer flushed often. */
+		/*
+		 * TLC on NVMe, mixed use: erases can be suspended, large buffer
+		 * flushed often.
+		 */
 		.name = "enterprise-b",
 		.params = {
 			.channels = 8,
@@ -182,7 +188,10 @@ static const struct flashsim_profile profiles[] = {
 			.queue_depth = 1024,
 		},
 	}, {
-		/* TLC on NVMe, read-intensive: large rows, little spare, rare flushes. */
+		/*
+		 * TLC on NVMe, read-intensive: large rows, little spare flash,
+		 * rare flushes.
+		 */
 		.name = "enterprise-c",
 		.params = {
 			.channels = 32,
@@ -217,7 +226,7 @@ static const struct flashsim_profile profiles[] = {
 };
 
 /**
- * flashsim_find_profile() - a profile by its name
+ * flashsim_find_profile() - find a profile by its name
  * @name: the name; "enterprise" stands for "enterprise-a"
  *
  * Return: the profile, or NULL.

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * flashsim: the parameters of a drive, and sets of them that have a name.
- */
+/* flashsim: the parameters of a drive, and named sets of them. */
 #ifndef FLASHSIM_PROFILE_H
 #define FLASHSIM_PROFILE_H
 
@@ -14,29 +12,34 @@
  * @planes: pages programmed at once on a chip, one on each plane
  * @page_kb: size of a flash page
  * @pages_per_block: pages of a plane's share of an emulated block
- * @block_slices: emulated blocks to a physical block: one in so many erases takes
- *	chip time
+ * @block_slices: emulated blocks per physical block: one in this many erases
+ *	takes chip time
  * @page_read_ns: sensing a page (tR), mean over the pages of a word line
- * @page_program_ns: programming a page (tPROG), likewise
+ * @page_program_ns: programming a page (tPROG), mean over the pages of a word
+ *	line
  * @block_erase_ns: erasing a block (tBERS)
- * @page_spread_pct: first and last page of a word line: so much faster and slower
- * @program_suspend_ns: a read can interrupt a program every so often; 0: never
- * @erase_suspend_ns: likewise an erase
+ * @page_spread_pct: how much faster the first and slower the last page of a
+ *	word line is
+ * @program_suspend_ns: interval at which a read can interrupt a program; 0 for
+ *	never
+ * @erase_suspend_ns: interval at which a read can interrupt an erase; 0 for
+ *	never
  * @channel_transfer_ns: 4 KiB across a channel
  * @controller_ns: the controller's own time for a command
  * @buffer_ns: moving data into or out of the buffer
  * @host_transfer_ns: 4 KiB between host and drive
  * @buffer_mb: size of the write buffer
- * @buffer_watermark_pct: dirty share of the buffer at which it is flushed
- * @flush_interval_us: it is also flushed every so often
+ * @buffer_watermark_pct: percentage of dirty units in the buffer at which it is
+ *	flushed
+ * @flush_interval_us: interval at which it is also flushed
  * @volatile_cache: the buffer needs cache flush commands (no capacitors)
  * @overprovision_pct: spare flash, in percent of the exported size
- * @gc_low_blocks: collect garbage on a chip with so few free blocks
- * @gc_high_blocks: until it has so many
+ * @gc_low_blocks: collect garbage on a chip if it has this few free blocks
+ * @gc_high_blocks: collect until it has this many free blocks
  * @gc_policy: victims: 0 greedy, 1 cost-benefit
- * @wear_delta: empty a block that was erased so many times less than another
+ * @wear_delta: empty a block that lags another by this number of erases
  * @reads_ahead: reads that may overtake a chip's backlog in a row
- * @queue_depth: commands the drive takes at once, per hardware queue
+ * @queue_depth: commands the drive accepts at once, per hardware queue
  *
  * Values and sources are in profile.c.
  */
@@ -74,7 +77,7 @@ struct flashsim_params {
 
 /**
  * struct flashsim_profile - a named set of parameters
- * @name: as written to the attribute profile
+ * @name: value of the attribute profile
  * @params: its values
  */
 struct flashsim_profile {

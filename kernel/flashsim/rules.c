@@ -11,8 +11,8 @@
  *   echo 1 > .../r1/enabled                zeroes its counters
  *   cat .../r1/matched .../r1/injected
  *
- * Everything but `enabled` changes only while the rule is disabled. Rules outlive
- * power off; what they match is the next disk of the drive.
+ * All settings but `enabled` can be changed only while the rule is disabled. Rules
+ * are kept at power off, and then apply to the next disk of the drive.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -23,7 +23,7 @@
 #include "flashsim.h"
 #include "rules.h"
 
-/* Every I/O is shown to every rule, under the drive's lock. */
+/* Every rule is checked for every I/O, under the drive's lock. */
 #define MAX_RULES	16
 
 /* A mebibyte for each rule. */
@@ -34,7 +34,7 @@ static struct flashsim_rule *to_rule(struct config_item *item)
 	return container_of(item, struct flashsim_rule, item);
 }
 
-/* Change a rule that is disabled. */
+/* Change a setting of a disabled rule. */
 static ssize_t rule_set(struct flashsim_rule *rule, s64 *field, s64 value,
 			size_t count)
 {
@@ -215,7 +215,7 @@ static ssize_t rule_ranges_show(struct config_item *item, char *page)
 	return len;
 }
 
-/* Put a range into the sorted array, joined with those that it touches. */
+/* Insert a range into the sorted array, and merge it with adjacent ones. */
 static u32 join_range(struct flashsim_range *ranges, u32 n, u64 start, u64 end)
 {
 	u32 i = 0, j;
@@ -226,14 +226,17 @@ static u32 join_range(struct flashsim_range *ranges, u32 n, u64 start, u64 end)
 		start = min(start, ranges[j].start);
 		end = max(end, ranges[j].end);
 	}
-	/* Ranges i to before j become one. */
+	/* Ranges i to j - 1 become one. */
 	memmove(ranges + i + 1, ranges + j, (n - j) * sizeof(*ranges));
 	ranges[i].start = start;
 	ranges[i].end = end;
 	return n - (j - i) + 1;
 }
 
-/* Two numbers in a line and nothing else; sscanf() goes on in the next one. */
+/*
+ * Parse two numbers in a line and nothing else; sscanf() would continue in the
+ * next line.
+ */
 static bool parse_range(const char *p, u64 *start, u64 *len)
 {
 	const char *end = strchrnul(p, '\n');
@@ -262,8 +265,8 @@ static ssize_t rule_ranges_store(struct config_item *item, const char *page,
 	for (p = page; *p; p++)
 		lines += *p == '\n';
 	/*
-	 * configfs serialises the writes of one open file only, and the drive's
-	 * spinlock cannot be held while memory is allocated.
+	 * configfs serialises the writes of one open file only, and memory
+	 * cannot be allocated under the drive's spinlock.
 	 */
 	mutex_lock(&rule->ranges_mutex);
 	n = rule->nr_ranges;

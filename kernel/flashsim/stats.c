@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * flashsim: debugfs. /sys/kernel/debug/flashsim/<name>/
+ * flashsim: debugfs. /sys/kernel/debug/flashsim/<name>
  *
- *   counters   what the drive did since it was switched on, `name value` a line
- *   state      the model at this moment: buffer, then one line a chip
+ *  counters   operations since the drive was switched on, `name value` per line
+ *  state      the present state of the model: buffer, then one line per chip
  */
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
@@ -74,7 +74,7 @@ static int state_show(struct seq_file *s, void *unused)
 DEFINE_SHOW_ATTRIBUTE(state);
 
 /**
- * flashsim_stats_add() - show a drive that was switched on
+ * flashsim_stats_add() - create the directory of a drive that was switched on
  * @drive: the drive
  */
 void flashsim_stats_add(struct flashsim_drive *drive)
@@ -86,7 +86,8 @@ void flashsim_stats_add(struct flashsim_drive *drive)
 }
 
 /**
- * flashsim_stats_remove() - the drive is about to be switched off
+ * flashsim_stats_remove() - remove the directory before the drive is switched
+ * off
  * @drive: the drive
  */
 void flashsim_stats_remove(struct flashsim_drive *drive)
@@ -96,7 +97,7 @@ void flashsim_stats_remove(struct flashsim_drive *drive)
 }
 
 /**
- * flashsim_stats_init() - make the driver's directory
+ * flashsim_stats_init() - create the driver's directory
  */
 void flashsim_stats_init(void)
 {

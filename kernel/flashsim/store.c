@@ -3,15 +3,15 @@
  * flashsim: the data itself.
  *
  * Pages are allocated when first written and freed when wholly discarded, so
- * memory follows what was written, not the drive's size. Data moves when the
- * request is submitted: a request takes effect somewhere between submission and
- * completion, and that is as good a point as any.
+ * memory usage depends on the data written, not on the drive's size. Data moves
+ * when the request is submitted. A request may take effect at any time between
+ * submission and completion, so this is correct.
  *
- * A page whose 64-bit words, but for the first, are an arithmetic series is kept
- * as its first word, base and step: a page of zeros or of one byte is such a
- * series, and so is what the replayer writes. Drives of many GiB then fit into
- * memory. Written in part, or with anything else, it becomes a page, and stays
- * one until it is discarded.
+ * A page whose 64-bit words, except the first, are an arithmetic series is
+ * stored as its first word, base and step. A page of zeros or of one byte is
+ * such a series, and so are the contents written by the replayer. Drives of
+ * many GiB then fit into memory. A series that is written in part, or with
+ * other data, becomes a page, and remains one until it is discarded.
  */
 #include <linux/blk-mq.h>
 #include <linux/highmem.h>
@@ -24,14 +24,14 @@
 
 #define SERIES_WORDS		(PAGE_SIZE / sizeof(u64))
 
-/* Marks pointers in the tree that are to a series. */
+/* Marks pointers to a series in the tree. */
 #define SERIES			1
 
 /**
- * struct series - a page whose words are base + i * step, but for the first
+ * struct series - a page whose words, except the first, are base + i * step
  * @first: word 0
- * @base: word 1, less @step
- * @step: from one word to the next
+ * @base: word 1, minus @step
+ * @step: difference between consecutive words
  */
 struct series {
 	u64 first;
@@ -58,7 +58,7 @@ static void store_free(void *entry)
 }
 
 /**
- * flashsim_store_init() - an empty store
+ * flashsim_store_init() - initialise an empty store
  * @store: the store
  */
 void flashsim_store_init(struct flashsim_store *store)
@@ -117,8 +117,8 @@ static bool series_find(struct series *series, const void *data)
 }
 
 /*
- * The page at @idx, made if there is none, of its series if there is one. NULL
- * without memory.
+ * Return the page at @idx. If there is none, create it, from its series if
+ * there is one. Return NULL if out of memory.
  */
 static struct page *store_page(struct flashsim_store *store, unsigned long idx)
 {
@@ -132,7 +132,10 @@ static struct page *store_page(struct flashsim_store *store, unsigned long idx)
 			data = kmap_local_page(page);
 			series_expand(to_series(entry), data, 0, PAGE_SIZE);
 			kunmap_local(data);
-			/* It takes a place that is there: needs no memory. */
+			/*
+			 * This replaces an existing entry, so it needs no
+			 * memory.
+			 */
 			__xa_store(&store->pages, idx, page, 0);
 		}
 		xa_unlock(&store->pages);
@@ -155,7 +158,7 @@ static struct page *store_page(struct flashsim_store *store, unsigned long idx)
 		entry = xa_cmpxchg(&store->pages, idx, NULL, page, GFP_NOIO);
 		if (!entry)
 			return page;
-		/* Another write was first, or the tree has no memory. */
+		/* Another write was faster, or the tree is out of memory. */
 		if (xa_is_err(entry)) {
 			__free_page(page);
 			return NULL;
@@ -163,7 +166,7 @@ static struct page *store_page(struct flashsim_store *store, unsigned long idx)
 	}
 }
 
-/* Keep a whole page as a series, unless there is a page already. */
+/* Store a whole page as a series, unless there is a page already. */
 static bool store_series(struct flashsim_store *store, unsigned long idx,
 			 const struct series *series)
 {
@@ -251,7 +254,7 @@ static bool store_segment(struct flashsim_store *store, struct bio_vec *bv,
 			  u64 sector, bool write,
 			  const struct flashsim_faults *faults)
 {
-	/* With faults about, sector by sector: a part of a write may be lost. */
+	/* With faults, proceed by sectors: a part of a write may be lost. */
 	u32 step = faults->nr_hits ? SECTOR_SIZE : PAGE_SIZE;
 	unsigned int done = 0;
 
@@ -265,7 +268,7 @@ static bool store_segment(struct flashsim_store *store, struct bio_vec *bv,
 			if (!store_write(store, idx, off, bv->bv_page,
 					 bv->bv_offset + done, len))
 				return false;
-			/* With faults about it was less than a page. */
+			/* With faults the length was less than a page. */
 			if (faults->nr_hits)
 				store_damage(xa_load(&store->pages, idx), off,
 					     sector, len, faults);
@@ -282,12 +285,12 @@ static bool store_segment(struct flashsim_store *store, struct bio_vec *bv,
 }
 
 /**
- * flashsim_store_copy() - move a read's or write's data
+ * flashsim_store_copy() - move the data of a read or write
  * @store: the store
  * @rq: the request; may sleep for memory
- * @faults: damage to do on the way: to what is stored, or to what is read
+ * @faults: damage to apply to the stored data, or to the data read
  *
- * Return: BLK_STS_OK, or BLK_STS_RESOURCE when there is no memory.
+ * Return: BLK_STS_OK, or BLK_STS_RESOURCE if out of memory.
  */
 blk_status_t flashsim_store_copy(struct flashsim_store *store,
 				 struct request *rq,
@@ -311,13 +314,13 @@ blk_status_t flashsim_store_copy(struct flashsim_store *store,
 }
 
 /**
- * flashsim_store_discard() - forget a range, which reads as zeros afterwards
+ * flashsim_store_discard() - discard a range, which reads as zeros afterwards
  * @store: the store
  * @sector: first sector
  * @nr_sectors: length
  *
- * Return: BLK_STS_OK, or BLK_STS_RESOURCE when there is no memory to keep what
- * is left of a page.
+ * Return: BLK_STS_OK, or BLK_STS_RESOURCE if there is no memory for the rest of
+ * a page.
  */
 blk_status_t flashsim_store_discard(struct flashsim_store *store, u64 sector,
 				    u64 nr_sectors)

@@ -15,7 +15,7 @@ struct request;
 
 /**
  * struct flashsim_store - sparse memory that holds a drive's data
- * @pages: pages written, by unit number; see store.c for what else is there
+ * @pages: pages written, by unit number; see store.c for other entries
  * @lock: taken for writing by discards, which free pages
  */
 struct flashsim_store {
