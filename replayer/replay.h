@@ -69,9 +69,8 @@ struct counters {
 	uint64_t copies_denied; /* reads not sent because a drive had --losers orphaned reads */
 	uint64_t losers_max;	/* maximum number of orphaned reads at one drive */
 	uint64_t extra_ios; /* read attempts in excess of one per read, including cancelled ones */
-	uint64_t cancels_tried,
-		cancelled;    /* orphaned reads; cancelled ones never reached a drive */
-	uint64_t data_errors; /* read attempts with wrong contents */
+	uint64_t cancels_tried, cancelled; /* orphaned; those that reached no drive */
+	uint64_t data_errors;		   /* read attempts with wrong contents */
 	uint64_t blocks_checked, torn_blocks, unverified_blocks;
 	uint64_t io_errors; /* attempts that failed with an error of the drive */
 	uint64_t io_errors_by[MAX_DRIVES];
@@ -95,8 +94,7 @@ struct replay {
 	struct content *contents; /* by drive; shared by all threads */
 	uint32_t pending_pages[MAX_DRIVES], in_flight[MAX_DRIVES]; /* attempts at the drive */
 	struct observer observers[MAX_DRIVES];			   /* observers of these attempts */
-	uint32_t losers[MAX_DRIVES],
-		losers_in_flight; /* orphaned reads among them; sum over all drives */
+	uint32_t losers[MAX_DRIVES], losers_in_flight;		   /* orphaned ones; their sum */
 	struct linnos_stats stats_before[MAX_DRIVES], stats_after[MAX_DRIVES];
 	char linnos_mode[MAX_DRIVES][16], model_id[MAX_DRIVES][16];
 

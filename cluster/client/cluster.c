@@ -30,7 +30,7 @@
 /* Larger reads are neither hedged nor copied, because the data would have to be sent twice. */
 #define EXTRA_BYTES_MAX (1u << 20)
 
-/* How many hedges and copies together, copies, and queries may be saved up while few are used. */
+/* Burst limits: of hedges and copies together, of copies, and of queries. */
 #define EXTRA_BURST 100
 #define COPIES_BURST 10
 #define QUESTIONS_BURST 8

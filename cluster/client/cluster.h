@@ -20,8 +20,7 @@ struct linnos_cluster {
 	uint8_t key[KEY_BYTES_MAX];
 	uint32_t n_nodes;
 	struct knowing knowing;
-	struct linnos_guard
-		guard[2]; /* for reads whose default node is healthy [1], and for others */
+	struct linnos_guard guard[2]; /* for healthy default nodes [1], and for others */
 	struct budget extra, copies, questions;
 	uint64_t random, next_home;
 	/*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a client knows about a node, and the latency that it expects of a read there, relative to
- * the median of the size class.
+ * The state of a node as known to a client, and the latency that it expects of a read there,
+ * relative to the median of the size class.
  *
  * Healthy nodes differ little, and their differences persist. Their expected latency is the mean of
  * the reads of each node, corrected by how much the latest report of its agent deviates from the

@@ -41,9 +41,8 @@ struct channel {
 /* External slow-downs of drives, as the lab injects them. */
 struct injected {
 	uint64_t seed;
-	uint64_t burst_ns,
-		turn_ns; /* additional latency of every read, and how long a period lasts */
-	uint32_t one_in; /* one in this many drives is slow; if there are as many drives, they take turns */
+	uint64_t burst_ns, turn_ns; /* additional latency of reads; length of a turn */
+	uint32_t one_in;	    /* one in this many drives is slow; if these are all, in turn */
 	uint32_t n_drives;
 	uint32_t slow_drive; /* UINT32_MAX if there is none */
 	uint64_t slow_ns, slow_from_ns, slow_to_ns;

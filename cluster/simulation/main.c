@@ -83,8 +83,7 @@ struct scenario {
 	uint64_t seed, one_way_ns, news_delay_ns;
 	double written_bytes_per_s;
 	struct injected injected;
-	const char
-		*agents; /* "on", "dead", or "fast" and "slow" if node 0 reports wrong latencies */
+	const char *agents; /* "on", "dead"; with "fast" and "slow" node 0 lies */
 };
 
 struct question_sent {

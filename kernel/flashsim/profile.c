@@ -33,8 +33,8 @@
  * Scaled, because the emulated drive has about 1 GiB and not 1 TB:
  *
  *   pages_per_block		2 to 8 instead of 256 to 1536, so that each chip still
- *				has tens of blocks to choose from. To keep the share
- *				of time that goes into erases, only one in block_slices
+ *				has tens of blocks to choose from. To keep the fraction
+ *				of time spent on erases, only one in block_slices
  *				emulated erases takes chip time, but that one takes all
  *				of tBERS: an emulated block is a slice of a physical one.
  *   gc_low/high_blocks		in emulated blocks: a collection moves less at once, and

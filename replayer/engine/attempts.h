@@ -16,8 +16,7 @@
 /* One I/O that is sent to one drive to serve a struct io. */
 struct attempt {
 	struct attempt *next; /* list of the I/O's attempts in flight, or the free list */
-	struct attempt *earlier,
-		*later; /* list of all attempts in flight, in the order of submission */
+	struct attempt *earlier, *later; /* all in flight, in the order of submission */
 	struct io *io;
 	struct buffer *buffer;
 	struct linnos_io observed;

@@ -24,9 +24,8 @@ struct predictor {
 	struct chooser chooser;
 	struct chooser_common common;
 	struct linnos_latency *models[MAX_DRIVES];
-	struct hedge_table
-		*hedge_tables; /* by drive; NULL to hedge as other policies do, or not at all */
-	struct race *race;     /* NULL without hedging by gain */
+	struct hedge_table *hedge_tables; /* by drive; NULL for other hedging or none */
+	struct race *race;		  /* NULL without hedging by gain */
 };
 
 static struct linnos_latency *model_read(const char *path)
