@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Models of latencies of one tree, made by hand: they can be foreseen, and they choose.
+"""Latency models with one hand-made tree: their predictions are known, and they choose.
 
-As many trees say nothing as a model must have to choose (docs/formats.md).
+Other trees predict nothing, to reach the number that a model must have to choose
+(docs/formats.md).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ STEPS_US = (10, 20, 30, 40, 50, 60, 80, 100, 120, 150, 200, 300, 500, 1000, 2000
 def one_tree(
     limits: Sequence[tuple[str, int]], leaves_us: Sequence[float], **header: int
 ) -> LatencyModel:
-    """A tree that goes right where a feature is above its limit, level by level from the root."""
+    """Return a tree that goes right if a feature exceeds its limit, listed level by level."""
     splits = np.full((TREES_TO_CHOOSE, N_SPLITS), NO_SPLIT, np.uint32)
     leaves = np.zeros((TREES_TO_CHOOSE, N_LEAVES), np.int16)
     splits[0] = [FEATURES.index(feature) << 24 | limit for feature, limit in limits]
@@ -39,7 +40,7 @@ def one_tree(
 
 
 def last_read(**header: int) -> LatencyModel:
-    """What the read took that completed last, rounded up to one of `STEPS_US`."""
+    """Return a model that predicts the latency of the last read, rounded up to `STEPS_US`."""
     order = [
         ((2 * place + 1) << (DEPTH - 1 - level)) - 1
         for level in range(DEPTH)
@@ -49,7 +50,7 @@ def last_read(**header: int) -> LatencyModel:
 
 
 def last_four(fast_us: int, slow_us: int, limit_us: int, **header: int) -> LatencyModel:
-    """The mean of the last four reads, each of them taken to be slow above a limit, else fast."""
+    """Return a model of the mean of the last four reads, each taken as slow or as fast."""
     limits = [
         (f"latency_us_{level + 1}", limit_us) for level in range(DEPTH) for _ in range(1 << level)
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A machine with Debian 12 under QEMU, as make_image.sh leaves its disk, and root's shell on it."""
+"""A Debian 12 machine in QEMU with the disk that make_image.sh makes, and a root shell on it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ BUS_TIMEOUT = "10min"
 
 
 def copy_disk(image: Path, copy: Path) -> None:
-    """Copy a disk, of which most is empty."""
+    """Copy a disk as a sparse file."""
     subprocess.run(["cp", "--sparse=always", image, copy], check=True)
 
 
 class Machine:
-    """It runs until `stop`; what it has written is gone then, but not when it reboots.
+    """It runs until `stop`, which discards its changes; a reboot does not.
 
     Parameters
     ----------

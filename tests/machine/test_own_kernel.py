@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""docs/real-machine.md's first section, followed on Debian's own kernel; `make test-machine`.
+"""Follow the first section of docs/real-machine.md on Debian's own kernel; `make test-machine`.
 
-An array of three NVMe drives is there, as its owner left it, and runs on the kernel's own raid1.
-The commands are run one by one, as they stand there; what is run in another way is in
-`walk.INSTEAD`. No reboot is needed; the one into Debian's next kernel must change nothing. In the
-end nothing may be left of it all.
+The machine has an array of three NVMe drives that runs on the kernel's own raid1, as set up by its
+owner. The commands are run one by one, as the document has them; exceptions are in `walk.INSTEAD`.
+No reboot is needed; a reboot into Debian's next kernel must change nothing. In the end nothing may
+be left behind.
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ def usual_work(walk: Walk) -> None:
 
 
 def version_of_raid1(walk: Walk) -> str:
-    """Of the one that is loaded; empty if it is the kernel's own."""
+    """Return the version of the loaded raid1; empty if it is the kernel's own."""
     return walk.machine.run("cat /sys/module/raid1/version 2>/dev/null || :").strip()
 
 
 def release(walk: Walk) -> str:
-    """Of the kernel that runs."""
+    """Return the release of the running kernel."""
     return walk.machine.run("uname -r").strip()
 
 
 def expect_on(walk: Walk) -> None:
-    """The array asks, each mirror observes with a model, and a reader gets what was written."""
+    """Check that the array queries, each mirror observes with a model, and reads are right."""
     machine = walk.machine
     assert machine.run("cat /sys/block/md0/md/linnos").strip() == "on"
     for disk in DISKS:
@@ -111,7 +111,7 @@ def test_module_works_without_reboot_and_leaves_no_files(machine: Machine) -> No
 
 
 def one_step(walk: Walk, text: str) -> list[str]:
-    """Follow one command, and look whether it did what the document says of it."""
+    """Run one command, and check that it did what the document says."""
     machine = walk.machine
     if text.startswith("linnapp enable"):
         usual_work(walk)

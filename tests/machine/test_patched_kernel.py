@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""docs/real-machine.md from the patched kernel on, followed; `make test-machine-patched`.
+"""Follow docs/real-machine.md from the patched kernel on; `make test-machine-patched`.
 
-A machine as Debian's installer leaves it, under QEMU with three NVMe drives and two CPUs, gets the
-packages that `make deb` and `make kernel-deb` made. Then the commands of the document are run, one
-by one, as they stand there, and those of docs/raid1.md. What is run in another way is in
-`walk.INSTEAD` and below it. In between it is looked whether the machine is in the
-state that the document promises; in the end nothing may be left of it all.
+A machine as Debian's installer leaves it, in QEMU with three NVMe drives and two CPUs, gets the
+packages of `make deb` and `make kernel-deb`. Then the commands of the document and those of
+docs/raid1.md are run one by one, as they are written; exceptions are in `walk.INSTEAD` and below
+it. In between, the test checks that the machine is in the state that the document promises. In the
+end nothing may be left behind.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_commands_of_the_document_work(machine: Machine) -> None:
 
 
 def last_stage() -> tuple[dict[str, set[str]], set[str], int]:
-    """What was there before, what has been seen since, and how many commands that took."""
+    """Return the initial state, the observations since, and the number of commands done."""
     stage = Path(STAGES or FOLDER, "stage.json")
     if not STAGES or not stage.exists():
         return {}, set(), 0
@@ -77,7 +77,7 @@ def last_stage() -> tuple[dict[str, set[str]], set[str], int]:
 
 
 def leave_stage(machine: Machine, before: dict[str, set[str]], seen: set[str], done: int) -> None:
-    """What `last_stage` reads, with the disk as it is now."""
+    """Save what `last_stage` reads, with the current disk."""
     assert STAGES
     Path(STAGES).mkdir(parents=True, exist_ok=True)
     machine.save(Path(STAGES, "disk.img"))
@@ -90,7 +90,7 @@ def leave_stage(machine: Machine, before: dict[str, set[str]], seen: set[str], d
 
 
 def one_step(walk: Walk, command: Command) -> set[str]:
-    """Follow one command, and look whether it did what the document says of it."""
+    """Run one command, and check that it did what the document says."""
     machine, text = walk.machine, command.text
     if text.startswith("linnapp trace") or "--mode observe" in text:
         walk.usual_work(True)
@@ -131,7 +131,7 @@ def one_step(walk: Walk, command: Command) -> set[str]:
 
 
 def observed(walk: Walk) -> None:
-    """The kernel predicts and counts, and revokes nothing."""
+    """Check that the kernel predicts and counts, and revokes nothing."""
     before = walk.stats()
     for disk in DISKS:
         assert walk.modes()[disk] == "observe"
@@ -144,7 +144,7 @@ def observed(walk: Walk) -> None:
 
 
 def enforced(walk: Walk) -> None:
-    """What is predicted to be slow is refused, and what is read is right."""
+    """Check that reads predicted to be slow are refused, and other reads are right."""
     revoked = 0
     for disk in DISKS:
         assert walk.modes()[disk] == "enforce"
@@ -156,7 +156,7 @@ def enforced(walk: Walk) -> None:
 
 
 def raid1(walk: Walk) -> None:
-    """docs/raid1.md, on an array of the three drives."""
+    """Follow docs/raid1.md on an array of the three drives."""
     machine = walk.machine
     machine.run(
         "mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 --raid-devices=3 "

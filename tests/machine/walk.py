@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Somebody at a machine who follows a document, and what can be known of the machine meanwhile."""
+"""A user at a machine who follows a document, and the observable state of the machine."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ OTHERS = re.compile(
 
 
 def followed(command: str, translated: bool) -> str:
-    """What is typed for a command of the document."""
+    """Return the input for a command of the document."""
     for pattern, instead in INSTEAD + (INSTEAD_TRANSLATED if translated else ()):
         command = re.sub(pattern, instead, command)
     return command
 
 
 class Walk:
-    """The machine, and what is known of it."""
+    """The machine and its observed state."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The command lines of a document, as somebody would type them who follows it."""
+"""The command lines of a document, as a reader would type them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Command(NamedTuple):
     section : str
         The heading that it is under.
     text : str
-        As it stands there, without the indentation.
+        The command without its indentation.
     """
 
     section: str
@@ -25,7 +25,7 @@ class Command(NamedTuple):
 
 
 def commands(document: Path) -> list[Command]:
-    """All commands in a document, of its indented blocks and its fences of sh, in their order."""
+    """Return all commands of a document's indented blocks and sh fences, in order."""
     found = []
     section, pending, fence = "", "", ""
     for line in document.read_text().splitlines():
@@ -47,7 +47,7 @@ def commands(document: Path) -> list[Command]:
 
 
 def _is_whole(text: str) -> bool:
-    """Whether the shell would run it, and not wait for the rest."""
+    """Return true if the shell would run the text, and not wait for more."""
     if text.rstrip().endswith("\\"):
         return False
     return not subprocess.run(["bash", "-n", "-c", text], capture_output=True).returncode

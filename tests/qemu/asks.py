@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Ask /dev/linnos of drives, again and again; print the answers as JSON.
+"""Query /dev/linnos about drives repeatedly; print the answers as JSON.
 
 Usage: asks.py [--look] [--count N] [--every-ms MS] [--reads FILE] [--bytes BYTES] DEVICE...
 
-With --reads it waits after every 20 questions until the drive's number of reads is another: a
-machine that is busy elsewhere may stand still for longer than all questions take.
+With --reads it waits after every 20 queries until the drive's number of reads changes, because a
+machine that is busy elsewhere may stand still for longer than all queries take.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOOK = 1
 
 
 def ask(asked: int, drives: list[int], n_bytes: int, flags: int) -> tuple[int, list[list[int]]]:
-    """Which are best, a bit each, and of each drive what is known, flags and latency in us."""
+    """Return the best drives as bits, and the state, flags and latency in us of each drive."""
     question = array.array("I", [flags, len(drives), n_bytes, 0])
     for drive in drives:
         question.extend([drive, 0, 0, 0])
@@ -33,7 +33,7 @@ def ask(asked: int, drives: list[int], n_bytes: int, flags: int) -> tuple[int, l
 
 
 def wait_for_another(reads: Path) -> None:
-    """Until the file says something else, at most ten minutes."""
+    """Wait until the file changes, for at most ten minutes."""
     before, until_s = reads.read_text(), time.monotonic() + 600
     while reads.read_text() == before:
         if time.monotonic() > until_s:

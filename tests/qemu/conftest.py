@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Fixtures of the QEMU lab's tests: boot it, and judge its kernel log."""
+"""Fixtures of the QEMU lab's tests: boot the guest and check its kernel log."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ OURS = re.compile(r"(?:linnos|flashsim)\w*\+0x|\[linnos\]")
 
 
 def complaints(log: str) -> list[str]:
-    """Of a kernel log: where the kernel finds fault with itself, and races that are ours."""
+    """Return lines of a kernel log with kernel errors, and with races in our code."""
     lines = [line for line in log.splitlines() if COMPLAINT.search(line)]
     return lines + [report for report in KCSAN_REPORT.findall(log) if OURS.search(report)]
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command in the guest left behind."""
+    """The result of a command in the guest."""
 
     status: int
     stdout: str

@@ -96,7 +96,7 @@ class DebianKernel:
 
 
 def debian_kernel(name: str, *, ours: bool = True, raid: bool = False) -> DebianKernel:
-    """A kernel, or the test is skipped.
+    """Return a kernel, or skip the test.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ CASES = (
 
 
 def untraced_ns(program: str, drive: str, *options: str) -> float:
-    """The median of reads, each submitted and waited for."""
+    """Return the median time of reads, each submitted and waited for."""
     command = [program, f"/dev/{drive}", "--batches", str(READS), "1", *options]
     ticks = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[0]
     rate = subprocess.run([program, "--ticks"], check=True, capture_output=True, text=True).stdout
@@ -31,7 +31,7 @@ def untraced_ns(program: str, drive: str, *options: str) -> float:
 
 
 def set_up(drive: str, model: str, mode: str, file: str) -> Path:
-    """Have a drive decide so; its folder."""
+    """Set the drive's model and mode; return its folder."""
     linnos = Path("/sys/block", drive, "linnos")
     (linnos / "mode").write_text("off")
     if model != "none":

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Runs in the guest: processes on every CPU that read a drive, with the hint or without.
 
-Every 4 KiB block of the drive's first part holds its own number, so that each
-answer can be checked: an admitted read brought the right blocks, a revoked one
-left the buffer alone. Writers count a block's versions up meanwhile: a read may
-find no older one than was written when it began, and no newer one than has been
-begun when it ends. Prints one JSON object with what was counted.
+Every 4 KiB block of the drive's first part contains its own number, so that each
+answer can be checked: an admitted read returned the right blocks, a revoked one
+did not change the buffer. Writers increment the versions of blocks meanwhile: a read
+must not return a version older than the last one written when it began, nor newer than
+the last one begun when it ends. Prints one JSON object with the counts.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SENTINEL = b"\xa5" * BLOCK
 
 
 def block_content(number: int, version: int = 0) -> bytes:
-    """What block `number` of the drive holds."""
+    """Return the content of block `number` of the drive."""
     return struct.pack("<II", number, version) * (BLOCK // 8)
 
 
 class Versions:
-    """Of each block, for all processes: which was last begun to be written, and which written."""
+    """The last version begun and the last version written of each block, shared by processes."""
 
     def __init__(self, n_blocks: int) -> None:
         self.begun = memoryview(mmap.mmap(-1, 4 * n_blocks)).cast("I")
@@ -41,7 +41,7 @@ class Versions:
 
 
 def is_right(data: memoryview, first: int, oldest: Sequence[int], newest: Sequence[int]) -> bool:
-    """Whether blocks that were read hold one of these versions of themselves."""
+    """Return true if blocks that were read contain one of these versions."""
     for k, (old, new) in enumerate(zip(oldest, newest, strict=True)):
         block = data[k * BLOCK : (k + 1) * BLOCK]
         if old == new:
@@ -73,7 +73,7 @@ def fill(device: str, n_blocks: int) -> None:
 def write_until(
     device: str, writer: int, n_writers: int, versions: Versions, stop: mmap.mmap
 ) -> int:
-    """Write new versions of blocks, of which each has one writer; how many."""
+    """Write new versions of blocks, with one writer per block; return their number."""
     randomly = random.Random(writer)
     buffer = mmap.mmap(-1, BLOCK)
     fd = os.open(device, os.O_WRONLY | os.O_DIRECT)
@@ -90,7 +90,7 @@ def write_until(
 
 
 def compare(device: str, versions: Versions) -> int:
-    """How many blocks are not what was written last, when nobody writes any more."""
+    """Count the blocks that differ from the last write, after all writers have ended."""
     buffer = mmap.mmap(-1, BLOCK)
     fd = os.open(device, os.O_RDONLY | os.O_DIRECT)
     wrong = 0
@@ -112,7 +112,7 @@ def read_until(
     stop_file: str,
     started_file: str,
 ) -> dict[str, int]:
-    """Read random places until told to stop, or the drive is gone."""
+    """Read at random offsets until told to stop, or until the drive is removed."""
     n_blocks = len(versions.begun)
     randomly = random.Random(reader + 1)
     counts = {"admitted": 0, "revoked": 0, "wrong_data": 0, "touched": 0, "gone": 0, "errors": 0}
@@ -159,7 +159,7 @@ def read_until(
 
 
 def in_process(cpu: int, work: Callable[[], dict[str, int]]) -> int:
-    """Start a process on a CPU; where to read what `work` has counted."""
+    """Start a process on a CPU; return the pipe with the counts of `work`."""
     from_child, to_parent = os.pipe()
     if os.fork() == 0:
         os.sched_setaffinity(0, {cpu})
@@ -170,7 +170,7 @@ def in_process(cpu: int, work: Callable[[], dict[str, int]]) -> int:
 
 
 def add_up(pipes: Sequence[int], total: dict[str, int]) -> None:
-    """Wait until processes have ended, and add what they have counted."""
+    """Wait until processes have ended, and add their counts."""
     for pipe in pipes:
         with os.fdopen(pipe) as file:
             for name, value in json.loads(file.read()).items():

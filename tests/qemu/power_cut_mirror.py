@@ -36,7 +36,7 @@ SECTORS = {**dict.fromkeys(DRIVES, DRIVE_MB << 11), "var": 64 << 11}
 
 
 class LoggedModel(Model):
-    """Knows what was durable in earlier boots, too."""
+    """A model that also knows the versions that were durable in earlier boots."""
 
     def __init__(self, log: Path) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class LoggedModel(Model):
 
 
 def path_of_drive(k: int) -> str:
-    """Found by its serial number: the kernel may give the drives other names at each boot."""
+    """Find the drive by serial number, because its name may change at each boot."""
     (serial,) = (
         path
         for path in Path("/sys/block").glob("nvme*/device/serial")

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.qemu
 
 
 def _first_time_it_crashes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a QEMU on the PATH that dies of SIGSEGV once; returns what is there once it has."""
+    """Put a QEMU on the PATH that dies of SIGSEGV once; return the file that it then leaves."""
     crashed, program = folder / "crashed", folder / "bin" / QEMU
     program.parent.mkdir()
     program.write_text(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Two writers of one rule's ranges, on two CPUs, and a load that the rule looks at."""
+"""Two writers of one rule's ranges, on two CPUs, under a load that matches the rule."""
 
 from __future__ import annotations
 

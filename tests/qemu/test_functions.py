@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp layers --functions`, where time is a count of instructions: on Debian's kernel, and of
-LinnOS's own functions on ours."""
+"""`linnapp layers --functions`, with time as a count of instructions: on Debian's kernel, and
+for LinnOS's own functions on our kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ READS = Path(__file__).with_name("functions_of_reads.py")
 
 
 def counting(script: str, out: Path, **settings: Any) -> str:
-    """Run a script in a guest whose time is a count of instructions; what it printed."""
+    """Run a script in a guest whose clock counts instructions; return its output."""
     guest = QemuGuest(
         counts_instructions=True,
         n_cpus=1,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Hinted reads of a real NVMe drive are revoked or admitted as the model says; data is right."""
+"""The model decides which hinted reads of an NVMe drive are revoked; admitted data is right."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_two_cpus_share_one_drive(boot_qemu, tmp_path: Path, queue_model: Path) 
 def test_split_reads_of_two_cpus_are_decided_whole(
     boot_qemu, tmp_path: Path, queue_model: Path
 ) -> None:
-    """Every read is cut in three by the drive's limit; its parts end on whichever CPU."""
+    """The drive's limit splits every read into three; the parts may end on any CPU."""
     ran = boot_qemu(
         f"""
         d=/sys/block/nvme0n1/linnos

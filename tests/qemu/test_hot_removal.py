@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A drive that vanishes under load takes nothing with it, and works again when it is back."""
+"""A drive that is removed under load breaks nothing else, and works again when it returns."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ KUNIT = ("kunit.enable=1", "kunit.filter_glob=linnos*")
 
 
 def _suites(dmesg: str) -> dict[str, tuple[int, int]]:
-    """(passed, failed) of each LinnOS suite in the log."""
+    """Return (passed, failed) of each LinnOS suite in the log."""
     found = re.findall(r"# (linnos[\w-]*): pass:(\d+) fail:(\d+) skip:\d+", dmesg)
     return {name: (int(passed), int(failed)) for name, passed, failed in found}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One drive and several CPUs: whatever they do to it, the account ends at zero."""
+"""One drive and several CPUs: after any load, the in-flight counts end at zero."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""md raid1 and raid10 over NVMe drives, on two CPUs: whom they read from, which of md's own rules
-LinnOS may not break, and all of it changing under load."""
+"""md raid1 and raid10 over NVMe drives, on two CPUs: which mirrors they read from, md's rules
+that LinnOS must not break, and changes of all settings under load."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ read_as mostly_no_more
 
 @dataclass(frozen=True)
 class Level:
-    """An array: how it is made, of how many drives, which are slow, and which fail in turn."""
+    """An array: how it is made, its number of drives, which are slow, and which fail in turn."""
 
     options: str
     n_drives: int
@@ -219,7 +219,7 @@ def numbers(values: Iterable[int]) -> str:
 
 
 def script_of(level: Level, models: Path) -> str:
-    """The script for an array, with a model for slow drives and one for others in the folder."""
+    """Return the script for an array; the folder gets models for slow and for other drives."""
     constant_model(models / "slow.linnos", (0, 1))
     constant_model(models / "fast.linnos", (1, 0))
     *others, odd = level.copies
@@ -237,7 +237,7 @@ def script_of(level: Level, models: Path) -> str:
 
 
 def counts_of(path: Path) -> dict[str, int]:
-    """Of reads that brought what was written."""
+    """Return the counts of reads; all must have returned the data written."""
     counts: dict[str, int] = json.loads(path.read_text())
     assert counts["wrong_data"] == counts["errors"] == counts["gone"] == 0, path.name
     assert counts["admitted"] > 0 and counts["revoked"] == 0, path.name
@@ -245,7 +245,7 @@ def counts_of(path: Path) -> dict[str, int]:
 
 
 def check_odd(level: Level, out: Path) -> None:
-    """That LinnOS had its way with a mirror where md lets it be read, and only there."""
+    """Check that LinnOS steers reads of a mirror only where md allows reading it."""
 
     def shares_of_odd(name: str) -> tuple[float, int]:
         """Share of the copies' reads, and how often it was asked."""
@@ -283,7 +283,7 @@ def check_odd(level: Level, out: Path) -> None:
 
 
 def check(level: Level, out: Path) -> None:
-    """That the slow drives were left out, and that nothing was lost while all of it changed."""
+    """Check that slow drives were avoided, and that no data was lost during the changes."""
     for run in ("steered_off", "steered_unguarded"):
         counts_of(out / run)
     assert counts_of(out / "changing")["written"] > 100

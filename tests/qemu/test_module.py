@@ -33,7 +33,7 @@ def kernel(request: pytest.FixtureRequest) -> DebianKernel:
 
 @pytest.fixture(params=DEBIAN)
 def debian(request: pytest.FixtureRequest) -> DebianKernel:
-    """The same without debugging, of which times and the headers' configuration are not."""
+    """A kernel without debugging, for tests of times and of the headers' configuration."""
     return debian_kernel(request.param)
 
 
@@ -83,7 +83,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Question:
-    """What was asked, and what is so by the trace: pages in flight, the last reads' latencies."""
+    """A query and its right answer by the trace: pages in flight, latencies of the last reads."""
 
     pending: int
     latency_us: int
@@ -103,7 +103,7 @@ def pages_of(sectors: str) -> int:
 
 
 def replayed(trace: str, latencies_us: list[float]) -> Iterator[Question]:
-    """The questions of a trace; latencies of all reads are added to the list."""
+    """Yield the queries of a trace; append the latencies of all reads to the list."""
     in_flight: dict[tuple[str, str], Request] = {}
     last: deque[float] = deque(maxlen=4)
     for line in trace.splitlines():

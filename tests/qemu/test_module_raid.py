@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""raid1.ko and raid10.ko that ask linnos.ko, on Debian's own kernels, as md of ours does."""
+"""raid1.ko and raid10.ko that query linnos.ko on Debian's own kernels, as our md does."""
 
 from __future__ import annotations
 

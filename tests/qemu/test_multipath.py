@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A drive with two paths: its head takes no hint, and a path that goes takes no account with it."""
+"""A drive with two paths: its head accepts no hint; removing a path leaks no in-flight count."""
 
 from __future__ import annotations
 

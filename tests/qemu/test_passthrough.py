@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What is no read or write of the block layer: io_uring's NVMe commands, discards, zeroes.
+"""I/O other than reads and writes of the block layer: io_uring's NVMe commands, discards, zeroes.
 
-The nvme driver sends them to a real controller; LinnOS neither decides nor counts them.
+The nvme driver sends them to an emulated controller; LinnOS neither decides nor counts them.
 """
 
 from __future__ import annotations

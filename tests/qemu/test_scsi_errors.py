@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A SCSI drive whose reads fail has answered none of them: tests/lab_block/test_scsi_errors.sh."""
+"""Failed reads of a SCSI drive do not count as answers: tests/lab_block/test_scsi_errors.sh."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp trace` on two CPUs and a real NVMe drive; what it leaves agrees with blkparse."""
+"""`linnapp trace` on two CPUs and an emulated NVMe drive agrees with blkparse."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _blkparse(*arguments: str, cwd: Path, stdin: Path | None = None) -> str:
 
 
 def _ios(text: str) -> tuple[list[tuple[int, int, bool, int]], set[int]]:
-    """I/Os of blkparse's lines as (sector, sectors, is_write, latency_ns), and the CPUs."""
+    """Return I/Os of blkparse's lines as (sector, sectors, is_write, latency_ns), and the CPUs."""
     begun: dict[tuple[int, int, bool], int] = {}
     ios, cpus = [], set()
     for line in text.splitlines():

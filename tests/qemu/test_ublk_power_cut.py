@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""linnos-ublk on a machine that is killed: QEMU gets SIGKILL in the middle of writes, and from a
-moment before that dm-flakey drops what is written. The next boot checks what is left."""
+"""linnos-ublk on a machine that is killed: QEMU gets SIGKILL during writes, and dm-flakey drops
+writes from a moment before on. The next boot checks the remaining data."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ umount /var/lib
 
 
 class Watched(io.BytesIO):
-    """The guest's output: QEMU is killed when it says so."""
+    """The guest's output; QEMU is killed when the guest requests it."""
 
     def __init__(self, image: Path) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""linnos-ublk with a queue a processor, on Debian's own kernel: what it promises, it keeps between
-threads. The lab's UML kernel has one processor, and so one queue."""
+"""linnos-ublk with one queue per CPU, on Debian's own kernel, keeps its guarantees between
+threads. The lab's UML kernel has one CPU, and so one queue."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ echo -0-98303 >$drives/failing/badblocks
 
 @pytest.fixture(scope="module", params=["ublk", "ublk-tsan"])
 def folder(request: pytest.FixtureRequest) -> Path:
-    """linnos-ublk as it is, and under TSan."""
+    """Build linnos-ublk, plain and with TSan."""
     out = REPOSITORY / "build" / request.param
     make = ["make", "-s", "-C", str(REPOSITORY / "liblinnos" / "ublk"), f"OUT={out}"]
     if request.param == "ublk-tsan":
@@ -99,7 +99,7 @@ def folder(request: pytest.FixtureRequest) -> Path:
 
 
 def test_several_queues_keep_the_guarantees_of_one(folder: Path, tmp_path: Path) -> None:
-    """A drive fails under load, then the server is killed: no content is wrong, replicas equal."""
+    """A drive fails under load, then the server is killed: data is right, replicas equal."""
     kernel = debian_kernel("kernel-debian", ours=False)
     kernel.boot(
         SCRIPT.format(folder=folder, n_cpus=N_CPUS, last_cpu=N_CPUS - 1),

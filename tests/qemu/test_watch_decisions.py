@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp watch` on a kernel with LinnOS: whom it refuses, and which mirror md reads from."""
+"""`linnapp watch` on a kernel with LinnOS records refused reads and the mirror md reads from."""
 
 from __future__ import annotations
 

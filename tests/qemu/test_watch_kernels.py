@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp watch` on the kernels of Debian 12, 6.1 and 6.12: loaded in each variant, and right.
+"""`linnapp watch` on the kernels of Debian 12, 6.1 and 6.12: every variant loads and is right.
 
-6.1 has no bpf_rdonly_cast(), so that another program takes part there, and its verifier believes
-less than later ones.
+6.1 has no bpf_rdonly_cast(), so another program is used there, and its verifier accepts less than
+later ones.
 """
 
 from __future__ import annotations

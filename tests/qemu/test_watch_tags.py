@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""An application's tags, from its requests to the drives below md and dm: our kernel, Debian's."""
+"""An application's tags reach the drives below md and dm, on our kernel and on Debian's."""
 
 from __future__ import annotations
 

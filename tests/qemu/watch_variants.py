@@ -20,7 +20,7 @@ WHOSE = (((), ()), (("python3",), ()), ((), ("python3",)))
 
 
 def main() -> int:
-    """Status 1 if there is one that was not."""
+    """Return 1 if any variant did not load."""
     loaded, refused = 0, 0
     for paths, calls, (processes, threads), arguments, follows_all in itertools.product(
         PATHS, CALLS, WHOSE, (None, "raw", "detailed"), (False, True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""In the guest: calls that `linnapp watch` has to tell, in a folder, and on sockets beside them."""
+"""In the guest: calls that `linnapp watch` must record, in a folder and on sockets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TIMES = 100
 
 
 def work(name: str) -> None:
-    """Write a file and read it, and a socket in between, each `TIMES` times."""
+    """Write a file and read it, with a socket in between, each `TIMES` times."""
     one, other = socket.socketpair()
     fd = os.open(name, os.O_RDWR | os.O_CREAT)
     for k in range(TIMES):
@@ -26,7 +26,7 @@ def work(name: str) -> None:
 
 
 def main() -> None:
-    """In a thread, in a child, and in a folder of another name."""
+    """Run the calls in a thread, in a child, and in a folder with another name."""
     folder = sys.argv[1]
     os.mkdir(f"{folder}/before")  # noqa: PTH102 - one call
     os.rename(f"{folder}/before", f"{folder}/after")  # noqa: PTH104

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Builds blktrace files event by event, for tests of what no small recording holds."""
+"""Build blktrace files event by event, for tests that no small recording covers."""
 
 from __future__ import annotations
 

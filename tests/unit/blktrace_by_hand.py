@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A recording's I/Os and what they saw, sector by sector, as docs/formats.md says it."""
+"""I/Os of a recording and their features, sector by sector, as docs/formats.md defines them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CAP = 2**24 - 1
 
 
 def order_of_size(pages: int) -> int:
-    """Up to 64 KiB, up to 1 MiB, larger."""
+    """Return the size class: up to 64 KiB, up to 1 MiB, larger."""
     return int(pages > 16) + int(pages > 256)
 
 
@@ -46,7 +46,7 @@ class Ended:
 
 @dataclasses.dataclass(eq=False)
 class Request:
-    """What the drive is given as one."""
+    """A request to the drive."""
 
     write: bool
     number: int
@@ -67,7 +67,7 @@ class Request:
 
 @dataclasses.dataclass(eq=False)
 class Io:
-    """An I/O as it was submitted."""
+    """An I/O as submitted."""
 
     arrival_ns: int
     write: bool
@@ -84,7 +84,7 @@ class Io:
 
 
 class Drive:
-    """Follows events; `ios` are in order of arrival."""
+    """A drive that follows events; `ios` are in order of arrival."""
 
     def __init__(self, overdue_us: int, unit_bytes: int) -> None:
         self.overdue_us = overdue_us
@@ -295,7 +295,7 @@ class Drive:
 
 
 def walk(path: Path, overdue_us: int) -> list[Io]:
-    """The I/Os of one merged file of little-endian events in order of time."""
+    """Return the I/Os of one merged file of little-endian events in order of time."""
     data = path.read_bytes()
     events = []
     at = 0

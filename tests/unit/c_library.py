@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A library in C: made, its test programs run, what it shows looked at."""
+"""A C library: build it, run its test programs, inspect its symbols."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class CLibrary:
-    """Its sources, and where they are built."""
+    """The library's sources and the folder of its build."""
 
     source: Path
     out: Path
@@ -63,14 +63,14 @@ class CLibrary:
 
 
 def names(text: str, pattern: str) -> set[str]:
-    """What a pattern finds, which is something."""
+    """Return the matches of a pattern; there must be some."""
     found = set(re.findall(pattern, text, re.MULTILINE))
     assert found
     return found
 
 
 def takes_cplusplus(header: Path, *folders: Path) -> None:
-    """A header is C++, too, with those in these folders."""
+    """Check that a header compiles as C++, with the headers of these folders."""
     subprocess.run(
         ["clang", "-x", "c++", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
          *(f"-I{folder}" for folder in folders), header],
@@ -79,7 +79,7 @@ def takes_cplusplus(header: Path, *folders: Path) -> None:
 
 
 def documented(page: Path, header: str, others: set[str]) -> None:
-    """A man page names the members of a header's structures, and these."""
+    """Check that a man page names the members of a header's structures, and these names."""
     text = page.read_text().replace("\\-", "-")
     for name in others:
         assert name in text, name
@@ -89,7 +89,7 @@ def documented(page: Path, header: str, others: set[str]) -> None:
 
 
 def built_as_installed(source: Path, root: Path, package: str, static: list[str] | None) -> Path:
-    """A program that is built with what is installed below `root`; `static`: libraries for that."""
+    """Build a program with the files installed below `root`; `static` lists libraries."""
     program = source.with_suffix("")
     if static is None:
         flags = subprocess.run(
@@ -108,7 +108,7 @@ def built_as_installed(source: Path, root: Path, package: str, static: list[str]
 
 
 def layout(mirrors: Mapping[str, type[ctypes.Structure]]) -> dict[str, float]:
-    """How ctypes lays structures out, by the expressions that tell it in C."""
+    """Return the ctypes layout of structures, keyed by the C expressions that give it."""
     found: dict[str, float] = {}
     for struct, mirror in mirrors.items():
         found[f"sizeof(struct {struct})"] = ctypes.sizeof(mirror)
@@ -123,7 +123,7 @@ def layout(mirrors: Mapping[str, type[ctypes.Structure]]) -> dict[str, float]:
 
 
 def in_c(folder: Path, header: str, expressions: Iterable[str], *flags: str) -> dict[str, float]:
-    """What expressions are with a library's header; `o` are its options by default."""
+    """Return the values of C expressions with a library's header; `o` has its default options."""
     options = f"{header.removeprefix('lib').removesuffix('.h')}_options"
     given = list(expressions)
     lines = "".join(f'\tprintf("%.20Lg\\n", (long double)({each}));\n' for each in given)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Fixtures that tests without a kernel share."""
+"""Fixtures shared by tests without a kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from test_latency_log import random_log
 
 @pytest.fixture(scope="session")
 def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log with latencies that is long enough to learn from; nobody writes to it."""
+    """A log with latencies, long enough for training; tests must not change it."""
     path = tmp_path_factory.mktemp("log") / "az.trace"
     random_log(path, n=9000)
     return path

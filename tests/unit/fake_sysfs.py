@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A tree of plain files in the place of the kernel's sysfs, for tests without the kernel."""
+"""A tree of plain files in place of the kernel's sysfs, for tests without the kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from linnapp.model import LatencyModel, load_model
 
 
 def make_tree(root: Path, monkeypatch: pytest.MonkeyPatch, disks: str = "sda sdb") -> Path:
-    """Make disks with LinnOS, and one, sdc, without; returns the first's directory."""
+    """Make disks with LinnOS, and sdc without; return the first one's directory."""
     monkeypatch.setenv("LINNAPP_SYSFS", str(root))
     for disk in disks.split():
         directory = root / "block" / disk / "linnos"
@@ -38,7 +38,7 @@ def make_tree(root: Path, monkeypatch: pytest.MonkeyPatch, disks: str = "sda sdb
 
 
 def replaced(path: Path, text: str) -> None:
-    """Change a file at once, as the kernel's are never half there."""
+    """Replace a file atomically, because the kernel's files are never half-written."""
     # Written elsewhere: in stats/ every file is a counter.
     beside = path.parents[1] / f".{path.name}"
     beside.write_text(text)
@@ -46,7 +46,7 @@ def replaced(path: Path, text: str) -> None:
 
 
 class _Activating:
-    """A file that, once closed, does what the kernel does with a written model."""
+    """A file that acts when closed as the kernel does on a written model."""
 
     def __init__(self, stream: Any, path: Path) -> None:
         self._stream = stream
@@ -67,7 +67,7 @@ class _Activating:
 
 
 def activate_what_is_written(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have writes to any disk's ``model`` file change its ``model_id`` and ``threshold_us``."""
+    """Make writes to ``model`` change the disk's ``model_id`` and ``threshold_us``."""
     real = Path.open
 
     def fake_open(self: Path, mode: str = "r", *args: Any, **kw: Any) -> Any:

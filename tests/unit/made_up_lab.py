@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A made-up lab: three drives that are slow in turn, and what every policy makes of that.
+"""A fake lab: three drives that are slow in turn, and the result of every policy.
 
-No guest boots and nothing is trained; a rule says how long each read takes at each drive and time.
+No guest boots and no model is trained; a rule gives the latency of each read by drive and time.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _reads(trace: Path, drive: int) -> NDArray[Any]:
 
 
 def _serve(traces: Sequence[Path], policy: str, seed: int) -> NDArray[Any]:
-    """Every I/O of a replay under a policy, as the log has it."""
+    """Return the log of every I/O of a replay under a policy."""
     records = np.concatenate([_reads(trace, k) for k, trace in enumerate(traces)])
     reads = np.flatnonzero(records["op"] == replay_log.READ)
     home, time_us = records["home"][reads].astype(np.int64), records["due_ns"][reads] / 1000
@@ -89,7 +89,7 @@ def _record(scenario: Scenario, out_dir: Path) -> list[Path]:
 
 
 def _part(records: NDArray[Any], options: Sequence[Any]) -> NDArray[Any]:
-    """What --skip and --duration leave."""
+    """Return the part that --skip and --duration select."""
     given = dict(itertools.pairwise(options))
     skip_ns = round(float(given.get("--skip", 0)) * 1e9)
     end_ns = skip_ns + round(float(given.get("--duration", 1e6)) * 1e9)
@@ -133,7 +133,7 @@ def _train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) ->
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
-    """Have cells be recorded, trained and replayed in the made-up lab, each in a second or so."""
+    """Make configurations record, train and replay in the fake lab, each in about a second."""
     patch.setattr(intervals, "RESAMPLES", 300)
     patch.setitem(learnt.TREES, "max_iter", 30)
     for workload in grid.LENGTHS:

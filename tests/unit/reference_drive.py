@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What a read finds on its drive, said slowly: docs/formats.md, "Features", in lists and loops.
+"""The features of a read in plain Python: docs/formats.md, "Features", in lists and loops.
 
-It holds the compiled core to account, and shares nothing with it.
+Tests compare the compiled core with it; it shares no code with the core.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HISTORY = 4
 
 @dataclasses.dataclass(eq=False)
 class Io:
-    """An I/O of a log; without `on_drive` it only looks."""
+    """An I/O of a log; without `on_drive` it only queries."""
 
     arrival_ns: int
     latency_ns: int
@@ -58,7 +58,7 @@ class Io:
 
 @dataclasses.dataclass
 class Found:
-    """What an I/O found: the last reads oldest first, None for those that there were not."""
+    """The features of an I/O: the last reads, oldest first, None for missing ones."""
 
     pending: int
     past: list[Io | None]
@@ -66,7 +66,7 @@ class Found:
 
 
 class ReferenceDrive:
-    """A drive that is told what happens."""
+    """A drive that follows starts and ends of I/Os."""
 
     def __init__(self, overdue_us: int) -> None:
         self.overdue_us = overdue_us
@@ -121,7 +121,7 @@ class ReferenceDrive:
 
 
 def walk(ios: Iterable[Io], overdue_us: int, *, ties_in_order: bool) -> Iterator[Found]:
-    """What each I/O of a log finds, in order of arrival."""
+    """Return the features of each I/O of a log, in order of arrival."""
     drive = ReferenceDrive(overdue_us)
     of_this_instant: list[Io] = []
     for io in ios:

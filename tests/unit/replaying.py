@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs the replayer on plain files that stand for drives."""
+"""Run the replayer on plain files in place of drives."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def start(
 
 
 def wait_until_written(path: Path, offset: int, old: bytes) -> bytes:
-    """Wait until a block of a file differs from `old`; what it holds then."""
+    """Wait until a block of a file differs from `old`; return its content then."""
     end = time.monotonic() + GIVE_UP_S
     while time.monotonic() < end:
         with path.open("rb") as file:
@@ -102,7 +102,7 @@ def overwrite(path: Path, offset: int, data: bytes) -> None:
 
 
 def make_drives(folder: Path) -> list[Path]:
-    """Empty files that stand for drives."""
+    """Make empty files in place of drives."""
     paths = [folder / f"drive{k}" for k in range(N_DRIVES)]
     for path in paths:
         with path.open("wb") as file:

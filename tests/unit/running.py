@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp` in this process."""
+"""Run `linnapp` in this process."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A block device that is as slow as it is told to be: a loop device over a file that FUSE serves.
+"""A block device with a settable delay: a loop device over a file that FUSE serves.
 
-Run as a program it is the file's server, which keeps the data in memory. What it says of how long
-each request took is the truth that measurements are held against. Needs root.
+Run as a program it is the file's server, which keeps the data in memory. Tests compare their
+measurements with the time that it reports for each request. Needs root.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NAME = "image"
 
 
 class SlowDrive:
-    """What tells the server what to do; see :func:`slow_drive`."""
+    """Control of the server; see :func:`slow_drive`."""
 
     def __init__(self, server: subprocess.Popen[str], device: Path) -> None:
         self._server = server

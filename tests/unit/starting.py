@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What runs a command while it records: see the program that it starts, and come in between."""
+"""Interrupt a command that records while it starts its program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 def programs_started_by(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None] = lambda: None
 ) -> list[subprocess.Popen[bytes]]:
-    """The programs that a module starts, as they come.
+    """Return the programs that a module starts, in order.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def programs_started_by(
         Has `started` of linnapp.trace.command.
     monkeypatch : pytest.MonkeyPatch
     then : callable
-        Called when a program runs of which the module does not know yet.
+        Called when a program runs that the module does not know yet.
     """
     programs: list[subprocess.Popen[bytes]] = []
     start = module.started
@@ -39,5 +39,5 @@ def programs_started_by(
 def interrupted_as_it_starts(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> list[subprocess.Popen[bytes]]:
-    """The same, with a ctrl-C that comes just then."""
+    """Do the same, with a ctrl-C at that moment."""
     return programs_started_by(module, monkeypatch, lambda: signal.raise_signal(signal.SIGINT))

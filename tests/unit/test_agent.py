@@ -55,7 +55,7 @@ def signed(datagram: bytes, key: bytes) -> bytes:
 
 
 def free_port(*, reserved: bool = False) -> int:
-    """Any, or one that only root may take."""
+    """Return a free port; with `reserved`, one that only root may use."""
     for port in range(1023, 512, -1) if reserved else [0]:
         taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         with taken, contextlib.suppress(OSError):
@@ -65,7 +65,7 @@ def free_port(*, reserved: bool = False) -> int:
 
 
 class Agent:
-    """One that runs; ``ended()`` is what it said at its end."""
+    """A running agent; ``ended()`` returns its output after its end."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ def running(program: Path, folder: Path, *directives: str, **how: Any) -> Iterat
 
 
 def locally(agent: Agent, folder: Path, datagram: bytes) -> bytes:
-    """What comes back on the Unix socket, in the order of what was sent before on any."""
+    """Return the answer on the Unix socket; answers come in the order of queries on any socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mine:
         place = folder / "mine"
         mine.bind(str(place))

@@ -49,7 +49,7 @@ def test_event_counts() -> None:
 
 
 def ios_from_text(text: str) -> list[tuple[int, int, int, bool, int]]:
-    """Match by sets of sectors, another way than the reader's; from the issue to the end."""
+    """Match events by sets of sectors, unlike the reader; from the issue to the end."""
     waiting: list[dict[str, object]] = []
     done = []
     for line in text.splitlines():

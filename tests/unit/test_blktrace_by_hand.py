@@ -28,7 +28,7 @@ EIO = 5
 
 
 def check(path: Path) -> int:
-    """All that is known of every I/O; returns the flags that there were."""
+    """Compare all features of every I/O; return the flags that occurred."""
     (chunk,) = BlktraceReader(path, overdue_us=OVERDUE_US)
     expected = walk(path, OVERDUE_US)
     assert len(chunk) == len(expected) > 100
@@ -61,7 +61,7 @@ def test_reader_equals_the_walk_on_recorded_traces(tmp_path: Path, name: str) ->
 
 
 class BlockLayer:
-    """Makes up what a block layer does to I/Os, with all that it may do to them."""
+    """Simulates the possible actions of a block layer on I/Os."""
 
     def __init__(self, seed: int, traced: str) -> None:
         self.random = random.Random(seed)

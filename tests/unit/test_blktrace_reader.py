@@ -395,7 +395,7 @@ def test_several_drives_need_a_choice(tmp_path: Path) -> None:
 
 
 def write_one(path: Path) -> Path:
-    """A recording of one read, of drive 8:0."""
+    """Write a recording of one read of drive 8:0."""
     t = TraceBuilder()
     t.io(10, 20, 0)
     return t.write(path)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""bpftrace takes the one-liners of docs/monitoring.md, with the fields that the trace events have.
+"""bpftrace accepts the one-liners of docs/monitoring.md, with the fields of the trace events.
 
-This machine's kernel need not have the events: bpftrace reads what they look like from files,
-which are made of kernel/linnos/include/trace/events/linnos.h here, in a mount namespace.
+This machine's kernel need not have the events: bpftrace reads their formats from files, which are
+made from kernel/linnos/include/trace/events/linnos.h here, in a mount namespace.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIZES = {"dev_t": 4, "u64": 8, "s64": 8, "u32": 4, "u8": 1}
 
 
 def one_liners() -> list[str]:
-    """Programs, without the command around them."""
+    """Return the programs, without the command around them."""
     section = PAGE.read_text().split("\n## One-liners for bpftrace\n")[1]
     lines = re.findall(r"^(bpftrace .*)$", section, re.M)
     words = [shlex.split(line) for line in lines]
@@ -36,7 +36,7 @@ def test_documentation_has_five_scripts() -> None:
 
 
 def formats() -> dict[str, str]:
-    """Of each event what the kernel would have in its file `format`."""
+    """Return the kernel's file `format` of each event."""
     found = {}
     for number, event in enumerate(EVENTS.read_text().split("\nTRACE_EVENT(")[1:], 1):
         name = event[: event.index(",")]
@@ -72,7 +72,7 @@ def formats() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def tracefs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the events' files, as in tracefs."""
+    """Make a folder with the events' files, as in tracefs."""
     root = tmp_path_factory.mktemp("tracefs")
     for name, text in formats().items():
         folder = root / "events" / "linnos" / name
@@ -85,7 +85,7 @@ def tracefs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def parsed(program: str, tracefs: Path) -> subprocess.CompletedProcess[str]:
-    """bpftrace -d: it compiles the program, and attaches nothing."""
+    """Run bpftrace -d, which compiles the program and attaches nothing."""
     script = (
         "mount -t tmpfs none /sys/kernel/debug && mkdir /sys/kernel/debug/tracing &&"
         ' for at in /sys/kernel/debug/tracing /sys/kernel/tracing; do mount --bind "$1" $at; done;'
@@ -98,7 +98,7 @@ def parsed(program: str, tracefs: Path) -> subprocess.CompletedProcess[str]:
 
 
 def _usable() -> bool:
-    """Later ones take a stage after -d."""
+    """Later versions require a stage after -d."""
     if shutil.which("bpftrace") is None or os.geteuid() != 0:
         return False
     said = subprocess.run(["bpftrace", "--version"], capture_output=True, text=True, check=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Added bursts: features computed anew agree with the reader's, and the parts do not mix."""
+"""Added bursts: recomputed features agree with the reader's, and the parts do not mix."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def assert_equal(one: augmentation.BurstReads, other: augmentation.BurstReads) -
 
 @pytest.fixture
 def third_of_reads(tmp_path: Path) -> tuple[IoChunk, np.ndarray]:
-    """A recording, and which of its reads shall have ended otherwise."""
+    """Return a recording and a mask of the reads whose end a test changes."""
     chunk = whole(busy_trace(tmp_path / "a.blk", 20000))
     chosen = chunk.is_read & (np.random.default_rng(3).random(len(chunk)) < 0.3)
     chosen[[0, -1]] = False
@@ -88,7 +88,7 @@ def third_of_reads(tmp_path: Path) -> tuple[IoChunk, np.ndarray]:
 
 
 def test_revoked_reads_are_neither_history_nor_load(third_of_reads) -> None:
-    """A recording made in enforce mode: what was revoked never was on the drive."""
+    """A recording in mode enforce: revoked reads never reached the drive."""
     chunk, revoked = third_of_reads
     flags = np.where(revoked, COMPLETED | REVOKED, chunk.flags).astype(np.uint16)
     made = made_from(dataclasses.replace(chunk, flags=flags))
@@ -97,7 +97,7 @@ def test_revoked_reads_are_neither_history_nor_load(third_of_reads) -> None:
 
 
 def test_failed_reads_are_load_but_not_history(third_of_reads) -> None:
-    """As a write of the same length is."""
+    """Failed reads have the effect of writes of the same size."""
     chunk, failed = third_of_reads
     flags = np.where(failed, COMPLETED | ERROR, chunk.flags).astype(np.uint16)
     as_writes = np.where(failed, COMPLETED | IS_WRITE, chunk.flags).astype(np.uint16)
@@ -107,7 +107,7 @@ def test_failed_reads_are_load_but_not_history(third_of_reads) -> None:
 
 
 def test_labels_follow_from_the_added_latency(third_of_reads) -> None:
-    """Read by read: slow is what takes longer, added latency included, than its size may."""
+    """A read is slow if its latency with the added one exceeds the limit of its size."""
     chunk, _ = third_of_reads
     large = (chunk.latency_ns // np.uint64(1000)) % np.uint64(2) == 1
     sizes = np.where(large, 32 * 4096, 4096).astype(np.uint32)

@@ -37,7 +37,7 @@ needs_headers = pytest.mark.skipif(
 
 
 class Monitors(ctypes.Structure):
-    """`struct monitors` of tests/rados.h, as far as it is set here."""
+    """`struct monitors` of tests/rados.h, as far as the tests set it."""
 
     _fields_ = (
         *((name, ctypes.c_uint32) for name in ("epoch", "n_groups")),
@@ -48,7 +48,7 @@ class Monitors(ctypes.Structure):
 
 @pytest.fixture(scope="module")
 def made_up(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """The library with that librados, as one."""
+    """Build the library with the fake librados into one."""
     CLUSTER.make("all")
     folder = tmp_path_factory.mktemp("made-up")
     shown = (SOURCE / "liblinnos-ceph.map").read_text()
@@ -78,7 +78,7 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 
 @pytest.fixture
 def rados(made_up: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> ctypes.CDLL:
-    """Of which three OSDs, on a host each, hold every object."""
+    """Return the library; each of three OSDs, on separate hosts, has every object."""
     monkeypatch.setattr(binding, "_library", lambda: made_up)
     monitors = Monitors.in_dll(made_up, "monitors")
     ctypes.memset(ctypes.byref(monitors), 0, ctypes.sizeof(monitors))
@@ -88,7 +88,7 @@ def rados(made_up: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> ctypes.CDLL:
 
 
 class Reading(threading.Thread):
-    """A read in a thread of its own, until it is ended."""
+    """A read in a separate thread, until the test ends it."""
 
     def __init__(self, rados: ctypes.CDLL, pool: Pool, *arguments: Any) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ class Reading(threading.Thread):
 
 
 def known(pool: Pool, name: str) -> list[int]:
-    """Who holds an object, once the monitors have told."""
+    """Return the OSDs of an object, once the monitors have answered."""
     until = time.monotonic() + 60
     while not (osds := pool.osds(name)):
         assert time.monotonic() < until
@@ -349,7 +349,7 @@ def test_structures_and_constants_equal_the_header(tmp_path: Path) -> None:
 
 
 def test_functions_of_the_header_are_used() -> None:
-    """All but those that give a read back before it has ended, and librados' own handle."""
+    """All except those that cancel a read, and librados' own handle."""
     used = set(re.findall(r"\b(linnos_ceph_\w+)\b[=(.,)]", Path(binding.__file__).read_text()))
     others = {"linnos_ceph_aio_read", "linnos_ceph_aio_read_from", "linnos_ceph_pool"}
     assert used == FUNCTIONS - others

@@ -80,7 +80,7 @@ pytestmark = [
 
 
 class Ceph:
-    """Daemons, of this test alone."""
+    """Daemons for this test only."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -191,7 +191,7 @@ def arguments(ceph: Ceph, client: Path, user: str, pool: str, seconds: int) -> l
 
 
 def reads(ceph: Ceph, client: Path, user: str, pool: str, seconds: int = 0) -> list[str]:
-    """The lines that the client prints."""
+    """Return the lines that the client prints."""
     command = arguments(ceph, client, user, pool, seconds)
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode in (0, 1), ran.stderr
@@ -291,7 +291,7 @@ def test_python_reads_only_permitted_pools_from_many_threads(ceph: Ceph) -> None
 
 @contextlib.contextmanager
 def stopped(ceph: Ceph) -> Iterator[None]:
-    """While no OSD answers."""
+    """Stop all OSDs meanwhile."""
     osds = [daemon for name, daemon in ceph.daemons.items() if name.startswith("osd.")]
     for daemon in osds:
         daemon.send_signal(signal.SIGSTOP)

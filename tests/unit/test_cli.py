@@ -107,7 +107,7 @@ def _examples() -> list[str]:
 
 @pytest.mark.parametrize("example", _examples())
 def test_examples_of_help_are_parsed(example: str) -> None:
-    """Of a command of its group, with options that there are."""
+    """The example is of a command in its group, with existing options."""
     from linnapp import cli
 
     program, command, *arguments = example.removeprefix("sudo ").split()
@@ -336,7 +336,7 @@ def test_no_permission(tmp_path: Path) -> None:
 
 
 def test_streams_that_are_closed(tmp_path: Path) -> None:
-    """Nothing is printed into a file that has got their number, nor to the other stream."""
+    """Output goes neither to a file that got their number nor to the other stream."""
     (tmp_path / "d.csv").write_text("1,100,1,4096,0,1,4096\n2,100,1,4096,0,2,4096\n")
     convert = f"{sys.executable} -m linnapp convert d.csv out.iolog"
     for closed in ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-":
@@ -495,7 +495,7 @@ LOST = "gone = type('Gone', (), {'__del__': lambda gone: tell()})()\n    del gon
     ],
 )
 def test_deferred_termination_prints_no_message(told: str, printed: bytes) -> None:
-    """As in training."""
+    """Training defers termination in this way."""
     script = (
         "import signal, time; from linnapp import cli; from linnapp.signals import signals_held\n"
         "def tell(): signal.raise_signal(signal.SIGTERM)\n"
@@ -518,7 +518,7 @@ def test_deferred_termination_prints_no_message(told: str, printed: bytes) -> No
 def test_termination_during_tensorflow_leaves_no_files_or_processes(
     tmp_path: Path, command: str, number: signal.Signals
 ) -> None:
-    """Not of processes either, even where the signal comes to the first of them alone."""
+    """This holds even if only the first process gets the signal."""
     if command.startswith("fleet"):
         pytest.importorskip("distributed")
     (tmp_path / "a").mkdir()
@@ -553,7 +553,7 @@ def test_termination_during_tensorflow_leaves_no_files_or_processes(
 
 @pytest.mark.parametrize("told", [[signal.SIGTERM], [signal.SIGINT] * 2])
 def test_termination_ends_the_child_processes(tmp_path: Path, told: list[signal.Signals]) -> None:
-    """By ctrl-C, where that may keep results, when it comes once more."""
+    """If ctrl-C keeps results, a second one ends the processes."""
     script = (
         "import sys; from linnapp import cli; sys.argv = ['linnapp', 'wait']\n"
         "cli._COMMANDS['wait'] = ('waiting_tasks:command', ''); cli.main()"

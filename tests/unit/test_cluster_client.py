@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The client of eval's cluster, with an engine that is none."""
+"""The client of eval's cluster, with a fake engine."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ LINES = "".join(f"{10 * k} 0 {4096 * k} 4096 {int(k < N / 2)}\n" for k in range(
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a trace as it is known and another one, which a user brings."""
+    """A folder with user-supplied traces, one of which has a known name."""
     given = tmp_path / "given"
     for name in (NAME, "deep/My trace.trace"):
         (given / name).parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def _read(volume: Path) -> list[tuple[float, str]]:
 
 
 def test_half_of_a_trace_is_scaled_to_the_required_length(folder: Path, tmp_path: Path) -> None:
-    """By :data:`demo.TARGET_IOPS`: 4,000 I/Os are 2 s then, and a half is one."""
+    """At :data:`demo.TARGET_IOPS`, 4,000 I/Os take 2 s, and half of them one."""
     trace = folder / NAME
     for half, kind in enumerate(("read", "write")):
         whole = _read(brought.written(trace, tmp_path / kind, half, 9.0, 0.5, 1 << 20))
