@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel counts of drives, looked at again and again."""
+"""Periodic snapshots of the kernel's counters of drives."""

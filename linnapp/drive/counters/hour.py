@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The last hour of every drive, a minute at a time, from looks at it."""
+"""The last hour of every drive in minutes, computed from snapshots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MINUTES = 60
 
 @dataclasses.dataclass
 class Minute:
-    """One minute of one drive, summed over the looks at it."""
+    """One minute of one drive, summed over its snapshots."""
 
     #: since the epoch
     minute: int
@@ -34,12 +34,12 @@ class Minute:
     probes: float = 0.0
 
     def add(self, row: DriveRow) -> None:
-        """Add a look."""
+        """Add a snapshot."""
         self.looks += 1
         count = {name: rate * row.interval_s for name, rate in row.per_second.items()}
         probes = count.get("probes", 0.0)
         self.probes += probes
-        # A probe that md was asked for has no hint, and is not among the admitted.
+        # A probe that is a query by md has no hint, and is not among the admitted reads.
         self.admitted += max(0.0, count.get("admitted", 0.0) - probes)
         self.revoked += count.get("revoked", 0.0)
         if any(row.latency_counts):
@@ -59,41 +59,41 @@ class Minute:
 
     @property
     def refused_share(self) -> float:
-        """The share of the hinted reads that was refused."""
+        """Share of the hinted reads that was refused."""
         hinted = self.admitted + self.revoked + self.probes
         return self.revoked / hinted if hinted else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """All fields by name, with percentiles instead of buckets."""
+        """Return all fields by name, with percentiles instead of buckets."""
         fields = dataclasses.asdict(self)
         del fields["latency_counts"]
         return {**fields, "p50_us": percentile_us(self.latency_counts, 50), "p99_us": self.p99_us}
 
 
 class Hour:
-    """Minutes of drives that come and go, shared by who looks and who shows."""
+    """Minutes of drives that come and go, shared by the thread that adds and the one that shows."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._minutes: dict[str, collections.deque[Minute]] = {}
         self._last: dict[str, DriveRow] = {}
-        #: when the last look was, since the epoch
+        #: time of the last snapshot, since the epoch
         self.looked_s: float | None = None
 
     def add(self, rows: Iterable[DriveRow], time_s: float) -> None:
-        """Count the rows of one look at the array in, at a time since the epoch."""
+        """Add the rows of one snapshot of the array, at a time since the epoch."""
         now = int(time_s // 60)
         with self._lock:
             self.looked_s = time_s
             self._last = {row.drive: row for row in rows}
-            # Of a clock that is set back by more, what it said before is not on the page, and
-            # would take all that comes into a minute that is not either.
+            # After the clock was set back by more, the minutes in the future are not on the page,
+            # and would receive all further snapshots, so drop them.
             for kept in self._minutes.values():
                 while kept and kept[-1].minute > now + 1:
                     kept.pop()
             for row in self._last.values():
                 kept = self._minutes.setdefault(row.drive, collections.deque())
-                # A clock that is set back a little makes one long minute, no disorder.
+                # If the clock was set back slightly, one minute is longer, and the order is kept.
                 if not kept or kept[-1].minute < now:
                     kept.append(Minute(now))
                 kept[-1].add(row)
@@ -104,7 +104,7 @@ class Hour:
                     del self._minutes[drive]
 
     def drives(self) -> dict[str, tuple[DriveRow | None, list[Minute]]]:
-        """Of every drive seen in the hour its last look, None once it has gone, and minutes."""
+        """Return each drive seen in the hour: its last row, None if it is gone, and its minutes."""
         with self._lock:
             return {
                 drive: (self._last.get(drive), [dataclasses.replace(m) for m in kept])

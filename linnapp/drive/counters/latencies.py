@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How long reads took, as the kernel counts them: four buckets to a doubling.
+"""Distribution of read latencies as counted by the kernel: four buckets per doubling.
 
 The buckets of ``latency_us_histogram`` (docs/ABI-sysfs-block-linnos).
 """
@@ -14,16 +14,16 @@ N_BUCKETS = 88
 
 
 def _lowest_us(bucket: int) -> int:
-    # The first has all below 4 us.
+    # The first one contains all latencies less than 4 us.
     doubling, quarter = divmod(bucket + 3, 4)
     return (4 + quarter) << (doubling - 1) if bucket else 0
 
 
-#: where each bucket begins; it ends where the next one does, the last one nowhere
+#: lower bound of each bucket; its upper bound is the next one's, the last one has none
 LOWEST_US = tuple(map(_lowest_us, range(N_BUCKETS)))
 
-#: What a read of each bucket is taken to have been: as many times more than the least as the most
-#: is more than it, and so wrong by 12 % at most. Below 4 us nobody knows; of the last the least.
+#: Latency assumed for the reads of a bucket: the geometric mean of its bounds, with an error of at
+#: most 12 %. In the first bucket, the error is unknown; for the last, it is the lower bound.
 MIDDLE_US = (
     2.0,
     *(math.sqrt(a * b) for a, b in itertools.pairwise(LOWEST_US[1:])),
@@ -32,9 +32,9 @@ MIDDLE_US = (
 
 
 def percentile_us(counts: Sequence[int], percent: float) -> float | None:
-    """The latency that so many percent of the reads do not exceed, within 12 %; None without reads.
+    """Return a percentile of the latencies, within 12 %; None if there are no reads.
 
-    `counts` are of the reads in each of `N_BUCKETS` buckets; empty: of none.
+    `counts` are the numbers of reads in the `N_BUCKETS` buckets; it is empty if there are none.
     """
     rank = math.ceil(sum(counts) * percent / 100)
     if not rank:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Drives looked at again and again: what changed between two looks, and what came before."""
+"""Drives in periodic snapshots: the changes between two snapshots, and the history."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from linnapp.drive.sysfs import Drive
 from linnapp.errors import DeviceError
 from linnapp.model.latency_model import Choosing
 
-#: looks that a sparkline shows at most
+#: maximum number of snapshots in a sparkline
 HISTORY = 120
 
-#: From this share of refused hinted reads on a drive is taken to be in a burst.
+#: Share of refused hinted reads from which a drive is regarded as in a burst.
 BURST_SHARE = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """Everything the kernel says of a drive at one time."""
+    """All of the kernel's values for a drive at one time."""
 
     time_s: float
     mode: str
@@ -38,7 +38,7 @@ class Look:
 
     @classmethod
     def at(cls, drive: Drive) -> Look:
-        """Look now; errors as :class:`~linnapp.drive.sysfs.Drive` has them."""
+        """Take a snapshot now; raises the errors of :class:`~linnapp.drive.sysfs.Drive`."""
         return cls(
             time.monotonic(),
             drive.mode,
@@ -55,45 +55,45 @@ class Look:
 
 @dataclasses.dataclass(frozen=True)
 class DriveRow:
-    """A drive between two looks."""
+    """A drive between two snapshots."""
 
     drive: str
     mode: str
-    #: Between the looks.
+    #: Time between the snapshots.
     interval_s: float
-    #: Mean latency of the reads that completed, from request to completion, a scheduler's time
-    #: included; None without reads.
+    #: Mean latency of the reads that completed, from request to completion, including time in a
+    #: scheduler; None without reads.
     read_us_mean: float | None
-    #: `p50` and `p99` of the reads that the policy has timed between the looks, within 12 %, and
-    #: how many `reads` these were: from issue to completion, the drive's own. Empty where there
-    #: were none: the policy is off, or the kernel is an older one.
+    #: `p50` and `p99` of the reads that the policy has timed between the snapshots, within 12 %,
+    #: and their number `reads`. The times are from issue to completion, the drive's own. Empty if
+    #: there were none: the policy is off, or the kernel is too old.
     read_us_percentiles: dict[str, float]
-    #: `reads_per_s`, `writes_per_s`: Completed.
+    #: `reads_per_s`, `writes_per_s`: completed I/Os.
     reads_per_s: float
     writes_per_s: float
-    #: I/Os, now.
+    #: Current number of I/Os.
     in_flight: int
-    #: Pages of 4 KiB in flight, as the policy counts them; None where only root may know.
+    #: Pages of 4 KiB in flight, as counted by the policy; None if only root may read this.
     pending_pages: int | None
-    #: Of every counter of ``stats/``.
+    #: Rate of every counter of ``stats/``.
     per_second: dict[str, float]
-    #: For how long at least half of the hinted reads have been refused; None if they are not.
+    #: Time for which at least half of the hinted reads have been refused; None if they are not.
     burst_s: float | None
     model_id: str | None
-    #: Since the upload; None where `linnapp` did not do it.
+    #: Age since the upload; None if `linnapp` did not upload it.
     model_age_s: float | None
     threshold_us: int
-    #: `read_us_mean` of this and the looks before, oldest first.
+    #: `read_us_mean` of this and the previous snapshots, oldest first.
     latencies_us: list[float | None]
-    #: `totals`, `settings`: the counters themselves, and the knobs.
+    #: `totals` are the counters themselves, `settings` the tunables.
     totals: dict[str, int]
     settings: dict[str, int]
-    #: md array that the drive is in.
+    #: md array that contains the drive.
     array: str | None = None
-    #: Of the reads that the drives of this array completed, whoever read; None without reads, and
-    #: where not all of them are looked at.
+    #: Share of this drive in the reads that the drives of this array completed, for any reader;
+    #: None without reads, and if not all of the drives are observed.
     array_read_share: float | None = None
-    #: Whether reads may be refused, or sent elsewhere, by it; None if that is not known.
+    #: Whether the model may be used to refuse or redirect reads; None if that is not known.
     model_usage: Choosing | None = None
     #: The reads of `read_us_percentiles`, in the buckets of
     #: :mod:`linnapp.drive.counters.latencies`.
@@ -101,24 +101,24 @@ class DriveRow:
 
     @property
     def refused_share(self) -> float | None:
-        """Of the hinted reads those that were refused; None without any."""
+        """Share of the hinted reads that were refused; None without any."""
         hinted = self.per_second.get("latency_critical", 0)
         return self.per_second.get("revoked", 0) / hinted if hinted else None
 
     @property
     def is_asked(self) -> bool:
-        """Whether anybody has ever asked the model about a read without a hint: md, a program."""
+        """True if md or a program has ever queried the model about a read without a hint."""
         return self.totals.get("inferences", 0) > self.totals.get("latency_critical", 0)
 
     def to_json(self) -> dict[str, Any]:
-        """All fields by name, without the looks before and the buckets."""
+        """Return all fields by name, without the history and the buckets."""
         fields = dataclasses.asdict(self)
         del fields["latencies_us"], fields["latency_counts"]
         return fields
 
 
 class WatchedDrive:
-    """A drive and what was seen of it."""
+    """A drive and its history."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -128,7 +128,7 @@ class WatchedDrive:
         self._burst_since_s: float | None = None
 
     def look(self) -> DriveRow | None:
-        """Look at the drive; None at the first look, or when its counters began anew."""
+        """Take a snapshot; return None at the first one, or if the drive's counters were reset."""
         now = Look.at(self._drive)
         before, self._before = self._before, now
         if before is None or now.time_s <= before.time_s:
@@ -177,7 +177,7 @@ class WatchedDrive:
 
 
 def _percentiles(counts: list[int]) -> dict[str, float]:
-    """What :class:`DriveRow` shows of reads in buckets."""
+    """Return the statistics of :class:`DriveRow` for reads in buckets."""
     p50, p99 = (percentile_us(counts, percent) for percent in (50, 99))
     if p50 is None or p99 is None:
         return {}
@@ -185,14 +185,14 @@ def _percentiles(counts: list[int]) -> dict[str, float]:
 
 
 class WatchedArray:
-    """Drives that come and go: those that are named, else all that have LinnOS at the time."""
+    """Drives that come and go: those that are named, otherwise all that currently have LinnOS."""
 
     def __init__(self, names: list[str]) -> None:
         self._names = names
         self._watched: dict[str, WatchedDrive] = {}
 
     def look(self) -> list[DriveRow]:
-        """Look at all drives; those seen for the first time, or gone, have no row."""
+        """Take a snapshot of all drives; those that are new or gone have no row."""
         from linnapp.drive.sysfs import drives, md_drives
 
         rows = []
@@ -203,7 +203,7 @@ class WatchedArray:
                 watched = self._watched.get(name) or WatchedDrive(name)
                 row = watched.look()
             except DeviceError:
-                # Not there any more, or going: its files are gone, or empty already.
+                # It is gone, or being removed: its files are missing, or already empty.
                 self._watched.pop(name, None)
                 continue
             self._watched[name] = watched
@@ -213,11 +213,11 @@ class WatchedArray:
 
 
 def _with_shares(rows: list[DriveRow], arrays: dict[str, list[str]]) -> list[DriveRow]:
-    """The rows with what part of its md array's reads each drive had."""
+    """Add each drive's share of its md array's reads to the rows."""
     shown = {row.drive: row for row in rows}
     for array, names in arrays.items():
         here = [name for name in names if name in shown]
-        # Partitions of a drive can be in several.
+        # Partitions of a drive can be in several arrays.
         here = [name for name in here if shown[name].array is None]
         reads_per_s = sum(shown[name].reads_per_s for name in here)
         is_known = len(here) == len(names) and reads_per_s > 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel counts of drives, and which arrays ask, for Prometheus (docs/monitoring.md)."""
+"""Metrics of drives and arrays for Prometheus (docs/monitoring.md)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from linnapp.drive.md import arrays, arrays_of
 from linnapp.drive.sysfs import MODES, Drive, disk_name, drives
 from linnapp.errors import DeviceError
 
-#: Counter in stats/, or column of the disk's stat: metric, how many are one of it, what it is.
+#: Counter in stats/, or column of the disk's stat: metric, factor to its unit, description.
 _COUNTERS = {
     "reads": ("linnos_reads", 1, "Reads, with and without the hint, while the policy counts."),
     "latency_critical": (
@@ -65,7 +65,7 @@ _COUNTERS = {
 
 
 def _build_info() -> GaugeMetricFamily:
-    """Who answers, and on which kernel: LinnOS is part of it."""
+    """Return the versions of linnapp and of the kernel, of which LinnOS is a part."""
     family = GaugeMetricFamily(
         "linnapp_build_info",
         "1, labelled with the version of linnapp and the kernel's release.",
@@ -76,7 +76,7 @@ def _build_info() -> GaugeMetricFamily:
 
 
 def _switched_back() -> GaugeMetricFamily:
-    """What is not as it was switched on, and of what nobody has taken notice yet."""
+    """Return the drives and arrays that were switched back and not handled by a user since."""
     family = GaugeMetricFamily(
         "linnos_switched_back_timestamp_seconds",
         "When linnapp keep switched a drive, or an array, back; while it stays so.",
@@ -88,7 +88,7 @@ def _switched_back() -> GaugeMetricFamily:
 
 
 def _array_asks(names: Sequence[str]) -> GaugeMetricFamily:
-    """Which arrays ask: those of some drives, or all; one whose md cannot is left out."""
+    """Return which arrays query LinnOS, of some drives or all; if md cannot, one is left out."""
     family = GaugeMetricFamily(
         "linnos_array_asks",
         "1 if the md array asks LinnOS before it reads, 0 if it is told not to.",
@@ -107,7 +107,7 @@ def _array_asks(names: Sequence[str]) -> GaugeMetricFamily:
 
 
 def _histogram(drives: dict[str, list[int]]) -> HistogramMetricFamily:
-    """Reads by latency; the kernel adds no latencies up, so the sum is that of the middles."""
+    """Return reads by latency; their sum, which the kernel lacks, is estimated from the buckets."""
     family = HistogramMetricFamily(
         "linnos_read_latency_seconds",
         "Reads from issue to completion, while the policy counts; the sum is estimated from the "
@@ -125,13 +125,13 @@ def _histogram(drives: dict[str, list[int]]) -> HistogramMetricFamily:
 
 
 class DriveCollector(Collector):
-    """Reads the kernel's files anew at each scrape, of named drives or of all with LinnOS."""
+    """Reads the kernel's files at each scrape, for the named drives or all with LinnOS."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         self._names = tuple(names)
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics of all drives; a drive that has gone is left out."""
+        """Yield all metrics of all drives; a drive that is gone is left out."""
         families: dict[str, Any] = {}
 
         def add(kind: Any, name: str, words: str, drive: str, value: float, **labels: str) -> None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""An array switched on in one go, and off again."""
+"""Switch an array on with all necessary steps, and off again."""

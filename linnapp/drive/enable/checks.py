@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `linnapp enable` is asked to enable, and whether that can be: a sentence for each reason."""
+"""Find the target of `linnapp enable` and check that it can be enabled; errors give the reason."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from linnapp.errors import DeviceError
 #: Levels whose members hold the same data.
 _MIRRORED = ("raid1", "raid10")
 
-#: What md reads from none of: a mirror that is not whole, or is to be read last.
+#: md does not read from such a member: it is incomplete, or to be read last.
 _NOT_READ = frozenset({"faulty", "spare", "write_mostly"})
 
-#: A recording is written and then merged; 10,000 I/Os a second for 15 minutes are 3 GB, twice that
-#: while they are merged; of most loads it is a hundredth.
+#: A recording is written and then merged. 10,000 I/Os a second for 15 minutes take 3 GB, and twice
+#: as much during the merge; most loads need a hundredth of that.
 LEAST_FREE_BYTES = 256 << 20
 
 
@@ -42,45 +42,45 @@ LEAST_FREE_BYTES = 256 << 20
 class Target:
     """Drives that hold the same data, or the mirrors of an md array that it reads from."""
 
-    #: Names of the disks, now.
+    #: Current names of the disks.
     drives: tuple[str, ...]
-    #: Name of the md array, now.
+    #: Current name of the md array.
     array: str | None = None
 
     @property
     def key(self) -> str:
-        """A name for its files."""
+        """Name of its files."""
         return self.array or "+".join(self.drives)
 
     @property
     def shown(self) -> str:
-        """A name for messages."""
+        """Name in messages."""
         return self.array or ", ".join(self.drives)
 
     @property
     def words(self) -> str:
-        """As it is named on a command line."""
+        """Its devices as on a command line."""
         names = self.drives if self.array is None else (self.array,)
         return " ".join(f"/dev/{name}" for name in names)
 
     @property
     def named(self) -> tuple[str, ...]:
-        """All that drives.conf names."""
+        """All names that drives.conf gets."""
         return self.drives if self.array is None else (*self.drives, self.array)
 
     @property
     def array_id(self) -> str | None:
-        """The array's name that stays."""
+        """The array's stable name."""
         return None if self.array is None else name_to_keep(self.array)
 
 
 def name_to_keep(name: str) -> str:
-    """What a disk or array is called in drives.conf: its stable id, or else its node."""
+    """Return the name of a disk or array in drives.conf: its stable id, or else its node."""
     return stable_id(name) or str(node_of(name))
 
 
 def find_target(devices: Sequence[str]) -> Target:
-    """What is meant by one md array, or by drives; none is to be missing, or named twice."""
+    """Return the target for one md array or for drives, which must exist and be named once."""
     arrays = [device for device in devices if is_md(device)]
     if not arrays:
         names = [disk_name(device) for device in devices]
@@ -96,9 +96,9 @@ def find_target(devices: Sequence[str]) -> Target:
 
 
 def check(target: Target, conf: DrivesConf) -> None:
-    """Find out what would keep it from being enabled; nothing is changed.
+    """Check that the target can be enabled, without changes; raise an error if it cannot.
 
-    `conf` is what is enabled now: drives of it may be on.
+    `conf` is the current state: the drives that it contains may be on.
     """
     if os.geteuid() != 0:
         raise DeviceError("recording and switching on need root; run this command with sudo")
@@ -149,7 +149,7 @@ def _check_disk(name: str) -> None:
 
 
 def _array_below(name: str) -> str | None:
-    """The md array that a volume lies on, also with other volumes in between."""
+    """Return the md array below a volume, possibly with other volumes in between."""
     for part in sorted((sysfs_root() / "block" / name / "slaves").glob("*")):
         below = disk_name(part.name)
         if found := below if is_md(below) else _array_below(below):
@@ -158,8 +158,8 @@ def _array_below(name: str) -> str | None:
 
 
 def check_array(array: MdArray) -> None:
-    """Find out what would keep an array from choosing, or from showing its usual load."""
-    # A container of such arrays has no level.
+    """Raise an error if an array cannot choose mirrors, or would not show its usual load."""
+    # The container of such arrays has no level.
     if array.metadata.startswith("external"):
         raise DeviceError(
             f"{array.name} has its metadata outside ({array.metadata}), of the controller's "
@@ -200,13 +200,13 @@ def _check_observable(name: str) -> None:
     observer = observer_of(name)
     if observer == "none":
         if not has_module():
-            Drive(name)  # says what is missing
+            Drive(name)  # raises an error about what is missing
     elif observer != "unnamed":
         Drive(name).check_runs_latency_models(f"{name}: models of latencies are trained")
 
 
 def _check_unused(target: Target, conf: DrivesConf) -> None:
-    """Refuse what somebody else has switched on: it could not be given back."""
+    """Refuse drives that were switched on by other means: their state could not be restored."""
     for name in target.drives:
         if observer_of(name) in ("kernel", "module") and name_to_keep(name) not in conf.drives:
             mode = Drive(name).mode
@@ -225,7 +225,7 @@ def _check_unused(target: Target, conf: DrivesConf) -> None:
 
 
 def check_space() -> None:
-    """Find out whether a recording has room."""
+    """Check that there is enough disk space for a recording."""
     there = _state_is_below()
     free = shutil.disk_usage(there).free
     if free < LEAST_FREE_BYTES:
@@ -236,7 +236,7 @@ def check_space() -> None:
 
 
 def check_state() -> None:
-    """Find out whether recordings and models can be left where they are kept."""
+    """Check that recordings and models can be stored in their folder."""
     there = _state_is_below()
     if not os.access(there, os.W_OK):
         raise DeviceError(
@@ -251,5 +251,5 @@ def _state_is_below() -> Path:
 
 
 def nodes(target: Target) -> list[Path]:
-    """The drives as they are opened."""
+    """Return the paths of the drives' nodes."""
     return [node_of(name) for name in target.drives]

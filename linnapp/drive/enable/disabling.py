@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Undoes what `linnapp enable` did: switches off, and removes its models and what names them."""
+"""Undo `linnapp enable`: switch off, and remove its models and the entries that name them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def disable(
 ) -> list[str]:
     """Undo :func:`~.enabling.enable`: switch off, remove models and their entries.
 
-    `devices` are an md array, or drives; without any, all that drives.conf has. A patched kernel
-    keeps a drive's model, with mode off, until it is rebooted. Returned is what could not be
-    switched off, as a rule a drive that is not there; its files are removed all the same.
+    `devices` are an md array, or drives; without any, all of drives.conf is disabled. A patched
+    kernel keeps a drive's model, with mode off, until it is rebooted. Return the errors of those
+    that could not be switched off, usually missing drives; their files are removed nevertheless.
     """
     with alone():
         put_back_left(log)
@@ -63,10 +63,10 @@ def disable(
 
 
 def _disabled(devices: list[str], conf: DrivesConf) -> tuple[set[str], set[str], list[Path]]:
-    """Names in drives.conf of drives and arrays that are meant, and the folders of their models."""
+    """Return the selected drives and arrays of drives.conf, and the folders of their models."""
     if not devices:
         drives, arrays = set(conf.drives), set(conf.arrays)
-        # Also of models that others have taken the place of.
+        # Also the models that were replaced by others.
         homes = [path for path in root_of_all().iterdir() if path.is_dir()]
     else:
         target = find_target(devices)
@@ -110,7 +110,7 @@ def _drive_off(name: str) -> None:
 
 
 def _forget_upload(drive: Drive) -> None:
-    """Remove what was remembered of our upload; another model, from before it, stays."""
+    """Remove the state of our upload; that of another model, from before it, is kept."""
     directory = state.state_directory() / drive.name
     previous = directory / "previous.linnos"
     with contextlib.suppress(OSError):
@@ -126,7 +126,7 @@ def _forget_upload(drive: Drive) -> None:
 
 
 def switch_off(drive: Drive, *, forget: bool) -> None:
-    """Switch a drive off; the module is to observe it no more if `forget`."""
+    """Switch a drive off; if `forget`, the module stops observing it."""
     drive.set_mode("off")
     if forget:
         drive.forget()

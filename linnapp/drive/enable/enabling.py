@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Has an array read from the mirror that is predicted to answer first, in one go.
+"""Make an array read from the mirror that is predicted to answer first, in one step.
 
-Its own load is recorded, a model of latencies trained for each drive and judged by reads that it
-has not seen. Only if all of them are worth it anything is changed: models are uploaded, the drives
-observe, md asks. ``drives.conf`` then has what :mod:`linnapp.drive.restoring` gives back after a
-reboot. What fails in between is taken back; :mod:`linnapp.drive.enable.disabling` undoes all of it.
+The array's own load is recorded, and a latency model is trained for each drive and evaluated on
+reads that were not used in training. Only if all models have a benefit is anything changed: models
+are uploaded, the drives observe, md queries LinnOS. ``drives.conf`` then has the settings that
+:mod:`linnapp.drive.restoring` applies after a reboot. If a step fails, the previous ones are
+undone; :mod:`linnapp.drive.enable.disabling` undoes all of it.
 """
 
 from __future__ import annotations
@@ -56,30 +57,30 @@ from linnapp.trace.recording import (
     record,
 )
 
-#: What is recorded unless told otherwise: three of the checkpoints that databases make every five
-#: minutes, and enough reads from 1.6 a second and drive on.
+#: Default duration of a recording: three of the checkpoints that databases make every five
+#: minutes, and enough reads from a rate of 1.6 per second and drive.
 DEFAULT_S = 900.0
 
-#: How often it is looked whether a recording has room, where nobody is shown how far it is.
+#: Interval between checks of the disk space for a recording if no progress is shown.
 _LOOK_AT_ROOM_S = 20.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """How far a recording is."""
+    """Progress of a recording."""
 
     seconds: float
     of_seconds: float
-    #: Of each drive.
+    #: Per drive.
     reads: dict[str, int]
-    #: Of each drive, to tell its reads apart.
+    #: Minimum number per drive for a useful model.
     reads_needed: int
-    #: Events lost.
+    #: Number of lost events.
     dropped: int
 
 
 def reads_needed(recipe: Recipe) -> int:
-    """Reads of a drive below which a model cannot tell them apart."""
+    """Return the minimum number of a drive's reads with which a model can rank them."""
     share = 1 - recipe.training.validation_share - recipe.training.test_share
     return math.ceil(MIN_READS / share) + 1
 
@@ -87,7 +88,7 @@ def reads_needed(recipe: Recipe) -> int:
 def steps(
     target: Target, conf_path: AnyPath, for_s: float, recordings: AnyPath | None = None
 ) -> list[str]:
-    """What :func:`enable` would do, in words; nothing is changed."""
+    """Describe the steps of :func:`enable`, without changes."""
     names = ", ".join(target.drives)
     found = []
     if recordings is None:
@@ -117,7 +118,7 @@ def steps(
 
 
 def check_enabling(target: Target, conf_path: AnyPath, recordings: AnyPath | None = None) -> None:
-    """Find out what would keep :func:`enable` from working."""
+    """Raise an error if :func:`enable` cannot work."""
     check(target, load_conf(conf_path) or DrivesConf())
     if recordings is None:
         check_can_trace(nodes(target))
@@ -134,19 +135,19 @@ def enable(
     on_progress: Callable[[Seen], None] | None = None,
     observer: Observer | None = None,
 ) -> None:
-    """Record for `for_s`, train, judge, upload, switch on, and write that down.
+    """Record for `for_s`, train, evaluate, upload, switch on, and save the settings.
 
-    `recordings` is a folder whose ``<drive>.blk`` is used instead of recording. `log` gets a line
-    for each step; `on_progress` is called twice a second while it is recorded.
+    `recordings` is a folder whose ``<drive>.blk`` is used instead of recording. `log` receives a
+    line for each step; `on_progress` is called twice a second during the recording.
 
     Raises
     ------
     NoGainError
-        If a drive's model is not worth it; nothing is then changed.
+        If a drive's model has no benefit; nothing is then changed.
     LinnappError
-        If there is a reason against it, or a step fails; what had been changed is taken back.
+        If a check or a step fails; all changes are then undone.
     KeyboardInterrupt
-        If ctrl-C comes; nothing is then changed, and a recording that had begun is kept.
+        On ctrl-C; nothing is then changed, and a recording that was started is kept.
     """
     recipe = Recipe(kind="latency")
     put_back_left(log)
@@ -162,7 +163,7 @@ def enable(
             if recordings is None:
                 _record(target, own, for_s, recipe, log, on_progress)
             _train(target, Path(recordings or own), models, recipe, log, observer)
-            # Read again: the recording has taken its time.
+            # Read it again, because it may have changed during the recording.
             conf = load_conf(conf_path) or DrivesConf()
             check(target, conf)
             _apply(target, models, Path(conf_path), conf, log)
@@ -173,13 +174,13 @@ def enable(
             _remove_if_empty(home)
             remove_unused()
             raise
-        # Also what was left of a run that was killed.
+        # This also removes the remains of a run that was killed.
         remove_models(home, load_conf(conf_path) or DrivesConf())
     enable_unit(Path(conf_path), log)
 
 
 def _fresh(home: Path) -> Path:
-    """A folder that is not there yet, for drives.conf may name one of the same second."""
+    """Return a folder that does not exist yet; drives.conf may name one of the same second."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     names = (stamp, *(f"{stamp}-{n}" for n in range(2, 1000)))
     return next(home / name for name in names if not (home / name).exists())
@@ -214,7 +215,7 @@ def _record(
     def stop() -> None:
         raise KeyboardInterrupt
 
-    # One from before, of which a part may stay otherwise.
+    # Remove a previous recording, parts of which could otherwise remain.
     shutil.rmtree(directory, ignore_errors=True)
     log(
         f"recording {', '.join(target.drives)} for {for_s:g} s; ctrl-C ends it, and changes nothing"
@@ -239,7 +240,7 @@ def _record(
 
 
 def _keep_or_remove(target: Target, directory: Path, useless: bool, log: Log) -> None:
-    """Say where a recording is, if there is a whole one that may still be of use."""
+    """Print the path of a recording if it is complete and may be useful, otherwise remove it."""
     if useless or not all((directory / f"{name}.blk").exists() for name in target.drives):
         shutil.rmtree(directory, ignore_errors=True)
         return
@@ -261,13 +262,13 @@ def _train(
     traces = [recordings / f"{name}.blk" for name in target.drives]
     for trace in traces:
         check_losses(trace)
-    # One after the other: the machine has work of its own.
+    # Use one process only, because the machine has other work.
     trained = train_array(traces, models, recipe, observer=observer, processes=1)
     if len(trained) < len(target.drives):
         raise KeyboardInterrupt
     reasons = []
     records = {name: json.loads((models / f"{name}.json").read_text()) for name in target.drives}
-    # Beside others, which compare predictions, one would have md tell only fast from slow.
+    # If the other models compare predictions, a model of bursts only separates fast from slow.
     of_bursts = target.array is not None and all(map(is_burst_only, records.values()))
     for name, record_of in records.items():
         if of_bursts:
@@ -278,20 +279,20 @@ def _train(
         raise NoGainError(f"{target.shown} stays as it is. {'; '.join(reasons)}")
 
 
-#: Said of a drive of an array; nobody else follows such a model.
+#: Message for a drive of an array; only md follows such a model.
 BURSTS_ALONE = "its model knows added bursts alone: md follows it in these, as long as that pays"
 
 
 def is_burst_only(record: Mapping[str, Any]) -> bool:
-    """Whether a drive's own reads taught its model nothing, but what was added to them did."""
+    """Return true if a model learnt only from bursts that were added to a drive's own reads."""
     return not record["chooses"] and record["n_trees"] > 0
 
 
 def why_not(record: Mapping[str, Any]) -> str:
-    """Why a drive's model is not worth switching on; empty if it is.
+    """Return the reason why a drive's model has no benefit; empty if it has one.
 
-    Held against what would choose without it: md by what is pending, or nobody. The record of its
-    training has figures of the newest reads, by trees that had not seen them.
+    It is compared with the choice made without it: md's, by pending I/Os, or none. The record of
+    its training has statistics of the newest reads, by trees that were not trained on them.
     """
     if not record["chooses"]:
         why = record["why_no_trees"] or "too few trees"
@@ -319,11 +320,11 @@ def why_not(record: Mapping[str, Any]) -> str:
 
 
 def _apply(target: Target, models: Path, conf_path: Path, conf: DrivesConf, log: Log) -> None:
-    """Switch it on, or take back what had been done of it."""
+    """Switch the target on, or undo all changes if that fails."""
     array = None if target.array is None else MdArray(target.array)
     before = None if array is None else array.state
     named = [name for name in target.drives if observer_of(name) in ("none", "unnamed")]
-    with signals_held():  # told to end, it is whole or not at all
+    with signals_held():  # a signal must not leave it half done
         try:
             drives = {name: observed(name) for name in target.drives}
             entries = {}
@@ -353,7 +354,7 @@ def _apply(target: Target, models: Path, conf_path: Path, conf: DrivesConf, log:
 
 
 def _give(drive: Drive, path: Path, *, first: bool, log: Log) -> None:
-    """Give a drive its model and mode; keep the model that it had, unless that was of ours."""
+    """Give a drive its model and mode; keep its previous model unless `linnapp enable` made it."""
     model = load_model(path)
     if first:
         replace_model(drive, model, log)
@@ -372,7 +373,7 @@ def _take_back(
     named: list[str],
     log: Log,
 ) -> None:
-    """Leave drives as drives.conf has them, and off where it does not."""
+    """Restore drives to their state in drives.conf, and switch off those that are not in it."""
     if array is not None and before is not None:
         with _logged(log):
             array.set_state(before)
@@ -387,7 +388,7 @@ def _take_back(
 
 @contextlib.contextmanager
 def _logged(log: Log) -> Iterator[None]:
-    """What fails while something else is taken back is said, and no more."""
+    """Log errors of the block, which is part of an undo, and continue."""
     try:
         yield
     except LinnappError as error:

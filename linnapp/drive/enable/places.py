@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where `linnapp enable` keeps recordings and models, a folder for each array; one at a time."""
+"""The folders for recordings and models of `linnapp enable`, one per array, and their lock."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from linnapp.files import AnyPath, locked_folder
 
 
 def root_of_all() -> Path:
-    """Where models and recordings are, a folder for each array."""
+    """Return the folder of models and recordings, which has a folder for each array."""
     return state.state_directory().absolute() / "enable"
 
 
 def home_of(target: Target) -> Path:
-    """An array's folder."""
+    """Return an array's folder."""
     return root_of_all() / target.key
 
 
 def alone() -> contextlib.AbstractContextManager[None]:
-    """Keep others from enabling, disabling, trying and recording anew meanwhile."""
+    """Lock out other processes that enable, disable, run a trial or record again."""
     return locked_folder(
         root_of_all(),
         "another linnapp enable, disable, trial or recalibrate is at work; wait for its end",
@@ -32,7 +32,7 @@ def alone() -> contextlib.AbstractContextManager[None]:
 
 
 def remove_models(home: AnyPath, conf: DrivesConf) -> None:
-    """Remove an array's folder, but for models in use: its name may have been another's."""
+    """Remove an array's folder except models in use, as its name may have been another array's."""
     in_use = {entry.model.parent for entry in conf.drives.values() if entry.model is not None}
     with contextlib.suppress(OSError):
         for path in Path(home).iterdir():
@@ -42,7 +42,7 @@ def remove_models(home: AnyPath, conf: DrivesConf) -> None:
 
 
 def remove_unused() -> None:
-    """Remove the folder of all models, and of all state, if there is nothing in it."""
+    """Remove the folder of all models, and of all state, if it is empty."""
     root = root_of_all()
     with contextlib.suppress(OSError):
         if [path.name for path in root.iterdir()] == [".lock"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whether `linnapp restore` runs at boot, and `linnapp keep` always: systemd's units for them."""
+"""The systemd units that run `linnapp restore` at boot, and `linnapp keep` permanently."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _SYSTEMD_RUNS = Path("/run/systemd/system")
 
 
 def is_restored_by_systemd(conf_path: AnyPath) -> bool:
-    """Whether the unit reads this file, and there is systemd to run it."""
+    """Return true if the unit reads this file and systemd is there to run it."""
     return Path(conf_path) == DEFAULT_CONF and _SYSTEMD_RUNS.is_dir()
 
 
 def enable_unit(conf_path: AnyPath, log: Log) -> None:
-    """Have it restored at boot, and kept from now on, where that is systemd's to do."""
+    """Enable restoring at boot and the watchdog, if systemd does this."""
     if Path(conf_path) != DEFAULT_CONF:
         log(f"after a reboot: linnapp restore --conf {conf_path}; the kill switch: linnapp keep")
         return
@@ -40,7 +40,7 @@ def enable_unit(conf_path: AnyPath, log: Log) -> None:
 
 
 def disable_unit(conf_path: AnyPath, log: Log) -> None:
-    """Have it done no more."""
+    """Disable both."""
     if not is_restored_by_systemd(conf_path):
         return
     for unit, *now in ((UNIT,), (KEEP_UNIT, "--now")):
@@ -49,7 +49,7 @@ def disable_unit(conf_path: AnyPath, log: Log) -> None:
 
 
 def _systemctl(*words: str) -> str:
-    """Why it failed; empty if it did not."""
+    """Run systemctl; return the reason for a failure, otherwise an empty text."""
     try:
         ran = subprocess.run(
             ["systemctl", "--quiet", *words], capture_output=True, text=True, check=False

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The kill switch: what was foreseen, what is seen, what was switched back."""
+"""The watchdog: expectations from training, measured values, and what was switched back."""

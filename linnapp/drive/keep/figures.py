@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What training foresaw of a drive, and what is seen of it: the figures of `linnapp keep`."""
+"""A drive's expected values from training and its measured values, compared by `linnapp keep`."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
 from linnapp.learn.record import SIZES_TO_PAGES
 
-#: Reads that a figure is of, at the least: a share is then known within 5 percent of the reads.
+#: Minimum number of reads for a value: a share is then known within 5 percent of the reads.
 MIN_READS = 100
 
-#: Looks that a figure has to be beyond its bound at, however long the window.
+#: Minimum number of checks at which a value must exceed its bound, for any window.
 MIN_LOOKS = 3
 
-#: Reads by which a drive is found to be slow; it is sent one of a hundred all the same.
+#: Minimum number of reads to find a drive slow; it still receives one of a hundred.
 MIN_SERVED = 10
 
-#: How far a share may be above what was foreseen.
+#: Factor and margin by which a share may exceed the expected one.
 SHARE_FACTOR, SHARE_MARGIN = 2.0, 0.10
 
-#: How much farther off predictions may be, in powers of two.
+#: Margin by which the error of predictions may exceed the expected one, in powers of two.
 ERROR_MARGIN = 1.0
 
-#: A drive of whose prediction so much is above another's is passed over, as md does it
+#: md passes over a drive if another drive's prediction is less than this part of the drive's own
 #: (BLK_LINNOS_MARGIN_PERCENT).
 AVOID_RATIO = 0.75
 
-#: Reads of one figure may be as old, however short the window.
+#: Minimum of the permitted age of the reads of a value, for any window.
 _LEAST_OLD_S = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Foreseen:
-    """What the training record of a model says of reads to come."""
+    """Expectations for future reads from a model's training record."""
 
     model_id: str
-    #: Share of the reads.
+    #: Expected share of refused reads.
     refused: float
-    #: By how much predictions are off; of a network the share of slow reads among those that it
-    #: called fast.
+    #: Error of the predictions; for a network, the share of slow reads among those classified as
+    #: fast.
     off: float
-    #: Of each order of size (by its pages): share of the reads, percentiles of the predictions.
-    #: None of a network.
+    #: By size class (in pages): share of the reads, and percentiles of the predictions. Empty for
+    #: a network.
     predicted_us: Mapping[int, tuple[float, Sequence[int]]]
 
     @classmethod
     def load(cls, entry: DriveEntry, active: str | None) -> Foreseen:
-        """Read the record beside a model; it is to be of the active one, and to say enough."""
+        """Read the record next to a model; it must belong to the active model and be complete."""
         if entry.model is None:
             raise LinnappError("drives.conf names no model")
         path = entry.model.with_suffix(".json")
@@ -92,11 +92,11 @@ class Foreseen:
 
     @property
     def predicts_us(self) -> bool:
-        """Whether the model is one of latencies."""
+        """True for a latency model."""
         return bool(self.predicted_us)
 
     def passed_over(self, others: Sequence[Foreseen]) -> float:
-        """Share of the reads that are to go to one of the others, predictions drawn by lot."""
+        """Share of the reads that should go to another drive, for randomly drawn predictions."""
         if not (self.predicts_us and all(other.predicts_us for other in others)):
             return self.refused
         expected = 0.0
@@ -112,7 +112,7 @@ class Foreseen:
         return expected
 
     def _like(self, pages: int) -> Sequence[int]:
-        """Predictions of reads of this order of size, or else of the next larger or smaller."""
+        """Predictions for reads of this size class, or else of the next larger or smaller one."""
         nearest = min(
             self.predicted_us,
             key=lambda size: abs(SIZES_TO_PAGES.index(size) - SIZES_TO_PAGES.index(pages)),
@@ -121,9 +121,9 @@ class Foreseen:
 
 
 class Figure:
-    """A mean of reads, found anew at each look, and for how long it has been beyond its bound.
+    """A mean over reads, computed at each check, and the time for which it has exceeded its bound.
 
-    `words` says the three of them: seen, foreseen, bound.
+    `words` formats the measured value, the expected value and the bound.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Figure:
 
     @classmethod
     def of_share(cls, what: str, foreseen: float) -> Figure:
-        """What may be twice as much, and a little more."""
+        """Create a share, which may be twice as high as expected, plus a margin."""
         return cls(
             foreseen,
             SHARE_FACTOR * foreseen + SHARE_MARGIN,
@@ -152,7 +152,7 @@ class Figure:
 
     @classmethod
     def of_error(cls, foreseen: float) -> Figure:
-        """A distance in powers of two."""
+        """Create an error in powers of two."""
         return cls(
             foreseen,
             foreseen + ERROR_MARGIN,
@@ -170,14 +170,14 @@ class Figure:
         self._n += n
 
     def judge(self, now_s: float, window_s: float, *, rightly: bool = False) -> bool:
-        """Hold it against the bound, if there are reads enough, and tell whether there were.
+        """Compare the value with the bound if there are enough reads; return true if there were.
 
-        What is `rightly` beyond is no fault.
+        If `rightly`, exceeding the bound is not a fault.
         """
         if self._n < MIN_READS:
             return False
         self._seen, self._sum, self._n = self._sum / self._n, 0.0, 0
-        # What was gathered in hours that hardly anybody read in says nothing of ten minutes.
+        # A value collected over hours with few reads says nothing about the last ten minutes.
         is_old = now_s - self._begin_s > max(window_s, _LEAST_OLD_S)
         if self._seen <= self._bound or rightly or is_old:
             self._since_s, self._n_looks = None, 0
@@ -189,7 +189,7 @@ class Figure:
         return True
 
     def beyond(self, now_s: float, window_s: float) -> str:
-        """What is wrong, in words, if it has been for long enough."""
+        """Describe the fault if it has lasted long enough, otherwise return an empty text."""
         if self._since_s is None or self._n_looks < MIN_LOOKS or now_s - self._since_s < window_s:
             return ""
         return self._words(self._seen, self._foreseen, self._bound)
@@ -202,22 +202,22 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True)
 class Served:
-    """A read that a drive served, and what was predicted of it."""
+    """A read that a drive served, with its prediction."""
 
-    #: 0 by a network.
+    #: 0 for a network.
     predicted_us: int
-    #: Predicted to be.
+    #: True if it was predicted to be slow.
     is_slow: bool
     latency_us: int
 
     @property
     def log2_ratio(self) -> float:
-        """By how much longer it was predicted to take than it took, in powers of two."""
+        """Log2 of the ratio of the predicted to the actual latency."""
         return math.log2(max(self.predicted_us, 1) / max(self.latency_us, 1))
 
 
 class KeptMirror:
-    """A drive, what was foreseen of it and is seen, and the share of its reads it is not sent."""
+    """A drive, its expected and measured values, and the share of reads not sent to it."""
 
     def __init__(self, drive: Drive, foreseen: Foreseen, away: Figure) -> None:
         self.drive = drive
@@ -240,7 +240,7 @@ class KeptMirror:
 
     @property
     def median_us(self) -> float | None:
-        """Of all that it served since :attr:`away` was judged, whoever read; None of too few."""
+        """Median of all reads served since :attr:`away` was judged; None if there were too few."""
         if self._counts is None or self._counts_judged is None:
             return None
         served = [
@@ -249,16 +249,16 @@ class KeptMirror:
         return percentile_us(served, 50) if sum(served) >= MIN_SERVED else None
 
     def see(self) -> None:
-        """Look at what the kernel counts of it."""
+        """Read the kernel's counters."""
         self._counts = self.drive.latency_counts
 
     def judge(self, now_s: float, window_s: float, *, is_slow: bool) -> None:
-        """Hold what has been seen against what was foreseen."""
+        """Compare the measured values with the expected ones."""
         if self.away.judge(now_s, window_s, rightly=is_slow):
             self._counts_judged = self._counts
         self.off.judge(now_s, window_s)
 
     def beyond(self, now_s: float, window_s: float) -> str:
-        """What is wrong, if it has been for long enough."""
+        """Describe the fault if it has lasted long enough, otherwise return an empty text."""
         why = self.off.beyond(now_s, window_s) or self.away.beyond(now_s, window_s)
         return f"{self.drive.name}: {why}" if why else ""

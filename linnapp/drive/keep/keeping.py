@@ -1,39 +1,39 @@
 # SPDX-License-Identifier: MIT
-"""The kill switch: back to `observe`, and md's `linnos` off, where it is not as training foresaw.
+"""The watchdog: undo `enforce` and md's `linnos` where measurements differ from training.
 
-A process that looks once a minute at each drive of drives.conf that enforces, and at each array
-that asks. What has been seen so far is a few numbers, which it keeps in memory: nothing on disk can
-be out of date, and a look costs no start of Python. Told to end or killed, it changes nothing, and
-begins anew.
+This process checks every drive of drives.conf that enforces, and every array that queries LinnOS,
+once a minute. Its measurements so far are a few numbers in memory: no file can be out of date, and
+a check does not have to start Python. If it is ended or killed, it changes nothing, and starts from
+the beginning afterwards.
 
-A look has two sources. Of all hinted reads the kernel counts how many were refused. Of some reads
-(half of them, or 2000 where those are more) its trace events tell what each drive was predicted to
-take and what the one that served it took. Three figures come of it, each held against what the
-training record says of the newest reads of the recording:
+A check has two sources. The kernel counts how many of all hinted reads were refused. For a sample
+of the reads (half of them, or 2000 if that is fewer), its trace events show the prediction for each
+drive and the latency at the drive that served it. Three values result, which are compared with
+the training record's values for the newest reads of the recording:
 
 - the share of the hinted reads that were refused;
-- the share of the reads that were sent elsewhere since they were predicted to take longer here, as
-  md does it, from 25 % on. What training foresaw is how often a prediction for this drive, drawn by
-  lot, is that much above one for another. Of two drives that are never slow at once it is up to
-  twice as often;
-- by how much predictions are off: the mean distance of logarithms. A network predicts no time, and
-  is judged by how many of the reads that it called fast were slow.
+- the share of the reads that were redirected because they were predicted to take longer here, from
+  a margin of 25 % on, as in md. The expected share is how often a prediction for this drive, drawn
+  at random, exceeds one for another drive by that margin. For two drives that are never slow at
+  the same time, the actual share is up to twice that;
+- the error of predictions: the mean absolute difference of logarithms. A network predicts no
+  latency; its error is the share of slow reads among those that it classified as fast.
 
-A share may be twice what was foreseen, and ten percent of the reads more: so many fast reads a
-model may refuse by training's own rules, and a recording of 15 minutes has too few bursts to tell
-one percent from three. Predictions may be off by twice the factor that was foreseen. With as many
-reads as a figure is of at the least, chance makes half of that ten percent, and a tenth of a factor
-of two.
+A share may be twice the expected one plus ten percent of the reads: training permits a model to
+refuse that many fast reads, and a recording of 15 minutes has too few bursts to distinguish one
+percent from three. The error of predictions may be twice the expected factor. With the minimum
+number of reads for a value, chance accounts for half of those ten percent, and for a tenth of a
+factor of two.
 
-A burst, a backup, a checkpoint pass. So a figure has to be beyond its bound at every look for ten
-minutes, and at three at the least. A look that is not, ends that; one of too few reads is added to
-the next.
+Bursts, backups and checkpoints are temporary. So a value must exceed its bound at every check for
+ten minutes, and at three checks or more. A check at which it does not exceed the bound ends this.
+A check with too few reads is combined with the next one.
 
-A drive that has become slow is refused, and left, more than was ever foreseen, and rightly: to go
-back to it would be the worst to be done. The kernel sends it a read now and then all the same, and
-others may read from it, and how long all of those took it counts. While the median is above the
-model's threshold (of a drive that refuses), or that of another mirror by what makes md choose it,
-the share is no reason.
+A drive that has become slow is refused or passed over more often than expected, and this is
+right: returning to it would be the worst reaction. The kernel nevertheless sends it an occasional
+read, and other programs may read from it. The kernel counts the latencies of all these reads. While
+their median exceeds the model's threshold (for a drive that refuses), or another mirror's median
+by md's margin, the share is not a reason to switch back.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ from linnapp.trace.formats.decisions import (
 )
 from linnapp.trace.formats.questions import Question, parse_questions
 
-#: For how much of the time reads are traced, and how many at the most at a look.
+#: Share of the time in which reads are traced, and maximum number of reads per check.
 _SAMPLED_TIME, _SAMPLED_READS = 0.5, 2000
 
-#: How long those are waited for that were sent.
+#: Time to wait for reads that have been sent.
 _ENDING_S = 0.1
 
 
@@ -81,7 +81,7 @@ def keep(
     log: Log = print,
     verbose: bool = False,
 ) -> None:
-    """Look every `every_s`, until told to end; what was wrong for `window_s` is switched back."""
+    """Check every `every_s` until a signal ends this; switch back after a fault of `window_s`."""
     keeper = Keeper(conf_path, window_s, every_s, log, verbose=verbose)
     while True:
         begin_s = time.monotonic()
@@ -90,7 +90,7 @@ def keep(
 
 
 class _Kept:
-    """What drives.conf names and is switched back as one: a drive that enforces, or an array."""
+    """A unit that is switched back as a whole: a drive that enforces, or an array."""
 
     events: tuple[str, ...]
 
@@ -102,11 +102,11 @@ class _Kept:
         self._reads = 0
 
     def look(self, window_s: float, sample_s: float) -> None:
-        """Look, and judge what has been seen; reads are traced for `sample_s` at the most."""
+        """Check, and evaluate the measurements; reads are traced for `sample_s` at most."""
         begin_s = self._looked_s
         try:
             text = self._sampled(sample_s)
-            if begin_s is not None:  # the first one shows how busy they are
+            if begin_s is not None:  # the first check shows how many reads there are
                 self._take(text, begin_s)
         finally:
             self._looked_s = time.monotonic()
@@ -132,18 +132,18 @@ class _Kept:
         raise NotImplementedError
 
     def _is_slow(self, mirror: KeptMirror) -> bool:
-        """Whether a drive is refused, or left, rightly."""
+        """Return true if a drive is rightly refused or passed over."""
         raise NotImplementedError
 
     def beyond(self, window_s: float) -> str:
-        """What is wrong, if it has been for long enough."""
+        """Describe the fault if it has lasted long enough, otherwise return an empty text."""
         now_s = time.monotonic()
         found = (mirror.beyond(now_s, window_s) for mirror in self.mirrors.values())
         return "; ".join(filter(None, found))
 
     @property
     def now(self) -> str:
-        """What was last seen, in words."""
+        """Describe the last measurements."""
         return "; ".join(
             f"{mirror.drive.name}: {mirror.away}, {mirror.off}" for mirror in self.mirrors.values()
         )
@@ -161,7 +161,7 @@ class _Enforcing(_Kept):
         self._stats = drive.stats
 
     def look(self, window_s: float, sample_s: float) -> None:
-        """As of its kind; what was refused the kernel counts."""
+        """Check like the base class; the number of refused reads is the kernel's counter."""
         stats, before = self._mirror.drive.stats, self._stats
         self._stats = stats
         refused, hinted = (
@@ -193,11 +193,11 @@ class _Enforcing(_Kept):
         return us is not None and us > mirror.threshold_us
 
     def switch_back(self) -> None:
-        """Refuse nothing more."""
+        """Switch to observe, so that no more reads are refused."""
         self._mirror.drive.set_mode("observe")
 
     def written(self, conf: DrivesConf) -> DrivesConf:
-        """With that in the file."""
+        """Return a configuration with that change."""
         entry = conf.drives.get(self.name)
         if entry is None:
             return conf
@@ -205,7 +205,7 @@ class _Enforcing(_Kept):
 
 
 class _Asking(_Kept):
-    """An array that asks before it reads."""
+    """An array that queries LinnOS before it reads."""
 
     events = (EXPECTED, SENT, *REQUESTS)
 
@@ -234,16 +234,16 @@ class _Asking(_Kept):
         return us is not None and AVOID_RATIO * us > least_us
 
     def switch_back(self) -> None:
-        """Leave the choice to md."""
+        """Switch queries off, so that md chooses."""
         self._array.set_asks(False)
 
     def written(self, conf: DrivesConf) -> DrivesConf:
-        """With that in the file."""
+        """Return a configuration with that change."""
         return conf.updated({}, {self.name: False} if self.name in conf.arrays else {})
 
 
 def passed_over(question: Question, device: int) -> bool:
-    """Whether a read went elsewhere since it was predicted to take longer here."""
+    """Return true if a read was redirected because it was predicted to take longer here."""
     here, there = question.answers[device], question.answers[question.sent_to]
     if question.sent_to == device or here.expected == "unknown":
         return False
@@ -253,7 +253,7 @@ def passed_over(question: Question, device: int) -> bool:
 
 
 def served_by(device: int, questions: Sequence[Question]) -> list[Served]:
-    """The reads that a drive has served, of which something was predicted."""
+    """Return the reads that a drive has served and for which there was a prediction."""
     found = []
     for question in questions:
         answer = question.answers[device]
@@ -268,7 +268,7 @@ def served_by(device: int, questions: Sequence[Question]) -> list[Served]:
 
 
 class Keeper:
-    """Looks at all that drives.conf names."""
+    """Checks all drives and arrays of drives.conf."""
 
     def __init__(
         self, conf_path: AnyPath, window_s: float, every_s: float, log: Log, *, verbose: bool
@@ -282,7 +282,7 @@ class Keeper:
         self._said: dict[str, str] = {}
 
     def look(self) -> None:
-        """Look once; what is wrong for long enough is switched back."""
+        """Check once; switch back after faults that have lasted long enough."""
         try:
             conf = load_conf(self._conf_path) or DrivesConf()
             self._said.pop("", None)
@@ -311,13 +311,13 @@ class Keeper:
                 self._switch_back(kept, f"{why}, for {_for_words(self._window_s)}")
 
     def _say(self, name: str, line: str) -> None:
-        """Once, until there is something else to be said."""
+        """Log a line, unless it is the same as the last one for this name."""
         if self._said.get(name) != line:
             self._said[name] = line
             self._log(line)
 
     def _enforcing(self, name: str, conf: DrivesConf) -> _Enforcing | None:
-        """A drive, if it enforces; the one of before, if its model is."""
+        """Return a drive if it enforces; the existing object if that still has the same model."""
         if name not in conf.drives or not Path(name).exists():
             return None
         drive = Drive(name)
@@ -329,7 +329,7 @@ class Keeper:
         return _Enforcing(name, drive, Foreseen.load(conf.drives[name], drive.model_id))
 
     def _asking(self, name: str, conf: DrivesConf) -> _Asking | None:
-        """An array, if it asks; the one of before, if its drives' models are."""
+        """Return an array if it queries LinnOS; the existing object if its models are the same."""
         if name not in conf.arrays or not Path(name).exists():
             return None
         array = MdArray(name)
@@ -352,7 +352,7 @@ class Keeper:
         )
 
     def _switch_back(self, kept: _Enforcing | _Asking, why: str) -> None:
-        """Switch it back, also in the file; if others are at work, at a later look."""
+        """Switch it back, also in the file; if another process holds the lock, retry later."""
         try:
             with alone():
                 kept.switch_back()
@@ -370,7 +370,7 @@ class Keeper:
         save_conf(self._conf_path, kept.written(conf))
 
     def _tried(self, act: Callable[[], None]) -> None:
-        """What fails of the rest does not switch it on again."""
+        """Run one of the other steps; its failure must not undo the switch."""
         try:
             act()
         except LinnappError as error:

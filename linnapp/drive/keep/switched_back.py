@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `linnapp keep` has switched back, and why: one file in the state."""
+"""The drives and arrays that `linnapp keep` has switched back, with reasons, in a state file."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _FILE = "switched-back.json"
 class SwitchedBack:
     """A drive or array that was switched back."""
 
-    #: Its name that stays, as in drives.conf.
+    #: Its stable name, as in drives.conf.
     name: str
-    #: When, in seconds since 1970.
+    #: Time in seconds since 1970.
     time_s: float
     why: str
 
     @property
     def shown(self) -> str:
-        """Its name now."""
+        """Its current name."""
         return disk_name(self.name)
 
     @property
     def stands(self) -> bool:
-        """Whether it is there, and nobody has switched it on again."""
+        """True if it exists and has not been switched on again."""
         try:
             if is_md(self.name):
                 return not MdArray(self.name).asks
@@ -45,7 +45,7 @@ class SwitchedBack:
 
     @property
     def words(self) -> str:
-        """What happened, and what to do about it."""
+        """Description of the event and of the remedy."""
         at = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.time_s))
         if is_md(self.name):
             return (
@@ -60,17 +60,17 @@ class SwitchedBack:
 
 
 def standing() -> list[SwitchedBack]:
-    """All that are still as they were left; root's, for one who is not root."""
+    """Return all that have not been switched on again; for other users, those in root's state."""
     return [each for each in _load().values() if each.stands]
 
 
 def remember(name: str, why: str) -> None:
-    """Note one."""
+    """Record an event."""
     _save({**_load(), name: SwitchedBack(name, time.time(), why)})
 
 
 def forget(names: Iterable[str]) -> None:
-    """Note that these are of no more interest: switched on again by training anew, or off."""
+    """Remove events that are obsolete: switched on again after new training, or off."""
     before = _load()
     left = {name: each for name, each in before.items() if name not in set(names)}
     if left != before:
@@ -81,7 +81,7 @@ def forget(names: Iterable[str]) -> None:
 def _load() -> dict[str, SwitchedBack]:
     found = {}
     for name, each in state.load_shared(_FILE).items():
-        # It is a file, and may be anything.
+        # The data come from a file, which may have any content.
         with contextlib.suppress(KeyError, TypeError, ValueError):
             found[name] = SwitchedBack(name, float(each["time_s"]), str(each["why"]))
     return found

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Models kept current: recorded again, and replaced by what is better."""
+"""Keep models current: record again, and replace models by better ones."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Compares a new model with the active one, on the newest reads of a recording.
+"""Compare a new model with the active one on the newest reads of a recording.
 
-These reads taught neither model. Networks are compared by the mean latency that the array would
-have, two latency models by how well they predict: md and liblinnos choose by that, also where
-nothing is refused. Whether a difference is chance is decided by exchanging what the two models did
-in blocks of time (:mod:`linnapp.stats`).
+Neither model was trained on these reads. Networks are compared by the mean latency that the array
+would have, two latency models by the error of their predictions: md and liblinnos choose by these,
+also if no reads are refused. A permutation test that exchanges the results of the two models in
+blocks of time decides whether a difference is significant (:mod:`linnapp.stats`).
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from linnapp.learn.options import Recipe
 from linnapp.learn.trees.training import deviances, predict_newest
 from linnapp.model import LatencyModel, Model, engine
 
-#: The largest p-value that says "better". It is below the 2.5 % in which a model that is only as
-#: good as the active one may replace it, since neighbouring blocks can share a burst.
+#: Maximum p-value for "better". It is less than the 2.5 % with which a model that is only as
+#: good as the active one may replace it, because neighbouring blocks can share a burst.
 CHANCE = 0.01
 
-#: Reads in a block of time, at least: predictions are alike while a burst lasts, and a burst of
-#: many reads in a row can make one of two equally good models look better in several short blocks.
+#: Minimum number of reads in a block of time: predictions are similar during a burst, and one burst
+#: of many consecutive reads can make one of two equal models look better in several short blocks.
 MIN_BLOCK_READS = 100
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Comparison:
     reads: int
-    #: From the first read to the last.
+    #: Time from the first read to the last.
     seconds: float
-    #: How often a model that is only as good would look better by as much; None if there are too
-    #: few blocks of time to tell.
+    #: Probability that a model of equal quality would look better by as much; None if there are
+    #: too few blocks of time.
     p_value: float | None
 
     @property
     def new_is_better(self) -> bool:
-        """Whether the new model shall replace the active one; else equals would take turns."""
+        """True if the new model should replace the active one; equal models must not alternate."""
         return self.p_value is not None and self.p_value <= CHANCE
 
     @property
     def verdict(self) -> str:
-        """What can be said, in a few words."""
+        """The conclusion in a few words."""
         if self.p_value is None:
             return "cannot tell which is better"
         return "better" if self.new_is_better else "no better"
@@ -67,10 +67,10 @@ class _Comparison:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MeanComparison(_Comparison):
-    """By the array's expected mean latency."""
+    """Comparison by the array's expected mean latency."""
 
     #: `new_mean_us`, `active_mean_us`: see :func:`~linnapp.learn.network.bias.expected_mean_us`.
-    #: Without an active model, that of admitting every read.
+    #: Without an active model, the latter is the mean if every read is admitted.
     new_mean_us: float
     active_mean_us: float
 
@@ -84,7 +84,7 @@ class MeanComparison(_Comparison):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PredictionComparison(_Comparison):
-    """By how far predictions are off: half the mean gamma deviance, which training makes small."""
+    """Comparison by prediction error: half the mean gamma deviance, which training minimises."""
 
     new_deviance: float
     active_deviance: float
@@ -107,7 +107,7 @@ def compare(
     recipe: Recipe,
     replicas: int,
 ) -> Comparison:
-    """Judge two models by the test slice of a recording, which the new one was trained on."""
+    """Compare two models on the test slice of a recording, on which the new one was trained."""
     if isinstance(new, LatencyModel) and isinstance(active, LatencyModel):
         newest, predicted_us = predict_newest(new, trace, recipe, own=True)
         _, active_us = predict_newest(active, trace, recipe, own=False)
@@ -144,7 +144,7 @@ def compare_predictions(
 def compare_means(
     new: Verdicts, active: Verdicts, failover_us: float, replicas: int
 ) -> MeanComparison:
-    """Compare what refusing the reads that two models refuse makes of the array's mean latency."""
+    """Compare the array's mean latencies that result from the refusals of two models."""
     by_active, by_new = (
         Refusals(of.latency_us, of.pages, of.revoked.astype(np.int64), 1, failover_us, replicas)
         for of in (active, new)
@@ -152,7 +152,7 @@ def compare_means(
     blocks = stats.block_numbers(new.arrival_ns, MIN_BLOCK_READS)
     p_value = None
     if blocks is not None:
-        # Within a block all drives are as slow, so that what a block has of bursts cancels.
+        # Within a block all drives are equally slow, so the bursts of a block cancel out.
         active_us, new_us = (
             array_means_us(of.sums_of(blocks), failover_us, replicas)[:, 1]
             for of in (by_active, by_new)
@@ -184,7 +184,7 @@ class Verdicts:
 def _verdicts(
     trace: AnyPath, model: Model | LatencyModel, recipe: Recipe, *, own: bool
 ) -> Verdicts:
-    """What a model refuses of the newest reads."""
+    """Return the decisions of a model for the newest reads."""
     if isinstance(model, LatencyModel):
         newest, predicted_us = predict_newest(model, trace, recipe, own=own)
         revoked = predicted_us > model.refuse_us

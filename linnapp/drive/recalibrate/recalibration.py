@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""Keeps an array's models current: records again, labels again, and retrains what has moved.
+"""Keep an array's models current: record again, label again, and retrain where needed.
 
 A drive's model is trained for its inflection point. When the drive ages or its load changes, the
-point moves: the active threshold then lies at another percentile of the new recording than the new
-point does. A difference of five percentiles (section 4.5 of Hao et al., OSDI 2020) beyond what
-sampling explains (:mod:`linnapp.drive.recalibrate.resampling`) calls for a new model.
+point moves: the active threshold then is at a different percentile of the new recording than the
+new point. A difference of five percentiles (section 4.5 of Hao et al., OSDI 2020) more than
+sampling explains (:mod:`linnapp.drive.recalibrate.resampling`) requires a new model.
 
-Latency models have no such point to move: they are grown anew each time, which takes seconds.
+Latency models have no such point: they are trained again each time, which takes seconds.
 
-A drive that enforces observes while it is recorded, and an array that asks does not
-(:mod:`linnapp.drive.observing`); both are switched back as soon as that is over.
+A drive that enforces is set to observe during the recording, and an array's queries are switched
+off (:mod:`linnapp.drive.observing`); both are restored afterwards.
 
-The newest reads of the recording are kept out of training, and the new model must serve them
-better than the active one, or that stays (:mod:`linnapp.drive.recalibrate.comparison`). A drive
-always has a working model: the new one is
-trained beside, uploaded in one piece, checked, and the old one stays active whenever anything
-before that fails, is interrupted or is killed.
+The newest reads of the recording are not used in training. The new model must serve them better
+than the active one, otherwise the active one is kept
+(:mod:`linnapp.drive.recalibrate.comparison`). A drive always has a working model: the new one is
+trained in a separate directory, uploaded atomically and checked. The old one stays active if any
+step before that fails, is interrupted or is killed.
 """
 
 from __future__ import annotations
@@ -60,24 +60,24 @@ from linnapp.trace.recording import record
 
 SHIFT_PERCENTILES = 5.0
 
-#: fewer reads to label by say nothing about a drive's percentiles
+#: minimum number of labelled reads for an estimate of a drive's percentiles
 MIN_READS = 1400
 
-#: directories of a run, and of a models directory not yet renamed
+#: directories of a run, and of a models directory that is not renamed yet
 _LEFT_OVER = re.compile(r"\.(recording|\d{8}-\d{6})\.")
 
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What was decided about a drive, and why."""
+    """A decision about a drive, with its reason."""
 
     drive: str
     retrain: bool
-    #: For the log.
+    #: Text for the log.
     reason: str
-    #: How far the point has moved; None when there is no active model.
+    #: Distance by which the point has moved; None if there is no active model.
     shift_percentiles: float | None
-    #: How far it may seem to have moved by chance; None where there is nothing to compare.
+    #: Distance that can be explained by chance; None if there is nothing to compare.
     sampling_percentiles: float | None = None
 
 
@@ -92,8 +92,8 @@ def decide(
 ) -> Decision:
     """Compare a drive's active threshold with its new inflection point.
 
-    It is retrained from a difference of `shift_percentiles` on, beyond what chance alone may be,
-    `sampling_percentiles`; one that is to have a latency model wherever the point is.
+    It is retrained from a difference of `shift_percentiles` on, in addition to the difference
+    by chance, `sampling_percentiles`. For a latency model it is always retrained.
     """
     if len(distribution) < MIN_READS:
         return Decision(
@@ -143,23 +143,23 @@ def recalibrate(
     conf_path: AnyPath | None = None,
     log: Log = print,
 ) -> list[Decision]:
-    """Go through the array once; a decision for each drive.
+    """Recalibrate the array once; return a decision for each drive.
 
-    `models_dir` gets a directory per retraining; the name is the time. The last one that was
-    uploaded is remembered in the drive's state. A model that is no better than the active one stays
-    there; one that is worse than none is not even written. New models are of the kind that is
-    active on each drive, unless given; a network where nothing is. `recordings` is a folder whose
-    ``<drive>.blk`` is used instead of recording. Drives that drives.conf at `conf_path` names have
-    the new model there, too, for the next boot.
+    `models_dir` gets a directory per retraining, which is named after the time. The last uploaded
+    one is recorded in the drive's state. A model that is no better than the active one is left
+    there; one that is worse than none is not even written. New models have the kind that is
+    active on the drives, unless `kind` is given; a network if there is none. `recordings` is a
+    folder whose ``<drive>.blk`` is used instead of recording. Entries in the drives.conf at
+    `conf_path` are changed to the new model as well, for the next boot.
 
     Raises
     ------
     LinnappError
-        If a drive is named twice, the drives have models of both kinds and none is asked for, or
-        the kernel would not run what is to be trained; or recording, training or an upload fails.
+        If a drive is named twice, if the drives have models of both kinds and no kind is given, if
+        the kernel does not support the new models, or if recording, training or an upload fails.
         Drives uploaded before that keep their new model, the others their old one.
     KeyboardInterrupt
-        If ctrl-C comes; before the uploads begin no drive gets a new model.
+        On ctrl-C; before the uploads begin, no drive gets a new model.
     """
     models_dir = Path(models_dir)
     drives = [Drive(str(device)) for device in devices]
@@ -182,11 +182,11 @@ def recalibrate(
         if directory is None:
             directory = scratch
             log(f"recording {', '.join(d.name for d in drives)} for {duration_s:g} s")
-            # The disks, also where a partition or a bare name was given.
+            # Use the disks, even if a partition or a bare name was given.
             disks = [node_of(drive.name) for drive in drives]
             names = [drive.name for drive in drives]
             with contextlib.ExitStack() as stack:
-                if any(map(arrays_of, names)):  # nobody else is to switch them meanwhile
+                if any(map(arrays_of, names)):  # lock out other processes
                     stack.enter_context(alone())
                 stack.enter_context(observing(names, log))
                 done, _ = record(
@@ -234,7 +234,7 @@ def recalibrate(
             out = models_dir / time.strftime("%Y%m%d-%H%M%S")
             log(f"training {', '.join(drives[i].name for i in retrained)}")
             trained: list[str] = []
-            with contextlib.suppress(NoGainError):  # the log has each drive's
+            with contextlib.suppress(NoGainError):  # the log has each drive's reason
                 trained = train_labelled(
                     [traces[i] for i in retrained],
                     [points[i] for i in retrained],
@@ -244,13 +244,13 @@ def recalibrate(
                     keep_interrupted=False,
                 )
             retrained = [i for i in retrained if drives[i].name in trained]
-            # All of them before the first upload: ctrl-C until here changes no drive.
+            # Load all models before the first upload: ctrl-C up to this point changes no drive.
             for i in retrained:
                 new = load_model(out / f"{drives[i].name}{SUFFIX}")
                 data = drives[i].read_model()
                 active = None if data is None else model_from_bytes(data, drives[i].name)
                 if active is None and recipe.kind == "latency":
-                    continue  # predictions are better than none, whether or not it refuses reads
+                    continue  # predictions are better than none, even if no reads are refused
                 compared[drives[i].name] = compare(
                     traces[i], new, active, recipe, points[i].replicas
                 )
@@ -275,18 +275,18 @@ def recalibrate(
 
 
 class _ToLog(Observer):
-    """Logs which drives get no new model."""
+    """Logs the drives that get no new model."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
     def no_gain(self, drive: str, why: str) -> None:
-        """A drive's active model stays."""
+        """Report that a drive's active model is kept."""
         self._log(f"{drive}: not retrained: {why}")
 
 
 def _active_kind(drives: Sequence[Drive]) -> Kind:
-    """What is active on the drives that have a model; a network if none has one."""
+    """Return the kind of the drives' active models; a network if there are none."""
     active: dict[Kind, str] = {}
     for drive in drives:
         found = drive.model_kind
@@ -301,7 +301,7 @@ def _active_kind(drives: Sequence[Drive]) -> Kind:
 
 
 def _check_uploadable(recipe: Recipe) -> None:
-    """Refuse networks that the kernel does not run before they are recorded for and trained."""
+    """Refuse networks that the kernel does not support before they are recorded for and trained."""
     if recipe.training.n_hidden != KERNEL_HIDDEN:
         raise LinnappError(
             f"`n_hidden={recipe.training.n_hidden}`: the kernel does not run such networks, and "
@@ -310,7 +310,7 @@ def _check_uploadable(recipe: Recipe) -> None:
 
 
 def _read_blocks(trace: Path, recipe: Recipe) -> LatencyBlocks:
-    """What labelling needs of a recording: its training slice."""
+    """Return the part of a recording that labelling uses: its training slice."""
     reads = load_reads(trace, **recipe.reader)
     rows = split(len(reads), recipe.training).training
     return LatencyBlocks(
@@ -327,7 +327,7 @@ def _upload(drive: Drive, directory: Path, log: Log) -> str:
 
 
 def _write_to_conf(conf_path: AnyPath, uploaded: dict[str, str], log: Log) -> None:
-    """Have drives.conf name the new models of its drives: what is restored is what is active."""
+    """Enter the new models in drives.conf, so that the active models are also restored."""
     try:
         conf = load_conf(conf_path)
         if conf is None or not any(name_to_keep(drive) in conf.drives for drive in uploaded):
@@ -347,7 +347,7 @@ def _write_to_conf(conf_path: AnyPath, uploaded: dict[str, str], log: Log) -> No
 
 @contextlib.contextmanager
 def _scratch(models_dir: Path) -> Iterator[Path]:
-    """A directory for the recordings, while no other recalibration works in `models_dir`."""
+    """Yield a directory for recordings, locked against other recalibrations in `models_dir`."""
     taken = (
         "another recalibration is running there; wait for its end, or give this one a directory of "
         "its own with `models_dir=`"
@@ -361,7 +361,7 @@ def _scratch(models_dir: Path) -> Iterator[Path]:
 
 
 def _remove_left_over(models_dir: Path) -> None:
-    """Remove what runs that were killed have left, which the lock says; all else is not ours."""
+    """Remove the remains of killed runs, which is safe under the lock; keep all other files."""
     for path in models_dir.iterdir():
         if _LEFT_OVER.match(path.name) and path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

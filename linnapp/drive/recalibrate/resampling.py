@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""How far apart inflection points of one steady load lie by chance alone.
+"""Estimate the random variation of inflection points under a constant load.
 
-A recording is a sample: another one of the same drive under the same load gives another point. So
-blocks of consecutive reads are drawn anew (:func:`linnapp.stats.resamples`), the same blocks on
-every drive of the array. The points of many such recordings differ as those of real ones would.
+A recording is a sample: another one of the same drive under the same load has another point. So
+blocks of consecutive reads are resampled (:func:`linnapp.stats.resamples`), the same blocks on
+every drive of the array. The points of these samples vary like those of real recordings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from linnapp.learn.labelling.inflection import (
     size_classes,
 )
 
-#: Long enough to hold a burst, and enough of them to draw from: 1 s each of a minute's recording.
+#: Blocks long enough to contain a burst, and enough of them to resample: 1 s in a minute's
+#: recording.
 N_BLOCKS = 42
 N_RESAMPLES = 40
 
@@ -55,9 +56,9 @@ class LatencyBlocks:
         self._block = different >> (_LATENCY_BITS + _KIND_BITS)
 
     def distribution(self, times: npt.NDArray[np.int64] | None = None) -> LatencyDistribution:
-        """The latencies with each block taken so many times; shape (n_blocks,), once each.
+        """Return the latencies with each block repeated `times` times, once each by default.
 
-        Fewer reads than blocks are taken as they are.
+        `times` has shape (n_blocks,). If there are fewer reads than blocks, it is ignored.
         """
         counts = self._counts
         if times is not None and self.n_reads >= self.n_blocks:
@@ -68,10 +69,10 @@ class LatencyBlocks:
 def sampling_percentiles(
     drives: Sequence[LatencyBlocks], options: LabellingOptions, seed: int
 ) -> list[float]:
-    """By how many percentiles the points of two recordings of this load may differ by chance.
+    """Return the difference in percentiles between points of two recordings that chance explains.
 
-    For each drive of an array, of which there are as many blocks: 95 of 100 pairs of recordings
-    differ by no more.
+    There is one value for each drive of the array; all drives need the same number of blocks. 95 of
+    100 pairs of recordings differ by no more.
     Points are found as the options say, but always in closed form.
     """
     options = dataclasses.replace(options, method="exact")

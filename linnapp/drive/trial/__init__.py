@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Whether choosing is worth it, tried on and off in turn."""
+"""Measure the benefit of choosing mirrors by switching it on and off alternately."""

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Finds out what choosing mirrors is worth: md's `linnos` off and on in turn, under the usual load.
+"""Measure the benefit of choosing mirrors, with md's `linnos` alternately off and on.
 
-Each block of time is of a minute, and each pair of blocks has its order drawn by lot. A minute is
-long beside what makes a drive slow (garbage collection and flushes, up to seconds) and beside what
-is lost of it to change over; it is short beside how a load changes in a day, and gives 720 pairs
-of one. After each change reads of two seconds are not counted: those that were sent before have
-ended by then, md's notion of where its heads are is new, and probes have been round.
+The array runs its usual load. Each block of time lasts a minute, and the order in each pair of
+blocks is random. A minute is long compared with the causes of slow reads (garbage collection and
+flushes, up to seconds) and with the time lost at each change. It is short compared with the changes
+of a load during a day, which has 720 pairs. Reads in the first two seconds after each change are
+not counted: in that time the reads sent before end, md updates its positions of the disk heads, and
+probes complete.
 
-What readers saw is recorded with blktrace at the array, from a read's arrival (Q) to its
-completion (C). That is there wherever `linnapp enable` could record, works on all of the kernels,
-and its parser follows reads that md splits. The counters in /sys/block/md0/stat have no percentiles
-and a clock of 4 ms. BPF would ask for libbpf and the kernel's types. Histograms of trace events
-keep each read's sector for good, and are full in seconds.
+The readers' latencies are recorded with blktrace at the array, from a read's arrival (Q) to its
+completion (C). This is possible wherever `linnapp enable` could record, works on all supported
+kernels, and the parser follows reads that md splits. The counters in /sys/block/md0/stat have no
+percentiles and a clock of 4 ms. BPF would require libbpf and the kernel's types. Histograms of
+trace events keep each read's sector permanently, and are full within seconds.
 """
 
 from __future__ import annotations
@@ -46,36 +47,36 @@ from linnapp.learn.judging.paired_blocks import (
 from linnapp.trace.blktrace import COMPLETED, ERROR, BlktraceReader
 from linnapp.trace.recording import check_can_trace, record
 
-#: Of shorter blocks a fifth.
+#: For shorter blocks, a fifth of the block.
 _WASH_S = 2.0
 
-#: Of a busier array only so much of each block is recorded: 200 MB.
+#: Maximum number of I/Os recorded per block of a busy array: 200 MB.
 _MAX_IOS = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How a trial is to be done."""
+    """Parameters of a trial."""
 
-    #: Its length, at most.
+    #: Maximum duration.
     hours: float
     #: Length of a block.
     block_s: float
-    #: Of the blocks' order.
+    #: Seed of the order of the blocks.
     seed: int
 
     @property
     def wash_s(self) -> float:
-        """How much of the beginning of a block does not count."""
+        """Time at the beginning of a block that is not counted."""
         return min(_WASH_S, self.block_s / 5)
 
     @property
     def n_pairs(self) -> int:
-        """How many pairs of blocks there will be, at most."""
+        """Maximum number of pairs of blocks."""
         return int(self.hours * 3600 / (2 * self.block_s) + 1e-9)
 
     def check(self) -> None:
-        """Refuse what gives nothing to decide by."""
+        """Refuse parameters with which no decision is possible."""
         if self.n_pairs < MIN_PAIRS:
             raise LinnappError(
                 f"--hours {self.hours:g} has {self.n_pairs} pairs of blocks of {self.block_s:g} s, "
@@ -86,64 +87,64 @@ class Plan:
 
 @dataclasses.dataclass
 class Block:
-    """What readers saw in a block."""
+    """Latencies of the readers in a block."""
 
-    #: array, shape (N_BINS,); reads by latency.
+    #: array, shape (N_BINS,); number of reads by latency.
     counts: npt.NDArray[Any]
-    #: Latencies added up.
+    #: Sum of the latencies.
     sum_us: float
-    #: Events lost.
+    #: Number of lost events.
     dropped: int
-    #: Share of its reads that md sent elsewhere, by what is predicted; None if md counts none.
+    #: Share of its reads that md redirected by predictions; None if md does not count them.
     steered: float | None
-    #: Share of a core that predictions took.
+    #: Share of a core used for predictions.
     core: float
 
     @property
     def reads(self) -> int:
-        """How many."""
+        """Number of reads."""
         return int(self.counts.sum())
 
 
 @dataclasses.dataclass(frozen=True)
 class _Counted:
-    """What the kernel has counted until now."""
+    """The kernel's counters at one time."""
 
     time_s: float
-    #: Of the array.
+    #: Number of the array's reads.
     reads: int
-    #: Of these, since it was switched on; None where md counts none.
+    #: Number of redirected reads since this was switched on; None if md does not count them.
     steered: int | None
-    #: What predictions took.
+    #: Time used for predictions.
     inference_ns: int
 
 
 @dataclasses.dataclass(frozen=True)
 class TrialOutcome:
-    """What a trial found."""
+    """The results of a trial."""
 
     array: str
-    #: As the array was before, and is again.
+    #: State of the array before, which was restored.
     was_on: bool
     plan: Plan
-    #: Why: ``decided``, ``hopeless``, ``time``, ``interrupted``, ``failed``.
+    #: Reason for the end: ``decided``, ``hopeless``, ``time``, ``interrupted``, ``failed``.
     ended: str
-    #: Off, and on.
+    #: Blocks with off and with on.
     pairs: list[tuple[Block, Block]]
-    #: Pairs that are not among them: the array was degraded, or busy with itself.
+    #: Number of excluded pairs: the array was degraded or busy with a resync or check.
     disturbed: int
-    #: Of p99 and mean; none if there were too few pairs.
+    #: For p99 and mean; empty if there were too few pairs.
     effects: dict[str, Effect]
 
     @property
     def reads(self) -> tuple[int, int]:
-        """With off, and with on."""
+        """Number of reads with off and with on."""
         off, on = (sum(pair[k].reads for pair in self.pairs) for k in (0, 1))
         return off, on
 
     @property
     def latencies_us(self) -> dict[str, tuple[float, float]]:
-        """With off, and with on; none without reads of both."""
+        """Latencies with off and with on; empty if there are no reads of one kind."""
         if not all(self.reads):
             return {}
         blocks = paired(self.pairs)
@@ -151,14 +152,14 @@ class TrialOutcome:
 
     @property
     def dropped(self) -> int:
-        """Events lost."""
+        """Number of lost events."""
         return sum(block.dropped for pair in self.pairs for block in pair)
 
     @property
     def steered(self) -> float | None:
-        """Share of the reads that md sent elsewhere, by what is predicted; None if it is unknown.
+        """Share of the reads that md redirected by predictions; None if it is unknown.
 
-        By md's own count, in which probes, and what left a stalled drive, are not.
+        This is md's own count, without probes and without reads redirected from a stalled drive.
         """
         on = [pair[1] for pair in self.pairs if pair[1].steered is not None]
         reads = sum(block.reads for block in on)
@@ -166,9 +167,9 @@ class TrialOutcome:
 
     @property
     def extra_core(self) -> float:
-        """Share of a core that predictions took with on, and not with off.
+        """Additional share of a core used for predictions with on compared with off.
 
-        Measured by the kernel, in one of 64; what asking takes md besides is not in it.
+        Measured by the kernel in one of 64 predictions, without md's other costs of a query.
         """
         if not self.pairs:
             return 0.0
@@ -176,17 +177,17 @@ class TrialOutcome:
 
 
 class Display(Protocol):
-    """Where a trial says how far it is; never with latencies, so that nobody ends it by them."""
+    """Receives the progress of a trial; never latencies, so that they do not make a user end it."""
 
     def log(self, line: str) -> None:
-        """A line that stays."""
+        """Show a line permanently."""
 
     def show(self, line: str) -> None:
-        """A line until the next one."""
+        """Show a line until the next one."""
 
 
 def check_trial(device: str) -> Target:
-    """Find out what would keep a trial from working."""
+    """Raise an error if a trial cannot work."""
     array = MdArray(device)
     target = find_target([device])
     if os.geteuid() != 0:
@@ -206,17 +207,17 @@ def _takes_part(name: str) -> bool:
     if observer_of(name) not in ("kernel", "module"):
         return False
     drive = Drive(name)
-    # None: it cannot be read here, and may.
+    # None means that it cannot be read here, so the model may be used.
     return drive.mode != "off" and drive.model_id is not None and drive.model_usage != "never"
 
 
 def run_trial(device: str, plan: Plan, display: Display) -> TrialOutcome:
-    """Switch off and on until it is decided, or the time is up; ctrl-C ends it earlier."""
+    """Switch off and on until it is decided or the time is over; ctrl-C ends it earlier."""
     plan.check()
     put_back_left(display.log)
     target, array = check_trial(device), MdArray(device)
     with alone():
-        remove_folder(array.name)  # of a trial that a crash of the machine ended
+        remove_folder(array.name)  # of a trial that was ended by a crash of the machine
         was_on = bool(array.asks)
         trial = _Trial(target, array, plan, display)
         try:
@@ -231,7 +232,7 @@ def run_trial(device: str, plan: Plan, display: Display) -> TrialOutcome:
 
 
 class _Trial:
-    """A trial as it goes on."""
+    """A running trial."""
 
     def __init__(self, target: Target, array: MdArray, plan: Plan, display: Display) -> None:
         self._target = target
@@ -246,7 +247,7 @@ class _Trial:
         self.effects: dict[str, Effect] = {}
 
     def run(self) -> str:
-        """Why it ended."""
+        """Run the trial and return the reason for its end."""
         ended = "time"
         try:
             self._display.log(f"{self._array.name}: {self._next_look()}")
@@ -255,7 +256,7 @@ class _Trial:
                 if is_new and len(self.pairs) in self._looks[:-1] and (why := self._decided()):
                     return why
         except KeyboardInterrupt:
-            # Nobody has seen what was found since the last look: this one is the last.
+            # The results since the last analysis are not known to anyone, so this is the final one.
             ended = "interrupted"
         except LinnappError as error:
             if not self.pairs:
@@ -274,7 +275,7 @@ class _Trial:
         )
 
     def _add_pair(self) -> bool:
-        """Whether there is one more."""
+        """Measure a pair; return true if it was added."""
         on_first = bool(self._rng.integers(2))
         first, second = self._block(on_first), self._block(not on_first)
         off, on = (second, first) if on_first else (first, second)
@@ -314,7 +315,7 @@ class _Trial:
         time.sleep(counted_s - recorded_s)
         steered = None
         if on and before.steered is not None and after.steered is not None:
-            # Told to be on by another meanwhile, md has begun anew.
+            # If another process switched it on in the meantime, md's count has restarted.
             steered = max(after.steered - before.steered, 0) / max(after.reads - before.reads, 1)
         took_ns = after.inference_ns - before.inference_ns
         return Block(
@@ -348,7 +349,7 @@ class _Trial:
             self.effects = {name: blocks.effect(name, error, of_pairs) for name in DECIDING}
 
     def _decided(self) -> str:
-        """Why it is to end at this look; empty if not."""
+        """Return the reason to end at this interim analysis; empty to continue."""
         self._look(last=False)
         found = self.effects.values()
         if not found or not all(effect.is_done for effect in found):
@@ -358,14 +359,14 @@ class _Trial:
 
 
 def paired(pairs: list[tuple[Block, Block]]) -> PairedBlocks:
-    """Blocks as what is counted in them."""
+    """Return the counts of the blocks as arrays."""
     counts = np.array([[block.counts for block in pair] for pair in pairs])
     sums_us = np.array([[block.sum_us for block in pair] for pair in pairs])
     return PairedBlocks(counts.reshape(-1, 2, N_BINS), sums_us.reshape(-1, 2))
 
 
 def read_latencies_us(path: AnyPath) -> npt.NDArray[np.float64]:
-    """How long reads took in a recording; those that had not ended by its end, until then."""
+    """Return the latencies of a recording's reads, until its end for those still in flight then."""
     ended, open_since, end_ns = [], [], 0
     for chunk in BlktraceReader(path):
         is_open = chunk.is_read & ((chunk.flags & (COMPLETED | ERROR)) == 0)

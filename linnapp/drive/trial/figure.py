@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a trial found, as a picture: how many reads took longer, and each pair of blocks."""
+"""The figure of a trial: the distribution of latencies, and each pair of blocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLOURS = {"off": "#555555", "on": "#0072b2"}
 
 
 def draw(found: TrialOutcome, path: AnyPath) -> None:
-    """Draw it; errors as :func:`~linnapp.figures.check_can_draw` has them."""
+    """Draw the figure; raises the errors of :func:`~linnapp.figures.check_can_draw`."""
     check_can_draw(path)
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Leaves an array as it was before `linnapp trial`, however that ends.
+"""Restore an array's state after `linnapp trial`, however it ends.
 
-A trial that is told to end (ctrl-C, kill, an error) puts back what it found. If it is killed
-outright, a shell that waits for its end does so at once. If that is killed with it, as the OOM
-killer or systemd may do, a file in /run has what is to be put back: `linnapp trial`, `enable`,
-`disable` and `restore` look there first. After a reboot md has forgotten it all, and `linnapp
-restore` switches on what drives.conf says.
+If a trial is ended by ctrl-C, a signal or an error, it restores the state itself. If it is killed,
+a shell that waits for its end does so immediately. If that is killed as well, for example by the
+OOM killer or systemd, a file in /run contains the state: `linnapp trial`, `enable`,
+`disable` and `restore` read it first. A reboot resets md's state, and `linnapp
+restore` then applies drives.conf.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from linnapp.signals import signals_held
 RUN = Path("/run/linnapp")
 _PREFIX = "trial-"
 
-#: Waits for a line; that none came, but the end of the pipe, says that the trial was killed. It is
-#: of a session of its own, so that what ends the trial at a terminal does not end it.
+#: Waits for a line; the end of the pipe without a line means that the trial was killed. It has its
+#: own session, so that a signal from the terminal that ends the trial does not end it.
 _KEEPER = """\
 trap '' HUP INT TERM
 read -r done || { echo "$1" >"$2" && rm -rf "$3" "$4"; }
@@ -39,20 +39,20 @@ read -r done || { echo "$1" >"$2" && rm -rf "$3" "$4"; }
 
 
 def folder_of(array: str) -> Path:
-    """Where its recordings are."""
+    """Return the folder of its recordings."""
     return root_of_all() / array / "trial"
 
 
 def remove_folder(array: str) -> None:
-    """Remove that."""
+    """Remove the folder of its recordings."""
     shutil.rmtree(folder_of(array), ignore_errors=True)
-    with contextlib.suppress(OSError):  # models are beside it
+    with contextlib.suppress(OSError):  # models are next to it
         folder_of(array).parent.rmdir()
 
 
 @contextlib.contextmanager
 def put_back_at_end(array: MdArray) -> Iterator[None]:
-    """Put back whether an array asks, when the block ends or the program is killed in it."""
+    """Restore an array's state when the block ends or the program is killed in it."""
     was = array.state
     path = RUN / f"{_PREFIX}{array.name}.json"
     with os_errors(path):
@@ -82,7 +82,7 @@ def put_back_at_end(array: MdArray) -> Iterator[None]:
 
 
 def put_back_left(log: Log) -> None:
-    """Put back what trials left behind that were killed."""
+    """Restore the state after trials that were killed."""
     for path in sorted(RUN.glob(f"{_PREFIX}*.json")):
         name = path.stem.removeprefix(_PREFIX)
         try:
@@ -92,7 +92,7 @@ def put_back_left(log: Log) -> None:
                 remove_folder(name)
                 path.unlink(missing_ok=True)
         except FileNotFoundError:
-            continue  # who waited for the trial's end has been here
+            continue  # the shell that waited for the trial's end has restored it
         except BlockingIOError:
             raise LinnappError(
                 f"{name}: linnapp trial is at work and switches it; wait for its end, or end it "
@@ -103,7 +103,7 @@ def put_back_left(log: Log) -> None:
 
 
 def _put_back(name: str, text: str) -> str:
-    """What is to be said of it."""
+    """Restore an array's state and return a message."""
     try:
         left = json.loads(text)
         array, was = str(left["array"]), str(left["linnos"])
