@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# First process of the QEMU lab's guest. The host shares a folder for this one
-# boot under the 9p tag `control`: setup.sh (before the command), command.sh
-# (what the user asked for); began, status and dmesg (how far it came, and how it
-# ended, written here).
+# First process of the QEMU lab's guest. The host shares a folder for this
+# boot under the 9p tag `control`: setup.sh (run before the command), command.sh
+# (the user's command); began, status and dmesg (progress and outcome, written
+# here).
 . "${0%/*}/init-mounts.sh"
 options=trans=virtio,version=9p2000.L
 
 mount -t 9p -o "$options" control /run/control
 
-# The command's two outputs have a port each, apart from the kernel's console.
+# Each of the command's two outputs has its own port, separate from the kernel's console.
 for port in /sys/class/virtio-ports/*; do
 	ln -s "/dev/${port##*/}" "/run/port-$(cat "$port/name")"
 done
@@ -27,7 +27,7 @@ else
 	cat /run/setup.log >/run/stderr
 	status=setup
 fi
-# A daemon that the command left behind would hold the pipes open for ever.
+# A daemon that the command left behind would hold the pipes open forever.
 for second in 1 2 3 4 5; do
 	kill -0 "$stdout_cat" 2>/dev/null || kill -0 "$stderr_cat" 2>/dev/null || break
 	sleep 1

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What runs on the nodes of a cluster in the lab: a module an engine."""
+"""Storage engines for the nodes of a cluster in the lab, one module each."""

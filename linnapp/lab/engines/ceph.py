@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Ceph: a monitor on the first node, and on each node an OSD with BlueStore on its drive.
 
-Neither a manager nor keys: nobody asks for statistics, and nobody else is on the network. The
-client says who serves its reads by where it claims to be (`crush_location`).
+There is no manager and there are no keys, because no statistics are needed and the network is
+private. The client determines the serving OSD by its location (`crush_location`).
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ NEEDED: tuple[str, ...] = ("sfdisk", "ceph", "ceph-mon", "ceph-osd", "monmaptool
 INSTALLED_BY = "make deps-ceph"
 SERVER = "osd"
 
-#: Of three replicas; what is in it lies in so many placement groups.
+#: Pool with three replicas, and the number of its placement groups.
 POOL, N_GROUPS = "data", 32
 
-#: What BlueStore's own files need half of.
+#: Twice the size that BlueStore's own files need.
 _LEAST_MB = 1024
 
-#: How an OSD reads, here and where eval/bench/osd.py measures what that takes.
+#: Settings for reads in an OSD, here and where eval/bench/osd.py measures their cost.
 OSD_SETTINGS = (
-    # processors cost nothing here, and of several threads another one is first each time
+    # processors cost nothing here, and with several threads the first one differs from run to run
     "ms async op threads = 1",
-    # What is read is to come from the drive; and it is a small machine that has all nodes.
+    # Reads must be served by the drive, and all nodes share a small machine.
     "bluestore default buffered read = false",
     "bluestore cache autotune = false",
     f"bluestore cache size = {32 << 20}",
 )
 
-#: A read is held up so often on its way through an OSD, by the thread that is at it.
+#: Number of times that a read waits on its way through an OSD, in the thread that handles it.
 _HELD_UP = 3
 
 _FSID = "6c696e6e-6f73-4c41-8000-000000000000"
@@ -40,7 +40,7 @@ _CONFIGURATION = f"{FOLDER}/ceph.conf"
 
 
 def configuration(hosts: Hosts) -> str:
-    """ceph.conf of servers and clients."""
+    """Return the ceph.conf of servers and clients."""
     lines = [
         "[global]",
         f"fsid = {_FSID}",
@@ -68,12 +68,12 @@ def configuration(hosts: Hosts) -> str:
 
 
 def set_up(hosts: Hosts) -> list[str]:
-    """Shell commands that bring monitor and OSDs up, and make the pool."""
+    """Return shell commands that start monitor and OSDs, and create the pool."""
     if hosts.size_mb < _LEAST_MB:
         raise ValueError(f"--size-mb {hosts.size_mb}: Ceph wants drives of {_LEAST_MB} or more")
     monitor = f"{hosts.inside(0)}ceph-mon -i a"
     nodes = range(len(hosts.addresses))
-    # They keep a few things where a host's files are, which the guest may not write to.
+    # They store a few files in folders of the host, to which the guest may not write.
     lines = [f"mount -t tmpfs tmpfs {place}" for place in ("/tmp",)]
     lines += [
         *hosts.halved(),
@@ -101,22 +101,22 @@ def set_up(hosts: Hosts) -> list[str]:
 
 
 def server(hosts: Hosts, node: int) -> str:
-    """Shell command that starts a node's OSD."""
+    """Return the shell command that starts a node's OSD."""
     osd = f"ceph-osd -i {node} -f"
     if hosts.osd_us:
-        # or each time that it is held up it sleeps 50 us longer
+        # otherwise each wait takes 50 us longer
         osd = f"sh -c 'echo 1 >/proc/self/timerslack_ns; exec {osd}'"
     return hosts.started(node, osd, f"{FOLDER}/{SERVER}{node}")
 
 
 def environment(hosts: Hosts) -> dict[str, str]:
-    """Where clients' configuration is, and from where a client is next to which node."""
+    """Return the path of the clients' configuration, and the location nearest to each node."""
     places = [_place(k).replace(" ", ",") for k in range(len(hosts.addresses))]
     return {"CEPH_CONF": _CONFIGURATION, "LINNOS_CRUSH_LOCATIONS": ";".join(places)}
 
 
 def _commands(commands: Iterable[str]) -> str:
-    # one program for all: each takes longer to begin than to ask
+    # one program for all commands, because starting it takes longer than the commands
     text = "".join(f"{command}\n" for command in commands)
     return f"ceph --connect-timeout 30 <<'END'\n{text}END"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""GlusterFS' volume files: a replica set with a brick a node, written by hand.
+"""GlusterFS' volume files: a replica set with a brick per node, written without `glusterd`.
 
-`glusterd`, which would write them, takes longer than everything else together.
+`glusterd`, which normally writes them, takes longer than everything else together.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ NEEDED: tuple[str, ...] = ("sfdisk", "glusterfsd")
 INSTALLED_BY = "make deps-gluster"
 SERVER = "server"
 
-#: What the server and its clients speak on.
+#: The port of the server.
 PORT = 49152
 
-#: Rules of the engine's own for which replica serves a read, its `read-hash-mode`.
+#: The engine's own rules for choosing the replica of a read, its `read-hash-mode`.
 READ_HASH_MODES = range(6)
 
 
 def set_up(hosts: Hosts) -> list[str]:
-    """Shell commands that bring bricks and servers up, and write clients' volume files."""
+    """Return shell commands that start bricks and servers, and write the clients' volume files."""
     lines = hosts.halved()
     for k, device in enumerate(hosts.devices):
         place = f"{FOLDER}/node{k}"
         lines += [
-            # no discard: the drive is to stay as it was preconditioned
+            # no discard, because the drive must remain preconditioned
             f"mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=0 {device}p1",
             f"mkdir -p {place}",
             f"mount -o noatime {device}p1 {place}",
             f"mkdir {place}/brick",
         ]
-    # It keeps a few things where a host's files are, which the guest may not write to; it
+    # It stores a few files in folders of the host, to which the guest may not write, and
     # copies volume files to /tmp.
     lines += [
         f"mount -t tmpfs tmpfs {place}" for place in ("/tmp", "/var/log", "/var/lib/glusterd")
@@ -56,13 +56,13 @@ def set_up(hosts: Hosts) -> list[str]:
 
 
 def server(hosts: Hosts, node: int) -> str:
-    """Shell command that starts a node's."""
+    """Return the shell command that starts a node's server."""
     own = f"{FOLDER}/{SERVER}{node}"
     return hosts.started(node, f"glusterfsd -N -f {own}.vol -l {own}.log", own)
 
 
 def environment(hosts: Hosts) -> dict[str, str]:
-    """Its files are where every engine's are."""
+    """Return no variables: its files are in the common folder of all engines."""
     return {}
 
 
@@ -77,12 +77,12 @@ def _volume(
 
 
 def server_volfile(brick: str, address: str) -> str:
-    """A node's: one brick, whose reads bypass the page cache if they are to."""
+    """Return a node's volume file: one brick, whose reads bypass the page cache if requested."""
     return "\n".join(
         (
             _volume("posix", "storage/posix", {"directory": brick, "o-direct": "off"}),
             _volume("locks", "features/locks", {}, ["posix"]),
-            # as many as io-threads allows: the drive's queue is to be the drive's
+            # the maximum of io-threads, so that requests queue at the drive
             _volume("brick", "performance/io-threads", {"thread-count": 64}, ["locks"]),
             _volume(
                 "server",
@@ -102,14 +102,14 @@ def server_volfile(brick: str, address: str) -> str:
 def client_volfile(
     addresses: Sequence[str], *, read_node: int | None = None, read_hash_mode: int = 1
 ) -> str:
-    """A client's: the replica set, whose reads one node serves, or whom the engine's rule names.
+    """Return a client's volume file: the replica set, and which node serves reads.
 
     Parameters
     ----------
     read_node : int, optional
-        From 0. If there is none the engine chooses.
+        Index of the node, from 0. If there is none, the engine chooses.
     read_hash_mode : int, default 1
-        By which rule: GlusterFS' `cluster.read-hash-mode`, whose default this is.
+        Rule of the engine: GlusterFS' `cluster.read-hash-mode`, with the same default.
     """
     volumes = [
         _volume(
@@ -120,7 +120,7 @@ def client_volfile(
                 "remote-host": address,
                 "remote-port": PORT,
                 "remote-subvolume": "brick",
-                # O_DIRECT of a client is one of the brick
+                # O_DIRECT of a client is passed on to the brick
                 "filter-O_DIRECT": "off",
             },
         )
@@ -129,7 +129,7 @@ def client_volfile(
     names = [f"node{k}" for k in range(len(addresses))]
     options: dict[str, object] = {
         "afr-pending-xattr": ",".join(names),
-        # nobody is to read behind the back of a measurement
+        # no background reads may disturb a measurement
         "data-self-heal": "off",
         "metadata-self-heal": "off",
         "entry-self-heal": "off",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an engine of a cluster is, and the machines that it runs on."""
+"""The interface of a cluster's engines, and the machines that they run on."""
 
 from __future__ import annotations
 
@@ -7,47 +7,47 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-#: Where nodes keep their things in the guest.
+#: Folder of the nodes' files in the guest.
 FOLDER = "/run/cluster"
 
-#: Seconds of virtual time until a server does what it is waited for, and no longer.
+#: Maximum virtual time to wait for a server, in seconds.
 _WAIT_S = 30
 
 
 @dataclass(frozen=True)
 class Hosts:
-    """The nodes of a cluster, as shell commands reach them."""
+    """The nodes of a cluster, for use in shell commands."""
 
-    #: Paths of the drives, one a node.
+    #: Paths of the drives, one per node.
     devices: Sequence[str]
-    #: Of the nodes, as the client reaches them.
+    #: Addresses of the nodes, as the client reaches them.
     addresses: Sequence[str]
-    #: Of each drive.
+    #: Size of each drive.
     size_mb: int
-    #: A wire leads to each node; otherwise all are on the client's machine.
+    #: True if a link leads to each node; otherwise all are on the client's machine.
     is_wired: bool
-    #: Nodes that have the same, one set after the other; None: all of them do.
+    #: Number of consecutive nodes with the same data; None if all nodes have it.
     replicas: int | None = None
-    #: Of a processor, that an OSD takes for a read.
+    #: CPU time in µs that an OSD takes for a read.
     osd_us: int = 0
 
     @property
     def sets(self) -> list[range]:
-        """Nodes that have the same."""
+        """Sets of nodes with the same data."""
         n_nodes = len(self.addresses)
         size = self.replicas or n_nodes
         return [range(first, min(first + size, n_nodes)) for first in range(0, n_nodes, size)]
 
     def inside(self, node: int) -> str:
-        """What a command begins with that is to run on a node."""
+        """Return the prefix of a command that runs on a node."""
         return f"ip netns exec node{node} " if self.is_wired else ""
 
     def started(self, node: int, command: str, log: str) -> str:
-        """A server of a node, which stays when the set-up is over; its number is in `log`.pid."""
+        """Start a server of a node, which outlives the set-up; its process id is in `log`.pid."""
         return f"{self.inside(node)}{command} </dev/null >{log}.out 2>&1 & echo $! >{log}.pid"
 
     def halved(self) -> list[str]:
-        """Divide each drive: the first half is the engine's, the other one for other work."""
+        """Divide each drive: the first half is for the engine, the second one for other load."""
         lines = []
         for device in self.devices:
             lines += [
@@ -57,7 +57,7 @@ class Hosts:
         return lines
 
     def linked(self) -> list[str]:
-        """Let nodes reach each other, by way of the client's machine: two wires are between."""
+        """Let nodes reach each other through the client's machine, over two links."""
         if not self.is_wired:
             return []
         routes = [
@@ -67,7 +67,7 @@ class Hosts:
         return ["echo 1 >/proc/sys/net/ipv4/ip_forward", *routes]
 
     def listens(self, node: int, port: int, log: str) -> str:
-        """Wait until a node's server does."""
+        """Wait until a node's server listens on a port."""
         octets = reversed(self.addresses[node].split("."))
         address = "".join(f"{int(octet):02X}" for octet in octets)
         return waited(
@@ -76,27 +76,27 @@ class Hosts:
 
 
 class Engine(Protocol):
-    """What keeps a replica on each node: a module of this package."""
+    """A storage engine with a replica on each node: a module of this package."""
 
     #: Programs that it needs.
     NEEDED: tuple[str, ...]
     #: The command that installs them.
     INSTALLED_BY: str
-    #: What a node's is called in the lab, before the node's number.
+    #: Name of a node's server in the lab, followed by the node's number.
     SERVER: str
 
     def set_up(self, hosts: Hosts) -> list[str]:
-        """Shell commands that bring it up, once drives and wires are."""
+        """Return shell commands that start the engine, after drives and links."""
 
     def server(self, hosts: Hosts, node: int) -> str:
-        """Shell command that starts a node's, again if it has ended."""
+        """Return the shell command that starts, or restarts, a node's server."""
 
     def environment(self, hosts: Hosts) -> Mapping[str, str]:
-        """What the command on the client is told besides."""
+        """Return additional environment variables for the command on the client."""
 
 
 def waited(condition: str, log: str) -> str:
-    """Wait until a command succeeds; a log says why it does not."""
+    """Wait until a command succeeds; on failure, show a log."""
     return (
         f"left={_WAIT_S * 10}\n"
         f"until {condition}; do\n"
@@ -106,5 +106,5 @@ def waited(condition: str, log: str) -> str:
 
 
 def written(path: str, text: str) -> str:
-    """Write lines to a file of the guest's."""
+    """Write lines to a file of the guest."""
     return f"cat >{path} <<'END'\n{text}END"
