@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-# What liblinnos and liblinnos-cluster are built, tried and installed by. Their makefiles say before:
-# NAME, ABI (of the soname), TOP (the project's root), MODULES, TESTS, those of them that are THREADED,
-# HEADERS, LENT_HEADERS (another's, not to be removed) and PAGES.
+# Rules that build, test and install liblinnos and liblinnos-cluster. Their makefiles set before:
+# NAME, ABI (of the soname), TOP (the project's root), MODULES, TESTS, THREADED (tests with threads),
+# HEADERS, LENT_HEADERS (those of another library, which are not removed) and PAGES.
 #
-# `make OUT=dir` leaves library, static and shared, and tests in dir; `make check` runs the tests;
+# `make OUT=dir` builds the static and the shared library and the tests in dir; `make check` runs the tests;
 # `make check-sanitized` runs them under ASan and UBSan, and those with threads under TSan; `make
-# install` copies library, headers, pkg-config file and man pages below $(DESTDIR)$(PREFIX), `make
-# uninstall` removes them; `make clean` removes what was built.
+# install` copies the library, headers, pkg-config file and man pages to $(DESTDIR)$(PREFIX), `make
+# uninstall` removes them; `make clean` removes the build.
 
-# Dependency files name their targets as $(OUT)/obj/..., which make expands when it reads them: they stay
-# right when the folder is copied or moved.
+# Dependency files name their targets as $(OUT)/obj/..., which make expands when it reads them, so that they
+# are valid after the folder was copied or moved.
 override OUT := $(abspath $(OUT))
 PREFIX ?= /usr/local
 CC ?= gcc
@@ -17,10 +17,10 @@ OBJCOPY ?= objcopy
 CFLAGS ?= -O2 -g
 override CFLAGS += -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -fPIC -pthread
 override CFLAGS += $(SANITIZE)
-# The core's prototypes are the kernel's.
+# The core uses the kernel's prototypes.
 CORE := $(TOP)/kernel/linnos/core
 CPPFLAGS += -D_GNU_SOURCE -I. -I$(CORE) -I$(TOP)/kernel/linnos/include/uapi
-# The project's version; the ABI's is in the soname.
+# The version of the project. The soname has that of the ABI.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' $(TOP)/pyproject.toml)
 SHARED := $(NAME).so.$(VERSION)
 SONAME := $(NAME).so.$(ABI)
@@ -30,7 +30,7 @@ TEST_PROGRAMS := $(TESTS:%=$(OUT)/tests/test_%)
 
 all: $(OUT)/$(NAME).a $(OUT)/$(SHARED) tests
 
-# Names of single modules stay inside: one object, in which only what is public can be seen.
+# Link the modules to one object in which only the public symbols are global.
 $(OUT)/$(NAME).a: $(OBJS) $(NAME).map
 	$(LD) -r -o $(OUT)/obj/whole.o $(OBJS)
 	$(OBJCOPY) $(PUBLIC:%=--keep-global-symbol=%) $(OUT)/obj/whole.o
@@ -51,7 +51,7 @@ $(OUT)/obj/%.o: %.c
 
 tests: $(TEST_PROGRAMS)
 
-# Of which modules besides, its makefile says.
+# The makefile of the library adds the modules that a test needs.
 $(OUT)/tests/%: $(OUT)/obj/tests/%.o
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
@@ -59,7 +59,7 @@ $(OUT)/tests/%: $(OUT)/obj/tests/%.o
 check: tests
 	set -e; for program in $(TEST_PROGRAMS); do $(RUN) $$program; done
 
-# Not twice each: every test under ASan and UBSan, those with threads under TSan.
+# Run every test under ASan and UBSan, and those with threads under TSan.
 check-sanitized:
 	@$(MAKE) --no-print-directory OUT=$(OUT)/asan CFLAGS="-O1 -g" \
 	  SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=all" check
@@ -67,8 +67,8 @@ check-sanitized:
 	@$(MAKE) --no-print-directory OUT=$(OUT)/tsan CFLAGS="-O1 -g" SANITIZE=-fsanitize=thread \
 	  RUN="$$(setarch -R true 2>/dev/null && echo setarch -R)" TESTS="$(THREADED)" check
 
-# A source that has moved since the last build: the dependency file still names it where it was. And a
-# dependency file that is not there yet is not to be made, by any rule of make's own.
+# No rule for a source that was moved since the last build, whose old path is still in the dependency
+# file, nor for a dependency file that does not exist yet, so that make does not try to build either.
 %.c %.d: ;
 
 -include $(OBJS:.o=.d) $(TESTS:%=$(OUT)/obj/tests/test_%.d)

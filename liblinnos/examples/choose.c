@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* The core alone. Three nodes, the second slow for a while; ask() is the network. */
+/* The core without I/O: three nodes, the second of which is slow for a while. ask() is the network.
+ */
 #include <linnos_choose.h>
 #include <stdio.h>
 

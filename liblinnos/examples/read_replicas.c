@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reads random blocks of an array, one at a time, and tells how long they took:
+ * Read random blocks of an array, one at a time, and print the latencies:
  *
  *	read_replicas [options] REPLICA[=MODEL] REPLICA[=MODEL] ...
  *
- * With --home-only each read goes to its home replica, the replicas in turn, as a program would do
- * that knows nothing of the drives: what the library is worth is the difference. With --ask-kernel
- * the kernel chooses, which must have LinnOS and models.
+ * With --home-only each read is sent to its default replica, round robin, as by a program without
+ * knowledge of the drives. The difference is the benefit of the library. With --ask-kernel the
+ * kernel chooses, which must have LinnOS and models.
  */
 #include <liblinnos.h>
 
@@ -70,7 +70,7 @@ static uint64_t draw(uint64_t *state)
 	return x ^ x >> 31;
 }
 
-/* Until the next of users who know nothing of each other comes: exponentially distributed. */
+/* Return the time to the next read of independent users, which is exponentially distributed. */
 static uint64_t draw_gap_ns(uint64_t *state, unsigned long mean_us)
 {
 	double share = (double)(draw(state) >> 11) / (double)(1ull << 53);
@@ -121,7 +121,7 @@ static ssize_t read_home(const int *fds, unsigned int n, unsigned long i, void *
 	return bytes < 0 ? -errno : bytes;
 }
 
-/* At home, if no replica is better; else at the first after it. */
+/* Return the default replica if it is among the best, else the first one after it that is. */
 static ssize_t read_best(const int *fds, unsigned int n, unsigned long i, void *buf, off_t offset)
 {
 	int best = linnos_kernel_best_drives(n, fds, BLOCK_BYTES, NULL);
@@ -133,7 +133,7 @@ static ssize_t read_best(const int *fds, unsigned int n, unsigned long i, void *
 	return read_home(fds, n, i, buf, offset);
 }
 
-/* Returns how many have been read. */
+/* Return the number of completed reads. */
 static unsigned long read_all(const struct settings *s, struct linnos_array *array,
 			      struct linnos_queue *queue, const int *fds, unsigned int n,
 			      uint64_t *ns)
@@ -191,7 +191,7 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 		paths[k] = arguments[k];
 		models[k] = equals ? equals + 1 : NULL;
 		fds[k] = open(paths[k], O_RDONLY | O_DIRECT | O_CLOEXEC);
-		/* A file system without O_DIRECT. */
+		/* The file system does not support O_DIRECT. */
 		if (fds[k] < 0 && errno == EINVAL)
 			fds[k] = open(paths[k], O_RDONLY | O_CLOEXEC);
 	}

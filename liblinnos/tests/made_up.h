@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Replicas made of memory, in which each eight bytes say where they are; a clock that stands still;
- * and answers that tests bend. */
+/* Fixtures: replicas in memory, in which every eight bytes contain their own offset; a clock that
+ * stands still; and results that tests can change. */
 #ifndef LINNOS_MADE_UP_H
 #define LINNOS_MADE_UP_H
 
@@ -22,10 +22,10 @@
 #define US 1000ull
 #define MS 1000000ull
 
-/* Random choices are then the same in each run. */
+/* Makes the random choices the same in each run. */
 static bool random_is_fixed = true;
 
-/* Takes the place of the C library's. */
+/* Replaces the function of the C library. */
 ssize_t getrandom(void *buf, size_t bytes, unsigned int flags)
 {
 	if (!random_is_fixed)
@@ -64,7 +64,7 @@ static inline int made_up_replica(size_t bytes)
 	return fd;
 }
 
-/* n replicas of so many bytes, and an array of them that has one queue. */
+/* Create n replicas of this size, and an array of them that has one queue. */
 static inline struct linnos_array *made_up_array(unsigned int n, size_t bytes, int *fds,
 						 const struct linnos_options *options)
 {
@@ -80,12 +80,13 @@ static inline struct linnos_array *made_up_array(unsigned int n, size_t bytes, i
 	if (error)
 		fprintf(stderr, "%s\n", linnos_error());
 	assert(!error);
-	/* As if there were models with trees: of the mean it is plain what is predicted. */
+	/* Redirect reads as with models that have trees. The predictions remain means, which are
+	 * known exactly. */
 	a->known->common.chooses = (1u << n) - 1;
 	return a;
 }
 
-/* Until every copy has been answered, by whichever thread hears of it. */
+/* Wait until every copy has completed, whichever thread processes its completion. */
 static inline void settle(struct linnos_array *a)
 {
 	struct queue_counts n;
@@ -140,7 +141,7 @@ static inline int prep_read(struct linnos_array *a, struct io_uring_sqe *sqe, vo
 	return linnos_queue_prep_read(a->queues, sqe, &one, 1, offset, NULL, user);
 }
 
-/* A read to be hedged; NULL: there is none. */
+/* Return a read that is to be hedged now, or NULL. */
 static inline struct linnos_read *hedge_due(struct linnos_array *a)
 {
 	struct linnos_completion c;

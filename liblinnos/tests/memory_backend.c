@@ -15,18 +15,18 @@
 
 struct memory_replica {
 	char *bytes;
-	uint64_t latency_ns; /* UINT64_MAX: it hangs */
+	uint64_t latency_ns; /* UINT64_MAX if it hangs */
 	int error;
 };
 
 struct pending {
-	struct pending *next; /* in the order of their ends */
+	struct pending *next; /* ordered by completion time */
 	struct linnos_request request;
 	uint64_t start_ns, end_ns;
 	int error;
 };
 
-/* One thread's. */
+/* The queue of one thread. */
 struct part {
 	struct part *next;
 	struct linnos_memory *memory;
@@ -115,7 +115,7 @@ static ssize_t serve(const struct linnos_memory *m, const struct pending *p)
 	return (ssize_t)bytes;
 }
 
-/* What has ended by now; how many. */
+/* Complete the requests that are done by now. Return their number. */
 static unsigned int end_due(struct part *part)
 {
 	unsigned int n = 0;
@@ -143,7 +143,7 @@ static int wait(void *queue, int64_t timeout_ns)
 		return 0;
 	if (part->first && part->first->end_ns < until_ns)
 		until_ns = part->first->end_ns;
-	/* Nothing will ever end. */
+	/* No request will ever complete. */
 	if (until_ns == UINT64_MAX)
 		return -EDEADLK;
 	m->now_ns = until_ns;
@@ -230,7 +230,7 @@ void linnos_memory_set(struct linnos_memory *m, unsigned int replica, uint64_t l
 
 	r->latency_ns = latency_ns;
 	r->error = error;
-	/* What hangs there answers now. */
+	/* Requests that hung there complete now. */
 	for (struct part *part = m->parts; part; part = part->next) {
 		struct pending *first = part->first, *next;
 

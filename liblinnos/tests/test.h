@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of single modules: TEST(name) { ... } with plain asserts. A test program is linked with the
- * modules that its file tests and those that they need, and with nothing else of the replayer. It
- * runs the tests that are named on its command line, else all.
+ * modules that its file tests and those that they need, and with nothing else. It runs the tests
+ * that are named on its command line, or all of them.
  */
 #ifndef LINNOS_TEST_H
 #define LINNOS_TEST_H
@@ -29,7 +29,7 @@ static unsigned int n_tests;
 	}                                                                                          \
 	static void test(void)
 
-/* The next of a row of numbers that a seed has begun (SplitMix64). */
+/* Return the next of a sequence of random numbers that a seed has started (SplitMix64). */
 static inline uint64_t chance(uint64_t *state)
 {
 	uint64_t x = *state += 0x9e3779b97f4a7c15;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* linnos_array_open() and linnos_pread(): the choice, failover, ends of files, sizes, what is said.
- */
+/* linnos_array_open() and linnos_pread(): choice of replicas, failover, ends of files, sizes,
+ * messages. */
 #include "made_up.h"
 
 #include "test.h"
@@ -14,15 +14,15 @@
 #define BYTES (1u << 20)
 #define READ_BYTES 4096
 
-/* What replicas take, and how they fail; every answer is written down. */
+/* Latencies and errors of the replicas. Every result is logged. */
 struct drives {
 	uint64_t now_ns;
 	uint64_t latency_us[N];
-	int error[N]; /* 0: none */
+	int error[N]; /* 0 for none */
 	unsigned int asked[64], n_asked;
-	int interrupted;  /* so many answers more */
-	int at_most;	  /* bytes that an answer has; 0: all */
-	pthread_t reader; /* copies are not written down */
+	int interrupted;  /* this number of further results */
+	int at_most;	  /* largest number of bytes of a result; 0 for all */
+	pthread_t reader; /* results of copies are not logged */
 };
 
 static uint64_t clock_ns(void *context)
@@ -62,7 +62,7 @@ static struct linnos_array *array_on(struct drives *d, int *fds, const struct li
 	return a;
 }
 
-/* Reads one after the other, each of which comes back whole. */
+/* Read repeatedly, and check that each read is complete. */
 static void read_often(struct linnos_array *a, unsigned int times)
 {
 	char buf[READ_BYTES];
@@ -71,7 +71,7 @@ static void read_often(struct linnos_array *a, unsigned int times)
 		assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf));
 }
 
-/* As if the replicas wanted whole blocks, or not. */
+/* Read with replicas that require whole blocks, or not. */
 static void read_blocks(struct linnos_array *a, bool direct)
 {
 	for (unsigned int k = 0; k < N; k++)
@@ -119,7 +119,8 @@ TEST(nothing_beside_the_bytes_asked_for_is_touched)
 	put_away(a, N, fds);
 }
 
-/* Counts are read while others count: an end may be there before its beginning. */
+/* Counters are read while other threads count, so a completion may be counted before its
+ * submission. */
 TEST(fewer_than_none_are_never_in_flight)
 {
 	int fds[N];
@@ -132,7 +133,7 @@ TEST(fewer_than_none_are_never_in_flight)
 	put_away(a, N, fds);
 }
 
-/* The kernel takes no such size among several places, whatever the replica. */
+/* The kernel rejects such a size among several buffers at any replica. */
 TEST(a_place_that_no_memory_has_is_refused_before_any_replica_is_asked)
 {
 	int fds[N];
@@ -189,7 +190,7 @@ TEST(a_replica_that_was_dropped_is_not_read_again)
 		       linnos_array_drop_replica(a, 1) == 0);
 		d.n_asked = 0;
 		for (int i = 0; i < 60; i++, d.now_ns += 10 * MS) {
-			/* Nor when the others fail. */
+			/* Not even if the others fail. */
 			d.error[0] = i % 7 ? 0 : -EIO;
 			d.error[2] = i % 3 ? 0 : -EIO;
 			assert(linnos_pread(a->queues, buf, sizeof(buf), 0) ==
@@ -221,7 +222,7 @@ TEST(a_replica_that_lost_its_end_is_no_end)
 	assert(replica_of(a, 1).errors == 1 && stats_of(a).failovers == 1);
 	assert(linnos_pread(a->queues, buf, sizeof(buf), 100000) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 100000));
-	/* If the others are dead, its end is still no end. */
+	/* If the others fail, its end is still not the end of the array. */
 	assert(dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), fds[0]) == fds[0]);
 	assert(dup2(fds[0], fds[2]) == fds[2]);
 	assert(linnos_pread(a->queues, buf, sizeof(buf), 100000) < 0);
@@ -240,7 +241,7 @@ TEST(reads_stay_at_home_until_another_is_predicted_lower_by_the_margin)
 	o.flags = LINNOS_UNGUARDED;
 	o.explore_ms = 0;
 	a = array_on(&d, fds, &o);
-	/* Each has its turn. */
+	/* Reads use the replicas round robin. */
 	read_often(a, 8 * N);
 	s = stats_of(a);
 	assert(replica_of(a, 0).served == 8 && replica_of(a, 1).served == 8 &&
@@ -266,9 +267,10 @@ TEST(the_estimate_is_predicted_home_less_measured)
 	o.home = 0;
 	o.home_margin_percent = 0;
 	a = array_on(&d, fds, &o);
-	/* Nothing is known of the others: as low as a prediction can be. */
+	/* The others have no history, so their predictions are the lowest possible. */
 	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf) && !stats_of(a).moved);
-	/* One of the last four reads took 1000 us: 250 on average; elsewhere it took 100. */
+	/* One of the last four reads took 1000 us, which is a mean of 250 us. At the other replica
+	 * reads took 100 us. */
 	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf));
 	assert(stats_of(a).moved == 1 && stats_of(a).saved_us_estimate == 150);
 	d.latency_us[1] = d.latency_us[2] = 3000;
@@ -296,7 +298,7 @@ TEST(an_error_goes_to_the_next_best)
 	assert(linnos_pread(a->queues, buf, sizeof(buf), 4096) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 4096));
 	assert(d.n_asked == 2 && d.asked[0] == 0 && d.asked[1] == 2);
-	/* From now on the others are asked first, and when they fail too, it is asked last. */
+	/* From now on the others are tried first. If they fail too, this one is tried last. */
 	d.error[1] = d.error[2] = -ENODATA;
 	d.error[0] = 0;
 	d.n_asked = 0;
@@ -352,7 +354,7 @@ TEST(answers_in_parts_and_interrupted_ones_go_on)
 		read_blocks(a, direct);
 		assert(linnos_pread(a->queues, buf, sizeof(buf), 100) == sizeof(buf));
 		assert(is_right(buf, sizeof(buf), 100));
-		/* In whole blocks, of 5000 bytes 4096 are made use of. */
+		/* In whole blocks, 4096 of 5000 bytes can be used. */
 		assert(d.n_asked == (direct ? 2 + 5 : 2 + 4));
 		assert(stats_of(a).errors == 0 && stats_of(a).failovers == 0);
 		put_away(a, N, fds);
@@ -366,7 +368,7 @@ TEST(an_answer_of_no_more_than_before_is_an_end)
 	int fds[N];
 	char buf[8192];
 
-	/* A block a time is the least that a drive can do. */
+	/* A drive returns at least one block. */
 	a = array_on(&d, fds, NULL);
 	read_blocks(a, true);
 	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == -EIO);
@@ -398,7 +400,7 @@ TEST(who_cannot_be_asked_says_why)
 	assert(linnos_kernel_best_drives(0, fds, 4096, NULL) == -EINVAL);
 	assert(linnos_kernel_best_drives(16 + 1, fds, 4096, NULL) == -EINVAL);
 	assert(linnos_kernel_best_drives(1, fds, 0, latency_us) == -EINVAL);
-	/* A file has no such ioctl, whatever the kernel. */
+	/* Files do not support this ioctl on any kernel. */
 	assert(linnos_kernel_best_drives(2, fds, 4096, latency_us) == -ENOTTY);
 	assert(linnos_kernel_best_drives(1, fds + 1, 4096, latency_us) == -EBADF);
 	close(fds[0]);
@@ -450,7 +452,7 @@ TEST(options_that_cannot_be_are_named)
 	assert(refused(&o, -ENOENT, "hedge table /nowhere: No such file or directory"));
 	o.hedge_tables = (const char *const[N]){NULL};
 	assert(refused(&o, -EINVAL, "no hedge table for replica 0"));
-	/* A program of a newer header: what is not set is not missed. */
+	/* A program with a newer header: members that are zero have no effect. */
 	newer.o.size = sizeof(newer);
 	newer.of_tomorrow = 1;
 	assert(refused(&newer.o, -E2BIG, "older than the program's header"));
@@ -503,7 +505,7 @@ TEST(older_programs_get_the_statistics_they_know)
 	put_away(a, N, fds);
 }
 
-/* What was to make it has failed, and its caller went on. */
+/* The call that creates it has failed, and its caller has ignored the error. */
 TEST(null_in_the_place_of_what_was_not_made_is_refused_by_name)
 {
 	struct linnos_attempt write;
@@ -553,7 +555,7 @@ TEST(null_in_the_place_of_what_was_not_made_is_refused_by_name)
 	assert(!linnos_queue_close(q) && !linnos_array_close(a));
 }
 
-/* A mirror that lost a drive starts without it. */
+/* A mirror that has lost a drive is opened without it. */
 TEST(a_replica_that_is_not_there_is_dropped_from_the_start)
 {
 	int fds[N] = {made_up_replica(BYTES), -1, made_up_replica(BYTES)};
@@ -599,7 +601,7 @@ TEST(twins_and_empty_replicas_are_refused)
 	       !a);
 	assert(linnos_array_open_fds(&a, 2, fds, NULL, NULL) == -EINVAL);
 	assert(says("it is empty, where another holds 1048576 bytes; copy them there") && !a);
-	/* Files that are yet to grow. */
+	/* Files that are still empty. */
 	assert(!linnos_array_open_fds(&a, 1, fds + 1, NULL, NULL) && !linnos_array_close(a));
 	close(fds[0]);
 	close(fds[1]);

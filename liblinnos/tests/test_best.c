@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* linnos_kernel_best_drives() on kernels without the patch: who is asked, and what is said when
- * nobody can tell.
- */
+/* linnos_kernel_best_drives() on kernels without the patch: which device is queried, and the errors
+ * if none supports the query. */
 #include "best.h"
 #include "test.h"
 
@@ -52,14 +51,14 @@ int __wrap_fstat(int fd, struct stat *s)
 	return 0;
 }
 
-/* The module is opened once and for all: this comes first. */
+/* The module's device is opened only once, so this test comes first. */
 TEST(a_kernel_that_cannot_tell_says_so_whatever_its_drivers_say)
 {
 	static const int fds[] = {DRIVE};
 
 	drives_error = ENOTTY;
 	assert(linnos_kernel_best_drives(1, fds, 4096, NULL) == -ENOTTY);
-	/* some SCSI hosts */
+	/* as some SCSI hosts do */
 	drives_error = EINVAL;
 	assert(linnos_kernel_best_drives(1, fds, 4096, NULL) == -ENOTTY);
 	drives_error = EBADF;

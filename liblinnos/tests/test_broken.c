@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Rings that can no longer be entered, backends without room, threads that exit, and no memory. */
+/* Rings that can no longer be entered, backends without room, threads that exit, and lack of
+ * memory. */
 #include "test.h"
 #include "made_up.h"
 
@@ -38,9 +39,9 @@ static double cpu_s(void)
 }
 
 struct scenario {
-	int error; /* of io_uring_enter(2); 0: descriptors are closed instead */
+	int error; /* of io_uring_enter(2); 0 to close descriptors instead */
 	bool hedged, has_deadline;
-	int expected; /* what reads end with */
+	int expected; /* result of the reads */
 };
 
 static void break_rings(const struct scenario *s)
@@ -59,7 +60,7 @@ static struct linnos_array *opened(const struct scenario *s, int *fds)
 	return made_up_array(N, BYTES, fds, &o);
 }
 
-/* A read is made when the ring is sound, and others when it is broken. */
+/* One read is made while the ring works, and others after it is broken. */
 static void read_when_broken(const struct scenario *s)
 {
 	struct linnos_read_options o = LINNOS_READ_OPTIONS_INIT;
@@ -70,7 +71,7 @@ static void read_when_broken(const struct scenario *s)
 	double before_s;
 
 	a = opened(s, fds);
-	/* With a deadline, through the ring. */
+	/* With a deadline, so through the ring. */
 	o.deadline_ns = s->has_deadline ? 60000 * MS : 0;
 	assert(linnos_preadv(a->queues, &iov, 1, 4096, &o) == sizeof(buf));
 	o.deadline_ns = s->has_deadline ? MS : 0;
@@ -83,14 +84,14 @@ static void read_when_broken(const struct scenario *s)
 		if (n != -ETIME && n != -EBADF)
 			assert(says("io_uring cannot be used any more"));
 	}
-	/* No replica is to blame. */
+	/* No replica has caused this. */
 	assert(!s->error || (replica_of(a, 0).state != LINNOS_FAILING && !stats_of(a).errors));
 	assert(!linnos_queue_close(a->queues));
 	assert(!linnos_array_close(a));
 	assert(cpu_s() - before_s < 0.5);
 }
 
-/* More reads than the ring has entries are under way when it breaks. */
+/* More reads than the ring has entries are in flight when it breaks. */
 static void wait_when_broken(const struct scenario *s)
 {
 	enum { READS = 100 };
@@ -123,7 +124,7 @@ static void wait_when_broken(const struct scenario *s)
 	assert(cpu_s() - before_s < 0.5);
 }
 
-/* In a process of its own, since a filter stays; SIGALRM ends one that hangs. */
+/* Run in a child process, because a filter cannot be removed. SIGALRM ends one that hangs. */
 static void in_a_child(void (*run)(const struct scenario *), const struct scenario *s)
 {
 	pid_t child = fork();
@@ -148,7 +149,7 @@ static const struct scenario broken_for_good[] = {
 	{ENOSYS, true, false, -ENOSYS},
 	{0, true, false, -EBADF},
 	{0, true, true, -EBADF},
-	/* What usually passes, but not here. */
+	/* Errors that usually pass, but not here. */
 	{EAGAIN, true, false, -EAGAIN},
 	{ENOMEM, true, false, -ENOMEM},
 	{EBUSY, true, false, -EBUSY},
@@ -170,7 +171,7 @@ TEST(wait_returns_all_reads_when_the_ring_cannot_be_entered)
 			in_a_child(wait_when_broken, &broken_for_good[i]);
 }
 
-/* A submitted read is answered, although the ring cannot be entered any more. */
+/* A submitted read completes, although the ring cannot be entered any more. */
 static void answer_when_broken(const struct scenario *s)
 {
 	static char buf[4096], full[4096] = "answer";
@@ -186,7 +187,7 @@ static void answer_when_broken(const struct scenario *s)
 	assert(!linnos_queue_submit_read(a->queues, &iov, 1, 0, NULL, NULL));
 	assert(linnos_queue_wait(a->queues, &c, 1, 0) == 0);
 	break_rings(s);
-	/* Its successor ends with the error, and it is waited for. */
+	/* The next read ends with the error, and this one is waited for. */
 	assert(linnos_queue_wait(a->queues, &c, 1, 5 * MS) == 0);
 	assert(write(ends[1], full, sizeof(full)) == sizeof(full));
 	assert(linnos_queue_wait(a->queues, &c, 1, -1) == 1);
@@ -206,7 +207,7 @@ TEST(submitted_read_is_answered_when_the_ring_cannot_be_entered)
 static struct {
 	struct linnos_request pending[ROOM];
 	unsigned int n;
-	int refuses_with; /* all that is submitted; 0: nothing but what there is no room for */
+	int refuses_with; /* all requests; 0: only those without room */
 	unsigned int n_refused, n_cancelled_unknown;
 	uint64_t now_ns;
 } full;
@@ -346,7 +347,7 @@ TEST(reads_end_with_an_error_when_the_backend_never_has_room)
 /* --- Threads that exit, and no memory ------------------------------------------------------ */
 
 static struct {
-	int result; /* that the kernel gives instead of the first ones */
+	int result; /* returned by the kernel instead of the first results */
 	unsigned int n, n_answers;
 } bent;
 
@@ -375,7 +376,7 @@ TEST(reads_are_sent_again_when_the_thread_that_began_them_has_exited)
 	char buf[4096];
 	struct iovec iov = {buf, sizeof(buf)};
 
-	/* One replica, or more. */
+	/* With one replica, and with several. */
 	for (unsigned int n = 1; n <= N; n += N - 1)
 		for (int i = 0; i < 2; i++) {
 			int fds[N];
@@ -385,7 +386,7 @@ TEST(reads_are_sent_again_when_the_thread_that_began_them_has_exited)
 			assert(read_bent(a, &iov, 1, results[i], 1) == sizeof(buf));
 			assert(is_right(buf, sizeof(buf), 8192));
 			assert(!stats_of(a).errors && !stats_of(a).failovers);
-			/* Memory that is not the caller's is no replica's fault. */
+			/* Invalid memory of the caller is not an error of a replica. */
 			if (results[i] == -EFAULT) {
 				assert(read_bent(a, &iov, 1, -EFAULT, 2) == -EFAULT);
 				assert(says("not the caller's") && !stats_of(a).errors);
@@ -444,7 +445,7 @@ TEST(each_completion_has_an_error_text_of_its_own)
 		assert(c[i].user == bufs[i] && c[i].result == -EIO);
 		assert(strstr(c[i].error_text, number));
 	}
-	/* One that succeeds has none. */
+	/* A read that succeeds has no message. */
 	full.refuses_with = 0;
 	assert(!linnos_queue_submit_read(a->queues, &iovs[0], 1, 0, &o, NULL));
 	assert(linnos_queue_wait(a->queues, c, 1, -1) == 1 && c[0].result == 4096 &&

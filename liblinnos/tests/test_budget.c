@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The hedges' token bucket. */
+/* The token bucket for hedges. */
 #include "budget.h"
 
 #include "test.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Where reads go by their predictions, on drives that are made up here. */
+/* Choosing drives by predictions, with simulated drives. */
 #include "chooser.h"
 
 #include "test.h"
@@ -11,7 +11,7 @@
 #define N 3
 #define OVERDUE_US 500
 
-/* Without trees a prediction is the mean of the last four reads, and the floor. */
+/* Without trees a prediction is the mean of the last four reads, but at least the minimum. */
 static struct linnos_latency mean_of_last = {.overdue_us = OVERDUE_US};
 static struct linnos_latency *models[N] = {&mean_of_last, &mean_of_last, &mean_of_last};
 
@@ -24,11 +24,11 @@ struct array {
 static void setup(struct array *a, uint64_t explore_ns)
 {
 	chooser_init(&a->chooser, &a->common, N, a->drives, models, explore_ns, 0, false);
-	/* As if they had trees: of the mean it is plain what is predicted. */
+	/* Redirect reads as with trees. The predictions remain means, which are known exactly. */
 	a->common.chooses = (1 << N) - 1;
 }
 
-/* Four reads, of which the last has just been answered. */
+/* Four reads, the last of which has just completed. */
 static void heard(struct array *a, unsigned int drive, uint64_t now_ns, uint64_t latency_us)
 {
 	assert(now_ns >= latency_us * US);
@@ -84,7 +84,7 @@ TEST(a_read_leaves_home_for_more_than_the_margin)
 	heard(&a, 1, MS, 149);
 	assert(choose(&a, 0, MS) == 1);
 	assert(choose(&a, 2, MS) == 2);
-	/* From elsewhere than home the least difference counts. */
+	/* If the default drive is excluded, the smallest difference decides. */
 	assert(chooser_find_fastest(&a.chooser, 0, 0, 1, MS, 1 << 0) == 1);
 }
 
@@ -135,17 +135,17 @@ TEST(a_drive_that_is_gone_is_chosen_by_nobody)
 	a.common.gone = 1 << 0;
 	assert(choose(&a, 1, MS) == 2);
 	assert(chooser_find_fastest(&a.chooser, 1, 0, 1, MS, 1 << 1 | 1 << 2) == -1);
-	/* However long it has been silent. */
+	/* Regardless of how long it has been stale. */
 	for (unsigned int i = 0; i < 1000; i++)
 		assert(chosen(&a, 1 + i % 2, (30 + 30 * i) * MS, &copy) != 0 && copy != 0);
 }
 
-/* Of a run: reads by drive, and copies. */
+/* Results of a run: reads by drive, and copies. */
 struct served {
 	unsigned int by[N], copies;
 };
 
-/* Drives with a latency each, so fast that a read has its answer before the next one comes. */
+/* Each drive has a latency that is so short that a read completes before the next one arrives. */
 static struct served run(struct array *a, uint64_t *now_ns, unsigned int reads, uint64_t every_ns,
 			 const uint64_t *latency_us)
 {
@@ -186,7 +186,7 @@ TEST(at_most_one_read_in_a_hundred_is_copied)
 		heard(&a, 2, 10 * MS, 5);
 		served = run(&a, &now_ns, 100000, every_ns[i], latency_us);
 		assert(served.copies > 0 && served.copies <= 1000);
-		/* No user waits for the drives that are looked at. */
+		/* No user waits for the drives that are probed. */
 		assert(served.by[0] == 100000);
 	}
 }
@@ -219,7 +219,7 @@ TEST(copies_are_part_of_the_extra_io_that_is_allowed)
 		assert(served.copies + 20 >= cases[i].most);
 		if (cases[i].hedges)
 			assert(extra.tokens == 1e6 - served.copies);
-		/* Hedges have spent it all. */
+		/* Hedges have spent the whole budget. */
 		extra.tokens = 0;
 		served = run(&a, &now_ns, 10000, MS, latency_us);
 		assert(!cases[i].hedges || !served.copies);
@@ -235,10 +235,10 @@ TEST(a_drive_that_was_bad_and_recovers_is_used_again)
 
 	setup(&a, 20 * MS);
 	heard(&a, 0, 10 * MS, 5000);
-	/* Of the others nothing is known yet: they are tried before it. */
+	/* The other drives have no history yet, so they are tried before this one. */
 	served = run(&a, &now_ns, 10000, 100 * US, slow);
 	assert(served.by[0] == 0 && served.copies > 10);
-	/* Four reads of its own make up its mean. */
+	/* Its mean is updated by four reads. */
 	served = run(&a, &now_ns, 2000, 100 * US, recovered);
 	assert(served.by[0] > 800);
 	served = run(&a, &now_ns, 1000, 100 * US, recovered);
@@ -260,9 +260,9 @@ TEST(without_exploration_it_is_locked_out)
 	assert(served.by[0] == 0 && served.copies == 0);
 }
 
-/* --- Drives that fail, hang and take long ---------------------------------------------- */
+/* --- Drives that fail, hang or are slow ------------------------------------------------ */
 
-/* What is at a drive, in the order in which it was sent. */
+/* Reads in flight at a drive, in the order of their submission. */
 struct hanging {
 	struct linnos_io io[64];
 	uint64_t end_ns[64];
@@ -276,8 +276,9 @@ static void end_by(struct array *a, struct hanging *h, unsigned int drive, uint6
 		observer_ended(&a->drives[drive], &h->io[h->first], h->end_ns[h->first], end);
 }
 
-/* One user, who reads again when he has an answer, and a drive 1 that takes bad_us and then answers
- * or fails; a failed read goes on to the next drive. Returns how many reads in for_ns. */
+/* One user, who sends the next read after each answer, and a drive 1 that takes bad_us and then
+ * answers or fails. A failed read is sent to the next drive. Return the number of reads in
+ * for_ns. */
 static unsigned int user_reads(struct array *a, uint64_t *now_ns, uint64_t for_ns, uint64_t bad_us,
 			       enum observed_end end, unsigned int *asked)
 {
@@ -292,7 +293,7 @@ static unsigned int user_reads(struct array *a, uint64_t *now_ns, uint64_t for_n
 
 		end_by(a, &copies, 1, *now_ns, end);
 		if (copy == 1) {
-			/* Not while the last one is there. */
+			/* Not while the previous one is in flight. */
 			assert(copies.first == copies.n);
 			copies.first = copies.n = 0;
 			observer_sent(&a->drives[1], &copies.io[0], *now_ns, 0, 1, true);
@@ -331,7 +332,7 @@ TEST(one_user_keeps_his_rate_beside_a_drive_that_fails_or_hangs_or_takes_long)
 	} cases[] = {
 		{500000, 100, OBSERVED_FAILED},
 		{500000, 100, OBSERVED_ANSWERED},
-		/* Nobody knows of it before the first read has hung. */
+		/* The failure is unknown until the first read has hung. */
 		{30000000, 600, OBSERVED_FAILED},
 		{30000000, 600, OBSERVED_ANSWERED},
 		{100, 100, OBSERVED_FAILED},
@@ -345,7 +346,7 @@ TEST(one_user_keeps_his_rate_beside_a_drive_that_fails_or_hangs_or_takes_long)
 
 			setup(&a, 20 * MS);
 			a.chooser.margin_percent = 25;
-			/* Without models that choose, too. */
+			/* Also without models that redirect reads. */
 			a.common.chooses = chooses ? (1 << N) - 1 : 0;
 			healthy = user_reads(&a, &now_ns, 1000 * MS, 0, OBSERVED_ANSWERED, &asked);
 			healthy *= cases[i].for_s;
@@ -353,7 +354,7 @@ TEST(one_user_keeps_his_rate_beside_a_drive_that_fails_or_hangs_or_takes_long)
 					   cases[i].end, &asked);
 			assert(reads >= healthy * 9 / 10);
 			assert(asked == 1);
-			/* It is in order again. */
+			/* The drive is healthy again. */
 			user_reads(&a, &now_ns, 130000 * MS, 0, OBSERVED_ANSWERED, &asked);
 			user_reads(&a, &now_ns, 1000 * MS, 0, OBSERVED_ANSWERED, &asked);
 			assert(asked > healthy / cases[i].for_s / 4);
@@ -376,7 +377,7 @@ TEST(who_fails_in_a_row_is_left_alone_for_twice_as_long)
 		observer_sent(&a.drives[1], &beside, now_ns, 0, 1, true);
 		now_ns += 2 * MS;
 		observer_ended(&a.drives[1], &io, now_ns, OBSERVED_FAILED);
-		/* Under way when the first one failed: no new failure. */
+		/* It was in flight when the first one failed, so this is not a new failure. */
 		observer_ended(&a.drives[1], &beside, now_ns, OBSERVED_FAILED);
 		heard(&a, 0, now_ns + quiet_ns - 1, 100);
 		heard(&a, 2, now_ns + quiet_ns - 1, 100);
@@ -430,7 +431,7 @@ TEST(large_reads_may_take_longer)
 	assert(choose(&a, 0, 1022 * MS) == 1);
 }
 
-/* What home took is what was predicted of it, and so of the other. */
+/* The latencies of the default drive and of the other one are also their predictions. */
 static unsigned int leaves(struct array *a, unsigned int n, uint64_t home_us, uint64_t other_us,
 			   uint64_t left_us)
 {
@@ -468,7 +469,7 @@ TEST(reads_that_come_at_once_do_not_all_leave_for_one_drive)
 		observer_sent(&a.drives[drive], &ios[i], MS, 0, 1, true);
 		n_left += drive;
 	}
-	/* Thirty, and then as many as stay. */
+	/* The first thirty, and then as many as those that stay. */
 	assert(n_left >= 43 && n_left <= 47);
 }
 
@@ -484,7 +485,7 @@ TEST(guarded_reads_leave_home_where_that_is_worth_it)
 	a.common.unguarded = false;
 	leaves(&a, 100, 2 * OVERDUE_US, OVERDUE_US, 4 * OVERDUE_US);
 	assert(leaves(&a, 1000, 2 * OVERDUE_US, OVERDUE_US, 4 * OVERDUE_US) < 60);
-	/* Unguarded all leave, whatever comes of it. */
+	/* Unguarded, all are redirected, even if that is slower. */
 	setup(&a, 0);
 	assert(leaves(&a, 1000, 2 * OVERDUE_US, OVERDUE_US, 4 * OVERDUE_US) == 1000);
 }
@@ -535,14 +536,14 @@ TEST(a_model_that_does_not_choose_moves_no_read)
 	heard(&a, 1, MS, 100);
 	heard(&a, 2, MS, 100);
 	assert(choose(&a, 0, MS) == 0);
-	/* Home's does, the other's not; and the other way round. */
+	/* Only the default drive has such a model; then only the other one. */
 	a.common.chooses = 1 << 0;
 	assert(choose(&a, 0, MS) == 0);
 	a.common.chooses = 1 << 1;
 	assert(choose(&a, 0, MS) == 0);
 	a.common.chooses = 1 << 0 | 1 << 2;
 	assert(choose(&a, 0, MS) == 2);
-	/* Unless home fails. */
+	/* Unless the default drive fails. */
 	a.common.chooses = 0;
 	observer_sent(&a.drives[0], &io, MS, 0, 1, true);
 	observer_ended(&a.drives[0], &io, 2 * MS, OBSERVED_FAILED);
@@ -584,11 +585,11 @@ TEST(what_is_told_counts_instead_of_a_prediction)
 	a.chooser.told = &told;
 	assert(choose(&a, 0, 2 * MS) == 1);
 	assert(a.chooser.us[0] == 900 && a.chooser.us[1] == 50);
-	/* Of the third nothing is told. */
+	/* There is no external prediction for the third drive. */
 	assert(chooser_find_fastest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1) == 2);
 	told.last = 1 << 1;
 	assert(choose(&a, 0, 2 * MS) == 2 && choose(&a, 1, 2 * MS) == 2);
-	/* A read that failed says more. */
+	/* A failed read has priority. */
 	told.last = 0;
 	a.drives[1].failing = true;
 	assert(choose(&a, 0, 2 * MS) == 2);
@@ -605,7 +606,7 @@ TEST(who_tells_says_when_to_look_at_a_drive)
 		heard(&a, k, 2 * MS, 100);
 	choose(&a, 0, 2 * MS);
 	a.chooser.told = &told;
-	/* Silent for long, and not looked at by itself. */
+	/* It has been stale for long, but is not probed without a request. */
 	assert(chosen(&a, 0, 900 * MS, &copy) == 0 && copy == -1);
 	a.chooser.budget.tokens = 10;
 	told.to_ask = 1 << 2;
@@ -617,7 +618,7 @@ TEST(who_tells_says_when_to_look_at_a_drive)
 	assert(chosen(&a, 0, 900 * MS, &copy) == 0 && copy == -1);
 }
 
-/* --- Several threads, and who is asked --------------------------------------------------- */
+/* --- Several threads, and which drives are predicted ------------------------------------- */
 
 TEST(an_idle_home_is_left_alone_while_it_answers_as_predicted)
 {
@@ -629,14 +630,15 @@ TEST(an_idle_home_is_left_alone_while_it_answers_as_predicted)
 	for (unsigned int k = 0; k < N; k++)
 		heard(&a, k, MS, 100);
 	assert(choose(&a, 0, MS) == 0 && a.chooser.n_unasked == 0);
-	/* Another one becomes better: that is seen when all are asked again, and not before. */
+	/* Another drive becomes faster. This is noticed only when all drives are predicted
+	 * again. */
 	heard(&a, 1, MS, 20);
 	for (unsigned int i = 1; i <= 8; i++) {
 		assert(choose(&a, 0, MS) == 0);
 		assert(a.chooser.n_unasked == i && a.chooser.us[1] == 100);
 	}
 	assert(choose(&a, 0, MS) == 1 && a.chooser.n_unasked == 0 && a.chooser.us[1] == 20);
-	/* Now home would not be stayed at by what is known of it. */
+	/* Now the known predictions would redirect the read. */
 	assert(choose(&a, 0, MS) == 1);
 }
 
@@ -650,13 +652,13 @@ TEST(all_are_asked_when_home_is_not_as_before)
 	for (unsigned int k = 0; k < N; k++)
 		heard(&a, k, MS, 100);
 	assert(choose(&a, 0, MS) == 0 && choose(&a, 0, MS) == 0 && a.chooser.n_unasked == 1);
-	/* It has answered late. */
+	/* A read there was slow. */
 	heard(&a, 0, 2 * MS, 300);
 	assert(choose(&a, 0, 2 * MS) == 1 && a.chooser.us[0] == 300);
 	heard(&a, 0, 2 * MS, 100);
 	heard(&a, 0, 2 * MS, 100);
 	assert(choose(&a, 0, 2 * MS) == 0);
-	/* It has something else to do. */
+	/* The drive is not idle. */
 	a.chooser.us[1] = 0;
 	observer_sent(&a.drives[0], &io, 2 * MS, 0, 1, true);
 	assert(choose(&a, 0, 2 * MS) == 0 && a.chooser.us[1] == 100);
@@ -666,7 +668,8 @@ TEST(all_are_asked_when_home_is_not_as_before)
 	choose(&a, 0, 3 * MS);
 	assert(a.chooser.us[1] == 100);
 	observer_ended(&a.drives[0], &io, 3 * MS, OBSERVED_ANSWERED);
-	/* A read of another size is another read; and who is out is not stayed at. */
+	/* The last prediction does not apply to a read of another size, and reads do not stay at an
+	 * unhealthy drive. */
 	a.chooser.us[0] = 7;
 	chooser_read(&a.chooser, 0, 0, 2, 3 * MS);
 	assert(a.chooser.us[0] == 100);
@@ -713,7 +716,7 @@ TEST(choosers_of_one_array_share_what_is_known_and_have_budgets_of_their_own)
 	assert(chooser_read(&second, 2, 0, 1, 100 * MS).copy == -1);
 	WRITE_ONCE(a.common.gone, 1u << 0);
 	assert(chooser_find_fastest(&second, 1, 0, 1, 100 * MS, 1 << 1) == 2);
-	/* A model is exchanged. */
+	/* A model is replaced. */
 	assert(a.common.chooses == 0);
 	other[1] = &with_trees;
 	chooser_model_changed(&a.chooser, 1);
@@ -727,7 +730,7 @@ TEST(of_those_that_stayed_only_some_are_told)
 	setup(&a, 0);
 	for (unsigned int i = 0; i < STAYED_SAMPLE_EVERY; i++)
 		chooser_answered_sampled(&a.chooser, (struct linnos_assignment){0}, (i + 1) * 1000);
-	/* The first one. */
+	/* The first one is recorded. */
 	assert(a.common.guard.mean_us >> 10 == 1);
 	chooser_answered_sampled(
 		&a.chooser,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Copies of reads, sent to hear of a replica: one replica fails late, hangs, or takes long, and a
- * single thread keeps its rate. In time that the answers make: whoever waits for a replica moves
- * the clock, who does not does not.
+ * Copies of reads as probes of a replica: one replica fails late, hangs, or is slow, and a single
+ * thread must keep its rate. The results advance the clock: it moves when a thread waits for a
+ * replica, and not otherwise.
  */
 #include "made_up.h"
 
@@ -17,16 +17,15 @@
 #define USUAL_US 1760
 #define BAD 1
 
-/* Replica BAD answers a reader after bad_us; a copy has its answer when the test writes to a pipe.
- */
+/* Replica BAD answers a reader after bad_us. A copy is answered when the test writes to a pipe. */
 struct stuck {
 	_Atomic uint64_t now_ns;
 	pthread_t reader;
 	int pipe[2];
 	uint64_t bad_us;
-	_Atomic int error;     /* 0: it succeeds */
-	unsigned int n_waited; /* times that the reader had to wait for it */
-	atomic_uint n_copies;  /* sent there */
+	_Atomic int error;     /* 0 to succeed */
+	unsigned int n_waited; /* number of times that the reader had to wait for it */
+	atomic_uint n_copies;  /* copies sent there */
 };
 
 static uint64_t clock_ns(void *context)
@@ -97,7 +96,7 @@ static void let_go(struct linnos_array *a, struct stuck *s)
 		sched_yield();
 }
 
-/* What a replica in order has to say is heard at once; what BAD has, when its time has come. */
+/* Process completions: those of healthy replicas at once, those of BAD when its time has come. */
 static void hear(struct linnos_array *a, struct stuck *s)
 {
 	uint64_t since_ns;
@@ -143,14 +142,14 @@ static void keeps_its_rate(uint64_t bad_us, int error, bool chooses, uint64_t fo
 	s.error = error;
 	reads = reads_in(a, &s, for_s * 1000 * MS);
 	assert(reads >= healthy * for_s * 9 / 10);
-	/* The first one, before anything was known. */
+	/* The first read, when there was no history. */
 	assert(s.n_waited == 1);
 	assert(stats_of(a).explored * 100 <= stats_of(a).reads);
 	assert(!error == !stats_of(a).failovers && !stats_of(a).failed);
 	if (is_at(a, BAD, &since_ns))
 		let_go(a, &s);
 	assert(s.n_copies > 0);
-	/* It is in order again, and is used again. */
+	/* It is healthy again, and is used again. */
 	s.bad_us = 0;
 	s.now_ns += 60000 * MS;
 	reads_in(a, &s, 100 * MS);
@@ -173,7 +172,7 @@ TEST(one_thread_keeps_its_rate_beside_a_replica_that_takes_long)
 	keeps_its_rate(500000, 0, false, 10);
 }
 
-/* The first read hangs, too: without a hedge there is nobody to send another. */
+/* The first read hangs as well: without a hedge no thread could send another one. */
 TEST(one_thread_keeps_its_rate_after_the_first_read_that_hangs)
 {
 	struct linnos_array *a;
@@ -187,13 +186,13 @@ TEST(one_thread_keeps_its_rate_after_the_first_read_that_hangs)
 	s.bad_us = 30000000;
 	s.error = -EIO;
 	assert(reads_in(a, &s, 10000 * MS) < 10 && s.n_waited == 1);
-	/* A minute later it is looked at, once, and nobody waits. */
+	/* A minute later it is probed once, and no reader waits. */
 	assert(reads_in(a, &s, 61000 * MS) >= healthy * 61 * 9 / 10);
 	assert(!s.n_waited && s.n_copies == 1 && is_at(a, BAD, &first_ns));
 	assert(reads_in(a, &s, 20000 * MS) >= healthy * 20 * 9 / 10);
 	assert(!s.n_waited && s.n_copies == 1 && is_at(a, BAD, &since_ns));
 	assert(since_ns == first_ns);
-	/* It may hang when the array is closed, which waits for it. */
+	/* It may hang while the array is closed, which waits for it. */
 	assert(write(s.pipe[1], "x", 1) == 1);
 	put_away(a, N, fds);
 	close_pipe(&s);
@@ -224,7 +223,7 @@ TEST(the_calls_for_io_uring_have_their_copies_elsewhere)
 		assert(linnos_queue_complete(cqe.user_data, cqe.res, &c) == LINNOS_READ_DONE &&
 		       c.result == READ_BYTES);
 		s.now_ns += MS;
-		/* Of the program's ring there is nothing left to wait for. */
+		/* No attempt is left in the program's ring. */
 		assert(stats_of(a).in_flight == 0);
 		settle(a);
 	}
@@ -246,8 +245,9 @@ static int note_and_wait(void *queue, int64_t timeout_ns)
 	return wait_in_ring(queue, timeout_ns);
 }
 
-/* The kernel tells of an answer in the thread that has sent, which it does not while that waits for
- * a drive: the replica would seem to take as long as the reader's own next read. */
+/* The kernel reports a completion in the thread that submitted the request, which it cannot do
+ * while that thread waits for a drive. The replica would seem to take as long as the reader's own
+ * next read. */
 TEST(a_copy_is_sent_by_the_thread_that_waits_for_it)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
@@ -295,8 +295,7 @@ TEST(a_copy_has_the_beginning_of_a_large_read)
 	close_pipe(&s);
 }
 
-/* There is no io_uring: a user's read looks at a silent replica, and leaves one that was bad alone.
- */
+/* Without io_uring a user's read probes a stale replica, and leaves a failed one alone. */
 TEST(without_rings_users_look_for_themselves)
 {
 	struct linnos_array *a;
@@ -342,19 +341,19 @@ TEST(who_gets_no_ring_is_counted)
 	few = before;
 	few.rlim_cur = 3;
 	assert(!setrlimit(RLIMIT_NOFILE, &few));
-	/* The first queue has the only ring that there is: its reads go on as before, a copy cannot
-	 * be sent. */
+	/* The first queue has the only ring that can be created. Its reads continue to work, but a
+	 * copy cannot be sent. */
 	first->chooser->c.budget.tokens = first->chooser->hedges.tokens = 10;
 	s.now_ns += 1000 * MS;
 	assert(linnos_pread(first, buf, sizeof(buf), 0) == sizeof(buf));
 	assert(stats_of(a).without_ring == 1 && stats_of(a).explored == 0);
-	/* No descriptor is left for the other one's. */
+	/* No descriptor is left for the ring of the second queue. */
 	for (unsigned int i = 2; i <= 5; i++) {
 		second->chooser->c.budget.tokens = 0;
 		assert(linnos_pread(second, buf, sizeof(buf), 0) == sizeof(buf));
 		assert(stats_of(a).without_ring == i);
 	}
-	/* A read that must end in time is not one that may take as long as it wants. */
+	/* A read with a deadline cannot be replaced by a read without a limit. */
 	{
 		struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
 		struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};

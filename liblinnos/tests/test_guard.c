@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Whether reads leave home, when what that is worth is made up here. */
+/* The redirection of reads by the guard, with simulated latencies. */
 #include "linnos_guard.h"
 
 #include "test.h"
@@ -11,19 +11,21 @@
 
 #define LATER 400
 
-/* Latencies vary as widely as their mean. */
+/* Latencies whose standard deviation equals their mean. */
 static double exponential(double mean_us)
 {
 	return -mean_us * log((rand() + 0.5) / (RAND_MAX + 1.0));
 }
 
-/* One in a hundred takes a hundred times as long: half of the mean, and nearly all that varies. */
+/* One in a hundred latencies is a hundred times as long. These contribute half of the mean and
+ * nearly all of the variance. */
 static double heavy(double mean_us)
 {
 	return exponential(rand() % 100 ? mean_us / 2 : 50 * mean_us);
 }
 
-/* How many of n that wish so leave, if it takes as long to stay and to leave as is said. */
+/* Return how many of n reads of this slowness are redirected, with these mean latencies of both
+ * groups. */
 static unsigned int leave(struct linnos_guard *g, enum linnos_slowness wish, unsigned int n,
 			  double stayed_us, double left_us, double (*draw)(double mean_us))
 {
@@ -34,7 +36,7 @@ static unsigned int leave(struct linnos_guard *g, enum linnos_slowness wish, uns
 
 		linnos_guard_record_latency(g, lot, draw(lot.left ? left_us : stayed_us));
 		n_left += lot.left;
-		/* Others stay at home without a wish. */
+		/* Other reads stay at their default replica because it is not slow. */
 		linnos_guard_record_latency(g, linnos_guard_assign(g, LINNOS_SLOWNESS_NONE, 0),
 					    draw(stayed_us));
 	}
@@ -69,7 +71,7 @@ TEST(most_leave_before_anything_is_known)
 	for (unsigned int i = 0; i < 1000; i++) {
 		struct linnos_guard g = {.random = i + 1};
 
-		/* The generator's first numbers are like its seed. */
+		/* The first numbers of the generator resemble its seed. */
 		for (unsigned int k = 0; k < 20; k++)
 			linnos_guard_assign(&g, LINNOS_SLOWNESS_OVER_2X_P90, 0);
 		for (enum linnos_slowness w = LINNOS_SLOWNESS_NORMAL; w < LINNOS_N_SLOWNESS; w++)
@@ -120,7 +122,8 @@ TEST(heavy_tails_do_not_decide)
 	assert(n_better > 50 * 2000 * 0.85);
 }
 
-/* A drive that hangs: few find out, at 40 ms each; and when it hangs no more they all do. */
+/* A drive that hangs: only few reads stay there, at 40 ms each. When it recovers, redirection
+ * stops. */
 TEST(hardly_any_stays_where_that_is_dear)
 {
 	unsigned int n_left = 0;
@@ -137,7 +140,8 @@ TEST(hardly_any_stays_where_that_is_dear)
 	assert(n_left > 50 * 2000 * 0.995);
 }
 
-/* How many of n stay at a drive that hangs, which answers when so many more have been sent. */
+/* Return how many of n reads stay at a drive that hangs, which answers after LATER more reads have
+ * been sent. */
 static unsigned int stay_at_a_hang(struct linnos_guard *g, enum linnos_slowness wish,
 				   unsigned int n)
 {
@@ -159,7 +163,8 @@ static unsigned int stay_at_a_hang(struct linnos_guard *g, enum linnos_slowness 
 	return n_stayed;
 }
 
-/* Were those that stayed forgotten, many would stay until some are answered. */
+/* If the guard ignored reads in the control group that have not completed, many would stay until
+ * some have. */
 TEST(hardly_any_stays_until_a_hang_is_answered)
 {
 	for (enum linnos_slowness wish = LINNOS_SLOWNESS_NORMAL; wish < LINNOS_N_SLOWNESS; wish++) {
@@ -175,7 +180,7 @@ TEST(hardly_any_stays_until_a_hang_is_answered)
 	}
 }
 
-/* A home that has answered nobody is no reason to stay. */
+/* A default replica without any completion is no reason to stay. */
 TEST(most_leave_until_home_has_answered)
 {
 	for (enum linnos_slowness wish = LINNOS_SLOWNESS_NORMAL; wish < LINNOS_N_SLOWNESS; wish++) {
@@ -207,7 +212,8 @@ TEST(a_change_of_load_is_noticed)
 	}
 }
 
-/* A home that is called slower than it is says nothing: of that those that stay tell. */
+/* A default replica with too high predictions is detected from the latencies of the control
+ * group. */
 TEST(who_took_longer_than_home_was_called_stays)
 {
 	for (enum linnos_slowness wish = LINNOS_SLOWNESS_NORMAL; wish < LINNOS_N_SLOWNESS; wish++) {
@@ -233,7 +239,7 @@ TEST(who_took_longer_than_home_was_called_stays)
 	}
 }
 
-/* Nineteen times in twenty a mean is within two of its standard errors, if none fades. */
+/* In 95 % of the cases a mean is within two of its standard errors, if no sample has decayed. */
 TEST(how_sure_a_mean_is_is_told)
 {
 	unsigned int within = 0;

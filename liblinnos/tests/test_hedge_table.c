@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* When to hedge, from a file, and what is said of files that are none. */
+/* Hedge tables in files, and the messages for invalid files. */
 #include "hedge_table.h"
 
 #include "test.h"
@@ -13,7 +13,7 @@
 static struct hedge_table table;
 static char why[HEDGE_TABLE_WHY_BYTES];
 
-/* Reads this text from a file. */
+/* Read a table with this text from a file. */
 static int reads(const char *text)
 {
 	char path[] = "/tmp/hedge-table-XXXXXX";

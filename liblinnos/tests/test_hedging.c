@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The calls for io_uring and hedging, with this file in the kernel's place: it has the requests,
- * and answers them when and how a test wants. And linnos_pread() with hedging, in a ring.
+ * The functions for io_uring and hedging. This file takes the place of the kernel: it receives the
+ * requests, and completes them when and how a test requires. Also linnos_pread() with hedging, in a
+ * ring.
  */
 #include "made_up.h"
 
@@ -49,7 +50,7 @@ static enum linnos_outcome complete_as(struct linnos_array *a, struct kernel *k,
 
 	assert(cqe.user_data % 64 == 0);
 	k->pending[i] = k->pending[--k->n_pending];
-	/* Where the caller has put marks of his own, they are not ours. */
+	/* The library ignores the tags that the caller has stored in the low bits. */
 	cqe.user_data |= i % 64;
 	outcome = linnos_queue_complete(cqe.user_data, cqe.res, c);
 	assert((outcome == LINNOS_READ_RESUBMIT) == (c->read != NULL));
@@ -59,7 +60,7 @@ static enum linnos_outcome complete_as(struct linnos_array *a, struct kernel *k,
 	return outcome;
 }
 
-/* Does as it was asked, at most so many bytes. */
+/* Serve a request with at most this number of bytes. */
 static enum linnos_outcome complete(struct linnos_array *a, struct kernel *k, unsigned int i,
 				    size_t at_most, struct linnos_completion *c)
 {
@@ -81,7 +82,7 @@ static struct linnos_options hedged(uint32_t hedge_us, double percent)
 	return o;
 }
 
-/* Reads that are answered at once: they earn the hedges of later ones. */
+/* Reads that are answered at once earn the hedges of later ones. */
 static void calm(struct linnos_array *a, struct kernel *k, unsigned int reads)
 {
 	char buf[READ_BYTES];
@@ -95,7 +96,7 @@ static void calm(struct linnos_array *a, struct kernel *k, unsigned int reads)
 	}
 }
 
-/* An array that has a read from offset 0 and, 600 us later, its hedge under way. */
+/* An array with a read from offset 0 and its hedge, sent 600 us later, in flight. */
 static struct linnos_array *array_with_hedge(struct kernel *k, int *fds, char *buf)
 {
 	struct linnos_options o = hedged(500, 100);
@@ -196,7 +197,7 @@ TEST(a_hedge_wins_and_the_loser_harms_nobody)
 	k.now_ns += 80 * US;
 	assert(complete(a, &k, 1, -1, &c) == LINNOS_READ_DONE && c.user == buf);
 	assert(c.result == READ_BYTES && is_right(buf, READ_BYTES, 4096));
-	/* The caller has done with it; the drive has not. */
+	/* The caller no longer uses the memory, but the drive does. */
 	free(buf);
 	memset((void *)(uintptr_t)k.pending[0].addr, 0xff, READ_BYTES);
 	k.now_ns += 3000 * US;
@@ -253,7 +254,7 @@ TEST(by_percentile_it_begins_when_enough_was_seen)
 	a = array_on(&k, fds, &o);
 	for (unsigned int i = 0; i < 400; i++) {
 		assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, NULL));
-		/* p90 is 100 us: of twenty reads one takes ten times as long. */
+		/* p90 is 100 us: one of twenty reads takes ten times as long. */
 		assert((linnos_queue_next_timeout_ns(a->queues) == -1) == (i < 128));
 		if (i >= 128)
 			assert(llabs(linnos_queue_next_timeout_ns(a->queues) -
@@ -264,7 +265,7 @@ TEST(by_percentile_it_begins_when_enough_was_seen)
 	put_away(a, N, fds);
 }
 
-/* Replica 0 took 200 us lately, the others 3 ms: what is predicted, without a model. */
+/* Replica 0 recently took 200 us, the others 3 ms. Without a model these are the predictions. */
 static void hear(struct linnos_array *a)
 {
 	for (unsigned int k = 0; k < N; k++)
@@ -290,7 +291,7 @@ TEST(by_prediction_each_read_has_a_time_of_its_own)
 	int fds[N];
 
 	for (int i = 0; i < N; i++) {
-		/* The second and third replica's reads are late a little later. */
+		/* Reads of the second and the third replica are hedged slightly later. */
 		int fd = mkstemp(strcpy(names[i], "/tmp/hedge-table-XXXXXX")), n;
 
 		n = dprintf(fd, "linnos hedge table 1\n0 150\n150 %d\n2000 %d\n", 700 + i,
@@ -304,7 +305,7 @@ TEST(by_prediction_each_read_has_a_time_of_its_own)
 	a = array_on(&k, fds, &o);
 	for (int i = 0; i < N; i++)
 		assert(!unlink(names[i]));
-	/* Nothing is known yet: predicted is the least. */
+	/* There is no history, so the prediction is the lowest one. */
 	assert(!prep_read(a, new_sqe(&k), bufs[0], READ_BYTES, 0, NULL));
 	assert(linnos_queue_next_timeout_ns(a->queues) == 150 * US);
 	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE &&
@@ -317,7 +318,7 @@ TEST(by_prediction_each_read_has_a_time_of_its_own)
 	assert(linnos_queue_next_timeout_ns(a->queues) == 5001 * US);
 	a->known->common.gone = 0;
 	k.now_ns += 100 * US;
-	/* Begun later, and late earlier. */
+	/* Begun later, and hedged earlier. */
 	for (int i = 1; i < 3; i++) {
 		assert(!prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 0, bufs[i]));
 		assert(linnos_queue_next_timeout_ns(a->queues) == (int64_t)((701 - i) * US));
@@ -327,7 +328,7 @@ TEST(by_prediction_each_read_has_a_time_of_its_own)
 	assert(!prep_read(a, new_sqe(&k), bufs[3], READ_BYTES, 0, bufs[3]));
 	a->known->common.gone = 0;
 	for (int i = 0; i < 4; i++) {
-		/* In which order, and after how many us since the first began. */
+		/* In which order, and how many us after the first one began. */
 		static const struct {
 			int read;
 			uint64_t at_us;
@@ -362,13 +363,13 @@ TEST(large_reads_are_not_hedged)
 	assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, NULL));
 	assert(k.pending[0].addr == (uintptr_t)buf &&
 	       linnos_queue_next_timeout_ns(a->queues) == -1);
-	/* A byte more than there is: the end shows when nothing follows. */
+	/* One byte more than there is: the end is found when no bytes follow. */
 	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_RESUBMIT);
 	assert(complete(a, &k, 0, -1, &c) == LINNOS_READ_DONE && c.result == 1 << 20);
 	put_away(a, N, fds);
 }
 
-/* --- Whatever happens ------------------------------------------------------------ */
+/* --- Random events --------------------------------------------------------------- */
 
 struct user {
 	char buf[READ_BYTES];
@@ -384,7 +385,7 @@ static void assert_cap(struct linnos_array *a, double percent)
 	assert(s.hedges_won <= s.hedges);
 }
 
-/* Each read that waits for its hedge is there once, in the order of their times. */
+/* Each read that waits for its hedge is in the list once, ordered by time. */
 static void assert_list(const struct linnos_array *a, unsigned int waiting)
 {
 	const struct linnos_read *last = NULL;
@@ -399,8 +400,8 @@ static void assert_list(const struct linnos_array *a, unsigned int waiting)
 	assert(a->queues->in_callers_ring.last == last);
 }
 
-/* One kernel's luck, from a seed: reads begin, time goes by, answers come in any order, whole, in
- * part or not at all. Returns the hedges; flags may say that they are by gain. */
+/* Random events from a seed: reads begin, time passes, results arrive in any order, complete,
+ * partial or empty. Return the number of hedges. Flags may select hedging by gain. */
 static uint64_t live(uint64_t seed, uint32_t flags, double percent, uint32_t burst,
 		     unsigned int steps)
 {
@@ -511,7 +512,7 @@ TEST(calm_times_save_up_no_more_than_the_burst)
 	put_away(a, N, fds);
 }
 
-/* --- By what it gains ------------------------------------------------------------------ */
+/* --- Hedging by gain ------------------------------------------------------------------- */
 
 static struct linnos_array *array_by_gain(struct kernel *k, int *fds, double percent)
 {
@@ -521,7 +522,7 @@ static struct linnos_array *array_by_gain(struct kernel *k, int *fds, double per
 	return array_on(k, fds, &o);
 }
 
-/* Time passes until the oldest read is to be sent again, or for ever. */
+/* Advance the time until the oldest read must be sent again; NULL if that never happens. */
 static struct linnos_read *due_at_last(struct linnos_array *a, struct kernel *k)
 {
 	struct linnos_read *due = NULL;
@@ -548,7 +549,7 @@ TEST(by_gain_a_read_is_hedged_once_it_is_late)
 	int fds[N];
 
 	a = array_by_gain(&k, fds, 5);
-	/* Whatever is known of nothing gains nothing. */
+	/* Without a distribution there is no expected gain. */
 	assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, NULL));
 	assert(linnos_queue_next_timeout_ns(a->queues) == -1);
 	k.now_ns += 50 * US;
@@ -559,7 +560,7 @@ TEST(by_gain_a_read_is_hedged_once_it_is_late)
 	begun_ns = k.now_ns;
 	assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 8192, buf));
 	due = due_at_last(a, &k);
-	/* Later than any read of before, and not much. */
+	/* Later than any earlier read, but not much. */
 	assert(due && k.now_ns - begun_ns > 50 * US && k.now_ns - begun_ns < 500 * US);
 	assert(!linnos_queue_prep_retry(due, new_sqe(&k)));
 	assert(k.n_pending == 2 && k.pending[0].fd != k.pending[1].fd);
@@ -572,7 +573,7 @@ TEST(by_gain_a_read_is_hedged_once_it_is_late)
 	put_away(a, N, fds);
 }
 
-/* Of reads that are late ever again, no more than the budget has. */
+/* If reads are late repeatedly, hedges do not exceed the budget. */
 TEST(by_gain_no_more_reads_are_sent_twice_than_may_be)
 {
 	struct linnos_completion c;
@@ -616,8 +617,8 @@ static struct io_uring_sqe *sqe_of(struct io_uring *ring)
 	return sqe;
 }
 
-/* The loop of prep_read(3). One replica's descriptor is none any more: io_uring says so, not
- * a test. */
+/* The loop of linnos_queue_prep_read(3). The descriptor of one replica is invalid, so that io_uring
+ * itself returns an error. */
 TEST(a_program_reads_in_its_own_ring)
 {
 	enum { DEPTH = 16, READS = 4000 };
@@ -676,9 +677,9 @@ TEST(a_program_reads_in_its_own_ring)
 	put_away(a, N, fds);
 }
 
-/* --- linnos_pread() in a ring of the array's ----------------------------------------- */
+/* --- linnos_pread() in a ring of the array ------------------------------------------- */
 
-/* Replica 0 answers when something is written to a pipe. */
+/* Replica 0 answers when a byte is written to a pipe. */
 struct held {
 	int pipe[2];
 };
@@ -715,13 +716,14 @@ TEST(pread_is_answered_by_the_hedge_and_the_loser_is_heard_of_later)
 	o.explore_ms = 0;
 	a = made_up_array(N, BYTES, fds, &o);
 	a->hooks = (struct hooks){.answer = as_whole, .prepared = hold, .context = &h};
-	/* As what a drive has begun can not be. */
+	/* As for a request that a drive has begun, which cannot be cancelled. */
 	a->backend.cancel = NULL;
 	assert(linnos_pread(a->queues, buf, sizeof(buf), 8192) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 8192));
 	assert(stats_of(a).hedges == 1 && stats_of(a).hedges_won == 1);
 	assert(stats_of(a).in_flight == 1 && linnos_oldest_ns(&a->known->drives[0].drive.places));
-	/* What has not been answered is known of: the next reads do not wait for it. */
+	/* The unanswered attempt is part of the history: the next reads do not wait for that
+	 * replica. */
 	usleep(20000);
 	for (int i = 0; i < 100; i++)
 		assert(linnos_pread(a->queues, buf, sizeof(buf), i) == sizeof(buf) &&
@@ -772,10 +774,10 @@ TEST(close_waits_for_the_loser)
 	o.home_margin_percent = 100;
 	a = made_up_array(N, BYTES, fds, &o);
 	a->hooks = (struct hooks){.answer = as_whole, .prepared = hold, .context = &h};
-	/* As what a drive has begun can not be. */
+	/* As for a request that a drive has begun, which cannot be cancelled. */
 	a->backend.cancel = NULL;
 	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf));
-	/* It would wait for ever. */
+	/* Closing would wait forever. */
 	assert(stats_of(a).in_flight == 1 && write(h.pipe[1], "x", 1) == 1);
 	put_away(a, N, fds);
 	close(h.pipe[0]);
@@ -809,7 +811,8 @@ TEST(by_gain_pread_is_hedged)
 	assert(!pipe(h.pipe));
 	o.flags = LINNOS_HEDGE_BY_GAIN | LINNOS_UNGUARDED;
 	a = made_up_array(N, BYTES, fds, &o);
-	/* By the clock of a busy machine reads are now and then so slow that no copy pays. */
+	/* On a busy machine some reads are so slow by the real clock that no hedge is
+	 * beneficial. */
 	now_ns = array_clock_ns(a);
 	a->hooks = (struct hooks){.clock_ns = ticking, .context = &now_ns};
 	for (int i = 0; i < 1000; i++)
@@ -819,9 +822,9 @@ TEST(by_gain_pread_is_hedged)
 	a->hooks = (struct hooks){.answer = as_whole, .prepared = hold, .context = &h};
 	while (array_clock_ns(a) < now_ns)
 		sched_yield();
-	/* As what a drive has begun can not be. */
+	/* As for a request that a drive has begun, which cannot be cancelled. */
 	a->backend.cancel = NULL;
-	/* What is held may also be the second attempt. */
+	/* The attempt that is held may also be the second one. */
 	for (int i = 0; !stats_of(a).hedges_won; i++) {
 		assert(linnos_pread(a->queues, buf, sizeof(buf), i) == sizeof(buf) &&
 		       is_right(buf, sizeof(buf), i));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Do readers who choose by the same news all go to one drive, and meet there? Many of them, each
- * with a chooser of its own, are told every millisecond what each of three drives would take. A
- * drive serves eight reads at a time, the others wait. Time goes by in microseconds.
+ * Do readers with the same external predictions all choose the same drive, and queue there? Many
+ * readers, each with its own chooser, receive predictions for three drives every millisecond. A
+ * drive serves eight reads at a time; the others wait. The simulation advances in microseconds.
  */
 #include "chooser.h"
 
@@ -17,17 +17,17 @@
 #define WAITING_MAX (1 << 16)
 #define READERS_MAX 300
 
-/* What a read takes without waiting: in a burst, which is on one drive at a time, longer. */
+/* Service time of a read: longer in a burst, which affects one drive at a time. */
 #define SERVICE_US 80
 #define BURST_US 580
 #define BURST_EVERY_US 500000
 #define BURST_FOR_US 100000
 
 #define NEWS_EVERY_US 1000
-/* What the first reads teach is told apart. */
+/* The first part of a run, in which the guard has few samples, is evaluated separately. */
 #define BEGINNING_US 500000
 #define RUN_US 2000000
-/* Where the load changes: then, and so long it is followed. */
+/* For runs with a change of load: when it happens, and how long the run continues. */
 #define CHANGE_US 4000000
 #define FOLLOWED_US 8000000
 
@@ -40,13 +40,13 @@ struct read {
 	struct linnos_assignment lot;
 };
 
-/* Those in service, and those that wait for it, the next one at first. */
+/* Reads in service, and those that wait, starting with the next one. */
 struct drive {
 	unsigned int n_served, first, n_waiting;
 	struct read served[SLOTS], waiting[WAITING_MAX];
 };
 
-/* What the reads took that have ended. */
+/* Sum of the latencies of completed reads, and their number. */
 struct taken {
 	double us;
 	unsigned int n;
@@ -148,7 +148,7 @@ static void begin(enum how how, unsigned int n_readers)
 	}
 }
 
-/* So many reads as the drives can serve, times @load. */
+/* The drives' capacity times @load. */
 static struct taken run(enum how how, unsigned int n_readers, double load, uint64_t from_us,
 			uint64_t until_us)
 {
@@ -221,7 +221,8 @@ TEST(many_readers_gain_in_bursts_what_one_does)
 	}
 }
 
-/* Bursts have taught them to leave; then there are none, and drives are nearly busy. */
+/* Bursts have led to redirection. Then there are no more bursts, and the drives are nearly
+ * saturated. */
 TEST(readers_stay_again_within_a_second_when_leaving_no_longer_helps)
 {
 	double home_us = whole_us(AT_HOME, 1, 0.9, false);
@@ -239,7 +240,7 @@ TEST(readers_stay_again_within_a_second_when_leaving_no_longer_helps)
 		for (uint64_t from_us = CHANGE_US; from_us < FOLLOWED_US; from_us += BEGINNING_US) {
 			lately_us = mean_us(run(GUARDED, n, 0.9, from_us, from_us + BEGINNING_US));
 			fprintf(stderr, " %.0f", lately_us);
-			/* Each of 300 has to see it by reads of its own. */
+			/* Each of 300 readers has to find out with its own reads. */
 			learns = n == READERS_MAX && from_us < CHANGE_US + 2 * BEGINNING_US;
 			assert(lately_us < (learns ? 5 : 1.02) * home_us);
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* What an observer makes of a drive's I/Os. That it is the same as what training makes of a
- * recording, tests/unit/test_replayer_observer.py shows. */
+/* The features that an observer computes from a drive's I/Os. tests/unit/test_replayer_observer.py
+ * shows that they equal those that training computes from a recording. */
 #include "observer.h"
 
 #include "test.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define US 1000ull
-/* No clock shows 0. */
+/* No clock returns 0. */
 #define T0 (1000000 * US)
 #define PAST(ago, what) f[LINNOS_PAST + ((ago)-1) * LINNOS_N_PAST + LINNOS_PAST_##what]
 
@@ -141,7 +141,7 @@ TEST(reads_that_fail_or_are_taken_back_are_no_history)
 	assert(!o.failing);
 }
 
-/* The list of reads and the first that is due stay right in whatever order reads end. */
+/* The list of reads and its oldest entry are correct whatever the order of completions. */
 TEST(any_order_of_ends_gives_what_counting_gives)
 {
 	enum { N = 40 };
@@ -170,7 +170,7 @@ TEST(any_order_of_ends_gives_what_counting_gives)
 			if (ios[i].issued_ns < oldest)
 				oldest = ios[i].issued_ns;
 		}
-		/* Not at every step: several become overdue at once. */
+		/* Not at every step, so that several become overdue at once. */
 		if (rand() % 4)
 			continue;
 		observer_features(&o, 0, 1, T0 + now * US, f);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Queues over a backend in memory, whose clock is the tests': hedges, deadlines, what is cancelled,
- * replicas that fail, hang, are dropped and taken back; and what a queue of files adds to that.
+ * Queues with a backend in memory, whose clock the tests control: hedges, deadlines, cancellation,
+ * replicas that fail, hang, are dropped and restored; and the additional features of queues for
+ * files.
  */
 #include "made_up.h"
 #include "memory_backend.h"
@@ -197,7 +198,7 @@ TEST(a_read_is_over_by_its_deadline_and_nothing_is_written_later)
 	assert(read_within(&s, buf + 1, 1, 1, &in_time) == 1);
 	assert(buf[0] == 'x' && buf[2] == 'x' && is_right(buf + 1, 1, 1));
 	assert(stats_of(s.array).late == 1);
-	/* Who waits for ever for what will never come is told so. */
+	/* Waiting without a limit for requests that never complete returns an error. */
 	linnos_memory_set(s.memory, 0, UINT64_MAX, 0);
 	linnos_memory_set(s.memory, 1, UINT64_MAX, 0);
 	linnos_memory_set(s.memory, 2, UINT64_MAX, 0);
@@ -212,7 +213,8 @@ static int refuse(void *queue, const struct linnos_request *request)
 	return -ECONNREFUSED;
 }
 
-/* It would be looked at when its deadline comes, on a stack that is another's by then. */
+/* Otherwise the read would be accessed at its deadline, on a stack that is used for something else
+ * by then. */
 TEST(a_read_that_every_replica_refuses_at_once_waits_for_no_deadline)
 {
 	struct linnos_options o = at_home_of_1();
@@ -237,7 +239,7 @@ TEST(what_nobody_can_wait_for_writes_to_nobodys_memory)
 	struct simulated s = simulate(&o, 1);
 	char left[READ_BYTES], buf[READ_BYTES];
 
-	/* This backend takes nothing back. */
+	/* This backend cannot cancel. */
 	s.array->backend.cancel = NULL;
 	linnos_memory_set(s.memory, 1, UINT64_MAX, 0);
 	memset(left, 'x', sizeof(left));
@@ -305,10 +307,11 @@ TEST(the_loser_is_cancelled_and_was_late)
 	assert(linnos_pread(s.queue, buf, sizeof(buf), 4096) == READ_BYTES);
 	assert(is_right(buf, sizeof(buf), 4096));
 	assert(stats_of(s.array).hedges_won == 1);
-	/* It is heard of by the next call. */
+	/* The next call processes its completion. */
 	assert(linnos_queue_wait(s.queue, NULL, 0, 0) == 0);
 	assert(stats_of(s.array).cancelled == 1 && stats_of(s.array).in_flight == 0);
-	/* 600 us are not late where 10 ms would be; the next one is waited for until it is. */
+	/* 600 us are not overdue if the limit is 10 ms. The next attempt is waited for until it is
+	 * overdue. */
 	assert(replica_of(s.array, 1).answered == 10);
 	s.array->known->drives[1].overdue_us = 300;
 	assert(linnos_pread(s.queue, buf, sizeof(buf), 4096) == READ_BYTES);
@@ -400,7 +403,7 @@ TEST(many_reads_of_a_queue_come_back_to_their_users)
 	put_back(&s);
 }
 
-/* A backend that sends what was submitted as it waits, as a ring does. */
+/* A backend that sends submitted requests in its wait function, as a ring does. */
 static int (*wait_of_memory)(void *queue, int64_t timeout_ns);
 static struct linnos_request unsent[4];
 static unsigned int n_unsent;
@@ -439,14 +442,15 @@ TEST(what_a_wait_has_to_send_is_sent_when_it_returns)
 	at_2.home = 2;
 	for (int i = 0; i < 2; i++)
 		iov[i] = (struct iovec){.iov_base = buf[i], .iov_len = READ_BYTES};
-	/* At once the one fails, and goes on elsewhere, and the other one is answered. */
+	/* At the same time one fails, and continues at another replica, and the other one is
+	 * answered. */
 	linnos_memory_set(s.memory, 1, USUAL_NS, -EIO);
 	assert(!linnos_queue_submit_read(s.queue, &iov[0], 1, 0, NULL, buf[0]));
 	assert(!linnos_queue_submit_read(s.queue, &iov[1], 1, 0, &at_2, buf[1]));
 	assert(linnos_queue_wait(s.queue, &c, 1, -1) == 1 && c.user == buf[1]);
 	assert(stats_of(s.array).failovers == 1 && !n_unsent);
 	assert(linnos_queue_wait(s.queue, &c, 1, -1) == 1 && c.user == buf[0]);
-	/* A hedge, whose time comes while the caller waits for nothing. */
+	/* A hedge that becomes due while the caller waits for nothing else. */
 	linnos_memory_set(s.memory, 2, UINT64_MAX, 0);
 	assert(!linnos_queue_submit_read(s.queue, &iov[0], 1, 0, &at_2, buf[0]));
 	assert(linnos_queue_wait(s.queue, &c, 1, 0) == 0 && !n_unsent);
@@ -487,7 +491,7 @@ TEST(a_queue_whose_wait_fails_is_closed_when_its_reads_have_come_back)
 	assert(!linnos_queue_submit_read(s.queue, &one, 1, 0, NULL, buf));
 	assert(linnos_queue_wait(s.queue, &c, 1, -1) == -EDEADLK);
 	assert(linnos_queue_close(s.queue) == -EBUSY);
-	/* Its memory was the replica's until now. */
+	/* Until now the replica could write to its memory. */
 	linnos_memory_set(s.memory, 1, USUAL_NS, 0);
 	assert(linnos_queue_wait(s.queue, &c, 1, -1) == 1 && c.result == READ_BYTES);
 	put_back(&s);
@@ -529,7 +533,7 @@ static uint64_t time_of_a_read(struct simulated *s)
 	return linnos_memory_now_ns(s->memory) - start_ns;
 }
 
-/* What it answered before is forgotten, so it is predicted to be the fastest. */
+/* Its history was reset, so its prediction is the lowest one. */
 TEST(reads_leave_a_replica_that_was_taken_back_to_a_copy_until_that_has_been_answered)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
@@ -654,7 +658,7 @@ TEST(what_a_backend_cannot_be_is_named)
 	linnos_memory_free(m);
 }
 
-/* --- Of files ------------------------------------------------------------------------------ */
+/* --- Queues for files ---------------------------------------------------------------------- */
 
 TEST(registered_files_and_buffers_are_read_into)
 {
@@ -677,7 +681,8 @@ TEST(registered_files_and_buffers_are_read_into)
 	o.n_buffers = 2;
 	o.register_files = 1;
 	assert(!linnos_queue_create(&queue, a, &o));
-	/* Some lie in them, some across their borders, and some in none. */
+	/* Some buffers are within registered ones, some cross their borders, and some are
+	 * outside. */
 	for (unsigned int i = 0; i < READS; i++) {
 		struct iovec one = {.iov_base = memory + i * READ_BYTES + (i % 3 == 2 ? 100 : 0),
 				    .iov_len = READ_BYTES - (i % 3 == 2 ? 100 : 0)};
@@ -721,7 +726,7 @@ TEST(fixed_files_and_buffers_of_the_callers_ring_are_used)
 	o.n_buffers = 1;
 	o.first_buffer = 9;
 	assert(!linnos_queue_create(&queue, a, &o));
-	/* The queue has a copy of the indices. */
+	/* The queue has copied the indices. */
 	memset(indices, 0, sizeof(indices));
 	assert(!linnos_queue_prep_read(queue, &sqe, &one, 1, 0, NULL, buf));
 	assert(sqe.opcode == IORING_OP_READ_FIXED && sqe.buf_index == 9);
@@ -744,7 +749,7 @@ static void note_ioprio(void *context, unsigned int replica, struct io_uring_sqe
 	*ioprio = sqe->ioprio;
 }
 
-/* pread(2) knows none. */
+/* pread(2) does not support priorities. */
 TEST(a_read_of_a_priority_goes_by_the_ring_and_has_it)
 {
 	struct linnos_options o = at_home_of_1();
@@ -806,7 +811,7 @@ TEST(a_deadline_and_a_loser_in_the_callers_ring)
 		usleep(linnos_queue_next_timeout_ns(a->queues) / 1000 + 1);
 	assert(linnos_queue_next_expired(a->queues, &c) == LINNOS_READ_DONE && c.result == -ETIME &&
 	       c.user == buf);
-	/* Both have lost, and may be cancelled, each once. */
+	/* Both are orphans and may be cancelled, each once. */
 	assert(linnos_queue_next_orphan(a->queues) + linnos_queue_next_orphan(a->queues) ==
 	       sqe[0].user_data + sqe[1].user_data);
 	assert(linnos_queue_next_orphan(a->queues) == 0 &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Is a read sent to a second replica as well? Drives by the book, whose reads take what is said. */
+/* Hedging by gain, with simulated drives whose latencies are given. */
 #include "race.h"
 
 #include "test.h"
@@ -11,7 +11,7 @@
 #define SLOW_US 3000
 #define FREE INFINITY
 
-/* Of reads that are predicted to take FAST_US, one in `every` takes SLOW_US; 0: none does. */
+/* Of the reads whose prediction is FAST_US, one in `every` takes SLOW_US; none if it is 0. */
 static struct race race_after(double share, unsigned int n, unsigned int every)
 {
 	struct race race;
@@ -37,9 +37,10 @@ TEST(what_is_late_is_raced_as_soon_as_it_is_known_to_be)
 	struct race_plan plan = race_plan(&race, &fast);
 	struct racing late = fast;
 
-	/* Nearly all are answered within the bin that has FAST_US. */
+	/* Nearly all are answered within the bin that contains FAST_US. */
 	assert(plan.wait_us > 0.8 * FAST_US && plan.wait_us < 1.5 * FAST_US);
-	/* By then nearly all that is left is slow, and the second replica answers in FAST_US. */
+	/* By then nearly all remaining reads are slow, and the second replica answers in
+	 * FAST_US. */
 	assert(plan.gain_us > 0.75 * (SLOW_US - 2 * FAST_US) && plan.gain_us < 1.25 * SLOW_US);
 	late.waited_us = plan.wait_us;
 	assert(race_plan(&race, &late).wait_us == 0);
@@ -63,7 +64,7 @@ TEST(what_takes_longer_than_any_ever_did_is_raced)
 	struct racing read = fast;
 
 	assert(race_plan(&race, &read).wait_us > FAST_US);
-	/* That it is about to end is not to be expected. */
+	/* The read must not be expected to complete soon. */
 	read.waited_us = 10 * FAST_US;
 	assert(race_plan(&race, &read).wait_us == 0);
 }
@@ -76,7 +77,7 @@ TEST(a_high_price_is_paid_by_nobody)
 	assert(isinf(race_plan(&race, &fast).wait_us));
 }
 
-/* Every read would be raced: how many are is up to the price. */
+/* Every read would gain from a hedge. The price determines how many are hedged. */
 TEST(races_come_to_be_the_share_that_is_given)
 {
 	static const double shares[] = {0.05, 0.1};
@@ -111,7 +112,7 @@ TEST(without_a_limit_there_is_no_price)
 	assert(race.price_us == 0);
 }
 
-/* Each page that is pending makes a read take 10 us longer. */
+/* Each pending page makes a read take 10 us longer. */
 static struct race crowded_race(void)
 {
 	struct race race;
@@ -128,14 +129,14 @@ TEST(what_others_lose_is_measured_and_forbids_a_race)
 	struct racing read = fast;
 
 	assert(race_plan(&race, &read).wait_us < 3 * FAST_US);
-	/* 64 pages in the way of 100 reads: more than any read takes. */
+	/* 64 pages delay 100 reads by more than any read takes. */
 	read.pages = 64;
 	read.reads = 100;
 	assert(isinf(race_plan(&race, &read).wait_us));
-	/* Of as many pages, with nobody there. */
+	/* As many pages, with no other reads in flight. */
 	read.reads = 0;
 	assert(race_plan(&race, &read).wait_us < 3 * FAST_US);
-	/* Nobody is there now, but there usually is. */
+	/* No reads are in flight now, but there usually are. */
 	for (unsigned int i = 0; i < 1000; i++)
 		race_begin(&race, 100);
 	race.price_us = 1;
@@ -149,7 +150,7 @@ TEST(others_lose_something_even_where_it_cannot_be_seen)
 
 	slow.second_us = SLOW_US / 2;
 	assert(isfinite(race_plan(&race, &slow).wait_us));
-	/* Nobody has met a page, so there is no slope. */
+	/* No attempt has met pending pages, so there is no slope. */
 	slow.reads = 100000;
 	assert(isinf(race_plan(&race, &slow).wait_us));
 }
@@ -173,7 +174,7 @@ TEST(a_change_of_load_is_noticed)
 	struct race race = race_after(0.05, 100000, 50);
 
 	assert(race_plan(&race, &fast).wait_us < 1.5 * FAST_US);
-	/* What was late is usual now. */
+	/* Latencies that were late are normal now. */
 	for (unsigned int i = 0; i < 10000; i++)
 		race_answered(&race, FAST_US, 0, 2 * FAST_US);
 	assert(race_plan(&race, &fast).wait_us > 2 * FAST_US);

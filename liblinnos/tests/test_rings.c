@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Callers' rings as they come: full, shared by two arrays, torn down; and what O_DIRECT wants. */
+/* Rings of callers that are full, shared by two arrays, or torn down; and the requirements of
+ * O_DIRECT. */
 #include "direct.h"
 #include "made_up.h"
 
@@ -14,7 +15,7 @@
 #define BYTES (1u << 20)
 #define READ_BYTES 4096
 
-/* What drives would refuse of linnos_pread(). */
+/* Alignment that the simulated drives require of linnos_pread(). */
 static size_t wanted = 1, wanted_of_memory = 1;
 static unsigned int n_bounced;
 static const char *callers;
@@ -69,7 +70,7 @@ TEST(drives_of_any_block_size_are_read_as_they_want_it)
 			assert(linnos_pread(a->queues, to, bytes, offset) == (ssize_t)bytes);
 			assert(is_right(to, bytes, offset));
 		}
-		/* What is aligned goes to the caller's memory at once. */
+		/* Aligned reads go directly to the caller's memory. */
 		callers = buf;
 		n_bounced = 0;
 		for (int i = 0; i < 100; i++)
@@ -95,19 +96,20 @@ TEST(a_file_tells_what_it_wants)
 	if (direct >= 0) {
 		direct_io_needs(direct, &bytes, &memory);
 		assert(bytes && memory && !(bytes & (bytes - 1)) && !(memory & (memory - 1)));
-		/* And that is enough. */
+		/* This alignment is sufficient. */
 		assert(!posix_memalign((void **)&buf, 65536, 131072));
 		assert(pread(direct, buf + memory, bytes, bytes) == bytes);
 		free(buf);
 		close(direct);
 	}
-	/* Of what has no O_DIRECT nothing is known: as much as any file system. */
+	/* Without O_DIRECT the requirements are unknown, so the largest of any file system is
+	 * used. */
 	close(fd);
 	direct_io_needs(-1, &bytes, &memory);
 	assert(bytes == 4096 && memory == 4096);
 }
 
-/* LINNOS_DEVICE of 1 MiB, whose blocks have LINNOS_BLOCK_BYTES: tests/unit/test_liblinnos.py. */
+/* LINNOS_DEVICE has 1 MiB in blocks of LINNOS_BLOCK_BYTES: tests/unit/test_liblinnos.py. */
 TEST(a_drive_tells_its_blocks)
 {
 	const char *path = getenv("LINNOS_DEVICE");
@@ -176,7 +178,7 @@ TEST(two_arrays_share_a_ring)
 	assert(!io_uring_queue_init(2 * READS, &ring, 0));
 	for (unsigned int k = 0; k < 2; k++)
 		a[k] = array_of(fds[k], 0);
-	/* One of the second array's replicas is gone: its reads go on. */
+	/* One of the second array's replicas fails, and its reads continue at another one. */
 	close(fds[1][0]);
 	for (unsigned int i = 0; i < 2 * READS; i++)
 		assert(!prep_read(a[i % 2], io_uring_get_sqe(&ring), bufs[i], READ_BYTES, 1000 * i,
@@ -184,7 +186,7 @@ TEST(two_arrays_share_a_ring)
 	while (n_done[0] + n_done[1] < 2 * READS) {
 		assert(io_uring_submit_and_wait(&ring, 1) >= 0);
 		while (!io_uring_peek_cqe(&ring, &cqe)) {
-			/* To the first, whosever it is. */
+			/* The handle alone identifies the queue. */
 			enum linnos_outcome outcome =
 				linnos_queue_complete(cqe->user_data, cqe->res, &c);
 
@@ -225,7 +227,7 @@ TEST(a_full_ring_is_said_and_nothing_is_lost)
 	assert(linnos_queue_complete(cqe.user_data, cqe.res, &c) == LINNOS_READ_RESUBMIT);
 	assert(linnos_queue_prep_retry(c.read, NULL) == -EAGAIN);
 	assert(linnos_queue_prep_retry(c.read, NULL) == -EAGAIN);
-	/* What has yet to be prepared is under way, too. */
+	/* A read that has not been prepared yet is in flight, too. */
 	assert(linnos_queue_close(a->queues) == -EBUSY);
 	assert(!linnos_queue_prep_retry(c.read, &sqe));
 	cqe.user_data = sqe.user_data;
@@ -235,7 +237,7 @@ TEST(a_full_ring_is_said_and_nothing_is_lost)
 	put_away(a, N, fds);
 }
 
-/* Its time has come, and the ring is full: the hedge has yet to be prepared. */
+/* Return a read whose hedge is due while the ring is full, so that it has not been prepared yet. */
 static struct linnos_read *hedge_of_a_full_ring(struct linnos_array *a)
 {
 	struct linnos_read *due;
@@ -260,7 +262,7 @@ TEST(a_read_that_is_over_before_its_hedge_is_prepared_stays_until_it_is)
 	due = hedge_of_a_full_ring(a);
 	assert(linnos_queue_complete(first.user_data, READ_BYTES, &c) == LINNOS_READ_DONE &&
 	       c.user == buf);
-	/* There is nothing to be cancelled, and the next read has its own. */
+	/* There is no attempt to cancel, and the next read has its own. */
 	assert(!linnos_queue_next_orphan(a->queues));
 	assert(!prep_read(a, &next, other, sizeof(other), 0, other));
 	assert(linnos_queue_close(a->queues) == -EBUSY);
@@ -319,7 +321,8 @@ TEST(a_read_that_is_over_before_its_hedge_is_prepared_is_abandoned_too)
 	put_away(a, N, fds);
 }
 
-/* Reads, hedges, losers, and one that nobody has prepared again: with the ring all are gone. */
+/* Reads, hedges, orphans, and a read that was not prepared again are all discarded with the
+ * ring. */
 TEST(reads_whose_ring_is_gone_are_abandoned)
 {
 	enum { READS = 12 };
@@ -345,7 +348,8 @@ TEST(reads_whose_ring_is_gone_are_abandoned)
 	for (unsigned int i = 0; i < 4; i++) {
 		struct io_uring_cqe cqe = {.user_data = sqes[i].user_data, .res = READ_BYTES};
 
-		/* One is done, and its hedge has lost; one waits for its hedge, which fails. */
+		/* One read is done, and its hedge is an orphan. Another one waits for its hedge,
+		 * which fails. */
 		if (i == 3)
 			cqe.res = -EIO;
 		linnos_queue_complete(cqe.user_data, cqe.res, &c);
@@ -361,7 +365,7 @@ TEST(reads_whose_ring_is_gone_are_abandoned)
 	assert(stats_of(a).in_flight == 0);
 	for (unsigned int k = 0; k < N; k++)
 		assert(!atomic64_read(&a->known->drives[k].drive.load));
-	/* It reads on, until it is closed. */
+	/* The queue can still read, until it is closed. */
 	assert(linnos_queue_next_timeout_ns(a->queues) == -1);
 	assert(linnos_pread(a->queues, buf, sizeof(buf), 4096) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 4096));
@@ -371,7 +375,7 @@ TEST(reads_whose_ring_is_gone_are_abandoned)
 	put_away(a, N, fds);
 }
 
-/* The kernel still has the memory of what was hedged; whoever gets memory next has other. */
+/* The kernel may still write to the memory of hedged reads, so new reads must get other memory. */
 TEST(what_comes_late_harms_nobody)
 {
 	struct linnos_array *a;
@@ -384,7 +388,7 @@ TEST(what_comes_late_harms_nobody)
 	assert(!prep_read(a, io_uring_get_sqe(&ring), buf, READ_BYTES, 0, NULL));
 	late = a->queues->ring_attempts->bounce->data;
 	linnos_queue_abandon_reads(a->queues);
-	/* Any number of new ones. */
+	/* Any number of new reads. */
 	for (int i = 0; i < 64; i++)
 		assert(linnos_pread(a->queues, buf, READ_BYTES, 0) == READ_BYTES);
 	assert(write(ends[1], "late", 4) == 4);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Many threads read one array whose replicas fail at random moments: no read is lost, none is
- * wrong. So many reads a test, and what became of them:
+ * Many threads read one array whose replicas fail at random times: no read is lost, and none
+ * returns wrong data. The number of reads in each test can be set, and the results are printed:
  *
  *	LINNOS_READS=200000 build/liblinnos/tests/test_threads
  */
@@ -19,15 +19,15 @@
 #define BYTES (4u << 20)
 #define READ_MAX 9000
 
-/* Which replicas failed the read that this thread is in; an attempt that has lost its race ends in
- * a thread of the array's. */
+/* The replicas that failed the current read of this thread. An orphaned attempt completes in a
+ * thread of the array. */
 static __thread unsigned int failed;
 
 struct many {
 	struct linnos_array *array;
 	atomic_ulong answers, reads_failed, reads_done;
 	unsigned int fail_of_256;
-	bool loses_two; /* a replica after a third of the reads, another after two thirds */
+	bool loses_two; /* one replica after a third of the reads, another one after two thirds */
 	unsigned long n_reads;
 	uint64_t seed;
 };
@@ -82,7 +82,7 @@ static void *read_many(void *context)
 				lose(m->array, done > m->n_reads / 2);
 			continue;
 		}
-		/* Only where every one of them has failed it. */
+		/* Only if every one of them has failed it. */
 		assert(n == -EIO && failed == all);
 		atomic_fetch_add(&m->reads_failed, 1);
 	}
@@ -173,7 +173,7 @@ TEST(a_replica_is_cut_short_and_another_one_goes_away_while_reads_are_under_way)
 	struct many m = {.loses_two = true, .seed = 3, .n_reads = reads_asked_for()};
 	int fds[N];
 
-	/* Each has its turn until it fails. */
+	/* Reads use the replicas round robin until one fails. */
 	o.home_margin_percent = 100;
 	m.array = made_up_array(N, BYTES, fds, &o);
 	run(&m);
@@ -182,19 +182,18 @@ TEST(a_replica_is_cut_short_and_another_one_goes_away_while_reads_are_under_way)
 	put_away(m.array, N, fds);
 }
 
-/* --- Whatever may happen to replicas ------------------------------------------------------- */
+/* --- Replicas that fail, hang and vanish --------------------------------------------------- */
 
 #define DEADLINE_NS (40 * MS)
 #define TROUBLE_US 3000
 
-/* One replica after the other fails, hangs or vanishes for a while, and comes back; another one is
- * dropped meanwhile, gets a model, and is taken back. One of the three is always as it should be.
- */
+/* One replica after the other fails, hangs or vanishes for a while, and recovers. Another one is
+ * dropped meanwhile, gets a new model, and is restored. One of the three is always healthy. */
 struct trouble {
 	struct linnos_array *array;
-	atomic_uint fails, hangs; /* by bit */
-	int pipe[2];		  /* what hangs waits for */
-	int files[N];		  /* as they were */
+	atomic_uint fails, hangs; /* bitmaps of replicas */
+	int pipe[2];		  /* reads that hang wait for it */
+	int files[N];		  /* the original descriptors */
 	atomic_bool over;
 	atomic_ulong right, late, n_troubles;
 	_Atomic uint64_t longest_ns;
@@ -208,7 +207,7 @@ static int fail_if_it_fails(void *context, unsigned int replica, uint64_t offset
 	(void)offset;
 	if (t->fails & 1u << replica)
 		return -EIO;
-	/* The pipe's byte: no read is so short. */
+	/* The byte of the pipe: no read is this short. */
 	return result == 1 ? -EINTR : result;
 }
 

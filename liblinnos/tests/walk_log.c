@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Walks an observer through I/Os and prints what it makes of each of them, for tests that know
- * better. From standard input, in order of time: "s NUMBER NOW_NS OFFSET PAGES IS_READ", an I/O is
- * sent;
- * "e NUMBER NOW_NS IS_ANSWERED", it ends. For each "s" a line of features, those before it counts.
+ * Feed I/Os to an observer and print the features after each of them, for tests that compute them
+ * independently. Input on stdin, in order of time: "s NUMBER NOW_NS OFFSET PAGES IS_READ" sends an
+ * I/O; "e NUMBER NOW_NS IS_ANSWERED" completes it. Each "s" prints a line of features, computed
+ * before it is counted.
  */
 #include "observer.h"
 
