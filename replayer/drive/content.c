@@ -65,7 +65,7 @@ bool content_is_ours(const void *block)
 {
 	const uint64_t *words = block;
 
-	/* The words after the first are an odd number and its multiples. */
+	/* The words after the first are an odd base plus multiples of STEP. */
 	if (!((words[1] - STEP) & 1))
 		return false;
 	for (unsigned int i = 2; i < BLOCK_WORDS; i++)

@@ -116,8 +116,8 @@ static void fire_timers(struct replay *r)
 }
 
 /*
- * Start the I/Os that are due, limited by --depth, and return their number. *full_until_ns is the
- * last time when --depth was reached.
+ * Start the I/Os that are due, limited by --depth, and return their number. I/Os due up to
+ * full_until_ns were delayed by --depth.
  */
 static unsigned int issue_due(struct replay *r, uint64_t full_until_ns)
 {
@@ -159,8 +159,8 @@ static bool must_stop(struct replay *r)
 }
 
 /*
- * Return true if all users have their answers and no I/O will follow. Then the run is over, and
- * storms end, too. I/Os still at the drives are waited for and checked.
+ * Called when all users have their answers and no I/O will follow. The run ends, and storms with
+ * it. Return true once all I/Os still at the drives have completed; they are checked, too.
  */
 static bool is_over(struct replay *r)
 {

@@ -195,10 +195,7 @@ static json_t *linnos(struct replay *r, unsigned int drive)
 			 r->model_id[drive]);
 }
 
-/*
- * Return all settings in the order of the options table; those determined by a policy follow their
- * option.
- */
+/* Return all settings as in the options table, or as determined by the policy instead. */
 static json_t *config(struct replay *r)
 {
 	const struct options *o = &r->o;

@@ -174,8 +174,8 @@ TEST(an_end_that_was_missed_does_not_count_for_ever)
 	feed(REQUEST_ANSWERED, 1, T0);
 
 	/*
-	 * the kernel's count is lower, but excludes waiting requests, and not each time: some are
-	 * in transit
+	 * the kernel's count, which excludes waiting requests, is lower, but not each time, because
+	 * some requests are in transit: no request is dropped
 	 */
 	feed(REQUEST_ISSUED, 1, T0);
 	feed(REQUEST_ISSUED, 2, T0 + 20000 * US);

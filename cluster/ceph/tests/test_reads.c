@@ -339,7 +339,7 @@ TEST(of_two_osds_of_a_host_only_the_first_is_a_handle_s)
 	open_with(NULL);
 	assert(osds_of("a", 2)[1] == 3);
 	linnos_ceph_close(ceph);
-	/* and only the primary remains */
+	/* an OSD on the primary's host cannot be read from */
 	set_monitors();
 	monitors.osds[1] = 4;
 	open_with(NULL);
