@@ -141,7 +141,7 @@ class Pool(Closable):
     Raises
     ------
     OSError
-        If Ceph does not permit or have something; the message says what to do.
+        If Ceph lacks the pool or the user, or refuses access; the message says what to do.
     LinnappError
         If the library is not built.
     """

@@ -5,8 +5,8 @@ Each message names the object, the problem, and the remedy. The command line pri
 the message and exits with status 1; any other exception is a bug and keeps its traceback.
 
 Functions that read files, write files or query a kernel raise one of these if that fails.
-Docstrings list them only where they add to this: in functions of the library, and where something
-remains after the failure. Functions named `check_...` raise an error for the first problem found.
+Docstrings list them only in functions of the library, and where something remains after a
+failure. Functions named `check_...` raise an error for the first problem found.
 
 Messages name arguments as in the library, "`allow_truncated=True`"; the command line converts
 them to options (:func:`as_options`).

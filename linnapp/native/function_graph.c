@@ -281,7 +281,7 @@ static int add_event(struct lg_sums *s, const struct event *event)
 	return err;
 }
 
-/* Read the next page; 0 at the end of the file. */
+/* Read the next page, or set is_done at the end of the file. Return: 0, or a negative errno. */
 static int next_page(const struct lg_layout *layout, struct cpu *cpu)
 {
 	uint32_t have = 0, commit;

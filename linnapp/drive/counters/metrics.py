@@ -26,7 +26,7 @@ from linnapp.drive.md import arrays, arrays_of
 from linnapp.drive.sysfs import MODES, Drive, disk_name, drives
 from linnapp.errors import DeviceError
 
-#: Counter in stats/, or column of the disk's stat: metric, factor to its unit, description.
+#: Counter in stats/, or column of the disk's stat: metric, divisor for its unit, description.
 _COUNTERS = {
     "reads": ("linnos_reads", 1, "Reads, with and without the hint, while the policy counts."),
     "latency_critical": (
