@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The core without I/O: three nodes, the second of which is slow for a while. ask() is the network.
- */
+/* The core without I/O: three nodes, the second slow for a while. ask() is the network. */
 #include <linnos_choose.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Links liblinnos: statically from LINNOS_LIB_DIR, else the one that is installed.
+//! Links liblinnos: statically from LINNOS_LIB_DIR if it is set, else the installed library.
 
 fn main() {
     println!("cargo:rerun-if-env-changed=LINNOS_LIB_DIR");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! What of liblinnos.h and linnos_choose.h the crate uses.
+//! The part of liblinnos.h and linnos_choose.h that the crate uses.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::io::IoSliceMut;
@@ -28,7 +28,7 @@ pub struct ReadOptions {
     pub ioprio: u32,
 }
 
-/// What an array has done since it was opened; liblinnos(3) defines each number.
+/// Statistics of an array since it was opened. liblinnos(3) defines each number.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -54,7 +54,7 @@ pub struct Stats {
     pub cancelled: u64,
 }
 
-/// What a replica has done; liblinnos(3) defines each number.
+/// Statistics of a replica. liblinnos(3) defines each number.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]

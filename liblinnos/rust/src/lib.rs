@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-//! Reads from the replica that is predicted to answer first: liblinnos for Rust.
+//! Read from the replica that is predicted to answer first: liblinnos for Rust.
 //!
-//! An [`Array`] is shared by threads; each reads by a [`Queue`] of its own.
+//! Threads share an [`Array`]. Each thread reads through its own [`Queue`].
 //!
 //! ```no_run
 //! # fn main() -> Result<(), linnos::Error> {
@@ -36,18 +36,19 @@ const HOME_TURNS: i32 = -1;
 const NEVER_HEDGE: u32 = 1;
 const PARTS_MAX: usize = 1024;
 
-/// What a call could not do: an errno value, and the thing, what is wrong with it and what to do.
+/// The error of a call: an errno value, and a message that names the object, what is wrong with it
+/// and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// As in errno.h, above 0.
+    /// A positive value as in errno.h.
     pub code: i32,
     text: String,
 }
 
 impl Error {
-    /// Of the call of this thread that has just failed with a negative errno value.
+    /// The error of the call of this thread that has just failed with a negative errno value.
     fn of(code: c_int) -> Error {
-        // SAFETY: it is a string of this thread's until its next call that fails.
+        // SAFETY: the string is valid until the next call of this thread fails.
         let text = unsafe { CStr::from_ptr(ffi::linnos_error()) };
         Error {
             code: -code,
@@ -95,24 +96,26 @@ fn c_path(path: &Path) -> Result<CString, Error> {
         .map_err(|_| Error::invalid(format!("{}: a path with a NUL in it", path.display())))
 }
 
-/// How an array reads; liblinnos(3) has each in full.
+/// How an array reads. liblinnos(3) describes each option in full.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The replica that reads stay at when predictions hardly differ; `None`: in turn.
+    /// The default replica, which serves reads when predictions barely differ; `None` for round
+    /// robin.
     pub home: Option<u32>,
-    /// How much lower another prediction must be for a read to leave home.
+    /// By what percentage another prediction must be lower for a read to be redirected.
     pub home_margin_percent: u32,
-    /// A replica silent for so long is looked at again, by a copy of a read; 0: never.
+    /// A replica that has completed nothing for this time is probed by a copy of a read; 0 disables
+    /// probes.
     pub explore_ms: u32,
-    /// Ask a second replica after so many us; 0: not by a fixed time.
+    /// Send a read to a second replica after this many us; 0 disables hedging after a fixed time.
     pub hedge_us: u32,
-    /// The same after a percentile of the latencies seen, in percent (95.0); 0: not by a percentile.
+    /// The same after a percentile of the measured latencies, in percent (95.0); 0 disables it.
     pub hedge_percentile: f64,
-    /// Hedges and copies are at most so many percent of the reads (5.0, not 0.05).
+    /// Hedges and copies are at most this percentage of the reads (5.0, not 0.05).
     pub extra_io_percent: f64,
-    /// Hedges that calm times save up at most, in each queue.
+    /// Largest number of hedges that can accumulate while none is needed, in each queue.
     pub extra_io_burst: u32,
-    /// Through the page cache, rather than with O_DIRECT.
+    /// Read through the page cache, rather than with O_DIRECT.
     pub buffered: bool,
 }
 
@@ -155,26 +158,26 @@ fn home_of(home: Option<u32>) -> i32 {
 /// How one read is served.
 #[derive(Clone, Debug, Default)]
 pub struct ReadOptions {
-    /// After so long it is over, if there is no answer.
+    /// The read ends after this time if there is no answer.
     pub deadline: Option<Duration>,
-    /// Its home replica, where the array's option would be another one.
+    /// Its default replica, if it differs from that of the array's options.
     pub home: Option<u32>,
-    /// Send it to one replica at a time.
+    /// Send the read to one replica at a time.
     pub never_hedge: bool,
 }
 
-/// Replicas that hold the same bytes, and what is known of them.
+/// Replicas that hold the same bytes, and their state.
 pub struct Array {
     raw: *mut c_void,
 }
 
-// SAFETY: an array may be used by any number of threads at once, and be closed by any.
+// SAFETY: any number of threads may use an array at once, and any thread may close it.
 unsafe impl Send for Array {}
 unsafe impl Sync for Array {}
 
 impl Array {
-    /// Opens block devices or files, each with a model, or none where `models` has none or is empty:
-    /// reads stay at such a home unless it fails or hangs.
+    /// Opens block devices or files, each with a model. If `models` has `None` for a replica or is
+    /// empty, reads are not redirected from or to it unless the default replica fails or hangs.
     pub fn open<P: AsRef<Path>>(
         paths: &[P],
         models: &[Option<&Path>],
@@ -184,7 +187,8 @@ impl Array {
         Array::open_some(&paths, models, options)
     }
 
-    /// Likewise; `None` is a replica that is not there, and counts as dropped: at least one is.
+    /// As [`Array::open`], with `None` for a replica that is absent and counts as dropped. At least
+    /// one must be present.
     pub fn open_some(
         paths: &[Option<&Path>],
         models: &[Option<&Path>],
@@ -220,7 +224,7 @@ impl Array {
         let mut array = Array {
             raw: ptr::null_mut(),
         };
-        // SAFETY: all that is pointed to lives until the call returns, and it keeps none of it.
+        // SAFETY: all pointers are valid until the call returns, and it keeps none of them.
         done(unsafe {
             ffi::linnos_array_open(
                 &mut array.raw,
@@ -233,7 +237,7 @@ impl Array {
         Ok(array)
     }
 
-    /// A thread begins to read.
+    /// Creates a queue for one thread.
     pub fn queue(&self) -> Result<Queue<'_>, Error> {
         let mut queue = Queue {
             raw: ptr::null_mut(),
@@ -244,69 +248,69 @@ impl Array {
         Ok(queue)
     }
 
-    /// Bytes that the largest replica held when the array was opened.
+    /// Returns the size in bytes of the largest replica when the array was opened.
     pub fn size(&self) -> u64 {
-        // SAFETY: it is open.
+        // SAFETY: the array is open.
         unsafe { ffi::linnos_array_size(self.raw) }
     }
 
-    /// Leaves a replica out from now on: what it holds is out of date.
+    /// Stops sending reads to a replica whose data is out of date.
     pub fn drop_replica(&self, replica: u32) -> Result<(), Error> {
-        // SAFETY: it is open.
+        // SAFETY: the array is open.
         done(unsafe { ffi::linnos_array_drop_replica(self.raw, replica) })
     }
 
-    /// Takes a dropped replica back, when it holds what the others hold.
+    /// Uses a dropped replica again, once it holds the same data as the others.
     pub fn restore(&self, replica: u32) -> Result<(), Error> {
-        // SAFETY: it is open.
+        // SAFETY: the array is open.
         done(unsafe { ffi::linnos_array_restore_replica(self.raw, replica) })
     }
 
-    /// Exchanges a replica's model, while others read, too.
+    /// Replaces a replica's model, also while other threads read.
     pub fn set_model(&self, replica: u32, model: Option<&Path>) -> Result<(), Error> {
         let model = model.map(c_path).transpose()?;
         let pointer = model.as_ref().map_or(ptr::null(), |model| model.as_ptr());
-        // SAFETY: it is open, and the path lives until the call returns.
+        // SAFETY: the array is open, and the path is valid until the call returns.
         done(unsafe { ffi::linnos_set_model(self.raw, replica, pointer) })
     }
 
-    /// What the array has done until now.
+    /// Returns the statistics of the array.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats::default();
-        // SAFETY: it is open, and no more is written than there is room for.
+        // SAFETY: the array is open, and at most the given size is written.
         unsafe { ffi::linnos_array_get_stats(self.raw, &mut stats, size_of::<Stats>()) };
         stats
     }
 
-    /// What a replica has done until now.
+    /// Returns the statistics of a replica.
     pub fn replica_stats(&self, replica: u32) -> Result<ReplicaStats, Error> {
         let mut stats = ReplicaStats::default();
         let bytes = size_of::<ReplicaStats>();
-        // SAFETY: likewise.
+        // SAFETY: the array is open, and at most the given size is written.
         done(unsafe { ffi::linnos_array_get_replica_stats(self.raw, replica, &mut stats, bytes) })?;
         Ok(stats)
     }
 }
 
 impl Drop for Array {
-    /// Waits for attempts that have lost their race.
+    /// Waits for the slower attempts of hedged reads.
     fn drop(&mut self) {
-        // SAFETY: no queue is left, for they borrow it; NULL is nothing to close.
+        // SAFETY: no queue exists, because queues borrow the array. Closing NULL does nothing.
         unsafe { ffi::linnos_array_close(self.raw) };
     }
 }
 
-/// A thread's part of an array.
+/// One thread's part of an array.
 pub struct Queue<'a> {
     raw: *mut c_void,
     array: PhantomData<&'a Array>,
 }
 
-// SAFETY: it is for one thread at a time, whichever: reads want it mutable.
+// SAFETY: any thread may use it, one at a time, because reads need a mutable reference.
 unsafe impl Send for Queue<'_> {}
 
 impl Queue<'_> {
-    /// Reads at an offset; fewer bytes only where the replicas end.
+    /// Reads at an offset. Fewer bytes are returned only at the end of the replicas.
     pub fn pread(&mut self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
         self.preadv(
             &mut [IoSliceMut::new(buffer)],
@@ -315,7 +319,7 @@ impl Queue<'_> {
         )
     }
 
-    /// Likewise, into several places, and as this read wants it.
+    /// As [`Queue::pread`], into several buffers and with options for this read.
     pub fn preadv(
         &mut self,
         buffers: &mut [IoSliceMut<'_>],
@@ -335,8 +339,8 @@ impl Queue<'_> {
         let n = buffers.len().min(PARTS_MAX + 1) as c_int;
         let offset = i64::try_from(offset)
             .map_err(|_| Error::invalid(format!("read at {offset}: no such offset")))?;
-        // SAFETY: slices to be written to have the layout of struct iovec, and when the call returns
-        // nobody writes to them any more.
+        // SAFETY: `IoSliceMut` has the layout of struct iovec, and no thread writes to the buffers
+        // after the call has returned.
         let n = unsafe { ffi::linnos_preadv(self.raw, buffers.as_ptr(), n, offset, &wanted) };
         usize::try_from(n).map_err(|_| Error::of(n as c_int))
     }
@@ -344,7 +348,7 @@ impl Queue<'_> {
 
 impl Drop for Queue<'_> {
     fn drop(&mut self) {
-        // SAFETY: nothing was begun in it that has not come back; NULL is nothing to close.
+        // SAFETY: all reads of the queue have completed. Closing NULL does nothing.
         unsafe { ffi::linnos_queue_close(self.raw) };
     }
 }

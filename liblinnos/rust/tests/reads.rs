@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! What is read, refused, counted and shared.
+//! Reads, errors, statistics, and use by several threads.
 
 use std::io::{self, IoSliceMut};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use linnos::{Array, Options, ReadOptions};
 
 const BYTES: usize = 1 << 20;
 
-/// Three files that hold the same, in a folder of the test's own.
+/// Three files with the same contents, in the test's own folder.
 struct Replicas {
     folder: PathBuf,
     paths: Vec<PathBuf>,
@@ -127,7 +127,7 @@ fn a_replica_is_left_and_taken_back() {
     queue.pread(&mut buffer, 0).unwrap();
     assert_eq!(array.replica_stats(1).unwrap().served, 0);
     array.restore(1).unwrap();
-    // A copy is heard of first.
+    // The copy's completion is processed first.
     queue.pread(&mut buffer, 0).unwrap();
     assert_eq!(array.replica_stats(1).unwrap().served, 0);
     while array.replica_stats(1).unwrap().served == 0 {
