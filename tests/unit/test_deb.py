@@ -50,8 +50,9 @@ def said(*command: str | Path, umask: int = -1, **environment: str) -> str:
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The packages by name, of a builder who keeps its files to itself; built twice, as one may, at
-    first without what engines bring."""
+    """Build the packages as a user with a restrictive umask; build twice, at first without those
+    of storage engines. Return them by name.
+    """
     out = tmp_path_factory.mktemp("deb")
     compiler = tmp_path_factory.mktemp("compiler") / "gcc"
     compiler.write_text(WITHOUT_ENGINES)
@@ -82,7 +83,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def unpacked(packages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All of them in one tree."""
+    """Unpack all of them into one tree."""
     root = tmp_path_factory.mktemp("root")
     for package in packages.values():
         said("dpkg-deb", "-x", package, root)
@@ -157,7 +158,7 @@ def test_package_files_are_readable_and_have_reproducible_dates(packages: dict[s
 
 
 def test_the_wheel_s_list_of_hashes_is_left_out(unpacked: Path) -> None:
-    """Its libraries are stripped afterwards; what else it names is dpkg's."""
+    """Libraries are stripped afterwards; dpkg keeps the other hashes."""
     (info,) = unpacked.glob("usr/lib/python3/dist-packages/linnapp-*.dist-info")
     assert (info / "METADATA").is_file() and not (info / "RECORD").exists()
 
@@ -196,7 +197,7 @@ int main(void)
 def test_a_program_is_built_as_documented_with_what_the_package_needs(
     packages: dict[str, Path], unpacked: Path, tmp_path: Path
 ) -> None:
-    """With nothing of pkg-config's but what the package and those that it depends on bring."""
+    """pkg-config finds only files of the package and of its dependencies."""
     (found,) = unpacked.glob("usr/lib/*/pkgconfig/liblinnos.pc")
     (line,) = re.findall(
         r"^    (cc program\.c .*)$", (ROOT / "docs" / "liblinnos.md").read_text(), re.M
@@ -288,7 +289,7 @@ def test_missing_module_message_names_the_environment_of_the_command(
 
 
 def test_child_processes_do_not_run_the_command_again(unpacked: Path) -> None:
-    """Those that train drives side by side run its file first, under another name."""
+    """Processes that train drives in parallel run its file first, under another name."""
     ran = (
         "import runpy, sys; sys.modules['linnapp.cli'] = None; "
         "runpy.run_path(sys.argv[1], run_name='__mp_main__')"
@@ -342,7 +343,7 @@ def test_scripts_switch_nothing_on(packages: dict[str, Path], tmp_path: Path) ->
 
 @pytest.mark.skipif(shutil.which("lintian") is None, reason="lintian is not installed")
 def test_lintian_finds_nothing(packages: dict[str, Path]) -> None:
-    """No errors, and no warnings but those that are overridden, with a reason."""
+    """No errors, and no warnings except overridden ones, which have a reason."""
     ran = subprocess.run(
         ["lintian", "--allow-root", "--fail-on", "error,warning", *packages.values()],
         capture_output=True,

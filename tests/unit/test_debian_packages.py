@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Who builds one library is made to install what that one needs, and no server."""
+"""A build of one library installs only the packages that it needs, and no server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIBRARIES, LIBRADOS = (f"packaging/apt/{name}.txt" for name in ("libraries", "li
 
 
 def lists(target: str) -> set[str]:
-    """Those whose packages make looks for, in a clone where nothing was built."""
+    """Return the package lists that make checks, in a clone without a build."""
     asked = subprocess.run(
         ["make", "--dry-run", "BUILD=no/such", target],
         cwd=ROOT, check=True, capture_output=True, text=True,

@@ -24,7 +24,7 @@ PAGE = (ROOT / "docs" / "cluster.md").read_text()
 
 
 def printed() -> str:
-    """What the page has below the command."""
+    """Return the page's output of the command."""
     return PAGE.split("```sh\nmake demo-cluster\n```\n\n```text\n")[1].split("```")[0]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The demo's picture: who sees colours otherwise tells its lines apart, and names stand apart."""
+"""The demo's picture: colour-blind readers can distinguish its lines, and labels do not overlap."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ esac""",
 
 
 class Root:
-    """A machine's files below a folder, with one kernel, its headers and its initramfs."""
+    """The files of a machine in a folder, with one kernel, its headers and its initramfs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -169,7 +169,7 @@ def test_md_that_is_loaded_is_unloaded_or_named(root: Root) -> None:
 
 
 def test_secure_boot_without_the_key_is_explained(root: Root) -> None:
-    """What it would not load must not come before md's own: the root may be on an array."""
+    """Modules that it would not load must not replace md's own: the root may be on an array."""
     variable = root.folder / "sys/firmware/efi/efivars/SecureBoot-8be4df61"
     variable.parent.mkdir(parents=True)
     for on, key, is_built in (

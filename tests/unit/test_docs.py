@@ -17,12 +17,12 @@ PAGE = ROOT / "docs" / "insight.md"
 
 @pytest.fixture
 def recording(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recording of the example, where the example has it."""
+    """Put the example's recording where the example expects it."""
     monkeypatch.chdir(ROOT)
 
 
 def example() -> tuple[list[str], str]:
-    """The command's words, and what it is said to print."""
+    """Return the command's words and its documented output."""
     lines = PAGE.read_text().split("\n## Why was this read revoked?\n")[1].split("\n## ")[0]
     found = re.search(
         r"^The slowest [^\n]*\n\n```sh\nlinnapp (explain [^\n]*)\n```\n\n```text\n(.*?)^```$",

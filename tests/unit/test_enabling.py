@@ -106,7 +106,7 @@ def add_array(block: Path, name: str, parts: dict[str, str], level: str = "raid1
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the journal gets."""
+    """Return the lines of the journal."""
     found: list[str] = []
     monkeypatch.setattr("syslog.syslog", lambda _, line: found.append(line))
     monkeypatch.setattr("sys.argv", ["/usr/bin/linnapp", "enable", "/dev/md0"])
@@ -443,7 +443,7 @@ def test_failed_enable_restores_the_previous_configuration(
 def test_an_array_that_is_on_is_recorded_as_if_it_were_off(
     run: Run, block: Path, tmp_path: Path, recordings: Path, monkeypatch, end
 ) -> None:
-    """Enabled again: what md steers away, or a drive refuses, would be missing in the recording."""
+    """When enabled again, a recording would lack the reads that md redirects or drives refuse."""
     made(tmp_path / "first")
     assert run("enable", "md0", "--recordings", tmp_path / "first").exit_code == 0
     conf = tmp_path / "etc" / "drives.conf"
@@ -506,7 +506,7 @@ def test_ctrl_c_keeps_what_is_recorded(
 def test_a_recording_that_could_not_be_merged_is_ended(
     run: Run, block: Path, tmp_path: Path, recordings: Path, monkeypatch
 ) -> None:
-    """Rather than to fill the file system, and to be lost at its end."""
+    """Otherwise it would fill the file system and be lost in the end."""
 
     def record(_: object, directory: Path, **options: Any) -> None:
         directory.mkdir(parents=True)
@@ -594,7 +594,7 @@ def test_disable_forgets_a_missing_drive(
 def test_the_unit_is_enabled_and_disabled(
     run: Run, tmp_path: Path, recordings: Path, monkeypatch
 ) -> None:
-    """Only where systemd runs, and of the file that the unit reads."""
+    """Only where systemd runs, and only for the file that the unit reads."""
     conf = tmp_path / "linnapp" / "drives.conf"
     for module in (drives_conf, restore_unit):
         monkeypatch.setattr(module, "DEFAULT_CONF", conf)
@@ -678,7 +678,7 @@ def test_each_drive_on_its_own(run: Run, block: Path, conf: DrivesConf, tmp_path
 
 
 def nodes(block: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> str:
-    """Have nodes of the kernel's names, and no others; returns the folder."""
+    """Create nodes with the kernel's names only; return the folder."""
     folder = tmp_path / "dev"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -700,7 +700,7 @@ def known(block: Path, **serials: str) -> None:
 def test_a_drive_that_has_another_name_is_found_again(
     run: Run, block: Path, conf: DrivesConf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The two have changed places, and md0 is called otherwise."""
+    """The two drives have swapped names, and md0 has another name."""
     dev = nodes(block, tmp_path, monkeypatch, "sda", "sdb", "md127")
     known(block, sda="A 1", sdb="B 1")
     (block / "md0").rename(block / "md127")
@@ -768,7 +768,7 @@ def test_a_drive_that_is_known_by_less_or_by_nothing_is_restored(
     monkeypatch: pytest.MonkeyPatch,
     said: dict[str, str],
 ) -> None:
-    """An older file says nothing of a drive; one that has grown is the same."""
+    """Older files have less or no identity of a drive; a drive that has grown is the same."""
     dev = nodes(block, tmp_path, monkeypatch, "sda")
     known(block, sda="A")
     [entry, _] = conf.drives.values()
@@ -780,7 +780,7 @@ def test_a_drive_that_is_known_by_less_or_by_nothing_is_restored(
 def test_names_with_white_space_in_them_are_restored(
     run: Run, block: Path, conf: DrivesConf, tmp_path: Path
 ) -> None:
-    """As mdadm makes of --name="my array"; such a link is followed to whatever it names."""
+    """mdadm makes such a link for --name="my array"; it is followed whatever its target."""
     array, drive = tmp_path / "md" / "my array [x]", tmp_path / "md" / "a drive"
     array.parent.mkdir()
     array.symlink_to(block.parent / "dev" / "md0")

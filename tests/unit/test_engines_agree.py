@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""One network, four ways to compute it: numpy, the kernel's C code, TensorFlow, and plainly.
+"""Four implementations of one network: numpy, the kernel's C code, TensorFlow, and plain Python.
 
-They agree on every one of 100,000 random vectors of digits. (The kernel itself is compared with
-them in the lab tests.)
+They agree on every one of 100,000 random vectors of digits. (The lab tests compare the kernel
+itself with them.)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ N = 100_000
 
 
 def trained_like_model() -> tuple[Model, dict[str, np.ndarray]]:
-    """Weights of the size that training gives, near a boundary that splits random digits."""
+    """Return weights of the size that training gives; their boundary splits random digits."""
     rng = np.random.default_rng(7)
     weights = {
         "hidden_weights": rng.normal(0, 0.12, (31, 256)).astype(np.float32),
@@ -36,7 +36,7 @@ def random_digits() -> np.ndarray:
 
 
 def plainly(model: Model, x: np.ndarray) -> np.ndarray:
-    """The network in the words of its definition, in integers of 64 bits; slow on purpose."""
+    """Compute the network from its definition, in 64-bit integers; slow on purpose."""
     out = np.tile(model.output_bias, (len(x), 1))
     for unit in range(model.n_hidden):
         hidden = np.full(len(x), model.hidden_bias[unit], np.int64)
@@ -47,7 +47,7 @@ def plainly(model: Model, x: np.ndarray) -> np.ndarray:
 
 
 def _digits(n: int) -> np.ndarray:
-    """Random digits, half of them with as many zeros as real features have, and the extremes."""
+    """Return random digits, half of them with as many zeros as real features, and the extremes."""
     rng = np.random.default_rng(3)
     x = rng.integers(0, 10, (n, 31), dtype=np.uint8)
     x[::2] *= rng.integers(0, 3, (n // 2, 31), dtype=np.uint8) == 0

@@ -61,7 +61,7 @@ def test_lost_events_are_an_error(tmp_path: Path) -> None:
 def test_each_observed_read_has_its_decision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two drives whose reads are mixed; one without a decision is an error."""
+    """Reads of two drives are mixed; a read without a decision is an error."""
     home = np.array([0, 1, 0, 1, 1])
     offset = np.arange(5) * 4096
     events = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How the cells of the evaluation are drawn, recorded and trained."""
+"""Configurations of the evaluation: their random workloads, recordings and training."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_heimdall_learns_from_what_each_drive_was_given_and_is_given_its_network
 
 
 def _drawn(folder: Path, seed: int, *, replicate_writes: bool) -> list[iolog.Workload]:
-    """Both parts of a workload, of each drive."""
+    """Return both parts of a workload, for each drive."""
     slices = [(folder / "train", 0.0, 1.0), (folder / "replay", 1.0, 3.0)]
     cells.write_workload("az-e", slices, seed, kept_s=0.5, replicate_writes=replicate_writes)
     paths = [path for part, _, _ in slices for path in sorted(part.glob("*.iolog"))]

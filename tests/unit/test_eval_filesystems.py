@@ -157,7 +157,7 @@ def test_worker_reports_wrong_data(tmp_path: Path) -> None:
 
 
 def _report(path: Path, latency_us: Callable[[int, int], float], threads: int = 3) -> Path:
-    """A made-up report: each thread reads and syncs 40 times."""
+    """Write a synthetic report in which each thread reads and syncs 40 times."""
     rows = [
         (KINDS.index("read" if i % 2 else "fsync"), 1000 * i, round(1000 * latency_us(thread, i)))
         for thread in range(threads)
@@ -230,7 +230,7 @@ def test_blocks_read_counts_wrong_and_missing_blocks(tmp_path: Path) -> None:
 
 @pytest.fixture
 def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
-    """What the experiment leaves, of runs that are made up: the more is added, the slower."""
+    """The experiment's data of synthetic runs: the more delay, the slower."""
 
     def run_case(cache: Cache, case: Case, seed: int) -> list[dict[str, Any]]:
         found = []

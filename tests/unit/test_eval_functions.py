@@ -13,7 +13,7 @@ from linnapp.insight.functions import GROUPS
 
 
 def data() -> dict[str, Any]:
-    """Every case, of which pages take a half and splitting a tenth; the second boot 1 % more."""
+    """All cases: pages take half of the time, splitting a tenth; the second boot is 1 % slower."""
     points = []
     for system in measured.PARAMETERS["file_systems"]:
         for boot, huge_pages in itertools.product(range(2), (False, True)):

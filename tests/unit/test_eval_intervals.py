@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Intervals hold what they should as often as they say, and no difference is seen where none is."""
+"""Intervals have the stated coverage, and differences the stated false positive rate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEED_SPREAD = 0.2
 
 
 def _bursts(rng: np.random.Generator, due_us: NDArray[Any]) -> NDArray[np.float64]:
-    """A factor of the latency that stretches of time have in common, mean 1."""
+    """Return a factor of the latency common to blocks of time, with mean 1."""
     stretch = (due_us // 50_000).astype(int)
     return np.asarray(rng.exponential(1.0, stretch.max() + 1)[stretch])
 
@@ -35,7 +35,7 @@ def _due(rng: np.random.Generator, n: int = 2000) -> NDArray[np.float64]:
 def _seed(
     rng: np.random.Generator, mean_us: dict[str, float], spread: float = SEED_SPREAD
 ) -> Blocks:
-    """One seed: policies share its hardness and its bursts, and each has its own luck."""
+    """Return one seed: policies share its slowness and its bursts, and have noise of their own."""
     due_us = _due(rng)
     hardness = rng.lognormal(-(spread**2) / 2, spread) * _bursts(rng, due_us)
     blocks = Blocks(due_us, LENGTH_US)
@@ -55,7 +55,7 @@ def two_errors(rate: float, trials: int = TRIALS) -> float:
 
 @pytest.mark.parametrize("n_seeds", [3, 5])
 def test_pooled_interval_covers_the_mean_at_the_stated_rate(n_seeds: int) -> None:
-    """Seeds make all reads slower or faster; the interval is about seeds, so it is about 100 us."""
+    """Each seed scales all latencies, so the interval over seeds is that of 100 us."""
     found = [trial.mean("a") for trial in _trials({"a": 100.0}, n_seeds)]
     held = np.mean([i.low <= 100.0 <= i.high for i in found])
     assert abs(held - 0.95) <= two_errors(0.95) + 0.015
@@ -73,7 +73,7 @@ def test_pooled_difference_has_the_stated_false_positive_rate(n_seeds: int) -> N
 
 
 def test_pooled_difference_generalises_over_seeds_not_blocks() -> None:
-    """A policy gains another share in each seed, in all of its blocks: nothing but seeds varies."""
+    """A policy's gain differs between seeds but not between blocks of a seed."""
     rng = np.random.default_rng(8)
     held = {3: 0, 5: 0}
     for n_seeds in held:
@@ -118,7 +118,7 @@ def test_one_seed_draws_its_blocks() -> None:
 
 
 def test_one_seed_has_the_stated_false_positive_rate() -> None:
-    """Two policies with bursts of their own, which last a block."""
+    """Each of two policies has its own bursts, which last a block."""
     rng = np.random.default_rng(4)
     called = {"mean": 0, "p90": 0}
     trials = 200
@@ -140,9 +140,9 @@ def test_one_seed_has_the_stated_false_positive_rate() -> None:
 def test_one_seed_calls_a_difference_only_if_exchanging_blocks_does(
     n_differ: int, excludes_zero: bool
 ) -> None:
-    """Two policies differ in five of twenty blocks, always alike: one of 16 such draws would be.
+    """Five of 20 blocks differ, all in one direction, as in one of 16 random exchanges.
 
-    Of blocks drawn anew hardly ever none of these is among.
+    A bootstrap sample almost always contains at least one of these blocks.
     """
     blocks = Blocks(np.arange(2000) * 1000.0, 2e6)
     blocks.add("a", np.full(2000, 100.0))

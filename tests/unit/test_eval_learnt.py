@@ -105,7 +105,7 @@ def test_ties_go_to_the_default_replica() -> None:
 
 @pytest.fixture(scope="module")
 def bursts() -> tuple[NDArray[Any], NDArray[Any]]:
-    """A recording and a `random` replay of three drives, slow in turn for 50 ms at a time."""
+    """A recording and a `random` replay of three drives, each slow in turn for 50 ms."""
     rng = np.random.default_rng(2)
 
     def run(n: int, *, at_random: bool) -> NDArray[Any]:

@@ -35,7 +35,7 @@ from eval.work import StepError
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Context]:
-    """The data of Fig. 8 with three seeds of one workload, and the context that it ran in."""
+    """Return the data of Fig. 8 with three seeds of one workload, and its context."""
     out = tmp_path_factory.mktemp("eval")
     with pytest.MonkeyPatch.context() as patch:
         made_up_lab.install(patch)
@@ -154,7 +154,7 @@ def test_replicated_writes_are_compared_with_fig08(
 
 
 def _trace(path: Path, n: int = 2000, *, writes_only: bool = False) -> Path:
-    """1000 I/Os a second, two thirds of them reads."""
+    """Write a trace of 1000 I/Os per second, two thirds of them reads."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
         "".join(

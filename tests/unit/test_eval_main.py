@@ -28,7 +28,7 @@ def _arguments(**changes: Any) -> argparse.Namespace:
 
 @pytest.fixture
 def counted() -> tuple[Experiment, list[str]]:
-    """An experiment that notes its runs, and draws nothing."""
+    """An experiment that counts its runs and draws nothing."""
     runs: list[str] = []
 
     def run(context: Context) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the evaluation runs are copies of what was built."""
+"""The evaluation runs copies of the built programs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Progress in a log: lines now and then, and whatever a name contains stands there as it is."""
+"""Progress in a log: a line from time to time, with names shown verbatim."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def counted(totals: dict[str, int], begun: list[str]) -> None:
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Lines, but for the time."""
+    """Return the lines without the time."""
     return [line.split(" 0:")[0] for line in capsys.readouterr().err.splitlines()]
 
 

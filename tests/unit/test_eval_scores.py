@@ -60,7 +60,7 @@ def _replayed(
 
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A cell of three seeds whose policies differ by known factors, hard and easy blocks alike."""
+    """A configuration of three seeds; policies differ by known factors in all blocks."""
     results: dict[Cell, dict[str, Replayed]] = {}
     for seed in (1, 2, 3):
         rng = np.random.default_rng(seed)
@@ -204,7 +204,7 @@ def test_true_claim_is_called_worse_at_most_at_the_stated_rate(n_seeds: int, n_c
 
 
 def test_a_claim_about_a_ratio_is_tested_on_its_logarithm() -> None:
-    """A ratio of 1.2 with seeds that differ by a factor of 1.1, and its inverse, are as certain."""
+    """A ratio of 1.2, with seeds that differ by a factor of 1.1, is as certain as its inverse."""
     claim = next(claim for claim in CLAIMS if claim.source == "fig08")
     shares = [1 - 1.2 * 1.1**end for end in (0, 1, -1)]
     found = claim.tested_on(Interval(*shares))

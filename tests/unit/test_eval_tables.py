@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tables, words and figures of experiments on drives and models, from made-up data."""
+"""Tables, text and figures of experiments on drives and models, from synthetic data."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _points() -> dict[str, Any]:
 
 
 def _day(jump: float, seed: int = 1) -> dict[str, Any]:
-    """Points that stay for ten hours and then are elsewhere."""
+    """Return inflection points that are constant for ten hours and then move."""
     rows = []
     for minutes in fig07.WINDOWS_MIN:
         for i in range(fig07.HOURS * 60 // minutes):

@@ -73,7 +73,7 @@ def _runs(iops: float, slowness: str, **mean_us: float) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def data() -> dict[str, Any]:
-    """A trace at two rates: `lowest` loses at one of them, calm, and wins otherwise."""
+    """A trace at two rates: `lowest` is slower at one of them without bursts, else faster."""
     facts = {"training_reads": [500] * 3, "n_trees": [300] * 3}
     return {
         "traces": [{"trace": "t", "iops": iops, **facts} for iops in (2000.0, 1000.0)],

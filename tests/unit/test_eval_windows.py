@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A lost window is taken apart: every read counts once, under what was done with it."""
+"""Analysis of a lost window: every read counts once, by what the policy did with it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _window(mean_us: dict[str, float], below: tuple[float, float, float]) -> dic
 
 @pytest.fixture
 def windows() -> dict[str, Any]:
-    """A gain, a tie where nothing can be gained, and losses there."""
+    """A gain, a tie where no gain is possible, and losses there."""
 
     def means(base: float, linnos: float, oracle: float) -> dict[str, float]:
         return {

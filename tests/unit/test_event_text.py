@@ -58,7 +58,7 @@ swapper     0 [002]  8018.233260: block:block_rq_complete: 8,0 R () 184067232 + 
 
 
 def columns(path: Path) -> list[tuple[int, int, int, int]]:
-    """Time, sector, bytes and latency in us of each I/O."""
+    """Return time, sector, bytes and latency in us of each I/O."""
     found = load(path)
     return list(
         zip(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp explain`: from a recording, from printed trace events, and what it refuses."""
+"""`linnapp explain` on recordings and printed trace events, and its refusals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Explain = Callable[..., Any]
 
 @pytest.fixture
 def explain(capsys: pytest.CaptureFixture[str]) -> Explain:
-    """Run the command in this process; returns its JSON, or a list of lines."""
+    """Run the command in this process; return its JSON, or a list of lines."""
 
     def explain(*arguments: object, as_json: bool = True) -> Any:
         words = ["explain", *map(str, arguments), *(["--json"] if as_json else [])]
@@ -130,7 +130,7 @@ def test_lost_events_are_counted() -> None:
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """Reads of 100 us, a burst of them at 30 deep that take 3 to 4 ms, and one that was revoked."""
+    """Record reads of 100 us, 30 simultaneous reads of 3 to 4 ms, and a revoked one."""
     t = TraceBuilder()
     for i in range(200):
         t.io(i * 200, i * 200 + 100, 8 * i)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp explain` with a latency model: what mattered, and what would have turned it."""
+"""`linnapp explain` with a latency model: important features, and changes that reverse it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from linnapp.trace.formats import decisions
 
 
 def selection_at(model: LatencyModel, rows: npt.NDArray[np.uint32]) -> Selection:
-    """Reads of these features, of which the last is to be explained."""
+    """Return reads with these features, the last of which is to be explained."""
     table = np.zeros(len(rows), decisions.DECISION)
     table["of_latency"], table["features"] = True, rows
     table["out_fast"], table["out_slow"] = model.refuse_us, predict_us(model, rows)

@@ -54,7 +54,7 @@ STAT = "1000 0 8000 250 500 0 4000 125 3 300 375 0 0 0 0 0 0\n"
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two drives whose counters are 100, 200, ... in the order above; the first has a model."""
+    """Two drives with counters of 100, 200, ... in the order above; the first has a model."""
     make_tree(tmp_path, monkeypatch)
     monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
     for disk in "sda", "sdb":
@@ -213,7 +213,7 @@ def test_wrong_addresses_are_errors(tree: Path) -> None:
 
 
 def dashboard_queries() -> list[str]:
-    """Every expression of the dashboard, its variables filled in as Grafana would."""
+    """Return every expression of the dashboard, with variables replaced as in Grafana."""
     dashboard = json.loads(DASHBOARD.read_text())
     queries = [
         target["expr"]
@@ -301,10 +301,10 @@ needs_prometheus = pytest.mark.skipif(
 
 
 def check_rules(tmp_path: Path, *cases: str) -> None:
-    """Have promtool play time series, and look at the alerts that come of them.
+    """Play time series with promtool, and check the resulting alerts.
 
-    A case says how long a step is, has a line for each series with its values, and then which
-    alerts, of one name or any, are to fire at some time.
+    A case gives the length of a step, a line for each series with its values, and the
+    alerts, of one name or any, that must fire at some time.
     """
     paths = [tmp_path / f"{k}.yaml" for k in range(len(cases))]
     for path, case in zip(paths, cases, strict=True):
@@ -456,7 +456,7 @@ scrape_configs:
 
 @pytest.fixture
 def exporter(tree: Path) -> Iterator[str]:
-    """An exporter of the tree as another process; yields its HOST:PORT."""
+    """Run an exporter of the tree in another process; yield its HOST:PORT."""
     with an_exporter("--look-every", "0.1") as address:
         yield address
 
@@ -526,7 +526,7 @@ def test_page_shows_the_values_of_the_snapshots(exporter: str, tree: Path) -> No
 
 
 def test_drive_under_removal_is_left_out(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its files are there, and empty: the others are looked at all the same."""
+    """Its files exist but are empty; the other drives are still read."""
     array = WatchedArray([])
     array.look()
     (tree / "block" / "sda" / "linnos" / "threshold_us").write_text("")
@@ -538,7 +538,7 @@ def test_drive_under_removal_is_left_out(tree: Path, capsys: pytest.CaptureFixtu
 def test_snapshot_thread_continues_after_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It says so once, and the page says how old it is."""
+    """It reports the error once, and the page shows its age."""
 
     class Enough(BaseException):
         pass
@@ -619,7 +619,7 @@ def test_prometheus_answers_every_query(exporter: str, tree: Path, tmp_path: Pat
 
 @contextlib.contextmanager
 def a_prometheus(exporter: str, directory: Path) -> Iterator[str]:
-    """A server that scrapes the exporter; yields its HOST:PORT."""
+    """Run a server that scrapes the exporter; yield its HOST:PORT."""
     (directory / "prometheus.yaml").write_text(CONFIG.format(rules=RULES, target=exporter))
     with (directory / "log").open("w") as log:
         server = subprocess.Popen(
@@ -659,7 +659,7 @@ def asked(address: str, query: str) -> list[Any]:
 
 
 def answered(address: str, query: str) -> Any:
-    """The one thing that a server answers, once it does."""
+    """Return the single result of a query, once there is one."""
     end = time.monotonic() + 600
     while not (found := asked(address, query)):
         assert time.monotonic() < end, query

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""FISPDK rule files become the right rules, and wrong ones are refused by name."""
+"""FISPDK rule files become the right rules, and invalid ones are refused by name."""
 
 from __future__ import annotations
 

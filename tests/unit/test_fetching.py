@@ -31,7 +31,7 @@ Run = Callable[..., Any]
 
 
 def put(store: Path, name: str, seed: int = 0) -> LatencyModel:
-    """A model and its record in a store."""
+    """Put a model and its record into a store."""
     model = random_trees(seed)
     path = store / f"{name}.linnos"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,8 +41,7 @@ def put(store: Path, name: str, seed: int = 0) -> LatencyModel:
 
 
 class Files(http.server.SimpleHTTPRequestHandler):
-    """Of a directory; what was asked for is remembered, and two paths are not answered as they
-    should."""
+    """Serve a directory and remember requests; two paths get wrong answers on purpose."""
 
     asked: list[str] = []  # noqa: RUF012
     elsewhere = ""
@@ -67,7 +66,7 @@ class Files(http.server.SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def served(folder: Path, certificate: Path | None = None) -> Iterator[str]:
-    """The address of a server of a directory."""
+    """Yield the address of a server of a directory."""
 
     class OfFolder(Files):
         def __init__(self, *words: Any) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A fleet on Dask gives the models that training at home gives, and goes on after a stop."""
+"""A fleet on Dask makes the same models as local training, and continues after an interruption."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ def test_arrays_are_directories() -> None:
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Dask gives up on a busy machine: on a thread that has not begun after 10 s, and on processes
-    and connections after 30 s."""
+    """Raise Dask's limits for busy machines: 10 s for the start of a thread, and 30 s for processes
+    and connections.
+    """
     import dask
     import distributed.utils
 
@@ -59,7 +60,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_fleet(tmp_path: Path, patience: None, capfd: pytest.CaptureFixture[str]) -> None:
-    """First on a cluster of its own, then on one that is there already."""
+    """First on a local cluster, then on an existing one."""
     from distributed import LocalCluster
 
     traces = []
@@ -94,7 +95,7 @@ def test_fleet(tmp_path: Path, patience: None, capfd: pytest.CaptureFixture[str]
 
 
 def test_fleet_continues_when_a_worker_is_killed(tmp_path: Path, patience: None) -> None:
-    """Another takes its drive, and nobody is told but by the time it takes."""
+    """Another worker trains its drive; the only effect is the time."""
     from distributed import LocalCluster
 
     (tmp_path / "a").mkdir()
@@ -128,7 +129,7 @@ def test_fleet_continues_when_a_worker_is_killed(tmp_path: Path, patience: None)
 def test_fleet_trains_latency_models_of_usable_traces(
     tmp_path: Path, patience: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Both kinds are trained; who gets no network because none would be better has not failed."""
+    """Both kinds are trained; a drive without a network, because none has a gain, is no failure."""
     recorded = Path(__file__).parents[2] / "traces" / "recorded" / "fio.blk.xz"
     for array in ("one", "two"):
         (tmp_path / array).mkdir()

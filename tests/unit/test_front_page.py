@@ -22,14 +22,14 @@ def cells(row: str) -> list[str]:
 
 
 def table(text: str, begins: str) -> list[list[str]]:
-    """The table whose first row begins so, without the line below that."""
+    """Return the table whose first row begins like this, without the line below it."""
     rows = itertools.dropwhile(lambda row: not row.startswith(f"| {begins} |"), text.splitlines())
     found = [cells(row) for row in itertools.takewhile(lambda row: row.startswith("|"), rows)]
     return [found[0], *found[2:]]
 
 
 def demos_rows() -> dict[str, dict[str, str]]:
-    """Of each policy its row of the demo's table, by column."""
+    """Return each policy's row of the demo's table, by column."""
     header, *found = table(TABLES, "policy")
     return {row[0]: dict(zip(header, row, strict=True)) for row in found}
 
@@ -45,7 +45,7 @@ def test_readme_rows_equal_the_table_of_the_demo() -> None:
 
 
 def one_liners() -> list[tuple[str, str]]:
-    """Commands, and what is shown below each."""
+    """Return commands with the output shown below each."""
     section = README.split("\n## Five one-liners\n")[1].split("\n## ")[0]
     blocks = re.findall(r"(?:^    .*\n)+", section, re.M)
     plain = [re.sub("^    ", "", block, flags=re.M).rstrip() for block in blocks]
@@ -54,7 +54,7 @@ def one_liners() -> list[tuple[str, str]]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """Where a shell finds `linnapp`."""
+    """Return a PATH on which a shell finds `linnapp`."""
     (tmp_path / "linnapp").write_text(
         f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m linnapp "$@"\n'
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Times of functions, of made-up pages of the kernel's ring buffer whose sums are known."""
+"""Times of functions, from synthetic pages of the kernel's ring buffer with known sums."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SYMBOLS = Symbols([f"{at:016x} T {name}" for name, at in NAMES.items()], GROUPS)
 
 
 class Pages:
-    """Builds the recording of a CPU; times in ns."""
+    """Build the recording of a CPU; times are in ns."""
 
     def __init__(self) -> None:
         self._pages: list[bytes] = []
@@ -118,7 +118,7 @@ def own_ns(times: FunctionTimes, call: int = 0) -> dict[str, int]:
 
 
 def a_write(pages: Pages, pid: int, begin: int) -> Pages:
-    """1000 ns, of which 700 in the VFS, of these 100 and 50 in pages and 300 asleep."""
+    """Return 1000 ns, 700 of them in the VFS, of which 100 and 50 are in pages and 300 asleep."""
     pages.left(pid, PAGES, 2, begin + 200, begin + 300)
     pages.left(pid, PAGES, 2, begin + 310, begin + 360)
     pages.left(pid, SLEEP, 2, begin + 400, begin + 700)
@@ -144,7 +144,7 @@ def test_time_is_that_of_the_function_it_was_spent_in(tmp_path: Path) -> None:
 
 
 def test_a_thread_is_followed_from_cpu_to_cpu(tmp_path: Path) -> None:
-    """And others' events are between its own."""
+    """Events of other threads are between its own."""
     first = Pages().start_page(1000).left(7, PAGES, 2, 1200, 1300)
     first.left(7, SLEEP, 2, 1400, 1700).left(8, PAGES, 2, 1710, 1750).end()
     other = Pages().start_page(900).left(8, PAGES, 2, 950, 1250).left(7, VFS, 1, 1100, 1800)
@@ -270,7 +270,7 @@ def test_addresses_have_the_names_of_functions_that_begin_there() -> None:
 
 @pytest.fixture
 def tracing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tree of files in the place of tracefs."""
+    """A tree of files in place of tracefs."""
     monkeypatch.setenv("LINNAPP_SYSFS", str(tmp_path))
     root = tmp_path / "kernel" / "tracing"
     (root / "events" / "ftrace" / "funcgraph_exit").mkdir(parents=True)

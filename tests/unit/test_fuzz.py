@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The trace readers and linnos-agent under ASan and UBSan: inputs that are kept, and new ones."""
+"""The trace readers and linnos-agent under ASan and UBSan, with kept and new inputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(target: str, seconds: int, out: Path) -> subprocess.CompletedProcess[str
 
 @pytest.mark.parametrize("target", ["blktrace", "events", "text", "agent"])
 def test_fuzz(target: str, tmp_path: Path) -> None:
-    """A crash, an overflow, a leak, a broken promise, 5 s or 256 MB for one input end the run."""
+    """A crash, overflow, leak, failed assertion, 5 s or 256 MB for one input end the run."""
     for _ in range(2):
         ran = run(target, SECONDS, tmp_path)
     executed = ran.stderr.split("stat::number_of_executed_units:")[1].split()[0]
@@ -37,7 +37,7 @@ def test_fuzz(target: str, tmp_path: Path) -> None:
 
 
 def test_agent_survives_random_datagrams(tmp_path: Path) -> None:
-    """Each datagram is counted, once, and nobody gets what is not the answer to his question."""
+    """Each datagram is counted once, and clients get only answers to their own queries."""
     for _ in range(2):
         said = run("sockets", 2, tmp_path).stdout
     sent, *counted = map(

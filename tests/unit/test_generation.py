@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Generated workloads: reproducible, within the drive, and as the profile says."""
+"""Generated workloads: reproducible, within the drive, and as the profile specifies."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_arrivals_are_burstier_than_poisson_and_offsets_skewed() -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_inspect_shows_the_profiles_own_figures(name: str, tmp_path: Path) -> None:
-    """Rate, mix and sizes within 5 %, of what the command writes and the command shows."""
+    """Rate, mix and sizes of the generated trace are within 5 % in the output of inspect."""
     profile = load_profile(name)
     duration_s = 1000
     run = CliRunner().invoke(

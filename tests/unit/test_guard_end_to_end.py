@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""No network is made for a drive that has nothing to predict, whatever is chosen on the way.
+"""No network is made for a drive with unpredictable latencies, whatever is chosen on the way.
 
-Bias, epoch and margin are all chosen on the validation slice, which the guard then judges by.
+Bias, epoch and margin are all chosen on the validation slice, on which the guard then decides.
 Each choice makes a useless network look better than it is, so the guard is tested on the whole of
-:func:`linnapp.fit_network`. TensorFlow would take minutes for as many drives, so the same network
-is trained by numpy in its place.
+:func:`linnapp.fit_network`. TensorFlow would take minutes for so many drives, so numpy trains the
+same network in its place.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
 
 
 class Adam:
-    """The optimiser, on parameters that it changes in place."""
+    """The optimiser; it changes the parameters in place."""
 
     def __init__(self, parameters: list[np.ndarray], rate: float) -> None:
         self._parameters = parameters
@@ -58,7 +58,7 @@ def train_by_numpy(
     added: Examples | None = None,
     added_validation: Examples | None = None,
 ) -> TrainedNetwork:
-    """As :func:`training.train`: the same network, loss, optimiser, and choice of the epoch."""
+    """Train as :func:`training.train` does: same network, loss, optimiser and choice of epoch."""
     options = options or TrainingOptions()
     parts = split(len(slow), options)
     taught = Examples(digits[parts.training], slow[parts.training])
@@ -124,7 +124,7 @@ def train_by_numpy(
 
 
 class NoTensorFlow:
-    """In the place of the module, for the version in the record."""
+    """A stand-in for the module, for the version in the record."""
 
     __version__ = "none"
 
@@ -136,7 +136,7 @@ def by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def drive(path: Path, seed: int, *, stretch: int = 1, n: int = 2000) -> Path:
-    """A drive of which a twentieth of the reads is slow, in stretches of so many reads."""
+    """Return a drive with a twentieth of its reads slow, in runs of this length."""
     rng = np.random.default_rng([seed, n])
     slow = np.repeat(rng.random(n // stretch) < 0.05, stretch)
     latency_us = 80 * np.exp(0.2 * rng.normal(size=n)) + slow * (200 + rng.exponential(800, n))
@@ -152,7 +152,7 @@ def drive(path: Path, seed: int, *, stretch: int = 1, n: int = 2000) -> Path:
 
 
 def made(path: Path, seed: int, **options: Any) -> bool:
-    """Whether a network is made of a drive, each of the search's networks in a few epochs."""
+    """Return true if a network is made for a drive; each candidate trains for a few epochs."""
     try:
         linnapp.fit_network(path, seed=seed, n_hidden=32, max_epochs=20, **options)
     except NoGainError:
@@ -163,7 +163,7 @@ def made(path: Path, seed: int, **options: Any) -> bool:
 def test_fit_network_makes_no_model_of_a_drive_with_independent_latencies(
     by_numpy: None, tmp_path: Path
 ) -> None:
-    """At a chance of one in 200 for each, two models of 16 drives would come once in 350 runs."""
+    """At a probability of 1/200 each, two models for 16 drives would occur once in 350 runs."""
     drives = [drive(tmp_path / f"d{seed}.csv", seed) for seed in range(16)]
     assert sum(made(path, seed + 1) for seed, path in enumerate(drives)) <= 1
 
@@ -171,6 +171,6 @@ def test_fit_network_makes_no_model_of_a_drive_with_independent_latencies(
 def test_fit_network_makes_a_model_of_a_drive_whose_slow_reads_come_together(
     by_numpy: None, tmp_path: Path
 ) -> None:
-    """Else the test above would hold of a network that learns nothing."""
+    """Without this, the test above would also pass with a network that learns nothing."""
     drives = [drive(tmp_path / f"d{seed}.csv", seed, stretch=10, n=16_000) for seed in range(2)]
     assert all(made(path, seed + 1) for seed, path in enumerate(drives))

@@ -22,7 +22,7 @@ from linnapp.model.latency_engine import predict_us
 
 
 def test_row_is_the_percentile_of_reads_with_similar_predictions() -> None:
-    """Three predictions, which are three classes; of each thousand one in a hundred is late."""
+    """Three predictions are three classes; in each, one read in a hundred is late."""
     predicted = np.repeat([100, 200, 1000], 1000)
     latency = predicted + np.tile(np.r_[np.zeros(980, int), np.arange(20)], 3)
     shuffled = np.random.default_rng(1).permutation(3000)
@@ -89,7 +89,7 @@ def test_few_reads_give_one_row_with_the_reason() -> None:
 
 
 def bursty(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Predictions that know little, and latencies of which a tenth of the time is slow."""
+    """Return nearly uninformative predictions, and latencies that are slow a tenth of the time."""
     rng = np.random.default_rng(seed)
     slow = np.repeat(rng.random(n // 500) < 0.1, 500)
     predicted = rng.choice([100, 400], n)

@@ -23,7 +23,7 @@ READ, WRITE = replay_log.READ, replay_log.WRITE
 
 
 def records(rows: list[tuple[int, int, int, int]]) -> np.ndarray[Any, Any]:
-    """Rows of (start us, latency us, bytes, op)."""
+    """Make a log from rows of (start us, latency us, bytes, op)."""
     made = np.zeros(len(rows), replay_log.RECORD)
     for name, values in zip(
         ("due_ns", "latency_ns", "size_bytes", "op"), np.array(rows).T, strict=True
@@ -84,7 +84,7 @@ def test_noise_contradicts_its_period_or_is_in_a_short_period() -> None:
 
 
 def bursts(n: int = 4000, seed: int = 1) -> Reads:
-    """Every 200 reads 40 that take ten times as long; more are in flight then."""
+    """Return reads of which every 200 have 40 ten times as slow, with more in flight."""
     rng = np.random.default_rng(seed)
     slow = np.arange(n) % 200 >= 160
     latency = np.where(slow, rng.integers(900, 1100, n), rng.integers(80, 120, n))
@@ -131,7 +131,7 @@ def random_network(seed: int, span: int = 300) -> Network:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """The replayer's arithmetic as a library."""
+    """Build the replayer's arithmetic as a library."""
     source = REPLAYER.parents[2] / "replayer"
     library = tmp_path_factory.mktemp("engine") / "network.so"
     subprocess.run(
@@ -166,7 +166,7 @@ def test_replayer_computes_the_same_outputs(tmp_path: Path, engine: ctypes.CDLL,
 
 
 def test_integer_network_agrees_with_the_trained_network() -> None:
-    """Weights are rounded to a thousandth: of a few reads in a thousand that may decide."""
+    """Rounding weights to a thousandth changes the decision about few reads in a thousand."""
     from sklearn.neural_network import MLPClassifier
 
     reads = bursts()

@@ -103,7 +103,7 @@ WRITERS = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Hostile files, and a right one of each kind."""
+    """Hostile files, and a valid one of each kind."""
     path = tmp_path_factory.mktemp("hostile")
     for name, content in FILES.items():
         (path / name).write_bytes(content)
@@ -126,7 +126,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def weights() -> dict[str, Any]:
-    """Of a network that the format takes."""
+    """Return valid weights of a network."""
     model = random_model()
     names = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
     return {name: getattr(model, name) for name in names}
@@ -136,7 +136,7 @@ def weights() -> dict[str, Any]:
 def run(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Run:
-    """Run a command line in the folder; its status and what it wrote to stderr."""
+    """Run a command line in the folder; return its status and stderr."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("LINNAPP_SYSFS", str(folder / "sys"))
     monkeypatch.setenv("LINNAPP_STATE", str(tmp_path))
@@ -153,7 +153,7 @@ def run(
 
 
 def refused(run: Run, *arguments: object) -> str:
-    """The few lines with which a command refused its arguments."""
+    """Return the few lines with which a command refuses its arguments."""
     status, said = run(*arguments)
     assert status in (1, 2), said
     assert 1 <= len(said.strip().splitlines()) <= 5
@@ -249,7 +249,7 @@ def test_watch_refuses_a_folder_name_that_is_not_utf8_before_running(
 
 
 def test_training_again_keeps_the_folders_of_models_below(run: Run, tmp_path: Path) -> None:
-    """As `make demo` makes them: networks, and models of latencies in a folder there."""
+    """As in `make demo`: networks, with latency models in a subfolder."""
     for _ in range(2):
         for place in (tmp_path / "array", tmp_path / "array" / "latency"):
             network = ["--epochs", 1, "--bias", 2]
@@ -531,7 +531,7 @@ def test_invalid_size_tables_are_refused(tmp_path: Path, kind: str) -> None:
 
 
 def rule(**changes: object) -> dict[str, Any]:
-    """A rule file, with changes to its one fault."""
+    """Return a rule file, with changes to its one fault."""
     fault = {"frequency": "ALL", "faultType": {"type": "MEDIUM_ERROR"}, **changes}
     return {"read": {"files": [{"fileName": "/data/f", "faultInjection": fault}]}}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The exporter's page: what it says of the last hour, and that a browser shows it."""
+"""The exporter's page: its summary of the last hour, and its display in a browser."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOW_S = 1_800_000_000.0 // 60 * 60 + 30
 
 
 def row(drive: str = "sda", **changes: Any) -> DriveRow:
-    """A look at a drive in five seconds of which 50 reads completed."""
+    """Return a snapshot of a drive after five seconds in which 50 reads completed."""
     seen = DriveRow(
         drive=drive,
         mode="enforce",
@@ -140,7 +140,7 @@ class Outline(HTMLParser):
 
 
 def an_hour() -> Hour:
-    """Three drives, of which each in its turn is in a burst; the last is gone."""
+    """Return an hour of three drives, each with a burst in turn; the last drive is gone."""
     hour = Hour()
     for look in range(60 * 12):
         rows = []

@@ -127,7 +127,7 @@ def test_a_point_below_the_median_has_a_warning() -> None:
 
 
 def test_many_unequal_drives_are_labelled_in_bounded_time() -> None:
-    """The orders of five out of twelve others are 95,040; none of them is enumerated."""
+    """Twelve other drives have 95,040 orders of five; they are not enumerated."""
     drives = [bimodal(seed, 0.02 + seed / 200, n=1000) for seed in range(12)]
     begin = time.process_time()
     find_inflection_points(drives, LabellingOptions(replicas=6))
@@ -135,7 +135,7 @@ def test_many_unequal_drives_are_labelled_in_bounded_time() -> None:
 
 
 def test_search_prefers_the_candidate_nearest_to_the_start_in_ties() -> None:
-    """Ten different latencies make runs of 100 candidates that are worth the same."""
+    """Ten different latencies give runs of 100 equally good candidates."""
     latency_us = np.repeat([100, 110, 120, 130, 140, 150, 900, 1000, 3000, 9000], 10)
     (point,) = find_inflection_points([LatencyDistribution(latency_us)])
     equals = np.flatnonzero(point.candidate_areas_us == point.candidate_areas_us.max())
@@ -189,7 +189,7 @@ def test_equal_replicas_get_equal_points() -> None:
 
 
 def long_tailed(n: int = 20_000) -> LatencyDistribution:
-    """Its CDF's slope is one at p85.6, but so many reads are slow that more revocation pays."""
+    """The CDF's slope is one at p85.6, but so many reads are slow that more revocation pays."""
     return LatencyDistribution((100 + np.random.default_rng(1).exponential(1000, n)).astype(int))
 
 

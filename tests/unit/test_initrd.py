@@ -16,7 +16,7 @@ from linnapp.lab.initrd import initrd
 
 @pytest.fixture
 def modules(tmp_path: Path) -> Path:
-    """Those of a kernel, with a busybox beside."""
+    """Return the modules of a kernel, and a busybox next to them."""
     folder = tmp_path / "lib" / "modules" / "6.12"
     (folder / "kernel").mkdir(parents=True)
     (folder / "modules.dep").write_text(

@@ -226,7 +226,7 @@ def test_keeper_resets_an_array_with_wrong_predictions(block: Path) -> None:
 
 @pytest.fixture
 def kept(block: Path, tmp_path: Path) -> Path:
-    """An array that asks, its drives observe; sdb refuses as well. The file of it all."""
+    """Return the file of an array that queries and drives that observe; sdb also refuses."""
     array = f"{tmp_path}/by-id/md-uuid-0"
     drives = {}
     for number, name in enumerate(("sda", "sdb")):
@@ -246,7 +246,7 @@ def kept(block: Path, tmp_path: Path) -> Path:
 
 
 class Clock:
-    """Time that passes when it is slept, and what is sampled meanwhile."""
+    """A fake clock that advances on sleep, and the events that are sampled meanwhile."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 1000.0
@@ -285,7 +285,7 @@ def looks(keeper: Keeper, clock: Clock, n: int) -> None:
 
 
 def asked(latency_us: int, *, here_us: int = 100, there_us: int = 100, sent: str = "8,0") -> bytes:
-    """Reads that are predicted to take so long on sda and on sdb, and are sent to one of them."""
+    """Return events of reads of this latency, predicted for sda and sdb, sent to one of them."""
     event = (
         "x-1 [000] .. {t:.6f}: linnos_expected: dev=8:0 pending=1 expected=fast latency_us={a}\n"
         "x-1 [000] .. {t:.6f}: linnos_expected: dev=8:16 pending=1 expected=fast latency_us={b}\n"
@@ -302,7 +302,7 @@ def asked(latency_us: int, *, here_us: int = 100, there_us: int = 100, sent: str
 
 
 def count(block: Path, name: str, us: int, n: int) -> None:
-    """Have a drive serve so many more reads of that length."""
+    """Make a drive serve this many more reads of that latency."""
     path = block / name / "linnos" / "latency_us_histogram"
     counts = [int(word) for word in path.read_text().split()] if path.exists() else [0] * N_BUCKETS
     counts[bisect.bisect_right(LOWEST_US, us) - 1] += n
@@ -316,7 +316,7 @@ def count(block: Path, name: str, us: int, n: int) -> None:
 def test_steering_away_from_a_slow_mirror_is_accepted(
     kept: Path, clock: Clock, block: Path, us: int, n: int, rightly: bool
 ) -> None:
-    """All reads go elsewhere, of which nothing was foreseen; by how it serves others."""
+    """All reads go elsewhere unexpectedly; it is right if the mirror is slow for other reads."""
     said: list[str] = []
     keeper = Keeper(kept, 600, 60, said.append, verbose=True)
     clock.seen = lambda: asked(100, here_us=2000, sent="8,16")
@@ -398,7 +398,7 @@ def test_enabling_again_clears_the_reset(
 
 
 def enforcing(kept: Path, block: Path, tmp_path: Path) -> Path:
-    """Have sdb refuse by a network; its counters."""
+    """Make sdb refuse by a network; return its counters."""
     name, path = f"{tmp_path}/by-id/wwn-sdb", tmp_path / "models" / "net.linnos"
     model = random_model(3)
     model.save(path)
@@ -419,7 +419,7 @@ def enforcing(kept: Path, block: Path, tmp_path: Path) -> Path:
 def test_drive_with_too_many_refusals_is_reset_to_observe(
     kept: Path, clock: Clock, block: Path, tmp_path: Path, refused: int, us: int, back: bool
 ) -> None:
-    """Unless what it serves is beyond the model's threshold."""
+    """Unless the reads that it serves are slower than the model's threshold."""
     stats = enforcing(kept, block, tmp_path)
     keeper = Keeper(kept, 600, 60, lambda line: None, verbose=False)
     for k in range(12):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The values that the patches take are free: in mainline, in the tree they are for, in newer ones.
+"""The constants of the patches are unused in mainline, in the patched tree and in newer ones.
 
-The list of mainline's is kernel/patches/mainline-values.txt. Where kernel headers are installed or
-a tree has been unpacked, these are looked into as well.
+kernel/patches/mainline-values.txt lists those of mainline. Installed kernel headers and unpacked
+trees are checked as well.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ OURS = re.compile(r"LATCRIT|REVOKED")
 
 
 def defines(text: str) -> dict[tuple[str, str], int]:
-    """(family, name) of every constant defined in a header, and its value.
+    """Return (family, name) of every constant defined in a header, and its value.
 
-    Of two definitions the first counts: the other is what it is without some option, 0.
+    The first of two definitions counts: the other is the value without some option, 0.
     """
     values: dict[tuple[str, str], int] = {}
     for family, name, value, shift in DEFINE.findall(text):
@@ -45,7 +45,7 @@ def defines(text: str) -> dict[tuple[str, str], int]:
 
 
 def ours() -> dict[tuple[str, str], int]:
-    """The constants that the patch series defines."""
+    """Return the constants that the patch series defines."""
     added = "\n".join(
         line[1:]
         for patch in sorted(SERIES.glob("*.patch"))
@@ -66,7 +66,7 @@ def mainline() -> dict[tuple[str, str], int]:
 
 
 def clashes(mine: dict[tuple[str, str], int], others: dict[tuple[str, str], int]) -> list[str]:
-    """Which of our constants share a bit, or the number, with another of their family."""
+    """Return our constants that share a bit, or the number, with another of their family."""
     return [
         f"{family}{name} = {value:#x} is {other_family}{other} = {theirs:#x}"
         for (family, name), value in mine.items()
@@ -79,7 +79,7 @@ def clashes(mine: dict[tuple[str, str], int], others: dict[tuple[str, str], int]
 
 
 def trees() -> list[Path]:
-    """Kernel trees and headers at hand."""
+    """Return the available kernel trees and headers."""
     build = [path for path in REPOSITORY.glob("build/linux-source*") if path.is_dir()]
     return [*build, *Path("/usr/src").glob("linux-headers-*-common"), Path("/usr")]
 
@@ -127,7 +127,7 @@ def test_values_do_not_collide_with_available_kernel_trees() -> None:
 
 
 def test_ioctl_number_is_unused_elsewhere() -> None:
-    """BLKEXPECT's, among all of the block layer; up to Linux 6.18 it gives numbers up to 142."""
+    """BLKEXPECT's, among all of the block layer, which uses numbers up to 142 in Linux 6.18."""
     ours_in = REPOSITORY / "kernel" / "linnos" / "include" / "uapi" / "linux" / "blk-linnos.h"
     number = re.compile(r"\b_IO[WR]*\(\s*0x12\s*,\s*(\d+)")
     mine = set(number.findall(ours_in.read_text()))

@@ -17,7 +17,7 @@ COVER = FIRST.parent / "0000-cover-letter"
 
 
 def refused(tmp_path: Path, *arguments: str | Path) -> str:
-    """What the script says when it stops before it builds anything."""
+    """Return the script's message if it stops before it builds anything."""
     environment = {**os.environ, "BUILD": str(tmp_path)}
     done = subprocess.run(
         [BUILD, *arguments], capture_output=True, text=True, env=environment, timeout=600
@@ -29,7 +29,7 @@ def refused(tmp_path: Path, *arguments: str | Path) -> str:
 
 @pytest.fixture(autouse=True)
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """debhelper as a name alone: nothing is built here."""
+    """Make an empty debhelper: nothing is built here."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "dh").symlink_to("/bin/false")
@@ -48,7 +48,7 @@ def test_build_refuses_a_file_that_is_not_a_configuration(tmp_path: Path) -> Non
 
 
 def test_a_configuration_may_be_compressed_and_long(tmp_path: Path) -> None:
-    """It is taken: what is wrong is the tree."""
+    """The configuration is accepted; the script stops at the tree."""
     text = b"CONFIG_BLOCK=y\n" + b"# CONFIG_OTHER is not set\n" * 20_000
     for name, content in (("config", text), ("config.xz", lzma.compress(text))):
         (tmp_path / name).write_bytes(content)
@@ -61,7 +61,7 @@ def test_the_lab_has_configurations_of_its_own(tmp_path: Path) -> None:
 
 
 def before(patch: Path) -> dict[str, list[str]]:
-    """The files that a patch changes, each as far as its hunks show it."""
+    """Return the files that a patch changes, as far as its hunks show them."""
     files: dict[str, list[str]] = {}
     lines: list[str] = []
     left = 0
@@ -79,7 +79,7 @@ def before(patch: Path) -> dict[str, list[str]]:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """What the first patch of the series applies to, and nothing else of a kernel."""
+    """Make a tree with only the files that the first patch of the series applies to."""
     folder = tmp_path / "tree"
     for name, lines in before(FIRST).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def test_missing_file_is_named(tmp_path: Path, tree: Path) -> None:
 
 
 def test_error_names_the_patch_that_fails(tmp_path: Path, tree: Path) -> None:
-    """The first applies to this tree; the second finds none of its lines."""
+    """The first patch applies to this tree; the second finds none of its lines."""
     said = last_line(refused(tmp_path, "um", "--ksrc", tree))
     assert re.search(r": 0002-\S* does not apply to .*: block/blk-core\.c,", said)
     only_first = before(FIRST).keys() - before(SECOND).keys()
@@ -119,7 +119,7 @@ def test_error_names_the_patch_that_fails(tmp_path: Path, tree: Path) -> None:
 
 
 def changed_lines(patch: Path) -> dict[str, int]:
-    """How many lines a patch adds or removes, for each file that it changes."""
+    """Return the number of lines that a patch adds or removes in each file."""
     files: dict[str, int] = {}
     name = ""
     for line in patch.read_text().splitlines():
@@ -131,7 +131,7 @@ def changed_lines(patch: Path) -> dict[str, int]:
 
 
 def test_cover_letter_has_the_diffstat_of_the_series() -> None:
-    """File by file, as `git diff --stat` does."""
+    """For each file, as `git diff --stat` shows it."""
     told = dict(re.findall(r"^ (\S+) +\| +(\d+) [+-]+$", COVER.read_text(), flags=re.MULTILINE))
     changed: dict[str, list[int]] = {}
     for patch in sorted(COVER.parent.glob("*.patch")):

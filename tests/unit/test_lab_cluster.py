@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def volumes(volfile: str) -> dict[str, str]:
-    """Each volume's lines, by its name."""
+    """Return each volume's lines by name."""
     return dict(re.findall(r"^volume (\S+)\n(.*?)^end-volume$", volfile, re.MULTILINE | re.DOTALL))
 
 

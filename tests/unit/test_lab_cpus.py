@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Guests are held on one CPU each, as long as there are as many."""
+"""Each guest is pinned to one CPU while there are enough CPUs."""
 
 from __future__ import annotations
 

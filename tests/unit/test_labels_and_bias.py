@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is taught as slow, and how the bias is chosen."""
+"""The labels of slow reads, and the choice of the bias."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_expected_mean_is_the_mean_over_all_outcomes() -> None:
 def test_bias_is_evaluated_with_the_share_of_reads_in_bursts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A network that refuses what has a high digit, whatever the bias."""
+    """The network refuses reads with a high digit, whatever the bias."""
     digits = np.zeros((1000, 31), np.uint8)
     digits[::10, 0] = 9
     latency = np.where(digits[:, 0] > 5, 2000, 100).astype(np.uint32)

@@ -13,7 +13,7 @@ from linnapp.drive.counters.latencies import LOWEST_US, MIDDLE_US, N_BUCKETS, pe
 
 
 def kernels_bucket(us: int) -> int:
-    """As linnos_latency_bucket() in blk-linnos-policy.h has it."""
+    """Compute the bucket as linnos_latency_bucket() in blk-linnos-policy.h does."""
     shift = (us | 4).bit_length() - 3
     return min((shift << 2) + (max(us, 3) >> shift) - 3, N_BUCKETS - 1)
 

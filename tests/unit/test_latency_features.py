@@ -30,7 +30,7 @@ def observed(chunk: IoChunk, overdue_us: int, chunk_ios: int) -> np.ndarray:
 
 
 def walked(chunk: IoChunk, overdue_us: int) -> list[list[int]]:
-    """The same by a plain walk."""
+    """Compute the same with a plain walk."""
     names = ("arrival_ns", "latency_ns", "sector", "size_bytes", "flags")
     ios = ios_of({name: getattr(chunk, name) for name in names}, chunk.pending)
     found = walk(ios, overdue_us, ties_in_order=chunk.ties_in_order)
@@ -39,7 +39,7 @@ def walked(chunk: IoChunk, overdue_us: int) -> list[list[int]]:
 
 
 def test_large_reads_are_no_history_of_small_ones(tmp_path: Path) -> None:
-    """Log and blktrace, digits and features of trees: at and around both boundaries."""
+    """Log and blktrace, digits and tree features, at and around both boundaries."""
     sizes = [1, 16, 17, 256, 257]
     trace, lines = TraceBuilder(), []
     for k, pages in enumerate([*reversed(sizes), *sizes]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Logs with latencies: features as a kernel would have seen them, in order, in chunks."""
+"""Logs with latencies: features as seen by a kernel, in order, in chunks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def random_log(path: Path, n: int = 3000, seed: int = 1) -> None:
-    """Reads that are slow in stretches, so that past latencies tell something."""
+    """Write reads that are slow in runs, so that past latencies are informative."""
     rng = np.random.default_rng(seed)
     submit_us = np.cumsum(rng.integers(1, 400, n))
     slow = (submit_us // 20_000) % 3 == 0

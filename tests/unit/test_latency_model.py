@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The latency model's file, and its two engines: they refuse the same, and predict the same."""
+"""The latency model's file and its two engines: both refuse and predict the same."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def random_features(n: int = N, seed: int = 3) -> np.ndarray:
 
 
 def one_by_one(model: LatencyModel, row: list[int]) -> int:
-    """A prediction in Python's own integers."""
+    """Compute a prediction with Python integers."""
     if not model.n_trees:
         us = max(1, sum(row[FEATURES.index(f"latency_us_{ago}")] for ago in (1, 2, 3, 4)) // 4)
     else:

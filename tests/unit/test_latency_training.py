@@ -58,13 +58,13 @@ def trained(path: Path, recipe: Recipe = RECIPE) -> Learnt:
 
 @pytest.fixture(scope="module")
 def of_log(long_log: Path) -> Learnt:
-    """What is learnt from `long_log`."""
+    """Return the model and record of `long_log`."""
     return trained(long_log)
 
 
 @pytest.fixture(scope="module")
 def models(long_log: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """What the command makes of `long_log`, without TensorFlow, and what it says of that."""
+    """Return the command's models of `long_log`, trained without TensorFlow, and its output."""
     out = tmp_path_factory.mktemp("trained") / "m"
     code = (
         "import sys; from linnapp.cli import cli\n"
@@ -221,7 +221,7 @@ def test_latencies_that_differ_widely_are_learnt(tmp_path: Path, latency_us: np.
 
 
 def test_one_outlier_does_not_change_other_predictions(tmp_path: Path) -> None:
-    """It has drawn their mean up twofold, which is not what any of them takes."""
+    """The outlier doubled the mean, which is the latency of none of the reads."""
     rng = np.random.default_rng(4)
     large = rng.random(5000) < 0.5
     latency_us = np.where(large, 1000, 100) + rng.integers(0, 20, 5000)
@@ -241,7 +241,7 @@ def test_one_outlier_does_not_change_other_predictions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("weights", [1.0, 0.25, None])
 def test_bins_are_those_that_scikit_learn_finds(weights: float | None) -> None:
-    """Also where a bound falls between two reads, as many do whose weights are alike."""
+    """Also if a bound is between two reads, which is common with similar weights."""
     from sklearn.ensemble._hist_gradient_boosting import binning
 
     rng = np.random.default_rng(6)
@@ -297,7 +297,7 @@ def test_too_few_reads_make_no_model(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["network", "latency"])
 def test_train_names_the_line_of_a_wrong_time_stamp(tmp_path: Path, kind: str) -> None:
-    """Synthetic bursts that fill half a century would need hundreds of GiB."""
+    """Otherwise, synthetic bursts for half a century would need hundreds of GiB."""
     trace = tmp_path / "az.trace"
     since_1970_ms = 1_700_000_000_000
     trace.write_text(
@@ -331,7 +331,7 @@ def test_evaluate_recognises_the_training_trace_by_its_contents(
 
 
 def turning_log(path: Path, n: int = 6000) -> None:
-    """Large reads are the slow ones at first, later the small ones: trees are misled."""
+    """Write a log in which first large and later small reads are slow, which misleads trees."""
     rng = np.random.default_rng(2)
     large = (np.arange(n) // 20) % 2 == 0
     slow = np.where(np.arange(n) < 0.7 * n, large, ~large)
@@ -358,7 +358,7 @@ def test_trees_that_fail_on_later_reads_are_not_used(tmp_path: Path) -> None:
 
 
 def lasting_log(path: Path, n: int = 6000) -> None:
-    """Slower for 1000 reads, faster for 1000: what the last four took is all there is to know."""
+    """Write a log that is slower for every other 1000 reads, as only the last latencies show."""
     rng = np.random.default_rng(2)
     slower = np.arange(n) % 2000 < 1000
     latency_us = (np.where(slower, 250, 90) * rng.lognormal(0, 0.5, n)).astype(int)
@@ -366,7 +366,7 @@ def lasting_log(path: Path, n: int = 6000) -> None:
 
 
 def test_trees_are_used_even_if_last_latencies_rank_better(tmp_path: Path) -> None:
-    """Nobody chooses by these: without trees all reads would be one."""
+    """The kernel does not choose by last latencies; without trees all predictions are equal."""
     path = tmp_path / "lasting.trace"
     lasting_log(path)
     model, record = trained(path)
@@ -388,9 +388,9 @@ def test_uninformative_trees_are_not_used(tmp_path: Path) -> None:
 
 
 def closed_loop_log(path: Path, n: int = 9000) -> None:
-    """The first of three drives that one thread reads in turn, each slow for a while in turn.
+    """Write the first of three drives that one thread reads in turn, each slow for a while in turn.
 
-    While another is slow its reads come seldom, while it is slow itself soon after each other.
+    While another drive is slow its reads are rare; while it is slow itself they follow closely.
     """
     rng = np.random.default_rng(3)
     now_us, lines = 0.0, []
@@ -488,7 +488,7 @@ def test_training_uses_every_third_read_of_a_long_recording(
 def test_unknown_scikit_learn_tree_layout_is_an_error(
     long_log: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
-    """Of the required version that is nobody's fault but ours."""
+    """With the required version, this is reported as a defect of linnapp."""
     real = latency_training._complete
 
     def backwards(*arguments: Any) -> Any:

@@ -216,7 +216,7 @@ def test_layers_limit_the_number_of_blocks() -> None:
 
 
 def test_intervals_cover_at_the_stated_rate() -> None:
-    """About three of 60 equal pairs may be called different for each layer."""
+    """For each layer, about three of 60 equal pairs may be reported as different."""
     called = sum(
         change.is_significant
         for seed in range(60)

@@ -43,7 +43,7 @@ def test_library_module(built: Path, program: str, test: str) -> None:
 def test_drives_of_any_block_size_are_read_directly(
     built: Path, tmp_path: Path, block_bytes: int
 ) -> None:
-    """Blocks above 4 KiB are to be had from Linux 6.15 on."""
+    """Blocks larger than 4 KiB need Linux 6.15."""
     image = tmp_path / "image"
     image.write_bytes(os.urandom(1 << 20))
     made = subprocess.run(

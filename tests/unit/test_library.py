@@ -36,7 +36,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "library.md"
 
 
 def python_examples() -> list[str]:
-    """What docs/library.md shows."""
+    """Return the examples of docs/library.md."""
     return re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.S)
 
 
@@ -91,7 +91,7 @@ def test_documented_example_equals_the_commands(
 
 
 def test_a_table_goes_through_in_the_recordings_own_chunks(tmp_path: Path) -> None:
-    """Bursts are drawn per chunk: with other chunks, training would see others."""
+    """Bursts are drawn per chunk, so other chunks would change training."""
     path = array_trace(tmp_path / "az.blk", 1, 1000)
     table = linnapp.load(str(path), chunk_ios=300)
     chunks = list(BlktraceReader(path, chunk_ios=300))

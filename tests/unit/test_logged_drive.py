@@ -35,7 +35,7 @@ BUSY = ([0.5, 0.4, 0.099, 0.001, 0], [0.02, 0.08, 0.4, 0.2, 0.3, 0])
 
 
 def made_up(n: int, seed: int, shares: tuple[list[float], list[float]], first_ns: int) -> Columns:
-    """I/Os of every kind, with ties in arrival and completion, pauses and stalls."""
+    """Return I/Os of every kind, with ties in arrival and completion, pauses and stalls."""
     rng, where = (np.random.default_rng(s) for s in (seed, seed + 100))
     meet = where.random(n) < 0.5
     gaps, latencies = shares
@@ -158,7 +158,7 @@ def test_core_remembers_the_pending_pages_of_the_recording() -> None:
 
 
 def test_query_does_not_change_the_state() -> None:
-    """What was revoked, or is only asked, finds the drive and is not found there."""
+    """Revoked and query-only I/Os see the drive, but have no effect on later features."""
     columns = made_up(2000, 5, BUSY, first_ns=0)
     asks = np.random.default_rng(2).random(2000) < 0.5
     flags = np.where(asks, REVOKED | COMPLETED, columns["flags"])

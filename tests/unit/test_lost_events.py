@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Recordings in which events are missing are used where they are right, and every command says so.
+"""Recordings with missing events are used where they are right, and every command says so.
 
-The truth is what the reader makes of the same recording before events are removed, which
-test_blktrace_by_hand.py holds against an independent implementation.
+The reference is the reader's result for the same recording before events are removed, which
+test_blktrace_by_hand.py compares with an independent implementation.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ EAGAIN = 11
 
 
 def read(path: Path, **options: Any) -> tuple[IoChunk, TraceStats]:
-    """A recording's I/Os in one chunk, and its counts."""
+    """Return a recording's I/Os in one chunk, and its counts."""
     reader = BlktraceReader(path, overdue_us=200, **options)
     (chunk,) = reader
     return chunk, reader.stats
@@ -50,7 +50,7 @@ def read(path: Path, **options: Any) -> tuple[IoChunk, TraceStats]:
 def make_events(
     seed: int, n: int = 1500, pause_us: tuple[int, int] = (200, 900), hot: float = 0.3
 ) -> list[Event]:
-    """Reads and writes, some of eight hot blocks, some slow."""
+    """Make reads and writes, some of eight hot blocks, some slow."""
     draw = random.Random(seed)
     now, events = 1000.0, []
     for _ in range(n):
@@ -66,7 +66,7 @@ def make_events(
 def write(
     path: Path, events: list[Event], without: set[int] = frozenset(), *, numbered: bool = True
 ) -> Path:  # fmt: skip
-    """Write events but some; numbers of those are missing, unless none was `numbered`."""
+    """Write all events except some; their sequence numbers are missing if `numbered`."""
     trace = TraceBuilder()
     lost = 0
     for i, (us, action, sector, flags) in enumerate(events):
@@ -79,7 +79,7 @@ def write(
 
 
 def rows_of(chunk: IoChunk) -> dict[tuple[int, int], int]:
-    """Served reads by arrival and sector."""
+    """Return served reads by arrival and sector."""
     rows = np.flatnonzero(chunk.is_served_read).tolist()
     return {(int(chunk.arrival_ns[i]), int(chunk.sector[i])): i for i in rows}
 
@@ -277,7 +277,7 @@ def test_recording_without_completions_is_refused_with_the_reason(tmp_path: Path
 
 
 def as_version_8(data: bytes, end: str = "<") -> bytes:
-    """Events of version 7, little-endian and without pdus, as version 8 has them."""
+    """Convert events of version 7, little-endian and without pdus, to version 8."""
     events = (data[at : at + 48] for at in range(0, len(data), 48))
     out = b""
     for event in events:
@@ -362,7 +362,7 @@ def test_time_that_goes_back_over_many_events_is_refused(tmp_path: Path) -> None
 
 
 def lossy(path: Path) -> Path:
-    """A recording in which two gaps of events are missing."""
+    """Write a recording with two gaps of missing events."""
     events = make_events(3)
     return write(path, events, {*range(1000, 1008), *range(3000, 3004)})
 

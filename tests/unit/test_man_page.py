@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""linnapp.1 has the commands and options that there are."""
+"""linnapp.1 documents exactly the existing commands and options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "linnapp.1"
 
 
 def commands(command: click.Command = cli, name: str = "") -> Iterator[tuple[str, click.Command]]:
-    """Every command by its words; a group stands for those below it."""
+    """Return every command by its words; a group stands for its subcommands."""
     if isinstance(command, click.Group):
         for word in command.list_commands(click.Context(command)):
             below = command.get_command(click.Context(command), word)
@@ -30,7 +30,7 @@ COMMANDS = dict(commands())
 
 
 def sections() -> dict[str, str]:
-    """Of each command, by its first words, what the page says, without markup."""
+    """Return the page's text for each command, by its first words, without markup."""
     text = PAGE.read_text().split(".SH COMMANDS\n")[1].split("\n.PP\n")[0]
     text = re.sub(r'^\.[A-Z]+ |"', "", text.replace("\\-", "-"), flags=re.MULTILINE)
     found = [section.strip() for section in text.split(".TP\n")[1:]]

@@ -25,7 +25,7 @@ NOT_KNOWN = CHOOSING.replace("43 41 45", "n/a").replace("stayed_us 2050", "staye
 
 @pytest.fixture
 def array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of an array that chooses, beside one of a kernel that cannot."""
+    """The folder of an array that chooses; another array's kernel cannot."""
     make_tree(tmp_path, monkeypatch)
     monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
     (tmp_path / "block" / "md1" / "md").mkdir(parents=True)

@@ -120,7 +120,7 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
 
 
 def of_units(weight: int, bias: int | np.ndarray, margins: int | np.ndarray) -> Model:
-    """Each digit has `weight` in all hidden units, and the outputs differ by `margins`."""
+    """Return a model: each digit has `weight` in all hidden units; outputs differ by `margins`."""
     output = np.zeros((256, 2), np.int32)
     output[:, 1] = margins
     return random_model(

@@ -35,7 +35,7 @@ def built() -> None:
 
 
 def read_once(client: Nodes, took_us: int, now_ns: int, **options: Any) -> tuple[Read, int]:
-    """One of three nodes, to its end; the read, and when that was."""
+    """Read once from one of three nodes; return the read and the time of its end."""
     read = client.choose([0, 1, 2], PAGE, now_ns=now_ns, **options)
     attempt = read.sent(read.node, now_ns=now_ns)
     now_ns += took_us * US
@@ -52,7 +52,7 @@ def test_python_example_chooses_as_the_one_in_c(capsys: pytest.CaptureFixture[st
 
 
 def test_reads_leave_a_node_whose_agent_reports_a_missing_drive(tmp_path: Path) -> None:
-    """By what the page has, over real sockets; the other one has no agent."""
+    """With the page's program, over real sockets; the other node has no agent."""
     made()
     program = ROOT / "build" / "agent" / "linnos-agent"
     with (
@@ -87,7 +87,7 @@ def test_reads_leave_a_node_whose_agent_reports_a_missing_drive(tmp_path: Path) 
 
 
 def test_query_first_is_recommended_when_nothing_is_known(tmp_path: Path) -> None:
-    """One node in five is slow, and nobody reads one twice; a real agent answers, time is made."""
+    """One node in five is slow, each is read once; a real agent answers, with a fake clock."""
     made()
     program = ROOT / "build" / "agent" / "linnos-agent"
     asked, now_ns = 0, MS
@@ -122,7 +122,7 @@ def test_default_clients_use_different_cookies() -> None:
 
 @pytest.mark.parametrize("secret", [KEY, bytes(range(11, 256)) + bytes(11)])
 def test_queries_are_signed_and_invalid_answers_are_refused(tmp_path: Path, secret: bytes) -> None:
-    """Also with the longest key that an agent takes."""
+    """Also with the longest key that an agent accepts."""
     made()
     program = ROOT / "build" / "agent" / "linnos-agent"
     key = tmp_path / "key"

@@ -32,7 +32,7 @@ MODEL = ROOT / "models" / "example" / "latency" / "flash0.linnos"
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A recording as it is, and packed."""
+    """A recording, plain and compressed."""
     folder = tmp_path_factory.mktemp("recording")
     plain = folder / "fio.blk"
     plain.write_bytes(lzma.decompress(PACKED.read_bytes()))
@@ -40,7 +40,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def said(*command: str) -> str:
-    """What a command prints, but for the recording's name."""
+    """Return the output of a command without the recording's name."""
     ran = CliRunner().invoke(cli, command, catch_exceptions=False)
     assert ran.exit_code == 0, ran.output
     shown = ran.output
@@ -141,13 +141,13 @@ EACH_PACKING = pytest.mark.parametrize("suffix", PACKERS)
 
 
 def needs_program_of(suffix: str) -> None:
-    """Skip where a packing's program is missing."""
+    """Skip if the program for a compression is missing."""
     if suffix == ".zst" and shutil.which("zstd") is None:
         pytest.skip("zstd is not installed")
 
 
 def pack(path: Path, suffix: str) -> Path:
-    """Pack a file beside itself, and remove it."""
+    """Compress a file and remove the original."""
     packed_path = path.with_name(path.name + suffix)
     packed_path.write_bytes(PACKERS[suffix](path.read_bytes()))
     path.unlink()
@@ -155,7 +155,7 @@ def pack(path: Path, suffix: str) -> Path:
 
 
 def replayed_ios(trace: Path, drives: list[Path], *options: str) -> tuple[int, int]:
-    """Replay a trace, and count its reads and writes."""
+    """Replay a trace; return the number of reads and writes."""
     out = trace.parent / "replayed.json"
     replay(drives, [trace], "baseline", "--json", str(out), "--saturate", *options)
     found = summary(out)
@@ -163,7 +163,7 @@ def replayed_ios(trace: Path, drives: list[Path], *options: str) -> tuple[int, i
 
 
 def small_recording() -> TraceBuilder:
-    """Twelve reads of three CPUs."""
+    """Return twelve reads of three CPUs."""
     trace = TraceBuilder()
     for i in range(12):
         trace.io(i * 100, i * 100 + 80, i * 8, cpu=i % 3)

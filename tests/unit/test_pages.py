@@ -59,7 +59,7 @@ def test_only_keeps_the_named_rows_and_columns() -> None:
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_committed_means_agree_with_those_of_the_cell(workload: str) -> None:
-    """The cell's table takes all reads, the table of repeats takes the seeds."""
+    """The configuration's table pools all reads, the table of repeats has the seeds."""
     found = Committed()
     for name, mean in found.means[workload].items():
         of_cell = float(found.policies[workload][name]["mean us"].split()[0])
@@ -97,7 +97,7 @@ def test_gluster_table_has_a_row_for_each_rule() -> None:
 
 
 def line(slowness: str, **us: tuple[float, float]) -> scores.Line:
-    """A trace under policies, by their mean and p99."""
+    """Return a trace's row from the mean and p99 of policies."""
     names = {"two": scores.TWO, "off": replays.OFF, "on": replays.ON}
     runs: dict[str, dict[str, Any]] = {
         names.get(name, name): {"mean_us": mean, "p99_us": p99, "reads": 300, "elapsed_s": 2.0}

@@ -35,7 +35,7 @@ SLOW_US, FACTOR = 120, 0.25
 
 
 class Load:
-    """A program's reads, in stretches: what they are with the switch off, and on.
+    """A program's reads in blocks, with the switch off and on.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def loads() -> list[Load]:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Enough to fall below the smallest share of a look, and no more."""
+    """Use just enough exchanges to go below the smallest share of an interim analysis."""
     monkeypatch.setattr(paired_blocks, "N_EXCHANGES", 999)
 
 
@@ -100,7 +100,7 @@ def test_trials_without_an_effect_hardly_ever_decide(loads: list[Load]) -> None:
 
 
 def truth(loads: list[Load]) -> dict[str, float]:
-    """By what factor the switch changes a latency, with as many blocks of each program."""
+    """Return the switch's true effect on a latency, as a factor, over equal numbers of blocks."""
     counts = sum(load.counts.mean(axis=1) for load in loads)
     sums_us = sum(load.sums_us.mean(axis=1) for load in loads)
     every = PairedBlocks(1e6 * np.asarray(counts)[None], 1e6 * np.asarray(sums_us)[None])
@@ -151,7 +151,7 @@ def test_an_interval_and_a_decision_agree(loads: list[Load]) -> None:
 def test_an_interval_holds_no_effect_where_the_test_does_not_reject_it(
     loads: list[Load], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A percentile's factors are tested with the median laid on the other's, no effect is not."""
+    """Percentile factors are tested with shifted medians, the null effect without."""
     blocks = PairedBlocks(*trial(loads, 1, on=1))
     for p_of_none, expected in ((0.2, False), (0.01, True)):
         monkeypatch.setattr(
@@ -167,7 +167,7 @@ def test_an_interval_holds_no_effect_where_the_test_does_not_reject_it(
 def test_a_trial_goes_on_while_one_standard_error_more_would_decide_it(
     loads: list[Load],
 ) -> None:
-    """The power is that of a difference that is one standard error larger than the one found."""
+    """The power is that of a difference one standard error larger than the observed one."""
     blocks = PairedBlocks(*(part[:12] for part in trial(loads, 3, on=0)))
     effect = blocks.effect("mean", 0.01, N_PAIRS)
     _, exchanged = blocks._differences("mean", math.log2(effect.factor))
