@@ -31,7 +31,7 @@ TAKES = {
 
 @functools.cache
 def data(*names: str) -> dict[str, Any]:
-    """The experiment's data of equal reads in these configurations, by default with eight clients."""
+    """The experiment's data of equal reads in these configurations; by default of eight clients."""
     seeds = []
     for seed in (1, 2, 3):
         rng = np.random.default_rng(seed)

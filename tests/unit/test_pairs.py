@@ -37,14 +37,14 @@ def test_nearest_pairs_mutually_nearest_reads_of_one_kind() -> None:
 
 
 def test_a_margin_keeps_reads_on_their_drive_unless_the_other_is_better_by_more() -> None:
-    """Predictions 100 and 130: the slower drive would be left without a margin alone."""
+    """Predictions are 100 and 130; without a margin reads would leave the slower drive."""
     judged = judge([[reads([0], [100], [100], [1])], [reads([10], [500], [130], [1])]])
     assert judged.over_turns_us.value == 300 - 100
     assert judged.with_margin_us.value == 0
 
 
 def test_gains_equal_a_manual_computation() -> None:
-    """Two pairs: one in the order predicted, by more than the margin, and one not, by less."""
+    """Two pairs: one in the predicted order, by more than the margin; one not, by less."""
     first = reads([0, 1000], [100, 300], [100, 90], [2, 1])
     second = reads([10, 1010], [500, 200], [400, 100], [1, 1])
     judged = judge([[first], [second]])
@@ -61,7 +61,7 @@ def test_gains_equal_a_manual_computation() -> None:
 
 @pytest.fixture
 def drives() -> list[DriveReads]:
-    """Three drives under a load that changes for all at once; each has slow moments of its own."""
+    """Three drives with a load that changes for all at once; each is slow at times by itself."""
     rng = np.random.default_rng(1)
     at_us = np.arange(6000) * 2000
     common = np.repeat(rng.choice([1, 10], 300), 20)
@@ -116,7 +116,7 @@ def line(at_ms: float, latency_us: int) -> str:
 
 
 def test_evaluate_of_an_array(tmp_path: Path) -> None:
-    """One drive is slow in every other stretch of time, the other in those between."""
+    """The two drives are slow in alternating blocks of time."""
     rng = np.random.default_rng(3)
     traces = []
     for drive in range(2):

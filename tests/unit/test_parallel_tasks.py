@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Observer:
-    """Interrupts the process of a task, as a `kill` of that alone does."""
+    """Interrupt the process of one task, as `kill` of that process does."""
 
     def begun(self, pid: int) -> None:
         os.kill(pid, signal.SIGINT)
@@ -57,7 +57,7 @@ def test_processes_ignore_ctrl_c_when_the_caller_does() -> None:
 
 
 class OfTwoError(Exception):
-    """Is pickled, but never made again."""
+    """An error that can be pickled but not unpickled."""
 
     def __init__(self, a: int, b: int) -> None:
         super().__init__(f"{a} and {b}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every public function takes a path as a Path or as a str."""
+"""Every public function accepts a path as a Path or as a str."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from linnapp.trace.inspection import inspect as inspect_trace
 
 
 def public_functions() -> Iterator[tuple[str, object]]:
-    """Functions and methods outside the command line and the lab."""
+    """Return functions and methods outside the command line and the lab."""
     for module_info in pkgutil.walk_packages(linnapp.__path__, "linnapp."):
         if any(part in module_info.name for part in (".commands", ".lab", "__main__")):
             continue

@@ -36,7 +36,7 @@ from linnapp.model.latency_model import (
 
 
 def features(n: int = 5000) -> np.ndarray:
-    """Of all magnitudes."""
+    """Return features of all magnitudes."""
     rng = np.random.default_rng(1)
     found = np.exp2(rng.uniform(0, 16, (n, N_FEATURES))).astype(np.uint32)
     found[::7, FEATURES.index("age_us_2")] = CAP
@@ -45,7 +45,7 @@ def features(n: int = 5000) -> np.ndarray:
 
 @pytest.mark.parametrize("unit_us", [1, 12.5, 64, 100, 257, 1000, 20_000])
 def test_prior_predicts_in_the_units_of_a_drive_as_in_its_own(unit_us: float) -> None:
-    """Exactly, within the rounding of a leaf, wherever times are whole in both."""
+    """Exactly, within the rounding of a leaf, if times are integers in both units."""
     times = list(prior.TIMES)
     here = features()
     here[:, times] = np.where(here[:, times] < CAP, here[:, times] & ~np.uint32(0xFF), CAP)
@@ -131,7 +131,7 @@ def test_help_explains_the_prior() -> None:
 
 
 def log_of(took_us: np.ndarray) -> LatencyReads:
-    """Reads that the prior takes to be alike: they find nothing in flight, after fast ones."""
+    """Return reads that are equal to the prior: nothing in flight, after fast reads."""
     rows = np.zeros((len(took_us), N_FEATURES), np.uint32)
     rows[:, FEATURES.index("pages")] = 1
     rows[:, list(LATENCIES)] = 100
@@ -141,7 +141,7 @@ def log_of(took_us: np.ndarray) -> LatencyReads:
 
 
 def test_prior_has_less_influence_with_more_reads() -> None:
-    """Every second read takes three times as long, for a reason that only this drive has."""
+    """Every second read takes three times as long, for a reason specific to this drive."""
     like = LatencyModel.mean_of_last(1000, NEVER, 1000)
     ratios = []
     for n in (60, 300, 3000):
@@ -155,7 +155,7 @@ def test_prior_has_less_influence_with_more_reads() -> None:
 
 
 def test_a_model_is_worse_than_the_mean_only_if_that_is_significant() -> None:
-    """A model that predicts the last latencies' mean, 100 us; reads come 10 ms apart."""
+    """A model predicts the mean of the last latencies, 100 us; reads are 10 ms apart."""
     like = LatencyModel.mean_of_last(1000, NEVER, 1000)
     rng = np.random.default_rng(1)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Probes of a slow drive stay few, whatever several threads do to its state at once."""
+"""Probes of a slow drive stay few when several threads change its state concurrently."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Slack and burstiness: against their definitions, I/O by I/O; from recordings and assumptions."""
+"""Slack and burstiness, compared with their definitions per I/O, of recordings and assumptions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The area under the ROC curve against its definition, pair by pair."""
+"""The area under the ROC curve, compared with its definition pair by pair."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Recalibration: when it retrains, and that a drive always keeps a working model."""
+"""Recalibration: the decision to retrain; a drive always keeps a working model."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ RECIPE = Recipe(training=TrainingOptions(max_epochs=2), auto_bias=False)
 
 
 def always_slow(threshold_us: int) -> Model:
-    """Revokes every read."""
+    """Return a model that revokes every read."""
     model = random_model(threshold_us=threshold_us)
     return dataclasses.replace(model, output_bias=np.array([-(10**12), 10**12]))
 
 
 def always_fast(threshold_us: int) -> Model:
-    """Admits every read."""
+    """Return a model that admits every read."""
     model = random_model(threshold_us=threshold_us)
     return dataclasses.replace(model, output_bias=np.array([10**12, -(10**12)]))
 
@@ -107,12 +107,12 @@ def test_too_few_reads_change_nothing() -> None:
 
 
 def long_trace(path: Path, seed: int, **options: Any) -> Path:
-    """A minute and a half, the newest reads of which have blocks of time enough."""
+    """Write a trace of 90 s, whose newest reads fill enough blocks of time."""
     return array_trace(path, seed, n=6000, pause_us=14_000, **options)
 
 
 def settle() -> None:
-    """Give both drives models that are kept: nothing is trained."""
+    """Give both drives models that recalibration keeps, so that none is trained."""
     for disk in "sda", "sdb":
         Drive(disk).upload(always_fast(SETTLED_US))
 
@@ -173,7 +173,7 @@ def test_first_run_trains_second_keeps_and_a_moved_point_retrains(array: Path) -
 
 
 def test_drives_conf_names_the_active_models(array: Path) -> None:
-    """A boot restores the new model, and another drive's entry is left alone."""
+    """A boot restores the new model, and the entry of another drive is unchanged."""
     conf_path = array / "drives.conf"
     _, lines = run(array, "latency")
     assert not conf_path.exists() and not any("drives.conf" in line for line in lines)
@@ -224,7 +224,7 @@ def test_ending_at_any_step_leaves_the_active_models(
 def test_ctrl_c_while_training_uploads_nothing(
     array: Path, monkeypatch: pytest.MonkeyPatch, auto_bias: bool
 ) -> None:
-    """Not even the best so far, which is what `linnapp train` keeps."""
+    """Not even the best model so far, which `linnapp train` would keep."""
     old = always_slow(50)
     for disk in "sda", "sdb":
         Drive(disk).upload(old)
@@ -259,7 +259,7 @@ def test_ctrl_c_while_training_uploads_nothing(
 def test_a_model_that_serves_the_newest_reads_no_better_is_not_uploaded(
     array: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The load has moved, but what was learnt from it does not help: sdb's network admits all."""
+    """The load has changed, but the new model is no better: sdb's network admits all reads."""
     old = {"sda": always_slow(50), "sdb": always_fast(50)}
     for disk, model in old.items():
         Drive(disk).upload(model)
@@ -355,7 +355,7 @@ def test_recalibrate_keeps_the_active_model_when_both_are_equally_good(
 
 
 def test_recalibrate_compares_networks_by_what_refusing_saves() -> None:
-    """Of two that know nothing neither is better; one that knows is."""
+    """Of two uninformative networks neither is better; an informative one is."""
     n, trials = 4000, 400
     arrival_ns = (np.arange(n) * 10**7).astype(np.uint64)
     pages = np.ones(n, np.uint16)
@@ -420,9 +420,9 @@ def recalibrated(
     meanwhile: Callable[[dict[str, object]], None],
     afterwards: Callable[[], None],
 ) -> list[str]:
-    """Recalibrate both drives; its log.
+    """Recalibrate both drives; return the log.
 
-    `end` is what ends the recording, `meanwhile` is called in it, with its options, and
+    `end` ends the recording, `meanwhile` is called during it with its options, and
     `afterwards` as soon as there is one.
     """
 
@@ -451,7 +451,7 @@ def recalibrated(
 def test_a_drive_that_enforces_observes_while_it_is_recorded(
     array: Path, monkeypatch: pytest.MonkeyPatch, end: type[BaseException] | None
 ) -> None:
-    """What it refuses would be missing in the recording. It enforces again whatever ends that."""
+    """Otherwise the recording would lack refused reads. Any end of it restores mode enforce."""
     settle()
     Drive("sda").set_mode("enforce")
     Drive("sdb").set_mode("off")
@@ -488,7 +488,7 @@ def test_mode_set_during_recording_is_kept(
 
 @pytest.fixture
 def arrays(array: Path) -> Path:
-    """Arrays of sda's partition and sdb, one in each state; the folder with their files."""
+    """Arrays of sda's partition and sdb, one in each state; return the folder of their files."""
     block = array / "sys" / "block"
     holders = [block / "sda" / "sda1" / "holders", block / "sdb" / "holders"]
     for name, state in (("md0", "on"), ("md1", "unguarded"), ("md2", "off"), ("md3", None)):
@@ -508,7 +508,7 @@ def asks(block: Path) -> list[str]:
 def test_recalibrate_refuses_to_record_while_another_command_runs(
     array: Path, arrays: Path
 ) -> None:
-    """Also in a block of a trial in which it is off."""
+    """Also during a block of a trial in which md/linnos is off."""
     (arrays / "md0" / "md" / "linnos").write_text("off\n")
     with alone(), pytest.raises(LinnappError, match="another linnapp enable, disable, trial or"):
         recalibrate(["sda"], array / "models", RECIPE, duration_s=1)
@@ -519,7 +519,7 @@ def test_recalibrate_refuses_to_record_while_another_command_runs(
 def test_array_does_not_query_while_its_drives_are_recorded(
     array: Path, arrays: Path, monkeypatch: pytest.MonkeyPatch, end: type[BaseException] | None
 ) -> None:
-    """What it steers away would be missing in the recording. It asks again whatever ends that."""
+    """Otherwise the recording would lack redirected reads. Any end of it restores the state."""
     settle()
     seen = []
 
@@ -628,7 +628,7 @@ def test_concurrent_recalibrations_exclude_each_other(array: Path) -> None:
 
 
 def record_again(array: Path, round_: int, *, slower: bool = False) -> None:
-    """Other recordings of the array: of the same load, or of one that every read waits for."""
+    """Write new recordings of the array: of the same load, or of one with slower reads."""
     for i, disk in enumerate(("sda", "sdb")):
         path = array / "rec" / f"{disk}.blk"
         long_trace(path, 10 * round_ + i, slower_from=0 if slower else None)
@@ -638,7 +638,7 @@ def record_again(array: Path, round_: int, *, slower: bool = False) -> None:
 
 
 def test_latency_models_follow_the_load_and_do_not_swing(array: Path) -> None:
-    """Round after round: another model where the load is another, and no other model where not."""
+    """In each round the model changes if and only if the load has changed."""
     decisions, lines = run(array, kind="latency")
     assert [d.retrain for d in decisions] == [True, True]
     assert sum("uploaded" in line for line in lines) == 2

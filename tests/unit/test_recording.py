@@ -25,7 +25,7 @@ from linnapp.trace.recording import UnmergedError, check_can_trace, record
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Root, with debugfs, no lockdown, and blktrace."""
+    """A user root with debugfs, no lockdown, and blktrace."""
     (tmp_path / "debug" / "block" / "sda").mkdir(parents=True)
     (tmp_path / "lockdown").write_text("[none] integrity confidentiality\n")
     monkeypatch.setattr(recording, "_DEBUGFS", tmp_path / "debug")
@@ -204,7 +204,7 @@ def test_exit_status_of_the_command_follows_the_shell(
 
 
 def test_progress_excludes_preallocated_file_space(tmp_path: Path) -> None:
-    """blktrace makes it longer beforehand, by 16 MiB a drive and CPU."""
+    """blktrace extends the file in advance, by 16 MiB per drive and CPU."""
     with (tmp_path / "sda.blktrace.0").open("wb") as stream:
         stream.write(b"x" * 4096)
         stream.truncate(16 << 20)
@@ -220,7 +220,7 @@ def test_trace_buffers_are_smaller_with_many_drives() -> None:
 def test_starting_command_is_ended_on_interrupt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An interrupt that comes before the command is known is heeded once it is."""
+    """An interrupt before the command is known takes effect once it is known."""
     programs = interrupted_as_it_starts(recording, monkeypatch)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     tracer = subprocess.Popen(["sleep", "600"])
@@ -245,7 +245,7 @@ def small_recording() -> bytes:
 def recorded_files(
     machine: Path, monkeypatch: pytest.MonkeyPatch, contents: dict[str, bytes]
 ) -> None:
-    """In the place of blktrace: files that it has written."""
+    """Replace blktrace by files that it would have written."""
 
     def write(_: Any, scratch: Path, *rest: Any) -> tuple[int, str, bool]:
         for name, data in contents.items():
@@ -306,7 +306,7 @@ def test_files_are_kept_when_ctrl_c_ends_the_merging(
 
 
 def fake_blktrace(machine: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """A program in the place of blktrace, which is told the folder that it is to write to."""
+    """Replace blktrace by a program that gets the output folder as an argument."""
     program = machine / "bin" / "blktrace"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\nD={machine}/debug/block/sda\n{script}\n")

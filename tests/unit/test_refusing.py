@@ -33,7 +33,7 @@ from linnapp.trace.recorded import load
 def reads(
     n: int = 4000, *, knows: float = 1.0, shift: int = 0, slow_us: int = 2000, seed: int = 1
 ) -> ScoredReads:
-    """A fifth is slow; scores tell so as far as `knows` says, and are higher by `shift`."""
+    """Return reads, a fifth of them slow; scores are as informative as `knows`, plus `shift`."""
     rng = np.random.default_rng(seed)
     slow = rng.random(n) < 0.2
     score = 1000 * (knows * slow + rng.normal(0, 0.5, n) - 1) + shift
@@ -60,7 +60,7 @@ def test_a_margin_keeps_the_limit_on_both_slices(where: str, limit: float) -> No
 
 
 def test_the_limit_is_used_where_refusing_pays() -> None:
-    """A slow read costs a hundred failovers: no fast read is spared beyond what is asked for."""
+    """A slow read costs a hundred failovers, so fast reads are refused up to the limit."""
     taught, judged = reads(shift=1000), reads(seed=2, shift=1000)
     margin = choose_margin(taught, judged, 0.12)
     largest = max(part.refused_fast_share(margin) for part in (taught, judged))
@@ -69,7 +69,7 @@ def test_the_limit_is_used_where_refusing_pays() -> None:
 
 @pytest.mark.parametrize("knows", [-1, 0])
 def test_uninformative_scores_have_no_gain(knows: int) -> None:
-    """Slow reads cost hardly more than a failover; the scores are wrong, or empty."""
+    """Slow reads cost hardly more than a failover; scores are wrong or uninformative."""
     taught, judged = (reads(knows=knows, shift=700, slow_us=510, seed=seed) for seed in (1, 2))
     with pytest.raises(NoGainError, match=r"mean read would take \d+\.\d us .* `even_if_w"):
         choose_margin(taught, judged, 1.0)
@@ -79,14 +79,14 @@ def test_uninformative_scores_have_no_gain(knows: int) -> None:
 
 
 def rarely_slow(n: int, rng: np.random.Generator) -> np.ndarray:
-    """80 us, and 2 ms for 3 in a hundred."""
+    """Return latencies of 80 us, and 2 ms for 3 %."""
     latency_us = (80 * np.exp(rng.normal(size=n) * 0.2)).astype(np.uint32)
     latency_us[rng.random(n) < 0.03] = 2000
     return latency_us
 
 
 def heavy_tailed(n: int, rng: np.random.Generator) -> np.ndarray:
-    """As of a real drive under load: slow in stretches, over three orders of magnitude."""
+    """Return latencies like a real drive's: slow in runs, over three orders of magnitude."""
     turns = np.cumsum(rng.geometric(1 / 30, n // 5 + 10))
     slow = np.searchsorted(turns, np.arange(n)) % 4 == 0
     tail_us = 400 * rng.pareto(2, n) * np.where(slow, 4, 0.5)
@@ -97,9 +97,9 @@ def heavy_tailed(n: int, rng: np.random.Generator) -> np.ndarray:
 def taken(
     latency_us: np.ndarray, knows: float, draw: int, alike: int = 1
 ) -> tuple[int | None, int | None]:
-    """The cut, as of a latency model, and the margin, as of a network, of drawn scores.
+    """Return the cut, as of a latency model, and the margin, as of a network, of random scores.
 
-    They know as much of which reads are slow, and `alike` neighbours have nearly equal ones.
+    `knows` sets how informative they are; `alike` neighbours have nearly equal scores.
     """
     n = len(latency_us)
     rng = np.random.default_rng([draw, n, 2])
@@ -141,9 +141,9 @@ def test_informative_scores_are_used(
 
 @pytest.mark.parametrize(("n_slow", "expected"), [(2, False), (3, False), (4, True)])
 def test_refusals_pay_only_if_resampled_blocks_agree(n_slow: int, expected: bool) -> None:
-    """All that is slow is refused, in so many of twenty blocks: what if a recording had none?
+    """All slow reads are refused, in a few of twenty blocks that a recording might lack.
 
-    Of twenty blocks drawn anew none is one of three in 3.9 % of all cases, one of four in 1.2 %.
+    A bootstrap sample of 20 blocks lacks all of three blocks in 3.9 % of cases, of four in 1.2 %.
     """
     block = np.arange(2000) // 100
     slow = (block < n_slow) & (np.arange(2000) % 2 == 0)
@@ -167,7 +167,7 @@ def test_refusals_are_significant_only_if_few_shuffles_gain_as_much(
 
 
 def test_choose_margin_keeps_only_confident_refusals_of_a_harmful_network() -> None:
-    """Failovers so dear that only the highest scores are worth one."""
+    """Failovers are so expensive that only reads with the highest scores are worth refusing."""
     taught, judged = (
         dataclasses.replace(reads(knows=1.5, shift=500, seed=seed), failover_us=1000.0)
         for seed in (1, 2)
@@ -183,7 +183,7 @@ def test_a_tie_with_admitting_all_is_not_worse() -> None:
 
 
 def seldom(per_mille: float, seed: int = 1, *, slow_us: int = 2000) -> ScoredReads:
-    """Scores below 0, but for so many of the reads, which are slow."""
+    """Return scores below 0, except for this share of the reads, which are slow."""
     whole = reads(knows=0, shift=-100_000, seed=seed, slow_us=slow_us)
     above = np.flatnonzero(~whole.fast)[: round(per_mille * len(whole.score) / 1000)]
     whole.score[above] = 1
@@ -242,7 +242,7 @@ QUICK = Recipe(training=TrainingOptions(max_epochs=2), auto_bias=False)
 
 @pytest.fixture
 def refusing_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is learnt, the network refuses every read; and nothing tells reads apart."""
+    """Make every trained network refuse all reads, without any discrimination."""
     model = random_model()
     silent = dataclasses.replace(
         model,
@@ -307,7 +307,7 @@ def test_the_other_drives_of_an_array_get_their_models(
 def test_a_raised_margin_is_in_the_file_and_in_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A network with a head start for slow, by which it refuses everything."""
+    """The network has an offset towards slow, so that it refuses everything."""
     trace, out = array_trace(tmp_path / "d.blk", 1), tmp_path / "m"
     train_array([trace], out, QUICK)
     plain = Model.load(out / "d.linnos")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The replayer on plain files: counting, content checks, outputs and errors; no latencies."""
+"""The replayer on plain files: counts, content checks, outputs and errors, but no latencies."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def again_and_again(first_us: int, offset: int, length: int, every_us: int = 100
 
 
 def stopped_after(run: subprocess.Popen[str], words: str) -> tuple[str, str]:
-    """Interrupt a replay once it has said something on stderr; all that it said."""
+    """Interrupt a replay after a message on stderr; return all output."""
     assert run.stdout is not None and run.stderr is not None
     said = ""
     while words not in said:
@@ -206,7 +206,7 @@ def test_unwritten_blocks_must_be_zero_by_default(tmp_path: Path, drives: list[P
 
 
 def test_a_lost_drive_is_failed_over_and_reported(tmp_path: Path, drives: list[Path]) -> None:
-    """A file cut short answers reads with too few bytes, which is an I/O error to the replayer."""
+    """A truncated file returns too few bytes, which is an I/O error to the replayer."""
     reads = [(at, "read", at % 1500 * BLOCK, BLOCK) for at in range(0, LONG_US, 5000)]
     trace = write_trace(tmp_path / "t", [(0, "write", 1500 * BLOCK, BLOCK), *reads])
     run = start(drives, [trace], "baseline", "--json", str(tmp_path / "o.json"),
@@ -228,7 +228,7 @@ def test_a_lost_drive_is_failed_over_and_reported(tmp_path: Path, drives: list[P
 def with_file_limit(
     limit_bytes: int, drives: list[Path], traces: list[Path], *options: str
 ) -> subprocess.CompletedProcess[str]:
-    """Replay with a limit on the size of files: writes beyond it fail, as on a full disk."""
+    """Replay with a limit on file sizes: writes beyond it fail, as on a full disk."""
     return subprocess.run(
         ["prlimit", f"--fsize={limit_bytes}", "--", *command(drives, traces, "baseline", *options)],
         capture_output=True, text=True, timeout=GIVE_UP_S,
@@ -251,7 +251,7 @@ def test_a_full_disk_costs_the_log_and_nothing_else(tmp_path: Path, drives: list
 
 
 def test_a_short_write_is_continued_to_its_true_error(tmp_path: Path, drives: list[Path]) -> None:
-    """A write across the limit is short; only the rest of it tells why."""
+    """A write across the limit is short; only its remainder fails with the reason."""
     trace = write_trace(tmp_path / "t", [(0, "write", 8 * BLOCK, 16 * BLOCK)])
     for drive in drives:
         drive.write_bytes(bytes(1 << 20))
@@ -430,9 +430,9 @@ def test_saturate_keeps_depth_in_flight(tmp_path: Path, drives: list[Path]) -> N
 
 
 def test_each_io_is_stamped_when_it_is_submitted_and_when_it_is_done(tmp_path: Path) -> None:
-    """All are due at once; to fill a large write takes time that is no other I/O's.
+    """All are due at once; filling a large write takes time that must not count for others.
 
-    In memory the kernel has done an I/O when it was submitted, which takes time of its own.
+    In memory the kernel completes an I/O during its submission, which takes time itself.
     """
     size = 1 << 20
     ios = [(0, "read", 0, BLOCK), *((0, "write", i * size, size) for i in range(1, 7))]
@@ -451,7 +451,7 @@ def test_each_io_is_stamped_when_it_is_submitted_and_when_it_is_done(tmp_path: P
 def test_buffers_for_bursts_are_allocated_before_the_run(
     tmp_path: Path, drives: list[Path]
 ) -> None:
-    """The burst after a second is of other sizes than what came before."""
+    """The burst after a second has other sizes than earlier I/Os."""
     sizes = [4, 16, 256, 1024]
     burst = [(1_000_000 + i, "write", i % 7 << 20, sizes[i % len(sizes)] << 10) for i in range(60)]
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK), *burst])
@@ -462,7 +462,7 @@ def test_buffers_for_bursts_are_allocated_before_the_run(
 def blktrace_event(
     sequence: int, at_ns: int, sector: int, size: int, action: int, error: int = 0
 ) -> bytes:
-    """One event as linux/blktrace_api.h lays it out, of device 8:0."""
+    """Return one event in the layout of linux/blktrace_api.h, of device 8:0."""
     return struct.pack(
         "<IIQQIIIIIHH", 0x65617407, sequence, at_ns, sector, size, action, 1, 8 << 20, 0, error, 0
     )
@@ -573,7 +573,7 @@ def test_one_drive_given_twice_is_refused(tmp_path: Path, drives: list[Path]) ->
 
 
 def test_a_changed_header_rebuilds_what_includes_it(tmp_path: Path) -> None:
-    """However the output folder is spelt."""
+    """For every spelling of the output folder."""
     source = REPLAYER.parents[2] / "replayer"
     including = [
         path

@@ -45,7 +45,7 @@ def partition_table(path: Path) -> None:
 
 
 def lvm(path: Path) -> None:
-    """A physical volume's label; its checksum is wrong, but it is somebody's all the same."""
+    """Return a physical volume's label; its checksum is wrong, but it may still be in use."""
     label = struct.pack("<8sQII8s32s", b"LABELONE", 1, 0, 32, b"LVM2 001", b"x" * 32)
     with path.open("r+b") as file:
         file.seek(512)
@@ -121,7 +121,7 @@ def test_content_is_ours_recognises_only_replayed_blocks(
 
 
 def holder(path: Path, flags: str) -> subprocess.Popen[str]:
-    """Another process with the file open."""
+    """Run another process with the file open."""
     script = f"import os, sys; os.open({str(path)!r}, {flags}); print(flush=True); sys.stdin.read()"
     process = subprocess.Popen(
         [sys.executable, "-c", script],

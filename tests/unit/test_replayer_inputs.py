@@ -453,7 +453,7 @@ def peak_memory_mib(arguments: list[str]) -> float:
 
 
 def test_few_blocks_of_a_large_drive_take_little_memory(tmp_path: Path) -> None:
-    """Also where every mapping gets huge pages; a table with all blocks takes 8 GB here."""
+    """Also if every mapping gets huge pages; a table of all blocks would take 8 GB here."""
     drive = tmp_path / "large"
     with drive.open("wb") as file:
         file.truncate(4 << 40)
@@ -523,7 +523,7 @@ def test_install_puts_program_and_man_page_in_place(tmp_path: Path) -> None:
 
 
 def man_page_options() -> set[str]:
-    """What the man page's list of options has in its headings, each with its argument."""
+    """Return the option headings of the man page, each with its argument."""
     page = (REPLAYER.parents[2] / "docs/replayer.1").read_text()
     listed = page[page.index(".SH OPTIONS") : page.index(".SH CONTENT CHECKS")]
     headings = re.findall(r"^\.TP\n\.(?:B|BI|BR) (.+)$", listed, re.MULTILINE)
@@ -535,7 +535,7 @@ def man_page_options() -> set[str]:
 
 
 def test_every_option_is_in_help_and_man_page() -> None:
-    """The help is made of the table that the command line is parsed with."""
+    """The help is made from the table that parses the command line."""
     source = (REPLAYER.parents[2] / "replayer/options.c").read_text()
     name = r'^\t(?:\{\.name = |[A-Z]+\(|[A-Z]+_AS\(\w+, )"([a-z-]+)",'
     options = set(re.findall(name, source, re.MULTILINE))
@@ -548,7 +548,7 @@ def test_every_option_is_in_help_and_man_page() -> None:
 
 
 def test_the_config_of_the_results_has_every_setting(tmp_path: Path, drives: list[Path]) -> None:
-    """Numbers that are none are null; what a policy learned is under its option's name."""
+    """Unset numbers are null; learned values are under their option's name."""
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
     given = ["--hedge-us", "77", "--timeout", "0", "--hedge-budget", "none", "--tag", "0"]
     replay(drives, [trace], "hedge", *given, "--json", str(tmp_path / "o.json"))

@@ -89,7 +89,7 @@ def test_the_histogram_is_within_its_bound(library: ctypes.CDLL, exact_max: int)
 
 
 def test_adding_a_value_takes_constant_time(library: ctypes.CDLL) -> None:
-    """The first that is too many moves nothing: all are in the histogram, memory goes in steps."""
+    """The first value too many copies nothing: the histogram has all; memory grows in steps."""
     chunk, n_chunks = 65536, 4
     latency = Latency()
     library.latency_init(ctypes.byref(latency), n_chunks * chunk)

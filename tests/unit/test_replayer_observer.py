@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the replayer sees of a drive, event by event, is what training makes of a recording."""
+"""The replayer's features of a drive, event by event, equal those of training on a recording."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from linnapp.trace.recorded import open_recording
 
 
 def walked_in_c(chunk: IoChunk, overdue_us: int) -> np.ndarray:
-    """Features of the served reads as the replayer keeps them, event by event."""
+    """Return the replayer's features of the served reads, event by event."""
     flags = chunk.flags
     counted = np.flatnonzero((flags & (COMPLETED | REVOKED)) == COMPLETED)
     arrival, latency = chunk.arrival_ns.astype(np.int64), chunk.latency_ns.astype(np.int64)

@@ -109,7 +109,7 @@ def test_hedges_and_probes_stay_within_the_budget(
 def test_hedging_policy_explores_with_a_fifth_of_the_budget(
     tmp_path: Path, drives: list[Path]
 ) -> None:
-    """Two drives are silent most of the time, and no read is late."""
+    """Two drives are idle most of the time, and no read is late."""
     trace = write_trace(
         tmp_path / "t", [(i * 1000, "read", i % 512 * BLOCK, BLOCK) for i in range(1500)]
     )
@@ -124,7 +124,7 @@ def test_hedging_policy_explores_with_a_fifth_of_the_budget(
 def test_second_read_is_sent_if_it_gains_within_the_budget(
     tmp_path: Path, drives: list[Path], trace: Path
 ) -> None:
-    """Files answer at once or, on a busy machine, late: some reads are raced, and all are right."""
+    """Files are fast or, on a busy machine, slow: some reads are hedged, and all are right."""
     for budget in (0.05, 0.0):
         replay(drives, [trace], "lowest-two", "--latency-model", models(tmp_path), "--spread",
                "--hedge-budget", str(budget), "--replicate-writes",

@@ -27,7 +27,7 @@ from linnapp.trace.formats import replay_log
 
 
 def test_threads_do_the_work_of_one(tmp_path: Path, drives: list[Path]) -> None:
-    """Of few blocks, so that they read what others have written, and while it is written."""
+    """The few blocks are read while other threads write them, and afterwards."""
     few = [
         (at, action, offset % (64 * BLOCK), length)
         for at, action, offset, length in mixed_ios(20_000, seed=1, every_us=20, read_share=0.5)

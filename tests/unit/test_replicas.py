@@ -32,7 +32,7 @@ def built() -> None:
 
 @pytest.fixture
 def paths(tmp_path: Path) -> list[Path]:
-    """Three replicas in which each word is its number."""
+    """Return three replicas in which each word is its number."""
     found = [tmp_path / f"replica{k}" for k in range(3)]
     for path in found:
         path.write_bytes(np.arange(BYTES // 8, dtype=np.uint64).tobytes())
@@ -183,7 +183,7 @@ def test_read_needs_one_replica_and_names_invalid_offsets(paths: list[Path]) -> 
 def test_reads_are_hedged_by_their_predictions(
     tmp_path: Path, paths: list[Path], models: list[Path], after_us: int, is_hedged: bool
 ) -> None:
-    """Within a microsecond few are answered, within an hour all are."""
+    """Few reads take less than a microsecond, and all take less than an hour."""
     tables = [model.with_suffix(".hedge") for model in models]
     for table in tables:
         table.write_text(f"linnos hedge table 1\n0 {after_us}\n")
@@ -242,7 +242,7 @@ def test_mirror_opens_without_a_missing_replica(paths: list[Path]) -> None:
 
 
 def test_drives_that_cannot_be_queried_are_named(paths: list[Path]) -> None:
-    """What they answer on a kernel that can tell is tested in the lab."""
+    """The lab tests the answers of a kernel with LinnOS."""
     with paths[0].open() as file:
         with pytest.raises(OSError, match="this kernel cannot tell; it needs LinnOS") as caught:
             replicas.best([file.fileno()], 4096)

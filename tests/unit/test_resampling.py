@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What sampling explains of a point's movement, and that a real movement is more."""
+"""The sampling error of an inflection point's shift; a real shift exceeds it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTIONS = LabellingOptions()
 
 
 def recording(seed: int, n: int = 8000, slow_us: float = 400.0) -> np.ndarray:
-    """A steady load on a drive whose garbage collection slows some hundred reads at a time."""
+    """Return a steady load on a drive whose garbage collection slows hundreds of reads each."""
     rng = np.random.default_rng(seed)
     lengths = rng.geometric(1 / 200, n // 50)
     slow = np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)[:n]
@@ -28,7 +28,7 @@ def recording(seed: int, n: int = 8000, slow_us: float = 400.0) -> np.ndarray:
 
 
 def decided(old: np.ndarray, new: np.ndarray, *, by_chance: bool = True) -> Decision:
-    """What is decided about a model trained on one recording, from another one."""
+    """Return the decision about a model of one recording, from another recording."""
     (active,) = find_inflection_points([LatencyDistribution(old)], OPTIONS, 1)
     blocks = [LatencyBlocks(new)]
     (point,) = find_inflection_points([blocks[0].distribution()], OPTIONS, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""liblinnos for Rust: its tests, built offline, and that its structures are the header's."""
+"""liblinnos for Rust: its tests, built offline; its structures equal the header's."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What CPUs that read from one drive take from one another, counted on CPUs that are made up."""
+"""Cache lines that CPUs transfer when they read from one drive, counted on simulated CPUs."""
 
 from __future__ import annotations
 

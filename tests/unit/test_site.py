@@ -30,7 +30,7 @@ SITE = ROOT / "build" / "site"
 
 
 def laid_out(clone: Path) -> Path:
-    """The pages of a clone, and where mkdocs would find them."""
+    """Return the pages of a clone, laid out for mkdocs."""
     (clone / "docs").mkdir(exist_ok=True)
     for name in ("build_site.py", "site.css"):
         shutil.copy(ROOT / "docs" / name, clone / "docs")
@@ -80,7 +80,7 @@ def test_build_site_fails_when_a_link_is_dead(tmp_path: Path, link: str) -> None
 
 @pytest.fixture(scope="module")
 def pages() -> list[Path]:
-    """All pages of the site, which is built without a warning."""
+    """Build the site without a warning; return all pages."""
     if not PYTHON.exists():
         pytest.skip("`make docs` has not been run here")
     ran = subprocess.run(
@@ -167,7 +167,7 @@ const pause = () => new Promise(done => setTimeout(done, 100));
 
 @pytest.fixture
 def looked_at(pages: list[Path], tmp_path: Path) -> Iterator[dict[str, Any]]:
-    """What chromium sees of each page, finds, is refused by the server, and says on its console."""
+    """Return chromium's view of each page, search results, refused requests and its console."""
     if CHROMIUM is None:
         pytest.skip("chromium is not installed (packaging/apt/chromium.txt)")
     names = json.dumps([str(page.relative_to(SITE)) for page in pages])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A checkout that was built before is built again after a source has moved."""
+"""An older build is rebuilt after a source file has moved."""
 
 from __future__ import annotations
 

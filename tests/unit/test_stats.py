@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""linnapp.stats: intervals cover, and tests reject, as often as they say.
+"""linnapp.stats: intervals cover, and tests reject, at the stated rates.
 
-The data are normal, or skewed as blocks of time are that a few long bursts fall into. A bound of
-two binomial errors is that of the trials' number; the draws are always the same.
+The data are normal, or skewed like blocks of time with a few long bursts. A tolerance of two
+binomial errors follows from the number of trials; the random draws are always the same.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 
 def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Mean 10."""
+    """Return normal values with mean 10."""
     return rng.normal(10, 1, shape)
 
 
 def bursts(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Blocks of 1, three in ten of which hold a burst that adds 5 on average; mean 2.5."""
+    """Return blocks of 1; three in ten have a burst that adds 5 on average; mean 2.5."""
     return 1 + (rng.random(shape) < 0.3) * rng.exponential(5, shape)
 
 
@@ -110,7 +110,7 @@ def block_coverage(draw: Draw, n_blocks: int) -> float:
 
 
 def said(what: str, n: int, draw: Draw) -> float:
-    """What the module's docstring says of a coverage."""
+    """Return a coverage that the module's docstring states."""
     found = re.search(rf"{what} +{n} \w+: .*\b{draw.__name__} ([\d.]+) %", stats.__doc__ or "")
     assert found is not None
     return float(found[1]) / 100
@@ -155,7 +155,7 @@ def test_ratio_interval_leaves_blocks_without_the_whole_out() -> None:
 def test_differences_have_the_stated_false_positive_rate(
     draw: Draw, n_blocks: tuple[int, int]
 ) -> None:
-    """With bursts in recordings of two lengths the bootstrap alone would, in 9 % of cases."""
+    """With bursts in recordings of two lengths, the bootstrap alone has a rate of 9 %."""
     rng = np.random.default_rng(n_blocks)
     sides = [draw(rng, (TRIALS, n)) for n in n_blocks]
     sums = [np.stack([np.full_like(means, 50.0), 50 * means], axis=-1) for means in sides]
@@ -195,7 +195,7 @@ def test_paired_p_value_has_the_stated_false_positive_rate(draw: Draw, n_blocks:
 
 
 def test_paired_p_value_of_few_pairs_is_exact() -> None:
-    """All 2^8 exchanges: that of none is the only one as large."""
+    """Of all 2^8 exchanges, only the one without any exchange is as large."""
     differences = np.arange(1.0, 9.0)
     assert stats.paired_p_value(differences) == 1 / 256
     assert stats.paired_p_value(-differences) == 1
@@ -235,7 +235,7 @@ def test_p_value_of_an_interval_is_that_of_the_values() -> None:
 
 @pytest.mark.parametrize(("found", "done"), [(1.0, 0.3), (0.2, 0.5), (2.0, 0.8)])
 def test_conditional_power_is_how_often_the_end_rejects(found: float, done: float) -> None:
-    """Sums of steps of variance 1 in all; the truth is what was found and a standard error."""
+    """Sums of steps with a total variance of 1; the true effect is one standard error larger."""
     needed, truth = 2.0, (found + 1) / math.sqrt(done)
     rest = np.random.default_rng(4).normal(truth * (1 - done), math.sqrt(1 - done), 200_000)
     rejects = np.mean(found * math.sqrt(done) + rest > needed)
@@ -255,7 +255,7 @@ def test_blocks_have_a_least_length_in_time_and_a_least_number_of_rows() -> None
 
 
 def test_blocks_without_rows_do_not_count() -> None:
-    """Reads in three of twenty seconds are three blocks, which is too few."""
+    """Reads in three of twenty seconds make three blocks, which is too few."""
     assert stats.block_numbers(np.repeat([0, 9e9, 20e9 - 1], 10)) is None
     at = np.repeat([*(np.arange(9) * 1e9), 20e9 - 1], 2)
     numbers = stats.block_numbers(at)

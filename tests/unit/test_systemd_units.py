@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The units of linnapp/systemd, installed as docs/own-drives.md says and run by a real systemd.
+"""The units of linnapp/systemd, installed as in docs/own-drives.md and run by a real systemd.
 
-systemd is the first process of namespaces of its own, on an overlay of this machine's files. The
-kernel's files of two drives are stood in for by files and pipes that answer as the kernel does
-(tests/lab/test_recalibrate_in_lab.py has the kernel itself); all else, from the timer to training,
-is what a user gets.
+systemd is the first process of its own namespaces, on an overlay of this machine's files. Files and
+pipes that answer like the kernel stand for the kernel's files of two drives
+(tests/lab/test_recalibrate_in_lab.py uses the real kernel). Everything else, from the timer to
+training, is as users have it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def test_units_are_well_formed() -> None:
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 @pytest.mark.parametrize("unit", sorted(UNITS.glob("*.service")), ids=lambda unit: unit.stem)
 def test_services_have_few_permissions(unit: Path) -> None:
-    """By systemd's own measure, from 0 (nothing) to 10 (everything that root may)."""
+    """By systemd's own score, from 0 (no permissions) to 10 (all permissions of root)."""
     ran = subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "--threshold=30", unit],
         capture_output=True,
@@ -87,7 +87,7 @@ def _cgroup_root() -> Path | None:
 
 
 class Drives:
-    """What the kernel has of two drives: a model that is active from the last write on."""
+    """The kernel's files of two drives, each with a model that is active from the last write on."""
 
     def __init__(self, root: Path) -> None:
         self._stop = threading.Event()
@@ -138,7 +138,7 @@ class Drives:
 
 
 class Machine:
-    """A running systemd; its own files lie under `directory`."""
+    """A running systemd; its own files are in `directory`."""
 
     def __init__(self, directory: Path, pid: int) -> None:
         self.directory = directory
@@ -233,7 +233,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 
 def _first_child(process: subprocess.Popen[bytes]) -> int | None:
-    """The first process of the namespaces, once it is systemd and answers."""
+    """Return the first process of the namespaces, once it is systemd and answers."""
     deadline = time.monotonic() + 600
     while process.poll() is None and time.monotonic() < deadline:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -288,7 +288,7 @@ def test_the_timer_recalibrates_again_and_again(drives: Drives, machine: Machine
 
 
 def test_exporter_works_with_its_few_permissions(drives: Drives, machine: Machine) -> None:
-    """As root without a capability: Python may be in a home that is closed to others here."""
+    """As root without capabilities, because Python may be in a home closed to other users."""
     machine.run(
         "sh", "-c",
         "mkdir /etc/systemd/system/linnapp-exporter.service.d &&"
@@ -314,7 +314,7 @@ def test_exporter_works_with_its_few_permissions(drives: Drives, machine: Machin
 
 
 def test_kill_switch_can_write_its_files(drives: Drives, machine: Machine) -> None:
-    """Without the kernel's events, by its counters alone: of the reads all are refused."""
+    """Without the kernel's events, by its counters alone: all reads are refused."""
     state, conf_path = machine.directory / "state", "/etc/linnapp/drives.conf"
     model = random_model(1)
     model.save(state / "sda.linnos")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The eight workloads of the paper's Table 1: every figure, on each drive, whatever the seed."""
+"""The eight workloads of the paper's Table 1: every value, on each drive, with any seed."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_commands_show_the_values_of_the_table(tmp_path: Path) -> None:
 
 
 def drives(profile: Profile, seed: int, duration_s: float = 600) -> np.ndarray:
-    """Arrivals in each 10 ms, a row for each of three drives."""
+    """Return the arrivals in each 10 ms, with a row for each of three drives."""
     own, shared = array_seeds(seed, 3)
     counts = np.zeros((3, int(duration_s * 100)))
     for row, child in zip(counts, own, strict=True):

@@ -82,7 +82,7 @@ def by_replayer(path: Path, drives: list[Path], *options: str) -> list[tuple[int
 
 
 def widened(ios: list[tuple[int, bool, int, int]]) -> list[tuple[int, bool, int, int]]:
-    """To blocks of 4 KiB, as the replayer does them."""
+    """Widen I/Os to blocks of 4 KiB, as the replayer does."""
     rows = []
     for at, read, offset, size in ios:
         start = offset // 4096 * 4096
@@ -173,7 +173,7 @@ def test_numbers_are_read_equally(
 
 
 def _of(name: str, n: int = 40, **columns: Callable[[int], str]) -> str:
-    """Lines of five columns, with other values in some of them."""
+    """Return lines of five columns, with other values in some of them."""
     lines = []
     for i in range(n):
         fields = _line(name, *IOS[i % 40]).split()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The compiled reader and writer of text traces, against the same in plain Python."""
+"""The compiled reader and writer of text traces, compared with plain Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMATS = {name: known for name, known in text_formats().items() if name != "iol
 
 
 def in_plain_python(path: Path, fmt: TextFormat) -> list[tuple[int, int, int, bool, int]]:
-    """What a text trace holds, by exact arithmetic, line by line."""
+    """Return the content of a text trace, by exact arithmetic, line by line."""
     rows, first = [], None
     for number, line in enumerate(path.read_text().splitlines()):
         if not line.strip() or (not number and fmt.header and line.startswith(fmt.header)):
@@ -48,7 +48,7 @@ def in_plain_python(path: Path, fmt: TextFormat) -> list[tuple[int, int, int, bo
 
 
 def a_trace(path: Path, fmt: TextFormat, rng: random.Random, n: int) -> Path:
-    """Random I/Os with all the ways to write a number, an end of line, and nothing."""
+    """Write random I/Os in all spellings of numbers, line ends and empty lines."""
     unit = 10**fmt.time_unit_log10_ns
     now_ns = 1_600_000_000 * 10**9
     lines = [fmt.header + "...", ""] if fmt.header else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""I/Os of one instant: the order in which a log has their lines tells nothing (docs/formats.md)."""
+"""Simultaneous I/Os: the order of their lines in a log has no effect (docs/formats.md)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Orders = dict[str, Callable[[], Order]]
 
 @pytest.fixture(scope="module")
 def ios() -> dict[str, NDArray[np.int64]]:
-    """Many of one instant, and of these some that end together; of every size."""
+    """Return I/Os of every size, many simultaneous ones, some of which also end together."""
     rng = np.random.default_rng(4)
     submit_us = np.cumsum(rng.choice([0, 0, 40, 400], N))
     shares = [0.3, 0.3, 0.2, 0.1, 0.09, 0.01]
@@ -47,7 +47,7 @@ def ios() -> dict[str, NDArray[np.int64]]:
 
 @pytest.fixture(scope="module")
 def orders(ios: dict[str, NDArray[np.int64]]) -> dict[str, Order]:
-    """By submission; those of one instant as they ended, the other way round, and anyhow."""
+    """Yield orders by submission; simultaneous I/Os are in order of end, reversed, or shuffled."""
     submit_us, latency_us = ios["submit_us"], ios["latency_us"]
     rng = np.random.default_rng(5)
     return {
@@ -58,7 +58,7 @@ def orders(ios: dict[str, NDArray[np.int64]]) -> dict[str, Order]:
 
 
 def all_features(chunks: list[IoChunk]) -> dict[str, NDArray[Any]]:
-    """Of a recording's I/Os whatever is derived from them."""
+    """Return all features derived from a recording's I/Os."""
     drive = LoggedDrive(150)
     found = {"trees": np.concatenate([drive.features_of(chunk) for chunk in chunks])}
     for name in COLUMNS:
@@ -119,7 +119,7 @@ def test_an_io_sees_what_came_before_its_instant(tmp_path: Path) -> None:
 
 
 def test_order_of_lines_does_not_reveal_latencies(tmp_path: Path) -> None:
-    """Of random latencies nothing can be known, but for lines that stand in the order of ends."""
+    """Random latencies are unpredictable, unless lines in the order of ends reveal them."""
     rng = np.random.default_rng(6)
     n = 6000
     submit_us = np.repeat(np.cumsum(rng.integers(50, 400, n // 3)), 3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp top`: its figures on a made-up tree, and its screen and keys in a pseudo-terminal."""
+"""`linnapp top`: its values on a synthetic tree, and its screen and keys in a pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ BURST = r"[1-9][\d.]* (s|min)\s*$|0\.[1-9] s\s*$"
 
 
 class Kernel:
-    """Drives at work, the last of which has slow reads, refuses reads, and has a model."""
+    """Drives under load; the last one has slow reads, refuses reads, and has a model."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, disks: str = "sda sdb") -> None:
         self.root = root
@@ -90,7 +90,7 @@ class Kernel:
 
 @pytest.fixture(autouse=True)
 def width(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The terminal's own, and 80 where there is none: pytest-xdist tells its workers' children."""
+    """Use the terminal's width, or 80 without one; pytest-xdist sets it for child processes."""
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
@@ -101,7 +101,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Clock of the snapshots; call it to let seconds pass."""
+    """Fake clock of the snapshots; call it to advance by seconds."""
     now = [1000.0]
     monkeypatch.setattr(watching.time, "monotonic", lambda: now[0])
 
@@ -385,7 +385,7 @@ def test_top_refuses_invalid_arguments(kernel: Kernel, monkeypatch: pytest.Monke
 
 
 def _without_size(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment but for a terminal's size (readline leaves its own there)."""
+    """Return the environment without a terminal size, which readline sets."""
     return {name: value for name, value in environment.items() if name not in ("LINES", "COLUMNS")}
 
 
@@ -413,9 +413,9 @@ main()
 
 
 class Terminal:
-    """`linnapp top` in a pseudo-terminal of 120 x 30, and what is on its screen.
+    """`linnapp top` in a pseudo-terminal of 120 x 30, and its screen.
 
-    Between any two of its looks the drives serve as many reads, whatever else the machine does.
+    Between any two snapshots the drives serve equally many reads, whatever the machine does.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -692,7 +692,7 @@ rect {{ fill: #c5c8c6 }}
 
 
 def test_recording_in_the_docs_is_up_to_date(array: Terminal) -> None:
-    """A burst comes; the drives are sorted, the screen is paused, a drive is opened; it goes."""
+    """A burst begins; drives are sorted, the screen is paused, a drive is opened; it ends."""
     frames = []
 
     def frame(did: str, seen: Callable[[], object], us: float = 2400, revoked: int = 90) -> None:
@@ -741,7 +741,7 @@ def test_recording_in_the_docs_is_up_to_date(array: Terminal) -> None:
 
 
 def _titles(picture: str) -> set[str]:
-    """The words of a picture that are no figures or bars."""
+    """Return the words of a picture except values and bars."""
     text = html.unescape(" ".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture)))
     return set(re.findall(r"(?<!\S)[a-zA-Z][a-z/0-9]*(?!\S)", text.replace("\xa0", " ")))
 

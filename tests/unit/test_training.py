@@ -42,7 +42,7 @@ RECIPE = Recipe(training=TrainingOptions(max_epochs=4), auto_bias=False)
 
 
 def noisy_reads(n: int = 6000, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Slow after a slow read, with noise: learnable, not perfectly."""
+    """Return reads that are slow after a slow read, with noise, so learnable but not perfectly."""
     rng = np.random.default_rng(seed)
     digits = rng.integers(0, 10, (n, 31), dtype=np.uint8)
     slow = (digits[:, 27] >= 7) ^ (rng.random(n) < 0.1)
@@ -51,7 +51,7 @@ def noisy_reads(n: int = 6000, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def two_epochs() -> TrainedNetwork:
-    """Learnt from `noisy_reads()`."""
+    """Train on `noisy_reads()` for two epochs."""
     return train(*noisy_reads(), TrainingOptions(max_epochs=2))
 
 
@@ -162,7 +162,7 @@ def test_best_epoch_is_kept_with_any_epoch_limit(limit: int) -> None:
 
 
 def test_the_graph_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Making it takes longer than an epoch of a short trace, and a search makes several."""
+    """Making it takes longer than an epoch of a short trace, and a search would make several."""
     made = []
     hinge = network.hinge
     monkeypatch.setattr(network, "hinge", lambda *given: made.append(1) or hinge(*given))
@@ -181,7 +181,7 @@ def test_train_refuses_too_few_reads_and_only_fast_reads() -> None:
 def array_trace(
     path: Path, seed: int, n: int = 3000, slower_from: int | None = None, pause_us: float = 700
 ) -> Path:
-    """A drive that is slow in stretches of some 5 reads, and from a read on all the time."""
+    """Record a drive that is slow in runs of about 5 reads, and always from a given read on."""
     rng = np.random.default_rng(seed)
     builder = TraceBuilder()
     now = 0.0
@@ -262,7 +262,7 @@ def test_training_does_not_depend_on_the_test_slice(tmp_path: Path) -> None:
 
 
 def test_labels_take_their_medians_from_the_training_slice_alone(tmp_path: Path) -> None:
-    """Later reads take longer: with them the median, and so the limit for slow, would be higher."""
+    """Later reads take longer; they would raise the median, and so the limit for slow."""
     n = 1000
     latency_us = np.random.default_rng(1).integers(500, 1500, n)
     latency_us[700:] = 5000
@@ -342,7 +342,7 @@ def test_training_replaces_only_the_files_of_its_drives(tmp_path: Path) -> None:
 
 
 def test_saving_a_network_removes_the_hedge_table_of_a_latency_model(tmp_path: Path) -> None:
-    """As fleet and `save()` do, without a directory that is replaced."""
+    """As in fleet and `save()`, which do not replace a directory."""
     (tmp_path / "d.hedge").write_text("old")
     model = quantise(train(*noisy_reads(), TrainingOptions(max_epochs=1)).weights, 100)
     TrainedDrive(model, {}).save(tmp_path / "d.linnos")
@@ -420,7 +420,7 @@ def test_traces_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 def lopsided_digits(n: int = 4000, seed: int = 5) -> np.ndarray:
-    """Digits as recordings have them: some nearly always 0, one always 0, one always 3."""
+    """Return digits as in recordings: some nearly always 0, one always 0, one always 3."""
     rng = np.random.default_rng(seed)
     most = np.where(np.arange(31) % 3 == 0, 1, 9)
     digits = rng.integers(0, most + 1, (n, 31)).astype(np.uint8)
@@ -476,7 +476,7 @@ def test_decay_makes_weights_smaller_and_biases_none() -> None:
 
 
 def test_record_contains_only_options_in_use() -> None:
-    """Models that were trained before there were these have the records that they had."""
+    """Records of older models, without newer options, stay the same."""
     newer = {"standardise", "weight_decay"}
     plain = drive_training.record_of_training(TrainingOptions())
     assert not newer & plain.keys() and plain["burst_share"] == 0.3

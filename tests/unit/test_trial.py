@@ -30,7 +30,7 @@ PLAN = Plan(hours=0.01, block_s=1.0, seed=1)
 
 
 class Said:
-    """A display that keeps what it is told."""
+    """A display that keeps its messages."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -42,7 +42,7 @@ class Said:
 
 @pytest.fixture
 def md(block: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The array's folder; a mirror of it has a model."""
+    """The folder of an array, one mirror of which has a model."""
     monkeypatch.setattr(trial_state, "RUN", tmp_path / "run")
     monkeypatch.setattr(trial, "check_can_trace", lambda _: None)
     monkeypatch.setattr("time.sleep", lambda _: None)
@@ -55,7 +55,7 @@ def md(block: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def reads(md: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[bool], Any]], None]:
-    """Has blocks' latencies made by a function of whether it is on."""
+    """Set a function that returns a block's latencies, given if the array is on."""
 
     def made_by(latency_us: Callable[[bool], Any]) -> None:
         def record(_: Any, folder: Path, **__: Any) -> tuple[list[Recording], int]:

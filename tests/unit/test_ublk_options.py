@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""linnos-ublk without a kernel that has ublk: its options, its man page, what it refuses."""
+"""linnos-ublk on a kernel without ublk: its options, its man page, its refusals."""
 
 from __future__ import annotations
 

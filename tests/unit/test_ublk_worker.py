@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""linnos-ublk without a kernel that has ublk: its rings and its threads."""
+"""linnos-ublk on a kernel without ublk: its rings and its threads."""
 
 from __future__ import annotations
 

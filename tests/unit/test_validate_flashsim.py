@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The measures of the drive validation, on latencies whose answer is known."""
+"""The measures of the drive validation, on latencies with a known result."""
 
 from __future__ import annotations
 

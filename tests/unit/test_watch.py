@@ -77,7 +77,7 @@ def call_record(
     waits_ns: Sequence[int] = (0,) * 6,
     arguments: Sequence[int] | None = None,
 ) -> bytes:
-    """With arguments the first of them, each a register's 64 bits; the others are 0."""
+    """Return a record with the first arguments, each a 64-bit register; the others are 0."""
     return (
         struct.pack("<IIII", 0, call_names().index(call), 7, tid)
         + struct.pack("<QQqqqq", time_ns, duration_ns, result, offset, n_bytes, fd)
@@ -99,7 +99,7 @@ def io_record(
     decision: int = 0,
     priority: int = 0,
 ) -> bytes:
-    """Queued at 110 ns, ended at 160 ns."""
+    """Return the record of an I/O queued at 110 ns and ended at 160 ns."""
     return struct.pack(
         "<IIIIQQQIIIIQQQIIII16s",
         *(3, flags, 7, 7, 110, 50, 2048, n_bytes, DEVICE, op),
@@ -468,7 +468,7 @@ def test_sessions_are_kept_side_by_side(tmp_path: Path) -> None:
 
 
 def test_changed_call_is_named_with_its_waits(tmp_path: Path) -> None:
-    """fsync() takes 300 us more, all of it at the drive; reads differ by chance alone."""
+    """fsync() takes 300 us more, all at the drive; reads differ only by chance."""
     rng = np.random.default_rng(5)
     n = 400
     for i, session in enumerate(("before", "after")):
@@ -585,7 +585,7 @@ def test_the_documents_queries_and_columns_are_right(tmp_path: Path) -> None:
 
 
 def test_the_document_names_each_layer_where_it_is_shown() -> None:
-    """Columns, layers and functions' groups of its table are there, and none is forgotten."""
+    """Columns, layers and function groups of its table exist, and none is missing."""
     page = DOCUMENT.with_name("insight.md").read_text()
     section = page.split("\n## Which layer was slow?\n")[1].split("\n\n")[1]
     columns = {name for schema in calls.schemas().values() for name in schema.names}
@@ -693,7 +693,7 @@ def test_watch_refuses_missing_programs_and_processes(tmp_path: Path) -> None:
 
 @pytest.fixture
 def kernel() -> None:
-    """Skip where the kernel, or the user, does not allow it."""
+    """Skip the test if the kernel or the user does not allow watching."""
     try:
         watching.check_can_watch()
         with Reader() as reader:
@@ -704,7 +704,7 @@ def kernel() -> None:
 
 @pytest.fixture
 def drive(tmp_path: Path) -> Iterator[Path]:
-    """An ext4 of its own on a loop device."""
+    """Make a separate ext4 on a loop device."""
     image, place = tmp_path / "image", tmp_path / "drive"
     with image.open("wb") as stream:
         stream.truncate(64 << 20)
@@ -878,7 +878,7 @@ def test_split_io_is_one_io_that_ends_with_its_last_part(
 def test_io_latency_is_split_by_layer(
     kernel: None, drive: Path, tmp_path: Path, scheduler: str
 ) -> None:
-    """Eight threads at a drive that takes two at a time wait, where there is a scheduler for it."""
+    """Eight threads wait at a drive that takes two I/Os at a time, if there is a scheduler."""
     device = drive.stat().st_dev
     queue = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/queue")
     if scheduler not in (queue / "scheduler").read_text():
@@ -919,7 +919,7 @@ def test_io_latency_is_split_by_layer(
 
 @pytest.fixture
 def tags(kernel: None) -> None:
-    """Skip where the I/O priority has no room for them, as before Linux 6.5."""
+    """Skip the test if the I/O priority has no room for tags, as before Linux 6.5."""
     if tuple(map(int, platform.release().split("-")[0].split(".")[:2])) < (6, 5):
         pytest.skip("this kernel's I/O priorities have no hints")
 
@@ -966,7 +966,7 @@ def test_io_has_the_tag_set_by_its_application(
 def test_page_cache_reads_have_the_threads_tag_and_write_back_has_none(
     tags: None, drive: Path, tmp_path: Path
 ) -> None:
-    """`ionice` gives a tag to a program that knows nothing of them."""
+    """`ionice` gives a tag to a program without support for tags."""
     for name in ("read", "synced", "left"):
         (drive / name).write_bytes(b"x" * 40_960)
     os.sync()
@@ -1147,7 +1147,7 @@ def test_filtered_socket_calls_are_counted(kernel: None, tmp_path: Path) -> None
 
 
 def test_filter_compares_names_that_are_read_late(kernel: None, tmp_path: Path) -> None:
-    """One of two names in pages that are not resident at the call's start is in the path."""
+    """One of two names, in pages that are not resident at the call's start, is in the path."""
     script = textwrap.dedent("""
         import ctypes, mmap, sys
         access = ctypes.CDLL(None).access
@@ -1199,7 +1199,7 @@ GIVE_UP_S = 600
 
 
 def lasts_until(happened: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time of a watch does not pass before something has happened under its eyes."""
+    """Make the watch last until something has happened."""
     begin = time.monotonic()
     has_happened = False
 
@@ -1213,7 +1213,7 @@ def lasts_until(happened: Callable[[], object], monkeypatch: pytest.MonkeyPatch)
 
 
 def lasts_until_grown(*files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """... before each of these files has grown by some bytes."""
+    """Make the watch last until each of these files has grown by some bytes."""
     before: list[int] = []
 
     def have_grown() -> bool:
@@ -1299,7 +1299,7 @@ def test_several_processes_are_watched_until_the_last_has_ended(
 
 
 def started_as(pid: int, command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """A program that has this number; others may take it first, so the caller sees if it has."""
+    """Start a program with this PID; another may take it first, so the caller must check."""
     last = Path("/proc/sys/kernel/ns_last_pid")
     if not last.exists():
         pytest.skip("this kernel does not let numbers of processes be chosen")
@@ -1308,7 +1308,7 @@ def started_as(pid: int, command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def started_in_the_place_of(pid: int, command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Programs with numbers that are 4096 apart from this one's, and from each other's."""
+    """Start programs whose PIDs differ from this one's by multiples of 4096."""
     most = int(Path("/proc/sys/kernel/pid_max").read_text())
     free = set(range(4096 + pid % 4096, min(most, 1 << 17), 4096))
     end = time.monotonic() + GIVE_UP_S
@@ -1327,7 +1327,7 @@ def started_in_the_place_of(pid: int, command: Sequence[str]) -> Iterator[subpro
 def test_processes_with_colliding_slots_are_distinguished(
     kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that is followed, another that is, and one that is not."""
+    """Two of the processes are followed, one is not."""
     script = f"while [ ! -e {tmp_path}/end ]; do echo >>{tmp_path}/$$; sleep 0.02; done"
     command = ["sh", "-c", script]
     programs = [subprocess.Popen(command)]
@@ -1354,7 +1354,7 @@ def test_processes_with_colliding_slots_are_distinguished(
 def test_calls_of_threads_with_colliding_slots_are_distinguished(
     kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One sleeps in a call while the other begins and ends many."""
+    """One thread sleeps in a call while the other starts and ends many."""
     begin = f"""
 import os, time
 while not os.path.exists("{tmp_path}/go"):
@@ -1504,7 +1504,7 @@ def test_only_calls_that_are_under_way_at_the_end_are_unfinished(
 
 @pytest.fixture
 def heeded_interrupts() -> Iterator[None]:
-    """A shell has what it runs in the background ignore them, and all that is started by it."""
+    """Restore the default for interrupts, which background jobs of a shell ignore."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -1554,7 +1554,7 @@ def test_starting_program_is_ended_on_interrupt(
 def test_watch_counts_records_that_do_not_fit_the_buffer(
     kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reader that never comes: every call is in the tables or among the lost."""
+    """The reader never reads, so every call is in the tables or counted as lost."""
     n = 40_000
     script = textwrap.dedent(f"""
         import os

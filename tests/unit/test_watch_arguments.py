@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Arguments of system calls are told as the kernel got them, and in the words of its headers."""
+"""Arguments of system calls are recorded as the kernel got them, and named as in its headers."""
 
 from __future__ import annotations
 

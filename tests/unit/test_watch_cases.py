@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Three faults that DIO has found in programs, done again by small ones and found by a query.
+"""Three faults that DIO found in programs, reproduced by small programs and found by a query.
 
 The programs are in watched_programs/, the queries in docs/queries/.
 """

@@ -85,7 +85,7 @@ class Account:
 
 @pytest.fixture
 def slow(kernel: None, tmp_path: Path) -> Iterator[SlowDrive]:
-    """A drive without delay as yet."""
+    """A drive, initially without delay."""
     with contextlib.ExitStack() as stack:
         try:
             drive = stack.enter_context(slow_drive(tmp_path / "served", SIZE))
@@ -169,7 +169,7 @@ def test_wait_for_a_slow_drive_is_shown(slow: SlowDrive, tmp_path: Path) -> None
 
 
 def test_wait_for_a_free_tag_is_shown(slow: SlowDrive, tmp_path: Path) -> None:
-    """Twelve threads at a drive that has four tags, and serves one at a time."""
+    """Twelve threads use a drive that has four tags and serves one I/O at a time."""
     script = """
         import mmap
         fd = os.open(sys.argv[2], os.O_RDONLY | os.O_DIRECT)
@@ -277,7 +277,7 @@ def test_wait_for_a_lock_is_shown(slow: SlowDrive, tmp_path: Path) -> None:
 
 
 def test_wait_for_a_slow_journal_is_shown(slow: SlowDrive, tmp_path: Path) -> None:
-    """On a drive of its own, the data's being fast: waiting for the data is told apart."""
+    """The journal is on a separate slow drive, so waits for data can be distinguished."""
     script = """
         for i in range(5):
             fd = os.open(f"{sys.argv[2]}/{i}", os.O_CREAT | os.O_RDWR)
@@ -310,7 +310,7 @@ def test_wait_for_a_slow_journal_is_shown(slow: SlowDrive, tmp_path: Path) -> No
 
 
 def test_preempted_thread_is_shown_as_not_running(tmp_path: Path) -> None:
-    """To another on the same CPU, which it shares with it evenly."""
+    """Another thread on the same CPU gets half of the time."""
     script = """
         import signal
         parent = os.getpid()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A session drawn as a page: bars are where the times say, names are text, nothing is loaded."""
+"""A session drawn as a page: bars have the right times, names are escaped, nothing is loaded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MS = 1_000_000
 
 
 class Page(html.parser.HTMLParser):
-    """Its bars by lane, its elements, and all its text."""
+    """The page's bars by lane, its elements, and all its text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

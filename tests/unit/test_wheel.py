@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`pip wheel .` makes a package that works in an empty environment, far from the checkout."""
+"""`pip wheel .` makes a package that works in an empty environment, outside of the checkout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `pip wheel .` makes."""
+    """Return the output of `pip wheel .`."""
     directory = tmp_path_factory.mktemp("wheel")
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", directory, ROOT],
@@ -32,7 +32,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def linnapp(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The command of the wheel, installed with what it depends on and nothing else."""
+    """Install the wheel with its dependencies only; return its command."""
     environment = tmp_path_factory.mktemp("empty") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
     subprocess.run(
@@ -66,7 +66,7 @@ def test_a_wheel_holds_the_core_and_the_profiles(wheel: Path) -> None:
 def test_the_wheel_works_in_an_empty_environment(
     linnapp: Path, queue_model: Path, tmp_path: Path
 ) -> None:
-    """All of them need the compiled core: text and blktrace readers, writer, engine."""
+    """These commands need the compiled core: text and blktrace readers, writer, engine."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("LINN", "PYTHON"))
     }

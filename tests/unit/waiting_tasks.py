@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A program whose tasks wait, in a process each that says in a file of the task's name which it is.
+"""A program whose tasks wait in separate processes; each writes its PID to a file named after it.
 
-One that is interrupted says so in a file, too, and waits on.
+A task that is interrupted writes that to another file and continues to wait.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAMES = ("a", "b")
 
 
 def begun(process: subprocess.Popen[bytes], folder: Path) -> list[Path]:
-    """The files that say so, once they are there."""
+    """Return the files with the PIDs, once they exist."""
     files = [folder / name for name in NAMES]
     while process.poll() is None and not all(path.exists() for path in files):
         time.sleep(0.01)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A program with a log, and one that ships it and loses lines: ``log_shipper.py FOLDER [--fixed]``.
+"""A program with a log, and a shipper that loses lines: ``log_shipper.py FOLDER [--fixed]``.
 
-The shipper remembers of each file how far it has read, by name and inode, so that it can go on
-there when it is started again. It does not forget a file that is gone. The next file of that name
-gets the inode's number, too, and the shipper goes on in it where it had got in the old one.
-(Fluent Bit did so: its issues 1875 and 4895.)
+The shipper remembers its position in each file by name and inode, so that it can continue after a
+restart. It does not forget a file that was removed. The next file of that name gets the same inode
+number, and the shipper continues at the position in the old file.
+(Fluent Bit had this bug: its issues 1875 and 4895.)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def write_log(log: Path, line: bytes) -> None:
 
 
 def ship(log: Path, positions: Path, shipped: Path) -> None:
-    """Ship what the log has beyond the position that is remembered."""
+    """Ship the log's content beyond the remembered position."""
     known = json.loads(positions.read_bytes()) if positions.exists() else {}
     fd = os.open(log, os.O_RDONLY)
     key = f"{log.name}|{os.fstat(fd).st_ino}"
@@ -42,7 +42,7 @@ def ship(log: Path, positions: Path, shipped: Path) -> None:
 
 
 def forget(positions: Path) -> None:
-    """What the fixed version does when a log is removed."""
+    """Forget a removed log, as the fixed version does."""
     positions.unlink()
 
 

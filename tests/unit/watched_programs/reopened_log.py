@@ -2,7 +2,7 @@
 """A program that writes its log line by line: ``reopened_log.py FOLDER [--fixed]``.
 
 It opens the log for each line, finds its end, writes and closes it, as Redis did (its pull request
-10531). With --fixed the log stays open, and lines that come together are written by one call.
+10531). With --fixed the log stays open, and lines that arrive together are written by one call.
 """
 
 from __future__ import annotations
