@@ -8,9 +8,9 @@
  * does no I/O, has no clock and starts no thread.
  *
  *	linnos_choose ──► send ──► linnos_chooser_on_submit ──► linnos_chooser_on_complete
- *	  │                 ▲                                     │ failed       │ answered
- *	  │ hedge_at_ns     ├──────── linnos_choose_next ◄────────┘              ▼
- *	  └──► linnos_choose_hedge                            linnos_chooser_on_answer
+ *	  │ hedge_at_ns     ▲                                    │ failed       │ answered
+ *	  ▼                 │                                    ▼              ▼
+ *	linnos_choose_hedge ┴──────────────────── linnos_choose_next     linnos_chooser_on_answer
  *
  * The state of the replicas (struct linnos_predictor) is shared by all threads. A chooser belongs
  * to one thread. Choosing and reporting take only locks that are held for an instant. Times are
