@@ -131,7 +131,7 @@ def test_help_explains_the_prior() -> None:
 
 
 def log_of(took_us: np.ndarray) -> LatencyReads:
-    """Return reads that are equal to the prior: nothing in flight, after fast reads."""
+    """Return reads that look equal to the prior: nothing in flight, after fast reads."""
     rows = np.zeros((len(took_us), N_FEATURES), np.uint32)
     rows[:, FEATURES.index("pages")] = 1
     rows[:, list(LATENCIES)] = 100

@@ -306,7 +306,7 @@ def test_files_are_kept_when_ctrl_c_ends_the_merging(
 
 
 def fake_blktrace(machine: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """Replace blktrace by a program that gets the output folder as an argument."""
+    """Replace blktrace by a shell script; $D in it is the drive's folder in debugfs."""
     program = machine / "bin" / "blktrace"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\nD={machine}/debug/block/sda\n{script}\n")

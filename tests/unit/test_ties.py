@@ -47,7 +47,7 @@ def ios() -> dict[str, NDArray[np.int64]]:
 
 @pytest.fixture(scope="module")
 def orders(ios: dict[str, NDArray[np.int64]]) -> dict[str, Order]:
-    """Yield orders by submission; simultaneous I/Os are in order of end, reversed, or shuffled."""
+    """Return orders by submission; simultaneous I/Os are in order of end, reversed, or shuffled."""
     submit_us, latency_us = ios["submit_us"], ios["latency_us"]
     rng = np.random.default_rng(5)
     return {

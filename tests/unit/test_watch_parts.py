@@ -310,7 +310,7 @@ def test_wait_for_a_slow_journal_is_shown(slow: SlowDrive, tmp_path: Path) -> No
 
 
 def test_preempted_thread_is_shown_as_not_running(tmp_path: Path) -> None:
-    """Another thread on the same CPU gets half of the time."""
+    """Another process on the same CPU gets half of the time."""
     script = """
         import signal
         parent = os.getpid()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A program whose tasks wait in separate processes; each writes its PID to a file named after it.
+"""A program whose tasks wait in separate processes; each writes its PID to its file.
 
 A task that is interrupted writes that to another file and continues to wait.
 """
