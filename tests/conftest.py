@@ -35,7 +35,7 @@ class Ran:
 
 Boot = Callable[..., Ran]
 
-#: seconds until a guest is given up; what a machine does besides makes nothing fail before
+#: Seconds until a test gives up on a guest; long enough for a busy machine.
 GIVE_UP_S = 1800.0
 
 

@@ -25,14 +25,14 @@ import time
 from pathlib import Path
 
 CORPUS = Path(__file__).parent / "corpus" / "agent"
-#: of corpus files the first byte: not a datagram but a configuration
+#: First byte of corpus files that are a configuration, not a datagram.
 CONFIGURATION = 0x80
 KEY = b"sixteen bytes, and a few more\0"
-#: linnos-agent(8): a question without what is only an answer's, and how each begins
+#: linnos-agent(8): a query without the fields of answers, and how both begin.
 QUESTION = struct.Struct("<4sBBHQH6xII32x")
 BEGINNING = struct.Struct("<4sBBHQ")
 PLAIN_BYTES, SIGNED_BYTES = 64, 96
-#: a datagram over IPv4 at most
+#: Largest datagram over IPv4.
 LONGEST = 65_507
 #: in a batch: what sockets hold whose reader is busy; a Unix socket has room for ten
 BATCH, BATCH_BYTES, LOCAL_BATCH = 48, 100_000, 8
@@ -96,7 +96,7 @@ class Sender:
         self.is_answered, self.is_signed = is_answered, is_signed
         self.own.settimeout(GIVE_UP_S)
         self.sent = 0
-        #: cookie and length of what may be answered still
+        #: Cookie and length of queries that may still be answered.
         self.open: set[tuple[bytes, int]] = set()
 
     def send(self, datagram: bytes) -> None:
@@ -189,7 +189,7 @@ class Run:
             time.sleep(0.01)
         self.stranger = Sender(udp(inet, "127.0.0.2"), ("127.0.0.1", port), False, True)
         self.hasty = Sender(udp(inet, "127.0.0.3"), ("127.0.0.1", port), False, True)
-        # No answer finds back to these two.
+        # Answers cannot reach these two.
         nameless = Sender(local(None), str(self.place), False, False)
         self.gone = Sender(local(folder / "gone"), str(self.place), False, False)
         self.senders = [
@@ -214,7 +214,7 @@ class Run:
             sender.open.clear()
         if self.stranger.drain():
             raise SystemExit("a stranger was answered")
-        # Some were not too many.
+        # Some were within the rate limit.
         self.hasty.drain()
         self.gone.own.close()
         self.gone.own = local(self.folder / "gone")

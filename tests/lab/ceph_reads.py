@@ -17,7 +17,7 @@ DONE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)
 text, size, handle = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p
 
 pool = Pool("data", agent_port=AGENT_PORT, fresh_ms=5000)
-# what Python has no use for
+# fields that Python does not use
 ceph = declared(
     _library(),
     linnos_ceph_pool=(handle, handle),

@@ -32,7 +32,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 #: Four regions of 64 MiB, the last one in part.
 DRIVE_MB = 208
 BLOCK = 4096
-#: Blocks that are written to, at each of these offsets.
+#: Offsets of the blocks that are written.
 SPOTS = [0, (64 << 20) - 8 * BLOCK, 100 << 20, (192 << 20) + BLOCK]
 BLOCKS_PER_SPOT = 16
 BLOCKS = [spot + i * BLOCK for spot in SPOTS for i in range(BLOCKS_PER_SPOT)]
@@ -174,7 +174,7 @@ class Model:
     def write(self, device: Direct, offset: int, chance: random.Random) -> None:
         self.issued[offset] += 1
         number = self.issued[offset]
-        # A flush covers all that was written: with more of them few crashes would lose anything.
+        # A flush covers all earlier writes: with more flushes few crashes would lose data.
         is_fua = chance.random() < 0.02
         device.write(content(offset, number), offset, os.RWF_DSYNC if is_fua else 0)
         self.acknowledged[offset] = number
@@ -213,7 +213,7 @@ class Load:
     def run(self, k: int, seed: int) -> None:
         chance = random.Random(seed)
         own = BLOCKS[k::N_WRITERS]
-        # Some regions are touched later than others.
+        # Some regions are written later than others.
         own = [o for o in own if chance.random() < 0.7] or own
         try:
             device = Direct(DEVICE, os.O_RDWR)
@@ -289,7 +289,7 @@ def check_served(model: Model, drives: list[str], whole: bool) -> None:
             raise SystemExit(f"reads of the block at {offset} return versions {numbers}")
         (number,) = numbers
         model.check(offset, number, DEVICE)
-        # Reads have returned it: no later crash may take it back.
+        # Reads have returned this version: no later crash may revert it.
         model.acknowledged[offset] = number
     model.make_durable(model.acknowledged)
     device.close()
@@ -374,7 +374,7 @@ def main(n_moments: int, seed: int) -> None:
         options = ["--recover"] if recovers else []
         server = Server(mode, drives, *options)
         if mode == "resync" and chance.random() < 0.2:
-            # A crash while regions are copied, or just before or after that.
+            # A crash during the copying of regions, or just before or after it.
             time.sleep(chance.random() * 0.3)
             server.end(signal.SIGKILL)
             if recovers:
@@ -429,7 +429,7 @@ def main(n_moments: int, seed: int) -> None:
             if "linnos-ublk --resync /dev/dm-0" not in said:
                 raise SystemExit(f"--assume-clean was not refused as it should be: {said}")
             done["refused"] += 1
-        # The next server goes by the record, with all replicas or without one.
+        # The next server uses the record, with all replicas or without one.
         mode = "resync"
         missing = chance.random() < 0.2 and not dropped and len(drives) == len(DRIVES)
         drives = chance.sample(DRIVES, 2) if missing else DRIVES

@@ -22,7 +22,7 @@ import threading
 import time
 
 BLOCK = 4096
-#: As many reads as may be waiting at once.
+#: Maximum number of reads that wait at once.
 THREADS = 48
 SEQUENTIAL = 16
 
@@ -126,7 +126,7 @@ def main() -> None:
         )
     else:
         rng = random.Random(1)
-        # None twice, as long as there are so many: it would be cached.
+        # No block twice while there are enough of them, because it would be cached.
         firsts: list[int] = []
         while len(firsts) < arguments.n:
             firsts += rng.sample(range(half), half)

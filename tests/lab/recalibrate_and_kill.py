@@ -43,7 +43,7 @@ RWF_LATCRIT = 0x8000
 stats.BLOCK_S, comparison.MIN_BLOCK_READS = 0.03, 10
 HINTED_READS = 50
 
-#: what the kernel takes of a model at a time
+#: Bytes of a model that the kernel accepts per write.
 PAGE_BYTES = 4096
 
 
@@ -114,19 +114,19 @@ def half_uploaded() -> Iterator[None]:
         yield
 
 
-#: model files as they are loaded for the upload
+#: Model files that are loaded for the upload.
 NEW: list[Path] = []
 
-#: a patch that is let go of is taken back
+#: References to patches; a patch that is garbage collected is undone.
 KEPT: list[Any] = []
 
-#: where a run dies by itself, with a tracer to be ended
+#: Steps at which a run dies without a copy, with a tracer to end.
 WHILE_RECORDING: dict[str, Callable[[], Any]] = {
     "recording": lambda: while_recording(tracer_too=False),
     "recording, tracer too": lambda: while_recording(tracer_too=True),
 }
 
-#: where the copies that are made when the first upload begins die
+#: Steps at which the copies made at the first upload die.
 WHILE_UPLOADING: dict[str, Callable[[], Any]] = {
     "half uploaded": half_uploaded,
     "uploaded": lambda: after(Drive, "upload"),
@@ -219,7 +219,7 @@ def run(arguments: list[str], log: Path, at: Any) -> int:
 
 def hinted_reads(device: str) -> dict[str, int]:
     """Submit some hinted reads; return the number of decisions and their results."""
-    # Of a probe too: it was predicted slow first.
+    # Also for a probe, because it was predicted slow first.
     inferences = Path("/sys/block") / Path(device).name / "linnos" / "stats" / "inferences"
     begin = int(inferences.read_text())
     fd = os.open(device, os.O_RDONLY | os.O_DIRECT)

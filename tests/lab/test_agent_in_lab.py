@@ -19,7 +19,7 @@ MODELS = REPOSITORY / "models" / "example"
 OFF, VERDICT, LATENCY = 1, 4, 5
 PENDING_KNOWN, PENDING_PAGES = 256, 512
 
-#: Asks about each drive, by the agent and by the kernel's own question, with nothing between.
+#: Queries each drive, by the agent and directly by the kernel's ioctl, without a pause.
 ASK = """
 import fcntl, json, os, socket, struct, sys
 where = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

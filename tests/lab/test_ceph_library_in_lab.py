@@ -66,17 +66,17 @@ def test_reads_leave_a_slow_drive_except_for_fresh_objects(
     fresh, old = (found.pop(f"{age} replicas") for age in ("fresh", "old"))
     assert 0 < fresh["bounced"] <= sum(fresh["asked"])
     assert sum(fresh["disk_reads"]) >= sum(fresh["asked"]) and not old["bounced"]
-    # who is asked serves, to the read
+    # each queried OSD serves its reads, and no others
     for asked, served in zip(old["asked"], old["disk_reads"], strict=True):
         assert 0 < asked <= served < asked + 20
     for one in found.values():
         assert one["reads"] == READS and not one["retried"] and not one["misplaced"]
-        # each is one of some drive's, but for copies, and the few that BlueStore has itself
+        # each is a read of a drive, except for copies and the few reads of BlueStore itself
         assert READS <= sum(one["disk_reads"]) <= 1.05 * READS
     fresh, calm, slow = (found[what] for what in ("fresh", "calm", "slow"))
-    # what replicas do not serve they are not asked for
+    # replicas are not asked for reads that they do not serve
     assert fresh["fresh"] > 0.8 * READS and not fresh["bounced"]
-    # without a reason nobody leaves his primary
+    # without a reason, reads stay at their primary
     assert not calm["fresh"] and calm["replica_reads"] < 0.05 * READS
     assert calm["disk_reads"][SLOW] > 0.2 * READS
     assert slow["replica_reads"] > 0.2 * READS

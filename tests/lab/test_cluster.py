@@ -41,7 +41,7 @@ def ran(out: Path, script: str, *options: str) -> str:
     return done.stdout
 
 
-#: Round trips of linnos-agent's question, in ns of the client's clock.
+#: Round trips of a query to linnos-agent, in ns of the client's clock.
 ROUND_TRIPS = """
 import os, socket, struct, time
 for k, address in enumerate(os.environ["LINNOS_NODES"].split(",")):
@@ -65,11 +65,11 @@ def test_network_delay_is_constant_and_repeatable(tmp_path: Path) -> None:
     trips = [list(map(int, line.split())) for line in first.splitlines()]
     assert [node for node, _, _ in trips] == [0, 1]
     for _, least_ns, most_ns in trips:
-        # twice 200 us, and what two programs and the kernel take
+        # twice 200 us, plus the time of two programs and the kernel
         assert 400_000 <= least_ns <= most_ns < 410_000
 
 
-#: Of GlusterFS: what the drives have read, and a file of node $1's.
+#: Of GlusterFS: the drives' reads, and a file on node $1.
 READS_AND_MOUNTS = """
     reads() { cat /sys/block/flash?/flash?p1/stat | awk '{ printf "%d ", $1 }'; }
     mount_node() {
@@ -105,7 +105,7 @@ def test_each_node_stores_the_data_and_serves_its_reads(tmp_path: Path) -> None:
     """
     before, after = (list(map(int, line.split())) for line in ran(tmp_path, script).splitlines())
     more = [late - early for early, late in zip(before, after, strict=True)]
-    # the others are asked what they know of the file, whose bytes node 2 gives
+    # the others answer metadata queries about the file; node 2 serves its data
     assert more[2] >= 100 > 10 > max(more[:2])
 
 
@@ -201,8 +201,8 @@ def test_ceph_reads_from_the_node_nearest_to_the_handle(tmp_path: Path) -> None:
     out = ran(tmp_path, f'{sys.executable} "$LINNOS_OUT"/read.py', *options)
     reads = [list(map(int, line.split())) for line in out.splitlines()]
     assert len(reads) == 6
-    # fresh: what a replica will not serve yet, its primary does
+    # fresh objects: the primary serves reads that a replica does not serve yet
     assert any(fresh[node] < 100 for node, fresh in enumerate(reads[:3]))
     for node, settled in enumerate(reads[3:]):
-        # BlueStore has a few of its own
+        # BlueStore has a few reads of its own
         assert settled[node] >= 100 and sum(settled) <= 110

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "traces" / "recorded"
 UNIT = ROOT / "linnapp" / "systemd" / "linnapp-restore.service"
 
-#: Of programs on other drives, with enough reads to learn from.
+#: Recordings of programs on other drives, with enough reads for training.
 RECORDINGS = {"flash0": "fio", "flash1": "pgbench", "flash2": "fio"}
 
 BEGIN = """
@@ -48,7 +48,7 @@ found enabled
 cp $LINNAPP_CONF $OUT/first.conf
 """
 
-#: Of so few reads no model is trained: what was on is recorded, and on again.
+#: Too few reads for a model: an enabled array is recorded, and then enabled again.
 RECORDED_ANEW = """
 linnapp recalibrate /dev/flash0 /dev/flash1 /dev/flash2 --models $OUT/models --duration 2 \\
     2>$OUT/recalibrated &
@@ -59,7 +59,7 @@ wait $!
 found recorded
 """
 
-#: Modes are lost, as by a reboot; then one drive cannot get its own back.
+#: Modes are lost, as after a reboot; then the mode of one drive cannot be restored.
 RESTORED = """
 for k in 0 1 2; do echo off >/sys/block/flash$k/linnos/mode; done
 echo off >$md/linnos

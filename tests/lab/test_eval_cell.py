@@ -16,7 +16,7 @@ from eval import guests, small_cell
 STOCK_KERNEL = Path(__file__).parents[2] / "build" / "linux-um-unpatched" / "linux"
 
 
-#: The other policies' are looked on by test_views_change_nothing.py.
+#: test_views_change_nothing.py checks the logs of the other policies.
 NOT_VIEWED = [policy for policy in small_cell.POLICIES if policy not in ("baseline", "linnos")]
 
 

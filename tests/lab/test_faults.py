@@ -89,7 +89,7 @@ def test_thesis_experiment_is_exact_and_three_runs_agree(boot, tmp_path: Path) -
     for name, (frequency, fault, *_) in THESIS.items():
         (tmp_path / f"{name}.rules").write_text(_rules(frequency, fault))
         script += f"cp $OUT/{name}.rules $OUT/rules.json\n" + RUN % knobs
-        # What was written beside the file is still right after the file was damaged.
+        # Other data is still right after the file was damaged.
         script += f"python3 {HELPER} /run/mnt/other 2560 --no-write >$OUT/other_after.json\n"
         script += f"for f in file other other_after; do mv $OUT/$f.json $OUT/{name}.$f.json; done\n"
         script += f"mv $OUT/rules.txt $OUT/{name}.txt\n"
@@ -135,7 +135,7 @@ def test_lost_write_keeps_the_old_content(boot, tmp_path: Path) -> None:
     )
     assert _result(tmp_path, "file")["damaged"] == 25
     assert _result(tmp_path, "file")["first"] == [100, 200, 300]
-    # A write fault is in what was stored: it is still there without the rule.
+    # A write fault damages the stored data, so it persists without the rule.
     assert _result(tmp_path, "again") == _result(tmp_path, "file")
 
 
@@ -192,7 +192,7 @@ for tag in %s; do cat /sys/kernel/config/flashsim/flash0/rules/tag$tag/matched; 
     matched = map(int, (tmp_path / "matched").read_text().split())
     found = dict(zip(rules, matched, strict=True))
     said = (tmp_path / "said").read_text().split()[1::2]
-    # What has no tag for an application is a limit of a command's duration, or has none.
+    # I/O without an application's tag has a command duration limit, or no hint.
     assert found.pop(0) + found.pop(3) == said.count("0") == 16 * 4
     assert found.pop(500) == 0  # without a class
     assert found == {tag: said.count(str(tag)) for tag in found} == dict.fromkeys(found, 16)

@@ -104,7 +104,7 @@ def test_kernel_and_blktrace_see_the_same(
         compared += len(seen)
         met |= int(np.bitwise_or.reduce(reads.flags))
     assert compared > 5000
-    # Requests are what is counted, and not all reads are one.
+    # Requests are counted, and a read may have several.
     assert met & (MERGED | SPLIT)
 
 

@@ -49,7 +49,7 @@ def test_models_of_a_fleet_reach_the_kernel(boot, tmp_path: Path) -> None:
     for name in ("fio", "pgbench"):
         packed = (RECORDED / f"{name}.blk.xz").read_bytes()
         (traces / f"{name}.blk").write_bytes(lzma.decompress(packed))
-    # An array of its own beside it, or host7 would be all, and have no name.
+    # A second array, or host7 would be the whole fleet and have no name.
     (tmp_path / "traces" / "host8").mkdir()
     (tmp_path / "traces" / "host8" / "fio.blk").symlink_to(traces / "fio.blk")
     subprocess.run(

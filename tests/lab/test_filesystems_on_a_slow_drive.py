@@ -38,7 +38,7 @@ def test_varmail_slows_more_than_webserver_and_commits_are_observed(tmp_path: Pa
     ios = slow["drive"]["reads"] + slow["drive"]["writes"]
     assert base["drive"]["injected_writes"] == 0 and 0.05 < hit / ios < 0.15
     assert in_journal["drive"]["injected_reads"] == 0 < in_journal["drive"]["injected_writes"]
-    # A read past the page cache is as long as the drive takes, and waits for nobody's commit.
+    # A read past the page cache takes as long as the drive, and waits for no commit.
     assert reports.slowdown(base, in_journal, "read")[0] < 0.2
     assert reports.slowdown(base, in_journal, "fsync")[0] > 2
     base_pages, slow_pages = run_once(pages, 1, tmp_path / "pages")
@@ -60,7 +60,7 @@ def test_md_repair_copies_wrong_data_over_the_right_mirror(tmp_path: Path) -> No
     hit = found["md"]["injected"]
     assert hit > FILES * BLOCKS / 50
     assert [run["checked"].split()[1] for run in found.values()] == ["differ", "differ", "same"]
-    # The first drive is gone in the last two: what is read is the second's.
+    # The first drive is absent in the last two, so the second one's data is read.
     assert found["md_without"]["right"] == FILES * BLOCKS
     assert found["md_repaired"]["wrong"] == found["md"]["wrong"] > hit / 2
 

@@ -17,7 +17,7 @@ FIO = "fio --name=job --direct=1 --ioengine=io_uring --clocksource=clock_gettime
 INJECT = "/sys/kernel/config/flashsim/flash0/inject"
 PROFILES = ["consumer", "consumer-nvme", "enterprise-a", "enterprise-b", "enterprise-c"]
 
-#: Two looks at the clock and a system call, in the guest's time.
+#: Time of two clock reads and a system call in the guest.
 CALL_NS = 2_000
 
 
@@ -180,7 +180,7 @@ def test_random_writes_start_garbage_collection(boot, tmp_path: Path) -> None:
     assert delta["write_sectors"] == 512 * 2048
     for name in ("gc_runs", "gc_pages_moved", "erases", "block_erases", "flushes"):
         assert delta[name] > 0, name
-    # All that was written and moved was programmed, in rows of 8 units.
+    # All data written and moved was programmed, in rows of 8 units.
     units = delta["write_sectors"] // 8 + delta["gc_pages_moved"]
     assert delta["page_programs"] * 8 == pytest.approx(units, rel=0.1)
 
@@ -232,13 +232,13 @@ def test_oracle_predicts_the_measured_latencies(boot, tmp_path: Path, profile: s
     _, took, said = np.load(tmp_path / "reads.npy").T
     assert (said > 1_000_000).mean() > 0.08  # slow ones are among them
     off = np.abs(took - said)
-    # The question itself takes about 1 us, in which a chip can turn to other work.
+    # The query takes about 1 us, in which a chip can start other work.
     assert (off < CALL_NS).mean() > 0.995
 
 
 @pytest.mark.parametrize("profile", ["consumer", "enterprise-a"])
 def test_oracle_includes_the_last_part_of_a_split_read(boot, tmp_path: Path, profile: str) -> None:
-    # Four requests; of these every third is late, the last ones of a read among them.
+    # Four requests; every third is late, including the last ones of a read.
     slow = f"echo 3 >{INJECT}/interval; echo 3000 >{INJECT}/latency_us; echo read >{INJECT}/op\n"
     slow += f"echo interval >{INJECT}/pattern\n"
     boot(
@@ -252,10 +252,10 @@ def test_oracle_includes_the_last_part_of_a_split_read(boot, tmp_path: Path, pro
     exact, said = {}, {}
     for load in ("idle", "busy", "injected"):
         _, took, said[load] = np.load(tmp_path / f"{load}.npy").T
-        # To look at the clock takes 256 ns of the guest's time, and it is looked at twice.
+        # Reading the clock takes 256 ns of the guest's time, and it is read twice.
         exact[load] = np.abs(took - said[load]) <= 2 * 256
     assert exact["idle"].all() and exact["injected"].all()
-    # A chip can turn to other work between the question and the read.
+    # A chip can start other work between the query and the read.
     assert exact["busy"].mean() > 0.95
     idle = np.median(said["idle"])
     assert said["busy"].max() > 1.5 * idle
@@ -317,7 +317,7 @@ def test_a_window_opens_and_closes_by_the_clock(boot, tmp_path: Path) -> None:
     # 10 ms of every 50 ms, from 20 ms after arming on.
     start, slow = _reads_in_windows(boot, tmp_path, start_us=20_000, open_us=10_000)
     assert slow.sum() > 30
-    # When it was armed is known only to within a read: from the first slow one.
+    # The time of arming is known only to within a read, from the first slow one.
     read_ns = 200_000
     phase = (start - start[slow][0] + read_ns) % 50_000_000
     assert (phase[slow] < 10_000_000 + read_ns).all()
@@ -327,7 +327,7 @@ def test_a_window_opens_and_closes_by_the_clock(boot, tmp_path: Path) -> None:
 def test_slots_begin_at_the_start_and_keep_their_length(boot, tmp_path: Path) -> None:
     """Windows of 20 ms every 50 ms from 190 ms on: after a period, and across its end."""
     start, slow = _reads_in_windows(boot, tmp_path, start_us=190_000, open_us=20_000)
-    # When it was armed is known to within 2 ms: soon before the first read.
+    # The time of arming is known to within 2 ms: shortly before the first read.
     t_ms = (start - start[0]) / 1e6 - 190
     phase_ms = t_ms % 50
     sure = (phase_ms > 2) & (phase_ms < 48) & (np.abs(phase_ms - 20) > 2)

@@ -22,17 +22,17 @@ DRIVES = [f"/dev/flash{k}" for k in range(3)]
 CONFIG = "/sys/kernel/config/flashsim"
 READS = f"python3 {Path(__file__).with_name('time_reads.py')}"
 
-#: What a read or write of a quiet drive takes at most, in us.
+#: Maximum latency of an idle drive in us.
 QUIET_US = 200
 
-#: A buffer that all writes fit into: what is slow is slow by injection.
+#: A buffer for all writes, so that only injection makes I/O slow.
 ALL_BUFFERED = {
     "buffer_mb": "256",
     "buffer_watermark_pct": "100",
     "flush_interval_us": "60000000",
 }
 
-#: From the replayer's clock to the drive's, where slots are judged, at most.
+#: Maximum time from the replayer to the drive, where slots are evaluated.
 SUBMIT_US = 10
 
 
@@ -133,7 +133,7 @@ def test_only_io_that_touches_a_slow_region_is_slow(boot, tmp_path: Path) -> Non
     touches = (log["home"] == 2) & (first < 33 << 20) & (end > 32 << 20)
     np.testing.assert_array_equal(slow(log, 1000), touches)
     assert 300 < touches.sum() < 3000
-    # Some reach into it from outside, some end or begin at its border.
+    # Some I/Os overlap its border, some begin or end there.
     assert (touches & (first < 32 << 20)).any()
     assert (~touches & ((end == 32 << 20) | (first == 33 << 20))).any()
 
@@ -159,7 +159,7 @@ def test_a_region_beyond_the_drive_is_refused(boot) -> None:
     assert "the region ends at 257 MiB, drive /dev/flash0 at 256" in ran.stderr
 
 
-#: Knobs of each kind of slowness, and what the oracle's answers must show.
+#: Settings of each pattern, and the required answers of the oracle.
 KINDS = {
     "ramp": "shape=ramp latency_us=3000 window_us=30000 window_every_us=70000",
     "queue": "shape=queue latency_us=1000 at_depth=4",

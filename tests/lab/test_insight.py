@@ -60,7 +60,7 @@ def test_views_show_the_decisions_of_the_kernel(boot, tmp_path: Path, queue_mode
     slowest = json.loads((tmp_path / "slow.json").read_text())["decisions"]
     assert len(slowest) == 5
     assert all(3000 < each["latency_us"] < 4000 for each in slowest)
-    assert (tmp_path / "instances.txt").read_text() == ""  # nothing is left behind
+    assert (tmp_path / "instances.txt").read_text() == ""  # no trace instance remains
     (row,) = json.loads((tmp_path / "top.json").read_text())["drives"]
     seen = row["read_us_percentiles"]
     # Within 12 %, as the kernel counts them in buckets.
@@ -97,7 +97,7 @@ def _check_metrics(folder: Path, model: Model) -> None:
     name = "linnos_read_latency_seconds"
     assert metrics[f"{name}_count{drive}"] == sum(counts) == counters["reads"]
     assert metrics[f'{name}_bucket{{drive="flash0",le="+Inf"}}'] == counters["reads"]
-    # Nothing takes from 1 to 3 ms: what was made slower takes longer, all else is sooner done.
+    # No read takes from 1 to 3 ms: delayed reads take longer, all others less.
     faster = metrics[f'{name}_bucket{{drive="flash0",le="0.001024"}}']
     assert metrics[f'{name}_bucket{{drive="flash0",le="0.00256"}}'] == faster
     assert counters["reads"] - faster == pytest.approx(counters["reads"] / 5, abs=1)

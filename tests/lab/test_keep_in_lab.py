@@ -67,7 +67,7 @@ until_is() # $2 is in the file $1, within a minute
 said() {{ echo "--- $1: $(cat $md/linnos)" >>$OUT/log; }}
 """
 
-#: Trained on its own load, which goes on; a burst; and drives that are what they never were.
+#: Trained on the load, which continues; then a burst; then drives with another latency.
 LOAD = """
 bursts 1
 load
@@ -145,7 +145,7 @@ def test_keeper_resets_unexpected_steering_and_refusals(boot, tmp_path: Path) ->
     header = {"threshold_us": 1000, "refuse_us": 2**32 - 1, "overdue_us": 300}
     foreseen = {
         "kind": "latency",
-        "mean_abs_log2_error": 6.0,  # so that it is not for this
+        "mean_abs_log2_error": 6.0,  # so high that it is not the reason
         "predicted_us": [{"pages_to": 16, "share": 1.0, "percentiles": [90] * 20}],
     }
     record(tmp_path, "late", last_four(2000, 2000, 1000, **header), **foreseen)

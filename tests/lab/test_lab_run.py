@@ -250,7 +250,7 @@ def test_a_crashing_guest_is_an_error() -> None:
     assert "died before its command ended" in ran.stderr
 
 
-#: Each second page, or they would be one mapping.
+#: Every second page, because adjacent pages would form one mapping.
 MANY_MAPPINGS = """
 import mmap, sys
 pages = int(sys.argv[1])

@@ -22,7 +22,7 @@ from linnapp.trace.formats import decisions
 
 pytestmark = pytest.mark.lab
 
-#: Thresholds that a small load passes now and then, by the end of a feature's name.
+#: Values that features exceed at times under a small load, by the end of their names.
 USUAL = {
     **{"oldest_us": 60, "flight": 2, "overdue": 1, "latency_us": 80, "age_us": 400, "pending": 3},
     "in_region": 0,
@@ -182,7 +182,7 @@ def check_against_recording(seen: npt.NDArray[Any], folder: Path, overdue_us: in
         row = [rows[int(one["sector"]), int(one["n_sectors"]) * 512].pop(0) for one in mine]
         taught = reads.features[row]
         np.testing.assert_array_equal(mine["features"][:, :place], taught[:, :place])
-        # The kernel does not say it of hinted reads.
+        # The kernel does not report it for hinted reads.
         assert (mine["features"][:, place] == CAP).all()
         met += np.count_nonzero(taught[:, place])
         compared += len(mine)

@@ -11,7 +11,7 @@ import pytest
 from linnapp import stats
 from linnapp.insight.layers import LAYERS, Layers, changes, layers_of
 
-#: In flight from fio, and what the drive is given at a time where that is limited.
+#: Depth of fio, and the drive's depth where that is limited.
 DEPTH, TAGS = 16, 4
 DELAY_US = 700
 
@@ -37,10 +37,10 @@ def test_delays_are_found_where_they_were_put(
         f"mkdir {rule}; echo read >{rule}/op; echo all >{rule}/frequency\n"
         f"echo delay >{rule}/fault; echo {DELAY_US} >{rule}/latency_us; echo 1 >{rule}/enabled\n"
         f"{record}late -- {fio}late.json\n"
-        # Few tags: who finds none waits for a request.
+        # Few tags: an I/O without a tag waits for a request.
         f"echo {TAGS} >{queue}/nr_requests\n"
         f"{record}tags -- {fio}tags.json\n"
-        # As few, and a scheduler with requests to spare: they wait in it.
+        # Equally few tags, and a scheduler with spare requests, in which I/Os wait.
         f"echo mq-deadline >{queue}/scheduler; echo {4 * DEPTH} >{queue}/nr_requests\n"
         f"{record}sched -- {fio}sched.json\n"
     )
@@ -48,7 +48,7 @@ def test_delays_are_found_where_they_were_put(
         name: layers_of(tmp_path / name / "flash0.blk")
         for name in ("plain", "late", "tags", "sched")
     }
-    # These recordings last less than eight seconds, and nothing in them comes in bursts.
+    # These recordings take less than eight seconds and have no bursts.
     monkeypatch.setattr(stats, "BLOCK_S", 0.001)
     told = changes(found["plain"], found["late"])
     assert told[0].layer == "drive" and told[0].is_significant
@@ -76,7 +76,7 @@ def test_the_drives_that_serve_a_command_are_found(boot, tmp_path: Path) -> None
         f"linnapp layers --json -- {random}read >$OUT/reads.json\n"
         f"linnapp layers --json --writes -- {random}write >$OUT/writes.json\n"
         "linnapp layers -- cat /run/mnt/file >/dev/null\n"
-        # Of what is in the page cache nothing is read.
+        # Data in the page cache is not read from the drive.
         "status=0; linnapp layers -- cat /run/mnt/file 2>$OUT/cached >/dev/null || status=$?\n"
         "test $status = 1\n"
     )

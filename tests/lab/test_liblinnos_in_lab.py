@@ -23,7 +23,7 @@ EXAMPLE = REPOSITORY / "build" / "liblinnos" / "examples" / "read_replicas"
 #: To learn from: more than a thousand reads of each drive. Of some seeds' trees are no better than
 #: one number for all, and added bursts alone are the model.
 RECORDED, READS = 6000, 3000
-#: Slowness wanders: in each 100 ms another drive takes 2 ms longer for every read.
+#: Drives are slow in turn: every 100 ms another drive takes 2 ms longer for each read.
 BURSTS = """
 turn=0
 for drive in flash0 flash1 flash2; do
@@ -56,7 +56,7 @@ def test_fewer_reads_are_slow_than_at_the_default_replica(
     with_models = " ".join(f"{drive}=models/{Path(drive).name}.linnos" for drive in DRIVES)
     example = f"{EXAMPLE} --every-us 1000 --slow-us 1000"
     again = f"arm 0; arm 1; {example} --seed 2 --reads {READS}"
-    # What only a kernel with LinnOS can tell.
+    # Only a kernel with LinnOS can answer this.
     ask = (
         "arm 0; cat /sys/block/flash0/linnos/mode >mode\n"
         "for d in flash0 flash1 flash2; do linnapp upload --model models/$d.linnos"
@@ -89,7 +89,7 @@ def test_fewer_reads_are_slow_than_at_the_default_replica(
     assert home["reads"] == best["reads"] == hedged["reads"] == by_gain["reads"] == READS
     for drive in DRIVES:
         assert LatencyModel.load(tmp_path / "models" / f"{Path(drive).name}.linnos").n_trees
-    # One of three is slow at any time, and who has no choice waits for it.
+    # One of three drives is slow at any time, and reads of the default replica wait for it.
     assert home["slow"] > 0.3 * READS
     assert best["slow"] < 0.05 * READS
     assert best["mean_us"] < 0.5 * home["mean_us"]
@@ -103,7 +103,7 @@ def test_fewer_reads_are_slow_than_at_the_default_replica(
         return
 
     assert "off" in (tmp_path / "mode").read_text()
-    # The same drives, chosen by the kernel, which refuses nothing.
+    # The same drives, chosen by queries to the kernel, which refuses no read.
     asked = told(tmp_path / "asked")
     print(asked)
     assert asked["reads"] == READS and asked["slow"] < 0.05 * READS
@@ -142,7 +142,7 @@ def test_kernel_queries_help_with_load_that_the_library_cannot_see(boot, tmp_pat
         f"{begin}"
         f"{again} --home-only {drives} >home\n"
         f"{again} {with_models} >alone\n"
-        # Nobody has uploaded a model: there is nothing to be told.
+        # No model was uploaded, so the kernel has no prediction.
         f"{again} --ask-too {with_models} >without\n"
         "for d in flash0 flash1 flash2; do linnapp upload --model models/$d.linnos"
         " --device /dev/$d --mode observe; done\n"
@@ -201,12 +201,12 @@ def test_one_thread_keeps_its_rate_with_a_stuck_replica(boot, tmp_path: Path, tr
     for name, (latency_us, fails) in STUCK.items():
         ran, rate = told(tmp_path / name), told(tmp_path / f"{name}_rate")
         print(name, healthy, ran, rate, sep="\n")
-        # The first read that goes there does so before anything is known.
+        # The first read goes there before the library can know.
         assert ran["slow"] == rate["slow"] == 1
         assert latency_us <= ran["max_us"] < latency_us + 2000
         assert ran["failovers"] == rate["failovers"] == fails
         assert ran["explored"] <= 0.01 * ran["reads"]
-        # After a failure of half a second nobody looks at it for fifty; of the others it depends.
+        # After a failure of 0.5 s there is no probe for 50 s; other cases vary.
         assert ran["explored"] > 0 or name != "slow"
         if latency_us < 10**6:
             assert rate["mean_us"] < healthy["mean_us"] / 0.9

@@ -58,7 +58,7 @@ def saved(directory: Path) -> None:
     )
 
 
-#: The first drive, where reads go by themselves, is slow all the time.
+#: The first drive, to which md sends reads by default, is always slow.
 KNOWN = f"""
 bursts 1 1
 for state in unguarded on; do
@@ -101,7 +101,7 @@ def test_guarded_choosing_does_not_slow_reads(boot: Any, tmp_path: Path, kernel:
         off, unguarded, on = (mean_us[model, state] for state in STATES)
         gain = guards[model, "on"].gain_percent
         assert gain is not None
-        # The interval is left once in twenty times; four are looked at.
+        # The interval misses the truth once in twenty times; four are checked.
         slack = (gain[2] - gain[1]) / 2
         assert gain[1] - slack <= 100 * (off - on) / off <= gain[2] + slack, model
     for model in ("recent", "latency"):
@@ -112,7 +112,7 @@ def test_guarded_choosing_does_not_slow_reads(boot: Any, tmp_path: Path, kernel:
     assert unguarded > 1.5 * off and on < 1.03 * off
     misled = guards["opposite_latency", "on"]
     assert misled.state == "staying" and misled.steered < N / 100
-    # Once that is known, it costs less than a hundredth of the reads to go on looking.
+    # Later, the control group is less than a hundredth of the reads.
     slow = {state: result(tmp_path / f"known_{state}")["slow"] for state in STATES[1:]}
     print(f"{kernel}: slow where that is known: {slow}")
     assert 0 < slow["on"] - slow["unguarded"] < N / 100

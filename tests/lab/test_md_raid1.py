@@ -46,7 +46,7 @@ models recent
 sleep 1
 """
 
-#: With models of latencies the one that is expected to answer first.
+#: With latency models, the mirror that is expected to answer first.
 LOWEST = f"""
 models latency
 cat /sys/block/flash?/linnos/stats/reads >$OUT/reads_before
@@ -56,7 +56,7 @@ cat /sys/block/flash?/linnos/stats/reads >$OUT/reads_after
 models recent
 """
 
-#: A mirror fails and comes back by the bitmap, another is wiped and comes back wholly, under load.
+#: Under load, a mirror fails and is resynced by the bitmap, another is wiped and fully resynced.
 LOSSES = f"""
 bursts 1
 echo on >$md/linnos
@@ -76,7 +76,7 @@ wait $load
 state >$OUT/after_losses
 """
 
-#: A mirror with a bad spot, and one that is not to be read.
+#: A mirror with bad blocks, and a write-mostly one.
 ODD_MIRRORS = f"""
 echo writemostly >$md/dev-flash2/state
 before=$(cat /sys/block/flash2/linnos/stats/reads)
@@ -92,7 +92,7 @@ mismatches >$OUT/mismatches
 stats latency_critical revoked probes >$OUT/stats
 """
 
-#: What somebody sees who looks at it from outside.
+#: The visible state in sysfs.
 SEEN = f"""
 export LINNAPP_STATE=/run/tmp/state
 linnapp status --json >/dev/null
@@ -129,7 +129,7 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
     def run(name: str) -> dict[str, Any]:
         return result(tmp_path / name)
 
-    # The files are those of the level, and come and go with it.
+    # The files belong to the level, and appear and disappear with it.
     assert text("levels").splitlines() == ["raid0", "raid10 off"]
     assert text("attribute").split() == ["off", "off"]
     refused = text("refused").splitlines()
@@ -183,6 +183,6 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
     rows = json.loads(text("status"))["drives"]
     asked = [row["per_second"]["inferences"] * row["since_s"] for row in rows]
     print(f"{kernel}: asked of 4000 reads {asked}")
-    # But for slices in which nobody is asked, one in 64.
+    # Except for slices without queries, one in 64.
     assert 3750 < sum(asked) < 9000 and max(asked) < 4050
     assert_clean(ran.dmesg)

@@ -40,7 +40,7 @@ remove()
 models recent
 """
 
-#: Of an array of any layout: read with and without LinnOS, then lose a drive under load.
+#: For an array of any layout: read with and without LinnOS, then lose a drive under load.
 STEERED = f"""
 cat $md/linnos >$OUT/LAYOUT_attribute
 for on in off on; do

@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 #: the old model's point is more than eighty away.
 SHIFT_PERCENTILES = 40
 
-#: A network of so few reads of a calm load is hardly ever beyond chance.
+#: A network of so few reads without bursts is hardly ever significant.
 OPTIONS = f"--duration 2 --shift {SHIFT_PERCENTILES} --epochs 2 --bias 2 --even-if-worse"
 
 RUN = """
@@ -34,7 +34,7 @@ python {here}/recalibrate_and_kill.py --devices /dev/flash0 /dev/flash1 --models
     --log $OUT/log --old {old} -- {options}
 """
 
-#: steps in which drives that enforce observe
+#: Steps in which drives in mode enforce are in mode observe.
 RECORDED = {"recording", "recording, tracer too", "merging"}
 
 #: steps after which the first drive, or both, may have the new model; before them none may
@@ -72,11 +72,11 @@ def test_a_run_killed_at_any_step_leaves_every_drive_a_working_model(
     assert len(killed) == 13
     for report in reports:
         for drive in report["drives"].values():
-            # Killed in the recording, or while that is put away, it cannot put the mode back.
+            # If killed during or just after the recording, the run cannot restore the mode.
             mode = "observe" if report["step"] in RECORDED else "enforce"
             assert drive["whole"] and drive["mode"] == mode, (report, log)
             assert drive["decisions"] == drive["answered"] + drive["revoked"] == 50, report
-        # A tracer that was killed too leaves the kernel tracing; the next run ends that.
+        # If the tracer is killed too, the kernel keeps tracing; the next run ends that.
         assert report["traced"] == (report["step"] == "recording, tracer too"), report
     for report in killed:
         assert report["signal"] == 9, (report, log)
@@ -84,7 +84,7 @@ def test_a_run_killed_at_any_step_leaves_every_drive_a_working_model(
         expected = [report["step"] in FIRST_IS_NEW | BOTH_ARE_NEW, report["step"] in BOTH_ARE_NEW]
         assert new == expected, (report, log)
 
-    # After all that, a run that is left alone does what it is for.
+    # Finally, an undisturbed run completes.
     for report in whole:
         assert (report["signal"], report["status"]) == (0, 0), log
     first, second = (report["drives"] for report in whole)

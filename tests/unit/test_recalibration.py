@@ -628,7 +628,7 @@ def test_concurrent_recalibrations_exclude_each_other(array: Path) -> None:
 
 
 def record_again(array: Path, round_: int, *, slower: bool = False) -> None:
-    """Write new recordings of the array: of the same load, or of one in which every read is slower."""
+    """Write new recordings of the array: of the same load, or of one with all reads slower."""
     for i, disk in enumerate(("sda", "sdb")):
         path = array / "rec" / f"{disk}.blk"
         long_trace(path, 10 * round_ + i, slower_from=0 if slower else None)
