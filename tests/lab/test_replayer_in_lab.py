@@ -84,12 +84,12 @@ def test_the_oracle_never_waits_for_a_burst_on_one_drive(boot, tmp_path: Path) -
 
 def test_reads_go_where_the_fewest_pages_are_pending(boot, tmp_path: Path) -> None:
     """All reads have the second drive as default; none ends before the last is sent."""
-    # What comes in one handful, and where it should go: (action, blocks, drive).
+    # Simultaneous I/Os and where each should go: (action, blocks, drive).
     handful = [
         ("read", 4, 1), ("read", 2, 2), ("read", 1, 0),
         ("read", 1, 0),  # 2, 4, 2 pending now
-        ("read", 3, 2),  # a tie of two, neither of them home; 2, 4, 5
-        ("read", 2, 0), ("read", 1, 1),  # a tie with home: 4, 5, 5
+        ("read", 3, 2),  # a tie of two, neither of them the default; 2, 4, 5
+        ("read", 2, 0), ("read", 1, 1),  # a tie with the default: 4, 5, 5
         ("write", 8, 1), ("read", 2, 0), ("read", 1, 2),  # 6, 13, 6
     ]  # fmt: skip
     n, every_us = 50, 50_000
@@ -134,7 +134,7 @@ def test_a_hedge_goes_where_the_fewest_pages_are_pending(boot, tmp_path: Path) -
     result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
     assert (result["data_errors"], result["reads_failed"]) == (0, 0)
     reads = log[log["op"] == replay_log.READ]
-    # The first of those with nothing pending is home, which is slow.
+    # The first idle drive is the default replica, which is slow.
     assert len(reads) == result["hedged"] == result["hedges_won"] == n
     assert (reads["home"] == 1).all() and (reads["served_by"] == 0).all()
 
@@ -234,7 +234,7 @@ def test_revoked_reads_fail_over_at_a_cost(
     assert result["revoked"] == len(revoked) > 100
     assert result["revocations"] == log["revocations"].sum()
     kernel = sum(int(line) for line in (tmp_path / "revoked").read_text().split())
-    # A hedge that is revoked after its read was answered is the kernel's count alone.
+    # Only the kernel counts a hedge that is revoked after its read was answered.
     assert result["revocations"] <= kernel
     if policy == "linnos":
         assert result["revocations"] == kernel
@@ -246,7 +246,7 @@ def test_revoked_reads_fail_over_at_a_cost(
     assert result["hedged"] <= 0.05 * result["reads"]
 
 
-#: To be revoked costs more than a queue does; and where drives burst it gains.
+#: Revocation costs more than waiting in a queue, but gains when drives have bursts.
 @pytest.mark.parametrize("load", ["--failover-us 200", f"--inject {ROTATING}"])
 def test_guard_hints_reads_only_while_it_gains(
     boot, tmp_path: Path, queue_model: Path, load: str
@@ -311,7 +311,7 @@ def test_a_drive_failing_mid_run_loses_no_read(boot, tmp_path: Path, policy: str
     assert (log["served_by"][read] < 3).all()
     failed_over = read & ((log["flags"] & replay_log.IO_ERROR) != 0)
     assert failed_over.any() and (log["served_by"][failed_over] != 0).all()
-    # A write belongs to one drive here: those to the failed one cannot be saved, and are told.
+    # A write goes to one drive here: those to the failed one are lost, and reported.
     assert result["writes_failed"] == np.count_nonzero(~read & (log["served_by"] == 255)) > 0
     assert (log["home"][~read & (log["served_by"] == 255)] == 0).all()
 
@@ -376,7 +376,7 @@ def test_lost_writes_are_found_when_their_blocks_are_read(boot, tmp_path: Path) 
         " --json $OUT/o.json || [ $? = 2 ]\n"
         f"cat {rule}/injected >$OUT/injected"
     )
-    # In either round the same blocks are hit: written neither time, they read as zeros.
+    # Both rounds hit the same blocks, which are never written and read as zeros.
     assert int((tmp_path / "injected").read_text()) == 400
     assert summary(tmp_path / "o.json")["data_errors"] == 200
 
@@ -411,18 +411,18 @@ def test_unsubmitted_loser_is_cancelled_and_counted(boot, tmp_path: Path) -> Non
         f"{count} >$OUT/before\n"
         f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy hedge --hedge-us 300"
         f" --hedge-budget 50% --inject {ROTATING} --json $OUT/o.json --log $OUT/o.log"
-        # No look at what the drives carry: it would be counted.
+        # The drives' contents are not inspected, because the counters would include that.
         f" --force {','.join(DRIVES)}\n"
         f"{count} >$OUT/after",
         Array(size_mb=256, parameters={"queue_depth": "2"}),
     )
     result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
     assert 100 < result["cancelled"] < result["cancels_tried"]
-    # Nothing is lost or counted twice, and what was read is right.
+    # No read is lost or counted twice, and the data is right.
     assert len(log) == 3 * 3000 == result["reads"] + result["writes"]
     assert (result["data_errors"], result["io_errors"], result["reads_failed"]) == (0, 0, 0)
     assert (log["served_by"] < 3).all()
-    # A read that was cancelled never reached a drive; every other attempt did, once.
+    # Cancelled reads never reached a drive; every other attempt did, once.
     served = result["reads"] + result["extra_ios"] - result["cancelled"]
     before, after = (
         sum(int(line) for line in (tmp_path / name).read_text().split())

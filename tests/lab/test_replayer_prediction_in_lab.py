@@ -60,7 +60,7 @@ def test_lowest_leaves_a_drive_during_its_burst_and_returns(boot, tmp_path: Path
     assert min(lowest["reads_served_by"]) > 0.1 * lowest["reads"]
 
 
-#: Hedged after so many us: what is predicted to take less than a millisecond, and what more.
+#: Times to hedge in us: for predictions below a millisecond, and for others.
 TABLE = "linnos hedge table 1\n0 400\n1000 1500\n"
 
 
@@ -100,10 +100,10 @@ def test_read_is_hedged_after_the_time_in_the_table(boot, tmp_path: Path) -> Non
         assert np.array_equal(log["served_by"] != 0, hedged)
         assert run["hedged"] == run["hedges_won"] == np.count_nonzero(hedged)
         assert abs(run["hedged"] - n // interval) <= 1
-        # Until four reads are over there is less to predict from.
+        # The history is shorter until four reads have completed.
         late = log[hedged & (log["due_ns"] >= 4 * every_us * 1000)]
         waited_ns = late["latency_ns"].astype(int) - 1000 * late["device_latency_us"].astype(int)
-        # Submission takes a moment, and of the second try whole us are kept.
+        # Submission takes time, and the time of the second attempt is stored in whole us.
         assert len(late) > 0.9 * n / interval
         assert np.all((waited_ns >= after_us * 1000) & (waited_ns < after_us * 1000 + 3000)), (
             waited_ns
@@ -112,7 +112,7 @@ def test_read_is_hedged_after_the_time_in_the_table(boot, tmp_path: Path) -> Non
 
 def test_one_user_keeps_its_rate_with_a_stuck_drive(boot, tmp_path: Path) -> None:
     """A user reads from the drives in turn, one read at a time; no model redirects a read."""
-    # The drive's reads take so many ms, and fail or succeed.
+    # Latency in ms of the drive's reads, and if they fail.
     cases = {"slow": (500, False), "hangs": (30_000, False), "fails": (500, True)}
     n = 25000
     for k in range(3):
@@ -136,7 +136,7 @@ def test_one_user_keeps_its_rate_with_a_stuck_drive(boot, tmp_path: Path) -> Non
     for name, (ms, fails) in cases.items():
         script += (
             f"{error if fails else ''}"
-            # The replayer looks at a drive before it writes to it, which this one fails.
+            # The replayer inspects a drive before writing to it, which would fail on this one.
             f"{replayer} --inject continuous:latency_us={ms}000,op=read,ratio=100%,drive=1"
             f" --force /dev/flash1 --json $OUT/{name}.json --log $OUT/{name}.log\n"
         )
@@ -146,12 +146,12 @@ def test_one_user_keeps_its_rate_with_a_stuck_drive(boot, tmp_path: Path) -> Non
         stuck, log = summary(tmp_path / f"{name}.json"), replay_log.read(tmp_path / f"{name}.log")
         print(name, healthy["mean_us"], stuck["mean_us"], stuck["reads_served_by"])
         assert healthy["reads"] == stuck["reads"] == 3 * n and stuck["reads_failed"] == 0
-        # One goes there before anything is known of it.
+        # The first read goes there before anything is known.
         assert np.count_nonzero(log["latency_ns"] > 1_000_000) == 1
-        # Half a second of some six; who waits for a drive that hangs has nobody who hedges.
+        # Half of about six seconds; no hedge helps a read that waits for a hanging drive.
         assert ms > 500 or stuck["mean_us"] < healthy["mean_us"] / 0.9
         without_first = np.sort(log["latency_ns"])[:-1].mean() / 1000
         assert without_first < 1.02 * healthy["mean_us"]
-        # After a failure of half a second nobody looks for fifty.
+        # After a failure of 0.5 s there is no probe for 50 s.
         assert stuck["explored"] <= 0.01 * stuck["reads"] and (stuck["explored"] > 0) != fails
         assert stuck["extra_ios"] == stuck["explored"] + fails

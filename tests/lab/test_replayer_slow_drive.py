@@ -58,7 +58,7 @@ def test_slow_replica_delays_only_reads_that_wait_for_it(
     assert result["depth_stalls"] == 0
     assert result["lag_max_us"] < 50
     assert result["max_us"] < 2000
-    # The losers are waited for and checked, but they are not part of the run.
+    # The run waits for losers and checks them, but does not count them.
     assert result["blocks_checked"] == result["reads"] + result["extra_ios"] - result["cancelled"]
     assert result["losers_max"] > 32
     assert result["elapsed_s"] < 2.1
@@ -73,7 +73,7 @@ def test_losers_are_bounded(boot, tmp_path: Path, policy: str) -> None:
     )
     result = summary(tmp_path / "o.json")
     assert result["reads"] == 2000
-    # Races under way when the last place is taken still end.
+    # Hedged reads in flight when the last place is taken still complete.
     assert 8 <= result["losers_max"] < 8 + 32
     assert result["copies_denied"] > 100
     assert f"{result['copies_denied']} copies of reads were not sent" in ran.stdout

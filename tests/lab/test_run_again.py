@@ -19,7 +19,7 @@ from linnapp.lab.guest import DEFAULT_PATH
 
 ROOT = Path(__file__).parents[2]
 
-#: Really run, with what makes them short.
+#: Targets that are run, with variables that make them short.
 RUN = {
     "help": (),
     "liblinnos": (),
@@ -29,7 +29,7 @@ RUN = {
     "cluster": (),
 }
 
-#: Only asked what they would run, and why.
+#: Targets that only run with --dry-run, and the reason.
 ASKED = {
     "deb": "a minute; what it calls is run twice by test_deb.py",
     "fuzz": "ten minutes; what it calls is run twice by test_fuzz.py",
@@ -56,7 +56,7 @@ ASKED = {
 }
 
 
-#: Run before these tests can be, or beside them.
+#: Targets that run before or besides these tests.
 ALREADY = {"build", "lint", "demo"}
 
 
@@ -147,7 +147,7 @@ def test_demo_repeats_exactly_after_a_run_on_another_trace(
     shutil.copy(tmp_path / "out" / "demo" / "workload" / "flash0.iolog", own)
     of_own = run("--trace", str(own))
     assert of_own != first
-    # Nothing of what was there has a say: to the last digit, as in a new clone.
+    # Earlier output has no effect: all digits are as in a new clone.
     assert run() == first
 
 
@@ -175,6 +175,6 @@ def test_cluster_demo_runs_twice(
         taken.append({run["policy"]: run["mean_us"] for run in runs})
         assert (out / "figure.png").stat().st_size > 10_000
         (out / "figure.png").unlink()
-    # All is measured again. Threads of GlusterFS come some steps of the clock sooner or later.
+    # All is measured again. The timing of GlusterFS's threads varies by some clock steps.
     assert taken[0] == pytest.approx(taken[1], rel=0.01)
     assert taken[0]["oracle"] < taken[0]["library"] < taken[0]["round-robin"]

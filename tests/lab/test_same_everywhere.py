@@ -23,7 +23,7 @@ from linnapp.lab.guest import REPOSITORY
 
 pytestmark = pytest.mark.lab
 
-#: What a clone needs to record and replay, built and not.
+#: Files that a clone needs to record and replay, built and not.
 FOLDERS = ("linnapp", "eval", "traces", "tests/lab")
 BUILT = ("build/linux-um/linux", "build/lib", "build/replayer/replayer")
 

@@ -26,11 +26,11 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "models" / "example"
 SWEEP = os.environ.get("LINNOS_SWEEP")
 
-#: What an application sees beyond the drive's own time and a failover, in us.
+#: Time in us that an application sees in addition to the drive's and a failover.
 AROUND_US = 15 + 20
 #: A cell is so short that of some loads a wait, doubled a few times, takes a fifth of it or more.
 LEAST = 0.75 if SWEEP else 0.9
-#: As many reads slower than fast make a drive one that is not fast for them.
+#: A drive with this share of slow reads does not count as fast for them.
 FEW = 0.05
 
 MODELS = {
@@ -200,6 +200,6 @@ def test_small_reads_are_served_during_large_reads(boot, tmp_path: Path, program
             if column == ("trees", "md") and (load.kib != 1024 or load.threads > 1):
                 continue
             assert share >= LEAST or slow >= FEW, (load, column, share)
-            # And half where one read in seven is slow.
+            # And at least half if one read in seven is slow.
             assert share >= 0.5 or slow > 0.15, (load, column, share)
     assert fast >= len(loads) // 2

@@ -31,7 +31,7 @@ refused() {{ ! linnapp trial "$@" 2>>$OUT/refused || exit 1; }}
 load() {{ {READS} 200000 500 >/dev/null & load=$!; }}
 """
 
-#: What there is to say no to, and an array that nobody reads.
+#: Refused arguments, and an array without reads.
 REFUSED = """
 refused /dev/flash0
 refused /dev/md0
@@ -47,7 +47,7 @@ whole
 cat $md/linnos >$OUT/after_refused
 """
 
-#: It helps; then with a model to which nothing is ever slow, which changes nothing.
+#: Redirecting helps; then a model that never predicts slow changes nothing.
 TRIALS = f"""
 echo on >$md/linnos
 bursts 1
@@ -122,7 +122,7 @@ def test_trial_measures_the_gain_of_choosing_and_leaves_no_files(boot, tmp_path:
     helps = json.loads(text("helps"))
     assert helps["ended"] == "decided" and helps["events_dropped"] == 0
     assert helps["reads"]["off"] == pytest.approx(helps["reads"]["on"], rel=0.05)
-    # A third of the reads is 2 ms later with off, but for a few none is with on.
+    # With off, a third of the reads takes 2 ms longer; with on, hardly any does.
     assert interval(helps, "p99")[0] > 80 and interval(helps, "mean")[0] > 30
     assert helps["steered_share"] > 0.1
     assert "<svg" in text("helps.svg")

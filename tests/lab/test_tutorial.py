@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"
-#: a block of commands, and what is shown below it, if anything is
+#: A block of commands, and the output shown below it, if any.
 STEP = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.M | re.S)
 END_OF_STEP = "-- end of step --"
 NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+")
@@ -71,5 +71,5 @@ def test_the_commands_print_what_the_page_shows() -> None:
             for a, b in zip(NUMBER.findall(shown), NUMBER.findall(now), strict=True)
             if not near(a, b)
         ]
-        # Of a tail's few reads chance decides.
+        # Chance decides about the few reads of a tail.
         assert len(far) <= 3, (commands, far)

@@ -31,5 +31,5 @@ def test_mirror_is_equal_and_complete_after_crashes_at_random_moments(
     # Without a repair replicas would differ, and the option that skips it is refused.
     assert done["differed"] > n_moments / 4 and done["refused"] > n_moments / 4
     assert all(done[kind] for kind in ("dropped", "missing", "in_resync", "recovered", "copied"))
-    # A write to a region that is marked costs no I/O more.
+    # A write to a marked region needs no additional I/O.
     assert done["record_writes_first"] > 0 and done["record_writes_later"] == 0

@@ -100,7 +100,7 @@ def well(path: Path) -> dict[str, Any]:
 
 
 RECORDINGS = [f"--trace $OUT/traces/flash{k}.blk" for k in range(3)]
-#: To learn from: more than a thousand reads of each drive, from home, which come at random.
+#: For training: more than a thousand random reads of each drive, as default replica.
 RECORDED = f"""
 linnapp trace {DRIVES} -o $OUT/traces -- {EXAMPLE} --every-us 1000 --seed 5 --reads 6000 \\
     --home-only {DRIVES}
@@ -141,12 +141,12 @@ def test_reads_move_away_from_a_slow_drive(boot: Any, folder: Path, tmp_path: Pa
     )
     turns, best, hedged = (well(tmp_path / f"reads_{k}") for k in ("turns", "best", "hedged"))
     hedge, md = (well(tmp_path / f"reads_{k}") for k in ("hedge", "md"))
-    # md has the same drives, and chooses by what is pending and where the last read was.
+    # md has the same drives, and chooses by pending I/O and the position of the last read.
     assert best["mean_us"] < md["mean_us"] and best["slow"] < md["slow"]
-    # Hedging alone takes many times the reads.
+    # Hedging alone needs many more reads.
     assert hedged["mean_us"] < hedge["mean_us"]
     assert lines(tmp_path / "hedge")[-1]["hedges"] > 5 * lines(tmp_path / "hedged")[-1]["hedges"]
-    # Without models reads stay at home, as in turn, and that is said.
+    # Without models reads stay at the default replica, round robin, which is reported.
     home, stopped = well(tmp_path / "reads_home"), lines(tmp_path / "home")[-1]
     assert stopped["moved"] == 0 and stopped["not_choosing"] == 3
     assert home["slow"] > 0.3 * home["reads"] and turns["slow"] > 0.3 * turns["reads"]
@@ -256,7 +256,7 @@ def test_device_of_a_killed_server_can_be_removed(boot: Any, folder: Path, tmp_p
         """,
     )
     assert "there is no such ublk device" in (tmp_path / "gone").read_text()
-    # As a drive is, a file is one mirror's.
+    # A file, like a drive, can belong to one mirror only.
     locked = (tmp_path / "locked").read_text()
     assert "/run/b: another linnos-ublk, or another program with a lock, has it" in locked
     assert well(tmp_path / "reads_live")["reads"] == 500
@@ -426,7 +426,7 @@ def test_dropped_replica_stays_out_after_a_recovery(
     assert "--device N says it" in (tmp_path / "usage").read_text()
 
 
-#: A server that is told to stop before it has begun.
+#: A server that is stopped before it has started.
 STOPPED_AT_ONCE = """import os, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 os.kill(os.getpid(), signal.SIGTERM)
@@ -466,7 +466,7 @@ def test_immediate_stop_completes_the_work_of_a_killed_server(
     assert 8 < stopped["writes"] <= 32
 
 
-#: No drive of the lab has blocks above 4 KiB: what the kernel would answer of one.
+#: The kernel's answer for a drive with blocks above 4 KiB, which the lab does not have.
 LARGE_BLOCKS = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -597,7 +597,7 @@ def test_one_user_keeps_its_rate_with_a_stuck_replica(
         stopped = lines(tmp_path / name)[-1]
         (first, waited_us), (then, longest_us) = rate(f"{name}_first"), rate(f"{name}_then")
         print(name, healthy, first, then, waited_us, longest_us, stopped)
-        # The first read goes there before anything is known, and no other after it.
+        # Only the first read goes there, before anything is known.
         assert latency_us < waited_us < 1.01 * latency_us + 1000
         assert then > 0.9 * healthy and longest_us < 2000
         assert stopped["reads_failed"] == 0 and stopped["failovers"] == fails

@@ -20,12 +20,12 @@ from linnapp.trace.formats import replay_log
 
 pytestmark = pytest.mark.lab
 
-#: Of two replays these are counts, which no view changes.
+#: These values are counts of both replays, which no view may change.
 COUNTS = ("reads", "writes", "hedged", "extra_ios", "data_errors", "io_errors")
-#: From the first rest to the last read it takes 15 s at most.
+#: From the first pause to the last read, a replay takes at most 15 s.
 LONG_ENOUGH_S = 20
 
-#: Ten a second, where Prometheus asks four a minute.
+#: Ten requests per second; Prometheus sends four per minute.
 SCRAPED = """
 python3 -c 'import fcntl, socket, struct
 up_running = struct.pack("16sH14x", b"lo", 1 | 64)
@@ -104,7 +104,7 @@ def _seen(view: str, policy: str, folder: Path) -> str:
         return f"{said['decisions_seen']} decisions of one drive"
     (recorded,) = json.loads((folder / "layers.txt").read_text())["recordings"]
     served = json.loads((folder / f"{policy}.json").read_text())["reads_served_by"][0]
-    # The replayer reads a little besides what it measures.
+    # The replayer also does a few reads that it does not measure.
     assert served <= recorded["ios"] < 1.1 * served
     return f"{recorded['ios']} reads of one drive"
 
@@ -139,7 +139,7 @@ def committed(policy: str) -> dict[str, Any]:
         (view, policy)
         for view in VIEWS
         for policy in ("linnos", "baseline")
-        # Nothing is decided without a model, and so nothing to be explained.
+        # Without a model there are no decisions to explain.
         if (view, policy) != ("explain", "baseline")
     ],
 )

@@ -106,14 +106,14 @@ def bad_memory() -> None:
         return False
 
     assert fails(0) and fails(2**63) and fails(2**64 - 8)
-    # nothing behind: the head, or a part of the drives, is missing
+    # truncated: without the header, or without a part of the drives
     libc.mprotect(place + page, page, 0)
     for there in (1, 15, 16, 31, 63):
         ctypes.memmove(place + page - there, question, there)
         assert fails(place + page - there), there
     ctypes.memmove(place + page - 64, question, 64)
     assert not fails(place + page - 64)
-    # not to be written
+    # not writable
     ctypes.memmove(place, question, 64)
     libc.mprotect(place, page, 1)
     assert fails(place)
@@ -142,7 +142,7 @@ def rights() -> None:
         assert error_of([file.fileno()]) == "ENOTTY"
     for fd in (writer, path, both):
         os.close(fd)
-    # an ordinary user: who may open it may ask
+    # an ordinary user who may open the drive may query it
     Path("/dev/nullb_a").chmod(0o444)
     Path("/dev/nullb_b").chmod(0o400)
     assert "Permission denied: '/dev/nullb_b'" in asked_by_nobody()
@@ -164,7 +164,7 @@ def nothing_changes() -> None:
 def kinds() -> None:
     """Check drives without a model, with a network among latency models, and in mode off."""
     use("nullb_b", "slow")
-    # 110 us are slow for nullb_c's model: not worse than a verdict, and not better
+    # 110 us are slow for nullb_c's model: equal to a slow network prediction
     assert ask(FDS).best == {0} and ask(FDS[1:]).best == {0, 1}
     assert ask(FDS).drives[1] == Drive("verdict", SLOW)
     use("nullb_c", "fast")
@@ -189,12 +189,12 @@ def a_promise() -> None:
         ask(FDS, flags=LOOK)
     told = [ask(FDS) for _ in range(7)]
     flags = [answer.drives[0].flags & PROBE for answer in told]
-    # nobody has sent it yet
+    # not sent yet
     assert flags == [0] * 5 + [PROBE] * 2, told
     assert [answer.best for answer in told] == [{1}] * 5 + [{0}] * 2, told
     assert int(linnos("nullb_a", "stats/probes")) == probes + 2
     read(FDS[0], 1)
-    # 40 us were not slow: look again at once
+    # 40 us were not slow: probe again at once
     assert ask(FDS).best == {0}
     read(FDS[0], 1)
     linnos("nullb_a", "probe_after_revokes", "0")

@@ -134,7 +134,7 @@ def mutations(seed: int, n: int) -> Iterator[bytes]:
             value = int(rng.choice([2**63 - 1, -(2**63), 2**61, 2**61 - 1, 1 - 2**61, 0]))
             struct.pack_into("<q", data, BYTES - 8 * int(rng.integers(1, 3)), value)
             yield sealed(bytes(data))
-        else:  # a stretch of noise, sealed again
+        else:  # a range of noise, sealed again
             at = int(rng.integers(len(data) - 64))
             data[at : at + 64] = rng.bytes(64)
             yield sealed(bytes(data)) if rng.integers(2) else bytes(data)
@@ -151,7 +151,7 @@ def from_trees(rng: np.random.Generator) -> bytes:
     elif kind == 2:  # the header, sealed again
         data[rng.integers(HEADER)] = rng.integers(256)
         return sealed(bytes(data))
-    elif kind == 3 and len(data) > HEADER:  # a stretch of noise, sealed again
+    elif kind == 3 and len(data) > HEADER:  # a range of noise, sealed again
         at = int(rng.integers(HEADER, len(data)))
         data[at : at + 8] = rng.bytes(len(data[at : at + 8]))
         return sealed(bytes(data))
@@ -198,7 +198,7 @@ def main(disk: str, n: int) -> int:
     taken = refused = lines = 0
     for i, data in enumerate(mutations(2020, n)):
         wanted = is_model(data)
-        if i % 10 == 0:  # Not for each: a system call is what takes time here.
+        if i % 10 == 0:  # Not for each file, because system calls take most of the time here.
             os.close(model)
             model = os.open(directory / "model", os.O_WRONLY)
         accepted = write(model, data)

@@ -13,7 +13,7 @@ import ask
 
 LOOK, AT = 1, 2
 
-#: Not a multiple of what a read takes: the other program is to have one in flight.
+#: Not a multiple of a read's latency, so that the other program has one in flight.
 PAUSE_S = 130e-6
 
 

@@ -14,7 +14,7 @@ from collections import Counter
 
 RWF_LATCRIT = 0x8000
 
-#: Not a multiple of what a read takes: the other program is to have one in flight.
+#: Not a multiple of a read's latency, so that the other program has one in flight.
 PAUSE_S = 130e-6
 
 

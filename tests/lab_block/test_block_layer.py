@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 SCRIPTS = sorted(path.stem for path in HERE.glob("test_*.sh"))
 DEBUG_SCRIPTS = sorted(path.stem for path in HERE.glob("debug_*.sh"))
-#: Drives for those that need other than the usual: xfs takes no less than 300 MB.
+#: Drives for tests that need special ones: xfs needs at least 300 MB.
 ARRAYS = {"test_opt_in": Array(n_drives=2, size_mb=512)}
 DEBUG_KERNEL = HERE.parents[1] / "build" / "linux-um-debug" / "linux"
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from linnapp.lab.qemu import QEMU, kvm_works
 
-#: What is on /dev/nvme0n1 and on, in MiB.
+#: Size of /dev/nvme0n1 and of each following drive, in MiB.
 DRIVE_MB = 1024
-#: What a drive does at most: reads wait behind writes that come all at once, as on an SSD.
+#: Limit of a drive: reads wait behind simultaneous writes, as on an SSD.
 DRIVE_BYTES_PER_S = 60_000_000
-#: For an answer of systemd's, which waits 25 s by default: a translated machine may take longer.
+#: Timeout of systemd's answers, 25 s by default: an emulated CPU may need more.
 BUS_TIMEOUT = "10min"
 
 
@@ -57,7 +57,7 @@ class Machine:
         accel = os.environ.get("LINNOS_QEMU_ACCEL", "auto")
         if accel == "auto":
             accel = "kvm" if kvm_works(image.with_name("vmlinuz")) else "tcg"
-        #: Whether QEMU translates all that it runs, some thirty times slower than a processor.
+        #: True if QEMU emulates the CPU, about thirty times slower.
         self.translated = accel == "tcg"
         # In threads of their own, processors that are translated may run for ever into a breakpoint
         # that another has taken away, as blktrace's ending does with those of trace points.

@@ -116,7 +116,7 @@ def one_step(walk: Walk, text: str) -> list[str]:
     if text.startswith("linnapp enable"):
         usual_work(walk)
     if text.startswith("apt upgrade"):
-        # Debian has another one now; see make_image.sh.
+        # Debian has a newer kernel now; see make_image.sh.
         machine.run(": >/etc/apt/preferences.d/kernel")
     old = release(walk)
     printed = walk.type(text)

@@ -22,9 +22,9 @@ from walked_document import Command, commands
 
 pytestmark = pytest.mark.machine
 
-#: To go on where the last run ended: the machine's disk and what is known of it are left here.
+#: The machine's disk and its observed state, to continue where the last run ended.
 STAGES = os.environ.get("LINNOS_MACHINE_STAGES")
-#: Where the packages of the kernel are.
+#: The folder of the kernel packages.
 KERNEL = Path(os.environ.get("LINNOS_MACHINE_KERNEL", FOLDER / "kernel-deb"))
 
 
@@ -47,7 +47,7 @@ def test_commands_of_the_document_work(machine: Machine) -> None:
     if not done:
         assert "linnos" not in machine.run("uname -r")
         machine.copy(ROOT / "tests" / "qemu" / "hinted_load.py", "hinted_load.py")
-        # The image only: the folder of a kernel's build is beside it.
+        # The image only; the folder of the kernel build is next to it.
         walk.bring(ROOT / "build" / "deb")
         walk.bring(KERNEL)
         before = walk.kept()
@@ -56,7 +56,7 @@ def test_commands_of_the_document_work(machine: Machine) -> None:
         if step < done or command.section in OWN_KERNEL:
             continue
         seen |= one_step(walk, command)
-        # Models and modes are gone when it boots again.
+        # Models and modes are lost at a reboot.
         if STAGES and "observe" not in seen:
             leave_stage(machine, before, seen, step + 1)
     assert seen == {"kernel", "tools", "trace", "train", "observe", "enforce", "off", "purge"}

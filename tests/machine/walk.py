@@ -15,7 +15,7 @@ from debian_machine import Machine
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("LINNOS_MACHINE", ROOT / "build" / "machine"))
 DOCUMENT = ROOT / "docs" / "real-machine.md"
-#: Its sections that need no patch.
+#: The document's sections that need no patch.
 OWN_KERNEL = (
     "Debian's own kernel: md reads from the better mirror",
     "A new kernel",
@@ -23,15 +23,15 @@ OWN_KERNEL = (
 )
 DISKS = ("nvme0n1", "nvme1n1", "nvme2n1")
 
-#: What is typed in another way, and why.
+#: Commands that are typed differently, and the reason.
 INSTEAD = (
-    # Done before, in the clone, as `make test-machine` has it: not on the machine itself.
+    # `make test-machine` does this before, in the clone, not on the machine.
     (r"^make (kernel-)?deb\b.*", ":"),
-    # 15 minutes are more than three drives under a load as below need.
+    # Three drives under the load below need less than 15 minutes.
     (r"--duration 900\b", "--duration 60"),
     (r"^linnapp enable /dev/md0\b", "linnapp enable /dev/md0 --for 60"),
     (r"--hours 24\b", "--hours 0.05 --block-s 4"),
-    # The machine's kernel is one for guests.
+    # The machine has a kernel for guests.
     (r"\blinux-headers-amd64\b", "linux-headers-cloud-amd64"),
     # It goes on until ctrl-C. To begin alone takes the translator half a minute beside the load.
     (
@@ -191,18 +191,18 @@ class Walk:
         """
         after = self.kept()
         more = {what: after[what] - before[what] for what in before}
-        # What Debian's own packages bring that apt keeps, because others suggest them.
+        # Files of Debian packages that apt keeps, because others suggest them.
         suggested = {line for line in more["packages"] if line.endswith(" ok installed")}
         self.say(f"kept by apt: {' '.join(sorted(line.split()[0] for line in suggested))}")
         assert not [line for line in suggested if "linn" in line]
         more["packages"] -= suggested
         more["files"] -= set(self.machine.run("cat /var/lib/dpkg/info/*.list").splitlines())
-        # A folder of theirs may have got files from Python.
+        # Python may have created files in a folder of theirs.
         more["files"] = {
             name for name in more["files"] if "__pycache__" not in name or "linn" in name
         }
         if kernel:
-            # What was made at its installation.
+            # Files that were made at its installation.
             made = re.compile(rf"^/(boot/grub/|(boot|usr/lib|lib|var/lib)/.*{re.escape(kernel)})")
             more["files"] = {name for name in more["files"] if not made.search(name)}
         # DKMS keeps its key when it is purged.

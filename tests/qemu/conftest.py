@@ -19,7 +19,7 @@ import pytest
 from linnapp.lab.guest import CrashError
 from linnapp.lab.qemu import DEFAULT_KERNEL, QemuGuest, run
 
-#: What no test may leave in the log: the kernel found fault with itself.
+#: Kernel errors, which no test may leave in the log.
 COMPLAINT = re.compile(
     r"BUG: (?!KCSAN)|WARNING:|Oops|general protection|refcount_t|KASAN|UBSAN"
     r"|detected stall|self-detected|soft lockup|blocked for more than"
@@ -103,7 +103,7 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
         try:
             result = run(["sh", "-ec", script], guest, stdout=stdout, stderr=stderr)
         except CrashError as crash:
-            # QEMU itself, which is not what is tested.
+            # QEMU itself, which is not tested.
             warnings.warn(f"once more: {crash}", stacklevel=1)
             for left in set(tmp_path.iterdir()) - before:
                 shutil.rmtree(left) if left.is_dir() else left.unlink()

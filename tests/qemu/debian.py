@@ -26,7 +26,7 @@ DEBIAN = ("kernel-debian", "kernel-debian-6.1")
 DEBUG = ("linux-x86-kasan-module", "linux-x86-kcsan-module")
 ALL = (*DEBIAN, *(pytest.param(name, marks=pytest.mark.debug) for name in DEBUG))
 
-#: Their drives' driver is a module, that it may go.
+#: The drives' driver is a module, so that it can be removed.
 _DRIVES = """\
 modprobe -d {unpacked} nvme
 for k in $(seq 0 {last}); do until [ -b /dev/nvme${{k}}n1 ]; do sleep 0.1; done; done

@@ -15,7 +15,7 @@ from pathlib import Path
 from linnapp.insight.function_recording import FunctionRecording, prepared
 
 READS = 400
-#: In the mode off no model is asked.
+#: In mode off the kernel queries no model.
 CASES = (
     ("none", "off"),
     *((model, mode) for model in ("network", "trees") for mode in ("observe", "enforce")),
@@ -71,7 +71,7 @@ def main() -> None:
     # Once on, a policy stays on its drive's queue: "off" is off again, here and below.
     for drive in drives:
         set_up(drive, "none", "observe", "")
-    # A tracer that is there makes its functions longer, even of those it does not trace.
+    # An active tracer slows its functions, even those that it does not trace.
     untraced = []
     for drive, model, mode in cases:
         set_up(drive, model, mode, files[model])

@@ -44,7 +44,7 @@ class LoggedModel(Model):
         for line in log.read_text().splitlines() if log.exists() else ():
             self.durable.update({int(offset): number for offset, number in json.loads(line)})
         self.acknowledged.update(self.durable)
-        # Of later writes nothing is known but that they have higher numbers.
+        # Only the fact that their numbers are higher is known about later writes.
         self.issued = {offset: number + 2 * 10**6 for offset, number in self.durable.items()}
         self.log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 

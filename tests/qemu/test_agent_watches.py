@@ -13,7 +13,7 @@ from linnapp.lab.guest import REPOSITORY
 
 AGENT = REPOSITORY / "build" / "agent" / "linnos-agent"
 MODEL = REPOSITORY / "models" / "example" / "latency" / "flash0.linnos"
-#: linnos-agent(8): what an answer is made of, and bits of its state
+#: linnos-agent(8): the format of an answer, and bits of its state.
 GONE, LATENCY, NO_KERNEL = 3, 5, 65535
 STALE, PENDING_KNOWN, PENDING_PAGES = 4, 256, 512
 
@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.skipif(not AGENT.exists(), reason="no linnos-agent: `make agent`"),
 ]
 
-#: Asks about a drive N times; prints [known, state, latency_us, pending] of each.
+#: Query a drive N times; print [known, state, latency_us, pending] of each answer.
 ASK = """
 import json, socket, struct, sys, time
 drive, times = int(sys.argv[1]), int(sys.argv[2])
@@ -90,7 +90,7 @@ def test_predictions_follow_the_load(name: str, tmp_path: Path) -> None:
 
     said = (tmp_path / "said").read_text()
     assert said.startswith("linnos-agent: answered "), said
-    # a drive whose model nobody named has what it had
+    # a drive without a configured model is unchanged
     assert told("without") == [[NO_KERNEL, PENDING_KNOWN, 0, 0]]
     watched = PENDING_KNOWN | PENDING_PAGES
     for place in ("new", "back"):
@@ -107,5 +107,5 @@ def test_predictions_follow_the_load(name: str, tmp_path: Path) -> None:
         assert many and many[len(many) // 2] > 4 * calm_us
         assert max(pending for *_, pending in busy) <= 64 * 64
     assert told("gone") == [[GONE, 0, 0, 0]]
-    # the rights that it took it has given up
+    # the agent has dropped its capabilities
     assert "CapEff:\t0000000000000000" in (tmp_path / "status").read_text()

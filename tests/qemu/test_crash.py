@@ -26,7 +26,7 @@ def _first_time_it_crashes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     program.parent.mkdir()
     program.write_text(
         "#!/bin/sh\n"
-        # Of the probe for KVM nothing is known yet: it has no console.
+        # The probe for KVM has no console, so it does not count.
         'case "$*" in *console*) ;; *) exit 1 ;; esac\n'
         f"[ -e {crashed} ] || {{ : >{crashed}; kill -SEGV $$; }}\n"
         f'exec {shutil.which(QEMU)} "$@"\n'

@@ -60,7 +60,7 @@ def test_layers_shows_the_functions_of_writes(tmp_path: Path) -> None:
         f"linnapp layers --functions --json -- {program} write /run/mnt/file 1048576 8"
         f" >{tmp_path}/said\n"
         "linnapp layers --functions -- sh -c 'exit 3' || test $? = 3\n"
-        # Nothing of it is left behind.
+        # No trace instance remains.
         'test -z "$(ls /sys/kernel/debug/tracing/instances)"\n'
     )
     modules = next((KERNEL / "lib" / "modules").iterdir())
@@ -80,7 +80,7 @@ def test_layers_shows_the_functions_of_writes(tmp_path: Path) -> None:
     assert said["lost"] == {"times": 0, "calls": 0}
 
 
-#: What the block layer calls of LinnOS for a hinted read.
+#: Functions of LinnOS that the block layer calls for a hinted read.
 HOOKS = {
     "blk_linnos_decide",
     "blk_linnos_track",
@@ -103,7 +103,7 @@ def test_layers_shows_the_functions_of_linnos(tmp_path: Path) -> None:
         tmp_path,
         kernel=OURS,
         kernel_args=[
-            # On a busy machine the kernel may lose its trust in a clock that stops for it.
+            # On a busy machine the kernel may mark the paused clock as unstable.
             "tsc=reliable",
             *(f"null_blk.{each}" for each in ("nr_devices=1", *NULL_BLK)),
         ],
@@ -117,7 +117,7 @@ def test_layers_shows_the_functions_of_linnos(tmp_path: Path) -> None:
         linnos_us = case["groups"].get("linnos", {"us": 0.0})["us"] / case["calls"]
         functions = {f["name"]: f for f in case["functions"] if f["group"] == "linnos"}
         if case["mode"] == "off":
-            # A policy that has been on is still told of each read; it returns at once.
+            # A policy that has been on is still called for each read; it returns at once.
             assert linnos_us < 0.1, name
             off_ns, off_us = case["hinted_ns"], case["us"] / case["calls"]
             off_linnos_us = linnos_us
@@ -126,10 +126,10 @@ def test_layers_shows_the_functions_of_linnos(tmp_path: Path) -> None:
         assert functions["linnos_predict"]["calls"] == case["inferences"]
         if case["drive"] == "nullb0":
             assert set(functions) >= HOOKS, name
-            # As much as the same read takes longer by, traced or not.
+            # The same read takes longer by the same time, traced or not.
             more_us = (case["hinted_ns"] - off_ns) / 1000
             assert case["us"] / case["calls"] - off_us == pytest.approx(more_us, rel=0.1), name
             assert linnos_us - off_linnos_us == pytest.approx(more_us, rel=0.1), name
         else:
-            # What is completed while the reader sleeps is not in its system call.
+            # Completions while the reader sleeps are not in its system call.
             assert set(functions) >= HOOKS - {"__blk_linnos_answer", "blk_linnos_done"}

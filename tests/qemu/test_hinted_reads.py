@@ -154,7 +154,7 @@ def test_split_reads_of_two_cpus_are_decided_whole(
         _assert_data_right(counts)
     assert min(load["revoked"], load["admitted"]) > ENOUGH
     assert twelve["admitted"] == 100 and thirteen["revoked"] == 100
-    # Three requests a read that was admitted, none for one that was refused.
+    # Three requests per admitted read, none for a refused one.
     assert int((tmp_path / "parts").read_text()) == 3 * load["admitted"]
     before, after = _stats(tmp_path / "before"), _stats(tmp_path / "after")
     assert after["revoked"] - before["revoked"] == load["revoked"]

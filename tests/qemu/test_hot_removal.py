@@ -69,7 +69,7 @@ def test_drive_vanishes_and_returns_under_load(
 ) -> None:
     boot_qemu(
         SCRIPT.format(model=queue_model, rounds=ROUNDS),
-        # A task that hangs ends the guest, and its story is told.
+        # A hanging task ends the guest, and its stack is shown.
         kernel_args=(
             "sysctl.kernel.hung_task_timeout_secs=60",
             "sysctl.kernel.hung_task_panic=1",

@@ -60,7 +60,7 @@ done
 
 KERNEL_ARGS = (
     "null_blk.nr_devices=0",
-    # A task that hangs ends the guest, and its story is told.
+    # A hanging task ends the guest, and its stack is shown.
     "sysctl.kernel.hung_task_timeout_secs=60",
     "sysctl.kernel.hung_task_panic=1",
 )

@@ -16,7 +16,7 @@ from linnapp.model import Model
 
 pytestmark = pytest.mark.qemu
 
-#: Where the files of the drive of a number are, in a kernel with LinnOS.
+#: The folder of a drive's files, by its number, in a kernel with LinnOS.
 FILES = "files() { echo /sys/block/nvme$1n1/linnos; }"
 
 #: After a line that defines `files`.
@@ -161,7 +161,7 @@ bring $drive
 for slave in $md/dev-*; do echo -failfast >$slave/state; done
 """
 
-#: raid10 knows none.
+#: raid10 has none.
 WRITE_MOSTLY = """
 echo writemostly >$md/dev-nvme{odd}n1/state
 read_as write_mostly
@@ -184,9 +184,9 @@ class Level:
     fails: tuple[int, ...]
     #: That hold the same data. Of the last one LinnOS is to choose against md's rules.
     copies: tuple[int, ...]
-    #: Of a read, so that it may be one of several chunks.
+    #: Size of a read, which may span several chunks.
     pages: int = 1
-    #: Whether write-mostly means anything.
+    #: True if write-mostly has an effect.
     write_mostly: bool = False
 
 
@@ -266,7 +266,7 @@ def check_odd(level: Level, out: Path) -> None:
     for name in favoured:
         share, asked = shares_of_odd(name)
         assert share > 0.9, name
-        # The one that can be made to fail is none of LinnOS's.
+        # The drive that can be made to fail is not one of LinnOS.
         assert asked > 400 or name == "failfast", name
     for name in left_alone:
         assert shares_of_odd(name) == (0, 0), name
@@ -275,7 +275,7 @@ def check_odd(level: Level, out: Path) -> None:
     asked_to_fail_fast, reads = map(int, (out / "fail_fast").read_text().split())
     assert asked_to_fail_fast >= reads
 
-    # It has failed at once, and not been mended block by block.
+    # It failed at once, and was not repaired block by block.
     assert counts_of(out / "failing")["admitted"] == 16
     degraded, state, *bad_blocks = (out / "failed").read_text().split()
     assert degraded == "1" and "faulty" in state.split(",") and not bad_blocks
@@ -306,7 +306,7 @@ def check(level: Level, out: Path) -> None:
 @pytest.mark.parametrize("name", LEVELS)
 def test_md_of_nvme_drives(boot_qemu, tmp_path: Path, name: str) -> None:
     level = LEVELS[name]
-    # Small: all of them is compared in the end.
+    # Small, because all data is compared in the end.
     boot_qemu(
         FILES + script_of(level, tmp_path), n_drives=level.n_drives, drive_mb=64, timeout_s=1800
     )

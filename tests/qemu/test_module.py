@@ -37,7 +37,7 @@ def debian(request: pytest.FixtureRequest) -> DebianKernel:
     return debian_kernel(request.param)
 
 
-# One CPU, so that what is told first has happened first.
+# One CPU, so that events are reported in order.
 OBSERVED = """
 . $TESTS/lib.sh
 files=/sys/kernel/linnos/nvme0n1
@@ -157,7 +157,7 @@ def test_counters_and_answers_agree_with_the_trace(debian: DebianKernel, tmp_pat
     assert sum(exact) >= 0.99 * len(exact), [
         a for a, same in zip(questions, exact, strict=True) if not same
     ]
-    # Those of one read before are as near in 16 of 100 at most.
+    # Values of the previous read agree in at most 16 of 100 cases.
     means_us = [sum(asked.traced_us) / 4 for asked in questions]
     near = [
         abs(asked.latency_us - mean_us) <= 10 + 0.05 * mean_us
@@ -387,7 +387,7 @@ def test_drivers_can_be_removed(kernel: DebianKernel, tmp_path: Path) -> None:
 
 def test_module_refuses_a_kernel_with_linnos(debian: DebianKernel, tmp_path: Path) -> None:
     release = debian.modules.name
-    # As its headers say.
+    # As in the kernel's headers.
     with_linnos = {**os.environ, "CONFIG_BLK_LINNOS": "y"}
     command = [BUILD, "--kernel", release, "--out", tmp_path / "built"]
     subprocess.run(command, check=True, env=with_linnos)

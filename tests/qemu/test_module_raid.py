@@ -23,7 +23,7 @@ insmod $BUILT/linnos.ko drives={drives}
 insmod $BUILT/raid/{name}.ko
 """
 
-# The file has gone with the array, and nothing is held or counted.
+# The file disappeared with the array, and no reference or count remains.
 AFTER = """
 if [ -e $md/linnos ]; then exit 1; fi
 cat /sys/kernel/debug/linnos/*/in_flight >$OUT/in_flight

@@ -132,6 +132,6 @@ def test_mirror_is_equal_and_complete_after_power_cuts(
         if seed == 1:
             assert "nvme.1b36-6b657074" in text and "-00000001, from sector 2048" in text
             assert "no serial number" not in text.split("differed")[0]
-    # At the first boot there is nothing yet that could differ.
+    # At the first boot no data exists that could differ.
     print("replicas differed after", n_differed, "of", n_cuts, "cuts")
     assert n_differed > n_cuts / 4

@@ -64,7 +64,7 @@ def test_watch_records_decisions_and_drives(boot_qemu, tmp_path: Path) -> None:
             revoked = decided["revoked"]
             assert 0 < did["revoked"] == revoked["n"]
             assert decided["probe"]["n"] > 0 and "admitted" not in decided
-            # They were over before any driver had them.
+            # They ended before they reached a driver.
             assert revoked["all_failed"] and not revoked["served"] and revoked["is_read"]
             assert f"LinnOS decisions: {revoked['n']} revoked, " in summary
         for each in set(decided) - {"revoked", None}:

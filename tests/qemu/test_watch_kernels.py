@@ -32,7 +32,7 @@ SESSIONS = {
     "detailed": "--arguments detailed",
     "some": "--call fsync --call rename --process python3",
 }
-#: What must not be missing.
+#: Counts of missing records, which must be 0.
 DROPPED = [
     name
     for name in COUNTS

@@ -78,6 +78,6 @@ def test_tags_reach_the_drives(tmp_path: Path, kernel: str) -> None:
             f"select sector, tag from ios where session = '{session}' and {which} and watched",
         )
         rows = list(answer)
-        # The first place is read, wherever it lies on the drive.
+        # Sectors relative to the first one that is read, wherever it is on the drive.
         begin = min(sector for sector, _ in rows)
         assert {(sector - begin, tag) for sector, tag in rows} == set(given.items()), which
