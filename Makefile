@@ -168,13 +168,13 @@ tour: build ## a minute in a terminal: bursts, linnapp top, and why reads were r
 	@linnapp generate demo -o out/tour --drives 3 --duration 25 >out/tour/generated.txt
 	@linnapp lab run --out out/tour -- sh eval/tour.sh out/tour
 
-test: build ## every test: Python, KUnit, and in the booted kernel
+test: build $(BUILD)/.deps-fuzz ## every test: Python, KUnit, and in the booted kernel
 	$(TEST)
 
-test-busy: build ## the same RUNS=5 times on a busy machine: do the same tests pass each time?
+test-busy: build $(BUILD)/.deps-fuzz ## the same RUNS=5 times on a busy machine: do the same tests pass each time?
 	tests/busy.sh $(RUNS) $(TEST)
 
-test-unit: venv native replayer liblinnos ublk agent cluster ## the tests that boot no kernel
+test-unit: venv native replayer liblinnos ublk agent cluster $(BUILD)/.deps-fuzz ## the tests that boot no kernel
 	$(PYTEST_PARALLEL) -m "not lab and not qemu and not debug and not elasticsearch and not machine and not stock and not crashes"
 
 test-lab: build ## the tests that boot the kernel

@@ -43,7 +43,7 @@ struct io_uring_sqe;
 struct linnos_array;
 struct linnos_backend;
 struct linnos_queue;
-struct linnos_queue_submit_read;
+struct linnos_read;
 
 /* --- Arrays -------------------------------------------------------------------------------- */
 

@@ -242,9 +242,9 @@ def test_watch_refuses_a_folder_name_that_is_not_utf8_before_running(
 ) -> None:
     folder = tmp_path / "\udcff"
     said = refused(run, "watch", "-o", folder, "--", "touch", tmp_path / "begun")
-    assert ": a name that is no text" in said
+    assert ": the name is not UTF-8" in said
     folder.mkdir()
-    assert ": a name that is no text" in refused(run, "query", folder, "select 1")
+    assert ": the name is not UTF-8" in refused(run, "query", folder, "select 1")
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 
