@@ -23,13 +23,13 @@ from linnapp.trace.formats import iolog, replay_log
 FAST_US, SLOW_US, FAILOVER_US = 100.0, 2000.0, 15.0
 HEDGE_US = 300.0
 
-#: Each drive has its turn for so long.
+#: Each drive is slow for this long in turn.
 TURN_US = 500_000
 
 
 def _latency_us(time_us: NDArray[Any], drive: NDArray[Any]) -> NDArray[np.float64]:
     slow = (time_us // TURN_US).astype(np.int64) % 4 == drive
-    # No two reads alike, so that medians and percentiles have something to tell.
+    # All reads differ, so that medians and percentiles are meaningful.
     return np.where(slow, SLOW_US, FAST_US) * (1 + (time_us % 97) / 1000)
 
 

@@ -34,7 +34,7 @@ class Io:
     on_drive: bool = True
     #: pages pending when it arrived, if the log says so
     pending: int | None = None
-    #: filled in: whether its begin is remembered, and as which answered read it ended
+    #: Set later: True if its begin is remembered, and its index among completed reads.
     watched: bool = False
     nr: int = 0
 

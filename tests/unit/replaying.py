@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 REPLAYER = Path(__file__).parents[2] / "build/replayer/replayer"
-#: Some of its modules are those of liblinnos.
+#: Some of its modules are part of liblinnos.
 LIBRARY = REPLAYER.parents[2] / "liblinnos"
 BUILT = REPLAYER.parents[2] / "build/liblinnos"
 BLOCK = 4096
 DRIVE_BYTES = 8 << 20
 N_DRIVES = 3
 
-#: seconds until a test gives up; none waits for anything else so long
+#: Seconds until a test gives up; no test waits this long otherwise.
 GIVE_UP_S = 600
 
 Io = tuple[int, str, int, int]  # microseconds, action, offset, length

@@ -138,10 +138,10 @@ class _Server:
                 continue
             error, body = (-answer, b"") if isinstance(answer, int) else (0, answer)
             head = struct.pack("<IiQ", 16 + len(body), error, unique)
-            # Before it is answered: then, whoever waits may run first.
+            # Before the answer, because after it a waiting thread may run first.
             if operation in (_READ, _WRITE):
                 self._served.append((begin_s, time.time()))
-            with contextlib.suppress(OSError):  # nobody waits for it any more
+            with contextlib.suppress(OSError):  # no process waits for it any more
                 os.writev(self._fd, [head, body])
 
     def _answer(self, operation: int, node: int, body: memoryview) -> int | bytes | None:

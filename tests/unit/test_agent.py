@@ -25,7 +25,7 @@ from linnapp.model.latency_model import LatencyModel
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "cluster" / "agent"
-#: linnos-agent(8), without the numbers that are only an answer's
+#: linnos-agent(8), without the fields of answers.
 QUESTION = struct.Struct("<4sBBHQH6xII32x")
 ANSWER = struct.Struct("<4sBBHQHHHHIII4xQQ8x")
 GONE, LATENCY_KNOWN, NO_KERNEL = 3, 5, 65535
@@ -84,7 +84,7 @@ class Agent:
             [*prefix, program, "--config", configuration], stderr=subprocess.PIPE, text=True
         )
         assert self.process.stderr is not None
-        # the drive that is not there is told of; the socket answers once all of them are there
+        # a missing drive is reported; the socket answers once all drives are open
         if "no-such-drive" in drive:
             assert "told to be gone" in self.process.stderr.readline()
         while not self.socket.exists() and self.process.poll() is None:
@@ -143,11 +143,11 @@ def test_query_is_answered_over_udp_and_unix_socket(program: Path, tmp_path: Pat
         first = ANSWER.unpack(told)
         assert len(told) == 64
         assert first[:5] == (b"LNAG", 1, 2, 1, 77)
-        # drive, drives, what is known of one that is not there
+        # drive, drives, state of a missing drive
         assert first[5:8] == (0, 1, GONE)
         second = ANSWER.unpack(locally(agent, tmp_path, question(cookie=78)))
         assert second[4] == 78
-        # the clock goes on, and the generation is that of one start
+        # the clock advances, and the generation is that of one start
         assert second[12] > first[12] > 0 and second[13] == first[13] > 0
         assert "answered 2; ignored: 0 from elsewhere" in agent.ended()
     assert not agent.socket.exists()
@@ -157,11 +157,11 @@ def test_malformed_datagrams_are_ignored(program: Path, tmp_path: Path) -> None:
     with running(program, tmp_path, "listen 127.0.0.1 PORT", "allow 127.0.0.1") as agent:
         with udp(agent) as mine:
             for wrong in (b"", b"x", question()[:63], question() * 2, b"\0" * 64, b"\xff" * 70000):
-                with contextlib.suppress(OSError):  # the last is longer than a datagram may be
+                with contextlib.suppress(OSError):  # the last one is too long for a datagram
                     mine.send(wrong)
             mine.send(question(drive=1))
             mine.send(question(cookie=9))
-            # the first answer is that to the one question that was one
+            # the first answer is that to the only valid query
             assert ANSWER.unpack(mine.recv(200))[4] == 9
         said = agent.ended()
     assert "answered 1; ignored: 0 from elsewhere, 0 too many, 5 malformed" in said
@@ -174,7 +174,7 @@ def test_unlisted_addresses_are_not_answered(program: Path, tmp_path: Path) -> N
         udp(agent) as mine,
     ):
         mine.send(question())
-        # what came before it is asked to end is looked at before it ends
+        # datagrams that came before the signal are processed before the end
         assert "answered 0; ignored: 1 from elsewhere" in agent.ended()
         mine.setblocking(False)
         with pytest.raises(BlockingIOError):
@@ -240,7 +240,7 @@ def test_keys_are_exchanged_while_the_agent_runs(program: Path, tmp_path: Path) 
     def answers(agent: Agent, key: bytes) -> bool:
         with udp(agent) as mine:
             mine.send(signed(question(1), key))
-            # When two local questions are answered, the agent has seen the one before them.
+            # After two answers to local queries, the agent has seen the earlier one.
             for cookie in (2, 3):
                 locally(agent, tmp_path, question(cookie))
             mine.setblocking(False)
@@ -263,7 +263,7 @@ def test_keys_are_exchanged_while_the_agent_runs(program: Path, tmp_path: Path) 
         keys[0].write_bytes(next_key)
         assert "were read again" in reload(agent)
         assert not answers(agent, KEY) and answers(agent, next_key)
-        # One that cannot be used leaves the others.
+        # An unusable key does not replace the others.
         keys[0].write_bytes(b"short")
         assert "a key has 16 to 256 bytes" in reload(agent)
         assert agent.process.stderr is not None
@@ -292,7 +292,7 @@ def test_second_agent_does_not_take_the_socket_of_a_running_one(
         assert ANSWER.unpack(locally(agent, tmp_path, question(cookie=8)))[4] == 8
         agent.process.kill()
         agent.process.communicate()
-    # what one left behind that was killed is in nobody's way
+    # the socket of a killed agent is no obstacle
     assert agent.socket.exists()
     process = subprocess.Popen(
         [program, "--config", tmp_path / "agent.conf"], stderr=subprocess.PIPE, text=True
@@ -307,7 +307,7 @@ def test_second_agent_does_not_take_the_socket_of_a_running_one(
         process.kill()
 
 
-#: What a device cgroup answers, for a path.
+#: Fails open() of a path as a device cgroup does.
 REFUSES = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -383,7 +383,7 @@ def checked(
     )  # fmt: skip
 
 
-#: A character device is a drive.
+#: Makes character devices look like drives.
 IS_DRIVE = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -407,7 +407,7 @@ def test_check_opens_every_drive(program: Path, tmp_path: Path) -> None:
     assert re.findall(r"/dev/(\w+): Block device required\n", ran.stderr) == ["null", "zero"]
     ran = checked(program, place, LD_PRELOAD=str(preloaded(IS_DRIVE, tmp_path)))
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
-    # nor does it serve
+    # the agent does not serve either
     assert not (tmp_path / "socket").exists()
 
 
@@ -428,7 +428,7 @@ def test_agent_reports_an_unusable_model_and_continues(program: Path, tmp_path: 
         assert ran.returncode == 1 and wrong in ran.stderr
 
 
-#: As the package's unit.
+#: Fails calls as the package's unit does.
 FORBIDS = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -452,7 +452,7 @@ def test_agent_without_bpf_permission_says_so_and_continues(program: Path, tmp_p
     with running(program, tmp_path, drive=f"/dev/no-such-drive {LATENCY}", prefix=prefix) as agent:
         assert ANSWER.unpack(locally(agent, tmp_path, question()))[7] == GONE
         said = agent.ended()
-    # the last: an agent that was built without
+    # the last alternative: an agent that was built without BPF
     assert re.search(
         r"no predictions by the models: (BPF needs CAP_BPF and CAP_PERFMON: linnos-agent\(8\), "
         r"WITHOUT LINNOS|.*/sys/kernel/btf/vmlinux|this agent was built without)",
@@ -495,7 +495,7 @@ def test_agent_predicts_a_watched_drive(program: Path, tmp_path: Path) -> None:
             agent.ended()
     finally:
         subprocess.run(["losetup", "--detach", looped.stdout.strip()], check=True)
-    # the mean of no reads; no tree, so no choice, and nothing is heard of it
+    # the mean of no reads; a model without trees chooses nothing, and there is no message
     pending_pages, stale, no_choice = 256 | 512, 4, 16
     assert before[7:9] == (LATENCY_KNOWN, pending_pages | stale | no_choice)
     assert before[10:12] == (1, 0)
@@ -506,7 +506,7 @@ def test_agent_predicts_a_watched_drive(program: Path, tmp_path: Path) -> None:
 
 def test_example_is_valid_and_documented_in_the_man_page(program: Path) -> None:
     example = SOURCE / "agent.conf"
-    # nothing is wrong with it but that its drive is to be named
+    # its only error is that its drive is an example
     ran = checked(program, example)
     named = "/dev/disk/by-id/nvme-EXAMPLE: No such file or directory\n"
     assert (ran.returncode, ran.stderr) == (1, f"linnos-agent: {named}")
@@ -535,9 +535,9 @@ def test_the_unit_is_well_formed_and_hardened(program: Path, tmp_path: Path) -> 
         text.replace("@SBIN@", str(program.parent)).replace("[Install]", f"{more}[Install]")
     )
     values = dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
-    # systemd itself is in the unit too while it sets credentials up
+    # systemd itself is in the unit, too, while it sets up credentials
     assert int(values["TasksMax"]) >= 4
-    # whom the socket is for: its group is the process' own
+    # the socket's group is that of the process
     assert values["Group"] == "disk" and "SupplementaryGroups" not in values
     # 30 is an exposure of 3.0
     for check in (["verify", "--man=no"], ["security", "--offline=true", "--threshold=30"]):

@@ -67,7 +67,7 @@ class BlockLayer:
         self.random = random.Random(seed)
         self.traced = traced
         self.trace = TraceBuilder()
-        #: what will happen: time, number, action, sector, sectors, flags, error
+        #: Future events: time, number, action, sector, sectors, flags, error.
         self.to_come: list[tuple[float, int, int, int, int, int, int]] = []
 
     def at(

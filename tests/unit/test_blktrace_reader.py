@@ -125,7 +125,7 @@ def test_a_split_ends_with_its_last_piece_in_any_order(tmp_path: Path, traced_sp
     t.add(C, 40, 16, 8192)
     t.add(C, 90, 0, 8192)
     ios, stats = read_all(t.write(tmp_path / "a.blk"))
-    # the longest that the drive took over a piece
+    # the longest latency of a part
     assert latencies_us(ios) == [79]
     assert ios.flags[0] & blktrace.SPLIT
     assert stats["unmatched_completions"] == 0
@@ -144,7 +144,7 @@ def test_host_delay_is_not_part_of_the_drive_latency(tmp_path: Path) -> None:
     t.add(Q, 9100, 24).add(G, 9100, 24).add(D, 9100, 24).add(C, 9200, 24)
     ios, _ = read_all(t.write(tmp_path / "a.blk"))
     assert latencies_us(ios) == [50, 100, 100, 80, 100]
-    # what has no request is no load
+    # an I/O without a request is no load
     assert ios.pending.tolist() == [1, 16, 1, 17, 1]
     assert ios.hist_latency_us[-1].tolist() == [50, 100, 100, 80]
     assert ios.hist_pending[-1].tolist() == [1, 1, 16, 17]
@@ -155,7 +155,7 @@ def test_history_pairs_a_latency_with_what_was_pending_at_its_request(tmp_path: 
     t.add(Q, 0, 0).add(G, 0, 0).add(D, 0, 0)
     t.add(Q, 10, 800, 65536)  # sees one page, and is held back until nothing is pending
     t.add(C, 50, 0)
-    # then it comes in two pieces: each is a request, and what is pending with it counts
+    # then it comes in two parts: each is a request, and I/Os pending with it count
     t.add(X, 900, 800, 32768, pdu=(864).to_bytes(8, "big"))
     t.add(G, 900, 800, 32768).add(D, 900, 800, 32768)
     t.add(G, 901, 864, 32768).add(D, 901, 864, 32768)
@@ -183,12 +183,12 @@ def test_split_parts_are_pending_one_by_one(tmp_path: Path) -> None:
     t.add(Q, 0, 800).add(G, 0, 800).add(D, 0, 800).add(C, 10, 800)
     t.add(Q, 20, 0, 32768).add(X, 20, 0, 8192, pdu=(16).to_bytes(8, "big"))
     t.add(G, 20, 0, 8192).add(D, 20, 0, 8192)
-    t.add(Q, 30, 800)  # 2 pages of the first piece, and its own
+    t.add(Q, 30, 800)  # 2 pages of the first part, and its own
     t.add(X, 40, 16, 8192, pdu=(32).to_bytes(8, "big")).add(G, 40, 16, 8192)
     t.add(D, 40, 16, 8192).add(G, 40, 32, 16384).add(D, 40, 32, 16384)
-    t.add(Q, 50, 808)  # 8 pages of all pieces
+    t.add(Q, 50, 808)  # 8 pages of all parts
     t.add(C, 60, 0, 8192).add(C, 70, 32, 16384)
-    t.add(Q, 80, 816)  # the second piece's 2 pages
+    t.add(Q, 80, 816)  # the second part's 2 pages
     t.add(C, 90, 16, 8192)
     t.add(Q, 100, 824)
     ios, _ = read_all(t.write(tmp_path / "a.blk"))
@@ -197,7 +197,7 @@ def test_split_parts_are_pending_one_by_one(tmp_path: Path) -> None:
 
 
 def test_requests_that_were_not_traced(tmp_path: Path) -> None:
-    # neither G nor D, as of a device without requests: from Q to C
+    # neither G nor D, as on a device without requests: from Q to C
     t = TraceBuilder()
     t.add(Q, 10, 0).add(Q, 20, 64, 8192).add(C, 35, 0).add(C, 50, 64, 8192)
     ios, _ = read_all(t.write(tmp_path / "a.blk"))
@@ -363,7 +363,7 @@ def test_lost_events_are_counted_and_do_not_poison_the_rest(tmp_path: Path) -> N
     assert stats["unmatched_completions"] == 1
     assert stats["missing_completions"] == 1
     assert ios.pending.tolist() == [2, 3, 1]  # no longer pending after 60 s
-    # One came in the gap; before the other, reads may have ended that are not in the history.
+    # One came in the gap; before the other, reads may have ended that the history lacks.
     assert ios.is_served_read.tolist() == [False, False, False]
     assert (ios.flags & blktrace.DOUBTFUL != 0).tolist() == [True, True, True]
 
@@ -511,7 +511,7 @@ def test_ios_without_completion_take_linear_time(tmp_path: Path) -> None:
     events["sector"][2 * n :] = 64
     path = tmp_path / "lost.blk"
     path.write_bytes(events.tobytes())
-    # CPU time: twenty times what it takes, a tenth of what time squared takes.
+    # CPU time limit: 20 times the usual time, a tenth of that of a quadratic algorithm.
     code = (
         "import resource, sys; from pathlib import Path; from linnapp.trace.blktrace import *\n"
         "resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"

@@ -206,7 +206,7 @@ def test_no_training_example_depends_on_the_validation_part(tmp_path: Path) -> N
     parts = split_at(path, 0.5, 0.75)
     cut_ns = int(chunk.arrival_ns[np.flatnonzero(chunk.is_served_read)[parts.validation.start]])
     whole_trace, *_ = sample_bursts(path, parts, 0.3, 300, seed=1)
-    # The same trace with other I/Os after the boundary. (The reads in flight at it keep theirs.)
+    # The same trace with other I/Os after the boundary. (Reads in flight there stay the same.)
     head = TraceBuilder()
     data = path.read_bytes()
     import struct

@@ -109,7 +109,7 @@ class Reading(threading.Thread):
     def ended(self, n_bytes: int, letter: bytes = b"x") -> Any:
         """What it returns, or raises, when it is answered with so many bytes, or an error."""
         until = time.monotonic() + 60
-        # a copy is sent before it, and may be there when it has ended
+        # a probe copy is sent before it, and may complete before it
         while self.is_alive() or self._rados.requests():
             assert time.monotonic() < until
             if self._rados.requests():
@@ -304,7 +304,7 @@ def test_forked_process_cannot_use_the_pool(rados: ctypes.CDLL) -> None:
             try:
                 pool.read("a", 1)
             except ValueError as error:
-                # which must not wait for threads that are not there
+                # it must not wait for threads that do not exist
                 pool.close()
                 del pool
                 code = 0 if "before this process was forked" in str(error) else 2

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = Path(__file__).parent / "ceph_client" / "reads.c"
 PROGRAMS = ("ceph", "ceph-authtool", "ceph-mon", "ceph-osd", "monmaptool", "rados")
 N_OBJECTS = 12
-#: By OSD; two are on one host.
+#: Host of each OSD; two OSDs are on one host.
 HOSTS = ("a", "b", "c", "a")
 
 CONFIGURATION = """\
@@ -100,7 +100,7 @@ class Ceph:
         ran = subprocess.run(
             words, cwd=self.folder, input=given, capture_output=True, timeout=60, check=False
         )
-        # of commands that it reads `ceph` goes on after one that fails
+        # `ceph` continues after a failed command when it reads commands from stdin
         assert ran.returncode == 0 and b"Error" not in ran.stderr, (words, ran.stdout, ran.stderr)
         return ran.stdout.decode()
 
@@ -264,16 +264,16 @@ def test_python_reads_only_permitted_pools_from_many_threads(ceph: Ceph) -> None
         stats, client = pool.stats(), pool.client_stats()
         assert stats.reads == 5 * 6 * N_OBJECTS + 1 == client.reads
         assert not stats.unknown and not stats.misplaced and stats.handles == 4
-        # what nobody writes no replica sends on
+        # replicas do not redirect reads of objects that are not written
         assert stats.bounced is not None and stats.bounced <= stats.replica_reads + client.copies
         answered = [pool.osd_stats(osd).answered for osd in range(len(HOSTS))]
-        # those of nothing teach nothing
+        # reads that return no data do not change the statistics
         assert sum(answered) >= 5 * 5 * N_OBJECTS and not client.errors
         with pytest.raises(FileNotFoundError, match=r"object none of pool data: No such file"):
             pool.read("none", 1)
         with pytest.raises(OSError, match="object x{128} of pool data: "):
             pool.read("x" * 300, 1)
-        # all that librados can count to
+        # the largest size of librados
         assert pool.readinto("object1", mmap.mmap(-1, (1 << 31) - 1)) == 16384
         with pytest.raises(OSError, match=r"object x{128} of pool data: File name too long"):
             pool.read("x" * 3000, 1)
@@ -295,7 +295,7 @@ def stopped(ceph: Ceph) -> Iterator[None]:
     osds = [daemon for name, daemon in ceph.daemons.items() if name.startswith("osd.")]
     for daemon in osds:
         daemon.send_signal(signal.SIGSTOP)
-        # its threads go on for a moment
+        # its threads continue for a moment
         os.waitid(os.P_PID, daemon.pid, os.WSTOPPED)
     try:
         yield

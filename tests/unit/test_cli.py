@@ -124,7 +124,7 @@ def test_examples_of_help_are_parsed(example: str) -> None:
     found.make_context(command, arguments, parent=ctx)
 
 
-#: Prints of the modules that are named which there are once commands have given their help.
+#: Prints which of the named modules are loaded after commands have printed their help.
 HELPS = """
 import sys
 from linnapp import cli
@@ -163,7 +163,7 @@ def test_train_alone_then_evaluate_predict(tmp_path: Path) -> None:
     assert result.stdout.split() == ["models/az/az.linnos"]
     assert "inflection point" in result.stderr and "false submits" in result.stderr
     result = run("evaluate", "--model", "models/az", "--trace", "az.blk", "--json", cwd=tmp_path)
-    # What is beyond the point is another thing than training's false submits, and is called so.
+    # Reads beyond the threshold are not training's false submits, and have another name.
     told = run("evaluate", "--model", "models/az", "--trace", "az.blk", cwd=tmp_path).stdout
     assert "slow admitted" in told and "fast refused" in told and "false" not in told
     judged = json.loads(result.stdout)
@@ -466,7 +466,7 @@ def test_termination_leaves_no_partial_output(tmp_path: Path, number: int) -> No
         ],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
-        # Whoever runs the tests may have it ignored.
+        # The signal may be ignored in the environment of the tests.
         preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     )
     try:
@@ -487,10 +487,10 @@ LOST = "gone = type('Gone', (), {'__del__': lambda gone: tell()})()\n    del gon
     ("told", "printed"),
     [
         ("with signals_held() as let_in: tell(); let_in()", b""),
-        # A library makes an error of its own of it.
+        # A library turns it into an error of its own.
         ("\n    try: tell()\n    except BaseException: raise RuntimeError", b""),
         (f"{LOST}    time.sleep(60)", b""),
-        # What is not to be left half done is not, either.
+        # Work that must not stop half-way is completed, too.
         (f"{LOST}    with signals_held(): time.sleep(0.5); print('done', flush=True)", b"done\n"),
     ],
 )
@@ -599,7 +599,7 @@ def test_ended_process_is_named_by_its_drive(how: str, said: str) -> None:
 
 def test_ctrl_c_keeps_the_best_epoch_of_every_drive(tmp_path: Path) -> None:
     for i in range(2):
-        # So many that neither is done by itself before both have begun.
+        # So many epochs that neither ends before both have begun.
         array_trace(tmp_path / f"d{i}.blk", i, 40_000)
     process = subprocess.Popen(
         [

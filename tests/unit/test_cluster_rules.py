@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "cluster" / "rules"
 BUILDS = CLibrary(SOURCE, ROOT / "build" / "rules")
 TABLE = (SOURCE / "rules.c").read_text().split("const struct rule rules[] = {")[1].split("\n};")[0]
-#: What a program has of its own.
+#: The rules that only one program has.
 OWN = r"\.rule\.name = \"([a-z-]+)\""
 
 
@@ -38,7 +38,7 @@ def test_every_table_lists_all_rules() -> None:
     simulation = names((ROOT / "cluster" / "simulation" / "main.c").read_text(), OWN)
     engine_s = {f"engine-{mode}" for mode in range(6)}
     assert set(RULES) == {*RIVALS, *client, *engine_s}
-    # by chance is Ceph's own rule there, and so is the primary
+    # there, random is Ceph's own rule, and so is the primary
     assert set(ceph.RULES) == {*RIVALS, "balance", *ceph.LIBRARY, "oracle"} - {"random"}
     assert set(SIMULATED) == {*RIVALS, *simulation} - {"observe"}
 

@@ -16,7 +16,7 @@ from eval.experiments.simulation.runs import SOURCE, Run, scored, simulated, slo
 
 ROOT = Path(__file__).parents[2]
 BUILT = ROOT / "build" / "simulation"
-#: of none of the evaluation's
+#: Seeds that the evaluation does not use.
 SEEDS = (7, 8)
 BURSTS = {"burst_us": 2000, "clients": 16, "reads_per_s": 6000, "seconds": 2}
 CALM = {**BURSTS, "burst_us": 0}
@@ -84,7 +84,7 @@ def test_with_equal_drives_there_is_no_herd(program: Path) -> None:
         for seed in SEEDS:
             run = simulated(program, Run("library", seed, {**CALM, "agents": agents}))
             assert run["worst_share"] < 0.4, agents
-    # and where one of three is slow the others have no more than its share each
+    # if one of three is slow, each of the others gets no more than an equal part of its share
     for seed in SEEDS:
         assert simulated(program, Run("library", seed, BURSTS))["worst_share"] < 0.45
 

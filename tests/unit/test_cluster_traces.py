@@ -42,9 +42,9 @@ def test_cell_is_named_by_its_trace_and_identified_by_content(folder: Path) -> N
     assert sorted(found) == ["deep-my-trace.trace", "msr-1370"]
     one = found["msr-1370"]
     assert one.load == "msr-1370" and one.trace == digest([folder / NAME])[:16]
-    # where it lies is not in what is kept
+    # the saved data do not contain its path
     assert cells.told(one)["trace"] == one.trace and str(folder) not in str(cells.told(one))
-    # other loads have none, whatever is named
+    # other loads have no trace, whatever is named
     assert not [name for name in WORKLOADS if CELLS[name].trace]
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.joi
 
 ROOT = Path(__file__).parents[2]
 KERNEL = ROOT / "kernel"
-#: a builder's own, in 2023
+#: A build date in 2023.
 BUILT_S = 1_700_000_000
 HAS_LIBRADOS = Path("/usr/include/rados/librados.h").exists()
 HAS_LIBBPF = Path("/usr/include/bpf/libbpf.h").exists() and shutil.which("clang") is not None

@@ -60,7 +60,7 @@ def test_best_alternative_is_neither_the_library_nor_the_oracle() -> None:
     )
     assert demo_cluster.best_rival(changed(prediction={"mean_us": 1})) == "prediction"
     assert "The best rival, lowest own last latency" in demo_cluster.reading(SHOWN)
-    # with all rules there is one that sends two reads at once
+    # one of all rules sends two reads at once
     of_all = changed()
     of_all["runs"].append({**of_all["runs"][0], "policy": "clone", "mean_us": 1})
     assert "The best rival without extra reads, lowest own" in demo_cluster.reading(of_all)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(shutil.which("dpkg") is None, reason="no dpkg he
 PACKAGING = Path(__file__).parents[2] / "packaging"
 KERNEL = "6.1.0-56-amd64"
 
-#: What the scripts call, and is not to be of this machine. Each call is written to $T/calls.
+#: Stand-ins for programs that the scripts call. Each call is written to $T/calls.
 STUBS = {
     "uname": f"echo {KERNEL}",
     "df": 'echo Avail; cat "$T/room_kib" 2>/dev/null || echo 999999999',
@@ -23,7 +23,7 @@ STUBS = {
     "lsinitramfs": 'cat "$T/in_initramfs"',
     "update-initramfs": ":",
     "mokutil": 'cat "$T/key"',
-    # It knows what is installed for one kernel, and builds unless $T/why says why not.
+    # It knows the installed modules of one kernel, and builds unless $T/why has a reason.
     "dkms": """
 case $1 in
 status) [ ! -e "$T/installed" ] || echo "linnos/1.0, $6, x86_64: installed" ;;

@@ -64,7 +64,7 @@ def block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     block = tmp_path / "sys" / "block"
     for name in ("sda", "sdb", "sdc"):
         add_disk(block, name)
-        # A name that the tools can follow: in the place of a node.
+        # A name that the tools can follow, in place of a node.
         (block.parent / "dev").mkdir(exist_ok=True)
         (block.parent / "dev" / name).touch()
         (tmp_path / "by-id" / f"wwn-{name}").symlink_to(block.parent / "dev" / name)
@@ -151,7 +151,7 @@ def refused(target: list[str], says: str, conf: DrivesConf | None = None) -> Non
         check(find_target(target), conf or DrivesConf())
 
 
-# -- what is there --
+# -- targets --
 
 
 def test_find_target_returns_the_drives_of_an_array(block: Path) -> None:
@@ -159,7 +159,7 @@ def test_find_target_returns_the_drives_of_an_array(block: Path) -> None:
     assert (found.array, found.drives, found.words) == ("md0", ("sda", "sdb"), "/dev/md0")
     check(found, DrivesConf())
     assert find_target(["sdb", "sda1"]).drives == ("sdb", "sda")
-    # What md does not read from is not set up.
+    # Drives that md does not read from are not set up.
     add_disk(block, "sdd")
     add_array(block, "md1", {"sda": "in_sync", "sdb": "in_sync,write_mostly", "sdd": "spare"})
     assert find_target(["md1"]).drives == ("sda",)
@@ -300,7 +300,7 @@ def test_enable_and_disable_restore_the_initial_state(
             assert entry.array == f"{tmp_path}/by-id/md-uuid-0"
             assert entry.model is not None
             assert LatencyModel.load(entry.model).model_id == Drive(name).model_id
-        # One set of models, however often.
+        # One set of models, after any number of runs.
         assert len(list((tmp_path / "state" / "enable" / "md0").iterdir())) == 1, time
         assert (recordings / "sda.blk").exists()
     assert sum("mode off -> observe (linnapp enable, by root" in line for line in lines) == 2
@@ -561,7 +561,7 @@ def test_models_of_an_array_that_had_the_name_before_stay(
     run: Run, block: Path, tmp_path: Path, recordings: Path
 ) -> None:
     assert run("enable", "md0", "--recordings", recordings).exit_code == 0
-    # After a reboot: md numbers arrays as they come.
+    # After a reboot, md numbers arrays in order of assembly.
     (block / "md0").rename(block / "md127")
     add_array(block, "md0", {"sdc": "in_sync"})
     (block.parent / "dev" / "md127").touch()
@@ -654,7 +654,7 @@ def test_restore_uploads_models_and_sets_modes(
     for name in ("sda", "sdb"):
         assert Drive(name).model_id == LatencyModel.load(tmp_path / f"{name}.linnos").model_id
     assert (block / "md0" / "md" / "linnos").read_text() == "on"
-    # Again there is nothing to do.
+    # The second run has nothing to do.
     done = len(lines)
     assert restore(conf, log=lambda _: None) == []
     assert len(lines) == done == 5
@@ -670,7 +670,7 @@ def test_each_drive_on_its_own(run: Run, block: Path, conf: DrivesConf, tmp_path
     assert [Drive(name).mode for name in ("sda", "sdb")] == ["off", "enforce"]
     assert (block / "md0" / "md" / "linnos").read_text() == "on"
     (tmp_path / "by-id" / "wwn-sda").unlink()
-    # A drive that is missing does not keep the other from refusing reads.
+    # A missing drive does not prevent mode enforce on the other.
     Drive("sdb").set_mode("off")
     [sda] = restore(conf, wait_s=0.3, log=lambda _: None)
     assert "wwn-sda" in sda

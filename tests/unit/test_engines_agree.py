@@ -108,7 +108,7 @@ def test_rounded_float_network_of_tensorflow() -> None:
     assert np.array_equal(outputs, engine.infer(model, x, "numpy"))
     slow = outputs[:, 1] > outputs[:, 0]
     assert N // 10 < np.count_nonzero(slow) < N - N // 10
-    # The same network in floats, as trained, decides nearly always alike.
+    # The same network in floats, as trained, makes almost the same decisions.
     floats = tf.nn.relu(tf.cast(x, tf.float32) @ weights["hidden_weights"] + weights["hidden_bias"])
     out = (floats @ weights["output_weights"] + weights["output_bias"]).numpy()
     assert np.mean((out[:, 1] > out[:, 0]) != slow) < 0.01

@@ -156,7 +156,7 @@ def test_the_client_of_wiredtiger_compares_every_value(wiredtiger: Path, tmp_pat
     assert reports.of_client(report, 0.1).start_us.tolist() == first
     report.unlink()
 
-    # A table that is whole, as its checksums have it, with one digit of one value another.
+    # A table with valid checksums, in which one digit of one value differs.
     lines = _said("wt", "-h", table, "dump", "-x", "table:kv").stdout.splitlines()
     at = len(lines) - 1 - 2 * 29
     lines[at] = lines[at][:500] + ("1" if lines[at][500] == "0" else "0") + lines[at][501:]
@@ -302,7 +302,7 @@ def test_apps_experiment_runs_only_on_request() -> None:
 
 def _operations(rng: np.random.Generator, n: int, mean_us: float) -> Operations:
     start_us = np.sort(rng.uniform(0, 8e6, n))
-    # Stretches of time that are hard for all.
+    # Blocks of time that are slow for all.
     hard = np.where((start_us // 400_000).astype(int) % 5 == 0, 5.0, 1.0)
     return Operations(start_us, mean_us * hard * rng.exponential(1.0, n), 8.0)
 

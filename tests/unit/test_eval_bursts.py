@@ -139,7 +139,7 @@ def test_cells_are_added_up_read_by_read() -> None:
     assert pooled["recall"] == pytest.approx(10 / 105)
     value, low, high = pooled["recall_interval"]
     assert value == pytest.approx(10 / 105)
-    # Of blocks with all found and others with none, little is sure.
+    # With all bursts found in some blocks and none in others, the interval is wide.
     assert low < 0.05 and high > 0.3
     assert pooled["missed_causes"]["blind"] == 95
     assert [at["position"] for at in pooled["by_position"]] == ["2", "11-20"]

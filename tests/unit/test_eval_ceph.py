@@ -19,7 +19,7 @@ from eval.experiments.cluster import pages, score
 from eval.experiments.cluster.cells import told
 from eval.experiments.cluster.lab import GUEST, MEASURED_MS, READ, Measured, together
 
-#: What reads of each rule take in the mean, in us; others as balanced ones.
+#: Mean latency of each rule in us; other rules are as slow as balanced reads.
 TAKES = {
     "primary": 900.0,
     "own-latency": 160.0,

@@ -40,7 +40,7 @@ from eval.experiments.cluster.text import RULES, draw, heading, reading, table
 from eval.places import Places
 from eval.work import StepError
 
-#: What reads of each rule take in the mean, in us; others as those in turn.
+#: Mean latency of each rule in us; other rules are as slow as round robin.
 TAKES = {
     "prediction": 100.0, "pending": 180.0, "oracle": 80.0, "round-robin": 200.0,
     "own-latency": 150.0, "clone": 90.0, "c3": 140.0,
@@ -50,7 +50,7 @@ TAKES = {
 def made_up(seed: int, takes: dict[str, float], n: int = 4000) -> dict[str, Measured]:
     rng = np.random.default_rng(seed)
     due_ns = np.sort(rng.integers(0, MEASURED_MS * 10**6, n))
-    # of quarters, so that whole ns are what they are multiplied to
+    # multiples of a quarter, so that products are whole ns
     hard = rng.integers(1, 8, n) / 4
     found = {}
     for rule in RULES:
@@ -73,7 +73,7 @@ def test_means_shares_and_costs_follow_from_the_reads() -> None:
     (cell,) = data_of(TAKES)["cells"]
     rules = cell["rules"]
     assert cell["seeds"] == 3 and cell["reads"] == 12_000
-    # every rule's reads are the same multiple of equally hard ones
+    # the latencies of all rules are multiples of the same values
     assert cell["below"]["prediction"]["own-latency"] == pytest.approx([1 / 3] * 3)
     assert cell["below"]["pending"]["own-latency"] == pytest.approx([-0.2] * 3)
     assert rules["prediction"]["share_of_gain"] == pytest.approx([100 / 120] * 3)
@@ -122,7 +122,7 @@ def test_cells_have_distinct_headings_and_are_chosen_by_name(
     assert list(cells.chosen(VARIABLE, CELLS, UNNAMED)) == list(UNNAMED)
     monkeypatch.setenv(VARIABLE, "bi-e,4-clients")
     assert list(cells.chosen(VARIABLE, CELLS, UNNAMED)) == ["bi-e", "4-clients"]
-    # a workload's drives are those of its row
+    # a workload has the drives of its row
     drives = [CELLS[load].cluster().drives.profile for load in ("az-c", "az-e", "20us")]
     assert drives == [ARRAYS[name] for name in ("consumer", "enterprise", "enterprise")]
 
@@ -154,7 +154,7 @@ def test_each_cell_is_measured_separately_and_once(
     assert [(one.one_way_us, one.seed) for one in met] == [
         (50, seeds[0]), (20, seeds[0]), *((20, seed) for seed in seeds)
     ]  # fmt: skip
-    # models of one load serve every cell that has it
+    # models of one load are used in every configuration with it
     assert [one.seed for one in trained] == seeds
     assert [one["fails"] for one in found] == ["", "server", ""]
     assert [one["seeds"] for one in found] == [1, 1, len(seeds)]

@@ -96,11 +96,11 @@ def test_search_uses_the_queues_seen_by_reads(tmp_path: Path) -> None:
     records = replay_log.read(log)
     # 4 + 1; 4 + 1 + 2; at 210 the first two have left, and the write at 200 at that moment.
     assert tuning.queue_pages(records, (0, 50, 100)) == [3, 5, 7]
-    # Another drive's do not count.
+    # I/Os of another drive do not count.
     records = np.array(records)
     records["home"][2:] = records["served_by"][2:] = 1
     assert tuning.queue_pages(records, [100]) == [5]
-    # But writes that went to all drives do: that at 200 is there at both.
+    # But writes to all drives do: that at 200 is on both.
     assert tuning.queue_pages(records, [100], replicate_writes=True) == [6]
     records["op"][0], records["op"][3] = read, read
     assert tuning.queue_pages(records, [100], replicate_writes=True) == [5]
@@ -128,7 +128,7 @@ def test_search_uses_only_the_recording(tmp_path: Path, monkeypatch: pytest.Monk
 
     def replayed(cache: Cache, replay: Replay) -> Replayed:
         asked.append(replay)
-        # The best: no limit on the queue, and 4 ms as what is slow; or `heuristic` as it is.
+        # The best has no limit on the queue and 4 ms as slow limit; or the default `heuristic`.
         worse = (best[0] not in replay.options) + 2 * (best[1] not in replay.options)
         return Replayed(replay, {"response_mean_us": 100.0 + worse}, tmp_path)
 
@@ -144,7 +144,7 @@ def test_search_uses_only_the_recording(tmp_path: Path, monkeypatch: pytest.Monk
     assert all(replay.options[:4] == ("--skip", "7", "--duration", "3") for replay in asked)
     assert len(found["tried"]) == len({replay.options for replay in asked}) == len(asked)
     assert min(t["mean_us"] for t in found["tried"]) == 100.0
-    # Were nothing better than `heuristic`, that would be it.
+    # If no setting were better than `heuristic`, its default would be chosen.
     asked.clear()
     best = (PLAIN[1], tuning.NEVER_BUSY[1])
     found = tuning.tune(Cache(tmp_path / "cache"), CELL)
@@ -166,5 +166,5 @@ def test_policy_is_replayed_with_its_tuned_options(
     assert made["heuristic"].options == ("--heuristic-queue", "5", "--duration", "2")
     assert made["linnos-hl, 5% cap"].options == ("--hedge-budget", "5%", "--duration", "2")
     assert made["baseline"].options == ("--duration", "2")
-    # The bound `learnt` is told from every I/O of `random`.
+    # The bound `learnt` uses every I/O of `random`.
     assert made["random"].keep_log and not made["baseline"].keep_log

@@ -60,7 +60,7 @@ def test_configurations_cover_every_parameter_of_table_3() -> None:
 def test_first_run_is_part_of_every_selection() -> None:
     first, everything = (design.cases(design.chosen(SYSTEMS), every) for every in (False, True))
     assert len(first) < len(everything)
-    # On a flash drive besides, which comes last.
+    # The additional flash drive comes last.
     for few, every in zip(first, everything, strict=False):
         assert few.configuration == every.configuration and few.mix == every.mix
         assert set(COMMON) <= set(few.slownesses) <= set(every.slownesses)
@@ -265,7 +265,7 @@ def test_data_become_tables_text_and_a_figure(data: dict[str, Any], tmp_path: Pa
         assert table.rows and all(len(row) == len(table.header) for row in table.rows), heading
     of_all = next(iter(tables.values()))
     assert [row[0] for row in of_all.rows] == [c.title for c in CONFIGURATIONS]
-    # Ten us are 3 %, a ms is the fourfold; the interval is nothing, as all is slowed alike.
+    # 10 us are 3 %, 1 ms a factor of 4; intervals are empty, because all is equally slower.
     assert of_all.rows[0][2] == "3.0 [3.0, 3.0] %" and of_all.rows[0][3] == "x 4.0 [4.0, 4.0]"
     assert "none is better" in EXPERIMENT.reading(data)
     point = text.common(data, 10, configuration=f"ext4 {DEFAULT}", mix="varmail")
@@ -275,7 +275,7 @@ def test_data_become_tables_text_and_a_figure(data: dict[str, Any], tmp_path: Pa
     assert verdicts["ext4", "zeros"] == "passed on" and verdicts["btrfs", "zeros"] == "detected"
     assert verdicts["f2fs on md raid1", "lost_write"] == "not to be mounted again"
     assert verdicts["btrfs raid1", "bit_flip"] == "corrected" and len(verdicts) == 66
-    # Of data that are read right, only btrfs itself is said to have corrected them.
+    # If data are read right, only btrfs itself counts as having corrected them.
     assert verdicts["btrfs on md raid10", "zeros"] == verdicts["ext4 on md raid10", "zeros"]
     assert verdicts["ext4 on md raid10", "zeros"] == "none seen"
     assert verdicts["btrfs, every 10th of its metadata", "zeros"] == "corrected"

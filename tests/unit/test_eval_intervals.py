@@ -18,7 +18,7 @@ N_SEEDS = 5
 LENGTH_US = 2e6
 TRIALS = 400
 
-#: Of a seed: drives and workload of its own make all its reads slower or faster.
+#: Spread of seeds: their drives and workloads make all reads slower or faster.
 SEED_SPREAD = 0.2
 
 
@@ -59,7 +59,7 @@ def test_pooled_interval_covers_the_mean_at_the_stated_rate(n_seeds: int) -> Non
     found = [trial.mean("a") for trial in _trials({"a": 100.0}, n_seeds)]
     held = np.mean([i.low <= 100.0 <= i.high for i in found])
     assert abs(held - 0.95) <= two_errors(0.95) + 0.015
-    # Not by being as wide as can be: the seeds' spread alone asks for t * 0.2 / sqrt(n).
+    # The interval is not too wide: the seeds' spread alone requires t * 0.2 / sqrt(n).
     wide = 2 * stats.student_t(0.975, n_seeds - 1) * 100 * SEED_SPREAD / n_seeds**0.5
     assert np.median([i.high - i.low for i in found]) < 2 * wide
 
@@ -95,7 +95,7 @@ def test_pooled_difference_is_found_despite_larger_seed_spread() -> None:
     found = [trial.below("a", "b") for trial in _trials({"a": 80, "b": 100}, N_SEEDS)]
     assert np.mean([i.is_above for i in found]) > 0.9
     assert np.mean([i.low <= 0.2 <= i.high for i in found]) >= 0.95 - two_errors(0.95) - 0.01
-    # Unpaired they could not be told apart: each one's own interval is wider than the difference.
+    # Unpaired, they would be undecided: each interval is wider than the difference.
     wide = [trial.mean("b") for trial in _trials({"a": 80, "b": 100}, N_SEEDS)[:20]]
     assert np.median([i.high - i.low for i in wide]) > 20
 
@@ -211,6 +211,6 @@ def test_drives_of_a_seed_are_not_independent_values() -> None:
     assert found.value == pytest.approx(0.21)
     as_if_independent = stats.mean_interval([v for drives in of_drives.values() for v in drives])
     assert found.high - found.low > 2 * (as_if_independent.high - as_if_independent.low)
-    # One seed has nothing but its drives; a seed without a number says nothing.
+    # One seed has only its drives; a seed without a value adds no information.
     assert intervals.of_seeds({1: [0.1, 0.2, 0.4]}) == stats.mean_interval([0.1, 0.2, 0.4])
     assert intervals.of_seeds({**of_drives, 4: [math.nan]}) == found

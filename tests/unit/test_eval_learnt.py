@@ -50,7 +50,7 @@ def test_features_use_only_past_events() -> None:
     moments = [int(start[k]) for k in (10, 100, 399)]
     for moment in moments:
         before = whole[whole["due_ns"] < moment * US].copy()
-        # What is still in flight then will end at another time; nobody can know.
+        # I/Os still in flight then end at another time, which cannot be known.
         in_flight = before["due_ns"] + before["latency_ns"] > moment * US
         before["latency_ns"][in_flight] += 77 * MS
         full = _at(DriveLog.of(whole, 0), [moment], block=3)

@@ -85,7 +85,7 @@ def test_figures_tables_and_claims_are_made(
 ) -> None:
     data, context = lab
     summary = next(iter(fig08.table(data).values()))
-    # Cloning is free here but for its I/O, which stands beside it: nobody is below it.
+    # Cloning costs only its extra I/O here, so no policy is faster.
     assert summary.rows[0][2] == "clone (100.00 %)"
     assert "`linnos` against the best rival of each cell: above: bs-c." in fig08.reading(data)
     learnt = fig08.table(data)["What the models and heuristic-adv learnt from"]
@@ -131,7 +131,7 @@ def test_replicated_writes_are_compared_with_fig08(
     context = replace(of_fig08, name="replicated", folder=of_fig08.folder.parent / "replicated")
     data = json.loads(json.dumps(replicated.run(context)))
     assert options and all(options)
-    # The same reads, a third of the writes.
+    # The same reads and a third of the writes.
     ((before, *_), (after, *_)) = own["grid"], data["grid"]
     assert after["reads"] == before["reads"]
     assert after["writes"] == pytest.approx(before["writes"] / 3, rel=0.15)
@@ -146,7 +146,7 @@ def test_replicated_writes_are_compared_with_fig08(
     assert replicated.EXPERIMENT.numbers is not None and replicated.EXPERIMENT.numbers(data)
     replicated.draw(data, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
-    # Without a run of Fig. 8 beside it.
+    # Without a run of Fig. 8 for comparison.
     alone = replace(context, folder=tmp_path / "replicated")
     assert replicated._own_writes(alone)["where"] == "not run"
     alone = replace(alone, development=False)
@@ -169,7 +169,7 @@ def test_traces_are_compared_with_baseline_calm_and_with_bursts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made_up_lab.install(monkeypatch)
-    # What is 1000 I/Os a second by itself is replayed at that, at twice and at four times.
+    # A trace of 1000 I/Os per second is replayed at this, the double and the fourfold rate.
     _trace(tmp_path / "brought" / "mine.trace")
     monkeypatch.setattr(traces_runs, "GIVEN", (tmp_path / "brought",))
     told: list[tuple[str, bool]] = []
@@ -218,7 +218,7 @@ def test_traces_are_compared_with_baseline_calm_and_with_bursts(
     assert (tmp_path / "figure.png").stat().st_size > 1000
     assert traces.EXPERIMENT.numbers is not None
     assert len(traces.EXPERIMENT.numbers(data)) == 6 * len(expected)
-    # What was measured before there was a rival is still told and drawn.
+    # Results from before an alternative existed are still described and drawn.
     for gone in ("hedge, 5% cap", "prequal", of_traces.ON):
         data["runs"] = [run for run in data["runs"] if run["policy"] != gone]
         first, *_ = traces.EXPERIMENT.table(data).values()
@@ -321,7 +321,7 @@ def test_guarded_policies_are_compared_with_unguarded_ones(
     (tmp_path / "guarded.json").write_text(json.dumps({"numbers": guarded.numbers(data)}))
     (tables,) = guarded.pages().values()
     assert len(tables) == len(guarded.WITHOUT)
-    # What is below there is above here.
+    # Lower values there are higher ones here.
     (row,), below = tables[2].rows, cell["below"]
     for told, (one, other) in zip(
         row[1:],

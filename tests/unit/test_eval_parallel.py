@@ -69,7 +69,7 @@ def test_no_cpu_waits_for_the_last_of_a_kind() -> None:
     ready = work.add("recording", lambda: None)
     work.add("replaying", goes_on.set, [ready])
     work.do()
-    # With a barrier between the kinds nobody would have let it end.
+    # With a barrier between the kinds it would never have ended.
     assert last.result
 
 

@@ -72,7 +72,7 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             )
             for name, factor in POLICIES.items()
         }
-    # Without a cache there is nothing to tell `learnt` from.
+    # Without a cache there is no log for `learnt`.
     made = []
     for cell, by_name in results.items():
         made.append(scores.blocks_of(None, cell.replay_s, by_name)[:2])
@@ -97,9 +97,9 @@ def test_difference_is_reported_only_if_there_is_one(scored: dict[str, Any]) -> 
     assert scores.verdict(scores.below(scored, "linnos", "hedge")) == "below"
     assert scores.verdict(scores.below(scored, "hedge", "linnos")) == "above"
     assert scores.below(scored, "linnos", "hedge").value == pytest.approx(0.26, abs=0.02)
-    # The same but for noise.
+    # Equal except for noise.
     assert scores.verdict(scores.below(scored, "linnos-hl", "heuristic-adv")) == "undecided"
-    # Their own intervals overlap by far: it is the pairing that tells them apart.
+    # Their own intervals overlap widely; only pairing shows the difference.
     ours, theirs = (scored["policies"][p]["mean_us"] for p in ("linnos", "hedge"))
     assert ours[2] > theirs[1]
 
@@ -181,11 +181,11 @@ def test_a_claim_is_worse_or_better_only_by_a_joint_test_of_its_cases() -> None:
     just = Interval(0.0, -0.08, 0.08)
     assert judge(claim, [just], 5) == WORSE
     assert judge(claim, [just, *[inside] * 7], 5) == NOT_SHOWN
-    # As wide an interval of three seeds says less.
+    # An interval of the same width from three seeds is weaker evidence.
     far = Interval(-0.1, -0.17, -0.03)
     assert judge(claim, [far, *[inside] * 7], 20) == WORSE
     assert judge(claim, [far, *[inside] * 7], 3) == NOT_SHOWN
-    # Of rates of errors less is better.
+    # Lower error rates are better.
     wrong = _claim(0.7, 5.7, more=False)
     assert judge(wrong, [Interval(0.03, 0.02, 0.04)], 5) == NOT_SHOWN
     assert judge(wrong, [Interval(0.001, 0.0005, 0.002)], 5) == BETTER
@@ -218,7 +218,7 @@ def test_claims_of_variants_have_no_better_side() -> None:
     assert judge(gain, [inside], 5) == NOT_SHOWN
     assert judge(gain, [Interval(0.09, 0.08, 0.1)], 5) == NOT_REPRODUCED
     assert judge(gain, [inside, off], 5) == NOT_REPRODUCED
-    # It reaches the range, but that there is a difference at all is not shown.
+    # It reaches the range, but a difference is not significant.
     unsure = Interval(0.004, -0.002, 0.012)
     assert judge(gain, [unsure], 5) == UNDECIDED
     assert judge(gain, [unsure, Interval(0.015, 0.012, 0.02)], 5) == NOT_SHOWN

@@ -171,7 +171,7 @@ def test_days_of_two_seeds_are_kept_apart() -> None:
     data = {**steady, "rows": steady["rows"] + moving["rows"]}
     assert fig07.largest(data, 60) == {("az-e", 1, 0): 0.0, ("az-e", 2, 0): 7.0}
     assert fig07.within_bound(data, 60) == {("az-e", 1, 0): 1.0, ("az-e", 2, 0): 0.0}
-    # Within a day: that the seeds differ adds nothing.
+    # Within a day, the difference between seeds has no effect.
     alone = fig07.spreads(moving)["az-e", 60, 0]["std"]
     assert fig07.spreads(data)["az-e", 60, 0]["std"] == pytest.approx(alone / 2)
 
@@ -247,7 +247,7 @@ def test_claims_of_experiments_not_run_keep_committed_values(
     assert "but as committed: fig05" in claims.reading(again)
     seeds = {row[0]: row[-1] for row in claims.table(again)["Claims of the paper"].rows}
     assert seeds["accuracy"] == "2" and seeds["share of the CPU a drive"] == "-"
-    # What a development run has not measured is unknown there.
+    # Values that a development run has not measured are unknown there.
     developing = replace(context, development=True)
     judged = {row["claim"]: row["judged"] for row in claims.run(developing)["claims"]}
     assert judged["inflection points, percentile"] == claims.UNKNOWN
@@ -263,7 +263,7 @@ def test_cpu_share_pools_seeds_not_drives(tmp_path: Path) -> None:
         for seed, drive in itertools.product((1, 2, 3), range(3))
     ]  # fmt: skip
     data = {"rows": rows, "work_ns": {"scalar": 700.0, "reference": 900.0}, "runs": []}
-    # Three seeds, not nine drives: those of a seed have its rate in common.
+    # Three seeds, not nine drives, because drives of a seed share its rate.
     share = cpu.by_workload(data, "cpu_share")["az-e"]
     assert share.value == pytest.approx(0.002) and 0 < share.low <= 0.001 and share.high >= 0.003
     ((workload, rate, text),) = cpu.table(data)["One core, scalar engine"].rows

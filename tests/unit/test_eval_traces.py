@@ -28,7 +28,7 @@ def test_folder_expands_to_its_traces_by_name(tmp_path: Path) -> None:
     found = trace_files.files(given)
     assert list(found) == ["a.trace", "b.trace", "deep/er/c.trace", "alone.trace"]
     assert found["deep/er/c.trace"] == tmp_path / "all/deep/er/c.trace"
-    # Where they lie is not in what is kept of them.
+    # The saved data do not contain their paths.
     assert [name for name, _ in trace_files.digests(given)] == list(found)
     assert str(tmp_path) not in str(trace_files.digests(given))
 
@@ -53,7 +53,7 @@ def test_without_the_variable_the_recorded_applications_are_replayed() -> None:
     assert not [name for name in found if name.endswith((".md", ".sh"))]
 
 
-#: How hard blocks of time are; to `two` they come the other way round, as if by chance.
+#: Slowness of blocks of time; for `two` they are in reverse order, as if by chance.
 HARD = (0.5, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2, 1.3, 1.4, 1.5)
 
 
@@ -121,7 +121,7 @@ def test_counts_of_higher_and_lower_means(data: dict[str, Any]) -> None:
 
 def test_shares_require_a_significant_gain(data: dict[str, Any]) -> None:
     of = scores.lines(data)
-    # Half a percent is none.
+    # Half a percent counts as no gain.
     assert scores.shares(of, "lowest") == [
         pytest.approx(-0.3), pytest.approx(0.9), pytest.approx(0.5),
     ]  # fmt: skip
