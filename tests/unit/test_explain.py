@@ -361,7 +361,7 @@ def test_events_and_recordings_agree_on_the_numbers(queue_model: Path) -> None:
     np.testing.assert_array_equal(row["hist_latency_us"], [100, 90, 3000, 80])
 
 
-#: The largest that the digits write, of each number.
+#: The largest value that the digits of each number can represent.
 LIMITS = [999] * 5 + [9999] * 4
 
 
@@ -375,11 +375,11 @@ def test_the_nearest_change_is_the_nearest_and_what_mattered_is_a_difference(see
     model = random_model(seed)
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, np.array(LIMITS) + 1, (400, 9)).astype(np.uint32)
-    # undecided about the middle one
+    # both predictions are possible for the middle one
     middle = np.median(np.subtract(*outputs(model, rows).T)).astype(np.int64)
     model = dataclasses.replace(model, output_bias=model.output_bias + np.array([0, middle]))
     margins = np.diff(outputs(model, rows))[:, 0]
-    x = rows[np.abs(margins).argmin()]  # one that something can turn
+    x = rows[np.abs(margins).argmin()]  # one that a change can reverse
     table = np.zeros(2, decisions.DECISION)
     table["n_sectors"] = 24
     usual_row = rows[margins.argmin()]  # the only one that is predicted fast

@@ -91,7 +91,7 @@ def test_a_recording_explained(
     never.save(tmp_path / "never.linnos")
     words = "\n".join(explain(*arguments[:-1], tmp_path / "never.linnos", as_json=False))
     assert "slow above 200 us, refuses nothing;" in words and "4294967295" not in words
-    # Nothing was said of fast and slow, so nothing turns it, and nothing is right or wrong.
+    # Nothing was predicted fast or slow, so no change reverses it, and none is right or wrong.
     assert not re.search("correct|a slow read admitted|fast with|slow with", words)
     with pytest.raises(LinnappError, match="no decision was made by model"):
         (tmp_path / "events.txt").write_text(decision(1.0, 8))

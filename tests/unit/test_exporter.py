@@ -47,7 +47,7 @@ COUNTERS = (
     *("reads", "latency_critical", "admitted", "revoked", "stalled", "probes", "slow"),
     *("false_submits", "false_revokes", "inferences", "inference_ns"),
 )
-#: 70 reads of 96 to 112 us, 30 of a second and a little
+#: 70 reads of 96 to 112 us, 30 of slightly more than a second.
 LATENCY_COUNTS = [70 if k == 19 else 30 if k == 72 else 0 for k in range(N_BUCKETS)]
 STAT = "1000 0 8000 250 500 0 4000 125 3 300 375 0 0 0 0 0 0\n"
 
@@ -130,7 +130,7 @@ def test_metrics_of_md_arrays_that_query_linnos(
     for name, said in (("md0", "on"), ("md1", "off"), ("md2", "unguarded"), ("md3", None)):
         md = tree / "block" / name / "md"
         md.mkdir(parents=True)
-        if said is not None:  # of a kernel that can ask
+        if said is not None:  # a kernel that can query
             (md / "linnos").write_text(said + "\n")
     (tree / "block" / "sda" / "sda1" / "holders").mkdir(parents=True)
     (tree / "block" / "sda" / "sda1" / "holders" / "md1").symlink_to(tree / "block" / "md1")
@@ -158,7 +158,7 @@ def test_latencies_are_a_histogram(tree: Path, capsys: pytest.CaptureFixture[str
         if (match := re.fullmatch(rf'{name}_bucket{{drive="sda",le="(.*)"}}', series))
     }
     assert len(ends) == N_BUCKETS
-    # A read is in the bucket whose `le` it does not reach.
+    # A read is in the first bucket whose `le` exceeds it.
     assert [ends[le] for le in (9.6e-5, 1.12e-4, 0.917504, 1.048576, float("inf"))] == [
         *(0, 70, 70, 100, 100)
     ]
@@ -397,7 +397,7 @@ at 1470m:
   LinnosOff{drive="c",instance="i",severity="warning"}
 """
 
-#: A host whose exporter never answers again, and a target of another kind that does not either.
+#: A host whose exporter stops answering for good, and another target that stops, too.
 DOWN_TEST = """
 1m
 up{instance="i",job="linn"} 1x100 0x200
@@ -509,7 +509,7 @@ def test_page_shows_the_values_of_the_snapshots(exporter: str, tree: Path) -> No
     stats = tree / "block" / "sda" / "linnos" / "stats"
     deadline = time.monotonic() + 600
     revoked = 0.0
-    # The kernel's counter moves on between two looks.
+    # The kernel's counter increases between two snapshots.
     for number in itertools.count():
         replaced(stats / "revoked", f"{1000 + number}\n")
         found = json.loads(get(f"http://{exporter}/hour.json"))["drives"]
@@ -579,7 +579,7 @@ def test_page_server_follows_http(exporter: str) -> None:
     head, _ = ask(exporter, b"DELETE / HTTP/1.0\r\n\r\n")
     assert b" 405 " in head.splitlines()[0] and b"Allow: GET, HEAD" in head
     host, port = exporter.rsplit(":", 1)
-    # One that goes away in the middle, without a word on stderr: the fixture looks.
+    # A client that disconnects in the middle; the fixture checks that stderr is empty.
     client = socket.create_connection((host, int(port)))
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.sendall(b"GET / HT")
@@ -602,7 +602,7 @@ def test_only_the_page_requires_jinja(
 
 
 def test_metrics_are_served_without_the_page(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # And nothing that only the page needs.
+    # The same without the requirements of the page.
     (tree / "without").mkdir()
     (tree / "without" / "jinja2.py").write_text("raise ImportError('missing')\n")
     monkeypatch.setenv("PYTHONPATH", str(tree / "without"))
@@ -669,7 +669,7 @@ def answered(address: str, query: str) -> Any:
 
 
 def _ask_everything(address: str, tree: Path) -> None:
-    # Counters that move, until there are rates over the dashboard's interval.
+    # Counters increase until there are rates over the dashboard's interval.
     unanswered = dashboard_queries()
     end = time.monotonic() + 600
     number = 0

@@ -109,7 +109,7 @@ def test_drives_get_their_models_and_keep_them_without_the_store(
     # `linnapp keep` reads it there.
     assert kept.with_suffix(".json").read_text() == (store / "host7/sda.json").read_text()
 
-    # The record is enough where the model is there.
+    # The record is enough if the model is stored already.
     (store / "host7/sda.linnos").unlink()
     (store / "other.linnos").unlink()
     ran = run(*words)

@@ -75,7 +75,7 @@ def test_fleet(tmp_path: Path, patience: None, capfd: pytest.CaptureFixture[str]
     out = tmp_path / "models"
     results = train_fleet(arrays, out, RECIPE, workers=2)
     errors = {(r.array, r.drive): r.error for r in results if r.failed}
-    # The points of an array take all of its drives.
+    # The inflection points of an array depend on all of its drives.
     assert sorted(errors) == [("two", "d0"), ("two", "d1")]
     assert all(f"{broken}: truncated" in str(error) for error in errors.values())
     assert "Traceback" not in capfd.readouterr().err

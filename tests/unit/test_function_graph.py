@@ -199,7 +199,7 @@ def test_group_times_exclude_the_tracing_overhead(tmp_path: Path) -> None:
     assert groups["wait"].measured_share == 0.3
     assert groups["wait"].share == pytest.approx(280 / 860)
     assert sum(group.share for group in groups.values()) == pytest.approx(1)
-    # Never less than nothing.
+    # Never below 0.
     assert call.groups(Overhead(1000, 0))["entry"].us == 0
 
 
@@ -318,7 +318,7 @@ def test_functions_are_chosen_by_their_places(
 
 
 def test_missing_or_busy_function_tracer_is_reported(tracing: Path) -> None:
-    # Without a buffer of its own the tracer is shared; here another process uses it.
+    # Without a separate buffer the tracer is shared; here another process uses it.
     (tracing / "current_tracer").write_text("function\n")
     (tracing / "set_ftrace_filter").write_text("#### all functions enabled ####\n")
     refused = tracefs.function_tracer([0], buffer_kib=64)
@@ -383,7 +383,7 @@ def test_paused_child_does_not_start_when_the_parent_ends(tmp_path: Path) -> Non
         "with _paused_child(lambda: os.write(1, b'began')) as (pid, begin):\n"
         "    os._exit(0)\n"
     )
-    # Its output is at an end when both have ended.
+    # Its output ends when both have ended.
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     assert ran.stdout == b""
 

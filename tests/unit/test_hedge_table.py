@@ -42,7 +42,7 @@ def test_two_classes_a_doubling_and_no_prediction_between_them() -> None:
     predicted = np.arange(64, 256).repeat(1000)
     table = learn(predicted, predicted, 99, predicted)
     assert [row.from_us for row in table.rows] == [0, 91, 128, 182]
-    # In its class the one that takes longest.
+    # The longest in its class.
     assert table.rows[-1].after_us == 255
     assert sum(row.reads for row in table.rows) == len(predicted)
 
@@ -50,16 +50,16 @@ def test_two_classes_a_doubling_and_no_prediction_between_them() -> None:
 def test_longer_predictions_never_have_shorter_hedging_times() -> None:
     rng = np.random.default_rng(2)
     predicted = np.exp(rng.uniform(3, 12, 40_000)).astype(int)
-    latency = rng.gamma(1.0, 300, len(predicted)).astype(int)  # whatever was predicted
+    latency = rng.gamma(1.0, 300, len(predicted)).astype(int)  # independent of the prediction
     table = learn(predicted, latency, 99, latency)
     after = [row.after_us for row in table.rows]
     assert after == sorted(after) and len(after) > 1
-    # Pooled, not cut: of each row one in a hundred takes longer.
+    # Classes are pooled, not cut off: in each row one read in a hundred takes longer.
     for row, above in zip(table.rows, [*(r.from_us for r in table.rows[1:]), 1 << 30], strict=True):
         own = latency[(predicted >= row.from_us) & (predicted < above)]
         assert len(own) == row.reads >= reads_needed(99)
         assert 0.0085 < np.mean(own > row.after_us) <= 0.01
-    # All classes against the order: one row, and it is that of all.
+    # All classes are in reverse order, so there is one row for all.
     backwards = learn(predicted, 1_000_000 - predicted, 99, latency)
     (row,) = backwards.rows
     assert row.after_us == np.percentile(1_000_000 - predicted, 99, method="inverted_cdf")
@@ -70,7 +70,7 @@ def test_row_requires_ten_reads_beyond_its_percentile() -> None:
     assert [reads_needed(p) for p in (50, 90, 95, 99, 99.9)] == [20, 100, 200, 1000, 10_000]
     predicted = np.r_[np.full(1000, 100), np.full(999, 1000), np.full(5, 30_000)]
     table = learn(predicted, predicted, 99, predicted)
-    # The few of 30 ms count with those of 1 ms.
+    # The few reads of 30 ms are pooled with those of 1 ms.
     assert [(row.from_us, row.reads) for row in table.rows] == [(0, 1000), (725, 1004)]
     assert [row.reads for row in learn(predicted[1:], predicted[1:], 99, predicted).rows] == [2003]
 
@@ -83,7 +83,7 @@ def test_few_reads_give_one_row_with_the_reason() -> None:
         "999 reads that did not teach are too few for p99 by prediction: 1000 are needed; it is "
         "that of all 3000"
     )
-    # A row of 0 us would be to send every read twice.
+    # A row of 0 us would send every read twice.
     assert learn(few, few * 0, 99, few * 0).rows == (Row(0, 1, 999),)
     assert learn(np.zeros(1000), np.zeros(1000, int), 99, few).rows == (Row(0, 1, 1000),)
 
@@ -107,7 +107,7 @@ def test_raised_keeps_the_percentile_in_each_eighth_and_for_later_reads() -> Non
         ratios = latency / up.after_us(predicted)
         parts = np.array_split(ratios[:half] > 1, hedge_table.N_PARTS)
         assert max(part.mean() for part in parts) <= 0.01
-        # No higher than that: in one of them it is the next read that is late.
+        # It is no higher than needed: in one eighth, the next read is late.
         assert max(np.mean(ratio > 0.99) for ratio in np.array_split(ratios[:half], 8)) > 0.0095
         late["raised"].append(np.mean(ratios[half:] > 1))
         late["learnt"].append(np.mean(latency[half:] > table.after_us(predicted[half:])))
@@ -126,7 +126,7 @@ def test_raised_leaves_a_table_that_fits_and_says_by_how_much_it_raises_another(
     up = raised(table, predicted, burst)
     assert up.rows == (Row(0, 301, 8000),) and up.factor == 3.01
     assert "# p99 of 8000 reads times 3.01: predicted us" in up.to_text()
-    # Fewer reads than eight parts need have fewer parts.
+    # With too few reads for eight parts there are fewer parts.
     assert raised(table, predicted[:1999], burst[1000:2999]).rows[0].after_us == 301
     assert raised(table, predicted[:1], burst[2000:2001]).rows[0].after_us == 301
 
@@ -164,14 +164,14 @@ def test_train_saves_the_table_with_the_model(long_log: Path, tmp_path: Path) ->
         assert kept["why_one_row"] is None
     assert len(table.rows) > 1
 
-    # Of the reads that did not teach, and of no others.
+    # Only reads that were not used for training.
     model = load_model(out / "az.linnos")
     assert isinstance(model, LatencyModel)
     reads, _ = load_latency_reads(long_log, model.overdue_us)
     parts = split(len(reads), TrainingOptions())
     unseen = reads.latency_us[parts.validation.start :]
     assert sum(row.reads for row in table.rows) == len(unseen)
-    # By the model's own trees, which these reads did teach, it is not one in ten to the read.
+    # The model's own trees were trained on these reads, so the share is not exactly 1 in 10.
     after_us = table.after_us(predict_us(model, reads.features[parts.validation.start :]))
     assert 0.03 < np.mean(unseen > after_us) < 0.12
 

@@ -60,13 +60,13 @@ def test_a_period_goes_on_until_three_reads_in_a_row_are_calm() -> None:
     latency = np.full(20, 100)
     latency[[5, 6, 9]] = 1000
     latency[14] = 1000
-    # The last is large: as long, but not at a low throughput.
+    # The last one is large: as slow, but not with a low throughput.
     throughput = np.where(latency == 100, 40, 4)
     throughput[14] = 40
     period = heimdall.slow_periods(latency, throughput, 500, 10)
     assert np.flatnonzero(period).tolist() == [5, 6, 7, 8, 9]
     assert set(period[5:10]) == {1}
-    # One that is not over at the end goes to its last slow read.
+    # A period that continues at the end ends with its last slow read.
     assert heimdall.slow_periods(latency[:8], throughput[:8], 500, 10)[5:].tolist() == [1, 1, 0]
 
 
@@ -107,7 +107,7 @@ def test_a_network_learns_periods_and_equal_seeds_give_equal_networks(tmp_path: 
     _network, told = heimdall.learn(reads, 1)
     test = told["test"]
     assert told["learnt"] and test["reads"] == 800
-    # The first read of a burst cannot be known.
+    # The first read of a burst is not predictable.
     assert test["true_slow"] >= 0.85 * (test["true_slow"] + test["false_submit"]) > 100
     assert test["false_revoke"] <= 0.05 * test["true_fast"]
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
@@ -145,7 +145,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return loaded
 
 
-# A thousand is the largest weight that a file may have.
+# A thousand is the largest weight allowed in a file.
 @pytest.mark.parametrize("span", [300, 20_000, heimdall.WEIGHT_MAX])
 def test_replayer_computes_the_same_outputs(tmp_path: Path, engine: ctypes.CDLL, span: int) -> None:
     rng = np.random.default_rng(9)

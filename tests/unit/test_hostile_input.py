@@ -32,7 +32,7 @@ from linnapp.trace.workloads.generation import load_profile
 
 Run = Callable[..., tuple[int, str]]
 
-#: of each the name as a user gives it
+#: The name of each, as given by a user.
 FILES = {
     "empty.toml": b"",
     "junk.toml": np.random.default_rng(1).bytes(5000),
@@ -43,7 +43,7 @@ FILES = {
 }
 HOSTILE = [*FILES, "folder.toml", "missing.toml", "missing/x.toml", "/dev/null", "x" * 300]
 
-#: "@" is the hostile thing; the others are right
+#: "@" is the hostile input; the others are valid.
 READERS = [
     "inspect @",
     "inspect --from blktrace @",
@@ -165,7 +165,7 @@ def test_every_command_refuses_what_it_cannot_read(run: Run, folder: Path, line:
     before = sorted(folder.rglob("*"))
     for name in HOSTILE if "@" in line else [""]:
         said = refused(run, *(name if word == "@" else word for word in shlex.split(line)))
-        # The thing at fault is named; of a right model for a kernel without the patch, the drive.
+        # The error names the bad input; for a valid model without the patched kernel, the drive.
         assert Path(name or "folder.toml").stem[:20] in said or "sda: " in said, said
     assert sorted(folder.rglob("*")) == before
 
@@ -282,7 +282,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(run: Run, full_disk: Path, l
     line = line.replace("good.iolog", "good.blk").replace("0.01", "2")
     said = refused(run, *(full_disk / "o" if word == "@" else word for word in shlex.split(line)))
     assert "No space left" in said
-    # The name that was asked for, not the one that is written beside it.
+    # The requested name, not that of the temporary file.
     assert re.search(rf"{full_disk}/o\b", said) and "/." not in said
     assert [path.name for path in full_disk.rglob("*") if path.is_file()] == []
 
@@ -310,7 +310,7 @@ def test_interrupt_at_creation_leaves_no_temporary_file(
     assert list(tmp_path.iterdir()) == []
 
 
-#: what each command needs besides the option that is tried
+#: Arguments that each command needs in addition to the tested option.
 BASES = {
     "inspect": "good.blk",
     "convert": "good.blk out/o",

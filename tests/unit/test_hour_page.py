@@ -57,7 +57,7 @@ def test_minute_is_the_sum_of_its_snapshots() -> None:
     assert last is not None and last.read_us_mean is None
     assert (minute.looks, minute.reads) == (3, 150)
     assert minute.read_us == pytest.approx((120 * 50 + 480 * 100) / 150)
-    # Probes are among what the kernel counts as admitted.
+    # The kernel counts probes as admitted.
     assert (minute.admitted, minute.revoked, minute.probes) == (70, 20, 10)
     assert minute.refused_share == 0.2
 
@@ -178,7 +178,7 @@ def test_page_is_complete_without_other_files() -> None:
         for element in ET.fromstring(drawing).iter():
             for name in ("x", "y"):
                 assert -0.01 <= float(element.get(name, 0)) <= 100
-    # All but a tenth of the hinted reads are refused in one of four stretches of five minutes.
+    # In one of four periods of five minutes, all but a tenth of the hinted reads are refused.
     (said,) = re.findall(r'aria-label="nvme1n1, ([^"]*)"', html)
     assert re.search(r"reads took .* on average; \d+ reads refused in 60 minutes", said)
     shares = [float(each) for each in re.findall(r'class="refused".*?height="([\d.]+)"', html)]
@@ -256,7 +256,7 @@ def test_page_works_in_a_browser(tmp_path: Path, dark: bool, width: int) -> None
         "[...document.querySelectorAll('svg')].map(s => s.clientHeight)].join(' ') })"
         "</script>"
     )
-    # A frame: a window of chromium is never as narrow as a phone.
+    # A frame, because a window of chromium cannot be as narrow as a phone.
     (tmp_path / "page.html").write_text(
         exporter_page.render_page(an_hour(), 5.0, NOW_S).replace("</body>", probe + "</body>")
     )

@@ -205,14 +205,14 @@ def test_search_widens_until_the_best_point_is_inside(n_drives: int) -> None:
         best = int(np.argmax(point.candidate_areas_us))
         assert 0 < best < len(point.candidate_areas_us) - 1
         assert np.allclose(np.diff(point.candidate_percentiles), 0.1)
-        # Of all percentiles, not only of those that were tried.
+        # Compared with all percentiles, not only the tried ones.
         everywhere = drives[drive].percentile_us(np.arange(1, 1000) / 10)
         means = judge.mean_sums(chosen, 0, everywhere)
         assert judge.mean_sum(chosen) <= means.min() + 1e-9
 
 
 def test_search_also_goes_up_and_reports_its_end() -> None:
-    # Failovers so dear that only the slowest read of a thousand is worth one, or none.
+    # Failovers so expensive that at most the slowest read in a thousand justifies one.
     (point,) = find_inflection_points([long_tailed()], LabellingOptions(failover_us=1e4))
     assert point.at_edge
     assert point.percentile == pytest.approx(99.9)

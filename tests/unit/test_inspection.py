@@ -72,7 +72,7 @@ def busiest(path: Path, time_us: np.ndarray) -> float:
 
 def test_the_busiest_ten_seconds_begin_anywhere(tmp_path: Path) -> None:
     path = tmp_path / "a.iolog"
-    # 18.5 s, ever busier: more than the mean in the last 10 s, which begin in no full ten.
+    # 18.5 s with increasing load: the last 10 s exceed the mean and are not aligned to 10 s.
     rising = np.cumsum(np.linspace(20_000, 2_000, 1682)).astype(np.int64)
     last = np.count_nonzero(rising > rising[-1] - 10_000_000) / 10
     mean = len(rising) / (rising[-1] / 1e6)
@@ -84,7 +84,7 @@ def test_the_busiest_ten_seconds_begin_anywhere(tmp_path: Path) -> None:
         time_us = np.cumsum(gaps)
         ends = np.searchsorted(time_us, time_us + 10_000_000)
         exact = (ends - np.arange(3000)).max() / 10
-        # What a tenth of a second holds, at most, is missed.
+        # At most the I/Os of a tenth of a second are missed.
         tenth = (np.searchsorted(time_us, time_us + 100_000) - np.arange(3000)).max() / 10
         assert exact - tenth <= busiest(path, time_us) <= exact
 
@@ -114,7 +114,7 @@ def test_replay_log(tmp_path: Path) -> None:
     found = inspect(path).to_json()
     assert (found["format"], found["reads"], found["writes"]) == ("replay_log", 3, 2)
     assert found["duration_s"] == pytest.approx(2)
-    # What failed was not answered.
+    # Failed I/Os were not answered.
     assert found["read_latency"]["mean_us"] == pytest.approx(200)
     assert found["write_latency"]["mean_us"] == pytest.approx(200)
     assert found["read_response"]["mean_us"] == pytest.approx(300)

@@ -43,7 +43,7 @@ from linnapp.trace.formats.questions import Answer, Question, parse_questions
 
 Run = Callable[..., Any]
 
-#: Five percent are refused, of the others two percent slow.
+#: 5 % are refused, and 2 % of the others are slow.
 TEST = {"true_fast": 931, "false_submit": 19, "true_slow": 20, "false_revoke": 30}
 
 
@@ -57,7 +57,7 @@ def latency_record(model_id: str, *us: int) -> dict[str, Any]:
     }
 
 
-# -- questions, as the kernel prints them --
+# -- queries, as the kernel prints them --
 
 EVENTS = b"""# entries-in-buffer/entries-written: 9/9   #P:1
 f job-21-77 [000] .. 10.000001: linnos_expected: dev=8:0 pending=1 expected=fast latency_us=400
@@ -84,7 +84,7 @@ def test_queries_belong_to_the_next_read_of_their_task() -> None:
     assert passed_over(first, SDA) and not passed_over(first, SDB)
     assert served_by(SDB, [first]) == [Served(90, False, 100)]
     assert served_by(SDA, [first]) == []
-    # It has failed: it took no time that says anything.
+    # A failed read has no meaningful latency.
     assert second == Question({SDA: Answer("probe", 700)}, SDA, -1)
     assert served_by(SDA, [second]) == [] and not passed_over(second, SDA)
     assert parse_questions(b"") == []
@@ -106,7 +106,7 @@ def test_reads_are_steered_as_in_md(here: Answer, there: Answer, over: bool) -> 
     assert not passed_over(Question({SDA: here, SDB: there}, SDA, 9), SDA)
 
 
-# -- what was foreseen --
+# -- expectations from training --
 
 
 def foreseen(*us: int) -> Foreseen:
@@ -117,11 +117,11 @@ def test_expected_steering_follows_from_random_predictions() -> None:
     alike, twice = foreseen(100, 100), foreseen(200, 200)
     assert alike.passed_over([alike]) == 0.0
     assert twice.passed_over([alike]) == 1.0 and alike.passed_over([twice]) == 0.0
-    # One of two reads is predicted to be slow, here and there.
+    # Every second read is predicted slow, on both drives.
     both = foreseen(100, 1000)
     assert both.passed_over([both]) == pytest.approx(0.25)
     assert both.passed_over([both, both]) == pytest.approx(0.375)
-    # Networks tell no more than that.
+    # Networks predict no latencies.
     assert foreseen().passed_over([both]) == 0.05
     sizes = Foreseen("id", 0.0, 0.5, {16: (0.5, [100]), 256: (0.5, [1000])})
     assert sizes.passed_over([foreseen(100)]) == 0.5
@@ -156,7 +156,7 @@ def test_foreseen_takes_expectations_from_the_training_record(tmp_path: Path) ->
         Foreseen.load(entry, "00000001")
 
 
-# -- what is too much, and for how long --
+# -- bounds and their duration --
 
 
 def figure(*shares: float, window_s: float = 600, n: int = 100, every_s: float = 60) -> str:
@@ -171,21 +171,21 @@ def test_keeper_resets_after_ten_bad_minutes_in_a_row() -> None:
     assert figure(*[0.21] * 9) == ""
     assert figure(*[0.21] * 10) == "21% of the reads are X (training foresaw 5%, the bound is 20%)"
     assert figure(*[0.20] * 100) == ""
-    # A minute within the bound, and it begins anew.
+    # A minute within the bound restarts the count.
     assert figure(*[1.0] * 9, 0.1, *[1.0] * 9) == ""
     assert figure(*[1.0] * 9, 0.1, *[1.0] * 10) != ""
-    # However short the window, one look is not enough.
+    # Even in a short window, one check is not enough.
     assert figure(*[1.0] * (MIN_LOOKS - 1), window_s=0) == ""
     assert figure(*[1.0] * MIN_LOOKS, window_s=0) != ""
 
 
 def test_keeper_accumulates_few_reads() -> None:
-    # 20 a minute: judged every five minutes, three times at the least.
+    # 20 per minute: checked every five minutes, at least three times.
     assert figure(*[1.0] * 14, n=20) == ""
     assert figure(*[1.0] * 15, n=20) != ""
-    # So few that 100 are of more than ten minutes say nothing of ten minutes.
+    # If 100 reads take more than ten minutes, there is no result for ten minutes.
     assert figure(*[1.0] * 200, n=9) == ""
-    # A night without reads is no part of them.
+    # A night without reads does not count.
     found = Figure.of_share("reads are X", 0.05)
     for begin_s in (*range(0, 540, 60), 30_000, 30_060):
         found.add(100, 100, begin_s)
@@ -206,7 +206,7 @@ def test_keeper_resets_an_array_with_wrong_predictions(block: Path) -> None:
             found.judge(60 * k + 60, 600, is_slow=False)
         return found.beyond(600, 600)
 
-    # Half a doubling was foreseen, one more is the bound: a factor of 2.8, to either side.
+    # Expected: half a doubling. The bound is one more: a factor of 2.8 in either direction.
     for latency_us in (280, 36):
         assert why(foreseen(100), Served(100, False, latency_us)) == ""
     for latency_us in (290, 35):
@@ -217,11 +217,11 @@ def test_keeper_resets_an_array_with_wrong_predictions(block: Path) -> None:
     seen = dataclasses.replace(foreseen(), off=0.02)
     assert why(seen, Served(0, False, 500)) == ""
     assert "100% of the reads called fast were slow" in why(seen, Served(0, False, 501))
-    # Those that were called slow are no mistake.
+    # Reads that were predicted slow are no error.
     assert why(seen, Served(0, True, 501)) == ""
 
 
-# -- looking, and switching back --
+# -- checks and resets --
 
 
 @pytest.fixture
@@ -362,7 +362,7 @@ def test_array_is_reset_and_stays_off(
     looks(keeper, clock, 20)
     assert len(said) == 2
 
-    # Said wherever one looks, until it is on again.
+    # All views show it until the array is enabled again.
     for words in (["status"], ["restore"], ["status", "--json"]):
         shown = " ".join(run(*words).output.split())
         assert "predictions are off by a factor of 50.0" in shown, words
@@ -377,7 +377,7 @@ def test_array_is_reset_and_stays_off(
     assert len(switched_back.standing()) == 1
     assert run("disable").exit_code == 0
     assert switched_back.standing() == []
-    # What it showed last is what status remembers.
+    # Only the last snapshot of status remains.
     left = [path.name for path in (tmp_path / "state").rglob("*") if path.is_file()]
     assert set(left) == {"status.json"}
 
@@ -392,7 +392,7 @@ def test_enabling_again_clears_the_reset(
     ran = run("enable", "md0", "--recordings", recordings)
     assert ran.exit_code == 0, ran.output
     assert MdArray("md0").asks
-    # Not even should it be switched off by hand.
+    # Not even if it is then disabled manually.
     MdArray("md0").set_asks(False)
     assert switched_back.standing() == []
 

@@ -71,7 +71,7 @@ def clashes(mine: dict[tuple[str, str], int], others: dict[tuple[str, str], int]
         f"{family}{name} = {value:#x} is {other_family}{other} = {theirs:#x}"
         for (family, name), value in mine.items()
         for (other_family, other), theirs in others.items()
-        # what an RWF_ flag sets in a kiocb is the IOCB_ flag of the same value
+        # an RWF_ flag sets the IOCB_ flag of the same value in a kiocb
         if other_family in ({family} | ({"IOCB_"} if family == "RWF_" else set()))
         and not OURS.search(other)
         and (value == theirs if family in NUMBERS else value & theirs)
@@ -117,7 +117,7 @@ def test_values_do_not_collide_with_available_kernel_trees() -> None:
                 continue
             mine = ours()
         else:
-            # user space has the RWF_ flags alone
+            # user space has only the RWF_ flags
             text = (tree / "include/linux/fs.h").read_text()
             mine = {key: value for key, value in ours().items() if key[0] == "RWF_"}
         assert ("RWF_", "NOWAIT") in defines(text), tree

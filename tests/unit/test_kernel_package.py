@@ -139,6 +139,6 @@ def test_cover_letter_has_the_diffstat_of_the_series() -> None:
             changed.setdefault(name, []).append(lines)
     assert told.keys() == changed.keys()
     for name, lines in changed.items():
-        # What one patch adds and another changes counts once in the whole.
+        # Lines that one patch adds and another changes count once in the series.
         fewest = lines[0] if len(lines) == 1 else 1
         assert fewest <= int(told[name]) <= sum(lines), name

@@ -12,7 +12,7 @@ from linnapp.lab import uml
 
 
 def test_guests_at_the_same_time_have_a_cpu_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Numbers that no machine has, so that guests of other tests are not in the way.
+    # CPU numbers that no machine has, so that guests of other tests do not interfere.
     cpus = [100_001, 100_002]
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(cpus))
     with ExitStack() as guests:

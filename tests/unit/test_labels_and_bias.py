@@ -44,7 +44,7 @@ def test_expected_mean_is_the_mean_over_all_outcomes() -> None:
     got = expected_mean_us(latency, revoked, failover_us=15.0, replicas=3)
     assert got == pytest.approx(total)
     pages = np.array([1, 1, 9, 9], np.uint16)
-    # The large class has nothing but revoked reads: two failovers, then its mean.
+    # The large class has only revoked reads: two failovers, then its mean.
     by_size = expected_mean_us(latency, revoked, failover_us=15.0, replicas=3, pages=pages)
     assert by_size == pytest.approx((100 + 30 + 510) / 2)
 
@@ -77,7 +77,7 @@ def test_bias_is_evaluated_with_the_share_of_reads_in_bursts(
     options = TrainingOptions()
     calm = choose_bias(digits, digits[:, 0] > 5, latency, options, **given)
     both = choose_bias(digits, digits[:, 0] > 5, latency, options, bursts=bursts, **given)
-    # Two of the twenty are refused, and take on another drive what they took in the recording.
+    # Two of the twenty are refused, and have the recording's latencies on another drive.
     burst_us = (2 * (15 + 80) + 18 * 4000) / 20
     for bias, mean_us in calm.expected_mean_us.items():
         expected = 0.95 * mean_us + 0.05 * burst_us
@@ -91,7 +91,7 @@ def test_expensive_failovers_lead_to_a_low_bias(monkeypatch: pytest.MonkeyPatch)
     latency = np.where(slow, 2000, 100).astype(np.uint32)
     train = training.train
 
-    # What a failover costs is no concern of training: the candidates' networks are the same.
+    # Training does not depend on the cost of a failover, so candidates share networks.
     @functools.cache
     def trained(options: TrainingOptions) -> TrainedNetwork:
         return train(digits, slow, options)

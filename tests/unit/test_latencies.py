@@ -19,7 +19,7 @@ def kernels_bucket(us: int) -> int:
 
 
 def test_buckets_are_the_kernels() -> None:
-    # Those of the table in linnos_policy_test.c.
+    # The values of the table in linnos_policy_test.c.
     assert [LOWEST_US[k] for k in (0, 1, 4, 5, 6, 8, 9, 19, 20, 87)] == [
         *(0, 4, 7, 8, 10, 14, 16, 96, 112, 12_582_912)
     ]

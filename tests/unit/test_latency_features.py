@@ -51,7 +51,7 @@ def test_large_reads_are_no_history_of_small_ones(tmp_path: Path) -> None:
     of_blk, of_log = (
         open_recording(path) for path in (trace.write(tmp_path / "a.blk"), tmp_path / "a.trace")
     )
-    # By latency, latest first: who sees whom.
+    # By latency, latest first: the visible completions.
     expected = [
         [0, 0, 0, 0],
         [0, 0, 0, 0],
@@ -79,7 +79,7 @@ def test_a_log(tmp_path: Path) -> None:
     assert got.tolist() == walked(chunk, 500)
     column = {name: got[:, k] for k, name in enumerate(FEATURES)}
     reads = chunk.take(chunk.is_served_read)
-    # What both kinds of model see is the same.
+    # Both kinds of model have equal features.
     assert np.array_equal(
         column["pages"] + column["read_pages"] + column["write_pages"], reads.pending
     )
@@ -99,7 +99,7 @@ def test_a_blktrace(tmp_path: Path) -> None:
     path = trace.sort().write(tmp_path / "a.blk")
     [chunk] = open_recording(path)
     rows = LoggedDrive(90).features_of(chunk)
-    # Nothing is held back, split or merged: the requests are the I/Os.
+    # No I/O is held back, split or merged, so requests equal I/Os.
     [of_requests] = open_recording(path, overdue_us=90)
     assert np.array_equal(LoggedDrive(90).features_of(of_requests), rows)
     names = [dict(zip(FEATURES, row, strict=True)) for row in rows.tolist()]

@@ -20,10 +20,10 @@ from linnapp.trace.recorded import drive_of, open_recording
 
 #: submit_ms, latency_us, read, bytes; written below in order of completion
 IOS = [
-    (0.000, 100, 1, 4096),  # over at 0.100
-    (0.010, 500, 0, 65536),  # over at 0.510
-    (0.050, 20, 1, 8192),  # over at 0.070
-    (0.120, 30, 1, 512),  # over at 0.150
+    (0.000, 100, 1, 4096),  # ends at 0.100
+    (0.010, 500, 0, 65536),  # ends at 0.510
+    (0.050, 20, 1, 8192),  # ends at 0.070
+    (0.120, 30, 1, 512),  # ends at 0.150
     (0.600, 40, 1, 4096),
 ]
 

@@ -121,12 +121,12 @@ def test_extremes(engine: str) -> None:
             least.splits, np.full_like(least.leaves, leaf), 0, 1, 1, overdue_us=CAP
         )
         assert predict_us(model, x, engine).tolist() == [us, us]
-    # A split of CAP sends none to the right: more there is not.
+    # A split at CAP, the largest value, sends no read to the right.
     none = LatencyModel(
         np.full((1, 15), CAP, np.uint32), np.array([[0] + [1024] * 15], np.int16), 0, 1, 1, CAP
     )
     assert predict_us(none, x, engine).tolist() == [1, 1]
-    # A read is expected to take no less than the oldest has been overdue.
+    # The prediction is at least the time by which the oldest read is overdue.
     late = LatencyModel(none.splits, none.leaves, 0, 1, 1, overdue_us=CAP - 5)
     assert predict_us(late, x, engine).tolist() == [1, 5]
 

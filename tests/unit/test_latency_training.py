@@ -173,7 +173,7 @@ def test_few_reads_without_help_of_the_prior_train_bursts_alone(tmp_path: Path) 
     assert "followed under a guard alone: others want 16 trees" in judged.output
     assert "THE MODEL WAS TRAINED ON THIS TRACE" in judged.output
     reads, _ = load_latency_reads(path, model.overdue_us)
-    # Reads in order are as long as another; one after slow ones is as long as they were.
+    # Reads in order are equally slow; one after slow reads is as slow as they were.
     calm = reads.features[np.median(reads.features[:, 6::4], axis=1) < model.overdue_us]
     mean_us = reads.latency_us.mean()
     assert np.median(np.abs(predict_us(model, calm) / mean_us - 1)) < 0.1
@@ -193,7 +193,7 @@ def drawn(of: Callable[[np.random.Generator, int], np.ndarray]) -> np.ndarray:
     return of(np.random.default_rng(1), 5000)
 
 
-#: What reads of made-up logs take, in us.
+#: Latencies of synthetic logs, in us.
 FAR_APART = {
     "one of half a second": even(100, at={2500: 500_000}),
     "one of 30 s": even(100, at={2500: 30_000_000}),
@@ -435,7 +435,7 @@ def test_query_without_an_offset_is_answered_by_the_mean() -> None:
     model, _ = latency_training.grow(features, latency_us, like, 1, **how)
     alone, together, nowhere = predict_us(model, asked).tolist()
     assert 95 < alone < 110 and 950 < together < 1010 and 500 < nowhere < 600
-    # A model that knows less is grown from what it knows.
+    # A model with fewer features is trained only on those.
     like = dataclasses.replace(like, n_features=N_FEATURES_MIN)
     model, _ = latency_training.grow(features, latency_us, like, 1, **how)
     assert model.n_features == N_FEATURES_MIN
@@ -465,7 +465,7 @@ def test_reads_are_refused_only_where_it_helps(of_log: Learnt, long_log: Path) -
         refused = predict_hinted_us(model, part.features) > model.refuse_us
         assert 0 < refused[fast].mean() < 0.12
         assert part.latency_us[refused].mean() > 2 * part.latency_us[~refused].mean()
-    # Where a failover costs more than any read takes, nothing is refused.
+    # If a failover costs more than any read, no read is refused.
     dear = dataclasses.replace(RECIPE, labelling=LabellingOptions(failover_us=1e6))
     model, record = trained(long_log, dear)
     assert (model.refuse_us, record["refuse_us"]) == (NEVER, None)
@@ -546,7 +546,7 @@ def test_commands(models: tuple[Path, str], long_log: Path, tmp_path: Path) -> N
     out, said = models
     assert "40 trees" in said and "area under ROC: this model 0." in said
     assert "pending pages 0." in said and "off by a factor of 1." in said
-    # Fast or slow is not what it was asked.
+    # A latency model was not asked for fast or slow.
     assert not re.search("accuracy|false submits|slow admitted", said)
     record = json.loads((out / "az.json").read_text())
     assert record["chooses"] is True and record["remedy"] is None

@@ -178,7 +178,7 @@ def test_layers_add_up(name: str, tmp_path: Path) -> None:
     for chunk, times in BlktraceReader(unpack(name, tmp_path)).with_layers():
         issued = times.sum(axis=0) > 0
         assert issued.mean() > 0.9
-        # Where nothing was split or merged the drive's time is what training learns from.
+        # Without splits and merges, training uses the drive's time.
         plain = issued & (chunk.flags == chunk.flags[issued][0])
         assert np.array_equal(times[2, plain], chunk.latency_ns[plain])
 
@@ -230,7 +230,7 @@ def test_doublings_hold_every_io_once() -> None:
     assert histogram.doublings() == []
     histogram.add(np.array([0, 300, 70_000, 90_000, 120_000, 1_500_000], np.uint64))
     doublings = histogram.doublings()
-    # 1 ns is the shortest there is.
+    # 1 ns is the shortest time.
     assert doublings[0] == (2.0**-10, 1) and dict(doublings)[0.25] == 1
     assert [(low, n) for low, n in doublings if n and low > 1] == [(64, 3), (1024, 1)]
     assert sum(n for _, n in doublings) == histogram.n

@@ -15,7 +15,7 @@ from replaying import BUILT, LIBRARY
 from linnapp import __version__
 
 HEADERS = [LIBRARY / "linnos_choose.h", LIBRARY / "liblinnos.h"]
-#: but for another library's
+#: Except for functions of another library.
 PAGES = sorted(
     page
     for page in (LIBRARY.parent / "docs").glob("*.3")

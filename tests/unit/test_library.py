@@ -204,7 +204,7 @@ def test_parts_follow_each_other_and_know_what_came_before(tmp_path: Path) -> No
     assert [len(chunk) for chunk in open_recording(second)] == [180, 300]
     assert second.stats["reads"] == np.count_nonzero(second.is_read)
     assert second.stats["writes"] == np.count_nonzero(second.is_write) > 0
-    # What a latency model sees: as in the whole recording, for it is read again.
+    # Latency features are those of the whole recording, because it is read again.
     whole = [chunk.features for chunk in open_recording(reads, overdue_us=120)]
     part = [chunk.features for chunk in open_recording(second[100:350], overdue_us=120)]
     assert np.array_equal(np.concatenate(part), np.concatenate(whole)[820:1070])  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ LATENCIES_US = [0, 1, 90, 100, 3000, 400_000]
 
 #: shares of the gaps and of the latencies
 CALM = ([0.2, 0.3, 0.3, 0.19, 0.01], [0.02, 0.08, 0.4, 0.4, 0.09, 0.01])
-#: hundreds of reads in flight, many of one instant
+#: Hundreds of reads in flight, many of them simultaneous.
 BUSY = ([0.5, 0.4, 0.099, 0.001, 0], [0.02, 0.08, 0.4, 0.2, 0.3, 0])
 
 
@@ -104,7 +104,7 @@ def by_the_reference(
     ios = ios_of(columns, pending)
     for io, found in zip(ios, walk(ios, overdue_us, ties_in_order=ties_in_order), strict=True):
         rows["pending"].append(found.pending)
-        # A past read's number never changes, nor does what was pending with it.
+        # The number of a past read never changes, nor do the pages pending with it.
         past = [(p.pending, p.latency_ns // 1000, p.nr) if p else (0, 0, 0) for p in found.past]
         nothing = [(0, 0, 0)] * len(past)
         for name, numbers in zip(

@@ -156,7 +156,7 @@ def test_io_that_never_completes_is_load_for_a_short_time(tmp_path: Path) -> Non
     chunk, stats = read(trace.write(tmp_path / "orphan.blk"))
     late = chunk.arrival_ns > 30_000_000
     assert (chunk.pending[late] == 1).all() and late.sum() > 19_000
-    # Those that saw it in flight are left out, and no others.
+    # Only reads that saw it in flight are left out.
     assert stats["missing_completions"] == 1
     assert stats["doubtful_reads"] == np.count_nonzero(chunk.pending[1:] > 1)
     assert stats["doubtful_reads"] < 300

@@ -49,7 +49,7 @@ def test_a_command_s_options_are_those_that_it_takes(name: str) -> None:
     for option in options:
         named = any(re.search(rf"(?<![\w-]){each}(?![\w-])", said) for each in option.opts)
         assert named or option.hidden, f"{name}: {option.opts} is missing"
-    # What is another command's, or an argument of its own, is taken by some command.
+    # Other options in the text are accepted by some command.
     taken = {each for c in COMMANDS.values() for p in c.params for each in p.opts}
     for long in re.findall(r"--[a-z][\w-]*", said):
         assert long in taken, f"{name}: no command takes {long}"

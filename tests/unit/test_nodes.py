@@ -68,7 +68,7 @@ def test_reads_leave_a_node_whose_agent_reports_a_missing_drive(tmp_path: Path) 
             **{"client": client, "contextlib": contextlib, "udp": udp},
         }
         exec(PROGRAMS[1], names)
-        # The other one is home, and the agent is asked about.
+        # The other node is the default, and the agent is queried.
         until = time.monotonic() + 600
         while not client.stats().answers and time.monotonic() < until:
             # Reads of equal length, however busy this machine is.
@@ -234,9 +234,9 @@ def test_forgotten_attempts_stay_allocated_for_the_library() -> None:
             read.sent(1)
         del read
         gc.collect()
-        # What would be where they were.
+        # New objects would reuse their memory.
         _junk = [ctypes.create_string_buffer(b"\xff" * 64) for _ in range(1000)]
-        # Those before and behind each are told of its end.
+        # Its neighbours in the list are updated at its end.
         for attempt in list(client._in_flight)[::2]:
             attempt.ended()
         assert client.node_stats(1).in_flight == 50 == len(client._in_flight)
@@ -330,7 +330,7 @@ def test_missing_or_incompatible_library_error_names_the_remedy(
     binding.library.cache_clear()
     with pytest.raises(LinnappError, match="none.so: .*make cluster.*LINNOS_CLUSTER_LIB"):
         Nodes(3)
-    # All functions, in a version in which structures may be others.
+    # All functions, in a version that may have other structures.
     version = (SOURCE / "liblinnos-cluster.map").read_text().replace("CLUSTER_1", "CLUSTER_2")
     (tmp_path / "next.map").write_text(version)
     subprocess.run(

@@ -120,7 +120,7 @@ BURSTS = line(
 
 
 def test_front_has_means_and_p99_of_the_best_rival_and_ours() -> None:
-    # Half a percent makes nobody better than who stays at home; what is above it is bold.
+    # A difference of 0.5 % is no gain over the default replica; larger ones are bold.
     assert traces.front([LEVEL, BURSTS]).rows == [
         ("MSR 105", "300, 2 s", "100/200", "100/200 home", "**102**/200", "101/**203**", "100/300",
          "**102**/290"),
@@ -152,7 +152,7 @@ def test_every_has_mean_and_p99_of_each_run() -> None:
     ]  # fmt: skip
     calm, bursts = (dict(zip(table.header, row, strict=True)) for row in table.rows)
     assert (calm["`linnos`"], bursts["`linnos`"]) == ("**102**/200", "90.0/**2100**")
-    # md that asks is held against md that does not
+    # md with queries is compared with md without
     assert (calm["md off"], calm["md on"], bursts["md on"]) == ("90.0/300", "**91.0**/290", "-/-")
 
 
@@ -161,7 +161,7 @@ def test_counted_counts_wins_by_mean_and_by_p99() -> None:
     row = next(row for row in table.rows if row[:2] == ("`linnos`", "doing nothing"))
     assert row[2:6] == ("1", "1", "+2.0", "+2.0/-55.0")
     assert row[6:] == ("1", "0", "+5.0", "0/+5.0")
-    # Of means it is known how many are so beyond chance.
+    # For means, the number of significant ones is known.
     table = traces.counted([CALM, BURSTS], sure={"`linnos` against doing nothing": ("0", "1")})
     row = next(row for row in table.rows if row[:2] == ("`linnos`", "doing nothing"))
     assert row[2:4] == ("1 (0)", "1 (1)") and row[6:8] == ("1", "0")

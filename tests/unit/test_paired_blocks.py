@@ -30,7 +30,7 @@ RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
 N_PAIRS = 40
 #: Reads of a stretch, stretches of a run, and runs of a block: some have bursts, some none.
 STRETCH, STRETCHES, RUNS = 200, 3, 5
-#: So much shorter are slow reads, where the switch does something.
+#: Factor by which the switch shortens slow reads.
 SLOW_US, FACTOR = 120, 0.25
 
 
@@ -77,7 +77,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def trial(loads: list[Load], seed: int, *, on: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    # As many pairs of each program, at any look.
+    # At any analysis, each program has equally many pairs.
     pairs = [loads[k % 2].pair(rng, on) for k in range(N_PAIRS)]
     return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
 
@@ -200,5 +200,5 @@ def test_interim_analyses_divide_the_error_rate() -> None:
         assert found == sorted(set(found)) and found[-1] == n
         shares = [alpha_of_analysis(n, last=look == n) for look in found]
         assert sum(shares) * len(DECIDING) == pytest.approx(ERROR)
-        # Each could be met: by exchanging no pair, or all.
+        # Each can be reached: by exchanging no pair, or all.
         assert all(2 / 2**look < share for look, share in zip(found, shares, strict=True))

@@ -29,7 +29,7 @@ def test_nearest_pairs_mutually_nearest_reads_of_one_kind() -> None:
     first = reads([0, 1000, 1100, 5000, 9000], kind=[0, 0, 0, 1, 0])
     second = reads([90, 1090, 5000, 5150, 9300], kind=[0, 0, 0, 1, 0])
     here, there = nearest(first, second)
-    # Not the read of 1000, whose nearest has a nearer one; not those of 9000, 300 us apart.
+    # Not the read at 1000, whose nearest has a nearer one; not those at 9000, 300 us apart.
     assert sorted(zip(here.tolist(), there.tolist(), strict=True)) == [(0, 0), (2, 1), (3, 3)]
     assert len(nearest(first, second, within_us=100)[0]) == 2
     assert len(nearest(first, second, within_us=300)[0]) == 4
@@ -100,7 +100,7 @@ def test_parts_give_the_result_of_the_whole(
 ) -> None:
     whole = judge([[drive] for drive in drives])
     parts = judge([cut(*both) for both in zip(drives, lengths, strict=True)])
-    # But for pairs of which a part's end is between the two.
+    # Except for pairs with the end of a part between the two.
     assert 0.97 * whole.pairs < parts.pairs <= whole.pairs
     assert parts.at_best_us.value == pytest.approx(whole.at_best_us.value, rel=0.02)
 

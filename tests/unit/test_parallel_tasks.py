@@ -118,5 +118,5 @@ def _runs(pid: int) -> bool:
         stat = Path("/proc", str(pid), "stat").read_text()
     except FileNotFoundError:
         return False
-    # Whoever takes in orphans may not look at once.
+    # The process that reaps orphans may not do so at once.
     return stat.rpartition(")")[2].split()[0] != "Z"

@@ -166,9 +166,9 @@ def test_a_model_is_worse_than_the_mean_only_if_that_is_significant() -> None:
 
     assert is_worse(rng.normal(300, 10, 1000))
     assert not is_worse(rng.normal(100, 10, 1000))
-    # One burst is no evidence, however many of its reads are alike.
+    # One burst is no evidence, however many equal reads it has.
     burst = np.full(1000, 100.0)
     burst[500:550] = 5000
     assert not is_worse(burst)
-    # Nor is a recording of a second.
+    # A recording of one second is no evidence either.
     assert not is_worse(rng.normal(300, 10, 1000), gap_ms=1)

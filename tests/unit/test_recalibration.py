@@ -66,7 +66,7 @@ def always_fast(threshold_us: int) -> Model:
     return dataclasses.replace(model, output_bias=np.array([10**12, -(10**12)]))
 
 
-#: Between the fast and the slow reads of what `array` has recorded: such a model is kept.
+#: Between fast and slow reads of the recording of `array`, so such a model is kept.
 SETTLED_US = 600
 
 
@@ -192,7 +192,7 @@ def test_drives_conf_names_the_active_models(array: Path) -> None:
     assert Foreseen.load(conf.drives["/dev/sda"], Drive("sda").model_id).predicts_us
     assert any("has the new models, for the next boot" in line for line in lines)
 
-    # One that cannot be written is said; the upload stands.
+    # An unwritable file is reported; the upload remains.
     conf_path.write_text("[what]\n")
     Drive("sda").upload(always_slow(50))
     _, lines = run(array, "latency")
@@ -271,7 +271,7 @@ def test_a_model_that_serves_the_newest_reads_no_better_is_not_uploaded(
     )
     decisions, lines = run(array)
     assert [decision.retrain for decision in decisions] == [True, True]
-    assert Drive("sda").model_id != old["sda"].model_id  # to admit all is better than nothing
+    assert Drive("sda").model_id != old["sda"].model_id  # admitting all reads is better
     assert Drive("sdb").read_model() == old["sdb"].to_bytes()
     assert any(line.startswith("sda: better: with the newest 900 reads") for line in lines)
     assert any(line.startswith("sdb: not uploaded, no better: with the newest") for line in lines)
@@ -284,7 +284,7 @@ def test_a_model_that_serves_the_newest_reads_no_better_is_not_uploaded(
     monkeypatch.setattr(drive_training, "quantise", real)
     (first,) = (p for p in (array / "models").iterdir() if p.is_dir())
     first.rename(array / "elsewhere")  # the next run may have the same second as its name
-    run(array)  # what is really learnt from the recording is better than admitting all
+    run(array)  # a trained model is better than admitting all reads
     assert Drive("sdb").read_model() != old["sdb"].to_bytes()
 
 
@@ -493,7 +493,7 @@ def arrays(array: Path) -> Path:
     holders = [block / "sda" / "sda1" / "holders", block / "sdb" / "holders"]
     for name, state in (("md0", "on"), ("md1", "unguarded"), ("md2", "off"), ("md3", None)):
         (block / name / "md").mkdir(parents=True)
-        if state is not None:  # of a kernel that can ask
+        if state is not None:  # a kernel that can query
             (block / name / "md" / "linnos").write_text(state + "\n")
         for each in holders:
             each.mkdir(exist_ok=True)
@@ -579,7 +579,7 @@ def test_termination_while_recording_restores_modes_and_arrays(
         [sys.executable, "-c", RECORDING, array / "models"],
         stdout=subprocess.PIPE,
         text=True,
-        # Under nohup it is ignored, rightly, and not under test.
+        # nohup makes processes ignore the signal, which is not tested here.
         preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     ) as process:
         assert process.stdout is not None and process.stdout.readline() == "recording\n"
@@ -645,7 +645,7 @@ def test_latency_models_follow_the_load_and_do_not_swing(array: Path) -> None:
     active = {disk: Drive(disk).model_id for disk in ("sda", "sdb")}
     assert None not in active.values() and Drive("sda").model_kind == "latency"
 
-    for round_ in (2, 3, 4):  # what is active says which kind
+    for round_ in (2, 3, 4):  # the active model determines the kind
         record_again(array, round_)
         _, lines = run(array)
         assert {disk: Drive(disk).model_id for disk in active} == active, lines

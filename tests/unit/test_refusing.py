@@ -331,7 +331,7 @@ def test_a_raised_margin_is_in_the_file_and_in_the_record(
     ]
     assert record["quality"]["as_trained"]["false_revoke_share"] == 1.0
     assert record["quality"]["validation"]["false_revoke_share"] <= MAX_REFUSED_FAST["network"]
-    # The record's figures are those of the file: the test slice once more, alone.
+    # The record's values are those of the file: the test slice is evaluated again.
     latency_us = load_reads(trace).latency_us
     test = latency_us[split(len(latency_us), QUICK.training).test]
     assert record["quality"]["test"]["always_fast_mean_us"] == pytest.approx(test.mean())

@@ -124,7 +124,7 @@ def test_unreplicated_drives_differ(tmp_path: Path, drives: list[Path]) -> None:
     assert len(blocks) == N_DRIVES
 
 
-#: So long a replay goes on at most: a test stops it when it has seen what it looks for.
+#: Maximum duration of a replay, which tests stop earlier.
 LONG_US = 600_000_000
 
 
@@ -166,7 +166,7 @@ def test_one_flipped_bit_is_found(tmp_path: Path, drives: list[Path], byte: int)
 
 def test_an_older_write_is_found(tmp_path: Path, drives: list[Path]) -> None:
     write = (0, "write", 0, BLOCK)
-    # What is written depends on nothing but the place, the seed and how many writes there were.
+    # Content depends only on the block, the seed and the number of its writes.
     replay(drives, [write_trace(tmp_path / "first", [write])], "baseline", "--prefill", "none")
     older = drives[0].read_bytes()[:BLOCK]
     overwrite(drives[0], 0, bytes(BLOCK))
@@ -426,7 +426,7 @@ def test_saturate_keeps_depth_in_flight(tmp_path: Path, drives: list[Path]) -> N
            "--json", str(tmp_path / "o.json"))  # fmt: skip
     result = summary(tmp_path / "o.json")
     assert result["reads"] == 20000
-    assert result["elapsed_s"] < 20000  # the trace's own times would take so long
+    assert result["elapsed_s"] < 20000  # the duration by the trace's own times
 
 
 def test_each_io_is_stamped_when_it_is_submitted_and_when_it_is_done(tmp_path: Path) -> None:

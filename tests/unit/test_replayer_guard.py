@@ -272,7 +272,7 @@ class TestOutputs:
     def test_device_node(
         self, tmp_path: Path, drives: list[Path], trace: Path, option: str
     ) -> None:
-        # Its rename would replace the node, so a stand-in: a pipe.
+        # A rename would replace the device node, so a pipe stands in for it.
         node = tmp_path / "node"
         os.mkfifo(node)
         assert "a device node, pipe" in self.refused(drives, trace, option, str(node))

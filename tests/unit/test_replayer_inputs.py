@@ -138,7 +138,7 @@ def test_ambiguous_injection_is_refused(
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
     ran = replay(drives, [trace], "baseline", "--inject", spec, status=1)
     assert f"--inject {spec}: " in ran.stderr and message in ran.stderr
-    # What could be meant instead.
+    # The error suggests alternatives.
     assert "rotate" in ran.stderr or "the patterns: all, continuous, random" in ran.stderr
 
 
@@ -292,7 +292,7 @@ def test_a_bad_line_of_five_columns_is_named(
     trace.write_text(f"0.0 0 0 4096 1\n{line}\n")
     ran = replay(drives, [trace], "baseline", status=1)
     assert f"{trace} line 2: " in ran.stderr and problem in ran.stderr
-    # The form of a trace is told by its first line, too; that must not hide the reason.
+    # The first line also determines the format; that must not hide the reason.
     trace.write_text(f"{line}\n" + "0.0 0 0 4096 1\n" * 30)
     ran = replay(drives, [trace], "baseline", status=1)
     assert "line 1: " in ran.stderr and problem in ran.stderr
@@ -400,7 +400,7 @@ def test_losers_of_races_count_for_their_drive(tmp_path: Path, drives: list[Path
 
 def test_the_time_series_is_the_log_by_intervals(tmp_path: Path, drives: list[Path]) -> None:
     ios = [(i * 100, "read", i % 500 * BLOCK, BLOCK) for i in range(2500)]
-    # Nothing is due for three intervals: those of them that have no I/O are not there.
+    # No I/O is due for three intervals; intervals without I/O are absent.
     ios += [(at + 550_000, *rest) for at, *rest in ios]
     trace = write_trace(tmp_path / "t", ios)
     replay(drives, [trace], "baseline", "--interval", "0.1", "--warmup", "0.05",

@@ -23,7 +23,7 @@ def walked_in_c(chunk: IoChunk, overdue_us: int) -> np.ndarray:
     counted = np.flatnonzero((flags & (COMPLETED | REVOKED)) == COMPLETED)
     arrival, latency = chunk.arrival_ns.astype(np.int64), chunk.latency_ns.astype(np.int64)
     sector, pages = chunk.sector, -(-chunk.size_bytes.astype(np.int64) // PAGE_BYTES)
-    # What ends when another arrives is over.
+    # An I/O that ends when another arrives has ended.
     events = [(arrival[i] + latency[i], 0, i, f"e {i} {arrival[i] + latency[i]}"
                f" {int(not flags[i] & ERROR)}") for i in counted]  # fmt: skip
     events += [(arrival[i], 1, i, f"s {i} {arrival[i]} {512 * int(sector[i])} {pages[i]}"

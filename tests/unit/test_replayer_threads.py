@@ -83,7 +83,7 @@ def policies() -> list[str]:
     return re.findall(r"^  ([a-z0-9-]+) ", listed, re.MULTILINE)
 
 
-#: What they decide by is not of the drives' counts.
+#: Policies that do not decide by counts of the drives.
 KEEP_NO_COUNT = {
     "baseline", "clone", "random", "hedge", "hedge-ip", "linnos", "linnos-hl", "linnos-h99",
     "oracle", "verdict",
@@ -121,7 +121,7 @@ def test_saturated_threads_end_in_time(tmp_path: Path, drives: list[Path]) -> No
     replay(drives, [trace], "baseline", "--threads", "2", "--saturate", "--loops", str(loops),
            "--depth", "9", "--duration", "1", "--json", str(tmp_path / "o.json"))  # fmt: skip
     run = summary(tmp_path / "o.json")
-    # The trace would take hours: that it ends is due to its time.
+    # The trace would take hours, so only the time limit ends it.
     assert run["elapsed_s"] >= 1 and run["stopped"] is None
     assert 0 < run["reads"] + run["writes"] < n * loops and run["data_errors"] == 0
 

@@ -128,7 +128,7 @@ def test_replica_is_dropped_restored_and_counted(
         array.pread(4096, 0)
         assert array.replica_stats(1).state == "dropped" and array.stats().served_by[1] == 10
         array.restore(1)
-        # A copy is heard of first.
+        # A probe copy completes first.
         array.pread(4096, 0)
         assert array.stats().served_by[1] == 10
         while array.stats().served_by[1] == 10:
@@ -188,7 +188,7 @@ def test_reads_are_hedged_by_their_predictions(
     for table in tables:
         table.write_text(f"linnos hedge table 1\n0 {after_us}\n")
     with Replicas(paths, models, hedge_tables=tables, extra_io_percent=5) as array:
-        # A machine that is busy elsewhere may look only when the answer is there.
+        # On a busy machine, the timer may be checked only after the answer.
         for reads in range(200, 20_001, 200):
             for i in range(200):
                 assert array.pread(8, 8 * i) == i.to_bytes(8, "little")

@@ -93,7 +93,7 @@ def pages() -> list[Path]:
 
 
 def test_the_site_names_all_pages_and_loads_nothing_from_elsewhere(pages: list[Path]) -> None:
-    # Each page that mkdocs.yml names is in the list beside every page, by its own name.
+    # Each page of mkdocs.yml is in the navigation of every page, by its own name.
     named = re.findall(
         r"- (?:([\w ]+): )?([\w./-]+\.md)$", (ROOT / "docs/mkdocs.yml").read_text(), re.M
     )

@@ -83,7 +83,7 @@ def test_positive_mean_interval_covers_values_that_differ_by_factors() -> None:
     values = np.random.default_rng(1).lognormal(-0.08, 0.4, (TRIALS, 5))
     found = [stats.positive_mean_interval(row) for row in values]
     assert all(0 < one.low < one.value < one.high for one in found)
-    # The truth is a mean, which few of such values have a lower one than.
+    # The true value is a mean; few samples of such values have a lower one.
     assert abs(coverage(found, 1.0) - stats.LEVEL) <= 0.04
     assert stats.positive_mean_interval([1.0, 2.0]).ends == (None, None)
 
@@ -93,7 +93,7 @@ def test_quantile_interval_covers_at_least_at_the_stated_rate(n: int, share: flo
     values = np.random.default_rng(n).exponential(1, (TRIALS, n))
     found = [stats.quantile_interval(row, share) for row in values]
     covered = coverage(found, -math.log(1 - share))
-    # Not by being as wide as can be: between one order statistic and the next is a step.
+    # The interval is not too wide: its ends are order statistics, which are discrete.
     assert stats.LEVEL - two_errors(stats.LEVEL) <= covered <= 0.985
     assert stats.quantile_interval(np.arange(5.0)).ends == (None, None)
     assert stats.quantile_interval([]).ends == (None, None)
@@ -190,7 +190,7 @@ def test_paired_p_value_has_the_stated_false_positive_rate(draw: Draw, n_blocks:
     p = np.array([stats.paired_p_value(a - b) for a, b in values])
     for nominal in (0.025, 0.05, 0.2):
         assert np.mean(p <= nominal) <= nominal + two_errors(nominal)
-    # Nor much more seldom, unless blocks without a burst tie.
+    # Nor much more rarely, unless blocks without a burst tie.
     assert draw is bursts or np.mean(p <= 0.2) >= 0.2 - 2 * two_errors(0.2)
 
 
@@ -220,7 +220,7 @@ def test_holm_by_hand() -> None:
 def test_holm_has_the_stated_family_wise_error_rate() -> None:
     p = np.random.default_rng(1).random((TRIALS, 24))
     assert np.mean([stats.holm(row).min() <= 0.05 for row in p]) <= 0.05 + two_errors(0.05)
-    # One that is false makes way for the others, which Bonferroni's correction would not.
+    # A rejected null relaxes the limit of the others, unlike Bonferroni's correction.
     assert stats.holm([1e-6, 0.025]).tolist() == pytest.approx([2e-6, 0.025])
 
 

@@ -297,7 +297,7 @@ def test_a_latency_model_is_uploaded_and_shown(
     rows = json.loads(capsys.readouterr().out)["drives"]
     assert [row["model_kind"] for row in rows] == ["latency", None]
     assert [row["model_usage"] for row in rows] == ["always", None]
-    # The way back to a network, and from it.
+    # Back to a network, and back again.
     random_model().save(tmp_path / "net.linnos")
     run_cli("upload", "--model", str(tmp_path / "net.linnos"), "--device", "sda")
     assert Drive("sda").model_kind == "network"
@@ -328,7 +328,7 @@ def test_status_shows_queried_reads(tree: Path, capsys: pytest.CaptureFixture[st
     (stats / "latency_critical").write_text("700\n")
     (stats / "inferences").write_text("700\n")
     run_cli("status")
-    assert "asked" not in capsys.readouterr().out  # nobody but those who give the hint
+    assert "asked" not in capsys.readouterr().out  # only hinted reads, no queries
     (stats / "inferences").write_text("4321\n")
     run_cli("status")
     shown = capsys.readouterr().out

@@ -128,7 +128,7 @@ class Drives:
             try:
                 fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
             except OSError as error:
-                assert error.errno == errno.ENXIO, error  # nobody asks
+                assert error.errno == errno.ENXIO, error  # no request
                 continue
             # The one who asks takes its time to read to the end; the next one finds another pipe.
             os.mkfifo(fresh)
@@ -214,7 +214,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                # Whatever happens to the test, no systemd stays behind (PR_SET_PDEATHSIG).
+                # systemd ends with the test in any case (PR_SET_PDEATHSIG).
                 preexec_fn=lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL),
             )
         pid = _first_child(process)
@@ -279,7 +279,7 @@ def test_the_timer_recalibrates_again_and_again(drives: Drives, machine: Machine
         saved = list((machine.directory / "state" / "models").glob(f"*/{disk}.linnos"))
         assert [Model.load(path).model_id for path in saved] == [model.model_id]
         assert (machine.directory / "state" / disk / "recalibration.jsonl").exists()
-    # It could write nowhere else.
+    # The service can write only there.
     shown = machine.run("systemctl", "show", "linnapp-recalibrate", "-p", "Result,ProtectSystem")
     assert shown.split() == ["ProtectSystem=strict", "Result=success"] or shown.split() == [
         "Result=success",

@@ -430,7 +430,7 @@ def test_times_out_of_order_are_sorted_and_reported(tmp_path: Path, drives: list
     ran = CliRunner().invoke(cli, ["convert", str(path), str(tmp_path / "out.iolog")])
     assert note in ran.stderr
     assert note in replay(drives, [path], "baseline").stderr
-    # What convert writes is in order, to its last line.
+    # The output of convert is in order, to the last line.
     written = (tmp_path / "out.iolog").read_text().splitlines()[1:]
     assert [line.split()[2] for line in (written[0], written[1], written[-1])] == [
         "add", "open", "close",
@@ -442,7 +442,7 @@ def test_times_out_of_order_are_sorted_and_reported(tmp_path: Path, drives: list
 
 def test_slow_ios_and_idle_times_are_not_errors(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    # Written at its end, an I/O of 12 s.
+    # An I/O of 12 s, written at its end.
     path.write_text(
         "0,100,1,4096,0,0.0,4096\n0,100,1,4096,0,12000.0,4096\n"
         "0,12000000,1,4096,0,1.0,4096\n0,100,1,4096,0,12001.0,4096\n"

@@ -16,7 +16,7 @@ from linnapp.trace.formats.conversion import convert, detect_format
 from linnapp.trace.formats.iolog import Workload
 from linnapp.trace.formats.text_trace import LineWriter, TextFormat, read_columns, text_formats
 
-#: all but the iolog, whose header and times are its own
+#: All except the iolog, which has a header and other times.
 FORMATS = {name: known for name, known in text_formats().items() if name != "iolog"}
 
 

@@ -99,8 +99,8 @@ def test_an_io_sees_what_came_before_its_instant(tmp_path: Path) -> None:
     of_one_instant = [line(0.2, us, read, size) for us, read, size in
                       ((500, 1, 4096), (600, 0, 8192), (700, 1, 12288))]  # fmt: skip
     path.write_text(
-        line(0.1, 50, 1, 4096)  # over when the others come
-        + line(0.0, 200, 1, 4096)  # just over
+        line(0.1, 50, 1, 4096)  # ended when the others arrive
+        + line(0.0, 200, 1, 4096)  # just ended
         + line(0.0, 300, 1, 4096)
         + "".join(of_one_instant)
         + line(0.201, 1, 1, 4096)
@@ -111,10 +111,10 @@ def test_an_io_sees_what_came_before_its_instant(tmp_path: Path) -> None:
     rows = LoggedDrive(1).features_of(chunk)
     # Pages of reads and of writes in flight; reads, the oldest one's age, the overdue.
     assert rows[:3, 1:6].tolist() == [[0, 0, 0, 0, 0], [0, 0, 0, 0, 0], [2, 0, 2, 100, 2]]
-    # The two reads of the instant, and the one after.
+    # The two simultaneous reads, and the one after.
     assert rows[3:5, 1:6].tolist() == [[1, 0, 1, 200, 1]] * 2
     assert rows[5, 1:6].tolist() == [5, 2, 3, 201, 1]
-    # What ended in that instant is known in it, and later than what ended before.
+    # I/Os that end at that time are visible, and count as later than earlier ones.
     assert chunk.hist_latency_us[5].tolist() == [0, 0, 50, 200]
 
 
@@ -155,7 +155,7 @@ def test_records_of_a_replay_in_any_order_show_the_same(
     for other in seen[1:]:
         np.testing.assert_array_equal(other, seen[0])
     assert all(other == met[0] for other in met)
-    # Of two that nothing tells apart but what they took, either may be the first.
+    # If two I/Os differ only in latency, either may be first.
     _, once = np.unique(records[["due_ns", "size_bytes", "offset_bytes", "op"]], return_index=True)
     told_apart = np.isin(np.arange(N), once)
     reads = [reads_of(records[order][told_apart[order]]) for order in orders.values()]

@@ -154,7 +154,7 @@ def test_an_older_kernel_has_no_percentiles(kernel: Kernel, clock: Callable[[flo
     console = Console(width=200, record=True, file=(kernel.root / "out").open("w"))
     console.print(table(rows, 200))
     assert "p99" not in console.export_text()
-    # One that counts in other buckets.
+    # A kernel with other buckets.
     histogram = kernel.root / "block" / "sda" / "linnos/latency_us_histogram"
     replaced(histogram, "1 2 3\n")
     assert Drive("sda").latency_counts is None
@@ -564,7 +564,7 @@ def test_a_session_in_a_terminal(terminal: Terminal) -> None:
         return [line[:3] for line in t._screen.display if line.startswith("sd")]
 
     t.until(lambda: drives() == ["sdb", "sda"], us=500, revoked=80)
-    # Paused, nothing moves though the drives do.
+    # While paused, the screen does not change, although the drives do.
     t.press(b"p")
     t.until(lambda: "paused" in t.line("linnapp top"))
     t.whole()

@@ -333,7 +333,7 @@ def test_training_replaces_only_the_files_of_its_drives(tmp_path: Path) -> None:
     for name in kept:
         assert (out / name).read_text() == f"old {name}"
     assert (out / "a.linnos").stat().st_mtime_ns == owner.st_mtime_ns
-    assert not (out / "b.hedge").exists()  # that of another kind of model
+    assert not (out / "b.hedge").exists()  # the model of another kind
     assert (
         Model.load(out / "b.linnos").model_id
         == json.loads((out / "b.json").read_text())["model_id"]

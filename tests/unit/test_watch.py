@@ -152,7 +152,7 @@ def test_name_belongs_to_the_call_that_received_it() -> None:
     assert paths(folder, given(b"/etc/foo"), stat_) == ["/etc/foo"]
     assert paths(folder, given(b""), stat_) == ["/srv/data"]
     assert paths(given(b"foo"), stat_) == ["foo"]
-    # Lost: neither the folder's own, nor that of another thread's call, nor of an earlier one.
+    # A lost name is not replaced by the folder's, another thread's or an earlier call's.
     assert paths(folder, stat_) == [None]
     assert paths(folder, name_record(8, 100, 0, b"foo"), stat_) == [None]
     assert paths(folder, name_record(7, 99, 0, b"foo"), stat_) == [None]
@@ -344,7 +344,7 @@ def test_a_summary_is_sorted_by_the_time_it_shows_and_waits_on_pipes_are_apart(
     head, bar, foo, *rest = capsys.readouterr().out.splitlines()
     assert head.split()[:3] == ["path", "time", "ms"]
     assert bar.split()[:6] == ["/bar", "20.0", "100", "0", "200.0", "200.0"]
-    assert foo.split()[:6] == ["/foo", "0.0", "99", "0", "0.1", "-"]  # one in a hundred is none
+    assert foo.split()[:6] == ["/foo", "0.0", "99", "0", "0.1", "-"]  # too few for p99
     assert "on pipes, sockets and similar: 1 calls, 30.0 ms" in rest
 
 
@@ -565,7 +565,7 @@ def test_the_documents_queries_and_columns_are_right(tmp_path: Path) -> None:
         call_record("pwrite64", FOO, result=100),
         io_record(calls.IN_CALL | calls.COMPLETED, call="pwrite64"),
     )
-    # The others are asked of programs that do what they look for, by tests of their own.
+    # Other tests run the remaining queries on suitable programs.
     queries = re.findall(r"```sql\n(.*?)```", document.split("\n### With which")[0], re.S)
     assert len(queries) == 3
     for sql in queries:
@@ -626,7 +626,7 @@ def test_tables_that_are_damaged_are_named(tmp_path: Path) -> None:
         query(folder, "from calls")
 
 
-# --- Why it cannot be.
+# --- Reasons for refusals.
 
 
 def test_check_can_watch_names_each_missing_requirement(
@@ -755,7 +755,7 @@ def test_counts_bytes_and_paths_are_those_of_the_program(
 ) -> None:
     program = [sys.executable, "-S", "-E", "-c", PROGRAM, str(drive)]
     folder = tmp_path / "seen"
-    # Not the program itself: what it starts is watched as well.
+    # Not the program itself; its children are watched, too.
     seen = watching.watch(folder, command=["sh", "-c", '"$@" && exit 3', "sh", *program])
     assert seen.status == 3
     lost = ("lost_calls", "lost_names", "lost_ios", "untracked_calls", "untracked_ios")
@@ -1054,7 +1054,7 @@ def test_filter_records_only_calls_within_the_path(
     filters = Filters(paths=[f"{place}/in", f"{place}/nowhere"])
     seen = watched_by(tmp_path / "seen", filters, place, "main")
     rows = asked(tmp_path / "seen", "select call, path, to_path from calls order by time_ns")
-    # Whether a C library opens with openat(), or looks with statx(), is its own affair.
+    # C libraries may use openat() and statx() instead.
     found = [
         (re.sub(r"^newf|at2?$|x$", "", row["call"]), row["path"].removeprefix(f"{place}/"))
         for row in rows
@@ -1067,13 +1067,13 @@ def test_filter_records_only_calls_within_the_path(
     assert [(row["path"], row["to_path"]) for row in renames] == [
         (f"{place}/out/e", f"{place}/in/e")
     ]
-    # By the link it is another path; what is opened is the file.
+    # The link is another path, but the opened file is the same.
     assert [call for call, path in found if path == "in/a"][5:] == ["open", "close"]
     assert ("unlink", "in/e") in found
     assert all(path.startswith("in/") for call, path in found if call == "write")
-    # Names that lead elsewhere from within count as they were given.
+    # Links from inside to outside count by the given name.
     assert ("stat", "in/sub/../../out") in found
-    # The I/Os are those of these calls; the journal's are not asked for.
+    # I/Os of these calls, without those of the journal.
     [ios] = asked(
         tmp_path / "seen",
         "select count(*) as n, bool_and(call is not null) as within, bool_or(call = 'fsync') as "

@@ -82,7 +82,7 @@ def test_raw_arguments_are_the_six_registers(tmp_path: Path) -> None:
             (5, ADDRESS, 0x40000003),
             {"dirfd": 5, "flags": "0x40000003"},
         ),
-        # In place of an address what the kernel found there.
+        # The content at an address in place of the address.
         (
             "openat2",
             (2**32 - 100, ADDRESS, os.O_WRONLY | os.O_CREAT, 0o600, 0x18),
@@ -177,7 +177,7 @@ def test_rows_keep_their_arguments_and_words(tmp_path: Path) -> None:
     ]
     # The name was lost.
     assert found[7] == {"fd": 3, "size": 128}
-    # It is no second path.
+    # This is not a second path.
     assert not any(row["to_path"] for row in asked(tmp_path / "seen", "select to_path from calls"))
 
 

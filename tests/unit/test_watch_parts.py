@@ -290,7 +290,7 @@ def test_wait_for_a_slow_journal_is_shown(slow: SlowDrive, tmp_path: Path) -> No
     subprocess.run(["mke2fs", "-q", "-b", "4096", "-O", "journal_dev", slow.device], check=True)
     make = [*MKFS, "-b", "4096", "-O", "^fast_commit", "-J", f"device={slow.device}"]
     subprocess.run([*make, image], check=True)
-    # Nothing is committed but what fsync() asks for.
+    # Only fsync() causes commits.
     with mounted(image, tmp_path / "place", "-o", "loop,commit=600") as place:
         os.sync()
         slow.delay(3 * DELAY_S)

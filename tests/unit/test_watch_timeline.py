@@ -111,7 +111,7 @@ def test_bars_are_where_the_times_say(seen: Path) -> None:
     assert "plug 500.0 us, scheduler 500.0 us, drive 1,000.0 us" in page.text
     assert page.text.count(" in read with the tag 9: 2,000.0 us") == 1
     assert "on a CPU 25.0%, its own I/Os 75.0%" in page.text
-    # Names are text, without what moves a cursor; nothing is loaded, and nothing runs.
+    # Names are escaped, without control characters; nothing is loaded, and nothing runs.
     assert "/srv/<script>&?[2J" in page.text and "\x1b" not in page.text
     assert "script" not in page.tags and page.links == ["data:,"]
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 LINES = [f"{i:05d} * a client has been served\n".encode() for i in range(300)]
-#: of those that come together
+#: Number of lines that arrive together.
 BATCH = 25
 
 
