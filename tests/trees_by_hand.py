@@ -24,7 +24,7 @@ from linnapp.model.latency_model import (
 )
 from linnapp.native import HISTORY
 
-#: Where the predictions of `last_read` step, in us: each is the upper end of what it stands for.
+#: Predictions of `last_read` in us: each is the upper end of its range of latencies.
 STEPS_US = (10, 20, 30, 40, 50, 60, 80, 100, 120, 150, 200, 300, 500, 1000, 2000, 5000)
 
 

@@ -105,7 +105,7 @@ class Sender:
         self.open.add((datagram[8:16], len(datagram)))
 
     def take(self) -> bytes:
-        """The next answer, which must be one."""
+        """Return the next answer, which must be valid."""
         answer = self.own.recv(LONGEST)
         magic, version, kind, _, _ = BEGINNING.unpack_from(answer)
         good = SIGNED_BYTES if self.is_signed else PLAIN_BYTES
@@ -118,7 +118,7 @@ class Sender:
         return answer
 
     def barrier(self, question: bytes) -> None:
-        """All that was sent here has been looked at once this is answered."""
+        """Wait for an answer, after which all earlier datagrams have been processed."""
         if not self.is_answered:
             return
         self.send(signed(question) if self.is_signed else question)
@@ -127,7 +127,7 @@ class Sender:
         self.open.clear()
 
     def drain(self) -> int:
-        """How much is there."""
+        """Discard all pending datagrams; return their number."""
         n = 0
         self.own.settimeout(0)
         with contextlib.suppress(BlockingIOError):

@@ -141,7 +141,7 @@ def copies(report: Callable[[str, int], None], reset: Callable[[], None]) -> Ite
     """Fork at the steps after the recording; each copy dies at its step."""
 
     def copy(step: str, at: Callable[[], Any] | None) -> bool:
-        """True in the copy; in the run itself False, when the copy is dead and reported."""
+        """Return True in the copy, and False in the run, after the copy's death was reported."""
         sys.stdout.flush()
         pid = os.fork()
         if not pid:
@@ -156,7 +156,7 @@ def copies(report: Callable[[str, int], None], reset: Callable[[], None]) -> Ite
         return False
 
     def hook(target: Any, name: str, action: Callable[[], object], *, after: bool) -> None:
-        """Have `action` done at the first call of `target.name`."""
+        """Run `action` at the first call of `target.name`."""
         real = getattr(target, name)
 
         def called(*arguments: Any, **keywords: Any) -> Any:

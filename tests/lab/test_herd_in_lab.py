@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.long]
 SIZE_MB = 96
 READERS = tuple(map(int, os.environ.get("LINNOS_HERD", "1,3,30").split(",")))
 
-#: Reads a second of all readers together, for how long, and how all drives are slow. Crowded: a
-#: read takes 100 us longer for each that its drive has; all of them on one would be without end.
+#: Reads per second of all readers, duration, and slowness of all drives. Crowded: a read takes
+#: 100 us longer for each other read on its drive; one drive could not serve all reads.
 LOADS = {
     "crowded": (18_000, 0.5, "echo queue >shape; echo 1 >at_depth; echo 100 >latency_us"),
     "bursts": (

@@ -98,9 +98,9 @@ ls $OUT/state/enable $OUT/state/switched-back.json >$OUT/left 2>/dev/null || tru
 """
 
 
-#: Models by hand: 2 ms are predicted for all reads of the first mirror, 90 us of the other. That is
-#: what they take, so that it is rightly left, whatever was foreseen; then it is not. md's guard
-#: would stay there by itself, so it is off.
+#: Hand-made models predict 2 ms for all reads of the first mirror and 90 us for the other. At first
+#: these are the latencies, so redirecting is right, although not expected; later they are not.
+#: md's guard would stop redirecting by itself, so it is off.
 STEERED = """
 cat $OUT/late.linnos >/sys/block/flash0/linnos/model
 cat $OUT/early.linnos >/sys/block/flash1/linnos/model
@@ -117,8 +117,8 @@ said wrong
 kill $keep $load
 """
 
-#: A network to which every read is slow, of which few were foreseen; with the kernel's own looks at
-#: a drive that refuses, which would find out at once, this would not come to it.
+#: A network that predicts slow for every read, although training expected few. The kernel's own
+#: probes of a refusing drive would correct this at once, so they are off.
 REFUSED = """
 cat $OUT/never.linnos >/sys/block/flash1/linnos/model
 for name in probe_after_us probe_after_revokes; do echo 0 >/sys/block/flash1/linnos/$name; done

@@ -53,8 +53,8 @@ def test_delays_are_found_where_they_were_put(
     told = changes(found["plain"], found["late"])
     assert told[0].layer == "drive" and told[0].is_significant
     assert told[0].us == pytest.approx(DELAY_US, rel=0.05)
-    # A closed loop: TAGS reads are at the drive, and the others wait. Who finds no tag waits in
-    # io_submit(), so that there is only one of them; in a scheduler all the others are.
+    # A closed loop: TAGS reads are at the drive, and the others wait. A thread without a tag waits
+    # in io_submit(), so only one read waits there; in a scheduler all the others wait.
     for name, layer, waiting in (("tags", "request", 1), ("sched", "issue", DEPTH - TAGS)):
         means, total = means_us(found[name]), found[name].total.mean_us
         assert means[layer] / total == pytest.approx(waiting / (waiting + TAGS), rel=0.05)

@@ -20,8 +20,8 @@ from linnapp.model.latency_model import LatencyModel
 KERNELS = {"lab": DEFAULT_KERNEL, "stock": REPOSITORY / "build" / "linux-um-unpatched" / "linux"}
 
 EXAMPLE = REPOSITORY / "build" / "liblinnos" / "examples" / "read_replicas"
-#: To learn from: more than a thousand reads of each drive. Of some seeds' trees are no better than
-#: one number for all, and added bursts alone are the model.
+#: For training: more than a thousand reads of each drive. With some seeds, trees are no better than
+#: a constant, and the model consists of added bursts alone.
 RECORDED, READS = 6000, 3000
 #: Drives are slow in turn: every 100 ms another drive takes 2 ms longer for each read.
 BURSTS = """
@@ -112,8 +112,8 @@ def test_fewer_reads_are_slow_than_at_the_default_replica(
     assert set((tmp_path / "in_flight").read_text().splitlines()) == {"0 pages, 0 reads"}
 
 
-#: Reads of another program, which the library does not see: 8 MB at once of one drive after the
-#: other, which are over soon after its own reads tell it.
+#: Reads of another program, which the library does not see: 8 MB at once from one drive after the
+#: other, which end soon after the library's own reads notice them.
 OTHER = """
 import mmap, os, sys, time
 memory = mmap.mmap(-1, 8 << 20)
@@ -159,8 +159,7 @@ def test_kernel_queries_help_with_load_that_the_library_cannot_see(boot, tmp_pat
     assert ran["asked"]["mean_us"] < min(ran["alone"]["mean_us"], ran["home"]["mean_us"])
 
 
-#: One of three replicas, as it becomes: its reads take so many us, and fail or
-#: succeed.
+#: Failures of one of three replicas: the latency of its reads in us, and True if they fail.
 STUCK = {"fails": (500_000, True), "slow": (500_000, False), "hangs": (30_000_000, True)}
 
 
@@ -171,8 +170,8 @@ def test_one_thread_keeps_its_rate_with_a_stuck_replica(boot, tmp_path: Path, tr
     with_models = (f"{drive}={models / Path(drive).name}.linnos" for drive in DRIVES)
     given = " ".join(with_models if trees else DRIVES)
     script = 'cd "$OUT"\n'
-    # Of a read each 2 ms only the one that hangs is slow, however long the others have to wait for
-    # it: what counts is how long each one takes.
+    # With a read every 2 ms, only the one that hangs is slow, although the others wait for it: the
+    # latency of each read counts.
     paced = f"{EXAMPLE} --every-us 2000 --slow-us 1000 --seed 3 --reads 4000"
     script += f"{EXAMPLE} --seed 3 --reads 20000 {given} >healthy\n"
     for name, (latency_us, fails) in STUCK.items():

@@ -15,8 +15,8 @@ from linnapp.lab.array import Array
 #: Copies on how many drives: two of each block on pairs, on all, far apart, and shifted by a chunk.
 LAYOUTS = {"n2": 4, "n3": 3, "f2": 3, "o2": 3}
 
-#: Two ways to read, 2 s each. A read of the second goes through the page cache, is four chunks
-#: long and on as many drives as there are.
+#: Two ways to read, 2 s each. A read of the second way goes through the page cache, is four chunks
+#: long and uses all drives.
 WAYS = {"direct": "4000 500", "readahead": "4000 --sequential"}
 
 BEGIN = f"""
@@ -68,8 +68,8 @@ bursts 0
 mismatches >$OUT/LAYOUT_mismatches
 """
 
-#: Of pairs: models of latencies, a bad spot, a drive that is wiped, one that is replaced while it
-#: still serves, and one more drive.
+#: For pairs: latency models, bad blocks, a drive that is wiped, one that is replaced while it still
+#: serves, and one more drive.
 ODD = f"""
 bursts 1 4
 models latency

@@ -22,7 +22,7 @@ DRIVES = ("flash0", "flash1", "flash2")
 ROUND_S = 4
 ROUNDS = 5
 
-#: The bursts last 10 ms, and each drive has one every 60 ms. `linnapp recalibrate` itself wants
+#: The bursts last 10 ms, and each drive has one every 60 ms. `linnapp recalibrate` itself needs
 #: blocks of a second, because of real drives, and recordings of a minute.
 SHORT_BLOCKS = """
 from linnapp import stats
@@ -33,7 +33,7 @@ stats.BLOCK_S, comparison.MIN_BLOCK_READS = 0.06, 10
 main()
 """
 
-#: A burst on one drive after the other; in the end every I/O takes longer, another load.
+#: Bursts on one drive after the other; in the end a new load, in which every I/O takes longer.
 BURSTS = "all:latency_us=1000,slot_ms=10,every_ms=20,rotate"
 SLOWER = "all:latency_us=400"
 
@@ -62,8 +62,8 @@ done
 """,
 }
 
-#: In one process, for in a guest Python and scikit-learn take seconds to begin. Between two of its
-#: recordings there is time for a load that shows what is refused.
+#: In one process, because Python and scikit-learn take seconds to start in a guest. Between two
+#: recordings there is time for a load that shows which reads are refused.
 ROUNDS_OF_ONE_LOAD = """
 tell
 for drive in flash0 flash1 flash2; do echo enforce >/sys/block/$drive/linnos/mode; done
@@ -79,12 +79,12 @@ begun $(({rounds} + 1))
 load --policy linnos --inject {slower} --duration {round_s}.5 & last=$!
 """
 
-#: Networks are not trained in here: that takes a guest minutes.
+#: Networks are not trained here, because that takes minutes in a guest.
 LAST = {
     "latency": "wait $last; tell",
     "network": "until grep -q training $OUT/log; do sleep 0.1; done",
 }
-#: What is trained then is not looked at, and takes minutes. The shell is a batch task, so that it
+#: The last training takes minutes and is not checked. The shell is a batch task, so that it
 #: does not reap the process in the middle of its last thread's end: shrink_dcache_parent() would
 #: wait for that thread by spinning, and in virtual time no tick lets it go on.
 ENDED = """

@@ -195,8 +195,8 @@ def test_small_reads_are_served_during_large_reads(boot, tmp_path: Path, program
     for load, slow, served in rows:
         fast += slow < FEW
         for column, share in served.items():
-            # By latencies md reads from the mirror that is sooner, and the other one has nothing
-            # else to do: one thread's 1 MiB reads must not make this one look later.
+            # With latency models md reads from the faster mirror, and the other one is idle: 1 MiB
+            # reads of one thread must not make this mirror look slower.
             if column == ("trees", "md") and (load.kib != 1024 or load.threads > 1):
                 continue
             assert share >= LEAST or slow >= FEW, (load, column, share)

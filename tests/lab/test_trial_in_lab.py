@@ -21,7 +21,7 @@ N_NULL = int(os.environ.get("LINNOS_NULL_TRIALS", "0"))
 
 TRIAL = "linnapp trial /dev/md0 --block-s 1"
 
-#: One of the drives is slow at any time, for 400 ms each; the first reads of it nobody foresees.
+#: One of the drives is slow at any time, for 400 ms each; its first slow reads are unpredictable.
 BEGIN = f"""
 {FUNCTIONS.replace("echo 100000 >window", "echo 400000 >window")}
 export LINNAPP_STATE=$OUT/state LINNAPP_CONF=$OUT/etc/drives.conf
@@ -59,8 +59,8 @@ models never
 cat $md/linnos >$OUT/after_nothing
 """
 
-#: Ended by all that ends it; while it lasts, the array is what it was not. Nobody knows what it is
-#: at the end, so one is started that would leave it on, and one that would leave it off.
+#: Trials ended by each signal. A trial changes the array's state, which is unknown at its end,
+#: so one trial starts with the array on, and one with it off.
 ENDED = f"""
 leftover=/run/linnapp/trial-md0.json
 other() {{ until [ "$(cat $md/linnos)" != $1 ]; do sleep 0.02; done; }}

@@ -553,8 +553,8 @@ def test_server_refuses_invalid_setups_and_names_the_remedy(
     assert lines(tmp_path / "drives")[-1]["flushes"] > 0
 
 
-#: One of three replicas, from when on how it is: reads take half a second and fail, take as long
-#: and succeed, hang for half a minute.
+#: Failures of one of three replicas: its reads take half a second and fail, take as long and
+#: succeed, or hang for half a minute.
 STUCK = {"fails": (500_000, True), "slow": (500_000, False), "hangs": (30_000_000, True)}
 
 

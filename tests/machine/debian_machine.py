@@ -85,7 +85,7 @@ class Machine:
         self._qemu = subprocess.Popen(arguments, stdin=subprocess.DEVNULL)
 
     def run(self, command: str, *, timeout_s: float = 600, check: bool = True) -> str:
-        """What a command of root's shell prints, both outputs.
+        """Run a command in root's shell; return its stdout and stderr.
 
         Raises
         ------
@@ -98,7 +98,7 @@ class Machine:
         return ran.stdout
 
     def copy(self, source: Path, target: str) -> None:
-        """A file, or a folder with all in it, to the machine."""
+        """Copy a file, or a folder with its content, to the machine."""
         done = subprocess.run(
             [*self._command("scp", "-P", "-q", "-r")[:-1], source, f"root@127.0.0.1:{target}"],
             stdin=subprocess.DEVNULL,
@@ -108,7 +108,7 @@ class Machine:
         assert not done.returncode, done.stderr
 
     def wait_until_up(self, *, after_boot: str = "", timeout_s: float = 900) -> str:
-        """Wait until it can be spoken to, after another boot if need be; the boot's id."""
+        """Wait until it accepts connections, if need be after another boot; return the boot id."""
         end = time.monotonic() + timeout_s
         self._hang_up()
         while time.monotonic() < end and self._qemu.poll() is None:
@@ -136,7 +136,7 @@ class Machine:
             file.unlink()
 
     def save(self, image: Path) -> None:
-        """Leave its disk as a power cut would, for another machine to begin with."""
+        """Save its disk as after a power cut, for another machine to start with."""
         self.run("sync")
         self._qemu.send_signal(signal.SIGSTOP)
         try:

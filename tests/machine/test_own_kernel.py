@@ -20,8 +20,8 @@ from walked_document import commands
 
 pytestmark = pytest.mark.machine
 
-#: Besides the array's own load, each mirror has one of its own: a backup that reads it now and
-#: then, and small reads meanwhile. Writes come to all mirrors at once; these do not.
+#: In addition to the array's load, each mirror has a load of its own: a backup that reads it at
+#: times, and small reads. Writes go to all mirrors at once; these reads do not.
 OF_A_MIRROR = """
 [global]
 ioengine=libaio

@@ -33,22 +33,22 @@ INSTEAD = (
     (r"--hours 24\b", "--hours 0.05 --block-s 4"),
     # The machine has a kernel for guests.
     (r"\blinux-headers-amd64\b", "linux-headers-cloud-amd64"),
-    # It goes on until ctrl-C. To begin alone takes the translator half a minute beside the load.
+    # It runs until ctrl-C. Under emulation and load, its start alone takes half a minute.
     (
         r"^linnapp status --watch$",
         "timeout --signal=INT --preserve-status 120 linnapp status --watch",
     ),
 )
 
-#: The same, where QEMU translates: of TensorFlow pip had unpacked 0.4 GB there after 12 minutes. So
-#: models are those of latencies, trained without it.
+#: The same under emulation, where pip had unpacked 0.4 GB of TensorFlow after 12 minutes. Therefore
+#: latency models are trained, which do not need it.
 INSTEAD_TRANSLATED = (
     (r"^\S+/pip install tensorflow\b.*", ":"),
     (r"^linnapp train\b", "linnapp train --kind latency"),
 )
 
-#: The user's own: what the drives are busy with. Large writes come all at once, now and then, and
-#: reads wait behind them.
+#: The user's own load on the drives. Many large writes come at once at times, and reads wait behind
+#: them.
 USUAL_WORK = """
 [global]
 ioengine=libaio
@@ -75,8 +75,8 @@ thinktime={pause_us}
 thinktime_blocks=32
 """
 
-#: What a comparison of before and after leaves out: logs, what apt and dpkg keep for themselves,
-#: what is of this boot, the user's own files.
+#: Paths that the comparison of before and after ignores: logs, data of apt and dpkg, data of this
+#: boot, the user's files.
 OTHERS = re.compile(
     r"^/(proc|sys|dev|run|tmp|var/tmp|var/log|var/cache|root)(/|$)|^/var/lib/(apt|dpkg|systemd)/"
     r"|^/etc/(ld\.so\.cache|.*-)$"
@@ -100,7 +100,7 @@ class Walk:
         self.say(f"Debian's kernel is up: {machine.run('uname -r').strip()}")
 
     def say(self, what: str) -> None:
-        """What happens, as it happens: all of it takes the better part of an hour."""
+        """Print progress at once, because the whole test takes almost an hour."""
         print(f"[{time.monotonic() - self.began:6.0f} s] {what}", file=sys.stderr, flush=True)
 
     def type(self, command: str) -> str:
@@ -122,23 +122,23 @@ class Walk:
         return printed
 
     def reboot(self) -> None:
-        """Begin anew, and wait for it."""
+        """Reboot, and wait for the end of the boot."""
         self.machine.run("systemctl reboot", check=False)
         self.boot = self.machine.wait_until_up(after_boot=self.boot)
 
     def bring(self, folder: Path) -> None:
-        """The packages in a folder of build/, to the clone."""
+        """Copy the packages of a folder of build/ to the clone."""
         self.machine.run(f"mkdir -p clone/build/{folder.name}")
         for package in sorted(folder.glob("*.deb")):
             self.machine.copy(package, f"clone/build/{folder.name}/")
 
     def modes(self) -> dict[str, str]:
-        """Mode of each disk that has LinnOS."""
+        """Return the mode of each disk with LinnOS."""
         printed = self.machine.run("cd /sys/block; grep -H . */linnos/mode || :")
         return dict(re.findall(r"^(\w+)/linnos/mode:(\w+)$", printed, re.M))
 
     def stats(self) -> dict[str, dict[str, int]]:
-        """Counters of each drive."""
+        """Return the counters of each drive."""
         printed = self.machine.run("cd /sys/block; grep -H . nvme*/linnos/stats/*")
         found: dict[str, dict[str, int]] = {disk: {} for disk in DISKS}
         for disk, name, count in re.findall(r"^(\w+)/linnos/stats/(\w+):(\d+)$", printed, re.M):
@@ -146,7 +146,7 @@ class Walk:
         return found
 
     def application(self, device: str, *options: str) -> dict[str, int]:
-        """What an application counts that reads a drive, and knows what is on it."""
+        """Return the counts of an application that reads a drive and checks its content."""
         printed = self.machine.run(f"python3 hinted_load.py {device} {' '.join(options)}")
         counts: dict[str, int] = json.loads(printed.splitlines()[-1])
         self.say(f"    {device}: {counts}")

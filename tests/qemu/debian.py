@@ -57,7 +57,7 @@ class DebianKernel:
     def boot(
         self, script: str, out_dir: Path, *, n_cpus: int = 2, n_drives: int = 2, drive_mb: int = 256
     ) -> str:
-        """Run a script in it; the kernel log.
+        """Run a script in it; return the kernel log.
 
         The script sees ``$OUT``, ``$TESTS``, this folder, ``$BUILT``, and ``$UNPACKED`` for
         ``modprobe -d``. The test fails when it does, or when the kernel log holds a complaint.

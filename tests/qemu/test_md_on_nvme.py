@@ -78,8 +78,8 @@ cat $md/mismatch_cnt >$OUT/mismatches
 mdadm --stop /dev/md0 2>/dev/null
 """
 
-#: LinnOS has every read go to one mirror, unless md's own rules forbid it. The other copies come
-#: before it, so that md alone would not choose it.
+#: LinnOS steers every read to one mirror, unless md's own rules forbid it. The other copies come
+#: before this mirror, so md alone would not choose it.
 ODD = """
 drive=/dev/nvme{odd}n1
 for k in $drives; do
@@ -182,7 +182,7 @@ class Level:
     n_drives: int
     slow: tuple[int, ...]
     fails: tuple[int, ...]
-    #: That hold the same data. Of the last one LinnOS is to choose against md's rules.
+    #: Drives with the same data. LinnOS is made to choose the last one against md's rules.
     copies: tuple[int, ...]
     #: Size of a read, which may span several chunks.
     pages: int = 1
@@ -248,7 +248,7 @@ def check_odd(level: Level, out: Path) -> None:
     """Check that LinnOS steers reads of a mirror only where md allows reading it."""
 
     def shares_of_odd(name: str) -> tuple[float, int]:
-        """Share of the copies' reads, and how often it was asked."""
+        """Return the mirror's share of the copies' reads, and the number of its queries."""
         counts_of(out / name)
         before, after = (
             np.loadtxt(out / f"{when}_{name}", dtype=int) for when in ("before", "after")

@@ -281,7 +281,7 @@ def test_module_is_loaded_and_removed_under_load(kernel: DebianKernel, tmp_path:
     assert int((tmp_path / "inferences").read_text()) >= len(answers)
 
 
-# More requests in flight than there were places: those of a scheduler that is told to take more.
+# More requests in flight than there was room for: a scheduler whose depth is increased.
 GROWING = """
 files=/sys/kernel/linnos/nullb0
 told=/sys/kernel/debug/linnos/nullb0

@@ -13,8 +13,8 @@ pytestmark = pytest.mark.qemu
 ROUNDS = 3
 
 # Reads and checked writes of the head, which the paths' disks cut into parts, while one path after
-# the other is removed and comes back: what was on its way there goes another way, and what was cut
-# in two may have its halves on two paths.
+# the other is removed and returns: I/O on a removed path is sent on the other path, and the parts
+# of split I/O may use two paths.
 SCRIPT = """
 . $TESTS/lib.sh
 two_paths() {{

@@ -64,7 +64,7 @@ class Watched(io.BytesIO):
         return written
 
     def pid(self) -> int:
-        """Of the QEMU that has the image as a drive: no other program does."""
+        """Return the PID of the QEMU that has the image as a drive; no other program does."""
         for process in Path("/proc").glob("[0-9]*"):
             arguments = (process / "cmdline").read_bytes().split(b"\0")
             if arguments[0].endswith(qemu.QEMU.encode()) and any(

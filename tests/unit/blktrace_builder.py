@@ -37,7 +37,7 @@ class TraceBuilder:
         pdu: bytes = b"",
         lost: int = 0,
     ) -> TraceBuilder:
-        """Append an event; `lost` skips so many sequence numbers before it."""
+        """Append an event; skip `lost` sequence numbers before it."""
         sequence = self._sequence.get(cpu, 0) + 1 + lost
         self._sequence[cpu] = sequence
         event = struct.pack(
@@ -69,7 +69,7 @@ class TraceBuilder:
         return self
 
     def bytes(self) -> bytes:
-        """The file's content."""
+        """Return the file's content."""
         return b"".join(event for _, _, event in self.events)
 
     def write(self, path: Path) -> Path:

@@ -61,7 +61,7 @@ class Request:
 
     @property
     def state(self) -> int:
-        """0: queued, 1: it is the block layer's, 2: it is the drive's."""
+        """0 if queued, 1 if at the block layer, 2 if at the drive."""
         return 2 if self.issued else int(self.pages is not None)
 
 
@@ -99,7 +99,7 @@ class Drive:
         self.numbers = 0
 
     def see(self, action: int, now: int, sector: int, size: int, write: bool, error: int) -> None:
-        """One event."""
+        """Process one event."""
         sector, size = sector * 512 // self.unit_bytes, size // self.unit_bytes
         there = range(sector, sector + size)
         if action == Q:
@@ -141,7 +141,7 @@ class Drive:
         self, sector: int, write: bool, states: tuple[int, ...], same: Request | None,
         youngest: bool = False,
     ) -> Request | None:  # fmt: skip
-        """The request with that sector: of the wanted state, of several the oldest one."""
+        """Return the request with that sector in the wanted state; of several, the oldest one."""
         found = [r for r in self.holders[write, sector] if r.state in states]
         if same in found:
             return same
@@ -203,7 +203,7 @@ class Drive:
         request.counted_ns = now
 
     def cut(self, request: Request | None, sector: int, now: int) -> None:
-        """What is behind is a request of its own."""
+        """Split the request; the part behind becomes a separate request."""
         later = [at for at in request.sectors if at >= sector] if request else []
         if not later:
             return
@@ -217,7 +217,7 @@ class Drive:
             self.count(other, now)
 
     def cut_before(self, sector: int, write: bool, now: int) -> None:
-        """Where a split was not traced the request may begin before its part."""
+        """Without a traced split, the request may begin before its part."""
         request = self.choose(sector, write, (1, 0, 2), None)
         if request and sector - 1 in request.sectors:
             self.cut(request, sector, now)

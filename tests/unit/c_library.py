@@ -22,7 +22,7 @@ class CLibrary:
 
     @property
     def tests(self) -> list[tuple[str, str]]:
-        """Each test, behind the program that has it."""
+        """Return each test, after its program."""
         return [
             (path.stem, test)
             for path in sorted(self.source.glob("tests/test_*.c"))
@@ -30,7 +30,7 @@ class CLibrary:
         ]
 
     def make(self, *arguments: object) -> str:
-        """What make prints; it must succeed."""
+        """Return the output of make; it must succeed."""
         ran = subprocess.run(
             ["make", "-s", "-C", self.source, f"OUT={self.out}", *map(str, arguments)],
             capture_output=True, text=True, timeout=600,
@@ -48,13 +48,13 @@ class CLibrary:
         assert (ran.returncode, ran.stdout) == (0, "1 tests passed\n"), ran.stderr
 
     def symbols(self, library: str, *arguments: str) -> str:
-        """What nm says of it."""
+        """Return the output of nm."""
         return subprocess.run(
             ["nm", *arguments, self.out / library], capture_output=True, text=True, check=True
         ).stdout
 
     def shown(self, name: str, suffix: str) -> list[set[str]]:
-        """The functions that its archive shows, and those of the shared one in this version."""
+        """Return the functions of the archive, and those of the shared library in this version."""
         pattern = rf" T ([a-z]\w+)(?:@@{suffix})?$"
         return [
             names(self.symbols(f"{name}.a", "-g", "--defined-only"), pattern),

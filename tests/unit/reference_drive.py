@@ -78,7 +78,7 @@ class ReferenceDrive:
         self.in_flight.append(io)
 
     def end_until(self, now_ns: int) -> None:
-        """What ends up to a moment is over then; of those that end together the first first."""
+        """End all I/Os up to this time; simultaneous ones in order of submission."""
         over = [io for io in self.in_flight if io.end_ns <= now_ns]
         self.in_flight = [io for io in self.in_flight if io.end_ns > now_ns]
         for io in sorted(over, key=lambda io: io.end_ns):

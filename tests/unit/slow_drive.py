@@ -41,11 +41,11 @@ class SlowDrive:
         self.device = device
 
     def delay(self, seconds: float) -> None:
-        """From now on every read and write takes so much longer."""
+        """Delay every read and write by this time from now on."""
         self._ask(repr(seconds))
 
     def served(self) -> list[tuple[float, float]]:
-        """When each read and write began and ended, of those since this was asked last.
+        """Return begin and end of each read and write since the last call.
 
         In seconds since the epoch; no two at a time. Whoever asked waits at least so long: from
         before the begin until after the end.
@@ -53,7 +53,7 @@ class SlowDrive:
         return [(begin_s, end_s) for begin_s, end_s in self._ask("served")]
 
     def served_s(self) -> list[float]:
-        """How long each of them took."""
+        """Return the durations of these requests."""
         return [end_s - begin_s for begin_s, end_s in self.served()]
 
     def _ask(self, words: str) -> Any:
@@ -110,7 +110,7 @@ class _Server:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     def obey(self) -> None:
-        """Do what the lines of the standard input say."""
+        """Follow the commands on standard input."""
         print("ready", flush=True)
         for line in sys.stdin:
             if line == "served\n":
@@ -145,7 +145,7 @@ class _Server:
                 os.writev(self._fd, [head, body])
 
     def _answer(self, operation: int, node: int, body: memoryview) -> int | bytes | None:
-        """What to say: bytes, or an error; nothing at all."""
+        """Return the answer: bytes, an error, or None for no answer."""
         if operation in (_FORGET, _BATCH_FORGET, _INTERRUPT):
             return None
         if operation == _INIT:

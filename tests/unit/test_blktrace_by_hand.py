@@ -78,7 +78,7 @@ class BlockLayer:
             self.to_come.append((us, len(self.to_come), action, sector, sectors, flags, error))
 
     def request(self, us: float, sector: int, sectors: int, flags: int) -> None:
-        """From its issue on."""
+        """Make the events of a request from its issue on."""
         draw = self.random
         us += draw.choice([0, 0, 5, 400])
         self.at(us, D, sector, sectors, flags)
@@ -95,7 +95,7 @@ class BlockLayer:
             sector, sectors = sector + part, sectors - part
 
     def submit(self, us: float, sector: int) -> None:
-        """An I/O, or two that are merged; no two in flight are of the same sectors."""
+        """Submit an I/O, or two merged ones; no two in flight share a sector."""
         draw = self.random
         flags = WRITE if draw.random() < 0.3 else READ
         sectors = draw.choice([1, 8, 9, 64, 128, 129, 512, 2048, 2056])

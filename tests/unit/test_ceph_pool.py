@@ -107,7 +107,7 @@ class Reading(threading.Thread):
             self.answer = error
 
     def ended(self, n_bytes: int, letter: bytes = b"x") -> Any:
-        """What it returns, or raises, when it is answered with so many bytes, or an error."""
+        """Answer the read with this many bytes, or an error; return or raise its result."""
         until = time.monotonic() + 60
         # a probe copy is sent before it, and may complete before it
         while self.is_alive() or self._rados.requests():

@@ -95,7 +95,7 @@ class Ceph:
         )
 
     def run(self, *command: object, given: bytes = b"") -> str:
-        """A command's output; it must succeed."""
+        """Run a command, which must succeed; return its output."""
         words = list(map(str, command))
         ran = subprocess.run(
             words, cwd=self.folder, input=given, capture_output=True, timeout=60, check=False
@@ -105,7 +105,7 @@ class Ceph:
         return ran.stdout.decode()
 
     def ceph(self, commands: str) -> str:
-        """Of the administrator, one a line."""
+        """Run commands of the administrator, one per line."""
         return self.run("ceph", "-c", self.configuration, given=commands.encode())
 
     def daemon(self, name: str) -> None:
@@ -117,7 +117,7 @@ class Ceph:
             )  # fmt: skip
 
     def begin(self) -> None:
-        """The monitor, the OSDs, and pools with objects."""
+        """Start the monitor and the OSDs, and make pools with objects."""
         new = ["--create-keyring"]
         for name, capabilities in USERS.items():
             caps = [word for cap in capabilities for word in ("--cap", *cap.split("=", 1))]
@@ -144,7 +144,7 @@ class Ceph:
                          given=content)  # fmt: skip
 
     def wait_for(self, n_up: int) -> None:
-        """Until so many OSDs are up."""
+        """Wait until this many OSDs are up."""
         until = time.monotonic() + 240
         while f"{n_up} up" not in self.ceph("osd stat\n"):
             assert time.monotonic() < until, self.ceph("osd tree\n")

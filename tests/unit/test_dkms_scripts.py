@@ -54,14 +54,14 @@ class Root:
             self.write(f"stubs/{name}", stub).chmod(0o755)
 
     def write(self, name: str, text: str) -> Path:
-        """A file with this text."""
+        """Write a file with this text."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
 
     def run(self, script: str, *arguments: str) -> str:
-        """What one of the package's scripts prints, with these files in place of the machine's."""
+        """Run a script of the package on these files, not the machine's; return its output."""
         text = (PACKAGING / f"linnos-dkms.{script}").read_text().replace("@VERSION@", "1.0")
         for path in ("/var/lib/dkms", "/lib/modules", "/boot/", "/sys/", "/usr/src"):
             text = text.replace(path, f"{self.folder}{path}")
@@ -82,7 +82,7 @@ class Root:
         return ran.stdout
 
     def called(self, what: str) -> bool:
-        """Whether a command line that begins like this was run."""
+        """Return true if a command line that begins like this was run."""
         return any(
             line.startswith(what) for line in (self.folder / "calls").read_text().split("\n")
         )

@@ -87,7 +87,7 @@ class Pages:
     def left(
         self, pid: int, function: int, depth: int, begin: int, end: int, kind: int = EXIT
     ) -> Pages:
-        """A function that was left; four bytes into it is what the kernel records."""
+        """Add a function's return; the kernel records the address plus four bytes."""
         data = struct.pack("<HBBiQiIQQ", kind, 0, 0, pid, function + 4, depth, 0, begin, end)
         delta = end - self._time
         self._time = end
@@ -98,7 +98,7 @@ class Pages:
         return self
 
     def long_one(self) -> Pages:
-        """Another event, whose length comes first; then one that was taken back."""
+        """Add another event, whose length comes first; then a discarded one."""
         self._events += self.head(0, 0) + struct.pack("<IHH", 8, OTHER, 0)
         self._events += self.head(29, 1) + struct.pack("<II", 8, 0)
         self._time += 1

@@ -54,7 +54,7 @@ class Load:
         self.sums_us = np.array([side.sum(axis=1) for side in sides])
 
     def pair(self, rng: np.random.Generator, on: int) -> tuple[np.ndarray, np.ndarray]:
-        """Two blocks, the second with the switch on, if it does something."""
+        """Return two blocks, the second with the switch on, if it has an effect."""
         n = self.counts.shape[1]
         counts, sums_us = [], []
         for side in (0, on):

@@ -145,7 +145,7 @@ class Machine:
         self.pid = pid
 
     def run(self, *command: str) -> str:
-        """A command inside; its output."""
+        """Run a command inside; return its output."""
         return subprocess.run(
             ["nsenter", "-t", str(self.pid), "-a", "-r", "-w", *command],
             capture_output=True,

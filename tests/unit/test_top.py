@@ -65,7 +65,7 @@ class Kernel:
         self.goes_on(0)
 
     def goes_on(self, reads: int, us: float = 100, revoked: int = 0) -> None:
-        """Count `reads` more on each drive, those of the last `us` long and `revoked` refused."""
+        """Add `reads` on each drive; those of the last take `us`, and `revoked` are refused."""
         for disk, totals in self.totals.items():
             refused = revoked if disk == self.last else 0
             us_here = us if disk == self.last else 100
@@ -447,7 +447,7 @@ class Terminal:
         os.write(self._master, keys)
 
     def line(self, start: str) -> str:
-        """The line of the screen that begins so, or nothing."""
+        """Return the line of the screen that begins like this, or an empty one."""
         return next((line for line in self._screen.display if line.startswith(start)), "")
 
     def until(
@@ -498,7 +498,7 @@ class Terminal:
         ]
 
     def picture(self) -> str:
-        """The screen as SVG, in whatever monospaced font there is."""
+        """Return the screen as SVG, in any monospaced font."""
         console = Console(record=True, width=120, file=io.StringIO(), force_terminal=True)
         lines = self.lines()
         while not "".join(run[0] for run in lines[-1]).strip():
@@ -514,7 +514,7 @@ class Terminal:
         return re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
 
     def whole(self) -> None:
-        """Read on until what is being drawn is whole: the next drawing has begun."""
+        """Read until the current drawing is complete, that is, the next one has begun."""
         end = time.monotonic() + GIVE_UP_S
         while HOME not in self._ahead:
             assert time.monotonic() < end, "\n".join(self._screen.display)

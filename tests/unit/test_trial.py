@@ -37,7 +37,7 @@ class Said:
         self.log = self.lines.append
 
     def show(self, line: str) -> None:
-        """Gone with the next one."""
+        """Ignore the text; the next one replaces it."""
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ class Account:
 
     @property
     def asleep_s(self) -> float:
-        """With what a hypervisor took away from its CPU."""
+        """Time asleep, including the time that a hypervisor took from its CPU."""
         return self.took_s - self.awake_s
 
 
