@@ -232,7 +232,7 @@ def test_watch_does_not_overwrite_a_recording(run: Run, tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "calls.parquet").write_text("kept")
         said = refused(run, "watch", "-o", seen, *options, "--", "touch", tmp_path / "begun")
-        assert f"{folder}: holds " in said and "--session NAME" in said
+        assert f"{folder}: already contains " in said and "--session NAME" in said
         assert (folder / "calls.parquet").read_text() == "kept"
     assert not (tmp_path / "begun").exists()
 
