@@ -104,7 +104,7 @@ def write_back_some(chance: random.Random) -> None:
     for drive in DRIVES:
         fd = os.open(IMAGES / drive, os.O_RDONLY)
         for offset in chance.sample(BLOCKS, len(BLOCKS) // 4):
-            # Wait for writeback of what was written, as sync_file_range(2) has it.
+            # Wait for the writeback of the data, with sync_file_range(2).
             LIBC.sync_file_range(fd, ctypes.c_int64(offset), ctypes.c_int64(BLOCK), 7)
         os.close(fd)
 

@@ -22,7 +22,7 @@ KERNELS = {
 
 READS = f"python3 {Path(__file__).with_name('paced_reads.py')} /dev/md0"
 
-#: What a burst adds to each read; one of the drives has one at any time, for 100 ms.
+#: Delay of each read in a burst; drives have bursts of 100 ms in turn.
 BURST_US = 2000
 
 #: Shell functions for the guest; $md is the array's folder.

@@ -73,7 +73,7 @@ class Reader:
 
 
 class Writer:
-    """Overwrites blocks of the upper half until it is told to stop."""
+    """Overwrite blocks of the upper half until stopped."""
 
     def __init__(self, fd: int, blocks: int) -> None:
         self.fd, self.blocks, self.version = fd, blocks, dict[int, int]()

@@ -28,7 +28,7 @@ SWEEP = os.environ.get("LINNOS_SWEEP")
 
 #: Time in us that an application sees in addition to the drive's and a failover.
 AROUND_US = 15 + 20
-#: A cell is so short that of some loads a wait, doubled a few times, takes a fifth of it or more.
+#: Configurations are so short that with some loads a few doubled waits fill a fifth or more.
 LEAST = 0.75 if SWEEP else 0.9
 #: A drive with this share of slow reads does not count as fast for them.
 FEW = 0.05

@@ -22,7 +22,7 @@ SOURCE = REPOSITORY / "liblinnos" / "ublk"
 EXAMPLE = REPOSITORY / "build" / "liblinnos" / "examples" / "read_replicas"
 READS = f"python3 {Path(__file__).with_name('paced_reads.py')} /dev/ublkb0"
 DRIVES = "/dev/flash0 /dev/flash1 /dev/flash2"
-#: What a burst adds to each read; one of the drives has one at any time, for 100 ms.
+#: Delay of each read in a burst; drives have bursts of 100 ms in turn.
 BURST_US = 2000
 
 SHELL = f"""

@@ -21,7 +21,7 @@ LOOK = 1
 SLOW, STALLED, STALE, PROBE, NO_CHOICE = 1, 2, 4, 8, 16
 #: In the order of their numbers.
 KNOWN = ("no policy", "off", "no model", "gone", "verdict", "latency")
-#: A prediction must be lower by so many percent to count.
+#: A prediction must be lower by this percentage to count.
 MARGIN_PERCENT = 25
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -93,7 +93,7 @@ def is_network(data: bytes) -> bool:
     for numbers in (hidden, output, margin, high, low):
         if numbers.max() > I16.max or numbers.min() < I16.min:
             return False
-    # Of each four units: all of them, and the first two with the weights of the last two.
+    # For each group of four units: all four, and the first two with the weights of the last two.
     active = np.maximum(high, 0).reshape(64, 4)
     margin = np.abs(margin).reshape(64, 4)
     wanted, unwanted = (active * margin).sum(), (active[:, :2] * margin[:, 2:]).sum()

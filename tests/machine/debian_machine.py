@@ -59,7 +59,7 @@ class Machine:
             accel = "kvm" if kvm_works(image.with_name("vmlinuz")) else "tcg"
         #: True if QEMU emulates the CPU, about thirty times slower.
         self.translated = accel == "tcg"
-        # In threads of their own, processors that are translated may run for ever into a breakpoint
+        # In separate threads, emulated CPUs may run forever into a breakpoint
         # that another has taken away, as blktrace's ending does with those of trace points.
         accel = "tcg,thread=single" if self.translated else accel
         arguments = [

@@ -68,7 +68,7 @@ def test_layers_shows_the_functions_of_writes(tmp_path: Path) -> None:
     said = json.loads((tmp_path / "said").read_text())
     (call,) = said["calls"]
     assert call["call"] == "write" and call["calls"] == 8
-    # Not asleep for certain: on a busy machine the drive may be done before the writer waits.
+    # It may not sleep: on a busy machine the drive may finish before the writer waits.
     assert {"split", "pages", "mapping", "driver", "queue", "filesystem", "entry"} <= set(
         call["groups"]
     )

@@ -26,7 +26,7 @@ from linnapp.lab.guest import Guest, Result
 GUEST = ROOT / "eval" / "experiments" / "apps" / "guest"
 CLIENT = GUEST / "sqlite_client.py"
 
-#: Two repeats of db_bench 7.8, most of what it says of itself left out.
+#: Output of two repeats of db_bench 7.8, without most of its description of itself.
 DB_BENCH = """\
 Keys:       16 bytes each (+ 0 bytes user-defined timestamp)
 DB path: [/run/mnt/db]

@@ -374,9 +374,9 @@ at 31d of LinnosModelStale:
 """
 
 
-#: Minutes of five drives, and of a host's exporter. Yesterday all were on; after a reboot, of which
-#: the exporter misses three minutes, `a` is off without a model, `b` is on again, `c` has gone with
-#: a kernel that does not know LinnOS; `d` has always been off; on another host `a` goes on.
+#: Minutes of five drives and of a host's exporter. Yesterday all were on. The exporter misses three
+#: minutes at a reboot; then `a` is off without a model, `b` is on again, `c` is absent, because the
+#: kernel has no LinnOS, and `d` has always been off. On another host `a` stays on.
 REBOOT_TEST = """
 1m
 up{instance="i",job="linn"} 1x1440 0x2 1x200
@@ -411,8 +411,8 @@ at 130m:
 
 
 #: Minutes of five arrays whose drives are restored, and of two on another host. After the reboot
-#: md0 is off, md1 is on again, md2 has gone with an md that cannot ask, md3 has always been off.
-#: On the other host md0 was off while it was recorded, and md1 is by `linnapp keep`.
+#: md0 is off, md1 is on again, md2 is absent, because md cannot query, and md3 has always been off.
+#: On the other host md0 was off during a recording, and `linnapp keep` switched md1 off.
 ARRAYS_TEST = """
 1m
 linnos_drives{instance="i",job="linn"} 2x1440 stale _x2 2x200

@@ -195,7 +195,7 @@ def test_paired_p_value_has_the_stated_false_positive_rate(draw: Draw, n_blocks:
 
 
 def test_paired_p_value_of_few_pairs_is_exact() -> None:
-    """Of all 2^8 exchanges, only the one without any exchange is as large."""
+    """Only one of all 2^8 exchanges, that of no pair, is as large."""
     differences = np.arange(1.0, 9.0)
     assert stats.paired_p_value(differences) == 1 / 256
     assert stats.paired_p_value(-differences) == 1

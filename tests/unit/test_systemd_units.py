@@ -36,8 +36,8 @@ HERE = Path(__file__).parent
 UNITS = HERE.parents[1] / "linnapp" / "systemd"
 CGROUPS = (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
 
-#: as a user would with `systemctl edit`, so that six hours pass in a second; the empty line takes
-#: back every time there was, not only its own
+#: Settings as by `systemctl edit`, so that a second stands for six hours. The empty line resets all
+#: earlier times, not only those of this key.
 SOONER = """[Timer]
 OnUnitInactiveSec=
 OnBootSec=1s
