@@ -89,7 +89,7 @@ def test_trace_named_like_a_cell_or_load_is_refused(
 @pytest.mark.parametrize("lines", ["0 0 0 4096 1\n", "0 0 0 4096 1\n1e12 0 0 4096 1\n"])
 def test_trace_with_impossible_times_is_refused(tmp_path: Path, lines: str) -> None:
     (tmp_path / NAME).write_text(lines)
-    with pytest.raises(StepError, match="its I/Os lie over"):
+    with pytest.raises(StepError, match="its I/Os lie over|its first lines could be"):
         brought.written(tmp_path / NAME, tmp_path, 0, 9.0, 0.5, 1 << 20)
 
 
