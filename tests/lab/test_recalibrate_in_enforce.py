@@ -29,7 +29,7 @@ from linnapp import stats
 from linnapp.cli import main
 from linnapp.drive.recalibrate import comparison
 
-stats.BLOCK_S, comparison.MIN_BLOCK_READS = 0.06, 10
+stats.BLOCK_S, comparison.MIN_BLOCK_READS = 0.045, 10
 main()
 """
 

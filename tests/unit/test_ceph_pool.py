@@ -60,7 +60,8 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         ["gcc", "-g", "-shared", "-fPIC", "-D_GNU_SOURCE", "-Dlinnos_error=linnos_ceph_error",
          *INCLUDES, "-o", folder / "made-up.so", f"-Wl,--version-script={folder}/map", *sources,
          SOURCE / "tests" / "rados.c", ROOT / "liblinnos" / "messages.c",
-         ROOT / "liblinnos" / "thread.c", CLUSTER.out / "liblinnos-cluster.so"],
+         ROOT / "liblinnos" / "thread.c", ROOT / "liblinnos" / "versioned_struct.c",
+         CLUSTER.out / "liblinnos-cluster.so"],
         check=True,
     )  # fmt: skip
     os.environ["LINNOS_CEPH_LIB"] = str(folder / "made-up.so")
