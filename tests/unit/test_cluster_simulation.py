@@ -72,7 +72,8 @@ def test_cell_has_the_statistics_of_its_rules(program: Path, tmp_path: Path) -> 
     found = scored(program, cell, SEEDS, tmp_path)
     rules = found["rules"]
     assert set(rules) == set(cell.rules) and found["seeds"] == 2
-    assert rules["oracle"]["share_of_gain"] == [1, 1, 1]
+    # two seeds are too few for an interval
+    assert rules["oracle"]["share_of_gain"] == [1, None, None]
     assert 0.8 < rules["library"]["below"][0] < 0.85
     assert 0.9 < rules["library"]["share_of_gain"][0] < 1
     assert rules["library"]["extra_io_ratio"] <= 0.01 and rules["library"]["asked"] <= 1
