@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What replays are summed up to, and the intervals of what is computed from it.
+"""Sums of replays by blocks of time, and intervals of the statistics computed from them.
 
 Reads become sums and histograms of blocks of time, so that memory is bounded and a statistic of all
-seeds together can be computed anew with other weights of the blocks. The intervals are those of
+seeds together can be computed again with other weights of the blocks. The intervals are those of
 :mod:`linnapp.stats`, which has the rules: three or more seeds are left out one after the other
 (Student's t of jackknife pseudo-values), two have no interval, and the blocks of a single one are
-drawn anew. A block is weighted for all policies at once: they replayed the same reads, so that what
-a block has of hardness cancels in their differences.
+resampled. A block is weighted for all policies at once: they replayed the same reads, so the
+difficulty of a block cancels in their differences.
 """
 
 from __future__ import annotations
@@ -163,10 +163,10 @@ class Pooled:
         return Interval(value, *np.exp([of_log.low, of_log.high]).tolist())
 
     def _below(self, ratio: float, found: Floats, is_different: Callable[[], bool]) -> Interval:
-        """By which share one is below the other, from their ratio."""
+        """Return the relative difference of two policies, computed from their ratio."""
         around = self._latency(ratio, found)
         interval = Interval(1 - ratio, 1 - around.high, 1 - around.low)
-        # Of one seed, exchanging the two policies' blocks is to say so, too.
+        # With one seed, a test that exchanges the two policies' blocks must agree.
         return interval.agreeing_with(
             self._n_seeds > 1 or not interval.excludes_zero or is_different()
         )
@@ -221,7 +221,7 @@ class Pooled:
 
 
 def _differ(first: Floats, second: Floats) -> bool:
-    """Whether two sides differ by more, in the first row, than blocks exchanged make them."""
+    """Return whether the difference in the first row exceeds that of randomly exchanged blocks."""
     found = np.abs(first - second)
     return stats.p_value(float(found[0]), found[1:]) <= 1 - LEVEL
 
