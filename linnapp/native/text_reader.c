@@ -76,6 +76,7 @@ struct lt_text_reader {
 	size_t start, end;	/* the part of the text that is not parsed yet */
 	bool at_end, cut_off;	/* the last line has no end */
 	bool failed;
+	int64_t failed_line;	/* line with the error if it is not the last one read, else 0 */
 	struct lt_text_counts counts;
 	char why[LT_TEXT_WHY_BYTES];
 	bool have_first;
@@ -499,7 +500,7 @@ static bool is_in_order(struct lt_text_reader *r, const struct row *row)
 
 	if (r->latest_line && llabs(difference) <= MOST_EARLY_NS &&
 	    is_last_alone(r, row, difference) && difference >= -MOST_LATE_NS) {
-		r->counts.lines = r->alone.line;
+		r->failed_line = r->alone.line;
 		fail(r, "more than %lld s %s the lines around it; its time stamp is wrong, or the "
 		     "trace has to be sorted by time", ALONE_NS / 1000000000,
 		     r->alone.is_ahead ? "after" : "before");
@@ -843,7 +844,7 @@ static bool make_ready(struct lt_text_reader *r)
 		r->last_ns = r->rows[0].time;
 	}
 	if (r->rows[0].time < r->last_ns) {
-		r->counts.lines = r->rows[0].line;
+		r->failed_line = r->rows[0].line;
 		fail(r, "more than %lld lines behind one that is %.6f s later; sort the trace by "
 		     "time", (long long)window, (double)(r->last_ns - r->rows[0].time) / 1e9);
 		return false;
@@ -977,7 +978,7 @@ const char *lt_text_error(const struct lt_text_reader *r)
 /** lt_text_line_number() - get the number of the line at which it failed, from 1 */
 int64_t lt_text_line_number(const struct lt_text_reader *r)
 {
-	return r->counts.lines;
+	return r->failed_line ? r->failed_line : r->counts.lines;
 }
 
 /** lt_text_counts() - get the counters of the lines read so far */
