@@ -281,7 +281,7 @@ $(BUILD)/venv-docs/.installed: docs/requirements.txt | $(BUILD)/.deps
 	$(BUILD)/venv-docs/bin/pip install -q -r docs/requirements.txt
 	@touch $@
 
-lint: venv $(BUILD)/venv-docs/.installed ## formatting, types, imports, licences, kernel style, links of the docs
+lint: venv $(BUILD)/venv-docs/.installed ## formatting, types, imports, licences, kernel style, links of the docs, hard phrases
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(PYTHON) -m mypy
@@ -290,6 +290,7 @@ lint: venv $(BUILD)/venv-docs/.installed ## formatting, types, imports, licences
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/reuse lint --lines
 	$(BUILD)/venv-docs/bin/python docs/build_site.py
+	docs/check_prose.py
 
 clean: ## remove what was built here; the cache outside the clone stays
 	rm -rf $(BUILD) $(VENV) .mypy_cache .ruff_cache .pytest_cache
