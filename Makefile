@@ -117,7 +117,7 @@ $(BUILD)/kernel-debian/.unpacked $(BUILD)/kernel-debian-6.1/.unpacked: | $(BUILD
 	@touch $@
 
 native: $(BUILD)/.deps ## the integer engine and the trace reader as shared libraries
-	@$(MAKE) --no-print-directory -C kernel/linnos OUT=$(CURDIR)/$(BUILD)/lib
+	@$(MAKE) --no-print-directory -C core OUT=$(CURDIR)/$(BUILD)/lib
 	@$(MAKE) --no-print-directory -C linnapp/native OUT=$(CURDIR)/$(BUILD)/lib
 
 replayer: $(BUILD)/.deps ## the trace replayer

@@ -33,6 +33,7 @@ RECORD = "record.json"
 #: What decides the outcome of work in the lab: the kernel, the emulator, the
 #: replayer, the tools that record and train, and the loop around them.
 LAB_SOURCES = (
+    "core",
     "kernel/linnos",
     "kernel/flashsim",
     "kernel/patches",

@@ -29,6 +29,7 @@
 set -euo pipefail
 
 kernel_dir=$(cd "$(dirname "$0")" && pwd)
+core_dir=$(cd "$kernel_dir/../core" && pwd)
 build_dir=${BUILD:-$kernel_dir/../build}
 mkdir -p "$build_dir"
 build_dir=$(cd "$build_dir" && pwd)
@@ -221,14 +222,16 @@ copy_sources() {
 		copy_in "$f" "drivers/block/flashsim/${f##*/}"
 	done
 	[ $with_linnos = yes ] || return 0
-	for f in "$kernel_dir"/linnos/{Kconfig,*.[ch],core/*.[ch]}; do
-		copy_in "$f" "block/linnos/${f#"$kernel_dir"/linnos/}"
+	for f in "$kernel_dir"/linnos/{Kconfig,Makefile,*.[ch]}; do
+		copy_in "$f" "block/linnos/${f##*/}"
 	done
-	# Makefile is the name of what builds the core for programs
-	copy_in "$kernel_dir/linnos/Kbuild" block/linnos/Makefile
-	for f in linux/blk-linnos.h trace/events/linnos.h uapi/linux/blk-linnos.h; do
+	for f in "$core_dir"/*.[ch]; do
+		copy_in "$f" "block/linnos/core/${f##*/}"
+	done
+	for f in linux/blk-linnos.h trace/events/linnos.h; do
 		copy_in "$kernel_dir/linnos/include/$f" "include/$f"
 	done
+	copy_in "$core_dir/uapi/linux/blk-linnos.h" include/uapi/linux/blk-linnos.h
 	copy_in "$kernel_dir/../docs/ABI-sysfs-block-linnos" \
 		Documentation/ABI/testing/sysfs-block-linnos
 }

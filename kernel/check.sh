@@ -8,6 +8,7 @@
 set -uo pipefail
 
 kernel_dir=$(cd "$(dirname "$0")" && pwd)
+core_dir=$(cd "$kernel_dir/../core" && pwd)
 build_dir=${BUILD:-$kernel_dir/../build}
 tarball=/usr/src/linux-source-6.12.tar.xz
 failed=0
@@ -35,7 +36,8 @@ if [ ! -x "$tree/scripts/checkpatch.pl" ]; then
 	fi
 fi
 
-ours=("$kernel_dir"/linnos/{,core/}*.[ch] "$kernel_dir"/linnos/include/{linux,uapi/linux}/*.h)
+ours=("$kernel_dir"/linnos/*.[ch] "$kernel_dir"/linnos/include/linux/*.h)
+ours+=("$core_dir"/*.[ch] "$core_dir"/uapi/linux/*.h)
 ours+=("$kernel_dir"/module/*.[ch])
 sources=("${ours[@]}" "$kernel_dir"/flashsim/*.[ch])
 
@@ -72,9 +74,10 @@ done
 out=$build_dir/linux-um
 if [ -e "$out/include/generated/autoconf.h" ]; then
 	objects=()
-	for f in "$kernel_dir"/linnos/{,core/}*.c; do
-		f=${f#"$kernel_dir"/}
-		objects+=("block/${f%.c}.o")
+	for f in "$kernel_dir"/linnos/*.c "$core_dir"/*.c; do
+		f=${f#"${kernel_dir%/*}"/}
+		f=${f#kernel/linnos/}
+		objects+=("block/linnos/${f%.c}.o")
 	done
 	for f in "$kernel_dir"/flashsim/*.c; do
 		f=${f##*/}

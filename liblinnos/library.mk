@@ -18,8 +18,8 @@ CFLAGS ?= -O2 -g
 override CFLAGS += -std=gnu11 -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -fPIC -pthread
 override CFLAGS += $(SANITIZE)
 # The core uses the kernel's prototypes.
-CORE := $(TOP)/kernel/linnos/core
-CPPFLAGS += -D_GNU_SOURCE -I. -I$(CORE) -I$(TOP)/kernel/linnos/include/uapi
+CORE := $(TOP)/core
+CPPFLAGS += -D_GNU_SOURCE -I. -I$(CORE) -I$(TOP)/core/uapi
 # The version of the project. The soname has that of the ABI.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' $(TOP)/pyproject.toml)
 SHARED := $(NAME).so.$(VERSION)

@@ -25,6 +25,9 @@ set -euo pipefail
 
 module_dir=$(cd "$(dirname "$0")" && pwd)
 kernel_dir=$module_dir/..
+# In the source for DKMS, core/ lies next to module/.
+core_dir=$kernel_dir/core
+[ -d "$core_dir" ] || core_dir=$kernel_dir/../core
 release=$(uname -r)
 out_dir=
 stock_dir=
@@ -66,7 +69,8 @@ dkms_source() {
 	version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$kernel_dir/../pyproject.toml")
 	[ -n "$version" ] || die "no version in $kernel_dir/../pyproject.toml"
 	mkdir -p "$dkms_dir"/{module,linnos,patches}
-	cp -r "$kernel_dir"/linnos/{*.[ch],core,include} "$dkms_dir/linnos"
+	cp -r "$kernel_dir"/linnos/{*.[ch],include} "$dkms_dir/linnos"
+	cp -r "$core_dir" "$dkms_dir/core"
 	cp -r "$kernel_dir"/patches/{6.12,md-6.1} "$dkms_dir/patches"
 	cp -r "$module_dir"/{Kbuild,*.[ch],build.sh,compat,raid} "$dkms_dir/module"
 	sed "s/@VERSION@/$version/" "$module_dir/dkms.conf" >"$dkms_dir/dkms.conf"
@@ -112,12 +116,16 @@ copy_sources() {
 	for f in "$module_dir"/{Kbuild,*.[ch]}; do
 		copy_in "$f" "${f##*/}"
 	done
-	for f in "$kernel_dir"/linnos/{blk-linnos{-array,-expect,-ioctl,-model,-sysfs}.c,blk-linnos{,-policy}.h,core/*.[ch]}; do
-		copy_in "$f" "${f#"$kernel_dir"/linnos/}"
+	for f in "$kernel_dir"/linnos/{blk-linnos{-array,-expect,-ioctl,-model,-sysfs}.c,blk-linnos{,-policy}.h}; do
+		copy_in "$f" "${f##*/}"
 	done
-	for f in linux/blk-linnos.h trace/events/linnos.h uapi/linux/blk-linnos.h; do
+	for f in "$core_dir"/*.[ch]; do
+		copy_in "$f" "core/${f##*/}"
+	done
+	for f in linux/blk-linnos.h trace/events/linnos.h; do
 		copy_in "$kernel_dir/linnos/include/$f" "include/$f"
 	done
+	copy_in "$core_dir/uapi/linux/blk-linnos.h" include/uapi/linux/blk-linnos.h
 	# Linux 6.1 has no linux/unaligned.h; newer kernels find their own first.
 	copy_in "$module_dir/compat/linux/unaligned.h" include/linux/unaligned.h
 }

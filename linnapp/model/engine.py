@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Run a network on feature vectors, in numpy or with the kernel's own C code.
 
-The engine ``c`` is kernel/linnos/core, the source files that the kernel runs, built as a shared
+The engine ``c`` is core/, the source files that the kernel runs, built as a shared
 library. The engine ``numpy`` is independent of it and accepts a network of any shape.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Run a latency model on features, in numpy or with the C code that the kernel runs.
 
-The engine ``c`` is kernel/linnos/core built as a shared library. The engine ``numpy`` is
+The engine ``c`` is core/ built as a shared library. The engine ``numpy`` is
 independent of it.
 """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """State of a drive at each I/O of a log: pending pages, last reads, and features of a model.
 
-All values are computed by the kernel's own code (kernel/linnos/core, docs/formats.md), to which
+All values are computed by the kernel's own code (core/, docs/formats.md), to which
 linnapp/native/drive_log.c reports the I/Os in order of time. An I/O is in flight from its arrival
 for the duration of its latency. The time since recent writes and the amount written recently are
 not among the features: on a real drive's log, trees with these features ranked later reads worse.

@@ -102,7 +102,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("program") / "beside_reads"
     subprocess.run(
         ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread",
-         f"-I{ROOT / 'kernel/linnos/include/uapi'}", "-o", path,
+         f"-I{ROOT / 'core/uapi'}", "-o", path,
          Path(__file__).with_name("beside_reads.c")],
         check=True,
     )  # fmt: skip

@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parent / "cluster_client"
 
 def test_client_queries_remembers_and_ends_as_documented(tmp_path: Path) -> None:
     agent = ROOT / "cluster" / "agent"
-    uapi = ROOT / "kernel" / "linnos" / "include" / "uapi"
+    uapi = ROOT / "core" / "uapi"
     client, core = ROOT / "cluster" / "client", ROOT / "liblinnos"
     rules = ROOT / "cluster" / "rules"
     folders = (SOURCE, GUEST, agent, client, core, rules, ROOT / "kernel" / "flashsim", uapi)

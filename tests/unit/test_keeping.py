@@ -459,8 +459,8 @@ def test_keeper_waits_while_another_command_holds_the_lock(
 
 def test_margin_and_size_classes_equal_the_kernels() -> None:
     headers = [
-        (ROOT / "kernel/linnos" / name).read_text()
-        for name in ("include/linux/blk-linnos.h", "core/linnos_model.h")
+        (ROOT / name).read_text()
+        for name in ("kernel/linnos/include/linux/blk-linnos.h", "core/linnos_model.h")
     ]
     values = dict(re.findall(r"^#define (\w+) (\d+)$", "\n".join(headers), re.M))
     assert int(values["BLK_LINNOS_MARGIN_PERCENT"]) == 100 * (1 - AVOID_RATIO)

@@ -128,7 +128,7 @@ def test_values_do_not_collide_with_available_kernel_trees() -> None:
 
 def test_ioctl_number_is_unused_elsewhere() -> None:
     """BLKEXPECT's, among all of the block layer, which uses numbers up to 142 in Linux 6.18."""
-    ours_in = REPOSITORY / "kernel" / "linnos" / "include" / "uapi" / "linux" / "blk-linnos.h"
+    ours_in = REPOSITORY / "core" / "uapi" / "linux" / "blk-linnos.h"
     number = re.compile(r"\b_IO[WR]*\(\s*0x12\s*,\s*(\d+)")
     mine = set(number.findall(ours_in.read_text()))
     assert len(mine) == 1 and int(min(mine)) > 142

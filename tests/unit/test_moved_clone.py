@@ -69,7 +69,7 @@ def test_make_installs_the_environment_again_when_the_clone_was_moved(tmp_path: 
 def test_linnapp_warns_when_it_runs_in_a_clone_with_other_code(tmp_path: Path) -> None:
     (tmp_path / "linnapp").mkdir()
     (tmp_path / "linnapp" / "cli.py").touch()
-    (tmp_path / "kernel" / "linnos" / "core").mkdir(parents=True)
+    (tmp_path / "kernel" / "linnos").mkdir(parents=True)
     show_version = "from linnapp.cli import main; main()"
 
     def warnings(folder: Path) -> str:
@@ -79,5 +79,5 @@ def test_linnapp_warns_when_it_runs_in_a_clone_with_other_code(tmp_path: Path) -
             cwd=folder, check=True, capture_output=True, text=True,
         ).stderr  # fmt: skip
 
-    assert f"not that of the clone {tmp_path}" in warnings(tmp_path / "kernel" / "linnos" / "core")
+    assert f"not that of the clone {tmp_path}" in warnings(tmp_path / "kernel" / "linnos")
     assert warnings(ROOT / "docs") == ""

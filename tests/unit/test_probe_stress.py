@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-CORE = HERE.parents[1] / "kernel" / "linnos" / "core"
+CORE = HERE.parents[1] / "core"
 
 
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])

@@ -493,7 +493,7 @@ int main(void)
 """
     )
     subprocess.run(
-        ["gcc", "-D_GNU_SOURCE", f"-I{source}", f"-I{source}/../kernel/linnos/core",
+        ["gcc", "-D_GNU_SOURCE", f"-I{source}", f"-I{source}/../core",
          f"-I{source}/../liblinnos", "-o", shown, program, source / "results/progress.c",
          source / "results/latency.c", source / "../liblinnos/histogram.c", source / "error.c",
          "-lm"],

@@ -173,7 +173,7 @@ def compiled(folder: Path, engine: str = "gluster") -> Path:
     cluster = ROOT / "cluster"
     includes = (
         *(cluster / name for name in ("agent", "client", "ceph", "rules")),
-        *(ROOT / name for name in ("liblinnos", "kernel/flashsim", "kernel/linnos/include/uapi")),
+        *(ROOT / name for name in ("liblinnos", "kernel/flashsim", "core/uapi")),
     )
     sources = (
         GUEST / "reads.c", GUEST / f"{engine}.c", cluster / "rules" / "rules.c",

@@ -17,7 +17,7 @@
 #include <linux/types.h>
 #include <linux/unaligned.h>
 #else
-#include "../userspace/linnos_programs.h"
+#include "userspace/linnos_programs.h"
 #endif
 
 /* For variables that are written completely before use; missing in old kernels and programs. */
