@@ -86,7 +86,7 @@ install: $(OUT)/$(NAME).a $(OUT)/$(SHARED)
 	install -D -m 644 -t $(ROOT)/share/man/man3 $(PAGES:%=$(TOP)/docs/%)
 
 uninstall:
-	rm -f $(addprefix $(ROOT)/include/,$(HEADERS)) $(ROOT)/lib/pkgconfig/$(NAME).pc \
+	rm -f $(addprefix $(ROOT)/include/,$(notdir $(HEADERS))) $(ROOT)/lib/pkgconfig/$(NAME).pc \
 	  $(addprefix $(ROOT)/lib/,$(NAME).a $(NAME).so $(SONAME) $(SHARED)) \
 	  $(PAGES:%=$(ROOT)/share/man/man3/%)
 

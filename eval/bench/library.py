@@ -61,8 +61,8 @@ def library() -> None:
         for file in files:
             file.write_bytes(b"\1" * _BYTES)
         subprocess.run(
-            ["gcc", "-O2", "-D_GNU_SOURCE", f"-I{ROOT / 'liblinnos'}", "-o", program, _SOURCE,
-             LIBRARY, "-luring", "-lm", "-pthread"],
+            ["gcc", "-O2", "-D_GNU_SOURCE", f"-I{ROOT / 'liblinnos' / 'include'}", "-o", program,
+             _SOURCE, LIBRARY, "-luring", "-lm", "-pthread"],
             check=True,
         )  # fmt: skip
         # In turn, so that what else the machine does meets all alike.

@@ -5,7 +5,7 @@
 #define LINNOS_MADE_UP_H
 
 #include "messages.h"
-#include "reads.h"
+#include "read.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -13,7 +13,7 @@
 #include "hedging.h"
 #include "model_file.h"
 #include "policy.h"
-#include "race.h"
+#include "hedge_gain.h"
 
 #include <math.h>
 #include <stdio.h>

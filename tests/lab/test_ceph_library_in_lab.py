@@ -46,7 +46,7 @@ def in_lab(*command: object, out: Path) -> str:
 def test_example_program_reads_its_own_writes(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "cluster.md").read_text().split("\n## Ceph\n")[1]
     (tmp_path / "p.c").write_text(page.split("```c\n")[1].split("```")[0])
-    headers = ("cluster/ceph", "cluster/client", "liblinnos")
+    headers = ("cluster/ceph", "cluster/client", "liblinnos/include")
     subprocess.run(
         ["gcc", "-Wall", "-Wextra", "-Werror", *(f"-I{ROOT / name}" for name in headers),
          "-o", tmp_path / "p", tmp_path / "p.c", *(f"-L{path}" for path in LIBRARIES),

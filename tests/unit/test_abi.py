@@ -15,8 +15,8 @@ from linnapp import __version__
 ROOT = Path(__file__).parents[2]
 ABI = Path(__file__).parent / "abi"
 HEADERS = [
-    "liblinnos/linnos_choose.h",
-    "liblinnos/liblinnos.h",
+    "liblinnos/include/linnos_choose.h",
+    "liblinnos/include/liblinnos.h",
     "cluster/client/linnos_cluster.h",
 ]
 FIRST_VERSION = (ABI / "first_version.h").read_text()
@@ -75,7 +75,7 @@ def ran(
     """Build the program with a tree's headers, and run it with other libraries."""
     program = folder / "program"
     subprocess.run(
-        ["gcc", "-D_GNU_SOURCE", "-Wall", "-Werror", *flags, f"-I{tree}/liblinnos",
+        ["gcc", "-D_GNU_SOURCE", "-Wall", "-Werror", *flags, f"-I{tree}/liblinnos/include",
          f"-I{tree}/cluster/client", f"-I{ABI}", "-o", program, ABI / "program.c",
          f"-L{libraries}/liblinnos", f"-L{libraries}/liblinnos-cluster",
          "-llinnos", "-llinnos-cluster"],

@@ -52,7 +52,7 @@ def test_library_calls_only_public_functions_of_librados(built: Path) -> None:
 
 
 def test_header_compiles_as_c_plus_plus() -> None:
-    takes_cplusplus(HEADER, ROOT / "liblinnos", ROOT / "cluster" / "client")
+    takes_cplusplus(HEADER, ROOT / "liblinnos" / "include", ROOT / "cluster" / "client")
 
 
 def test_man_page_documents_the_whole_header() -> None:

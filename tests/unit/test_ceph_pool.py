@@ -29,7 +29,15 @@ from linnapp.ceph import Pool
 from linnapp.errors import LinnappError
 from linnapp.native import declared
 
-INCLUDES = [f"-I{path}" for path in (SOURCE, CLUSTER.source, ROOT / "liblinnos")]
+INCLUDES = [
+    f"-I{path}"
+    for path in (
+        SOURCE,
+        CLUSTER.source,
+        ROOT / "liblinnos" / "include",
+        ROOT / "liblinnos" / "predictor",
+    )
+]
 
 needs_headers = pytest.mark.skipif(
     not Path("/usr/include/rados/librados.h").exists(), reason="no librados: `make ceph`"
@@ -59,8 +67,9 @@ def made_up(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     subprocess.run(
         ["gcc", "-g", "-shared", "-fPIC", "-D_GNU_SOURCE", "-Dlinnos_error=linnos_ceph_error",
          *INCLUDES, "-o", folder / "made-up.so", f"-Wl,--version-script={folder}/map", *sources,
-         SOURCE / "tests" / "rados.c", ROOT / "liblinnos" / "messages.c",
-         ROOT / "liblinnos" / "thread.c", ROOT / "liblinnos" / "versioned_struct.c",
+         SOURCE / "tests" / "rados.c", ROOT / "liblinnos" / "predictor" / "messages.c",
+         ROOT / "liblinnos" / "predictor" / "thread.c",
+         ROOT / "liblinnos" / "predictor" / "versioned_struct.c",
          CLUSTER.out / "liblinnos-cluster.so"],
         check=True,
     )  # fmt: skip

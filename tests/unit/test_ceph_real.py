@@ -168,7 +168,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("client") / "reads"
     subprocess.run(
         ["gcc", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", program, SOURCE,
-         *(f"-I{ROOT / folder}" for folder in ("cluster/ceph", "cluster/client", "liblinnos")),
+         *(f"-I{ROOT / path}" for path in ("cluster/ceph", "cluster/client", "liblinnos/include")),
          ROOT / "build" / "ceph" / "liblinnos-ceph.a",
          ROOT / "build" / "cluster" / "liblinnos-cluster.a", "-lrados", "-lm", "-pthread"],
         check=True,

@@ -15,9 +15,10 @@ SOURCE = Path(__file__).parent / "cluster_client"
 def test_client_queries_remembers_and_ends_as_documented(tmp_path: Path) -> None:
     agent = ROOT / "cluster" / "agent"
     uapi = ROOT / "core" / "uapi"
-    client, core = ROOT / "cluster" / "client", ROOT / "liblinnos"
+    client, core = ROOT / "cluster" / "client", ROOT / "liblinnos" / "predictor"
     rules = ROOT / "cluster" / "rules"
-    folders = (SOURCE, GUEST, agent, client, core, rules, ROOT / "kernel" / "flashsim", uapi)
+    include, flashsim = core.parent / "include", ROOT / "kernel" / "flashsim"
+    folders = (SOURCE, GUEST, agent, client, core, include, rules, flashsim, uapi)
     archive = tmp_path / "liblinnos-cluster.a"
     subprocess.run(["make", "-s", "-C", client, f"OUT={tmp_path}", archive], check=True)
     built = subprocess.run(

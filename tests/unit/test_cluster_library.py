@@ -55,7 +55,7 @@ def test_library_neither_prints_nor_does_io_nor_reads_the_clock(built: Path) -> 
 
 
 def test_header_compiles_as_c_plus_plus() -> None:
-    takes_cplusplus(HEADER, ROOT / "liblinnos")
+    takes_cplusplus(HEADER, ROOT / "liblinnos" / "include")
 
 
 @pytest.mark.parametrize("how", ["shared", "static"])
@@ -140,9 +140,9 @@ def test_program_can_use_both_libraries(built: Path, tmp_path: Path) -> None:
         '\tprintf("%s|%s", linnos_cluster_error(), linnos_error());\n\treturn 0;\n}\n'
     )
     subprocess.run(
-        ["gcc", f"-I{ROOT / 'liblinnos'}", f"-I{SOURCE}", "-o", tmp_path / "p", tmp_path / "p.c",
-         built / "liblinnos-cluster.a", ROOT / "build" / "liblinnos" / "liblinnos.a",
-         "-luring", "-lm", "-pthread"],
+        ["gcc", f"-I{ROOT / 'liblinnos/include'}", f"-I{SOURCE}", "-o", tmp_path / "p",
+         tmp_path / "p.c", built / "liblinnos-cluster.a",
+         ROOT / "build" / "liblinnos" / "liblinnos.a", "-luring", "-lm", "-pthread"],
         check=True,
     )  # fmt: skip
     said = subprocess.run([tmp_path / "p"], capture_output=True, text=True, check=True).stdout

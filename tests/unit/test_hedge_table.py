@@ -187,5 +187,5 @@ def test_train_warns_when_reads_are_too_few_for_the_table(tmp_path: Path) -> Non
 
 
 def test_the_first_line_is_what_the_library_expects() -> None:
-    source = Path(__file__).resolve().parents[2] / "liblinnos" / "hedge_table.c"
+    source = Path(__file__).resolve().parents[2] / "liblinnos" / "predictor" / "hedge_table.c"
     assert f'#define FIRST_LINE "{hedge_table.FIRST_LINE}\\n"' in source.read_text()

@@ -14,7 +14,7 @@ from replaying import BUILT, LIBRARY
 
 from linnapp import __version__
 
-HEADERS = [LIBRARY / "linnos_choose.h", LIBRARY / "liblinnos.h"]
+HEADERS = [LIBRARY / "include" / "linnos_choose.h", LIBRARY / "include" / "liblinnos.h"]
 #: Except for functions of another library.
 PAGES = sorted(
     page
@@ -205,8 +205,8 @@ def test_man_page_loop_works_with_a_full_ring(built: Path, tmp_path: Path) -> No
     (loop,) = re.findall(r"^\.nf\n(.*?)^\.fi$", example, re.M | re.S)
     (tmp_path / "p.c").write_text(AROUND_LOOP.replace("LOOP", loop.replace("\\-", "-"), 1))
     subprocess.run(
-        ["gcc", "-D_GNU_SOURCE", "-Wall", "-Werror", "-g", f"-I{LIBRARY}", "-o", tmp_path / "p",
-         tmp_path / "p.c", built / "liblinnos.a", "-luring", "-lm", "-pthread"],
+        ["gcc", "-D_GNU_SOURCE", "-Wall", "-Werror", "-g", f"-I{LIBRARY}/include", "-o",
+         tmp_path / "p", tmp_path / "p.c", built / "liblinnos.a", "-luring", "-lm", "-pthread"],
         check=True,
     )  # fmt: skip
     replicas = [tmp_path / f"r{k}" for k in range(3)]
@@ -226,7 +226,7 @@ def test_core_alone_works_as_its_page_says(built: Path, tmp_path: Path) -> None:
     (said,) = re.findall(r"^    (\d+ hedged, \d+ slow)$", page, re.M)
     program = LIBRARY / "examples" / "choose.c"
     subprocess.run(
-        ["gcc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{LIBRARY}",
+        ["gcc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{LIBRARY}/include",
          "-o", tmp_path / "p", program, built / "liblinnos.a", "-luring", "-lm", "-pthread"],
         check=True,
     )  # fmt: skip

@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("folder", "header"),
     [
-        ("replayer", "../liblinnos/budget.h"),
-        ("liblinnos", "budget.h"),
+        ("replayer", "../liblinnos/predictor/budget.h"),
+        ("liblinnos", "predictor/budget.h"),
     ],
 )
 def test_copied_build_compiles_again_when_a_header_changes(

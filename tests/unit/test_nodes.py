@@ -356,7 +356,7 @@ MIRRORS = {
 }
 
 
-HEADERS = (f"-I{SOURCE}", f"-I{ROOT / 'liblinnos'}")
+HEADERS = (f"-I{SOURCE}", f"-I{ROOT / 'liblinnos' / 'include'}")
 
 
 def test_structures_equal_the_headers(tmp_path: Path) -> None:

@@ -494,9 +494,9 @@ int main(void)
     )
     subprocess.run(
         ["gcc", "-D_GNU_SOURCE", f"-I{source}", f"-I{source}/../core",
-         f"-I{source}/../liblinnos", "-o", shown, program, source / "results/progress.c",
-         source / "results/latency.c", source / "../liblinnos/histogram.c", source / "error.c",
-         "-lm"],
+         f"-I{source}/../liblinnos/predictor", "-o", shown, program, source / "results/progress.c",
+         source / "results/latency.c", source / "../liblinnos/predictor/histogram.c",
+         source / "error.c", "-lm"],
         check=True,
     )  # fmt: skip
     ran = subprocess.run([shown], capture_output=True, text=True, check=True)

@@ -36,7 +36,7 @@ class Latency(ctypes.Structure):
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     path = tmp_path_factory.mktemp("lib") / "latency.so"
-    shared = REPLAYER.parent / "liblinnos"
+    shared = REPLAYER.parent / "liblinnos" / "predictor"
     sources = [REPLAYER / "results/latency.c", REPLAYER / "error.c", shared / "histogram.c"]
     subprocess.run(
         ["gcc", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", f"-I{shared}", f"-I{REPLAYER}", "-o",

@@ -312,7 +312,7 @@ def test_structures_equal_the_header(tmp_path: Path) -> None:
         "linnos_read_options": replicas._ReadOptions,
     }
     expected = layout(mirrors)
-    assert in_c(tmp_path, "liblinnos.h", expected, f"-I{LIBRARY}") == expected
+    assert in_c(tmp_path, "liblinnos.h", expected, f"-I{LIBRARY}/include") == expected
 
 
 def test_the_documents_example_runs(

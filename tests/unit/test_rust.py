@@ -43,7 +43,9 @@ def test_crate_reads_from_replicas(tmp_path: Path) -> None:
     ],
 )
 def test_structures_equal_the_header(struct: str, mirror: str) -> None:
-    header = "".join((LIBRARY / name).read_text() for name in ("linnos_choose.h", "liblinnos.h"))
+    header = "".join(
+        (LIBRARY / "include" / name).read_text() for name in ("linnos_choose.h", "liblinnos.h")
+    )
     body = header[header.index(f"struct {struct} {{") :]
     fields = re.findall(r"^\t(\w.*[ *])(\w+);$", body[: body.index("\n};")], re.MULTILINE)
     types = {"double": "f64", "size_t": "usize", "uint64_t": "u64", "int64_t": "i64",

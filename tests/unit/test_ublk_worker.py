@@ -20,8 +20,9 @@ def test_worker_exits_with_a_message_when_its_ring_cannot_be_entered(
     program = tmp_path / "forbidden_ring"
     subprocess.run(
         ["gcc", "-D_GNU_SOURCE", "-std=gnu11", "-Wall", "-Werror", f"-I{UBLK}",
-         f"-I{UBLK.parent}", "-o", program, UBLK / "tests" / "forbidden_ring.c",
-         UBLK / "worker.c", UBLK / "die.c", "-luring", "-pthread"],
+         f"-I{UBLK.parent}/io", f"-I{UBLK.parent}/include", "-o", program,
+         UBLK / "tests" / "forbidden_ring.c", UBLK / "worker.c", UBLK / "die.c",
+         "-luring", "-pthread"],
         check=True,
     )  # fmt: skip
     ran = subprocess.run([program, state], capture_output=True, text=True, timeout=10, check=False)

@@ -173,12 +173,20 @@ def compiled(folder: Path, engine: str = "gluster") -> Path:
     cluster = ROOT / "cluster"
     includes = (
         *(cluster / name for name in ("agent", "client", "ceph", "rules")),
-        *(ROOT / name for name in ("liblinnos", "kernel/flashsim", "core/uapi")),
+        *(
+            ROOT / name
+            for name in (
+                "liblinnos/include",
+                "liblinnos/predictor",
+                "kernel/flashsim",
+                "core/uapi",
+            )
+        ),
     )
     sources = (
         GUEST / "reads.c", GUEST / f"{engine}.c", cluster / "rules" / "rules.c",
         *(cluster / "agent" / f"{name}.c" for name in ("datagram", "hmac")),
-        ROOT / "liblinnos" / "histogram.c",
+        ROOT / "liblinnos" / "predictor" / "histogram.c",
     )  # fmt: skip
     made = subprocess.run(
         ["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",

@@ -64,7 +64,7 @@ def compiled(folder: Path) -> Path:
     program = folder / PROGRAM.stem
     compiler = ["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
     subprocess.run(
-        [*compiler, f"-I{ROOT / 'liblinnos'}", "-o", program, PROGRAM, LIBRARY,
+        [*compiler, f"-I{ROOT / 'liblinnos/include'}", "-o", program, PROGRAM, LIBRARY,
          "-luring", "-lm", "-pthread"],
         check=True,
     )  # fmt: skip

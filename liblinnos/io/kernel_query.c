@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* linnos_kernel_best_drives(): query the kernel, which knows all I/O of its drives. */
-#include "best.h"
+#include "kernel_query.h"
 
 #include <errno.h>
 #include <fcntl.h>

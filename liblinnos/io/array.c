@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* Open and close arrays, and return their statistics. */
 #include "array.h"
-#include "best.h"
+#include "kernel_query.h"
 #include "bounce.h"
 #include "direct.h"
 #include "messages.h"
-#include "io_channels.h"
-#include "array_options.h"
+#include "io_context.h"
+#include "options.h"
 #include "versioned_struct.h"
-#include "uring_backend.h"
+#include "uring.h"
 
 #include <errno.h>
 #include <fcntl.h>

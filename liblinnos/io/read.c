@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Reads and the attempts that serve them: see reads.h. */
-#include "reads.h"
-#include "best.h"
+#include "read.h"
+#include "kernel_query.h"
 #include "messages.h"
 #include "versioned_struct.h"
 

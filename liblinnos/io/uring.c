@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* The backend for files and block devices: see uring_backend.h. */
-#include "uring_backend.h"
+#include "uring.h"
 #include "io_uring_errors.h"
-#include "io_channels.h"
+#include "io_context.h"
 #include "messages.h"
 
 #include <errno.h>

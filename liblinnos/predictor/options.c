@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Options from a caller that was built with any version of the header: see array_options.h. */
-#include "array_options.h"
+#include "options.h"
 #include "messages.h"
 #include "versioned_struct.h"
 

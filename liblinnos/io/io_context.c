@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* I/O channels (struct lane), a queue's part of the backend: see io_channels.h. */
-#include "io_channels.h"
+#include "io_context.h"
 #include "messages.h"
 #include "thread.h"
-#include "uring_backend.h"
+#include "uring.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -14,7 +14,7 @@
 #include "hedge_table.h"
 #include "histogram.h"
 #include "linnos_choose.h"
-#include "race.h"
+#include "hedge_gain.h"
 
 #include <pthread.h>
 

@@ -3,7 +3,7 @@
 #include "core.h"
 #include "messages.h"
 #include "model_file.h"
-#include "array_options.h"
+#include "options.h"
 #include "random_bytes.h"
 #include "versioned_struct.h"
 

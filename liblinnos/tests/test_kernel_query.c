@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* linnos_kernel_best_drives() on kernels without the patch: which device is queried, and the errors
  * if none supports the query. */
-#include "best.h"
+#include "kernel_query.h"
 #include "test.h"
 
 #include <errno.h>

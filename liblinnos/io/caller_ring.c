@@ -2,7 +2,7 @@
 /* Reads in the caller's io_uring: the library prepares entries and processes completions, the
  * caller submits and waits. */
 #include "messages.h"
-#include "io_channels.h"
+#include "io_context.h"
 
 #include <errno.h>
 #include <liburing.h>

@@ -12,7 +12,7 @@
 #ifndef LINNOS_LANES_H
 #define LINNOS_LANES_H
 
-#include "reads.h"
+#include "read.h"
 
 /* Start the reaper. Return 0, or a negative errno with *why set to what has failed. The caller
  * holds the lock, or no other thread uses the array yet. */

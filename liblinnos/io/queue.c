@@ -2,7 +2,7 @@
 /* Queues and their reads. The calling thread waits for the drive itself, or the read is sent
  * through the queue's I/O channel. */
 #include "messages.h"
-#include "io_channels.h"
+#include "io_context.h"
 #include "versioned_struct.h"
 
 #include <errno.h>

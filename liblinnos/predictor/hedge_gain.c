@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Hedging by gain: see race.h. */
-#include "race.h"
+#include "hedge_gain.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Hedging by gain, with simulated drives whose latencies are given. */
-#include "race.h"
+#include "hedge_gain.h"
 
 #include "test.h"
 
