@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * flashsim: configfs. Create drives and set their parameters.
+ * flashsim: the module, and configfs. Create drives, and set their parameters,
+ * injection and fault rules.
  *
  *  mkdir /sys/kernel/config/flashsim/flash0
  *  echo consumer > .../flash0/profile
@@ -9,24 +10,36 @@
  *  echo continuous > .../flash0/inject/pattern
  *  echo 1 > .../flash0/inject/arm
  *
- * Parameters can be changed while the drive is off, injection at any time. The
- * subdirectory rules is implemented in rules.c.
+ *  mkdir .../flash0/rules/r1
+ *  echo write > .../r1/op
+ *  echo interval > .../r1/frequency
+ *  echo 500 > .../r1/n
+ *  echo bit_flip > .../r1/fault
+ *  echo "2048 8192" > .../r1/ranges       first sector and length; again to add
+ *  echo 1 > .../r1/enabled                zeroes its counters
+ *  cat .../r1/matched .../r1/injected
+ *
+ * Parameters can be changed while the drive is off, injection at any time, and
+ * the settings of a rule while the rule is disabled. Rules are kept at power
+ * off, and then apply to the next disk of the drive.
  */
+#include <linux/bits.h>
+#include <linux/limits.h>
 #include <linux/module.h>
+#include <linux/slab.h>
 #include <linux/string.h>
 
-#include "config.h"
-#include "disk.h"
 #include "drive.h"
+#include "fault.h"
 #include "flashsim.h"
-#include "rules.h"
 
 #define DEFAULT_PROFILE		"enterprise"
-#define DEFAULT_SIZE_MB		1024
-/* 1 TiB. The mapping's 32-bit numbers would allow 16 times as much. */
-#define MAX_SIZE_MB		BIT(20)
-/* The widest design among the sources of profile.c. */
-#define MAX_CHANNELS		32U
+
+/* Every rule is checked for every I/O, under the drive's lock. */
+#define MAX_RULES	16
+
+/* A mebibyte for each rule. */
+#define MAX_RANGES	65536
 
 /* Protects power and everything that can only change while it is off. */
 static DEFINE_MUTEX(config_mutex);
@@ -43,119 +56,214 @@ static struct flashsim_drive *inject_to_drive(struct config_item *item)
 			    inject_group);
 }
 
-/* Set a 32-bit parameter within bounds, on a drive that is off. */
-static ssize_t store_param(struct flashsim_drive *drive, const char *name,
-			   const char *page, size_t count, u32 *field, u32 min,
-			   u32 max)
+static struct flashsim_rule *to_rule(struct config_item *item)
 {
-	ssize_t ret = count;
-	u32 value;
+	return container_of(item, struct flashsim_rule, item);
+}
 
-	if (kstrtou32(page, 0, &value) || value < min || value > max) {
-		pr_err("flashsim: %s: must be %u to %u\n", name, min, max);
+/* ---- settings: the files that settings.h lists ---- */
+
+static const char * const pattern_names[] = {
+	[FLASHSIM_INJECT_NONE] = "none",
+	[FLASHSIM_INJECT_ALL] = "all",
+	[FLASHSIM_INJECT_RANDOM] = "random",
+	[FLASHSIM_INJECT_CONTINUOUS] = "continuous",
+	[FLASHSIM_INJECT_INTERVAL] = "interval",
+};
+
+static const char * const shape_names[] = {
+	[FLASHSIM_INJECT_CONSTANT] = "constant",
+	[FLASHSIM_INJECT_RAMP] = "ramp",
+	[FLASHSIM_INJECT_QUEUE] = "queue",
+	[FLASHSIM_INJECT_PARETO] = "pareto",
+};
+
+static const char * const op_names[] = {
+	[FLASHSIM_OP_READ] = "read",
+	[FLASHSIM_OP_WRITE] = "write",
+	[FLASHSIM_OP_READ | FLASHSIM_OP_WRITE] = "both",
+};
+
+static const char * const fault_names[] = {
+	[FLASHSIM_FAULT_DELAY] = "delay",
+	[FLASHSIM_FAULT_BIT_FLIP] = "bit_flip",
+	[FLASHSIM_FAULT_ZEROS] = "zeros",
+	[FLASHSIM_FAULT_ONES] = "ones",
+	[FLASHSIM_FAULT_MEDIUM_ERROR] = "medium_error",
+	[FLASHSIM_FAULT_LOST_WRITE] = "lost_write",
+};
+
+static const char * const frequency_names[] = {
+	[FLASHSIM_FREQ_ALL] = "all",
+	[FLASHSIM_FREQ_ALL_AFTER] = "all_after",
+	[FLASHSIM_FREQ_INTERVAL] = "interval",
+};
+
+static const char * const count_names[] = { "request", "block" };
+
+/**
+ * struct setting - a number or a word, stored in a member of a structure
+ * @name: group and name
+ * @offset: offset of the member
+ * @size: its size: four or eight bytes
+ * @min: least value; a negative one means that the member is signed
+ * @max: largest value
+ * @words: names of the values, some of which may be missing; NULL for a number
+ */
+struct setting {
+	const char *name;
+	size_t offset;
+	size_t size;
+	s64 min;
+	u64 max;
+	const char * const *words;
+};
+
+static ssize_t setting_show(const struct setting *s, const void *base,
+			    char *page)
+{
+	const void *member = base + s->offset;
+	u64 value = s->size == sizeof(u32) ? *(u32 *)member : *(u64 *)member;
+
+	if (s->words)
+		return sysfs_emit(page, "%s\n", s->words[value]);
+	return sysfs_emit(page, s->min < 0 ? "%lld\n" : "%llu\n", value);
+}
+
+static int setting_parse(const struct setting *s, const char *page, u64 *value)
+{
+	s64 number;
+
+	if (s->words) {
+		for (*value = 0; *value <= s->max; ++*value)
+			if (s->words[*value] &&
+			    sysfs_streq(page, s->words[*value]))
+				return 0;
+		pr_err("flashsim: %s: no such value\n", s->name);
 		return -EINVAL;
 	}
-	mutex_lock(&config_mutex);
-	if (drive->power)
-		ret = -EBUSY;
-	else
-		*field = value;
-	mutex_unlock(&config_mutex);
-	return ret;
+	if (s->min < 0) {
+		if (!kstrtos64(page, 0, &number) && number >= s->min &&
+		    number <= (s64)s->max) {
+			*value = number;
+			return 0;
+		}
+	} else if (!kstrtou64(page, 0, value) && *value >= s->min &&
+		   *value <= s->max) {
+		return 0;
+	}
+	pr_err("flashsim: %s: must be %lld to %llu\n", s->name, s->min, s->max);
+	return -EINVAL;
 }
 
-#define DRIVE_PARAM(_name, _min, _max)					\
-static u32 *drive_##_name##_field(struct config_item *item)		\
-{									\
-	return &to_drive(item)->params._name;				\
-}									\
-static ssize_t drive_##_name##_show(struct config_item *item,		\
-				    char *page)				\
-{									\
-	return sysfs_emit(page, "%u\n", *drive_##_name##_field(item));	\
-}									\
-static ssize_t drive_##_name##_store(struct config_item *item,		\
-				     const char *page, size_t count)	\
-{									\
-	return store_param(to_drive(item), #_name, page, count,		\
-			   drive_##_name##_field(item), _min, _max);	\
-}									\
-static struct configfs_attribute drive_attr_##_name = {			\
-	.ca_name	= #_name,					\
-	.ca_mode	= 0644,						\
-	.ca_owner	= THIS_MODULE,					\
-	.show		= drive_##_name##_show,				\
-	.store		= drive_##_name##_store,			\
-}
-
-/* Name, minimum and maximum of the values that make sense. */
-DRIVE_PARAM(channels, 1, MAX_CHANNELS);
-DRIVE_PARAM(chips_per_channel, 1, 16);
-DRIVE_PARAM(planes, 1, 4);
-DRIVE_PARAM(page_kb, 4, 16);
-DRIVE_PARAM(pages_per_block, 2, 4096);
-DRIVE_PARAM(block_slices, 1, 4096);
-DRIVE_PARAM(page_read_ns, 1000, 10000000);
-DRIVE_PARAM(page_program_ns, 1000, 100000000);
-DRIVE_PARAM(block_erase_ns, 1000, 1000000000);
-DRIVE_PARAM(page_spread_pct, 0, 90);
-DRIVE_PARAM(program_suspend_ns, 0, 100000000);
-DRIVE_PARAM(erase_suspend_ns, 0, 1000000000);
-DRIVE_PARAM(channel_transfer_ns, 0, 10000000);
-DRIVE_PARAM(controller_ns, 0, 10000000);
-DRIVE_PARAM(buffer_ns, 0, 10000000);
-DRIVE_PARAM(host_transfer_ns, 0, 10000000);
-/* The largest request must fit in addition to the data being programmed. */
-DRIVE_PARAM(buffer_mb, 2, 4096);
-DRIVE_PARAM(buffer_watermark_pct, 1, 100);
-DRIVE_PARAM(flush_interval_us, 100, 60000000);
-DRIVE_PARAM(volatile_cache, 0, 1);
-DRIVE_PARAM(overprovision_pct, 1, 200);
-DRIVE_PARAM(gc_low_blocks, 1, 64);
-DRIVE_PARAM(gc_high_blocks, 2, 128);
-DRIVE_PARAM(gc_policy, 0, 1);
-DRIVE_PARAM(wear_delta, 1, 1000000);
-DRIVE_PARAM(reads_ahead, 0, 1000000);
-DRIVE_PARAM(queue_depth, 1, 8192);
-
-static ssize_t drive_size_mb_show(struct config_item *item, char *page)
+/* Change a setting at @base, unless @fixed is true at that time. */
+static ssize_t setting_store(const struct setting *s,
+			     struct flashsim_drive *drive, void *base,
+			     const bool *fixed, const char *page, size_t count)
 {
-	return sysfs_emit(page, "%u\n", to_drive(item)->size_mb);
-}
-
-static ssize_t drive_size_mb_store(struct config_item *item, const char *page,
-				   size_t count)
-{
-	struct flashsim_drive *drive = to_drive(item);
-
-	return store_param(drive, "size_mb", page, count, &drive->size_mb, 1,
-			   MAX_SIZE_MB);
-}
-CONFIGFS_ATTR(drive_, size_mb);
-
-static ssize_t drive_seed_show(struct config_item *item, char *page)
-{
-	return sysfs_emit(page, "%llu\n", to_drive(item)->seed);
-}
-
-static ssize_t drive_seed_store(struct config_item *item, const char *page,
-				size_t count)
-{
-	struct flashsim_drive *drive = to_drive(item);
-	ssize_t ret = count;
+	void *member = base + s->offset;
+	ssize_t ret;
 	u64 value;
 
-	if (kstrtou64(page, 0, &value))
-		return -EINVAL;
+	ret = setting_parse(s, page, &value);
+	if (ret)
+		return ret;
 	mutex_lock(&config_mutex);
-	if (drive->power)
+	spin_lock_irq(&drive->lock);
+	ret = count;
+	if (fixed && *fixed)
 		ret = -EBUSY;
+	else if (s->size == sizeof(u32))
+		*(u32 *)member = value;
 	else
-		drive->seed = value;
+		*(u64 *)member = value;
+	spin_unlock_irq(&drive->lock);
 	mutex_unlock(&config_mutex);
 	return ret;
 }
-CONFIGFS_ATTR(drive_, seed);
+
+/* Each group of settings defines to_GROUP_base() and GROUP_store(). */
+#define SETTING(_group, _type, _name, _member, _min, _max, _words)	\
+static const struct setting _group##_##_name = {			\
+	.name	= #_group "/" #_name,					\
+	.offset	= offsetof(_type, _member),				\
+	.size	= sizeof_field(_type, _member),				\
+	.min	= _min,							\
+	.max	= _max,							\
+	.words	= _words,						\
+};									\
+static ssize_t _group##_##_name##_show(struct config_item *item,	\
+				       char *page)			\
+{									\
+	return setting_show(&_group##_##_name, to_##_group##_base(item), \
+			    page);					\
+}									\
+static ssize_t _group##_##_name##_store(struct config_item *item,	\
+					const char *page, size_t count)	\
+{									\
+	return _group##_store(&_group##_##_name, item, page, count);	\
+}									\
+CONFIGFS_ATTR(_group##_, _name)
+
+static void *to_drive_base(struct config_item *item)
+{
+	return to_drive(item);
+}
+
+static ssize_t drive_store(const struct setting *s, struct config_item *item,
+			   const char *page, size_t count)
+{
+	struct flashsim_drive *drive = to_drive(item);
+
+	return setting_store(s, drive, drive, &drive->power, page, count);
+}
+
+static void *to_inject_base(struct config_item *item)
+{
+	return &inject_to_drive(item)->inject;
+}
+
+static ssize_t inject_store(const struct setting *s, struct config_item *item,
+			    const char *page, size_t count)
+{
+	struct flashsim_drive *drive = inject_to_drive(item);
+
+	return setting_store(s, drive, &drive->inject, NULL, page, count);
+}
+
+static void *to_rule_base(struct config_item *item)
+{
+	return &to_rule(item)->settings;
+}
+
+static ssize_t rule_store(const struct setting *s, struct config_item *item,
+			  const char *page, size_t count)
+{
+	struct flashsim_rule *rule = to_rule(item);
+
+	return setting_store(s, rule->drive, &rule->settings, &rule->enabled,
+			     page, count);
+}
+
+#define PARAM(_name, _min, _max, ...)					\
+	SETTING(drive, struct flashsim_drive, _name, params._name, _min, _max, \
+		NULL);
+#define DRIVE(_type, _name, _min, _max, _default)			\
+	SETTING(drive, struct flashsim_drive, _name, _name, _min, _max, NULL);
+#define INJECT(_name, _min, _max, _default)				\
+	SETTING(inject, struct flashsim_inject, _name, _name, _min, _max, NULL);
+#define INJECT_WORD(_name, _default)					\
+	SETTING(inject, struct flashsim_inject, _name, _name, 0,	\
+		ARRAY_SIZE(_name##_names) - 1, _name##_names);
+#define RULE(_name, _min, _max, _default)				\
+	SETTING(rule, struct flashsim_rule_settings, _name, _name, _min, _max, \
+		NULL);
+#define RULE_WORD(_name, _default)					\
+	SETTING(rule, struct flashsim_rule_settings, _name, _name, 0,	\
+		ARRAY_SIZE(_name##_names) - 1, _name##_names);
+#include "settings.h"
+
+/* ---- other files of a drive ---- */
 
 static ssize_t drive_profile_show(struct config_item *item, char *page)
 {
@@ -164,15 +272,13 @@ static ssize_t drive_profile_show(struct config_item *item, char *page)
 
 static int set_profile(struct flashsim_drive *drive, const char *name)
 {
-	const struct flashsim_profile *profile = flashsim_find_profile(name);
+	int err = flashsim_set_profile(&drive->params, name);
 
-	if (!profile) {
+	if (err)
 		pr_err("flashsim: no profile %s\n", name);
-		return -EINVAL;
-	}
-	strscpy(drive->profile, name, sizeof(drive->profile));
-	drive->params = profile->params;
-	return 0;
+	else
+		strscpy(drive->profile, name, sizeof(drive->profile));
+	return err;
 }
 
 static ssize_t drive_profile_store(struct config_item *item, const char *page,
@@ -239,155 +345,15 @@ CONFIGFS_ATTR_WO(drive_, precondition);
 
 static struct configfs_attribute *drive_attrs[] = {
 	&drive_attr_profile,
-	&drive_attr_size_mb,
-	&drive_attr_seed,
-	&drive_attr_channels,
-	&drive_attr_chips_per_channel,
-	&drive_attr_planes,
-	&drive_attr_page_kb,
-	&drive_attr_pages_per_block,
-	&drive_attr_block_slices,
-	&drive_attr_page_read_ns,
-	&drive_attr_page_program_ns,
-	&drive_attr_block_erase_ns,
-	&drive_attr_page_spread_pct,
-	&drive_attr_program_suspend_ns,
-	&drive_attr_erase_suspend_ns,
-	&drive_attr_channel_transfer_ns,
-	&drive_attr_controller_ns,
-	&drive_attr_buffer_ns,
-	&drive_attr_host_transfer_ns,
-	&drive_attr_buffer_mb,
-	&drive_attr_buffer_watermark_pct,
-	&drive_attr_flush_interval_us,
-	&drive_attr_volatile_cache,
-	&drive_attr_overprovision_pct,
-	&drive_attr_gc_low_blocks,
-	&drive_attr_gc_high_blocks,
-	&drive_attr_gc_policy,
-	&drive_attr_wear_delta,
-	&drive_attr_reads_ahead,
-	&drive_attr_queue_depth,
+#define DRIVE(_type, _name, ...) &drive_attr_##_name,
+#define PARAM(_name, ...) &drive_attr_##_name,
+#include "settings.h"
 	&drive_attr_power,
 	&drive_attr_precondition,
 	NULL,
 };
 
 /* ---- inject/ ---- */
-
-static const char * const pattern_names[] = {
-	[FLASHSIM_INJECT_NONE] = "none",
-	[FLASHSIM_INJECT_ALL] = "all",
-	[FLASHSIM_INJECT_RANDOM] = "random",
-	[FLASHSIM_INJECT_CONTINUOUS] = "continuous",
-	[FLASHSIM_INJECT_INTERVAL] = "interval",
-};
-
-static const char * const shape_names[] = {
-	[FLASHSIM_INJECT_CONSTANT] = "constant",
-	[FLASHSIM_INJECT_RAMP] = "ramp",
-	[FLASHSIM_INJECT_QUEUE] = "queue",
-	[FLASHSIM_INJECT_PARETO] = "pareto",
-};
-
-static const char * const op_names[] = {
-	[FLASHSIM_OP_READ] = "read",
-	[FLASHSIM_OP_WRITE] = "write",
-	[FLASHSIM_OP_READ | FLASHSIM_OP_WRITE] = "both",
-};
-
-/* Unlike sysfs_match_string(), this continues after a number without a name. */
-static int find_name(const char * const *names, int n, const char *page)
-{
-	int i;
-
-	for (i = 0; i < n; i++)
-		if (names[i] && sysfs_streq(page, names[i]))
-			return i;
-	return -EINVAL;
-}
-
-#define INJECT_NAME(_name)						\
-static ssize_t inject_##_name##_show(struct config_item *item,		\
-				     char *page)			\
-{									\
-	return sysfs_emit(page, "%s\n",					\
-			  _name##_names[inject_to_drive(item)->inject._name]); \
-}									\
-static ssize_t inject_##_name##_store(struct config_item *item,		\
-				      const char *page, size_t count)	\
-{									\
-	struct flashsim_drive *drive = inject_to_drive(item);		\
-	int i = find_name(_name##_names, ARRAY_SIZE(_name##_names), page); \
-									\
-	if (i < 0)							\
-		return i;						\
-	spin_lock_irq(&drive->lock);					\
-	drive->inject._name = i;					\
-	spin_unlock_irq(&drive->lock);					\
-	return count;							\
-}									\
-CONFIGFS_ATTR(inject_, _name)
-
-INJECT_NAME(pattern);
-INJECT_NAME(shape);
-INJECT_NAME(op);
-
-static ssize_t store_inject(struct flashsim_drive *drive, const char *name,
-			    const char *page, size_t count, u64 *field, u64 min,
-			    u64 max)
-{
-	u64 value;
-
-	if (kstrtou64(page, 0, &value) || value < min || value > max) {
-		pr_err("flashsim: inject/%s: must be %llu to %llu\n", name, min,
-		       max);
-		return -EINVAL;
-	}
-	spin_lock_irq(&drive->lock);
-	*field = value;
-	spin_unlock_irq(&drive->lock);
-	return count;
-}
-
-#define INJECT_NUMBER(_name, _min, _max)				\
-static u64 *inject_##_name##_field(struct config_item *item)		\
-{									\
-	return &inject_to_drive(item)->inject._name;			\
-}									\
-static ssize_t inject_##_name##_show(struct config_item *item,		\
-				     char *page)			\
-{									\
-	return sysfs_emit(page, "%llu\n",				\
-			  *inject_##_name##_field(item));		\
-}									\
-static ssize_t inject_##_name##_store(struct config_item *item,		\
-				      const char *page, size_t count)	\
-{									\
-	return store_inject(inject_to_drive(item), #_name, page, count,	\
-			    inject_##_name##_field(item), _min, _max);	\
-}									\
-static struct configfs_attribute inject_attr_##_name = {		\
-	.ca_name	= #_name,					\
-	.ca_mode	= 0644,						\
-	.ca_owner	= THIS_MODULE,					\
-	.show		= inject_##_name##_show,			\
-	.store		= inject_##_name##_store,			\
-}
-
-INJECT_NUMBER(ratio_ppm, 0, 1000000);
-INJECT_NUMBER(period_ios, 1, U32_MAX);
-INJECT_NUMBER(interval, 1, U32_MAX);
-INJECT_NUMBER(latency_us, 0, FLASHSIM_INJECT_MAX_US);
-INJECT_NUMBER(at_depth, 1, U16_MAX);
-INJECT_NUMBER(tail_milli, 500, 100000);
-INJECT_NUMBER(region_sector, 0, U64_MAX);
-INJECT_NUMBER(region_sectors, 0, U64_MAX);
-INJECT_NUMBER(window_start_us, 0, U64_MAX / NSEC_PER_USEC);
-INJECT_NUMBER(window_us, 0, U64_MAX / NSEC_PER_USEC);
-INJECT_NUMBER(window_every_us, 0, U64_MAX / NSEC_PER_USEC);
-INJECT_NUMBER(window_turns, 1, FLASHSIM_INJECT_MAX_TURNS);
-INJECT_NUMBER(window_turn_mask, 0, U64_MAX);
 
 static ssize_t inject_arm_show(struct config_item *item, char *page)
 {
@@ -412,28 +378,245 @@ static ssize_t inject_arm_store(struct config_item *item, const char *page,
 CONFIGFS_ATTR(inject_, arm);
 
 static struct configfs_attribute *inject_attrs[] = {
-	&inject_attr_pattern,
-	&inject_attr_shape,
-	&inject_attr_ratio_ppm,
-	&inject_attr_period_ios,
-	&inject_attr_interval,
-	&inject_attr_latency_us,
-	&inject_attr_at_depth,
-	&inject_attr_tail_milli,
-	&inject_attr_region_sector,
-	&inject_attr_region_sectors,
-	&inject_attr_op,
-	&inject_attr_window_start_us,
-	&inject_attr_window_us,
-	&inject_attr_window_every_us,
-	&inject_attr_window_turns,
-	&inject_attr_window_turn_mask,
+#define INJECT(_name, ...) &inject_attr_##_name,
+#define INJECT_WORD INJECT
+#include "settings.h"
 	&inject_attr_arm,
 	NULL,
 };
 
 static const struct config_item_type inject_type = {
 	.ct_attrs	= inject_attrs,
+	.ct_owner	= THIS_MODULE,
+};
+
+/* ---- rules/ ---- */
+
+static ssize_t rule_matched_show(struct config_item *item, char *page)
+{
+	return sysfs_emit(page, "%llu\n", READ_ONCE(to_rule(item)->matched));
+}
+CONFIGFS_ATTR_RO(rule_, matched);
+
+static ssize_t rule_injected_show(struct config_item *item, char *page)
+{
+	return sysfs_emit(page, "%llu\n", READ_ONCE(to_rule(item)->injected));
+}
+CONFIGFS_ATTR_RO(rule_, injected);
+
+static ssize_t rule_enabled_show(struct config_item *item, char *page)
+{
+	return sysfs_emit(page, "%d\n", to_rule(item)->enabled);
+}
+
+static ssize_t rule_enabled_store(struct config_item *item, const char *page,
+				  size_t count)
+{
+	struct flashsim_rule *rule = to_rule(item);
+	bool on;
+
+	if (kstrtobool(page, &on))
+		return -EINVAL;
+	spin_lock_irq(&rule->drive->lock);
+	if (on && !rule->enabled) {
+		rule->matched = 0;
+		rule->injected = 0;
+	}
+	rule->enabled = on;
+	spin_unlock_irq(&rule->drive->lock);
+	return count;
+}
+CONFIGFS_ATTR(rule_, enabled);
+
+static ssize_t rule_ranges_show(struct config_item *item, char *page)
+{
+	struct flashsim_rule *rule = to_rule(item);
+	ssize_t len = 0;
+	u32 i;
+
+	spin_lock_irq(&rule->drive->lock);
+	for (i = 0; i < rule->nr_ranges && len < PAGE_SIZE - 64; i++)
+		len += sysfs_emit_at(page, len, "%llu %llu\n",
+				     rule->ranges[i].start,
+				     rule->ranges[i].end -
+				     rule->ranges[i].start);
+	spin_unlock_irq(&rule->drive->lock);
+	return len;
+}
+
+/* Insert a range into the sorted array, and merge it with adjacent ones. */
+static u32 join_range(struct flashsim_range *ranges, u32 n, u64 start, u64 end)
+{
+	u32 i = 0, j;
+
+	while (i < n && ranges[i].end < start)
+		i++;
+	for (j = i; j < n && ranges[j].start <= end; j++) {
+		start = min(start, ranges[j].start);
+		end = max(end, ranges[j].end);
+	}
+	/* Ranges i to j - 1 become one. */
+	memmove(ranges + i + 1, ranges + j, (n - j) * sizeof(*ranges));
+	ranges[i].start = start;
+	ranges[i].end = end;
+	return n - (j - i) + 1;
+}
+
+/*
+ * Parse two numbers in a line and nothing else; sscanf() would continue in the
+ * next line.
+ */
+static bool parse_range(const char *p, u64 *start, u64 *len)
+{
+	const char *end = strchrnul(p, '\n');
+	char line[48], *second;
+
+	if (end - p >= sizeof(line))
+		return false;
+	strscpy(line, p, end - p + 1);
+	second = strim(line);
+	p = strsep(&second, " \t");
+	return second && !kstrtou64(p, 10, start) &&
+	       !kstrtou64(skip_spaces(second), 10, len) && *len &&
+	       *start <= U64_MAX - *len;
+}
+
+static ssize_t rule_ranges_store(struct config_item *item, const char *page,
+				 size_t count)
+{
+	struct flashsim_rule *rule = to_rule(item);
+	struct flashsim_range *ranges, *old;
+	unsigned int lines = 1;
+	const char *p;
+	ssize_t ret;
+	u32 n;
+
+	for (p = page; *p; p++)
+		lines += *p == '\n';
+	/*
+	 * configfs serialises the writes of one open file only, and memory
+	 * cannot be allocated under the drive's spinlock.
+	 */
+	mutex_lock(&rule->ranges_mutex);
+	n = rule->nr_ranges;
+	if (sysfs_streq(page, "none"))
+		n = 0;
+	ret = -E2BIG;
+	if (n + lines > MAX_RANGES)
+		goto out_unlock;
+	ret = -ENOMEM;
+	ranges = kvmalloc_array(n + lines, sizeof(*ranges), GFP_KERNEL);
+	if (!ranges)
+		goto out_unlock;
+	ret = -EINVAL;
+	if (n)
+		memcpy(ranges, rule->ranges, n * sizeof(*ranges));
+	for (p = page; !sysfs_streq(page, "none") && *p;) {
+		u64 start, len;
+
+		if (!parse_range(p, &start, &len))
+			goto out;
+		n = join_range(ranges, n, start, start + len);
+		p = strchrnul(p, '\n');
+		p += *p == '\n';
+	}
+	ret = count;
+	spin_lock_irq(&rule->drive->lock);
+	if (rule->enabled) {
+		ret = -EBUSY;
+	} else {
+		old = rule->ranges;
+		rule->ranges = ranges;
+		rule->nr_ranges = n;
+		ranges = old;
+	}
+	spin_unlock_irq(&rule->drive->lock);
+out:
+	kvfree(ranges);
+out_unlock:
+	mutex_unlock(&rule->ranges_mutex);
+	return ret;
+}
+CONFIGFS_ATTR(rule_, ranges);
+
+static struct configfs_attribute *rule_attrs[] = {
+	&rule_attr_enabled,
+	&rule_attr_ranges,
+#define RULE(_name, ...) &rule_attr_##_name,
+#define RULE_WORD RULE
+#include "settings.h"
+	&rule_attr_matched,
+	&rule_attr_injected,
+	NULL,
+};
+
+static void rule_release(struct config_item *item)
+{
+	struct flashsim_rule *rule = to_rule(item);
+
+	kvfree(rule->ranges);
+	kfree(rule);
+}
+
+static struct configfs_item_operations rule_item_ops = {
+	.release	= rule_release,
+};
+
+static const struct config_item_type rule_type = {
+	.ct_item_ops	= &rule_item_ops,
+	.ct_attrs	= rule_attrs,
+	.ct_owner	= THIS_MODULE,
+};
+
+static struct config_item *make_rule(struct config_group *group,
+				     const char *name)
+{
+	struct flashsim_drive *drive = container_of(group,
+						    struct flashsim_drive,
+						    rules_group);
+	struct flashsim_rule *rule = kzalloc(sizeof(*rule), GFP_KERNEL);
+
+	if (!rule)
+		return ERR_PTR(-ENOMEM);
+	rule->drive = drive;
+	mutex_init(&rule->ranges_mutex);
+	rule->settings = (struct flashsim_rule_settings) {
+#define RULE(_name, _min, _max, _default) ._name = _default,
+#define RULE_WORD(_name, _default) ._name = _default,
+#include "settings.h"
+	};
+	config_item_init_type_name(&rule->item, name, &rule_type);
+
+	spin_lock_irq(&drive->lock);
+	if (drive->nr_rules < MAX_RULES) {
+		list_add_tail(&rule->list, &drive->rules);
+		drive->nr_rules++;
+		spin_unlock_irq(&drive->lock);
+		return &rule->item;
+	}
+	spin_unlock_irq(&drive->lock);
+	config_item_put(&rule->item);
+	return ERR_PTR(-ENOSPC);
+}
+
+static void drop_rule(struct config_group *group, struct config_item *item)
+{
+	struct flashsim_rule *rule = to_rule(item);
+
+	spin_lock_irq(&rule->drive->lock);
+	list_del(&rule->list);
+	rule->drive->nr_rules--;
+	spin_unlock_irq(&rule->drive->lock);
+	config_item_put(item);
+}
+
+static struct configfs_group_operations rules_group_ops = {
+	.make_item	= make_rule,
+	.drop_item	= drop_rule,
+};
+
+static const struct config_item_type rules_type = {
+	.ct_group_ops	= &rules_group_ops,
 	.ct_owner	= THIS_MODULE,
 };
 
@@ -470,13 +653,14 @@ static struct config_group *make_drive(struct config_group *group,
 	flashsim_inject_init(&drive->inject);
 	INIT_LIST_HEAD(&drive->rules);
 	set_profile(drive, DEFAULT_PROFILE);
-	drive->size_mb = DEFAULT_SIZE_MB;
+#define DRIVE(_type, _name, _min, _max, _default) drive->_name = _default;
+#include "settings.h"
 	config_group_init_type_name(&drive->group, name, &drive_type);
 	config_group_init_type_name(&drive->inject_group, "inject",
 				    &inject_type);
 	configfs_add_default_group(&drive->inject_group, &drive->group);
 	config_group_init_type_name(&drive->rules_group, "rules",
-				    &flashsim_rules_type);
+				    &rules_type);
 	configfs_add_default_group(&drive->rules_group, &drive->group);
 	return &drive->group;
 }
@@ -512,22 +696,27 @@ static struct configfs_subsystem flashsim_subsys = {
 	},
 };
 
-/**
- * flashsim_config_init() - register with configfs
- *
- * Return: 0 or a negative error.
- */
-int flashsim_config_init(void)
+static int __init flashsim_init(void)
 {
+	int err;
+
+	flashsim_stats_init();
 	config_group_init(&flashsim_subsys.su_group);
 	mutex_init(&flashsim_subsys.su_mutex);
-	return configfs_register_subsystem(&flashsim_subsys);
+	err = configfs_register_subsystem(&flashsim_subsys);
+	if (err)
+		flashsim_stats_exit();
+	return err;
 }
 
-/**
- * flashsim_config_exit() - unregister; all drives are gone by then
- */
-void flashsim_config_exit(void)
+/* All drives are gone by then. */
+static void __exit flashsim_exit(void)
 {
 	configfs_unregister_subsystem(&flashsim_subsys);
+	flashsim_stats_exit();
 }
+
+module_init(flashsim_init);
+module_exit(flashsim_exit);
+MODULE_DESCRIPTION("Flash drive emulator");
+MODULE_LICENSE("GPL");

@@ -18,12 +18,10 @@
 #include <linux/module.h>
 #include <linux/uaccess.h>
 
-#include "disk.h"
 #include "drive.h"
 #include "fault.h"
 #include "flashsim.h"
 #include "flashsim_ioctl.h"
-#include "stats.h"
 
 /* Largest request: 1 MiB, in the middle of what NVMe drives accept. */
 #define MAX_SECTORS		2048U

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * flashsim: a drive, with the state that configfs, the disk and debugfs share.
+ * flashsim: a drive, with the state that configfs (config.c), the disk (disk.c)
+ * and debugfs (stats.c) share.
  */
 #ifndef FLASHSIM_DRIVE_H
 #define FLASHSIM_DRIVE_H
@@ -13,7 +14,6 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
-#include "counters.h"
 #include "inject.h"
 #include "model.h"
 #include "profile.h"
@@ -26,8 +26,6 @@
  * @rules_group: its subdirectory rules
  * @profile: name of the profile chosen last
  * @params: parameters, fixed while powered
- * @size_mb: exported size
- * @seed: seed of all random choices of the drive
  * @power: the disk exists; changes under flashsim_mutex
  * @lock: protects the members below that change during I/O
  * @model_mutex: held during work on the model that is too long for @lock
@@ -43,6 +41,8 @@
  * @tag_set: block layer tags
  * @disk: the disk
  * @debugfs: its directory in debugfs
+ *
+ * The other members are settings, see settings.h.
  */
 struct flashsim_drive {
 	struct config_group group;
@@ -50,8 +50,8 @@ struct flashsim_drive {
 	struct config_group rules_group;
 	char profile[FLASHSIM_PROFILE_NAME];
 	struct flashsim_params params;
-	u32 size_mb;
-	u64 seed;
+#define DRIVE(_type, _name, ...) _type _name;
+#include "settings.h"
 	bool power;
 
 	/* Taken in interrupts: the model, injection, counters. */
@@ -71,5 +71,16 @@ struct flashsim_drive {
 	struct gendisk *disk;
 	struct dentry *debugfs;
 };
+
+/* disk.c */
+int flashsim_power_on(struct flashsim_drive *drive);
+void flashsim_power_off(struct flashsim_drive *drive);
+void flashsim_precondition(struct flashsim_drive *drive);
+
+/* stats.c */
+void flashsim_stats_init(void);
+void flashsim_stats_exit(void);
+void flashsim_stats_add(struct flashsim_drive *drive);
+void flashsim_stats_remove(struct flashsim_drive *drive);
 
 #endif /* FLASHSIM_DRIVE_H */

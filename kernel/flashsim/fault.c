@@ -75,13 +75,13 @@ static bool rule_next(struct flashsim_rule *rule)
 	s64 n = ++rule->matched;
 	u64 rest;
 
-	switch (rule->knobs.frequency) {
+	switch (rule->settings.frequency) {
 	case FLASHSIM_FREQ_ALL:
 		return true;
 	case FLASHSIM_FREQ_ALL_AFTER:
-		return n > rule->knobs.n;
+		return n > rule->settings.n;
 	case FLASHSIM_FREQ_INTERVAL:
-		div64_u64_rem(n, rule->knobs.n, &rest);
+		div64_u64_rem(n, rule->settings.n, &rest);
 		return !rest;
 	}
 	return false;
@@ -91,15 +91,15 @@ static bool rule_next(struct flashsim_rule *rule)
 static void rule_hit(struct flashsim_rule *rule, struct flashsim_faults *faults,
 		     u64 seed, u64 start, u64 end)
 {
-	const struct flashsim_rule_knobs *knobs = &rule->knobs;
+	const struct flashsim_rule_settings *settings = &rule->settings;
 	struct flashsim_hit *hit;
 	u32 len = (end - start) << SECTOR_SHIFT;
 	u64 dice = flashsim_hash(seed ^ FAULT_SALT, rule->matched);
 
 	rule->injected++;
-	switch (knobs->fault) {
+	switch (settings->fault) {
 	case FLASHSIM_FAULT_DELAY:
-		faults->extra_ns += knobs->latency_us * NSEC_PER_USEC;
+		faults->extra_ns += settings->latency_us * NSEC_PER_USEC;
 		return;
 	case FLASHSIM_FAULT_MEDIUM_ERROR:
 		faults->medium_error = true;
@@ -110,14 +110,14 @@ static void rule_hit(struct flashsim_rule *rule, struct flashsim_faults *faults,
 	if (faults->nr_hits == faults->max_hits)
 		return;
 	hit = &faults->hits[faults->nr_hits++];
-	hit->fault = knobs->fault;
+	hit->fault = settings->fault;
 	hit->sector = start;
 	hit->offset = 0;
 	hit->len = len;
 	hit->mask = 0xff;
-	if (knobs->fault == FLASHSIM_FAULT_BIT_FLIP) {
-		u32 byte = knobs->offset < 0 ? dice >> 8 : knobs->offset;
-		u32 bit = knobs->bit < 0 ? dice & 7 : knobs->bit;
+	if (settings->fault == FLASHSIM_FAULT_BIT_FLIP) {
+		u32 byte = settings->offset < 0 ? dice >> 8 : settings->offset;
+		u32 bit = settings->bit < 0 ? dice & 7 : settings->bit;
 
 		hit->offset = byte % len;
 		hit->len = 1;
@@ -141,13 +141,13 @@ void flashsim_faults_decide(struct list_head *rules, u64 seed,
 	struct flashsim_rule *rule;
 
 	list_for_each_entry(rule, rules, list) {
-		const struct flashsim_rule_knobs *knobs = &rule->knobs;
+		const struct flashsim_rule_settings *settings = &rule->settings;
 		u64 pos;
 
-		if (!rule->enabled || !(knobs->op & op) ||
-		    (knobs->tag >= 0 && knobs->tag != tag))
+		if (!rule->enabled || !(settings->op & op) ||
+		    (settings->tag >= 0 && settings->tag != tag))
 			continue;
-		if (!knobs->count) {
+		if (!settings->count) {
 			u64 start = first, end = last;
 
 			if (rule_clip(rule, &start, &end) && rule_next(rule))

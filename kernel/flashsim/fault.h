@@ -39,27 +39,12 @@ struct flashsim_range {
 };
 
 /**
- * struct flashsim_rule_knobs - settings of a rule; each is a file in configfs
- * @op: mask of FLASHSIM_OP_
- * @tag: I/O tag that matches; -1 for any
- * @count: count requests (0) or 4 KiB blocks (1)
- * @frequency: which matches are hit: enum flashsim_frequency
- * @n: parameter of @frequency
- * @fault: the effect on them: enum flashsim_fault
- * @latency_us: for a delay
- * @offset: for a bit flip: the byte; -1 to derive it from the seed
- * @bit: for a bit flip: the bit; -1 to derive it from the seed
+ * struct flashsim_rule_settings - see settings.h
  */
-struct flashsim_rule_knobs {
-	s64 op;
-	s64 tag;
-	s64 count;
-	s64 frequency;
-	s64 n;
-	s64 fault;
-	s64 latency_us;
-	s64 offset;
-	s64 bit;
+struct flashsim_rule_settings {
+#define RULE(_name, ...) s64 _name;
+#define RULE_WORD RULE
+#include "settings.h"
 };
 
 /**
@@ -68,7 +53,7 @@ struct flashsim_rule_knobs {
  * @list: list of the drive's rules, in the order of their creation
  * @drive: the drive
  * @enabled: the rule is applied to I/Os
- * @knobs: its settings
+ * @settings: its settings
  * @ranges_mutex: serialises changes of @ranges
  * @nr_ranges: number of ranges; 0 for the whole disk
  * @ranges: sorted and not adjacent
@@ -80,7 +65,7 @@ struct flashsim_rule {
 	struct list_head list;
 	struct flashsim_drive *drive;
 	bool enabled;
-	struct flashsim_rule_knobs knobs;
+	struct flashsim_rule_settings settings;
 	struct mutex ranges_mutex; /* taken by writers; readers take @drive->lock */
 	u32 nr_ranges;
 	struct flashsim_range *ranges;

@@ -2,21 +2,21 @@
 /*
  * The flash drive emulator: declarations shared by all parts.
  *
- *  main.c     the module
- *  config.c   configfs: create drives, set their parameters
- *  rules.c    configfs of the fault rules
+ *  config.c   the module and configfs: create drives, set their parameters,
+ *             injection and fault rules
+ *  settings.h the table of all settings and counters
  *  drive.h    a drive
  *  disk.c     the block device: receive requests, move data, complete requests
  *  stats.c    debugfs
- *  model.c    time: chips, channels, the write buffer, completion times of I/Os;
- *             and the clock
+ *  model.c    time: the write buffer, completion times of I/Os; and the clock
+ *  chip.c     time: chips and channels
  *  ftl.c      space: location of each page, garbage collection, wear
  *  store.c    the data itself
  *  fault.c    faults, by rule
  *  inject.c   additional latency, by pattern, shape, place and time
  *  profile.c  the predefined drives, with the sources of their parameters
  *
- * Each part calls only those listed after it. Only model.c and ftl.c implement
+ * Each part calls only those listed after it. Only model.c, chip.c and ftl.c implement
  * the internals of a drive; they move no data. Only store.c holds data; it does
  * not use time.
  */

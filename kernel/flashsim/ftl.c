@@ -28,7 +28,6 @@
 #include <linux/overflow.h>
 #include <linux/slab.h>
 
-#include "counters.h"
 #include "flashsim.h"
 #include "ftl.h"
 #include "profile.h"
@@ -85,7 +84,12 @@ static u32 chip_first_block(const struct flashsim_ftl *ftl, u32 chip)
 	return chip * ftl->chip_blocks;
 }
 
-static void ftl_invalidate(struct flashsim_ftl *ftl, u32 lpn)
+/**
+ * flashsim_ftl_trim() - discard the contents of a logical unit
+ * @ftl: the mapping
+ * @lpn: the unit
+ */
+void flashsim_ftl_trim(struct flashsim_ftl *ftl, u32 lpn)
 {
 	u32 ppn = ftl->l2p[lpn];
 	u32 block;
@@ -102,7 +106,7 @@ static void ftl_map(struct flashsim_ftl *ftl, u32 lpn, u32 ppn)
 {
 	u32 block = ppn / ftl->block_units;
 
-	ftl_invalidate(ftl, lpn);
+	flashsim_ftl_trim(ftl, lpn);
 	ftl->l2p[lpn] = ppn;
 	ftl->p2l[ppn] = lpn;
 	ftl->blocks[block].valid++;
@@ -374,14 +378,20 @@ u32 flashsim_ftl_write_row(struct flashsim_ftl *ftl, const u32 *lpn, u32 n,
 	return chip;
 }
 
-/**
- * flashsim_ftl_trim() - discard the contents of a logical unit
- * @ftl: the mapping
- * @lpn: the unit
- */
-void flashsim_ftl_trim(struct flashsim_ftl *ftl, u32 lpn)
+/* Write all units that hold no data, in order. */
+static void ftl_fill(struct flashsim_ftl *ftl)
 {
-	ftl_invalidate(ftl, lpn);
+	struct flashsim_gc_work work = {};
+	u32 lpn[FLASHSIM_MAX_ROW_UNITS];
+	u32 next = 0, k, row;
+
+	while (next < ftl->nr_units) {
+		for (k = 0; k < ftl->row_units && next < ftl->nr_units; next++)
+			if (ftl->l2p[next] == FLASHSIM_NONE)
+				lpn[k++] = next;
+		if (k)
+			flashsim_ftl_write_row(ftl, lpn, k, &row, &work);
+	}
 }
 
 /**
@@ -398,16 +408,10 @@ void flashsim_ftl_precondition(struct flashsim_ftl *ftl, u64 seed)
 	u32 lpn[FLASHSIM_MAX_ROW_UNITS];
 	u64 units = (u64)PRECONDITION_PASSES * ftl->nr_units;
 	u64 n = 0;
-	u32 next = 0, k, row;
+	u32 k, row;
 
-	/* Fill the drive first, because it may have been trimmed. */
-	while (next < ftl->nr_units) {
-		for (k = 0; k < ftl->row_units && next < ftl->nr_units; next++)
-			if (ftl->l2p[next] == FLASHSIM_NONE)
-				lpn[k++] = next;
-		if (k)
-			flashsim_ftl_write_row(ftl, lpn, k, &row, &work);
-	}
+	/* The drive may have been trimmed. */
+	ftl_fill(ftl);
 	while (n < units) {
 		for (k = 0; k < ftl->row_units; k++) {
 			u64 r = flashsim_hash(seed ^ PRECONDITION_SALT, n++);
@@ -440,23 +444,6 @@ void flashsim_ftl_wear(const struct flashsim_ftl *ftl, u32 chip, u32 *free,
 	for (b = first; b < first + ftl->chip_blocks; b++) {
 		*min_erases = min(*min_erases, ftl->blocks[b].erases);
 		*max_erases = max(*max_erases, ftl->blocks[b].erases);
-	}
-}
-
-/*
- * Write the whole drive once, in order, because drives in service are not
- * empty.
- */
-static void ftl_fill(struct flashsim_ftl *ftl)
-{
-	struct flashsim_gc_work work = {};
-	u32 lpn[FLASHSIM_MAX_ROW_UNITS];
-	u32 next = 0, k, row;
-
-	while (next < ftl->nr_units) {
-		for (k = 0; k < ftl->row_units && next < ftl->nr_units; k++)
-			lpn[k] = next++;
-		flashsim_ftl_write_row(ftl, lpn, k, &row, &work);
 	}
 }
 
@@ -531,6 +518,7 @@ int flashsim_ftl_init(struct flashsim_ftl *ftl, const struct flashsim_params *p,
 		/* Chips do not all erase at the same time. */
 		ftl->chips[i].slices = i * p->block_slices / ftl->nr_chips;
 	}
+	/* Drives in service are not empty. */
 	ftl_fill(ftl);
 	return 0;
 }

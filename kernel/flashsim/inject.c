@@ -67,17 +67,9 @@
 void flashsim_inject_init(struct flashsim_inject *inj)
 {
 	*inj = (struct flashsim_inject) {
-		.pattern = FLASHSIM_INJECT_NONE,
-		.shape = FLASHSIM_INJECT_CONSTANT,
-		.op = FLASHSIM_OP_READ | FLASHSIM_OP_WRITE,
-		.ratio_ppm = 10000,
-		.period_ios = 100000,
-		.interval = 100,
-		.latency_us = 1000,
-		.at_depth = 8,
-		.tail_milli = 1500,
-		.window_turns = 1,
-		.window_turn_mask = 1,
+#define INJECT(_name, _min, _max, _default) ._name = _default,
+#define INJECT_WORD(_name, _default) ._name = _default,
+#include "settings.h"
 	};
 }
 

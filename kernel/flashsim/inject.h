@@ -6,6 +6,8 @@
 #include <linux/time64.h>
 #include <linux/types.h>
 
+#include "flashsim.h"
+
 /* The maximum of latency_us and of a Pareto value. */
 #define FLASHSIM_INJECT_MAX_US	(60 * USEC_PER_SEC)
 
@@ -34,45 +36,16 @@ enum flashsim_shape {
 
 /**
  * struct flashsim_inject - latency added to the drive's own, see inject.c
- * @pattern: which I/Os are hit
- * @shape: how much latency is added
- * @op: mask of FLASHSIM_OP_
- * @ratio_ppm: fraction of matching I/Os that are hit
- * @period_ios: length of the cycle of the continuous pattern
- * @interval: distance between hits of the interval pattern
- * @latency_us: latency added to an I/O that is hit: at the ramp's peak, at the
- *	queue shape's depth, as the Pareto distribution's median
- * @at_depth: queue: number of I/Os in the drive for which latency_us is added
- * @tail_milli: Pareto: the tail index, in thousandths
- * @region_sector: first sector of the slow region
- * @region_sectors: its length; 0 for the whole drive
- * @window_start_us: start of the first window, after arming
- * @window_us: length of a window; 0 for always
- * @window_every_us: from the start of one window to the next; 0 for a single
- *	window
- * @window_turns: number of turns in which windows are assigned to drives
- * @window_turn_mask: the turns of this drive
  * @armed: injection is on
  * @armed_ns: when it was armed, the zero of the window clock
  * @matched: matching I/Os seen since then
+ *
+ * The other members are settings, see settings.h.
  */
 struct flashsim_inject {
-	enum flashsim_pattern pattern;
-	enum flashsim_shape shape;
-	u32 op;
-	u64 ratio_ppm;
-	u64 period_ios;
-	u64 interval;
-	u64 latency_us;
-	u64 at_depth;
-	u64 tail_milli;
-	u64 region_sector;
-	u64 region_sectors;
-	u64 window_start_us;
-	u64 window_us;
-	u64 window_every_us;
-	u64 window_turns;
-	u64 window_turn_mask;
+#define INJECT(_name, ...) u64 _name;
+#define INJECT_WORD INJECT
+#include "settings.h"
 	bool armed;
 	u64 armed_ns;
 	u64 matched;

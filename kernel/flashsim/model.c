@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * flashsim: time. Chips, channels, the write buffer, and completion times of
- * I/Os.
+ * flashsim: time. The write buffer, and completion times of I/Os, with the chips
+ * and channels of chip.c.
  *
  *           writes                                     reads
  *             |  link to the drive                       ^  link to the host
@@ -44,28 +44,12 @@
  * and not when the whole read is complete.
  */
 #include <linux/ktime.h>
-#include <linux/list.h>
 #include <linux/math64.h>
 #include <linux/mm.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
-#include <linux/timerqueue.h>
 
-#include "counters.h"
-#include "flashsim.h"
-#include "ftl.h"
-#include "model.h"
-#include "profile.h"
-
-/*
- * Maximum number of bookings per channel: more than its chips leave separate
- * under the largest reads. Beyond that, the shortest gap between two bookings
- * is closed.
- */
-#define CHANNEL_SLOTS		512
-
-/* Percentage of the buffer in use above which the backlog no longer waits. */
-#define URGENT_PCT		90
+#include "chip.h"
 
 #define MODEL_SALT		0x666c757368ULL
 
@@ -73,177 +57,6 @@
 #define UNIT_DIRTY		BIT(15)
 #define UNIT_DEAD		BIT(14)
 #define UNIT_INFLIGHT		GENMASK(13, 0)
-
-enum op_type {
-	OP_PROGRAM,
-	OP_GC,
-};
-
-/**
- * struct fs_op - an operation of a chip that has not started, or is in progress
- * @next: next in the list, or FLASHSIM_NONE
- * @n: OP_PROGRAM: units in @lpn
- * @type: enum op_type
- * @page_type: OP_PROGRAM: index of the page among those that share a word line
- * @reads: OP_GC: rows to read
- * @programs: program steps
- * @erases: OP_GC: erase steps
- * @units_per_read: OP_GC: units transferred for each row read
- * @seq: OP_PROGRAM: its number, for cache flushes
- * @end: when it is complete, once started
- * @lpn: OP_PROGRAM: logical units
- */
-struct fs_op {
-	u32 next;
-	u16 n;
-	u8 type;
-	u8 page_type;
-	u32 reads;
-	u32 programs;
-	u32 erases;
-	u32 units_per_read;
-	u64 seq;
-	u64 end;
-	u32 lpn[FLASHSIM_MAX_ROW_UNITS];
-};
-
-/**
- * struct fs_chip - a chip
- * @busy_until: end of the work that it is committed to
- * @head: first operation of the backlog
- * @tail: last operation of the backlog
- * @run_head: first program committed and not complete
- * @run_tail: last such program
- * @reads: read steps left of the operation at the head of the backlog
- * @programs: program steps left of it
- * @erases: erase steps left of it
- * @overtaken: reads that went before the backlog since its last step
- * @backlog: operations in the backlog
- * @busy_ns: time committed since power on
- * @event: node in the queue of chips, ordered by the time of the next event
- */
-struct fs_chip {
-	u64 busy_until;
-	u32 head;
-	u32 tail;
-	u32 run_head;
-	u32 run_tail;
-	u32 reads;
-	u32 programs;
-	u32 erases;
-	u32 overtaken;
-	u32 backlog;
-	u64 busy_ns;
-	struct timerqueue_node event;
-};
-
-/**
- * struct fs_arrival - a write whose data are on the link
- * @when: time when all data are in the buffer
- * @unit: first unit
- * @nr_units: number of units
- */
-struct fs_arrival {
-	u64 when;
-	u32 unit;
-	u32 nr_units;
-};
-
-struct fs_slot {
-	u64 start;
-	u64 end;
-};
-
-/*
- * A resource with one transfer at a time: a channel, or a direction of the
- * link.
- */
-struct fs_channel {
-	u32 n;
-	struct fs_slot slot[CHANNEL_SLOTS];
-};
-
-/**
- * struct flashsim_model - the drive's time
- * @p: parameters
- * @counters: counters
- * @complete: called when the completion time of a request is known
- * @ftl: space
- * @seed: seed of the drive
- * @now: time of the last event or submission
- * @chips: chips, chip i on channel i % channels
- * @channels: channels, followed by the link to the host
- * @link_free: time until which the link to the drive is in use
- * @arrivals: ring of writes on the link, at most one per unit of the buffer
- * @arrival_head: index of the first
- * @nr_arrivals: number of writes on the link
- * @events: chips with a pending event
- * @ops: pool of operations
- * @free_op: first free operation
- * @ops_free: number of free operations
- * @unit_state: UNIT_* of every logical unit
- * @dirty_ring: dirty units in the order of arrival
- * @ring_size: its size
- * @ring_head: index of the oldest
- * @dirty: entries in the ring
- * @buffer_units: size of the buffer
- * @buffer_used: units reserved by writes, dirty or being programmed
- * @watermark: number of dirty units above which flushing starts
- * @flush_phase: time of the first tick of the flush interval
- * @next_flush: time of the next tick with dirty rows to flush
- * @program_steps: steps between which a program can be suspended
- * @erase_steps: steps between which an erase can be suspended
- * @seq: programs queued so far
- * @programs_out: programs not complete
- * @waiting: writes that wait for room in the buffer
- * @flushing: cache flushes that wait for programs
- * @dry: the oracle is active: change only the shadows
- * @generation: current generation of shadows
- * @shadow_chips: copies of chips that the oracle works on
- * @shadow_chip_gen: generation of each
- * @shadow_channels: copies of channels that the oracle works on
- * @shadow_channel_gen: generation of each
- */
-struct flashsim_model {
-	const struct flashsim_params *p;
-	struct flashsim_counters *counters;
-	flashsim_complete_fn complete;
-	struct flashsim_ftl ftl;
-	u64 seed;
-	u64 now;
-	struct fs_chip *chips;
-	struct fs_channel *channels;
-	u64 link_free;
-	struct fs_arrival *arrivals;
-	u32 arrival_head;
-	u32 nr_arrivals;
-	struct timerqueue_head events;
-	struct fs_op *ops;
-	u32 free_op;
-	u32 ops_free;
-	u16 *unit_state;
-	u32 *dirty_ring;
-	u32 ring_size;
-	u32 ring_head;
-	u32 dirty;
-	u32 buffer_units;
-	u32 buffer_used;
-	u32 watermark;
-	u64 flush_phase;
-	u64 next_flush;
-	u32 program_steps;
-	u32 erase_steps;
-	u64 seq;
-	u32 programs_out;
-	struct list_head waiting;
-	struct list_head flushing;
-	bool dry;
-	u32 generation;
-	struct fs_chip *shadow_chips;
-	u32 *shadow_chip_gen;
-	struct fs_channel *shadow_channels;
-	u32 *shadow_channel_gen;
-};
 
 /**
  * flashsim_now() - get the time
@@ -257,252 +70,6 @@ u64 flashsim_now(struct flashsim_clock *clock)
 {
 	clock->latest = max(clock->latest, ktime_get_ns());
 	return clock->latest;
-}
-
-/* ---- what the oracle may change: shadows of chips and channels ---- */
-
-static struct fs_chip *get_chip(struct flashsim_model *m, u32 i)
-{
-	if (!m->dry)
-		return &m->chips[i];
-	if (m->shadow_chip_gen[i] != m->generation) {
-		m->shadow_chip_gen[i] = m->generation;
-		m->shadow_chips[i] = m->chips[i];
-	}
-	return &m->shadow_chips[i];
-}
-
-static struct fs_channel *get_channel(struct flashsim_model *m, u32 i)
-{
-	const struct fs_channel *ch = &m->channels[i];
-
-	if (!m->dry)
-		return &m->channels[i];
-	if (m->shadow_channel_gen[i] != m->generation) {
-		m->shadow_channel_gen[i] = m->generation;
-		m->shadow_channels[i].n = ch->n;
-		memcpy(m->shadow_channels[i].slot, ch->slot,
-		       ch->n * sizeof(ch->slot[0]));
-	}
-	return &m->shadow_channels[i];
-}
-
-/* ---- channels ---- */
-
-static void channel_forget(struct fs_channel *ch, u64 now)
-{
-	u32 i = 0;
-
-	while (i < ch->n && ch->slot[i].end <= now)
-		i++;
-	if (!i)
-		return;
-	ch->n -= i;
-	memmove(ch->slot, ch->slot + i, ch->n * sizeof(ch->slot[0]));
-}
-
-/* Merge the two bookings with the shortest gap between them. */
-static void channel_close_gap(struct fs_channel *ch)
-{
-	u32 i, best = 1;
-
-	for (i = 2; i < ch->n; i++)
-		if (ch->slot[i].start - ch->slot[i - 1].end <
-		    ch->slot[best].start - ch->slot[best - 1].end)
-			best = i;
-	ch->slot[best - 1].end = ch->slot[best].end;
-	ch->n--;
-	memmove(ch->slot + best, ch->slot + best + 1,
-		(ch->n - best) * sizeof(ch->slot[0]));
-}
-
-/* Book the first free @len ns from @ready on; return their end. */
-static u64 channel_book(struct flashsim_model *m, u32 channel, u64 ready,
-			u64 len)
-{
-	struct fs_channel *ch = get_channel(m, channel);
-	u64 start = ready;
-	u32 i;
-
-	if (!len)
-		return ready;
-	channel_forget(ch, m->now);
-	if (ch->n == CHANNEL_SLOTS)
-		channel_close_gap(ch);
-	for (i = 0; i < ch->n; i++) {
-		if (start + len <= ch->slot[i].start)
-			break;
-		start = max(start, ch->slot[i].end);
-	}
-	if (i > 0 && ch->slot[i - 1].end == start) {
-		ch->slot[i - 1].end = start + len;
-		if (i < ch->n && ch->slot[i].start == start + len) {
-			ch->slot[i - 1].end = ch->slot[i].end;
-			ch->n--;
-			memmove(ch->slot + i, ch->slot + i + 1,
-				(ch->n - i) * sizeof(ch->slot[0]));
-		}
-	} else if (i < ch->n && ch->slot[i].start == start + len) {
-		ch->slot[i].start = start;
-	} else {
-		memmove(ch->slot + i + 1, ch->slot + i,
-			(ch->n - i) * sizeof(ch->slot[0]));
-		ch->slot[i].start = start;
-		ch->slot[i].end = start + len;
-		ch->n++;
-	}
-	return start + len;
-}
-
-/* ---- operations and backlogs ---- */
-
-static u32 op_alloc(struct flashsim_model *m)
-{
-	u32 i = m->free_op;
-
-	m->free_op = m->ops[i].next;
-	m->ops_free--;
-	return i;
-}
-
-static void op_free(struct flashsim_model *m, u32 i)
-{
-	m->ops[i].next = m->free_op;
-	m->free_op = i;
-	m->ops_free++;
-}
-
-/*
- * Return the time for a page of a word line: early pages are fast, late ones
- * slow.
- */
-static u64 page_time(const struct flashsim_model *m, u64 ns, u32 page_type)
-{
-	return div_u64(ns * (100 + (int)(page_type - 1) *
-			     (int)m->p->page_spread_pct), 100);
-}
-
-static void chip_requeue(struct flashsim_model *m, struct fs_chip *c)
-{
-	u64 t = U64_MAX;
-
-	if (m->dry)
-		return;
-	if (c->run_head != FLASHSIM_NONE)
-		t = m->ops[c->run_head].end;
-	if (c->head != FLASHSIM_NONE)
-		t = min(t, max(c->busy_until, m->now));
-	if (timerqueue_node_queued(&c->event)) {
-		if (c->event.expires == t)
-			return;
-		timerqueue_del(&m->events, &c->event);
-	}
-	if (t == U64_MAX)
-		return;
-	c->event.expires = t;
-	timerqueue_add(&m->events, &c->event);
-}
-
-static void chip_load_head(struct flashsim_model *m, struct fs_chip *c)
-{
-	const struct fs_op *op = &m->ops[c->head];
-
-	c->reads = op->reads;
-	c->programs = op->programs;
-	c->erases = op->erases;
-}
-
-static void chip_enqueue(struct flashsim_model *m, struct fs_chip *c, u32 i)
-{
-	m->ops[i].next = FLASHSIM_NONE;
-	c->backlog++;
-	if (c->head == FLASHSIM_NONE) {
-		c->head = i;
-		c->tail = i;
-		c->overtaken = 0;
-		chip_load_head(m, c);
-	} else {
-		m->ops[c->tail].next = i;
-		c->tail = i;
-	}
-}
-
-/* Commit the chip to the next step of its backlog, which starts at @t. */
-static void chip_step(struct flashsim_model *m, u32 chip, u64 t)
-{
-	struct fs_chip *c = get_chip(m, chip);
-	const struct flashsim_params *p = m->p;
-	u32 i = c->head;
-	struct fs_op *op = &m->ops[i];
-	u64 end;
-
-	if (c->reads) {
-		c->reads--;
-		end = channel_book(m, chip % p->channels, t + p->page_read_ns,
-				   (u64)op->units_per_read *
-				   p->channel_transfer_ns);
-	} else if (c->programs) {
-		end = t;
-		if (c->programs % m->program_steps == 0)
-			end = channel_book(m, chip % p->channels, t,
-					   (u64)m->ftl.row_units *
-					   p->channel_transfer_ns);
-		c->programs--;
-		end += div_u64(page_time(m, p->page_program_ns, op->page_type),
-			       m->program_steps);
-	} else {
-		c->erases--;
-		end = t + p->block_erase_ns / m->erase_steps;
-	}
-	c->busy_ns += end - t;
-	c->busy_until = end;
-	c->overtaken = 0;
-	if (c->reads || c->programs || c->erases)
-		return;
-
-	/* After its last step, the operation leaves the backlog. */
-	c->head = op->next;
-	c->backlog--;
-	if (c->head != FLASHSIM_NONE)
-		chip_load_head(m, c);
-	if (m->dry)
-		return;
-	if (op->type == OP_GC) {
-		op_free(m, i);
-		return;
-	}
-	op->end = end;
-	op->next = FLASHSIM_NONE;
-	if (c->run_head == FLASHSIM_NONE)
-		c->run_head = i;
-	else
-		m->ops[c->run_tail].next = i;
-	c->run_tail = i;
-}
-
-static void chip_enqueue_gc(struct flashsim_model *m, struct fs_chip *c,
-			    const struct flashsim_gc_work *gc)
-{
-	u32 programs = gc->rows_programmed * m->program_steps;
-	u32 erases = gc->erases * m->erase_steps;
-	struct fs_op *op;
-	u32 i;
-
-	if (!gc->rows_read && !programs && !erases)
-		return;
-	m->counters->page_programs += gc->rows_programmed;
-	m->counters->page_reads += gc->rows_read;
-	i = op_alloc(m);
-	op = &m->ops[i];
-	op->type = OP_GC;
-	op->page_type = 1;
-	op->n = 0;
-	op->reads = gc->rows_read;
-	op->programs = programs;
-	op->erases = erases;
-	op->units_per_read = gc->rows_read ?
-		DIV_ROUND_UP(gc->units_moved, gc->rows_read) : 0;
-	chip_enqueue(m, c, i);
 }
 
 /* ---- the write buffer ---- */
@@ -561,9 +128,9 @@ static void flush_row(struct flashsim_model *m)
 		return;
 	chip = flashsim_ftl_write_row(&m->ftl, lpn, n, &row, &gc);
 	c = &m->chips[chip];
-	chip_enqueue_gc(m, c, &gc);
+	flashsim_chip_enqueue_gc(m, c, &gc);
 
-	i = op_alloc(m);
+	i = flashsim_op_alloc(m);
 	op = &m->ops[i];
 	op->type = OP_PROGRAM;
 	op->page_type = row % 3;
@@ -573,10 +140,10 @@ static void flush_row(struct flashsim_model *m)
 	op->erases = 0;
 	op->seq = ++m->seq;
 	memcpy(op->lpn, lpn, n * sizeof(u32));
-	chip_enqueue(m, c, i);
+	flashsim_chip_enqueue(m, c, i);
 	m->programs_out++;
 	m->counters->page_programs++;
-	chip_requeue(m, c);
+	flashsim_chip_requeue(m, c);
 }
 
 static void flush_rows(struct flashsim_model *m)
@@ -683,7 +250,7 @@ static void program_done(struct flashsim_model *m, u32 i)
 		list_del(&cmd->wait);
 		m->complete(cmd, op->end + m->p->controller_ns);
 	}
-	op_free(m, i);
+	flashsim_op_free(m, i);
 }
 
 /* ---- events ---- */
@@ -700,8 +267,8 @@ static void chip_event(struct flashsim_model *m, struct fs_chip *c, u64 t)
 		released = true;
 	}
 	while (c->head != FLASHSIM_NONE && c->busy_until <= t)
-		chip_step(m, c - m->chips, t);
-	chip_requeue(m, c);
+		flashsim_chip_step(m, c - m->chips, t);
+	flashsim_chip_requeue(m, c);
 	if (released)
 		buffer_admit_waiting(m, t);
 }
@@ -757,38 +324,6 @@ u64 flashsim_model_next_event(struct flashsim_model *m)
 }
 
 /* ---- reads ---- */
-
-static bool backlog_urgent(const struct flashsim_model *m)
-{
-	return !list_empty(&m->waiting) ||
-	       (u64)m->buffer_used * 100 > (u64)m->buffer_units * URGENT_PCT;
-}
-
-/* Read @n units of one row; return when they have left the channel. */
-static u64 read_row(struct flashsim_model *m, u32 row, u32 n, u64 t0)
-{
-	u32 chip = row / (m->ftl.chip_blocks * m->p->pages_per_block);
-	u32 page_type = row % 3;
-	struct fs_chip *c = get_chip(m, chip);
-	u64 start, sensed, end;
-
-	if (c->head != FLASHSIM_NONE) {
-		if (backlog_urgent(m) || c->overtaken >= m->p->reads_ahead)
-			chip_step(m, chip, max(c->busy_until, m->now));
-		else
-			c->overtaken++;
-	}
-	start = max(t0, c->busy_until);
-	sensed = start + page_time(m, m->p->page_read_ns, page_type);
-	end = channel_book(m, chip % m->p->channels, sensed,
-			   (u64)n * m->p->channel_transfer_ns);
-	c->busy_ns += sensed - start;
-	c->busy_until = sensed;
-	chip_requeue(m, c);
-	if (!m->dry)
-		m->counters->page_reads++;
-	return end;
-}
 
 static bool unit_is_buffered(const struct flashsim_model *m, u32 unit)
 {
@@ -846,11 +381,12 @@ static u64 read_units(struct flashsim_model *m, u32 unit, u32 nr, u64 now)
 		n = units_without_flash(m, unit, end);
 		if (!n) {
 			n = units_of_row(m, unit, end);
-			ready = read_row(m, m->ftl.l2p[unit] / m->ftl.row_units,
-					 n, t0);
+			ready = flashsim_read_row(m, m->ftl.l2p[unit] /
+						  m->ftl.row_units, n, t0);
 		}
-		done = max(done, channel_book(m, p->channels, ready,
-					      (u64)n * p->host_transfer_ns));
+		ready = flashsim_channel_book(m, p->channels, ready,
+					      (u64)n * p->host_transfer_ns);
+		done = max(done, ready);
 	}
 	return done;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * flashsim: the predefined drives of the emulator.
+ * flashsim: the predefined drives of the emulator. Their values are in settings.h.
  *
- * The values come from publications and are not fitted to any policy or
+ * They come from publications and are not fitted to any policy or
  * experiment:
  *
  *   channels, chips		4 to 32 channels of 4 to 16 chips: the range of the
@@ -43,202 +43,63 @@
  *
  * Buffer, flush interval and all times are those of a drive of normal size.
  */
+#include <linux/errno.h>
 #include <linux/kernel.h>
+#include <linux/stddef.h>
 #include <linux/string.h>
 
 #include "profile.h"
 
-static const struct flashsim_profile profiles[] = {
-	{
-		/*
-		 * TLC on SATA: few chips, small volatile buffer, no suspension.
-		 */
-		.name = "consumer",
-		.params = {
-			.channels = 4,
-			.chips_per_channel = 4,
-			.planes = 2,
-			.page_kb = 16,
-			.pages_per_block = 8,
-			.block_slices = 64,
-			.page_read_ns = 74000,
-			.page_program_ns = 900000,
-			.block_erase_ns = 5000000,
-			.page_spread_pct = 20,
-			.program_suspend_ns = 0,
-			.erase_suspend_ns = 0,
-			.channel_transfer_ns = 10240,
-			.controller_ns = 9000,
-			.buffer_ns = 7000,
-			.host_transfer_ns = 7447,
-			.buffer_mb = 12,
-			.buffer_watermark_pct = 50,
-			.flush_interval_us = 1000000,
-			.volatile_cache = 1,
-			.overprovision_pct = 7,
-			.gc_low_blocks = 3,
-			.gc_high_blocks = 6,
-			.gc_policy = 0,
-			.wear_delta = 100,
-			.reads_ahead = 64,
-			.queue_depth = 1024,
-		},
-	}, {
-		/*
-		 * MLC on NVMe, four lanes of PCIe 3, 256 GB: the class of the
-		 * drives in the consumer array of Hao et al. It has twice the
-		 * chips of the profile above, and is otherwise designed like
-		 * it.
-		 */
-		.name = "consumer-nvme",
-		.params = {
-			.channels = 8,
-			.chips_per_channel = 4,
-			.planes = 2,
-			.page_kb = 16,
-			.pages_per_block = 4,
-			.block_slices = 64,
-			.page_read_ns = 60000,
-			.page_program_ns = 830000,
-			.block_erase_ns = 5000000,
-			.page_spread_pct = 20,
-			.program_suspend_ns = 0,
-			.erase_suspend_ns = 0,
-			.channel_transfer_ns = 10240,
-			.controller_ns = 9000,
-			.buffer_ns = 7000,
-			.host_transfer_ns = 1905,
-			.buffer_mb = 12,
-			.buffer_watermark_pct = 50,
-			.flush_interval_us = 1000000,
-			.volatile_cache = 1,
-			.overprovision_pct = 7,
-			.gc_low_blocks = 3,
-			.gc_high_blocks = 6,
-			.gc_policy = 0,
-			.wear_delta = 100,
-			.reads_ahead = 64,
-			.queue_depth = 1024,
-		},
-	}, {
-		/* MLC on NVMe, mixed use: no suspension, greedy. */
-		.name = "enterprise-a",
-		.params = {
-			.channels = 16,
-			.chips_per_channel = 8,
-			.planes = 2,
-			.page_kb = 16,
-			.pages_per_block = 4,
-			.block_slices = 64,
-			.page_read_ns = 68000,
-			.page_program_ns = 600000,
-			.block_erase_ns = 3800000,
-			.page_spread_pct = 15,
-			.program_suspend_ns = 0,
-			.erase_suspend_ns = 0,
-			.channel_transfer_ns = 6144,
-			.controller_ns = 8000,
-			.buffer_ns = 3000,
-			.host_transfer_ns = 1280,
-			.buffer_mb = 128,
-			.buffer_watermark_pct = 50,
-			.flush_interval_us = 64000,
-			.volatile_cache = 0,
-			.overprovision_pct = 28,
-			.gc_low_blocks = 3,
-			.gc_high_blocks = 6,
-			.gc_policy = 0,
-			.wear_delta = 100,
-			.reads_ahead = 64,
-			.queue_depth = 1024,
-		},
-	}, {
-		/*
-		 * TLC on NVMe, mixed use: erases can be suspended, large buffer
-		 * flushed often.
-		 */
-		.name = "enterprise-b",
-		.params = {
-			.channels = 8,
-			.chips_per_channel = 16,
-			.planes = 2,
-			.page_kb = 16,
-			.pages_per_block = 4,
-			.block_slices = 128,
-			.page_read_ns = 75000,
-			.page_program_ns = 750000,
-			.block_erase_ns = 5000000,
-			.page_spread_pct = 20,
-			.program_suspend_ns = 0,
-			.erase_suspend_ns = 700000,
-			.channel_transfer_ns = 7680,
-			.controller_ns = 7000,
-			.buffer_ns = 3000,
-			.host_transfer_ns = 1280,
-			.buffer_mb = 256,
-			.buffer_watermark_pct = 75,
-			.flush_interval_us = 8000,
-			.volatile_cache = 0,
-			.overprovision_pct = 28,
-			.gc_low_blocks = 3,
-			.gc_high_blocks = 6,
-			.gc_policy = 1,
-			.wear_delta = 100,
-			.reads_ahead = 64,
-			.queue_depth = 1024,
-		},
-	}, {
-		/*
-		 * TLC on NVMe, read-intensive: large rows, little spare flash,
-		 * rare flushes.
-		 */
-		.name = "enterprise-c",
-		.params = {
-			.channels = 32,
-			.chips_per_channel = 4,
-			.planes = 4,
-			.page_kb = 16,
-			.pages_per_block = 2,
-			.block_slices = 256,
-			.page_read_ns = 60000,
-			.page_program_ns = 1200000,
-			.block_erase_ns = 8000000,
-			.page_spread_pct = 30,
-			.program_suspend_ns = 0,
-			.erase_suspend_ns = 1000000,
-			.channel_transfer_ns = 5120,
-			.controller_ns = 9000,
-			.buffer_ns = 4000,
-			.host_transfer_ns = 1280,
-			.buffer_mb = 64,
-			.buffer_watermark_pct = 50,
-			.flush_interval_us = 250000,
-			.volatile_cache = 0,
-			.overprovision_pct = 12,
-			.gc_low_blocks = 3,
-			.gc_high_blocks = 6,
-			.gc_policy = 1,
-			.wear_delta = 100,
-			.reads_ahead = 64,
-			.queue_depth = 1024,
-		},
-	},
+static const char * const profile_names[] = {
+	/* TLC on SATA: few chips, small volatile buffer, no suspension. */
+	"consumer",
+	/*
+	 * MLC on NVMe, four lanes of PCIe 3, 256 GB: the class of the drives in
+	 * the consumer array of Hao et al. It has twice the chips of the profile
+	 * above, and is otherwise designed like it.
+	 */
+	"consumer-nvme",
+	/* MLC on NVMe, mixed use: no suspension, greedy. */
+	"enterprise-a",
+	/*
+	 * TLC on NVMe, mixed use: erases can be suspended, large buffer flushed
+	 * often.
+	 */
+	"enterprise-b",
+	/*
+	 * TLC on NVMe, read-intensive: large rows, little spare flash, rare
+	 * flushes.
+	 */
+	"enterprise-c",
+};
+
+static const struct {
+	size_t offset;
+	u32 values[ARRAY_SIZE(profile_names)];
+} profile_params[] = {
+#define PARAM(_name, _min, _max, ...) \
+	{ offsetof(struct flashsim_params, _name), { __VA_ARGS__ } },
+#include "settings.h"
 };
 
 /**
- * flashsim_find_profile() - find a profile by its name
- * @name: the name; "enterprise" stands for "enterprise-a"
+ * flashsim_set_profile() - set all parameters to those of a profile
+ * @params: out: the parameters
+ * @name: the profile; "enterprise" stands for "enterprise-a"
  *
- * Return: the profile, or NULL.
+ * Return: 0, or -EINVAL if there is no such profile.
  */
-const struct flashsim_profile *flashsim_find_profile(const char *name)
+int flashsim_set_profile(struct flashsim_params *params, const char *name)
 {
-	int i;
+	int k, i;
 
 	if (!strcmp(name, "enterprise"))
 		name = "enterprise-a";
-	for (i = 0; i < ARRAY_SIZE(profiles); i++)
-		if (!strcmp(name, profiles[i].name))
-			return &profiles[i];
-	return NULL;
+	k = match_string(profile_names, ARRAY_SIZE(profile_names), name);
+	if (k < 0)
+		return k;
+	for (i = 0; i < ARRAY_SIZE(profile_params); i++)
+		*(u32 *)((void *)params + profile_params[i].offset) =
+			profile_params[i].values[k];
+	return 0;
 }

@@ -9,38 +9,16 @@
 #include <linux/seq_file.h>
 
 #include "drive.h"
-#include "stats.h"
 
 static struct dentry *stats_root;
-
-#define COUNTER(name)	{ #name, offsetof(struct flashsim_counters, name) }
 
 static const struct {
 	const char *name;
 	size_t offset;
 } counter_table[] = {
-	COUNTER(reads),
-	COUNTER(writes),
-	COUNTER(discards),
-	COUNTER(cache_flushes),
-	COUNTER(read_sectors),
-	COUNTER(write_sectors),
-	COUNTER(discard_sectors),
-	COUNTER(injected_reads),
-	COUNTER(injected_writes),
-	COUNTER(faulted_reads),
-	COUNTER(faulted_writes),
-	COUNTER(buffer_hits),
-	COUNTER(unmapped_reads),
-	COUNTER(page_reads),
-	COUNTER(page_programs),
-	COUNTER(flushes),
-	COUNTER(buffer_full_writes),
-	COUNTER(gc_runs),
-	COUNTER(gc_pages_moved),
-	COUNTER(erases),
-	COUNTER(block_erases),
-	COUNTER(wear_moves),
+#define COUNTER(_name) \
+	{ #_name, offsetof(struct flashsim_counters, _name) },
+#include "settings.h"
 };
 
 static int counters_show(struct seq_file *s, void *unused)
