@@ -28,12 +28,13 @@
 #define QUESTION_FLAGS (QUESTION_LOOK | QUESTION_AT)
 
 /*
- * For &answer.state. The lower bits are the kernel's BLK_EXPECT_SLOW, STALLED, STALE, PROBE and
- * UNVALIDATED. These flags say whether the number of I/Os in flight is known, and whether it counts
- * pages.
+ * For &answer.state. The lower bits are the kernel's BLK_EXPECT_SLOW, STALE, PROBE and
+ * UNVALIDATED. The flags below are set by the agent: the number of I/Os in flight is known; it
+ * counts pages; a read in flight takes so long that the drive may have failed.
  */
 #define STATE_PENDING_KNOWN 0x100u
 #define STATE_PENDING_PAGES 0x200u
+#define STATE_READ_LATE 0x400u
 
 /*
  * For &answer.known, in addition to the kernel's enum blk_expect_known: the kernel does not support

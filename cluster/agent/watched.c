@@ -182,7 +182,7 @@ void watched_ask(struct watched *w, const struct question *question, uint64_t no
 {
 	uint32_t pages = linnos_pages_of(question->bytes), features[LINNOS_N_FEATURES];
 	uint32_t most = pages < w->request_pages_max ? pages : w->request_pages_max;
-	bool chooses = linnos_latency_is_validated(w->model), stalled;
+	bool chooses = linnos_latency_is_validated(w->model), late;
 	struct linnos_load load;
 
 	if (answer->state & STATE_PENDING_KNOWN)
@@ -192,16 +192,16 @@ void watched_ask(struct watched *w, const struct question *question, uint64_t no
 			  features);
 	if (!(question->flags & QUESTION_AT))
 		features[LINNOS_IN_REGION] = LINNOS_LATENCY_CAP;
-	stalled = observer_is_stalled(&w->observer, now_ns);
+	late = observer_has_late_read(&w->observer, now_ns);
 	answer->known = BLK_EXPECT_LATENCY;
 	answer->latency_us = linnos_latency_us(w->model, features);
 	answer->pending = load.read_pages + load.write_pages;
 	answer->state = STATE_PENDING_KNOWN | STATE_PENDING_PAGES;
 	if (!chooses)
 		answer->state |= BLK_EXPECT_UNVALIDATED;
-	if (stalled)
-		answer->state |= BLK_EXPECT_STALLED;
-	if (stalled || (chooses && answer->latency_us > w->model->refuse_us))
+	if (late)
+		answer->state |= STATE_READ_LATE;
+	if (late || (chooses && answer->latency_us > w->model->refuse_us))
 		answer->state |= BLK_EXPECT_SLOW;
 	if (linnos_history_is_stale(&w->observer.drive, linnos_size_class(most), now_ns))
 		answer->state |= BLK_EXPECT_STALE;

@@ -195,7 +195,7 @@ static double ratio_of(struct linnos_cluster *c, const struct node *n, const str
 	double ratio = 0, beyond = 0;
 	double usual = usual_us(&c->knowing.usual, size_class_of(n->asked_bytes));
 
-	if (a->known == BLK_EXPECT_GONE || a->state & BLK_EXPECT_STALLED)
+	if (a->known == BLK_EXPECT_GONE || a->state & STATE_READ_LATE)
 		return FAILED;
 	/* A low number of pending reads says nothing, because there may be no load. */
 	if (a->state & STATE_PENDING_KNOWN)

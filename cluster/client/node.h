@@ -42,7 +42,7 @@
  * in several tens.
  */
 #define SLOW 2.5
-/* The ratio of a node that fails, or whose agent reports that its drive is stalled. */
+/* The ratio of a node that fails, or whose agent reports that a read on its drive is late. */
 #define FAILED 1000.0
 
 /* The minimum ratio to the median. */

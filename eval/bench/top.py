@@ -62,7 +62,6 @@ class Drives:
                 ("threshold_us", "300"),
                 ("probe_after_us", "10000"),
                 ("probe_after_revokes", "100"),
-                ("stall_us", "0"),
                 ("failover_us", "15"),
             ):
                 (linnos / name).write_text(f"{text}\n")
@@ -85,7 +84,6 @@ class Drives:
                 "latency_critical": total,
                 "admitted": total - refused,
                 "revoked": refused,
-                "stalled": 0,
                 "probes": total // 500,
                 "slow": total // 50,
                 "false_submits": total // 100,

@@ -30,8 +30,7 @@
  * be uniform. If reads that can be redirected were sampled more often, slices with few reads
  * would be biased towards slow reads.
  *
- * No read is kept as a control at a disk that is stalled. A read that probes a disk is not
- * assigned at random either, because it is sent to measure that disk.
+ * A read that probes a disk is not assigned at random, because it is sent to measure that disk.
  */
 #include <linux/bitfield.h>
 #include <linux/blk-linnos.h>
@@ -290,7 +289,7 @@ bool blk_linnos_may_redirect(const struct blk_linnos_array *array,
 {
 	enum linnos_slowness wish = linnos_answer_slowness(home);
 
-	if (home == BLK_LINNOS_STALLED || home == BLK_LINNOS_NOT_QUERIED)
+	if (home == BLK_LINNOS_NOT_QUERIED)
 		return true;
 	/* fast or unknown: no other disk is better; probe: the disk is to get this read */
 	if (wish == LINNOS_SLOWNESS_NONE)
@@ -329,7 +328,7 @@ unsigned long blk_linnos_redirect(struct blk_linnos_array *array,
 		linnos_count_query(g, leaves);
 	if (!leaves)
 		return 0;
-	/* a disk that is stalled or gone is not compared with others */
+	/* a disk that is gone is not compared with others */
 	if (wish == LINNOS_SLOWNESS_NONE || !guarded)
 		return best;
 	lot->asked = true;

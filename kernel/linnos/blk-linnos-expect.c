@@ -119,46 +119,6 @@ static void linnos_history_copy(const struct blk_linnos *linnos, u32 size,
 	} while (read_seqcount_retry(&linnos->history_seq, seq));
 }
 
-/* A read holds its start slot before, while and after it is counted as in flight. */
-static bool linnos_reads_are_in_flight(const struct blk_linnos *linnos)
-{
-	struct linnos_load load;
-
-	/* after slots were read: a read that has freed its slot is no longer counted */
-	smp_rmb();
-	linnos_load_snapshot(&linnos->drive, &load);
-	/* before slots are read: a read that is counted has its slot */
-	smp_rmb();
-	return load.reads;
-}
-
-/* Return true if reads are in flight and none has completed for stall_us. */
-static bool linnos_is_stalled(const struct blk_linnos *linnos, u64 now_ns)
-{
-	/* pairs with stall_us_store(): stall_since_ns has been set */
-	u64 stall_ns = (u64)smp_load_acquire(&linnos->stall_us) * NSEC_PER_USEC;
-	u64 since_ns = 0;
-	int looks;
-
-	if (likely(!stall_ns))
-		return false;
-	/*
-	 * If no slot is taken although reads are counted, the only read has completed since it
-	 * was counted, and may not be in the history yet. If a read is still counted then, it
-	 * is another one, which took its slot before it was counted. The second iteration finds
-	 * that slot, unless the read has completed in between, or never had a slot.
-	 */
-	for (looks = 0; !since_ns && looks < 2; looks++) {
-		if (!linnos_reads_are_in_flight(linnos))
-			return false;
-		since_ns = linnos_oldest_ns(&linnos->drive.places);
-	}
-	/* reads without a slot that are older than the rule count from when it was set */
-	since_ns = max(since_ns ?: READ_ONCE(linnos->stall_since_ns),
-		       READ_ONCE(linnos->drive.history.end_ns));
-	return (s64)(now_ns - since_ns) > (s64)stall_ns;
-}
-
 /* Return the maximum size of a request. The disk of a KUnit test has no queue. */
 static u32 linnos_request_pages_max(const struct blk_linnos *linnos)
 {
@@ -213,7 +173,6 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 	linnos_history_copy(linnos, view->size, view->past);
 	found->size = linnos_size_class(min(view->pages, most_pages));
 	found->guides = false;
-	found->stalled = false;
 	found->reason = LINNOS_NO_MODEL;
 	found->n_features = 0;
 	found->out[0] = 0;
@@ -223,16 +182,13 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 	active = rcu_dereference(linnos->model);
 	if (!active)
 		return;
-	found->stalled = linnos_is_stalled(linnos, now_ns);
-	if (guarded && !active->chooses && !found->stalled &&
+	if (guarded && !active->chooses &&
 	    linnos_burst_is_unlikely(linnos, view, active->trees.overdue_us))
 		return;
 	found->guides = active->guides;
-	if (linnos_predict(linnos, active, found))
-		found->reason = LINNOS_PREDICTED_SLOW;
-	else
-		found->reason = found->stalled ? LINNOS_STALLED :
-						 LINNOS_PREDICTED_FAST;
+	found->reason = linnos_predict(linnos, active, found) ?
+				LINNOS_PREDICTED_SLOW :
+				LINNOS_PREDICTED_FAST;
 	if (!active->chooses)
 		found->reason = LINNOS_MODEL_UNVALIDATED;
 }
@@ -250,10 +206,7 @@ static bool linnos_predicts_burst(const struct linnos_prediction *found)
 		       LINNOS_SLOWNESS_OVER_2X_P90;
 }
 
-/*
- * Encode a predicted latency, plus @more_us, as an answer. A stalled drive ranks after all
- * drives that are not stalled.
- */
+/* Encode a predicted latency, plus @more_us, as an answer. */
 enum blk_linnos_expected
 linnos_expected_us(const struct linnos_prediction *found, u32 more_us)
 {
@@ -262,8 +215,6 @@ linnos_expected_us(const struct linnos_prediction *found, u32 more_us)
 			      linnos_predicts_burst(found);
 	enum linnos_slowness wish = LINNOS_SLOWNESS_NONE;
 
-	if (found->stalled)
-		return BLK_LINNOS_STALLED;
 	/* an unvalidated model reports only bursts, to callers with a guard */
 	if (chooses || slow)
 		wish = linnos_classify_slowness(found->out[1],
@@ -288,10 +239,8 @@ static void linnos_fill_answer(const struct blk_linnos *linnos,
 					   BLK_EXPECT_FAST_OR_SLOW;
 	if (found->reason == LINNOS_MODEL_UNVALIDATED)
 		drive->flags |= BLK_EXPECT_UNVALIDATED;
-	if (linnos_is_slow(found) || found->stalled)
+	if (linnos_is_slow(found))
 		drive->flags |= BLK_EXPECT_SLOW;
-	if (found->stalled)
-		drive->flags |= BLK_EXPECT_STALLED;
 	if (linnos_history_is_stale(&linnos->drive, found->size,
 				    found->view.now_ns))
 		drive->flags |= BLK_EXPECT_STALE;
@@ -308,7 +257,7 @@ linnos_answer_sender(struct blk_linnos *linnos,
 	struct linnos_probe_state *look = &drive->look[found->size];
 	u32 most = READ_ONCE(drive->probe_after_refused);
 	u64 now_ns = found->view.now_ns;
-	bool slow = linnos_is_slow(found) || found->stalled;
+	bool slow = linnos_is_slow(found);
 	/* the drive is avoided, because others are expected to be faster */
 	bool later = linnos_predicts_burst(found) ||
 		     (found->n_features &&
@@ -357,9 +306,6 @@ enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 		linnos_fill_answer(linnos, &found, expected, drive);
 	if (expected == BLK_LINNOS_PROBE || expected == BLK_LINNOS_UNKNOWN)
 		return expected;
-	/* whatever the model predicts: no read is kept at a stalled drive as a control */
-	if (found.stalled)
-		return BLK_LINNOS_STALLED;
 	if (!found.n_features)
 		return expected;
 	penalty_us = linnos_queueing_penalty_us(found.view.load.reads,
@@ -473,16 +419,12 @@ void linnos_request_done(struct blk_linnos *linnos, struct linnos_io *io,
 	linnos_probe_complete(&linnos->drive, io, ended.end_ns, late);
 }
 
-/*
- * Track start times of reads if the stall rule or a latency model needs them. @linnos->lock is
- * held.
- */
+/* Track start times of reads if a latency model needs them. @linnos->lock is held. */
 void linnos_update_start_tracking(struct blk_linnos *linnos)
 {
 	struct linnos_model *active;
 
 	active = rcu_dereference_protected(linnos->model,
 					   lockdep_is_held(&linnos->lock));
-	WRITE_ONCE(linnos->drive.watching,
-		   linnos->stall_us || (active && active->latency));
+	WRITE_ONCE(linnos->drive.watching, active && active->latency);
 }

@@ -37,7 +37,6 @@ struct linnos_prediction {
 	u32 size; /* size class of the requests that the read will be split into */
 	enum linnos_reason reason;
 	bool guides; /* callers with a guard may follow the prediction */
-	bool stalled;
 	u32 overdue_us;
 	u32 n_features; /* 0 if the model is a network */
 	u32 features[LINNOS_N_FEATURES];
@@ -70,7 +69,6 @@ enum linnos_stat {
 	LINNOS_STAT_LATENCY_CRITICAL,
 	LINNOS_STAT_ADMITTED,
 	LINNOS_STAT_REVOKED,
-	LINNOS_STAT_STALLED,
 	LINNOS_STAT_PROBES,
 	LINNOS_STAT_SLOW,
 	LINNOS_STAT_FALSE_SUBMITS,
@@ -113,9 +111,7 @@ struct blk_linnos {
 	u32 threshold_us; /* the active model's, or LINNOS_NO_THRESHOLD */
 	struct linnos_model __rcu *model;
 	struct linnos_stats __percpu *stats; /* NULL if the policy was never on */
-	u32 stall_us;
 	u32 failover_us;
-	u64 stall_since_ns; /* when stall_us was set */
 
 	struct linnos_drive drive;
 	raw_spinlock_t history_lock; /* serialises writers of drive.history */
@@ -128,7 +124,7 @@ struct blk_linnos {
 	struct rq_qos rqos ____cacheline_aligned_in_smp;
 	bool attached; /* rqos is in the queue's list: the policy has been on */
 #endif
-	struct mutex lock; /* protects mode, stall_us, model and upload */
+	struct mutex lock; /* protects mode, model and upload */
 	struct linnos_upload upload;
 	struct gendisk *disk;
 	struct kobject kobj;
@@ -152,8 +148,7 @@ static inline bool linnos_is_unknown(const struct linnos_prediction *found)
 
 static inline bool linnos_is_slow(const struct linnos_prediction *found)
 {
-	return found->reason == LINNOS_PREDICTED_SLOW ||
-	       found->reason == LINNOS_STALLED;
+	return found->reason == LINNOS_PREDICTED_SLOW;
 }
 
 /* @sector: on the disk, not on a partition */

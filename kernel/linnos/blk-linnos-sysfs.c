@@ -5,7 +5,6 @@
  */
 #include <linux/blkdev.h>
 #include <linux/kobject.h>
-#include <linux/ktime.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
 #include <linux/time64.h>
@@ -115,21 +114,6 @@ static ssize_t threshold_us_show(struct blk_linnos *linnos, char *page)
 	return sysfs_emit(page, "%u\n", us == LINNOS_NO_THRESHOLD ? 0 : us);
 }
 
-static int stall_us_store(struct blk_linnos *linnos, const char *page)
-{
-	u32 value;
-	int ret = kstrtou32(page, 10, &value);
-
-	if (ret)
-		return ret;
-	guard(mutex)(&linnos->lock);
-	WRITE_ONCE(linnos->stall_since_ns, ktime_get_ns());
-	/* pairs with linnos_is_stalled() */
-	smp_store_release(&linnos->stall_us, value);
-	linnos_update_start_tracking(linnos);
-	return 0;
-}
-
 /* An array of counters in one line, like the stat file of the disk. */
 static ssize_t latency_us_histogram_show(struct blk_linnos *linnos, char *page)
 {
@@ -206,7 +190,6 @@ static struct attribute *linnos_attrs[] = {
 	NUMBER(probe_after_us, drive.probe_after_us, U32_MAX),
 	/* compared with an atomic_t */
 	NUMBER(probe_after_revokes, drive.probe_after_refused, INT_MAX),
-	NUMBER(stall_us, stall_us, U32_MAX, .store = stall_us_store),
 	NUMBER(failover_us, failover_us, USEC_PER_SEC),
 	LINNOS_FILE(latency_us_histogram, 0444,
 		    .show = latency_us_histogram_show),
@@ -219,7 +202,6 @@ static struct attribute *linnos_stat_attrs[] = {
 	STAT(latency_critical, LATENCY_CRITICAL),
 	STAT(admitted, ADMITTED),
 	STAT(revoked, REVOKED),
-	STAT(stalled, STALLED),
 	STAT(false_submits, FALSE_SUBMITS),
 	STAT(false_revokes, FALSE_REVOKES),
 #endif

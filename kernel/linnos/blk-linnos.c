@@ -35,9 +35,7 @@
  *
  * If all reads of a drive are refused, none completes, and the drive would be predicted slow
  * forever. From time to time a read is therefore admitted all the same, a probe
- * (linnos_probe.c). Moreover, the history does not show a burst until its first slow read
- * completes. The stall rule therefore refuses reads if reads are in flight and none has
- * completed for stall_us; it is off unless stall_us is set.
+ * (linnos_probe.c).
  *
  * md raid1 and raid10, and programs (blk-linnos-ioctl.c), query each drive and send the read,
  * without the hint, to the best one. No read is refused then, and a drive that is avoided is
@@ -85,8 +83,6 @@ static void linnos_count_decision(struct blk_linnos *linnos,
 	/* an admitted read is counted when it gets a request */
 	if (!admit)
 		linnos_count(linnos, LINNOS_STAT_READS);
-	if (reason == LINNOS_STALLED)
-		linnos_count(linnos, LINNOS_STAT_STALLED);
 	if (reason == LINNOS_PROBE)
 		linnos_count(linnos, LINNOS_STAT_PROBES);
 }

@@ -417,7 +417,6 @@ static void linnos_test_lowest(struct kunit *test)
 	} cases[] = {
 #define US(n) (BLK_LINNOS_US | (n))
 #define SLOW(n) (BLK_LINNOS_US | BLK_LINNOS_US_SLOW | (n))
-#define STALLED SLOW(BLK_LINNOS_US_MASK)
 #define N BLK_LINNOS_NOT_QUERIED
 		{ { US(100), US(130), US(133), US(134) }, 0x7 },
 		{ { US(134), US(133), US(130), US(100) }, 0xe },
@@ -427,9 +426,6 @@ static void linnos_test_lowest(struct kunit *test)
 		/* the least slow ones; and one that is slow by its own model, but fastest */
 		{ { SLOW(500), SLOW(1000), SLOW(600), N }, 0x5 },
 		{ { US(500), SLOW(100), N, N }, 0x2 },
-		{ { STALLED, US(16000000), N, N }, 0x2 },
-		{ { STALLED, US(900), N, N }, 0x2 },
-		{ { STALLED, STALLED, N, N }, 0x3 },
 		/* not all answers are in microseconds */
 		{ { US(10), BLK_LINNOS_FAST, SLOW(50), BLK_LINNOS_UNKNOWN },
 		  0xb },
@@ -438,7 +434,6 @@ static void linnos_test_lowest(struct kunit *test)
 		{ { US(1), US(1), BLK_LINNOS_PROBE, US(1) }, 0x4 },
 #undef US
 #undef SLOW
-#undef STALLED
 #undef N
 	};
 	enum blk_linnos_expected answers[4];
@@ -455,8 +450,6 @@ static void linnos_test_lowest(struct kunit *test)
 /* Answers in microseconds. A drive that is avoided is probed. */
 static void linnos_test_expects_us(struct kunit *test)
 {
-	const int stalled = BLK_LINNOS_US | BLK_LINNOS_US_SLOW |
-			    BLK_LINNOS_US_MASK;
 	struct linnos_fixture *fx = test->priv;
 	struct blk_linnos *linnos = fx->linnos;
 	enum blk_linnos_expected told;
@@ -497,26 +490,6 @@ static void linnos_test_expects_us(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 100000),
 			BLK_LINNOS_US | 175);
 
-	/* stalled: ranks last, but drive.latency_us is that of the model */
-	linnos->stall_us = 500;
-	send(linnos, &sent, REQ_OP_READ, 4096, ns + 100000);
-	ns += 600001;
-	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_QUERY_ONLY,
-				  &drive);
-	KUNIT_EXPECT_EQ(test, time_in(told), stalled);
-	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
-	KUNIT_EXPECT_EQ(test, drive.flags,
-			BLK_EXPECT_SLOW | BLK_EXPECT_STALLED);
-	KUNIT_EXPECT_EQ(test, drive.latency_us, 175);
-	/* also after the model has come to predict slow by itself */
-	told = linnos_expect_read(linnos, 0, 4096, ns + NSEC_PER_SEC,
-				  LINNOS_QUERY_ONLY, &drive);
-	KUNIT_EXPECT_EQ(test, time_in(told), stalled);
-	KUNIT_EXPECT_EQ(test, drive.flags,
-			BLK_EXPECT_SLOW | BLK_EXPECT_STALLED |
-				BLK_EXPECT_STALE);
-	KUNIT_EXPECT_GT(test, drive.latency_us, 175);
-	answer(linnos, &sent, BLK_STS_OK, ns);
 	/* the penalty saturates */
 	KUNIT_EXPECT_EQ(test,
 			linnos_queueing_penalty_us(1 << 18, LINNOS_LATENCY_CAP),
@@ -607,7 +580,6 @@ static void linnos_test_no_choice(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, upload_trees(fx, HEADER), 0);
 	linnos->drive.probe_after_us = 100;
 	linnos->drive.probe_after_refused = 1;
-	linnos->stall_us = 100;
 	for (i = 0; i < 8; i++, ns += 10000000) {
 		KUNIT_EXPECT_TRUE(test,
 				  send(linnos, &sent, HINTED_READ, 4096, ns));
@@ -644,12 +616,6 @@ static void linnos_test_no_choice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, guarded(linnos, ns),
 			BLK_LINNOS_US | BLK_LINNOS_US_UNVALIDATED |
 				BLK_LINNOS_US_SLOW | 5000);
-	/* a stalled drive is reported, whatever a model with few trees predicts */
-	send(linnos, &sent, REQ_OP_READ, 4096, ns);
-	KUNIT_EXPECT_EQ(test, guarded(linnos, ns + 100001), BLK_LINNOS_STALLED);
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 100001),
-			BLK_LINNOS_UNKNOWN);
-	answer(linnos, &sent, BLK_STS_IOERR, ns + 100001);
 	linnos->drive.probe_after_us = 100;
 	linnos->drive.probe_after_refused = 1;
 	/* a drive that is avoided because of such a model is probed */
@@ -663,7 +629,6 @@ static void linnos_test_no_choice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_INFERENCES),
 			inferences);
 	/* one of the last reads was slow, or one has been in flight for a while */
-	linnos->stall_us = 0;
 	take_us(linnos, 1, 100 + 2 * OVERDUE_US, ns);
 	KUNIT_EXPECT_TRUE(test, guarded(linnos, ns) & BLK_LINNOS_US);
 	take_us(linnos, 4, 100, ns);
@@ -735,7 +700,7 @@ static void linnos_test_may_leave(struct kunit *test)
 		BLK_LINNOS_US | 2000
 	};
 	const enum blk_linnos_expected always[] = {
-		BLK_LINNOS_SLOW, BLK_LINNOS_NOT_QUERIED, BLK_LINNOS_STALLED,
+		BLK_LINNOS_SLOW, BLK_LINNOS_NOT_QUERIED,
 		BLK_LINNOS_US | FIELD_PREP(BLK_LINNOS_US_SLOWNESS,
 					   LINNOS_SLOWNESS_NORMAL)
 	};
@@ -851,9 +816,8 @@ static void linnos_test_array(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, stays(&array, page));
 	KUNIT_EXPECT_FALSE(test, blk_linnos_may_redirect(&array, &lot, bad));
 	KUNIT_EXPECT_TRUE(test, blk_linnos_may_redirect(&array, &tries, bad));
-	/* no control reads at a stalled disk, and none at all if unguarded */
+	/* no control reads if unguarded */
 	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_US | 2000, 99, 1, 1), 0);
-	KUNIT_EXPECT_EQ(test, leave(&array, BLK_LINNOS_STALLED, 99, 1, 1), 99);
 	KUNIT_EXPECT_EQ(test, blk_linnos_array_store(&array, "unguarded"), 0);
 	KUNIT_EXPECT_EQ(test, leave(&array, bad | 2000, 99, 100, 2000), 99);
 	KUNIT_EXPECT_TRUE(test,

@@ -1043,7 +1043,6 @@ static void linnos_test_silent(struct kunit *test)
 /* Answers. */
 #define FAST BLK_LINNOS_FAST
 #define SLOW BLK_LINNOS_SLOW
-#define STALLED BLK_LINNOS_STALLED
 #define PROBE BLK_LINNOS_PROBE
 #define UNKNOWN BLK_LINNOS_UNKNOWN
 
@@ -1400,51 +1399,6 @@ static void linnos_test_probes(struct kunit *test)
 	answer(linnos, &sent, BLK_STS_OK, ns + 50004);
 }
 
-static void linnos_test_stall(struct kunit *test)
-{
-	struct blk_linnos *linnos = policy_of(test);
-	struct sent write, plain, sent;
-	const u64 ns = 20000000;
-
-	linnos->drive.watching = true;
-	/* off by default; writes in flight do not count */
-	send(linnos, &write, REQ_OP_WRITE, 4096, 2000);
-	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, ns - 2));
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, 2 * ns), FAST);
-	answer(linnos, &sent, BLK_STS_OK, ns - 1);
-	linnos->stall_us = 500;
-
-	/* the clock starts with the first read in flight */
-	send(linnos, &plain, REQ_OP_READ, 4096, ns);
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500000), FAST);
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500001), STALLED);
-	/* also if the model predicts slow */
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + 500001),
-			STALLED);
-	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, ns + 500000));
-	answer(linnos, &sent, BLK_STS_IOERR, ns + 500000);
-	KUNIT_EXPECT_FALSE(test, asks(linnos, &sent, 4096, ns + 500001));
-	KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_SLOW);
-	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_STALLED), 1);
-
-	/* it restarts with every completion; the window does not admit stalled reads */
-	take_us(linnos, 1, 1, ns + 600000);
-	linnos->drive.look[0].window = 1;
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 1100000), FAST);
-	linnos->drive.look[0].window = 1;
-	KUNIT_EXPECT_FALSE(test, asks(linnos, &sent, 4096, ns + 1100001));
-	/* in mode observe, it is admitted and counted, as a false revoke if it was fast */
-	linnos->mode = LINNOS_OBSERVE;
-	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, ns + 1100001));
-	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_REVOKED), 2);
-	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_STALLED), 3);
-	answer(linnos, &sent, BLK_STS_OK, ns + 1100001);
-	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_REVOKES), 1);
-	answer(linnos, &plain, BLK_STS_OK, ns + 1100001);
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, NSEC_PER_SEC), FAST);
-	answer(linnos, &write, BLK_STS_OK, 1);
-}
-
 /* Answers to queries */
 
 static void linnos_test_best(struct kunit *test)
@@ -1458,31 +1412,13 @@ static void linnos_test_best(struct kunit *test)
 #define U UNKNOWN
 #define S SLOW
 #define N BLK_LINNOS_NOT_QUERIED
-		{ { F, F, F, F }, 0xf },
-		{ { S, S, S, S }, 0xf },
-		{ { U, U, U, U }, 0xf },
-		{ { N, N, N, N }, 0x0 },
-		{ { S, F, S, F }, 0xa },
-		{ { F, S, S, S }, 0x1 },
-		{ { S, S, S, F }, 0x8 },
-		{ { U, S, F, N }, 0x5 },
-		{ { S, U, S, S }, 0x2 },
-		{ { N, S, N, S }, 0xa },
-		{ { F, U, P, S }, 0x4 },
-		{ { P, F, F, F }, 0x1 },
-		{ { S, N, N, N }, 0x1 },
-		{ { N, N, F, S }, 0x4 },
-#define D STALLED
-#define T(n) (BLK_LINNOS_US | (n))
-		/* stalled drives rank after all others, even after very slow ones */
-		{ { D, S, N, N }, 0x2 },
-		{ { D, D, N, N }, 0x3 },
-		{ { D, T(9), S, N }, 0x2 },
-		{ { D, T(13000000), N, N }, 0x2 },
-		{ { D, F, S, P }, 0x8 },
-		{ { D, U, S, N }, 0x2 },
-#undef D
-#undef T
+		{ { F, F, F, F }, 0xf }, { { S, S, S, S }, 0xf },
+		{ { U, U, U, U }, 0xf }, { { N, N, N, N }, 0x0 },
+		{ { S, F, S, F }, 0xa }, { { F, S, S, S }, 0x1 },
+		{ { S, S, S, F }, 0x8 }, { { U, S, F, N }, 0x5 },
+		{ { S, U, S, S }, 0x2 }, { { N, S, N, S }, 0xa },
+		{ { F, U, P, S }, 0x4 }, { { P, F, F, F }, 0x1 },
+		{ { S, N, N, N }, 0x1 }, { { N, N, F, S }, 0x4 },
 #undef P
 #undef F
 #undef U
@@ -1631,13 +1567,6 @@ static void linnos_test_ask(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, tells(bdev, SLOW_BYTES, START_NS + 50002, SLOW,
 				      verdict, slow | stale));
 	answer(linnos, &sent, BLK_STS_OK, START_NS + 50003);
-	/* a read has completed, but another one does not */
-	linnos->stall_us = 10;
-	linnos->drive.watching = true;
-	send(linnos, &sent, REQ_OP_READ, 4096, START_NS + 50003);
-	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, START_NS + 70000, STALLED,
-				      verdict, slow | BLK_EXPECT_STALLED));
-	answer(linnos, &sent, BLK_STS_OK, START_NS + 70000);
 	linnos->disk->linnos = NULL;
 }
 
@@ -1832,21 +1761,13 @@ static struct kunit_suite linnos_drive_suite = {
 };
 
 static struct kunit_case linnos_policy_cases[] = {
-	KUNIT_CASE(linnos_test_requests),
-	KUNIT_CASE(linnos_test_answers),
-	KUNIT_CASE(linnos_test_modes),
-	KUNIT_CASE(linnos_test_no_model),
-	KUNIT_CASE(linnos_test_enforce),
-	KUNIT_CASE(linnos_test_observe),
-	KUNIT_CASE(linnos_test_decided_once),
-	KUNIT_CASE(linnos_test_probes),
-	KUNIT_CASE(linnos_test_stall),
-	KUNIT_CASE(linnos_test_best),
-	KUNIT_CASE(linnos_test_expect),
-	KUNIT_CASE(linnos_test_expect_probe),
-	KUNIT_CASE(linnos_test_ask),
-	KUNIT_CASE(linnos_test_look),
-	{}
+	KUNIT_CASE(linnos_test_requests),     KUNIT_CASE(linnos_test_answers),
+	KUNIT_CASE(linnos_test_modes),	      KUNIT_CASE(linnos_test_no_model),
+	KUNIT_CASE(linnos_test_enforce),      KUNIT_CASE(linnos_test_observe),
+	KUNIT_CASE(linnos_test_decided_once), KUNIT_CASE(linnos_test_probes),
+	KUNIT_CASE(linnos_test_best),	      KUNIT_CASE(linnos_test_expect),
+	KUNIT_CASE(linnos_test_expect_probe), KUNIT_CASE(linnos_test_ask),
+	KUNIT_CASE(linnos_test_look),	      {}
 };
 
 static struct kunit_suite linnos_policy_suite = {

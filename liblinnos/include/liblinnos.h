@@ -639,7 +639,7 @@ void linnos_request_complete(uint64_t handle, ssize_t result);
  * @fds: block devices that are open for reading, whole drives or partitions
  * @bytes: size of the read, not 0
  * @latency_us: NULL, or filled for each drive with the predicted latency in us; 0 if it is not
- *	known; UINT32_MAX if the drive is gone or stalled
+ *	known; UINT32_MAX if the drive is gone
  *
  * This is one system call, for kernels with LinnOS and a model for each drive. The kernel knows all
  * I/O of the drives, whereas an array knows only its own reads. It needs no array. Send the read

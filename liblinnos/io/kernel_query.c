@@ -74,9 +74,7 @@ static int ask_kernel(union question *q, const int *fds, unsigned int n_drives,
 
 static uint32_t latency_of(const struct blk_expect_drive *drive)
 {
-	if (drive->known == BLK_EXPECT_GONE || drive->flags & BLK_EXPECT_STALLED)
-		return UINT32_MAX;
-	return drive->latency_us;
+	return drive->known == BLK_EXPECT_GONE ? UINT32_MAX : drive->latency_us;
 }
 
 int linnos_kernel_best_drives(unsigned int n_drives, const int *fds, size_t bytes,

@@ -285,7 +285,7 @@ static enum linnos_state state_of(const struct linnos_predictor *known, unsigned
 		return LINNOS_DROPPED;
 	if (READ_ONCE(o->failing))
 		return LINNOS_FAILING;
-	if (READ_ONCE(o->slow) || observer_is_stalled(o, now_ns))
+	if (READ_ONCE(o->slow) || observer_has_late_read(o, now_ns))
 		return LINNOS_SLOW;
 	if (!heard_ns || now_ns > heard_ns + known->o.explore_ms * 1000000ull)
 		return LINNOS_SILENT;

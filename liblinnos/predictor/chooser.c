@@ -102,7 +102,7 @@ static bool is_out(const struct chooser *c, unsigned int drive, uint64_t now_ns)
 	 * unhealthy drive receives no other reads. */
 	return READ_ONCE(o->failing) || (READ_ONCE(o->slow) && c->explore_ns) ||
 	       (READ_ONCE(o->unheard) && c->explore_ns && c->budget.share > 0) ||
-	       observer_is_stalled(o, now_ns);
+	       observer_has_late_read(o, now_ns);
 }
 
 static bool chooses(const struct chooser *c, unsigned int drive)

@@ -101,7 +101,7 @@ static bool is_late(const struct observer *o, uint64_t start_ns, uint64_t now_ns
 	return now_ns > start_ns + usual_ns + pending * LATE_NS_PER_PAGE;
 }
 
-bool observer_is_stalled(const struct observer *o, uint64_t now_ns)
+bool observer_has_late_read(const struct observer *o, uint64_t now_ns)
 {
 	uint64_t oldest_ns = linnos_oldest_ns(&o->drive.places);
 	struct linnos_load load;

@@ -58,7 +58,7 @@ void observer_submitted(struct observer *o, struct linnos_io *io, uint64_t now_n
 void observer_ended(struct observer *o, struct linnos_io *io, uint64_t now_ns,
 		    enum observed_end end);
 /* Return true if the oldest read in flight has taken longer than any read of a healthy drive. */
-bool observer_is_stalled(const struct observer *o, uint64_t now_ns);
+bool observer_has_late_read(const struct observer *o, uint64_t now_ns);
 /* Return true if none of the last reads of this and smaller size classes took longer than @us. */
 bool observer_recent_reads_within(const struct observer *o, uint32_t pages, uint32_t us);
 /* Compute the features of a read of this size that would be sent now. */

@@ -378,12 +378,11 @@ def outcome(row: Any, model: AnyModel) -> str:
     """Describe the result of a decided read."""
     why = {
         decisions.PROBE: "admitted as a probe",
-        decisions.STALLED: "stalled: reads are in flight and none has completed",
         decisions.NO_CHOICE: "admitted by a model that is not validated",
     }.get(int(row["reason"]))
     if row["revoked"]:
         return f"{why + '; ' if why else ''}revoked; its latency on this drive is unknown"
-    predicted_slow = bool(row["out_slow"] > row["out_fast"] or row["reason"] == decisions.STALLED)
+    predicted_slow = bool(row["out_slow"] > row["out_fast"])
     words = why or ("predicted slow and admitted" if predicted_slow else "admitted")
     latency_us = int(row["latency_us"])
     if row["failed"]:

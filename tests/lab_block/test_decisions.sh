@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# The trace event names what was found; observing shows all that enforcing would have
-# refused, stalls too; the lab charges each inference its time.
+# The trace event gives the reason of each decision; mode observe shows what enforce would have
+# refused; the lab charges each inference its time.
 . "$TESTS/lib.sh"
 
-# 20 ms an I/O
+# 20 ms an I/O: a probe is late
 null_disk nullb_e completion_nsec=20000000
 disk=nullb_e
 trace=/sys/kernel/tracing
@@ -13,7 +13,7 @@ echo 1 >$event/enable
 # what the last decision found
 found() { tail -n 1 $trace/trace | sed 's/.*revoked=/revoked=/'; }
 
-grep -q '{ 0, "fast" }, { 1, "slow" }, { 2, "probe" }, { 4, "no-model" }, { 5, "stalled" }' \
+grep -q '{ 0, "fast" }, { 1, "slow" }, { 2, "probe" }, { 4, "no-model" }' \
 	$event/format || fail "no names for user space: $(tail -n 1 $event/format)"
 
 echo enforce >/sys/block/$disk/linnos/mode
@@ -32,26 +32,6 @@ echo 1 >/sys/block/$disk/linnos/probe_after_revokes
 lcread /dev/$disk >/dev/null
 expect probe "revoked=0 reason=probe" "$(found)"
 
-# a read is in flight, and none has come back for 5 ms
-echo 5000 >/sys/block/$disk/linnos/stall_us
-for mode in observe enforce; do
-	use_model $disk fast $mode
-	lcread -u /dev/$disk >/dev/null &
-	sleep 0.01
-	answer=$("$LCREAD" /dev/$disk)
-	wait
-	case $mode in
-	observe)
-		expect "a stall, observed" "ok revoked=0 reason=stalled" "$answer $(found)"
-		expect "stalls observed" "1 0" \
-			"$(stat_of $disk stalled) $(($(stat_of $disk revoked) - 1))" ;;
-	enforce)
-		expect "a stall" "EBUSY revoked=1 reason=stalled" "$answer $(found)"
-		expect "stalls" "2 1" \
-			"$(stat_of $disk stalled) $(($(stat_of $disk revoked) - 1))" ;;
-	esac
-done
-echo 0 >/sys/block/$disk/linnos/stall_us
 echo 0 >$event/enable
 
 # 1 ms an inference: 100 reads that are refused at once take as long as that

@@ -7,14 +7,14 @@ use_model nullb_u slow observe
 dir=$(linnos_dir nullb_u)
 as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$@"; }
 
-for file in mode probe_after_us probe_after_revokes stall_us failover_us; do
+for file in mode probe_after_us probe_after_revokes failover_us; do
 	as_nobody sh -c "echo 1 > $dir/$file" 2>/dev/null && fail "nobody wrote $file"
 done
 as_nobody sh -c "cat $MODELS/fast.linnos > $dir/model" 2>/dev/null &&
 	fail "nobody wrote a model"
 as_nobody cat "$dir/model" >/dev/null 2>&1 && fail "nobody read the model"
 for file in mode model_id threshold_us probe_after_us probe_after_revokes \
-	stall_us failover_us stats/reads stats/inference_ns; do
+	failover_us stats/reads stats/inference_ns; do
 	as_nobody cat "$dir/$file" >/dev/null || fail "nobody cannot read $file"
 done
 for file in model_id threshold_us stats/reads; do

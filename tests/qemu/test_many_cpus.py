@@ -19,8 +19,8 @@ drive=/sys/kernel/config/nullb/many
 linnos=/sys/block/many/linnos
 begun() {{ [ $(cat $linnos/stats/reads) -gt 500 ]; }}
 change() {{
-    echo enforce >$linnos/mode && echo 300 >$linnos/stall_us && cat {model} >$linnos/model &&
-        echo 0 >$linnos/stall_us && cat /sys/kernel/debug/block/many/rqos/linnos/* >/dev/null &&
+    echo enforce >$linnos/mode && cat {model} >$linnos/model &&
+        cat /sys/kernel/debug/block/many/rqos/linnos/* >/dev/null &&
         echo off >$linnos/mode && echo observe >$linnos/mode
 }}
 

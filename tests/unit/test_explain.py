@@ -227,7 +227,6 @@ def test_printed_events_explained(explain: Explain, tmp_path: Path, queue_model:
             decision(1.1, 8, revoked=1, reason="slow", **told),
             decision(1.2, 8, reason="probe", **told),
             ISSUE.format(1.20001, 0, "R", 8, 8),
-            decision(1.3, 24, reason="stalled", revoked=1, **few),
             decision(1.35, 40, reason="slow", **told),
             ISSUE.format(1.35001, 0, "R", 40, 8),
             decision(1.4, 24, reason="no-model", fast=0, slow=0),
@@ -249,8 +248,6 @@ def test_printed_events_explained(explain: Explain, tmp_path: Path, queue_model:
         "admitted; took 1499990 us, slow: a slow read admitted",
         "revoked; its latency on this drive is unknown",
         "admitted as a probe; took 90 us, fast: refusing it would have been a false revoke",
-        "stalled: reads are in flight and none has completed; revoked; its latency on this "
-        "drive is unknown",
         "predicted slow and admitted; took 10000 us, slow: correct",
     ]
     with path.open("a") as more:

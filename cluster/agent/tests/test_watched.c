@@ -106,8 +106,8 @@ TEST(what_is_fed_is_what_an_observer_sees)
 		observer_features(&own, 8 * step, 1 + step % 300, now_ns, wanted);
 		observer_features(&drives[0].observer, 8 * step, 1 + step % 300, now_ns, seen);
 		assert(!memcmp(wanted, seen, sizeof(seen)));
-		assert(observer_is_stalled(&own, now_ns) ==
-		       observer_is_stalled(&drives[0].observer, now_ns));
+		assert(observer_has_late_read(&own, now_ns) ==
+		       observer_has_late_read(&drives[0].observer, now_ns));
 	}
 }
 
@@ -125,12 +125,12 @@ TEST(predictions_follow_what_reads_took)
 	assert(asked(T0 + 100 * US).state ==
 	       (STATE_PENDING_KNOWN | STATE_PENDING_PAGES | BLK_EXPECT_UNVALIDATED));
 	feed(REQUEST_ISSUED, 5, T0 + 200 * US);
-	assert(asked(T0 + 30000 * US).state & BLK_EXPECT_STALLED);
+	assert(asked(T0 + 30000 * US).state & STATE_READ_LATE);
 	assert(asked(T0 + 30000 * US).state & BLK_EXPECT_SLOW);
 	/* a failed request has no latency */
 	feed(REQUEST_FAILED, 5, T0 + 30000 * US);
 	assert(asked(T0 + 30001 * US).latency_us == 90);
-	assert(!(asked(T0 + 30001 * US).state & BLK_EXPECT_STALLED));
+	assert(!(asked(T0 + 30001 * US).state & STATE_READ_LATE));
 }
 
 TEST(what_waits_in_a_scheduler_is_in_flight_and_may_grow_and_be_merged)
@@ -185,7 +185,7 @@ TEST(an_end_that_was_missed_does_not_count_for_ever)
 	feed(REQUEST_WAITS, 3, T0);
 	for (unsigned int k = 0; k < 100; k++, now_ns += 2000 * US)
 		assert(asked_where(1 + (k % 4 == 0), now_ns).pending == 3);
-	assert(asked(now_ns).state & BLK_EXPECT_STALLED);
+	assert(asked(now_ns).state & STATE_READ_LATE);
 	for (unsigned int k = 0; k < 100; k++)
 		assert(asked_where(1, now_ns).pending == 3);
 	for (unsigned int k = 0; k < 8; k++, now_ns += 2000 * US)

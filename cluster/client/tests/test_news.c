@@ -83,7 +83,7 @@ TEST(who_asks_after_very_many_reads_looks_at_the_last_of_them)
 
 TEST(a_drive_that_hangs_or_is_gone_is_the_last_one)
 {
-	struct answer a = {.bytes = PAGE, .n_drives = 8, .state = BLK_EXPECT_STALLED};
+	struct answer a = {.bytes = PAGE, .n_drives = 8, .state = STATE_READ_LATE};
 	struct question q;
 
 	open_client(NULL);

@@ -56,8 +56,7 @@ enum blk_expect_known {
 /*
  * For &blk_expect_drive.flags, if the drive has a model:
  *
- * SLOW		predicted to be slow, or stalled
- * STALLED	reads are in flight, and none has completed for stall_us
+ * SLOW		predicted to be slow
  * STALE	no read of this size class has completed for probe_after_us, so that the
  *		history may be stale
  * PROBE	this read should be sent to the drive to probe it. Up to two callers get this
@@ -66,7 +65,6 @@ enum blk_expect_known {
  *		&blk_expect.best treats the drive as unknown
  */
 #define BLK_EXPECT_SLOW 0x00000001
-#define BLK_EXPECT_STALLED 0x00000002
 #define BLK_EXPECT_STALE 0x00000004
 #define BLK_EXPECT_PROBE 0x00000008
 #define BLK_EXPECT_UNVALIDATED 0x00000010

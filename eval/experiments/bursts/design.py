@@ -22,13 +22,12 @@ TRAINED_ADDED_US = 1000
 SLOT_MS = (50, 200)
 SLOT_ADDED_US = (1000,)
 
-#: Knobs of the kernel's policy: how a distrusted drive is probed (0: never for this reason),
-#: and the stall rule, which refuses reads while those in flight do not come back.
+#: Settings of the kernel's policy: when a drive that is predicted slow is probed; 0 disables a
+#: reason to probe.
 SETTINGS = {
     "no probes": {"probe_after_us": 0, "probe_after_revokes": 0},
     "after 100 revokes": {"probe_after_us": 0, "probe_after_revokes": 100},
     "after 10 ms": {"probe_after_us": 10_000, "probe_after_revokes": 0},
-    "stall rule, 300 us": {"stall_us": 300},
 }
 
 #: Positions within a burst, first of each bin; the last bin is open.

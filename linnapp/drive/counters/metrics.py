@@ -35,7 +35,6 @@ _COUNTERS = {
     ),
     "admitted": ("linnos_admitted", 1, "Hinted reads that were admitted."),
     "revoked": ("linnos_revoked", 1, "Hinted reads that were refused with EBUSY."),
-    "stalled": ("linnos_stalled", 1, "Hinted reads that the stall rule found slow."),
     "probes": ("linnos_probes", 1, "Hinted reads admitted although predicted to be slow."),
     "slow": ("linnos_slow_reads", 1, "Completed reads slower than the model's threshold."),
     "false_submits": ("linnos_false_submits", 1, "Of the slow reads, those predicted to be fast."),

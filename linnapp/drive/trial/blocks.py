@@ -159,7 +159,7 @@ class TrialOutcome:
     def steered(self) -> float | None:
         """Share of the reads that md redirected by predictions; None if it is unknown.
 
-        This is md's own count, without probes and without reads redirected from a stalled drive.
+        This is md's own count, without probes.
         """
         on = [pair[1] for pair in self.pairs if pair[1].steered is not None]
         reads = sum(block.reads for block in on)

@@ -44,8 +44,8 @@
 
 enum { LOOKED_BACK = 64, AGENT_PORT = 7316 };
 
-/* What a drive takes that is stalled. */
-#define STALLED_US 1000000000
+/* The predicted latency of a drive on which a read in flight is late. */
+#define LATE_READ_US 1000000000
 
 struct node {
 	int agent; /* socket */
@@ -234,7 +234,7 @@ static void hear(unsigned int k)
 		told++;
 		known[k].told = (struct rule_told){
 			.at_ns = woken_ns,
-			.us = answer.state & BLK_EXPECT_STALLED ? STALLED_US : answer.latency_us,
+			.us = answer.state & STATE_READ_LATE ? LATE_READ_US : answer.latency_us,
 			.pending = answer.pending,
 			.sent_at_asked = answer.cookie,
 			.wants_look = answer.state & BLK_EXPECT_PROBE,

@@ -19,7 +19,6 @@ enum linnos_reason {
 	LINNOS_PREDICTED_SLOW = 1,
 	LINNOS_PROBE = 2, /* predicted slow, but admitted */
 	LINNOS_NO_MODEL = 4,
-	LINNOS_STALLED = 5, /* predicted fast, but slow by the stall rule */
 	LINNOS_MODEL_UNVALIDATED = 7, /* prediction refuses no read */
 };
 
@@ -35,14 +34,12 @@ enum linnos_reason {
  * @BLK_LINNOS_SLOW: the read would be slow
  * @BLK_LINNOS_NOT_QUERIED: set by the caller for a drive that may not serve the read
  * @BLK_LINNOS_US: flag: a latency model predicts the time, and the following fields are valid
- * @BLK_LINNOS_US_SLOW: flag: the model would refuse the read, or the drive is stalled
+ * @BLK_LINNOS_US_SLOW: flag: the model would refuse the read
  * @BLK_LINNOS_US_UNVALIDATED: flag: the model only knows synthetic bursts; only for callers
  *	with a guard
  * @BLK_LINNOS_US_SLOWNESS: slowness class for this drive, an enum linnos_slowness;
  *	LINNOS_SLOWNESS_NONE if the read should not be redirected
  * @BLK_LINNOS_US_MASK: the predicted latency in microseconds
- * @BLK_LINNOS_STALLED: reads are in flight and none has completed for stall_us, whatever the
- *	model predicts; ranks after all other drives
  *
  * Pass answers to blk_linnos_best() instead of comparing them.
  */
@@ -57,8 +54,6 @@ enum blk_linnos_expected {
 	BLK_LINNOS_US_UNVALIDATED = BIT(28),
 	BLK_LINNOS_US_SLOW = BIT(29),
 	BLK_LINNOS_US = BIT(30),
-	BLK_LINNOS_STALLED = BLK_LINNOS_US | BLK_LINNOS_US_SLOW |
-			     BLK_LINNOS_US_MASK,
 };
 
 struct blk_linnos_array;
@@ -108,8 +103,6 @@ blk_linnos_lowest(const enum blk_linnos_expected *answers, unsigned int n)
 	for (i = 0; i < n; i++)
 		/* a number of 24 bits times 100 fits 32 bits */
 		if (answers[i] & BLK_LINNOS_US &&
-		    (answers[i] != BLK_LINNOS_STALLED ||
-		     lowest_us == BLK_LINNOS_US_MASK) &&
 		    (answers[i] & BLK_LINNOS_US_MASK) *
 				    (100U - BLK_LINNOS_MARGIN_PERCENT) <=
 			    lowest_us * 100U)
@@ -124,8 +117,7 @@ blk_linnos_lowest(const enum blk_linnos_expected *answers, unsigned int n)
  *
  * A drive to be probed is best. If the answers of all queried drives are in microseconds, all
  * drives are best that are within %BLK_LINNOS_MARGIN_PERCENT of the fastest one, slow or not.
- * Otherwise, fast and unknown drives are best, and microseconds are ignored. A stalled drive is
- * best only if all queried drives are stalled.
+ * Otherwise, fast and unknown drives are best, and microseconds are ignored.
  *
  * Return: a bitmap of the drives that are best; 0 if no drive was queried.
  */
@@ -145,11 +137,9 @@ blk_linnos_best(const enum blk_linnos_expected *answers, unsigned int n)
 		return blk_linnos_lowest(answers, n);
 
 	for (i = 0; i < n; i++) {
-		enum blk_linnos_expected answer;
+		enum blk_linnos_expected answer =
+			blk_linnos_verdict(answers[i]);
 
-		if (answers[i] == BLK_LINNOS_STALLED)
-			continue;
-		answer = blk_linnos_verdict(answers[i]);
 		if (answer > best)
 			continue;
 		if (answer < best)
