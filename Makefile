@@ -249,7 +249,7 @@ fuzz: $(BUILD)/.deps $(BUILD)/.deps-fuzz ## the trace readers and the agent unde
 fuzz-agent: $(BUILD)/.deps $(BUILD)/.deps-fuzz ## the agent alone, its code and then its sockets; FUZZ_SECONDS=600 for each
 	@$(MAKE) --no-print-directory -C tests/fuzz OUT=$(CURDIR)/$(BUILD)/fuzz TOTAL_SECONDS=$(FUZZ_SECONDS) run-agent run-sockets
 
-bench: build ## speed of our own code beside a reference (python -m eval.bench --list)
+bench: build ## speed of our own code compared with a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench
 
 eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-guarded, eval-apps, eval-filesystems, eval-functions, eval-stock, eval-cluster, eval-ceph and eval-simulation; eval-NAME: one of them; SEEDS=1: only so many seeds

@@ -1,26 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""Speed of our own code, as ratios to a reference measured in the same run: `make bench`.
+"""Speed and cost of our own code, mostly as ratios to a reference measured in the same run.
 
-A module for each of what is measured: the admission path (`kernel`, whose programs are in
-kernel/bench), the same in the lab's kernel (`in_kernel`), what it costs those who do not use it
-(`off_cost`), what the module costs on a kernel without the patch (`module_cost`), those who ask
-before they read (`asking`), the mirror as a block device beside md's
-(`ublk_cost`), liblinnos beside pread(2) (`library`), the replayer beside fio
-(`replayer`), what `linnapp watch` costs those it watches (`watching`) and what
-`linnapp top` takes itself (`top`), what an OSD of Ceph takes (`osd`), and `linnapp` on made-up
-recordings (`linnapp`, `recordings`).
+`make bench` runs the measurements in the table of `__main__`. The modules are: `kernel`, the
+policy in a program (kernel/bench); `asking`, queries before a read; `in_kernel`, hinted reads in
+the lab's kernel; `off_cost`, the cost for those who do not use LinnOS; `module_cost`, the module on
+an unpatched kernel; `ublk_cost`, the mirror as a block device compared with md; `library`,
+liblinnos compared with pread(2); `replayer`, compared with fio; `training`; `watching` and `top`,
+the cost of `linnapp watch` and `linnapp top`; and `osd`, the processor time of a Ceph OSD.
 """
 
 from __future__ import annotations
 
 from eval.cache import ROOT
 
-#: Where each benchmark leaves its numbers.
+#: The folder of the results.
 OUT = ROOT / "out" / "bench"
 
-#: What the admission path decides with.
+#: The network that the policy decides with.
 MODEL = ROOT / "models" / "example" / "flash0.linnos"
 
 
 class BenchError(Exception):
-    """A benchmark cannot run here; the message says what is missing."""
+    """A benchmark cannot run here; the message names what is missing."""

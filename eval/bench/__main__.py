@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`make bench`, `python -m eval.bench`: run benchmarks, all or some of them; `--list` shows which.
 
-Real time on this machine, so not repeatable to the digit: medians, ratios, and for the engine
-instruction counts too. Each leaves its numbers in out/bench/.
+Times are measured on this machine, so they vary from run to run: most results are medians, ratios
+to a reference, or instruction counts. Each benchmark writes its results into out/bench/.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from eval.bench import (
     in_kernel,
     kernel,
     library,
-    linnapp,
     module_cost,
     off_cost,
     osd,
     replayer,
     top,
+    training,
     ublk_cost,
     watching,
 )
@@ -35,33 +35,32 @@ from linnapp.lab.guest import LabError
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark."""
+    """One entry of the table of measurements."""
 
-    #: Measures, prints, and leaves its numbers in ``OUT``; its first line says what.
+    #: The function that measures, prints, and writes results into ``OUT``. The first line of its
+    #: docstring is the title.
     run: Callable[[], None]
-    #: What it runs, relative to the repository; its module unless given.
+    #: The program that is measured, relative to the repository; the function's module by default.
     program: str = ""
-    #: Besides `make build`.
+    #: Requirements in addition to `make build`.
     needs: str = ""
-    #: Leave it out unless it is asked for.
+    #: Run it only if it is named.
     when_named: bool = False
 
     @property
     def source(self) -> str:
-        """The file to read for how it is measured."""
+        """Return the file that describes the measurement."""
         return self.program or f"{self.run.__module__.replace('.', '/')}.py"
 
     @property
     def title(self) -> str:
-        """What it measures."""
+        """Return the title."""
         return (self.run.__doc__ or "").strip().splitlines()[0]
 
 
 BENCHMARKS = {
-    "engine": Benchmark(kernel.engine, "kernel/bench/bench_engine.c"),
     "ask": Benchmark(asking.ask, needs="the lab kernel"),
     "in-kernel": Benchmark(in_kernel.in_kernel, needs="the lab kernel"),
-    "two-cores": Benchmark(kernel.two_cores, "kernel/bench/two_cores.c", needs="two free cores"),
     "shared-lines": Benchmark(kernel.shared_lines, "kernel/bench/shared_lines.c"),
     "off-cost": Benchmark(off_cost.off_cost, needs="a kernel without the patch, and builds it"),
     "module-cost": Benchmark(
@@ -70,10 +69,7 @@ BENCHMARKS = {
     "ublk-cost": Benchmark(ublk_cost.ublk_cost, needs="`make kernel-debian`"),
     "library": Benchmark(library.library, "eval/bench/library.c"),
     "replayer": Benchmark(replayer.compare, needs="fio, and root for a loop device"),
-    "reader": Benchmark(linnapp.reader, needs="what `make demo` records"),
-    "train": Benchmark(linnapp.train),
-    "labelling": Benchmark(linnapp.labelling),
-    "fleet": Benchmark(linnapp.fleet),
+    "train": Benchmark(training.train),
     "osd": Benchmark(osd.osd, needs="`make deps-ceph`", when_named=True),
     "top": Benchmark(top.top),
     "watch-rate": Benchmark(watching.rate, needs="root, and a kernel with BTF"),

@@ -23,9 +23,9 @@ from pathlib import Path
 from eval.bench import MODEL, OUT
 from eval.bench.kernel import FOLDER as TOOLS
 from eval.bench.kernel import build, latency_model
-from eval.bench.off_cost import COUNT_TIMEOUT_S, KERNELS, count_instructions, null_guest
+from eval.bench.off_cost import KERNELS, count_calls, null_guest
 from eval.work import write_json
-from linnapp.lab.guest import Guest, LabError
+from linnapp.lab.guest import LabError
 from linnapp.lab.uml import run
 from linnapp.model.latency_model import LatencyModel
 
@@ -37,8 +37,6 @@ ASKED, ASKS = (1, 3), 1000
 N_DRIVES = max(ASKED)
 #: Calls of clock_gettime() in a round.
 CLOCK_CALLS = 2000
-#: Calls that fill caches, and those that are counted.
-SKIPPED, COUNTED = 40, 101
 _LINNOS = "/sys/block/{}/linnos"
 
 
@@ -185,26 +183,12 @@ def count(which: Sequence[Case]) -> dict[str, dict[str, int]]:
     print("instructions: a hinted read, more than off, blk_linnos_decide(), linnos_predict()")
     out: dict[str, dict[str, int]] = {}
     for case in which:
-        row = {"read": _instructions(case, "sys_preadv2", "hinted")}
+        row = {"read": count_calls(case.setup(), "sys_preadv2", "hinted", N_DRIVES)}
         if case.mode != "off":
-            row["decision"] = _instructions(case, "blk_linnos_decide", "hinted")
-            row["inference"] = _instructions(case, "linnos_predict", "hinted")
+            row["decision"] = count_calls(case.setup(), "blk_linnos_decide", "hinted", N_DRIVES)
+            row["inference"] = count_calls(case.setup(), "linnos_predict", "hinted", N_DRIVES)
         more = row["read"] - out.setdefault(which[0].name, row)["read"]
         rest = " ".join(f"{n:6}" for name, n in row.items() if name != "read")
         print(f"  {case.name:22} {row['read']:6} {more:+6} {rest}", flush=True)
         out[case.name] = row
     return out
-
-
-def _instructions(case: Case, function: str, call: str) -> int:
-    """The median of what calls of a kernel's function take."""
-
-    def boot(stepper: Path) -> None:
-        guest: Guest = null_guest(stepper, N_DRIVES, case.setup(), COUNT_TIMEOUT_S)
-        command = [str(TOOLS / "ask_calls"), call, str(2 * (SKIPPED + COUNTED)), "/dev/nullb0"]
-        result = run(command, guest)
-        if result.status:
-            raise LabError(f"ask_calls ended with status {result.status}; {result.dmesg[-500:]}")
-
-    counts = count_instructions(KERNELS["patched"], function, SKIPPED, COUNTED, boot)
-    return round(statistics.median(counts))

@@ -32,11 +32,6 @@ def run(program: str, *arguments: str, quiet: bool = False) -> None:
     subprocess.run([path, *arguments], check=True, stdout=output)
 
 
-def engine() -> None:
-    """What a model takes to judge a read: the kernel's network, a plain one, and trees."""
-    run("bench_engine", "--json", str(OUT / "engine.json"), str(MODEL), str(latency_model()))
-
-
 def latency_model(name: str = "latency.linnos", refuse_us: int = 100) -> Path:
     """A latency model of the size that training makes, written into a file of this name in `OUT`.
 
@@ -62,11 +57,6 @@ def latency_model(name: str = "latency.linnos", refuse_us: int = 100) -> Path:
     path = OUT / name
     model.save(path)
     return path
-
-
-def two_cores() -> None:
-    """The admission path on two cores that read from one drive."""
-    run("two_cores", "--json", str(OUT / "two_cores.json"), str(MODEL))
 
 
 def shared_lines() -> None:

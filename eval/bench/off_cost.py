@@ -141,6 +141,29 @@ def _count_once(
     return counts
 
 
+def count_calls(setup: str, function: str, call: str, n_drives: int, asked: int = 1) -> int:
+    """Count the instructions of a function of the lab kernel while ask_calls makes system calls.
+
+    Parameters
+    ----------
+    setup : str
+        Shell commands that run first, in a guest with `n_drives` drives that do nothing.
+    call : str
+        The calls of ask_calls, about the first `asked` drives.
+    """
+    skipped, counted = 40, 101
+
+    def boot(stepper: Path) -> None:
+        guest = null_guest(stepper, n_drives, setup, COUNT_TIMEOUT_S)
+        command = [str(TOOLS / "ask_calls"), call, str(2 * (skipped + counted))]
+        result = run([*command, *(f"/dev/nullb{k}" for k in range(asked))], guest)
+        if result.status:
+            raise LabError(f"ask_calls ended with status {result.status}; {result.dmesg[-500:]}")
+
+    counts = count_instructions(KERNELS["patched"], function, skipped, counted, boot)
+    return round(statistics.median(counts))
+
+
 def _count(case: Case, reads: int) -> list[float]:
     """Instructions of a read in each of some calls."""
     call, skipped, counted, arguments = COUNTED[reads]

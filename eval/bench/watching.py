@@ -1,25 +1,24 @@
 # SPDX-License-Identifier: MIT
 """What `linnapp watch` costs what it watches, and how many calls a second it keeps up with.
 
-`watch-redis` does what DIO's paper did (Esteves et al., 2023, section IV-D): redis-benchmark, with
-its 50 clients over loopback, against a redis-server that is watched, or not. DIO was told to leave
-out all but Redis' folder (`--path` here), and so the clients' sockets; strace, which cannot, has
-every call that is recorded here. One server, that writes nothing, is watched and not watched in
-turn, so that what else the machine does meets both. Ratios are those of such pairs: of the time
-that redis-benchmark took, and of the processor's time of the server, and of server and clients.
+`watch-redis` repeats the measurement of DIO's paper (Esteves et al., 2023, section IV-D):
+redis-benchmark, with its 50 clients over loopback, against a redis-server that is watched or not.
+Only Redis' folder is watched (`--path`), as in the paper, and so not the clients' sockets. One
+server, which writes nothing, is watched and not watched in turn, so that other load of the machine
+affects both. The ratios of such pairs are those of the elapsed time, of the processor time of the
+server, and of the processor time of server and clients.
 
-`watch-rate` has one program read and write at a steady rate: how many of its calls are in the
-tables, and how much of a core the reader took meanwhile; without the calls' arguments, and with.
+In `watch-rate` one program reads and writes at a constant rate. The result is how many of its
+calls are in the tables, and which part of a core the reader used, without the calls' arguments and
+with them.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import itertools
 import json
 import os
-import re
 import shutil
 import socket
 import statistics
@@ -34,16 +33,12 @@ from typing import Any
 
 from eval.bench import OUT, BenchError
 from eval.work import write_json
-from linnapp.errors import LinnappError
-from linnapp.insight.calls import Filters, Reader, call_names
+from linnapp.insight.calls import Filters, Reader
 from linnapp.insight.watch import check_can_watch
 from linnapp.stats import quantile_interval
 
 #: Pairs of a turn with and one without; requests of each test in a turn.
 TURNS, REQUESTS = 20, 1_000
-#: What it is watched by.
-TRACERS = ("watch", "strace")
-
 #: Calls a second, and for how long.
 RATES, RATE_S = (100_000, 200_000), 10.0
 #: How arguments are recorded; see ``linnapp watch --arguments``.
@@ -191,11 +186,6 @@ def _is_watching(reader: int) -> bool:
     return False
 
 
-def _is_straced(pid: int) -> bool:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return not re.search(r"^TracerPid:\s*0$", status, re.M)
-
-
 @contextlib.contextmanager
 def _watched(pid: int, options: Sequence[str], folder: Path) -> Iterator[tuple[int, Path]]:
     """``linnapp watch`` of a process: its own process, and where its summary will be."""
@@ -213,68 +203,37 @@ def _watched(pid: int, options: Sequence[str], folder: Path) -> Iterator[tuple[i
         tracer.wait(_READY_S)
 
 
-@contextlib.contextmanager
-def _straced(pid: int, folder: Path) -> Iterator[None]:
-    command = ["strace", "-f", "-e", "trace=" + ",".join(f"?{name}" for name in call_names())]
-    command += ["-o", str(folder / "strace.txt"), "-p", str(pid)]
-    log = folder / "strace.log"
-    with log.open("w") as error, _started(command, stderr=error) as tracer:
-        _wait_until(lambda: _is_straced(pid), "strace", tracer, log)
-        yield
-
-
-def redis(
-    path: Path = OUT / "watch-redis.json",
-    *,
-    turns: int = TURNS,
-    requests: int = REQUESTS,
-    tests: str | None = None,
-    tracer: str = TRACERS[0],
-) -> None:
-    """What `linnapp watch --path` costs a Redis server that is watched.
-
-    Parameters
-    ----------
-    turns : int
-        So many with it, and as many without.
-    requests : int
-        Of each of redis-benchmark's tests.
-    """
-    _check("redis-server", "redis-cli", "redis-benchmark", *(["strace"] * (tracer == "strace")))
+def redis(path: Path = OUT / "watch-redis.json") -> None:
+    """What `linnapp watch --path` costs a Redis server that is watched."""
+    _check("redis-server", "redis-cli", "redis-benchmark")
     found = Pairs()
     with tempfile.TemporaryDirectory(prefix="linnapp-bench-") as name:
         folder = Path(name)
         with _redis(folder, ["--appendonly", "no", "--save", ""]) as (pid, port):
-            command = ["redis-benchmark", "-p", str(port), "-n", str(requests), "-q"]
-            command += [] if tests is None else ["-t", tests]
-            for k in range(turns):
-                for each in (None, tracer) if k % 2 else (tracer, None):
-                    ran = _turn(pid, command, folder, each)
-                    (found.bare if each is None else found.traced).append(ran)
+            command = ["redis-benchmark", "-p", str(port), "-n", str(REQUESTS), "-q"]
+            for k in range(TURNS):
+                for watch in (False, True) if k % 2 else (True, False):
+                    ran = _turn(pid, command, folder, watch=watch)
+                    (found.traced if watch else found.bare).append(ran)
     result = found.to_json()
     ratios = (
-        # One pair has no interval.
-        f"{name} {value:.2f}" + ("" if low is None else f" [{low:.2f}, {high:.2f}]")
+        f"{name} {value:.2f} [{low:.2f}, {high:.2f}]"
         for name, (value, low, high) in result["ratios"].items()
     )
     load = os.getloadavg()[0]
-    print(
-        f"{tracer}, {turns} turns of {requests} requests, load average {load:.1f}: with to without"
-    )
+    print(f"{TURNS} turns of {REQUESTS} requests, load average {load:.1f}: with to without")
     print(f"{', '.join(ratios)}; {result['calls']} calls, {result['dropped']} dropped")
     write_json(path, {**result, "load_average": load, "cpus": os.cpu_count()})
 
 
-def _turn(pid: int, command: Sequence[str], folder: Path, tracer: str | None) -> Run:
+def _turn(pid: int, command: Sequence[str], folder: Path, *, watch: bool) -> Run:
     with contextlib.ExitStack() as stack:
         reader = None
-        if tracer == "watch":
+        if watch:
             reader = stack.enter_context(Reader())
             reader.choose(Filters(paths=[str(folder)]))
             reader.attach(16 << 20)
             reader.follow(pid)
-        elif tracer == "strace":
-            stack.enter_context(_straced(pid, folder))
         before, start = cpu_s(pid), time.monotonic()
         # What it writes is in no path that is asked for: the buffer has room for the few calls.
         client = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -358,28 +317,3 @@ def rate(
     load = os.getloadavg()[0]
     print(f"load average at the end: {load:.1f}, {os.cpu_count()} CPUs")
     write_json(path, {"results": results, "load_average": load, "cpus": os.cpu_count()})
-
-
-def main() -> int:
-    """Command line, for other numbers of turns and of requests."""
-    parser = argparse.ArgumentParser(
-        prog="python -m eval.bench.watching",
-        description="What `linnapp watch` costs a Redis server that is watched.",
-    )
-    parser.add_argument("--turns", type=int, default=TURNS)
-    parser.add_argument("--requests", type=int, default=REQUESTS, help="of each test")
-    parser.add_argument("--tests", help="of redis-benchmark, by commas; default: all")
-    parser.add_argument("--tracer", choices=TRACERS, default=TRACERS[0])
-    options = parser.parse_args()
-    if min(options.turns, options.requests) < 1:
-        parser.error("--turns, --requests: at least 1")
-    try:
-        redis(**vars(options))
-    except (BenchError, LinnappError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * For benchmarks: reproducible random numbers, a clock, quantiles, and the cost
- * of a function: its time with warm and with cold caches, and its number of
- * instructions, which does not depend on the load of the machine.
+ * of a function: its time with warm caches, and its number of instructions,
+ * which does not depend on the load of the machine.
  */
 #ifndef MEASURE_H
 #define MEASURE_H
@@ -71,10 +71,6 @@ struct way {
 	void (*run)(void);
 };
 
-static inline void nothing(void)
-{
-}
-
 #define BATCH 256
 #define BATCHES 101
 
@@ -91,26 +87,6 @@ static inline double warm_ns(void (*run)(void))
 		times[batch] = (double)(clock_ns() - start) / BATCH;
 	}
 	return median(times, BATCHES);
-}
-
-#define COLD 501
-#define COLD_BYTES (2 << 20)
-
-/* Memory of the size of a second-level cache is written before each call. */
-static inline double cold_ns(void (*run)(void))
-{
-	static uint8_t elsewhere[COLD_BYTES];
-	double times[COLD];
-
-	for (int i = 0; i < COLD; i++) {
-		uint64_t start;
-
-		memset(elsewhere, i, sizeof(elsewhere));
-		start = clock_ns();
-		run();
-		times[i] = clock_ns() - start;
-	}
-	return median(times, COLD);
 }
 
 /* The number of calls per sample of the policy's clock. */
@@ -155,7 +131,7 @@ static inline void measure(const struct way *ways, int n, FILE *json, const char
 			   const char *arguments)
 {
 	const char *only = getenv("ONLY_WAY");
-	double idle_cold, first = 0;
+	double first = 0;
 
 	if (only) {
 		/* once first, for one-time initialisation */
@@ -163,20 +139,16 @@ static inline void measure(const struct way *ways, int n, FILE *json, const char
 		run_counted(ways[atoi(only)].run);
 		exit(0);
 	}
-	idle_cold = cold_ns(nothing);
-	printf("  %-24s %8s %6s %8s %14s\n", "", "warm ns", "x", "cold ns", "instructions");
+	printf("  %-24s %8s %6s %14s\n", "", "ns", "x", "instructions");
 	for (int k = 0; k < n; k++) {
 		double warm = warm_ns(ways[k].run);
-		double cold = cold_ns(ways[k].run) - idle_cold;
 		double count = instructions(program, arguments, k);
 
 		if (!k)
 			first = warm;
-		printf("  %-24s %8.1f %6.2f %8.0f %14.1f\n", ways[k].name, warm, warm / first, cold,
-		       count);
-		fprintf(json,
-			"%s\n  \"%s\": {\"warm_ns\": %.1f, \"cold_ns\": %.0f, \"instructions\": %.1f}",
-			k ? "," : "{", ways[k].name, warm, cold, count);
+		printf("  %-24s %8.1f %6.2f %14.1f\n", ways[k].name, warm, warm / first, count);
+		fprintf(json, "%s\n  \"%s\": {\"warm_ns\": %.1f, \"instructions\": %.1f}",
+			k ? "," : "{", ways[k].name, warm, count);
 	}
 	fputs("}", json);
 }
