@@ -50,7 +50,7 @@ LAB_SOURCES = (
     "eval/workers.py",
 )
 #: Packages whose arithmetic decides what a recording is trained to.
-LIBRARIES = ("numpy", "tensorflow", "keras", "scikit-learn")
+LIBRARIES = ("numpy", "tensorflow", "keras")
 _SUFFIXES = frozenset({".c", ".h", ".patch", ".config", ".py", ".sh", ".toml", ".linnos"})
 
 

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
-import sklearn
 from numpy.typing import NDArray
 
 from eval.cache import ROOT, Cache
@@ -39,7 +38,7 @@ from linnapp.learn.trees.training import (
     LatencyReads,
     Lesson,
     deviances,
-    grow,
+    grow_from_reads,
     load_latency_reads,
 )
 from linnapp.model.latency_engine import predict_us
@@ -155,11 +154,11 @@ def learn(taught: Sequence[Lessons]) -> LatencyModel:
     """Trees of all these drives, and trees of bursts that were added to them."""
     features, took, added_features, added_took = map(np.concatenate, zip(*taught, strict=True))
     like = LatencyModel.mean_of_last(prior.UNIT_US, NEVER, prior.UNIT_US)
-    calm, _ = grow(
+    calm, _ = grow_from_reads(
         features, took, like, SEED, n_trees=TREES, learning_rate=RATE
     )  # fmt: skip
     n, n_added = len(took), len(added_took)
-    of_bursts, _ = grow(
+    of_bursts, _ = grow_from_reads(
         np.concatenate((features, added_features)),
         np.concatenate((np.ones(n), added_took / predict_us(calm, added_features))),
         like,
@@ -189,7 +188,7 @@ def write(drives: Sequence[Drive], taught: Sequence[Lessons]) -> None:
                 f"{cell.array}, seed {cell.seed}, {cell.train_inject or 'calm'}"
                 for cell in cells()
             ],
-            "versions": record_of_versions({"scikit-learn": sklearn.__version__}),
+            "versions": record_of_versions({}),
         },
     )  # fmt: skip
 

@@ -172,7 +172,7 @@ tools() {
 		"python3 (>= 3.11), python3-click (>= 8.1), python3-numpy (>= 1:1.24), python3-rich (>= 13), \
 python3-scipy (>= 1.10), blktrace, python3-venv, python3-prometheus-client (>= 0.16), python3-jinja2" \
 		"xz-utils, zstd, bzip2" \
-		"python3-matplotlib, python3-sklearn (>= 1.3)" \
+		"python3-matplotlib" \
 		"train, upload and watch models that predict slow reads of SSDs" \
 		" linnapp records drives with blktrace, finds their inflection points, trains a
  model for each, uploads it to a kernel with LinnOS and shows what it does.
@@ -180,9 +180,9 @@ python3-scipy (>= 1.10), blktrace, python3-venv, python3-prometheus-client (>= 0
  linnos-ublk serves a mirror that reads from the best one as a block device.
  .
  Recording, labelling, evaluating and everything that looks at drives work with
- the packages that this one depends on. Training wants TensorFlow, or for models
- of latencies scikit-learn 1.3, and watching programs pyarrow, duckdb and, for
- Elasticsearch, elasticsearch 8, all of which are on PyPI."
+ the packages that this one depends on. Training of networks requires TensorFlow;
+ models of latencies need no other package. Watching programs requires pyarrow,
+ duckdb and, for Elasticsearch, elasticsearch 8, all of which are on PyPI."
 }
 
 dkms() {

@@ -62,7 +62,7 @@ done
 """,
 }
 
-#: In one process, because Python and scikit-learn take seconds to start in a guest. Between two
+#: In one process, because Python and NumPy take seconds to start in a guest. Between two
 #: recordings there is time for a load that shows which reads are refused.
 ROUNDS_OF_ONE_LOAD = """
 tell

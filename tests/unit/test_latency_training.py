@@ -29,8 +29,9 @@ from linnapp.learn.labelling.inflection import LabellingOptions, find_inflection
 from linnapp.learn.network.training import TrainingOptions
 from linnapp.learn.options import Recipe
 from linnapp.learn.recipe import read_latencies
+from linnapp.learn.trees import booster
 from linnapp.learn.trees import training as latency_training
-from linnapp.learn.trees.training import LARGEST_STEP, NEVER, load_latency_reads
+from linnapp.learn.trees.training import NEVER, load_latency_reads
 from linnapp.model import LatencyModel, load_model
 from linnapp.model.latency_engine import leaves_of, predict_hinted_us, predict_us
 from linnapp.model.latency_model import (
@@ -70,7 +71,7 @@ def models(long_log: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
         "import sys; from linnapp.cli import cli\n"
         f"cli.main(['train', '--kind', 'latency', '--trace', {str(long_log)!r}, '-o', "
         f"{str(out)!r}], standalone_mode=False)\n"
-        "assert 'tensorflow' not in sys.modules"
+        "assert not {'tensorflow', 'sklearn'} & set(sys.modules)"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, cwd=out.parent, text=True
@@ -214,7 +215,7 @@ def test_latencies_that_differ_widely_are_learnt(tmp_path: Path, latency_us: np.
     path.write_text("".join(line(i * 1.0, int(us), 1, 4096) for i, us in enumerate(latency_us)))
     model, record = trained(path)
     assert LatencyModel.from_bytes(model.to_bytes()) == model
-    assert model.leaves.min(initial=0) >= -math.log2(LARGEST_STEP) * (1 << FRACTION_BITS)
+    assert model.leaves.min(initial=0) >= -math.log2(booster.LARGEST_STEP) * (1 << FRACTION_BITS)
     quality = record["validation_quality"]
     if record["prediction"] == "trees":
         assert quality["trees"]["deviance"] < quality["one number"]["deviance"]
@@ -239,19 +240,75 @@ def test_one_outlier_does_not_change_other_predictions(tmp_path: Path) -> None:
     assert 50 < np.median(small_us) < 200
 
 
-@pytest.mark.parametrize("weights", [1.0, 0.25, None])
-def test_bins_are_those_that_scikit_learn_finds(weights: float | None) -> None:
-    """Also if a bound is between two reads, which is common with similar weights."""
-    from sklearn.ensemble._hist_gradient_boosting import binning
+def grown_by_hand(
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray, n_trees: int, rate: float
+) -> tuple[list[list[float]], np.ndarray]:
+    """Return the step of each row in each tree, and the scores: every split at every value tried.
 
+    Nodes are processed level by level, each as a set of rows.
+    """
+    score = np.full(len(y), math.log(np.average(y, weights=weights)))
+    steps = []
+    for _ in range(n_trees):
+        ratio = y * np.exp(-score)
+        g, h = weights * (1 - ratio), weights * ratio
+        nodes = [np.arange(len(y))]
+        for _ in range(4):
+            children = []
+            for rows in nodes:
+                best, sides = 1e-9, [rows]
+                for column in x.T:
+                    for limit in np.unique(column[rows])[:-1]:
+                        left, right = rows[column[rows] <= limit], rows[column[rows] > limit]
+                        if min(len(left), len(right)) < booster.MIN_LEAF_READS:
+                            continue
+                        gain = sum(
+                            sign * g[part].sum() ** 2 / h[part].sum()
+                            for sign, part in ((1, left), (1, right), (-1, rows))
+                        )
+                        if gain > best:
+                            best, sides = gain, [left, right]
+                children += sides
+            nodes = children
+        step = np.empty(len(y))
+        for rows in nodes:
+            newton = -rate * g[rows].sum() / h[rows].sum()
+            step[rows] = max(newton, -math.log(booster.LARGEST_STEP))
+        score += step
+        steps.append(step)
+    return steps, score
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_booster_agrees_with_a_search_of_all_splits(weighted: bool) -> None:
+    rng = np.random.default_rng(7)
+    features = np.zeros((900, N_FEATURES), np.uint32)
+    features[:, :3] = rng.integers(0, (30, 9, 200), (900, 3))
+    latency_us = (np.where(features[:, 0] > 20, 900, 100) + 3 * features[:, 2]) * rng.lognormal(
+        0, 0.3, 900
+    )
+    latency_us[5] = 3_000_000  # Without a limit of the step, others are divided by thousands.
+    weights = rng.uniform(0.1, 2, 900) if weighted else np.ones(900)
+    like = LatencyModel.mean_of_last(1, NEVER, 1000)
+    model, drift = booster.grow(
+        features, latency_us, like, n_trees=4, learning_rate=0.3,
+        weights=weights if weighted else None,
+    )  # fmt: skip
+    steps, score = grown_by_hand(features[:, :3], latency_us, weights, 4, 0.3)
+    assert drift < 5 / 1024
+    found = leaves_of(model, features) / (1 << FRACTION_BITS) * math.log(2)
+    assert np.allclose(found.T, steps, atol=1e-3)
+    assert np.allclose(np.log(predict_us(model, features)), score, atol=0.02)
+
+
+def test_bins_of_a_feature_with_many_values_have_equal_weights() -> None:
     rng = np.random.default_rng(6)
-    for n in (2550, 3000):
-        values = rng.lognormal(5, 1, n)
-        given = rng.random(n) if weights is None else np.full(n, weights)
-        theirs = binning._find_binning_thresholds(values, 255, given)
-        with latency_training._percentiles_of_one_sort():
-            ours = binning._find_binning_thresholds(values, 255, given)
-        assert np.array_equal(ours, theirs) and len(ours) == 254
+    column = rng.integers(0, 1 << 23, (20_000, 1)).astype(np.uint32)
+    weights = rng.uniform(0.1, 2, len(column))
+    bins, cuts = booster._binned(column, weights)
+    per_bin = np.bincount(bins[:, 0], weights)
+    assert len(per_bin) == 255 and per_bin.max() < 1.1 * per_bin.mean()
+    assert np.array_equal(bins[:, 0] > 100, column[:, 0] > cuts[0, 100])
 
 
 def test_times_moves_an_overflowing_base_into_the_leaves() -> None:
@@ -432,12 +489,12 @@ def test_query_without_an_offset_is_answered_by_the_mean() -> None:
     latency_us = np.where(met, 1000, 100)
     asked = np.zeros((3, N_FEATURES), np.uint32)
     asked[:, FEATURES.index("in_region")] = (0, 5, CAP)
-    model, _ = latency_training.grow(features, latency_us, like, 1, **how)
+    model, _ = latency_training.grow_from_reads(features, latency_us, like, 1, **how)
     alone, together, nowhere = predict_us(model, asked).tolist()
     assert 95 < alone < 110 and 950 < together < 1010 and 500 < nowhere < 600
     # A model with fewer features is trained only on those.
     like = dataclasses.replace(like, n_features=N_FEATURES_MIN)
-    model, _ = latency_training.grow(features, latency_us, like, 1, **how)
+    model, _ = latency_training.grow_from_reads(features, latency_us, like, 1, **how)
     assert model.n_features == N_FEATURES_MIN
     assert len(set(predict_us(model, asked).tolist())) == 1
 
@@ -482,36 +539,6 @@ def test_training_uses_every_third_read_of_a_long_recording(
         third, _ = load_latency_reads(long_log, 500, 3, chunk_ios=chunk_ios)
         assert np.array_equal(third.features, whole.features[::3])
         assert np.array_equal(third.latency_us, whole.latency_us[::3])
-
-
-@pytest.mark.parametrize("version", ["1.8.2", "1.9.3"])
-def test_unknown_scikit_learn_tree_layout_is_an_error(
-    long_log: Path, monkeypatch: pytest.MonkeyPatch, version: str
-) -> None:
-    """With the required version, this is reported as a defect of linnapp."""
-    real = latency_training._complete
-
-    def backwards(*arguments: Any) -> Any:
-        splits, leaves = real(*arguments)
-        return splits, leaves[::-1]
-
-    monkeypatch.setattr(latency_training, "_complete", backwards)
-    monkeypatch.setattr(latency_training, "_versions", lambda: {"scikit-learn": version})
-    with pytest.raises(LinnappError, match="the trees as integers are off by") as error:
-        trained(long_log)
-    told = str(error.value)
-    assert ("'scikit-learn==1.9.*'" in told) == (version == "1.8.2")
-    assert ("a defect of linnapp" in told) == (version == "1.9.3")
-    required = (Path(__file__).parents[2] / "requirements.txt").read_text()
-    assert f"scikit-learn~={latency_training.SCIKIT_LEARN}\n" in required
-
-
-def test_training_without_scikit_learn_is_an_error(
-    long_log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
-    with pytest.raises(LinnappError, match="pip install scikit-learn"):
-        trained(long_log)
 
 
 def test_too_short_to_split(tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ from linnapp.learn.fleet import train_fleet
 from linnapp.learn.judging.evaluation import LatencyEvaluation
 from linnapp.learn.network.floats import import_tensorflow
 from linnapp.learn.options import Recipe
-from linnapp.learn.trees.training import check_scikit_learn
 from linnapp.model import LatencyModel, Model
 from linnapp.trace.blktrace import BlktraceReader
 from linnapp.trace.recorded import open_recording
@@ -148,11 +147,6 @@ def test_missing_pandas_error_names_the_remedy(
     ("library", "words", "use"),
     [
         ("tensorflow", "training needs TensorFlow .*pip install tensorflow", import_tensorflow),
-        (
-            "sklearn.ensemble",
-            "latency models need scikit-learn .*pip install scikit-learn",
-            check_scikit_learn,
-        ),
         (
             "distributed",
             "a fleet needs Dask .*pip install distributed",

@@ -45,7 +45,7 @@ from linnapp.errors import LinnappError, NoGainError, TraceError
 from linnapp.files import AnyPath
 from linnapp.learn.options import Observer, Recipe
 from linnapp.learn.recipe import train_array
-from linnapp.learn.trees.training import MIN_READS, check_scikit_learn
+from linnapp.learn.trees.training import MIN_READS
 from linnapp.model import SUFFIX, load_model
 from linnapp.signals import signals_held
 from linnapp.trace.recorded import check_losses
@@ -122,7 +122,6 @@ def check_enabling(target: Target, conf_path: AnyPath, recordings: AnyPath | Non
     check(target, load_conf(conf_path) or DrivesConf())
     if recordings is None:
         check_can_trace(nodes(target))
-    check_scikit_learn()
 
 
 def enable(

@@ -3,8 +3,8 @@
 
 The method is gradient boosting (Friedman, Annals of Statistics 29, 2001) with gamma deviance: it
 estimates, as a logarithm, the mean latency of reads that cannot be distinguished, so that slow
-reads have weight and fast reads are still distinguished. scikit-learn grows the trees. This module
-makes them complete and converts them to integers.
+reads have weight and fast reads are still distinguished. :mod:`linnapp.learn.trees.booster` grows
+the trees.
 
 Models are validated on later reads than those that they were trained on. Trees of the training
 slice show on the validation slice whether they predict reads better than a constant would, and
@@ -23,18 +23,16 @@ instead the prior (:mod:`linnapp.learn.trees.prior`) times a few trees that corr
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from linnapp import stats
-from linnapp.errors import LinnappError, TraceError, install_command, needs
+from linnapp.errors import TraceError
 from linnapp.learn.features.augmentation import SlowedReads
 from linnapp.learn.features.split import Split, split
 from linnapp.learn.judging.confusion import Confusion
@@ -51,16 +49,16 @@ from linnapp.learn.record import (
 )
 from linnapp.learn.trees import bursts as latency_bursts
 from linnapp.learn.trees import hedge_table, prior
-from linnapp.model.latency_engine import leaves_of, predict_hinted_us, predict_us, recent_mean_us
+from linnapp.learn.trees.booster import MIN_LEAF_READS, grow
+from linnapp.model.latency_engine import predict_hinted_us, predict_us, recent_mean_us
 from linnapp.model.latency_model import (
     CAP,
-    DEPTH,
     FEATURES,
     FRACTION_BITS,
     LEAF_LIMIT,
     N_FEATURES,
     NEVER,
-    NO_SPLIT,
+    PLACE,
     LatencyModel,
 )
 from linnapp.native import HISTORY
@@ -87,18 +85,6 @@ LEARNING_RATE = 0.15
 #: distinguish, but the trees must predict factors of up to a hundred.
 N_BURST_TREES = 8
 BURST_LEARNING_RATE = 0.35
-
-#: Maximum factor by which a tree divides a prediction. Newton steps are unlimited: if one read of
-#: 30 s has increased the mean of thousands of reads, the first tree predicts far less than 1 us for
-#: the others. Trees of drives without such a read divide by less than five, so the limit does not
-#: change them.
-LARGEST_STEP = 16.0
-
-#: The required version (requirements.txt). Another version may store its trees differently.
-SCIKIT_LEARN = "1.9"
-
-#: Minimum number of reads in a leaf.
-MIN_LEAF_READS = 50
 
 #: With fewer reads in the training slice, no trees are trained to distinguish them.
 MIN_READS = 1000
@@ -167,7 +153,7 @@ class Lesson:
     of_prior: bool = False
 
     def grown(self, n_reads: int | None = None) -> tuple[LatencyModel, float]:
-        """Grow trees from the first `n_reads` reads, or all; returns the result of :func:`grow`."""
+        """Grow trees from the first `n_reads` reads, or all, like :func:`grow_from_reads`."""
         n_reads = len(self.reads) if n_reads is None else n_reads
         recorded = self.reads.take(slice(0, n_reads))
         if self.of_prior:
@@ -181,14 +167,14 @@ class Lesson:
             # The individual latency of a read is not considered here either.
             ratios = (slowed_us - added.recorded_us + mean_us) / mean_us
         else:
-            calm, drift = grow(
+            calm, drift = grow_from_reads(
                 recorded.features, np.maximum(recorded.latency_us, 1), self.like, self.seed,
                 n_trees=N_TREES, learning_rate=LEARNING_RATE,
             )  # fmt: skip
             ratios = slowed_us / predict_us(calm, added.features)
         if len(recorded) + len(added) < 2 * MIN_LEAF_READS or not len(added):
             return calm, drift
-        bursts, burst_drift = grow(
+        bursts, burst_drift = grow_from_reads(
             np.concatenate((recorded.features, added.features)),
             np.concatenate((np.ones(len(recorded)), ratios)),
             self.like,
@@ -211,7 +197,7 @@ class Lesson:
         """Return the prior times trees that correct it: fewer reads give a smaller correction."""
         known, n = self.known(recorded), len(recorded)
         ratios = np.maximum(recorded.latency_us, 1) / predict_us(known, recorded.features)
-        own, drift = grow(
+        own, drift = grow_from_reads(
             np.concatenate((recorded.features, recorded.features)),
             np.concatenate((ratios, np.ones(n))),
             self.like,
@@ -314,7 +300,7 @@ def train_latency(
         },
         "interrupted": False,
         "trace": record_of_trace(trace, stats),
-        "versions": record_of_versions(_versions() if model.n_trees else {}),
+        "versions": record_of_versions({}),
         "training_seconds": round(time.monotonic() - begin, 3),
     }
     shown.trained(drive_name(trace), model, record)
@@ -551,26 +537,7 @@ def mean_abs_log2_error(predicted_us: npt.NDArray[Any], latency_us: npt.NDArray[
     return float(np.mean(np.abs(np.log2(np.maximum(latency_us, 1) / predicted_us))))
 
 
-def check_scikit_learn() -> None:
-    """Check that trees can be grown.
-
-    Raises
-    ------
-    LinnappError
-        If scikit-learn is missing or too old.
-    """
-    with needs("latency models need scikit-learn", "scikit-learn"):
-        import sklearn.ensemble  # noqa: F401
-        import threadpoolctl  # noqa: F401
-    version = str(_versions()["scikit-learn"])
-    if tuple(int(part) for part in version.split(".")[:2]) < (1, 3):
-        raise LinnappError(
-            f"latency models need scikit-learn 1.3 or newer, here is {version}; install one with: "
-            + install_command("'scikit-learn>=1.3'")
-        )
-
-
-def grow(
+def grow_from_reads(
     features: npt.NDArray[np.uint32],
     targets: npt.NDArray[Any],
     like: LatencyModel,
@@ -580,198 +547,25 @@ def grow(
     learning_rate: float,
     weights: npt.NDArray[np.float64] | None = None,
 ) -> tuple[LatencyModel, float]:
-    """Grow trees, and return the largest difference between integer and original trees (log2).
+    """Grow trees by :func:`~linnapp.learn.trees.booster.grow` from reads of which some are changed.
 
-    Parameters
-    ----------
-    features : uint32 array, shape (n, N_FEATURES)
-    targets : array, shape (n,)
-        Latency of each read, or its factor relative to a prediction; positive. The trees estimate
-        the mean of reads with similar features.
-    like : LatencyModel
-        Provides all fields other than trees: thresholds, and the number of features that are used.
-    seed : int
-    n_trees : int
-    learning_rate : float
-    weights : float array, shape (n,), optional
-
-    Returns
-    -------
-    model : LatencyModel
-    drift : float
-        Largest difference of the base-2 logarithms of the predictions, in a sample of the rows.
-
-    Raises
-    ------
-    LinnappError
-        If scikit-learn is missing or too old, or the integer trees differ from the original ones.
+    The location of some reads is made unknown, and some histories are made as if the drive had been
+    read more often.
     """
-    check_scikit_learn()
-    from threadpoolctl import threadpool_limits
-
-    known = features[:, : like.n_features]
-    boosting = boost(
-        known, targets, seed, n_trees=n_trees, learning_rate=learning_rate, weights=weights
-    )
-    sample = slice(0, None, max(1, len(known) // 10_000))
-    with threadpool_limits(1):
-        exact = np.log2(boosting.predict(known[sample].astype(np.float32)))
-    scale = (1 << FRACTION_BITS) / math.log(2)
-    trees = [_complete(tree.nodes, scale) for [tree] in boosting._predictors]
-    model = dataclasses.replace(
-        like,
-        splits=np.stack([splits for splits, _ in trees]),
-        leaves=np.stack([leaves for _, leaves in trees]),
-        base=min(round(float(boosting._baseline_prediction.item()) * scale), LEAF_LIMIT - 1),
-    )
-    total = model.base + leaves_of(model, features[sample]).sum(axis=1, dtype=np.int64)
-    drift = float(np.abs(total / (1 << FRACTION_BITS) - exact).max())
-    if drift > (n_trees + 1) / (1 << FRACTION_BITS):
-        raise LinnappError(f"the trees as integers are off by 2^{drift:.3f}: {_whose_fault()}")
-    return model, drift
-
-
-def boost(
-    features: npt.NDArray[Any],
-    targets: npt.NDArray[Any],
-    seed: int,
-    *,
-    n_trees: int,
-    learning_rate: float,
-    weights: npt.NDArray[np.float64] | None = None,
-) -> Any:
-    """Return the trees of :func:`grow` as scikit-learn has them. More features can be given."""
-    from sklearn._loss.loss import HalfGammaLoss
-    from sklearn.ensemble import HistGradientBoostingRegressor
-    from threadpoolctl import threadpool_limits
-
-    # The conversion is exact, because no feature has more than 24 bits.
-    x = features.astype(np.float32)
-    x[::UNPLACED_EVERY, FEATURES.index("in_region") :] = CAP
-    _repace(x[REPACED_EVERY // 2 :: REPACED_EVERY], seed)
-    # The threads of scikit-learn wait for each other by spinning, which takes minutes on a busy
-    # machine. Sums in a different order would also give different trees.
-    with threadpool_limits(1), _percentiles_of_one_sort():
-        for loss in ("gamma", _damped(HalfGammaLoss(), learning_rate)):
-            boosting = HistGradientBoostingRegressor(
-                loss=loss,
-                max_iter=n_trees,
-                learning_rate=learning_rate,
-                max_depth=DEPTH,
-                max_leaf_nodes=1 << DEPTH,
-                min_samples_leaf=MIN_LEAF_READS,
-                early_stopping=False,
-                random_state=seed,
-            )
-            boosting.fit(x, targets.astype(np.float64), sample_weight=weights)
-            if _largest_step(boosting) <= LARGEST_STEP:
-                break
-    return boosting
-
-
-@contextlib.contextmanager
-def _percentiles_of_one_sort() -> Iterator[None]:
-    """Make scikit-learn find the bins of weighted reads in less than a tenth of the time.
-
-    Their bounds are percentiles of each feature, and scikit-learn sorts the feature for each of
-    them.
-    """
-    from sklearn.ensemble._hist_gradient_boosting import binning
-
-    theirs = getattr(binning, "_weighted_percentile", None)
-    if theirs is None:  # Other versions of scikit-learn find them differently.
-        yield
-        return
-    last: tuple[Any, Any, Any] = (None, None, None)
-
-    def percentile(values: Any, weights: Any, rank: float, average: bool = False) -> Any:
-        """Like the original, for one feature: the mean of two reads if the rank is between them."""
-        nonlocal last
-        of, ascending, up_to = last
-        if of is not values:
-            order = np.argsort(values)
-            ascending, up_to = values[order], np.cumsum(weights[order])
-            last = values, ascending, up_to
-        wanted = rank / 100 * up_to[-1]
-        at = min(int(np.searchsorted(up_to, wanted)), len(ascending) - 1)
-        if not average or up_to[at] - wanted > np.finfo(np.float64).eps:
-            return ascending[at]
-        return (ascending[at] + ascending[min(at + 1, len(ascending) - 1)]) / 2
-
-    binning._weighted_percentile = percentile
-    try:
-        yield
-    finally:
-        binning._weighted_percentile = theirs
-
-
-def _damped(loss: Any, learning_rate: float) -> Any:
-    """Return a loss whose steps divide by at most :data:`LARGEST_STEP`.
-
-    The value of a leaf is the learning rate times the ratio of gradients to second derivatives. For
-    a read that took r times the predicted latency, these are 1 - r and r, so small r make it large.
-    """
-    least = learning_rate / math.log(LARGEST_STEP)
-    undamped = loss.gradient_hessian
-
-    def gradient_hessian(*, sample_weight: Any, **given: Any) -> tuple[Any, Any]:
-        gradient, hessian = undamped(sample_weight=sample_weight, **given)
-        weight = 1 if sample_weight is None else sample_weight
-        np.maximum(hessian, least * weight, out=hessian)
-        return gradient, hessian
-
-    loss.gradient_hessian = gradient_hessian
-    return loss
-
-
-def _largest_step(boosting: Any) -> float:
-    """Return the largest factor by which a tree divides a prediction."""
-    nodes = np.concatenate([tree.nodes for [tree] in boosting._predictors])
-    least = float(nodes["value"][nodes["is_leaf"] == 1].min())
-    return math.exp(min(-least, 700.0))  # Larger exponents overflow.
-
-
-def _whose_fault() -> str:
-    """Return the reason why integer trees differ from the original ones, and a remedy."""
-    here = str(_versions()["scikit-learn"])
-    if here.startswith(f"{SCIKIT_LEARN}."):
-        return "a defect of linnapp; report it with the recording"
-    return (
-        f"scikit-learn {here} keeps them in another way than {SCIKIT_LEARN}; install that with: "
-        + install_command(f"'scikit-learn=={SCIKIT_LEARN}.*'")
+    changed = features.copy()
+    changed[::UNPLACED_EVERY, PLACE] = CAP
+    _repace(changed[REPACED_EVERY // 2 :: REPACED_EVERY], seed)
+    return grow(
+        changed, targets, like, n_trees=n_trees, learning_rate=learning_rate, weights=weights
     )
 
 
-def _repace(x: npt.NDArray[np.float32], seed: int) -> None:
+def _repace(features: npt.NDArray[np.uint32], seed: int) -> None:
     """Divide the ages of past reads by a random factor, as if reads had arrived more often."""
-    times_as_often = REPACED_MOST ** np.random.default_rng(seed).random(len(x))
+    times_as_often = REPACED_MOST ** np.random.default_rng(seed).random(len(features))
     for past in range(1, HISTORY + 1):
-        age_us = x[:, FEATURES.index(f"age_us_{past}")]
-        age_us[:] = np.where(age_us < CAP, age_us // times_as_often, CAP)
-
-
-def _complete(
-    nodes: npt.NDArray[Any], scale: float
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int16]]:
-    """Convert a tree to a complete tree. Below a leaf of the original, all reads go left."""
-    splits = np.full((1 << DEPTH) - 1, NO_SPLIT, np.uint32)
-    leaves = np.zeros(1 << DEPTH, np.int16)
-    waiting = [(0, 0, 0)]  # Node, level, position in the level.
-    while waiting:
-        at, level, place = waiting.pop()
-        node = nodes[at]
-        if node["is_leaf"]:
-            first = place << (DEPTH - level)
-            value = round(float(node["value"]) * scale)
-            leaves[first : first + (1 << (DEPTH - level))] = np.clip(
-                value, -LEAF_LIMIT, LEAF_LIMIT - 1
-            )
-            continue
-        threshold = min(math.floor(node["num_threshold"]), CAP)
-        splits[(1 << level) - 1 + place] = int(node["feature_idx"]) << 24 | threshold
-        waiting.append((int(node["left"]), level + 1, 2 * place))
-        waiting.append((int(node["right"]), level + 1, 2 * place + 1))
-    return splits, leaves
+        age_us = features[:, FEATURES.index(f"age_us_{past}")]
+        age_us[:] = np.where(age_us < CAP, age_us.astype(np.float32) // times_as_often, CAP)
 
 
 def _refuse_us(
@@ -797,12 +591,6 @@ def _refuse_us(
         max(reads.min_threshold(recipe.refused_limit) for reads in (scored, later))
     )
     return NEVER if best is None else best
-
-
-def _versions() -> dict[str, str]:
-    import sklearn
-
-    return {"scikit-learn": sklearn.__version__}
 
 
 def _of_test(
