@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`python -m eval`: run experiments, leave data, figure and reading of each.
+"""`python -m eval`: run experiments, and write the numbers, the tables and the figure of each.
 
 Finished experiments are not run again: an experiment is finished when its
 folder holds a record with the same parameters and the same version of the
@@ -20,16 +20,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from eval import page_tables, seeds, workers
+from eval import page_tables, pages, seeds, workers
 from eval.cache import LAB_SOURCES, RESULTS, Cache, code_version, digest, read_record
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import NAMES, ON_REQUEST, load, source
+from eval.long_table import LongTable
+from eval.pages import section
 from eval.programs import keep_programs
+from eval.study import Study
 from eval.work import StepError, write_json, write_text
 from linnapp.errors import LinnappError
 
 #: What is committed of how long a run took.
 TIMES = ("seconds", "cpu_seconds", "alone_seconds", "jobs")
+
+#: The long table of a study, in its folder.
+TABLE = "table.csv"
 
 #: table2 stands in the same run as fig05.
 ALIASES = {"table2": "fig05"}
@@ -46,7 +52,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="list the experiments")
     parser.add_argument("--force", action="store_true", help="run also what is finished")
     parser.add_argument("--any-version", action="store_true", help="accept results of older code")
-    parser.add_argument("--redraw", action="store_true", help="only figures, tables and readings")
+    parser.add_argument("--redraw", action="store_true", help="only figures and tables")
     parser.add_argument("--dev", action="store_true", help="development seeds, out/eval-dev")
     parser.add_argument("--commit", action="store_true", help="write the results to eval/results")
     parser.add_argument(
@@ -123,8 +129,10 @@ class Plan:
 
 def data_digest(folder: Path) -> str | None:
     """Digest of the data that an experiment left, or None."""
-    path = folder / "data.json"
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else None
+    for name in (TABLE, "data.json"):
+        if (folder / name).exists():
+            return hashlib.sha256((folder / name).read_bytes()).hexdigest()[:16]
+    return None
 
 
 def cpu_seconds() -> float:
@@ -133,7 +141,7 @@ def cpu_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> None:
+def run(experiment: Experiment | Study, out: Path, arguments: argparse.Namespace) -> None:
     """Run one experiment unless it is finished, and draw it."""
     folder = out / experiment.name
     made_from = {
@@ -168,7 +176,10 @@ def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> Non
         measured = experiment.run(context)
         # Their CPU time is known when they have ended.
         workers.stop()
-        write_json(folder / "data.json", measured)
+        if isinstance(measured, LongTable):
+            measured.save(folder / TABLE)
+        else:
+            write_json(folder / "data.json", measured)
         seconds, cpu = time.monotonic() - start, cpu_seconds() - start_cpu
         record = {
             "made_from": made_from,
@@ -181,7 +192,15 @@ def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> Non
             "seeds": list(context.seeds),
         }
         print(f"  done in {seconds:.0f} s, {cpu:.0f} s of CPU time; see {folder}/", flush=True)
-    # All that is told and drawn is made from what is on disk.
+    # Figures and tables are made from the files, so that they can be made again.
+    if isinstance(experiment, Study):
+        table = LongTable.load(folder / TABLE)
+        experiment.draw(table, folder / "figure.png")
+        write_text(folder / "report.md", section(experiment, experiment.tables(table)))
+        write_json(folder / "record.json", record)
+        if arguments.commit:
+            commit_study(experiment, table, record, folder / "figure.png")
+        return
     data: dict[str, Any] = json.loads((folder / "data.json").read_text())
     write_json(folder / "summary.json", {"runs": data.get("runs", [])})
     experiment.draw(data, folder / "figure.png")
@@ -192,6 +211,31 @@ def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> Non
         commit(experiment, data, record, folder / "figure.png")
 
 
+def described(experiment: Experiment | Study, record: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts about a run that are committed with its numbers."""
+    return {
+        "command": experiment.command or f"make eval-{experiment.name}",
+        "title": experiment.title,
+        # Those of the run that made the data: the environment may name other traces now.
+        "parameters": record["parameters"],
+        "code": record["made_from"]["code"],
+        "seeds": record.get("seeds"),
+        **{key: round(record.get(key, 0)) for key in TIMES},
+    }
+
+
+def commit_study(study: Study, table: LongTable, record: dict[str, Any], figure: Path) -> None:
+    """Write a study's long table and figure to where they are under version control."""
+    path = RESULTS / f"{study.name}.csv"
+    is_partial = study.adds and path.exists() and table.add_missing_places(LongTable.load(path))
+    if not study.view_of:
+        table.save(path)
+    if not is_partial:
+        shutil.copyfile(figure, RESULTS / f"{study.name}.png")
+    write_json(path.with_suffix(".json"), described(study, record))
+    write_pages(study)
+
+
 def commit(
     experiment: Experiment, data: dict[str, Any], record: dict[str, Any], figure: Path
 ) -> None:
@@ -200,13 +244,7 @@ def commit(
     path = RESULTS / f"{experiment.name}.json"
     tables: dict[str, Table] = experiment.table(data)
     result = {
-        "command": experiment.command or f"make eval-{experiment.name}",
-        "title": experiment.title,
-        # Of the run that made the data: the environment may name other traces now.
-        "parameters": record["parameters"],
-        "code": record["made_from"]["code"],
-        "seeds": record.get("seeds"),
-        **{key: round(record.get(key, 0)) for key in TIMES},
+        **described(experiment, record),
         "tables": {
             heading: {"header": table.header, "rows": table.rows}
             for heading, table in tables.items()
@@ -247,9 +285,11 @@ def added(before: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def write_pages(experiment: Experiment) -> None:
+def write_pages(experiment: Experiment | Study) -> None:
     """Write the tables of pages that are made from an experiment's committed results."""
-    if experiment.pages:
+    if isinstance(experiment, Study):
+        pages.write(experiment.table_name, experiment.pages)
+    elif experiment.pages:
         page_tables.write(experiment.pages())
 
 

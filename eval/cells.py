@@ -153,6 +153,13 @@ class Replay:
     #: Leave the per-I/O log in the folder.
     keep_log: bool = False
 
+    @property
+    def replayed_s(self) -> float:
+        """Length of the replay in seconds: that of the part, or the option `--duration`."""
+        if "--duration" in self.options:
+            return float(self.options[self.options.index("--duration") + 1])
+        return self.cell.train_s if self.part == "train" else self.cell.replay_s
+
 
 @dataclass(frozen=True)
 class Replayed:

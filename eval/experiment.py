@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from eval import seeds
 from eval.cache import Cache
+from eval.long_table import LongTable
 from eval.page_tables import Shown
 from eval.work import StepError, Work, map_parallel
 
@@ -57,6 +58,13 @@ class Context:
             raise StepError(f"{path}: not there; `make eval-{name}` makes it")
         data: dict[str, Any] = json.loads(path.read_text())
         return data
+
+    def table_of(self, name: str) -> LongTable:
+        """Return the long table of another experiment, or raise StepError if it has not run."""
+        path = self.folder.parent / name / "table.csv"
+        if not path.exists():
+            raise StepError(f"{path} does not exist; `make eval-{name}` makes it")
+        return LongTable.load(path)
 
     def map(self, work: Callable[[Item], Done], items: Iterable[Item], what: str) -> list[Done]:
         """Apply a function to items, as many at a time as there are jobs."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What the figures of the evaluation have in common; each is drawn beside its experiment."""
+"""The figures of the evaluation, drawn from long tables, and the style of the policies."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ import numpy as np
 from matplotlib.ticker import FixedLocator, FuncFormatter
 from numpy.typing import NDArray
 
+from eval import contenders
 from eval.intervals import RESTS_ON
+from eval.long_table import LongTable, Place
 from linnapp.files import replaced_file
+from linnapp.stats import Interval
 
 #: One colour and dash a policy, the same in every figure; the bound is black.
 POLICY_STYLE: dict[str, dict[str, Any]] = {
@@ -48,6 +52,9 @@ POLICY_STYLE: dict[str, dict[str, Any]] = {
     "verdict": {"color": "#555555", "linestyle": "-."},
     "learnt": {"color": "#d55e00", "linestyle": "-."},
 }
+
+#: The percentiles of :func:`percentile_lines`.
+DRAWN_PERCENTS = ("p50_us", "p80_us", "p90_us", "p95_us", "p99_us", "p999_us", "p9999_us")
 
 #: Names above a figure, as a share of its width.
 NAMES_APART = 0.045
@@ -132,31 +139,184 @@ def style(policy: str) -> dict[str, Any]:
     return POLICY_STYLE.get(policy, {})
 
 
-def nothing(path: Path, why: str) -> None:
-    """A figure that says why there is none."""
-    figure, axes = plt.subplots(figsize=(6, 2))
-    axes.text(0.5, 0.5, why, ha="center", va="center")
-    axes.set_axis_off()
+def _panels(n: int, height: float, width: float = 3.9, most: int = 4) -> tuple[Any, list[Any]]:
+    """Return a figure and its panels, at most four in a row."""
+    columns = min(n, most)
+    rows = -(-n // columns)
+    size = (width * columns, height * rows)
+    figure, axes = plt.subplots(rows, columns, squeeze=False, figsize=size)
+    for spare in axes.flat[n:]:
+        spare.set_visible(False)
+    return figure, list(axes.flat[:n])
+
+
+def _title(place: Place) -> str:
+    return ", ".join(filter(None, place))
+
+
+def shown_policies(table: LongTable, place: Place) -> dict[str, str]:
+    """Return the policies of a figure with their labels: baseline, best rivals, ours, the oracle.
+
+    All policies together would hide each other; the table has them all.
+    """
+    there = table.policies(place)
+    shown = {"baseline": "baseline"} if "baseline" in there else {}
+    for most_extra, label in ((contenders.LITTLE, "best rival, 5 %"), (math.inf, "best rival")):
+        rival = table.best_rival(place, most_extra=most_extra)
+        shown[rival] = f"{rival}\n({label})"
+    ours = contenders.ours(there)
+    main = [name for name in ("linnos", "lowest", "lowest-two, 5% cap") if name in ours] or ours
+    return shown | {name: name for name in (*main, *({"oracle"} & {*there}))}
+
+
+def ranked_policies(table: LongTable, path: Path, measure: str = "mean_us") -> None:
+    """Draw the means of the main policies, ranked, with their intervals; one panel for a place."""
+    places = [place for place in table.places if contenders.rivals(table.policies(place))]
+    figure, panels = _panels(len(places), 2.8)
+    for axes, place in zip(panels, places, strict=True):
+        shown = shown_policies(table, place)
+        ranked = sorted(shown, key={n: table.value(place, n, measure) for n in shown}.__getitem__)
+        for row, name in enumerate(ranked):
+            number = table.get(place, name, measure)
+            if number is None:
+                continue
+            ours, colour = bool(contenders.ours([name])), style(name).get("color", "grey")
+            if number.is_known:
+                axes.plot([number.low, number.high], [row, row], color=colour, linewidth=1.5)
+            axes.plot(number.value, row, "o" if ours else "s", color=colour, markersize=6)
+            axes.annotate(
+                f"{number.value:.0f}", (number.value, row), (0, 5), textcoords="offset points",
+                ha="center", fontsize=7, fontweight="bold" if ours else "normal",
+            )  # fmt: skip
+        axes.set_yticks(range(len(ranked)), [shown[name] for name in ranked], fontsize=8)
+        axes.set_ylim(len(ranked) - 0.5, -0.7)
+        axes.set_xlim(left=0)
+        axes.grid(axis="x", alpha=0.3)
+        axes.set_title(_title(place), fontsize=9)
+        axes.set_xlabel(f"{measure.removesuffix('_us')} of read latency (us), 95 %", fontsize=8)
+    figure.tight_layout()
     save(figure, path)
 
 
-def grid_axes(cells: Sequence[tuple[str, str]], height: float = 3.2) -> tuple[Any, Any]:
-    """A figure with a panel a cell, by (workload, array): a row an array, in the cells' order."""
-    arrays = list(dict.fromkeys(array for _, array in cells))
-    of_array = {array: [cell for cell in cells if cell[1] == array] for array in arrays}
-    n_columns = max(len(same) for same in of_array.values())
-    figure, axes = plt.subplots(
-        len(arrays), n_columns, squeeze=False,
-        figsize=(3.9 * n_columns, height * len(arrays)),
-    )  # fmt: skip
-    for spare in axes.flat:
-        spare.set_visible(False)
-    panels = {}
-    for j, array in enumerate(arrays):
-        for i, cell in enumerate(of_array[array]):
-            panels[cell] = axes[j][i]
-            panels[cell].set_visible(True)
-    return figure, panels
+def percentile_lines(table: LongTable, path: Path, policies: Collection[str] | None = None) -> None:
+    """Draw percentiles, one panel for each place and one line for each policy.
+
+    If there is one policy only, all places are lines of one panel.
+    """
+    known = [name for name in table.policies() if policies is None or name in policies]
+    percents = [p for p in DRAWN_PERCENTS if any(k.measure == p for k, _ in table.items())]
+    if len(known) == 1:
+        figure, (axes,) = _panels(1, 5, 8)
+        lines = [(axes, _title(place), place, known[0]) for place in table.places]
+    else:
+        figure, panels = _panels(len(table.places), 3.2)
+        lines = [
+            (axes, name, place, name)
+            for axes, place in zip(panels, table.places, strict=True)
+            for name in known
+        ]
+        for axes, place in zip(panels, table.places, strict=True):
+            axes.set_title(_title(place), fontsize=9)
+    for axes, label, place, name in lines:
+        values = [table.value(place, name, percent) for percent in percents]
+        axes.plot(
+            range(len(percents)), values, label=label, **style(name if len(known) > 1 else "")
+        )
+        ticks = [f"p{percent[1:-3]}" for percent in percents]
+        axes.set_xticks(range(len(percents)), ticks, fontsize=7)
+        axes.set_yscale("log")
+        axes.grid(alpha=0.3)
+    lines[0][0].set_ylabel("read latency (us)", fontsize=8)
+    lines[0][0].legend(fontsize=6)
+    figure.tight_layout()
+    save(figure, path)
+
+
+def over_time(table: LongTable, path: Path) -> None:
+    """Draw the mean of each block of time, one panel for each place."""
+    figure, panels = _panels(len(table.places), 3.2)
+    for axes, place in zip(panels, table.places, strict=True):
+        for name in shown_policies(table, place):
+            means: list[float] = []
+            while (found := table.get(place, name, f"block_{len(means)}")) is not None:
+                means.append(found.value)
+            axes.plot(means, label=name, linewidth=0.8, **style(name))
+        axes.set_yscale("log")
+        axes.set_title(_title(place), fontsize=9)
+        axes.set_xlabel("block of time", fontsize=8)
+    panels[0].set_ylabel("mean read latency (us)", fontsize=8)
+    panels[0].legend(fontsize=6)
+    figure.tight_layout()
+    save(figure, path)
+
+
+def by_place(table: LongTable, titles: Mapping[str, str], path: Path) -> None:
+    """Draw each measure over the places, one panel for each measure, one colour a policy."""
+    known = {key.measure for key, _ in table.items() if not key.reference}
+    measures = [name for name in titles if name in known]
+    places = table.places
+    figure, panels = _panels(len(measures), 3.5, max(4.0, 0.25 * len(places)), 2)
+    for axes, measure in zip(panels, measures, strict=True):
+        policies = table.policies()
+        for i, policy in enumerate(policies):
+            for x, place in enumerate(places):
+                number = table.get(place, policy, measure)
+                if number is not None:
+                    at = x + 0.6 * ((i + 0.5) / len(policies) - 0.5)
+                    axes.plot(at, number.value, "o", color=f"C{i % 10}", markersize=4)
+                    whisker(axes, at, number.to_json())
+            axes.plot([], [], "o", color=f"C{i % 10}", label=policy)
+        axes.set_xticks(range(len(places)), list(map(_title, places)), rotation=60, fontsize=6)
+        axes.set_ylabel(titles[measure], fontsize=8)
+        axes.grid(alpha=0.3, axis="y")
+        if policies != [""]:
+            axes.legend(fontsize=6)
+    figure.tight_layout()
+    save(figure, path)
+
+
+def reductions(
+    pairs: Sequence[tuple[str, str]], table: LongTable, path: Path, measure: str = "mean_us"
+) -> None:
+    """Draw by how many percent policies are faster than their references, place by place."""
+    figure, (axes,) = _panels(1, 3.5, 8)
+    for i, (policy, reference) in enumerate(pairs):
+        for j, place in enumerate(table.places):
+            number = table.reduction(place, policy, reference, measure)
+            if number is None:
+                continue
+            x = j + 0.7 * ((i + 0.5) / len(pairs) - 0.5)
+            label = None if j else f"{policy} compared with {reference}"
+            axes.plot(x, 100 * number.value, "o", color=f"C{i}", label=label, markersize=4)
+            whisker(axes, x, [None if v is None else 100 * v for v in number.to_json()])
+    axes.axhline(0, color="black", linewidth=0.5)
+    places = list(map(_title, table.places))
+    axes.set_xticks(range(len(places)), places, rotation=60, fontsize=7)
+    axes.set_ylabel(f"{measure.removesuffix('_us')} lower than the reference's (%)")
+    axes.legend(fontsize=7)
+    figure.tight_layout()
+    save(figure, path)
+
+
+def ranges(
+    expected: Mapping[str, tuple[float, float]],
+    cases: Mapping[str, Mapping[str, Interval]],
+    scale: float,
+    path: Path,
+) -> None:
+    """Draw the range that is expected of each row in grey, and its cases with their intervals."""
+    figure, axes = plt.subplots(figsize=(9, 0.6 * len(expected) + 1.5))
+    for i, (title, (low, high)) in enumerate(expected.items()):
+        axes.barh(i, high - low, left=low, color="#dddddd")
+        for j, case in enumerate(cases[title].values()):
+            y = i + 0.08 * (j - (len(cases[title]) - 1) / 2)
+            axes.plot([scale * case.low, scale * case.high], [y, y], color="#0072b2", linewidth=0.8)
+            axes.plot(scale * case.value, y, ".", color="#0072b2")
+    axes.axvline(0, color="black", linewidth=0.5)
+    axes.set_yticks(range(len(expected)), list(expected), fontsize=7)
+    axes.invert_yaxis()
+    axes.set_xlabel("%; grey: the paper's range, blue: our cases")
+    save(figure, path)
 
 
 def whisker(axes: Any, x: float, triple: Sequence[float | None] | None) -> None:

@@ -14,12 +14,12 @@ replay of seconds still meets a dozen rates, from quiet to the maximum.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from eval import tuning
+from eval import contenders, tuning
 from eval.cache import Cache
 from eval.cells import (
     ARRAY_OF,
@@ -29,11 +29,9 @@ from eval.cells import (
     Cell,
     Replay,
     Replayed,
-    brief,
     recorded,
     replayed,
     trained,
-    training_records,
 )
 from eval.contenders import Contender
 from eval.experiment import Context
@@ -41,9 +39,6 @@ from eval.work import Step, Work
 from linnapp.lab.array import Array
 
 ARRAYS = ("consumer", "enterprise")
-
-#: A model should have so many to learn from; where it has fewer the results say so.
-TRAINING_READS = 20_000
 
 #: Of each drive. The profiles are made for 16 GiB; what a drive holds is memory of the guest.
 SIZE_MB = Array.size_mb
@@ -98,6 +93,16 @@ def seed_a_workload(workloads: Sequence[str], seeds: Sequence[int]) -> list[Cell
     return [cell(workload, seed) for workload, seed in zip(workloads, seeds, strict=False)]
 
 
+def seed_of_workload(workloads: Sequence[str]) -> Callable[..., Sequence[int]]:
+    """Return a study's `seeds` that gives each workload one seed of its own."""
+
+    def seeds(of_context: Sequence[int], *, workload: str, **_: Any) -> Sequence[int]:
+        i = workloads.index(workload)
+        return of_context[i : i + 1]
+
+    return seeds
+
+
 def where(cell: Cell) -> dict[str, Any]:
     """What a row of an experiment's data says of its cell."""
     return {"workload": cell.workload, "array": cell.array, "seed": cell.seed}
@@ -144,6 +149,33 @@ def preparing(
     return ready
 
 
+def prepare_cell(cache: Cache, cell: Cell, *, tune: bool = True) -> None:
+    """Record a cell and train its networks and models of latencies; tune what is tuned."""
+    recorded(cache, cell)
+    trained(cache, cell)
+    trained(cache, cell, LATENCY_TRAINING)
+    if tune:
+        tuning.tune(cache, cell)
+
+
+def record_place(context: Context, *, workload: str, seed: int) -> None:
+    """Record a cell of a study whose factor is the workload."""
+    recorded(context.cache, cell(workload, seed))
+
+
+def prepare_place(
+    context: Context, *, workload: str, seed: int, tune: bool = True, **_: Any
+) -> None:
+    """Prepare a cell of a study whose factor is the workload."""
+    prepare_cell(context.cache, cell(workload, seed), tune=tune)
+
+
+def replay_place(context: Context, *, workload: str, policy: str, seed: int) -> Replayed:
+    """Replay a cell of such a study under a policy of :mod:`eval.contenders`."""
+    (contender,) = contenders.named([policy])
+    return _replay_under(context.cache, cell(workload, seed), contender)
+
+
 def prepare(context: Context, grid: Sequence[Cell]) -> None:
     """Record and train cells, and tune what is tuned; before their replays."""
     work = context.work()
@@ -151,60 +183,5 @@ def prepare(context: Context, grid: Sequence[Cell]) -> None:
     work.do()
 
 
-def replaying(
-    work: Work, cache: Cache, ready: Mapping[Cell, Sequence[Step[Any]]], who: Sequence[Contender]
-) -> dict[Cell, dict[str, Step[Replayed]]]:
-    """Add the steps that replay cells under these contenders: {cell: {name: step}}."""
-    return {
-        cell: {
-            contender.name: work.add(
-                "replaying", partial(_replay_under, cache, cell, contender), after
-            )
-            for contender in who
-        }
-        for cell, after in ready.items()
-    }
-
-
 def _replay_under(cache: Cache, cell: Cell, contender: Contender) -> Replayed:
     return replayed(cache, replay_of(cache, cell, contender))
-
-
-def results(
-    replays: Mapping[Cell, Mapping[str, Step[Replayed]]],
-) -> dict[Cell, dict[str, Replayed]]:
-    """Of replays that were added as steps, when these are done."""
-    return {
-        cell: {name: step.result for name, step in by_name.items()}
-        for cell, by_name in replays.items()
-    }
-
-
-def rows(results: dict[Cell, dict[str, Replayed]]) -> list[dict[str, Any]]:
-    """A row a replay, in brief: ``policy`` is the contender's name."""
-    return [
-        {
-            **where(cell),
-            **brief(result.summary),
-            "policy": name,
-            "hedge_percentile": result.summary["config"].get("hedge_percentile"),
-        }
-        for cell, by_name in results.items()
-        for name, result in by_name.items()
-    ]
-
-
-def learnt_from(cache: Cache, grid: Sequence[Cell]) -> list[dict[str, Any]]:
-    """Of each cell how many reads its models had, and what `heuristic-adv` was tuned to."""
-    found = []
-    for cell_ in grid:
-        records = training_records(trained(cache, cell_))
-        found.append(
-            {
-                **where(cell_),
-                "training_reads": [record["training_reads"] for record in records],
-                "enough": min(r["training_reads"] for r in records) >= TRAINING_READS,
-                "heuristic_adv": tuning.tune(cache, cell_),
-            }
-        )
-    return found

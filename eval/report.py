@@ -11,6 +11,7 @@ import argparse
 import base64
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,23 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
+from eval import contenders
 from eval.cache import LAB_SOURCES, RESULTS, ROOT, code_version, read_record
 from eval.experiment import Experiment, Table
 from eval.experiments import NAMES, ON_REQUEST, load, source
-from eval.verdict import lines, won_and_lost
+from eval.long_table import FASTER, NOT_SIGNIFICANT, SLOWER, LongTable
+from eval.pages import TEMPLATES
+from eval.study import Study
 from eval.work import write_text
+
+#: The alternatives in the table of gains and losses.
+AGAINST = {
+    "baseline": "baseline",
+    "shortest-queue": "the shortest queue",
+    "hedge": "hedging at p95",
+    "heuristic-adv": "the tuned heuristic",
+    "clone": "sending every read twice",
+}
 
 #: Where the paper's claims are judged: the table and its column.
 CLAIMS, JUDGED = "Claims of the paper", "judged"
@@ -55,8 +68,8 @@ def paragraphs(text: str) -> Markup:
     return Markup("\n").join(parts)
 
 
-def section(experiment: Experiment, finished: dict[str, Any] | None) -> dict[str, Any]:
-    """What the page says of one experiment, and of what it found: None if it has not run."""
+def section(experiment: Experiment | Study, finished: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the page's section about one experiment; `finished` is None if it has not run."""
     return {
         "name": experiment.name,
         "title": experiment.title,
@@ -69,47 +82,60 @@ def section(experiment: Experiment, finished: dict[str, Any] | None) -> dict[str
 
 
 def found(figure: Path, reading: str, tables: Mapping[str, Any], took: str) -> dict[str, Any]:
-    """What an experiment found, for the page."""
+    """Return the results of an experiment, for the page."""
     image = base64.b64encode(figure.read_bytes()).decode()
     return {"image": image, "reading": reading, "tables": tables, "took": took}
 
 
-def verdict_of(
-    finished: Mapping[str, dict[str, Any] | None], numbers: Any
-) -> dict[str, Any] | None:
-    """What the page says first, of Fig. 8's numbers and the claims; None without the former."""
-    if not numbers:
-        return None
-    claims = finished.get("claims")
-    judged = column(claims["tables"][CLAIMS], JUDGED) if claims else []
-    return {"lines": lines(numbers, judged), "table": won_and_lost(numbers)}
+def gains_and_losses(table: LongTable) -> Table:
+    """Count the workloads of Fig. 8 in which each of ours has a lower or a higher mean."""
+    rows = []
+    for policy in contenders.ours(table.policies()):
+        for reference, title in AGAINST.items():
+            said = table.count_verdicts(policy, reference)
+            if any(said.values()):
+                slower_in = ", ".join(place[0] for place in said[SLOWER])
+                counts = (str(len(said[word])) for word in (FASTER, SLOWER, NOT_SIGNIFICANT))
+                rows.append((policy, title, *counts, slower_in))
+    header = ("policy", "compared with", FASTER, SLOWER, NOT_SIGNIFICANT, "slower in")
+    return Table(header, tuple(rows))
+
+
+def judged_claims(claims: dict[str, Any] | None) -> Counter[str]:
+    """Count the verdicts on the claims of the paper."""
+    table = claims and claims["tables"].get(CLAIMS)
+    return Counter(column(table, JUDGED)) if table else Counter()
 
 
 def column(table: Table | Mapping[str, Any], name: str) -> list[str]:
-    """A column of a table, which may be as JSON has it."""
+    """Return a column of a table, which can be a mapping from JSON."""
     fields = table if isinstance(table, Mapping) else vars(table)
     index = list(fields["header"]).index(name)
     return [row[index] for row in fields["rows"]]
 
 
-def run_finished(experiment: Experiment, folder: Path) -> dict[str, Any] | None:
-    """What an experiment's last run found, if it ran to its end."""
+def run_finished(experiment: Experiment | Study, folder: Path) -> dict[str, Any] | None:
+    """Return the results of an experiment's last run, or None if it did not run to its end."""
     record = read_record(folder)
     if record is None:
         return None
-    data: dict[str, Any] = json.loads((folder / "data.json").read_text())
     try:
-        reading, tables = experiment.reading(data), experiment.table(data)
-    except (KeyError, IndexError, TypeError):
-        # Of an earlier version, whose data had another form; else it is a fault to be seen.
-        if not made_by_others(experiment, record):
+        if isinstance(experiment, Study):
+            tables = experiment.tables(LongTable.load(folder / "table.csv"))
+            reading = experiment.notes
+        else:
+            data: dict[str, Any] = json.loads((folder / "data.json").read_text())
+            reading, tables = experiment.reading(data), experiment.table(data)
+    except (KeyError, IndexError, TypeError, ValueError, FileNotFoundError):
+        # The data of an earlier version can have another form. Otherwise it is a fault.
+        if not is_of_other_code(experiment, record):
             raise
         return None
     return found(folder / "figure.png", reading, tables, took(record))
 
 
-def made_by_others(experiment: Experiment, record: Mapping[str, Any]) -> bool:
-    """Whether an experiment's data are of another version of the code than this."""
+def is_of_other_code(experiment: Experiment | Study, record: Mapping[str, Any]) -> bool:
+    """Return whether an experiment's data were made by another version of the code."""
     code = code_version(*LAB_SOURCES, source(experiment.name), *experiment.sources)
     return bool(record.get("made_from", {}).get("code") != code)
 
@@ -141,44 +167,60 @@ def times(records: Mapping[str, Mapping[str, Any] | None]) -> Table:
 
 
 def page(out: Path) -> str:
-    """The whole page of what ran, with its figures in it."""
+    """Return the whole page of the experiments that have run, with their figures in it."""
     records = {name: read_record(out / name) for name in (*NAMES, *ON_REQUEST)}
     finished = {
         name: run_finished(load(name), out / name)
         for name in records
         if name in NAMES or records[name] is not None
     }
-    data = out / "fig08" / "data.json"
-    numbers = load("fig08").numbers if finished.get("fig08") else None
-    return render(finished, times(records), numbers and numbers(json.loads(data.read_text())))
+    has_fig08 = bool(finished.get("fig08"))
+    table = LongTable.load(out / "fig08" / "table.csv") if has_fig08 else None
+    return render(finished, times(records), table)
 
 
 def committed_page(results: Path) -> str:
-    """The same of the results under version control."""
+    """Return the page of the results that are under version control."""
     records: dict[str, Any] = {}
     for name in (*NAMES, *ON_REQUEST):
         path = results / f"{name}.json"
         records[name] = json.loads(path.read_text()) if path.exists() else None
     finished = {
-        name: result
-        and found(results / f"{name}.png", result["reading"], result["tables"], took(result))
+        name: result and committed_results(load(name), result, results)
         for name, result in records.items()
         if name in NAMES or result is not None
     }
-    return render(finished, times(records), (records.get("fig08") or {}).get("numbers"))
+    path = results / "fig08.csv"
+    return render(finished, times(records), LongTable.load(path) if path.exists() else None)
 
 
-def render(finished: Mapping[str, dict[str, Any] | None], took: Table, numbers: Any = None) -> str:
-    """The page of what each experiment found, of how long all took, and of Fig. 8's numbers."""
+def committed_results(
+    experiment: Experiment | Study, record: dict[str, Any], results: Path
+) -> dict[str, Any]:
+    """Return the committed results of an experiment; those without a long table have tables."""
+    figure = results / f"{experiment.name}.png"
+    if not isinstance(experiment, Study):
+        return found(figure, record["reading"], record["tables"], took(record))
+    path = results / f"{experiment.table_name}.csv"
+    if path.exists():
+        tables: Mapping[str, Any] = experiment.tables(LongTable.load(path))
+    else:
+        tables = record["tables"]
+    return found(figure, experiment.notes, tables, took(record))
+
+
+def render(
+    finished: Mapping[str, dict[str, Any] | None], took: Table, fig08: LongTable | None = None
+) -> str:
+    """Return the page of the results, the times, and the gains and losses in Fig. 8."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined
     )
     environment.filters.update(inline=inline, paragraphs=paragraphs, strong=strong)
     return environment.get_template("report.html.j2").render(
-        sections=[section(load(name), what) for name, what in finished.items()],
-        verdict=verdict_of(finished, numbers),
+        sections=[section(load(name), results) for name, results in finished.items()],
+        gains=None if fig08 is None else gains_and_losses(fig08),
+        judged=judged_claims(finished.get("claims")),
         times=took,
         fold_rows=FOLD_ROWS,
     )

@@ -6,14 +6,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eval import contenders, intervals, learnt
 from eval.cache import Cache
-from eval.cells import Cell, Replayed, reads_of
+from eval.cells import Replayed, reads_of
 from eval.intervals import Blocks, Pooled
+from eval.long_table import LongTable, Place
 from linnapp.stats import Interval
 
 #: Percentiles of the tables, and those whose differences are given too.
@@ -22,6 +24,114 @@ COMPARED = (95.0, 99.0)
 
 #: Reads that stayed at home in the replay from which `learnt` is told: its own baseline.
 HOME = "home, at random's load"
+
+
+#: Fields of a replay's summary of which the value of each seed is kept.
+OF_EACH_SEED = ("reads", "response_mean_us", "revoked", "hedged", "late_ios", "training_reads")
+
+
+class Reads(NamedTuple):
+    """The reads of one replay, for statistics."""
+
+    due_us: NDArray[Any]
+    latency_us: NDArray[Any]
+    #: Length of the replay.
+    length_s: float
+    #: The replayer's summary; empty if the reads are a selection of another replay's.
+    summary: Mapping[str, Any] = {}
+    #: Which of the reads count; None if all do.
+    among: NDArray[np.bool_] | None = None
+
+
+def as_reads(result: Replayed | Reads) -> Reads:
+    """Load the reads of a replay."""
+    if isinstance(result, Reads):
+        return result
+    reads = reads_of(result)
+    replay = result.replay
+    return Reads(reads["due_us"], reads["latency_us"], replay.replayed_s, result.summary)
+
+
+def add_reads(
+    table: LongTable,
+    place: Place,
+    by_seed: Mapping[int, Mapping[str, Replayed | Reads]],
+    compared: Sequence[str] = (),
+    *,
+    series: bool = False,
+) -> None:
+    """Add the numbers of replays of the same reads under several policies, seeds pooled.
+
+    Means and percentiles have intervals; a percentile that rests on too few reads is left out.
+    Each policy in `compared` (by default ours) is compared with all others by its mean, and by
+    percentiles too if it is ours. With `series` the mean of each block of the first seed's time is
+    added as a measure `block_N`.
+    """
+    seeds: list[Blocks] = []
+    latencies: dict[str, list[NDArray[Any]]] = {}
+    summaries: dict[str, list[Mapping[str, Any]]] = {}
+    for seed, by_policy in by_seed.items():
+        due_us: NDArray[Any] | None = None
+        for name, result in by_policy.items():
+            reads = as_reads(result)
+            if due_us is None:
+                due_us = reads.due_us
+                seeds.append(Blocks(due_us, reads.length_s * 1e6))
+            elif not np.array_equal(due_us, reads.due_us):
+                raise ValueError(
+                    f"{', '.join(place)}, seed {seed}: the reads of {name} are not those of "
+                    f"{next(iter(by_policy))}; policies can be compared only on the same reads"
+                )
+            seeds[-1].add(name, reads.latency_us, reads.among)
+            counted = reads.latency_us if reads.among is None else reads.latency_us[reads.among]
+            latencies.setdefault(name, []).append(counted)
+            summaries.setdefault(name, []).append(reads.summary)
+            for field in OF_EACH_SEED:
+                if field in reads.summary:
+                    table.add(place, name, field, reads.summary[field], seed=seed)
+    drawn = Pooled(seeds, PERCENTS)
+    values: dict[str, dict[float, float]] = {name: {} for name in drawn.policies}
+    for name in drawn.policies:
+        pooled = np.concatenate(latencies[name])
+        table.add(place, name, "reads", len(pooled))
+        table.add(place, name, "mean_us", drawn.mean(name))
+        for block in range(seeds[0].n_blocks) if series else ():
+            if n := seeds[0].count[name][block]:
+                table.add(place, name, f"block_{block}", seeds[0].total_us[name][block] / n)
+        for percent in PERCENTS:
+            value = intervals.percentile(pooled, percent)
+            if value is not None:
+                values[name][percent] = value
+                table.add(place, name, key(percent), drawn.percentile(name, percent, value))
+        for field, share in _shares_of_reads(summaries[name]).items():
+            table.add(place, name, field, share)
+        for bound in ("oracle", "verdict"):
+            # If a bound has no significant gain, a share of its gain has no meaning.
+            if bound in values and "baseline" in values and drawn.below(bound, "baseline").is_above:
+                table.add(place, name, f"share_of_{bound}", drawn.share(name, bound))
+    ours = contenders.ours(drawn.policies)
+    for a, b in itertools.permutations(drawn.policies, 2):
+        if a in (compared or ours):
+            table.add(place, a, "mean_us", drawn.below(a, b), b)
+            for percent in COMPARED if a in ours else ():
+                if percent in values[a] and percent in values[b]:
+                    both = (values[a][percent], values[b][percent])
+                    table.add(
+                        place, a, key(percent), drawn.percentile_below(a, b, percent, both), b
+                    )
+
+
+def _shares_of_reads(summaries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Reads sent twice and refused, as shares of the reads of all seeds, and the errors."""
+    known = [summary for summary in summaries if "extra_io_ratio" in summary]
+    n = sum(summary["reads"] for summary in known)
+    if not n:
+        return {}
+    return {
+        "extra_io_ratio": sum(of["extra_io_ratio"] * of["reads"] for of in known) / n,
+        "revoked_ratio": sum(of.get("revoked", 0) for of in known) / n,
+        "errors": sum(of.get("data_errors", 0) + of.get("io_errors", 0) for of in known),
+    }
 
 
 def key(percent: float) -> str:
@@ -117,30 +227,6 @@ def score(
         "below": below,
         "tail_below": tail,
     }
-
-
-def scored(
-    cache: Cache | None, results: Mapping[Cell, Mapping[str, Replayed]]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Scores of every workload over its seeds; and of each seed what `learnt` knew.
-
-    Without a cache nobody learns.
-    """
-    groups: dict[tuple[str, str], list[Cell]] = {}
-    for cell in results:
-        groups.setdefault((cell.workload, cell.array), []).append(cell)
-    scores, knew = [], []
-    for (workload, array), same in groups.items():
-        blocks, latencies = [], []
-        for cell in same:
-            one, latency, quality = blocks_of(cache, cell.replay_s, results[cell])
-            blocks.append(one)
-            latencies.append(latency)
-            if quality:
-                knew.append({"workload": workload, "seed": cell.seed, **quality})
-        made = with_cost(score(blocks, latencies), [results[cell] for cell in same])
-        scores.append({"workload": workload, "array": array, **made})
-    return scores, knew
 
 
 def of_repeats(repeats: Sequence[Mapping[str, Replayed]], length_s: float) -> dict[str, Any]:
@@ -246,22 +332,6 @@ def number(triple: Sequence[float | None] | None, digits: int = 0, scale: float 
     if math.isnan(low):
         return f"{value:.{digits}f}"
     return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
-
-
-def above(difference: Interval, digits: int = 0) -> str:
-    """By how many % it is above, not below, with its interval; beyond chance in bold."""
-    bold = "**" if verdict(difference) == "above" else ""
-    value, low, high = (
-        f"{shown:+.{digits}f}" if (shown := round(-100 * of, digits)) else f"{0:.{digits}f}"
-        for of in (difference.value, difference.high, difference.low)
-    )
-    return f"{bold}{value}{bold} [{low}, {high}]"
-
-
-def standing(cell: Mapping[str, Any], policy: str, other: str) -> str:
-    """By how much a policy's mean is below another's, and what may be said of it."""
-    said = verdict(below(cell, policy, other))
-    return f"{percent(cell['below'][policy][other], 1)}: {said}"
 
 
 def percent(triple: Sequence[float | None] | None, digits: int = 0) -> str:

@@ -73,6 +73,11 @@ def digests(given: Sequence[Path]) -> list[list[str]]:
         return [[path.name, "missing"] for path in given]
 
 
+def names(given: Sequence[Path]) -> tuple[str, ...]:
+    """Names of traces. A path that does not exist is an error only when its trace is needed."""
+    return tuple(name for name, _ in digests(given))
+
+
 def _below(folder: Path) -> dict[str, Path]:
     return {
         str(path.relative_to(folder)): path

@@ -7,6 +7,7 @@ import importlib
 from pathlib import Path
 
 from eval.experiment import Experiment
+from eval.study import Study
 
 #: In the order in which they run: those that others share work or data with first.
 NAMES = (
@@ -36,10 +37,10 @@ def source(name: str) -> str:
     return f"eval/experiments/{name}" + ("" if module.is_dir() else ".py")
 
 
-def load(name: str) -> Experiment:
+def load(name: str) -> Experiment | Study:
     """Import an experiment."""
     if name not in (*NAMES, *ON_REQUEST):
         raise KeyError(name)
     experiment = importlib.import_module(f"eval.experiments.{name}").EXPERIMENT
-    assert isinstance(experiment, Experiment)
+    assert isinstance(experiment, Experiment | Study)
     return experiment

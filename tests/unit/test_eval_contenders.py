@@ -68,7 +68,7 @@ def test_slots_fit_into_the_replayed_time() -> None:
         for kind in unseen.KINDS:
             text = unseen.spec(kind, workload)
             assert text is None or "{" not in text
-        (slow,) = (unseen.spec(k, workload) for k in unseen.KINDS if k.name.startswith("fail-slow"))
+        (slow,) = (unseen.spec(k, workload) for k in unseen.KINDS if k.startswith("fail-slow"))
         assert slow is not None
         start, slot = (int(part.split("=")[1]) for part in slow.split(",")[-2:])
         assert start + slot == pytest.approx(1000 * seconds)

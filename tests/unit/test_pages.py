@@ -4,27 +4,31 @@
 from __future__ import annotations
 
 import json
-import statistics
 from typing import Any
 
 import pytest
 
+from eval import pages
 from eval.cache import RESULTS
-from eval.cells import WORKLOADS
-from eval.contenders import LITTLE
 from eval.experiments import NAMES, ON_REQUEST, load
 from eval.experiments.cluster.pages import of_gluster
 from eval.experiments.cluster.text import RULES
-from eval.experiments.fig08_pages import Committed
 from eval.experiments.traces import pages as traces
 from eval.experiments.traces import replays, scores
 from eval.page_tables import Shown, with_tables
+from eval.study import Study
 from eval.work import StepError
 
 
 @pytest.mark.parametrize("name", [*NAMES, *ON_REQUEST])
 def test_pages_have_the_committed_tables(name: str) -> None:
     experiment = load(name)
+    if isinstance(experiment, Study):
+        for template, path in experiment.pages.items():
+            page = path.read_text()
+            tables = pages.render(template, pages.committed(experiment.table_name))
+            assert page == with_tables(page, tables), f"`python -m eval --pages {name}` writes it"
+        return
     for path, tables in (experiment.pages() if experiment.pages else {}).items():
         page = path.read_text()
         assert page == with_tables(page, tables), f"`python -m eval --pages {name}` writes it"
@@ -55,30 +59,6 @@ def test_only_keeps_the_named_rows_and_columns() -> None:
     assert table.only(("c",)).rows == [("1", "3"), ("5", "7")]
     with pytest.raises(ValueError, match="a: no 9, d"):
         table.only(("d",), ("1", "9"))
-
-
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_committed_means_agree_with_those_of_the_cell(workload: str) -> None:
-    """The configuration's table pools all reads, the table of repeats has the seeds."""
-    found = Committed()
-    for name, mean in found.means[workload].items():
-        of_cell = float(found.policies[workload][name]["mean us"].split()[0])
-        assert mean == pytest.approx(of_cell, abs=0.06)
-
-
-def test_best_has_a_higher_mean_when_less_extra_io_is_allowed() -> None:
-    found = Committed()
-    for workload, mean in found.means.items():
-        ranked = [mean[found.best(workload, most)] for most in (1.0, LITTLE, 0.0)]
-        assert ranked == sorted(ranked)
-
-
-def test_shares_of_oracle_are_those_of_the_cells() -> None:
-    found = Committed()
-    column = "of the oracle's gain"
-    shares = [float(cell["lowest"][column].split()[0]) for cell in found.policies.values()]
-    median = statistics.median(found.shares_of_oracle("lowest").values())
-    assert median == pytest.approx(statistics.median(shares), abs=1)
 
 
 BURSTS_IN_CLUSTERS = "bursts, 20 us one way"

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: MIT
+"""The long table of an experiment: one row for each number, with its interval.
+
+A row belongs to a place (one value of each factor), a policy and a measure. A row that has a
+reference compares the policy with it: its value is the relative reduction of the measure, so it is
+positive where the policy is faster. A row that has a seed is the number of that seed alone. On disk
+the table is a CSV file, which pandas, R and a spreadsheet can read.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from eval import contenders
+from linnapp.files import replace_text
+from linnapp.stats import Interval
+
+#: One value of each factor, as text; empty for a factor that the row is an average over.
+Place = tuple[str, ...]
+
+FASTER, SLOWER, NOT_SIGNIFICANT = "faster", "slower", "not significant"
+
+
+class Key(NamedTuple):
+    """Identification of a number."""
+
+    place: Place
+    policy: str
+    measure: str
+    reference: str = ""
+    seed: str = ""
+
+
+def verdict(reduction: Interval) -> str:
+    """Return whether a policy is faster or slower than its reference, or neither is shown."""
+    if reduction.is_above:
+        return FASTER
+    return SLOWER if reduction.is_below else NOT_SIGNIFICANT
+
+
+class LongTable:
+    """The numbers of an experiment, by factor values, policy and measure."""
+
+    _COLUMNS = ("policy", "measure", "reference", "seed", "value", "low", "high")
+
+    def __init__(self, factors: Sequence[str]) -> None:
+        self.factors = tuple(factors)
+        self._numbers: dict[Key, Interval] = {}
+
+    def add(
+        self,
+        place: Iterable[Any],
+        policy: str,
+        measure: str,
+        number: Interval | float,
+        reference: str = "",
+        seed: int | str = "",
+    ) -> None:
+        """Add a number."""
+        if not isinstance(number, Interval):
+            number = Interval.unknown(float(number))
+        key = Key(tuple(map(str, place)), policy, measure, reference, str(seed))
+        self._numbers[key] = number
+
+    def items(self) -> Iterable[tuple[Key, Interval]]:
+        """Return all rows."""
+        return self._numbers.items()
+
+    def get(
+        self, place: Place, policy: str, measure: str, reference: str = "", seed: int | str = ""
+    ) -> Interval | None:
+        """Return a number, or None if it was not measured or rests on too few reads."""
+        return self._numbers.get(Key(place, policy, measure, reference, str(seed)))
+
+    def value(self, place: Place, policy: str, measure: str, seed: int | str = "") -> float:
+        """Return a number without its interval, or NaN."""
+        found = self.get(place, policy, measure, seed=seed)
+        return math.nan if found is None else found.value
+
+    def reduction(
+        self, place: Place, policy: str, reference: str, measure: str = "mean_us"
+    ) -> Interval | None:
+        """Return the share by which a policy's measure is lower than that of a reference."""
+        return self.get(place, policy, measure, reference)
+
+    @property
+    def places(self) -> list[Place]:
+        """All places, in the order in which they were added."""
+        return list(dict.fromkeys(key.place for key in self._numbers))
+
+    def places_of(self, factors: Iterable[str]) -> list[Place]:
+        """Return the places that have a value for exactly these factors."""
+        wanted = {*factors}
+        return [
+            place
+            for place in self.places
+            if {name for name, of in zip(self.factors, place, strict=True) if of} == wanted
+        ]
+
+    def policies(self, place: Place | None = None) -> list[str]:
+        """Return the policies that were measured, everywhere or in one place."""
+        return list(
+            dict.fromkeys(
+                key.policy for key in self._numbers if place is None or key.place == place
+            )
+        )
+
+    def seeds(self) -> list[str]:
+        """Return the seeds that have rows of their own."""
+        return list(dict.fromkeys(key.seed for key in self._numbers if key.seed))
+
+    def best_rival(
+        self, place: Place, measure: str = "mean_us", most_extra: float = math.inf
+    ) -> str:
+        """Return the alternative with the lowest number that is neither ours nor a bound.
+
+        Policies that send more than a share `most_extra` of the reads twice are left out.
+        """
+        known = {
+            name: number.value
+            for name in contenders.rivals(self.policies(place))
+            if (number := self.get(place, name, measure)) is not None
+            and not self.value(place, name, "extra_io_ratio") > most_extra
+        }
+        return min(known, key=known.__getitem__)
+
+    def count_verdicts(
+        self, policy: str, reference: str, measure: str = "mean_us"
+    ) -> dict[str, list[Place]]:
+        """Return the places in which a policy is faster, slower, or neither is significant."""
+        found: dict[str, list[Place]] = {FASTER: [], SLOWER: [], NOT_SIGNIFICANT: []}
+        for place in self.places:
+            reduction = self.reduction(place, policy, reference, measure)
+            if reduction is not None:
+                found[verdict(reduction)].append(place)
+        return found
+
+    def only(
+        self, policies: Iterable[str] | None = None, measures: Iterable[str] | None = None
+    ) -> LongTable:
+        """Return a part of the table; comparisons with all references are kept."""
+        part = LongTable(self.factors)
+        wanted = None if policies is None else {*policies}
+        kept = None if measures is None else {*measures}
+        for key, number in self._numbers.items():
+            if (wanted is None or key.policy in wanted) and (kept is None or key.measure in kept):
+                part._numbers[key] = number
+        return part
+
+    def add_missing_places(self, older: LongTable) -> bool:
+        """Add the places that only an older table has, and return whether there are any."""
+        missing = {*older.places} - {*self.places}
+        self._numbers.update({k: number for k, number in older.items() if k.place in missing})
+        return bool(missing)
+
+    def to_csv(self) -> str:
+        """Return the table as text; numbers that JSON lacks are empty."""
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\n")
+        rows.writerow((*self.factors, *self._COLUMNS))
+        for key, number in self._numbers.items():
+            ends = ("" if end is None else repr(end) for end in number.to_json())
+            rows.writerow((*key.place, key.policy, key.measure, key.reference, key.seed, *ends))
+        return text.getvalue()
+
+    @classmethod
+    def from_csv(cls, text: str) -> LongTable:
+        """Restore a table from the result of :meth:`to_csv`."""
+        header, *rows = csv.reader(io.StringIO(text))
+        n_factors = len(header) - len(cls._COLUMNS)
+        if tuple(header[n_factors:]) != cls._COLUMNS:
+            raise ValueError(f"the columns are {', '.join(header)}, not those of a long table")
+        table = cls(header[:n_factors])
+        for row in rows:
+            policy, measure, reference, seed, *ends = row[n_factors:]
+            numbers = [float(end) if end else None for end in ends]
+            table.add(
+                row[:n_factors], policy, measure, Interval.from_json(numbers), reference, seed
+            )
+        return table
+
+    def save(self, path: Path) -> None:
+        """Write the table to a file."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_text(path, self.to_csv())
+
+    @classmethod
+    def load(cls, path: Path) -> LongTable:
+        """Read a table that :meth:`save` wrote."""
+        return cls.from_csv(path.read_text())
+
+
+def of_first_value(values: Mapping[str, Any], place: Place, policy: str) -> Any:
+    """Return what a mapping holds for a policy, or else for the place's first factor."""
+    return values.get(policy, values.get(place[0]) if place else None)

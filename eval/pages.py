@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""Tables of the pages in `docs`, made from long tables by the templates in `eval/templates`.
+
+A template has nothing but Markdown tables, separated by empty lines. In the page, each replaces the
+table whose header begins with the same cell.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from eval import contenders, page_tables
+from eval.cache import RESULTS
+from eval.experiment import Table
+from eval.long_table import FASTER, SLOWER, LongTable, Place, verdict
+from eval.page_tables import Shown
+from eval.study import Study
+from linnapp.stats import Interval
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def committed(name: str) -> LongTable:
+    """Read the long table of an experiment that is under version control."""
+    return LongTable.load(RESULTS / f"{name}.csv")
+
+
+def percent_slower(reduction: Interval | None, digits: int = 0) -> str:
+    """Write by how many percent a policy is slower, with the interval; in bold if significant."""
+    if reduction is None:
+        return "-"
+    bold = "**" if reduction.is_below else ""
+    value, low, high = (
+        f"{shown:+.{digits}f}" if (shown := round(-100 * of, digits)) else f"{0:.{digits}f}"
+        for of in (reduction.value, reduction.high, reduction.low)
+    )
+    return f"{bold}{value}{bold} [{low}, {high}]"
+
+
+def against(table: LongTable, place: Place, policy: str, reference: str) -> str:
+    """Write by how many percent a mean is below or above a reference's, if that is significant."""
+    reduction = table.reduction(place, policy, reference)
+    if reduction is None:
+        return "-"
+    if not reduction.excludes_zero:
+        return "undecided"
+    share = f"{abs(100 * reduction.value):.0f} %"
+    return f"{share} below" if reduction.is_above else f"**{share} above**"
+
+
+def counts(table: LongTable, policy: str, reference: str, measure: str = "mean_us") -> str:
+    """Write in how many places a policy is faster, and the places in which it is slower."""
+    found = table.count_verdicts(policy, reference, measure)
+    slower = [f"`{place[0]}`" for place in found[SLOWER]]
+    names = "all" if len(slower) == sum(map(len, found.values())) else ", ".join(slower)
+    return f"{len(found[FASTER])}; {names}".rstrip("; ")
+
+
+def values(
+    table: LongTable, policy: str, measure: str, scale: float = 1.0, reference: str = ""
+) -> list[float]:
+    """Return a number of a policy in all places."""
+    found = (table.get(place, policy, measure, reference) for place in table.places)
+    return [scale * number.value for number in found if number is not None]
+
+
+def span(values: Iterable[float], form: str = "{:.1f}") -> str:
+    """Write the least and the greatest of several numbers."""
+    ordered = sorted(values)
+    return f"{form.format(ordered[0])} to {form.format(ordered[-1])}"
+
+
+def share_of_oracle(table: LongTable, place: Place, policy: str) -> float:
+    """Return the share of the oracle's gain over baseline that a policy reaches, in percent."""
+    mean = {name: table.value(place, name, "mean_us") for name in ("baseline", "oracle", policy)}
+    return 100 * (mean["baseline"] - mean[policy]) / (mean["baseline"] - mean["oracle"])
+
+
+def environment() -> jinja2.Environment:
+    """Return the environment of the templates of pages."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, autoescape=False,
+    )  # fmt: skip
+    made.filters.update(slower=percent_slower, verdict=verdict)
+    made.tests["capped"] = lambda policy: "cap" in policy
+    made.globals.update(
+        table_of=committed,
+        against=against,
+        counts=counts,
+        span=span,
+        values=values,
+        share_of_oracle=share_of_oracle,
+        median=statistics.median,
+        rivals=contenders.rivals,
+        LITTLE=contenders.LITTLE,
+        zip=zip,
+        abs=abs,
+    )
+    return made
+
+
+def render(template: str, table: LongTable, **more: Any) -> list[Shown]:
+    """Return the tables of a template."""
+    text = environment().get_template(template).render(t=table, **more)
+    found: list[list[tuple[str, ...]]] = [[]]
+    for line in text.splitlines():
+        if line.startswith("|"):
+            found[-1].append(tuple(cell.strip() for cell in line.strip("|").split("|")))
+        elif found[-1]:
+            found.append([])
+    return [Shown(rows[0], rows[2:]) for rows in found if rows]
+
+
+def section(study: Study, tables: Mapping[str, Table]) -> str:
+    """Return an experiment's section of the report as Markdown."""
+    return environment().get_template("section.md.j2").render(study=study, tables=tables)
+
+
+def write(name: str, templates: Mapping[str, Path]) -> None:
+    """Write the tables of an experiment's committed results into its pages."""
+    for template, path in templates.items():
+        page_tables.write({path: render(template, committed(name))})

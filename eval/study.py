@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: MIT
+"""Experiments as data: factors x policies x seeds, and one function that measures one cell.
+
+An experiment is a file `eval/experiments/NAME.py` with a :class:`Study` named `EXPERIMENT`; its
+name is listed in `eval/experiments/__init__.py`. The study says what varies, and its `cell`
+function measures one combination::
+
+    def cell(context, *, workload, policy, seed):
+        (contender,) = contenders.named([policy])
+        return replayed(context.cache, Replay(grid.cell(workload, seed), contender.policy))
+
+    EXPERIMENT = Study(
+        name="mine", title="Policies on two workloads", factors={"workload": ("az-e", "bi-e")},
+        policies=("baseline", "hedge", "lowest"), cell=cell, prepare=grid.prepare_place, reads=True,
+    )
+
+Everything else follows: the cells are run in parallel and cached, their numbers become one long
+table (:mod:`eval.long_table`, `out/eval/NAME/table.csv`) with intervals, and from that table come
+the tables of the report, the figure and the tables of the pages in `docs`.
+
+A cell returns either reads (`reads=True`: a :class:`~eval.cells.Replayed` or :class:`Reads`), whose
+means and percentiles are pooled over the seeds and whose policies are compared with each other on
+the same reads; or numbers: a mapping from the names of `measures` to floats, or a list of such
+mappings if one run measures several things, each with the values of further factors in it, such as
+the drive.
+
+How to migrate an experiment that has `run`, `table`, `reading`, `draw`, `numbers` and `pages`:
+
+1. Turn its loops into `factors`, `policies` and a `cell` function; keep the steps that fill the
+   cache as they are, so that finished work is found again. Work that several policies need, such as
+   recording and training, goes into `prepare`, which runs before the cells of its place and seed.
+2. Declare the measures; drop `table`, `draw` and `reading`. What `reading` explained and did not
+   compute becomes `notes`. Give `figure` only if the paper's figure is not one of those in
+   :mod:`eval.figures`. The paper's numbers are `paper_values`, a column of the table.
+3. Write the tables of the pages as a template in `eval/templates` and name it in `pages`; the
+   template sees the long table as `t`.
+4. Convert the committed results once, from the tables in `eval/results/NAME.json` to
+   `eval/results/NAME.csv`, with a script that is not kept; the pages must not change by a digit.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from eval import contenders, figures, scores
+from eval.cache import code_version
+from eval.experiment import NOT_AVAILABLE, Context, Table
+from eval.intervals import of_seeds
+from eval.long_table import LongTable, Place, of_first_value, verdict
+from eval.scores import Reads
+from eval.work import Step, write_json
+from linnapp.stats import Interval
+
+#: The numbers of one run: a measure, or the value of a further factor, by name.
+Numbers = Mapping[str, Any]
+
+
+class Measure(NamedTuple):
+    """A column of numbers: its title, and how they are written."""
+
+    title: str
+    digits: int = 0
+    #: Factor between the stored and the written number.
+    scale: float = 1.0
+    #: True for rates and times, which differ by factors: intervals are computed on logarithms, and
+    #: a comparison is a relative reduction, not a difference.
+    positive: bool = False
+
+    def text(self, number: Interval | None) -> str:
+        """Write a number with its interval, or a dash if there is none."""
+        return scores.number(None if number is None else number.to_json(), self.digits, self.scale)
+
+
+#: The measures of replayed reads that tables show.
+READ_MEASURES = {
+    "mean_us": Measure("mean us", 1),
+    **{scores.key(p): Measure(f"p{p:g} us") for p in (50.0, 95.0, 99.0, 99.9)},
+    "extra_io_ratio": Measure("extra I/O %", 2, 100.0),
+    "revoked_ratio": Measure("refused %", 1, 100.0),
+    "share_of_oracle": Measure("% of the oracle's gain", 0, 100.0),
+}
+
+#: A reduction of a mean or percentile, in percent.
+REDUCTION = Measure("% lower", 1, 100.0)
+
+
+@dataclass(frozen=True)
+class Study:
+    """One experiment; see the head of this module."""
+
+    #: As in `make eval-NAME`.
+    name: str
+    title: str
+    #: The values of each factor. A view has those of the study that it shows.
+    factors: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    #: Measures one cell: `cell(context, policy=..., seed=..., **factors)`.
+    cell: Callable[..., Any] | None = None
+    policies: Sequence[str] = ("",)
+    #: Whether cells return reads; else they return numbers, which are cached by the study.
+    reads: bool = False
+    #: Whether the table gets the means of blocks of time, for :func:`eval.figures.over_time`.
+    series: bool = False
+    measures: Mapping[str, Measure] = field(default_factory=lambda: READ_MEASURES)
+    #: Runs once for each place and seed before its cells: `prepare(context, seed=..., **factors)`.
+    prepare: Callable[..., Any] | None = None
+    #: The seeds of a place: `seeds(seeds, **factors)`; all of them by default.
+    seeds: Callable[..., Sequence[int]] | None = None
+    #: Policies that are compared with all others; of reads, ours by default.
+    compared: Sequence[str] = ()
+    #: Policies and the references that a table compares them with, besides the best rival.
+    pairs: Sequence[tuple[str, str]] = ()
+    #: The policy with which numbers are compared.
+    reference: str = ""
+    #: Factors by which numbers are averaged, one table each; by default all factors of the study.
+    groups: Sequence[tuple[str, ...]] = ()
+    #: The study whose long table this one shows.
+    view_of: str = ""
+    #: Draws the figure: `figure(table, path)`.
+    figure: Callable[[LongTable, Path], None] | None = None
+    #: More tables of the report, by heading.
+    more_tables: Callable[[LongTable], Mapping[str, Table]] | None = None
+    #: Templates of tables in `eval/templates`, and the page that each belongs to.
+    pages: Mapping[str, Path] = field(default_factory=dict)
+    #: The paper's numbers, by policy or by the first factor's value, then by measure.
+    paper_values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    #: The figure or table of the paper.
+    source: str = "not in the papers"
+    #: The paper's result in words.
+    paper: str = NOT_AVAILABLE
+    #: What is different from the paper, and why.
+    differs: str = ""
+    #: What a reader needs to know to read the tables.
+    notes: str = ""
+    #: Settings that decide the outcome besides factors, policies and seeds.
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    #: More files that decide the outcome, relative to the repository.
+    sources: tuple[str, ...] = ()
+    command: str = ""
+    #: Whether a run may measure some of the places only; committed numbers of the others stay.
+    adds: bool = False
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """All that the experiment is run with, besides the seeds."""
+        return {"factors": dict(self.factors), "policies": list(self.policies), **self.settings}
+
+    @property
+    def table_name(self) -> str:
+        """The experiment that has the long table: this one, or the one that it shows."""
+        return self.view_of or self.name
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """Experiments whose data this one reads."""
+        return (self.view_of,) if self.view_of else ()
+
+    def places(self) -> Iterator[dict[str, Any]]:
+        """Yield all combinations of factor values."""
+        for values in itertools.product(*self.factors.values()):
+            yield dict(zip(self.factors, values, strict=True))
+
+    def run(self, context: Context) -> LongTable:
+        """Run all cells and return their numbers."""
+        if self.view_of:
+            return context.table_of(self.view_of)
+        work = context.work()
+        steps: list[tuple[dict[str, Any], str, int, Step[Any]]] = []
+        for seed in context.seeds:
+            for place in self.places():
+                if self.seeds is not None and seed not in self.seeds(context.seeds, **place):
+                    continue
+                after = []
+                if self.prepare is not None:
+                    prepare = partial(self.prepare, context, seed=seed, **place)
+                    after.append(work.add("preparing", prepare))
+                for policy in self.policies:
+                    call = partial(self._measure, context, place, policy, seed)
+                    steps.append((place, policy, seed, work.add("measuring", call, after)))
+        work.do()
+        done = [(place, policy, seed, step.result) for place, policy, seed, step in steps]
+        return self._pool_reads(done) if self.reads else self._average(done)
+
+    def _measure(self, context: Context, place: dict[str, Any], policy: str, seed: int) -> Any:
+        """Run one cell; numbers are cached by the cell's arguments and the experiment's code."""
+        assert self.cell is not None
+        call = partial(self.cell, context, policy=policy, seed=seed, **place)
+        if self.reads:
+            return call()
+        parameters = {
+            "study": self.name, "place": place, "policy": policy, "seed": seed,
+            "settings": self.settings,
+            "code": code_version(f"eval/experiments/{self.name}.py", *self.sources),
+        }  # fmt: skip
+
+        def make(folder: Path) -> None:
+            write_json(folder / "numbers.json", call())
+
+        return json.loads(
+            (context.cache.get("study", parameters, make) / "numbers.json").read_text()
+        )
+
+    def _pool_reads(self, done: Sequence[tuple[dict[str, Any], str, int, Any]]) -> LongTable:
+        table = LongTable(tuple(self.factors))
+        by_place: dict[Place, dict[int, dict[str, Any]]] = {}
+        for place, policy, seed, result in done:
+            repeats = by_place.setdefault(tuple(map(str, place.values())), {})
+            repeats.setdefault(seed, {})[policy] = result
+        for key, by_seed in by_place.items():
+            scores.add_reads(table, key, by_seed, self.compared, series=self.series)
+        return table
+
+    def _average(self, done: Sequence[tuple[dict[str, Any], str, int, Any]]) -> LongTable:
+        """Average numbers over seeds; of several in one seed, such as drives, their mean counts."""
+        rows = [
+            {**place, **numbers, "policy": policy, "seed": seed}
+            for place, policy, seed, result in done
+            for numbers in (result if isinstance(result, list) else [result])
+        ]
+        groups = tuple(self.groups) or (tuple(self.factors),)
+        factors = tuple(dict.fromkeys(name for group in groups for name in group))
+        table = LongTable(factors)
+        for group in groups:
+            found: dict[tuple[Place, str, str], dict[int, list[float]]] = {}
+            for row in rows:
+                place = tuple(str(row[name]) if name in group else "" for name in factors)
+                for measure in self.measures:
+                    if row.get(measure) is not None:
+                        by_seed = found.setdefault((place, row["policy"], measure), {})
+                        by_seed.setdefault(row["seed"], []).append(float(row[measure]))
+            for (place, policy, measure), by_seed in found.items():
+                positive = self.measures[measure].positive
+                table.add(place, policy, measure, of_seeds(by_seed, positive=positive))
+                for seed, values in by_seed.items():
+                    table.add(place, policy, measure, sum(values) / len(values), seed=seed)
+                compared = found.get((place, self.reference, measure))
+                if self.reference not in ("", policy) and compared:
+                    difference = {
+                        seed: [
+                            1 - a / b if positive else a - b
+                            for a, b in zip(values, compared[seed], strict=False)
+                        ]
+                        for seed, values in by_seed.items()
+                        if seed in compared
+                    }
+                    table.add(place, policy, measure, of_seeds(difference), self.reference)
+        return table
+
+    def tables(self, table: LongTable) -> dict[str, Table]:
+        """Return the tables of the report, by heading."""
+        if self.view_of:
+            wanted = None if self.policies == ("",) else self.policies
+            table = table.only(wanted, self.measures)
+        shown: dict[str, Table] = {}
+        ours = [name for name in contenders.ours(table.policies()) if self.is_compared(table, name)]
+        if ours and "mean_us" in self.measures:
+            shown["Mean read latency compared with the best rival"] = against_best(table, ours)
+            shown[f"The same, of rivals with at most {contenders.LITTLE:.0%} extra I/O"] = (
+                against_best(table, ours, contenders.LITTLE)
+            )
+        if self.pairs:
+            shown["Mean read latency of pairs of policies"] = against(table, self.pairs)
+        for group in self.groups or (table.factors,):
+            places = table.places_of(group)
+            heading = "All numbers" if len(self.groups) < 2 else f"By {', '.join(group)}"
+            if places:
+                shown[heading] = self._all_numbers(table, group, places)
+        if self.more_tables is not None:
+            shown.update(self.more_tables(table))
+        return {heading: of for heading, of in shown.items() if of.rows}
+
+    @staticmethod
+    def is_compared(table: LongTable, policy: str) -> bool:
+        """Return whether the table compares the mean of a policy with that of others."""
+        return any(key.policy == policy and key.reference for key, _ in table.items())
+
+    def _all_numbers(self, table: LongTable, group: Sequence[str], places: list[Place]) -> Table:
+        """One row for each place and policy, one column for each measure."""
+        known = {key.measure for key, _ in table.items() if not key.reference}
+        measures = {name: of for name, of in self.measures.items() if name in known}
+        with_policy = table.policies() != [""]
+        papers = [name for name in measures if any(name in of for of in self.paper_values.values())]
+        references = [self.reference] if self.reference else []
+        header = [*group, *(["policy"] if with_policy else [])]
+        for name, measure in measures.items():
+            header.append(measure.title)
+            header += ["the paper's"] if name in papers else []
+            header += [
+                f"% lower than {of}" if measure.positive else f"minus {of}" for of in references
+            ]
+        rows = []
+        for place in places:
+            here = [
+                value for name, value in zip(table.factors, place, strict=True) if name in group
+            ]
+            for policy in table.policies(place):
+                row = [*here, *([policy] if with_policy else [])]
+                for name, measure in measures.items():
+                    row.append(measure.text(table.get(place, policy, name)))
+                    if name in papers:
+                        values = of_first_value(self.paper_values, place, policy) or {}
+                        row.append(values.get(name, "-"))
+                    row += [
+                        (REDUCTION if measure.positive else measure).text(
+                            table.get(place, policy, name, reference)
+                        )
+                        for reference in references
+                    ]
+                rows.append(tuple(row))
+        return Table(tuple(header), tuple(rows))
+
+    def draw(self, table: LongTable, path: Path) -> None:
+        """Draw the figure."""
+        if self.figure is not None:
+            self.figure(table, path)
+        elif contenders.rivals(table.policies()):
+            figures.ranked_policies(table, path)
+        else:
+            titles = {name: measure.title for name, measure in self.measures.items()}
+            figures.by_place(table, titles, path)
+
+
+def against_best(table: LongTable, ours: Sequence[str], most_extra: float = float("inf")) -> Table:
+    """One row for each place and policy of ours: the best rival, the reduction, the verdict."""
+    mean = READ_MEASURES["mean_us"]
+    rows = []
+    for place in table.places:
+        rival = table.best_rival(place, most_extra=most_extra)
+        for policy in ours:
+            reduction = table.reduction(place, policy, rival)
+            if reduction is None:
+                continue
+            said = verdict(reduction)
+            rows.append(
+                (
+                    *place, rival, mean.text(table.get(place, rival, "mean_us")),
+                    policy, mean.text(table.get(place, policy, "mean_us")),
+                    REDUCTION.text(reduction), f"**{said}**" if reduction.excludes_zero else said,
+                )
+            )  # fmt: skip
+    header = ("best rival", "its mean us", "policy", "mean us", "% lower", "verdict")
+    return Table((*table.factors, *header), tuple(rows))
+
+
+def against(table: LongTable, pairs: Sequence[tuple[str, str]]) -> Table:
+    """One row for each place and pair: by how much the mean of the first is lower."""
+    rows = tuple(
+        (*place, policy, reference, REDUCTION.text(found), verdict(found))
+        for policy, reference in pairs
+        for place in table.places
+        if (found := table.reduction(place, policy, reference)) is not None
+    )
+    return Table((*table.factors, "policy", "reference", "% lower", "verdict"), rows)
+
+
+__all__ = ["READ_MEASURES", "REDUCTION", "Measure", "Reads", "Study", "against_best"]
