@@ -1,110 +1,46 @@
 # SPDX-License-Identifier: MIT
-"""Read from the Ceph OSD with the lowest expected latency: ctypes bindings for liblinnos-ceph.
+"""Read from the Ceph OSD with the lowest expected latency, with liblinnos-ceph.
 
-Writes and all other operations use librados as usual. docs/cluster.md has an example.
+Writes and all other operations use librados as usual. docs/cluster.md has an example, and
+linnos_ceph(3) describes the options and counters in detail.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import functools
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Unpack
 
 from linnapp import nodes
 from linnapp.errors import LinnappError
 from linnapp.files import AnyPath
-from linnapp.native import (
-    Closable,
-    check_fits,
-    check_status,
-    counted,
-    load_public,
-    of_counters,
-    of_one_kind,
-    to_be_filled,
-)
+from linnapp.native import Closable, Counters, Library, check_fits, check_status, load_public
 
-_CANDIDATES = 16
 _UNKNOWN = (1 << 64) - 1
 
-#: Default port of linnos-agent.
+#: Default port of linnos-agent: LINNOS_CEPH_AGENT_PORT.
 AGENT_PORT = 7316
 
 
-@dataclass(frozen=True)
-class PoolStats:
-    """Counters since a pool was opened; linnos_ceph(3) defines each number.
-
-    Attributes
-    ----------
-    bounced : int or None
-        None if librados' counters could not be read.
-    """
-
-    reads: int
-    unknown: int
-    fresh: int
-    replica_reads: int
-    bounced: int | None
-    retried: int
-    asked_monitors: int
-    misplaced: int
-    handles: int
-
-
-class _PoolOptions(ctypes.Structure):
-    """`struct linnos_ceph_options` of linnos_ceph.h."""
-
-    _fields_ = (
-        ("size", ctypes.c_size_t),
-        *of_one_kind(ctypes.c_char_p, "configuration", "user"),
-        ("choosing", ctypes.c_void_p),
-        *of_one_kind(ctypes.c_uint32, "agent_port", "fresh_ms"),
-    )
-
-
-class _PoolCounters(ctypes.Structure):
-    """`struct linnos_ceph_stats`, whose members are those of `PoolStats` in the same order."""
-
-    _fields_ = of_counters(PoolStats)
-
-
 @functools.cache
-def _library() -> ctypes.CDLL:
-    handle, status, size, text = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_char_p
+def _library() -> Library:
     # In a checkout, only this finds the library that it needs. Errors are reported below.
     with contextlib.suppress(LinnappError):
         nodes.library()
     return load_public(
-        "liblinnos-ceph.so.1",
-        "LINNOS_CEPH_LIB",
-        ("ceph", "install-ceph"),
-        "LIBLINNOS_CEPH_1",
-        linnos_ceph_error=(text,),
-        linnos_ceph_open=(status, ctypes.POINTER(handle), text, ctypes.POINTER(_PoolOptions)),
-        linnos_ceph_close=(None, handle),
-        linnos_ceph_read=(ctypes.c_ssize_t, handle, text, handle, size, ctypes.c_uint64),
-        linnos_ceph_wrote=(None, handle, text),
-        linnos_ceph_osds=(ctypes.c_uint, handle, text, ctypes.POINTER(ctypes.c_int)),
-        linnos_ceph_cluster=(handle, handle),
-        linnos_ceph_get_stats=(None, handle, ctypes.POINTER(_PoolCounters), size),
+        *("liblinnos-ceph.so.1", "LINNOS_CEPH_LIB", ("ceph", "install-ceph"), "LIBLINNOS_CEPH_1"),
+        *("linnos_choose.h", "linnos_cluster.h", "linnos_ceph.h"),
     )
-
-
-def _check(status: int) -> None:
-    check_status(status, _library().linnos_ceph_error)
 
 
 def _text(what: str, given: str | bytes) -> bytes:
     data = given.encode() if isinstance(given, str) else given
     if b"\0" in data:
-        raise ValueError(f"{what} {given!r}: a name has no zero byte")
+        raise ValueError(f"{what} is {given!r}; a name has no zero byte")
     return data
 
 
@@ -156,30 +92,39 @@ class Pool(Closable):
         fresh_ms: int = 30_000,
         **choosing: Unpack[nodes.Choosing],
     ) -> None:
-        self._handle = ctypes.c_void_p()
+        self._handle = None
         self._process = os.getpid()
         self._changed = threading.Condition()
         self._n_calls = 0
         self._is_closing = False
+        library = _library()
+        ffi, lib = library
         check_fits(16, agent_port=agent_port)
-        check_fits(32, fresh_ms=fresh_ms)
-        chosen_by = nodes.options_of(type(self), **choosing)
-        options = _PoolOptions(
-            ctypes.sizeof(_PoolOptions),
-            None if configuration is None else os.fsencode(configuration),
-            None if user is None else _text("user", user),
-            ctypes.addressof(chosen_by),
-            agent_port,
-            fresh_ms,
+        chosen_by, _key = nodes.new_options(type(self), choosing)
+        texts = library.strings(
+            [
+                None if configuration is None else os.fsencode(configuration),
+                None if user is None else _text("user", user),
+            ]
         )
-        _check(
-            _library().linnos_ceph_open(
-                ctypes.byref(self._handle), _text("pool", pool), ctypes.byref(options)
-            )
+        options = library.new(
+            "linnos_ceph_options",
+            configuration=texts[0],
+            user=texts[1],
+            choosing=ffi.cast("struct linnos_cluster_options *", chosen_by),
+            agent_port=agent_port,
+            fresh_ms=fresh_ms,
         )
+        opened = ffi.new("struct linnos_ceph **")
+        self._check(lib.linnos_ceph_open(opened, _text("pool", pool), options))
+        self._handle = opened[0]
+
+    @staticmethod
+    def _check(status: int) -> None:
+        check_status(_library(), status, _library().lib.linnos_ceph_error)
 
     @contextlib.contextmanager
-    def _open(self) -> Iterator[ctypes.c_void_p]:
+    def _open(self) -> Iterator[Any]:
         """Yield the handle, and keep other threads from closing it until the block ends."""
         # After a fork, librados has no threads there, and its locks are in the state of the fork.
         if os.getpid() != self._process:
@@ -214,8 +159,8 @@ class Pool(Closable):
         Raises
         ------
         OSError
-                FileNotFoundError if the object does not exist; otherwise an operation that the OSDs
-                do not permit, or the error of the last OSD to fail, which is the primary.
+            FileNotFoundError if the object does not exist; otherwise an operation that the OSDs do
+            not permit, or the error of the last OSD to fail, which is the primary.
         """
         check_fits(63, length=length)
         buffer = bytearray(length)
@@ -231,13 +176,14 @@ class Pool(Closable):
             Number of bytes read; fewer than the buffer's size only at the end of the object.
         """
         check_fits(64, offset=offset)
-        with self._open() as handle, to_be_filled([buffer]) as places:
-            if not places:
+        library = _library()
+        with self._open() as handle, library.filled([buffer]) as parts:
+            if not parts:
                 return 0
-            n: int = _library().linnos_ceph_read(
-                handle, _object(name), places[0], len(places[0]), offset
+            n: int = library.lib.linnos_ceph_read(
+                handle, _object(name), parts[0], len(parts[0]), offset
             )
-            _check(n)
+            self._check(n)
         return n
 
     def wrote(self, name: str | bytes) -> None:
@@ -247,7 +193,7 @@ class Pool(Closable):
         forwarded to the primary, which takes longer.
         """
         with self._open() as handle:
-            _library().linnos_ceph_wrote(handle, _object(name))
+            _library().lib.linnos_ceph_wrote(handle, _object(name))
 
     def osds(self, name: str | bytes) -> list[int]:
         """Return the OSDs that hold an object: the primary, then the others that can be read from.
@@ -257,29 +203,35 @@ class Pool(Closable):
         list of int
             Empty as long as they are not known; this call then requests them from the monitors.
         """
-        found = (ctypes.c_int * _CANDIDATES)()
+        ffi, lib = _library()
+        found = ffi.new("int[]", lib.LINNOS_CLUSTER_CANDIDATES)
         with self._open() as handle:
-            return found[: _library().linnos_ceph_osds(handle, _object(name), found)]
+            return list(found[0 : lib.linnos_ceph_osds(handle, _object(name), found)])
 
-    def stats(self) -> PoolStats:
-        """Return the counters; queries librados, which may take longer than a read."""
-        raw = _PoolCounters()
-        with self._open() as handle:
-            _library().linnos_ceph_get_stats(handle, ctypes.byref(raw), ctypes.sizeof(raw))
-        values = counted(raw)
-        if raw.bounced == _UNKNOWN:
-            values["bounced"] = None
-        return PoolStats(**values)
+    def stats(self) -> Counters:
+        """Return the counters since the pool was opened: `struct linnos_ceph_stats`.
 
-    def client_stats(self) -> nodes.ClientStats:
-        """Return statistics of the choices so far, and of the time that they have saved."""
+        This queries librados, which may take longer than a read. `bounced` is None if librados'
+        counters could not be read.
+        """
+        library = _library()
+        stats = library.new("linnos_ceph_stats")
         with self._open() as handle:
-            return nodes.client_stats(_library().linnos_ceph_cluster(handle))
+            library.lib.linnos_ceph_get_stats(handle, stats, library.ffi.sizeof(stats[0]))
+        counters: dict[str, Any] = library.counters(stats[0])
+        if stats.bounced == _UNKNOWN:
+            counters["bounced"] = None
+        return Counters(**counters)
 
-    def osd_stats(self, osd: int) -> nodes.NodeStats:
-        """Return the statistics of an OSD, given by its number."""
+    def client_stats(self) -> Counters:
+        """Return the counters of the choices so far: `linnapp.nodes.Nodes.stats`."""
         with self._open() as handle:
-            return nodes.node_stats(_library().linnos_ceph_cluster(handle), osd, None)
+            return nodes.client_stats(_library().lib.linnos_ceph_cluster(handle))
+
+    def osd_stats(self, osd: int) -> Counters:
+        """Return the statistics of an OSD by its number: `linnapp.nodes.Nodes.node_stats`."""
+        with self._open() as handle:
+            return nodes.node_stats(_library().lib.linnos_ceph_cluster(handle), osd, None)
 
     def close(self) -> None:
         """Close the pool when all reads of other threads have ended. May be repeated."""
@@ -289,6 +241,6 @@ class Pool(Closable):
             self._is_closing = True
             # ctrl-C may interrupt this; the handle is then still there for the next call of close
             self._changed.wait_for(lambda: not self._n_calls)
-            handle, self._handle = self._handle, ctypes.c_void_p()
+            handle, self._handle = self._handle, None
             if handle:
-                _library().linnos_ceph_close(handle)
+                _library().lib.linnos_ceph_close(handle)

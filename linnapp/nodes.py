@@ -1,192 +1,57 @@
 # SPDX-License-Identifier: MIT
-"""Choose the node with the lowest expected latency: ctypes bindings for liblinnos-cluster.
+"""Choose the node with the lowest expected latency, with liblinnos-cluster.
 
 The library does no I/O. It chooses a node, is informed of each read that is sent and of its result,
-and names the agent to query next. docs/cluster.md has an example.
+and names the agent to query next. docs/cluster.md has an example, and linnos_cluster(3) describes
+the options and counters in detail.
 """
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, Unpack, get_args
+from typing import Any, Literal, TypedDict, Unpack
 
-from linnapp.native import (
-    Closable,
-    check_fits,
-    check_status,
-    counted,
-    load_public,
-    of_counters,
-    of_one_kind,
-)
+from linnapp.native import Closable, Counters, Library, check_fits, check_status, load_public
 from linnapp.replicas import STATES
 
-_DATAGRAM_BYTES = 96
-_HOME_TURNS = -1
-_UNGUARDED = 1
 _NEVER = (1 << 64) - 1
 
-#: `enum linnos_cluster_mode`, `enum linnos_kind` and `enum linnos_end`
 Mode = Literal["observe", "choose", "hedge"]
 Kind = Literal["primary", "hedge", "probe"]
 End = Literal["succeeded", "failed", "ignored", "cancelled"]
-
-
-@dataclass(frozen=True)
-class ClientStats:
-    """Counters of a client; linnos_cluster.h defines each number.
-
-    Attributes
-    ----------
-    saved_us : int
-        Sum over `moved` of the latency expected at the default node, minus the actual latency.
-    would_save_us : int
-        Sum over the reads of `would_move` that the default node served: the actual latency minus
-        the latency expected from the other node.
-    """
-
-    reads: int
-    would_move: int
-    moved: int
-    stayed: int
-    copies: int
-    hedges: int
-    hedges_won: int
-    hedges_denied: int
-    failovers: int
-    sent: int
-    ended: int
-    errors: int
-    asked_first: int
-    questions: int
-    answers: int
-    refused: int
-    saved_us: int
-    would_save_us: int
-
-
-@dataclass(frozen=True)
-class NodeStats:
-    """Statistics of a node; linnos_cluster.h defines each number.
-
-    Attributes
-    ----------
-    state : str
-        One of `linnapp.replicas.STATES` except the last.
-    expected_us : int
-        Expected latency of a read of one page.
-    report_age_us : int or None
-        Age of its agent's last report; None if there is no valid one.
-    is_trusted : bool
-        True if its agent's predictions were not much less accurate than the client's own estimates.
-    """
-
-    state: str
-    expected_us: int
-    in_flight: int
-    answered: int
-    errors: int
-    report_age_us: int | None
-    is_trusted: bool
-
-
-class _ClusterOptions(ctypes.Structure):
-    """`struct linnos_cluster_options` of linnos_cluster.h."""
-
-    _fields_ = (
-        ("size", ctypes.c_size_t),
-        *of_one_kind(ctypes.c_uint32, "mode", "flags", "home_margin_percent", "report_ttl_ms"),
-        *of_one_kind(ctypes.c_uint32, "report_max_uses", "explore_ms", "hedge_percent"),
-        *of_one_kind(ctypes.c_double, "probe_percent", "extra_io_percent", "query_percent"),
-        ("seed", ctypes.c_uint64),
-        ("key", ctypes.c_char_p),
-        ("key_bytes", ctypes.c_size_t),
-    )
-
-
-class _ClusterCounters(ctypes.Structure):
-    """`struct linnos_cluster_stats`, whose members are those of `ClientStats` in the same order."""
-
-    _fields_ = of_counters(ClientStats, "saved_us", "would_save_us")
-
-
-class _NodeStats(ctypes.Structure):
-    """`struct linnos_cluster_node` of linnos_cluster.h."""
-
-    _fields_ = (
-        *of_one_kind(ctypes.c_uint32, "state", "expected_us"),
-        *of_one_kind(ctypes.c_uint64, "in_flight", "answered", "errors", "report_age_us"),
-        *of_one_kind(ctypes.c_uint32, "is_trusted", "reserved"),
-    )
-
-
-class _Choice(ctypes.Structure):
-    """`struct linnos_choice` of linnos_choose.h."""
-
-    _fields_ = (
-        *of_one_kind(ctypes.c_uint64, "offset", "bytes"),
-        ("home", ctypes.c_int32),
-        *of_one_kind(ctypes.c_uint32, "flags", "replica"),
-        ("copy", ctypes.c_int32),
-        *of_one_kind(ctypes.c_uint32, "predicted_us", "tried"),
-        ("hedge_at_ns", ctypes.c_uint64),
-        ("own", ctypes.c_uint64 * 6),
-    )
-
-
-class _Sending(ctypes.Structure):
-    """`struct linnos_attempt` of linnos_choose.h."""
-
-    _fields_ = (("own", ctypes.c_uint64 * 8),)
+_MODES = {mode: f"LINNOS_CLUSTER_{mode.upper()}" for mode in ("observe", "choose", "hedge")}
+_KINDS = {
+    "primary": "LINNOS_PRIMARY_ATTEMPT",
+    "hedge": "LINNOS_HEDGE_ATTEMPT",
+    "probe": "LINNOS_PROBE_COPY",
+}
+_ENDS = {
+    "succeeded": "LINNOS_SUCCEEDED",
+    "failed": "LINNOS_FAILED",
+    "ignored": "LINNOS_RESULT_IGNORED",
+    "cancelled": "LINNOS_CANCELLED",
+}
 
 
 @functools.cache
-def library() -> ctypes.CDLL:
-    """The library; loaded once."""
-    handle, status, size, number = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_uint
-    u16, u32, i64, u64 = ctypes.c_uint16, ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64
-    choice, sending = ctypes.POINTER(_Choice), ctypes.POINTER(_Sending)
-    nodes = ctypes.POINTER(u32)
+def library() -> Library:
+    """Return the library, which is loaded once."""
     return load_public(
-        "liblinnos-cluster.so.1",
-        "LINNOS_CLUSTER_LIB",
-        ("cluster", "install-cluster"),
-        "LIBLINNOS_CLUSTER_1",
-        linnos_cluster_error=(ctypes.c_char_p,),
-        linnos_cluster_create=(
-            *(status, ctypes.POINTER(handle), u32, ctypes.POINTER(_ClusterOptions)),
-        ),
-        linnos_cluster_free=(None, handle),
-        linnos_cluster_choose=(i64, handle, choice, nodes, number, u64),
-        linnos_cluster_choose_next=(status, handle, choice, u64),
-        linnos_cluster_choose_hedge=(status, handle, choice, u64),
-        linnos_cluster_on_submit=(None, handle, sending, choice, number, status, u64),
-        linnos_cluster_on_complete=(None, handle, sending, status, u64),
-        linnos_cluster_on_answer=(None, handle, choice, sending, u64),
-        linnos_cluster_should_query_first=(
-            *(i64, handle, nodes, number, ctypes.c_int32, u64, ctypes.POINTER(u64)),
-        ),
-        linnos_cluster_next_query_node=(i64, handle, u64),
-        linnos_cluster_build_query=(size, handle, u32, u16, u32, u64, ctypes.c_char_p),
-        linnos_cluster_receive_report=(status, handle, u32, ctypes.c_char_p, size, u64),
-        linnos_cluster_get_stats=(None, handle, ctypes.POINTER(_ClusterCounters), size),
-        linnos_cluster_get_node=(status, handle, u32, u64, ctypes.POINTER(_NodeStats), size),
+        *("liblinnos-cluster.so.1", "LINNOS_CLUSTER_LIB", ("cluster", "install-cluster")),
+        *("LIBLINNOS_CLUSTER_1", "linnos_choose.h", "linnos_cluster.h"),
     )
 
 
 def _check(status: int) -> None:
-    check_status(status, library().linnos_cluster_error)
+    check_status(library(), status, library().lib.linnos_cluster_error)
 
 
-def _number(kind: Any, what: str, value: str) -> int:
-    known: tuple[str, ...] = get_args(kind)
-    if value not in known:
-        raise ValueError(f"{what} {value!r}: one of {', '.join(known)} can be")
-    return known.index(value)
+def _number(what: str, names: dict[str, str], value: str) -> int:
+    if value not in names:
+        raise ValueError(f"{what} is {value!r}; it must be one of {', '.join(names)}")
+    return int(getattr(library().lib, names[value]))
 
 
 class Choosing(TypedDict, total=False):
@@ -202,79 +67,51 @@ class Choosing(TypedDict, total=False):
     extra_io_percent: float
     query_percent: float
     seed: int
-    key: bytes | None
+    key: bytes
     unguarded: bool
 
 
-def options_of(
-    owner: type,
-    /,
-    *,
-    mode: Mode = "choose",
-    home_margin_percent: int = 5,
-    report_ttl_ms: int = 50,
-    report_max_uses: int = 8,
-    explore_ms: int = 20,
-    hedge_percent: int = 200,
-    probe_percent: float = 1,
-    extra_io_percent: float = 3,
-    query_percent: float = 100,
-    seed: int = 0,
-    key: bytes | None = None,
-    unguarded: bool = False,
-    **unknown: object,
-) -> _ClusterOptions:
-    """Convert the options of `Nodes` to the library's form; errors name the class `owner`."""
-    for name in unknown:
+def new_options(owner: type, choosing: Choosing) -> tuple[Any, object]:
+    """Return the options of `Nodes` in the library's form, and an object to keep as long as them.
+
+    Errors name the class `owner`. Options that are not given have the defaults of the C header.
+    """
+    given: dict[str, Any] = {**choosing}
+    for name in given.keys() - Choosing.__annotations__.keys():
         raise TypeError(f"{owner.__name__}() got an unexpected keyword argument {name!r}")
-    whole = {
-        "home_margin_percent": home_margin_percent,
-        "report_ttl_ms": report_ttl_ms,
-        "report_max_uses": report_max_uses,
-        "explore_ms": explore_ms,
-        "hedge_percent": hedge_percent,
-    }
-    check_fits(32, **whole)
-    check_fits(64, seed=seed)
-    return _ClusterOptions(
-        ctypes.sizeof(_ClusterOptions),
-        _number(Mode, "mode", mode),
-        _UNGUARDED * unguarded,
-        *whole.values(),
-        probe_percent,
-        extra_io_percent,
-        query_percent,
-        seed,
-        key,
-        len(key or b""),
-    )
+    ffi, lib = library()
+    signed_with = given.pop("key", None) or b""
+    key = ffi.from_buffer(signed_with)
+    mode = _number("mode", _MODES, given.pop("mode", "choose"))
+    flags = lib.LINNOS_CLUSTER_UNGUARDED if given.pop("unguarded", False) else 0
+    defaults = library().defaults("linnos_cluster.h", "linnos_cluster_options")
+    given |= {"mode": mode, "flags": flags, "key": key, "key_bytes": len(key)}
+    options = library().new("linnos_cluster_options", **(defaults | given))
+    return options, key
 
 
-def client_stats(handle: ctypes.c_void_p) -> ClientStats:
+def client_stats(cluster: Any) -> Counters:
     """Return the counters of a client, which may belong to another library."""
-    raw = _ClusterCounters()
-    library().linnos_cluster_get_stats(handle, ctypes.byref(raw), ctypes.sizeof(raw))
-    return ClientStats(**counted(raw))
+    native = library()
+    cluster = native.ffi.cast("struct linnos_cluster *", cluster)
+    stats = native.new("linnos_cluster_stats")
+    native.lib.linnos_cluster_get_stats(cluster, stats, native.ffi.sizeof(stats[0]))
+    return Counters(**native.counters(stats[0]))
 
 
-def node_stats(handle: ctypes.c_void_p, node: int, now_ns: int | None) -> NodeStats:
+def node_stats(cluster: Any, node: int, now_ns: int | None) -> Counters:
     """Return the statistics of one of a client's nodes."""
     check_fits(32, node=node)
-    raw = _NodeStats()
-    _check(
-        library().linnos_cluster_get_node(
-            handle, node, _time(now_ns), ctypes.byref(raw), ctypes.sizeof(raw)
-        )
-    )
-    return NodeStats(
-        state=STATES[raw.state],
-        expected_us=raw.expected_us,
-        in_flight=raw.in_flight,
-        answered=raw.answered,
-        errors=raw.errors,
-        report_age_us=None if raw.report_age_us == _NEVER else raw.report_age_us,
-        is_trusted=bool(raw.is_trusted),
-    )
+    native = library()
+    cluster = native.ffi.cast("struct linnos_cluster *", cluster)
+    stats = native.new("linnos_cluster_node")
+    n_bytes = native.ffi.sizeof(stats[0])
+    _check(native.lib.linnos_cluster_get_node(cluster, node, _time(now_ns), stats, n_bytes))
+    counters: dict[str, Any] = native.counters(stats[0])
+    if counters["report_age_us"] == _NEVER:
+        counters["report_age_us"] = None
+    counters |= {"state": STATES[stats.state], "is_trusted": bool(stats.is_trusted)}
+    return Counters(**counters)
 
 
 def _time(now_ns: int | None) -> int:
@@ -282,6 +119,21 @@ def _time(now_ns: int | None) -> int:
         return time.monotonic_ns()
     check_fits(64, now_ns=now_ns)
     return now_ns
+
+
+def _place(candidates: Sequence[int], node: int) -> int:
+    if node not in candidates:
+        raise ValueError(
+            f"node {node} is not a candidate of the read; these are "
+            f"{', '.join(map(str, candidates))}"
+        )
+    return candidates.index(node)
+
+
+def _nodes(candidates: Sequence[int]) -> Any:
+    for node in candidates:
+        check_fits(32, candidate=node)
+    return library().ffi.new("uint32_t[]", list(candidates))
 
 
 class Nodes(Closable):
@@ -294,8 +146,8 @@ class Nodes(Closable):
     n_nodes : int
         Number of nodes, which are numbered from 0.
     mode : str
-        "observe": reads go to the default node, and the possible gain is counted; "choose";
-        "hedge": a read that takes long is also sent to a second node.
+        "observe": reads go to the default node, and the possible gain is counted; "choose", the
+        default; "hedge": a read that takes long is also sent to a second node.
     home_margin_percent : int
         A read leaves its default node if its expected latency elsewhere is lower by this margin.
     report_ttl_ms, report_max_uses : int
@@ -324,18 +176,16 @@ class Nodes(Closable):
     """
 
     def __init__(self, n_nodes: int, **choosing: Unpack[Choosing]) -> None:
-        self._handle = ctypes.c_void_p()
+        self._handle = None
         #: Keeps the attempts alive, because the library has their addresses.
         self._in_flight: set[Attempt] = set()
         check_fits(32, n_nodes=n_nodes)
-        options = options_of(type(self), **choosing)
-        _check(
-            library().linnos_cluster_create(
-                ctypes.byref(self._handle), n_nodes, ctypes.byref(options)
-            )
-        )
+        options, _key = new_options(type(self), choosing)
+        created = library().ffi.new("struct linnos_cluster **")
+        _check(library().lib.linnos_cluster_create(created, n_nodes, options))
+        self._handle = created[0]
 
-    def _open(self) -> ctypes.c_void_p:
+    def _open(self) -> Any:
         if not self._handle:
             raise ValueError("the client is closed")
         return self._handle
@@ -367,7 +217,7 @@ class Nodes(Closable):
         """
         return Read(self, candidates, size, home, never_hedge, now_ns)
 
-    def ask_first(
+    def query_first(
         self, candidates: Sequence[int], home: int, *, now_ns: int | None = None
     ) -> tuple[int, int] | None:
         """Return the node to query before a choice, if the query is likely to be worthwhile.
@@ -378,19 +228,20 @@ class Nodes(Closable):
             The node to query, and the time until which to wait for the answer; None to choose
             immediately.
         """
-        nodes, at = _nodes(candidates), _place(candidates, home)
-        until_ns = ctypes.c_uint64()
-        node = library().linnos_cluster_should_query_first(
-            self._open(), nodes, len(nodes), at, _time(now_ns), ctypes.byref(until_ns)
+        ffi, lib = library()
+        nodes, place = _nodes(candidates), _place(candidates, home)
+        until_ns = ffi.new("uint64_t *")
+        node = lib.linnos_cluster_should_query_first(
+            self._open(), nodes, len(nodes), place, _time(now_ns), until_ns
         )
-        return None if node < 0 else (node, until_ns.value)
+        return None if node < 0 else (node, until_ns[0])
 
-    def next_probe(self, *, now_ns: int | None = None) -> int | None:
+    def next_query_node(self, *, now_ns: int | None = None) -> int | None:
         """Return the node whose agent to query now, or None; call this after each read sent."""
-        node: int = library().linnos_cluster_next_query_node(self._open(), _time(now_ns))
+        node: int = library().lib.linnos_cluster_next_query_node(self._open(), _time(now_ns))
         return None if node < 0 else node
 
-    def question(self, node: int, drive: int, size: int, *, now_ns: int | None = None) -> bytes:
+    def build_query(self, node: int, drive: int, size: int, *, now_ns: int | None = None) -> bytes:
         """Return the datagram to send to an agent; answers to earlier queries are then ignored.
 
         Parameters
@@ -402,15 +253,17 @@ class Nodes(Closable):
         """
         check_fits(32, node=node, size=size)
         check_fits(16, drive=drive)
-        datagram = ctypes.create_string_buffer(_DATAGRAM_BYTES)
-        length = library().linnos_cluster_build_query(
-            self._open(), node, drive, size, _time(now_ns), datagram
-        )
-        if not length:
-            raise ValueError(f"a read of {size} bytes on node {node}: there is no such question")
-        return datagram.raw[:length]
+        ffi, lib = library()
+        datagram = ffi.new("uint8_t[]", lib.LINNOS_CLUSTER_DATAGRAM)
+        n = lib.linnos_cluster_build_query(self._open(), node, drive, size, _time(now_ns), datagram)
+        if not n:
+            raise ValueError(
+                f"a read of {size} bytes on node {node}: the client has no such node, or the size "
+                "is 0"
+            )
+        return bytes(ffi.buffer(datagram, n))
 
-    def news(self, node: int, datagram: bytes, *, now_ns: int | None = None) -> bool:
+    def receive_report(self, node: int, datagram: bytes, *, now_ns: int | None = None) -> bool:
         """Process an agent's report.
 
         Returns
@@ -419,36 +272,28 @@ class Nodes(Closable):
             True if it is the answer to the last query and is used.
         """
         check_fits(32, node=node)
-        return not library().linnos_cluster_receive_report(
+        return not library().lib.linnos_cluster_receive_report(
             self._open(), node, datagram, len(datagram), _time(now_ns)
         )
 
-    def stats(self) -> ClientStats:
-        """Return the client's counters."""
+    def stats(self) -> Counters:
+        """Return the client's counters: `struct linnos_cluster_stats`."""
         return client_stats(self._open())
 
-    def node_stats(self, node: int, *, now_ns: int | None = None) -> NodeStats:
-        """Return the statistics of a node."""
+    def node_stats(self, node: int, *, now_ns: int | None = None) -> Counters:
+        """Return the statistics of a node: `struct linnos_cluster_node`.
+
+        `state` is one of `linnapp.replicas.STATES` except the last. `report_age_us` is None if
+        there is no valid report of its agent.
+        """
         return node_stats(self._open(), node, now_ns)
 
     def close(self) -> None:
         """Free nodes and attempts in flight, while no other thread uses them. May be repeated."""
         if self._handle:
-            handle, self._handle = self._handle, ctypes.c_void_p()
-            library().linnos_cluster_free(handle)
+            handle, self._handle = self._handle, None
+            library().lib.linnos_cluster_free(handle)
             self._in_flight.clear()
-
-
-def _nodes(candidates: Sequence[int]) -> ctypes.Array[ctypes.c_uint32]:
-    for node in candidates:
-        check_fits(32, candidate=node)
-    return (ctypes.c_uint32 * len(candidates))(*candidates)
-
-
-def _place(candidates: Sequence[int], node: int) -> int:
-    if node not in candidates:
-        raise ValueError(f"node {node}: no candidate; these are {', '.join(map(str, candidates))}")
-    return candidates.index(node)
 
 
 class Read:
@@ -464,21 +309,21 @@ class Read:
         now_ns: int | None,
     ) -> None:
         check_fits(64, size=size)
+        ffi, lib = library()
         self._client = client
         self._candidates = tuple(candidates)
         #: Keeps the array alive, because the choice has its address.
         self._nodes = _nodes(self._candidates)
-        self._choice = _Choice(
-            bytes=size,
-            home=_HOME_TURNS if home is None else _place(self._candidates, home),
-            flags=int(never_hedge),
+        default = lib.LINNOS_DEFAULT_ROUND_ROBIN if home is None else _place(candidates, home)
+        flags = lib.LINNOS_NEVER_HEDGE * never_hedge
+        self._choice = ffi.new(
+            "struct linnos_choice *", {"bytes": size, "home": default, "flags": flags}
         )
         self._is_answered = False
-        node: int = library().linnos_cluster_choose(
+        self.node: int = lib.linnos_cluster_choose(
             client._open(), self._choice, self._nodes, len(self._nodes), _time(now_ns)
         )
-        _check(node)
-        self.node = node
+        _check(self.node)
 
     @property
     def home(self) -> int:
@@ -502,7 +347,7 @@ class Read:
         at: int = self._choice.hedge_at_ns
         return None if at == _NEVER else at
 
-    def _open(self) -> ctypes.c_void_p:
+    def _open(self) -> Any:
         if self._is_answered:
             raise ValueError("the read is answered already")
         return self._client._open()
@@ -529,21 +374,18 @@ class Read:
             The best node to which the read was not sent, which becomes `node`; None if none is
             left.
         """
-        place = library().linnos_cluster_choose_next(self._open(), self._choice, _time(now_ns))
+        place = library().lib.linnos_cluster_choose_next(self._open(), self._choice, _time(now_ns))
         if place < 0:
             return None
         self.node = self._candidates[place]
         return self.node
 
     def hedge(self, *, now_ns: int | None = None) -> int | None:
-        """Choose a second node; call this when the time `hedge_at_ns` has come.
+        """Return the node to which to send the read as well, or None for no hedge.
 
-        Returns
-        -------
-        int or None
-            The node to which to send the read as well; None for no hedge.
+        Call this when the time `hedge_at_ns` has come.
         """
-        place = library().linnos_cluster_choose_hedge(self._open(), self._choice, _time(now_ns))
+        place = library().lib.linnos_cluster_choose_hedge(self._open(), self._choice, _time(now_ns))
         return self._candidates[place] if place >= 0 else None
 
     def answered(self, winner: Attempt | None, *, now_ns: int | None = None) -> None:
@@ -555,9 +397,10 @@ class Read:
             The attempt that was answered, which may have ended; None if all have failed.
         """
         if winner is not None and winner._read is not self:
-            raise ValueError("the winner is another read's")
-        sending = None if winner is None else ctypes.byref(winner._sending)
-        library().linnos_cluster_on_answer(self._open(), self._choice, sending, _time(now_ns))
+            raise ValueError("the winner is an attempt of another read")
+        ffi, lib = library()
+        attempt = ffi.NULL if winner is None else winner._attempt
+        lib.linnos_cluster_on_answer(self._open(), self._choice, attempt, _time(now_ns))
         self._is_answered = True
 
 
@@ -565,16 +408,16 @@ class Attempt:
     """A read that was sent to a node, from `Read.sent` to `ended`; another thread may end it."""
 
     def __init__(self, read: Read, node: int, kind: Kind, now_ns: int | None) -> None:
-        place, number = _place(read._candidates, node), _number(Kind, "kind", kind)
+        place, number = _place(read._candidates, node), _number("kind", _KINDS, kind)
         self.node = node
         self._read = read
-        self._sending = _Sending()
+        self._attempt = library().ffi.new("struct linnos_attempt *")
         handle, now_ns = read._open(), _time(now_ns)
         # Keep it alive before the library has its address: an interruption in between must not free
         # it.
         read._client._in_flight.add(self)
-        library().linnos_cluster_on_submit(
-            handle, self._sending, read._choice, place, number, now_ns
+        library().lib.linnos_cluster_on_submit(
+            handle, self._attempt, read._choice, place, number, now_ns
         )
 
     def ended(self, end: End = "succeeded", *, now_ns: int | None = None) -> None:
@@ -585,8 +428,6 @@ class Attempt:
         end : str
             "succeeded"; "failed"; "ignored" if the result says nothing about the node; or
             "cancelled" before the node answered.
-        now_ns : int, optional
-            The time.
 
         Raises
         ------
@@ -594,9 +435,9 @@ class Attempt:
             If it has ended before, or its client is closed.
         """
         client = self._read._client
-        handle, number, now_ns = client._open(), _number(End, "end", end), _time(now_ns)
+        handle, number, now_ns = client._open(), _number("end", _ENDS, end), _time(now_ns)
         try:
             client._in_flight.remove(self)
         except KeyError:
             raise ValueError("the attempt has ended already") from None
-        library().linnos_cluster_on_complete(handle, self._sending, number, now_ns)
+        library().lib.linnos_cluster_on_complete(handle, self._attempt, number, now_ns)

@@ -169,7 +169,7 @@ tools() {
 	install -m 755 packaging/linnos-tools.prerm "$root/DEBIAN/prerm"
 	install -m 755 packaging/linnos-tools.postrm "$root/DEBIAN/postrm"
 	finish linnos-tools admin \
-		"python3 (>= 3.11), python3-click (>= 8.1), python3-numpy (>= 1:1.24), python3-rich (>= 13), \
+		"python3 (>= 3.11), python3-cffi (>= 1.15), python3-click (>= 8.1), python3-numpy (>= 1:1.24), python3-rich (>= 13), \
 python3-scipy (>= 1.10), blktrace, python3-venv, python3-prometheus-client (>= 0.16), python3-jinja2" \
 		"xz-utils, zstd, bzip2" \
 		"python3-matplotlib" \

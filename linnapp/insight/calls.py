@@ -11,7 +11,6 @@ these rows, chunk by chunk, to two tables: ``calls.parquet`` has a row for each 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import difflib
 import functools
@@ -32,19 +31,24 @@ from linnapp.errors import DeviceError, LinnappError, needs
 from linnapp.files import AnyPath, os_errors
 from linnapp.insight import arguments as call_arguments
 from linnapp.insight.arguments import words as _words
-from linnapp.native import declared, load_library, of_one_kind
+from linnapp.native import Library, declare, load_library, row_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-# Constants of linnapp/native/watch.h and watch_records.h.
+_FFI = declare("watch_records.h", "watch.h")
+CALL_ROW, IO_ROW = row_type(_FFI, "lw_call_row"), row_type(_FFI, "lw_io_row")
+
+#: LW_NULL in linnapp/native/watch.h
 NULL = -(2**63)
-_FULL = 1
-_LAUNCHER, _FOLLOWED = 1, 3
-_PROCESS_NAME, _THREAD_NAME, _THREAD = range(3)
+_FLAGS = _FFI.typeof("enum lw_io_flag").relements
 PREFLUSH, READAHEAD, METADATA, BELOW, COMPLETED, FAILED, IN_CALL, WATCHED = (
-    1 << bit for bit in range(8)
+    _FLAGS[f"LW_{name}"]
+    for name in (
+        *("PREFLUSH", "READAHEAD", "METADATA", "BELOW", "COMPLETED", "FAILED", "IN_CALL"),
+        "WATCHED",
+    )
 )
 #: parts of an I/O's latency: until the scheduler receives it, until the driver receives it, and
 #: until its completion
@@ -63,23 +67,6 @@ SEVERAL = 0xFFFFFFFF
 #: An I/O's tag is the hint field of its priority. The kernel uses the values below FIRST_TAG itself
 #: (command duration limits).
 TAG_SHIFT, TAG_MASK, FIRST_TAG = 3, 0x3FF, 8
-CALL_ROW = np.dtype(
-    [(name, "<i8") for name in ("time_ns", "duration_ns", "result", "offset", "bytes", "fd")]
-    + [("inode", "<i8"), ("first_access_ns", "<i8")]
-    + [(part, "<i8") for part in PARTS]
-    + [("arguments", "<u8", (6,))]
-    + [("pid", "<u4"), ("tid", "<u4")]
-    + [(name, "<i4") for name in ("process", "path", "to_path")]
-    + [(name, "<u4") for name in ("call", "device", "mode")]
-    + [("word", "<i4"), ("has_arguments", "<u4")]
-)
-IO_ROW = np.dtype(
-    [(name, "<i8") for name in ("time_ns", "latency_ns", *LAYERS, "call_time_ns")]
-    + [("sector", "<u8")]
-    + [("pid", "<u4"), ("tid", "<u4"), ("process", "<i4")]
-    + [(name, "<u4") for name in ("bytes", "device", "op", "flags", "call", "drive", "decision")]
-    + [("priority", "<u4"), ("unused", "<u4")]
-)
 #: counters of data that the rows do not contain, with the reasons
 COUNTS = {
     "lost_calls": "calls were lost: the buffer was full",
@@ -102,49 +89,22 @@ COUNTS = {
 _ROWS = 65536
 
 
-class _Counts(ctypes.Structure):
-    _fields_ = of_one_kind(ctypes.c_uint64, *COUNTS)
-
-
 @functools.cache
-def library() -> ctypes.CDLL:
+def library() -> Library:
     """Load the native library, once."""
     try:
-        loaded = load_library("liblinnapp_watch.so", "LINNAPP_WATCH_LIB")
+        return load_library("liblinnapp_watch.so", "LINNAPP_WATCH_LIB", _FFI)
     except LinnappError as error:
         raise LinnappError(
             f"{error}. It is built if clang, pkg-config and libbpf-dev 1.0 are installed"
         ) from error
-    reader, rows, n = ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)
-    status, number, size, name = ctypes.c_int, ctypes.c_uint32, ctypes.c_size_t, ctypes.c_char_p
-    return declared(
-        loaded,
-        lw_new=(reader,),
-        lw_choose_call=(status, reader, number),
-        lw_choose_path=(status, reader, name),
-        lw_choose_thread=(status, reader, number, number, name),
-        lw_follow_every=(None, reader, number),
-        lw_keep_arguments=(None, reader, number),
-        lw_attach=(status, reader, number),
-        lw_follow=(status, reader, number, number),
-        lw_rows=(None, reader, ctypes.c_uint64, rows, rows),
-        lw_read=(status, reader, ctypes.c_int, n, n),
-        lw_feed=(status, reader, name, size, n, n),
-        lw_stop=(None, reader),
-        lw_read_unfinished=(status, reader, n),
-        lw_counts=(None, reader, ctypes.POINTER(_Counts)),
-        lw_name=(name, reader, ctypes.c_int32),
-        lw_call_name=(name, number),
-        lw_error=(name, reader),
-        lw_close=(None, reader),
-    )
 
 
 def call_names() -> list[str]:
     """Return the recorded system calls. A row's `call` is an index into this list."""
     names: list[str] = []
-    while name := library().lw_call_name(len(names)):
-        names.append(name.decode())
+    while name := library().text(library().lib.lw_call_name(len(names))):
+        names.append(name)
     return names
 
 
@@ -181,13 +141,14 @@ class Reader:
     """Context manager that records calls and I/Os. :meth:`take` returns the rows read so far."""
 
     def __init__(self, rows: int = _ROWS) -> None:
-        self._library = library()
+        self._native = library()
+        self._library = self._native.lib
         self._handle = self._library.lw_new()
         if not self._handle:
             raise MemoryError
         self.calls = np.zeros(rows, CALL_ROW)
         self.ios = np.zeros(rows, IO_ROW)
-        self._n_calls, self._n_ios = ctypes.c_uint64(), ctypes.c_uint64()
+        self._n_calls, self._n_ios = _FFI.new("uint64_t *"), _FFI.new("uint64_t *")
         self._reset()
 
     def __enter__(self) -> Reader:
@@ -198,13 +159,12 @@ class Reader:
         self._handle = None
 
     def _reset(self) -> None:
-        self._n_calls.value = self._n_ios.value = 0
-        self._library.lw_rows(
-            self._handle, len(self.calls), self.calls.ctypes.data, self.ios.ctypes.data
-        )
+        self._n_calls[0] = self._n_ios[0] = 0
+        calls, ios = map(self._native.address, (self.calls, self.ios))
+        self._library.lw_rows(self._handle, len(self.calls), calls, ios)
 
     def _error_text(self) -> str:
-        return str(self._library.lw_error(self._handle).decode(errors="replace"))
+        return self._native.text(self._library.lw_error(self._handle)) or ""
 
     def choose(self, filters: Filters) -> None:
         """Set the filters. Must be called before :meth:`attach`."""
@@ -219,10 +179,13 @@ class Reader:
             self._checked("--call", self._library.lw_choose_call(self._handle, names.index(call)))
         for variant in (variant for path in filters.paths for variant in _path_variants(path)):
             self._checked("--path", self._library.lw_choose_path(self._handle, variant))
-        chosen = [(_PROCESS_NAME, 0, name) for name in filters.processes]
+        chosen = [(self._library.LW_PROCESS_NAME, 0, name) for name in filters.processes]
         for thread in filters.threads:
             is_number = thread.isascii() and thread.isdigit() and int(thread) < 2**32
-            chosen.append((_THREAD, int(thread), "") if is_number else (_THREAD_NAME, 0, thread))
+            if is_number:
+                chosen.append((self._library.LW_THREAD, int(thread), ""))
+            else:
+                chosen.append((self._library.LW_THREAD_NAME, 0, thread))
         for kind, tid, name in chosen:
             self._checked(
                 "--process, --thread",
@@ -240,7 +203,8 @@ class Reader:
 
     def follow(self, pid: int, *, is_launcher: bool = False) -> None:
         """Follow a process and its children; of a launcher only the children, from exec onward."""
-        if self._library.lw_follow(self._handle, pid, _LAUNCHER if is_launcher else _FOLLOWED):
+        how = self._library.LW_LAUNCHER if is_launcher else self._library.LW_FOLLOWED
+        if self._library.lw_follow(self._handle, pid, how):
             raise DeviceError(self._error_text())
 
     def follow_all(self) -> None:
@@ -253,25 +217,19 @@ class Reader:
 
     def read(self, timeout_ms: int) -> bool:
         """Fill rows with recorded data. Return true if they are full and must be taken first."""
-        status = self._library.lw_read(
-            self._handle, timeout_ms, ctypes.byref(self._n_calls), ctypes.byref(self._n_ios)
-        )
+        status = self._library.lw_read(self._handle, timeout_ms, self._n_calls, self._n_ios)
         if status < 0:
             raise LinnappError(self._error_text())
-        return bool(status == _FULL)
+        return bool(status == self._library.LW_FULL)
 
     def feed(self, record: bytes) -> bool:
         """Fill rows with a record from memory. Return value as for :meth:`read`."""
         status = self._library.lw_feed(
-            self._handle,
-            record,
-            len(record),
-            ctypes.byref(self._n_calls),
-            ctypes.byref(self._n_ios),
+            self._handle, record, len(record), self._n_calls, self._n_ios
         )
         if status < 0:
             raise LinnappError("the record is damaged")
-        return bool(status == _FULL)
+        return bool(status == self._library.LW_FULL)
 
     def stop(self) -> None:
         """Stop recording. Recorded data can still be read."""
@@ -279,27 +237,24 @@ class Reader:
 
     def read_unfinished(self) -> bool:
         """Fill rows with I/Os still in flight at the end. Return value as for :meth:`read`."""
-        return bool(
-            self._library.lw_read_unfinished(self._handle, ctypes.byref(self._n_ios)) == _FULL
-        )
+        status = self._library.lw_read_unfinished(self._handle, self._n_ios)
+        return bool(status == self._library.LW_FULL)
 
     def take(self) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
         """Return copies of the filled rows and reuse their space."""
-        rows = self.calls[: self._n_calls.value].copy(), self.ios[: self._n_ios.value].copy()
+        rows = self.calls[: self._n_calls[0]].copy(), self.ios[: self._n_ios[0]].copy()
         self._reset()
         return rows
 
     def name(self, number: int) -> str | None:
         """Return the name of a process or file by its number in a row."""
-        name = self._library.lw_name(self._handle, number)
-        # A name can contain any bytes; those that are not UTF-8 are escaped.
-        return None if name is None else str(name.decode(errors="backslashreplace"))
+        return self._native.text(self._library.lw_name(self._handle, number))
 
     def counts(self) -> dict[str, int]:
         """Return the counters described by :data:`COUNTS`."""
-        counts = _Counts()
-        self._library.lw_counts(self._handle, ctypes.byref(counts))
-        return {name: int(getattr(counts, name)) for name in COUNTS}
+        counts = _FFI.new("struct lw_counts *")
+        self._library.lw_counts(self._handle, counts)
+        return self._native.counters(counts[0])
 
 
 TABLES = ("calls", "ios")

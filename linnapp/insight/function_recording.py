@@ -200,13 +200,13 @@ class _Recorder:
         """Move whole pages; the last one may be partly filled."""
         while True:
             try:
-                page = os.read(stream, self.layout.page_bytes)
+                page = os.read(stream, self.layout["page_bytes"])
             except BlockingIOError:
                 return
             if not page:
                 return
             try:
-                os.write(file, page.ljust(self.layout.page_bytes, b"\0"))
+                os.write(file, page.ljust(self.layout["page_bytes"], b"\0"))
             except OSError as error:
                 raise LinnappError(
                     f"{tempfile.gettempdir()}: {error.strerror}; functions are recorded there: "

@@ -10,9 +10,7 @@ called for every page are therefore not slowed down by tracing.
 from __future__ import annotations
 
 import bisect
-import ctypes
 import dataclasses
-import functools
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,44 +18,14 @@ from typing import Any
 
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
-from linnapp.native import declared, native, of_one_kind
+from linnapp.native import native
 
 #: maximum offset in a function of the recorded address, which is that of the call to the tracer
 _MAX_CALL_OFFSET = 32
 
 
-class Layout(ctypes.Structure):
-    """Offsets and sizes in a recording: ``struct lg_layout``."""
-
-    _fields_ = of_one_kind(
-        ctypes.c_uint32,
-        *("page_bytes", "commit_at", "data_at", "exit_type", "pid_at", "function_at"),
-        *("depth_at", "begin_at", "end_at", "exit_bytes"),
-    )
-
-
-class _Row(ctypes.Structure):
-    _fields_ = (
-        *of_one_kind(ctypes.c_uint64, "call", "function", "calls", "total_ns"),
-        ("self_ns", ctypes.c_int64),
-        ("children", ctypes.c_uint64),
-    )
-
-
-class _TracerCounts(ctypes.Structure):
-    _fields_ = of_one_kind(ctypes.c_uint64, "events", "missed", "cut", "rows")
-
-
-@functools.cache
-def _library() -> ctypes.CDLL:
-    sums, names = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
-    layout, counts = ctypes.POINTER(Layout), ctypes.POINTER(_TracerCounts)
-    return declared(
-        native(),
-        lg_add_up=(sums, names, ctypes.c_int32, layout, counts),
-        lg_rows=(None, sums, ctypes.POINTER(_Row)),
-        lg_free=(None, sums),
-    )
+#: Offsets and sizes in a recording: the members of ``struct lg_layout``.
+Layout = dict[str, int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,21 +158,26 @@ def sum_recordings(
     recordings: Sequence[AnyPath], layout: Layout, groups: Mapping[str, str], symbols: Symbols
 ) -> FunctionTimes:
     """Sum the recordings of all CPUs."""
-    library = _library()
-    paths = (ctypes.c_char_p * len(recordings))(*(os.fsencode(path) for path in recordings))
-    counts = _TracerCounts()
-    sums = library.lg_add_up(paths, len(recordings), layout, counts)
+    library = native()
+    ffi, lib = library
+    counts = ffi.new("struct lg_counts *")
+    sums = lib.lg_add_up(
+        library.strings(map(os.fsencode, recordings)),
+        len(recordings),
+        library.new("lg_layout", **layout),
+        counts,
+    )
     if not sums:
         raise TraceError(
             "the function graph tracer's recording cannot be read: its layout differs from the "
             "kernel's files in events/ftrace, it is truncated, or memory is exhausted"
         )
-    rows = (_Row * counts.rows)()
+    rows = ffi.new("struct lg_row[]", counts.rows)
     try:
-        library.lg_rows(sums, rows)
+        lib.lg_rows(sums, rows)
     finally:
-        library.lg_free(sums)
-    by_call: dict[int, list[_Row]] = {}
+        lib.lg_free(sums)
+    by_call: dict[int, list[Any]] = {}
     for row in rows:
         by_call.setdefault(row.call, []).append(row)
     calls: list[Call] = []

@@ -7,7 +7,6 @@ library. The engine ``numpy`` is independent of it and accepts a network of any 
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from typing import Any, Literal
 
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from linnapp.arguments import check_choice
 from linnapp.errors import LinnappError, ModelError
 from linnapp.model import Model
-from linnapp.native import declared, load_library
+from linnapp.native import Library, declare, load_library
 
 Engine = Literal["numpy", "c"]
 ENGINES: tuple[Engine, ...] = ("numpy", "c")
@@ -96,54 +95,64 @@ def _infer_numpy(model: Model, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.
     return out
 
 
+#: These functions of kernel/linnos are used, with arrays of numbers in place of its types.
+_FUNCTIONS = """
+const char *linnos_model_error_string(int error);
+void linnos_features_batch(const uint32_t *pending, const uint32_t *hist_pending,
+                           const uint32_t *hist_latency_us, uint8_t *digits, long n);
+size_t linnos_network_sizeof(void);
+int linnos_network_parse(void *network, const void *data, size_t bytes);
+long linnos_network_batch(const void *network, const uint8_t *digits, long n, int64_t *out,
+                          int64_t *margins);
+size_t linnos_latency_sizeof(size_t file_bytes);
+int linnos_latency_parse(void *model, const void *data, size_t bytes);
+bool linnos_latency_is_validated(const void *model);
+long linnos_latency_batch(const void *model, const uint32_t *features, long n, uint32_t *us);
+"""
+
+
 @functools.cache
-def library() -> ctypes.CDLL:
+def library() -> Library:
     """Return the kernel's code as a shared library, which is loaded once."""
-    data, n, error = ctypes.c_void_p, ctypes.c_long, ctypes.c_int
-    return declared(
-        load_library("liblinnos_engine.so", "LINNOS_ENGINE"),
-        linnos_model_error_string=(ctypes.c_char_p, error),
-        linnos_features_batch=(None, data, data, data, data, n),
-        linnos_network_sizeof=(ctypes.c_size_t,),
-        linnos_network_parse=(error, data, data, ctypes.c_size_t),
-        linnos_network_batch=(n, data, data, n, data, data),
-        linnos_latency_sizeof=(ctypes.c_size_t, ctypes.c_size_t),
-        linnos_latency_parse=(error, data, data, ctypes.c_size_t),
-        linnos_latency_is_validated=(ctypes.c_bool, data),
-        linnos_latency_batch=(n, data, data, n, data),
-    )
+    return load_library("liblinnos_engine.so", "LINNOS_ENGINE", declare(more=_FUNCTIONS))
 
 
-def check_kernel_accepts(data: bytes) -> ctypes.Array[ctypes.c_char]:
-    """Parse the file of a network with the kernel's own parser.
-
-    Returns
-    -------
-    ctypes array of char
-        The parsed network.
+def parse_model(data: bytes, n_bytes: int, parse: Any) -> Any:
+    """Parse a model file with a parser of the kernel's code, and return the parsed model.
 
     Raises
     ------
     ModelError
-        If the kernel would reject the file.
+        If the parser rejects the file.
     """
-    engine = library()
-    network = ctypes.create_string_buffer(engine.linnos_network_sizeof())
-    error = engine.linnos_network_parse(network, data, len(data))
+    ffi, lib = library()
+    model = ffi.new("char[]", n_bytes)
+    error = parse(model, data, len(data))
     if error:
-        reason = engine.linnos_model_error_string(error).decode()
-        raise ModelError(f"model: the kernel would refuse it: {reason}")
-    return network
+        reason = ffi.string(lib.linnos_model_error_string(error)).decode()
+        raise ModelError(f"model: the kernel rejects it: {reason}")
+    return model
+
+
+def check_kernel_accepts(data: bytes) -> Any:
+    """Parse the file of a network as the kernel does, and return the parsed network."""
+    lib = library().lib
+    return parse_model(data, lib.linnos_network_sizeof(), lib.linnos_network_parse)
 
 
 def outputs_and_margins(
     model: Model, digits: npt.NDArray[np.uint8]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Compute the outputs and the margins, by which the kernel decides, with the kernel's code."""
+    engine = library()
     network = check_kernel_accepts(model.to_bytes())
     out = np.empty((len(digits), 2), np.int64)
     margins = np.empty(len(digits), np.int64)
-    library().linnos_network_batch(
-        network, digits.ctypes.data, len(digits), out.ctypes.data, margins.ctypes.data
+    engine.lib.linnos_network_batch(
+        network,
+        engine.address(digits, "uint8_t *"),
+        len(digits),
+        engine.address(out, "int64_t *"),
+        engine.address(margins, "int64_t *"),
     )
     return out, margins

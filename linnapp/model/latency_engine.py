@@ -7,15 +7,13 @@ independent of it.
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from linnapp.arguments import check_choice
-from linnapp.errors import ModelError
-from linnapp.model.engine import ENGINES, Engine, check_features, library
+from linnapp.model.engine import ENGINES, Engine, check_features, library, parse_model
 from linnapp.model.latency_model import (
     CAP,
     DEPTH,
@@ -116,24 +114,19 @@ def power(log: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def parse_in_c(data: bytes) -> Any:
-    """Parse a model file with the C engine and return the parsed model.
-
-    Raises
-    ------
-    ModelError
-        If the C engine rejects the file.
-    """
-    core = library()
-    parsed = ctypes.create_string_buffer(core.linnos_latency_sizeof(len(data)))
-    error = core.linnos_latency_parse(parsed, data, len(data))
-    if error:
-        reason = core.linnos_model_error_string(error).decode()
-        raise ModelError(f"model: the C engine refuses it: {reason}")
-    return parsed
+    """Parse a model file as the kernel does, and return the parsed model."""
+    lib = library().lib
+    return parse_model(data, lib.linnos_latency_sizeof(len(data)), lib.linnos_latency_parse)
 
 
 def _predict_c(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    engine = library()
     parsed = parse_in_c(model.to_bytes())
     out = np.empty(len(features), np.uint32)
-    library().linnos_latency_batch(parsed, features.ctypes.data, len(features), out.ctypes.data)
+    engine.lib.linnos_latency_batch(
+        parsed,
+        engine.address(features, "uint32_t *"),
+        len(features),
+        engine.address(out, "uint32_t *"),
+    )
     return out

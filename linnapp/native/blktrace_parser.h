@@ -2,7 +2,7 @@
 /*
  * Convert blktrace's binary events to I/Os with the features that the kernel saw.
  *
- * linnapp/trace/blktrace.py loads this interface through ctypes. The comment at the head of
+ * linnapp/trace/blktrace.py loads this interface. The comment at the head of
  * blktrace_requests.c explains how events are matched.
  */
 #ifndef LINNAPP_BLKTRACE_PARSER_H
@@ -81,7 +81,7 @@ struct lt_row {
 	uint64_t to_request_ns;		/* times of the part that ended last: from Q to G, */
 	uint64_t to_issue_ns;		/* to D */
 	uint64_t to_completion_ns;	/* and to C */
-	uint32_t bytes;
+	uint32_t size_bytes;
 	uint32_t pending;
 	/* for reads: the last reads in the history, oldest first, and a latency model's inputs */
 	uint32_t hist_pending[LT_HISTORY];

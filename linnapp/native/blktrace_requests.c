@@ -397,7 +397,7 @@ static void begin_gap(struct lt_requests *p, uint64_t until_ns, uint32_t missing
 static bool is_doubtful(const struct lt_requests *p, const struct lt_row *row)
 {
 	return !p->sure_from_ns ||
-	       p->sure_reads[linnos_size_class(linnos_pages_of(row->bytes))] < LT_HISTORY;
+	       p->sure_reads[linnos_size_class(linnos_pages_of(row->size_bytes))] < LT_HISTORY;
 }
 
 /* A read was added to the history: count those that arrived when everything was certain again. */
@@ -436,8 +436,8 @@ static void look(struct lt_requests *p, struct lt_row *row)
 {
 	struct linnos_drive_snapshot view = {
 		.now_ns = p->now_ns + 1,
-		.pages = linnos_pages_of(row->bytes),
-		.size = linnos_size_class(linnos_pages_of(row->bytes)),
+		.pages = linnos_pages_of(row->size_bytes),
+		.size = linnos_size_class(linnos_pages_of(row->size_bytes)),
 	};
 
 	linnos_load_snapshot(&p->drive, &view.load);
@@ -463,7 +463,7 @@ static struct lt_io *submit(struct lt_requests *p, const struct range *range, ui
 		return NULL;
 	io->row.arrival_ns = p->now_ns;
 	io->row.sector = range->sector;
-	io->row.bytes = io->left_bytes = range->bytes;
+	io->row.size_bytes = io->left_bytes = range->bytes;
 	io->row.flags = flags | (range->write ? LT_WRITE : 0);
 	io->open = true;
 	TAILQ_INIT(&io->parts);

@@ -12,11 +12,10 @@
  * of bins, and a split is between two bins (linnapp/learn/trees/booster.py).
  */
 #include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "boost.h"
 #include "linnos_model.h"
 
 #define LB_BINS 256
@@ -27,15 +26,6 @@
 #define N_INNER ((1 << LINNOS_TREE_DEPTH) - 1)
 #define N_LEAVES (1 << LINNOS_TREE_DEPTH)
 #define MOST_AT_A_LEVEL (N_LEAVES / 2)
-
-struct lb_options {
-	int64_t n_rows;
-	int32_t n_features;
-	int32_t n_trees;
-	int32_t min_leaf; /* least number of rows in a leaf */
-	double learning_rate;
-	double max_step; /* a leaf reduces a score by at most this much */
-};
 
 struct sum {
 	double g, h;

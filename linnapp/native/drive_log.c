@@ -2,7 +2,7 @@
 /*
  * Simulate a drive whose I/Os are known from a log: compute the state that each of them found.
  *
- * linnapp/trace/logged_drive.py loads it through ctypes. The drive's state and the inputs of a
+ * linnapp/trace/logged_drive.py loads it. The drive's state and the inputs of a
  * model are computed by the kernel's code (linnos_drive.h). This file only calls it in the order of
  * time, from I/Os whose latency is known when they arrive.
  *
@@ -10,36 +10,11 @@
  *
  * 1 ns is added to all times, because in the core a start or an end of 0 means that there was none.
  */
-#include <stdint.h>
 #include <stdlib.h>
 
 #include "blktrace_parser.h"
+#include "drive_log.h"
 #include "linnos_drive.h"
-
-/*
- * I/Os in order of arrival, one array per column; consecutive calls continue the log. The flags are
- * those of enum lt_io_flag. Only completed I/Os that were not revoked load the drive; others only
- * see its state.
- */
-struct ld_ios {
-	int64_t n;
-	const uint64_t *arrival_ns;
-	const uint64_t *latency_ns;
-	const uint64_t *sector;
-	const uint32_t *bytes;
-	const uint8_t *flags;
-	const uint32_t *pending; /* to store in the history; NULL for computed values */
-	uint8_t ties_in_order;	 /* an I/O sees earlier ones of the same instant */
-};
-
-/* The state that each I/O found, in rows; NULL if not requested. Reads only, except pending. */
-struct ld_seen {
-	uint32_t *pending;	   /* pages in flight, including its own */
-	uint32_t *hist_pending;	   /* [n][LINNOS_HISTORY] of the last reads, oldest first */
-	uint32_t *hist_latency_us; /* as hist_pending */
-	uint32_t *hist_nr;	   /* as hist_pending: their sequence numbers; 0 for none */
-	uint32_t *features;	   /* [n][LINNOS_N_FEATURES] of a latency model */
-};
 
 /* No drive has more I/Os in flight: a log that implies more has wrong times. */
 #define LD_IOS_MAX ((1 << 17) - 1)
@@ -177,7 +152,6 @@ static bool ld_wait(struct ld_drive *d, const struct ld_ios *ios, int64_t row, u
 	return true;
 }
 
-/* Return: a drive without any I/Os yet, or NULL if out of memory. */
 struct ld_drive *ld_open(uint32_t overdue_us)
 {
 	struct ld_drive *d = calloc(1, sizeof(*d));
@@ -189,7 +163,6 @@ struct ld_drive *ld_open(uint32_t overdue_us)
 	return d;
 }
 
-/* Return: false if the drive would have more in flight than its limits. */
 bool ld_feed(struct ld_drive *d, const struct ld_ios *ios, const struct ld_seen *seen)
 {
 	for (int64_t row = 0; row < ios->n; row++) {

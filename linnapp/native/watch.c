@@ -316,6 +316,12 @@ static int add_call(struct lw_watch *w, const struct lw_call_record *r, bool has
 		.inode = has_inode ? (int64_t)r->file.inode : LW_NULL,
 		.first_access_ns = has_inode ? first_access_ns(w, &r->file, time_ns) : LW_NULL,
 		.on_cpu_ns = on_cpu_ns,
+		.io_wait_ns = r->waits_ns[LW_IO_WAIT],
+		.others_io_wait_ns = r->waits_ns[LW_OTHERS_IO_WAIT],
+		.journal_wait_ns = r->waits_ns[LW_JOURNAL_WAIT],
+		.other_wait_ns = r->waits_ns[LW_OTHER_WAIT],
+		.wakeup_ns = r->waits_ns[LW_WAKEUP],
+		.preempted_ns = r->waits_ns[LW_PREEMPTED],
 		.pid = r->pid,
 		.tid = r->tid,
 		.process = process_of(w, r->comm),
@@ -327,8 +333,6 @@ static int add_call(struct lw_watch *w, const struct lw_call_record *r, bool has
 		.word = word,
 		.has_arguments = has_arguments,
 	};
-	_Static_assert(sizeof(row->waits_ns) == sizeof(r->waits_ns), "a place for each");
-	memcpy(row->waits_ns, r->waits_ns, sizeof(row->waits_ns));
 	_Static_assert(sizeof(row->arguments) == ARGUMENT_BYTES, "a place for each");
 	if (has_arguments)
 		memcpy(row->arguments, r->arguments, sizeof(row->arguments));

@@ -2,7 +2,7 @@
 /*
  * Convert the kernel's records of system calls and block I/Os to rows of two tables.
  *
- * linnapp/insight/watch.py loads this interface through ctypes; see watch.bpf.c for what is
+ * linnapp/insight/watch.py loads this interface; see watch.bpf.c for what is
  * recorded. It is for use by a single thread.
  */
 #ifndef LINNAPP_WATCH_H
@@ -27,7 +27,12 @@ struct lw_call_row {
 	int64_t first_access_ns;	/* of the file; distinguishes it from others of this inode */
 	/* The following times add up to duration_ns. */
 	int64_t on_cpu_ns;
-	int64_t waits_ns[6];		/* by enum lw_wait */
+	int64_t io_wait_ns;		/* as enum lw_wait */
+	int64_t others_io_wait_ns;
+	int64_t journal_wait_ns;
+	int64_t other_wait_ns;
+	int64_t wakeup_ns;
+	int64_t preempted_ns;
 	uint64_t arguments[6];
 	uint32_t pid;
 	uint32_t tid;

@@ -8,9 +8,7 @@ processed in bounded memory.
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
-import functools
 import os
 import re
 import warnings
@@ -23,7 +21,7 @@ import numpy.typing as npt
 
 from linnapp.errors import TraceError, TraceWarning
 from linnapp.files import AnyPath
-from linnapp.native import HISTORY, N_FEATURES, declared, native, of_one_kind
+from linnapp.native import native, row_type
 from linnapp.trace.packed import unpacked
 
 WRITE, COMPLETED, ERROR, REVOKED, MERGED, SPLIT, REQUEUED, ISSUED = (1 << bit for bit in range(8))
@@ -38,61 +36,13 @@ CHUNK_IOS = 1 << 18
 MAX_AGE_S = 60
 
 _PER_CPU = re.compile(r".+\.blktrace\.\d+(\.\w+)?")
-_MAX_DEVICES = 16
-_MAX_CPUS = 4096
-
 
 #: Phases of an I/O: the rows of the array that :meth:`BlktraceReader.with_layers` returns.
 _LAYERS = ("to_request_ns", "to_issue_ns", "to_completion_ns")
 
 
-#: ``struct lt_row`` of linnapp/native/blktrace_parser.h.
-_ROW = np.dtype(
-    [
-        *((name, np.uint64) for name in ("arrival_ns", "latency_ns", "sector", *_LAYERS)),
-        ("size_bytes", np.uint32),
-        ("pending", np.uint32),
-        ("hist_pending", np.uint32, HISTORY),
-        ("hist_latency_us", np.uint32, HISTORY),
-        ("features", np.uint32, N_FEATURES),
-        ("flags", np.uint16),
-    ],
-    align=True,
-)
-
 #: Number of rows that fit into a CPU cache between the parser and the columns.
 _BLOCK_ROWS = 4096
-
-
-class _ParserOptions(ctypes.Structure):
-    _fields_ = (
-        ("max_age_ns", ctypes.c_uint64),
-        *of_one_kind(ctypes.c_uint32, "device", "overdue_us", "allow_truncated"),
-    )
-
-
-class _Files(ctypes.Structure):
-    _fields_ = (
-        *of_one_kind(ctypes.c_int32, "n", "missing"),
-        ("names", ctypes.c_char_p * _MAX_CPUS),
-    )
-
-
-_COUNTERS = (
-    *("events", "bytes", "notes", "queued", "issued", "completed", "back_merges", "front_merges"),
-    *("splits", "remaps", "requeues", "other_device", "not_counted", "unmatched_completions"),
-    *("missing_completions", "revoked", "errors", "out_of_order", "lost_events", "dropped_events"),
-    *("doubtful_reads", "reads", "writes"),
-)
-
-
-class _ParserStats(ctypes.Structure):
-    _fields_ = (
-        *of_one_kind(ctypes.c_uint64, *_COUNTERS),
-        *of_one_kind(ctypes.c_uint32, "big_endian", "n_devices"),
-        ("devices", ctypes.c_uint32 * _MAX_DEVICES),
-        ("device_events", ctypes.c_uint64 * _MAX_DEVICES),
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,12 +173,13 @@ def _find_files(trace: AnyPath) -> tuple[list[Path], int]:
     trace = Path(trace)
     if trace.exists() and not trace.is_file() and not trace.is_dir():
         raise TraceError(f"{trace}: a pipe or a device; a recording is a file, which is read twice")
-    found = _Files()
-    _library().lt_find_files(os.fsencode(trace), ctypes.byref(found))
+    ffi, lib = native()
+    found = ffi.new("struct lt_files *")
+    lib.lt_find_files(os.fsencode(trace), found)
     try:
-        paths = [Path(os.fsdecode(found.names[i])) for i in range(found.n)]
+        paths = [Path(os.fsdecode(ffi.string(found.names[i]))) for i in range(found.n)]
     finally:
-        _library().lt_free_files(ctypes.byref(found))
+        lib.lt_free_files(found)
     if paths:
         return paths, found.missing
     if trace.is_dir():
@@ -271,22 +222,6 @@ def parse_device(text: str) -> int:
 def format_device(device: int) -> str:
     """Convert the kernel's device number to "major:minor"."""
     return f"{device >> 20}:{device & 0xFFFFF}"
-
-
-@functools.cache
-def _library() -> ctypes.CDLL:
-    parser, names = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
-    return declared(
-        native(),
-        lt_find_files=(None, ctypes.c_char_p, ctypes.POINTER(_Files)),
-        lt_free_files=(None, ctypes.POINTER(_Files)),
-        lt_open=(parser, names, ctypes.c_int, ctypes.POINTER(_ParserOptions)),
-        lt_read=(ctypes.c_int64, parser, ctypes.c_int64, ctypes.c_void_p),
-        lt_merge=(ctypes.c_int64, parser, ctypes.c_char_p, ctypes.c_uint64),
-        lt_stats=(None, parser, ctypes.POINTER(_ParserStats)),
-        lt_error=(ctypes.c_char_p, parser),
-        lt_close=(None, parser),
-    )
 
 
 class BlktraceReader:
@@ -370,25 +305,26 @@ class BlktraceReader:
         return IoChunk(*(rows[name] for name in COLUMNS), features=rows.get("features"))
 
     def _chunks(self, names: list[str]) -> Iterator[dict[str, npt.NDArray[Any]]]:
-        library = _library()
-        options = _ParserOptions(
+        library = native()
+        row = row_type(library.ffi, "lt_row")
+        block = np.empty(min(self.chunk_ios, _BLOCK_ROWS), row)
+        parser = _open(
+            self.paths,
             max_age_ns=int(self.max_age_s * 1e9),
             device=self.device,
             overdue_us=self.overdue_us or 0,
             allow_truncated=self.allow_truncated,
         )
-        block = np.empty(min(self.chunk_ios, _BLOCK_ROWS), _ROW)
-        parser = _open(self.paths, options)
         try:
-            self._raise_error(library, parser)
+            self._raise_error(parser)
             while True:
-                columns = {name: np.empty(self.chunk_ios, _ROW[name]) for name in names}
+                columns = {name: np.empty(self.chunk_ios, row[name]) for name in names}
                 n = 0
                 while n < self.chunk_ios:
                     wanted = min(len(block), self.chunk_ios - n)
-                    got = library.lt_read(parser, wanted, block.ctypes.data)
-                    self._stats = _read_stats(library, parser)
-                    self._raise_error(library, parser)
+                    got = library.lib.lt_read(parser, wanted, library.address(block))
+                    self._stats = _read_stats(parser)
+                    self._raise_error(parser)
                     for name, column in columns.items():
                         column[n : n + got] = block[name][:got]
                     n += got
@@ -398,7 +334,7 @@ class BlktraceReader:
                     break
                 yield {name: column[:n] for name, column in columns.items()}
         finally:
-            library.lt_close(parser)
+            library.lib.lt_close(parser)
         if not self.stats["events"]:
             raise TraceError(f"{self.trace}: an empty trace: no event in it")
         if self.stats["other_device"] == self.stats["events"]:
@@ -437,10 +373,9 @@ class BlktraceReader:
         for part in parts:
             warnings.warn(f"{self.trace}: {part}", TraceWarning, stacklevel=4)
 
-    def _raise_error(self, library: ctypes.CDLL, parser: int) -> None:
-        message = library.lt_error(parser)
-        if message:
-            raise TraceError(os.fsdecode(message))
+    def _raise_error(self, parser: Any) -> None:
+        if message := _error_text(parser):
+            raise TraceError(message)
         if self._stats and not self.device and len(self._stats.devices) > 1:
             raise TraceError(
                 f"{self.trace}: holds events of several drives: {self._held()}; choose one with "
@@ -470,32 +405,36 @@ def merge(trace: AnyPath, target: AnyPath, dropped: int = 0) -> int:
     TraceError
         If a file cannot be read or written.
     """
-    library = _library()
-    parser = _open(trace_files(trace), _ParserOptions(allow_truncated=True))
+    lib = native().lib
+    parser = _open(trace_files(trace), allow_truncated=True)
     try:
-        events = int(library.lt_merge(parser, os.fsencode(target), dropped))
+        events = int(lib.lt_merge(parser, os.fsencode(target), dropped))
         if events < 0:
-            raise TraceError(os.fsdecode(library.lt_error(parser)))
+            raise TraceError(_error_text(parser))
         return events
     finally:
-        library.lt_close(parser)
+        lib.lt_close(parser)
 
 
-def _open(paths: list[Path], options: _ParserOptions) -> int:
-    names = (ctypes.c_char_p * len(paths))(*map(os.fsencode, paths))
-    parser: int | None = _library().lt_open(names, len(paths), ctypes.byref(options))
+def _open(paths: list[Path], **options: int) -> Any:
+    library = native()
+    names = library.strings(map(os.fsencode, paths))
+    parser = library.lib.lt_open(names, len(paths), library.new("lt_options", **options))
     if not parser:
         raise MemoryError
     return parser
 
 
-def _read_stats(library: ctypes.CDLL, parser: int) -> TraceStats:
-    raw = _ParserStats()
-    library.lt_stats(parser, ctypes.byref(raw))
-    return TraceStats(
-        counts={name: int(getattr(raw, name)) for name in _COUNTERS},
-        other_byte_order=bool(raw.big_endian),
-        devices={
-            format_device(raw.devices[i]): int(raw.device_events[i]) for i in range(raw.n_devices)
-        },
-    )
+def _error_text(parser: Any) -> str:
+    ffi, lib = native()
+    return os.fsdecode(ffi.string(lib.lt_error(parser)))
+
+
+def _read_stats(parser: Any) -> TraceStats:
+    library = native()
+    stats = library.new("lt_stats")
+    library.lib.lt_stats(parser, stats)
+    counts = library.counters(stats[0])
+    big_endian, n_devices = counts.pop("big_endian"), counts.pop("n_devices")
+    devices = {format_device(stats.devices[i]): stats.device_events[i] for i in range(n_devices)}
+    return TraceStats(counts, bool(big_endian), devices)

@@ -9,8 +9,6 @@ not among the features: on a real drive's log, trees with these features ranked 
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import weakref
 from typing import Any
 
@@ -18,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
-from linnapp.native import HISTORY, N_FEATURES, declared, native, of_one_kind
+from linnapp.native import HISTORY, N_FEATURES, native
 from linnapp.trace.blktrace import IoChunk
 
 PAGE_BYTES = 4096
@@ -35,30 +33,6 @@ SEEN = {
 }
 
 
-class _Ios(ctypes.Structure):
-    _fields_ = (
-        ("n", ctypes.c_int64),
-        *of_one_kind(ctypes.c_void_p, "arrival_ns", "latency_ns", "sector", "bytes", "flags"),
-        ("pending", ctypes.c_void_p),
-        ("ties_in_order", ctypes.c_uint8),
-    )
-
-
-class _Seen(ctypes.Structure):
-    _fields_ = of_one_kind(ctypes.c_void_p, *SEEN)
-
-
-@functools.cache
-def _library() -> ctypes.CDLL:
-    drive, ios, seen = ctypes.c_void_p, ctypes.POINTER(_Ios), ctypes.POINTER(_Seen)
-    return declared(
-        native(),
-        ld_open=(drive, ctypes.c_uint32),
-        ld_feed=(ctypes.c_bool, drive, ios, seen),
-        ld_close=(None, drive),
-    )
-
-
 class LoggedDrive:
     """A drive to which I/Os are reported, chunk by chunk. It is initially idle.
 
@@ -66,10 +40,11 @@ class LoggedDrive:
     """
 
     def __init__(self, overdue_us: int = 0) -> None:
-        self._drive = _library().ld_open(overdue_us)
+        library = native().lib
+        self._drive = library.ld_open(overdue_us)
         if not self._drive:
             raise MemoryError
-        weakref.finalize(self, _library().ld_close, self._drive)
+        weakref.finalize(self, library.ld_close, self._drive)
 
     def feed(
         self,
@@ -114,26 +89,27 @@ class LoggedDrive:
             If the columns have different lengths.
         """
         n = len(arrival_ns)
-        given: list[npt.NDArray[Any]] = [
-            np.ascontiguousarray(arrival_ns, np.uint64),
-            np.ascontiguousarray(latency_ns, np.uint64),
-            np.ascontiguousarray(sector, np.uint64),
-            np.ascontiguousarray(size_bytes, np.uint32),
-            np.ascontiguousarray(flags, np.uint8),
-        ]
+        given: dict[str, npt.NDArray[Any]] = {
+            "arrival_ns": np.ascontiguousarray(arrival_ns, np.uint64),
+            "latency_ns": np.ascontiguousarray(latency_ns, np.uint64),
+            "sector": np.ascontiguousarray(sector, np.uint64),
+            "bytes": np.ascontiguousarray(size_bytes, np.uint32),
+            "flags": np.ascontiguousarray(flags, np.uint8),
+        }
         if pending is not None:
-            given.append(np.ascontiguousarray(pending, np.uint32))
-        if any(len(column) != n for column in given):
-            raise ValueError(f"columns of different lengths: {[len(column) for column in given]}")
+            given["pending"] = np.ascontiguousarray(pending, np.uint32)
+        lengths = [len(column) for column in given.values()]
+        if set(lengths) != {n}:
+            raise ValueError(f"the columns have different lengths: {lengths}")
         found = {
             name: np.zeros((n, SEEN[name]) if SEEN[name] > 1 else n, np.uint32) for name in wanted
         }
-        ios = _Ios(n, *(column.ctypes.data for column in given), ties_in_order=ties_in_order)
-        seen = _Seen(**{name: column.ctypes.data for name, column in found.items()})
-        if not _library().ld_feed(self._drive, ctypes.byref(ios), ctypes.byref(seen)):
+        library = native()
+        ios = library.columns("ld_ios", given, n=n, ties_in_order=ties_in_order)
+        if not library.lib.ld_feed(self._drive, ios, library.columns("ld_seen", found)):
             raise TraceError(
-                "more I/O is in flight than a drive is given at once, 131,071 I/Os or 32 GiB: are "
-                "the latencies in the unit of the log's format?"
+                "the log has more I/Os in flight at once than any drive: more than 131,071 I/Os or "
+                "32 GiB. Check that its latencies are in the unit of the log's format"
             )
         return list(found.values())
 

@@ -6,24 +6,15 @@ The unpacking is compiled (linnapp/native/packed.c), so that `replayer` reads th
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import os
 from pathlib import Path
 
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
-from linnapp.native import declared, native
+from linnapp.native import native
 
 #: Suffixes of packed files, as in linnapp/native/packed.c.
 SUFFIXES = (".gz", ".xz", ".zst", ".bz2")
-
-_WHY_BYTES = 9216
-
-
-@functools.cache
-def _library() -> ctypes.CDLL:
-    return declared(native(), lt_packed_unpack=(ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p))
 
 
 def unpacked(path: AnyPath) -> Path:
@@ -37,10 +28,11 @@ def unpacked(path: AnyPath) -> Path:
     TraceError
         If the file cannot be unpacked.
     """
-    why = ctypes.create_string_buffer(_WHY_BYTES)
-    fd = _library().lt_packed_unpack(os.fsencode(path), why)
+    ffi, lib = native()
+    why = ffi.new("char[]", lib.LT_PACKED_WHY)
+    fd = lib.lt_packed_unpack(os.fsencode(path), why)
     if fd == -1:
-        raise TraceError(os.fsdecode(why.value))
+        raise TraceError(os.fsdecode(ffi.string(why)))
     return Path(path if fd < 0 else f"/proc/self/fd/{fd}")
 
 

@@ -103,7 +103,7 @@ static bool blk_next(void *state, struct trace_io *io)
 		    b->path, (unsigned long long)row->sector);
 	io->at_ns = row->arrival_ns;
 	io->offset_bytes = row->sector * 512;
-	io->size_bytes = row->bytes;
+	io->size_bytes = row->size_bytes;
 	io->is_write = row->flags & LT_WRITE;
 	b->at++;
 	return true;

@@ -1,33 +1,22 @@
 # SPDX-License-Identifier: MIT
 """In the cluster's client: read with linnapp.ceph while a drive becomes slow, and report it."""
 
-import ctypes
-import dataclasses
 import json
 import threading
 import time
 from pathlib import Path
 
+from cffi import FFI
+
 from linnapp.ceph import AGENT_PORT, Pool, _library
-from linnapp.native import declared
 
 OBJECTS, BYTES, READS, SLOW = 64, 4096, 600, 1
 
-DONE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)
-text, size, handle = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p
-
 pool = Pool("data", agent_port=AGENT_PORT, fresh_ms=5000)
-# fields that Python does not use
-ceph = declared(
-    _library(),
-    linnos_ceph_pool=(handle, handle),
-    linnos_ceph_aio_read_from=(
-        *(ctypes.c_int, handle, ctypes.c_int, text, text, size, ctypes.c_uint64, DONE, handle),
-    ),
-)
-rados = declared(
-    ctypes.CDLL("librados.so.2"), rados_write_full=(ctypes.c_int, handle, text, text, size)
-)
+ffi, ceph = _library()
+librados = FFI()
+librados.cdef("int rados_write_full(void *pool, const char *name, const char *data, size_t size);")
+rados = librados.dlopen("librados.so.2")
 
 
 def content(name):
@@ -35,10 +24,10 @@ def content(name):
 
 
 def write(prefix):
-    librados = ceph.linnos_ceph_pool(pool._handle)
+    handle = ceph.linnos_ceph_pool(pool._handle)
     for k in range(OBJECTS):
         name = f"{prefix}{k}"
-        assert not rados.rados_write_full(librados, name.encode(), content(name), BYTES)
+        assert not rados.rados_write_full(handle, name.encode(), content(name), BYTES)
         pool.wrote(name)
 
 
@@ -61,8 +50,8 @@ def read(what):
 def read_replicas(what):
     """Read each object, by its number, from each replica except the primary."""
     ended, asked = threading.Event(), [0, 0, 0]
-    data, before, n = ctypes.create_string_buffer(BYTES), disk_reads(), stats()["bounced"]
-    done = DONE(lambda of, n_bytes, osd: ended.set())
+    data, before, n = ffi.new("char[]", BYTES), disk_reads(), stats()["bounced"]
+    done = ffi.callback("linnos_ceph_done", lambda of, n_bytes, osd: ended.set())
     for k in range(OBJECTS):
         name = f"a{k}"
         while not (osds := pool.osds(name)):
@@ -70,9 +59,9 @@ def read_replicas(what):
         for osd in osds[1:]:
             ended.clear()
             assert not ceph.linnos_ceph_aio_read_from(
-                pool._handle, osd, name.encode(), data, BYTES, 0, done, None
+                pool._handle, osd, name.encode(), data, BYTES, 0, done, ffi.NULL
             )
-            assert ended.wait(10) and data.raw == content(name)
+            assert ended.wait(10) and bytes(ffi.buffer(data)) == content(name)
             asked[osd] += 1
     disks = [late - early for late, early in zip(disk_reads(), before, strict=True)]
     bounced = stats()["bounced"] - n
@@ -80,7 +69,7 @@ def read_replicas(what):
 
 
 def stats():
-    return dataclasses.asdict(pool.stats())
+    return vars(pool.stats())
 
 
 write("a")

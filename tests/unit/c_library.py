@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import json
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,33 +102,3 @@ def built_as_installed(source: Path, root: Path, package: str, static: list[str]
         check=True,
     )  # fmt: skip
     return program
-
-
-def layout(mirrors: Mapping[str, type[ctypes.Structure]]) -> dict[str, float]:
-    """Return the ctypes layout of structures, keyed by the C expressions that give it."""
-    found: dict[str, float] = {}
-    for struct, mirror in mirrors.items():
-        found[f"sizeof(struct {struct})"] = ctypes.sizeof(mirror)
-        for name, kind, *_ in mirror._fields_:
-            field = getattr(mirror, name)
-            found[f"offsetof(struct {struct}, {name})"] = field.offset
-            member = f"((struct {struct} *)0)->{name}"
-            found[f"sizeof({member})"] = field.size
-            if issubclass(kind, (ctypes.c_int32, ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64)):
-                found[f"(__typeof__({member}))-1 < 0"] = kind(-1).value < 0
-    return found
-
-
-def in_c(folder: Path, header: str, expressions: Iterable[str], *flags: str) -> dict[str, float]:
-    """Return the values of C expressions with a library's header; `o` has its default options."""
-    options = f"{header.removeprefix('lib').removesuffix('.h')}_options"
-    given = list(expressions)
-    lines = "".join(f'\tprintf("%.20Lg\\n", (long double)({each}));\n' for each in given)
-    (folder / "p.c").write_text(
-        f"#include <{header}>\n#include <stddef.h>\n#include <stdio.h>\n"
-        f"static struct {options} o = {options.upper()}_INIT;\n"
-        f"int main(void)\n{{\n{lines}\treturn o.size == 0;\n}}\n"
-    )
-    subprocess.run(["gcc", *flags, "-o", folder / "p", folder / "p.c"], check=True)
-    said = subprocess.run([folder / "p"], capture_output=True, text=True, check=True).stdout
-    return dict(zip(given, map(json.loads, said.split()), strict=True))

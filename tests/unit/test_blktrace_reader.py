@@ -533,8 +533,8 @@ def test_missing_trace(tmp_path: Path) -> None:
 def test_missing_library_says_how_to_build_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from linnapp.native import load_library
+    from linnapp.native import declare, load_library
 
     monkeypatch.setenv("LINNAPP_NATIVE_LIB", str(tmp_path / "none.so"))
     with pytest.raises(LinnappError, match="not built; run `make native`"):
-        load_library("liblinnapp_native.so", "LINNAPP_NATIVE_LIB")
+        load_library("liblinnapp_native.so", "LINNAPP_NATIVE_LIB", declare())

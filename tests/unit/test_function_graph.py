@@ -20,7 +20,6 @@ from linnapp.errors import DeviceError, LinnappError, TraceError
 from linnapp.insight.function_recording import _paused_child, layout_of, overhead_of
 from linnapp.insight.functions import (
     FunctionTimes,
-    Layout,
     Overhead,
     Symbols,
     group_of,
@@ -31,18 +30,18 @@ from linnapp.insight.functions import (
 
 PAGE = 4096
 EXIT, OTHER = 12, 11
-LAYOUT = Layout(
-    page_bytes=PAGE,
-    commit_at=8,
-    data_at=16,
-    exit_type=EXIT,
-    pid_at=4,
-    function_at=8,
-    depth_at=16,
-    begin_at=24,
-    end_at=32,
-    exit_bytes=40,
-)
+LAYOUT = {
+    "page_bytes": PAGE,
+    "commit_at": 8,
+    "data_at": 16,
+    "exit_type": EXIT,
+    "pid_at": 4,
+    "function_at": 8,
+    "depth_at": 16,
+    "begin_at": 24,
+    "end_at": 32,
+    "exit_bytes": 40,
+}
 WRITE, VFS, PAGES, SLEEP, FAULT = 0x1000, 0x2000, 0x3000, 0x4000, 0x5000
 NAMES = {
     "__x64_sys_write": WRITE,
@@ -311,8 +310,8 @@ def test_functions_are_chosen_by_their_places(
         assert (instance / "set_ftrace_pid").read_text() == "4711"
         assert (instance / "tracing_on").read_text() == "1"
         layout = layout_of(tracer)
-        assert (layout.page_bytes, layout.exit_type, layout.exit_bytes) == (4096, 10, 40)
-        assert (layout.function_at, layout.depth_at, layout.end_at) == (8, 16, 32)
+        assert (layout["page_bytes"], layout["exit_type"], layout["exit_bytes"]) == (4096, 10, 40)
+        assert [layout[f"{field}_at"] for field in ("function", "depth", "end")] == [8, 16, 32]
     assert (instance / "current_tracer").read_text() == "nop"
     assert (instance / "set_ftrace_filter").read_text() == ""
 

@@ -81,7 +81,7 @@ def test_damage_is_named(tmp_path: Path, offset: int, value: bytes, message: str
     with pytest.raises(ModelError, match=message) as caught:
         Model.load(path)
     assert str(path) in str(caught.value)
-    with pytest.raises(ModelError, match="kernel would refuse"):
+    with pytest.raises(ModelError, match="kernel rejects"):
         check_kernel_accepts(bytes(data))
 
 
@@ -106,7 +106,7 @@ def test_wrong_fields_with_a_right_checksum(
     damaged = with_checksum(data)
     with pytest.raises(ModelError, match=message):
         Model.from_bytes(damaged)
-    with pytest.raises(ModelError, match="kernel would refuse"):
+    with pytest.raises(ModelError, match="kernel rejects"):
         check_kernel_accepts(damaged)
 
 
@@ -167,7 +167,7 @@ def test_output_biases_have_a_bound() -> None:
 def test_the_kernel_refuses_what_is_not_narrow_with_a_remedy() -> None:
     data = bytearray(random_model().to_bytes())
     struct.pack_into("<i", data, 64, 40000)
-    with pytest.raises(ModelError, match=r"kernel would refuse it: .*16 bits.*smaller scale"):
+    with pytest.raises(ModelError, match=r"kernel rejects it: .*16 bits.*smaller scale"):
         check_kernel_accepts(with_checksum(data))
     with pytest.raises(ModelError, match=r"a hidden weight is 40000.*smaller scale"):
         Model.from_bytes(with_checksum(data))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from linnapp.errors import LinnappError, TraceError
-from linnapp.trace.formats import iolog, text_trace
+from linnapp.trace.formats import iolog
 from linnapp.trace.formats.conversion import convert, detect_format
 from linnapp.trace.formats.iolog import Workload
 from linnapp.trace.formats.text_trace import LineWriter, TextFormat, read_columns, text_formats
@@ -233,11 +233,3 @@ def test_header_only_is_an_empty_trace(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="not a trace in a known format"):
         detect_format(path)
     assert not list(read_columns(path, FORMATS["alibaba"]))
-
-
-def test_an_old_library_is_an_error_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    text_trace._library.cache_clear()
-    monkeypatch.setattr(text_trace, "native", lambda: object())
-    with pytest.raises(LinnappError, match="make native"):
-        text_trace._library()
-    text_trace._library.cache_clear()

@@ -46,5 +46,7 @@ def digits(
         np.ascontiguousarray(array, np.uint32) for array in (pending, hist_pending, hist_latency_us)
     ]
     out = np.empty((n, N_INPUTS), np.uint8)
-    library().linnos_features_batch(*(column.ctypes.data for column in columns), out.ctypes.data, n)
+    engine = library()
+    addresses = [engine.address(column, "uint32_t *") for column in columns]
+    engine.lib.linnos_features_batch(*addresses, engine.address(out, "uint8_t *"), n)
     return out

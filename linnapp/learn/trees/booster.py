@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
-import functools
 import math
 from typing import Any
 
@@ -22,7 +20,7 @@ from linnapp.model.latency_model import (
     NO_SPLIT,
     LatencyModel,
 )
-from linnapp.native import declared, native
+from linnapp.native import native
 
 #: Maximum factor by which a tree divides a prediction. Newton steps are unlimited: if one read of
 #: 30 s has increased the mean of thousands of reads, the first tree would predict far less than
@@ -37,20 +35,6 @@ N_BINS = 255
 #: Factor of the feature in the number of a split, in linnapp/native/boost.c.
 _STRIDE = 256
 SAMPLE_ROWS = 200_000
-
-
-class _Options(ctypes.Structure):
-    _fields_ = (
-        ("n_rows", ctypes.c_int64),
-        *((name, ctypes.c_int32) for name in ("n_features", "n_trees", "min_leaf")),
-        *((name, ctypes.c_double) for name in ("learning_rate", "max_step")),
-    )
-
-
-@functools.cache
-def _library() -> ctypes.CDLL:
-    data = ctypes.c_void_p
-    return declared(native(), lb_boost=(ctypes.c_bool, ctypes.POINTER(_Options), *[data] * 6))
 
 
 def grow(
@@ -88,10 +72,19 @@ def grow(
     scores = np.full(len(targets), math.log(mean))
     splits = np.empty((n_trees, N_SPLITS), np.int32)
     leaves = np.empty((n_trees, N_LEAVES), np.int16)
-    options = _Options(*bins.shape, n_trees, MIN_LEAF_READS, learning_rate, math.log(LARGEST_STEP))
-    given = [bins, targets, weights, scores, splits, leaves]
-    pointers = [None if array is None else array.ctypes.data for array in given]
-    if not _library().lb_boost(options, *pointers):
+    library = native()
+    options = library.new(
+        "lb_options",
+        n_rows=len(bins),
+        n_features=bins.shape[1],
+        n_trees=n_trees,
+        min_leaf=MIN_LEAF_READS,
+        learning_rate=learning_rate,
+        max_step=math.log(LARGEST_STEP),
+    )
+    arrays = [bins, targets, weights, scores, splits, leaves]
+    addresses = [library.address(array) for array in arrays]
+    if not library.lib.lb_boost(options, *addresses):
         raise MemoryError
     place, at = np.divmod(splits, _STRIDE)
     integers = (place.astype(np.uint32) << 24) | cuts[place, at]

@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: MIT
 """Read and write text traces, one I/O per line, as columns of numbers.
 
-The table of formats, the reader and the writer are compiled (linnapp/native/text_*.c), and the
-replayer is linked with the same files. This module processes a file in chunks, so that memory use
-does not depend on its size.
+The table of formats, the reader and the writer are compiled (linnapp/native/text_*.c). This module
+processes a file in chunks, so that memory use does not depend on its size.
 """
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import functools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.errors import LinnappError, TraceError
+from linnapp.errors import TraceError
 from linnapp.files import AnyPath, explain_os_error, os_errors
-from linnapp.native import counted, declared, native, of_one_kind
+from linnapp.native import native
 from linnapp.trace.packed import unpacked
 
 if TYPE_CHECKING:
@@ -34,16 +32,6 @@ CHUNK_IOS = 1 << 18
 
 #: Maximum number of volume names that are shown.
 _VOLUMES_SHOWN = 6
-
-_MAX_FIELDS = 32
-_WHY_BYTES = 2048
-_HEAD_BYTES = 256 << 10
-
-# enum lt_text_flags
-_IOLOG, _AT_END, _COARSE, _DEVICE = 1, 2, 4, 8
-
-# enum lt_text_known_by
-_TOLD, _DETECTED = 0, 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +78,7 @@ class TextFormat:
     def units(self) -> str:
         """Description of the units that are assumed."""
         words = {1: "bytes", SECTOR_BYTES: f"sectors of {SECTOR_BYTES} bytes"}
-        unit = _library().lt_text_unit(self.time_unit_log10_ns).decode()
+        unit = native().text(native().lib.lt_text_unit(self.time_unit_log10_ns))
         return (
             f"times in {unit}, offsets in {words[self.offset_unit_bytes]}, "
             f"sizes in {words[self.size_unit_bytes]}"
@@ -148,123 +136,49 @@ class Columns(NamedTuple):
     latency_ns: npt.NDArray[np.int64]
 
 
-class _Format(ctypes.Structure):
-    _fields_ = (
-        *of_one_kind(ctypes.c_char_p, "name", "description", "reads", "writes", "passed_over"),
-        *of_one_kind(ctypes.c_char_p, "skipped", "header", "refusal"),
-        *of_one_kind(ctypes.c_int32, "separator", "n_columns", "max_columns", "time_at"),
-        *of_one_kind(ctypes.c_int32, "offset_at", "size_at", "type_at", "volume_at"),
-        *of_one_kind(ctypes.c_int32, "volume_columns", "latency_at", "same_as_size_at"),
-        *of_one_kind(ctypes.c_int32, "time_digits", "latency_digits", "offset_unit_bytes"),
-        *of_one_kind(ctypes.c_int32, "size_unit_bytes", "flags"),
-    )
-
-
-class _Options(ctypes.Structure):
-    _fields_ = (
-        ("volume", ctypes.c_char_p),
-        ("window", ctypes.c_int64),
-        *of_one_kind(ctypes.c_int32, "time_digits", "ties_by_place", "known_by"),
-    )
-
-
-class _Columns(ctypes.Structure):
-    _fields_ = of_one_kind(ctypes.c_void_p, "time", "offset", "size", "is_write", "latency", "line")
-
-
-class _Counts(ctypes.Structure):
-    _fields_ = (
-        *of_one_kind(ctypes.c_int64, "lines", "empty", "skipped", "out_of_order", "most_late_ns"),
-        *of_one_kind(ctypes.c_int64, "most_late_line", "n_volumes", "fractions", "first_units"),
-    )
-
-
-class _Line(ctypes.Structure):
-    _fields_ = (
-        *of_one_kind(ctypes.c_int32, "separator", "n_fields", "time_decimals"),
-        ("fields", ctypes.c_int32 * _MAX_FIELDS),
-        ("literals", ctypes.c_char_p * _MAX_FIELDS),
-        *of_one_kind(ctypes.c_char_p, "read", "write"),
-    )
-
-
-#: enum lt_text_field
-_LITERAL = 0
-_FIELDS = {"time": 1, "offset": 2, "size": 3, "type": 4}
-
-
-@functools.cache
-def _library() -> ctypes.CDLL:
+def _described(raw: Any, time_digits: int = -1) -> TextFormat:
     library = native()
-    if not hasattr(library, "lt_text_detect") or library.lt_text_format_bytes() != ctypes.sizeof(
-        _Format
-    ):
-        raise LinnappError("the compiled trace reader is of an older version; run `make native`")
-    reader, columns, n = ctypes.c_void_p, ctypes.POINTER(_Columns), ctypes.c_int64
-    line, kind, text = ctypes.POINTER(_Line), ctypes.POINTER(_Format), ctypes.c_char_p
-    number = ctypes.POINTER(ctypes.c_int32)
-    return declared(
-        library,
-        lt_text_formats=(kind, number),
-        lt_text_find=(kind, text, number),
-        lt_text_unit=(text, ctypes.c_int32),
-        lt_text_detect=(kind, text, n, text),
-        lt_text_open=(reader, ctypes.c_int, kind, ctypes.POINTER(_Options)),
-        lt_text_read=(n, reader, n, columns),
-        lt_text_line_number=(n, reader),
-        lt_text_error=(text, reader),
-        lt_text_counts=(ctypes.POINTER(_Counts), reader),
-        lt_text_volume=(text, reader, n, ctypes.POINTER(n)),
-        lt_text_close=(None, reader),
-        lt_text_line_bytes=(n, line),
-        lt_text_write=(n, line, n, columns, text),
-    )
-
-
-def _described(raw: _Format, time_digits: int = -1) -> TextFormat:
     columns = {"time": raw.time_at, "offset": raw.offset_at, "size": raw.size_at}
     columns["type"] = raw.type_at
     if raw.volume_columns:
         columns["volume"] = raw.volume_at + raw.volume_columns - 1
     if raw.latency_at:
         columns["latency"] = raw.latency_at
-
-    def words(values: bytes) -> tuple[str, ...]:
-        return tuple(values.decode().split(" "))
-
     return TextFormat(
-        name=raw.name.decode(),
-        description=raw.description.decode(),
+        name=library.text(raw.name) or "",
+        description=library.text(raw.description) or "",
         delimiter="," if raw.separator == ord(",") else None,
         columns=columns,
         time_unit_log10_ns=raw.time_digits if time_digits < 0 else time_digits,
-        read_types=words(raw.reads),
-        write_types=words(raw.writes),
+        read_types=tuple((library.text(raw.reads) or "").split(" ")),
+        write_types=tuple((library.text(raw.writes) or "").split(" ")),
         offset_unit_bytes=raw.offset_unit_bytes,
         size_unit_bytes=raw.size_unit_bytes,
-        header=(raw.header or b"").decode(),
+        header=library.text(raw.header) or "",
         n_columns=raw.n_columns,
         same_as_size=raw.same_as_size_at,
         latency_unit_log10_ns=raw.latency_digits,
-        at_end=bool(raw.flags & _AT_END),
-        coarse=bool(raw.flags & _COARSE),
+        at_end=bool(raw.flags & library.lib.LT_TEXT_AT_END),
+        coarse=bool(raw.flags & library.lib.LT_TEXT_COARSE),
     )
 
 
 @functools.cache
 def text_formats() -> dict[str, TextFormat]:
     """Return the table of text formats by name, which includes the iolog."""
-    n = ctypes.c_int32()
-    table = _library().lt_text_formats(ctypes.byref(n))
-    return {table[i].name.decode(): _described(table[i]) for i in range(n.value)
-            if not table[i].refusal}  # fmt: skip
+    ffi, lib = native()
+    n = ffi.new("int32_t *")
+    table = lib.lt_text_formats(n)
+    formats = [_described(table[i]) for i in range(n[0]) if not table[i].refusal]
+    return {one.name: one for one in formats}
 
 
 def find_format(name: str) -> TextFormat | None:
     """Find a text format by "NAME", or by "NAME:UNIT" for a different unit of time."""
-    digits = ctypes.c_int32()
-    raw = _library().lt_text_find(os.fsencode(name), ctypes.byref(digits))
-    return _described(raw.contents, digits.value) if raw else None
+    ffi, lib = native()
+    digits = ffi.new("int32_t *")
+    raw = lib.lt_text_find(os.fsencode(name), digits)
+    return _described(raw, digits[0]) if raw else None
 
 
 def detect_text_format(path: AnyPath) -> TextFormat:
@@ -278,23 +192,25 @@ def detect_text_format(path: AnyPath) -> TextFormat:
     path = Path(path)
     try:
         with unpacked(path).open("rb") as stream:
-            head = stream.read(_HEAD_BYTES)
+            head = stream.read(native().lib.LT_TEXT_HEAD_BYTES)
     except OSError as error:
         raise TraceError(str(explain_os_error(error, path))) from error
-    why = ctypes.create_string_buffer(_WHY_BYTES)
-    raw = _library().lt_text_detect(head, len(head), why)
+    ffi, lib = native()
+    why = ffi.new("char[]", lib.LT_TEXT_WHY_BYTES)
+    raw = lib.lt_text_detect(head, len(head), why)
     if not raw:
-        raise TraceError(f"{path}: {why.value.decode(errors='replace')}")
-    return dataclasses.replace(_described(raw.contents), detected=True)
+        raise TraceError(f"{path}: {ffi.string(why).decode(errors='replace')}")
+    return dataclasses.replace(_described(raw), detected=True)
 
 
-def _counts_of(library: ctypes.CDLL, reader: int) -> TextCounts:
-    counts = counted(library.lt_text_counts(reader).contents)
-    ios = ctypes.c_int64()
+def _counts_of(reader: Any) -> TextCounts:
+    library = native()
+    counts = library.counters(library.lib.lt_text_counts(reader)[0])
+    ios = library.ffi.new("int64_t *")
     volumes = {}
     for i in range(min(counts["n_volumes"], _VOLUMES_SHOWN)):
-        name = library.lt_text_volume(reader, i, ctypes.byref(ios)).decode(errors="replace")
-        volumes[name] = ios.value
+        name = library.ffi.string(library.lib.lt_text_volume(reader, i, ios))
+        volumes[name.decode(errors="replace")] = ios[0]
     names = (field.name for field in dataclasses.fields(TextCounts) if field.name != "volumes")
     return TextCounts(**{name: counts[name] for name in names}, volumes=volumes)
 
@@ -336,44 +252,47 @@ def read_columns(
         If the file cannot be read or a line is not valid.
     """
     path = Path(path)
-    library = _library()
-    digits = ctypes.c_int32()
-    raw = library.lt_text_find(text_format.name.encode(), ctypes.byref(digits))
-    options = _Options(
-        None if volume is None else os.fsencode(volume),
-        window,
-        text_format.time_unit_log10_ns,
-        not ties_as_lines,
-        _DETECTED if text_format.detected else _TOLD,
+    library = native()
+    ffi, lib = library
+    raw = lib.lt_text_find(text_format.name.encode(), ffi.new("int32_t *"))
+    kept_volume = ffi.NULL if volume is None else ffi.new("char[]", os.fsencode(volume))
+    options = library.new(
+        "lt_text_options",
+        volume=kept_volume,
+        window=window,
+        time_digits=text_format.time_unit_log10_ns,
+        ties_by_place=not ties_as_lines,
+        known_by=lib.LT_TEXT_DETECTED if text_format.detected else lib.LT_TEXT_TOLD,
     )
     with os_errors(path):
         stream = unpacked(path).open("rb", buffering=0)
     with stream:
-        reader = library.lt_text_open(stream.fileno(), raw, ctypes.byref(options))
+        reader = lib.lt_text_open(stream.fileno(), raw, options)
         if not reader:
             raise MemoryError
         try:
             n = chunk_ios
             while n == chunk_ios:
-                time, offset, size = (np.empty(n, np.int64) for _ in range(3))
-                is_write = np.empty(n, np.bool_)
-                latency = np.zeros(n, np.int64)
-                arrays = (time, offset, size, is_write, latency)
-                columns = _Columns(*(array.ctypes.data for array in arrays), None)
-                n = library.lt_text_read(reader, chunk_ios, ctypes.byref(columns))
+                arrays: dict[str, npt.NDArray[Any]] = {
+                    name: np.empty(n, np.int64) for name in ("time", "offset", "size")
+                }
+                arrays["is_write"] = np.empty(n, np.bool_)
+                arrays["latency"] = np.zeros(n, np.int64)
+                columns = library.columns("lt_text_columns", arrays)
+                n = lib.lt_text_read(reader, chunk_ios, columns)
                 if n < 0:
-                    why = library.lt_text_error(reader).decode(errors="replace")
-                    line = library.lt_text_line_number(reader)
+                    why = ffi.string(lib.lt_text_error(reader)).decode(errors="replace")
+                    line = lib.lt_text_line_number(reader)
                     raise TraceError(f"{path}:{line}: {why}" if line else f"{path}: {why}")
                 if on_progress is not None:
                     on_progress(stream.tell())
                 if n:
-                    yield Columns(time[:n], offset[:n], size[:n], is_write[:n], latency[:n])
+                    yield Columns(*(array[:n] for array in arrays.values()))
         finally:
             # This is also done if a trace is not read to its end, because of --slice.
             if on_counts is not None:
-                on_counts(_counts_of(library, reader))
-            library.lt_text_close(reader)
+                on_counts(_counts_of(reader))
+            lib.lt_text_close(reader)
 
 
 class LineWriter:
@@ -384,36 +303,42 @@ class LineWriter:
 
     def __init__(self, text_format: TextFormat, literals: dict[int, str]) -> None:
         self._format = text_format
+        library = native()
         columns = {at: name for name, at in text_format.columns.items()}
-        fields = [_FIELDS.get(columns.get(at, ""), _LITERAL) for at in range(text_format.n_columns)]
         # Microseconds are integers in every unit. More digits would have no meaning.
         decimals = text_format.time_unit_log10_ns - 3
         self._time_factor = 10 ** max(0, -decimals)
-        self._line = _Line(
-            ord(text_format.delimiter or " "),
-            text_format.n_columns,
-            max(0, decimals),
-            (ctypes.c_int32 * _MAX_FIELDS)(*fields),
-            (ctypes.c_char_p * _MAX_FIELDS)(
-                *(literals.get(at, "0").encode() for at in range(text_format.n_columns))
-            ),
-            text_format.read_types[0].encode(),
-            text_format.write_types[0].encode(),
+        places = range(text_format.n_columns)
+        #: Keeps the strings alive, because the line has their addresses.
+        self._texts = library.strings(
+            [*(literals.get(at, "0").encode() for at in places),
+             text_format.read_types[0].encode(), text_format.write_types[0].encode()]
+        )  # fmt: skip
+        self._line = library.new(
+            "lt_text_line",
+            separator=ord(text_format.delimiter or " "),
+            n_fields=text_format.n_columns,
+            time_decimals=max(0, decimals),
+            read=self._texts[text_format.n_columns],
+            write=self._texts[text_format.n_columns + 1],
         )
+        for at in places:
+            column = f"LT_TEXT_{columns.get(at, '').upper()}"
+            self._line.fields[at] = getattr(library.lib, column, library.lib.LT_TEXT_LITERAL)
+            self._line.literals[at] = self._texts[at]
 
     def lines(self, ios: Workload) -> bytes:
         """Return the lines of some I/Os. Offsets and sizes must be multiples of the units."""
-        library = _library()
+        library = native()
         n = len(ios)
-        arrays = (
-            np.ascontiguousarray(ios.time_us * self._time_factor, np.int64),
-            np.ascontiguousarray(ios.offset_bytes // self._format.offset_unit_bytes, np.int64),
-            np.ascontiguousarray(ios.size_bytes // self._format.size_unit_bytes, np.int64),
-            np.ascontiguousarray(ios.is_write, np.bool_),
-        )
-        out = ctypes.create_string_buffer(
-            n * library.lt_text_line_bytes(ctypes.byref(self._line)) + 1
-        )
-        columns = _Columns(*(array.ctypes.data for array in arrays), None, None)
-        written = library.lt_text_write(ctypes.byref(self._line), n, ctypes.byref(columns), out)
-        return memoryview(out)[:written].tobytes()
+        offsets = ios.offset_bytes // self._format.offset_unit_bytes
+        arrays = {
+            "time": np.ascontiguousarray(ios.time_us * self._time_factor, np.int64),
+            "offset": np.ascontiguousarray(offsets, np.int64),
+            "size": np.ascontiguousarray(ios.size_bytes // self._format.size_unit_bytes, np.int64),
+            "is_write": np.ascontiguousarray(ios.is_write, np.bool_),
+        }
+        out = np.empty(n * library.lib.lt_text_line_bytes(self._line) + 1, np.uint8)
+        columns = library.columns("lt_text_columns", arrays)
+        written = library.lib.lt_text_write(self._line, n, columns, library.address(out, "char *"))
+        return out[:written].tobytes()
