@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as _typing
 
 if _typing.TYPE_CHECKING:
-    from linnapp.drive.uploading import upload
+    from linnapp.drive.deployment import upload
     from linnapp.errors import LinnappError
     from linnapp.learn.fitted import fit_latency, fit_network, inflection_point
     from linnapp.learn.judging.evaluation import evaluate
@@ -28,7 +28,7 @@ _HOMES = {
     "inflection_point": "linnapp.learn.fitted",
     "load": "linnapp.trace.recorded",
     "load_model": "linnapp.model",
-    "upload": "linnapp.drive.uploading",
+    "upload": "linnapp.drive.deployment",
 }
 
 __all__ = [

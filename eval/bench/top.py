@@ -31,7 +31,7 @@ from eval.bench import OUT, BenchError
 from eval.bench.watching import cpu_s
 from eval.cache import ROOT
 from eval.work import write_json
-from linnapp.drive.counters.latencies import LOWEST_US, N_BUCKETS
+from linnapp.drive.latencies import LOWEST_US, N_BUCKETS
 from linnapp.stats import quantile_interval
 
 N_DRIVES = (3, 8)

@@ -19,7 +19,7 @@ def disable(devices: tuple[str, ...], conf: Path) -> None:
     md asks no more, the drives' mode is off, their models are removed, and drives.conf has them no
     more. A patched kernel keeps the models, unused, until a reboot.
     """
-    from linnapp.drive.enable.disabling import disable as undo
+    from linnapp.drive.deployment import disable as undo
     from linnapp.errors import LinnappError
 
     failures = undo(list(devices), conf_path=conf, log=click.echo)

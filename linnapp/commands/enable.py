@@ -13,7 +13,7 @@ from linnapp.option_types import FOLDER, FiniteRange
 from linnapp.terminal import StatusLine
 
 if TYPE_CHECKING:
-    from linnapp.drive.enable.enabling import Seen
+    from linnapp.drive.enabling import Progress
 
 
 @click.command()
@@ -46,8 +46,8 @@ def enable(
     DRIVE...: drives with the same data, for programs that ask themselves (BLKEXPECT, liblinnos).
     """
     from linnapp.commands._training import TrainingDisplay
-    from linnapp.drive.enable import enabling
-    from linnapp.drive.enable.checks import find_target
+    from linnapp.drive import enabling
+    from linnapp.drive.checks import find_target
     from linnapp.drive.stable_ids import warn_of_name
 
     target = find_target(devices)
@@ -55,36 +55,42 @@ def enable(
         enabling.check_enabling(target, conf, recordings)
         for step in enabling.steps(target, conf, for_s, recordings):
             click.echo(f"would {step}")
-        for name in target.named:
+        for name in target.names:
             if why := warn_of_name(name):
                 click.echo(f"warning: {why}", err=True)
         return
     display = StatusLine()
+
+    def show(progress: Progress) -> None:
+        display.show(_describe(progress))
+
     enabling.enable(
         target,
         conf_path=conf,
         for_s=for_s,
         recordings=recordings,
         log=display.log,
-        on_progress=(lambda seen: display.show(_in_words(seen))) if display.is_live else None,
+        on_progress=(lambda progress: display.show(_describe(progress)))
+        if display.is_live
+        else None,
         observer=TrainingDisplay(),
     )
 
 
-def _in_words(seen: Seen) -> str:
+def _describe(progress: Progress) -> str:
     """Return the progress as text."""
-    reads = ", ".join(f"{name} {n}" for name, n in seen.reads.items())
-    drops = f", {seen.dropped} EVENTS DROPPED" if seen.dropped else ""
+    reads = ", ".join(f"{name} {n}" for name, n in progress.reads.items())
+    drops = f", {progress.dropped} EVENTS DROPPED" if progress.dropped else ""
     return (
-        f"{seen.seconds:.0f} of {seen.of_seconds:g} s; reads: {reads}; "
-        f"{seen.reads_needed} of each are needed{drops}{_too_few(seen)}"
+        f"{progress.seconds:.0f} of {progress.of_seconds:g} s; reads: {reads}; "
+        f"{progress.reads_needed} of each are needed{drops}{_describe_shortage(progress)}"
     )
 
 
-def _too_few(seen: Seen) -> str:
+def _describe_shortage(progress: Progress) -> str:
     """Return the recording time needed if there will be too few reads, otherwise an empty text."""
-    fewest = min(seen.reads.values())
-    if seen.seconds < min(30.0, seen.of_seconds / 2) or not fewest:
+    fewest = min(progress.reads.values())
+    if progress.seconds < min(30.0, progress.of_seconds / 2) or not fewest:
         return ""
-    needed_s = seen.reads_needed * seen.seconds / fewest
-    return f"; at this rate --for {needed_s:.0f}" if needed_s > seen.of_seconds else ""
+    needed_s = progress.reads_needed * progress.seconds / fewest
+    return f"; at this rate --for {needed_s:.0f}" if needed_s > progress.of_seconds else ""

@@ -75,7 +75,7 @@ def exporter(
     if not (once or no_page):
         with needs("the page, which --no-page disables, needs Jinja", "'linnapp[exporter]'"):
             import jinja2  # noqa: F401
-    from linnapp.drive.counters.metrics import DriveCollector
+    from linnapp.drive.metrics import DriveCollector
     from linnapp.drive.sysfs import Drive, check_has_drives
 
     names = [Drive(device).name for device in devices]

@@ -39,7 +39,7 @@ def keep(conf: Path, window_s: float, every_s: float, verbose: bool) -> None:
     then on, and what to do. Needs root; goes on until it is told to end.
     """
     from linnapp.drive.drives_conf import load_filled_conf
-    from linnapp.drive.keep.keeping import keep as go_on
+    from linnapp.drive.watchdog import keep as go_on
 
     # Fail now if the file is missing. If it becomes unreadable later, that is logged and waited
     # out.

@@ -66,7 +66,7 @@ def recalibrate(
     that, but after kill -9. Drives that are in drives.conf have their new model there, too.
     A recording of which more than 1 % is missing is refused: see `linnapp help traces`.
     """
-    from linnapp.drive.recalibrate.recalibration import recalibrate as run
+    from linnapp.drive.recalibration import recalibrate as run
     from linnapp.errors import LinnappError, as_options
 
     def log(line: str) -> None:

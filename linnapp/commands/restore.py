@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""``linnapp restore``: give drives the models and modes of drives.conf, as after a reboot."""
+"""``linnapp restore``: apply drives.conf, as after a reboot."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -18,40 +19,31 @@ from linnapp.option_types import FiniteRange
     "wait_s",
     type=FiniteRange(0, 3600),
     default=0.0,
-    help="Seconds to wait for drives that are not there yet, all in all.",
+    help="Seconds to wait in total for drives that do not exist yet.",
 )
 def restore(conf: Path, wait_s: float) -> None:
-    """Give drives and md arrays back what drives.conf has: models, modes, md's linnos.
+    """Give drives and md arrays the models, modes and md's linnos that drives.conf has for them.
 
-    A drive or array whose name has changed is found by what drives.conf has recorded of it (WWID,
-    serial number, UUID), and drives.conf gets the new name. A drive that has the name of another,
-    as far as that can be told, is left alone.
+    A drive or array whose name has changed is found by the values recorded in drives.conf (WWID,
+    serial number, UUID), and drives.conf gets the new name. A different drive with the name of a
+    recorded one is left unchanged, as far as it can be recognised.
 
-    Each drive on its own: one that fails is named, the others are restored, and the exit status
-    is 1. What is as it is to be is left alone.
+    Each drive is restored independently: if one fails, it is named, and the exit status is 1.
+    Settings that are already correct are not written again.
     """
-    from linnapp.drive.drives_conf import load_filled_conf, save_conf
-    from linnapp.drive.enable.places import alone
-    from linnapp.drive.keep import switched_back
-    from linnapp.drive.restoring import restore as give_back
-    from linnapp.drive.trial.state import put_back_left
+    from linnapp.drive.deployment import restore as apply_conf
+    from linnapp.drive.switches import current_resets
     from linnapp.errors import LinnappError
 
-    put_back_left(click.echo)
-    found = load_filled_conf(conf)
-    renamed: dict[str, str] = {}
-    failures = give_back(found, wait_s=wait_s, log=click.echo, renamed=renamed)
-    if renamed:
-        try:
-            with alone():
-                save_conf(conf, load_filled_conf(conf).renamed(renamed))
-            click.echo(f"{conf}: has the new names")
-        except (LinnappError, ValueError) as error:
-            click.echo(f"linnapp: warning: {conf} keeps the old names: {error}", err=True)
-    for back in switched_back.standing():
-        click.echo(back.words)
+    def print_error(prefix: str, message: str) -> None:
+        click.echo(f"linnapp: {prefix}{message}", err=True)
+
+    failures = apply_conf(
+        conf, wait_s=wait_s, log=click.echo, warn=partial(print_error, "warning: ")
+    )
+    for reset in current_resets():
+        click.echo(reset.describe())
     for failure in failures:
-        click.echo(f"linnapp: {failure}", err=True)
+        print_error("", failure)
     if failures:
-        n = len(found.drives) + len(found.arrays)
-        raise LinnappError(f"{len(failures)} of {n} are not as {conf} has them")
+        raise LinnappError(f"{len(failures)} drives or arrays are not as in {conf}")

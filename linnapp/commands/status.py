@@ -120,11 +120,12 @@ def _looks(devices: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _to_json(devices: Sequence[str]) -> dict[str, Any]:
-    from linnapp.drive.keep import switched_back
+    from linnapp.drive import switches
     from linnapp.drive.md import guards
 
     back = {
-        each.shown: {"time_s": each.time_s, "why": each.why} for each in switched_back.standing()
+        each.current_name: {"time_s": each.time_s, "why": each.why}
+        for each in switches.current_resets()
     }
     return {
         "drives": _looks(devices),
@@ -135,7 +136,7 @@ def _to_json(devices: Sequence[str]) -> dict[str, Any]:
 
 def _look(drive: Any) -> dict[str, Any]:
     from linnapp.drive import state
-    from linnapp.drive.counters.latencies import percentile_us
+    from linnapp.drive.latencies import percentile_us
     from linnapp.errors import LinnappError
 
     stats = drive.stats
@@ -233,7 +234,7 @@ def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from linnapp.drive.keep import switched_back
+    from linnapp.drive import switches
     from linnapp.drive.md import guards
 
     since = max((row["since_s"] or 0 for row in rows), default=0)
@@ -263,5 +264,5 @@ def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
     if since:
         parts.append(Text(f"/s: over the last {since:.1f} s"))
     parts += [Text(each.words) for each in guards() if each.state != "off"]
-    parts += [Text(back.words) for back in switched_back.standing()]
+    parts += [Text(back.describe()) for back in switches.current_resets()]
     return Group(*parts)

@@ -16,7 +16,7 @@ import click
 from linnapp.option_types import FiniteRange
 
 if TYPE_CHECKING:
-    from linnapp.drive.counters.looks import DriveRow
+    from linnapp.drive.snapshots import DriveRow
 
 
 @click.command()
@@ -57,8 +57,8 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
 
     Nothing is traced. Percentiles need a kernel with latency_us_histogram.
     """
-    from linnapp.drive.counters.looks import WatchedArray
     from linnapp.drive.md import guards
+    from linnapp.drive.snapshots import WatchedArray
     from linnapp.drive.sysfs import Drive, check_has_drives
     from linnapp.errors import LinnappError
 

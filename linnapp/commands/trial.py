@@ -16,7 +16,7 @@ from linnapp.option_types import FILE, FiniteRange
 from linnapp.terminal import StatusLine
 
 if TYPE_CHECKING:
-    from linnapp.drive.trial.blocks import TrialOutcome
+    from linnapp.drive.trial import TrialOutcome
     from linnapp.learn.judging.paired_blocks import Effect
 
 _ENDED = {
@@ -73,7 +73,7 @@ def trial(
     an error, and if it is killed. Reads are recorded with blktrace: it needs root, and a mirror
     with a model, as `linnapp enable` leaves it.
     """
-    from linnapp.drive.trial.blocks import Plan, run_trial
+    from linnapp.drive.trial import Plan, run_trial
 
     plan = Plan(hours, block_s, int.from_bytes(os.urandom(4)) if seed is None else seed)
     plan.check()
@@ -86,7 +86,7 @@ def trial(
     display.show("")
     click.echo(json.dumps(to_json(found), indent=1) if as_json else to_text(found))
     if figure is not None and found.pairs:
-        from linnapp.drive.trial.figure import draw
+        from linnapp.drive.trial_figure import draw
 
         draw(found, figure)
     if found.ended == "interrupted":

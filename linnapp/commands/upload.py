@@ -26,8 +26,8 @@ def upload(model_path: Path | None, previous: bool, device: str, mode: str | Non
         raise click.UsageError("give either --model or --previous")
 
     from linnapp.drive import state
+    from linnapp.drive.deployment import upload as give
     from linnapp.drive.sysfs import Drive
-    from linnapp.drive.uploading import upload as give
     from linnapp.model import LatencyModel, find_model, load_model
 
     name = Drive(device).name

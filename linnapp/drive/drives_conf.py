@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from linnapp.drive.stable_ids import KEYS, Identity
@@ -36,24 +36,25 @@ DEFAULT_CONF = Path("/etc/linnapp/drives.conf")
 
 HEADER = """\
 # SPDX-License-Identifier: MIT
-# What `linnapp restore` gives drives and md arrays back, at boot by linnapp-restore.service.
-# `linnapp enable` and `linnapp disable` write it anew: comments of your own do not stay.
+# The settings that `linnapp restore` gives drives and md arrays; linnapp-restore.service runs it
+# at boot. `linnapp enable` and `linnapp disable` rewrite this file: your own comments are lost.
 #
-# [drive NAME]     a path that stays the same, as in /dev/disk/by-id
-#   model = FILE   of the model; the mode off needs none
+# [drive NAME]     a path that does not change, as in /dev/disk/by-id
+#   model = FILE   the model file; mode off needs none
 #   mode = off | observe | enforce
-#   array = NAME   of the md array that it is in
-#   wwid, serial, product, sectors = ...   what it says of itself, to find it under another name
+#   array = NAME   the md array that contains the drive
+#   wwid, serial, product, sectors = ...   values to find the drive under another name
 # [array NAME]
-#   linnos = on | off   whether md asks before it reads
-#   uuid = ...   to find it under another name
+#   linnos = on | off   whether md queries LinnOS before it reads
+#   uuid = ...   value to find the array under another name
 """
 
 _KEYS = {
     "drive": ("model", "mode", "array", *KEYS["drive"]),
     "array": ("linnos", *KEYS["array"]),
 }
-_NEEDED = {"drive": "mode", "array": "linnos"}
+#: The key that each section must have, and its values.
+_REQUIRED = {"drive": ("mode", MODES), "array": ("linnos", ("on", "off"))}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,117 +71,108 @@ class DriveEntry:
 
 
 @dataclasses.dataclass(frozen=True)
-class DrivesConf:
-    """The file's content."""
+class ArrayEntry:
+    """The settings to give an array."""
 
-    #: By a path that does not change.
+    #: True if md queries LinnOS before it reads.
+    asks: bool
+    #: Values that identify the array under another name, by key.
+    identity: Identity = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class DrivesConf:
+    """The file's content: entries by paths that do not change."""
+
     drives: Mapping[str, DriveEntry] = dataclasses.field(default_factory=dict)
-    #: True if md queries LinnOS, by the array's name.
-    arrays: Mapping[str, bool] = dataclasses.field(default_factory=dict)
-    #: Values that identify the arrays under another name.
-    array_identities: Mapping[str, Identity] = dataclasses.field(default_factory=dict)
+    arrays: Mapping[str, ArrayEntry] = dataclasses.field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
         """True if there is nothing to restore."""
         return not self.drives and not self.arrays
 
-    def updated(
-        self,
-        drives: Mapping[str, DriveEntry],
-        arrays: Mapping[str, bool],
-        array_identities: Mapping[str, Identity] | None = None,
-    ) -> DrivesConf:
-        """Return a copy in which these entries replace those of the same names."""
-        return DrivesConf(
-            {**self.drives, **drives},
-            {**self.arrays, **arrays},
-            {**self.array_identities, **(array_identities or {})},
-        )
+    @property
+    def models(self) -> list[Path]:
+        """The model files that are in use."""
+        return [entry.model for entry in self.drives.values() if entry.model is not None]
+
+    def updated(self, other: DrivesConf) -> DrivesConf:
+        """Return a copy in which the entries of `other` replace those of the same names."""
+        return DrivesConf({**self.drives, **other.drives}, {**self.arrays, **other.arrays})
 
     def renamed(self, names: Mapping[str, str]) -> DrivesConf:
         """Return a copy with other names for some drives and arrays.
 
         Raises ValueError if two would have the same name.
         """
-
-        def now(name: str) -> str:
-            return names.get(name, name)
-
         drives = {
-            now(name): dataclasses.replace(
-                entry,
-                array=None if entry.array is None else now(entry.array),
+            names.get(name, name): dataclasses.replace(
+                entry, array=entry.array and names.get(entry.array, entry.array)
             )
             for name, entry in self.drives.items()
         }
-        arrays = {now(name): on for name, on in self.arrays.items()}
+        arrays = {names.get(name, name): entry for name, entry in self.arrays.items()}
         if (len(drives), len(arrays)) != (len(self.drives), len(self.arrays)):
             raise ValueError("two drives or arrays of drives.conf would have one name")
-        known = {now(name): identity for name, identity in self.array_identities.items()}
-        return DrivesConf(drives, arrays, known)
+        return DrivesConf(drives, arrays)
 
-    def without(self, drives: set[str], arrays: set[str]) -> DrivesConf:
+    def without(self, names: Collection[str]) -> DrivesConf:
         """Return a copy without these drives and arrays and without references to them."""
-        left = {
-            name: dataclasses.replace(
-                entry,
-                array=None if entry.array in arrays else entry.array,
-            )
-            for name, entry in self.drives.items()
-            if name not in drives
-        }
         return DrivesConf(
-            left,
-            {n: on for n, on in self.arrays.items() if n not in arrays},
-            {n: known for n, known in self.array_identities.items() if n not in arrays},
+            {
+                name: dataclasses.replace(entry, array=None) if entry.array in names else entry
+                for name, entry in self.drives.items()
+                if name not in names
+            },
+            {name: entry for name, entry in self.arrays.items() if name not in names},
         )
 
     def to_text(self) -> str:
         """Return the text of the file."""
+        sections: list[tuple[str, dict[str, object]]] = [
+            (
+                f"drive {name}",
+                {"model": d.model, "mode": d.mode, "array": d.array, **d.identity},
+            )
+            for name, d in self.drives.items()
+        ]
+        sections += [
+            (f"array {name}", {"linnos": "on" if array.asks else "off", **array.identity})
+            for name, array in self.arrays.items()
+        ]
         lines = [HEADER]
-        for name, entry in self.drives.items():
-            lines.append(f"[drive {name}]")
-            if entry.model is not None:
-                lines.append(f"model = {entry.model}")
-            lines.append(f"mode = {entry.mode}")
-            if entry.array is not None:
-                lines.append(f"array = {entry.array}")
-            lines += [f"{key} = {said}" for key, said in entry.identity.items()]
+        for title, values in sections:
+            lines.append(f"[{title}]")
+            lines += [f"{key} = {value}" for key, value in values.items() if value is not None]
             lines.append("")
-        for name, on in self.arrays.items():
-            lines += [f"[array {name}]", f"linnos = {'on' if on else 'off'}"]
-            known = self.array_identities.get(name, {})
-            lines += [*(f"{key} = {said}" for key, said in known.items()), ""]
         for line in lines[1:]:
             if "\n" in line or line != line.strip():
                 raise LinnappError(
-                    f"{line!r}: a line of drives.conf cannot have line breaks in it or white space "
-                    "at its end; name the file or the device otherwise"
+                    f"{line!r}: a line of drives.conf cannot contain line breaks or end with white "
+                    "space; give the file or the device another name"
                 )
         return "\n".join(lines)
 
 
-def load_conf(path: AnyPath) -> DrivesConf | None:
-    """Read the file; return None if it does not exist."""
+def load_conf(path: AnyPath) -> DrivesConf:
+    """Read the file; it is empty if it does not exist."""
     try:
-        text = Path(path).read_text("utf-8")
+        return parse(Path(path).read_text("utf-8"), str(path))
     except FileNotFoundError:
-        return None
+        return DrivesConf()
     except OSError as error:
         raise explain_os_error(error, path) from error
     except UnicodeDecodeError as error:
-        raise LinnappError(f"{path}: no text in UTF-8 ({error.reason})") from error
-    return parse(text, str(path))
+        raise LinnappError(f"{path}: not a text in UTF-8 ({error.reason})") from error
 
 
 def load_filled_conf(path: AnyPath) -> DrivesConf:
     """Read the file, which must exist and have at least one section."""
     found = load_conf(path)
-    if found is None:
-        raise LinnappError(f"{path}: no such file; `linnapp enable` writes it")
     if found.is_empty:
-        raise LinnappError(f"{path}: names no drive and no array; `linnapp enable` writes it")
+        why = "names no drive and no array" if Path(path).exists() else "no such file"
+        raise LinnappError(f"{path}: {why}; `linnapp enable` writes it")
     return found
 
 
@@ -209,59 +201,62 @@ class _Section:
     line: int
     keys: dict[str, tuple[str, int]] = dataclasses.field(default_factory=dict)
 
+    def value(self, key: str) -> str | None:
+        return self.keys[key][0] if key in self.keys else None
+
+    @property
+    def identity(self) -> Identity:
+        return {key: self.keys[key][0] for key in KEYS[self.kind] if key in self.keys}
+
 
 def parse(text: str, source: str) -> DrivesConf:
     """Parse the text of a file; error messages call the file `source`."""
-    sections = list(_sections(text, source))
-    drives = {s.name: _drive(s, source) for s in sections if s.kind == "drive"}
-    in_arrays = [section for section in sections if section.kind == "array"]
-    arrays = {s.name: _choice(s, "linnos", ("on", "off"), source) == "on" for s in in_arrays}
-    identities = {s.name: known for s in in_arrays if (known := _identity(s))}
-    for section in sections:
-        array, line = section.keys.get("array", ("", 0))
-        if array and array not in arrays:
-            raise LinnappError(f"{source}:{line}: no section [array {array}]")
-    return DrivesConf(drives, arrays, identities)
-
-
-def _identity(section: _Section) -> Identity:
-    keys = KEYS[section.kind]
-    return {key: section.keys[key][0] for key in keys if key in section.keys}
-
-
-def _sections(text: str, source: str) -> Iterator[_Section]:
-    seen: dict[tuple[str, str], int] = {}
+    sections: dict[tuple[str, str], _Section] = {}
     section: _Section | None = None
     for number, raw in enumerate(text.split("\n"), 1):
         line, where = raw.strip(), f"{source}:{number}"
         if not line or line.startswith("#"):
             continue
         if line.startswith("["):
-            if section is not None:
-                yield _whole(section, source)
-            section = _head(line, number, where)
-            first = seen.setdefault((section.kind, section.name), number)
-            if first != number:
-                raise LinnappError(f"{where}: {section.name} has a section in line {first} already")
+            section = _parse_title(line, number, where)
+            first = sections.setdefault((section.kind, section.name), section)
+            if first is not section:
+                raise LinnappError(
+                    f"{where}: {section.name} already has a section in line {first.line}"
+                )
         elif section is None:
             raise LinnappError(f"{where}: {line[:80]!r} before the first section, [drive NAME]")
         else:
-            _add(section, line, number, where)
-    if section is not None:
-        yield _whole(section, source)
+            _parse_value(section, line, number, where)
+    conf = DrivesConf()
+    for section in sections.values():
+        _check_section(section, sections, source)
+        if section.kind == "array":
+            array = ArrayEntry(section.value("linnos") == "on", section.identity)
+            conf = conf.updated(DrivesConf({}, {section.name: array}))
+        else:
+            model = section.value("model")
+            drive = DriveEntry(
+                section.keys["mode"][0],
+                None if model is None else Path(model),
+                section.value("array"),
+                section.identity,
+            )
+            conf = conf.updated(DrivesConf({section.name: drive}))
+    return conf
 
 
-def _head(line: str, number: int, where: str) -> _Section:
+def _parse_title(line: str, number: int, where: str) -> _Section:
     kind, _, name = line[1:-1].strip().partition(" ")
     name = name.strip()
     if not line.endswith("]") or kind not in _KEYS or not name:
         raise LinnappError(f"{where}: {line[:80]!r}, expected [drive NAME] or [array NAME]")
     if not name.startswith("/"):
-        raise LinnappError(f"{where}: {name!r}, expected a path, as /dev/disk/by-id/... is")
+        raise LinnappError(f"{where}: {name!r}, expected a path such as /dev/disk/by-id/...")
     return _Section(kind, name, number)
 
 
-def _add(section: _Section, line: str, number: int, where: str) -> None:
+def _parse_value(section: _Section, line: str, number: int, where: str) -> None:
     key, equals, value = (part.strip() for part in line.partition("="))
     if not equals or not value:
         raise LinnappError(f"{where}: {line[:80]!r}, expected KEY = VALUE")
@@ -279,31 +274,26 @@ def _add(section: _Section, line: str, number: int, where: str) -> None:
         expected = ", ".join(_KEYS[section.kind])
         raise LinnappError(f"{where}: unknown key {key!r}; a {section.kind} has {expected}")
     if key in section.keys:
-        raise LinnappError(f"{where}: {key} is given in line {section.keys[key][1]} already")
+        raise LinnappError(f"{where}: {key} is already given in line {section.keys[key][1]}")
     section.keys[key] = value, number
 
 
-def _whole(section: _Section, source: str) -> _Section:
-    needed = _NEEDED[section.kind]
-    if needed not in section.keys:
-        raise LinnappError(f"{source}:{section.line}: {section.name} has no {needed}")
-    return section
+def _check_section(section: _Section, sections: Collection[tuple[str, str]], source: str) -> None:
+    """Check the values of a section that is complete."""
 
+    def fail(key: str, why: str) -> None:
+        line = section.keys[key][1] if key in section.keys else section.line
+        raise LinnappError(f"{source}:{line}: {why}")
 
-def _choice(section: _Section, key: str, choices: tuple[str, ...], source: str) -> str:
-    value, line = section.keys[key]
+    key, choices = _REQUIRED[section.kind]
+    value, model, array = (section.value(name) for name in (key, "model", "array"))
+    if value is None:
+        fail(key, f"{section.name} has no {key}")
     if value not in choices:
-        raise LinnappError(f"{source}:{line}: {key} {value!r}, expected {' or '.join(choices)}")
-    return value
-
-
-def _drive(section: _Section, source: str) -> DriveEntry:
-    mode = _choice(section, "mode", MODES, source)
-    model, line = section.keys.get("model", (None, section.line))
-    if model is None and mode != "off":
-        raise LinnappError(f"{source}:{line}: {section.name} has no model, which {mode} needs")
+        fail(key, f"{key} {value!r}, expected {' or '.join(choices)}")
+    if section.kind == "drive" and model is None and value != "off":
+        fail("model", f"{section.name} has no model, which {value} needs")
     if model is not None and (not model.startswith("/") or ".." in Path(model).parts):
-        raise LinnappError(f"{source}:{line}: model {model!r}, expected a whole path")
-    array = section.keys.get("array", (None, 0))[0]
-    path = None if model is None else Path(model)
-    return DriveEntry(mode, path, array, _identity(section))
+        fail("model", f"model {model!r}, expected an absolute path without ..")
+    if array is not None and ("array", array) not in sections:
+        fail("array", f"no section [array {array}]")

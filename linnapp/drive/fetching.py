@@ -22,15 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from linnapp.drive import state
+from linnapp.drive.deployment import replace_model, set_drive
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
-from linnapp.drive.enable.checks import name_to_keep
-from linnapp.drive.enable.places import alone
-from linnapp.drive.enable.restore_unit import enable_unit
 from linnapp.drive.journal import Log
-from linnapp.drive.restoring import restore_drive
-from linnapp.drive.stable_ids import identity_of
+from linnapp.drive.stable_ids import identity_of, name_to_keep
 from linnapp.drive.sysfs import Drive, observed
-from linnapp.drive.uploading import replace_model
+from linnapp.drive.units import enable_units
 from linnapp.errors import LinnappError, ModelError
 from linnapp.files import AnyPath, replace_text
 from linnapp.model import SUFFIX, LatencyModel, Model, load_model, model_from_bytes
@@ -124,8 +121,8 @@ def fetch(
     nothing.
     """
     failures = []
-    with alone():
-        conf = load_conf(conf_path) or DrivesConf()
+    with state.alone():
+        conf = load_conf(conf_path)
         had_none = conf.is_empty
         for device, name in wanted.items():
             try:
@@ -135,7 +132,7 @@ def fetch(
             except LinnappError as error:
                 failures.append(f"{device}: {error}")
         if had_none and not conf.is_empty:
-            enable_unit(conf_path, log)
+            enable_units(conf_path, log)
     return failures
 
 
@@ -156,10 +153,10 @@ def _fetch(
     model.save(path)
     # `linnapp keep` reads it.
     replace_text(path.with_suffix(".json"), record)
-    restore_drive(keep, entry)
+    set_drive(keep, entry)
     had = "has it already" if was == model_id else f"it had {was or 'none'}"
     log(f"{drive.name}: model {model_id} ({store.where}/{name}), mode {entry.mode}; {had}")
-    return conf.updated({keep: entry}, {})
+    return conf.updated(DrivesConf({keep: entry}))
 
 
 def _kept(path: Path, model_id: str) -> Model | LatencyModel | None:

@@ -44,6 +44,11 @@ def stable_id(name: str) -> str | None:
     return min(found, key=_rank, default=None)
 
 
+def name_to_keep(name: str) -> str:
+    """Return the name of a disk or array in drives.conf: its stable id, or else its node."""
+    return stable_id(name) or str(node_of(name))
+
+
 def _rank(path: str) -> tuple[int, int, str]:
     name = Path(path).name
     place = next((i for i, p in enumerate(_PREFERRED) if name.startswith(p)), len(_PREFERRED))
@@ -60,6 +65,7 @@ _FILES = {
 #: Any of these alone suffices; the first that both have is compared.
 _UNIQUE = ("uuid", "wwid", "serial")
 _OTHER = ("product", "sectors")
+#: Keys in drives.conf.
 KEYS = {"drive": (*_UNIQUE[1:], *_OTHER), "array": _UNIQUE[:1]}
 
 Identity = Mapping[str, str]
@@ -69,16 +75,16 @@ def identity_of(name: str) -> dict[str, str]:
     """Return the values that a disk reports, or the UUID of an md array."""
     directory = sysfs_root() / "block" / name
     if is_md(name):
-        uuid = _said(directory / "md" / "uuid") or _uuid_by_mdadm(name)
+        uuid = _read_line(directory / "md" / "uuid") or _uuid_by_mdadm(name)
         return {"uuid": uuid.replace("-", ":").lower()} if uuid else {}
     found = {
-        key: next(filter(None, (_said(directory / file) for file in files)), "")
+        key: next(filter(None, (_read_line(directory / file) for file in files)), "")
         for key, files in _FILES.items()
     }
     return {key: said for key, said in found.items() if said.strip("0 ")}
 
 
-def _said(path: Path) -> str:
+def _read_line(path: Path) -> str:
     """Return a file's text in one line, as it is written to drives.conf."""
     text = ""
     with contextlib.suppress(OSError):
@@ -111,11 +117,11 @@ def warn_of_name(name: str) -> str | None:
         f"`linnapp restore` finds this one by its {unique[0]}"
         if unique
         else "it has neither a WWID nor a serial number, so that `linnapp restore` can tell it "
-        "from others only by its size and model; give it a serial number, or look at `linnapp "
+        "from others only by its size and model; give it a serial number, or check `linnapp "
         "status` after each reboot"
     )
     return (
-        f"{name} has no name that stays the same (in /dev/disk/by-id): after a reboot another "
+        f"{name} has no stable name (in /dev/disk/by-id): after a reboot another "
         f"device may be called {node_of(name)}; {found}"
     )
 
@@ -135,7 +141,7 @@ def find_device(name: str, recorded: Identity) -> str:
     why = ""
     if is_there:
         now = identity_of(disk_name(name))
-        if not (differing := _differing(recorded, now)):
+        if not (differing := _differing_keys(recorded, now)):
             return name
         why = "; ".join(f"{key} {now.get(key)}, not {recorded[key]}" for key in differing)
     unique = [key for key in _UNIQUE if key in recorded]
@@ -144,7 +150,7 @@ def find_device(name: str, recorded: Identity) -> str:
         disk
         for disk in disks
         if any(key in recorded for key in _UNIQUE if key in (now := identity_of(disk)))
-        and not _differing(recorded, now)
+        and not _differing_keys(recorded, now)
     ]
     if len(same) == 1:
         return str(node_of(same[0]))
@@ -154,11 +160,11 @@ def find_device(name: str, recorded: Identity) -> str:
         raise DeviceError(f"{name}: No such file or directory; `lsblk` lists the drives")
     raise DeviceError(
         f"{name} is another device than the one that was enabled ({why}), which is not there; "
-        "enable it anew, or remove its section from drives.conf"
+        "enable it again, or remove its section from drives.conf"
     )
 
 
-def _differing(recorded: Identity, now: Identity) -> list[str]:
+def _differing_keys(recorded: Identity, now: Identity) -> list[str]:
     for key in _UNIQUE:
         if key in recorded and key in now:
             return [key] if recorded[key] != now[key] else []

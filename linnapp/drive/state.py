@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""State that linnapp keeps between runs: the previous model and the last counters.
+"""The files that linnapp keeps between runs, and their lock.
 
-It is kept per drive in a directory: ``LINNAPP_STATE`` if set, ``/var/lib/linnapp`` for root, and
-``~/.local/state/linnapp`` (or ``XDG_STATE_HOME``) otherwise.
+They are in one directory: ``LINNAPP_STATE`` if set, ``/var/lib/linnapp`` for root, and
+``~/.local/state/linnapp`` (or ``XDG_STATE_HOME``) otherwise. It has a folder for each drive (its
+previous model, its last counters) and ``enable``, with a folder of recordings and models for each
+array.
 """
 
 from __future__ import annotations
@@ -10,14 +12,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from linnapp.errors import LinnappError
-from linnapp.files import os_errors, replace_text, replaced_file
+from linnapp.files import AnyPath, locked_folder, os_errors, replace_text, replaced_file
 
-_OF_ROOT = Path("/var/lib/linnapp")
+_ROOTS_DIRECTORY = Path("/var/lib/linnapp")
 
 
 def state_directory() -> Path:
@@ -25,16 +29,69 @@ def state_directory() -> Path:
     if "LINNAPP_STATE" in os.environ:
         return Path(os.environ["LINNAPP_STATE"])
     if os.geteuid() == 0:
-        return _OF_ROOT
+        return _ROOTS_DIRECTORY
     if base := os.environ.get("XDG_STATE_HOME"):
         return Path(base) / "linnapp"
     try:
         return Path.home() / ".local" / "state" / "linnapp"
     except RuntimeError as error:
         raise LinnappError(
-            "this user has no home directory to remember things in; set LINNAPP_STATE to a "
+            "this user has no home directory for linnapp's state; set LINNAPP_STATE to a "
             "directory, or HOME"
         ) from error
+
+
+def _directories() -> list[Path]:
+    """Return this user's state directory and root's."""
+    directories = [] if "LINNAPP_STATE" in os.environ else [_ROOTS_DIRECTORY]
+    with contextlib.suppress(LinnappError):
+        directories.insert(0, state_directory())
+    return directories
+
+
+# -- JSON files --
+
+
+def read_json(path: AnyPath) -> dict[str, Any]:
+    """Return the object in a file; empty if there is none or it is damaged."""
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        loaded = json.loads(Path(path).read_text())
+        if isinstance(loaded, dict):
+            return loaded
+    return {}
+
+
+def write_json(path: AnyPath, content: dict[str, Any]) -> None:
+    """Write an object; it replaces the old file atomically."""
+    replace_text(path, json.dumps(content, indent=1) + "\n")
+
+
+def load_json(drive: str, name: str) -> dict[str, Any]:
+    """Return an object saved for a drive; empty if there is none or it is damaged."""
+    with contextlib.suppress(LinnappError):
+        return read_json(state_directory() / drive / f"{name}.json")
+    return {}
+
+
+def save_json(drive: str, name: str, content: dict[str, Any]) -> None:
+    """Save an object for a drive."""
+    write_json(drive_directory(drive) / f"{name}.json", content)
+
+
+def load_shared(name: str) -> dict[str, Any]:
+    """Return the state that all drives share: this user's file, or else root's."""
+    found = (read_json(directory / name) for directory in _directories())
+    return next((content for content in found if content), {})
+
+
+def append_line(drive: str, name: str, content: dict[str, Any]) -> None:
+    """Append an object to a drive's history, which has one per line."""
+    path = drive_directory(drive) / name
+    with os_errors(path), path.open("a") as stream:
+        stream.write(json.dumps(content) + "\n")
+
+
+# -- a drive's uploads --
 
 
 def drive_directory(drive: str) -> Path:
@@ -71,42 +128,44 @@ def uploaded_at(drive: str, model_id: str) -> float | None:
     was not uploaded by `linnapp`, or if the time could not be saved.
     """
     for directory in _directories():
-        upload = _load(directory / drive / "upload.json")
+        upload = read_json(directory / drive / "upload.json")
         when = upload.get("time")
         if upload.get("model_id") == model_id and isinstance(when, int | float):
             return float(when)
     return None
 
 
-def load_shared(name: str) -> dict[str, Any]:
-    """Return the state that all drives share: this user's file, or else root's."""
-    found = (_load(directory / name) for directory in _directories())
-    return next((content for content in found if content), {})
+# -- the folders of `linnapp enable` --
 
 
-def _directories() -> list[Path]:
-    """Return this user's state directory and root's."""
-    directories = [] if "LINNAPP_STATE" in os.environ else [_OF_ROOT]
-    with contextlib.suppress(LinnappError):
-        directories.insert(0, state_directory())
-    return directories
+def models_root() -> Path:
+    """Return the folder of models and recordings, which has a folder for each array."""
+    return state_directory().absolute() / "enable"
 
 
-def load_json(drive: str, name: str) -> dict[str, Any]:
-    """Return a saved object; empty if there is none or it is unreadable."""
-    with contextlib.suppress(LinnappError):
-        return _load(state_directory() / drive / f"{name}.json")
-    return {}
+def alone() -> contextlib.AbstractContextManager[None]:
+    """Lock out other processes that enable, disable, run a trial or record again."""
+    return locked_folder(
+        models_root(),
+        "another linnapp enable, disable, trial or recalibrate is running; wait until it ends",
+    )
 
 
-def save_json(drive: str, name: str, content: dict[str, Any]) -> None:
-    """Save an object; it replaces the old one atomically."""
-    replace_text(drive_directory(drive) / f"{name}.json", json.dumps(content, indent=1) + "\n")
+def remove_models(folder: AnyPath, in_use: Collection[Path]) -> None:
+    """Remove an array's folder except models in use, as its name may have been another array's."""
+    folders_in_use = {model.parent for model in in_use}
+    with contextlib.suppress(OSError):
+        for path in Path(folder).iterdir():
+            if path not in folders_in_use:
+                shutil.rmtree(path, ignore_errors=True)
+        Path(folder).rmdir()
 
 
-def _load(path: Path) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError):
-        loaded = json.loads(path.read_text())
-        if isinstance(loaded, dict):
-            return loaded
-    return {}
+def remove_unused() -> None:
+    """Remove the folder of all models, and of all state, if it is empty."""
+    root = models_root()
+    with contextlib.suppress(OSError):
+        if [path.name for path in root.iterdir()] == [".lock"]:
+            (root / ".lock").unlink()
+            root.rmdir()
+            root.parent.rmdir()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from linnapp.drive import journal
-from linnapp.drive.counters.latencies import N_BUCKETS
+from linnapp.drive.latencies import N_BUCKETS
 from linnapp.errors import DeviceError, ModelError
 from linnapp.files import AnyPath, os_errors
 from linnapp.model import LatencyModel, Model
@@ -140,6 +140,11 @@ class Drive:
         return major << 20 | minor
 
     @property
+    def mode_file(self) -> Path:
+        """The file that shows and sets the mode."""
+        return self._directory / "mode"
+
+    @property
     def mode(self) -> str:
         """``off``, ``observe`` or ``enforce``."""
         text = self._read("mode")
@@ -222,7 +227,7 @@ class Drive:
 
     @property
     def latency_counts(self) -> list[int] | None:
-        """Number of reads by latency, in the buckets of :mod:`linnapp.drive.counters.latencies`.
+        """Number of reads by latency, in the buckets of :mod:`linnapp.drive.latencies`.
 
         None if the kernel does not count them or uses other buckets.
         """

@@ -24,8 +24,8 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 import click
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
-from linnapp.drive.counters.hour import MINUTES, Hour, Minute
-from linnapp.drive.counters.looks import DriveRow, WatchedArray
+from linnapp.drive.hour import MINUTES, Hour, Minute
+from linnapp.drive.snapshots import DriveRow, WatchedArray
 from linnapp.errors import LinnappError
 from linnapp.insight.top import format_age
 

@@ -19,8 +19,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from linnapp.drive.counters.looks import DriveRow
 from linnapp.drive.md import guards
+from linnapp.drive.snapshots import DriveRow
 from linnapp.model.latency_model import NOT_ALWAYS
 
 _BARS = "▁▂▃▄▅▆▇█"

@@ -7,7 +7,7 @@ null_trials.py ARRAY N
 import json
 import sys
 
-from linnapp.drive.trial.blocks import Plan, run_trial
+from linnapp.drive.trial import Plan, run_trial
 
 
 class Quiet:

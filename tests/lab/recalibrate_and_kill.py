@@ -28,8 +28,7 @@ from unittest import mock
 
 from linnapp import files, stats
 from linnapp.cli import cli
-from linnapp.drive import state
-from linnapp.drive.recalibrate import comparison, recalibration
+from linnapp.drive import comparison, recalibration, state
 from linnapp.drive.sysfs import Drive
 from linnapp.learn import recipe
 from linnapp.learn.network import training

@@ -139,7 +139,7 @@ def test_an_array_is_enabled_restored_and_disabled(boot, tmp_path: Path) -> None
     assert text("left") == ""
     refused = text("refused")
     for why in (
-        *("small: 1 MiB are free", "nobody read md0 meanwhile", "gone.linnos", "degraded"),
+        *("small: 1 MiB are free", "md0: no reads during the recording", "gone.linnos", "degraded"),
         "/dev/md7",
     ):
         assert why in refused, refused

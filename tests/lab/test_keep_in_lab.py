@@ -12,7 +12,7 @@ from md_arrays import FUNCTIONS, READS, recent_model
 from test_enable import UNIT, bounding_set
 from trees_by_hand import last_four
 
-from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
+from linnapp.drive.drives_conf import ArrayEntry, DriveEntry, DrivesConf, load_conf, save_conf
 from linnapp.lab.array import Array
 
 pytestmark = pytest.mark.lab
@@ -158,7 +158,7 @@ def test_keeper_resets_unexpected_steering_and_refusals(boot, tmp_path: Path) ->
         f"/dev/flash{k}": DriveEntry("observe", tmp_path / f"{name}.linnos", array)
         for k, name in enumerate(("late", "early"))
     }
-    save_conf(tmp_path / "drives.conf", DrivesConf(drives, {array: True}))
+    save_conf(tmp_path / "drives.conf", DrivesConf(drives, {array: ArrayEntry(True)}))
     refusing = DriveEntry("enforce", tmp_path / "never.linnos")
     save_conf(tmp_path / "refusing.conf", DrivesConf({"/dev/flash1": refusing}))
     hinted = Path(__file__).with_name("hinted_reads.py")
@@ -200,6 +200,6 @@ def test_keeper_resets_after_a_new_load_but_not_after_a_burst(boot, tmp_path: Pa
     assert 'linnos_switched_back_timestamp_seconds{device="md0"} ' in text(tmp_path, "metrics")
     assert "was switched off at" in text(tmp_path, "restored")
     conf = load_conf(tmp_path / "after.conf")
-    assert conf is not None and conf.arrays == {"/dev/md0": False}
+    assert conf is not None and [array.asks for array in conf.arrays.values()] == [False]
     assert text(tmp_path, "ended") == "143\n"
     assert text(tmp_path, "instances") == text(tmp_path, "left") == ""

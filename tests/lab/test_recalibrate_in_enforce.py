@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from linnapp.drive.recalibrate.comparison import CHANCE
+from linnapp.drive.comparison import CHANCE
 from linnapp.lab.array import Array
 from linnapp.model import LatencyModel
 
@@ -27,7 +27,7 @@ ROUNDS = 5
 SHORT_BLOCKS = """
 from linnapp import stats
 from linnapp.cli import main
-from linnapp.drive.recalibrate import comparison
+from linnapp.drive import comparison
 
 stats.BLOCK_S, comparison.MIN_BLOCK_READS = 0.045, 10
 main()

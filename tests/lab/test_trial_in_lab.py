@@ -115,7 +115,7 @@ def test_trial_measures_the_gain_of_choosing_and_leaves_no_files(boot, tmp_path:
     print(text("refused"), text("said"), text("helps"), text("nothing"), text("after_ended"))
     for why in ("flash0: no md array", "no mirror has a model", "0.0 is not in the range",
                 "fewer than 8", "nobody read from it",
-                "degraded", "linnapp trial is at work"):  # fmt: skip
+                "degraded", "linnapp trial is running"):  # fmt: skip
         assert why in text("refused")
     assert text("after_refused") == "off\n"
 
@@ -137,8 +137,8 @@ def test_trial_measures_the_gain_of_choosing_and_leaves_no_files(boot, tmp_path:
     assert len(text("after_ended").splitlines()) == 8
     assert text("statuses").split() == ["INT", "130", "TERM", "143", "KILL", "137"] * 2
     assert "Too few pairs" in text("interrupted")
-    assert text("meanwhile").count("at work") == 4
-    assert text("put_back").count("as before a trial that did not end in order") == 2
+    assert text("meanwhile").count("is running") == 4
+    assert text("put_back").count("as before linnapp trial was killed") == 2
     assert text("left") == ""
 
 

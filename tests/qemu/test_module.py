@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from debian import ALL, BUILD, DEBIAN, DebianKernel, debian_kernel
 
-from linnapp.drive.counters.latencies import LOWEST_US
+from linnapp.drive.latencies import LOWEST_US
 from linnapp.lab.guest import REPOSITORY
 from linnapp.model import LatencyModel
 

@@ -3,11 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from fake_sysfs import FakeSysfs
 from replaying import make_drives
 from test_latency_log import random_log
+
+from linnapp.cli import cli
+
+Run = Callable[..., Any]
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +30,24 @@ def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def drives(tmp_path: Path) -> list[Path]:
     """Plain files for the replayer."""
     return make_drives(tmp_path)
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSysfs:
+    """Files in place of the kernel's, on which all commands for drives can run."""
+    return FakeSysfs(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def run(sysfs: FakeSysfs) -> Run:
+    """Run a linnapp command on the fake kernel."""
+    return lambda *words: CliRunner().invoke(cli, [str(word) for word in words])
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the lines of the journal."""
+    found: list[str] = []
+    monkeypatch.setattr("syslog.syslog", lambda _, line: found.append(line))
+    monkeypatch.setattr("sys.argv", ["/usr/bin/linnapp", "enable", "/dev/md0"])
+    return found

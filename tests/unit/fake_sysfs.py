@@ -3,12 +3,27 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from linnapp.model import LatencyModel, load_model
+
+#: Files of a drive's directory `linnos`.
+_FILES = {
+    "mode": "observe",
+    "model_id": "none",
+    "model_kind": "none",
+    "threshold_us": "0",
+    "probe_after_us": "1000",
+    "probe_after_revokes": "10",
+    "stats/reads": "12",
+    "stats/revoked": "3",
+}
 
 
 def make_tree(root: Path, monkeypatch: pytest.MonkeyPatch, disks: str = "sda sdb") -> Path:
@@ -17,18 +32,9 @@ def make_tree(root: Path, monkeypatch: pytest.MonkeyPatch, disks: str = "sda sdb
     for disk in disks.split():
         directory = root / "block" / disk / "linnos"
         (directory / "stats").mkdir(parents=True)
-        for name, text in (
-            ("mode", "observe"),
-            ("model_id", "none"),
-            ("model_kind", "none"),
-            ("threshold_us", "0"),
-            ("probe_after_us", "1000"),
-            ("probe_after_revokes", "10"),
-            ("model", ""),
-            ("stats/reads", "12"),
-            ("stats/revoked", "3"),
-        ):
-            (directory / name).write_text(text + "\n" if text else "")
+        for name, text in _FILES.items():
+            (directory / name).write_text(f"{text}\n")
+        (directory / "model").touch()
     first = root / "block" / disks.split()[0]
     (first / "queue").mkdir()
     (first / f"{first.name}1").mkdir()
@@ -59,20 +65,153 @@ class _Activating:
         result = self._stream.__exit__(*arguments)
         model = load_model(self._path)
         kind = "latency" if isinstance(model, LatencyModel) else "network"
-        if (self._path.parent / "model_kind").exists():
-            (self._path.parent / "model_kind").write_text(kind + "\n")
-        (self._path.parent / "model_id").write_text(model.model_id + "\n")
-        (self._path.parent / "threshold_us").write_text(f"{model.threshold_us}\n")
+        for name, text in (
+            ("model_kind", kind),
+            ("model_id", model.model_id),
+            ("threshold_us", model.threshold_us),
+        ):
+            if (path := self._path.parent / name).exists():
+                replaced(path, f"{text}\n")
         return result
 
 
-def activate_what_is_written(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make writes to ``model`` change the disk's ``model_id`` and ``threshold_us``."""
+def activate_what_is_written(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    before_write: Callable[[Path], None] = lambda path: None,
+) -> None:
+    """Act as the kernel does on writes: activate a model, and let the module add a disk.
+
+    `before_write` is called before each write.
+    """
     real = Path.open
+    module = root / "kernel" / "linnos"
 
     def fake_open(self: Path, mode: str = "r", *args: Any, **kw: Any) -> Any:
-        stream = real(self, mode, *args, **kw)
-        is_model = self.name == "model" and self.is_relative_to(root / "block")
-        return _Activating(stream, self) if is_model and "w" in mode else stream
+        if "w" not in mode or not self.is_relative_to(root) or self.name.startswith("."):
+            return real(self, mode, *args, **kw)
+        before_write(self)
+        if self.name == "model":
+            return _Activating(real(self, mode, *args, **kw), self)
+        return real(self, mode, *args, **kw)
+
+    def fake_write_text(self: Path, text: str, *args: Any, **kw: Any) -> int:
+        with self.open("w", *args, **kw) as stream:
+            n = stream.write(text)
+        if self == module / "add":
+            shutil.copytree(root / "block" / "sda" / "linnos", module / text)
+            for name, initial in (("mode", "off"), ("model_id", "none"), ("model_kind", "none")):
+                replaced(module / text / name, f"{initial}\n")
+            (module / text / "model").unlink()
+            (module / text / "model").touch()
+        return int(n)
 
     monkeypatch.setattr(Path, "open", fake_open)
+    monkeypatch.setattr(Path, "write_text", fake_write_text)
+
+
+class FakeSysfs:
+    """Disks sda and sdb with LinnOS, sdc without, and md0 of a partition of sda and of sdb.
+
+    All are off. There are stable names and nodes for them, and folders for linnapp's files.
+    """
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.tmp_path = tmp_path
+        self.root = tmp_path / "sys"
+        self.block = self.root / "block"
+        self.module = self.root / "kernel" / "linnos"
+        self.state = tmp_path / "state"
+        self.conf = tmp_path / "etc" / "drives.conf"
+        self.by_id = tmp_path / "by-id"
+        #: Files that the kernel was asked to change, from the last :meth:`record_writes` on.
+        self.writes: list[str] = []
+        self._fails: Callable[[str, int], BaseException | None] = lambda name, n: None
+        make_tree(self.root, monkeypatch)
+        for name, path in (
+            ("STATE", self.state),
+            ("CONF", self.conf),
+            ("BY_ID", self.by_id),
+            ("RUN", tmp_path / "run"),
+        ):
+            monkeypatch.setenv(f"LINNAPP_{name}", str(path))
+        monkeypatch.setattr("os.geteuid", lambda: 0)
+        self.by_id.mkdir()
+        (self.root / "dev").mkdir()
+        for number, name in enumerate(("sda", "sdb", "sdc")):
+            self.add_disk(name)
+            self.add_link(f"wwn-{name}", name)
+            (self.block / name / "dev").write_text(f"8:{16 * number}\n")
+        self.add_array("md0", {"sda1": "in_sync", "sdb": "in_sync"})
+        self.add_link("md-uuid-0", "md0")
+        activate_what_is_written(self.root, monkeypatch, self._before_write)
+
+    def name_of(self, device: str) -> str:
+        """Return the stable name of a device."""
+        return str(self.by_id / ("md-uuid-0" if device == "md0" else f"wwn-{device}"))
+
+    def add_link(self, link: str, device: str) -> None:
+        """Add a stable name of a device. It leads to a file in place of a node."""
+        node = self.root / "dev" / device
+        node.touch()
+        (self.by_id / link).symlink_to(node)
+
+    def add_disk(self, name: str) -> None:
+        """Add a disk with a request queue."""
+        disk = self.block / name
+        (disk / "mq").mkdir(parents=True)
+        (disk / "queue").mkdir(exist_ok=True)
+        (disk / "queue" / "rotational").write_text("0\n")
+        (disk / "stat").write_text("  5 0 0 0 0 0 0 0 0 0 0\n")
+        if (disk / "linnos").is_dir():
+            (disk / "linnos" / "mode").write_text("off\n")
+
+    def add_array(self, name: str, parts: dict[str, str], level: str = "raid1") -> Path:
+        """Add an array of partitions and disks in these states; return its folder."""
+        md = self.block / name / "md"
+        md.mkdir(parents=True)
+        for file, text in (
+            ("level", level),
+            ("raid_disks", str(len(parts))),
+            ("degraded", "0"),
+            ("metadata_version", "1.2"),
+            ("sync_action", "idle"),
+            ("linnos", "off"),
+        ):
+            (md / file).write_text(text + "\n")
+        for part, states in parts.items():
+            member = md / f"dev-{part}"
+            member.mkdir()
+            (member / "state").write_text(states + "\n")
+            disk = part.rstrip("123456789")
+            place = self.block / disk / part if part != disk else self.block / disk
+            (member / "block").symlink_to(place)
+            if place.is_dir():
+                (place / "holders").mkdir(exist_ok=True)
+                (place / "holders" / name).symlink_to(self.block / name)
+        return md
+
+    def settings(self, *names: str) -> list[str]:
+        """Return md0's state, and the modes of sda and sdb."""
+        files = [self.block / name / "linnos" / "mode" for name in ("sda", "sdb")]
+        return [path.read_text().strip() for path in (self.block / "md0/md/linnos", *files)]
+
+    def fail(self, fails: Callable[[str, int], BaseException | None]) -> None:
+        """Raise an error at some writes, chosen by the file's name and the number of the write."""
+        self.writes.clear()
+        self._fails = fails
+
+    def fail_at(self, number: int, error: type[BaseException] | None = None) -> None:
+        """Raise an error at one write; by default, the kernel's for invalid values."""
+        refused = OSError(errno.EINVAL, "Invalid argument") if error is None else error()
+        self.fail(lambda _, n: refused if n == number else None)
+
+    def fail_never(self) -> None:
+        """Let all writes succeed again."""
+        self.fail(lambda name, n: None)
+
+    def _before_write(self, path: Path) -> None:
+        name = str(path.relative_to(self.root))
+        self.writes.append(name)
+        if (error := self._fails(name, len(self.writes))) is not None:
+            raise error

@@ -30,11 +30,10 @@ from test_model_format import random_model
 
 from linnapp import __version__
 from linnapp.cli import cli
-from linnapp.drive import state
-from linnapp.drive.counters.hour import Hour
-from linnapp.drive.counters.latencies import N_BUCKETS
-from linnapp.drive.counters.looks import WatchedArray
-from linnapp.drive.keep import switched_back
+from linnapp.drive import state, switches
+from linnapp.drive.hour import Hour
+from linnapp.drive.latencies import N_BUCKETS
+from linnapp.drive.snapshots import WatchedArray
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
 from linnapp.insight import exporter as exporter_page
@@ -70,7 +69,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (linnos / "threshold_us").write_text("421\n")
     (linnos / "mode").write_text("enforce\n")
     state.save_upload("sda", model.model_id)
-    switched_back.remember("sdb", "refused too many")
+    switches.add_reset("sdb", "refused too many")
     flight = tmp_path / "kernel" / "debug" / "block" / "sda" / "rqos" / "linnos" / "in_flight"
     flight.parent.mkdir(parents=True)
     flight.write_text("17 pages, 5 reads\n")
@@ -111,7 +110,7 @@ def test_metrics_equal_the_kernels_values(tree: Path, capsys: pytest.CaptureFixt
         'linnos_model_loaded{drive="sdb"}': 0,
         f'linnos_model_info{{drive="sda",model_id="{model_id}"}}': 1,
         'linnos_threshold_seconds{drive="sda"}': 421e-6,
-        'linnos_switched_back_timestamp_seconds{device="sdb"}': switched_back.standing()[0].time_s,
+        'linnos_switched_back_timestamp_seconds{device="sdb"}': switches.current_resets()[0].time_s,
     }.items():
         assert found[name] == pytest.approx(value), name
     age = time.time() - found['linnos_model_uploaded_timestamp_seconds{drive="sda"}']

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: MIT
-# ruff: noqa: F811
 """`linnapp fetch` from a directory and from servers, on plain files in place of sysfs.
 
 tests/lab/test_fetch_in_lab.py uses the real kernel.
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_enabling import block, run  # noqa: F401
+from fake_sysfs import FakeSysfs
 from test_latency_model import random_trees
 
 from linnapp.drive.drives_conf import DriveEntry, load_conf
@@ -28,6 +27,11 @@ from linnapp.errors import LinnappError
 from linnapp.model import LatencyModel
 
 Run = Callable[..., Any]
+
+
+@pytest.fixture
+def block(sysfs: FakeSysfs) -> Path:
+    return sysfs.block
 
 
 def put(store: Path, name: str, seed: int = 0) -> LatencyModel:
@@ -104,7 +108,7 @@ def test_drives_get_their_models_and_keep_them_without_the_store(
         assert (block / drive / "linnos" / "mode").read_text().strip() == "observe"
     kept = tmp_path / "state" / "sda" / "fetched.linnos"
     conf = load_conf(tmp_path / "etc" / "drives.conf")
-    assert conf is not None and len(conf.drives) == 2
+    assert len(conf.drives) == 2
     assert conf.drives[str(tmp_path / "by-id" / "wwn-sda")] == DriveEntry("observe", kept)
     # `linnapp keep` reads it there.
     assert kept.with_suffix(".json").read_text() == (store / "host7/sda.json").read_text()

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from linnapp.drive.counters.hour import MINUTES, Hour, Minute
-from linnapp.drive.counters.latencies import MIDDLE_US, N_BUCKETS
-from linnapp.drive.counters.looks import DriveRow
+from linnapp.drive.hour import MINUTES, Hour, Minute
+from linnapp.drive.latencies import MIDDLE_US, N_BUCKETS
+from linnapp.drive.snapshots import DriveRow
 from linnapp.insight import exporter as exporter_page
 from linnapp.insight.exporter import Scale
 

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: MIT
-# ruff: noqa: F811
 """`linnapp keep` on plain files in place of sysfs; test_keep_in_lab.py uses the real kernel."""
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fake_sysfs import FakeSysfs
 from test_cli import ROOT
-from test_enabling import block, lines, recordings, run  # noqa: F401
+from test_deployment import recordings as recordings
 from test_exporter import check_rules, needs_prometheus
 from test_latency_model import random_trees
 from test_model_format import random_model
 
-from linnapp.drive.counters.latencies import LOWEST_US, N_BUCKETS
-from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
-from linnapp.drive.keep import keeping, switched_back
-from linnapp.drive.keep.figures import (
+from linnapp.drive import switches, watchdog
+from linnapp.drive.drives_conf import ArrayEntry, DriveEntry, DrivesConf, load_conf, save_conf
+from linnapp.drive.expectations import (
     AVOID_RATIO,
     MIN_LOOKS,
     MIN_SERVED,
@@ -34,9 +33,10 @@ from linnapp.drive.keep.figures import (
     KeptMirror,
     Served,
 )
-from linnapp.drive.keep.keeping import Keeper, passed_over, served_by
+from linnapp.drive.latencies import LOWEST_US, N_BUCKETS
 from linnapp.drive.md import MdArray
 from linnapp.drive.sysfs import Drive
+from linnapp.drive.watchdog import Keeper, passed_over, served_by
 from linnapp.errors import LinnappError
 from linnapp.learn.record import SIZES_TO_PAGES, record_of_predictions
 from linnapp.trace.formats.questions import Answer, Question, parse_questions
@@ -241,8 +241,13 @@ def kept(block: Path, tmp_path: Path) -> Path:
         drives[f"{tmp_path}/by-id/wwn-{name}"] = DriveEntry("observe", path, array)
     (block / "md0" / "md" / "linnos").write_text("on\n")
     conf = tmp_path / "etc" / "drives.conf"
-    save_conf(conf, DrivesConf(drives, {array: True}))
+    save_conf(conf, DrivesConf(drives, {array: ArrayEntry(True)}))
     return conf
+
+
+@pytest.fixture
+def block(sysfs: FakeSysfs) -> Path:
+    return sysfs.block
 
 
 class Clock:
@@ -252,7 +257,7 @@ class Clock:
         self.now_s = 1000.0
         self.seen: Callable[[], bytes] = lambda: b""
         monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
-        monkeypatch.setattr(keeping, "recording", self._recording)
+        monkeypatch.setattr(watchdog, "recording", self._recording)
 
     def _recording(self, events: Any, *devices: int) -> Any:
         class Recorder:
@@ -358,7 +363,7 @@ def test_array_is_reset_and_stays_off(
     assert any("md0: linnos on -> off" in line for line in lines)
     assert any("switched back: sda: predictions are off" in line for line in lines)
     conf = load_conf(kept)
-    assert conf is not None and conf.arrays == {array: False} and len(conf.drives) == 2
+    assert conf.arrays == {array: ArrayEntry(False)} and len(conf.drives) == 2
     looks(keeper, clock, 20)
     assert len(said) == 2
 
@@ -371,12 +376,12 @@ def test_array_is_reset_and_stays_off(
     )
     assert (block / "md0" / "md" / "linnos").read_text().strip() == "off"
     MdArray("md0").set_asks(True)
-    assert switched_back.standing() == []
+    assert switches.current_resets() == []
     assert "predictions are off" not in run("status").output
     MdArray("md0").set_asks(False)
-    assert len(switched_back.standing()) == 1
+    assert len(switches.current_resets()) == 1
     assert run("disable").exit_code == 0
-    assert switched_back.standing() == []
+    assert switches.current_resets() == []
     # Only the last snapshot of status remains.
     left = [path.name for path in (tmp_path / "state").rglob("*") if path.is_file()]
     assert set(left) == {"status.json"}
@@ -388,13 +393,13 @@ def test_enabling_again_clears_the_reset(
     keeper = Keeper(kept, 600, 60, lambda line: None, verbose=False)
     clock.seen = lambda: asked(5000)
     looks(keeper, clock, 12)
-    assert [found.shown for found in switched_back.standing()] == ["md0"]
+    assert [found.current_name for found in switches.current_resets()] == ["md0"]
     ran = run("enable", "md0", "--recordings", recordings)
     assert ran.exit_code == 0, ran.output
     assert MdArray("md0").asks
     # Not even if it is then disabled manually.
     MdArray("md0").set_asks(False)
-    assert switched_back.standing() == []
+    assert switches.current_resets() == []
 
 
 def enforcing(kept: Path, block: Path, tmp_path: Path) -> Path:
@@ -406,9 +411,8 @@ def enforcing(kept: Path, block: Path, tmp_path: Path) -> Path:
     Drive("sdb").upload(model)
     Drive("sdb").set_mode("enforce")
     conf = load_conf(kept)
-    assert conf is not None
     save_conf(
-        kept, conf.updated({name: DriveEntry("enforce", path)}, {}).without(set(), {*conf.arrays})
+        kept, conf.updated(DrivesConf({name: DriveEntry("enforce", path)})).without(conf.arrays)
     )
     return block / "sdb" / "linnos" / "stats"
 
@@ -429,12 +433,11 @@ def test_drive_with_too_many_refusals_is_reset_to_observe(
         looks(keeper, clock, 1)
     assert Drive("sdb").mode == ("observe" if back else "enforce")
     conf = load_conf(kept)
-    assert conf is not None
     assert conf.drives[f"{tmp_path}/by-id/wwn-sdb"].mode == Drive("sdb").mode
     if back:
-        [found] = switched_back.standing()
+        [found] = switches.current_resets()
         assert found.why.startswith("sdb: 30% of the hinted reads are refused")
-        assert "linnapp recalibrate" in found.words
+        assert "linnapp recalibrate" in found.describe()
 
 
 def test_keeper_waits_while_another_command_holds_the_lock(

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from linnapp.drive.counters.latencies import LOWEST_US, MIDDLE_US, N_BUCKETS, percentile_us
+from linnapp.drive.latencies import LOWEST_US, MIDDLE_US, N_BUCKETS, percentile_us
 
 
 def kernels_bucket(us: int) -> int:

@@ -11,8 +11,8 @@ from fake_sysfs import activate_what_is_written, make_tree
 from test_cli import run
 from test_latency_model import random_trees
 
+from linnapp.drive.deployment import upload
 from linnapp.drive.md import Guard, MdArray, guards
-from linnapp.drive.uploading import upload
 
 HOMES = """usual wished 900 left 31 stayed_us 88 left_us 90 share 21
 slow wished 0 left 0 stayed_us 0 left_us 0 share 998

@@ -21,19 +21,19 @@ from fake_sysfs import activate_what_is_written, make_tree
 from test_model_format import random_model
 from test_training import array_trace
 
-from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
-from linnapp.drive.enable.places import alone
-from linnapp.drive.keep.figures import Foreseen
-from linnapp.drive.recalibrate import comparison as comparison_module
-from linnapp.drive.recalibrate import recalibration
-from linnapp.drive.recalibrate.comparison import (
+from linnapp.drive import comparison as comparison_module
+from linnapp.drive import recalibration
+from linnapp.drive.comparison import (
     MeanComparison,
     Verdicts,
     compare,
     compare_means,
     compare_predictions,
 )
-from linnapp.drive.recalibrate.recalibration import decide, recalibrate
+from linnapp.drive.drives_conf import ArrayEntry, DriveEntry, DrivesConf, load_conf, save_conf
+from linnapp.drive.expectations import Foreseen
+from linnapp.drive.recalibration import decide, recalibrate
+from linnapp.drive.state import alone
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
 from linnapp.learn import drive_training
@@ -122,6 +122,7 @@ def array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     make_tree(tmp_path / "sys", monkeypatch)
     activate_what_is_written(tmp_path / "sys", monkeypatch)
     monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("LINNAPP_RUN", str(tmp_path / "run"))
     # One CPU: training happens in this process, without the start of others.
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
     (tmp_path / "rec").mkdir()
@@ -180,15 +181,17 @@ def test_drives_conf_names_the_active_models(array: Path) -> None:
     for disk in ("sda", "sdb"):
         Drive(disk).upload(always_slow(50))
     old = DriveEntry("observe", array / "old.linnos", "/dev/md0")
-    save_conf(conf_path, DrivesConf({"/dev/sda": old, "/dev/sdx": old}, {"/dev/md0": True}))
+    save_conf(
+        conf_path, DrivesConf({"/dev/sda": old, "/dev/sdx": old}, {"/dev/md0": ArrayEntry(True)})
+    )
     _, lines = run(array, "latency")
     conf = load_conf(conf_path)
-    assert conf is not None and set(conf.drives) == {"/dev/sda", "/dev/sdx"}
+    assert set(conf.drives) == {"/dev/sda", "/dev/sdx"}
     model = conf.drives["/dev/sda"].model
     assert model is not None
     assert LatencyModel.load(model).model_id == Drive("sda").model_id
     assert conf.drives["/dev/sda"] == dataclasses.replace(old, model=model)
-    assert conf.drives["/dev/sdx"] == old and conf.arrays == {"/dev/md0": True}
+    assert conf.drives["/dev/sdx"] == old and conf.arrays == {"/dev/md0": ArrayEntry(True)}
     assert Foreseen.load(conf.drives["/dev/sda"], Drive("sda").model_id).predicts_us
     assert any("has the new models, for the next boot" in line for line in lines)
 
@@ -467,7 +470,7 @@ def test_a_drive_that_enforces_observes_while_it_is_recorded(
     lines = recalibrated(array, monkeypatch, end, meanwhile, afterwards)
     assert seen == [{"sda": "observe", "sdb": "off"}]
     afterwards()
-    assert "sda: observes while it is recorded, and refuses nothing" in lines
+    assert "sda: mode is observe during the recording, so that no read is redirected" in lines
 
 
 @pytest.mark.parametrize("chosen", ["off", "enforce"])
@@ -525,7 +528,7 @@ def test_array_does_not_query_while_its_drives_are_recorded(
 
     def meanwhile(_: dict[str, object]) -> None:
         seen.append(asks(arrays))
-        with pytest.raises(LinnappError, match="is at work"), alone():
+        with pytest.raises(LinnappError, match="is running"), alone():
             pass
 
     def afterwards() -> None:
@@ -534,7 +537,7 @@ def test_array_does_not_query_while_its_drives_are_recorded(
     lines = recalibrated(array, monkeypatch, end, meanwhile, afterwards)
     assert seen == [["off"] * 3]
     afterwards()
-    off = "linnos is off while its drives are recorded, steers nothing"
+    off = "linnos is off during the recording, so that no read is redirected"
     assert [line for line in lines if off in line] == [f"md0: {off}", f"md1: {off}"]
 
 
@@ -551,14 +554,14 @@ def test_recalibrate_keeps_array_settings_changed_during_recording(
     with pytest.raises(LinnappError, match="enough"):
         recalibrate(["sda"], array / "models", RECIPE, duration_s=1, log=lines.append)
     assert (arrays / "md0" / "md" / "linnos").read_text() == "unguarded\n"
-    assert "md1's linnos is left off, no longer unguarded: " in lines[-1]
+    assert "md1: linnos could not be restored to unguarded: " in lines[-1]
 
 
 #: Recalibrates sda, whose recording lasts until the end.
 RECORDING = """
 import sys, time
 from linnapp.cli import main
-from linnapp.drive.recalibrate import recalibration
+from linnapp.drive import recalibration
 
 def record(*_, **__):
     print("recording", flush=True)

@@ -8,8 +8,8 @@ import itertools
 import numpy as np
 import pytest
 
-from linnapp.drive.recalibrate.recalibration import SHIFT_PERCENTILES, Decision, decide
-from linnapp.drive.recalibrate.resampling import LatencyBlocks, sampling_percentiles
+from linnapp.drive.recalibration import SHIFT_PERCENTILES, Decision, decide
+from linnapp.drive.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.learn.labelling.inflection import (
     LabellingOptions,
     LatencyDistribution,

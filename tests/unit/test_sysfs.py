@@ -17,10 +17,10 @@ from test_model_format import random_model
 
 from linnapp.cli import cli
 from linnapp.drive import state
-from linnapp.drive.counters.latencies import N_BUCKETS
+from linnapp.drive.checks import Target, check
 from linnapp.drive.drives_conf import DrivesConf
-from linnapp.drive.enable.checks import Target, check
-from linnapp.drive.recalibrate.recalibration import recalibrate
+from linnapp.drive.latencies import N_BUCKETS
+from linnapp.drive.recalibration import recalibrate
 from linnapp.drive.sysfs import Drive, drives, observed
 from linnapp.errors import DeviceError, LinnappError, ModelError
 from linnapp.learn.options import Recipe

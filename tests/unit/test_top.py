@@ -34,9 +34,8 @@ from test_model_format import random_model
 
 from linnapp.cli import cli
 from linnapp.drive import state
-from linnapp.drive.counters import looks as watching
-from linnapp.drive.counters.latencies import LOWEST_US, N_BUCKETS
-from linnapp.drive.counters.looks import DriveRow, WatchedArray
+from linnapp.drive.latencies import LOWEST_US, N_BUCKETS
+from linnapp.drive.snapshots import DriveRow, WatchedArray
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
 from linnapp.insight.top import Screen, drive_details, format_age, sparkline, table
@@ -103,7 +102,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Fake clock of the snapshots; call it to advance by seconds."""
     now = [1000.0]
-    monkeypatch.setattr(watching.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
     def passes(seconds: float) -> None:
         now[0] += seconds
@@ -398,7 +397,7 @@ GIVE_UP_S = 600
 TOP = """
 import os, platform, sys
 from linnapp.cli import main
-from linnapp.drive.counters.looks import WatchedArray
+from linnapp.drive.snapshots import WatchedArray
 ask, told = map(int, sys.argv[1:3])
 look = WatchedArray.look
 def looks(array):

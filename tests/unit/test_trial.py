@@ -13,15 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 from blktrace_builder import C, Q, TraceBuilder
-from test_enabling import block as block
+from fake_sysfs import FakeSysfs
 
 from linnapp.commands.trial import in_words, to_json, to_text
-from linnapp.drive.md import MdArray
-from linnapp.drive.trial import blocks as trial
-from linnapp.drive.trial import figure
-from linnapp.drive.trial import state as trial_state
-from linnapp.drive.trial.blocks import Block, Plan, TrialOutcome, read_latencies_us, run_trial
-from linnapp.drive.trial.state import put_back_at_end, put_back_left
+from linnapp.drive import trial, trial_figure
+from linnapp.drive.trial import Block, Plan, TrialOutcome, read_latencies_us, run_trial
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.learn.judging.paired_blocks import Effect, bins_of
 from linnapp.trace.recording import Recording
@@ -41,9 +37,13 @@ class Said:
 
 
 @pytest.fixture
-def md(block: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def block(sysfs: FakeSysfs) -> Path:
+    return sysfs.block
+
+
+@pytest.fixture
+def md(block: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of an array, one mirror of which has a model."""
-    monkeypatch.setattr(trial_state, "RUN", tmp_path / "run")
     monkeypatch.setattr(trial, "check_can_trace", lambda _: None)
     monkeypatch.setattr("time.sleep", lambda _: None)
     linnos = block / "sda" / "linnos"
@@ -158,35 +158,6 @@ def test_pairs_of_a_busy_array_do_not_count(md: Path, reads: Any) -> None:
     assert found.disturbed == 1 and "not counted: 1 pairs" in to_text(found)
 
 
-def test_put_back_left_restores_the_array_once_after_a_killed_trial(
-    md: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left = tmp_path / "run" / "trial-md0.json"
-    left.parent.mkdir()
-    lines: list[str] = []
-    for text, says, now in (
-        ('{"array": "%s", "linnos": "on"}', "md0: linnos on, as before", "on"),
-        ('{"array": "/dev/other", "linnos": "on"}', "this is another", "off"),
-        ("", "left no word", "off"),
-    ):
-        (md / "linnos").write_text("off\n")
-        left.write_text(text.replace("%s", trial_state.name_to_keep("md0")))
-        put_back_left(lines.append)
-        assert says in lines[-1] and (md / "linnos").read_text().strip() == now
-        assert not left.exists()
-    left.with_name("trial-md9.json").write_text('{"array": "x", "linnos": "on"}')
-    put_back_left(lines.append)
-    assert "the array is gone" in lines[-1] and len(lines) == 4
-    put_back_left(lines.append)
-    assert len(lines) == 4
-
-    with put_back_at_end(MdArray("md0")):
-        (md / "linnos").write_text("on\n")
-        with pytest.raises(LinnappError, match="linnapp trial is at work"):
-            put_back_left(lines.append)
-    assert (md / "linnos").read_text().strip() == "off" and not left.exists()
-
-
 def test_reads_that_have_not_ended_count_as_long_as_they_waited(tmp_path: Path) -> None:
     trace = TraceBuilder()
     for action, time_us, sector in (
@@ -239,7 +210,7 @@ def test_a_picture_has_pairs_and_latencies_in_plain_numbers(tmp_path: Path) -> N
         for slow_us in ([2500.0] * 20, [150.0])
     ]
     found = TrialOutcome("md0", False, PLAN, "time", [(sides[0], sides[1])] * 3, 0, {})
-    figure.draw(found, tmp_path / "trial.svg")
+    trial_figure.draw(found, tmp_path / "trial.svg")
     words = re.findall(r"<!-- (.*?) -->", (tmp_path / "trial.svg").read_text())
     assert {"1", "2", "3", "200", "500", "1,000", "10 %"} <= set(words)
     assert not any(re.search(r"times|\^|\.\d", word) for word in words)

@@ -17,8 +17,10 @@ trace events keep each read's sector permanently, and are full within seconds.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,11 +28,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.drive.enable.checks import Target, check_array, check_space, find_target
-from linnapp.drive.enable.places import alone, remove_unused
+from linnapp.drive.checks import Target, check_array, check_space, find_target
 from linnapp.drive.md import MdArray
+from linnapp.drive.state import alone, remove_unused
+from linnapp.drive.switches import alternating, restore_left
 from linnapp.drive.sysfs import Drive, disk_stat, observer_of
-from linnapp.drive.trial.state import folder_of, put_back_at_end, put_back_left, remove_folder
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath
 from linnapp.learn.judging.paired_blocks import (
@@ -214,34 +216,44 @@ def _takes_part(name: str) -> bool:
 def run_trial(device: str, plan: Plan, display: Display) -> TrialOutcome:
     """Switch off and on until it is decided or the time is over; ctrl-C ends it earlier."""
     plan.check()
-    put_back_left(display.log)
+    restore_left(display.log)
     target, array = check_trial(device), MdArray(device)
     with alone():
-        remove_folder(array.name)  # of a trial that was ended by a crash of the machine
+        folder = target.folder / "trial"
+        _remove_folder(folder)  # of a trial that was ended by a crash of the machine
         was_on = bool(array.asks)
-        trial = _Trial(target, array, plan, display)
+        trial = _Trial(target, array, folder, plan, display)
         try:
-            with put_back_at_end(array):
+            with alternating(array, folder, display.log):
                 ended = trial.run()
         finally:
-            remove_folder(array.name)
+            _remove_folder(folder)
             remove_unused()
     return TrialOutcome(
         array.name, was_on, plan, ended, trial.pairs, trial.disturbed, trial.effects
     )
 
 
+def _remove_folder(folder: Path) -> None:
+    """Remove a trial's folder of recordings, and its parent if that has no models."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        folder.parent.rmdir()
+
+
 class _Trial:
     """A running trial."""
 
-    def __init__(self, target: Target, array: MdArray, plan: Plan, display: Display) -> None:
+    def __init__(
+        self, target: Target, array: MdArray, folder: Path, plan: Plan, display: Display
+    ) -> None:
         self._target = target
         self._array = array
         self._plan = plan
         self._display = display
         self._rng = np.random.default_rng(plan.seed)
         self._looks = looks(plan.n_pairs)
-        self.folder = folder_of(array.name)
+        self._folder = folder
         self.pairs: list[tuple[Block, Block]] = []
         self.disturbed = 0
         self.effects: dict[str, Effect] = {}
@@ -305,7 +317,7 @@ class _Trial:
         before = self._counted()
         (recording,), _ = record(
             [Path("/dev", self._array.name)],
-            self.folder,
+            self._folder,
             duration_s=recorded_s,
             keep_interrupted=False,
         )

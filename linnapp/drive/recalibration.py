@@ -4,7 +4,7 @@
 A drive's model is trained for its inflection point. When the drive ages or its load changes, the
 point moves: the active threshold then is at a different percentile of the new recording than the
 new point. A difference of five percentiles (section 4.5 of Hao et al., OSDI 2020) more than
-sampling explains (:mod:`linnapp.drive.recalibrate.resampling`) requires a new model.
+sampling explains (:mod:`linnapp.drive.resampling`) requires a new model.
 
 Latency models have no such point: they are trained again each time, which takes seconds.
 
@@ -13,7 +13,7 @@ off (:mod:`linnapp.drive.observing`); both are restored afterwards.
 
 The newest reads of the recording are not used in training. The new model must serve them better
 than the active one, otherwise the active one is kept
-(:mod:`linnapp.drive.recalibrate.comparison`). A drive always has a working model: the new one is
+(:mod:`linnapp.drive.comparison`). A drive always has a working model: the new one is
 trained in a separate directory, uploaded atomically and checked. The old one stays active if any
 step before that fails, is interrupted or is killed.
 """
@@ -32,16 +32,16 @@ from pathlib import Path
 from typing import Any
 
 from linnapp.drive import state
-from linnapp.drive.drives_conf import DriveEntry, load_conf, save_conf
-from linnapp.drive.enable.checks import name_to_keep
-from linnapp.drive.enable.places import alone
+from linnapp.drive.comparison import Comparison, compare
+from linnapp.drive.deployment import replace_model
+from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
 from linnapp.drive.journal import Log
 from linnapp.drive.md import arrays_of
-from linnapp.drive.observing import observing
-from linnapp.drive.recalibrate.comparison import Comparison, compare
-from linnapp.drive.recalibrate.resampling import LatencyBlocks, sampling_percentiles
+from linnapp.drive.resampling import LatencyBlocks, sampling_percentiles
+from linnapp.drive.stable_ids import name_to_keep
+from linnapp.drive.state import alone
+from linnapp.drive.switches import observing, restore_left
 from linnapp.drive.sysfs import Drive, has_no_node, node_of
-from linnapp.drive.uploading import replace_model
 from linnapp.errors import DeviceError, LinnappError, NoGainError, as_options
 from linnapp.files import AnyPath, locked_folder, os_errors
 from linnapp.learn.features.dataset import load_reads
@@ -185,10 +185,11 @@ def recalibrate(
             # Use the disks, even if a partition or a bare name was given.
             disks = [node_of(drive.name) for drive in drives]
             names = [drive.name for drive in drives]
+            restore_left(log, names)
             with contextlib.ExitStack() as stack:
                 if any(map(arrays_of, names)):  # lock out other processes
                     stack.enter_context(alone())
-                stack.enter_context(observing(names, log))
+                stack.enter_context(observing(names, "recalibrate", log))
                 done, _ = record(
                     disks,
                     directory,
@@ -330,16 +331,16 @@ def _write_to_conf(conf_path: AnyPath, uploaded: dict[str, str], log: Log) -> No
     """Enter the new models in drives.conf, so that the active models are also restored."""
     try:
         conf = load_conf(conf_path)
-        if conf is None or not any(name_to_keep(drive) in conf.drives for drive in uploaded):
+        if not any(name_to_keep(drive) in conf.drives for drive in uploaded):
             return
         with alone():
-            conf = load_conf(conf_path) or conf
+            conf = load_conf(conf_path)
             entries: dict[str, DriveEntry] = {}
             for drive, path in uploaded.items():
                 if entry := conf.drives.get(name_to_keep(drive)):
                     whole = Path(path).absolute()
                     entries[name_to_keep(drive)] = dataclasses.replace(entry, model=whole)
-            save_conf(conf_path, conf.updated(entries, {}))
+            save_conf(conf_path, conf.updated(DrivesConf(entries)))
         log(f"{conf_path}: has the new models, for the next boot")
     except LinnappError as error:
         log(f"{conf_path}: has the old models still, which the next boot brings back: {error}")

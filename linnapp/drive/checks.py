@@ -12,7 +12,7 @@ from pathlib import Path
 from linnapp.drive import state
 from linnapp.drive.drives_conf import DrivesConf
 from linnapp.drive.md import MdArray, cannot_ask, is_md
-from linnapp.drive.stable_ids import stable_id
+from linnapp.drive.stable_ids import name_to_keep
 from linnapp.drive.sysfs import (
     Drive,
     disk_name,
@@ -48,35 +48,31 @@ class Target:
     array: str | None = None
 
     @property
-    def key(self) -> str:
-        """Name of its files."""
-        return self.array or "+".join(self.drives)
+    def folder(self) -> Path:
+        """The folder of its recordings and models."""
+        return state.models_root() / (self.array or "+".join(self.drives))
 
     @property
-    def shown(self) -> str:
+    def title(self) -> str:
         """Name in messages."""
         return self.array or ", ".join(self.drives)
 
     @property
-    def words(self) -> str:
+    def arguments(self) -> str:
         """Its devices as on a command line."""
-        names = self.drives if self.array is None else (self.array,)
-        return " ".join(f"/dev/{name}" for name in names)
+        return " ".join(
+            f"/dev/{name}" for name in (self.drives if not self.array else [self.array])
+        )
 
     @property
-    def named(self) -> tuple[str, ...]:
-        """All names that drives.conf gets."""
+    def names(self) -> tuple[str, ...]:
+        """The names of all devices that drives.conf gets."""
         return self.drives if self.array is None else (*self.drives, self.array)
 
     @property
-    def array_id(self) -> str | None:
-        """The array's stable name."""
-        return None if self.array is None else name_to_keep(self.array)
-
-
-def name_to_keep(name: str) -> str:
-    """Return the name of a disk or array in drives.conf: its stable id, or else its node."""
-    return stable_id(name) or str(node_of(name))
+    def nodes(self) -> list[Path]:
+        """The paths of the drives' nodes."""
+        return [node_of(name) for name in self.drives]
 
 
 def find_target(devices: Sequence[str]) -> Target:
@@ -98,23 +94,44 @@ def find_target(devices: Sequence[str]) -> Target:
 def check(target: Target, conf: DrivesConf) -> None:
     """Check that the target can be enabled, without changes; raise an error if it cannot.
 
-    `conf` is the current state: the drives that it contains may be on.
+    `conf` is the current state: the drives that it contains may be on. Others that are on were
+    switched on by other means, and their state could not be restored.
     """
     if os.geteuid() != 0:
         raise DeviceError("recording and switching on need root; run this command with sudo")
     for name in target.drives:
         _check_disk(name)
-    if target.array is not None:
-        check_array(MdArray(target.array))
+    array = None if target.array is None else MdArray(target.array)
+    if array is not None:
+        check_array(array)
     if len(target.drives) < 2:
         raise DeviceError(
-            f"{target.shown}: a single drive to read from; there must be two with the same data "
-            "for one of them to be chosen"
+            f"{target.title}: a single drive to read from; at least two drives with the same data "
+            "are needed to choose one"
         )
     for name in target.drives:
-        _check_observable(name)
-    _check_unused(target, conf)
-    check_state()
+        observer = observer_of(name)
+        if observer == "unnamed" or (observer == "none" and has_module()):
+            continue
+        drive = Drive(name)  # raises an error about what is missing
+        drive.check_runs_latency_models(f"{name}: latency models are trained")
+        mode = drive.mode
+        if mode != "off" and name_to_keep(name) not in conf.drives:
+            raise DeviceError(
+                f"{name} is already in mode {mode}, which drives.conf does not contain; to switch "
+                f"it off: linnapp disable {target.arguments}"
+            )
+    if array is not None and array.asks and name_to_keep(array.name) not in conf.arrays:
+        raise DeviceError(
+            f"{array.name} already queries LinnOS, which drives.conf does not contain; to switch "
+            f"it off: linnapp disable /dev/{array.name}"
+        )
+    directory = _existing_state_directory()
+    if not os.access(directory, os.W_OK):
+        raise DeviceError(
+            f"{directory}: not writable; name another place for recordings and models with "
+            "LINNAPP_STATE"
+        )
     check_space()
 
 
@@ -124,27 +141,31 @@ def _check_disk(name: str) -> None:
         raise DeviceError(why)
     if (disk / "dm").is_dir():
         array = _array_below(name)
-        instead = "put md on the drives and the volume on md"
-        if array:
-            instead = f"it lies on {array}: name /dev/{array}"
+        instead = (
+            f"it lies on {array}: name /dev/{array}"
+            if array
+            else ("put md on the drives and the volume on md")
+        )
         raise DeviceError(
             f"{name} is a device-mapper volume (dm-crypt, LVM), which has no queue of its own to "
             f"predict; {instead}"
         )
     if (disk / "md").is_dir():
-        raise DeviceError(f"{name} is an md array inside of the other; enable the inner one")
+        raise DeviceError(f"{name} is an md array inside another one; enable the inner one")
     if is_made_up(name):
-        raise DeviceError(f"{name} is no drive but a disk of memory or of a file; name drives")
+        raise DeviceError(f"{name} is not a drive but a disk in memory or in a file; name drives")
     if not (disk / "mq").is_dir():
-        raise DeviceError(f"{name} passes its I/Os on and serves no requests; name what is below")
+        raise DeviceError(
+            f"{name} passes its I/Os on and serves no requests; name the disks below it"
+        )
     try:
         rotates = (disk / "queue" / "rotational").read_text().strip() == "1"
     except OSError as error:
         raise DeviceError(f"{disk}/queue/rotational: {error.strerror}") from error
     if rotates:
         raise DeviceError(
-            f"{name} says that it rotates: the models are of flash; if it is an SSD behind a "
-            f"controller, echo 0 >{disk}/queue/rotational"
+            f"{name} reports that it rotates, and the models are for flash; if it is an SSD behind "
+            f"a controller, echo 0 >{disk}/queue/rotational"
         )
 
 
@@ -159,97 +180,53 @@ def _array_below(name: str) -> str | None:
 
 def check_array(array: MdArray) -> None:
     """Raise an error if an array cannot choose mirrors, or would not show its usual load."""
-    # The container of such arrays has no level.
-    if array.metadata.startswith("external"):
+    # The container of arrays with external metadata has no level.
+    metadata, level, name = array.metadata, array.level, array.name
+    if metadata.startswith("external"):
         raise DeviceError(
-            f"{array.name} has its metadata outside ({array.metadata}), of the controller's "
-            "firmware; only arrays with md's own have been tried"
+            f"{name} has external metadata ({metadata}), of the controller's firmware; only arrays "
+            "with md's own metadata have been tested"
         )
-    if not array.level:
+    if not level:
         raise DeviceError(
-            f"{array.name} does not run: some of its drives are missing, perhaps; assemble it "
-            "first (mdadm --detail)"
-        )
-    if array.level not in _MIRRORED:
-        raise DeviceError(
-            f"{array.name} is {array.level}: only {' and '.join(_MIRRORED)} have another copy to "
-            "read from"
-        )
-    if array.n_mirrors < 2:
-        raise DeviceError(f"{array.name} has one mirror: there is no other to read from")
-    if array.n_missing:
-        raise DeviceError(
-            f"{array.name} is degraded, {array.n_missing} of {array.n_mirrors} mirrors are "
-            "missing: recorded now, its load would not be the usual one; repair it first (mdadm "
+            f"{name} is not running; some of its drives may be missing; assemble it first (mdadm "
             "--detail)"
         )
-    if array.sync_action != "idle":
+    if level not in _MIRRORED:
         raise DeviceError(
-            f"{array.name} is busy ({array.sync_action}): recorded now, its load would not be the "
-            f"usual one; mdadm --wait /dev/{array.name}"
+            f"{name} is {level}: only {' and '.join(_MIRRORED)} have another copy to read from"
+        )
+    if array.n_mirrors < 2:
+        raise DeviceError(f"{name} has one mirror, so there is no other to read from")
+    if array.n_missing:
+        raise DeviceError(
+            f"{name} is degraded, {array.n_missing} of {array.n_mirrors} mirrors are missing, so "
+            "that a recording would not show its usual load; repair it first (mdadm --detail)"
+        )
+    if (action := array.sync_action) != "idle":
+        raise DeviceError(
+            f"{name} is busy ({action}), so that a recording would not show its usual load; mdadm "
+            f"--wait /dev/{name}"
         )
     disks = [mirror.disk for mirror in array.mirrors if not mirror.states & {"faulty", "spare"}]
     for disk in disks:
         if disks.count(disk) > 1:
-            raise DeviceError(f"{array.name}: two of its mirrors are on {disk}, one drive")
+            raise DeviceError(f"{name}: two of its mirrors are on the same drive, {disk}")
     if array.asks is None:
-        raise DeviceError(cannot_ask(array.name))
-
-
-def _check_observable(name: str) -> None:
-    observer = observer_of(name)
-    if observer == "none":
-        if not has_module():
-            Drive(name)  # raises an error about what is missing
-    elif observer != "unnamed":
-        Drive(name).check_runs_latency_models(f"{name}: models of latencies are trained")
-
-
-def _check_unused(target: Target, conf: DrivesConf) -> None:
-    """Refuse drives that were switched on by other means: their state could not be restored."""
-    for name in target.drives:
-        if observer_of(name) in ("kernel", "module") and name_to_keep(name) not in conf.drives:
-            mode = Drive(name).mode
-            if mode != "off":
-                raise DeviceError(
-                    f"{name} is in mode {mode} already, and not by drives.conf; if that is to end: "
-                    f"linnapp disable {target.words}"
-                )
-    if target.array is None or target.array_id in conf.arrays:
-        return
-    if MdArray(target.array).asks:
-        raise DeviceError(
-            f"{target.array} asks LinnOS already, and not by drives.conf; if that is to end: "
-            f"linnapp disable /dev/{target.array}"
-        )
+        raise DeviceError(cannot_ask(name))
 
 
 def check_space() -> None:
     """Check that there is enough disk space for a recording."""
-    there = _state_is_below()
-    free = shutil.disk_usage(there).free
+    directory = _existing_state_directory()
+    free = shutil.disk_usage(directory).free
     if free < LEAST_FREE_BYTES:
         raise DeviceError(
-            f"{there}: {free >> 20} MiB are free, and the recording may need "
+            f"{directory}: {free >> 20} MiB are free, and the recording may need "
             f"{LEAST_FREE_BYTES >> 20}; make room, or name another place with LINNAPP_STATE"
         )
 
 
-def check_state() -> None:
-    """Check that recordings and models can be stored in their folder."""
-    there = _state_is_below()
-    if not os.access(there, os.W_OK):
-        raise DeviceError(
-            f"{there}: cannot be written to; recordings and models want another place: "
-            "LINNAPP_STATE"
-        )
-
-
-def _state_is_below() -> Path:
+def _existing_state_directory() -> Path:
     directory = state.state_directory().absolute()
     return next(path for path in (directory, *directory.parents) if path.exists())
-
-
-def nodes(target: Target) -> list[Path]:
-    """Return the paths of the drives' nodes."""
-    return [node_of(name) for name in target.drives]

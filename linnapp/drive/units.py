@@ -20,26 +20,28 @@ def is_restored_by_systemd(conf_path: AnyPath) -> bool:
     return Path(conf_path) == DEFAULT_CONF and _SYSTEMD_RUNS.is_dir()
 
 
-def enable_unit(conf_path: AnyPath, log: Log) -> None:
+def enable_units(conf_path: AnyPath, log: Log) -> None:
     """Enable restoring at boot and the watchdog, if systemd does this."""
     if Path(conf_path) != DEFAULT_CONF:
-        log(f"after a reboot: linnapp restore --conf {conf_path}; the kill switch: linnapp keep")
+        log(f"to be run after a reboot: linnapp restore --conf {conf_path}; as the watchdog: ")
+        log(f"linnapp keep --conf {conf_path}")
         return
     if not _SYSTEMD_RUNS.is_dir():
-        log("no systemd here: have `linnapp restore` run at boot, before the application")
-        log("and `linnapp keep`, the kill switch, from then on")
+        log("systemd is not running: run `linnapp restore` at boot before the application, and")
+        log("`linnapp keep`, the watchdog, from then on")
         return
-    if why := _systemctl("enable", UNIT):
-        log(f"{UNIT} is not enabled: {why}; have `linnapp restore` run at boot")
-    else:
-        log(f"{UNIT} restores it after a reboot")
-    if why := _systemctl("enable", "--now", KEEP_UNIT):
-        log(f"{KEEP_UNIT} does not run: {why}; have `linnapp keep` run, the kill switch")
-    else:
-        log(f"{KEEP_UNIT} switches it off, should it not be as training foresaw")
+    for unit, words, does in (
+        (UNIT, ("enable",), "restores the settings after a reboot"),
+        (KEEP_UNIT, ("enable", "--now"), "resets drives that deviate from training"),
+    ):
+        if why := _systemctl(*words, unit):
+            command = "linnapp " + unit.removeprefix("linnapp-").removesuffix(".service")
+            log(f"{unit} is not enabled: {why}; run `{command}` by other means")
+        else:
+            log(f"{unit} {does}")
 
 
-def disable_unit(conf_path: AnyPath, log: Log) -> None:
+def disable_units(conf_path: AnyPath, log: Log) -> None:
     """Disable both."""
     if not is_restored_by_systemd(conf_path):
         return

@@ -44,13 +44,12 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from linnapp.drive import journal
+from linnapp.drive import journal, switches
 from linnapp.drive.drives_conf import DrivesConf, load_conf, save_conf
-from linnapp.drive.enable.places import alone
+from linnapp.drive.expectations import AVOID_RATIO, Figure, Foreseen, KeptMirror, Served
 from linnapp.drive.journal import Log
-from linnapp.drive.keep import switched_back
-from linnapp.drive.keep.figures import AVOID_RATIO, Figure, Foreseen, KeptMirror, Served
 from linnapp.drive.md import MdArray
+from linnapp.drive.state import alone
 from linnapp.drive.sysfs import Drive
 from linnapp.drive.tracefs import DECISION, EXPECTED, REQUESTS, SENT, recording
 from linnapp.errors import DeviceError, LinnappError
@@ -201,7 +200,7 @@ class _Enforcing(_Kept):
         entry = conf.drives.get(self.name)
         if entry is None:
             return conf
-        return conf.updated({self.name: dataclasses.replace(entry, mode="observe")}, {})
+        return conf.updated(DrivesConf({self.name: dataclasses.replace(entry, mode="observe")}))
 
 
 class _Asking(_Kept):
@@ -239,7 +238,10 @@ class _Asking(_Kept):
 
     def written(self, conf: DrivesConf) -> DrivesConf:
         """Return a configuration with that change."""
-        return conf.updated({}, {self.name: False} if self.name in conf.arrays else {})
+        entry = conf.arrays.get(self.name)
+        if entry is None:
+            return conf
+        return conf.updated(DrivesConf({}, {self.name: dataclasses.replace(entry, asks=False)}))
 
 
 def passed_over(question: Question, device: int) -> bool:
@@ -284,7 +286,7 @@ class Keeper:
     def look(self) -> None:
         """Check once; switch back after faults that have lasted long enough."""
         try:
-            conf = load_conf(self._conf_path) or DrivesConf()
+            conf = load_conf(self._conf_path)
             self._said.pop("", None)
         except LinnappError as error:
             self._say("", str(error))
@@ -358,7 +360,7 @@ class Keeper:
                 kept.switch_back()
                 self._log(f"{kept.name}: switched back: {why}")
                 journal.note(f"{kept.name}: switched back: {why}")
-                self._tried(lambda: switched_back.remember(kept.name, why))
+                self._tried(lambda: switches.add_reset(kept.name, why))
                 self._tried(lambda: self._save(kept))
         except LinnappError as error:
             self._say(f"{kept.name} back", f"{kept.name}: is to be switched back: {error}")
@@ -366,7 +368,7 @@ class Keeper:
         self._said.pop(f"{kept.name} back", None)
 
     def _save(self, kept: _Enforcing | _Asking) -> None:
-        conf = load_conf(self._conf_path) or DrivesConf()
+        conf = load_conf(self._conf_path)
         save_conf(self._conf_path, kept.written(conf))
 
     def _tried(self, act: Callable[[], None]) -> None:

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from linnapp.drive import state
-from linnapp.drive.counters.latencies import percentile_us
+from linnapp.drive.latencies import percentile_us
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import DeviceError
 from linnapp.model.latency_model import Choosing
@@ -96,7 +96,7 @@ class DriveRow:
     #: Whether the model may be used to refuse or redirect reads; None if that is not known.
     model_usage: Choosing | None = None
     #: The reads of `read_us_percentiles`, in the buckets of
-    #: :mod:`linnapp.drive.counters.latencies`.
+    #: :mod:`linnapp.drive.latencies`.
     latency_counts: list[int] = dataclasses.field(default_factory=list)
 
     @property

@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from linnapp.drive.counters.latencies import percentile_us
 from linnapp.drive.drives_conf import DriveEntry
+from linnapp.drive.latencies import percentile_us
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
 from linnapp.learn.record import SIZES_TO_PAGES

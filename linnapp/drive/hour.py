@@ -9,8 +9,8 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from linnapp.drive.counters.latencies import percentile_us
-from linnapp.drive.counters.looks import DriveRow
+from linnapp.drive.latencies import percentile_us
+from linnapp.drive.snapshots import DriveRow
 
 MINUTES = 60
 
@@ -25,7 +25,7 @@ class Minute:
     #: completed reads, and their mean latency from request to completion
     reads: float = 0.0
     read_us: float | None = None
-    #: Reads by latency, in the buckets of :mod:`linnapp.drive.counters.latencies`; empty if the
+    #: Reads by latency, in the buckets of :mod:`linnapp.drive.latencies`; empty if the
     #: policy has timed none.
     latency_counts: list[int] = dataclasses.field(default_factory=list)
     #: Hinted reads: those admitted without the probes, those refused, and the probes.

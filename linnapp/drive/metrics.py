@@ -19,9 +19,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from linnapp import __version__
-from linnapp.drive import state
-from linnapp.drive.counters.latencies import LOWEST_US, MIDDLE_US
-from linnapp.drive.keep import switched_back
+from linnapp.drive import state, switches
+from linnapp.drive.latencies import LOWEST_US, MIDDLE_US
 from linnapp.drive.md import arrays, arrays_of
 from linnapp.drive.sysfs import MODES, Drive, disk_name, drives
 from linnapp.errors import DeviceError
@@ -74,15 +73,15 @@ def _build_info() -> GaugeMetricFamily:
     return family
 
 
-def _switched_back() -> GaugeMetricFamily:
+def _reset_times() -> GaugeMetricFamily:
     """Return the drives and arrays that were switched back and not handled by a user since."""
     family = GaugeMetricFamily(
         "linnos_switched_back_timestamp_seconds",
         "When linnapp keep switched a drive, or an array, back; while it stays so.",
         labels=["device"],
     )
-    for each in switched_back.standing():
-        family.add_metric([each.shown], each.time_s)
+    for each in switches.current_resets():
+        family.add_metric([each.current_name], each.time_s)
     return family
 
 
@@ -188,6 +187,6 @@ class DriveCollector(Collector):
         yield GaugeMetricFamily("linnos_drives", "Disks with LinnOS.", value=present)
         yield from families.values()
         yield _array_asks(self._names)
-        yield _switched_back()
+        yield _reset_times()
         if latencies:
             yield _histogram(latencies)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from linnapp.drive.trial.blocks import TrialOutcome, paired
+from linnapp.drive.trial import TrialOutcome, paired
 from linnapp.figures import check_can_draw, in_plain_numbers, save
 from linnapp.files import AnyPath
 from linnapp.learn.judging.paired_blocks import bin_edges_us

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Periodic snapshots of the kernel's counters of drives."""

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: MIT
+"""Give drives models and modes, and arrays their setting: upload, apply, undo, restore.
+
+drives.conf is the journal of every change: its entries are written before the drives change. So a
+command that is killed leaves nothing that only it knows: `linnapp restore` completes the change, at
+the next boot or when it is run, and `linnapp disable` undoes it. Only differences are written to
+the kernel, so all of this can be repeated at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from linnapp.arguments import check_choice
+from linnapp.drive import md, state, switches
+from linnapp.drive.checks import find_target
+from linnapp.drive.drives_conf import (
+    DEFAULT_CONF,
+    ArrayEntry,
+    DriveEntry,
+    DrivesConf,
+    load_conf,
+    load_filled_conf,
+    save_conf,
+)
+from linnapp.drive.journal import Log
+from linnapp.drive.md import MdArray
+from linnapp.drive.stable_ids import Identity, find_device, name_to_keep
+from linnapp.drive.sysfs import MODES, Drive, disk_name, observed, observer_of
+from linnapp.drive.units import disable_units
+from linnapp.errors import DeviceError, LinnappError
+from linnapp.files import AnyPath
+from linnapp.model import LatencyModel, Model, load_model
+from linnapp.signals import signals_held
+
+#: Interval between checks for a drive that is not there yet.
+_POLL_S = 0.2
+
+
+# -- one drive --
+
+
+def upload(
+    model: Model | LatencyModel,
+    device: AnyPath,
+    *,
+    mode: str | None = None,
+    warn: Callable[[str], None] = warnings.warn,
+) -> Drive:
+    """Upload a model atomically, check that the kernel has it, then set the mode.
+
+    Parameters
+    ----------
+    model : Model or LatencyModel
+        Or a fitted predictor, see :mod:`linnapp.learn.fitted`.
+    device : path
+        ``/dev/nvme0n1``, the disk's bare name, or a partition, which stands for its disk.
+    mode : {"off", "observe", "enforce"}, optional
+        Does not change unless given.
+    warn : callable
+        Called when the previous model cannot be kept for ``linnapp upload --previous``.
+
+    Raises
+    ------
+    DeviceError
+        If there is no such disk, its kernel lacks LinnOS, or it cannot be written.
+    ModelError
+        If the kernel does not support or refuses the model; the old one is then still active.
+    ValueError
+        If the mode is unknown.
+    """
+    if mode is not None:
+        check_choice("mode", mode, MODES)
+    model = getattr(model, "model_", model)
+    drive = Drive(os.fspath(device))
+    replace_model(drive, model, warn)
+    if mode is not None:
+        drive.set_mode(mode)
+    return drive
+
+
+def replace_model(
+    drive: Drive, model: Model | LatencyModel, warn: Callable[[str], None], *, keep: bool = True
+) -> None:
+    """Upload a model and keep the previous one; raises the errors of :func:`upload`.
+
+    `warn` is called when the previous model cannot be kept. Unless `keep`, it is dropped.
+    """
+    active = drive.read_model()
+    drive.upload(model)
+    md.restart_guards(drive.name)
+    if keep and active is not None and active != model.to_bytes():
+        try:
+            state.save_previous_model(drive.name, active)
+        except LinnappError as error:
+            warn(f"`linnapp upload --previous` will not work: {error}")
+    # If the time cannot be saved, the model's age is shown as unknown.
+    with contextlib.suppress(LinnappError):
+        state.save_upload(drive.name, model.model_id)
+
+
+def set_drive(device: str, entry: DriveEntry) -> Drive:
+    """Give a drive its model and mode."""
+    drive = observed(device)
+    if entry.model is not None:
+        model = load_model(entry.model)
+        if drive.model_id != model.model_id:
+            drive.upload(model)
+    if drive.mode != entry.mode:
+        drive.set_mode(entry.mode)
+    return drive
+
+
+# -- apply and undo --
+
+
+@contextlib.contextmanager
+def recorded(conf_path: AnyPath, change: DrivesConf) -> Iterator[DrivesConf]:
+    """Write entries to drives.conf before the block changes drives; undo that if the block fails.
+
+    Yield the content before. Signals are delayed until the end of the block.
+    """
+    with signals_held():
+        before = load_conf(conf_path)
+        after = before.updated(change)
+        if after != before:
+            save_conf(conf_path, after)
+        try:
+            yield before
+        except BaseException:
+            if after != before:
+                save_conf(conf_path, before)
+            raise
+
+
+def apply(conf_path: AnyPath, change: DrivesConf, log: Log) -> None:
+    """Give drives and arrays these settings, also in drives.conf, or undo all if a step fails."""
+    unobserved = [name for name in change.drives if not _is_observed(name)]
+    states = {name: MdArray(name).state for name in change.arrays}
+    with recorded(conf_path, change) as before:
+        try:
+            for name, entry in change.drives.items():
+                assert entry.model is not None
+                drive = observed(name)
+                # The previous model is only kept if `linnapp enable` did not make it.
+                is_first = name not in before.drives
+                replace_model(drive, load_model(entry.model), log, keep=is_first)
+                drive.set_mode(entry.mode)
+                log(f"{drive.name}: model {drive.model_id}, mode {entry.mode}")
+            for name, array in change.arrays.items():
+                md_array = MdArray(name)
+                md_array.set_asks(array.asks)
+                log(f"{md_array.name}: reads from the mirror that is predicted to answer first")
+            switches.forget_resets([*change.drives, *change.arrays])
+        except BaseException:
+            for name, was in states.items():
+                with _errors_logged(log):
+                    MdArray(name).set_state(was)
+            for name in change.drives:
+                with _errors_logged(log):
+                    _undo(name, before.drives.get(name, DriveEntry("off")), name in unobserved)
+            raise
+    log(f"written to {conf_path}")
+
+
+def _undo(name: str, entry: DriveEntry, forget: bool) -> None:
+    """Give a drive its settings of before; if `forget`, the module stops observing it."""
+    if _is_observed(name):
+        drive = set_drive(name, entry)
+        if forget:
+            drive.forget()
+
+
+def _is_observed(device: str) -> bool:
+    return observer_of(disk_name(device)) in ("kernel", "module")
+
+
+@contextlib.contextmanager
+def _errors_logged(log: Log) -> Iterator[None]:
+    """Log errors of the block, which is a step of an undo, and continue."""
+    try:
+        yield
+    except LinnappError as error:
+        log(str(error))
+
+
+def disable(
+    devices: list[str], *, conf_path: AnyPath = DEFAULT_CONF, log: Log = print
+) -> list[str]:
+    """Undo :func:`~.enabling.enable`: switch off, remove models and their entries.
+
+    `devices` are an md array, or drives; without any, all of drives.conf is disabled. A patched
+    kernel keeps a drive's model, with mode off, until it is rebooted. Return the errors of those
+    that could not be switched off, usually missing drives; their files are removed nevertheless.
+    """
+    with state.alone():
+        switches.restore_left(log)
+        conf = load_conf(conf_path)
+        drives, arrays, folders = _find_disabled(devices, conf)
+        if not drives and not arrays:
+            log(f"nothing is enabled: {conf_path} has no drive")
+        failures = []
+        with signals_held():
+            for name in sorted(arrays) + sorted(drives):
+                try:
+                    if name in arrays:
+                        _array_off(name)
+                    else:
+                        _drive_off(name)
+                    log(f"{name}: {'linnos off' if name in arrays else 'off'}")
+                except LinnappError as error:
+                    failures.append(f"{name}: {error}")
+            left = conf.without(drives | arrays)
+            if left != conf:
+                save_conf(conf_path, left)
+            switches.forget_resets(drives | arrays)
+            for folder in folders:
+                state.remove_models(folder, left.models)
+        if left.is_empty:
+            disable_units(Path(conf_path), log)
+        state.remove_unused()
+    return failures
+
+
+def _find_disabled(devices: list[str], conf: DrivesConf) -> tuple[set[str], set[str], list[Path]]:
+    """Return the selected drives and arrays of drives.conf, and the folders of their models."""
+    root = state.models_root()
+    if not devices:
+        # The folders are also those of models that were replaced by others.
+        return set(conf.drives), set(conf.arrays), [p for p in root.iterdir() if p.is_dir()]
+    target = find_target(devices)
+    drives = {name_to_keep(name) for name in target.drives}
+    arrays = {name_to_keep(target.array)} if target.array else set()
+    drives |= {name for name, entry in conf.drives.items() if entry.array in arrays}
+    folders = [target.folder]
+    for name in drives & conf.drives.keys():
+        entry = conf.drives[name]
+        if entry.array is not None and entry.array not in arrays:
+            raise DeviceError(f"{name} is in {entry.array}: linnapp disable {entry.array}")
+        if entry.model is not None and root in entry.model.parents:
+            folders.append(root / entry.model.relative_to(root).parts[0])
+    return drives, arrays, list(dict.fromkeys(folders))
+
+
+def _array_off(name: str) -> None:
+    array = MdArray(name)
+    if array.asks:
+        array.set_asks(False)
+
+
+def _drive_off(name: str) -> None:
+    """Switch a drive off, and remove the state of our upload.
+
+    That of another model, from before it, is kept.
+    """
+    if not _is_observed(name):
+        return
+    drive = Drive(name)
+    directory = state.state_directory() / drive.name
+    previous = directory / "previous.linnos"
+    with contextlib.suppress(OSError):
+        (directory / "upload.json").unlink(missing_ok=True)
+        with contextlib.suppress(LinnappError):
+            if previous.exists() and load_model(previous).model_id == drive.model_id:
+                previous.unlink()
+        directory.rmdir()
+    drive.set_mode("off")
+    drive.forget()
+
+
+# -- restore --
+
+
+def restore(
+    conf_path: AnyPath, *, wait_s: float = 0.0, log: Log = print, warn: Log = print
+) -> list[str]:
+    """Apply drives.conf to all its drives and arrays, each independently, and return the errors.
+
+    In total, wait up to `wait_s` for drives that do not exist yet. The mode of a drive that failed
+    does not change. If devices have other names now, drives.conf gets these.
+    """
+    switches.restore_left(log)
+    conf = load_filled_conf(conf_path)
+    deadline = time.monotonic() + wait_s
+    failures, renamed = [], {}
+    entries: dict[str, DriveEntry | ArrayEntry] = {**conf.drives, **conf.arrays}
+    for name, entry in entries.items():
+        try:
+            device = _wait_for(name, entry.identity, deadline)
+            if isinstance(entry, ArrayEntry):
+                array = MdArray(device)
+                array.set_asks(entry.asks)
+                current, text = array.name, f"linnos {'on' if entry.asks else 'off'}"
+            else:
+                drive = set_drive(device, entry)
+                current, text = drive.name, f"model {drive.model_id or 'none'}, mode {drive.mode}"
+            if device != name:
+                renamed[name] = name_to_keep(current)
+                log(f"{name} is {device} now, according to the values that it reports")
+            log(f"{current}: {text} ({name})")
+        except LinnappError as error:
+            text = str(error)
+            failures.append(text if text.startswith(name) else f"{name}: {text}")
+    if renamed:
+        try:
+            with state.alone():
+                save_conf(conf_path, load_filled_conf(conf_path).renamed(renamed))
+            log(f"{conf_path}: has the new names")
+        except (LinnappError, ValueError) as error:
+            warn(f"{conf_path} keeps the old names: {error}")
+    return failures
+
+
+def _wait_for(name: str, identity: Identity, deadline: float) -> str:
+    """Wait for the device that drives.conf calls `name`, and return its current name."""
+    while True:
+        try:
+            return find_device(name, identity)
+        except DeviceError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_POLL_S)

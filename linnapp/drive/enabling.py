@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: MIT
+"""Make an array read from the mirror that is predicted to answer first, in one step.
+
+The array's own load is recorded, and a latency model is trained for each drive and evaluated on
+reads that were not used in training. Only if all models have a benefit, the deployment is changed
+(:mod:`linnapp.drive.deployment`): models are uploaded, the drives observe, md queries LinnOS.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from linnapp.drive import state, switches
+from linnapp.drive.checks import Target, check
+from linnapp.drive.deployment import apply
+from linnapp.drive.drives_conf import DEFAULT_CONF, ArrayEntry, DriveEntry, DrivesConf, load_conf
+from linnapp.drive.journal import Log
+from linnapp.drive.stable_ids import identity_of, name_to_keep, warn_of_name
+from linnapp.drive.sysfs import disk_stat, observer_of
+from linnapp.drive.units import KEEP_UNIT, UNIT, enable_units, is_restored_by_systemd
+from linnapp.errors import NoGainError, TraceError
+from linnapp.files import AnyPath
+from linnapp.learn.options import Observer, Recipe
+from linnapp.learn.recipe import train_array
+from linnapp.learn.trees.training import MIN_READS
+from linnapp.model import SUFFIX
+from linnapp.trace.recorded import check_losses
+from linnapp.trace.recording import (
+    PROGRESS_EVERY_S,
+    RecordingProgress,
+    UnmergedError,
+    check_can_trace,
+    record,
+)
+
+#: Default duration of a recording: three of the checkpoints that databases make every five
+#: minutes, and enough reads from a rate of 1.6 per second and drive.
+DEFAULT_S = 900.0
+
+#: Interval between checks of the disk space for a recording if no progress is shown.
+_CHECK_SPACE_EVERY_S = 20.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """Progress of a recording."""
+
+    seconds: float
+    of_seconds: float
+    #: Per drive.
+    reads: dict[str, int]
+    #: Minimum number per drive for a useful model.
+    reads_needed: int
+    #: Number of lost events.
+    dropped: int
+
+
+def reads_needed(recipe: Recipe) -> int:
+    """Return the minimum number of a drive's reads with which a model can rank them."""
+    share = 1 - recipe.training.validation_share - recipe.training.test_share
+    return math.ceil(MIN_READS / share) + 1
+
+
+def steps(
+    target: Target, conf_path: AnyPath, for_s: float, recordings: AnyPath | None = None
+) -> list[str]:
+    """Describe the steps of :func:`enable`, without changes."""
+    names = ", ".join(target.drives)
+    observers = {name: observer_of(name) for name in target.drives}
+    unobserved = [name for name, by in observers.items() if by in ("none", "unnamed")]
+    found = [
+        f"record {names} with blktrace for {for_s:g} s"
+        if recordings is None
+        else f"read the recordings of {names} in {recordings}",
+        f"train a latency model for each in {target.folder}, and change nothing if one of them "
+        "cannot choose, or predicts the newest reads no better than a simpler method",
+    ]
+    if "none" in observers.values():
+        found.append("modprobe linnos")
+    if unobserved:
+        found.append(f"let the module linnos observe {', '.join(unobserved)}")
+    kept = ", ".join(map(name_to_keep, target.names))
+    found.append(f"write {conf_path}: {kept}")
+    found += [f"upload {name}'s model, mode observe" for name in target.drives]
+    if target.array is not None:
+        found.append(f"echo on >/sys/block/{target.array}/md/linnos")
+    if is_restored_by_systemd(Path(conf_path)):
+        found += [f"systemctl enable {UNIT}", f"systemctl enable --now {KEEP_UNIT}"]
+    return found
+
+
+def check_enabling(target: Target, conf_path: AnyPath, recordings: AnyPath | None = None) -> None:
+    """Raise an error if :func:`enable` cannot work."""
+    check(target, load_conf(conf_path))
+    if recordings is None:
+        check_can_trace(target.nodes)
+
+
+def enable(
+    target: Target,
+    *,
+    conf_path: AnyPath = DEFAULT_CONF,
+    for_s: float = DEFAULT_S,
+    recordings: AnyPath | None = None,
+    log: Log = print,
+    on_progress: Callable[[Progress], None] | None = None,
+    observer: Observer | None = None,
+) -> None:
+    """Record for `for_s`, train, evaluate, upload, switch on, and save the settings.
+
+    `recordings` is a folder whose ``<drive>.blk`` is used instead of recording. `log` receives a
+    line for each step; `on_progress` is called twice a second during the recording.
+
+    Raises
+    ------
+    NoGainError
+        If a drive's model has no benefit; nothing is then changed.
+    LinnappError
+        If a check or a step fails; all changes are then undone.
+    KeyboardInterrupt
+        On ctrl-C; nothing is then changed, and a recording that was started is kept.
+    """
+    recipe = Recipe(kind="latency")
+    switches.restore_left(log)
+    check_enabling(target, conf_path, recordings)
+    for name in target.names:
+        if why := warn_of_name(name):
+            log(f"warning: {why}")
+    with state.alone():
+        own = target.folder / "recording"
+        models = _new_folder(target.folder)
+        try:
+            if recordings is None:
+                _record(target, own, for_s, recipe, log, on_progress)
+            _train(target, Path(recordings or own), models, recipe, log, observer)
+            # Read it again, because it may have changed during the recording.
+            check(target, load_conf(conf_path))
+            apply(conf_path, _change(target, models), log)
+        except BaseException as error:
+            shutil.rmtree(models, ignore_errors=True)
+            if recordings is None and not isinstance(error, UnmergedError):
+                _keep_or_remove(target, own, isinstance(error, NoGainError | TraceError), log)
+            with contextlib.suppress(OSError):
+                target.folder.rmdir()
+            state.remove_unused()
+            raise
+        # This also removes the remains of a run that was killed.
+        state.remove_models(target.folder, load_conf(conf_path).models)
+    enable_units(Path(conf_path), log)
+
+
+def _new_folder(parent: Path) -> Path:
+    """Return a folder that does not exist yet; drives.conf may name one of the same second."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    names = (stamp, *(f"{stamp}-{n}" for n in range(2, 1000)))
+    return next(parent / name for name in names if not (parent / name).exists())
+
+
+def _change(target: Target, models: Path) -> DrivesConf:
+    """Return the entries of drives.conf that the target gets."""
+    array = None if target.array is None else name_to_keep(target.array)
+    drives = {
+        name_to_keep(name): DriveEntry(
+            "observe", models / f"{name}{SUFFIX}", array, identity_of(name)
+        )
+        for name in target.drives
+    }
+    if target.array is None or array is None:
+        return DrivesConf(drives)
+    return DrivesConf(drives, {array: ArrayEntry(True, identity_of(target.array))})
+
+
+def _record(
+    target: Target,
+    directory: Path,
+    for_s: float,
+    recipe: Recipe,
+    log: Log,
+    on_progress: Callable[[Progress], None] | None,
+) -> None:
+    begin = {name: disk_stat(name)["read_ios"] for name in target.drives}
+    needed = reads_needed(recipe)
+
+    def reads() -> dict[str, int]:
+        return {name: disk_stat(name)["read_ios"] - begin[name] for name in target.drives}
+
+    def show(progress: RecordingProgress) -> None:
+        free = shutil.disk_usage(directory).free
+        if free < progress.size_bytes:
+            raise TraceError(
+                f"{directory}: {progress.size_bytes >> 20} MiB are recorded after "
+                f"{progress.seconds:.0f} s, {free >> 20} are free, and merging takes as much "
+                "again; make room, record for a shorter time (--for), or name another place with "
+                "LINNAPP_STATE"
+            )
+        if on_progress is not None:
+            on_progress(Progress(progress.seconds, for_s, reads(), needed, progress.dropped))
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    # Remove a previous recording, parts of which could otherwise remain.
+    shutil.rmtree(directory, ignore_errors=True)
+    log(f"recording {', '.join(target.drives)} for {for_s:g} s; ctrl-C ends it without any change")
+    with switches.observing(target.drives, "enable", log):
+        done, _ = record(
+            target.nodes,
+            directory,
+            duration_s=for_s,
+            on_progress=show,
+            progress_every_s=PROGRESS_EVERY_S if on_progress else _CHECK_SPACE_EVERY_S,
+            on_interrupted=stop,
+        )
+    if not any(reads().values()):
+        raise TraceError(
+            f"{target.title}: no reads during the recording, so there is nothing to learn from; "
+            "enable it under its usual load"
+        )
+    for recording in done:
+        if recording.dropped:
+            log(f"{recording.drive}: {recording.dropped} events dropped in the recording")
+
+
+def _keep_or_remove(target: Target, directory: Path, useless: bool, log: Log) -> None:
+    """Print the path of a recording if it is complete and may be useful, otherwise remove it."""
+    if useless or not all((directory / f"{name}.blk").exists() for name in target.drives):
+        shutil.rmtree(directory, ignore_errors=True)
+        return
+    log(
+        "nothing is changed; to train on what is recorded: linnapp enable "
+        f"{target.arguments} --recordings {directory}"
+    )
+
+
+def _train(
+    target: Target,
+    recordings: Path,
+    models: Path,
+    recipe: Recipe,
+    log: Log,
+    observer: Observer | None,
+) -> None:
+    log(f"training {', '.join(target.drives)}")
+    traces = [recordings / f"{name}.blk" for name in target.drives]
+    for trace in traces:
+        check_losses(trace)
+    # Use one process only, because the machine has other work.
+    trained = train_array(traces, models, recipe, observer=observer, processes=1)
+    if len(trained) < len(target.drives):
+        raise KeyboardInterrupt
+    reasons = []
+    records = {name: state.read_json(models / f"{name}.json") for name in target.drives}
+    # If the other models compare predictions, a model of bursts only separates fast from slow.
+    burst_only = target.array is not None and all(map(is_burst_only, records.values()))
+    for name, record_of in records.items():
+        if burst_only:
+            log(
+                f"{name}: its model knows synthetic bursts only; md uses it in bursts as long as "
+                f"that has a benefit; {record_of['remedy']}"
+            )
+        elif why := why_not(record_of):
+            reasons.append(f"{name}: {why}")
+    if reasons:
+        raise NoGainError(f"{target.title} is not changed. {'; '.join(reasons)}")
+
+
+def is_burst_only(record: Mapping[str, Any]) -> bool:
+    """Return true if a model learnt only from bursts that were added to a drive's own reads."""
+    return not record["chooses"] and record["n_trees"] > 0
+
+
+def why_not(record: Mapping[str, Any]) -> str:
+    """Return the reason why a drive's model has no benefit; empty if it has one.
+
+    It is compared with the choice made without it: md's, by pending I/Os, or none. The record of
+    its training has statistics of the newest reads, by trees that were not trained on them.
+    """
+    if not record["chooses"]:
+        why = record["why_no_trees"] or "too few trees"
+        return f"its model cannot choose ({why}); {record['remedy']}"
+    area = record["auc"]
+    if area is None:
+        own, last = record["mean_abs_log2_error"], record["mean_abs_log2_error_last_latencies"]
+        if own <= last:
+            return ""
+        return (
+            f"its model has no benefit: for the newest reads, its error is a factor of "
+            f"{2**own:.2f}, that of the mean of the last latencies {2**last:.2f}"
+        )
+    others = {"the number of pending pages": record["auc_pending"] or 0.0, "chance": 0.5}
+    best = max(others, key=lambda name: others[name])
+    if area > others[best]:
+        return ""
+    return (
+        f"its model has no benefit: for the newest reads, its area under ROC is {area:.3f}, that "
+        f"of {best} {others[best]:.3f}; record for longer, under a load that makes the drive slow"
+    )

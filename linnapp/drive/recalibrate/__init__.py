@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Keep models current: record again, and replace models by better ones."""

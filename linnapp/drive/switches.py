@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: MIT
+"""Settings that a command changes for a while, and those that `linnapp keep` has reset.
+
+A recording must show the full default load of a drive. In ``enforce``, a refused read is never seen
+to be slow. If md queries LinnOS, reads that it redirects from a slow mirror are not seen there
+either. The inflection point of such a recording would drift away from the drive's own, other reads
+would be refused, and it would drift further. A trial switches md's queries on and off.
+
+The settings are restored however the command ends. After ctrl-C, a signal or an error, the command
+does it. If it is killed, a shell that waits for its end does so immediately. If that is killed as
+well, for example by the OOM killer or systemd, a file in /run has the settings: `linnapp trial`,
+`enable`, `recalibrate`, `disable` and `restore` read it first. After a reboot, the kernel has its
+defaults, and `linnapp restore` applies drives.conf.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from linnapp.drive import journal, state
+from linnapp.drive.journal import Log
+from linnapp.drive.md import MdArray, arrays_of, is_md
+from linnapp.drive.stable_ids import name_to_keep
+from linnapp.drive.sysfs import Drive, disk_name, observer_of
+from linnapp.errors import DeviceError, LinnappError
+from linnapp.files import explain_os_error, os_errors
+from linnapp.signals import signals_held
+
+#: Waits for a line; the end of the pipe without a line means that the command was killed. It has
+#: its own session, so that a signal from the terminal that ends the command does not end it.
+_KEEPER = """\
+trap '' HUP INT TERM
+read -r done && exit
+record=$1 folder=$2
+shift 2
+while [ $# -gt 0 ]; do
+    echo "$1" >"$2" || failed=1
+    shift 2
+done
+rm -rf "$folder"
+[ -n "$failed" ] || rm -f "$record"
+"""
+
+
+def run_directory() -> Path:
+    """Return the directory of the files that describe changed settings."""
+    return Path(os.environ.get("LINNAPP_RUN", "/run/linnapp"))
+
+
+class Switch:
+    """A drive's mode, or whether an array queries LinnOS; and its values for a while."""
+
+    def __init__(self, device: Drive | MdArray, *meanwhile: str) -> None:
+        self.device = device
+        self.meanwhile = meanwhile
+        self.before = self.value
+        if isinstance(device, Drive):
+            self.file, self.title = device.mode_file, f"{device.name}: mode"
+        else:
+            self.file, self.title = device.attribute, f"{device.name}: linnos"
+
+    @property
+    def value(self) -> str:
+        """The current value."""
+        return self.device.mode if isinstance(self.device, Drive) else self.device.state
+
+    def set(self, value: str, *, noted: bool = True) -> None:
+        """Set a value; a change is recorded in the journal unless `noted` is false."""
+        if isinstance(self.device, Drive):
+            self.device.set_mode(value)
+        else:
+            self.device.set_state(value, noted=noted)
+
+
+@contextlib.contextmanager
+def switched(
+    switches: Sequence[Switch], command: str, key: str, log: Log, folder: Path | None = None
+) -> Iterator[None]:
+    """Restore settings when the block ends or the program is killed in it.
+
+    A setting that has none of the values for a while at the end was changed by another process, and
+    is kept. If the program is killed, `folder` is removed. An array that is switched on again
+    measures its benefit from the start (:meth:`.MdArray.set_state`).
+    """
+    if not switches:
+        yield
+        return
+    record = run_directory() / f"{command}-{key}.json"
+    with os_errors(record):
+        record.parent.mkdir(parents=True, exist_ok=True)
+        stream = record.open("a+")
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with stream:
+        stream.truncate(0)
+        settings = [
+            {"name": s.device.name, "device": name_to_keep(s.device.name), "before": s.before}
+            for s in switches
+        ]
+        json.dump({"settings": settings, "folder": folder and str(folder)}, stream)
+        stream.flush()
+        pairs = [word for switch in switches for word in (switch.before, str(switch.file))]
+        with signals_held():
+            keeper = subprocess.Popen(
+                ["sh", "-c", _KEEPER, f"linnapp-{command}-keeper", record, folder or "", *pairs],
+                stdin=subprocess.PIPE,
+                start_new_session=True,
+            )
+        try:
+            yield
+        finally:
+            with signals_held():  # after another signal, the remaining ones must still be restored
+                failures = []
+                for switch in switches:
+                    try:
+                        if switch.value in switch.meanwhile:
+                            switch.set(switch.before, noted=command != "trial")
+                    except LinnappError as error:
+                        failures.append(
+                            f"{switch.title} could not be restored to {switch.before}: {error}"
+                        )
+                record.unlink(missing_ok=True)
+                keeper.communicate(b"done\n")
+                for failure in failures:
+                    log(failure)
+
+
+@contextlib.contextmanager
+def observing(names: Sequence[str], command: str, log: Log) -> Iterator[None]:
+    """Set drives to observe if they enforce, and their arrays to off, until the block ends."""
+    drives = [Drive(name) for name in names if observer_of(name) in ("kernel", "module")]
+    switches = [Switch(drive, "observe") for drive in drives if drive.mode == "enforce"]
+    arrays = {array.name: array for name in names for array in arrays_of(name)}
+    switches += [Switch(array, "off") for array in arrays.values() if array.asks]
+    with switched(switches, command, "+".join(names), log):
+        for switch in switches:
+            (value,) = switch.meanwhile
+            log(f"{switch.title} is {value} during the recording, so that no read is redirected")
+            switch.set(value)
+        yield
+
+
+@contextlib.contextmanager
+def alternating(array: MdArray, folder: Path, log: Log) -> Iterator[None]:
+    """Let a trial switch an array on and off until the block ends."""
+    switch = Switch(array, "on", "off")
+    with switched([switch], "trial", array.name, log, folder):
+        journal.note(f"{switch.title} off and on in turn from now on")
+        yield
+    journal.note(f"{switch.title} {switch.before}, as before the trial")
+
+
+def restore_left(log: Log, names: Collection[str] = ()) -> None:
+    """Restore the settings that killed commands have left changed.
+
+    Raise an error if a running command has changed settings; of `names` only, if there are any.
+    """
+    for path in sorted(run_directory().glob("*-*.json")):
+        command = path.stem.partition("-")[0]
+        try:
+            with path.open() as stream:
+                text = stream.read()
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _restore_left(command, text, log)
+                path.unlink(missing_ok=True)
+        except FileNotFoundError:
+            continue  # the shell that waited for the command's end has restored them
+        except BlockingIOError:
+            if names and not any(f'"{name}"' in text for name in names):
+                continue
+            raise LinnappError(
+                f"linnapp {command} is running and has changed settings ({path}); wait until it "
+                "ends, or end it with ctrl-C"
+            ) from None
+        except OSError as error:
+            raise explain_os_error(error, path) from error
+
+
+def _restore_left(command: str, text: str, log: Log) -> None:
+    killed = f"linnapp {command} was killed"
+    try:
+        left = json.loads(text)
+        settings = [(str(s["name"]), s["device"], str(s["before"])) for s in left["settings"]]
+        folder = left["folder"]
+    except (ValueError, TypeError, KeyError):
+        log(f"{killed}, and did not record the settings before it")
+        return
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+    for name, device, before in settings:
+        try:
+            if name_to_keep(name) != device:
+                log(f"{name}: {killed}; that device is missing, this is another")
+                continue
+            switch = Switch(MdArray(name) if is_md(name) else Drive(name))
+            switch.set(before)
+            log(f"{switch.title} {before}, as before {killed}")
+        except DeviceError as error:
+            log(f"{name}: {killed}; {error}")
+
+
+# -- drives and arrays that `linnapp keep` has reset --
+
+_RESETS = "switched-back.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Reset:
+    """A drive or array that `linnapp keep` has reset."""
+
+    #: Its stable name, as in drives.conf.
+    name: str
+    #: Time in seconds since 1970.
+    time_s: float
+    why: str
+
+    @property
+    def current_name(self) -> str:
+        """Its current name."""
+        return disk_name(self.name)
+
+    @property
+    def is_current(self) -> bool:
+        """True if it exists and has not been switched on again."""
+        try:
+            if is_md(self.name):
+                return not MdArray(self.name).asks
+            return Drive(self.name).mode != "enforce"
+        except LinnappError:
+            return False
+
+    def describe(self) -> str:
+        """Return the event and the remedy."""
+        at = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.time_s))
+        name = self.current_name
+        if is_md(self.name):
+            return (
+                f"{name}: linnapp keep switched linnos off at {at}: {self.why}; to train again and "
+                f"switch it on: linnapp enable /dev/{name}"
+            )
+        return (
+            f"{name}: linnapp keep set it to observe at {at}: {self.why}; linnapp recalibrate its "
+            "array, then linnapp upload --mode enforce, and mode = enforce in drives.conf"
+        )
+
+
+def current_resets() -> list[Reset]:
+    """Return all that have not been switched on again; for other users, those in root's state."""
+    return [each for each in _load_resets() if each.is_current]
+
+
+def add_reset(name: str, why: str) -> None:
+    """Record an event."""
+    others = (each for each in _load_resets() if each.name != name)
+    _save_resets([*others, Reset(name, time.time(), why)])
+
+
+def forget_resets(names: Iterable[str]) -> None:
+    """Remove events that are obsolete: switched on again after new training, or off."""
+    before, names = _load_resets(), set(names)
+    left = [each for each in before if each.name not in names]
+    if left != before:
+        with contextlib.suppress(LinnappError):
+            _save_resets(left)
+
+
+def _load_resets() -> list[Reset]:
+    found = []
+    for name, each in state.load_shared(_RESETS).items():
+        # The data come from a file, which may have any content.
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            found.append(Reset(name, float(each["time_s"]), str(each["why"])))
+    return found
+
+
+def _save_resets(resets: Sequence[Reset]) -> None:
+    path = state.state_directory() / _RESETS
+    with os_errors(path):
+        if not resets:
+            path.unlink(missing_ok=True)
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+    state.write_json(path, {each.name: {"time_s": each.time_s, "why": each.why} for each in resets})
