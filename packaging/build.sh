@@ -120,7 +120,7 @@ cluster_library() {
  is told by what its own reads took on each node and, where nodes run
  linnos-agent, by what their drives are predicted to take. It does no I/O."
 	finish liblinnos-cluster-dev libdevel \
-		"liblinnos-cluster1 (= $version), liblinnos-dev (= $version)" "" "" \
+		"liblinnos-cluster1 (= $version), liblinnos-dev (= $version), libsodium-dev" "" "" \
 		"chooses the node that is expected to answer first: development" \
 		" Header, static library, pkg-config file and manual page of liblinnos-cluster."
 }

@@ -12,16 +12,16 @@ static size_t ignore(struct agent *agent, enum ignored why)
 	return 0;
 }
 
-/* Read and verify a query. If keys are configured, set *key to the one that signed it. */
+/* Read and verify a query. If there are keys, set *key to the one that signed it. */
 static enum datagram_fault read_question(const struct agent *agent, struct question *question,
-					 const uint8_t *datagram, size_t bytes,
+					 bool is_signed, const uint8_t *datagram, size_t bytes,
 					 const struct key **key)
 {
 	static const struct key none;
 	enum datagram_fault fault = DATAGRAM_NOT_SIGNED;
 
 	*key = &none;
-	if (!agent->n_keys)
+	if (!is_signed || !agent->n_keys)
 		return question_read(question, NULL, 0, datagram, bytes);
 	for (unsigned int k = 0; k < agent->n_keys && fault == DATAGRAM_NOT_SIGNED; k++) {
 		*key = &agent->keys[k];
@@ -30,7 +30,7 @@ static enum datagram_fault read_question(const struct agent *agent, struct quest
 	return fault;
 }
 
-size_t agent_answer(struct agent *agent, struct rate *rate, uint64_t now_ns,
+size_t agent_answer(struct agent *agent, struct rate *rate, bool is_signed, uint64_t now_ns,
 		    uint8_t datagram[DATAGRAM_BYTES_MAX], size_t bytes)
 {
 	struct question question;
@@ -39,7 +39,7 @@ size_t agent_answer(struct agent *agent, struct rate *rate, uint64_t now_ns,
 
 	if (!rate)
 		return ignore(agent, IGNORED_STRANGER);
-	switch (read_question(agent, &question, datagram, bytes, &key)) {
+	switch (read_question(agent, &question, is_signed, datagram, bytes, &key)) {
 	case DATAGRAM_MALFORMED:
 		return ignore(agent, IGNORED_MALFORMED);
 	case DATAGRAM_NOT_SIGNED:

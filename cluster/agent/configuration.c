@@ -38,9 +38,9 @@ static bool whole(const char *text, unsigned long most, unsigned long *value)
 static const char *take_path(char *to, size_t bytes, const char *text)
 {
 	if (*text != '/')
-		return fault("%s: not an absolute path", text);
+		return fault("%s is not an absolute path", text);
 	if (strlen(text) >= bytes)
-		return fault("%.40s...: a path longer than %zu bytes", text, bytes - 1);
+		return fault("%.40s...: the path is longer than %zu bytes", text, bytes - 1);
 	strcpy(to, text);
 	return NULL;
 }
@@ -62,7 +62,7 @@ static const char *take_rate(struct rate *rate, const char *text)
 	unsigned long per_second;
 
 	if (!whole(text, RATE_MAX, &per_second) || !per_second)
-		return fault("rate %s: not a whole number from 1 to %d", text, RATE_MAX);
+		return fault("rate %s: it must be a whole number from 1 to %d", text, RATE_MAX);
 	rate_set(rate, per_second);
 	return NULL;
 }
@@ -74,7 +74,7 @@ static const char *take_network(struct configuration *c, char *const *words)
 	if (c->n_networks == NETWORKS_MAX)
 		return fault("more than %d networks", NETWORKS_MAX);
 	if (!network_parse(network, words[1]))
-		return fault("allow %s: neither an address nor a network, as 10.0.0.0/24 is",
+		return fault("allow %s: it must be an address or a network like 10.0.0.0/24",
 			     words[1]);
 	c->n_networks++;
 	rate_set(&network->rate, DEFAULT_RATE);
@@ -90,9 +90,9 @@ static const char *take_listener(struct configuration *c, char *const *words)
 	if (c->n_listeners == LISTENERS_MAX)
 		return fault("more than %d addresses to listen on", LISTENERS_MAX);
 	if (strchr(words[1], '/') || !network_parse(&address, words[1]))
-		return fault("listen %s: not an address", words[1]);
+		return fault("listen %s: it must be an address", words[1]);
 	if (words[2] && (!whole(words[2], 65535, &port) || !port))
-		return fault("port %s: not a whole number from 1 to 65535", words[2]);
+		return fault("port %s: it must be a whole number from 1 to 65535", words[2]);
 	c->listeners[c->n_listeners] = (struct sockaddr_in6){
 		.sin6_family = AF_INET6,
 		.sin6_port = htons(port),
@@ -143,23 +143,24 @@ static const char *take_line(struct configuration *c, char *line)
 		if (strcmp(words[0], d->name))
 			continue;
 		if (n < 2)
-			return fault("%s: of what?", d->name);
+			return fault("%s: an argument is missing", d->name);
 		if (n > 1 + d->arguments_max)
-			return fault("%s %s: \"%s\" is one word too many", d->name, words[1],
+			return fault("%s %s: unexpected word \"%s\"", d->name, words[1],
 				     words[1 + d->arguments_max]);
 		return d->take(c, words);
 	}
-	return fault("%s: not one of drive, allow, listen, socket, key", words[0]);
+	return fault("%s: the directive must be drive, allow, listen, socket or key", words[0]);
 }
 
 static const char *complete(const struct configuration *c)
 {
 	if (!c->n_drives)
-		return fault("no drive is named");
+		return fault("no drive is configured");
 	if (!c->n_listeners && !*c->socket)
-		return fault("neither listen nor socket: nobody could ask");
+		return fault(
+			"neither listen nor socket is configured, so no client can send a query");
 	if (c->n_listeners && !c->n_networks)
-		return fault("listen without allow: nobody would be answered");
+		return fault("listen is configured without allow, so no client would be answered");
 	return NULL;
 }
 
@@ -174,7 +175,7 @@ const char *configuration_read(struct configuration *c, FILE *file, const char *
 	while (!error && fgets(line, sizeof(line), file)) {
 		number++;
 		if (!strchr(line, '\n') && !feof(file))
-			error = fault("longer than %zu bytes", sizeof(line) - 2);
+			error = fault("the line is longer than %zu bytes", sizeof(line) - 2);
 		else
 			error = take_line(c, line);
 	}
@@ -183,7 +184,7 @@ const char *configuration_read(struct configuration *c, FILE *file, const char *
 		return fault("%.200s:%u: %.700s", name, number, said);
 	}
 	if (ferror(file))
-		return fault("%.200s: cannot be read", name);
+		return fault("%.200s cannot be read", name);
 	error = complete(c);
 	if (!error)
 		return NULL;

@@ -7,7 +7,7 @@
  */
 #include "drives.h"
 
-#include "die.h"
+#include "program/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -165,9 +165,9 @@ void drive_watch(struct drive *drive, struct watched *watched)
 		return;
 	requests = open_told(drive, "mq");
 	if (requests < 0) {
-		complain("%s: no predictions: it has no requests of its own: a partition, md, dm, "
-			 "or NVMe of several paths; name the disk below",
-			 drive->path);
+		warn("%s has no requests of its own, because it is a partition, md, dm or NVMe "
+		     "multipath device; configure the disk below it",
+		     drive->path);
 		drive->watched = NULL;
 		return;
 	}

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
@@ -23,28 +22,33 @@
 
 #include "agent.h"
 #include "configuration.h"
-#include "die.h"
 #include "drives.h"
 #include "model_file.h"
+#include "program/program.h"
 #include "random_bytes.h"
 #include "requests.h"
 #include "sources.h"
 
-#define DEFAULT_CONFIGURATION "/etc/linnos/agent.conf"
-
 /* The maximum number of datagrams to read from one socket before the next one. */
 enum { BATCH = 64 };
 
-static const char help[] =
-	"linnos-agent: tells others what this node's drives are predicted to take\n"
-	"\n"
-	"usage: linnos-agent [options]\n"
-	"  --config FILE  instead of " DEFAULT_CONFIGURATION "\n"
-	"  --check        read the configuration, open its drives, say what is wrong, and end\n"
-	"  --version\n"
-	"  --help\n"
-	"\n"
-	"linnos-agent(8) has the rest.\n";
+static const char usage[] = "usage: linnos-agent [options]\n"
+			    "\n"
+			    "Serves latency predictions for this node's drives to other nodes.\n"
+			    "linnos-agent(8) describes the configuration.\n"
+			    "\n";
+
+struct settings {
+	const char *path;
+	bool checks;
+};
+
+static const struct option_row options[] = {
+	{"config", "FILE", "the configuration (/etc/linnos/agent.conf)", OPTION_TEXT,
+	 .offset = offsetof(struct settings, path)},
+	{"check", NULL, "check the configuration, its drives and models, and exit", OPTION_FLAG,
+	 .offset = offsetof(struct settings, checks)},
+};
 
 static struct configuration configuration;
 static struct drive drives[DRIVES_MAX];
@@ -97,7 +101,7 @@ static void remove_left_behind(const struct sockaddr_un *address)
 	struct stat s;
 
 	if (fd >= 0 && !connect(fd, (const struct sockaddr *)address, sizeof(*address)))
-		die("%s: another agent answers there", address->sun_path);
+		die("%s: another agent is using this socket", address->sun_path);
 	if (fd >= 0)
 		close(fd);
 	if (!lstat(address->sun_path, &s) && S_ISSOCK(s.st_mode))
@@ -126,7 +130,7 @@ static bool read_key(struct key *key, const char *path)
 	ssize_t bytes;
 
 	if (fd < 0 || fstat(fd, &s)) {
-		complain("%s: %s", path, strerror(errno));
+		warn("%s: %s", path, strerror(errno));
 		if (fd >= 0)
 			close(fd);
 		return false;
@@ -134,13 +138,14 @@ static bool read_key(struct key *key, const char *path)
 	bytes = read(fd, key->key, sizeof(key->key));
 	close(fd);
 	if (s.st_mode & 07) {
-		complain("%s: others may read it; chmod o= %s", path, path);
+		warn("%s must not be readable by all users; run chmod o= %s", path, path);
 		return false;
 	}
 	while (bytes > 0 && (key->key[bytes - 1] == '\n' || key->key[bytes - 1] == '\r'))
 		bytes--;
 	if (bytes < KEY_BYTES_MIN || bytes > KEY_BYTES_MAX) {
-		complain("%s: a key has %d to %d bytes", path, KEY_BYTES_MIN, KEY_BYTES_MAX);
+		warn("%s has %zd bytes; a key must have %d to %d", path, bytes, KEY_BYTES_MIN,
+		     KEY_BYTES_MAX);
 		return false;
 	}
 	key->bytes = (size_t)bytes;
@@ -193,8 +198,8 @@ static bool serve_one(struct agent *agent, int fd, bool is_local)
 	/* any other error belongs to a datagram that was sent before */
 	if (bytes < 0)
 		return errno != EAGAIN && errno != EWOULDBLOCK;
-	bytes = agent_answer(agent, rate_of(&from, from_bytes, is_local), clock_of(CLOCK_MONOTONIC),
-			     datagram, bytes);
+	bytes = agent_answer(agent, rate_of(&from, from_bytes, is_local), !is_local,
+			     clock_of(CLOCK_MONOTONIC), datagram, bytes);
 	if (bytes)
 		sendto(fd, datagram, bytes, MSG_NOSIGNAL, (struct sockaddr *)&from, from_bytes);
 	return true;
@@ -208,15 +213,18 @@ static void serve(struct agent *agent, int fd, bool is_local)
 
 static void report(const struct agent *agent)
 {
-	const uint64_t *ignored = agent->ignored;
+	static const char *const reasons[IGNORED_KINDS] = {
+		[IGNORED_STRANGER] = "from other addresses", [IGNORED_TOO_MANY] = "over the rate",
+		[IGNORED_MALFORMED] = "malformed",	     [IGNORED_NOT_SIGNED] = "not signed",
+		[IGNORED_NO_DRIVE] = "about unknown drives",
+	};
+	char text[256];
+	size_t used = 0;
 
-	complain("answered %llu; ignored: %llu from elsewhere, %llu too many, %llu malformed, "
-		 "%llu not signed, %llu about no drive",
-		 (unsigned long long)agent->answered, (unsigned long long)ignored[IGNORED_STRANGER],
-		 (unsigned long long)ignored[IGNORED_TOO_MANY],
-		 (unsigned long long)ignored[IGNORED_MALFORMED],
-		 (unsigned long long)ignored[IGNORED_NOT_SIGNED],
-		 (unsigned long long)ignored[IGNORED_NO_DRIVE]);
+	for (unsigned int k = 0; k < IGNORED_KINDS; k++)
+		used += snprintf(text + used, sizeof(text) - used, "%s%llu %s", k ? ", " : "",
+				 (unsigned long long)agent->ignored[k], reasons[k]);
+	warn("answered %llu queries; ignored %s", (unsigned long long)agent->answered, text);
 }
 
 /* SIGUSR1 prints a report, SIGHUP reads the keys again, and the other signals end the agent. */
@@ -231,7 +239,7 @@ static bool is_to_end(const struct agent *agent, int signals)
 		return false;
 	}
 	if (told.ssi_signo == SIGHUP) {
-		complain(read_keys() ? "the keys were read again" : "the keys stay as they were");
+		warn(read_keys() ? "the keys were read again" : "the keys are unchanged");
 		return false;
 	}
 	return true;
@@ -268,8 +276,8 @@ static void open_drives(struct agent *agent)
 		 */
 		if (errno == ENOTBLK || errno == EACCES || errno == EPERM)
 			die("%s: %s", configuration.drives[k], strerror(errno));
-		complain("%s: %s; it is told to be gone until it is there", configuration.drives[k],
-			 strerror(errno));
+		warn("%s: %s; queries about it are answered with GONE until it exists",
+		     configuration.drives[k], strerror(errno));
 	}
 }
 
@@ -283,7 +291,7 @@ static struct linnos_latency *read_model(unsigned int k)
 		return NULL;
 	model = model_file_read(configuration.models[k], &error, why);
 	if (!model)
-		complain("%s: no predictions: %s", configuration.drives[k], why);
+		warn("%s has no predictions: %s", configuration.drives[k], why);
 	return model;
 }
 
@@ -295,7 +303,7 @@ static void drop_capabilities(void)
 
 	syscall(SYS_capget, &header, has);
 	if ((has[0].permitted || has[1].permitted) && syscall(SYS_capset, &header, none))
-		die("capabilities cannot be given up: %s; linnos-agent(8), WITHOUT LINNOS",
+		die("cannot drop capabilities: %s; see linnos-agent(8), WITHOUT LINNOS",
 		    strerror(errno));
 }
 
@@ -317,7 +325,7 @@ static void watch_drives(void)
 	if (is_unknown)
 		why = requests_watch(watched, configuration.n_drives);
 	if (why)
-		complain("no predictions by the models: %s", why);
+		warn("the models are not used: %s", why);
 	for (unsigned int k = 0; is_unknown && !why && k < configuration.n_drives; k++)
 		if (watched[k].model)
 			drive_watch(&drives[k], &watched[k]);
@@ -331,7 +339,7 @@ static int check_drives(void)
 	for (unsigned int k = 0; k < configuration.n_drives; k++) {
 		drive_open(&drives[k], configuration.drives[k]);
 		if (drives[k].fd < 0) {
-			complain("%s: %s", configuration.drives[k], strerror(errno));
+			warn("%s: %s", configuration.drives[k], strerror(errno));
 			status = EXIT_NOT_STARTED;
 		}
 		if (*configuration.models[k] && !read_model(k))
@@ -340,10 +348,28 @@ static int check_drives(void)
 	return status;
 }
 
+static void serve_all(struct agent *agent, struct pollfd *fds)
+{
+	const unsigned int n = configuration.n_listeners;
+	struct pollfd *local = &fds[n], *signals = &fds[n + 1], *requests = &fds[n + 2];
+
+	do {
+		if (poll(fds, n + 3, -1) < 0 && errno != EINTR)
+			die("poll: %s", strerror(errno));
+		if (requests->revents)
+			requests_take(true);
+		for (unsigned int k = 0; k < n; k++)
+			if (fds[k].revents)
+				serve(agent, fds[k].fd, false);
+		if (local->revents)
+			serve(agent, local->fd, true);
+	} while (!signals->revents || !is_to_end(agent, signals->fd));
+}
+
 static void run(void)
 {
 	struct pollfd fds[LISTENERS_MAX + 3];
-	unsigned int n = configuration.n_listeners;
+	unsigned int n = 0;
 	struct agent agent = {
 		.ask = ask_drive,
 		.drives = drives,
@@ -351,44 +377,25 @@ static void run(void)
 		.keys = keys,
 		.n_keys = configuration.n_keys,
 	};
-	struct agent local;
+	int signals = catch_signals();
 
-	fds[n + 1] = (struct pollfd){catch_signals(), POLLIN, 0};
 	if (random_u64(&sources.secret[0]) || random_u64(&sources.secret[1]))
 		die("getrandom: %s", strerror(errno));
 	if (!read_keys())
 		exit(EXIT_NOT_STARTED);
 	open_drives(&agent);
 	watch_drives();
-	fds[n + 2] = (struct pollfd){requests_fd(), POLLIN, 0};
-	/* the mode of the local socket controls access, so nothing is signed there */
-	local = agent;
-	local.n_keys = 0;
-	for (unsigned int k = 0; k < n; k++)
-		fds[k] = (struct pollfd){listen_on(&configuration.listeners[k]), POLLIN, 0};
+	for (; n < configuration.n_listeners; n++)
+		fds[n] = (struct pollfd){listen_on(&configuration.listeners[n]), POLLIN, 0};
+	/* poll() ignores a negative descriptor */
 	fds[n] = (struct pollfd){-1, POLLIN, 0};
 	if (*configuration.socket)
 		fds[n].fd = listen_locally(configuration.socket);
+	fds[n + 1] = (struct pollfd){signals, POLLIN, 0};
+	fds[n + 2] = (struct pollfd){requests_fd(), POLLIN, 0};
 	/* Nothing below needs a privilege: ports below 1024 are bound, and drives are watched. */
 	drop_capabilities();
-	do {
-		if (poll(fds, n + 3, -1) < 0 && errno != EINTR)
-			die("poll: %s", strerror(errno));
-		if (fds[n + 2].revents)
-			requests_take(true);
-		for (unsigned int k = 0; k < n; k++)
-			if (fds[k].revents)
-				serve(&agent, fds[k].fd, false);
-		if (fds[n].revents)
-			serve(&local, fds[n].fd, true);
-		/* reports show the sum of both */
-		agent.answered += local.answered;
-		local.answered = 0;
-		for (unsigned int why = 0; why < IGNORED_KINDS; why++) {
-			agent.ignored[why] += local.ignored[why];
-			local.ignored[why] = 0;
-		}
-	} while (!fds[n + 1].revents || !is_to_end(&agent, fds[n + 1].fd));
+	serve_all(&agent, fds);
 	report(&agent);
 	if (*configuration.socket)
 		unlink(configuration.socket);
@@ -396,48 +403,21 @@ static void run(void)
 
 int main(int argc, char **argv)
 {
-	static const struct option known[] = {
-		{"config", required_argument, NULL, 'c'},
-		{"check", no_argument, NULL, 'k'},
-		{"version", no_argument, NULL, 'v'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
-	const char *path = DEFAULT_CONFIGURATION, *error;
-	bool check = false;
+	struct settings settings = {.path = "/etc/linnos/agent.conf"};
+	int first = options_parse_table(options, N_ELEMENTS(options), usage, &settings, argc, argv);
+	const char *error;
 	FILE *file;
-	int option;
 
-	while ((option = getopt_long(argc, argv, "h", known, NULL)) >= 0) {
-		switch (option) {
-		case 'c':
-			path = optarg;
-			break;
-		case 'k':
-			check = true;
-			break;
-		case 'v':
-			puts(PROGRAM " " LINNOS_AGENT_VERSION);
-			return 0;
-		case 'h':
-			fputs(help, stdout);
-			return 0;
-		default:
-			return EXIT_USAGE;
-		}
-	}
-	if (optind < argc) {
-		complain("%s: no argument is expected (%s --help)", argv[optind], PROGRAM);
-		return EXIT_USAGE;
-	}
-	file = fopen(path, "re");
+	if (first < argc)
+		die_of_usage("%s: no argument is expected", argv[first]);
+	file = fopen(settings.path, "re");
 	if (!file)
-		die("%s: %s", path, strerror(errno));
-	error = configuration_read(&configuration, file, path);
+		die("%s: %s", settings.path, strerror(errno));
+	error = configuration_read(&configuration, file, settings.path);
 	fclose(file);
 	if (error)
 		die("%s", error);
-	if (check)
+	if (settings.checks)
 		return check_drives();
 	run();
 	return 0;

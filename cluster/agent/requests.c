@@ -51,10 +51,10 @@ static const char *reason(int error)
 	static char why[sizeof(said) + 64];
 
 	if (error == EPERM)
-		return "BPF needs CAP_BPF and CAP_PERFMON: linnos-agent(8), WITHOUT LINNOS";
+		return "BPF needs CAP_BPF and CAP_PERFMON; see linnos-agent(8), WITHOUT LINNOS";
 	if (access("/sys/kernel/btf/vmlinux", R_OK))
-		return "this kernel does not describe its types (/sys/kernel/btf/vmlinux): it "
-		       "lacks CONFIG_DEBUG_INFO_BTF; linnos-dkms does without";
+		return "the kernel was built without CONFIG_DEBUG_INFO_BTF "
+		       "(/sys/kernel/btf/vmlinux); the module of linnos-dkms does not need it";
 	snprintf(why, sizeof(why), "%s (Linux 5.16 or later is needed)",
 		 *said ? said : strerror(error));
 	return why;
@@ -146,7 +146,7 @@ const char *requests_watch(struct watched *all, unsigned int n)
 {
 	(void)all;
 	(void)n;
-	return "this agent was built without libbpf or clang, with which it would watch requests";
+	return "watching requests needs libbpf and clang, without which this agent was built";
 }
 
 int requests_fd(void)

@@ -186,7 +186,7 @@ static int configure(struct places *p, rados_t client, const char *host, unsigne
 	int status = rados_conf_read_file(client, p->login.configuration);
 
 	if (status < 0)
-		return error_say(status, "%s: %s; it is Ceph's configuration that is wanted",
+		return error_say(status, "%s: %s; it must be the configuration of Ceph",
 				 p->login.configuration ? p->login.configuration : "ceph.conf",
 				 strerror(-status));
 	rados_conf_set(client, "rados_mon_op_timeout", mon_timeout_s);
@@ -216,21 +216,21 @@ static int add_handle(struct places *p, const char *host, unsigned int slot)
 	int status = rados_create(&client, p->login.user);
 
 	if (status < 0)
-		return error_say(status, "a handle of librados: %s", strerror(-status));
+		return error_say(status, "cannot create a librados handle: %s", strerror(-status));
 	status = configure(p, client, host, slot);
 	if (status < 0)
 		goto shut;
 	status = rados_connect(client);
 	if (status < 0) {
 		error_say(status,
-			  "client.%s at the monitors: %s; `ceph -s --id %s` says whether it "
-			  "has a keyring, and they can be reached",
+			  "cannot connect to the monitors as client.%s: %s; check the keyring and "
+			  "the network with `ceph -s --id %s`",
 			  user, strerror(-status), user);
 		goto shut;
 	}
 	status = rados_ioctx_create(client, p->login.pool, &pool);
 	if (status < 0) {
-		error_say(status, "pool %s: %s; `ceph osd pool ls` lists them", p->login.pool,
+		error_say(status, "pool %s: %s; `ceph osd pool ls` lists the pools", p->login.pool,
 			  strerror(-status));
 		goto shut;
 	}
@@ -702,7 +702,7 @@ int places_create(struct places **places, const struct login *login, uint64_t fr
 	int status;
 
 	if (!p)
-		return error_say(-ENOMEM, "where objects lie: no memory");
+		return error_say(-ENOMEM, "cannot allocate the object placement table");
 	p->login = *login;
 	p->fresh_ns = fresh_ns;
 	p->tell = tell;
@@ -719,16 +719,16 @@ int places_create(struct places **places, const struct login *login, uint64_t fr
 		goto fail;
 	if (!ask_number(p, "\"prefix\":\"osd getmaxosd\"", "max_osd = ", &n_osds) ||
 	    n_osds > INT32_MAX / 2 - OSDS_MORE || !ask_groups(p, &n_groups)) {
-		status = error_say(-EPROTO, "the monitors do not say how many OSDs and groups "
-					    "there are; the user wants `mon 'allow r'`");
+		status = error_say(-EPROTO, "the monitors do not report the numbers of OSDs and "
+					    "placement groups; the user needs `mon 'allow r'`");
 		goto fail;
 	}
 	erasure = ask_pool(p, "erasure_code_profile");
 	if (erasure) {
 		free(erasure);
 		status = error_say(-ENOTSUP,
-				   "pool %s: it is erasure-coded, and its objects are "
-				   "nowhere whole; replicated ones can be read",
+				   "pool %s is erasure-coded, so that no OSD holds whole "
+				   "objects; it must be replicated",
 				   p->login.pool);
 		goto fail;
 	}
@@ -743,12 +743,14 @@ int places_create(struct places **places, const struct login *login, uint64_t fr
 	p->groups = calloc(n_groups, sizeof(*p->groups));
 	p->osds = calloc(p->n_osds, sizeof(*p->osds));
 	if (!p->groups || !p->osds) {
-		status = error_say(-ENOMEM, "%lu groups: no memory", (unsigned long)n_groups);
+		status = error_say(-ENOMEM, "cannot allocate memory for %lu placement groups",
+				   (unsigned long)n_groups);
 		goto fail;
 	}
 	status = thread_begin(&p->thread, ask_monitors, p);
 	if (status) {
-		error_say(status, "a thread: %s", strerror(-status));
+		error_say(status, "cannot start the thread that asks the monitors: %s",
+			  strerror(-status));
 		goto fail;
 	}
 	*main = p->handles[0].pool;

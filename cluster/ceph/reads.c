@@ -250,7 +250,7 @@ static int refused_name(const struct linnos_ceph *ceph, const char *object)
 {
 	if (!ceph || !object)
 		return error_null(!ceph ? "pool" : "object");
-	return *object ? 0 : error_say(-EINVAL, "an object without a name; there is none");
+	return *object ? 0 : error_say(-EINVAL, "the name of the object is empty");
 }
 
 static int refused(const struct linnos_ceph *ceph, const char *object, const void *buffer,
@@ -267,8 +267,10 @@ static int refused(const struct linnos_ceph *ceph, const char *object, const voi
 	 * abort the program
 	 */
 	if (!bytes || bytes > INT32_MAX)
-		return error_say(-EINVAL, "a read of %." NAMED "s: %zu bytes; 1 to %d", object,
-				 bytes, INT32_MAX);
+		return error_say(-EINVAL,
+				 "object %." NAMED
+				 "s: the read has %zu bytes; it must have 1 to %d",
+				 object, bytes, INT32_MAX);
 	return 0;
 }
 
@@ -284,7 +286,9 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 		return status;
 	read = begun(ceph, object, buffer, bytes, offset, done, of);
 	if (!read)
-		return error_say(-ENOMEM, "a read of %." NAMED "s: no memory", object);
+		return error_say(-ENOMEM,
+				 "object %." NAMED "s: cannot allocate memory for the read",
+				 object);
 	atomic_fetch_add(&ceph->reads, 1);
 	switch (place_of(ceph->places, object, now_ns, read->osds, &n)) {
 	case PLACE_UNKNOWN:
@@ -309,7 +313,8 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 			linnos_cluster_on_answer(ceph->cluster, &read->choice, NULL, now_ns);
 		}
 		release(read);
-		return error_say(status, "a read of %." NAMED "s: %s", object, strerror(-status));
+		return error_say(status, "object %." NAMED "s: cannot send the read: %s", object,
+				 strerror(-status));
 	}
 	if (ceph->agents)
 		agents_ask(ceph->agents, bytes, now_ns);
@@ -326,21 +331,24 @@ int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *obj
 		return status;
 	read = begun(ceph, object, buffer, bytes, offset, done, of);
 	if (!read)
-		return error_say(-ENOMEM, "a read of %." NAMED "s: no memory", object);
+		return error_say(-ENOMEM,
+				 "object %." NAMED "s: cannot allocate memory for the read",
+				 object);
 	read->osd = osd;
 	if (osd >= 0) {
 		read->first.handle = place_enter(ceph->places, osd);
 		if (!read->first.handle) {
 			release(read);
 			return error_say(-ENXIO,
-					 "osd.%d: nothing that it holds has been looked for yet",
+					 "osd.%d: the location of none of its objects is known yet",
 					 osd);
 		}
 	}
 	status = send_attempt(&read->first, buffer);
 	if (status < 0) {
 		release(read);
-		return error_say(status, "a read of %." NAMED "s: %s", object, strerror(-status));
+		return error_say(status, "object %." NAMED "s: cannot send the read: %s", object,
+				 strerror(-status));
 	}
 	return 0;
 }
@@ -354,14 +362,14 @@ static ssize_t say_failed(const struct linnos_ceph *ceph, const char *object, ss
 	case -EACCES:
 		return error_say(status,
 				 "object %." NAMED
-				 "s of pool %s: %s; client.%s wants `osd 'allow r pool=%s'`",
+				 "s of pool %s: %s; client.%s needs `osd 'allow r pool=%s'`",
 				 object, ceph->name, why, ceph->user ? ceph->user : "admin",
 				 ceph->name);
 	case -ETIMEDOUT:
 		return error_say(status,
 				 "object %." NAMED
-				 "s of pool %s: %s; `ceph pg stat` says whether it is "
-				 "served, rados_osd_op_timeout for how long is waited",
+				 "s of pool %s: %s; `ceph pg stat` shows whether the pool is "
+				 "available, and rados_osd_op_timeout limits the wait",
 				 object, ceph->name, why);
 	default:
 		return error_say(status, "object %." NAMED "s of pool %s: %s", object, ceph->name,
@@ -468,14 +476,16 @@ static int take(struct linnos_ceph_options *o, const char *pool,
 	if (!pool)
 		return error_null("name of a pool");
 	error = versioned_struct_copy_in(o, sizeof(*o), given, LINNOS_CEPH_OPTIONS_SIZE_VER0,
-					 "options, of LINNOS_CEPH_OPTIONS_INIT");
+					 "options (see LINNOS_CEPH_OPTIONS_INIT)");
 	if (error)
 		return error;
 	if (o->agent_port > UINT16_MAX)
-		return error_say(-EINVAL, "agent_port %u; 65535 at most", o->agent_port);
+		return error_say(-EINVAL, "agent_port is %u; it must be at most 65535",
+				 o->agent_port);
 	if (o->choosing && o->choosing->mode == LINNOS_CLUSTER_HEDGE)
-		return error_say(-ENOTSUP,
-				 "mode: hedges are not sent; LINNOS_CLUSTER_CHOOSE can be");
+		return error_say(
+			-ENOTSUP,
+			"mode LINNOS_CLUSTER_HEDGE is not supported; use LINNOS_CLUSTER_CHOOSE");
 	return 0;
 }
 
@@ -492,12 +502,12 @@ int linnos_ceph_open(struct linnos_ceph **ceph, const char *pool,
 		return status;
 	c = calloc(1, sizeof(*c));
 	if (!c)
-		return error_say(-ENOMEM, "a pool: no memory");
+		return error_say(-ENOMEM, "cannot allocate memory for the pool");
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->none_left, NULL);
 	if (!copy_text(&c->configuration, o.configuration) || !copy_text(&c->user, o.user) ||
 	    !copy_text(&c->name, pool)) {
-		status = error_say(-ENOMEM, "a pool: no memory");
+		status = error_say(-ENOMEM, "cannot allocate memory for the pool");
 		goto fail;
 	}
 	login = (struct login){c->configuration, c->user, c->name};

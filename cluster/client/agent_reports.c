@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Queries to agents and their reports (linnos-agent(8), ../agent/datagram.h).
+ * Queries to agents and their reports (linnos-agent(8), ../wire/datagram.h).
  *
  * At most one query per node is outstanding. A node that repeatedly did not answer in time is
  * queried only once a second, so a node without an agent costs almost nothing.
  */
-#include "cluster.h"
+#include "agent_reports.h"
 
 #include "datagram.h"
 #include "linux/blk-linnos.h"
@@ -119,7 +119,7 @@ int64_t linnos_cluster_should_query_first(struct linnos_cluster *c, const uint32
 		const struct node *node = &c->nodes[candidates[home]];
 
 		if (!node_has_recent_data(&c->knowing, node, now_ns) && node_is_trusted(node) &&
-		    may_be_asked(c, node, now_ns) && cluster_draw(c) % ONE_BLIND_IN)
+		    may_be_asked(c, node, now_ns) && random_next(&c->random) % ONE_BLIND_IN)
 			found = candidates[home];
 	}
 	if (found >= 0) {
@@ -193,7 +193,7 @@ static double pending_beyond_usual(struct linnos_cluster *c, double pending)
 static double ratio_of(struct linnos_cluster *c, const struct node *n, const struct answer *a)
 {
 	double ratio = 0, beyond = 0;
-	double usual = usual_us(&c->knowing.usual, size_class_of(n->asked_bytes));
+	double usual = usual_us(&c->knowing.usual, node_size_class(n->asked_bytes));
 
 	if (a->known == BLK_EXPECT_GONE || a->state & STATE_READ_LATE)
 		return FAILED;
@@ -235,7 +235,10 @@ int linnos_cluster_receive_report(struct linnos_cluster *c, uint32_t node, const
 	else
 		c->stats.answers++;
 	pthread_mutex_unlock(&c->lock);
-	return error == -EBADMSG ? error_say(error, "node %u: no answer of an agent", node)
-	       : error		 ? error_say(error, "node %u: not to the last question", node)
-				 : 0;
+	return error == -EBADMSG
+		       ? error_say(error, "node %u: the datagram is not an answer of an agent",
+				   node)
+	       : error ? error_say(error, "node %u: the datagram does not answer the last query",
+				   node)
+		       : 0;
 }

@@ -14,7 +14,7 @@
  * for, within the limit on copies, or otherwise, some time later, a user's read whose default node
  * it is.
  */
-#include "cluster.h"
+#include "agent_reports.h"
 
 #include "messages.h"
 #include "random_bytes.h"
@@ -24,8 +24,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define PAGE_BYTES 4096
 
 /* Larger reads are neither hedged nor copied, because the data would have to be sent twice. */
 #define EXTRA_BYTES_MAX (1u << 20)
@@ -61,56 +59,39 @@ static struct own *own_of(const struct linnos_choice *choice)
 	return (struct own *)choice->own;
 }
 
-unsigned int size_class_of(uint64_t bytes)
-{
-	uint64_t pages = (bytes + PAGE_BYTES - 1) / PAGE_BYTES;
-	unsigned int order = pages > 1 ? 64 - __builtin_clzll(pages - 1) : 0;
-
-	return order < N_SIZE_CLASSES ? order : N_SIZE_CLASSES - 1;
-}
-
-/* splitmix64 */
-uint64_t cluster_draw(struct linnos_cluster *c)
-{
-	uint64_t z = c->random += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
-
 /* --- Options ------------------------------------------------------------------------------- */
 
-static bool is_percent(double percent)
+static int check_range(const char *name, double value, double min, double max)
 {
-	return percent >= 0 && percent <= 100;
+	if (value >= min && value <= max)
+		return 0;
+	if (max == UINT32_MAX)
+		return error_say(-EINVAL, "%s is %g; it must be at least %g", name, value, min);
+	return error_say(-EINVAL, "%s is %g; it must be between %g and %g", name, value, min, max);
 }
 
 static int check(const struct linnos_cluster_options *o, uint32_t n_nodes)
 {
-	if (!n_nodes)
-		return error_say(-EINVAL, "no nodes; there is one at least");
-	if (o->mode > LINNOS_CLUSTER_HEDGE)
-		return error_say(-EINVAL, "mode %u; there are 0 to 2", o->mode);
-	if (o->flags & ~LINNOS_CLUSTER_UNGUARDED)
-		return error_say(-EINVAL, "flags 0x%x; there is 0x1", o->flags);
-	if (o->home_margin_percent > 100)
-		return error_say(-EINVAL, "home_margin_percent %u; 0 to 100",
-				 o->home_margin_percent);
-	if (!o->explore_ms || o->explore_ms > EXPLORE_MS_MAX)
-		return error_say(-EINVAL, "explore_ms %u; 1 to %d", o->explore_ms, EXPLORE_MS_MAX);
-	if (!is_percent(o->probe_percent) || !is_percent(o->extra_io_percent) ||
-	    !is_percent(o->query_percent))
-		return error_say(-EINVAL,
-				 "probe_percent %g, extra_io_percent %g, "
-				 "query_percent %g; 0 to 100",
-				 o->probe_percent, o->extra_io_percent, o->query_percent);
-	if (o->hedge_percent < 100)
-		return error_say(-EINVAL, "hedge_percent %u; 100 or more", o->hedge_percent);
-	if (o->key_bytes > KEY_BYTES_MAX || (o->key_bytes && !o->key))
-		return error_say(-EINVAL, "a key of %zu bytes; %d at most", o->key_bytes,
-				 KEY_BYTES_MAX);
-	return 0;
+	const struct {
+		const char *name;
+		double value, min, max;
+	} ranges[] = {
+		{"n_nodes", n_nodes, 1, UINT32_MAX},
+		{"mode", o->mode, 0, LINNOS_CLUSTER_HEDGE},
+		{"flags", o->flags, 0, LINNOS_CLUSTER_UNGUARDED},
+		{"home_margin_percent", o->home_margin_percent, 0, 100},
+		{"explore_ms", o->explore_ms, 1, EXPLORE_MS_MAX},
+		{"probe_percent", o->probe_percent, 0, 100},
+		{"extra_io_percent", o->extra_io_percent, 0, 100},
+		{"query_percent", o->query_percent, 0, 100},
+		{"hedge_percent", o->hedge_percent, 100, UINT32_MAX},
+		{"key_bytes", o->key_bytes, 0, o->key ? KEY_BYTES_MAX : 0},
+	};
+	int error = 0;
+
+	for (unsigned int k = 0; !error && k < sizeof(ranges) / sizeof(*ranges); k++)
+		error = check_range(ranges[k].name, ranges[k].value, ranges[k].min, ranges[k].max);
+	return error;
 }
 
 static int take(struct linnos_cluster_options *o, const struct linnos_cluster_options *given,
@@ -120,7 +101,7 @@ static int take(struct linnos_cluster_options *o, const struct linnos_cluster_op
 
 	*o = (struct linnos_cluster_options)LINNOS_CLUSTER_OPTIONS_INIT;
 	error = versioned_struct_copy_in(o, sizeof(*o), given, LINNOS_CLUSTER_OPTIONS_SIZE_VER0,
-					 "options, of LINNOS_CLUSTER_OPTIONS_INIT");
+					 "options (see LINNOS_CLUSTER_OPTIONS_INIT)");
 	return error ? error : check(o, n_nodes);
 }
 
@@ -129,7 +110,7 @@ static int draw_seed(uint64_t *seed)
 {
 	int error = *seed ? 0 : random_u64(seed);
 
-	return error ? error_say(error, "getrandom: %s; give a seed to do without it",
+	return error ? error_say(error, "getrandom: %s; set a seed to choose without it",
 				 strerror(-error))
 		     : 0;
 }
@@ -157,8 +138,8 @@ int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
 	c->n_nodes = n_nodes;
 	c->random = o.seed;
 	for (int k = 0; k < 2; k++)
-		c->guard[k].random = cluster_draw(c);
-	c->next_home = cluster_draw(c) % LINNOS_CLUSTER_CANDIDATES;
+		c->guard[k].random = random_next(&c->random);
+	c->next_home = random_next(&c->random) % LINNOS_CLUSTER_CANDIDATES;
 	c->knowing.news_for_ns = o.report_ttl_ms * NS_PER_MS;
 	c->telling = 1;
 	c->knowing.report_max_uses = o.report_max_uses;
@@ -225,7 +206,7 @@ static int near_best(struct linnos_cluster *c, const struct field *f)
 	for (unsigned int k = 0; k < f->n; k++)
 		if (!(f->out >> k & 1) && f->ratio[k] * kept <= best)
 			near[n++] = k;
-	return n ? (int)near[cluster_draw(c) % n] : -1;
+	return n ? (int)near[random_next(&c->random) % n] : -1;
 }
 
 /* Return the candidate that is due for a probe and was read longest ago; -1 if there is none. */
@@ -304,14 +285,16 @@ static int check_read(const struct linnos_cluster *c, const struct linnos_choice
 		      const uint32_t *candidates, unsigned int n)
 {
 	if (!n || n > LINNOS_CLUSTER_CANDIDATES)
-		return error_say(-EINVAL, "%u candidates; 1 to %d", n, LINNOS_CLUSTER_CANDIDATES);
+		return error_say(-EINVAL, "n_candidates is %u; it must be between 1 and %d", n,
+				 LINNOS_CLUSTER_CANDIDATES);
 	if (choice->home != LINNOS_DEFAULT_ROUND_ROBIN &&
 	    (choice->home < 0 || (unsigned int)choice->home >= n))
-		return error_say(-EINVAL, "home is candidate %d; there are 0 to %u", choice->home,
+		return error_say(-EINVAL, "home is %d; it must be between 0 and %u", choice->home,
 				 n - 1);
 	for (unsigned int k = 0; k < n; k++)
 		if (candidates[k] >= c->n_nodes)
-			return error_say(-EINVAL, "candidate %u is node %u; there are 0 to %u", k,
+			return error_say(-EINVAL,
+					 "candidate %u is node %u; it must be between 0 and %u", k,
 					 candidates[k], c->n_nodes - 1);
 	return 0;
 }
@@ -330,7 +313,7 @@ int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *ch
 		.candidates = candidates,
 		.start_ns = now_ns,
 		.n = n,
-		.order = size_class_of(choice->bytes),
+		.order = node_size_class(choice->bytes),
 	};
 	choice->tried = 0;
 	choice->copy = -1;
@@ -537,7 +520,8 @@ int linnos_cluster_get_node(struct linnos_cluster *c, uint32_t node, uint64_t no
 	struct node *n;
 
 	if (node >= c->n_nodes)
-		return error_say(-EINVAL, "node %u; there are 0 to %u", node, c->n_nodes - 1);
+		return error_say(-EINVAL, "node is %u; it must be between 0 and %u", node,
+				 c->n_nodes - 1);
 	pthread_mutex_lock(&c->lock);
 	n = &c->nodes[node];
 	e = node_expect(&c->knowing, n, now_ns);

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stddef.h>
 
+#define PAGE_BYTES 4096
+
 /* The half-life of the latency of the client's own reads. */
 #define HALF_NS (50 * NS_PER_MS)
 /* A node with data younger than this is known: querying it before a read adds little. */
@@ -42,6 +44,24 @@
 #define STEP 0.01
 /* The maximum latency of network and storage engine, relative to the median. */
 #define OFFSET_MAX 1.0
+
+/* splitmix64 */
+uint64_t random_next(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+unsigned int node_size_class(uint64_t bytes)
+{
+	uint64_t pages = (bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+	unsigned int order = pages > 1 ? 64 - __builtin_clzll(pages - 1) : 0;
+
+	return order < N_SIZE_CLASSES ? order : N_SIZE_CLASSES - 1;
+}
 
 /* Return the step by which a read moves a median, given the number of reads so far. */
 static double step_of(uint32_t *n)

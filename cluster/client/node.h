@@ -106,6 +106,9 @@ struct expected {
 /* Return the time since @then_ns; 0 if another thread has recorded a later time. */
 uint64_t since(uint64_t then_ns, uint64_t now_ns);
 
+/* Return the next number of a random sequence. */
+uint64_t random_next(uint64_t *state);
+unsigned int node_size_class(uint64_t bytes);
 void node_init(struct node *n);
 struct expected node_expect(const struct knowing *k, const struct node *n, uint64_t now_ns);
 void node_sent(struct node *n, struct sending *s);

@@ -148,6 +148,7 @@ EXPERIMENT = Experiment(
         "cluster/client",
         "cluster/ceph",
         "cluster/rules",
+        "cluster/wire",
         "kernel/config/um-cluster.config",
         "linnapp/lab/engines/ceph.py",
     ),

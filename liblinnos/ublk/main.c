@@ -3,7 +3,8 @@
  * linnos-ublk: a mirror that reads from the replica predicted to answer first, as a block device
  * for any kernel that has ublk. docs/ublk.md describes its guarantees, mirror.h how they are kept.
  */
-#include "die.h"
+#include "program/program.h"
+#include "mirror.h"
 #include "record.h"
 #include "report.h"
 
@@ -12,6 +13,8 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
+
+#define EXIT_DEGRADED 3 /* orderly stop, but a replica was dropped */
 
 #ifndef PR_SET_IO_FLUSHER
 #define PR_SET_IO_FLUSHER 57
@@ -41,10 +44,10 @@ static void open_array(struct mirror *m, const struct options *o)
 		    o->reads.flags & LINNOS_HEDGE_BY_GAIN;
 	linnos_array_get_stats(m->array, &stats, sizeof(stats));
 	if (stats.not_choosing)
-		complain("%llu of %u replicas have no model, or one without trees: reads stay at "
-			 "home there, but for failures and hedges; `linnapp train --kind latency` "
-			 "on a recording of more makes one",
-			 (unsigned long long)stats.not_choosing, m->n);
+		warn("%llu of %u replicas have no model, or one without trees; reads are not "
+		     "redirected from or to them, except after failures and by hedges; record "
+		     "longer, and train a model with `linnapp train --kind latency`",
+		     (unsigned long long)stats.not_choosing, m->n);
 }
 
 /* A server that takes over the device must not find an older record than this server has. */
@@ -77,8 +80,8 @@ static void begin_state(struct mirror *m)
 	if (!error)
 		return;
 	ublk_give_up(&m->device);
-	die("%s cannot be written: %s; a mirror is not served without a record of what may differ "
-	    "after a crash; make room there, or make it writable",
+	die("%s cannot be written: %s; a mirror is not served without a record of the regions that "
+	    "may differ after a crash; free some space, or make the file writable",
 	    m->state.path, strerror(-error));
 }
 
@@ -89,8 +92,8 @@ static void end_state(struct mirror *m)
 
 	m->in = in;
 	if (error)
-		complain("%s cannot be written: %s; the next start needs --resync", m->state.path,
-			 strerror(-error));
+		warn("%s cannot be written: %s; the next start needs --resync", m->state.path,
+		     strerror(-error));
 }
 
 /* Return true if the device of a killed server is recovered. The replicas that this server had
@@ -104,8 +107,9 @@ static bool is_recovered(struct mirror *m, const struct options *o)
 		if (!(m->in & 1u << k)) {
 			snprintf(m->why_dropped[k], sizeof(m->why_dropped[k]),
 				 "before the device was recovered");
-			complain("/dev/ublkb%u: %s was DROPPED before; it is out of date",
-				 o->device, o->paths[k]);
+			warn("/dev/ublkb%u: %s was DROPPED before the device was recovered; it "
+			     "is out of date",
+			     o->device, o->paths[k]);
 		}
 	return true;
 }
@@ -131,15 +135,15 @@ int main(int argc, char **argv)
 	replicas_open(m.replicas, &m.geometry, &o, m.in, recovered);
 	/* Another server may have recovered the device in the meantime, and dropped a replica. */
 	if (recovered && record_read(o.device, o.paths, o.n) != m.in)
-		die("/dev/ublkb%u was served meanwhile; once more", o.device);
+		die("/dev/ublkb%u was served by another process in the meantime; try again",
+		    o.device);
 	avoid_reclaim_deadlock();
 	current = state_open(&m.state, &o, m.geometry.bytes, m.in, recovered);
 	make_equal(&m, &o, current);
 	open_array(&m, &o);
 	if (!recovered)
 		ublk_add(&m.device, &o, &m.geometry);
-	m.report = report;
-	m.context = &o.json;
+	m.json = o.json;
 	m.recorded = o.recover ? o.paths : NULL;
 	mirror_prepare(&m);
 	begin_state(&m);
@@ -152,11 +156,11 @@ int main(int argc, char **argv)
 	if (o.recover)
 		record_remove(m.device.number);
 	if (ublk_delete(&m.device))
-		complain("/dev/ublkb%u stays behind; %s --remove %u takes it away", m.device.number,
-			 PROGRAM, m.device.number);
+		warn("/dev/ublkb%u was not deleted; delete it with %s --remove %u", m.device.number,
+		     PROGRAM, m.device.number);
 	if (error)
 		die("/dev/ublkb%u cannot be started: %s", m.device.number, strerror(-error));
-	report(&m, "stopped", &o.json);
+	report(&m, "stopped");
 	mirror_close(&m);
 	linnos_array_close(m.array);
 	return __builtin_popcount(m.in) == (int)m.n ? 0 : EXIT_DEGRADED;

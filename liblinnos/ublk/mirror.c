@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Start and stop the device and its workers: see mirror.h. */
 #include "mirror.h"
-#include "die.h"
+#include "program/program.h"
+#include "report.h"
 #include "ublk_abi.h"
-#include "worker.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -18,24 +18,6 @@
  * PAUSES_MAX such periods. */
 #define PAUSE_NS 100000000
 #define PAUSES_MAX 50
-
-void mirror_count(const struct mirror *m, struct mirror_stats *sum)
-{
-	uint64_t *to = (uint64_t *)sum;
-
-	memset(sum, 0, sizeof(*sum));
-	for (unsigned int i = 0; i < m->device.n_queues; i++) {
-		const uint64_t *from = (const uint64_t *)&m->workers[i].stats;
-
-		for (size_t k = 0; k < sizeof(*sum) / sizeof(*to); k++)
-			to[k] += __atomic_load_n(&from[k], __ATOMIC_RELAXED);
-	}
-}
-
-uint64_t mirror_given(const struct mirror *m, unsigned int queue)
-{
-	return __atomic_load_n(&m->workers[queue].stats.given, __ATOMIC_RELAXED);
-}
 
 /* --- Start and stop, which are the first worker's ----------------------------------- */
 
@@ -64,7 +46,7 @@ static void paused(struct mirror *m)
 {
 	struct mirror_stats now;
 
-	mirror_count(m, &now);
+	mirror_sum_stats(m, &now);
 	m->n_commands--;
 	if ((now.given != m->given_before || now.given != now.answered) &&
 	    ++m->n_pauses < PAUSES_MAX)
@@ -94,7 +76,7 @@ static void stop(struct mirror *m)
 		send_command(m, UBLK_STOP);
 		return;
 	}
-	mirror_count(m, &now);
+	mirror_sum_stats(m, &now);
 	pause_before_stop(m, &now);
 }
 
@@ -104,7 +86,7 @@ static void started(struct mirror *m, int error)
 	m->is_starting = false;
 	m->start_error = error;
 	if (!error)
-		m->report(m, "ready", m->context);
+		report(m, "ready");
 	if (error || m->stops_when_started)
 		stop(m);
 }
@@ -121,7 +103,7 @@ static void signalled(struct mirror *m, int result)
 {
 	if (result == sizeof(m->signal)) {
 		if (m->signal.ssi_signo == SIGUSR1)
-			m->report(m, m->is_stopping ? "stopping" : "running", m->context);
+			report(m, m->is_stopping ? "stopping" : "running");
 		else
 			stop(m);
 	}
@@ -168,12 +150,12 @@ static void fetched(struct worker *w, struct request *r, int result)
 	w->n_fetching--;
 	if (result == UBLK_IO_RES_ABORT || __atomic_load_n(&m->is_stopping, __ATOMIC_RELAXED))
 		return;
-	complain("/dev/ublkb%u: the kernel gives no more requests: %s", m->device.number,
-		 strerror(-result));
+	warn("/dev/ublkb%u: the kernel delivers no more requests: %s", m->device.number,
+	     strerror(-result));
 	if (w == m->workers)
 		stop(m);
 	else
-		tell(w, m->workers, OF_STOPPING, 0);
+		send_message(w, m->workers, OF_STOPPING, 0);
 }
 
 /* A message that could not be delivered for lack of memory is sent again. */
@@ -181,16 +163,16 @@ static void message_sent(struct worker *w, const struct subject *s, int result)
 {
 	w->n_messages--;
 	if (result < 0)
-		tell(w, &w->mirror->workers[s->to], s->told, s->tag);
+		send_message(w, &w->mirror->workers[s->to], s->told, s->tag);
 }
 
-static void hear(struct worker *w, const struct io_uring_cqe *cqe)
+static void handle_completion(struct worker *w, const struct io_uring_cqe *cqe)
 {
 	const struct subject s = subject_unpack(cqe->user_data);
 	struct mirror *m = w->mirror;
 
 	if ((cqe->user_data & READ_MARK) == READ_MARK) {
-		read_heard(w, cqe);
+		read_complete(w, cqe);
 		return;
 	}
 	switch (s.kind) {
@@ -238,7 +220,7 @@ static void work(struct worker *w)
 	wait_for_completions(w, w->mirror->hedges ? linnos_queue_next_timeout_ns(w->reads) : -1);
 	io_uring_for_each_cqe(&w->ring, head, cqe)
 	{
-		hear(w, cqe);
+		handle_completion(w, cqe);
 		n++;
 	}
 	io_uring_cq_advance(&w->ring, n);
@@ -278,7 +260,7 @@ static void *serve_queue(void *worker)
 	fetch_all(w);
 	while (is_busy(w))
 		work(w);
-	tell(w, m->workers, OF_END, 0);
+	send_message(w, m->workers, OF_END, 0);
 	while (is_busy(w))
 		work(w);
 	return NULL;

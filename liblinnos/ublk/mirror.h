@@ -3,7 +3,7 @@
  * Serve the requests of the device. Each of its queues has a worker, which is a thread with a ring:
  *
  *   fetched ──► read ────────────► liblinnos: the best replica, the next one, a hedge ──┐
- *           └─► write, flush, zeros ──► one write per replica in the mirror ──► judge ──┴─► commit
+ *           └─► write, flush, zeros ──► one write per replica in the mirror ──► result ─┴─► commit
  *
  * The users of the device may rely on the following:
  *
@@ -24,8 +24,8 @@
  * has the write, or it failed there and the worker has taken the lock, under which it dropped k or
  * found it dropped. In both cases no read that begins after the commit is sent to k unless k has
  * the write: the kernel hands the read to its worker after it has received the commit, which orders
- * the memory accesses of both. If two workers each have a failed write, they judge one after the
- * other, so that the last replica is kept.
+ * the memory accesses of both. If two workers each have a failed write, they evaluate their results
+ * one after the other, so that the last replica is kept.
  *
  * Writes to the same blocks are done one after the other, in the order in which they took the lock.
  * Otherwise a different one could be the last on each replica. Replicas are therefore equal
@@ -53,69 +53,10 @@
 #ifndef LINNOS_UBLK_MIRROR_H
 #define LINNOS_UBLK_MIRROR_H
 
-#include "state.h"
-#include "ublk.h"
+#include "worker.h"
 
-#include <liblinnos.h>
-#include <pthread.h>
-#include <sys/signalfd.h>
-
-struct request;
-struct worker;
-
-struct mirror_stats {
-	uint64_t reads, read_bytes, reads_failed;
-	uint64_t writes, written_bytes, writes_failed; /* writes_failed: completed with an error */
-	uint64_t flushes, zeroed, zeroed_bytes;
-	uint64_t waited;	  /* writes deferred for another one to the same blocks */
-	uint64_t given, answered; /* requests */
-};
-
-struct mirror {
-	unsigned int n;
-	struct replica replicas[REPLICAS_MAX];
-	/* Protects those of the following members that all workers write to. */
-	pthread_mutex_t lock;
-	uint32_t in; /* bitmap of replicas in the mirror; read without the lock, see mirror_in() */
-	char why_dropped[REPLICAS_MAX][WHY_BYTES]; /* constant once it is dropped */
-	struct mirror_state state;		   /* tells after a crash what may differ */
-	struct request *first_write, *last_write;  /* in the order of their arrival */
-	unsigned int n_waiting;
-	/* Paths of the replicas if `in` is recorded for a server that takes over from a killed one;
-	 * otherwise NULL. */
-	const char *const *recorded;
-	struct geometry geometry;
-	struct linnos_array *array;
-	bool hedges;
-	struct ublk_device device;
-	struct worker *workers;	 /* one per queue; all that follows is the first one's */
-	pthread_mutex_t gate;	 /* the other workers begin when it is open */
-	unsigned int n_serving;	 /* other workers that have not ended */
-	unsigned int n_commands; /* START, STOP, and the wait before it, in flight */
-	bool is_starting, stops_when_started;
-	bool is_stopping;      /* also read by the other workers */
-	uint64_t given_before; /* requests up to the last pause */
-	unsigned int n_pauses;
-	struct __kernel_timespec pause; /* before STOP */
-	int start_error;
-	int signals; /* a signalfd */
-	struct signalfd_siginfo signal;
-	/* Called for SIGUSR1, and once when the device is ready. */
-	void (*report)(const struct mirror *m, const char *state, void *context);
-	void *context;
-};
-
-static inline uint32_t mirror_in(const struct mirror *m)
-{
-	return __atomic_load_n(&m->in, __ATOMIC_ACQUIRE);
-}
-
-/* Sum the statistics of all workers, which may be serving meanwhile. */
-void mirror_count(const struct mirror *m, struct mirror_stats *sum);
-/* Return the number of requests that a worker has received. */
-uint64_t mirror_given(const struct mirror *m, unsigned int queue);
-/* Set up the workers. The caller has set n, replicas, in, geometry, array, hedges, device and
- * report. */
+/* Set up the workers. The caller has set n, replicas, in, geometry, array, hedges, device, recorded
+ * and json. */
 void mirror_prepare(struct mirror *m);
 /* Serve until the device is stopped, by a signal or by another process. Return 0, or the error with
  * which it could not be started. */

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT
 /* Reads: see mirror.h. */
 #include "worker.h"
-#include "die.h"
+#include "program/program.h"
 
 #include <errno.h>
 
 /* Each worker reports this many failed reads individually. */
-#define READS_TOLD 10
+#define READS_REPORTED 10
 
 static void read_failed(struct worker *w)
 {
 	count(&w->stats.reads_failed, 1);
-	if (w->stats.reads_failed > READS_TOLD)
+	if (w->stats.reads_failed > READS_REPORTED)
 		return;
-	complain("/dev/ublkb%u: %s%s", w->mirror->device.number, linnos_error(),
-		 w->stats.reads_failed == READS_TOLD ? "; more of them are only counted" : "");
+	warn("/dev/ublkb%u: %s%s", w->mirror->device.number, linnos_error(),
+	     w->stats.reads_failed == READS_REPORTED ? "; further failed reads are only counted"
+						     : "");
 }
 
 static void read_done(struct worker *w, const struct request *r, ssize_t result)
@@ -55,7 +56,7 @@ static void read_again(struct worker *w, struct linnos_read *read)
 	read_sent(w, sqe);
 }
 
-void read_heard(struct worker *w, const struct io_uring_cqe *cqe)
+void read_complete(struct worker *w, const struct io_uring_cqe *cqe)
 {
 	struct linnos_completion c;
 

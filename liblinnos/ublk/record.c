@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Record the replicas of a device's mirror: see record.h. */
 #include "record.h"
-#include "die.h"
+#include "program/program.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -59,8 +59,9 @@ int record_write(uint32_t number, const char *const *paths, unsigned int n, uint
 
 static void refuse(uint32_t number, const char *why)
 {
-	die("--recover: %s: %s; give the replicas that /dev/ublkb%" PRIu32 " had, in their order, "
-	    "or take it away: --remove %" PRIu32,
+	die("--recover: %s: %s; name the replicas of /dev/ublkb%" PRIu32
+	    " in their original order, "
+	    "or delete the device with --remove %" PRIu32,
 	    path_of(number, ""), why, number, number);
 }
 
@@ -80,11 +81,11 @@ uint32_t record_read(uint32_t number, const char *const *paths, unsigned int n)
 
 		line[length - 1] = 0;
 		if (k == n || strcmp(line + strlen(is_in ? IN : DROPPED), paths[k]) != 0)
-			refuse(number, "it was made of other replicas");
+			refuse(number, "the device has other replicas");
 		in |= (uint32_t)is_in << k++;
 	}
 	if (k < n || !in)
-		refuse(number, "it was made of other replicas");
+		refuse(number, "the device has other replicas");
 	free(line);
 	fclose(file);
 	return in;

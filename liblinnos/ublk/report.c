@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Statistics of the mirror: see report.h. */
 #include "report.h"
+#include "program/program.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -40,8 +41,6 @@ static const struct counter of_reads[] = {
 	{"not_choosing", OF_READS(not_choosing)},
 	{"stayed", OF_READS(stayed)},
 };
-
-#define N(table) (sizeof(table) / sizeof(*(table)))
 
 static void print_counters(const struct counter *table, size_t n, const void *stats, bool json)
 {
@@ -89,8 +88,8 @@ static void report_json(const struct mirror *m, const struct state *s)
 	for (unsigned int i = 0; i < m->device.n_queues; i++)
 		printf("%s%" PRIu64, i ? "," : "", mirror_given(m, i));
 	putchar(']');
-	print_counters(of_mirror, N(of_mirror), &s->counts, true);
-	print_counters(of_reads, N(of_reads), &s->reads, true);
+	print_counters(of_mirror, N_ELEMENTS(of_mirror), &s->counts, true);
+	print_counters(of_reads, N_ELEMENTS(of_reads), &s->reads, true);
 	printf(",\"saved_us_estimate\":%" PRId64 ",\"replicas\":[", s->reads.saved_us_estimate);
 	for (unsigned int k = 0; k < m->n; k++) {
 		const struct linnos_replica_stats of = replica_stats(m, k);
@@ -116,9 +115,9 @@ static void report_text(const struct mirror *m, const struct state *s)
 	for (unsigned int i = 0; i < m->device.n_queues; i++)
 		printf(" %" PRIu64, mirror_given(m, i));
 	printf("\n ");
-	print_counters(of_mirror, N(of_mirror), &s->counts, false);
+	print_counters(of_mirror, N_ELEMENTS(of_mirror), &s->counts, false);
 	printf("\n ");
-	print_counters(of_reads, N(of_reads), &s->reads, false);
+	print_counters(of_reads, N_ELEMENTS(of_reads), &s->reads, false);
 	printf(" saved_us_estimate %" PRId64 "\n", s->reads.saved_us_estimate);
 	for (unsigned int k = 0; k < m->n; k++) {
 		const struct linnos_replica_stats of = replica_stats(m, k);
@@ -130,14 +129,13 @@ static void report_text(const struct mirror *m, const struct state *s)
 	}
 }
 
-void report(const struct mirror *m, const char *state, void *context)
+void report(const struct mirror *m, const char *state)
 {
-	const bool *json = context;
 	struct state s = {.name = state, .in = mirror_in(m)};
 
-	mirror_count(m, &s.counts);
+	mirror_sum_stats(m, &s.counts);
 	linnos_array_get_stats(m->array, &s.reads, sizeof(s.reads));
-	if (*json)
+	if (m->json)
 		report_json(m, &s);
 	else
 		report_text(m, &s);

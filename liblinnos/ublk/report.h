@@ -3,9 +3,8 @@
 #ifndef LINNOS_UBLK_REPORT_H
 #define LINNOS_UBLK_REPORT_H
 
-#include "mirror.h"
+#include "worker.h"
 
-/* context points to a bool, which is true for JSON. */
-void report(const struct mirror *m, const char *state, void *context);
+void report(const struct mirror *m, const char *state);
 
 #endif

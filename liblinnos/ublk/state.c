@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The state of a mirror's replicas after a crash: see state.h. */
 #include "state.h"
-#include "die.h"
-#include "replicas.h"
+#include "program/program.h"
 
 #include "linnos_programs.h"
 
@@ -140,9 +139,9 @@ int state_staged(struct mirror_state *s, int result)
 		 * bits. */
 		result = result < 0 ? result : -ENOSPC;
 		if (!s->has_failed)
-			complain("%s cannot be written: %s; writes to regions that are not marked "
-				 "there fail until it can",
-				 s->path, strerror(-result));
+			warn("%s cannot be written: %s; until it can, writes to regions that are "
+			     "not marked in it fail",
+			     s->path, strerror(-result));
 		s->has_failed = true;
 		return result;
 	}
@@ -280,8 +279,8 @@ static const char *read_head(int fd, struct state_head *head,
 
 	if (pread(fd, head, sizeof(*head), 0) != sizeof(*head) ||
 	    memcmp(head->magic, MAGIC, sizeof(head->magic)) != 0)
-		return "is damaged, or no record of a mirror";
-	snprintf(version, sizeof(version), "is of version %u, and this program knows version %u",
+		return "is damaged, or is not a record of a mirror";
+	snprintf(version, sizeof(version), "has version %u; this program supports version %u",
 		 head->version, VERSION);
 	if (head->version != VERSION)
 		return version;
@@ -306,8 +305,8 @@ static void read_bits(struct mirror_state *s)
 			memcpy(bits, sector.bits, sizeof(sector.bits));
 			continue;
 		}
-		complain("%s: sector %zu of the bits is damaged: all its regions may differ",
-			 s->path, i);
+		warn("%s: sector %zu of the bits is damaged; all of its regions may differ",
+		     s->path, i);
 		memset(bits, 0xff, STATE_SECTOR_BYTES);
 		s->head.is_clean = false;
 	}
@@ -351,10 +350,10 @@ static void identify(struct given *g, const struct options *o, uint32_t opened)
 			}
 	for (unsigned int k = 0; k < o->n; k++)
 		if (identity_is_name(g->ids[k])) {
-			complain("%s has no serial number or other identity of its own, and is "
-				 "recognised until the next boot only: if the machine crashes, the "
-				 "next start needs --compare",
-				 o->paths[k]);
+			warn("%s has no serial number or other identity, so it is recognised only "
+			     "until the next boot; if the machine crashes, the next start needs "
+			     "--compare",
+			     o->paths[k]);
 			break;
 		}
 }
@@ -377,7 +376,9 @@ static void lock(int fd, const char *path)
 		wait_a_little();
 	if (flock(fd, LOCK_EX | LOCK_NB) || fstat(fd, &opened) || stat(path, &there) ||
 	    opened.st_ino != there.st_ino)
-		die("%s: another linnos-ublk serves this mirror, with other members of it", path);
+		die("%s is in use by another linnos-ublk, which serves this mirror with other "
+		    "replicas",
+		    path);
 }
 
 /* Use the file as s if it is about the given replicas. */
@@ -389,23 +390,23 @@ static void consider(struct mirror_state *s, const char *name, const struct give
 	snprintf(found.path, sizeof(found.path), STATE_FOLDER "/%s", name);
 	found.fd = open(found.path, O_RDWR | O_CLOEXEC | O_DSYNC);
 	if (found.fd < 0)
-		die("%s: %s; it may be the record of this mirror, which must be written to",
+		die("%s: %s; it may be the record of this mirror, which must be writable",
 		    found.path, strerror(errno));
 	fault = read_head(found.fd, &found.head, found.members);
 	if (fault && !compares)
-		die("%s %s; it may say that these replicas differ: --compare reads them all, and "
-		    "when all mirrors have been compared: rm %s",
+		die("%s %s. It may be the record of this mirror. Start with --compare, which reads "
+		    "all replicas; when all mirrors have been compared, remove the file: rm %s",
 		    found.path, fault, found.path);
 	if (fault)
-		complain("%s %s; it is ignored; when all mirrors have been compared: rm %s",
-			 found.path, fault, found.path);
+		warn("%s %s. It is ignored; when all mirrors have been compared, remove it: rm %s",
+		     found.path, fault, found.path);
 	if (fault || !names_any(&found, g)) {
 		close(found.fd);
 		return;
 	}
 	if (s->fd >= 0)
-		die("%s and %s: the replicas belong to different mirrors; remove the record of "
-		    "the mirror that is not needed any more",
+		die("the replicas belong to different mirrors, recorded in %s and %s; remove the "
+		    "record of the mirror that is no longer needed",
 		    s->path, found.path);
 	lock(found.fd, found.path);
 	*s = found;
@@ -435,7 +436,7 @@ static void find(struct mirror_state *s, const struct given *g, bool compares)
 		read_bits(s);
 }
 
-static const char *paths_of(const struct options *o)
+static const char *join_paths(const struct options *o)
 {
 	static char text[512];
 	size_t length = 0;
@@ -456,7 +457,7 @@ static void read_boot(char boot[40])
 }
 
 /* Return true if names in the record may belong to other drives by now. */
-static bool is_of_another_boot(const struct mirror_state *s)
+static bool names_may_have_changed(const struct mirror_state *s)
 {
 	bool any = false;
 	char boot[40];
@@ -473,15 +474,16 @@ static void check_equal(const struct mirror_state *s, const struct options *o, u
 {
 	for (unsigned int k = 0; k < o->n; k++)
 		if (!(current & 1u << k) && s->member_of[k] < s->head.n_members)
-			die("--assume-clean: %s is out of date: a write failed on it, or the "
-			    "mirror was used without it (%s); this copies what it lacks: " PROGRAM
+			die("--assume-clean: %s is out of date, because a write failed on it or "
+			    "the "
+			    "mirror was used without it (%s). Copy the missing data to it: " PROGRAM
 			    " --resync%s",
-			    o->paths[k], s->path, paths_of(o));
+			    o->paths[k], s->path, join_paths(o));
 	if (!s->head.is_clean && is_any_set(s))
-		die("--assume-clean: the mirror was not stopped in order, and its replicas may "
-		    "differ in %u of %zu regions of 64 MiB (%s); this repairs it: " PROGRAM
-		    " --resync%s",
-		    count_regions(s), s->n_regions, s->path, paths_of(o));
+		die("--assume-clean: the last server was killed or the machine crashed, and the "
+		    "replicas may differ in %u of %zu regions of 64 MiB (%s). Make them "
+		    "equal: " PROGRAM " --resync%s",
+		    count_regions(s), s->n_regions, s->path, join_paths(o));
 }
 
 /* Die if the record does not say how these replicas can be made equal. */
@@ -490,12 +492,15 @@ static void check_repairable(const struct mirror_state *s, const struct options 
 {
 	for (unsigned int k = 0; k < o->n; k++)
 		if (opened & 1u << k && s->member_of[k] == s->head.n_members)
-			die("--resync: %s is new to this mirror (%s), and would be overwritten; "
-			    "stop the mirror, copy a replica to it (dd if=REPLICA of=%s bs=1M "
-			    "oflag=direct), and start with --compare",
+			die("--resync: %s is not in the record of this mirror (%s). To add it, "
+			    "copy "
+			    "a replica to it (dd if=REPLICA of=%s bs=1M oflag=direct) while the "
+			    "mirror is stopped, and start with --compare",
 			    o->paths[k], s->path, o->paths[k]);
 	if (is_needed && s->head.bytes != bytes)
-		die("--resync: the mirror had %llu bytes (%s), not %llu: --size %llu first",
+		die("--resync: the record of the mirror is for %llu bytes (%s), not %llu; start "
+		    "with "
+		    "--size %llu first",
 		    (unsigned long long)s->head.bytes, s->path, (unsigned long long)bytes,
 		    (unsigned long long)s->head.bytes);
 }
@@ -509,14 +514,14 @@ static void check_record(const struct mirror_state *s, const struct options *o, 
 					     : "--resync";
 
 	if (!current)
-		die("%s: none of these replicas holds the current data: give one that does, or, "
-		    "if all of those are lost: rm %s, and start with --compare",
+		die("%s: none of these replicas holds the current data. Add one that does. If all "
+		    "of them are lost, remove the record (rm %s) and start with --compare",
 		    option, s->path);
 	if (o->compare && !has_died)
 		return;
-	if (is_needed && !has_died && is_of_another_boot(s))
-		die("%s: replicas may differ, and a drive without an identity of its own may "
-		    "have another name since the last boot (%s): --compare reads all replicas",
+	if (is_needed && !has_died && names_may_have_changed(s))
+		die("%s: the replicas may differ, and a drive without a serial number may have "
+		    "changed its name since the last boot (%s); start with --compare",
 		    option, s->path);
 	if (has_died)
 		return;
@@ -531,12 +536,13 @@ static void add_member(struct mirror_state *s, const struct options *o, unsigned
 		       const char *id, bool has_died)
 {
 	if (has_died && s->fd >= 0)
-		die("--recover: %s is not the drive that the device had (%s); if that cannot come "
-		    "back: --remove %u, and start with --resync and the others",
+		die("--recover: %s is not a drive of this device (%s). If the original drive is "
+		    "lost, delete the device with --remove %u, and start with --resync and the "
+		    "other replicas",
 		    o->paths[k], s->path, o->device);
 	if (s->head.n_members == STATE_MEMBERS_MAX)
-		die("%s: this mirror has had %d drives; stop it, compare all of them that are "
-		    "left, and remove the record: rm %s",
+		die("%s cannot be added, because the record of this mirror is full: it names %d "
+		    "drives. Remove it (rm %s), and start with --compare",
 		    o->paths[k], STATE_MEMBERS_MAX, s->path);
 	s->member_of[k] = s->head.n_members;
 	memcpy(s->members[s->head.n_members++], id, IDENTITY_BYTES);
@@ -563,8 +569,9 @@ uint32_t state_open(struct mirror_state *s, const struct options *o, uint64_t by
 	identify(&g, o, opened);
 	find(s, &g, o->compare && !has_died);
 	if (s->fd < 0 && by_record && !has_died)
-		die("--resync: there is no record of these replicas in " STATE_FOLDER
-		    ": they may differ anywhere; --compare reads them all");
+		die("--resync: " STATE_FOLDER
+		    " has no record of these replicas, so they may differ anywhere; start with "
+		    "--compare");
 	for (unsigned int k = 0; k < o->n; k++) {
 		s->member_of[k] = opened & 1u << k ? find_member(s, g.ids[k]) : STATE_MEMBERS_MAX;
 		if (s->member_of[k] < s->head.n_members && s->head.in & 1u << s->member_of[k])

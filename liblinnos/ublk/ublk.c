@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The interface to the ublk driver: see ublk.h. */
 #include "ublk.h"
-#include "die.h"
+#include "program/program.h"
 #include "ublk_abi.h"
 
 #include <errno.h>
@@ -81,9 +81,9 @@ void ublk_open_control(struct ublk_device *d)
 	*d = (struct ublk_device){.number = NO_DEVICE, .fd = -1};
 	d->control_fd = open(CONTROL, O_RDWR | O_CLOEXEC);
 	if (d->control_fd < 0 && (errno == ENOENT || errno == ENODEV || errno == ENXIO))
-		die(CONTROL ": %s; the kernel has no ublk driver: modprobe ublk_drv (Linux 6.0 or "
-			    "later, "
-			    "CONFIG_BLK_DEV_UBLK)",
+		die(CONTROL
+		    ": %s; load the ublk driver with modprobe ublk_drv (Linux 6.0 or later, "
+		    "CONFIG_BLK_DEV_UBLK)",
 		    strerror(errno));
 	if (d->control_fd < 0)
 		die(CONTROL ": %s%s", strerror(errno),
@@ -91,19 +91,19 @@ void ublk_open_control(struct ublk_device *d)
 	error = io_uring_queue_init_params(4, &d->control, &p);
 	if (error)
 		die("io_uring: %s%s", strerror(-error),
-		    error == -EPERM ? "; is it forbidden by kernel.io_uring_disabled?" : "");
+		    error == -EPERM ? "; check that the sysctl kernel.io_uring_disabled is 0" : "");
 }
 
 static const char *why_not_added(int error)
 {
 	switch (error) {
 	case -EEXIST:
-		return "; it is there already: --remove takes it away";
+		return "; it exists already; delete it with --remove";
 	case -EPERM:
 	case -EACCES:
 		return "; run as root (CAP_SYS_ADMIN)";
 	case -EINVAL:
-		return "; is the number too large?";
+		return "; the number may be too large";
 	default:
 		return "";
 	}
@@ -219,9 +219,10 @@ void ublk_add(struct ublk_device *d, const struct options *o, const struct geome
 	d->number = number;
 	error = first_control(d, UBLK_CMD_ADD_DEV, UBLK_U_CMD_ADD_DEV, &info);
 	if (error && number == NO_DEVICE)
-		die("a new ublk device: %s%s", strerror(-error), why_not_added(error));
+		die("cannot create a ublk device: %s%s", strerror(-error), why_not_added(error));
 	if (error)
-		die("/dev/ublkb%u: %s%s", number, strerror(-error), why_not_added(error));
+		die("cannot create /dev/ublkb%u: %s%s", number, strerror(-error),
+		    why_not_added(error));
 	/* There are at most as many queues as processors. */
 	take_info(d, &info);
 	p = params_of(d, g);
@@ -260,16 +261,15 @@ bool ublk_is_left(struct ublk_device *d, uint32_t number, bool recover)
 			error = control(d, COMMAND(d, DEL_DEV), 0, NULL, 0);
 			if (error)
 				break;
-			complain("/dev/ublkb%u: what a server left that had ended was taken away",
-				 number);
+			warn("/dev/ublkb%u, which a killed server had left, was deleted", number);
 			return false;
 		}
 		if (info.state == UBLK_S_DEV_QUIESCED)
 			break;
 		if (waits > ALIVE_WAITS && info.state == UBLK_S_DEV_DEAD)
-			die("/dev/ublkb%u: another server is making it, or ending", number);
+			die("/dev/ublkb%u is being created or deleted by another server", number);
 		if (waits > ALIVE_WAITS && !kill(info.ublksrv_pid, 0))
-			die("/dev/ublkb%u: it has a server, process %d", number, info.ublksrv_pid);
+			die("/dev/ublkb%u is served by process %d", number, info.ublksrv_pid);
 		wait_a_little();
 		error = control(d, COMMAND(d, GET_DEV_INFO), 0, &info, sizeof(info));
 	}
@@ -278,13 +278,12 @@ bool ublk_is_left(struct ublk_device *d, uint32_t number, bool recover)
 	if (error)
 		die("/dev/ublkb%u: %s%s", number, strerror(-error), why_not_added(error));
 	if (!recover)
-		die("/dev/ublkb%u waits for a server: --recover goes on with it, --remove %u takes "
-		    "it away",
+		die("/dev/ublkb%u waits for a server; take it over with --recover, or delete it "
+		    "with --remove %u",
 		    number, number);
 	if (info.state != UBLK_S_DEV_QUIESCED || (info.flags & RECOVERY) != RECOVERY ||
 	    info.nr_hw_queues > QUEUES_MAX)
-		die("/dev/ublkb%u is none that can be recovered: --remove %u takes it away", number,
-		    number);
+		die("/dev/ublkb%u cannot be recovered; delete it with --remove %u", number, number);
 	d->is_taken_over = true;
 	take_info(d, &info);
 	return true;
@@ -313,8 +312,8 @@ void ublk_take_over(struct ublk_device *d, const struct geometry *g)
 	if (!error && (have.basic.dev_sectors > want.basic.dev_sectors ||
 		       have.basic.logical_bs_shift < want.basic.logical_bs_shift ||
 		       (have.types & ~want.types & UBLK_PARAM_TYPE_DISCARD)))
-		die("--recover: /dev/ublkb%u has %llu sectors; what is given has %llu, or other "
-		    "blocks",
+		die("--recover: /dev/ublkb%u has %llu sectors; the replicas have %llu, or other "
+		    "block sizes",
 		    d->number, (unsigned long long)have.basic.dev_sectors,
 		    (unsigned long long)want.basic.dev_sectors);
 	if (!error)
@@ -322,7 +321,7 @@ void ublk_take_over(struct ublk_device *d, const struct geometry *g)
 	if (!error)
 		error = open_requests(d);
 	if (error)
-		die("/dev/ublkb%u cannot be recovered: %s; --remove %u takes it away", d->number,
+		die("/dev/ublkb%u cannot be recovered: %s; delete it with --remove %u", d->number,
 		    strerror(-error), d->number);
 }
 

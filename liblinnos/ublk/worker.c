@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Functions that all parts of a worker use: see worker.h. */
 #include "worker.h"
-#include "die.h"
+#include "program/program.h"
 #include "io_uring_errors.h"
 
 #include <string.h>
@@ -14,8 +14,8 @@ static void check_entered(const struct worker *w, int result)
 {
 	if (result >= 0 || result == -ETIME || io_uring_error_is_transient(result))
 		return;
-	die("/dev/ublkb%u: queue %u cannot be served any more: io_uring_enter: %s; the server "
-	    "exits without an orderly stop",
+	die("/dev/ublkb%u: queue %u can no longer be served: io_uring_enter: %s; the server exits "
+	    "without an orderly stop",
 	    w->mirror->device.number, w->queue, strerror(-result));
 }
 
@@ -56,7 +56,7 @@ void commit(struct worker *w, const struct request *r, int result)
 	count(&w->stats.answered, 1);
 }
 
-void tell(struct worker *w, const struct worker *to, enum kind kind, unsigned int tag)
+void send_message(struct worker *w, const struct worker *to, enum kind kind, unsigned int tag)
 {
 	const struct subject heard = {.kind = kind, .tag = tag};
 	struct io_uring_sqe *sqe = get_sqe(w);
@@ -65,4 +65,22 @@ void tell(struct worker *w, const struct worker *to, enum kind kind, unsigned in
 	sqe->user_data = subject_pack(
 		&(struct subject){.kind = OF_MESSAGE, .told = kind, .to = to->queue, .tag = tag});
 	w->n_messages++;
+}
+
+void mirror_sum_stats(const struct mirror *m, struct mirror_stats *sum)
+{
+	uint64_t *to = (uint64_t *)sum;
+
+	memset(sum, 0, sizeof(*sum));
+	for (unsigned int i = 0; i < m->device.n_queues; i++) {
+		const uint64_t *from = (const uint64_t *)&m->workers[i].stats;
+
+		for (size_t k = 0; k < sizeof(*sum) / sizeof(*to); k++)
+			to[k] += __atomic_load_n(&from[k], __ATOMIC_RELAXED);
+	}
+}
+
+uint64_t mirror_given(const struct mirror *m, unsigned int queue)
+{
+	return __atomic_load_n(&m->workers[queue].stats.given, __ATOMIC_RELAXED);
 }

@@ -7,9 +7,60 @@
 #ifndef LINNOS_UBLK_WORKER_H
 #define LINNOS_UBLK_WORKER_H
 
-#include "mirror.h"
+#include "resync.h"
+#include "ublk.h"
 
+#include <liblinnos.h>
 #include <pthread.h>
+#include <sys/signalfd.h>
+
+struct request;
+struct worker;
+
+struct mirror_stats {
+	uint64_t reads, read_bytes, reads_failed;
+	uint64_t writes, written_bytes, writes_failed; /* writes_failed: completed with an error */
+	uint64_t flushes, zeroed, zeroed_bytes;
+	uint64_t waited;	  /* writes deferred for another one to the same blocks */
+	uint64_t given, answered; /* requests */
+};
+
+struct mirror {
+	unsigned int n;
+	struct replica replicas[REPLICAS_MAX];
+	/* Protects those of the following members that all workers write to. */
+	pthread_mutex_t lock;
+	uint32_t in; /* bitmap of replicas in the mirror; read without the lock, see mirror_in() */
+	char why_dropped[REPLICAS_MAX][WHY_BYTES]; /* constant once it is dropped */
+	struct mirror_state state;		   /* tells after a crash what may differ */
+	struct request *first_write, *last_write;  /* in the order of their arrival */
+	unsigned int n_waiting;
+	/* Paths of the replicas if `in` is recorded for a server that takes over from a killed one;
+	 * otherwise NULL. */
+	const char *const *recorded;
+	struct geometry geometry;
+	struct linnos_array *array;
+	bool hedges;
+	struct ublk_device device;
+	struct worker *workers;	 /* one per queue; all that follows is the first one's */
+	pthread_mutex_t gate;	 /* the other workers begin when it is open */
+	unsigned int n_serving;	 /* other workers that have not ended */
+	unsigned int n_commands; /* START, STOP, and the wait before it, in flight */
+	bool is_starting, stops_when_started;
+	bool is_stopping;      /* also read by the other workers */
+	uint64_t given_before; /* requests up to the last pause */
+	unsigned int n_pauses;
+	struct __kernel_timespec pause; /* before STOP */
+	int start_error;
+	int signals; /* a signalfd */
+	struct signalfd_siginfo signal;
+	bool json; /* format of the reports */
+};
+
+static inline uint32_t mirror_in(const struct mirror *m)
+{
+	return __atomic_load_n(&m->in, __ATOMIC_ACQUIRE);
+}
 
 /* What a completion belongs to. Completions of reads have the handle of liblinnos, with both low
  * bits set. */
@@ -111,11 +162,16 @@ struct io_uring_sqe *get_sqe(struct worker *w);
 void wait_for_completions(struct worker *w, int64_t timeout_ns);
 void commit(struct worker *w, const struct request *r, int result);
 /* Send a message, which becomes a completion of the other worker's ring. */
-void tell(struct worker *w, const struct worker *to, enum kind kind, unsigned int tag);
+void send_message(struct worker *w, const struct worker *to, enum kind kind, unsigned int tag);
+
+/* Sum the statistics of all workers, which may be serving meanwhile. */
+void mirror_sum_stats(const struct mirror *m, struct mirror_stats *sum);
+/* Return the number of requests that a worker has received. */
+uint64_t mirror_given(const struct mirror *m, unsigned int queue);
 
 /* reads.c */
 void read_begin(struct worker *w, struct request *r);
-void read_heard(struct worker *w, const struct io_uring_cqe *cqe);
+void read_complete(struct worker *w, const struct io_uring_cqe *cqe);
 void reads_due(struct worker *w);
 
 /* writes.c */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Writes, zeros and flushes, which are sent to each replica: see mirror.h. */
 #include "worker.h"
-#include "die.h"
+#include "program/program.h"
 #include "record.h"
 #include "ublk_abi.h"
 
@@ -115,27 +115,28 @@ static void drop(struct mirror *m, unsigned int k, const struct request *r)
 	if (m->recorded)
 		error = record_write(m->device.number, m->recorded, m->n, in);
 	__atomic_store_n(&m->in, in, __ATOMIC_RELEASE);
-	complain("/dev/ublkb%u: %s DROPPED: %s; it is not read or written any more, and out of "
-		 "date until --resync has copied to it what it lacks; %d of %u replicas left",
-		 m->device.number, m->replicas[k].path, m->why_dropped[k], __builtin_popcount(in),
-		 m->n);
+	warn("/dev/ublkb%u: %s DROPPED: %s; it is no longer used, and is out of date until "
+	     "--resync "
+	     "has copied the missing data to it; %d of %u replicas left",
+	     m->device.number, m->replicas[k].path, m->why_dropped[k], __builtin_popcount(in),
+	     m->n);
 	if (state_error)
-		complain("/dev/ublkb%u: that cannot be recorded in %s: %s; from now on all writes "
-			 "fail, since after a crash nothing would tell that %s lacks them; make "
-			 "the file writable, stop, and start with --resync",
-			 m->device.number, m->state.path, strerror(-state_error),
-			 m->replicas[k].path);
+		warn("/dev/ublkb%u: the drop cannot be recorded in %s: %s; from now on all writes "
+		     "fail, because after a crash %s would be taken for up to date; make the "
+		     "file writable, stop the server, and start it with --resync",
+		     m->device.number, m->state.path, strerror(-state_error), m->replicas[k].path);
 	if (error)
-		complain("/dev/ublkb%u: that cannot be recorded: %s; it is not recovered should "
-			 "this server be killed",
-			 m->device.number, strerror(-error));
+		warn("/dev/ublkb%u: the drop cannot be recorded in /run/linnos-ublk: %s; the "
+		     "device "
+		     "cannot be recovered if this server is killed",
+		     m->device.number, strerror(-error));
 }
 
 /*
  * A flush that has failed may succeed when it is repeated, without the data that it should have
  * covered. A replica that fails a flush is therefore dropped before the others have answered: this
  * server may be killed until then, and the server that takes over must know. The last replica is
- * left to judge().
+ * left to drop_failed().
  */
 static void replica_write_failed(struct mirror *m, const struct request *r, unsigned int k)
 {
@@ -153,7 +154,7 @@ static void replica_write_failed(struct mirror *m, const struct request *r, unsi
 
 /* Some replica writes have failed: drop these replicas, and return the result for the device. The
  * caller holds the lock. */
-static int judge(struct mirror *m, const struct request *r)
+static int drop_failed(struct mirror *m, const struct request *r)
 {
 	uint32_t failed = r->failed & m->in, kept = m->in & ~failed;
 	bool changed = false;
@@ -188,7 +189,7 @@ static int result_of(struct mirror *m, const struct request *r)
 	if (!r->failed)
 		return (int)r->bytes;
 	pthread_mutex_lock(&m->lock);
-	result = judge(m, r);
+	result = drop_failed(m, r);
 	if (m->state.is_lost)
 		result = -EIO;
 	pthread_mutex_unlock(&m->lock);
@@ -280,7 +281,7 @@ static void write_start_deferred(struct worker *w, struct request *r)
 	struct io_uring_sqe *sqe;
 
 	if (r->worker != w) {
-		tell(w, r->worker, OF_TURN, r->tag);
+		send_message(w, r->worker, OF_TURN, r->tag);
 	} else if (!r->record_error) {
 		submit_replica_writes(w, r);
 	} else {

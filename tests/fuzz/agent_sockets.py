@@ -228,7 +228,7 @@ class Run:
         """What the agent says of it all."""
         self.process.send_signal(signal.SIGTERM)
         said: str = self.process.communicate(timeout=GIVE_UP_S)[1]
-        counted = re.search(r"answered \d+; ignored: .*", said)
+        counted = re.search(r"answered \d+ queries; ignored .*", said)
         if self.process.returncode or counted is None:
             raise SystemExit(f"the agent ended with {self.process.returncode}:\n{said}")
         if sum(map(int, re.findall(r"\d+", counted[0]))) != self.sent:

@@ -6,8 +6,8 @@
  */
 #include "agent.h"
 #include "configuration.h"
-#include "hmac.h"
 
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +51,11 @@ static size_t receive(uint8_t datagram[DATAGRAM_BYTES_MAX], const uint8_t *data,
 	memset(datagram, 0xa5, DATAGRAM_BYTES_MAX);
 	memcpy(datagram, data, bytes);
 	if (how & SIGNED && size >= DATAGRAM_BYTES) {
-		hmac_sha256(key, sizeof(key), datagram, DATAGRAM_BYTES, datagram + DATAGRAM_BYTES);
+		crypto_auth_hmacsha256_state state;
+
+		crypto_auth_hmacsha256_init(&state, (const uint8_t *)key, sizeof(key));
+		crypto_auth_hmacsha256_update(&state, datagram, DATAGRAM_BYTES);
+		crypto_auth_hmacsha256_final(&state, datagram + DATAGRAM_BYTES);
 		return DATAGRAM_BYTES_MAX;
 	}
 	return size;
@@ -79,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bytes = receive(datagram, data + 1, size - 1, data[0]);
 	memcpy(before, datagram, sizeof(before));
 	rate_set(&rate, 1000);
-	sent = agent_answer(&agent, data[0] & STRANGER ? NULL : &rate, 1, datagram, bytes);
+	sent = agent_answer(&agent, data[0] & STRANGER ? NULL : &rate, true, 1, datagram, bytes);
 	for (unsigned int why = 0; why < IGNORED_KINDS; why++)
 		ignored += agent.ignored[why];
 	if (agent.answered + ignored != 1 || !sent != !agent.answered)

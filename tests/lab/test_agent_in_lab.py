@@ -70,4 +70,4 @@ def test_agent_reports_the_predictions_of_the_kernel(boot, tmp_path: Path) -> No
     assert on[1]["latency_us"] > 0
     assert busy[1]["pending"] > 100 and busy[1]["latency_us"] > on[1]["latency_us"]
     assert ran.stdout.split()[-1] == "0"
-    assert "answered 9; ignored: 0 from elsewhere" in (tmp_path / "said").read_text()
+    assert "answered 9 queries; ignored 0 from other addresses" in (tmp_path / "said").read_text()

@@ -92,7 +92,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def well(path: Path) -> dict[str, Any]:
+def check_reads(path: Path) -> dict[str, Any]:
     """Return the result of paced_reads.py; no read may be lost or wrong."""
     one: dict[str, Any] = json.loads(path.read_text())
     assert one["errors"] == [] and one["wrong"] == [], path.name
@@ -139,15 +139,17 @@ def test_reads_move_away_from_a_slow_drive(boot: Any, folder: Path, tmp_path: Pa
         mdadm --stop /dev/md0 2>>$OUT/mdadm
         """,
     )
-    turns, best, hedged = (well(tmp_path / f"reads_{k}") for k in ("turns", "best", "hedged"))
-    hedge, md = (well(tmp_path / f"reads_{k}") for k in ("hedge", "md"))
+    turns, best, hedged = (
+        check_reads(tmp_path / f"reads_{k}") for k in ("turns", "best", "hedged")
+    )
+    hedge, md = (check_reads(tmp_path / f"reads_{k}") for k in ("hedge", "md"))
     # md has the same drives, and chooses by pending I/O and the position of the last read.
     assert best["mean_us"] < md["mean_us"] and best["slow"] < md["slow"]
     # Hedging alone needs many more reads.
     assert hedged["mean_us"] < hedge["mean_us"]
     assert lines(tmp_path / "hedge")[-1]["hedges"] > 5 * lines(tmp_path / "hedged")[-1]["hedges"]
     # Without models reads stay at the default replica, round robin, which is reported.
-    home, stopped = well(tmp_path / "reads_home"), lines(tmp_path / "home")[-1]
+    home, stopped = check_reads(tmp_path / "reads_home"), lines(tmp_path / "home")[-1]
     assert stopped["moved"] == 0 and stopped["not_choosing"] == 3
     assert home["slow"] > 0.3 * home["reads"] and turns["slow"] > 0.3 * turns["reads"]
     assert "3 of 3 replicas have no model" in (tmp_path / "home.err").read_text()
@@ -204,9 +206,9 @@ def test_reads_are_right_when_drives_fail(boot: Any, sanitized: Path, tmp_path: 
         stop; [ $status = 0 ]
         """,
     )
-    assert well(tmp_path / "reads_errors")["written"] > 300
-    assert well(tmp_path / "reads_dropped")["written"] > 300
-    assert well(tmp_path / "reads_after")["reads"] == 500
+    assert check_reads(tmp_path / "reads_errors")["written"] > 300
+    assert check_reads(tmp_path / "reads_dropped")["written"] > 300
+    assert check_reads(tmp_path / "reads_after")["reads"] == 500
     err = (tmp_path / "errors.err").read_text()
     _, no_models, dropped = err.splitlines()
     assert "3 of 3 replicas have no model" in no_models
@@ -220,7 +222,7 @@ def test_reads_are_right_when_drives_fail(boot: Any, sanitized: Path, tmp_path: 
     assert "/dev/flash0 and /dev/flash1 differ at byte" in (tmp_path / "differ").read_text()
     for name in ("stale", "stale_first"):
         stale = (tmp_path / name).read_text()
-        assert "/dev/flash1 is out of date: a write failed on it" in stale
+        assert "/dev/flash1 is out of date, because a write failed on it" in stale
         assert "linnos-ublk --resync /dev/flash" in stale
 
 
@@ -258,8 +260,8 @@ def test_device_of_a_killed_server_can_be_removed(boot: Any, folder: Path, tmp_p
     assert "there is no such ublk device" in (tmp_path / "gone").read_text()
     # A file, like a drive, can belong to one mirror only.
     locked = (tmp_path / "locked").read_text()
-    assert "/run/b: another linnos-ublk, or another program with a lock, has it" in locked
-    assert well(tmp_path / "reads_live")["reads"] == 500
+    assert "/run/b is locked by another linnos-ublk" in locked
+    assert check_reads(tmp_path / "reads_live")["reads"] == 500
     assert lines(tmp_path / "live")[-1]["state"] == "stopped"
 
 
@@ -292,12 +294,14 @@ def test_server_starts_after_a_killed_server(boot: Any, folder: Path, tmp_path: 
         linnos-ublk --remove 0
         """,
     )
-    assert well(tmp_path / "reads_again")["reads"] == 300
-    assert "another server is making it, or ending" in (tmp_path / "making").read_text()
-    assert "it has a server, process " in (tmp_path / "served").read_text()
-    assert "waits for a server: --recover goes on with it" in (tmp_path / "waiting").read_text()
+    assert check_reads(tmp_path / "reads_again")["reads"] == 300
+    assert "is being created or deleted by another server" in (tmp_path / "making").read_text()
+    assert "is served by process " in (tmp_path / "served").read_text()
+    assert "waits for a server; take it over with --recover" in (tmp_path / "waiting").read_text()
     for name in ("recovered", "again"):
-        assert "what a server left that had ended" in (tmp_path / f"{name}.err").read_text()
+        assert (
+            "which a killed server had left, was deleted" in (tmp_path / f"{name}.err").read_text()
+        )
 
 
 def test_file_system_survives_killed_servers(boot: Any, folder: Path, tmp_path: Path) -> None:
@@ -340,8 +344,8 @@ def test_file_system_survives_killed_servers(boot: Any, folder: Path, tmp_path: 
         said_by_server = (tmp_path / f"{k}.err").read_text()
         assert "DROPPED" not in said_by_server
         # The file system has written before each kill.
-        assert ("could differ and were read" in said_by_server) == (k > 0)
-    assert "it has a server, process " in (tmp_path / "served").read_text()
+        assert ("MiB that could differ" in said_by_server) == (k > 0)
+    assert "is served by process " in (tmp_path / "served").read_text()
 
 
 def test_failed_flush_is_reported_after_a_recovery(boot: Any, folder: Path, tmp_path: Path) -> None:
@@ -375,9 +379,12 @@ def test_failed_flush_is_reported_after_a_recovery(boot: Any, folder: Path, tmp_
         """,
         volatile_cache="1",
     )
-    assert well(tmp_path / "reads_second")["reads"] == 300
+    assert check_reads(tmp_path / "reads_second")["reads"] == 300
     assert "/dev/flash1 DROPPED: flush of " in (tmp_path / "first.err").read_text()
-    assert "/dev/flash1 was DROPPED before" in (tmp_path / "second.err").read_text()
+    assert (
+        "/dev/flash1 was DROPPED before the device was recovered"
+        in (tmp_path / "second.err").read_text()
+    )
 
 
 def test_dropped_replica_stays_out_after_a_recovery(
@@ -413,17 +420,17 @@ def test_dropped_replica_stays_out_after_a_recovery(
         ! linnos-ublk --recover --assume-clean {DRIVES} 2>$OUT/usage || exit 1
         """,
     )
-    assert well(tmp_path / "reads_waiting")["reads"] == 300
-    assert well(tmp_path / "reads_second")["written"] > 30
-    assert "/dev/flash1 was DROPPED before; it is out of date" in (
+    assert check_reads(tmp_path / "reads_waiting")["reads"] == 300
+    assert check_reads(tmp_path / "reads_second")["written"] > 30
+    assert "/dev/flash1 was DROPPED before the device was recovered" in (
         (tmp_path / "second.err").read_text()
     )
     stopped = lines(tmp_path / "second")[-1]
     assert [one["in"] for one in stopped["replicas"]] == [True, False, True]
     for name in ("fewer", "order"):
-        assert "/run/linnos-ublk/0: it was made of other replicas" in (tmp_path / name).read_text()
-    assert "No such file or directory; give the replicas" in (tmp_path / "unknown").read_text()
-    assert "--device N says it" in (tmp_path / "usage").read_text()
+        assert "/run/linnos-ublk/0: the device has other replicas" in (tmp_path / name).read_text()
+    assert "No such file or directory; name the replicas" in (tmp_path / "unknown").read_text()
+    assert "--recover needs the number of the device" in (tmp_path / "usage").read_text()
 
 
 #: A server that is stopped before it has started.
@@ -507,23 +514,23 @@ def test_server_refuses_invalid_setups_and_names_the_remedy(
             [ $got = $want ] && grep -q -e "$text" $OUT/said ||
                 { echo "$@: $got"; cat $OUT/said; exit 1; }
         }
-        refused 2 "a mirror has 2 to 16" --assume-clean a
+        refused 2 "it must be from 2 to 16" --assume-clean a
         refused 2 "exactly one of --assume-clean, --compare and --resync" a b
-        refused 2 "not a whole number" --assume-clean --queue-depth 0 a b
-        refused 1 "are the same" --assume-clean a ./a
+        refused 2 "must be a whole number" --assume-clean --queue-depth 0 a b
+        refused 1 "are the same drive" --assume-clean a ./a
         refused 1 "No such file" --assume-clean a nothing
-        refused 1 "neither a block device" --assume-clean a /dev/null
-        refused 1 "--size 3145728 uses so much of each" --assume-clean a small
-        refused 1 "too small for --size 4194304" --assume-clean --size 4M a small
+        refused 1 "must be a block device" --assume-clean a /dev/null
+        refused 1 "--size 3145728 uses this much of each" --assume-clean a small
+        refused 1 "fewer than --size 4194304" --assume-clean --size 4M a small
         refused 1 "model of replica" --assume-clean a=b b
         printf x | dd of=a bs=1 seek=70000 conv=notrunc 2>/dev/null
         refused 1 "differ at byte 70000" --compare a b
         mkfs.ext4 -q /dev/flash1; mkdir m; mount /dev/flash1 m
-        refused 1 "/dev/flash1: Device or resource busy; something else has it" \\
+        refused 1 "/dev/flash1: Device or resource busy; it is in use" \\
             --assume-clean /dev/flash0 /dev/flash1
         umount m
         export LD_PRELOAD=$OUT/large_blocks.so
-        refused 1 "blocks of 8192 bytes; ublk has at most 4096" \\
+        refused 1 "blocks of 8192 bytes; ublk supports at most 4096" \\
             --assume-clean /dev/flash0 /dev/flash2
         unset LD_PRELOAD
         setpriv --reuid=65534 --clear-groups linnos-ublk --assume-clean a b 2>$OUT/user && exit 1

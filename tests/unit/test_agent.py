@@ -86,7 +86,7 @@ class Agent:
         assert self.process.stderr is not None
         # a missing drive is reported; the socket answers once all drives are open
         if "no-such-drive" in drive:
-            assert "told to be gone" in self.process.stderr.readline()
+            assert "are answered with GONE" in self.process.stderr.readline()
         while not self.socket.exists() and self.process.poll() is None:
             time.sleep(0.001)
 
@@ -149,7 +149,7 @@ def test_query_is_answered_over_udp_and_unix_socket(program: Path, tmp_path: Pat
         assert second[4] == 78
         # the clock advances, and the generation is that of one start
         assert second[12] > first[12] > 0 and second[13] == first[13] > 0
-        assert "answered 2; ignored: 0 from elsewhere" in agent.ended()
+        assert "answered 2 queries; ignored 0 from other addresses" in agent.ended()
     assert not agent.socket.exists()
 
 
@@ -164,8 +164,10 @@ def test_malformed_datagrams_are_ignored(program: Path, tmp_path: Path) -> None:
             # the first answer is that to the only valid query
             assert ANSWER.unpack(mine.recv(200))[4] == 9
         said = agent.ended()
-    assert "answered 1; ignored: 0 from elsewhere, 0 too many, 5 malformed" in said
-    assert "1 about no drive" in said
+    assert (
+        "answered 1 queries; ignored 0 from other addresses, 0 over the rate, 5 malformed" in said
+    )
+    assert "1 about unknown drives" in said
 
 
 def test_unlisted_addresses_are_not_answered(program: Path, tmp_path: Path) -> None:
@@ -175,7 +177,7 @@ def test_unlisted_addresses_are_not_answered(program: Path, tmp_path: Path) -> N
     ):
         mine.send(question())
         # datagrams that came before the signal are processed before the end
-        assert "answered 0; ignored: 1 from elsewhere" in agent.ended()
+        assert "answered 0 queries; ignored 1 from other addresses" in agent.ended()
         mine.setblocking(False)
         with pytest.raises(BlockingIOError):
             mine.recv(200)
@@ -189,7 +191,7 @@ def test_queries_beyond_the_rate_limit_are_not_answered(program: Path, tmp_path:
                 mine.send(question(cookie))
             assert ANSWER.unpack(mine.recv(200))[4] == 0
         said = agent.ended()
-    answered, too_many = re.findall(r"answered (\d+);.* (\d+) too many", said)[0]
+    answered, too_many = re.findall(r"answered (\d+) queries;.* (\d+) over the rate", said)[0]
     assert int(too_many) >= 1 and int(answered) + int(too_many) == 50
 
 
@@ -265,9 +267,9 @@ def test_keys_are_exchanged_while_the_agent_runs(program: Path, tmp_path: Path) 
         assert not answers(agent, KEY) and answers(agent, next_key)
         # An unusable key does not replace the others.
         keys[0].write_bytes(b"short")
-        assert "a key has 16 to 256 bytes" in reload(agent)
+        assert "has 5 bytes; a key must have 16 to 256" in reload(agent)
         assert agent.process.stderr is not None
-        assert "stay as they were" in agent.process.stderr.readline()
+        assert "the keys are unchanged" in agent.process.stderr.readline()
         assert answers(agent, next_key)
 
 
@@ -288,7 +290,7 @@ def test_second_agent_does_not_take_the_socket_of_a_running_one(
             capture_output=True, text=True, check=False, timeout=GIVE_UP_S,
         )  # fmt: skip
         assert second.returncode == 1
-        assert f"{agent.socket}: another agent answers there" in second.stderr
+        assert f"{agent.socket}: another agent is using this socket" in second.stderr
         assert ANSWER.unpack(locally(agent, tmp_path, question(cookie=8)))[4] == 8
         agent.process.kill()
         agent.process.communicate()
@@ -299,7 +301,7 @@ def test_second_agent_does_not_take_the_socket_of_a_running_one(
     )
     try:
         assert process.stderr is not None
-        assert "told to be gone" in process.stderr.readline()
+        assert "are answered with GONE" in process.stderr.readline()
         process.send_signal(signal.SIGTERM)
         said = process.communicate()[1]
         assert process.returncode == 0 and "answered 0" in said
@@ -357,9 +359,12 @@ def test_agent_does_not_start_if_the_unit_must_not_open_a_drive(
     ("configuration", "says"),
     [
         ("drive /dev/null\nsocket /tmp/x\n", "/dev/null: Block device required"),
-        ("drive /dev/a\nsocket /tmp/x\nkey KEY\n", "others may read it; chmod o="),
-        ("drive /dev/a\nsocket x\n", "x: not an absolute path"),
-        ("drive /dev/a\nlisten 127.0.0.1\n", "nobody would be answered"),
+        (
+            "drive /dev/a\nsocket /tmp/x\nkey KEY\n",
+            "must not be readable by all users; run chmod o=",
+        ),
+        ("drive /dev/a\nsocket x\n", "x is not an absolute path"),
+        ("drive /dev/a\nlisten 127.0.0.1\n", "no client would be answered"),
     ],
 )
 def test_agent_names_the_setting_that_keeps_it_from_starting(
@@ -420,7 +425,7 @@ def test_agent_reports_an_unusable_model_and_continues(program: Path, tmp_path: 
         network: "a network that says slow or fast, not how long",
     }
     for model, why in says.items():
-        wrong = f"no predictions: {model}: {why}; `linnapp train --kind latency` makes one"
+        wrong = f"has no predictions: {model}: {why}; `linnapp train --kind latency` makes one"
         with running(program, tmp_path, drive=f"/dev/no-such-drive {model}") as agent:
             assert ANSWER.unpack(locally(agent, tmp_path, question()))[7] == GONE
             assert wrong in agent.ended()
@@ -454,8 +459,8 @@ def test_agent_without_bpf_permission_says_so_and_continues(program: Path, tmp_p
         said = agent.ended()
     # the last alternative: an agent that was built without BPF
     assert re.search(
-        r"no predictions by the models: (BPF needs CAP_BPF and CAP_PERFMON: linnos-agent\(8\), "
-        r"WITHOUT LINNOS|.*/sys/kernel/btf/vmlinux|this agent was built without)",
+        r"the models are not used: (BPF needs CAP_BPF and CAP_PERFMON; see linnos-agent\(8\), "
+        r"WITHOUT LINNOS|.*/sys/kernel/btf/vmlinux|watching requests needs libbpf)",
         said,
     )
 

@@ -167,7 +167,7 @@ def test_errors_say_what_failed_and_what_to_do(rados: FakeRados) -> None:
     with Pool("data", user="reader") as pool:
         for status, kind, says in (
             (errno.ENOENT, FileNotFoundError, "object a of pool data: No such file"),
-            (errno.EPERM, PermissionError, "client.reader wants `osd 'allow r pool=data'`"),
+            (errno.EPERM, PermissionError, "client.reader needs `osd 'allow r pool=data'`"),
             (errno.ETIMEDOUT, TimeoutError, "pool data: .*rados_osd_op_timeout"),
             (errno.EIO, OSError, "object a of pool data: Input/output error"),
         ):
@@ -177,7 +177,7 @@ def test_errors_say_what_failed_and_what_to_do(rados: FakeRados) -> None:
     for options, says in (
         ({"configuration": "/no/ceph.conf"}, "/no/ceph.conf: No such file"),
         ({"mode": "hedge"}, "hedges are not sent"),
-        ({"explore_ms": 0}, "explore_ms 0; 1 to 250"),
+        ({"explore_ms": 0}, "explore_ms is 0; it must be between 1 and 250"),
     ):
         with pytest.raises(OSError, match=says):
             Pool("data", **options)
@@ -210,13 +210,15 @@ def test_pool_rejects_values_that_do_not_fit(rados: FakeRados) -> None:
                 pool.read(*arguments)
         with pytest.raises(ValueError, match="object is .*; a name has no zero byte"):
             pool.wrote(b"\0")
-        with pytest.raises(OSError, match="a read of a: 2147483648 bytes; 1 to 2147483647"):
+        with pytest.raises(
+            OSError, match="object a: the read has 2147483648 bytes; it must have 1 to 2147483647"
+        ):
             pool.read("a", 1 << 31)
         for call in (lambda: pool.read("", 1), lambda: pool.wrote(b""), lambda: pool.osds("")):
-            with pytest.raises(OSError, match="an object without a name") as raised:
+            with pytest.raises(OSError, match="the name of the object is empty") as raised:
                 call()
             assert raised.value.errno == errno.EINVAL
-        with pytest.raises(OSError, match="node 1000000; there are 0 to"):
+        with pytest.raises(OSError, match="node is 1000000; it must be between 0 and"):
             pool.osd_stats(1_000_000)
         assert not rados.requests() and not pool.stats().reads
 

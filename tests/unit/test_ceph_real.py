@@ -279,7 +279,7 @@ def test_python_reads_only_permitted_pools_from_many_threads(ceph: Ceph) -> None
             pool.read("x" * 3000, 1)
     with opened(ceph, user="other") as pool, pytest.raises(PermissionError) as raised:
         pool.read("object1", 1)
-    assert "client.other wants `osd 'allow r pool=data'`" in str(raised.value)
+    assert "client.other needs `osd 'allow r pool=data'`" in str(raised.value)
     for pool_name, user, says in (
         ("none", "reader", "pool none: .*ceph osd pool ls"),
         ("coded", "reader", "pool coded: it is erasure-coded"),

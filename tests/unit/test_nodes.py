@@ -287,14 +287,14 @@ def test_repeated_calls_and_foreign_attempts_are_refused() -> None:
 
 def test_invalid_arguments_are_named() -> None:
     for options, says in (
-        ({"explore_ms": 0}, "explore_ms 0; 1 to 250"),
-        ({"hedge_percent": 99}, "hedge_percent 99; 100 or more"),
+        ({"explore_ms": 0}, "explore_ms is 0; it must be between 1 and 250"),
+        ({"hedge_percent": 99}, "hedge_percent is 99; it must be at least 100"),
         ({"probe_percent": 101}, "probe_percent 101"),
         ({"key": bytes(257)}, "a key of 257 bytes; 256 at most"),
     ):
         with pytest.raises(OSError, match=re.escape(says)):
             Nodes(3, **options)
-    with pytest.raises(OSError, match="no nodes; there is one at least"):
+    with pytest.raises(OSError, match="n_nodes is 0; it must be at least 1"):
         Nodes(0)
     for name in ("n_nodes", "report_ttl_ms", "seed"):
         for value in (-1, 1 << 64):
@@ -304,9 +304,9 @@ def test_invalid_arguments_are_named() -> None:
         Nodes(3, mode="guess")  # type: ignore[arg-type]
     with Nodes(3) as client:
         for candidates, says in (
-            ([], "0 candidates; 1 to 16"),
+            ([], "n_candidates is 0; it must be between 1 and 16"),
             ([0] * 17, "17 candidates"),
-            ([0, 3], "candidate 1 is node 3; there are 0 to 2"),
+            ([0, 3], "candidate 1 is node 3; it must be between 0 and 2"),
         ):
             with pytest.raises(OSError, match=says):
                 client.choose(candidates, PAGE)

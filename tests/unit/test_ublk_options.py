@@ -40,19 +40,19 @@ def test_man_page_has_the_options_of_help(program: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["a"], "1 replica; a mirror has 2 to 16"),
+        (["a"], "the number of replicas is 1; it must be from 2 to 16"),
         (["a", "b"], "exactly one of --assume-clean, --compare and --resync"),
         (["--assume-clean", "--compare", "a", "b"], "exactly one of --assume-clean, --compare"),
-        (["--assume-clean", *"abcdefghijklmnopq"], "more than 16 replicas"),
-        (["--assume-clean", "--size", "3Q", "a", "b"], "--size 3Q: not a number of bytes"),
-        (["--assume-clean", "--size", "99999999T", "a", "b"], "not a whole number"),
+        (["--assume-clean", *"abcdefghijklmnopq"], "there are more than 16 replicas"),
+        (["--assume-clean", "--size", "3Q", "a", "b"], "--size 3Q: it must be a number of bytes"),
+        (["--assume-clean", "--size", "99999999T", "a", "b"], "must be a whole number"),
         (["--assume-clean", "--queues", "33", "a", "b"], "from 1 to 32"),
         (["--assume-clean", "--home-margin", "101", "a", "b"], "from 0 to 100"),
-        (["--assume-clean", "--hedge-percentile", "100", "a", "b"], "not a number"),
-        (["--assume-clean", "--extra-io", "nan", "a", "b"], "not a number"),
-        (["--remove", "0", "a"], "one or the other"),
-        (["--remove", "x"], "not a whole number"),
-        (["--nonsense"], "has the options"),
+        (["--assume-clean", "--hedge-percentile", "100", "a", "b"], "must be a number"),
+        (["--assume-clean", "--extra-io", "nan", "a", "b"], "must be a number"),
+        (["--remove", "0", "a"], "--remove 0 takes no replicas"),
+        (["--remove", "x"], "must be a whole number"),
+        (["--nonsense"], "lists the options"),
     ],
 )
 def test_bad_usage_says_what_would_be_accepted(

@@ -19,8 +19,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(
         ["gcc", "-D_GNU_SOURCE", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g",
          "-fsanitize=address,undefined", '-DSTATE_FOLDER="state"', f"-I{UBLK}",
-         f"-I{UBLK.parent}/include", f"-I{UBLK.parents[1]}/core/userspace", "-o", out,
-         SOURCE, UBLK / "state.c", UBLK / "identity.c", UBLK / "replicas.c", UBLK / "die.c"],
+         f"-I{UBLK.parent}", f"-I{UBLK.parent}/include", f"-I{UBLK.parents[1]}/core/userspace",
+         "-o", out, SOURCE,
+         *(UBLK / f"{name}.c" for name in ("state", "identity", "replicas", "resync")),
+         UBLK.parent / "program" / "program.c", '-DPROGRAM="linnos-ublk"',
+         '-DPROGRAM_VERSION=""'],
         check=True,
     )  # fmt: skip
     return out

@@ -20,9 +20,10 @@ def test_worker_exits_with_a_message_when_its_ring_cannot_be_entered(
     program = tmp_path / "forbidden_ring"
     subprocess.run(
         ["gcc", "-D_GNU_SOURCE", "-std=gnu11", "-Wall", "-Werror", f"-I{UBLK}",
-         f"-I{UBLK.parent}/io", f"-I{UBLK.parent}/include", "-o", program,
-         UBLK / "tests" / "forbidden_ring.c", UBLK / "worker.c", UBLK / "die.c",
-         "-luring", "-pthread"],
+         f"-I{UBLK.parent}", f"-I{UBLK.parent}/io", f"-I{UBLK.parent}/include", "-o", program,
+         UBLK / "tests" / "forbidden_ring.c", UBLK / "worker.c",
+         UBLK.parent / "program" / "program.c", '-DPROGRAM="linnos-ublk"',
+         '-DPROGRAM_VERSION=""', "-luring", "-pthread"],
         check=True,
     )  # fmt: skip
     ran = subprocess.run([program, state], capture_output=True, text=True, timeout=10, check=False)
@@ -30,7 +31,7 @@ def test_worker_exits_with_a_message_when_its_ring_cannot_be_entered(
         pytest.skip("io_uring or seccomp is not available")
     assert ran.returncode == 1
     assert ran.stderr == (
-        "linnos-ublk: /dev/ublkb5: queue 2 cannot be served any more: io_uring_enter: "
+        "linnos-ublk: /dev/ublkb5: queue 2 can no longer be served: io_uring_enter: "
         "Operation not permitted; the server exits without an orderly stop\n"
     )
 

@@ -50,7 +50,7 @@ TEST(a_question_is_answered_in_its_own_length)
 	struct answer answer;
 	size_t bytes = question_write(&question, NULL, 0, datagram);
 
-	assert(agent_answer(&agent, &rate, 99, datagram, bytes) == bytes);
+	assert(agent_answer(&agent, &rate, true, 99, datagram, bytes) == bytes);
 	assert(!answer_read(&answer, NULL, 0, datagram, bytes));
 	assert(answer.cookie == 5 && answer.drive == 1 && answer.latency_us == 101);
 	assert(answer.n_drives == 2 && answer.generation == 7 && answer.clock_ns == 99);
@@ -65,12 +65,12 @@ TEST(who_is_not_named_and_who_asks_too_often_is_ignored_and_asks_no_drive)
 	struct rate rate;
 	size_t bytes = question_write(&question, NULL, 0, datagram);
 
-	assert(!agent_answer(&agent, NULL, 0, datagram, bytes));
+	assert(!agent_answer(&agent, NULL, true, 0, datagram, bytes));
 	assert(agent.ignored[IGNORED_STRANGER] == 1);
 	rate_set(&rate, 1);
-	assert(agent_answer(&agent, &rate, 1, datagram, bytes) == bytes);
+	assert(agent_answer(&agent, &rate, true, 1, datagram, bytes) == bytes);
 	question_write(&question, NULL, 0, datagram);
-	assert(!agent_answer(&agent, &rate, 1, datagram, bytes));
+	assert(!agent_answer(&agent, &rate, true, 1, datagram, bytes));
 	assert(agent.ignored[IGNORED_TOO_MANY] == 1 && asked == 1);
 }
 
@@ -85,13 +85,13 @@ TEST(what_is_ignored_takes_nothing_from_who_asks_rightly)
 
 	rate_set(&rate, 1);
 	for (unsigned int k = 0; k < 10; k++) {
-		assert(!agent_answer(&agent, &rate, 1, datagram, 1));
+		assert(!agent_answer(&agent, &rate, true, 1, datagram, 1));
 		bytes = question_write(&question, "another key, as long", 20, datagram);
-		assert(!agent_answer(&agent, &rate, 1, datagram, bytes));
+		assert(!agent_answer(&agent, &rate, true, 1, datagram, bytes));
 	}
 	assert(agent.ignored[IGNORED_MALFORMED] == 10 && agent.ignored[IGNORED_NOT_SIGNED] == 10);
 	bytes = question_write(&question, key, strlen(key), datagram);
-	assert(agent_answer(&agent, &rate, 1, datagram, bytes) == bytes && asked == 1);
+	assert(agent_answer(&agent, &rate, true, 1, datagram, bytes) == bytes && asked == 1);
 }
 
 TEST(what_is_not_signed_is_ignored_where_there_is_a_key)
@@ -104,12 +104,12 @@ TEST(what_is_not_signed_is_ignored_where_there_is_a_key)
 	struct answer answer;
 	size_t bytes = question_write(&question, NULL, 0, datagram);
 
-	assert(!agent_answer(&agent, &rate, 0, datagram, bytes));
+	assert(!agent_answer(&agent, &rate, true, 0, datagram, bytes));
 	bytes = question_write(&question, "another key, as long", 20, datagram);
-	assert(!agent_answer(&agent, &rate, 0, datagram, bytes));
+	assert(!agent_answer(&agent, &rate, true, 0, datagram, bytes));
 	assert(agent.ignored[IGNORED_NOT_SIGNED] == 2 && !asked);
 	bytes = question_write(&question, key, strlen(key), datagram);
-	assert(agent_answer(&agent, &rate, 0, datagram, bytes) == DATAGRAM_BYTES_MAX);
+	assert(agent_answer(&agent, &rate, true, 0, datagram, bytes) == DATAGRAM_BYTES_MAX);
 	assert(!answer_read(&answer, key, strlen(key), datagram, bytes));
 }
 
@@ -120,12 +120,12 @@ TEST(a_drive_that_is_none_and_what_is_no_question_are_ignored)
 	uint8_t datagram[DATAGRAM_BYTES_MAX] = {0};
 	struct rate rate = plenty();
 
-	assert(!agent_answer(&agent, &rate, 0, datagram, 0));
-	assert(!agent_answer(&agent, &rate, 0, datagram, DATAGRAM_BYTES));
-	assert(!agent_answer(&agent, &rate, 0, datagram, 100000));
+	assert(!agent_answer(&agent, &rate, true, 0, datagram, 0));
+	assert(!agent_answer(&agent, &rate, true, 0, datagram, DATAGRAM_BYTES));
+	assert(!agent_answer(&agent, &rate, true, 0, datagram, 100000));
 	assert(agent.ignored[IGNORED_MALFORMED] == 3);
 	question_write(&question, NULL, 0, datagram);
-	assert(!agent_answer(&agent, &rate, 0, datagram, DATAGRAM_BYTES));
+	assert(!agent_answer(&agent, &rate, true, 0, datagram, DATAGRAM_BYTES));
 	assert(agent.ignored[IGNORED_NO_DRIVE] == 1 && !asked && !agent.answered);
 }
 
@@ -145,10 +145,10 @@ TEST(questions_signed_with_either_of_two_keys_are_answered_with_the_same)
 	rate_set(&rate, 1000);
 	for (int k = 0; k < 2; k++) {
 		bytes = question_write(&question, signers[k], strlen(signers[k]), datagram);
-		assert(agent_answer(&agent, &rate, 1, datagram, bytes) == bytes);
+		assert(agent_answer(&agent, &rate, true, 1, datagram, bytes) == bytes);
 		assert(!answer_read(&answer, signers[k], strlen(signers[k]), datagram, bytes));
 	}
 	bytes = question_write(&question, "a key that is none of them", 26, datagram);
-	assert(!agent_answer(&agent, &rate, 1, datagram, bytes));
+	assert(!agent_answer(&agent, &rate, true, 1, datagram, bytes));
 	assert(agent.ignored[IGNORED_NOT_SIGNED] == 1);
 }

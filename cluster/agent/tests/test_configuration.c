@@ -21,7 +21,7 @@ static void is_refused(const char *text, const char *says)
 	assert(error && strstr(error, says));
 }
 
-TEST(all_that_it_may_say)
+TEST(configuration_accepts_every_directive)
 {
 	assert(!read_text("# a node\n"
 			  "drive /dev/a   # the first\n"
@@ -44,37 +44,38 @@ TEST(all_that_it_may_say)
 	assert(!strcmp(c.socket, "/run/x") && !strcmp(c.keys[0], "/etc/k") && c.n_keys == 1);
 }
 
-TEST(what_is_wrong_is_told_with_its_line)
+TEST(configuration_names_the_line_and_the_fault)
 {
-	is_refused("drive /dev/a\nsocket x\n", "agent.conf:2: x: not an absolute path");
-	is_refused("drives /dev/a\n", "agent.conf:1: drives: not one of drive,");
-	is_refused("drive\n", "drive: of what?");
-	is_refused("drive /dev/a /m /dev/b\n", "\"/dev/b\" is one word too many");
-	is_refused("drive /dev/a m\n", "agent.conf:1: m: not an absolute path");
-	is_refused("allow 10.0.0.1/24\n", "allow 10.0.0.1/24: neither an address nor a network");
-	is_refused("allow 10.0.0.1 0\n", "rate 0: not a whole number from 1");
-	is_refused("allow 10.0.0.1 5x\n", "rate 5x: not a whole number");
-	is_refused("listen 10.0.0.0/24\n", "listen 10.0.0.0/24: not an address");
-	is_refused("listen 10.0.0.1 70000\n", "port 70000: not a whole number from 1 to 65535");
+	static const char *const cases[][2] = {
+		{"drive /dev/a\nsocket x\n", "agent.conf:2: x is not an absolute path"},
+		{"drives /dev/a\n", "agent.conf:1: drives: the directive must be drive,"},
+		{"drive\n", "drive: an argument is missing"},
+		{"drive /dev/a /m /dev/b\n", "unexpected word \"/dev/b\""},
+		{"drive /dev/a m\n", "agent.conf:1: m is not an absolute path"},
+		{"allow 10.0.0.1/24\n", "allow 10.0.0.1/24: it must be an address or a network"},
+		{"allow 10.0.0.1 0\n", "rate 0: it must be a whole number from 1"},
+		{"allow 10.0.0.1 5x\n", "rate 5x: it must be a whole number"},
+		{"listen 10.0.0.0/24\n", "listen 10.0.0.0/24: it must be an address"},
+		{"listen 10.0.0.1 70000\n", "port 70000: it must be a whole number from 1 to 65535"},
+		{"socket /run/x\n", "no drive is configured"},
+		{"drive /dev/a\n", "neither listen nor socket"},
+		{"drive /dev/a\nlisten ::1\n", "listen is configured without allow"},
+	};
+
+	for (unsigned int k = 0; k < sizeof(cases) / sizeof(*cases); k++)
+		is_refused(cases[k][0], cases[k][1]);
 }
 
-TEST(one_that_would_answer_nobody_is_refused)
-{
-	is_refused("socket /run/x\n", "no drive is named");
-	is_refused("drive /dev/a\n", "neither listen nor socket");
-	is_refused("drive /dev/a\nlisten ::1\n", "listen without allow");
-}
-
-TEST(too_long_and_too_many_are_refused)
+TEST(configuration_refuses_what_exceeds_its_limits)
 {
 	char text[4096] = "", *at = text;
 
 	memset(text, 'x', 2000);
 	text[2000] = 0;
-	is_refused(text, "longer than");
+	is_refused(text, "the line is longer than");
 	for (unsigned int k = 0; k <= DRIVES_MAX; k++)
 		at += sprintf(at, "drive /dev/a\n");
 	is_refused(text, "more than 64 drives");
 	sprintf(text, "drive /%0300d\n", 0);
-	is_refused(text, "a path longer than 255 bytes");
+	is_refused(text, "the path is longer than 255 bytes");
 }

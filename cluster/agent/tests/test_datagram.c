@@ -127,3 +127,27 @@ TEST(a_question_is_no_answer)
 	answer_write(&answer, NULL, 0, datagram);
 	assert(question_read(&asked, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_MALFORMED);
 }
+
+/* Keys shorter and longer than a block of SHA-256; the tags were computed with Python's hmac. */
+TEST(signed_query_has_the_hmac_of_rfc_2104)
+{
+	static const struct {
+		size_t key_bytes;
+		const char *tag;
+	} cases[] = {
+		{16, "5d4b102ba13a709009b1434934d860119c1b027873fd81ab1ace4c85fa5ad702"},
+		{64, "97df479198fdd6a1968a1447af8c71219058c909aaff9e66ec9a4028e9ec2cfc"},
+		{KEY_BYTES_MAX, "5493c3b43587f0bb0f9b92cee8d832bafe31c9cfc0ed2f8c0ea30cd85e20b66f"},
+	};
+	uint8_t datagram[DATAGRAM_BYTES_MAX], key[KEY_BYTES_MAX];
+	char text[2 * DATAGRAM_TAG_BYTES + 1];
+
+	memset(key, 0x0b, sizeof(key));
+	for (unsigned int k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
+		assert(question_write(&question, key, cases[k].key_bytes, datagram) ==
+		       DATAGRAM_BYTES_MAX);
+		for (unsigned int i = 0; i < DATAGRAM_TAG_BYTES; i++)
+			sprintf(text + 2 * i, "%02x", datagram[DATAGRAM_BYTES + i]);
+		assert(!strcmp(text, cases[k].tag));
+	}
+}

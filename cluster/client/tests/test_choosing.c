@@ -17,7 +17,7 @@ TEST(options_that_cannot_be_are_refused_with_what_would_be)
 	struct linnos_cluster_options o = options(3);
 
 	assert(linnos_cluster_create(&cluster, 3, &o) == -EINVAL && !cluster);
-	assert(strstr(linnos_cluster_error(), "mode 3; there are 0 to 2"));
+	assert(strstr(linnos_cluster_error(), "mode is 3; it must be between 0 and 2"));
 	o = options(LINNOS_CLUSTER_CHOOSE);
 	o.explore_ms = 0;
 	assert(linnos_cluster_create(&cluster, 3, &o) == -EINVAL);
@@ -67,7 +67,7 @@ TEST(reads_that_cannot_be_are_refused)
 	assert(linnos_cluster_choose(cluster, &c, nodes, LINNOS_CLUSTER_CANDIDATES + 1, now_ns) ==
 	       -EINVAL);
 	assert(linnos_cluster_choose(cluster, &c, unknown, 2, now_ns) == -EINVAL);
-	assert(strstr(linnos_cluster_error(), "candidate 1 is node 3; there are 0 to 2"));
+	assert(strstr(linnos_cluster_error(), "candidate 1 is node 3; it must be between 0 and 2"));
 	close_client();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Tests of queries to agents, which reports are accepted, and how long they are used. */
 #include "client.h"
-#include "../cluster.h"
+#include "../client_state.h"
 #include "datagram.h"
 #include "linux/blk-linnos.h"
 

@@ -197,6 +197,7 @@ EXPERIMENT = Experiment(
         "cluster/agent",
         "cluster/client",
         "cluster/rules",
+        "cluster/wire",
         "kernel/config/um-cluster.config",
         "eval/experiments/cluster/guest",
     ),

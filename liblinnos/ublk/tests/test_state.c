@@ -123,7 +123,7 @@ TEST(assume_clean_is_refused_with_the_repair_after_a_crash)
 	start_mirror(&s, ASSUME_CLEAN, "ab");
 	write_at(&s, 130 * MIB, 4096);
 	crash(&s);
-	assert(is_refused(ASSUME_CLEAN, "ab", "this repairs it: linnos-ublk --resync a b"));
+	assert(is_refused(ASSUME_CLEAN, "ab", "Make them equal: linnos-ublk --resync a b"));
 	assert(is_refused(ASSUME_CLEAN, "ba", "may differ in 1 of 10 regions of 64 MiB"));
 	assert(open_mirror(&s, RESYNC, "ab", BYTES) == 3);
 	assert(state_may_differ(&s, &at) == 192 * MIB && at == 128 * MIB);
@@ -307,7 +307,7 @@ TEST(damaged_record_is_refused_with_its_remedy)
 	crash(&s);
 	overwrite(&s, 30, "x");
 	assert(is_refused(ASSUME_CLEAN, "ab", "is damaged"));
-	assert(is_refused(RESYNC, "ab", "--compare reads them all"));
+	assert(is_refused(RESYNC, "ab", "Start with --compare, which reads"));
 	assert(open_mirror(&s, COMPARE, "ab", BYTES) == 3);
 	forget();
 	start_mirror(&s, ASSUME_CLEAN, "ab");
@@ -318,7 +318,7 @@ TEST(damaged_record_is_refused_with_its_remedy)
 	start_mirror(&s, ASSUME_CLEAN, "ab");
 	crash(&s);
 	assert(!truncate(s.path, 100));
-	assert(is_refused(ASSUME_CLEAN, "ab", "is damaged, or no record of a mirror"));
+	assert(is_refused(ASSUME_CLEAN, "ab", "is damaged, or is not a record of a mirror"));
 	forget();
 }
 
@@ -345,7 +345,7 @@ TEST(record_of_another_version_is_refused)
 	start_mirror(&s, ASSUME_CLEAN, "ab");
 	crash(&s);
 	overwrite(&s, 8, "\2");
-	assert(is_refused(ASSUME_CLEAN, "ab", "is of version 2, and this program knows version 1"));
+	assert(is_refused(ASSUME_CLEAN, "ab", "has version 2; this program supports version 1"));
 	forget();
 }
 
@@ -368,12 +368,12 @@ TEST(new_drive_is_not_overwritten)
 	start_mirror(&s, ASSUME_CLEAN, "ab");
 	assert(!state_end(&s, 3));
 	crash(&s);
-	assert(is_refused(RESYNC, "ac", "c is new to this mirror"));
+	assert(is_refused(RESYNC, "ac", "c is not in the record of this mirror"));
 	start_mirror(&s, ASSUME_CLEAN, "ab");
 	write_at(&s, 0, 4096);
 	crash(&s);
-	assert(is_refused(RESYNC, "ac", "c is new to this mirror"));
-	assert(is_refused(RESYNC, "cd", "there is no record of these replicas"));
+	assert(is_refused(RESYNC, "ac", "c is not in the record of this mirror"));
+	assert(is_refused(RESYNC, "cd", "has no record of these replicas"));
 	/* All of them are read, and b is known to be missing from now on. */
 	start_mirror(&s, COMPARE, "ac");
 	crash(&s);
@@ -389,7 +389,7 @@ TEST(file_that_takes_the_name_of_a_member_is_another)
 	write_at(&s, 0, 4096);
 	crash(&s);
 	assert(!rename("a", "z") && !rename("b", "a") && !rename("z", "b"));
-	assert(is_refused(RESYNC, "ab", "there is no record of these replicas"));
+	assert(is_refused(RESYNC, "ab", "has no record of these replicas"));
 	forget();
 }
 
@@ -401,7 +401,7 @@ TEST(mirror_of_another_size_is_not_resynced)
 	assert(!state_begin(&s, 3));
 	write_at(&s, 0, 4096);
 	crash(&s);
-	assert(is_refused(RESYNC, "ab", "--size 67108864 first"));
+	assert(is_refused(RESYNC, "ab", "start with --size 67108864 first"));
 	forget();
 }
 
@@ -410,7 +410,7 @@ TEST(record_in_use_is_refused)
 	struct mirror_state s;
 
 	start_mirror(&s, ASSUME_CLEAN, "ab");
-	assert(is_refused(COMPARE, "bc", "another linnos-ublk serves this mirror"));
+	assert(is_refused(COMPARE, "bc", "is in use by another linnos-ublk"));
 	crash(&s);
 	forget();
 }
@@ -441,7 +441,7 @@ TEST(server_of_a_killed_one_resyncs_what_was_written)
 	assert(open_mirror(&s, DIED, "abc", BYTES) == 7);
 	assert(state_may_differ(&s, &at) == 256 * MIB && at == 192 * MIB);
 	crash(&s);
-	assert(is_refused(DIED, "abd", "d is not the drive that the device had"));
+	assert(is_refused(DIED, "abd", "d is not a drive of this device"));
 	forget();
 	/* Without a record everything may differ. */
 	at = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Internals of a client. The lock protects all of them. */
-#ifndef LINNOS_CLUSTER_H
-#define LINNOS_CLUSTER_H
+#ifndef LINNOS_CLUSTER_CLIENT_STATE_H
+#define LINNOS_CLUSTER_CLIENT_STATE_H
 
 #include "budget.h"
 #include "datagram.h"
@@ -36,13 +36,5 @@ struct linnos_cluster {
 	struct linnos_cluster_stats stats;
 	struct node nodes[];
 };
-
-uint64_t cluster_draw(struct linnos_cluster *c);
-/* Record how much slower than the median a read was without recent data about its default node. */
-void report_unknown_read_cost(struct linnos_cluster *c, double us);
-/* Queue one of the candidates that the read is not sent to for a query to its agent. */
-void report_candidates_for_query(struct linnos_cluster *c, const uint32_t *candidates,
-				 unsigned int n, unsigned int chosen, uint64_t now_ns);
-unsigned int size_class_of(uint64_t bytes);
 
 #endif

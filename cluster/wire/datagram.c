@@ -6,9 +6,8 @@
  */
 #include "datagram.h"
 
+#include <sodium.h>
 #include <string.h>
-
-#include "hmac.h"
 
 enum {
 	MAGIC = 0,
@@ -52,15 +51,6 @@ static uint64_t get(const uint8_t *from, unsigned int bytes)
 	return value;
 }
 
-static bool all_zero(const uint8_t *from, size_t bytes)
-{
-	uint8_t any = 0;
-
-	for (size_t k = 0; k < bytes; k++)
-		any |= from[k];
-	return !any;
-}
-
 static void begin(uint8_t *datagram, unsigned int kind, unsigned int flags, uint64_t cookie,
 		  unsigned int drive, uint32_t bytes)
 {
@@ -74,23 +64,32 @@ static void begin(uint8_t *datagram, unsigned int kind, unsigned int flags, uint
 	put(datagram + BYTES, bytes, 4);
 }
 
+/* HMAC-SHA-256 with a key of any length; crypto_auth_hmacsha256() requires 32 bytes. */
+static void compute_tag(const void *key, size_t key_bytes, const uint8_t *datagram,
+			uint8_t tag[DATAGRAM_TAG_BYTES])
+{
+	crypto_auth_hmacsha256_state state;
+
+	crypto_auth_hmacsha256_init(&state, key, key_bytes);
+	crypto_auth_hmacsha256_update(&state, datagram, DATAGRAM_BYTES);
+	crypto_auth_hmacsha256_final(&state, tag);
+}
+
 static size_t sign(uint8_t *datagram, const void *key, size_t key_bytes)
 {
 	if (!key_bytes)
 		return DATAGRAM_BYTES;
-	hmac_sha256(key, key_bytes, datagram, DATAGRAM_BYTES, datagram + DATAGRAM_BYTES);
+	compute_tag(key, key_bytes, datagram, datagram + DATAGRAM_BYTES);
 	return DATAGRAM_BYTES_MAX;
 }
 
 /* The comparison takes the same time for a wrong tag as for a right one. */
 static bool tag_is_right(const void *key, size_t key_bytes, const uint8_t *datagram)
 {
-	uint8_t tag[DATAGRAM_TAG_BYTES], differ = 0;
+	uint8_t tag[DATAGRAM_TAG_BYTES];
 
-	hmac_sha256(key, key_bytes, datagram, DATAGRAM_BYTES, tag);
-	for (unsigned int k = 0; k < sizeof(tag); k++)
-		differ |= tag[k] ^ datagram[DATAGRAM_BYTES + k];
-	return !differ;
+	compute_tag(key, key_bytes, datagram, tag);
+	return !sodium_memcmp(tag, datagram + DATAGRAM_BYTES, sizeof(tag));
 }
 
 static enum datagram_fault check(const uint8_t *datagram, size_t bytes, unsigned int kind,
@@ -126,8 +125,8 @@ enum datagram_fault question_read(struct question *question, const void *key, si
 
 	if (fault)
 		return fault;
-	if (!all_zero(datagram + N_DRIVES, BYTES - N_DRIVES) ||
-	    !all_zero(datagram + QUESTION_REST, DATAGRAM_BYTES - QUESTION_REST))
+	if (!sodium_is_zero(datagram + N_DRIVES, BYTES - N_DRIVES) ||
+	    !sodium_is_zero(datagram + QUESTION_REST, DATAGRAM_BYTES - QUESTION_REST))
 		return DATAGRAM_MALFORMED;
 	*question = (struct question){
 		.cookie = get(datagram + COOKIE, 8),
@@ -160,8 +159,8 @@ enum datagram_fault answer_read(struct answer *answer, const void *key, size_t k
 
 	if (fault)
 		return fault;
-	if (!all_zero(datagram + ANSWER_ZERO, CLOCK_NS - ANSWER_ZERO) ||
-	    !all_zero(datagram + ANSWER_REST, DATAGRAM_BYTES - ANSWER_REST))
+	if (!sodium_is_zero(datagram + ANSWER_ZERO, CLOCK_NS - ANSWER_ZERO) ||
+	    !sodium_is_zero(datagram + ANSWER_REST, DATAGRAM_BYTES - ANSWER_REST))
 		return DATAGRAM_MALFORMED;
 	*answer = (struct answer){
 		.cookie = get(datagram + COOKIE, 8),

@@ -2,10 +2,10 @@
 /*
  * The datagram of linnos-agent: a query about a read and its answer, as documented in
  * linnos-agent(8). An answer is as long as its query, so that a forged source address cannot
- * amplify traffic. Clients compile this file, too.
+ * amplify traffic. The agent, its clients and the simulation compile this file.
  */
-#ifndef LINNOS_AGENT_DATAGRAM_H
-#define LINNOS_AGENT_DATAGRAM_H
+#ifndef LINNOS_WIRE_DATAGRAM_H
+#define LINNOS_WIRE_DATAGRAM_H
 
 #include <stdbool.h>
 #include <stddef.h>

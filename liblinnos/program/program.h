@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Messages and options of linnos-ublk, linnos-agent and linnos-simulation. A program is compiled
+ * with its name as PROGRAM, and its version as PROGRAM_VERSION.
+ */
+#ifndef LINNOS_PROGRAM_H
+#define LINNOS_PROGRAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Exit statuses. */
+#define EXIT_NOT_STARTED 1
+#define EXIT_USAGE 2
+
+#define N_ELEMENTS(array) (sizeof(array) / sizeof(*(array)))
+
+/* Print one line to stderr, after the name of the program. */
+void warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same, and exit with EXIT_NOT_STARTED. */
+void die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* The same with a reference to --help, and exit with EXIT_USAGE. */
+void die_of_usage(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+enum option_kind {
+	OPTION_FLAG, /* no argument; sets a bool */
+	OPTION_TEXT,
+	OPTION_U32,
+	OPTION_DOUBLE,
+	OPTION_SCALED, /* a number, stored as a uint64_t after multiplication by @scale */
+	OPTION_PARSED, /* @parse stores the value */
+};
+
+/**
+ * struct option_row - an option of a program
+ * @name: its name without dashes; NULL for a heading in --help, whose text is @help
+ * @argument: name of the argument in --help; NULL if there is none
+ * @help: its description, in lines
+ * @offset: position of the value in the structure of all options
+ * @min: the least number
+ * @max: the largest number; 0 for the largest of the type
+ */
+struct option_row {
+	const char *name, *argument, *help;
+	enum option_kind kind;
+	size_t offset;
+	double min, max, scale;
+	void (*parse)(void *options, const char *text);
+};
+
+/* Store the value of one option. Exits with EXIT_USAGE if it is invalid. */
+void option_set(const struct option_row *row, void *options, const char *text);
+/*
+ * Parse the command line, including --version and --help, which print @usage and the table. Return
+ * the index of the first argument that is no option.
+ */
+int options_parse_table(const struct option_row *table, size_t n, const char *usage, void *options,
+			int argc, char **argv);
+uint64_t parse_whole(const char *name, const char *text, uint64_t min, uint64_t max);
+
+/* Wait for 10 ms. */
+void wait_a_little(void);
+
+#endif
