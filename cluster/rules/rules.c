@@ -1,42 +1,46 @@
 // SPDX-License-Identifier: MIT
 #include "rules.h"
 
+#include "policies/rankings.h"
+
 #include <math.h>
 #include <string.h>
 
 #define MS UINT64_C(1000000)
 
-/* What was told, or seen, longer ago counts no more. */
+/* Older reports and latencies are not used. */
 #define KNOWN_FOR_NS (50 * MS)
-/* An own read in flight makes the next one there longer by so much. */
+/* The additional latency of a read for each own read in flight at its node. */
 #define QUEUED_NS 100000.0
-/* As BLKEXPECT has it: those that the lowest does not undercut by more. */
+/* As in BLKEXPECT: nodes whose latency is at most this multiple of the lowest are equal. */
 #define NEARLY_BEST 1.25
-/* And one that was sent since an agent told makes what it predicted longer by so much. */
+/* The relative increase of a predicted latency for each own read sent since the query. */
 #define CROWDING 0.1
 
-/* Suresh et al., "C3", NSDI 2015: what is new weighs so much in averages. */
+/* Suresh et al., "C3", NSDI 2015: the weight of a new value in averages. */
 #define C3_NEW 0.1f
 
 /*
  * Elasticsearch's adaptive replica selection: ResponseCollectorService (ALPHA, innerRank()) and
- * IndexShardRoutingTable (adjustStats()) as in 8.x, where the service time is no longer taken for
- * its inverse (elasticsearch#65838); the formula is C3's, in ms.
+ * IndexShardRoutingTable (adjustStats()) as in 8.x, which fixed the service time, formerly used
+ * as its inverse (elasticsearch#65838). The formula is that of C3, in ms.
  */
 #define ELASTIC_NEW 0.3
 #define US_PER_MS 1000.0
 
-/* Cassandra's DynamicEndpointSnitch: looks, and what its first choice must be worse by. */
+/*
+ * Cassandra's DynamicEndpointSnitch: the interval between updates of the scores, and how much worse
+ * than the best one the default node must be.
+ */
 #define SNITCH_EVERY_NS (100 * MS)
 #define SNITCH_WORSE 1.1
 #define SNITCH_NEW 0.1f
 
 /* Wydrowski et al., "Load is not what you should balance", NSDI 2024. */
-#define PREQUAL_HOT 0.84
 #define PREQUAL_FOR_NS (1000 * MS)
 #define PREQUAL_USES 3
 
-/* Dean and Barroso, "The tail at scale", CACM 2013: after this percentile, and a usual cap. */
+/* Dean and Barroso, "The tail at scale", CACM 2013: the percentile, and a common limit. */
 #define HEDGE_PERCENTILE 0.95
 #define HEDGE_CAP 0.05
 #define HEDGE_EVERY 128
@@ -67,7 +71,7 @@ static unsigned int another(const struct rule_client *client, unsigned int one, 
 	return (one + 1 + client->draw() % (n - 1)) % n;
 }
 
-/* What all rules are given; most do without some of it. */
+/* The parameters of all policies; most policies do not use all of them. */
 #define RULE(rule)                                                                                 \
 	static unsigned int rule(__attribute__((unused)) struct rule_client *client,               \
 				 __attribute__((unused)) const uint32_t *replicas,                 \
@@ -107,7 +111,7 @@ RULE(two_choices)
 	return NODE(other)->in_flight < NODE(one)->in_flight ? other : one;
 }
 
-/* What the last own read there took, or one that is there has waited already. */
+/* The latency of the last own read, or the age of the oldest one in flight if that is longer. */
 RULE(last_latency)
 {
 	double score[RULE_REPLICAS_MAX];
@@ -123,7 +127,7 @@ RULE(last_latency)
 	return rule_lowest(client, score, n, NEARLY_BEST);
 }
 
-/* Without its rate control, which is for servers that are overrun. */
+/* Without its rate control, which limits overload of the servers. */
 RULE(c3)
 {
 	double score[RULE_REPLICAS_MAX];
@@ -132,9 +136,7 @@ RULE(c3)
 		const struct rule_node *node = NODE(k);
 		double queue = 1 + node->in_flight * (double)client->n_clients + node->queue;
 
-		score[k] = node->answer_us - node->service_us +
-			   queue * queue * queue * node->service_us;
-		score[k] = fmax(score[k], 0);
+		score[k] = fmax(c3_score(node->answer_us, node->service_us, queue), 0);
 	}
 	return rule_lowest(client, score, n, 1);
 }
@@ -145,9 +147,9 @@ static void average(double *value, double added, double weight)
 }
 
 /*
- * Nodes that have not answered are first. For the number of clients it has that of the nodes that
- * have. Who does not win is given the mean of what he and the winner have, as if he had answered,
- * so that he is tried again.
+ * Nodes that have not answered come first. The number of clients is estimated by the number of
+ * nodes that have answered. A node that is not chosen gets the mean of its values and those of the
+ * chosen node, as if it had answered, so that it is tried again.
  */
 RULE(elasticsearch)
 {
@@ -161,9 +163,9 @@ RULE(elasticsearch)
 			1 + (double)node->in_flight * client->n_known + trunc(node->elastic.queue);
 
 		if (node->own_at_ns)
-			rank[k] = (node->elastic.answer_us - node->elastic.service_us +
-				   queue * queue * queue * node->elastic.service_us) /
-				  US_PER_MS;
+			rank[k] =
+				c3_score(node->elastic.answer_us, node->elastic.service_us, queue) /
+				US_PER_MS;
 	}
 	chosen = rule_lowest(client, rank, n, 1);
 	best = NODE(chosen);
@@ -199,9 +201,10 @@ RULE(snitch)
 	return score[0] <= best * SNITCH_WORSE ? 0 : rule_lowest(client, score, n, 1);
 }
 
-static bool prequal_knows(const struct rule_told *told, uint64_t now_ns)
+static bool prequal_has_report(const struct rule_report *report, uint64_t now_ns)
 {
-	return told->at_ns && now_ns - told->at_ns < PREQUAL_FOR_NS && told->uses < PREQUAL_USES;
+	return report->at_ns && now_ns - report->at_ns < PREQUAL_FOR_NS &&
+	       report->uses < PREQUAL_USES;
 }
 
 RULE(prequal)
@@ -211,43 +214,43 @@ RULE(prequal)
 	uint32_t least = UINT32_MAX;
 
 	for (unsigned int k = 0; k < n; k++) {
-		const struct rule_told *told = &NODE(k)->told;
+		const struct rule_report *report = &NODE(k)->report;
 
-		if (!prequal_knows(told, now_ns))
+		if (!prequal_has_report(report, now_ns))
 			continue;
 		known++;
-		least = told->pending < least ? told->pending : least;
+		least = report->pending < least ? report->pending : least;
 	}
 	if (known < 2)
 		return at_random(client, replicas, n, now_ns);
 	for (unsigned int k = 0; k < n; k++) {
-		const struct rule_told *told = &NODE(k)->told;
-		bool knows = prequal_knows(told, now_ns), is_hot;
+		const struct rule_report *report = &NODE(k)->report;
+		bool is_known = prequal_has_report(report, now_ns), is_hot;
 		unsigned int not_above = 0;
 
 		for (unsigned int other = 0; other < n; other++)
-			not_above += prequal_knows(&NODE(other)->told, now_ns) &&
-				     NODE(other)->told.pending <= told->pending;
-		is_hot = told->pending > least && not_above >= PREQUAL_HOT * known;
-		pending[k] = knows ? told->pending : 1e18;
-		cold[k] = knows && !is_hot ? told->us : 1e18;
-		n_cold += knows && !is_hot;
+			not_above += prequal_has_report(&NODE(other)->report, now_ns) &&
+				     NODE(other)->report.pending <= report->pending;
+		is_hot = report->pending > least && not_above >= PREQUAL_HOT_QUANTILE * known;
+		pending[k] = is_known ? report->pending : 1e18;
+		cold[k] = is_known && !is_hot ? report->us : 1e18;
+		n_cold += is_known && !is_hot;
 	}
 	chosen = rule_lowest(client, n_cold ? cold : pending, n, 1);
-	NODE(chosen)->told.uses++;
+	NODE(chosen)->report.uses++;
 	return chosen;
 }
 
 static double sent_since(const struct rule_node *node)
 {
-	uint32_t since = node->sent - node->told.sent_at_asked;
+	uint32_t since = node->sent - node->report.sent_at_query;
 
 	return since < node->in_flight ? since : node->in_flight;
 }
 
-static bool is_fresh(const struct rule_told *told, uint64_t now_ns)
+static bool is_fresh(const struct rule_report *report, uint64_t now_ns)
 {
-	return told->at_ns && now_ns - told->at_ns < KNOWN_FOR_NS;
+	return report->at_ns && now_ns - report->at_ns < KNOWN_FOR_NS;
 }
 
 RULE(shipped_pending)
@@ -257,27 +260,28 @@ RULE(shipped_pending)
 	for (unsigned int k = 0; k < n; k++) {
 		const struct rule_node *node = NODE(k);
 
-		score[k] =
-			is_fresh(&node->told, now_ns) ? node->told.pending + sent_since(node) : -1;
+		score[k] = is_fresh(&node->report, now_ns) ? node->report.pending + sent_since(node)
+							   : -1;
 	}
 	return rule_lowest(client, score, n, 1);
 }
 
-/* Who has been silent is looked at once for each time that it is told. */
+/* A silent drive is probed once for each report that says so. */
 RULE(shipped_prediction)
 {
 	double score[RULE_REPLICAS_MAX];
 
 	for (unsigned int k = 0; k < n; k++) {
 		struct rule_node *node = NODE(k);
-		bool knows = is_fresh(&node->told, now_ns);
+		bool is_known = is_fresh(&node->report, now_ns);
 
-		if (knows && node->told.wants_look && node->sent == node->told.sent_at_asked) {
-			node->told.wants_look = false;
+		if (is_known && node->report.needs_probe &&
+		    node->sent == node->report.sent_at_query) {
+			node->report.needs_probe = false;
 			return k;
 		}
-		score[k] = knows && node->told.us
-				   ? node->told.us * (1 + CROWDING * sent_since(node))
+		score[k] = is_known && node->report.us
+				   ? node->report.us * (1 + CROWDING * sent_since(node))
 				   : -1;
 	}
 	return rule_lowest(client, score, n, NEARLY_BEST);
@@ -290,18 +294,18 @@ const struct rule rules[] = {
 	{.name = "own-queue", .choose = own_pending},
 	{.name = "two-choices", .choose = two_choices},
 	{.name = "own-latency", .choose = last_latency},
-	{.name = "c3", .choose = c3, .asks = RULE_ASKS_CHOSEN},
-	{.name = "elasticsearch", .choose = elasticsearch, .asks = RULE_ASKS_CHOSEN},
-	{.name = "prequal", .choose = prequal, .asks = RULE_ASKS_ALL},
+	{.name = "c3", .choose = c3, .queries = RULE_QUERIES_CHOSEN},
+	{.name = "elasticsearch", .choose = elasticsearch, .queries = RULE_QUERIES_CHOSEN},
+	{.name = "prequal", .choose = prequal, .queries = RULE_QUERIES_ALL},
 	{.name = "snitch", .choose = snitch},
 	{.name = "hedge", .choose = at_random, .hedges = INFINITY},
 	{.name = "hedge-capped", .choose = at_random, .hedges = HEDGE_CAP},
 	{.name = "clone", .choose = at_random, .clones = true},
-	{.name = "pending", .choose = shipped_pending, .asks = RULE_ASKS_ALL},
+	{.name = "pending", .choose = shipped_pending, .queries = RULE_QUERIES_ALL},
 	{.name = "prediction",
 	 .choose = shipped_prediction,
-	 .asks = RULE_ASKS_ALL,
-	 .looks_at_silent = true},
+	 .queries = RULE_QUERIES_ALL,
+	 .probes_silent = true},
 };
 const unsigned int n_rules = sizeof(rules) / sizeof(*rules);
 
@@ -349,7 +353,7 @@ void rule_ended(struct rule_client *client, struct rule_node *node, struct rule_
 	node->snitch_us = (1 - snitch_new) * node->snitch_us + snitch_new * us;
 	average(&node->elastic.answer_us, us, elastic_new);
 	average(&node->elastic.queue, server->queue, elastic_new);
-	/* the server's own average already */
+	/* the server sends an average */
 	node->elastic.service_us = server->average_service_us;
 }
 

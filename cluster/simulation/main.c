@@ -2,7 +2,7 @@
 /*
  * A discrete-event simulation of clients that read from replicas on nodes.
  *
- *	linnos-simulation NAME=VALUE... [log=FILE]
+ *	linnos-simulation --NAME=VALUE...
  *
  * Reads of 4 KiB arrive as a Poisson process, each at a random client, for an object whose three
  * replicas are placed by a hash. A policy chooses the node. The read then takes the network latency
@@ -15,6 +15,7 @@
 #include "drive.h"
 #include "linnos_cluster.h"
 #include "linux/blk-linnos.h"
+#include "program/program.h"
 #include "rules.h"
 
 #include <math.h>
@@ -35,18 +36,6 @@
 #define LIE_US_SLOW 20000
 /* Weight of the last read in the moving average that a server reports, as in Elasticsearch. */
 #define AVERAGE_NEW 0.3f
-
-enum event_type {
-	READ_COMES,
-	READ_BEGINS,
-	AT_DRIVE,
-	DRIVE_DONE,
-	ANSWER_COMES,
-	HEDGE_DUE,
-	AT_AGENT,
-	NEWS_COMES,
-	FLUSH
-};
 
 struct read;
 
@@ -77,18 +66,21 @@ struct client {
 struct scenario {
 	const struct profile *profile;
 	uint32_t n_nodes, n_clients;
-	bool in_sets; /* disjoint sets of three consecutive nodes hold the same objects, as in
-			 GlusterFS */
+	uint32_t in_sets; /* if 1, disjoint sets of three consecutive nodes hold the same objects,
+			     as in GlusterFS */
 	double reads_per_s, seconds;
-	uint64_t seed, one_way_ns, news_delay_ns;
-	double written_bytes_per_s;
+	uint64_t seed, one_way_ns, report_delay_ns;
+	double written_mb_per_s;
 	struct injected injected;
 	const char *agents; /* "on", "dead"; with "fast" and "slow" node 0 lies */
+	const char *log;
+	uint32_t queries_first;
+	struct linnos_cluster_options options;
 };
 
-struct question_sent {
+struct query_sent {
 	struct read *read;
-	uint32_t client, node, sent_at_asked;
+	uint32_t client, node, sent_at_query;
 	uint32_t us, pending;
 	uint8_t bytes;
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
@@ -96,8 +88,8 @@ struct question_sent {
 
 struct event {
 	uint64_t at_ns, number;
-	enum event_type type;
-	void *of;
+	void (*handle)(void *subject);
+	void *subject;
 };
 
 struct logged {
@@ -127,26 +119,31 @@ static uint64_t now_ns = NS_PER_MS;
 static struct client *clients;
 static const struct rule *rule;
 static const struct own_rule *own; /* NULL for one of the alternatives */
-static struct linnos_cluster_options options = LINNOS_CLUSTER_OPTIONS_INIT;
 static struct event *heap;
 static uint64_t n_events, heap_room, n_numbered;
 static uint64_t arrivals, draws;
 static struct logged *log_of;
-static uint64_t n_reads, log_room, n_attempts, n_asked, n_answered, begin_ns, end_ns;
+static uint64_t n_reads, log_room, n_attempts, n_queries, n_answered, begin_ns, end_ns;
 static struct rule_hedging hedging; /* shared by all clients */
-static bool asks_first = true;
 static uint64_t to_slow[BINS_MAX], in_bin[BINS_MAX], *in_second, most_in_second, second_total,
 	second;
 static double worst_share;
 
-static void *got(size_t n, size_t bytes)
+static void *allocate(size_t n, size_t bytes)
 {
 	void *room = calloc(n, bytes);
 
-	if (!room) {
-		fputs("linnos-simulation: out of memory\n", stderr);
-		exit(1);
-	}
+	if (!room)
+		die("out of memory");
+	return room;
+}
+
+static void *reallocate(void *old, size_t bytes)
+{
+	void *room = realloc(old, bytes);
+
+	if (!room)
+		die("out of memory");
 	return room;
 }
 
@@ -168,16 +165,14 @@ static bool is_before(const struct event *a, const struct event *b)
 	return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->number < b->number;
 }
 
-static void at(uint64_t at_ns, enum event_type type, void *of)
+static void schedule(uint64_t at_ns, void (*handle)(void *subject), void *subject)
 {
-	struct event e = {at_ns, n_numbered++, type, of};
+	struct event e = {at_ns, n_numbered++, handle, subject};
 	uint64_t k = n_events++;
 
 	if (n_events > heap_room) {
 		heap_room = 2 * heap_room + 1024;
-		heap = realloc(heap, heap_room * sizeof(*heap));
-		if (!heap)
-			got(SIZE_MAX, 1);
+		heap = reallocate(heap, heap_room * sizeof(*heap));
 	}
 	for (; k && is_before(&e, &heap[(k - 1) / 2]); k = (k - 1) / 2)
 		heap[k] = heap[(k - 1) / 2];
@@ -231,25 +226,31 @@ static uint32_t predicted_us(const struct drive *d)
 }
 
 /* Send a query to an agent; @read, if not NULL, waits for the answer. */
-static void ask(uint32_t client, uint32_t node, struct read *read)
-{
-	struct question_sent *q = got(1, sizeof(*q));
-	struct client *c = &clients[client];
 
-	*q = (struct question_sent){.client = client, .node = node, .read = read};
-	if (read)
-		read->n_holders++;
+static void report_arrives(void *subject)
+{
+	struct query_sent *q = subject;
+	struct client *c = &clients[q->client];
+
 	if (c->cluster)
-		q->bytes =
-			linnos_cluster_build_query(c->cluster, node, 0, 4096, now_ns, q->datagram);
+		linnos_cluster_receive_report(c->cluster, q->node, q->datagram, q->bytes, now_ns);
 	else
-		q->sent_at_asked = c->of_rule.nodes[node].sent;
-	n_asked++;
-	at(now_ns + scenario.one_way_ns, AT_AGENT, q);
+		c->of_rule.nodes[q->node].report = (struct rule_report){
+			.at_ns = now_ns,
+			.us = q->us,
+			.pending = q->pending,
+			.sent_at_query = q->sent_at_query,
+		};
+	if (q->read) {
+		begin_once(q->read);
+		let_go(q->read);
+	}
+	free(q);
 }
 
-static void at_agent(struct question_sent *q)
+static void arrive_at_agent(void *subject)
 {
+	struct query_sent *q = subject;
 	const struct drive *d = &drives[q->node];
 	struct question question;
 
@@ -282,30 +283,34 @@ static void at_agent(struct question_sent *q)
 
 		q->bytes = answer_write(&answer, NULL, 0, q->datagram);
 	}
-	at(now_ns + AGENT_NS + scenario.one_way_ns + scenario.news_delay_ns, NEWS_COMES, q);
+	schedule(now_ns + AGENT_NS + scenario.one_way_ns + scenario.report_delay_ns, report_arrives,
+		 q);
 }
 
-static void news_comes(struct question_sent *q)
+static void send_query(uint32_t client, uint32_t node, struct read *read)
 {
-	struct client *c = &clients[q->client];
+	struct query_sent *q = allocate(1, sizeof(*q));
+	struct client *c = &clients[client];
 
+	*q = (struct query_sent){.client = client, .node = node, .read = read};
+	if (read)
+		read->n_holders++;
 	if (c->cluster)
-		linnos_cluster_receive_report(c->cluster, q->node, q->datagram, q->bytes, now_ns);
+		q->bytes =
+			linnos_cluster_build_query(c->cluster, node, 0, 4096, now_ns, q->datagram);
 	else
-		c->of_rule.nodes[q->node].told = (struct rule_told){
-			.at_ns = now_ns,
-			.us = q->us,
-			.pending = q->pending,
-			.sent_at_asked = q->sent_at_asked,
-		};
-	if (q->read) {
-		begin_once(q->read);
-		let_go(q->read);
-	}
-	free(q);
+		q->sent_at_query = c->of_rule.nodes[node].sent;
+	n_queries++;
+	schedule(now_ns + scenario.one_way_ns, arrive_at_agent, q);
 }
 
 /* --- Reads --------------------------------------------------------------------------------- */
+
+static void end_second(void)
+{
+	if (second_total > 1000)
+		worst_share = fmax(worst_share, (double)most_in_second / second_total);
+}
 
 static void count_sent(uint32_t node, bool is_copy)
 {
@@ -319,8 +324,7 @@ static void count_sent(uint32_t node, bool is_copy)
 		to_slow[bin] += node == scenario.injected.slow_drive;
 	}
 	if (since / NS_PER_S != second) {
-		if (second_total > 1000)
-			worst_share = fmax(worst_share, (double)most_in_second / second_total);
+		end_second();
 		memset(in_second, 0, scenario.n_nodes * sizeof(*in_second));
 		most_in_second = second_total = 0;
 		second = since / NS_PER_S;
@@ -330,53 +334,9 @@ static void count_sent(uint32_t node, bool is_copy)
 		most_in_second = in_second[node];
 }
 
-static void send_read(struct read *read, unsigned int replica, enum linnos_kind kind)
+static void answer_arrives(void *subject)
 {
-	struct client *c = &clients[read->client];
-	uint32_t node = read->nodes[replica];
-	struct attempt *a = &read->attempts[read->n_attempts++];
-
-	*a = (struct attempt){
-		.read = read,
-		.replica = replica,
-		.is_first = kind == LINNOS_PRIMARY_ATTEMPT,
-	};
-	if (c->cluster)
-		linnos_cluster_on_submit(c->cluster, &a->sending, &read->choice, replica, kind,
-					 now_ns);
-	else
-		rule_sent(&c->of_rule.nodes[node], &a->of_rule, now_ns);
-	count_sent(node, kind == LINNOS_PROBE_COPY);
-	read->n_holders++;
-	at(now_ns + scenario.one_way_ns, AT_DRIVE, a);
-}
-
-static void at_drive(struct attempt *a)
-{
-	struct drive *d = &drives[a->read->nodes[a->replica]];
-	uint64_t end = drive_read(d, a->read->place, now_ns, true);
-
-	a->told.service_us = (end - now_ns) / NS_PER_US;
-	d->pending++;
-	at(end, DRIVE_DONE, a);
-}
-
-static void drive_done(struct attempt *a)
-{
-	struct drive *d = &drives[a->read->nodes[a->replica]];
-	unsigned int k = d->n_recent++ % RECENT;
-
-	d->pending--;
-	d->average_us += (d->n_recent > 1 ? AVERAGE_NEW : 1) * (a->told.service_us - d->average_us);
-	a->told.queue = d->pending;
-	a->told.average_service_us = d->average_us;
-	d->recent[k].took_ns = (uint64_t)a->told.service_us * NS_PER_US;
-	d->recent[k].end_ns = now_ns;
-	at(now_ns + scenario.one_way_ns, ANSWER_COMES, a);
-}
-
-static void answer_comes(struct attempt *a)
-{
+	struct attempt *a = subject;
 	struct read *read = a->read;
 	struct client *c = &clients[read->client];
 
@@ -399,8 +359,56 @@ static void answer_comes(struct attempt *a)
 	let_go(read);
 }
 
-static void hedge_due(struct read *read)
+static void complete_at_drive(void *subject)
 {
+	struct attempt *a = subject;
+	struct drive *d = &drives[a->read->nodes[a->replica]];
+	unsigned int k = d->n_recent++ % RECENT;
+
+	d->pending--;
+	d->average_us += (d->n_recent > 1 ? AVERAGE_NEW : 1) * (a->told.service_us - d->average_us);
+	a->told.queue = d->pending;
+	a->told.average_service_us = d->average_us;
+	d->recent[k].took_ns = (uint64_t)a->told.service_us * NS_PER_US;
+	d->recent[k].end_ns = now_ns;
+	schedule(now_ns + scenario.one_way_ns, answer_arrives, a);
+}
+
+static void arrive_at_drive(void *subject)
+{
+	struct attempt *a = subject;
+	struct drive *d = &drives[a->read->nodes[a->replica]];
+	uint64_t end = drive_read(d, a->read->place, now_ns, true);
+
+	a->told.service_us = (end - now_ns) / NS_PER_US;
+	d->pending++;
+	schedule(end, complete_at_drive, a);
+}
+
+static void send_read(struct read *read, unsigned int replica, enum linnos_kind kind)
+{
+	struct client *c = &clients[read->client];
+	uint32_t node = read->nodes[replica];
+	struct attempt *a = &read->attempts[read->n_attempts++];
+
+	*a = (struct attempt){
+		.read = read,
+		.replica = replica,
+		.is_first = kind == LINNOS_PRIMARY_ATTEMPT,
+	};
+	if (c->cluster)
+		linnos_cluster_on_submit(c->cluster, &a->sending, &read->choice, replica, kind,
+					 now_ns);
+	else
+		rule_sent(&c->of_rule.nodes[node], &a->of_rule, now_ns);
+	count_sent(node, kind == LINNOS_PROBE_COPY);
+	read->n_holders++;
+	schedule(now_ns + scenario.one_way_ns, arrive_at_drive, a);
+}
+
+static void hedge_due(void *subject)
+{
+	struct read *read = subject;
 	struct client *c = &clients[read->client];
 	int replica = -1;
 
@@ -416,7 +424,7 @@ static void hedge_due(struct read *read)
 static void hedge_later(struct read *read, uint64_t at_ns)
 {
 	read->n_holders++;
-	at(at_ns, HEDGE_DUE, read);
+	schedule(at_ns, hedge_due, read);
 }
 
 static void place(struct read *read)
@@ -461,7 +469,7 @@ static void begin(struct read *read)
 		linnos_cluster_choose(c->cluster, &read->choice, read->nodes, N_REPLICAS, now_ns);
 		probe = linnos_cluster_next_query_node(c->cluster, now_ns);
 		if (probe >= 0)
-			ask(read->client, probe, NULL);
+			send_query(read->client, probe, NULL);
 		send_read(read, read->choice.replica, LINNOS_PRIMARY_ATTEMPT);
 		if (read->choice.copy >= 0)
 			send_read(read, read->choice.copy, LINNOS_PROBE_COPY);
@@ -472,8 +480,8 @@ static void begin(struct read *read)
 	replica = own ? oracle(read)
 		      : rule_choose(rule, &c->of_rule, read->nodes, N_REPLICAS, now_ns);
 	/* with these policies, all servers report their state */
-	for (unsigned int k = 0; rule->asks == RULE_ASKS_ALL && k < N_REPLICAS; k++)
-		ask(read->client, read->nodes[k], NULL);
+	for (unsigned int k = 0; rule->queries == RULE_QUERIES_ALL && k < N_REPLICAS; k++)
+		send_query(read->client, read->nodes[k], NULL);
 	send_read(read, replica, LINNOS_PRIMARY_ATTEMPT);
 	if (rule->clones)
 		send_read(read, (replica + 1) % N_REPLICAS, LINNOS_HEDGE_ATTEMPT);
@@ -488,13 +496,19 @@ static void begin_once(struct read *read)
 	read->is_begun = true;
 }
 
-static void ask_first_or_begin(struct read *read)
+static void stop_waiting(void *subject)
+{
+	begin_once(subject);
+	let_go(subject);
+}
+
+static void query_first_or_begin(struct read *read)
 {
 	struct client *c = &clients[read->client];
 	uint64_t until_ns;
 	int64_t node = -1;
 
-	if (c->cluster && asks_first)
+	if (c->cluster && scenario.queries_first)
 		node = linnos_cluster_should_query_first(c->cluster, read->nodes, N_REPLICAS, 0,
 							 now_ns, &until_ns);
 	if (node < 0) {
@@ -502,12 +516,13 @@ static void ask_first_or_begin(struct read *read)
 		return;
 	}
 	read->n_holders++;
-	at(until_ns, READ_BEGINS, read);
-	ask(read->client, node, read);
+	schedule(until_ns, stop_waiting, read);
+	send_query(read->client, node, read);
 }
 
-static void read_comes(struct read *read)
+static void read_arrives(void *subject)
 {
+	struct read *read = subject;
 	if (now_ns >= end_ns) {
 		free(read);
 		return;
@@ -520,65 +535,76 @@ static void read_comes(struct read *read)
 	place(read);
 	if (n_reads > log_room) {
 		log_room = 2 * log_room + 4096;
-		log_of = realloc(log_of, log_room * sizeof(*log_of));
-		if (!log_of)
-			got(SIZE_MAX, 1);
+		log_of = reallocate(log_of, log_room * sizeof(*log_of));
 	}
-	at(now_ns + (uint64_t)(exponential(&arrivals) * NS_PER_S / scenario.reads_per_s),
-	   READ_COMES, got(1, sizeof(struct read)));
-	ask_first_or_begin(read);
+	schedule(now_ns + (uint64_t)(exponential(&arrivals) * NS_PER_S / scenario.reads_per_s),
+		 read_arrives, allocate(1, sizeof(struct read)));
+	query_first_or_begin(read);
 }
 
-static void flush(struct drive *d)
+static void flush(void *subject)
 {
+	struct drive *d = subject;
 	uint64_t every_ns = d->p->flush_interval_us * NS_PER_US;
 
-	drive_flush(d, now_ns, scenario.written_bytes_per_s * every_ns / NS_PER_S);
+	drive_flush(d, now_ns, scenario.written_mb_per_s * 1e6 * every_ns / NS_PER_S);
 	if (now_ns < end_ns)
-		at(now_ns + every_ns, FLUSH, d);
+		schedule(now_ns + every_ns, flush, d);
 }
 
 /* --- A run --------------------------------------------------------------------------------- */
 
+static void set_up_client(uint32_t k)
+{
+	struct linnos_cluster_options *o = &scenario.options;
+
+	if (own && own->is_library) {
+		o->mode = own->mode;
+		o->seed = mixed(scenario.seed + 3) + k;
+		if (own->deaf)
+			o->query_percent = 0;
+		if (linnos_cluster_create(&clients[k].cluster, scenario.n_nodes, o))
+			die_of_usage("%s", linnos_cluster_error());
+		return;
+	}
+	clients[k].of_rule = (struct rule_client){
+		.nodes = allocate(scenario.n_nodes, sizeof(struct rule_node)),
+		.n_nodes = scenario.n_nodes,
+		.n_clients = scenario.n_clients,
+		.turn = k,
+		.draw = draw,
+	};
+}
+
 static void set_up(void)
 {
-	drives = got(scenario.n_nodes, sizeof(*drives));
-	clients = got(scenario.n_clients, sizeof(*clients));
-	in_second = got(scenario.n_nodes, sizeof(*in_second));
-	scenario.injected.n_drives = scenario.n_nodes;
-	scenario.injected.seed = mixed(scenario.seed);
-	arrivals = mixed(scenario.seed + 1);
-	draws = mixed(scenario.seed + 2);
+	struct injected *i = &scenario.injected;
+
+	drives = allocate(scenario.n_nodes, sizeof(*drives));
+	clients = allocate(scenario.n_clients, sizeof(*clients));
+	in_second = allocate(scenario.n_nodes, sizeof(*in_second));
 	begin_ns = now_ns + WARM_UP_NS;
 	end_ns = begin_ns + (uint64_t)(scenario.seconds * NS_PER_S);
+	i->n_drives = scenario.n_nodes;
+	i->seed = mixed(scenario.seed);
+	if (i->slow_ns)
+		i->slow_drive = 0;
+	i->slow_from_ns += begin_ns;
+	i->slow_to_ns += begin_ns;
+	arrivals = mixed(scenario.seed + 1);
+	draws = mixed(scenario.seed + 2);
 	for (uint32_t k = 0; k < scenario.n_nodes; k++) {
-		drive_init(&drives[k], scenario.profile, &scenario.injected, k);
-		if (scenario.written_bytes_per_s > 0)
-			at(now_ns + draw() % (scenario.profile->flush_interval_us * NS_PER_US),
-			   FLUSH, &drives[k]);
+		drive_init(&drives[k], scenario.profile, i, k);
+		if (scenario.written_mb_per_s > 0)
+			schedule(now_ns +
+					 draw() % (scenario.profile->flush_interval_us * NS_PER_US),
+				 flush, &drives[k]);
 	}
-	if (own && own->deaf)
-		options.query_percent = 0;
-	if (own)
-		options.mode = own->mode;
-	for (uint32_t k = 0; k < scenario.n_clients; k++) {
-		options.seed = mixed(scenario.seed + 3) + k;
-		if (!own || !own->is_library)
-			clients[k].of_rule = (struct rule_client){
-				.nodes = got(scenario.n_nodes, sizeof(struct rule_node)),
-				.n_nodes = scenario.n_nodes,
-				.n_clients = scenario.n_clients,
-				.turn = k,
-				.draw = draw,
-			};
-		else if (linnos_cluster_create(&clients[k].cluster, scenario.n_nodes, &options)) {
-			fprintf(stderr, "linnos-simulation: %s\n", linnos_cluster_error());
-			exit(2);
-		}
-	}
+	for (uint32_t k = 0; k < scenario.n_clients; k++)
+		set_up_client(k);
 	if (!rule_hedging_init(&hedging))
-		got(SIZE_MAX, 1);
-	at(begin_ns, READ_COMES, got(1, sizeof(struct read)));
+		die("out of memory");
+	schedule(begin_ns, read_arrives, allocate(1, sizeof(struct read)));
 }
 
 static void run(void)
@@ -587,36 +613,7 @@ static void run(void)
 		struct event e = next_event();
 
 		now_ns = e.at_ns;
-		switch (e.type) {
-		case READ_COMES:
-			read_comes(e.of);
-			break;
-		case READ_BEGINS:
-			begin_once(e.of);
-			let_go(e.of);
-			break;
-		case AT_DRIVE:
-			at_drive(e.of);
-			break;
-		case DRIVE_DONE:
-			drive_done(e.of);
-			break;
-		case ANSWER_COMES:
-			answer_comes(e.of);
-			break;
-		case HEDGE_DUE:
-			hedge_due(e.of);
-			break;
-		case AT_AGENT:
-			at_agent(e.of);
-			break;
-		case NEWS_COMES:
-			news_comes(e.of);
-			break;
-		case FLUSH:
-			flush(e.of);
-			break;
-		}
+		e.handle(e.subject);
 	}
 }
 
@@ -664,19 +661,17 @@ static void print_library(void)
 	PRINTED(would_save_us);
 }
 
-static void print(const char *path)
+static void print(void)
 {
+	const char *path = scenario.log;
 	FILE *file = path ? fopen(path, "we") : NULL;
 	double sum_us = 0;
 
 	if (path &&
-	    (!file || fwrite(log_of, sizeof(*log_of), n_reads, file) != n_reads || fclose(file))) {
-		perror(path);
-		exit(1);
-	}
-	count_sent(0, true); /* close the last second */
-	if (second_total > 1000)
-		worst_share = fmax(worst_share, (double)most_in_second / second_total);
+	    (!file || fwrite(log_of, sizeof(*log_of), n_reads, file) != n_reads || fclose(file)))
+		die("%s cannot be written", path);
+	count_sent(0, true);
+	end_second();
 	for (uint64_t k = 0; k < n_reads; k++)
 		sum_us += log_of[k].latency_ns / 1e3;
 	qsort(log_of, n_reads, sizeof(*log_of), by_latency);
@@ -689,7 +684,7 @@ static void print(const char *path)
 		       sum_us / n_reads, log_of[n_reads / 2].latency_ns / 1e3,
 		       log_of[n_reads * 99 / 100].latency_ns / 1e3,
 		       log_of[n_reads * 999 / 1000].latency_ns / 1e3,
-		       (double)(n_attempts - 1) / n_reads - 1, (double)n_asked / n_reads,
+		       (double)(n_attempts - 1) / n_reads - 1, (double)n_queries / n_reads,
 		       worst_share);
 	print_bins("to_slow", to_slow);
 	print_bins("in_bin", in_bin);
@@ -698,87 +693,86 @@ static void print(const char *path)
 	printf("}\n");
 }
 
-static bool take(const char *name, const char *value)
+static void parse_profile(void *settings, const char *text)
 {
-	double number = strtod(value, NULL);
-	struct injected *i = &scenario.injected;
-
-	if (!strcmp(name, "profile"))
-		return (scenario.profile = profile_named(value)) != NULL;
-	if (!strcmp(name, "rule")) {
-		rule = rule_named(value);
-		own = NULL;
-		for (size_t k = 0; !rule && k < sizeof(own_rules) / sizeof(*own_rules); k++)
-			if (!strcmp(own_rules[k].rule.name, value)) {
-				own = &own_rules[k];
-				rule = &own->rule;
-			}
-		return rule;
-	}
-	if (!strcmp(name, "agents")) {
-		scenario.agents = value;
-		return !strcmp(value, "on") || !strcmp(value, "dead") || !strcmp(value, "fast") ||
-		       !strcmp(value, "slow");
-	}
-	if (!strcmp(name, "nodes"))
-		return (scenario.n_nodes = number) >= N_REPLICAS;
-	if (!strcmp(name, "clients"))
-		return (scenario.n_clients = number) > 0;
-	if (!strcmp(name, "reads_per_s"))
-		return (scenario.reads_per_s = number) > 0;
-	if (!strcmp(name, "seconds"))
-		return (scenario.seconds = number) > 0;
-	if (!strcmp(name, "seed"))
-		scenario.seed = number;
-	else if (!strcmp(name, "in_sets"))
-		scenario.in_sets = number;
-	else if (!strcmp(name, "one_way_us"))
-		scenario.one_way_ns = number * NS_PER_US;
-	else if (!strcmp(name, "news_delay_us"))
-		scenario.news_delay_ns = number * NS_PER_US;
-	else if (!strcmp(name, "written_mb_per_s"))
-		scenario.written_bytes_per_s = number * 1e6;
-	else if (!strcmp(name, "burst_us"))
-		i->burst_ns = number * NS_PER_US;
-	else if (!strcmp(name, "turn_ms"))
-		i->turn_ns = number * NS_PER_MS;
-	else if (!strcmp(name, "burst_one_in"))
-		return (i->one_in = number) > 0;
-	else if (!strcmp(name, "slow_us"))
-		i->slow_drive = 0, i->slow_ns = number * NS_PER_US;
-	else if (!strcmp(name, "slow_from_ms"))
-		i->slow_from_ns = NS_PER_MS + WARM_UP_NS + (uint64_t)(number * NS_PER_MS);
-	else if (!strcmp(name, "slow_to_ms"))
-		i->slow_to_ns = NS_PER_MS + WARM_UP_NS + (uint64_t)(number * NS_PER_MS);
-	/* options of the library */
-	else if (!strcmp(name, "margin"))
-		options.home_margin_percent = number;
-	else if (!strcmp(name, "report_ttl_ms"))
-		options.report_ttl_ms = number;
-	else if (!strcmp(name, "report_max_uses"))
-		options.report_max_uses = number;
-	else if (!strcmp(name, "explore_ms"))
-		options.explore_ms = number;
-	else if (!strcmp(name, "copies"))
-		options.probe_percent = number;
-	else if (!strcmp(name, "hedge"))
-		options.hedge_percent = number;
-	else if (!strcmp(name, "extra"))
-		options.extra_io_percent = number;
-	else if (!strcmp(name, "questions"))
-		options.query_percent = number;
-	else if (!strcmp(name, "first"))
-		asks_first = number;
-	else if (!strcmp(name, "unguarded"))
-		options.flags = number ? LINNOS_CLUSTER_UNGUARDED : 0;
-	else
-		return false;
-	return true;
+	(void)settings;
+	scenario.profile = profile_named(text);
+	if (!scenario.profile)
+		die_of_usage("--profile %s: it must be consumer or enterprise", text);
 }
+
+static void parse_rule(void *settings, const char *text)
+{
+	(void)settings;
+	rule = rule_named(text);
+	own = NULL;
+	for (size_t k = 0; !rule && k < N_ELEMENTS(own_rules); k++)
+		if (!strcmp(own_rules[k].rule.name, text)) {
+			own = &own_rules[k];
+			rule = &own->rule;
+		}
+	if (!rule)
+		die_of_usage("--rule %s: there is no such policy; rules.c and main.c have them",
+			     text);
+}
+
+static void parse_agents(void *settings, const char *text)
+{
+	(void)settings;
+	scenario.agents = text;
+	if (strcmp(text, "on") && strcmp(text, "dead") && strcmp(text, "fast") &&
+	    strcmp(text, "slow"))
+		die_of_usage("--agents %s: it must be on, dead, fast or slow", text);
+}
+
+#define PARSED(name, function)                                                                     \
+	{                                                                                          \
+		name, "VALUE", "", OPTION_PARSED, .parse = function                                \
+	}
+#define OPTION(name, kind, member, ...)                                                            \
+	{                                                                                          \
+		name, "VALUE", "", OPTION_##kind, .offset = offsetof(struct scenario, member),     \
+						  __VA_ARGS__                                      \
+	}
+
+static const struct option_row table[] = {
+	PARSED("profile", parse_profile),
+	PARSED("rule", parse_rule),
+	PARSED("agents", parse_agents),
+	OPTION("nodes", U32, n_nodes, .min = N_REPLICAS),
+	OPTION("clients", U32, n_clients, .min = 1),
+	OPTION("reads_per_s", DOUBLE, reads_per_s, .min = 1e-9),
+	OPTION("seconds", DOUBLE, seconds, .min = 1e-9),
+	OPTION("seed", SCALED, seed, .scale = 1),
+	OPTION("in_sets", U32, in_sets, .max = 1),
+	OPTION("one_way_us", SCALED, one_way_ns, .scale = NS_PER_US),
+	OPTION("news_delay_us", SCALED, report_delay_ns, .scale = NS_PER_US),
+	OPTION("written_mb_per_s", DOUBLE, written_mb_per_s, .min = 0),
+	OPTION("burst_us", SCALED, injected.burst_ns, .scale = NS_PER_US),
+	OPTION("turn_ms", SCALED, injected.turn_ns, .scale = NS_PER_MS),
+	OPTION("burst_one_in", U32, injected.one_in, .min = 1),
+	OPTION("slow_us", SCALED, injected.slow_ns, .scale = NS_PER_US),
+	OPTION("slow_from_ms", SCALED, injected.slow_from_ns, .scale = NS_PER_MS),
+	OPTION("slow_to_ms", SCALED, injected.slow_to_ns, .scale = NS_PER_MS),
+	OPTION("log", TEXT, log, .min = 0),
+	/* options of the library */
+	OPTION("margin", U32, options.home_margin_percent, .min = 0),
+	OPTION("report_ttl_ms", U32, options.report_ttl_ms, .min = 0),
+	OPTION("report_max_uses", U32, options.report_max_uses, .min = 0),
+	OPTION("explore_ms", U32, options.explore_ms, .min = 0),
+	OPTION("copies", DOUBLE, options.probe_percent, .min = 0),
+	OPTION("hedge", U32, options.hedge_percent, .min = 0),
+	OPTION("extra", DOUBLE, options.extra_io_percent, .min = 0),
+	OPTION("questions", DOUBLE, options.query_percent, .min = 0),
+	OPTION("first", U32, queries_first, .max = 1),
+	OPTION("unguarded", U32, options.flags, .max = 1),
+};
+_Static_assert(LINNOS_CLUSTER_UNGUARDED == 1, "the value of --unguarded");
 
 int main(int argc, char **argv)
 {
-	const char *path = NULL;
+	struct linnos_cluster_options options = LINNOS_CLUSTER_OPTIONS_INIT;
+	int first;
 
 	scenario = (struct scenario){
 		.profile = profile_named("enterprise"),
@@ -790,24 +784,17 @@ int main(int argc, char **argv)
 		.one_way_ns = 20 * NS_PER_US,
 		.injected = {.turn_ns = 100 * NS_PER_MS, .one_in = 3, .slow_drive = UINT32_MAX},
 		.agents = "on",
+		.queries_first = true,
+		.options = options,
 	};
 	rule = &rules[0];
-	for (int k = 1; k < argc; k++) {
-		char *value = strchr(argv[k], '=');
-
-		if (value)
-			*value++ = 0;
-		if (value && !strcmp(argv[k], "log"))
-			path = value;
-		else if (!value || !take(argv[k], value)) {
-			fprintf(stderr,
-				"linnos-simulation: %s=%s: no such thing; main.c has them\n",
-				argv[k], value ? value : "");
-			return 2;
-		}
-	}
+	first = options_parse_table(table, N_ELEMENTS(table),
+				    "usage: linnos-simulation --NAME=VALUE...\n", &scenario, argc,
+				    argv);
+	if (first < argc)
+		die_of_usage("%s: options begin with --", argv[first]);
 	set_up();
 	run();
-	print(path);
+	print();
 	return n_answered == n_reads ? 0 : 1;
 }

@@ -27,6 +27,7 @@
 #include "engine/attempts.h"
 #include "error.h"
 #include "policy.h"
+#include "rankings.h"
 #include "stale.h"
 
 /* The weight of each new answer in the average: about the last ten answers count. */
@@ -64,8 +65,7 @@ static double score(const struct replay *r, unsigned int drive)
 	 */
 	if (is_stale(r, drive, d->heard_ns))
 		return 0;
-	return d->response_us.value - d->service_us.value +
-	       queue * queue * queue * d->service_us.value;
+	return c3_score(d->response_us.value, d->service_us.value, queue);
 }
 
 static void c3_read(struct replay *r, struct io *io)

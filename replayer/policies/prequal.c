@@ -19,13 +19,12 @@
 #include "engine/attempts.h"
 #include "error.h"
 #include "policy.h"
+#include "rankings.h"
 #include "results/io_log.h"
 #include "stale.h"
 
 #include <stdlib.h>
 
-/* The value that the paper uses in most measurements: 2^-0.25. */
-#define HOT_QUANTILE 0.84
 /*
  * The number of samples for the quantile. With three drives these are the last 80 reads, few enough
  * to follow a burst of requests and enough to limit noise.
@@ -82,7 +81,7 @@ static void look(struct prequal *p, uint32_t requests)
 /* Return the maximum number of requests in flight of a cold drive. */
 static uint32_t cold_max(const struct prequal *p)
 {
-	uint32_t rank = nearest_rank(p->n_looks < LOOKS ? p->n_looks : LOOKS, HOT_QUANTILE);
+	uint32_t rank = nearest_rank(p->n_looks < LOOKS ? p->n_looks : LOOKS, PREQUAL_HOT_QUANTILE);
 	uint32_t requests = 0, n = p->n_with[0];
 
 	while (n < rank)

@@ -13,20 +13,21 @@ SOURCE = Path(__file__).parent / "cluster_client"
 
 
 def test_client_queries_remembers_and_ends_as_documented(tmp_path: Path) -> None:
-    agent = ROOT / "cluster" / "agent"
+    wire = ROOT / "cluster" / "wire"
     uapi = ROOT / "core" / "uapi"
     client, core = ROOT / "cluster" / "client", ROOT / "liblinnos" / "predictor"
     rules = ROOT / "cluster" / "rules"
     include, flashsim = core.parent / "include", ROOT / "kernel" / "flashsim"
-    folders = (SOURCE, GUEST, agent, client, core, include, rules, flashsim, uapi)
+    shared = (wire, ROOT / "replayer", flashsim, uapi)
+    folders = (SOURCE, GUEST, client, core, include, rules, *shared)
     archive = tmp_path / "liblinnos-cluster.a"
     subprocess.run(["make", "-s", "-C", client, f"OUT={tmp_path}", archive], check=True)
     built = subprocess.run(
         ["gcc", "-O1", "-g", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
          *(f"-I{folder}" for folder in folders),
          "-o", tmp_path / "test", SOURCE / "test_client.c",
-         rules / "rules.c", core / "histogram.c", agent / "datagram.c", agent / "hmac.c",
-         archive, "-lm", "-pthread"],
+         rules / "rules.c", core / "histogram.c", wire / "datagram.c",
+         archive, "-lsodium", "-lm", "-pthread"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert built.returncode == 0, built.stderr

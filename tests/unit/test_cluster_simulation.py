@@ -41,7 +41,7 @@ def mean_us(program: Path, rule: str, **options: Any) -> float:
 
 def test_simulation_refuses_invalid_options(program: Path) -> None:
     for wrong in ("rule=best", "nodes=2", "speed=3", "agents=asleep", "clients=0", "seconds"):
-        ran = subprocess.run([program, wrong], capture_output=True, text=True, check=False)
+        ran = subprocess.run([program, f"--{wrong}"], capture_output=True, text=True, check=False)
         assert ran.returncode == 2 and wrong.split("=")[0] in ran.stderr
 
 

@@ -90,8 +90,8 @@ static void answered(unsigned int node, uint64_t us, float service_us, float que
 
 static void told(unsigned int node, uint32_t us, uint32_t pending)
 {
-	nodes[node].told = (struct rule_told){
-		.at_ns = now_ns, .us = us, .pending = pending, .sent_at_asked = nodes[node].sent};
+	nodes[node].report = (struct rule_report){
+		.at_ns = now_ns, .us = us, .pending = pending, .sent_at_query = nodes[node].sent};
 }
 
 TEST(a_rule_has_one_name)
@@ -301,9 +301,9 @@ TEST(pages_that_were_told_are_added_to_what_was_sent_since)
 	sent(0), sent(0);
 	assert(always("pending", 1));
 	/* what was told too long ago counts as the mean of the others: 3.5 */
-	nodes[0].told.at_ns -= 60 * MS;
+	nodes[0].report.at_ns -= 60 * MS;
 	assert(always("pending", 1));
-	nodes[1].told.pending = 5;
+	nodes[1].report.pending = 5;
 	assert(always("pending", 2));
 }
 
@@ -315,10 +315,10 @@ TEST(predictions_are_near_within_a_quarter_and_reads_since_add_a_tenth)
 	sent(1);
 	assert(always("prediction", 0));
 	/* 0 is nothing */
-	nodes[0].told.us = 0;
+	nodes[0].report.us = 0;
 	assert(any("prediction") == 7);
 	told(2, 1000, 0);
-	nodes[2].told.wants_look = true;
+	nodes[2].report.needs_probe = true;
 	assert(choose("prediction") == 2 && choose("prediction") != 2);
 }
 

@@ -51,6 +51,7 @@ _SOURCES = (
     "cluster/client",
     "cluster/ceph",
     "cluster/rules",
+    "cluster/wire",
     "kernel/config/um-cluster.config",
 )
 
@@ -172,26 +173,18 @@ def compiled(folder: Path, engine: str = "gluster") -> Path:
     program = folder / f"{engine}-reads"
     cluster = ROOT / "cluster"
     includes = (
-        *(cluster / name for name in ("agent", "client", "ceph", "rules")),
-        *(
-            ROOT / name
-            for name in (
-                "liblinnos/include",
-                "liblinnos/predictor",
-                "kernel/flashsim",
-                "core/uapi",
-            )
-        ),
+        *(cluster / name for name in ("wire", "client", "ceph", "rules")),
+        *(ROOT / "liblinnos" / name for name in ("include", "predictor")),
+        *(ROOT / name for name in ("replayer", "kernel/flashsim", "core/uapi")),
     )
     sources = (
         GUEST / "reads.c", GUEST / f"{engine}.c", cluster / "rules" / "rules.c",
-        *(cluster / "agent" / f"{name}.c" for name in ("datagram", "hmac")),
-        ROOT / "liblinnos" / "predictor" / "histogram.c",
+        cluster / "wire" / "datagram.c", ROOT / "liblinnos" / "predictor" / "histogram.c",
     )  # fmt: skip
     made = subprocess.run(
         ["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
          *(f"-I{path}" for path in includes), "-o", program, *sources,
-         *_BUILT[engine].values(), *_LIBRARIES[engine], "-lm", "-pthread"],
+         *_BUILT[engine].values(), *_LIBRARIES[engine], "-lsodium", "-lm", "-pthread"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if made.returncode:

@@ -64,6 +64,6 @@ EXPERIMENT = Experiment(
         "cluster/client",
         "cluster/rules",
         "cluster/simulation",
-        "cluster/agent",
+        "cluster/wire",
     ),
 )

@@ -41,7 +41,7 @@ class Run:
     def words(self) -> list[str]:
         """Arguments of linnos-simulation."""
         given = {"rule": self.rule, "seed": self.seed, **self.options}
-        return [f"{name}={value}" for name, value in given.items()]
+        return [f"--{name}={value}" for name, value in given.items()]
 
 
 def built(folder: Path) -> Path:
@@ -56,7 +56,7 @@ def built(folder: Path) -> Path:
 
 def simulated(program: Path, run: Run, log: Path | None = None) -> dict[str, Any]:
     """What a run prints; its reads, if wanted, in a log."""
-    words = [*run.words(), *([f"log={log}"] if log else [])]
+    words = [*run.words(), *([f"--log={log}"] if log else [])]
     ran = subprocess.run([program, *words], capture_output=True, text=True, check=False)
     if ran.returncode:
         raise StepError(f"{' '.join(words)}: {ran.stderr or ran.stdout}")

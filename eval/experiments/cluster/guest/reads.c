@@ -232,12 +232,12 @@ static void hear(unsigned int k)
 		if (answer_read(&answer, NULL, 0, datagram, bytes) || answer.cookie > known[k].sent)
 			continue;
 		told++;
-		known[k].told = (struct rule_told){
+		known[k].report = (struct rule_report){
 			.at_ns = woken_ns,
 			.us = answer.state & STATE_READ_LATE ? LATE_READ_US : answer.latency_us,
 			.pending = answer.pending,
-			.sent_at_asked = answer.cookie,
-			.wants_look = answer.state & BLK_EXPECT_PROBE,
+			.sent_at_query = answer.cookie,
+			.needs_probe = answer.state & BLK_EXPECT_PROBE,
 		};
 	}
 }
@@ -331,7 +331,7 @@ void on_end(void *of, ssize_t bytes)
 	pthread_mutex_lock(&lock);
 	if (rule->hedges > 0 && attempt->kind == LINNOS_PRIMARY_ATTEMPT)
 		rule_hedging_learn(&hedging, end_ns - attempt->of_rule.sent_ns);
-	server = (struct rule_server){node->told.pending, node->told.us, node->told.us};
+	server = (struct rule_server){node->report.pending, node->report.us, node->report.us};
 	rule_ended(&client, node, &attempt->of_rule, &server, end_ns);
 	in_flight--;
 	if (bytes != BLOCK)
@@ -420,9 +420,9 @@ static void begin(struct read *read)
 	pthread_mutex_unlock(&lock);
 	/* before the read, which is then none of those that the node has seen, but one sent since
 	 */
-	for (unsigned int k = 0; rule->asks == RULE_ASKS_ALL && k < n_probes; k++)
-		ask(read->nodes[next++ % n_replicas], !rule->looks_at_silent);
-	if (rule->asks == RULE_ASKS_CHOSEN)
+	for (unsigned int k = 0; rule->queries == RULE_QUERIES_ALL && k < n_probes; k++)
+		ask(read->nodes[next++ % n_replicas], !rule->probes_silent);
+	if (rule->queries == RULE_QUERIES_CHOSEN)
 		ask(read->nodes[replica], true);
 	if (cluster)
 		ask_for_library();
