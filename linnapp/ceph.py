@@ -47,7 +47,7 @@ def _text(what: str, given: str | bytes) -> bytes:
 def _object(name: str | bytes) -> bytes:
     data = _text("object", name)
     if not data:
-        raise OSError(errno.EINVAL, "an object without a name; there is none")
+        raise OSError(errno.EINVAL, "the name of the object is empty")
     return data
 
 

@@ -45,5 +45,5 @@ def test_every_table_lists_all_rules() -> None:
 
 def test_queries_and_extra_reads_of_rules_agree_with_the_tables() -> None:
     rows = dict(re.findall(r"\{\.name = \"([a-z0-9-]+)\"(.*?)\}", TABLE, re.DOTALL))
-    assert {rule for rule, row in rows.items() if ".asks" in row} == set(TOLD)
+    assert {rule for rule, row in rows.items() if ".queries" in row} == set(TOLD)
     assert {rule for rule, row in rows.items() if "hedges" in row or "clones" in row} == set(EXTRA)

@@ -42,8 +42,8 @@ def test_agent_survives_random_datagrams(tmp_path: Path) -> None:
     sent, *counted = map(
         int,
         re.findall(
-            r"(\d+) datagrams in .*answered (\d+); ignored: (\d+) from elsewhere, "
-            r"(\d+) too many, (\d+) malformed, (\d+) not signed, (\d+) about no drive",
+            r"(\d+) datagrams in .*answered (\d+) queries; ignored (\d+) from other addresses, "
+            r"(\d+) over the rate, (\d+) malformed, (\d+) not signed, (\d+) about unknown drives",
             said,
         )[0],
     )

@@ -289,8 +289,8 @@ def test_invalid_arguments_are_named() -> None:
     for options, says in (
         ({"explore_ms": 0}, "explore_ms is 0; it must be between 1 and 250"),
         ({"hedge_percent": 99}, "hedge_percent is 99; it must be at least 100"),
-        ({"probe_percent": 101}, "probe_percent 101"),
-        ({"key": bytes(257)}, "a key of 257 bytes; 256 at most"),
+        ({"probe_percent": 101}, "probe_percent is 101; it must be between 0 and 100"),
+        ({"key": bytes(257)}, "key_bytes is 257; it must be between 0 and 256"),
     ):
         with pytest.raises(OSError, match=re.escape(says)):
             Nodes(3, **options)
@@ -305,7 +305,7 @@ def test_invalid_arguments_are_named() -> None:
     with Nodes(3) as client:
         for candidates, says in (
             ([], "n_candidates is 0; it must be between 1 and 16"),
-            ([0] * 17, "17 candidates"),
+            ([0] * 17, "n_candidates is 17"),
             ([0, 3], "candidate 1 is node 3; it must be between 0 and 2"),
         ):
             with pytest.raises(OSError, match=says):
@@ -341,7 +341,7 @@ def test_missing_or_incompatible_library_error_names_the_remedy(
     (tmp_path / "next.map").write_text(version)
     subprocess.run(
         ["gcc", "-shared", f"-Wl,--version-script={tmp_path}/next.map", "-Wl,--whole-archive",
-         BUILDS.out / "liblinnos-cluster.a", "-Wl,--no-whole-archive", "-lm",
+         BUILDS.out / "liblinnos-cluster.a", "-Wl,--no-whole-archive", "-lsodium", "-lm",
          "-o", tmp_path / "next.so"],
         check=True,
     )  # fmt: skip
