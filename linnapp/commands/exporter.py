@@ -38,7 +38,8 @@ class Address(ParamType[tuple[str, int]]):
     help="Address to serve; other machines can connect only if HOST is an external address.",
 )
 @click.option(
-    "--look-every",
+    "--every",
+    "every_s",
     type=FiniteRange(0.1, 60.0),
     default=5.0,
     metavar="S",
@@ -51,7 +52,7 @@ class Address(ParamType[tuple[str, int]]):
 def exporter(
     devices: tuple[str, ...],
     listen: tuple[str, int],
-    look_every: float,
+    every_s: float,
     no_page: bool,
     once: bool,
 ) -> None:
@@ -60,7 +61,6 @@ def exporter(
     \b
     /metrics    for Prometheus, read from the kernel's files when it asks
     /           the last hour of every drive: latencies, decisions, bursts
-    /hour.json  the page's numbers
     /-/healthy  health check for a service manager
 
     Drives that are not named are included if they have LinnOS. Virtual disks (null_blk, loop, ram,
@@ -88,4 +88,4 @@ def exporter(
         return
     from linnapp.insight.exporter import serve
 
-    serve(registry, listen, None if no_page else (names, look_every))
+    serve(registry, listen, None if no_page else (names, every_s))

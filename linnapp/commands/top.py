@@ -73,13 +73,13 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
     if not once and not as_json:
         from linnapp.insight.top import run
 
-        run(array.look, interval)
+        run(array.take_snapshot, interval)
         return
-    array.look()
+    array.take_snapshot()
     with contextlib.suppress(KeyboardInterrupt):
         while True:
             time.sleep(interval)
-            rows = array.look()
+            rows = array.take_snapshot()
             if as_json:
                 arrays = [dataclasses.asdict(each) for each in guards()]
                 drives = [row.to_json() for row in rows]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -19,9 +18,10 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from linnapp import __version__
-from linnapp.drive import state, switches
+from linnapp.drive import switches
 from linnapp.drive.latencies import LOWEST_US, MIDDLE_US
 from linnapp.drive.md import arrays, arrays_of
+from linnapp.drive.snapshots import Snapshot
 from linnapp.drive.sysfs import MODES, Drive, disk_name, drives
 from linnapp.errors import DeviceError
 
@@ -36,15 +36,15 @@ _COUNTERS = {
     "revoked": ("linnos_revoked", 1, "Hinted reads that were refused with EBUSY."),
     "probes": ("linnos_probes", 1, "Hinted reads admitted although predicted to be slow."),
     "slow": ("linnos_slow_reads", 1, "Completed reads slower than the model's threshold."),
-    "false_submits": ("linnos_false_submits", 1, "Of the slow reads, those predicted to be fast."),
+    "false_submits": ("linnos_false_submits", 1, "Slow reads that were predicted to be fast."),
     "false_revokes": (
         *("linnos_false_revokes", 1),
         "Reads predicted to be slow that were fast; counted in observe mode.",
     ),
-    "inferences": ("linnos_inferences", 1, "Times the network was asked."),
+    "inferences": ("linnos_inferences", 1, "Predictions."),
     "inference_ns": (
         *("linnos_inference_seconds", 1e9),
-        "Time spent on asking the network, measured on one in 64.",
+        "Time spent on predictions, measured on one in 64.",
     ),
     "read_ios": ("linnos_disk_reads", 1, "Reads that the disk completed."),
     "read_ms": (
@@ -77,7 +77,7 @@ def _reset_times() -> GaugeMetricFamily:
     """Return the drives and arrays that were switched back and not handled by a user since."""
     family = GaugeMetricFamily(
         "linnos_switched_back_timestamp_seconds",
-        "When linnapp keep switched a drive, or an array, back; while it stays so.",
+        "When linnapp keep reset a drive or an array; while it has not been switched on again.",
         labels=["device"],
     )
     for each in switches.current_resets():
@@ -89,7 +89,7 @@ def _array_asks(names: Sequence[str]) -> GaugeMetricFamily:
     """Return which arrays query LinnOS, of some drives or all; if md cannot, one is left out."""
     family = GaugeMetricFamily(
         "linnos_array_asks",
-        "1 if the md array asks LinnOS before it reads, 0 if it is told not to.",
+        "1 if the md array queries LinnOS before it reads, 0 if this is switched off.",
         labels=["array"],
     )
     found = {array.name: array for array in ([] if names else arrays())}
@@ -122,6 +122,40 @@ def _histogram(drives: dict[str, list[int]]) -> HistogramMetricFamily:
     return family
 
 
+def _gauges(now: Snapshot) -> Iterator[tuple[str, str, float | None, dict[str, str]]]:
+    """Yield name, description, value (None if unknown) and labels of the gauges of a drive."""
+    for mode in MODES:
+        yield (
+            *("linnos_mode", "1 for the mode that the drive is in.", mode == now.mode),
+            {"mode": mode},
+        )
+    yield "linnos_disk_in_flight", "I/Os in flight.", now.disk["in_flight"], {}
+    yield (
+        "linnos_pending_pages",
+        "Pages of 4 KiB that the policy counts as in flight; read as root only.",
+        now.drive.pending_pages,
+        {},
+    )
+    yield "linnos_model_loaded", "1 if the drive has a model.", now.model_id is not None, {}
+    if now.model_id is not None:
+        yield (
+            *("linnos_model_info", "1, labelled with the model.", 1),
+            {"model_id": now.model_id},
+        )
+        yield (
+            "linnos_threshold_seconds",
+            "The model's inflection point: slower reads are slow.",
+            now.threshold_us / 1e6,
+            {},
+        )
+        yield (
+            "linnos_model_uploaded_timestamp_seconds",
+            "When linnapp gave the drive its model.",
+            now.uploaded_at,
+            {},
+        )
+
+
 class DriveCollector(Collector):
     """Reads the kernel's files at each scrape, for the named drives or all with LinnOS."""
 
@@ -132,61 +166,29 @@ class DriveCollector(Collector):
         """Yield all metrics of all drives; a drive that is gone is left out."""
         families: dict[str, Any] = {}
 
-        def add(kind: Any, name: str, words: str, drive: str, value: float, **labels: str) -> None:
-            family = families.setdefault(name, kind(name, words, labels=["drive", *labels]))
+        def add(kind: Any, name: str, text: str, drive: str, value: float, **labels: str) -> None:
+            family = families.setdefault(name, kind(name, text, labels=["drive", *labels]))
             family.add_metric([drive, *labels.values()], value)
 
-        gauge = functools.partial(add, GaugeMetricFamily)
-        present = 0
-        latencies: dict[str, list[int]] = {}
+        found = []
         for name in self._names or drives():
-            try:
-                drive = Drive(name)
-                counters, mode = {**drive.stats, **drive.disk_stat}, drive.mode
-                model_id, threshold_us = drive.model_id, drive.threshold_us
-                counts = drive.latency_counts
-            except DeviceError:
-                continue
-            present += 1
-            if counts is not None:
-                latencies[drive.name] = counts
-            for column, (metric, per_one, words) in _COUNTERS.items():
+            with contextlib.suppress(DeviceError):
+                found.append(Snapshot.take(Drive(name)))
+        for now in found:
+            counters = {**now.stats, **now.disk}
+            for column, (metric, per_one, text) in _COUNTERS.items():
                 if column in counters:
-                    add(CounterMetricFamily, metric, words, drive.name, counters[column] / per_one)
-            for each in MODES:
-                words = "1 for the mode that the drive is in."
-                gauge("linnos_mode", words, drive.name, each == mode, mode=each)
-            gauges: list[tuple[str, str, float | None]] = [
-                ("linnos_disk_in_flight", "I/Os in flight.", counters["in_flight"]),
-                (
-                    "linnos_pending_pages",
-                    "Pages of 4 KiB that the policy counts as in flight; read as root only.",
-                    drive.pending_pages,
-                ),
-                ("linnos_model_loaded", "1 if the drive has a model.", model_id is not None),
-            ]
-            if model_id is not None:
-                words = "1, labelled with the model."
-                gauge("linnos_model_info", words, drive.name, 1, model_id=model_id)
-                gauges += [
-                    (
-                        "linnos_threshold_seconds",
-                        "The model's inflection point: slower reads are slow.",
-                        threshold_us / 1e6,
-                    ),
-                    (
-                        "linnos_model_uploaded_timestamp_seconds",
-                        "When linnapp gave the drive its model.",
-                        state.uploaded_at(drive.name, model_id),
-                    ),
-                ]
-            for metric, words, value in gauges:
+                    add(CounterMetricFamily, metric, text, now.name, counters[column] / per_one)
+            for metric, text, value, labels in _gauges(now):
                 if value is not None:
-                    gauge(metric, words, drive.name, value)
+                    add(GaugeMetricFamily, metric, text, now.name, value, **labels)
         yield _build_info()
-        yield GaugeMetricFamily("linnos_drives", "Disks with LinnOS.", value=present)
+        yield GaugeMetricFamily("linnos_drives", "Disks with LinnOS.", value=len(found))
         yield from families.values()
         yield _array_asks(self._names)
         yield _reset_times()
+        latencies = {
+            now.name: now.latency_counts for now in found if now.latency_counts is not None
+        }
         if latencies:
             yield _histogram(latencies)

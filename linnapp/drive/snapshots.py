@@ -10,7 +10,7 @@ from typing import Any
 
 from linnapp.drive import state
 from linnapp.drive.latencies import percentile_us
-from linnapp.drive.sysfs import Drive
+from linnapp.drive.sysfs import Drive, drives, md_drives
 from linnapp.errors import DeviceError
 from linnapp.model.latency_model import Choosing
 
@@ -22,35 +22,41 @@ BURST_SHARE = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
-class Look:
-    """All of the kernel's values for a drive at one time."""
+class Snapshot:
+    """The kernel's values for a drive at one time; all readers of counters use this."""
 
+    drive: Drive
     time_s: float
     mode: str
     model_id: str | None
-    model_usage: Choosing | None
     threshold_us: int
     stats: dict[str, int]
     latency_counts: list[int] | None
     disk: dict[str, int]
-    pending_pages: int | None
-    settings: dict[str, int]
 
     @classmethod
-    def at(cls, drive: Drive) -> Look:
+    def take(cls, drive: Drive) -> Snapshot:
         """Take a snapshot now; raises the errors of :class:`~linnapp.drive.sysfs.Drive`."""
         return cls(
+            drive,
             time.monotonic(),
             drive.mode,
             drive.model_id,
-            drive.model_usage,
             drive.threshold_us,
             drive.stats,
             drive.latency_counts,
             drive.disk_stat,
-            drive.pending_pages,
-            drive.probes,
         )
+
+    @property
+    def name(self) -> str:
+        """The drive's name."""
+        return self.drive.name
+
+    @property
+    def uploaded_at(self) -> float | None:
+        """Time at which linnapp uploaded the model, since 1970; None if it did not."""
+        return state.uploaded_at(self.name, self.model_id) if self.model_id else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,8 +101,7 @@ class DriveRow:
     array_read_share: float | None = None
     #: Whether the model may be used to refuse or redirect reads; None if that is not known.
     model_usage: Choosing | None = None
-    #: The reads of `read_us_percentiles`, in the buckets of
-    #: :mod:`linnapp.drive.latencies`.
+    #: The reads of `read_us_percentiles`, in the buckets of :mod:`linnapp.drive.latencies`.
     latency_counts: list[int] = dataclasses.field(default_factory=list)
 
     @property
@@ -108,7 +113,7 @@ class DriveRow:
     @property
     def is_asked(self) -> bool:
         """True if md or a program has ever queried the model about a read without a hint."""
-        return self.totals.get("inferences", 0) > self.totals.get("latency_critical", 0)
+        return is_asked(self.totals)
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields by name, without the history and the buckets."""
@@ -117,44 +122,43 @@ class DriveRow:
         return fields
 
 
+def is_asked(stats: dict[str, int]) -> bool:
+    """Return true if the model was queried more often than there were hinted reads."""
+    return stats.get("inferences", 0) > stats.get("latency_critical", 0)
+
+
 class WatchedDrive:
     """A drive and its history."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
         self._drive = Drive(name)
-        self._before: Look | None = None
+        self._before: Snapshot | None = None
         self._latencies_us: collections.deque[float | None] = collections.deque(maxlen=HISTORY)
         self._burst_since_s: float | None = None
 
-    def look(self) -> DriveRow | None:
-        """Take a snapshot; return None at the first one, or if the drive's counters were reset."""
-        now = Look.at(self._drive)
+    def take_snapshot(self) -> DriveRow | None:
+        """Return the changes; None at the first snapshot, or if the counters were reset."""
+        now = Snapshot.take(self._drive)
         before, self._before = self._before, now
         if before is None or now.time_s <= before.time_s:
             return None
         moved = {name: now.stats[name] - before.stats.get(name, 0) for name in now.stats}
         disk = {name: now.disk[name] - before.disk.get(name, 0) for name in now.disk}
-        counts = [
-            now_n - before_n
-            for now_n, before_n in zip(
-                now.latency_counts or [], before.latency_counts or [], strict=False
-            )
-        ]
+        histograms = (now.latency_counts or [], before.latency_counts or [])
+        counts = [after - first for after, first in zip(*histograms, strict=False)]
         if min([*moved.values(), *counts, disk["read_ios"], disk["write_ios"]]) < 0:
             return None  # another disk of that name
         interval_s = now.time_s - before.time_s
         read_us = disk["read_ms"] * 1e3 / disk["read_ios"] if disk["read_ios"] else None
         self._latencies_us.append(read_us)
         hinted, revoked = moved.get("latency_critical", 0), moved.get("revoked", 0)
-        if hinted and revoked >= BURST_SHARE * hinted:
-            if self._burst_since_s is None:
-                self._burst_since_s = before.time_s
-        else:
+        if not hinted or revoked < BURST_SHARE * hinted:
             self._burst_since_s = None
-        uploaded = state.uploaded_at(self.name, now.model_id) if now.model_id else None
+        elif self._burst_since_s is None:
+            self._burst_since_s = before.time_s
+        uploaded = now.uploaded_at
         return DriveRow(
-            drive=self.name,
+            drive=now.name,
             mode=now.mode,
             interval_s=interval_s,
             read_us_mean=read_us,
@@ -162,7 +166,7 @@ class WatchedDrive:
             reads_per_s=disk["read_ios"] / interval_s,
             writes_per_s=disk["write_ios"] / interval_s,
             in_flight=now.disk["in_flight"],
-            pending_pages=now.pending_pages,
+            pending_pages=now.drive.pending_pages,
             per_second={name: delta / interval_s for name, delta in moved.items()},
             burst_s=None if self._burst_since_s is None else now.time_s - self._burst_since_s,
             model_id=now.model_id,
@@ -170,8 +174,8 @@ class WatchedDrive:
             threshold_us=now.threshold_us,
             latencies_us=list(self._latencies_us),
             totals=now.stats,
-            settings=now.settings,
-            model_usage=now.model_usage,
+            settings=now.drive.probes,
+            model_usage=now.drive.model_usage,
             latency_counts=counts,
         )
 
@@ -191,24 +195,20 @@ class WatchedArray:
         self._names = names
         self._watched: dict[str, WatchedDrive] = {}
 
-    def look(self) -> list[DriveRow]:
+    def take_snapshot(self) -> list[DriveRow]:
         """Take a snapshot of all drives; those that are new or gone have no row."""
-        from linnapp.drive.sysfs import drives, md_drives
-
         rows = []
-        names = self._names or drives()
-        self._watched = {name: w for name, w in self._watched.items() if name in names}
-        for name in names:
+        watched = {}
+        for name in self._names or drives():
             try:
-                watched = self._watched.get(name) or WatchedDrive(name)
-                row = watched.look()
+                drive = self._watched.get(name) or WatchedDrive(name)
+                row = drive.take_snapshot()
             except DeviceError:
-                # It is gone, or being removed: its files are missing, or already empty.
-                self._watched.pop(name, None)
-                continue
-            self._watched[name] = watched
+                continue  # It is gone, or being removed: its files are missing, or already empty.
+            watched[name] = drive
             if row is not None:
                 rows.append(row)
+        self._watched = watched
         return _with_shares(rows, md_drives())
 
 

@@ -35,6 +35,7 @@ def make_tree(root: Path, monkeypatch: pytest.MonkeyPatch, disks: str = "sda sdb
         for name, text in _FILES.items():
             (directory / name).write_text(f"{text}\n")
         (directory / "model").touch()
+        (directory.parent / "stat").write_text("  5 0 0 0 0 0 0 0 0 0 0\n")
     first = root / "block" / disks.split()[0]
     (first / "queue").mkdir()
     (first / f"{first.name}1").mkdir()

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import shutil
 import subprocess
@@ -15,11 +14,9 @@ from typing import Any
 
 import pytest
 
-from linnapp.drive.hour import MINUTES, Hour, Minute
 from linnapp.drive.latencies import MIDDLE_US, N_BUCKETS
 from linnapp.drive.snapshots import DriveRow
-from linnapp.insight import exporter as exporter_page
-from linnapp.insight.exporter import Scale
+from linnapp.insight.hour_page import MINUTES, Hour, Minute, Scale, render
 
 NOW_S = 1_800_000_000.0 // 60 * 60 + 30
 
@@ -55,10 +52,10 @@ def test_minute_is_the_sum_of_its_snapshots() -> None:
     hour.add([row(read_us_mean=None, reads_per_s=0.0, per_second={})], NOW_S + 10)
     ((last, (minute,)),) = hour.drives().values()
     assert last is not None and last.read_us_mean is None
-    assert (minute.looks, minute.reads) == (3, 150)
-    assert minute.read_us == pytest.approx((120 * 50 + 480 * 100) / 150)
+    assert minute.reads == 150
+    assert minute.mean_us == pytest.approx((120 * 50 + 480 * 100) / 150)
     # The kernel counts probes as admitted.
-    assert (minute.admitted, minute.revoked, minute.probes) == (70, 20, 10)
+    assert (minute.hinted, minute.refused) == (100, 20)
     assert minute.refused_share == 0.2
 
 
@@ -70,8 +67,6 @@ def test_minute_has_percentiles_when_the_policy_timed_reads() -> None:
     hour.add([row()], NOW_S + 60)
     ((_, (timed, untimed)),) = hour.drives().values()
     assert (timed.p99_us, untimed.p99_us) == (MIDDLE_US[40], None)
-    assert timed.to_json()["p50_us"] == MIDDLE_US[19] and timed.to_json()["p99_us"] == MIDDLE_US[40]
-    assert "latency_counts" not in timed.to_json()
 
 
 def test_hour_drops_older_minutes() -> None:
@@ -90,7 +85,7 @@ def test_a_clock_that_is_set_back_leaves_nothing_in_the_future() -> None:
     hour.add([row()], NOW_S)
     hour.add([row()], NOW_S - 40)
     ((_, minutes),) = hour.drives().values()
-    assert [(m.minute, m.looks) for m in minutes] == [(NOW_S // 60, 2)]
+    assert [(m.minute, m.reads) for m in minutes] == [(NOW_S // 60, 100)]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +93,7 @@ def test_a_clock_that_is_set_back_leaves_nothing_in_the_future() -> None:
     [(120, 480, 2, 3), (99, 1001, 1, 4), (1000, 1000, 3, 4), (0.5, 3e6, 0, 7)],
 )
 def test_scale_is_the_shortest_in_decades(low: float, high: float, bottom: int, top: int) -> None:
-    scale = Scale.containing([Minute(0, reads=1, read_us=low), Minute(1, reads=1, read_us=high)])
+    scale = Scale.containing([Minute(0, reads=1, mean_us=low), Minute(1, reads=1, mean_us=high)])
     assert (scale.low, scale.high) == (bottom, top)
     assert [words for words, _ in Scale(1, 7).ticks()] == (
         ["10 us", "100 us", "1 ms", "10 ms", "100 ms", "1 s"]
@@ -110,7 +105,7 @@ def test_page_leaves_a_gap_where_a_minute_has_no_reads() -> None:
     hour = Hour()
     for minute in (0, 1, 3):
         hour.add([row(read_us_mean=10.0 if minute else 100.0)], NOW_S + 60 * minute)
-    html = exporter_page.render_page(hour, 5.0, NOW_S + 180)
+    html = render(hour, 5.0, NOW_S + 180)
     (path,) = re.findall(r'<path class="mean" d="(.*?)"/>', html)
     assert path == "M94.17 0.00h0L95.83 100.00h0M99.17 100.00h0"
 
@@ -166,14 +161,14 @@ def an_hour() -> Hour:
 
 
 def test_page_is_complete_without_other_files() -> None:
-    html = exporter_page.render_page(an_hour(), 5.0, NOW_S)
+    html = render(an_hour(), 5.0, NOW_S)
     outline = Outline()
     outline.feed(html)
     assert (outline.open, outline.errors) == ([], [])
-    assert set(outline.links) == {"data:,", "hour.json", "metrics"}
+    assert set(outline.links) == {"data:,", "metrics"}
     assert "http" not in html.replace('http-equiv="refresh"', "") and "<script" not in html
     assert html.count("<svg ") == 3
-    assert "Not there any more." in html
+    assert "This drive is missing now." in html
     for drawing in re.findall(r"<svg .*?</svg>", html, re.DOTALL):
         for element in ET.fromstring(drawing).iter():
             for name in ("x", "y"):
@@ -190,7 +185,7 @@ def test_now_shows_p99_and_the_refused_share() -> None:
     hour = Hour()
     per_second = {"latency_critical": 10.0, "admitted": 9.8, "revoked": 0.2, "false_submits": 5.4}
     hour.add([row(per_second=per_second, read_us_percentiles={"p50": 87.0, "p99": 143.0})], NOW_S)
-    html = exporter_page.render_page(hour, 5.0, NOW_S)
+    html = render(hour, 5.0, NOW_S)
     assert "p99 143 us;" in html and "2.0 % refused;" in html
     assert "false submits" not in html and "5.4" not in html
 
@@ -198,21 +193,12 @@ def test_now_shows_p99_and_the_refused_share() -> None:
 def test_names_are_escaped() -> None:
     hour = Hour()
     hour.add([row("<script>x</script>", model_id='"><b>')], NOW_S)
-    html = exporter_page.render_page(hour, 5.0, NOW_S)
+    html = render(hour, 5.0, NOW_S)
     assert "<script>" not in html and "<b>" not in html and "&lt;script&gt;" in html
 
 
 def test_page_without_snapshots_says_so() -> None:
-    assert "No look at a drive yet" in exporter_page.render_page(Hour(), 5.0, NOW_S)
-
-
-def test_the_numbers_are_json() -> None:
-    hour = Hour()
-    hour.add([row(read_us_mean=None, reads_per_s=0.0)], NOW_S)
-    (drive,) = json.loads(json.dumps(exporter_page.page_data(hour), allow_nan=False))["drives"]
-    assert drive["drive"] == "sda" and drive["now"]["mode"] == "enforce"
-    (minute,) = drive["minutes"]
-    assert minute["read_us"] is None and minute["revoked"] == 10
+    assert "No values yet" in render(Hour(), 5.0, NOW_S)
 
 
 CHROMIUM = shutil.which("chromium")
@@ -258,7 +244,7 @@ def test_page_works_in_a_browser(tmp_path: Path, dark: bool, width: int) -> None
     )
     # A frame, because a window of chromium cannot be as narrow as a phone.
     (tmp_path / "page.html").write_text(
-        exporter_page.render_page(an_hour(), 5.0, NOW_S).replace("</body>", probe + "</body>")
+        render(an_hour(), 5.0, NOW_S).replace("</body>", probe + "</body>")
     )
     (tmp_path / "frame.html").write_text(
         f'<body style="margin:0"><iframe src="page.html" style="width:{width}px;height:2000px;'

@@ -77,7 +77,7 @@ def test_virtual_devices_are_used_only_when_named_or_set_up(
     block = tree.parents[1]
     odd = ["loop0", "nbd0", "nullb0", "ram0", "zram0"]
     for name in odd:
-        shutil.copytree(tree, block / name / "linnos")
+        shutil.copytree(tree.parent, block / name)
         (block / name / "linnos" / "mode").write_text("off\n")
     # nbd0 is a slot without a medium, sda has one.
     (block / "nbd0" / "size").write_text("0\n")

@@ -112,12 +112,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 def test_rates_means_and_bursts(kernel: Kernel, clock: Callable[[float], None]) -> None:
     array = WatchedArray([])
-    assert array.look() == []
+    assert array.take_snapshot() == []
     rows = []
     for reads, us, revoked in ((2000, 100, 0), (2000, 150, 1000), (4000, 400, 3900), (10, 100, 4)):
         clock(2)
         kernel.goes_on(reads, us, revoked)
-        first, second = array.look()
+        first, second = array.take_snapshot()
         rows.append(second)
     assert (first.drive, first.mode, first.burst_s, first.model_id) == (
         "sda",
@@ -137,7 +137,7 @@ def test_rates_means_and_bursts(kernel: Kernel, clock: Callable[[float], None]) 
     assert rows[0].model_id == kernel.model.model_id
     assert rows[0].model_age_s is not None and rows[0].model_age_s < 1000
     clock(1)
-    (_, idle) = array.look()
+    (_, idle) = array.take_snapshot()
     assert (idle.read_us_mean, idle.reads_per_s, idle.burst_s) == (None, 0, None)
     assert idle.read_us_percentiles == {}
 
@@ -146,9 +146,9 @@ def test_an_older_kernel_has_no_percentiles(kernel: Kernel, clock: Callable[[flo
     for disk in kernel.totals:
         (kernel.root / "block" / disk / "linnos/latency_us_histogram").unlink()
     array = WatchedArray([])
-    array.look()
+    array.take_snapshot()
     clock(1)
-    rows = array.look()
+    rows = array.take_snapshot()
     assert [row.read_us_percentiles for row in rows] == [{}, {}]
     console = Console(width=200, record=True, file=(kernel.root / "out").open("w"))
     console.print(table(rows, 200))
@@ -165,12 +165,12 @@ def test_a_healthy_drive_does_not_look_broken(
     """The model's threshold is less than the median latency, as with a low-cost failover."""
     replaced(kernel.root / "block" / "sdb" / "linnos" / "threshold_us", "80\n")
     array = WatchedArray([])
-    array.look()
+    array.take_snapshot()
     totals = kernel.totals["sdb"]
     totals["slow"], totals["false_submits"] = 1060, 1040
     kernel.goes_on(2000, 90, 20)
     clock(1)
-    rows = array.look()
+    rows = array.take_snapshot()
 
     def text(shown: RenderableType) -> str:
         console = Console(width=160, record=True, file=io.StringIO())
@@ -191,10 +191,10 @@ def test_a_healthy_drive_does_not_look_broken(
 def test_upload_without_a_record_has_no_age(kernel: Kernel, clock: Callable[[float], None]) -> None:
     (kernel.root / "state" / "sdb" / "upload.json").unlink()
     array = WatchedArray([])
-    array.look()
+    array.take_snapshot()
     clock(1)
     console = Console(width=160, record=True, file=io.StringIO())
-    for row in array.look():
+    for row in array.take_snapshot():
         console.print(drive_details(row, 160))
     shown = console.export_text()
     assert "sda: observe, no model\n" in shown
@@ -217,10 +217,10 @@ def test_reads_queried_by_md_are_shown(kernel: Kernel, clock: Callable[[float], 
     below("md0", "sda/sda1", "sdb")
     below("md1", "sdb", "sdc")  # sdc has no LinnOS
     array = WatchedArray([])
-    array.look()
+    array.take_snapshot()
     clock(2)
     kernel.goes_on(300, revoked=200)
-    rows = array.look()
+    rows = array.take_snapshot()
     assert [(row.array, row.array_read_share) for row in rows] == [("md0", 0.75), ("md0", 0.25)]
     shown = text(table(rows, 160))
     assert re.search(r"^sda .* 75% ", shown, re.M) and re.search(r"^sdb .* 25% ", shown, re.M)
@@ -230,42 +230,42 @@ def test_reads_queried_by_md_are_shown(kernel: Kernel, clock: Callable[[float], 
         totals["inferences"] = totals["latency_critical"]
     kernel.goes_on(0)
     clock(2)
-    assert "asked/s" not in text(table(array.look(), 160))
+    assert "asked/s" not in text(table(array.take_snapshot(), 160))
     for totals in kernel.totals.values():
         totals["inferences"] += 5000
     kernel.goes_on(0)
     clock(2)
-    rows = array.look()
+    rows = array.take_snapshot()
     assert [row.per_second["inferences"] for row in rows] == [2500, 2500]
     assert [row.array_read_share for row in rows] == [None, None]  # nothing was read
     assert re.search(r"^sdb .* - +2500 ", text(table(rows, 160)), re.M)
     assert "in md0; share of the array's reads: not known" in text(drive_details(rows[0], 160))
     # The share is unknown if only one drive of the array is shown.
     alone = WatchedArray(["sdb"])
-    alone.look()
+    alone.take_snapshot()
     clock(2)
     kernel.goes_on(10)
-    (row,) = alone.look()
+    (row,) = alone.take_snapshot()
     assert (row.array, row.array_read_share) == ("md0", None)
 
 
 def test_drives_can_disappear_and_return(kernel: Kernel, clock: Callable[[float], None]) -> None:
     kernel.goes_on(10)
     array = WatchedArray([])
-    array.look()
+    array.take_snapshot()
     gone = kernel.root / "block" / "sdb"
     gone.rename(kernel.root / "away")
     clock(1)
-    assert [row.drive for row in array.look()] == ["sda"]
+    assert [row.drive for row in array.take_snapshot()] == ["sda"]
     (kernel.root / "away").rename(gone)
     clock(1)
-    assert [row.drive for row in array.look()] == ["sda"]
+    assert [row.drive for row in array.take_snapshot()] == ["sda"]
     clock(1)
-    assert [row.drive for row in array.look()] == ["sda", "sdb"]
+    assert [row.drive for row in array.take_snapshot()] == ["sda", "sdb"]
     kernel.totals["sdb"]["reads"] = 3  # another disk of that name
     kernel.goes_on(0)
     clock(1)
-    assert [row.drive for row in array.look()] == ["sda"]
+    assert [row.drive for row in array.take_snapshot()] == ["sda"]
 
 
 def test_sparkline() -> None:
@@ -292,10 +292,10 @@ def test_a_table_fits_its_terminal(
     kernel: Kernel, clock: Callable[[float], None], width: int
 ) -> None:
     array = WatchedArray([])
-    array.look()
+    array.take_snapshot()
     clock(1)
     kernel.goes_on(123456, 250, 70000)
-    rows = array.look()
+    rows = array.take_snapshot()
     console = Console(width=width, record=True, file=(kernel.root / "out").open("w"))
     console.print(table(rows, width))
     shown = console.export_text()
@@ -308,13 +308,13 @@ def test_a_table_fits_its_terminal(
 
 def test_keys(kernel: Kernel, clock: Callable[[float], None]) -> None:
     array = WatchedArray([])
-    array.look()
+    array.take_snapshot()
     clock(1)
     kernel.goes_on(100, 200, 50)
     screen = Screen()
     screen.press(b"\r")
     assert not screen.open
-    screen.rows = array.look()
+    screen.rows = array.take_snapshot()
 
     def order() -> list[str]:
         return [row.drive for row in screen.ordered()]
@@ -343,11 +343,11 @@ def test_each_sort_order_puts_the_worst_drive_first(
     kernel: Kernel, clock: Callable[[float], None]
 ) -> None:
     array = WatchedArray([])
-    array.look()
+    array.take_snapshot()
     clock(1)
     kernel.goes_on(100, 200, 50)
     screen = Screen()
-    screen.rows = array.look()
+    screen.rows = array.take_snapshot()
     for title in ("mean us", "p99 us", "refused"):
         screen.press(b"s")
         console = Console(width=160, record=True, file=io.StringIO())
@@ -399,12 +399,12 @@ import os, platform, sys
 from linnapp.cli import main
 from linnapp.drive.snapshots import WatchedArray
 ask, told = map(int, sys.argv[1:3])
-look = WatchedArray.look
+look = WatchedArray.take_snapshot
 def looks(array):
     os.write(ask, b"?")
     os.read(told, 1)
     return look(array)
-WatchedArray.look = looks
+WatchedArray.take_snapshot = looks
 platform.node = lambda: "storage"
 sys.argv[1:] = ["top", "--interval", "0.2"]
 main()
@@ -747,9 +747,9 @@ def _titles(picture: str) -> set[str]:
 
 def test_rows_are_what_is_printed(kernel: Kernel, clock: Callable[[float], None]) -> None:
     array = WatchedArray(["sda"])
-    array.look()
+    array.take_snapshot()
     clock(1)
-    (row,) = array.look()
+    (row,) = array.take_snapshot()
     shown = row.to_json()
     assert "latencies_us" not in shown
     assert set(shown) | {"latencies_us", "latency_counts"} == set(DriveRow.__dataclass_fields__)
