@@ -285,7 +285,7 @@ lint: venv $(BUILD)/venv-docs/.installed ## formatting, types, imports, licences
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(PYTHON) -m mypy
-	clang-format --dry-run -Werror replayer/*.[ch] {replayer,liblinnos,cluster}/*/*.[ch] cluster/*/{tests,examples}/*.[ch]
+	clang-format --dry-run -Werror replayer/*.[ch] {replayer,liblinnos,cluster}/*/*.[ch] cluster/*/{tests,examples}/*.[ch] eval/simulator/*.[ch] eval/simulator/tests/*.c
 	kernel/check.sh
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/reuse lint --lines

@@ -147,7 +147,7 @@ EXPERIMENT = Experiment(
         "cluster/agent",
         "cluster/client",
         "cluster/ceph",
-        "cluster/rules",
+        "eval/simulator",
         "cluster/wire",
         "kernel/config/um-cluster.config",
         "linnapp/lab/engines/ceph.py",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Formulas of published policies, which the replayer and cluster/rules share. */
+/* Formulas of published policies, which the replayer and eval/simulator share. */
 #ifndef REPLAYER_RANKINGS_H
 #define REPLAYER_RANKINGS_H
 

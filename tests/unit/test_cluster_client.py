@@ -16,7 +16,7 @@ def test_client_queries_remembers_and_ends_as_documented(tmp_path: Path) -> None
     wire = ROOT / "cluster" / "wire"
     uapi = ROOT / "core" / "uapi"
     client, core = ROOT / "cluster" / "client", ROOT / "liblinnos" / "predictor"
-    rules = ROOT / "cluster" / "rules"
+    rules = ROOT / "eval" / "simulator"
     include, flashsim = core.parent / "include", ROOT / "kernel" / "flashsim"
     shared = (wire, ROOT / "replayer", flashsim, uapi)
     folders = (SOURCE, GUEST, client, core, include, rules, *shared)

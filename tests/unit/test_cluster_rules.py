@@ -15,8 +15,8 @@ from eval.experiments.cluster.text import EXTRA, RIVALS, RULES, TOLD
 from eval.experiments.simulation.cells import RULES as SIMULATED
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "cluster" / "rules"
-BUILDS = CLibrary(SOURCE, ROOT / "build" / "rules")
+SOURCE = ROOT / "eval" / "simulator"
+BUILDS = CLibrary(SOURCE, ROOT / "build" / "simulation")
 TABLE = (SOURCE / "rules.c").read_text().split("const struct rule rules[] = {")[1].split("\n};")[0]
 #: The rules that only one program has.
 OWN = r"\.rule\.name = \"([a-z-]+)\""
@@ -35,7 +35,7 @@ def test_rule(built: None, program: str, test: str) -> None:
 def test_every_table_lists_all_rules() -> None:
     assert re.findall(r"\.name = \"([a-z0-9-]+)\"", TABLE) == list(RIVALS)
     client = names((GUEST / "reads.c").read_text(), OWN)
-    simulation = names((ROOT / "cluster" / "simulation" / "main.c").read_text(), OWN)
+    simulation = names((SOURCE / "main.c").read_text(), OWN)
     engine_s = {f"engine-{mode}" for mode in range(6)}
     assert set(RULES) == {*RIVALS, *client, *engine_s}
     # there, random is Ceph's own rule, and so is the primary

@@ -110,6 +110,6 @@ def test_committed_tables_have_every_rule_in_every_cell() -> None:
 
 
 def test_the_client_has_every_rule() -> None:
-    rules = ROOT / "cluster" / "rules" / "rules.c"
+    rules = ROOT / "eval" / "simulator" / "rules.c"
     known = "".join(path.read_text() for path in (GUEST / "reads.c", GUEST / "ceph.c", rules))
     assert all(f'"{rule}"' in known for rule in RULES)

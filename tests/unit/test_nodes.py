@@ -319,7 +319,7 @@ def test_invalid_arguments_are_named() -> None:
             client.choose([0, 1], -1)
         with pytest.raises(ValueError, match="now_ns is -1;"):
             client.choose([0, 1], 1, now_ns=-1)
-        with pytest.raises(OSError, match="node 3; there are 0 to 2"):
+        with pytest.raises(OSError, match="node is 3; it must be between 0 and 2"):
             client.node_stats(3)
         for node, size in ((3, PAGE), (0, 0)):
             with pytest.raises(ValueError, match=f"{size} bytes on node {node}: the client has"):

@@ -196,7 +196,7 @@ EXPERIMENT = Experiment(
         "eval/intervals.py",
         "cluster/agent",
         "cluster/client",
-        "cluster/rules",
+        "eval/simulator",
         "cluster/wire",
         "kernel/config/um-cluster.config",
         "eval/experiments/cluster/guest",

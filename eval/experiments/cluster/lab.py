@@ -50,7 +50,8 @@ _SOURCES = (
     "cluster/agent",
     "cluster/client",
     "cluster/ceph",
-    "cluster/rules",
+    "eval/simulator/rules.c",
+    "eval/simulator/rules.h",
     "cluster/wire",
     "kernel/config/um-cluster.config",
 )
@@ -173,12 +174,12 @@ def compiled(folder: Path, engine: str = "gluster") -> Path:
     program = folder / f"{engine}-reads"
     cluster = ROOT / "cluster"
     includes = (
-        *(cluster / name for name in ("wire", "client", "ceph", "rules")),
+        *(cluster / name for name in ("wire", "client", "ceph")),
         *(ROOT / "liblinnos" / name for name in ("include", "predictor")),
-        *(ROOT / name for name in ("replayer", "kernel/flashsim", "core/uapi")),
+        *(ROOT / name for name in ("replayer", "kernel/flashsim", "core/uapi", "eval/simulator")),
     )
     sources = (
-        GUEST / "reads.c", GUEST / f"{engine}.c", cluster / "rules" / "rules.c",
+        GUEST / "reads.c", GUEST / f"{engine}.c", ROOT / "eval" / "simulator" / "rules.c",
         cluster / "wire" / "datagram.c", ROOT / "liblinnos" / "predictor" / "histogram.c",
     )  # fmt: skip
     made = subprocess.run(

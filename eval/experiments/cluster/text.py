@@ -17,7 +17,7 @@ from eval.metrics import percent
 from eval.scores import number
 from linnapp.stats import Interval
 
-#: Those of cluster/rules, as they are called there, and what tables say.
+#: Those of eval/simulator/rules.c, as they are called there, and what tables say.
 RIVALS = {
     "primary": "primary: the first node",
     "random": "at random",

@@ -4,7 +4,7 @@
     make eval-simulation
 
 Not among what `make eval` runs, though it takes minutes and needs no more than a compiler. It is a
-discrete-event simulation (cluster/simulation) of drives with flashsim's parameters, on the very
+discrete-event simulation (eval/simulator) of drives with flashsim's parameters, on the very
 library that clients use (cluster/client), beside rules of other engines and papers.
 """
 
@@ -62,8 +62,7 @@ EXPERIMENT = Experiment(
     sources=(
         "eval/intervals.py",
         "cluster/client",
-        "cluster/rules",
-        "cluster/simulation",
+        "eval/simulator",
         "cluster/wire",
     ),
 )

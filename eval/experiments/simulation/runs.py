@@ -18,7 +18,7 @@ from eval.experiments.simulation.cells import SLOW, Cell, Options
 from eval.intervals import Blocks, Pooled
 from eval.work import StepError
 
-SOURCE = ROOT / "cluster" / "simulation"
+SOURCE = ROOT / "eval" / "simulator"
 
 #: As it logs a read.
 _READ = np.dtype([("due_ns", "<u8"), ("latency_ns", "<u8")])

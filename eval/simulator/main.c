@@ -96,7 +96,7 @@ struct logged {
 	uint64_t due_ns, latency_ns;
 };
 
-/* Policies that are not among the alternatives of cluster/rules. */
+/* Policies that are not among the alternatives of rules.c. */
 static const struct own_rule {
 	struct rule rule;
 	bool is_library, deaf; /* it does not query agents */
