@@ -13,19 +13,19 @@ static size_t ignore(struct agent *agent, enum ignored why)
 }
 
 /* Read and verify a query. If there are keys, set *key to the one that signed it. */
-static enum datagram_fault read_question(const struct agent *agent, struct question *question,
-					 bool is_signed, const uint8_t *datagram, size_t bytes,
-					 const struct key **key)
+static enum datagram_fault read_query(const struct agent *agent, struct query *query,
+				      bool is_signed, const uint8_t *datagram, size_t bytes,
+				      const struct key **key)
 {
 	static const struct key none;
 	enum datagram_fault fault = DATAGRAM_NOT_SIGNED;
 
 	*key = &none;
 	if (!is_signed || !agent->n_keys)
-		return question_read(question, NULL, 0, datagram, bytes);
+		return query_read(query, NULL, 0, datagram, bytes);
 	for (unsigned int k = 0; k < agent->n_keys && fault == DATAGRAM_NOT_SIGNED; k++) {
 		*key = &agent->keys[k];
-		fault = question_read(question, (*key)->key, (*key)->bytes, datagram, bytes);
+		fault = query_read(query, (*key)->key, (*key)->bytes, datagram, bytes);
 	}
 	return fault;
 }
@@ -33,13 +33,13 @@ static enum datagram_fault read_question(const struct agent *agent, struct quest
 size_t agent_answer(struct agent *agent, struct rate *rate, bool is_signed, uint64_t now_ns,
 		    uint8_t datagram[DATAGRAM_BYTES_MAX], size_t bytes)
 {
-	struct question question;
+	struct query query;
 	const struct key *key;
 	struct answer answer;
 
 	if (!rate)
 		return ignore(agent, IGNORED_STRANGER);
-	switch (read_question(agent, &question, is_signed, datagram, bytes, &key)) {
+	switch (read_query(agent, &query, is_signed, datagram, bytes, &key)) {
 	case DATAGRAM_MALFORMED:
 		return ignore(agent, IGNORED_MALFORMED);
 	case DATAGRAM_NOT_SIGNED:
@@ -49,18 +49,18 @@ size_t agent_answer(struct agent *agent, struct rate *rate, bool is_signed, uint
 	}
 	if (!rate_take(rate, now_ns))
 		return ignore(agent, IGNORED_TOO_MANY);
-	if (question.drive >= agent->n_drives)
+	if (query.drive >= agent->n_drives)
 		return ignore(agent, IGNORED_NO_DRIVE);
 	answer = (struct answer){
-		.cookie = question.cookie,
+		.cookie = query.cookie,
 		.clock_ns = now_ns,
 		.generation = agent->generation,
-		.bytes = question.bytes,
-		.drive = question.drive,
+		.bytes = query.bytes,
+		.drive = query.drive,
 		.n_drives = agent->n_drives,
-		.flags = question.flags,
+		.flags = query.flags,
 	};
-	agent->ask(agent->drives, &question, now_ns, &answer);
+	agent->ask(agent->drives, &query, now_ns, &answer);
 	agent->answered++;
 	return answer_write(&answer, key->key, key->bytes, datagram);
 }

@@ -35,7 +35,7 @@ enum ignored {
  * @ignored: the number of datagrams ignored, by reason
  */
 struct agent {
-	void (*ask)(void *drives, const struct question *question, uint64_t now_ns,
+	void (*ask)(void *drives, const struct query *query, uint64_t now_ns,
 		    struct answer *answer);
 	void *drives;
 	unsigned int n_drives;

@@ -35,7 +35,7 @@ static bool whole(const char *text, unsigned long most, unsigned long *value)
 	return *text >= '0' && *text <= '9' && !*end && !errno && *value <= most;
 }
 
-static const char *take_path(char *to, size_t bytes, const char *text)
+static const char *parse_path(char *to, size_t bytes, const char *text)
 {
 	if (*text != '/')
 		return fault("%s is not an absolute path", text);
@@ -45,7 +45,7 @@ static const char *take_path(char *to, size_t bytes, const char *text)
 	return NULL;
 }
 
-static const char *take_drive(struct configuration *c, char *const *words)
+static const char *parse_drive(struct configuration *c, char *const *words)
 {
 	unsigned int k = c->n_drives;
 	const char *error;
@@ -53,11 +53,11 @@ static const char *take_drive(struct configuration *c, char *const *words)
 	if (k == DRIVES_MAX)
 		return fault("more than %d drives", DRIVES_MAX);
 	c->n_drives++;
-	error = take_path(c->drives[k], PATH_BYTES, words[1]);
-	return error || !words[2] ? error : take_path(c->models[k], PATH_BYTES, words[2]);
+	error = parse_path(c->drives[k], PATH_BYTES, words[1]);
+	return error || !words[2] ? error : parse_path(c->models[k], PATH_BYTES, words[2]);
 }
 
-static const char *take_rate(struct rate *rate, const char *text)
+static const char *parse_rate(struct rate *rate, const char *text)
 {
 	unsigned long per_second;
 
@@ -67,7 +67,7 @@ static const char *take_rate(struct rate *rate, const char *text)
 	return NULL;
 }
 
-static const char *take_network(struct configuration *c, char *const *words)
+static const char *parse_network(struct configuration *c, char *const *words)
 {
 	struct network *network = &c->networks[c->n_networks];
 
@@ -78,11 +78,11 @@ static const char *take_network(struct configuration *c, char *const *words)
 			     words[1]);
 	c->n_networks++;
 	rate_set(&network->rate, DEFAULT_RATE);
-	return words[2] ? take_rate(&network->rate, words[2]) : NULL;
+	return words[2] ? parse_rate(&network->rate, words[2]) : NULL;
 }
 
 /* IPv4 addresses are stored as IPv4-mapped, so that there is only one kind of address. */
-static const char *take_listener(struct configuration *c, char *const *words)
+static const char *parse_listener(struct configuration *c, char *const *words)
 {
 	unsigned long port = DEFAULT_PORT;
 	struct network address;
@@ -101,20 +101,20 @@ static const char *take_listener(struct configuration *c, char *const *words)
 	return NULL;
 }
 
-static const char *take_socket(struct configuration *c, char *const *words)
+static const char *parse_socket(struct configuration *c, char *const *words)
 {
-	const char *error = take_path(c->socket, sizeof(c->socket), words[1]);
+	const char *error = parse_path(c->socket, sizeof(c->socket), words[1]);
 
 	if (error)
 		return error;
-	return words[2] ? take_rate(&c->local_rate, words[2]) : NULL;
+	return words[2] ? parse_rate(&c->local_rate, words[2]) : NULL;
 }
 
-static const char *take_key(struct configuration *c, char *const *words)
+static const char *parse_key(struct configuration *c, char *const *words)
 {
 	if (c->n_keys == KEYS_MAX)
 		return fault("more than %d keys", KEYS_MAX);
-	return take_path(c->keys[c->n_keys++], PATH_BYTES, words[1]);
+	return parse_path(c->keys[c->n_keys++], PATH_BYTES, words[1]);
 }
 
 static const struct directive {
@@ -122,11 +122,11 @@ static const struct directive {
 	unsigned int arguments_max;
 	const char *(*take)(struct configuration *c, char *const *words);
 } directives[] = {
-	{"drive", 2, take_drive},   {"allow", 2, take_network}, {"listen", 2, take_listener},
-	{"socket", 2, take_socket}, {"key", 1, take_key},
+	{"drive", 2, parse_drive},   {"allow", 2, parse_network}, {"listen", 2, parse_listener},
+	{"socket", 2, parse_socket}, {"key", 1, parse_key},
 };
 
-static const char *take_line(struct configuration *c, char *line)
+static const char *parse_line(struct configuration *c, char *line)
 {
 	char *words[WORDS_MAX + 1] = {NULL}, *rest;
 	unsigned int n = 0;
@@ -177,7 +177,7 @@ const char *configuration_read(struct configuration *c, FILE *file, const char *
 		if (!strchr(line, '\n') && !feof(file))
 			error = fault("the line is longer than %zu bytes", sizeof(line) - 2);
 		else
-			error = take_line(c, line);
+			error = parse_line(c, line);
 	}
 	if (error) {
 		strcpy(said, error);

@@ -20,10 +20,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-_Static_assert(QUESTION_LOOK == BLK_EXPECT_QUERY_ONLY && QUESTION_AT == BLK_EXPECT_HAS_PAGE,
+_Static_assert(QUERY_ONLY == BLK_EXPECT_QUERY_ONLY && QUERY_HAS_PAGE == BLK_EXPECT_HAS_PAGE,
 	       "one meaning");
 
-#define LOOK_AGAIN_NS UINT64_C(1000000000)
+#define RETRY_NS UINT64_C(1000000000)
 
 union expect {
 	struct blk_expect ask;
@@ -40,7 +40,7 @@ static int module_fd(void)
 }
 
 /* Open a sysfs file of the drive. */
-static int open_told(const struct drive *drive, const char *what)
+static int open_attribute(const struct drive *drive, const char *what)
 {
 	char path[96];
 
@@ -50,10 +50,10 @@ static int open_told(const struct drive *drive, const char *what)
 }
 
 /* Return @otherwise if the file cannot be read. */
-static unsigned long told_number(const struct drive *drive, const char *what,
+static unsigned long read_number(const struct drive *drive, const char *what,
 				 unsigned long otherwise)
 {
-	int fd = open_told(drive, what);
+	int fd = open_attribute(drive, what);
 	char text[32];
 	ssize_t bytes = fd < 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
 
@@ -92,8 +92,8 @@ static void open_pending(struct drive *drive)
 	if (drive->pending_fd >= 0)
 		return;
 	drive->pending_is_pages = false;
-	drive->pending_is_counted = told_number(drive, "queue/iostats", 1);
-	drive->pending_fd = open_told(drive, "inflight");
+	drive->pending_is_counted = read_number(drive, "queue/iostats", 1);
+	drive->pending_fd = open_attribute(drive, "inflight");
 }
 
 static void close_both(struct drive *drive)
@@ -125,7 +125,7 @@ void drive_open(struct drive *drive, const char *path)
 }
 
 /* Read the number of I/Os in flight. Return false if the drive no longer exists. */
-static bool tell_pending(const struct drive *drive, struct answer *answer)
+static bool read_pending(const struct drive *drive, struct answer *answer)
 {
 	char text[64], *second;
 	ssize_t bytes;
@@ -148,7 +148,7 @@ static bool tell_pending(const struct drive *drive, struct answer *answer)
 }
 
 /* A driver that does not know the ioctl returns ENOTTY, but some SCSI hosts return EINVAL. */
-static bool ask_kernel(const struct drive *drive, union expect *e)
+static bool query_kernel(const struct drive *drive, union expect *e)
 {
 	if (!ioctl(drive->fd, BLKEXPECT, &e->ask))
 		return true;
@@ -163,7 +163,7 @@ void drive_watch(struct drive *drive, struct watched *watched)
 	drive->watched = watched;
 	if (!watched || drive->fd < 0)
 		return;
-	requests = open_told(drive, "mq");
+	requests = open_attribute(drive, "mq");
 	if (requests < 0) {
 		warn("%s has no requests of its own, because it is a partition, md, dm or NVMe "
 		     "multipath device; configure the disk below it",
@@ -174,31 +174,31 @@ void drive_watch(struct drive *drive, struct watched *watched)
 	close(requests);
 	watched_begin(
 		watched, major(drive->number) << 20 | minor(drive->number),
-		linnos_pages_of(told_number(drive, "queue/max_sectors_kb", UINT32_MAX) * 1024));
+		linnos_pages_of(read_number(drive, "queue/max_sectors_kb", UINT32_MAX) * 1024));
 }
 
-void drive_ask(struct drive *drive, const struct question *question, uint64_t now_ns,
-	       struct answer *answer)
+void drive_query(struct drive *drive, const struct query *query, uint64_t now_ns,
+		 struct answer *answer)
 {
 	union expect e = {.ask = {
-				  .flags = question->flags,
+				  .flags = query->flags,
 				  .n_drives = 1,
-				  .bytes = question->bytes,
+				  .bytes = query->bytes,
 			  }};
 
-	if (drive->fd < 0 && now_ns >= drive->look_again_ns) {
+	if (drive->fd < 0 && now_ns >= drive->retry_ns) {
 		struct watched *watched = drive->watched;
 
 		drive_open(drive, drive->path);
 		drive_watch(drive, watched);
-		drive->look_again_ns = now_ns + LOOK_AGAIN_NS;
+		drive->retry_ns = now_ns + RETRY_NS;
 	}
 	if (drive->fd < 0) {
 		answer->known = BLK_EXPECT_GONE;
 		return;
 	}
-	e.ask.drives[0] = (struct blk_expect_drive){.fd = drive->fd, .page = question->page};
-	if (ask_kernel(drive, &e)) {
+	e.ask.drives[0] = (struct blk_expect_drive){.fd = drive->fd, .page = query->page};
+	if (query_kernel(drive, &e)) {
 		answer->known = e.ask.drives[0].known;
 		answer->state = e.ask.drives[0].flags;
 		answer->latency_us = e.ask.drives[0].latency_us;
@@ -213,9 +213,9 @@ void drive_ask(struct drive *drive, const struct question *question, uint64_t no
 	if (answer->known != drive->known)
 		open_pending(drive);
 	drive->known = answer->known;
-	if (tell_pending(drive, answer)) {
+	if (read_pending(drive, answer)) {
 		if (answer->known == KNOWN_NO_KERNEL && drive->watched)
-			watched_ask(drive->watched, question, now_ns, answer);
+			watched_query(drive->watched, query, now_ns, answer);
 		return;
 	}
 	/* a kernel without LinnOS does not report that a drive is gone, but its sysfs file does */

@@ -18,7 +18,7 @@
  * @pending_is_pages: the file is that of LinnOS; otherwise that of every block device, in requests
  * @pending_is_counted: false if the kernel's I/O accounting is disabled
  * @known: @known of the last answer
- * @look_again_ns: time of the next attempt to open a missing drive
+ * @retry_ns: time of the next attempt to open a missing drive
  * @watched: state of the agent's own predictions if the kernel makes none, or NULL
  */
 struct drive {
@@ -28,7 +28,7 @@ struct drive {
 	int pending_fd;
 	bool pending_is_pages, pending_is_counted;
 	uint16_t known;
-	uint64_t look_again_ns;
+	uint64_t retry_ns;
 	struct watched *watched;
 };
 
@@ -37,7 +37,7 @@ void drive_open(struct drive *drive, const char *path);
 /* Watch the requests of the drive as soon as it exists. */
 void drive_watch(struct drive *drive, struct watched *watched);
 /* Fill @known, @state, @latency_us and @pending. */
-void drive_ask(struct drive *drive, const struct question *question, uint64_t now_ns,
-	       struct answer *answer);
+void drive_query(struct drive *drive, const struct query *query, uint64_t now_ns,
+		 struct answer *answer);
 
 #endif

@@ -65,12 +65,11 @@ static uint64_t clock_of(clockid_t clock)
 	return t.tv_sec * UINT64_C(1000000000) + t.tv_nsec;
 }
 
-static void ask_drive(void *of, const struct question *question, uint64_t now_ns,
-		      struct answer *answer)
+static void query_drive(void *of, const struct query *query, uint64_t now_ns, struct answer *answer)
 {
 	/* bring the state of watched drives up to date */
 	requests_take(false);
-	drive_ask((struct drive *)of + question->drive, question, now_ns, answer);
+	drive_query((struct drive *)of + query->drive, query, now_ns, answer);
 }
 
 static int listen_on(const struct sockaddr_in6 *address)
@@ -95,7 +94,7 @@ static int listen_on(const struct sockaddr_in6 *address)
 }
 
 /* Remove the socket of an agent that has ended, but not one that another agent still serves. */
-static void remove_left_behind(const struct sockaddr_un *address)
+static void remove_stale_socket(const struct sockaddr_un *address)
 {
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct stat s;
@@ -114,7 +113,7 @@ static int listen_locally(const char *path)
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	strcpy(address.sun_path, path);
-	remove_left_behind(&address);
+	remove_stale_socket(&address);
 	if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)))
 		die("%s: %s", path, strerror(errno));
 	if (chmod(path, 0660))
@@ -228,7 +227,7 @@ static void report(const struct agent *agent)
 }
 
 /* SIGUSR1 prints a report, SIGHUP reads the keys again, and the other signals end the agent. */
-static bool is_to_end(const struct agent *agent, int signals)
+static bool handle_signal(const struct agent *agent, int signals)
 {
 	struct signalfd_siginfo told;
 
@@ -310,7 +309,7 @@ static void drop_capabilities(void)
 /* Watch the drives that have a model but no predictions by the kernel. */
 static void watch_drives(void)
 {
-	const struct question look = {.flags = QUESTION_LOOK, .bytes = 4096};
+	const struct query look = {.flags = QUERY_ONLY, .bytes = 4096};
 	bool is_unknown = false;
 	const char *why = NULL;
 
@@ -319,7 +318,7 @@ static void watch_drives(void)
 
 		watched[k].model = read_model(k);
 		if (drives[k].fd >= 0)
-			drive_ask(&drives[k], &look, 0, &answer);
+			drive_query(&drives[k], &look, 0, &answer);
 		is_unknown |= watched[k].model && answer.known == KNOWN_NO_KERNEL;
 	}
 	if (is_unknown)
@@ -363,7 +362,7 @@ static void serve_all(struct agent *agent, struct pollfd *fds)
 				serve(agent, fds[k].fd, false);
 		if (local->revents)
 			serve(agent, local->fd, true);
-	} while (!signals->revents || !is_to_end(agent, signals->fd));
+	} while (!signals->revents || !handle_signal(agent, signals->fd));
 }
 
 static void run(void)
@@ -371,7 +370,7 @@ static void run(void)
 	struct pollfd fds[LISTENERS_MAX + 3];
 	unsigned int n = 0;
 	struct agent agent = {
-		.ask = ask_drive,
+		.ask = query_drive,
 		.drives = drives,
 		.generation = clock_of(CLOCK_REALTIME),
 		.keys = keys,

@@ -12,8 +12,8 @@
 /* The default of drives in the kernel's policy. */
 #define PROBE_AFTER_US 10000
 /* Number of comparisons with the kernel's count before a request is dropped, and their interval. */
-#define LOOKS 8
-#define LOOK_NS UINT64_C(1000000)
+#define CHECKS 8
+#define CHECK_NS UINT64_C(1000000)
 
 #define SLOTS_LOG2 14
 #define SLOTS (1u << SLOTS_LOG2)
@@ -29,7 +29,7 @@ static struct in_flight {
 } slots[SLOTS];
 static unsigned int n_in_flight;
 
-static unsigned int home_of(uint64_t request)
+static unsigned int hash_slot(uint64_t request)
 {
 	return request * UINT64_C(0x9e3779b97f4a7c15) >> (64 - SLOTS_LOG2);
 }
@@ -37,7 +37,7 @@ static unsigned int home_of(uint64_t request)
 /* Return the slot of a request, or the free slot where it would be. */
 static struct in_flight *find(const struct watched *w, uint64_t request)
 {
-	unsigned int at = home_of(request);
+	unsigned int at = hash_slot(request);
 
 	while (slots[at].request && (slots[at].request != request || slots[at].of != w))
 		at = (at + 1) % SLOTS;
@@ -54,7 +54,7 @@ static void end(struct in_flight *f, uint64_t now_ns, enum observed_end how)
 	observer_ended(&f->of->observer, &f->io, now_ns, how);
 	f->of->n_issued -= f->io.issued_ns > 0;
 	for (unsigned int at = (free + 1) % SLOTS; slots[at].request; at = (at + 1) % SLOTS) {
-		if ((at - home_of(slots[at].request)) % SLOTS < (at - free) % SLOTS)
+		if ((at - hash_slot(slots[at].request)) % SLOTS < (at - free) % SLOTS)
 			continue;
 		slots[free] = slots[at];
 		free = at;
@@ -64,7 +64,7 @@ static void end(struct in_flight *f, uint64_t now_ns, enum observed_end how)
 }
 
 /* Drop the requests of a drive, or of all drives if @w is NULL. */
-static void take_back(const struct watched *w)
+static void drop_requests(const struct watched *w)
 {
 	for (unsigned int at = 0; at < SLOTS;)
 		if (slots[at].request && (!w || slots[at].of == w))
@@ -75,7 +75,7 @@ static void take_back(const struct watched *w)
 
 void watched_lost(void)
 {
-	take_back(NULL);
+	drop_requests(NULL);
 }
 
 /*
@@ -88,13 +88,13 @@ static void drop_missed(struct watched *w, uint32_t kernel, uint64_t now_ns)
 	struct in_flight *oldest = NULL;
 
 	if (w->n_issued <= kernel)
-		w->n_more = 0;
-	if (w->n_issued <= kernel || now_ns < w->look_ns)
+		w->n_excess = 0;
+	if (w->n_issued <= kernel || now_ns < w->next_check_ns)
 		return;
-	w->look_ns = now_ns + LOOK_NS;
-	if (++w->n_more < LOOKS)
+	w->next_check_ns = now_ns + CHECK_NS;
+	if (++w->n_excess < CHECKS)
 		return;
-	w->n_more = 0;
+	w->n_excess = 0;
 	for (struct in_flight *f = slots; f < slots + SLOTS; f++)
 		if (f->request && f->of == w && f->io.issued_ns &&
 		    (!oldest || f->io.issued_ns < oldest->io.issued_ns))
@@ -105,7 +105,7 @@ static void drop_missed(struct watched *w, uint32_t kernel, uint64_t now_ns)
 
 void watched_begin(struct watched *w, uint32_t disk, uint32_t request_pages_max)
 {
-	take_back(w);
+	drop_requests(w);
 	observer_init(&w->observer, w->model->overdue_us);
 	w->observer.drive.probe_after_us = PROBE_AFTER_US;
 	w->request_pages_max = request_pages_max;
@@ -131,7 +131,7 @@ static bool is_other(const struct in_flight *f, const struct request_record *r)
 }
 
 /* Process the insertion or issue of a request. */
-static void goes_on(struct watched *w, struct in_flight *f, const struct request_record *r)
+static void process_issue(struct watched *w, struct in_flight *f, const struct request_record *r)
 {
 	uint32_t pages = linnos_pages_of(r->bytes);
 
@@ -158,7 +158,7 @@ static void feed(struct watched *w, const struct request_record *r)
 	enum observed_end how = OBSERVED_IGNORED;
 
 	if (r->event == REQUEST_WAITS || r->event == REQUEST_ISSUED) {
-		goes_on(w, f, r);
+		process_issue(w, f, r);
 		return;
 	}
 	if (!f->request)
@@ -177,10 +177,10 @@ void watched_feed(struct watched *all, unsigned int n, const struct request_reco
 			feed(w, r);
 }
 
-void watched_ask(struct watched *w, const struct question *question, uint64_t now_ns,
-		 struct answer *answer)
+void watched_query(struct watched *w, const struct query *query, uint64_t now_ns,
+		   struct answer *answer)
 {
-	uint32_t pages = linnos_pages_of(question->bytes), features[LINNOS_N_FEATURES];
+	uint32_t pages = linnos_pages_of(query->bytes), features[LINNOS_N_FEATURES];
 	uint32_t most = pages < w->request_pages_max ? pages : w->request_pages_max;
 	bool chooses = linnos_latency_is_validated(w->model), late;
 	struct linnos_load load;
@@ -188,9 +188,9 @@ void watched_ask(struct watched *w, const struct question *question, uint64_t no
 	if (answer->state & STATE_PENDING_KNOWN)
 		drop_missed(w, answer->pending, now_ns);
 	linnos_load_snapshot(&w->observer.drive, &load);
-	observer_features(&w->observer, (uint64_t)question->page * LINNOS_PAGE_BYTES, pages, now_ns,
+	observer_features(&w->observer, (uint64_t)query->page * LINNOS_PAGE_BYTES, pages, now_ns,
 			  features);
-	if (!(question->flags & QUESTION_AT))
+	if (!(query->flags & QUERY_HAS_PAGE))
 		features[LINNOS_IN_REGION] = LINNOS_LATENCY_CAP;
 	late = observer_has_late_read(&w->observer, now_ns);
 	answer->known = BLK_EXPECT_LATENCY;

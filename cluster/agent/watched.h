@@ -17,8 +17,8 @@
  * @request_pages_max: maximum size of a request; larger reads are split
  * @disk: its entry in &request_watch.disks; several drives may have the same number
  * @n_issued: its requests in flight, excluding those in a scheduler
- * @look_ns: time of the next comparison with the kernel's count
- * @n_more: number of consecutive comparisons in which @n_issued was higher
+ * @next_check_ns: time of the next comparison with the kernel's count
+ * @n_excess: number of consecutive comparisons in which @n_issued was higher
  */
 struct watched {
 	struct observer observer;
@@ -26,8 +26,8 @@ struct watched {
 	uint32_t request_pages_max;
 	volatile __u32 *disk;
 	uint32_t n_issued;
-	uint32_t n_more;
-	uint64_t look_ns;
+	uint32_t n_excess;
+	uint64_t next_check_ns;
 };
 
 /*
@@ -43,7 +43,7 @@ void watched_lost(void);
  * Fill @known, @state, @latency_us and @pending; the last two may contain the kernel's count
  * before.
  */
-void watched_ask(struct watched *w, const struct question *question, uint64_t now_ns,
-		 struct answer *answer);
+void watched_query(struct watched *w, const struct query *query, uint64_t now_ns,
+		   struct answer *answer);
 
 #endif

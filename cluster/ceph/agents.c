@@ -36,7 +36,7 @@ struct agents {
 	struct agent agents[];
 };
 
-static void hear(struct agents *a, uint32_t node)
+static void receive_reports(struct agents *a, uint32_t node)
 {
 	uint8_t datagram[LINNOS_CLUSTER_DATAGRAM + 1];
 	int fd = atomic_load(&a->agents[node].fd);
@@ -46,7 +46,7 @@ static void hear(struct agents *a, uint32_t node)
 		linnos_cluster_receive_report(a->cluster, node, datagram, bytes, clock_ns());
 }
 
-static void *listen_to_all(void *of)
+static void *receive_loop(void *of)
 {
 	struct agents *a = of;
 	struct epoll_event events[16];
@@ -57,7 +57,7 @@ static void *listen_to_all(void *of)
 		for (int k = 0; k < n; k++) {
 			if (events[k].data.u32 == a->n_nodes)
 				return NULL;
-			hear(a, events[k].data.u32);
+			receive_reports(a, events[k].data.u32);
 		}
 	}
 }
@@ -102,7 +102,7 @@ void agents_resolve(struct agents *a, uint32_t node, const char *address, unsign
 	epoll_ctl(a->poll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-void agents_ask(struct agents *a, uint32_t bytes, uint64_t now_ns)
+void agents_query(struct agents *a, uint32_t bytes, uint64_t now_ns)
 {
 	int64_t node = linnos_cluster_next_query_node(a->cluster, now_ns);
 	uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
@@ -142,7 +142,7 @@ int agents_create(struct agents **agents, struct linnos_cluster *cluster, uint32
 	    epoll_ctl(a->poll_fd, EPOLL_CTL_ADD, a->end_fd, &end))
 		status = -errno;
 	else
-		status = thread_begin(&a->thread, listen_to_all, a);
+		status = thread_begin(&a->thread, receive_loop, a);
 	if (status) {
 		error_say(status, "cannot start the thread that receives agent reports: %s",
 			  strerror(-status));

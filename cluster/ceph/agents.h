@@ -23,6 +23,6 @@ void agents_free(struct agents *agents);
 void agents_resolve(struct agents *agents, uint32_t node, const char *address, unsigned int drive);
 
 /* Query the agent that the library chooses, for a read of this size, without waiting. */
-void agents_ask(struct agents *agents, uint32_t bytes, uint64_t now_ns);
+void agents_query(struct agents *agents, uint32_t bytes, uint64_t now_ns);
 
 #endif

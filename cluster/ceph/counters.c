@@ -63,7 +63,7 @@ bool read_unanswered(const char *counters, uint64_t *unanswered)
 
 bool counters_unanswered(const char *folder, unsigned int handle, uint64_t *unanswered)
 {
-	static const char question[] = "{\"prefix\":\"perf dump\",\"logger\":\"objecter\"}";
+	static const char query[] = "{\"prefix\":\"perf dump\",\"logger\":\"objecter\"}";
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	bool is_said = false;
 	char *said = NULL;
@@ -76,7 +76,7 @@ bool counters_unanswered(const char *folder, unsigned int handle, uint64_t *unan
 	counters_path(folder, handle, address.sun_path, sizeof(address.sun_path));
 	/* including the terminating zero; the listener may be closing */
 	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) ||
-	    send(fd, question, sizeof(question), MSG_NOSIGNAL) != sizeof(question) ||
+	    send(fd, query, sizeof(query), MSG_NOSIGNAL) != sizeof(query) ||
 	    !read_all(fd, &bytes, sizeof(bytes)))
 		goto out;
 	bytes = ntohl(bytes);

@@ -40,7 +40,7 @@ enum { FRESH = 4 };
  * An OSD is looked up again with a new map, but not earlier than this. At the same interval unused
  * handles are searched; a handle that is unused twice in a row is closed.
  */
-#define MEET_AGAIN_NS UINT64_C(60000000000)
+#define LOOK_UP_AGAIN_NS UINT64_C(60000000000)
 
 /* Room for OSDs that are added while a pool is open, in addition to twice the present number. */
 enum { OSDS_MORE = 64 };
@@ -90,10 +90,10 @@ struct wanted {
 	char object[];
 };
 
-struct places {
+struct placement {
 	struct login login;
 	uint64_t fresh_ns;
-	meet_osd tell;
+	osd_found on_found;
 	void *of;
 	uint32_t n_osds;
 	pthread_t thread;
@@ -125,7 +125,7 @@ struct places {
  * Send the monitors a command, given as JSON without the outer braces. Return the answer, which the
  * caller frees, or NULL on failure.
  */
-static char *ask(struct places *p, const char *command)
+static char *mon_command(struct placement *p, const char *command)
 {
 	char line[4 * NAME_MAX_BYTES + 256], *answer = NULL, *text = NULL, *said = NULL;
 	size_t bytes = 0, said_bytes;
@@ -147,9 +147,10 @@ static char *ask(struct places *p, const char *command)
 	return text;
 }
 
-static bool ask_number(struct places *p, const char *command, const char *words, uint64_t *number)
+static bool mon_number(struct placement *p, const char *command, const char *words,
+		       uint64_t *number)
 {
-	char *answer = ask(p, command);
+	char *answer = mon_command(p, command);
 	bool is_there = answer && read_number(answer, words, number);
 
 	free(answer);
@@ -157,7 +158,7 @@ static bool ask_number(struct places *p, const char *command, const char *words,
 }
 
 /* Get a variable of the pool. The result does not distinguish an error from a missing variable. */
-static char *ask_pool(struct places *p, const char *variable)
+static char *mon_pool(struct placement *p, const char *variable)
 {
 	char command[2 * NAME_MAX_BYTES], pool[NAME_MAX_BYTES];
 
@@ -165,13 +166,13 @@ static char *ask_pool(struct places *p, const char *variable)
 		return NULL;
 	snprintf(command, sizeof(command),
 		 "\"prefix\":\"osd pool get\",\"pool\":\"%s\",\"var\":\"%s\"", pool, variable);
-	return ask(p, command);
+	return mon_command(p, command);
 }
 
 /* Return false if the monitors do not answer or the number is invalid. */
-static bool ask_groups(struct places *p, uint64_t *n_groups)
+static bool mon_groups(struct placement *p, uint64_t *n_groups)
 {
-	char *answer = ask_pool(p, "pg_num");
+	char *answer = mon_pool(p, "pg_num");
 	bool is_there = answer && read_number(answer, "pg_num: ", n_groups);
 
 	free(answer);
@@ -180,7 +181,7 @@ static bool ask_groups(struct places *p, uint64_t *n_groups)
 
 /* ---- handles ---- */
 
-static int configure(struct places *p, rados_t client, const char *host, unsigned int slot)
+static int configure(struct placement *p, rados_t client, const char *host, unsigned int slot)
 {
 	char place[NAME_MAX_BYTES + 8];
 	int status = rados_conf_read_file(client, p->login.configuration);
@@ -207,7 +208,7 @@ static int configure(struct places *p, rados_t client, const char *host, unsigne
 }
 
 /* Add a handle that claims to be on a host; "" for none. */
-static int add_handle(struct places *p, const char *host, unsigned int slot)
+static int add_handle(struct placement *p, const char *host, unsigned int slot)
 {
 	const char *user = p->login.user ? p->login.user : "admin";
 	struct handle *h = &p->handles[slot];
@@ -244,7 +245,7 @@ shut:
 	return status;
 }
 
-static void shut_handle(const struct handle *h)
+static void free_handle(const struct handle *h)
 {
 	rados_ioctx_destroy(h->pool);
 	rados_shutdown(h->client);
@@ -254,7 +255,7 @@ static void shut_handle(const struct handle *h)
  * Return the number of a host's handle, counted from 1; 0 if there is no free slot; negative if it
  * cannot be created now.
  */
-static int handle_at(struct places *p, const char *host)
+static int handle_at(struct placement *p, const char *host)
 {
 	unsigned int slot = 0;
 
@@ -278,7 +279,7 @@ static int handle_at(struct places *p, const char *host)
 /*
  * Return the index of an OSD among those of its host, in the order of their numbers; -1 if unknown.
  */
-static int rank_of(struct places *p, uint32_t osd, const char *host)
+static int rank_of(struct placement *p, uint32_t osd, const char *host)
 {
 	char command[2 * NAME_MAX_BYTES], name[NAME_MAX_BYTES], *answer, *end;
 	bool is_there = false;
@@ -287,7 +288,7 @@ static int rank_of(struct places *p, uint32_t osd, const char *host)
 	if (!quoted(host, name, sizeof(name)))
 		return -1;
 	snprintf(command, sizeof(command), "\"prefix\":\"osd ls-tree\",\"name\":\"%s\"", name);
-	answer = ask(p, command);
+	answer = mon_command(p, command);
 	for (char *at = answer; at && *at; at = end) {
 		unsigned long other = strtoul(at, &end, 10);
 
@@ -304,7 +305,7 @@ static int rank_of(struct places *p, uint32_t osd, const char *host)
  * Look up the host of an OSD and the handle for it, unless this was done recently. Return false if
  * the answers of the monitors are incomplete.
  */
-static bool meet(struct places *p, uint32_t osd, uint32_t epoch)
+static bool look_up_osd(struct placement *p, uint32_t osd, uint32_t epoch)
 {
 	const struct osd *known = &p->osds[osd];
 	uint64_t now_ns = clock_ns();
@@ -313,10 +314,10 @@ static bool meet(struct places *p, uint32_t osd, uint32_t epoch)
 	int handle = 0, rank;
 	bool is_placed;
 
-	if (known->epoch && (known->epoch == epoch || now_ns < known->found_ns + MEET_AGAIN_NS))
+	if (known->epoch && (known->epoch == epoch || now_ns < known->found_ns + LOOK_UP_AGAIN_NS))
 		return true;
 	snprintf(command, sizeof(command), "\"prefix\":\"osd find\",\"id\":%u", osd);
-	answer = ask(p, command);
+	answer = mon_command(p, command);
 	if (!answer)
 		return false;
 	/* an OSD may be on no host */
@@ -327,8 +328,8 @@ static bool meet(struct places *p, uint32_t osd, uint32_t epoch)
 		rank = rank_of(p, osd, found.host);
 		if (handle < 0 || rank < 0)
 			return false;
-		if (p->tell)
-			p->tell(p->of, osd, found.address, rank);
+		if (p->on_found)
+			p->on_found(p->of, osd, found.address, rank);
 	}
 	pthread_mutex_lock(&p->lock);
 	p->osds[osd] = (struct osd){now_ns, epoch, handle};
@@ -337,7 +338,7 @@ static bool meet(struct places *p, uint32_t osd, uint32_t epoch)
 }
 
 /* Return true if a handle was unused in this and the previous check. */
-static bool is_unused(struct places *p, const bool used[HANDLES_MAX], unsigned int k)
+static bool is_unused(struct placement *p, const bool used[HANDLES_MAX], unsigned int k)
 {
 	struct handle *h = &p->handles[k];
 	bool was_idle = h->is_idle;
@@ -347,7 +348,7 @@ static bool is_unused(struct places *p, const bool used[HANDLES_MAX], unsigned i
 }
 
 /* Close a handle and keep its counters. */
-static void take_away(struct places *p, unsigned int k)
+static void close_handle(struct placement *p, unsigned int k)
 {
 	struct handle gone = p->handles[k];
 	uint64_t bounced;
@@ -359,13 +360,13 @@ static void take_away(struct places *p, unsigned int k)
 	pthread_mutex_unlock(&p->lock);
 	if (!counters_unanswered(p->folder, k, &bounced))
 		bounced = UINT64_MAX;
-	shut_handle(&gone);
+	free_handle(&gone);
 	pthread_mutex_lock(&p->lock);
 	p->bounced = bounced < UINT64_MAX - p->bounced ? p->bounced + bounced : UINT64_MAX;
 }
 
 /* Close the handles of hosts that are no longer used, because each has threads and connections. */
-static void take_unused_away(struct places *p)
+static void close_unused_handles(struct placement *p)
 {
 	bool used[HANDLES_MAX] = {true};
 	uint64_t now_ns = clock_ns();
@@ -373,7 +374,7 @@ static void take_unused_away(struct places *p)
 	pthread_mutex_lock(&p->lock);
 	if (now_ns < p->idle_after_ns)
 		goto out;
-	p->idle_after_ns = now_ns + MEET_AGAIN_NS;
+	p->idle_after_ns = now_ns + LOOK_UP_AGAIN_NS;
 	for (uint32_t number = 0; number < p->n_groups; number++) {
 		const struct group *g = &p->groups[number];
 
@@ -383,7 +384,7 @@ static void take_unused_away(struct places *p)
 	}
 	for (unsigned int k = 1; k < HANDLES_MAX; k++)
 		if (is_unused(p, used, k))
-			take_away(p, k);
+			close_handle(p, k);
 out:
 	pthread_mutex_unlock(&p->lock);
 }
@@ -395,7 +396,7 @@ out:
  * in the group. If several OSDs of a group are on one host (because the failure domain is the rack
  * or the drive), only the first of them can be read from.
  */
-static void take(struct places *p, struct group *g, const struct mapped *mapped)
+static void set_replicas(struct placement *p, struct group *g, const struct mapped *mapped)
 {
 	g->osds[0] = mapped->osds[0];
 	g->n_osds = 1;
@@ -412,25 +413,25 @@ static void take(struct places *p, struct group *g, const struct mapped *mapped)
 	}
 }
 
-static void ask_for(struct places *p, const char *object)
+static void look_up_object(struct placement *p, const char *object)
 {
 	char command[3 * NAME_MAX_BYTES], pool[NAME_MAX_BYTES], name[NAME_MAX_BYTES], *answer;
 	uint32_t hash = object_hash(object), number;
-	bool is_known = false, are_met = true, are_current = true;
+	bool is_known = false, are_found = true, are_current = true;
 	struct mapped mapped;
 	struct group *g;
 
 	if (quoted(object, name, sizeof(name)) && quoted(p->login.pool, pool, sizeof(pool))) {
 		snprintf(command, sizeof(command),
 			 "\"prefix\":\"osd map\",\"pool\":\"%s\",\"object\":\"%s\"", pool, name);
-		answer = ask(p, command);
+		answer = mon_command(p, command);
 		is_known = answer && read_mapped(answer, &mapped);
 		free(answer);
 	}
 	for (unsigned int k = 0; is_known && k < mapped.n_osds; k++) {
 		if (mapped.osds[k] >= p->n_osds)
 			continue;
-		are_met &= meet(p, mapped.osds[k], mapped.epoch);
+		are_found &= look_up_osd(p, mapped.osds[k], mapped.epoch);
 		are_current &= p->osds[mapped.osds[k]].epoch == mapped.epoch;
 	}
 	pthread_mutex_lock(&p->lock);
@@ -439,7 +440,8 @@ static void ask_for(struct places *p, const char *object)
 	g = &p->groups[number];
 	g->is_asked = false;
 	g->ask_after_ns = is_known ? 0 : clock_ns() + ASK_AGAIN_NS;
-	g->ask_more_ns = are_current ? 0 : clock_ns() + (are_met ? MEET_AGAIN_NS : ASK_MORE_NS);
+	g->ask_more_ns =
+		are_current ? 0 : clock_ns() + (are_found ? LOOK_UP_AGAIN_NS : ASK_MORE_NS);
 	/* a monitor may have an older map than another */
 	if (is_known && mapped.epoch >= g->epoch) {
 		if (mapped.epoch > p->epoch)
@@ -448,20 +450,20 @@ static void ask_for(struct places *p, const char *object)
 		g->is_misplaced = mapped.hash != hash || mapped.group != number ||
 				  mapped.osds[0] >= p->n_osds;
 		/* an OSD with an unknown host may share a host with another one */
-		if (!are_met)
+		if (!are_found)
 			mapped.n_osds = 1;
-		take(p, g, &mapped);
+		set_replicas(p, g, &mapped);
 	}
 	pthread_mutex_unlock(&p->lock);
 }
 
-static void look_for_another_map(struct places *p)
+static void check_for_new_map(struct placement *p)
 {
 	uint64_t epoch, n_groups;
 	struct group *groups = NULL;
 
-	if (!ask_number(p, "\"prefix\":\"osd stat\"", "epoch: e", &epoch) ||
-	    epoch == p->seen_epoch || !ask_groups(p, &n_groups))
+	if (!mon_number(p, "\"prefix\":\"osd stat\"", "epoch: e", &epoch) ||
+	    epoch == p->seen_epoch || !mon_groups(p, &n_groups))
 		return;
 	if (n_groups != p->n_groups) {
 		groups = calloc(n_groups, sizeof(*groups));
@@ -490,9 +492,9 @@ static bool has_passed(const struct timespec *until)
 	       (now.tv_sec == until->tv_sec && now.tv_nsec >= until->tv_nsec);
 }
 
-static void *ask_monitors(void *of)
+static void *monitor_thread(void *of)
 {
-	struct places *p = of;
+	struct placement *p = of;
 	struct timespec until;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
@@ -510,8 +512,8 @@ static void *ask_monitors(void *of)
 			p->is_used = false;
 			pthread_mutex_unlock(&p->lock);
 			if (is_used) {
-				look_for_another_map(p);
-				take_unused_away(p);
+				check_for_new_map(p);
+				close_unused_handles(p);
 			}
 			pthread_mutex_lock(&p->lock);
 		} else if (one) {
@@ -519,7 +521,7 @@ static void *ask_monitors(void *of)
 			if (!p->wanted)
 				p->last_wanted = &p->wanted;
 			pthread_mutex_unlock(&p->lock);
-			ask_for(p, one->object);
+			look_up_object(p, one->object);
 			free(one);
 			pthread_mutex_lock(&p->lock);
 		} else {
@@ -532,7 +534,7 @@ static void *ask_monitors(void *of)
 
 /* ---- calls of readers ---- */
 
-static void want(struct places *p, struct group *g, const char *object)
+static void queue_object(struct placement *p, struct group *g, const char *object)
 {
 	struct wanted *one = malloc(sizeof(*one) + strlen(object) + 1);
 
@@ -546,7 +548,7 @@ static void want(struct places *p, struct group *g, const char *object)
 	pthread_cond_signal(&p->changed);
 }
 
-static bool is_worth_asking(struct places *p, const struct group *g, uint64_t now_ns)
+static bool needs_refresh(struct placement *p, const struct group *g, uint64_t now_ns)
 {
 	bool has_more = g->ask_more_ns && now_ns >= g->ask_more_ns;
 
@@ -561,7 +563,8 @@ static bool is_worth_asking(struct places *p, const struct group *g, uint64_t no
 	return true;
 }
 
-static bool is_fresh(const struct places *p, const struct group *g, uint32_t hash, uint64_t now_ns)
+static bool is_fresh(const struct placement *p, const struct group *g, uint32_t hash,
+		     uint64_t now_ns)
 {
 	for (unsigned int k = 0; k < FRESH && k < g->n_written; k++)
 		if (g->written[k].hash == hash && now_ns < g->written[k].at_ns + p->fresh_ns)
@@ -569,8 +572,8 @@ static bool is_fresh(const struct places *p, const struct group *g, uint32_t has
 	return false;
 }
 
-enum place place_of(struct places *p, const char *object, uint64_t now_ns,
-		    uint32_t osds[REPLICAS_MAX], unsigned int *n)
+enum place placement_find(struct placement *p, const char *object, uint64_t now_ns,
+			  uint32_t osds[REPLICAS_MAX], unsigned int *n)
 {
 	uint32_t hash = object_hash(object);
 	enum place place = PLACE_UNKNOWN;
@@ -579,8 +582,8 @@ enum place place_of(struct places *p, const char *object, uint64_t now_ns,
 	pthread_mutex_lock(&p->lock);
 	p->is_used = true;
 	g = &p->groups[group_of(hash, p->n_groups)];
-	if (is_worth_asking(p, g, now_ns))
-		want(p, g, object);
+	if (needs_refresh(p, g, now_ns))
+		queue_object(p, g, object);
 	if (g->epoch && !g->is_misplaced) {
 		place = is_fresh(p, g, hash, now_ns) ? PLACE_FRESH : PLACE_KNOWN;
 		*n = 0;
@@ -593,7 +596,7 @@ enum place place_of(struct places *p, const char *object, uint64_t now_ns,
 	return place;
 }
 
-void place_written(struct places *p, const char *object, uint64_t now_ns)
+void placement_wrote(struct placement *p, const char *object, uint64_t now_ns)
 {
 	uint32_t hash = object_hash(object);
 	struct group *g;
@@ -605,7 +608,7 @@ void place_written(struct places *p, const char *object, uint64_t now_ns)
 	pthread_mutex_unlock(&p->lock);
 }
 
-struct handle *place_enter(struct places *p, uint32_t osd)
+struct handle *handle_enter(struct placement *p, uint32_t osd)
 {
 	struct handle *h = NULL;
 
@@ -618,7 +621,7 @@ struct handle *place_enter(struct places *p, uint32_t osd)
 	return h;
 }
 
-void place_leave(struct places *p, struct handle *h)
+void handle_leave(struct placement *p, struct handle *h)
 {
 	pthread_mutex_lock(&p->lock);
 	h->in_flight--;
@@ -630,18 +633,19 @@ rados_ioctx_t handle_pool(const struct handle *h)
 	return h->pool;
 }
 
-uint32_t places_osds(const struct places *p)
+uint32_t placement_osds(const struct placement *p)
 {
 	return p->n_osds;
 }
 
-void places_count(struct places *p, struct place_counts *counts)
+void placement_count(struct placement *p, struct placement_counts *counts)
 {
 	bool is_counted[HANDLES_MAX] = {false};
 	uint64_t under_way = 0, unanswered;
 
 	pthread_mutex_lock(&p->lock);
-	*counts = (struct place_counts){.asked = p->n_asked, .bounced = p->bounced, .handles = 1};
+	*counts =
+		(struct placement_counts){.asked = p->n_asked, .bounced = p->bounced, .handles = 1};
 	for (uint32_t k = 0; k < p->n_groups; k++)
 		counts->misplaced += p->groups[k].is_misplaced;
 	/*
@@ -665,20 +669,20 @@ void places_count(struct places *p, struct place_counts *counts)
 	}
 	for (unsigned int k = 1; k < HANDLES_MAX; k++)
 		if (is_counted[k])
-			place_leave(p, &p->handles[k]);
+			handle_leave(p, &p->handles[k]);
 	if (counts->bounced < UINT64_MAX)
 		counts->bounced -= counts->bounced < under_way ? counts->bounced : under_way;
 }
 
 /* ---- creation and destruction ---- */
 
-static void free_all(struct places *p)
+static void free_placement(struct placement *p)
 {
 	if (p->users_pool)
 		rados_ioctx_destroy(p->users_pool);
 	for (unsigned int k = 0; k < HANDLES_MAX; k++)
 		if (p->handles[k].client)
-			shut_handle(&p->handles[k]);
+			free_handle(&p->handles[k]);
 	for (struct wanted *one; (one = p->wanted);) {
 		p->wanted = one->next;
 		free(one);
@@ -692,10 +696,10 @@ static void free_all(struct places *p)
 	free(p);
 }
 
-int places_create(struct places **places, const struct login *login, uint64_t fresh_ns,
-		  meet_osd tell, void *of, rados_ioctx_t *main, rados_ioctx_t *users)
+int placement_create(struct placement **placement, const struct login *login, uint64_t fresh_ns,
+		     osd_found on_found, void *of, rados_ioctx_t *main, rados_ioctx_t *users)
 {
-	struct places *p = calloc(1, sizeof(*p));
+	struct placement *p = calloc(1, sizeof(*p));
 	uint64_t n_osds, n_groups;
 	char *erasure;
 	pthread_condattr_t clock;
@@ -705,7 +709,7 @@ int places_create(struct places **places, const struct login *login, uint64_t fr
 		return error_say(-ENOMEM, "cannot allocate the object placement table");
 	p->login = *login;
 	p->fresh_ns = fresh_ns;
-	p->tell = tell;
+	p->on_found = on_found;
 	p->of = of;
 	p->last_wanted = &p->wanted;
 	pthread_mutex_init(&p->lock, NULL);
@@ -717,13 +721,13 @@ int places_create(struct places **places, const struct login *login, uint64_t fr
 	status = add_handle(p, "", 0);
 	if (status)
 		goto fail;
-	if (!ask_number(p, "\"prefix\":\"osd getmaxosd\"", "max_osd = ", &n_osds) ||
-	    n_osds > INT32_MAX / 2 - OSDS_MORE || !ask_groups(p, &n_groups)) {
+	if (!mon_number(p, "\"prefix\":\"osd getmaxosd\"", "max_osd = ", &n_osds) ||
+	    n_osds > INT32_MAX / 2 - OSDS_MORE || !mon_groups(p, &n_groups)) {
 		status = error_say(-EPROTO, "the monitors do not report the numbers of OSDs and "
 					    "placement groups; the user needs `mon 'allow r'`");
 		goto fail;
 	}
-	erasure = ask_pool(p, "erasure_code_profile");
+	erasure = mon_pool(p, "erasure_code_profile");
 	if (erasure) {
 		free(erasure);
 		status = error_say(-ENOTSUP,
@@ -747,7 +751,7 @@ int places_create(struct places **places, const struct login *login, uint64_t fr
 				   (unsigned long)n_groups);
 		goto fail;
 	}
-	status = thread_begin(&p->thread, ask_monitors, p);
+	status = thread_begin(&p->thread, monitor_thread, p);
 	if (status) {
 		error_say(status, "cannot start the thread that asks the monitors: %s",
 			  strerror(-status));
@@ -755,19 +759,19 @@ int places_create(struct places **places, const struct login *login, uint64_t fr
 	}
 	*main = p->handles[0].pool;
 	*users = p->users_pool;
-	*places = p;
+	*placement = p;
 	return 0;
 fail:
-	free_all(p);
+	free_placement(p);
 	return status;
 }
 
-void places_free(struct places *p)
+void placement_free(struct placement *p)
 {
 	pthread_mutex_lock(&p->lock);
 	p->is_ending = true;
 	pthread_cond_signal(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 	pthread_join(p->thread, NULL);
-	free_all(p);
+	free_placement(p);
 }

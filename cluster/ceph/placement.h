@@ -10,8 +10,8 @@
  * Outdated placement costs time but never returns wrong data, because Ceph redirects each read to
  * the right OSD.
  */
-#ifndef LINNOS_CEPH_PLACES_H
-#define LINNOS_CEPH_PLACES_H
+#ifndef LINNOS_CEPH_PLACEMENT_H
+#define LINNOS_CEPH_PLACEMENT_H
 
 #include "answers.h"
 
@@ -26,40 +26,41 @@ struct login {
 
 enum place { PLACE_UNKNOWN, PLACE_FRESH, PLACE_KNOWN };
 
-struct places;
+struct placement;
 struct handle;
 
 /*
  * Called by the thread when an OSD is looked up, possibly again: its address, and its index on its
  * host.
  */
-typedef void (*meet_osd)(void *of, uint32_t osd, const char *address, unsigned int rank);
+typedef void (*osd_found)(void *of, uint32_t osd, const char *address, unsigned int rank);
 
 /*
  * @main is set to the pool of the handle without a crush_location, which exists as long as the
  *	result. @users is set to a second one, for the caller's own use. Errors are negative, and
  *	their text is set.
  */
-int places_create(struct places **places, const struct login *login, uint64_t fresh_ns,
-		  meet_osd tell, void *of, rados_ioctx_t *main, rados_ioctx_t *users);
-void places_free(struct places *places);
+int placement_create(struct placement **placement, const struct login *login, uint64_t fresh_ns,
+		     osd_found on_found, void *of, rados_ioctx_t *main, rados_ioctx_t *users);
+void placement_free(struct placement *placement);
 
 /* Return the upper bound of OSD numbers, with room for OSDs that are added later. */
-uint32_t places_osds(const struct places *places);
+uint32_t placement_osds(const struct placement *placement);
 
 /* Get the OSDs of an object: the primary first, then those that a handle reads from. */
-enum place place_of(struct places *places, const char *object, uint64_t now_ns,
-		    uint32_t osds[REPLICAS_MAX], unsigned int *n);
-void place_written(struct places *places, const char *object, uint64_t now_ns);
+enum place placement_find(struct placement *placement, const char *object, uint64_t now_ns,
+			  uint32_t osds[REPLICAS_MAX], unsigned int *n);
+void placement_wrote(struct placement *placement, const char *object, uint64_t now_ns);
 
 /*
- * Return the handle that reads from an OSD, and hold it until place_leave(); NULL if there is none.
+ * Return the handle that reads from an OSD, and hold it until handle_leave(); NULL if there is
+ * none.
  */
-struct handle *place_enter(struct places *places, uint32_t osd);
-void place_leave(struct places *places, struct handle *handle);
+struct handle *handle_enter(struct placement *placement, uint32_t osd);
+void handle_leave(struct placement *placement, struct handle *handle);
 rados_ioctx_t handle_pool(const struct handle *handle);
 
-struct place_counts {
+struct placement_counts {
 	uint64_t asked, misplaced, handles;
 	/*
 	 * requests of handles with a crush_location that were sent but not answered, minus those in
@@ -68,6 +69,6 @@ struct place_counts {
 	uint64_t bounced;
 };
 
-void places_count(struct places *places, struct place_counts *counts);
+void placement_count(struct placement *placement, struct placement_counts *counts);
 
 #endif

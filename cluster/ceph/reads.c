@@ -28,7 +28,7 @@ _Static_assert(REPLICAS_MAX == LINNOS_CLUSTER_CANDIDATES, "the library's candida
 
 struct linnos_ceph {
 	struct linnos_cluster *cluster;
-	struct places *places;
+	struct placement *placement;
 	struct agents *agents;
 	/* one that reads from primaries, and one that the user may configure */
 	rados_ioctx_t pool, users_pool;
@@ -88,7 +88,7 @@ static void end_attempt(rados_completion_t completion, void *of);
 static void leave(struct attempt *attempt)
 {
 	if (attempt->handle)
-		place_leave(attempt->read->ceph->places, attempt->handle);
+		handle_leave(attempt->read->ceph->placement, attempt->handle);
 	attempt->handle = NULL;
 }
 
@@ -132,8 +132,8 @@ static enum linnos_end end_of(ssize_t bytes)
 	return bytes > 0 ? LINNOS_SUCCEEDED : LINNOS_CANCELLED;
 }
 
-static void count_sent(struct attempt *attempt, unsigned int replica, enum linnos_kind kind,
-		       uint64_t now_ns)
+static void report_submit(struct attempt *attempt, unsigned int replica, enum linnos_kind kind,
+			  uint64_t now_ns)
 {
 	struct read *read = attempt->read;
 
@@ -142,7 +142,7 @@ static void count_sent(struct attempt *attempt, unsigned int replica, enum linno
 				 kind, now_ns);
 }
 
-static void count_ended(struct attempt *attempt, enum linnos_end end, uint64_t now_ns)
+static void report_complete(struct attempt *attempt, enum linnos_end end, uint64_t now_ns)
 {
 	attempt->is_counted = false;
 	linnos_cluster_on_complete(attempt->read->ceph->cluster, &attempt->sending, end, now_ns);
@@ -162,13 +162,13 @@ static void end_attempt(rados_completion_t completion, void *of)
 	rados_release_read_op(attempt->op);
 	leave(attempt);
 	if (is_copy) {
-		count_ended(attempt, end_of(bytes), now_ns);
+		report_complete(attempt, end_of(bytes), now_ns);
 		free(attempt->own);
 		release(read);
 		return;
 	}
 	if (attempt->is_counted) {
-		count_ended(attempt, end_of(bytes), now_ns);
+		report_complete(attempt, end_of(bytes), now_ns);
 		linnos_cluster_on_answer(ceph->cluster, &read->choice,
 					 is_answer(bytes) ? &attempt->sending : NULL, now_ns);
 	}
@@ -192,19 +192,19 @@ static void send_copy(struct read *read, uint64_t now_ns)
 	copy->read = read;
 	copy->own = malloc(read->bytes);
 	atomic_fetch_add(&read->n_attempts, 1);
-	count_sent(copy, read->choice.copy, LINNOS_PROBE_COPY, now_ns);
+	report_submit(copy, read->choice.copy, LINNOS_PROBE_COPY, now_ns);
 	if (copy->own) {
-		copy->handle = place_enter(read->ceph->places, osd);
+		copy->handle = handle_enter(read->ceph->placement, osd);
 		if (!send_attempt(copy, copy->own))
 			return;
 	}
-	count_ended(copy, LINNOS_CANCELLED, now_ns);
+	report_complete(copy, LINNOS_CANCELLED, now_ns);
 	free(copy->own);
 	release(read);
 }
 
-static struct read *begun(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
-			  uint64_t offset, linnos_ceph_done done, void *of)
+static struct read *new_read(struct linnos_ceph *ceph, const char *object, void *buffer,
+			     size_t bytes, uint64_t offset, linnos_ceph_done done, void *of)
 {
 	size_t length = strlen(object) + 1;
 	struct read *read = calloc(1, sizeof(*read) + length);
@@ -237,26 +237,26 @@ static void choose(struct read *read, unsigned int n, uint64_t now_ns)
 	osd = linnos_cluster_choose(ceph->cluster, &read->choice, read->osds, n, now_ns);
 	if (osd < 0)
 		return;
-	count_sent(&read->first, read->choice.replica, LINNOS_PRIMARY_ATTEMPT, now_ns);
+	report_submit(&read->first, read->choice.replica, LINNOS_PRIMARY_ATTEMPT, now_ns);
 	read->osd = osd;
 	if (!read->choice.replica)
 		return;
 	read->is_elsewhere = true;
 	atomic_fetch_add(&ceph->replica_reads, 1);
-	read->first.handle = place_enter(ceph->places, osd);
+	read->first.handle = handle_enter(ceph->placement, osd);
 }
 
-static int refused_name(const struct linnos_ceph *ceph, const char *object)
+static int check_name(const struct linnos_ceph *ceph, const char *object)
 {
 	if (!ceph || !object)
 		return error_null(!ceph ? "pool" : "object");
 	return *object ? 0 : error_say(-EINVAL, "the name of the object is empty");
 }
 
-static int refused(const struct linnos_ceph *ceph, const char *object, const void *buffer,
-		   size_t bytes, linnos_ceph_done done)
+static int check_read(const struct linnos_ceph *ceph, const char *object, const void *buffer,
+		      size_t bytes, linnos_ceph_done done)
 {
-	int status = refused_name(ceph, object);
+	int status = check_name(ceph, object);
 
 	if (status)
 		return status;
@@ -277,20 +277,20 @@ static int refused(const struct linnos_ceph *ceph, const char *object, const voi
 int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
 			 uint64_t offset, linnos_ceph_done done, void *of)
 {
-	int status = refused(ceph, object, buffer, bytes, done);
+	int status = check_read(ceph, object, buffer, bytes, done);
 	uint64_t now_ns = clock_ns();
 	struct read *read;
 	unsigned int n;
 
 	if (status)
 		return status;
-	read = begun(ceph, object, buffer, bytes, offset, done, of);
+	read = new_read(ceph, object, buffer, bytes, offset, done, of);
 	if (!read)
 		return error_say(-ENOMEM,
 				 "object %." NAMED "s: cannot allocate memory for the read",
 				 object);
 	atomic_fetch_add(&ceph->reads, 1);
-	switch (place_of(ceph->places, object, now_ns, read->osds, &n)) {
+	switch (placement_find(ceph->placement, object, now_ns, read->osds, &n)) {
 	case PLACE_UNKNOWN:
 		atomic_fetch_add(&ceph->unknown, 1);
 		break;
@@ -309,7 +309,7 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 	status = send_attempt(&read->first, buffer);
 	if (status < 0) {
 		if (read->first.is_counted) {
-			count_ended(&read->first, LINNOS_CANCELLED, now_ns);
+			report_complete(&read->first, LINNOS_CANCELLED, now_ns);
 			linnos_cluster_on_answer(ceph->cluster, &read->choice, NULL, now_ns);
 		}
 		release(read);
@@ -317,26 +317,26 @@ int linnos_ceph_aio_read(struct linnos_ceph *ceph, const char *object, void *buf
 				 strerror(-status));
 	}
 	if (ceph->agents)
-		agents_ask(ceph->agents, bytes, now_ns);
+		agents_query(ceph->agents, bytes, now_ns);
 	return 0;
 }
 
 int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *object, void *buffer,
 			      size_t bytes, uint64_t offset, linnos_ceph_done done, void *of)
 {
-	int status = refused(ceph, object, buffer, bytes, done);
+	int status = check_read(ceph, object, buffer, bytes, done);
 	struct read *read;
 
 	if (status)
 		return status;
-	read = begun(ceph, object, buffer, bytes, offset, done, of);
+	read = new_read(ceph, object, buffer, bytes, offset, done, of);
 	if (!read)
 		return error_say(-ENOMEM,
 				 "object %." NAMED "s: cannot allocate memory for the read",
 				 object);
 	read->osd = osd;
 	if (osd >= 0) {
-		read->first.handle = place_enter(ceph->places, osd);
+		read->first.handle = handle_enter(ceph->placement, osd);
 		if (!read->first.handle) {
 			release(read);
 			return error_say(-ENXIO,
@@ -353,7 +353,7 @@ int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *obj
 	return 0;
 }
 
-static ssize_t say_failed(const struct linnos_ceph *ceph, const char *object, ssize_t status)
+static ssize_t describe_failure(const struct linnos_ceph *ceph, const char *object, ssize_t status)
 {
 	const char *why = strerror(-status);
 
@@ -388,13 +388,13 @@ ssize_t linnos_ceph_read(struct linnos_ceph *ceph, const char *object, void *buf
 	waiting_end(&waiting, !status);
 	if (status)
 		return status;
-	return waiting.bytes < 0 ? say_failed(ceph, object, waiting.bytes) : waiting.bytes;
+	return waiting.bytes < 0 ? describe_failure(ceph, object, waiting.bytes) : waiting.bytes;
 }
 
 void linnos_ceph_wrote(struct linnos_ceph *ceph, const char *object)
 {
-	if (!refused_name(ceph, object))
-		place_written(ceph->places, object, clock_ns());
+	if (!check_name(ceph, object))
+		placement_wrote(ceph->placement, object, clock_ns());
 }
 
 unsigned int linnos_ceph_osds(struct linnos_ceph *ceph, const char *object,
@@ -403,8 +403,8 @@ unsigned int linnos_ceph_osds(struct linnos_ceph *ceph, const char *object,
 	uint32_t numbers[REPLICAS_MAX];
 	unsigned int n;
 
-	if (refused_name(ceph, object) ||
-	    place_of(ceph->places, object, clock_ns(), numbers, &n) == PLACE_UNKNOWN)
+	if (check_name(ceph, object) ||
+	    placement_find(ceph->placement, object, clock_ns(), numbers, &n) == PLACE_UNKNOWN)
 		return 0;
 	for (unsigned int k = 0; k < n; k++)
 		osds[k] = numbers[k];
@@ -427,7 +427,7 @@ struct linnos_cluster *linnos_ceph_cluster(struct linnos_ceph *ceph)
 
 void linnos_ceph_get_stats(struct linnos_ceph *ceph, struct linnos_ceph_stats *stats, size_t bytes)
 {
-	struct place_counts counts;
+	struct placement_counts counts;
 	struct linnos_ceph_stats own;
 
 	memset(stats, 0, bytes);
@@ -435,7 +435,7 @@ void linnos_ceph_get_stats(struct linnos_ceph *ceph, struct linnos_ceph_stats *s
 		error_null("pool");
 		return;
 	}
-	places_count(ceph->places, &counts);
+	placement_count(ceph->placement, &counts);
 	own = (struct linnos_ceph_stats){
 		.reads = ceph->reads,
 		.unknown = ceph->unknown,
@@ -452,7 +452,7 @@ void linnos_ceph_get_stats(struct linnos_ceph *ceph, struct linnos_ceph_stats *s
 
 /* ---- creation and destruction ---- */
 
-static void meet(void *of, uint32_t osd, const char *address, unsigned int rank)
+static void on_osd_found(void *of, uint32_t osd, const char *address, unsigned int rank)
 {
 	struct linnos_ceph *ceph = of;
 
@@ -511,19 +511,19 @@ int linnos_ceph_open(struct linnos_ceph **ceph, const char *pool,
 		goto fail;
 	}
 	login = (struct login){c->configuration, c->user, c->name};
-	status = places_create(&c->places, &login, o.fresh_ms * UINT64_C(1000000), meet, c,
-			       &c->pool, &c->users_pool);
+	status = placement_create(&c->placement, &login, o.fresh_ms * UINT64_C(1000000),
+				  on_osd_found, c, &c->pool, &c->users_pool);
 	if (status)
 		goto fail;
-	status = linnos_cluster_create(&c->cluster, places_osds(c->places), o.choosing);
+	status = linnos_cluster_create(&c->cluster, placement_osds(c->placement), o.choosing);
 	if (status) {
 		error_say(status, "%s", linnos_cluster_error());
 		goto fail;
 	}
 	/* OSDs are looked up only after the first read, so this is early enough */
 	if (o.agent_port)
-		status =
-			agents_create(&c->agents, c->cluster, places_osds(c->places), o.agent_port);
+		status = agents_create(&c->agents, c->cluster, placement_osds(c->placement),
+				       o.agent_port);
 	if (status)
 		goto fail;
 	*ceph = c;
@@ -542,8 +542,8 @@ void linnos_ceph_close(struct linnos_ceph *c)
 		pthread_cond_wait(&c->none_left, &c->lock);
 	pthread_mutex_unlock(&c->lock);
 	/* free this first, because its thread uses the agents */
-	if (c->places)
-		places_free(c->places);
+	if (c->placement)
+		placement_free(c->placement);
 	if (c->agents)
 		agents_free(c->agents);
 	linnos_cluster_free(c->cluster);

@@ -12,27 +12,27 @@
 #include <pthread.h>
 
 /* The maximum number of recent candidates whose agents wait to be queried. */
-#define TO_ASK 8
+#define TO_QUERY_MAX 8
 
 struct linnos_cluster {
 	pthread_mutex_t lock;
 	struct linnos_cluster_options o;
 	uint8_t key[KEY_BYTES_MAX];
 	uint32_t n_nodes;
-	struct knowing knowing;
+	struct node_estimator estimator;
 	struct linnos_guard guard[2]; /* for healthy default nodes [1], and for others */
-	struct budget extra, copies, questions;
+	struct budget extra, copies, queries;
 	uint64_t random, next_home;
 	/*
 	 * How much slower than the median reads are without recent data about their default node;
 	 * the round trip time of a query; the fraction of answers that contain usable information.
 	 */
-	double blind_us, way_us, telling;
-	double usual_pending; /* median number of pending reads in agent reports */
-	uint32_t n_blind;
-	bool asks_first;	     /* the caller uses linnos_cluster_should_query_first() */
+	double unknown_extra_us, query_rtt_us, useful_answer_share;
+	double median_pending; /* median number of pending reads in agent reports */
+	uint32_t n_unknown;
+	bool queries_first;	     /* the caller uses linnos_cluster_should_query_first() */
 	double took_us, expected_us; /* decayed sums over primary attempts */
-	uint32_t to_ask[TO_ASK], next_to_ask, n_to_ask;
+	uint32_t to_query[TO_QUERY_MAX], next_to_query, n_to_query;
 	struct linnos_cluster_stats stats;
 	struct node nodes[];
 };

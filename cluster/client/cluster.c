@@ -31,7 +31,7 @@
 /* Burst limits: of hedges and copies together, of copies, and of queries. */
 #define EXTRA_BURST 100
 #define COPIES_BURST 10
-#define QUESTIONS_BURST 8
+#define QUERIES_BURST 8
 
 #define EXPLORE_MS_MAX 250
 
@@ -45,10 +45,10 @@
 struct own {
 	const uint32_t *candidates;
 	uint64_t start_ns;
-	struct linnos_assignment lot;
+	struct linnos_assignment assignment;
 	uint32_t home_us, best_us;
-	uint8_t n, order;
-	bool moved, would_move, blind, in_order;
+	uint8_t n, size_class;
+	bool moved, would_move, is_unknown, is_healthy;
 };
 
 _Static_assert(sizeof(struct own) <= sizeof(((struct linnos_choice *)0)->own), "it has room");
@@ -140,13 +140,13 @@ int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
 	for (int k = 0; k < 2; k++)
 		c->guard[k].random = random_next(&c->random);
 	c->next_home = random_next(&c->random) % LINNOS_CLUSTER_CANDIDATES;
-	c->knowing.news_for_ns = o.report_ttl_ms * NS_PER_MS;
-	c->telling = 1;
-	c->knowing.report_max_uses = o.report_max_uses;
-	c->knowing.wait_ns = o.explore_ms * NS_PER_MS;
+	c->estimator.report_ttl_ns = o.report_ttl_ms * NS_PER_MS;
+	c->useful_answer_share = 1;
+	c->estimator.report_max_uses = o.report_max_uses;
+	c->estimator.probe_wait_ns = o.explore_ms * NS_PER_MS;
 	c->extra = (struct budget){.share = o.extra_io_percent / 100, .burst = EXTRA_BURST};
 	c->copies = (struct budget){.share = o.probe_percent / 100, .burst = COPIES_BURST};
-	c->questions = (struct budget){.share = o.query_percent / 100, .burst = QUESTIONS_BURST};
+	c->queries = (struct budget){.share = o.query_percent / 100, .burst = QUERIES_BURST};
 	for (uint32_t k = 0; k < n_nodes; k++)
 		node_init(&c->nodes[k]);
 	*cluster = c;
@@ -168,7 +168,7 @@ struct field {
 	unsigned int n;
 	uint32_t out; /* bitmap of candidates that must not be chosen */
 	double ratio[LINNOS_CLUSTER_CANDIDATES];
-	double usual_us;
+	double median_us;
 };
 
 static struct node *node_of(struct linnos_cluster *c, const struct linnos_choice *choice,
@@ -177,25 +177,25 @@ static struct node *node_of(struct linnos_cluster *c, const struct linnos_choice
 	return &c->nodes[own_of(choice)->candidates[replica]];
 }
 
-static void look(struct linnos_cluster *c, const struct linnos_choice *choice, struct field *f,
-		 uint64_t now_ns)
+static void expect_candidates(struct linnos_cluster *c, const struct linnos_choice *choice,
+			      struct field *f, uint64_t now_ns)
 {
 	const struct own *own = own_of(choice);
 
 	f->n = own->n;
 	f->out = choice->tried;
-	f->usual_us = usual_us(&c->knowing.usual, own->order);
+	f->median_us = median_us(&c->estimator.medians, own->size_class);
 	for (unsigned int k = 0; k < f->n; k++)
-		f->ratio[k] = node_expect(&c->knowing, node_of(c, choice, k), now_ns).ratio;
+		f->ratio[k] = node_expect(&c->estimator, node_of(c, choice, k), now_ns).ratio;
 }
 
 static uint32_t us_of(const struct field *f, unsigned int k)
 {
-	return fmin(f->usual_us * f->ratio[k], UINT32_MAX / 2);
+	return fmin(f->median_us * f->ratio[k], UINT32_MAX / 2);
 }
 
 /* Return a random candidate among those within the margin of the best; -1 if all are excluded. */
-static int near_best(struct linnos_cluster *c, const struct field *f)
+static int choose_near_best(struct linnos_cluster *c, const struct field *f)
 {
 	unsigned int near[LINNOS_CLUSTER_CANDIDATES], n = 0;
 	double kept = 1 - c->o.home_margin_percent / 100.0, best = INFINITY;
@@ -210,17 +210,19 @@ static int near_best(struct linnos_cluster *c, const struct field *f)
 }
 
 /* Return the candidate that is due for a probe and was read longest ago; -1 if there is none. */
-static int to_look_at(struct linnos_cluster *c, const struct linnos_choice *choice,
-		      const struct field *f, uint64_t now_ns)
+static int find_probe_candidate(struct linnos_cluster *c, const struct linnos_choice *choice,
+				const struct field *f, uint64_t now_ns)
 {
 	int longest = -1;
 
 	for (unsigned int k = 0; k < f->n; k++) {
 		const struct node *n = node_of(c, choice, k);
 
-		if (k == choice->replica || !node_needs_probe(&c->knowing, n, f->ratio[k], now_ns))
+		if (k == choice->replica ||
+		    !node_needs_probe(&c->estimator, n, f->ratio[k], now_ns))
 			continue;
-		if (longest < 0 || n->heard_ns < node_of(c, choice, longest)->heard_ns)
+		if (longest < 0 ||
+		    n->last_completion_ns < node_of(c, choice, longest)->last_completion_ns)
 			longest = k;
 	}
 	return longest;
@@ -230,7 +232,7 @@ static int to_look_at(struct linnos_cluster *c, const struct linnos_choice *choi
 static void explore(struct linnos_cluster *c, struct linnos_choice *choice, const struct field *f,
 		    uint64_t now_ns)
 {
-	int k = to_look_at(c, choice, f, now_ns);
+	int k = find_probe_candidate(c, choice, f, now_ns);
 
 	if (k < 0 || choice->bytes > EXTRA_BYTES_MAX || !budget_allows(&c->copies) ||
 	    !budget_allows(&c->extra))
@@ -242,7 +244,7 @@ static void explore(struct linnos_cluster *c, struct linnos_choice *choice, cons
 }
 
 /* Return true if a read that is expected to be faster elsewhere is redirected. */
-static bool leaves(struct linnos_cluster *c, struct linnos_choice *choice, double ratio)
+static bool is_redirected(struct linnos_cluster *c, struct linnos_choice *choice, double ratio)
 {
 	struct own *own = own_of(choice);
 
@@ -259,25 +261,27 @@ static bool leaves(struct linnos_cluster *c, struct linnos_choice *choice, doubl
 	 * latencies, so a read is redirected even if the gain is uncertain. Between these the
 	 * expectation rests on one or two slow reads, so the read stays.
 	 */
-	own->in_order = ratio < IN_ORDER;
-	own->lot = linnos_guard_assign(&c->guard[own->in_order],
-				       ratio < SLOW && !own->in_order ? LINNOS_SLOWNESS_OVER_P90
-								      : LINNOS_SLOWNESS_OVER_3X_P90,
-				       own->home_us);
-	c->stats.stayed += !own->lot.left;
-	return own->lot.left;
+	own->is_healthy = ratio < HEALTHY_MAX;
+	own->assignment =
+		linnos_guard_assign(&c->guard[own->is_healthy],
+				    ratio < SLOW && !own->is_healthy ? LINNOS_SLOWNESS_OVER_P90
+								     : LINNOS_SLOWNESS_OVER_3X_P90,
+				    own->home_us);
+	c->stats.stayed += !own->assignment.left;
+	return own->assignment.left;
 }
 
 static void plan_hedge(struct linnos_cluster *c, struct linnos_choice *choice,
 		       const struct field *f, uint64_t now_ns)
 {
 	choice->hedge_at_ns = UINT64_MAX;
-	if (c->o.mode == LINNOS_CLUSTER_HEDGE && f->usual_us > 0 && f->n > 1 &&
+	if (c->o.mode == LINNOS_CLUSTER_HEDGE && f->median_us > 0 && f->n > 1 &&
 	    !(choice->flags & LINNOS_NEVER_HEDGE) && choice->bytes <= EXTRA_BYTES_MAX) {
 		double ratio = fmax(1, f->ratio[choice->replica]);
-		double wait_ns = c->o.hedge_percent / 100.0 * f->usual_us * NS_PER_US * ratio;
+		double probe_wait_ns =
+			c->o.hedge_percent / 100.0 * f->median_us * NS_PER_US * ratio;
 
-		choice->hedge_at_ns = now_ns + fmin(wait_ns, HEDGE_WAIT_MAX_NS);
+		choice->hedge_at_ns = now_ns + fmin(probe_wait_ns, HEDGE_WAIT_MAX_NS);
 	}
 }
 
@@ -313,7 +317,7 @@ int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *ch
 		.candidates = candidates,
 		.start_ns = now_ns,
 		.n = n,
-		.order = node_size_class(choice->bytes),
+		.size_class = node_size_class(choice->bytes),
 	};
 	choice->tried = 0;
 	choice->copy = -1;
@@ -321,18 +325,19 @@ int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *ch
 	c->stats.reads++;
 	budget_earn(&c->extra);
 	budget_earn(&c->copies);
-	budget_earn(&c->questions);
+	budget_earn(&c->queries);
 	if (choice->home == LINNOS_DEFAULT_ROUND_ROBIN)
 		choice->home = c->next_home++ % n;
-	look(c, choice, &f, now_ns);
-	own->blind = !node_has_recent_data(&c->knowing, node_of(c, choice, choice->home), now_ns);
-	choice->replica = near_best(c, &f);
+	expect_candidates(c, choice, &f, now_ns);
+	own->is_unknown =
+		!node_has_recent_data(&c->estimator, node_of(c, choice, choice->home), now_ns);
+	choice->replica = choose_near_best(c, &f);
 	kept = 1 - c->o.home_margin_percent / 100.0;
 	own->home_us = us_of(&f, choice->home);
 	own->best_us = us_of(&f, choice->replica);
 	if (f.ratio[choice->home] * kept <= f.ratio[choice->replica])
 		choice->replica = choice->home;
-	else if (!leaves(c, choice, f.ratio[choice->home]))
+	else if (!is_redirected(c, choice, f.ratio[choice->home]))
 		choice->replica = choice->home;
 	own->moved = choice->replica != (unsigned int)choice->home;
 	c->stats.moved += own->moved;
@@ -354,8 +359,8 @@ int linnos_cluster_choose_next(struct linnos_cluster *c, struct linnos_choice *c
 	int k;
 
 	pthread_mutex_lock(&c->lock);
-	look(c, choice, &f, now_ns);
-	k = near_best(c, &f);
+	expect_candidates(c, choice, &f, now_ns);
+	k = choose_near_best(c, &f);
 	if (k >= 0) {
 		choice->replica = k;
 		choice->tried |= 1u << k;
@@ -374,8 +379,8 @@ int linnos_cluster_choose_hedge(struct linnos_cluster *c, struct linnos_choice *
 
 	choice->hedge_at_ns = UINT64_MAX;
 	pthread_mutex_lock(&c->lock);
-	look(c, choice, &f, now_ns);
-	k = near_best(c, &f);
+	expect_candidates(c, choice, &f, now_ns);
+	k = choose_near_best(c, &f);
 	/* If all nodes are slow, a second read makes them slower. */
 	if (k >= 0 && f.ratio[k] >= SLOW)
 		k = -1;
@@ -410,25 +415,26 @@ void linnos_cluster_on_submit(struct linnos_cluster *c, struct linnos_attempt *s
 
 	pthread_mutex_lock(&c->lock);
 	n = node_of(c, choice, replica);
-	e = node_expect(&c->knowing, n, now_ns);
+	e = node_expect(&c->estimator, n, now_ns);
 	*s = (struct sending){
-		.lot = own->lot,
+		.assignment = own->assignment,
 		.sent_ns = now_ns,
 		.node = own->candidates[replica],
-		.expected_us =
-			fmin(e.ratio * usual_us(&c->knowing.usual, own->order), UINT32_MAX / 2),
-		.own = e.own,
-		.told = e.told,
+		.expected_us = fmin(e.ratio * median_us(&c->estimator.medians, own->size_class),
+				    UINT32_MAX / 2),
+		.own_ratio = e.own_ratio,
+		.agent_ratio = e.agent_ratio,
 		.kind = kind,
-		.order = own->order,
+		.size_class = own->size_class,
 	};
 	/*
 	 * A copy at the default node of a redirected read measures the latency that the read would
 	 * have had there.
 	 */
-	s->lot.left = false;
-	if (kind != LINNOS_PROBE_COPY || replica != (unsigned int)choice->home || !own->lot.left)
-		s->lot.wish = LINNOS_SLOWNESS_NONE;
+	s->assignment.left = false;
+	if (kind != LINNOS_PROBE_COPY || replica != (unsigned int)choice->home ||
+	    !own->assignment.left)
+		s->assignment.wish = LINNOS_SLOWNESS_NONE;
 	node_sent(n, s);
 	c->stats.sent++;
 	pthread_mutex_unlock(&c->lock);
@@ -436,17 +442,17 @@ void linnos_cluster_on_submit(struct linnos_cluster *c, struct linnos_attempt *s
 
 static void answered(struct linnos_cluster *c, const struct sending *s, double us, uint64_t now_ns)
 {
-	double usual = usual_us(&c->knowing.usual, s->order);
-	double ratio = usual > 0 ? us / usual : 1;
+	double median = median_us(&c->estimator.medians, s->size_class);
+	double ratio = median > 0 ? us / median : 1;
 
-	node_learn(&c->knowing, &c->nodes[s->node], s, ratio, now_ns);
+	node_learn(&c->estimator, &c->nodes[s->node], s, ratio, now_ns);
 	/* Only slow default nodes get probe copies. */
-	if (s->lot.wish != LINNOS_SLOWNESS_NONE)
-		linnos_guard_record_latency(&c->guard[false], s->lot, us);
+	if (s->assignment.wish != LINNOS_SLOWNESS_NONE)
+		linnos_guard_record_latency(&c->guard[false], s->assignment, us);
 	/* Probe copies and hedges are not representative of other reads. */
 	if (s->kind != LINNOS_PRIMARY_ATTEMPT)
 		return;
-	usual_add(&c->knowing.usual, s->order, us);
+	median_add(&c->estimator.medians, s->size_class, us);
 	if (s->expected_us) {
 		c->took_us += us - c->took_us * FORGOTTEN;
 		c->expected_us += s->expected_us - c->expected_us * FORGOTTEN;
@@ -467,7 +473,7 @@ void linnos_cluster_on_complete(struct linnos_cluster *c, struct linnos_attempt 
 	/*
 	 * A caller may hedge all late reads and cancel the first attempt; it counts as a slow one.
 	 */
-	if (end == LINNOS_CANCELLED && us >= SLOW * usual_us(&c->knowing.usual, s->order))
+	if (end == LINNOS_CANCELLED && us >= SLOW * median_us(&c->estimator.medians, s->size_class))
 		end = LINNOS_SUCCEEDED;
 	if (end == LINNOS_SUCCEEDED) {
 		answered(c, s, us, now_ns);
@@ -486,12 +492,12 @@ void linnos_cluster_on_answer(struct linnos_cluster *c, const struct linnos_choi
 	const struct sending *w = winner ? sending_of(winner) : NULL;
 
 	pthread_mutex_lock(&c->lock);
-	linnos_guard_record_latency(&c->guard[own->in_order], own->lot, us);
+	linnos_guard_record_latency(&c->guard[own->is_healthy], own->assignment, us);
 	/* Both guards need the mean of all reads. */
-	linnos_guard_record_latency(&c->guard[!own->in_order],
+	linnos_guard_record_latency(&c->guard[!own->is_healthy],
 				    (struct linnos_assignment){.wish = LINNOS_SLOWNESS_NONE}, us);
-	if (own->blind && !own->moved)
-		report_unknown_read_cost(c, us - usual_us(&c->knowing.usual, own->order));
+	if (own->is_unknown && !own->moved)
+		report_unknown_read_cost(c, us - median_us(&c->estimator.medians, own->size_class));
 	if (own->moved)
 		c->stats.saved_us += own->home_us - us;
 	if (w && w->kind == LINNOS_HEDGE_ATTEMPT)
@@ -524,17 +530,17 @@ int linnos_cluster_get_node(struct linnos_cluster *c, uint32_t node, uint64_t no
 				 c->n_nodes - 1);
 	pthread_mutex_lock(&c->lock);
 	n = &c->nodes[node];
-	e = node_expect(&c->knowing, n, now_ns);
+	e = node_expect(&c->estimator, n, now_ns);
 	s.state = n->failing	    ? LINNOS_FAILING
 		  : e.ratio >= SLOW ? LINNOS_SLOW
 		  : n->n_answered   ? LINNOS_HEALTHY
 				    : LINNOS_SILENT;
-	s.expected_us = fmin(e.ratio * usual_us(&c->knowing.usual, 0), UINT32_MAX / 2);
+	s.expected_us = fmin(e.ratio * median_us(&c->estimator.medians, 0), UINT32_MAX / 2);
 	s.in_flight = n->in_flight;
 	s.answered = n->n_answered;
 	s.errors = n->n_errors;
-	if (node_has_report(&c->knowing, n, now_ns))
-		s.report_age_us = since(n->told_of_ns, now_ns) / NS_PER_US;
+	if (node_has_report(&c->estimator, n, now_ns))
+		s.report_age_us = since(n->report_query_ns, now_ns) / NS_PER_US;
 	s.is_trusted = node_is_trusted(n);
 	pthread_mutex_unlock(&c->lock);
 	versioned_struct_copy_out(stats, bytes, &s, sizeof(s));

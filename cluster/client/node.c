@@ -27,7 +27,7 @@
 #define ERROR_FIRST 0.25
 #define ERROR_MAX 3.0
 #define ERROR_SHARE (1.0 / 8)
-#define ERROR_LEAST 0.1
+#define ERROR_MIN 0.1
 /* An agent whose error exceeds that of the client's own latencies by more than this is ignored. */
 #define TRUST_BEYOND 0.5
 /*
@@ -58,9 +58,9 @@ uint64_t random_next(uint64_t *state)
 unsigned int node_size_class(uint64_t bytes)
 {
 	uint64_t pages = (bytes + PAGE_BYTES - 1) / PAGE_BYTES;
-	unsigned int order = pages > 1 ? 64 - __builtin_clzll(pages - 1) : 0;
+	unsigned int size_class = pages > 1 ? 64 - __builtin_clzll(pages - 1) : 0;
 
-	return order < N_SIZE_CLASSES ? order : N_SIZE_CLASSES - 1;
+	return size_class < N_SIZE_CLASSES ? size_class : N_SIZE_CLASSES - 1;
 }
 
 /* Return the step by which a read moves a median, given the number of reads so far. */
@@ -72,34 +72,34 @@ static double step_of(uint32_t *n)
 	return is_early ? FIRST_STEP : STEP;
 }
 
-void usual_add(struct usual *u, unsigned int order, double us)
+void median_add(struct medians *u, unsigned int size_class, double us)
 {
-	bool is_first = !u->n[order];
-	double step = step_of(&u->n[order]);
+	bool is_first = !u->n[size_class];
+	double step = step_of(&u->n[size_class]);
 
 	if (is_first)
-		u->us[order] = us;
-	else if (us > u->us[order])
-		u->us[order] = fmin(us, u->us[order] * (1 + step));
+		u->us[size_class] = us;
+	else if (us > u->us[size_class])
+		u->us[size_class] = fmin(us, u->us[size_class] * (1 + step));
 	else
-		u->us[order] = fmax(us, u->us[order] / (1 + step));
+		u->us[size_class] = fmax(us, u->us[size_class] / (1 + step));
 }
 
 /* Return the median of the size class, or that of the nearest size class with data. */
-double usual_us(const struct usual *u, unsigned int order)
+double median_us(const struct medians *u, unsigned int size_class)
 {
 	for (unsigned int by = 0; by < N_SIZE_CLASSES; by++) {
-		if (order >= by && u->us[order - by] > 0)
-			return u->us[order - by];
-		if (order + by < N_SIZE_CLASSES && u->us[order + by] > 0)
-			return u->us[order + by];
+		if (size_class >= by && u->us[size_class - by] > 0)
+			return u->us[size_class - by];
+		if (size_class + by < N_SIZE_CLASSES && u->us[size_class + by] > 0)
+			return u->us[size_class + by];
 	}
 	return 0;
 }
 
 void node_init(struct node *n)
 {
-	*n = (struct node){.own_error = ERROR_FIRST, .told_error = ERROR_FIRST};
+	*n = (struct node){.own_error = ERROR_FIRST, .agent_error = ERROR_FIRST};
 }
 
 uint64_t since(uint64_t then_ns, uint64_t now_ns)
@@ -115,85 +115,89 @@ static double faded(uint64_t age_ns, uint64_t half_ns)
 /*
  * Return the time until a slow node is probed again, which is also the half-life of its slowness.
  */
-static uint64_t wait_ns(const struct knowing *k, const struct node *n)
+static uint64_t probe_wait_ns(const struct node_estimator *k, const struct node *n)
 {
-	unsigned int doublings = n->strikes ? n->strikes - 1 : 0;
-	double ns = k->wait_ns * (1u << (doublings < 9 ? doublings : 9));
+	unsigned int doublings = n->consecutive_slow ? n->consecutive_slow - 1 : 0;
+	double ns = k->probe_wait_ns * (1u << (doublings < 9 ? doublings : 9));
 
 	return fmin(ns, WAIT_MAX_NS);
 }
 
 /* Return how long the oldest read in flight has been waiting, relative to the median. */
-static double waited(const struct knowing *k, const struct node *n, uint64_t now_ns)
+static double waiting_ratio(const struct node_estimator *k, const struct node *n, uint64_t now_ns)
 {
-	double usual = n->oldest ? usual_us(&k->usual, n->oldest->order) : 0;
+	double median = n->oldest ? median_us(&k->medians, n->oldest->size_class) : 0;
 
-	return usual > 0 ? since(n->oldest->sent_ns, now_ns) / (NS_PER_US * usual) : 0;
+	return median > 0 ? since(n->oldest->sent_ns, now_ns) / (NS_PER_US * median) : 0;
 }
 
-bool node_has_report(const struct knowing *k, const struct node *n, uint64_t now_ns)
+bool node_has_report(const struct node_estimator *k, const struct node *n, uint64_t now_ns)
 {
-	return n->told > 0 && n->told_uses < k->report_max_uses &&
-	       since(n->told_of_ns, now_ns) < k->news_for_ns;
+	return n->agent_ratio > 0 && n->report_uses < k->report_max_uses &&
+	       since(n->report_query_ns, now_ns) < k->report_ttl_ns;
 }
 
-bool node_has_recent_data(const struct knowing *k, const struct node *n, uint64_t now_ns)
+bool node_has_recent_data(const struct node_estimator *k, const struct node *n, uint64_t now_ns)
 {
-	uint64_t last_ns = node_has_report(k, n, now_ns) && n->told_of_ns > n->heard_ns
-				   ? n->told_of_ns
-				   : n->heard_ns;
+	uint64_t last_ns =
+		node_has_report(k, n, now_ns) && n->report_query_ns > n->last_completion_ns
+			? n->report_query_ns
+			: n->last_completion_ns;
 
 	return n->in_flight || (last_ns && since(last_ns, now_ns) < KNOWN_FOR_NS);
 }
 
 bool node_is_trusted(const struct node *n)
 {
-	return n->told_error <= n->own_error + TRUST_BEYOND;
+	return n->agent_error <= n->own_error + TRUST_BEYOND;
 }
 
 /*
  * Return the ratio expected of a healthy node. It approaches the median if no read has completed
  * there for long, regardless of the agent's reports.
  */
-static double ordinary(const struct node *n, double told, uint64_t now_ns)
+static double healthy_ratio(const struct node *n, double told, uint64_t now_ns)
 {
-	return 1 +
-	       (fit_expect(&n->fit, told) - 1) * faded(since(n->heard_ns, now_ns), MEAN_HALF_NS);
+	return 1 + (fit_expect(&n->fit, told) - 1) *
+			   faded(since(n->last_completion_ns, now_ns), MEAN_HALF_NS);
 }
 
-struct expected node_expect(const struct knowing *k, const struct node *n, uint64_t now_ns)
+struct expected node_expect(const struct node_estimator *k, const struct node *n, uint64_t now_ns)
 {
 	double own_weight = 0, weight = 0, sum = 0;
 	struct expected e = {0};
 
-	if (n->heard_ns) {
-		double fade = faded(since(n->heard_ns, now_ns), HALF_NS);
+	if (n->last_completion_ns) {
+		double fade = faded(since(n->last_completion_ns, now_ns), HALF_NS);
 
-		own_weight = fade / (n->own_error + ERROR_LEAST);
+		own_weight = fade / (n->own_error + ERROR_MIN);
 		/* A slow node stays slow for longer, and does so while a probe is in flight. */
-		if (n->own >= SLOW)
-			fade = n->in_flight ? 1 : faded(since(n->heard_ns, now_ns), wait_ns(k, n));
-		e.own = 1 + (n->own - 1) * fade;
+		if (n->own_ratio >= SLOW)
+			fade = n->in_flight ? 1
+					    : faded(since(n->last_completion_ns, now_ns),
+						    probe_wait_ns(k, n));
+		e.own_ratio = 1 + (n->own_ratio - 1) * fade;
 	}
 	if (node_has_report(k, n, now_ns)) {
-		e.told = n->told * (1 + CROWDING * n->sent_since_asked);
+		e.agent_ratio = n->agent_ratio * (1 + CROWDING * n->sent_since_query);
 		if (node_is_trusted(n))
-			weight = 1 / (n->told_error + ERROR_LEAST);
-		if (n->told_of_ns > n->heard_ns)
+			weight = 1 / (n->agent_error + ERROR_MIN);
+		if (n->report_query_ns > n->last_completion_ns)
 			own_weight *= OLDER;
 		else
 			weight *= OLDER;
 	}
 	/* Combine in doublings, the unit of the errors. */
 	if (weight > 0) {
-		sum = (e.own > 0 ? own_weight * log2(e.own) : 0) + weight * log2(fmax(e.told, 1));
+		sum = (e.own_ratio > 0 ? own_weight * log2(e.own_ratio) : 0) +
+		      weight * log2(fmax(e.agent_ratio, 1));
 		e.ratio = exp2(sum / (own_weight + weight));
 	} else {
-		e.ratio = e.own > 0 ? e.own : 1;
+		e.ratio = e.own_ratio > 0 ? e.own_ratio : 1;
 	}
-	if (e.ratio < IN_ORDER)
-		e.ratio = ordinary(n, node_is_trusted(n) ? e.told : 0, now_ns);
-	e.ratio = fmax(e.ratio, waited(k, n, now_ns)) * (1 + CROWDING * n->in_flight);
+	if (e.ratio < HEALTHY_MAX)
+		e.ratio = healthy_ratio(n, node_is_trusted(n) ? e.agent_ratio : 0, now_ns);
+	e.ratio = fmax(e.ratio, waiting_ratio(k, n, now_ns)) * (1 + CROWDING * n->in_flight);
 	return e;
 }
 
@@ -207,8 +211,8 @@ void node_sent(struct node *n, struct sending *s)
 		n->oldest = s;
 	n->newest = s;
 	n->in_flight++;
-	n->sent_since_asked++;
-	n->told_uses++;
+	n->sent_since_query++;
+	n->report_uses++;
 }
 
 void node_forget(struct node *n, struct sending *s)
@@ -219,61 +223,66 @@ void node_forget(struct node *n, struct sending *s)
 	n->in_flight--;
 }
 
-static void be_wrong(float *error, double expected, double ratio)
+static void record_error(float *error, double expected, double ratio)
 {
-	double by = fabs(log2(fmax(expected, RATIO_LEAST) / fmax(ratio, RATIO_LEAST)));
+	double by = fabs(log2(fmax(expected, RATIO_MIN) / fmax(ratio, RATIO_MIN)));
 
 	*error += (fmin(by, ERROR_MAX) - *error) * ERROR_SHARE;
 }
 
-void node_learn(struct knowing *k, struct node *n, const struct sending *s, double ratio,
+void node_learn(struct node_estimator *k, struct node *n, const struct sending *s, double ratio,
 		uint64_t now_ns)
 {
-	be_wrong(&n->own_error, s->own > 0 ? s->own : 1, ratio);
-	if (s->told > 0) {
+	record_error(&n->own_error, s->own_ratio > 0 ? s->own_ratio : 1, ratio);
+	if (s->agent_ratio > 0) {
 		double step = step_of(&k->n_told);
 
-		k->told_offset += ratio > s->told ? step : -step;
-		k->told_offset = fmin(fmax(k->told_offset, -OFFSET_MAX), OFFSET_MAX);
-		be_wrong(&n->told_error, s->told, ratio);
+		k->agent_offset += ratio > s->agent_ratio ? step : -step;
+		k->agent_offset = fmin(fmax(k->agent_offset, -OFFSET_MAX), OFFSET_MAX);
+		record_error(&n->agent_error, s->agent_ratio, ratio);
 	}
 	/* Probes of a slow node are not representative of other reads. */
-	if (ratio < SLOW || !n->strikes) {
-		fit_fade(&n->fit, faded(since(n->heard_ns, now_ns), MEAN_HALF_NS));
-		fit_learn(&n->fit, s->told, fmin(fmax(ratio, RATIO_LEAST), SLOW));
+	if (ratio < SLOW || !n->consecutive_slow) {
+		fit_fade(&n->fit, faded(since(n->last_completion_ns, now_ns), MEAN_HALF_NS));
+		fit_learn(&n->fit, s->agent_ratio, fmin(fmax(ratio, RATIO_MIN), SLOW));
 	}
-	/* Adapt wait_ns to the time after which one probe in two is fast again. */
-	if (n->own >= SLOW && !n->failing && s->sent_ns > n->heard_ns) {
-		double age_ns = s->sent_ns - n->heard_ns, after = age_ns / wait_ns(k, n);
+	/* Adapt probe_wait_ns to the time after which one probe in two is fast again. */
+	if (n->own_ratio >= SLOW && !n->failing && s->sent_ns > n->last_completion_ns) {
+		double age_ns = s->sent_ns - n->last_completion_ns,
+		       after = age_ns / probe_wait_ns(k, n);
 
 		if (after > 1.0 / WAIT_NEAR && after < WAIT_NEAR)
-			k->wait_ns *= ratio < SLOW ? 1 / WAIT_STEP : WAIT_STEP;
-		k->wait_ns = fmin(fmax(k->wait_ns, WAIT_MIN_NS), WAIT_MAX_NS);
+			k->probe_wait_ns *= ratio < SLOW ? 1 / WAIT_STEP : WAIT_STEP;
+		k->probe_wait_ns = fmin(fmax(k->probe_wait_ns, WAIT_MIN_NS), WAIT_MAX_NS);
 	}
 	/*
 	 * Reads that were already in flight at the last completion belong to the same slow period.
 	 */
 	if (ratio < SLOW)
-		n->strikes = 0;
-	else if (s->sent_ns >= n->heard_ns || !n->strikes)
-		n->strikes++;
-	ratio = fmax(ratio, RATIO_LEAST);
-	n->own = ratio < SLOW && n->own < SLOW && n->heard_ns ? (n->own + ratio) / 2 : ratio;
+		n->consecutive_slow = 0;
+	else if (s->sent_ns >= n->last_completion_ns || !n->consecutive_slow)
+		n->consecutive_slow++;
+	ratio = fmax(ratio, RATIO_MIN);
+	n->own_ratio = ratio < SLOW && n->own_ratio < SLOW && n->last_completion_ns
+			       ? (n->own_ratio + ratio) / 2
+			       : ratio;
 	n->failing = false;
-	n->heard_ns = now_ns;
+	n->last_completion_ns = now_ns;
 	n->n_answered++;
 }
 
 void node_fail(struct node *n, uint64_t now_ns)
 {
-	n->strikes++;
-	n->own = FAILED;
+	n->consecutive_slow++;
+	n->own_ratio = FAILED;
 	n->failing = true;
-	n->heard_ns = now_ns;
+	n->last_completion_ns = now_ns;
 	n->n_errors++;
 }
 
-bool node_needs_probe(const struct knowing *k, const struct node *n, double ratio, uint64_t now_ns)
+bool node_needs_probe(const struct node_estimator *k, const struct node *n, double ratio,
+		      uint64_t now_ns)
 {
-	return ratio >= SLOW && !n->in_flight && since(n->heard_ns, now_ns) >= wait_ns(k, n);
+	return ratio >= SLOW && !n->in_flight &&
+	       since(n->last_completion_ns, now_ns) >= probe_wait_ns(k, n);
 }

@@ -5,7 +5,7 @@
  *
  * Healthy nodes differ little, and their differences persist. Their expected latency is the mean of
  * the reads of each node, corrected by how much the latest report of its agent deviates from the
- * agent's usual reports (fit.h).
+ * agent's median reports (fit.h).
  *
  * Two sources show that a node is unhealthy: the latencies of the client's own reads and the
  * predictions of the node's agent. Each is weighted by its recent accuracy for this node, and own
@@ -15,8 +15,8 @@
  * accurate than the client's own latencies, it is ignored.
  *
  * After a slow read a node counts as slow until another read is fast. The node is probed after a
- * wait, which doubles with each slow read. A read in flight counts with the time it has waited
- * already.
+ * wait, which doubles with each slow read. A read in flight counts with the time it has
+ * waiting_ratio already.
  *
  * If there are no data about a node, or they are too old, a read is expected to take the median.
  */
@@ -36,7 +36,7 @@
 #define NS_PER_MS 1000000ull
 
 /* A node is healthy up to this multiple of the median. */
-#define IN_ORDER 1.5
+#define HEALTHY_MAX 1.5
 /*
  * A node is slow from this multiple of the median on. A healthy drive exceeds it in about one read
  * in several tens.
@@ -46,60 +46,60 @@
 #define FAILED 1000.0
 
 /* The minimum ratio to the median. */
-#define RATIO_LEAST 0.01
+#define RATIO_MIN 0.01
 
 /* Medians of the latencies of a client's reads. */
-struct usual {
+struct medians {
 	double us[N_SIZE_CLASSES];  /* 0 if there is none */
 	uint32_t n[N_SIZE_CLASSES]; /* number of reads, up to FIRST_READS */
 };
 
-void usual_add(struct usual *u, unsigned int order, double us);
+void median_add(struct medians *u, unsigned int size_class, double us);
 /* Return 0 if there are no data. */
-double usual_us(const struct usual *u, unsigned int order);
+double median_us(const struct medians *u, unsigned int size_class);
 
 /* A read in flight, stored inside struct linnos_attempt. */
 struct sending {
 	struct sending *next, *previous;
 	uint64_t sent_ns;
 	uint32_t node, expected_us;
-	float own, told; /* ratio that each source alone would predict; 0 if none */
-	uint8_t kind, order;
-	struct linnos_assignment lot; /* of a copy: the assignment for the guard */
+	float own_ratio, agent_ratio; /* ratio that each source alone would predict; 0 if none */
+	uint8_t kind, size_class;
+	struct linnos_assignment assignment; /* of a copy: the assignment for the guard */
 };
 
 struct node {
 	struct sending *oldest, *newest;
 	uint32_t in_flight;
-	uint32_t strikes; /* number of consecutive slow periods */
+	uint32_t consecutive_slow; /* number of consecutive slow periods */
 	bool failing;
-	float own; /* recent ratio of own reads */
-	float own_error, told_error;
+	float own_ratio; /* recent ratio of own reads */
+	float own_error, agent_error;
 	struct fit fit;
-	uint64_t heard_ns; /* time of the last completion; 0 if there is none */
+	uint64_t last_completion_ns; /* time of the last completion; 0 if there is none */
 	uint64_t n_answered, n_errors;
 
-	float told; /* ratio reported by its agent; 0 if there is none */
-	uint32_t told_uses, sent_since_asked;
-	uint64_t told_of_ns; /* time of the query that the report answers */
-	uint64_t asked_ns;   /* time of the last query */
-	uint64_t cookie;     /* cookie of the last query; 0 if it is answered */
-	uint32_t asked_bytes, unanswered;
+	float agent_ratio; /* ratio reported by its agent; 0 if there is none */
+	uint32_t report_uses, sent_since_query;
+	uint64_t report_query_ns; /* time of the query that the report answers */
+	uint64_t last_query_ns;	  /* time of the last query */
+	uint64_t cookie;	  /* cookie of the last query; 0 if it is answered */
+	uint32_t query_bytes, unanswered;
 };
 
 /* The parameters of all nodes of a client. */
-struct knowing {
-	struct usual usual;
-	uint64_t news_for_ns;
-	double wait_ns; /* initial time until a slow node is probed */
+struct node_estimator {
+	struct medians medians;
+	uint64_t report_ttl_ns;
+	double probe_wait_ns; /* initial time until a slow node is probed */
 	uint32_t report_max_uses;
-	double told_offset; /* median of the latency of reads minus that predicted by agents,
+	double agent_offset; /* median of the latency of reads minus that predicted by agents,
 			       relative to the median latency */
 	uint32_t n_told;
 };
 
 struct expected {
-	double own, told; /* as in struct sending */
+	double own_ratio, agent_ratio; /* as in struct sending */
 	double ratio;
 };
 
@@ -110,19 +110,20 @@ uint64_t since(uint64_t then_ns, uint64_t now_ns);
 uint64_t random_next(uint64_t *state);
 unsigned int node_size_class(uint64_t bytes);
 void node_init(struct node *n);
-struct expected node_expect(const struct knowing *k, const struct node *n, uint64_t now_ns);
+struct expected node_expect(const struct node_estimator *k, const struct node *n, uint64_t now_ns);
 void node_sent(struct node *n, struct sending *s);
 /* Remove a read that is no longer in flight. */
 void node_forget(struct node *n, struct sending *s);
 /* Record a latency, as a ratio to the median. */
-void node_learn(struct knowing *k, struct node *n, const struct sending *s, double ratio,
+void node_learn(struct node_estimator *k, struct node *n, const struct sending *s, double ratio,
 		uint64_t now_ns);
 void node_fail(struct node *n, uint64_t now_ns);
-bool node_has_report(const struct knowing *k, const struct node *n, uint64_t now_ns);
+bool node_has_report(const struct node_estimator *k, const struct node *n, uint64_t now_ns);
 /* Return true if own reads or the agent have provided data recently. */
-bool node_has_recent_data(const struct knowing *k, const struct node *n, uint64_t now_ns);
+bool node_has_recent_data(const struct node_estimator *k, const struct node *n, uint64_t now_ns);
 bool node_is_trusted(const struct node *n);
 /* Return true if a probe should check whether the node is still slow. */
-bool node_needs_probe(const struct knowing *k, const struct node *n, double ratio, uint64_t now_ns);
+bool node_needs_probe(const struct node_estimator *k, const struct node *n, double ratio,
+		      uint64_t now_ns);
 
 #endif

@@ -22,7 +22,7 @@ enum {
 	BYTES = 24,
 	/* of a query */
 	PAGE = 28,
-	QUESTION_REST = 32,
+	QUERY_REST = 32,
 	/* of an answer */
 	LATENCY_US = 28,
 	PENDING = 32,
@@ -32,7 +32,7 @@ enum {
 	ANSWER_REST = 56,
 };
 
-enum { IS_QUESTION = 1, IS_ANSWER = 2 };
+enum { IS_QUERY = 1, IS_ANSWER = 2 };
 
 static const char magic[4] = {'L', 'N', 'A', 'G'};
 
@@ -104,31 +104,30 @@ static enum datagram_fault check(const uint8_t *datagram, size_t bytes, unsigned
 		return DATAGRAM_NOT_SIGNED;
 	if (key_bytes && !tag_is_right(key, key_bytes, datagram))
 		return DATAGRAM_NOT_SIGNED;
-	if (get(datagram + FLAGS, 2) & ~QUESTION_FLAGS || !get(datagram + BYTES, 4))
+	if (get(datagram + FLAGS, 2) & ~QUERY_FLAGS || !get(datagram + BYTES, 4))
 		return DATAGRAM_MALFORMED;
 	return DATAGRAM_GOOD;
 }
 
-size_t question_write(const struct question *question, const void *key, size_t key_bytes,
-		      uint8_t datagram[DATAGRAM_BYTES_MAX])
+size_t query_write(const struct query *query, const void *key, size_t key_bytes,
+		   uint8_t datagram[DATAGRAM_BYTES_MAX])
 {
-	begin(datagram, IS_QUESTION, question->flags, question->cookie, question->drive,
-	      question->bytes);
-	put(datagram + PAGE, question->page, 4);
+	begin(datagram, IS_QUERY, query->flags, query->cookie, query->drive, query->bytes);
+	put(datagram + PAGE, query->page, 4);
 	return sign(datagram, key, key_bytes);
 }
 
-enum datagram_fault question_read(struct question *question, const void *key, size_t key_bytes,
-				  const uint8_t *datagram, size_t bytes)
+enum datagram_fault query_read(struct query *query, const void *key, size_t key_bytes,
+			       const uint8_t *datagram, size_t bytes)
 {
-	enum datagram_fault fault = check(datagram, bytes, IS_QUESTION, key, key_bytes);
+	enum datagram_fault fault = check(datagram, bytes, IS_QUERY, key, key_bytes);
 
 	if (fault)
 		return fault;
 	if (!sodium_is_zero(datagram + N_DRIVES, BYTES - N_DRIVES) ||
-	    !sodium_is_zero(datagram + QUESTION_REST, DATAGRAM_BYTES - QUESTION_REST))
+	    !sodium_is_zero(datagram + QUERY_REST, DATAGRAM_BYTES - QUERY_REST))
 		return DATAGRAM_MALFORMED;
-	*question = (struct question){
+	*query = (struct query){
 		.cookie = get(datagram + COOKIE, 8),
 		.bytes = get(datagram + BYTES, 4),
 		.page = get(datagram + PAGE, 4),

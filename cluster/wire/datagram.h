@@ -20,12 +20,12 @@
 #define KEY_BYTES_MAX 256
 
 /*
- * For &question.flags; both have the values of the kernel's BLK_EXPECT_QUERY_ONLY and
+ * For &query.flags; both have the values of the kernel's BLK_EXPECT_QUERY_ONLY and
  * BLK_EXPECT_HAS_PAGE.
  */
-#define QUESTION_LOOK 0x1u
-#define QUESTION_AT 0x2u
-#define QUESTION_FLAGS (QUESTION_LOOK | QUESTION_AT)
+#define QUERY_ONLY 0x1u
+#define QUERY_HAS_PAGE 0x2u
+#define QUERY_FLAGS (QUERY_ONLY | QUERY_HAS_PAGE)
 
 /*
  * For &answer.state. The lower bits are the kernel's BLK_EXPECT_SLOW, STALE, PROBE and
@@ -43,14 +43,14 @@
 #define KNOWN_NO_KERNEL 0xffffu
 
 /**
- * struct question - a query
+ * struct query - a query
  * @cookie: returned in the answer
  * @bytes: size of the read, not 0
- * @page: its offset on the drive in units of 4096 bytes, with %QUESTION_AT
+ * @page: its offset on the drive in units of 4096 bytes, with %QUERY_HAS_PAGE
  * @drive: index of the drive in the agent's configuration, from 0
- * @flags: %QUESTION_LOOK if no read will follow
+ * @flags: %QUERY_ONLY if no read will follow
  */
-struct question {
+struct query {
 	uint64_t cookie;
 	uint32_t bytes;
 	uint32_t page;
@@ -87,16 +87,16 @@ struct answer {
 };
 
 /* @key_bytes is 0 if there is no key. Both functions return the length of the datagram. */
-size_t question_write(const struct question *question, const void *key, size_t key_bytes,
-		      uint8_t datagram[DATAGRAM_BYTES_MAX]);
+size_t query_write(const struct query *query, const void *key, size_t key_bytes,
+		   uint8_t datagram[DATAGRAM_BYTES_MAX]);
 size_t answer_write(const struct answer *answer, const void *key, size_t key_bytes,
 		    uint8_t datagram[DATAGRAM_BYTES_MAX]);
 
 /* Result of parsing a datagram. */
 enum datagram_fault { DATAGRAM_GOOD, DATAGRAM_MALFORMED, DATAGRAM_NOT_SIGNED };
 
-enum datagram_fault question_read(struct question *question, const void *key, size_t key_bytes,
-				  const uint8_t *datagram, size_t bytes);
+enum datagram_fault query_read(struct query *query, const void *key, size_t key_bytes,
+			       const uint8_t *datagram, size_t bytes);
 enum datagram_fault answer_read(struct answer *answer, const void *key, size_t key_bytes,
 				const uint8_t *datagram, size_t bytes);
 

@@ -78,7 +78,7 @@ struct scenario {
 	struct linnos_cluster_options options;
 };
 
-struct query_sent {
+struct sent_query {
 	struct read *read;
 	uint32_t client, node, sent_at_query;
 	uint32_t us, pending;
@@ -229,7 +229,7 @@ static uint32_t predicted_us(const struct drive *d)
 
 static void report_arrives(void *subject)
 {
-	struct query_sent *q = subject;
+	struct sent_query *q = subject;
 	struct client *c = &clients[q->client];
 
 	if (c->cluster)
@@ -250,9 +250,9 @@ static void report_arrives(void *subject)
 
 static void arrive_at_agent(void *subject)
 {
-	struct query_sent *q = subject;
+	struct sent_query *q = subject;
 	const struct drive *d = &drives[q->node];
-	struct question question;
+	struct query query;
 
 	if (!strcmp(scenario.agents, "dead")) {
 		if (q->read)
@@ -266,17 +266,16 @@ static void arrive_at_agent(void *subject)
 		q->us = LIE_US_FAST, q->pending = 0;
 	else if (!q->node && !strcmp(scenario.agents, "slow"))
 		q->us = LIE_US_SLOW, q->pending = 1000;
-	if (clients[q->client].cluster &&
-	    !question_read(&question, NULL, 0, q->datagram, q->bytes)) {
+	if (clients[q->client].cluster && !query_read(&query, NULL, 0, q->datagram, q->bytes)) {
 		struct answer answer = {
-			.cookie = question.cookie,
+			.cookie = query.cookie,
 			.clock_ns = now_ns,
 			.generation = 1,
-			.bytes = question.bytes,
+			.bytes = query.bytes,
 			.latency_us = q->us,
 			.pending = q->pending,
 			.n_drives = 1,
-			.flags = question.flags,
+			.flags = query.flags,
 			.known = q->us ? BLK_EXPECT_LATENCY : BLK_EXPECT_NO_MODEL,
 			.state = STATE_PENDING_KNOWN,
 		};
@@ -289,10 +288,10 @@ static void arrive_at_agent(void *subject)
 
 static void send_query(uint32_t client, uint32_t node, struct read *read)
 {
-	struct query_sent *q = allocate(1, sizeof(*q));
+	struct sent_query *q = allocate(1, sizeof(*q));
 	struct client *c = &clients[client];
 
-	*q = (struct query_sent){.client = client, .node = node, .read = read};
+	*q = (struct sent_query){.client = client, .node = node, .read = read};
 	if (read)
 		read->n_holders++;
 	if (c->cluster)

@@ -18,14 +18,14 @@ static const char key[] = "sixteen bytes, and a few more";
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void ask(void *drives, const struct question *question, uint64_t now_ns,
+static void ask(void *drives, const struct query *query, uint64_t now_ns,
 		struct answer *answer)
 {
 	(void)drives;
 	(void)now_ns;
-	if (question->drive >= DRIVES || !question->bytes)
+	if (query->drive >= DRIVES || !query->bytes)
 		abort();
-	answer->latency_us = question->page;
+	answer->latency_us = query->page;
 }
 
 static void read_configuration(const uint8_t *data, size_t size)

@@ -7,14 +7,13 @@
 
 static unsigned int asked;
 
-static void ask(void *drives, const struct question *question, uint64_t now_ns,
-		struct answer *answer)
+static void ask(void *drives, const struct query *query, uint64_t now_ns, struct answer *answer)
 {
 	(void)drives;
 	(void)now_ns;
 	asked++;
 	answer->known = BLK_EXPECT_LATENCY;
-	answer->latency_us = 100 + question->drive;
+	answer->latency_us = 100 + query->drive;
 }
 
 static struct key keys[KEYS_MAX];
@@ -41,14 +40,14 @@ static struct rate plenty(void)
 	return rate;
 }
 
-TEST(a_question_is_answered_in_its_own_length)
+TEST(answer_is_as_long_as_the_query)
 {
-	struct question question = {.cookie = 5, .bytes = 4096, .drive = 1};
+	struct query query = {.cookie = 5, .bytes = 4096, .drive = 1};
 	struct agent agent = agent_of(NULL);
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
 	struct rate rate = plenty();
 	struct answer answer;
-	size_t bytes = question_write(&question, NULL, 0, datagram);
+	size_t bytes = query_write(&query, NULL, 0, datagram);
 
 	assert(agent_answer(&agent, &rate, true, 99, datagram, bytes) == bytes);
 	assert(!answer_read(&answer, NULL, 0, datagram, bytes));
@@ -57,98 +56,80 @@ TEST(a_question_is_answered_in_its_own_length)
 	assert(agent.answered == 1);
 }
 
-TEST(who_is_not_named_and_who_asks_too_often_is_ignored_and_asks_no_drive)
+enum fault { NONE, TRUNCATED, EMPTY, UNSIGNED, OTHER_KEY, UNKNOWN_DRIVE, NOT_ALLOWED };
+
+static const char first_key[] = "the first key, of 16 and more";
+static const char second_key[] = "the second key, of 16 and more";
+
+/* Send a query with a fault ten times; the allowed rate is one query, which faults do not use up.
+ */
+static void check_fault(const char *key, enum fault fault, enum ignored reason)
 {
-	struct question question = {.bytes = 4096};
+	static const char other[] = "another key, of 16 and more";
+	const char *signer = fault == UNSIGNED ? NULL : fault == OTHER_KEY ? other : key;
+	struct query query = {.bytes = 4096, .drive = fault == UNKNOWN_DRIVE ? 2 : 0};
+	struct agent agent = agent_of(key);
+	uint8_t datagram[DATAGRAM_BYTES_MAX];
+	struct rate rate = plenty();
+
+	for (unsigned int k = 0; k < 10; k++) {
+		size_t bytes = query_write(&query, signer, signer ? strlen(signer) : 0, datagram);
+
+		if (fault == TRUNCATED)
+			bytes--;
+		if (fault == EMPTY)
+			bytes = 0;
+		assert(!agent_answer(&agent, fault == NOT_ALLOWED ? NULL : &rate, true, 1, datagram,
+				     bytes));
+	}
+	assert(agent.ignored[reason] == 10 && !asked && !agent.answered);
+	assert(fault == UNKNOWN_DRIVE || !rate.due_ns);
+}
+
+TEST(agent_ignores_and_counts_queries_with_a_fault)
+{
+	check_fault(NULL, NOT_ALLOWED, IGNORED_STRANGER);
+	check_fault(NULL, TRUNCATED, IGNORED_MALFORMED);
+	check_fault(NULL, EMPTY, IGNORED_MALFORMED);
+	check_fault(NULL, UNKNOWN_DRIVE, IGNORED_NO_DRIVE);
+	check_fault(first_key, UNSIGNED, IGNORED_NOT_SIGNED);
+	check_fault(first_key, OTHER_KEY, IGNORED_NOT_SIGNED);
+}
+
+TEST(agent_ignores_queries_beyond_the_rate)
+{
+	struct query query = {.bytes = 4096};
 	struct agent agent = agent_of(NULL);
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
 	struct rate rate;
-	size_t bytes = question_write(&question, NULL, 0, datagram);
+	size_t bytes = query_write(&query, NULL, 0, datagram);
 
-	assert(!agent_answer(&agent, NULL, true, 0, datagram, bytes));
-	assert(agent.ignored[IGNORED_STRANGER] == 1);
 	rate_set(&rate, 1);
 	assert(agent_answer(&agent, &rate, true, 1, datagram, bytes) == bytes);
-	question_write(&question, NULL, 0, datagram);
+	query_write(&query, NULL, 0, datagram);
 	assert(!agent_answer(&agent, &rate, true, 1, datagram, bytes));
 	assert(agent.ignored[IGNORED_TOO_MANY] == 1 && asked == 1);
 }
 
-TEST(what_is_ignored_takes_nothing_from_who_asks_rightly)
+TEST(answer_is_signed_with_the_key_of_the_query)
 {
-	static const char key[] = "0123456789abcdef";
-	struct question question = {.bytes = 4096};
-	struct agent agent = agent_of(key);
-	uint8_t datagram[DATAGRAM_BYTES_MAX] = {0};
-	struct rate rate;
-	size_t bytes;
-
-	rate_set(&rate, 1);
-	for (unsigned int k = 0; k < 10; k++) {
-		assert(!agent_answer(&agent, &rate, true, 1, datagram, 1));
-		bytes = question_write(&question, "another key, as long", 20, datagram);
-		assert(!agent_answer(&agent, &rate, true, 1, datagram, bytes));
-	}
-	assert(agent.ignored[IGNORED_MALFORMED] == 10 && agent.ignored[IGNORED_NOT_SIGNED] == 10);
-	bytes = question_write(&question, key, strlen(key), datagram);
-	assert(agent_answer(&agent, &rate, true, 1, datagram, bytes) == bytes && asked == 1);
-}
-
-TEST(what_is_not_signed_is_ignored_where_there_is_a_key)
-{
-	static const char key[] = "0123456789abcdef";
-	struct question question = {.bytes = 4096};
-	struct agent agent = agent_of(key);
+	static const char *const signers[] = {first_key, second_key};
+	struct query query = {.bytes = 4096};
+	struct agent agent = agent_of(first_key);
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
 	struct rate rate = plenty();
 	struct answer answer;
-	size_t bytes = question_write(&question, NULL, 0, datagram);
-
-	assert(!agent_answer(&agent, &rate, true, 0, datagram, bytes));
-	bytes = question_write(&question, "another key, as long", 20, datagram);
-	assert(!agent_answer(&agent, &rate, true, 0, datagram, bytes));
-	assert(agent.ignored[IGNORED_NOT_SIGNED] == 2 && !asked);
-	bytes = question_write(&question, key, strlen(key), datagram);
-	assert(agent_answer(&agent, &rate, true, 0, datagram, bytes) == DATAGRAM_BYTES_MAX);
-	assert(!answer_read(&answer, key, strlen(key), datagram, bytes));
-}
-
-TEST(a_drive_that_is_none_and_what_is_no_question_are_ignored)
-{
-	struct question question = {.bytes = 4096, .drive = 2};
-	struct agent agent = agent_of(NULL);
-	uint8_t datagram[DATAGRAM_BYTES_MAX] = {0};
-	struct rate rate = plenty();
-
-	assert(!agent_answer(&agent, &rate, true, 0, datagram, 0));
-	assert(!agent_answer(&agent, &rate, true, 0, datagram, DATAGRAM_BYTES));
-	assert(!agent_answer(&agent, &rate, true, 0, datagram, 100000));
-	assert(agent.ignored[IGNORED_MALFORMED] == 3);
-	question_write(&question, NULL, 0, datagram);
-	assert(!agent_answer(&agent, &rate, true, 0, datagram, DATAGRAM_BYTES));
-	assert(agent.ignored[IGNORED_NO_DRIVE] == 1 && !asked && !agent.answered);
-}
-
-TEST(questions_signed_with_either_of_two_keys_are_answered_with_the_same)
-{
-	static const char *const signers[] = {"the old key, of sixteen", "the new key, of sixteen"};
-	struct question question = {.bytes = 4096};
-	struct agent agent = agent_of(signers[0]);
-	uint8_t datagram[DATAGRAM_BYTES_MAX];
-	struct answer answer;
-	struct rate rate;
 	size_t bytes;
 
-	keys[1].bytes = strlen(signers[1]);
-	memcpy(keys[1].key, signers[1], keys[1].bytes);
+	keys[1].bytes = strlen(second_key);
+	memcpy(keys[1].key, second_key, keys[1].bytes);
 	agent.n_keys = 2;
-	rate_set(&rate, 1000);
 	for (int k = 0; k < 2; k++) {
-		bytes = question_write(&question, signers[k], strlen(signers[k]), datagram);
+		bytes = query_write(&query, signers[k], strlen(signers[k]), datagram);
 		assert(agent_answer(&agent, &rate, true, 1, datagram, bytes) == bytes);
 		assert(!answer_read(&answer, signers[k], strlen(signers[k]), datagram, bytes));
 	}
-	bytes = question_write(&question, "a key that is none of them", 26, datagram);
-	assert(!agent_answer(&agent, &rate, true, 1, datagram, bytes));
-	assert(agent.ignored[IGNORED_NOT_SIGNED] == 1);
+	/* on the local socket nothing is signed */
+	bytes = query_write(&query, NULL, 0, datagram);
+	assert(agent_answer(&agent, &rate, false, 1, datagram, bytes) == DATAGRAM_BYTES);
 }

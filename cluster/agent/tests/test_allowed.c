@@ -19,7 +19,7 @@ static bool has(const char *text, const char *address)
 	return network_of(&network, 1, (struct sockaddr *)&ipv6);
 }
 
-TEST(a_network_has_its_addresses_and_no_others)
+TEST(network_contains_its_addresses_only)
 {
 	assert(has("10.0.1.0/24", "10.0.1.0") && has("10.0.1.0/24", "10.0.1.255"));
 	assert(!has("10.0.1.0/24", "10.0.2.0") && !has("10.0.1.0/24", "10.0.0.255"));
@@ -32,7 +32,7 @@ TEST(a_network_has_its_addresses_and_no_others)
 	assert(has("10.0.1.0/24", "::ffff:10.0.1.9"));
 }
 
-TEST(what_is_no_network_is_not_taken)
+TEST(invalid_networks_are_refused)
 {
 	static const char *const wrong[] = {
 		"",	      "10.0.0",	     "10.0.0.0/33",
@@ -46,7 +46,7 @@ TEST(what_is_no_network_is_not_taken)
 		assert(!network_parse(&network, wrong[k]));
 }
 
-TEST(the_first_network_counts_and_other_families_have_none)
+TEST(first_matching_network_is_used)
 {
 	struct sockaddr_in from = {.sin_family = AF_INET};
 	struct sockaddr local = {.sa_family = AF_UNIX};
@@ -62,7 +62,7 @@ TEST(the_first_network_counts_and_other_families_have_none)
 	assert(!network_of(networks, 2, &local));
 }
 
-TEST(as_many_as_the_rate_says_and_a_tenth_of_a_second_at_once)
+TEST(rate_allows_a_burst_of_a_tenth_of_a_second)
 {
 	uint64_t now_ns = 5000000000;
 	unsigned int at_once = 0, later = 0;
@@ -78,7 +78,7 @@ TEST(as_many_as_the_rate_says_and_a_tenth_of_a_second_at_once)
 	assert(later == 1000);
 }
 
-TEST(a_rate_of_none_lets_none_through)
+TEST(rate_of_zero_refuses_all)
 {
 	struct rate rate;
 

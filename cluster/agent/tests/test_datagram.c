@@ -3,12 +3,12 @@
 #include "../../../liblinnos/tests/test.h"
 #include "datagram.h"
 
-static const struct question question = {
+static const struct query query = {
 	.cookie = 0x1122334455667788,
 	.bytes = 4096,
 	.page = 0x01020304,
 	.drive = 0x0506,
-	.flags = QUESTION_LOOK | QUESTION_AT,
+	.flags = QUERY_ONLY | QUERY_HAS_PAGE,
 };
 
 static const struct answer answer = {
@@ -20,27 +20,27 @@ static const struct answer answer = {
 	.pending = 0x51525354,
 	.drive = 0x0506,
 	.n_drives = 0x0708,
-	.flags = QUESTION_AT,
+	.flags = QUERY_HAS_PAGE,
 	.known = 6,
 	.state = 0x0301,
 };
 
-TEST(a_question_is_the_bytes_of_the_format)
+TEST(query_has_the_documented_bytes)
 {
 	static const uint8_t expected[DATAGRAM_BYTES] = {
 		'L',  'N',  'A', 'G', 1, 1, 3, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
 		0x06, 0x05, 0,	 0,   0, 0, 0, 0, 0,	0x10, 0,    0,	  0x04, 0x03, 0x02, 0x01,
 	};
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
-	struct question again;
+	struct query again;
 
-	assert(question_write(&question, NULL, 0, datagram) == DATAGRAM_BYTES);
+	assert(query_write(&query, NULL, 0, datagram) == DATAGRAM_BYTES);
 	assert(!memcmp(datagram, expected, sizeof(expected)));
-	assert(question_read(&again, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_GOOD);
-	assert(!memcmp(&again, &question, sizeof(question)));
+	assert(query_read(&again, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_GOOD);
+	assert(!memcmp(&again, &query, sizeof(query)));
 }
 
-TEST(an_answer_is_the_bytes_of_the_format)
+TEST(answer_has_the_documented_bytes)
 {
 	static const uint8_t expected[DATAGRAM_BYTES] = {
 		'L',  'N',  'A',  'G',	1,    2,    2,	  0,	0x88, 0x77, 0x66, 0x55, 0x44, 0x33,
@@ -62,41 +62,40 @@ TEST(an_answer_is_the_bytes_of_the_format)
 	assert(again.state == answer.state);
 }
 
-TEST(each_byte_that_must_be_as_it_is_is_looked_at)
+TEST(every_fixed_byte_of_a_query_is_checked)
 {
 	static const unsigned int free_bytes[] = {8,  9,  10, 11, 12, 13, 14, 15, 16,
 						  17, 24, 25, 26, 27, 28, 29, 30, 31};
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
-	struct question again;
+	struct query again;
 
-	question_write(&question, NULL, 0, datagram);
+	query_write(&query, NULL, 0, datagram);
 	for (unsigned int k = 0; k < DATAGRAM_BYTES; k++) {
 		bool is_free = false;
 
 		for (unsigned int f = 0; f < sizeof(free_bytes) / sizeof(*free_bytes); f++)
 			is_free |= free_bytes[f] == k;
 		datagram[k] ^= 0x80;
-		assert((question_read(&again, NULL, 0, datagram, DATAGRAM_BYTES) ==
-			DATAGRAM_GOOD) == is_free);
+		assert((query_read(&again, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_GOOD) ==
+		       is_free);
 		datagram[k] ^= 0x80;
 	}
 }
 
-TEST(only_the_two_lengths_and_a_size_are_taken)
+TEST(datagram_of_another_length_is_malformed)
 {
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
-	struct question again, of_nothing = question;
+	struct query again, of_nothing = query;
 
-	question_write(&question, NULL, 0, datagram);
+	query_write(&query, NULL, 0, datagram);
 	for (size_t bytes = 0; bytes < 2 * DATAGRAM_BYTES_MAX; bytes++)
-		assert(!question_read(&again, NULL, 0, datagram, bytes) ==
-		       (bytes == DATAGRAM_BYTES));
+		assert(!query_read(&again, NULL, 0, datagram, bytes) == (bytes == DATAGRAM_BYTES));
 	of_nothing.bytes = 0;
-	question_write(&of_nothing, NULL, 0, datagram);
-	assert(question_read(&again, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_MALFORMED);
+	query_write(&of_nothing, NULL, 0, datagram);
+	assert(query_read(&again, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_MALFORMED);
 }
 
-TEST(a_tag_covers_every_byte_and_is_asked_for_where_there_is_a_key)
+TEST(tag_covers_every_byte_and_is_required_with_a_key)
 {
 	static const char key[] = "sixteen bytes and more", other[] = "Sixteen bytes and more";
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
@@ -116,16 +115,16 @@ TEST(a_tag_covers_every_byte_and_is_asked_for_where_there_is_a_key)
 	}
 }
 
-TEST(a_question_is_no_answer)
+TEST(query_is_not_accepted_as_answer)
 {
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
-	struct question asked;
+	struct query asked;
 	struct answer told;
 
-	question_write(&question, NULL, 0, datagram);
+	query_write(&query, NULL, 0, datagram);
 	assert(answer_read(&told, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_MALFORMED);
 	answer_write(&answer, NULL, 0, datagram);
-	assert(question_read(&asked, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_MALFORMED);
+	assert(query_read(&asked, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_MALFORMED);
 }
 
 /* Keys shorter and longer than a block of SHA-256; the tags were computed with Python's hmac. */
@@ -144,7 +143,7 @@ TEST(signed_query_has_the_hmac_of_rfc_2104)
 
 	memset(key, 0x0b, sizeof(key));
 	for (unsigned int k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
-		assert(question_write(&question, key, cases[k].key_bytes, datagram) ==
+		assert(query_write(&query, key, cases[k].key_bytes, datagram) ==
 		       DATAGRAM_BYTES_MAX);
 		for (unsigned int i = 0; i < DATAGRAM_TAG_BYTES; i++)
 			sprintf(text + 2 * i, "%02x", datagram[DATAGRAM_BYTES + i]);

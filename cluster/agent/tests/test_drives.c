@@ -84,15 +84,15 @@ ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at)
 
 static struct answer told_of(struct drive *drive, uint64_t now_ns)
 {
-	struct question question = {.bytes = 4096};
+	struct query query = {.bytes = 4096};
 	struct answer answer = {0};
 
-	drive_ask(drive, &question, now_ns, &answer);
+	drive_query(drive, &query, now_ns, &answer);
 	return answer;
 }
 
 /* This test comes first, because the module is opened only once. */
-TEST(a_drive_that_is_pulled_is_gone_without_linnos_too_and_comes_back)
+TEST(removed_drive_is_reported_gone_and_is_reopened)
 {
 	struct drive drive;
 	struct answer answer;
@@ -115,7 +115,7 @@ TEST(a_drive_that_is_pulled_is_gone_without_linnos_too_and_comes_back)
 	assert(!(told_of(&drive, 5 * SECOND_NS).state & STATE_PENDING_KNOWN));
 }
 
-TEST(the_module_is_asked_whatever_a_driver_says_that_knows_no_question)
+TEST(module_is_queried_if_the_driver_does_not_know_the_ioctl)
 {
 	static const int errors[] = {ENOTTY, EINVAL};
 	struct drive drive;

@@ -29,7 +29,7 @@ static void begin(void)
 	rate_set(&limit, 100); /* a burst of 11 */
 }
 
-TEST(source_that_asks_too_often_silences_no_other)
+TEST(source_over_its_rate_does_not_block_others)
 {
 	begin();
 	assert(taken(1, 1000) == 11);
@@ -37,7 +37,7 @@ TEST(source_that_asks_too_often_silences_no_other)
 	assert(taken(1, 10) == 0);
 }
 
-TEST(invented_sources_silence_no_other)
+TEST(forged_sources_do_not_block_others)
 {
 	begin();
 	for (uint32_t round = 0; round < 10; round++) {

@@ -50,10 +50,10 @@ static void feed(enum request_event event, uint64_t request, uint64_t time_ns)
 /* Query the drive, given the kernel's number of requests in flight. */
 static struct answer asked_where(uint32_t kernel, uint64_t now_ns)
 {
-	struct question question = {.bytes = 4096, .flags = QUESTION_LOOK};
+	struct query query = {.bytes = 4096, .flags = QUERY_ONLY};
 	struct answer answer = {.state = STATE_PENDING_KNOWN, .pending = kernel};
 
-	watched_ask(&drives[0], &question, now_ns, &answer);
+	watched_query(&drives[0], &query, now_ns, &answer);
 	assert(answer.known == BLK_EXPECT_LATENCY);
 	assert(answer.state & STATE_PENDING_PAGES && answer.state & STATE_PENDING_KNOWN);
 	return answer;
@@ -64,7 +64,7 @@ static struct answer asked(uint64_t now_ns)
 	return asked_where(UINT32_MAX, now_ns);
 }
 
-TEST(what_is_fed_is_what_an_observer_sees)
+TEST(watched_records_equal_an_observer)
 {
 	enum { IOS = 64, STEPS = 20000 };
 	static struct {
@@ -111,7 +111,7 @@ TEST(what_is_fed_is_what_an_observer_sees)
 	}
 }
 
-TEST(predictions_follow_what_reads_took)
+TEST(predictions_follow_latencies)
 {
 	begin();
 	assert(asked(T0).state & BLK_EXPECT_STALE);
@@ -133,7 +133,7 @@ TEST(predictions_follow_what_reads_took)
 	assert(!(asked(T0 + 30001 * US).state & STATE_READ_LATE));
 }
 
-TEST(what_waits_in_a_scheduler_is_in_flight_and_may_grow_and_be_merged)
+TEST(waiting_request_can_grow_and_be_merged)
 {
 	struct request_record r = record_of(REQUEST_ISSUED, 2, T0 + 10 * US);
 
@@ -159,7 +159,7 @@ TEST(what_waits_in_a_scheduler_is_in_flight_and_may_grow_and_be_merged)
 	assert(!asked(T0).pending && asked(T0).latency_us == 80 / 4);
 }
 
-TEST(an_end_that_was_missed_does_not_count_for_ever)
+TEST(missed_completion_is_dropped)
 {
 	struct request_record write = record_of(REQUEST_ISSUED, 1, T0);
 	uint64_t now_ns = T0 + 30000 * US;
@@ -207,7 +207,7 @@ TEST(an_end_that_was_missed_does_not_count_for_ever)
 	assert(!asked(T0).pending && asked(T0 + 60 * US).latency_us == 1);
 }
 
-TEST(a_drive_that_is_back_is_as_new_and_others_are_as_before)
+TEST(drive_that_returns_has_no_history)
 {
 	struct request_record other = {
 		.request = 1, .time_ns = T0, .bytes = 4096, .disk = OTHER, .event = REQUEST_ISSUED};
@@ -225,7 +225,7 @@ TEST(a_drive_that_is_back_is_as_new_and_others_are_as_before)
 	assert(linnos_pages_of(1) == drives[1].observer.drive.write_pages);
 }
 
-TEST(a_drive_that_is_named_twice_is_seen_twice)
+TEST(drive_configured_twice_has_two_states)
 {
 	begin();
 	watched_begin(&drives[1], DISK, LINNOS_IO_PAGES_MAX);
@@ -236,7 +236,7 @@ TEST(a_drive_that_is_named_twice_is_seen_twice)
 	assert(drives[0].observer.seen.nr == 1 && drives[1].observer.seen.nr == 1);
 }
 
-TEST(more_than_there_is_room_for_are_not_counted)
+TEST(requests_beyond_the_table_are_not_tracked)
 {
 	enum { MANY = 20000 };
 	unsigned int most;

@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-TEST(an_object_s_hash_is_ceph_s)
+TEST(object_hash_equals_that_of_ceph)
 {
 	static const struct {
 		const char *name;
@@ -33,7 +33,7 @@ TEST(an_object_s_hash_is_ceph_s)
 		assert(object_hash(known[k].name) == known[k].hash);
 }
 
-TEST(groups_need_not_be_a_power_of_two)
+TEST(number_of_groups_need_not_be_a_power_of_two)
 {
 	assert(group_of(0x29eec818, 32) == 0x18);
 	assert(group_of(0xd6d9af33, 40) == 0x13);
@@ -42,7 +42,7 @@ TEST(groups_need_not_be_a_power_of_two)
 		assert(group_of(hash, 40) < 40);
 }
 
-TEST(the_primary_comes_first)
+TEST(primary_is_the_first_osd)
 {
 	struct mapped mapped;
 
@@ -54,7 +54,7 @@ TEST(the_primary_comes_first)
 	assert(mapped.osds[0] == 0 && mapped.osds[1] == 1 && mapped.osds[2] == 2);
 }
 
-TEST(a_name_may_look_like_an_answer)
+TEST(object_name_that_resembles_an_answer_is_parsed)
 {
 	struct mapped mapped;
 
@@ -64,7 +64,7 @@ TEST(a_name_may_look_like_an_answer)
 	assert(mapped.hash == 0x72c4aa32 && mapped.group == 0x12 && mapped.osds[0] == 1);
 }
 
-TEST(what_is_no_answer_is_none)
+TEST(malformed_answers_of_monitors_are_refused)
 {
 	static const char *const others[] = {
 		"",
@@ -84,7 +84,7 @@ TEST(what_is_no_answer_is_none)
 	}
 }
 
-TEST(an_osd_has_a_host_and_an_address)
+TEST(osd_location_has_host_and_address)
 {
 	struct found found;
 
@@ -104,7 +104,7 @@ TEST(an_osd_has_a_host_and_an_address)
 			   &found));
 }
 
-TEST(names_are_quoted_or_refused)
+TEST(names_are_escaped_for_json)
 {
 	char text[32];
 
@@ -113,7 +113,7 @@ TEST(names_are_quoted_or_refused)
 	assert(quoted("", text, sizeof(text)) && !*text);
 }
 
-TEST(what_was_sent_twice_is_answered_once)
+TEST(unanswered_requests_are_counted)
 {
 	uint64_t unanswered;
 
@@ -149,9 +149,9 @@ static void *interrupt_and_answer(void *of)
 	struct asked *asked = of;
 	uint32_t bytes = htonl(sizeof(said) - 1);
 	int fd = accept(asked->listener, NULL, NULL);
-	char question[128];
+	char query[128];
 
-	assert(read(fd, question, sizeof(question)) > 0);
+	assert(read(fd, query, sizeof(query)) > 0);
 	usleep(50000);
 	pthread_kill(asked->by, SIGUSR1);
 	usleep(50000);
@@ -161,7 +161,7 @@ static void *interrupt_and_answer(void *of)
 	return NULL;
 }
 
-TEST(a_signal_is_no_reason_not_to_count)
+TEST(counters_are_read_despite_a_signal)
 {
 	/* without SA_RESTART */
 	struct sigaction action = {.sa_handler = ignore};
@@ -183,7 +183,7 @@ TEST(a_signal_is_no_reason_not_to_count)
 	assert(!unlink(address.sun_path) && !rmdir(folder));
 }
 
-TEST(a_socket_may_close_while_it_is_asked)
+TEST(counters_are_unknown_if_the_socket_closes)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int listener = socket(AF_UNIX, SOCK_STREAM, 0);

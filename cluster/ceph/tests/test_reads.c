@@ -120,7 +120,7 @@ static void read_once(const char *object, unsigned int took_us)
 		end_request(requests() - 1, sizeof(buffer), 'x');
 }
 
-TEST(nobody_waits_for_monitors)
+TEST(reads_do_not_wait_for_monitors)
 {
 	struct request r;
 
@@ -142,7 +142,7 @@ TEST(nobody_waits_for_monitors)
 	linnos_ceph_close(ceph);
 }
 
-TEST(reads_leave_an_osd_that_is_slow_by_the_handle_of_another_s_host)
+TEST(reads_leave_a_slow_osd_by_a_handle_of_another_host)
 {
 	unsigned int n_left = 0, n_copies = 0;
 
@@ -181,7 +181,7 @@ TEST(reads_leave_an_osd_that_is_slow_by_the_handle_of_another_s_host)
 	linnos_ceph_close(ceph);
 }
 
-TEST(what_was_written_is_the_primary_s_for_a_while)
+TEST(written_object_is_read_from_primary_for_a_time)
 {
 	struct linnos_ceph_options options = LINNOS_CEPH_OPTIONS_INIT;
 	char other[8];
@@ -210,7 +210,7 @@ TEST(what_was_written_is_the_primary_s_for_a_while)
 	linnos_ceph_close(ceph);
 }
 
-TEST(what_a_replica_cannot_give_is_asked_of_the_primary)
+TEST(failed_replica_read_is_retried_at_the_primary)
 {
 	open_pool(NULL);
 	know("a");
@@ -236,17 +236,7 @@ TEST(what_a_replica_cannot_give_is_asked_of_the_primary)
 	linnos_ceph_close(ceph);
 }
 
-TEST(that_there_is_no_such_object_is_an_answer)
-{
-	open_pool(NULL);
-	know("a");
-	begin("a");
-	end_request(0, -ENOENT, 0);
-	assert(ended.n == 1 && ended.bytes == -ENOENT && !stats().retried);
-	linnos_ceph_close(ceph);
-}
-
-TEST(a_group_that_lies_elsewhere_is_left_to_the_primary)
+TEST(misplaced_group_is_read_from_primary)
 {
 	open_pool(NULL);
 	monitors.are_elsewhere = true;
@@ -265,7 +255,7 @@ static void split(struct monitors *m)
 	m->epoch++;
 }
 
-TEST(another_map_is_met_and_asked_for)
+TEST(new_map_is_noticed)
 {
 	open_pool(NULL);
 	know("a");
@@ -276,7 +266,7 @@ TEST(another_map_is_met_and_asked_for)
 	linnos_ceph_close(ceph);
 }
 
-TEST(another_map_is_met_however_much_is_asked_for)
+TEST(new_map_is_noticed_with_many_objects_queued)
 {
 	struct linnos_ceph_stats s;
 	char object[16];
@@ -310,7 +300,7 @@ static void speak(struct monitors *m)
 	m->are_silent = m->find_nothing = false;
 }
 
-TEST(monitors_that_are_silent_are_not_asked_for_each_read)
+TEST(silent_monitors_are_not_asked_for_each_read)
 {
 	open_pool(NULL);
 	tell_monitors(be_silent);
@@ -331,7 +321,7 @@ static void fall_behind(struct monitors *m)
 	m->epoch = 4;
 }
 
-TEST(a_monitor_may_be_behind_another_one)
+TEST(older_map_of_another_monitor_is_ignored)
 {
 	open_pool(NULL);
 	know("a");
@@ -340,7 +330,7 @@ TEST(a_monitor_may_be_behind_another_one)
 	linnos_ceph_close(ceph);
 }
 
-TEST(of_two_osds_of_a_host_only_the_first_is_a_handle_s)
+TEST(only_the_first_osd_of_a_host_is_read)
 {
 	set_monitors();
 	/* 0 and 3 are on one host: a handle with this location reads from the first of them */
@@ -356,7 +346,7 @@ TEST(of_two_osds_of_a_host_only_the_first_is_a_handle_s)
 	linnos_ceph_close(ceph);
 }
 
-TEST(osds_that_are_added_later_are_read_from)
+TEST(osd_added_later_is_read)
 {
 	set_monitors();
 	monitors.osds[2] = 8;
@@ -366,7 +356,7 @@ TEST(osds_that_are_added_later_are_read_from)
 	linnos_ceph_close(ceph);
 }
 
-TEST(where_an_osd_is_is_asked_again_if_nobody_has_said)
+TEST(unknown_host_of_an_osd_is_looked_up_again)
 {
 	set_monitors();
 	monitors.find_nothing = true;
@@ -389,7 +379,7 @@ static void move(struct monitors *m)
 	m->epoch++;
 }
 
-TEST(an_osd_that_has_moved_is_read_from_where_it_is)
+TEST(moved_osd_is_read_at_its_new_host)
 {
 	struct request r;
 
@@ -424,20 +414,20 @@ TEST(an_osd_that_has_moved_is_read_from_where_it_is)
 	linnos_ceph_close(ceph);
 }
 
-static void take_away(struct monitors *m)
+static void close_handle(struct monitors *m)
 {
 	m->is_nowhere[2] = true;
 	m->epoch++;
 }
 
-TEST(an_osd_that_is_on_no_host_any_more_is_not_read_from_in_any_group)
+TEST(osd_without_host_is_not_read_in_any_group)
 {
 	int osds[LINNOS_CLUSTER_CANDIDATES];
 
 	open_pool(NULL);
 	know("a");
 	know("an object of another group");
-	tell_monitors(take_away);
+	tell_monitors(close_handle);
 	pass_us(61000000);
 	for (unsigned int k = 0; k < 50 && linnos_ceph_osds(ceph, "a", osds) == 3; k++)
 		usleep(100000);
@@ -447,7 +437,7 @@ TEST(an_osd_that_is_on_no_host_any_more_is_not_read_from_in_any_group)
 	linnos_ceph_close(ceph);
 }
 
-TEST(a_handle_that_is_read_by_stays)
+TEST(handle_with_reads_in_flight_is_not_closed)
 {
 	open_pool(NULL);
 	know("a");
@@ -463,25 +453,13 @@ TEST(a_handle_that_is_read_by_stays)
 	linnos_ceph_close(ceph);
 }
 
-TEST(no_handle_waits_for_monitors_for_long)
+TEST(handles_of_the_library_differ_from_that_of_the_user)
 {
 	open_pool(NULL);
 	know("a");
-	assert(stats().handles == 4 && !patient_handles());
-	linnos_ceph_close(ceph);
-}
-
-TEST(the_admin_socket_of_the_user_s_handle_is_where_its_configuration_says)
-{
-	open_pool(NULL);
-	know("a");
-	assert(stats().handles == 4 && !moved_sockets());
-	linnos_ceph_close(ceph);
-}
-
-TEST(what_the_user_does_with_its_pool_is_not_done_to_reads)
-{
-	open_pool(NULL);
+	assert(stats().handles == 4);
+	/* those of the library have a timeout, and admin sockets of their own */
+	assert(!patient_handles() && !moved_sockets());
 	rados_ioctx_set_namespace(linnos_ceph_pool(ceph), "mine");
 	begin("a");
 	assert(!*request(0).namespace);
@@ -489,7 +467,7 @@ TEST(what_the_user_does_with_its_pool_is_not_done_to_reads)
 	linnos_ceph_close(ceph);
 }
 
-TEST(that_there_is_nothing_to_read_tells_nothing_of_drives)
+TEST(reads_without_data_have_no_latency)
 {
 	struct linnos_cluster_stats s;
 
@@ -508,7 +486,7 @@ TEST(that_there_is_nothing_to_read_tells_nothing_of_drives)
 	linnos_ceph_close(ceph);
 }
 
-TEST(an_osd_may_be_read_from_by_its_number)
+TEST(read_from_given_osd)
 {
 	open_pool(NULL);
 	assert(linnos_ceph_aio_read_from(ceph, 2, "a", buffer, 4, 0, note, buffer) == -ENXIO);
@@ -521,14 +499,14 @@ TEST(an_osd_may_be_read_from_by_its_number)
 	linnos_ceph_close(ceph);
 }
 
-TEST(agents_are_asked_of_the_drive_that_is_the_osd_s)
+TEST(agent_is_queried_about_the_drive_of_the_osd)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
 	struct linnos_ceph_options options = LINNOS_CEPH_OPTIONS_INIT;
 	int agent = socket(AF_INET, SOCK_DGRAM, 0), input = dup(STDIN_FILENO);
 	socklen_t bytes = sizeof(at);
 	unsigned int n_asked[2] = {0};
-	uint8_t question[128];
+	uint8_t query[128];
 
 	assert(!bind(agent, (struct sockaddr *)&at, sizeof(at)));
 	assert(!getsockname(agent, (struct sockaddr *)&at, &bytes));
@@ -546,10 +524,10 @@ TEST(agents_are_asked_of_the_drive_that_is_the_osd_s)
 		read_once("a", 0);
 		pass_us(20000);
 	}
-	for (ssize_t n; (n = recv(agent, question, sizeof(question), MSG_DONTWAIT)) > 0;) {
-		struct question asked;
+	for (ssize_t n; (n = recv(agent, query, sizeof(query), MSG_DONTWAIT)) > 0;) {
+		struct query asked;
 
-		assert(!question_read(&asked, NULL, 0, question, n) && asked.drive < 2);
+		assert(!query_read(&asked, NULL, 0, query, n) && asked.drive < 2);
 		n_asked[asked.drive]++;
 	}
 	assert(n_asked[0] && n_asked[1]);
@@ -573,7 +551,7 @@ static void be_slow(struct monitors *m)
 	m->takes_us = 100000;
 }
 
-TEST(who_closes_waits_for_one_answer_of_the_monitors)
+TEST(close_waits_for_at_most_one_answer_of_the_monitors)
 {
 	int osds[LINNOS_CLUSTER_CANDIDATES];
 
@@ -597,7 +575,7 @@ static void count_signal(int number)
 	n_signals++;
 }
 
-TEST(signals_are_the_program_s)
+TEST(library_threads_receive_no_signals)
 {
 	struct linnos_ceph_options options = LINNOS_CEPH_OPTIONS_INIT;
 	sigset_t mine, pending;
@@ -624,7 +602,7 @@ static void *read_and_wait(void *of)
 	return NULL;
 }
 
-TEST(a_thread_that_is_cancelled_is_so_when_its_read_has_ended)
+TEST(cancelled_thread_ends_after_its_read)
 {
 	pthread_t thread;
 
@@ -641,7 +619,7 @@ TEST(a_thread_that_is_cancelled_is_so_when_its_read_has_ended)
 	linnos_ceph_close(ceph);
 }
 
-TEST(what_cannot_be_is_refused_with_the_reason)
+TEST(invalid_arguments_are_refused_with_the_reason)
 {
 	struct linnos_cluster_options hedging = LINNOS_CLUSTER_OPTIONS_INIT;
 	struct linnos_ceph_options options = LINNOS_CEPH_OPTIONS_INIT;

@@ -196,7 +196,7 @@ static void close_while_reads_are_in_flight(struct reader *readers)
 	pthread_join(closer, NULL);
 }
 
-TEST(each_read_ends_once_and_right_whatever_happens)
+TEST(each_read_completes_once_with_correct_data)
 {
 	const char *wanted = getenv("LINNOS_READS");
 	struct reader readers[THREADS] = {0};

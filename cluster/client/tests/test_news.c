@@ -17,11 +17,11 @@ static size_t answered(uint32_t us, const char *key)
 {
 	size_t key_bytes = key ? strlen(key) : 0;
 	size_t bytes = DATAGRAM_BYTES + (key ? DATAGRAM_TAG_BYTES : 0);
-	struct question q;
+	struct query q;
 	struct answer a;
 
-	assert(!question_read(&q, key, key_bytes, datagram, bytes));
-	assert(q.flags == QUESTION_LOOK);
+	assert(!query_read(&q, key, key_bytes, datagram, bytes));
+	assert(q.flags == QUERY_ONLY);
 	a = (struct answer){
 		.cookie = q.cookie,
 		.bytes = q.bytes,
@@ -46,7 +46,7 @@ static void warm_up(void)
 		read_once(k % N, PAGE);
 }
 
-TEST(a_home_that_is_told_to_be_slow_is_left)
+TEST(read_leaves_default_node_reported_slow)
 {
 	open_client(NULL);
 	warm_up();
@@ -59,7 +59,7 @@ TEST(a_home_that_is_told_to_be_slow_is_left)
 	close_client();
 }
 
-TEST(news_that_another_thread_has_heard_later_have_no_age)
+TEST(report_received_later_by_another_thread_has_age_zero)
 {
 	open_client(NULL);
 	warm_up();
@@ -69,28 +69,28 @@ TEST(news_that_another_thread_has_heard_later_have_no_age)
 	close_client();
 }
 
-TEST(who_asks_after_very_many_reads_looks_at_the_last_of_them)
+TEST(query_candidates_are_limited_to_the_last_reads)
 {
 	open_client(NULL);
 	warm_up();
-	assert(cluster->n_to_ask == TO_ASK);
+	assert(cluster->n_to_query == TO_QUERY_MAX);
 	for (uint32_t k = 0; k < N; k++)
 		assert(!ask_and_hear(k, 100));
 	assert(linnos_cluster_next_query_node(cluster, now_ns) == -1);
-	assert(!cluster->n_to_ask);
+	assert(!cluster->n_to_query);
 	close_client();
 }
 
-TEST(a_drive_that_hangs_or_is_gone_is_the_last_one)
+TEST(client_avoids_node_whose_drive_hangs)
 {
 	struct answer a = {.bytes = PAGE, .n_drives = 8, .state = STATE_READ_LATE};
-	struct question q;
+	struct query q;
 
 	open_client(NULL);
 	warm_up();
 	now_ns += 30 * MS;
 	linnos_cluster_build_query(cluster, 0, 0, PAGE, now_ns, datagram);
-	assert(!question_read(&q, NULL, 0, datagram, DATAGRAM_BYTES));
+	assert(!query_read(&q, NULL, 0, datagram, DATAGRAM_BYTES));
 	a.cookie = q.cookie;
 	a.flags = q.flags;
 	answer_write(&a, NULL, 0, datagram);
@@ -99,7 +99,7 @@ TEST(a_drive_that_hangs_or_is_gone_is_the_last_one)
 	close_client();
 }
 
-TEST(an_agent_that_predicts_nothing_says_nothing)
+TEST(answer_without_prediction_is_no_report)
 {
 	open_client(NULL);
 	warm_up();
@@ -108,7 +108,7 @@ TEST(an_agent_that_predicts_nothing_says_nothing)
 	close_client();
 }
 
-TEST(only_the_answer_to_the_last_question_is_listened_to)
+TEST(only_the_answer_to_the_last_query_is_accepted)
 {
 	uint8_t old[LINNOS_CLUSTER_DATAGRAM];
 	size_t bytes;
@@ -135,7 +135,7 @@ TEST(only_the_answer_to_the_last_question_is_listened_to)
 	close_client();
 }
 
-TEST(with_a_key_questions_are_signed_and_answers_must_be)
+TEST(queries_and_answers_are_signed_with_a_key)
 {
 	static const char key[] = "sixteen bytes and more";
 	struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;
@@ -160,7 +160,7 @@ TEST(with_a_key_questions_are_signed_and_answers_must_be)
 	close_client();
 }
 
-TEST(questions_are_no_more_than_reads_and_go_to_nodes_that_are_not_read)
+TEST(queries_are_at_most_as_many_as_reads)
 {
 	unsigned int asked[N] = {0}, n = 0;
 
@@ -183,7 +183,7 @@ TEST(questions_are_no_more_than_reads_and_go_to_nodes_that_are_not_read)
 	close_client();
 }
 
-TEST(a_node_is_asked_at_most_once_a_millisecond)
+TEST(node_is_queried_at_most_once_a_millisecond)
 {
 	unsigned int n = 0;
 	uint64_t begin_ns;
@@ -202,7 +202,7 @@ TEST(a_node_is_asked_at_most_once_a_millisecond)
 	close_client();
 }
 
-TEST(who_does_not_answer_is_asked_once_a_second)
+TEST(silent_agent_is_queried_once_a_second)
 {
 	unsigned int n = 0;
 	uint64_t begin_ns;
@@ -247,7 +247,7 @@ static bool blind_read(uint64_t home_takes_us)
 	return first >= 0;
 }
 
-TEST(to_ask_first_is_worth_it_where_reads_lose_more_that_do_not_know)
+TEST(agent_is_queried_first_if_unknown_nodes_cost_more)
 {
 	unsigned int asked = 0, slow_before;
 
@@ -280,7 +280,7 @@ TEST(to_ask_first_is_worth_it_where_reads_lose_more_that_do_not_know)
 	close_client();
 }
 
-TEST(who_has_nothing_to_say_is_not_asked_first)
+TEST(agent_without_predictions_is_not_queried_first)
 {
 	unsigned int asked = 0;
 
@@ -297,7 +297,7 @@ TEST(who_has_nothing_to_say_is_not_asked_first)
 	close_client();
 }
 
-TEST(who_wants_no_news_is_never_told_to_ask)
+TEST(no_query_is_requested_with_query_percent_zero)
 {
 	struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;
 
@@ -312,9 +312,9 @@ static uint64_t next_cookie(struct linnos_cluster *client, const uint8_t *key, s
 			    uint8_t to[LINNOS_CLUSTER_DATAGRAM])
 {
 	size_t bytes = linnos_cluster_build_query(client, 0, 7, PAGE, MS, to);
-	struct question q;
+	struct query q;
 
-	assert(!question_read(&q, key, key_bytes, to, bytes));
+	assert(!query_read(&q, key, key_bytes, to, bytes));
 	return q.cookie;
 }
 
@@ -340,7 +340,7 @@ TEST(recorded_signed_answer_is_refused_by_another_process)
 {
 	static const char key[] = "a secret of sixteen bytes or more";
 	struct linnos_cluster_options o = LINNOS_CLUSTER_OPTIONS_INIT;
-	uint8_t question[LINNOS_CLUSTER_DATAGRAM];
+	uint8_t query[LINNOS_CLUSTER_DATAGRAM];
 	struct linnos_cluster *client;
 	int status, error;
 	size_t bytes;
@@ -358,7 +358,7 @@ TEST(recorded_signed_answer_is_refused_by_another_process)
 			struct linnos_cluster *other;
 
 			assert(!linnos_cluster_create(&other, N, &o));
-			next_cookie(other, o.key, o.key_bytes, question);
+			next_cookie(other, o.key, o.key_bytes, query);
 			error = linnos_cluster_receive_report(other, 0, datagram, bytes, MS);
 			_exit(error == -ENOMSG ? 0 : 1);
 		}

@@ -5,81 +5,76 @@
 
 #include <math.h>
 
-#define USUAL_US 100
+#define MEDIAN_US 100
 
-static struct knowing knowing;
+static struct node_estimator estimator;
 static struct node node;
 static uint64_t now_ns;
 
 static void begin(void)
 {
-	knowing = (struct knowing){
-		.news_for_ns = 50 * NS_PER_MS,
+	estimator = (struct node_estimator){
+		.report_ttl_ns = 50 * NS_PER_MS,
 		.report_max_uses = 4,
-		.wait_ns = 10 * NS_PER_MS,
+		.probe_wait_ns = 10 * NS_PER_MS,
 	};
-	usual_add(&knowing.usual, 0, USUAL_US);
+	median_add(&estimator.medians, 0, MEDIAN_US);
 	node_init(&node);
 	now_ns = NS_PER_MS;
 }
 
 static double expected(void)
 {
-	return node_expect(&knowing, &node, now_ns).ratio;
+	return node_expect(&estimator, &node, now_ns).ratio;
 }
 
 /* Complete a read with a latency given as a ratio to the median. */
 static void read_takes(double ratio)
 {
-	struct expected e = node_expect(&knowing, &node, now_ns);
-	struct sending s = {.sent_ns = now_ns, .own = e.own, .told = e.told};
+	struct expected e = node_expect(&estimator, &node, now_ns);
+	struct sending s = {
+		.sent_ns = now_ns, .own_ratio = e.own_ratio, .agent_ratio = e.agent_ratio};
 
 	node_sent(&node, &s);
-	now_ns += ratio * USUAL_US * NS_PER_US;
+	now_ns += ratio * MEDIAN_US * NS_PER_US;
 	node_forget(&node, &s);
-	node_learn(&knowing, &node, &s, ratio, now_ns);
+	node_learn(&estimator, &node, &s, ratio, now_ns);
 }
 
 static void tell(double ratio)
 {
 	now_ns += NS_PER_US;
-	node.told = ratio;
-	node.told_of_ns = now_ns;
-	node.told_uses = 0;
-	node.sent_since_asked = 0;
+	node.agent_ratio = ratio;
+	node.report_query_ns = now_ns;
+	node.report_uses = 0;
+	node.sent_since_query = 0;
 }
 
-TEST(what_is_usual_is_known_after_however_many_reads)
+TEST(median_is_stable_after_many_reads)
 {
-	struct usual usual = {0};
+	struct medians medians = {0};
 
 	for (unsigned int k = 0; k < 100; k++)
-		usual_add(&usual, 0, USUAL_US);
+		median_add(&medians, 0, MEDIAN_US);
 	/* some hours of a busy client */
-	usual.n[0] = UINT32_MAX;
+	medians.n[0] = UINT32_MAX;
 	for (unsigned int k = 0; k < 4; k++)
-		usual_add(&usual, 0, 100 * USUAL_US);
-	assert(usual.us[0] < 1.2 * USUAL_US);
+		median_add(&medians, 0, 100 * MEDIAN_US);
+	assert(medians.us[0] < 1.2 * MEDIAN_US);
 }
 
-TEST(who_is_not_known_is_as_usual)
-{
-	begin();
-	assert(expected() == 1);
-}
-
-TEST(one_slow_read_makes_a_node_slow_until_another_is_not)
+TEST(slow_read_makes_node_slow_until_a_fast_one)
 {
 	begin();
 	read_takes(1);
 	read_takes(20);
-	now_ns += 2 * knowing.wait_ns;
+	now_ns += 2 * estimator.probe_wait_ns;
 	assert(expected() >= SLOW);
 	read_takes(1.1);
 	assert(expected() < 1.2);
 }
 
-TEST(that_it_was_slow_is_forgotten_in_time_and_later_each_time)
+TEST(slow_state_decays_and_later_each_time)
 {
 	uint64_t after_ns[3];
 
@@ -97,7 +92,7 @@ TEST(that_it_was_slow_is_forgotten_in_time_and_later_each_time)
 	assert(after_ns[1] > 1.9 * after_ns[0] && after_ns[2] > 1.9 * after_ns[1]);
 }
 
-TEST(while_one_looks_nobody_else_does)
+TEST(slow_node_stays_slow_during_a_probe)
 {
 	struct sending s = {0};
 
@@ -112,28 +107,29 @@ TEST(while_one_looks_nobody_else_does)
 	node_forget(&node, &s);
 }
 
-TEST(how_long_nodes_stay_slow_is_learnt)
+TEST(probe_wait_adapts_to_how_long_nodes_stay_slow)
 {
 	double first_ns;
 
 	begin();
-	first_ns = knowing.wait_ns;
+	first_ns = estimator.probe_wait_ns;
 	for (unsigned int k = 0; k < 20; k++) {
 		read_takes(20);
-		now_ns += knowing.wait_ns;
+		now_ns += estimator.probe_wait_ns;
 		read_takes(1);
 	}
-	assert(knowing.wait_ns < first_ns / 5);
+	assert(estimator.probe_wait_ns < first_ns / 5);
 	for (unsigned int k = 0; k < 200; k++) {
 		read_takes(20);
-		now_ns += knowing.wait_ns;
+		now_ns += estimator.probe_wait_ns;
 		read_takes(20);
 		read_takes(1);
 	}
-	assert(knowing.wait_ns > 10 * first_ns && knowing.wait_ns <= 250 * NS_PER_MS);
+	assert(estimator.probe_wait_ns > 10 * first_ns &&
+	       estimator.probe_wait_ns <= 250 * NS_PER_MS);
 }
 
-TEST(a_node_in_order_is_as_usual_after_a_while)
+TEST(healthy_node_approaches_the_median)
 {
 	begin();
 	read_takes(2);
@@ -142,7 +138,7 @@ TEST(a_node_in_order_is_as_usual_after_a_while)
 	assert(expected() < 1.01);
 }
 
-TEST(a_read_in_flight_counts_by_what_it_has_waited)
+TEST(read_in_flight_counts_with_its_waiting_time)
 {
 	struct sending s = {0}, later = {0};
 
@@ -150,7 +146,7 @@ TEST(a_read_in_flight_counts_by_what_it_has_waited)
 	s.sent_ns = later.sent_ns = now_ns;
 	node_sent(&node, &s);
 	assert(expected() < 1.2);
-	now_ns += 5 * USUAL_US * NS_PER_US;
+	now_ns += 5 * MEDIAN_US * NS_PER_US;
 	node_sent(&node, &later);
 	assert(expected() >= 5);
 	node_forget(&node, &s);
@@ -160,23 +156,23 @@ TEST(a_read_in_flight_counts_by_what_it_has_waited)
 	assert(!node.in_flight && !node.oldest && !node.newest);
 }
 
-TEST(news_make_a_node_worse_for_some_time_and_some_reads)
+TEST(report_expires_after_time_and_reads)
 {
 	begin();
 	read_takes(1);
 	tell(20);
 	assert(expected() >= SLOW);
-	now_ns += knowing.news_for_ns;
+	now_ns += estimator.report_ttl_ns;
 	assert(expected() < 1.1);
 	tell(20);
-	for (unsigned int k = 0; k < knowing.report_max_uses; k++) {
-		assert(node_has_report(&knowing, &node, now_ns));
+	for (unsigned int k = 0; k < estimator.report_max_uses; k++) {
+		assert(node_has_report(&estimator, &node, now_ns));
 		read_takes(20);
 	}
-	assert(!node_has_report(&knowing, &node, now_ns));
+	assert(!node_has_report(&estimator, &node, now_ns));
 }
 
-TEST(news_that_were_never_worth_anything_make_no_node_better)
+TEST(inaccurate_reports_do_not_improve_the_expectation)
 {
 	begin();
 	tell(0.1);
@@ -199,7 +195,7 @@ TEST(news_that_were_never_worth_anything_make_no_node_better)
 	assert(expected() >= 0.9);
 }
 
-TEST(news_that_come_true_make_a_node_better_and_worse)
+TEST(accurate_reports_change_the_expectation)
 {
 	begin();
 	for (unsigned int k = 0; k < 200; k++) {
@@ -213,21 +209,11 @@ TEST(news_that_come_true_make_a_node_better_and_worse)
 	tell(1.3);
 	assert(expected() > 1.15);
 	/* the report expires first, then the own latencies */
-	now_ns += knowing.news_for_ns;
+	now_ns += estimator.report_ttl_ns;
 	assert(expected() > 0.95 && expected() < 1.05);
 }
 
-TEST(what_a_node_takes_in_the_mean_is_forgotten_in_time)
-{
-	begin();
-	for (unsigned int k = 0; k < 300; k++)
-		read_takes(0.8);
-	assert(expected() < 0.84);
-	now_ns += 2000 * NS_PER_MS;
-	assert(expected() > 0.99);
-}
-
-TEST(a_burst_is_one_slow_read_in_the_mean)
+TEST(burst_counts_as_one_slow_read_in_the_mean)
 {
 	begin();
 	for (unsigned int k = 0; k < 300; k++)
@@ -238,7 +224,7 @@ TEST(a_burst_is_one_slow_read_in_the_mean)
 	assert(expected() < 1.05);
 }
 
-TEST(news_end_that_a_node_is_slow_if_they_are_newer)
+TEST(newer_report_ends_a_slow_state)
 {
 	begin();
 	for (unsigned int k = 0; k < 20; k++) {
@@ -247,12 +233,12 @@ TEST(news_end_that_a_node_is_slow_if_they_are_newer)
 	}
 	tell(1);
 	read_takes(20);
-	assert(node_has_report(&knowing, &node, now_ns) && expected() >= SLOW);
+	assert(node_has_report(&estimator, &node, now_ns) && expected() >= SLOW);
 	tell(1);
 	assert(expected() < SLOW);
 }
 
-TEST(who_tells_what_is_not_so_is_not_listened_to)
+TEST(inaccurate_agent_loses_trust)
 {
 	begin();
 	for (unsigned int k = 0; k < 20; k++)
@@ -273,7 +259,7 @@ TEST(who_tells_what_is_not_so_is_not_listened_to)
 	assert(node_is_trusted(&node));
 }
 
-TEST(a_lone_slow_read_does_not_end_trust)
+TEST(one_slow_read_does_not_end_trust_in_agent)
 {
 	begin();
 	for (unsigned int k = 0; k < 20; k++) {
@@ -284,34 +270,34 @@ TEST(a_lone_slow_read_does_not_end_trust)
 	assert(node_is_trusted(&node));
 }
 
-TEST(a_slow_node_is_looked_at_by_one_and_later_each_time)
+TEST(slow_node_is_probed_by_one_read_and_later_each_time)
 {
 	struct sending s = {0};
-	uint64_t heard_ns;
+	uint64_t last_completion_ns;
 
 	begin();
 	read_takes(1);
-	assert(!node_needs_probe(&knowing, &node, expected(), now_ns + NS_PER_MS * 1000));
+	assert(!node_needs_probe(&estimator, &node, expected(), now_ns + NS_PER_MS * 1000));
 	read_takes(20);
-	heard_ns = now_ns;
-	assert(!node_needs_probe(&knowing, &node, SLOW, heard_ns + 10 * NS_PER_MS - 1));
-	assert(node_needs_probe(&knowing, &node, SLOW, heard_ns + 10 * NS_PER_MS));
+	last_completion_ns = now_ns;
+	assert(!node_needs_probe(&estimator, &node, SLOW, last_completion_ns + 10 * NS_PER_MS - 1));
+	assert(node_needs_probe(&estimator, &node, SLOW, last_completion_ns + 10 * NS_PER_MS));
 	/* immediate reads say nothing about how long the node stays slow */
 	read_takes(20);
-	heard_ns = now_ns;
-	assert(!node_needs_probe(&knowing, &node, SLOW, heard_ns + 20 * NS_PER_MS - 1));
-	assert(node_needs_probe(&knowing, &node, SLOW, heard_ns + 20 * NS_PER_MS));
+	last_completion_ns = now_ns;
+	assert(!node_needs_probe(&estimator, &node, SLOW, last_completion_ns + 20 * NS_PER_MS - 1));
+	assert(node_needs_probe(&estimator, &node, SLOW, last_completion_ns + 20 * NS_PER_MS));
 	for (unsigned int k = 0; k < 10; k++)
 		read_takes(20);
 	now_ns += 250 * NS_PER_MS;
-	assert(node_needs_probe(&knowing, &node, SLOW, now_ns));
+	assert(node_needs_probe(&estimator, &node, SLOW, now_ns));
 	s.sent_ns = now_ns;
 	node_sent(&node, &s);
-	assert(!node_needs_probe(&knowing, &node, SLOW, now_ns));
+	assert(!node_needs_probe(&estimator, &node, SLOW, now_ns));
 	node_forget(&node, &s);
 }
 
-TEST(a_node_that_fails_is_the_last_one)
+TEST(failing_node_is_expected_slowest)
 {
 	begin();
 	read_takes(20);
@@ -321,21 +307,21 @@ TEST(a_node_that_fails_is_the_last_one)
 	assert(!node.failing && expected() < 1.1);
 }
 
-TEST(what_is_usual_is_a_median_of_each_size)
+TEST(median_is_kept_for_each_size_class)
 {
-	struct usual u = {0};
+	struct medians u = {0};
 
 	for (unsigned int k = 0; k < 3000; k++) {
-		usual_add(&u, 0, k % 3 ? 100 : 5000);
-		usual_add(&u, 8, 1000);
+		median_add(&u, 0, k % 3 ? 100 : 5000);
+		median_add(&u, 8, 1000);
 	}
-	assert(usual_us(&u, 0) > 90 && usual_us(&u, 0) < 120);
-	assert(usual_us(&u, 8) == 1000);
+	assert(median_us(&u, 0) > 90 && median_us(&u, 0) < 120);
+	assert(median_us(&u, 8) == 1000);
 	/* a size class without data uses the nearest one */
-	assert(usual_us(&u, 1) == usual_us(&u, 0) && usual_us(&u, 9) == 1000);
+	assert(median_us(&u, 1) == median_us(&u, 0) && median_us(&u, 9) == 1000);
 }
 
-TEST(a_mean_is_forgotten_while_few_read)
+TEST(mean_decays_without_reads)
 {
 	begin();
 	for (unsigned int k = 0; k < 300; k++)
@@ -346,7 +332,7 @@ TEST(a_mean_is_forgotten_while_few_read)
 	assert(expected() < 1.02);
 }
 
-TEST(of_an_agent_that_is_not_trusted_nothing_counts)
+TEST(untrusted_agent_has_no_influence)
 {
 	double untold;
 
@@ -357,11 +343,11 @@ TEST(of_an_agent_that_is_not_trusted_nothing_counts)
 		tell(ratio);
 		read_takes(ratio);
 	}
-	node.told = 0;
+	node.agent_ratio = 0;
 	untold = expected();
 	tell(0.25);
 	assert(expected() < 0.9 * untold);
-	node.told_error = node.own_error + 2;
+	node.agent_error = node.own_error + 2;
 	assert(!node_is_trusted(&node));
 	assert(fabs(expected() - untold) < 0.001);
 }

@@ -159,13 +159,13 @@ static void choosing_costs_nothing(struct queues q)
 	assert(sum < 1.01);
 }
 
-TEST(equal_nodes_that_are_nearly_full)
+TEST(choosing_is_not_slower_with_equal_busy_nodes)
 {
 	choosing_costs_nothing(
 		(struct queues){.clients = 16, .servers = 4, .reads_per_s = 108000, .seconds = 1});
 }
 
-TEST(a_miss_that_is_hidden_by_chance)
+TEST(choosing_is_not_slower_with_a_cache_miss_elsewhere)
 {
 	choosing_costs_nothing((struct queues){.clients = 1,
 					       .servers = 1,
@@ -175,7 +175,7 @@ TEST(a_miss_that_is_hidden_by_chance)
 					       .miss_us = 10});
 }
 
-TEST(what_bursts_gain_hides_no_loss)
+TEST(gain_in_bursts_hides_no_loss_between_them)
 {
 	choosing_costs_nothing((struct queues){.clients = 1,
 					       .servers = 2,
@@ -186,7 +186,7 @@ TEST(what_bursts_gain_hides_no_loss)
 					       .burst_us = 2000});
 }
 
-TEST(the_first_reads_of_many)
+TEST(choosing_is_not_slower_for_the_first_reads)
 {
 	choosing_costs_nothing((struct queues){
 		.clients = 64, .servers = 1, .reads_per_s = 6000, .seconds = 1, .miss_us = 20});

@@ -94,14 +94,14 @@ static void told(unsigned int node, uint32_t us, uint32_t pending)
 		.at_ns = now_ns, .us = us, .pending = pending, .sent_at_query = nodes[node].sent};
 }
 
-TEST(a_rule_has_one_name)
+TEST(policy_is_found_by_its_name)
 {
 	for (unsigned int k = 0; k < n_rules; k++)
 		assert(rule_named(rules[k].name) == &rules[k]);
 	assert(!rule_named("library") && !rule_named(""));
 }
 
-TEST(the_primary_is_the_first_and_turns_are_taken)
+TEST(round_robin_takes_turns)
 {
 	begin();
 	sent(0);
@@ -112,24 +112,7 @@ TEST(the_primary_is_the_first_and_turns_are_taken)
 	assert(any("clone") == 7 && rule_named("clone")->clones && !rule_named("hedge")->clones);
 }
 
-TEST(own_reads_in_flight_are_counted)
-{
-	begin();
-	sent(0), sent(0), sent(1);
-	assert(any("own-queue") == 4);
-	sent(2);
-	assert(any("own-queue") == 6);
-}
-
-TEST(of_two_that_are_drawn_the_shorter_queue_is_taken)
-{
-	begin();
-	sent(0), sent(0), sent(1);
-	/* never the longest, but the middle one where the shortest is not drawn */
-	assert(any("two-choices") == 6);
-}
-
-TEST(an_own_read_is_remembered_for_a_while_and_one_that_waits_tells)
+TEST(own_latency_uses_recent_and_waiting_reads)
 {
 	struct rule_sending *waits;
 
@@ -151,7 +134,7 @@ TEST(an_own_read_is_remembered_for_a_while_and_one_that_waits_tells)
 	assert(!nodes[1].oldest && !nodes[1].in_flight && nodes[1].own_ns == MS);
 }
 
-TEST(the_oldest_in_flight_is_the_one_that_was_sent_first)
+TEST(oldest_read_in_flight_is_tracked)
 {
 	struct rule_sending *first, *second, *third;
 
@@ -166,7 +149,7 @@ TEST(the_oldest_in_flight_is_the_one_that_was_sent_first)
 }
 
 /* Scores of the paper's formula: answer - service + queue^3 * service. */
-TEST(c3_takes_a_queue_to_the_third_power)
+TEST(c3_cubes_the_queue)
 {
 	begin();
 	/* 200 - 100 + 3^3 * 100 = 2800 */
@@ -190,7 +173,7 @@ TEST(c3_takes_a_queue_to_the_third_power)
 	assert(always("c3", 1));
 }
 
-TEST(c3_forgets_a_tenth_a_read)
+TEST(c3_average_weighs_a_new_value_by_a_tenth)
 {
 	begin();
 	answered(0, 1000, 500, 10);
@@ -199,7 +182,7 @@ TEST(c3_forgets_a_tenth_a_read)
 	assert(fabsf(nodes[0].service_us - 460) < .01f && fabsf(nodes[0].queue - 9) < .01f);
 }
 
-TEST(elasticsearch_ranks_as_c3_with_nodes_for_clients_and_whole_queues)
+TEST(elasticsearch_ranks_like_c3_with_integer_queues)
 {
 	begin();
 	answered(0, 200, 100, 1.9f);
@@ -217,7 +200,7 @@ TEST(elasticsearch_ranks_as_c3_with_nodes_for_clients_and_whole_queues)
 	assert(always("elasticsearch", 1));
 }
 
-TEST(elasticsearch_tries_who_has_not_answered_first)
+TEST(elasticsearch_prefers_nodes_without_answers)
 {
 	begin();
 	answered(0, 1, 1, 0);
@@ -227,7 +210,7 @@ TEST(elasticsearch_tries_who_has_not_answered_first)
 	assert(client.n_known == 2);
 }
 
-TEST(elasticsearch_lets_who_does_not_win_come_nearer)
+TEST(elasticsearch_adjusts_nodes_that_are_not_chosen)
 {
 	begin();
 	answered(0, 100, 80, 0);
@@ -251,7 +234,7 @@ TEST(elasticsearch_lets_who_does_not_win_come_nearer)
 	assert(nodes[1].elastic.answer_us < 150);
 }
 
-TEST(the_snitch_looks_ten_times_a_second_and_leaves_its_first_for_a_tenth)
+TEST(snitch_updates_ten_times_a_second_with_a_margin_of_a_tenth)
 {
 	begin();
 	answered(0, 109, 0, 0);
@@ -270,7 +253,7 @@ TEST(the_snitch_looks_ten_times_a_second_and_leaves_its_first_for_a_tenth)
 	assert(always("snitch", 0));
 }
 
-TEST(prequal_takes_the_fastest_of_those_that_are_not_hot)
+TEST(prequal_reads_the_fastest_cold_node)
 {
 	begin();
 	told(0, 50, 9), told(1, 300, 3), told(2, 200, 4);
@@ -280,7 +263,7 @@ TEST(prequal_takes_the_fastest_of_those_that_are_not_hot)
 	assert(always("prequal", 0));
 }
 
-TEST(prequal_uses_what_it_was_told_three_times_and_a_second_long)
+TEST(prequal_uses_a_report_three_times_within_a_second)
 {
 	begin();
 	told(0, 50, 1), told(1, 300, 1);
@@ -293,7 +276,7 @@ TEST(prequal_uses_what_it_was_told_three_times_and_a_second_long)
 	assert(any("prequal") == 7);
 }
 
-TEST(pages_that_were_told_are_added_to_what_was_sent_since)
+TEST(pending_adds_reads_sent_since_the_query)
 {
 	begin();
 	told(0, 9, 2), told(1, 1, 3), told(2, 1, 4);
@@ -307,7 +290,7 @@ TEST(pages_that_were_told_are_added_to_what_was_sent_since)
 	assert(always("pending", 2));
 }
 
-TEST(predictions_are_near_within_a_quarter_and_reads_since_add_a_tenth)
+TEST(prediction_has_a_margin_of_a_quarter)
 {
 	begin();
 	told(0, 100, 9), told(1, 124, 0), told(2, 126, 0);
@@ -322,7 +305,7 @@ TEST(predictions_are_near_within_a_quarter_and_reads_since_add_a_tenth)
 	assert(choose("prediction") == 2 && choose("prediction") != 2);
 }
 
-TEST(hedges_come_after_the_95th_percentile_and_are_capped_at_5_percent)
+TEST(hedges_start_at_the_95th_percentile_and_are_limited_to_5_percent)
 {
 	const struct rule *hedge = rule_named("hedge"), *capped = rule_named("hedge-capped");
 	struct rule_hedging hedging = {0};
@@ -356,7 +339,7 @@ TEST(hedges_come_after_the_95th_percentile_and_are_capped_at_5_percent)
 
 /* Two situations in which no two ways to choose may do the same: whoever is in another's place is
  * seen. */
-TEST(no_two_rules_choose_alike)
+TEST(every_policy_chooses_as_the_table_says)
 {
 	static const struct {
 		uint32_t turn, in_flight[N];

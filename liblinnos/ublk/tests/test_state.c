@@ -236,7 +236,7 @@ TEST(second_write_to_a_region_needs_no_write_of_the_record)
 	forget();
 }
 
-TEST(bits_are_cleared_by_a_flush_after_a_while_without_writes)
+TEST(flush_clears_bits_after_a_time_without_writes)
 {
 	struct mirror_state s;
 
@@ -260,7 +260,7 @@ TEST(bits_are_cleared_by_a_flush_after_a_while_without_writes)
 	forget();
 }
 
-TEST(bit_that_is_cleared_and_set_during_a_write_of_the_record_waits_for_the_next)
+TEST(bit_set_during_a_write_of_the_record_needs_another_write)
 {
 	struct mirror_state s;
 	size_t bytes;
@@ -381,7 +381,7 @@ TEST(new_drive_is_not_overwritten)
 	forget();
 }
 
-TEST(file_that_takes_the_name_of_a_member_is_another)
+TEST(file_with_the_name_of_a_member_is_another_member)
 {
 	struct mirror_state s;
 

@@ -75,7 +75,7 @@ uint64_t engine_strayed(void)
 void engine_read(unsigned int node, uint64_t block, char *data, void *of)
 {
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
-	struct question question;
+	struct query query;
 	ssize_t came;
 
 	(void)node;
@@ -84,9 +84,9 @@ void engine_read(unsigned int node, uint64_t block, char *data, void *of)
 	(void)of;
 	for (unsigned int k = 0; k < n_nodes; k++)
 		while ((came = recv(asked_at[k], datagram, sizeof(datagram), MSG_DONTWAIT)) > 0) {
-			assert(!question_read(&question, NULL, 0, datagram, came));
+			assert(!query_read(&query, NULL, 0, datagram, came));
 			came_before_the_read++;
-			cookie = question.cookie;
+			cookie = query.cookie;
 		}
 }
 
@@ -110,18 +110,18 @@ static void have_nodes(unsigned int n, const char *by)
 	}
 }
 
-TEST(nodes_are_asked_before_the_read_that_counts_as_sent_since)
+TEST(nodes_are_queried_before_the_read_is_counted)
 {
 	have_nodes(3, "pending");
 	came_before_the_read = 0;
 	begin(&two[0]);
-	/* or a read that its question has overtaken would be counted neither there
+	/* or a read that its query has overtaken would be counted neither there
 	 * nor here */
 	assert(came_before_the_read == 3 && cookie == 0);
 	assert(known[two[0].attempts[0].node].sent == 1);
 }
 
-TEST(questions_get_lost_and_nothing_else_changes_with_them)
+TEST(lost_queries_do_not_change_the_choices)
 {
 	unsigned int chosen[2] = {0};
 
@@ -145,7 +145,7 @@ TEST(questions_get_lost_and_nothing_else_changes_with_them)
 	in_flight = 0;
 }
 
-TEST(who_asks_nobody_goes_where_its_last_read_took_least)
+TEST(own_latency_reads_the_node_that_was_fastest)
 {
 	struct rule_sending waits;
 
@@ -168,7 +168,7 @@ TEST(who_asks_nobody_goes_where_its_last_read_took_least)
 		assert(choose(&two[1]) == 2);
 }
 
-TEST(what_a_read_took_is_remembered_of_its_node)
+TEST(latency_is_recorded_for_the_node)
 {
 	char buffer[BLOCK] = {0};
 	struct attempt attempt = {.read = &two[0], .node = 1, .buffer = buffer};
@@ -182,7 +182,7 @@ TEST(what_a_read_took_is_remembered_of_its_node)
 	assert(!known[0].own_ns && !known[1].in_flight && !in_flight && two[0].node == 1);
 }
 
-TEST(who_hedges_sends_what_is_late_again_once)
+TEST(late_read_is_hedged_once)
 {
 	have_nodes(3, "hedge");
 	woken_ns = 1000000000;
@@ -201,7 +201,7 @@ TEST(who_hedges_sends_what_is_late_again_once)
 	in_flight = 0;
 }
 
-TEST(the_library_chooses_asks_and_is_told_of_every_end)
+TEST(library_chooses_queries_and_learns_of_every_completion)
 {
 	struct linnos_cluster_stats stats;
 	struct linnos_cluster_node of_node;
@@ -250,7 +250,7 @@ TEST(the_library_chooses_asks_and_is_told_of_every_end)
 	reads = NULL;
 }
 
-TEST(reads_come_for_as_long_as_is_said)
+TEST(reads_arrive_for_the_given_time)
 {
 	n_blocks = 100;
 	n_reads = 0;

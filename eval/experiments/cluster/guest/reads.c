@@ -180,14 +180,14 @@ static void put(unsigned int k, const uint8_t *datagram, size_t bytes)
 static void ask(unsigned int k, bool look)
 {
 	/* the cookie is how many reads had been sent when it was asked */
-	struct question question = {
+	struct query query = {
 		.cookie = known[k].sent,
 		.bytes = BLOCK,
-		.flags = look ? QUESTION_LOOK : 0,
+		.flags = look ? QUERY_ONLY : 0,
 	};
 	uint8_t datagram[DATAGRAM_BYTES_MAX];
 
-	put(k, datagram, question_write(&question, NULL, 0, datagram));
+	put(k, datagram, query_write(&query, NULL, 0, datagram));
 }
 
 static const struct lie {
