@@ -153,72 +153,19 @@ def test_query_is_answered_over_udp_and_unix_socket(program: Path, tmp_path: Pat
     assert not agent.socket.exists()
 
 
-def test_malformed_datagrams_are_ignored(program: Path, tmp_path: Path) -> None:
-    with running(program, tmp_path, "listen 127.0.0.1 PORT", "allow 127.0.0.1") as agent:
+def test_ignored_datagrams_are_counted_and_do_not_block_other_clients(
+    program: Path, tmp_path: Path
+) -> None:
+    # one query per second and address; a burst may be a tenth of that, rounded up to one
+    directives = ("listen 127.0.0.1 PORT", "allow 127.0.0.0/8 1")
+    with running(program, tmp_path, *directives) as agent:
         with udp(agent) as mine:
             for wrong in (b"", b"x", question()[:63], question() * 2, b"\0" * 64, b"\xff" * 70000):
                 with contextlib.suppress(OSError):  # the last one is too long for a datagram
                     mine.send(wrong)
-            mine.send(question(drive=1))
-            mine.send(question(cookie=9))
-            # the first answer is that to the only valid query
-            assert ANSWER.unpack(mine.recv(200))[4] == 9
-        said = agent.ended()
-    assert (
-        "answered 1 queries; ignored 0 from other addresses, 0 over the rate, 5 malformed" in said
-    )
-    assert "1 about unknown drives" in said
-
-
-def test_unlisted_addresses_are_not_answered(program: Path, tmp_path: Path) -> None:
-    with (
-        running(program, tmp_path, "listen 127.0.0.1 PORT", "allow 192.0.2.0/24") as agent,
-        udp(agent) as mine,
-    ):
-        mine.send(question())
-        # datagrams that came before the signal are processed before the end
-        assert "answered 0 queries; ignored 1 from other addresses" in agent.ended()
-        mine.setblocking(False)
-        with pytest.raises(BlockingIOError):
-            mine.recv(200)
-
-
-def test_queries_beyond_the_rate_limit_are_not_answered(program: Path, tmp_path: Path) -> None:
-    # one query per second; a burst may be a tenth of that, rounded up to one
-    with running(program, tmp_path, "listen 127.0.0.1 PORT", "allow 127.0.0.1 1") as agent:
-        with udp(agent) as mine:
             for cookie in range(50):
                 mine.send(question(cookie))
             assert ANSWER.unpack(mine.recv(200))[4] == 0
-        said = agent.ended()
-    answered, too_many = re.findall(r"answered (\d+) queries;.* (\d+) over the rate", said)[0]
-    assert int(too_many) >= 1 and int(answered) + int(too_many) == 50
-
-
-def test_queries_and_answers_are_signed_with_a_key(program: Path, tmp_path: Path) -> None:
-    key = tmp_path / "key"
-    key.write_bytes(KEY + b"\n")
-    key.chmod(0o600)
-    with running(
-        program, tmp_path, "listen 127.0.0.1 PORT", "allow 127.0.0.1", f"key {key}"
-    ) as agent:
-        with udp(agent) as mine:
-            mine.send(question(1))
-            mine.send(signed(question(2), b"another key, and as long as it"))
-            mine.send(signed(question(3), KEY))
-            told = mine.recv(200)
-        assert len(told) == 96 and told == signed(told[:64], KEY)
-        assert ANSWER.unpack(told[:64])[4] == 3
-        assert "2 not signed" in agent.ended()
-
-
-def test_one_client_cannot_block_the_others(program: Path, tmp_path: Path) -> None:
-    directives = ("listen 127.0.0.1 PORT", "allow 127.0.0.0/8 1")
-    with running(program, tmp_path, *directives) as agent:
-        with udp(agent) as first:
-            for cookie in range(50):
-                first.send(question(cookie))
-            first.recv(200)
         for k in range(2, 20):
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
                 other.settimeout(GIVE_UP_S)
@@ -226,6 +173,11 @@ def test_one_client_cannot_block_the_others(program: Path, tmp_path: Path) -> No
                 other.connect(("127.0.0.1", agent.port))
                 other.send(question(k))
                 assert ANSWER.unpack(other.recv(200))[4] == k
+        said = agent.ended()
+    answered, over_rate = map(
+        int, re.findall(r"answered (\d+) queries;.* (\d+) over the rate, 5 malformed", said)[0]
+    )
+    assert answered >= 19 and over_rate >= 1 and answered + over_rate == 50 + 18
 
 
 def test_keys_are_exchanged_while_the_agent_runs(program: Path, tmp_path: Path) -> None:
@@ -258,6 +210,8 @@ def test_keys_are_exchanged_while_the_agent_runs(program: Path, tmp_path: Path) 
         return agent.process.stderr.readline()
 
     with running(program, tmp_path, *directives) as agent:
+        with udp(agent) as mine:
+            mine.send(question(1))
         assert answers(agent, KEY) and not answers(agent, next_key)
         keys[1].write_bytes(next_key)
         assert "were read again" in reload(agent)
@@ -520,7 +474,7 @@ def test_example_is_valid_and_documented_in_the_man_page(program: Path) -> None:
     options = set(re.findall(r"^  (--[a-z-]+)", told, re.MULTILINE))
     assert set(re.findall(r"^\.(?:B|BI) (--[a-z-]+)", page, re.MULTILINE)) == options
     directives = set(
-        re.findall(r"\{\"([a-z]+)\", \d, take_", (SOURCE / "configuration.c").read_text())
+        re.findall(r"\{\"([a-z]+)\", \d, parse_", (SOURCE / "configuration.c").read_text())
     )
     assert set(re.findall(r"^\.BI ([a-z]+) ", page, re.MULTILINE)) == directives
     assert len(directives) == 5
