@@ -288,7 +288,7 @@ def added(before: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
 def write_pages(experiment: Experiment | Study) -> None:
     """Write the tables of pages that are made from an experiment's committed results."""
     if isinstance(experiment, Study):
-        pages.write(experiment.table_name, experiment.pages)
+        pages.write(experiment)
     elif experiment.pages:
         page_tables.write(experiment.pages())
 

@@ -171,7 +171,7 @@ def shown_policies(table: LongTable, place: Place) -> dict[str, str]:
 
 def ranked_policies(table: LongTable, path: Path, measure: str = "mean_us") -> None:
     """Draw the means of the main policies, ranked, with their intervals; one panel for a place."""
-    places = [place for place in table.places if contenders.rivals(table.policies(place))]
+    places = table.places_with_rivals(measure)
     figure, panels = _panels(len(places), 2.8)
     for axes, place in zip(panels, places, strict=True):
         shown = shown_policies(table, place)

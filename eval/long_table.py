@@ -114,6 +114,13 @@ class LongTable:
         """Return the seeds that have rows of their own."""
         return list(dict.fromkeys(key.seed for key in self._numbers if key.seed))
 
+    def places_with_rivals(self, measure: str = "mean_us") -> list[Place]:
+        """Return the places in which an alternative was measured."""
+        rivals = contenders.rivals(self.policies())
+        return [
+            place for place in self.places if any(self.get(place, name, measure) for name in rivals)
+        ]
+
     def best_rival(
         self, place: Place, measure: str = "mean_us", most_extra: float = math.inf
     ) -> str:

@@ -75,6 +75,11 @@ def span(values: Iterable[float], form: str = "{:.1f}") -> str:
     return f"{form.format(ordered[0])} to {form.format(ordered[-1])}"
 
 
+def plain_percent(share: float | None) -> str:
+    """Write a share in percent with its sign, 0 without one."""
+    return "-" if share is None else f"{round(100 * share, 1) + 0.0:+.1f}".replace("+0.0", "0")
+
+
 def share_of_oracle(table: LongTable, place: Place, policy: str) -> float:
     """Return the share of the oracle's gain over baseline that a policy reaches, in percent."""
     mean = {name: table.value(place, name, "mean_us") for name in ("baseline", "oracle", policy)}
@@ -95,6 +100,7 @@ def environment() -> jinja2.Environment:
         counts=counts,
         span=span,
         values=values,
+        plain=plain_percent,
         share_of_oracle=share_of_oracle,
         median=statistics.median,
         rivals=contenders.rivals,
@@ -122,7 +128,16 @@ def section(study: Study, tables: Mapping[str, Table]) -> str:
     return environment().get_template("section.md.j2").render(study=study, tables=tables)
 
 
-def write(name: str, templates: Mapping[str, Path]) -> None:
-    """Write the tables of an experiment's committed results into its pages."""
-    for template, path in templates.items():
-        page_tables.write({path: render(template, committed(name))})
+def tables_of(study: Study) -> dict[str, list[Shown]]:
+    """Return the tables of a study's committed results, by template."""
+    if not study.pages:
+        return {}
+    table = committed(study.table_name)
+    more = study.page_data(table) if study.page_data else {}
+    return {template: render(template, table, **more) for template in study.pages}
+
+
+def write(study: Study) -> None:
+    """Write the tables of a study's committed results into its pages."""
+    for template, tables in tables_of(study).items():
+        page_tables.write({study.pages[template]: tables})

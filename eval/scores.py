@@ -59,6 +59,7 @@ def add_reads(
     compared: Sequence[str] = (),
     *,
     series: bool = False,
+    fields: Sequence[str] = OF_EACH_SEED,
 ) -> None:
     """Add the numbers of replays of the same reads under several policies, seeds pooled.
 
@@ -86,8 +87,8 @@ def add_reads(
             counted = reads.latency_us if reads.among is None else reads.latency_us[reads.among]
             latencies.setdefault(name, []).append(counted)
             summaries.setdefault(name, []).append(reads.summary)
-            for field in OF_EACH_SEED:
-                if field in reads.summary:
+            for field in fields:
+                if reads.summary.get(field) is not None:
                     table.add(place, name, field, reads.summary[field], seed=seed)
     drawn = Pooled(seeds, PERCENTS)
     values: dict[str, dict[float, float]] = {name: {} for name in drawn.policies}

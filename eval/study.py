@@ -20,9 +20,9 @@ the tables of the report, the figure and the tables of the pages in `docs`.
 
 A cell returns either reads (`reads=True`: a :class:`~eval.cells.Replayed` or :class:`Reads`), whose
 means and percentiles are pooled over the seeds and whose policies are compared with each other on
-the same reads; or numbers: a mapping from the names of `measures` to floats, or a list of such
-mappings if one run measures several things, each with the values of further factors in it, such as
-the drive.
+the same reads (None if a combination does not exist); or numbers: a mapping from the names of
+`measures` to floats, or a list of such mappings if one run measures several things, each with the
+values of further factors in it, such as the drive.
 
 How to migrate an experiment that has `run`, `table`, `reading`, `draw`, `numbers` and `pages`:
 
@@ -54,7 +54,7 @@ from eval.experiment import NOT_AVAILABLE, Context, Table
 from eval.intervals import of_seeds
 from eval.long_table import LongTable, Place, of_first_value, verdict
 from eval.scores import Reads
-from eval.work import Step, write_json
+from eval.work import Step, StepError, write_json
 from linnapp.stats import Interval
 
 #: The numbers of one run: a measure, or the value of a further factor, by name.
@@ -125,6 +125,10 @@ class Study:
     figure: Callable[[LongTable, Path], None] | None = None
     #: More tables of the report, by heading.
     more_tables: Callable[[LongTable], Mapping[str, Table]] | None = None
+    #: The fields of a replay's summary of which the table has the value of each seed.
+    seed_fields: Sequence[str] = scores.OF_EACH_SEED
+    #: More values for the templates of pages.
+    page_data: Callable[[LongTable], Mapping[str, Any]] | None = None
     #: Templates of tables in `eval/templates`, and the page that each belongs to.
     pages: Mapping[str, Path] = field(default_factory=dict)
     #: The paper's numbers, by policy or by the first factor's value, then by measure.
@@ -209,10 +213,16 @@ class Study:
         table = LongTable(tuple(self.factors))
         by_place: dict[Place, dict[int, dict[str, Any]]] = {}
         for place, policy, seed, result in done:
+            if result is None:
+                continue
             repeats = by_place.setdefault(tuple(map(str, place.values())), {})
             repeats.setdefault(seed, {})[policy] = result
+        if not by_place:
+            raise StepError(f"{self.name}: there is nothing to measure")
         for key, by_seed in by_place.items():
-            scores.add_reads(table, key, by_seed, self.compared, series=self.series)
+            scores.add_reads(
+                table, key, by_seed, self.compared, series=self.series, fields=self.seed_fields
+            )
         return table
 
     def _average(self, done: Sequence[tuple[dict[str, Any], str, int, Any]]) -> LongTable:
@@ -329,7 +339,7 @@ def against_best(table: LongTable, ours: Sequence[str], most_extra: float = floa
     """One row for each place and policy of ours: the best rival, the reduction, the verdict."""
     mean = READ_MEASURES["mean_us"]
     rows = []
-    for place in table.places:
+    for place in table.places_with_rivals():
         rival = table.best_rival(place, most_extra=most_extra)
         for policy in ours:
             reduction = table.reduction(place, policy, rival)

@@ -10,7 +10,7 @@ from md_arrays import recent_model
 
 from eval.cache import Cache
 from eval.experiment import Context
-from eval.experiments.traces import replays
+from eval.experiments import trace_counts, traces
 
 pytestmark = pytest.mark.lab
 
@@ -29,20 +29,21 @@ def test_bursts_reach_the_mirrors_and_the_attribute_helps(
         "fio version 3 iolog\n"
         + "".join(f"{k * 2500} /dev/v read {k * 8192} 4096\n" for k in range(N_READS))
     )
-    trace = replays.Brought("mine", tmp_path / "mine.trace", 400.0)
+    trace = traces.TraceAtRate("mine", tmp_path / "mine.trace", 400.0)
     trace.path.write_text("told from others by its content\n")
-    monkeypatch.setattr(replays, "learnt", lambda context, trace: learnt)
+    monkeypatch.setattr(traces, "learn", lambda context, trace: learnt)
     context = Context("traces", Cache(tmp_path / "cache"), 1, True, tmp_path, n_seeds=1)
     slow = {}
     for what, slowness in (
-        (replays.OFF, replays.CALM),
-        (replays.OFF, replays.BURSTS),
-        (replays.ON, replays.BURSTS),
+        (trace_counts.OFF, trace_counts.CALM),
+        (trace_counts.OFF, trace_counts.BURSTS),
+        (trace_counts.ON, trace_counts.BURSTS),
     ):
-        ran = replays.on_md(context, trace, what, slowness)
-        assert (ran["reads"], ran["data_errors"], ran["io_errors"]) == (N_READS, 0, 0)
+        ran = traces.on_md(context, trace, what, slowness)
+        done = ran.summary
+        assert (done["reads"], done["data_errors"], done["io_errors"]) == (N_READS, 0, 0)
         # No two I/Os at a time: md reads from the first idle mirror, whose turn is 100 ms in 1.5 s.
-        slow[what, slowness] = ran["p95_us"]
-    assert slow[replays.OFF, replays.CALM] < 1000
-    assert slow[replays.OFF, replays.BURSTS] > 2000
-    assert slow[replays.ON, replays.BURSTS] < 1000
+        slow[what, slowness] = done["p95_us"]
+    assert slow[trace_counts.OFF, trace_counts.CALM] < 1000
+    assert slow[trace_counts.OFF, trace_counts.BURSTS] > 2000
+    assert slow[trace_counts.ON, trace_counts.BURSTS] < 1000

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: MIT
+"""Wins and losses over the runs of traces: what the pages count and show of `eval-traces`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from eval import demo
+from eval.contenders import LITTLE
+from eval.experiment import Table
+from eval.long_table import LongTable, Place
+from eval.trace_files import NAMES, called
+from eval.work import StepError
+
+CALM, BURSTS = "calm", "bursts"
+
+#: Policies the other way: predictions followed unconditionally, refusals under the guard.
+UNGUARDED, GUARDED = "lowest, unguarded", "linnos, guarded"
+
+#: Linux's md that does not query the mirrors, and md that does.
+OFF, ON, MD_UNGUARDED = "md, off", "md, on", "md, unguarded"
+
+#: Rules that need no model and send nothing twice.
+RULES = (
+    "baseline", "random", "shortest-queue", "heuristic", "heuristic-adv", "c3", "prequal",
+)  # fmt: skip
+BEST_RULE = "the best rule"
+
+HEDGE_CAPPED, QUEUE_H95 = "hedge, 5% cap", "shortest-queue-h95, 5% cap"
+TWO, H95, HL = "lowest-two, 5% cap", "lowest-h95, 5% cap", "linnos-hl, 5% cap"
+
+#: Rivals that send reads twice, with a limit and without.
+TWICE = (HEDGE_CAPPED, QUEUE_H95, "hedge", "hedge-ip", "shortest-queue-h95", "clone")
+
+#: Rivals that learn nothing or are published, and send at most 5 % of the reads twice.
+RIVALS = (*RULES, "heimdall", HEDGE_CAPPED, QUEUE_H95, OFF)
+
+#: A smaller difference of two means of one replay says nothing. The best rule is chosen afterwards,
+#: so a policy is slower than it only beyond the second.
+LEVEL, RULES_LEVEL = 0.01, 0.02
+
+_OURS = ("lowest", TWO, H95, UNGUARDED, "linnos", GUARDED, HL)
+COMPARED = (*_OURS, "shortest-queue", QUEUE_H95, HEDGE_CAPPED, ON)
+
+#: The pairs of policies that are counted.
+PAIRS = (
+    *((policy, "baseline") for policy in COMPARED if policy != ON),
+    *((policy, BEST_RULE) for policy in ("lowest", TWO, H95, "linnos")),
+    *((policy, rival) for policy in (TWO, H95) for rival in TWICE),
+    (ON, OFF),
+)
+
+MEAN, P99 = "mean_us", "p99_us"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trace at a rate, calm or with bursts, under all policies."""
+
+    table: LongTable
+    place: Place
+
+    @property
+    def trace(self) -> str:
+        """The trace's name on pages."""
+        return called(self.place[0])
+
+    @property
+    def slowness(self) -> str:
+        """Calm, or with bursts."""
+        return self.place[2]
+
+    @property
+    def name(self) -> str:
+        """Its name in a table."""
+        return f"{self.trace} at {self.of('baseline', 'iops'):.0f}, {self.slowness}"
+
+    def of(self, policy: str, measure: str = MEAN) -> float:
+        """Return the number of the run's only seed, or NaN if there is none."""
+        return self.table.value(self.place, policy, measure, self.table.seeds()[0])
+
+    def has(self, policy: str) -> bool:
+        """Return whether a policy was replayed."""
+        return not math.isnan(self.of(policy))
+
+    def above(self, policy: str, reference: str = "baseline", measure: str = MEAN) -> float | None:
+        """Return the share by which a policy is slower than another, or None if one is missing."""
+        if reference == BEST_RULE:
+            reference = self.best(RULES, measure)
+        share = self.of(policy, measure) / self.of(reference, measure) - 1
+        return None if math.isnan(share) else share
+
+    def is_significant(self, policy: str, reference: str) -> bool | None:
+        """Return whether the difference of two means is; None if blocks of time were not kept."""
+        if reference == BEST_RULE:
+            reference = self.best(RULES)
+        if policy == reference:
+            return False
+        found = self.table.reduction(self.place, policy, reference)
+        return None if found is None else found.excludes_zero
+
+    def best(self, policies: Iterable[str], measure: str = MEAN) -> str:
+        """Return which of the policies has the lowest number; `baseline` if none was replayed."""
+        there = {name: us for name in policies if not math.isnan(us := self.of(name, measure))}
+        return min(there, key=there.__getitem__, default="baseline")
+
+    @property
+    def rival(self) -> str:
+        """The best rival within the limit of extra I/O; `baseline` if it gains under 1 %."""
+        frugal = [name for name in TWICE if self.of(name, "extra_io_ratio") <= LITTLE]
+        best = self.best(dict.fromkeys((*RIVALS, *frugal)))
+        return "baseline" if (self.above(best) or 0) > -LEVEL else best
+
+    def share(self, policy: str) -> float | None:
+        """Return the share of the oracle's gain over baseline, if the oracle gains over 1 %."""
+        gain, ours = self.above("oracle"), self.above(policy)
+        return None if gain is None or ours is None or gain > -LEVEL else ours / gain
+
+
+@dataclass(frozen=True)
+class Count:
+    """The number of runs in which a policy is slower and faster than a reference."""
+
+    policy: str
+    reference: str
+    n: int
+    slower: int
+    faster: int
+    #: How many of these are significant; None for percentiles, and if blocks were not kept.
+    surely_slower: int | None
+    surely_faster: int | None
+    #: The share by which it is slower where that is most, and the run.
+    worst: float
+    where: str
+    calm: float | None
+    bursts: float | None
+
+
+def count(runs: list[Run], policy: str, reference: str, measure: str = MEAN) -> Count | None:
+    """Count the runs in which a policy is slower and faster; None if it was never replayed."""
+    found = [(of, run) for run in runs if (of := run.above(policy, reference, measure)) is not None]
+    if not found:
+        return None
+    level = RULES_LEVEL if reference == BEST_RULE else LEVEL
+    slower = [run for share, run in found if share > level]
+    faster = [run for share, run in found if share < -LEVEL]
+    sure = [_significant(of, policy, reference, measure) for of in (slower, faster)]
+    if None in sure and measure == MEAN:
+        # An earlier run, of which only these counts are left.
+        everywhere = ("",) * len(runs[0].place)
+        kept = [
+            runs[0].table.get(everywhere, policy, f"significantly_{way}", reference)
+            for way in ("slower", "faster")
+        ]
+        sure = [None if kept_ is None else round(kept_.value) for kept_ in kept]
+    worst, where = max(found, key=lambda item: item[0])
+
+    def middle(slowness: str) -> float | None:
+        shares = [share for share, run in found if run.slowness == slowness]
+        return median(shares) if shares else None
+
+    return Count(
+        policy=policy, reference=reference, n=len(found), slower=len(slower), faster=len(faster),
+        surely_slower=sure[0], surely_faster=sure[1], worst=worst, where=where.name,
+        calm=middle(CALM), bursts=middle(BURSTS),
+    )  # fmt: skip
+
+
+def _significant(runs: list[Run], policy: str, reference: str, measure: str) -> int | None:
+    if measure != MEAN:
+        return None
+    known = [run.is_significant(policy, reference) for run in runs]
+    return None if None in known else sum(map(bool, known))
+
+
+def runs_of(table: LongTable) -> list[Run]:
+    """Return all runs: the traces in the order of the pages, each from its slowest rate."""
+    known = list(NAMES.values())
+    runs = [Run(table, place) for place in table.places if all(place)]
+    order = {called(run.place[0]): i for i, run in enumerate(runs)}
+
+    def key(run: Run) -> tuple[int, int, float, bool]:
+        at = known.index(run.trace) if run.trace in known else len(known)
+        return at, order[run.trace], run.of("baseline", "iops"), run.slowness == BURSTS
+
+    return sorted(runs, key=key)
+
+
+def percent(share: float | None) -> str:
+    """Write a share with its sign, to a tenth of a percent; a dash if there is none."""
+    # Adding 0.0 avoids -0.0.
+    return "-" if share is None else f"{round(100 * share, 1) + 0.0:+.1f}"
+
+
+def tables(table: LongTable) -> dict[str, Table]:
+    """Return the counts, and the shares of the oracle's gain."""
+    runs = runs_of(table)
+    rows = [
+        (of.policy, of.reference, measure.removesuffix("_us"), str(of.n), str(of.slower),
+         _or_dash(of.surely_slower), str(of.faster), _or_dash(of.surely_faster),
+         percent(of.worst), of.where, percent(of.calm), percent(of.bursts))
+        for measure in (MEAN, P99)
+        for pair in PAIRS
+        if (of := count(runs, *pair, measure)) is not None
+    ]  # fmt: skip
+    shares = [
+        (policy, str(len(known)), f"{median(known):.0%}", f"{min(known):.0%}")
+        for policy in dict.fromkeys((*COMPARED, *TWICE))
+        if (known := [share for run in runs if (share := run.share(policy)) is not None])
+    ]
+    header = ("policy", "reference", "of", "runs", "slower by over 1 % (best rule: 2 %)",
+              "of these significant", "faster by over 1 %", "of these significant",
+              "slowest, %", "run", "median calm, %", "median with bursts, %")  # fmt: skip
+    return {
+        "Runs in which a policy is slower or faster": Table(header, tuple(rows)),
+        "Share of the oracle's gain": Table(("policy", "runs", "median", "lowest"), tuple(shares)),
+    }
+
+
+def _or_dash(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
+def us(
+    run: Run, policy: str, reference: str = "baseline", *, measures: Iterable[str] = (MEAN, P99),
+    closely: bool = False,
+) -> str:  # fmt: skip
+    """Write a policy's mean and p99; bold where it is over 1 % slower than the reference.
+
+    With `closely` a mean of less than 100 us has a decimal.
+    """
+    shown = []
+    for measure in measures:
+        value, share = run.of(policy, measure), run.above(policy, reference, measure)
+        if share is None:
+            shown.append("-")
+            continue
+        text = f"{value:.{int(closely and measure == MEAN and value < 100)}f}"
+        shown.append(f"**{text}**" if share > LEVEL else text)
+    return "/".join(shown)
+
+
+def title(policy: str) -> str:
+    """Return a policy's name in a page's table, without a limit that all of its rows have."""
+    special = {"baseline": "home", OFF: "md off", "oracle": "oracle"}
+    limit = ", 5 %" if policy in (HEDGE_CAPPED, QUEUE_H95) else ""
+    return special.get(policy) or f"`{policy.removesuffix(', 5% cap')}`{limit}"
+
+
+def best_rule(run: Run) -> str:
+    """Write the rule with the lowest mean, and that with the lowest p99 if it is another."""
+    mean, p99 = (run.best(RULES, measure) for measure in (MEAN, P99))
+    if mean == p99:
+        return f"{title(mean)} {us(run, mean, closely=True)}"
+    return (
+        f"{title(mean)} {us(run, mean, measures=[MEAN], closely=True)}, "
+        f"{title(p99)} {us(run, p99, measures=[P99])}"
+    )
+
+
+def front_page(runs: list[Run]) -> list[Run]:
+    """Return the public traces' runs at the demo's rate that have bursts, or have none.
+
+    A replay that is shorter than the time from one burst to the next would meet one all the time,
+    or none.
+    """
+    shown = []
+    for run in runs:
+        if run.trace not in list(NAMES.values())[:5]:
+            continue
+        rates = {r.of("baseline", "iops") for r in runs if r.trace == run.trace}
+        at_demos = min(rate for rate in rates if rate >= demo.TARGET_IOPS)
+        long_enough = run.of("baseline", "elapsed_s") > demo.BURSTS_EVERY_S
+        if run.of("baseline", "iops") == at_demos and (run.slowness == CALM or long_enough):
+            shown.append(run)
+    if not shown:
+        raise StepError(
+            "the results have no public traces, which README.md shows: name their folder, "
+            "LINNOS_TRACES=DIR, and commit again"
+        )
+    return shown
+
+
+def page_data(table: LongTable) -> dict[str, Any]:
+    """Return the values and functions of the templates."""
+    runs = runs_of(table)
+    front = front_page(runs)
+    by_gain = sorted(front, key=lambda run: run.above(TWO, run.rival) or 0)
+    return {
+        "runs": runs, "front": front, "extremes": {"gain": by_gain[0], "loss": by_gain[-1]},
+        "count": lambda pair, measure=MEAN: count(runs, pair[0], pair[1], measure),
+        "us": us, "title": title, "best_rule": best_rule, "percent": percent,
+        "shares": lambda policy: [of for run in runs if (of := run.share(policy)) is not None],
+        "OFF": OFF, "ON": ON, "TWO": TWO, "H95": H95, "HL": HL, "GUARDED": GUARDED,
+        "BEST_RULE": BEST_RULE, "TWICE": TWICE, "HEDGE_CAPPED": HEDGE_CAPPED,
+        "QUEUE_H95": QUEUE_H95, "BURSTS": BURSTS,
+    }  # fmt: skip

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: MIT
+"""Traces that are public or supplied by the user: does LinnOS help on them, and where does it not?
+
+    make eval-traces LINNOS_TRACES=DIR
+
+Without the variable the traces are the applications recorded in traces/recorded. The first half of
+a trace is recorded on the demo's array and trains the models. The second is replayed as in the
+demo, calm and with the demo's bursts, then on an md raid1 of the three drives whose mirrors have
+models of latencies, with `linnos` off, on and unguarded. Only the name of a trace and the
+measurements are kept.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eval import demo, guests, heimdall, trace_files, workers
+from eval.cache import RESULTS, ROOT, code_version
+from eval.cells import LATENCY_TRAINING, N_DRIVES, READS, train_heimdall, write_reads
+from eval.experiment import Context
+from eval.experiments import trace_counts
+from eval.experiments.trace_counts import BURSTS, CALM, GUARDED, MD_UNGUARDED, OFF, ON, UNGUARDED
+from eval.scores import Reads
+from eval.study import Study
+from eval.work import StepError, write_json
+from linnapp.lab.array import CONFIGFS, WAIT_FOR_FULL_SECOND, Array
+from linnapp.trace.recorded import digest as file_digest
+
+#: The demo's.
+SEED = 1
+
+ROWS = {
+    row.name: row
+    for row in (
+        demo.Row("baseline"),
+        demo.Row("random"),
+        demo.Row("lowest"),
+        demo.Row("lowest-two", capped=True),
+        demo.Row("lowest-h95", capped=True),
+        demo.Row("linnos"),
+        demo.Row("linnos-hl", capped=True),
+        demo.Row("shortest-queue"),
+        demo.Row("shortest-queue-h95", capped=True),
+        demo.Row("shortest-queue-h95"),
+        demo.Row("heuristic"),
+        demo.Row("heuristic-adv"),
+        demo.Row("c3"),
+        demo.Row("prequal"),
+        demo.Row("heimdall"),
+        demo.Row("hedge", capped=True),
+        demo.Row("hedge"),
+        demo.Row("hedge-ip"),
+        demo.Row("clone"),
+        demo.Row("oracle"),
+    )
+}
+
+#: Multiples of the demo's rate. A trace that is faster is not slowed down, and multiples that give
+#: the same rate are replayed once.
+RATES = (0.5, 1.0, 2.0)
+
+#: Each half of a longer trace is cut to this length.
+HALF_S = 30.0
+
+#: Fewer reads in a half are not enough to learn from, or to draw conclusions from.
+MIN_READS = 300
+
+#: The demo's bursts, for a replayer that sees the md array and not its mirrors. They begin at a
+#: full second, as replays do, so at the same moments of a replay as the demo's; the first drive may
+#: differ.
+_BURSTS = (
+    "".join(
+        f"cd {CONFIGFS}/flash{k}/inject\n"
+        "echo all >pattern; echo read >op; echo 2000 >latency_us\n"
+        "echo 100000 >window_us; echo 500000 >window_every_us\n"
+        f"echo {N_DRIVES} >window_turns; echo {1 << k} >window_turn_mask\n"
+        for k in range(N_DRIVES)
+    )
+    + WAIT_FOR_FULL_SECOND
+    + "".join(f"echo 1 >{CONFIGFS}/flash{k}/inject/arm\n" for k in range(N_DRIVES))
+    + "cd /\n"
+)
+
+
+@dataclass(frozen=True)
+class Mirrored(Array):
+    """An array that is read and written as one md raid1."""
+
+    @property
+    def devices(self) -> list[str]:
+        """The md array's path in the guest."""
+        return ["/dev/md0"]
+
+    @property
+    def drives(self) -> list[str]:
+        """Paths of its mirrors."""
+        return super().devices
+
+
+@dataclass(frozen=True)
+class TraceAtRate:
+    """A trace at the rate of its replays."""
+
+    name: str
+    path: Path
+    iops: float
+
+    @property
+    def made_from(self) -> dict[str, Any]:
+        """All that decides its models and replays, for the keys of the cache."""
+        recipe = code_version("eval/demo.py", "eval/heimdall.py", "eval/experiments/traces.py")
+        return {"file": file_digest([self.path])[:16], "iops": self.iops, "recipe": recipe}
+
+
+@functools.cache
+def inspect(path: Path, name: str) -> dict[str, Any]:
+    """Return what `linnapp inspect` says about a trace; StepError if it has no reads."""
+    try:
+        facts = demo.inspected(path)
+    except StepError as error:
+        # By its name: its place is of no concern to readers of the results.
+        why = str(error).split("error: ")[-1].removeprefix(f"{path}: ")
+        raise StepError(why.replace(str(path), name)) from None
+    if not facts["reads"]:
+        raise StepError("no reads")
+    return facts
+
+
+def at_rate(trace: str, rate: float) -> TraceAtRate | None:
+    """Return a trace at a multiple of the demo's rate, or None if a smaller one gives the same."""
+    path = trace_files.files(trace_files.GIVEN_OR_RECORDED)[trace]
+    own = inspect(path, trace)["iops_mean"]
+    iops = {of: max(own, of * demo.TARGET_IOPS) for of in RATES}
+    if any(iops[of] == iops[rate] for of in RATES if of < rate):
+        return None
+    return TraceAtRate(trace, path, iops[rate])
+
+
+def learn(context: Context, trace: TraceAtRate) -> Path:
+    """Record a trace's first half as the demo does, and train on it."""
+
+    def make(folder: Path) -> None:
+        array = Array(seed=SEED)
+        sources, half_s, _ = demo.workload(
+            trace.path, array, folder / "workload", SEED, target_iops=trace.iops
+        )
+        half_s = min(half_s, HALF_S)
+        train_slice = demo.slice_traces(sources, folder / "train", 0, half_s)
+        replay_slice = demo.slice_traces(sources, folder / "replay", half_s, 2 * half_s)
+        for which, (half,) in (("first", train_slice), ("second", replay_slice)):
+            reads = demo.inspected(half)["reads"]
+            if reads < MIN_READS:
+                raise StepError(f"{reads} reads in its {which} half, {MIN_READS} are needed")
+        recording = guests.Scenario("record", array, train_slice, SEED, options=demo.VOLUME)
+        blks = guests.record(recording, folder / "record")
+        for kind, options in (("networks", ()), ("latency", LATENCY_TRAINING)):
+            workers.train(
+                blks, folder / kind, folder / f"{kind}.txt", "--seed", str(SEED),
+                "--even-if-worse", *options,
+            )  # fmt: skip
+        log = folder / "record" / "baseline.log"
+        train_heimdall(log, folder / "heimdall", SEED, replicate_writes=True)
+
+    return context.cache.get("own-trace", trace.made_from, make)
+
+
+#: Why traces are left out, by trace and rate.
+_left_out: dict[tuple[str, float], str] = {}
+
+
+def prepare(context: Context, *, trace: str, rate: float, slowness: str, seed: int) -> None:
+    """Learn from a trace; one that cannot be used is named and left out."""
+    if (trace, rate) in _left_out:
+        return
+    try:
+        found = at_rate(trace, rate)
+        if found is not None:
+            learn(context, found)
+    except StepError as error:
+        _left_out[trace, rate] = (str(error).splitlines() or ["failed"])[0]
+        print(f"  {trace}, rate {rate:g}: left out: {_left_out[trace, rate]}", flush=True)
+
+
+def measure(
+    context: Context, *, trace: str, rate: float, slowness: str, policy: str, seed: int
+) -> Reads | None:
+    """Replay a trace's second half under a policy, or on md raid1."""
+    if (trace, rate) in _left_out or (found := at_rate(trace, rate)) is None:
+        return None
+    if policy in (OFF, ON, MD_UNGUARDED):
+        return on_md(context, found, policy, slowness)
+    base, but = policy, ""
+    if policy in (UNGUARDED, GUARDED):
+        base, but = policy.split(", ")
+    return under_policy(context, found, ROWS[base], slowness, but=but)
+
+
+def _models(folder: Path, kind: str) -> list[Path]:
+    suffix = heimdall.SUFFIX if kind == "heimdall" else ".linnos"
+    return [folder / kind / f"flash{k}{suffix}" for k in range(N_DRIVES)]
+
+
+def _kind_for(policy: str) -> str:
+    """Return the kind of models that a policy needs."""
+    if policy in guests.NEEDS_HEIMDALL:
+        return "heimdall"
+    return "latency" if policy in guests.NEEDS_LATENCY_MODEL else "networks"
+
+
+def _replayed(
+    context: Context, trace: TraceAtRate, what: str, slowness: str,
+    replay: Callable[[Path], dict[str, Any]],
+) -> Reads:  # fmt: skip
+    """Return a replay's reads, from the cache if it is there."""
+
+    def make(folder: Path) -> None:
+        summary = replay(folder)
+        (log,) = folder.glob("*.log")
+        write_reads(log, folder / READS)
+        write_json(folder / "run.json", summary)
+
+    parameters = {**trace.made_from, "what": what, "slowness": slowness}
+    folder = context.cache.get("own-trace-replay", parameters, make)
+    with np.load(folder / READS) as reads:
+        due_us, latency_us = reads["due_us"], reads["latency_us"]
+    summary = json.loads((folder / "run.json").read_text())
+    return Reads(due_us, latency_us, (due_us.max() + 1) / 1e6, {**summary, "iops": trace.iops})
+
+
+def under_policy(
+    context: Context, trace: TraceAtRate, row: demo.Row, slowness: str, *, but: str = ""
+) -> Reads:
+    """Replay a trace's second half under a policy, as the demo does it except for an option."""
+    source = learn(context, trace)
+
+    def replay(folder: Path) -> dict[str, Any]:
+        recorded = source / "record" / "baseline.log"
+        scenario = guests.Scenario(
+            f"{trace.name}, {slowness}", Array(seed=SEED), (source / "replay" / "volume.iolog",),
+            SEED, demo.INJECT if slowness == BURSTS else None,
+            (*demo.VOLUME, *row.options(recorded), *((f"--{but}",) if but else ())),
+        )  # fmt: skip
+        p95_us = float(np.percentile(guests.read_latency_us(recorded), 95))
+        return guests.replay(
+            scenario, row.policy, folder, models=_models(source, _kind_for(row.policy)),
+            hedge_us=p95_us if row.hedges else None,
+        )  # fmt: skip
+
+    return _replayed(context, trace, f"{row.name}, {but}" if but else row.name, slowness, replay)
+
+
+def on_md(context: Context, trace: TraceAtRate, what: str, slowness: str) -> Reads:
+    """Replay a trace's second half on md raid1, with models of latencies in its mirrors."""
+    source = learn(context, trace)
+
+    def replay(folder: Path) -> dict[str, Any]:
+        array = Mirrored(seed=SEED)
+        for model in _models(source, "latency"):
+            (folder / model.name).write_bytes(model.read_bytes())
+        places = guests.places_of(folder)
+        models = [places.of(folder / model.name) for model in _models(source, "latency")]
+        prepare = (
+            f"mdadm --create {array.devices[0]} --run --metadata=1.2 --assume-clean "
+            f"--bitmap=internal --level=1 --raid-devices={N_DRIVES} {' '.join(array.drives)}\n"
+            + guests.upload(array.drives, models, "observe")
+            + f"echo {what.removeprefix('md, ')} >/sys/block/md0/md/linnos\n"
+            + (_BURSTS if slowness == BURSTS else "")
+        )
+        scenario = guests.Scenario(
+            f"{trace.name}, {what}, {slowness}", array, (source / "replay" / "volume.iolog",),
+            SEED, options=("--fit",),
+        )  # fmt: skip
+        return guests.replay(scenario, "baseline", folder, prepare=prepare)
+
+    return _replayed(context, trace, what, slowness, replay)
+
+
+EXPERIMENT = Study(
+    name="traces",
+    title="Traces that are public, or supplied by the user",
+    factors={
+        "trace": trace_files.names(trace_files.GIVEN_OR_RECORDED),
+        "rate": RATES,
+        "slowness": (CALM, BURSTS),
+    },
+    policies=(*ROWS, UNGUARDED, GUARDED, OFF, ON, MD_UNGUARDED),
+    cell=measure,
+    prepare=prepare,
+    reads=True,
+    seeds=lambda seeds, **place: seeds[:1],
+    seed_fields=("iops", "reads", "mean_us", "p99_us", "elapsed_s", "extra_io_ratio"),
+    compared=trace_counts.COMPARED,
+    more_tables=trace_counts.tables,
+    page_data=trace_counts.page_data,
+    settings={
+        "traces": trace_files.digests(trace_files.GIVEN_OR_RECORDED),
+        "inject": demo.INJECT,
+        "target_iops": demo.TARGET_IOPS,
+        "half_s": HALF_S,
+    },
+    differs="Public traces are given by path and are not part of this repository. They are "
+    "replayed as by `make demo TRACE=`, sped up to 2000 I/Os a second if they were slower, and to "
+    "half and twice that, writes on all drives; without the demo's bursts (calm) and with them.",
+    notes="One stretch of each trace, on one array. A difference is significant over the blocks of "
+    "time of that stretch; other stretches and drives can differ by more.",
+    sources=("eval/demo.py", "eval/heimdall.py", "eval/trace_files.py"),
+    command=f"make eval-traces {trace_files.VARIABLE}=DIR",
+    pages={
+        "traces_front.md.j2": ROOT / "README.md",
+        "traces_summed.md.j2": ROOT / "docs" / "results.md",
+        "traces_all.md.j2": RESULTS / "tables.md",
+    },
+)
