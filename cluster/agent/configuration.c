@@ -12,18 +12,24 @@ enum { WORDS_MAX = 4 };
 
 #define RATE_MAX 10000000
 
-static char wrong[1024];
+/* The present line of the file, for messages; 0 for the whole file. */
+static const char *file_name;
+static unsigned int line_number;
 
 static const char *fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static const char *fault(const char *format, ...)
 {
+	static char text[1024];
 	va_list args;
+	int used;
 
+	used = line_number ? snprintf(text, sizeof(text), "%.200s:%u: ", file_name, line_number)
+			   : snprintf(text, sizeof(text), "%.200s: ", file_name);
 	va_start(args, format);
-	vsnprintf(wrong, sizeof(wrong), format, args);
+	vsnprintf(text + used, sizeof(text) - used, format, args);
 	va_end(args);
-	return wrong;
+	return text;
 }
 
 static bool whole(const char *text, unsigned long most, unsigned long *value)
@@ -167,27 +173,21 @@ static const char *complete(const struct configuration *c)
 const char *configuration_read(struct configuration *c, FILE *file, const char *name)
 {
 	const char *error = NULL;
-	char line[1024], said[sizeof(wrong)];
-	unsigned int number = 0;
+	char line[1024];
 
 	memset(c, 0, sizeof(*c));
 	rate_set(&c->local_rate, DEFAULT_RATE);
+	file_name = name;
+	line_number = 0;
 	while (!error && fgets(line, sizeof(line), file)) {
-		number++;
+		line_number++;
 		if (!strchr(line, '\n') && !feof(file))
 			error = fault("the line is longer than %zu bytes", sizeof(line) - 2);
 		else
 			error = parse_line(c, line);
 	}
-	if (error) {
-		strcpy(said, error);
-		return fault("%.200s:%u: %.700s", name, number, said);
-	}
-	if (ferror(file))
-		return fault("%.200s cannot be read", name);
-	error = complete(c);
-	if (!error)
-		return NULL;
-	strcpy(said, error);
-	return fault("%.200s: %.700s", name, said);
+	if (error)
+		return error;
+	line_number = 0;
+	return ferror(file) ? fault("the file cannot be read") : complete(c);
 }

@@ -27,7 +27,6 @@
 #include "program/program.h"
 #include "random_bytes.h"
 #include "requests.h"
-#include "sources.h"
 
 /* The maximum number of datagrams to read from one socket before the next one. */
 enum { BATCH = 64 };

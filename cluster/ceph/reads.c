@@ -12,12 +12,12 @@
 #include "messages.h"
 #include "placement.h"
 #include "versioned_struct.h"
-#include "waiting.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -355,40 +355,60 @@ int linnos_ceph_aio_read_from(struct linnos_ceph *ceph, int osd, const char *obj
 
 static ssize_t describe_failure(const struct linnos_ceph *ceph, const char *object, ssize_t status)
 {
-	const char *why = strerror(-status);
+	const char *user = ceph->user ? ceph->user : "admin";
+	char remedy[2 * NAME_MAX_BYTES] = "";
 
-	switch (status) {
-	case -EPERM:
-	case -EACCES:
-		return error_say(status,
-				 "object %." NAMED
-				 "s of pool %s: %s; client.%s needs `osd 'allow r pool=%s'`",
-				 object, ceph->name, why, ceph->user ? ceph->user : "admin",
-				 ceph->name);
-	case -ETIMEDOUT:
-		return error_say(status,
-				 "object %." NAMED
-				 "s of pool %s: %s; `ceph pg stat` shows whether the pool is "
-				 "available, and rados_osd_op_timeout limits the wait",
-				 object, ceph->name, why);
-	default:
-		return error_say(status, "object %." NAMED "s of pool %s: %s", object, ceph->name,
-				 why);
-	}
+	if (status == -EPERM || status == -EACCES)
+		snprintf(remedy, sizeof(remedy), "; client.%s needs `osd 'allow r pool=%s'`", user,
+			 ceph->name);
+	if (status == -ETIMEDOUT)
+		snprintf(remedy, sizeof(remedy),
+			 "; `ceph pg stat` shows whether the pool is available, and "
+			 "rados_osd_op_timeout limits the wait");
+	return error_say(status, "object %." NAMED "s of pool %s: %s%s", object, ceph->name,
+			 strerror(-status), remedy);
 }
 
+/* A thread that waits for its read. */
+struct waiting {
+	pthread_mutex_t lock;
+	pthread_cond_t ended;
+	bool has_ended;
+	ssize_t bytes;
+};
+
+static void wake(void *of, ssize_t bytes, int osd)
+{
+	struct waiting *w = of;
+
+	(void)osd;
+	pthread_mutex_lock(&w->lock);
+	w->bytes = bytes;
+	w->has_ended = true;
+	pthread_cond_signal(&w->ended);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/*
+ * The thread cannot be cancelled meanwhile, because the completion would then write to a stack that
+ * no longer exists.
+ */
 ssize_t linnos_ceph_read(struct linnos_ceph *ceph, const char *object, void *buffer, size_t bytes,
 			 uint64_t offset)
 {
-	struct waiting waiting;
-	int status;
+	struct waiting w = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
+	int status, cancel_state, disabled;
 
-	waiting_begin(&waiting);
-	status = linnos_ceph_aio_read(ceph, object, buffer, bytes, offset, waiting_wake, &waiting);
-	waiting_end(&waiting, !status);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	status = linnos_ceph_aio_read(ceph, object, buffer, bytes, offset, wake, &w);
+	pthread_mutex_lock(&w.lock);
+	while (!status && !w.has_ended)
+		pthread_cond_wait(&w.ended, &w.lock);
+	pthread_mutex_unlock(&w.lock);
+	pthread_setcancelstate(cancel_state, &disabled);
 	if (status)
 		return status;
-	return waiting.bytes < 0 ? describe_failure(ceph, object, waiting.bytes) : waiting.bytes;
+	return w.bytes < 0 ? describe_failure(ceph, object, w.bytes) : w.bytes;
 }
 
 void linnos_ceph_wrote(struct linnos_ceph *ceph, const char *object)

@@ -64,37 +64,40 @@ static void print_string(const char *text)
 	putchar('"');
 }
 
-static struct linnos_replica_stats replica_stats(const struct mirror *m, unsigned int k)
+void report(const struct mirror *m, const char *state)
 {
-	struct linnos_replica_stats s;
-
-	linnos_array_get_replica_stats(m->array, k, &s, sizeof(s));
-	return s;
-}
-
-/* A snapshot of the statistics. */
-struct state {
-	const char *name;
-	uint32_t in;
+	const bool json = m->json;
+	const uint32_t in = mirror_in(m);
 	struct mirror_stats counts;
 	struct linnos_stats reads;
-};
 
-static void report_json(const struct mirror *m, const struct state *s)
-{
-	printf("{\"device\":\"/dev/ublkb%" PRIu32 "\",\"state\":\"%s\",\"bytes\":%" PRIu64
-	       ",\"degraded\":%d,\"queues\":[",
-	       m->device.number, s->name, m->geometry.bytes, (int)m->n - __builtin_popcount(s->in));
+	mirror_sum_stats(m, &counts);
+	linnos_array_get_stats(m->array, &reads, sizeof(reads));
+	printf(json ? "{\"device\":\"/dev/ublkb%" PRIu32 "\",\"state\":\"%s\",\"bytes\":%" PRIu64
+		      ",\"degraded\":%d,\"queues\":["
+		    : "/dev/ublkb%" PRIu32 " %s: %" PRIu64
+		      " bytes, %d replicas dropped, requests of queues",
+	       m->device.number, state, m->geometry.bytes, (int)m->n - __builtin_popcount(in));
 	for (unsigned int i = 0; i < m->device.n_queues; i++)
-		printf("%s%" PRIu64, i ? "," : "", mirror_given(m, i));
-	putchar(']');
-	print_counters(of_mirror, N_ELEMENTS(of_mirror), &s->counts, true);
-	print_counters(of_reads, N_ELEMENTS(of_reads), &s->reads, true);
-	printf(",\"saved_us_estimate\":%" PRId64 ",\"replicas\":[", s->reads.saved_us_estimate);
+		printf("%s%" PRIu64, !json ? " " : i ? "," : "", mirror_given(m, i));
+	fputs(json ? "]" : "\n ", stdout);
+	print_counters(of_mirror, N_ELEMENTS(of_mirror), &counts, json);
+	fputs(json ? "" : "\n ", stdout);
+	print_counters(of_reads, N_ELEMENTS(of_reads), &reads, json);
+	printf(json ? ",\"saved_us_estimate\":%" PRId64 ",\"replicas\":["
+		    : " saved_us_estimate %" PRId64 "\n",
+	       reads.saved_us_estimate);
 	for (unsigned int k = 0; k < m->n; k++) {
-		const struct linnos_replica_stats of = replica_stats(m, k);
-		const bool is_in = s->in & 1u << k;
+		const bool is_in = in & 1u << k;
+		struct linnos_replica_stats of;
 
+		linnos_array_get_replica_stats(m->array, k, &of, sizeof(of));
+		if (!json) {
+			printf("  %s: reads_served %" PRIu64 " read_errors %" PRIu64 "%s%s\n",
+			       m->replicas[k].path, of.served, of.errors,
+			       is_in ? "" : ", DROPPED: ", is_in ? "" : m->why_dropped[k]);
+			continue;
+		}
 		printf("%s{\"path\":", k ? "," : "");
 		print_string(m->replicas[k].path);
 		printf(",\"in\":%s,\"why_dropped\":", is_in ? "true" : "false");
@@ -105,39 +108,6 @@ static void report_json(const struct mirror *m, const struct state *s)
 		printf(",\"reads_served\":%" PRIu64 ",\"read_errors\":%" PRIu64 "}", of.served,
 		       of.errors);
 	}
-	printf("]}\n");
-}
-
-static void report_text(const struct mirror *m, const struct state *s)
-{
-	printf("/dev/ublkb%" PRIu32 " %s: %" PRIu64 " bytes, %d of %u replicas, requests of queues",
-	       m->device.number, s->name, m->geometry.bytes, __builtin_popcount(s->in), m->n);
-	for (unsigned int i = 0; i < m->device.n_queues; i++)
-		printf(" %" PRIu64, mirror_given(m, i));
-	printf("\n ");
-	print_counters(of_mirror, N_ELEMENTS(of_mirror), &s->counts, false);
-	printf("\n ");
-	print_counters(of_reads, N_ELEMENTS(of_reads), &s->reads, false);
-	printf(" saved_us_estimate %" PRId64 "\n", s->reads.saved_us_estimate);
-	for (unsigned int k = 0; k < m->n; k++) {
-		const struct linnos_replica_stats of = replica_stats(m, k);
-		const bool is_in = s->in & 1u << k;
-
-		printf("  %s: reads_served %" PRIu64 " read_errors %" PRIu64 "%s%s\n",
-		       m->replicas[k].path, of.served, of.errors,
-		       is_in ? "" : ", DROPPED: ", is_in ? "" : m->why_dropped[k]);
-	}
-}
-
-void report(const struct mirror *m, const char *state)
-{
-	struct state s = {.name = state, .in = mirror_in(m)};
-
-	mirror_sum_stats(m, &s.counts);
-	linnos_array_get_stats(m->array, &s.reads, sizeof(s.reads));
-	if (m->json)
-		report_json(m, &s);
-	else
-		report_text(m, &s);
+	fputs(json ? "]}\n" : "", stdout);
 	fflush(stdout);
 }
