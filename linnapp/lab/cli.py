@@ -1,16 +1,26 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp lab`: run a command on the patched kernel with a flash array up."""
+"""`linnapp lab`: run a command in a guest: with a flash array, in a cluster, or in QEMU."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
+from linnapp.lab import qemu as qemu_guest
+from linnapp.lab import uml
 from linnapp.lab.array import Array
-from linnapp.lab.cluster_cli import cluster
+from linnapp.lab.cluster import AGENT, CLUSTER_KERNEL, ENGINES, Cluster, installed_by, missing
 from linnapp.lab.command import Asked, guest_environment, guest_options, run_and_exit
-from linnapp.lab.guest import Guest, Result
-from linnapp.lab.qemu_cli import qemu
-from linnapp.lab.uml import DEFAULT_KERNEL, run
+from linnapp.lab.guest import Guest
+
+_PROFILE = click.option(
+    "--profile",
+    default="enterprise",
+    help="flashsim profile of the drives, or one per drive, separated by commas.",
+)
+_SEED = click.option("--seed", default=1, help="Drive k is seeded with seed + k.")
+_COMMAND = {"ignore_unknown_options": True}
 
 
 @click.group()
@@ -33,12 +43,10 @@ def _parameters(_: click.Context, __: click.Parameter, values: tuple[str, ...]) 
     return parameters
 
 
-@lab.command("run", context_settings={"ignore_unknown_options": True})
+@lab.command("run", context_settings=_COMMAND)
 @click.option("--drives", default=3, help="Drives, /dev/flash0 and on.")
-@click.option(
-    "--profile", default="enterprise", help="flashsim profile; several with commas, one a drive."
-)
-@click.option("--seed", default=1, help="Drive k is seeded with seed + k.")
+@_PROFILE
+@_SEED
 @click.option("--fresh", is_flag=True, help="Start from empty drives, not from a steady state.")
 @click.option(
     "--set",
@@ -48,20 +56,21 @@ def _parameters(_: click.Context, __: click.Parameter, values: tuple[str, ...]) 
     callback=_parameters,
     help="Another flashsim attribute, for every drive.",
 )
-@guest_options(DEFAULT_KERNEL, "make kernel", memory_mb=3072)
+@guest_options(uml.DEFAULT_KERNEL, "make kernel", memory_mb=3072)
 def run_command(
     asked: Asked, drives: int, profile: str, seed: int, fresh: bool, parameters: dict[str, str]
 ) -> None:
     """Boot the patched kernel, bring the drives up and run CMD there.
 
-    CMD sees this machine's files read-only, its output and exit status come
-    back. $LINNOS_DRIVES holds the drives' paths, separated by commas, $LINNOS_OUT
-    the folder given with --out. From a terminal CMD has one of its size, and reads
-    what is typed; ctrl-C ends the lab. Of the network it has 127.0.0.1, its own.
-    Of the environment CMD has PATH, LANG and TERM; its home folder is empty, the host
-    name is `linnos`, and the clock starts at the same moment in every run. It stands
-    still while anything computes: a program that spins and waits for nothing, in the
-    background too, lets nobody else run, and --timeout alone ends it.
+    CMD sees this machine's files read-only; its output and exit status are
+    passed on. $LINNOS_DRIVES has the drives' paths, separated by commas, and
+    $LINNOS_OUT the folder given with --out. If the output is a terminal, CMD has
+    one of the same size and reads the typed keys; ctrl-C ends the lab. The only
+    network is the guest's own 127.0.0.1. CMD has PATH, LANG and TERM of the
+    environment and an empty home folder; the host name is `linnos`. The clock
+    starts at the same time in every run and stands still while a program computes.
+    A program that spins without waiting therefore blocks all others, and only
+    --timeout ends it.
 
     \b
     linnapp lab run -- fio --name=r --filename=/dev/flash0 --rw=randread \\
@@ -69,15 +78,135 @@ def run_command(
     linnapp lab run --out out/t -- linnapp trace /dev/flash0 -o out/t --duration 5
     """
     array = Array(drives, profile, asked.size_mb, seed, not fresh, parameters)
+    environment = guest_environment(array, asked.out_dir)
+    run_and_exit(
+        lambda: uml.run(
+            asked.command,
+            Guest(setup=array.setup_script(), environment=environment, **asked.of_guest),
+        ),
+        asked.dmesg,
+    )
 
-    def boot() -> Result:
-        environment = guest_environment(array, asked.out_dir)
-        setup = array.setup_script()
-        guest = Guest(setup=setup, environment=environment, **asked.of_guest)
-        return run(asked.command, guest)
 
-    run_and_exit(boot, asked.dmesg)
+@lab.command("cluster", context_settings=_COMMAND)
+@click.option(
+    "--nodes", type=click.IntRange(1, 16), default=3, help="Number of nodes, each with a drive."
+)
+@click.option(
+    "--engine",
+    type=click.Choice(list(ENGINES)),
+    default="gluster",
+    help="Storage engine with a replica on each node.",
+)
+@click.option(
+    "--one-way-us",
+    type=click.IntRange(0, 1_000_000),
+    default=50,
+    help="Network latency from the client to a node, and of the way back.",
+)
+@click.option(
+    "--osd-us",
+    type=click.IntRange(0, 1_000_000),
+    default=0,
+    help="With `ceph`: time that an OSD's thread sleeps for a read; 0 for none.",
+)
+@_PROFILE
+@_SEED
+@guest_options(CLUSTER_KERNEL, "make kernel-cluster", memory_mb=4096)
+def cluster(
+    asked: Asked,
+    nodes: int,
+    engine: str,
+    one_way_us: int,
+    osd_us: int,
+    profile: str,
+    seed: int,
+) -> None:
+    """Run CMD on the client of a cluster whose nodes have an emulated drive each.
+
+    Nodes are network namespaces of one kernel, in virtual time; --one-way-us is the latency of
+    their links. Each node runs linnos-agent on port 7316. With `gluster` it also runs a GlusterFS
+    server with a brick on its drive, with `ceph` an OSD with BlueStore, and the first node a
+    monitor.
+
+    $LINNOS_NODES has the nodes' addresses, $LINNOS_DRIVES their drives, and $LINNOS_BESIDE half of
+    each drive, for other load. Everything else is as in `linnapp lab run`.
+
+    With `gluster`, $LINNOS_CLUSTER has volume files for clients: read-nodeK.vol reads from one
+    node, and read-hash-modeN.vol lets the engine choose.
+
+    With `ceph`, $CEPH_CONF is ceph.conf, the pool is `data`, and node K is host `nodeK` of root
+    `default`. $LINNOS_CRUSH_LOCATIONS has a crush_location for each node, separated by semicolons;
+    a handle with this location reads from that node with LIBRADOS_OPERATION_LOCALIZE_READS. The two
+    objects of a placement group that were written last are always read from their primary.
+
+    \b
+    linnapp lab cluster --engine ceph -- rados -p data bench 1 write
+    linnapp lab cluster -- sh -c 'mkdir /run/v && \\
+      glusterfs -f $LINNOS_CLUSTER/read-node2.vol /run/v && dd if=/dev/zero of=/run/v/x count=1'
+    """
+    if osd_us and engine != "ceph":
+        raise click.UsageError(f"--osd-us needs --engine ceph: {engine} has no OSDs")
+    nodes_lab = Cluster(
+        Array(nodes, profile, asked.size_mb, seed), engine, one_way_us, osd_us=osd_us
+    )
+    environment = {**guest_environment(nodes_lab, asked.out_dir), **nodes_lab.environment}
+    if absent := missing(engine, environment["PATH"]):
+        raise click.ClickException(
+            f"not installed: {', '.join(absent)}; `{installed_by(engine)}` installs them"
+        )
+    if not AGENT.exists():
+        raise click.ClickException(f"{AGENT} does not exist; `make agent` builds it")
+    run_and_exit(
+        lambda: uml.run(
+            asked.command,
+            Guest(setup=nodes_lab.setup_script(), environment=environment, **asked.of_guest),
+        ),
+        asked.dmesg,
+    )
 
 
-lab.add_command(cluster)
-lab.add_command(qemu)
+@lab.command("qemu", context_settings=_COMMAND)
+@click.option("--drives", default=3, help="NVMe drives, /dev/nvme0n1 and on.")
+@click.option("--cpus", default=2, help="CPUs of the guest.")
+@click.option(
+    "--accel",
+    type=click.Choice(["auto", "kvm", "tcg"]),
+    default="auto",
+    help="auto: KVM if it works, otherwise TCG.",
+)
+@click.option(
+    "--modules",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Module folder of another --kernel, like /lib/modules/VERSION.",
+)
+@click.option(
+    "--count-instructions",
+    is_flag=True,
+    help="Time in the guest is its number of instructions, in ns. With --cpus 1.",
+)
+@guest_options(qemu_guest.DEFAULT_KERNEL, "make kernel-x86", memory_mb=2048)
+def qemu(
+    asked: Asked, drives: int, cpus: int, accel: str, modules: Path | None, count_instructions: bool
+) -> None:
+    """Boot the patched x86-64 kernel under QEMU and run CMD there, in real time.
+
+    CMD sees this machine's files read-only; its output and exit status are
+    passed on. $LINNOS_DRIVES has the drives' paths, separated by commas, and
+    $LINNOS_OUT the folder given with --out. This is for tests with the real nvme
+    driver and several CPUs, not for latencies.
+
+    \b
+    linnapp lab qemu -- sh -c 'ls /sys/block/nvme0n1/mq; nproc'
+    """
+    guest = qemu_guest.QemuGuest(
+        n_cpus=cpus,
+        n_drives=drives,
+        drive_mb=asked.size_mb,
+        accel=accel,
+        modules=modules,
+        counts_instructions=count_instructions,
+        **asked.of_guest,
+    )
+    guest.environment = guest_environment(guest, asked.out_dir)
+    run_and_exit(lambda: qemu_guest.run(asked.command, guest), asked.dmesg)

@@ -55,7 +55,7 @@ class Asked:
 
 def _tell_of_new_folder(_: click.Context, __: click.Parameter, out_dir: Path | None) -> Path | None:
     if out_dir is not None and not out_dir.exists():
-        click.echo(f"--out {out_dir}: there is no such folder yet; it is made", err=True)
+        click.echo(f"--out {out_dir} does not exist; it is created", err=True)
     return out_dir
 
 
@@ -73,10 +73,12 @@ def guest_options(
             "out_dir",
             type=FOLDER,
             callback=_tell_of_new_folder,
-            help="The one folder CMD may write to, besides tmpfs. Default: none.",
+            help="The only folder, except tmpfs, that CMD may write to. Default: none.",
         ),
         click.option(
-            "--mem-mb", default=memory_mb, help="Guest memory, emulated drives' content included."
+            "--mem-mb",
+            default=memory_mb,
+            help="Guest memory, including the content of emulated drives.",
         ),
         click.option(
             "--kernel",
@@ -89,7 +91,7 @@ def guest_options(
             "--timeout",
             type=FiniteRange(0, 1e9, min_open=True),
             metavar="S",
-            help="Give up after S seconds of real time.",
+            help="Stop the guest after S seconds of real time.",
         ),
         click.option("--kernel-arg", multiple=True, help="Another kernel parameter."),
         click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED),

@@ -73,7 +73,7 @@ def test_unreadable_drive_is_left_to_the_check_for_root(
 def test_lab_run_says_that_it_creates_the_out_folder(tmp_path: Path) -> None:
     out, none = tmp_path / "out", tmp_path / "kernel"
     said = run("lab", "run", "--out", out, "--kernel", none, "--", "true").stderr
-    assert f"--out {out}: there is no such folder yet; it is made" in said
+    assert f"--out {out} does not exist; it is created" in said
     out.mkdir(exist_ok=True)
     said = run("lab", "run", "--out", out, "--kernel", none, "--", "true").stderr
     assert "no such folder" not in said

@@ -580,8 +580,7 @@ def test_invalid_rule_files_are_refused(
 def test_unwritable_kernel_log_is_reported_before_the_boot(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    from linnapp.lab import cli as lab_cli
-    from linnapp.lab import qemu_cli
+    from linnapp.lab import qemu, uml
 
     booted = []
 
@@ -589,7 +588,7 @@ def test_unwritable_kernel_log_is_reported_before_the_boot(
         booted.append(True)
         return Result(0, "the kernel's log\n")
 
-    monkeypatch.setattr({"run": lab_cli, "qemu": qemu_cli}[command], "run", boot)
+    monkeypatch.setattr({"run": uml, "qemu": qemu}[command], "run", boot)
     said = refused(run, "lab", command, "--dmesg", tmp_path / "missing" / "x", "--", "true")
     assert f"--dmesg {tmp_path}/missing/x: No such file or directory" in said
     assert not booted

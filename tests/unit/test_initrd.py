@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from linnapp.lab.guest import LabError
-from linnapp.lab.initrd import initrd
+from linnapp.lab.qemu import initrd
 
 
 @pytest.fixture

@@ -129,7 +129,7 @@ def test_missing_programs_are_named_with_the_target_that_installs_them(
 
 
 def test_drives_that_are_too_small_are_refused() -> None:
-    with pytest.raises(ValueError, match="--size-mb 1000: Ceph wants drives of 1024 or more"):
+    with pytest.raises(ValueError, match="--size-mb 1000: Ceph needs drives of at least 1024 MB"):
         Cluster(Array(3, size_mb=1000), "ceph").setup_script()
 
 

@@ -70,7 +70,7 @@ def configuration(hosts: Hosts) -> str:
 def set_up(hosts: Hosts) -> list[str]:
     """Return shell commands that start monitor and OSDs, and create the pool."""
     if hosts.size_mb < _LEAST_MB:
-        raise ValueError(f"--size-mb {hosts.size_mb}: Ceph wants drives of {_LEAST_MB} or more")
+        raise ValueError(f"--size-mb {hosts.size_mb}: Ceph needs drives of at least {_LEAST_MB} MB")
     monitor = f"{hosts.inside(0)}ceph-mon -i a"
     nodes = range(len(hosts.addresses))
     # They store a few files in folders of the host, to which the guest may not write.
