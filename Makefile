@@ -35,8 +35,8 @@ help: ## this list
 # --- What the rest needs -----------------------------------------------------
 
 deps: $(BUILD)/.deps ## install the Debian packages (root, or sudo)
-deps-gluster: $(BUILD)/.deps-gluster ## those of `linnapp lab cluster`: GlusterFS, whose services are not started
-deps-ceph: $(BUILD)/.deps-ceph $(BUILD)/.deps-librados ## those of `linnapp lab cluster --engine ceph`, likewise
+deps-gluster: $(BUILD)/.deps-gluster ## install the packages of `linnapp lab cluster`: GlusterFS; no service is started
+deps-ceph: $(BUILD)/.deps-ceph $(BUILD)/.deps-librados ## install those of `linnapp lab cluster --engine ceph`; no service is started
 PACKAGE_LISTS := libraries librados qemu fuzz kernel-deb elasticsearch machine module gluster ceph
 PACKAGES_INSTALLED := $(BUILD)/.deps $(PACKAGE_LISTS:%=$(BUILD)/.deps-%)
 $(BUILD)/.deps: packaging/apt/build.txt | $(BUILD)/.deps-libraries
@@ -126,16 +126,16 @@ replayer: $(BUILD)/.deps ## the trace replayer
 liblinnos: $(BUILD)/.deps-libraries ## the library that reads from the best replica, on any kernel
 	@$(MAKE) --no-print-directory -C liblinnos OUT=$(CURDIR)/$(BUILD)/liblinnos
 
-ublk: $(BUILD)/.deps ## the mirror as a block device of any kernel, on liblinnos
+ublk: $(BUILD)/.deps ## the mirror as a block device, on any kernel
 	@$(MAKE) --no-print-directory -C liblinnos/ublk OUT=$(CURDIR)/$(BUILD)/ublk
 
-agent: $(BUILD)/.deps-libraries ## what tells other nodes what this one's drives are predicted to take
+agent: $(BUILD)/.deps-libraries ## the agent that serves latency predictions for this node's drives
 	@$(MAKE) --no-print-directory -C cluster/agent OUT=$(CURDIR)/$(BUILD)/agent
 
-cluster: $(BUILD)/.deps-libraries ## the library that chooses the node that answers first
+cluster: $(BUILD)/.deps-libraries ## the library that chooses the node that is expected to answer first
 	@$(MAKE) --no-print-directory -C cluster/client OUT=$(CURDIR)/$(BUILD)/cluster
 
-ceph: cluster $(BUILD)/.deps-librados ## the library that reads Ceph by that one
+ceph: cluster $(BUILD)/.deps-librados ## the library that reads Ceph with it
 	@$(MAKE) --no-print-directory -C cluster/ceph OUT=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster
 
 build: venv kernel native replayer liblinnos ublk agent cluster ## all of the above
@@ -146,10 +146,10 @@ install-lib: liblinnos ## library, header, pkg-config file, man pages; PREFIX=/u
 install-ublk: ublk ## linnos-ublk and its man page; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C liblinnos/ublk OUT=$(CURDIR)/$(BUILD)/ublk install
 
-install-cluster: cluster ## liblinnos-cluster likewise; PREFIX=/usr/local
+install-cluster: cluster ## the same for liblinnos-cluster; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C cluster/client OUT=$(CURDIR)/$(BUILD)/cluster install
 
-install-ceph: ceph install-cluster ## liblinnos-ceph likewise, with liblinnos-cluster; PREFIX=/usr/local
+install-ceph: ceph install-cluster ## the same for liblinnos-ceph, with liblinnos-cluster; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C cluster/ceph OUT=$(CURDIR)/$(BUILD)/ceph CLUSTER=$(CURDIR)/$(BUILD)/cluster install
 
 deb: venv liblinnos replayer ublk agent cluster ## Debian packages of the commands, the libraries, the modules and the agent, in build/deb
@@ -160,7 +160,7 @@ deb: venv liblinnos replayer ublk agent cluster ## Debian packages of the comman
 demo: build ## the whole loop; TRACE=FILE: on your own trace
 	$(PYTHON) -m eval.demo $(if $(TRACE),--trace $(TRACE))
 
-demo-cluster: venv native agent cluster kernel-cluster $(BUILD)/.deps-gluster ## minutes: a client of three GlusterFS nodes reads from the one that answers first; a table and a picture
+demo-cluster: venv native agent cluster kernel-cluster $(BUILD)/.deps-gluster ## a client of three GlusterFS nodes reads from the fastest one: a table and a picture, in minutes
 	@$(PYTHON) -m eval.demo_cluster
 
 tour: build ## a minute in a terminal: bursts, linnapp top, and why reads were refused

@@ -116,9 +116,9 @@ cluster_library() {
 	rm "$work/liblinnos-cluster-dev/usr/include/linnos_choose.h"
 	finish liblinnos-cluster1 libs "" "" "linnos-agent" \
 		"chooses the node of a cluster that is expected to answer first" \
-		" A client that has its data on several nodes asks where each read should go. It
- is told by what its own reads took on each node and, where nodes run
- linnos-agent, by what their drives are predicted to take. It does no I/O."
+		" For a client whose data is on several nodes: the library chooses the node for
+ each read, from the latencies of the client's own reads and from the predictions
+ of linnos-agent, if the nodes run it. It does no I/O."
 	finish liblinnos-cluster-dev libdevel \
 		"liblinnos-cluster1 (= $version), liblinnos-dev (= $version), libsodium-dev" "" "" \
 		"chooses the node that is expected to answer first: development" \
@@ -129,9 +129,9 @@ ceph_library() {
 	stage_library liblinnos-ceph cluster/ceph CLUSTER="$work/lib-liblinnos-cluster"
 	finish liblinnos-ceph1 libs "" "" "linnos-agent" \
 		"reads Ceph from the OSD that is expected to answer first" \
-		" A client of librados has its reads sent to whichever of the OSDs that hold an
- object is expected to answer first, as liblinnos-cluster chooses. Ceph is not
- changed. Writes, and everything else, go by librados as ever."
+		" For clients of librados: reads are sent to the OSD that holds the object and is
+ expected to answer first, as liblinnos-cluster chooses. Ceph is not changed.
+ Writes and all other operations use librados as before."
 	finish liblinnos-ceph-dev libdevel \
 		"liblinnos-ceph1 (= $version), liblinnos-cluster-dev (= $version), librados-dev" "" "" \
 		"reads Ceph from the OSD that is expected to answer first: development" \
@@ -222,14 +222,14 @@ agent() {
 	install -D -m 644 packaging/linnos-agent.lintian-overrides \
 		"$root/usr/share/lintian/overrides/linnos-agent"
 	finish linnos-agent admin "" "" "linnos-tools" \
-		"tells other nodes what this one's drives are predicted to take" \
-		" A client that has replicas of its data on several nodes asks their agents, by
- UDP, how long a read would take on each node's drive, and reads where that is
- soonest. The agent asks the kernel: one with LinnOS, or with the module of
- linnos-dkms. On others it may watch drives by BPF and predict by itself.
+		"serves latency predictions for this node's drives to other nodes" \
+		" A client whose data has replicas on several nodes queries their agents by UDP
+ for the predicted latency of a read, and reads from the fastest node. The agent
+ queries the kernel, which needs LinnOS or the module of linnos-dkms. On other
+ kernels it can watch drives with BPF and predict their latencies itself.
  .
- Nothing is started before there is an /etc/linnos/agent.conf and the service is
- enabled; only the addresses that it names are answered."
+ Nothing is started until /etc/linnos/agent.conf exists and the service is
+ enabled. Only the addresses that it allows are answered."
 }
 
 # has HEADER

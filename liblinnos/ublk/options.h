@@ -15,7 +15,7 @@
 struct options {
 	unsigned int n; /* number of replicas */
 	const char *paths[REPLICAS_MAX];
-	const char *models[REPLICAS_MAX];   /* NULL: none */
+	const char *models[REPLICAS_MAX];   /* NULL if there is none */
 	bool assume_clean, compare, resync; /* exactly one */
 	bool recover;
 	bool json;

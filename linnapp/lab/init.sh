@@ -7,7 +7,7 @@
 # here).
 . /run/init-mounts.sh
 
-# hostfs takes its folder by mount(2) alone, which util-linux 2.39 and later have to be told to use.
+# hostfs accepts its folder only by mount(2), which util-linux 2.39 and later use only with this variable.
 LIBMOUNT_FORCE_MOUNT2=always mount -t hostfs -o /proc/self/cwd/. none /run/control
 
 # The kernel tells there on which host, and on which kernel of it, it runs.
@@ -37,7 +37,7 @@ if env -i PATH="$PATH" sh -eu /run/control/setup.sh >/run/setup.log 2>&1; then
 			stty -F /dev/ttyS0 sane -opost
 		fi
 		(
-			# A terminal that nobody has open forgets its size.
+			# A terminal that no process has open loses its size.
 			for output in 1 2; do
 				stty rows "$rows" cols "$columns" <&"$output"
 			done
@@ -52,7 +52,7 @@ if env -i PATH="$PATH" sh -eu /run/control/setup.sh >/run/setup.log 2>&1; then
 		sh /run/control/command.sh </dev/null >/run/stdout 2>/run/stderr
 		status=$?
 		# A daemon that the command left behind would hold the pipes
-		# open for ever; everything is flushed after a second.
+		# open forever; everything is flushed after a second.
 		sleep 1
 	fi
 else

@@ -275,8 +275,8 @@ def initrd(kernel_modules: Path, modules: Sequence[str], options: str) -> bytes:
 
 def _busybox(kernel_modules: Path) -> bytes:
     """Return the busybox unpacked next to the kernel, or else the installed one."""
-    beside = kernel_modules.resolve().parents[2] / "bin" / "busybox"
-    found = str(beside) if beside.exists() else shutil.which("busybox")
+    unpacked = kernel_modules.resolve().parents[2] / "bin" / "busybox"
+    found = str(unpacked) if unpacked.exists() else shutil.which("busybox")
     data = Path(found).read_bytes() if found else b""
     # A dynamically linked program names its loader here.
     if not data or b"/ld-linux" in data[:4096]:
