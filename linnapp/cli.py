@@ -22,64 +22,59 @@ import click
 from linnapp import __version__
 from linnapp.errors import ConfWarning, LinnappError, TraceWarning, as_options
 
-#: command: (module:attribute, one line of help), in the order in which users need them
+#: one line of help for each command, in the order in which users need them; the command NAME is in
+#: linnapp/commands/NAME.py
 _COMMANDS = {
-    "trace": ("linnapp.commands.trace:trace", "Record drives with blktrace."),
-    "layers": ("linnapp.commands.layers:layers", "Show where the time of each I/O goes."),
-    "watch": (
-        "linnapp.commands.watch:watch",
-        "Show a program's storage calls and the I/Os they cause.",
-    ),
-    "query": ("linnapp.commands.query:query", "Ask what was watched, in SQL."),
-    "inspect": ("linnapp.commands.inspect:inspect", "Show what a trace or a replay's log holds."),
-    "convert": ("linnapp.commands.convert:convert", "Turn a trace into another format."),
-    "generate": ("linnapp.commands.generate:generate", "Make a workload from a profile."),
-    "label": ("linnapp.commands.label:label", "Find the inflection points of an array's drives."),
-    "train": ("linnapp.commands.train:train", "Train one model per drive."),
-    "evaluate": ("linnapp.commands.evaluate:evaluate", "Judge a model on a trace."),
-    "pack": ("linnapp.commands.pack:pack", "Make a model file from weights trained elsewhere."),
-    "predict": ("linnapp.commands.predict:predict", "Run a model on feature vectors."),
-    "upload": ("linnapp.commands.upload:upload", "Give a drive its model."),
-    "enable": ("linnapp.commands.enable:enable", "Have md read from the best mirror."),
-    "disable": ("linnapp.commands.disable:disable", "Undo `linnapp enable`."),
-    "restore": ("linnapp.commands.restore:restore", "Give drives their models and modes back."),
-    "keep": ("linnapp.commands.keep:keep", "Switch back what is not as training foresaw."),
-    "trial": ("linnapp.commands.trial:trial", "Measure what reading from the best is worth."),
-    "top": ("linnapp.commands.top:top", "Show the drives at work, live."),
-    "explain": ("linnapp.commands.explain:explain", "Say why reads were decided as they were."),
-    "status": ("linnapp.commands.status:status", "Show what the kernel does per drive."),
-    "faults": ("linnapp.commands.faults:faults", "Damage chosen requests of emulated drives."),
-    "exporter": ("linnapp.commands.exporter:exporter", "Serve the drives' counters to Prometheus."),
-    "dashboard": (
-        "linnapp.commands.dashboard:dashboard",
-        "Write a dashboard for Kibana or Grafana.",
-    ),
-    "recalibrate": (
-        "linnapp.commands.recalibrate:recalibrate",
-        "Keep an array's models current.",
-    ),
-    "fleet": ("linnapp.commands.fleet:fleet", "Train the drives of many arrays, on a cluster."),
-    "fetch": ("linnapp.commands.fetch:fetch", "Give drives the models that a fleet has trained."),
-    "help": ("linnapp.commands.help:help_", "Show a topic, or a command's help."),
-    "completion": ("linnapp.commands.completion:completion", "Print a shell's completion script."),
-    "lab": ("linnapp.lab.cli:lab", "Run commands on the patched kernel with an array up."),
+    "trace": "Record drives with blktrace.",
+    "layers": "Show where the time of each I/O goes.",
+    "watch": "Show a program's storage calls and the I/Os they cause.",
+    "query": "Query watched data in SQL.",
+    "inspect": "Show the contents of a trace or of a replay's log.",
+    "convert": "Convert a trace to another format.",
+    "generate": "Generate a workload from a profile.",
+    "label": "Find the inflection points of an array's drives.",
+    "train": "Train one model per drive.",
+    "evaluate": "Evaluate a model on a trace.",
+    "pack": "Create a model file from weights trained elsewhere.",
+    "predict": "Run a model on feature vectors.",
+    "upload": "Upload a model to a drive.",
+    "enable": "Make md read from the fastest mirror.",
+    "disable": "Undo `linnapp enable`.",
+    "restore": "Apply drives.conf, as after a reboot.",
+    "keep": "Reset drives that deviate from their training data.",
+    "trial": "Measure the benefit of `linnapp enable`.",
+    "top": "Show the activity of drives live.",
+    "explain": "Explain decisions about reads.",
+    "status": "Show the state and counters of drives.",
+    "faults": "Inject faults into emulated drives.",
+    "exporter": "Serve the drives' counters to Prometheus.",
+    "dashboard": "Write a dashboard for Kibana or Grafana.",
+    "recalibrate": "Keep an array's models up to date.",
+    "fleet": "Train the drives of many arrays on a cluster.",
+    "fetch": "Upload models that a fleet has trained.",
+    "help": "Show a topic or the help of a command.",
+    "completion": "Print a shell's completion script.",
+    "lab": "Run commands on the patched kernel with an array up.",
 }
+
+#: commands that are elsewhere
+_ELSEWHERE = {"lab": "linnapp.lab.cli"}
 
 #: groups of --help: title, an example, commands
 _GROUPS = (
-    ("Record, and look", "sudo linnapp layers -- fio job.fio",
+    ("Record and inspect", "sudo linnapp layers -- fio job.fio",
         ("trace", "inspect", "layers", "watch", "query")),
     ("Workloads", "linnapp generate az-e -o work --drives 3 --duration 60",
         ("convert", "generate")),
     ("Models", "linnapp train --kind latency --trace traces/sdX.blk",
         ("label", "train", "evaluate", "recalibrate", "fleet", "pack", "predict")),
-    ("An array in one go", "sudo linnapp enable /dev/md0",
+    ("A whole array", "sudo linnapp enable /dev/md0",
         ("enable", "trial", "disable", "restore", "keep")),
-    ("Drives at work", "linnapp explain /dev/sdX --slow --last 5",
+    ("Running drives", "linnapp explain /dev/sdX --slow --last 5",
         ("upload", "fetch", "status", "top", "explain", "faults")),
     ("Export", "linnapp dashboard grafana",
         ("exporter", "dashboard")),
-    ("Lab, and help", "linnapp lab run -- linnapp status",
+    ("Lab and help", "linnapp lab run -- linnapp status",
         ("lab", "help", "completion")),
 )  # fmt: skip
 
@@ -95,8 +90,9 @@ class LazyGroup(click.Group):
         """Import the command's module and return the command."""
         if cmd_name not in _COMMANDS:
             return None
-        module, attribute = _COMMANDS[cmd_name][0].split(":")
-        command = getattr(importlib.import_module(module), attribute)
+        module = importlib.import_module(_ELSEWHERE.get(cmd_name, f"linnapp.commands.{cmd_name}"))
+        # Python has a function of the name `help`.
+        command = getattr(module, "help_" if cmd_name == "help" else cmd_name)
         assert isinstance(command, click.Command)
         return command
 
@@ -138,7 +134,7 @@ class LazyGroup(click.Group):
             with formatter.section(title):
                 formatter.write_dl(
                     # All names have the same width, so that the columns of all lists are aligned.
-                    [(f"{name:{max(map(len, _COMMANDS))}}", _COMMANDS[name][1]) for name in names]
+                    [(f"{name:{max(map(len, _COMMANDS))}}", _COMMANDS[name]) for name in names]
                 )
                 formatter.write_text(f"$ {example}")
 
@@ -148,9 +144,9 @@ class LazyGroup(click.Group):
 )
 @click.version_option(__version__, prog_name="linnapp")
 def cli() -> None:
-    """Trace, label, train and upload the models of LinnOS.
+    """Record drives, train models of their latencies, and upload these to the kernel (LinnOS).
 
-    The way from a drive to a model in the kernel:
+    From a drive to a model in the kernel:
 
     \b
         linnapp trace /dev/sdX -o traces --duration 60

@@ -40,9 +40,11 @@ def reader_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options for reading a blktrace recording: keywords of ``BlktraceReader``."""
     for option in (
         click.option(
-            "--allow-truncated", is_flag=True, help="Use what there is of a trace cut off."
+            "--allow-truncated",
+            is_flag=True,
+            help="Read a truncated trace up to its last complete event.",
         ),
-        click.option("--dev", "device", help="major:minor of the drive, if a trace holds several."),
+        click.option("--dev", "device", help="major:minor of the drive, if the trace has several."),
     ):
         command = option(command)
     return command
@@ -57,7 +59,7 @@ def array_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--threshold-us",
             type=click.IntRange(1, 2**32 - 1),
-            help="Take this point; do not search.",
+            help="Use this inflection point instead of searching for one.",
         ),
         click.option(
             "--failover-us",
@@ -69,7 +71,7 @@ def array_options(command: Callable[..., None]) -> Callable[..., None]:
             "--replicas",
             type=click.IntRange(2, 100),
             default=default.replicas,
-            help="Drives that hold each block; with several traces at most as many.",
+            help="Number of drives that hold each block; with several traces at most their number.",
         ),
     ):
         command = option(command)
@@ -92,13 +94,13 @@ def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--by-size",
             is_flag=True,
-            help="Compare replicas within read sizes, as a failover does.",
+            help="Compare replicas among reads of similar sizes, as a failover does.",
         ),
         click.option(
             "--method",
             type=click.Choice(["exact", "simulate"]),
             default=default.method,
-            help="Closed form, or a million random reads.",
+            help="In closed form, or by simulating a million random reads.",
         ),
     ):
         command = option(command)
@@ -123,7 +125,7 @@ def conf_option(command: Callable[..., None]) -> Callable[..., None]:
         type=FILE,
         default=Path("/etc/linnapp/drives.conf"),
         envvar="LINNAPP_CONF",
-        help="Which drives are to have which model and mode.",
+        help="Models and modes of drives.",
     )(command)
 
 

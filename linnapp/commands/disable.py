@@ -14,10 +14,10 @@ from linnapp.commands._options import conf_option
 @click.argument("devices", nargs=-1, metavar="[/dev/mdN | DRIVE...]")
 @conf_option
 def disable(devices: tuple[str, ...], conf: Path) -> None:
-    """Undo `linnapp enable`, to the last file; without a device, all of drives.conf.
+    """Undo `linnapp enable` completely; without a device, for all of drives.conf.
 
-    md asks no more, the drives' mode is off, their models are removed, and drives.conf has them no
-    more. A patched kernel keeps the models, unused, until a reboot.
+    md's linnos and the drives' modes are set to off, and the models and the entries in drives.conf
+    are removed. A patched kernel keeps the models, unused, until a reboot.
     """
     from linnapp.drive.deployment import disable as undo
     from linnapp.errors import LinnappError

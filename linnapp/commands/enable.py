@@ -23,27 +23,29 @@ if TYPE_CHECKING:
     "for_s",
     type=FiniteRange(0, 1e6, min_open=True),
     default=900.0,
-    help="Seconds to record: under the usual load, and with what makes the drives slow in it.",
+    help="Seconds to record, under the usual load, including what makes the drives slow.",
 )
 @click.option(
     "--recordings", type=FOLDER, help="Use <drive>.blk in this directory instead of recording."
 )
 @conf_option
-@click.option("--dry-run", is_flag=True, help="Check, say what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Check, print the steps, and change nothing.")
 def enable(
     devices: tuple[str, ...], for_s: float, recordings: Path | None, conf: Path, dry_run: bool
 ) -> None:
-    """Have an md array read from the mirror that is predicted to answer first.
+    """Make an md array read from the mirror that is predicted to answer first.
 
-    Checks what is there, records the array's own load, trains a model of latencies for each mirror,
-    judges them by reads that they have not seen, uploads them, switches mode observe and md's
-    linnos on, and writes that to drives.conf, for `linnapp restore` after a reboot. If a model is
-    not worth it, all is left as it is; models that know added bursts alone, of few reads, are for
-    md, which sees whether they pay. Ctrl-C keeps what was recorded, and changes nothing. Again,
-    it records and trains anew, with linnos off while it records. `linnapp disable` undoes it.
-    A recording of which more than 1 % is missing is refused: see `linnapp help traces`.
+    The command checks the array, records its own load, trains a latency model for each mirror, and
+    evaluates the models on reads that were not used in training. It then uploads the models, sets
+    mode observe and md's linnos to on, and writes these settings to drives.conf, from which
+    `linnapp restore` applies them after a reboot. If a model has no benefit, nothing is changed.
+    Models from recordings with few reads may know synthetic bursts only; md uses these and measures
+    whether they have a benefit. Ctrl-C keeps the recording and changes nothing. If the array is
+    already enabled, it is recorded with linnos off, and trained again. `linnapp disable` undoes
+    all of it. A recording is refused if more than 1 % is missing: see `linnapp help traces`.
 
-    DRIVE...: drives with the same data, for programs that ask themselves (BLKEXPECT, liblinnos).
+    DRIVE... are drives with the same data, for programs that query LinnOS themselves (BLKEXPECT,
+    liblinnos).
     """
     from linnapp.commands._training import TrainingDisplay
     from linnapp.drive import enabling

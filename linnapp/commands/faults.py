@@ -12,13 +12,13 @@ from linnapp.option_types import FILE
 
 @click.group()
 def faults() -> None:
-    """Damage chosen requests of emulated drives, by rule and repeatably."""
+    """Inject faults into requests of emulated drives, by rules and reproducibly."""
 
 
 @faults.command("install")
 @click.argument("rule_file", type=FILE, metavar="RULES.json")
 def install_command(rule_file: Path) -> None:
-    """Turn a FISPDK rule file into rules of the drives that hold its files."""
+    """Convert a FISPDK rule file to rules of the drives that contain its files."""
     from linnapp.lab.faults import install, load_rules
 
     for directory in install(load_rules(rule_file)):
@@ -28,7 +28,7 @@ def install_command(rule_file: Path) -> None:
 @faults.command("show")
 @click.argument("disks", nargs=-1, required=True, metavar="DRIVE...")
 def show_command(disks: tuple[str, ...]) -> None:
-    """Show the rules of drives, and what they have hit."""
+    """Show the rules of drives and how many requests they matched."""
     from linnapp.lab.faults import installed
 
     for disk in disks:

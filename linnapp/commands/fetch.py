@@ -13,18 +13,19 @@ from linnapp.commands._options import conf_option
 @click.command()
 @click.argument("store")
 @click.argument("drives", nargs=-1, required=True, metavar="DEV[=NAME]...")
-@click.option("--mode", type=click.Choice(["off", "observe", "enforce"]), help="Then switch to it.")
+@click.option("--mode", type=click.Choice(["off", "observe", "enforce"]), help="Mode to set.")
 @conf_option
 def fetch(store: str, drives: tuple[str, ...], mode: str | None, conf: Path) -> None:
-    """Give drives the models that a store has, and have drives.conf say so.
+    """Upload models from a store to drives, and write them to drives.conf.
 
-    STORE is what `linnapp fleet` or `train` has written: a directory, or http:// or https:// before
-    it. NAME is what the drive's model is called there, without .linnos: its own name unless given,
-    else host7/nvme0n1 and the like.
+    STORE is a directory written by `linnapp fleet` or `train`, or its http:// or https:// address.
+    NAME is the name of the drive's model in the store, without .linnos, for example host7/nvme0n1;
+    the default is the drive's own name.
 
-    A drive that has the model which the record names is left alone, so this can be done every hour.
-    What is fetched is loaded if it is the model of the record, by its id, and one by all that a
-    kernel checks. Each drive on its own: one that fails is named, and the exit status is 1.
+    A drive that already has the model named by its record is not changed, so this can be run every
+    hour. A fetched model is uploaded only if its id is that of its record and it passes all checks
+    of the kernel. Each drive is treated independently: if one fails, it is named, and the exit
+    status is 1.
     """
     from linnapp.drive.fetching import ModelStore
     from linnapp.drive.fetching import fetch as give
@@ -40,4 +41,4 @@ def fetch(store: str, drives: tuple[str, ...], mode: str | None, conf: Path) -> 
     for failure in failures:
         click.echo(f"linnapp: {failure}", err=True)
     if failures:
-        raise LinnappError(f"{len(failures)} of {len(wanted)} drives are not as the store has them")
+        raise LinnappError(f"{len(failures)} of {len(wanted)} drives failed")

@@ -19,24 +19,25 @@ from linnapp.option_types import FiniteRange
     "window_s",
     type=FiniteRange(0, 1e6),
     default=600.0,
-    help="Seconds for which a figure has to be beyond its bound.",
+    help="Seconds for which a value must exceed its bound.",
 )
 @click.option(
     "--every",
     "every_s",
     type=FiniteRange(0.1, 1e6),
     default=60.0,
-    help="Seconds from one look to the next.",
+    help="Seconds between two checks.",
 )
-@click.option("--verbose", is_flag=True, help="Say at each look what was seen.")
+@click.option("--verbose", is_flag=True, help="Print the values of each check.")
 def keep(conf: Path, window_s: float, every_s: float, verbose: bool) -> None:
-    """Switch drives and arrays of drives.conf back when they are not as training foresaw.
+    """Reset drives and arrays of drives.conf when they deviate from their training data.
 
-    Looks at each drive that enforces, and at each md array that asks: how many reads are refused,
-    how many are steered (sent to another mirror by what is predicted), and how far predictions are
-    off. What is beyond its bound at every look for ten minutes goes back to observe, an array's
-    linnos to off, also in drives.conf, with a line in the journal. `linnapp status` says so from
-    then on, and what to do. Needs root; goes on until it is told to end.
+    This watchdog checks each drive that enforces, and each md array that queries LinnOS: how many
+    reads are refused, how many are redirected to another mirror because of predictions, and how far
+    predictions are off. If a value exceeds its bound at every check for ten minutes, the drive is
+    set to observe, or the array's linnos to off, also in drives.conf, with a line in the journal.
+    `linnapp status` then shows the reason and the remedy. The command needs root and runs until a
+    signal ends it.
     """
     from linnapp.drive.drives_conf import load_filled_conf
     from linnapp.drive.watchdog import keep as go_on

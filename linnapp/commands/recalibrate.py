@@ -17,7 +17,10 @@ from linnapp.option_types import DRIVE, FOLDER, FiniteRange
 @click.command()
 @click.argument("devices", nargs=-1, required=True, type=DRIVE, metavar="DEV...")
 @click.option(
-    "--models", type=FOLDER, default=Path("/var/lib/linnapp/models"), help="Where new models go."
+    "--models",
+    type=FOLDER,
+    default=Path("/var/lib/linnapp/models"),
+    help="For new models.",
 )
 @click.option(
     "--duration", type=FiniteRange(0, 1e6, min_open=True), default=60.0, help="Seconds to record."
@@ -26,18 +29,19 @@ from linnapp.option_types import DRIVE, FOLDER, FiniteRange
     "--shift",
     type=FiniteRange(0, 100),
     default=5.0,
-    help="Retrain when the point has moved by so many percentiles more than sampling explains.",
+    help="Retrain when the inflection point has moved by this many percentiles more than sampling "
+    "explains.",
 )
 @click.option(
     "--kind",
     type=click.Choice(["network", "latency"]),
-    help="Of the new models; if not given, what is active, a network where nothing is. Latency "
-    "models are trained each time, without --shift.",
+    help="Kind of the new models; by default the active kind, or a network if there is none. "
+    "Latency models are trained each time, without --shift.",
 )
 @click.option(
     "--every",
     type=FiniteRange(0, 1e6, min_open=True),
-    help="Hours between runs; once if not given (a systemd timer then repeats it).",
+    help="Hours between runs; by default, it runs once (a systemd timer can repeat it).",
 )
 @click.option(
     "--recordings", type=FOLDER, help="Use <drive>.blk in this directory instead of recording."
@@ -55,16 +59,16 @@ def recalibrate(
     conf: Path,
     **options: Any,
 ) -> None:
-    """Record the array's drives again; retrain, and upload what is better.
+    """Record the array's drives again, retrain, and upload the models that are better.
 
     DEV... are the drives of one array, each other's replicas. A network is retrained when its
-    point has moved, a latency model each time. A drive keeps its active model until a new one is
-    complete and serves the newest reads significantly better, which takes a recording of 54
-    seconds and 5,400 reads, or more, to tell. Ctrl-C uploads nothing. Decisions are logged to
-    stderr and to recalibration.jsonl in the drive's state. A drive in enforce observes while it is
-    recorded, and md's linnos is off, so that slow reads are recorded too; both are as before after
-    that, but after kill -9. Drives that are in drives.conf have their new model there, too.
-    A recording of which more than 1 % is missing is refused: see `linnapp help traces`.
+    inflection point has moved, a latency model each time. A drive keeps its active model until a
+    new one is complete and serves the newest reads significantly better. This can be shown by a
+    recording of at least 54 seconds and 5,400 reads. Ctrl-C uploads nothing. Decisions are logged
+    to stderr and to recalibration.jsonl in the drive's state. During the recording, drives in
+    enforce are set to observe and md's linnos to off, so that slow reads are recorded too; both are
+    restored afterwards, also if the command is killed. Drives in drives.conf get their new model
+    there, too. A recording is refused if more than 1 % is missing: see `linnapp help traces`.
     """
     from linnapp.drive.recalibration import recalibrate as run
     from linnapp.errors import LinnappError, as_options
@@ -90,7 +94,7 @@ def recalibrate(
             # With --every, an error must not end the loop; a single run reports it.
             if every is None:
                 raise
-            log(f"failed, models stay as they are: {as_options(str(error))}")
+            log(f"failed, no model was changed: {as_options(str(error))}")
         if every is None:
             break
         sys.stderr.flush()

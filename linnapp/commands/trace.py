@@ -30,9 +30,9 @@ def trace(
 ) -> None:
     """Record drives with blktrace, one DIR/<drive>.blk per drive.
 
-    Traces until the duration is over, until ctrl-C, or, when `-- CMD ...` follows, until CMD
-    ends; its exit status is passed on. A recording that DIR holds already is not written over.
-    Needs root and a kernel with blktrace.
+    The recording ends after the duration, at ctrl-C, or, with `-- CMD ...`, when CMD ends; the exit
+    status is then that of CMD. An existing recording in DIR is not overwritten. Root and a kernel
+    with blktrace are needed.
     """
     from linnapp.drive.sysfs import disk_name, has_no_node, has_no_queue
     from linnapp.trace.recording import RecordingProgress, record

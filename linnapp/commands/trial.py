@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from linnapp.learn.judging.paired_blocks import Effect
 
 _ENDED = {
-    "decided": "decided, so that it ended before its time",
-    "hopeless": "ended before its time: what is left of it would hardly decide",
-    "time": "its time is up",
+    "decided": "the result is significant, so that it ended early",
+    "hopeless": "ended early: the rest is unlikely to make the result significant",
+    "time": "the time is over",
     "interrupted": "interrupted",
     "failed": "failed",
 }
@@ -34,18 +34,17 @@ _ENDED = {
     "--hours",
     type=FiniteRange(0, 1e4, min_open=True),
     default=24.0,
-    help="How long, at most; it ends when it is decided, or will not be.",
+    help="Maximum duration. The trial ends earlier once the result is significant or unlikely to "
+    "become so.",
 )
 @click.option(
     "--block-s",
     type=FiniteRange(0.1, 86400),
     default=60.0,
-    help="Seconds with linnos off, or on, at a time.",
+    help="Seconds of each block with linnos off or on.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Of the order of off and on.")
-@click.option(
-    "--figure", type=FILE, help="Also a picture; its suffix says of which kind, .png or .svg."
-)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of the order of off and on.")
+@click.option("--figure", type=FILE, help="File for a figure, with the suffix .png or .svg.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def trial(
@@ -58,20 +57,20 @@ def trial(
     figure: Path | None,
     as_json: bool,
 ) -> None:
-    """Measure what it is worth that an md array reads from the best mirror.
+    """Measure the benefit of reading from the mirror that is predicted to answer first.
 
     \b
     linnapp enable /dev/md0
     linnapp trial /dev/md0 --hours 24 --figure trial.png
 
-    Switches md's linnos off and on in blocks of a minute, in random order, and measures the
-    array's reads under its usual load, without the first two seconds of each block. Says by how
-    much 99th percentile and mean are lower with it on, with intervals that both hold in 95 of 100
-    trials, whenever they end.
+    The command switches md's linnos off and on in blocks of a minute, in random order, and measures
+    the array's reads under its usual load, without the first two seconds of each block. It prints
+    by how much the 99th percentile and the mean are lower with linnos on, with intervals that both
+    contain the true value in 95 of 100 trials, whenever they end.
 
-    The array is then as it was before: also after ctrl-C, which shows what is known by then, after
-    an error, and if it is killed. Reads are recorded with blktrace: it needs root, and a mirror
-    with a model, as `linnapp enable` leaves it.
+    The array's setting is restored at the end, also after ctrl-C, which prints the result so far,
+    after an error, and if the command is killed. Reads are recorded with blktrace, so root is
+    needed, and a mirror with a model, for example from `linnapp enable`.
     """
     from linnapp.drive.trial import Plan, run_trial
 
@@ -107,23 +106,21 @@ def to_text(found: TrialOutcome) -> str:
         change = found.effects.get(name)
         words = "" if change is None else f"   {in_words(change)}"
         lines.append(f"{name:6}{off_us:>9.0f} us{on_us:>9.0f} us{words}")
-    steered = "" if found.steered is None else f"   steered {100 * found.steered:.0f} %"
+    steered = "" if found.steered is None else f"   redirected {100 * found.steered:.0f} %"
     lines.append(f"{'reads':6}{off:>12}{on:>12}{steered}")
     if found.pairs:
-        lines.append(f"extra work of predictions: {100 * found.extra_core:.1f} % of a core")
+        lines.append(f"additional time for predictions: {100 * found.extra_core:.1f} % of a core")
     lines.append(_verdict(found))
     if found.disturbed:
-        lines.append(
-            f"not counted: {found.disturbed} pairs, in which the array was busy or degraded"
-        )
+        lines.append(f"not counted: {found.disturbed} pairs, while the array was busy or degraded")
     if found.dropped:
         lines.append(
-            f"{found.dropped} events were dropped, of off and on alike: make buffers larger"
+            f"{found.dropped} events were dropped, with off and on alike: make the buffers larger"
         )
     left = "on" if found.was_on else "off"
     harms = found.effects and all(e.is_decided and e.factor > 1 for e in found.effects.values())
     remedy = "; `linnapp disable` switches it off" if harms and found.was_on else ""
-    lines.append(f"{found.array} is as before: linnos {left}{remedy}")
+    lines.append(f"{found.array} has its setting from before: linnos {left}{remedy}")
     return "\n".join(lines)
 
 
@@ -132,20 +129,24 @@ def in_words(effect: Effect) -> str:
     lower = effect.factor <= 1
     ends = [100 * (1 - end if lower else end - 1) for end in (effect.low, effect.high)]
     words = f"{100 * abs(1 - effect.factor):.0f} [{min(ends):.0f}, {max(ends):.0f}] % "
-    return words + ("lower" if lower else "higher") + ("" if effect.is_decided else ", undecided")
+    return (
+        words
+        + ("lower" if lower else "higher")
+        + ("" if effect.is_decided else ", not significant")
+    )
 
 
 def _verdict(found: TrialOutcome) -> str:
     decided = [effect for effect in found.effects.values() if effect.is_decided]
     if not found.effects:
-        return "Too few pairs, or reads, to say anything."
+        return "There are too few pairs or reads for a result."
     if not decided:
-        return "It makes no difference that could be told."
+        return "No significant difference was measured."
     if all(effect.factor < 1 for effect in decided):
-        return "It is worth it: leave it on."
+        return "It has a benefit: leave it on."
     if all(effect.factor > 1 for effect in decided):
-        return "It harms: leave it off."
-    return "It helps the one and harms the other: choose."
+        return "It makes reads slower: leave it off."
+    return "One of the two is lower and the other higher: decide which matters more."
 
 
 def to_json(found: TrialOutcome) -> dict[str, Any]:

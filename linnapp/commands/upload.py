@@ -12,15 +12,15 @@ from linnapp.commands._options import model_option
 
 @click.command()
 @model_option(required=False)
-@click.option("--previous", is_flag=True, help="The model that the last upload replaced.")
+@click.option("--previous", is_flag=True, help="Upload the model that the last upload replaced.")
 @click.option("--device", required=True, help="The drive, e.g. /dev/nvme0n1.")
-@click.option("--mode", type=click.Choice(["off", "observe", "enforce"]), help="Then switch to it.")
+@click.option("--mode", type=click.Choice(["off", "observe", "enforce"]), help="Mode to set.")
 def upload(model_path: Path | None, previous: bool, device: str, mode: str | None) -> None:
-    """Give a drive its model, atomically, and check that the kernel has it.
+    """Upload a model to a drive, atomically, and check that the kernel has it.
 
-    In a directory of several models, the one named after the drive is meant. A model that the
-    kernel refuses leaves the active one as it is. The model that was active is kept, so that
-    --previous can undo the upload, and undo that.
+    From a directory of several models, the one named after the drive is used. If the kernel refuses
+    the model, the old one stays active. The previous model is saved, so that --previous can undo
+    the upload, and a second --previous can undo that.
     """
     if previous == (model_path is not None):
         raise click.UsageError("give either --model or --previous")

@@ -28,7 +28,7 @@ from linnapp.drive.drives_conf import (
     load_filled_conf,
     save_conf,
 )
-from linnapp.drive.journal import Log
+from linnapp.drive.journal import Log, errors_logged
 from linnapp.drive.md import MdArray
 from linnapp.drive.stable_ids import Identity, find_device, name_to_keep
 from linnapp.drive.sysfs import MODES, Drive, disk_name, observed, observer_of
@@ -159,10 +159,10 @@ def apply(conf_path: AnyPath, change: DrivesConf, log: Log) -> None:
             switches.forget_resets([*change.drives, *change.arrays])
         except BaseException:
             for name, was in states.items():
-                with _errors_logged(log):
+                with errors_logged(log):
                     MdArray(name).set_state(was)
             for name in change.drives:
-                with _errors_logged(log):
+                with errors_logged(log):
                     _undo(name, before.drives.get(name, DriveEntry("off")), name in unobserved)
             raise
     log(f"written to {conf_path}")
@@ -178,15 +178,6 @@ def _undo(name: str, entry: DriveEntry, forget: bool) -> None:
 
 def _is_observed(device: str) -> bool:
     return observer_of(disk_name(device)) in ("kernel", "module")
-
-
-@contextlib.contextmanager
-def _errors_logged(log: Log) -> Iterator[None]:
-    """Log errors of the block, which is a step of an undo, and continue."""
-    try:
-        yield
-    except LinnappError as error:
-        log(str(error))
 
 
 def disable(

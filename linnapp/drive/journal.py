@@ -8,8 +8,10 @@ import os
 import pwd
 import sys
 import syslog
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from linnapp.errors import LinnappError
 
 #: Receives a line for each step that is done.
 Log = Callable[[str], None]
@@ -23,7 +25,16 @@ _LOGIN = Path("/proc/self/loginuid")
 def note(what: str) -> None:
     """Write ``nvme0n1: mode off -> observe``; it is lost if there is no journal and no syslog."""
     syslog.openlog("linnapp", 0, syslog.LOG_DAEMON)
-    syslog.syslog(syslog.LOG_NOTICE, f"{what} ({_command()}, by {_who()})")
+    syslog.syslog(syslog.LOG_NOTICE, f"{what} ({_command()}, by {_user()})")
+
+
+@contextlib.contextmanager
+def errors_logged(log: Log) -> Iterator[None]:
+    """Log errors of the block, a step whose failure must not prevent the next ones."""
+    try:
+        yield
+    except LinnappError as error:
+        log(str(error))
 
 
 def _command() -> str:
@@ -32,7 +43,7 @@ def _command() -> str:
     return " ".join([Path(program).name, *(word for word in words if word.isalpha())])
 
 
-def _who() -> str:
+def _user() -> str:
     """Return the user, and the user who logged in if sudo or su was used."""
     user, login = os.geteuid(), _NO_LOGIN
     with contextlib.suppress(OSError, ValueError):

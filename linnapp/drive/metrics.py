@@ -74,7 +74,7 @@ def _build_info() -> GaugeMetricFamily:
 
 
 def _reset_times() -> GaugeMetricFamily:
-    """Return the drives and arrays that were switched back and not handled by a user since."""
+    """Return the drives and arrays that `linnapp keep` reset and that are not switched on again."""
     family = GaugeMetricFamily(
         "linnos_switched_back_timestamp_seconds",
         "When linnapp keep reset a drive or an array; while it has not been switched on again.",

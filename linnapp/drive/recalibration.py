@@ -22,24 +22,21 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import re
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from linnapp.drive import state
 from linnapp.drive.comparison import Comparison, compare
-from linnapp.drive.deployment import replace_model
-from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
+from linnapp.drive.deployment import recorded, replace_model
+from linnapp.drive.drives_conf import DrivesConf, load_conf
 from linnapp.drive.journal import Log
 from linnapp.drive.md import arrays_of
 from linnapp.drive.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.drive.stable_ids import name_to_keep
-from linnapp.drive.state import alone
 from linnapp.drive.switches import observing, restore_left
 from linnapp.drive.sysfs import Drive, has_no_node, node_of
 from linnapp.errors import DeviceError, LinnappError, NoGainError, as_options
@@ -131,6 +128,24 @@ def decide(
     )
 
 
+@dataclasses.dataclass
+class _DriveRun:
+    """The recalibration of one drive, step by step."""
+
+    drive: Drive
+    trace: Path
+    point: InflectionPoint
+    decision: Decision
+    #: Path of the new model; None if there is none.
+    new: Path | None = None
+    comparison: Comparison | None = None
+    uploaded: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.drive.name
+
+
 def recalibrate(
     devices: Sequence[AnyPath],
     models_dir: AnyPath,
@@ -166,113 +181,121 @@ def recalibrate(
     for number, drive in enumerate(drives):
         if drive.name in [other.name for other in drives[:number]]:
             raise LinnappError(
-                f"{devices[number]}: {drive.name} was named before; the drives of an array are "
-                "each other's replicas, name each once"
+                f"{devices[number]}: {drive.name} is named twice; the drives of an array are each "
+                "other's replicas, name each once"
             )
         if recordings is None and (why := has_no_node(drive.name)):
             raise DeviceError(why)
     recipe = dataclasses.replace(recipe, kind=kind or _active_kind(drives))
-    if recipe.kind == "network":
-        _check_uploadable(recipe)
-    else:
-        for drive in drives:
-            drive.check_runs_latency_models()
+    _check_uploadable(drives, recipe)
     with _scratch(models_dir) as scratch:
-        directory = None if recordings is None else Path(recordings)
-        if directory is None:
-            directory = scratch
-            log(f"recording {', '.join(d.name for d in drives)} for {duration_s:g} s")
-            # Use the disks, even if a partition or a bare name was given.
-            disks = [node_of(drive.name) for drive in drives]
-            names = [drive.name for drive in drives]
-            restore_left(log, names)
-            with contextlib.ExitStack() as stack:
-                if any(map(arrays_of, names)):  # lock out other processes
-                    stack.enter_context(alone())
-                stack.enter_context(observing(names, "recalibrate", log))
-                done, _ = record(
-                    disks,
-                    directory,
-                    duration_s=duration_s,
-                    keep_interrupted=False,
-                    unmerged_dir=models_dir,
-                )
-            for recording in done:
-                if recording.dropped:
-                    log(f"{recording.drive}: {recording.dropped} events dropped in the recording")
-        traces = [directory / f"{drive.name}.blk" for drive in drives]
-        for trace in traces:
-            check_losses(trace, **recipe.reader)
-        blocks = [_read_blocks(trace, recipe) for trace in traces]
-        distributions = [drive.distribution() for drive in blocks]
-        points = find_inflection_points(distributions, recipe.labelling, recipe.training.seed)
-        for drive, point in zip(drives, points, strict=True):
-            if warning := point.warning(drive.name):
-                log(as_options(warning))
-        sampling = sampling_percentiles(blocks, recipe.labelling, recipe.training.seed)
-        decisions = [
-            decide(
-                drive.name,
-                drive.threshold_us if drive.model_id is not None else None,
-                distribution,
-                point,
-                shift_percentiles,
-                by_chance,
-                recipe.kind,
-            )
-            for drive, distribution, point, by_chance in zip(
-                drives, distributions, points, sampling, strict=True
-            )
-        ]
-        for decision in decisions:
-            verdict = "retrain" if decision.retrain else "keep"
-            log(f"{decision.drive}: {verdict}: {decision.reason}")
-        retrained = [i for i, decision in enumerate(decisions) if decision.retrain]
-        uploaded: dict[str, str] = {}
-        compared: dict[str, Comparison] = {}
-        failures: list[str] = []
-        if retrained:
-            out = models_dir / time.strftime("%Y%m%d-%H%M%S")
-            log(f"training {', '.join(drives[i].name for i in retrained)}")
-            trained: list[str] = []
-            with contextlib.suppress(NoGainError):  # the log has each drive's reason
-                trained = train_labelled(
-                    [traces[i] for i in retrained],
-                    [points[i] for i in retrained],
-                    out,
-                    recipe,
-                    observer=_ToLog(log),
-                    keep_interrupted=False,
-                )
-            retrained = [i for i in retrained if drives[i].name in trained]
-            # Load all models before the first upload: ctrl-C up to this point changes no drive.
-            for i in retrained:
-                new = load_model(out / f"{drives[i].name}{SUFFIX}")
-                data = drives[i].read_model()
-                active = None if data is None else model_from_bytes(data, drives[i].name)
-                if active is None and recipe.kind == "latency":
-                    continue  # predictions are better than none, even if no reads are refused
-                compared[drives[i].name] = compare(
-                    traces[i], new, active, recipe, points[i].replicas
-                )
-            for i in retrained:
-                comparison = compared.get(drives[i].name)
-                if comparison is not None:
-                    kept = "" if comparison.new_is_better else "not uploaded, "
-                    log(f"{drives[i].name}: {kept}{comparison.verdict}: {comparison}")
-                    if kept:
-                        continue
-                try:
-                    uploaded[drives[i].name] = _upload(drives[i], out, log)
-                except LinnappError as error:
-                    failures.append(f"{drives[i].name}: {error}")
-        if conf_path is not None and uploaded:
-            _write_to_conf(conf_path, uploaded, log)
-        for decision in decisions:
-            _remember(decision, uploaded.get(decision.drive), compared.get(decision.drive))
+        if recordings is None:
+            _record([drive.name for drive in drives], scratch, models_dir, duration_s, log)
+        runs = _decide(drives, Path(recordings or scratch), recipe, shift_percentiles, log)
+        _train(runs, models_dir / time.strftime("%Y%m%d-%H%M%S"), recipe, log)
+        failures = []
+        for run in runs:
+            if run.new is None:
+                continue
+            if run.comparison is not None:
+                kept = "" if run.comparison.new_is_better else "not uploaded, "
+                log(f"{run.name}: {kept}{run.comparison.verdict}: {run.comparison}")
+                if kept:
+                    continue
+            try:
+                _upload(run, run.new, conf_path, log)
+            except LinnappError as error:
+                failures.append(f"{run.name}: {error}")
+        for run in runs:
+            comparison = run.comparison
+            line = {
+                "time": time.time(),
+                **dataclasses.asdict(run.decision),
+                "comparison": None if comparison is None else dataclasses.asdict(comparison),
+                "uploaded": run.uploaded,
+            }
+            state.append_line(run.name, "recalibration.jsonl", line)
         if failures:
             raise LinnappError("; ".join(failures))
-    return decisions
+    return [run.decision for run in runs]
+
+
+def _record(
+    names: Sequence[str], directory: Path, models_dir: Path, duration_s: float, log: Log
+) -> None:
+    """Record the disks, even if partitions or bare names were given."""
+    log(f"recording {', '.join(names)} for {duration_s:g} s")
+    restore_left(log, names)
+    with contextlib.ExitStack() as stack:
+        if any(map(arrays_of, names)):  # lock out other processes
+            stack.enter_context(state.alone())
+        stack.enter_context(observing(names, "recalibrate", log))
+        done, _ = record(
+            [node_of(name) for name in names],
+            directory,
+            duration_s=duration_s,
+            keep_interrupted=False,
+            unmerged_dir=models_dir,
+        )
+    for recording in done:
+        if recording.dropped:
+            log(f"{recording.drive}: {recording.dropped} events dropped in the recording")
+
+
+def _decide(
+    drives: Sequence[Drive], recordings: Path, recipe: Recipe, shift: float, log: Log
+) -> list[_DriveRun]:
+    """Label the recordings and decide which drives are retrained."""
+    traces = [recordings / f"{drive.name}.blk" for drive in drives]
+    for trace in traces:
+        check_losses(trace, **recipe.reader)
+    blocks = [_read_blocks(trace, recipe) for trace in traces]
+    distributions = [drive.distribution() for drive in blocks]
+    seed = recipe.training.seed
+    points = find_inflection_points(distributions, recipe.labelling, seed)
+    sampling = sampling_percentiles(blocks, recipe.labelling, seed)
+    runs = []
+    for drive, trace, distribution, point, by_chance in zip(
+        drives, traces, distributions, points, sampling, strict=True
+    ):
+        if warning := point.warning(drive.name):
+            log(as_options(warning))
+        active_us = drive.threshold_us if drive.model_id is not None else None
+        decision = decide(drive.name, active_us, distribution, point, shift, by_chance, recipe.kind)
+        log(f"{drive.name}: {'retrain' if decision.retrain else 'keep'}: {decision.reason}")
+        runs.append(_DriveRun(drive, trace, point, decision))
+    return runs
+
+
+def _train(runs: Sequence[_DriveRun], out: Path, recipe: Recipe, log: Log) -> None:
+    """Train the drives for which this was decided, and compare the models with the active ones.
+
+    No drive changes yet: ctrl-C up to the end of this leaves all models.
+    """
+    runs = [run for run in runs if run.decision.retrain]
+    if not runs:
+        return
+    log(f"training {', '.join(run.name for run in runs)}")
+    trained: list[str] = []
+    with contextlib.suppress(NoGainError):  # the log has each drive's reason
+        trained = train_labelled(
+            [run.trace for run in runs],
+            [run.point for run in runs],
+            out,
+            recipe,
+            observer=_ToLog(log),
+            keep_interrupted=False,
+        )
+    for run in runs:
+        if run.name not in trained:
+            continue
+        run.new = out / f"{run.name}{SUFFIX}"
+        data = run.drive.read_model()
+        active = None if data is None else model_from_bytes(data, run.name)
+        # Predictions are better than none, even if no reads are refused.
+        if active is not None or recipe.kind != "latency":
+            new = load_model(run.new)
+            run.comparison = compare(run.trace, new, active, recipe, run.point.replicas)
 
 
 class _ToLog(Observer):
@@ -295,15 +318,18 @@ def _active_kind(drives: Sequence[Drive]) -> Kind:
             active.setdefault(found, drive.name)
     if len(active) > 1:
         raise LinnappError(
-            f"{active['network']} has a network and {active['latency']} a latency model; say with "
-            "`kind=` what all of them are to have"
+            f"{active['network']} has a network and {active['latency']} a latency model; choose "
+            "the kind of all new models with `kind=`"
         )
     return next(iter(active), "network")
 
 
-def _check_uploadable(recipe: Recipe) -> None:
-    """Refuse networks that the kernel does not support before they are recorded for and trained."""
-    if recipe.training.n_hidden != KERNEL_HIDDEN:
+def _check_uploadable(drives: Sequence[Drive], recipe: Recipe) -> None:
+    """Refuse models that the kernel does not support before they are recorded for and trained."""
+    if recipe.kind == "latency":
+        for drive in drives:
+            drive.check_runs_latency_models()
+    elif recipe.training.n_hidden != KERNEL_HIDDEN:
         raise LinnappError(
             f"`n_hidden={recipe.training.n_hidden}`: the kernel does not run such networks, and "
             "recalibrate uploads what it trains; leave it out"
@@ -319,63 +345,38 @@ def _read_blocks(trace: Path, recipe: Recipe) -> LatencyBlocks:
     )
 
 
-def _upload(drive: Drive, directory: Path, log: Log) -> str:
-    path = directory / f"{drive.name}{SUFFIX}"
-    model = load_model(path)
-    replace_model(drive, model, lambda problem: log(f"{drive.name}: {problem}"))
+def _upload(run: _DriveRun, path: Path, conf_path: AnyPath | None, log: Log) -> None:
+    """Give a drive its new model; in drives.conf before, so that both agree after a crash."""
+    drive, model, keep = run.drive, load_model(path), name_to_keep(run.name)
+    with contextlib.ExitStack() as stack:
+        if conf_path is not None:
+            try:
+                if keep in load_conf(conf_path).drives:
+                    stack.enter_context(state.alone())
+                    entry = load_conf(conf_path).drives[keep]
+                    entry = dataclasses.replace(entry, model=path.absolute())
+                    stack.enter_context(recorded(conf_path, DrivesConf({keep: entry})))
+                    log(f"{conf_path}: has the new model of {drive.name}, for the next boot")
+            except LinnappError as error:
+                log(f"{conf_path}: keeps the old model, which the next boot restores: {error}")
+        replace_model(drive, model, lambda problem: log(f"{drive.name}: {problem}"))
+    run.uploaded = str(path)
     log(f"{drive.name}: uploaded {path} ({model.model_id}, {model.threshold_us} us)")
-    return str(path)
-
-
-def _write_to_conf(conf_path: AnyPath, uploaded: dict[str, str], log: Log) -> None:
-    """Enter the new models in drives.conf, so that the active models are also restored."""
-    try:
-        conf = load_conf(conf_path)
-        if not any(name_to_keep(drive) in conf.drives for drive in uploaded):
-            return
-        with alone():
-            conf = load_conf(conf_path)
-            entries: dict[str, DriveEntry] = {}
-            for drive, path in uploaded.items():
-                if entry := conf.drives.get(name_to_keep(drive)):
-                    whole = Path(path).absolute()
-                    entries[name_to_keep(drive)] = dataclasses.replace(entry, model=whole)
-            save_conf(conf_path, conf.updated(DrivesConf(entries)))
-        log(f"{conf_path}: has the new models, for the next boot")
-    except LinnappError as error:
-        log(f"{conf_path}: has the old models still, which the next boot brings back: {error}")
 
 
 @contextlib.contextmanager
 def _scratch(models_dir: Path) -> Iterator[Path]:
     """Yield a directory for recordings, locked against other recalibrations in `models_dir`."""
     taken = (
-        "another recalibration is running there; wait for its end, or give this one a directory of "
-        "its own with `models_dir=`"
+        "another recalibration is running there; wait until it ends, or give this one a directory "
+        "of its own with `models_dir=`"
     )
     with locked_folder(models_dir, taken):
         with os_errors(models_dir):
-            _remove_left_over(models_dir)
+            # Under the lock, these are the remains of killed runs; keep all other files.
+            for path in models_dir.iterdir():
+                if _LEFT_OVER.match(path.name) and path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
             scratch = tempfile.TemporaryDirectory(prefix=".recording.", dir=models_dir)
         with scratch as folder:
             yield Path(folder)
-
-
-def _remove_left_over(models_dir: Path) -> None:
-    """Remove the remains of killed runs, which is safe under the lock; keep all other files."""
-    for path in models_dir.iterdir():
-        if _LEFT_OVER.match(path.name) and path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _remember(decision: Decision, model: str | None, comparison: Comparison | None) -> None:
-    """Append to the drive's history of decisions."""
-    line: dict[str, Any] = {
-        "time": time.time(),
-        **dataclasses.asdict(decision),
-        "comparison": None if comparison is None else dataclasses.asdict(comparison),
-        "uploaded": model,
-    }
-    path = state.drive_directory(decision.drive) / "recalibration.jsonl"
-    with os_errors(path), path.open("a") as stream:
-        stream.write(json.dumps(line) + "\n")

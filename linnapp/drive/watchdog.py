@@ -29,7 +29,7 @@ Bursts, backups and checkpoints are temporary. So a value must exceed its bound 
 ten minutes, and at three checks or more. A check at which it does not exceed the bound ends this.
 A check with too few reads is combined with the next one.
 
-A drive that has become slow is refused or passed over more often than expected, and this is
+A drive that has become slow is refused or avoided more often than expected, and this is
 right: returning to it would be the worst reaction. The kernel nevertheless sends it an occasional
 read, and other programs may read from it. The kernel counts the latencies of all these reads. While
 their median exceeds the model's threshold (for a drive that refuses), or another mirror's median
@@ -41,13 +41,13 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from linnapp.drive import journal, switches
 from linnapp.drive.drives_conf import DrivesConf, load_conf, save_conf
-from linnapp.drive.expectations import AVOID_RATIO, Figure, Foreseen, KeptMirror, Served
-from linnapp.drive.journal import Log
+from linnapp.drive.expectations import AVOID_RATIO, MeasuredDrive, Served, TrainingExpectation
+from linnapp.drive.journal import Log, errors_logged
 from linnapp.drive.md import MdArray
 from linnapp.drive.state import alone
 from linnapp.drive.sysfs import Drive
@@ -69,7 +69,7 @@ from linnapp.trace.formats.questions import Question, parse_questions
 _SAMPLED_TIME, _SAMPLED_READS = 0.5, 2000
 
 #: Time to wait for reads that have been sent.
-_ENDING_S = 0.1
+_DRAIN_S = 0.1
 
 
 def keep(
@@ -80,97 +80,92 @@ def keep(
     log: Log = print,
     verbose: bool = False,
 ) -> None:
-    """Check every `every_s` until a signal ends this; switch back after a fault of `window_s`."""
-    keeper = Keeper(conf_path, window_s, every_s, log, verbose=verbose)
+    """Check every `every_s` until a signal ends this; reset after a fault of `window_s`."""
+    watchdog = Watchdog(conf_path, window_s, every_s, log, verbose=verbose)
     while True:
         begin_s = time.monotonic()
-        keeper.look()
+        watchdog.check()
         time.sleep(max(0.0, begin_s + every_s - time.monotonic()))
 
 
-class _Kept:
-    """A unit that is switched back as a whole: a drive that enforces, or an array."""
+class _Watched:
+    """A unit that is reset as a whole: a drive that enforces, or an array."""
 
     events: tuple[str, ...]
 
-    def __init__(self, name: str, mirrors: Sequence[KeptMirror]) -> None:
+    def __init__(self, name: str, drives: Sequence[MeasuredDrive]) -> None:
         self.name = name
-        self.mirrors = {mirror.drive.device_number: mirror for mirror in mirrors}
-        self.models = [mirror.foreseen.model_id for mirror in mirrors]
-        self._looked_s: float | None = None
+        self.drives = {each.drive.device_number: each for each in drives}
+        self.models = [each.expected.model_id for each in drives]
+        self._last_check_s: float | None = None
         self._reads = 0
 
-    def look(self, window_s: float, sample_s: float) -> None:
+    def check(self, window_s: float, sample_s: float) -> None:
         """Check, and evaluate the measurements; reads are traced for `sample_s` at most."""
-        begin_s = self._looked_s
+        begin_s = self._last_check_s
         try:
-            text = self._sampled(sample_s)
+            text = self._sample(sample_s)
             if begin_s is not None:  # the first check shows how many reads there are
-                self._take(text, begin_s)
+                self._add(text, begin_s)
         finally:
-            self._looked_s = time.monotonic()
-            for mirror in self.mirrors.values():
-                mirror.see()
-            for mirror in self.mirrors.values():
-                mirror.judge(self._looked_s, window_s, is_slow=self._is_slow(mirror))
+            self._last_check_s = time.monotonic()
+            for each in self.drives.values():
+                each.read_counters()
+            for each in self.drives.values():
+                each.check(self._last_check_s, window_s, is_slow=self._is_slow(each))
 
-    def _sampled(self, sample_s: float) -> bytes:
+    def _sample(self, sample_s: float) -> bytes:
         now_s, before = time.monotonic(), self._reads
-        self._reads = sum(mirror.drive.disk_stat["read_ios"] for mirror in self.mirrors.values())
-        if self._looked_s is None:
+        self._reads = sum(each.drive.disk_stat["read_ios"] for each in self.drives.values())
+        if self._last_check_s is None:
             return b""
-        per_s = (self._reads - before) / max(now_s - self._looked_s, 1e-3)
-        with recording(self.events, *self.mirrors) as recorder:
+        per_s = (self._reads - before) / max(now_s - self._last_check_s, 1e-3)
+        with recording(self.events, *self.drives) as recorder:
             time.sleep(min(sample_s, max(_SAMPLED_READS / max(per_s, 1), 0.02)))
             recorder.stop(*(event for event in self.events if event not in REQUESTS))
-            time.sleep(_ENDING_S)
+            time.sleep(_DRAIN_S)
             recorder.stop()
             return recorder.text()
 
-    def _take(self, text: bytes, begin_s: float) -> None:
+    def _add(self, text: bytes, begin_s: float) -> None:
+        """Add the reads of recorded events."""
         raise NotImplementedError
 
-    def _is_slow(self, mirror: KeptMirror) -> bool:
-        """Return true if a drive is rightly refused or passed over."""
+    def _is_slow(self, each: MeasuredDrive) -> bool:
+        """Return true if a drive is rightly refused or avoided."""
         raise NotImplementedError
 
-    def beyond(self, window_s: float) -> str:
+    def fault(self, window_s: float) -> str:
         """Describe the fault if it has lasted long enough, otherwise return an empty text."""
         now_s = time.monotonic()
-        found = (mirror.beyond(now_s, window_s) for mirror in self.mirrors.values())
-        return "; ".join(filter(None, found))
+        return "; ".join(filter(None, (d.fault(now_s, window_s) for d in self.drives.values())))
 
-    @property
-    def now(self) -> str:
-        """Describe the last measurements."""
-        return "; ".join(
-            f"{mirror.drive.name}: {mirror.away}, {mirror.off}" for mirror in self.mirrors.values()
-        )
+    def __str__(self) -> str:
+        return "; ".join(f"{d.drive.name}: {d.avoided}, {d.error}" for d in self.drives.values())
 
 
-class _Enforcing(_Kept):
+class _EnforcingDrive(_Watched):
     """A drive that refuses reads."""
 
     events = (DECISION, *REQUESTS)
 
-    def __init__(self, name: str, drive: Drive, foreseen: Foreseen) -> None:
-        away = Figure.of_share("hinted reads are refused", foreseen.refused)
-        self._mirror = KeptMirror(drive, foreseen, away)
-        super().__init__(name, [self._mirror])
+    def __init__(self, name: str, drive: Drive, expected: TrainingExpectation) -> None:
+        self._drive = MeasuredDrive(drive, expected, "hinted reads are refused", expected.refused)
+        super().__init__(name, [self._drive])
         self._stats = drive.stats
 
-    def look(self, window_s: float, sample_s: float) -> None:
+    def check(self, window_s: float, sample_s: float) -> None:
         """Check like the base class; the number of refused reads is the kernel's counter."""
-        stats, before = self._mirror.drive.stats, self._stats
-        self._stats = stats
+        before, self._stats = self._stats, self._drive.drive.stats
         refused, hinted = (
-            stats.get(name, 0) - before.get(name, 0) for name in ("revoked", "latency_critical")
+            self._stats.get(name, 0) - before.get(name, 0)
+            for name in ("revoked", "latency_critical")
         )
-        if self._looked_s is not None:
-            self._mirror.away.add(refused, hinted, self._looked_s)
-        super().look(window_s, sample_s)
+        if self._last_check_s is not None:
+            self._drive.avoided.add(refused, hinted, self._last_check_s)
+        super().check(window_s, sample_s)
 
-    def _take(self, text: bytes, begin_s: float) -> None:
+    def _add(self, text: bytes, begin_s: float) -> None:
         table = parse_decisions(text)
         add_answers(text, table)
         served = [
@@ -183,93 +178,96 @@ class _Enforcing(_Kept):
             if row["latency_us"] != UNKNOWN
             and not row["failed"]
             and row["reason"] not in (NO_MODEL, NO_CHOICE)
-            and row["of_latency"] == self._mirror.foreseen.predicts_us
+            and row["of_latency"] == self._drive.expected.predicts_us
         ]
-        self._mirror.add(served, begin_s)
+        self._drive.add(served, begin_s)
 
-    def _is_slow(self, mirror: KeptMirror) -> bool:
-        us = mirror.median_us
-        return us is not None and us > mirror.threshold_us
+    def _is_slow(self, each: MeasuredDrive) -> bool:
+        us = each.median_us
+        return us is not None and us > each.threshold_us
 
-    def switch_back(self) -> None:
+    def reset(self) -> None:
         """Switch to observe, so that no more reads are refused."""
-        self._mirror.drive.set_mode("observe")
+        self._drive.drive.set_mode("observe")
 
-    def written(self, conf: DrivesConf) -> DrivesConf:
+    def change_conf(self, conf: DrivesConf) -> DrivesConf:
         """Return a configuration with that change."""
-        entry = conf.drives.get(self.name)
-        if entry is None:
+        if self.name not in conf.drives:
             return conf
-        return conf.updated(DrivesConf({self.name: dataclasses.replace(entry, mode="observe")}))
+        entry = dataclasses.replace(conf.drives[self.name], mode="observe")
+        return conf.updated(DrivesConf({self.name: entry}))
 
 
-class _Asking(_Kept):
+class _QueryingArray(_Watched):
     """An array that queries LinnOS before it reads."""
 
     events = (EXPECTED, SENT, *REQUESTS)
 
-    def __init__(self, name: str, array: MdArray, drives: Sequence[tuple[Drive, Foreseen]]) -> None:
+    def __init__(
+        self, name: str, array: MdArray, drives: Sequence[tuple[Drive, TrainingExpectation]]
+    ) -> None:
         self._array = array
-        mirrors = []
-        for drive, foreseen in drives:
-            others = [other for each, other in drives if each is not drive]
-            share = foreseen.passed_over(others)
-            away = Figure.of_share("reads are sent elsewhere by what is predicted", share)
-            mirrors.append(KeptMirror(drive, foreseen, away))
-        super().__init__(name, mirrors)
+        super().__init__(
+            name,
+            [
+                MeasuredDrive(
+                    drive,
+                    expected,
+                    "reads are redirected by predictions",
+                    expected.redirected([other for each, other in drives if each is not drive]),
+                )
+                for drive, expected in drives
+            ],
+        )
 
-    def _take(self, text: bytes, begin_s: float) -> None:
-        questions = parse_questions(text)
-        for device, mirror in self.mirrors.items():
-            asked = [question for question in questions if device in question.answers]
-            elsewhere = [passed_over(question, device) for question in asked]
-            mirror.away.add(sum(elsewhere), len(elsewhere), begin_s)
-            mirror.add(served_by(device, asked), begin_s)
+    def _add(self, text: bytes, begin_s: float) -> None:
+        queries = parse_questions(text)
+        for device, each in self.drives.items():
+            here = [query for query in queries if device in query.answers]
+            redirected = [is_redirected(query, device) for query in here]
+            each.avoided.add(sum(redirected), len(redirected), begin_s)
+            each.add(served_by(device, here), begin_s)
 
-    def _is_slow(self, mirror: KeptMirror) -> bool:
-        us = mirror.median_us
-        others_us = [other.median_us for other in self.mirrors.values() if other is not mirror]
+    def _is_slow(self, each: MeasuredDrive) -> bool:
+        us = each.median_us
+        others_us = [other.median_us for other in self.drives.values() if other is not each]
         least_us = min((other for other in others_us if other is not None), default=math.inf)
         return us is not None and AVOID_RATIO * us > least_us
 
-    def switch_back(self) -> None:
+    def reset(self) -> None:
         """Switch queries off, so that md chooses."""
         self._array.set_asks(False)
 
-    def written(self, conf: DrivesConf) -> DrivesConf:
+    def change_conf(self, conf: DrivesConf) -> DrivesConf:
         """Return a configuration with that change."""
-        entry = conf.arrays.get(self.name)
-        if entry is None:
+        if self.name not in conf.arrays:
             return conf
-        return conf.updated(DrivesConf({}, {self.name: dataclasses.replace(entry, asks=False)}))
+        entry = dataclasses.replace(conf.arrays[self.name], asks=False)
+        return conf.updated(DrivesConf({}, {self.name: entry}))
 
 
-def passed_over(question: Question, device: int) -> bool:
+def is_redirected(query: Question, device: int) -> bool:
     """Return true if a read was redirected because it was predicted to take longer here."""
-    here, there = question.answers[device], question.answers[question.sent_to]
-    if question.sent_to == device or here.expected == "unknown":
+    here, there = query.answers[device], query.answers[query.sent_to]
+    if query.sent_to == device or here.expected == "unknown":
         return False
     if here.predicted_us and there.predicted_us:
         return AVOID_RATIO * here.predicted_us > there.predicted_us
     return here.expected == "slow" and there.expected != "slow"
 
 
-def served_by(device: int, questions: Sequence[Question]) -> list[Served]:
+def served_by(device: int, queries: Sequence[Question]) -> list[Served]:
     """Return the reads that a drive has served and for which there was a prediction."""
-    found = []
-    for question in questions:
-        answer = question.answers[device]
-        if (
-            question.sent_to == device
-            and question.latency_us != UNKNOWN
-            and answer.expected != "unknown"
-        ):
-            is_slow = answer.expected in ("probe", "slow")
-            found.append(Served(answer.predicted_us, is_slow, question.latency_us))
-    return found
+    return [
+        Served(answer.predicted_us, answer.expected in ("probe", "slow"), query.latency_us)
+        for query in queries
+        if query.sent_to == device
+        and query.latency_us != UNKNOWN
+        and (answer := query.answers[device]).expected != "unknown"
+    ]
 
 
-class Keeper:
+class Watchdog:
     """Checks all drives and arrays of drives.conf."""
 
     def __init__(
@@ -280,57 +278,59 @@ class Keeper:
         self._every_s = every_s
         self._log = log
         self._verbose = verbose
-        self._kept: dict[str, _Enforcing | _Asking] = {}
-        self._said: dict[str, str] = {}
+        self._watched: dict[str, _EnforcingDrive | _QueryingArray] = {}
+        self._last_lines: dict[str, str] = {}
 
-    def look(self) -> None:
-        """Check once; switch back after faults that have lasted long enough."""
+    def check(self) -> None:
+        """Check once; reset after faults that have lasted long enough."""
         try:
             conf = load_conf(self._conf_path)
-            self._said.pop("", None)
+            self._last_lines.pop("", None)
         except LinnappError as error:
-            self._say("", str(error))
+            self._log_once("", str(error))
             return
-        on = {}
+        found = {}
         for name in (*conf.drives, *conf.arrays):
             try:
-                found = self._enforcing(name, conf) or self._asking(name, conf)
+                watched = self._find_drive(name, conf) or self._find_array(name, conf)
             except LinnappError as error:
-                self._say(name, f"{name}: is not looked at: {error}")
+                self._log_once(name, f"{name}: is not checked: {error}")
                 continue
-            if found is not None:
-                on[name] = found
-        self._kept = on
-        for name, kept in on.items():
+            if watched is not None:
+                found[name] = watched
+        self._watched = found
+        for name, watched in found.items():
             try:
-                kept.look(self._window_s, _SAMPLED_TIME * self._every_s / len(on))
-                self._say(name, f"{name}: is looked at, models {', '.join(kept.models)}")
+                watched.check(self._window_s, _SAMPLED_TIME * self._every_s / len(found))
+                self._log_once(name, f"{name}: is checked, models {', '.join(watched.models)}")
             except LinnappError as error:
-                self._say(name, f"{name}: is seen in part only: {error}")
+                self._log_once(name, f"{name}: is checked only in part: {error}")
             if self._verbose:
-                self._log(kept.now)
-            if why := kept.beyond(self._window_s):
-                self._switch_back(kept, f"{why}, for {_for_words(self._window_s)}")
+                self._log(str(watched))
+            if why := watched.fault(self._window_s):
+                minutes, seconds = self._window_s / 60, self._window_s
+                time_text = f"{minutes:.0f} minutes" if seconds >= 120 else f"{seconds:g} seconds"
+                self._reset(watched, f"{why}, for {time_text}")
 
-    def _say(self, name: str, line: str) -> None:
+    def _log_once(self, name: str, line: str) -> None:
         """Log a line, unless it is the same as the last one for this name."""
-        if self._said.get(name) != line:
-            self._said[name] = line
+        if self._last_lines.get(name) != line:
+            self._last_lines[name] = line
             self._log(line)
 
-    def _enforcing(self, name: str, conf: DrivesConf) -> _Enforcing | None:
+    def _find_drive(self, name: str, conf: DrivesConf) -> _EnforcingDrive | None:
         """Return a drive if it enforces; the existing object if that still has the same model."""
         if name not in conf.drives or not Path(name).exists():
             return None
         drive = Drive(name)
         if drive.mode != "enforce":
             return None
-        before = self._kept.get(name)
-        if isinstance(before, _Enforcing) and before.models == [drive.model_id]:
+        before, active = self._watched.get(name), drive.model_id
+        if isinstance(before, _EnforcingDrive) and before.models == [active]:
             return before
-        return _Enforcing(name, drive, Foreseen.load(conf.drives[name], drive.model_id))
+        return _EnforcingDrive(name, drive, TrainingExpectation.load(conf.drives[name], active))
 
-    def _asking(self, name: str, conf: DrivesConf) -> _Asking | None:
+    def _find_array(self, name: str, conf: DrivesConf) -> _QueryingArray | None:
         """Return an array if it queries LinnOS; the existing object if its models are the same."""
         if name not in conf.arrays or not Path(name).exists():
             return None
@@ -344,40 +344,29 @@ class Keeper:
         ]
         drives = [(drive, entry) for drive, entry in drives if drive.mode != "off"]
         if len(drives) < 2:
-            raise DeviceError("of its drives in drives.conf fewer than two are there and not off")
-        before = self._kept.get(name)
+            raise DeviceError("fewer than two of its drives in drives.conf exist and are not off")
+        before = self._watched.get(name)
         active = [drive.model_id for drive, _ in drives]
-        if isinstance(before, _Asking) and before.models == active:
+        if isinstance(before, _QueryingArray) and before.models == active:
             return before
-        return _Asking(
-            name, array, [(drive, Foreseen.load(entry, drive.model_id)) for drive, entry in drives]
-        )
+        expected = [TrainingExpectation.load(entry, drive.model_id) for drive, entry in drives]
+        pairs = [(drive, each) for (drive, _), each in zip(drives, expected, strict=True)]
+        return _QueryingArray(name, array, pairs)
 
-    def _switch_back(self, kept: _Enforcing | _Asking, why: str) -> None:
-        """Switch it back, also in the file; if another process holds the lock, retry later."""
+    def _reset(self, watched: _EnforcingDrive | _QueryingArray, why: str) -> None:
+        """Reset it, also in the file; if another process holds the lock, retry later."""
+        key = f"{watched.name} reset"
         try:
             with alone():
-                kept.switch_back()
-                self._log(f"{kept.name}: switched back: {why}")
-                journal.note(f"{kept.name}: switched back: {why}")
-                self._tried(lambda: switches.add_reset(kept.name, why))
-                self._tried(lambda: self._save(kept))
+                watched.reset()
+                self._log(f"{watched.name}: reset: {why}")
+                journal.note(f"{watched.name}: reset: {why}")
+                # A failure of the other steps must not undo this.
+                with errors_logged(self._log):
+                    switches.add_reset(watched.name, why)
+                with errors_logged(self._log):
+                    save_conf(self._conf_path, watched.change_conf(load_conf(self._conf_path)))
         except LinnappError as error:
-            self._say(f"{kept.name} back", f"{kept.name}: is to be switched back: {error}")
+            self._log_once(key, f"{watched.name}: must be reset, but: {error}")
             return
-        self._said.pop(f"{kept.name} back", None)
-
-    def _save(self, kept: _Enforcing | _Asking) -> None:
-        conf = load_conf(self._conf_path)
-        save_conf(self._conf_path, kept.written(conf))
-
-    def _tried(self, act: Callable[[], None]) -> None:
-        """Run one of the other steps; its failure must not undo the switch."""
-        try:
-            act()
-        except LinnappError as error:
-            self._log(str(error))
-
-
-def _for_words(window_s: float) -> str:
-    return f"{window_s / 60:.0f} minutes" if window_s >= 120 else f"{window_s:g} seconds"
+        self._last_lines.pop(key, None)

@@ -104,7 +104,7 @@ def test_lab_example_of_the_page_runs(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "md0: reads from the mirror that is predicted to answer first" in ran.stderr
-    assert "It is worth it: leave it on." in ran.stdout
+    assert "It has a benefit: leave it on." in ran.stdout
     assert ran.stdout.splitlines()[-4:] == [
         "/dev/md0: linnos off", *(f"/dev/flash{k}: off" for k in range(3))
     ]  # fmt: skip

@@ -169,12 +169,12 @@ def test_keeper_resets_unexpected_steering_and_refusals(boot, tmp_path: Path) ->
     log = text(tmp_path, "log")
     print(log)
     assert states(tmp_path) == {"right": "unguarded", "wrong": "off", "refused": "off"}
-    assert "sent elsewhere by what is predicted" in log.partition("--- right")[0]
-    assert "switched back: flash0: 100% of the reads are sent elsewhere" in log
-    assert "% of the hinted reads are refused (training foresaw 5%, the bound is 20%)" in log
+    assert "redirected by predictions" in log.partition("--- right")[0]
+    assert "reset: flash0: 100% of the reads are redirected" in log
+    assert "% of the hinted reads are refused (expected from training: 5%, the bound is 20%)" in log
     assert set(json.loads(text(tmp_path, "status"))["switched_back"]) == {"md0", "flash1"}
     conf = load_conf(tmp_path / "drives.conf")
-    assert conf is not None and conf.drives["/dev/flash1"].mode == "observe"
+    assert conf.drives["/dev/flash1"].mode == "observe"
 
 
 def text(folder: Path, name: str) -> str:
@@ -198,8 +198,8 @@ def test_keeper_resets_after_a_new_load_but_not_after_a_burst(boot, tmp_path: Pa
     assert name == "md0" and "predictions are off" in back["why"]
     assert "linnapp enable /dev/md0" in " ".join(text(tmp_path, "status.txt").split())
     assert 'linnos_switched_back_timestamp_seconds{device="md0"} ' in text(tmp_path, "metrics")
-    assert "was switched off at" in text(tmp_path, "restored")
+    assert "switched linnos off at" in text(tmp_path, "restored")
     conf = load_conf(tmp_path / "after.conf")
-    assert conf is not None and [array.asks for array in conf.arrays.values()] == [False]
+    assert [array.asks for array in conf.arrays.values()] == [False]
     assert text(tmp_path, "ended") == "143\n"
     assert text(tmp_path, "instances") == text(tmp_path, "left") == ""

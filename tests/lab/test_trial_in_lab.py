@@ -136,7 +136,7 @@ def test_trial_measures_the_gain_of_choosing_and_leaves_no_files(boot, tmp_path:
         assert now == was, line
     assert len(text("after_ended").splitlines()) == 8
     assert text("statuses").split() == ["INT", "130", "TERM", "143", "KILL", "137"] * 2
-    assert "Too few pairs" in text("interrupted")
+    assert "too few pairs" in text("interrupted")
     assert text("meanwhile").count("is running") == 4
     assert text("put_back").count("as before linnapp trial was killed") == 2
     assert text("left") == ""

@@ -556,7 +556,7 @@ def test_termination_ends_the_child_processes(tmp_path: Path, told: list[signal.
     """If ctrl-C keeps results, a second one ends the processes."""
     script = (
         "import sys; from linnapp import cli; sys.argv = ['linnapp', 'wait']\n"
-        "cli._COMMANDS['wait'] = ('waiting_tasks:command', ''); cli.main()"
+        "cli._COMMANDS['wait'] = ''; cli._ELSEWHERE['wait'] = 'waiting_tasks'; cli.main()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", script],

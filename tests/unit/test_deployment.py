@@ -22,7 +22,7 @@ from fake_sysfs import FakeSysfs
 from test_latency_model import random_trees
 
 from linnapp.commands import enable as command
-from linnapp.drive import checks, drives_conf, enabling, journal, stable_ids, units
+from linnapp.drive import checks, drives_conf, enabling, journal, recalibration, stable_ids, units
 from linnapp.drive.checks import check, find_target
 from linnapp.drive.deployment import restore
 from linnapp.drive.drives_conf import ArrayEntry, DriveEntry, DrivesConf, load_conf, save_conf
@@ -762,3 +762,37 @@ def test_journal_names_the_command_and_the_login_user(
     assert lines == ["sda: x (linnapp enable, by root)"] * 3 + [
         "sda: x (linnapp, by root, logged in as uid 4242424)"
     ]
+
+
+# -- recalibrate --
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_drives_conf_and_drive_agree_after_an_upload_that_fails_or_is_killed(
+    run: Run, sysfs: FakeSysfs, conf: DrivesConf, tmp_path: Path, is_refused: bool
+) -> None:
+    """A new model is in drives.conf before the drive has it."""
+    assert run("restore").exit_code == 0
+    new = random_trees(9)
+    new.save(tmp_path / "sda-new.linnos")
+
+    def upload() -> None:
+        step = recalibration._DriveRun(Drive("sda"), None, None, None)  # type: ignore[arg-type]
+        recalibration._upload(step, tmp_path / "sda-new.linnos", sysfs.conf, print)
+
+    if is_refused:
+        sysfs.fail_at(1)
+        with pytest.raises(LinnappError, match="the kernel refused the model"):
+            upload()
+        sysfs.fail_never()
+        assert load_conf(sysfs.conf) == conf
+        return
+    number = 1
+    while killed_at(number, sysfs, upload):
+        assert load_conf(sysfs.conf).drives[sysfs.name_of("sda")].model != conf.models[0]
+        assert run("restore").exit_code == 0
+        assert Drive("sda").model_id == new.model_id
+        save_conf(sysfs.conf, conf)
+        assert run("restore").exit_code == 0
+        number += 1
+    assert number > 1 and Drive("sda").model_id == new.model_id

@@ -186,7 +186,7 @@ def test_fetch_changes_nothing_when_a_file_is_damaged(
         record.write_text("[1]" if damage == "record" else '{"model_id": "../../etc"}')
     ran = run("fetch", store, "sda", "sdb")
     assert ran.exit_code == 1 and says in ran.output and "sda: " in ran.output
-    assert isinstance(ran.exception, LinnappError) and "1 of 2 drives" in str(ran.exception)
+    assert isinstance(ran.exception, LinnappError) and "1 of 2 drives failed" in str(ran.exception)
     assert f"sdb: model {good.model_id}" in ran.output
     assert (block / "sda" / "linnos" / "model_id").read_text().strip() == active.model_id
     assert (tmp_path / "etc" / "drives.conf").read_text() == conf

@@ -26,17 +26,17 @@ from linnapp.drive import switches, watchdog
 from linnapp.drive.drives_conf import ArrayEntry, DriveEntry, DrivesConf, load_conf, save_conf
 from linnapp.drive.expectations import (
     AVOID_RATIO,
-    MIN_LOOKS,
+    MIN_CHECKS,
     MIN_SERVED,
-    Figure,
-    Foreseen,
-    KeptMirror,
+    Measured,
+    MeasuredDrive,
     Served,
+    TrainingExpectation,
 )
 from linnapp.drive.latencies import LOWEST_US, N_BUCKETS
 from linnapp.drive.md import MdArray
 from linnapp.drive.sysfs import Drive
-from linnapp.drive.watchdog import Keeper, passed_over, served_by
+from linnapp.drive.watchdog import Watchdog, is_redirected, served_by
 from linnapp.errors import LinnappError
 from linnapp.learn.record import SIZES_TO_PAGES, record_of_predictions
 from linnapp.trace.formats.questions import Answer, Question, parse_questions
@@ -81,12 +81,12 @@ SDA, SDB = 8 << 20, 8 << 20 | 16
 def test_queries_belong_to_the_next_read_of_their_task() -> None:
     first, second = parse_questions(EVENTS)
     assert first == Question({SDA: Answer("fast", 400), SDB: Answer("fast", 90)}, SDB, 100)
-    assert passed_over(first, SDA) and not passed_over(first, SDB)
+    assert is_redirected(first, SDA) and not is_redirected(first, SDB)
     assert served_by(SDB, [first]) == [Served(90, False, 100)]
     assert served_by(SDA, [first]) == []
     # A failed read has no meaningful latency.
     assert second == Question({SDA: Answer("probe", 700)}, SDA, -1)
-    assert served_by(SDA, [second]) == [] and not passed_over(second, SDA)
+    assert served_by(SDA, [second]) == [] and not is_redirected(second, SDA)
     assert parse_questions(b"") == []
 
 
@@ -102,29 +102,29 @@ def test_queries_belong_to_the_next_read_of_their_task() -> None:
     ],
 )
 def test_reads_are_steered_as_in_md(here: Answer, there: Answer, over: bool) -> None:
-    assert passed_over(Question({SDA: here, SDB: there}, SDB, 9), SDA) == over
-    assert not passed_over(Question({SDA: here, SDB: there}, SDA, 9), SDA)
+    assert is_redirected(Question({SDA: here, SDB: there}, SDB, 9), SDA) == over
+    assert not is_redirected(Question({SDA: here, SDB: there}, SDA, 9), SDA)
 
 
 # -- expectations from training --
 
 
-def foreseen(*us: int) -> Foreseen:
-    return Foreseen("id", 0.05, 0.5, {16: (1.0, us)} if us else {})
+def foreseen(*us: int) -> TrainingExpectation:
+    return TrainingExpectation("id", 0.05, 0.5, {16: (1.0, us)} if us else {})
 
 
 def test_expected_steering_follows_from_random_predictions() -> None:
     alike, twice = foreseen(100, 100), foreseen(200, 200)
-    assert alike.passed_over([alike]) == 0.0
-    assert twice.passed_over([alike]) == 1.0 and alike.passed_over([twice]) == 0.0
+    assert alike.redirected([alike]) == 0.0
+    assert twice.redirected([alike]) == 1.0 and alike.redirected([twice]) == 0.0
     # Every second read is predicted slow, on both drives.
     both = foreseen(100, 1000)
-    assert both.passed_over([both]) == pytest.approx(0.25)
-    assert both.passed_over([both, both]) == pytest.approx(0.375)
+    assert both.redirected([both]) == pytest.approx(0.25)
+    assert both.redirected([both, both]) == pytest.approx(0.375)
     # Networks predict no latencies.
-    assert foreseen().passed_over([both]) == 0.05
-    sizes = Foreseen("id", 0.0, 0.5, {16: (0.5, [100]), 256: (0.5, [1000])})
-    assert sizes.passed_over([foreseen(100)]) == 0.5
+    assert foreseen().redirected([both]) == 0.05
+    sizes = TrainingExpectation("id", 0.0, 0.5, {16: (0.5, [100]), 256: (0.5, [1000])})
+    assert sizes.redirected([foreseen(100)]) == 0.5
 
 
 def test_foreseen_takes_expectations_from_the_training_record(tmp_path: Path) -> None:
@@ -136,47 +136,50 @@ def test_foreseen_takes_expectations_from_the_training_record(tmp_path: Path) ->
     record = {**latency_record("00000001"), "predicted_us": [small, large]}
     (tmp_path / "m.json").write_text(json.dumps(record))
     entry = DriveEntry("observe", tmp_path / "m.linnos")
-    found = Foreseen.load(entry, "00000001")
-    assert found.refused == 0.05 and found.off == 0.5 and found.predicts_us
+    found = TrainingExpectation.load(entry, "00000001")
+    assert found.refused == 0.05 and found.error == 0.5 and found.predicts_us
     (tmp_path / "m.json").write_text(json.dumps({"model_id": "00000002", "test": TEST}))
-    network = Foreseen.load(entry, "00000002")
-    assert network.off == 0.02 and not network.predicts_us
+    network = TrainingExpectation.load(entry, "00000002")
+    assert network.error == 0.02 and not network.predicts_us
     for text, says in (
-        ("{", "does not say what to expect"),
-        ("[]", "does not say what to expect"),
-        (json.dumps({**record, "predicted_us": None}), "does not say .*train anew"),
-        (json.dumps({**record, "test": dict.fromkeys(TEST, 0)}), "does not say"),
-        (json.dumps({**record, "model_id": "x"}), "of model x, and 00000001 is active"),
+        ("{", "does not contain expectations"),
+        ("[]", "does not contain expectations"),
+        (json.dumps({**record, "predicted_us": None}), "does not contain .*train again"),
+        (json.dumps({**record, "test": dict.fromkeys(TEST, 0)}), "does not contain"),
+        (json.dumps({**record, "model_id": "x"}), "describes model x, and 00000001 is active"),
     ):
         (tmp_path / "m.json").write_text(text)
         with pytest.raises(LinnappError, match=says):
-            Foreseen.load(entry, "00000001")
+            TrainingExpectation.load(entry, "00000001")
     (tmp_path / "m.json").unlink()
     with pytest.raises(LinnappError, match="No such file"):
-        Foreseen.load(entry, "00000001")
+        TrainingExpectation.load(entry, "00000001")
 
 
 # -- bounds and their duration --
 
 
 def figure(*shares: float, window_s: float = 600, n: int = 100, every_s: float = 60) -> str:
-    found = Figure.of_share("reads are X", 0.05)
+    found = Measured.share("reads are X", 0.05)
     for k, share in enumerate(shares):
         found.add(share * n, n, k * every_s)
-        found.judge((k + 1) * every_s, window_s)
-    return found.beyond(len(shares) * every_s, window_s)
+        found.check((k + 1) * every_s, window_s)
+    return found.fault(len(shares) * every_s, window_s)
 
 
 def test_keeper_resets_after_ten_bad_minutes_in_a_row() -> None:
     assert figure(*[0.21] * 9) == ""
-    assert figure(*[0.21] * 10) == "21% of the reads are X (training foresaw 5%, the bound is 20%)"
+    assert (
+        figure(*[0.21] * 10)
+        == "21% of the reads are X (expected from training: 5%, the bound is 20%)"
+    )
     assert figure(*[0.20] * 100) == ""
     # A minute within the bound restarts the count.
     assert figure(*[1.0] * 9, 0.1, *[1.0] * 9) == ""
     assert figure(*[1.0] * 9, 0.1, *[1.0] * 10) != ""
     # Even in a short window, one check is not enough.
-    assert figure(*[1.0] * (MIN_LOOKS - 1), window_s=0) == ""
-    assert figure(*[1.0] * MIN_LOOKS, window_s=0) != ""
+    assert figure(*[1.0] * (MIN_CHECKS - 1), window_s=0) == ""
+    assert figure(*[1.0] * MIN_CHECKS, window_s=0) != ""
 
 
 def test_keeper_accumulates_few_reads() -> None:
@@ -186,35 +189,35 @@ def test_keeper_accumulates_few_reads() -> None:
     # If 100 reads take more than ten minutes, there is no result for ten minutes.
     assert figure(*[1.0] * 200, n=9) == ""
     # A night without reads does not count.
-    found = Figure.of_share("reads are X", 0.05)
+    found = Measured.share("reads are X", 0.05)
     for begin_s in (*range(0, 540, 60), 30_000, 30_060):
         found.add(100, 100, begin_s)
-        found.judge(begin_s + 60, 600)
-    assert found.beyond(30_120, 600) == ""
+        found.check(begin_s + 60, 600)
+    assert found.fault(30_120, 600) == ""
 
 
-def mirror(block: Path, seen: Foreseen) -> KeptMirror:
+def mirror(block: Path, seen: TrainingExpectation) -> MeasuredDrive:
     (block / "sda" / "linnos" / "threshold_us").write_text("500\n")
-    return KeptMirror(Drive("sda"), seen, Figure.of_share("reads are refused", seen.refused))
+    return MeasuredDrive(Drive("sda"), seen, "reads are refused", seen.refused)
 
 
 def test_keeper_resets_an_array_with_wrong_predictions(block: Path) -> None:
-    def why(seen: Foreseen, served: Served) -> str:
+    def why(seen: TrainingExpectation, served: Served) -> str:
         found = mirror(block, seen)
         for k in range(10):
             found.add([served] * 100, 60 * k)
-            found.judge(60 * k + 60, 600, is_slow=False)
-        return found.beyond(600, 600)
+            found.check(60 * k + 60, 600, is_slow=False)
+        return found.fault(600, 600)
 
     # Expected: half a doubling. The bound is one more: a factor of 2.8 in either direction.
     for latency_us in (280, 36):
         assert why(foreseen(100), Served(100, False, latency_us)) == ""
     for latency_us in (290, 35):
         assert why(foreseen(100), Served(100, False, latency_us)).startswith(
-            "sda: predictions are off by a factor of 2.9 in the mean (training foresaw 1.4, the "
-            "bound is 2.8)"
+            "sda: predictions are off by a factor of 2.9 in the mean (expected from training: "
+            "1.4, the bound is 2.8)"
         )
-    seen = dataclasses.replace(foreseen(), off=0.02)
+    seen = dataclasses.replace(foreseen(), error=0.02)
     assert why(seen, Served(0, False, 500)) == ""
     assert "100% of the reads called fast were slow" in why(seen, Served(0, False, 501))
     # Reads that were predicted slow are no error.
@@ -283,9 +286,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
-def looks(keeper: Keeper, clock: Clock, n: int) -> None:
+def check_each_minute(keeper: Watchdog, clock: Clock, n: int) -> None:
     for _ in range(n):
-        keeper.look()
+        keeper.check()
         clock.now_s += 60
 
 
@@ -323,16 +326,16 @@ def test_steering_away_from_a_slow_mirror_is_accepted(
 ) -> None:
     """All reads go elsewhere unexpectedly; it is right if the mirror is slow for other reads."""
     said: list[str] = []
-    keeper = Keeper(kept, 600, 60, said.append, verbose=True)
+    keeper = Watchdog(kept, 600, 60, said.append, verbose=True)
     clock.seen = lambda: asked(100, here_us=2000, sent="8,16")
     for _ in range(30):
         count(block, "sda", us, n)
         count(block, "sdb", 100, 200)
-        looks(keeper, clock, 1)
+        check_each_minute(keeper, clock, 1)
     assert bool(MdArray("md0").asks) == rightly
     assert "sda: too few reads yet" in said[1]
-    assert "sda: 100% of the reads are sent elsewhere by what is predicted" in said[3]
-    assert rightly or "switched back: sda: 100% of the reads are sent elsewhere" in said[-1]
+    assert "sda: 100% of the reads are redirected by predictions" in said[3]
+    assert rightly or "reset: sda: 100% of the reads are redirected" in said[-1]
 
 
 def test_array_is_reset_and_stays_off(
@@ -344,27 +347,27 @@ def test_array_is_reset_and_stays_off(
     lines: list[str],
 ) -> None:
     said: list[str] = []
-    keeper = Keeper(kept, 600, 60, said.append, verbose=False)
+    keeper = Watchdog(kept, 600, 60, said.append, verbose=False)
     clock.seen = lambda: asked(150)
-    looks(keeper, clock, 30)
+    check_each_minute(keeper, clock, 30)
     clock.seen = lambda: asked(5000)
-    looks(keeper, clock, 9)
+    check_each_minute(keeper, clock, 9)
     clock.seen = lambda: asked(150)
-    looks(keeper, clock, 20)
+    check_each_minute(keeper, clock, 20)
     assert MdArray("md0").asks and len(said) == 1
-    assert "md-uuid-0: is looked at, models " in said[0]
+    assert "md-uuid-0: is checked, models " in said[0]
 
     clock.seen = lambda: asked(5000)
-    looks(keeper, clock, 10)
+    check_each_minute(keeper, clock, 10)
     array = f"{tmp_path}/by-id/md-uuid-0"
     assert not MdArray("md0").asks
-    assert f"{array}: switched back: sda: predictions are off by a factor of 50.0" in said[1]
+    assert f"{array}: reset: sda: predictions are off by a factor of 50.0" in said[1]
     assert "for 10 minutes" in said[1]
     assert any("md0: linnos on -> off" in line for line in lines)
-    assert any("switched back: sda: predictions are off" in line for line in lines)
+    assert any("reset: sda: predictions are off" in line for line in lines)
     conf = load_conf(kept)
     assert conf.arrays == {array: ArrayEntry(False)} and len(conf.drives) == 2
-    looks(keeper, clock, 20)
+    check_each_minute(keeper, clock, 20)
     assert len(said) == 2
 
     # All views show it until the array is enabled again.
@@ -390,9 +393,9 @@ def test_array_is_reset_and_stays_off(
 def test_enabling_again_clears_the_reset(
     run: Run, kept: Path, clock: Clock, tmp_path: Path, recordings: Path
 ) -> None:
-    keeper = Keeper(kept, 600, 60, lambda line: None, verbose=False)
+    keeper = Watchdog(kept, 600, 60, lambda line: None, verbose=False)
     clock.seen = lambda: asked(5000)
-    looks(keeper, clock, 12)
+    check_each_minute(keeper, clock, 12)
     assert [found.current_name for found in switches.current_resets()] == ["md0"]
     ran = run("enable", "md0", "--recordings", recordings)
     assert ran.exit_code == 0, ran.output
@@ -425,12 +428,12 @@ def test_drive_with_too_many_refusals_is_reset_to_observe(
 ) -> None:
     """Unless the reads that it serves are slower than the model's threshold."""
     stats = enforcing(kept, block, tmp_path)
-    keeper = Keeper(kept, 600, 60, lambda line: None, verbose=False)
+    keeper = Watchdog(kept, 600, 60, lambda line: None, verbose=False)
     for k in range(12):
         (stats / "latency_critical").write_text(f"{200 * k}\n")
         (stats / "revoked").write_text(f"{refused * k}\n")
         count(block, "sdb", us, 20)
-        looks(keeper, clock, 1)
+        check_each_minute(keeper, clock, 1)
     assert Drive("sdb").mode == ("observe" if back else "enforce")
     conf = load_conf(kept)
     assert conf.drives[f"{tmp_path}/by-id/wwn-sdb"].mode == Drive("sdb").mode
@@ -448,15 +451,15 @@ def test_keeper_waits_while_another_command_holds_the_lock(
 ) -> None:
     """A trial switches the array itself, so a wrong mode is reset only after the trial."""
     said: list[str] = []
-    keeper = Keeper(kept, 600, 60, said.append, verbose=False)
+    keeper = Watchdog(kept, 600, 60, said.append, verbose=False)
     clock.seen = lambda: asked(5000)
     (tmp_path / "state" / "enable").mkdir(parents=True)
     with (tmp_path / "state" / "enable" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        looks(keeper, clock, 20)
+        check_each_minute(keeper, clock, 20)
         assert MdArray("md0").asks
-        assert sum("is to be switched back: " in line for line in said) == 1
-    looks(keeper, clock, 1)
+        assert sum("must be reset, but: " in line for line in said) == 1
+    check_each_minute(keeper, clock, 1)
     assert not MdArray("md0").asks
 
 
@@ -478,22 +481,22 @@ def test_keeper_reports_an_unusable_configuration_once(
     tmp_path: Path,
 ) -> None:
     said: list[str] = []
-    keeper = Keeper(kept, 600, 60, said.append, verbose=False)
+    keeper = Watchdog(kept, 600, 60, said.append, verbose=False)
     (tmp_path / "models" / "sda.json").unlink()
-    looks(keeper, clock, 3)
-    assert len(said) == 1 and "is not looked at: " in said[0] and "sda.json" in said[0]
+    check_each_minute(keeper, clock, 3)
+    assert len(said) == 1 and "is not checked: " in said[0] and "sda.json" in said[0]
     whole = kept.read_text()
     kept.write_text("[what]\n")
-    looks(keeper, clock, 3)
+    check_each_minute(keeper, clock, 3)
     assert len(said) == 2 and "expected [drive NAME]" in said[1]
     kept.unlink()
-    looks(keeper, clock, 1)
+    check_each_minute(keeper, clock, 1)
     # The active model is not that of the file, so nothing is known about it.
     kept.write_text(whole)
     Drive("sda").upload(random_trees(np.random.default_rng(9)))
     (tmp_path / "models" / "sda.json").write_text(json.dumps(latency_record("00000000")))
-    looks(keeper, clock, 2)
-    assert len(said) == 3 and "is of model 00000000, and " in said[2]
+    check_each_minute(keeper, clock, 2)
+    assert len(said) == 3 and "describes model 00000000, and " in said[2]
 
 
 RULE_TEST = """

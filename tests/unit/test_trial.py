@@ -109,7 +109,7 @@ def test_trial_ends_when_decided_and_restores_the_mode(
     assert (md / "linnos").read_text().strip() == "on"
     assert "next look after pair 12 of 18" in said.lines[0]
     assert list((tmp_path / "run").iterdir()) == [] and not (tmp_path / "state" / "enable").exists()
-    assert "It is worth it" in to_text(found) and "linnos on" in to_text(found)
+    assert "It has a benefit" in to_text(found) and "linnos on" in to_text(found)
     assert json.loads(json.dumps(to_json(found)))["latencies"]["p99"]["decided"]
 
 
@@ -118,7 +118,7 @@ def test_trial_ends_when_a_decision_is_hopeless(md: Path, reads: Any) -> None:
     reads(lambda _: rng.lognormal(5, 0.5, 1000))
     found = run_trial("md0", dataclasses.replace(PLAN, hours=0.02), Said())
     assert found.ended == "hopeless" and len(found.pairs) < 36
-    assert "no difference that could be told" in to_text(found)
+    assert "No significant difference" in to_text(found)
 
 
 def test_trial_restores_the_array_after_errors_and_interrupts(md: Path, reads: Any) -> None:
@@ -137,7 +137,7 @@ def test_trial_restores_the_array_after_errors_and_interrupts(md: Path, reads: A
     reads(lambda on: interrupted(on, KeyboardInterrupt(), 7))
     found = run_trial("md0", PLAN, Said())
     assert found.ended == "interrupted" and len(found.pairs) == 3
-    assert "Too few pairs" in to_text(found)
+    assert "too few pairs" in to_text(found)
     calls = iter(range(100))
     reads(lambda on: interrupted(on, DeviceError("blktrace failed"), 20))
     found = run_trial("md0", PLAN, said := Said())
@@ -194,14 +194,16 @@ def test_trial_takes_steered_share_and_prediction_cost_from_the_kernel(
     served(False)
     found = run_trial("md0", PLAN, Said())
     assert (found.steered, found.extra_core) == (pytest.approx(0.2), pytest.approx(0.004))
-    assert "   steered 20 %\nextra work of predictions: 0.4 % of a core\n" in to_text(found)
+    assert "   redirected 20 %\nadditional time for predictions: 0.4 % of a core\n" in to_text(
+        found
+    )
     told = to_json(found)
     assert (told["steered_share"], told["extra_core_share"]) == (found.steered, found.extra_core)
     # An md without these counters.
     (md / "linnos_guard").unlink()
     reads(lambda _: np.full(300, 100.0))
     found = run_trial("md0", PLAN, Said())
-    assert found.steered is None and "steered" not in to_text(found)
+    assert found.steered is None and "redirected" not in to_text(found)
 
 
 def test_a_picture_has_pairs_and_latencies_in_plain_numbers(tmp_path: Path) -> None:
@@ -229,4 +231,4 @@ def test_trial_warning_names_the_command_that_stops_it() -> None:
 
 def test_change_is_described_in_words() -> None:
     assert in_words(Effect(520, 161, 0.25, 0.39, 1.0)) == "69 [61, 75] % lower"
-    assert in_words(Effect(100, 104, 0.9, 1.2, 1.0)) == "4 [-10, 20] % higher, undecided"
+    assert in_words(Effect(100, 104, 0.9, 1.2, 1.0)) == "4 [-10, 20] % higher, not significant"

@@ -38,9 +38,9 @@ def _wait(name: str, _: object) -> None:
 
 
 @click.command()
-def command() -> None:
+def wait() -> None:
     run_tasks([Task(name, _wait, (name,)) for name in NAMES], None, 2, keep_interrupted=True)
 
 
 if __name__ == "__main__":
-    command()
+    wait()
