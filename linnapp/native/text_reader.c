@@ -13,7 +13,6 @@
  * because then one of the two is wrong, or the trace has to be sorted as a whole. A single time far
  * ahead of, or far behind, those on the lines around it is refused as well.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,45 +21,23 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "text_fields.h"
 #include "text_trace.h"
+#include "text_volumes.h"
 
 #ifndef TEXT_BUFFER_BYTES		/* the fuzzers refill a small one often */
 #define TEXT_BUFFER_BYTES (1 << 18)	/* also the longest line */
 #endif
-#define MAX_WORDS 16
 #define TOLD_BYTES 200		/* maximum part of a malformed line in the message */
 #define MOST_LATE_NS 60000000000ll
 #define ALONE_NS 10000000000ll	/* a single I/O with this distance from its neighbours is an error */
 #define MOST_EARLY_NS (366ll * 24 * 3600 * 1000000000)
-#define MAX_VOLUMES 65536	/* limit of distinct volumes */
-#define VOLUME_SLOTS (2 * MAX_VOLUMES)
 #define SMALLEST_IO 512
 #define LARGEST_IO (1ll << 30)
-
-struct word {
-	const char *text;
-	size_t length;
-};
-
-struct words {
-	struct word words[MAX_WORDS];
-	int n;
-};
-
-struct field {
-	const char *start;
-	const char *end;
-};
 
 struct row {
 	int64_t time, offset, size, latency, line;
 	bool is_write;
-};
-
-struct volume {
-	char *raw;	/* the text in the lines; the name follows its end */
-	size_t length;
-	int64_t ios;
 };
 
 struct lt_text_reader {
@@ -68,7 +45,6 @@ struct lt_text_reader {
 	struct lt_text_format format;
 	struct lt_text_options options;
 	struct words reads, writes, passed_over, skipped;
-	int n_columns;		/* columns to store: one more than permitted */
 	char separator;		/* from the first line; 0 if not known yet */
 	int64_t unit_ns, latency_unit_ns;
 	char *buffer;		/* TEXT_BUFFER_BYTES long, or NULL if all is in @text */
@@ -94,179 +70,8 @@ struct lt_text_reader {
 	bool have_zero;
 	int64_t zero_ns, last_ns;
 
-	struct volume *volumes;
-	int32_t *slots;		/* hash table of volumes: number + 1, or 0 if free */
-	int64_t last_volume;
+	struct volumes volumes;
 };
-
-static void split_words(struct words *words, const char *text)
-{
-	words->n = 0;
-	while (text && *text && words->n < MAX_WORDS) {
-		const char *end = strchrnul(text, ' ');
-
-		words->words[words->n++] = (struct word){ text, end - text };
-		text = *end ? end + 1 : end;
-	}
-}
-
-static bool is_one_of(const struct words *words, struct field field)
-{
-	size_t length = field.end - field.start;
-
-	for (int i = 0; i < words->n; i++)
-		if (words->words[i].length == length &&
-		    tolower((unsigned char)*field.start) ==
-			    tolower((unsigned char)*words->words[i].text) &&
-		    !strncasecmp(words->words[i].text + 1, field.start + 1, length - 1))
-			return true;
-	return false;
-}
-
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
-}
-
-static inline void strip(const char **start, const char **end)
-{
-	while (*start < *end && is_blank(**start))
-		++*start;
-	while (*end > *start && is_blank((*end)[-1]))
-		--*end;
-}
-
-/* Store a column without blanks and without the quotes that spreadsheets add. */
-static inline void set_field(struct field *field, const char *start, const char *end)
-{
-	strip(&start, &end);
-	if (start < end && *start == '"' && end - start >= 2 && end[-1] == '"') {
-		start++;
-		end--;
-	}
-	field->start = start;
-	field->end = end;
-}
-
-/* Split a stripped line into columns; return their number, at most r->n_columns. */
-static int split_line(const struct lt_text_reader *r, struct field line, struct field *fields)
-{
-	const char *at = line.start, *end = line.end;
-	int n = 0;
-
-	if (r->separator == ',') {
-		while (n < r->n_columns) {
-			const char *begin = at;
-
-			while (at < end && *at != ',')
-				at++;
-			set_field(&fields[n++], begin, at);
-			/* A comma after the last column does not begin another one. */
-			if (at == end || (at + 1 == end && n == r->format.max_columns))
-				return n;
-			at++;
-		}
-		return n;
-	}
-	while (n < r->n_columns && at < end) {
-		const char *begin = at;
-
-		while (at < end && !is_blank(*at))
-			at++;
-		set_field(&fields[n++], begin, at);
-		while (at < end && is_blank(*at))
-			at++;
-	}
-	return n;
-}
-
-/* Read digits up to the first other character; return false on overflow. */
-static inline bool read_digits(const char **start, const char *end, int64_t *value)
-{
-	const char *at = *start, *safe = end - at > 18 ? at + 18 : end;
-	int64_t total = 0;
-
-	/* This number of digits always fits. */
-	for (; at < safe && (unsigned char)(*at - '0') <= 9; at++)
-		total = 10 * total + (*at - '0');
-	for (; at < end && (unsigned char)(*at - '0') <= 9; at++)
-		if (__builtin_mul_overflow(total, 10, &total) ||
-		    __builtin_add_overflow(total, *at - '0', &total))
-			return false;
-	*start = at;
-	*value = total;
-	return true;
-}
-
-/* Read a whole number that is not negative. */
-static inline bool read_count(struct field field, int64_t *value)
-{
-	const char *at = field.start;
-
-	if (at < field.end && *at == '+')
-		at++;
-	if (at == field.end || !isdigit((unsigned char)*at))
-		return false;
-	return read_digits(&at, field.end, value) && at == field.end;
-}
-
-/* Read a number of units and convert it to bytes. */
-static inline bool read_bytes(struct field field, int32_t unit_bytes, int64_t *bytes)
-{
-	return read_count(field, bytes) && !__builtin_mul_overflow(*bytes, unit_bytes, bytes);
-}
-
-/* Read a time with an exponent, as spreadsheets and awk write it, with a double's precision. */
-static bool read_float_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns)
-{
-	char text[64], *end;
-	size_t length = field.end - field.start;
-	double value, whole;
-
-	if (length >= sizeof(text))
-		return false;
-	memcpy(text, field.start, length);
-	text[length] = '\0';
-	for (const char *c = text; *c; c++)
-		if (!strchr("+-.0123456789eE", *c))
-			return false;	/* strtod() also accepts nan, inf and hexadecimal numbers */
-	value = strtod(text, &end);
-	if (!length || *end || value > 9e18 || value < -9e18)
-		return false;
-	whole = (double)(int64_t)value;
-	*units = (int64_t)value;
-	*ns = (int64_t)((value - whole) * (double)unit_ns);
-	return true;
-}
-
-/* Read a time as whole units of its column and further nanoseconds; smaller digits are dropped. */
-static inline bool read_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns)
-{
-	const char *at = field.start;
-	int64_t scale = unit_ns;
-	bool negative = false, digits;
-
-	if (at < field.end && (*at == '+' || *at == '-'))
-		negative = *at++ == '-';
-	digits = at < field.end && isdigit((unsigned char)*at);
-	*ns = 0;
-	if (!read_digits(&at, field.end, units))
-		return false;
-	if (at < field.end && *at == '.') {
-		for (at++; at < field.end && isdigit((unsigned char)*at); at++) {
-			scale /= 10;
-			*ns += (*at - '0') * scale;
-			digits = true;
-		}
-	}
-	if (at < field.end && digits)
-		return read_float_time(unit_ns, field, units, ns);
-	if (negative) {
-		*units = -*units;
-		*ns = -*ns;
-	}
-	return digits;
-}
 
 /* Read a latency in ns, which must not be negative. */
 static bool read_latency(const struct lt_text_reader *r, struct field field, int64_t *latency)
@@ -334,113 +139,10 @@ static int shown_length(struct field field)
 	return field.end - field.start < 40 ? field.end - field.start : 40;
 }
 
-/* Return the reason why a number is invalid. */
-static const char *problem_of(struct field field)
-{
-	size_t length = field.end - field.start;
-
-	if (!length)
-		return "is missing";
-	if (*field.start == '-')
-		return "is negative";
-	if (length > 1 && field.start[0] == '0' && (field.start[1] | 0x20) == 'x')
-		return "is hexadecimal; write it in decimal digits";
-	if (*field.start == '"')
-		return "is quoted and has a comma in it; write it without either";
-	if (isdigit((unsigned char)*field.start) && memchr(field.start, '.', length))
-		return "is not a whole number";
-	for (const char *c = field.start; c < field.end; c++)
-		if (!isdigit((unsigned char)*c))
-			return "is not a number";
-	return "is too large";
-}
-
 static void fail_number(struct lt_text_reader *r, struct field line, const char *what,
 			struct field field)
 {
-	fail_line(r, line, "the %s %s", what, problem_of(field));
-}
-
-/* ---- volumes ---- */
-
-static bool volume_is(const struct volume *v, struct field field)
-{
-	return v->length == (size_t)(field.end - field.start) &&
-	       !memcmp(v->raw, field.start, v->length);
-}
-
-static bool add_volume(struct lt_text_reader *r, struct field field, uint32_t slot)
-{
-	int64_t n = r->counts.n_volumes;
-	size_t length = field.end - field.start;
-	struct volume *v;
-	char *name;
-
-	/* The array doubles when it is full. */
-	if (!(n & (n - 1))) {
-		v = realloc(r->volumes, (n ? 2 * n : 1) * sizeof(*v));
-		if (!v)
-			return false;
-		r->volumes = v;
-	}
-	v = &r->volumes[n];
-	*v = (struct volume){ .raw = malloc(2 * length + 1), .length = length };
-	if (!v->raw)
-		return false;
-	memcpy(v->raw, field.start, length);
-	name = v->raw + length;
-	for (const char *c = field.start; c < field.end; c++)
-		if (*c == ',' || *c == '"' || (unsigned char)*c <= ' ') {
-			if (name > v->raw + length && name[-1] != '_')
-				*name++ = '_';
-		} else {
-			*name++ = *c;
-		}
-	*name = '\0';
-	r->slots[slot] = ++r->counts.n_volumes;
-	r->last_volume = n;
-	return true;
-}
-
-/* Count an I/O of a volume; return false if out of memory. */
-static bool count_volume(struct lt_text_reader *r, struct field field)
-{
-	uint32_t hash = 2166136261u;
-
-	if (!r->counts.n_volumes || !volume_is(&r->volumes[r->last_volume], field)) {
-		uint32_t slot;
-
-		if (!r->slots) {
-			r->slots = calloc(VOLUME_SLOTS, sizeof(*r->slots));
-			if (!r->slots)
-				return false;
-		}
-		for (const char *c = field.start; c < field.end; c++)
-			hash = (hash ^ (unsigned char)*c) * 16777619u;
-		for (slot = hash % VOLUME_SLOTS; r->slots[slot]; slot = (slot + 1) % VOLUME_SLOTS)
-			if (volume_is(&r->volumes[r->slots[slot] - 1], field))
-				break;
-		if (r->slots[slot])
-			r->last_volume = r->slots[slot] - 1;
-		else if (r->counts.n_volumes == MAX_VOLUMES)
-			return true;
-		else if (!add_volume(r, field, slot))
-			return false;
-	}
-	r->volumes[r->last_volume].ios++;
-	return true;
-}
-
-/* Return true if the last volume counted is to be kept, by its full name or its last column. */
-static bool is_kept(const struct lt_text_reader *r, struct field last_column)
-{
-	const char *wanted = r->options.volume;
-	size_t length = last_column.end - last_column.start;
-
-	if (!wanted)
-		return true;
-	return (strlen(wanted) == length && !memcmp(wanted, last_column.start, length)) ||
-	       !strcmp(wanted, r->volumes[r->last_volume].raw + r->volumes[r->last_volume].length);
+	fail_line(r, line, "the %s %s", what, lt_problem_of(field));
 }
 
 /* ---- lines ---- */
@@ -528,16 +230,6 @@ static bool is_in_order(struct lt_text_reader *r, const struct row *row)
 	return true;
 }
 
-static bool has_fraction(struct field field)
-{
-	const char *c = memchr(field.start, '.', field.end - field.start);
-
-	while (c && ++c < field.end)
-		if (*c >= '1' && *c <= '9')
-			return true;
-	return false;
-}
-
 /* Read the time of an I/O whose latency is known. */
 static bool read_row_time(struct lt_text_reader *r, struct field line, struct field field,
 			  struct row *row)
@@ -549,7 +241,7 @@ static bool read_row_time(struct lt_text_reader *r, struct field line, struct fi
 		fail_number(r, line, "time", field);
 		return false;
 	}
-	r->counts.fractions += ns || (r->unit_ns == 1 && has_fraction(field));
+	r->counts.fractions += ns || (r->unit_ns == 1 && lt_has_fraction(field));
 	if (!(f->flags & LT_TEXT_IOLOG) && !r->have_first) {
 		r->have_first = true;
 		r->counts.first_units = r->first_units = units;
@@ -586,7 +278,7 @@ static enum outcome parse_line(struct lt_text_reader *r, struct field line, stru
 	if (!r->separator)
 		r->separator = !(f->flags & LT_TEXT_IOLOG) &&
 			       memchr(line.start, ',', line.end - line.start) ? ',' : ' ';
-	n = split_line(r, line, fields);
+	n = split_line(r->separator, f->max_columns, line, fields);
 	if (n <= f->type_at) {
 		fail_line(r, line, "%d column%s", n, n == 1 ? "" : "s");
 		return FAILED;
@@ -645,11 +337,13 @@ static enum outcome parse_line(struct lt_text_reader *r, struct field line, stru
 	if (f->volume_columns) {
 		volume = (struct field){ fields[f->volume_at].start,
 					 fields[f->volume_at + f->volume_columns - 1].end };
-		if (!count_volume(r, volume)) {
+		if (!lt_count_volume(&r->volumes, volume)) {
 			fail(r, "out of memory");
 			return FAILED;
 		}
-		if (!is_kept(r, fields[f->volume_at + f->volume_columns - 1]))
+		if (r->options.volume &&
+		    !lt_last_volume_is(&r->volumes, r->options.volume,
+				       fields[f->volume_at + f->volume_columns - 1]))
 			return NO_IO;
 	}
 	row->line = r->counts.lines;
@@ -720,7 +414,7 @@ static bool names_columns(struct field line)
 	bool at_start = true;
 
 	for (const char *c = line.start; c < line.end; c++) {
-		if (at_start && (isdigit((unsigned char)*c) || *c == '-' || *c == '.'))
+		if (at_start && (is_digit(*c) || *c == '-' || *c == '.'))
 			return false;
 		at_start = *c == ',' || *c == '"' || is_blank(*c);
 	}
@@ -787,6 +481,7 @@ static bool next_row(struct lt_text_reader *r, struct row *row)
 
 /* ---- sorting by time ---- */
 
+#define MOST_MOVED 32
 #define COMPARE(a, b) ((a) < (b) ? -1 : (a) > (b))
 
 static int by_line(const void *left, const void *right)
@@ -813,6 +508,26 @@ static int by_place(const void *left, const void *right)
 	return COMPARE(a->line, b->line);
 }
 
+/*
+ * Add the row after the last one, in order if it is at most MOST_MOVED rows late. Most rows are late
+ * by a few rows, if at all, and sorting all rows would take as long as parsing them.
+ */
+static void insert_last(struct lt_text_reader *r, int (*order)(const void *, const void *))
+{
+	struct row last = r->rows[r->n_rows];
+	int64_t at = r->n_rows++, least = at > MOST_MOVED ? at - MOST_MOVED : 0;
+
+	if (!r->in_order)
+		return;
+	while (at > least && r->rows[at - 1].time >= last.time && order(&r->rows[at - 1], &last) > 0)
+		at--;
+	r->in_order = at == 0 || order(&r->rows[at - 1], &last) < 0;
+	if (!r->in_order || at == r->n_rows - 1)
+		return;
+	memmove(&r->rows[at + 1], &r->rows[at], (r->n_rows - 1 - at) * sizeof(last));
+	r->rows[at] = last;
+}
+
 /* Read on until there are I/Os that are earlier than all later lines; return false on a failure. */
 static bool make_ready(struct lt_text_reader *r)
 {
@@ -824,13 +539,8 @@ static bool make_ready(struct lt_text_reader *r)
 	memmove(r->rows, r->rows + r->next, r->n_rows * sizeof(*r->rows));
 	r->next = 0;
 	r->in_order = true;
-	while (r->n_rows < 2 * window && next_row(r, &r->rows[r->n_rows])) {
-		const struct row *last = &r->rows[r->n_rows];
-
-		if (r->n_rows && last[-1].time >= last->time && order(&last[-1], last) > 0)
-			r->in_order = false;
-		r->n_rows++;
-	}
+	while (r->n_rows < 2 * window && next_row(r, &r->rows[r->n_rows]))
+		insert_last(r, order);
 	if (r->failed)
 		return false;
 	if (!r->in_order)
@@ -883,11 +593,10 @@ static struct lt_text_reader *open_reader(const struct lt_text_format *format,
 		r->format.time_digits = options->time_digits;
 	r->unit_ns = power_of_ten(r->format.time_digits);
 	r->latency_unit_ns = power_of_ten(format->latency_digits);
-	split_words(&r->reads, format->reads);
-	split_words(&r->writes, format->writes);
-	split_words(&r->passed_over, format->passed_over);
-	split_words(&r->skipped, format->skipped);
-	r->n_columns = format->max_columns + 1;
+	lt_split_words(&r->reads, format->reads);
+	lt_split_words(&r->writes, format->writes);
+	lt_split_words(&r->passed_over, format->passed_over);
+	lt_split_words(&r->skipped, format->skipped);
 	r->rows = malloc(2 * r->options.window * sizeof(*r->rows));
 	if (!r->rows) {
 		free(r);
@@ -982,16 +691,17 @@ int64_t lt_text_line_number(const struct lt_text_reader *r)
 }
 
 /** lt_text_counts() - get the counters of the lines read so far */
-const struct lt_text_counts *lt_text_counts(const struct lt_text_reader *r)
+const struct lt_text_counts *lt_text_counts(struct lt_text_reader *r)
 {
+	r->counts.n_volumes = r->volumes.n;
 	return &r->counts;
 }
 
 /** lt_text_volume() - get the name of a volume by its number, in the order of occurrence */
 const char *lt_text_volume(const struct lt_text_reader *r, int64_t i, int64_t *ios)
 {
-	*ios = r->volumes[i].ios;
-	return r->volumes[i].raw + r->volumes[i].length;
+	*ios = r->volumes.of[i].ios;
+	return lt_volume_name(&r->volumes, i);
 }
 
 /** lt_text_close() - free a reader, which may be NULL */
@@ -999,10 +709,7 @@ void lt_text_close(struct lt_text_reader *r)
 {
 	if (!r)
 		return;
-	for (int64_t i = 0; i < r->counts.n_volumes; i++)
-		free(r->volumes[i].raw);
-	free(r->volumes);
-	free(r->slots);
+	lt_free_volumes(&r->volumes);
 	free(r->rows);
 	free(r->buffer);
 	free(r);

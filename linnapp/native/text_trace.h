@@ -2,12 +2,14 @@
 /*
  * Convert text traces, one I/O per line, to columns and back.
  *
- * linnapp loads this (linnapp/trace/formats/text_trace.py), and the replayer is
- * linked with it, so that both read the same traces:
+ * linnapp loads this (linnapp/trace/formats/text_trace.py), and the replayer is linked with it, so
+ * that both read the same traces:
  *
  *   text_formats.c  the table of formats
  *   text_detect.c   detects the format of a trace from its first lines
- *   text_reader.c   reads lines and sorts I/Os by time
+ *   text_fields.c   splits a line into columns and reads words and numbers
+ *   text_volumes.c  counts the I/Os of each volume
+ *   text_reader.c   reads lines, checks them and sorts I/Os by time
  *   text_writer.c   writes lines
  */
 #ifndef LINNAPP_TEXT_TRACE_H
@@ -137,7 +139,7 @@ struct lt_text_reader *lt_text_open_memory(const char *text, size_t n,
 int64_t lt_text_read(struct lt_text_reader *r, int64_t rows, const struct lt_text_columns *columns);
 const char *lt_text_error(const struct lt_text_reader *r);
 int64_t lt_text_line_number(const struct lt_text_reader *r);
-const struct lt_text_counts *lt_text_counts(const struct lt_text_reader *r);
+const struct lt_text_counts *lt_text_counts(struct lt_text_reader *r);
 const char *lt_text_volume(const struct lt_text_reader *r, int64_t i, int64_t *ios);
 void lt_text_close(struct lt_text_reader *r);
 

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* Columns of a line of a text trace: what is needed rarely; see text_fields.h. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text_fields.h"
+
+/* Split a list of words that are separated by spaces; NULL has none. */
+void lt_split_words(struct words *words, const char *text)
+{
+	words->n = 0;
+	while (text && *text && words->n < LT_MAX_WORDS) {
+		const char *end = strchrnul(text, ' ');
+
+		words->words[words->n++] = (struct word){ text, end - text };
+		text = *end ? end + 1 : end;
+	}
+}
+
+/* Read a time with an exponent, as spreadsheets and awk write it, with a double's precision. */
+bool lt_read_float_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns)
+{
+	char text[64], *end;
+	size_t length = field.end - field.start;
+	double value, whole;
+
+	if (length >= sizeof(text))
+		return false;
+	memcpy(text, field.start, length);
+	text[length] = '\0';
+	for (const char *c = text; *c; c++)
+		if (!strchr("+-.0123456789eE", *c))
+			return false;	/* strtod() also accepts nan, inf and hexadecimal numbers */
+	value = strtod(text, &end);
+	if (!length || *end || value > 9e18 || value < -9e18)
+		return false;
+	whole = (double)(int64_t)value;
+	*units = (int64_t)value;
+	*ns = (int64_t)((value - whole) * (double)unit_ns);
+	return true;
+}
+
+/* Return true if a time has decimals that are not 0. */
+bool lt_has_fraction(struct field field)
+{
+	const char *c = memchr(field.start, '.', field.end - field.start);
+
+	while (c && ++c < field.end)
+		if (*c >= '1' && *c <= '9')
+			return true;
+	return false;
+}
+
+/* Return the reason why a number is invalid. */
+const char *lt_problem_of(struct field field)
+{
+	size_t length = field.end - field.start;
+
+	if (!length)
+		return "is missing";
+	if (*field.start == '-')
+		return "is negative";
+	if (length > 1 && field.start[0] == '0' && (field.start[1] | 0x20) == 'x')
+		return "is hexadecimal; write it in decimal digits";
+	if (*field.start == '"')
+		return "is quoted and has a comma in it; write it without either";
+	if (isdigit((unsigned char)*field.start) && memchr(field.start, '.', length))
+		return "is not a whole number";
+	for (const char *c = field.start; c < field.end; c++)
+		if (!isdigit((unsigned char)*c))
+			return "is not a number";
+	return "is too large";
+}

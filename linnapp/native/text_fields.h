@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The columns of a line of a text trace: split a line, and read words and numbers.
+ *
+ * The functions that run for every line are inline here; text_fields.c has the others.
+ */
+#ifndef LINNAPP_TEXT_FIELDS_H
+#define LINNAPP_TEXT_FIELDS_H
+
+#include <endian.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LT_MAX_WORDS 16
+
+struct word {
+	const char *text;
+	size_t length;
+};
+
+struct words {
+	struct word words[LT_MAX_WORDS];
+	int n;
+};
+
+struct field {
+	const char *start;
+	const char *end;
+};
+
+void lt_split_words(struct words *words, const char *text);
+bool lt_read_float_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns);
+bool lt_has_fraction(struct field field);
+const char *lt_problem_of(struct field field);
+
+static inline bool is_digit(char c)
+{
+	return (unsigned char)(c - '0') <= 9;
+}
+
+static inline char lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
+}
+
+/* Return true if a column is one of the words, in any case of its letters. */
+static inline bool is_one_of(const struct words *words, struct field field)
+{
+	size_t length = field.end - field.start, at;
+
+	for (int i = 0; i < words->n; i++) {
+		if (words->words[i].length != length)
+			continue;
+		for (at = 0; at < length; at++)
+			if (lower(field.start[at]) != lower(words->words[i].text[at]))
+				break;
+		if (at == length)
+			return true;
+	}
+	return false;
+}
+
+static inline bool is_blank(char c)
+{
+	return (unsigned char)c <= ' ' &&
+	       (c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f');
+}
+
+static inline void strip(const char **start, const char **end)
+{
+	while (*start < *end && is_blank(**start))
+		++*start;
+	while (*end > *start && is_blank((*end)[-1]))
+		--*end;
+}
+
+/* Store a column without blanks and without the quotes that spreadsheets add. */
+static inline void set_field(struct field *field, const char *start, const char *end)
+{
+	strip(&start, &end);
+	if (start < end && *start == '"' && end - start >= 2 && end[-1] == '"') {
+		start++;
+		end--;
+	}
+	field->start = start;
+	field->end = end;
+}
+
+#define EACH_BYTE 0x0101010101010101ull
+
+/*
+ * Return the place of the first separator, or @end. Eight bytes are examined at a time, because
+ * columns differ in length, and a loop over bytes that ends at a separator is mispredicted for each
+ * column. A blank is a byte up to ' '; the few others of these are no separators.
+ */
+static inline const char *find_separator(const char *at, const char *end, char separator)
+{
+	while (end - at >= 8) {
+		uint64_t word, found;
+
+		memcpy(&word, at, sizeof(word));
+		word = le64toh(word);
+		if (separator == ',')
+			word ^= EACH_BYTE * ',';
+		/* The lowest bit that is set is that of the first byte that is small enough. */
+		found = (word - EACH_BYTE * (separator == ',' ? 1 : ' ' + 1)) & ~word &
+			(EACH_BYTE * 0x80);
+		if (!found) {
+			at += 8;
+			continue;
+		}
+		at += __builtin_ctzll(found) / 8;
+		if (separator == ',' || is_blank(*at))
+			return at;
+		at++;
+	}
+	while (at < end && !(separator == ',' ? *at == ',' : is_blank(*at)))
+		at++;
+	return at;
+}
+
+/*
+ * Split a stripped line into columns; return their number, at most @max + 1, which means that there
+ * are more than @max.
+ */
+static inline int split_line(char separator, int max, struct field line, struct field *fields)
+{
+	const char *at = line.start, *end = line.end;
+	int n = 0;
+
+	if (separator == ',') {
+		while (n <= max) {
+			const char *begin = at;
+
+			at = find_separator(at, end, ',');
+			set_field(&fields[n++], begin, at);
+			/* A comma after the last column does not begin another one. */
+			if (at == end || (at + 1 == end && n == max))
+				return n;
+			at++;
+		}
+		return n;
+	}
+	while (n <= max && at < end) {
+		const char *begin = at;
+
+		at = find_separator(at, end, ' ');
+		set_field(&fields[n++], begin, at);
+		while (at < end && is_blank(*at))
+			at++;
+	}
+	return n;
+}
+
+/* Read eight characters; return false if one of them is not a digit. */
+static inline bool read_eight_digits(const char *at, int64_t *value)
+{
+	uint64_t word, digits;
+
+	memcpy(&word, at, sizeof(word));
+	word = le64toh(word);
+	digits = word - EACH_BYTE * '0';
+	/* The first byte that is not a digit sets its high bit in one of the two terms. */
+	if (((digits + EACH_BYTE * (0x80 - 10)) | digits) & (EACH_BYTE * 0x80))
+		return false;
+	/* Join neighbours: pairs of digits, then four, then eight; the first digit is the lowest. */
+	digits = digits * 10 + (digits >> 8);
+	*value = ((digits & 0x000000ff000000ffull) * 0x000f424000000064ull +
+		  (digits >> 16 & 0x000000ff000000ffull) * 0x0000271000000001ull) >> 32;
+	return true;
+}
+
+/* Read digits up to the first other character; return false on overflow. */
+static inline bool read_digits(const char **start, const char *end, int64_t *value)
+{
+	const char *at = *start, *safe = end - at > 18 ? at + 18 : end;
+	int64_t total = 0;
+
+	/* This number of digits always fits. */
+	for (int64_t eight; safe - at >= 8 && read_eight_digits(at, &eight); at += 8)
+		total = 100000000 * total + eight;
+	for (; at < safe && is_digit(*at); at++)
+		total = 10 * total + (*at - '0');
+	for (; at < end && is_digit(*at); at++)
+		if (__builtin_mul_overflow(total, 10, &total) ||
+		    __builtin_add_overflow(total, *at - '0', &total))
+			return false;
+	*start = at;
+	*value = total;
+	return true;
+}
+
+/* Read a whole number that is not negative. */
+static inline bool read_count(struct field field, int64_t *value)
+{
+	const char *at = field.start;
+
+	if (at < field.end && *at == '+')
+		at++;
+	if (at == field.end || !is_digit(*at))
+		return false;
+	return read_digits(&at, field.end, value) && at == field.end;
+}
+
+/* Read a number of units and convert it to bytes. */
+static inline bool read_bytes(struct field field, int32_t unit_bytes, int64_t *bytes)
+{
+	return read_count(field, bytes) && !__builtin_mul_overflow(*bytes, unit_bytes, bytes);
+}
+
+/* Read a time as whole units of its column and further nanoseconds; smaller digits are dropped. */
+static inline bool read_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns)
+{
+	const char *at = field.start;
+	int64_t scale = unit_ns;
+	bool negative = false, digits;
+
+	if (at < field.end && (*at == '+' || *at == '-'))
+		negative = *at++ == '-';
+	digits = at < field.end && is_digit(*at);
+	*ns = 0;
+	if (!read_digits(&at, field.end, units))
+		return false;
+	if (at < field.end && *at == '.') {
+		for (at++; at < field.end && is_digit(*at); at++) {
+			scale /= 10;
+			*ns += (*at - '0') * scale;
+			digits = true;
+		}
+	}
+	if (at < field.end && digits)
+		return lt_read_float_time(unit_ns, field, units, ns);
+	if (negative) {
+		*units = -*units;
+		*ns = -*ns;
+	}
+	return digits;
+}
+
+#endif
