@@ -121,8 +121,9 @@ static bool check_magic(struct lt_events *events, struct lt_source *s, size_t ha
 		return true;
 	if ((magic & ~0xffu) != EVENT_MAGIC) {
 		if (!at)
-			lt_fail(events->failure, "%s: not a blktrace file (no event magic at its "
-				"start); expected what blktrace or `blkparse -d` writes", s->path);
+			lt_fail(events->failure, "%s: not a blktrace file: it does not begin with "
+						 "an event, as files of blktrace and `blkparse -d` "
+						 "do", s->path);
 		else
 			lt_fail(events->failure, "%s: corrupt at byte %llu: no event magic where "
 				"an event should start; record or copy the trace again", s->path,
@@ -131,13 +132,14 @@ static bool check_magic(struct lt_events *events, struct lt_source *s, size_t ha
 	}
 	magic &= 0xff;
 	if (magic != 7 && magic != 8) {
-		lt_fail(events->failure, "%s: blktrace version %u at byte %llu, only 7 and 8 are "
-			"known", s->path, magic, at);
+		lt_fail(events->failure, "%s: blktrace version %u at byte %llu is not supported, "
+					 "only versions 7 and 8 are", s->path, magic, at);
 		return false;
 	}
 	if (at) {
-		lt_fail(events->failure, "%s: blktrace version %u at byte %llu, behind events of "
-			"version %u: two recordings joined; read each by itself", s->path, magic, at,
+		lt_fail(events->failure, "%s: blktrace version %u at byte %llu, after events of "
+					 "version %u: the file contains two recordings; read them "
+					 "separately", s->path, magic, at,
 			s->version);
 		return false;
 	}
@@ -146,13 +148,14 @@ static bool check_magic(struct lt_events *events, struct lt_source *s, size_t ha
 		first++;
 	s->version = magic;
 	if (first->version != magic) {
-		lt_fail(events->failure, "%s: blktrace version %u, but %s is version %u: they are not "
-			"of one recording", s->path, magic, first->path, first->version);
+		lt_fail(events->failure, "%s: blktrace version %u, but %s is version %u: they "
+					 "belong to different recordings", s->path, magic, first->path,
+			first->version);
 		return false;
 	}
 	if (first->swapped != s->swapped) {
-		lt_fail(events->failure, "%s: another byte order than %s: they are not of one "
-			"recording", s->path, first->path);
+		lt_fail(events->failure, "%s: the byte order differs from that of %s: they belong "
+					 "to different recordings", s->path, first->path);
 		return false;
 	}
 	return true;
@@ -331,9 +334,11 @@ static bool check_sequence(struct lt_events *events, const struct lt_source *s,
 	if (cpu->any && step < 0 && fills_gap(events, e))
 		return true;
 	if (cpu->any && step < 0 && e->time < cpu->time) {
-		lt_fail(events->failure, "%s: the event at byte %llu goes back in time by %.6f s, "
-			"and in the numbers of CPU %u: a second recording begins there; read each by "
-			"itself", s->path, (unsigned long long)(s->offset - s->head_bytes),
+		lt_fail(events->failure, "%s: the event at byte %llu is earlier than the one "
+					 "before it by %.6f s, and the numbers of CPU %u start "
+					 "again: a second recording begins there; read them "
+					 "separately", s->path,
+			(unsigned long long)(s->offset - s->head_bytes),
 			(cpu->time - e->time) / 1e9, e->cpu);
 		return false;
 	}
@@ -374,8 +379,9 @@ static bool insert(struct lt_events *events, const struct lt_source *s)
 		events->ahead[(events->start + at) % LT_AHEAD] = *before;
 	}
 	if (moved > LT_REORDER || incoming->time < events->given_ns) {
-		lt_fail(events->failure, "%s: the event at byte %llu goes back in time by %.6f s, over "
-			"more events than can be sorted: two recordings joined? Read each by itself",
+		lt_fail(events->failure, "%s: the event at byte %llu is earlier by %.6f s than "
+					 "more events before it than can be sorted; if the file "
+					 "contains two recordings, read them separately",
 			s->path, (unsigned long long)(s->offset - s->head_bytes),
 			(events->ahead[(events->start + events->len - 1) % LT_AHEAD].time -
 			 incoming->time) / 1e9);

@@ -56,11 +56,11 @@ static bool plausible(struct lt_parser *p, const struct blk_event *e)
 	const char *wrong = NULL;
 
 	if (e->bytes % SECTOR_BYTES)
-		wrong = "not whole sectors of 512 bytes";
+		wrong = "the size is not a multiple of 512 bytes";
 	else if (e->sector > (last - e->bytes) / SECTOR_BYTES)
-		wrong = "no drive has that sector";
+		wrong = "the sector is too large for a drive";
 	else if (e->time > last)
-		wrong = "no clock shows that time";
+		wrong = "the time is too large";
 	if (wrong)
 		lt_fail(&p->failure, "%s: corrupt: event %llu (%u bytes at sector %llu, time %llu "
 			"ns): %s; record or copy the trace again", p->events.path,

@@ -148,8 +148,9 @@ static int unpack(int fd, const char *path, const struct packing *packing, char 
 	char words[WORDS];
 
 	if (to < 0) {
-		snprintf(why, LT_PACKED_WHY, "%s: %s; %s is unpacked there, and TMPDIR names "
-			 "another folder", temporary_folder(), strerror(errno), path);
+		snprintf(why, LT_PACKED_WHY, "%s: %s; %s is unpacked in this folder, and TMPDIR "
+					     "selects another one", temporary_folder(),
+			 strerror(errno), path);
 		return -1;
 	}
 	status = run(packing, fd, to, words);
@@ -160,8 +161,8 @@ static int unpack(int fd, const char *path, const struct packing *packing, char 
 		if (!inner)
 			return to;
 		close(to);
-		snprintf(why, LT_PACKED_WHY, "%s: holds a %s file, and a trace is packed once at "
-			 "most; unpack it", path, inner->suffix);
+		snprintf(why, LT_PACKED_WHY, "%s: contains a %s file; unpack it, because a trace "
+					     "may be packed only once", path, inner->suffix);
 		return -1;
 	}
 	close(to);
@@ -169,8 +170,9 @@ static int unpack(int fd, const char *path, const struct packing *packing, char 
 		snprintf(why, LT_PACKED_WHY, "%s: packed with %s, which is not installed; install "
 			 "it, or unpack the file elsewhere", path, packing->program);
 	else
-		snprintf(why, LT_PACKED_WHY, "%s: damaged, or there is no room for it unpacked in "
-			 "%s (TMPDIR names another folder): %s", path, temporary_folder(),
+		snprintf(why, LT_PACKED_WHY, "%s: cannot be unpacked: it is damaged, or there is "
+					     "no space for its contents in %s (TMPDIR selects "
+					     "another folder): %s", path, temporary_folder(),
 			 *words ? words : packing->program);
 	return -1;
 }
@@ -181,8 +183,9 @@ static int translate(int fd, const char *path, char *why)
 	int to = create_temporary();
 
 	if (to < 0) {
-		snprintf(why, LT_PACKED_WHY, "%s: %s; the events of %s are written there, and TMPDIR "
-			 "names another folder", temporary_folder(), strerror(errno), path);
+		snprintf(why, LT_PACKED_WHY, "%s: %s; the events of %s are written to this folder, "
+					     "and TMPDIR selects another one", temporary_folder(),
+			 strerror(errno), path);
 	} else if (!lt_events_translate(fd, to, path, why)) {
 		close(to);
 		to = -1;
@@ -207,15 +210,17 @@ static int replacement_of(int fd, const char *path, char *why)
 	int unpacked, events;
 
 	if (packing && !packing->program) {
-		snprintf(why, LT_PACKED_WHY, "%s: packed as %s files are, which are not read; unpack "
-			 "it with `%s`", path, packing->suffix, packing->remedy);
+		snprintf(why, LT_PACKED_WHY, "%s: is a %s file, which is not supported; unpack it "
+					     "with `%s`", path, packing->suffix, packing->remedy);
 		return -1;
 	}
 	if (!packing) {
 		for (const char *const *suffix = lt_packed_suffixes; *suffix; suffix++)
 			if (n >= 0 && has_suffix(path, *suffix)) {
-				snprintf(why, LT_PACKED_WHY, "%s: damaged, or not packed as its "
-					 "name says: it does not begin as a file of %s does", path,
+				snprintf(why, LT_PACKED_WHY, "%s: the name ends in %s, but the "
+							     "contents do not have this format; "
+							     "the file is damaged, or its name is "
+							     "wrong", path,
 					 *suffix);
 				return -1;
 			}

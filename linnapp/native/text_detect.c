@@ -57,17 +57,19 @@ static const struct form {
 	const char *begins;	/* start of one of the first lines */
 	const char *sentence;
 } forms[] = {
-	{ "version https://git-lfs", "a pointer of Git LFS to a file that is elsewhere; fetch it with "
-				     "`git lfs pull`" },
-	{ "<!DOCTYPE", "a web page, not the file that it offers; download that" },
-	{ "<html", "a web page, not the file that it offers; download that" },
-	{ "{", "JSON; a trace is lines of columns, as `linnapp help formats` shows" },
-	{ "TIME(s)", "the table of biosnoop; record the drive with `linnapp trace` instead" },
-	{ "Linux ", "a report of iostat or the like, which has no single I/Os; record the drive with "
-		    "`linnapp trace`" },
-	{ "PERFILE2", "perf's own file; make text of it with `perf script`" },
-	{ "fio-", "the report of fio, which has no single I/Os; run fio again with write_iolog" },
-	{ "# tracer:", "text of ftrace without events of block devices; trace the events "
+	{ "version https://git-lfs", "the file is a Git LFS pointer without the data; fetch the "
+				     "data with `git lfs pull`" },
+	{ "<!DOCTYPE", "the file is a web page; download the file that the page links to" },
+	{ "<html", "the file is a web page; download the file that the page links to" },
+	{ "{", "the file is JSON; a trace has lines of columns (see `linnapp help formats`)" },
+	{ "TIME(s)", "the file is the output of biosnoop; record the drive with `linnapp trace` "
+		     "instead" },
+	{ "Linux ", "the file is a report like that of iostat, without individual I/Os; record the "
+		    "drive with `linnapp trace`" },
+	{ "PERFILE2", "the file has perf's binary format; convert it to text with `perf script`" },
+	{ "fio-", "the file is a report of fio, without individual I/Os; run fio again with "
+		  "write_iolog" },
+	{ "# tracer:", "the file is text of ftrace without block events; trace the events "
 		       "block:block_rq_issue and block:block_rq_complete" },
 };
 
@@ -93,18 +95,19 @@ static bool is_no_text(const unsigned char *head, size_t n, char *why)
 	size_t line = line_length((const char *)head, n);
 
 	if (!n) {
-		say(why, "an empty file");
+		say(why, "the file is empty");
 	} else if (n >= 2 && ((head[0] == 0xff && head[1] == 0xfe) ||
 			      (head[0] == 0xfe && head[1] == 0xff) ||
 			      (n >= 4 && !head[1] && !head[3] && head[0] && head[2]))) {
-		say(why, "text in UTF-16; make UTF-8 of it with `iconv -f UTF-16 -t UTF-8`");
+		say(why, "the file is text in UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`");
 	} else if (memchr(head, '\0', n)) {
-		say(why, "neither text nor a recording of blktrace; it begins with the bytes");
+		say(why, "the file is neither text nor a recording of blktrace; it begins with the "
+			 "bytes");
 		for (size_t i = 0; i < n && i < 8; i++)
 			say(why, " %02x", head[i]);
 	} else if (line == n && memchr(head, '\r', n - 1)) {
-		say(why, "its lines end in carriage returns only; make newlines of them with "
-			 "`tr '\\r' '\\n'`");
+		say(why, "its lines end in carriage returns only; convert them with `tr '\\r' "
+			 "'\\n'`");
 	}
 	return *why;
 }
@@ -125,9 +128,9 @@ static bool has_semicolons(const char *head, size_t n, char *why)
 	size_t line = line_length(head, n);
 
 	if (count_of(';', head, line) >= 3 && !memchr(head, ',', line))
-		say(why, "its columns are separated by semicolons, and a trace's by commas or "
-			 "blanks; write it again with `tr ';' ','`, after decimal commas, if it has "
-			 "any, have become points");
+		say(why, "its columns are separated by semicolons instead of commas or blanks; "
+			 "replace decimal commas, if it has any, by points, and then convert it "
+			 "with `tr ';' ','`");
 	return *why;
 }
 
@@ -201,7 +204,7 @@ static double unit_ns(int32_t digits)
 static void suggest_units(struct probe *p, double gap_units)
 {
 	static const int32_t digits[] = { 9, 6, 3, 2, 0 };
-	const char *before = "; with another unit: ";
+	const char *before = "; another unit may be right: ";
 
 	for (size_t i = 0; i < sizeof(digits) / sizeof(*digits); i++) {
 		size_t length = strlen(p->why_not);
@@ -234,14 +237,16 @@ static bool times_speak_against(struct probe *p)
 	int64_t span = p->n ? p->time[p->n - 1] - p->time[0] : 0;
 
 	if (p->format->time_digits == 0 && p->counts.fractions)
-		return speaks_against(p, "its times are whole ns, and here are fractions");
+		return speaks_against(p, "its times are whole ns, but these have fractions");
 	if (gap > slowest) {
-		speaks_against(p, "one I/O in %.0f s, with times in %s", gap / 1e9, unit);
+		speaks_against(p, "there would be one I/O in %.0f s, with times in %s",
+			       gap / 1e9, unit);
 		suggest_units(p, gap / ns);
 		return true;
 	}
 	if (p->n >= 16 && span && (double)span / p->n < FASTEST_NS) {
-		speaks_against(p, "one I/O in %.2g ns, with times in %s", (double)span / p->n, unit);
+		speaks_against(p, "there would be one I/O in %.2g ns, with times in %s",
+			       (double)span / p->n, unit);
 		suggest_units(p, (double)span / p->n / ns);
 		return true;
 	}
@@ -249,8 +254,9 @@ static bool times_speak_against(struct probe *p)
 		if (clocks[i].digits != p->format->time_digits && first >= clocks[i].from &&
 		    first <= clocks[i].to && first * ns > 3600e9 &&
 		    is_plausible_gap(gap / ns * unit_ns(clocks[i].digits)))
-			return speaks_against(p, "its times are in %s, and here they look like %s; "
-					      "--from %s:%s or --from %s:%s says which", unit,
+			return speaks_against(p, "its times are in %s, but these look like %s; "
+						 "choose the unit with --from %s:%s or --from "
+						 "%s:%s", unit,
 					      clocks[i].name, p->format->name, unit, p->format->name,
 					      lt_text_unit(clocks[i].digits));
 	return false;
@@ -284,7 +290,7 @@ static bool sizes_speak_against(struct probe *p)
 	}
 	/* A column of 0 and 1 is not a size. */
 	if (p->counts.empty > 9 * p->n || (p->counts.empty && largest == f->size_unit_bytes))
-		return speaks_against(p, "its I/Os would have no length, or one of %d bytes",
+		return speaks_against(p, "its I/Os would have a length of 0 or of %d bytes",
 				      f->size_unit_bytes);
 	if (median_of(p->size, p->n) > LARGEST_MEDIAN)
 		return speaks_against(p, "half of its I/Os would be larger than %d MiB",
@@ -292,8 +298,8 @@ static bool sizes_speak_against(struct probe *p)
 	if (f->size_unit_bytes == 1) {
 		int64_t odd = find_odd_size(p);
 
-		return odd >= 0 && speaks_against(p, "line %lld would be a %s of %lld bytes, which is "
-						  "no whole number of sectors",
+		return odd >= 0 && speaks_against(p, "line %lld would be a %s of %lld bytes, which "
+						     "is not a whole number of sectors",
 						  (long long)p->line[odd],
 						  p->is_write[odd] ? "write" : "read",
 						  (long long)p->size[odd]);
@@ -301,8 +307,8 @@ static bool sizes_speak_against(struct probe *p)
 	/* Such large whole numbers may nevertheless be ns of a simulator. */
 	p->is_doubtful = f->time_digits == 0 && median_gap(p) >= 1000;
 	return 2 * as_bytes >= p->n &&
-	       speaks_against(p, "its sizes are in sectors, and here they are multiples of %d, as sizes "
-			      "in bytes are", SECTOR_BYTES);
+	       speaks_against(p, "its sizes are in sectors, but these are multiples of %d, like "
+				 "sizes in bytes", SECTOR_BYTES);
 }
 
 static bool columns_speak_against(struct probe *p)
@@ -312,8 +318,8 @@ static bool columns_speak_against(struct probe *p)
 
 	if ((f->flags & LT_TEXT_DEVICE) &&
 	    (p->has_long_device || (p->counts.n_volumes > 16 && p->counts.n_volumes > p->n / 4)))
-		return speaks_against(p, "its second column is a device, and here it has %lld "
-				      "different values", (long long)p->counts.n_volumes);
+		return speaks_against(p, "its second column is a device, but here it has %lld "
+					 "different values", (long long)p->counts.n_volumes);
 	if (!(f->flags & LT_TEXT_AT_END))
 		return false;
 	if (median_of(p->latency, p->n) < 1000)
@@ -321,8 +327,9 @@ static bool columns_speak_against(struct probe *p)
 				      "before version 3 logged microseconds)");
 	for (int64_t i = 0; i < p->n; i++)
 		has_offset |= p->offset[i] > 1;
-	return !has_offset && speaks_against(p, "its fifth column is the offset, and here it is 0 or 1 "
-					     "in all lines: have fio log offsets (log_offset=1)");
+	return !has_offset && speaks_against(p, "its fifth column is the offset, but here it is 0 "
+						"or 1 in all lines; run fio again with "
+						"log_offset=1");
 }
 
 /* ---- try all formats on the lines ---- */
@@ -434,8 +441,9 @@ static bool explain_first_line(const char *head, size_t n, char *why)
 	if (!rest || error_in(rest, head, n, error) != 1)
 		return false;
 	*why = '\0';
-	say(why, "line 1: %s. The lines after it are %s; correct or remove the first, or, if it names "
-		 "the columns, pass over it with --from %s", error, rest->name, rest->name);
+	say(why, "line 1: %s. The lines after it have the format %s; correct or remove the first "
+		 "line, or skip it with --from %s if it names the columns", error,
+	    rest->name, rest->name);
 	return true;
 }
 
@@ -467,7 +475,8 @@ static void judge(struct probe *probes, int n)
 		if (!p->n)
 			speaks_against(p, "its I/Os would have no length");
 		else if (2 * (p->n + p->counts.empty) < most)
-			speaks_against(p, "line %lld is none of it", (long long)p->bad_line);
+			speaks_against(p, "line %lld does not have this format",
+				       (long long)p->bad_line);
 		else if (!times_speak_against(p) && !columns_speak_against(p))
 			sizes_speak_against(p);
 	}
@@ -499,7 +508,7 @@ static const struct lt_text_format *choose(struct probe *probes, int n, char *wh
 		for (int i = 0; i < n_left; i++, before = ", or ")
 			say(why, "%s%s (%s)", before, left[i]->format->name,
 			    left[i]->format->description);
-		say(why, "; say which: --from %s or --from %s", left[0]->format->name,
+		say(why, "; choose one with --from %s or --from %s", left[0]->format->name,
 		    left[1]->format->name);
 	}
 	if (n_left)
@@ -508,11 +517,11 @@ static const struct lt_text_format *choose(struct probe *probes, int n, char *wh
 	for (struct probe *p = probes; p < probes + n; p++)
 		if (!p->n && p->whole && !p->format->refusal)
 			return p->format;
-	say(why, "its first lines cannot be ");
+	say(why, "its first lines are not ");
 	for (struct probe *p = probes; p < probes + n; p++, before = ", nor ")
 		say(why, "%s%s (%s)", before, p->format->name, p->why_not);
-	say(why, ". If they are right, name the format and, if it is another, the unit of time: "
-		 "--from FORMAT[:s|ms|us|100ns|ns]");
+	say(why, ". If the trace is correct, give its format, and its unit of time if that "
+		 "differs, with --from FORMAT[:s|ms|us|100ns|ns]");
 	return NULL;
 }
 

@@ -353,8 +353,9 @@ static bool translate(FILE *in, FILE *out, bool *has_arrivals, const char *path,
 			reader = find_reader(start, strlen(start));
 		is = reader ? reader(start, &e) : NO_EVENT;
 		if (is == MALFORMED) {
-			snprintf(why, LT_PACKED_WHY, "%s:%ld: '%.*s': not an event of the block layer "
-				 "as %s prints it by default; correct or remove the line", path, number,
+			snprintf(why, LT_PACKED_WHY, "%s:%ld: '%.*s' is not an event of the block "
+						     "layer in the default format of %s; correct "
+						     "or remove the line", path, number,
 				 SHOWN_BYTES, start,
 				 reader == read_blkparse ? "blkparse" : "perf or ftrace");
 			done = false;

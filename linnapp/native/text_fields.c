@@ -64,7 +64,7 @@ const char *lt_problem_of(struct field field)
 	if (length > 1 && field.start[0] == '0' && (field.start[1] | 0x20) == 'x')
 		return "is hexadecimal; write it in decimal digits";
 	if (*field.start == '"')
-		return "is quoted and has a comma in it; write it without either";
+		return "is quoted and contains a comma; remove both";
 	if (isdigit((unsigned char)*field.start) && memchr(field.start, '.', length))
 		return "is not a whole number";
 	for (const char *c = field.start; c < field.end; c++)

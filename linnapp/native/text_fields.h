@@ -165,7 +165,7 @@ static inline bool read_eight_digits(const char *at, int64_t *value)
 	/* The first byte that is not a digit sets its high bit in one of the two terms. */
 	if (((digits + EACH_BYTE * (0x80 - 10)) | digits) & (EACH_BYTE * 0x80))
 		return false;
-	/* Join neighbours: pairs of digits, then four, then eight; the first digit is the lowest. */
+	/* Join pairs of digits, then four, then eight; the first digit is in the lowest byte. */
 	digits = digits * 10 + (digits >> 8);
 	*value = ((digits & 0x000000ff000000ffull) * 0x000f424000000064ull +
 		  (digits >> 16 & 0x000000ff000000ffull) * 0x0000271000000001ull) >> 32;

@@ -128,7 +128,8 @@ static void fail_line(struct lt_text_reader *r, struct field line, const char *f
 	vfail(r, format, arguments);
 	va_end(arguments);
 	if (r->cut_off)
-		strcat(r->why, "; this last line has no end, as in a file that was cut off");
+		strcat(r->why, "; this last line does not end with a newline, so the file may be "
+			       "truncated");
 	strcat(r->why, "; expected ");
 	strncat(r->why, r->format.description, sizeof(r->why) - strlen(r->why) - 1);
 }
@@ -158,12 +159,14 @@ static bool is_possible(struct lt_text_reader *r, struct field line, const struc
 	if (r->options.known_by != LT_TEXT_DETECTED || (r->format.flags & LT_TEXT_IOLOG))
 		return true;
 	if (size < SMALLEST_IO)
-		fail_line(r, line, "a %s of %lld bytes, and no drive has sectors of less than %d; the "
-			  "columns or their units are others (--from %s overrules this)", what, size,
+		fail_line(r, line, "a %s of %lld bytes is smaller than a sector of %d bytes; the "
+				   "format or its units may be different (--from %s skips this "
+				   "check)", what, size,
 			  SMALLEST_IO, r->format.name);
 	else if (size > LARGEST_IO)
-		fail_line(r, line, "a %s of %lld bytes, which no drive does at once; the columns or "
-			  "their units are others (--from %s overrules this)", what, size,
+		fail_line(r, line, "a %s of %lld bytes is larger than any drive accepts; the "
+				   "format or its units may be different (--from %s skips this "
+				   "check)", what, size,
 			  r->format.name);
 	return !r->failed;
 }
@@ -290,7 +293,7 @@ static enum outcome parse_line(struct lt_text_reader *r, struct field line, stru
 		r->counts.skipped += skipped;
 		if (skipped || is_one_of(&r->passed_over, fields[f->type_at]))
 			return NO_IO;
-		fail_line(r, line, "the type '%.*s' is none of these: %s %s",
+		fail_line(r, line, "the type is '%.*s'; it must be one of these: %s %s",
 			  shown_length(fields[f->type_at]), fields[f->type_at].start, f->reads,
 			  f->writes);
 		return FAILED;
@@ -314,7 +317,7 @@ static enum outcome parse_line(struct lt_text_reader *r, struct field line, stru
 	}
 	if (f->same_as_size_at && (!read_count(fields[f->same_as_size_at], &again) ||
 				   again != row->size)) {
-		fail_line(r, line, "column %d is not the size again", f->same_as_size_at + 1);
+		fail_line(r, line, "column %d does not repeat the size", f->same_as_size_at + 1);
 		return FAILED;
 	}
 	row->latency = 0;
@@ -430,9 +433,9 @@ static bool is_header(struct lt_text_reader *r, struct field line)
 		if (!begins_with(line, header) ||
 		    (size_t)(line.end - line.start) != strlen(header))
 			fail(r, begins_with(line, "fio version") ?
-				"%.*s: only version 3 is known; fio 3.31 and later write it" :
-				"'%.*s' is not version 3 of fio's iolog; have fio write it with "
-				"--write_iolog",
+				"'%.*s' is not supported; fio 3.31 and later write version 3" :
+				"the first line is '%.*s', but an iolog begins with 'fio version 3 "
+				"iolog'; write it with fio's option --write_iolog",
 			     shown_length(line), line.start);
 		return true;
 	}
@@ -509,8 +512,8 @@ static int by_place(const void *left, const void *right)
 }
 
 /*
- * Add the row after the last one, in order if it is at most MOST_MOVED rows late. Most rows are late
- * by a few rows, if at all, and sorting all rows would take as long as parsing them.
+ * Add the row after the last one, in order if it is at most MOST_MOVED rows late. Most rows are
+ * late by a few rows, if at all, and sorting all rows would take as long as parsing them.
  */
 static void insert_last(struct lt_text_reader *r, int (*order)(const void *, const void *))
 {
@@ -519,7 +522,8 @@ static void insert_last(struct lt_text_reader *r, int (*order)(const void *, con
 
 	if (!r->in_order)
 		return;
-	while (at > least && r->rows[at - 1].time >= last.time && order(&r->rows[at - 1], &last) > 0)
+	while (at > least && r->rows[at - 1].time >= last.time &&
+	       order(&r->rows[at - 1], &last) > 0)
 		at--;
 	r->in_order = at == 0 || order(&r->rows[at - 1], &last) < 0;
 	if (!r->in_order || at == r->n_rows - 1)

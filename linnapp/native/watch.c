@@ -566,10 +566,10 @@ int lw_choose_path(struct lw_watch *w, const char *path)
 	size_t length = strlen(path);
 
 	if (!length || length >= LW_PREFIX)
-		return fail(w, -ENAMETOOLONG, "a path of %zu bytes: %d at most", length,
+		return fail(w, -ENAMETOOLONG, "the path has %zu bytes; the maximum is %d", length,
 			    LW_PREFIX - 1);
 	if (w->n_paths == LW_MAX_PATHS)
-		return fail(w, -E2BIG, "%d paths at most", LW_MAX_PATHS);
+		return fail(w, -E2BIG, "too many paths; the maximum is %d", LW_MAX_PATHS);
 	memcpy(w->settings.path[w->n_paths], path, length);
 	w->settings.path_length[w->n_paths++] = length;
 	w->settings.by_path = true;
@@ -590,7 +590,8 @@ int lw_choose_thread(struct lw_watch *w, uint32_t kind, uint32_t tid, const char
 	struct lw_choice *choice = &w->choices[w->n_choices];
 
 	if (w->n_choices == LW_MAX_CHOICES)
-		return fail(w, -E2BIG, "%d processes and threads at most", LW_MAX_CHOICES);
+		return fail(w, -E2BIG, "too many processes and threads; the maximum is %d",
+			    LW_MAX_CHOICES);
 	choice->kind = kind;
 	choice->tid = tid;
 	memcpy(choice->comm, name, strnlen(name, LW_COMM - 1));
@@ -751,7 +752,7 @@ int lw_read(struct lw_watch *w, int timeout_ms, uint64_t *n_calls, uint64_t *n_i
 	*n_ios = w->n_ios;
 	if (error == -ENOBUFS)
 		return LW_FULL;
-	return error < 0 ? fail(w, error, "a record that was damaged") : 0;
+	return error < 0 ? fail(w, error, "a record is damaged") : 0;
 }
 
 /**

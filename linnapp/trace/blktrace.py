@@ -172,7 +172,9 @@ def _find_files(trace: AnyPath) -> tuple[list[Path], int]:
     """Find the files of a trace, and count the CPUs in between that have no file."""
     trace = Path(trace)
     if trace.exists() and not trace.is_file() and not trace.is_dir():
-        raise TraceError(f"{trace}: a pipe or a device; a recording is a file, which is read twice")
+        raise TraceError(
+            f"{trace}: is a pipe or a device; a recording must be a file, because it is read twice"
+        )
     ffi, lib = native()
     found = ffi.new("struct lt_files *")
     lib.lt_find_files(os.fsencode(trace), found)
@@ -186,7 +188,7 @@ def _find_files(trace: AnyPath) -> tuple[list[Path], int]:
         raise TraceError(f"{trace}: a directory; name a trace in it")
     if _PER_CPU.match(trace.name) or not trace.parent.is_dir():
         raise TraceError(f"{trace}: no such trace")
-    raise TraceError(f"{trace}: no such trace, and no {trace.name}.blktrace.0 beside it either")
+    raise TraceError(f"{trace}: no such trace, and no {trace.name}.blktrace.0 in its folder")
 
 
 def is_blktrace(trace: AnyPath) -> bool:
@@ -339,7 +341,7 @@ class BlktraceReader:
             raise TraceError(f"{self.trace}: an empty trace: no event in it")
         if self.stats["other_device"] == self.stats["events"]:
             raise TraceError(
-                f"{self.trace}: holds nothing of {format_device(self.device)}, but events of "
+                f"{self.trace}: has no events of {format_device(self.device)}, only events of "
                 f"{self._held()}; choose one with `device=`"
             )
         self._report_losses()
@@ -351,8 +353,8 @@ class BlktraceReader:
         parts = []
         if self._missing_files:
             parts.append(
-                f"{self._missing_files} of the CPUs have no file beside the others; find it, or "
-                "what these CPUs did is missing"
+                f"{self._missing_files} CPUs have no file next to the others; their events are "
+                "missing"
             )
         if self.stats["lost_events"] or losses["reads_left_out"]:
             lost = f"{losses['lost_events']} events were lost; " if losses["lost_events"] else ""
@@ -362,7 +364,7 @@ class BlktraceReader:
             )
         if self.stats["out_of_order"]:
             parts.append(
-                f"{self.stats['out_of_order']} events were out of the order of their times, and "
+                f"{self.stats['out_of_order']} events were out of the order of their times and "
                 "are sorted"
             )
         if not self.stats["queued"] and self.stats["issued"]:
@@ -378,7 +380,7 @@ class BlktraceReader:
             raise TraceError(message)
         if self._stats and not self.device and len(self._stats.devices) > 1:
             raise TraceError(
-                f"{self.trace}: holds events of several drives: {self._held()}; choose one with "
+                f"{self.trace}: has events of several drives: {self._held()}; choose one with "
                 "`device=`"
             )
 

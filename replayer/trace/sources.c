@@ -54,8 +54,8 @@ static bool next_due(struct sources *all, struct source *s)
 	}
 	s->next.at_ns -= skip_ns;
 	if ((double)s->next.at_ns / all->o->rerate > TIME_MAX_NS)
-		die("trace %s: an I/O is due %.0f years after the start; its time stamp is wrong, "
-		    "or --rerate is",
+		die("trace %s: an I/O is due %.0f years after the start; its time stamp or "
+		    "--rerate is wrong",
 		    trace_path(s->trace), (double)s->next.at_ns / all->o->rerate / 31556952e9);
 	if (all->o->rerate != 1)
 		s->next.at_ns = (double)s->next.at_ns / all->o->rerate;

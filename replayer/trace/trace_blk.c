@@ -67,13 +67,13 @@ static void report_losses(const struct blk *b)
 		reported[n++] = xstrdup(b->path);
 	if (b->missing_files)
 		fprintf(stderr,
-			"replayer: warning: trace %s: %d of the CPUs have no file beside the "
-			"others; what these CPUs did is missing\n",
+			"replayer: warning: trace %s: %d CPUs have no file next to the others; "
+			"their I/Os are missing\n",
 			b->path, b->missing_files);
 	fprintf(stderr,
-		"replayer: warning: trace %s: %llu events were lost; I/Os of "
-		"which the submission is missing are replayed when they were issued, or not at "
-		"all\n",
+		"replayer: warning: trace %s: %llu events were lost; an I/O without a submission "
+		"event is replayed at the time of its issue event, or not at all if that is "
+		"missing, too\n",
 		b->path, (unsigned long long)stats.lost_events);
 }
 
@@ -99,7 +99,8 @@ static bool blk_next(void *state, struct trace_io *io)
 		b->skipped++;
 	}
 	if (row->sector > SECTOR_MAX)
-		die("trace %s: an I/O at sector %llu: no drive is so large; the file is damaged",
+		die("trace %s: the sector of an I/O is %llu, which is larger than any drive; the "
+		    "file is damaged",
 		    b->path, (unsigned long long)row->sector);
 	io->at_ns = row->arrival_ns;
 	io->offset_bytes = row->sector * 512;

@@ -36,8 +36,8 @@ static const struct lt_text_format *find_format(int fd, const char *path, const 
 	if (name) {
 		format = lt_text_find(name, &options->time_digits);
 		if (!format)
-			die("--from %s: no such format of text traces; `linnapp help formats` "
-			    "lists them, and a unit of time may follow, as in heimdall:us",
+			die("--from %s: there is no such text format; `linnapp help formats` lists "
+			    "them, and a unit of time may follow, as in heimdall:us",
 			    name);
 		return format;
 	}
@@ -58,7 +58,7 @@ static void *text_open(int fd, const char *path, const struct trace_choice *choi
 	struct text *t = xcalloc(1, sizeof(*t));
 
 	if (choice->volume && !format->volume_columns)
-		die("--volume %s: %s traces have no volumes; %s is one", choice->volume,
+		die("--volume %s: %s traces have no volumes, and %s is one", choice->volume,
 		    format->name, path);
 	t->path = path;
 	t->volume = choice->volume;
@@ -119,8 +119,8 @@ static void text_tell(void *state)
 			free(names);
 			names = more;
 		}
-		warn_user("trace %s: holds %lld volumes, which share one address space here: "
-			  "%s%s; --volume NAME keeps one",
+		warn_user("trace %s: has %lld volumes, which share one address space here: %s%s; "
+			  "--volume NAME selects one",
 			  t->path, (long long)counts->n_volumes, names,
 			  counts->n_volumes > VOLUMES_SHOWN ? ", ..." : "");
 	}

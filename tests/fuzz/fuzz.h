@@ -42,7 +42,7 @@ static inline void fuzz_read_all(struct lt_parser *parser)
 
 	while ((n = lt_read(parser, FUZZ_ROWS, rows)) > 0) {
 		for (const struct lt_row *row = rows; row < rows + n; row++) {
-			if (!row->size_bytes || row->bytes % 512 || !row->pending)
+			if (!row->size_bytes || row->size_bytes % 512 || !row->pending)
 				abort();
 			if (!(row->flags & LT_COMPLETED) && row->latency_ns)
 				abort();

@@ -123,7 +123,7 @@ def test_line_that_is_not_an_event_is_named(tmp_path: Path) -> None:
     path = tmp_path / "sda.txt"
     lines = BLKPARSE.splitlines(keepends=True)
     path.write_text("".join([*lines[:4], lines[4].replace("D", "?"), *lines[5:]]))
-    with pytest.raises(TraceError, match=r"sda\.txt:5: '.*': not an event of the block layer"):
+    with pytest.raises(TraceError, match=r"sda\.txt:5: '.*' is not an event of the block layer"):
         load(path)
 
 

@@ -263,7 +263,7 @@ REFUSED: dict[str, tuple[str | bytes, list[str], int | None]] = {
     "a type of no format": (_replaced("alibaba", 6, "3,Q,0,4096,1577808000009999"), ["'Q'"], 6),
     "a cut last line": (
         "\n".join(text_of("systor"))[:-30],
-        ["this last line has no end"],
+        ["this last line does not end with a newline"],
         40,
     ),
     "a first line that names columns": (
@@ -325,7 +325,7 @@ REFUSED: dict[str, tuple[str | bytes, list[str], int | None]] = {
         ["fio before version 3"],
         None,
     ),
-    "an iolog of version 2": ("fio version 2 iolog\n/dev/x add\n", ["only version 3"], 1),
+    "an iolog of version 2": ("fio version 2 iolog\n/dev/x add\n", ["is not supported"], 1),
     "an iolog before its start": (
         "fio version 3 iolog\n-5 /dev/x read 0 4096\n",
         ["negative"],
@@ -334,7 +334,7 @@ REFUSED: dict[str, tuple[str | bytes, list[str], int | None]] = {
     "a web page": ("<!DOCTYPE html>\n<html>\n", ["a web page"], None),
     "a pointer of Git LFS": ("version https://git-lfs.github.com/spec/v1\n", ["git lfs"], None),
     "words": ("hello world\n", ["not a trace in a known format", "heimdall"], None),
-    "nothing": ("", ["empty file"], None),
+    "nothing": ("", ["the file is empty"], None),
     "not text": (bytes(range(256)), ["neither text nor"], None),
 }
 
@@ -403,10 +403,10 @@ def test_several_volumes_are_reported_and_one_can_be_selected(
     first = {"iolog": "/dev/sdb", "msr": "hm_0", "tencent": "1063", "heimdall": "0"}[name]
     path = tmp_path / "t.txt"
     path.write_text(VOLUMES[name])
-    note = f"holds 2 volumes, which share one address space here: {first} (2 I/Os), "
+    note = f"has 2 volumes, which share one address space here: {first} (2 I/Os), "
     ran = CliRunner().invoke(cli, ["convert", str(path), str(tmp_path / "o")])
     assert ran.exit_code == 0
-    assert note in ran.stderr and "--volume NAME keeps one" in ran.stderr
+    assert note in ran.stderr and "--volume NAME selects one" in ran.stderr
     assert note in CliRunner().invoke(cli, ["inspect", str(path)]).stdout
     assert note in replay(drives, [path], "baseline").stderr
     assert [io[2] for io in by_linnapp(path, "--volume", first)] == [0, 4096]

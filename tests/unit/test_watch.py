@@ -672,9 +672,12 @@ def test_watch_refuses_missing_programs_and_processes(tmp_path: Path) -> None:
         (("--call", "raed"), "--call raed: is not recorded .* read, "),
         (("--call", "read,x" * 20), "--call xread: is not recorded"),
         (("--path", "/"), "--path /: contains all files"),
-        (("--path", "/" + "x" * 300), "--path: a path of 301 bytes: 255 at most"),
-        (("--path", "a", *("--path", "b") * 8), "--path: 8 paths at most"),
-        (("--thread", ",".join(map(str, range(70)))), "64 processes and threads at most"),
+        (("--path", "/" + "x" * 300), "--path: the path has 301 bytes; the maximum is 255"),
+        (("--path", "a", *("--path", "b") * 8), "--path: too many paths; the maximum is 8"),
+        (
+            ("--thread", ",".join(map(str, range(70)))),
+            "too many processes and threads; the maximum is 64",
+        ),
         (("--session", "a/b"), "--session 'a/b': must be printable"),
     ):
         refused = run("watch", "-o", out, *wanted, "--", "true")

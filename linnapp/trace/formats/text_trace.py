@@ -109,8 +109,8 @@ class TextCounts:
             names = ", ".join(f"{name} ({ios} I/Os)" for name, ios in self.volumes.items())
             more = ", ..." if self.n_volumes > len(self.volumes) else ""
             notes.append(
-                f"holds {self.n_volumes} volumes, which share one address space here: "
-                f"{names}{more}; `volume=NAME` keeps one"
+                f"has {self.n_volumes} volumes, which share one address space here: "
+                f"{names}{more}; `volume=NAME` selects one"
             )
         if self.out_of_order:
             notes.append(
