@@ -24,8 +24,7 @@
  *
  * Before enough samples exist
  *
- * With a validated model, that is, one tested on reads that it was not trained on, 96 % of
- * the reads are redirected, with an unvalidated model 16 %. Until the control group has enough
+ * 96 % of the reads are redirected, or 16 % if the caller is cautious. Until the control group has enough
  * samples, the redirected reads are compared with the latency that was predicted for them at
  * the default replica. If they took longer, redirecting does not pay off. Many clients that
  * follow the same information to one drive thus notice it with their first completions.
@@ -61,13 +60,13 @@
 /*
  * Z-scores, in eighths of a standard error. BEFORE is assumed while there are too few control
  * samples, or too few redirected samples among the first BEGINNING reads of a class;
- * BEFORE_UNJUDGED is the same for an unvalidated model. BAD_AFTER and USUAL_AFTER are added to
+ * BEFORE_CAUTIOUS is the same for a cautious caller. BAD_AFTER and USUAL_AFTER are added to
  * the measured z-score: the first for the class over three times the p90, the second for all
  * others.
  */
 #define BEGINNING 1024
 #define BEFORE 14
-#define BEFORE_UNJUDGED (-8)
+#define BEFORE_CAUTIOUS (-8)
 #define BAD_AFTER 8
 #define USUAL_AFTER (-8)
 
@@ -187,8 +186,8 @@ static u32 linnos_redirect_share(const struct linnos_guard *guard,
 		}
 	} else if (linnos_redirect_underdelivers(guard, wish)) {
 		eighths = -BEFORE;
-	} else if (guard->unjudged) {
-		eighths = BEFORE_UNJUDGED;
+	} else if (guard->cautious) {
+		eighths = BEFORE_CAUTIOUS;
 	} else if (took[0].n < ENOUGH || guard->wished[wish] < BEGINNING) {
 		eighths = BEFORE;
 	}
@@ -276,15 +275,15 @@ void linnos_guard_record_latency(struct linnos_guard *guard,
 }
 
 /*
- * Return true if most reads of this class are redirected. For an unvalidated model without
- * enough samples, return true unless the first results contradict the model.
+ * Return true if most reads of this class are redirected. For a cautious caller without enough
+ * samples, return true unless the first results contradict the model.
  */
 bool linnos_guard_mostly_redirects(const struct linnos_guard *guard,
 				   enum linnos_slowness wish)
 {
 	const struct linnos_moments *took = guard->took[wish];
 
-	if (guard->unjudged && (took[0].n < ENOUGH || took[1].n < ENOUGH))
+	if (guard->cautious && (took[0].n < ENOUGH || took[1].n < ENOUGH))
 		return !linnos_redirect_underdelivers(guard, wish);
 	return linnos_redirect_share(guard, wish) > ALL / 2;
 }

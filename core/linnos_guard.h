@@ -48,8 +48,8 @@ struct linnos_guard {
 	u64 left[LINNOS_N_SLOWNESS]; /* number of redirected reads of each class */
 	u64 mean_us; /* recent mean of all reads, times 2^LINNOS_GUARD_MEAN_SHIFT */
 	u64 random; /* state of linnos_random() */
-	/* set by the caller: the default replica's model was not tested on held-out reads */
-	bool unjudged;
+	/* set by the caller: redirect few reads until both groups have enough samples */
+	bool cautious;
 };
 
 #define LINNOS_GUARD_MEAN_SHIFT 10

@@ -49,7 +49,7 @@ enum linnos_model_error linnos_latency_check_header(const void *file,
 	if (n_features < LINNOS_N_FEATURES_MIN ||
 	    n_features > LINNOS_N_FEATURES ||
 	    memcmp(p + AT_SHAPE, linnos_shape, sizeof(linnos_shape)) ||
-	    n_trees > LINNOS_TREES_MAX)
+	    n_trees < LINNOS_TREES_MIN || n_trees > LINNOS_TREES_MAX)
 		return LINNOS_MODEL_SHAPE;
 	if (get_unaligned_le32(p + LINNOS_FILE_TOTAL_BYTES) !=
 	    LINNOS_FILE_HEADER + n_trees * LINNOS_TREE_BYTES)
@@ -216,15 +216,4 @@ u32 linnos_latency_us(const struct linnos_latency *model,
 	if (oldest_us > model->overdue_us)
 		us = max_t(u32, us, oldest_us - model->overdue_us);
 	return us;
-}
-
-/*
- * Return true if the model is validated. A model without trees is not: in experiments, clients
- * that chose a replica by the mean of the last four latencies waited longer than those that did
- * not choose. A model with only a few trees knows synthetic bursts, and was not tested on reads
- * of the drive: a caller that follows it needs a guard (linnos_guard.h).
- */
-bool linnos_latency_is_validated(const struct linnos_latency *model)
-{
-	return model->n_trees >= LINNOS_TREES_TO_CHOOSE;
 }

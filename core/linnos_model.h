@@ -148,9 +148,9 @@ enum linnos_latency_past {
 
 #define LINNOS_TREE_DEPTH 4
 #define LINNOS_TREE_LEAVES 16 /* 2^depth */
+/* A file with fewer trees is refused: so few do not distinguish the reads of a drive. */
+#define LINNOS_TREES_MIN 16
 #define LINNOS_TREES_MAX 256
-/* Models with fewer trees only know synthetic bursts; see linnos_latency_is_validated(). */
-#define LINNOS_TREES_TO_CHOOSE 16
 
 /* In the file, a tree consists of splits of 32 bits and leaves of 16 bits. */
 #define LINNOS_TREE_BYTES \
@@ -188,7 +188,8 @@ struct linnos_latency {
 	u32 refuse_us; /* a read predicted to be slower than this is refused */
 	u32 overdue_us; /* a read in flight for longer is overdue */
 	s32 base; /* what the leaves are added to */
-	u32 n_trees; /* if 0, the mean of the last latencies is predicted */
+	/* 0 only in a program, for a drive without a model: the mean of the last latencies */
+	u32 n_trees;
 	u8 header[LINNOS_FILE_HEADER]; /* of its file */
 	struct linnos_tree trees[];
 };
@@ -203,6 +204,5 @@ size_t linnos_latency_store(const struct linnos_latency *model, void *file);
 
 u32 linnos_latency_us(const struct linnos_latency *model,
 		      const u32 features[LINNOS_N_FEATURES]);
-bool linnos_latency_is_validated(const struct linnos_latency *model);
 
 #endif /* _LINNOS_MODEL_H */

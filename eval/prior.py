@@ -103,7 +103,7 @@ def cells() -> Iterator[Cell]:
 
 #: Last the prior with trees of where it was wrong, as `fit_latency(prior=True)` has it.
 COLUMNS = (
-    "drive", "reads known", "one number", "bursts alone", "own trees", "prior",
+    "drive", "reads known", "one number", "own trees", "prior",
     "shrunk to the prior",
 )  # fmt: skip
 
@@ -232,7 +232,6 @@ def judge(path: Path, known: LatencyModel) -> Found:
         lesson = Lesson(known_reads, 1, added, like, SEED)
         with mock.patch.object(prior, "shipped", lambda: known):
             models = (
-                dataclasses.replace(lesson, level=True).grown()[0],
                 lesson.grown()[0],
                 lesson.known(known_reads),
                 dataclasses.replace(lesson, of_prior=True).grown()[0],

@@ -17,10 +17,10 @@ from linnapp.model.latency_model import (
     DEPTH,
     FEATURES,
     FRACTION_BITS,
+    MIN_TREES,
     N_LEAVES,
     N_SPLITS,
     NO_SPLIT,
-    TREES_TO_CHOOSE,
 )
 from linnapp.native import HISTORY
 
@@ -32,8 +32,8 @@ def one_tree(
     limits: Sequence[tuple[str, int]], leaves_us: Sequence[float], **header: int
 ) -> LatencyModel:
     """Return a tree that goes right if a feature exceeds its limit, listed level by level."""
-    splits = np.full((TREES_TO_CHOOSE, N_SPLITS), NO_SPLIT, np.uint32)
-    leaves = np.zeros((TREES_TO_CHOOSE, N_LEAVES), np.int16)
+    splits = np.full((MIN_TREES, N_SPLITS), NO_SPLIT, np.uint32)
+    leaves = np.zeros((MIN_TREES, N_LEAVES), np.int16)
     splits[0] = [FEATURES.index(feature) << 24 | limit for feature, limit in limits]
     leaves[0] = [round(math.log2(us) * (1 << FRACTION_BITS)) for us in leaves_us]
     return LatencyModel(splits, leaves, base=0, **header)

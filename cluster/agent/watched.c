@@ -182,7 +182,7 @@ void watched_query(struct watched *w, const struct query *query, uint64_t now_ns
 {
 	uint32_t pages = linnos_pages_of(query->bytes), features[LINNOS_N_FEATURES];
 	uint32_t most = pages < w->request_pages_max ? pages : w->request_pages_max;
-	bool chooses = linnos_latency_is_validated(w->model), late;
+	bool late;
 	struct linnos_load load;
 
 	if (answer->state & STATE_PENDING_KNOWN)
@@ -197,11 +197,9 @@ void watched_query(struct watched *w, const struct query *query, uint64_t now_ns
 	answer->latency_us = linnos_latency_us(w->model, features);
 	answer->pending = load.read_pages + load.write_pages;
 	answer->state = STATE_PENDING_KNOWN | STATE_PENDING_PAGES;
-	if (!chooses)
-		answer->state |= BLK_EXPECT_UNVALIDATED;
 	if (late)
 		answer->state |= STATE_READ_LATE;
-	if (late || (chooses && answer->latency_us > w->model->refuse_us))
+	if (late || answer->latency_us > w->model->refuse_us)
 		answer->state |= BLK_EXPECT_SLOW;
 	if (linnos_history_is_stale(&w->observer.drive, linnos_size_class(most), now_ns))
 		answer->state |= BLK_EXPECT_STALE;

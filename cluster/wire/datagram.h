@@ -28,8 +28,8 @@
 #define QUERY_FLAGS (QUERY_ONLY | QUERY_HAS_PAGE)
 
 /*
- * For &answer.state. The lower bits are the kernel's BLK_EXPECT_SLOW, STALE, PROBE and
- * UNVALIDATED. The flags below are set by the agent: the number of I/Os in flight is known; it
+ * For &answer.state. The lower bits are the kernel's BLK_EXPECT_SLOW, STALE and PROBE.
+ * The flags below are set by the agent: the number of I/Os in flight is known; it
  * counts pages; a read in flight takes so long that the drive may have failed.
  */
 #define STATE_PENDING_KNOWN 0x100u

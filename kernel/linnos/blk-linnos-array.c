@@ -338,7 +338,6 @@ unsigned long blk_linnos_redirect(struct blk_linnos_array *array,
 			       answers[home] & BLK_LINNOS_US_MASK :
 			       U32_MAX;
 	raw_spin_lock_irqsave(&g->lock, flags);
-	g->core.unjudged = answers[home] & BLK_LINNOS_US_UNVALIDATED;
 	lot->left = linnos_guard_assign(&g->core, wish, lot->home_us).left;
 	raw_spin_unlock_irqrestore(&g->lock, flags);
 	lot->start_ns = lot->start_ns ?: ktime_get_ns();

@@ -128,37 +128,9 @@ static u32 linnos_request_pages_max(const struct blk_linnos *linnos)
 		   LINNOS_IO_PAGES_MAX;
 }
 
-/*
- * Return true if there is no sign of a burst: none of the last reads was more than twice as
- * slow as @usual_us, and the reads in flight have only just started, like the parts of a
- * read that was split.
- */
-static bool linnos_burst_is_unlikely(const struct blk_linnos *linnos,
-				     const struct linnos_drive_snapshot *view,
-				     u32 usual_us)
-{
-	u64 oldest_ns;
-	int i;
-
-	for (i = 0; i < LINNOS_HISTORY; i++)
-		if (linnos_classify_slowness(view->past[i].latency_us,
-					     usual_us) >=
-		    LINNOS_SLOWNESS_OVER_2X_P90)
-			return false;
-	if (!view->load.reads)
-		return true;
-	oldest_ns = linnos_oldest_ns(&linnos->drive.places);
-	return oldest_ns && (s64)(view->now_ns - oldest_ns) <=
-				    (s64)usual_us * (s64)NSEC_PER_USEC / 4;
-}
-
-/*
- * Predict a read, without side effects on the drive. @guarded: the caller has a guard, and may
- * follow a model that only knows synthetic bursts. If there is no sign of a burst, such a
- * model is not evaluated, to save time.
- */
+/* Predict a read, without side effects on the drive. */
 void linnos_predict_read(struct blk_linnos *linnos, u8 region,
-			 unsigned int bytes, u64 now_ns, bool guarded,
+			 unsigned int bytes, u64 now_ns,
 			 struct linnos_prediction *found)
 {
 	u32 most_pages = linnos_request_pages_max(linnos);
@@ -172,7 +144,6 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 	view->in_region = linnos_region_reads(&linnos->drive, region);
 	linnos_history_copy(linnos, view->size, view->past);
 	found->size = linnos_size_class(min(view->pages, most_pages));
-	found->guides = false;
 	found->reason = LINNOS_NO_MODEL;
 	found->n_features = 0;
 	found->out[0] = 0;
@@ -182,15 +153,9 @@ void linnos_predict_read(struct blk_linnos *linnos, u8 region,
 	active = rcu_dereference(linnos->model);
 	if (!active)
 		return;
-	if (guarded && !active->chooses &&
-	    linnos_burst_is_unlikely(linnos, view, active->trees.overdue_us))
-		return;
-	found->guides = active->guides;
 	found->reason = linnos_predict(linnos, active, found) ?
 				LINNOS_PREDICTED_SLOW :
 				LINNOS_PREDICTED_FAST;
-	if (!active->chooses)
-		found->reason = LINNOS_MODEL_UNVALIDATED;
 }
 
 static u32 linnos_predicted_us(const struct linnos_prediction *found)
@@ -198,31 +163,16 @@ static u32 linnos_predicted_us(const struct linnos_prediction *found)
 	return found->n_features ? found->out[1] : 0;
 }
 
-/* Return true if a model that only knows synthetic bursts predicts a burst. */
-static bool linnos_predicts_burst(const struct linnos_prediction *found)
-{
-	return found->reason == LINNOS_MODEL_UNVALIDATED &&
-	       linnos_classify_slowness(found->out[1], found->overdue_us) >=
-		       LINNOS_SLOWNESS_OVER_2X_P90;
-}
-
 /* Encode a predicted latency, plus @more_us, as an answer. */
 enum blk_linnos_expected
 linnos_expected_us(const struct linnos_prediction *found, u32 more_us)
 {
-	bool chooses = found->reason != LINNOS_MODEL_UNVALIDATED;
-	bool slow = chooses ? linnos_is_slow(found) :
-			      linnos_predicts_burst(found);
-	enum linnos_slowness wish = LINNOS_SLOWNESS_NONE;
-
-	/* an unvalidated model reports only bursts, to callers with a guard */
-	if (chooses || slow)
-		wish = linnos_classify_slowness(found->out[1],
-						found->overdue_us);
-	return BLK_LINNOS_US | (chooses ? 0 : BLK_LINNOS_US_UNVALIDATED) |
-	       min_t(u32, found->out[1] + more_us, BLK_LINNOS_US_MASK - 1) |
-	       FIELD_PREP(BLK_LINNOS_US_SLOWNESS, wish) |
-	       (slow ? BLK_LINNOS_US_SLOW : 0);
+	return BLK_LINNOS_US |
+	       min_t(u32, found->out[1] + more_us, BLK_LINNOS_US_MASK) |
+	       FIELD_PREP(BLK_LINNOS_US_SLOWNESS,
+			  linnos_classify_slowness(found->out[1],
+						   found->overdue_us)) |
+	       (linnos_is_slow(found) ? BLK_LINNOS_US_SLOW : 0);
 }
 
 static void linnos_fill_answer(const struct blk_linnos *linnos,
@@ -237,8 +187,6 @@ static void linnos_fill_answer(const struct blk_linnos *linnos,
 		return;
 	drive->known = found->n_features ? BLK_EXPECT_LATENCY :
 					   BLK_EXPECT_FAST_OR_SLOW;
-	if (found->reason == LINNOS_MODEL_UNVALIDATED)
-		drive->flags |= BLK_EXPECT_UNVALIDATED;
 	if (linnos_is_slow(found))
 		drive->flags |= BLK_EXPECT_SLOW;
 	if (linnos_history_is_stale(&linnos->drive, found->size,
@@ -259,16 +207,12 @@ linnos_answer_sender(struct blk_linnos *linnos,
 	u64 now_ns = found->view.now_ns;
 	bool slow = linnos_is_slow(found);
 	/* the drive is avoided, because others are expected to be faster */
-	bool later = linnos_predicts_burst(found) ||
-		     (found->n_features &&
-		      found->reason != LINNOS_MODEL_UNVALIDATED &&
-		      linnos_history_is_stale(drive, found->size, now_ns));
+	bool later = found->n_features &&
+		     linnos_history_is_stale(drive, found->size, now_ns);
 	bool many = most && atomic_read(&look->refused) >= most;
 
 	if ((slow || (later && many)) &&
-	    linnos_probe_claim(drive, found->size,
-			       found->reason == LINNOS_PREDICTED_SLOW,
-			       now_ns)) {
+	    linnos_probe_claim(drive, found->size, slow, now_ns)) {
 		linnos_count(linnos, LINNOS_STAT_PROBES);
 		return BLK_LINNOS_PROBE;
 	}
@@ -289,11 +233,10 @@ enum blk_linnos_expected linnos_expect_read(struct blk_linnos *linnos,
 {
 	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
 	struct linnos_prediction found __uninitialized;
-	bool guarded = asker == LINNOS_QUERY_THEN_READ_GUARDED;
 	u32 penalty_us;
 
-	linnos_predict_read(linnos, region, bytes, now_ns, guarded, &found);
-	if (linnos_is_unknown(&found) && !(guarded && found.guides))
+	linnos_predict_read(linnos, region, bytes, now_ns, &found);
+	if (linnos_is_unknown(&found))
 		expected = BLK_LINNOS_UNKNOWN;
 	else if (asker != LINNOS_QUERY_ONLY)
 		expected = linnos_answer_sender(linnos, &found);
@@ -358,7 +301,6 @@ enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
 
 /**
  * blk_linnos_expect() - predict how a drive would serve a read now
- * @array: the array that queries the drive, or NULL if there is no guard
  * @bdev: the drive, or a partition of it, held open by the caller
  * @sector: first sector of the read on @bdev
  * @bytes: size of the read
@@ -369,21 +311,13 @@ enum blk_linnos_expected blk_linnos_query(struct block_device *bdev,
  * answers are the same in the modes observe and enforce. Nothing is known of a drive that is
  * gone.
  *
- * An array whose mode is on has a guard. It may therefore also follow an unvalidated model,
- * that is, one not known to predict better than a constant, if that model knows bursts.
- *
  * Context: Process context. Takes no lock, does not sleep, allocates nothing.
  */
-enum blk_linnos_expected blk_linnos_expect(const struct blk_linnos_array *array,
-					   struct block_device *bdev,
+enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
 					   sector_t sector, unsigned int bytes)
 {
-	enum linnos_query_kind asker = LINNOS_QUERY_THEN_READ;
-
-	if (array && READ_ONCE(array->mode) == BLK_LINNOS_ARRAY_ON)
-		asker = LINNOS_QUERY_THEN_READ_GUARDED;
-	return blk_linnos_query(bdev, sector, bytes, ktime_get_ns(), asker,
-				NULL);
+	return blk_linnos_query(bdev, sector, bytes, ktime_get_ns(),
+				LINNOS_QUERY_THEN_READ, NULL);
 }
 EXPORT_SYMBOL_GPL(blk_linnos_expect);
 

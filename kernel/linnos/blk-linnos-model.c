@@ -120,8 +120,6 @@ linnos_model_parse(struct linnos_model *active, const void *file, size_t bytes)
 	active->id = get_unaligned_le32(file + LINNOS_FILE_CRC32);
 	active->threshold_us =
 		get_unaligned_le32(file + LINNOS_FILE_THRESHOLD_US);
-	active->chooses = !trees || linnos_latency_is_validated(trees);
-	active->guides = !trees || trees->n_trees;
 	return LINNOS_MODEL_OK;
 }
 

@@ -36,7 +36,6 @@ struct linnos_prediction {
 	struct linnos_drive_snapshot view;
 	u32 size; /* size class of the requests that the read will be split into */
 	enum linnos_reason reason;
-	bool guides; /* callers with a guard may follow the prediction */
 	u32 overdue_us;
 	u32 n_features; /* 0 if the model is a network */
 	u32 features[LINNOS_N_FEATURES];
@@ -88,8 +87,6 @@ struct linnos_model {
 	size_t bytes; /* allocated size of this structure */
 	u32 id; /* CRC-32 of its file */
 	u32 threshold_us; /* a read slower than this is slow */
-	bool chooses; /* validated: reads may be refused or redirected by it */
-	bool guides; /* callers with a guard may redirect reads by it */
 	struct linnos_latency *latency; /* &trees, or NULL if it is a network */
 	union {
 		struct linnos_net net;
@@ -136,14 +133,10 @@ static inline bool linnos_is_on(const struct blk_linnos *linnos)
 	return smp_load_acquire(&linnos->mode) != LINNOS_OFF;
 }
 
-/*
- * Return true if a caller without a guard must treat the drive as neither fast nor slow: it
- * has no model, or an unvalidated one.
- */
+/* Return true if the drive has no model, and so is neither fast nor slow. */
 static inline bool linnos_is_unknown(const struct linnos_prediction *found)
 {
-	return found->reason == LINNOS_NO_MODEL ||
-	       found->reason == LINNOS_MODEL_UNVALIDATED;
+	return found->reason == LINNOS_NO_MODEL;
 }
 
 static inline bool linnos_is_slow(const struct linnos_prediction *found)
@@ -185,7 +178,7 @@ void linnos_reset_history(struct blk_linnos *linnos);
 void linnos_update_start_tracking(struct blk_linnos *linnos);
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
 void linnos_predict_read(struct blk_linnos *linnos, u8 region,
-			 unsigned int bytes, u64 now_ns, bool guarded,
+			 unsigned int bytes, u64 now_ns,
 			 struct linnos_prediction *found);
 enum blk_linnos_expected
 linnos_expected_us(const struct linnos_prediction *found, u32 more_us);

@@ -101,7 +101,7 @@ bool linnos_decide_read(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	 * refusals which addresses other processes read. Only md and BLKEXPECT use it.
 	 */
 	linnos_predict_read(linnos, LINNOS_REGION_UNKNOWN, bio->bi_iter.bi_size,
-			    now_ns, false, &found);
+			    now_ns, &found);
 	look = &drive->look[found.size];
 	reason = found.reason;
 	slow = linnos_is_slow(&found);

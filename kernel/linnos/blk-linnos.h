@@ -29,7 +29,6 @@ static inline bool blk_linnos_enabled(void)
 enum linnos_query_kind {
 	LINNOS_QUERY_ONLY, /* no read follows; no probe is claimed, nothing is counted */
 	LINNOS_QUERY_THEN_READ, /* the read may be sent to this drive */
-	LINNOS_QUERY_THEN_READ_GUARDED, /* and a guard records its latency */
 };
 
 blk_status_t blk_linnos_decide(struct bio *bio);

@@ -19,7 +19,9 @@
 #define N_FEATURES_OLD 22
 #define CAP 0xffffff
 #define TREES 32
-#define TREES_BYTES (HEADER + TREES * (4 * SPLITS + 2 * LEAVES))
+#define TREES_MIN 16
+#define BYTES_OF(trees) (HEADER + (trees) * (4 * SPLITS + 2 * LEAVES))
+#define TREES_BYTES BYTES_OF(TREES)
 
 #define OVERDUE_US 1000
 #define REFUSE_US 300
@@ -43,8 +45,7 @@ static void fill_header(u8 *file, u32 trees)
 	memset(file, 0, HEADER);
 	memcpy(file, "LINNOSMD", 8);
 	put_unaligned_le32(2, file + 8);
-	put_unaligned_le32(HEADER + trees * (4 * SPLITS + 2 * LEAVES),
-			   file + 12);
+	put_unaligned_le32(BYTES_OF(trees), file + 12);
 	put_unaligned_le16(N_FEATURES, file + 20);
 	put_unaligned_le16(trees, file + 22);
 	file[24] = 4;
@@ -76,12 +77,12 @@ static void fill_trees(u8 *file, u32 *x)
 	seal_trees(file, TREES_BYTES);
 }
 
-/* A model without trees: the mean latency of the last four reads. */
-static void fill_mean(u8 *file)
+/* The smallest model: all trees predict 256 us. */
+static void fill_smallest(u8 *file)
 {
-	fill_header(file, 0);
-	put_unaligned_le32(0, file + 40);
-	seal_trees(file, HEADER);
+	fill_header(file, TREES_MIN);
+	memset(file + HEADER, 0, BYTES_OF(TREES_MIN) - HEADER);
+	seal_trees(file, BYTES_OF(TREES_MIN));
 }
 
 static int upload_trees(struct linnos_fixture *fx, size_t bytes)
@@ -211,12 +212,17 @@ static void linnos_test_trees_header(struct kunit *test)
 			linnos_latency_parse(model, fx->file, TREES_BYTES),
 			LINNOS_MODEL_SPLIT);
 	for (i = 28; i <= 36; i += 4) {
-		fill_header(fx->file, 0);
+		fill_smallest(fx->file);
 		put_unaligned_le32(0, fx->file + i);
-		seal_trees(fx->file, HEADER);
 		KUNIT_EXPECT_EQ(test,
-				linnos_latency_parse(model, fx->file, HEADER),
+				linnos_latency_check_header(fx->file, HEADER),
 				LINNOS_MODEL_RANGE);
+	}
+	for (i = TREES_MIN - 1; i <= TREES_MIN; i++) {
+		fill_header(fx->file, i);
+		KUNIT_EXPECT_EQ(
+			test, linnos_latency_check_header(fx->file, HEADER),
+			i < TREES_MIN ? LINNOS_MODEL_SHAPE : LINNOS_MODEL_OK);
 	}
 }
 
@@ -261,21 +267,10 @@ static const struct linnos_model *active_of(struct linnos_fixture *fx)
 	return rcu_dereference_protected(fx->linnos->model, true);
 }
 
-/* Return the answer to a caller that will read and has a guard. */
-static enum blk_linnos_expected guarded(struct blk_linnos *linnos, u64 now_ns)
+/* Remove the trees, so that the mean of the last latencies is predicted, which tests can compute. */
+static void predict_mean(struct blk_linnos *linnos)
 {
-	enum linnos_query_kind kind = LINNOS_QUERY_THEN_READ_GUARDED;
-
-	return time_in(linnos_expect_read(linnos, 0, 4096, now_ns, kind, NULL));
-}
-
-/*
- * Treat the model without trees as validated. Tests can compute its prediction, the mean, but
- * most tests are about callers that follow the predictions of validated models.
- */
-static void let_it_choose(struct blk_linnos *linnos)
-{
-	rcu_dereference_protected(linnos->model, true)->chooses = true;
+	rcu_dereference_protected(linnos->model, true)->latency->n_trees = 0;
 }
 
 /* Store the active model in @fx->again, as a read of the sysfs file does. */
@@ -299,7 +294,6 @@ static void linnos_test_trees_upload(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, upload_trees(fx, TREES_BYTES), 0);
 	KUNIT_EXPECT_NOT_NULL(test, active_of(fx)->latency);
 	KUNIT_EXPECT_TRUE(test, linnos->drive.watching);
-	KUNIT_EXPECT_TRUE(test, active_of(fx)->guides);
 	KUNIT_EXPECT_EQ(test, active_of(fx)->id, id);
 	KUNIT_EXPECT_EQ(test, linnos->threshold_us, 150);
 	KUNIT_EXPECT_EQ(test, stored(fx), TREES_BYTES);
@@ -318,9 +312,9 @@ static void linnos_test_trees_upload(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, active_of(fx)->id, id);
 
 	/* the smallest model, and back to a network */
-	fill_mean(fx->file);
-	KUNIT_EXPECT_EQ(test, upload_trees(fx, HEADER), 0);
-	KUNIT_EXPECT_EQ(test, active_of(fx)->latency->n_trees, 0);
+	fill_smallest(fx->file);
+	KUNIT_EXPECT_EQ(test, upload_trees(fx, BYTES_OF(TREES_MIN)), 0);
+	KUNIT_EXPECT_EQ(test, active_of(fx)->latency->n_trees, TREES_MIN);
 	fill_file(fx->file);
 	KUNIT_EXPECT_EQ(test, upload(fx, FILE_BYTES), 0);
 	KUNIT_EXPECT_NULL(test, active_of(fx)->latency);
@@ -375,10 +369,10 @@ static int linnos_latency_test_init(struct kunit *test)
 	fx->linnos->mode = LINNOS_ENFORCE;
 	fx->linnos->drive.probe_after_us = 0;
 	fx->linnos->drive.probe_after_refused = 0;
-	fill_mean(fx->file);
-	ret = upload_trees(fx, HEADER);
+	fill_smallest(fx->file);
+	ret = upload_trees(fx, BYTES_OF(TREES_MIN));
 	if (!ret)
-		let_it_choose(fx->linnos);
+		predict_mean(fx->linnos);
 	return ret;
 }
 
@@ -560,83 +554,6 @@ static void linnos_test_asked_where(struct kunit *test)
 	bdev->bd_start_sect = 0;
 	blk_linnos_query(bdev, 0, 4096, ns + 1000, LINNOS_QUERY_ONLY, &drive);
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 128);
-}
-
-/*
- * A model without trees reports latencies, but they do not cause refusals, redirected reads, or
- * probes of a drive that is avoided.
- */
-static void linnos_test_no_choice(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct blk_linnos *linnos = fx->linnos;
-	enum blk_linnos_expected told;
-	struct blk_expect_drive drive;
-	u64 ns = 1000000;
-	struct sent sent;
-	u64 inferences;
-	int i;
-
-	KUNIT_ASSERT_EQ(test, upload_trees(fx, HEADER), 0);
-	linnos->drive.probe_after_us = 100;
-	linnos->drive.probe_after_refused = 1;
-	for (i = 0; i < 8; i++, ns += 10000000) {
-		KUNIT_EXPECT_TRUE(test,
-				  send(linnos, &sent, HINTED_READ, 4096, ns));
-		KUNIT_EXPECT_FALSE(test,
-				   bio_flagged(&sent.bio, BIO_LATCRIT_DECIDED));
-		KUNIT_EXPECT_FALSE(test, sent.bio.bi_opf & REQ_LATCRIT);
-		KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 4000000),
-				BLK_LINNOS_UNKNOWN);
-		answer(linnos, &sent, BLK_STS_OK, ns + 5000000);
-		KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 9000000),
-				BLK_LINNOS_UNKNOWN);
-	}
-	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_SLOW), 8);
-	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_INFERENCES), 24);
-	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
-	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_FALSE_SUBMITS),
-			0);
-	told = linnos_expect_read(linnos, 0, 4096, ns, LINNOS_QUERY_THEN_READ,
-				  &drive);
-	KUNIT_EXPECT_EQ(test, told, BLK_LINNOS_UNKNOWN);
-	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
-	KUNIT_EXPECT_EQ(test, drive.flags,
-			BLK_EXPECT_UNVALIDATED | BLK_EXPECT_STALE);
-	KUNIT_EXPECT_EQ(test, drive.latency_us, 5000);
-
-	/* the same for callers with a guard; only these may follow a model with few trees */
-	KUNIT_EXPECT_EQ(test, guarded(linnos, ns), BLK_LINNOS_UNKNOWN);
-	rcu_dereference_protected(linnos->model, true)->guides = true;
-	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
-			BLK_LINNOS_UNKNOWN);
-	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
-	linnos->drive.probe_after_us = 0;
-	linnos->drive.probe_after_refused = 0;
-	KUNIT_EXPECT_EQ(test, guarded(linnos, ns),
-			BLK_LINNOS_US | BLK_LINNOS_US_UNVALIDATED |
-				BLK_LINNOS_US_SLOW | 5000);
-	linnos->drive.probe_after_us = 100;
-	linnos->drive.probe_after_refused = 1;
-	/* a drive that is avoided because of such a model is probed */
-	KUNIT_EXPECT_EQ(test, guarded(linnos, ns), BLK_LINNOS_PROBE);
-	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 1);
-	/* not without a sign of a burst, even if stale; the model is not evaluated then */
-	take_us(linnos, 4, 100, ns);
-	inferences = linnos_stat(linnos, LINNOS_STAT_INFERENCES);
-	for (i = 0; i < 8; i++, ns += 10000000)
-		KUNIT_EXPECT_EQ(test, guarded(linnos, ns), BLK_LINNOS_UNKNOWN);
-	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_INFERENCES),
-			inferences);
-	/* one of the last reads was slow, or one has been in flight for a while */
-	take_us(linnos, 1, 100 + 2 * OVERDUE_US, ns);
-	KUNIT_EXPECT_TRUE(test, guarded(linnos, ns) & BLK_LINNOS_US);
-	take_us(linnos, 4, 100, ns);
-	send(linnos, &sent, REQ_OP_READ, 4096, ns);
-	ns += OVERDUE_US * NSEC_PER_USEC / 4;
-	KUNIT_EXPECT_EQ(test, guarded(linnos, ns), BLK_LINNOS_UNKNOWN);
-	KUNIT_EXPECT_TRUE(test, guarded(linnos, ns + 1) & BLK_LINNOS_US);
-	answer(linnos, &sent, BLK_STS_IOERR, ns);
 }
 
 static struct kunit_case linnos_latency_model_cases[] = {
@@ -835,7 +752,6 @@ static struct kunit_case linnos_latency_cases[] = {
 	KUNIT_CASE(linnos_test_lowest),
 	KUNIT_CASE(linnos_test_expects_us),
 	KUNIT_CASE(linnos_test_asked_where),
-	KUNIT_CASE(linnos_test_no_choice),
 	KUNIT_CASE(linnos_test_may_leave),
 	KUNIT_CASE(linnos_test_asks_in_vain),
 	KUNIT_CASE(linnos_test_array),

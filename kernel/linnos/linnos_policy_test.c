@@ -1543,7 +1543,7 @@ static void linnos_test_ask(struct kunit *test)
 	bare->mode = LINNOS_OBSERVE;
 	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1, UNKNOWN,
 				      BLK_EXPECT_NO_MODEL, 0));
-	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(NULL, bdev, 0, SLOW_BYTES),
+	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, 0, SLOW_BYTES),
 			UNKNOWN);
 	linnos_free(bare);
 

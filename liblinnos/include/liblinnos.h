@@ -218,8 +218,8 @@ void linnos_array_write_complete(struct linnos_array *array, struct linnos_attem
  * @asked: reads for which the kernel returned a prediction for at least one replica
  * @without_ring: hedged reads of linnos_pread() that were only read, and copies that were not sent,
  *	because the kernel could not create a ring (too few descriptors or too little memory)
- * @not_choosing: replicas without a model or with one that has no trees. No read is redirected from
- *	or to them unless one fails or hangs.
+ * @not_choosing: replicas without a model. No read is redirected from or to them unless one fails
+ *	or hangs.
  * @stayed: reads that would have been redirected to a lower prediction and were randomly assigned
  *	to the control group at their default replica, see %LINNOS_UNGUARDED
  * @late: reads that ended at their deadline without an answer

@@ -146,7 +146,7 @@ struct linnos_chooser;
  * @known: set to the predictor; NULL on failure
  * @n_replicas: 1 to linnos_replicas_max()
  * @models: for each replica a file written by `linnapp train --kind latency`, or NULL; or NULL for
- *	all replicas. If a replica has no model, or a model without trees, reads are not redirected
+ *	all replicas. If a replica has no model, reads are not redirected
  *	from or to it unless the default replica fails or hangs.
  * @options: NULL for the defaults; %LINNOS_BUFFERED and %LINNOS_QUERY_KERNEL have no effect
  *

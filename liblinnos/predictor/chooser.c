@@ -13,8 +13,7 @@
 void chooser_model_changed(struct chooser *c, unsigned int drive)
 {
 	const struct linnos_latency *model = __atomic_load_n(&c->models[drive], __ATOMIC_ACQUIRE);
-	bool chooses =
-		c->common->unguarded ? linnos_latency_is_validated(model) : model->n_trees > 0;
+	bool chooses = model->n_trees > 0;
 	uint32_t others = c->common->chooses & ~(1u << drive);
 
 	WRITE_ONCE(c->drives[drive].overdue_us, model->overdue_us);

@@ -16,9 +16,7 @@
  * reads that would be redirected stays, and the latencies of both groups determine its size
  * (linnos_guard.h).
  *
- * Models: a model without trees moves no read, nor does a model with few trees if reads are
- * unguarded (linnos_latency_is_validated()). No read leaves a default drive with such a model, and
- * none is redirected to one.
+ * Models: no read leaves a default drive without a model, and none is redirected to one.
  *
  * Unhealthy drives: a drive is unhealthy if its last read failed, if its last read took longer than
  * any read of a healthy drive, or if one has been in flight for that long. It ranks after all other

@@ -44,9 +44,9 @@ static void open_array(struct mirror *m, const struct options *o)
 		    o->reads.flags & LINNOS_HEDGE_BY_GAIN;
 	linnos_array_get_stats(m->array, &stats, sizeof(stats));
 	if (stats.not_choosing)
-		warn("%llu of %u replicas have no model, or one without trees; reads are not "
-		     "redirected from or to them, except after failures and by hedges; record "
-		     "longer, and train a model with `linnapp train --kind latency`",
+		warn("%llu of %u replicas have no model; reads are not "
+		     "redirected from or to them, except after failures and by hedges; train "
+		     "one with `linnapp train --kind latency`",
 		     (unsigned long long)stats.not_choosing, m->n);
 }
 

@@ -144,24 +144,11 @@ class TrainingDisplay(Observer):
         """Log the kind of a latency model and the quality of its predictions."""
         if record["why_no_trees"]:
             self._line.log(
-                f"{drive}: {record['why_no_trees']}; the model is "
-                + (
-                    f"the prior, what other drives taught, in units of this one; {record['remedy']}"
-                    if record["prior"]
-                    else "of added bursts alone, which md, the replayer and liblinnos follow while "
-                    "it pays"
-                    if record["n_trees"]
-                    else "the mean of the last four reads' latencies"
-                )
+                f"{drive}: {record['why_no_trees']}; the model is the prior, trees of other drives "
+                f"in units of this one; {record['remedy']}"
             )
         else:
             self._line.log(f"{drive}: {record['n_trees']} trees")
-        if not record["chooses"]:
-            self._line.log(
-                f"{drive}: THE MODEL "
-                + ("REFUSES NOTHING" if record["n_trees"] else "DOES NOT CHOOSE")
-                + f": {record['remedy']}"
-            )
         refused = record["refuse_us"]
         self._line.log(
             f"{drive}: {latency_quality(record)}; "

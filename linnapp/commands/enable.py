@@ -39,8 +39,7 @@ def enable(
     evaluates the models on reads that were not used in training. It then uploads the models, sets
     mode observe and md's linnos to on, and writes these settings to drives.conf, from which
     `linnapp restore` applies them after a reboot. If a model has no benefit, nothing is changed.
-    Models from recordings with few reads may know synthetic bursts only; md uses these and measures
-    whether they have a benefit. Ctrl-C keeps the recording and changes nothing. If the array is
+    Ctrl-C keeps the recording and changes nothing. If the array is
     already enabled, it is recorded with linnos off, and trained again. `linnapp disable` undoes
     all of it. A recording is refused if more than 1 % is missing: see `linnapp help traces`.
 

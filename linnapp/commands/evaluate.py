@@ -91,7 +91,6 @@ def _echo(
     """Print all values of a drive."""
     from linnapp.learn.judging.evaluation import LatencyEvaluation
     from linnapp.model import LatencyModel
-    from linnapp.model.latency_model import TREES_TO_CHOOSE
 
     c = result.confusion
     if taught_by_it:
@@ -106,12 +105,6 @@ def _echo(
     else:
         _echo_verdicts(result)
     if isinstance(result, LatencyEvaluation):
-        if not result.chooses:
-            click.echo(
-                f"followed under a guard alone: others want {TREES_TO_CHOOSE} trees"
-                if isinstance(model, LatencyModel) and model.choosing == "guarded"
-                else "it does not choose"
-            )
         click.echo(
             f"predicted {result.mean_predicted_us:.1f} us on average, off by a factor of "
             f"{2**result.mean_abs_log2_error:.2f}; the mean of the last latencies by "

@@ -151,7 +151,6 @@ def _row(drive: Drive) -> dict[str, Any]:
         "mode": snapshot.mode,
         "model_id": snapshot.model_id,
         "model_kind": drive.model_kind,
-        "model_usage": drive.model_usage,
         "threshold_us": snapshot.threshold_us,
         **drive.probes,
         "p99_us": percentile_us(snapshot.latency_counts or [], 99),
@@ -189,7 +188,6 @@ def _rates(
 
 def _cells(row: dict[str, Any], between: str, asked: bool) -> list[str]:
     """Return a drive's values in the order of the titles; rates follow their counter."""
-    from linnapp.model.latency_model import NOT_ALWAYS
 
     def rated(name: str) -> str:
         rate = f"{between}{rates[name]:.1f}/s" if name in rates else ""
@@ -203,12 +201,11 @@ def _cells(row: dict[str, Any], between: str, asked: bool) -> list[str]:
         return "-" if value is None else form.format(value)
 
     rates, stats = row["per_second"] or {}, row["stats"]
-    usage = NOT_ALWAYS.get(row["model_usage"] or "")
     return [
         row["drive"],
         row["mode"],
         row["model_id"] or "none",
-        ", ".join(filter(None, (row["model_kind"] or "-", usage))),
+        row["model_kind"] or "-",
         f"{row['threshold_us']} us" if row["model_id"] else "-",
         known(row["p99_us"], "{:.0f} us"),
         known(row["refused_share"], "{:.1%}"),

@@ -127,7 +127,8 @@ def enable(
     KeyboardInterrupt
         On ctrl-C; nothing is then changed, and a recording that was started is kept.
     """
-    recipe = Recipe(kind="latency")
+    # The prior made md slower on calm drives: record for longer instead.
+    recipe = Recipe(kind="latency", prior=False)
     switches.restore_left(log)
     check_enabling(target, conf_path, recordings)
     for name in target.names:
@@ -239,6 +240,19 @@ def _keep_or_remove(target: Target, directory: Path, useless: bool, log: Log) ->
     )
 
 
+class _Without(Observer):
+    """Collects the reasons why drives get no model, and passes the other reports on."""
+
+    def __init__(self, observer: Observer) -> None:
+        self.reasons: dict[str, str] = {}
+        self.reading = observer.reading  # type: ignore[method-assign]
+        self.labelled = observer.labelled  # type: ignore[method-assign]
+        self.trained = observer.trained  # type: ignore[method-assign]
+
+    def no_gain(self, drive: str, why: str) -> None:
+        self.reasons[drive] = why
+
+
 def _train(
     target: Target,
     recordings: Path,
@@ -251,29 +265,23 @@ def _train(
     traces = [recordings / f"{name}.blk" for name in target.drives]
     for trace in traces:
         check_losses(trace)
+    without = _Without(observer or Observer())
     # Use one process only, because the machine has other work.
-    trained = train_array(traces, models, recipe, observer=observer, processes=1)
+    try:
+        trained = train_array(traces, models, recipe, observer=without, processes=1)
+    except NoGainError:
+        trained = []
+    reasons = [f"{name}: no model: {why}" for name, why in without.reasons.items()]
+    if reasons:
+        raise NoGainError(f"{target.title} is not changed. {'; '.join(reasons)}")
     if len(trained) < len(target.drives):
         raise KeyboardInterrupt
-    reasons = []
     records = {name: state.read_json(models / f"{name}.json") for name in target.drives}
-    # If the other models compare predictions, a model of bursts only separates fast from slow.
-    burst_only = target.array is not None and all(map(is_burst_only, records.values()))
     for name, record_of in records.items():
-        if burst_only:
-            log(
-                f"{name}: its model knows synthetic bursts only; md uses it in bursts as long as "
-                f"that has a benefit; {record_of['remedy']}"
-            )
-        elif why := why_not(record_of):
+        if why := why_not(record_of):
             reasons.append(f"{name}: {why}")
     if reasons:
         raise NoGainError(f"{target.title} is not changed. {'; '.join(reasons)}")
-
-
-def is_burst_only(record: Mapping[str, Any]) -> bool:
-    """Return true if a model learnt only from bursts that were added to a drive's own reads."""
-    return not record["chooses"] and record["n_trees"] > 0
 
 
 def why_not(record: Mapping[str, Any]) -> str:
@@ -282,9 +290,6 @@ def why_not(record: Mapping[str, Any]) -> str:
     It is compared with the choice made without it: md's, by pending I/Os, or none. The record of
     its training has statistics of the newest reads, by trees that were not trained on them.
     """
-    if not record["chooses"]:
-        why = record["why_no_trees"] or "too few trees"
-        return f"its model cannot choose ({why}); {record['remedy']}"
     area = record["auc"]
     if area is None:
         own, last = record["mean_abs_log2_error"], record["mean_abs_log2_error_last_latencies"]

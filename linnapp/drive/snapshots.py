@@ -12,7 +12,6 @@ from linnapp.drive import state
 from linnapp.drive.latencies import percentile_us
 from linnapp.drive.sysfs import Drive, drives, md_drives
 from linnapp.errors import DeviceError
-from linnapp.model.latency_model import Choosing
 
 #: maximum number of snapshots in a sparkline
 HISTORY = 120
@@ -99,8 +98,6 @@ class DriveRow:
     #: Share of this drive in the reads that the drives of this array completed, for any reader;
     #: None without reads, and if not all of the drives are observed.
     array_read_share: float | None = None
-    #: Whether the model may be used to refuse or redirect reads; None if that is not known.
-    model_usage: Choosing | None = None
     #: The reads of `read_us_percentiles`, in the buckets of :mod:`linnapp.drive.latencies`.
     latency_counts: list[int] = dataclasses.field(default_factory=list)
 
@@ -175,7 +172,6 @@ class WatchedDrive:
             latencies_us=list(self._latencies_us),
             totals=now.stats,
             settings=now.drive.probes,
-            model_usage=now.drive.model_usage,
             latency_counts=counts,
         )
 

@@ -21,7 +21,6 @@ from linnapp.drive.latencies import N_BUCKETS
 from linnapp.errors import DeviceError, ModelError
 from linnapp.files import AnyPath, os_errors
 from linnapp.model import LatencyModel, Model
-from linnapp.model.latency_model import Choosing
 from linnapp.model.model_file import KERNEL_HIDDEN
 
 if TYPE_CHECKING:
@@ -183,22 +182,6 @@ class Drive:
             return None if self.model_id is None else "network"
         kind = self._read("model_kind")
         return None if kind == "none" else cast("Kind", kind)
-
-    @property
-    def model_usage(self) -> Choosing | None:
-        """Whether the active model may be used to refuse or redirect reads.
-
-        None if there is no model or it cannot be read.
-        """
-        kind = self.model_kind
-        if kind != "latency":
-            return None if kind is None else "always"
-        try:
-            data = self.read_model()
-            model = None if data is None else LatencyModel.from_bytes(data, self.name)
-        except (DeviceError, ModelError):
-            return None
-        return None if model is None else model.choosing
 
     @property
     def runs_latency_models(self) -> bool:

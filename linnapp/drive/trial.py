@@ -197,7 +197,7 @@ def check_trial(device: str) -> Target:
     check_array(array)
     if not any(_takes_part(name) for name in target.drives):
         raise DeviceError(
-            f"{array.name}: no mirror has a model that chooses and a mode other than off, so that "
+            f"{array.name}: no mirror has a model and a mode other than off, so that "
             f"linnos changes nothing; linnapp enable /dev/{array.name}, or linnapp upload"
         )
     check_can_trace([Path("/dev", array.name)])
@@ -209,8 +209,7 @@ def _takes_part(name: str) -> bool:
     if observer_of(name) not in ("kernel", "module"):
         return False
     drive = Drive(name)
-    # None means that it cannot be read here, so the model may be used.
-    return drive.mode != "off" and drive.model_id is not None and drive.model_usage != "never"
+    return drive.mode != "off" and drive.model_id is not None
 
 
 def run_trial(device: str, plan: Plan, display: Display) -> TrialOutcome:

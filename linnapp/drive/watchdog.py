@@ -55,7 +55,6 @@ from linnapp.drive.tracefs import DECISION, EXPECTED, REQUESTS, SENT, recording
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath
 from linnapp.trace.formats.decisions import (
-    NO_CHOICE,
     NO_MODEL,
     PROBE,
     SLOW,
@@ -177,7 +176,7 @@ class _EnforcingDrive(_Watched):
             for row in table
             if row["latency_us"] != UNKNOWN
             and not row["failed"]
-            and row["reason"] not in (NO_MODEL, NO_CHOICE)
+            and row["reason"] != NO_MODEL
             and row["of_latency"] == self._drive.expected.predicts_us
         ]
         self._drive.add(served, begin_s)

@@ -19,7 +19,7 @@ from linnapp.errors import TraceError
 from linnapp.learn.features.digits import digits
 from linnapp.model import LatencyModel, Model, engine
 from linnapp.model.latency_engine import predict_us
-from linnapp.model.latency_model import CAP, FEATURES, LATENCIES, LATER, NOT_ALWAYS, NOW
+from linnapp.model.latency_model import CAP, FEATURES, LATENCIES, LATER, NOW
 from linnapp.model.model_file import KERNEL_HIDDEN, LATENCY_DIGITS, PENDING_DIGITS
 from linnapp.native import HISTORY
 from linnapp.trace.blktrace import ERROR, REVOKED, IoChunk, format_device, parse_device
@@ -376,12 +376,9 @@ def _slow(view: View, numbers: Numbers) -> npt.NDArray[np.bool_]:
 
 def outcome(row: Any, model: AnyModel) -> str:
     """Describe the result of a decided read."""
-    why = {
-        decisions.PROBE: "admitted as a probe",
-        decisions.NO_CHOICE: "admitted by a model that is not validated",
-    }.get(int(row["reason"]))
     if row["revoked"]:
-        return f"{why + '; ' if why else ''}revoked; its latency on this drive is unknown"
+        return "revoked; its latency on this drive is unknown"
+    why = "admitted as a probe" if row["reason"] == decisions.PROBE else ""
     predicted_slow = bool(row["out_slow"] > row["out_fast"])
     words = why or ("predicted slow and admitted" if predicted_slow else "admitted")
     latency_us = int(row["latency_us"])
@@ -392,7 +389,7 @@ def outcome(row: Any, model: AnyModel) -> str:
     slow = latency_us > model.threshold_us
     took = f"{words}; took {latency_us} us, {'slow' if slow else 'fast'}"
     # Some models do not classify reads as fast or slow.
-    if row["reason"] == decisions.NO_CHOICE or not getattr(model, "refuses", True):
+    if not getattr(model, "refuses", True):
         return took
     judged = {
         (True, True): "correct",
@@ -412,11 +409,8 @@ def describe_model(model: AnyModel) -> str:
     if not isinstance(model, LatencyModel):
         return f"model {model.model_id}, slow above {model.threshold_us} us"
     threshold = f"refuses above {model.refuse_us} us"
-    note = NOT_ALWAYS.get(model.choosing)
-    return (
-        f"latency model {model.model_id}, slow above {model.threshold_us} us, "
-        + (threshold if model.refuses else "refuses nothing")
-        + (f", {note}" if note else "")
+    return f"latency model {model.model_id}, slow above {model.threshold_us} us, " + (
+        threshold if model.refuses else "refuses nothing"
     )
 
 

@@ -21,7 +21,6 @@ from rich.text import Text
 
 from linnapp.drive.md import guards
 from linnapp.drive.snapshots import DriveRow
-from linnapp.model.latency_model import NOT_ALWAYS
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -90,12 +89,6 @@ def _rate(value: float | None) -> str:
     return f"{value:.1f}" if 0 < value < 10 else f"{value:.0f}"
 
 
-def _choosing(row: DriveRow) -> str:
-    """Return a note on a model that refuses or redirects no reads, else an empty string."""
-    said = NOT_ALWAYS.get(row.model_usage or "")
-    return f" {said}" if said else ""
-
-
 def _p99_us(row: DriveRow) -> float | None:
     """Return the 99th percentile. Use the mean if p99 is smaller only because of the bin width."""
     p99, mean = row.read_us_percentiles.get("p99"), row.read_us_mean
@@ -121,7 +114,7 @@ def _cells(row: DriveRow) -> dict[str, str]:
         "revoke/s": _rate(rates.get("revoked")),
         "probe/s": _rate(rates.get("probes")),
         "burst": format_age(row.burst_s),
-        "model": (row.model_id or "none") + _choosing(row),
+        "model": row.model_id or "none",
         "age": format_age(row.model_age_s),
     }
 
@@ -185,7 +178,7 @@ def drive_details(row: DriveRow, width: int) -> RenderableType:
         if row.model_age_s is None
         else f"uploaded {format_age(row.model_age_s)} ago"
     )
-    model = f"model {row.model_id}{_choosing(row)}, {uploaded}, slow above {row.threshold_us} us"
+    model = f"model {row.model_id}, {uploaded}, slow above {row.threshold_us} us"
     return Group(
         Text(f"{row.drive}: {row.mode}, {model if row.model_id else 'no model'}"),
         Text(f"mean read latency of each interval, {scale}:"),

@@ -228,7 +228,7 @@ def fit_latency(reads: Recorded, **options: Unpack[LatencyOptions]) -> FittedLat
     max_refused : float, optional
         Maximum share of the fast reads that the model may refuse. 1 means no limit.
     prior : bool
-        If there are few reads, start from a model of other drives; see
+        If there are few reads, start from trees of other drives; see
         :class:`~linnapp.learn.options.Recipe`.
     seed : int
         Equal seeds give equal models, bit for bit.

@@ -73,8 +73,7 @@ class Recipe:
     prior : bool
         For a latency model: if the drive's own reads are too few for trees, use the prior
         (:mod:`linnapp.learn.trees.prior`) unless the reads show that it is worse than a constant.
-        It is not the default, because md, which follows the prior immediately, was slower with it
-        on traces of a few hundred reads without bursts.
+        Without it, such a recording gives no model.
     hedge_percentile : float
         For a latency model: a read is late if it takes longer than this percentage of the reads
         with a similar predicted latency.
@@ -89,7 +88,7 @@ class Recipe:
     max_refused: float | None = None
     even_if_worse: bool = False
     hedge_percentile: float = 99.0
-    prior: bool = False
+    prior: bool = True
 
     def __post_init__(self) -> None:
         check_kind("labelling", self.labelling, LabellingOptions)

@@ -106,7 +106,6 @@ long linnos_network_batch(const void *network, const uint8_t *digits, long n, in
                           int64_t *margins);
 size_t linnos_latency_sizeof(size_t file_bytes);
 int linnos_latency_parse(void *model, const void *data, size_t bytes);
-bool linnos_latency_is_validated(const void *model);
 long linnos_latency_batch(const void *model, const uint32_t *features, long n, uint32_t *us);
 """
 

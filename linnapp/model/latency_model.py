@@ -9,7 +9,7 @@ their sum is the logarithm of the expected latency.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -54,14 +54,9 @@ DEPTH = 4
 N_SPLITS, N_LEAVES = (1 << DEPTH) - 1, 1 << DEPTH
 MAX_TREES = 256
 
-#: A model with fewer trees has learned bursts only, not the drive.
-TREES_TO_CHOOSE = 16
-
-#: Users that may follow a model: all, only those that measure the effect (guarded), or none.
-Choosing = Literal["always", "guarded", "never"]
-
-#: Descriptions of models that not all users follow.
-NOT_ALWAYS = {"guarded": "chooses in md alone", "never": "does not choose"}
+#: A file with fewer trees is rejected: so few do not distinguish the reads of a drive. Models in
+#: memory may have fewer, while they are trained.
+MIN_TREES = 16
 
 #: Leaves and `base` are log2 of us with this number of fractional bits.
 FRACTION_BITS = 10
@@ -180,22 +175,6 @@ class LatencyModel(envelope.Identified):
         """Number of trees."""
         return len(self.leaves)
 
-    @property
-    def chooses(self) -> bool:
-        """True if reads may be refused or redirected by this model without measuring the effect.
-
-        The mean of the last latencies describes only the drive's past, and reads steered by it took
-        longer than reads that were not. Few trees have learned bursts only, so they may be followed
-        only if the effect is measured, see :attr:`choosing`. The kernel uses the same rule in
-        ``linnos_latency_is_validated()``.
-        """
-        return self.n_trees >= TREES_TO_CHOOSE
-
-    @property
-    def choosing(self) -> Choosing:
-        """Users that may follow the model. An active md array and liblinnos measure the effect."""
-        return "always" if self.chooses else "guarded" if self.n_trees else "never"
-
     def __repr__(self) -> str:
         refuses = f"refuses above {self.refuse_us} us" if self.refuses else "refuses nothing"
         return f"<LatencyModel {self.model_id}: {self.n_trees} trees, {refuses}>"
@@ -225,6 +204,7 @@ class LatencyModel(envelope.Identified):
     def to_bytes(self) -> bytes:
         """See :meth:`~linnapp.model.envelope.Identified.to_bytes`."""
         body = self.splits.astype("<u4").tobytes() + self.leaves.astype("<i2").tobytes()
+        envelope.check_ranges(("n_trees", self.n_trees, MIN_TREES, MAX_TREES))
         return _FIELDS.sealed(self, _KNOWN, VERSION, body)
 
     @classmethod
@@ -237,6 +217,10 @@ class LatencyModel(envelope.Identified):
             raise ModelError(
                 f"{name}: {n_features} features, only {N_FEATURES_MIN} to {N_FEATURES} are known"
                 + REMEDY
+            )
+        if not MIN_TREES <= n_trees <= MAX_TREES:
+            raise ModelError(
+                f"{name}: n_trees is {n_trees}, expected {MIN_TREES} to {MAX_TREES}" + REMEDY
             )
         n_splits, n_leaves = n_trees * N_SPLITS, n_trees * N_LEAVES
         expected = HEADER_BYTES + 4 * n_splits + 2 * n_leaves

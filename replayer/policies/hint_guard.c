@@ -17,7 +17,7 @@
 void hints_init(struct hints *h, uint64_t random)
 {
 	memset(h, 0, sizeof(*h));
-	h->guard.unjudged = true;
+	h->guard.cautious = true;
 	h->random = (2 * random + 1) * SPREAD;
 }
 

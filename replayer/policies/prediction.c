@@ -59,15 +59,6 @@ static void setup(struct replay *r)
 		     r->o.explore_ms * 1e6, r->o.home_margin, !r->o.unguarded);
 	p->chooser.look_every = r->o.home_unasked;
 	r->guard = r->o.unguarded ? NULL : &p->common.guard;
-	for (unsigned int k = 0; k < r->n_drives; k++)
-		if (!(p->common.chooses & 1u << k))
-			fprintf(stderr,
-				"replayer: --latency-model %s: it has %s (too few reads to learn "
-				"from, or nothing found): reads of drive %s stay there, and no "
-				"others go there, unless one fails\n",
-				r->o.latency_models[k],
-				p->models[k]->n_trees ? "learnt of bursts only" : "no trees",
-				r->devices[k].path);
 	r->policy_state = p;
 }
 

@@ -21,7 +21,7 @@ KERNELS = {"lab": DEFAULT_KERNEL, "stock": REPOSITORY / "build" / "linux-um-unpa
 
 EXAMPLE = REPOSITORY / "build" / "liblinnos" / "examples" / "read_replicas"
 #: For training: more than a thousand reads of each drive. With some seeds, trees are no better than
-#: a constant, and the model consists of added bursts alone.
+#: a constant, and the model is the prior.
 RECORDED, READS = 6000, 3000
 #: Drives are slow in turn: every 100 ms another drive takes 2 ms longer for each read.
 BURSTS = """

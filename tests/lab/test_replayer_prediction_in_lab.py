@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from test_replayer_in_lab import DRIVES, ROTATING, write_traces
+from trees_by_hand import last_four, last_read
 
 from linnapp.cli import cli
 from linnapp.model.latency_model import LatencyModel
@@ -73,8 +74,9 @@ def test_read_is_hedged_after_the_time_in_the_table(boot, tmp_path: Path) -> Non
     n, every_us = 100, 10_000
     reads = [f"{i * every_us} /dev/x read {i * 4096} 4096\n" for i in range(n)]
     (tmp_path / "t.iolog").write_text("fio version 3 iolog\n" + "".join(reads))
+    limits = {"threshold_us": 900, "refuse_us": 900, "overdue_us": 10**6}
     for name in ("flash0", "flash1", "flash2"):
-        LatencyModel.mean_of_last(900, 900, 10**6).save(tmp_path / f"{name}.linnos")
+        last_four(100, 4100, 1000, **limits).save(tmp_path / f"{name}.linnos")
         (tmp_path / f"{name}.hedge").write_text(TABLE)
     files = (
         ",".join(f"$OUT/flash{k}.{suffix}" for k in range(3)) for suffix in ("linnos", "hedge")
@@ -111,7 +113,7 @@ def test_read_is_hedged_after_the_time_in_the_table(boot, tmp_path: Path) -> Non
 
 
 def test_one_user_keeps_its_rate_with_a_stuck_drive(boot, tmp_path: Path) -> None:
-    """A user reads from the drives in turn, one read at a time; no model redirects a read."""
+    """A user reads from the drives in turn, one read at a time; no prediction redirects a read."""
     # Latency in ms of the drive's reads, and if they fail.
     cases = {"slow": (500, False), "hangs": (30_000, False), "fails": (500, True)}
     n = 25000
@@ -120,12 +122,12 @@ def test_one_user_keeps_its_rate_with_a_stuck_drive(boot, tmp_path: Path) -> Non
             "fio version 3 iolog\n"
             + "".join(f"{3 * i + k} /dev/x read {i % 4096 * 4096} 4096\n" for i in range(n))
         )
-    LatencyModel.mean_of_last(900, 900, 1000).save(tmp_path / "m.linnos")
+    last_read(threshold_us=900, refuse_us=900, overdue_us=1000).save(tmp_path / "m.linnos")
     traces = ",".join(f"$OUT/t{k}.iolog" for k in range(3))
     replayer = (
         f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy lowest --quiet"
         " --latency-model $OUT/m.linnos,$OUT/m.linnos,$OUT/m.linnos --saturate --depth 1"
-        " --prefill none --settle-ms 0"
+        " --home-margin 100 --prefill none --settle-ms 0"
     )
     rule = "/sys/kernel/config/flashsim/flash1/rules/stuck"
     error = (

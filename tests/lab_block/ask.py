@@ -18,7 +18,7 @@ from dataclasses import dataclass
 #: _IOWR(0x12, 160, 16 bytes)
 BLKEXPECT = 3 << 30 | 16 << 16 | 0x12 << 8 | 160
 LOOK = 1
-SLOW, STALE, PROBE, NO_CHOICE = 1, 4, 8, 16
+SLOW, STALE, PROBE = 1, 4, 8
 #: In the order of their numbers.
 KNOWN = ("no policy", "off", "no model", "gone", "verdict", "latency")
 #: A prediction must be lower by this percentage to count.
@@ -84,7 +84,7 @@ def chosen(drives: Sequence[Drive]) -> set[int]:
     to_look_at = {k for k, drive in there.items() if drive.flags & PROBE}
     if to_look_at:
         return to_look_at
-    if all(drive.known == "latency" and not drive.flags & NO_CHOICE for drive in there.values()):
+    if all(drive.known == "latency" for drive in there.values()):
         us = {k: drive.latency_us for k, drive in there.items()}
         return {k for k in us if us[k] * (100 - MARGIN_PERCENT) <= min(us.values()) * 100}
     fast = {k for k, drive in there.items() if not drive.flags & SLOW}

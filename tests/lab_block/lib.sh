@@ -4,8 +4,7 @@
 # $LCREAD is the hinted reader (lcread.c), $MODELS holds slow.linnos, which calls
 # every read slow, fast.linnos, queue.linnos and deep.linnos, slow from 10 and 300
 # pending pages; of latencies last.linnos, slow if the last read took more than 50 us,
-# region.linnos, slow if another read is in flight in its region, and mean.linnos, of the
-# last four, which chooses nothing.
+# region.linnos, slow if another read is in flight in its region.
 
 set -u
 

@@ -19,7 +19,7 @@ import pytest
 from trees_by_hand import last_read, one_tree
 
 from linnapp.lab.array import Array
-from linnapp.model import LatencyModel, Model
+from linnapp.model import Model
 from linnapp.model.latency_model import N_SPLITS
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def constant_model(output_bias: tuple[int, int], **weights: np.ndarray) -> Model
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Save models: constant ``slow`` and ``fast``; ``queue`` and ``deep``, slow from 10 and 300
     pending pages; latency models ``last``, slow if the last read took more than 50 us, ``region``,
-    slow if another read is in flight in its region, and ``mean`` of four reads, without trees.
+    slow if another read is in flight in its region.
     """
     directory = tmp_path_factory.mktemp("models")
     constant_model((0, 1)).save(directory / "slow.linnos")
@@ -84,7 +84,6 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     one_tree([("in_region", 0)] * N_SPLITS, [10] * 8 + [1000] * 8, **limits).save(
         directory / "region.linnos"
     )
-    LatencyModel.mean_of_last(**limits).save(directory / "mean.linnos")
     return directory
 
 

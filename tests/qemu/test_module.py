@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from debian import ALL, BUILD, DEBIAN, DebianKernel, debian_kernel
+from trees_by_hand import last_read
 
 from linnapp.drive.latencies import LOWEST_US
 from linnapp.lab.guest import REPOSITORY
-from linnapp.model import LatencyModel
 
 pytestmark = pytest.mark.qemu
 
@@ -128,7 +128,7 @@ def replayed(trace: str, latencies_us: list[float]) -> Iterator[Question]:
 
 
 def test_counters_and_answers_agree_with_the_trace(debian: DebianKernel, tmp_path: Path) -> None:
-    model = LatencyModel.mean_of_last(threshold_us=100, refuse_us=10**6, overdue_us=10**7)
+    model = last_read(threshold_us=100, refuse_us=10**6, overdue_us=10**7)
     model.save(tmp_path / "mean.linnos")
     debian.boot(OBSERVED.format(model=tmp_path / "mean.linnos"), tmp_path, n_cpus=1, n_drives=1)
     assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"

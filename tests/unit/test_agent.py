@@ -20,8 +20,7 @@ from typing import Any
 
 import pytest
 from replaying import GIVE_UP_S
-
-from linnapp.model.latency_model import LatencyModel
+from trees_by_hand import STEPS_US, last_read
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "cluster" / "agent"
@@ -427,7 +426,7 @@ def test_agent_without_bpf_permission_says_so_and_continues(program: Path, tmp_p
 )
 def test_agent_predicts_a_watched_drive(program: Path, tmp_path: Path) -> None:
     model, data = tmp_path / "mean.linnos", tmp_path / "drive"
-    LatencyModel.mean_of_last(100, 100, 100).save(model)
+    last_read(threshold_us=100, refuse_us=10**6, overdue_us=100).save(model)
     data.write_bytes(bytes(1 << 24))
     looped = subprocess.run(
         ["losetup", "--find", "--show", data], capture_output=True, text=True, check=False
@@ -454,12 +453,12 @@ def test_agent_predicts_a_watched_drive(program: Path, tmp_path: Path) -> None:
             agent.ended()
     finally:
         subprocess.run(["losetup", "--detach", looped.stdout.strip()], check=True)
-    # the mean of no reads; a model without trees chooses nothing, and there is no message
-    pending_pages, stale, no_choice = 256 | 512, 4, 16
-    assert before[7:9] == (LATENCY_KNOWN, pending_pages | stale | no_choice)
-    assert before[10:12] == (1, 0)
-    assert after[7] == LATENCY_KNOWN and after[8] & ~stale == pending_pages | no_choice
-    assert after[10] > 1 and after[11] == 0 and other[10:12] == after[10:12]
+    # before the first read, the last latency is 0; there is no message
+    pending_pages, stale = 256 | 512, 4
+    assert before[7:9] == (LATENCY_KNOWN, pending_pages | stale)
+    assert before[10:12] == (STEPS_US[0], 0)
+    assert after[7] == LATENCY_KNOWN and after[8] & ~stale == pending_pages
+    assert after[10] > STEPS_US[0] and after[11] == 0 and other[10:12] == after[10:12]
     assert "CapEff:\t0000000000000000" in rights
 
 

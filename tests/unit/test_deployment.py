@@ -35,7 +35,6 @@ from linnapp.trace.recording import RecordingProgress
 Run = Callable[..., Any]
 
 RECORD = {
-    "chooses": True,
     "auc": 0.9,
     "auc_last_latencies": 0.8,
     "auc_pending": 0.7,
@@ -264,22 +263,6 @@ def test_enable_refuses_models_without_a_gain(
     assert has_no_files(sysfs)
 
 
-def test_only_md_uses_models_of_bursts_only(
-    run: Run, sysfs: FakeSysfs, tmp_path: Path, recordings: Path
-) -> None:
-    of_bursts = {"chooses": False, "n_trees": 12, "why_no_trees": "W", "remedy": "R"}
-    short = make_recordings(tmp_path / "r", **of_bursts)
-    assert run("enable", "md0", "--recordings", short).exit_code == 1, "sda's model chooses"
-    (short / "sda.blk").write_text((short / "sdb.blk").read_text())
-    ran = run("enable", "sda", "sdb", "--recordings", short)
-    assert ran.exit_code == 1
-    assert "cannot choose (W); R" in str(ran.exception)
-    ran = run("enable", "md0", "--recordings", short)
-    assert ran.exit_code == 0, ran.output
-    assert "sdb: its model knows synthetic bursts only" in ran.output
-    assert sysfs.settings()[0] == "on"
-
-
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
@@ -289,7 +272,6 @@ def test_only_md_uses_models_of_bursts_only(
         ({"auc": 0.4, "auc_pending": 0.3, "auc_last_latencies": 0.3}, "chance 0.500"),
         ({"auc": None}, ""),
         ({"auc": None, "mean_abs_log2_error": 1.0}, "error is a factor of 2.00"),
-        ({"chooses": False, "why_no_trees": "W", "remedy": "R"}, r"cannot choose \(W\); R"),
     ],
 )
 def test_why_not_names_the_weakness_of_a_model(changed: dict[str, Any], says: str) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -18,9 +19,9 @@ import numpy as np
 import pytest
 from blktrace_builder import EBUSY, C, Q, TraceBuilder
 from running import run
-from test_latency_log import line
+from test_latency_log import line, random_log
 
-from linnapp.errors import LinnappError, TraceError
+from linnapp.errors import LinnappError, NoGainError, TraceError
 from linnapp.learn.drive_training import train_drive
 from linnapp.learn.features.split import split
 from linnapp.learn.judging.evaluation import LatencyEvaluation, evaluate
@@ -46,6 +47,7 @@ from linnapp.model.latency_model import (
 )
 
 RECIPE = Recipe(kind="latency")
+WITHOUT_PRIOR = Recipe(kind="latency", prior=False)
 #: A model and its record.
 Learnt = tuple[LatencyModel, dict[str, Any]]
 
@@ -146,41 +148,25 @@ def test_training_settings_do_not_depend_on_the_test_slice(
     assert before["auc"] != after["auc"]
 
 
-def test_few_reads_without_help_of_the_prior_train_bursts_alone(tmp_path: Path) -> None:
+def test_few_reads_use_the_prior_and_the_remedy_names_the_time(tmp_path: Path) -> None:
     path = tmp_path / "few.trace"
-    rng = np.random.default_rng(1)
-    at_ms, took_us = np.cumsum(rng.exponential(0.3, 500)), rng.choice([30, 900], 500)
-    path.write_text("".join(line(ms, us, 1, 4096) for ms, us in zip(at_ms, took_us, strict=True)))
+    random_log(path, n=700)
     result = run("train", "--kind", "latency", "--trace", path, "-o", tmp_path / "m")
     assert result.exit_code == 0, result.output
-    assert (
-        "reads to train on are too few to tell them apart: 1000 are needed; the model is of added "
-        "bursts alone, which md, the replayer and liblinnos follow while it pays"
-    ) in result.stderr
-    model = load_model(tmp_path / "m" / "few.linnos")
-    assert isinstance(model, LatencyModel) and model.n_trees == 8
-    assert not model.chooses and model.refuse_us == NEVER
     said = re.search(
-        r"few: THE MODEL REFUSES NOTHING: record for (\d+) (s|minutes), which at this recording's "
-        r"([\d.]+) reads a second are enough",
+        r"few: 352 reads to train on are too few to tell them apart: 1000 are needed; the model is "
+        r"the prior, trees of other drives in units of this one; "
+        r"(record for (\d+) (s|minutes), which at this recording's ([\d.]+) reads a second are "
+        "enough)",
         result.stderr,
     )
     assert said is not None, result.stderr
-    units, reads_a_unit = int(said[1]), float(said[3]) * (60 if said[2] == "minutes" else 1)
+    units, reads_a_unit = int(said[2]), float(said[4]) * (60 if said[3] == "minutes" else 1)
     assert (units - 1) * reads_a_unit < 1.1 * 1000 / 0.7 < (units + 0.1) * reads_a_unit
     record = json.loads((tmp_path / "m" / "few.json").read_text())
-    assert record["chooses"] is False and record["remedy"] in said[0]
+    assert record["remedy"] == said[1]
     judged = run("evaluate", "--model", tmp_path / "m", "--trace", path)
-    assert "followed under a guard alone: others want 16 trees" in judged.output
     assert "THE MODEL WAS TRAINED ON THIS TRACE" in judged.output
-    reads, _ = load_latency_reads(path, model.overdue_us)
-    # Reads in order are equally slow; one after slow reads is as slow as they were.
-    calm = reads.features[np.median(reads.features[:, 6::4], axis=1) < model.overdue_us]
-    mean_us = reads.latency_us.mean()
-    assert np.median(np.abs(predict_us(model, calm) / mean_us - 1)) < 0.1
-    slow = calm.copy()
-    slow[:, 6::4] = 5000
-    assert 3500 < np.median(predict_us(model, slow)) < 6500
 
 
 def even(us: float, n: int = 5000, at: dict[int, int] | None = None) -> np.ndarray:
@@ -213,7 +199,11 @@ FAR_APART = {
 def test_latencies_that_differ_widely_are_learnt(tmp_path: Path, latency_us: np.ndarray) -> None:
     path = tmp_path / "az.trace"
     path.write_text("".join(line(i * 1.0, int(us), 1, 4096) for i, us in enumerate(latency_us)))
-    model, record = trained(path)
+    try:
+        model, record = trained(path)
+    except NoGainError as error:
+        assert "no better than" in str(error)
+        return
     assert LatencyModel.from_bytes(model.to_bytes()) == model
     assert model.leaves.min(initial=0) >= -math.log2(booster.LARGEST_STEP) * (1 << FRACTION_BITS)
     quality = record["validation_quality"]
@@ -401,17 +391,8 @@ def turning_log(path: Path, n: int = 6000) -> None:
 def test_trees_that_fail_on_later_reads_are_not_used(tmp_path: Path) -> None:
     path = tmp_path / "turning.trace"
     turning_log(path)
-    model, record = trained(path)
-    assert record["prediction"] == "trees of added bursts"
-    assert record["why_no_trees"].startswith(
-        "trees predict the validation slice no better than one"
-    )
-    assert model.n_trees == 8 and not model.chooses
-    tried = record["validation_quality"]["trees"]
-    assert tried["deviance"] > record["validation_quality"]["one number"]["deviance"]
-    newest, predicted_us = latency_training.predict_newest(model, path, RECIPE, own=True)
-    error = latency_training.mean_abs_log2_error(predicted_us, newest.latency_us)
-    assert error == pytest.approx(record["mean_abs_log2_error"])
+    with pytest.raises(NoGainError, match="trees predict the validation slice no better than one"):
+        trained(path, WITHOUT_PRIOR)
 
 
 def lasting_log(path: Path, n: int = 6000) -> None:
@@ -426,11 +407,11 @@ def test_trees_are_used_even_if_last_latencies_rank_better(tmp_path: Path) -> No
     """The kernel does not choose by last latencies; without trees all predictions are equal."""
     path = tmp_path / "lasting.trace"
     lasting_log(path)
-    model, record = trained(path)
+    _, record = trained(path)
     quality = record["validation_quality"]
     assert quality["mean of the last latencies"]["auc"] > quality["trees"]["auc"] > 0.6
     assert quality["trees"]["deviance"] < 0.7 * quality["one number"]["deviance"]
-    assert record["prediction"] == "trees" and model.chooses
+    assert record["prediction"] == "trees"
 
 
 def test_uninformative_trees_are_not_used(tmp_path: Path) -> None:
@@ -440,7 +421,9 @@ def test_uninformative_trees_are_not_used(tmp_path: Path) -> None:
         path = tmp_path / f"{i}.trace"
         latency_us = np.where(rng.random(2000) < 0.03, 2000, 80) * rng.lognormal(0, 0.2, 2000)
         path.write_text("".join(line(k * 1.0, int(us), 1, 4096) for k, us in enumerate(latency_us)))
-        used += trained(path)[1]["prediction"] == "trees"
+        with contextlib.suppress(NoGainError):
+            trained(path, WITHOUT_PRIOR)
+            used += 1
     assert used <= 1
 
 
@@ -576,7 +559,7 @@ def test_commands(models: tuple[Path, str], long_log: Path, tmp_path: Path) -> N
     # A latency model was not asked for fast or slow.
     assert not re.search("accuracy|false submits|slow admitted", said)
     record = json.loads((out / "az.json").read_text())
-    assert record["chooses"] is True and record["remedy"] is None
+    assert record["remedy"] is None
     assert "REFUSES NOTHING" not in said
     judged = run("evaluate", "--model", out, "--trace", long_log)
     assert "under a guard" not in judged.output

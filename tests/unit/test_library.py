@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from fake_sysfs import activate_what_is_written, make_tree
 from matplotlib.figure import Figure
 from test_training import array_trace
+from trees_by_hand import last_read
 
 import linnapp
 from linnapp.cli import cli
@@ -257,12 +258,12 @@ def test_fitted_latency_model_predicts_as_in_evaluate(tmp_path: Path) -> None:
 
 
 def test_models_compare_by_content(tmp_path: Path) -> None:
-    one = LatencyModel.mean_of_last(500, 1000, 300)
+    one = last_read(threshold_us=500, refuse_us=1000, overdue_us=300)
     again = LatencyModel.from_bytes(one.to_bytes())
-    other = LatencyModel.mean_of_last(501, 1000, 300)
+    other = last_read(threshold_us=501, refuse_us=1000, overdue_us=300)
     assert one == again and hash(one) == hash(again) and one != other and one != "one"
     assert len({one, again, other}) == 2
-    assert repr(one) == f"<LatencyModel {one.model_id}: 0 trees, refuses above 1000 us>"
+    assert repr(one) == f"<LatencyModel {one.model_id}: 16 trees, refuses above 1000 us>"
     network = Model(
         *(np.zeros(shape, int) for shape in ((31, 256), (256,), (256, 2), (2,))), threshold_us=70
     )

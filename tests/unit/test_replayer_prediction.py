@@ -19,11 +19,12 @@ from replaying import (
 )
 from test_latency_model import random_trees
 from test_model_format import random_model
+from trees_by_hand import last_read
 
 from linnapp.model.latency_model import LatencyModel
 from linnapp.trace.formats import replay_log
 
-MEAN_OF_LAST = LatencyModel.mean_of_last(threshold_us=900, refuse_us=900, overdue_us=900)
+LAST_READ = last_read(threshold_us=900, refuse_us=900, overdue_us=900)
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def trace(tmp_path: Path) -> Path:
     return write_trace(tmp_path / "t", mixed_ios(3000, 1))
 
 
-def models(folder: Path, model: LatencyModel = MEAN_OF_LAST) -> str:
+def models(folder: Path, model: LatencyModel = LAST_READ) -> str:
     paths = [folder / f"m{k}.linnos" for k in range(N_DRIVES)]
     for path in paths:
         model.save(path)
@@ -65,26 +66,6 @@ def test_lowest_reports_how_often_it_explored(tmp_path: Path, drives: list[Path]
     assert f"explored {run['explored']}: " in ran.stdout
     assert run["config"]["latency_model"] == models(tmp_path).split(",")
     assert run["config"]["explore_ms"] == 1
-
-
-def test_model_without_trees_is_reported_and_redirects_no_read(
-    tmp_path: Path, drives: list[Path], trace: Path
-) -> None:
-    # No drive is late on a busy machine.
-    plain = LatencyModel.mean_of_last(threshold_us=900, refuse_us=900, overdue_us=10**7)
-    ran = replay(drives, [trace], "lowest", "--latency-model", models(tmp_path, plain), "--spread",
-                 "--replicate-writes", "--log", str(tmp_path / "o.log"))  # fmt: skip
-    log = replay_log.read(tmp_path / "o.log")
-    reads = log[log["op"] == 0]
-    assert np.array_equal(reads["served_by"], reads["home"])
-    for k, drive in enumerate(drives):
-        said = (
-            f"m{k}.linnos: it has no trees (too few reads to learn from, or nothing found): reads"
-        )
-        assert f"{said} of drive {drive} stay there" in ran.stderr
-    ran = replay(drives, [trace], "lowest", "--latency-model", models(tmp_path, random_trees()),
-                 "--replicate-writes")  # fmt: skip
-    assert "no trees" not in ran.stderr
 
 
 def test_exploration_can_be_turned_off(tmp_path: Path, drives: list[Path], trace: Path) -> None:

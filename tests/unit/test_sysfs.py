@@ -24,7 +24,6 @@ from linnapp.drive.recalibration import recalibrate
 from linnapp.drive.sysfs import Drive, drives, observed
 from linnapp.errors import DeviceError, LinnappError, ModelError
 from linnapp.learn.options import Recipe
-from linnapp.model import LatencyModel
 
 
 @pytest.fixture
@@ -296,31 +295,12 @@ def test_a_latency_model_is_uploaded_and_shown(
     run_cli("status", "--json")
     rows = json.loads(capsys.readouterr().out)["drives"]
     assert [row["model_kind"] for row in rows] == ["latency", None]
-    assert [row["model_usage"] for row in rows] == ["always", None]
     # Back to a network, and back again.
     random_model().save(tmp_path / "net.linnos")
     run_cli("upload", "--model", str(tmp_path / "net.linnos"), "--device", "sda")
     assert Drive("sda").model_kind == "network"
     run_cli("upload", "--previous", "--device", "sda")
     assert Drive("sda").model_kind == "latency"
-
-
-def test_a_model_without_trees_is_shown_to_choose_nothing(
-    live_tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "300")
-    Drive("sda").upload(LatencyModel.mean_of_last(500, 2**32 - 1, 300))
-    assert Drive("sda").model_usage == "never" and Drive("sdb").model_usage is None
-    run_cli("status")
-    assert "latency, does not choose" in capsys.readouterr().out
-    Drive("sda").upload(random_trees(n_trees=8))
-    assert Drive("sda").model_usage == "guarded"
-    run_cli("status")
-    assert "latency, chooses in md alone" in capsys.readouterr().out
-    Drive("sda").upload(random_trees())
-    assert Drive("sda").model_usage == "always"
-    run_cli("status")
-    assert "does not choose" not in capsys.readouterr().out
 
 
 def test_status_shows_queried_reads(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:

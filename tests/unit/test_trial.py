@@ -91,7 +91,7 @@ def test_trial_refuses_unsuitable_arrays_and_plans(
         refused(says)
         (md / file).write_text(before)
     (block / "sda" / "linnos" / "mode").write_text("off\n")
-    refused("no mirror has a model that chooses and a mode other than off")
+    refused("no mirror has a model and a mode other than off")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     refused("run this command with sudo")
     assert (md / "linnos").read_text().strip() == "off"

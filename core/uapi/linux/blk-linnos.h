@@ -61,13 +61,10 @@ enum blk_expect_known {
  *		history may be stale
  * PROBE	this read should be sent to the drive to probe it. Up to two callers get this
  *		flag, and other callers later if no read is sent
- * UNVALIDATED	the model is not good enough to choose by: @latency_us is set, but
- *		&blk_expect.best treats the drive as unknown
  */
 #define BLK_EXPECT_SLOW 0x00000001
 #define BLK_EXPECT_STALE 0x00000004
 #define BLK_EXPECT_PROBE 0x00000008
-#define BLK_EXPECT_UNVALIDATED 0x00000010
 
 /**
  * struct blk_expect_drive - a drive, and the prediction for it

@@ -91,8 +91,6 @@ class LatencyEvaluation(Evaluation):
     ----------
     refuse_us : int
         Limit of the model: it refuses reads with a longer predicted latency.
-    chooses : bool
-        True if reads may be refused or redirected by the model.
     mean_predicted_us : float
     mean_abs_log2_error, mean_abs_log2_error_last_latencies : float
         Mean absolute error of the base-2 logarithm of the latency: of the prediction, and of the
@@ -100,7 +98,6 @@ class LatencyEvaluation(Evaluation):
     """
 
     refuse_us: int
-    chooses: bool
     mean_predicted_us: float
     mean_abs_log2_error: float
     mean_abs_log2_error_last_latencies: float
@@ -268,7 +265,6 @@ def evaluate(
     return LatencyEvaluation(
         **vars(whole),
         refuse_us=model.refuse_us,
-        chooses=model.chooses,
         mean_predicted_us=predicted_us,
         mean_abs_log2_error=error,
         mean_abs_log2_error_last_latencies=error_last,

@@ -16,9 +16,9 @@ A few more trees are trained on synthetic bursts that are added to the recording
 (:mod:`linnapp.learn.trees.bursts`). They predict by which factor a read takes longer than the other
 trees predict. For recorded reads this factor is one, so these trees have no effect without a burst.
 
-If a recording is too short to distinguish its reads, or its trees have no benefit, the burst trees
-are used alone and multiply the mean. If the prior is requested and has a benefit, the model is
-instead the prior (:mod:`linnapp.learn.trees.prior`) times a few trees that correct its errors.
+If a recording is too short to distinguish its reads, or its trees have no benefit, the model is the
+prior (:mod:`linnapp.learn.trees.prior`) times a few trees that correct its errors. If the prior has
+no benefit either, or must not be used, there is no model.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp import stats
-from linnapp.errors import TraceError
+from linnapp.errors import NoGainError, TraceError
 from linnapp.learn.features.augmentation import SlowedReads
 from linnapp.learn.features.split import Split, split
 from linnapp.learn.judging.confusion import Confusion
@@ -54,8 +54,6 @@ from linnapp.model.latency_engine import predict_hinted_us, predict_us, recent_m
 from linnapp.model.latency_model import (
     CAP,
     FEATURES,
-    FRACTION_BITS,
-    LEAF_LIMIT,
     N_FEATURES,
     NEVER,
     PLACE,
@@ -147,8 +145,6 @@ class Lesson:
     #: Model that provides all fields other than trees, such as thresholds.
     like: LatencyModel
     seed: int
-    #: True if the recorded reads are not distinguished: each is assumed to take their mean.
-    level: bool = False
     #: True if the reads only correct the prior, see :meth:`_shrunk`.
     of_prior: bool = False
 
@@ -160,18 +156,11 @@ class Lesson:
             return self._shrunk(recorded)
         added = self.bursts.before(n_reads * self.step)
         slowed_us = np.maximum(added.latency_us, 1).astype(np.float64)
-        if self.level:
-            mean_us = max(1.0, float(recorded.latency_us.mean()))
-            base = min(round(math.log2(mean_us) * (1 << FRACTION_BITS)), LEAF_LIMIT - 1)
-            calm, drift = dataclasses.replace(self.like.without_trees(), base=base), 0.0
-            # The individual latency of a read is not considered here either.
-            ratios = (slowed_us - added.recorded_us + mean_us) / mean_us
-        else:
-            calm, drift = grow_from_reads(
-                recorded.features, np.maximum(recorded.latency_us, 1), self.like, self.seed,
-                n_trees=N_TREES, learning_rate=LEARNING_RATE,
-            )  # fmt: skip
-            ratios = slowed_us / predict_us(calm, added.features)
+        calm, drift = grow_from_reads(
+            recorded.features, np.maximum(recorded.latency_us, 1), self.like, self.seed,
+            n_trees=N_TREES, learning_rate=LEARNING_RATE,
+        )  # fmt: skip
+        ratios = slowed_us / predict_us(calm, added.features)
         if len(recorded) + len(added) < 2 * MIN_LEAF_READS or not len(added):
             return calm, drift
         bursts, burst_drift = grow_from_reads(
@@ -250,32 +239,28 @@ def train_latency(
     simple = LatencyModel.mean_of_last(point.threshold_us, NEVER, overdue_us)
     lesson = _lesson(trace, reads, step, simple, recipe)
     n_training = len(reads.latency_us[parts.training])
-    lesson, chosen, tried, why = _tried(lesson, parts, with_prior=recipe.prior)
-    drift = 0.0
-    remedy = REMEDY
-    if n_training < MIN_READS:
-        remedy = _how_long(per_s, recipe)
-    if chosen.chooses and n_training >= MIN_READS:
+    remedy = _how_long(per_s, recipe) if n_training < MIN_READS else REMEDY
+    lesson, chosen, tried, why = _tried(lesson, parts, remedy, with_prior=recipe.prior)
+    if n_training >= MIN_READS:
         refuse_us = _refuse_us(chosen, reads.take(parts.training), judged, recipe, point)
         chosen = dataclasses.replace(chosen, refuse_us=refuse_us)
         lesson = dataclasses.replace(lesson, like=chosen)
-    model = expected = chosen
     # Predictions of later reads only: each slice is predicted by trees that were trained without
     # it.
-    predicted_us = [predict_us(chosen, judged.features)]
-    if chosen.n_trees:
-        expected, _ = lesson.grown(parts.validation.stop)
-        model, drift = lesson.grown()
-    predicted_us.append(predict_us(expected, reads.take(parts.test).features))
+    expected, _ = lesson.grown(parts.validation.stop)
+    model, drift = lesson.grown()
+    predicted_us = [
+        predict_us(chosen, judged.features),
+        predict_us(expected, reads.take(parts.test).features),
+    ]
     table = _hedge_table(reads, parts, predicted_us, chosen, recipe)
     record = {
         "model_id": model.model_id,
         "kind": "latency",
-        "prediction": _name_of(model, lesson),
+        "prediction": "the prior" if lesson.of_prior else "trees",
         "why_no_trees": why or None,
         "n_trees": model.n_trees,
-        "chooses": model.chooses,
-        "remedy": None if model.chooses and not lesson.of_prior else remedy,
+        "remedy": remedy if lesson.of_prior else None,
         "prior": prior.shipped().model_id if lesson.of_prior else None,
         "overdue_us": overdue_us,
         "refuse_us": None if model.refuse_us == NEVER else model.refuse_us,
@@ -337,17 +322,17 @@ def _lesson(
 
 
 def _tried(
-    lesson: Lesson, parts: Split, *, with_prior: bool
+    lesson: Lesson, parts: Split, remedy: str, *, with_prior: bool
 ) -> tuple[Lesson, LatencyModel, dict[str, Quality | None], str]:
     """Choose the training data, and train on the training slice.
 
-    Trees distinguish the recorded reads if there are enough of them and if this improves
-    predictions of the validation slice. The alternative is not to distinguish them, so trees are
-    compared with a constant. The mean of the last latencies may also distinguish reads, but this is
-    no reason against trees. The prior, if permitted, is evaluated in the same way. The recorded
-    reads were not used to train it, so for a short recording the training slice is also used to
-    evaluate it. In this case the prior is used unless it is significantly worse than a constant,
-    because it contains knowledge that so few reads cannot show.
+    Trees are grown from the recorded reads if there are enough of them and if this improves
+    predictions of the validation slice compared with a constant. The mean of the last latencies may
+    also distinguish reads, but this is no reason against trees. The prior, if permitted, is
+    evaluated in the same way. The recorded reads were not used to train it, so for a short
+    recording the training slice is also used to evaluate it. In this case the prior is used unless
+    it is significantly worse than a constant, because it contains knowledge that so few reads
+    cannot show.
 
     Returns
     -------
@@ -358,7 +343,12 @@ def _tried(
     tried : dict
         The quality of each kind of model that was tried, or None.
     why : str
-        Why the trees do not distinguish the reads, or an empty string.
+        Why there are no trees of the drive's own reads, or an empty string.
+
+    Raises
+    ------
+    NoGainError
+        If neither is better than a constant. The message ends with the remedy.
     """
     n_training, few = parts.training.stop, parts.training.stop < MIN_READS
     judged = lesson.reads.take(slice(0, parts.validation.stop) if few else parts.validation)
@@ -382,9 +372,7 @@ def _tried(
         worse = _worse_by_more_than_chance(known, judged) if few else quality.worse_than(one_number)
         if not worse:
             return of_prior, shrunk, tried, why
-    lesson = dataclasses.replace(lesson, level=True)
-    trees, _ = lesson.grown(n_training)
-    return lesson, trees if trees.n_trees else lesson.like, tried, why
+    raise NoGainError(f"{why}; {remedy}")
 
 
 def _worse_by_more_than_chance(model: LatencyModel, reads: LatencyReads) -> bool:
@@ -408,14 +396,6 @@ def _one_number(reads: LatencyReads, parts: Split) -> Quality:
     return Quality.of_predicted(np.full(len(judged), mean_us, np.uint32), judged, mean_us)
 
 
-def _name_of(model: LatencyModel, lesson: Lesson) -> str:
-    if not model.n_trees:
-        return "mean of the last latencies"
-    if lesson.of_prior:
-        return "the prior"
-    return "trees of added bursts" if lesson.level else "trees"
-
-
 def predict_newest(
     model: LatencyModel, trace: Recorded, recipe: Recipe, *, own: bool
 ) -> tuple[LatencyReads, npt.NDArray[np.uint32]]:
@@ -433,12 +413,10 @@ def predict_newest(
     _, step, _ = _overdue_us(trace, recipe)
     reads, _ = load_latency_reads(trace, model.overdue_us, step, **recipe.reader)
     parts = split(len(reads), recipe.training)
-    if own and model.n_trees:
+    if own:
         simple = LatencyModel.mean_of_last(model.threshold_us, NEVER, model.overdue_us)
         lesson = _lesson(trace, reads, step, simple, recipe)
-        lesson = dataclasses.replace(
-            lesson, like=model, level=not model.chooses, of_prior=prior.is_of_prior(model)
-        )
+        lesson = dataclasses.replace(lesson, like=model, of_prior=prior.is_of_prior(model))
         model, _ = lesson.grown(parts.validation.stop)
     newest = reads.take(parts.test)
     return newest, predict_us(model, newest.features)

@@ -19,13 +19,12 @@ from linnapp.native import HISTORY, N_FEATURES, N_FEATURES_MIN
 from linnapp.trace.blktrace import parse_device
 
 #: Reasons of decisions, with the numbers and names of the kernel's trace event.
-FAST, SLOW, PROBE, NO_MODEL, NO_CHOICE = 0, 1, 2, 4, 7
+FAST, SLOW, PROBE, NO_MODEL = 0, 1, 2, 4
 REASONS = {
     FAST: "fast",
     SLOW: "slow",
     PROBE: "probe",
     NO_MODEL: "no-model",
-    NO_CHOICE: "no-choice",
 }
 _REASON_OF = {name.encode(): number for number, name in REASONS.items()}
 

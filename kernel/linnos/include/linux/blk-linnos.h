@@ -19,7 +19,6 @@ enum linnos_reason {
 	LINNOS_PREDICTED_SLOW = 1,
 	LINNOS_PROBE = 2, /* predicted slow, but admitted */
 	LINNOS_NO_MODEL = 4,
-	LINNOS_MODEL_UNVALIDATED = 7, /* prediction refuses no read */
 };
 
 /**
@@ -28,15 +27,12 @@ enum linnos_reason {
  *	caller need not query other drives. If several callers query the drive, two get this
  *	answer.
  * @BLK_LINNOS_FAST: the read would be fast
- * @BLK_LINNOS_UNKNOWN: the drive has no policy or no validated model, its mode is off, or it
- *	is gone; ranks like a fast drive. Callers with a guard get predictions of bursts from an
- *	unvalidated model, too.
+ * @BLK_LINNOS_UNKNOWN: the drive has no policy or no model, its mode is off, or it is gone;
+ *	ranks like a fast drive
  * @BLK_LINNOS_SLOW: the read would be slow
  * @BLK_LINNOS_NOT_QUERIED: set by the caller for a drive that may not serve the read
  * @BLK_LINNOS_US: flag: a latency model predicts the time, and the following fields are valid
  * @BLK_LINNOS_US_SLOW: flag: the model would refuse the read
- * @BLK_LINNOS_US_UNVALIDATED: flag: the model only knows synthetic bursts; only for callers
- *	with a guard
  * @BLK_LINNOS_US_SLOWNESS: slowness class for this drive, an enum linnos_slowness;
  *	LINNOS_SLOWNESS_NONE if the read should not be redirected
  * @BLK_LINNOS_US_MASK: the predicted latency in microseconds
@@ -51,7 +47,6 @@ enum blk_linnos_expected {
 	BLK_LINNOS_NOT_QUERIED,
 	BLK_LINNOS_US_MASK = GENMASK(23, 0),
 	BLK_LINNOS_US_SLOWNESS = GENMASK(26, 24),
-	BLK_LINNOS_US_UNVALIDATED = BIT(28),
 	BLK_LINNOS_US_SLOW = BIT(29),
 	BLK_LINNOS_US = BIT(30),
 };
@@ -59,13 +54,11 @@ enum blk_linnos_expected {
 struct blk_linnos_array;
 
 #ifdef CONFIG_BLK_LINNOS
-enum blk_linnos_expected blk_linnos_expect(const struct blk_linnos_array *array,
-					   struct block_device *bdev,
+enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
 					   sector_t sector, unsigned int bytes);
 #else
 static inline enum blk_linnos_expected
-blk_linnos_expect(const struct blk_linnos_array *array,
-		  struct block_device *bdev, sector_t sector,
+blk_linnos_expect(struct block_device *bdev, sector_t sector,
 		  unsigned int bytes)
 {
 	return BLK_LINNOS_UNKNOWN;
